@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+# Finds what Debian packages provide. Missing is an error that names the package, never a silent switch-off.
+# Result: RUNNEL_PRIVATE_LIBRARIES, what the library itself links.
+
+function(runnel_missing what package)
+  message(FATAL_ERROR "${what} was not found. On Debian: apt-get install ${package}")
+endfunction()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(PkgConfig QUIET)
+if(NOT PKG_CONFIG_FOUND)
+  runnel_missing(pkg-config pkg-config)
+endif()
+
+find_package(nlohmann_json 3.9 QUIET)
+if(NOT nlohmann_json_FOUND)
+  runnel_missing(nlohmann-json nlohmann-json3-dev)
+endif()
+pkg_check_modules(PCRE2 QUIET IMPORTED_TARGET libpcre2-8)
+if(NOT PCRE2_FOUND)
+  runnel_missing(PCRE2 libpcre2-dev)
+endif()
+pkg_check_modules(XXHASH QUIET IMPORTED_TARGET libxxhash)
+if(NOT XXHASH_FOUND)
+  runnel_missing(xxHash libxxhash-dev)
+endif()
+
+set(RUNNEL_PRIVATE_LIBRARIES Threads::Threads nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::XXHASH)
+if(RUNNEL_SENTENCEPIECE)
+  pkg_check_modules(SENTENCEPIECE QUIET IMPORTED_TARGET sentencepiece)
+  if(NOT SENTENCEPIECE_FOUND)
+    runnel_missing(sentencepiece libsentencepiece-dev)
+  endif()
+  list(APPEND RUNNEL_PRIVATE_LIBRARIES PkgConfig::SENTENCEPIECE)
+endif()

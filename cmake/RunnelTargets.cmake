@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# What every target of the project shares: language level, warnings, sanitizers, visibility.
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+endif()
+
+add_library(runnel_flags INTERFACE)
+target_compile_features(runnel_flags INTERFACE cxx_std_20)
+# No implicit fused multiply-add: the same source gives the same floats on every CPU; kernels fuse by name.
+target_compile_options(runnel_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor>)
+if(RUNNEL_WERROR)
+  target_compile_options(runnel_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
+endif()
+if(RUNNEL_SANITIZE)
+  target_compile_options(runnel_flags INTERFACE -fsanitize=${RUNNEL_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(runnel_flags INTERFACE -fsanitize=${RUNNEL_SANITIZE})
+endif()
+
+# runnel_target_defaults(TARGET): call for every target that compiles our code.
+function(runnel_target_defaults target)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:runnel_flags>)
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()

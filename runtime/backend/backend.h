@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// THE SEAM between the model and a device: Backend (a device), DeviceModel (weights on it), RecurrentState (a session's
+// memory on it), Ops (records a pass, once) and Plan (replays it for any list of sessions).
+//
+// A backend implements every op; there is no per-op fallback to another device. reference/ has the equation of each.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "runnel/device.h"
+#include "runnel/result.h"
+#include "runnel/types.h"
+#include "runtime/model/config.h"
+#include "runtime/model/state_layout.h"
+#include "runtime/model/weights.h"
+
+namespace runnel {
+
+/// The memory of one session on one device: constant size, advanced in place by Plan::run.
+class RecurrentState {
+ public:
+  virtual ~RecurrentState() = default;
+
+  /// Tokens consumed since the state was empty. Has no upper bound in practice (64 bit).
+  virtual std::uint64_t position() const = 0;
+
+  /// Copies the state out in canonical layout. `out` has StateLayout::total_floats() floats.
+  virtual Status export_to(std::span<float> out) const = 0;
+
+  /// Replaces the state by a canonical one that has consumed `position` tokens. On error the state is unchanged.
+  virtual Status import_from(std::span<const float> canonical, std::uint64_t position) = 0;
+
+  /// An independent copy on the same device.
+  virtual Result<std::unique_ptr<RecurrentState>> clone() const = 0;
+
+  /// Back to empty, position 0.
+  virtual Status reset() = 0;
+};
+
+/// Which logits a pass computes for one item.
+enum class LogitsWanted { none, last, all };
+
+/// One session's share of a pass.
+struct PlanItem {
+  RecurrentState* state = nullptr;   // of the plan's DeviceModel; each state at most once per run
+  std::span<const TokenId> tokens;   // at least one; ids in [0, vocab)
+  LogitsWanted wanted = LogitsWanted::none;
+  std::span<float> logits;           // [vocab] for last, [tokens, vocab] for all, empty for none
+};
+
+/// Records the ops of one pass over T tokens. The residual stream x [T, D] and the buffers between the ops belong to the
+/// plan. Recording checks shapes and types; nothing is computed here.
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  /// x[t] = table[token[t]]
+  virtual Status embed(const WeightView& table) = 0;
+
+  /// x^ = RMSNorm(x; attn_norm);  q, k, v, f = W x^ (+ conv, maps, activations);
+  /// log alpha = max(floor, logsigmoid(f + bias) / tau);  s = -expm1(log alpha)
+  virtual Status slot_projections(int layer, const LayerWeights& weights) = 0;
+
+  /// Per kv head and token: update the slots, then read o = softmax(logits over all slots) V~. T = 1: the recurrence;
+  /// T > 1: chunkwise, the same function. Advances the state of this layer in place.
+  virtual Status slot_attention(int layer, const LayerWeights& weights) = 0;
+
+  /// x += W_o norm(act(o))
+  virtual Status output_projection(int layer, const LayerWeights& weights) = 0;
+
+  /// x += W_down(silu(W_gate x~) * W_up x~),  x~ = RMSNorm(x; mlp_norm)
+  virtual Status gated_mlp(int layer, const LayerWeights& weights) = 0;
+
+  /// logits = W_head RMSNorm(x; final_norm), at the positions each PlanItem wants
+  virtual Status logits(const WeightView& final_norm, const WeightView& head) = 0;
+};
+
+/// A recorded pass. Used by one thread at a time.
+class Plan {
+ public:
+  virtual ~Plan() = default;
+
+  /// Most tokens, summed over all items, that one run takes.
+  virtual int max_tokens() const = 0;
+
+  /// Feeds every item's tokens to its state and writes the wanted logits. Items may have different lengths; what an
+  /// item computes does not depend on the other items.
+  /// @return invalid_argument for bad items (nothing has run); cancelled if `stop` was requested before the pass
+  ///         changed any state; device if the driver failed (states are then undefined).
+  virtual Status run(std::span<const PlanItem> items, std::stop_token stop) = 0;
+};
+
+/// Bytes a DeviceModel holds.
+struct MemoryUse {
+  std::uint64_t weight_bytes = 0;   // on the device, packed or repacked
+  std::uint64_t state_bytes = 0;    // of one state
+  std::uint64_t scratch_bytes = 0;  // of the plans recorded so far
+};
+
+/// Calls the ops of one pass in order; see runtime/model/forward.h.
+using Recording = std::function<Status(Ops&)>;
+
+/// The weights of one model on one device. Immutable after load; shared by threads.
+class DeviceModel {
+ public:
+  virtual ~DeviceModel() = default;
+
+  virtual Result<std::unique_ptr<RecurrentState>> create_state() const = 0;
+
+  /// Records a pass of up to `max_tokens` tokens.
+  virtual Result<std::unique_ptr<Plan>> record(int max_tokens, const Recording& recording) const = 0;
+
+  virtual MemoryUse memory() const = 0;
+};
+
+/// Reports progress in [0, 1]; false stops the load with ErrorCode::cancelled.
+using LoadProgress = std::function<bool(float)>;
+
+/// One device.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual const DeviceInfo& device() const = 0;
+
+  /// Puts the weights on the device. The views need not outlive the call unless the backend keeps them mapped, in which
+  /// case it holds `keep_alive`.
+  virtual Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
+                                                    std::shared_ptr<const void> keep_alive,
+                                                    const LoadProgress& progress) = 0;
+};
+
+}  // namespace runnel

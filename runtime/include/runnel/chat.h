@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chat messages and the format in which a model was taught to read them.
+#pragma once
+
+#include <string>
+
+namespace runnel {
+
+/// One message of a conversation.
+struct ChatMessage {
+  std::string role;     ///< "system", "user" or "assistant"
+  std::string content;  ///< UTF-8; never parsed for special tokens
+};
+
+/// How messages are laid out for a model.
+enum class ChatStyle {
+  plain,   ///< "User: …\nAssistant: …": for models whose file names no template
+  chatml,  ///< <|im_start|>role\n…<|im_end|>\n
+};
+
+/// The chat format of one model.
+struct ChatFormat {
+  ChatStyle style = ChatStyle::plain;
+  std::string default_system_prompt;  ///< used when the first message is not a system message; may be empty
+};
+
+/// Where the messages to encode stand in the conversation.
+enum class ChatContinuation {
+  start,                ///< the session is empty
+  after_closed_answer,  ///< the session's last token was the answer's end-of-message
+  after_cut_answer,     ///< the answer was stopped before its end-of-message; it is closed first
+};
+
+}  // namespace runnel

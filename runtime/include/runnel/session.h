@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// A session: one conversation's state on a model. Constant size, whatever the length.
+//
+//   auto session = runnel::Session::create(model);
+//   session->prefill(model->encode("Once upon a time").value_or(...));
+//   auto result = runnel::generate(*session, {.max_tokens = 100}, [](std::string_view text) { ...; return true; });
+//   runnel::Snapshot here = *session->snapshot();      // go back with session->restore(here)
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "runnel/export.h"
+#include "runnel/model.h"
+#include "runnel/result.h"
+#include "runnel/snapshot.h"
+#include "runnel/types.h"
+
+namespace runnel {
+
+/// What a prefill did: how far it came.
+struct PrefillResult {
+  std::uint64_t consumed = 0;  ///< tokens of this call that the state has taken
+  bool cancelled = false;      ///< a stop was requested before the last one
+};
+
+/// Reports tokens consumed so far and in total, between chunks, on the calling thread.
+using PrefillProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+/// One conversation. Move-only; used by one thread at a time. Different Sessions of one Model may run at once.
+class RUNNEL_API Session {
+ public:
+  /// @return out_of_memory or device if the state cannot be made.
+  static Result<Session> create(std::shared_ptr<const Model> model);
+
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  const Model& model() const;
+  const std::shared_ptr<const Model>& shared_model() const;
+
+  /// Feeds `tokens` in chunks and leaves the session after the last of them, with their logits.
+  /// @param tokens  ids in [0, vocab); empty is allowed and does nothing.
+  /// @return invalid_argument for a bad id (nothing consumed), device if the driver failed. A requested stop is no error:
+  ///         the session stands after the last completed chunk and the result says how many tokens that is.
+  Result<PrefillResult> prefill(std::span<const TokenId> tokens, std::stop_token stop = {},
+                                const PrefillProgress& progress = {});
+
+  /// Feeds `tokens` and returns the logits after each, [tokens, vocab] row-major. For scoring.
+  Result<std::vector<float>> score(std::span<const TokenId> tokens);
+
+  /// Logits after the last token, [vocab]; empty before the first token. Valid until the next non-const call.
+  std::span<const float> logits() const;
+
+  /// Tokens consumed since the session was empty.
+  std::uint64_t position() const;
+
+  /// The last tokens consumed, oldest first, at most kHistoryWindow: what penalties look back on.
+  std::span<const TokenId> recent_tokens() const;
+  static constexpr std::size_t kHistoryWindow = 1024;
+
+  /// Back to empty.
+  Status reset();
+
+  /// An immutable copy of everything this session remembers.
+  Result<Snapshot> snapshot() const;
+
+  /// Becomes what `snapshot` was taken from. On any error the session is unchanged.
+  /// @return mismatch if the snapshot belongs to another model.
+  Status restore(const Snapshot& snapshot);
+
+  /// An independent session with the same memory.
+  Result<Session> fork() const;
+
+  struct Impl;
+  Impl& impl();              ///< internal
+  const Impl& impl() const;  ///< internal
+
+ private:
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace runnel

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GGUF file read as a model: configuration, weights with checked shapes, fingerprint.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "runnel/result.h"
+#include "runtime/io/gguf.h"
+#include "runtime/model/config.h"
+#include "runtime/model/weights.h"
+
+namespace runnel {
+
+/// What a model file says. The views in `weights` live as long as `file`.
+struct ModelFile {
+  std::shared_ptr<const GgufFile> file;
+  ModelConfig config;
+  Weights weights;
+  std::uint64_t fingerprint = 0;
+
+  /// @return malformed or unsupported, naming key or tensor, value and expectation.
+  static Result<ModelFile> from_gguf(std::shared_ptr<const GgufFile> file);
+};
+
+/// The configuration as GGUF keys, and back. docs/model-file.md has the table.
+void config_to_gguf(const ModelConfig& config, GgufWriter& writer);
+Result<ModelConfig> config_from_gguf(const GgufFile& file);
+
+}  // namespace runnel
