@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// GGUF tensors → Weights. Nothing of the weights is read here but a sample for the fingerprint, so
+// that load stays fast.
+#include "runtime/model/model_file.h"
+
+#define XXH_STATIC_LINKING_ONLY  // for a hash state on the stack
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "runtime/base/try.h"
+#include "runtime/model/weight_table.h"
+
+namespace runnel {
+namespace {
+
+/// Looks tensors up by name, checks them and counts them, so that what was not asked for can be
+/// named.
+class TensorReader {
+ public:
+  explicit TensorReader(const GgufFile& file) : file_(file), used_(file.tensors().size()) {}
+
+  /// The checked view of `name`; an empty one if it is optional and not there.
+  Result<WeightView> read(const std::string& name, WeightRole role,
+                          const std::vector<std::int64_t>& shape, Presence presence) {
+    const GgufTensor* tensor = presence == Presence::absent ? nullptr : file_.find_tensor(name);
+    if (tensor == nullptr) {
+      if (presence != Presence::required) return WeightView{};
+      return fail(ErrorCode::malformed, "tensor ", name, " is missing, expected shape ",
+                  shape_text(shape));
+    }
+    if (tensor->shape != shape) {
+      return fail(ErrorCode::malformed, "tensor ", name, " has shape ", shape_text(tensor->shape),
+                  ", expected ", shape_text(shape));
+    }
+    const std::optional<quant::BlockTraits> traits = quant::block_traits(tensor->type);
+    if (!traits || !role_allows(role, tensor->type)) {
+      return fail(ErrorCode::unsupported, "tensor ", name, " is stored as ",
+                  traits ? std::string(traits->name)
+                         : "type " + std::to_string(static_cast<std::uint32_t>(tensor->type)),
+                  ", a ", to_string(role), " is expected as ", allowed_types(role));
+    }
+    WeightView view;
+    view.name = name;
+    view.type = tensor->type;
+    view.rows = shape.size() == 2 ? shape[0] : 1;
+    view.cols = shape.back();
+    view.data = tensor->data;
+    if (view.cols % traits->block_values != 0) {
+      return fail(ErrorCode::malformed, "tensor ", name, " has rows of ", view.cols, " ",
+                  traits->name, " values, expected a multiple of ", traits->block_values);
+    }
+    const std::size_t bytes =
+        static_cast<std::size_t>(view.rows) * quant::row_bytes(view.type, view.cols);
+    if (view.data.size() != bytes) {
+      return fail(ErrorCode::malformed, "tensor ", name, " has ", view.data.size(),
+                  " bytes, expected ", bytes);
+    }
+    const std::uintptr_t alignment = view.type == quant::BlockType::f32 ? 4 : 2;
+    if (reinterpret_cast<std::uintptr_t>(view.data.data()) % alignment != 0) {
+      return fail(ErrorCode::malformed, "tensor ", name, " does not start at a multiple of ",
+                  alignment, " bytes");
+    }
+    used_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
+    return view;
+  }
+
+  /// A tensor left over would be part of a computation that this library does not do.
+  Status expect_all_used() const {
+    for (std::size_t i = 0; i < used_.size(); ++i) {
+      if (!used_[i]) {
+        return fail(ErrorCode::unsupported, "tensor ", file_.tensors()[i].name,
+                    " has no place in this configuration");
+      }
+    }
+    return {};
+  }
+
+ private:
+  const GgufFile& file_;
+  std::vector<bool> used_;  // [tensors of the file]
+};
+
+Status read_layers(const ModelConfig& config, TensorReader& reader, Weights& weights) {
+  const std::vector<LayerTensor> table = layer_tensors(config);
+  for (std::int32_t i = 0; i < config.num_layers; ++i) {
+    // Grows with what the file really has: the first layer without tensors ends a made-up count.
+    LayerWeights& layer = weights.layers.emplace_back();
+    const std::string prefix = layer_prefix(i);
+    for (const LayerTensor& t : table) {
+      RUNNEL_TRY(WeightView view,
+                 reader.read(prefix + std::string(t.suffix), t.role, t.shape, t.presence));
+      if (t.presence == Presence::optional && i > 0 &&
+          view.present() != (weights.layers.front().*t.member).present()) {
+        return fail(ErrorCode::malformed, "tensor ", prefix, t.suffix, " is ",
+                    view.present() ? "there" : "missing", ", in layer 0 it is ",
+                    view.present() ? "missing" : "there", ", expected in all layers or in none");
+      }
+      layer.*t.member = std::move(view);
+    }
+  }
+  return {};
+}
+
+/// A key of another version may change what the model computes: better refused than computed
+/// wrongly.
+Status refuse_unknown_keys(const GgufFile& file) {
+  const auto& metadata = file.metadata();
+  for (auto it = metadata.lower_bound(std::string_view("gsa.")); it != metadata.end(); ++it) {
+    const std::string& key = it->first;
+    if (!key.starts_with("gsa.")) break;
+    const bool text = key.starts_with("gsa.tokenizer.") || key.starts_with("gsa.chat");
+    if (!text && key != kTiedKey && !is_config_key(key)) {
+      return fail(ErrorCode::unsupported, "key ", key,
+                  " is not known to this version, which might compute another model than meant");
+    }
+  }
+  return {};
+}
+
+/// XXH3 over values in a canonical little-endian form.
+class Hasher {
+ public:
+  Hasher() { XXH3_64bits_reset(&state_); }
+
+  void bytes(std::span<const std::byte> data) {
+    XXH3_64bits_update(&state_, data.data(), data.size());
+  }
+
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  void number(T value) {
+    static_assert(std::endian::native == std::endian::little);
+    XXH3_64bits_update(&state_, &value, sizeof value);
+  }
+
+  void text(std::string_view value) {
+    number(std::uint64_t{value.size()});
+    XXH3_64bits_update(&state_, value.data(), value.size());
+  }
+
+  void value(const GgufValue& value) {
+    number(static_cast<std::uint8_t>(value.index()));
+    std::visit(
+        [this](const auto& v) {
+          using V = std::decay_t<decltype(v)>;
+          if constexpr (std::is_arithmetic_v<V>) {
+            number(v);
+          } else if constexpr (std::is_same_v<V, std::string>) {
+            text(v);
+          } else {
+            array(v);
+          }
+        },
+        value);
+  }
+
+  std::uint64_t digest() const { return XXH3_64bits_digest(&state_); }
+
+ private:
+  void array(const GgufArray& values) {
+    number(static_cast<std::uint8_t>(values.index()));
+    std::visit(
+        [this](const auto& v) {
+          using E = typename std::decay_t<decltype(v)>::value_type;
+          number(std::uint64_t{v.size()});
+          if constexpr (std::is_same_v<E, std::string>) {
+            for (const std::string& s : v) text(s);
+          } else if constexpr (std::is_same_v<E, bool>) {
+            for (const bool b : v) number(static_cast<std::uint8_t>(b));
+          } else {
+            bytes(std::as_bytes(std::span(v)));
+          }
+        },
+        values);
+  }
+
+  XXH3_state_t state_;
+};
+
+/// What must agree for a snapshot to fit: configuration, tensor table, tokenizer, and a sample of
+/// the weights. The name of the model is left out: renaming a file's model does not change it. The
+/// sample is the first and last 4 KiB of every tensor: other weights differ there, and 8 KiB of
+/// each of 300 tensors cost under a millisecond to read.
+std::uint64_t fingerprint_of(const GgufFile& file, const ModelConfig& config,
+                             const Weights& weights) {
+  constexpr std::size_t kSampleBytes = 4096;
+  Hasher hash;
+  for (const auto& [key, value] : file.metadata()) {
+    if (key.starts_with("gsa.") || key.starts_with("tokenizer.")) {
+      hash.text(key);
+      hash.value(value);
+    }
+  }
+  const auto tensor = [&](const WeightView& w) {
+    if (!w.present()) return;
+    hash.text(w.name);
+    hash.number(static_cast<std::uint32_t>(w.type));
+    hash.number(w.rows);
+    hash.number(w.cols);
+    const std::size_t sample = std::min(kSampleBytes, w.data.size());
+    hash.bytes(w.data.first(sample));
+    hash.bytes(w.data.last(sample));
+  };
+  const std::vector<LayerTensor> table = layer_tensors(config);
+  tensor(weights.embeddings);
+  for (const LayerWeights& layer : weights.layers) {
+    for (const LayerTensor& t : table) tensor(layer.*t.member);
+  }
+  tensor(weights.final_norm);
+  if (!weights.tied()) tensor(weights.head);
+  return hash.digest();
+}
+
+}  // namespace
+
+Result<ModelFile> ModelFile::from_gguf(std::shared_ptr<const GgufFile> file) {
+  if (file == nullptr) return fail(ErrorCode::invalid_argument, "no file was given");
+  ModelFile model;
+  RUNNEL_TRY(model.config, config_from_gguf(*file));
+  RUNNEL_CHECK_OK(refuse_unknown_keys(*file));
+
+  const ModelConfig& c = model.config;
+  Weights& w = model.weights;
+  TensorReader reader(*file);
+  const std::vector<std::int64_t> table = {c.vocab_size, c.hidden_size};
+  RUNNEL_TRY(w.embeddings, reader.read(std::string(kEmbeddingsName), WeightRole::embedding, table,
+                                       Presence::required));
+  RUNNEL_CHECK_OK(read_layers(c, reader, w));
+  RUNNEL_TRY(w.final_norm, reader.read(std::string(kFinalNormName), WeightRole::vector,
+                                       {c.hidden_size}, Presence::required));
+  const bool head_there = file->find_tensor(kHeadName) != nullptr;
+  RUNNEL_TRY(const bool tied, file->get_bool(kTiedKey, !head_there));
+  RUNNEL_TRY(w.head, reader.read(std::string(kHeadName), WeightRole::embedding, table,
+                                 tied ? Presence::absent : Presence::required));
+  if (tied) w.head = w.embeddings;
+  RUNNEL_CHECK_OK(reader.expect_all_used());
+
+  model.fingerprint = fingerprint_of(*file, c, w);
+  model.file = std::move(file);
+  return model;
+}
+
+}  // namespace runnel

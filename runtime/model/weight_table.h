@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors that a model of a given configuration consists of: name, shape and role. One truth
+// for load and convert.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runnel/result.h"
+#include "runtime/model/config.h"
+#include "runtime/model/weights.h"
+
+namespace runnel {
+
+/// What a tensor is for, which decides the storage types it may have.
+enum class WeightRole {
+  embedding,  // token table and output head: any type
+  matrix,     // a linear layer: any type
+  gate,       // the slot gate: 16 or 32 bit, because its error is multiplied by every later token
+  small,      // conv taps and the t2r map: 16 or 32 bit
+  vector,     // norms and biases: f32
+};
+
+/// The role in words for messages ("linear weight").
+const char* to_string(WeightRole role);
+
+/// Whether a tensor of `role` may be stored as `type`.
+bool role_allows(WeightRole role, quant::BlockType type);
+
+/// The allowed types in words for messages ("f32, f16 or bf16").
+const char* allowed_types(WeightRole role);
+
+enum class Presence { required, optional, absent };
+
+/// One tensor of a layer; `suffix` follows "model.layers.N.".
+struct LayerTensor {
+  std::string_view suffix;
+  WeightView LayerWeights::*member;
+  WeightRole role;
+  Presence presence;
+  std::vector<std::int64_t> shape;  // row-major, as in the file: 1 or 2 dimensions
+};
+
+/// All tensors that a layer can have, in the order of the forward pass. `config` must have passed
+/// check_config.
+std::vector<LayerTensor> layer_tensors(const ModelConfig& config);
+
+/// "model.layers.7." for layer 7.
+std::string layer_prefix(std::int32_t layer);
+
+inline constexpr std::string_view kEmbeddingsName = "model.embeddings.weight";
+inline constexpr std::string_view kFinalNormName = "model.norm.weight";
+inline constexpr std::string_view kHeadName = "lm_head.weight";
+
+/// Key: whether the head is the embedding, so that a lost head is not mistaken for a tied one.
+inline constexpr std::string_view kTiedKey = "gsa.tie_word_embeddings";
+
+/// Checks every number against its documented range, so that no size computed from a checked
+/// configuration overflows.
+/// @return malformed, naming the key, its value and the range.
+Status check_config(const ModelConfig& config);
+
+/// Whether config_to_gguf writes this key.
+bool is_config_key(std::string_view key);
+
+/// The names of the enumerations as files write them, and back.
+std::string_view activation_name(Activation activation);
+Result<Activation> activation_from_name(std::string_view key, std::string_view name);
+std::string_view feature_map_name(FeatureMap map);
+Result<FeatureMap> feature_map_from_name(std::string_view key, std::string_view name);
+
+/// "[576, 1536]" for messages.
+std::string shape_text(const std::vector<std::int64_t>& shape);
+
+}  // namespace runnel
