@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GGUF version 3: reader over a mapped file, and writer. Every count, size and offset is checked before it is believed.
+// GGUF version 3: reader over a mapped file, and writer. Every count, size and offset is checked
+// before it is believed.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +18,28 @@
 
 #include "quant/formats.h"
 #include "runnel/result.h"
+#include "runtime/base/file_map.h"
 
 namespace runnel {
 
-/// An array value: one alternative per GGUF element type (bool arrays are stored as uint8).
-using GgufArray = std::variant<std::vector<std::uint8_t>, std::vector<std::int8_t>, std::vector<std::uint16_t>,
-                               std::vector<std::int16_t>, std::vector<std::uint32_t>, std::vector<std::int32_t>,
-                               std::vector<float>, std::vector<bool>, std::vector<std::string>, std::vector<std::uint64_t>,
-                               std::vector<std::int64_t>, std::vector<double>>;
+/// An array value: one alternative per GGUF element type, in the order of the type ids (arrays
+/// cannot be elements).
+using GgufArray =
+    std::variant<std::vector<std::uint8_t>, std::vector<std::int8_t>, std::vector<std::uint16_t>,
+                 std::vector<std::int16_t>, std::vector<std::uint32_t>, std::vector<std::int32_t>,
+                 std::vector<float>, std::vector<bool>, std::vector<std::string>,
+                 std::vector<std::uint64_t>, std::vector<std::int64_t>, std::vector<double>>;
 
-/// A metadata value, with its GGUF type kept by the alternative.
-using GgufValue = std::variant<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t, float,
-                               bool, std::string, GgufArray, std::uint64_t, std::int64_t, double>;
+/// A metadata value. The index of the alternative is the GGUF type id.
+using GgufValue = std::variant<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t,
+                               std::uint32_t, std::int32_t, float, bool, std::string, GgufArray,
+                               std::uint64_t, std::int64_t, double>;
 
-/// One tensor of a file. Dimensions in row-major order, slowest first (the reverse of the file's order).
+/// The type of a value for people: "u32", "string", "array of f32".
+std::string gguf_type_name(const GgufValue& value);
+
+/// One tensor of a file. Dimensions in row-major order, slowest first (the reverse of the file's
+/// order).
 struct GgufTensor {
   std::string name;
   quant::BlockType type = quant::BlockType::f32;
@@ -38,50 +47,90 @@ struct GgufTensor {
   std::span<const std::byte> data;
 };
 
-/// A parsed GGUF file. Immutable; tensors view the mapping, which this object keeps alive.
+/// A parsed GGUF file. Immutable and thread-safe; tensors view the mapping, which this object keeps
+/// alive. Memory taken beside the mapping is at most 16 times the file's size plus 1 MiB, whatever
+/// the file says.
 class GgufFile {
  public:
-  /// Maps and checks a file. @return not_found, io, malformed (what, where, expected), unsupported (version, tensor type).
+  /// Maps and checks a file. @return not_found, io, malformed (what, where, expected), unsupported
+  /// (version, tensor type).
   static Result<std::shared_ptr<const GgufFile>> open(const std::filesystem::path& path);
 
-  /// Checks bytes in memory, which must outlive the result. For tests and fuzzing.
+  /// Checks bytes in memory, which must outlive the result and start at a multiple of 8. For tests
+  /// and fuzzing.
   static Result<std::shared_ptr<const GgufFile>> parse(std::span<const std::byte> bytes);
 
-  virtual ~GgufFile() = default;
-
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
+
+  /// In the order of the file's table.
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 
-  const GgufValue* find(std::string_view key) const;          // nullptr if absent
+  /// The whole file.
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+  const GgufValue* find(std::string_view key) const;           // nullptr if absent
   const GgufTensor* find_tensor(std::string_view name) const;  // nullptr if absent
 
-  /// Typed look-ups: the value if the key is there and of a type that converts without loss (any integer type for
-  /// integers, f32 or f64 for floats), `fallback` if the key is absent, malformed if it has another type or range.
-  Result<std::int64_t> get_int(std::string_view key, std::optional<std::int64_t> fallback = {}) const;
+  /// Typed look-ups: the value if the key is there and of a type that converts without loss (any
+  /// integer type for integers, f32 or f64 for floats), `fallback` if the key is absent, malformed
+  /// if it has another type or range.
+  /// @return not_found if the key is absent and there is no fallback.
+  Result<std::int64_t> get_int(std::string_view key,
+                               std::optional<std::int64_t> fallback = {}) const;
   Result<double> get_float(std::string_view key, std::optional<double> fallback = {}) const;
   Result<bool> get_bool(std::string_view key, std::optional<bool> fallback = {}) const;
-  Result<std::string> get_string(std::string_view key, std::optional<std::string> fallback = {}) const;
+  Result<std::string> get_string(std::string_view key,
+                                 std::optional<std::string> fallback = {}) const;
 
- protected:
+  /// The array under `key`, nullptr if absent, malformed if its elements are no T.
+  template <class T>
+  Result<const std::vector<T>*> get_array(std::string_view key) const {
+    const GgufValue* value = find(key);
+    if (value == nullptr) return static_cast<const std::vector<T>*>(nullptr);
+    if (const auto* array = std::get_if<GgufArray>(value)) {
+      if (const auto* elements = std::get_if<std::vector<T>>(array)) return elements;
+    }
+    return wrong_type(key, *value, gguf_type_name(GgufArray(std::vector<T>())));
+  }
+
+ private:
+  friend class GgufParser;
+  GgufFile() = default;
+  static Error wrong_type(std::string_view key, const GgufValue& value, std::string_view expected);
+
+  FileMap map_;                       // empty if parsed from memory
+  std::span<const std::byte> bytes_;  // the mapping, or what parse() was given
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::vector<GgufTensor> tensors_;
-  std::map<std::string, std::size_t, std::less<>> tensor_index_;
+  std::map<std::string_view, std::size_t> tensor_index_;  // keys view bytes_
 };
 
 /// Writes a GGUF file tensor by tensor, so that the whole model is never in memory.
 ///   GgufWriter writer;  writer.set("general.architecture", std::string("gsa"));
-///   writer.add_tensor("model.norm.weight", BlockType::f32, {576}, [&]() -> Result<std::vector<std::byte>> {...});
-///   RUNNEL_CHECK_OK(writer.write(path, progress));
+///   writer.add_tensor("model.norm.weight", BlockType::f32, {576}, [&]() ->
+///   Result<std::vector<std::byte>> {...}); RUNNEL_CHECK_OK(writer.write(path, progress));
 class GgufWriter {
  public:
   /// Makes the bytes of one tensor when its turn comes: exactly rows * row_bytes of them.
   using Producer = std::function<Result<std::vector<std::byte>>()>;
 
+  /// Adds a key, or replaces its value. Keys are written in the order of their first set.
   void set(std::string key, GgufValue value);
-  void add_tensor(std::string name, quant::BlockType type, std::vector<std::int64_t> shape, Producer producer);
 
-  /// Writes to a temporary file beside `path`, then renames. @param progress fraction of bytes done; false cancels.
-  Status write(const std::filesystem::path& path, const std::function<bool(float)>& progress = {}) const;
+  /// Adds a tensor; they are written in this order. @param shape slowest dimension first, as in
+  /// GgufTensor.
+  void add_tensor(std::string name, quant::BlockType type, std::vector<std::int64_t> shape,
+                  Producer producer);
+
+  /// Writes to a temporary file beside `path`, then renames it. The same input gives the same
+  /// bytes. Tensor data is aligned to general.alignment if that key was set (u32), else to 32.
+  /// @param progress  receives the fraction of tensor bytes done after each tensor; false cancels.
+  /// @return invalid_argument for names, shapes or keys that no reader would take, or a producer
+  /// whose bytes have the
+  ///         wrong size; io; cancelled; what a producer returns. Without success `path` is
+  ///         untouched.
+  Status write(const std::filesystem::path& path,
+               const std::function<bool(float)>& progress = {}) const;
 
  private:
   struct Entry {
@@ -90,6 +139,17 @@ class GgufWriter {
     std::vector<std::int64_t> shape;
     Producer producer;
   };
+  struct Layout {
+    struct Extent {
+      std::uint64_t offset = 0;  // in the data section
+      std::uint64_t bytes = 0;
+    };
+    std::uint64_t alignment = 32;
+    std::uint64_t data_bytes = 0;
+    std::vector<Extent> tensors;
+  };
+  Result<Layout> lay_out() const;
+
   std::vector<std::pair<std::string, GgufValue>> metadata_;
   std::vector<Entry> tensors_;
 };

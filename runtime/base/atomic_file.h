@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing a file so that at any time either the old one or the whole new one exists.
+//
+//   RUNNEL_TRY(AtomicFile file, AtomicFile::create(path));
+//   RUNNEL_CHECK_OK(file.write(bytes));
+//   RUNNEL_CHECK_OK(file.commit());            // without it the temporary file is removed
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include "runnel/result.h"
+
+namespace runnel {
+
+/// A temporary file beside its target, renamed onto it by commit(). Move-only; one thread at a
+/// time.
+class AtomicFile {
+ public:
+  static constexpr unsigned kDefaultMode = 0644;
+  static constexpr unsigned kPrivateMode = 0600;
+
+  /// @param target  replaced by commit() if it is a regular file (a symbolic link is followed).
+  /// @param mode    permission bits of the new file, less the process's umask.
+  /// @return io or not_found naming the directory; io if `target` is there and no regular file.
+  static Result<AtomicFile> create(const std::filesystem::path& target,
+                                   unsigned mode = kDefaultMode);
+
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&& other) noexcept;
+  ~AtomicFile();
+
+  /// Appends all of `bytes`.
+  Status write(std::span<const std::byte> bytes);
+
+  /// Bytes written so far.
+  std::uint64_t size() const { return size_; }
+
+  /// Syncs the file, renames it onto the target, syncs the directory. The last call on this object.
+  Status commit();
+
+ private:
+  AtomicFile() = default;
+  void discard() noexcept;
+
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;  // empty: nothing to remove
+  int fd_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+/// create, write, commit.
+Status write_file_atomically(const std::filesystem::path& target, std::span<const std::byte> bytes,
+                             unsigned mode = AtomicFile::kDefaultMode);
+
+}  // namespace runnel

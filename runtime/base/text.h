@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text from files and users made safe to put into a message.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace runnel {
+
+/// `text` with control characters and bytes outside ASCII written as \xNN, cut after `limit` bytes
+/// ("…" as "..."). Keeps terminals and logs safe from what a hostile file calls its tensors.
+std::string printable(std::string_view text, std::size_t limit = 256);
+
+/// The same between single quotes, cut after 64 bytes: a name inside a sentence. (Not "quoted":
+/// that would find std::quoted.)
+std::string in_quotes(std::string_view name);
+
+}  // namespace runnel

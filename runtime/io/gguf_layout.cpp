@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/io/gguf_layout.h"
+
+#include <bit>
+#include <limits>
+#include <string_view>
+
+#include "runtime/base/try.h"
+
+namespace runnel::gguf {
+namespace {
+
+constexpr std::string_view kTypeNames[kTypes] = {
+    "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
+
+// Names of ggml's tensor types by id, for messages about those that this library does not read.
+constexpr std::string_view kGgmlNames[] = {
+    "f32",     "f16",     "q4_0",    "q4_1",  "removed", "removed", "q5_0",    "q5_1",
+    "q8_0",    "q8_1",    "q2_k",    "q3_k",  "q4_k",    "q5_k",    "q6_k",    "q8_k",
+    "iq2_xxs", "iq2_xs",  "iq3_xxs", "iq1_s", "iq4_nl",  "iq3_s",   "iq2_s",   "iq4_xs",
+    "i8",      "i16",     "i32",     "i64",   "f64",     "iq1_m",   "bf16",    "removed",
+    "removed", "removed", "tq1_0",   "tq2_0", "removed", "removed", "removed", "mxfp4"};
+
+}  // namespace
+
+std::string type_name(std::uint32_t id) {
+  return id < kTypes ? std::string(kTypeNames[id]) : "type " + std::to_string(id);
+}
+
+Status check_alignment(std::uint64_t alignment) {
+  if (std::has_single_bit(alignment) && alignment >= kLeastAlignment && alignment <= kMostAlignment)
+    return {};
+  return fail(ErrorCode::malformed, kAlignmentKey, " is ", alignment,
+              ", expected a power of two in [", kLeastAlignment, ", ", kMostAlignment, "]");
+}
+
+Result<std::uint64_t> tensor_bytes(std::uint32_t type_id, std::span<const std::int64_t> shape) {
+  const auto traits = quant::block_traits(static_cast<quant::BlockType>(type_id));
+  if (!traits) {
+    const std::string_view name = type_id < std::size(kGgmlNames) ? kGgmlNames[type_id] : "unknown";
+    return fail(ErrorCode::unsupported, "has type ", type_id, " (", name,
+                "), expected f32, f16, bf16, q8_0, q4_0, q4_k, q6_k, i8 or i32");
+  }
+  if (shape.empty() || shape.size() > kMaxDimensions) {
+    return fail(ErrorCode::malformed, "has ", shape.size(), " dimensions, expected 1 to ",
+                kMaxDimensions);
+  }
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) {
+    if (size < 1)
+      return fail(ErrorCode::malformed, "has a dimension of ", size, ", expected at least 1");
+    if (__builtin_mul_overflow(elements, size, &elements)) {
+      return fail(ErrorCode::malformed, "has more than 2^63 elements");
+    }
+  }
+  const std::int64_t row = shape.back();
+  if (row % traits->block_values != 0) {
+    return fail(ErrorCode::malformed, "has rows of ", row, " values, expected a multiple of ",
+                traits->block_values, ", the block of ", traits->name);
+  }
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<std::uint64_t>(elements / traits->block_values),
+                             static_cast<std::uint64_t>(traits->block_bytes), &bytes) ||
+      bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+    return fail(ErrorCode::malformed, "has more than 2^63 bytes");
+  }
+  return bytes;
+}
+
+}  // namespace runnel::gguf
