@@ -34,7 +34,9 @@ std::optional<BlockType> block_type_from_name(std::string_view name) {
 
 std::size_t row_bytes(BlockType type, std::int64_t cols) {
   const std::optional<BlockTraits> t = block_traits(type);
-  return t ? static_cast<std::size_t>(cols / t->block_values) * static_cast<std::size_t>(t->block_bytes) : 0;
+  return t ? static_cast<std::size_t>(cols / t->block_values) *
+                 static_cast<std::size_t>(t->block_bytes)
+           : 0;
 }
 
 }  // namespace runnel::quant

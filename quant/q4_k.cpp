@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Q4_K: 8 groups of 32 values, w = d * scale * q - dmin * min. Encoding alternates between choosing
+// codes for given scales and solving the weighted least squares for the scales given the codes,
+// first per group in floats, then with the six-bit scales and minima, last for the block's own d
+// and dmin.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "quant/block_codecs.h"
+#include "quant/lanes.h"
+#include "runtime/base/half.h"
+
+namespace runnel::quant {
+namespace {
+
+constexpr int kGroups = 8;
+constexpr int kGroup = kSuperBlock / kGroups;  // 32 values share a scale and a minimum
+constexpr int kMaxCode = 15;
+constexpr int kMaxField = 63;  // six-bit scales and minima
+
+/// One group with what does not change during the search.
+struct Group {
+  const float* x = nullptr;  // [kGroup]
+  float weight[kGroup];      // importance of each value's error
+  float sum_w = 0;
+  float sum_wx = 0;
+  float sum_wxx = 0;
+  float low = 0;   // min(0, smallest value): the offset can only be subtracted
+  float high = 0;  // largest value
+};
+
+/// x ~ scale * q - min, and its weighted square error.
+struct Fit {
+  float scale = 0;
+  float min = 0;
+  float error = std::numeric_limits<float>::max();
+};
+
+/// Large weights carry most of a dot product, so their errors count more: w = rms + |x|.
+Group make_group(const float* x) {
+  Group g;
+  g.x = x;
+  const float rms = std::sqrt(lane_sum(kGroup, [&](int i) { return x[i] * x[i]; }) / kGroup);
+  for (int i = 0; i < kGroup; ++i) g.weight[i] = rms + std::fabs(x[i]);
+  g.sum_w = lane_sum(kGroup, [&](int i) { return g.weight[i]; });
+  g.sum_wx = lane_sum(kGroup, [&](int i) { return g.weight[i] * x[i]; });
+  g.sum_wxx = lane_sum(kGroup, [&](int i) { return g.weight[i] * x[i] * x[i]; });
+  for (int i = 0; i < kGroup; ++i) {
+    g.low = std::min(g.low, x[i]);
+    g.high = i == 0 ? x[0] : std::max(g.high, x[i]);
+  }
+  return g;
+}
+
+/// q = round((x + min) / scale), clamped. A scale of 0 gives zeros.
+void choose_codes(const float* x, float scale, float min, float* q) {
+  const float inverse = scale > 0 ? 1.0F / scale : 0.0F;
+  const float finite = std::isfinite(inverse) ? inverse : 0.0F;
+  for (int i = 0; i < kGroup; ++i) {
+    // Clamped before rounding: the conversion of a large float to int is undefined.
+    float v = (x[i] + min) * finite;
+    v = v < 0.0F ? 0.0F : v;
+    v = v > static_cast<float>(kMaxCode) ? static_cast<float>(kMaxCode) : v;
+    q[i] = static_cast<float>(static_cast<int>(v + 0.5F));
+  }
+}
+
+/// Sums over the codes that the normal equations need.
+struct Moments {
+  float wq = 0;
+  float wqq = 0;
+  float wxq = 0;
+};
+
+Moments moments_of(const Group& g, const float* q) {
+  Moments m;
+  m.wq = lane_sum(kGroup, [&](int i) { return g.weight[i] * q[i]; });
+  m.wqq = lane_sum(kGroup, [&](int i) { return g.weight[i] * q[i] * q[i]; });
+  m.wxq = lane_sum(kGroup, [&](int i) { return g.weight[i] * g.x[i] * q[i]; });
+  return m;
+}
+
+float error_of(const Group& g, const Moments& m, float scale, float min) {
+  return g.sum_wxx - 2.0F * (scale * m.wxq - min * g.sum_wx) + scale * scale * m.wqq -
+         2.0F * scale * min * m.wq + min * min * g.sum_w;
+}
+
+/// The best scale >= 0 and min >= 0 for fixed codes.
+Fit solve(const Group& g, const Moments& m) {
+  Fit fit;
+  const float determinant = g.sum_w * m.wqq - m.wq * m.wq;
+  if (determinant > 0) {
+    fit.scale = (g.sum_w * m.wxq - g.sum_wx * m.wq) / determinant;
+    fit.min = (m.wq * m.wxq - m.wqq * g.sum_wx) / determinant;
+  }
+  if (fit.min < 0 || determinant <= 0) {
+    fit.min = 0;
+    fit.scale = m.wqq > 0 ? m.wxq / m.wqq : 0.0F;
+  }
+  fit.scale = std::max(fit.scale, 0.0F);
+  fit.error = error_of(g, m, fit.scale, fit.min);
+  return fit;
+}
+
+/// Tries ranges a little narrower and wider than [low, high], and solves for each.
+Fit search_group(const Group& g) {
+  Fit best;
+  best.scale = 0;
+  best.min = -g.low;
+  best.error = g.sum_wxx + 2.0F * best.min * g.sum_wx + best.min * best.min * g.sum_w;
+  const float range = g.high - g.low;
+  if (!(range > 0)) return best;
+  float q[kGroup];
+  constexpr int kSteps = 16;
+  for (int step = 0; step < kSteps; ++step) {
+    const float levels = static_cast<float>(kMaxCode) - 1.2F + 0.15F * static_cast<float>(step);
+    choose_codes(g.x, range / levels, -g.low, q);
+    const Fit fit = solve(g, moments_of(g, q));
+    if (fit.error < best.error) best = fit;
+  }
+  return best;
+}
+
+/// Six-bit scale and minimum of every group, and the block's d and dmin as the file will have them.
+struct Fields {
+  float d = 0;
+  float dmin = 0;
+  int scale[kGroups] = {};
+  int min[kGroups] = {};
+};
+
+int to_field(float value, float unit) {
+  if (!(unit > 0)) return 0;
+  const float v = std::min(value / unit, static_cast<float>(kMaxField));
+  return static_cast<int>(v + 0.5F);
+}
+
+float as_stored(float v) { return f16_to_f32(f32_to_f16(v)); }
+
+/// The neighbours of the rounded fields may fit better together; q receives the codes of the best
+/// pair.
+float refine_fields(const Group& g, float d, float dmin, int& scale, int& min, float* q) {
+  float best_error = std::numeric_limits<float>::max();
+  const int scale0 = scale;
+  const int min0 = min;
+  float trial[kGroup];
+  for (int s = std::max(scale0 - 1, 0); s <= std::min(scale0 + 1, kMaxField); ++s) {
+    for (int m = std::max(min0 - 1, 0); m <= std::min(min0 + 1, kMaxField); ++m) {
+      const float a = d * static_cast<float>(s);
+      const float b = dmin * static_cast<float>(m);
+      choose_codes(g.x, a, b, trial);
+      const float error = error_of(g, moments_of(g, trial), a, b);
+      if (error < best_error) {
+        best_error = error;
+        scale = s;
+        min = m;
+        std::copy(trial, trial + kGroup, q);
+      }
+    }
+  }
+  return best_error;
+}
+
+/// d and dmin that fit the whole block best for fixed codes and fields.
+void solve_block(const Group* groups, const float* q, Fields& f) {
+  double aa = 0;
+  double ab = 0;
+  double bb = 0;
+  double ax = 0;
+  double bx = 0;  // normal equations of x ~ d * (scale q) - dmin * min
+  for (int g = 0; g < kGroups; ++g) {
+    const Moments m = moments_of(groups[g], q + g * kGroup);
+    const double s = f.scale[g];
+    const double n = f.min[g];
+    aa += s * s * static_cast<double>(m.wqq);
+    ab += s * n * static_cast<double>(m.wq);
+    bb += n * n * static_cast<double>(groups[g].sum_w);
+    ax += s * static_cast<double>(m.wxq);
+    bx += n * static_cast<double>(groups[g].sum_wx);
+  }
+  const double determinant = aa * bb - ab * ab;
+  if (determinant > 1e-12 * aa * bb) {
+    const double d = (ax * bb - bx * ab) / determinant;
+    const double dmin = (ax * ab - bx * aa) / determinant;
+    if (d > 0 && dmin >= 0) {
+      f.d = static_cast<float>(d);
+      f.dmin = static_cast<float>(dmin);
+    }
+  } else if (aa > 0 && bb <= 0 && ax > 0) {
+    f.d = static_cast<float>(ax / aa);
+  }
+}
+
+BlockQ4_K pack(const Fields& f, const float* q) {
+  BlockQ4_K block;
+  block.d = f32_to_f16(f.d);
+  block.dmin = f32_to_f16(f.dmin);
+  for (int g = 0; g < 4; ++g) {
+    const int high = g + 4;
+    block.scales[g] = static_cast<std::uint8_t>(f.scale[g] | ((f.scale[high] >> 4) << 6));
+    block.scales[g + 4] = static_cast<std::uint8_t>(f.min[g] | ((f.min[high] >> 4) << 6));
+    block.scales[g + 8] =
+        static_cast<std::uint8_t>((f.scale[high] & 15) | ((f.min[high] & 15) << 4));
+  }
+  for (int pair = 0; pair < kGroups / 2; ++pair) {
+    const float* low = q + pair * 2 * kGroup;
+    for (int l = 0; l < kGroup; ++l) {
+      block.qs[pair * kGroup + l] = static_cast<std::uint8_t>(
+          static_cast<int>(low[l]) | (static_cast<int>(low[l + kGroup]) << 4));
+    }
+  }
+  return block;
+}
+
+}  // namespace
+
+BlockQ4_K encode_q4_k(const float* x) {
+  Group groups[kGroups];
+  Fit fits[kGroups];
+  float largest_scale = 0;
+  float largest_min = 0;
+  for (int g = 0; g < kGroups; ++g) {
+    groups[g] = make_group(x + g * kGroup);
+    fits[g] = search_group(groups[g]);
+    largest_scale = std::max(largest_scale, fits[g].scale);
+    largest_min = std::max(largest_min, fits[g].min);
+  }
+  Fields f;
+  f.d = as_stored(largest_scale / kMaxField);
+  f.dmin = as_stored(largest_min / kMaxField);
+  float q[kSuperBlock];
+  float error = 0;
+  for (int g = 0; g < kGroups; ++g) {
+    f.scale[g] = to_field(fits[g].scale, f.d);
+    f.min[g] = to_field(fits[g].min, f.dmin);
+    error += refine_fields(groups[g], f.d, f.dmin, f.scale[g], f.min[g], q + g * kGroup);
+  }
+
+  Fields better = f;
+  solve_block(groups, q, better);
+  better.d = as_stored(better.d);
+  better.dmin = as_stored(better.dmin);
+  float better_q[kSuperBlock];
+  float better_error = 0;
+  for (int g = 0; g < kGroups; ++g) {
+    const float a = better.d * static_cast<float>(better.scale[g]);
+    const float b = better.dmin * static_cast<float>(better.min[g]);
+    choose_codes(x + g * kGroup, a, b, better_q + g * kGroup);
+    better_error += error_of(groups[g], moments_of(groups[g], better_q + g * kGroup), a, b);
+  }
+  return better_error < error ? pack(better, better_q) : pack(f, q);
+}
+
+ScaleMin unpack_scale_min(const BlockQ4_K& block, int group) {
+  const std::uint8_t* s = block.scales;
+  if (group < 4) {
+    return {static_cast<std::uint8_t>(s[group] & 63), static_cast<std::uint8_t>(s[group + 4] & 63)};
+  }
+  return {static_cast<std::uint8_t>((s[group + 4] & 15) | ((s[group - 4] >> 6) << 4)),
+          static_cast<std::uint8_t>((s[group + 4] >> 4) | ((s[group] >> 6) << 4))};
+}
+
+void decode(const BlockQ4_K& block, float* out) {
+  const float d = f16_to_f32(block.d);
+  const float dmin = f16_to_f32(block.dmin);
+  for (int g = 0; g < kGroups; ++g) {
+    const ScaleMin fields = unpack_scale_min(block, g);
+    const float scale = d * static_cast<float>(fields.scale);
+    const float min = dmin * static_cast<float>(fields.min);
+    const std::uint8_t* qs = block.qs + (g / 2) * kGroup;
+    const int shift = (g % 2) * 4;
+    for (int l = 0; l < kGroup; ++l) {
+      out[g * kGroup + l] = scale * static_cast<float>((qs[l] >> shift) & 15) - min;
+    }
+  }
+}
+
+}  // namespace runnel::quant
