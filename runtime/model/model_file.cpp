@@ -3,9 +3,6 @@
 // that load stays fast.
 #include "runtime/model/model_file.h"
 
-#define XXH_STATIC_LINKING_ONLY  // for a hash state on the stack
-#include <xxhash.h>
-
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -13,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/base/hash.h"
 #include "runtime/base/try.h"
 #include "runtime/model/weight_table.h"
 
@@ -124,24 +122,20 @@ Status refuse_unknown_keys(const GgufFile& file) {
 }
 
 /// XXH3 over values in a canonical little-endian form.
-class Hasher {
+class ValueHasher {
  public:
-  Hasher() { XXH3_64bits_reset(&state_); }
-
-  void bytes(std::span<const std::byte> data) {
-    XXH3_64bits_update(&state_, data.data(), data.size());
-  }
+  void bytes(std::span<const std::byte> data) { hasher_.update(data); }
 
   template <class T>
   requires std::is_arithmetic_v<T>
   void number(T value) {
     static_assert(std::endian::native == std::endian::little);
-    XXH3_64bits_update(&state_, &value, sizeof value);
+    hasher_.update(std::as_bytes(std::span(&value, 1)));
   }
 
   void text(std::string_view value) {
     number(std::uint64_t{value.size()});
-    XXH3_64bits_update(&state_, value.data(), value.size());
+    hasher_.update(std::as_bytes(std::span(value)));
   }
 
   void value(const GgufValue& value) {
@@ -160,7 +154,7 @@ class Hasher {
         value);
   }
 
-  std::uint64_t digest() const { return XXH3_64bits_digest(&state_); }
+  std::uint64_t digest() const { return hasher_.digest(); }
 
  private:
   void array(const GgufArray& values) {
@@ -180,7 +174,7 @@ class Hasher {
         values);
   }
 
-  XXH3_state_t state_;
+  Hasher hasher_;
 };
 
 /// What must agree for a snapshot to fit: configuration, tensor table, tokenizer, and a sample of
@@ -190,7 +184,7 @@ class Hasher {
 std::uint64_t fingerprint_of(const GgufFile& file, const ModelConfig& config,
                              const Weights& weights) {
   constexpr std::size_t kSampleBytes = 4096;
-  Hasher hash;
+  ValueHasher hash;
   for (const auto& [key, value] : file.metadata()) {
     if (key.starts_with("gsa.") || key.starts_with("tokenizer.")) {
       hash.text(key);
