@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE SEAM between the model and a device: Backend (a device), DeviceModel (weights on it), RecurrentState (a session's
-// memory on it), Ops (records a pass, once) and Plan (replays it for any list of sessions).
+// THE SEAM between the model and a device: Backend (a device), DeviceModel (weights on it),
+// RecurrentState (a session's memory on it), Ops (records a pass, once) and Plan (replays it for
+// any list of sessions).
 //
-// A backend implements every op; there is no per-op fallback to another device. reference/ has the equation of each.
+// A backend implements every op; there is no per-op fallback to another device. reference/ has the
+// equation of each.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +34,8 @@ class RecurrentState {
   /// Copies the state out in canonical layout. `out` has StateLayout::total_floats() floats.
   virtual Status export_to(std::span<float> out) const = 0;
 
-  /// Replaces the state by a canonical one that has consumed `position` tokens. On error the state is unchanged.
+  /// Replaces the state by a canonical one that has consumed `position` tokens. On error the state
+  /// is unchanged.
   virtual Status import_from(std::span<const float> canonical, std::uint64_t position) = 0;
 
   /// An independent copy on the same device.
@@ -47,14 +50,14 @@ enum class LogitsWanted { none, last, all };
 
 /// One session's share of a pass.
 struct PlanItem {
-  RecurrentState* state = nullptr;   // of the plan's DeviceModel; each state at most once per run
-  std::span<const TokenId> tokens;   // at least one; ids in [0, vocab)
+  RecurrentState* state = nullptr;  // of the plan's DeviceModel; each state at most once per run
+  std::span<const TokenId> tokens;  // at least one; ids in [0, vocab)
   LogitsWanted wanted = LogitsWanted::none;
-  std::span<float> logits;           // [vocab] for last, [tokens, vocab] for all, empty for none
+  std::span<float> logits;  // [vocab] for last, [tokens, vocab] for all, empty for none
 };
 
-/// Records the ops of one pass over T tokens. The residual stream x [T, D] and the buffers between the ops belong to the
-/// plan. Recording checks shapes and types; nothing is computed here.
+/// Records the ops of one pass over T tokens. The residual stream x [T, D] and the buffers between
+/// the ops belong to the plan. Recording checks shapes and types; nothing is computed here.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -66,8 +69,9 @@ class Ops {
   /// log alpha = max(floor, logsigmoid(f + bias) / tau);  s = -expm1(log alpha)
   virtual Status slot_projections(int layer, const LayerWeights& weights) = 0;
 
-  /// Per kv head and token: update the slots, then read o = softmax(logits over all slots) V~. T = 1: the recurrence;
-  /// T > 1: chunkwise, the same function. Advances the state of this layer in place.
+  /// Per kv head and token: update the slots, then read o = softmax(logits over all slots) V~. T =
+  /// 1: the recurrence; T > 1: chunkwise, the same function. Advances the state of this layer in
+  /// place.
   virtual Status slot_attention(int layer, const LayerWeights& weights) = 0;
 
   /// x += W_o norm(act(o))
@@ -88,9 +92,10 @@ class Plan {
   /// Most tokens, summed over all items, that one run takes.
   virtual int max_tokens() const = 0;
 
-  /// Feeds every item's tokens to its state and writes the wanted logits. Items may have different lengths; what an
-  /// item computes does not depend on the other items.
-  /// @return invalid_argument for bad items (nothing has run); cancelled if `stop` was requested before the pass
+  /// Feeds every item's tokens to its state and writes the wanted logits. Items may have different
+  /// lengths; what an item computes does not depend on the other items.
+  /// @return invalid_argument for bad items (nothing has run); cancelled if `stop` was requested
+  /// before the pass
   ///         changed any state; device if the driver failed (states are then undefined).
   virtual Status run(std::span<const PlanItem> items, std::stop_token stop) = 0;
 };
@@ -113,7 +118,8 @@ class DeviceModel {
   virtual Result<std::unique_ptr<RecurrentState>> create_state() const = 0;
 
   /// Records a pass of up to `max_tokens` tokens.
-  virtual Result<std::unique_ptr<Plan>> record(int max_tokens, const Recording& recording) const = 0;
+  virtual Result<std::unique_ptr<Plan>> record(int max_tokens,
+                                               const Recording& recording) const = 0;
 
   virtual MemoryUse memory() const = 0;
 };
@@ -128,9 +134,10 @@ class Backend {
 
   virtual const DeviceInfo& device() const = 0;
 
-  /// Puts the weights on the device. The views need not outlive the call unless the backend keeps them mapped, in which
-  /// case it holds `keep_alive`.
-  virtual Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
+  /// Puts the weights on the device. `config` is copied; `weights` must outlive the DeviceModel,
+  /// the bytes it views need not unless the backend holds `keep_alive`.
+  virtual Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config,
+                                                    const Weights& weights,
                                                     std::shared_ptr<const void> keep_alive,
                                                     const LoadProgress& progress) = 0;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model: weights, tokenizer and configuration, loaded once and immutable.
 //
-//   auto model = runnel::Model::load("models/runnel-gsa-135m-instruct.gguf", {.device = "auto", .threads = 2});
-//   if (!model) { std::cerr << model.error().message << '\n'; return 1; }
-//   auto session = runnel::Session::create(*model);
+//   auto model = runnel::Model::load("models/runnel-gsa-135m-instruct.gguf", {.device = "auto",
+//   .threads = 2}); if (!model) { std::cerr << model.error().message << '\n'; return 1; } auto
+//   session = runnel::Session::create(*model);
 #pragma once
 
 #include <cstdint>
@@ -23,37 +23,45 @@
 
 namespace runnel {
 
-class Engine;  // internal
+class Engine;     // internal
+class Tokenizer;  // internal
 
 /// How to load a model.
 struct ModelOptions {
-  /// A DeviceInfo::id, a backend name ("cuda" means "cuda:0"), or "auto" for the best device present.
+  /// A DeviceInfo::id, a backend name ("cuda" means "cuda:0"), or "auto" for the best device
+  /// present.
   std::string device = "auto";
-  /// Threads that compute on the CPU, the caller's included; 0: one per core this process may use. Range [0, 1024].
+  /// Threads that compute on the CPU, the caller's included; 0: one per core this process may use.
+  /// Range [0, 1024].
   int threads = 0;
-  /// Called on the loading thread with the fraction done, in [0, 1]; returning false stops the load (cancelled).
+  /// Called on the loading thread with the fraction done, in [0, 1]; returning false stops the load
+  /// (cancelled).
   std::function<bool(float fraction)> progress;
 };
 
 /// Facts about a loaded model.
 struct ModelInfo {
   std::string name;
-  std::string architecture;        ///< "gsa"
-  std::string device;              ///< DeviceInfo::id it was loaded on
+  std::string architecture;  ///< "gsa"
+  std::string device;        ///< DeviceInfo::id it was loaded on
   std::int32_t vocab_size = 0;
   std::int64_t parameters = 0;     ///< elements of all distinct tensors
   std::uint64_t weight_bytes = 0;  ///< memory taken by the weights on the device
   std::uint64_t state_bytes = 0;   ///< memory taken by one session's state, whatever its length
-  std::uint64_t fingerprint = 0;   ///< hash of weights' headers and contents sample, types, tokenizer and config
+  std::uint64_t fingerprint =
+      0;  ///< hash of configuration, tensor table, tokenizer and a sample of the weights
 };
 
 /// An immutable model. All methods are const and thread-safe; shared by its Sessions.
 class RUNNEL_API Model {
  public:
   /// Reads and checks a GGUF file and puts its weights on a device.
-  /// @return not_found or io (the file), malformed or unsupported (its contents), out_of_memory or device (the device),
-  ///         cancelled (progress returned false). The message names tensor or key, value and expectation.
-  static Result<std::shared_ptr<const Model>> load(const std::filesystem::path& file, ModelOptions options = {});
+  /// @return not_found or io (the file), malformed or unsupported (its contents), out_of_memory or
+  /// device (the device),
+  ///         cancelled (progress returned false). The message names tensor or key, value and
+  ///         expectation.
+  static Result<std::shared_ptr<const Model>> load(const std::filesystem::path& file,
+                                                   ModelOptions options = {});
 
   ~Model();
   Model(const Model&) = delete;
@@ -64,12 +72,13 @@ class RUNNEL_API Model {
   /// Whether the file carried a tokenizer. Without one only token ids can be fed.
   bool has_tokenizer() const;
 
-  /// Text → ids. With `parse_special` the texts of special tokens ("<|im_end|>") become those tokens; without it they are
-  /// ordinary text, which is what a user's message must be.
+  /// Text → ids. With `parse_special` the texts of special tokens ("<|im_end|>") become those
+  /// tokens; without it they are ordinary text, which is what a user's message must be.
   /// @return unsupported without a tokenizer; malformed if `text` is not UTF-8.
   Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special = false) const;
 
-  /// Ids → bytes (special tokens give nothing unless `show_special`). The bytes may end inside a UTF-8 character.
+  /// Ids → bytes (special tokens give nothing unless `show_special`). The bytes may end inside a
+  /// UTF-8 character.
   /// @return unsupported without a tokenizer; invalid_argument for an id outside the vocabulary.
   Result<std::string> decode(std::span<const TokenId> tokens, bool show_special = false) const;
 
@@ -82,14 +91,17 @@ class RUNNEL_API Model {
   /// The model's chat format as its file says; see chat.h.
   const ChatFormat& chat_format() const;
 
-  /// Tokens of `messages` in the model's chat format, ready to prefill. `continues` is for messages that follow an
-  /// earlier answer: nothing is put before them, and the end-of-message of that answer is added first if needed.
+  /// Tokens of `messages` in the model's chat format, ready to prefill. `continues` is for messages
+  /// that follow an earlier answer: nothing is put before them, and the end-of-message of that
+  /// answer is added first if needed.
   /// @param add_generation_prompt  append what makes the model answer as the assistant.
-  Result<std::vector<TokenId>> encode_chat(std::span<const ChatMessage> messages, bool add_generation_prompt = true,
-                                           ChatContinuation continuation = ChatContinuation::start) const;
+  Result<std::vector<TokenId>> encode_chat(
+      std::span<const ChatMessage> messages, bool add_generation_prompt = true,
+      ChatContinuation continuation = ChatContinuation::start) const;
 
-  /// Internal: the engine its sessions run on.
+  /// Internal: the engine its sessions run on, and the tokenizer or null.
   Engine& engine() const;
+  const Tokenizer* tokenizer() const;
 
  private:
   struct Impl;

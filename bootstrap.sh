@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# From a bare Debian 12 to a chat, or to a tested build: installs what is missing, builds, starts.
+#   ./bootstrap.sh chat [ARGS…]   chat with the default model (ARGS go to `runnel chat`)
+#   ./bootstrap.sh test [REGEX]   build and run the tests
+#   ./bootstrap.sh install SET…   only install packages: build, test, ci
+set -eu
+cd "$(dirname "$0")"
+
+build_packages="g++ cmake ninja-build ccache pkg-config nlohmann-json3-dev libcli11-dev libpcre2-dev libxxhash-dev libsentencepiece-dev"
+test_packages="libgtest-dev libgmock-dev"
+ci_packages="git bc python3 clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev codespell g++-aarch64-linux-gnu qemu-user googletest"
+
+install() {
+  wanted=""
+  for set in "$@"; do
+    case $set in
+      build) wanted="$wanted $build_packages" ;;
+      test) wanted="$wanted $test_packages" ;;
+      ci) wanted="$wanted $ci_packages" ;;
+      *) echo "bootstrap.sh: no package set \"$set\", expected build, test or ci" >&2; exit 2 ;;
+    esac
+  done
+  missing=""
+  for package in $wanted; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+  done
+  [ -n "$missing" ] || return 0
+  echo "Installing:$missing"
+  as_root=""
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "bootstrap.sh: as root, please: apt-get install$missing" >&2; exit 1; }
+    as_root=sudo
+  fi
+  $as_root apt-get update -q >/dev/null
+  # shellcheck disable=SC2086
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing >/dev/null
+}
+
+configure() {
+  if command -v ccache >/dev/null; then
+    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+  fi
+  cmake --preset cpu >/dev/null
+}
+
+command=${1:-help}
+[ $# -eq 0 ] || shift
+case $command in
+  chat)
+    install build
+    configure
+    cmake --build --preset cpu --target runnel_cli
+    exec build/cpu/bin/runnel chat "$@"
+    ;;
+  test)
+    install build test
+    configure
+    cmake --build --preset cpu
+    if [ $# -gt 0 ]; then ctest --preset cpu -R "$1"; else ctest --preset cpu; fi
+    ;;
+  install) install "$@" ;;
+  *)
+    sed -n '3,6s/^# \{0,1\}//p' "$0"
+    [ "$command" = help ] || exit 2
+    ;;
+esac

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The equations, one function each, in scalar fp32: the specification of every backend and the
+// oracle of its tests.
+//
+// Buffers are row-major spans; T tokens, D hidden, HQ query heads, H kv heads, K and V head dims, M
+// memory slots.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runnel/types.h"
+#include "runtime/model/config.h"
+#include "runtime/model/weights.h"
+
+namespace runnel::reference {
+
+/// Whether activations are rounded to int8 blocks of 32 before they meet a quantised weight, as
+/// fast backends do.
+enum class Activations { exact, rounded };
+
+/// y = x * sigmoid(x)
+float swish(float x);
+
+/// log(sigmoid(x)), exact for large |x|
+float log_sigmoid(float x);
+
+/// The elementwise function `a` at x.
+float activate(Activation a, float x);
+
+/// out = x * rsqrt(mean(x^2) + eps) * w; without w: out = x * rsqrt(mean(x^2) + eps).
+void rms_norm(std::span<const float> x, const WeightView& w, float eps, std::span<float> out);
+
+/// Each block of 32 values (the last may be shorter) becomes d * round(x / d), d = max|x| / 127.
+void round_to_int8_blocks(std::span<float> x);
+
+/// y[t, r] = sum_c w[r, c] x[t, c];  x [T, cols], y [T, rows].
+void linear(const WeightView& w, Activations activations, std::span<const float> x,
+            std::span<float> y);
+
+/// x[t] = table[tokens[t]];  x [T, D].
+void embed(const WeightView& table, std::span<const TokenId> tokens, std::span<float> x);
+
+/// Causal depthwise convolution with silu over T tokens: y_t[c] = silu(sum_j w[c, j]
+/// x_{t-W+1+j}[c]). x [T, C] in and out; tail [C, W] holds the last W inputs, oldest first, and is
+/// advanced.
+void short_conv(const WeightView& w, std::span<float> x, std::span<float> tail);
+
+/// phi(x) on each head of x [T, heads * K]; `map` is the [K, K] matrix of t2r.
+void feature_map(FeatureMap kind, const WeightView& map, std::int32_t head_dim, std::span<float> x);
+
+/// log alpha = max(floor, logsigmoid(f + bias) / tau), in place on f [T, H*M]. A floor of 0 means
+/// none.
+void log_decay(const WeightView& bias, float normalizer, float floor, std::span<float> f);
+
+/// Rotates pairs (i, i + K/2) of x [K] by position * theta^(-2i/K); angles in double, so positions
+/// have no bound.
+void rotate(std::span<float> x, double position, double theta);
+
+/// What one kv head sees of one token.
+struct SlotInput {
+  std::span<const float> q;               // [G, K] queries of the G heads that share this kv head
+  std::span<const float> k;               // [K]
+  std::span<const float> v;               // [V]
+  std::span<const float> log_alpha;       // [M]
+  std::span<const float> s;               // [M] write gate
+  std::span<const float> read_bias;       // [M] or empty
+  std::span<const float> head_read_bias;  // [G] or empty
+};
+
+/// One token of one kv head: update the slots, then read.
+///   sink and window slots: K~ <- R(t) k, V~ <- v at slot t (t < sinks) or sinks + (t - sinks) mod
+///   window memory slots:          K~ <- alpha K~ + s k,   V~ <- alpha V~ + s v o_g = softmax(scale
+///   q_g K~ (+ biases)) V~ over all written slots; queries rotated for positional slots, and by at
+///   most sink_distance for sinks.
+/// @param keys [slots, K], values [slots, V] the state, in canonical slot order;  o [G, V]
+void slot_step(const ModelConfig& config, std::uint64_t position, const SlotInput& in,
+               std::span<float> keys, std::span<float> values, std::span<float> o);
+
+/// x += W_o norm(act(o));  o [T, HQ*V], x [T, D].
+void output_projection(const ModelConfig& config, const LayerWeights& w, Activations activations,
+                       std::span<const float> o, std::span<float> x);
+
+/// x += W_down(silu(W_gate x~) * W_up x~), x~ = RMSNorm(x; mlp_norm);  x [T, D].
+void gated_mlp(const ModelConfig& config, const LayerWeights& w, Activations activations,
+               std::span<float> x);
+
+/// out = W_head RMSNorm(x; final_norm);  x [T, D], out [T, vocab].
+void logits(const ModelConfig& config, const WeightView& final_norm, const WeightView& head,
+            Activations activations, std::span<const float> x, std::span<float> out);
+
+}  // namespace runnel::reference

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/reference/reference_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "runtime/backend/plan_items.h"
+#include "runtime/backend/reference/weight_rows.h"
+#include "runtime/base/try.h"
+
+namespace runnel::reference {
+namespace {
+
+class State final : public RecurrentState {
+ public:
+  explicit State(const StateLayout& layout) : floats(layout.total_floats()) {}
+
+  std::uint64_t position() const override { return tokens; }
+
+  Status export_to(std::span<float> out) const override {
+    if (out.size() != floats.size()) {
+      return fail(ErrorCode::invalid_argument, "state: buffer has ", out.size(),
+                  " floats, expected ", floats.size());
+    }
+    std::copy(floats.begin(), floats.end(), out.begin());
+    return {};
+  }
+
+  Status import_from(std::span<const float> canonical, std::uint64_t position) override {
+    if (canonical.size() != floats.size()) {
+      return fail(ErrorCode::mismatch, "state: has ", canonical.size(), " floats, expected ",
+                  floats.size());
+    }
+    std::copy(canonical.begin(), canonical.end(), floats.begin());
+    tokens = position;
+    return {};
+  }
+
+  Result<std::unique_ptr<RecurrentState>> clone() const override {
+    return std::unique_ptr<RecurrentState>(std::make_unique<State>(*this));
+  }
+
+  Status reset() override {
+    std::fill(floats.begin(), floats.end(), 0.0F);
+    tokens = 0;
+    return {};
+  }
+
+  std::vector<float> floats;  // StateLayout order
+  std::uint64_t tokens = 0;
+};
+
+/// The buffers of one pass. T = tokens of all items, one after the other.
+struct Pass {
+  std::span<const PlanItem> items;
+  std::vector<TokenId> tokens;   // [T]
+  std::vector<float> x;          // [T, D]
+  std::vector<float> q;          // [T, HQ, K]
+  std::vector<float> k;          // [T, H, K]
+  std::vector<float> v;          // [T, H, V]
+  std::vector<float> log_alpha;  // [T, H, M]
+  std::vector<float> s;          // [T, H, M]
+  std::vector<float> o;          // [T, HQ, V]
+};
+
+/// Records each op as a closure over the model's description.
+class Recorder final : public Ops {
+ public:
+  using Step = std::function<void(Pass&)>;
+
+  Recorder(const ModelConfig& config, Activations activations)
+      : c_(config), activations_(activations) {}
+
+  Status embed(const WeightView& table) override {
+    steps.emplace_back([&table](Pass& p) { reference::embed(table, p.tokens, p.x); });
+    return {};
+  }
+
+  Status slot_projections(int layer, const LayerWeights& w) override {
+    steps.emplace_back([this, layer, &w](Pass& p) { project(layer, w, p); });
+    return {};
+  }
+
+  Status slot_attention(int layer, const LayerWeights& w) override {
+    steps.emplace_back([this, layer, &w](Pass& p) { attend(layer, w, p); });
+    return {};
+  }
+
+  Status output_projection(int, const LayerWeights& w) override {
+    steps.emplace_back(
+        [this, &w](Pass& p) { reference::output_projection(c_, w, activations_, p.o, p.x); });
+    return {};
+  }
+
+  Status gated_mlp(int, const LayerWeights& w) override {
+    steps.emplace_back([this, &w](Pass& p) { reference::gated_mlp(c_, w, activations_, p.x); });
+    return {};
+  }
+
+  Status logits(const WeightView& final_norm, const WeightView& head) override {
+    steps.emplace_back([this, &final_norm, &head](Pass& p) {
+      const std::size_t width = static_cast<std::size_t>(c_.hidden_size);
+      std::size_t first = 0;
+      for (const PlanItem& item : p.items) {
+        const std::size_t n = item.tokens.size();
+        const std::size_t skip = item.wanted == LogitsWanted::last ? n - 1 : 0;
+        if (item.wanted != LogitsWanted::none) {
+          reference::logits(c_, final_norm, head, activations_,
+                            std::span(p.x).subspan((first + skip) * width, (n - skip) * width),
+                            item.logits);
+        }
+        first += n;
+      }
+    });
+    return {};
+  }
+
+  std::vector<Step> steps;
+
+ private:
+  void project(int layer, const LayerWeights& w, Pass& p) const {
+    const std::size_t width = static_cast<std::size_t>(c_.hidden_size);
+    std::vector<float> normed(p.x.size());
+    for (std::size_t at = 0; at < p.x.size(); at += width) {
+      rms_norm(std::span(p.x).subspan(at, width), w.attn_norm, c_.norm_eps,
+               std::span(normed).subspan(at, width));
+    }
+    linear(w.q_proj, activations_, normed, p.q);
+    linear(w.k_proj, activations_, normed, p.k);
+    linear(w.v_proj, activations_, normed, p.v);
+    linear(w.f_proj, activations_, normed, p.log_alpha);
+    if (c_.conv_size > 0) convolve(layer, w, p);
+    feature_map(c_.feature_map, w.feature_map, c_.head_k_dim, p.q);
+    feature_map(c_.feature_map, w.feature_map, c_.head_k_dim, p.k);
+    for (float& v : p.v) v = activate(c_.value_activation, v);
+    log_decay(w.f_bias, c_.gate_normalizer, c_.gate_log_min, p.log_alpha);
+    std::transform(p.log_alpha.begin(), p.log_alpha.end(), p.s.begin(),
+                   [](float g) { return -std::expm1(g); });
+  }
+
+  void convolve(int layer, const LayerWeights& w, Pass& p) const {
+    const StateLayout layout = StateLayout::of(c_);
+    std::size_t first = 0;
+    for (const PlanItem& item : p.items) {
+      const std::size_t n = item.tokens.size();
+      std::vector<float>& state = static_cast<State*>(item.state)->floats;
+      const auto conv = [&](const WeightView& kernel, std::vector<float>& x, std::size_t tail) {
+        const std::size_t channels = static_cast<std::size_t>(kernel.rows);
+        short_conv(
+            kernel, std::span(x).subspan(first * channels, n * channels),
+            std::span(state).subspan(tail, channels * static_cast<std::size_t>(c_.conv_size)));
+      };
+      conv(w.q_conv, p.q, layout.q_conv_offset(layer));
+      conv(w.k_conv, p.k, layout.k_conv_offset(layer));
+      conv(w.v_conv, p.v, layout.v_conv_offset(layer));
+      first += n;
+    }
+  }
+
+  void attend(int layer, const LayerWeights& w, Pass& p) const {
+    const StateLayout layout = StateLayout::of(c_);
+    const std::size_t heads = static_cast<std::size_t>(c_.num_kv_heads);
+    const std::size_t group = static_cast<std::size_t>(c_.queries_per_kv_head());
+    const std::size_t dim_k = static_cast<std::size_t>(c_.head_k_dim);
+    const std::size_t dim_v = static_cast<std::size_t>(c_.head_v_dim);
+    const std::size_t slots = static_cast<std::size_t>(c_.num_memory_slots);
+    const std::vector<float> bias =
+        w.read_bias.present() ? all_values(w.read_bias) : std::vector<float>();
+    const std::vector<float> head_bias =
+        w.head_read_bias.present() ? all_values(w.head_read_bias) : std::vector<float>();
+    std::size_t row = 0;  // token within the pass
+    for (const PlanItem& item : p.items) {
+      State& state = *static_cast<State*>(item.state);
+      for (std::size_t t = 0; t < item.tokens.size(); ++t, ++row) {
+        for (std::size_t h = 0; h < heads; ++h) {
+          const std::size_t at = row * heads + h;  // [T, H] index
+          const auto gate = [&](const std::vector<float>& a) {
+            return std::span(a).subspan(at * slots, slots);
+          };
+          const SlotInput in{
+              .q = std::span(p.q).subspan(at * group * dim_k, group * dim_k),
+              .k = std::span(p.k).subspan(at * dim_k, dim_k),
+              .v = std::span(p.v).subspan(at * dim_v, dim_v),
+              .log_alpha = gate(p.log_alpha),
+              .s = gate(p.s),
+              .read_bias = bias.empty() ? std::span<const float>()
+                                        : std::span(bias).subspan(h * slots, slots),
+              .head_read_bias = head_bias.empty() ? std::span<const float>()
+                                                  : std::span(head_bias).subspan(h * group, group)};
+          slot_step(
+              c_, state.tokens + t, in,
+              std::span(state.floats)
+                  .subspan(layout.keys_offset(layer, static_cast<int>(h)), layout.keys_floats()),
+              std::span(state.floats)
+                  .subspan(layout.values_offset(layer, static_cast<int>(h)),
+                           layout.values_floats()),
+              std::span(p.o).subspan(at * group * dim_v, group * dim_v));
+        }
+      }
+    }
+  }
+
+  static std::vector<float> all_values(const WeightView& w) {
+    std::vector<float> all;
+    for (std::int64_t r = 0; r < w.rows; ++r) {
+      const std::vector<float> row = row_values(w, r);
+      all.insert(all.end(), row.begin(), row.end());
+    }
+    return all;
+  }
+
+  const ModelConfig& c_;
+  Activations activations_;
+};
+
+class ReferencePlan final : public Plan {
+ public:
+  ReferencePlan(const ModelConfig& config, Activations activations, int max_tokens)
+      : recorder(config, activations), c_(config), max_tokens_(max_tokens) {}
+
+  int max_tokens() const override { return max_tokens_; }
+
+  Status run(std::span<const PlanItem> items, std::stop_token stop) override {
+    RUNNEL_CHECK_OK(check_items(items, max_tokens_, c_.vocab_size));
+    if (stop.stop_requested()) return fail(ErrorCode::cancelled, "pass: a stop was requested");
+    const auto size = [tokens = total_tokens(items)](std::int64_t a, std::int64_t b = 1) {
+      return tokens * static_cast<std::size_t>(a) * static_cast<std::size_t>(b);
+    };
+    Pass pass;
+    pass.items = items;
+    for (const PlanItem& item : items)
+      pass.tokens.insert(pass.tokens.end(), item.tokens.begin(), item.tokens.end());
+    pass.x.resize(size(c_.hidden_size));
+    pass.q.resize(size(c_.num_heads, c_.head_k_dim));
+    pass.k.resize(size(c_.num_kv_heads, c_.head_k_dim));
+    pass.v.resize(size(c_.num_kv_heads, c_.head_v_dim));
+    pass.log_alpha.resize(size(c_.num_kv_heads, c_.num_memory_slots));
+    pass.s.resize(pass.log_alpha.size());
+    pass.o.resize(size(c_.num_heads, c_.head_v_dim));
+    for (const Recorder::Step& step : recorder.steps) step(pass);
+    for (const PlanItem& item : items)
+      static_cast<State*>(item.state)->tokens += item.tokens.size();
+    return {};
+  }
+
+  Recorder recorder;
+
+ private:
+  const ModelConfig& c_;
+  int max_tokens_;
+};
+
+class Model final : public DeviceModel {
+ public:
+  Model(ModelConfig config, const Weights& weights, std::shared_ptr<const void> keep_alive,
+        Activations activations)
+      : config_(std::move(config)), keep_alive_(std::move(keep_alive)), activations_(activations) {
+    const auto add = [this](const WeightView& w) { weight_bytes_ += w.data.size(); };
+    add(weights.embeddings);
+    if (!weights.tied()) add(weights.head);
+    for (const LayerWeights& l : weights.layers) {
+      for (const WeightView* w :
+           {&l.attn_norm, &l.q_proj, &l.k_proj, &l.v_proj, &l.f_proj, &l.f_bias, &l.q_conv,
+            &l.k_conv, &l.v_conv, &l.feature_map, &l.read_bias, &l.head_read_bias, &l.g_norm,
+            &l.o_proj, &l.mlp_norm, &l.gate_proj, &l.up_proj, &l.down_proj}) {
+        add(*w);
+      }
+    }
+  }
+
+  Result<std::unique_ptr<RecurrentState>> create_state() const override {
+    return std::unique_ptr<RecurrentState>(std::make_unique<State>(StateLayout::of(config_)));
+  }
+
+  Result<std::unique_ptr<Plan>> record(int max_tokens, const Recording& recording) const override {
+    auto plan = std::make_unique<ReferencePlan>(config_, activations_, max_tokens);
+    RUNNEL_CHECK_OK(recording(plan->recorder));
+    return std::unique_ptr<Plan>(std::move(plan));
+  }
+
+  MemoryUse memory() const override {
+    return {.weight_bytes = weight_bytes_,
+            .state_bytes = StateLayout::of(config_).total_floats() * sizeof(float),
+            .scratch_bytes = 0};
+  }
+
+ private:
+  ModelConfig config_;
+  std::shared_ptr<const void> keep_alive_;
+  Activations activations_;
+  std::uint64_t weight_bytes_ = 0;
+};
+
+class ReferenceBackend final : public Backend {
+ public:
+  explicit ReferenceBackend(Activations activations) : activations_(activations) {}
+
+  const DeviceInfo& device() const override { return device_; }
+
+  Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
+                                            std::shared_ptr<const void> keep_alive,
+                                            const LoadProgress& progress) override {
+    if (progress && !progress(1.0F))
+      return fail(ErrorCode::cancelled, "load: stopped by the caller");
+    return std::unique_ptr<DeviceModel>(
+        std::make_unique<Model>(config, weights, std::move(keep_alive), activations_));
+  }
+
+ private:
+  DeviceInfo device_{.id = "reference",
+                     .backend = "reference",
+                     .name = "Reference (scalar, one thread)",
+                     .detail = "f32"};
+  Activations activations_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(Activations activations) {
+  return std::make_unique<ReferenceBackend>(activations);
+}
+
+}  // namespace runnel::reference

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public Model: file, tokenizer and engine under one roof.
+#include "runnel/model.h"
+
+#include <new>
+#include <utility>
+
+#include "runtime/base/try.h"
+#include "runtime/model/engine.h"
+#include "runtime/text/chat_template.h"
+#include "runtime/text/tokenizer.h"
+
+namespace runnel {
+
+struct Model::Impl {
+  ModelInfo info;
+  std::shared_ptr<const Tokenizer> tokenizer;  // null: ids only
+  ChatFormat chat;
+  std::unique_ptr<Engine> engine;
+};
+
+namespace {
+
+constexpr float kParsed = 0.05F;  // share of the load that reading headers and tokenizer takes
+
+Error no_tokenizer() {
+  return Error{ErrorCode::unsupported, "model: its file has no tokenizer, feed token ids instead"};
+}
+
+std::int64_t count_parameters(const GgufFile& file) {
+  std::int64_t total = 0;
+  for (const GgufTensor& tensor : file.tensors()) {
+    std::int64_t n = 1;
+    for (std::int64_t d : tensor.shape) n *= d;
+    total += n;
+  }
+  return total;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& file,
+                                                 ModelOptions options) try {
+  if (options.threads < 0 || options.threads > 1024) {
+    return fail(ErrorCode::invalid_argument, "threads: ", options.threads,
+                ", expected 0 (automatic) to 1024");
+  }
+  const auto progress = [&options](float fraction) {
+    return !options.progress || options.progress(fraction);
+  };
+  RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(file));
+  RUNNEL_TRY(ModelFile model_file, ModelFile::from_gguf(gguf));
+  auto impl = std::make_unique<Impl>();
+  RUNNEL_TRY(impl->tokenizer, Tokenizer::from_gguf(*gguf, model_file.config.vocab_size));
+  RUNNEL_TRY(impl->chat, chat_format_from_gguf(*gguf));
+  impl->info.name = model_file.config.name;
+  impl->info.architecture = "gsa";
+  impl->info.vocab_size = model_file.config.vocab_size;
+  impl->info.parameters = count_parameters(*gguf);
+  impl->info.fingerprint = model_file.fingerprint;
+  gguf.reset();
+  if (!progress(kParsed)) return fail(ErrorCode::cancelled, "load: stopped by the caller");
+  RUNNEL_TRY(impl->engine, Engine::create(std::move(model_file), options.device, options.threads,
+                                          [&](float fraction) {
+                                            return progress(kParsed + (1.0F - kParsed) * fraction);
+                                          }));
+  impl->info.device = impl->engine->device().id;
+  impl->info.weight_bytes = impl->engine->memory().weight_bytes;
+  impl->info.state_bytes = impl->engine->memory().state_bytes;
+  return std::shared_ptr<const Model>(new Model(std::move(impl)));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "load: not enough memory for ", file.string());
+}
+
+Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Model::~Model() = default;
+
+const ModelInfo& Model::info() const { return impl_->info; }
+bool Model::has_tokenizer() const { return impl_->tokenizer != nullptr; }
+const ChatFormat& Model::chat_format() const { return impl_->chat; }
+Engine& Model::engine() const { return *impl_->engine; }
+const Tokenizer* Model::tokenizer() const { return impl_->tokenizer.get(); }
+bool Model::is_end(TokenId token) const {
+  return impl_->tokenizer && impl_->tokenizer->is_end(token);
+}
+TokenId Model::begin_token() const {
+  return impl_->tokenizer ? impl_->tokenizer->begin_token() : -1;
+}
+
+Result<std::vector<TokenId>> Model::encode(std::string_view text, bool parse_special) const {
+  if (!impl_->tokenizer) return no_tokenizer();
+  return impl_->tokenizer->encode(text, parse_special);
+}
+
+Result<std::string> Model::decode(std::span<const TokenId> tokens, bool show_special) const {
+  if (!impl_->tokenizer) return no_tokenizer();
+  for (TokenId token : tokens) {
+    if (token < 0 || token >= impl_->info.vocab_size) {
+      return fail(ErrorCode::invalid_argument, "token ", token, ": expected an id in [0, ",
+                  impl_->info.vocab_size, ")");
+    }
+  }
+  return impl_->tokenizer->decode(tokens, show_special);
+}
+
+Result<std::vector<TokenId>> Model::encode_chat(std::span<const ChatMessage> messages,
+                                                bool add_generation_prompt,
+                                                ChatContinuation continuation) const {
+  if (!impl_->tokenizer) return no_tokenizer();
+  return runnel::encode_chat(*impl_->tokenizer, impl_->chat, messages, add_generation_prompt,
+                             continuation);
+}
+
+}  // namespace runnel

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runnel/session.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "runtime/base/try.h"
+#include "runtime/io/snapshot_data.h"
+#include "runtime/model/session_impl.h"
+
+namespace runnel {
+namespace {
+
+constexpr std::size_t kScoreChunk = 64;  // tokens whose logits are held at once by score()
+
+std::uint64_t extend_history(std::uint64_t hash, TokenId token) {
+  // splitmix64 of the running value and the token: order matters, every token matters.
+  std::uint64_t z = hash + 0x9E3779B97F4A7C15ULL + static_cast<std::uint64_t>(token);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
+
+Status Session::Impl::check(std::span<const TokenId> tokens) const {
+  if (broken) {
+    return fail(
+        ErrorCode::device,
+        "session: its device failed and its memory is lost; restore a snapshot or reset it");
+  }
+  const std::int32_t vocab = engine().config().vocab_size;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= vocab) {
+      return fail(ErrorCode::invalid_argument, "token ", i, ": is ", tokens[i],
+                  ", expected an id in [0, ", vocab, ")");
+    }
+  }
+  return {};
+}
+
+Status Session::Impl::feed(std::span<const TokenId> tokens, LogitsWanted wanted,
+                           std::span<float> out, std::stop_token stop) {
+  const PlanItem item{.state = state.get(), .tokens = tokens, .wanted = wanted, .logits = out};
+  Status status = engine().run(std::span(&item, 1), std::move(stop));
+  if (!status) {
+    broken = status.error().code == ErrorCode::device;
+    return status;
+  }
+  consumed(tokens);
+  return {};
+}
+
+Status Session::Impl::step(TokenId token) {
+  RUNNEL_CHECK_OK(check(std::span(&token, 1)));
+  logits.resize(static_cast<std::size_t>(engine().config().vocab_size));
+  return feed(std::span(&token, 1), LogitsWanted::last, logits, {});
+}
+
+void Session::Impl::consumed(std::span<const TokenId> tokens) {
+  for (TokenId token : tokens) history_hash = extend_history(history_hash, token);
+  recent.insert(recent.end(), tokens.begin(), tokens.end());
+  if (recent.size() > 2 * kHistoryWindow) {  // trimmed rarely, so that a token costs O(1)
+    recent.erase(recent.begin(), recent.end() - static_cast<std::ptrdiff_t>(kHistoryWindow));
+  }
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Session::Impl& Session::impl() { return *impl_; }
+const Session::Impl& Session::impl() const { return *impl_; }
+const Model& Session::model() const { return *impl_->model; }
+const std::shared_ptr<const Model>& Session::shared_model() const { return impl_->model; }
+std::span<const float> Session::logits() const { return impl_->logits; }
+std::uint64_t Session::position() const { return impl_->state->position(); }
+
+std::span<const TokenId> Session::recent_tokens() const {
+  const std::span<const TokenId> all(impl_->recent);
+  return all.last(std::min(all.size(), kHistoryWindow));
+}
+
+Result<Session> Session::create(std::shared_ptr<const Model> model) try {
+  if (!model) return fail(ErrorCode::invalid_argument, "session: the model is null");
+  auto impl = std::make_unique<Impl>();
+  RUNNEL_TRY(impl->state, model->engine().create_state());
+  impl->model = std::move(model);
+  impl->recent.reserve(2 * kHistoryWindow + 1);
+  return Session(std::move(impl));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "session: not enough memory for its state");
+}
+
+Result<PrefillResult> Session::prefill(std::span<const TokenId> tokens, std::stop_token stop,
+                                       const PrefillProgress& progress) try {
+  RUNNEL_CHECK_OK(impl_->check(tokens));
+  PrefillResult result;
+  const std::size_t chunk = static_cast<std::size_t>(impl_->engine().max_tokens());
+  std::vector<float> after(
+      tokens.empty() ? 0 : static_cast<std::size_t>(impl_->engine().config().vocab_size));
+  while (result.consumed < tokens.size()) {
+    if (stop.stop_requested()) {
+      result.cancelled = true;
+      return result;
+    }
+    // Every chunk leaves its logits, so that a stop between chunks leaves a session that can go on.
+    const std::span<const TokenId> piece =
+        tokens.subspan(result.consumed, std::min(chunk, tokens.size() - result.consumed));
+    if (Status fed = impl_->feed(piece, LogitsWanted::last, after, stop); !fed) {
+      if (fed.error().code != ErrorCode::cancelled) return fed.error();
+      result.cancelled = true;
+      return result;
+    }
+    impl_->logits = after;
+    impl_->utf8_carry.clear();
+    impl_->stop_carry.clear();
+    result.consumed += piece.size();
+    if (progress) progress(result.consumed, tokens.size());
+  }
+  return result;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "prefill: not enough memory");
+}
+
+Result<std::vector<float>> Session::score(std::span<const TokenId> tokens) try {
+  RUNNEL_CHECK_OK(impl_->check(tokens));
+  const std::size_t vocab = static_cast<std::size_t>(impl_->engine().config().vocab_size);
+  std::vector<float> all(tokens.size() * vocab);
+  for (std::size_t done = 0; done < tokens.size();) {
+    const std::span<const TokenId> piece =
+        tokens.subspan(done, std::min(kScoreChunk, tokens.size() - done));
+    const std::span<float> out = std::span(all).subspan(done * vocab, piece.size() * vocab);
+    RUNNEL_CHECK_OK(impl_->feed(piece, LogitsWanted::all, out, {}));
+    impl_->logits.assign(out.end() - static_cast<std::ptrdiff_t>(vocab), out.end());
+    done += piece.size();
+  }
+  return all;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "score: not enough memory for the logits of ",
+              tokens.size(), " tokens");
+}
+
+Status Session::reset() {
+  RUNNEL_CHECK_OK(impl_->state->reset());
+  impl_->logits.clear();
+  impl_->recent.clear();
+  impl_->history_hash = 0;
+  impl_->utf8_carry.clear();
+  impl_->stop_carry.clear();
+  impl_->broken = false;
+  return {};
+}
+
+Result<Snapshot> Session::snapshot() const try {
+  RUNNEL_CHECK_OK(impl_->check({}));
+  auto data = std::make_shared<SnapshotData>();
+  data->model_fingerprint = impl_->engine().fingerprint();
+  data->backend = impl_->engine().device().backend;
+  data->position = position();
+  data->history_hash = impl_->history_hash;
+  data->state.resize(impl_->engine().layout().total_floats());
+  RUNNEL_CHECK_OK(impl_->state->export_to(data->state));
+  data->logits = impl_->logits;
+  data->recent_tokens.assign(recent_tokens().begin(), recent_tokens().end());
+  data->utf8_carry = impl_->utf8_carry;
+  data->stop_carry = impl_->stop_carry;
+  return Snapshot(std::move(data));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "snapshot: not enough memory");
+}
+
+Status Session::restore(const Snapshot& snapshot) try {
+  const SnapshotData& data = snapshot.data();
+  const Engine& engine = impl_->engine();
+  if (data.model_fingerprint != engine.fingerprint()) {
+    return fail(ErrorCode::mismatch, "snapshot: belongs to the model with fingerprint ", std::hex,
+                data.model_fingerprint, ", this one has ", engine.fingerprint());
+  }
+  const std::size_t floats = engine.layout().total_floats();
+  if (data.state.size() != floats) {
+    return fail(ErrorCode::mismatch, "snapshot: its state has ", data.state.size(),
+                " floats, expected ", floats);
+  }
+  const std::size_t vocab = static_cast<std::size_t>(engine.config().vocab_size);
+  const std::size_t logits = data.position == 0 ? 0 : vocab;
+  if (data.logits.size() != logits) {
+    return fail(ErrorCode::mismatch, "snapshot: has ", data.logits.size(), " logits, expected ",
+                logits);
+  }
+  for (TokenId token : data.recent_tokens) {
+    if (token < 0 || static_cast<std::size_t>(token) >= vocab) {
+      return fail(ErrorCode::malformed, "snapshot: recent token ", token,
+                  ", expected an id in [0, ", vocab, ")");
+    }
+  }
+  // Everything that can fail comes before the swap.
+  auto next = std::make_unique<Impl>();
+  next->model = impl_->model;
+  next->logits = data.logits;
+  const std::size_t kept = std::min(data.recent_tokens.size(), kHistoryWindow);
+  next->recent.reserve(2 * kHistoryWindow + 1);
+  next->recent.assign(data.recent_tokens.end() - static_cast<std::ptrdiff_t>(kept),
+                      data.recent_tokens.end());
+  next->history_hash = data.history_hash;
+  next->utf8_carry = data.utf8_carry;
+  next->stop_carry = data.stop_carry;
+  RUNNEL_CHECK_OK(impl_->state->import_from(data.state, data.position));
+  next->state = std::move(impl_->state);
+  impl_ = std::move(next);
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "restore: not enough memory");
+}
+
+Result<Session> Session::fork() const try {
+  RUNNEL_CHECK_OK(impl_->check({}));
+  auto copy = std::make_unique<Impl>();
+  RUNNEL_TRY(copy->state, impl_->state->clone());
+  copy->model = impl_->model;
+  copy->logits = impl_->logits;
+  copy->recent.reserve(2 * kHistoryWindow + 1);
+  copy->recent.assign(recent_tokens().begin(), recent_tokens().end());
+  copy->history_hash = impl_->history_hash;
+  copy->utf8_carry = impl_->utf8_carry;
+  copy->stop_carry = impl_->stop_carry;
+  return Session(std::move(copy));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "fork: not enough memory for another state");
+}
+
+}  // namespace runnel

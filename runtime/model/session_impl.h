@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Session holds, for the parts of the library that work on it (generation, snapshots).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runnel/session.h"
+#include "runtime/model/engine.h"
+
+namespace runnel {
+
+struct Session::Impl {
+  std::shared_ptr<const Model> model;
+  std::unique_ptr<RecurrentState> state;
+  std::vector<float> logits;    // [vocab] after the last token; empty before the first
+  std::vector<TokenId> recent;  // last tokens, oldest first; up to 2 * kHistoryWindow between trims
+  std::uint64_t history_hash = 0;  // of all tokens consumed, in order
+  std::string utf8_carry;          // bytes of a character begun by the last generated token
+  std::string stop_carry;          // generated text held back because a stop string may have begun
+  bool broken = false;             // a device failed: the state is undefined until reset or restore
+
+  Engine& engine() const { return model->engine(); }
+
+  /// Feeds at most Engine::max_tokens() tokens in one pass; `wanted` logits go to `out`.
+  Status feed(std::span<const TokenId> tokens, LogitsWanted wanted, std::span<float> out,
+              std::stop_token stop);
+
+  /// Feeds one token and keeps its logits: a step of generation.
+  Status step(TokenId token);
+
+  /// Refuses ids outside the vocabulary and a session whose device failed.
+  Status check(std::span<const TokenId> tokens) const;
+
+  /// Books tokens that the state has consumed.
+  void consumed(std::span<const TokenId> tokens);
+};
+
+}  // namespace runnel

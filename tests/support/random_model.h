@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models with random weights, in memory: any shape, any weight type.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/backend/backend.h"
+#include "runtime/model/config.h"
+#include "runtime/model/weights.h"
+
+namespace runnel::test {
+
+/// A configuration and weights that own their bytes. Copies share them.
+struct RandomModel {
+  ModelConfig config;
+  std::shared_ptr<const Weights> weights;
+  std::shared_ptr<const void> storage;  // what the weights view
+};
+
+/// Which optional parts a random model has besides what its config implies.
+struct RandomParts {
+  quant::BlockType linear = quant::BlockType::f32;  // projections and SwiGLU; rows that do not fit
+                                                    // a block get q8_0 or f16
+  quant::BlockType table = quant::BlockType::f32;   // embeddings and head
+  quant::BlockType small = quant::BlockType::f32;   // f_proj, convs and t2r map: f32, f16 or bf16
+  bool tied = false;
+  bool gate_bias = false;
+  bool read_biases = false;
+  bool g_norm_weight = true;
+};
+
+/// A small configuration to start from: 2 layers, D 64, 4 query and 2 kv heads of 16, 8 memory
+/// slots, FFN 96, vocab 96.
+ModelConfig small_config();
+
+/// The same with the default model's options: 2 sinks, 6 window slots, RoPE, identity maps, scale
+/// 0.25, no output norm.
+ModelConfig small_positional_config();
+
+RandomModel make_random_model(const ModelConfig& config, const RandomParts& parts,
+                              std::uint64_t seed);
+
+/// A model on a backend, ready to run passes.
+struct LoadedModel {
+  RandomModel source;
+  std::unique_ptr<DeviceModel> model;
+  std::unique_ptr<Plan> plan;
+
+  std::unique_ptr<RecurrentState> state() const;
+
+  /// Feeds `tokens` in pieces of `piece` (0: all at once) and returns all logits [tokens, vocab].
+  /// Fails the test on error.
+  std::vector<float> run(RecurrentState& state, std::span<const TokenId> tokens,
+                         std::size_t piece = 0) const;
+
+  /// The state in canonical layout.
+  std::vector<float> canonical(const RecurrentState& state) const;
+};
+
+/// Loads and records; fails the test (and throws) on error.
+LoadedModel load_on(Backend& backend, const RandomModel& model, int max_tokens = 256);
+
+}  // namespace runnel::test
