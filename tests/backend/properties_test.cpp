@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold on every backend, whatever its kernels: chunked = stepwise, restore = never stopped, sessions are
+// independent, the state has one size.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/backend/registry.h"
+#include "tests/support/compare.h"
+#include "tests/support/random.h"
+#include "tests/support/random_model.h"
+
+namespace runnel::test {
+namespace {
+
+constexpr double kSplitTolerance = 2e-5;  // chunkwise against stepwise, both f32, of the largest logit
+constexpr double kGroupTolerance = 1e-5;  // one state per kv head against repeated heads
+
+struct Case {
+  std::string device;
+  std::string model;
+};
+
+RandomModel model_named(const std::string& name) {
+  ModelConfig config = small_config();
+  RandomParts parts;
+  if (name == "positional") {
+    config = small_positional_config();
+    parts = {.tied = true, .gate_bias = true, .read_biases = true};
+  } else if (name == "conv") {
+    config.conv_size = 4;
+  } else if (name == "t2r") {
+    config.feature_map = FeatureMap::t2r;
+  } else if (name == "wide_values") {
+    config.head_k_dim = 24;
+    config.head_v_dim = 16;
+    config.feature_map = FeatureMap::relu;
+    parts.g_norm_weight = false;
+  } else if (name == "window_only") {
+    config = small_positional_config();
+    config.num_sink_slots = 0;
+    config.sink_distance = 0;
+    config.num_window_slots = 5;
+  }
+  return make_random_model(config, parts, 7);
+}
+
+class BackendProperties : public testing::TestWithParam<Case> {
+ protected:
+  BackendProperties() {
+    auto backend = make_backend(GetParam().device, 2);
+    if (!backend) throw std::runtime_error(backend.error().message);
+    backend_ = std::move(*backend);
+    loaded_ = load_on(*backend_, model_named(GetParam().model));
+    vocab_ = loaded_.source.config.vocab_size;
+  }
+
+  std::unique_ptr<Backend> backend_;
+  LoadedModel loaded_;
+  Random random_{11};
+  std::int32_t vocab_ = 0;
+};
+
+TEST_P(BackendProperties, AnySplitGivesTheLogitsOfSingleSteps) {
+  const std::vector<TokenId> tokens = random_.tokens(150, vocab_);
+  auto stepwise = loaded_.state();
+  const std::vector<float> expected = loaded_.run(*stepwise, tokens, 1);
+  for (std::size_t piece : {150UL, 2UL, 3UL, 17UL, 64UL, 65UL, 128UL}) {
+    auto state = loaded_.state();
+    EXPECT_LE(max_relative_error(loaded_.run(*state, tokens, piece), expected), kSplitTolerance) << "pieces of " << piece;
+    EXPECT_LE(max_relative_error(loaded_.canonical(*state), loaded_.canonical(*stepwise)), kSplitTolerance)
+        << "state after pieces of " << piece;
+    EXPECT_EQ(state->position(), 150U);
+  }
+}
+
+TEST_P(BackendProperties, RestoredStateContinuesBitForBit) {
+  const std::vector<TokenId> tokens = random_.tokens(90, vocab_);
+  const std::span<const TokenId> all(tokens);
+  for (std::size_t cut : {1UL, 2UL, 5UL, 33UL, 70UL}) {
+    auto control = loaded_.state();
+    loaded_.run(*control, all.first(cut));
+    auto restored = loaded_.state();
+    ASSERT_TRUE(restored->import_from(loaded_.canonical(*control), control->position()).has_value());
+    EXPECT_EQ(loaded_.canonical(*restored), loaded_.canonical(*control));
+    EXPECT_EQ(loaded_.run(*restored, all.subspan(cut), 7), loaded_.run(*control, all.subspan(cut), 7)) << "cut at " << cut;
+    EXPECT_EQ(loaded_.canonical(*restored), loaded_.canonical(*control));
+  }
+}
+
+TEST_P(BackendProperties, CloneLeavesItsOriginAlone) {
+  const std::vector<TokenId> tokens = random_.tokens(40, vocab_);
+  auto origin = loaded_.state();
+  loaded_.run(*origin, tokens);
+  const std::vector<float> before = loaded_.canonical(*origin);
+  auto clone = origin->clone();
+  ASSERT_TRUE(clone.has_value());
+  EXPECT_EQ(loaded_.canonical(**clone), before);
+  loaded_.run(**clone, tokens, 1);
+  EXPECT_EQ(loaded_.canonical(*origin), before);
+  EXPECT_EQ(origin->position(), 40U);
+  EXPECT_EQ((*clone)->position(), 80U);
+}
+
+TEST_P(BackendProperties, SessionsOfOnePassDoNotTouchEachOther) {
+  // Three sessions of different lengths in one pass give what each gives alone, bit for bit.
+  const std::vector<std::vector<TokenId>> tokens = {random_.tokens(1, vocab_), random_.tokens(37, vocab_),
+                                                    random_.tokens(12, vocab_)};
+  std::vector<std::unique_ptr<RecurrentState>> states;
+  std::vector<std::vector<float>> logits;
+  std::vector<std::vector<float>> alone;
+  std::vector<std::vector<float>> alone_states;
+  std::vector<PlanItem> items;
+  for (const auto& t : tokens) {
+    auto single = loaded_.state();
+    alone.push_back(loaded_.run(*single, t));
+    alone_states.push_back(loaded_.canonical(*single));
+    states.push_back(loaded_.state());
+    logits.emplace_back(t.size() * static_cast<std::size_t>(vocab_), NAN);
+  }
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    items.push_back({.state = states[i].get(), .tokens = tokens[i], .wanted = LogitsWanted::all, .logits = logits[i]});
+  }
+  ASSERT_TRUE(loaded_.plan->run(items, {}).has_value());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    EXPECT_EQ(logits[i], alone[i]) << "session " << i;
+    EXPECT_EQ(loaded_.canonical(*states[i]), alone_states[i]) << "session " << i;
+  }
+}
+
+TEST_P(BackendProperties, LastLogitsAreTheLastOfAll) {
+  const std::vector<TokenId> tokens = random_.tokens(21, vocab_);
+  auto state = loaded_.state();
+  const std::vector<float> all = loaded_.run(*state, tokens);
+  ASSERT_TRUE(state->reset().has_value());
+  EXPECT_EQ(state->position(), 0U);
+  std::vector<float> last(static_cast<std::size_t>(vocab_), NAN);
+  const PlanItem item{.state = state.get(), .tokens = tokens, .wanted = LogitsWanted::last, .logits = last};
+  ASSERT_TRUE(loaded_.plan->run(std::span(&item, 1), {}).has_value());
+  EXPECT_TRUE(std::equal(last.begin(), last.end(), all.end() - vocab_));
+}
+
+TEST_P(BackendProperties, PositionsPastThirtyTwoBitsKeepTheirRotation) {
+  // Two sessions a whole number of window turns apart differ only by rotation, which relative attention does not see.
+  const std::uint64_t turns = 1ULL << 32;
+  const ModelConfig& c = loaded_.source.config;
+  const std::uint64_t shift = turns * static_cast<std::uint64_t>(std::max(1, c.num_window_slots));
+  const std::vector<TokenId> tokens = random_.tokens(64, vocab_);
+  auto far = loaded_.state();
+  loaded_.run(*far, tokens);
+  const std::vector<float> before = loaded_.canonical(*far);
+  ASSERT_TRUE(far->import_from(before, shift + 64).has_value());
+  const std::vector<TokenId> more = random_.tokens(100, vocab_);
+  auto near = loaded_.state();
+  loaded_.run(*near, tokens);
+  const std::vector<float> near_logits = loaded_.run(*near, more, 1);
+  const std::vector<float> far_logits = loaded_.run(*far, more, 1);
+  EXPECT_EQ(far->position(), shift + 164);
+  // After the ring has turned over once, nothing of the old rotation is left in it.
+  const std::size_t tail = static_cast<std::size_t>(vocab_) * 80;
+  constexpr double kFarTolerance = 5e-3;  // sinks and memory still carry the first turns' small differences
+  if (c.num_positional_slots() == 0) {
+    EXPECT_EQ(far_logits, near_logits);
+  } else {
+    EXPECT_LE(max_relative_error(std::span(far_logits).last(tail), std::span(near_logits).last(tail)), kFarTolerance);
+  }
+}
+
+TEST_P(BackendProperties, StateBytesDoNotGrow) {
+  auto state = loaded_.state();
+  const std::uint64_t bytes = loaded_.model->memory().state_bytes;
+  EXPECT_GE(bytes, StateLayout::of(loaded_.source.config).total_floats() * sizeof(float));
+  loaded_.run(*state, random_.tokens(200, vocab_));
+  EXPECT_EQ(loaded_.model->memory().state_bytes, bytes);
+}
+
+TEST_P(BackendProperties, BadItemsAreRefusedBeforeAnyStateMoves) {
+  auto state = loaded_.state();
+  const std::vector<TokenId> good = {1, 2, 3};
+  const std::vector<TokenId> bad = {1, vocab_, 3};
+  std::vector<float> logits(3, 0.0F);
+  const auto refused = [&](std::vector<PlanItem> items) {
+    const Status status = loaded_.plan->run(items, {});
+    return !status && status.error().code == ErrorCode::invalid_argument && state->position() == 0;
+  };
+  EXPECT_TRUE(refused({}));
+  EXPECT_TRUE(refused({{.state = state.get(), .tokens = {}}}));
+  EXPECT_TRUE(refused({{.state = state.get(), .tokens = bad}}));
+  EXPECT_TRUE(refused({{.state = nullptr, .tokens = good}}));
+  EXPECT_TRUE(refused({{.state = state.get(), .tokens = good}, {.state = state.get(), .tokens = good}}));
+  EXPECT_TRUE(refused({{.state = state.get(), .tokens = good, .wanted = LogitsWanted::all, .logits = logits}}));
+}
+
+TEST_P(BackendProperties, StopRequestedBeforeThePassChangesNothing) {
+  auto state = loaded_.state();
+  const std::vector<TokenId> tokens = {1, 2, 3};
+  std::stop_source stop;
+  stop.request_stop();
+  const PlanItem item{.state = state.get(), .tokens = tokens};
+  const Status status = loaded_.plan->run(std::span(&item, 1), stop.get_token());
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().code, ErrorCode::cancelled);
+  EXPECT_EQ(state->position(), 0U);
+}
+
+TEST_P(BackendProperties, OneStatePerKvHeadEqualsRepeatedHeads) {
+  // The same model with its kv heads written out for every query head computes the same function.
+  const RandomModel& grouped = loaded_.source;
+  if (grouped.config.queries_per_kv_head() == 1) GTEST_SKIP() << "no query groups in this model";
+  const auto repeat = [&](const WeightView& w, int heads, std::vector<std::vector<std::byte>>& arena) {
+    if (!w.present()) return w;
+    const std::int64_t total_rows = w.rows == 1 ? w.cols : w.rows;  // vectors repeat by element
+    const std::size_t row = w.data.size() / static_cast<std::size_t>(total_rows);
+    const std::size_t head_bytes = static_cast<std::size_t>(total_rows / heads) * row;
+    std::vector<std::byte> bytes;
+    const int group = grouped.config.queries_per_kv_head();
+    for (int h = 0; h < heads; ++h) {
+      for (int g = 0; g < group; ++g) {
+        const auto head = w.data.subspan(static_cast<std::size_t>(h) * head_bytes, head_bytes);
+        bytes.insert(bytes.end(), head.begin(), head.end());
+      }
+    }
+    arena.push_back(std::move(bytes));
+    WeightView copy = w;
+    (w.rows == 1 ? copy.cols : copy.rows) *= group;
+    copy.data = arena.back();
+    return copy;
+  };
+  RandomModel repeated = grouped;
+  auto arena = std::make_shared<std::vector<std::vector<std::byte>>>();
+  auto weights = std::make_shared<Weights>(*grouped.weights);
+  const int heads = grouped.config.num_kv_heads;
+  for (LayerWeights& w : weights->layers) {
+    for (WeightView* view : {&w.k_proj, &w.v_proj, &w.f_proj, &w.f_bias, &w.k_conv, &w.v_conv, &w.read_bias}) {
+      *view = repeat(*view, heads, *arena);
+    }
+  }
+  repeated.config.num_kv_heads = grouped.config.num_heads;
+  repeated.weights = weights;
+  const LoadedModel wide = load_on(*backend_, repeated);
+  const std::vector<TokenId> tokens = random_.tokens(80, vocab_);
+  for (std::size_t piece : {1UL, 80UL}) {
+    auto a = loaded_.state();
+    auto b = wide.state();
+    EXPECT_LE(max_relative_error(loaded_.run(*a, tokens, piece), wide.run(*b, tokens, piece)), kGroupTolerance);
+  }
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const DeviceInfo& device : devices()) {
+    for (const char* model : {"plain", "positional", "conv", "t2r", "wide_values", "window_only"}) {
+      cases.push_back({device.id, model});
+    }
+  }
+  return cases;
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.device + "_" + info.param.model;
+  std::replace_if(name.begin(), name.end(), [](char c) { return c == ':'; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, BackendProperties, testing::ValuesIn(all_cases()), case_name);
+
+}  // namespace
+}  // namespace runnel::test
