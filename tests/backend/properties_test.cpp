@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold on every backend, whatever its kernels: chunked = stepwise, restore = never stopped, sessions are
-// independent, the state has one size.
+// What must hold on every backend, whatever its kernels: chunked = stepwise, restore = never
+// stopped, sessions are independent, the state has one size.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace runnel::test {
 namespace {
 
-constexpr double kSplitTolerance = 2e-5;  // chunkwise against stepwise, both f32, of the largest logit
+constexpr double kSplitTolerance =
+    2e-5;  // chunkwise against stepwise, both f32, of the largest logit
 constexpr double kGroupTolerance = 1e-5;  // one state per kv head against repeated heads
 
 struct Case {
@@ -68,8 +69,10 @@ TEST_P(BackendProperties, AnySplitGivesTheLogitsOfSingleSteps) {
   const std::vector<float> expected = loaded_.run(*stepwise, tokens, 1);
   for (std::size_t piece : {150UL, 2UL, 3UL, 17UL, 64UL, 65UL, 128UL}) {
     auto state = loaded_.state();
-    EXPECT_LE(max_relative_error(loaded_.run(*state, tokens, piece), expected), kSplitTolerance) << "pieces of " << piece;
-    EXPECT_LE(max_relative_error(loaded_.canonical(*state), loaded_.canonical(*stepwise)), kSplitTolerance)
+    EXPECT_LE(max_relative_error(loaded_.run(*state, tokens, piece), expected), kSplitTolerance)
+        << "pieces of " << piece;
+    EXPECT_LE(max_relative_error(loaded_.canonical(*state), loaded_.canonical(*stepwise)),
+              kSplitTolerance)
         << "state after pieces of " << piece;
     EXPECT_EQ(state->position(), 150U);
   }
@@ -82,9 +85,12 @@ TEST_P(BackendProperties, RestoredStateContinuesBitForBit) {
     auto control = loaded_.state();
     loaded_.run(*control, all.first(cut));
     auto restored = loaded_.state();
-    ASSERT_TRUE(restored->import_from(loaded_.canonical(*control), control->position()).has_value());
+    ASSERT_TRUE(
+        restored->import_from(loaded_.canonical(*control), control->position()).has_value());
     EXPECT_EQ(loaded_.canonical(*restored), loaded_.canonical(*control));
-    EXPECT_EQ(loaded_.run(*restored, all.subspan(cut), 7), loaded_.run(*control, all.subspan(cut), 7)) << "cut at " << cut;
+    EXPECT_EQ(loaded_.run(*restored, all.subspan(cut), 7),
+              loaded_.run(*control, all.subspan(cut), 7))
+        << "cut at " << cut;
     EXPECT_EQ(loaded_.canonical(*restored), loaded_.canonical(*control));
   }
 }
@@ -105,8 +111,8 @@ TEST_P(BackendProperties, CloneLeavesItsOriginAlone) {
 
 TEST_P(BackendProperties, SessionsOfOnePassDoNotTouchEachOther) {
   // Three sessions of different lengths in one pass give what each gives alone, bit for bit.
-  const std::vector<std::vector<TokenId>> tokens = {random_.tokens(1, vocab_), random_.tokens(37, vocab_),
-                                                    random_.tokens(12, vocab_)};
+  const std::vector<std::vector<TokenId>> tokens = {
+      random_.tokens(1, vocab_), random_.tokens(37, vocab_), random_.tokens(12, vocab_)};
   std::vector<std::unique_ptr<RecurrentState>> states;
   std::vector<std::vector<float>> logits;
   std::vector<std::vector<float>> alone;
@@ -120,7 +126,10 @@ TEST_P(BackendProperties, SessionsOfOnePassDoNotTouchEachOther) {
     logits.emplace_back(t.size() * static_cast<std::size_t>(vocab_), NAN);
   }
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    items.push_back({.state = states[i].get(), .tokens = tokens[i], .wanted = LogitsWanted::all, .logits = logits[i]});
+    items.push_back({.state = states[i].get(),
+                     .tokens = tokens[i],
+                     .wanted = LogitsWanted::all,
+                     .logits = logits[i]});
   }
   ASSERT_TRUE(loaded_.plan->run(items, {}).has_value());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -136,13 +145,15 @@ TEST_P(BackendProperties, LastLogitsAreTheLastOfAll) {
   ASSERT_TRUE(state->reset().has_value());
   EXPECT_EQ(state->position(), 0U);
   std::vector<float> last(static_cast<std::size_t>(vocab_), NAN);
-  const PlanItem item{.state = state.get(), .tokens = tokens, .wanted = LogitsWanted::last, .logits = last};
+  const PlanItem item{
+      .state = state.get(), .tokens = tokens, .wanted = LogitsWanted::last, .logits = last};
   ASSERT_TRUE(loaded_.plan->run(std::span(&item, 1), {}).has_value());
   EXPECT_TRUE(std::equal(last.begin(), last.end(), all.end() - vocab_));
 }
 
 TEST_P(BackendProperties, PositionsPastThirtyTwoBitsKeepTheirRotation) {
-  // Two sessions a whole number of window turns apart differ only by rotation, which relative attention does not see.
+  // Two sessions a whole number of window turns apart differ only by rotation, which relative
+  // attention does not see.
   const std::uint64_t turns = 1ULL << 32;
   const ModelConfig& c = loaded_.source.config;
   const std::uint64_t shift = turns * static_cast<std::uint64_t>(std::max(1, c.num_window_slots));
@@ -159,11 +170,14 @@ TEST_P(BackendProperties, PositionsPastThirtyTwoBitsKeepTheirRotation) {
   EXPECT_EQ(far->position(), shift + 164);
   // After the ring has turned over once, nothing of the old rotation is left in it.
   const std::size_t tail = static_cast<std::size_t>(vocab_) * 80;
-  constexpr double kFarTolerance = 5e-3;  // sinks and memory still carry the first turns' small differences
+  constexpr double kFarTolerance =
+      5e-3;  // sinks and memory still carry the first turns' small differences
   if (c.num_positional_slots() == 0) {
     EXPECT_EQ(far_logits, near_logits);
   } else {
-    EXPECT_LE(max_relative_error(std::span(far_logits).last(tail), std::span(near_logits).last(tail)), kFarTolerance);
+    EXPECT_LE(
+        max_relative_error(std::span(far_logits).last(tail), std::span(near_logits).last(tail)),
+        kFarTolerance);
   }
 }
 
@@ -188,8 +202,10 @@ TEST_P(BackendProperties, BadItemsAreRefusedBeforeAnyStateMoves) {
   EXPECT_TRUE(refused({{.state = state.get(), .tokens = {}}}));
   EXPECT_TRUE(refused({{.state = state.get(), .tokens = bad}}));
   EXPECT_TRUE(refused({{.state = nullptr, .tokens = good}}));
-  EXPECT_TRUE(refused({{.state = state.get(), .tokens = good}, {.state = state.get(), .tokens = good}}));
-  EXPECT_TRUE(refused({{.state = state.get(), .tokens = good, .wanted = LogitsWanted::all, .logits = logits}}));
+  EXPECT_TRUE(
+      refused({{.state = state.get(), .tokens = good}, {.state = state.get(), .tokens = good}}));
+  EXPECT_TRUE(refused(
+      {{.state = state.get(), .tokens = good, .wanted = LogitsWanted::all, .logits = logits}}));
 }
 
 TEST_P(BackendProperties, StopRequestedBeforeThePassChangesNothing) {
@@ -208,7 +224,8 @@ TEST_P(BackendProperties, OneStatePerKvHeadEqualsRepeatedHeads) {
   // The same model with its kv heads written out for every query head computes the same function.
   const RandomModel& grouped = loaded_.source;
   if (grouped.config.queries_per_kv_head() == 1) GTEST_SKIP() << "no query groups in this model";
-  const auto repeat = [&](const WeightView& w, int heads, std::vector<std::vector<std::byte>>& arena) {
+  const auto repeat = [&](const WeightView& w, int heads,
+                          std::vector<std::vector<std::byte>>& arena) {
     if (!w.present()) return w;
     const std::int64_t total_rows = w.rows == 1 ? w.cols : w.rows;  // vectors repeat by element
     const std::size_t row = w.data.size() / static_cast<std::size_t>(total_rows);
@@ -232,7 +249,8 @@ TEST_P(BackendProperties, OneStatePerKvHeadEqualsRepeatedHeads) {
   auto weights = std::make_shared<Weights>(*grouped.weights);
   const int heads = grouped.config.num_kv_heads;
   for (LayerWeights& w : weights->layers) {
-    for (WeightView* view : {&w.k_proj, &w.v_proj, &w.f_proj, &w.f_bias, &w.k_conv, &w.v_conv, &w.read_bias}) {
+    for (WeightView* view :
+         {&w.k_proj, &w.v_proj, &w.f_proj, &w.f_bias, &w.k_conv, &w.v_conv, &w.read_bias}) {
       *view = repeat(*view, heads, *arena);
     }
   }
@@ -243,7 +261,8 @@ TEST_P(BackendProperties, OneStatePerKvHeadEqualsRepeatedHeads) {
   for (std::size_t piece : {1UL, 80UL}) {
     auto a = loaded_.state();
     auto b = wide.state();
-    EXPECT_LE(max_relative_error(loaded_.run(*a, tokens, piece), wide.run(*b, tokens, piece)), kGroupTolerance);
+    EXPECT_LE(max_relative_error(loaded_.run(*a, tokens, piece), wide.run(*b, tokens, piece)),
+              kGroupTolerance);
   }
 }
 
@@ -259,7 +278,8 @@ std::vector<Case> all_cases() {
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
   std::string name = info.param.device + "_" + info.param.model;
-  std::replace_if(name.begin(), name.end(), [](char c) { return c == ':'; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ':'; }, '_');
   return name;
 }
 
