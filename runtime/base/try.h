@@ -28,8 +28,8 @@ inline Error with_context(Error error, std::string_view prefix) {
 
 #define RUNNEL_CONCAT_INNER(a, b) a##b
 #define RUNNEL_CONCAT(a, b) RUNNEL_CONCAT_INNER(a, b)
-#define RUNNEL_TRY_INNER(result, declaration, ...)         \
-  auto result = (__VA_ARGS__);                             \
+#define RUNNEL_TRY_INNER(result, declaration, ...)           \
+  auto result = (__VA_ARGS__);                               \
   if (!result.has_value()) return std::move(result).error(); \
   declaration = *std::move(result)
 
@@ -38,8 +38,8 @@ inline Error with_context(Error error, std::string_view prefix) {
   RUNNEL_TRY_INNER(RUNNEL_CONCAT(runnel_try_, __LINE__), declaration, __VA_ARGS__)
 
 /// RUNNEL_CHECK_OK(f()); returns the error of a Status (or any Result) from this function.
-#define RUNNEL_CHECK_OK(...)                                                          \
-  do {                                                                                \
-    if (auto runnel_status = (__VA_ARGS__); !runnel_status.has_value())               \
-      return std::move(runnel_status).error();                                        \
+#define RUNNEL_CHECK_OK(...)                                            \
+  do {                                                                  \
+    if (auto runnel_status = (__VA_ARGS__); !runnel_status.has_value()) \
+      return std::move(runnel_status).error();                          \
   } while (false)

@@ -9,9 +9,10 @@
 
 namespace runnel {
 
-/// Float offsets into a canonical state. Per layer: per kv head K~ [slots, K] then V~ [slots, V] (slots in the order
-/// sinks, window by ring index, memory); after the heads the conv tails q [HQ*K, W], k [H*K, W], v [H*V, W], oldest
-/// input first. All f32. Slots and taps not yet written are zero.
+/// Float offsets into a canonical state. Per layer: per kv head K~ [slots, K] then V~ [slots, V]
+/// (slots in the order sinks, window by ring index, memory); after the heads the conv tails q
+/// [HQ*K, W], k [H*K, W], v [H*V, W], oldest input first. All f32. Slots and taps not yet written
+/// are zero.
 struct StateLayout {
   std::int32_t layers = 0;
   std::int32_t kv_heads = 0;
@@ -47,7 +48,9 @@ struct StateLayout {
   std::size_t keys_offset(int layer, int head) const {
     return std::size_t(layer) * layer_floats() + std::size_t(head) * head_floats();
   }
-  std::size_t values_offset(int layer, int head) const { return keys_offset(layer, head) + keys_floats(); }
+  std::size_t values_offset(int layer, int head) const {
+    return keys_offset(layer, head) + keys_floats();
+  }
   std::size_t q_conv_offset(int layer) const {
     return std::size_t(layer) * layer_floats() + std::size_t(kv_heads) * head_floats();
   }

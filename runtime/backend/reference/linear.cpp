@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that multiplies by a weight matrix.
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "quant/quantise.h"
@@ -12,8 +13,11 @@ namespace runnel::reference {
 std::vector<float> row_values(const WeightView& w, std::int64_t row) {
   std::vector<float> values(static_cast<std::size_t>(w.cols));
   const std::size_t bytes = quant::row_bytes(w.type, w.cols);
-  quant::dequantize_rows(w.type, w.data.subspan(static_cast<std::size_t>(row) * bytes, bytes),
-                         w.cols, values);
+  const std::span<const std::byte> stored =
+      w.data.subspan(static_cast<std::size_t>(row) * bytes, bytes);
+  if (!quant::dequantize_rows(w.type, stored, w.cols, values)) {
+    std::fill(values.begin(), values.end(), NAN);  // sizes and types were checked at load
+  }
   return values;
 }
 

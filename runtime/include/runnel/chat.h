@@ -21,7 +21,8 @@ enum class ChatStyle {
 /// The chat format of one model.
 struct ChatFormat {
   ChatStyle style = ChatStyle::plain;
-  std::string default_system_prompt;  ///< used when the first message is not a system message; may be empty
+  std::string
+      default_system_prompt;  ///< used when the first message is not a system message; may be empty
 };
 
 /// Where the messages to encode stand in the conversation.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices this build can compute on.
 //
-//   for (const runnel::DeviceInfo& d : runnel::devices()) std::cout << d.id << "  " << d.name << '\n';
+//   for (const runnel::DeviceInfo& d : runnel::devices()) std::cout << d.id << "  " << d.name <<
+//   '\n';
 #pragma once
 
 #include <cstdint>
@@ -14,15 +15,15 @@ namespace runnel {
 
 /// One device. `id` is what ModelOptions::device and `--device` take.
 struct DeviceInfo {
-  std::string id;           ///< "cpu", "reference", "cuda:0", "vulkan:0"
-  std::string backend;      ///< "cpu", "reference", "cuda", "vulkan"
-  std::string name;         ///< the vendor's name, e.g. "Intel(R) Xeon(R) Processor"
-  std::string detail;       ///< instruction set, driver or API version, e.g. "avx512_vnni"
+  std::string id;                  ///< "cpu", "reference", "cuda:0", "vulkan:0"
+  std::string backend;             ///< "cpu", "reference", "cuda", "vulkan"
+  std::string name;                ///< the vendor's name, e.g. "Intel(R) Xeon(R) Processor"
+  std::string detail;              ///< instruction set, driver or API version, e.g. "avx512_vnni"
   std::uint64_t memory_bytes = 0;  ///< total memory of the device, 0 if unknown
 };
 
-/// Every device that a model can be loaded on now, best first. Never fails: a backend without a usable device lists none.
-/// Thread-safe.
+/// Every device that a model can be loaded on now, best first. Never fails: a backend without a
+/// usable device lists none. Thread-safe.
 RUNNEL_API std::vector<DeviceInfo> devices();
 
 }  // namespace runnel

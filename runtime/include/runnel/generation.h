@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generating text: sampling options, stop conditions, the loop.
 //
-//   runnel::GenerationOptions options{.sampling = {.temperature = 0.7f, .top_p = 0.95f, .seed = 1}, .max_tokens = 200};
-//   auto result = runnel::generate(session, options, [](std::string_view text) { std::cout << text; return true; }, stop);
+//   runnel::GenerationOptions options{.sampling = {.temperature = 0.7f, .top_p = 0.95f, .seed = 1},
+//   .max_tokens = 200}; auto result = runnel::generate(session, options, [](std::string_view text)
+//   { std::cout << text; return true; }, stop);
 #pragma once
 
 #include <cstdint>
@@ -20,19 +21,24 @@
 
 namespace runnel {
 
-/// How the next token is chosen from the logits. Applied in this order: logit bias, penalties, temperature, top-k, top-p,
-/// min-p, draw. The defaults are greedy.
+/// How the next token is chosen from the logits. Applied in this order: logit bias, penalties,
+/// temperature, top-k, top-p, min-p, draw. The defaults are greedy.
 struct SamplingOptions {
-  float temperature = 0.0F;        ///< [0, inf); 0: greedy (the most likely token, ties to the lower id)
-  std::int32_t top_k = 0;          ///< keep the k most likely; 0: all
-  float top_p = 1.0F;              ///< (0, 1]: keep the smallest set whose probability reaches it (arXiv:1904.09751)
-  float min_p = 0.0F;              ///< [0, 1): drop what is less likely than min_p times the likeliest (arXiv:2407.01082)
-  float repetition_penalty = 1.0F; ///< (0, inf): divides positive and multiplies negative logits of recent tokens (arXiv:1909.05858)
-  float presence_penalty = 0.0F;   ///< subtracted once from the logit of a recent token
-  float frequency_penalty = 0.0F;  ///< subtracted for each occurrence of a recent token
-  std::int32_t penalty_window = 256;      ///< how many recent tokens penalties see, [0, Session::kHistoryWindow]
-  std::map<TokenId, float> logit_bias;    ///< added to single logits; -inf forbids a token
-  std::uint64_t seed = 0;          ///< key of Philox4x32-10; the counter is the position: same seed, same text
+  float temperature = 0.0F;  ///< [0, inf); 0: greedy (the most likely token, ties to the lower id)
+  std::int32_t top_k = 0;    ///< keep the k most likely; 0: all
+  float top_p =
+      1.0F;  ///< (0, 1]: keep the smallest set whose probability reaches it (arXiv:1904.09751)
+  float min_p =
+      0.0F;  ///< [0, 1): drop what is less likely than min_p times the likeliest (arXiv:2407.01082)
+  float repetition_penalty = 1.0F;  ///< (0, inf): divides positive and multiplies negative logits
+                                    ///< of recent tokens (arXiv:1909.05858)
+  float presence_penalty = 0.0F;    ///< subtracted once from the logit of a recent token
+  float frequency_penalty = 0.0F;   ///< subtracted for each occurrence of a recent token
+  std::int32_t penalty_window =
+      256;  ///< how many recent tokens penalties see, [0, Session::kHistoryWindow]
+  std::map<TokenId, float> logit_bias;  ///< added to single logits; -inf forbids a token
+  std::uint64_t seed =
+      0;  ///< key of Philox4x32-10; the counter is the position: same seed, same text
 };
 
 /// When to stop, and how to sample.
@@ -54,20 +60,25 @@ enum class FinishReason {
 
 struct GenerationResult {
   FinishReason reason = FinishReason::length;
-  std::vector<TokenId> tokens;  ///< what was generated and consumed by the session, an end token included
-  std::string text;             ///< all of the text handed to the callback
+  std::vector<TokenId>
+      tokens;        ///< what was generated and consumed by the session, an end token included
+  std::string text;  ///< all of the text handed to the callback
 };
 
-/// Receives text as it comes: whole UTF-8 characters only, never part of a stop string. Returning false stops.
+/// Receives text as it comes: whole UTF-8 characters only, never part of a stop string. Returning
+/// false stops.
 using TextCallback = std::function<bool(std::string_view text)>;
 
-/// Continues `session` (which must have consumed at least one token) and leaves it after the last generated token.
-/// A requested stop leaves it after the last whole token.
-/// @return invalid_argument for an option outside its range or an empty session; device if the driver failed.
+/// Continues `session` (which must have consumed at least one token) and leaves it after the last
+/// generated token. A requested stop leaves it after the last whole token.
+/// @return invalid_argument for an option outside its range or an empty session; device if the
+/// driver failed.
 RUNNEL_API Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
-                                             const TextCallback& on_text = {}, std::stop_token stop = {});
+                                             const TextCallback& on_text = {},
+                                             std::stop_token stop = {});
 
-/// Checks the ranges stated above. @return invalid_argument naming the option, its value and its range.
+/// Checks the ranges stated above. @return invalid_argument naming the option, its value and its
+/// range.
 RUNNEL_API Status validate(const SamplingOptions& options);
 
 }  // namespace runnel

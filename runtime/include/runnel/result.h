@@ -34,16 +34,26 @@ enum class ErrorCode {
 /// The code's name as written above, for logs ("invalid_argument").
 constexpr const char* to_string(ErrorCode code) {
   switch (code) {
-    case ErrorCode::invalid_argument: return "invalid_argument";
-    case ErrorCode::not_found: return "not_found";
-    case ErrorCode::io: return "io";
-    case ErrorCode::malformed: return "malformed";
-    case ErrorCode::unsupported: return "unsupported";
-    case ErrorCode::mismatch: return "mismatch";
-    case ErrorCode::out_of_memory: return "out_of_memory";
-    case ErrorCode::device: return "device";
-    case ErrorCode::cancelled: return "cancelled";
-    case ErrorCode::internal: return "internal";
+    case ErrorCode::invalid_argument:
+      return "invalid_argument";
+    case ErrorCode::not_found:
+      return "not_found";
+    case ErrorCode::io:
+      return "io";
+    case ErrorCode::malformed:
+      return "malformed";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::mismatch:
+      return "mismatch";
+    case ErrorCode::out_of_memory:
+      return "out_of_memory";
+    case ErrorCode::device:
+      return "device";
+    case ErrorCode::cancelled:
+      return "cancelled";
+    case ErrorCode::internal:
+      return "internal";
   }
   return "unknown";
 }
@@ -54,16 +64,17 @@ struct Error {
   std::string message;
 };
 
-/// A value of T or the Error that prevented it. Reading `*r` without a value is a programming error.
+/// A value of T or the Error that prevented it. Reading `*r` without a value is a programming
+/// error.
 template <class T>
 class [[nodiscard]] Result {
  public:
   using value_type = T;
 
   template <class U = T>
-    requires(std::constructible_from<T, U &&> && !std::same_as<std::remove_cvref_t<U>, Result> &&
-             !std::same_as<std::remove_cvref_t<U>, Error>)
-  Result(U&& value) : value_(std::in_place_index<0>, std::forward<U>(value)) {}
+  requires(std::constructible_from<T, U&&> && !std::same_as<std::remove_cvref_t<U>, Result> &&
+           !std::same_as<std::remove_cvref_t<U>, Error>) Result(U&& value)
+      : value_(std::in_place_index<0>, std::forward<U>(value)) {}
   Result(Error error) : value_(std::in_place_index<1>, std::move(error)) {}
 
   bool has_value() const noexcept { return value_.index() == 0; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A snapshot: everything a session remembers, as an immutable value that can be kept, saved and carried.
+// A snapshot: everything a session remembers, as an immutable value that can be kept, saved and
+// carried.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace runnel {
 
 struct SnapshotData;  // internal
 
-/// An immutable copy of a session: slot state, last logits, position, recent tokens, sampler and UTF-8 carry. Cheap to copy
-/// (shared); all methods are const and thread-safe.
+/// An immutable copy of a session: slot state, last logits, position, recent tokens, sampler and
+/// UTF-8 carry. Cheap to copy (shared); all methods are const and thread-safe.
 class RUNNEL_API Snapshot {
  public:
   /// Tokens consumed when it was taken.
@@ -26,13 +27,14 @@ class RUNNEL_API Snapshot {
   /// Bytes it takes in memory.
   std::uint64_t bytes() const;
 
-  /// Writes it to `file`: to a temporary file beside it, synced, then renamed. Either the old file or the whole new one
-  /// exists at any time. Permissions 0600.
+  /// Writes it to `file`: to a temporary file beside it, synced, then renamed. Either the old file
+  /// or the whole new one exists at any time. Permissions 0600.
   /// @return io with the operating system's reason.
   Status save(const std::filesystem::path& file) const;
 
   /// Reads and validates a whole snapshot file.
-  /// @return not_found, io, malformed (truncated, damaged: the message says which section), unsupported (version).
+  /// @return not_found, io, malformed (truncated, damaged: the message says which section),
+  /// unsupported (version).
   static Result<Snapshot> load(const std::filesystem::path& file);
 
   /// Internal.
