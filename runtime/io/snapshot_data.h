@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a snapshot holds: everything a session remembers, on no device in particular. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runnel/types.h"
+
+namespace runnel {
+
+/// The sampling options a session was using. Draws depend on seed and position alone, so this is
+/// all of a sampler. Ranges and meanings as in SamplingOptions; not checked here.
+struct SamplerState {
+  std::uint64_t seed = 0;
+  float temperature = 0.0F;
+  std::int32_t top_k = 0;
+  float top_p = 1.0F;
+  float min_p = 0.0F;
+  float repetition_penalty = 1.0F;
+  float presence_penalty = 0.0F;
+  float frequency_penalty = 0.0F;
+  std::int32_t penalty_window = 256;
+  std::vector<std::pair<TokenId, float>> logit_bias;  // ascending token ids
+
+  bool operator==(const SamplerState&) const = default;
+};
+
+/// docs/snapshot-format.md says how this lies in a file.
+struct SnapshotData {
+  std::uint64_t model_fingerprint = 0;
+  std::string backend;  // where it was taken ("cpu", "cuda"): only there it goes on bit-identically
+  std::uint64_t position = 0;          // tokens consumed
+  std::uint64_t history_hash = 0;      // of all tokens consumed, in order
+  std::vector<float> state;            // StateLayout::total_floats(), canonical layout
+  std::vector<float> logits;           // [vocab] after the last token; empty before the first
+  std::vector<TokenId> recent_tokens;  // oldest first
+  std::string utf8_carry;              // bytes of a character that is not whole yet
+  std::string stop_carry;              // text held back because a stop text may be starting in it
+  bool has_sampler = false;
+  SamplerState sampler;
+
+  bool operator==(const SnapshotData&) const = default;
+};
+
+}  // namespace runnel

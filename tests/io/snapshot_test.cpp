@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Snapshot files: what is saved is what is loaded, privately, whole, and readable by later
+// versions.
+#include "runnel/snapshot.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "runtime/base/byte_reader.h"
+#include "runtime/io/snapshot_file.h"
+#include "tests/io/sample_files.h"
+#include "tests/support/temporary_directory.h"
+
+namespace runnel {
+namespace {
+
+namespace fs = std::filesystem;
+using test::sample_snapshot;
+using test::TemporaryDirectory;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(SnapshotFile, ReadsBackEverything) {
+  const Result<SnapshotData> read = snapshot_from_bytes(snapshot_to_bytes(sample_snapshot()));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, sample_snapshot());
+}
+
+TEST(SnapshotFile, ReadsBackAnEmptySession) {
+  const SnapshotData empty;
+  const Result<SnapshotData> read = snapshot_from_bytes(snapshot_to_bytes(empty));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, empty);
+}
+
+TEST(SnapshotFile, KeepsTheBitsOfEveryFloat) {
+  SnapshotData data = sample_snapshot();
+  data.state = {-0.0F, std::numeric_limits<float>::denorm_min(), std::nanf("7"), -INFINITY};
+  const Result<SnapshotData> read = snapshot_from_bytes(snapshot_to_bytes(data));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(std::memcmp(read->state.data(), data.state.data(), 4 * sizeof(float)), 0);
+}
+
+TEST(SnapshotFile, GivesTheSameBytesForTheSameData) {
+  EXPECT_EQ(snapshot_to_bytes(sample_snapshot()), snapshot_to_bytes(sample_snapshot()));
+}
+
+TEST(SnapshotFile, PassesOverUnknownOptionalSectionsOfALaterMinorVersion) {
+  std::vector<std::byte> bytes = snapshot_to_bytes(sample_snapshot());
+  bytes[10] = std::byte{7};             // minor version
+  bytes[40 + 5 * 32] = std::byte{200};  // the sampler becomes a section of the future
+  const auto read =
+      snapshot_from_bytes(bytes, Checksums::ignore);  // the checksum covers both edits
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_FALSE(read->has_sampler);
+  EXPECT_EQ(read->state, sample_snapshot().state);
+}
+
+TEST(Snapshot, SavesPrivatelyAndLoads) {
+  const TemporaryDirectory directory;
+  const fs::path path = directory.path() / "chat.snapshot";
+  const Snapshot snapshot(std::make_shared<const SnapshotData>(sample_snapshot()));
+  const Status saved = snapshot.save(path);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_THAT(directory.names(), ElementsAre("chat.snapshot"));
+
+  const Result<Snapshot> loaded = Snapshot::load(path);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(loaded->data(), sample_snapshot());
+  EXPECT_EQ(loaded->position(), sample_snapshot().position);
+  EXPECT_EQ(loaded->model_fingerprint(), sample_snapshot().model_fingerprint);
+  EXPECT_GT(loaded->bytes(), sample_snapshot().state.size() * sizeof(float));
+}
+
+TEST(Snapshot, SavingReplacesAWiderFileByAPrivateOne) {
+  const TemporaryDirectory directory;
+  const fs::path path = directory.file("s", "old");
+  fs::permissions(path, fs::perms::owner_all | fs::perms::others_read);
+  ASSERT_TRUE(Snapshot(std::make_shared<const SnapshotData>(sample_snapshot())).save(path));
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST(Snapshot, NamesTheFileThatCannotBeLoaded) {
+  const TemporaryDirectory directory;
+  const auto missing = Snapshot::load(directory.path() / "none");
+  EXPECT_EQ(missing.error().code, ErrorCode::not_found);
+  const auto empty = Snapshot::load(directory.file("empty.snapshot", ""));
+  EXPECT_EQ(empty.error().code, ErrorCode::malformed);
+  EXPECT_THAT(empty.error().message, HasSubstr("empty.snapshot: snapshot header: "));
+}
+
+}  // namespace
+}  // namespace runnel
