@@ -45,7 +45,7 @@ struct SamplingOptions {
 struct GenerationOptions {
   SamplingOptions sampling;
   std::uint64_t max_tokens = 256;  ///< most tokens to generate; 0 generates none
-  std::vector<std::string> stop;   ///< generation ends before any of these texts; none may be empty
+  std::vector<std::string> stop;   ///< generation ends before any of these texts; UTF-8, none empty
   bool ignore_end = false;         ///< go on after an end-of-text token
 };
 
@@ -63,6 +63,10 @@ struct GenerationResult {
   std::vector<TokenId>
       tokens;        ///< what was generated and consumed by the session, an end token included
   std::string text;  ///< all of the text handed to the callback
+  /// Text after it that was not shown because a stop string may have begun; empty after `end` and
+  /// `stop_text`. The next generate() on the same session begins with it. A caller that does not go
+  /// on may show it.
+  std::string held_back;
 };
 
 /// Receives text as it comes: whole UTF-8 characters only, never part of a stop string. Returning
@@ -71,8 +75,10 @@ using TextCallback = std::function<bool(std::string_view text)>;
 
 /// Continues `session` (which must have consumed at least one token) and leaves it after the last
 /// generated token. A requested stop leaves it after the last whole token.
-/// @return invalid_argument for an option outside its range or an empty session; device if the
-/// driver failed.
+/// A generation that goes on from another's length, cancel or callback gives what that one would
+/// have given.
+/// @return invalid_argument for an option outside its range or an empty session; unsupported for
+///         stop strings without a tokenizer; device if the driver failed.
 RUNNEL_API Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
                                              const TextCallback& on_text = {},
                                              std::stop_token stop = {});

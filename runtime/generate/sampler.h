@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the next token: a pure function of logits, recent tokens, options and position.
+//
+//   RUNNEL_TRY(Sampler sampler, Sampler::create(options, vocab_size));
+//   RUNNEL_TRY(TokenId token, sampler.sample(session.logits(), session.recent_tokens(),
+//   session.position()));
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runnel/generation.h"
+#include "runnel/result.h"
+#include "runnel/types.h"
+
+namespace runnel {
+
+/// Options checked once and the memory that sampling needs, so that a token allocates nothing.
+/// Keeps no state between tokens: the draw depends on seed and position alone. Used by one thread
+/// at a time.
+class Sampler {
+ public:
+  /// @return invalid_argument for an option outside its range or a bias of a token outside [0,
+  /// vocab_size).
+  static Result<Sampler> create(const SamplingOptions& options, std::int32_t vocab_size);
+
+  /// @param logits    [vocab_size]. NaN counts as -inf; a +inf is certain (the lowest id among
+  /// several).
+  /// @param recent    tokens consumed so far, oldest first; the last penalty_window of them count.
+  /// @param position  tokens consumed so far: the counter of the draw.
+  /// @return invalid_argument if logits have another size or leave no token to choose.
+  Result<TokenId> sample(std::span<const float> logits, std::span<const TokenId> recent,
+                         std::uint64_t position);
+
+  /// What sample() draws from: each token that can be drawn and its probability, by ascending id.
+  /// For tests and display.
+  Result<std::vector<std::pair<TokenId, double>>> distribution(std::span<const float> logits,
+                                                               std::span<const TokenId> recent);
+
+ private:
+  Sampler(const SamplingOptions& options, std::int32_t vocab_size);
+
+  // Leaves the tokens that can be drawn in candidate_weights() with their cut; a token without draw
+  // if it is certain.
+  Result<TokenId> prepare(std::span<const float> logits, std::span<const TokenId> recent);
+  std::span<const float> adjust(std::span<const float> logits, std::span<const TokenId> recent);
+  void keep_top_k(std::span<const float> logits);
+  void apply_top_p();
+  TokenId token_at(std::size_t index) const;
+
+  static constexpr TokenId kDraw = -1;  // of prepare(): nothing is certain, draw
+
+  std::int32_t vocab_size_ = 0;
+  float inverse_temperature_ = 0.0F;  // 0: greedy
+  std::uint32_t min_weight_ = 1;      // min-p as a weight
+  std::int32_t top_k_ = 0;            // 0: all
+  float top_p_ = 1.0F;
+  float repetition_penalty_ = 1.0F;
+  float presence_penalty_ = 0.0F;
+  float frequency_penalty_ = 0.0F;
+  std::size_t penalty_window_ = 0;  // 0: no penalties
+  std::uint64_t seed_ = 0;
+  std::vector<std::pair<TokenId, float>> bias_;
+
+  std::vector<float> adjusted_;          // [vocab] logits after bias and penalties
+  std::vector<std::uint16_t> counts_;    // [vocab] occurrences in the window; zero between calls
+  std::vector<std::uint64_t> top_;       // the most likely so far, see keep_top_k
+  std::size_t top_limit_ = 0;            // its most elements
+  std::vector<TokenId> ids_;             // the top_k tokens by ascending id
+  std::vector<float> top_logits_;        // their logits
+  std::vector<std::uint32_t> weights_;   // [vocab, or ids_.size() with top_k]
+  std::vector<std::uint32_t> scratch_;   // as weights_
+  std::span<std::uint32_t> candidates_;  // into weights_
+  std::uint32_t cut_ = 1;                // candidates below it are out
+};
+
+}  // namespace runnel

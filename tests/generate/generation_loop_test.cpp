@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/generate/generation_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <utility>
+
+namespace runnel {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr TokenId kEnd = 7;
+
+// Says the tokens of a script, one after the other, whatever it is fed; id 7 ends. Past its end it
+// says id 0.
+class Script final : public TokenSource {
+ public:
+  Script(std::vector<TokenId> script, std::map<TokenId, std::string> pieces)
+      : script_(std::move(script)), pieces_(std::move(pieces)) {
+    predict();
+  }
+
+  std::span<const float> logits() const override { return logits_; }
+  std::span<const TokenId> recent_tokens() const override { return consumed_; }
+  std::uint64_t position() const override { return 1 + consumed_.size(); }
+  Status step(TokenId token) override {
+    if (fails_at_ == consumed_.size())
+      return Error{ErrorCode::device, "the device fell off the bus"};
+    consumed_.push_back(token);
+    predict();
+    return {};
+  }
+  std::string piece(TokenId token) const override {
+    const auto found = pieces_.find(token);
+    return found == pieces_.end() ? std::string() : found->second;
+  }
+  bool is_end(TokenId token) const override { return token == kEnd; }
+
+  void clear() { logits_.clear(); }
+  void fail_at(std::size_t step) { fails_at_ = step; }
+  const std::vector<TokenId>& consumed() const { return consumed_; }
+
+ private:
+  void predict() {
+    logits_.assign(8, 0.0F);
+    const TokenId next = consumed_.size() < script_.size() ? script_[consumed_.size()] : 0;
+    logits_[static_cast<std::size_t>(next)] = 1.0F;
+  }
+
+  std::vector<TokenId> script_;
+  std::map<TokenId, std::string> pieces_;
+  std::vector<TokenId> consumed_;
+  std::vector<float> logits_;
+  std::size_t fails_at_ = SIZE_MAX;
+};
+
+const std::map<TokenId, std::string> kPieces = {{1, "Hello"}, {2, ","},    {3, " wor"},
+                                                {4, "ld"},    {5, "\xC3"}, {6, "\xA9"}};
+
+struct Run {
+  Result<GenerationResult> result;
+  std::vector<std::string> shown;
+};
+
+Run run(Script& script, const GenerationOptions& options, GenerationCarry& carry,
+        std::size_t refuse_after = SIZE_MAX, const std::stop_token& stop = {}) {
+  std::vector<std::string> shown;
+  auto result = run_generation(
+      script, options, carry,
+      [&](std::string_view text) {
+        shown.emplace_back(text);
+        return shown.size() < refuse_after;
+      },
+      stop);
+  EXPECT_TRUE(result) << result.error().message;
+  return {std::move(result), std::move(shown)};
+}
+
+TEST(GenerationLoop, StreamsTextUntilTheEndTokenAndConsumesIt) {
+  Script script({1, 2, 3, 4, kEnd, 1}, kPieces);
+  GenerationCarry carry;
+  const Run r = run(script, {}, carry);
+  EXPECT_EQ(r.result->reason, FinishReason::end);
+  EXPECT_THAT(r.result->tokens, ElementsAre(1, 2, 3, 4, kEnd));
+  EXPECT_EQ(script.consumed(), r.result->tokens);
+  EXPECT_THAT(r.shown, ElementsAre("Hello", ",", " wor", "ld"));
+  EXPECT_EQ(r.result->text, "Hello, world");
+}
+
+TEST(GenerationLoop, GoesOnPastTheEndTokenWhenAsked) {
+  Script script({1, kEnd, 2}, kPieces);
+  GenerationOptions options;
+  options.ignore_end = true;
+  options.max_tokens = 3;
+  GenerationCarry carry;
+  const Run r = run(script, options, carry);
+  EXPECT_EQ(r.result->reason, FinishReason::length);
+  EXPECT_EQ(r.result->text, "Hello,");
+}
+
+TEST(GenerationLoop, GeneratesNoMoreThanMaxTokens) {
+  for (const std::uint64_t most : {0, 1, 3}) {
+    Script script({1, 2, 3, 4}, kPieces);
+    GenerationOptions options;
+    options.max_tokens = most;
+    GenerationCarry carry;
+    const Run r = run(script, options, carry);
+    EXPECT_EQ(r.result->reason, FinishReason::length);
+    EXPECT_EQ(r.result->tokens.size(), most);
+    EXPECT_EQ(script.consumed().size(), most);
+  }
+}
+
+TEST(GenerationLoop, ShowsWholeCharactersOnly) {
+  Script script({5, 6, kEnd}, kPieces);
+  GenerationCarry carry;
+  EXPECT_THAT(run(script, {}, carry).shown, ElementsAre("\xC3\xA9"));
+}
+
+TEST(GenerationLoop, ACharacterThatNeverEndsBecomesTheReplacementCharacter) {
+  Script script({1, 5, kEnd}, kPieces);
+  GenerationCarry carry;
+  EXPECT_EQ(run(script, {}, carry).result->text, "Hello\xEF\xBF\xBD");
+}
+
+TEST(GenerationLoop, StopsBeforeAStopStringThatSpansTokens) {
+  Script script({1, 2, 3, 4, 1}, kPieces);
+  GenerationOptions options;
+  options.stop = {"o, world", " world"};
+  GenerationCarry carry;
+  const Run r = run(script, options, carry);
+  EXPECT_EQ(r.result->reason, FinishReason::stop_text);
+  EXPECT_EQ(r.result->text, "Hell");
+  EXPECT_EQ(r.result->held_back, "");
+  EXPECT_EQ(script.consumed().size(), 4U);
+}
+
+TEST(GenerationLoop, TheEndTokenReleasesWhatWasHeldBack) {
+  Script script({1, 2, 3, kEnd}, kPieces);
+  GenerationOptions options;
+  options.stop = {" world"};
+  GenerationCarry carry;
+  const Run r = run(script, options, carry);
+  EXPECT_EQ(r.result->reason, FinishReason::end);
+  EXPECT_EQ(r.result->text, "Hello, wor");
+  EXPECT_TRUE(carry.stop.empty());
+}
+
+TEST(GenerationLoop, GoingOnGivesTheTextOfNeverHavingStopped) {
+  const std::vector<TokenId> tokens = {1, 5, 6, 2, 3, 3, 5, 6, 4, 3, 4, 1};
+  GenerationOptions options;
+  options.stop = {" world", "rr"};
+  Script whole(tokens, kPieces);
+  GenerationCarry none;
+  const Run expected = run(whole, options, none);
+  ASSERT_EQ(expected.result->reason, FinishReason::stop_text);
+  for (std::uint64_t piece = 1; piece < tokens.size(); ++piece) {
+    Script script(tokens, kPieces);
+    GenerationCarry carry;
+    options.max_tokens = piece;
+    std::string text;
+    FinishReason reason = FinishReason::length;
+    while (reason == FinishReason::length && script.consumed().size() < tokens.size()) {
+      const Run r = run(script, options, carry);
+      EXPECT_EQ(r.result->held_back, carry.stop);
+      text += r.result->text;
+      reason = r.result->reason;
+    }
+    EXPECT_EQ(reason, FinishReason::stop_text) << piece;
+    EXPECT_EQ(text, expected.result->text) << piece;
+    EXPECT_EQ(script.consumed(), whole.consumed()) << piece;
+  }
+}
+
+TEST(GenerationLoop, ARefusingCallbackEndsAfterTheShownToken) {
+  Script script({1, 2, 3, 4}, kPieces);
+  GenerationCarry carry;
+  const Run r = run(script, {}, carry, 2);
+  EXPECT_EQ(r.result->reason, FinishReason::callback);
+  EXPECT_EQ(r.result->text, "Hello,");
+  EXPECT_EQ(script.consumed().size(), 2U);
+}
+
+TEST(GenerationLoop, AStopRequestEndsAfterTheLastWholeToken) {
+  Script script({1, 2, 3, 4}, kPieces);
+  std::stop_source source;
+  GenerationCarry carry;
+  const auto result = run_generation(
+      script, {}, carry,
+      [&](std::string_view text) {
+        if (text == ",") source.request_stop();
+        return true;
+      },
+      source.get_token());
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->reason, FinishReason::cancelled);
+  EXPECT_EQ(result->text, "Hello,");
+  EXPECT_EQ(script.consumed().size(), 2U);
+}
+
+TEST(GenerationLoop, AnEmptySessionIsAnError) {
+  Script script({1}, kPieces);
+  script.clear();
+  GenerationCarry carry;
+  const auto result = run_generation(script, {}, carry, {}, {});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
+  EXPECT_THAT(result.error().message, HasSubstr("empty"));
+}
+
+TEST(GenerationLoop, EmptyAndInvalidStopStringsAreErrors) {
+  for (const char* stop : {"", "\xC3"}) {
+    Script script({1}, kPieces);
+    GenerationOptions options;
+    options.stop = {"fine", stop};
+    GenerationCarry carry;
+    const auto result = run_generation(script, options, carry, {}, {});
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error().message, HasSubstr("stop string 1"));
+    EXPECT_TRUE(script.consumed().empty());
+  }
+}
+
+TEST(GenerationLoop, ADeviceFailureIsReturned) {
+  Script script({1, 2, 3}, kPieces);
+  script.fail_at(2);
+  GenerationCarry carry;
+  const auto result = run_generation(script, {}, carry, {}, {});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::device);
+}
+
+}  // namespace
+}  // namespace runnel
