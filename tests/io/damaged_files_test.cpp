@@ -108,7 +108,7 @@ TEST(BitFlip, InASnapshotNeverCrashesWithoutChecksums) {
 
 constexpr std::uint64_t kAllowance = 1 << 20;
 constexpr std::uint64_t kFactor = 16;
-constexpr int kMany = 200'000;  // items: megabytes, so that the allowance does not hide the factor
+constexpr int kMany = 60'000;  // items: megabytes, so that the allowance does not hide the factor
 
 void expect_bounded(const std::string& file, const Reader& read, bool taken) {
   const std::vector<std::byte> bytes = exact(file);
