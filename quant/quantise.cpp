@@ -182,7 +182,7 @@ void for_each_row(std::size_t rows, std::size_t cols, int threads, const Work& w
 }  // namespace
 
 Status quantize_rows(BlockType type, std::span<const float> in, std::int64_t cols,
-                     std::span<std::byte> out, int threads) {
+                     std::span<std::byte> out, int threads, std::int64_t first_row) {
   RUNNEL_CHECK_OK(check_sizes(type, in.size(), cols, out.size(), threads));
   const std::size_t width = static_cast<std::size_t>(cols);
   const std::size_t bytes = row_bytes(type, cols);
@@ -198,9 +198,10 @@ Status quantize_rows(BlockType type, std::span<const float> in, std::int64_t col
   });
   const std::size_t at = bad.load();
   if (at == kNone) return {};
-  return fail(ErrorCode::malformed, "value ", at, " (row ", at / width, ", column ", at % width,
-              ") is ", in[at], ", expected a finite number that ", block_traits(type)->name,
-              " can hold");
+  const std::size_t row = static_cast<std::size_t>(first_row) + at / width;
+  return fail(ErrorCode::malformed, "value ", row * width + at % width, " (row ", row, ", column ",
+              at % width, ") is ", in[at], ", expected a finite number that ",
+              block_traits(type)->name, " can hold");
 }
 
 Status dequantize_rows(BlockType type, std::span<const std::byte> in, std::int64_t cols,

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/model/model_file.h"
 #include "runtime/model/weight_table.h"
@@ -112,7 +113,8 @@ Result<Activation> activation_from_name(std::string_view key, std::string_view n
   for (Activation a : {Activation::identity, Activation::swish, Activation::relu}) {
     if (activation_name(a) == name) return a;
   }
-  return fail(ErrorCode::unsupported, key, " is \"", name, "\", expected identity, swish or relu");
+  return fail(ErrorCode::unsupported, key, " is ", in_quotes(name),
+              ", expected identity, swish or relu");
 }
 
 std::string_view feature_map_name(FeatureMap map) {
@@ -134,8 +136,8 @@ Result<FeatureMap> feature_map_from_name(std::string_view key, std::string_view 
        {FeatureMap::identity, FeatureMap::swish, FeatureMap::relu, FeatureMap::t2r}) {
     if (feature_map_name(m) == name) return m;
   }
-  return fail(ErrorCode::unsupported, key, " is \"", name,
-              "\", expected identity, swish, relu or t2r");
+  return fail(ErrorCode::unsupported, key, " is ", in_quotes(name),
+              ", expected identity, swish, relu or t2r");
 }
 
 Status check_config(const ModelConfig& c) {
@@ -207,8 +209,8 @@ void config_to_gguf(const ModelConfig& c, GgufWriter& writer) {
 Result<ModelConfig> config_from_gguf(const GgufFile& file) {
   RUNNEL_TRY(const std::string architecture, file.get_string("general.architecture"));
   if (architecture != kArchitecture) {
-    return fail(ErrorCode::unsupported, "general.architecture is \"", architecture,
-                "\", expected \"", kArchitecture, "\"");
+    return fail(ErrorCode::unsupported, "general.architecture is ", in_quotes(architecture),
+                ", expected '", kArchitecture, "'");
   }
   ModelConfig c;
   RUNNEL_TRY(c.name, file.get_string("general.name", std::string()));
@@ -225,11 +227,11 @@ Result<ModelConfig> config_from_gguf(const GgufFile& file) {
     const std::optional<double> fallback =
         k.required ? std::nullopt : std::optional<double>(c.*k.member);
     RUNNEL_TRY(const double value, file.get_float(k.key, fallback));
-    // Narrowing an out-of-range double is undefined; as infinity it fails check_config with its
-    // key's name.
+    // Narrowing a double beyond f32 is undefined; as infinity it fails check_config by its key's
+    // name.
     constexpr double kLargest = std::numeric_limits<float>::max();
-    c.*k.member = std::fabs(value) <= kLargest ? static_cast<float>(value)
-                                               : std::numeric_limits<float>::infinity();
+    const bool beyond = std::isfinite(value) && std::fabs(value) > kLargest;
+    c.*k.member = beyond ? std::numeric_limits<float>::infinity() : static_cast<float>(value);
   }
   const bool positional = c.num_positional_slots() > 0;
   const std::optional<double> theta =

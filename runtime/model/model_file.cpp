@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/base/hash.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/model/weight_table.h"
 
@@ -72,7 +73,7 @@ class TensorReader {
   Status expect_all_used() const {
     for (std::size_t i = 0; i < used_.size(); ++i) {
       if (!used_[i]) {
-        return fail(ErrorCode::unsupported, "tensor ", file_.tensors()[i].name,
+        return fail(ErrorCode::unsupported, "tensor ", printable(file_.tensors()[i].name),
                     " has no place in this configuration");
       }
     }
@@ -114,7 +115,7 @@ Status refuse_unknown_keys(const GgufFile& file) {
     if (!key.starts_with("gsa.")) break;
     const bool text = key.starts_with("gsa.tokenizer.") || key.starts_with("gsa.chat");
     if (!text && key != kTiedKey && !is_config_key(key)) {
-      return fail(ErrorCode::unsupported, "key ", key,
+      return fail(ErrorCode::unsupported, "key ", printable(key),
                   " is not known to this version, which might compute another model than meant");
     }
   }

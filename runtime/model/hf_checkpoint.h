@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint directory as Hugging Face lays it out (config.json, safetensors, tokenizer files) →
+// a model file. Knows `model_type` gsa in the layouts of 2024 and 2025, and runnel_gsa.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runnel/result.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/model/config.h"
+#include "runtime/model/model_writer.h"
+
+namespace runnel {
+
+/// What config.json says, in our words.
+struct HfConfig {
+  ModelConfig model;
+  bool tied = false;          // the head is the embedding
+  bool g_norm_weight = true;  // the output norm has a weight
+  bool slot_biases = false;   // f_proj.bias, read_bias and head_read_bias are there (runnel_gsa)
+};
+
+/// @param json  the text of config.json
+/// @return malformed, or unsupported naming the option that this library cannot run.
+Result<HfConfig> parse_hf_config(std::string_view json);
+
+/// The checkpoint's tensors under our names, in the order of the file; the views live as long as
+/// `checkpoint`.
+/// @return malformed, naming a missing tensor or one of the wrong shape; unsupported, naming
+/// tensors that have no place or
+///         an element type that is no 16- or 32-bit float.
+Result<std::vector<ModelTensor>> map_hf_tensors(const HfConfig& config,
+                                                const SafetensorsCheckpoint& checkpoint);
+
+struct ConvertOptions {
+  StoreOptions store;
+  std::string name;     // general.name; empty: the directory's name
+  std::string license;  // general.license; empty: none
+};
+
+struct ConvertReport {
+  HfConfig config;
+  std::vector<StoredTensor> tensors;
+  bool has_tokenizer = false;
+};
+
+/// Converts `directory` to the model file `path`.
+/// @return as the functions above, tokenizer_to_gguf and write_model.
+Result<ConvertReport> convert_checkpoint(const std::filesystem::path& directory,
+                                         const std::filesystem::path& path,
+                                         const ConvertOptions& options);
+
+}  // namespace runnel

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json → HfConfig. Keys, defaults and derived sizes of `gsa` are flash-linear-attention's
+// (GSAConfig, GatedSlotAttention); keys that its layer ignores are ignored here.
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "runtime/base/text.h"
+#include "runtime/base/try.h"
+#include "runtime/model/hf_checkpoint.h"
+#include "runtime/model/weight_table.h"
+
+namespace runnel {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Typed look-ups with messages that name the key. A null counts as absent, as it does for Hugging
+/// Face's classes.
+class Keys {
+ public:
+  explicit Keys(const Json& object) : object_(object) {}
+
+  const Json* find(const char* key) const {
+    const auto it = object_.find(key);
+    return it == object_.end() || it->is_null() ? nullptr : &*it;
+  }
+
+  bool has_null(const char* key) const {
+    const auto it = object_.find(key);
+    return it != object_.end() && it->is_null();
+  }
+
+  Result<std::int32_t> integer(const char* key, std::optional<std::int32_t> fallback = {}) const {
+    const Json* v = find(key);
+    if (v == nullptr) return absent(key, fallback);
+    const double value = v->is_number() ? v->get<double>() : std::nan("");
+    constexpr double kLargest = std::numeric_limits<std::int32_t>::max();
+    if (!(std::fabs(value) <= kLargest) || value != std::trunc(value)) {
+      return wrong(key, *v, "a whole number below 2^31");
+    }
+    return static_cast<std::int32_t>(value);
+  }
+
+  Result<double> number(const char* key, std::optional<double> fallback = {}) const {
+    const Json* v = find(key);
+    if (v == nullptr) return absent(key, fallback);
+    const double value = v->is_number() ? v->get<double>() : std::nan("");
+    if (!(std::fabs(value) <= double{std::numeric_limits<float>::max()})) {
+      return wrong(key, *v, "a finite number");
+    }
+    return value;
+  }
+
+  Result<float> real(const char* key, std::optional<double> fallback = {}) const {
+    RUNNEL_TRY(const double value, number(key, fallback));
+    return static_cast<float>(value);
+  }
+
+  Result<bool> boolean(const char* key, std::optional<bool> fallback = {}) const {
+    const Json* v = find(key);
+    if (v == nullptr) return absent(key, fallback);
+    if (!v->is_boolean()) return wrong(key, *v, "true or false");
+    return v->get<bool>();
+  }
+
+  Result<std::string> text(const char* key, std::optional<std::string> fallback = {}) const {
+    const Json* v = find(key);
+    if (v == nullptr) return absent(key, fallback);
+    if (!v->is_string()) return wrong(key, *v, "a string");
+    return v->get<std::string>();
+  }
+
+  /// unsupported if `key` is there and neither null nor false.
+  Status refuse(const char* key, const char* meaning) const {
+    const Json* v = find(key);
+    if (v == nullptr || (v->is_boolean() && !v->get<bool>())) return {};
+    return fail(ErrorCode::unsupported, "config.json: ", key, " is ", show(*v), ": ", meaning,
+                " cannot be run");
+  }
+
+ private:
+  static std::string show(const Json& v) {
+    return printable(v.dump(-1, ' ', true, Json::error_handler_t::replace), 64);
+  }
+
+  static Error wrong(const char* key, const Json& v, const char* expected) {
+    return fail(ErrorCode::malformed, "config.json: ", key, " is ", show(v), ", expected ",
+                expected);
+  }
+
+  template <class T>
+  static Result<T> absent(const char* key, const std::optional<T>& fallback) {
+    if (fallback) return *fallback;
+    return fail(ErrorCode::malformed, "config.json: ", key, " is missing");
+  }
+
+  const Json& object_;
+};
+
+/// Options that change the computation in ways that this library does not know, in either model
+/// type.
+Status refuse_common(const Keys& keys) {
+  RUNNEL_CHECK_OK(keys.refuse("attn", "a hybrid with softmax attention layers"));
+  RUNNEL_CHECK_OK(keys.refuse("attnres_block_size", "a model with attention residuals"));
+  RUNNEL_CHECK_OK(keys.refuse("conv_bias", "a short convolution with bias"));
+  RUNNEL_CHECK_OK(keys.refuse("use_rope", "rotary positions on gated slots"));
+  RUNNEL_CHECK_OK(keys.refuse("quantization_config", "a checkpoint that is already quantised"));
+  RUNNEL_TRY(const std::string act, keys.text("hidden_act", "swish"));
+  if (act != "swish" && act != "silu") {
+    return fail(ErrorCode::unsupported, "config.json: hidden_act is ", in_quotes(act),
+                ", expected 'swish'");
+  }
+  return {};
+}
+
+/// 256 * ceil(int(D * ratio * 2 / 3) / 256), as flash-linear-attention's GatedMLP does.
+Result<std::int32_t> intermediate_size(const Keys& keys, std::int32_t hidden) {
+  if (keys.find("intermediate_size") != nullptr) return keys.integer("intermediate_size");
+  RUNNEL_TRY(const double ratio, keys.number("hidden_ratio", 4.0));
+  const double wanted = std::trunc(static_cast<double>(hidden) * ratio * 2.0 / 3.0);
+  const double rounded = 256.0 * std::ceil(wanted / 256.0);
+  if (!(rounded >= 1 && rounded <= double{std::numeric_limits<std::int32_t>::max()})) {
+    return fail(ErrorCode::malformed, "config.json: hidden_ratio is ", ratio,
+                ", expected a small positive number");
+  }
+  return static_cast<std::int32_t>(rounded);
+}
+
+/// int(D * expand) / heads. The constructor's parameter was long misspelt; files have either key.
+Result<std::int32_t> head_dim(const Keys& keys, const char* key, const char* misspelt,
+                              std::int32_t hidden, std::int32_t heads) {
+  const char* there = keys.find(key) == nullptr && keys.find(misspelt) != nullptr ? misspelt : key;
+  RUNNEL_TRY(const double expand, keys.number(there, 1.0));
+  const double channels = std::trunc(static_cast<double>(hidden) * expand);
+  if (!(channels >= 1 && channels <= double{1 << 24}) || heads < 1 ||
+      static_cast<std::int32_t>(channels) % heads != 0) {
+    return fail(ErrorCode::malformed, "config.json: ", there, " is ", expand, ", which makes ",
+                channels, " channels, expected a positive multiple of num_heads ", heads);
+  }
+  return static_cast<std::int32_t>(channels) / heads;
+}
+
+Result<HfConfig> parse_gsa(const Keys& keys) {
+  HfConfig out;
+  ModelConfig& c = out.model;
+  RUNNEL_TRY(c.vocab_size, keys.integer("vocab_size", 32000));
+  RUNNEL_TRY(c.hidden_size, keys.integer("hidden_size", 2048));
+  RUNNEL_TRY(c.num_layers, keys.integer("num_hidden_layers", 24));
+  RUNNEL_TRY(c.num_heads, keys.integer("num_heads", 4));
+  RUNNEL_TRY(c.num_kv_heads, keys.integer("num_kv_heads", c.num_heads));
+  RUNNEL_TRY(c.head_k_dim, head_dim(keys, "expand_k", "exapnd_k", c.hidden_size, c.num_heads));
+  RUNNEL_TRY(c.head_v_dim, head_dim(keys, "expand_v", "exapnd_v", c.hidden_size, c.num_heads));
+  RUNNEL_TRY(c.intermediate_size, intermediate_size(keys, c.hidden_size));
+  // Absent means GSAConfig's default; null means the layer's, as many slots as key channels.
+  const std::int32_t slots = keys.has_null("num_slots") ? c.head_k_dim : 64;
+  RUNNEL_TRY(c.num_memory_slots, keys.integer("num_slots", slots));
+  RUNNEL_TRY(c.gate_normalizer, keys.real("gate_logit_normalizer", 8.0));
+  RUNNEL_TRY(c.norm_eps, keys.real("norm_eps", 1e-6));
+  // Not config.norm_eps: the layer calls its output norm without one, which means 1e-5.
+  RUNNEL_TRY(c.g_norm_eps, keys.real("g_norm_eps", 1e-5));
+  RUNNEL_TRY(const std::string map, keys.text("feature_map", "swish"));
+  if (map == "identity") {
+    return fail(ErrorCode::unsupported,
+                "config.json: feature_map is 'identity', expected swish, relu or t2r");
+  }
+  RUNNEL_TRY(c.feature_map, feature_map_from_name("config.json: feature_map", map));
+  RUNNEL_TRY(const bool conv, keys.boolean("use_short_conv", false));
+  if (conv) {
+    RUNNEL_TRY(c.conv_size, keys.integer("conv_size", 4));
+    if (c.conv_size < 1) {
+      return fail(ErrorCode::malformed, "config.json: conv_size is ", c.conv_size,
+                  ", expected at least 1");
+    }
+  }
+  RUNNEL_TRY(out.g_norm_weight, keys.boolean("elementwise_affine", true));
+  RUNNEL_TRY(out.tied, keys.boolean("tie_word_embeddings", false));
+  return out;
+}
+
+Result<HfConfig> parse_runnel_gsa(const Keys& keys) {
+  HfConfig out;
+  ModelConfig& c = out.model;
+  RUNNEL_TRY(c.vocab_size, keys.integer("vocab_size"));
+  RUNNEL_TRY(c.hidden_size, keys.integer("hidden_size"));
+  RUNNEL_TRY(c.num_layers, keys.integer("num_hidden_layers"));
+  RUNNEL_TRY(c.num_heads, keys.integer("num_heads"));
+  RUNNEL_TRY(c.num_kv_heads, keys.integer("num_kv_heads"));
+  RUNNEL_TRY(c.head_k_dim, keys.integer("head_dim"));
+  c.head_v_dim = c.head_k_dim;
+  RUNNEL_TRY(c.intermediate_size, keys.integer("intermediate_size"));
+  RUNNEL_TRY(c.num_memory_slots, keys.integer("num_memory_slots"));
+  RUNNEL_TRY(c.num_sink_slots, keys.integer("num_sink_slots"));
+  RUNNEL_TRY(c.num_window_slots, keys.integer("num_window_slots"));
+  if (c.num_sink_slots > 0) {
+    RUNNEL_TRY(c.sink_distance, keys.integer("sink_distance"));
+  }
+  RUNNEL_TRY(c.rope_theta, keys.number("rope_theta"));
+  RUNNEL_TRY(c.scale, keys.real("scale"));
+  RUNNEL_TRY(c.gate_normalizer, keys.real("gate_logit_normalizer"));
+  RUNNEL_TRY(c.gate_log_min, keys.real("gate_log_min", 0.0));
+  RUNNEL_TRY(c.norm_eps, keys.real("norm_eps"));
+  RUNNEL_TRY(c.g_norm_eps, keys.real("g_norm_eps", 1e-5));
+  RUNNEL_TRY(const std::string map, keys.text("feature_map"));
+  RUNNEL_TRY(c.feature_map, feature_map_from_name("config.json: feature_map", map));
+  RUNNEL_TRY(const std::string value, keys.text("value_activation", "identity"));
+  RUNNEL_TRY(c.value_activation, activation_from_name("config.json: value_activation", value));
+  RUNNEL_TRY(const std::string output, keys.text("output_activation"));
+  RUNNEL_TRY(c.output_activation, activation_from_name("config.json: output_activation", output));
+  RUNNEL_TRY(c.output_norm, keys.boolean("use_output_norm"));
+  RUNNEL_CHECK_OK(keys.refuse("use_short_conv", "a short convolution in this model type"));
+  RUNNEL_TRY(out.g_norm_weight, keys.boolean("elementwise_affine", c.output_norm));
+  RUNNEL_TRY(out.tied, keys.boolean("tie_word_embeddings"));
+  out.slot_biases = true;
+  return out;
+}
+
+}  // namespace
+
+Result<HfConfig> parse_hf_config(std::string_view json) {
+  const Json root = Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
+  if (!root.is_object()) {
+    return fail(ErrorCode::malformed, "config.json is not a JSON object");
+  }
+  const Keys keys(root);
+  RUNNEL_TRY(const std::string type, keys.text("model_type"));
+  if (type != "gsa" && type != "runnel_gsa") {
+    return fail(ErrorCode::unsupported, "config.json: model_type is ", in_quotes(type),
+                ", expected 'gsa' or 'runnel_gsa'");
+  }
+  RUNNEL_CHECK_OK(refuse_common(keys));
+  RUNNEL_TRY(HfConfig config, type == "gsa" ? parse_gsa(keys) : parse_runnel_gsa(keys));
+  if (Status s = check_config(config.model); !s) {
+    return with_context(s.error(), "config.json: as a model, ");
+  }
+  return config;
+}
+
+}  // namespace runnel

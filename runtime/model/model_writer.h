@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the tensors of a model into a GGUF file, each in the storage type that its role and the
+// wanted type call for.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "quant/formats.h"
+#include "runnel/result.h"
+#include "runtime/io/gguf.h"
+#include "runtime/model/weight_table.h"
+#include "runtime/model/weights.h"
+
+namespace runnel {
+
+/// A tensor to write. `source` is viewed until the file is written.
+struct ModelTensor {
+  WeightView source;                // with its final name
+  std::vector<std::int64_t> shape;  // as in the file
+  WeightRole role = WeightRole::matrix;
+};
+
+/// Tensors whose name a pattern matches get this type instead.
+struct TypeOverride {
+  std::string pattern;  // Perl-compatible regular expression, found anywhere in the name
+  quant::BlockType type = quant::BlockType::f32;
+};
+
+struct StoreOptions {
+  quant::BlockType type =
+      quant::BlockType::f32;            // of linear weights; other roles follow, see storage_type
+  std::vector<TypeOverride> overrides;  // the last that matches counts
+  int threads = 1;
+  bool measure_error = false;           // fills StoredTensor::relative_rms
+  std::function<bool(float)> progress;  // fraction done; false cancels
+};
+
+/// What became of one tensor.
+struct StoredTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  quant::BlockType from = quant::BlockType::f32;
+  quant::BlockType wanted = quant::BlockType::f32;  // `to`, unless the row length did not allow it
+  quant::BlockType to = quant::BlockType::f32;
+  std::uint64_t bytes = 0;
+  double relative_rms = 0;  // of (stored - source) against source; 0 when copied
+};
+
+/// The type for a tensor of `role` in a file of linear weights of `type`:
+///   norms, biases, convs, t2r maps   f32
+///   gates                            f32 for f32, bf16 for bf16, else f16
+///   embedding and head               q8_0 for q4_0, q6_k for q4_k, else `type`: they are read by
+///   every token's logits linear weights                   `type`
+quant::BlockType storage_type(WeightRole role, quant::BlockType type);
+
+/// `type`, or the next wider one whose blocks fit rows of `cols`: q4_k → q4_0, q6_k → q8_0, both →
+/// f16.
+quant::BlockType fitting_type(quant::BlockType type, std::int64_t cols);
+
+/// Adds the tensors to `writer`, which has all other keys already, and writes the file.
+/// @return what became of every tensor, in order; invalid_argument for a bad pattern, one that
+/// matches no tensor, or a
+///         type its tensor cannot have; malformed, naming tensor and value, for a weight that is
+///         not finite; and what GgufWriter::write returns.
+Result<std::vector<StoredTensor>> write_model(const std::vector<ModelTensor>& tensors,
+                                              GgufWriter& writer, const std::filesystem::path& path,
+                                              const StoreOptions& options);
+
+}  // namespace runnel

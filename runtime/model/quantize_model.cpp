@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/model/quantize_model.h"
+
+#include <string>
+
+#include "runtime/model/weight_table.h"
+
+namespace runnel {
+
+Result<std::vector<StoredTensor>> quantize_model(const ModelFile& model,
+                                                 const std::filesystem::path& path,
+                                                 const StoreOptions& options) {
+  const ModelConfig& c = model.config;
+  std::vector<ModelTensor> tensors;
+  const auto add = [&tensors](const WeightView& view, std::vector<std::int64_t> shape,
+                              WeightRole role) {
+    if (view.present()) tensors.push_back({view, std::move(shape), role});
+  };
+  add(model.weights.embeddings, {c.vocab_size, c.hidden_size}, WeightRole::embedding);
+  const std::vector<LayerTensor> table = layer_tensors(c);
+  for (const LayerWeights& layer : model.weights.layers) {
+    for (const LayerTensor& t : table) add(layer.*t.member, t.shape, t.role);
+  }
+  add(model.weights.final_norm, {c.hidden_size}, WeightRole::vector);
+  if (!model.weights.tied()) {
+    add(model.weights.head, {c.vocab_size, c.hidden_size}, WeightRole::embedding);
+  }
+
+  GgufWriter writer;
+  for (const auto& [key, value] : model.file->metadata()) {
+    if (key != "general.alignment") writer.set(key, value);
+  }
+  return write_model(tensors, writer, path, options);
+}
+
+}  // namespace runnel

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints: what config.json means, both layouts, and what is refused by name.
+#include "runtime/model/hf_checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/model_files.h"
+#include "tests/support/temporary_directory.h"
+
+namespace runnel {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+Json gsa_7b() {
+  return Json::parse(R"({"model_type": "gsa", "hidden_size": 4096, "num_hidden_layers": 32,
+    "num_heads": 32, "num_kv_heads": 8, "num_slots": 64, "intermediate_size": 14336,
+    "norm_eps": 1e-5, "vocab_size": 32000, "clamp_min": null, "use_output_gate": true,
+    "max_position_embeddings": 32768, "pad_token_id": 2, "attn": null})");
+}
+
+Json runnel_gsa() {
+  return Json::parse(R"({"model_type": "runnel_gsa", "hidden_size": 576, "num_hidden_layers": 30,
+    "num_heads": 9, "num_kv_heads": 3, "head_dim": 64, "intermediate_size": 1536,
+    "vocab_size": 49152, "norm_eps": 1e-5, "hidden_act": "swish", "tie_word_embeddings": true,
+    "num_sink_slots": 4, "num_window_slots": 60, "num_memory_slots": 64, "sink_distance": 64,
+    "rope_theta": 100000.0, "gate_logit_normalizer": 8.0, "gate_log_min": -1.2,
+    "feature_map": "identity", "scale": 0.125, "output_activation": "identity",
+    "use_output_norm": false})");
+}
+
+TEST(HfConfig, ReadsThe7BAndIgnoresWhatItsLayerIgnores) {
+  const Result<HfConfig> r = parse_hf_config(gsa_7b().dump());
+  ASSERT_TRUE(r) << r.error().message;
+  const ModelConfig& c = r->model;
+  EXPECT_EQ(c.head_k_dim, 128);
+  EXPECT_EQ(c.head_v_dim, 128);
+  EXPECT_EQ(c.num_kv_heads, 8);
+  EXPECT_EQ(c.num_memory_slots, 64);
+  EXPECT_EQ(c.num_positional_slots(), 0);
+  EXPECT_EQ(c.scale, 1.0F);
+  EXPECT_EQ(c.gate_normalizer, 8.0F);
+  EXPECT_EQ(c.gate_log_min, 0.0F);
+  EXPECT_EQ(c.norm_eps, 1e-5F);
+  EXPECT_EQ(c.g_norm_eps, 1e-5F);
+  EXPECT_EQ(c.feature_map, FeatureMap::swish);
+  EXPECT_EQ(c.value_activation, Activation::swish);
+  EXPECT_EQ(c.output_activation, Activation::swish);
+  EXPECT_TRUE(c.output_norm);
+  EXPECT_EQ(c.conv_size, 0);
+  EXPECT_TRUE(r->g_norm_weight);
+  EXPECT_FALSE(r->tied);
+}
+
+TEST(HfConfig, AnEmptyGsaConfigurationHasTheClassDefaults) {
+  const Result<HfConfig> r = parse_hf_config(R"({"model_type": "gsa"})");
+  ASSERT_TRUE(r) << r.error().message;
+  EXPECT_EQ(r->model.hidden_size, 2048);
+  EXPECT_EQ(r->model.num_layers, 24);
+  EXPECT_EQ(r->model.num_kv_heads, 4);
+  EXPECT_EQ(r->model.head_k_dim, 512);
+  EXPECT_EQ(r->model.num_memory_slots, 64);
+  EXPECT_EQ(r->model.intermediate_size, 5632);
+  EXPECT_EQ(r->model.norm_eps, 1e-6F);
+  EXPECT_EQ(r->model.g_norm_eps, 1e-5F);
+  EXPECT_EQ(r->model.vocab_size, 32000);
+}
+
+TEST(HfConfig, DerivedSizesFollowTheTrainingCode) {
+  const auto model = [](const char* key, Json value, Json base = gsa_7b()) {
+    base[key] = std::move(value);
+    const Result<HfConfig> r = parse_hf_config(base.dump());
+    EXPECT_TRUE(r) << r.error().message;
+    return r ? r->model : ModelConfig{};
+  };
+  EXPECT_EQ(model("num_slots", nullptr).num_memory_slots, 128);  // as many as key channels
+  EXPECT_EQ(model("num_kv_heads", nullptr).num_kv_heads, 32);
+  EXPECT_EQ(model("expand_k", 0.5).head_k_dim, 64);
+  EXPECT_EQ(model("exapnd_k", 0.5).head_k_dim, 64);
+  EXPECT_EQ(model("expand_v", 2).head_v_dim, 256);
+  EXPECT_EQ(model("intermediate_size", nullptr).intermediate_size, 11008);
+  Json d2560 = gsa_7b();
+  d2560.update({{"hidden_size", 2560}, {"num_heads", 5}, {"num_kv_heads", 5}});
+  EXPECT_EQ(model("intermediate_size", nullptr, d2560).intermediate_size, 6912);
+  Json both = gsa_7b();
+  both["exapnd_k"] = 0.25;
+  EXPECT_EQ(model("expand_k", 0.5, both).head_k_dim, 64);  // the right spelling wins
+  Json conv = gsa_7b();
+  conv["use_short_conv"] = true;
+  EXPECT_EQ(model("conv_size", nullptr, conv).conv_size, 4);
+  EXPECT_EQ(model("conv_size", 4).conv_size, 0);  // without use_short_conv
+}
+
+TEST(HfConfig, ReadsTheModelWithSinksAndWindow) {
+  const Result<HfConfig> r = parse_hf_config(runnel_gsa().dump());
+  ASSERT_TRUE(r) << r.error().message;
+  const ModelConfig& c = r->model;
+  EXPECT_EQ(c.num_slots(), 128);
+  EXPECT_EQ(c.sink_distance, 64);
+  EXPECT_EQ(c.rope_theta, 100000.0);
+  EXPECT_EQ(c.gate_log_min, -1.2F);
+  EXPECT_EQ(c.feature_map, FeatureMap::identity);
+  EXPECT_EQ(c.value_activation, Activation::identity);
+  EXPECT_EQ(c.output_activation, Activation::identity);
+  EXPECT_FALSE(c.output_norm);
+  EXPECT_EQ(c.scale, 0.125F);
+  EXPECT_TRUE(r->tied);
+  EXPECT_TRUE(r->slot_biases);
+}
+
+TEST(HfConfig, RefusesByNameWhatCannotBeRun) {
+  struct Case {
+    const char* key;
+    Json value;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"model_type", "liger_gsa", "model_type is 'liger_gsa', expected 'gsa' or 'runnel_gsa'"},
+      {"model_type", nullptr, "model_type is missing"},
+      {"attn", {{"layers", {1, 3}}, {"num_heads", 32}}, "attn is {"},
+      {"attnres_block_size", 4, "attnres_block_size is 4"},
+      {"hidden_act", "powlu", "hidden_act is 'powlu'"},
+      {"conv_bias", true, "conv_bias is true"},
+      {"use_rope", true, "use_rope is true"},
+      {"quantization_config", {{"bits", 4}}, "quantization_config is"},
+      {"feature_map", "elu", "feature_map is 'elu'"},
+      {"feature_map", "identity", "feature_map is 'identity'"},
+      {"hidden_size", "big", "hidden_size is \"big\", expected a whole number"},
+      {"hidden_size", 4096.5, "hidden_size is 4096.5"},
+      {"hidden_size", -4096, "expand_k"},
+      {"hidden_size", 1e300, "hidden_size is 1e+300"},
+      {"num_heads", 0, "num_heads 0"},
+      {"num_heads", 31, "num_heads 31"},
+      {"num_kv_heads", 5, "gsa.num_heads is 32, expected a multiple of gsa.num_kv_heads 5"},
+      {"num_hidden_layers", 0, "gsa.num_layers is 0"},
+      {"num_hidden_layers", 1000000, "gsa.num_layers is 1000000"},
+      {"expand_k", 0.0, "expand_k is 0"},
+      {"expand_k", 1e9, "expand_k is 1e+09"},
+      {"hidden_ratio", -1, nullptr},
+      {"norm_eps", "1e-5", "norm_eps is \"1e-5\", expected a finite number"},
+      {"norm_eps", 0, "gsa.norm_eps is 0"},
+      {"gate_logit_normalizer", 0, "gsa.gate_normalizer is 0"},
+      {"use_short_conv", 1, "use_short_conv is 1, expected true or false"},
+      {"tie_word_embeddings", "no", "tie_word_embeddings is \"no\""},
+      {"vocab_size", true, "vocab_size is true"},
+  };
+  for (const Case& c : cases) {
+    Json json = gsa_7b();
+    json[c.key] = c.value;
+    const Result<HfConfig> r = parse_hf_config(json.dump());
+    if (c.message == nullptr) {
+      EXPECT_TRUE(r) << c.key;  // not used when intermediate_size is there
+      continue;
+    }
+    ASSERT_FALSE(r) << c.key << " " << c.value;
+    EXPECT_THAT(r.error().message, HasSubstr(c.message));
+  }
+  for (const char* text : {"", "[]", "{", "null", "{\"model_type\": \"gsa\"", "\xff\xfe"}) {
+    EXPECT_FALSE(parse_hf_config(text)) << text;
+  }
+}
+
+TEST(HfConfig, TheModelWithSinksNeedsEveryNumber) {
+  for (const char* key : {"num_window_slots", "sink_distance", "rope_theta", "scale", "head_dim",
+                          "gate_logit_normalizer", "use_output_norm", "feature_map"}) {
+    Json json = runnel_gsa();
+    json.erase(key);
+    const Result<HfConfig> r = parse_hf_config(json.dump());
+    ASSERT_FALSE(r) << key;
+    EXPECT_THAT(r.error().message, HasSubstr(std::string(key) + " is missing"));
+  }
+}
+
+// ── tensors
+// ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// Names, shapes and bytes of a converted checkpoint.
+std::map<std::string, std::vector<std::byte>> converted(const std::string& checkpoint) {
+  const test::TemporaryDirectory directory;
+  const auto path = directory.path() / "model.gguf";
+  const auto stored = test::convert_tensors(test::tiny_checkpoint(checkpoint), path, {});
+  EXPECT_TRUE(stored) << stored.error().message;
+  const auto file = GgufFile::open(path);
+  EXPECT_TRUE(file) << file.error().message;
+  std::map<std::string, std::vector<std::byte>> out;
+  for (const GgufTensor& t : (*file)->tensors()) {
+    out[t.name] = std::vector<std::byte>(t.data.begin(), t.data.end());
+  }
+  return out;
+}
+
+TEST(HfCheckpoint, TheLayoutOf2024GivesTheSameModel) {
+  EXPECT_EQ(converted("tiny_base_legacy"), converted("tiny_base"));
+}
+
+TEST(HfCheckpoint, FloatsArriveUnchanged) {
+  const auto tensors = converted("tiny_conv");
+  const auto source = SafetensorsCheckpoint::open(test::tiny_checkpoint("tiny_conv"));
+  ASSERT_TRUE(source);
+  EXPECT_EQ(tensors.size(), source->names().size());
+  for (const std::string_view name : source->names()) {
+    const auto bytes = source->find(name)->bytes;
+    const auto it = tensors.find(std::string(name));
+    ASSERT_NE(it, tensors.end()) << name;
+    EXPECT_TRUE(std::ranges::equal(it->second, bytes)) << name;
+  }
+}
+
+TEST(HfCheckpoint, EveryTinyModelLoadsInEveryType) {
+  using quant::BlockType;
+  for (const char* name : test::kTinyCheckpoints) {
+    for (const BlockType type : {BlockType::f32, BlockType::f16, BlockType::bf16, BlockType::q8_0,
+                                 BlockType::q4_0, BlockType::q4_k, BlockType::q6_k}) {
+      const test::TemporaryDirectory directory;
+      const auto path = directory.path() / "model.gguf";
+      const auto stored =
+          test::convert_tensors(test::tiny_checkpoint(name), path, {.type = type, .threads = 2});
+      ASSERT_TRUE(stored) << name << ": " << stored.error().message;
+      const Result<ModelFile> model = test::open_model(path);
+      ASSERT_TRUE(model) << name << ": " << model.error().message;
+      // Rows of 64 hold no block of 256.
+      const BlockType linear = type == BlockType::q4_k   ? BlockType::q4_0
+                               : type == BlockType::q6_k ? BlockType::q8_0
+                                                         : type;
+      const LayerWeights& layer = model->weights.layers[1];
+      EXPECT_EQ(layer.q_proj.type, linear);
+      EXPECT_EQ(layer.down_proj.type, name == std::string("tiny_gqa") ? linear : type);
+      EXPECT_EQ(layer.f_proj.type,
+                type == BlockType::f32 || type == BlockType::bf16 ? type : BlockType::f16);
+      EXPECT_EQ(layer.attn_norm.type, BlockType::f32);
+      EXPECT_EQ(model->weights.tied(), name == std::string("tiny_tied"));
+      EXPECT_EQ(layer.g_norm.present(), name != std::string("tiny_noaffine_relu"));
+      EXPECT_EQ(layer.q_conv.present(), name == std::string("tiny_conv"));
+      EXPECT_EQ(layer.feature_map.present(), name == std::string("tiny_t2r"));
+    }
+  }
+}
+
+/// A checkpoint directory with the tensors of tiny_base, changed.
+class ChangedCheckpoint {
+ public:
+  ChangedCheckpoint() {
+    const auto path = test::tiny_checkpoint("tiny_base");
+    config = Json::parse(test::read_text(path / "config.json"));
+    const std::string raw = test::read_text(path / "model.safetensors");
+    std::uint64_t length = 0;
+    std::memcpy(&length, raw.data(), sizeof length);
+    header = Json::parse(raw.substr(8, length));
+    data = raw.substr(8 + length);
+  }
+
+  Json& tensor(const std::string& name) { return header[name]; }
+
+  /// A tensor over bytes that are added at the end.
+  void add(const std::string& name, const char* dtype, std::vector<int> shape, std::size_t bytes) {
+    header[name] = {
+        {"dtype", dtype}, {"shape", shape}, {"data_offsets", {data.size(), data.size() + bytes}}};
+    data.append(bytes, '\0');
+  }
+
+  std::string convert_error() const {
+    const test::TemporaryDirectory directory;
+    const std::string head = header.dump();
+    const std::uint64_t length = head.size();
+    std::string raw(8, '\0');
+    std::memcpy(raw.data(), &length, sizeof length);
+    directory.file("model.safetensors", raw + head + data);
+    directory.file("config.json", config.dump());
+    const auto r = test::convert_tensors(directory.path(), directory.path() / "out.gguf", {});
+    EXPECT_FALSE(std::filesystem::exists(directory.path() / "out.gguf") && !r);
+    return r ? "" : r.error().message;
+  }
+
+  Json config;
+  Json header;
+  std::string data;
+};
+
+TEST(HfCheckpoint, TheUnchangedCheckpointConverts) {
+  EXPECT_EQ(ChangedCheckpoint().convert_error(), "");
+}
+
+TEST(HfCheckpoint, NamesATensorThatIsMissing) {
+  ChangedCheckpoint c;
+  c.config["elementwise_affine"] = true;
+  c.add("model.layers.1.attn.renamed.weight", "F32", {64}, 256);
+  c.config["num_hidden_layers"] = 3;
+  EXPECT_THAT(c.convert_error(),
+              HasSubstr("tensor model.layers.2.attn_norm.weight is missing, expected shape [64]"));
+}
+
+TEST(HfCheckpoint, NamesTensorsWithoutAPlace) {
+  ChangedCheckpoint c;
+  c.add("model.layers.0.attn.g_proj.weight", "F32", {64, 64}, 64 * 64 * 4);
+  EXPECT_THAT(c.convert_error(), HasSubstr("1 tensors that this configuration has no place for: "
+                                           "model.layers.0.attn.g_proj.weight"));
+  ChangedCheckpoint no_affine;
+  no_affine.config["elementwise_affine"] = false;
+  EXPECT_THAT(no_affine.convert_error(), HasSubstr("model.layers.0.attn.g_norm.weight"));
+}
+
+TEST(HfCheckpoint, NamesATensorOfTheWrongShape) {
+  ChangedCheckpoint c;
+  c.config["num_slots"] = 32;
+  EXPECT_THAT(c.convert_error(),
+              HasSubstr("model.layers.0.attn.f_proj.weight has shape [32, 64], expected [64, 64]"));
+}
+
+TEST(HfCheckpoint, NamesATensorOfAnotherType) {
+  ChangedCheckpoint c;
+  c.tensor("model.norm.weight")["dtype"] = "I32";
+  EXPECT_THAT(c.convert_error(), HasSubstr("model.norm.weight is I32, expected F32, F16 or BF16"));
+}
+
+TEST(HfCheckpoint, NamesAWeightThatIsNotFinite) {
+  ChangedCheckpoint c;
+  const auto offset = c.tensor("model.layers.1.mlp.up_proj.weight")["data_offsets"][0];
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(c.data.data() + offset.get<std::size_t>() + (64 * 5 + 7) * 4, &nan, sizeof nan);
+  EXPECT_THAT(
+      c.convert_error(),
+      HasSubstr("tensor model.layers.1.mlp.up_proj.weight: value 327 (row 5, column 7) is nan"));
+}
+
+TEST(HfCheckpoint, AHeadStoredTwiceIsTiedOnlyIfItIsTheSame) {
+  ChangedCheckpoint same;
+  same.config["tie_word_embeddings"] = true;
+  const auto offset = [&same](const char* name, int end) {
+    return same.tensor(name)["data_offsets"][end].get<std::size_t>();
+  };
+  const std::size_t table = offset("model.embeddings.weight", 0);
+  std::copy_n(same.data.begin() + static_cast<std::ptrdiff_t>(table),
+              offset("model.embeddings.weight", 1) - table,
+              same.data.begin() + static_cast<std::ptrdiff_t>(offset("lm_head.weight", 0)));
+  EXPECT_EQ(same.convert_error(), "");
+
+  ChangedCheckpoint other;
+  other.config["tie_word_embeddings"] = true;
+  EXPECT_THAT(other.convert_error(),
+              HasSubstr("lm_head.weight differs from model.embeddings.weight"));
+}
+
+}  // namespace
+}  // namespace runnel
