@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")"
 
-build_packages="g++ cmake ninja-build ccache pkg-config nlohmann-json3-dev libcli11-dev libpcre2-dev libxxhash-dev libsentencepiece-dev"
+build_packages="g++ cmake ninja-build ccache pkg-config nlohmann-json3-dev libcli11-dev libpcre2-dev libxxhash-dev libsentencepiece-dev libzstd-dev libsqlite3-dev"
 test_packages="libgtest-dev libgmock-dev"
 ci_packages="git bc python3 clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev codespell g++-aarch64-linux-gnu qemu-user googletest"
 

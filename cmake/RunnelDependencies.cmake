@@ -26,7 +26,13 @@ if(NOT XXHASH_FOUND)
   runnel_missing(xxHash libxxhash-dev)
 endif()
 
-set(RUNNEL_PRIVATE_LIBRARIES Threads::Threads nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::XXHASH)
+pkg_check_modules(ZSTD QUIET IMPORTED_TARGET libzstd)
+if(NOT ZSTD_FOUND)
+  runnel_missing(zstd libzstd-dev)
+endif()
+
+set(RUNNEL_PRIVATE_LIBRARIES Threads::Threads nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::XXHASH
+    PkgConfig::ZSTD)
 if(RUNNEL_SENTENCEPIECE)
   pkg_check_modules(SENTENCEPIECE QUIET IMPORTED_TARGET sentencepiece)
   if(NOT SENTENCEPIECE_FOUND)

@@ -3,6 +3,7 @@
 #include "runnel/snapshot.h"
 
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "runtime/base/try.h"
@@ -18,15 +19,27 @@ std::uint64_t Snapshot::bytes() const {
   return sizeof(SnapshotData) + data_->backend.size() + data_->state.size() * sizeof(float) +
          data_->logits.size() * sizeof(float) + data_->recent_tokens.size() * sizeof(TokenId) +
          data_->utf8_carry.size() + data_->stop_carry.size() +
-         data_->sampler.logit_bias.size() * sizeof(data_->sampler.logit_bias[0]);
+         data_->sampler.logit_bias.size() * sizeof(data_->sampler.logit_bias[0]) +
+         data_->context.tokens.size() * sizeof(TokenId);
 }
 
-Status Snapshot::save(const std::filesystem::path& file) const {
-  return write_snapshot(file, *data_);
+Status Snapshot::save(const std::filesystem::path& file, SnapshotEncoding encoding) const {
+  return write_snapshot(file, *data_, encoding);
 }
 
 Result<Snapshot> Snapshot::load(const std::filesystem::path& file) {
   RUNNEL_TRY(SnapshotData data, read_snapshot(file));
+  return Snapshot(std::make_shared<const SnapshotData>(std::move(data)));
+}
+
+Result<std::vector<std::byte>> Snapshot::to_bytes(SnapshotEncoding encoding) const try {
+  return snapshot_to_bytes(*data_, encoding);
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "snapshot: not enough memory for its bytes");
+}
+
+Result<Snapshot> Snapshot::from_bytes(std::span<const std::byte> bytes) {
+  RUNNEL_TRY(SnapshotData data, snapshot_from_bytes(bytes));
   return Snapshot(std::make_shared<const SnapshotData>(std::move(data)));
 }
 

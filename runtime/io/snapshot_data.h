@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runnel/chat.h"
 #include "runnel/types.h"
 
 namespace runnel {
@@ -28,6 +29,16 @@ struct SamplerState {
   bool operator==(const SamplerState&) const = default;
 };
 
+/// What the tokens of a snapshot say: the part of a state pack that people read, and all that is
+/// needed to make its state again on another model.
+struct SnapshotContext {
+  std::vector<ChatMessage> messages;
+  std::vector<TokenId> tokens;  // all consumed since the session was empty
+
+  bool empty() const { return messages.empty() && tokens.empty(); }
+  bool operator==(const SnapshotContext&) const = default;
+};
+
 /// docs/snapshot-format.md says how this lies in a file.
 struct SnapshotData {
   std::uint64_t model_fingerprint = 0;
@@ -41,6 +52,7 @@ struct SnapshotData {
   std::string stop_carry;              // text held back because a stop text may be starting in it
   bool has_sampler = false;
   SamplerState sampler;
+  SnapshotContext context;  // empty but in a state pack
 
   bool operator==(const SnapshotData&) const = default;
 };

@@ -19,6 +19,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/io/state_codec.h"
 
 namespace runnel {
 namespace {
@@ -26,7 +27,6 @@ namespace {
 // Not text at its first byte, and broken by any program that rewrites line ends.
 constexpr std::array<std::uint8_t, 8> kMagic = {0x89, 'R', 'N', 'L', '\r', '\n', 0x1a, '\n'};
 constexpr std::uint16_t kMajor = 1;
-constexpr std::uint16_t kMinor = 0;
 constexpr std::uint32_t kByteOrder = 0x01020304;
 constexpr std::size_t kChecksumOffset =
     32;  // of the file's checksum, which is computed with zeros in its place
@@ -37,10 +37,20 @@ constexpr std::uint32_t kMaxSections = 64;
 constexpr std::uint32_t kOptional =
     1;  // flag: a reader that does not know the section may pass over it
 
-enum class SectionId : std::uint32_t { identity = 1, state, logits, recent_tokens, carry, sampler };
+enum class SectionId : std::uint32_t {
+  identity = 1,
+  state,
+  logits,
+  recent_tokens,
+  carry,
+  sampler,
+  encoded_state,  // 1.1: in place of state
+  context,        // 1.1
+};
 
-constexpr std::string_view kSectionNames[] = {
-    "", "identity", "state", "logits", "recent tokens", "carry", "sampler"};
+constexpr std::string_view kSectionNames[] = {"",        "identity",      "state",
+                                              "logits",  "recent tokens", "carry",
+                                              "sampler", "encoded state", "context"};
 
 std::string section_name(std::uint32_t id) {
   const bool known = id > 0 && id < std::size(kSectionNames);
@@ -104,6 +114,16 @@ void put_sampler(ByteWriter& out, const SamplerState& sampler) {
     out.put(token);
     out.put(bias);
   }
+}
+
+void put_context(ByteWriter& out, const SnapshotContext& context) {
+  out.put(static_cast<std::uint32_t>(context.messages.size()));
+  for (const ChatMessage& message : context.messages) {
+    out.put(message.role);
+    out.put(message.content);
+  }
+  out.put(static_cast<std::uint64_t>(context.tokens.size()));
+  out.append(std::as_bytes(std::span(context.tokens)));
 }
 
 // With zeros in place of the checksum itself.
@@ -292,6 +312,31 @@ Status get_sampler(std::span<const std::byte> bytes, SnapshotData& data) {
   return in.finish();
 }
 
+Status get_context(std::span<const std::byte> bytes, SnapshotContext& context) {
+  Fields in(bytes);
+  std::uint32_t messages = 0;
+  in.get(messages);
+  constexpr std::size_t kLeastMessage = 2 * sizeof(std::uint32_t);
+  if (messages > in.remaining() / kLeastMessage) {
+    return fail(ErrorCode::malformed, "message count is ", messages, ", but ", in.remaining(),
+                " bytes are left in it");
+  }
+  context.messages.resize(messages);
+  for (ChatMessage& message : context.messages) {
+    in.get(message.role);
+    in.get(message.content);
+  }
+  std::uint64_t tokens = 0;
+  in.get(tokens);
+  if (tokens > in.remaining() / sizeof(TokenId)) {
+    return fail(ErrorCode::malformed, "token count is ", tokens, ", but ", in.remaining(),
+                " bytes are left in it");
+  }
+  context.tokens.resize(static_cast<std::size_t>(tokens));
+  for (TokenId& token : context.tokens) in.get(token);
+  return in.finish();
+}
+
 Status get_section(const Section& section, std::span<const std::byte> bytes, SnapshotData& data) {
   switch (static_cast<SectionId>(section.id)) {
     case SectionId::identity:
@@ -312,6 +357,12 @@ Status get_section(const Section& section, std::span<const std::byte> bytes, Sna
       return get_carry(bytes, data);
     case SectionId::sampler:
       return get_sampler(bytes, data);
+    case SectionId::encoded_state: {
+      RUNNEL_TRY(data.state, decode_state(bytes));
+      return {};
+    }
+    case SectionId::context:
+      return get_context(bytes, data.context);
   }
   if ((section.flags & kOptional) != 0) return {};
   return fail(ErrorCode::unsupported, "is not known to this version and not optional");
@@ -331,13 +382,27 @@ Result<SnapshotData> parse(std::span<const std::byte> bytes, Checksums checksums
       return with_context(std::move(status).error(), section_name(section.id) + ": ");
     }
   }
+  const auto has = [&](SectionId wanted) {
+    return std::any_of(table.begin(), table.end(), [&](const Section& section) {
+      return section.id == static_cast<std::uint32_t>(wanted);
+    });
+  };
   for (const SectionId needed : {SectionId::identity, SectionId::state, SectionId::logits,
                                  SectionId::recent_tokens, SectionId::carry}) {
-    const auto id = static_cast<std::uint32_t>(needed);
-    if (std::none_of(table.begin(), table.end(),
-                     [&](const Section& section) { return section.id == id; })) {
-      return fail(ErrorCode::malformed, section_name(id), ": is missing");
+    const bool encoded = needed == SectionId::state && has(SectionId::encoded_state);
+    if (encoded && has(SectionId::state)) {
+      return fail(ErrorCode::malformed, section_name(static_cast<std::uint32_t>(needed)),
+                  ": is there twice, plain and encoded");
     }
+    if (!encoded && !has(needed)) {
+      return fail(ErrorCode::malformed, section_name(static_cast<std::uint32_t>(needed)),
+                  ": is missing");
+    }
+  }
+  if (!data.context.tokens.empty() && data.context.tokens.size() != data.position) {
+    return fail(ErrorCode::malformed, section_name(static_cast<std::uint32_t>(SectionId::context)),
+                ": has ", data.context.tokens.size(), " tokens, expected the ", data.position,
+                " consumed");
   }
   if (data.recent_tokens.size() > data.position) {
     return fail(ErrorCode::malformed,
@@ -359,14 +424,17 @@ Result<SnapshotData> parse(std::span<const std::byte> bytes, Checksums checksums
 
 }  // namespace
 
-std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data) {
-  const std::uint32_t sections = data.has_sampler ? 6 : 5;
+std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncoding encoding) {
+  const bool plain = encoding == SnapshotEncoding{};
+  const std::uint32_t sections =
+      5 + std::uint32_t(data.has_sampler) + std::uint32_t(!data.context.empty());
+  const std::uint16_t minor = plain && data.context.empty() ? 0 : 1;
   ByteWriter out;
   out.reserve(1024 + (data.state.size() + data.logits.size()) * sizeof(float) +
               data.recent_tokens.size() * sizeof(TokenId));
   out.append(std::as_bytes(std::span(kMagic)));
   out.put(kMajor);
-  out.put(kMinor);
+  out.put(minor);
   out.put(kByteOrder);
   const std::size_t file_bytes_at = out.size();
   out.put(std::uint64_t(0));
@@ -389,13 +457,19 @@ std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data) {
     entry_at += kTableEntryBytes;
   };
   section(SectionId::identity, 0, [&] { put_identity(out, data); });
-  section(SectionId::state, 0, [&] { out.append(std::as_bytes(std::span(data.state))); });
+  if (plain) {
+    section(SectionId::state, 0, [&] { out.append(std::as_bytes(std::span(data.state))); });
+  } else {
+    section(SectionId::encoded_state, 0, [&] { out.append(encode_state(data.state, encoding)); });
+  }
   section(SectionId::logits, 0, [&] { out.append(std::as_bytes(std::span(data.logits))); });
   section(SectionId::recent_tokens, 0,
           [&] { out.append(std::as_bytes(std::span(data.recent_tokens))); });
   section(SectionId::carry, 0, [&] { put_carry(out, data); });
   if (data.has_sampler)
     section(SectionId::sampler, kOptional, [&] { put_sampler(out, data.sampler); });
+  if (!data.context.empty())
+    section(SectionId::context, kOptional, [&] { put_context(out, data.context); });
 
   out.overwrite(file_bytes_at, static_cast<std::uint64_t>(out.size()));
   out.overwrite(kChecksumOffset, file_checksum(out.view()));
@@ -411,9 +485,10 @@ Result<SnapshotData> snapshot_from_bytes(std::span<const std::byte> bytes, Check
   }
 }
 
-Status write_snapshot(const std::filesystem::path& file, const SnapshotData& data) {
+Status write_snapshot(const std::filesystem::path& file, const SnapshotData& data,
+                      SnapshotEncoding encoding) {
   try {
-    return write_file_atomically(file, snapshot_to_bytes(data), AtomicFile::kPrivateMode);
+    return write_file_atomically(file, snapshot_to_bytes(data, encoding), AtomicFile::kPrivateMode);
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::out_of_memory, printable(file.native()),
                 ": not enough memory to write the snapshot");
@@ -425,6 +500,29 @@ Result<SnapshotData> read_snapshot(const std::filesystem::path& file) {
   Result<SnapshotData> data = snapshot_from_bytes(map.bytes());
   if (!data) return with_context(std::move(data).error(), printable(file.native()) + ": snapshot ");
   return data;
+}
+
+Result<SnapshotOutline> outline_snapshot(std::span<const std::byte> bytes) {
+  RUNNEL_TRY(const std::vector<Section> table, read_table(bytes));
+  SnapshotOutline outline;
+  std::memcpy(&outline.major, bytes.data() + kMagic.size(), sizeof outline.major);
+  std::memcpy(&outline.minor, bytes.data() + kMagic.size() + 2, sizeof outline.minor);
+  for (const Section& section : table) {
+    const auto payload = bytes.subspan(static_cast<std::size_t>(section.offset),
+                                       static_cast<std::size_t>(section.size));
+    if (section.id == static_cast<std::uint32_t>(SectionId::encoded_state)) {
+      if (auto encoding = state_encoding(payload)) outline.encoding = *encoding;
+    }
+    const bool known = section.id > 0 && section.id < std::size(kSectionNames);
+    outline.sections.push_back(
+        {.id = section.id,
+         .name = known ? std::string(kSectionNames[section.id]) : section_name(section.id),
+         .offset = section.offset,
+         .size = section.size,
+         .optional = (section.flags & kOptional) != 0,
+         .intact = hash64(payload) == section.checksum});
+  }
+  return outline;
 }
 
 }  // namespace runnel

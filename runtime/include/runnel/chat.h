@@ -10,6 +10,8 @@ namespace runnel {
 struct ChatMessage {
   std::string role;     ///< "system", "user" or "assistant"
   std::string content;  ///< UTF-8; never parsed for special tokens
+
+  bool operator==(const ChatMessage&) const = default;
 };
 
 /// How messages are laid out for a model.

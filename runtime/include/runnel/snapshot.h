@@ -3,9 +3,12 @@
 // carried.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "runnel/export.h"
 #include "runnel/result.h"
@@ -13,6 +16,22 @@
 namespace runnel {
 
 struct SnapshotData;  // internal
+
+/// How a saved snapshot holds the numbers of the state. docs/conversations.md has what each costs
+/// and what f16 and int8 change.
+enum class StateEncoding {
+  f32,   ///< exact: goes on bit-identically
+  f16,   ///< half the bytes
+  int8,  ///< a quarter of the bytes: 64 numbers share a scale
+};
+
+/// How to save a snapshot. The default is exact and fast.
+struct SnapshotEncoding {
+  StateEncoding state = StateEncoding::f32;
+  bool compress = false;  ///< pack the state with zstd: loses nothing
+
+  bool operator==(const SnapshotEncoding&) const = default;
+};
 
 /// An immutable copy of a session: slot state, last logits, position, recent tokens, sampler and
 /// UTF-8 carry. Cheap to copy (shared); all methods are const and thread-safe.
@@ -30,12 +49,18 @@ class RUNNEL_API Snapshot {
   /// Writes it to `file`: to a temporary file beside it, synced, then renamed. Either the old file
   /// or the whole new one exists at any time. Permissions 0600.
   /// @return io with the operating system's reason.
-  Status save(const std::filesystem::path& file) const;
+  Status save(const std::filesystem::path& file, SnapshotEncoding encoding = {}) const;
 
   /// Reads and validates a whole snapshot file.
   /// @return not_found, io, malformed (truncated, damaged: the message says which section),
   /// unsupported (version).
   static Result<Snapshot> load(const std::filesystem::path& file);
+
+  /// The bytes save() would write, and a snapshot of such bytes. The same snapshot gives the same
+  /// bytes.
+  /// @return out_of_memory; malformed or unsupported as load().
+  Result<std::vector<std::byte>> to_bytes(SnapshotEncoding encoding = {}) const;
+  static Result<Snapshot> from_bytes(std::span<const std::byte> bytes);
 
   /// Internal.
   explicit Snapshot(std::shared_ptr<const SnapshotData> data) : data_(std::move(data)) {}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/io/state_codec.h"
+
+#include <zstd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/byte_reader.h"
+#include "runtime/base/half.h"
+#include "runtime/base/try.h"
+
+namespace runnel {
+namespace {
+
+enum class Packing : std::uint32_t { none = 0, zstd = 1 };
+
+constexpr std::size_t kHeaderBytes = 16;
+constexpr std::size_t kBlock = 64;  // floats that share one int8 scale: a slot of the usual width
+constexpr int kZstdLevel = 1;       // higher levels take longer and save under 1 % more
+// Noise-like floats pack to two thirds at best; an empty state is stored plainly. So a reader need
+// not believe in more.
+constexpr std::uint64_t kMostExpansion = 256;
+
+constexpr std::size_t scale_count(std::size_t floats) { return (floats + kBlock - 1) / kBlock; }
+
+std::uint64_t raw_bytes(StateEncoding kind, std::uint64_t floats) {
+  switch (kind) {
+    case StateEncoding::f32:
+      return floats * 4;
+    case StateEncoding::f16:
+      return floats * 2;
+    case StateEncoding::int8:
+      return (floats + kBlock - 1) / kBlock * 4 + floats;
+  }
+  return 0;
+}
+
+// Byte k of every number, one after another: signs and exponents, which repeat, come to lie
+// together.
+void to_planes(std::span<const std::byte> in, std::size_t width, std::span<std::byte> out) {
+  const std::size_t n = in.size() / width;
+  for (std::size_t plane = 0; plane < width; ++plane) {
+    for (std::size_t i = 0; i < n; ++i) out[plane * n + i] = in[i * width + plane];
+  }
+}
+
+void from_planes(std::span<const std::byte> in, std::size_t width, std::span<std::byte> out) {
+  const std::size_t n = in.size() / width;
+  for (std::size_t plane = 0; plane < width; ++plane) {
+    for (std::size_t i = 0; i < n; ++i) out[i * width + plane] = in[plane * n + i];
+  }
+}
+
+std::size_t plane_count(StateEncoding kind) {
+  return kind == StateEncoding::f32 ? 4 : kind == StateEncoding::f16 ? 2 : 1;
+}
+
+bool fits(std::span<const float> state, StateEncoding kind) {
+  constexpr float kLargestHalf = 65504.0F;
+  const float limit = kind == StateEncoding::f16 ? kLargestHalf : 1e36F;  // NaN is never below it
+  return std::all_of(state.begin(), state.end(), [&](float x) { return std::fabs(x) <= limit; });
+}
+
+std::vector<std::byte> numbers(std::span<const float> state, StateEncoding kind) {
+  std::vector<std::byte> out(static_cast<std::size_t>(raw_bytes(kind, state.size())));
+  if (state.empty()) return out;
+  if (kind == StateEncoding::f32) {
+    std::memcpy(out.data(), state.data(), out.size());
+  } else if (kind == StateEncoding::f16) {
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      const std::uint16_t half = f32_to_f16(state[i]);
+      std::memcpy(out.data() + 2 * i, &half, sizeof half);
+    }
+  } else {
+    std::byte* codes = out.data() + 4 * scale_count(state.size());
+    for (std::size_t begin = 0, block = 0; begin < state.size(); begin += kBlock, ++block) {
+      const auto values = state.subspan(begin, std::min(kBlock, state.size() - begin));
+      float largest = 0.0F;
+      for (float x : values) largest = std::max(largest, std::fabs(x));
+      const float scale = largest / 127.0F;
+      std::memcpy(out.data() + 4 * block, &scale, sizeof scale);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        // A scale that is subnormal may round the quotient past 127.
+        const float code = scale > 0.0F ? std::nearbyint(values[i] / scale) : 0.0F;
+        codes[begin + i] =
+            static_cast<std::byte>(static_cast<std::int8_t>(std::clamp(code, -127.0F, 127.0F)));
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<float> floats_of(std::span<const std::byte> raw, StateEncoding kind,
+                             std::size_t floats) {
+  std::vector<float> out(floats);
+  if (floats == 0) return out;
+  if (kind == StateEncoding::f32) {
+    std::memcpy(out.data(), raw.data(), raw.size());
+  } else if (kind == StateEncoding::f16) {
+    for (std::size_t i = 0; i < floats; ++i) {
+      std::uint16_t half = 0;
+      std::memcpy(&half, raw.data() + 2 * i, sizeof half);
+      out[i] = f16_to_f32(half);
+    }
+  } else {
+    const std::byte* codes = raw.data() + 4 * scale_count(floats);
+    for (std::size_t i = 0; i < floats; ++i) {
+      float scale = 0.0F;
+      std::memcpy(&scale, raw.data() + 4 * (i / kBlock), sizeof scale);
+      out[i] = scale * static_cast<float>(static_cast<std::int8_t>(codes[i]));
+    }
+  }
+  return out;
+}
+
+struct Header {
+  StateEncoding kind = StateEncoding::f32;
+  Packing packing = Packing::none;
+  std::uint64_t floats = 0;
+  std::span<const std::byte> payload;
+};
+
+Result<Header> read_header(std::span<const std::byte> section) {
+  if (section.size() < kHeaderBytes) {
+    return fail(ErrorCode::malformed, "has ", section.size(), " bytes, expected at least ",
+                kHeaderBytes);
+  }
+  ByteReader reader(section);
+  const std::uint32_t kind = *reader.read<std::uint32_t>();
+  const std::uint32_t packing = *reader.read<std::uint32_t>();
+  Header header;
+  header.floats = *reader.read<std::uint64_t>();
+  header.payload = section.subspan(kHeaderBytes);
+  if (kind > 2) {
+    return fail(ErrorCode::unsupported, "number kind is ", kind, ", expected 0 (f32) to 2 (int8)");
+  }
+  if (packing > 1) {
+    return fail(ErrorCode::unsupported, "packing is ", packing, ", expected 0 (none) or 1 (zstd)");
+  }
+  header.kind = static_cast<StateEncoding>(kind);
+  header.packing = static_cast<Packing>(packing);
+  const std::uint64_t most =
+      header.payload.size() * (header.packing == Packing::none ? 1 : kMostExpansion);
+  if (header.floats > most) {
+    return fail(ErrorCode::malformed, "claims ", header.floats, " floats in ",
+                header.payload.size(), " bytes");
+  }
+  const std::uint64_t raw = raw_bytes(header.kind, header.floats);
+  if (header.packing == Packing::none && header.payload.size() != raw) {
+    return fail(ErrorCode::malformed, "has ", header.payload.size(), " bytes of numbers, expected ",
+                raw);
+  }
+  if (header.packing == Packing::zstd && raw > most) {
+    return fail(ErrorCode::malformed, "claims ", raw, " bytes packed into ", header.payload.size());
+  }
+  return header;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_state(std::span<const float> state, SnapshotEncoding encoding) {
+  StateEncoding kind = encoding.state;
+  if (kind != StateEncoding::f32 && !fits(state, kind)) kind = StateEncoding::f32;
+  std::vector<std::byte> raw = numbers(state, kind);
+  Packing packing = Packing::none;
+  std::vector<std::byte> out(kHeaderBytes);
+  if (encoding.compress && !raw.empty()) {
+    std::vector<std::byte> planes(raw.size());
+    to_planes(raw, plane_count(kind), planes);
+    out.resize(kHeaderBytes + ZSTD_compressBound(planes.size()));
+    const std::size_t size = ZSTD_compress(out.data() + kHeaderBytes, out.size() - kHeaderBytes,
+                                           planes.data(), planes.size(), kZstdLevel);
+    if (ZSTD_isError(size) == 0 && size < raw.size() && raw.size() <= size * kMostExpansion) {
+      packing = Packing::zstd;
+      out.resize(kHeaderBytes + size);
+    } else {
+      out.resize(kHeaderBytes);
+    }
+  }
+  if (packing == Packing::none) out.insert(out.end(), raw.begin(), raw.end());
+  const std::uint32_t numbers_kind = static_cast<std::uint32_t>(kind);
+  const std::uint64_t floats = state.size();
+  std::memcpy(out.data(), &numbers_kind, sizeof numbers_kind);
+  std::memcpy(out.data() + 4, &packing, sizeof packing);
+  std::memcpy(out.data() + 8, &floats, sizeof floats);
+  return out;
+}
+
+Result<std::vector<float>> decode_state(std::span<const std::byte> section) {
+  RUNNEL_TRY(const Header header, read_header(section));
+  const std::size_t floats = static_cast<std::size_t>(header.floats);
+  if (header.packing == Packing::none) return floats_of(header.payload, header.kind, floats);
+
+  std::vector<std::byte> planes(static_cast<std::size_t>(raw_bytes(header.kind, header.floats)));
+  const std::size_t size =
+      ZSTD_decompress(planes.data(), planes.size(), header.payload.data(), header.payload.size());
+  if (ZSTD_isError(size) != 0) {
+    return fail(ErrorCode::malformed, "cannot be unpacked: ", ZSTD_getErrorName(size));
+  }
+  if (size != planes.size()) {
+    return fail(ErrorCode::malformed, "unpacks to ", size, " bytes, expected ", planes.size());
+  }
+  const std::size_t width = plane_count(header.kind);
+  if (width == 1) return floats_of(planes, header.kind, floats);
+  std::vector<std::byte> raw(planes.size());
+  from_planes(planes, width, raw);
+  return floats_of(raw, header.kind, floats);
+}
+
+Result<SnapshotEncoding> state_encoding(std::span<const std::byte> section) {
+  RUNNEL_TRY(const Header header, read_header(section));
+  return SnapshotEncoding{.state = header.kind, .compress = header.packing == Packing::zstd};
+}
+
+}  // namespace runnel
