@@ -24,6 +24,15 @@ if(RUNNEL_SANITIZE)
     -fno-sanitize-recover=all)
   target_link_options(runnel_flags INTERFACE -fsanitize=${RUNNEL_SANITIZE})
 endif()
+if(RUNNEL_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "RUNNEL_FUZZ needs clang (libFuzzer): cmake --preset fuzz")
+  endif()
+  # Coverage for the fuzzer in all of our code; libFuzzer's main() is linked by runnel_fuzz() alone.
+  target_compile_options(runnel_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined
+    -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(runnel_flags INTERFACE -fsanitize=address,undefined)
+endif()
 
 # runnel_target_defaults(TARGET): call for every target that compiles our code.
 function(runnel_target_defaults target)
