@@ -66,6 +66,19 @@ void Session::Impl::consumed(std::span<const TokenId> tokens) {
   }
 }
 
+std::unique_ptr<Session::Impl> Session::Impl::copy_without_state() const {
+  auto copy = std::make_unique<Impl>();
+  copy->model = model;
+  copy->logits = logits;
+  copy->recent.reserve(2 * kHistoryWindow + 1);
+  copy->recent = recent;
+  copy->history_hash = history_hash;
+  copy->utf8_carry = utf8_carry;
+  copy->stop_carry = stop_carry;
+  copy->sampler = sampler;
+  return copy;
+}
+
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
@@ -150,6 +163,7 @@ Status Session::reset() {
   impl_->history_hash = 0;
   impl_->utf8_carry.clear();
   impl_->stop_carry.clear();
+  impl_->sampler.reset();
   impl_->broken = false;
   return {};
 }
@@ -167,6 +181,8 @@ Result<Snapshot> Session::snapshot() const try {
   data->recent_tokens.assign(recent_tokens().begin(), recent_tokens().end());
   data->utf8_carry = impl_->utf8_carry;
   data->stop_carry = impl_->stop_carry;
+  data->has_sampler = impl_->sampler.has_value();
+  if (impl_->sampler) data->sampler = *impl_->sampler;
   return Snapshot(std::move(data));
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "snapshot: not enough memory");
@@ -207,6 +223,7 @@ Status Session::restore(const Snapshot& snapshot) try {
   next->history_hash = data.history_hash;
   next->utf8_carry = data.utf8_carry;
   next->stop_carry = data.stop_carry;
+  if (data.has_sampler) next->sampler = data.sampler;
   RUNNEL_CHECK_OK(impl_->state->import_from(data.state, data.position));
   next->state = std::move(impl_->state);
   impl_ = std::move(next);
@@ -217,15 +234,8 @@ Status Session::restore(const Snapshot& snapshot) try {
 
 Result<Session> Session::fork() const try {
   RUNNEL_CHECK_OK(impl_->check({}));
-  auto copy = std::make_unique<Impl>();
+  std::unique_ptr<Impl> copy = impl_->copy_without_state();
   RUNNEL_TRY(copy->state, impl_->state->clone());
-  copy->model = impl_->model;
-  copy->logits = impl_->logits;
-  copy->recent.reserve(2 * kHistoryWindow + 1);
-  copy->recent.assign(recent_tokens().begin(), recent_tokens().end());
-  copy->history_hash = impl_->history_hash;
-  copy->utf8_carry = impl_->utf8_carry;
-  copy->stop_carry = impl_->stop_carry;
   return Session(std::move(copy));
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "fork: not enough memory for another state");

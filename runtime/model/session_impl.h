@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runnel/session.h"
+#include "runtime/io/snapshot_data.h"
 #include "runtime/model/engine.h"
 
 namespace runnel {
@@ -21,9 +23,13 @@ struct Session::Impl {
   std::uint64_t history_hash = 0;  // of all tokens consumed, in order
   std::string utf8_carry;          // bytes of a character begun by the last generated token
   std::string stop_carry;          // generated text held back because a stop string may have begun
+  std::optional<SamplerState> sampler;  // options of the last generation
   bool broken = false;             // a device failed: the state is undefined until reset or restore
 
   Engine& engine() const { return model->engine(); }
+
+  /// A copy of everything but the state.
+  std::unique_ptr<Impl> copy_without_state() const;
 
   /// Feeds at most Engine::max_tokens() tokens in one pass; `wanted` logits go to `out`.
   Status feed(std::span<const TokenId> tokens, LogitsWanted wanted, std::span<float> out,

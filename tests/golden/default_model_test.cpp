@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// The default model against vectors of its own float32 form: as shipped (int8 activations) and with
+// all weights in f32.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "runnel/model.h"
+#include "runnel/session.h"
+#include "runtime/model/engine.h"
+#include "runtime/model/quantize_model.h"
+#include "runtime/model/session_impl.h"
+#include "tests/support/compare.h"
+#include "tests/support/loaded_model.h"
+#include "tests/support/safetensors.h"
+
+namespace runnel::test {
+namespace {
+
+constexpr double kLogitTolerance = 1e-3;  // f32, of the largest logit
+constexpr double kStateTolerance = 1e-3;  // f32, of the largest slot value
+constexpr double kExactGap =
+    0.02;  // f32 chooses alike while the two best logits are this far apart
+constexpr double kShippedGap = 0.4;           // the same with int8 activations
+constexpr double kNllTolerance = 0.002;       // f32, nats a token
+constexpr double kShippedPerplexity = 0.005;  // relative
+
+using Json = nlohmann::json;
+
+std::filesystem::path data(const std::string& name) {
+  return std::filesystem::path(RUNNEL_TEST_DATA) / "default_model" / name;
+}
+
+std::filesystem::path shipped_file() {
+  return std::filesystem::path(RUNNEL_MODELS) / "runnel-gsa-135m-instruct.gguf";
+}
+
+Json read_json(const std::string& name) { return Json::parse(std::ifstream(data(name))); }
+
+std::string read_text(const std::string& name) {
+  std::ifstream in(data(name), std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::shared_ptr<const Model> load(const std::filesystem::path& file) {
+  auto model = Model::load(file, {.device = "cpu"});
+  if (!model) throw std::runtime_error(model.error().message);
+  return *model;
+}
+
+Session new_session(const std::shared_ptr<const Model>& model) {
+  auto session = Session::create(model);
+  if (!session) throw std::runtime_error(session.error().message);
+  return *std::move(session);
+}
+
+TokenId best(std::span<const float> logits) {
+  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+/// Checks greedy replies token by token for as long as every choice so far was clear by `gap`.
+/// @return how many tokens were compared
+std::size_t expect_greedy_replies(const std::shared_ptr<const Model>& model, double gap) {
+  std::size_t compared = 0;
+  for (const Json& prompt : read_json("greedy.json")) {
+    Session session = new_session(model);
+    EXPECT_TRUE(session.prefill(prompt.at("prompt_ids").get<std::vector<TokenId>>()).has_value());
+    const auto reply = prompt.at("reply_ids").get<std::vector<TokenId>>();
+    const auto gaps = prompt.at("top2_logit_gap").get<std::vector<double>>();
+    for (std::size_t i = 0; i < reply.size() && gaps[i] > gap; ++i, ++compared) {
+      const TokenId token = best(session.logits());
+      EXPECT_EQ(token, reply[i]) << prompt.at("user") << " token " << i;
+      if (token != reply[i]) break;
+      EXPECT_TRUE(session.impl().step(token).has_value());
+    }
+  }
+  return compared;
+}
+
+/// Negative log-likelihoods in nats of tokens 1 … n-1 of one stream from an empty state.
+std::vector<double> negative_log_likelihoods(const std::shared_ptr<const Model>& model,
+                                             std::span<const TokenId> tokens) {
+  const std::size_t vocab = static_cast<std::size_t>(model->info().vocab_size);
+  constexpr std::size_t kPiece = 256;
+  Session session = new_session(model);
+  std::vector<double> nll;
+  for (std::size_t at = 0; at < tokens.size(); at += kPiece) {
+    const std::size_t n = std::min(kPiece, tokens.size() - at);
+    const auto logits = session.score(tokens.subspan(at, n));
+    if (!logits) throw std::runtime_error(logits.error().message);
+    for (std::size_t i = 0; i < n && at + i + 1 < tokens.size(); ++i) {
+      const std::span<const float> row = std::span(*logits).subspan(i * vocab, vocab);
+      const double largest = *std::max_element(row.begin(), row.end());
+      double sum = 0.0;
+      for (float v : row) sum += std::exp(static_cast<double>(v) - largest);
+      nll.push_back(largest + std::log(sum) -
+                    static_cast<double>(row[static_cast<std::size_t>(tokens[at + i + 1])]));
+    }
+  }
+  return nll;
+}
+
+double mean(std::span<const double> values) {
+  double sum = 0.0;
+  for (double v : values) sum += v;
+  return sum / static_cast<double>(values.size());
+}
+
+std::vector<TokenId> tokens_of(const Model& model, const Json& text) {
+  auto tokens = model.encode(read_text(text.at("file").get<std::string>()), true);
+  if (!tokens) throw std::runtime_error(tokens.error().message);
+  return *std::move(tokens);
+}
+
+class DefaultModelShipped : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { model_ = load(shipped_file()); }
+  static void TearDownTestSuite() { model_.reset(); }
+  static std::shared_ptr<const Model> model_;
+};
+std::shared_ptr<const Model> DefaultModelShipped::model_;
+
+TEST_F(DefaultModelShipped, GreedyRepliesWhileEveryChoiceIsClear) {
+  EXPECT_GE(expect_greedy_replies(model_, kShippedGap), 40U);
+}
+
+TEST_F(DefaultModelShipped, PerplexityOfThreeTexts) {
+  for (const auto& [name, text] : read_json("perplexity.json").items()) {
+    const std::vector<TokenId> tokens = tokens_of(*model_, text);
+    ASSERT_EQ(tokens.size(), text.at("tokens").get<std::size_t>()) << name;
+    const double perplexity = std::exp(mean(negative_log_likelihoods(model_, tokens)));
+    const double expected = text.at("perplexity").get<double>();
+    EXPECT_NEAR(perplexity / expected, 1.0, kShippedPerplexity) << name << ": " << perplexity;
+  }
+}
+
+TEST_F(DefaultModelShipped, StateHasTheSizeItsCardSays) {
+  EXPECT_EQ(model_->engine().layout().total_floats(), 1'474'560U);
+}
+
+class DefaultModelFloat : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TemporaryFolder>();
+    const auto shipped = ModelFile::from_gguf(*GgufFile::open(shipped_file()));
+    if (!shipped) throw std::runtime_error(shipped.error().message);
+    const auto report = quantize_model(*shipped, *folder_ / "f32.gguf",
+                                       {.type = quant::BlockType::f32, .threads = 2});
+    if (!report) throw std::runtime_error(report.error().message);
+    model_ = load(*folder_ / "f32.gguf");
+    folder_.reset();
+  }
+  static void TearDownTestSuite() { model_.reset(); }
+  static std::unique_ptr<TemporaryFolder> folder_;
+  static std::shared_ptr<const Model> model_;
+};
+std::unique_ptr<TemporaryFolder> DefaultModelFloat::folder_;
+std::shared_ptr<const Model> DefaultModelFloat::model_;
+
+TEST_F(DefaultModelFloat, LogitsAndSlotsAfterALongPrompt) {
+  const Vectors golden(data("activations.safetensors"));
+  const std::vector<TokenId> prompt = golden.tokens("input_ids");
+  const std::vector<TokenId> positions = golden.tokens("logits_at");
+  const std::size_t vocab = static_cast<std::size_t>(model_->info().vocab_size);
+  Session session = new_session(model_);
+  const auto logits = session.score(prompt);
+  ASSERT_TRUE(logits.has_value());
+  std::vector<float> chosen;
+  for (TokenId at : positions) {
+    const auto first =
+        logits->begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(at) * vocab);
+    chosen.insert(chosen.end(), first, first + static_cast<std::ptrdiff_t>(vocab));
+  }
+  EXPECT_LE(max_relative_error(chosen, golden.floats("logits")), kLogitTolerance);
+
+  const StateLayout layout = model_->engine().layout();
+  std::vector<float> state(layout.total_floats(), NAN);
+  ASSERT_TRUE(session.impl().state->export_to(state).has_value());
+  for (int layer : {0, 14, 29}) {
+    const std::string prefix = "layer" + std::to_string(layer) + ".";
+    for (const char* part : {"k", "v"}) {
+      const std::vector<float> positional =
+          golden.floats(prefix + "positional_" + part);  // [heads, 64, 64]
+      const std::vector<float> memory = golden.floats(prefix + "memory_" + part);
+      std::vector<float> actual;
+      std::vector<float> expected;
+      for (int head = 0; head < layout.kv_heads; ++head) {
+        const std::size_t half = layout.keys_floats() / 2;
+        const std::size_t from =
+            part[0] == 'k' ? layout.keys_offset(layer, head) : layout.values_offset(layer, head);
+        const std::span<const float> slots = std::span(state).subspan(from, layout.keys_floats());
+        actual.insert(actual.end(), slots.begin(), slots.end());
+        const std::size_t at = static_cast<std::size_t>(head) * half;
+        expected.insert(expected.end(), positional.begin() + static_cast<std::ptrdiff_t>(at),
+                        positional.begin() + static_cast<std::ptrdiff_t>(at + half));
+        expected.insert(expected.end(), memory.begin() + static_cast<std::ptrdiff_t>(at),
+                        memory.begin() + static_cast<std::ptrdiff_t>(at + half));
+      }
+      EXPECT_LE(max_relative_error(actual, expected), kStateTolerance) << prefix << part;
+    }
+  }
+}
+
+TEST_F(DefaultModelFloat, GreedyRepliesWhileEveryChoiceIsClear) {
+  EXPECT_GE(expect_greedy_replies(model_, kExactGap), 300U);
+}
+
+TEST_F(DefaultModelFloat, FirstTokensOfThreeTextsOneByOne) {
+  for (const auto& [name, text] : read_json("perplexity.json").items()) {
+    std::vector<TokenId> tokens = tokens_of(*model_, text);
+    const auto expected = text.at("first_nll").get<std::vector<double>>();
+    tokens.resize(expected.size() + 1);
+    const std::vector<double> nll = negative_log_likelihoods(model_, tokens);
+    ASSERT_EQ(nll.size(), expected.size());
+    EXPECT_NEAR(mean(nll), mean(expected), kNllTolerance) << name;
+    EXPECT_LE(max_relative_error(nll, expected), kLogitTolerance) << name;
+  }
+}
+
+}  // namespace
+}  // namespace runnel::test

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/loaded_model.h"
+
+#include <stdexcept>
+#include <string>
+
+#include "runtime/model/model_file.h"
+#include "runtime/model/weight_table.h"
+
+namespace runnel::test {
+namespace {
+
+void add(GgufWriter& writer, const std::string& name, const WeightView& w,
+         std::vector<std::int64_t> shape) {
+  writer.add_tensor(name, w.type, std::move(shape), [&w]() -> Result<std::vector<std::byte>> {
+    return std::vector<std::byte>(w.data.begin(), w.data.end());
+  });
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "runnel-test-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr)
+    throw std::runtime_error("cannot make a temporary folder");
+  path_ = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+void write_gguf(const RandomModel& model, const std::filesystem::path& file) {
+  const Weights& w = *model.weights;
+  GgufWriter writer;
+  config_to_gguf(model.config, writer);
+  writer.set(std::string(kTiedKey), w.tied());
+  add(writer, std::string(kEmbeddingsName), w.embeddings, {w.embeddings.rows, w.embeddings.cols});
+  for (std::size_t i = 0; i < w.layers.size(); ++i) {
+    for (const LayerTensor& t : layer_tensors(model.config)) {
+      const WeightView& view = w.layers[i].*t.member;
+      if (view.present())
+        add(writer, layer_prefix(static_cast<std::int32_t>(i)) + std::string(t.suffix), view,
+            t.shape);
+    }
+  }
+  add(writer, std::string(kFinalNormName), w.final_norm, {w.final_norm.cols});
+  if (!w.tied()) add(writer, std::string(kHeadName), w.head, {w.head.rows, w.head.cols});
+  const Status written = writer.write(file);
+  if (!written) throw std::runtime_error(written.error().message);
+}
+
+std::shared_ptr<const Model> load_model(const RandomModel& model, const std::string& device,
+                                        int threads) {
+  const TemporaryFolder folder;
+  write_gguf(model, folder / "model.gguf");
+  auto loaded = Model::load(folder / "model.gguf", {.device = device, .threads = threads});
+  if (!loaded) throw std::runtime_error(loaded.error().message);
+  return *loaded;
+}
+
+}  // namespace runnel::test
