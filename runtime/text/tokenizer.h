@@ -3,12 +3,15 @@
 // interface.
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runnel/chat.h"
 #include "runnel/result.h"
 #include "runnel/types.h"
 #include "runtime/io/gguf.h"
@@ -20,16 +23,20 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
+  /// Entries of the tokenizer: at most the rows of the embedding. Rows past it are padding and have
+  /// empty pieces.
   virtual std::int32_t vocab_size() const = 0;
 
   /// UTF-8 text → ids. With `parse_special`, texts of special tokens become those tokens (longest
-  /// match first).
-  /// @return malformed if `text` is not UTF-8 (names the byte offset).
+  /// match first). A byte for which the vocabulary has no token gives none, as in the tokenizers
+  /// this follows.
+  /// @return malformed if `text` is not UTF-8 (names the byte offset); invalid_argument if it is
+  /// longer than max_text().
   virtual Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special) const = 0;
 
   /// The bytes of one token as it is streamed, after `first` = whether it opens the text
   /// (sentencepiece drops one leading space there). Special tokens give an empty string unless
-  /// `show_special`. `token` must be in [0, vocab_size).
+  /// `show_special`; ids outside the vocabulary too.
   virtual std::string piece(TokenId token, bool first, bool show_special) const = 0;
 
   /// Bytes of a whole sequence.
@@ -38,23 +45,39 @@ class Tokenizer {
   /// The id of a special token by its text, or -1.
   virtual TokenId special_id(std::string_view text) const = 0;
 
+  virtual bool is_special(TokenId token) const = 0;
   virtual bool is_end(TokenId token) const = 0;  // end of text or of message
   virtual TokenId begin_token()
       const = 0;  // put before a document by this model's convention, or -1
 
+  /// Longest text that encode() takes at once, in bytes: intermediate offsets have 32 bits.
+  static constexpr std::size_t max_text() { return std::size_t{1} << 30; }
+
   /// Reads the `tokenizer.ggml.*` and `gsa.tokenizer.*` keys of a model file; nullptr if it carries
   /// no tokenizer.
   /// @param vocab_size  rows of the embedding; the tokenizer may not have more entries.
+  /// @return malformed (which key, which entry), unsupported (a kind or pre-tokenizer not known),
+  /// mismatch (too large).
   static Result<std::shared_ptr<const Tokenizer>> from_gguf(const GgufFile& file,
                                                             std::int32_t vocab_size);
 };
 
+/// What tokenizer_to_gguf() did.
+struct TokenizerConversion {
+  int keys = 0;                       ///< GGUF keys set; 0 if the directory has no tokenizer
+  std::vector<std::string> warnings;  ///< for people: e.g. why the file will have no chat format
+};
+
 /// Tokenizer files of a Hugging Face directory → GGUF keys (tokenizer.json, tokenizer_config.json,
 /// tokenizer.model).
-/// @return the number of keys set: 0 if the directory has no tokenizer; unsupported, naming the
-/// part, if it has one that
-///         this library cannot run exactly.
-Result<int> tokenizer_to_gguf(const std::filesystem::path& directory, std::int32_t vocab_size,
-                              GgufWriter& writer);
+/// @param vocab_size  rows of the embedding; the tokenizer may not have more entries.
+/// @param style  the chat format to write; by default what the directory's template is recognised
+/// as.
+/// @return unsupported, naming the part, if the directory has a tokenizer that this library cannot
+/// run exactly;
+///         malformed or mismatch for broken files.
+Result<TokenizerConversion> tokenizer_to_gguf(const std::filesystem::path& directory,
+                                              std::int32_t vocab_size, GgufWriter& writer,
+                                              const std::optional<ChatFormat>& style = {});
 
 }  // namespace runnel

@@ -18,6 +18,8 @@ struct ChatMessage {
 enum class ChatStyle {
   plain,   ///< "User: …\nAssistant: …": for models whose file names no template
   chatml,  ///< <|im_start|>role\n…<|im_end|>\n
+  none,    ///< the file names a template that this library does not run: no chat unless a style is
+           ///< given
 };
 
 /// The chat format of one model.
@@ -25,6 +27,7 @@ struct ChatFormat {
   ChatStyle style = ChatStyle::plain;
   std::string
       default_system_prompt;  ///< used when the first message is not a system message; may be empty
+  std::string reason;         ///< with ChatStyle::none: what in the template is not run
 };
 
 /// Where the messages to encode stand in the conversation.

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Byte-level byte-pair encoding of the GPT-2 family (Sennrich et al., arXiv:1508.07909).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/text/flat_index.h"
+#include "runtime/text/pre_tokenizer.h"
+#include "runtime/text/token_table.h"
+#include "runtime/text/tokenizer.h"
+
+namespace runnel {
+
+/// Words are cut by a PreTokenizer; within a word the pair of lowest rank merges first, the
+/// leftmost of equals.
+class ByteBpe final : public Tokenizer {
+ public:
+  /// From `tokenizer.ggml.*` keys with model "gpt2".
+  static Result<std::shared_ptr<const Tokenizer>> from_gguf(const GgufFile& file,
+                                                            std::int32_t vocab_size);
+
+  std::int32_t vocab_size() const override { return table_.size(); }
+  Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special) const override;
+  std::string piece(TokenId token, bool first, bool show_special) const override;
+  TokenId special_id(std::string_view text) const override { return specials_.exact(text); }
+  bool is_special(TokenId token) const override {
+    return table_.contains(token) && table_.is_hidden(token);
+  }
+  bool is_end(TokenId token) const override { return roles_.is_end(token); }
+  TokenId begin_token() const override { return roles_.add_begin ? roles_.begin : -1; }
+
+ private:
+  class Encoder;
+
+  explicit ByteBpe(PreTokenizer pre_tokenizer) : pre_tokenizer_(std::move(pre_tokenizer)) {}
+  Status add_tokens(const std::vector<std::string>& texts, const std::vector<TokenKind>& kinds);
+  Status add_merges(const GgufFile& file, const std::vector<std::string>& texts,
+                    const StringIndex& index);
+
+  PreTokenizer pre_tokenizer_;
+  TokenTable table_;
+  TokenRoles roles_;
+  SpecialMatcher specials_;        // control tokens
+  SpecialMatcher always_;          // user-defined tokens: parsed in every text
+  SpecialMatcher always_special_;  // both
+  MergeTable merges_;
+  std::array<TokenId, 256> byte_tokens_{};  // -1: the vocabulary cannot spell this byte
+};
+
+}  // namespace runnel

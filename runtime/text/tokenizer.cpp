@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the kind of tokenizer that a model file asks for; decoding of sequences.
+#include "runtime/text/tokenizer.h"
+
+#include "runtime/base/try.h"
+#include "runtime/text/byte_bpe.h"
+#ifdef RUNNEL_SENTENCEPIECE
+#include "runtime/text/sentencepiece_tokenizer.h"
+#endif
+
+namespace runnel {
+
+std::string Tokenizer::decode(std::span<const TokenId> tokens, bool show_special) const {
+  std::string text;
+  bool first = true;
+  for (const TokenId token : tokens) {
+    text += piece(token, first, show_special);
+    // Text after a shown special token was encoded on its own, so it opens there again.
+    first = is_special(token) && (first || show_special);
+  }
+  return text;
+}
+
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_gguf(const GgufFile& file,
+                                                              std::int32_t vocab_size) {
+  constexpr const char* kModel = "tokenizer.ggml.model";
+  if (file.find(kModel) == nullptr) {
+    if (file.find("tokenizer.ggml.tokens") != nullptr)
+      return fail(ErrorCode::malformed, kModel, ": is missing, but the file has tokens");
+    return std::shared_ptr<const Tokenizer>();
+  }
+  RUNNEL_TRY(const std::string name, file.get_string(kModel));
+  const std::string_view model = name;
+  if (model == "gpt2") return ByteBpe::from_gguf(file, vocab_size);
+  if (model == "none" || model == "no_vocab") return std::shared_ptr<const Tokenizer>();
+  if (model == "llama") {
+#ifdef RUNNEL_SENTENCEPIECE
+    return SentencepieceTokenizer::from_gguf(file, vocab_size);
+#else
+    return fail(ErrorCode::unsupported, kModel,
+                ": 'llama' is a sentencepiece tokenizer, and this build has none (CMake option "
+                "RUNNEL_SENTENCEPIECE)");
+#endif
+  }
+  return fail(ErrorCode::unsupported, kModel, ": '", model.substr(0, 64),
+              "' is not one of gpt2, llama");
+}
+
+}  // namespace runnel
