@@ -48,8 +48,10 @@ Result<ConvertReport> convert_checkpoint(const std::filesystem::path& directory,
   config_to_gguf(config, writer);
   if (!options.license.empty()) writer.set("general.license", options.license);
   writer.set(std::string(kTiedKey), report.config.tied);
-  RUNNEL_TRY(const int keys, tokenizer_to_gguf(directory, config.vocab_size, writer));
-  report.has_tokenizer = keys > 0;
+  RUNNEL_TRY(const TokenizerConversion tokenizer,
+             tokenizer_to_gguf(directory, config.vocab_size, writer));
+  report.has_tokenizer = tokenizer.keys > 0;
+  report.warnings = tokenizer.warnings;
   RUNNEL_TRY(report.tensors, write_model(tensors, writer, path, options.store));
   return report;
 }

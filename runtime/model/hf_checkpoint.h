@@ -46,6 +46,7 @@ struct ConvertReport {
   HfConfig config;
   std::vector<StoredTensor> tensors;
   bool has_tokenizer = false;
+  std::vector<std::string> warnings;  // for people: what of the tokenizer could not be kept
 };
 
 /// Converts `directory` to the model file `path`.

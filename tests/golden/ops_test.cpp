@@ -88,7 +88,7 @@ TEST_P(GoldenOps, SlotStepReproducesOutputsAndFinalState) {
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenOps,
                          testing::Values("tiny", "odd", "state", "chunks", "gqa", "strong_decay",
                                          "no_decay", "kv_differ", "mistral_head"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace runnel::test

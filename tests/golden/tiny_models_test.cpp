@@ -8,9 +8,9 @@
 
 #include "runnel/device.h"
 #include "runtime/model/engine.h"
-#include "runtime/model/hf_checkpoint.h"
 #include "tests/support/compare.h"
 #include "tests/support/loaded_model.h"
+#include "tests/support/model_files.h"
 #include "tests/support/safetensors.h"
 
 namespace runnel::test {
@@ -28,9 +28,9 @@ struct Case {
 class TinyModel : public testing::TestWithParam<Case> {
  protected:
   TinyModel() {
-    const std::filesystem::path data = std::filesystem::path(RUNNEL_TEST_DATA) / "golden";
     const TemporaryFolder folder;
-    const auto report = convert_checkpoint(data / GetParam().checkpoint, folder / "tiny.gguf", {});
+    const auto report =
+        convert_tensors(tiny_checkpoint(GetParam().checkpoint), folder / "tiny.gguf", {});
     if (!report) throw std::runtime_error(report.error().message);
     auto engine = Engine::create(*ModelFile::from_gguf(*GgufFile::open(folder / "tiny.gguf")),
                                  GetParam().device, 2, {});
