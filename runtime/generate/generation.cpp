@@ -34,7 +34,38 @@ class SessionSource final : public TokenSource {
   const Tokenizer* tokenizer_;
 };
 
+SamplerState to_state(const SamplingOptions& options) {
+  return {.seed = options.seed,
+          .temperature = options.temperature,
+          .top_k = options.top_k,
+          .top_p = options.top_p,
+          .min_p = options.min_p,
+          .repetition_penalty = options.repetition_penalty,
+          .presence_penalty = options.presence_penalty,
+          .frequency_penalty = options.frequency_penalty,
+          .penalty_window = options.penalty_window,
+          .logit_bias = {options.logit_bias.begin(), options.logit_bias.end()}};
+}
+
+SamplingOptions to_options(const SamplerState& state) {
+  return {.temperature = state.temperature,
+          .top_k = state.top_k,
+          .top_p = state.top_p,
+          .min_p = state.min_p,
+          .repetition_penalty = state.repetition_penalty,
+          .presence_penalty = state.presence_penalty,
+          .frequency_penalty = state.frequency_penalty,
+          .penalty_window = state.penalty_window,
+          .logit_bias = {state.logit_bias.begin(), state.logit_bias.end()},
+          .seed = state.seed};
+}
+
 }  // namespace
+
+std::optional<SamplingOptions> last_sampling(const Session& session) {
+  const std::optional<SamplerState>& state = session.impl().sampler;
+  return state ? std::optional(to_options(*state)) : std::nullopt;
+}
 
 Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
                                   const TextCallback& on_text, std::stop_token stop) try {
@@ -45,6 +76,7 @@ Result<GenerationResult> generate(Session& session, const GenerationOptions& opt
   SessionSource source(session);
   GenerationCarry carry{.utf8 = session.impl().utf8_carry, .stop = session.impl().stop_carry};
   RUNNEL_TRY(GenerationResult result, run_generation(source, options, carry, on_text, stop));
+  session.impl().sampler = to_state(options.sampling);
   session.impl().utf8_carry = std::move(carry.utf8);
   session.impl().stop_carry = std::move(carry.stop);
   return result;

@@ -61,12 +61,12 @@ class Script final : public TokenSource {
 const std::map<TokenId, std::string> kPieces = {{1, "Hello"}, {2, ","},    {3, " wor"},
                                                 {4, "ld"},    {5, "\xC3"}, {6, "\xA9"}};
 
-struct Run {
+struct Told {
   Result<GenerationResult> result;
   std::vector<std::string> shown;
 };
 
-Run run(Script& script, const GenerationOptions& options, GenerationCarry& carry,
+Told run(Script& script, const GenerationOptions& options, GenerationCarry& carry,
         std::size_t refuse_after = SIZE_MAX, const std::stop_token& stop = {}) {
   std::vector<std::string> shown;
   auto result = run_generation(
@@ -83,7 +83,7 @@ Run run(Script& script, const GenerationOptions& options, GenerationCarry& carry
 TEST(GenerationLoop, StreamsTextUntilTheEndTokenAndConsumesIt) {
   Script script({1, 2, 3, 4, kEnd, 1}, kPieces);
   GenerationCarry carry;
-  const Run r = run(script, {}, carry);
+  const Told r = run(script, {}, carry);
   EXPECT_EQ(r.result->reason, FinishReason::end);
   EXPECT_THAT(r.result->tokens, ElementsAre(1, 2, 3, 4, kEnd));
   EXPECT_EQ(script.consumed(), r.result->tokens);
@@ -97,7 +97,7 @@ TEST(GenerationLoop, GoesOnPastTheEndTokenWhenAsked) {
   options.ignore_end = true;
   options.max_tokens = 3;
   GenerationCarry carry;
-  const Run r = run(script, options, carry);
+  const Told r = run(script, options, carry);
   EXPECT_EQ(r.result->reason, FinishReason::length);
   EXPECT_EQ(r.result->text, "Hello,");
 }
@@ -108,7 +108,7 @@ TEST(GenerationLoop, GeneratesNoMoreThanMaxTokens) {
     GenerationOptions options;
     options.max_tokens = most;
     GenerationCarry carry;
-    const Run r = run(script, options, carry);
+    const Told r = run(script, options, carry);
     EXPECT_EQ(r.result->reason, FinishReason::length);
     EXPECT_EQ(r.result->tokens.size(), most);
     EXPECT_EQ(script.consumed().size(), most);
@@ -132,7 +132,7 @@ TEST(GenerationLoop, StopsBeforeAStopStringThatSpansTokens) {
   GenerationOptions options;
   options.stop = {"o, world", " world"};
   GenerationCarry carry;
-  const Run r = run(script, options, carry);
+  const Told r = run(script, options, carry);
   EXPECT_EQ(r.result->reason, FinishReason::stop_text);
   EXPECT_EQ(r.result->text, "Hell");
   EXPECT_EQ(r.result->held_back, "");
@@ -144,7 +144,7 @@ TEST(GenerationLoop, TheEndTokenReleasesWhatWasHeldBack) {
   GenerationOptions options;
   options.stop = {" world"};
   GenerationCarry carry;
-  const Run r = run(script, options, carry);
+  const Told r = run(script, options, carry);
   EXPECT_EQ(r.result->reason, FinishReason::end);
   EXPECT_EQ(r.result->text, "Hello, wor");
   EXPECT_TRUE(carry.stop.empty());
@@ -156,7 +156,7 @@ TEST(GenerationLoop, GoingOnGivesTheTextOfNeverHavingStopped) {
   options.stop = {" world", "rr"};
   Script whole(tokens, kPieces);
   GenerationCarry none;
-  const Run expected = run(whole, options, none);
+  const Told expected = run(whole, options, none);
   ASSERT_EQ(expected.result->reason, FinishReason::stop_text);
   for (std::uint64_t piece = 1; piece < tokens.size(); ++piece) {
     Script script(tokens, kPieces);
@@ -165,7 +165,7 @@ TEST(GenerationLoop, GoingOnGivesTheTextOfNeverHavingStopped) {
     std::string text;
     FinishReason reason = FinishReason::length;
     while (reason == FinishReason::length && script.consumed().size() < tokens.size()) {
-      const Run r = run(script, options, carry);
+      const Told r = run(script, options, carry);
       EXPECT_EQ(r.result->held_back, carry.stop);
       text += r.result->text;
       reason = r.result->reason;
@@ -179,7 +179,7 @@ TEST(GenerationLoop, GoingOnGivesTheTextOfNeverHavingStopped) {
 TEST(GenerationLoop, ARefusingCallbackEndsAfterTheShownToken) {
   Script script({1, 2, 3, 4}, kPieces);
   GenerationCarry carry;
-  const Run r = run(script, {}, carry, 2);
+  const Told r = run(script, {}, carry, 2);
   EXPECT_EQ(r.result->reason, FinishReason::callback);
   EXPECT_EQ(r.result->text, "Hello,");
   EXPECT_EQ(script.consumed().size(), 2U);

@@ -31,7 +31,8 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-void write_gguf(const RandomModel& model, const std::filesystem::path& file) {
+void write_gguf(const RandomModel& model, const std::filesystem::path& file,
+                const std::function<void(GgufWriter&)>& add_keys) {
   const Weights& w = *model.weights;
   GgufWriter writer;
   config_to_gguf(model.config, writer);
@@ -47,6 +48,7 @@ void write_gguf(const RandomModel& model, const std::filesystem::path& file) {
   }
   add(writer, std::string(kFinalNormName), w.final_norm, {w.final_norm.cols});
   if (!w.tied()) add(writer, std::string(kHeadName), w.head, {w.head.rows, w.head.cols});
+  if (add_keys) add_keys(writer);
   const Status written = writer.write(file);
   if (!written) throw std::runtime_error(written.error().message);
 }

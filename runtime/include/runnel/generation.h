@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -82,6 +83,11 @@ using TextCallback = std::function<bool(std::string_view text)>;
 RUNNEL_API Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
                                              const TextCallback& on_text = {},
                                              std::stop_token stop = {});
+
+/// The sampling options of the last generate() on this session, or those its snapshot came with;
+/// nothing before that. With them and the same stop strings generate() goes on as if it had never
+/// stopped.
+RUNNEL_API std::optional<SamplingOptions> last_sampling(const Session& session);
 
 /// Checks the ranges stated above. @return invalid_argument naming the option, its value and its
 /// range.

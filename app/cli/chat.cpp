@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// runnel chat: a conversation on the terminal, or through pipes.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/cli/chat_input.h"
+#include "app/cli/command.h"
+#include "app/cli/interrupt.h"
+#include "app/cli/model_options.h"
+#include "app/cli/sampling_options.h"
+#include "app/cli/terminal.h"
+#include "runnel/session.h"
+#include "runtime/base/try.h"
+
+namespace runnel::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "/help        this list\n"
+    "/reset       forget the conversation and begin anew\n"
+    "/save FILE   write what the model remembers to a snapshot\n"
+    "/load FILE   go on from a snapshot\n"
+    "/stats       length of the conversation, speed, memory\n"
+    "/quit        leave (so does Ctrl-D, or Ctrl-C twice)\n"
+    "Ctrl-C stops an answer. A line that ends in \\ goes on in the next; // at its start sends a "
+    "message that begins with /.\n";
+
+struct Options {
+  ModelChoice model;
+  GenerationChoice generation;
+  std::string system;
+  std::string load;
+  std::string save;
+  bool has_system = false;
+};
+
+class Chat {
+ public:
+  Chat(const Options& options, GenerationOptions generation, Session session,
+       InterruptHandler& interrupts)
+      : options_(options),
+        generation_(std::move(generation)),
+        session_(std::move(session)),
+        interrupts_(interrupts),
+        input_(interrupts),
+        decorated_(stdin_is_terminal() && stdout_is_terminal()) {}
+
+  Status load(const std::string& file) {
+    RUNNEL_TRY(const Snapshot snapshot, Snapshot::load(file));
+    return session_.restore(snapshot);
+  }
+
+  Status save(const std::string& file) const {
+    RUNNEL_TRY(const Snapshot snapshot, session_.snapshot());
+    return snapshot.save(file);
+  }
+
+  /// Until the input ends or the user leaves. @return an exit code.
+  int converse() {
+    if (decorated_) greet();
+    bool leaving = false;  // Ctrl-C was pressed at an empty prompt
+    std::string message;
+    std::string line;
+    for (;;) {
+      if (decorated_) write_out(message.empty() ? "> " : "… ");
+      const ChatInput::Event event = input_.read_line(line);
+      if (event == ChatInput::Event::end) {
+        if (decorated_) write_out("\n");
+        if (message.empty()) return kOk;
+        line.clear();  // the input ended after a line that was to go on
+      }
+      if (event == ChatInput::Event::interrupt) {
+        write_out("\n");
+        if (leaving || !decorated_) return kInterrupted;
+        if (message.empty()) {
+          leaving = true;
+          write_out("(Ctrl-C again leaves, or type /quit)\n");
+        }
+        message.clear();
+        continue;
+      }
+      leaving = false;
+      if (!line.empty() && line.back() == '\\') {
+        message += line.substr(0, line.size() - 1) + "\n";
+        continue;
+      }
+      message += line;
+      if (message.find_first_not_of(" \t\n") == std::string::npos) {
+        message.clear();
+        continue;
+      }
+      if (message.starts_with("/") && !message.starts_with("//")) {
+        if (!obey(message)) return kOk;
+      } else {
+        const Status answered = answer(message.starts_with("//") ? message.substr(1) : message);
+        if (!answered) {
+          complain(answered.error());
+          if (answered.error().code == ErrorCode::device) return kFailed;
+        }
+        if (output_closed_) return kFailed;
+      }
+      message.clear();
+    }
+  }
+
+ private:
+  void greet() const {
+    const ModelInfo& info = session_.model().info();
+    std::string text = info.name.empty() ? "Model" : info.name;
+    text += " on " + info.device + ", " + format_bytes(info.state_bytes) +
+            " of memory whatever the length";
+    if (session_.position() > 0)
+      text += ", going on after " + format_count(session_.position()) + " tokens";
+    write_out(text + ".\nType a message. /help lists the commands.\n\n");
+  }
+
+  static void complain(const Error& error) { report(error); }
+
+  // Where the conversation stands follows from the session alone, so a loaded snapshot goes on
+  // rightly.
+  ChatContinuation continuation() const {
+    if (session_.position() == 0) return ChatContinuation::start;
+    const auto recent = session_.recent_tokens();
+    return !recent.empty() && session_.model().is_end(recent.back())
+               ? ChatContinuation::after_closed_answer
+               : ChatContinuation::after_cut_answer;
+  }
+
+  Status answer(const std::string& message) {
+    std::vector<ChatMessage> messages;
+    if (session_.position() == 0 && options_.has_system)
+      messages.push_back({.role = "system", .content = options_.system});
+    messages.push_back({.role = "user", .content = message});
+    RUNNEL_TRY(const std::vector<TokenId> tokens,
+               session_.model().encode_chat(messages, true, continuation()));
+
+    const StopOnInterrupt stop(interrupts_);
+    const Stopwatch prefill_time;
+    {
+      ProgressBar bar("Reading");
+      RUNNEL_TRY(const PrefillResult read,
+                 session_.prefill(tokens, stop.token(), [&bar](auto done, auto total) {
+                   bar.update(static_cast<double>(done) / static_cast<double>(total));
+                 }));
+      if (read.cancelled) {
+        write_out("\n");
+        return {};
+      }
+    }
+    prefill_tokens_ = tokens.size();
+    prefill_s_ = prefill_time.seconds();
+    const Stopwatch decode_time;
+    RUNNEL_TRY(const GenerationResult result, generate(
+                                                  session_, generation_,
+                                                  [this](std::string_view text) {
+                                                    output_closed_ = !write_out(text);
+                                                    return !output_closed_;
+                                                  },
+                                                  stop.token()));
+    decode_tokens_ = result.tokens.size();
+    decode_s_ = decode_time.seconds();
+    if (!output_closed_) write_out(result.held_back + "\n" + (decorated_ ? "\n" : ""));
+    if (result.reason == FinishReason::length && decorated_) {
+      write_out("(cut after " + std::to_string(result.tokens.size()) +
+                " tokens; -n allows more)\n\n");
+    }
+    return {};
+  }
+
+  // A line that begins with /. @return false to leave.
+  bool obey(const std::string& line) {
+    const std::size_t space = line.find(' ');
+    const std::string command = line.substr(0, space);
+    const std::size_t start =
+        space == std::string::npos ? space : line.find_first_not_of(' ', space);
+    std::string argument = start == std::string::npos ? "" : line.substr(start);
+    while (!argument.empty() && argument.back() == ' ') argument.pop_back();
+
+    if (command == "/quit" || command == "/exit") return false;
+    if (command == "/help") {
+      write_out(kHelp);
+    } else if (command == "/reset") {
+      finish(session_.reset(), "Begun anew.");
+    } else if (command == "/stats") {
+      print_stats();
+    } else if (command == "/save" || command == "/load") {
+      if (argument.empty()) {
+        complain({ErrorCode::invalid_argument,
+                  command + " needs a file, such as " + command + " talk.snap"});
+      } else if (command == "/save") {
+        finish(save(argument), "Saved " + argument + ".");
+      } else {
+        finish(load(argument), "Loaded " + argument + ".");
+      }
+    } else {
+      complain({ErrorCode::invalid_argument, "no command " + command + "; /help lists them"});
+    }
+    return true;
+  }
+
+  void finish(const Status& status, const std::string& done) const {
+    if (!status) {
+      complain(status.error());
+    } else if (decorated_) {
+      write_out(done + "\n");
+    }
+  }
+
+  void print_stats() const {
+    const auto rate = [](std::size_t tokens, double seconds) {
+      return tokens == 0 ? std::string("-")
+                         : format_number(static_cast<double>(tokens) / seconds, 1) + " tokens/s";
+    };
+    write_out("conversation  " + format_count(session_.position()) + " tokens\n" +
+              "last message  " + format_count(prefill_tokens_) + " tokens, " +
+              rate(prefill_tokens_, prefill_s_) + "\n" + "last answer   " +
+              format_count(decode_tokens_) + " tokens, " + rate(decode_tokens_, decode_s_) + "\n" +
+              "state         " + format_bytes(session_.model().info().state_bytes) +
+              ", whatever the length\n" + "weights       " +
+              format_bytes(session_.model().info().weight_bytes) + "\n" + "process       " +
+              format_bytes(peak_memory_bytes()) + " at most so far\n");
+  }
+
+  const Options& options_;
+  const GenerationOptions generation_;
+  Session session_;
+  InterruptHandler& interrupts_;
+  ChatInput input_;
+  const bool decorated_;  // prompts and remarks, for people only
+  bool output_closed_ = false;
+
+  std::size_t prefill_tokens_ = 0;
+  std::size_t decode_tokens_ = 0;
+  double prefill_s_ = 0.0;
+  double decode_s_ = 0.0;
+};
+
+Result<int> run(const Options& o) {
+  RUNNEL_TRY(GenerationOptions generation, generation_options(o.generation));
+  RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
+  if (!model->has_tokenizer()) {
+    return fail(ErrorCode::unsupported,
+                "the model's file has no tokenizer, so it cannot chat: use `runnel run --tokens` "
+                "with token ids");
+  }
+  if (model->chat_format().style == ChatStyle::plain) generation.stop.push_back("\nUser:");
+  RUNNEL_TRY(Session session, Session::create(model));
+  InterruptHandler interrupts;
+  Chat chat(o, std::move(generation), std::move(session), interrupts);
+  if (!o.load.empty()) RUNNEL_CHECK_OK(chat.load(o.load));
+  const int code = chat.converse();
+  if (!o.save.empty()) RUNNEL_CHECK_OK(chat.save(o.save));
+  return code;
+}
+
+}  // namespace
+
+Command add_chat(CLI::App& program) {
+  CLI::App* parser = program.add_subcommand("chat", "Talk to a model");
+  parser->footer(
+      "/help inside the chat lists its commands. Ctrl-C stops an answer. In a pipe each line is a "
+      "message.\n\n"
+      "Examples:\n"
+      "  runnel chat\n"
+      "  runnel chat model.gguf --system \"You answer in rhyme.\" --temp 0.9\n"
+      "  echo \"What is a river?\" | runnel chat --seed 7\n"
+      "  runnel chat --load yesterday.snap --save today.snap");
+  auto o = std::make_shared<Options>();
+  SamplingOptions& sampling = o->generation.options.sampling;
+  sampling.temperature = 0.7F;
+  sampling.top_p = 0.95F;
+  sampling.repetition_penalty = 1.15F;
+  o->generation.options.max_tokens = 1024;
+  add_model_options(*parser, o->model);
+  CLI::Option* system = parser
+                            ->add_option("--system", o->system,
+                                         "System prompt, instead of the one in the model's file")
+                            ->type_name("TEXT");
+  parser->add_option("--load", o->load, "Start from a snapshot")->type_name("SNAPSHOT");
+  parser->add_option("--save", o->save, "Write a snapshot when leaving")->type_name("SNAPSHOT");
+  add_generation_options(*parser, o->generation);
+  return {parser, [o, system] {
+            o->has_system = system->count() > 0;
+            const Result<int> code = run(*o);
+            return code ? *code : report(code.error());
+          }};
+}
+
+}  // namespace runnel::cli

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which model to load and where to compute: options that most commands share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "runnel/model.h"
+#include "runnel/result.h"
+
+namespace runnel::cli {
+
+struct ModelChoice {
+  std::string file;  // empty: the default model
+  std::string device = "auto";
+  int threads = 0;
+};
+
+/// Adds FILE, --device and --threads.
+void add_model_options(CLI::App& parser, ModelChoice& choice);
+
+/// The default model's file: in `models` of the source tree or the directory that the program runs
+/// from, or among the data files of the user or the system. @return not_found, listing where it was
+/// looked for.
+Result<std::string> find_default_model();
+
+/// The file to load: the one given, else the default model's.
+Result<std::string> model_file(const ModelChoice& choice);
+
+/// Loads with a progress bar.
+Result<std::shared_ptr<const Model>> load_model(const ModelChoice& choice);
+
+}  // namespace runnel::cli

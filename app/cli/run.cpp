@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// runnel run: continues a text. Standard output carries the continuation and nothing else.
+#include <charconv>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/cli/command.h"
+#include "app/cli/interrupt.h"
+#include "app/cli/model_options.h"
+#include "app/cli/sampling_options.h"
+#include "app/cli/terminal.h"
+#include "runnel/session.h"
+#include "runtime/base/try.h"
+
+namespace runnel::cli {
+namespace {
+
+struct Options {
+  ModelChoice model;
+  GenerationChoice generation;
+  std::string prompt;
+  std::string tokens;
+  std::string load;
+  std::string save;
+  bool stats = false;
+  CLI::App* parser = nullptr;
+
+  bool ids() const { return parser->count("--tokens") > 0; }
+};
+
+// "1,2,3" or "1 2 3" → ids.
+Result<std::vector<TokenId>> parse_ids(const std::string& text) {
+  std::vector<TokenId> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    if (*at == ',' || *at == ' ' || *at == '\n' || *at == '\t') {
+      ++at;
+      continue;
+    }
+    TokenId id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    if (error != std::errc()) {
+      return fail(ErrorCode::invalid_argument, "--tokens has \"",
+                  std::string(at, std::min(end, at + 12)), "\", expected token ids such as 1,2,3");
+    }
+    ids.push_back(id);
+    at = next;
+  }
+  return ids;
+}
+
+Result<std::vector<TokenId>> prompt_tokens(const Options& o, const Model& model) {
+  if (o.ids()) return parse_ids(o.tokens);
+  if (o.parser->count("--prompt") == 0) return std::vector<TokenId>{};
+  if (!model.has_tokenizer()) {
+    return fail(ErrorCode::unsupported,
+                "the model's file has no tokenizer, so it cannot read a prompt: give token ids "
+                "with --tokens 1,2,3");
+  }
+  std::string text = o.prompt;
+  if (text == "-") text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  Result<std::vector<TokenId>> tokens = model.encode(text, true);
+  if (!tokens) return with_context(tokens.error(), "prompt: ");
+  return tokens;
+}
+
+void print_stats(const Session& session, std::size_t prompt, double prefill_s,
+                 std::size_t generated, double decode_s) {
+  std::fprintf(stderr,
+               "prompt      %zu tokens, %.0f tokens/s\n"
+               "generated   %zu tokens, %.1f tokens/s\n"
+               "memory      %s of state after %s tokens, %s at most in this process\n",
+               prompt, prompt == 0 ? 0.0 : static_cast<double>(prompt) / prefill_s, generated,
+               generated == 0 ? 0.0 : static_cast<double>(generated) / decode_s,
+               format_bytes(session.model().info().state_bytes).c_str(),
+               format_count(session.position()).c_str(), format_bytes(peak_memory_bytes()).c_str());
+}
+
+Result<int> run(const Options& o) {
+  RUNNEL_TRY(GenerationOptions generation, generation_options(o.generation));
+  RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
+  RUNNEL_TRY(Session session, Session::create(model));
+  if (!o.load.empty()) {
+    RUNNEL_TRY(const Snapshot snapshot, Snapshot::load(o.load));
+    RUNNEL_CHECK_OK(session.restore(snapshot));
+    keep_given_options(*o.parser, last_sampling(session), generation.sampling);
+  }
+  RUNNEL_TRY(const std::vector<TokenId> tokens, prompt_tokens(o, *model));
+  if (tokens.empty() && session.position() == 0) {
+    return fail(ErrorCode::invalid_argument,
+                "the prompt is empty, expected at least one token to start from");
+  }
+
+  InterruptHandler interrupts;
+  const StopOnInterrupt stop(interrupts);
+  const Stopwatch prefill_time;
+  {
+    ProgressBar bar("Reading");
+    RUNNEL_TRY(const PrefillResult read,
+               session.prefill(tokens, stop.token(), [&bar](auto done, auto total) {
+                 bar.update(static_cast<double>(done) / static_cast<double>(total));
+               }));
+    if (read.cancelled) return kInterrupted;
+  }
+  const double prefill_s = prefill_time.seconds();
+
+  const Stopwatch decode_time;
+  const TextCallback show = [](std::string_view text) { return write_out(text); };
+  RUNNEL_TRY(const GenerationResult result,
+             generate(session, generation, o.ids() ? TextCallback() : show, stop.token()));
+  const double decode_s = decode_time.seconds();
+  bool written = result.reason != FinishReason::callback;
+  if (o.ids()) {
+    std::string ids;
+    for (const TokenId id : result.tokens) ids += (ids.empty() ? "" : ",") + std::to_string(id);
+    written = write_out(ids + "\n");
+  } else {
+    // What may begin a stop string is shown now, unless a snapshot carries it to the next run.
+    if (o.save.empty() && written) written = write_out(result.held_back);
+    if (stdout_is_terminal()) write_out("\n");
+  }
+  if (!o.save.empty()) {
+    RUNNEL_TRY(const Snapshot snapshot, session.snapshot());
+    RUNNEL_CHECK_OK(snapshot.save(o.save));
+  }
+  if (o.stats) print_stats(session, tokens.size(), prefill_s, result.tokens.size(), decode_s);
+  if (result.reason == FinishReason::cancelled) return kInterrupted;
+  return written ? kOk : kFailed;
+}
+
+}  // namespace
+
+Command add_run(CLI::App& program) {
+  CLI::App* parser = program.add_subcommand("run", "Continue a text");
+  parser->footer(
+      "The prompt is taken as it is, without a chat template; the texts of special tokens in it "
+      "become those tokens.\n"
+      "Output ends at the model's end of text or after N tokens. Ctrl-C ends it after a whole "
+      "token.\n\n"
+      "Examples:\n"
+      "  runnel run model.gguf -p \"Once upon a time\" -n 100\n"
+      "  runnel run model.gguf -p - --temp 0.8 --top-p 0.95 --seed 7 < story.txt\n"
+      "  runnel run model.gguf -p \"Chapter 1\" --save state.snap     keep what the model "
+      "remembers …\n"
+      "  runnel run model.gguf --load state.snap                    … and go on, without reading "
+      "anything again\n"
+      "  runnel run model.gguf --tokens 1,17,52                     token ids in, token ids out");
+  auto o = std::make_shared<Options>();
+  o->parser = parser;
+  add_model_options(*parser, o->model);
+  CLI::Option* prompt =
+      parser->add_option("-p,--prompt", o->prompt, "Text to continue; - reads standard input")
+          ->type_name("TEXT");
+  parser
+      ->add_option("--tokens", o->tokens,
+                   "Token ids to continue, separated by commas; prints token ids")
+      ->type_name("IDS")
+      ->excludes(prompt);
+  parser->add_option("--load", o->load, "Start from a snapshot; a prompt is read after it")
+      ->type_name("SNAPSHOT");
+  parser->add_option("--save", o->save, "Write a snapshot at the end")->type_name("SNAPSHOT");
+  parser->add_flag("--stats", o->stats, "Report tokens, speed and memory on standard error");
+  add_generation_options(*parser, o->generation);
+  return {parser, [o] {
+            if (o->parser->count("--prompt") + o->parser->count("--tokens") +
+                    o->parser->count("--load") ==
+                0) {
+              return report_usage(
+                  "run needs something to continue: -p TEXT, --tokens IDS or --load SNAPSHOT");
+            }
+            const Result<int> code = run(*o);
+            return code ? *code : report(code.error());
+          }};
+}
+
+}  // namespace runnel::cli

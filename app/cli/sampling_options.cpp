@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/cli/sampling_options.h"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "runtime/base/try.h"
+
+namespace runnel::cli {
+namespace {
+
+Status apply_logit_bias(const std::string& text, SamplingOptions& sampling) {
+  const std::size_t equals = text.find('=');
+  TokenId token = 0;
+  if (equals != std::string::npos) {
+    const char* end = text.data() + equals;
+    const auto [id_end, id_error] = std::from_chars(text.data(), end, token);
+    char* value_end = nullptr;
+    const char* value = end + 1;
+    const float bias = std::strtof(value, &value_end);
+    if (id_error == std::errc() && id_end == end && value_end != value && *value_end == '\0') {
+      sampling.logit_bias[token] = bias;
+      return {};
+    }
+  }
+  return fail(ErrorCode::invalid_argument, "--logit-bias is \"", text,
+              "\", expected ID=VALUE such as 42=-1.5 or 42=-inf");
+}
+
+}  // namespace
+
+void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
+  constexpr const char* kGroup = "Generation";
+  GenerationOptions& g = choice.options;
+  SamplingOptions& s = g.sampling;
+  const auto add = [&](const char* name, auto& value, const char* help, const char* type) {
+    return parser.add_option(name, value, help)
+        ->group(kGroup)
+        ->type_name(type)
+        ->capture_default_str();
+  };
+  add("-n,--max-tokens", g.max_tokens, "Most tokens to generate", "N");
+  add("--temp", s.temperature,
+      "Temperature: 0 always takes the likeliest token, 1 draws as the model says", "T");
+  add("--top-k", s.top_k, "Draw among the K likeliest tokens; 0: all", "K");
+  add("--top-p", s.top_p, "Draw among the fewest tokens whose probability reaches P", "P");
+  add("--min-p", s.min_p, "Leave out tokens less likely than P times the likeliest", "P");
+  add("--repeat-penalty", s.repetition_penalty,
+      "Weaken the logits of recent tokens by this factor; 1: off", "X");
+  add("--presence-penalty", s.presence_penalty, "Subtract from the logit of each recent token",
+      "X");
+  add("--frequency-penalty", s.frequency_penalty, "Subtract for each time a recent token occurred",
+      "X");
+  add("--penalty-window", s.penalty_window, "How many recent tokens the penalties see", "N");
+  add("--seed", s.seed, "Same seed, same text", "SEED");
+  // One value each, so that an option never swallows what follows it.
+  parser
+      .add_option("--logit-bias", choice.logit_bias,
+                  "Add VALUE to the logit of token ID (-inf forbids it); repeatable")
+      ->group(kGroup)
+      ->type_name("ID=VALUE")
+      ->allow_extra_args(false);
+  parser.add_option("--stop", g.stop, "End before this text; repeatable")
+      ->group(kGroup)
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  parser
+      .add_flag("--ignore-end", g.ignore_end, "Go on after the model says that its text has ended")
+      ->group(kGroup);
+}
+
+Result<GenerationOptions> generation_options(const GenerationChoice& choice) {
+  GenerationOptions options = choice.options;
+  for (const std::string& bias : choice.logit_bias)
+    RUNNEL_CHECK_OK(apply_logit_bias(bias, options.sampling));
+  RUNNEL_CHECK_OK(validate(options.sampling));
+  return options;
+}
+
+void keep_given_options(const CLI::App& parser, const std::optional<SamplingOptions>& kept,
+                        SamplingOptions& sampling) {
+  if (!kept) return;
+  const SamplingOptions given = sampling;
+  sampling = *kept;
+  const auto keep = [&](const char* name, auto SamplingOptions::*member) {
+    if (parser.count(name) > 0) sampling.*member = given.*member;
+  };
+  keep("--temp", &SamplingOptions::temperature);
+  keep("--top-k", &SamplingOptions::top_k);
+  keep("--top-p", &SamplingOptions::top_p);
+  keep("--min-p", &SamplingOptions::min_p);
+  keep("--repeat-penalty", &SamplingOptions::repetition_penalty);
+  keep("--presence-penalty", &SamplingOptions::presence_penalty);
+  keep("--frequency-penalty", &SamplingOptions::frequency_penalty);
+  keep("--penalty-window", &SamplingOptions::penalty_window);
+  keep("--logit-bias", &SamplingOptions::logit_bias);
+  keep("--seed", &SamplingOptions::seed);
+}
+
+}  // namespace runnel::cli

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of chat and run that say how text is generated.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runnel/generation.h"
+#include "runnel/result.h"
+
+namespace runnel::cli {
+
+/// What the command line says, on top of the defaults it starts from.
+struct GenerationChoice {
+  GenerationOptions options;
+  std::vector<std::string> logit_bias;  // "ID=VALUE", see apply_logit_bias
+};
+
+/// Adds -n, --temp, --top-k, --top-p, --min-p, the penalties, --logit-bias, --seed, --stop and
+/// --ignore-end. `choice.options` holds the defaults that help shows.
+void add_generation_options(CLI::App& parser, GenerationChoice& choice);
+
+/// The options as parsed. @return invalid_argument for a bias that is not ID=VALUE or an option
+/// outside its range.
+Result<GenerationOptions> generation_options(const GenerationChoice& choice);
+
+/// sampling <- `kept` (if there is any), except for what the command line gave: how a loaded
+/// snapshot goes on.
+void keep_given_options(const CLI::App& parser, const std::optional<SamplingOptions>& kept,
+                        SamplingOptions& sampling);
+
+}  // namespace runnel::cli

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands that report: inspect, bench, perplexity, devices, snapshot, for people and as JSON.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "runnel/session.h"
+#include "tests/cli/program.h"
+
+namespace runnel::test {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+Json json_of(std::vector<std::string> arguments) {
+  arguments.emplace_back("--json");
+  const Outcome o = run_program(arguments);
+  EXPECT_EQ(o.code, 0) << o.err;
+  return Json::parse(o.out, nullptr, false);
+}
+
+TEST(Inspect, SaysConfigurationTensorsStateAndTokenizer) {
+  const Json j = json_of({"inspect", chat_model()});
+  EXPECT_EQ(j["config"]["vocab_size"], 264);
+  EXPECT_EQ(j["tokenizer"]["entries"], 259);
+  EXPECT_EQ(j["chat"]["style"], "chatml");
+  EXPECT_EQ(j["chat"]["default_system_prompt"], "Be brief.");
+  std::uint64_t bytes = 0;
+  for (const Json& tensor : j["tensors"]) bytes += tensor["bytes"].get<std::uint64_t>();
+  EXPECT_EQ(j["weight_bytes"], bytes);
+  const auto model = *Model::load(chat_model());
+  EXPECT_EQ(j["state_bytes"], model->info().state_bytes);
+  EXPECT_EQ(j["parameters"], model->info().parameters);
+
+  const Outcome o = run_program({"inspect", chat_model()});
+  EXPECT_EQ(o.code, 0);
+  EXPECT_THAT(o.out, HasSubstr("model.embeddings.weight"));
+  EXPECT_THAT(o.out, HasSubstr("tiny"));
+}
+
+TEST(Inspect, AModelWithoutTokenizerSaysSo) {
+  EXPECT_TRUE(json_of({"inspect", bare_model()})["tokenizer"].is_null());
+  EXPECT_THAT(run_program({"inspect", bare_model()}).out, HasSubstr("token ids only"));
+}
+
+TEST(Bench, ReportsEachTestAtEachDepth) {
+  const Json j = json_of({"bench", bare_model(), "-p", "16", "-n", "4", "--depth", "0", "--depth",
+                          "40", "-r", "2", "-t", "1"});
+  ASSERT_EQ(j["results"].size(), 4U);
+  EXPECT_EQ(j["results"][0]["test"], "prefill");
+  EXPECT_EQ(j["results"][0]["tokens"], 16);
+  EXPECT_EQ(j["results"][1]["test"], "decode");
+  EXPECT_EQ(j["results"][3]["depth"], 40);
+  for (const Json& result : j["results"]) {
+    EXPECT_GT(result["tokens_per_second"].get<double>(), 0.0);
+    EXPECT_EQ(result["repetitions"].size(), 2U);
+  }
+  EXPECT_GT(j["state_bytes"].get<std::uint64_t>(), 0U);
+  EXPECT_GT(j["peak_memory_bytes"].get<std::uint64_t>(), 0U);
+  EXPECT_EQ(j["threads"], 1);
+}
+
+// From the library's own logits, straight from the definition.
+TEST(Perplexity, IsTheMeanOverAllTokensButTheFirst) {
+  const std::string file = (scratch() / "text.txt").string();
+  std::string text;
+  for (int i = 0; i < 25; ++i)
+    text += "The river runs " + std::to_string(i) + " miles.<|im_end|>\n";
+  std::ofstream(file) << text;
+  const Json j = json_of({"perplexity", chat_model(), "--text", file, "-t", "1"});
+
+  const auto model = *Model::load(chat_model(), {.device = "auto", .threads = 1, .progress = {}});
+  const std::vector<TokenId> tokens = *model->encode(text, true);
+  Session session = *Session::create(model);
+  const std::vector<float> logits = *session.score(tokens);
+  const std::size_t vocab = 264;
+  double total = 0.0;
+  for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+    double sum = 0.0;
+    for (std::size_t k = 0; k < vocab; ++k) sum += std::exp(double{logits[i * vocab + k]});
+    total += std::log(sum) - double{logits[i * vocab + static_cast<std::size_t>(tokens[i + 1])]};
+  }
+  const double nll = total / static_cast<double>(tokens.size() - 1);
+  constexpr double kRounding = 1e-5;
+  EXPECT_EQ(j["tokens"], tokens.size());
+  EXPECT_NEAR(j["nll"].get<double>(), nll, kRounding);
+  EXPECT_NEAR(j["perplexity"].get<double>(), std::exp(nll), kRounding * std::exp(nll));
+}
+
+TEST(Devices, ListsAtLeastOne) {
+  const Json j = json_of({"devices"});
+  ASSERT_GE(j.size(), 1U);
+  for (const Json& device : j) EXPECT_FALSE(device["id"].get<std::string>().empty());
+  EXPECT_EQ(run_program({"devices"}).code, 0);
+}
+
+TEST(SnapshotInspect, SaysPositionModelAndSampling) {
+  const std::string file = (scratch() / "inspect.snap").string();
+  ASSERT_EQ(run_program({"run", bare_model(), "--tokens", "1,2,3", "-n", "4", "--seed", "9",
+                         "--save", file})
+                .code,
+            0);
+  const Json j = json_of({"snapshot", "inspect", file});
+  EXPECT_EQ(j["position"], 7);
+  EXPECT_EQ(j["sampler"]["seed"], 9);
+  EXPECT_EQ(j["model_fingerprint"], json_of({"inspect", bare_model()})["fingerprint"]);
+  EXPECT_THAT(run_program({"snapshot", "inspect", file}).out, HasSubstr("7 tokens"));
+}
+
+}  // namespace
+}  // namespace runnel::test

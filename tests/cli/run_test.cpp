@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// runnel run: what comes out on standard output, and snapshots between runs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace runnel::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> continue_text(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"run", chat_model(), "-t", "1"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::string output(const std::vector<std::string>& arguments, const std::string& input = "") {
+  const Outcome o = run_program(arguments, input);
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, IsEmpty());
+  return o.out;
+}
+
+TEST(Run, PrintsTheContinuationAndNothingElse) {
+  const std::string text = output(continue_text({"-p", "Once", "-n", "12"}));
+  EXPECT_THAT(text, testing::Not(HasSubstr("Once")));
+  EXPECT_EQ(output(continue_text({"-p", "Once", "-n", "0"})), "");
+  EXPECT_EQ(output(continue_text({"-p", "Once", "-n", "12"})), text);
+}
+
+TEST(Run, ReadsThePromptFromStandardInput) {
+  EXPECT_EQ(output(continue_text({"-p", "-", "-n", "12"}), "Once"),
+            output(continue_text({"-p", "Once", "-n", "12"})));
+}
+
+TEST(Run, TheSeedDecidesTheText) {
+  const auto with_seed = [](const std::string& seed) {
+    return output(
+        continue_text({"-p", "Once", "-n", "30", "--temp", "1.5", "--seed", seed, "--ignore-end"}));
+  };
+  EXPECT_EQ(with_seed("1"), with_seed("1"));
+  EXPECT_NE(with_seed("1"), with_seed("2"));
+}
+
+TEST(Run, TokenIdsInTokenIdsOut) {
+  const std::string ids = output({"run", bare_model(), "--tokens", "1,2,3", "-n", "5"});
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), ','), 4);
+  EXPECT_EQ(ids.back(), '\n');
+  // The tokenizer of the other file has no say in the weights: the same ids.
+  EXPECT_EQ(output({"run", chat_model(), "--tokens", "1 2 3", "-n", "5", "--ignore-end"}), ids);
+}
+
+TEST(Run, SavedAndLoadedGoesOnAsIfNeverStopped) {
+  const std::string snapshot = (scratch() / "run.snap").string();
+  for (const std::vector<std::string>& sampling :
+       {std::vector<std::string>{},
+        {"--temp", "1.2", "--seed", "5", "--top-p", "0.9", "--repeat-penalty", "1.3"}}) {
+    std::vector<std::string> whole = continue_text({"-p", "The river", "-n", "40", "--ignore-end"});
+    whole.insert(whole.end(), sampling.begin(), sampling.end());
+    const std::string expected = output(whole);
+    for (const char* first : {"1", "13", "39"}) {
+      std::vector<std::string> begin =
+          continue_text({"-p", "The river", "-n", first, "--ignore-end", "--save", snapshot});
+      begin.insert(begin.end(), sampling.begin(), sampling.end());
+      std::string text = output(begin);
+      // No prompt, and no sampling options: the snapshot has them.
+      text += output(continue_text(
+          {"--load", snapshot, "-n", std::to_string(40 - std::stoi(first)), "--ignore-end"}));
+      EXPECT_EQ(text, expected) << first;
+    }
+  }
+}
+
+TEST(Run, OptionsGivenWithALoadedSnapshotWin) {
+  const std::string snapshot = (scratch() / "options.snap").string();
+  const std::string greedy = output(continue_text({"-p", "The river", "-n", "20", "--ignore-end"}));
+  std::string text =
+      output(continue_text({"-p", "The river", "-n", "5", "--ignore-end", "--save", snapshot}));
+  const std::string drawn = output(continue_text(
+      {"--load", snapshot, "-n", "15", "--ignore-end", "--temp", "3", "--seed", "2"}));
+  EXPECT_NE(text + drawn, greedy);
+}
+
+TEST(Run, APromptAfterALoadedSnapshotIsReadAfterIt) {
+  const std::string snapshot = (scratch() / "prompt.snap").string();
+  output(continue_text({"-p", "The ri", "-n", "0", "--save", snapshot}));
+  EXPECT_EQ(output(continue_text({"--load", snapshot, "-p", "ver", "-n", "20"})),
+            output(continue_text({"-p", "The river", "-n", "20"})));
+}
+
+TEST(Run, ASnapshotOfAnotherModelIsRefused) {
+  const std::string snapshot = (scratch() / "other.snap").string();
+  output(continue_text({"-p", "x", "-n", "1", "--save", snapshot}));
+  const Outcome o = run_program({"run", bare_model(), "--load", snapshot});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("fingerprint"));
+}
+
+TEST(Run, AnUnwritableSnapshotIsAnErrorAfterTheText) {
+  const Outcome o = run_program(continue_text({"-p", "x", "-n", "3", "--save", "/nowhere/a.snap"}));
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("/nowhere"));
+}
+
+TEST(Run, StatsGoToStandardError) {
+  const Outcome o =
+      run_program(continue_text({"-p", "Once", "-n", "4", "--stats", "--ignore-end"}));
+  EXPECT_EQ(o.code, 0);
+  EXPECT_THAT(o.err, HasSubstr("generated   4 tokens"));
+  EXPECT_THAT(o.out, testing::Not(HasSubstr("tokens")));
+}
+
+}  // namespace
+}  // namespace runnel::test
