@@ -2,6 +2,7 @@
 // Loading a byte-level BPE vocabulary, and taking text apart around its special tokens.
 #include "runtime/text/byte_bpe.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/base/try.h"
@@ -11,30 +12,48 @@
 
 namespace runnel {
 
+namespace {
+constexpr const char* kMergesKey = "tokenizer.ggml.merges";
+}
+
 Result<std::shared_ptr<const Tokenizer>> ByteBpe::from_gguf(const GgufFile& file,
                                                             std::int32_t vocab_size) {
   RUNNEL_TRY(const std::string pre, file.get_string("tokenizer.ggml.pre", "gpt-2"));
-  RUNNEL_TRY(PreTokenizer pre_tokenizer, PreTokenizer::create(pre));
   RUNNEL_TRY(const std::vector<std::string>* texts, read_token_texts(file, vocab_size));
   const auto entries = static_cast<std::int32_t>(texts->size());
   RUNNEL_TRY(TokenRoles roles, TokenRoles::read(file, entries, false));
   RUNNEL_TRY(const std::vector<TokenKind> kinds, read_token_kinds(file, *texts, roles));
+  RUNNEL_TRY(const std::vector<std::string>* merges, file.get_array<std::string>(kMergesKey));
+  if (merges == nullptr) return fail(ErrorCode::malformed, kMergesKey, ": is missing");
+  RUNNEL_TRY(std::shared_ptr<const ByteBpe> bpe,
+             create(pre, *texts, kinds, *merges, std::move(roles)));
+  return std::shared_ptr<const Tokenizer>(std::move(bpe));
+}
 
-  StringIndex index(*texts);
-  for (std::size_t i = 0; i < texts->size(); ++i) {
+Result<std::shared_ptr<const ByteBpe>> ByteBpe::create(std::string_view pre_tokenizer,
+                                                       const std::vector<std::string>& texts,
+                                                       const std::vector<TokenKind>& kinds,
+                                                       const std::vector<std::string>& merges,
+                                                       TokenRoles roles) {
+  RUNNEL_TRY(PreTokenizer cutter, PreTokenizer::create(pre_tokenizer));
+  StringIndex index(texts);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
     const StringIndex::Added added = index.add(i);
     if (added == StringIndex::Added::duplicate)
-      return fail(ErrorCode::malformed, "tokenizer.ggml.tokens[", i, "]: '",
-                  (*texts)[i].substr(0, 64), "' is there twice");
+      return fail(ErrorCode::malformed, "tokenizer.ggml.tokens[", i, "]: '", texts[i].substr(0, 64),
+                  "' is there twice");
     if (added == StringIndex::Added::degenerate)
       return fail(ErrorCode::malformed, "tokenizer.ggml.tokens: texts collide by design");
   }
-
-  std::shared_ptr<ByteBpe> bpe(new ByteBpe(std::move(pre_tokenizer)));
+  std::shared_ptr<ByteBpe> bpe(new ByteBpe(std::move(cutter)));
   bpe->roles_ = std::move(roles);
-  RUNNEL_CHECK_OK(bpe->add_tokens(*texts, kinds));
-  RUNNEL_CHECK_OK(bpe->add_merges(file, *texts, index));
-  return std::shared_ptr<const Tokenizer>(std::move(bpe));
+  RUNNEL_CHECK_OK(bpe->add_tokens(texts, kinds));
+  RUNNEL_CHECK_OK(bpe->add_merges(merges, texts, index));
+  return std::shared_ptr<const ByteBpe>(std::move(bpe));
+}
+
+bool ByteBpe::spells_all_bytes() const {
+  return std::find(byte_tokens_.begin(), byte_tokens_.end(), -1) == byte_tokens_.end();
 }
 
 Status ByteBpe::add_tokens(const std::vector<std::string>& texts,
@@ -78,20 +97,18 @@ Status ByteBpe::add_tokens(const std::vector<std::string>& texts,
   return {};
 }
 
-Status ByteBpe::add_merges(const GgufFile& file, const std::vector<std::string>& texts,
-                           const StringIndex& index) {
-  constexpr const char* kKey = "tokenizer.ggml.merges";
-  RUNNEL_TRY(const std::vector<std::string>* merges, file.get_array<std::string>(kKey));
-  if (merges == nullptr) return fail(ErrorCode::malformed, kKey, ": is missing");
-  if (merges->size() > 2 * TokenTable::kMaxEntries)
-    return fail(ErrorCode::unsupported, kKey, ": has ", merges->size(), " entries, at most ",
+Status ByteBpe::add_merges(const std::vector<std::string>& merges,
+                           const std::vector<std::string>& texts, const StringIndex& index) {
+  if (merges.size() > 2 * TokenTable::kMaxEntries)
+    return fail(ErrorCode::unsupported, kMergesKey, ": has ", merges.size(), " entries, at most ",
                 2 * TokenTable::kMaxEntries, " are read");
-  merges_ = MergeTable(merges->size());
+  merges_ = MergeTable(merges.size());
   std::string joined;
-  for (std::size_t rank = 0; rank < merges->size(); ++rank) {
-    const std::string& merge = (*merges)[rank];
+  for (std::size_t rank = 0; rank < merges.size(); ++rank) {
+    const std::string& merge = merges[rank];
     const auto broken = [&](const auto&... why) {
-      return fail(ErrorCode::malformed, kKey, "[", rank, "] '", merge.substr(0, 64), "': ", why...);
+      return fail(ErrorCode::malformed, kMergesKey, "[", rank, "] '", merge.substr(0, 64),
+                  "': ", why...);
     };
     const std::size_t space = merge.find(' ');
     if (space == std::string::npos || merge.find(' ', space + 1) != std::string::npos)

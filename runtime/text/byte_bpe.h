@@ -24,6 +24,16 @@ class ByteBpe final : public Tokenizer {
   static Result<std::shared_ptr<const Tokenizer>> from_gguf(const GgufFile& file,
                                                             std::int32_t vocab_size);
 
+  /// From texts and kinds of all tokens, one kind a text, and merges "a b" by rank.
+  /// @return malformed, naming the entry, or unsupported (a pre-tokenizer not known).
+  static Result<std::shared_ptr<const ByteBpe>> create(std::string_view pre_tokenizer,
+                                                       const std::vector<std::string>& texts,
+                                                       const std::vector<TokenKind>& kinds,
+                                                       const std::vector<std::string>& merges,
+                                                       TokenRoles roles);
+
+  bool spells_all_bytes() const;
+
   std::int32_t vocab_size() const override { return table_.size(); }
   Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special) const override;
   std::string piece(TokenId token, bool first, bool show_special) const override;
@@ -39,7 +49,7 @@ class ByteBpe final : public Tokenizer {
 
   explicit ByteBpe(PreTokenizer pre_tokenizer) : pre_tokenizer_(std::move(pre_tokenizer)) {}
   Status add_tokens(const std::vector<std::string>& texts, const std::vector<TokenKind>& kinds);
-  Status add_merges(const GgufFile& file, const std::vector<std::string>& texts,
+  Status add_merges(const std::vector<std::string>& merges, const std::vector<std::string>& texts,
                     const StringIndex& index);
 
   PreTokenizer pre_tokenizer_;

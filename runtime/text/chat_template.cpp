@@ -189,9 +189,10 @@ Result<ChatFormat> chat_format_from_gguf(const GgufFile& file) {
   return recognise_chat_template(jinja);
 }
 
-void chat_format_to_gguf(const ChatFormat& format, GgufWriter& writer) {
-  writer.set(kStyleKey, std::string(to_string(format.style)));
-  writer.set(kPromptKey, format.default_system_prompt);
+void chat_format_to_gguf(const ChatFormat& format,
+                         const std::function<void(std::string, std::string)>& set) {
+  set(kStyleKey, to_string(format.style));
+  set(kPromptKey, format.default_system_prompt);
 }
 
 Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatFormat& format,

@@ -6,6 +6,7 @@
 // the first thing that does not fit.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,8 +33,9 @@ Result<ChatFormat> chat_format_from_gguf(const GgufFile& file);
 /// "plain", "chatml", "none".
 const char* to_string(ChatStyle style);
 
-/// Writes the two `gsa.chat.*` keys.
-void chat_format_to_gguf(const ChatFormat& format, GgufWriter& writer);
+/// Gives the two `gsa.chat.*` keys and their values to `set`.
+void chat_format_to_gguf(const ChatFormat& format,
+                         const std::function<void(std::string, std::string)>& set);
 
 /// Tokens of `messages` in `format`. Markers are the tokenizer's special tokens; what messages say
 /// never is, whatever it looks like.

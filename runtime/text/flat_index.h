@@ -41,12 +41,21 @@ class StringIndex {
     return Added::degenerate;
   }
 
+  /// Of strings that are known to be distinct.
+  static StringIndex of(const std::vector<std::string>& strings) {
+    StringIndex index(strings);
+    for (std::size_t i = 0; i < strings.size(); ++i) index.add(i);
+    return index;
+  }
+
   TokenId find(std::string_view text) const {  // -1 if absent
-    for (std::size_t slot = hash(text);; ++slot) {
+    std::size_t slot = hash(text);
+    for (std::size_t probes = 0; probes < kMaxProbes; ++probes, ++slot) {
       const std::uint32_t entry = slots_[slot & (slots_.size() - 1)];
-      if (entry == 0) return -1;
+      if (entry == 0) break;
       if ((*strings_)[entry - 1] == text) return static_cast<TokenId>(entry - 1);
     }
+    return -1;
   }
 
  private:
@@ -87,11 +96,13 @@ class MergeTable {
 
   Merge find(TokenId left, TokenId right) const {  // rank kNone if the pair does not merge
     const std::uint64_t key = key_of(left, right);
-    for (std::size_t slot = hash(key);; ++slot) {
+    std::size_t slot = hash(key);
+    for (std::size_t probes = 0; probes < kMaxProbes; ++probes, ++slot) {
       const Slot& entry = slots_[slot & (slots_.size() - 1)];
       if (entry.key == key) return entry.merge;
-      if (entry.key == kFree) return {};
+      if (entry.key == kFree) break;
     }
+    return {};
   }
 
  private:

@@ -206,6 +206,17 @@ TEST(Tokenizer, AFileWithoutOneHasNone) {
   EXPECT_EQ(*tokenizer, nullptr);
 }
 
+#ifndef RUNNEL_SENTENCEPIECE
+TEST(Tokenizer, WithoutSentencepieceItsModelsAreUnsupportedByOption) {
+  test::Metadata m = test::small_metadata();
+  m.set("tokenizer.ggml.model", std::string("llama"));
+  const auto tokenizer = test::load_tokenizer(m, 64);
+  ASSERT_FALSE(tokenizer.has_value());
+  EXPECT_EQ(tokenizer.error().code, ErrorCode::unsupported);
+  EXPECT_NE(tokenizer.error().message.find("RUNNEL_SENTENCEPIECE"), std::string::npos);
+}
+#endif
+
 struct Hostile {
   const char* name;
   void (*spoil)(test::Metadata&);
