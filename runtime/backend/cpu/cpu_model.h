@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model repacked for the CPU kernels, with the threads that run it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/backend/backend.h"
+#include "runtime/backend/cpu/cpu_state.h"
+#include "runtime/backend/cpu/kernels.h"
+#include "runtime/backend/cpu/packed_matrix.h"
+#include "runtime/base/thread_pool.h"
+
+namespace runnel::cpu {
+
+/// One block; shapes as in LayerWeights. Small tensors as floats, empty if the model has none.
+struct PackedLayer {
+  PackedMatrix q, k, v, f, o, gate, up, down;
+  std::vector<float> attn_norm, mlp_norm, g_norm;
+  std::vector<float> f_bias;                  // [H*M]
+  std::vector<float> read_bias;               // [H, memory lanes], padded with zeros
+  std::vector<float> head_read_bias;          // [HQ]
+  std::vector<float> q_conv, k_conv, v_conv;  // [channels, conv]
+  std::vector<float> feature_map;             // [K, K]
+};
+
+class CpuModel final : public DeviceModel {
+ public:
+  static Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config,
+                                                   const Weights& weights, const Kernels& kernels,
+                                                   int threads, const LoadProgress& progress);
+
+  Result<std::unique_ptr<RecurrentState>> create_state() const override;
+  Result<std::unique_ptr<Plan>> record(int max_tokens, const Recording& recording) const override;
+  MemoryUse memory() const override;
+
+  const ModelConfig& config() const { return config_; }
+  const NativeLayout& layout() const { return layout_; }
+  const Kernels& kernels() const { return *kernels_; }
+  const PackedMatrix& embeddings() const { return embeddings_; }
+  const PackedMatrix& head() const { return head_; }
+  const std::vector<float>& final_norm() const { return final_norm_; }
+  const PackedLayer& layer(int i) const { return layers_[static_cast<std::size_t>(i)]; }
+  const std::vector<double>& frequencies() const { return frequencies_; }
+
+  /// The pool, for one pass at a time.
+  ThreadPool& pool() const { return *pool_; }
+  std::mutex& pool_in_use() const { return pool_in_use_; }
+  void count_scratch(std::size_t bytes) const { scratch_bytes_ += bytes; }
+
+ private:
+  CpuModel() = default;
+  Status pack(const Weights& weights, const LoadProgress& progress);
+
+  ModelConfig config_;
+  NativeLayout layout_;
+  const Kernels* kernels_ = nullptr;
+  PageBuffer arena_;  // all tiles
+  PackedMatrix embeddings_;
+  PackedMatrix head_;  // the same tiles if the embeddings are tied
+  std::vector<float> final_norm_;
+  std::vector<PackedLayer> layers_;
+  std::vector<double> frequencies_;  // [K/2] theta^(-2i/K)
+  std::unique_ptr<ThreadPool> pool_;
+  mutable std::mutex pool_in_use_;
+  mutable std::atomic<std::uint64_t> scratch_bytes_{0};
+};
+
+}  // namespace runnel::cpu

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/cpu/cpu_state.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/try.h"
+
+namespace runnel::cpu {
+namespace {
+
+constexpr int round_up(int n) { return (n + 15) / 16 * 16; }
+
+/// Calls move(canonical element, native element) for every number of the state.
+template <class Canonical, class Native, class Move>
+void for_each_number(const NativeLayout& n, Canonical* canonical, Native* native,
+                     const Move& move) {
+  const StateLayout& c = n.canonical;
+  for (int layer = 0; layer < c.layers; ++layer) {
+    for (int head = 0; head < c.kv_heads; ++head) {
+      Canonical* keys = canonical + c.keys_offset(layer, head);
+      Canonical* values = canonical + c.values_offset(layer, head);
+      Native* base = native + n.head_offset(layer, head);
+      for (int slot = 0; slot < c.slots; ++slot) {
+        const bool memory = slot >= n.positional;
+        const int index = memory ? slot - n.positional : slot;
+        const auto lanes = static_cast<std::size_t>(memory ? n.memory_lanes : n.positional_lanes);
+        Native* key = base + (memory ? n.memory_keys() : 0) + index;
+        for (int i = 0; i < c.head_k_dim; ++i, key += lanes) move(*keys++, *key);
+        Native* value = base + (memory ? n.memory_values() : n.positional_values()) +
+                        static_cast<std::size_t>(index) * static_cast<std::size_t>(n.channels);
+        for (int i = 0; i < c.head_v_dim; ++i) move(*values++, *value++);
+      }
+    }
+    Canonical* tails = canonical + c.q_conv_offset(layer);
+    Native* own = native + n.conv_offset(layer);
+    for (std::size_t i = 0; i < c.conv_floats(); ++i) move(tails[i], own[i]);
+  }
+}
+
+}  // namespace
+
+NativeLayout NativeLayout::of(const ModelConfig& config) {
+  return {.canonical = StateLayout::of(config),
+          .positional = config.num_positional_slots(),
+          .memory = config.num_memory_slots,
+          .positional_lanes = round_up(config.num_positional_slots()),
+          .memory_lanes = round_up(config.num_memory_slots),
+          .channels = round_up(config.head_v_dim)};
+}
+
+Result<std::unique_ptr<RecurrentState>> CpuState::create(const NativeLayout& layout) {
+  std::unique_ptr<CpuState> state(new CpuState(layout));
+  RUNNEL_TRY(state->buffer_, PageBuffer::create(layout.total_floats() * sizeof(float)));
+  return std::unique_ptr<RecurrentState>(std::move(state));
+}
+
+Status CpuState::export_to(std::span<float> out) const {
+  if (out.size() != layout_.canonical.total_floats()) {
+    return fail(ErrorCode::invalid_argument, "state: buffer has ", out.size(), " floats, expected ",
+                layout_.canonical.total_floats());
+  }
+  for_each_number(layout_, out.data(), buffer_.floats().data(),
+                  [](float& canonical, const float& own) { canonical = own; });
+  return {};
+}
+
+Status CpuState::import_from(std::span<const float> canonical, std::uint64_t position) {
+  if (canonical.size() != layout_.canonical.total_floats()) {
+    return fail(ErrorCode::mismatch, "state: has ", canonical.size(), " floats, expected ",
+                layout_.canonical.total_floats());
+  }
+  for_each_number(layout_, canonical.data(), data(),
+                  [](const float& from, float& own) { own = from; });
+  position_ = position;
+  return {};
+}
+
+Result<std::unique_ptr<RecurrentState>> CpuState::clone() const {
+  RUNNEL_TRY(std::unique_ptr<RecurrentState> copy, create(layout_));
+  auto& other = static_cast<CpuState&>(*copy);
+  if (buffer_.size() > 0) std::memcpy(other.buffer_.data(), buffer_.data(), buffer_.size());
+  other.position_ = position_;
+  return copy;
+}
+
+Status CpuState::reset() {
+  const std::span<float> all = buffer_.floats();
+  std::fill(all.begin(), all.end(), 0.0F);
+  position_ = 0;
+  return {};
+}
+
+}  // namespace runnel::cpu

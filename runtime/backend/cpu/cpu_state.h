@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A session's state in the layout that the slot kernels stream.
+#pragma once
+
+#include <memory>
+
+#include "runtime/backend/backend.h"
+#include "runtime/backend/cpu/page_buffer.h"
+
+namespace runnel::cpu {
+
+/// Float offsets into a native state. Per layer and kv head: positional keys [K, positional lanes],
+/// memory keys [K, memory lanes], positional values [P, channels], memory values [M, channels],
+/// lanes and channels rounded up to 16; after the heads the conv tails as in the canonical layout.
+/// What the padding holds never reaches an output.
+struct NativeLayout {
+  StateLayout canonical;
+  int positional = 0;  // P slots
+  int memory = 0;      // M slots
+  int positional_lanes = 0;
+  int memory_lanes = 0;
+  int channels = 0;  // V rounded up
+
+  static NativeLayout of(const ModelConfig& config);
+
+  std::size_t memory_keys() const { return keys_stride() * std::size_t(positional_lanes); }
+  std::size_t positional_values() const { return keys_stride() * std::size_t(slot_lanes()); }
+  std::size_t memory_values() const {
+    return positional_values() + std::size_t(positional) * std::size_t(channels);
+  }
+  std::size_t head_floats() const {
+    return memory_values() + std::size_t(memory) * std::size_t(channels);
+  }
+  std::size_t layer_floats() const {
+    return std::size_t(canonical.kv_heads) * head_floats() + conv_floats();
+  }
+  std::size_t total_floats() const { return std::size_t(canonical.layers) * layer_floats(); }
+  std::size_t head_offset(int layer, int head) const {
+    return std::size_t(layer) * layer_floats() + std::size_t(head) * head_floats();
+  }
+  std::size_t conv_offset(int layer) const { return head_offset(layer, canonical.kv_heads); }
+  int slot_lanes() const { return positional_lanes + memory_lanes; }
+
+ private:
+  std::size_t keys_stride() const { return std::size_t(canonical.head_k_dim); }
+  std::size_t conv_floats() const { return (canonical.conv_floats() + 15) / 16 * 16; }
+};
+
+class CpuState final : public RecurrentState {
+ public:
+  static Result<std::unique_ptr<RecurrentState>> create(const NativeLayout& layout);
+
+  std::uint64_t position() const override { return position_; }
+  Status export_to(std::span<float> out) const override;
+  Status import_from(std::span<const float> canonical, std::uint64_t position) override;
+  Result<std::unique_ptr<RecurrentState>> clone() const override;
+  Status reset() override;
+
+  float* data() { return buffer_.floats().data(); }
+  const NativeLayout& layout() const { return layout_; }
+  void advance(std::size_t tokens) { position_ += tokens; }
+
+ private:
+  explicit CpuState(const NativeLayout& layout) : layout_(layout) {}
+
+  NativeLayout layout_;
+  PageBuffer buffer_;  // NativeLayout order
+  std::uint64_t position_ = 0;
+};
+
+}  // namespace runnel::cpu

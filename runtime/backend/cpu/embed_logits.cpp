@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// x[t] = table[id[t]]            one row out of the tiles, which the head multiplies with when they
+// are tied logits[t] = W_head RMSNorm(x[t]; final_norm)   for the tokens that are wanted
+#include "runtime/backend/cpu/pass.h"
+
+namespace runnel::cpu {
+
+void embed(Pass& pass, int) {
+  const auto d = static_cast<std::size_t>(pass.config().hidden_size);
+  pass.pool().for_each(pass.tokens, [&](int t, int) {
+    unpack_row(pass.model->embeddings(), pass.ids[static_cast<std::size_t>(t)],
+               {pass.x + static_cast<std::size_t>(t) * d, d});
+  });
+}
+
+void logits(Pass& pass, int) {
+  if (pass.wanted.empty()) return;
+  const CpuModel& model = *pass.model;
+  const PackedMatrix& head = model.head();
+  const int d = pass.config().hidden_size;
+  const int tokens = static_cast<int>(pass.wanted.size());
+  pack_rows(
+      pass, tokens, d, head.quantised(), !head.quantised(), pass.input, [&](int t, float* scratch) {
+        const float* x = pass.x + std::ptrdiff_t{pass.wanted[static_cast<std::size_t>(t)]} * d;
+        pass.kernels().rms_norm(x, d, pass.config().norm_eps, model.final_norm().data(), scratch);
+        return scratch;
+      });
+  const Product product{.matrix = &head,
+                        .out = nullptr,
+                        .stride = 0,
+                        .accumulate = false,
+                        .rows = pass.wanted_out.data()};
+  run_products(pass, {&product, 1}, pass.input, tokens);
+}
+
+}  // namespace runnel::cpu

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// x += W_down(silu(W_gate x~) * W_up x~),  x~ = RMSNorm(x; mlp_norm)
+//
+// An item computes 32 rows of gate and up for its tokens, joins them and rounds them: one whole
+// group of down's input, so that the hidden vector never exists as floats and needs no loop of its
+// own.
+#include <algorithm>
+
+#include "runtime/backend/cpu/pass.h"
+
+namespace runnel::cpu {
+namespace {
+
+constexpr int kGroup = 32;       // rows of an item's unit, inputs of a group
+constexpr int kMostWidth = 16;   // tokens of a pack
+constexpr int kTileBlock = 128;  // tokens of an item
+
+/// Rows [32 unit, …) of silu(gate) * up for the tokens of one pack, into the packs of `hidden`.
+void hidden_unit(Pass& pass, const PackedLayer& w, int unit, const TokenTile& tile) {
+  const Kernels& kernels = pass.kernels();
+  const int rows = std::min(kGroup, w.gate.rows - unit * kGroup);
+  alignas(64) float gate[kMostWidth * kGroup];
+  alignas(64) float up[kMostWidth * kGroup];
+  const auto multiply = [&](const PackedMatrix& m, float* out) {
+    MatmulArgs args{};
+    args.tiles = m.data + static_cast<std::size_t>(unit) * 2 * m.tile_bytes;
+    args.tile_bytes = m.tile_bytes;
+    args.n_tiles = rows > kTileRows ? 2 : 1;
+    args.cols = m.cols;
+    args.acts = pass.input.at(m, tile.first);
+    args.out = out;
+    args.out_stride = kGroup;
+    kernels.matmul[m.format][tile.index](args);
+  };
+  multiply(w.gate, gate);
+  multiply(w.up, up);
+  const auto n = static_cast<std::size_t>(w.down.cols),
+             first = static_cast<std::size_t>(tile.first);
+  const auto width = static_cast<std::size_t>(tile.width);
+  for (int t = 0; t < tile.width; ++t) kernels.swiglu(gate + t * kGroup, up + t * kGroup, rows);
+  if (w.down.quantised()) {
+    std::uint8_t* pack = pass.hidden.groups +
+                         (first * (n / 32) + static_cast<std::size_t>(unit) * width) * kGroupBytes;
+    for (int t = 0; t < tile.width; ++t)
+      kernels.quantise(gate + t * kGroup, kGroup, pack, tile.width, t);
+    return;
+  }
+  float* pack = pass.hidden.floats + first * n + static_cast<std::size_t>(unit) * kGroup * width;
+  for (int r = 0; r < rows; ++r) {
+    for (std::size_t t = 0; t < width; ++t)
+      *pack++ = gate[t * kGroup + static_cast<std::size_t>(r)];
+  }
+}
+
+}  // namespace
+
+void gated_mlp(Pass& pass, int layer) {
+  const PackedLayer& w = pass.model->layer(layer);
+  const ModelConfig& c = pass.config();
+  const int d = c.hidden_size;
+  const bool groups = w.gate.quantised() || w.up.quantised();
+  const bool floats = !w.gate.quantised() || !w.up.quantised();
+  pack_rows(pass, pass.tokens, d, groups, floats, pass.input, [&](int t, float* scratch) {
+    pass.kernels().rms_norm(pass.x + std::ptrdiff_t{t} * d, d, c.norm_eps, w.mlp_norm.data(),
+                            scratch);
+    return scratch;
+  });
+
+  const int units = (w.gate.rows + kGroup - 1) / kGroup;
+  const int step = std::max(1, units / (pass.pool().threads() * 8));
+  const int steps = (units + step - 1) / step;
+  const int block = std::min(pass.tokens, kTileBlock);
+  const int blocks = (pass.tokens + block - 1) / block;
+  pass.pool().for_each(blocks * steps, [&](int item, int) {
+    const int first = item / steps * block;
+    const TokenTiles tiles(pass.kernels(), first, std::min(block, pass.tokens - first));
+    const int begin = item % steps * step, end = std::min(units, begin + step);
+    for (int unit = begin; unit < end; ++unit) {
+      for (int i = 0; i < tiles.size(); ++i) hidden_unit(pass, w, unit, tiles[i]);
+    }
+  });
+  const Product down{.matrix = &w.down, .out = pass.x, .stride = d, .accumulate = true};
+  run_products(pass, {&down, 1}, pass.hidden, pass.tokens);
+}
+
+}  // namespace runnel::cpu

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instruction sets that the kernels are compiled for, and which of them this CPU has.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace runnel::cpu {
+
+struct Kernels;
+
+/// One compilation of the kernels. `generic` runs on every CPU of the architecture the library was
+/// built for.
+enum class Isa {
+  generic,      // GCC vector extensions: SSE2 on x86-64
+  avx2,         // with FMA and F16C
+  avx_vnni,     // AVX2 and AVX-VNNI
+  avx512,       // F, BW, DQ, VL
+  avx512_vnni,  // the same and VNNI
+  neon,         // ARMv8.0
+  neon_dotprod,
+  neon_i8mm,  // with dotprod
+};
+
+/// "avx512_vnni", as written above.
+std::string_view isa_name(Isa isa);
+
+/// What this build and this CPU can run, slowest first.
+std::vector<Isa> supported_isas();
+
+/// The kernels of `isa`, or nullptr if this build or this CPU does not have it.
+const Kernels* find_kernels(Isa isa);
+
+}  // namespace runnel::cpu

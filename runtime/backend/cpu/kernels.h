@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of SIMD kernels that each instruction set exports, and the layouts they share: weight
+// tiles of 16 rows, activation packs of 1, 4 or more tokens. Plain C types only: the kernels' files
+// are compiled with other flags than the rest, and no inline function of a common header may be
+// instantiated there.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace runnel::cpu {
+
+// ---- weight tiles
+// -----------------------------------------------------------------------------------------------
+// 16 rows of a matrix, so that the lanes of a register are rows: a dot product then needs no sum
+// across lanes. Inside a tile the codes come first, then the scales, each in the order in which a
+// kernel streams over the inputs.
+//   float types   [cols][16 rows]
+//   q8_0          codes [cols/32][8 steps][16 rows][4] u8 = q + 128;     d [cols/32][16] f16
+//   q4_0          codes [cols/32][4 steps][16 rows][4] u8: low half = step s, high half = step s +
+//   4;  d [cols/32][16] f16 q4_k          codes [cols/64][8 steps][16 rows][4] u8: low half = first
+//   group of 32, high half = second;
+//                 scales [cols/256][12 bytes as in the block][16];       d, dmin [cols/256][2][16]
+//                 f16
+//   q6_k          ql [cols/256][2][2][8 steps][16 rows][4];  qh [cols/256][2][8][16][4];
+//                 scales [cols/256][16][16] i8;                          d [cols/256][16] f16
+// where step s of a group of 32 inputs is its inputs 4s … 4s+3.
+constexpr int kTileRows = 16;
+
+enum TileFormat : int {
+  kTileF32 = 0,
+  kTileF16,
+  kTileBf16,
+  kTileQ8_0,
+  kTileQ4_0,
+  kTileQ4_K,
+  kTileQ6_K,
+  kTileFormats,
+};
+
+// ---- activation packs
+// ------------------------------------------------------------------------------------------- W
+// tokens side by side, W one of Kernels::widths. For quantised weights, per group of 32 inputs:
+//   q [W][32] i8;  d [W] f32: the scale, a = d * q;  ds [W] f32 = d * sum(q);
+//   t [W] i32 = -8 * sum(q);  h [W] i32 = -8 * sum(first 16 of q)
+// For float weights: [cols][W] f32. A pack of the tokens [s, s + W) starts at s * (bytes of one
+// token).
+constexpr size_t kGroupBytes = 48;  // of one token
+constexpr int kWidths = 3;
+
+/// out[t][r] (+)= sum_c w[r][c] a[t][c] for n_tiles * 16 rows r and W tokens t.
+struct MatmulArgs {
+  const uint8_t* tiles;
+  size_t tile_bytes;
+  int n_tiles;
+  int cols;
+  const uint8_t* acts;   // one pack of W tokens
+  float* out;            // [W][…], all 16 rows of every tile are written
+  ptrdiff_t out_stride;  // floats between tokens
+  int accumulate;        // 0: =, 1: +=
+};
+using MatmulKernel = void (*)(const MatmulArgs&);
+
+// ---- slots
+// ------------------------------------------------------------------------------------------------------
+// K~ lies [channel][lanes], lanes = slots rounded up to 16; V~ lies [slot][channels rounded up to
+// 16].
+
+/// For each token in order: update the keys of lanes [lane_begin, lane_end), then out[h][lane] =
+/// q_h . K~[lane]. alpha != nullptr: K~ <- alpha K~ + write k. Else the token at position p
+/// overwrites slot p (p < sinks) or sinks + (p - sinks) mod window.  k == nullptr: no update.
+struct SlotKeysArgs {
+  float* keys;
+  int lanes;                 // floats between channels
+  int lane_begin, lane_end;  // multiples of 16
+  int dim;
+  int tokens;
+  const float* k;
+  ptrdiff_t k_stride;  // floats between tokens, as all *_stride
+  const float* alpha;
+  const float* write;
+  ptrdiff_t gate_stride;
+  uint64_t position;  // of the first token
+  int sinks, window;
+  const float* q;
+  ptrdiff_t q_stride, q_head;  // q_head: floats between query heads
+  int heads;
+  float* out;
+  ptrdiff_t out_stride, out_head;
+  int out_lanes;  // only lanes below this are written to `out`
+};
+
+/// p = softmax over the slots that count:  scale * x (positional, slot < valid), scale * x +
+/// read_bias + head_bias (memory).
+struct SlotSoftmaxArgs {
+  float* logits;  // [positional_lanes + memory_lanes], in place; lanes that do not count become 0
+  int positional_lanes, valid;
+  int memory_lanes, memory;
+  float scale, head_bias;
+  const float* read_bias;  // [memory_lanes] or nullptr
+};
+
+/// For each token in order: update V~ (as K~), then out[h][c] = sum over slots of p[h][slot]
+/// V~[slot][c], channels [begin, end).
+struct SlotValuesArgs {
+  float* positional;  // [sinks + window][dim]
+  float* memory;      // [memory_slots][dim]
+  int dim;            // floats between slots
+  int begin, end;     // multiples of 16
+  int tokens;
+  const float* v;
+  ptrdiff_t v_stride;
+  const float* alpha;
+  const float* write;
+  ptrdiff_t gate_stride;
+  uint64_t position;
+  int sinks, window, memory_slots;
+  const float* p;
+  ptrdiff_t p_stride, p_head;
+  int p_memory;  // where the memory slots begin in a row of p
+  int heads;
+  float* out;
+  ptrdiff_t out_stride, out_head;
+};
+
+struct Kernels {
+  int widths[kWidths];  // ascending, widths[0] = 1; equal entries repeat
+  MatmulKernel matmul[kTileFormats][kWidths];
+
+  /// y = x / sqrt(mean(x^2) + eps) * w;  w == nullptr: 1. y may be x.
+  void (*rms_norm)(const float* x, int n, float eps, const float* w, float* y);
+
+  /// Rounds x [cols] to the groups of token t of a pack of `width` tokens. cols is a multiple
+  /// of 32.
+  void (*quantise)(const float* x, int cols, uint8_t* pack, int width, int t);
+
+  void (*silu)(float* x, int n);
+  /// gate = silu(gate) * up
+  void (*swiglu)(float* gate, const float* up, int n);
+  /// log a = max(floor, logsigmoid(f + bias) / tau), no floor if it is 0;  alpha = exp(log a);
+  /// write = -expm1(log a)
+  void (*gates)(const float* f, const float* bias, int n, float tau, float floor, float* alpha,
+                float* write);
+
+  void (*slot_keys)(const SlotKeysArgs&);
+  void (*slot_softmax)(const SlotSoftmaxArgs&);
+  void (*slot_values)(const SlotValuesArgs&);
+
+  /// Measures the peak of the int8 dot product: operations (2 a multiply-add) that one call with
+  /// `rounds` does.
+  double (*int8_peak)(int rounds, int32_t* sink);
+};
+
+namespace generic {
+const Kernels* kernels();
+}
+namespace avx2 {
+const Kernels* kernels();
+}
+namespace avx_vnni {
+const Kernels* kernels();
+}
+namespace avx512 {
+const Kernels* kernels();
+}
+namespace avx512_vnni {
+const Kernels* kernels();
+}
+namespace neon {
+const Kernels* kernels();
+}
+namespace neon_dotprod {
+const Kernels* kernels();
+}
+namespace neon_i8mm {
+const Kernels* kernels();
+}
+
+}  // namespace runnel::cpu

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registers of 8 lanes: AVX2, FMA, F16C; with AVX-VNNI where the compiler is told so. Names as in
+// simd_generic.h.
+#pragma once
+
+#include <immintrin.h>
+
+namespace runnel::cpu::RUNNEL_ISA {
+namespace {
+
+constexpr int kLanes = 8;
+constexpr int kWide = 4;
+constexpr bool kSignedCodes = false;
+using F = __m256;
+using I = __m256i;
+using B = __m256i;
+
+inline F load(const float* p) { return _mm256_loadu_ps(p); }
+inline void store(float* p, F v) { _mm256_storeu_ps(p, v); }
+inline F splat(float v) { return _mm256_set1_ps(v); }
+inline F load_f16(const uint16_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline F load_bf16(const uint16_t* p) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(
+      _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), 16));
+}
+inline F load_i8(const int8_t* p) {
+  return _mm256_cvtepi32_ps(
+      _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+inline F add(F a, F b) { return _mm256_add_ps(a, b); }
+inline F sub(F a, F b) { return _mm256_sub_ps(a, b); }
+inline F mul(F a, F b) { return _mm256_mul_ps(a, b); }
+inline F div(F a, F b) { return _mm256_div_ps(a, b); }
+inline F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+inline F min(F a, F b) { return _mm256_min_ps(a, b); }
+inline F max(F a, F b) { return _mm256_max_ps(a, b); }
+inline F abs(F a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), a); }
+inline F zero_below(F limit, F x, F v) {
+  return _mm256_and_ps(_mm256_cmp_ps(x, limit, _CMP_GE_OQ), v);
+}
+inline float sum(F a) {
+  __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+inline float max_lane(F a) {
+  __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+inline I to_int(F a) { return _mm256_cvtps_epi32(a); }
+inline F to_float(I a) { return _mm256_cvtepi32_ps(a); }
+inline F pow2(I n) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+inline I splat_int(int32_t v) { return _mm256_set1_epi32(v); }
+inline int32_t sum_int(I a) {
+  __m128i s = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4E));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xB1));
+  return _mm_cvtsi128_si32(s);
+}
+inline void store_i8(int8_t* p, I a) {
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
+}
+
+inline B load_bytes(const uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+inline B low_half(B a) { return _mm256_and_si256(a, _mm256_set1_epi8(15)); }
+inline B high_half(B a) { return low_half(_mm256_srli_epi16(a, 4)); }
+template <int kBit>
+inline B two_bits_at_4(B a) {  // ((byte >> kBit) & 3) << 4
+  const B moved = kBit < 4 ? _mm256_slli_epi16(a, 4 - kBit) : _mm256_srli_epi16(a, kBit - 4);
+  return _mm256_and_si256(moved, _mm256_set1_epi8(0x30));
+}
+inline B either(B a, B b) { return _mm256_or_si256(a, b); }
+inline B q8_codes(const uint8_t* p) { return load_bytes(p); }
+
+inline B four(const int8_t* a) {
+  int32_t word;
+  __builtin_memcpy(&word, a, 4);
+  return _mm256_set1_epi32(word);
+}
+
+#if defined(__AVXVNNI__)
+template <int kMax>
+inline I dot_step(I acc, B w, B a) {
+  return _mm256_dpbusd_avx_epi32(acc, w, a);
+}
+template <int kMax, int kSteps>
+inline I dot(I acc, const B* w, const int8_t* a) {
+  for (int s = 0; s < kSteps; ++s) acc = dot_step<kMax>(acc, w[s], four(a + 4 * s));
+  return acc;
+}
+#else
+template <int kMax>
+inline I dot_step(I acc, B w, B a) {
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, a), _mm256_set1_epi16(1)));
+}
+// As in simd_avx512.h.
+template <int kMax, int kSteps>
+inline I dot(I acc, const B* w, const int8_t* a) {
+  const I one = _mm256_set1_epi16(1);
+  if constexpr (kMax == 63) {
+    static_assert(kSteps % 2 == 0);
+    for (int s = 0; s < kSteps; s += 2) {
+      const I pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w[s], four(a + 4 * s)),
+                                       _mm256_maddubs_epi16(w[s + 1], four(a + 4 * s + 4)));
+      acc = _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, one));
+    }
+    return acc;
+  } else {
+    I low = _mm256_setzero_si256(), high = _mm256_setzero_si256();
+    for (int s = 0; s < kSteps; ++s) {
+      const B x = four(a + 4 * s);
+      low = _mm256_add_epi16(low, _mm256_maddubs_epi16(kMax == 15 ? w[s] : low_half(w[s]), x));
+      if (kMax == 255) high = _mm256_add_epi16(high, _mm256_maddubs_epi16(high_half(w[s]), x));
+    }
+    acc = _mm256_add_epi32(acc, _mm256_madd_epi16(low, one));
+    if (kMax == 255) acc = _mm256_add_epi32(acc, _mm256_madd_epi16(high, _mm256_set1_epi16(16)));
+    return acc;
+  }
+}
+#endif
+
+template <int kMax, int kSteps>
+inline void dot_pair(I& c0, I& c1, const B* w, const int8_t* a0, const int8_t* a1) {
+  c0 = dot<kMax, kSteps>(c0, w, a0);
+  c1 = dot<kMax, kSteps>(c1, w, a1);
+}
+
+template <int kBits>
+inline I shift_left(I a) {
+  return _mm256_slli_epi32(a, kBits);
+}
+inline I sub_int(I a, I b) { return _mm256_sub_epi32(a, b); }
+inline I add_int(I a, I b) { return _mm256_add_epi32(a, b); }
+
+}  // namespace
+}  // namespace runnel::cpu::RUNNEL_ISA

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registers of 16 lanes: AVX-512 F, BW, DQ, VL; with VNNI where the compiler is told so. Names as
+// in simd_generic.h.
+#pragma once
+
+#include <immintrin.h>
+
+namespace runnel::cpu::RUNNEL_ISA {
+namespace {
+
+constexpr int kLanes = 16;
+constexpr int kWide = 16;  // tokens of the widest pack: 16 accumulators of the 32 registers
+constexpr bool kSignedCodes = false;
+using F = __m512;
+using I = __m512i;
+using B = __m512i;
+
+inline F load(const float* p) { return _mm512_loadu_ps(p); }
+inline void store(float* p, F v) { _mm512_storeu_ps(p, v); }
+inline F splat(float v) { return _mm512_set1_ps(v); }
+inline F load_f16(const uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline F load_bf16(const uint16_t* p) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(
+      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), 16));
+}
+inline F load_i8(const int8_t* p) {
+  return _mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+inline F add(F a, F b) { return _mm512_add_ps(a, b); }
+inline F sub(F a, F b) { return _mm512_sub_ps(a, b); }
+inline F mul(F a, F b) { return _mm512_mul_ps(a, b); }
+inline F div(F a, F b) { return _mm512_div_ps(a, b); }
+inline F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+inline F min(F a, F b) { return _mm512_min_ps(a, b); }
+inline F max(F a, F b) { return _mm512_max_ps(a, b); }
+inline F abs(F a) { return _mm512_abs_ps(a); }
+inline F zero_below(F limit, F x, F v) {
+  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_GE_OQ), v);
+}
+inline float sum(F a) { return _mm512_reduce_add_ps(a); }
+inline float max_lane(F a) { return _mm512_reduce_max_ps(a); }
+inline I to_int(F a) { return _mm512_cvtps_epi32(a); }
+inline F to_float(I a) { return _mm512_cvtepi32_ps(a); }
+inline F pow2(I n) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
+}
+inline I splat_int(int32_t v) { return _mm512_set1_epi32(v); }
+inline int32_t sum_int(I a) { return _mm512_reduce_add_epi32(a); }
+inline void store_i8(int8_t* p, I a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(a));
+}
+
+inline B load_bytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
+inline B low_half(B a) { return _mm512_and_si512(a, _mm512_set1_epi8(15)); }
+inline B high_half(B a) { return low_half(_mm512_srli_epi16(a, 4)); }
+template <int kBit>
+inline B two_bits_at_4(B a) {  // ((byte >> kBit) & 3) << 4
+  const B moved = kBit < 4 ? _mm512_slli_epi16(a, 4 - kBit) : _mm512_srli_epi16(a, kBit - 4);
+  return _mm512_and_si512(moved, _mm512_set1_epi8(0x30));
+}
+inline B either(B a, B b) { return _mm512_or_si512(a, b); }
+inline B q8_codes(const uint8_t* p) { return load_bytes(p); }
+
+inline B four(const int8_t* a) {
+  int32_t word;
+  __builtin_memcpy(&word, a, 4);
+  return _mm512_set1_epi32(word);
+}
+
+#if defined(__AVX512VNNI__)
+template <int kMax>
+inline I dot_step(I acc, B w, B a) {
+  return _mm512_dpbusd_epi32(acc, w, a);
+}
+template <int kMax, int kSteps>
+inline I dot(I acc, const B* w, const int8_t* a) {
+  for (int s = 0; s < kSteps; ++s) acc = dot_step<kMax>(acc, w[s], four(a + 4 * s));
+  return acc;
+}
+#else
+template <int kMax>
+inline I dot_step(I acc, B w, B a) {
+  return _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(w, a), _mm512_set1_epi16(1)));
+}
+// Pairs of products stay in 16 bits: 8 steps of codes below 16, or 2 of codes below 64. Codes up to
+// 255 go as two halves.
+template <int kMax, int kSteps>
+inline I dot(I acc, const B* w, const int8_t* a) {
+  const I one = _mm512_set1_epi16(1);
+  if constexpr (kMax == 63) {
+    static_assert(kSteps % 2 == 0);
+    for (int s = 0; s < kSteps; s += 2) {
+      const I pairs = _mm512_add_epi16(_mm512_maddubs_epi16(w[s], four(a + 4 * s)),
+                                       _mm512_maddubs_epi16(w[s + 1], four(a + 4 * s + 4)));
+      acc = _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, one));
+    }
+    return acc;
+  } else {
+    I low = _mm512_setzero_si512(), high = _mm512_setzero_si512();
+    for (int s = 0; s < kSteps; ++s) {
+      const B x = four(a + 4 * s);
+      low = _mm512_add_epi16(low, _mm512_maddubs_epi16(kMax == 15 ? w[s] : low_half(w[s]), x));
+      if (kMax == 255) high = _mm512_add_epi16(high, _mm512_maddubs_epi16(high_half(w[s]), x));
+    }
+    acc = _mm512_add_epi32(acc, _mm512_madd_epi16(low, one));
+    if (kMax == 255) acc = _mm512_add_epi32(acc, _mm512_madd_epi16(high, _mm512_set1_epi16(16)));
+    return acc;
+  }
+}
+#endif
+
+template <int kMax, int kSteps>
+inline void dot_pair(I& c0, I& c1, const B* w, const int8_t* a0, const int8_t* a1) {
+  c0 = dot<kMax, kSteps>(c0, w, a0);
+  c1 = dot<kMax, kSteps>(c1, w, a1);
+}
+
+template <int kBits>
+inline I shift_left(I a) {
+  return _mm512_slli_epi32(a, kBits);
+}
+inline I sub_int(I a, I b) { return _mm512_sub_epi32(a, b); }
+inline I add_int(I a, I b) { return _mm512_add_epi32(a, b); }
+
+}  // namespace
+}  // namespace runnel::cpu::RUNNEL_ISA

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel table of one instruction set. Included last by its kernels_*.cpp, which defines
+// RUNNEL_ISA and includes the registers; everything but the table has internal linkage.
+#pragma once
+
+#include "runtime/backend/cpu/kernels.h"
+// (order matters from here on)
+#include "runtime/backend/cpu/kernels/math.h"
+//
+#include "runtime/backend/cpu/kernels/elementwise.h"
+#include "runtime/backend/cpu/kernels/matmul.h"
+#include "runtime/backend/cpu/kernels/slots.h"
+
+namespace runnel::cpu::RUNNEL_ISA {
+namespace {
+
+double int8_peak(int rounds, int32_t* sink) {
+  constexpr int kChains = 12;
+  alignas(64) uint8_t codes[64];
+  alignas(64) int8_t values[64];
+  for (int i = 0; i < 64; ++i) {
+    codes[i] = static_cast<uint8_t>(i & 15);
+    values[i] = static_cast<int8_t>(i - 32);
+  }
+  const B w = load_bytes(codes);
+  const auto a = four(values);
+  I acc[kChains];
+  for (int i = 0; i < kChains; ++i) acc[i] = splat_int(i);
+  for (int r = 0; r < rounds; ++r) {
+    for (int i = 0; i < kChains; ++i) {
+      acc[i] = dot_step<15>(acc[i], w, a);
+      asm volatile(""
+                   : "+" RUNNEL_REGISTER(acc[i]));  // keeps the compiler from summing up the loop
+    }
+  }
+  for (int i = 0; i < kChains; ++i) *sink += sum_int(acc[i]);
+  return 2.0 * rounds * kChains * kLanes * 4;
+}
+
+#define RUNNEL_QUANTISED(Format) \
+  { quantised_matmul<1, Format>, quantised_matmul<4, Format>, quantised_matmul<kWide, Format> }
+#define RUNNEL_FLOAT(Rows) \
+  { float_matmul<1, Rows>, float_matmul<4, Rows>, float_matmul<kWide, Rows> }
+
+const Kernels kTable = {
+    {1, 4, kWide},
+    {RUNNEL_FLOAT(F32Rows), RUNNEL_FLOAT(F16Rows), RUNNEL_FLOAT(Bf16Rows), RUNNEL_QUANTISED(Q8_0),
+     RUNNEL_QUANTISED(Q4_0), RUNNEL_QUANTISED(Q4_K), RUNNEL_QUANTISED(Q6_K)},
+    rms_norm,
+    quantise,
+    silu,
+    swiglu,
+    gates,
+    slot_keys,
+    slot_softmax,
+    slot_values,
+    int8_peak,
+};
+
+}  // namespace
+
+const Kernels* kernels() { return &kTable; }
+
+}  // namespace runnel::cpu::RUNNEL_ISA

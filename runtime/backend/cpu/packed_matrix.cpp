@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/cpu/packed_matrix.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "quant/formats.h"
+#include "quant/quantise.h"
+#include "runtime/base/half.h"
+#include "runtime/base/try.h"
+
+namespace runnel::cpu {
+namespace {
+
+using quant::BlockType;
+
+std::uint32_t word_at(const std::uint8_t* p) {
+  std::uint32_t w;
+  std::memcpy(&w, p, 4);
+  return w;
+}
+
+std::uint16_t half_at(const std::uint8_t* p) {
+  std::uint16_t h;
+  std::memcpy(&h, p, 2);
+  return h;
+}
+
+void put(std::uint8_t* p, std::uint32_t word) { std::memcpy(p, &word, 4); }
+void put(std::uint8_t* p, std::uint16_t half) { std::memcpy(p, &half, 2); }
+
+/// `words` 4-byte words of one row, each to its place in a [word][16 rows] array.
+void scatter(const std::uint8_t* from, int words, int r, std::uint32_t flip, std::uint8_t* to) {
+  for (int i = 0; i < words; ++i) put(to + 64 * i + 4 * r, word_at(from + 4 * i) ^ flip);
+}
+
+/// Writes row r of a tile. `row` has the bytes of the row in the file.
+void pack_row(const PackedMatrix& m, const std::uint8_t* row, int r, std::uint8_t* tile) {
+  const int cols = m.cols;
+  const auto lane = static_cast<std::size_t>(r);
+  switch (m.format) {
+    case kTileF32:
+      for (int c = 0; c < cols; ++c)
+        put(tile + 64 * static_cast<std::size_t>(c) + 4 * lane, word_at(row + 4 * c));
+      return;
+    case kTileF16:
+    case kTileBf16:
+      for (int c = 0; c < cols; ++c)
+        put(tile + 32 * static_cast<std::size_t>(c) + 2 * lane, half_at(row + 2 * c));
+      return;
+    case kTileQ8_0: {
+      const int groups = cols / 32;
+      std::uint8_t* scales = tile + 512 * static_cast<std::size_t>(groups) + 2 * lane;
+      for (int g = 0; g < groups; ++g, row += 34, tile += 512, scales += 32) {
+        put(scales, half_at(row));
+        scatter(row + 2, 8, r, 0x80808080U, tile);
+      }
+      return;
+    }
+    case kTileQ4_0: {
+      const int groups = cols / 32;
+      std::uint8_t* scales = tile + 256 * static_cast<std::size_t>(groups) + 2 * lane;
+      for (int g = 0; g < groups; ++g, row += 18, tile += 256, scales += 32) {
+        put(scales, half_at(row));
+        scatter(row + 2, 4, r, 0, tile);
+      }
+      return;
+    }
+    case kTileQ4_K: {
+      const int blocks = cols / 256;
+      std::uint8_t* scales = tile + 2048 * static_cast<std::size_t>(blocks) + lane;
+      std::uint8_t* d = tile + (2048 + 192) * static_cast<std::size_t>(blocks) + 2 * lane;
+      for (int b = 0; b < blocks; ++b, row += 144, tile += 2048, scales += 192, d += 64) {
+        put(d, half_at(row));
+        put(d + 32, half_at(row + 2));
+        for (int i = 0; i < 12; ++i) scales[16 * i] = row[4 + i];
+        scatter(row + 16, 32, r, 0, tile);
+      }
+      return;
+    }
+    case kTileQ6_K: {
+      const int blocks = cols / 256;
+      std::uint8_t* high = tile + 2048 * static_cast<std::size_t>(blocks);
+      std::uint8_t* scales = tile + 3072 * static_cast<std::size_t>(blocks) + lane;
+      std::uint8_t* d = tile + 3328 * static_cast<std::size_t>(blocks) + 2 * lane;
+      for (int b = 0; b < blocks;
+           ++b, row += 210, tile += 2048, high += 1024, scales += 256, d += 32) {
+        scatter(row, 32, r, 0, tile);
+        scatter(row + 128, 16, r, 0, high);
+        for (int i = 0; i < 16; ++i) scales[16 * i] = row[192 + i];
+        put(d, half_at(row + 208));
+      }
+      return;
+    }
+    case kTileFormats:
+      return;
+  }
+}
+
+std::size_t tile_payload(TileFormat format, int cols) {
+  const auto n = static_cast<std::size_t>(cols);
+  switch (format) {
+    case kTileF32:
+      return n * 64;
+    case kTileF16:
+    case kTileBf16:
+      return n * 32;
+    case kTileQ8_0:
+      return n / 32 * (34 * 16);
+    case kTileQ4_0:
+      return n / 32 * (18 * 16);
+    case kTileQ4_K:
+      return n / 256 * (144 * 16);
+    case kTileQ6_K:
+      return n / 256 * (210 * 16);
+    case kTileFormats:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<PackedMatrix> plan_packing(const WeightView& view) {
+  PackedMatrix m;
+  switch (view.type) {
+    case BlockType::f32:
+      m.format = kTileF32;
+      break;
+    case BlockType::f16:
+      m.format = kTileF16;
+      break;
+    case BlockType::bf16:
+      m.format = kTileBf16;
+      break;
+    case BlockType::q8_0:
+      m.format = kTileQ8_0;
+      break;
+    case BlockType::q4_0:
+      m.format = kTileQ4_0;
+      break;
+    case BlockType::q4_k:
+      m.format = kTileQ4_K;
+      break;
+    case BlockType::q6_k:
+      m.format = kTileQ6_K;
+      break;
+    default:
+      return fail(ErrorCode::unsupported, view.name, ": type ", static_cast<unsigned>(view.type),
+                  " is no weight type; expected f32, f16, bf16, q8_0, q4_0, q4_k or q6_k");
+  }
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kTileRows;
+  const int unit = quant::block_traits(view.type)->block_values;
+  if (view.rows < 1 || view.rows > kMost || view.cols < 1 || view.cols > kMost ||
+      view.cols % unit != 0 ||
+      view.data.size() !=
+          static_cast<std::size_t>(view.rows) * quant::row_bytes(view.type, view.cols)) {
+    return fail(ErrorCode::invalid_argument, view.name, ": [", view.rows, ", ", view.cols, "] in ",
+                view.data.size(), " bytes does not fit its type");
+  }
+  m.rows = static_cast<int>(view.rows);
+  m.cols = static_cast<int>(view.cols);
+  m.tiles = (m.rows + kTileRows - 1) / kTileRows;
+  m.tile_bytes = (tile_payload(m.format, m.cols) + 63) / 64 * 64;
+  return m;
+}
+
+void pack_tiles(const PackedMatrix& m, const WeightView& view, int begin, int end) {
+  const std::size_t row_bytes = quant::row_bytes(view.type, view.cols);
+  const auto* rows = reinterpret_cast<const std::uint8_t*>(view.data.data());
+  for (int tile = begin; tile < end; ++tile) {
+    std::uint8_t* to = m.data + static_cast<std::size_t>(tile) * m.tile_bytes;
+    const int first = tile * kTileRows;
+    for (int r = 0; r < kTileRows && first + r < m.rows; ++r) {
+      pack_row(m, rows + static_cast<std::size_t>(first + r) * row_bytes, r, to);
+    }
+  }
+}
+
+void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
+  const std::uint8_t* tile = m.data + static_cast<std::size_t>(row / kTileRows) * m.tile_bytes;
+  const auto r = static_cast<std::size_t>(row % kTileRows);
+  const auto n = static_cast<std::size_t>(m.cols);
+  // Byte `i` of the 32 inputs of a group whose codes begin at `codes`.
+  const auto byte = [r](const std::uint8_t* codes, std::size_t i) {
+    return codes[64 * (i / 4) + 4 * r + i % 4];
+  };
+  const auto half = [r](const std::uint8_t* p) { return f16_to_f32(half_at(p + 2 * r)); };
+  switch (m.format) {
+    case kTileF32:
+      for (std::size_t c = 0; c < n; ++c)
+        out[c] = std::bit_cast<float>(word_at(tile + 64 * c + 4 * r));
+      return;
+    case kTileF16:
+      for (std::size_t c = 0; c < n; ++c) out[c] = half(tile + 32 * c);
+      return;
+    case kTileBf16:
+      for (std::size_t c = 0; c < n; ++c) {
+        out[c] =
+            std::bit_cast<float>(static_cast<std::uint32_t>(half_at(tile + 32 * c + 2 * r)) << 16);
+      }
+      return;
+    case kTileQ8_0:
+      for (std::size_t g = 0; g < n / 32; ++g) {
+        const float d = half(tile + n * 16 + 32 * g);
+        for (std::size_t i = 0; i < 32; ++i) {
+          out[32 * g + i] = d * static_cast<float>(byte(tile + 512 * g, i) - 128);
+        }
+      }
+      return;
+    case kTileQ4_0:
+      for (std::size_t g = 0; g < n / 32; ++g) {
+        const float d = half(tile + n * 8 + 32 * g);
+        for (std::size_t i = 0; i < 16; ++i) {
+          const int both = byte(tile + 256 * g, i);
+          out[32 * g + i] = d * static_cast<float>((both & 15) - 8);
+          out[32 * g + i + 16] = d * static_cast<float>((both >> 4) - 8);
+        }
+      }
+      return;
+    case kTileQ4_K:
+      for (std::size_t g = 0; g < n / 32; ++g) {
+        const std::size_t block = g / 8, j = g % 8;
+        const std::uint8_t* s = tile + n * 8 + 192 * block + r;
+        const std::uint8_t* d = tile + n * 8 + 192 * (n / 256) + 64 * block;
+        const int scale =
+            j < 4 ? s[16 * j] & 63 : (s[16 * (j + 4)] & 15) | ((s[16 * (j - 4)] >> 6) << 4);
+        const int minimum =
+            j < 4 ? s[16 * (j + 4)] & 63 : (s[16 * (j + 4)] >> 4) | ((s[16 * j] >> 6) << 4);
+        const float by = half(d) * static_cast<float>(scale),
+                    less = half(d + 32) * static_cast<float>(minimum);
+        for (std::size_t i = 0; i < 32; ++i) {
+          const int both = byte(tile + 512 * (g / 2), i);
+          out[32 * g + i] = by * static_cast<float>(g % 2 == 0 ? both & 15 : both >> 4) - less;
+        }
+      }
+      return;
+    case kTileQ6_K:
+      for (std::size_t g = 0; g < n / 32; ++g) {
+        const std::size_t block = g / 8, h = g % 8 / 4, j = g % 4;  // group j of half h
+        const std::uint8_t* low = tile + 2048 * block + 1024 * h + 512 * (j % 2);
+        const std::uint8_t* high = tile + n * 8 + 1024 * block + 512 * h;
+        const std::uint8_t* scales = tile + n * 12 + 256 * block + 16 * (2 * (g % 8)) + r;
+        const float d = half(tile + n * 13 + 32 * block);
+        for (std::size_t i = 0; i < 32; ++i) {
+          const int both = byte(low, i);
+          const int code =
+              (j < 2 ? both & 15 : both >> 4) | (((byte(high, i) >> (2 * j)) & 3) << 4);
+          const auto scale = static_cast<std::int8_t>(scales[16 * (i / 16)]);
+          out[32 * g + i] = d * static_cast<float>(scale) * static_cast<float>(code - 32);
+        }
+      }
+      return;
+    case kTileFormats:
+      return;
+  }
+}
+
+Result<std::vector<float>> to_floats(const WeightView& view) {
+  std::vector<float> out(static_cast<std::size_t>(view.rows * view.cols));
+  if (Status done = quant::dequantize_rows(view.type, view.data, view.cols, out); !done) {
+    return with_context(std::move(done).error(), view.name + ": ");
+  }
+  return out;
+}
+
+}  // namespace runnel::cpu

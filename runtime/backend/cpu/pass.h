@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the steps of one pass share: the tokens of all items one after the other, and the buffers
+// between the steps.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/backend/cpu/cpu_model.h"
+
+namespace runnel::cpu {
+
+/// Tokens [first, first + width) that share an activation pack; `index` into Kernels::widths.
+struct TokenTile {
+  int first;
+  int width;
+  int index;
+};
+
+/// How T tokens fall into packs: as many of the widest as fit, then of the next, then single ones.
+/// What a token computes does not depend on the pack it is in.
+class TokenTiles {
+ public:
+  TokenTiles(const Kernels& kernels, int first, int tokens) : kernels_(kernels), first_(first) {
+    int left = tokens;
+    for (int i = kWidths - 1; i >= 0; --i) {
+      counts_[i] = left / kernels.widths[i];
+      left -= counts_[i] * kernels.widths[i];
+      size_ += counts_[i];
+    }
+  }
+  int size() const { return size_; }
+  TokenTile operator[](int tile) const {
+    int at = first_;
+    for (int i = kWidths - 1; i > 0; --i) {
+      const int width = kernels_.widths[i];
+      if (tile < counts_[i]) return {at + tile * width, width, i};
+      tile -= counts_[i];
+      at += counts_[i] * width;
+    }
+    return {at + tile, 1, 0};
+  }
+
+ private:
+  const Kernels& kernels_;
+  int first_;
+  int counts_[kWidths] = {};
+  int size_ = 0;
+};
+
+/// The input of a matrix product, packed for the kernels: int8 groups, floats, or both.
+struct PackedInput {
+  std::uint8_t* groups = nullptr;  // [T, cols / 32] of kGroupBytes
+  float* floats = nullptr;         // [T, cols]
+
+  const std::uint8_t* at(const PackedMatrix& m, int token) const {
+    const auto t = static_cast<std::size_t>(token), cols = static_cast<std::size_t>(m.cols);
+    return m.quantised() ? groups + t * (cols / 32) * kGroupBytes
+                         : reinterpret_cast<const std::uint8_t*>(floats + t * cols);
+  }
+};
+
+/// One state of the pass: tokens [first, first + count) of it.
+struct PassItem {
+  CpuState* state;
+  int first;
+  int count;
+};
+
+/// Shapes as in ModelConfig, T = tokens of the pass; lanes and channels as in NativeLayout.
+struct Pass {
+  const CpuModel* model = nullptr;
+  int tokens = 0;      // T
+  bool single = true;  // every item has one token
+  std::vector<PassItem> items;
+  std::vector<TokenId> ids;             // [T]
+  std::vector<std::uint64_t> position;  // [T]
+  std::vector<int> item_of;             // [T]
+  std::vector<int> wanted;              // tokens whose logits are wanted
+  std::vector<float*> wanted_out;       // [vocab] each
+
+  float* x = nullptr;              // [T, D] the residual stream
+  float* scratch = nullptr;        // [threads, max(D, HQ*V)]
+  std::size_t scratch_floats = 0;  // of one thread
+  PackedInput input;               // of D or HQ*V channels
+  PackedInput hidden;              // of the SwiGLU, I channels
+  float* q = nullptr;              // [T, HQ, K]
+  float* k = nullptr;              // [T, H, K]
+  float* v = nullptr;              // [T, H, V]
+  float* f = nullptr;              // [T, H, M]
+  float* turned_q = nullptr;       // [T, HQ, K] rotated by the position
+  float* sink_q = nullptr;         // [T, HQ, K] rotated by at most the sink distance
+  float* turned_k = nullptr;       // [T, H, K]
+  float* padded_v = nullptr;       // [T, H, channels]
+  float* alpha = nullptr;          // [T, H, memory lanes]; padding lanes stay 1
+  float* write = nullptr;          // [T, H, memory lanes]; padding lanes stay 0
+  float* turn = nullptr;           // [T, K/2] cosines, then sines
+  float* sink_turn = nullptr;      // [T, K/2] cosines, then sines
+  float* p = nullptr;              // [T, HQ, slot lanes]
+  float* o = nullptr;              // [T, HQ, channels]
+
+  const ModelConfig& config() const { return model->config(); }
+  const NativeLayout& layout() const { return model->layout(); }
+  const Kernels& kernels() const { return model->kernels(); }
+  ThreadPool& pool() const { return model->pool(); }
+};
+
+// The ops, each in its own file.
+void embed(Pass& pass, int);
+void slot_projections(Pass& pass, int layer);
+void slot_attention(Pass& pass, int layer);
+void output_projection(Pass& pass, int layer);
+void gated_mlp(Pass& pass, int layer);
+void logits(Pass& pass, int);
+
+/// Cosines and sines of every token's rotations, before the first layer.
+void prepare_rotations(Pass& pass);
+
+// ---- products, products.cpp ----
+
+/// out[t][r] (+)= sum_c m[r][c] in[t][c]
+struct Product {
+  const PackedMatrix* matrix;
+  float* out;  // token t's row begins at out + t * stride …
+  std::ptrdiff_t stride;
+  bool accumulate;
+  float* const* rows = nullptr;  // … or at rows[t]
+};
+
+/// Runs products of one input in one parallel loop.
+void run_products(Pass& pass, std::span<const Product> products, const PackedInput& input,
+                  int tokens);
+
+/// Tiles [begin, end) of one product for tokens [first, first + count).
+void run_tiles(const Kernels& kernels, const Product& product, const PackedInput& input, int begin,
+               int end, int first, int count);
+
+/// Packs `tokens` rows of `cols` floats that row(token, scratch) returns (in `scratch` or
+/// elsewhere).
+template <class Row>
+void pack_rows(Pass& pass, int tokens, int cols, bool groups, bool floats, const PackedInput& input,
+               const Row& row);
+
+/// Writes one row into the packs it belongs to.
+void pack_row(const Kernels& kernels, const float* row, int cols, bool groups, bool floats,
+              const TokenTile& tile, int token, const PackedInput& input);
+
+template <class Row>
+void pack_rows(Pass& pass, int tokens, int cols, bool groups, bool floats, const PackedInput& input,
+               const Row& row) {
+  const TokenTiles tiles(pass.kernels(), 0, tokens);
+  pass.pool().for_each(tiles.size(), [&](int i, int thread) {
+    const TokenTile tile = tiles[i];
+    float* scratch = pass.scratch + static_cast<std::size_t>(thread) * pass.scratch_floats;
+    for (int t = tile.first; t < tile.first + tile.width; ++t) {
+      pack_row(pass.kernels(), row(t, scratch), cols, groups, floats, tile, t, input);
+    }
+  });
+}
+
+}  // namespace runnel::cpu

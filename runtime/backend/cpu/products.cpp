@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products out[t] = W in[t] over tiles of 16 rows: how they are cut into items of a parallel
+// loop.
+//
+// Bound, few tokens: the bytes of W, each tile streamed once by one core. Many tokens: arithmetic;
+// a token block is so small that its packs stay in the second cache while the tiles of an item pass
+// by, and a tile stays in the first.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/backend/cpu/pass.h"
+
+namespace runnel::cpu {
+namespace {
+
+constexpr std::size_t kBlockBytes = std::size_t{768}
+                                    << 10;  // packs of a token block, of 2 MiB second cache
+constexpr std::size_t kLeastItemBytes =
+    std::size_t{12} << 10;          // weights of an item; claiming one costs about 100 ns
+constexpr int kItemsPerThread = 8;  // so that threads end together
+
+/// One tile whose rows are not all there, or whose outputs lie anywhere: through a buffer.
+void run_tile_buffered(const Kernels& kernels, const Product& p, const MatmulArgs& args, int tile,
+                       const TokenTile& tokens) {
+  float buffer[16 * kTileRows];
+  MatmulArgs a = args;
+  a.out = buffer;
+  a.out_stride = kTileRows;
+  a.accumulate = 0;
+  kernels.matmul[p.matrix->format][tokens.index](a);
+  const int rows = std::min(kTileRows, p.matrix->rows - tile * kTileRows);
+  for (int t = 0; t < tokens.width; ++t) {
+    const int token = tokens.first + t;
+    float* out = (p.rows != nullptr ? p.rows[token] : p.out + token * p.stride) + tile * kTileRows;
+    const float* from = buffer + t * kTileRows;
+    for (int r = 0; r < rows; ++r) out[r] = p.accumulate ? out[r] + from[r] : from[r];
+  }
+}
+
+}  // namespace
+
+void run_tiles(const Kernels& kernels, const Product& p, const PackedInput& input, int begin,
+               int end, int first, int count) {
+  const PackedMatrix& m = *p.matrix;
+  const TokenTiles token_tiles(kernels, first, count);
+  MatmulArgs args{};
+  args.tile_bytes = m.tile_bytes;
+  args.cols = m.cols;
+  args.accumulate = p.accumulate ? 1 : 0;
+  args.out_stride = p.stride;
+  const int whole = p.rows != nullptr && count > 1 ? begin : std::min(end, m.rows / kTileRows);
+  const bool one_token = count == 1;
+  for (int tile = begin; tile < end;) {
+    args.tiles = m.data + static_cast<std::size_t>(tile) * m.tile_bytes;
+    args.n_tiles = tile < whole && one_token ? whole - tile : 1;
+    for (int i = 0; i < token_tiles.size(); ++i) {
+      const TokenTile tokens = token_tiles[i];
+      args.acts = input.at(m, tokens.first);
+      if (tile < whole) {
+        float* row = p.rows != nullptr ? p.rows[tokens.first] : p.out + tokens.first * p.stride;
+        args.out = row + tile * kTileRows;
+        kernels.matmul[m.format][tokens.index](args);
+      } else {
+        run_tile_buffered(kernels, p, args, tile, tokens);
+      }
+    }
+    tile += args.n_tiles;
+  }
+}
+
+void run_products(Pass& pass, std::span<const Product> products, const PackedInput& input,
+                  int tokens) {
+  std::size_t bytes = 0;
+  int tiles = 0, widest = 1;
+  for (const Product& p : products) {
+    bytes += p.matrix->bytes();
+    tiles += p.matrix->tiles;
+    widest = std::max(widest, p.matrix->cols);
+  }
+  const Kernels& kernels = pass.kernels();
+  const int wide = kernels.widths[kWidths - 1];
+  const std::size_t token_bytes = static_cast<std::size_t>(widest) * 3 / 2;
+  const int fitting = static_cast<int>(kBlockBytes / token_bytes) / wide * wide;
+  const int block = std::min(tokens, std::max(wide, fitting));
+  const int blocks = (tokens + block - 1) / block;
+  const auto least =
+      static_cast<int>(kLeastItemBytes * static_cast<std::size_t>(tiles) / bytes) + 1;
+  const int even = (tiles + pass.pool().threads() * kItemsPerThread - 1) /
+                   (pass.pool().threads() * kItemsPerThread);
+  const int most = ThreadPool::kMaxItems / blocks;
+  // A multiple of 4 tiles suits the float kernels.
+  const int step = (std::max({least, even, (tiles + most - 1) / most}) + 3) / 4 * 4;
+  const int steps = (tiles + step - 1) / step;
+  pass.pool().for_each(blocks * steps, [&](int item, int) {
+    const int first = item / steps * block;
+    const int count = std::min(block, tokens - first);
+    int begin = item % steps * step, left = step;
+    for (const Product& p : products) {
+      if (begin >= p.matrix->tiles) {
+        begin -= p.matrix->tiles;
+        continue;
+      }
+      const int end = std::min(p.matrix->tiles, begin + left);
+      run_tiles(kernels, p, input, begin, end, first, count);
+      left -= end - begin;
+      begin = 0;
+      if (left == 0) return;
+    }
+  });
+}
+
+void pack_row(const Kernels& kernels, const float* row, int cols, bool groups, bool floats,
+              const TokenTile& tile, int token, const PackedInput& input) {
+  const auto width = static_cast<std::size_t>(tile.width), n = static_cast<std::size_t>(cols);
+  const auto t = static_cast<std::size_t>(token - tile.first);
+  if (groups) {
+    std::uint8_t* pack =
+        input.groups + static_cast<std::size_t>(tile.first) * (n / 32) * kGroupBytes;
+    kernels.quantise(row, cols, pack, tile.width, token - tile.first);
+  }
+  if (floats) {
+    float* pack = input.floats + static_cast<std::size_t>(tile.first) * n;
+    if (width == 1) {
+      if (pack != row) std::memcpy(pack, row, n * sizeof(float));
+    } else {
+      for (std::size_t c = 0; c < n; ++c) pack[c * width + t] = row[c];
+    }
+  }
+}
+
+}  // namespace runnel::cpu

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// x^ = RMSNorm(x; attn_norm);  q, k, v, f = W x^;  conv: y_t[c] = silu(sum_j w[c, j]
+// x_{t-W+1+j}[c]) on q, k, v
+//
+// The maps, rotations and gates that follow belong to a head: slot_attention.cpp does them where it
+// uses them.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/backend/cpu/pass.h"
+
+namespace runnel::cpu {
+namespace {
+
+/// Channels [begin, end) of one item's tokens. tail [channels, taps]: the last inputs, oldest
+/// first.
+void convolve(const Pass& pass, const PassItem& item, const std::vector<float>& weight, float* rows,
+              int channels, float* tail, int begin, int end) {
+  const int taps = pass.config().conv_size;
+  for (int c = begin; c < end; ++c) {
+    float* last = tail + std::ptrdiff_t{c} * taps;
+    const float* w = weight.data() + std::ptrdiff_t{c} * taps;
+    for (int t = item.first; t < item.first + item.count; ++t) {
+      float& x = rows[std::ptrdiff_t{t} * channels + c];
+      std::memmove(last, last + 1, static_cast<std::size_t>(taps - 1) * sizeof(float));
+      last[taps - 1] = x;
+      float sum = 0.0F;
+      for (int j = 0; j < taps; ++j) sum += w[j] * last[j];
+      x = sum;
+    }
+  }
+  for (int t = item.first; t < item.first + item.count; ++t) {
+    pass.kernels().silu(rows + std::ptrdiff_t{t} * channels + begin, end - begin);
+  }
+}
+
+void short_convolutions(Pass& pass, int layer) {
+  const PackedLayer& w = pass.model->layer(layer);
+  const StateLayout& s = pass.layout().canonical;
+  constexpr int kChannels = 64;  // of an item
+  struct Part {
+    const std::vector<float>* weight;
+    float* rows;
+    int channels;
+  };
+  const Part parts[] = {{&w.q_conv, pass.q, s.q_channels},
+                        {&w.k_conv, pass.k, s.k_channels},
+                        {&w.v_conv, pass.v, s.v_channels}};
+  const int all = s.q_channels + s.k_channels + s.v_channels;
+  const int steps = (all + kChannels - 1) / kChannels;
+  const int items = static_cast<int>(pass.items.size());
+  for (int first = 0; first < items; ++first) {
+    const PassItem& item = pass.items[static_cast<std::size_t>(first)];
+    pass.pool().for_each(std::min(steps, ThreadPool::kMaxItems), [&](int step, int) {
+      float* tail = item.state->data() + pass.layout().conv_offset(layer);
+      int begin = step * kChannels, left = kChannels;
+      for (const Part& p : parts) {
+        const int end = std::min(p.channels, begin + left);
+        if (begin < end) {
+          convolve(pass, item, *p.weight, p.rows, p.channels, tail, begin, end);
+          left -= end - begin;
+        }
+        begin = std::max(0, begin - p.channels);
+        tail += std::ptrdiff_t{p.channels} * s.conv_size;
+        if (left == 0) return;
+      }
+    });
+  }
+}
+
+}  // namespace
+
+void slot_projections(Pass& pass, int layer) {
+  const PackedLayer& w = pass.model->layer(layer);
+  const ModelConfig& c = pass.config();
+  const int d = c.hidden_size;
+  Product products[4];
+  std::size_t n = 0;
+  bool groups = false, floats = false;
+  const auto add = [&](const PackedMatrix& m, float* out) {
+    if (!m.present()) return;
+    products[n++] = {.matrix = &m, .out = out, .stride = m.rows, .accumulate = false};
+    (m.quantised() ? groups : floats) = true;
+  };
+  add(w.q, pass.q);
+  add(w.k, pass.k);
+  add(w.v, pass.v);
+  add(w.f, pass.f);
+  pack_rows(pass, pass.tokens, d, groups, floats, pass.input, [&](int t, float* scratch) {
+    pass.kernels().rms_norm(pass.x + std::ptrdiff_t{t} * d, d, c.norm_eps, w.attn_norm.data(),
+                            scratch);
+    return scratch;
+  });
+  run_products(pass, {products, n}, pass.input, pass.tokens);
+  if (c.conv_size > 0) short_convolutions(pass, layer);
+}
+
+}  // namespace runnel::cpu

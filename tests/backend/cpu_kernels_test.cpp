@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels whose errors a whole model would hide: exponentials and gates over their whole range,
+// rounding, packing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "quant/quantise.h"
+#include "runtime/backend/cpu/isa.h"
+#include "runtime/backend/cpu/kernels.h"
+#include "runtime/backend/cpu/packed_matrix.h"
+#include "tests/support/random.h"
+
+namespace runnel::cpu {
+namespace {
+
+constexpr double kGateTolerance = 5e-7;  // relative, of alpha and of 1 - alpha alike
+
+class CpuKernels : public testing::TestWithParam<Isa> {
+ protected:
+  const Kernels& kernels_ = *find_kernels(GetParam());
+};
+
+TEST_P(CpuKernels, GatesAreExactWhereAlphaIsNearlyOne) {
+  std::vector<float> f;
+  for (float x = -100.0F; x <= 100.0F; x += 0.37F) f.push_back(x);
+  std::vector<float> alpha(f.size(), NAN), write(f.size(), NAN);
+  kernels_.gates(f.data(), nullptr, static_cast<int>(f.size()), 8.0F, 0.0F, alpha.data(),
+                 write.data());
+  for (std::size_t i = 0; i < f.size(); ++i) {
+    const double x = f[i];
+    const double log_alpha = (std::min(x, 0.0) - std::log1p(std::exp(-std::fabs(x)))) / 8.0;
+    EXPECT_NEAR(alpha[i] / std::exp(log_alpha), 1.0, 2e-6) << x;  // log alpha itself has 24 bits
+    if (x > 80) {
+      EXPECT_GE(write[i], 0.0F);  // may be denormal
+    } else {
+      EXPECT_NEAR(write[i] / -std::expm1(log_alpha), 1.0, kGateTolerance) << x;
+    }
+  }
+}
+
+TEST_P(CpuKernels, GateFloorBoundsTheDecay) {
+  const float f[3] = {-100.0F, -1.0F, 50.0F}, bias[3] = {-5.0F, 0.5F, 0.0F};
+  float alpha[3], write[3];
+  kernels_.gates(f, bias, 3, 8.0F, -1.2F, alpha, write);
+  EXPECT_NEAR(alpha[0], std::exp(-1.2), kGateTolerance);
+  EXPECT_NEAR(write[0], -std::expm1(-1.2), kGateTolerance);
+  EXPECT_NEAR(alpha[1], std::pow(1.0 / (1.0 + std::exp(0.5)), 0.125), kGateTolerance);
+  EXPECT_EQ(alpha[2], 1.0F);
+}
+
+TEST_P(CpuKernels, SoftmaxGivesMaskedLanesNothing) {
+  std::vector<float> logits(48, 1000.0F);  // lanes that do not count hold large numbers
+  for (int i = 0; i < 5; ++i) logits[static_cast<std::size_t>(i)] = static_cast<float>(i);
+  for (int i = 0; i < 7; ++i)
+    logits[static_cast<std::size_t>(32 + i)] = static_cast<float>(i) - 90.0F;
+  const std::vector<float> in = logits;
+  SlotSoftmaxArgs a{};
+  a.logits = logits.data();
+  a.positional_lanes = 32;
+  a.valid = 5;
+  a.memory_lanes = 16;
+  a.memory = 7;
+  a.scale = 0.5F;
+  a.head_bias = 40.0F;
+  kernels_.slot_softmax(a);
+  double total = 0;
+  for (int i = 0; i < 5; ++i) total += std::exp(0.5 * i);
+  for (int i = 0; i < 7; ++i) total += std::exp(0.5 * (i - 90) + 40.0);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const bool positional = i < 5, memory = i >= 32 && i < 39;
+    const double x = 0.5 * static_cast<double>(in[i]) + (memory ? 40.0 : 0.0);
+    const double expected = positional || memory ? std::exp(x) / total : 0.0;
+    EXPECT_NEAR(logits[i], expected, 1e-6 * expected) << i;
+  }
+}
+
+TEST_P(CpuKernels, RoundingKeepsOneScaleForThirtyTwoInputs) {
+  test::Random random(1);
+  std::vector<float> x = random.normals(96);
+  for (std::size_t i = 32; i < 64; ++i) x[i] = 0.0F;
+  for (int width : kernels_.widths) {
+    std::vector<std::uint8_t> pack(3 * kGroupBytes * static_cast<std::size_t>(width), 0xAA);
+    const int t = width - 1;
+    kernels_.quantise(x.data(), 96, pack.data(), width, t);
+    for (std::size_t g = 0; g < 3; ++g) {
+      const std::uint8_t* group = pack.data() + g * kGroupBytes * static_cast<std::size_t>(width);
+      float largest = 0.0F;
+      for (std::size_t i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(x[32 * g + i]));
+      const auto field = [&](int index) {
+        const std::uint8_t* p = group + (32 + 4 * index) * width + 4 * t;
+        std::uint32_t word;
+        std::memcpy(&word, p, 4);
+        return word;
+      };
+      EXPECT_FLOAT_EQ(std::bit_cast<float>(field(0)), largest / 127.0F);
+      int sum = 0, first = 0;
+      for (std::size_t i = 0; i < 32; ++i) {
+        const int q = static_cast<std::int8_t>(group[32 * t + static_cast<int>(i)]);
+        const float inverse = largest > 0 ? 127.0F / largest : 0.0F;
+        EXPECT_EQ(q, static_cast<int>(std::nearbyint(x[32 * g + i] * inverse)));
+        sum += q;
+        if (i < 16) first += q;
+      }
+      EXPECT_FLOAT_EQ(std::bit_cast<float>(field(1)), largest / 127.0F * static_cast<float>(sum));
+      EXPECT_EQ(static_cast<std::int32_t>(field(2)), -8 * sum);
+      EXPECT_EQ(static_cast<std::int32_t>(field(3)), -8 * first);
+    }
+  }
+}
+
+std::string isa_case(const testing::TestParamInfo<Isa>& info) {
+  return std::string(isa_name(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, CpuKernels, testing::ValuesIn(supported_isas()), isa_case);
+
+TEST(PackedMatrix, RowsComeBackFromTheTilesBitForBit) {
+  using quant::BlockType;
+  test::Random random(2);
+  constexpr std::int64_t kRows = 21, kCols = 512;
+  const std::vector<float> values = random.normals(kRows * kCols);
+  for (BlockType type : {BlockType::f32, BlockType::f16, BlockType::bf16, BlockType::q8_0,
+                         BlockType::q4_0, BlockType::q4_k, BlockType::q6_k}) {
+    std::vector<std::byte> bytes(kRows * quant::row_bytes(type, kCols));
+    ASSERT_TRUE(quant::quantize_rows(type, values, kCols, bytes).has_value());
+    std::vector<float> expected(values.size());
+    ASSERT_TRUE(quant::dequantize_rows(type, bytes, kCols, expected).has_value());
+    const WeightView view{.name = "w", .type = type, .rows = kRows, .cols = kCols, .data = bytes};
+    auto matrix = plan_packing(view);
+    ASSERT_TRUE(matrix.has_value());
+    std::vector<std::uint8_t> tiles(matrix->bytes());
+    matrix->data = tiles.data();
+    pack_tiles(*matrix, view, 0, matrix->tiles);
+    std::vector<float> row(kCols);
+    for (int r = 0; r < kRows; ++r) {
+      unpack_row(*matrix, r, row);
+      EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin() + r * kCols))
+          << quant::block_traits(type)->name << " row " << r;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace runnel::cpu
