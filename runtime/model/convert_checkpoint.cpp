@@ -48,11 +48,14 @@ Result<ConvertReport> convert_checkpoint(const std::filesystem::path& directory,
   config_to_gguf(config, writer);
   if (!options.license.empty()) writer.set("general.license", options.license);
   writer.set(std::string(kTiedKey), report.config.tied);
-  RUNNEL_TRY(const TokenizerConversion tokenizer,
-             tokenizer_to_gguf(directory, config.vocab_size, writer));
+  RUNNEL_TRY(TokenizerConversion tokenizer,
+             tokenizer_to_gguf(directory, config.vocab_size, writer, options.chat));
   report.has_tokenizer = tokenizer.keys > 0;
-  report.warnings = tokenizer.warnings;
-  RUNNEL_TRY(report.tensors, write_model(tensors, writer, path, options.store));
+  report.warnings = std::move(tokenizer.warnings);
+  StoreOptions store = options.store;
+  store.type = options.type.value_or(tensors.front().source.type);  // the embedding's
+  report.type = store.type;
+  RUNNEL_TRY(report.tensors, write_model(tensors, writer, path, store));
   return report;
 }
 

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runnel/chat.h"
 #include "runnel/result.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/model/config.h"
@@ -37,16 +39,18 @@ Result<std::vector<ModelTensor>> map_hf_tensors(const HfConfig& config,
                                                 const SafetensorsCheckpoint& checkpoint);
 
 struct ConvertOptions {
-  StoreOptions store;
-  std::string name;     // general.name; empty: the directory's name
-  std::string license;  // general.license; empty: none
+  std::optional<quant::BlockType> type;  // of linear weights; none: the checkpoint's own, lossless
+  StoreOptions store;                    // its `type` is replaced by the one above
+  std::string name;                      // general.name; empty: the directory's name
+  std::string license;                   // general.license; empty: none
 };
 
 struct ConvertReport {
   HfConfig config;
+  quant::BlockType type = quant::BlockType::f32;  // of linear weights
   std::vector<StoredTensor> tensors;
   bool has_tokenizer = false;
-  std::vector<std::string> warnings;  // for people: what of the tokenizer could not be kept
+  std::vector<std::string> warnings;  // for people: what the tokenizer files could not give
 };
 
 /// Converts `directory` to the model file `path`.

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/cli/store_options.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <tuple>
+
+#include "app/cli/terminal.h"
+#include "runtime/base/try.h"
+#include "runtime/model/weight_table.h"
+
+namespace runnel::cli {
+namespace {
+
+using quant::BlockType;
+
+std::string type_name(BlockType type) { return std::string(quant::block_traits(type)->name); }
+
+std::uint64_t elements(const StoredTensor& t) {
+  std::uint64_t n = 1;
+  for (const std::int64_t d : t.shape) n *= static_cast<std::uint64_t>(d);
+  return n;
+}
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+
+std::string error_text(double relative_rms) {
+  if (relative_rms == 0.0) return "0";
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.2e", relative_rms);
+  return buffer;
+}
+
+/// One line for each way in which rows were too short for their blocks.
+std::string fallback_lines(const std::vector<StoredTensor>& tensors) {
+  std::map<std::tuple<BlockType, BlockType, std::int64_t>, int> counts;
+  for (const StoredTensor& t : tensors) {
+    if (t.to != t.wanted) ++counts[{t.wanted, t.to, t.shape.back()}];
+  }
+  std::string out;
+  for (const auto& [key, count] : counts) {
+    const auto& [wanted, to, cols] = key;
+    out += std::to_string(count) + (count == 1 ? " tensor has" : " tensors have") + " rows of " +
+           std::to_string(cols) + ", no multiple of " +
+           std::to_string(quant::block_traits(wanted)->block_values) + ": stored as " +
+           type_name(to) + " instead of " + type_name(wanted) + "\n";
+  }
+  return out;
+}
+
+std::string table(const std::vector<StoredTensor>& tensors) {
+  std::size_t name_width = 6;
+  for (const StoredTensor& t : tensors) name_width = std::max(name_width, t.name.size());
+  std::string out = padded("tensor", name_width) + "  " + padded("shape", 14) + padded("was", 6) +
+                    padded("is", 6) + padded("size", 11) + "relative RMS error\n";
+  for (const StoredTensor& t : tensors) {
+    out += padded(t.name, name_width) + "  " + padded(shape_text(t.shape), 14) +
+           padded(type_name(t.from), 6) + padded(type_name(t.to), 6) +
+           padded(format_bytes(t.bytes), 11) + error_text(t.relative_rms) + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+const char* const kStorageHelp =
+    "TYPE is the type of the linear weights. The others follow:\n"
+    "  embedding, output head   q8_0 for q4_0, q6_k for q4_k, else TYPE\n"
+    "  gates (f_proj)           f32 for f32, bf16 for bf16, else f16\n"
+    "  norms, biases, convs     f32 always\n"
+    "A row that is no multiple of 256 cannot be q4_k or q6_k: it becomes q4_0 or q8_0.";
+
+CLI::Option* add_store_options(CLI::App& parser, StoreChoice& choice) {
+  CLI::Option* type =
+      parser.add_option("--type", choice.type, "Type of the linear weights")
+          ->type_name("TYPE")
+          ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q6_k"}));
+  parser
+      .add_option("--tensor", choice.tensors,
+                  "Another type for tensors whose name the pattern is found in, as in "
+                  "'o_proj=q8_0'; may be repeated, the last match counts")
+      ->type_name("REGEX=TYPE")
+      ->take_all()
+      ->allow_extra_args(false);
+  parser.add_option("-t,--threads", choice.threads, "Threads; 0: one for each core")
+      ->type_name("N")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+  parser.add_flag("--report", choice.report,
+                  "List every tensor: type, size, relative error of the stored values");
+  parser.add_flag("-f,--force", choice.force, "Replace OUT if it exists");
+  return type;
+}
+
+Result<StoreOptions> store_options(const StoreChoice& choice) {
+  StoreOptions options;
+  if (!choice.type.empty()) options.type = *quant::block_type_from_name(choice.type);
+  for (const std::string& text : choice.tensors) {
+    const std::size_t at = text.rfind('=');
+    const std::optional<BlockType> type =
+        at == std::string::npos ? std::nullopt : quant::block_type_from_name(text.substr(at + 1));
+    if (!type || at == 0) {
+      return fail(ErrorCode::invalid_argument, "--tensor ", text,
+                  ": expected REGEX=TYPE, as in o_proj=q8_0");
+    }
+    options.overrides.push_back({text.substr(0, at), *type});
+  }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  options.threads = choice.threads > 0 ? choice.threads : std::clamp(cores, 1, 256);
+  options.measure_error = choice.report;
+  return options;
+}
+
+Status check_overwrite(const std::string& path, const StoreChoice& choice) {
+  std::error_code error;
+  if (choice.force || !std::filesystem::exists(path, error)) return {};
+  return fail(ErrorCode::invalid_argument, path, " exists; --force replaces it");
+}
+
+void print_stored(const std::string& path, const std::vector<StoredTensor>& tensors,
+                  const StoreChoice& choice) {
+  std::string out;
+  if (choice.report) out += table(tensors);
+  out += fallback_lines(tensors);
+  std::uint64_t parameters = 0;
+  std::uint64_t bytes = 0;
+  std::map<std::string, std::uint64_t> of_type;
+  for (const StoredTensor& t : tensors) {
+    parameters += elements(t);
+    bytes += t.bytes;
+    of_type[type_name(t.to)] += t.bytes;
+  }
+  std::string types;
+  for (const auto& [name, size] : of_type) {
+    types += (types.empty() ? "" : ", ") + name + " " + format_bytes(size);
+  }
+  const double bits = 8.0 * static_cast<double>(bytes) / static_cast<double>(parameters);
+  out += path + ": " + format_count(parameters) + " parameters in " + format_bytes(bytes) + " (" +
+         types + "), " + format_number(bits, 2) + " bits each\n";
+  write_out(out);
+}
+
+}  // namespace runnel::cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options that convert and quantize share, and what both say about the file they wrote.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runnel/result.h"
+#include "runtime/model/model_writer.h"
+
+namespace runnel::cli {
+
+struct StoreChoice {
+  std::string type;                  // empty: not given
+  std::vector<std::string> tensors;  // REGEX=TYPE
+  int threads = 0;
+  bool report = false;
+  bool force = false;
+};
+
+/// What --type does to tensors that are not linear weights; for the footer of --help.
+extern const char* const kStorageHelp;
+
+/// Adds --type, --tensor, --threads, --report and --force.
+CLI::Option* add_store_options(CLI::App& parser, StoreChoice& choice);
+
+/// @return invalid_argument for a --tensor that is no REGEX=TYPE.
+Result<StoreOptions> store_options(const StoreChoice& choice);
+
+/// @return invalid_argument if `path` is there and --force was not given.
+Status check_overwrite(const std::string& path, const StoreChoice& choice);
+
+/// Writes to standard output what became of the tensors: rows that fitted no block, the table of
+/// --report, the sizes.
+void print_stored(const std::string& path, const std::vector<StoredTensor>& tensors,
+                  const StoreChoice& choice);
+
+}  // namespace runnel::cli
