@@ -29,7 +29,8 @@ int run_program(int argc, char** argv) {
       "  runnel COMMAND --help                         all options of a command");
 
   const std::vector<Command> commands = {
-      add_chat(program),       add_run(program),      add_inspect(program), add_bench(program),
+      add_chat(program),       add_run(program),      add_convert(program),
+      add_quantize(program),   add_inspect(program),  add_bench(program),
       add_perplexity(program), add_snapshot(program), add_devices(program),
   };
   try {

@@ -41,6 +41,7 @@ Result<std::vector<ModelTensor>> map_hf_tensors(const HfConfig& config,
 struct ConvertOptions {
   std::optional<quant::BlockType> type;  // of linear weights; none: the checkpoint's own, lossless
   StoreOptions store;                    // its `type` is replaced by the one above
+  std::optional<ChatFormat> chat;        // none: what the directory's template is recognised as
   std::string name;                      // general.name; empty: the directory's name
   std::string license;                   // general.license; empty: none
 };

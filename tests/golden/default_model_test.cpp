@@ -66,7 +66,8 @@ TokenId best(std::span<const float> logits) {
 /// @return how many tokens were compared
 std::size_t expect_greedy_replies(const std::shared_ptr<const Model>& model, double gap) {
   std::size_t compared = 0;
-  for (const Json& prompt : read_json("greedy.json")) {
+  const Json prompts = read_json("greedy.json");
+  for (const Json& prompt : prompts) {
     Session session = new_session(model);
     EXPECT_TRUE(session.prefill(prompt.at("prompt_ids").get<std::vector<TokenId>>()).has_value());
     const auto reply = prompt.at("reply_ids").get<std::vector<TokenId>>();
@@ -129,7 +130,8 @@ TEST_F(DefaultModelShipped, GreedyRepliesWhileEveryChoiceIsClear) {
 }
 
 TEST_F(DefaultModelShipped, PerplexityOfThreeTexts) {
-  for (const auto& [name, text] : read_json("perplexity.json").items()) {
+  const Json texts = read_json("perplexity.json");
+  for (const auto& [name, text] : texts.items()) {
     const std::vector<TokenId> tokens = tokens_of(*model_, text);
     ASSERT_EQ(tokens.size(), text.at("tokens").get<std::size_t>()) << name;
     const double perplexity = std::exp(mean(negative_log_likelihoods(model_, tokens)));
@@ -210,7 +212,8 @@ TEST_F(DefaultModelFloat, GreedyRepliesWhileEveryChoiceIsClear) {
 }
 
 TEST_F(DefaultModelFloat, FirstTokensOfThreeTextsOneByOne) {
-  for (const auto& [name, text] : read_json("perplexity.json").items()) {
+  const Json texts = read_json("perplexity.json");
+  for (const auto& [name, text] : texts.items()) {
     std::vector<TokenId> tokens = tokens_of(*model_, text);
     const auto expected = text.at("first_nll").get<std::vector<double>>();
     tokens.resize(expected.size() + 1);
