@@ -2,7 +2,6 @@
 // runnel chat: a conversation on the terminal, or through pipes.
 #include <cstdio>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -282,12 +281,7 @@ Command add_chat(CLI::App& program) {
   parser->add_option("--load", o->load, "Start from a snapshot")->type_name("SNAPSHOT");
   parser->add_option("--save", o->save, "Write a snapshot when leaving")->type_name("SNAPSHOT");
   add_generation_options(*parser, o->generation);
-  CLI::Option* seed = parser->get_option("--seed");
-  seed->description("Same seed, same answers; without it they differ each time")->default_str("");
-  return {parser, [o, system, seed] {
-            if (seed->count() == 0) {
-              o->generation.options.sampling.seed = std::random_device()();
-            }
+  return {parser, [o, system] {
             o->has_system = system->count() > 0;
             const Result<int> code = run(*o);
             return code ? *code : report(code.error());

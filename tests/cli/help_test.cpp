@@ -66,6 +66,11 @@ struct Mistake {
   const char* said;
 };
 
+/// The mistake as a shell would show it: names of tests must not hold addresses.
+void PrintTo(const Mistake& mistake, std::ostream* out) {
+  for (const std::string& argument : mistake.arguments) *out << argument << ' ';
+}
+
 class UserError : public ::testing::TestWithParam<Mistake> {};
 
 TEST_P(UserError, IsOneLineOnStandardErrorThatNamesTheCause) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runnel/session.h"
+#include "runtime/model/engine.h"
 #include "tests/cli/program.h"
 
 namespace runnel::test {
@@ -33,7 +34,7 @@ TEST(Inspect, SaysConfigurationTensorsStateAndTokenizer) {
   for (const Json& tensor : j["tensors"]) bytes += tensor["bytes"].get<std::uint64_t>();
   EXPECT_EQ(j["weight_bytes"], bytes);
   const auto model = *Model::load(chat_model());
-  EXPECT_EQ(j["state_bytes"], model->info().state_bytes);
+  EXPECT_EQ(j["state_bytes"], model->engine().layout().total_floats() * sizeof(float));
   EXPECT_EQ(j["parameters"], model->info().parameters);
 
   const Outcome o = run_program({"inspect", chat_model()});

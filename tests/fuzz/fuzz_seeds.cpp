@@ -7,8 +7,10 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "runtime/base/byte_reader.h"
+#include "runtime/io/gguf.h"
 #include "runtime/io/snapshot_file.h"
 #include "tests/io/sample_files.h"
 
@@ -47,6 +49,43 @@ bool write_snapshots(const fs::path& directory) {
          write(directory, "empty", text({}));
 }
 
+/// A small byte-level BPE, and texts that its fuzzer also tries as templates and JSON.
+bool write_tokenizers(const fs::path& directory) {
+  runnel::GgufWriter writer;
+  using Strings = std::vector<std::string>;
+  writer.set("tokenizer.ggml.model", std::string("gpt2"));
+  writer.set("tokenizer.ggml.pre", std::string("smollm"));
+  writer.set("tokenizer.ggml.tokens",
+             runnel::GgufArray(Strings{"<|im_start|>", "<|im_end|>", "a", "b", "\xC4\xA0", "ab",
+                                       "\xC4\xA0"
+                                       "a"}));
+  writer.set("tokenizer.ggml.token_type",
+             runnel::GgufArray(std::vector<std::int32_t>{3, 3, 1, 1, 1, 1, 4}));
+  writer.set("tokenizer.ggml.merges", runnel::GgufArray(Strings{"a b"}));
+  writer.set("tokenizer.ggml.eos_token_id", std::uint32_t{1});
+  const fs::path file = directory / "file";
+  std::error_code ignored;
+  fs::create_directories(directory, ignored);
+  if (!writer.write(file)) return false;
+  std::ifstream in(file, std::ios::binary);
+  const std::string gguf{std::istreambuf_iterator<char>(in), {}};
+  fs::remove(file, ignored);
+  const auto input = [&](const std::string& text) {
+    std::string bytes(8, '\0');
+    bytes[0] = static_cast<char>(text.size() & 0xFF);
+    bytes[1] = static_cast<char>(text.size() >> 8);
+    return bytes + gguf + text;
+  };
+  return write(directory, "text", input("ab a<|im_end|> 12 na\xC3\xAFve")) &&
+         write(directory, "template",
+               input("{% for message in messages %}{{'<|im_start|>' + message['role']}}{% endfor "
+                     "%}")) &&
+         write(directory, "json",
+               input(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[["a","b"]]},)"
+                     R"("decoder":{"type":"ByteLevel"},"pre_tokenizer":{"type":"ByteLevel",)"
+                     R"("add_prefix_space":false},"added_tokens":[{"id":0,"content":"a"}]})"));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -57,7 +96,8 @@ int main(int argc, char** argv) {
   const fs::path directory = argv[1];
   const bool written = write_gguf(directory / "fuzz_gguf") &&
                        write_safetensors(directory / "fuzz_safetensors") &&
-                       write_snapshots(directory / "fuzz_snapshot");
+                       write_snapshots(directory / "fuzz_snapshot") &&
+                       write_tokenizers(directory / "fuzz_tokenizer");
   if (!written) std::fprintf(stderr, "%s: cannot be written\n", argv[1]);
   return written ? 0 : 1;
 }

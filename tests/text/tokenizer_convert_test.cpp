@@ -38,7 +38,7 @@ json small_json() {
         {"ignore_merges", false},
         {"vocab",
          {{"<|im_start|>", 0}, {"<|im_end|>", 1}, {"a", 2}, {"b", 3}, {"Ġ", 4}, {"ab", 5}}},
-        {"merges", {{"a", "b"}}}}},
+        {"merges", json::array({json::array({"a", "b"})})}}},
   };
 }
 
@@ -178,7 +178,7 @@ TEST(TokenizerConvert, ATemplateProcessorNamesTheBeginToken) {
       {"single",
        {{{"SpecialToken", {{"id", "<|im_start|>"}, {"type_id", 0}}}},
         {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
-      {"special_tokens", {{"<|im_start|>", {{"id", "<|im_start|>"}, {"ids", {0}}}}}}};
+      {"special_tokens", {{"<|im_start|>", {{"id", "<|im_start|>"}, {"ids", json::array({0})}}}}}};
   directory.file("tokenizer.json", root.dump());
   GgufWriter writer;
   const auto done = convert(directory, writer);
@@ -284,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"MergesNoArray", [](J& r, J&) { r["model"]["merges"] = "a b"; }, kBad, "merges"},
         Refused{"MergeOfThree",
                 [](J& r, J&) {
-                  r["model"]["merges"][0] = {"a", "b", "c"};
+                  r["model"]["merges"][0] = J::array({"a", "b", "c"});
                 },
                 kBad, "merges"},
         Refused{"MergeOfUnknown", [](J& r, J&) { r["model"]["merges"][0] = "a q"; }, kBad, "q"},

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# Turns the CUDA language on for the whole build. Asked for and missing is an error, never a silent switch-off.
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  message(FATAL_ERROR "RUNNEL_CUDA is ON but no nvcc was found. Install the CUDA toolkit (13.0 or newer) or set CMAKE_CUDA_COMPILER.")
+endif()
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 87-real 90-real CACHE STRING "CUDA architectures" FORCE)
+endif()
+enable_language(CUDA)
+# CMake 3.25 does not know nvcc's flag for C++20 and would drop the standard silently.
+set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+find_package(CUDAToolkit 13.0 REQUIRED)
+list(APPEND RUNNEL_PRIVATE_LIBRARIES CUDA::cudart_static ${CMAKE_DL_LIBS})
+target_compile_options(runnel_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo -Xcompiler=-fvisibility=hidden>)

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches matvec_kernel with a work split that fits the matrices.
+#include "cuda/device/matvec.cuh"
+
+namespace runnel::cuda {
+namespace {
+
+constexpr int kWarpsPlain = 8;    // of a block that stores or adds rows
+constexpr int kWarpsSwiglu = 16;  // 64 rows of a block: gate and up of 32 channels
+
+template <MatvecOutput kOutput, int kWarps>
+cudaError_t start(const Launch& l, const Matvec& a, int blocks, int tokens, std::size_t shared,
+                  float* h, QuantisedVector hq) {
+  return launch(l, matvec_kernel<kOutput, kWarps>, dim3(unsigned(blocks), unsigned(tokens)),
+                kWarps * 32, shared, 1, a, h, hq);
+}
+
+}  // namespace
+
+cudaError_t prepare_matvec() {
+  int device = 0, most = 0;
+  if (cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return e;
+  if (cudaError_t e =
+          cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+      e != cudaSuccess) {
+    return e;
+  }
+  const int dynamic = most - 16 * 1024;
+  for (const void* kernel :
+       {reinterpret_cast<const void*>(&matvec_kernel<MatvecOutput::store, kWarpsPlain>),
+        reinterpret_cast<const void*>(&matvec_kernel<MatvecOutput::add, kWarpsPlain>),
+        reinterpret_cast<const void*>(&matvec_kernel<MatvecOutput::swiglu, kWarpsSwiglu>)}) {
+    if (cudaError_t e =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic);
+        e != cudaSuccess) {
+      return e;
+    }
+  }
+  return cudaSuccess;
+}
+
+cudaError_t matvec(const Launch& l, MatvecOutput output, Matvec a, int tokens, float* h,
+                   QuantisedVector hq) {
+  int blocks = 0;
+  bool plain = false, packed = false;
+  int total_tiles = 0;
+  for (int i = 0; i < a.num_segments; ++i) total_tiles += a.segments[i].w.tiles();
+  for (int i = 0; i < a.num_segments; ++i) {
+    MatvecSegment& s = a.segments[i];
+    const bool block_type =
+        s.w.type != BlockType::f32 && s.w.type != BlockType::f16 && s.w.type != BlockType::bf16;
+    (block_type ? packed : plain) = true;
+    if (output == MatvecOutput::swiglu) {
+      s.tiles_per_block = 64 / s.w.tile_rows();
+    } else {
+      // Enough blocks for every multiprocessor, but at least two steps a warp.
+      s.tiles_per_block = kWarpsPlain;
+      while (s.tiles_per_block > 1 && s.w.steps / (2 * kWarpsPlain / s.tiles_per_block) >= 2 &&
+             (total_tiles + s.tiles_per_block - 1) / s.tiles_per_block < 2 * l.multiprocessors) {
+        s.tiles_per_block /= 2;
+      }
+    }
+    s.first_block = blocks;
+    blocks += (s.w.tiles() + s.tiles_per_block - 1) / s.tiles_per_block;
+  }
+  const std::size_t blocks32 = std::size_t(a.n + 31) / 32;
+  const std::size_t shared = plain ? blocks32 * 128 : packed ? blocks32 * 40 : 0;
+  switch (output) {
+    case MatvecOutput::store:
+      return start<MatvecOutput::store, kWarpsPlain>(l, a, blocks, tokens, shared, h, hq);
+    case MatvecOutput::add:
+      return start<MatvecOutput::add, kWarpsPlain>(l, a, blocks, tokens, shared, h, hq);
+    case MatvecOutput::swiglu:
+      return start<MatvecOutput::swiglu, kWarpsSwiglu>(l, a, blocks, tokens, shared, h, hq);
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace runnel::cuda

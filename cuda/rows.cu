@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row-wise glue of a prefill pass: norms and SwiGLU that turn f32 rows into the operands of a
+// matrix product. One block a row. Bound: bytes in and out.
+#include "cuda/device/launch.cuh"
+#include "cuda/device/math.cuh"
+
+namespace runnel::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <bool kBf16>
+__device__ __forceinline__ void put(void* out, std::size_t i, float v) {
+  if constexpr (kBf16) {
+    static_cast<__nv_bfloat16*>(out)[i] = __float2bfloat16_rn(v);
+  } else {
+    static_cast<float*>(out)[i] = v;
+  }
+}
+
+template <bool kBf16>
+__global__ void __launch_bounds__(kThreads) norm_rows_kernel(const __grid_constant__ Rows a) {
+  __shared__ float squares[kThreads / 32];
+  chain_trigger();
+  chain_wait();
+  const int tid = int(threadIdx.x);
+  const int from = a.gather != nullptr ? a.gather[blockIdx.x] : int(blockIdx.x);
+  const float* x = a.x + std::size_t(from) * a.x_stride;
+  const std::size_t to = std::size_t(blockIdx.x) * a.out_stride;
+  float factor = 1.0F;
+  if (a.normalise) {
+    float sum = 0.0F;
+    for (int i = tid; i < a.n; i += kThreads) {
+      const float v = activate(a.act, x[i]);
+      sum = fmaf(v, v, sum);
+    }
+    sum = warp_sum(sum);
+    if ((tid & 31) == 0) squares[tid >> 5] = sum;
+    __syncthreads();
+    sum = 0.0F;
+#pragma unroll
+    for (int w = 0; w < kThreads / 32; ++w) sum += squares[w];
+    factor = rsqrtf(sum / static_cast<float>(a.n) + a.eps);
+  }
+  for (int i = tid; i < a.out_stride; i += kThreads) {
+    float v = 0.0F;
+    if (i < a.n) {
+      v = activate(a.act, x[i]) * factor;
+      if (a.weight != nullptr) v *= a.weight[i];
+    }
+    put<kBf16>(a.out, to + i, v);
+  }
+}
+
+__device__ __forceinline__ float get(const void* p, bool bf16, std::size_t i) {
+  return bf16 ? __bfloat162float(static_cast<const __nv_bfloat16*>(p)[i])
+              : static_cast<const float*>(p)[i];
+}
+
+template <bool kBf16>
+__global__ void __launch_bounds__(kThreads)
+    swiglu_kernel(const void* gu, bool gu_bf16, int gu_stride, bool split, int n, void* h,
+                  int h_stride) {
+  chain_trigger();
+  chain_wait();
+  const std::size_t from = std::size_t(blockIdx.x) * gu_stride,
+                    to = std::size_t(blockIdx.x) * h_stride;
+  if (gu_bf16 && !split && n % 4 == 0 && gu_stride % 8 == 0 && h_stride % 4 == 0 && kBf16) {
+    const auto* in = reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(gu) + from);
+    auto* out = reinterpret_cast<uint2*>(static_cast<__nv_bfloat16*>(h) + to);
+    for (int i = int(threadIdx.x); i < h_stride / 4; i += kThreads) {
+      uint2 r = make_uint2(0, 0);
+      if (4 * i < n) {
+        const uint4 w = in[i];
+        const __nv_bfloat162 a = __floats2bfloat162_rn(swish(bf16_low(w.x)) * bf16_high(w.x),
+                                                       swish(bf16_low(w.y)) * bf16_high(w.y));
+        const __nv_bfloat162 b = __floats2bfloat162_rn(swish(bf16_low(w.z)) * bf16_high(w.z),
+                                                       swish(bf16_low(w.w)) * bf16_high(w.w));
+        r.x = *reinterpret_cast<const unsigned*>(&a);
+        r.y = *reinterpret_cast<const unsigned*>(&b);
+      }
+      out[i] = r;
+    }
+    return;
+  }
+  for (int i = int(threadIdx.x); i < h_stride; i += kThreads) {
+    float v = 0.0F;
+    if (i < n) {
+      const float g = get(gu, gu_bf16, from + (split ? i : 2 * i));
+      const float u = get(gu, gu_bf16, from + (split ? n + i : 2 * i + 1));
+      v = swish(g) * u;
+    }
+    put<kBf16>(h, to + i, v);
+  }
+}
+
+}  // namespace
+
+cudaError_t norm_rows(const Launch& l, const Rows& a, int count) {
+  if (a.out_bf16)
+    return launch(l, norm_rows_kernel<true>, dim3(unsigned(count)), kThreads, 0, 1, a);
+  return launch(l, norm_rows_kernel<false>, dim3(unsigned(count)), kThreads, 0, 1, a);
+}
+
+cudaError_t swiglu_rows(const Launch& l, const void* gu, bool gu_bf16, int gu_stride, bool split,
+                        int intermediate, int count, void* h, bool h_bf16, int h_stride) {
+  const dim3 grid(static_cast<unsigned>(count));
+  if (h_bf16) {
+    return launch(l, swiglu_kernel<true>, grid, kThreads, 0, 1, gu, gu_bf16, gu_stride, split,
+                  intermediate, h, h_stride);
+  }
+  return launch(l, swiglu_kernel<false>, grid, kThreads, 0, 1, gu, gu_bf16, gu_stride, split,
+                intermediate, h, h_stride);
+}
+
+}  // namespace runnel::cuda

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+// The slot recurrence, token by token in f32:
+//   memory slots      K~ <- diag(a) K~ + (1-a) k^T,  V~ <- diag(a) V~ + (1-a) v^T,  a = exp(log
+//   alpha) positional slots  token t overwrites slot t (sink) or sinks + (t - sinks) mod window
+//   with R(t) k, v o = softmax(scale * K~ q + biases) V~          one softmax over all slots;
+//   rotary for positional slots
+//
+// Work split: a cluster of C blocks a (segment, kv head); a block owns K/C columns of K~ (pairs i,
+// i + K/2, so that the rotation stays inside) and V/C columns of V~, and keeps both in registers
+// over all tokens of the segment. Partial logits are exchanged through distributed shared memory:
+// one cluster barrier a token. Bound: the state read and written once, S (K + V) * 8 bytes a head
+// and pass; at one token the latency of the chain load -> dot -> exchange -> softmax -> read.
+#include <cooperative_groups.h>
+
+#include "cuda/device/launch.cuh"
+#include "cuda/device/math.cuh"
+
+namespace runnel::cuda {
+namespace {
+
+/// How a block divides its columns over lanes; the same on host and device.
+struct Split {
+  int cluster = 1;  // blocks of a kv head
+  int threads = 256;
+  int key_columns = 0, value_columns = 0;  // of a block
+  int key_lanes = 1, value_lanes = 1;      // lanes that share one slot
+  int key_groups = 1, value_groups = 1;    // vectors of a lane in one slot
+  int key_items = 1, value_items = 1;      // vectors a thread keeps
+  bool vector = false;
+  int items() const { return key_items > value_items ? key_items : value_items; }
+};
+
+int lanes_for(int vectors) {
+  int lanes = 1;
+  while (lanes < 32 && vectors % (2 * lanes) == 0) lanes *= 2;
+  return lanes;
+}
+
+Split split_for(const Launch& l, const SlotMixer& m) {
+  const int slots = m.sinks + m.window + m.memory;
+  Split s;
+  for (int c = l.cluster_limit; c > 1; c /= 2) {
+    if (m.k_dim % (8 * c) == 0 && m.v_dim % (4 * c) == 0) {
+      s.cluster = c;
+      break;
+    }
+  }
+  s.vector = m.k_dim % 8 == 0 && m.v_dim % 4 == 0;
+  const int width = s.vector ? 4 : 1;
+  s.key_columns = m.k_dim / s.cluster;
+  s.value_columns = m.v_dim / s.cluster;
+  s.key_lanes = lanes_for(s.key_columns / width);
+  s.value_lanes = lanes_for(s.value_columns / width);
+  s.key_groups = s.key_columns / width / s.key_lanes;
+  s.value_groups = s.value_columns / width / s.value_lanes;
+  for (s.threads = 256;; s.threads = 512) {
+    const auto items = [&](int lanes, int groups) {
+      const int at_once = s.threads / lanes;
+      return (slots + at_once - 1) / at_once * groups;
+    };
+    s.key_items = items(s.key_lanes, s.key_groups);
+    s.value_items = items(s.value_lanes, s.value_groups);
+    if (s.items() <= 4 || s.threads == 512) break;
+  }
+  return s;
+}
+
+/// Floats of dynamic shared memory, and where each array begins.
+struct SharedLayout {
+  int queries, key, key_rotated, value, decay, write, partial, probability, reduce, rotation, total;
+  __host__ __device__ SharedLayout(const SlotMixer& m, const Split& s) {
+    const int group = m.heads / m.kv_heads, slots = m.sinks + m.window + m.memory;
+    const bool positional = m.sinks + m.window > 0;
+    int at = 0;
+    const auto take = [&at](int n) {
+      const int here = at;
+      at += (n + 3) / 4 * 4;
+      return here;
+    };
+    queries = take((positional ? 3 : 1) * group * s.key_columns);
+    key = take(s.key_columns);
+    key_rotated = take(s.key_columns);
+    value = take(s.value_columns);
+    decay = take(m.memory);
+    write = take(m.memory);
+    partial = take(2 * s.cluster * group * slots);
+    probability = take(group * slots);
+    reduce = take(s.threads / 32 * group * s.value_columns);
+    rotation = take(4 * (s.key_columns / 2 + 1));
+    total = at;
+  }
+};
+
+template <int kVec>
+struct Vector {
+  float v[kVec];
+};
+
+template <int kVec>
+__device__ __forceinline__ Vector<kVec> load_vector(const float* p) {
+  Vector<kVec> r;
+  if constexpr (kVec == 4) {
+    const float4 q = *reinterpret_cast<const float4*>(p);
+    r.v[0] = q.x, r.v[1] = q.y, r.v[2] = q.z, r.v[3] = q.w;
+  } else {
+    r.v[0] = *p;
+  }
+  return r;
+}
+
+template <int kVec>
+__device__ __forceinline__ void store_vector(float* p, const Vector<kVec>& r) {
+  if constexpr (kVec == 4) {
+    *reinterpret_cast<float4*>(p) = make_float4(r.v[0], r.v[1], r.v[2], r.v[3]);
+  } else {
+    *p = r.v[0];
+  }
+}
+
+__device__ __forceinline__ unsigned cluster_rank() {
+#if __CUDA_ARCH__ >= 900
+  unsigned r;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+  return r;
+#else
+  return 0;
+#endif
+}
+
+__device__ __forceinline__ void cluster_sync(int cluster) {
+#if __CUDA_ARCH__ >= 900
+  if (cluster > 1) {
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    return;
+  }
+#endif
+  __syncthreads();
+}
+
+/// Stores to the same address of block `rank` of the cluster.
+__device__ __forceinline__ void store_remote(float* local, int rank, float v) {
+#if __CUDA_ARCH__ >= 900
+  unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(local)), remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(remote), "f"(v) : "memory");
+#else
+  *local = v;
+#endif
+}
+
+template <int kItems, int kVec, int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    slot_recurrent_kernel(const __grid_constant__ SlotMixer m, const __grid_constant__ Split s,
+                          const Segment* segments) {
+  extern __shared__ __align__(16) float shared[];
+  chain_trigger();
+  const SharedLayout at(m, s);
+  const int tid = int(threadIdx.x), lane = tid & 31, warp = tid >> 5;
+  const int rank = s.cluster > 1 ? int(cluster_rank()) : 0;
+  const int head = int(blockIdx.x) / s.cluster;
+  const int group = m.heads / m.kv_heads, positional = m.sinks + m.window,
+            slots = positional + m.memory;
+  const int pairs =
+      s.key_columns / 2;  // of this block; an odd K has one block, where columns are 0 … K-1
+  const auto key_column = [&](int c) {
+    return c < pairs ? rank * pairs + c : m.k_dim / 2 + rank * pairs + (c - pairs);
+  };
+  const int value_first = rank * s.value_columns;
+
+  // The segment table and the state were written by earlier launches than this chain: no need to
+  // wait for it.
+  const Segment segment = segments[blockIdx.y];
+  const std::size_t offset = m.layer_offset + std::size_t(head) * m.head_floats;
+  const float* keys_in = segment.state_in + offset;
+  const float* values_in = keys_in + std::size_t(slots) * m.k_dim;
+  float* keys_out = segment.state_out + offset;
+  float* values_out = keys_out + std::size_t(slots) * m.k_dim;
+
+  const int key_slot = tid / s.key_lanes, key_lane = tid % s.key_lanes,
+            key_step = kThreads / s.key_lanes;
+  const int value_slot = tid / s.value_lanes, value_lane = tid % s.value_lanes,
+            value_step = kThreads / s.value_lanes;
+  // Item i of a thread: slot first + i / groups * step, columns (i % groups * lanes + lane) * kVec.
+  Vector<kVec> keys[kItems], values[kItems];
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) {
+    const int slot = key_slot + i / s.key_groups * key_step;
+    const int column = (i % s.key_groups * s.key_lanes + key_lane) * kVec;
+    if (i < s.key_items && slot < slots) {
+      keys[i] = load_vector<kVec>(keys_in + std::size_t(slot) * m.k_dim + key_column(column));
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) {
+    const int slot = value_slot + i / s.value_groups * value_step;
+    const int column = (i % s.value_groups * s.value_lanes + value_lane) * kVec;
+    if (i < s.value_items && slot < slots) {
+      values[i] = load_vector<kVec>(values_in + std::size_t(slot) * m.v_dim + value_first + column);
+    }
+  }
+  // Angles are computed in double: the position grows without bound.
+  float* rotation =
+      shared + at.rotation;  // cos, sin of t; cos, sin of min(t, sink_distance): 4 floats a pair
+  const auto fill_rotation = [&](std::uint64_t t) {
+    for (int i = tid; i < pairs; i += kThreads) {
+      const double f = m.turns[rank * pairs + i];
+      const std::uint64_t near =
+          t < std::uint64_t(m.sink_distance) ? t : std::uint64_t(m.sink_distance);
+      const double a = double(t) * f, b = double(near) * f;
+      sincospif(2.0F * float(a - floor(a)), &rotation[4 * i + 1], &rotation[4 * i]);
+      sincospif(2.0F * float(b - floor(b)), &rotation[4 * i + 3], &rotation[4 * i + 2]);
+    }
+  };
+  if (positional > 0) fill_rotation(segment.position);
+  chain_wait();
+
+  float* queries = shared + at.queries;  // [variant][group][columns]: plain, by t, by sink distance
+  float* key = shared + at.key;
+  float* key_rotated = shared + at.key_rotated;
+  float* value = shared + at.value;
+  float* decay = shared + at.decay;
+  float* write = shared + at.write;
+  float* probability = shared + at.probability;
+  float* reduce = shared + at.reduce;
+  const int query_floats = group * s.key_columns;
+
+  for (int n = 0; n < segment.count; ++n) {
+    const std::uint64_t t = segment.position + std::uint64_t(n);
+    const float* row = m.inputs + std::size_t(segment.first + n) * m.input_stride;
+    const float* q = row + std::size_t(head) * group * m.k_dim;
+    const float* k = row + std::size_t(m.heads) * m.k_dim + std::size_t(head) * m.k_dim;
+    const float* v =
+        row + std::size_t(m.heads + m.kv_heads) * m.k_dim + std::size_t(head) * m.v_dim;
+    const float* f = row + std::size_t(m.heads + m.kv_heads) * m.k_dim +
+                     std::size_t(m.kv_heads) * m.v_dim + std::size_t(head) * m.memory;
+    if (n > 0 && positional > 0) {
+      fill_rotation(t);
+      __syncthreads();
+    } else if (positional > 0) {
+      __syncthreads();
+    }
+    const Act qk = m.prepared ? Act::identity : m.qk_act;
+    if (positional > 0) {
+      // Row 0 is the key, rows 1 … group the queries; a thread makes both members of a pair.
+      for (int i = tid; i < (group + 1) * pairs; i += kThreads) {
+        const int r = i / pairs, p = i % pairs;
+        const float* from = r == 0 ? k : q + std::size_t(r - 1) * m.k_dim;
+        const float a = activate(qk, from[rank * pairs + p]);
+        const float b = activate(qk, from[m.k_dim / 2 + rank * pairs + p]);
+        const float4 c = reinterpret_cast<const float4*>(rotation)[p];
+        const float ra = a * c.x - b * c.y, rb = b * c.x + a * c.y;
+        if (r == 0) {
+          key[p] = a, key[pairs + p] = b;
+          key_rotated[p] = ra, key_rotated[pairs + p] = rb;
+        } else {
+          float* to = queries + (r - 1) * s.key_columns;
+          to[p] = a, to[pairs + p] = b;
+          to[query_floats + p] = ra, to[query_floats + pairs + p] = rb;
+          to[2 * query_floats + p] = a * c.z - b * c.w,
+                                to[2 * query_floats + pairs + p] = b * c.z + a * c.w;
+        }
+      }
+    } else {
+      for (int i = tid; i < (group + 1) * s.key_columns; i += kThreads) {
+        const int r = i / s.key_columns, c = i % s.key_columns;
+        if (r == 0) {
+          key[c] = activate(qk, k[key_column(c)]);
+        } else {
+          queries[(r - 1) * s.key_columns + c] =
+              activate(qk, q[std::size_t(r - 1) * m.k_dim + key_column(c)]);
+        }
+      }
+    }
+    for (int i = tid; i < s.value_columns; i += kThreads) {
+      value[i] = activate(m.prepared ? Act::identity : m.v_act, v[value_first + i]);
+    }
+    for (int i = tid; i < m.memory; i += kThreads) {
+      const float bias = m.f_bias != nullptr && !m.prepared ? m.f_bias[head * m.memory + i] : 0.0F;
+      const float g = m.prepared ? f[i] : log_decay(f[i] + bias, m.gate_normalizer, m.gate_log_min);
+      decay[i] = expf(g);
+      write[i] = -expm1f(g);
+    }
+    __syncthreads();
+
+    const int target = t < std::uint64_t(m.sinks) ? int(t)
+                       : m.window > 0
+                           ? m.sinks + int((t - std::uint64_t(m.sinks)) % std::uint64_t(m.window))
+                           : -1;
+    float* partial = shared + at.partial + (n & 1) * s.cluster * group * slots;
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const int slot = key_slot + i / s.key_groups * key_step;
+      const int column = (i % s.key_groups * s.key_lanes + key_lane) * kVec;
+      if (i < s.key_items && slot < slots) {
+        if (slot >= positional) {
+          const float a = decay[slot - positional], w = write[slot - positional];
+#pragma unroll
+          for (int c = 0; c < kVec; ++c) keys[i].v[c] = fmaf(keys[i].v[c], a, w * key[column + c]);
+        } else if (slot == target) {
+#pragma unroll
+          for (int c = 0; c < kVec; ++c) keys[i].v[c] = key_rotated[column + c];
+        }
+      }
+    }
+    for (int g = 0; g < group; ++g) {
+      float acc = 0.0F;
+#pragma unroll
+      for (int i = 0; i < kItems; ++i) {
+        if (i >= s.key_items) continue;
+        const int slot = key_slot + i / s.key_groups * key_step;
+        const int column = (i % s.key_groups * s.key_lanes + key_lane) * kVec;
+        if (slot < slots) {
+          const int variant = slot >= positional ? 0 : slot >= m.sinks ? 1 : 2;
+          const float* query = queries + variant * query_floats + g * s.key_columns + column;
+#pragma unroll
+          for (int c = 0; c < kVec; ++c) acc = fmaf(keys[i].v[c], query[c], acc);
+        }
+        if ((i + 1) % s.key_groups == 0) {  // the slot is complete
+          for (int o = s.key_lanes >> 1; o > 0; o >>= 1) acc += __shfl_xor_sync(~0U, acc, o);
+          if (slot < slots) {
+            float* mine = partial + rank * group * slots + g * slots + slot;
+            // The lanes of the slot share the work of telling every block.
+            for (int other = key_lane; other < s.cluster; other += s.key_lanes)
+              store_remote(mine, other, acc);
+          }
+          acc = 0.0F;
+        }
+      }
+    }
+    // V~ does not depend on the softmax: update it while partial logits travel.
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const int slot = value_slot + i / s.value_groups * value_step;
+      const int column = (i % s.value_groups * s.value_lanes + value_lane) * kVec;
+      if (i < s.value_items && slot < slots) {
+        if (slot >= positional) {
+          const float a = decay[slot - positional], w = write[slot - positional];
+#pragma unroll
+          for (int c = 0; c < kVec; ++c)
+            values[i].v[c] = fmaf(values[i].v[c], a, w * value[column + c]);
+        } else if (slot == target) {
+#pragma unroll
+          for (int c = 0; c < kVec; ++c) values[i].v[c] = value[column + c];
+        }
+      }
+    }
+    cluster_sync(s.cluster);
+
+    for (int g = warp; g < group; g += kThreads / 32) {
+      const float head_bias =
+          m.head_read_bias != nullptr ? m.head_read_bias[head * group + g] : 0.0F;
+      float peak = -INFINITY;
+      for (int slot = lane; slot < slots; slot += 32) {
+        float logit = 0.0F;
+        for (int c = 0; c < s.cluster; ++c) logit += partial[(c * group + g) * slots + slot];
+        logit *= m.scale;
+        if (slot >= positional) {
+          logit += head_bias;
+          if (m.read_bias != nullptr) logit += m.read_bias[head * m.memory + slot - positional];
+        } else if (std::uint64_t(slot) > t) {
+          logit = -INFINITY;  // not written yet
+        }
+        probability[g * slots + slot] = logit;
+        peak = fmaxf(peak, logit);
+      }
+      peak = warp_max(peak);
+      float sum = 0.0F;
+      for (int slot = lane; slot < slots; slot += 32) {
+        const float p = __expf(probability[g * slots + slot] - peak);
+        probability[g * slots + slot] = p;
+        sum += p;
+      }
+      sum = warp_sum(sum);
+      const float inverse = 1.0F / sum;
+      for (int slot = lane; slot < slots; slot += 32) probability[g * slots + slot] *= inverse;
+    }
+    __syncthreads();
+
+    for (int g = 0; g < group; ++g) {
+      for (int j = 0; j < s.value_groups; ++j) {
+        Vector<kVec> acc;
+#pragma unroll
+        for (int c = 0; c < kVec; ++c) acc.v[c] = 0.0F;
+#pragma unroll
+        for (int i = 0; i < kItems; ++i) {
+          const int slot = value_slot + i / s.value_groups * value_step;
+          if (i < s.value_items && i % s.value_groups == j && slot < slots) {
+            const float p = probability[g * slots + slot];
+#pragma unroll
+            for (int c = 0; c < kVec; ++c) acc.v[c] = fmaf(p, values[i].v[c], acc.v[c]);
+          }
+        }
+        for (int o = s.value_lanes; o < 32; o <<= 1) {
+#pragma unroll
+          for (int c = 0; c < kVec; ++c) acc.v[c] += __shfl_xor_sync(~0U, acc.v[c], o);
+        }
+        if (lane < s.value_lanes) {
+          float* to = reduce + (warp * group + g) * s.value_columns +
+                      (j * s.value_lanes + value_lane) * kVec;
+#pragma unroll
+          for (int c = 0; c < kVec; ++c) to[c] = acc.v[c];
+        }
+      }
+    }
+    __syncthreads();
+    for (int i = tid; i < group * s.value_columns; i += kThreads) {
+      const int g = i / s.value_columns, c = i % s.value_columns;
+      float sum = 0.0F;
+      for (int w = 0; w < kThreads / 32; ++w) sum += reduce[(w * group + g) * s.value_columns + c];
+      m.out[std::size_t(segment.first + n) * (m.heads * m.v_dim) +
+            std::size_t(head * group + g) * m.v_dim + value_first + c] = sum;
+    }
+  }
+
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) {
+    const int slot = key_slot + i / s.key_groups * key_step;
+    const int column = (i % s.key_groups * s.key_lanes + key_lane) * kVec;
+    if (i < s.key_items && slot < slots) {
+      store_vector<kVec>(keys_out + std::size_t(slot) * m.k_dim + key_column(column), keys[i]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) {
+    const int slot = value_slot + i / s.value_groups * value_step;
+    const int column = (i % s.value_groups * s.value_lanes + value_lane) * kVec;
+    if (i < s.value_items && slot < slots) {
+      store_vector<kVec>(values_out + std::size_t(slot) * m.v_dim + value_first + column,
+                         values[i]);
+    }
+  }
+}
+
+using Kernel = void (*)(SlotMixer, Split, const Segment*);
+
+Kernel pick(const Split& s) {
+  const int items = s.items();
+  if (s.vector && s.threads == 256) {
+    if (items <= 1) return slot_recurrent_kernel<1, 4, 256>;
+    if (items <= 2) return slot_recurrent_kernel<2, 4, 256>;
+    return slot_recurrent_kernel<4, 4, 256>;
+  }
+  if (s.vector) {
+    if (items <= 4) return slot_recurrent_kernel<4, 4, 512>;
+    if (items <= 8) return slot_recurrent_kernel<8, 4, 512>;
+    if (items <= 32) return slot_recurrent_kernel<32, 4, 512>;
+    return nullptr;
+  }
+  if (s.threads == 256) return slot_recurrent_kernel<4, 1, 256>;
+  if (items <= 32) return slot_recurrent_kernel<32, 1, 512>;
+  return nullptr;
+}
+
+}  // namespace
+
+bool slot_recurrent_fits(const Launch& l, const SlotMixer& m) {
+  return pick(split_for(l, m)) != nullptr;
+}
+
+cudaError_t slot_recurrent(const Launch& l, const SlotMixer& m, const Segment* segments,
+                           int num_segments) {
+  const Split s = split_for(l, m);
+  const Kernel kernel = pick(s);
+  if (kernel == nullptr) return cudaErrorInvalidConfiguration;
+  const std::size_t shared = sizeof(float) * std::size_t(SharedLayout(m, s).total);
+  if (shared > 48 * 1024) {
+    if (cudaError_t e =
+            cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared));
+        e != cudaSuccess) {
+      return e;
+    }
+  }
+  return launch(l, kernel, dim3(unsigned(s.cluster * m.kv_heads), unsigned(num_segments)),
+                s.threads, shared, s.cluster, m, s, segments);
+}
+
+}  // namespace runnel::cuda

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model on a CUDA device: what its states and plans share.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "runtime/backend/backend.h"
+#include "runtime/backend/cuda/cublas.h"
+#include "runtime/backend/cuda/device_weights.h"
+
+namespace runnel::cuda {
+
+/// Facts about a device that decide how kernels are launched.
+struct DeviceFacts {
+  int index = 0;
+  int major = 0, minor = 0;
+  int multiprocessors = 1;
+  std::uint64_t memory_bytes = 0;
+  bool integrated = false;
+};
+
+/// Shared by the DeviceModel, its states and its plans; lives until the last of them is gone.
+struct ModelOnDevice {
+  ModelConfig config;
+  DeviceFacts device;
+  DeviceWeights weights;
+  Stream stream;
+  std::unique_ptr<CublasLt> cublas;  // null: our own products
+  bool chunkwise = false;            // the device has the shared memory for the chunkwise kernels
+  bool precise = false;              // f32 linear weights: f32 arithmetic everywhere
+  std::atomic<std::uint64_t> scratch_bytes{0};
+
+  Launch launch() const {
+    return {.stream = stream.get(),
+            .chain = device.major >= 9,
+            .cluster_limit = device.major >= 9 ? 8 : 1,
+            .multiprocessors = device.multiprocessors};
+  }
+};
+
+/// A state: canonical layout in device memory.
+class CudaState final : public RecurrentState {
+ public:
+  static Result<std::unique_ptr<CudaState>> create(std::shared_ptr<ModelOnDevice> model);
+
+  std::uint64_t position() const override { return position_; }
+  Status export_to(std::span<float> out) const override;
+  Status import_from(std::span<const float> canonical, std::uint64_t position) override;
+  Result<std::unique_ptr<RecurrentState>> clone() const override;
+  Status reset() override;
+
+  float* data() const { return floats_.get(); }
+  void advance(std::uint64_t tokens) { position_ += tokens; }
+
+  /// A second buffer of the same size for running one step ahead; made on first use.
+  Result<float*> shadow();
+  /// Makes the shadow the state.
+  void swap_shadow() { std::swap(floats_, shadow_); }
+
+ private:
+  explicit CudaState(std::shared_ptr<ModelOnDevice> model) : model_(std::move(model)) {}
+
+  std::shared_ptr<ModelOnDevice> model_;
+  DeviceArray<float> floats_, shadow_;
+  std::uint64_t position_ = 0;
+};
+
+Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
+                                                  const ModelConfig& config, const Weights& weights,
+                                                  const LoadProgress& progress);
+
+Result<std::unique_ptr<DeviceModel>> make_device_model(const DeviceFacts& device,
+                                                       const ModelConfig& config,
+                                                       const Weights& weights,
+                                                       const LoadProgress& progress);
+
+}  // namespace runnel::cuda

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/cuda/plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "runtime/backend/cuda/recorder.h"
+#include "runtime/backend/plan_items.h"
+#include "runtime/base/try.h"
+
+namespace runnel::cuda {
+namespace {
+
+/// Items up to this long share one pass of matrix-vector products; a longer one has a pass of
+/// matrix products of its own. The choice depends on the item alone, so that what it computes does
+/// not depend on the other items.
+constexpr std::size_t kFewTokens = 8;
+
+class CudaPlan final : public Plan {
+ public:
+  CudaPlan(std::shared_ptr<ModelOnDevice> model, int max_tokens)
+      : m_(std::move(model)), max_tokens_(max_tokens) {}
+
+  Status prepare(const Recording& recording) {
+    RUNNEL_TRY(recorder_, Recorder::create(m_, max_tokens_));
+    RUNNEL_CHECK_OK(recording(*recorder_));
+    const auto n = static_cast<std::size_t>(max_tokens_);
+    RUNNEL_TRY(tokens_, pinned_array<std::int32_t>(n, "token ids"));
+    RUNNEL_TRY(segments_, pinned_array<Segment>(n, "segments"));
+    RUNNEL_TRY(logits_,
+               pinned_array<float>(static_cast<std::size_t>(kLogitRows) * vocab(), "logits"));
+    return {};
+  }
+
+  int max_tokens() const override { return max_tokens_; }
+
+  Status run(std::span<const PlanItem> items, std::stop_token stop) override {
+    RUNNEL_CHECK_OK(check_items(items, max_tokens_, m_->config.vocab_size));
+    if (stop.stop_requested()) return fail(ErrorCode::cancelled, "pass: a stop was requested");
+    const DeviceScope scope(m_->device.index);
+    RUNNEL_CHECK_OK(scope.status());
+    std::vector<PlanItem> few;
+    for (const PlanItem& item : items) {
+      if (item.tokens.size() <= kFewTokens) few.push_back(item);
+    }
+    if (!few.empty()) RUNNEL_CHECK_OK(pass(few, false));
+    for (const PlanItem& item : items) {
+      if (item.tokens.size() > kFewTokens) RUNNEL_CHECK_OK(pass(std::span(&item, 1), true));
+    }
+    return {};
+  }
+
+ private:
+  std::size_t vocab() const { return static_cast<std::size_t>(m_->config.vocab_size); }
+
+  Status copy_in(std::span<const PlanItem> items, Pass& p) {
+    std::size_t at = 0, i = 0;
+    for (const PlanItem& item : items) {
+      const auto* state = static_cast<const CudaState*>(item.state);
+      std::copy(item.tokens.begin(), item.tokens.end(), tokens_.get() + at);
+      segments_.get()[i++] = {.state_in = state->data(),
+                              .state_out = state->data(),
+                              .position = state->position(),
+                              .first = static_cast<std::int32_t>(at),
+                              .count = static_cast<std::int32_t>(item.tokens.size())};
+      at += item.tokens.size();
+    }
+    p.tokens = static_cast<int>(at);
+    p.num_segments = static_cast<int>(i);
+    p.host_segments = segments_.get();
+    const PlanBuffers& b = recorder_->buffers();
+    const cudaStream_t stream = p.launch.stream;
+    RUNNEL_CHECK_OK(check(cudaMemcpyAsync(b.tokens.get(), tokens_.get(), at * sizeof(std::int32_t),
+                                          cudaMemcpyHostToDevice, stream),
+                          "copy token ids"));
+    return check(cudaMemcpyAsync(b.segments.get(), segments_.get(), i * sizeof(Segment),
+                                 cudaMemcpyHostToDevice, stream),
+                 "copy segments");
+  }
+
+  Status pass(std::span<const PlanItem> items, bool many) {
+    Pass p{.launch = m_->launch(), .many = many};
+    RUNNEL_CHECK_OK(copy_in(items, p));
+    const Status done = launch(p, items);
+    // Whatever happened, nothing may still be running on buffers that the caller frees next.
+    const Status idle = check(cudaStreamSynchronize(p.launch.stream), "wait for a pass");
+    RUNNEL_CHECK_OK(done);
+    RUNNEL_CHECK_OK(idle);
+    for (const PlanItem& item : items)
+      static_cast<CudaState*>(item.state)->advance(item.tokens.size());
+    return {};
+  }
+
+  Status launch(const Pass& p, std::span<const PlanItem> items) {
+    if (p.tokens == 1) {
+      RUNNEL_CHECK_OK(launch_step(p.launch));
+      if (items[0].wanted == LogitsWanted::none) return {};
+      return copy_logits(p.launch.stream, 1, items[0].logits.data());
+    }
+    RUNNEL_CHECK_OK(recorder_->run(p));
+    int first = 0;
+    for (const PlanItem& item : items) {
+      const int n = static_cast<int>(item.tokens.size());
+      const int skip = item.wanted == LogitsWanted::all    ? 0
+                       : item.wanted == LogitsWanted::last ? n - 1
+                                                           : n;
+      for (int at = skip; at < n; at += kLogitRows) {
+        const int rows = std::min(kLogitRows, n - at);
+        Launch l = p.launch;
+        l.chain = l.chain && at == skip;  // later ones follow a copy
+        RUNNEL_CHECK_OK(recorder_->run_head(l, first + at, rows));
+        RUNNEL_CHECK_OK(copy_logits(
+            l.stream, rows, item.logits.data() + static_cast<std::size_t>(at - skip) * vocab()));
+      }
+      first += n;
+    }
+    return {};
+  }
+
+  Status copy_logits(cudaStream_t stream, int rows, float* to) {
+    const std::size_t count = static_cast<std::size_t>(rows) * vocab();
+    RUNNEL_CHECK_OK(check(cudaMemcpyAsync(logits_.get(), recorder_->buffers().logits.get(),
+                                          count * sizeof(float), cudaMemcpyDeviceToHost, stream),
+                          "copy logits"));
+    RUNNEL_CHECK_OK(check(cudaStreamSynchronize(stream), "compute logits"));
+    std::memcpy(to, logits_.get(), count * sizeof(float));
+    return {};
+  }
+
+  /// One token and its logits, as a graph that is recorded on first use. Everything that differs
+  /// between sessions and tokens is read from device memory, so one graph serves them all.
+  Status launch_step(const Launch& l) {
+    if (!step_) {
+      RUNNEL_CHECK_OK(check(cudaStreamBeginCapture(l.stream, cudaStreamCaptureModeThreadLocal),
+                            "record a step"));
+      const Pass one{.launch = l,
+                     .tokens = 1,
+                     .host_segments = segments_.get(),
+                     .num_segments = 1,
+                     .many = false};
+      Status recorded = recorder_->run(one);
+      if (recorded) recorded = recorder_->run_head(l, 0, 1);
+      cudaGraph_t raw = nullptr;
+      const Status ended = check(cudaStreamEndCapture(l.stream, &raw), "record a step");
+      const Graph graph(raw);
+      RUNNEL_CHECK_OK(recorded);
+      RUNNEL_CHECK_OK(ended);
+      cudaGraphExec_t exec = nullptr;
+      RUNNEL_CHECK_OK(check(cudaGraphInstantiate(&exec, graph.get(), 0), "instantiate a step"));
+      step_ = GraphExec(exec);
+    }
+    return check(cudaGraphLaunch(step_.get(), l.stream), "launch a step");
+  }
+
+  std::shared_ptr<ModelOnDevice> m_;
+  int max_tokens_;
+  std::unique_ptr<Recorder> recorder_;
+  PinnedArray<std::int32_t> tokens_;
+  PinnedArray<Segment> segments_;
+  PinnedArray<float> logits_;  // [kLogitRows, vocab]
+  GraphExec step_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Plan>> record_plan(std::shared_ptr<ModelOnDevice> model, int max_tokens,
+                                          const Recording& recording) {
+  const DeviceScope scope(model->device.index);
+  RUNNEL_CHECK_OK(scope.status());
+  auto plan = std::make_unique<CudaPlan>(std::move(model), max_tokens);
+  RUNNEL_CHECK_OK(plan->prepare(recording));
+  return std::unique_ptr<Plan>(std::move(plan));
+}
+
+}  // namespace runnel::cuda

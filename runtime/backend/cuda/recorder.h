@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records the ops of a pass as closures that launch kernels on a plan's buffers.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "runtime/backend/cuda/device_model.h"
+
+namespace runnel::cuda {
+
+/// Device buffers of a plan for N tokens. Shapes as in launch.h; C = HQ*K + H*K + H*V + H*M.
+struct PlanBuffers {
+  DeviceArray<std::int32_t> tokens;   // [N]
+  DeviceArray<Segment> segments;      // [N]
+  DeviceArray<float> x;               // [N, D]
+  DeviceArray<float> inputs;          // [N, C]
+  DeviceArray<float> raw;             // [N, C], with convolutions
+  DeviceArray<float> o;               // [N, HQ*V]
+  DeviceArray<float> gate_up;         // [N, 2 I]
+  DeviceArray<float> h;               // [N, I]
+  DeviceArray<std::int32_t> h_words;  // [N, I/4]
+  DeviceArray<int2> h_meta;           // [N, I/32]
+  DeviceArray<float> logits;          // [kLogitRows, vocab]
+  // Passes of many tokens only:
+  DeviceArray<std::uint16_t> operand;   // [N, max(D, HQ*V, I)] bf16, or
+  DeviceArray<float> operand_f32;       //   the same in f32
+  DeviceArray<std::uint16_t> unpacked;  // a matrix as bf16
+  DeviceArray<float> chunk_decay, chunk_keys, chunk_values;
+  DeviceArray<std::uint16_t> chunk_operands;
+};
+inline constexpr int kLogitRows = 32;
+
+/// One pass as the closures see it.
+struct Pass {
+  Launch launch;
+  int tokens = 0;
+  const Segment* host_segments = nullptr;
+  int num_segments = 0;
+  bool many = false;  // matrix products instead of matrix-vector products
+};
+
+class Recorder final : public Ops {
+ public:
+  using Step = std::function<Status(const Pass&)>;
+
+  static Result<std::unique_ptr<Recorder>> create(std::shared_ptr<ModelOnDevice> model,
+                                                  int max_tokens);
+
+  Status embed(const WeightView& table) override;
+  Status slot_projections(int layer, const LayerWeights& weights) override;
+  Status slot_attention(int layer, const LayerWeights& weights) override;
+  Status output_projection(int layer, const LayerWeights& weights) override;
+  Status gated_mlp(int layer, const LayerWeights& weights) override;
+  Status logits(const WeightView& final_norm, const WeightView& head) override;
+
+  /// Every op but the head.
+  Status run(const Pass& pass) const;
+  /// Logits of rows [first, first + count) of x into the logit buffer; count <= kLogitRows.
+  Status run_head(const Launch& launch, int first, int count) const;
+
+  const PlanBuffers& buffers() const { return b_; }
+
+ private:
+  explicit Recorder(std::shared_ptr<ModelOnDevice> model) : m_(std::move(model)) {}
+  Status allocate(int max_tokens);
+  ChunkScratch chunk_scratch() const;
+
+  SlotMixer mixer(int layer, bool prepared) const;
+  /// out[t, column + r] (+)= W f(x): by matvec or as a matrix product, as the pass wants.
+  struct Linear {
+    const float* x = nullptr;
+    int n = 0;
+    Act act = Act::identity;
+    const float* norm_weight = nullptr;
+    bool normalise = false;
+    float eps = 0.0F;
+  };
+  Status linear(const Pass& pass, const Linear& in, std::span<const Projection> to, float* out,
+                int out_stride, bool add) const;
+  Status multiply(const Pass& pass, const Matrix& m, const void* a, int lda, void* c, int ldc,
+                  bool add, bool c_bf16) const;
+
+  std::shared_ptr<ModelOnDevice> m_;
+  PlanBuffers b_;
+  std::vector<Step> steps_;
+  int max_tokens_ = 0;
+  int columns_ = 0;  // C
+};
+
+}  // namespace runnel::cuda

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models of real shapes with random weights, made in seconds: a few rows are drawn and repeated.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/model/config.h"
+#include "runtime/model/weights.h"
+
+namespace runnel::bench {
+
+struct BenchModel {
+  ModelConfig config;
+  Weights weights;
+  std::shared_ptr<const void> storage;
+};
+
+/// The default model's shape: 30 layers, D 576, 9/3 heads of 64, 4 + 60 + 64 slots; Q4_0, Q8_0
+/// table, F16 gates.
+BenchModel model_135m();
+
+/// fla-hub gsa-1.3B: 24 layers, D 2048, 4 heads of 512, 64 slots, all of one type.
+BenchModel model_1380m(quant::BlockType type);
+
+}  // namespace runnel::bench

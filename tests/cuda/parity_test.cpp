@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA against the reference backend on random models: every weight type, every option of the
+// mixer, ragged lengths. Skips without a GPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "runtime/backend/cuda/cuda_backend.h"
+#include "runtime/backend/reference/reference_backend.h"
+#include "tests/support/compare.h"
+#include "tests/support/random.h"
+#include "tests/support/random_model.h"
+
+namespace runnel::test {
+namespace {
+
+using quant::BlockType;
+
+// RMS errors relative to the reference, over logits and over the state.
+constexpr double kF32Tolerance = 2e-5;        // f32 throughout
+constexpr double kPlainStepTolerance = 1e-4;  // 16-bit weights, f32 activations
+constexpr double kRoundedTolerance =
+    2e-2;                                  // int8 activations; ties round apart, and layers amplify
+constexpr double kTensorTolerance = 2e-2;  // bf16 operands in long passes
+
+std::unique_ptr<Backend> cuda_backend() {
+  if (cuda::devices().empty()) return nullptr;
+  auto backend = cuda::make_backend(0);
+  return backend ? std::move(*backend) : nullptr;
+}
+
+#define REQUIRE_CUDA(backend)                              \
+  const std::unique_ptr<Backend> backend = cuda_backend(); \
+  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked"
+
+bool is_plain(BlockType t) {
+  return t == BlockType::f32 || t == BlockType::f16 || t == BlockType::bf16;
+}
+
+/// Runs the same tokens on both and compares logits and state. Prints the errors: they are the
+/// measure of tolerances.
+void compare(Backend& backend, const RandomModel& model, std::span<const TokenId> tokens,
+             std::size_t piece, bool rounded, double tolerance, const std::string& what) {
+  const int most = static_cast<int>(std::max<std::size_t>(tokens.size(), 16));
+  const auto reference = reference::make_backend(rounded ? reference::Activations::rounded
+                                                         : reference::Activations::exact);
+  const LoadedModel expected = load_on(*reference, model, most),
+                    actual = load_on(backend, model, most);
+  auto a = actual.state(), e = expected.state();
+  const std::vector<float> al = actual.run(*a, tokens, piece), el = expected.run(*e, tokens, piece);
+  const double logits = rms_relative_error(al, el);
+  const double state = rms_relative_error(actual.canonical(*a), expected.canonical(*e));
+  std::printf("[ parity   ] %-44s T %5zu in %4zu: logits %.2e state %.2e\n", what.c_str(),
+              tokens.size(), piece, logits, state);
+  EXPECT_LE(logits, tolerance) << what << ", " << tokens.size() << " tokens in pieces of " << piece;
+  EXPECT_LE(state, tolerance) << what << ", " << tokens.size() << " tokens in pieces of " << piece;
+}
+
+/// Wide enough for 256-value blocks everywhere.
+ModelConfig wide_config() {
+  ModelConfig c = small_config();
+  c.hidden_size = 256;
+  c.num_heads = 8;
+  c.num_kv_heads = 2;
+  c.head_k_dim = 32;
+  c.head_v_dim = 32;
+  c.num_memory_slots = 16;
+  c.intermediate_size = 512;
+  c.vocab_size = 301;
+  return c;
+}
+
+class WeightTypes : public testing::TestWithParam<BlockType> {};
+
+TEST_P(WeightTypes, StepsMatchTheReference) {
+  REQUIRE_CUDA(backend);
+  const BlockType type = GetParam();
+  const RandomParts parts{
+      .linear = type, .table = type, .small = is_plain(type) ? type : BlockType::f16};
+  const RandomModel model = make_random_model(wide_config(), parts, 5);
+  Random random(6);
+  const double tolerance = type == BlockType::f32 ? kF32Tolerance
+                           : is_plain(type)       ? kPlainStepTolerance
+                                                  : kRoundedTolerance;
+  compare(*backend, model, random.tokens(24, 301), 1, !is_plain(type), tolerance,
+          std::string(quant::block_traits(type)->name));
+  compare(*backend, model, random.tokens(24, 301), 7, !is_plain(type), tolerance,
+          std::string(quant::block_traits(type)->name));
+}
+
+TEST_P(WeightTypes, LongPassesMatchTheReference) {
+  REQUIRE_CUDA(backend);
+  const BlockType type = GetParam();
+  const RandomParts parts{
+      .linear = type, .table = type, .small = is_plain(type) ? type : BlockType::f16};
+  const RandomModel model = make_random_model(wide_config(), parts, 8);
+  Random random(9);
+  const double tolerance = type == BlockType::f32 ? kF32Tolerance : kTensorTolerance;
+  for (std::size_t n : {9U, 64U, 100U}) {
+    compare(*backend, model, random.tokens(n, 301), 0, false, tolerance,
+            std::string(quant::block_traits(type)->name));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, WeightTypes,
+                         testing::Values(BlockType::f32, BlockType::f16, BlockType::bf16,
+                                         BlockType::q8_0, BlockType::q4_0, BlockType::q4_k,
+                                         BlockType::q6_k),
+                         [](const auto& type) {
+                           return std::string(quant::block_traits(type.param)->name);
+                         });
+
+struct MixerCase {
+  const char* name;
+  ModelConfig config;
+  RandomParts parts;
+};
+
+std::vector<MixerCase> mixer_cases() {
+  std::vector<MixerCase> cases;
+  const RandomParts biased{.tied = true, .gate_bias = true, .read_biases = true};
+  ModelConfig c = small_config();
+  cases.push_back({"plain", c, {}});
+  cases.push_back({"positional", small_positional_config(), biased});
+  c.conv_size = 4;
+  cases.push_back({"conv", c, {}});
+  c.feature_map = FeatureMap::t2r;
+  cases.push_back({"conv_t2r", c, {}});
+  c = small_config();
+  c.head_k_dim = 24, c.head_v_dim = 16, c.feature_map = FeatureMap::relu;
+  cases.push_back({"wide_keys", c, {.g_norm_weight = false}});
+  c.head_k_dim = 16, c.head_v_dim = 40;
+  cases.push_back({"wide_values", c, {}});
+  c.head_k_dim = 30, c.head_v_dim = 15;  // no vector loads, no tensor cores
+  cases.push_back({"odd_dims", c, {}});
+  c = small_positional_config();
+  c.num_sink_slots = 0, c.sink_distance = 0, c.num_window_slots = 5;
+  cases.push_back({"window_only", c, biased});
+  c = small_positional_config();
+  c.num_memory_slots = 0;
+  cases.push_back({"no_memory", c, {}});
+  c = small_config();  // the shapes of the models people run, narrow elsewhere
+  c.num_heads = 2, c.num_kv_heads = 2, c.head_k_dim = 512, c.head_v_dim = 512,
+  c.num_memory_slots = 64;
+  cases.push_back({"heads_of_512", c, {}});
+  c.num_heads = 8, c.num_kv_heads = 2, c.head_k_dim = 128, c.head_v_dim = 128;
+  cases.push_back({"heads_of_128", c, {}});
+  c = small_positional_config();
+  c.num_heads = 9, c.num_kv_heads = 3, c.head_k_dim = 64, c.head_v_dim = 64,
+  c.num_memory_slots = 64;
+  c.num_sink_slots = 4, c.num_window_slots = 60, c.sink_distance = 64, c.scale = 0.125F;
+  cases.push_back({"default_model", c, biased});
+  c.num_memory_slots = 100;  // more than a chunkwise tile
+  cases.push_back({"many_slots", c, biased});
+  return cases;
+}
+
+class Mixers : public testing::TestWithParam<MixerCase> {};
+
+TEST_P(Mixers, RecurrentMatchesTheReferenceInF32) {
+  REQUIRE_CUDA(backend);
+  const RandomModel model = make_random_model(GetParam().config, GetParam().parts, 21);
+  Random random(22);
+  for (std::size_t piece : {1U, 8U, 70U}) {
+    compare(*backend, model, random.tokens(140, 96), piece, false, kF32Tolerance, GetParam().name);
+  }
+}
+
+TEST_P(Mixers, ChunkwiseMatchesTheReference) {
+  REQUIRE_CUDA(backend);
+  RandomParts parts = GetParam().parts;
+  parts.linear = BlockType::bf16;
+  const RandomModel model = make_random_model(GetParam().config, parts, 31);
+  Random random(32);
+  for (std::size_t n : {9U, 63U, 64U, 65U, 130U}) {
+    compare(*backend, model, random.tokens(n, 96), 0, false, kTensorTolerance, GetParam().name);
+  }
+  compare(*backend, model, random.tokens(300, 96), 150, false, kTensorTolerance, GetParam().name);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, Mixers, testing::ValuesIn(mixer_cases()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+TEST(Cuda, EveryLengthUpTo130Matches) {
+  REQUIRE_CUDA(backend);
+  ModelConfig c = small_positional_config();
+  const RandomModel model =
+      make_random_model(c, {.linear = BlockType::bf16, .gate_bias = true, .read_biases = true}, 41);
+  const auto reference = reference::make_backend();
+  const LoadedModel expected = load_on(*reference, model, 130),
+                    actual = load_on(*backend, model, 130);
+  Random random(42);
+  const std::vector<TokenId> tokens = random.tokens(130, 96);
+  auto e = expected.state();
+  const std::vector<float> all = expected.run(*e, tokens, 1);
+  double worst = 0.0;
+  for (std::size_t n = 1; n <= 130; ++n) {
+    auto a = actual.state();
+    const std::vector<float> logits = actual.run(*a, std::span(tokens).first(n));
+    const double error = rms_relative_error(logits, std::span(all).first(n * 96));
+    worst = std::max(worst, error);
+    EXPECT_LE(error, kTensorTolerance) << n << " tokens";
+  }
+  std::printf("[ parity   ] T = 1 ... 130: worst logits %.2e\n", worst);
+}
+
+TEST(Cuda, TwoThousandTokensInOnePassMatch) {
+  REQUIRE_CUDA(backend);
+  ModelConfig c = small_positional_config();
+  const RandomModel model =
+      make_random_model(c, {.linear = BlockType::q8_0, .gate_bias = true}, 51);
+  Random random(52);
+  compare(*backend, model, random.tokens(2100, 96), 0, false, kTensorTolerance,
+          "2,100 tokens, q8_0");
+}
+
+TEST(Cuda, StrongGatesNeitherOverflowNorVanish) {
+  REQUIRE_CUDA(backend);
+  ModelConfig c = small_config();
+  c.gate_normalizer = 0.05F;  // log alpha down to -100 and beyond
+  const RandomModel model = make_random_model(c, {.linear = BlockType::bf16}, 61);
+  Random random(62);
+  compare(*backend, model, random.tokens(200, 96), 0, false, kTensorTolerance, "strong gates");
+  compare(*backend, model, random.tokens(40, 96), 1, false, kPlainStepTolerance * 10,
+          "strong gates");
+}
+
+TEST(Cuda, StatesTravelBetweenBackends) {
+  REQUIRE_CUDA(backend);
+  const RandomModel model = make_random_model(small_positional_config(), {}, 71);
+  const auto reference = reference::make_backend();
+  const LoadedModel host = load_on(*reference, model), device = load_on(*backend, model);
+  Random random(72);
+  auto a = device.state(), b = host.state(), control = host.state();
+  for (int i = 0; i < 50; ++i) {
+    const std::vector<TokenId> tokens = random.tokens(1 + random.below(20), 96);
+    const std::vector<float> expected = host.run(*control, tokens);
+    std::vector<float> got;
+    if (i % 2 == 0) {
+      ASSERT_TRUE(a->import_from(host.canonical(*b), b->position()).has_value());
+      got = device.run(*a, tokens);
+    } else {
+      ASSERT_TRUE(b->import_from(device.canonical(*a), a->position()).has_value());
+      got = host.run(*b, tokens);
+    }
+    EXPECT_LE(rms_relative_error(got, expected), kF32Tolerance * 10) << "turn " << i;
+    EXPECT_EQ(i % 2 == 0 ? a->position() : b->position(), control->position());
+  }
+}
+
+TEST(Cuda, ThousandSnapshotRoundTripsChangeNothing) {
+  REQUIRE_CUDA(backend);
+  const RandomModel model = make_random_model(small_positional_config(), {}, 81);
+  const LoadedModel device = load_on(*backend, model);
+  Random random(82);
+  auto state = device.state();
+  device.run(*state, random.tokens(77, 96));
+  const std::vector<float> first = device.canonical(*state);
+  std::vector<float> floats = first;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(state->import_from(floats, 77).has_value());
+    ASSERT_TRUE(state->export_to(floats).has_value());
+  }
+  EXPECT_EQ(floats, first);
+}
+
+}  // namespace
+}  // namespace runnel::test
