@@ -37,6 +37,21 @@ double int8_peak(int rounds, int32_t* sink) {
   return 2.0 * rounds * kChains * kLanes * 4;
 }
 
+uint32_t read(const uint8_t* from, size_t bytes) {
+  B seen[4] = {load_bytes(from), load_bytes(from), load_bytes(from), load_bytes(from)};
+  for (size_t at = 0; at < bytes; at += 16 * kLanes) {
+    for (size_t i = 0; i < 4; ++i) seen[i] = either(seen[i], load_bytes(from + at + 4 * kLanes * i));
+  }
+  uint32_t words[kLanes];
+  __builtin_memcpy(words, &seen[0], sizeof(words));
+  uint32_t all = words[0];
+  for (int i = 1; i < 4; ++i) {
+    __builtin_memcpy(words, &seen[i], sizeof(words));
+    all |= words[0];
+  }
+  return all;
+}
+
 #define RUNNEL_QUANTISED(Format) \
   { quantised_matmul<1, Format>, quantised_matmul<4, Format>, quantised_matmul<kWide, Format> }
 #define RUNNEL_FLOAT(Rows) \
@@ -55,6 +70,7 @@ const Kernels kTable = {
     slot_softmax,
     slot_values,
     int8_peak,
+    read,
 };
 
 }  // namespace

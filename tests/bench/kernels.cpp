@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// runnel_kernels: the matrix and slot kernels alone on one core, data in the caches, as shares of the int8 peak.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include "runtime/backend/cpu/isa.h"
+#include "runtime/backend/cpu/kernels.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace runnel::cpu;
+
+template <class Work>
+double best_seconds(const Work& work) {
+  double best = 1e9;
+  for (int i = 0; i < 60; ++i) {
+    const auto begin = Clock::now();
+    work();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return best;
+}
+
+}  // namespace
+
+int main() {
+  const char* names[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q6_k"};
+  const std::size_t row_bits[] = {32, 16, 16, 0, 0, 0, 0};
+  for (const Isa isa : supported_isas()) {
+    const Kernels& k = *find_kernels(isa);
+    std::int32_t sink = 0;
+    double operations = 0;
+    const double peak_seconds = best_seconds([&] { operations = k.int8_peak(20000, &sink); });
+    const double peak = operations / peak_seconds;
+    std::printf("%s: int8 peak %.0f GOP/s a core\n", isa_name(isa).data(), peak * 1e-9);
+    constexpr int kCols = 768;
+    for (int format = 0; format < kTileFormats; ++format) {
+      const std::size_t tile = format < 3 ? row_bits[format] * 2 * kCols
+                                          : std::size_t{format == 3 ? 17 * 32 : format == 4 ? 9 * 32 : format == 5 ? 9 * 32 : 420} * kCols / 32;
+      constexpr int kTiles = 16;
+      std::vector<std::uint8_t> tiles(tile * kTiles, 0x11), acts(16 * kCols * 4, 1);
+      std::vector<float> out(16 * 16 * kTiles);
+      for (int w = 0; w < kWidths; ++w) {
+        MatmulArgs a{};
+        a.tiles = tiles.data();
+        a.tile_bytes = tile;
+        a.n_tiles = kTiles;
+        a.cols = kCols;
+        a.acts = acts.data();
+        a.out = out.data();
+        a.out_stride = 16 * kTiles;
+        const double s = best_seconds([&] { k.matmul[format][w](a); });
+        std::printf("  %-5s %2d tokens: %6.1f GB/s of weights, %7.1f GOP/s, %4.1f %% of peak\n", names[format], k.widths[w],
+                    static_cast<double>(tile) * kTiles / s * 1e-9, 2.0 * 16 * kTiles * kCols * k.widths[w] / s * 1e-9,
+                    200.0 * 16 * kTiles * kCols * k.widths[w] / s / peak);
+      }
+    }
+    for (int dim : {64, 512}) {
+      for (int heads : {1, 3}) {
+        const auto d = static_cast<std::size_t>(dim);
+        std::vector<float> keys(64 * d), x(64 * d), gate(64, 0.5F), out(64 * 4);
+        SlotKeysArgs a{};
+        a.keys = keys.data();
+        a.lanes = a.lane_end = a.out_lanes = 64;
+        a.dim = dim;
+        a.tokens = 1;
+        a.k = a.q = x.data();
+        a.alpha = a.write = gate.data();
+        a.q_head = dim;
+        a.heads = heads;
+        a.out = out.data();
+        a.out_head = 64;
+        const double ks = best_seconds([&] { for (int i = 0; i < 50; ++i) k.slot_keys(a); }) / 50;
+        SlotValuesArgs v{};
+        v.positional = v.memory = keys.data();
+        v.dim = dim;
+        v.end = dim;
+        v.tokens = 1;
+        v.v = x.data();
+        v.alpha = v.write = gate.data();
+        v.memory_slots = 64;
+        v.p = out.data();
+        v.p_head = 64;
+        v.heads = heads;
+        v.out = x.data();
+        v.out_head = dim;
+        const double vs = best_seconds([&] { for (int i = 0; i < 50; ++i) k.slot_values(v); }) / 50;
+        std::printf("  slots 64 x %d, %d queries: keys %.2f us, values %.2f us\n", dim, heads, ks * 1e6, vs * 1e6);
+      }
+    }
+  }
+}
