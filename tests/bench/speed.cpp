@@ -44,7 +44,8 @@ int main(int argc, char** argv) {
   if (!engine) return std::fprintf(stderr, "%s\n", engine.error().message.c_str()), 1;
   std::printf("open %.1f ms, load %.1f ms\n", opened * 1e3, (seconds_since(start) - opened) * 1e3);
   const auto roof = runnel::cpu::measure_roofline(threads, (*engine)->memory().weight_bytes);
-  std::printf("read %.1f GB/s, int8 %.0f GOP/s\n", roof->read_bytes_per_second * 1e-9, roof->int8_ops_per_second * 1e-9);
+  std::printf("read %.1f GB/s, int8 %.0f GOP/s\n", roof->read_bytes_per_second * 1e-9,
+              roof->int8_ops_per_second * 1e-9);
   const int vocab = (*engine)->config().vocab_size;
   std::vector<float> logits(static_cast<std::size_t>(vocab));
   auto state = (*engine)->create_state();

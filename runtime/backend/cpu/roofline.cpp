@@ -36,15 +36,15 @@ Result<Roofline> measure_roofline(int threads, std::size_t buffer_bytes) {
   RUNNEL_TRY(std::unique_ptr<ThreadPool> pool, ThreadPool::create(threads));
   const Kernels& kernels = *find_kernels(supported_isas().back());
   constexpr std::size_t kPart = std::size_t{256} << 10;
-  const int parts = static_cast<int>(std::clamp<std::size_t>(buffer_bytes / kPart, 1, ThreadPool::kMaxItems));
+  const int parts =
+      static_cast<int>(std::clamp<std::size_t>(buffer_bytes / kPart, 1, ThreadPool::kMaxItems));
   RUNNEL_TRY(PageBuffer buffer, PageBuffer::create(kPart * static_cast<std::size_t>(parts)));
   const auto part = [&](int i) { return buffer.data() + kPart * static_cast<std::size_t>(i); };
   pool->for_each(parts, [&](int i, int) { std::memset(part(i), i, kPart); });
   std::atomic<std::uint32_t> sink{0};
   Roofline found;
-  const double read = best_seconds([&] {
-    pool->for_each(parts, [&](int i, int) { sink += kernels.read(part(i), kPart); });
-  });
+  const double read = best_seconds(
+      [&] { pool->for_each(parts, [&](int i, int) { sink += kernels.read(part(i), kPart); }); });
   found.read_bytes_per_second = static_cast<double>(kPart) * parts / read;
   double operations = 0;
   const double compute = best_seconds([&] {

@@ -24,160 +24,231 @@ static_assert(sizeof(Group<1>) == kGroupBytes && sizeof(Group<4>) == 4 * kGroupB
 
 inline const uint16_t* as_halves(const uint8_t* p) { return reinterpret_cast<const uint16_t*>(p); }
 
-/// acc[t] = fma(d * (init + dot), scale, acc) for all W tokens.
-template <int kMax, int W, class Init>
-inline void add_group(F (&acc)[W], const B (&w)[8], F scale, const Group<W>& a, const Init& init) {
+/// The codes of 32 inputs and their scale. `other`: minus the minimum (Q4_K), the scale of the
+/// second 16 inputs (Q6_K).
+struct Weights {
+  B w[8];
+  F scale;
+  F other;
+};
+
+/// Asks for the lines that a kernel of one token, which streams, needs soon: the hardware does not
+/// look past the end of a page.
+template <int W, int kLines>
+RUNNEL_INLINE void prefetch(const uint8_t* p) {
   if constexpr (W == 1) {
-    const I c = dot<kMax, 8>(init(0), w, a.q[0]);
-    acc[0] = fma(mul(to_float(c), splat(a.d[0])), scale, acc[0]);
-  } else {
-    for (int t = 0; t < W; t += 2) {
-      I c0 = init(t), c1 = init(t + 1);
-      dot_pair<kMax, 8>(c0, c1, w, a.q[t], a.q[t + 1]);
-      acc[t] = fma(mul(to_float(c0), splat(a.d[t])), scale, acc[t]);
-      acc[t + 1] = fma(mul(to_float(c1), splat(a.d[t + 1])), scale, acc[t + 1]);
-    }
+    unroll<kLines>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      __builtin_prefetch(p + kPrefetchBytes + 64 * i, 0, 3);
+    });
   }
 }
 
-/// One tile's lanes [sub * kLanes, +kLanes): a functor per format adds all groups to acc.
+/// c[i] += codes * activations of token first + i.
+template <int kMax, int W, int K>
+RUNNEL_INLINE void dot_tokens(I (&c)[K], const B (&w)[8], const Group<W>& a, int first) {
+  if constexpr (kPairs && K % 2 == 0) {
+    unroll<K / 2>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      dot_pair<kMax, 8>(c[2 * i], c[2 * i + 1], w, a.q[first + 2 * i], a.q[first + 2 * i + 1]);
+    });
+  } else if constexpr (kStepwise) {
+    // Step by step over the tokens: their chains of additions overlap.
+    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
+      unroll<K>([&](auto i) RUNNEL_INLINE_LAMBDA {
+        c[i] = dot_step<kMax>(c[i], w[s], four(a.q[first + i] + 4 * s));
+      });
+    });
+  } else {
+    unroll<K>([&](auto i) RUNNEL_INLINE_LAMBDA { c[i] = dot<kMax, 8>(c[i], w, a.q[first + i]); });
+  }
+}
+
+/// acc[t] = fma(d * (init(t) + dot), scale, acc[t]) for all W tokens.
+template <int kMax, int W, class Init>
+RUNNEL_INLINE void add_group(F (&acc)[W], const Weights& w, const Group<W>& a, const Init& init) {
+  constexpr int kBatch = W < kBatchTokens ? W : kBatchTokens;
+  unroll<W / kBatch>([&](auto batch) RUNNEL_INLINE_LAMBDA {
+    constexpr int kFirst = decltype(batch)::value * kBatch;
+    I c[kBatch];
+    unroll<kBatch>([&](auto i) RUNNEL_INLINE_LAMBDA { c[i] = init(kFirst + i); });
+    dot_tokens<kMax, W>(c, w.w, a, kFirst);
+    unroll<kBatch>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      constexpr int kToken = kFirst + decltype(i)::value;
+      acc[kToken] = fma(mul(to_float(c[i]), splat(a.d[kToken])), w.scale, acc[kToken]);
+    });
+  });
+}
+
+// A format is a cursor over the groups of one tile, lanes [sub * kLanes, + kLanes), and what one
+// group adds to the accumulators.
+
 template <int W>
 struct Q8_0 {
-  static void run(const uint8_t* tile, int cols, int sub, const Group<W>* a, F (&acc)[W]) {
-    const int groups = cols / 32;
-    const uint8_t* codes = tile + sub * kLanes * 4;
-    const uint16_t* scales = as_halves(tile + static_cast<size_t>(groups) * 512) + sub * kLanes;
-    for (int g = 0; g < groups; ++g, codes += 512, scales += kTileRows) {
-      B w[8];
-      for (int s = 0; s < 8; ++s) w[s] = q8_codes(codes + 64 * s);
-      add_group<255, W>(acc, w, load_f16(scales), a[g], [&](int t) {
-        return kSignedCodes ? splat_int(0) : shift_left<4>(splat_int(a[g].t[t]));
-      });
-    }
+  const uint8_t* codes;
+  const uint16_t* scales;
+  Q8_0(const uint8_t* tile, int cols, int sub)
+      : codes(tile + sub * kLanes * 4),
+        scales(as_halves(tile + static_cast<size_t>(cols) * 16) + sub * kLanes) {}
+  RUNNEL_INLINE void next(Weights& w) {
+    prefetch<W, 8>(codes);
+    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(codes + 64 * s); });
+    w.scale = load_f16(scales);
+    codes += 512;
+    scales += kTileRows;
+  }
+  static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
+    add_group<255, W>(acc, w, a, [&](int t) RUNNEL_INLINE_LAMBDA {
+      return kSignedCodes ? splat_int(0) : shift_left<4>(splat_int(a.t[t]));
+    });
   }
 };
 
 template <int W>
 struct Q4_0 {
-  static void run(const uint8_t* tile, int cols, int sub, const Group<W>* a, F (&acc)[W]) {
-    const int groups = cols / 32;
-    const uint8_t* codes = tile + sub * kLanes * 4;
-    const uint16_t* scales = as_halves(tile + static_cast<size_t>(groups) * 256) + sub * kLanes;
-    for (int g = 0; g < groups; ++g, codes += 256, scales += kTileRows) {
-      B w[8];
-      for (int s = 0; s < 4; ++s) {
-        const B both = load_bytes(codes + 64 * s);
-        w[s] = low_half(both);
-        w[s + 4] = high_half(both);
-      }
-      add_group<15, W>(acc, w, load_f16(scales), a[g], [&](int t) { return splat_int(a[g].t[t]); });
-    }
+  const uint8_t* codes;
+  const uint16_t* scales;
+  Q4_0(const uint8_t* tile, int cols, int sub)
+      : codes(tile + sub * kLanes * 4),
+        scales(as_halves(tile + static_cast<size_t>(cols) * 8) + sub * kLanes) {}
+  RUNNEL_INLINE void next(Weights& w) {
+    prefetch<W, 4>(codes);
+    unroll<4>([&](auto s) RUNNEL_INLINE_LAMBDA {
+      const B both = load_bytes(codes + 64 * s);
+      w.w[s] = low_half(both);
+      w.w[s + 4] = high_half(both);
+    });
+    w.scale = load_f16(scales);
+    codes += 256;
+    scales += kTileRows;
+  }
+  static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
+    add_group<15, W>(acc, w, a, [&](int t) RUNNEL_INLINE_LAMBDA { return splat_int(a.t[t]); });
   }
 };
 
-/// The 6-bit scales and minima of group g (0 … 7) of a Q4_K super block: see quant/formats.h.
-inline void q4_k_scales(const uint8_t* packed, int g, int sub, F& scale, F& minimum) {
-  int8_t s[kLanes], m[kLanes];
-  const uint8_t* p = packed + sub * kLanes;
-  for (int r = 0; r < kLanes; ++r) {
-    const uint8_t* low = p + (g & 3) * kTileRows + r;
-    if (g < 4) {
-      s[r] = static_cast<int8_t>(low[0] & 63);
-      m[r] = static_cast<int8_t>(low[4 * kTileRows] & 63);
-    } else {
-      s[r] = static_cast<int8_t>((low[8 * kTileRows] & 15) | ((low[0] >> 6) << 4));
-      m[r] = static_cast<int8_t>((low[8 * kTileRows] >> 4) | ((low[4 * kTileRows] >> 6) << 4));
-    }
-  }
-  scale = load_i8(s);
-  minimum = load_i8(m);
-}
-
 template <int W>
 struct Q4_K {
-  static void run(const uint8_t* tile, int cols, int sub, const Group<W>* a, F (&acc)[W]) {
-    const int blocks = cols / 256;
-    const uint8_t* codes = tile + sub * kLanes * 4;
-    const uint8_t* scales = tile + static_cast<size_t>(blocks) * 2048;
-    const uint16_t* d = as_halves(scales + static_cast<size_t>(blocks) * 192) + sub * kLanes;
-    for (int b = 0; b < blocks; ++b, scales += 192, d += 2 * kTileRows) {
-      const F d_scale = load_f16(d);
-      const F d_min = sub_from_zero(load_f16(d + kTileRows));
-      for (int p = 0; p < 4; ++p, codes += 512) {
-        for (int half = 0; half < 2; ++half, ++a) {
-          B w[8];
-          for (int s = 0; s < 8; ++s) {
-            const B both = load_bytes(codes + 64 * s);
-            w[s] = half == 0 ? low_half(both) : high_half(both);
-          }
-          F scale, minimum;
-          q4_k_scales(scales, 2 * p + half, sub, scale, minimum);
-          minimum = mul(minimum, d_min);
-          add_group<15, W>(acc, w, mul(scale, d_scale), *a, [](int) { return splat_int(0); });
-          for (int t = 0; t < W; ++t) acc[t] = fma(splat(a->ds[t]), minimum, acc[t]);
-        }
-      }
+  const uint8_t* codes;
+  const uint8_t* scales;  // [12][16 rows] of the block
+  const uint16_t* d;
+  int group = 0;  // 0 … 7 of the block
+  Q4_K(const uint8_t* tile, int cols, int sub)
+      : codes(tile + sub * kLanes * 4),
+        scales(tile + static_cast<size_t>(cols) * 8 + sub * kLanes),
+        d(as_halves(tile + static_cast<size_t>(cols / 256) * 2240) + sub * kLanes) {}
+  RUNNEL_INLINE void next(Weights& w) {
+    // The 6-bit scale and minimum of the group: quant/formats.h.
+    const uint8_t* low = scales + (group & 3) * kTileRows;
+    const I a = load_u8(low), b = load_u8(low + 4 * kTileRows), c = load_u8(low + 8 * kTileRows);
+    const I high_scale = or_int(and_int(c, 15), and_int(shift_right<2>(a), 48));
+    const I high_minimum = or_int(shift_right<4>(c), and_int(shift_right<2>(b), 48));
+    const F scale = to_float(group < 4 ? and_int(a, 63) : high_scale);
+    const F minimum = to_float(group < 4 ? and_int(b, 63) : high_minimum);
+    w.scale = mul(scale, load_f16(d));
+    w.other = sub(splat(0), mul(minimum, load_f16(d + kTileRows)));
+    if ((group & 1) == 0) {
+      prefetch<W, 8>(codes);
+      unroll<8>([&](auto s)
+                    RUNNEL_INLINE_LAMBDA { w.w[s] = low_half(load_bytes(codes + 64 * s)); });
+    } else {
+      unroll<8>([&](auto s)
+                    RUNNEL_INLINE_LAMBDA { w.w[s] = high_half(load_bytes(codes + 64 * s)); });
+      codes += 512;
+    }
+    if (++group == 8) {
+      group = 0;
+      scales += 192;
+      d += 2 * kTileRows;
     }
   }
-  static F sub_from_zero(F x) { return sub(splat(0), x); }
+  static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
+    add_group<15, W>(acc, w, a, [](int) RUNNEL_INLINE_LAMBDA { return splat_int(0); });
+    unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = fma(splat(a.ds[t]), w.other, acc[t]); });
+  }
 };
 
 template <int W>
 struct Q6_K {
-  static void run(const uint8_t* tile, int cols, int sub, const Group<W>* a, F (&acc)[W]) {
-    const int blocks = cols / 256;
-    const uint8_t* low = tile + sub * kLanes * 4;
-    const uint8_t* high = low + static_cast<size_t>(blocks) * 2048;
-    const auto* scales =
-        reinterpret_cast<const int8_t*>(tile) + static_cast<size_t>(blocks) * 3072 + sub * kLanes;
-    const uint16_t* d = as_halves(tile + static_cast<size_t>(blocks) * 3328) + sub * kLanes;
-    for (int b = 0; b < blocks; ++b, d += kTileRows) {
-      const F scale = load_f16(d);
-      for (int half = 0; half < 2; ++half, low += 1024, high += 512) {
-        group<0>(low, high, scales, scale, *a++, acc);
-        group<1>(low, high, scales + 2 * kTileRows, scale, *a++, acc);
-        group<2>(low, high, scales + 4 * kTileRows, scale, *a++, acc);
-        group<3>(low, high, scales + 6 * kTileRows, scale, *a++, acc);
-        scales += 8 * kTileRows;
-      }
+  const uint8_t* low;
+  const uint8_t* high;
+  const int8_t* scales;
+  const uint16_t* d;
+  int group = 0;  // 0 … 3 of a half block, + 4 in the second half
+  Q6_K(const uint8_t* tile, int cols, int sub)
+      : low(tile + sub * kLanes * 4),
+        high(low + static_cast<size_t>(cols) * 8),
+        scales(reinterpret_cast<const int8_t*>(tile) + static_cast<size_t>(cols) * 12 +
+               sub * kLanes),
+        d(as_halves(tile + static_cast<size_t>(cols) * 13) + sub * kLanes) {}
+  RUNNEL_INLINE void next(Weights& w) {
+    const F by = load_f16(d);
+    w.scale = mul(load_i8(scales), by);
+    w.other = mul(load_i8(scales + kTileRows), by);
+    scales += 2 * kTileRows;
+    switch (group & 3) {
+      case 0:
+        codes<0>(w);
+        break;
+      case 1:
+        codes<1>(w);
+        break;
+      case 2:
+        codes<2>(w);
+        break;
+      default:
+        codes<3>(w);
+        low += 1024;
+        high += 512;
+    }
+    if (++group == 8) {
+      group = 0;
+      d += kTileRows;
     }
   }
-
-  /// Group kGroup of a half: lower bits in half kGroup / 2 of ql's part kGroup % 2, upper bits at 2
-  /// kGroup of qh.
+  /// Group kGroup of a half: lower bits in half kGroup / 2 of ql's part kGroup % 2, upper bits at
+  /// 2 kGroup of qh.
   template <int kGroup>
-  static void group(const uint8_t* low, const uint8_t* high, const int8_t* scales, F d,
-                    const Group<W>& a, F (&acc)[W]) {
-    B w[8];
-    for (int s = 0; s < 8; ++s) {
-      const B both = load_bytes(low + (kGroup % 2) * 512 + 64 * s);
-      const B bits = kGroup < 2 ? low_half(both) : high_half(both);
-      w[s] = either(bits, two_bits_at_4<2 * kGroup>(load_bytes(high + 64 * s)));
-    }
-    const F s0 = mul(load_i8(scales), d), s1 = mul(load_i8(scales + kTileRows), d);
-    for (int t = 0; t < W; ++t) {
+  RUNNEL_INLINE void codes(Weights& w) {
+    const uint8_t* part = low + (kGroup % 2) * 512;
+    if constexpr (kGroup < 2) prefetch<W, 8>(part);
+    if constexpr (kGroup == 0) prefetch<W, 8>(high);
+    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
+      const B both = load_bytes(part + 64 * s);
+      w.w[s] = either(kGroup < 2 ? low_half(both) : high_half(both),
+                      two_bits_at_4<2 * kGroup>(load_bytes(high + 64 * s)));
+    });
+  }
+  static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
+    unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
       const I h = splat_int(a.h[t]);
-      const I c0 = dot<63, 4>(shift_left<2>(h), w, a.q[t]);
-      const I c1 = dot<63, 4>(shift_left<2>(sub_int(splat_int(a.t[t]), h)), w + 4, a.q[t] + 16);
-      const F both = fma(to_float(c1), s1, mul(to_float(c0), s0));
+      const I c0 = dot<63, 4>(shift_left<2>(h), w.w, a.q[t]);
+      const I c1 = dot<63, 4>(shift_left<2>(sub_int(splat_int(a.t[t]), h)), w.w + 4, a.q[t] + 16);
+      const F both = fma(to_float(c1), w.other, mul(to_float(c0), w.scale));
       acc[t] = fma(both, splat(a.d[t]), acc[t]);
-    }
+    });
   }
 };
 
 template <int W, template <int> class Format>
 void quantised_matmul(const MatmulArgs& m) {
-  const auto* a = reinterpret_cast<const Group<W>*>(m.acts);
+  const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
+  const int groups = m.cols / 32;
   for (int i = 0; i < m.n_tiles; ++i) {
     const uint8_t* tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
-    for (int sub = 0; sub < kTileRows / kLanes; ++sub) {
+    for (int part = 0; part < kTileRows / kLanes; ++part) {
+      Format<W> cursor(tile, m.cols, part);
       F acc[W];
-      for (int t = 0; t < W; ++t) acc[t] = splat(0);
-      Format<W>::run(tile, m.cols, sub, a, acc);
-      float* out = m.out + i * kTileRows + sub * kLanes;
-      for (int t = 0; t < W; ++t, out += m.out_stride) {
-        store(out, m.accumulate != 0 ? add(load(out), acc[t]) : acc[t]);
+      unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = splat(0); });
+      for (int g = 0; g < groups; ++g) {
+        Weights w;
+        cursor.next(w);
+        Format<W>::add(w, acts[g], acc);
       }
+      float* out = m.out + i * kTileRows + part * kLanes;
+      const bool accumulate = m.accumulate != 0;
+      const ptrdiff_t stride = m.out_stride;
+      unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
+        store(out + t * stride, accumulate ? add(load(out + t * stride), acc[t]) : acc[t]);
+      });
     }
   }
 }
@@ -197,28 +268,29 @@ struct Bf16Rows {
 
 /// N tiles at once, so that for W = 1 there are N chains of additions to overlap.
 template <int W, int N, class Rows>
-inline void float_tiles(const MatmulArgs& m, int first) {
+RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first) {
   const auto* a = reinterpret_cast<const float*>(m.acts);
   constexpr size_t kStep = kTileRows * Rows::kBytes;
-  for (int sub = 0; sub < kTileRows / kLanes; ++sub) {
+  for (int part = 0; part < kTileRows / kLanes; ++part) {
     const uint8_t* w =
-        m.tiles + static_cast<size_t>(first) * m.tile_bytes + sub * kLanes * Rows::kBytes;
-    F acc[N][W];
-    for (int n = 0; n < N; ++n) {
-      for (int t = 0; t < W; ++t) acc[n][t] = splat(0);
-    }
+        m.tiles + static_cast<size_t>(first) * m.tile_bytes + part * kLanes * Rows::kBytes;
+    F acc[N * W];
+    unroll<N * W>([&](auto i) RUNNEL_INLINE_LAMBDA { acc[i] = splat(0); });
     for (int c = 0; c < m.cols; ++c, w += kStep) {
-      for (int n = 0; n < N; ++n) {
+      unroll<N>([&](auto n) RUNNEL_INLINE_LAMBDA {
         const F row = Rows::at(w + n * m.tile_bytes);
-        for (int t = 0; t < W; ++t) acc[n][t] = fma(row, splat(a[c * W + t]), acc[n][t]);
-      }
+        unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
+          acc[n * W + t] = fma(row, splat(a[c * W + t]), acc[n * W + t]);
+        });
+      });
     }
-    for (int n = 0; n < N; ++n) {
-      float* out = m.out + (first + n) * kTileRows + sub * kLanes;
-      for (int t = 0; t < W; ++t, out += m.out_stride) {
-        store(out, m.accumulate != 0 ? add(load(out), acc[n][t]) : acc[n][t]);
-      }
-    }
+    unroll<N>([&](auto n) RUNNEL_INLINE_LAMBDA {
+      float* out = m.out + (first + n) * kTileRows + part * kLanes;
+      unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
+        float* at = out + t * m.out_stride;
+        store(at, m.accumulate != 0 ? add(load(at), acc[n * W + t]) : acc[n * W + t]);
+      });
+    });
   }
 }
 

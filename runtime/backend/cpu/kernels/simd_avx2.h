@@ -11,6 +11,10 @@ namespace {
 constexpr int kLanes = 8;
 constexpr int kWide = 4;
 constexpr bool kSignedCodes = false;
+constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
+constexpr bool kStepwise = false;
+constexpr bool kPairs = false;  // dot_pair is better than two dots
+constexpr size_t kPrefetchBytes = 2048;
 using F = __m256;
 using I = __m256i;
 using B = __m256i;
@@ -138,6 +142,15 @@ inline I shift_left(I a) {
   return _mm256_slli_epi32(a, kBits);
 }
 inline I sub_int(I a, I b) { return _mm256_sub_epi32(a, b); }
+inline I and_int(I a, int32_t b) { return _mm256_and_si256(a, _mm256_set1_epi32(b)); }
+inline I or_int(I a, I b) { return _mm256_or_si256(a, b); }
+template <int kBits>
+inline I shift_right(I a) {
+  return _mm256_srli_epi32(a, kBits);
+}
+inline I load_u8(const uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
 inline I add_int(I a, I b) { return _mm256_add_epi32(a, b); }
 
 }  // namespace

@@ -11,6 +11,14 @@ namespace {
 constexpr int kLanes = 16;
 constexpr int kWide = 16;  // tokens of the widest pack: 16 accumulators of the 32 registers
 constexpr bool kSignedCodes = false;
+constexpr int kBatchTokens = 8;  // tokens whose integer sums are in registers together
+#if defined(__AVX512VNNI__)
+constexpr bool kStepwise = true;  // dot_step is one instruction: interleave the tokens of a batch
+#else
+constexpr bool kStepwise = false;
+#endif
+constexpr bool kPairs = false;  // dot_pair is better than two dots
+constexpr size_t kPrefetchBytes = 2048;
 using F = __m512;
 using I = __m512i;
 using B = __m512i;
@@ -123,6 +131,15 @@ inline I shift_left(I a) {
   return _mm512_slli_epi32(a, kBits);
 }
 inline I sub_int(I a, I b) { return _mm512_sub_epi32(a, b); }
+inline I and_int(I a, int32_t b) { return _mm512_and_si512(a, _mm512_set1_epi32(b)); }
+inline I or_int(I a, I b) { return _mm512_or_si512(a, b); }
+template <int kBits>
+inline I shift_right(I a) {
+  return _mm512_srli_epi32(a, kBits);
+}
+inline I load_u8(const uint8_t* p) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
 inline I add_int(I a, I b) { return _mm512_add_epi32(a, b); }
 
 }  // namespace

@@ -12,6 +12,10 @@ namespace {
 constexpr int kLanes = 4;
 constexpr int kWide = 4;             // tokens of the widest activation pack
 constexpr bool kSignedCodes = true;  // q8_codes gives q instead of q + 128: no correction
+constexpr int kBatchTokens = 1;      // tokens whose integer sums are in registers together
+constexpr bool kStepwise = false;
+constexpr bool kPairs = false;  // dot_pair is better than two dots
+constexpr size_t kPrefetchBytes = 2048;
 using F = float __attribute__((vector_size(16)));
 using I = int32_t __attribute__((vector_size(16)));
 using B = uint8_t __attribute__((vector_size(16)));
@@ -110,6 +114,13 @@ inline I shift_left(I a) {
   return a << kBits;
 }
 inline I sub_int(I a, I b) { return a - b; }
+inline I and_int(I a, int32_t b) { return a & b; }
+inline I or_int(I a, I b) { return a | b; }
+template <int kBits>
+inline I shift_right(I a) {
+  return a >> kBits;
+}
+inline I load_u8(const uint8_t* p) { return I{p[0], p[1], p[2], p[3]}; }
 inline I add_int(I a, I b) { return a + b; }
 
 }  // namespace

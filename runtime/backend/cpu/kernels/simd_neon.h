@@ -11,6 +11,10 @@ namespace {
 constexpr int kLanes = 4;
 constexpr int kWide = 8;
 constexpr bool kSignedCodes = true;
+constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
+constexpr bool kStepwise = false;
+constexpr bool kPairs = true;  // dot_pair is better than two dots
+constexpr size_t kPrefetchBytes = 2048;
 using F = float32x4_t;
 using I = int32x4_t;
 using B = uint8x16_t;
@@ -142,6 +146,18 @@ inline I shift_left(I a) {
   return vshlq_n_s32(a, kBits);
 }
 inline I sub_int(I a, I b) { return vsubq_s32(a, b); }
+inline I and_int(I a, int32_t b) { return vandq_s32(a, vdupq_n_s32(b)); }
+inline I or_int(I a, I b) { return vorrq_s32(a, b); }
+template <int kBits>
+inline I shift_right(I a) {
+  return vshrq_n_s32(a, kBits);
+}
+inline I load_u8(const uint8_t* p) {
+  uint32_t word;
+  __builtin_memcpy(&word, p, 4);
+  const uint16x8_t halves = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(word)));
+  return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(halves)));
+}
 inline I add_int(I a, I b) { return vaddq_s32(a, b); }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include "runtime/backend/cpu/kernels.h"
 // (order matters from here on)
+#include "runtime/backend/cpu/kernels/unroll.h"
+//
 #include "runtime/backend/cpu/kernels/math.h"
 //
 #include "runtime/backend/cpu/kernels/elementwise.h"
@@ -25,22 +27,22 @@ double int8_peak(int rounds, int32_t* sink) {
   const B w = load_bytes(codes);
   const auto a = four(values);
   I acc[kChains];
-  for (int i = 0; i < kChains; ++i) acc[i] = splat_int(i);
+  unroll<kChains>([&](auto i) RUNNEL_INLINE_LAMBDA { acc[i] = splat_int(i); });
   for (int r = 0; r < rounds; ++r) {
-    for (int i = 0; i < kChains; ++i) {
+    unroll<kChains>([&](auto i) RUNNEL_INLINE_LAMBDA {
       acc[i] = dot_step<15>(acc[i], w, a);
-      asm volatile(""
-                   : "+" RUNNEL_REGISTER(acc[i]));  // keeps the compiler from summing up the loop
-    }
+      asm volatile("" : "+" RUNNEL_REGISTER(acc[i]));  // keeps the loop from being summed up
+    });
   }
-  for (int i = 0; i < kChains; ++i) *sink += sum_int(acc[i]);
+  unroll<kChains>([&](auto i) RUNNEL_INLINE_LAMBDA { *sink += sum_int(acc[i]); });
   return 2.0 * rounds * kChains * kLanes * 4;
 }
 
 uint32_t read(const uint8_t* from, size_t bytes) {
   B seen[4] = {load_bytes(from), load_bytes(from), load_bytes(from), load_bytes(from)};
   for (size_t at = 0; at < bytes; at += 16 * kLanes) {
-    for (size_t i = 0; i < 4; ++i) seen[i] = either(seen[i], load_bytes(from + at + 4 * kLanes * i));
+    for (size_t i = 0; i < 4; ++i)
+      seen[i] = either(seen[i], load_bytes(from + at + 4 * kLanes * i));
   }
   uint32_t words[kLanes];
   __builtin_memcpy(words, &seen[0], sizeof(words));
