@@ -17,6 +17,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/safetensors.h"
+#include "tests/support/slow.h"
 
 namespace runnel::test {
 namespace {
@@ -130,6 +131,7 @@ TEST_F(DefaultModelShipped, GreedyRepliesWhileEveryChoiceIsClear) {
 }
 
 TEST_F(DefaultModelShipped, PerplexityOfThreeTexts) {
+  if (kSlowBuild) GTEST_SKIP() << "30,000 tokens take too long under a sanitizer";
   const Json texts = read_json("perplexity.json");
   for (const auto& [name, text] : texts.items()) {
     const std::vector<TokenId> tokens = tokens_of(*model_, text);
@@ -147,6 +149,7 @@ TEST_F(DefaultModelShipped, StateHasTheSizeItsCardSays) {
 class DefaultModelFloat : public testing::Test {
  protected:
   static void SetUpTestSuite() {
+    if (kSlowBuild) return;
     folder_ = std::make_unique<TemporaryFolder>();
     const auto shipped = ModelFile::from_gguf(*GgufFile::open(shipped_file()));
     if (!shipped) throw std::runtime_error(shipped.error().message);
@@ -157,6 +160,9 @@ class DefaultModelFloat : public testing::Test {
     folder_.reset();
   }
   static void TearDownTestSuite() { model_.reset(); }
+  void SetUp() override {
+    if (kSlowBuild) GTEST_SKIP() << "the whole model in f32 takes too long under a sanitizer";
+  }
   static std::unique_ptr<TemporaryFolder> folder_;
   static std::shared_ptr<const Model> model_;
 };

@@ -7,6 +7,7 @@
 #include "runtime/model/session_impl.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/random.h"
+#include "tests/support/slow.h"
 
 namespace runnel::test {
 namespace {
@@ -23,9 +24,7 @@ std::int64_t resident_pages() {
 }
 
 TEST(LongSession, TwentyThousandTokensTakeNoMoreMemoryThanAThousand) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "resident memory under a sanitizer is the sanitizer's";
-#endif
+  if (kSlowBuild) GTEST_SKIP() << "resident memory under a sanitizer is the sanitizer's";
   const std::shared_ptr<const Model> model =
       load_model(make_random_model(small_positional_config(), {}, 1));
   auto session = Session::create(model);
