@@ -84,7 +84,8 @@ double relative_rms(const std::vector<float>& x, const std::vector<float>& y) {
 }
 
 TEST(Quantise, DecodesRandomBlocksToTheBitsOfAnIndependentImplementation) {
-  for (const auto& c : fixture().at("decode")) {
+  const auto cases = fixture();
+  for (const auto& c : cases.at("decode")) {
     const auto type = *block_type_from_name(c.at("type").get<std::string>());
     const std::vector<float> want = floats_from_hex(c.at("values"));
     const auto got = decode(type, from_hex(c.at("bytes")), want.size(), 256);
@@ -94,7 +95,8 @@ TEST(Quantise, DecodesRandomBlocksToTheBitsOfAnIndependentImplementation) {
 }
 
 TEST(Quantise, EncodesToTheBytesOfAnIndependentImplementation) {
-  for (const auto& c : fixture().at("encode")) {
+  const auto cases = fixture();
+  for (const auto& c : cases.at("encode")) {
     const auto type = *block_type_from_name(c.at("type").get<std::string>());
     EXPECT_EQ(encode(type, floats_from_hex(c.at("values")), c.at("cols").get<int>()),
               from_hex(c.at("bytes")))
