@@ -197,17 +197,16 @@ Command add_bench(CLI::App& program) {
   CLI::App* parser = program.add_subcommand("bench", "Measure speed and memory");
   parser->footer(
       "Prefill and decode take turns; the median of the repetitions is reported. Decode is greedy "
-      "generation, sampling\n"
-      "included. A depth is how many tokens were read before.\n\n"
+      "generation,\nsampling included. A depth is how many tokens were read before.\n\n"
       "Examples:\n"
       "  runnel bench model.gguf\n"
       "  runnel bench model.gguf --depth 0 --depth 8192 -r 9 -t 2 --json");
   auto o = std::make_shared<Options>();
   add_model_options(*parser, o->model);
-  parser->add_option("-p,--prefill", o->prefill, "Tokens of a prefill; 0: do not measure it")
+  parser->add_option("-p,--prefill", o->prefill, "Tokens of a prefill, 0 to skip it")
       ->type_name("N")
       ->capture_default_str();
-  parser->add_option("-n,--decode", o->decode, "Tokens of a decode; 0: do not measure it")
+  parser->add_option("-n,--decode", o->decode, "Tokens of a decode, 0 to skip it")
       ->type_name("N")
       ->capture_default_str();
   parser->add_option("--depth", o->depths, "Tokens read before; repeatable")

@@ -2,6 +2,7 @@
 // runnel chat: a conversation on the terminal, or through pipes.
 #include <cstdio>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "app/cli/model_options.h"
 #include "app/cli/sampling_options.h"
 #include "app/cli/terminal.h"
+#include "app/cli/word_wrap.h"
 #include "runnel/session.h"
 #include "runtime/base/try.h"
 
@@ -152,20 +154,24 @@ class Chat {
     prefill_tokens_ = tokens.size();
     prefill_s_ = prefill_time.seconds();
     const Stopwatch decode_time;
-    RUNNEL_TRY(const GenerationResult result, generate(
-                                                  session_, generation_,
-                                                  [this](std::string_view text) {
-                                                    output_closed_ = !write_out(text);
-                                                    return !output_closed_;
-                                                  },
-                                                  stop.token()));
+    WordWrap wrap(decorated_ ? terminal_columns() : 0);
+    const TextCallback show = [&](std::string_view text) {
+      output_closed_ = !write_out(wrap.push(text));
+      return !output_closed_;
+    };
+    RUNNEL_TRY(const GenerationResult result, generate(session_, generation_, show, stop.token()));
     decode_tokens_ = result.tokens.size();
     decode_s_ = decode_time.seconds();
-    if (!output_closed_) write_out(result.held_back + "\n" + (decorated_ ? "\n" : ""));
-    if (result.reason == FinishReason::length && decorated_) {
+    if (output_closed_) return {};
+    write_out(wrap.push(result.held_back) + wrap.finish() + "\n");
+    if (!decorated_) return {};
+    if (result.reason == FinishReason::length) {
       write_out("(cut after " + std::to_string(result.tokens.size()) +
-                " tokens; -n allows more)\n\n");
+                " tokens; -n allows more)\n");
+    } else if (result.reason == FinishReason::cancelled) {
+      write_out("(stopped)\n");
     }
+    write_out("\n");
     return {};
   }
 
@@ -281,7 +287,12 @@ Command add_chat(CLI::App& program) {
   parser->add_option("--load", o->load, "Start from a snapshot")->type_name("SNAPSHOT");
   parser->add_option("--save", o->save, "Write a snapshot when leaving")->type_name("SNAPSHOT");
   add_generation_options(*parser, o->generation);
-  return {parser, [o, system] {
+  CLI::Option* seed = parser->get_option("--seed");
+  seed->description("Same seed, same answers; without it they differ each time")->default_str("");
+  return {parser, [o, system, seed] {
+            if (seed->count() == 0) {
+              o->generation.options.sampling.seed = std::random_device()();
+            }
             o->has_system = system->count() > 0;
             const Result<int> code = run(*o);
             return code ? *code : report(code.error());

@@ -207,8 +207,8 @@ std::string as_text(const Facts& f) {
                                 (f.model.weights.tied() ? ", head tied to the embeddings" : ""));
   text += row("weights", format_bytes(totals.bytes));
   for (const auto& [type, sum] : totals.types) {
-    text +=
-        row("", type + ": " + std::to_string(sum.first) + " tensors, " + format_bytes(sum.second));
+    text += row("", type + ": " + std::to_string(sum.first) +
+                        (sum.first == 1 ? " tensor, " : " tensors, ") + format_bytes(sum.second));
   }
   text += row("state", format_bytes(state_bytes) + " a session, whatever its length (" +
                            format_count(state_bytes) + " bytes)");

@@ -103,14 +103,14 @@ Command add_perplexity(CLI::App& program) {
       program.add_subcommand("perplexity", "Measure how well a model predicts a text");
   parser->footer(
       "The text is one stream from an empty state, without a begin token; texts of special tokens "
-      "in it become those\n"
-      "tokens. The first token is not scored: the mean is over tokens - 1, in nats.\n\n"
+      "in it\nbecome those tokens. The first token is not scored: the mean is over tokens - 1, in "
+      "nats.\n\n"
       "Example:\n"
       "  runnel perplexity model.gguf --text book.txt --json");
   auto o = std::make_shared<Options>();
   add_model_options(*parser, o->model);
   parser->add_option("--text", o->text, "Text file, UTF-8")->type_name("PATH")->required();
-  parser->add_option("--max-tokens", o->most, "Score only the first N tokens; 0: all")
+  parser->add_option("--max-tokens", o->most, "Score only the first N tokens, 0 for all")
       ->type_name("N")
       ->capture_default_str();
   parser->add_flag("--json", o->json, "Print JSON");

@@ -41,12 +41,12 @@ void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
   };
   add("-n,--max-tokens", g.max_tokens, "Most tokens to generate", "N");
   add("--temp", s.temperature,
-      "Temperature: 0 always takes the likeliest token, 1 draws as the model says", "T");
-  add("--top-k", s.top_k, "Draw among the K likeliest tokens; 0: all", "K");
+      "Temperature: 0 takes the likeliest token, 1 draws as the model says", "T");
+  add("--top-k", s.top_k, "Draw among the K likeliest tokens, 0 for all", "K");
   add("--top-p", s.top_p, "Draw among the fewest tokens whose probability reaches P", "P");
   add("--min-p", s.min_p, "Leave out tokens less likely than P times the likeliest", "P");
   add("--repeat-penalty", s.repetition_penalty,
-      "Weaken the logits of recent tokens by this factor; 1: off", "X");
+      "Weaken the logits of recent tokens by this factor; 1 is none", "X");
   add("--presence-penalty", s.presence_penalty, "Subtract from the logit of each recent token",
       "X");
   add("--frequency-penalty", s.frequency_penalty, "Subtract for each time a recent token occurred",

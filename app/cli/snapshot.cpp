@@ -71,7 +71,9 @@ Command add_snapshot(CLI::App& program) {
   };
   CLI::App* parser = program.add_subcommand("snapshot", "Look at snapshot files");
   parser->require_subcommand(1);
+  parser->footer("Example:\n  runnel snapshot inspect talk.snap");
   CLI::App* look = parser->add_subcommand("inspect", "Check a snapshot file and say what it holds");
+  look->group("Commands");
   look->footer("Example:\n  runnel snapshot inspect talk.snap");
   auto o = std::make_shared<Options>();
   look->add_option("FILE", o->file, "Snapshot file")->required();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,6 +15,9 @@ namespace runnel::cli {
 bool stdin_is_terminal();
 bool stdout_is_terminal();
 bool stderr_is_terminal();
+
+/// Columns of the terminal on standard output; 0 if unknown.
+std::size_t terminal_columns();
 
 /// Writes all of `text` to standard output at once. False when nobody reads it any more.
 bool write_out(std::string_view text);

@@ -49,6 +49,7 @@ TEST(Usage, NoCommandIsAUsageError) {
 }
 
 TEST(Usage, UnknownOptionsAndCommandsAreUsageErrors) {
+  EXPECT_THAT(run_program({"sing"}).err, HasSubstr("no command sing"));
   EXPECT_EQ(run_program({"sing"}).code, kUsage);
   const Outcome o = run_program({"run", "model.gguf", "-p", "x", "--sing"});
   EXPECT_EQ(o.code, kUsage);
