@@ -11,8 +11,9 @@ void WordWrap::end_word(std::string& out) {
     column_ = word_width_;
   } else {
     out += spaces_ + word_;
-    column_ =
-        (column_ + width) % columns_;  // a word longer than the line is broken by the terminal
+    column_ += width;
+    // A word longer than the line is broken by the terminal.
+    if (column_ > columns_) column_ = (column_ - 1) % columns_ + 1;
   }
   spaces_.clear();
   word_.clear();

@@ -16,6 +16,7 @@ std::string wrap(std::string_view text, std::size_t columns, std::size_t piece) 
 TEST(WordWrap, BreaksBetweenWordsForAnySplitOfTheText) {
   for (std::size_t piece = 1; piece < 12; ++piece) {
     EXPECT_EQ(wrap("the quick brown fox", 10, piece), "the quick\nbrown fox");
+    EXPECT_EQ(wrap("ab cd ef", 5, piece), "ab cd\nef");  // exactly full
     EXPECT_EQ(wrap("a\n  b c\n\nd", 10, piece), "a\n  b c\n\nd");
     EXPECT_EQ(wrap("anything goes here", 0, piece), "anything goes here");
   }
@@ -27,7 +28,7 @@ TEST(WordWrap, CountsCharactersAndNotBytes) {
 }
 
 TEST(WordWrap, AWordLongerThanTheLinePasses) {
-  EXPECT_EQ(wrap("abcdefghijkl mn", 5, 3), "abcdefghijkl mn");
+  EXPECT_EQ(wrap("abcdefghijkl mn o", 5, 3), "abcdefghijkl mn\no");
 }
 
 }  // namespace
