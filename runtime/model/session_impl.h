@@ -24,7 +24,7 @@ struct Session::Impl {
   std::string utf8_carry;          // bytes of a character begun by the last generated token
   std::string stop_carry;          // generated text held back because a stop string may have begun
   std::optional<SamplerState> sampler;  // options of the last generation
-  bool broken = false;             // a device failed: the state is undefined until reset or restore
+  bool broken = false;  // a device failed: the state is undefined until reset or restore
 
   Engine& engine() const { return model->engine(); }
 

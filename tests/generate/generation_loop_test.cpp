@@ -67,7 +67,7 @@ struct Told {
 };
 
 Told run(Script& script, const GenerationOptions& options, GenerationCarry& carry,
-        std::size_t refuse_after = SIZE_MAX, const std::stop_token& stop = {}) {
+         std::size_t refuse_after = SIZE_MAX, const std::stop_token& stop = {}) {
   std::vector<std::string> shown;
   auto result = run_generation(
       script, options, carry,
