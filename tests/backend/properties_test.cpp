@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 
 #include "runtime/backend/registry.h"
 #include "tests/support/compare.h"
@@ -22,6 +23,8 @@ struct Case {
   std::string device;
   std::string model;
 };
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.device << " " << c.model; }
 
 RandomModel model_named(const std::string& name) {
   ModelConfig config = small_config();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 
 #include "runnel/device.h"
 #include "runtime/model/engine.h"
@@ -24,6 +25,8 @@ struct Case {
   std::string checkpoint;
   std::string vectors;  // folder of golden.safetensors
 };
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.device << " " << c.checkpoint; }
 
 class TinyModel : public testing::TestWithParam<Case> {
  protected:

@@ -10,4 +10,11 @@ inline constexpr bool kSlowBuild = true;
 inline constexpr bool kSlowBuild = false;
 #endif
 
+/// Races do not depend on the instruction set: one is enough where every access is watched.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kOneInstructionSet = true;
+#else
+inline constexpr bool kOneInstructionSet = false;
+#endif
+
 }  // namespace runnel::test
