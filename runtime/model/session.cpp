@@ -149,6 +149,8 @@ Result<std::vector<float>> Session::score(std::span<const TokenId> tokens) try {
     RUNNEL_CHECK_OK(impl_->feed(piece, LogitsWanted::all, out, {}));
     impl_->logits.assign(out.end() - static_cast<std::ptrdiff_t>(vocab), out.end());
     done += piece.size();
+    impl_->utf8_carry.clear();
+    impl_->stop_carry.clear();
   }
   return all;
 } catch (const std::bad_alloc&) {
