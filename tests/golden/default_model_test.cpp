@@ -30,6 +30,8 @@ constexpr double kShippedGap = 0.4;           // the same with int8 activations
 constexpr double kNllTolerance = 0.002;       // f32, nats a token
 constexpr double kShippedPerplexity = 0.005;  // relative
 
+constexpr std::size_t kEnoughUnderSanitizers = 8;  // tokens
+
 using Json = nlohmann::json;
 
 std::filesystem::path data(const std::string& name) {
@@ -69,6 +71,7 @@ std::size_t expect_greedy_replies(const std::shared_ptr<const Model>& model, dou
   std::size_t compared = 0;
   const Json prompts = read_json("greedy.json");
   for (const Json& prompt : prompts) {
+    if (compared >= kEnoughUnderSanitizers && kSlowBuild) break;
     Session session = new_session(model);
     EXPECT_TRUE(session.prefill(prompt.at("prompt_ids").get<std::vector<TokenId>>()).has_value());
     const auto reply = prompt.at("reply_ids").get<std::vector<TokenId>>();
@@ -127,7 +130,7 @@ class DefaultModelShipped : public testing::Test {
 std::shared_ptr<const Model> DefaultModelShipped::model_;
 
 TEST_F(DefaultModelShipped, GreedyRepliesWhileEveryChoiceIsClear) {
-  EXPECT_GE(expect_greedy_replies(model_, kShippedGap), 40U);
+  EXPECT_GE(expect_greedy_replies(model_, kShippedGap), kSlowBuild ? kEnoughUnderSanitizers : 40U);
 }
 
 TEST_F(DefaultModelShipped, PerplexityOfThreeTexts) {
