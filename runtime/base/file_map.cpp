@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <functional>
+
 #include "runtime/base/system_error.h"
 
 namespace runnel {
@@ -31,6 +33,21 @@ Result<FileMap> FileMap::open(const std::filesystem::path& path) {
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (address == MAP_FAILED) return system_error(path, "map", errno);
   return FileMap({static_cast<const std::byte*>(address), size});
+}
+
+void FileMap::release(std::span<const std::byte> part) const {
+  const std::less<const std::byte*> before;
+  const std::byte* const end = part.data() + part.size();
+  if (part.empty() || before(part.data(), bytes_.data()) ||
+      before(bytes_.data() + bytes_.size(), end)) {
+    return;
+  }
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = static_cast<std::size_t>(part.data() - bytes_.data() + page - 1) / page * page;
+  const auto last = static_cast<std::size_t>(end - bytes_.data()) / page * page;
+  if (first >= last) return;
+  // A private mapping that nobody wrote to: the pages come back from the file unchanged.
+  (void)::madvise(const_cast<std::byte*>(bytes_.data()) + first, last - first, MADV_DONTNEED);
 }
 
 FileMap::~FileMap() {

@@ -31,6 +31,10 @@ class FileMap {
   /// The whole file, page-aligned; empty for an empty file.
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  /// Gives back the memory of the whole pages in `part`; reading them again takes them from the
+  /// file again. What is not of this mapping is left alone.
+  void release(std::span<const std::byte> part) const;
+
  private:
   explicit FileMap(std::span<const std::byte> bytes) : bytes_(bytes) {}
 

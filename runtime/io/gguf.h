@@ -71,6 +71,10 @@ class GgufFile {
   const GgufValue* find(std::string_view key) const;           // nullptr if absent
   const GgufTensor* find_tensor(std::string_view name) const;  // nullptr if absent
 
+  /// Tells the system that these bytes of a mapped file were read for the last time soon: they stay
+  /// readable, but take no memory until then. Does nothing for bytes in memory.
+  void release(std::span<const std::byte> bytes) const { map_.release(bytes); }
+
   /// Typed look-ups: the value if the key is there and of a type that converts without loss (any
   /// integer type for integers, f32 or f64 for floats), `fallback` if the key is absent, malformed
   /// if it has another type or range.

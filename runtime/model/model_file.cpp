@@ -237,6 +237,9 @@ Result<ModelFile> ModelFile::from_gguf(std::shared_ptr<const GgufFile> file) {
   RUNNEL_CHECK_OK(reader.expect_all_used());
 
   model.fingerprint = fingerprint_of(*file, c, w);
+  model.weights.release = [source = file.get()](std::span<const std::byte> bytes) {
+    source->release(bytes);
+  };
   model.file = std::move(file);
   return model;
 }

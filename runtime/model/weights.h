@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +54,10 @@ struct Weights {
   std::vector<LayerWeights> layers;
   WeightView final_norm;  // [D]
   WeightView head;        // [vocab, D]
+
+  /// A backend that has copied bytes tells their owner, who may then give their memory back. They
+  /// stay readable. May be empty.
+  std::function<void(std::span<const std::byte>)> release;
 
   bool tied() const { return head.data.data() == embeddings.data.data(); }
 };

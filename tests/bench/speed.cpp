@@ -43,6 +43,9 @@ int main(int argc, char** argv) {
   auto engine = runnel::Engine::create(std::move(*model), "cpu", threads, {});
   if (!engine) return std::fprintf(stderr, "%s\n", engine.error().message.c_str()), 1;
   std::printf("open %.1f ms, load %.1f ms\n", opened * 1e3, (seconds_since(start) - opened) * 1e3);
+  rusage loaded{};
+  getrusage(RUSAGE_SELF, &loaded);
+  std::printf("peak after load %.1f MB\n", static_cast<double>(loaded.ru_maxrss) / 1024);
   const auto roof = runnel::cpu::measure_roofline(threads, (*engine)->memory().weight_bytes);
   std::printf("read %.1f GB/s, int8 %.0f GOP/s\n", roof->read_bytes_per_second * 1e-9,
               roof->int8_ops_per_second * 1e-9);

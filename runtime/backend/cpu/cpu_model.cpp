@@ -22,6 +22,16 @@ struct Slice {
   int begin, end;
 };
 
+/// The bytes of the file that a slice is made of.
+std::span<const std::byte> slice_bytes(const Slice& s) {
+  const WeightView& view = *s.packing.view;
+  const std::size_t row = view.data.size() / static_cast<std::size_t>(view.rows);
+  const auto first = static_cast<std::size_t>(s.begin) * kTileRows;
+  const auto last =
+      std::min(static_cast<std::size_t>(s.end) * kTileRows, static_cast<std::size_t>(view.rows));
+  return view.data.subspan(first * row, (last - first) * row);
+}
+
 Status expect(const WeightView& view, std::int64_t rows, std::int64_t cols) {
   if (view.rows == rows && view.cols == cols) return {};
   return fail(ErrorCode::invalid_argument, view.name, ": is [", view.rows, ", ", view.cols,
@@ -139,6 +149,11 @@ Status CpuModel::pack(const Weights& weights, const LoadProgress& progress) {
       const Slice& s = slices[static_cast<std::size_t>(first + item)];
       pack_tiles(*s.packing.matrix, *s.packing.view, s.begin, s.end);
     });
+    // So that the file's pages and the tiles are never both in memory as a whole.
+    for (int item = 0; item < items && weights.release; ++item) {
+      const Slice& s = slices[static_cast<std::size_t>(first + item)];
+      weights.release(slice_bytes(s));
+    }
     if (progress && !progress(static_cast<float>(first + items) / static_cast<float>(n))) {
       return fail(ErrorCode::cancelled, "load: stopped by the caller");
     }
