@@ -51,7 +51,7 @@ void use(const runnel::Tokenizer& tokenizer, std::string_view text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size < 8) return 0;
+  if (size <= 8) return 0;
   const std::size_t wanted = data[0] | static_cast<std::size_t>(data[1]) << 8;
   const std::size_t n = std::min(wanted, size - 8);
   const std::string_view text(reinterpret_cast<const char*>(data) + size - n, n);
