@@ -40,3 +40,12 @@ if(RUNNEL_SENTENCEPIECE)
   endif()
   list(APPEND RUNNEL_PRIVATE_LIBRARIES PkgConfig::SENTENCEPIECE)
 endif()
+
+if(RUNNEL_VULKAN)
+  # Headers only: the loader is opened at run time (runtime/backend/vulkan/functions.h).
+  find_path(RUNNEL_VULKAN_HEADERS vulkan/vulkan_core.h)
+  if(NOT RUNNEL_VULKAN_HEADERS)
+    runnel_missing("The Vulkan headers" libvulkan-dev)
+  endif()
+  list(APPEND RUNNEL_PRIVATE_LIBRARIES ${CMAKE_DL_LIBS})
+endif()

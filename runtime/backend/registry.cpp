@@ -2,37 +2,45 @@
 #include "runtime/backend/registry.h"
 
 #include <charconv>
+#include <string_view>
 
-#include "runtime/backend/cpu/cpu_backend.h"
 #ifdef RUNNEL_HAS_CUDA
 #include "runtime/backend/cuda/cuda_backend.h"
 #endif
+#include "runtime/backend/cpu/cpu_backend.h"
 #include "runtime/backend/reference/reference_backend.h"
+#ifdef RUNNEL_HAS_VULKAN
+#include "runtime/backend/vulkan/vulkan_backend.h"
+#endif
 #include "runtime/base/try.h"
 
 namespace runnel {
-
 namespace {
 
-#ifdef RUNNEL_HAS_CUDA
-/// N of "cuda:N", 0 of "cuda", else -1.
-int cuda_index(const std::string& device) {
-  if (device == "cuda") return 0;
+/// N of "name:N", 0 of "name", else -1.
+[[maybe_unused]] int index_of(std::string_view device, std::string_view name) {
+  if (device == name) return 0;
+  if (!device.starts_with(name) || device.size() == name.size() || device[name.size()] != ':')
+    return -1;
   int index = -1;
-  if (device.starts_with("cuda:")) {
-    const char* end = device.data() + device.size();
-    if (std::from_chars(device.data() + 5, end, index).ptr != end) index = -1;
-  }
-  return index;
+  const char* const end = device.data() + device.size();
+  const auto [stop, error] = std::from_chars(device.data() + name.size() + 1, end, index);
+  return error == std::errc() && stop == end ? index : -1;
 }
-#endif
 
 }  // namespace
 
 Result<std::unique_ptr<Backend>> make_backend(const std::string& device, int threads) {
 #ifdef RUNNEL_HAS_CUDA
-  if (const int index = cuda_index(device); index >= 0) return cuda::make_backend(index);
+  if (const int index = index_of(device, "cuda"); index >= 0) return cuda::make_backend(index);
   if (device == "auto" && !cuda::devices().empty()) return cuda::make_backend(0);
+#endif
+#ifdef RUNNEL_HAS_VULKAN
+  if (const int index = index_of(device, "vulkan"); index >= 0) return vulkan::make_backend(index);
+  if (device == "auto") {
+    const std::vector<vulkan::FoundDevice> found = vulkan::find_devices();  // GPUs first
+    if (!found.empty() && !found.front().software) return vulkan::make_backend(0);
+  }
 #endif
   if (device == "auto" || device == "cpu") return cpu::make_backend(threads, {});
   if (device == "reference") return reference::make_backend();
@@ -46,7 +54,18 @@ std::vector<DeviceInfo> devices() {
 #ifdef RUNNEL_HAS_CUDA
   all = cuda::devices();
 #endif
+#ifdef RUNNEL_HAS_VULKAN
+  const std::vector<vulkan::FoundDevice> found = vulkan::find_devices();
+  for (const vulkan::FoundDevice& d : found) {
+    if (!d.software) all.push_back(d.info);
+  }
+#endif
   if (auto backend = cpu::make_backend(0, {})) all.push_back((*backend)->device());
+#ifdef RUNNEL_HAS_VULKAN
+  for (const vulkan::FoundDevice& d : found) {
+    if (d.software) all.push_back(d.info);
+  }
+#endif
   all.push_back(reference::make_backend()->device());
   return all;
 }

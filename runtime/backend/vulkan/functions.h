@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vulkan's functions, looked up at run time: a program with this backend starts on a machine
+// without a Vulkan loader and lists no Vulkan device.
+#pragma once
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+
+namespace runnel::vulkan {
+
+// clang-format off
+#define RUNNEL_VK_GLOBAL(X) \
+  X(vkEnumerateInstanceVersion) X(vkCreateInstance) X(vkEnumerateInstanceExtensionProperties)
+
+#define RUNNEL_VK_INSTANCE(X) \
+  X(vkDestroyInstance) X(vkEnumeratePhysicalDevices) X(vkGetPhysicalDeviceProperties2) \
+  X(vkGetPhysicalDeviceFeatures2) X(vkGetPhysicalDeviceMemoryProperties) \
+  X(vkGetPhysicalDeviceQueueFamilyProperties) X(vkEnumerateDeviceExtensionProperties) \
+  X(vkCreateDevice) X(vkGetDeviceProcAddr)
+
+#define RUNNEL_VK_DEVICE(X) \
+  X(vkDestroyDevice) X(vkGetDeviceQueue) X(vkDeviceWaitIdle) \
+  X(vkAllocateMemory) X(vkFreeMemory) X(vkMapMemory) \
+  X(vkCreateBuffer) X(vkDestroyBuffer) X(vkGetBufferMemoryRequirements) X(vkBindBufferMemory) \
+  X(vkCreateShaderModule) X(vkDestroyShaderModule) \
+  X(vkCreatePipelineCache) X(vkDestroyPipelineCache) X(vkGetPipelineCacheData) \
+  X(vkCreateComputePipelines) X(vkDestroyPipeline) \
+  X(vkCreatePipelineLayout) X(vkDestroyPipelineLayout) \
+  X(vkCreateDescriptorSetLayout) X(vkDestroyDescriptorSetLayout) \
+  X(vkCreateDescriptorPool) X(vkDestroyDescriptorPool) X(vkAllocateDescriptorSets) \
+  X(vkUpdateDescriptorSets) \
+  X(vkCreateCommandPool) X(vkDestroyCommandPool) X(vkResetCommandPool) \
+  X(vkAllocateCommandBuffers) X(vkBeginCommandBuffer) X(vkEndCommandBuffer) \
+  X(vkCmdBindPipeline) X(vkCmdBindDescriptorSets) X(vkCmdPushConstants) X(vkCmdDispatch) \
+  X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer) X(vkCmdFillBuffer) \
+  X(vkCreateSemaphore) X(vkDestroySemaphore) X(vkWaitSemaphores) X(vkQueueSubmit)
+// clang-format on
+
+#define RUNNEL_VK_DECLARE(name) PFN_##name name = nullptr;
+
+struct GlobalFunctions {
+  PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr = nullptr;
+  RUNNEL_VK_GLOBAL(RUNNEL_VK_DECLARE)
+};
+
+struct InstanceFunctions {
+  RUNNEL_VK_INSTANCE(RUNNEL_VK_DECLARE)
+  PFN_vkCreateDebugUtilsMessengerEXT vkCreateDebugUtilsMessengerEXT = nullptr;  // may be absent
+  PFN_vkDestroyDebugUtilsMessengerEXT vkDestroyDebugUtilsMessengerEXT = nullptr;
+  PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV
+      vkGetPhysicalDeviceCooperativeMatrixPropertiesNV = nullptr;  // may be absent
+};
+
+struct DeviceFunctions {
+  RUNNEL_VK_DEVICE(RUNNEL_VK_DECLARE)
+};
+
+/// Opens the loader; false where there is none or it is older than Vulkan 1.1.
+bool load(GlobalFunctions& f);
+bool load(const GlobalFunctions& global, VkInstance instance, InstanceFunctions& f);
+bool load(const InstanceFunctions& instance, VkDevice device, DeviceFunctions& f);
+
+}  // namespace runnel::vulkan

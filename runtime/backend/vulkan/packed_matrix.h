@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weight matrices in the layout that the shaders read: every load is an aligned word.
+//
+// A part holds whole rows. Row-major units of 8 columns (the last one padded with zeros), then a
+// plane of scales, then for Q6_K a plane of upper bits:
+//   f32 8 words a unit, f16 and bf16 4, q8_0 2 (bytes in column order)
+//   q4_0, q4_k, q6_k  1: byte j has column j in its low and column j + 4 in its high half
+//   scales            q8_0, q4_0: f16 a block of 32
+//                     q4_k: 5 words a block of 256: d and dmin, 8 scales, 8 minima, a byte each
+//                     q6_k: 5 words a block of 256: d, 16 signed scales
+//   upper bits        q6_k: 16 bits a unit, two for each column
+// Bytes are those of the file within 2 % (Q4_K: 148 for 144, Q6_K: 212 for 210).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "quant/formats.h"
+
+namespace runnel::vulkan {
+
+/// Where the planes of a part of `rows` rows lie, in 32-bit words from its beginning.
+struct PartLayout {
+  std::uint64_t scales = 0;
+  std::uint64_t high = 0;
+  std::uint64_t words = 0;  // in all, a multiple of 4
+};
+
+/// Units of a row of `cols` columns.
+std::uint32_t units_of(std::int64_t cols);
+
+PartLayout part_layout(quant::BlockType type, std::int64_t rows, std::int64_t cols);
+
+/// Puts one stored row at `row` of a part. `part` has part_layout().words words, zero at first.
+/// @param stored  row_bytes(type, cols) bytes
+void pack_row(quant::BlockType type, std::span<const std::byte> stored, std::int64_t row,
+              std::int64_t cols, const PartLayout& layout, std::span<std::uint32_t> part);
+
+}  // namespace runnel::vulkan

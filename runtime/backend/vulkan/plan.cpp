@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/vulkan/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "runtime/backend/plan_items.h"
+#include "runtime/base/try.h"
+
+namespace runnel::vulkan {
+namespace {
+
+constexpr std::uint32_t kMaxLogitRows = 16;
+constexpr std::uint64_t kMaxLogitBytes = 16U << 20;
+constexpr std::size_t kMaxPrograms = 64;  // shapes kept; a server's mix of banks must not pile up
+
+/// Notes the ops of a pass; checks that they belong to the model.
+class Recorder final : public Ops {
+ public:
+  Recorder(int layers, std::vector<RecordedOp>& ops) : layers_(layers), ops_(ops) {}
+
+  Status embed(const WeightView&) override { return add({RecordedOp::Kind::embed}); }
+  Status slot_projections(int layer, const LayerWeights&) override {
+    return add({RecordedOp::Kind::slot_projections, layer});
+  }
+  Status slot_attention(int layer, const LayerWeights&) override {
+    return add({RecordedOp::Kind::slot_attention, layer});
+  }
+  Status output_projection(int layer, const LayerWeights&) override {
+    return add({RecordedOp::Kind::output_projection, layer});
+  }
+  Status gated_mlp(int layer, const LayerWeights&) override {
+    return add({RecordedOp::Kind::gated_mlp, layer});
+  }
+  Status logits(const WeightView&, const WeightView&) override {
+    return add({RecordedOp::Kind::logits});
+  }
+
+ private:
+  Status add(RecordedOp op) {
+    if (op.layer < 0 || op.layer >= layers_) {
+      return fail(ErrorCode::invalid_argument, "recording: layer ", op.layer, ", expected 0 to ",
+                  layers_ - 1);
+    }
+    ops_.push_back(op);
+    return {};
+  }
+
+  int layers_;
+  std::vector<RecordedOp>& ops_;
+};
+
+std::uint32_t padded(std::uint32_t columns) { return (columns + kUnit - 1) / kUnit * kUnit; }
+
+/// The powers of two from `smallest` up, capped by `most`.
+std::uint32_t bucket(std::size_t n, std::uint32_t smallest, std::uint32_t most) {
+  const auto up = static_cast<std::uint32_t>(std::bit_ceil(std::max<std::size_t>(n, 1)));
+  return std::min(std::max(up, smallest), most);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RecurrentState>> VulkanState::create(std::shared_ptr<ResidentModel> model) {
+  RUNNEL_TRY(const StateStore::Place place, model->states->acquire());
+  return std::unique_ptr<RecurrentState>(new VulkanState(std::move(model), place));
+}
+
+Status VulkanState::export_to(std::span<float> out) const {
+  if (out.size() != model_->layout.total_floats()) {
+    return fail(ErrorCode::invalid_argument, "state: buffer has ", out.size(), " floats, expected ",
+                model_->layout.total_floats());
+  }
+  return model_->states->read(place, out);
+}
+
+Status VulkanState::import_from(std::span<const float> canonical, std::uint64_t position) {
+  if (canonical.size() != model_->layout.total_floats()) {
+    return fail(ErrorCode::mismatch, "state: has ", canonical.size(), " floats, expected ",
+                model_->layout.total_floats());
+  }
+  RUNNEL_CHECK_OK(model_->states->write(place, canonical));
+  tokens = position;
+  return {};
+}
+
+Result<std::unique_ptr<RecurrentState>> VulkanState::clone() const {
+  RUNNEL_TRY(std::unique_ptr<RecurrentState> made, create(model_));
+  auto& copy = static_cast<VulkanState&>(*made);
+  RUNNEL_CHECK_OK(model_->states->copy(place, copy.place));
+  copy.tokens = tokens;
+  return made;
+}
+
+Status VulkanState::reset() {
+  RUNNEL_CHECK_OK(model_->states->clear(place));
+  tokens = 0;
+  return {};
+}
+
+Result<std::unique_ptr<Plan>> VulkanPlan::create(std::shared_ptr<ResidentModel> model,
+                                                 int max_tokens, const Recording& recording) {
+  if (max_tokens < 1 || max_tokens > 32768) {
+    return fail(ErrorCode::invalid_argument, "plan: ", max_tokens, " tokens, expected 1 to 32768");
+  }
+  std::unique_ptr<VulkanPlan> plan(new VulkanPlan(std::move(model), max_tokens));
+  Recorder recorder(plan->model_->config.num_layers, plan->ops_);
+  RUNNEL_CHECK_OK(recording(recorder));
+  RUNNEL_CHECK_OK(plan->allocate());
+  plan->prepare_rotations();
+  RUNNEL_TRY(plan->pool_, plan->model_->device->create_command_pool());
+  // The shapes of every conversation, so that recording fails here and not at the first token.
+  const std::uint32_t first =
+      max_tokens <= kFewTokens ? 1U : static_cast<std::uint32_t>(max_tokens);
+  RUNNEL_CHECK_OK(plan->commands_for({.tokens = first, .items = 1, .banks = {0}}));
+  RUNNEL_CHECK_OK(plan->commands_for({.logit_rows = 1}));
+  plan->model_->pipelines->save();
+  return std::unique_ptr<Plan>(std::move(plan));
+}
+
+Status VulkanPlan::allocate() {
+  const ResidentModel& m = *model_;
+  const ModelConfig& c = m.config;
+  const auto tokens = static_cast<std::uint64_t>(max_tokens_);
+  const auto hidden = static_cast<std::uint32_t>(c.hidden_size);
+  buffers_.x_stride = padded(hidden);
+  buffers_.inputs_stride = padded(std::max(hidden, m.o_columns()));
+  buffers_.projected_stride = padded(m.q_columns() + m.k_columns() + m.v_columns() + m.f_columns());
+  buffers_.slots_stride = static_cast<std::uint32_t>(c.num_heads) * m.slots.splits *
+                          (2 + static_cast<std::uint32_t>(c.head_v_dim));
+  buffers_.hidden_stride = padded(static_cast<std::uint32_t>(c.intermediate_size));
+  std::uint64_t bytes = 0;
+  const std::uint64_t alignment = m.device->capabilities().storage_alignment;
+  const auto section = [&](Range& range, std::uint32_t stride) {
+    range.offset = bytes;
+    range.bytes = tokens * stride * sizeof(float);
+    bytes = (bytes + range.bytes + alignment - 1) / alignment * alignment;
+  };
+  section(buffers_.x, buffers_.x_stride);
+  section(buffers_.inputs, buffers_.inputs_stride);
+  section(buffers_.projected, buffers_.projected_stride);
+  section(buffers_.slots, buffers_.slots_stride);
+  section(buffers_.hidden, buffers_.hidden_stride);
+  RUNNEL_TRY(buffers_.scratch, m.device->create_buffer(bytes, MemoryKind::device, "activations"));
+  for (Range* range :
+       {&buffers_.x, &buffers_.inputs, &buffers_.projected, &buffers_.slots, &buffers_.hidden})
+    range->buffer = buffers_.scratch.get();
+  RUNNEL_CHECK_OK(m.device->fill_zero(buffers_.scratch));  // the padding of rows stays zero
+
+  const auto n = static_cast<std::uint32_t>(max_tokens_);
+  const std::uint32_t rotary =
+      c.num_positional_slots() > 0 ? static_cast<std::uint32_t>(c.head_k_dim) / 2 : 0;
+  buffers_.layout.items = kPassHeader + n * kTokenWords;
+  buffers_.layout.rows = buffers_.layout.items + n * kItemWords;
+  buffers_.layout.rotations = (buffers_.layout.rows + kMaxLogitRows + 3) / 4 * 4;
+  const std::uint64_t words = buffers_.layout.rotations + std::uint64_t{n} * rotary * 4;
+  RUNNEL_TRY(buffers_.pass,
+             m.device->create_buffer(words * 4, MemoryKind::input, "pass parameters"));
+  std::memset(buffers_.pass.mapped, 0, words * 4);
+
+  const std::uint64_t row_bytes = static_cast<std::uint64_t>(c.vocab_size) * sizeof(float);
+  logit_rows_ = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(kMaxLogitBytes / row_bytes, 1, std::min(n, kMaxLogitRows)));
+  logit_rows_ = std::bit_floor(logit_rows_);
+  RUNNEL_TRY(buffers_.logits,
+             m.device->create_buffer(logit_rows_ * row_bytes, MemoryKind::output, "logits"));
+  return {};
+}
+
+void VulkanPlan::prepare_rotations() {
+  const ModelConfig& c = model_->config;
+  if (c.num_positional_slots() == 0) return;
+  for (int i = 0; i < c.head_k_dim / 2; ++i) {
+    const double turn = std::pow(c.rope_theta, -2.0 * i / c.head_k_dim);
+    const double far = turn * c.sink_distance;
+    frequencies_.push_back({.turn = turn,
+                            .cos_1 = std::cos(turn),
+                            .sin_1 = std::sin(turn),
+                            .cos_far = static_cast<float>(std::cos(far)),
+                            .sin_far = static_cast<float>(std::sin(far))});
+  }
+}
+
+/// The angles of consecutive tokens: the first exact, the others turned on in double, whose error
+/// over one pass stays far below a float's.
+void VulkanPlan::fill_rotations(std::uint64_t position, std::size_t tokens,
+                                std::uint32_t* out) const {
+  const auto far = static_cast<std::uint64_t>(model_->config.sink_distance);
+  const std::size_t pairs = frequencies_.size();
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const Frequency& f = frequencies_[i];
+    double c = std::cos(static_cast<double>(position) * f.turn);
+    double s = std::sin(static_cast<double>(position) * f.turn);
+    for (std::size_t t = 0; t < tokens; ++t) {
+      const bool is_far = position + t >= far;
+      const std::array<float, 4> rotation{static_cast<float>(c), static_cast<float>(s),
+                                          is_far ? f.cos_far : static_cast<float>(c),
+                                          is_far ? f.sin_far : static_cast<float>(s)};
+      std::memcpy(out + (t * pairs + i) * 4, rotation.data(), sizeof(rotation));
+      const double next = c * f.cos_1 - s * f.sin_1;
+      s = s * f.cos_1 + c * f.sin_1;
+      c = next;
+    }
+  }
+}
+
+void VulkanPlan::fill_pass(std::span<const PlanItem> items) {
+  const ModelConfig& c = model_->config;
+  const auto sinks = static_cast<std::uint64_t>(c.num_sink_slots);
+  const auto window = static_cast<std::uint64_t>(c.num_window_slots);
+  auto* words = reinterpret_cast<std::uint32_t*>(buffers_.pass.mapped);
+  words[kPassTokens] = static_cast<std::uint32_t>(total_tokens(items));
+  words[kPassItems] = static_cast<std::uint32_t>(items.size());
+  std::uint32_t row = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const auto& state = static_cast<const VulkanState&>(*items[i].state);
+    const std::array<std::uint32_t, kItemWords> item{
+        row, static_cast<std::uint32_t>(items[i].tokens.size()), state.place.index,
+        state.place.bank};
+    std::memcpy(words + buffers_.layout.items + i * kItemWords, item.data(), sizeof(item));
+    fill_rotations(state.tokens, items[i].tokens.size(),
+                   words + buffers_.layout.rotations + row * frequencies_.size() * 4);
+    for (std::size_t t = 0; t < items[i].tokens.size(); ++t, ++row) {
+      const std::uint64_t position = state.tokens + t;
+      std::uint64_t slot = kNone;
+      if (position < sinks)
+        slot = position;
+      else if (window > 0)
+        slot = sinks + (position - sinks) % window;
+      const std::uint64_t in_window = position < sinks ? 0 : std::min(window, position - sinks + 1);
+      const std::array<std::uint32_t, kTokenWords> token{
+          static_cast<std::uint32_t>(items[i].tokens[t]), static_cast<std::uint32_t>(slot),
+          static_cast<std::uint32_t>(std::min(sinks, position + 1)),
+          static_cast<std::uint32_t>(in_window)};
+      std::memcpy(words + kPassHeader + row * kTokenWords, token.data(), sizeof(token));
+    }
+  }
+}
+
+PassShape VulkanPlan::body_shape(std::span<const PlanItem> items) const {
+  const auto most = static_cast<std::uint32_t>(max_tokens_);
+  PassShape shape;
+  shape.tokens = bucket(total_tokens(items), max_tokens_ <= kFewTokens ? 1 : 64, most);
+  shape.items = bucket(items.size(), 1, most);
+  for (const PlanItem& item : items)
+    shape.banks.push_back(static_cast<const VulkanState&>(*item.state).place.bank);
+  std::sort(shape.banks.begin(), shape.banks.end());
+  shape.banks.erase(std::unique(shape.banks.begin(), shape.banks.end()), shape.banks.end());
+  return shape;
+}
+
+Result<VkCommandBuffer> VulkanPlan::commands_for(const PassShape& shape) {
+  if (const auto found = programs_.find(shape); found != programs_.end())
+    return found->second.commands;
+  if (programs_.size() >= kMaxPrograms) {
+    programs_.clear();
+    RUNNEL_TRY(pool_, model_->device->create_command_pool());
+  }
+  RUNNEL_TRY(Program program,
+             build_program(*model_, buffers_, ops_, max_tokens_ <= kFewTokens, shape, pool_));
+  const VkCommandBuffer commands = program.commands;
+  programs_.emplace(shape, std::move(program));
+  return commands;
+}
+
+Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
+  const auto vocab = static_cast<std::size_t>(model_->config.vocab_size);
+  RUNNEL_CHECK_OK(check_items(items, max_tokens_, model_->config.vocab_size));
+  if (stop.stop_requested()) return fail(ErrorCode::cancelled, "pass: a stop was requested");
+  fill_pass(items);
+
+  // Rows whose logits are wanted, and where they go.
+  std::vector<std::pair<std::uint32_t, float*>> wanted;
+  std::uint32_t row = 0;
+  for (const PlanItem& item : items) {
+    const auto n = static_cast<std::uint32_t>(item.tokens.size());
+    if (item.wanted == LogitsWanted::last) wanted.emplace_back(row + n - 1, item.logits.data());
+    if (item.wanted == LogitsWanted::all) {
+      for (std::uint32_t t = 0; t < n; ++t) wanted.emplace_back(row + t, &item.logits[t * vocab]);
+    }
+    row += n;
+  }
+
+  auto* words = reinterpret_cast<std::uint32_t*>(buffers_.pass.mapped);
+  std::array<VkCommandBuffer, 2> commands{};
+  RUNNEL_TRY(commands[0], commands_for(body_shape(items)));
+  bool body_done = false;
+  std::size_t at = 0;
+  do {
+    const auto n =
+        static_cast<std::uint32_t>(std::min<std::size_t>(wanted.size() - at, logit_rows_));
+    words[kPassRows] = n;
+    for (std::uint32_t i = 0; i < n; ++i) words[buffers_.layout.rows + i] = wanted[at + i].first;
+    std::size_t last = 1;
+    if (n > 0) {
+      RUNNEL_TRY(commands[1], commands_for({.logit_rows = bucket(n, 1, logit_rows_)}));
+      last = 2;
+    }
+    const std::size_t first = body_done ? 1 : 0;
+    RUNNEL_CHECK_OK(model_->device->run(std::span(commands).subspan(first, last - first)));
+    body_done = true;
+    const auto* logits = reinterpret_cast<const float*>(buffers_.logits.mapped);
+    for (std::uint32_t i = 0; i < n; ++i)
+      std::copy_n(logits + i * vocab, vocab, wanted[at + i].second);
+    at += n;
+  } while (at < wanted.size());
+  for (const PlanItem& item : items)
+    static_cast<VulkanState&>(*item.state).tokens += item.tokens.size();
+  return {};
+}
+
+}  // namespace runnel::vulkan

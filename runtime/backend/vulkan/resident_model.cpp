@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/vulkan/resident_model.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "runtime/base/try.h"
+
+namespace runnel::vulkan {
+namespace {
+
+/// State values of one kind that a thread keeps in registers: 16 of keys and 16 of values leave
+/// room for the rest on every GPU we know of.
+constexpr std::uint32_t kRegisterValues = 16;
+
+/// Shared memory of slot_attention.comp.
+std::uint64_t shared_bytes(const ModelConfig& c, const SlotSplit& s) {
+  const auto k = static_cast<std::uint64_t>(c.head_k_dim);
+  const auto v = static_cast<std::uint64_t>(c.head_v_dim);
+  const auto g = static_cast<std::uint64_t>(c.queries_per_kv_head());
+  const bool rotary = c.num_positional_slots() > 0;
+  const std::uint64_t groups = std::max<std::uint64_t>(1, kThreads / v);
+  return 4 * ((rotary ? 3 : 1) * g * k + (rotary ? 2 : 1) * k + v + (2 + g) * s.share +
+              groups * g * v + kThreads);
+}
+
+}  // namespace
+
+Result<SlotSplit> choose_slot_split(const Device& device, const ModelConfig& c) {
+  const auto slots = static_cast<std::uint32_t>(c.num_slots());
+  const auto widest = static_cast<std::uint32_t>(std::max(c.head_k_dim, c.head_v_dim));
+  SlotSplit s;
+  s.share = std::clamp(kThreads * kRegisterValues / widest, 1U, slots);
+  s.splits = (slots + s.share - 1) / s.share;
+  s.share = (slots + s.splits - 1) / s.splits;
+  // A team per slot where there are lanes for it, but at least 8 lanes: 32 bytes of a key at a
+  // time.
+  s.team = std::clamp(kThreads / std::bit_ceil(s.share), 8U, 32U);
+  const std::uint64_t bytes = shared_bytes(c, s);
+  if (bytes > device.capabilities().shared_bytes) {
+    return fail(ErrorCode::unsupported, device.id(), ": ", c.queries_per_kv_head(),
+                " query heads of ", c.head_k_dim, " and ", c.head_v_dim, " values need ", bytes,
+                " bytes of shared memory, the device has ", device.capabilities().shared_bytes);
+  }
+  return s;
+}
+
+}  // namespace runnel::vulkan

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the states and plans of one model share: device, pipelines, weights, states, and the work
+// split chosen for its shapes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/backend/vulkan/device.h"
+#include "runtime/backend/vulkan/pipelines.h"
+#include "runtime/backend/vulkan/state_store.h"
+#include "runtime/backend/vulkan/weight_store.h"
+
+namespace runnel::vulkan {
+
+/// How slot_attention divides the slots of a kv head.
+struct SlotSplit {
+  std::uint32_t splits = 1;
+  std::uint32_t share = 1;  // slots of a split
+  std::uint32_t team = 8;   // lanes that share a slot's key
+};
+
+struct ResidentModel {
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Pipelines> pipelines;
+  ModelConfig config;
+  StateLayout layout;
+  SlotSplit slots;
+  std::unique_ptr<WeightStore> weights;
+  std::unique_ptr<StateStore> states;
+
+  // Columns of the projections [T, q | k | v | f].
+  std::uint32_t q_columns() const {
+    return static_cast<std::uint32_t>(config.num_heads * config.head_k_dim);
+  }
+  std::uint32_t k_columns() const {
+    return static_cast<std::uint32_t>(config.num_kv_heads * config.head_k_dim);
+  }
+  std::uint32_t v_columns() const {
+    return static_cast<std::uint32_t>(config.num_kv_heads * config.head_v_dim);
+  }
+  std::uint32_t f_columns() const {
+    return static_cast<std::uint32_t>(config.num_kv_heads * config.num_memory_slots);
+  }
+  std::uint32_t o_columns() const {
+    return static_cast<std::uint32_t>(config.num_heads * config.head_v_dim);
+  }
+};
+
+/// @return unsupported if the heads do not fit the device's shared memory.
+Result<SlotSplit> choose_slot_split(const Device& device, const ModelConfig& config);
+
+}  // namespace runnel::vulkan

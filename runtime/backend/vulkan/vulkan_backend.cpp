@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/vulkan/vulkan_backend.h"
+
+#include <atomic>
+
+#include "runtime/backend/vulkan/plan.h"
+#include "runtime/base/try.h"
+
+namespace runnel::vulkan {
+namespace {
+
+DeviceInfo describe(const Capabilities& c, std::size_t index) {
+  const std::string version = std::to_string(VK_API_VERSION_MAJOR(c.api_version)) + "." +
+                              std::to_string(VK_API_VERSION_MINOR(c.api_version));
+  return {.id = "vulkan:" + std::to_string(index),
+          .backend = "vulkan",
+          .name = c.name,
+          .detail = "Vulkan " + version + ", " + c.driver,
+          .memory_bytes = c.memory_bytes};
+}
+
+class VulkanModel final : public DeviceModel {
+ public:
+  explicit VulkanModel(std::shared_ptr<ResidentModel> model) : model_(std::move(model)) {}
+
+  Result<std::unique_ptr<RecurrentState>> create_state() const override {
+    return VulkanState::create(model_);
+  }
+
+  Result<std::unique_ptr<Plan>> record(int max_tokens, const Recording& recording) const override {
+    RUNNEL_TRY(std::unique_ptr<Plan> plan, VulkanPlan::create(model_, max_tokens, recording));
+    scratch_bytes_ += static_cast<const VulkanPlan&>(*plan).scratch_bytes();
+    return plan;
+  }
+
+  MemoryUse memory() const override {
+    return {.weight_bytes = model_->weights->bytes(),
+            .state_bytes = model_->layout.total_floats() * sizeof(float),
+            .scratch_bytes = scratch_bytes_};
+  }
+
+ private:
+  std::shared_ptr<ResidentModel> model_;
+  mutable std::atomic<std::uint64_t> scratch_bytes_ = 0;
+};
+
+class VulkanBackend final : public Backend {
+ public:
+  VulkanBackend(DeviceInfo info, std::shared_ptr<Device> device, std::filesystem::path cache)
+      : info_(std::move(info)), device_(std::move(device)), cache_(std::move(cache)) {}
+
+  const DeviceInfo& device() const override { return info_; }
+
+  Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
+                                            std::shared_ptr<const void>,
+                                            const LoadProgress& progress) override {
+    auto model = std::make_shared<ResidentModel>();
+    model->device = device_;
+    model->config = config;
+    model->layout = StateLayout::of(config);
+    RUNNEL_TRY(model->slots, choose_slot_split(*device_, config));
+    RUNNEL_TRY(model->pipelines, Pipelines::create(device_, cache_));
+    RUNNEL_TRY(model->states, StateStore::create(device_, model->layout));
+    RUNNEL_TRY(model->weights, WeightStore::create(*device_, config, weights, progress));
+    return std::unique_ptr<DeviceModel>(std::make_unique<VulkanModel>(std::move(model)));
+  }
+
+ private:
+  DeviceInfo info_;
+  std::shared_ptr<Device> device_;
+  std::filesystem::path cache_;
+};
+
+}  // namespace
+
+std::vector<FoundDevice> find_devices() {
+  std::vector<FoundDevice> found;
+  const Result<std::shared_ptr<Instance>> instance = Instance::create();
+  if (!instance) return found;
+  for (const Capabilities& c : (*instance)->devices())
+    found.push_back({.info = describe(c, found.size()), .software = c.software});
+  return found;
+}
+
+Result<std::unique_ptr<Backend>> make_backend(int index, const Options& options) {
+  RUNNEL_TRY(std::shared_ptr<Instance> instance, Instance::create(options.messages));
+  const std::vector<Capabilities> all = instance->devices();
+  if (index < 0 || static_cast<std::size_t>(index) >= all.size()) {
+    return fail(ErrorCode::not_found, "vulkan:", index, ": not found, there are ", all.size(),
+                " usable Vulkan devices");
+  }
+  const std::size_t at = static_cast<std::size_t>(index);
+  DeviceInfo info = describe(all[at], at);
+  RUNNEL_TRY(std::shared_ptr<Device> device,
+             Device::create(std::move(instance), all[at], info.id, options.features));
+  return std::unique_ptr<Backend>(
+      std::make_unique<VulkanBackend>(std::move(info), std::move(device), options.pipeline_cache));
+}
+
+}  // namespace runnel::vulkan

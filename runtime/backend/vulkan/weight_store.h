@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights of a model in device memory: a few large buffers of packed matrices and one of f32
+// vectors.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "runtime/backend/backend.h"
+#include "runtime/backend/vulkan/device.h"
+#include "shaders/include/interface.h"
+
+namespace runnel::vulkan {
+
+/// A matrix on the device. Where it is larger than one binding it lies in several parts of whole
+/// rows, each a dispatch of its own.
+struct DeviceMatrix {
+  struct Part {
+    MatrixPart rows;
+    Range range;
+  };
+  quant::BlockType type = quant::BlockType::f32;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::vector<Part> parts;
+};
+
+/// Rows of q, k, v and f that are stored alike and so are one matrix.
+struct DeviceProjection {
+  DeviceMatrix matrix;
+  std::uint32_t out_column = 0;  // of its first row in the projections [T, q | k | v | f]
+};
+
+/// One layer. Vectors are float offsets into the vector buffer, kNone where the model has none.
+struct DeviceLayer {
+  std::uint32_t attn_norm = kNone;
+  std::vector<DeviceProjection> projections;
+  std::uint32_t f_bias = kNone;
+  std::uint32_t conv = kNone;  // [channels of q, k, v; taps]
+  std::uint32_t feature_map = kNone;
+  std::uint32_t read_bias = kNone;
+  std::uint32_t head_read_bias = kNone;
+  std::uint32_t g_norm = kNone;
+  DeviceMatrix o_proj;
+  std::uint32_t mlp_norm = kNone;
+  std::vector<DeviceMatrix> gate_up;  // one with alternating rows, or gate and up
+  DeviceMatrix down_proj;
+};
+
+class WeightStore {
+ public:
+  static Result<std::unique_ptr<WeightStore>> create(Device& device, const ModelConfig& config,
+                                                     const Weights& weights,
+                                                     const LoadProgress& progress);
+
+  DeviceMatrix embeddings;
+  std::vector<DeviceLayer> layers;
+  std::uint32_t final_norm = kNone;
+  DeviceMatrix head;  // the same place as embeddings where they are tied
+
+  Range vectors() const { return {vectors_.get(), 0, vectors_.bytes}; }
+  std::uint64_t bytes() const;
+
+ private:
+  std::vector<Buffer> blocks_;
+  Buffer vectors_;
+};
+
+}  // namespace runnel::vulkan

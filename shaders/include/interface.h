@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the host and the shaders must agree on: bindings, push constants (at most 128 bytes), the
+// words of the pass buffer, modes. Compiled as C++ and as GLSL.
+//
+// T tokens of a pass, D hidden, HQ query heads, H kv heads, G = HQ/H, K and V head dims, M memory
+// slots.
+#ifndef RUNNEL_SHADERS_INTERFACE_H
+#define RUNNEL_SHADERS_INTERFACE_H
+
+#ifdef __cplusplus
+#include <cstdint>
+namespace runnel::vulkan {
+using uint = std::uint32_t;
+#define RUNNEL_CONST constexpr uint
+#else
+#define RUNNEL_CONST const uint
+#endif
+
+/// Invocations of every workgroup: what Vulkan 1.2 guarantees.
+RUNNEL_CONST kThreads = 128;
+
+/// Columns that one lane decodes at once; rows of weights and activations are padded to it.
+RUNNEL_CONST kUnit = 8;
+
+// Elementwise functions.
+RUNNEL_CONST kIdentity = 0;
+RUNNEL_CONST kSwish = 1;
+RUNNEL_CONST kRelu = 2;
+
+// What a matrix product reads: a row as it is; its RMSNorm; or the splits of slot_attention, put
+// together, activated and, where asked for, normalised.
+RUNNEL_CONST kInputPlain = 0;
+RUNNEL_CONST kInputNorm = 1;
+RUNNEL_CONST kInputSlots = 2;
+
+// What it does with its sums: write them; add them to the residual stream; rows alternate gate and
+// up: silu(gate) * up; silu(what is there) * sum.
+RUNNEL_CONST kOutputStore = 0;
+RUNNEL_CONST kOutputAdd = 1;
+RUNNEL_CONST kOutputSwigluPairs = 2;
+RUNNEL_CONST kOutputSwigluWith = 3;
+
+/// "There is no such vector."
+RUNNEL_CONST kNone = 0xFFFFFFFF;
+
+// The pass buffer: this header, then per token kTokenWords, per item kItemWords, the list of rows
+// whose logits are wanted, per token K/2 rotations of 4 floats.
+RUNNEL_CONST kPassTokens = 0;   // tokens of this pass
+RUNNEL_CONST kPassItems = 1;    // sessions of this pass
+RUNNEL_CONST kPassRows = 2;     // rows whose logits this submission computes
+RUNNEL_CONST kPassHeader = 16;  // words
+
+RUNNEL_CONST kTokenWords =
+    4;                        // id, positional slot it writes or kNone, sinks in use, window in use
+RUNNEL_CONST kItemWords = 4;  // first row, rows, place of its state in the bank, bank
+
+/// Where the sections of the pass buffer start, in words.
+struct PassLayout {
+  uint items;
+  uint rows;
+  uint rotations;
+};
+
+/// One part of a weight matrix: rows [first_row, first_row + rows). Offsets in words from the bound
+/// range.
+struct MatrixPart {
+  uint first_row;
+  uint rows;
+  uint scales;
+  uint high;
+};
+
+struct EmbedArgs {
+  MatrixPart w;
+  uint x_stride;
+};
+
+/// How matvec and rows turn buffer rows into inputs.
+struct InputArgs {
+  uint stride;       // floats between rows of the input
+  uint norm_weight;  // float offset into the vectors, or kNone
+  float eps;
+  uint rows_at;  // word offset of the list of rows to read, or kNone: row = token
+};
+
+struct MatvecArgs {
+  MatrixPart w;
+  InputArgs in_;
+  uint out_stride;
+  uint out_column;  // column of the output that row 0 of the matrix goes to
+  uint count_at;    // header word with the number of rows to compute: kPassTokens or kPassRows
+};
+
+struct RowsArgs {
+  InputArgs in_;
+  uint out_stride;
+  uint count_at;
+};
+
+struct ConvArgs {
+  uint stride;    // floats between rows of the projections
+  uint channels;  // HQ*K + H*K + H*V
+  uint taps;
+  uint weights;  // float offset of [channels, taps]
+  uint tail;     // float offset of the tails in a layer's state
+  uint layer_floats;
+  uint bank;
+  uint items_at;
+};
+
+struct MapArgs {
+  uint stride;
+  uint matrix;  // float offset of [K, K]
+};
+
+struct SlotArgs {
+  PassLayout pass;
+  uint stride;        // floats between rows of the projections
+  uint layer_floats;  // of one state
+  uint bank;
+  uint gate_bias;  // float offsets into the vectors, or kNone
+  uint read_bias;
+  uint head_read_bias;
+  float scale;
+  float gate_normalizer;
+  float gate_log_min;  // 0: none
+};
+
+#ifdef __cplusplus
+static_assert(sizeof(MatvecArgs) <= 128 && sizeof(SlotArgs) <= 128);
+}  // namespace runnel::vulkan
+#endif
+#endif

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights in the device's layout (runtime/backend/vulkan/packed_matrix.h): per row UNITS units of 8 consecutive
+// columns; the codes of a unit lie in whole words, scales in a plane of their own, so that every load is aligned.
+//
+// Define one of W_F32 W_F16 W_BF16 W_Q8_0 W_Q4_0 W_Q4_K W_Q6_K. Gives: Raw, load_raw(part, row, unit), and
+// decode(raw) -> Unit, whose weights are scale * (low, high).
+
+layout(set = 0, binding = 0) readonly buffer Weights { uint w[]; } weights;
+#if defined(W_F32) || defined(W_F16) || defined(W_BF16)
+layout(set = 0, binding = 0) readonly buffer Weights4 { uvec4 w[]; } weights4;
+#elif defined(W_Q8_0)
+layout(set = 0, binding = 0) readonly buffer Weights2 { uvec2 w[]; } weights2;
+#endif
+
+/// Units of a row.
+layout(constant_id = 1) const uint UNITS = 1;
+
+struct Unit {
+  vec4 low;   // columns 0-3
+  vec4 high;  // columns 4-7
+  float scale;
+};
+
+/// The words of a unit, loaded but not yet decoded: loads can be issued long before their values are needed.
+#if defined(W_F32)
+struct Raw { uvec4 a; uvec4 b; };
+#elif defined(W_F16) || defined(W_BF16)
+struct Raw { uvec4 a; };
+#elif defined(W_Q8_0)
+struct Raw { uvec2 a; uint scale; };
+#elif defined(W_Q4_0)
+struct Raw { uint a; uint scale; };
+#elif defined(W_Q4_K)
+struct Raw { uint a; uint d; uint scale; uint minimum; };
+#elif defined(W_Q6_K)
+struct Raw { uint a; uint high; uint d; uint scale; };
+#endif
+
+/// An f16 in the low half of a word, subnormals too: a driver may flush them in unpackHalf2x16, and a scale can be one.
+float half_of(uint word) {
+  const uint magnitude = word & 0x7FFFu;
+  const float small = float(magnitude) * 5.96046448e-8;  // 2^-24
+  const float normal = uintBitsToFloat((magnitude << 13) + (112u << 23));
+  const float f = magnitude < 0x400u ? small : normal;
+  return (word & 0x8000u) != 0 ? -f : f;
+}
+vec4 bytes(uint word) { return vec4(ivec4(int(word) << 24, int(word) << 16, int(word) << 8, int(word)) >> 24); }
+vec4 low_nibbles(uint word) { return vec4((uvec4(word) >> uvec4(0, 8, 16, 24)) & 15u); }
+vec4 high_nibbles(uint word) { return vec4((uvec4(word) >> uvec4(4, 12, 20, 28)) & 15u); }
+
+/// `row` counts from the first row of the part.
+Raw load_raw(const MatrixPart part, uint row, uint unit) {
+  Raw r;
+  const uint i = row * UNITS + unit;
+#if defined(W_F32)
+  r.a = weights4.w[2 * i];
+  r.b = weights4.w[2 * i + 1];
+#elif defined(W_F16) || defined(W_BF16)
+  r.a = weights4.w[i];
+#elif defined(W_Q8_0)
+  r.a = weights2.w[i];
+  const uint block = i / 4;
+  r.scale = weights.w[part.scales + block / 2] >> (16 * (block & 1));
+#elif defined(W_Q4_0)
+  r.a = weights.w[i];
+  const uint block = i / 4;
+  r.scale = weights.w[part.scales + block / 2] >> (16 * (block & 1));
+#elif defined(W_Q4_K)
+  r.a = weights.w[i];
+  const uint super_block = part.scales + i / 32 * 5;
+  const uint group = i / 4 % 8;
+  r.d = weights.w[super_block];
+  r.scale = weights.w[super_block + 1 + group / 4] >> (8 * (group % 4));
+  r.minimum = weights.w[super_block + 3 + group / 4] >> (8 * (group % 4));
+#elif defined(W_Q6_K)
+  r.a = weights.w[i];
+  r.high = weights.w[part.high + i / 2] >> (16 * (i & 1));
+  const uint super_block = part.scales + i / 32 * 5;
+  const uint group = i / 2 % 16;
+  r.d = weights.w[super_block];
+  r.scale = weights.w[super_block + 1 + group / 4] >> (8 * (group % 4));
+#endif
+  return r;
+}
+
+Unit decode(Raw r) {
+  Unit u;
+#if defined(W_F32)
+  u.low = uintBitsToFloat(r.a);
+  u.high = uintBitsToFloat(r.b);
+  u.scale = 1.0;
+#elif defined(W_F16)
+  u.low = vec4(unpackHalf2x16(r.a.x), unpackHalf2x16(r.a.y));
+  u.high = vec4(unpackHalf2x16(r.a.z), unpackHalf2x16(r.a.w));
+  u.scale = 1.0;
+#elif defined(W_BF16)
+  u.low = uintBitsToFloat(uvec4(r.a.x << 16, r.a.x & 0xFFFF0000u, r.a.y << 16, r.a.y & 0xFFFF0000u));
+  u.high = uintBitsToFloat(uvec4(r.a.z << 16, r.a.z & 0xFFFF0000u, r.a.w << 16, r.a.w & 0xFFFF0000u));
+  u.scale = 1.0;
+#elif defined(W_Q8_0)
+  u.low = bytes(r.a.x);
+  u.high = bytes(r.a.y);
+  u.scale = half_of(r.scale);
+#elif defined(W_Q4_0)
+  u.low = low_nibbles(r.a) - 8.0;
+  u.high = high_nibbles(r.a) - 8.0;
+  u.scale = half_of(r.scale);
+#elif defined(W_Q4_K)
+  const vec2 d = vec2(half_of(r.d), half_of(r.d >> 16));
+  const float scale = d.x * float(r.scale & 255u);
+  const float minimum = d.y * float(r.minimum & 255u);
+  u.low = scale * low_nibbles(r.a) - minimum;
+  u.high = scale * high_nibbles(r.a) - minimum;
+  u.scale = 1.0;
+#elif defined(W_Q6_K)
+  const vec4 upper_low = vec4((uvec4(r.high) >> uvec4(0, 2, 4, 6)) & 3u);
+  const vec4 upper_high = vec4((uvec4(r.high) >> uvec4(8, 10, 12, 14)) & 3u);
+  u.low = low_nibbles(r.a) + 16.0 * upper_low - 32.0;
+  u.high = high_nibbles(r.a) + 16.0 * upper_high - 32.0;
+  u.scale = half_of(r.d) * float(int(r.scale << 24) >> 24);
+#endif
+  return u;
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logits and states against the reference backend: every weight type, every option of the model,
+// both kinds of plan, with optional device features and limits taken away.
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/backend/reference/reference_backend.h"
+#include "tests/support/compare.h"
+#include "tests/support/random.h"
+#include "tests/support/random_model.h"
+#include "tests/vulkan/vulkan_fixture.h"
+
+namespace runnel::test {
+namespace {
+
+using quant::BlockType;
+
+// Both sides compute in f32 with exact activations, in another order.
+constexpr double kParityTolerance = 2e-5;
+// f16 operands on matrix units: 11 bits of each factor.
+constexpr double kF16Tolerance = 5e-3;
+constexpr int kDecodePlan = 16;
+constexpr int kPrefillPlan = 96;
+
+class VulkanParity : public VulkanTest {
+ protected:
+  /// Runs 40 tokens as 1 + 1 + 33 + 5 on both.
+  void expect_parity(const RandomModel& model, int max_tokens,
+                     const vulkan::FeatureMask& features = {},
+                     double tolerance = kParityTolerance) {
+    const std::vector<std::size_t> pieces = max_tokens < 33 ? std::vector<std::size_t>{1, 1, 16, 5}
+                                                            : std::vector<std::size_t>{1, 1, 33, 5};
+    auto device = backend(features);
+    auto reference = reference::make_backend();
+    const LoadedModel actual = load_on(*device, model, max_tokens);
+    const LoadedModel expected = load_on(*reference, model, 256);
+    Random random(21);
+    auto actual_state = actual.state();
+    auto expected_state = expected.state();
+    for (const std::size_t n : pieces) {
+      const std::vector<TokenId> tokens = random.tokens(n, model.config.vocab_size);
+      EXPECT_LE(max_relative_error(actual.run(*actual_state, tokens),
+                                   expected.run(*expected_state, tokens)),
+                tolerance)
+          << "after " << actual_state->position() << " tokens";
+    }
+    EXPECT_LE(
+        max_relative_error(actual.canonical(*actual_state), expected.canonical(*expected_state)),
+        tolerance);
+  }
+};
+
+class VulkanWeightTypes : public VulkanParity, public testing::WithParamInterface<BlockType> {};
+
+RandomModel model_of(BlockType type) {
+  ModelConfig c = small_positional_config();
+  c.hidden_size = 256;  // one block of the 256-wide types
+  c.intermediate_size = 512;
+  c.num_layers = 1;
+  const bool narrow = type == BlockType::f16 || type == BlockType::bf16;
+  return make_random_model(c,
+                           {.linear = type,
+                            .table = type,
+                            .small = narrow ? type : BlockType::f32,
+                            .gate_bias = true,
+                            .read_biases = true},
+                           17);
+}
+
+TEST_P(VulkanWeightTypes, DecodePlanMatchesTheReference) {
+  expect_parity(model_of(GetParam()), kDecodePlan);
+}
+
+TEST_P(VulkanWeightTypes, PrefillPlanMatchesTheReference) {
+  expect_parity(model_of(GetParam()), kPrefillPlan, {.cooperative_matrix = false});
+}
+
+std::string type_name(const testing::TestParamInfo<BlockType>& info) {
+  return std::string(quant::block_traits(info.param)->name);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, VulkanWeightTypes,
+                         testing::Values(BlockType::f32, BlockType::f16, BlockType::bf16,
+                                         BlockType::q8_0, BlockType::q4_0, BlockType::q4_k,
+                                         BlockType::q6_k),
+                         type_name);
+
+TEST_P(VulkanWeightTypes, PrefillOnMatrixUnitsMatchesTheReference) {
+  auto instance = vulkan::Instance::create();
+  ASSERT_TRUE(instance.has_value());
+  if (!(*instance)->devices().front().cooperative_matrix)
+    GTEST_SKIP() << "the device has no cooperative matrices";
+  expect_parity(model_of(GetParam()), kPrefillPlan, {}, kF16Tolerance);
+}
+
+TEST_F(VulkanParity, WithoutSubgroupsMatchesTheReference) {
+  expect_parity(model_of(BlockType::q4_0), kDecodePlan, {.subgroups = false});
+}
+
+TEST_F(VulkanParity, ColumnsThatFillNoUnitAreMasked) {
+  ModelConfig c = small_config();
+  c.hidden_size = 52;
+  c.intermediate_size = 45;
+  c.num_heads = 3;
+  c.num_kv_heads = 3;
+  c.head_k_dim = 11;
+  c.head_v_dim = 13;
+  c.num_memory_slots = 7;
+  c.vocab_size = 61;
+  const RandomModel model = make_random_model(c, {.linear = BlockType::f16}, 4);
+  expect_parity(model, kDecodePlan);
+  expect_parity(model, kPrefillPlan);
+  expect_parity(model, kDecodePlan, {.subgroups = false});
+}
+
+TEST_F(VulkanParity, HeadsOfTheDefaultModelAreSplitOverWorkgroups) {
+  ModelConfig c = small_positional_config();
+  c.num_layers = 1;
+  c.num_heads = 3;
+  c.num_kv_heads = 1;
+  c.head_k_dim = 64;
+  c.head_v_dim = 64;
+  c.num_memory_slots = 64;
+  c.num_sink_slots = 4;
+  c.num_window_slots = 20;
+  c.sink_distance = 24;
+  const RandomModel model = make_random_model(c, {.gate_bias = true, .read_biases = true}, 5);
+  expect_parity(model, kDecodePlan);
+  expect_parity(model, kPrefillPlan);
+}
+
+TEST_F(VulkanParity, WideHeadsWithoutPositionalSlots) {
+  ModelConfig c = small_config();
+  c.num_layers = 1;
+  c.num_heads = 1;
+  c.num_kv_heads = 1;
+  c.head_k_dim = 192;
+  c.head_v_dim = 256;
+  c.num_memory_slots = 33;
+  expect_parity(make_random_model(c, {.linear = BlockType::q8_0}, 6), kDecodePlan);
+}
+
+TEST_F(VulkanParity, ConvolutionsAndT2rMapsMatchTheReference) {
+  ModelConfig c = small_config();
+  c.conv_size = 4;
+  c.feature_map = FeatureMap::t2r;
+  c.value_activation = Activation::relu;
+  c.output_activation = Activation::identity;
+  const RandomModel model =
+      make_random_model(c, {.small = BlockType::bf16, .g_norm_weight = false}, 8);
+  expect_parity(model, kDecodePlan);
+  expect_parity(model, kPrefillPlan, {.subgroups = false});
+}
+
+TEST_F(VulkanParity, GateAndUpOfDifferentTypesMatchTheReference) {
+  const RandomModel wide = make_random_model(small_config(), {.linear = BlockType::q8_0}, 9);
+  const RandomModel narrow = make_random_model(small_config(), {.linear = BlockType::f16}, 9);
+  RandomModel mixed = wide;
+  auto weights = std::make_shared<Weights>(*wide.weights);
+  for (std::size_t i = 0; i < weights->layers.size(); ++i) {
+    weights->layers[i].up_proj = narrow.weights->layers[i].up_proj;
+    weights->layers[i].k_proj = narrow.weights->layers[i].k_proj;
+  }
+  mixed.weights = weights;
+  expect_parity(mixed, kDecodePlan);
+  expect_parity(mixed, kPrefillPlan);
+}
+
+TEST_F(VulkanParity, MatricesLargerThanABindingAreSplit) {
+  const RandomModel model = make_random_model(small_positional_config(), {.tied = true}, 10);
+  const vulkan::FeatureMask small{.storage_range = 16384};  // the table has 24,576 bytes
+  expect_parity(model, kDecodePlan, small);
+}
+
+TEST_F(VulkanParity, DecodePlanGivesTheSameBitsHoweverManyShareThePass) {
+  auto device = backend();
+  const LoadedModel loaded = load_on(
+      *device, make_random_model(small_positional_config(), {.linear = BlockType::q4_0}, 12), 16);
+  Random random(13);
+  const auto vocab = static_cast<std::size_t>(loaded.source.config.vocab_size);
+  // Nine sessions: more than the first bank holds.
+  std::vector<std::unique_ptr<RecurrentState>> together;
+  std::vector<std::vector<TokenId>> tokens;
+  std::vector<std::vector<float>> logits(9, std::vector<float>(vocab, NAN));
+  std::vector<PlanItem> items;
+  for (std::size_t i = 0; i < 9; ++i) {
+    together.push_back(loaded.state());
+    tokens.push_back(random.tokens(i % 3 + 1, loaded.source.config.vocab_size));
+  }
+  for (std::size_t i = 0; i < 8; ++i) {
+    const std::size_t session = i < 2 ? i : i + 1;  // two banks, not in order
+    items.push_back({.state = together[session].get(),
+                     .tokens = tokens[session],
+                     .wanted = LogitsWanted::last,
+                     .logits = logits[session]});
+  }
+  const Status ran = loaded.plan->run(items, {});
+  ASSERT_TRUE(ran.has_value()) << ran.error().message;
+  for (const PlanItem& item : items) {
+    auto alone = loaded.state();
+    std::vector<float> expected(vocab, NAN);
+    const PlanItem single{.state = alone.get(),
+                          .tokens = item.tokens,
+                          .wanted = LogitsWanted::last,
+                          .logits = expected};
+    ASSERT_TRUE(loaded.plan->run(std::span(&single, 1), {}).has_value());
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), item.logits.begin()));
+    EXPECT_EQ(loaded.canonical(*item.state), loaded.canonical(*alone));
+  }
+}
+
+TEST_F(VulkanParity, StatesMoveBetweenBackends) {
+  const RandomModel model = make_random_model(small_positional_config(), {}, 14);
+  auto device = backend();
+  auto reference = reference::make_backend();
+  const LoadedModel there = load_on(*device, model, 16);
+  const LoadedModel here = load_on(*reference, model, 16);
+  Random random(15);
+  const std::vector<TokenId> start = random.tokens(14, model.config.vocab_size);
+  const std::vector<TokenId> more = random.tokens(6, model.config.vocab_size);
+  auto a = here.state();
+  here.run(*a, start);
+  auto b = there.state();
+  ASSERT_TRUE(b->import_from(here.canonical(*a), a->position()).has_value());
+  EXPECT_EQ(there.canonical(*b), here.canonical(*a));
+  const std::vector<float> expected = here.run(*a, more);
+  EXPECT_LE(max_relative_error(there.run(*b, more), expected), kParityTolerance);
+  auto back = here.state();
+  ASSERT_TRUE(back->import_from(there.canonical(*b), b->position()).has_value());
+  EXPECT_LE(max_relative_error(here.run(*back, more), here.run(*a, more)), kParityTolerance);
+}
+
+TEST_F(VulkanParity, PassTooLargeForABindingIsRefusedAtRecording) {
+  auto device = backend({.storage_range = 4096});
+  const RandomModel model = make_random_model(small_config(), {}, 16);
+  auto loaded = device->load(model.config, *model.weights, model.storage, {});
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  auto plan =
+      (*loaded)->record(256, [&](Ops& ops) { return ops.embed(model.weights->embeddings); });
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_EQ(plan.error().code, ErrorCode::unsupported);
+}
+
+}  // namespace
+}  // namespace runnel::test

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Vulkan backend whose validation messages fail the test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/backend/vulkan/vulkan_backend.h"
+
+namespace runnel::test {
+
+/// Messages of the validation layers, from any thread.
+class Messages {
+ public:
+  vulkan::MessageSink sink() {
+    return [this](const std::string& text) {
+      const std::lock_guard lock(mutex_);
+      texts_.push_back(text);
+    };
+  }
+
+  std::vector<std::string> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(texts_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
+class VulkanTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (vulkan::find_devices().empty()) GTEST_SKIP() << "no Vulkan device";
+  }
+
+  void TearDown() override {
+    for (const std::string& text : messages_.take()) ADD_FAILURE() << "validation: " << text;
+  }
+
+  std::unique_ptr<Backend> backend(const vulkan::FeatureMask& features = {},
+                                   const std::filesystem::path& cache = {}) {
+    auto made = vulkan::make_backend(
+        0, {.pipeline_cache = cache, .features = features, .messages = messages_.sink()});
+    if (!made) throw std::runtime_error(made.error().message);
+    return std::move(*made);
+  }
+
+  Messages messages_;  // outlives the backends of the test's body
+};
+
+}  // namespace runnel::test
