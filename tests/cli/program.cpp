@@ -118,8 +118,8 @@ Outcome run_program(const std::vector<std::string>& arguments, const std::string
 
   std::vector<std::string> words;
   if (const std::string emulator = RUNNEL_EMULATOR; !emulator.empty()) {
-    for (std::size_t at = 0; at <= emulator.size();) {  // a CMake list
-      const std::size_t end = std::min(emulator.find(';', at), emulator.size());
+    for (std::size_t at = 0; at <= emulator.size();) {  // words of a command
+      const std::size_t end = std::min(emulator.find(' ', at), emulator.size());
       words.push_back(emulator.substr(at, end - at));
       at = end + 1;
     }
