@@ -33,11 +33,11 @@ std::filesystem::path directory_of(const std::filesystem::path& file) {
 }
 
 // A rename is on disk only when its directory is.
-Status sync_directory(const std::filesystem::path& directory) {
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+Status sync_directory(const FileSystem& system, const std::filesystem::path& directory) {
+  const int fd = system.open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (fd < 0) return system_error(directory, "open", errno);
-  const int error_number = ::fsync(fd) == 0 ? 0 : errno;
-  ::close(fd);
+  const int error_number = system.fsync(fd) == 0 ? 0 : errno;
+  system.close(fd);
   // Some file systems cannot sync directories and say EINVAL; there is nothing to wait for then.
   if (error_number != 0 && error_number != EINVAL)
     return system_error(directory, "sync", error_number);
@@ -46,8 +46,9 @@ Status sync_directory(const std::filesystem::path& directory) {
 
 }  // namespace
 
-Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, unsigned mode) {
-  AtomicFile file;
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, unsigned mode,
+                                      const FileSystem& system) {
+  AtomicFile file(system);
   file.target_ = target;
   if (!target.has_filename()) {
     return fail(ErrorCode::io, "'", printable(target.native()), "': names no file to write");
@@ -67,8 +68,8 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, unsig
   constexpr int kAttempts = 16;  // names are random: a second one is already rare
   for (int attempt = 0; attempt < kAttempts && file.fd_ < 0; ++attempt) {
     std::filesystem::path temporary = directory / temporary_name();
-    file.fd_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                      static_cast<mode_t>(mode));
+    file.fd_ =
+        system.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, static_cast<mode_t>(mode));
     if (file.fd_ >= 0) {
       file.temporary_ = std::move(temporary);
     } else if (errno != EEXIST) {
@@ -80,7 +81,8 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, unsig
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : target_(std::move(other.target_)),
+    : system_(other.system_),
+      target_(std::move(other.target_)),
       temporary_(std::exchange(other.temporary_, {})),
       fd_(std::exchange(other.fd_, -1)),
       size_(other.size_) {}
@@ -88,6 +90,7 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
 AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
   if (this != &other) {
     discard();
+    system_ = other.system_;
     target_ = std::move(other.target_);
     temporary_ = std::exchange(other.temporary_, {});
     fd_ = std::exchange(other.fd_, -1);
@@ -99,8 +102,8 @@ AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
 AtomicFile::~AtomicFile() { discard(); }
 
 void AtomicFile::discard() noexcept {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (fd_ >= 0) system_->close(std::exchange(fd_, -1));
+  if (!temporary_.empty()) system_->unlink(temporary_);
   temporary_.clear();
 }
 
@@ -108,7 +111,7 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
   constexpr std::size_t kMostPerCall = std::size_t(1)
                                        << 30;  // write(2) takes at most 2 GiB - 4 KiB
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), std::min(bytes.size(), kMostPerCall));
+    const ssize_t written = system_->write(fd_, bytes.first(std::min(bytes.size(), kMostPerCall)));
     if (written < 0) {
       if (errno == EINTR) continue;
       return system_error(target_, "write", errno);
@@ -120,17 +123,21 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 Status AtomicFile::commit() {
-  if (::fsync(fd_) != 0) return system_error(target_, "sync", errno);
-  if (::close(std::exchange(fd_, -1)) != 0) return system_error(target_, "close", errno);
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0)
-    return system_error(target_, "replace", errno);
+  if (system_->fsync(fd_) != 0) return system_error(target_, "sync", errno);
+  RUNNEL_CHECK_OK(commit_unsynced());
+  return sync_directory(*system_, directory_of(target_));
+}
+
+Status AtomicFile::commit_unsynced() {
+  if (system_->close(std::exchange(fd_, -1)) != 0) return system_error(target_, "close", errno);
+  if (system_->rename(temporary_, target_) != 0) return system_error(target_, "replace", errno);
   temporary_.clear();
-  return sync_directory(directory_of(target_));
+  return {};
 }
 
 Status write_file_atomically(const std::filesystem::path& target, std::span<const std::byte> bytes,
-                             unsigned mode) {
-  RUNNEL_TRY(AtomicFile file, AtomicFile::create(target, mode));
+                             unsigned mode, const FileSystem& system) {
+  RUNNEL_TRY(AtomicFile file, AtomicFile::create(target, mode, system));
   RUNNEL_CHECK_OK(file.write(bytes));
   return file.commit();
 }

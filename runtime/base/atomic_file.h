@@ -12,6 +12,7 @@
 #include <span>
 
 #include "runnel/result.h"
+#include "runtime/base/file_system.h"
 
 namespace runnel {
 
@@ -26,7 +27,8 @@ class AtomicFile {
   /// @param mode    permission bits of the new file, less the process's umask.
   /// @return io or not_found naming the directory; io if `target` is there and no regular file.
   static Result<AtomicFile> create(const std::filesystem::path& target,
-                                   unsigned mode = kDefaultMode);
+                                   unsigned mode = kDefaultMode,
+                                   const FileSystem& system = FileSystem::real());
 
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
@@ -41,10 +43,15 @@ class AtomicFile {
   /// Syncs the file, renames it onto the target, syncs the directory. The last call on this object.
   Status commit();
 
+  /// Renames it onto the target without waiting for the disk: for what can be made again. After a
+  /// power cut the target may be anything.
+  Status commit_unsynced();
+
  private:
-  AtomicFile() = default;
+  explicit AtomicFile(const FileSystem& system) : system_(&system) {}
   void discard() noexcept;
 
+  const FileSystem* system_;
   std::filesystem::path target_;
   std::filesystem::path temporary_;  // empty: nothing to remove
   int fd_ = -1;
@@ -53,6 +60,7 @@ class AtomicFile {
 
 /// create, write, commit.
 Status write_file_atomically(const std::filesystem::path& target, std::span<const std::byte> bytes,
-                             unsigned mode = AtomicFile::kDefaultMode);
+                             unsigned mode = AtomicFile::kDefaultMode,
+                             const FileSystem& system = FileSystem::real());
 
 }  // namespace runnel

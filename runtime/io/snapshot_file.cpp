@@ -486,9 +486,10 @@ Result<SnapshotData> snapshot_from_bytes(std::span<const std::byte> bytes, Check
 }
 
 Status write_snapshot(const std::filesystem::path& file, const SnapshotData& data,
-                      SnapshotEncoding encoding) {
+                      SnapshotEncoding encoding, const FileSystem& system) {
   try {
-    return write_file_atomically(file, snapshot_to_bytes(data, encoding), AtomicFile::kPrivateMode);
+    return write_file_atomically(file, snapshot_to_bytes(data, encoding), AtomicFile::kPrivateMode,
+                                 system);
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::out_of_memory, printable(file.native()),
                 ": not enough memory to write the snapshot");

@@ -11,6 +11,7 @@
 
 #include "runnel/result.h"
 #include "runnel/snapshot.h"
+#include "runtime/base/file_system.h"
 #include "runtime/io/snapshot_data.h"
 
 namespace runnel {
@@ -31,7 +32,8 @@ Result<SnapshotData> snapshot_from_bytes(std::span<const std::byte> bytes,
 /// Replaces `file` at once, synced, permissions 0600. @return io or not_found with the operating
 /// system's reason.
 Status write_snapshot(const std::filesystem::path& file, const SnapshotData& data,
-                      SnapshotEncoding encoding = {});
+                      SnapshotEncoding encoding = {},
+                      const FileSystem& system = FileSystem::real());
 
 /// @return as snapshot_from_bytes; not_found or io for the file itself. Messages begin with the
 /// path.
