@@ -4,6 +4,8 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -20,9 +22,10 @@ enum class Packing : std::uint32_t { none = 0, zstd = 1 };
 constexpr std::size_t kHeaderBytes = 16;
 constexpr std::size_t kBlock = 64;  // floats that share one int8 scale: a slot of the usual width
 constexpr int kZstdLevel = 1;       // higher levels take longer and save under 1 % more
-// Noise-like floats pack to two thirds at best; an empty state is stored plainly. So a reader need
-// not believe in more.
-constexpr std::uint64_t kMostExpansion = 256;
+// Of the payload's bytes: what unpacked numbers and floats may take together, so that no file makes
+// a reader take more than 16 times its size. Noise-like floats pack to two thirds at best; a state
+// that is emptier than this is stored plainly.
+constexpr std::uint64_t kMostExpansion = 15;
 
 constexpr std::size_t scale_count(std::size_t floats) { return (floats + kBlock - 1) / kBlock; }
 
@@ -38,6 +41,11 @@ std::uint64_t raw_bytes(StateEncoding kind, std::uint64_t floats) {
   return 0;
 }
 
+bool may_be_packed(StateEncoding kind, std::uint64_t floats, std::uint64_t packed_bytes) {
+  return floats <= packed_bytes * kMostExpansion &&  // first, so that the sum cannot overflow
+         raw_bytes(kind, floats) + floats * sizeof(float) <= packed_bytes * kMostExpansion;
+}
+
 // Byte k of every number, one after another: signs and exponents, which repeat, come to lie
 // together.
 void to_planes(std::span<const std::byte> in, std::size_t width, std::span<std::byte> out) {
@@ -47,11 +55,14 @@ void to_planes(std::span<const std::byte> in, std::size_t width, std::span<std::
   }
 }
 
-void from_planes(std::span<const std::byte> in, std::size_t width, std::span<std::byte> out) {
-  const std::size_t n = in.size() / width;
-  for (std::size_t plane = 0; plane < width; ++plane) {
-    for (std::size_t i = 0; i < n; ++i) out[i * width + plane] = in[plane * n + i];
-  }
+// Number i, from numbers one after another or put together again from planes.
+template <class T>
+T number_at(std::span<const std::byte> raw, std::size_t i, bool planes) {
+  std::array<std::byte, sizeof(T)> bytes;
+  const std::size_t n = raw.size() / sizeof(T);
+  for (std::size_t k = 0; k < sizeof(T); ++k)
+    bytes[k] = raw[planes ? k * n + i : i * sizeof(T) + k];
+  return std::bit_cast<T>(bytes);
 }
 
 std::size_t plane_count(StateEncoding kind) {
@@ -93,17 +104,15 @@ std::vector<std::byte> numbers(std::span<const float> state, StateEncoding kind)
   return out;
 }
 
-std::vector<float> floats_of(std::span<const std::byte> raw, StateEncoding kind,
-                             std::size_t floats) {
+std::vector<float> floats_of(std::span<const std::byte> raw, StateEncoding kind, std::size_t floats,
+                             bool planes) {
   std::vector<float> out(floats);
   if (floats == 0) return out;
   if (kind == StateEncoding::f32) {
-    std::memcpy(out.data(), raw.data(), raw.size());
+    for (std::size_t i = 0; i < floats; ++i) out[i] = number_at<float>(raw, i, planes);
   } else if (kind == StateEncoding::f16) {
     for (std::size_t i = 0; i < floats; ++i) {
-      std::uint16_t half = 0;
-      std::memcpy(&half, raw.data() + 2 * i, sizeof half);
-      out[i] = f16_to_f32(half);
+      out[i] = f16_to_f32(number_at<std::uint16_t>(raw, i, planes));
     }
   } else {
     const std::byte* codes = raw.data() + 4 * scale_count(floats);
@@ -143,18 +152,16 @@ Result<Header> read_header(std::span<const std::byte> section) {
   header.kind = static_cast<StateEncoding>(kind);
   header.packing = static_cast<Packing>(packing);
   const std::uint64_t most =
-      header.payload.size() * (header.packing == Packing::none ? 1 : kMostExpansion);
-  if (header.floats > most) {
+      header.payload.size() * kMostExpansion;  // of floats; keeps sums from overflowing
+  const std::uint64_t raw = header.floats > most ? 0 : raw_bytes(header.kind, header.floats);
+  if (header.floats > most || (header.packing == Packing::zstd &&
+                               !may_be_packed(header.kind, header.floats, header.payload.size()))) {
     return fail(ErrorCode::malformed, "claims ", header.floats, " floats in ",
                 header.payload.size(), " bytes");
   }
-  const std::uint64_t raw = raw_bytes(header.kind, header.floats);
   if (header.packing == Packing::none && header.payload.size() != raw) {
     return fail(ErrorCode::malformed, "has ", header.payload.size(), " bytes of numbers, expected ",
                 raw);
-  }
-  if (header.packing == Packing::zstd && raw > most) {
-    return fail(ErrorCode::malformed, "claims ", raw, " bytes packed into ", header.payload.size());
   }
   return header;
 }
@@ -173,7 +180,7 @@ std::vector<std::byte> encode_state(std::span<const float> state, SnapshotEncodi
     out.resize(kHeaderBytes + ZSTD_compressBound(planes.size()));
     const std::size_t size = ZSTD_compress(out.data() + kHeaderBytes, out.size() - kHeaderBytes,
                                            planes.data(), planes.size(), kZstdLevel);
-    if (ZSTD_isError(size) == 0 && size < raw.size() && raw.size() <= size * kMostExpansion) {
+    if (ZSTD_isError(size) == 0 && size < raw.size() && may_be_packed(kind, state.size(), size)) {
       packing = Packing::zstd;
       out.resize(kHeaderBytes + size);
     } else {
@@ -192,7 +199,7 @@ std::vector<std::byte> encode_state(std::span<const float> state, SnapshotEncodi
 Result<std::vector<float>> decode_state(std::span<const std::byte> section) {
   RUNNEL_TRY(const Header header, read_header(section));
   const std::size_t floats = static_cast<std::size_t>(header.floats);
-  if (header.packing == Packing::none) return floats_of(header.payload, header.kind, floats);
+  if (header.packing == Packing::none) return floats_of(header.payload, header.kind, floats, false);
 
   std::vector<std::byte> planes(static_cast<std::size_t>(raw_bytes(header.kind, header.floats)));
   const std::size_t size =
@@ -203,11 +210,7 @@ Result<std::vector<float>> decode_state(std::span<const std::byte> section) {
   if (size != planes.size()) {
     return fail(ErrorCode::malformed, "unpacks to ", size, " bytes, expected ", planes.size());
   }
-  const std::size_t width = plane_count(header.kind);
-  if (width == 1) return floats_of(planes, header.kind, floats);
-  std::vector<std::byte> raw(planes.size());
-  from_planes(planes, width, raw);
-  return floats_of(raw, header.kind, floats);
+  return floats_of(planes, header.kind, floats, plane_count(header.kind) > 1);
 }
 
 Result<SnapshotEncoding> state_encoding(std::span<const std::byte> section) {

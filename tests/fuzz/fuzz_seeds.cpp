@@ -42,11 +42,24 @@ bool write_safetensors(const fs::path& directory) {
 }
 
 bool write_snapshots(const fs::path& directory) {
-  const auto text = [](const runnel::SnapshotData& data) {
-    return std::string(runnel::as_text(runnel::snapshot_to_bytes(data)));
+  const auto put = [&](std::string_view name, const runnel::SnapshotData& data,
+                       runnel::SnapshotEncoding encoding = {}) {
+    return write(directory, name, runnel::as_text(runnel::snapshot_to_bytes(data, encoding)));
   };
-  return write(directory, "sample", text(runnel::test::sample_snapshot())) &&
-         write(directory, "empty", text({}));
+  using Kind = runnel::StateEncoding;
+  runnel::SnapshotData large = runnel::test::sample_snapshot();
+  large.position = 2;
+  large.recent_tokens = {1, 2};
+  large.context = {.messages = {{"user", "Hello"}}, .tokens = {1, 2}};
+  large.state.resize(200);
+  for (std::size_t i = 0; i < large.state.size(); ++i)
+    large.state[i] = 1.0F / static_cast<float>(i + 1);
+  return put("sample", runnel::test::sample_snapshot()) && put("empty", {}) &&
+         put("context", large) && put("f16", large, {.state = Kind::f16, .compress = false}) &&
+         put("int8", large, {.state = Kind::int8, .compress = false}) &&
+         put("f32-zstd", large, {.state = Kind::f32, .compress = true}) &&
+         put("f16-zstd", large, {.state = Kind::f16, .compress = true}) &&
+         put("int8-zstd", large, {.state = Kind::int8, .compress = true});
 }
 
 /// A small byte-level BPE, and texts that its fuzzer also tries as templates and JSON.

@@ -3,6 +3,7 @@
 // however it lies, makes a reader take more memory than 16 times its size plus 1 MiB.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 
 #include "runtime/base/byte_reader.h"
@@ -213,6 +214,40 @@ TEST(Memory, OfASnapshotIsBounded) {
   data.stop_carry.resize(kMany);
   data.sampler.logit_bias.resize(kMany);
   expect_bounded(std::string(as_text(snapshot_to_bytes(data))), read_snapshot_bytes, true);
+}
+
+TEST(Memory, OfAnEncodedSnapshotIsBounded) {
+  SnapshotData data;
+  for (const int filled :
+       {100, 50, 20, 5}) {  // per cent of the state that is not zero: ever better to pack
+    data.state.assign(kMany, 0.0F);
+    for (int i = 0; i < kMany * filled / 100; ++i) {
+      data.state[static_cast<std::size_t>(i)] = 1.0F / static_cast<float>(i + 1);
+    }
+    for (const StateEncoding kind : {StateEncoding::f32, StateEncoding::f16, StateEncoding::int8}) {
+      const auto bytes = snapshot_to_bytes(data, {.state = kind, .compress = true});
+      expect_bounded(std::string(as_text(bytes)), read_snapshot_bytes, true);
+    }
+  }
+}
+
+TEST(Memory, OfASnapshotThatClaimsMoreNumbersThanItPacksIsBounded) {
+  SnapshotData data;
+  data.state.assign(kMany, 0.25F);
+  data.state[7] = 1.0F;
+  const std::string bytes(
+      as_text(snapshot_to_bytes(data, {.state = StateEncoding::f16, .compress = true})));
+  std::uint64_t state_at = 0;
+  std::memcpy(&state_at, bytes.data() + 40 + 32 + 8, sizeof state_at);
+  for (const std::uint64_t floats : {std::uint64_t(kMany) * 15, std::uint64_t(1) << 40,
+                                     ~std::uint64_t(0) / 2, ~std::uint64_t(0)}) {
+    for (const std::uint32_t kind : {0U, 1U, 2U}) {
+      std::string lying = test::patched(bytes, static_cast<std::size_t>(state_at), kind);
+      lying = test::patched(lying, static_cast<std::size_t>(state_at) + 4, 1U);
+      lying = test::patched(lying, static_cast<std::size_t>(state_at) + 8, floats);
+      expect_bounded(lying, read_snapshot_unverified, false);
+    }
+  }
 }
 
 }  // namespace
