@@ -14,14 +14,6 @@ namespace {
 
 constexpr std::size_t kScoreChunk = 64;  // tokens whose logits are held at once by score()
 
-std::uint64_t extend_history(std::uint64_t hash, TokenId token) {
-  // splitmix64 of the running value and the token: order matters, every token matters.
-  std::uint64_t z = hash + 0x9E3779B97F4A7C15ULL + static_cast<std::uint64_t>(token);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
-}
-
 }  // namespace
 
 Status Session::Impl::check(std::span<const TokenId> tokens) const {

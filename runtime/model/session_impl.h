@@ -15,6 +15,15 @@
 
 namespace runnel {
 
+/// The history hash after one more token; 0 before the first.
+inline std::uint64_t extend_history(std::uint64_t hash, TokenId token) {
+  // splitmix64 of the running value and the token: order matters, every token matters.
+  std::uint64_t z = hash + 0x9E3779B97F4A7C15ULL + static_cast<std::uint64_t>(token);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
 struct Session::Impl {
   std::shared_ptr<const Model> model;
   std::unique_ptr<RecurrentState> state;

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// One stored conversation on a session: talk, go back, branch, and pay only for new tokens.
+//
+//   auto chat = runnel::Conversation::open_or_create(*store, model, {.name = "plans"});
+//   chat->send("What shall we plant?", options, show);   // user message and answer, both saved
+//   chat->regenerate(options, show);                     // another answer: 0 tokens replayed
+//   chat->rewind(message);                               // what follows becomes another branch
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "runnel/export.h"
+#include "runnel/generation.h"
+#include "runnel/model.h"
+#include "runnel/result.h"
+#include "runnel/session.h"
+#include "runnel/snapshot.h"
+#include "runnel/store.h"
+
+namespace runnel {
+
+/// What an operation cost, in tokens.
+struct TokenCost {
+  std::uint64_t replayed = 0;  ///< read before, read again: a snapshot was gone or of another model
+  std::uint64_t fed = 0;       ///< read for the first time: the new message
+  std::uint64_t generated = 0;  ///< written
+};
+
+/// A user message and the answer to it, or one of them.
+struct Turn {
+  MessageId user = 0;    ///< 0 if this call added none
+  MessageId answer = 0;  ///< 0 if nothing was generated
+  GenerationResult result;
+  TokenCost cost;
+  /// What people should know though nothing failed: e.g. that a snapshot could not be written, so
+  /// that reopening will read the tokens again. Usually empty.
+  std::string warning;
+};
+
+/// A conversation to make.
+struct NewConversation {
+  std::string name;
+  std::string system;            ///< the system prompt; empty: the model's own
+  std::optional<Snapshot> pack;  ///< a state pack (make_pack): begin after it; `system` is ignored
+};
+
+/// Where an operation stops reading and how it tells how far it came.
+struct ReplayOptions {
+  PrefillProgress progress;  ///< tokens read again so far and in total
+  std::stop_token stop;      ///< the operation fails with cancelled; nothing stored is lost
+};
+
+/// A conversation with a session that stands at its head. Move-only, one thread at a time. Several
+/// handles, in several processes, may have the same conversation open: each goes on from its own
+/// head, and what they add become branches.
+///
+/// Every call may fail as ConversationStore's and as Session's do. After a failure the handle
+/// stands where it stood before.
+class RUNNEL_API Conversation {
+ public:
+  static Result<Conversation> create(const ConversationStore& store,
+                                     std::shared_ptr<const Model> model, NewConversation made,
+                                     const ReplayOptions& replay = {});
+
+  /// Opens it at `message` (0: where it was left). cost() says how many tokens were read again: 0
+  /// if there is a snapshot for this model.
+  static Result<Conversation> open(const ConversationStore& store,
+                                   std::shared_ptr<const Model> model, ConversationId id,
+                                   MessageId message = 0, const ReplayOptions& replay = {});
+
+  /// The conversation of that name, made if there is none.
+  static Result<Conversation> open_or_create(const ConversationStore& store,
+                                             std::shared_ptr<const Model> model,
+                                             NewConversation made,
+                                             const ReplayOptions& replay = {});
+
+  Conversation(Conversation&&) noexcept;
+  Conversation& operator=(Conversation&&) noexcept;
+  ~Conversation();
+
+  ConversationId id() const;
+  MessageId head() const;         ///< the message the session stands after; 0: before the first
+  const TokenCost& cost() const;  ///< of opening it
+  const ConversationStore& store() const;
+  /// To read from (logits, position). Feeding it behind the handle's back loses the thread.
+  Session& session();
+
+  /// add_user() and answer().
+  Result<Turn> send(std::string_view text, const GenerationOptions& options,
+                    const TextCallback& on_text = {}, std::stop_token stop = {});
+
+  /// Saves a user message and reads it; the session is ready to answer.
+  Result<Turn> add_user(std::string_view text, std::stop_token stop = {});
+
+  /// Generates an answer to the head, which must be a user's message, and saves it, cut short or
+  /// not.
+  Result<Turn> answer(const GenerationOptions& options, const TextCallback& on_text = {},
+                      std::stop_token stop = {});
+
+  /// Another answer beside the one at the head (or to the user's message there): a new branch.
+  Result<Turn> regenerate(const GenerationOptions& options, const TextCallback& on_text = {},
+                          std::stop_token stop = {}, const ReplayOptions& replay = {});
+
+  /// Says a user's message differently: a new branch beside it, read but not answered yet.
+  Result<Turn> edit(MessageId message, std::string_view text, const ReplayOptions& replay = {});
+
+  /// Goes to any message of the conversation (0: before the first). What is said next becomes a
+  /// branch there; nothing is deleted.
+  Result<TokenCost> rewind(MessageId message, const ReplayOptions& replay = {});
+
+  /// Deletes everything after `message` for good, on all branches, and goes there.
+  Result<ForgetReport> forget_after(MessageId message, const ReplayOptions& replay = {});
+
+  struct Impl;  // internal
+
+ private:
+  explicit Conversation(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Reads `messages` (a system prompt, documents) once: a snapshot that conversations begin with at
+/// no cost, on this model; on another one the messages are read again. Save it as a .rnlpack.
+/// @return unsupported without a tokenizer; cancelled; malformed if a text is not UTF-8.
+RUNNEL_API Result<Snapshot> make_pack(const std::shared_ptr<const Model>& model,
+                                      std::string_view system,
+                                      std::span<const std::string> documents,
+                                      const ReplayOptions& replay = {});
+
+}  // namespace runnel

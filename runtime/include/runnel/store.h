@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// A library of conversations on disk: messages as a tree, a snapshot at every message boundary, one
+// SQLite file. Needs no model; conversation.h opens one of its conversations on a session.
+//
+//   auto store = runnel::ConversationStore::open({.file = "chats.db"});
+//   for (const auto& c : *store->list()) std::cout << c.id << "  " << c.name << '\n';
+//   auto hits = store->search("lighthouse");
+//   store->forget_conversation(7);  // afterwards no file of the store holds its text
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runnel/export.h"
+#include "runnel/result.h"
+#include "runnel/snapshot.h"
+
+namespace runnel {
+
+/// Names of rows. Never used twice, 0 is none.
+using ConversationId = std::int64_t;
+using MessageId = std::int64_t;
+using TrashId = std::int64_t;
+
+/// Where the store is and what its snapshots may take.
+struct StoreSettings {
+  /// The database; snapshots lie in the folder beside it that has its name and ".snapshots".
+  std::filesystem::path file;
+  /// Snapshots of older boundaries are dropped, the least recently used first, when all of them
+  /// take more. A conversation whose snapshot is gone is read again from its tokens. 0: keep the
+  /// pinned ones only.
+  std::uint64_t budget_bytes = 1'000'000'000;
+  /// f32 goes on bit-identically.
+  SnapshotEncoding encoding = {.state = StateEncoding::f32, .compress = true};
+  /// How long to wait for another process that is writing.
+  std::chrono::milliseconds busy_timeout{10'000};
+};
+
+/// "DATA/runnel/conversations.db", where DATA is `xdg_data_home` or, if that is empty or relative,
+/// "HOME/.local/share". Pass the environment's XDG_DATA_HOME and HOME.
+RUNNEL_API std::filesystem::path default_store_file(std::string_view xdg_data_home,
+                                                    std::string_view home);
+
+/// Times are milliseconds since 1970 (UTC).
+struct ConversationInfo {
+  ConversationId id = 0;
+  std::string name;
+  std::int64_t created = 0;
+  std::int64_t updated = 0;
+  std::int64_t messages = 0;  ///< on all branches
+  bool pinned = false;
+  MessageId head = 0;  ///< the last message of the current branch, 0 if there is none
+  TrashId trash = 0;   ///< not 0: deleted, may still be undone
+};
+
+struct MessageInfo {
+  MessageId id = 0;
+  MessageId parent = 0;  ///< 0: the first of its branch
+  ConversationId conversation = 0;
+  std::string role;  ///< "system", "user" or "assistant"
+  std::string text;
+  std::int64_t created = 0;
+  bool complete = true;  ///< false: an answer that was cut short
+  bool pinned = false;
+  bool has_snapshot = false;  ///< for some model
+};
+
+/// One way through the tree: from the first message to one that nothing follows.
+struct BranchInfo {
+  MessageId leaf = 0;
+  MessageId fork = 0;         ///< the last message shared with another branch, 0 if none
+  std::int64_t messages = 0;  ///< from the first to the leaf
+  std::int64_t updated = 0;
+  bool current = false;
+  std::string preview;  ///< the beginning of the first message after the fork
+};
+
+struct SearchHit {
+  ConversationId conversation = 0;
+  MessageId message = 0;
+  std::string name;     ///< the conversation's
+  std::string role;     ///< the message's
+  std::string excerpt;  ///< around the first match, matches between « and »
+};
+
+struct ForgetReport {
+  std::int64_t messages = 0;
+  std::int64_t snapshots = 0;
+  /// Whether the write-ahead log was emptied. False only while another process reads the database:
+  /// the log then keeps the text until the next forget_… or open, by any process.
+  bool log_emptied = true;
+};
+
+struct StoreUsage {
+  std::uint64_t snapshots = 0;
+  std::uint64_t snapshot_bytes = 0;
+  std::uint64_t pinned_bytes = 0;  ///< of those, never dropped; may alone exceed the budget
+  std::uint64_t budget_bytes = 0;
+  std::uint64_t database_bytes = 0;
+};
+
+/// A handle to one library. Thread-safe; several processes may use one file at a time. Copies share
+/// the connection. Every call may fail with io (the disk, permissions, another process that does
+/// not stop writing), malformed (the file is no database or is damaged), out_of_memory; not_found
+/// names an id that is not there.
+class RUNNEL_API ConversationStore {
+ public:
+  /// Opens or makes the file (0600, its folder 0700).
+  /// @return unsupported if a newer version of the library made it.
+  static Result<ConversationStore> open(StoreSettings options);
+
+  /// Newest first. @param with_trash  also what was deleted and can be undone
+  Result<std::vector<ConversationInfo>> list(bool with_trash = false) const;
+  Result<ConversationInfo> info(ConversationId id) const;
+  /// The most recently used conversation of that name.
+  Result<std::optional<ConversationId>> find(std::string_view name) const;
+  Status rename(ConversationId id, std::string_view name);
+
+  /// Pinned: its snapshots are never dropped.
+  Status pin(ConversationId id, bool pinned);
+  Status pin_message(MessageId id, bool pinned);
+
+  /// All messages of a conversation, parents before children.
+  Result<std::vector<MessageInfo>> tree(ConversationId id) const;
+  /// From the first message of its branch to `message`.
+  Result<std::vector<MessageInfo>> path(MessageId message) const;
+  /// Most recently changed first.
+  Result<std::vector<BranchInfo>> branches(ConversationId id) const;
+
+  /// Messages with all words of `query` (the last may be unfinished; case and accents do not
+  /// matter), or, where no word matches, with `query` somewhere inside.
+  Result<std::vector<SearchHit>> search(std::string_view query, int limit = 50) const;
+
+  /// Deleting, to be undone: hidden at once, but still in the file until forget_trash().
+  Result<TrashId> trash_conversation(ConversationId id);
+  /// Everything after `message`, on all branches.
+  Result<TrashId> trash_after(MessageId message);
+  Status undo(TrashId id);
+
+  /// Forgetting: when these return (with log_emptied) no file of the store holds the text, the
+  /// tokens or a snapshot of them any more. What is in the trash under them goes too.
+  Result<ForgetReport> forget_conversation(ConversationId id);
+  Result<ForgetReport> forget_after(MessageId message);
+  /// @param older_than  only what was deleted that long ago; 0: all of it.
+  Result<ForgetReport> forget_trash(std::chrono::milliseconds older_than);
+
+  /// The branch that ends at `leaf` (0: the current one) for reading.
+  Result<std::string> export_markdown(ConversationId id, MessageId leaf = 0) const;
+  /// The whole tree, for import_json().
+  Result<std::string> export_json(ConversationId id) const;
+  /// @return malformed, saying where, if `json` is not such an export.
+  Result<ConversationId> import_json(std::string_view json);
+
+  Result<StoreUsage> usage() const;
+  Status set_budget(std::uint64_t bytes);
+  /// Gives unused pages of the database back to the file system.
+  Status vacuum();
+
+  struct Impl;  // internal
+  const std::shared_ptr<Impl>& impl() const { return impl_; }
+
+ private:
+  explicit ConversationStore(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace runnel

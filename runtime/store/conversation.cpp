@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Talking, going back, branching on one stored conversation.
+#include "runnel/conversation.h"
+
+#include <new>
+#include <utility>
+
+#include "runtime/base/try.h"
+#include "runtime/io/snapshot_data.h"
+#include "runtime/model/session_impl.h"
+#include "runtime/store/path_reader.h"
+
+namespace runnel {
+
+struct Conversation::Impl {
+  Impl(const ConversationStore& opened, Session made) : store(opened), session(std::move(made)) {}
+
+  ConversationStore store;
+  Session session;
+  ConversationId id = 0;
+  std::vector<PathStep> path;  // to the head
+  bool in_place = true;        // the session stands at the head
+  TokenCost opening;
+
+  const Model& model() const { return session.model(); }
+  MessageId head() const { return path.empty() ? 0 : path.back().message.id; }
+
+  /// The path to a message of this conversation.
+  Result<std::vector<PathStep>> path_to(MessageId message) {
+    RUNNEL_TRY(std::vector<PathStep> steps,
+               store.impl()->read_path(message, model().info().fingerprint));
+    for (const PathStep& step : steps) {
+      if (step.message.conversation != id) {
+        return fail(ErrorCode::not_found, "message ", message, ": is none of conversation ", id);
+      }
+    }
+    return steps;
+  }
+
+  /// Brings the session to the end of `to`, which becomes the path. On failure the path stays, and
+  /// the session is brought back before its next use.
+  Status move_to(std::vector<PathStep> to, const ReplayOptions& replay, TokenCost& cost,
+                 std::string& warning) {
+    in_place = false;
+    RUNNEL_CHECK_OK(read_to_end(*store.impl(), session, to, replay, cost, warning));
+    path = std::move(to);
+    in_place = true;
+    return {};
+  }
+
+  /// After a failed operation: back to where the handle stands.
+  Status settle(const ReplayOptions& replay, Turn& turn) {
+    if (in_place) return {};
+    RUNNEL_TRY(std::vector<PathStep> to, path_to(head()));  // read anew: with its snapshots
+    return move_to(std::move(to), replay, turn.cost, turn.warning);
+  }
+
+  /// Stores what the session has just taken in or written as a message after the head.
+  Result<MessageId> append(const std::string& role, std::string text, bool complete,
+                           std::vector<TokenId> tokens, std::string& warning) {
+    RUNNEL_TRY(const NewBoundary boundary,
+               boundary_of(session, std::move(tokens), store.impl()->options.encoding));
+    const NewMessage message{.conversation = id,
+                             .parent = head(),
+                             .role = role,
+                             .text = std::move(text),
+                             .complete = complete};
+    RUNNEL_TRY(const MessageId added, store.impl()->add_message(message, boundary, warning));
+    path.push_back({.message = {.id = added,
+                                .parent = message.parent,
+                                .conversation = id,
+                                .role = role,
+                                .text = message.text,
+                                .complete = complete},
+                    .has_tokens = true,
+                    .tokens = boundary.tokens,
+                    .position = boundary.position,
+                    .history = boundary.history});
+    return added;
+  }
+
+  Status add_user(std::string_view text, const ReplayOptions& replay, Turn& turn) {
+    RUNNEL_TRY(std::vector<TokenId> tokens, encode_after(model(), path, "user", text));
+    in_place = false;
+    RUNNEL_CHECK_OK(feed(session, tokens, replay));
+    turn.cost.fed += tokens.size();
+    RUNNEL_TRY(turn.user, append("user", std::string(text), true, std::move(tokens), turn.warning));
+    in_place = true;
+    return {};
+  }
+
+  Status answer(const GenerationOptions& options, const TextCallback& on_text,
+                const std::stop_token& stop, Turn& turn) {
+    if (path.empty() || path.back().message.role != "user") {
+      return fail(ErrorCode::invalid_argument,
+                  "conversation: its last message is not a user's, there is nothing to answer");
+    }
+    in_place = false;
+    RUNNEL_TRY(turn.result, generate(session, options, on_text, stop));
+    turn.cost.generated += turn.result.tokens.size();
+    if (!turn.result.tokens.empty()) {
+      // Text that a stop string might have begun in was consumed too: the next message follows it.
+      RUNNEL_TRY(turn.answer, append("assistant", turn.result.text + turn.result.held_back,
+                                     turn.result.reason == FinishReason::end ||
+                                         turn.result.reason == FinishReason::stop_text,
+                                     turn.result.tokens, turn.warning));
+    }
+    in_place = true;
+    return {};
+  }
+
+  Status begin_with_system(std::string text, TokenCost& cost, const ReplayOptions& replay) {
+    RUNNEL_TRY(std::vector<TokenId> tokens, encode_system(model(), text));
+    std::uint64_t history = 0;
+    for (const TokenId token : tokens) history = extend_history(history, token);
+    const std::optional<Snapshot> start =
+        tokens.empty() ? std::nullopt
+                       : store.impl()->find_start(model().info().fingerprint, history, tokens);
+    if (!start || start->position() != tokens.size() || !session.restore(*start)) {
+      RUNNEL_CHECK_OK(session.reset());
+      RUNNEL_CHECK_OK(feed(session, tokens, replay));
+      cost.fed += tokens.size();
+    }
+    std::string warning;
+    RUNNEL_CHECK_OK(append("system", std::move(text), true, std::move(tokens), warning));
+    return {};
+  }
+
+  Status begin_with_pack(const Snapshot& pack, TokenCost& cost, const ReplayOptions& replay) {
+    const SnapshotContext& context = pack.data().context;
+    if (context.messages.size() != 1 || context.messages[0].role != "system") {
+      return fail(ErrorCode::invalid_argument,
+                  "state pack: has no system message to begin a conversation with");
+    }
+    const bool fits = pack.model_fingerprint() == model().info().fingerprint &&
+                      !context.tokens.empty() && session.restore(pack);
+    if (!fits) {
+      RUNNEL_CHECK_OK(begin_with_system(context.messages[0].content, cost, replay));
+      cost.replayed += std::exchange(cost.fed, 0);
+      return {};
+    }
+    std::string warning;
+    RUNNEL_CHECK_OK(append("system", context.messages[0].content, true, context.tokens, warning));
+    return {};
+  }
+};
+
+Conversation::Conversation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Conversation::Conversation(Conversation&&) noexcept = default;
+Conversation& Conversation::operator=(Conversation&&) noexcept = default;
+Conversation::~Conversation() = default;
+
+ConversationId Conversation::id() const { return impl_->id; }
+MessageId Conversation::head() const { return impl_->head(); }
+const TokenCost& Conversation::cost() const { return impl_->opening; }
+const ConversationStore& Conversation::store() const { return impl_->store; }
+Session& Conversation::session() { return impl_->session; }
+
+Result<Conversation> Conversation::create(const ConversationStore& store,
+                                          std::shared_ptr<const Model> model, NewConversation made,
+                                          const ReplayOptions& replay) try {
+  RUNNEL_TRY(Session session, Session::create(std::move(model)));
+  auto impl = std::make_unique<Impl>(store, std::move(session));
+  RUNNEL_TRY(impl->id, store.impl()->new_conversation(made.name));
+  Status begun;
+  if (made.pack) {
+    begun = impl->begin_with_pack(*made.pack, impl->opening, replay);
+  } else if (!made.system.empty()) {
+    begun = impl->begin_with_system(std::move(made.system), impl->opening, replay);
+  }
+  if (!begun) {
+    static_cast<void>(impl->store.forget_conversation(impl->id));
+    return std::move(begun).error();
+  }
+  return Conversation(std::move(impl));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
+}
+
+Result<Conversation> Conversation::open(const ConversationStore& store,
+                                        std::shared_ptr<const Model> model, ConversationId id,
+                                        MessageId message, const ReplayOptions& replay) try {
+  RUNNEL_TRY(const ConversationInfo info, store.info(id));
+  RUNNEL_TRY(Session session, Session::create(std::move(model)));
+  auto impl = std::make_unique<Impl>(store, std::move(session));
+  impl->id = id;
+  RUNNEL_TRY(std::vector<PathStep> path, impl->path_to(message != 0 ? message : info.head));
+  std::string warning;
+  RUNNEL_CHECK_OK(impl->move_to(std::move(path), replay, impl->opening, warning));
+  if (message != 0) RUNNEL_CHECK_OK(store.impl()->set_head(id, message));
+  return Conversation(std::move(impl));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
+}
+
+Result<Conversation> Conversation::open_or_create(const ConversationStore& store,
+                                                  std::shared_ptr<const Model> model,
+                                                  NewConversation made,
+                                                  const ReplayOptions& replay) {
+  RUNNEL_TRY(const std::optional<ConversationId> id, store.find(made.name));
+  if (id) return open(store, std::move(model), *id, 0, replay);
+  return create(store, std::move(model), std::move(made), replay);
+}
+
+Result<Turn> Conversation::send(std::string_view text, const GenerationOptions& options,
+                                const TextCallback& on_text, std::stop_token stop) try {
+  Turn turn;
+  RUNNEL_CHECK_OK(impl_->settle({}, turn));
+  RUNNEL_CHECK_OK(impl_->add_user(text, {.progress = {}, .stop = stop}, turn));
+  RUNNEL_CHECK_OK(impl_->answer(options, on_text, stop, turn));
+  return turn;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
+}
+
+Result<Turn> Conversation::add_user(std::string_view text, std::stop_token stop) try {
+  Turn turn;
+  RUNNEL_CHECK_OK(impl_->settle({}, turn));
+  RUNNEL_CHECK_OK(impl_->add_user(text, {.progress = {}, .stop = std::move(stop)}, turn));
+  return turn;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
+}
+
+Result<Turn> Conversation::answer(const GenerationOptions& options, const TextCallback& on_text,
+                                  std::stop_token stop) try {
+  Turn turn;
+  RUNNEL_CHECK_OK(impl_->settle({}, turn));
+  RUNNEL_CHECK_OK(impl_->answer(options, on_text, stop, turn));
+  return turn;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
+}
+
+Result<Turn> Conversation::regenerate(const GenerationOptions& options, const TextCallback& on_text,
+                                      std::stop_token stop, const ReplayOptions& replay) try {
+  Turn turn;
+  const std::vector<PathStep> before = impl_->path;
+  if (before.empty() || before.back().message.role != "assistant") {
+    RUNNEL_CHECK_OK(impl_->settle(replay, turn));
+    RUNNEL_CHECK_OK(impl_->answer(options, on_text, stop, turn));
+    return turn;
+  }
+  RUNNEL_TRY(std::vector<PathStep> to, impl_->path_to(before.back().message.parent));
+  RUNNEL_CHECK_OK(impl_->move_to(std::move(to), replay, turn.cost, turn.warning));
+  const Status answered = impl_->answer(options, on_text, stop, turn);
+  if (!answered || turn.answer == 0) {
+    impl_->path = before;
+    impl_->in_place = false;
+  }
+  if (!answered) return answered.error();
+  return turn;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
+}
+
+Result<Turn> Conversation::edit(MessageId message, std::string_view text,
+                                const ReplayOptions& replay) try {
+  Turn turn;
+  RUNNEL_TRY(std::vector<PathStep> to, impl_->path_to(message));
+  if (to.empty() || to.back().message.role != "user") {
+    return fail(ErrorCode::invalid_argument, "message ", message,
+                ": is not a user's, expected one to edit");
+  }
+  to.pop_back();
+  const std::vector<PathStep> before = impl_->path;
+  RUNNEL_CHECK_OK(impl_->move_to(std::move(to), replay, turn.cost, turn.warning));
+  if (Status added = impl_->add_user(text, replay, turn); !added) {
+    impl_->path = before;
+    impl_->in_place = false;
+    return std::move(added).error();
+  }
+  return turn;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
+}
+
+Result<TokenCost> Conversation::rewind(MessageId message, const ReplayOptions& replay) try {
+  Turn turn;
+  RUNNEL_TRY(std::vector<PathStep> to, impl_->path_to(message));
+  RUNNEL_CHECK_OK(impl_->move_to(std::move(to), replay, turn.cost, turn.warning));
+  RUNNEL_CHECK_OK(impl_->store.impl()->set_head(impl_->id, message));
+  return turn.cost;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
+}
+
+Result<ForgetReport> Conversation::forget_after(MessageId message, const ReplayOptions& replay) {
+  RUNNEL_CHECK_OK(rewind(message, replay));
+  return impl_->store.forget_after(message);
+}
+
+}  // namespace runnel

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a library, looking at what it holds, small changes.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <new>
+#include <set>
+#include <utility>
+
+#include "runnel/store.h"
+#include "runtime/base/system_error.h"
+#include "runtime/base/try.h"
+#include "runtime/store/schema.h"
+#include "runtime/store/store_impl.h"
+
+namespace runnel {
+namespace {
+
+constexpr std::size_t kPreviewBytes = 80;
+
+// SQLite would make the file with the process's umask; its log files take their mode from it.
+Status make_private(const std::filesystem::path& file) {
+  if (!file.has_filename()) {
+    return fail(ErrorCode::invalid_argument, "'", printable(file.native()),
+                "': names no file for the conversations");
+  }
+  if (file.has_parent_path()) {
+    std::filesystem::path made;
+    for (const auto& part : file.parent_path()) {
+      made /= part;
+      if (::mkdir(made.c_str(), 0700) == 0) continue;
+      struct stat info = {};
+      if (::stat(made.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) continue;
+      return system_error(made, "make this folder", errno == EEXIST ? ENOTDIR : errno);
+    }
+  }
+  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return system_error(file, "open", errno);
+  struct stat info = {};
+  const bool wide = ::fstat(fd, &info) == 0 && (info.st_mode & 0077) != 0;
+  const int changed = wide ? ::fchmod(fd, 0600) : 0;
+  const int error_number = errno;
+  ::close(fd);
+  if (changed != 0) return system_error(file, "make private", error_number);
+  return {};
+}
+
+std::string preview_of(const std::string& text) {
+  if (text.size() <= kPreviewBytes) return text;
+  std::size_t end = kPreviewBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "…";
+}
+
+constexpr const char* kConversation =
+    "SELECT c.id, c.name, c.created, c.updated, c.pinned, c.head, c.trash, "
+    "(SELECT count(*) FROM messages m WHERE m.conversation = c.id AND m.trash = 0) "
+    "FROM conversations c ";
+
+ConversationInfo read_conversation(const Statement& row) {
+  return {.id = row.integer(0),
+          .name = row.text(1),
+          .created = row.integer(2),
+          .updated = row.integer(3),
+          .messages = row.integer(7),
+          .pinned = row.integer(4) != 0,
+          .head = row.integer(5),
+          .trash = row.integer(6)};
+}
+
+Status expect_change(Database& database, const char* what, std::int64_t id) {
+  if (database.changes() > 0) return {};
+  return fail(ErrorCode::not_found, what, " ", id, ": is not there");
+}
+
+}  // namespace
+
+std::filesystem::path default_store_file(std::string_view xdg_data_home, std::string_view home) {
+  // The XDG base directory specification: a relative path is to be ignored.
+  const std::filesystem::path data = xdg_data_home.starts_with('/')
+                                         ? std::filesystem::path(xdg_data_home)
+                                         : std::filesystem::path(home) / ".local" / "share";
+  return data / "runnel" / "conversations.db";
+}
+
+Result<ConversationStore> ConversationStore::open(StoreSettings options) try {
+  RUNNEL_CHECK_OK(make_private(options.file));
+  RUNNEL_TRY(Database database, Database::open(options.file, options.busy_timeout));
+  RUNNEL_CHECK_OK(prepare_schema(database, options.file, options.busy_timeout));
+  auto impl = std::make_shared<Impl>(std::move(database), std::move(options));
+  // What a crash left: files without a row, and a log with text that was deleted since.
+  {
+    RUNNEL_TRY(Transaction transaction, Transaction::begin(impl->database));
+    std::set<std::string> names;
+    RUNNEL_TRY(Statement rows, impl->database.prepare("SELECT hash FROM snapshots"));
+    for (;;) {
+      RUNNEL_TRY(const bool row, rows.step());
+      if (!row) break;
+      names.insert(rows.text(0));
+    }
+    impl->cache.sweep(names);
+  }
+  RUNNEL_CHECK_OK(impl->database.run("PRAGMA wal_checkpoint(PASSIVE)"));
+  return ConversationStore(std::move(impl));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversations: not enough memory");
+}
+
+Result<ConversationInfo> ConversationStore::Impl::info(ConversationId id) {
+  RUNNEL_TRY(Statement rows, database.prepare(std::string(kConversation) + "WHERE c.id = ?1"));
+  RUNNEL_TRY(const bool row, rows.bind(id).step());
+  if (!row) return fail(ErrorCode::not_found, "conversation ", id, ": is not there");
+  return read_conversation(rows);
+}
+
+Result<std::vector<ConversationInfo>> ConversationStore::list(bool with_trash) const {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_TRY(Statement rows,
+             impl_->database.prepare(std::string(kConversation) +
+                                     "WHERE ?1 OR c.trash = 0 ORDER BY c.updated DESC, c.id DESC"));
+  rows.bind(with_trash);
+  std::vector<ConversationInfo> list;
+  for (;;) {
+    RUNNEL_TRY(const bool row, rows.step());
+    if (!row) return list;
+    list.push_back(read_conversation(rows));
+  }
+}
+
+Result<ConversationInfo> ConversationStore::info(ConversationId id) const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->info(id);
+}
+
+Result<std::optional<ConversationId>> ConversationStore::find(std::string_view name) const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->database.number(
+      "SELECT id FROM conversations WHERE name = ?1 AND trash = 0 ORDER BY updated DESC, id DESC",
+      name);
+}
+
+Status ConversationStore::rename(ConversationId id, std::string_view name) {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_CHECK_OK(
+      impl_->database.run_with("UPDATE conversations SET name = ?1 WHERE id = ?2", name, id));
+  return expect_change(impl_->database, "conversation", id);
+}
+
+Status ConversationStore::pin(ConversationId id, bool pinned) {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_CHECK_OK(
+      impl_->database.run_with("UPDATE conversations SET pinned = ?1 WHERE id = ?2", pinned, id));
+  return expect_change(impl_->database, "conversation", id);
+}
+
+Status ConversationStore::pin_message(MessageId id, bool pinned) {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_CHECK_OK(
+      impl_->database.run_with("UPDATE messages SET pinned = ?1 WHERE id = ?2", pinned, id));
+  return expect_change(impl_->database, "message", id);
+}
+
+Result<std::vector<MessageInfo>> ConversationStore::tree(ConversationId id) const {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_CHECK_OK(impl_->info(id));
+  RUNNEL_TRY(Statement rows,
+             impl_->database.prepare(
+                 "SELECT " + std::string(kMessageColumns) +
+                 " FROM messages m WHERE m.conversation = ?1 AND m.trash = 0 ORDER BY m.id"));
+  rows.bind(id);
+  std::vector<MessageInfo> list;
+  for (;;) {
+    RUNNEL_TRY(const bool row, rows.step());
+    if (!row) return list;
+    list.push_back(read_message(rows));
+  }
+}
+
+Result<std::vector<MessageInfo>> ConversationStore::path(MessageId message) const {
+  RUNNEL_TRY(std::vector<PathStep> steps, impl_->read_path(message, 0));
+  std::vector<MessageInfo> path;
+  path.reserve(steps.size());
+  for (PathStep& step : steps) path.push_back(std::move(step.message));
+  return path;
+}
+
+Result<std::vector<BranchInfo>> ConversationStore::branches(ConversationId id) const {
+  RUNNEL_TRY(const std::vector<MessageInfo> messages, tree(id));
+  RUNNEL_TRY(const ConversationInfo conversation, info(id));
+  std::map<MessageId, const MessageInfo*> by_id;
+  std::map<MessageId, int> children;  // 0: how many begin a branch
+  for (const MessageInfo& message : messages) {
+    by_id[message.id] = &message;
+    ++children[message.parent];
+  }
+  std::vector<BranchInfo> branches;
+  for (const MessageInfo& leaf : messages) {
+    if (children.contains(leaf.id)) continue;
+    BranchInfo branch{.leaf = leaf.id, .updated = leaf.created};
+    const MessageInfo* first_own = &leaf;
+    bool forked = false;
+    for (const MessageInfo* at = &leaf;;) {
+      ++branch.messages;
+      if (!forked) first_own = at;
+      if (!forked && children[at->parent] > 1) {
+        forked = true;
+        branch.fork = at->parent;
+      }
+      const auto parent = by_id.find(at->parent);
+      if (parent == by_id.end()) break;
+      at = parent->second;
+    }
+    branch.preview = preview_of(first_own->text);
+    // Standing before the end of several branches, none of them alone is the current one.
+    branch.current = conversation.head == leaf.id;
+    branches.push_back(std::move(branch));
+  }
+  std::stable_sort(branches.begin(), branches.end(), [](const BranchInfo& a, const BranchInfo& b) {
+    return a.updated != b.updated ? a.updated > b.updated : a.leaf > b.leaf;
+  });
+  return branches;
+}
+
+Result<StoreUsage> ConversationStore::usage() const {
+  const std::scoped_lock lock(impl_->mutex);
+  StoreUsage usage{.budget_bytes = impl_->options.budget_bytes};
+  Database& database = impl_->database;
+  RUNNEL_TRY(const auto count, database.number("SELECT count(*) FROM snapshots"));
+  RUNNEL_TRY(const auto bytes, database.number("SELECT sum(bytes) FROM snapshots"));
+  RUNNEL_TRY(const auto pinned, database.number("SELECT sum(s.bytes) FROM snapshots s WHERE " +
+                                                std::string(Impl::kPinned)));
+  RUNNEL_TRY(const auto pages, database.number("PRAGMA page_count"));
+  RUNNEL_TRY(const auto page_bytes, database.number("PRAGMA page_size"));
+  usage.snapshots = static_cast<std::uint64_t>(count.value_or(0));
+  usage.snapshot_bytes = static_cast<std::uint64_t>(bytes.value_or(0));
+  usage.pinned_bytes = static_cast<std::uint64_t>(pinned.value_or(0));
+  usage.database_bytes = static_cast<std::uint64_t>(pages.value_or(0) * page_bytes.value_or(0));
+  return usage;
+}
+
+Status ConversationStore::set_budget(std::uint64_t bytes) {
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->options.budget_bytes = bytes;
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
+  RUNNEL_CHECK_OK(impl_->evict());
+  return transaction.commit();
+}
+
+Status ConversationStore::vacuum() {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_CHECK_OK(impl_->database.run("VACUUM"));
+  RUNNEL_CHECK_OK(impl_->empty_log());
+  return {};
+}
+
+}  // namespace runnel

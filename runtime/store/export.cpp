@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A conversation as Markdown for people and as JSON for programs (import.cpp reads it).
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/base/try.h"
+#include "runtime/store/store_impl.h"
+
+namespace runnel {
+namespace {
+
+std::string utc(std::int64_t ms) {
+  const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
+  std::tm fields = {};
+  if (::gmtime_r(&seconds, &fields) == nullptr) return "?";
+  std::array<char, 32> text = {};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M UTC", &fields);
+  return text.data();
+}
+
+std::string_view speaker(const std::string& role) {
+  if (role == "user") return "You";
+  if (role == "assistant") return "Assistant";
+  return "Context";
+}
+
+}  // namespace
+
+Result<std::string> ConversationStore::export_markdown(ConversationId id, MessageId leaf) const {
+  RUNNEL_TRY(const ConversationInfo conversation, info(id));
+  if (leaf == 0) leaf = conversation.head;
+  std::vector<MessageInfo> messages;
+  if (leaf != 0) {
+    RUNNEL_TRY(messages, path(leaf));
+  }
+  std::string out = "# " + conversation.name + "\n\n" + utc(conversation.created) + "\n";
+  for (const MessageInfo& message : messages) {
+    if (message.conversation != id) {
+      return fail(ErrorCode::not_found, "message ", leaf, ": is none of conversation ", id);
+    }
+    out += "\n## ";
+    out += speaker(message.role);
+    out += "\n\n" + message.text + "\n";
+    if (!message.complete) out += "\n*(cut short)*\n";
+  }
+  return out;
+}
+
+Result<std::string> ConversationStore::export_json(ConversationId id) const {
+  RUNNEL_TRY(const ConversationInfo conversation, info(id));
+  RUNNEL_TRY(const std::vector<MessageInfo> messages, tree(id));
+  using nlohmann::json;
+  json list = json::array();
+  std::map<MessageId, std::int64_t> number{{0, 0}};  // ids in the file count from 1
+  for (const MessageInfo& message : messages) {
+    const std::int64_t own = static_cast<std::int64_t>(number.size());
+    number.emplace(message.id, own);
+    json entry = {{"id", own},
+                  {"parent", number[message.parent]},
+                  {"role", message.role},
+                  {"text", message.text},
+                  {"created", message.created}};
+    if (!message.complete) entry["complete"] = false;
+    list.push_back(std::move(entry));
+  }
+  const json out = {{"format", "runnel-conversation"},   {"version", 1},
+                    {"name", conversation.name},         {"created", conversation.created},
+                    {"head", number[conversation.head]}, {"messages", std::move(list)}};
+  return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace runnel

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deleting: into the trash, back from it, and for good. For good means that no page, index or log
+// keeps a word: freed pages are zeroed (secure_delete), the word index is written anew, the
+// write-ahead log is emptied, snapshots nobody refers to are removed.
+#include <utility>
+
+#include "runtime/base/try.h"
+#include "runtime/store/store_impl.h"
+
+namespace runnel {
+namespace {
+
+// The messages that follow ?1, at any distance.
+constexpr std::string_view kAfter =
+    "WITH RECURSIVE after(id) AS (SELECT id FROM messages WHERE parent = ?1 UNION "
+    "SELECT m.id FROM messages m JOIN after ON m.parent = after.id) ";
+
+// A head that is gone moves back to the last message that is not.
+constexpr std::string_view kHeadIfLost =
+    "UPDATE conversations SET head = ?1 WHERE id = ?2 AND head <> 0 AND NOT EXISTS("
+    "SELECT 1 FROM messages m WHERE m.id = conversations.head AND m.trash = 0)";
+
+struct Forgetting {
+  ConversationStore::Impl& impl;
+  ForgetReport report;
+
+  // `doomed` selects ids of messages; ?1 is `value`.
+  Status messages(std::string_view doomed, std::int64_t value) {
+    Database& database = impl.database;
+    RUNNEL_CHECK_OK(database.run("PRAGMA defer_foreign_keys = ON"));  // children before parents
+    RUNNEL_CHECK_OK(database.run_with(
+        std::string(doomed.starts_with("WITH") ? doomed.substr(0, doomed.rfind("SELECT")) : "") +
+            "DELETE FROM messages WHERE id IN (" +
+            std::string(doomed.substr(doomed.rfind("SELECT"))) + ")",
+        value));
+    report.messages += database.changes();
+    return {};
+  }
+
+  Status finish(Transaction transaction) {
+    Database& database = impl.database;
+    RUNNEL_CHECK_OK(impl.remove_unreferenced_snapshots(report.snapshots));
+    // A deleted word stays in the index's older segments until they are merged: begin anew.
+    RUNNEL_CHECK_OK(database.run("INSERT INTO words(words) VALUES ('rebuild')"));
+    RUNNEL_CHECK_OK(database.run(
+        "DELETE FROM trash WHERE NOT EXISTS(SELECT 1 FROM messages WHERE trash = trash.id) "
+        "AND NOT EXISTS(SELECT 1 FROM conversations c WHERE c.trash = trash.id)"));
+    RUNNEL_CHECK_OK(transaction.commit());
+    RUNNEL_TRY(report.log_emptied, impl.empty_log());
+    return {};
+  }
+};
+
+}  // namespace
+
+Result<TrashId> ConversationStore::trash_conversation(ConversationId id) {
+  const std::scoped_lock lock(impl_->mutex);
+  Database& database = impl_->database;
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  RUNNEL_TRY(const ConversationInfo conversation, impl_->info(id));
+  if (conversation.trash != 0) return conversation.trash;
+  RUNNEL_CHECK_OK(database.run_with("INSERT INTO trash(at, conversation, head) VALUES (?1, ?2, ?3)",
+                                    now_ms(), id, conversation.head));
+  const TrashId trash = database.last_id();
+  RUNNEL_CHECK_OK(
+      database.run_with("UPDATE conversations SET trash = ?1 WHERE id = ?2", trash, id));
+  RUNNEL_CHECK_OK(transaction.commit());
+  return trash;
+}
+
+Result<TrashId> ConversationStore::trash_after(MessageId message) {
+  const std::scoped_lock lock(impl_->mutex);
+  Database& database = impl_->database;
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  RUNNEL_TRY(const MessageInfo last, impl_->message(message));
+  RUNNEL_TRY(const ConversationInfo conversation, impl_->info(last.conversation));
+  RUNNEL_CHECK_OK(database.run_with("INSERT INTO trash(at, conversation, head) VALUES (?1, ?2, ?3)",
+                                    now_ms(), conversation.id, conversation.head));
+  const TrashId trash = database.last_id();
+  RUNNEL_CHECK_OK(database.run_with(std::string(kAfter) +
+                                        "UPDATE messages SET trash = ?2 WHERE trash = 0 AND id IN "
+                                        "(SELECT id FROM after)",
+                                    message, trash));
+  RUNNEL_CHECK_OK(database.run_with(kHeadIfLost, message, conversation.id));
+  RUNNEL_CHECK_OK(transaction.commit());
+  return trash;
+}
+
+Status ConversationStore::undo(TrashId id) {
+  const std::scoped_lock lock(impl_->mutex);
+  Database& database = impl_->database;
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  RUNNEL_TRY(const auto conversation,
+             database.number("SELECT conversation FROM trash WHERE id = ?1", id));
+  if (id == 0 || !conversation) {
+    return fail(ErrorCode::not_found, "deletion ", id, ": is not there, it may be final by now");
+  }
+  RUNNEL_CHECK_OK(database.run_with("UPDATE messages SET trash = 0 WHERE trash = ?1", id));
+  RUNNEL_CHECK_OK(database.run_with("UPDATE conversations SET trash = 0 WHERE trash = ?1", id));
+  RUNNEL_CHECK_OK(database.run_with(
+      "UPDATE conversations SET head = (SELECT head FROM trash WHERE id = ?1) WHERE id = ?2 AND "
+      "EXISTS(SELECT 1 FROM trash t JOIN messages m ON m.id = t.head "
+      "WHERE t.id = ?1 AND m.trash = 0)",
+      id, *conversation));
+  RUNNEL_CHECK_OK(database.run_with("DELETE FROM trash WHERE id = ?1", id));
+  return transaction.commit();
+}
+
+Result<ForgetReport> ConversationStore::forget_conversation(ConversationId id) {
+  const std::scoped_lock lock(impl_->mutex);
+  Forgetting forgetting{.impl = *impl_};
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
+  RUNNEL_CHECK_OK(impl_->info(id));
+  RUNNEL_CHECK_OK(forgetting.messages("SELECT id FROM messages WHERE conversation = ?1", id));
+  RUNNEL_CHECK_OK(impl_->database.run_with("DELETE FROM conversations WHERE id = ?1", id));
+  RUNNEL_CHECK_OK(forgetting.finish(std::move(transaction)));
+  return forgetting.report;
+}
+
+Result<ForgetReport> ConversationStore::forget_after(MessageId message) {
+  const std::scoped_lock lock(impl_->mutex);
+  Forgetting forgetting{.impl = *impl_};
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
+  RUNNEL_TRY(const MessageInfo last, impl_->message(message));
+  RUNNEL_CHECK_OK(forgetting.messages(std::string(kAfter) + "SELECT id FROM after", message));
+  RUNNEL_CHECK_OK(impl_->database.run_with(kHeadIfLost, message, last.conversation));
+  RUNNEL_CHECK_OK(forgetting.finish(std::move(transaction)));
+  return forgetting.report;
+}
+
+Result<ForgetReport> ConversationStore::forget_trash(std::chrono::milliseconds older_than) {
+  const std::scoped_lock lock(impl_->mutex);
+  Forgetting forgetting{.impl = *impl_};
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
+  const std::int64_t before = now_ms() - older_than.count();
+  Database& database = impl_->database;
+  RUNNEL_TRY(const auto any, database.number("SELECT 1 FROM trash WHERE at <= ?1", before));
+  if (!any) return forgetting.report;
+  // What follows a deleted message was deleted with it or is in a later deletion: it goes too.
+  RUNNEL_CHECK_OK(forgetting.messages(
+      "WITH RECURSIVE old(id) AS (SELECT m.id FROM messages m JOIN trash t ON t.id = m.trash "
+      "WHERE t.at <= ?1 UNION SELECT m.id FROM messages m JOIN conversations c ON c.id = "
+      "m.conversation JOIN trash t ON t.id = c.trash WHERE t.at <= ?1 UNION "
+      "SELECT m.id FROM messages m JOIN old ON m.parent = old.id) SELECT id FROM old",
+      before));
+  RUNNEL_CHECK_OK(database.run_with(
+      "DELETE FROM conversations WHERE trash IN (SELECT id FROM trash WHERE at <= ?1)", before));
+  RUNNEL_CHECK_OK(forgetting.finish(std::move(transaction)));
+  return forgetting.report;
+}
+
+}  // namespace runnel

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// A conversation from the JSON that export_json() writes. Checked whole before anything is stored.
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/base/try.h"
+#include "runtime/store/store_impl.h"
+
+namespace runnel {
+namespace {
+
+using nlohmann::json;
+
+struct ImportedMessage {
+  std::size_t parent = 0;  // 1, 2 … among the messages; 0: none
+  std::string role;
+  std::string text;
+  std::int64_t created = 0;
+  bool complete = true;
+};
+
+const json* member(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::int64_t integer_or(const json& object, const char* key, std::int64_t otherwise) {
+  const json* value = member(object, key);
+  return value != nullptr && value->is_number_integer() ? value->get<std::int64_t>() : otherwise;
+}
+
+Result<ImportedMessage> read_one(const json& entry, std::size_t number) {
+  const auto wrong = [&](const auto&... parts) {
+    return fail(ErrorCode::malformed, "message ", number, ": ", parts...);
+  };
+  if (!entry.is_object()) return wrong("is no object");
+  const json* role = member(entry, "role");
+  const json* text = member(entry, "text");
+  if (role == nullptr || !role->is_string() || text == nullptr || !text->is_string()) {
+    return wrong("expected the strings \"role\" and \"text\"");
+  }
+  ImportedMessage message{.role = role->get<std::string>(), .text = text->get<std::string>()};
+  if (message.role != "user" && message.role != "assistant" && message.role != "system") {
+    return wrong("role is ", in_quotes(message.role),
+                 ", expected \"user\", \"assistant\" or \"system\"");
+  }
+  const std::int64_t parent = integer_or(entry, "parent", static_cast<std::int64_t>(number) - 1);
+  if (parent < 0 || parent >= static_cast<std::int64_t>(number)) {
+    return wrong("parent is ", parent, ", expected 0 to ", number - 1);
+  }
+  if (message.role == "system" && parent != 0) {
+    return wrong("is a system message, expected only as the first of a branch");
+  }
+  message.parent = static_cast<std::size_t>(parent);
+  message.created = integer_or(entry, "created", now_ms());
+  const json* complete = member(entry, "complete");
+  message.complete = complete == nullptr || !complete->is_boolean() || complete->get<bool>();
+  return message;
+}
+
+}  // namespace
+
+Result<ConversationId> ConversationStore::import_json(std::string_view text) try {
+  const json root = json::parse(text, nullptr, false);
+  if (!root.is_object()) return fail(ErrorCode::malformed, "conversation: is no JSON object");
+  const json* format = member(root, "format");
+  if (format == nullptr || *format != "runnel-conversation") {
+    return fail(ErrorCode::malformed, "conversation: expected \"format\": \"runnel-conversation\"");
+  }
+  if (const std::int64_t version = integer_or(root, "version", 0); version != 1) {
+    return fail(ErrorCode::unsupported, "conversation: version is ", version, ", expected 1");
+  }
+  const json* list = member(root, "messages");
+  if (list == nullptr || !list->is_array()) {
+    return fail(ErrorCode::malformed, "conversation: expected an array \"messages\"");
+  }
+  std::vector<ImportedMessage> messages;
+  for (const json& entry : *list) {
+    RUNNEL_TRY(ImportedMessage message, read_one(entry, messages.size() + 1));
+    messages.push_back(std::move(message));
+  }
+  const std::int64_t count = static_cast<std::int64_t>(messages.size());
+  const std::int64_t head = integer_or(root, "head", count);
+  if (head < 0 || head > count) {
+    return fail(ErrorCode::malformed, "conversation: head is ", head, ", expected 0 to ", count);
+  }
+  const json* name = member(root, "name");
+
+  const std::scoped_lock lock(impl_->mutex);
+  Database& database = impl_->database;
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  const std::int64_t now = now_ms();
+  RUNNEL_CHECK_OK(database.run_with(
+      "INSERT INTO conversations(name, created, updated) VALUES (?1, ?2, ?3)",
+      name != nullptr && name->is_string() ? name->get<std::string>() : std::string("imported"),
+      integer_or(root, "created", now), now));
+  const ConversationId id = database.last_id();
+  std::vector<MessageId> ids = {0};
+  for (const ImportedMessage& message : messages) {
+    const MessageId parent = ids[message.parent];
+    RUNNEL_CHECK_OK(database.run_with(
+        "INSERT INTO messages(conversation, parent, role, text, created, complete) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        id, parent == 0 ? std::nullopt : std::optional(parent), message.role, message.text,
+        message.created, message.complete));
+    ids.push_back(database.last_id());
+    RUNNEL_CHECK_OK(impl_->index_words(ids.back(), message.text));
+  }
+  RUNNEL_CHECK_OK(database.run_with("UPDATE conversations SET head = ?1 WHERE id = ?2",
+                                    ids[static_cast<std::size_t>(head)], id));
+  RUNNEL_CHECK_OK(transaction.commit());
+  return id;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversation: not enough memory to import it");
+}
+
+}  // namespace runnel

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// State packs: a system prompt and documents read once, to begin conversations with.
+#include <new>
+#include <utility>
+
+#include "runnel/conversation.h"
+#include "runtime/base/try.h"
+#include "runtime/io/snapshot_data.h"
+#include "runtime/store/path_reader.h"
+
+namespace runnel {
+
+Result<Snapshot> make_pack(const std::shared_ptr<const Model>& model, std::string_view system,
+                           std::span<const std::string> documents,
+                           const ReplayOptions& replay) try {
+  std::string text(system);
+  for (const std::string& document : documents) {
+    if (!text.empty()) text += "\n\n";
+    text += document;
+  }
+  if (text.empty()) {
+    return fail(ErrorCode::invalid_argument,
+                "state pack: expected a system prompt or a document, got neither");
+  }
+  RUNNEL_TRY(Session session, Session::create(model));
+  RUNNEL_TRY(std::vector<TokenId> tokens, encode_system(*model, text));
+  if (tokens.empty()) {
+    return fail(ErrorCode::unsupported,
+                "state pack: this model's chat format cannot read a system prompt by itself");
+  }
+  RUNNEL_CHECK_OK(feed(session, tokens, replay));
+  RUNNEL_TRY(const Snapshot snapshot, session.snapshot());
+  auto data = std::make_shared<SnapshotData>(snapshot.data());
+  data->context = {.messages = {{"system", std::move(text)}}, .tokens = std::move(tokens)};
+  return Snapshot(std::move(data));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "state pack: not enough memory");
+}
+
+}  // namespace runnel

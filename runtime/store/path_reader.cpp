@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/store/path_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/try.h"
+#include "runtime/model/session_impl.h"
+
+namespace runnel {
+namespace {
+
+bool begins_with(std::span<const TokenId> tokens, std::span<const TokenId> prefix) {
+  return tokens.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
+}
+
+// How the message after these is set off: an answer that was cut has no end-of-message yet.
+ChatContinuation continuation_after(const Model& model, std::span<const PathStep> before) {
+  for (auto step = before.rbegin(); step != before.rend(); ++step) {
+    if (step->tokens.empty()) continue;
+    return step->message.role != "system" && !model.is_end(step->tokens.back())
+               ? ChatContinuation::after_cut_answer
+               : ChatContinuation::after_closed_answer;
+  }
+  return ChatContinuation::start;
+}
+
+}  // namespace
+
+Result<std::vector<TokenId>> encode_system(const Model& model, std::string_view text) {
+  const ChatMessage system{"system", std::string(text)};
+  const ChatMessage conversation[] = {system, {"user", "x"}};
+  RUNNEL_TRY(std::vector<TokenId> alone, model.encode_chat(std::span(&system, 1), false));
+  RUNNEL_TRY(const std::vector<TokenId> together, model.encode_chat(conversation, true));
+  if (!begins_with(together, alone)) alone.clear();
+  return alone;
+}
+
+Result<std::vector<TokenId>> encode_after(const Model& model, std::span<const PathStep> before,
+                                          std::string_view role, std::string_view text) {
+  const ChatMessage said{std::string(role), std::string(text)};
+  if (before.empty() && role == "system") return encode_system(model, text);
+  if (role == "assistant" && !before.empty() && before.back().message.role == "user") {
+    return model.encode(text);  // the user's message ends with what makes the model answer
+  }
+  const bool answer_next = role == "user";
+  if (before.size() == 1 && before[0].message.role == "system") {
+    // Read together, so that the system prompt is set off as the model was taught.
+    const ChatMessage conversation[] = {{"system", before[0].message.text}, said};
+    RUNNEL_TRY(std::vector<TokenId> tokens, model.encode_chat(conversation, answer_next));
+    if (begins_with(tokens, before[0].tokens)) {
+      tokens.erase(tokens.begin(),
+                   tokens.begin() + static_cast<std::ptrdiff_t>(before[0].tokens.size()));
+      return tokens;
+    }
+  }
+  return model.encode_chat(std::span(&said, 1), answer_next, continuation_after(model, before));
+}
+
+Result<NewBoundary> boundary_of(const Session& session, std::vector<TokenId> tokens,
+                                SnapshotEncoding encoding) {
+  NewBoundary boundary{.model = session.model().info().fingerprint,
+                       .tokens = std::move(tokens),
+                       .position = session.position(),
+                       .history = session.impl().history_hash};
+  if (boundary.position > 0) {
+    RUNNEL_TRY(const Snapshot snapshot, session.snapshot());
+    RUNNEL_TRY(boundary.snapshot, snapshot.to_bytes(encoding));
+  }
+  return boundary;
+}
+
+Status feed(Session& session, std::span<const TokenId> tokens, const ReplayOptions& replay) {
+  RUNNEL_TRY(const PrefillResult read, session.prefill(tokens, replay.stop, replay.progress));
+  if (read.cancelled) {
+    return fail(ErrorCode::cancelled, "stopped after ", read.consumed, " of ", tokens.size(),
+                " tokens");
+  }
+  return {};
+}
+
+Status read_to_end(ConversationStore::Impl& store, Session& session, std::vector<PathStep>& path,
+                   const ReplayOptions& replay, TokenCost& cost, std::string& warning) {
+  std::size_t known = 0;  // steps from the first on whose tokens are known for this model
+  while (known < path.size() && path[known].has_tokens) ++known;
+
+  std::size_t done = 0;  // steps the session has behind it
+  for (std::size_t i = known; i > 0 && done == 0; --i) {
+    if (path[i - 1].snapshot.empty()) continue;
+    const std::optional<Snapshot> snapshot = store.read_snapshot(path[i - 1].snapshot);
+    if (snapshot && snapshot->position() == path[i - 1].position && session.restore(*snapshot)) {
+      done = i;
+    }
+  }
+  if (done == 0) RUNNEL_CHECK_OK(session.reset());
+  if (done == path.size()) return {};
+
+  // The rest is read in one go; boundaries on the way are kept as tokens alone.
+  std::vector<TokenId> rest;
+  for (std::size_t i = done; i < path.size(); ++i) {
+    PathStep& step = path[i];
+    if (i >= known) {
+      RUNNEL_TRY(step.tokens, encode_after(session.model(), std::span(path).first(i),
+                                           step.message.role, step.message.text));
+    }
+    rest.insert(rest.end(), step.tokens.begin(), step.tokens.end());
+  }
+  std::uint64_t position = session.position();
+  std::uint64_t history = session.impl().history_hash;
+  RUNNEL_CHECK_OK(feed(session, rest, replay));
+  cost.replayed += rest.size();
+
+  for (std::size_t i = done; i < path.size(); ++i) {
+    PathStep& step = path[i];
+    position += step.tokens.size();
+    for (const TokenId token : step.tokens) history = extend_history(history, token);
+    const bool last = i + 1 == path.size();
+    if (i < known && !last) continue;
+    NewBoundary boundary{.model = session.model().info().fingerprint,
+                         .tokens = step.tokens,
+                         .position = position,
+                         .history = history};
+    if (last) {
+      RUNNEL_TRY(boundary, boundary_of(session, step.tokens, store.options.encoding));
+    }
+    step.has_tokens = true;
+    step.position = position;
+    step.history = history;
+    // Reading again worked: that it could not be stored is worth a word, not a failure.
+    if (Status put = store.put_boundary(step.message.id, boundary, warning); !put) {
+      warning = put.error().message;
+    }
+  }
+  return {};
+}
+
+}  // namespace runnel

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/store/schema.h"
+
+#include <sqlite3.h>
+
+#include <string>
+
+#include "runtime/base/text.h"
+#include "runtime/base/try.h"
+
+namespace runnel {
+namespace {
+
+constexpr std::int64_t kApplication = 0x524e4c31;  // "RNL1"
+constexpr std::int64_t kVersion = 1;
+
+// AUTOINCREMENT: an id that another process still holds must never come to mean another row.
+constexpr const char* kVersion1 = R"sql(
+CREATE TABLE conversations(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL,
+  created INTEGER NOT NULL,                       -- ms since 1970
+  updated INTEGER NOT NULL,
+  pinned INTEGER NOT NULL DEFAULT 0,
+  head INTEGER NOT NULL DEFAULT 0,                -- messages.id, 0: before the first
+  trash INTEGER NOT NULL DEFAULT 0                -- trash.id, 0: not deleted
+);
+CREATE TABLE messages(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,           -- parents have smaller ids than their children
+  conversation INTEGER NOT NULL REFERENCES conversations(id),
+  parent INTEGER REFERENCES messages(id),         -- NULL: the first of its branch
+  role TEXT NOT NULL,
+  text TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  complete INTEGER NOT NULL DEFAULT 1,
+  pinned INTEGER NOT NULL DEFAULT 0,
+  trash INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX messages_by_conversation ON messages(conversation);
+CREATE INDEX messages_by_parent ON messages(parent);
+
+-- What a message became for one model: its tokens, and the session after them.
+CREATE TABLE boundaries(
+  message INTEGER NOT NULL REFERENCES messages(id) ON DELETE CASCADE,
+  model INTEGER NOT NULL,                         -- fingerprint
+  tokens BLOB NOT NULL,                           -- i32 each, of this message alone
+  position INTEGER NOT NULL,                      -- tokens from the beginning
+  history INTEGER NOT NULL,                       -- hash of all of them
+  snapshot TEXT,                                  -- snapshots.hash, NULL: none
+  PRIMARY KEY(message, model)
+) WITHOUT ROWID;
+CREATE INDEX boundaries_by_history ON boundaries(model, history);
+CREATE INDEX boundaries_by_snapshot ON boundaries(snapshot);
+
+-- Files in the snapshot folder.
+CREATE TABLE snapshots(
+  hash TEXT PRIMARY KEY,
+  bytes INTEGER NOT NULL,
+  used INTEGER NOT NULL                           -- counts up: least recently used first
+) WITHOUT ROWID;
+
+CREATE TABLE trash(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,                            -- ms since 1970
+  conversation INTEGER NOT NULL,
+  head INTEGER NOT NULL                           -- of the conversation before
+);
+
+-- Filled by hand (index_words, and anew after deletions): triggers on it would need a trusted schema.
+CREATE VIRTUAL TABLE words USING fts5(
+  text, content='messages', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
+)sql";
+
+// Two processes that open a new file at once: the change to write-ahead logging does not wait for
+// locks as other statements do.
+Status use_write_ahead_log(Database& database, std::chrono::milliseconds wait) {
+  constexpr int kPauseMs = 5;
+  for (std::chrono::milliseconds waited(0);; waited += std::chrono::milliseconds(kPauseMs)) {
+    Status status = database.run("PRAGMA journal_mode = WAL");
+    if (status || status.error().code != ErrorCode::io || waited >= wait) return status;
+    sqlite3_sleep(kPauseMs);
+  }
+}
+
+}  // namespace
+
+Status prepare_schema(Database& database, const std::filesystem::path& file,
+                      std::chrono::milliseconds wait) {
+  // secure_delete: what is deleted is overwritten with zeros.
+  RUNNEL_CHECK_OK(database.run(
+      "PRAGMA secure_delete = ON; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;"
+      "PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF"));
+  RUNNEL_CHECK_OK(use_write_ahead_log(database, wait));
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  RUNNEL_TRY(const auto version, database.number("PRAGMA user_version"));
+  RUNNEL_TRY(const auto application, database.number("PRAGMA application_id"));
+  RUNNEL_TRY(const auto tables, database.number("SELECT count(*) FROM sqlite_master"));
+  if (version.value_or(0) == 0 && tables.value_or(0) == 0) {
+    RUNNEL_CHECK_OK(database.run(kVersion1));
+    const std::string stamp = "PRAGMA application_id = " + std::to_string(kApplication) +
+                              "; PRAGMA user_version = " + std::to_string(kVersion);
+    RUNNEL_CHECK_OK(database.run(stamp.c_str()));
+    return transaction.commit();
+  }
+  if (application.value_or(0) != kApplication) {
+    return fail(ErrorCode::malformed, printable(file.native()),
+                ": is the database of another program");
+  }
+  if (version.value_or(0) != kVersion) {
+    return fail(ErrorCode::unsupported, printable(file.native()), ": its tables have version ",
+                version.value_or(0), ", expected at most ", kVersion);
+  }
+  return transaction.commit();
+}
+
+}  // namespace runnel

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/store/sqlite.h"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/base/try.h"
+
+namespace runnel {
+namespace {
+
+ErrorCode code_of(int sqlite_code) {
+  switch (sqlite_code & 0xff) {
+    case SQLITE_NOMEM:
+      return ErrorCode::out_of_memory;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+      return ErrorCode::malformed;
+    case SQLITE_CONSTRAINT:
+      return ErrorCode::not_found;  // a row this one refers to is gone
+    case SQLITE_TOOBIG:
+      return ErrorCode::invalid_argument;
+    default:
+      return ErrorCode::io;
+  }
+}
+
+Error error_of(sqlite3* handle, int sqlite_code) {
+  const char* path = sqlite3_db_filename(handle, "main");
+  const char* reason = (sqlite_code & 0xff) == SQLITE_BUSY ? "another process keeps it locked"
+                       : (sqlite_code & 0xff) == SQLITE_CONSTRAINT
+                           ? "what this belongs to has been deleted"
+                           : sqlite3_errmsg(handle);
+  return fail(code_of(sqlite_code), path != nullptr ? printable(path) : "conversations", ": ",
+              reason);
+}
+
+}  // namespace
+
+void Statement::Finalize::operator()(sqlite3_stmt* handle) const noexcept {
+  sqlite3_finalize(handle);
+}
+
+void Statement::bind_one(int index, std::int64_t value) {
+  const int code = sqlite3_bind_int64(handle_.get(), index, value);
+  if (bind_error_ == SQLITE_OK) bind_error_ = code;
+}
+
+void Statement::bind_one(int index, std::string_view text) {
+  const int code =
+      sqlite3_bind_text64(handle_.get(), index, text.data() != nullptr ? text.data() : "",
+                          text.size(), SQLITE_STATIC, SQLITE_UTF8);
+  if (bind_error_ == SQLITE_OK) bind_error_ = code;
+}
+
+void Statement::bind_one(int index, std::span<const std::byte> blob) {
+  // A null pointer would bind NULL.
+  const void* bytes = blob.empty() ? static_cast<const void*>("") : blob.data();
+  const int code = sqlite3_bind_blob64(handle_.get(), index, bytes, blob.size(), SQLITE_STATIC);
+  if (bind_error_ == SQLITE_OK) bind_error_ = code;
+}
+
+Result<bool> Statement::step() {
+  sqlite3* database = sqlite3_db_handle(handle_.get());
+  if (bind_error_ != SQLITE_OK) return error_of(database, bind_error_);
+  const int code = sqlite3_step(handle_.get());
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  return error_of(database, code);
+}
+
+Status Statement::run() {
+  for (;;) {
+    RUNNEL_TRY(const bool row, step());
+    if (!row) return {};
+  }
+}
+
+std::int64_t Statement::integer(int column) const {
+  return sqlite3_column_int64(handle_.get(), column);
+}
+
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(handle_.get(), column) == SQLITE_NULL;
+}
+
+std::string Statement::text(int column) const {
+  const unsigned char* text = sqlite3_column_text(handle_.get(), column);
+  const int size = sqlite3_column_bytes(handle_.get(), column);
+  return text == nullptr
+             ? std::string()
+             : std::string(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
+}
+
+std::vector<std::byte> Statement::blob(int column) const {
+  const auto* bytes = static_cast<const std::byte*>(sqlite3_column_blob(handle_.get(), column));
+  const int size = sqlite3_column_bytes(handle_.get(), column);
+  return bytes == nullptr ? std::vector<std::byte>() : std::vector<std::byte>(bytes, bytes + size);
+}
+
+void Database::Close::operator()(sqlite3* handle) const noexcept { sqlite3_close_v2(handle); }
+
+Result<Database> Database::open(const std::filesystem::path& file, std::chrono::milliseconds wait) {
+  sqlite3* handle = nullptr;
+  const int code =
+      sqlite3_open_v2(file.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (handle == nullptr) return fail(ErrorCode::out_of_memory, "conversations: not enough memory");
+  Database database(handle);
+  if (code != SQLITE_OK) return error_of(handle, code);
+  sqlite3_extended_result_codes(handle, 1);
+  const auto limit = std::chrono::milliseconds(std::numeric_limits<int>::max());
+  sqlite3_busy_timeout(
+      handle, static_cast<int>(std::clamp(wait, std::chrono::milliseconds(0), limit).count()));
+  return database;
+}
+
+Result<Statement> Database::prepare(std::string_view sql) {
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()),
+                                      &statement, nullptr);
+  if (code != SQLITE_OK) return error_of(handle_.get(), code);
+  return Statement(statement);
+}
+
+Status Database::run(const char* sql) {
+  const int code = sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) return error_of(handle_.get(), code);
+  return {};
+}
+
+std::int64_t Database::last_id() const { return sqlite3_last_insert_rowid(handle_.get()); }
+
+std::int64_t Database::changes() const { return sqlite3_changes64(handle_.get()); }
+
+Result<Transaction> Transaction::begin(Database& database) {
+  RUNNEL_CHECK_OK(database.run("BEGIN IMMEDIATE"));
+  return Transaction(database);
+}
+
+Transaction::Transaction(Transaction&& other) noexcept
+    : database_(std::exchange(other.database_, nullptr)) {}
+
+Transaction::~Transaction() {
+  if (database_ != nullptr) static_cast<void>(database_->run("ROLLBACK"));
+}
+
+Status Transaction::commit() {
+  RUNNEL_CHECK_OK(database_->run("COMMIT"));
+  database_ = nullptr;
+  return {};
+}
+
+}  // namespace runnel

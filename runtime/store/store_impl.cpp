@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages with their boundaries in and out of the database; the byte budget.
+#include "runtime/store/store_impl.h"
+
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/try.h"
+
+namespace runnel {
+namespace {
+
+std::vector<TokenId> tokens_of(const std::vector<std::byte>& blob) {
+  std::vector<TokenId> tokens(blob.size() / sizeof(TokenId));
+  if (!tokens.empty()) std::memcpy(tokens.data(), blob.data(), tokens.size() * sizeof(TokenId));
+  return tokens;
+}
+
+std::filesystem::path snapshot_folder(std::filesystem::path file) {
+  file += ".snapshots";
+  return file;
+}
+
+}  // namespace
+
+std::int64_t now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+MessageInfo read_message(const Statement& row) {
+  return {.id = row.integer(0),
+          .parent = row.integer(1),
+          .conversation = row.integer(2),
+          .role = row.text(3),
+          .text = row.text(4),
+          .created = row.integer(5),
+          .complete = row.integer(6) != 0,
+          .pinned = row.integer(7) != 0,
+          .has_snapshot = row.integer(8) != 0};
+}
+
+ConversationStore::Impl::Impl(Database opened, StoreSettings chosen)
+    : database(std::move(opened)),
+      cache(snapshot_folder(chosen.file), &FileSystem::real()),
+      options(std::move(chosen)) {}
+
+Result<ConversationId> ConversationStore::Impl::new_conversation(std::string_view name) {
+  const std::scoped_lock lock(mutex);
+  const std::int64_t now = now_ms();
+  RUNNEL_CHECK_OK(database.run_with(
+      "INSERT INTO conversations(name, created, updated) VALUES (?1, ?2, ?3)", name, now, now));
+  return database.last_id();
+}
+
+Result<MessageId> ConversationStore::Impl::add_message(const NewMessage& message,
+                                                       const NewBoundary& boundary,
+                                                       std::string& warning) {
+  const std::scoped_lock lock(mutex);
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  // Another process may have deleted where this one stands.
+  RUNNEL_TRY(
+      const auto stands,
+      database.number("SELECT 1 FROM conversations WHERE id = ?1 AND trash = 0 AND (?2 = 0 OR "
+                      "EXISTS(SELECT 1 FROM messages WHERE id = ?2 AND trash = 0))",
+                      message.conversation, message.parent));
+  if (!stands) {
+    return fail(ErrorCode::not_found, "conversation ", message.conversation,
+                ": it or the message this follows was deleted");
+  }
+  const std::int64_t now = now_ms();
+  const std::optional<MessageId> parent =
+      message.parent == 0 ? std::nullopt : std::optional(message.parent);
+  RUNNEL_CHECK_OK(database.run_with(
+      "INSERT INTO messages(conversation, parent, role, text, created, complete) "
+      "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+      message.conversation, parent, message.role, message.text, now, message.complete));
+  const MessageId id = database.last_id();
+  RUNNEL_CHECK_OK(index_words(id, message.text));
+  RUNNEL_CHECK_OK(
+      database.run_with("UPDATE conversations SET head = ?1, updated = ?2 WHERE id = ?3", id, now,
+                        message.conversation));
+  RUNNEL_CHECK_OK(write_boundary(id, boundary, warning));
+  RUNNEL_CHECK_OK(evict(id));
+  RUNNEL_CHECK_OK(transaction.commit());
+  return id;
+}
+
+Status ConversationStore::Impl::put_boundary(MessageId message, const NewBoundary& boundary,
+                                             std::string& warning) {
+  const std::scoped_lock lock(mutex);
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  RUNNEL_CHECK_OK(write_boundary(message, boundary, warning));
+  RUNNEL_CHECK_OK(evict(message));
+  return transaction.commit();
+}
+
+Status ConversationStore::Impl::write_boundary(MessageId message, const NewBoundary& boundary,
+                                               std::string& warning) {
+  std::optional<std::string> name;
+  if (!boundary.snapshot.empty()) {
+    name = SnapshotCache::name_of(boundary.snapshot);
+    RUNNEL_TRY(const auto there, database.number("SELECT 1 FROM snapshots WHERE hash = ?1", *name));
+    Status written;
+    if (!there) written = cache.write(*name, boundary.snapshot);
+    if (!written) {
+      warning = "the state was not saved and will be read again from its tokens: " +
+                written.error().message;
+      name.reset();
+    } else {
+      RUNNEL_CHECK_OK(
+          database.run_with("INSERT INTO snapshots(hash, bytes, used) "
+                            "VALUES (?1, ?2, (SELECT ifnull(max(used), 0) + 1 FROM snapshots)) "
+                            "ON CONFLICT(hash) DO UPDATE SET used = excluded.used",
+                            *name, static_cast<std::uint64_t>(boundary.snapshot.size())));
+    }
+  }
+  return database.run_with(
+      "INSERT OR REPLACE INTO boundaries(message, model, tokens, position, history, snapshot) "
+      "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+      message, boundary.model, std::as_bytes(std::span(boundary.tokens)), boundary.position,
+      boundary.history, name);
+}
+
+Status ConversationStore::Impl::evict(MessageId just_written) {
+  RUNNEL_TRY(const auto used, database.number("SELECT sum(bytes) FROM snapshots"));
+  std::uint64_t total = static_cast<std::uint64_t>(used.value_or(0));
+  if (total <= options.budget_bytes) return {};
+  std::vector<std::string> dropped;
+  {
+    RUNNEL_TRY(Statement oldest, database.prepare("SELECT s.hash, s.bytes FROM snapshots s "
+                                                  "WHERE NOT " +
+                                                  std::string(kPinned) +
+                                                  " AND NOT EXISTS(SELECT 1 FROM boundaries b "
+                                                  "WHERE b.snapshot = s.hash AND b.message = ?1) "
+                                                  "ORDER BY s.used"));
+    oldest.bind(just_written);
+    while (total > options.budget_bytes) {
+      RUNNEL_TRY(const bool row, oldest.step());
+      if (!row) break;
+      dropped.push_back(oldest.text(0));
+      total -= static_cast<std::uint64_t>(oldest.integer(1));
+    }
+  }
+  for (const std::string& name : dropped) {
+    RUNNEL_CHECK_OK(
+        database.run_with("UPDATE boundaries SET snapshot = NULL WHERE snapshot = ?1", name));
+    RUNNEL_CHECK_OK(database.run_with("DELETE FROM snapshots WHERE hash = ?1", name));
+    cache.remove(name);
+  }
+  return {};
+}
+
+Status ConversationStore::Impl::remove_unreferenced_snapshots(std::int64_t& removed) {
+  std::vector<std::string> names;
+  {
+    RUNNEL_TRY(Statement rows,
+               database.prepare("SELECT hash FROM snapshots s WHERE NOT EXISTS(SELECT 1 FROM "
+                                "boundaries b WHERE b.snapshot = s.hash)"));
+    for (;;) {
+      RUNNEL_TRY(const bool row, rows.step());
+      if (!row) break;
+      names.push_back(rows.text(0));
+    }
+  }
+  for (const std::string& name : names) {
+    RUNNEL_CHECK_OK(database.run_with("DELETE FROM snapshots WHERE hash = ?1", name));
+    cache.remove(name);
+    ++removed;
+  }
+  return {};
+}
+
+Status ConversationStore::Impl::set_head(ConversationId conversation, MessageId head) {
+  const std::scoped_lock lock(mutex);
+  RUNNEL_CHECK_OK(database.run_with(
+      "UPDATE conversations SET head = ?1 WHERE id = ?2 AND (?1 = 0 OR EXISTS(SELECT 1 FROM "
+      "messages WHERE id = ?1 AND conversation = ?2 AND trash = 0))",
+      head, conversation));
+  if (database.changes() == 0) {
+    return fail(ErrorCode::not_found, "message ", head, ": is none of conversation ", conversation);
+  }
+  return {};
+}
+
+Result<std::vector<PathStep>> ConversationStore::Impl::read_path(MessageId message,
+                                                                 std::uint64_t model) {
+  std::vector<PathStep> path;
+  if (message == 0) return path;
+  const std::scoped_lock lock(mutex);
+  RUNNEL_TRY(
+      Statement rows,
+      database.prepare(
+          "WITH RECURSIVE way(id) AS (SELECT id FROM messages WHERE id = ?1 AND trash = 0 UNION "
+          "SELECT m.parent FROM messages m JOIN way ON m.id = way.id "
+          "WHERE m.parent IS NOT NULL) SELECT " +
+          std::string(kMessageColumns) +
+          ", x.tokens, x.position, x.history, x.snapshot FROM way "
+          "JOIN messages m ON m.id = way.id "
+          "LEFT JOIN boundaries x ON x.message = m.id AND x.model = ?2 ORDER BY m.id"));
+  rows.bind(message, model);
+  for (;;) {
+    RUNNEL_TRY(const bool row, rows.step());
+    if (!row) break;
+    PathStep step{.message = read_message(rows)};
+    step.has_tokens = !rows.is_null(9);
+    step.tokens = tokens_of(rows.blob(9));
+    step.position = static_cast<std::uint64_t>(rows.integer(10));
+    step.history = static_cast<std::uint64_t>(rows.integer(11));
+    step.snapshot = rows.text(12);
+    path.push_back(std::move(step));
+  }
+  if (path.empty()) return fail(ErrorCode::not_found, "message ", message, ": is not there");
+  return path;
+}
+
+std::optional<Snapshot> ConversationStore::Impl::read_snapshot(const std::string& name) {
+  const std::scoped_lock lock(mutex);
+  Result<Snapshot> snapshot = cache.read(name);
+  if (snapshot) {
+    // Only the order of dropping depends on it: a busy database is no reason not to open.
+    static_cast<void>(database.run_with(
+        "UPDATE snapshots SET used = (SELECT max(used) + 1 FROM snapshots) WHERE hash = ?1 "
+        "AND used < (SELECT max(used) FROM snapshots)",
+        name));
+    return *std::move(snapshot);
+  }
+  const ErrorCode code = snapshot.error().code;
+  const bool useless = code == ErrorCode::not_found || code == ErrorCode::malformed ||
+                       code == ErrorCode::unsupported;
+  if (useless) {
+    if (Result<Transaction> transaction = Transaction::begin(database)) {
+      const Status cleared =
+          database.run_with("UPDATE boundaries SET snapshot = NULL WHERE snapshot = ?1", name);
+      if (cleared && database.run_with("DELETE FROM snapshots WHERE hash = ?1", name)) {
+        cache.remove(name);
+        static_cast<void>(transaction->commit());
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Snapshot> ConversationStore::Impl::find_start(std::uint64_t model,
+                                                            std::uint64_t history,
+                                                            std::span<const TokenId> tokens) {
+  std::string name;
+  {
+    const std::scoped_lock lock(mutex);
+    Result<Statement> rows = database.prepare(
+        "SELECT b.snapshot FROM boundaries b JOIN messages m ON m.id = b.message "
+        "WHERE b.model = ?1 AND b.history = ?2 AND b.tokens = ?3 AND b.snapshot IS NOT NULL "
+        "AND m.parent IS NULL LIMIT 1");
+    if (!rows) return std::nullopt;
+    rows->bind(model, history, std::as_bytes(tokens));
+    const Result<bool> row = rows->step();
+    if (!row || !*row) return std::nullopt;
+    name = rows->text(0);
+  }
+  return read_snapshot(name);
+}
+
+Result<MessageInfo> ConversationStore::Impl::message(MessageId id) {
+  RUNNEL_TRY(Statement rows, database.prepare("SELECT " + std::string(kMessageColumns) +
+                                              " FROM messages m WHERE m.id = ?1"));
+  RUNNEL_TRY(const bool row, rows.bind(id).step());
+  if (!row) return fail(ErrorCode::not_found, "message ", id, ": is not there");
+  return read_message(rows);
+}
+
+Status ConversationStore::Impl::index_words(MessageId id, std::string_view text) {
+  return database.run_with("INSERT INTO words(rowid, text) VALUES (?1, ?2)", id, text);
+}
+
+Result<bool> ConversationStore::Impl::empty_log() {
+  RUNNEL_TRY(const auto busy, database.number("PRAGMA wal_checkpoint(TRUNCATE)"));
+  return busy.value_or(1) == 0;
+}
+
+}  // namespace runnel

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a ConversationStore holds, for the parts of the library that work on it.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runnel/chat.h"
+#include "runnel/store.h"
+#include "runnel/types.h"
+#include "runtime/store/snapshot_cache.h"
+#include "runtime/store/sqlite.h"
+
+namespace runnel {
+
+/// What a message became for one model, to be stored with it.
+struct NewBoundary {
+  std::uint64_t model = 0;
+  std::vector<TokenId> tokens;  // of this message alone
+  std::uint64_t position = 0;
+  std::uint64_t history = 0;
+  std::vector<std::byte> snapshot;  // file bytes; empty: none
+};
+
+struct NewMessage {
+  ConversationId conversation = 0;
+  MessageId parent = 0;
+  std::string role;
+  std::string text;
+  bool complete = true;
+};
+
+/// A message and its boundary for one model, if there is one.
+struct PathStep {
+  MessageInfo message;
+  bool has_tokens = false;
+  std::vector<TokenId> tokens;
+  std::uint64_t position = 0;
+  std::uint64_t history = 0;
+  std::string snapshot;  // name; empty: none
+};
+
+/// Every method takes the lock itself, but those that say otherwise.
+struct ConversationStore::Impl {
+  /// SQL: whether snapshot `s` is never dropped: of a pinned message or conversation, or where one
+  /// was left.
+  static constexpr const char* kPinned =
+      "EXISTS(SELECT 1 FROM boundaries b JOIN messages m ON m.id = b.message "
+      "JOIN conversations c ON c.id = m.conversation WHERE b.snapshot = s.hash "
+      "AND (m.pinned OR (c.trash = 0 AND (c.pinned OR c.head = m.id))))";
+
+  Impl(Database opened, StoreSettings chosen);
+
+  std::mutex mutex;  // of everything below
+  Database database;
+  SnapshotCache cache;
+  StoreSettings options;
+
+  /// Saves a message with its boundary, makes it its conversation's head, keeps to the budget.
+  /// A snapshot that cannot be written is no failure: `warning` says why it is missing.
+  Result<MessageId> add_message(const NewMessage& message, const NewBoundary& boundary,
+                                std::string& warning);
+
+  /// Adds or replaces the boundary of a message that is there.
+  Status put_boundary(MessageId message, const NewBoundary& boundary, std::string& warning);
+
+  /// Makes `message` the head. @return not_found if it is not one of the conversation's.
+  Status set_head(ConversationId conversation, MessageId message);
+
+  /// From the first message to `message`, with what they became for `model`.
+  Result<std::vector<PathStep>> read_path(MessageId message, std::uint64_t model);
+
+  /// A snapshot by name; nothing if it is gone, damaged or of a version this library does not read
+  /// (then it is dropped from the store). Marks it as used.
+  std::optional<Snapshot> read_snapshot(const std::string& name);
+
+  /// A snapshot of `model` after the first messages of some conversation with just these tokens.
+  std::optional<Snapshot> find_start(std::uint64_t model, std::uint64_t history,
+                                     std::span<const TokenId> tokens);
+
+  Result<ConversationId> new_conversation(std::string_view name);
+
+  // The following expect the lock, and those that write a transaction.
+  Status write_boundary(MessageId message, const NewBoundary& boundary, std::string& warning);
+  /// Drops what is over budget, but nothing of `just_written`.
+  Status evict(MessageId just_written = 0);
+  Status remove_unreferenced_snapshots(std::int64_t& removed);
+  Result<ConversationInfo> info(ConversationId id);
+  Result<MessageInfo> message(MessageId id);
+  Status index_words(MessageId id, std::string_view text);
+  Result<bool> empty_log();
+};
+
+/// Milliseconds since 1970.
+std::int64_t now_ms();
+
+/// Columns of a MessageInfo, in the order read_message() expects them.
+inline constexpr std::string_view kMessageColumns =
+    "m.id, m.parent, m.conversation, m.role, m.text, m.created, m.complete, m.pinned, "
+    "EXISTS(SELECT 1 FROM boundaries b WHERE b.message = m.id AND b.snapshot IS NOT NULL)";
+MessageInfo read_message(const Statement& row);
+
+}  // namespace runnel

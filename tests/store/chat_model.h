@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tiny random model that chats: bytes as tokens, ChatML. What it says is noise, always the same.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "runnel/generation.h"
+#include "runnel/model.h"
+#include "runnel/store.h"
+
+namespace runnel::test {
+
+/// Throws on error. Models of the same seed are equal, fingerprint included.
+std::shared_ptr<const Model> chat_model(std::uint64_t seed = 1);
+
+/// A store in `folder`; fails the test and throws on error.
+ConversationStore open_store(const std::filesystem::path& folder,
+                             std::uint64_t budget = 1'000'000'000);
+
+/// Twelve sampled tokens.
+GenerationOptions short_answer(std::uint64_t seed = 7);
+
+/// All bytes of all files under `folder`, names included.
+std::string everything_under(const std::filesystem::path& folder);
+
+}  // namespace runnel::test

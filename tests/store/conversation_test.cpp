@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversations on a session: opened, gone back in and branched at no cost, and never refused.
+#include "runnel/conversation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/store/chat_model.h"
+#include "tests/support/temporary_directory.h"
+
+namespace runnel {
+namespace {
+
+namespace fs = std::filesystem;
+using test::open_store;
+using test::short_answer;
+using ::testing::HasSubstr;
+
+class ConversationTest : public ::testing::Test {
+ protected:
+  Conversation create(const std::string& name = "talk", const std::string& system = "") {
+    auto made = Conversation::create(store_, model_, {.name = name, .system = system});
+    if (!made) throw std::runtime_error(made.error().message);
+    return std::move(*made);
+  }
+  Conversation open(ConversationId id, std::shared_ptr<const Model> model = nullptr,
+                    const ReplayOptions& replay = {}) {
+    auto opened = Conversation::open(store_, model ? model : model_, id, 0, replay);
+    if (!opened) throw std::runtime_error(opened.error().message);
+    return std::move(*opened);
+  }
+  static Turn send(Conversation& chat, const std::string& text, std::uint64_t seed = 7) {
+    auto turn = chat.send(text, short_answer(seed));
+    if (!turn) throw std::runtime_error(turn.error().message);
+    return *std::move(turn);
+  }
+  static std::vector<float> logits(Conversation& chat) {
+    const auto view = chat.session().logits();
+    return {view.begin(), view.end()};
+  }
+  std::vector<fs::path> snapshot_files() const {
+    std::vector<fs::path> files;
+    const fs::path folder = directory_.path() / "chats.db.snapshots";
+    if (!fs::exists(folder)) return files;
+    for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
+    return files;
+  }
+
+  test::TemporaryDirectory directory_;
+  std::shared_ptr<const Model> model_ = test::chat_model();
+  ConversationStore store_ = open_store(directory_.path());
+};
+
+TEST_F(ConversationTest, OpensAtOnceWhereItWasLeft) {
+  Conversation first = create();
+  send(first, "Hello");
+  const Turn second = send(first, "And now?");
+  Conversation again = open(first.id());
+  EXPECT_EQ(again.cost().replayed, 0U);
+  EXPECT_EQ(again.head(), second.answer);
+  EXPECT_EQ(again.session().position(), first.session().position());
+  EXPECT_EQ(logits(again), logits(first));
+  EXPECT_EQ(send(again, "Go on").result.text, send(first, "Go on").result.text);
+}
+
+TEST_F(ConversationTest, ReadsOnlyNewTokens) {
+  Conversation chat = create();
+  const Turn first = send(chat, "Hello");
+  EXPECT_EQ(first.cost.replayed, 0U);
+  EXPECT_EQ(first.cost.generated, 12U);
+  EXPECT_EQ(first.cost.fed + 12, chat.session().position());
+  const std::uint64_t before = chat.session().position();
+  const Turn second = send(chat, "More");
+  EXPECT_EQ(second.cost.replayed, 0U);
+  EXPECT_EQ(before + second.cost.fed + second.cost.generated, chat.session().position());
+}
+
+TEST_F(ConversationTest, RegeneratesWithoutReadingAnything) {
+  Conversation chat = create();
+  const Turn first = send(chat, "Hello", 1);
+  const auto other = chat.regenerate(short_answer(2));
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_EQ(other->cost.replayed + other->cost.fed, 0U);
+  EXPECT_NE(other->result.text, first.result.text);
+  const auto same = chat.regenerate(short_answer(1));
+  ASSERT_TRUE(same);
+  EXPECT_EQ(same->result.text, first.result.text);
+  const auto branches = store_.branches(chat.id());
+  ASSERT_TRUE(branches);
+  ASSERT_EQ(branches->size(), 3U);
+  EXPECT_EQ((*branches)[0].leaf, same->answer);
+  EXPECT_TRUE((*branches)[0].current);
+  EXPECT_EQ((*branches)[2].fork, first.user);
+}
+
+TEST_F(ConversationTest, EditReadsOnlyTheEditedMessage) {
+  Conversation chat = create();
+  send(chat, "Hello");
+  const std::uint64_t before = chat.session().position();
+  const Turn second = send(chat, "What is a river?");
+  send(chat, "Thanks");
+  const auto edited = chat.edit(second.user, "What is a brook?");
+  ASSERT_TRUE(edited) << edited.error().message;
+  EXPECT_EQ(edited->cost.replayed, 0U);
+  EXPECT_EQ(edited->cost.fed, chat.session().position() - before);
+  const auto answered = chat.answer(short_answer());
+  ASSERT_TRUE(answered);
+  // The same as if it had been said so at first.
+  Conversation other = create("other");
+  send(other, "Hello");
+  EXPECT_EQ(send(other, "What is a brook?").result.text, answered->result.text);
+}
+
+TEST_F(ConversationTest, RewindsToAnyMessageExactly) {
+  Conversation chat = create();
+  struct Point {
+    MessageId message;
+    std::vector<float> logits;
+    std::uint64_t position;
+  };
+  std::vector<Point> points;
+  for (int i = 0; i < 5; ++i) {
+    const Turn turn = send(chat, "Message " + std::to_string(i));
+    points.push_back({turn.answer, logits(chat), chat.session().position()});
+  }
+  for (const int i : {2, 0, 4, 3, 1}) {
+    const Point& point = points[static_cast<std::size_t>(i)];
+    const auto cost = chat.rewind(point.message);
+    ASSERT_TRUE(cost) << cost.error().message;
+    EXPECT_EQ(cost->replayed, 0U);
+    EXPECT_EQ(chat.session().position(), point.position);
+    EXPECT_EQ(logits(chat), point.logits);
+  }
+  ASSERT_TRUE(chat.rewind(0));
+  EXPECT_EQ(chat.session().position(), 0U);
+  EXPECT_EQ(chat.rewind(999).error().code, ErrorCode::not_found);
+}
+
+TEST_F(ConversationTest, BranchesKeepBothWays) {
+  Conversation chat = create();
+  const Turn first = send(chat, "Hello");
+  const Turn left = send(chat, "Left");
+  ASSERT_TRUE(chat.rewind(first.answer));
+  const Turn right = send(chat, "Right");
+  ASSERT_TRUE(chat.rewind(left.answer));
+  EXPECT_EQ(open(chat.id()).head(), left.answer);
+  const auto branches = store_.branches(chat.id());
+  ASSERT_EQ(branches->size(), 2U);
+  for (const BranchInfo& branch : *branches) {
+    EXPECT_EQ(branch.fork, first.answer);
+    EXPECT_EQ(branch.messages, 4);
+    EXPECT_EQ(branch.current, branch.leaf == left.answer);
+    EXPECT_EQ(branch.preview, branch.leaf == left.answer ? "Left" : "Right");
+  }
+  EXPECT_EQ(store_.path(right.answer)->size(), 4U);
+}
+
+TEST_F(ConversationTest, SharesASystemPromptBetweenConversations) {
+  const std::string system = "You speak like a lighthouse keeper.";
+  Conversation first = create("one", system);
+  EXPECT_GT(first.cost().fed, 0U);
+  Conversation second = create("two", system);
+  EXPECT_EQ(second.cost().fed + second.cost().replayed, 0U);
+  EXPECT_EQ(snapshot_files().size(), 1U);
+  EXPECT_EQ(send(first, "Hi").result.text, send(second, "Hi").result.text);
+}
+
+TEST_F(ConversationTest, ReadsTheSameTokensAsOneChat) {
+  // A stored conversation is the chat the model was taught, message by message.
+  Conversation chat = create("talk", "Be brief.");
+  send(chat, "Hi");
+  const ChatMessage messages[] = {{"system", "Be brief."}, {"user", "Hi"}};
+  auto session = Session::create(model_);
+  ASSERT_TRUE(session->prefill(*model_->encode_chat(messages)));
+  const auto direct = generate(*session, short_answer());
+  ASSERT_TRUE(direct);
+  const auto closed = ChatContinuation::after_cut_answer;
+  const ChatMessage next{"user", "More"};
+  ASSERT_TRUE(session->prefill(*model_->encode_chat(std::span(&next, 1), true, closed)));
+  ASSERT_TRUE(chat.add_user("More"));
+  const auto expected = session->logits();
+  EXPECT_EQ(logits(chat), std::vector<float>(expected.begin(), expected.end()));
+}
+
+TEST_F(ConversationTest, ReadsAgainWhatWasDropped) {
+  Conversation chat = create();
+  const Turn first = send(chat, "A first message that is not short at all");
+  const std::uint64_t first_end = chat.session().position();
+  send(chat, "Second");
+  ASSERT_TRUE(store_.set_budget(0));  // only the latest boundary is left
+  EXPECT_EQ(snapshot_files().size(), 1U);
+  EXPECT_EQ(open(chat.id()).cost().replayed, 0U);
+
+  std::uint64_t shown = 0;
+  const auto cost = chat.rewind(
+      first.answer, {.progress = [&](std::uint64_t, std::uint64_t total) { shown = total; }});
+  ASSERT_TRUE(cost) << cost.error().message;
+  EXPECT_EQ(cost->replayed, first_end);
+  EXPECT_EQ(shown, first_end);
+  EXPECT_EQ(open(chat.id()).cost().replayed, 0U) << "what was read again is kept";
+}
+
+TEST_F(ConversationTest, ReadsFromTheNearestSnapshotThatIsLeft) {
+  Conversation chat = create();
+  const Turn first = send(chat, "First");
+  ASSERT_TRUE(store_.pin_message(first.answer, true));
+  const std::uint64_t first_end = chat.session().position();
+  const Turn second = send(chat, "Second");
+  const std::uint64_t second_end = chat.session().position();
+  send(chat, "Third");
+  ASSERT_TRUE(store_.set_budget(0));
+  EXPECT_EQ(snapshot_files().size(), 2U);
+  const auto cost = chat.rewind(second.answer);
+  ASSERT_TRUE(cost);
+  EXPECT_EQ(cost->replayed, second_end - first_end);
+}
+
+TEST_F(ConversationTest, ReadsAgainWhatIsDamagedOrGone) {
+  Conversation chat = create();
+  send(chat, "Hello");
+  const std::uint64_t tokens = chat.session().position();
+  const auto expected = logits(chat);
+  for (const bool gone : {true, false}) {
+    for (const fs::path& file : snapshot_files()) {
+      if (gone) {
+        fs::remove(file);
+      } else {
+        std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(3000).put('?');
+      }
+    }
+    Conversation again = open(chat.id());
+    EXPECT_EQ(again.cost().replayed, tokens);
+    EXPECT_EQ(again.session().position(), tokens);
+    // Read in one go, not token by token: near, not equal.
+    const auto actual = logits(again);
+    for (std::size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-3);
+    EXPECT_EQ(open(chat.id()).cost().replayed, 0U) << "mended";
+  }
+}
+
+TEST_F(ConversationTest, GoesOnWithAnotherModelAndBack) {
+  Conversation chat = create("talk", "Be brief.");
+  send(chat, "Hello");
+  const auto other = test::chat_model(2);
+  Conversation moved = open(chat.id(), other);
+  EXPECT_GT(moved.cost().replayed, 0U);
+  EXPECT_EQ(open(chat.id(), other).cost().replayed, 0U);
+  send(moved, "And you?");
+  Conversation back = open(chat.id());
+  EXPECT_GT(back.cost().replayed, 0U) << "the new turn was never read by this model";
+  EXPECT_LT(back.cost().replayed, back.session().position()) << "but the older ones were";
+  EXPECT_EQ(store_.tree(chat.id())->size(), 5U);
+}
+
+TEST_F(ConversationTest, StoppingAReplayLosesNothing) {
+  Conversation chat = create();
+  const Turn first = send(chat, "Hello");
+  const Turn second = send(chat, "More");
+  ASSERT_TRUE(store_.set_budget(0));
+  std::stop_source stop;
+  stop.request_stop();
+  const auto rewound = chat.rewind(first.answer, {.progress = {}, .stop = stop.get_token()});
+  ASSERT_FALSE(rewound);
+  EXPECT_EQ(rewound.error().code, ErrorCode::cancelled);
+  EXPECT_EQ(chat.head(), second.answer);
+  EXPECT_EQ(send(chat, "Still there?").cost.replayed, 0U) << "the head's snapshot was kept";
+}
+
+TEST_F(ConversationTest, KeepsAnAnswerThatWasStopped) {
+  Conversation chat = create();
+  std::stop_source stop;
+  int pieces = 0;
+  const auto turn = chat.send(
+      "Hello", short_answer(),
+      [&](std::string_view) {
+        if (++pieces == 3) stop.request_stop();
+        return true;
+      },
+      stop.get_token());
+  ASSERT_TRUE(turn) << turn.error().message;
+  EXPECT_EQ(turn->result.reason, FinishReason::cancelled);
+  const auto path = store_.path(chat.head());
+  ASSERT_EQ(path->size(), 2U);
+  EXPECT_FALSE((*path)[1].complete);
+  EXPECT_EQ((*path)[1].text, turn->result.text + turn->result.held_back);
+  EXPECT_EQ(open(chat.id()).cost().replayed, 0U);
+}
+
+TEST_F(ConversationTest, StartsFromAPackWithNothingToRead) {
+  const std::string documents[] = {"The tower has 199 steps.", "The lamp turns once in 12 s."};
+  const auto pack = make_pack(model_, "You keep a lighthouse.", documents);
+  ASSERT_TRUE(pack) << pack.error().message;
+  const fs::path file = directory_.path() / "keeper.rnlpack";
+  ASSERT_TRUE(pack->save(file, {StateEncoding::f32, true}));
+  const auto loaded = Snapshot::load(file);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+
+  auto with_pack = Conversation::create(store_, model_, {.name = "p", .pack = *loaded});
+  ASSERT_TRUE(with_pack) << with_pack.error().message;
+  EXPECT_EQ(with_pack->cost().fed + with_pack->cost().replayed, 0U);
+  Conversation by_hand = create(
+      "h", "You keep a lighthouse.\n\nThe tower has 199 steps.\n\nThe lamp turns once in 12 s.");
+  EXPECT_EQ(send(*with_pack, "How many?").result.text, send(by_hand, "How many?").result.text);
+  EXPECT_THAT((*store_.path(with_pack->head()))[0].text, HasSubstr("199 steps"));
+}
+
+TEST_F(ConversationTest, ReadsThePackOfAnotherModelAgain) {
+  const auto pack = make_pack(test::chat_model(2), "You keep a lighthouse.", {});
+  ASSERT_TRUE(pack);
+  auto chat = Conversation::create(store_, model_, {.name = "p", .pack = *pack});
+  ASSERT_TRUE(chat) << chat.error().message;
+  EXPECT_EQ(chat->cost().replayed, chat->session().position());
+  EXPECT_EQ(chat->cost().fed, 0U);
+  EXPECT_FALSE(
+      Conversation::create(store_, model_, {.name = "q", .pack = *chat->session().snapshot()}))
+      << "a snapshot without texts is no pack";
+  EXPECT_EQ(store_.list()->size(), 1U) << "nothing is left of a conversation that did not begin";
+}
+
+TEST_F(ConversationTest, TwoHandlesOnOneConversationBranch) {
+  Conversation first = create();
+  const Turn shared = send(first, "Hello");
+  Conversation second = open(first.id());
+  send(first, "Left");
+  send(second, "Right");
+  const auto branches = store_.branches(first.id());
+  ASSERT_EQ(branches->size(), 2U);
+  EXPECT_EQ((*branches)[0].fork, shared.answer);
+}
+
+TEST_F(ConversationTest, SaysWhenAnotherHandleDeletedWhereItStands) {
+  Conversation chat = create();
+  const Turn first = send(chat, "Hello");
+  send(chat, "More");
+  ASSERT_TRUE(store_.forget_after(first.user));
+  const auto turn = chat.send("Again", short_answer());
+  ASSERT_FALSE(turn);
+  EXPECT_EQ(turn.error().code, ErrorCode::not_found);
+  ASSERT_TRUE(chat.rewind(first.user));
+  EXPECT_TRUE(chat.answer(short_answer()));
+}
+
+TEST_F(ConversationTest, ImportedTextIsReadOnFirstOpening) {
+  Conversation chat = create("talk", "Be brief.");
+  send(chat, "Hello");
+  const auto json = store_.export_json(chat.id());
+  ASSERT_TRUE(json);
+  const auto id = store_.import_json(*json);
+  ASSERT_TRUE(id) << id.error().message;
+  Conversation imported = open(*id);
+  EXPECT_EQ(imported.cost().replayed, imported.session().position());
+  EXPECT_GT(imported.cost().replayed, 0U);
+  EXPECT_TRUE(imported.send("More", short_answer()));
+}
+
+}  // namespace
+}  // namespace runnel
