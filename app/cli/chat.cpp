@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel chat: a conversation on the terminal, or through pipes.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "app/cli/chat_input.h"
+#include "app/cli/chat_store.h"
 #include "app/cli/command.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/model_options.h"
@@ -35,28 +38,35 @@ struct Options {
   std::string system;
   std::string load;
   std::string save;
+  ConversationChoice conversation;
   bool has_system = false;
 };
 
 class Chat {
  public:
   Chat(const Options& options, GenerationOptions generation, Session session,
-       InterruptHandler& interrupts)
+       std::optional<ChatStore> stored, InterruptHandler& interrupts)
       : options_(options),
         generation_(std::move(generation)),
-        session_(std::move(session)),
+        own_session_(std::move(session)),
+        stored_(std::move(stored)),
         interrupts_(interrupts),
         input_(interrupts),
         decorated_(stdin_is_terminal() && stdout_is_terminal()) {}
 
   Status load(const std::string& file) {
     RUNNEL_TRY(const Snapshot snapshot, Snapshot::load(file));
-    return session_.restore(snapshot);
+    return session().restore(snapshot);
   }
 
-  Status save(const std::string& file) const {
-    RUNNEL_TRY(const Snapshot snapshot, session_.snapshot());
+  Status save(const std::string& file) {
+    RUNNEL_TRY(const Snapshot snapshot, session().snapshot());
     return snapshot.save(file);
+  }
+
+  Status begin_with_pack(const std::string& file) {
+    RUNNEL_TRY(pack_, start_from_pack(session(), file));
+    return {};
   }
 
   /// Until the input ends or the user leaves. @return an exit code.
@@ -108,13 +118,16 @@ class Chat {
   }
 
  private:
-  void greet() const {
-    const ModelInfo& info = session_.model().info();
+  Session& session() { return stored_ ? stored_->session() : own_session_; }
+
+  void greet() {
+    const ModelInfo& info = session().model().info();
     std::string text = info.name.empty() ? "Model" : info.name;
     text += " on " + info.device + ", " + format_bytes(info.state_bytes) +
             " of memory whatever the length";
-    if (session_.position() > 0)
-      text += ", going on after " + format_count(session_.position()) + " tokens";
+    if (session().position() > 0)
+      text += ", going on after " + format_count(session().position()) + " tokens";
+    if (stored_) text += "; " + options_.conversation.name + ": " + stored_->greeting();
     write_out(text + ".\nType a message. /help lists the commands.\n\n");
   }
 
@@ -122,28 +135,77 @@ class Chat {
 
   // Where the conversation stands follows from the session alone, so a loaded snapshot goes on
   // rightly.
-  ChatContinuation continuation() const {
-    if (session_.position() == 0) return ChatContinuation::start;
-    const auto recent = session_.recent_tokens();
-    return !recent.empty() && session_.model().is_end(recent.back())
+  ChatContinuation continuation() {
+    if (session().position() == 0) return ChatContinuation::start;
+    const auto recent = session().recent_tokens();
+    return !recent.empty() && session().model().is_end(recent.back())
                ? ChatContinuation::after_closed_answer
                : ChatContinuation::after_cut_answer;
   }
 
-  Status answer(const std::string& message) {
+  // What shows an answer as it comes; finish_answer() shows its end.
+  TextCallback show_text() {
+    wrap_.emplace(decorated_ ? terminal_columns() : 0);
+    return [this](std::string_view text) {
+      output_closed_ = !write_out(wrap_->push(text));
+      return !output_closed_;
+    };
+  }
+
+  // The first message after a pack is set off from it as the model was taught.
+  Result<std::vector<TokenId>> encode_message(const std::string& message) {
     std::vector<ChatMessage> messages;
-    if (session_.position() == 0 && options_.has_system)
+    if (pack_ && session().position() == pack_->tokens) {
+      messages = {{.role = "system", .content = pack_->system},
+                  {.role = "user", .content = message}};
+      RUNNEL_TRY(std::vector<TokenId> tokens, session().model().encode_chat(messages, true));
+      tokens.erase(tokens.begin(),
+                   tokens.begin() + static_cast<std::ptrdiff_t>(
+                                        std::min<std::size_t>(pack_->tokens, tokens.size())));
+      return tokens;
+    }
+    if (session().position() == 0 && options_.has_system)
       messages.push_back({.role = "system", .content = options_.system});
     messages.push_back({.role = "user", .content = message});
-    RUNNEL_TRY(const std::vector<TokenId> tokens,
-               session_.model().encode_chat(messages, true, continuation()));
+    return session().model().encode_chat(messages, true, continuation());
+  }
+
+  Status answer_and_keep(const std::string& message) {
+    const StopOnInterrupt stop(interrupts_);
+    const Stopwatch time;
+    Result<Turn> turn = stored_->send(message, generation_, show_text(), stop.token());
+    if (!turn) return turn.error();
+    prefill_tokens_ = turn->cost.fed + turn->cost.replayed;
+    decode_tokens_ = turn->cost.generated;
+    prefill_s_ = decode_s_ = time.seconds();  // of both together
+    finish_answer(turn->result);
+    if (!turn->warning.empty()) complain({ErrorCode::io, turn->warning});
+    return {};
+  }
+
+  void finish_answer(const GenerationResult& result) {
+    if (output_closed_) return;
+    write_out(wrap_->push(result.held_back) + wrap_->finish() + "\n");
+    if (!decorated_) return;
+    if (result.reason == FinishReason::length) {
+      write_out("(cut after " + std::to_string(result.tokens.size()) +
+                " tokens; -n allows more)\n");
+    } else if (result.reason == FinishReason::cancelled) {
+      write_out("(stopped)\n");
+    }
+    write_out("\n");
+  }
+
+  Status answer(const std::string& message) {
+    if (stored_) return answer_and_keep(message);
+    RUNNEL_TRY(const std::vector<TokenId> tokens, encode_message(message));
 
     const StopOnInterrupt stop(interrupts_);
     const Stopwatch prefill_time;
     {
       ProgressBar bar("Reading");
       RUNNEL_TRY(const PrefillResult read,
-                 session_.prefill(tokens, stop.token(), [&bar](auto done, auto total) {
+                 session().prefill(tokens, stop.token(), [&bar](auto done, auto total) {
                    bar.update(static_cast<double>(done) / static_cast<double>(total));
                  }));
       if (read.cancelled) {
@@ -154,24 +216,11 @@ class Chat {
     prefill_tokens_ = tokens.size();
     prefill_s_ = prefill_time.seconds();
     const Stopwatch decode_time;
-    WordWrap wrap(decorated_ ? terminal_columns() : 0);
-    const TextCallback show = [&](std::string_view text) {
-      output_closed_ = !write_out(wrap.push(text));
-      return !output_closed_;
-    };
-    RUNNEL_TRY(const GenerationResult result, generate(session_, generation_, show, stop.token()));
+    RUNNEL_TRY(const GenerationResult result,
+               generate(session(), generation_, show_text(), stop.token()));
     decode_tokens_ = result.tokens.size();
     decode_s_ = decode_time.seconds();
-    if (output_closed_) return {};
-    write_out(wrap.push(result.held_back) + wrap.finish() + "\n");
-    if (!decorated_) return {};
-    if (result.reason == FinishReason::length) {
-      write_out("(cut after " + std::to_string(result.tokens.size()) +
-                " tokens; -n allows more)\n");
-    } else if (result.reason == FinishReason::cancelled) {
-      write_out("(stopped)\n");
-    }
-    write_out("\n");
+    finish_answer(result);
     return {};
   }
 
@@ -186,9 +235,15 @@ class Chat {
 
     if (command == "/quit" || command == "/exit") return false;
     if (command == "/help") {
-      write_out(kHelp);
+      write_out((stored_ ? ChatStore::help() : "") + std::string(kHelp));
+    } else if (stored_ && obey_stored(command, argument)) {
+      return true;
+    } else if (stored_ && command == "/load") {
+      complain({ErrorCode::invalid_argument,
+                "/load would leave the conversation that is kept; start without --conversation"});
     } else if (command == "/reset") {
-      finish(session_.reset(), "Begun anew.");
+      finish(pack_ ? begin_with_pack(options_.conversation.pack) : session().reset(),
+             "Begun anew.");
     } else if (command == "/stats") {
       print_stats();
     } else if (command == "/save" || command == "/load") {
@@ -206,6 +261,14 @@ class Chat {
     return true;
   }
 
+  bool obey_stored(const std::string& command, const std::string& argument) {
+    const StopOnInterrupt stop(interrupts_);
+    return stored_->obey(
+        command, argument, generation_,
+        {.text = show_text(), .finished = [this](const GenerationResult& r) { finish_answer(r); }},
+        stop.token());
+  }
+
   void finish(const Status& status, const std::string& done) const {
     if (!status) {
       complain(status.error());
@@ -214,28 +277,31 @@ class Chat {
     }
   }
 
-  void print_stats() const {
+  void print_stats() {
     const auto rate = [](std::size_t tokens, double seconds) {
       return tokens == 0 ? std::string("-")
                          : format_number(static_cast<double>(tokens) / seconds, 1) + " tokens/s";
     };
-    write_out("conversation  " + format_count(session_.position()) + " tokens\n" +
+    write_out("conversation  " + format_count(session().position()) + " tokens\n" +
               "last message  " + format_count(prefill_tokens_) + " tokens, " +
               rate(prefill_tokens_, prefill_s_) + "\n" + "last answer   " +
               format_count(decode_tokens_) + " tokens, " + rate(decode_tokens_, decode_s_) + "\n" +
-              "state         " + format_bytes(session_.model().info().state_bytes) +
+              "state         " + format_bytes(session().model().info().state_bytes) +
               ", whatever the length\n" + "weights       " +
-              format_bytes(session_.model().info().weight_bytes) + "\n" + "process       " +
+              format_bytes(session().model().info().weight_bytes) + "\n" + "process       " +
               format_bytes(peak_memory_bytes()) + " at most so far\n");
   }
 
   const Options& options_;
   const GenerationOptions generation_;
-  Session session_;
+  Session own_session_;  // of a chat that is not kept
+  std::optional<ChatStore> stored_;
+  std::optional<PackStart> pack_;  // what the session began with
   InterruptHandler& interrupts_;
   ChatInput input_;
   const bool decorated_;  // prompts and remarks, for people only
   bool output_closed_ = false;
+  std::optional<WordWrap> wrap_;  // of the answer that is being shown
 
   std::size_t prefill_tokens_ = 0;
   std::size_t decode_tokens_ = 0;
@@ -253,8 +319,14 @@ Result<int> run(const Options& o) {
   }
   if (model->chat_format().style == ChatStyle::plain) generation.stop.push_back("\nUser:");
   RUNNEL_TRY(Session session, Session::create(model));
+  std::optional<ChatStore> stored;
+  if (!o.conversation.name.empty()) {
+    RUNNEL_TRY(stored, ChatStore::open(o.conversation, model, o.system));
+  }
   InterruptHandler interrupts;
-  Chat chat(o, std::move(generation), std::move(session), interrupts);
+  Chat chat(o, std::move(generation), std::move(session), std::move(stored), interrupts);
+  if (o.conversation.name.empty() && !o.conversation.pack.empty())
+    RUNNEL_CHECK_OK(chat.begin_with_pack(o.conversation.pack));
   if (!o.load.empty()) RUNNEL_CHECK_OK(chat.load(o.load));
   const int code = chat.converse();
   if (!o.save.empty()) RUNNEL_CHECK_OK(chat.save(o.save));
@@ -272,6 +344,7 @@ Command add_chat(CLI::App& program) {
       "  runnel chat\n"
       "  runnel chat model.gguf --system \"You answer in rhyme.\" --temp 0.9\n"
       "  echo \"What is a river?\" | runnel chat --seed 7\n"
+      "  runnel chat --conversation plans\n"
       "  runnel chat --load yesterday.snap --save today.snap");
   auto o = std::make_shared<Options>();
   SamplingOptions& sampling = o->generation.options.sampling;
@@ -286,6 +359,9 @@ Command add_chat(CLI::App& program) {
                             ->type_name("TEXT");
   parser->add_option("--load", o->load, "Start from a snapshot")->type_name("SNAPSHOT");
   parser->add_option("--save", o->save, "Write a snapshot when leaving")->type_name("SNAPSHOT");
+  add_conversation_options(*parser, o->conversation);
+  parser->get_option("--load")->excludes("--conversation")->excludes("--pack");
+  parser->get_option("--system")->excludes("--pack");
   add_generation_options(*parser, o->generation);
   CLI::Option* seed = parser->get_option("--seed");
   seed->description("Same seed, same answers; without it they differ each time")->default_str("");

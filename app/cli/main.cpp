@@ -42,9 +42,9 @@ int run_program(int argc, char** argv) {
   program.require_subcommand(1);
   program.failure_message(describe);
   const std::vector<Command> commands = {
-      add_chat(program),       add_run(program),      add_convert(program),
-      add_quantize(program),   add_inspect(program),  add_bench(program),
-      add_perplexity(program), add_snapshot(program), add_devices(program),
+      add_chat(program),         add_run(program),   add_convert(program),    add_quantize(program),
+      add_inspect(program),      add_bench(program), add_perplexity(program), add_snapshot(program),
+      add_conversation(program), add_pack(program),  add_devices(program),
   };
   program.get_formatter()->label("Positionals", "Arguments");
   for (CLI::App* command : program.get_subcommands([](CLI::App*) { return true; })) {

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/cli/chat_store.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <utility>
+
+#include "app/cli/terminal.h"
+#include "runtime/base/try.h"
+#include "runtime/io/snapshot_data.h"
+#include "runtime/store/path_reader.h"
+
+namespace runnel::cli {
+namespace {
+
+std::string one_line(const std::string& text, std::size_t limit = 72) {
+  std::string line;
+  for (const char c : text) {
+    if (line.size() >= limit && (static_cast<unsigned char>(c) & 0xc0) != 0x80) return line + "…";
+    line += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return line;
+}
+
+std::string tokens_read(const TokenCost& cost) {
+  return cost.replayed == 0 ? "nothing to read again"
+                            : format_count(cost.replayed) + " tokens read again";
+}
+
+void say(const std::string& text) {
+  if (stdout_is_terminal()) write_out(text);
+}
+
+ReplayOptions with_bar(ProgressBar& bar) {
+  return {.progress = [&bar](std::uint64_t done, std::uint64_t total) {
+    bar.update(static_cast<double>(done) / static_cast<double>(total));
+  }};
+}
+
+}  // namespace
+
+void add_library_option(CLI::App& parser, std::string& library) {
+  parser
+      .add_option("--library", library,
+                  "Library of conversations, instead of "
+                  "$XDG_DATA_HOME/runnel/conversations.db")
+      ->type_name("FILE");
+}
+
+Result<ConversationStore> open_library(const std::string& library) {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+  return ConversationStore::open(
+      {.file = library.empty() ? default_store_file(variable("XDG_DATA_HOME"), variable("HOME"))
+                               : std::filesystem::path(library)});
+}
+
+void add_conversation_options(CLI::App& parser, ConversationChoice& choice) {
+  parser
+      .add_option("--conversation", choice.name,
+                  "Keep the conversation under this name, and go on with it if it is there")
+      ->type_name("NAME");
+  parser.add_option("--pack", choice.pack, "Begin after a state pack (see `runnel pack make`)")
+      ->type_name("PACK");
+  add_library_option(parser, choice.library);
+}
+
+Result<ChatStore> ChatStore::open(const ConversationChoice& choice,
+                                  const std::shared_ptr<const Model>& model,
+                                  const std::string& system) {
+  RUNNEL_TRY(const ConversationStore store, open_library(choice.library));
+  NewConversation made{.name = choice.name, .system = system};
+  if (!choice.pack.empty()) {
+    RUNNEL_TRY(made.pack, Snapshot::load(choice.pack));
+  }
+  ProgressBar bar("Reading");
+  RUNNEL_TRY(Conversation conversation,
+             Conversation::open_or_create(store, model, std::move(made), with_bar(bar)));
+  return ChatStore(std::move(conversation));
+}
+
+std::string ChatStore::greeting() const {
+  const auto messages = spoken();
+  return (messages ? std::to_string(messages->size()) : "?") + " messages, " +
+         tokens_read(conversation_.cost());
+}
+
+const char* ChatStore::help() {
+  return "/list        the messages so far\n"
+         "/rewind [N]  go back to after message N; without N to before your last one\n"
+         "/branch [N]  the ways this conversation went; with N go on with that one\n"
+         "/again       another answer to your last message\n"
+         "/edit TEXT   say your last message differently\n"
+         "/forget N    delete everything after message N for good\n"
+         "/search TEXT look in all conversations\n";
+}
+
+bool ChatStore::obey(const std::string& command, const std::string& argument,
+                     const GenerationOptions& options, const AnswerView& view,
+                     std::stop_token stop) {
+  Status status;
+  if (command == "/list") {
+    status = list();
+  } else if (command == "/rewind") {
+    status = rewind(argument);
+  } else if (command == "/branch") {
+    status = branch(argument);
+  } else if (command == "/again") {
+    status = again(options, view, std::move(stop));
+  } else if (command == "/edit") {
+    status = edit(argument, options, view, std::move(stop));
+  } else if (command == "/forget") {
+    status = forget(argument);
+  } else if (command == "/search") {
+    status = search(argument);
+  } else if (command == "/reset") {
+    status = begin_anew();
+  } else {
+    return false;
+  }
+  if (!status) report(status.error());
+  return true;
+}
+
+Result<std::vector<MessageInfo>> ChatStore::spoken() const {
+  std::vector<MessageInfo> path;
+  if (conversation_.head() != 0) {
+    RUNNEL_TRY(path, conversation_.store().path(conversation_.head()));
+  }
+  if (!path.empty() && path.front().role == "system") path.erase(path.begin());
+  return path;
+}
+
+Result<MessageId> ChatStore::numbered(const std::string& argument) const {
+  RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+  std::size_t number = 0;
+  const char* end = argument.data() + argument.size();
+  const auto read = std::from_chars(argument.data(), end, number);
+  if (read.ec != std::errc() || read.ptr != end || number > messages.size()) {
+    return Error{ErrorCode::invalid_argument, "there is no message \"" + argument +
+                                                  "\", expected 0 to " +
+                                                  std::to_string(messages.size()) + " (see /list)"};
+  }
+  if (number > 0) return messages[number - 1].id;
+  return messages.empty() ? conversation_.head() : messages.front().parent;
+}
+
+Status ChatStore::list() {
+  RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+  std::string text;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    text += std::to_string(i + 1) + (messages[i].role == "user" ? "  you    " : "  model  ") +
+            one_line(messages[i].text) + (messages[i].complete ? "" : " (cut short)") + "\n";
+  }
+  write_out(text);
+  return {};
+}
+
+Status ChatStore::rewind(const std::string& argument) {
+  MessageId to = 0;
+  if (argument.empty()) {
+    RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+    auto last = messages.rbegin();
+    while (last != messages.rend() && last->role != "user") ++last;
+    if (last == messages.rend()) {
+      return Error{ErrorCode::invalid_argument, "nothing was said yet"};
+    }
+    to = last->parent;
+  } else {
+    RUNNEL_TRY(to, numbered(argument));
+  }
+  ProgressBar bar("Reading");
+  RUNNEL_TRY(const TokenCost cost, conversation_.rewind(to, with_bar(bar)));
+  say("Back after " + format_count(session().position()) + " tokens, " + tokens_read(cost) + ".\n");
+  return {};
+}
+
+Status ChatStore::branch(const std::string& argument) {
+  RUNNEL_TRY(const std::vector<BranchInfo> branches,
+             conversation_.store().branches(conversation_.id()));
+  if (argument.empty()) {
+    std::string text;
+    for (std::size_t i = 0; i < branches.size(); ++i) {
+      text += std::to_string(i + 1) + (branches[i].current ? " *  " : "    ") +
+              std::to_string(branches[i].messages) + " messages: " + one_line(branches[i].preview) +
+              "\n";
+    }
+    write_out(text);
+    return {};
+  }
+  std::size_t number = 0;
+  const char* end = argument.data() + argument.size();
+  const auto read = std::from_chars(argument.data(), end, number);
+  if (read.ec != std::errc() || read.ptr != end || number == 0 || number > branches.size()) {
+    return Error{ErrorCode::invalid_argument, "there is no branch \"" + argument +
+                                                  "\", expected 1 to " +
+                                                  std::to_string(branches.size())};
+  }
+  ProgressBar bar("Reading");
+  RUNNEL_TRY(const TokenCost cost, conversation_.rewind(branches[number - 1].leaf, with_bar(bar)));
+  say("On branch " + argument + ", " + tokens_read(cost) + ".\n");
+  return {};
+}
+
+Status ChatStore::again(GenerationOptions options, const AnswerView& view, std::stop_token stop) {
+  options.sampling.seed += ++repeats_;  // the same seed would give the same answer
+  ProgressBar bar("Reading");
+  RUNNEL_TRY(const Turn turn,
+             conversation_.regenerate(options, view.text, std::move(stop), with_bar(bar)));
+  view.finished(turn.result);
+  return {};
+}
+
+Status ChatStore::edit(const std::string& text, const GenerationOptions& options,
+                       const AnswerView& view, std::stop_token stop) {
+  RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+  auto last = messages.rbegin();
+  while (last != messages.rend() && last->role != "user") ++last;
+  if (last == messages.rend() || text.empty()) {
+    return Error{ErrorCode::invalid_argument,
+                 "/edit needs an earlier message and what to say instead"};
+  }
+  ProgressBar bar("Reading");
+  RUNNEL_CHECK_OK(conversation_.edit(last->id, text, with_bar(bar)));
+  bar.clear();
+  RUNNEL_TRY(const Turn turn, conversation_.answer(options, view.text, std::move(stop)));
+  view.finished(turn.result);
+  return {};
+}
+
+Status ChatStore::forget(const std::string& argument) {
+  RUNNEL_TRY(const MessageId after, numbered(argument));
+  if (after == 0) {
+    // The whole conversation: every first message goes, the name stays.
+    return Error{ErrorCode::invalid_argument,
+                 "to forget all of it leave and use `runnel conversation delete`"};
+  }
+  RUNNEL_TRY(const ForgetReport forgotten, conversation_.forget_after(after));
+  say("Forgot " + std::to_string(forgotten.messages) + " messages.\n");
+  return {};
+}
+
+Status ChatStore::search(const std::string& words) {
+  RUNNEL_TRY(const std::vector<SearchHit> hits, conversation_.store().search(words));
+  std::string text;
+  for (const SearchHit& hit : hits) text += hit.name + ": " + one_line(hit.excerpt, 160) + "\n";
+  write_out(text);
+  return {};
+}
+
+Status ChatStore::begin_anew() {
+  RUNNEL_TRY(const MessageId start, numbered("0"));
+  RUNNEL_CHECK_OK(conversation_.rewind(start));
+  say("Begun anew; the earlier messages are a branch.\n");
+  return {};
+}
+
+Result<PackStart> start_from_pack(Session& session, const std::string& file) {
+  RUNNEL_TRY(const Snapshot pack, Snapshot::load(file));
+  const SnapshotContext& context = pack.data().context;
+  if (context.messages.size() != 1) {
+    return Error{ErrorCode::invalid_argument, file + ": is a snapshot but no state pack"};
+  }
+  PackStart start{.system = context.messages[0].content, .tokens = context.tokens.size()};
+  if (!context.tokens.empty() && session.restore(pack)) return start;
+  // Of another model: its text is read again.
+  RUNNEL_TRY(const std::vector<TokenId> tokens, encode_system(session.model(), start.system));
+  ProgressBar bar("Reading");
+  RUNNEL_CHECK_OK(feed(session, tokens, with_bar(bar)));
+  start.tokens = tokens.size();
+  return start;
+}
+
+}  // namespace runnel::cli
