@@ -190,8 +190,8 @@ std::vector<std::string> devices_here() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, RestoreTest, ::testing::ValuesIn(devices_here()),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& test) {
+                           std::string name = test.param;
                            std::replace(name.begin(), name.end(), ':', '_');
                            return name;
                          });
