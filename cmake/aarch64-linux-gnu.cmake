@@ -23,5 +23,5 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${RUNNEL_AARCH64_SYSROOT}/usr/lib/aarch64-linux-gnu")
 set(CMAKE_BUILD_RPATH ${RUNNEL_AARCH64_SYSROOT}/usr/lib/aarch64-linux-gnu)
 
-set(RUNNEL_QEMU_CPU max CACHE STRING "CPU that qemu plays: cortex-a72 (no dotprod), neoverse-n1 (dotprod), max (i8mm)")
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -cpu ${RUNNEL_QEMU_CPU} -L /usr/aarch64-linux-gnu)
+# One word: test discovery of CMake 3.25 splits an emulator with arguments.
+set(CMAKE_CROSSCOMPILING_EMULATOR ${CMAKE_CURRENT_LIST_DIR}/run-aarch64)
