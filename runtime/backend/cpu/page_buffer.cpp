@@ -26,7 +26,8 @@ Result<PageBuffer> PageBuffer::create(std::size_t bytes) {
   buffer.mapping_ = p;
   buffer.mapped_ = mapped;
   buffer.data_ = static_cast<std::uint8_t*>(p);
-  if (huge) buffer.data_ += (kHugePage - reinterpret_cast<std::uintptr_t>(p) % kHugePage) % kHugePage;
+  if (huge)
+    buffer.data_ += (kHugePage - reinterpret_cast<std::uintptr_t>(p) % kHugePage) % kHugePage;
   buffer.size_ = bytes;
   // Only whole huge pages: the last one would otherwise be filled up with zeros that nobody uses.
   if (huge) (void)madvise(buffer.data_, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
