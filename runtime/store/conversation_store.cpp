@@ -245,8 +245,11 @@ Status ConversationStore::set_budget(std::uint64_t bytes) {
   const std::scoped_lock lock(impl_->mutex);
   impl_->options.budget_bytes = bytes;
   RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
-  RUNNEL_CHECK_OK(impl_->evict());
-  return transaction.commit();
+  std::vector<std::string> dropped;
+  RUNNEL_CHECK_OK(impl_->evict(dropped));
+  RUNNEL_CHECK_OK(transaction.commit());
+  impl_->remove_files(dropped);
+  return {};
 }
 
 Status ConversationStore::vacuum() {

@@ -39,13 +39,16 @@ struct Forgetting {
 
   Status finish(Transaction transaction) {
     Database& database = impl.database;
-    RUNNEL_CHECK_OK(impl.remove_unreferenced_snapshots(report.snapshots));
+    std::vector<std::string> dropped;
+    RUNNEL_CHECK_OK(impl.drop_unreferenced_snapshots(dropped));
+    report.snapshots += static_cast<std::int64_t>(dropped.size());
     // A deleted word stays in the index's older segments until they are merged: begin anew.
     RUNNEL_CHECK_OK(database.run("INSERT INTO words(words) VALUES ('rebuild')"));
     RUNNEL_CHECK_OK(database.run(
         "DELETE FROM trash WHERE NOT EXISTS(SELECT 1 FROM messages WHERE trash = trash.id) "
         "AND NOT EXISTS(SELECT 1 FROM conversations c WHERE c.trash = trash.id)"));
     RUNNEL_CHECK_OK(transaction.commit());
+    impl.remove_files(dropped);
     RUNNEL_TRY(report.log_emptied, impl.empty_log());
     return {};
   }

@@ -71,20 +71,20 @@ Result<MessageId> ConversationStore::Impl::add_message(const NewMessage& message
                 ": it or the message this follows was deleted");
   }
   const std::int64_t now = now_ms();
-  const std::optional<MessageId> parent =
-      message.parent == 0 ? std::nullopt : std::optional(message.parent);
   RUNNEL_CHECK_OK(database.run_with(
       "INSERT INTO messages(conversation, parent, role, text, created, complete) "
-      "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-      message.conversation, parent, message.role, message.text, now, message.complete));
+      "VALUES (?1, NULLIF(?2, 0), ?3, ?4, ?5, ?6)",
+      message.conversation, message.parent, message.role, message.text, now, message.complete));
   const MessageId id = database.last_id();
   RUNNEL_CHECK_OK(index_words(id, message.text));
   RUNNEL_CHECK_OK(
       database.run_with("UPDATE conversations SET head = ?1, updated = ?2 WHERE id = ?3", id, now,
                         message.conversation));
   RUNNEL_CHECK_OK(write_boundary(id, boundary, warning));
-  RUNNEL_CHECK_OK(evict(id));
+  std::vector<std::string> dropped;
+  RUNNEL_CHECK_OK(evict(dropped, id));
   RUNNEL_CHECK_OK(transaction.commit());
+  remove_files(dropped);
   return id;
 }
 
@@ -93,8 +93,11 @@ Status ConversationStore::Impl::put_boundary(MessageId message, const NewBoundar
   const std::scoped_lock lock(mutex);
   RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
   RUNNEL_CHECK_OK(write_boundary(message, boundary, warning));
-  RUNNEL_CHECK_OK(evict(message));
-  return transaction.commit();
+  std::vector<std::string> dropped;
+  RUNNEL_CHECK_OK(evict(dropped, message));
+  RUNNEL_CHECK_OK(transaction.commit());
+  remove_files(dropped);
+  return {};
 }
 
 Status ConversationStore::Impl::write_boundary(MessageId message, const NewBoundary& boundary,
@@ -124,11 +127,10 @@ Status ConversationStore::Impl::write_boundary(MessageId message, const NewBound
       boundary.history, name);
 }
 
-Status ConversationStore::Impl::evict(MessageId just_written) {
+Status ConversationStore::Impl::evict(std::vector<std::string>& dropped, MessageId just_written) {
   RUNNEL_TRY(const auto used, database.number("SELECT sum(bytes) FROM snapshots"));
   std::uint64_t total = static_cast<std::uint64_t>(used.value_or(0));
   if (total <= options.budget_bytes) return {};
-  std::vector<std::string> dropped;
   {
     RUNNEL_TRY(Statement oldest, database.prepare("SELECT s.hash, s.bytes FROM snapshots s "
                                                   "WHERE NOT " +
@@ -148,13 +150,22 @@ Status ConversationStore::Impl::evict(MessageId just_written) {
     RUNNEL_CHECK_OK(
         database.run_with("UPDATE boundaries SET snapshot = NULL WHERE snapshot = ?1", name));
     RUNNEL_CHECK_OK(database.run_with("DELETE FROM snapshots WHERE hash = ?1", name));
-    cache.remove(name);
   }
   return {};
 }
 
-Status ConversationStore::Impl::remove_unreferenced_snapshots(std::int64_t& removed) {
-  std::vector<std::string> names;
+void ConversationStore::Impl::remove_files(const std::vector<std::string>& dropped) {
+  if (dropped.empty()) return;
+  // Inside a transaction, so that no other process saves one of these snapshots anew meanwhile.
+  const Result<Transaction> transaction = Transaction::begin(database);
+  if (!transaction) return;
+  for (const std::string& name : dropped) {
+    const auto named = database.number("SELECT 1 FROM snapshots WHERE hash = ?1", name);
+    if (named && !*named) cache.remove(name);
+  }
+}
+
+Status ConversationStore::Impl::drop_unreferenced_snapshots(std::vector<std::string>& dropped) {
   {
     RUNNEL_TRY(Statement rows,
                database.prepare("SELECT hash FROM snapshots s WHERE NOT EXISTS(SELECT 1 FROM "
@@ -162,13 +173,11 @@ Status ConversationStore::Impl::remove_unreferenced_snapshots(std::int64_t& remo
     for (;;) {
       RUNNEL_TRY(const bool row, rows.step());
       if (!row) break;
-      names.push_back(rows.text(0));
+      dropped.push_back(rows.text(0));
     }
   }
-  for (const std::string& name : names) {
+  for (const std::string& name : dropped) {
     RUNNEL_CHECK_OK(database.run_with("DELETE FROM snapshots WHERE hash = ?1", name));
-    cache.remove(name);
-    ++removed;
   }
   return {};
 }
@@ -234,9 +243,9 @@ std::optional<Snapshot> ConversationStore::Impl::read_snapshot(const std::string
     if (Result<Transaction> transaction = Transaction::begin(database)) {
       const Status cleared =
           database.run_with("UPDATE boundaries SET snapshot = NULL WHERE snapshot = ?1", name);
-      if (cleared && database.run_with("DELETE FROM snapshots WHERE hash = ?1", name)) {
-        cache.remove(name);
-        static_cast<void>(transaction->commit());
+      if (cleared && database.run_with("DELETE FROM snapshots WHERE hash = ?1", name) &&
+          transaction->commit()) {
+        remove_files({name});
       }
     }
   }

@@ -85,9 +85,14 @@ struct ConversationStore::Impl {
 
   // The following expect the lock, and those that write a transaction.
   Status write_boundary(MessageId message, const NewBoundary& boundary, std::string& warning);
-  /// Drops what is over budget, but nothing of `just_written`.
-  Status evict(MessageId just_written = 0);
-  Status remove_unreferenced_snapshots(std::int64_t& removed);
+  /// Drops what is over budget, but nothing of `just_written`. The names of what went are added to
+  /// `dropped`: their files may go once the transaction is on the disk, not before.
+  Status evict(std::vector<std::string>& dropped, MessageId just_written = 0);
+  Status drop_unreferenced_snapshots(std::vector<std::string>& dropped);
+
+  /// After the commit, with the lock: removes files that no row names. What cannot be removed now
+  /// is swept up later.
+  void remove_files(const std::vector<std::string>& dropped);
   Result<ConversationInfo> info(ConversationId id);
   Result<MessageInfo> message(MessageId id);
   Status index_words(MessageId id, std::string_view text);

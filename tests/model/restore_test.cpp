@@ -13,6 +13,7 @@
 #include "runtime/io/snapshot_data.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/random.h"
+#include "tests/support/slow.h"
 
 namespace runnel {
 namespace {
@@ -204,6 +205,7 @@ std::uint64_t resident_bytes() {
 }
 
 TEST(SessionMemory, AHundredSessionsTakeAHundredStates) {
+  if (test::kSlowBuild) GTEST_SKIP() << "sanitizers keep shadow memory of their own";
   constexpr std::uint64_t kSessions = 100;
   constexpr std::uint64_t kSmallThings = 32 * 1024;  // logits, recent tokens, a session's own parts
   constexpr std::uint64_t kSlack = 4 << 20;          // of the allocator
