@@ -63,7 +63,8 @@ void choose_codes(const float* x, float scale, float min, float* q) {
     float v = (x[i] + min) * finite;
     v = v < 0.0F ? 0.0F : v;
     v = v > static_cast<float>(kMaxCode) ? static_cast<float>(kMaxCode) : v;
-    q[i] = static_cast<float>(static_cast<int>(v + 0.5F));
+    const float half_up = v + 0.5F;
+    q[i] = static_cast<float>(static_cast<int>(half_up));
   }
 }
 
@@ -133,8 +134,8 @@ struct Fields {
 
 int to_field(float value, float unit) {
   if (!(unit > 0)) return 0;
-  const float v = std::min(value / unit, static_cast<float>(kMaxField));
-  return static_cast<int>(v + 0.5F);
+  const float half_up = std::min(value / unit, static_cast<float>(kMaxField)) + 0.5F;
+  return static_cast<int>(half_up);
 }
 
 float as_stored(float v) { return f16_to_f32(f32_to_f16(v)); }

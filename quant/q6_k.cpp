@@ -159,7 +159,8 @@ void decode(const BlockQ6_K& block, float* out) {
         const int code = ((part < 2 ? low & 15 : low >> 4) |
                           (((block.qh[32 * half + l] >> (2 * part)) & 3) << 4)) -
                          32;
-        const float scale = d * static_cast<float>(block.scales[value / kGroup]);
+        const int group = value / kGroup;
+        const float scale = d * static_cast<float>(block.scales[group]);
         out[value] = scale * static_cast<float>(code);
       }
     }

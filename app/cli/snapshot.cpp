@@ -187,6 +187,7 @@ Result<int> bench(const BenchOptions& o) {
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
   RUNNEL_TRY(Session session, Session::create(model));
   std::vector<TokenId> tokens;
+  tokens.reserve(static_cast<std::size_t>(std::max(o.tokens, 0)));
   for (int i = 0; i < o.tokens; ++i)
     tokens.push_back(static_cast<TokenId>((static_cast<std::int64_t>(i) * 7919 + 13) %
                                           model->info().vocab_size));

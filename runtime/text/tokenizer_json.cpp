@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/try.h"
 
@@ -136,7 +137,8 @@ Status check_model(const json& model) {
   if (type_of(model) != "BPE") return unsupported("model of type", member(model, "type"));
   const auto is_unset = [&](const char* key) {
     const json& value = member(model, key);
-    return value.is_null() || value == false || value == "" || value == 0;
+    return value.is_null() || value == false || value == 0 ||
+           (value.is_string() && value.get_ref<const std::string&>().empty());
   };
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
                           "byte_fallback", "ignore_merges"}) {
@@ -187,7 +189,9 @@ Status read_merges(const json& merges, TokenizerJson& out) {
       const auto& right = merge[1].get_ref<const std::string&>();
       if (left.find(' ') != std::string::npos || right.find(' ') != std::string::npos)
         return unsupported("a merge of texts with spaces", merge);
-      out.merges.push_back(left + " " + right);
+      std::string merged = left;
+      merged.append(" ").append(right);
+      out.merges.push_back(std::move(merged));
     } else {
       return fail(ErrorCode::malformed, "tokenizer.json: model.merges[", out.merges.size(),
                   "]: expected \"a b\" or [\"a\", \"b\"], found ", shortened(merge));

@@ -76,7 +76,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 class RestoreTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(RestoreTest, GoesOnBitForBitFromAThousandCutPoints) {
-  constexpr int kCuts = 1000;
+  constexpr int kCuts = test::kSlowBuild ? 50 : 1000;
   constexpr int kCutsOfAScript = 10;
   constexpr int kThroughAFile = 20;  // one cut in so many
   const test::TemporaryFolder folder;

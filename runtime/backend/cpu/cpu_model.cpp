@@ -146,12 +146,12 @@ Status CpuModel::pack(const Weights& weights, const LoadProgress& progress) {
   for (int first = 0; first < n; first += kRound) {
     const int items = std::min(kRound, n - first);
     pool_->for_each(items, [&](int item, int) {
-      const Slice& s = slices[static_cast<std::size_t>(first + item)];
+      const Slice& s = slices[static_cast<std::size_t>(first) + static_cast<std::size_t>(item)];
       pack_tiles(*s.packing.matrix, *s.packing.view, s.begin, s.end);
     });
     // So that the file's pages and the tiles are never both in memory as a whole.
     for (int item = 0; item < items && weights.release; ++item) {
-      const Slice& s = slices[static_cast<std::size_t>(first + item)];
+      const Slice& s = slices[static_cast<std::size_t>(first) + static_cast<std::size_t>(item)];
       weights.release(slice_bytes(s));
     }
     if (progress && !progress(static_cast<float>(first + items) / static_cast<float>(n))) {
