@@ -1,6 +1,6 @@
 #version 460
 // SPDX-License-Identifier: Apache-2.0
-// Causal depthwise convolution with silu on q, k and v, in place: y_t[c] = silu(sum_j w[c, j] x_{t-W+1+j}[c]).
+// Causal depthwise convolution, with silu or without, on q, k and v, in place: y_t[c] = silu(sum_j w[c, j] x_{t-W+1+j}[c]).
 // The tail [channels, W] of a state holds the last W inputs, oldest first, and is advanced.
 // Grid: (channels / 128, items); a thread walks one channel through the tokens of one item. Bound: the projections'
 // bytes.
@@ -33,7 +33,7 @@ void main() {
     last[TAPS - 1] = projections.v[at];
     precise float sum = 0.0;
     for (uint j = 0; j < TAPS; ++j) sum = fma(tap[j], last[j], sum);
-    projections.v[at] = swish(sum);
+    projections.v[at] = a.silu != 0 ? swish(sum) : sum;
     at += a.stride;
   }
   for (uint j = 0; j < TAPS; ++j) state.v[tail + j] = last[j];

@@ -14,6 +14,7 @@
 #include "runtime/base/try.h"
 #include "runtime/model/model_file.h"
 #include "runtime/model/state_layout.h"
+#include "runtime/model/weight_table.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
 
@@ -51,56 +52,90 @@ std::uint64_t elements(const GgufTensor& tensor) {
   return n;
 }
 
-const char* name_of(Activation a) {
-  switch (a) {
-    case Activation::identity:
-      return "identity";
-    case Activation::swish:
-      return "swish";
-    case Activation::relu:
-      return "relu";
-  }
-  return "?";
-}
-
-const char* name_of(FeatureMap m) {
-  switch (m) {
-    case FeatureMap::identity:
-      return "identity";
-    case FeatureMap::swish:
-      return "swish";
-    case FeatureMap::relu:
-      return "relu";
-    case FeatureMap::t2r:
-      return "t2r";
-  }
-  return "?";
-}
-
 Json config_json(const ModelConfig& c) {
-  return {{"vocab_size", c.vocab_size},
-          {"hidden_size", c.hidden_size},
-          {"num_layers", c.num_layers},
-          {"num_heads", c.num_heads},
-          {"num_kv_heads", c.num_kv_heads},
-          {"head_k_dim", c.head_k_dim},
-          {"head_v_dim", c.head_v_dim},
-          {"intermediate_size", c.intermediate_size},
-          {"num_memory_slots", c.num_memory_slots},
-          {"num_sink_slots", c.num_sink_slots},
-          {"num_window_slots", c.num_window_slots},
-          {"sink_distance", c.sink_distance},
-          {"rope_theta", c.rope_theta},
-          {"scale", c.scale},
-          {"gate_normalizer", c.gate_normalizer},
-          {"gate_log_min", c.gate_log_min},
-          {"norm_eps", c.norm_eps},
-          {"g_norm_eps", c.g_norm_eps},
-          {"feature_map", name_of(c.feature_map)},
-          {"value_activation", name_of(c.value_activation)},
-          {"output_activation", name_of(c.output_activation)},
-          {"output_norm", c.output_norm},
-          {"conv_size", c.conv_size}};
+  Json json = {{"vocab_size", c.vocab_size},
+               {"hidden_size", c.hidden_size},
+               {"num_layers", c.num_layers},
+               {"num_heads", c.num_heads},
+               {"num_kv_heads", c.num_kv_heads},
+               {"head_k_dim", c.head_k_dim},
+               {"head_v_dim", c.head_v_dim},
+               {"intermediate_size", c.intermediate_size},
+               {"num_memory_slots", c.num_memory_slots},
+               {"num_sink_slots", c.num_sink_slots},
+               {"num_window_slots", c.num_window_slots},
+               {"sink_distance", c.sink_distance},
+               {"rope_theta", c.rope_theta},
+               {"scale", c.scale},
+               {"gate_normalizer", c.gate_normalizer},
+               {"gate_log_min", c.gate_log_min},
+               {"norm_eps", c.norm_eps},
+               {"g_norm_eps", c.g_norm_eps},
+               {"feature_map", std::string(feature_map_name(c.feature_map))},
+               {"value_activation", std::string(activation_name(c.value_activation))},
+               {"output_activation", std::string(activation_name(c.output_activation))},
+               {"output_norm", c.output_norm},
+               {"conv_size", c.conv_size}};
+  if (c.mixer == Mixer::slots) return json;
+  json.update({{"decay", std::string(decay_name(c.decay))},
+               {"decay_on_values", c.decay_on_values},
+               {"gate_rank", c.gate_rank},
+               {"gate_logit_min", c.gate_logit_min},
+               {"gate_logit_max", c.gate_logit_max},
+               {"lower_bound", c.lower_bound},
+               {"complement_keys", c.complement_keys},
+               {"rotary", c.rotary},
+               {"feature_norm_q", c.feature_norm_q},
+               {"feature_norm_k", c.feature_norm_k},
+               {"normalizer", c.normalizer},
+               {"output_gate", c.output_gate},
+               {"output_norm_heads", c.output_norm_heads},
+               {"conv_silu", c.conv_silu}});
+  return json;
+}
+
+/// What a layer keeps from token to token, as StateLayout has it.
+Json state_json(const ModelConfig& c) {
+  const StateLayout s = StateLayout::of(c);
+  return {{"layers", s.layers},
+          {"kv_heads", s.kv_heads},
+          {"rows", s.slots},
+          {"key_columns", s.head_k_dim},
+          {"value_columns", s.head_v_dim},
+          {"more_numbers", s.head_extra},
+          {"conv_taps", s.conv_size},
+          {"bytes", s.total_floats() * sizeof(float)}};
+}
+
+/// The layout in words, for one kv head of one layer.
+std::string state_text(const ModelConfig& c) {
+  const StateLayout s = StateLayout::of(c);
+  const auto shape = [&s](std::int32_t columns) {
+    return std::to_string(s.slots) + " x " + std::to_string(columns);
+  };
+  std::string text;
+  if (s.head_k_dim > 0) text += "keys " + shape(s.head_k_dim) + ", values ";
+  text += shape(s.head_v_dim);
+  if (c.normalizer) text += " (the last column the sum of the keys)";
+  if (s.head_extra > 0) text += " and " + std::to_string(s.head_extra) + " more";
+  text += " numbers in each of " + std::to_string(s.kv_heads) + " kv heads of each layer";
+  if (s.conv_size > 0) {
+    text += ", and the last " + std::to_string(s.conv_size) + " inputs of the convolutions";
+  }
+  return text;
+}
+
+std::string mixer_text(const ModelConfig& c) {
+  if (c.mixer == Mixer::slots) return "gated slot attention";
+  std::string text =
+      c.architecture + ": gated recurrence, decay " + std::string(decay_name(c.decay));
+  if (c.has_gate() && c.num_memory_slots == 0) {
+    text += c.decay_on_values ? " along the values" : " along the keys";
+  }
+  if (c.num_memory_slots > 0) {
+    text += " of " + std::to_string(c.num_memory_slots) + " slots, two passes";
+  }
+  return text;
 }
 
 struct Totals {
@@ -140,10 +175,12 @@ std::string as_json(const Facts& f) {
   }
   Json out = {{"file", f.path},
               {"name", f.model.config.name},
-              {"architecture", "gsa"},
+              {"architecture", f.model.config.architecture},
+              {"mixer", std::string(mixer_name(f.model.config.mixer))},
               {"parameters", totals.parameters},
               {"weight_bytes", totals.bytes},
               {"state_bytes", state_bytes},
+              {"state", state_json(f.model.config)},
               {"fingerprint", fingerprint(f)},
               {"tied_embeddings", f.model.weights.tied()},
               {"config", config_json(f.model.config)}};
@@ -182,14 +219,15 @@ std::string as_text(const Facts& f) {
   const std::uint64_t state_bytes = StateLayout::of(c).total_floats() * sizeof(float);
 
   std::string text = row("name", c.name.empty() ? "(none)" : c.name);
-  text += row("model", "gated slot attention, " + format_count(totals.parameters) + " parameters");
+  text += row("model", mixer_text(c) + ", " + format_count(totals.parameters) + " parameters");
   text +=
       row("layers", std::to_string(c.num_layers) + " of width " + std::to_string(c.hidden_size) +
                         ", SwiGLU " + std::to_string(c.intermediate_size));
   text += row("heads", std::to_string(c.num_heads) + " query, " + std::to_string(c.num_kv_heads) +
                            " kv; key " + std::to_string(c.head_k_dim) + ", value " +
                            std::to_string(c.head_v_dim));
-  text += row("slots", slots_text(c));
+  if (c.mixer == Mixer::slots) text += row("slots", slots_text(c));
+  if (c.rotary) text += row("positions", "rotary base " + format_number(c.rope_theta, 0));
   if (c.num_positional_slots() > 0) {
     text +=
         row("positions", "rotary base " + format_number(c.rope_theta, 0) +
@@ -197,9 +235,12 @@ std::string as_text(const Facts& f) {
                                   ? ", sinks at most " + std::to_string(c.sink_distance) + " away"
                                   : ""));
   }
-  text += row("activations", std::string("queries and keys ") + name_of(c.feature_map) +
-                                 ", values " + name_of(c.value_activation) + ", output " +
-                                 name_of(c.output_activation) + (c.output_norm ? " and norm" : ""));
+  text += row("activations",
+              std::string("queries and keys ") + std::string(feature_map_name(c.feature_map)) +
+                  ", values " + std::string(activation_name(c.value_activation)) + ", output " +
+                  std::string(activation_name(c.output_activation)) +
+                  (c.output_norm ? " and norm" : "") +
+                  (c.output_norm_heads ? " of each head" : "") + (c.output_gate ? ", gated" : ""));
   if (c.conv_size > 0)
     text +=
         row("convolutions", "of " + std::to_string(c.conv_size) + " taps on queries, keys, values");
@@ -212,6 +253,7 @@ std::string as_text(const Facts& f) {
   }
   text += row("state", format_bytes(state_bytes) + " a session, whatever its length (" +
                            format_count(state_bytes) + " bytes)");
+  if (c.mixer != Mixer::slots) text += row("", state_text(c));
   if (f.tokenizer != nullptr) {
     const auto model = f.file->get_string("tokenizer.ggml.model", "");
     text +=

@@ -74,7 +74,17 @@ class Ops {
   /// place.
   virtual Status slot_attention(int layer, const LayerWeights& weights) = 0;
 
-  /// x += W_o norm(act(o))
+  /// x^ = RMSNorm(x; attn_norm);  what the model has of q, k, v, f, r, output gate = W x^ (+ conv);
+  /// f by way of its low rank
+  virtual Status recurrence_projections(int layer, const LayerWeights& weights) = 0;
+
+  /// Maps, rotations and decays of each head, then per state head and token
+  ///   S <- diag(a) S diag(b) + k v^T,  o = scale S^T q,
+  /// twice with a softmax over the slots between if the model has slots. One token: the recurrence;
+  /// several: the same function in blocks. Advances the state of this layer in place.
+  virtual Status gated_recurrence(int layer, const LayerWeights& weights) = 0;
+
+  /// x += W_o (norm(act(o)) * swish(output gate)), norm over all channels or over each head's
   virtual Status output_projection(int layer, const LayerWeights& weights) = 0;
 
   /// x += W_down(silu(W_gate x~) * W_up x~),  x~ = RMSNorm(x; mlp_norm)

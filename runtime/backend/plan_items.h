@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "runtime/backend/backend.h"
 
@@ -15,5 +16,8 @@ std::size_t total_tokens(std::span<const PlanItem> items);
 /// [0, vocab) and logit buffers of the wrong size. @return invalid_argument naming the item and the
 /// value.
 Status check_items(std::span<const PlanItem> items, int max_tokens, int vocab_size);
+
+/// For a backend that has no gated recurrence yet: refuses other mixers than slots by name.
+Status expect_slots(const ModelConfig& config, std::string_view device);
 
 }  // namespace runnel

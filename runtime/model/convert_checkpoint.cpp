@@ -42,7 +42,8 @@ Result<ConvertReport> convert_checkpoint(const std::filesystem::path& directory,
   ModelConfig& config = report.config.model;
   config.name = options.name.empty() ? directory_name(directory) : options.name;
   RUNNEL_TRY(const SafetensorsCheckpoint checkpoint, SafetensorsCheckpoint::open(directory));
-  RUNNEL_TRY(const std::vector<ModelTensor> tensors, map_hf_tensors(report.config, checkpoint));
+  RUNNEL_TRY(const MappedTensors mapped, map_hf_tensors(report.config, checkpoint));
+  const std::vector<ModelTensor>& tensors = mapped.tensors;
 
   GgufWriter writer;
   config_to_gguf(config, writer);

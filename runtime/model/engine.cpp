@@ -22,7 +22,9 @@ Result<std::unique_ptr<Engine>> Engine::create(ModelFile file, std::unique_ptr<B
   const ModelFile& source = engine->file_;
   RUNNEL_TRY(engine->model_,
              engine->backend_->load(source.config, source.weights, source.file, progress));
-  const Recording recording = [&source](Ops& ops) { return forward(ops, source.weights); };
+  const Recording recording = [&source](Ops& ops) {
+    return forward(ops, source.config, source.weights);
+  };
   RUNNEL_TRY(engine->decode_, engine->model_->record(kDecodeTokens, recording));
   RUNNEL_TRY(engine->prefill_, engine->model_->record(kPrefillChunk, recording));
   engine->file_.file.reset();  // a backend that still reads the mapping holds it itself

@@ -3,10 +3,13 @@
 #include "runtime/model/hf_checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
+#include "quant/quantise.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/model/weight_table.h"
@@ -86,7 +89,8 @@ struct Layout {
 
 Layout detect_layout(const TensorTaker& taker) {
   const std::string first = layer_prefix(0);
-  return {.norms_inside = taker.has(first + "attn.norm.weight"),
+  return {.norms_inside =
+              taker.has(first + "attn.norm.weight") && !taker.has(first + "attn_norm.weight"),
           .packed_gate = taker.has(first + "mlp.gate_proj.weight") &&
                          !taker.has(first + "mlp.up_proj.weight")};
 }
@@ -107,23 +111,127 @@ WeightView row_range(const WeightView& view, std::string name, std::int64_t firs
 /// at the end.
 bool expected(const LayerTensor& t, const HfConfig& config) {
   if (t.member == &LayerWeights::g_norm) return config.model.output_norm && config.g_norm_weight;
+  if (t.member == &LayerWeights::f_bias && t.presence == Presence::optional) {
+    return config.slot_biases || config.gate_bias;
+  }
   if (t.presence == Presence::optional) return config.slot_biases;
   return t.presence == Presence::required;
 }
 
+/// One tensor by its names: `ours` follows "model.layers.N.", so does `theirs`.
+struct Renamed {
+  std::string_view architecture;
+  std::string_view ours;
+  std::string_view theirs;
+};
+
+constexpr Renamed kRenamed[] = {
+    {"gla", "attn.f_down.weight", "attn.gk_proj.0.weight"},
+    {"gla", "attn.f_proj.weight", "attn.gk_proj.1.weight"},
+    {"gla", "attn.f_proj.bias", "attn.gk_proj.1.bias"},
+    {"hgrn2", "attn.v_proj.weight", "attn.i_proj.weight"},
+    {"hgrn2", "attn.k_conv1d.weight", "attn.f_conv1d.weight"},
+    {"hgrn2", "attn.v_conv1d.weight", "attn.i_conv1d.weight"},
+    {"linear_attn", "attn.g_norm.weight", "attn.norm.weight"},
+    {"linear_attn", "attn.q_map.weight", "attn.feature_map_q.layer1.weight"},
+    {"linear_attn", "attn.q_map.bias", "attn.feature_map_q.layer1.bias"},
+    {"linear_attn", "attn.q_map2.weight", "attn.feature_map_q.layer2.weight"},
+    {"linear_attn", "attn.q_map2.bias", "attn.feature_map_q.layer2.bias"},
+    {"linear_attn", "attn.k_map.weight", "attn.feature_map_k.layer1.weight"},
+    {"linear_attn", "attn.k_map.bias", "attn.feature_map_k.layer1.bias"},
+    {"linear_attn", "attn.k_map2.weight", "attn.feature_map_k.layer2.weight"},
+    {"linear_attn", "attn.k_map2.bias", "attn.feature_map_k.layer2.bias"},
+    {"abc", "attn.f_proj.weight", "attn.s_proj.weight"},
+    {"regla", "attn.f_proj.weight", "attn.gk_proj.weight"},
+    {"regla", "attn.f_proj.bias", "attn.gk_proj.bias"},
+};
+
+/// What the checkpoint calls the tensor.
+std::string source_name(const HfConfig& config, const TensorTaker& taker, const std::string& prefix,
+                        const LayerTensor& t) {
+  std::string name = prefix + std::string(t.suffix);
+  for (const Renamed& r : kRenamed) {
+    if (r.architecture == config.model.architecture && r.ours == t.suffix) {
+      name = prefix + std::string(r.theirs);
+    }
+  }
+  // A map of one matrix has no number.
+  if (const std::size_t at = name.find(".layer1."); at != std::string::npos && !taker.has(name)) {
+    name.replace(at, 8, ".layer.");
+  }
+  if (config.tied_maps && !taker.has(name)) {
+    if (const std::size_t at = name.find("feature_map_k"); at != std::string::npos) {
+      name.replace(at, 13, "feature_map_q");
+    }
+  }
+  // The norm that is fused with its gate.
+  if (t.member == &LayerWeights::g_norm && !taker.has(name)) {
+    const std::string fused = prefix + "attn.g_norm_swish_gate.weight";
+    if (taker.has(fused)) name = fused;
+  }
+  return name;
+}
+
+/// Each head's rows `times` in a row.
+WeightView repeat_heads(const WeightView& view, std::int32_t heads, int times,
+                        std::vector<std::vector<std::byte>>& storage) {
+  const std::size_t head = view.data.size() / static_cast<std::size_t>(heads);
+  std::vector<std::byte>& all = storage.emplace_back();
+  all.reserve(view.data.size() * static_cast<std::size_t>(times));
+  for (std::size_t at = 0; at < view.data.size(); at += head) {
+    for (int i = 0; i < times; ++i) {
+      const auto rows = view.data.subspan(at, head);
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+  }
+  WeightView out = view;
+  out.rows *= times;
+  out.data = all;
+  return out;
+}
+
+/// lb[layer] = softmax over the layers, summed up to this layer, less row 0: so 0 in layer 0.
+/// @return one vector of f32 a layer
+Result<std::vector<std::vector<float>>> lower_bounds(const ModelConfig& c, TensorTaker& taker) {
+  const auto layers = static_cast<std::size_t>(c.num_layers);
+  const std::size_t width =
+      static_cast<std::size_t>(c.num_kv_heads) * static_cast<std::size_t>(c.gate_dim());
+  RUNNEL_TRY(const WeightView view,
+             taker.take("model.lower_bounds", {c.num_layers, static_cast<std::int64_t>(width)}));
+  std::vector<float> values(layers * width);
+  RUNNEL_CHECK_OK(quant::dequantize_rows(view.type, view.data, view.cols, values));
+  std::vector<std::vector<float>> bounds(layers, std::vector<float>(width));
+  for (std::size_t i = 0; i < width; ++i) {
+    double largest = values[i];
+    for (std::size_t l = 1; l < layers; ++l) {
+      largest = std::max(largest, static_cast<double>(values[l * width + i]));
+    }
+    double sum = 0;
+    for (std::size_t l = 0; l < layers; ++l) sum += std::exp(values[l * width + i] - largest);
+    double passed = 0;
+    for (std::size_t l = 1; l < layers; ++l) {
+      passed += std::exp(values[l * width + i] - largest) / sum;
+      bounds[l][i] = static_cast<float>(passed);
+    }
+  }
+  return bounds;
+}
+
 Status map_layer(const HfConfig& config, const Layout& layout, std::int32_t index,
-                 TensorTaker& taker, std::vector<ModelTensor>& out) {
+                 TensorTaker& taker, MappedTensors& out) {
   const std::string prefix = layer_prefix(index);
   const std::int64_t rows = config.model.intermediate_size;
   std::optional<WeightView> packed;
   for (const LayerTensor& t : layer_tensors(config.model)) {
-    if (!expected(t, config)) continue;
+    if (!expected(t, config) || t.member == &LayerWeights::lower_bound) continue;
     const std::string name = prefix + std::string(t.suffix);
+    const std::string theirs = source_name(config, taker, prefix, t);
     ModelTensor tensor;
     tensor.shape = t.shape;
     tensor.role = t.role;
     const bool gate = t.member == &LayerWeights::gate_proj;
     const bool up = t.member == &LayerWeights::up_proj;
+    const bool kv = t.member == &LayerWeights::k_proj || t.member == &LayerWeights::v_proj;
     if (layout.packed_gate && (gate || up)) {
       if (!packed) {
         RUNNEL_TRY(packed, taker.take(prefix + "mlp.gate_proj.weight",
@@ -136,14 +244,35 @@ Status map_layer(const HfConfig& config, const Layout& layout, std::int32_t inde
       RUNNEL_TRY(tensor.source, taker.take(prefix + "mlp.norm.weight", t.shape));
     } else if (name.ends_with("_conv1d.weight")) {
       // [channels, 1, taps] in the checkpoint: the middle dimension is the group's one input.
-      RUNNEL_TRY(tensor.source, taker.take(name, {t.shape[0], 1, t.shape[1]}));
+      RUNNEL_TRY(tensor.source, taker.take(theirs, {t.shape[0], 1, t.shape[1]}));
+    } else if (kv && config.repeat_kv > 1) {
+      RUNNEL_TRY(const WeightView view,
+                 taker.take(theirs, {t.shape[0] / config.repeat_kv, t.shape[1]}));
+      tensor.source = repeat_heads(view, config.model.num_kv_heads / config.repeat_kv,
+                                   config.repeat_kv, out.storage);
     } else {
-      RUNNEL_TRY(tensor.source, taker.take(name, t.shape));
+      RUNNEL_TRY(tensor.source, taker.take(theirs, t.shape));
     }
     tensor.source.name = name;
-    out.push_back(std::move(tensor));
+    out.tensors.push_back(std::move(tensor));
   }
   return {};
+}
+
+/// Our lower bounds of one layer, which no checkpoint has in this form.
+void add_lower_bound(const std::vector<float>& bound, std::int32_t layer, MappedTensors& out) {
+  const auto bytes = std::as_bytes(std::span(bound));
+  const std::vector<std::byte>& kept =
+      out.storage.emplace_back(std::vector<std::byte>(bytes.begin(), bytes.end()));
+  const auto width = static_cast<std::int64_t>(bound.size());
+  ModelTensor tensor;
+  tensor.source.name = layer_prefix(layer) + "attn.lower_bound";
+  tensor.source.rows = 1;
+  tensor.source.cols = width;
+  tensor.source.data = kept;
+  tensor.shape = {width};
+  tensor.role = WeightRole::vector;
+  out.tensors.push_back(std::move(tensor));
 }
 
 /// Some writers store the shared tensor twice; that is no second head as long as the bytes agree.
@@ -158,17 +287,23 @@ Status take_duplicate_head(const WeightView& embeddings, TensorTaker& taker) {
 
 }  // namespace
 
-Result<std::vector<ModelTensor>> map_hf_tensors(const HfConfig& config,
-                                                const SafetensorsCheckpoint& checkpoint) {
+Result<MappedTensors> map_hf_tensors(const HfConfig& config,
+                                     const SafetensorsCheckpoint& checkpoint) {
   const ModelConfig& c = config.model;
   const std::vector<std::int64_t> table = {c.vocab_size, c.hidden_size};
   TensorTaker taker(checkpoint);
-  std::vector<ModelTensor> out;
+  MappedTensors mapped;
+  std::vector<ModelTensor>& out = mapped.tensors;
   RUNNEL_TRY(const WeightView embeddings, taker.take(std::string(kEmbeddingsName), table));
   out.push_back({embeddings, table, WeightRole::embedding});
   const Layout layout = detect_layout(taker);
+  std::vector<std::vector<float>> bounds;
+  if (c.lower_bound) {
+    RUNNEL_TRY(bounds, lower_bounds(c, taker));
+  }
   for (std::int32_t i = 0; i < c.num_layers; ++i) {
-    RUNNEL_CHECK_OK(map_layer(config, layout, i, taker, out));
+    RUNNEL_CHECK_OK(map_layer(config, layout, i, taker, mapped));
+    if (c.lower_bound) add_lower_bound(bounds[static_cast<std::size_t>(i)], i, mapped);
   }
   RUNNEL_TRY(WeightView norm, taker.take(std::string(kFinalNormName), {c.hidden_size}));
   out.push_back({std::move(norm), {c.hidden_size}, WeightRole::vector});
@@ -179,7 +314,7 @@ Result<std::vector<ModelTensor>> map_hf_tensors(const HfConfig& config,
     out.push_back({std::move(head), table, WeightRole::embedding});
   }
   RUNNEL_CHECK_OK(taker.expect_all_taken());
-  return out;
+  return mapped;
 }
 
 }  // namespace runnel

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint directory as Hugging Face lays it out (config.json, safetensors, tokenizer files) →
-// a model file. Knows `model_type` gsa in the layouts of 2024 and 2025, and runnel_gsa.
+// a model file. Knows `model_type` gsa, gla, hgrn2, retnet, linear_attn and abc in the layouts of
+// 2024 and 2025, regla, and runnel_gsa.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -24,6 +26,16 @@ struct HfConfig {
   bool tied = false;          // the head is the embedding
   bool g_norm_weight = true;  // the output norm has a weight
   bool slot_biases = false;   // f_proj.bias, read_bias and head_read_bias are there (runnel_gsa)
+  bool gate_bias = false;     // f_proj.bias is there
+  bool tied_maps = false;     // one feature map for queries and keys
+  int repeat_kv = 1;  // kv heads of the model for each of the checkpoint: heads that read the
+                      // same key forget differently
+};
+
+/// The checkpoint's tensors under our names; `storage` owns what is not a view of it.
+struct MappedTensors {
+  std::vector<ModelTensor> tensors;
+  std::vector<std::vector<std::byte>> storage;
 };
 
 /// @param json  the text of config.json
@@ -31,12 +43,12 @@ struct HfConfig {
 Result<HfConfig> parse_hf_config(std::string_view json);
 
 /// The checkpoint's tensors under our names, in the order of the file; the views live as long as
-/// `checkpoint`.
+/// `checkpoint` and the result.
 /// @return malformed, naming a missing tensor or one of the wrong shape; unsupported, naming
 /// tensors that have no place or
 ///         an element type that is no 16- or 32-bit float.
-Result<std::vector<ModelTensor>> map_hf_tensors(const HfConfig& config,
-                                                const SafetensorsCheckpoint& checkpoint);
+Result<MappedTensors> map_hf_tensors(const HfConfig& config,
+                                     const SafetensorsCheckpoint& checkpoint);
 
 struct ConvertOptions {
   std::optional<quant::BlockType> type;  // of linear weights; none: the checkpoint's own, lossless

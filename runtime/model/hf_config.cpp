@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json → HfConfig. Keys, defaults and derived sizes of `gsa` are flash-linear-attention's
-// (GSAConfig, GatedSlotAttention); keys that its layer ignores are ignored here.
+// config.json → HfConfig. Keys, defaults and derived sizes are flash-linear-attention's; keys that
+// its layers ignore are ignored here.
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -100,13 +103,11 @@ class Keys {
   const Json& object_;
 };
 
-/// Options that change the computation in ways that this library does not know, in either model
-/// type.
+/// Options that change the computation in ways that this library does not know, in any model type.
 Status refuse_common(const Keys& keys) {
   RUNNEL_CHECK_OK(keys.refuse("attn", "a hybrid with softmax attention layers"));
   RUNNEL_CHECK_OK(keys.refuse("attnres_block_size", "a model with attention residuals"));
   RUNNEL_CHECK_OK(keys.refuse("conv_bias", "a short convolution with bias"));
-  RUNNEL_CHECK_OK(keys.refuse("use_rope", "rotary positions on gated slots"));
   RUNNEL_CHECK_OK(keys.refuse("quantization_config", "a checkpoint that is already quantised"));
   RUNNEL_TRY(const std::string act, keys.text("hidden_act", "swish"));
   if (act != "swish" && act != "silu") {
@@ -117,9 +118,9 @@ Status refuse_common(const Keys& keys) {
 }
 
 /// 256 * ceil(int(D * ratio * 2 / 3) / 256), as flash-linear-attention's GatedMLP does.
-Result<std::int32_t> intermediate_size(const Keys& keys, std::int32_t hidden) {
+Result<std::int32_t> intermediate_size(const Keys& keys, std::int32_t hidden, double fallback) {
   if (keys.find("intermediate_size") != nullptr) return keys.integer("intermediate_size");
-  RUNNEL_TRY(const double ratio, keys.number("hidden_ratio", 4.0));
+  RUNNEL_TRY(const double ratio, keys.number("hidden_ratio", fallback));
   const double wanted = std::trunc(static_cast<double>(hidden) * ratio * 2.0 / 3.0);
   const double rounded = 256.0 * std::ceil(wanted / 256.0);
   if (!(rounded >= 1 && rounded <= double{std::numeric_limits<std::int32_t>::max()})) {
@@ -131,9 +132,9 @@ Result<std::int32_t> intermediate_size(const Keys& keys, std::int32_t hidden) {
 
 /// int(D * expand) / heads. The constructor's parameter was long misspelt; files have either key.
 Result<std::int32_t> head_dim(const Keys& keys, const char* key, const char* misspelt,
-                              std::int32_t hidden, std::int32_t heads) {
+                              std::int32_t hidden, std::int32_t heads, double fallback) {
   const char* there = keys.find(key) == nullptr && keys.find(misspelt) != nullptr ? misspelt : key;
-  RUNNEL_TRY(const double expand, keys.number(there, 1.0));
+  RUNNEL_TRY(const double expand, keys.number(there, fallback));
   const double channels = std::trunc(static_cast<double>(hidden) * expand);
   if (!(channels >= 1 && channels <= double{1 << 24}) || heads < 1 ||
       static_cast<std::int32_t>(channels) % heads != 0) {
@@ -143,22 +144,211 @@ Result<std::int32_t> head_dim(const Keys& keys, const char* key, const char* mis
   return static_cast<std::int32_t>(channels) / heads;
 }
 
-Result<HfConfig> parse_gsa(const Keys& keys) {
-  HfConfig out;
+/// What the configurations of flash-linear-attention have in common, with the family's defaults.
+struct Defaults {
+  std::int32_t heads = 4;
+  double expand_k = 1.0;
+  double expand_v = 1.0;
+  double hidden_ratio = 4.0;
+};
+
+Status parse_common(const Keys& keys, const Defaults& d, HfConfig& out) {
   ModelConfig& c = out.model;
   RUNNEL_TRY(c.vocab_size, keys.integer("vocab_size", 32000));
   RUNNEL_TRY(c.hidden_size, keys.integer("hidden_size", 2048));
   RUNNEL_TRY(c.num_layers, keys.integer("num_hidden_layers", 24));
-  RUNNEL_TRY(c.num_heads, keys.integer("num_heads", 4));
+  RUNNEL_TRY(c.num_heads, keys.integer("num_heads", d.heads));
   RUNNEL_TRY(c.num_kv_heads, keys.integer("num_kv_heads", c.num_heads));
-  RUNNEL_TRY(c.head_k_dim, head_dim(keys, "expand_k", "exapnd_k", c.hidden_size, c.num_heads));
-  RUNNEL_TRY(c.head_v_dim, head_dim(keys, "expand_v", "exapnd_v", c.hidden_size, c.num_heads));
-  RUNNEL_TRY(c.intermediate_size, intermediate_size(keys, c.hidden_size));
+  RUNNEL_TRY(c.head_k_dim,
+             head_dim(keys, "expand_k", "exapnd_k", c.hidden_size, c.num_heads, d.expand_k));
+  RUNNEL_TRY(c.head_v_dim,
+             head_dim(keys, "expand_v", "exapnd_v", c.hidden_size, c.num_heads, d.expand_v));
+  RUNNEL_TRY(c.intermediate_size, intermediate_size(keys, c.hidden_size, d.hidden_ratio));
+  RUNNEL_TRY(c.norm_eps, keys.real("norm_eps", 1e-6));
+  RUNNEL_TRY(out.g_norm_weight, keys.boolean("elementwise_affine", true));
+  RUNNEL_TRY(out.tied, keys.boolean("tie_word_embeddings", false));
+  return {};
+}
+
+Status parse_short_conv(const Keys& keys, ModelConfig& c) {
+  RUNNEL_TRY(const bool conv, keys.boolean("use_short_conv", false));
+  if (!conv) return {};
+  RUNNEL_TRY(c.conv_size, keys.integer("conv_size", 4));
+  if (c.conv_size >= 1) return {};
+  return fail(ErrorCode::malformed, "config.json: conv_size is ", c.conv_size,
+              ", expected at least 1");
+}
+
+/// The map of a recurrence under the name that configurations use; null is identity.
+Status parse_feature_map(const Keys& keys, std::initializer_list<const char*> known,
+                         ModelConfig& c) {
+  RUNNEL_TRY(std::string map, keys.text("feature_map", "identity"));
+  if (map == "silu") map = "swish";
+  std::string expected;
+  for (const char* name : known) {
+    if (map == name) {
+      RUNNEL_TRY(c.feature_map,
+                 feature_map_from_name("config.json: feature_map", map, Mixer::recurrence));
+      return {};
+    }
+    expected += (expected.empty() ? "" : ", ") + std::string(name);
+  }
+  return fail(ErrorCode::unsupported, "config.json: feature_map is ", in_quotes(map),
+              ", expected one of ", expected);
+}
+
+/// The parts of a recurrence that most of the family share: a norm of each head's output, with the
+/// model's epsilon, and a scale of 1 / sqrt(K').
+void recurrence(ModelConfig& c, const char* architecture, Decay decay) {
+  c.architecture = architecture;
+  c.mixer = Mixer::recurrence;
+  c.decay = decay;
+  c.value_activation = Activation::identity;
+  c.output_activation = Activation::identity;
+  c.output_norm = true;
+  c.output_norm_heads = true;
+  c.g_norm_eps = c.norm_eps;
+  c.gate_normalizer = 1.0F;
+  c.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.feature_dim())));
+}
+
+/// Gated linear attention (arXiv:2312.06635).
+Result<HfConfig> parse_gla(const Keys& keys) {
+  HfConfig out;
+  ModelConfig& c = out.model;
+  RUNNEL_CHECK_OK(parse_common(keys, {.expand_k = 0.5}, out));
+  RUNNEL_CHECK_OK(parse_feature_map(keys, {"identity", "swish", "relu"}, c));
+  recurrence(c, "gla", Decay::log_sigmoid);
+  // Defaults of the layer: the configuration has no such keys.
+  RUNNEL_TRY(c.gate_rank, keys.integer("gate_low_rank_dim", 16));
+  RUNNEL_TRY(c.gate_normalizer, keys.real("gate_logit_normalizer", 16.0));
+  RUNNEL_TRY(c.gate_log_min, keys.real("clamp_min", 0.0));
+  RUNNEL_TRY(c.output_gate, keys.boolean("use_output_gate", true));
+  RUNNEL_CHECK_OK(parse_short_conv(keys, c));
+  if (c.gate_rank < 1) {
+    return fail(ErrorCode::malformed, "config.json: gate_low_rank_dim is ", c.gate_rank,
+                ", expected at least 1");
+  }
+  out.gate_bias = true;
+  return out;
+}
+
+/// HGRN2 (arXiv:2404.07904).
+Result<HfConfig> parse_hgrn2(const Keys& keys) {
+  HfConfig out;
+  ModelConfig& c = out.model;
+  RUNNEL_TRY(const std::int32_t width, keys.integer("hidden_size", 2048));
+  RUNNEL_TRY(const std::int32_t expand, keys.integer("expand_ratio", 128));
+  if (expand < 1 || width % expand != 0) {
+    return fail(ErrorCode::malformed, "config.json: expand_ratio is ", expand,
+                ", expected a divisor of hidden_size ", width);
+  }
+  // The ratio wins over num_heads, as in the layer.
+  RUNNEL_CHECK_OK(parse_common(keys, {.heads = width / expand}, out));
+  c.num_heads = c.num_kv_heads = width / expand;
+  c.head_k_dim = c.head_v_dim = expand;
+  c.feature_map = FeatureMap::swish;  // of the queries: the keys are 1 - a
+  recurrence(c, "hgrn2", Decay::log_sigmoid);
+  c.complement_keys = true;
+  c.output_norm_heads = false;
+  c.g_norm_eps = 1e-5F;  // the layer calls its output norm without the model's
+  c.conv_silu = false;
+  RUNNEL_TRY(c.lower_bound, keys.boolean("use_lower_bound", true));
+  RUNNEL_CHECK_OK(parse_short_conv(keys, c));
+  return out;
+}
+
+/// RetNet (arXiv:2307.08621).
+Result<HfConfig> parse_retnet(const Keys& keys) {
+  HfConfig out;
+  ModelConfig& c = out.model;
+  RUNNEL_CHECK_OK(parse_common(keys, {.heads = 8, .expand_v = 2.0, .hidden_ratio = 2.0}, out));
+  RUNNEL_CHECK_OK(parse_feature_map(keys, {"identity", "swish", "relu"}, c));
+  recurrence(c, "retnet", Decay::fixed);
+  c.rotary = true;
+  RUNNEL_TRY(c.output_gate, keys.boolean("use_output_gate", true));
+  if (c.num_kv_heads < 1 || c.num_heads % c.num_kv_heads != 0) {
+    return fail(ErrorCode::malformed, "config.json: num_kv_heads is ", c.num_kv_heads,
+                ", expected a divisor of num_heads ", c.num_heads);
+  }
+  out.repeat_kv = c.num_heads / c.num_kv_heads;
+  c.num_kv_heads = c.num_heads;
+  return out;
+}
+
+/// Linear attention, with its feature maps.
+Result<HfConfig> parse_linear_attn(const Keys& keys) {
+  HfConfig out;
+  ModelConfig& c = out.model;
+  RUNNEL_CHECK_OK(parse_common(keys, {}, out));
+  const char* const map = keys.find("feature_map") == nullptr && !keys.has_null("feature_map")
+                              ? "elementwise_product"
+                              : nullptr;
+  if (map != nullptr) {
+    c.feature_map = FeatureMap::product;
+  } else {
+    RUNNEL_CHECK_OK(parse_feature_map(
+        keys, {"identity", "relu", "elu", "t2r", "elementwise_product", "hedgehog", "dpfp"}, c));
+  }
+  recurrence(c, "linear_attn", Decay::none);
+  RUNNEL_TRY(c.normalizer, keys.boolean("norm_feature_map", false));
+  RUNNEL_TRY(c.feature_norm_q, keys.boolean("norm_q", false));
+  RUNNEL_TRY(c.feature_norm_k, keys.boolean("norm_k", false));
+  RUNNEL_TRY(out.tied_maps, keys.boolean("tie_feature_map_qk", false));
+  RUNNEL_TRY(const std::string norm, keys.text("output_norm", "rmsnorm"));
+  if (norm != "rmsnorm") {
+    return fail(ErrorCode::unsupported, "config.json: output_norm is ", in_quotes(norm),
+                ", expected 'rmsnorm'");
+  }
+  return out;
+}
+
+/// Attention with bounded memory control (arXiv:2110.02488).
+Result<HfConfig> parse_abc(const Keys& keys) {
+  HfConfig out;
+  ModelConfig& c = out.model;
+  RUNNEL_CHECK_OK(parse_common(keys, {.expand_k = 0.5}, out));
+  recurrence(c, "abc", Decay::running_sum);
+  c.feature_map = FeatureMap::identity;
+  RUNNEL_TRY(c.rotary, keys.boolean("use_rope", true));
+  const std::int32_t slots = keys.has_null("num_slots") ? c.head_k_dim : 64;
+  RUNNEL_TRY(c.num_memory_slots, keys.integer("num_slots", slots));
+  RUNNEL_TRY(c.gate_logit_min, keys.real("clamp_min", keys.has_null("clamp_min") ? -1e30 : -32.0));
+  RUNNEL_TRY(c.gate_logit_max, keys.real("clamp_max", keys.has_null("clamp_max") ? 1e30 : 32.0));
+  c.num_kv_heads = c.num_heads;
+  c.output_gate = true;
+  RUNNEL_CHECK_OK(parse_short_conv(keys, c));
+  return out;
+}
+
+/// ReGLA (arXiv:2502.01578): refined gate, exponential feature map.
+Result<HfConfig> parse_regla(const Keys& keys) {
+  HfConfig out;
+  ModelConfig& c = out.model;
+  RUNNEL_CHECK_OK(parse_common(keys, {.expand_k = 0.5}, out));
+  recurrence(c, "regla", Decay::refined);
+  c.feature_map = FeatureMap::exponential;
+  constexpr double e = 2.718281828459045;
+  c.scale = static_cast<float>(1.0 / (e * std::sqrt(c.head_k_dim * (e * e - 1.0))));
+  RUNNEL_TRY(const std::string side, keys.text("gate_side", "key"));
+  if (side != "key" && side != "value") {
+    return fail(ErrorCode::unsupported, "config.json: gate_side is ", in_quotes(side),
+                ", expected 'key' or 'value'");
+  }
+  c.decay_on_values = side == "value";
+  out.gate_bias = true;
+  return out;
+}
+
+Result<HfConfig> parse_gsa(const Keys& keys) {
+  HfConfig out;
+  ModelConfig& c = out.model;
+  RUNNEL_CHECK_OK(keys.refuse("use_rope", "rotary positions on gated slots"));
+  RUNNEL_CHECK_OK(parse_common(keys, {}, out));
   // Absent means GSAConfig's default; null means the layer's, as many slots as key channels.
   const std::int32_t slots = keys.has_null("num_slots") ? c.head_k_dim : 64;
   RUNNEL_TRY(c.num_memory_slots, keys.integer("num_slots", slots));
   RUNNEL_TRY(c.gate_normalizer, keys.real("gate_logit_normalizer", 8.0));
-  RUNNEL_TRY(c.norm_eps, keys.real("norm_eps", 1e-6));
   // Not config.norm_eps: the layer calls its output norm without one, which means 1e-5.
   RUNNEL_TRY(c.g_norm_eps, keys.real("g_norm_eps", 1e-5));
   RUNNEL_TRY(const std::string map, keys.text("feature_map", "swish"));
@@ -167,21 +357,13 @@ Result<HfConfig> parse_gsa(const Keys& keys) {
                 "config.json: feature_map is 'identity', expected swish, relu or t2r");
   }
   RUNNEL_TRY(c.feature_map, feature_map_from_name("config.json: feature_map", map));
-  RUNNEL_TRY(const bool conv, keys.boolean("use_short_conv", false));
-  if (conv) {
-    RUNNEL_TRY(c.conv_size, keys.integer("conv_size", 4));
-    if (c.conv_size < 1) {
-      return fail(ErrorCode::malformed, "config.json: conv_size is ", c.conv_size,
-                  ", expected at least 1");
-    }
-  }
-  RUNNEL_TRY(out.g_norm_weight, keys.boolean("elementwise_affine", true));
-  RUNNEL_TRY(out.tied, keys.boolean("tie_word_embeddings", false));
+  RUNNEL_CHECK_OK(parse_short_conv(keys, c));
   return out;
 }
 
 Result<HfConfig> parse_runnel_gsa(const Keys& keys) {
   HfConfig out;
+  RUNNEL_CHECK_OK(keys.refuse("use_rope", "rotary positions on gated slots"));
   ModelConfig& c = out.model;
   RUNNEL_TRY(c.vocab_size, keys.integer("vocab_size"));
   RUNNEL_TRY(c.hidden_size, keys.integer("hidden_size"));
@@ -226,12 +408,23 @@ Result<HfConfig> parse_hf_config(std::string_view json) {
   }
   const Keys keys(root);
   RUNNEL_TRY(const std::string type, keys.text("model_type"));
-  if (type != "gsa" && type != "runnel_gsa") {
+  struct Known {
+    std::string_view type;
+    Result<HfConfig> (*parse)(const Keys&);
+  };
+  constexpr Known kKnown[] = {{"gsa", parse_gsa},     {"gla", parse_gla},
+                              {"hgrn2", parse_hgrn2}, {"retnet", parse_retnet},
+                              {"abc", parse_abc},     {"linear_attn", parse_linear_attn},
+                              {"regla", parse_regla}, {"runnel_gsa", parse_runnel_gsa}};
+  const Known* const known = std::ranges::find(kKnown, std::string_view(type), &Known::type);
+  if (known == std::end(kKnown)) {
+    std::string names;
+    for (const Known& k : kKnown) names += (names.empty() ? "" : ", ") + std::string(k.type);
     return fail(ErrorCode::unsupported, "config.json: model_type is ", in_quotes(type),
-                ", expected 'gsa' or 'runnel_gsa'");
+                ", expected one of ", names);
   }
   RUNNEL_CHECK_OK(refuse_common(keys));
-  RUNNEL_TRY(HfConfig config, type == "gsa" ? parse_gsa(keys) : parse_runnel_gsa(keys));
+  RUNNEL_TRY(HfConfig config, known->parse(keys));
   if (Status s = check_config(config.model); !s) {
     return with_context(s.error(), "config.json: as a model, ");
   }

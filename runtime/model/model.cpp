@@ -54,7 +54,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& fi
   RUNNEL_TRY(impl->tokenizer, Tokenizer::from_gguf(*gguf, model_file.config.vocab_size));
   RUNNEL_TRY(impl->chat, chat_format_from_gguf(*gguf));
   impl->info.name = model_file.config.name;
-  impl->info.architecture = "gsa";
+  impl->info.architecture = model_file.config.architecture;
   impl->info.vocab_size = model_file.config.vocab_size;
   impl->info.parameters = count_parameters(*gguf);
   impl->info.fingerprint = model_file.fingerprint;

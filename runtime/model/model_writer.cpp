@@ -137,6 +137,7 @@ BlockType storage_type(WeightRole role, BlockType type) {
     case WeightRole::gate:
       return type == BlockType::f32 || type == BlockType::bf16 ? type : BlockType::f16;
     case WeightRole::embedding:
+    case WeightRole::wide_gate:
       if (type == BlockType::q4_0) return BlockType::q8_0;
       if (type == BlockType::q4_k) return BlockType::q6_k;
       return type;

@@ -53,8 +53,9 @@ struct StoredTensor {
 /// The type for a tensor of `role` in a file of linear weights of `type`:
 ///   norms, biases, convs, t2r maps   f32
 ///   gates                            f32 for f32, bf16 for bf16, else f16
-///   embedding and head               q8_0 for q4_0, q6_k for q4_k, else `type`: they are read by
-///   every token's logits linear weights                   `type`
+///   embedding, head and wide gates   q8_0 for q4_0, q6_k for q4_k, else `type`: they are read by
+///   every token's logits, or multiply its state
+///   linear weights                   `type`
 quant::BlockType storage_type(WeightRole role, quant::BlockType type);
 
 /// `type`, or the next wider one whose blocks fit rows of `cols`: q4_k → q4_0, q6_k → q8_0, both →

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ enum class WeightRole {
   embedding,  // token table and output head: any type
   matrix,     // a linear layer: any type
   gate,       // the slot gate: 16 or 32 bit, because its error is multiplied by every later token
+  wide_gate,  // a gate of every channel, as large as a projection: any type, stored as an embedding
   small,      // conv taps and the t2r map: 16 or 32 bit
   vector,     // norms and biases: f32
 };
@@ -43,8 +45,8 @@ struct LayerTensor {
   std::vector<std::int64_t> shape;  // row-major, as in the file: 1 or 2 dimensions
 };
 
-/// All tensors that a layer can have, in the order of the forward pass. `config` must have passed
-/// check_config.
+/// All tensors that a layer of this configuration can have, in the order of the forward pass.
+/// `config` must have passed check_config.
 std::vector<LayerTensor> layer_tensors(const ModelConfig& config);
 
 /// "model.layers.7." for layer 7.
@@ -69,7 +71,13 @@ bool is_config_key(std::string_view key);
 std::string_view activation_name(Activation activation);
 Result<Activation> activation_from_name(std::string_view key, std::string_view name);
 std::string_view feature_map_name(FeatureMap map);
-Result<FeatureMap> feature_map_from_name(std::string_view key, std::string_view name);
+Result<FeatureMap> feature_map_from_name(std::string_view key, std::string_view name,
+                                         Mixer mixer = Mixer::slots);
+std::string_view mixer_name(Mixer mixer);
+std::string_view decay_name(Decay decay);
+
+/// The values of general.architecture that can be read; the first is that of slots.
+std::span<const std::string_view> architectures();
 
 /// "[576, 1536]" for messages.
 std::string shape_text(const std::vector<std::int64_t>& shape);

@@ -26,27 +26,55 @@ struct WeightView {
   bool present() const { return !data.empty(); }
 };
 
-/// One block: mixer and SwiGLU. D, HQ, H, K, V, M, I as in ModelConfig.
+/// One block: mixer and SwiGLU. D, HQ, H, K, V, M, I as in ModelConfig; F = gate_dim() (M of
+/// slots).
 struct LayerWeights {
-  WeightView attn_norm;    // [D]
-  WeightView q_proj;       // [HQ*K, D]
-  WeightView k_proj;       // [H*K, D]
-  WeightView v_proj;       // [H*V, D]
-  WeightView f_proj;       // [H*M, D]     row = head * M + slot
-  WeightView f_bias;       // [H*M]        optional
+  WeightView attn_norm;  // [D]
+  WeightView q_proj;     // [HQ*K, D]
+  WeightView k_proj;     // [H*K, D]     none with complement_keys
+  WeightView v_proj;     // [H*V, D]
+  WeightView f_down;     // [rank, D]    gate_rank > 0
+  WeightView f_proj;     // [H*F, D]     row = head * F + slot or channel; [H*F, rank] after f_down
+  WeightView f_bias;     // [H*F]        optional
+  WeightView r_proj;     // [H*F, D]     Decay::refined
+  WeightView r_bias;     // [H*F]        Decay::refined
+  WeightView lower_bound;  // [H*F]        optional
+  WeightView out_gate;     // [HQ*V, D]    output_gate
   WeightView q_conv;       // [HQ*K, conv] optional, with k_conv and v_conv; last tap = newest token
   WeightView k_conv;       // [H*K, conv]
   WeightView v_conv;       // [H*V, conv]
-  WeightView feature_map;  // [K, K]       t2r only
-  WeightView read_bias;    // [H, M]       optional, added to memory-slot logits
+  WeightView feature_map;  // [K, K]       t2r of slots
+  WeightView q_map;        // [K, K]       t2r, product, hedgehog of a recurrence
+  WeightView q_map_bias;   // [K]          product, hedgehog
+  WeightView q_map2;       // [K, K]       product
+  WeightView q_map2_bias;  // [K]          product
+  WeightView k_map;        // the same for keys
+  WeightView k_map_bias;
+  WeightView k_map2;
+  WeightView k_map2_bias;
+  WeightView read_bias;       // [H, M]       optional, added to memory-slot logits
   WeightView head_read_bias;  // [HQ]         optional, added to memory-slot logits
-  WeightView g_norm;          // [HQ*V]       optional weight of the output norm
+  WeightView g_norm;          // [HQ*V]       optional weight of the output norm; [V] if per head
   WeightView o_proj;          // [D, HQ*V]
   WeightView mlp_norm;        // [D]
   WeightView gate_proj;       // [I, D]
   WeightView up_proj;         // [I, D]
   WeightView down_proj;       // [D, I]
 };
+
+/// Every tensor that a layer can have.
+inline constexpr WeightView LayerWeights::*kLayerViews[] = {
+    &LayerWeights::attn_norm,      &LayerWeights::q_proj,      &LayerWeights::k_proj,
+    &LayerWeights::v_proj,         &LayerWeights::f_down,      &LayerWeights::f_proj,
+    &LayerWeights::f_bias,         &LayerWeights::r_proj,      &LayerWeights::r_bias,
+    &LayerWeights::lower_bound,    &LayerWeights::out_gate,    &LayerWeights::q_conv,
+    &LayerWeights::k_conv,         &LayerWeights::v_conv,      &LayerWeights::feature_map,
+    &LayerWeights::q_map,          &LayerWeights::q_map_bias,  &LayerWeights::q_map2,
+    &LayerWeights::q_map2_bias,    &LayerWeights::k_map,       &LayerWeights::k_map_bias,
+    &LayerWeights::k_map2,         &LayerWeights::k_map2_bias, &LayerWeights::read_bias,
+    &LayerWeights::head_read_bias, &LayerWeights::g_norm,      &LayerWeights::o_proj,
+    &LayerWeights::mlp_norm,       &LayerWeights::gate_proj,   &LayerWeights::up_proj,
+    &LayerWeights::down_proj};
 
 /// All weights. `head` views the same bytes as `embeddings` when they are tied.
 struct Weights {

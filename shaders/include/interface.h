@@ -97,6 +97,53 @@ struct RowsArgs {
   uint count_at;
 };
 
+// Of a gated recurrence: maps, decays and flags, as in ModelConfig.
+RUNNEL_CONST kMapIdentity = 0;
+RUNNEL_CONST kMapSwish = 1;
+RUNNEL_CONST kMapRelu = 2;
+RUNNEL_CONST kMapT2r = 3;
+RUNNEL_CONST kMapElu = 4;
+RUNNEL_CONST kMapProduct = 5;
+RUNNEL_CONST kMapHedgehog = 6;
+RUNNEL_CONST kMapDpfp = 7;
+RUNNEL_CONST kMapExponential = 8;
+RUNNEL_CONST kDecayNone = 0;
+RUNNEL_CONST kDecayFixed = 1;
+RUNNEL_CONST kDecayLogSigmoid = 2;
+RUNNEL_CONST kDecayRefined = 3;
+RUNNEL_CONST kDecayRunningSum = 4;
+RUNNEL_CONST kFlagOnValues = 1;
+RUNNEL_CONST kFlagComplement = 2;
+RUNNEL_CONST kFlagRotary = 4;
+RUNNEL_CONST kFlagNormQ = 8;
+RUNNEL_CONST kFlagNormK = 16;
+RUNNEL_CONST kFlagNormalizer = 32;
+RUNNEL_CONST kFlagNorm = 64;
+RUNNEL_CONST kFlagNormHeads = 128;
+RUNNEL_CONST kFlagGate = 256;
+
+/// Offsets in floats. at_…: in a row of the projections; queries to slot_logits: in a row of
+/// features; f_up to maps: in the vectors, or kNone.
+struct RecurrenceArgs {
+  uint stride;  // of projections
+  uint at_q, at_k, at_v, at_f, at_low, at_r;
+  uint feature_stride;
+  uint queries, keys, slot_keys, decays, slot_logits;
+  uint rotations;  // words into the pass buffer
+  uint items_at;
+  uint layer_floats, head_floats, values, extra;  // of a state
+  uint bank;
+  uint f_up, f_bias, r_bias, lower_bound, maps;
+  float scale, tau, floor_, clamp_min, clamp_max;
+};
+
+struct RecurrenceOutputArgs {
+  uint stride, at_gate;
+  uint weight;
+  float eps;
+  uint out_stride;
+};
+
 struct ConvArgs {
   uint stride;    // floats between rows of the projections
   uint channels;  // HQ*K + H*K + H*V
@@ -106,6 +153,7 @@ struct ConvArgs {
   uint layer_floats;
   uint bank;
   uint items_at;
+  uint silu;  // 0: none after the convolution
 };
 
 struct MapArgs {
@@ -127,7 +175,8 @@ struct SlotArgs {
 };
 
 #ifdef __cplusplus
-static_assert(sizeof(MatvecArgs) <= 128 && sizeof(SlotArgs) <= 128);
+static_assert(sizeof(MatvecArgs) <= 128 && sizeof(SlotArgs) <= 128 &&
+              sizeof(RecurrenceArgs) <= 128);
 }  // namespace runnel::vulkan
 #endif
 #endif

@@ -19,7 +19,8 @@ Result<std::vector<StoredTensor>> convert_tensors(const std::filesystem::path& d
                                                   const StoreOptions& options) {
   RUNNEL_TRY(const HfConfig config, parse_hf_config(read_text(directory / "config.json")));
   RUNNEL_TRY(const SafetensorsCheckpoint checkpoint, SafetensorsCheckpoint::open(directory));
-  RUNNEL_TRY(const std::vector<ModelTensor> tensors, map_hf_tensors(config, checkpoint));
+  RUNNEL_TRY(const MappedTensors mapped, map_hf_tensors(config, checkpoint));
+  const std::vector<ModelTensor>& tensors = mapped.tensors;
   GgufWriter writer;
   config_to_gguf(config.model, writer);
   writer.set(std::string(kTiedKey), config.tied);

@@ -10,6 +10,7 @@
 
 #include "quant/quantise.h"
 #include "runtime/model/forward.h"
+#include "runtime/model/weight_table.h"
 #include "tests/support/random.h"
 
 namespace runnel::test {
@@ -94,6 +95,100 @@ ModelConfig small_positional_config() {
   return c;
 }
 
+std::vector<std::string> family_names() {
+  return {"gla",     "gla_conv", "hgrn2", "retnet",   "linear", "elu",      "dpfp",
+          "t2r_map", "hedgehog", "abc",   "abc_conv", "regla",  "regla_key"};
+}
+
+ModelConfig family_config(const std::string& name) {
+  ModelConfig c = small_config();
+  c.mixer = Mixer::recurrence;
+  c.architecture = "linear_attn";
+  c.num_memory_slots = 0;
+  c.head_v_dim = 24;  // no multiple of 16
+  c.scale = 0.25F;
+  c.feature_map = FeatureMap::identity;
+  c.value_activation = c.output_activation = Activation::identity;
+  c.output_norm = c.output_norm_heads = true;
+  if (name.starts_with("gla")) {
+    c.architecture = "gla";
+    c.decay = Decay::log_sigmoid;
+    c.gate_rank = 8;
+    c.gate_normalizer = 16.0F;
+    c.gate_log_min = -0.15F;
+    c.output_gate = true;
+    if (name == "gla_conv") c.conv_size = 4, c.feature_map = FeatureMap::relu;
+  } else if (name == "hgrn2") {
+    c.architecture = name;
+    c.decay = Decay::log_sigmoid;
+    c.gate_normalizer = 1.0F;
+    c.num_kv_heads = c.num_heads;
+    c.complement_keys = c.lower_bound = true;
+    c.feature_map = FeatureMap::swish;
+    c.output_norm_heads = false;
+    c.conv_size = 3, c.conv_silu = false;
+  } else if (name == "retnet") {
+    c.architecture = name;
+    c.decay = Decay::fixed;
+    c.num_kv_heads = c.num_heads;
+    c.head_v_dim = 32;
+    c.rotary = c.output_gate = true;
+  } else if (name == "linear") {
+    c.feature_map = FeatureMap::product;
+  } else if (name == "elu") {
+    c.feature_map = FeatureMap::elu;
+    c.normalizer = c.feature_norm_q = c.feature_norm_k = true;
+    c.head_v_dim = 32;  // the normalizer's column begins a block of its own
+  } else if (name == "dpfp") {
+    c.feature_map = FeatureMap::dpfp;
+  } else if (name == "t2r_map") {
+    c.feature_map = FeatureMap::t2r;
+  } else if (name == "hedgehog") {
+    c.feature_map = FeatureMap::hedgehog;
+    c.normalizer = true;
+  } else if (name.starts_with("abc")) {
+    c.architecture = "abc";
+    c.decay = Decay::running_sum;
+    c.num_memory_slots = 10;
+    c.gate_logit_min = -5.0F, c.gate_logit_max = 5.0F;
+    c.rotary = c.output_gate = true;
+    if (name == "abc_conv") c.conv_size = 4;
+  } else {
+    c.architecture = "regla";
+    c.decay = Decay::refined;
+    c.feature_map = FeatureMap::exponential;
+    c.decay_on_values = name == "regla";
+    c.scale = 0.03F;
+  }
+  return c;
+}
+
+namespace {
+
+/// A layer by the table of its tensors.
+LayerWeights family_layer(const ModelConfig& c, const RandomParts& parts, Builder& b) {
+  LayerWeights w;
+  for (const LayerTensor& t : layer_tensors(c)) {
+    if (t.presence == Presence::absent) continue;
+    const std::string name(t.suffix);
+    const bool norm = name.find("norm") != std::string::npos;
+    const std::int64_t rows = t.shape.size() == 2 ? t.shape[0] : 1, cols = t.shape.back();
+    WeightView& view = w.*t.member;
+    if (t.role == WeightRole::vector) {
+      view = norm ? b.norm(name, cols)
+             : t.member == &LayerWeights::lower_bound
+                 ? b.tensor(name, BlockType::f32, 1, cols, 0.05F, 0.4F)
+                 : b.tensor(name, BlockType::f32, 1, cols, 0.5F);
+      continue;
+    }
+    const bool wide = t.role == WeightRole::matrix || t.role == WeightRole::wide_gate;
+    view = b.matrix(name, wide ? parts.linear : parts.small, rows, cols, 1.5F);
+  }
+  return w;
+}
+
+}  // namespace
+
 RandomModel make_random_model(const ModelConfig& c, const RandomParts& parts, std::uint64_t seed) {
   Builder b(seed);
   auto weights = std::make_shared<Weights>();
@@ -105,6 +200,10 @@ RandomModel make_random_model(const ModelConfig& c, const RandomParts& parts, st
   const std::int64_t o_cols = std::int64_t(c.num_heads) * c.head_v_dim;
   weights->embeddings = b.tensor("embeddings", parts.table, c.vocab_size, d, 1.0F);
   for (int i = 0; i < c.num_layers; ++i) {
+    if (c.mixer == Mixer::recurrence) {
+      weights->layers.push_back(family_layer(c, parts, b));
+      continue;
+    }
     LayerWeights w;
     w.attn_norm = b.norm("attn_norm", d);
     w.q_proj = b.matrix("q_proj", parts.linear, q_rows, d, 1.5F);
@@ -172,8 +271,8 @@ LoadedModel load_on(Backend& backend, const RandomModel& source, int max_tokens)
   auto model = backend.load(source.config, *source.weights, source.storage, {});
   if (!model) throw std::runtime_error(model.error().message);
   loaded.model = std::move(*model);
-  auto plan =
-      loaded.model->record(max_tokens, [&](Ops& ops) { return forward(ops, *source.weights); });
+  auto plan = loaded.model->record(
+      max_tokens, [&](Ops& ops) { return forward(ops, source.config, *source.weights); });
   if (!plan) throw std::runtime_error(plan.error().message);
   loaded.plan = std::move(*plan);
   return loaded;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/backend/backend.h"
@@ -38,6 +39,12 @@ ModelConfig small_config();
 /// The same with the default model's options: 2 sinks, 6 window slots, RoPE, identity maps, scale
 /// 0.25, no output norm.
 ModelConfig small_positional_config();
+
+/// Names of small models of the family, one for each mixer and map.
+std::vector<std::string> family_names();
+
+/// The configuration of such a name: 2 layers, D 64, 4 query heads of 16.
+ModelConfig family_config(const std::string& name);
 
 RandomModel make_random_model(const ModelConfig& config, const RandomParts& parts,
                               std::uint64_t seed);

@@ -65,7 +65,8 @@ void measure(const std::string& id, const RandomModel& model) {
   const LoadedModel loaded = load_on(**backend, model, 16);
   const double load_ms = ms_since(start);
   start = Clock::now();
-  auto prefill = loaded.model->record(512, [&](Ops& ops) { return forward(ops, *model.weights); });
+  auto prefill = loaded.model->record(
+      512, [&](Ops& ops) { return forward(ops, model.config, *model.weights); });
   if (!prefill) throw std::runtime_error(prefill.error().message);
   const double record_ms = ms_since(start);
   const auto vocab = static_cast<std::size_t>(model.config.vocab_size);

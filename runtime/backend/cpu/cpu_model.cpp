@@ -79,7 +79,9 @@ Status CpuModel::pack(const Weights& weights, const LoadProgress& progress) {
   const std::int64_t q_rows = std::int64_t{c.num_heads} * c.head_k_dim;
   const std::int64_t k_rows = std::int64_t{c.num_kv_heads} * c.head_k_dim;
   const std::int64_t v_rows = std::int64_t{c.num_kv_heads} * c.head_v_dim;
-  const std::int64_t f_rows = std::int64_t{c.num_kv_heads} * c.num_memory_slots;
+  const std::int64_t f_rows = std::int64_t{c.num_kv_heads} * c.gate_dim();
+  const std::int64_t dim = c.head_k_dim;
+  const std::int64_t f_cols = c.gate_rank > 0 ? c.gate_rank : d;
   const std::int64_t o_cols = std::int64_t{c.num_heads} * c.head_v_dim;
   const auto count = [](std::int64_t n) { return static_cast<std::size_t>(n); };
 
@@ -92,16 +94,37 @@ Status CpuModel::pack(const Weights& weights, const LoadProgress& progress) {
     const LayerWeights& w = weights.layers[i];
     PackedLayer& p = layers_[i];
     RUNNEL_CHECK_OK(queue(w.q_proj, q_rows, d, p.q, packings));
-    RUNNEL_CHECK_OK(queue(w.k_proj, k_rows, d, p.k, packings));
+    if (!c.complement_keys) RUNNEL_CHECK_OK(queue(w.k_proj, k_rows, d, p.k, packings));
     RUNNEL_CHECK_OK(queue(w.v_proj, v_rows, d, p.v, packings));
-    if (f_rows > 0) RUNNEL_CHECK_OK(queue(w.f_proj, f_rows, d, p.f, packings));
+    if (f_rows > 0) RUNNEL_CHECK_OK(queue(w.f_proj, f_rows, f_cols, p.f, packings));
+    if (c.mixer == Mixer::recurrence) {
+      const auto some = [&packings](const WeightView& view, std::int64_t rows, std::int64_t cols,
+                                    PackedMatrix& matrix) -> Status {
+        return view.present() ? queue(view, rows, cols, matrix, packings) : Status{};
+      };
+      RUNNEL_CHECK_OK(some(w.f_down, c.gate_rank, d, p.f_down));
+      RUNNEL_CHECK_OK(some(w.r_proj, f_rows, d, p.r));
+      if (c.output_gate) RUNNEL_CHECK_OK(some(w.out_gate, o_cols, d, p.out_gate));
+      RUNNEL_CHECK_OK(some(w.q_map, dim, dim, p.q_map));
+      RUNNEL_CHECK_OK(some(w.q_map2, dim, dim, p.q_map2));
+      RUNNEL_CHECK_OK(some(w.k_map, dim, dim, p.k_map));
+      RUNNEL_CHECK_OK(some(w.k_map2, dim, dim, p.k_map2));
+      RUNNEL_CHECK_OK(take(w.q_map_bias, count(dim), p.q_map_bias));
+      RUNNEL_CHECK_OK(take(w.q_map2_bias, count(dim), p.q_map2_bias));
+      RUNNEL_CHECK_OK(take(w.k_map_bias, count(dim), p.k_map_bias));
+      RUNNEL_CHECK_OK(take(w.k_map2_bias, count(dim), p.k_map2_bias));
+      RUNNEL_CHECK_OK(take(w.r_bias, count(f_rows), p.r_bias));
+      RUNNEL_CHECK_OK(take(w.lower_bound, count(f_rows), p.lower_bound));
+    }
     RUNNEL_CHECK_OK(queue(w.o_proj, d, o_cols, p.o, packings));
     RUNNEL_CHECK_OK(queue(w.gate_proj, inner, d, p.gate, packings));
     RUNNEL_CHECK_OK(queue(w.up_proj, inner, d, p.up, packings));
     RUNNEL_CHECK_OK(queue(w.down_proj, d, inner, p.down, packings));
     RUNNEL_CHECK_OK(take(w.attn_norm, count(d), p.attn_norm));
     RUNNEL_CHECK_OK(take(w.mlp_norm, count(d), p.mlp_norm));
-    RUNNEL_CHECK_OK(take(w.g_norm, count(o_cols), p.g_norm));
+    if (c.output_norm) {
+      RUNNEL_CHECK_OK(take(w.g_norm, count(c.output_norm_heads ? c.head_v_dim : o_cols), p.g_norm));
+    }
     RUNNEL_CHECK_OK(take(w.f_bias, count(f_rows), p.f_bias));
     RUNNEL_CHECK_OK(take(w.head_read_bias, count(c.num_heads), p.head_read_bias));
     std::vector<float> read_bias;
@@ -118,7 +141,7 @@ Status CpuModel::pack(const Weights& weights, const LoadProgress& progress) {
       RUNNEL_CHECK_OK(take(w.k_conv, count(k_rows * c.conv_size), p.k_conv));
       RUNNEL_CHECK_OK(take(w.v_conv, count(v_rows * c.conv_size), p.v_conv));
     }
-    if (c.feature_map == FeatureMap::t2r) {
+    if (c.mixer == Mixer::slots && c.feature_map == FeatureMap::t2r) {
       RUNNEL_CHECK_OK(
           take(w.feature_map, count(std::int64_t{c.head_k_dim} * c.head_k_dim), p.feature_map));
     }

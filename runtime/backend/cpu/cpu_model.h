@@ -18,12 +18,16 @@ namespace runnel::cpu {
 /// One block; shapes as in LayerWeights. Small tensors as floats, empty if the model has none.
 struct PackedLayer {
   PackedMatrix q, k, v, f, o, gate, up, down;
+  PackedMatrix f_down, r, out_gate;           // of a recurrence
+  PackedMatrix q_map, q_map2, k_map, k_map2;  // [K, K]
   std::vector<float> attn_norm, mlp_norm, g_norm;
   std::vector<float> f_bias;                  // [H*M]
   std::vector<float> read_bias;               // [H, memory lanes], padded with zeros
   std::vector<float> head_read_bias;          // [HQ]
   std::vector<float> q_conv, k_conv, v_conv;  // [channels, conv]
   std::vector<float> feature_map;             // [K, K]
+  std::vector<float> r_bias, lower_bound;     // [H*F]
+  std::vector<float> q_map_bias, q_map2_bias, k_map_bias, k_map2_bias;  // [K]
 };
 
 class CpuModel final : public DeviceModel {

@@ -22,6 +22,12 @@ class Recorder final : public Ops {
   Status slot_attention(int layer, const LayerWeights& w) override {
     return add(cpu::slot_attention, known(layer), w.k_proj.name, layer);
   }
+  Status recurrence_projections(int layer, const LayerWeights& w) override {
+    return add(cpu::recurrence_projections, known(layer), w.q_proj.name, layer);
+  }
+  Status gated_recurrence(int layer, const LayerWeights& w) override {
+    return add(cpu::gated_recurrence, known(layer), w.v_proj.name, layer);
+  }
   Status output_projection(int layer, const LayerWeights& w) override {
     return add(cpu::output_projection, known(layer), w.o_proj.name, layer);
   }
@@ -67,10 +73,16 @@ Result<std::unique_ptr<Plan>> CpuPlan::record(const CpuModel& model, int max_tok
   };
   const std::size_t q = tokens * size(c.num_heads, c.head_k_dim);
   const std::size_t k = tokens * size(c.num_kv_heads, c.head_k_dim);
-  const std::size_t widest = std::max(size(c.hidden_size), size(c.num_heads, c.head_v_dim));
-  pass.scratch_floats = (std::max(widest, size(c.intermediate_size)) + 15) / 16 * 16;
+  const bool recurrence = c.mixer == Mixer::recurrence;
+  std::size_t widest = std::max(size(c.hidden_size), size(c.num_heads, c.head_v_dim));
+  if (recurrence) widest = std::max({widest, size(c.num_heads, c.head_k_dim), size(c.gate_rank)});
+  pass.scratch_floats =
+      (std::max({widest, size(c.intermediate_size), size(3, c.gate_dim())}) + 15) / 16 * 16;
   const bool turns = n.positional > 0;
-  const std::size_t gates = tokens * size(c.num_kv_heads, n.memory_lanes);
+  const std::size_t gates =
+      tokens * size(c.num_kv_heads, std::max(n.memory_lanes, c.decay_on_values ? n.channels : 0));
+  const std::size_t mapped =
+      recurrence && !model.layer(0).q_map.present() ? 0 : tokens * size(c.num_heads, c.head_k_dim);
 
   // Carved twice: first to add up, then to hand out.
   std::size_t used = 0;
@@ -93,17 +105,24 @@ Result<std::unique_ptr<Plan>> CpuPlan::record(const CpuModel& model, int max_tok
     carve(pass.q, q * kFloat);
     carve(pass.k, k * kFloat);
     carve(pass.v, tokens * size(c.num_kv_heads, c.head_v_dim) * kFloat);
-    carve(pass.f, tokens * size(c.num_kv_heads, c.num_memory_slots) * kFloat);
+    carve(pass.f, tokens * size(c.num_kv_heads, c.gate_dim()) * kFloat);
     carve(pass.turned_q, turns ? q * kFloat : 0);
     carve(pass.sink_q, turns ? q * kFloat : 0);
     carve(pass.turned_k, turns ? k * kFloat : 0);
     carve(pass.padded_v, tokens * size(c.num_kv_heads, n.channels) * kFloat);
     carve(pass.alpha, gates * kFloat);
     carve(pass.write, gates * kFloat);
-    carve(pass.turn, turns ? tokens * size(c.head_k_dim) * kFloat : 0);
+    carve(pass.turn, turns || c.rotary ? tokens * size(c.head_k_dim) * kFloat : 0);
     carve(pass.sink_turn, turns ? tokens * size(c.head_k_dim) * kFloat : 0);
     carve(pass.p, tokens * size(c.num_heads, n.slot_lanes()) * kFloat);
     carve(pass.o, tokens * size(c.num_heads, n.channels) * kFloat);
+    if (!recurrence) return;
+    const bool refined = c.decay == Decay::refined;
+    carve(pass.low, tokens * size(c.gate_rank) * kFloat);
+    carve(pass.r, refined ? tokens * size(c.num_kv_heads, c.gate_dim()) * kFloat : 0);
+    carve(pass.gate, c.output_gate ? tokens * size(c.num_heads, c.head_v_dim) * kFloat : 0);
+    carve(pass.mapped, mapped * kFloat);
+    carve(pass.mapped2, mapped * kFloat);
   };
   carve_all();
   RUNNEL_TRY(plan->arena_, PageBuffer::create(used));

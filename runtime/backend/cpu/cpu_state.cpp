@@ -31,6 +31,9 @@ void for_each_number(const NativeLayout& n, Canonical* canonical, Native* native
                         static_cast<std::size_t>(index) * static_cast<std::size_t>(n.channels);
         for (int i = 0; i < c.head_v_dim; ++i) move(*values++, *value++);
       }
+      for (int i = 0; i < c.head_extra; ++i) {
+        move(*values++, base[n.extra_offset() + static_cast<std::size_t>(i)]);
+      }
     }
     Canonical* tails = canonical + c.q_conv_offset(layer);
     Native* own = native + n.conv_offset(layer);
@@ -41,12 +44,15 @@ void for_each_number(const NativeLayout& n, Canonical* canonical, Native* native
 }  // namespace
 
 NativeLayout NativeLayout::of(const ModelConfig& config) {
-  return {.canonical = StateLayout::of(config),
+  const StateLayout canonical = StateLayout::of(config);
+  const int memory = canonical.slots - config.num_positional_slots();
+  return {.canonical = canonical,
           .positional = config.num_positional_slots(),
-          .memory = config.num_memory_slots,
+          .memory = memory,
           .positional_lanes = round_up(config.num_positional_slots()),
-          .memory_lanes = round_up(config.num_memory_slots),
-          .channels = round_up(config.head_v_dim)};
+          .memory_lanes = round_up(memory),
+          .channels = round_up(canonical.head_v_dim),
+          .extra = round_up(canonical.head_extra)};
 }
 
 Result<std::unique_ptr<RecurrentState>> CpuState::create(const NativeLayout& layout) {

@@ -11,15 +11,17 @@ namespace runnel::cpu {
 
 /// Float offsets into a native state. Per layer and kv head: positional keys [K, positional lanes],
 /// memory keys [K, memory lanes], positional values [P, channels], memory values [M, channels],
-/// lanes and channels rounded up to 16; after the heads the conv tails as in the canonical layout.
-/// What the padding holds never reaches an output.
+/// more numbers as in the canonical layout; lanes, channels and more rounded up to 16; after the
+/// heads the conv tails as in the canonical layout. What the padding holds never reaches an output.
+/// A recurrence of one pass has its state where memory values are, a row for each feature.
 struct NativeLayout {
   StateLayout canonical;
   int positional = 0;  // P slots
-  int memory = 0;      // M slots
+  int memory = 0;      // M slots, or K' features
   int positional_lanes = 0;
   int memory_lanes = 0;
-  int channels = 0;  // V rounded up
+  int channels = 0;  // V (and a normalizer's column) rounded up
+  int extra = 0;
 
   static NativeLayout of(const ModelConfig& config);
 
@@ -28,9 +30,10 @@ struct NativeLayout {
   std::size_t memory_values() const {
     return positional_values() + std::size_t(positional) * std::size_t(channels);
   }
-  std::size_t head_floats() const {
+  std::size_t extra_offset() const {
     return memory_values() + std::size_t(memory) * std::size_t(channels);
   }
+  std::size_t head_floats() const { return extra_offset() + std::size_t(extra); }
   std::size_t layer_floats() const {
     return std::size_t(canonical.kv_heads) * head_floats() + conv_floats();
   }

@@ -123,6 +123,30 @@ struct SlotValuesArgs {
   ptrdiff_t out_stride, out_head;
 };
 
+// ---- gated recurrence
+// -------------------------------------------------------------------------------------------
+/// For each token in order: S <- diag(a) S diag(b) + k v^T, then out[h] = S^T q_h, columns
+/// [begin, end). The decay lies along the rows (a) or along the columns (b); the other is 1.
+struct RecurrenceArgs {
+  float* state;  // [rows][dim]
+  int rows;
+  int dim;         // floats between rows
+  int begin, end;  // multiples of 16
+  int tokens;
+  const float* k;  // [rows]
+  ptrdiff_t k_stride;
+  const float* v;  // [dim]
+  ptrdiff_t v_stride;
+  const float* decay;  // nullptr: none
+  ptrdiff_t decay_stride;
+  int on_columns;
+  const float* q;  // [rows]
+  ptrdiff_t q_stride, q_head;
+  int heads;
+  float* out;  // [dim]
+  ptrdiff_t out_stride, out_head;
+};
+
 struct Kernels {
   int widths[kWidths];  // ascending, widths[0] = 1; equal entries repeat
   MatmulKernel matmul[kTileFormats][kWidths];
@@ -142,9 +166,13 @@ struct Kernels {
   void (*gates)(const float* f, const float* bias, int n, float tau, float floor, float* alpha,
                 float* write);
 
+  /// x = e^(x - less)
+  void (*exp_less)(float* x, int n, float less);
+
   void (*slot_keys)(const SlotKeysArgs&);
   void (*slot_softmax)(const SlotSoftmaxArgs&);
   void (*slot_values)(const SlotValuesArgs&);
+  void (*recurrence)(const RecurrenceArgs&);
 
   /// Measures the peak of the int8 dot product: operations (2 a multiply-add) that one call with
   /// `rounds` does.

@@ -100,6 +100,12 @@ struct Pass {
   float* sink_turn = nullptr;      // [T, K/2] cosines, then sines
   float* p = nullptr;              // [T, HQ, slot lanes]
   float* o = nullptr;              // [T, HQ, channels]
+  // Of a recurrence, whose features are in p and write. A = lanes of a decay.
+  float* low = nullptr;      // [T, rank]
+  float* r = nullptr;        // [T, H, F]
+  float* gate = nullptr;     // [T, HQ, V] output gate
+  float* mapped = nullptr;   // [T, HQ, K] W x of a feature map
+  float* mapped2 = nullptr;  // [T, HQ, K]
 
   const ModelConfig& config() const { return model->config(); }
   const NativeLayout& layout() const { return model->layout(); }
@@ -111,9 +117,17 @@ struct Pass {
 void embed(Pass& pass, int);
 void slot_projections(Pass& pass, int layer);
 void slot_attention(Pass& pass, int layer);
+void recurrence_projections(Pass& pass, int layer);
+void gated_recurrence(Pass& pass, int layer);
 void output_projection(Pass& pass, int layer);
 void gated_mlp(Pass& pass, int layer);
 void logits(Pass& pass, int);
+
+/// The convolutions on q, k (or f) and v.
+void short_convolutions(Pass& pass, int layer);
+
+/// Pairs (i, i + half) of x, turned by the angles of `turn` ([half] cosines, [half] sines).
+void rotate(const float* x, int half, const float* turn, float* out);
 
 /// Cosines and sines of every token's rotations, before the first layer.
 void prepare_rotations(Pass& pass);

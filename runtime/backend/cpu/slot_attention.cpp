@@ -25,15 +25,6 @@ constexpr int kTokenBlock = 16;    // tokens of an item that prepares or joins
 
 std::ptrdiff_t at(int a, int b) { return std::ptrdiff_t{a} * b; }
 
-/// Pairs (i, i + half) of x, turned by the angles of `turn` ([half] cosines, [half] sines).
-void rotate(const float* x, int half, const float* turn, float* out) {
-  for (int i = 0; i < half; ++i) {
-    const float c = turn[i], s = turn[half + i], a = x[i], b = x[half + i];
-    out[i] = a * c - b * s;
-    out[half + i] = b * c + a * s;
-  }
-}
-
 /// phi on `count` vectors of K channels.
 void map_features(const Pass& pass, const PackedLayer& w, float* x, int count) {
   const int dim = pass.config().head_k_dim;
@@ -46,8 +37,8 @@ void map_features(const Pass& pass, const PackedLayer& w, float* x, int count) {
     case FeatureMap::relu:
       for (int i = 0; i < count * dim; ++i) x[i] = std::max(x[i], 0.0F);
       return;
-    case FeatureMap::t2r:
-      break;
+    default:
+      break;  // t2r
   }
   // relu(W x), in place by way of a small buffer of outputs per vector.
   std::vector<float> mapped(static_cast<std::size_t>(dim));
@@ -234,9 +225,17 @@ struct Head {
 
 }  // namespace
 
+void rotate(const float* x, int half, const float* turn, float* out) {
+  for (int i = 0; i < half; ++i) {
+    const float c = turn[i], s = turn[half + i], a = x[i], b = x[half + i];
+    out[i] = a * c - b * s;
+    out[half + i] = b * c + a * s;
+  }
+}
+
 void prepare_rotations(Pass& pass) {
   const ModelConfig& c = pass.config();
-  if (pass.layout().positional == 0) return;
+  if (pass.layout().positional == 0 && !c.rotary) return;
   const std::vector<double>& frequencies = pass.model->frequencies();
   const auto half = frequencies.size();
   const auto turn = [&](double position, float* out) {

@@ -30,9 +30,12 @@ void convolve(const Pass& pass, const PassItem& item, const std::vector<float>& 
     }
   }
   for (int t = item.first; t < item.first + item.count; ++t) {
+    if (!pass.config().conv_silu) break;
     pass.kernels().silu(rows + std::ptrdiff_t{t} * channels + begin, end - begin);
   }
 }
+
+}  // namespace
 
 void short_convolutions(Pass& pass, int layer) {
   const PackedLayer& w = pass.model->layer(layer);
@@ -44,7 +47,7 @@ void short_convolutions(Pass& pass, int layer) {
     int channels;
   };
   const Part parts[] = {{&w.q_conv, pass.q, s.q_channels},
-                        {&w.k_conv, pass.k, s.k_channels},
+                        {&w.k_conv, pass.config().complement_keys ? pass.f : pass.k, s.k_channels},
                         {&w.v_conv, pass.v, s.v_channels}};
   const int all = s.q_channels + s.k_channels + s.v_channels;
   const int steps = (all + kChannels - 1) / kChannels;
@@ -67,8 +70,6 @@ void short_convolutions(Pass& pass, int layer) {
     });
   }
 }
-
-}  // namespace
 
 void slot_projections(Pass& pass, int layer) {
   const PackedLayer& w = pass.model->layer(layer);

@@ -74,7 +74,7 @@ Result<DeviceWeights> DeviceWeights::create(const ModelConfig& config, const Wei
     RUNNEL_TRY(d.head, single(weights.head));
   }
   RUNNEL_TRY(d.final_norm, d.upload_floats(weights.final_norm));
-  if (config.num_positional_slots() > 0) {
+  if (config.num_positional_slots() > 0 || config.rotary) {
     std::vector<double> turns(static_cast<std::size_t>(config.head_k_dim / 2));
     for (std::size_t i = 0; i < turns.size(); ++i) {
       const double exponent =
@@ -99,7 +99,11 @@ Result<DeviceWeights> DeviceWeights::create(const ModelConfig& config, const Wei
       run.clear();
       return {};
     };
-    for (const WeightView* view : {&w.q_proj, &w.k_proj, &w.v_proj, &w.f_proj}) {
+    const bool low_rank = config.gate_rank > 0;
+    const WeightView none;
+    for (const WeightView* view :
+         {&w.q_proj, &w.k_proj, &w.v_proj, config.output_gate ? &w.out_gate : &none,
+          low_rank ? &w.f_down : &w.f_proj, &w.r_proj}) {
       if (!view->present()) continue;
       if (!run.empty() && run.back()->type != view->type) RUNNEL_CHECK_OK(flush());
       if (run.empty()) run_column = column;
@@ -115,6 +119,19 @@ Result<DeviceWeights> DeviceWeights::create(const ModelConfig& config, const Wei
     RUNNEL_TRY(layer.k_conv, d.upload_floats(w.k_conv));
     RUNNEL_TRY(layer.v_conv, d.upload_floats(w.v_conv));
     RUNNEL_TRY(layer.feature_map, d.upload_floats(w.feature_map));
+    if (low_rank) {
+      RUNNEL_TRY(layer.f_up, d.upload_floats(w.f_proj));
+    }
+    RUNNEL_TRY(layer.r_bias, d.upload_floats(w.r_bias));
+    RUNNEL_TRY(layer.lower_bound, d.upload_floats(w.lower_bound));
+    RUNNEL_TRY(layer.q_map.first, d.upload_floats(w.q_map));
+    RUNNEL_TRY(layer.q_map.first_bias, d.upload_floats(w.q_map_bias));
+    RUNNEL_TRY(layer.q_map.second, d.upload_floats(w.q_map2));
+    RUNNEL_TRY(layer.q_map.second_bias, d.upload_floats(w.q_map2_bias));
+    RUNNEL_TRY(layer.k_map.first, d.upload_floats(w.k_map));
+    RUNNEL_TRY(layer.k_map.first_bias, d.upload_floats(w.k_map_bias));
+    RUNNEL_TRY(layer.k_map.second, d.upload_floats(w.k_map2));
+    RUNNEL_TRY(layer.k_map.second_bias, d.upload_floats(w.k_map2_bias));
     RUNNEL_TRY(layer.g_norm, d.upload_floats(w.g_norm));
     RUNNEL_TRY(layer.mlp_norm, d.upload_floats(w.mlp_norm));
     RUNNEL_TRY(layer.o_proj, single(w.o_proj));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/launch.h"
+#include "cuda/recurrence.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cuda/handles.h"
 
@@ -20,7 +21,8 @@ struct Projection {
 /// One block. Null pointers: the model has no such tensor.
 struct LayerOnDevice {
   const float* attn_norm = nullptr;
-  std::vector<Projection> projections;  // q, k, v, f stacked as far as types agree
+  std::vector<Projection> projections;  // q, k, v, f stacked as far as types agree; of a recurrence
+                                        // output gate, r and f's low rank too
   const float* f_bias = nullptr;
   const float* read_bias = nullptr;
   const float* head_read_bias = nullptr;
@@ -28,6 +30,10 @@ struct LayerOnDevice {
   const float* k_conv = nullptr;
   const float* v_conv = nullptr;
   const float* feature_map = nullptr;
+  const float* f_up = nullptr;
+  const float* r_bias = nullptr;
+  const float* lower_bound = nullptr;
+  RecurrenceMap q_map, k_map;
   const float* g_norm = nullptr;
   Matrix o_proj;
   const float* mlp_norm = nullptr;

@@ -26,8 +26,7 @@ Act act_of(FeatureMap f) {
       return Act::swish;
     case FeatureMap::relu:
       return Act::relu;
-    case FeatureMap::identity:
-    case FeatureMap::t2r:
+    default:
       return Act::identity;
   }
   return Act::identity;
@@ -47,6 +46,7 @@ Result<std::unique_ptr<Recorder>> Recorder::create(std::shared_ptr<ModelOnDevice
                                                    int max_tokens) {
   std::unique_ptr<Recorder> r(new Recorder(std::move(model)));
   RUNNEL_CHECK_OK(r->allocate(max_tokens));
+  if (r->m_->config.mixer == Mixer::recurrence) return r;
   const SlotMixer m = r->mixer(0, false);
   if (!slot_recurrent_fits(r->m_->launch(), m)) {
     return fail(ErrorCode::unsupported, "cuda: a head of ", m.sinks + m.window + m.memory,
@@ -62,6 +62,8 @@ Status Recorder::allocate(int max_tokens) {
   columns_ = round_up((c.num_heads + c.num_kv_heads) * c.head_k_dim +
                           c.num_kv_heads * (c.head_v_dim + c.num_memory_slots),
                       4);
+  const bool recurrence = c.mixer == Mixer::recurrence;
+  if (recurrence) columns_ = recurrence_columns(c).stride;
   const auto n = static_cast<std::size_t>(max_tokens);
   std::uint64_t bytes = 0;
   const auto make = [&bytes](auto& array, std::size_t count, const char* what) -> Status {
@@ -78,7 +80,7 @@ Status Recorder::allocate(int max_tokens) {
   RUNNEL_CHECK_OK(make(b_.x, n * u(c.hidden_size), "the residual stream"));
   RUNNEL_CHECK_OK(make(b_.inputs, n * u(columns_), "slot inputs"));
   if (c.conv_size > 0) RUNNEL_CHECK_OK(make(b_.raw, n * u(columns_), "convolution inputs"));
-  RUNNEL_CHECK_OK(make(b_.o, n * u(v_columns), "slot outputs"));
+  RUNNEL_CHECK_OK(make(b_.o, n * u(c.num_heads * c.value_columns()), "slot outputs"));
   RUNNEL_CHECK_OK(make(b_.gate_up, n * u(2 * c.intermediate_size), "gate and up"));
   RUNNEL_CHECK_OK(make(b_.h, n * u(c.intermediate_size), "the hidden layer"));
   RUNNEL_CHECK_OK(make(b_.h_words, n * u(hidden32 / 4), "the hidden layer"));
@@ -90,7 +92,9 @@ Status Recorder::allocate(int max_tokens) {
   }
   RUNNEL_CHECK_OK(make(b_.operand, n * u(widest), "matrix operands"));
   RUNNEL_CHECK_OK(make(b_.unpacked, m_->weights.largest_unpacked, "an unpacked matrix"));
-  if (!m_->precise) {
+  if (recurrence) {
+    RUNNEL_CHECK_OK(allocate_recurrence(bytes));
+  } else if (!m_->precise) {
     const std::size_t chunks = (n + kChunk - 1) / kChunk;
     const std::size_t slots = chunks * u(c.num_kv_heads) * u(kChunk);
     RUNNEL_CHECK_OK(make(b_.chunk_decay, slots, "chunk decays"));
@@ -282,6 +286,7 @@ Status Recorder::slot_attention(int layer, const LayerWeights&) {
 }
 
 Status Recorder::output_projection(int layer, const LayerWeights&) {
+  if (m_->config.mixer == Mixer::recurrence) return recurrence_output_projection(layer);
   const LayerOnDevice& w = m_->weights.layers[static_cast<std::size_t>(layer)];
   steps_.emplace_back([this, &w](const Pass& p) {
     const ModelConfig& c = m_->config;

@@ -28,8 +28,14 @@ struct PlanBuffers {
   DeviceArray<std::uint16_t> unpacked;  // a matrix as bf16
   DeviceArray<float> chunk_decay, chunk_keys, chunk_values;
   DeviceArray<std::uint16_t> chunk_operands;
+  // Of a recurrence, shapes as in cuda/recurrence.h:
+  DeviceArray<float> features_q, features_k, slot_keys, decays, slot_logits;
+  DeviceArray<float> y;  // [N, HQ*V] normed and gated
 };
 inline constexpr int kLogitRows = 32;
+
+/// Where a row of the inputs of a recurrence has what; see DeviceWeights.
+RecurrenceColumns recurrence_columns(const ModelConfig& config);
 
 /// One pass as the closures see it.
 struct Pass {
@@ -50,6 +56,8 @@ class Recorder final : public Ops {
   Status embed(const WeightView& table) override;
   Status slot_projections(int layer, const LayerWeights& weights) override;
   Status slot_attention(int layer, const LayerWeights& weights) override;
+  Status recurrence_projections(int layer, const LayerWeights& weights) override;
+  Status gated_recurrence(int layer, const LayerWeights& weights) override;
   Status output_projection(int layer, const LayerWeights& weights) override;
   Status gated_mlp(int layer, const LayerWeights& weights) override;
   Status logits(const WeightView& final_norm, const WeightView& head) override;
@@ -65,6 +73,10 @@ class Recorder final : public Ops {
   explicit Recorder(std::shared_ptr<ModelOnDevice> model) : m_(std::move(model)) {}
   Status allocate(int max_tokens);
   ChunkScratch chunk_scratch() const;
+  /// The buffers of a recurrence; recurrence.cpp.
+  Status allocate_recurrence(std::uint64_t& bytes);
+  Recurrence recurrence(int layer) const;
+  Status recurrence_output_projection(int layer);
 
   SlotMixer mixer(int layer, bool prepared) const;
   /// out[t, column + r] (+)= W f(x): by matvec or as a matrix product, as the pass wants.

@@ -65,6 +65,8 @@ void feature_map(FeatureMap kind, const WeightView& map, std::int32_t head_dim,
       static_cast<void>(head_dim);
       return;
     }
+    default:  // of the recurrence: see features()
+      return;
   }
 }
 

@@ -51,7 +51,7 @@ void embed(const WeightView& table, std::span<const TokenId> tokens, std::span<f
   }
 }
 
-void short_conv(const WeightView& w, std::span<float> x, std::span<float> tail) {
+void short_conv(const WeightView& w, bool silu, std::span<float> x, std::span<float> tail) {
   const std::size_t channels = static_cast<std::size_t>(w.rows);
   const std::size_t taps = static_cast<std::size_t>(w.cols);
   const std::size_t tokens = x.size() / channels;
@@ -63,23 +63,26 @@ void short_conv(const WeightView& w, std::span<float> x, std::span<float> tail) 
       last.back() = x[t * channels + c];
       float sum = 0.0F;
       for (std::size_t j = 0; j < taps; ++j) sum += weight[j] * last[j];
-      x[t * channels + c] = swish(sum);
+      x[t * channels + c] = silu ? swish(sum) : sum;
     }
   }
 }
 
 void output_projection(const ModelConfig& config, const LayerWeights& w, Activations activations,
-                       std::span<const float> o, std::span<float> x) {
+                       std::span<const float> o, std::span<const float> gate, std::span<float> x) {
   const std::size_t channels = static_cast<std::size_t>(w.o_proj.cols);
   const std::size_t tokens = o.size() / channels;
   std::vector<float> normed(o.begin(), o.end());
   for (float& v : normed) v = activate(config.output_activation, v);
   if (config.output_norm) {
-    for (std::size_t t = 0; t < tokens; ++t) {
-      const std::span<float> row = std::span(normed).subspan(t * channels, channels);
+    const std::size_t width =
+        config.output_norm_heads ? static_cast<std::size_t>(config.head_v_dim) : channels;
+    for (std::size_t at = 0; at < tokens * channels; at += width) {
+      const std::span<float> row = std::span(normed).subspan(at, width);
       rms_norm(row, w.g_norm, config.g_norm_eps, row);
     }
   }
+  for (std::size_t i = 0; i < gate.size(); ++i) normed[i] *= swish(gate[i]);
   std::vector<float> y(x.size());
   linear(w.o_proj, activations, normed, y);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];

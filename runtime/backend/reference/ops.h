@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "runnel/types.h"
 #include "runtime/model/config.h"
@@ -41,10 +42,10 @@ void linear(const WeightView& w, Activations activations, std::span<const float>
 /// x[t] = table[tokens[t]];  x [T, D].
 void embed(const WeightView& table, std::span<const TokenId> tokens, std::span<float> x);
 
-/// Causal depthwise convolution with silu over T tokens: y_t[c] = silu(sum_j w[c, j]
+/// Causal depthwise convolution over T tokens, with silu or without: y_t[c] = silu(sum_j w[c, j]
 /// x_{t-W+1+j}[c]). x [T, C] in and out; tail [C, W] holds the last W inputs, oldest first, and is
 /// advanced.
-void short_conv(const WeightView& w, std::span<float> x, std::span<float> tail);
+void short_conv(const WeightView& w, bool silu, std::span<float> x, std::span<float> tail);
 
 /// phi(x) on each head of x [T, heads * K]; `map` is the [K, K] matrix of t2r.
 void feature_map(FeatureMap kind, const WeightView& map, std::int32_t head_dim, std::span<float> x);
@@ -77,9 +78,54 @@ struct SlotInput {
 void slot_step(const ModelConfig& config, std::uint64_t position, const SlotInput& in,
                std::span<float> keys, std::span<float> values, std::span<float> o);
 
-/// x += W_o norm(act(o));  o [T, HQ*V], x [T, D].
+/// e^x / sum e^x, in place.
+void softmax(std::span<float> x);
+
+/// The matrices of a feature map; null where it has none.
+struct MapWeights {
+  const WeightView* first = nullptr;
+  const WeightView* first_bias = nullptr;
+  const WeightView* second = nullptr;
+  const WeightView* second_bias = nullptr;
+};
+
+/// phi(x) of one head, [K] to [K']; divided by its sum + 1e-4 if `normalise`.
+std::vector<float> features(FeatureMap kind, const MapWeights& w, bool normalise,
+                            std::span<const float> x);
+
+/// S <- diag(a) S diag(b) + k v^T;  S [rows, columns], k [rows], v [columns]; an empty decay is 1.
+void recurrence_core(std::span<const float> a, std::span<const float> b, std::span<const float> k,
+                     std::span<const float> v, std::span<float> state);
+
+/// o = scale S^T q
+void recurrence_read(std::span<const float> q, float scale, std::span<const float> state,
+                     std::span<float> o);
+
+/// What one kv head sees of one token; empty where the model has no such thing. F = gate_dim().
+struct RecurrenceInput {
+  std::span<const float> q;                            // [G, K]
+  std::span<const float> k;                            // [K]
+  std::span<const float> v;                            // [V]
+  std::span<const float> f;                            // [F]
+  std::span<const float> r;                            // [F]
+  std::span<const float> f_bias, r_bias, lower_bound;  // [F]
+  MapWeights q_map, k_map;
+};
+
+/// One kv head's state, as in StateLayout.
+struct HeadState {
+  std::span<float> keys;
+  std::span<float> values;
+  std::span<float> extra;
+};
+
+/// One token of one kv head: features, decays, update, read.  o [G, V]
+void recurrence_step(const ModelConfig& config, std::uint64_t position, int head,
+                     const RecurrenceInput& in, const HeadState& state, std::span<float> o);
+
+/// x += W_o (norm(act(o)) * swish(gate));  o [T, HQ*V], gate the same or empty, x [T, D].
 void output_projection(const ModelConfig& config, const LayerWeights& w, Activations activations,
-                       std::span<const float> o, std::span<float> x);
+                       std::span<const float> o, std::span<const float> gate, std::span<float> x);
 
 /// x += W_down(silu(W_gate x~) * W_up x~), x~ = RMSNorm(x; mlp_norm);  x [T, D].
 void gated_mlp(const ModelConfig& config, const LayerWeights& w, Activations activations,

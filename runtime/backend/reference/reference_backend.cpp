@@ -63,6 +63,9 @@ struct Pass {
   std::vector<float> v;          // [T, H, V]
   std::vector<float> log_alpha;  // [T, H, M]
   std::vector<float> s;          // [T, H, M]
+  std::vector<float> f;          // [T, H, F] gate logits of a recurrence
+  std::vector<float> r;          // [T, H, F] refining logits
+  std::vector<float> gate;       // [T, HQ, V] output gate
   std::vector<float> o;          // [T, HQ, V]
 };
 
@@ -90,8 +93,19 @@ class Recorder final : public Ops {
   }
 
   Status output_projection(int, const LayerWeights& w) override {
-    steps.emplace_back(
-        [this, &w](Pass& p) { reference::output_projection(c_, w, activations_, p.o, p.x); });
+    steps.emplace_back([this, &w](Pass& p) {
+      reference::output_projection(c_, w, activations_, p.o, p.gate, p.x);
+    });
+    return {};
+  }
+
+  Status recurrence_projections(int layer, const LayerWeights& w) override {
+    steps.emplace_back([this, layer, &w](Pass& p) { project_recurrence(layer, w, p); });
+    return {};
+  }
+
+  Status gated_recurrence(int layer, const LayerWeights& w) override {
+    steps.emplace_back([this, layer, &w](Pass& p) { recur(layer, w, p); });
     return {};
   }
 
@@ -121,13 +135,18 @@ class Recorder final : public Ops {
   std::vector<Step> steps;
 
  private:
-  void project(int layer, const LayerWeights& w, Pass& p) const {
+  std::vector<float> normed_input(const LayerWeights& w, const Pass& p) const {
     const std::size_t width = static_cast<std::size_t>(c_.hidden_size);
     std::vector<float> normed(p.x.size());
     for (std::size_t at = 0; at < p.x.size(); at += width) {
       rms_norm(std::span(p.x).subspan(at, width), w.attn_norm, c_.norm_eps,
                std::span(normed).subspan(at, width));
     }
+    return normed;
+  }
+
+  void project(int layer, const LayerWeights& w, Pass& p) const {
+    const std::vector<float> normed = normed_input(w, p);
     linear(w.q_proj, activations_, normed, p.q);
     linear(w.k_proj, activations_, normed, p.k);
     linear(w.v_proj, activations_, normed, p.v);
@@ -150,13 +169,76 @@ class Recorder final : public Ops {
       const auto conv = [&](const WeightView& kernel, std::vector<float>& x, std::size_t tail) {
         const std::size_t channels = static_cast<std::size_t>(kernel.rows);
         short_conv(
-            kernel, std::span(x).subspan(first * channels, n * channels),
+            kernel, c_.conv_silu, std::span(x).subspan(first * channels, n * channels),
             std::span(state).subspan(tail, channels * static_cast<std::size_t>(c_.conv_size)));
       };
       conv(w.q_conv, p.q, layout.q_conv_offset(layer));
-      conv(w.k_conv, p.k, layout.k_conv_offset(layer));
+      conv(w.k_conv, c_.complement_keys ? p.f : p.k, layout.k_conv_offset(layer));
       conv(w.v_conv, p.v, layout.v_conv_offset(layer));
       first += n;
+    }
+  }
+
+  void project_recurrence(int layer, const LayerWeights& w, Pass& p) const {
+    const std::vector<float> normed = normed_input(w, p);
+    linear(w.q_proj, activations_, normed, p.q);
+    if (w.k_proj.present()) linear(w.k_proj, activations_, normed, p.k);
+    linear(w.v_proj, activations_, normed, p.v);
+    if (c_.gate_rank > 0) {
+      std::vector<float> low(p.tokens.size() * static_cast<std::size_t>(c_.gate_rank));
+      linear(w.f_down, activations_, normed, low);
+      linear(w.f_proj, activations_, low, p.f);
+    } else if (c_.has_gate()) {
+      linear(w.f_proj, activations_, normed, p.f);
+    }
+    if (c_.decay == Decay::refined) linear(w.r_proj, activations_, normed, p.r);
+    if (c_.output_gate) linear(w.out_gate, activations_, normed, p.gate);
+    if (c_.conv_size > 0) convolve(layer, w, p);
+  }
+
+  void recur(int layer, const LayerWeights& w, Pass& p) const {
+    const StateLayout layout = StateLayout::of(c_);
+    const std::size_t heads = static_cast<std::size_t>(c_.num_kv_heads);
+    const std::size_t group = static_cast<std::size_t>(c_.queries_per_kv_head());
+    const std::size_t dim_k = static_cast<std::size_t>(c_.head_k_dim);
+    const std::size_t dim_v = static_cast<std::size_t>(c_.head_v_dim);
+    const std::size_t gates = static_cast<std::size_t>(c_.gate_dim());
+    const auto values = [](const WeightView& v) {
+      return v.present() ? all_values(v) : std::vector<float>();
+    };
+    const std::vector<float> f_bias = values(w.f_bias);
+    const std::vector<float> r_bias = values(w.r_bias);
+    const std::vector<float> bound = values(w.lower_bound);
+    std::size_t row = 0;  // token within the pass
+    for (const PlanItem& item : p.items) {
+      State& state = *static_cast<State*>(item.state);
+      const std::span<float> floats(state.floats);
+      for (std::size_t t = 0; t < item.tokens.size(); ++t, ++row) {
+        for (std::size_t h = 0; h < heads; ++h) {
+          const int head = static_cast<int>(h);
+          const std::size_t at = row * heads + h;  // [T, H] index
+          const auto of = [](const std::vector<float>& all, std::size_t index, std::size_t n) {
+            return all.empty() ? std::span<const float>() : std::span(all).subspan(index * n, n);
+          };
+          const RecurrenceInput in{.q = of(p.q, at, group * dim_k),
+                                   .k = of(p.k, at, dim_k),
+                                   .v = of(p.v, at, dim_v),
+                                   .f = of(p.f, at, gates),
+                                   .r = of(p.r, at, gates),
+                                   .f_bias = of(f_bias, h, gates),
+                                   .r_bias = of(r_bias, h, gates),
+                                   .lower_bound = of(bound, h, gates),
+                                   .q_map = {&w.q_map, &w.q_map_bias, &w.q_map2, &w.q_map2_bias},
+                                   .k_map = {&w.k_map, &w.k_map_bias, &w.k_map2, &w.k_map2_bias}};
+          recurrence_step(
+              c_, state.tokens + t, head, in,
+              {.keys = floats.subspan(layout.keys_offset(layer, head), layout.keys_floats()),
+               .values = floats.subspan(layout.values_offset(layer, head), layout.values_floats()),
+               .extra = floats.subspan(layout.extra_offset(layer, head),
+                                       static_cast<std::size_t>(layout.head_extra))},
+              std::span(p.o).subspan(at * group * dim_v, group * dim_v));
+        }
+      }
     }
   }
 
@@ -239,6 +321,11 @@ class ReferencePlan final : public Plan {
     pass.v.resize(size(c_.num_kv_heads, c_.head_v_dim));
     pass.log_alpha.resize(size(c_.num_kv_heads, c_.num_memory_slots));
     pass.s.resize(pass.log_alpha.size());
+    if (c_.mixer == Mixer::recurrence) {
+      pass.f.resize(size(c_.num_kv_heads, c_.gate_dim()));
+      if (c_.decay == Decay::refined) pass.r.resize(pass.f.size());
+      if (c_.output_gate) pass.gate.resize(size(c_.num_heads, c_.head_v_dim));
+    }
     pass.o.resize(size(c_.num_heads, c_.head_v_dim));
     for (const Recorder::Step& step : recorder.steps) step(pass);
     for (const PlanItem& item : items)
@@ -262,12 +349,7 @@ class Model final : public DeviceModel {
     add(weights.embeddings);
     if (!weights.tied()) add(weights.head);
     for (const LayerWeights& l : weights.layers) {
-      for (const WeightView* w :
-           {&l.attn_norm, &l.q_proj, &l.k_proj, &l.v_proj, &l.f_proj, &l.f_bias, &l.q_conv,
-            &l.k_conv, &l.v_conv, &l.feature_map, &l.read_bias, &l.head_read_bias, &l.g_norm,
-            &l.o_proj, &l.mlp_norm, &l.gate_proj, &l.up_proj, &l.down_proj}) {
-        add(*w);
-      }
+      for (WeightView LayerWeights::*const view : kLayerViews) add(l.*view);
     }
   }
 

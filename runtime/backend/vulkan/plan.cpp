@@ -28,6 +28,12 @@ class Recorder final : public Ops {
   Status slot_attention(int layer, const LayerWeights&) override {
     return add({RecordedOp::Kind::slot_attention, layer});
   }
+  Status recurrence_projections(int layer, const LayerWeights&) override {
+    return add({RecordedOp::Kind::slot_projections, layer});
+  }
+  Status gated_recurrence(int layer, const LayerWeights&) override {
+    return add({RecordedOp::Kind::gated_recurrence, layer});
+  }
   Status output_projection(int layer, const LayerWeights&) override {
     return add({RecordedOp::Kind::output_projection, layer});
   }
@@ -129,6 +135,12 @@ Status VulkanPlan::allocate() {
   buffers_.projected_stride = padded(m.q_columns() + m.k_columns() + m.v_columns() + m.f_columns());
   buffers_.slots_stride = static_cast<std::uint32_t>(c.num_heads) * m.slots.splits *
                           (2 + static_cast<std::uint32_t>(c.head_v_dim));
+  if (c.mixer == Mixer::recurrence) {
+    const RecurrenceColumns columns = RecurrenceColumns::of(c);
+    buffers_.projected_stride = padded(columns.all);
+    buffers_.features_stride = padded(columns.features);
+    buffers_.slots_stride = static_cast<std::uint32_t>(c.num_heads * c.value_columns());
+  }
   buffers_.hidden_stride = padded(static_cast<std::uint32_t>(c.intermediate_size));
   std::uint64_t bytes = 0;
   const std::uint64_t alignment = m.device->capabilities().storage_alignment;
@@ -142,15 +154,16 @@ Status VulkanPlan::allocate() {
   section(buffers_.projected, buffers_.projected_stride);
   section(buffers_.slots, buffers_.slots_stride);
   section(buffers_.hidden, buffers_.hidden_stride);
+  section(buffers_.features, buffers_.features_stride);
   RUNNEL_TRY(buffers_.scratch, m.device->create_buffer(bytes, MemoryKind::device, "activations"));
-  for (Range* range :
-       {&buffers_.x, &buffers_.inputs, &buffers_.projected, &buffers_.slots, &buffers_.hidden})
+  for (Range* range : {&buffers_.x, &buffers_.inputs, &buffers_.projected, &buffers_.slots,
+                       &buffers_.hidden, &buffers_.features})
     range->buffer = buffers_.scratch.get();
   RUNNEL_CHECK_OK(m.device->fill_zero(buffers_.scratch));  // the padding of rows stays zero
 
   const auto n = static_cast<std::uint32_t>(max_tokens_);
   const std::uint32_t rotary =
-      c.num_positional_slots() > 0 ? static_cast<std::uint32_t>(c.head_k_dim) / 2 : 0;
+      c.num_positional_slots() > 0 || c.rotary ? static_cast<std::uint32_t>(c.head_k_dim) / 2 : 0;
   buffers_.layout.items = kPassHeader + n * kTokenWords;
   buffers_.layout.rows = buffers_.layout.items + n * kItemWords;
   buffers_.layout.rotations = (buffers_.layout.rows + kMaxLogitRows + 3) / 4 * 4;
@@ -170,7 +183,7 @@ Status VulkanPlan::allocate() {
 
 void VulkanPlan::prepare_rotations() {
   const ModelConfig& c = model_->config;
-  if (c.num_positional_slots() == 0) return;
+  if (c.num_positional_slots() == 0 && !c.rotary) return;
   for (int i = 0; i < c.head_k_dim / 2; ++i) {
     const double turn = std::pow(c.rope_theta, -2.0 * i / c.head_k_dim);
     const double far = turn * c.sink_distance;
@@ -228,6 +241,7 @@ void VulkanPlan::fill_pass(std::span<const PlanItem> items) {
         slot = position;
       else if (window > 0)
         slot = sinks + (position - sinks) % window;
+      if (c.mixer == Mixer::recurrence) slot = position == 0 ? 1 : 0;  // whether it is the first
       const std::uint64_t in_window = position < sinks ? 0 : std::min(window, position - sinks + 1);
       const std::array<std::uint32_t, kTokenWords> token{
           static_cast<std::uint32_t>(items[i].tokens[t]), static_cast<std::uint32_t>(slot),

@@ -57,8 +57,7 @@ std::uint32_t bits(FeatureMap m) {
       return kSwish;
     case FeatureMap::relu:
       return kRelu;
-    case FeatureMap::identity:
-    case FeatureMap::t2r:
+    default:
       return kIdentity;
   }
   return kIdentity;
@@ -84,6 +83,8 @@ class Builder {
         return slot_projections(layer(op));
       case Kind::slot_attention:
         return slot_attention(layer(op), op.layer);
+      case Kind::gated_recurrence:
+        return gated_recurrence(layer(op), op.layer);
       case Kind::output_projection:
         return output_projection(layer(op));
       case Kind::gated_mlp:
@@ -249,7 +250,8 @@ class Builder {
     return {};
   }
 
-  Status slot_attention(const DeviceLayer& w, int layer) {
+  /// On q, k (or f) and v, in place.
+  Status short_convolutions(const DeviceLayer& w, int layer) {
     const ModelConfig& c = m_.config;
     const auto layer_floats = static_cast<std::uint32_t>(m_.layout.layer_floats());
     if (c.conv_size > 0) {
@@ -263,7 +265,8 @@ class Builder {
                             .tail = static_cast<std::uint32_t>(m_.layout.q_conv_offset(0)),
                             .layer_floats = layer_floats,
                             .bank = bank,
-                            .items_at = b_.layout.items};
+                            .items_at = b_.layout.items,
+                            .silu = c.conv_silu ? 1U : 0U};
         RUNNEL_CHECK_OK(dispatch(
             "short_conv", {args.taps},
             {b_.projected, m_.states->layer(bank, layer), m_.weights->vectors(), b_.whole_pass()},
@@ -271,6 +274,13 @@ class Builder {
         first = false;
       }
     }
+    return {};
+  }
+
+  Status slot_attention(const DeviceLayer& w, int layer) {
+    const ModelConfig& c = m_.config;
+    const auto layer_floats = static_cast<std::uint32_t>(m_.layout.layer_floats());
+    RUNNEL_CHECK_OK(short_convolutions(w, layer));
     if (c.feature_map == FeatureMap::t2r) {
       const MapArgs args{.stride = b_.projected_stride, .matrix = w.feature_map};
       RUNNEL_CHECK_OK(
@@ -313,7 +323,130 @@ class Builder {
     return {};
   }
 
+  Status gated_recurrence(const DeviceLayer& w, int layer) {
+    const ModelConfig& c = m_.config;
+    const RecurrenceColumns at = RecurrenceColumns::of(c);
+    const auto u = [](std::size_t n) { return static_cast<std::uint32_t>(n); };
+    RUNNEL_CHECK_OK(short_convolutions(w, layer));
+    RecurrenceArgs args{.stride = b_.projected_stride,
+                        .at_q = at.q,
+                        .at_k = at.k,
+                        .at_v = at.v,
+                        .at_f = at.f,
+                        .at_low = at.low,
+                        .at_r = at.r,
+                        .feature_stride = b_.features_stride,
+                        .queries = at.queries,
+                        .keys = at.keys,
+                        .slot_keys = at.slot_keys,
+                        .decays = at.decays,
+                        .slot_logits = at.slot_logits,
+                        .rotations = b_.layout.rotations,
+                        .items_at = b_.layout.items,
+                        .layer_floats = u(m_.layout.layer_floats()),
+                        .head_floats = u(m_.layout.head_floats()),
+                        .values = u(m_.layout.keys_floats()),
+                        .extra = u(m_.layout.keys_floats() + m_.layout.values_floats()),
+                        .bank = 0,
+                        .f_up = w.f_up,
+                        .f_bias = w.f_bias,
+                        .r_bias = w.r_bias,
+                        .lower_bound = w.lower_bound,
+                        .maps = w.maps,
+                        .scale = c.scale,
+                        .tau = c.gate_normalizer,
+                        .floor_ = c.gate_log_min,
+                        .clamp_min = c.gate_logit_min,
+                        .clamp_max = c.gate_logit_max};
+    const auto heads = static_cast<std::uint32_t>(c.num_heads),
+               kv_heads = static_cast<std::uint32_t>(c.num_kv_heads),
+               slots = static_cast<std::uint32_t>(c.num_memory_slots);
+    const Range vectors = m_.weights->vectors(), pass = b_.whole_pass();
+    const std::uint32_t decays = c.decay == Decay::none ? 0 : kv_heads;
+    RUNNEL_CHECK_OK(dispatch("gated_recurrence.inputs", recurrence_constants(1, 0),
+                             {b_.projected, b_.features, vectors, pass}, args,
+                             {heads + kv_heads + decays, shape_.tokens, 1}));
+    const auto banks = [&](const char* shader, const std::vector<std::uint32_t>& constants,
+                           std::array<std::uint32_t, 3> groups) -> Status {
+      bool first = true;
+      for (const std::uint32_t bank : shape_.banks) {
+        args.bank = bank;
+        RUNNEL_CHECK_OK(
+            dispatch(shader, constants,
+                     {b_.projected, b_.features, b_.slots, pass, m_.states->layer(bank, layer)},
+                     args, groups, first));
+        first = false;
+      }
+      return {};
+    };
+    if (c.decay == Decay::running_sum || c.feature_map == FeatureMap::exponential) {
+      RUNNEL_CHECK_OK(
+          banks("gated_recurrence.scan", recurrence_constants(1, 0), {kv_heads, shape_.items, 1}));
+    }
+    constexpr std::uint32_t kColumns = 16, kGroups = kThreads / kColumns;
+    if (slots > 0) {
+      const std::uint32_t share = ceil_div(static_cast<std::uint32_t>(c.head_k_dim), kGroups);
+      RUNNEL_CHECK_OK(banks("gated_recurrence.core", recurrence_constants(share, 1),
+                            {ceil_div(slots, kColumns), kv_heads, shape_.items}));
+      RUNNEL_CHECK_OK(dispatch("gated_recurrence.softmax", recurrence_constants(1, 0),
+                               {b_.projected, b_.features, vectors, pass}, args,
+                               {heads, shape_.tokens, 1}));
+    }
+    const std::uint32_t rows = slots > 0 ? slots : static_cast<std::uint32_t>(c.feature_dim());
+    const auto columns = static_cast<std::uint32_t>(c.value_columns());
+    return banks("gated_recurrence.core", recurrence_constants(ceil_div(rows, kGroups), 0),
+                 {ceil_div(columns, kColumns), kv_heads, shape_.items});
+  }
+
+  /// @param share  rows of a thread;  keys  1: the pass over the slots' keys
+  std::vector<std::uint32_t> recurrence_constants(std::uint32_t share, std::uint32_t keys) const {
+    const ModelConfig& c = m_.config;
+    const auto u = [](std::int32_t n) { return static_cast<std::uint32_t>(n); };
+    const auto flag = [](bool set, std::uint32_t bit) { return set ? bit : 0U; };
+    const std::uint32_t flags =
+        flag(c.decay_on_values, kFlagOnValues) | flag(c.complement_keys, kFlagComplement) |
+        flag(c.rotary, kFlagRotary) | flag(c.feature_norm_q, kFlagNormQ) |
+        flag(c.feature_norm_k, kFlagNormK) | flag(c.normalizer, kFlagNormalizer) |
+        flag(c.output_norm, kFlagNorm) | flag(c.output_norm_heads, kFlagNormHeads) |
+        flag(c.output_gate, kFlagGate);
+    return {u(c.head_k_dim),
+            u(c.feature_dim()),
+            u(c.head_v_dim),
+            u(c.value_columns()),
+            u(c.num_memory_slots),
+            u(c.num_heads),
+            u(c.num_kv_heads),
+            u(c.gate_dim()),
+            RecurrenceColumns::of(c).decay_lanes,
+            static_cast<std::uint32_t>(c.decay),
+            static_cast<std::uint32_t>(c.feature_map),
+            flags,
+            u(c.gate_rank),
+            share,
+            keys};
+  }
+
+  Status recurrence_output(const DeviceLayer& w) {
+    const ModelConfig& c = m_.config;
+    const RecurrenceOutputArgs args{.stride = b_.projected_stride,
+                                    .at_gate = RecurrenceColumns::of(c).gate,
+                                    .weight = w.g_norm,
+                                    .eps = c.g_norm_eps,
+                                    .out_stride = b_.inputs_stride};
+    RUNNEL_CHECK_OK(
+        dispatch("gated_recurrence.output", recurrence_constants(1, 0),
+                 {b_.projected, b_.inputs, m_.weights->vectors(), b_.whole_pass(), b_.slots}, args,
+                 {shape_.tokens, 1, 1}));
+    const ProductInput in{
+        .kind = kInputPlain,
+        .rows = b_.inputs,
+        .args = {.stride = b_.inputs_stride, .norm_weight = kNone, .eps = 0.0F, .rows_at = kNone},
+        .columns = m_.o_columns()};
+    return product(w.o_proj, in, {.kind = kOutputAdd, .rows = b_.x, .stride = b_.x_stride});
+  }
+
   Status output_projection(const DeviceLayer& w) {
+    if (m_.config.mixer == Mixer::recurrence) return recurrence_output(w);
     RUNNEL_TRY(const ProductInput in, prepare({.kind = kInputSlots,
                                                .rows = b_.slots,
                                                .args = {.stride = b_.slots_stride,

@@ -13,7 +13,15 @@ namespace runnel::vulkan {
 
 /// The ops of a pass in order, as recorded through the seam.
 struct RecordedOp {
-  enum class Kind { embed, slot_projections, slot_attention, output_projection, gated_mlp, logits };
+  enum class Kind {
+    embed,
+    slot_projections,
+    slot_attention,
+    gated_recurrence,
+    output_projection,
+    gated_mlp,
+    logits
+  };
   Kind kind;
   int layer = 0;
 };
@@ -26,13 +34,15 @@ struct PassBuffers {
   Range x;          // [T, D]              the residual stream
   Range inputs;     // [T, max(D, HQ*V)]   prepared inputs of products
   Range projected;  // [T, q | k | v | f]
-  Range slots;      // [T, HQ, splits, 2 + V]
+  Range slots;      // [T, HQ, splits, 2 + V]; of a recurrence [T, HQ, columns]
+  Range features;   // [T, …] of a recurrence, see RecurrenceColumns
   Range hidden;     // [T, I]
   std::uint32_t x_stride = 0;
   std::uint32_t inputs_stride = 0;
   std::uint32_t projected_stride = 0;
   std::uint32_t slots_stride = 0;
   std::uint32_t hidden_stride = 0;
+  std::uint32_t features_stride = 0;
   PassLayout layout{};
 
   Range whole_pass() const { return {pass.get(), 0, pass.bytes}; }

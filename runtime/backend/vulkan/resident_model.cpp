@@ -45,4 +45,46 @@ Result<SlotSplit> choose_slot_split(const Device& device, const ModelConfig& c) 
   return s;
 }
 
+RecurrenceColumns RecurrenceColumns::of(const ModelConfig& c) {
+  const auto u = [](std::int32_t n) { return static_cast<std::uint32_t>(n); };
+  RecurrenceColumns at;
+  const auto take = [](std::uint32_t& all, std::uint32_t n) {
+    const std::uint32_t here = all;
+    all += n;
+    return here;
+  };
+  const std::uint32_t gates = u(c.num_kv_heads * c.gate_dim());
+  const bool low_rank = c.gate_rank > 0;
+  at.q = take(at.all, u(c.num_heads * c.head_k_dim));
+  at.k = take(at.all, u(c.num_kv_heads * c.head_k_dim));
+  at.v = take(at.all, u(c.num_kv_heads * c.head_v_dim));
+  at.low = take(at.all, u(c.gate_rank));
+  at.f = c.complement_keys ? at.k : take(at.all, low_rank ? 0 : gates);
+  at.r = take(at.all, c.decay == Decay::refined ? gates : 0);
+  at.gate = take(at.all, c.output_gate ? u(c.num_heads * c.head_v_dim) : 0);
+
+  const std::uint32_t heads = u(c.num_heads), kv = u(c.num_kv_heads), slots = u(c.num_memory_slots);
+  at.decay_lanes = c.decay == Decay::none ? 0
+                   : slots > 0            ? slots
+                   : c.decay_on_values    ? u(c.head_v_dim)
+                                          : u(c.feature_dim());
+  at.queries = take(at.features, heads * u(c.feature_dim()));
+  at.keys = take(at.features, kv * (slots > 0 ? slots : u(c.feature_dim())));
+  at.slot_keys = take(at.features, slots > 0 ? kv * u(c.head_k_dim) : 0);
+  at.decays = take(at.features, kv * at.decay_lanes);
+  at.slot_logits = take(at.features, heads * slots);
+  return at;
+}
+
+Status check_recurrence(const Device& device, const ModelConfig& c) {
+  constexpr std::int32_t kMostRows = 1024;  // 128 registers a thread
+  const std::int32_t rows = std::max(c.feature_dim(), c.num_memory_slots);
+  const auto bytes =
+      (static_cast<std::uint64_t>(c.head_k_dim + c.feature_dim()) + 2 * kThreads) * sizeof(float);
+  if (rows <= kMostRows && bytes <= device.capabilities().shared_bytes) return {};
+  return fail(ErrorCode::unsupported, device.id(), ": a head of ", rows, " features takes ", bytes,
+              " bytes of shared memory, expected at most ", kMostRows, " features and ",
+              device.capabilities().shared_bytes, " bytes");
+}
+
 }  // namespace runnel::vulkan

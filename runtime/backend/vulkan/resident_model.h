@@ -20,6 +20,15 @@ struct SlotSplit {
   std::uint32_t team = 8;   // lanes that share a slot's key
 };
 
+/// Columns of a row of projections and of features of a recurrence, see RecurrenceArgs.
+struct RecurrenceColumns {
+  std::uint32_t q = 0, k = 0, v = 0, f = 0, low = 0, r = 0, gate = 0, all = 0;
+  std::uint32_t queries = 0, keys = 0, slot_keys = 0, decays = 0, slot_logits = 0, features = 0;
+  std::uint32_t decay_lanes = 0;  // of a head
+
+  static RecurrenceColumns of(const ModelConfig& c);
+};
+
 struct ResidentModel {
   std::shared_ptr<Device> device;
   std::unique_ptr<Pipelines> pipelines;
@@ -40,12 +49,16 @@ struct ResidentModel {
     return static_cast<std::uint32_t>(config.num_kv_heads * config.head_v_dim);
   }
   std::uint32_t f_columns() const {
-    return static_cast<std::uint32_t>(config.num_kv_heads * config.num_memory_slots);
+    return static_cast<std::uint32_t>(config.num_kv_heads * config.gate_dim());
   }
   std::uint32_t o_columns() const {
     return static_cast<std::uint32_t>(config.num_heads * config.head_v_dim);
   }
 };
+
+/// @return unsupported if a head's features do not fit the device's shared memory, or its state the
+/// registers of a workgroup.
+Status check_recurrence(const Device& device, const ModelConfig& config);
 
 /// @return unsupported if the heads do not fit the device's shared memory.
 Result<SlotSplit> choose_slot_split(const Device& device, const ModelConfig& config);

@@ -58,7 +58,11 @@ class VulkanBackend final : public Backend {
     model->device = device_;
     model->config = config;
     model->layout = StateLayout::of(config);
-    RUNNEL_TRY(model->slots, choose_slot_split(*device_, config));
+    if (config.mixer == Mixer::slots) {
+      RUNNEL_TRY(model->slots, choose_slot_split(*device_, config));
+    } else {
+      RUNNEL_CHECK_OK(check_recurrence(*device_, config));
+    }
     RUNNEL_TRY(model->pipelines, Pipelines::create(device_, cache_));
     RUNNEL_TRY(model->states, StateStore::create(device_, model->layout));
     RUNNEL_TRY(model->weights, WeightStore::create(*device_, config, weights, progress));

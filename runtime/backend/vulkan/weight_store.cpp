@@ -189,10 +189,19 @@ bool alike(const WeightView& a, const WeightView& b) {
 }
 
 /// Neighbours among q, k, v, f of one type become one matrix.
-void add_projections(Loader& loader, const LayerWeights& w, DeviceLayer& layer) {
+void add_projections(Loader& loader, const ModelConfig& c, const LayerWeights& w,
+                     DeviceLayer& layer) {
   std::vector<RowSource> sources;
   std::uint32_t column = 0;
-  for (const WeightView* view : {&w.q_proj, &w.k_proj, &w.v_proj, &w.f_proj}) {
+  // The order of projection_columns. The convolutions are on the first three.
+  const bool low_rank = c.gate_rank > 0;
+  const WeightView none;
+  for (const WeightView* view : {&w.q_proj, c.complement_keys ? &w.f_proj : &w.k_proj, &w.v_proj,
+                                 low_rank            ? &w.f_down
+                                 : c.complement_keys ? &none
+                                                     : &w.f_proj,
+                                 &w.r_proj, c.output_gate ? &w.out_gate : &none}) {
+    if (!view->present()) continue;
     if (sources.empty() || !alike(*sources.back().views.back(), *view)) {
       sources.emplace_back();
       layer.projections.push_back({.matrix = {}, .out_column = column});
@@ -204,7 +213,7 @@ void add_projections(Loader& loader, const LayerWeights& w, DeviceLayer& layer) 
     loader.add(layer.projections[i].matrix, std::move(sources[i]));
 }
 
-Status add_layer(Loader& loader, const LayerWeights& w, DeviceLayer& layer) {
+Status add_layer(Loader& loader, const ModelConfig& c, const LayerWeights& w, DeviceLayer& layer) {
   RUNNEL_TRY(layer.attn_norm, loader.add_vector(w.attn_norm));
   RUNNEL_TRY(layer.f_bias, loader.add_vector(w.f_bias));
   RUNNEL_TRY(layer.conv, loader.add_vector(w.q_conv));
@@ -213,9 +222,19 @@ Status add_layer(Loader& loader, const LayerWeights& w, DeviceLayer& layer) {
   RUNNEL_TRY(layer.feature_map, loader.add_vector(w.feature_map));
   RUNNEL_TRY(layer.read_bias, loader.add_vector(w.read_bias));
   RUNNEL_TRY(layer.head_read_bias, loader.add_vector(w.head_read_bias));
+  if (c.gate_rank > 0) {
+    RUNNEL_TRY(layer.f_up, loader.add_vector(w.f_proj));
+  }
+  RUNNEL_TRY(layer.r_bias, loader.add_vector(w.r_bias));
+  RUNNEL_TRY(layer.lower_bound, loader.add_vector(w.lower_bound));
+  RUNNEL_TRY(layer.maps, loader.add_vector(w.q_map));
+  for (const WeightView* view : {&w.q_map_bias, &w.q_map2, &w.q_map2_bias, &w.k_map, &w.k_map_bias,
+                                 &w.k_map2, &w.k_map2_bias}) {
+    RUNNEL_CHECK_OK(loader.add_vector(*view));  // adjacent
+  }
   RUNNEL_TRY(layer.g_norm, loader.add_vector(w.g_norm));
   RUNNEL_TRY(layer.mlp_norm, loader.add_vector(w.mlp_norm));
-  add_projections(loader, w, layer);
+  add_projections(loader, c, w, layer);
   loader.add(layer.o_proj, {.views = {&w.o_proj}});
   if (alike(w.gate_proj, w.up_proj)) {
     layer.gate_up.resize(1);
@@ -239,7 +258,7 @@ Result<std::unique_ptr<WeightStore>> WeightStore::create(Device& device, const M
   loader.add(store->embeddings, {.views = {&weights.embeddings}});
   store->layers.resize(static_cast<std::size_t>(config.num_layers));
   for (std::size_t i = 0; i < store->layers.size(); ++i)
-    RUNNEL_CHECK_OK(add_layer(loader, weights.layers[i], store->layers[i]));
+    RUNNEL_CHECK_OK(add_layer(loader, config, weights.layers[i], store->layers[i]));
   RUNNEL_TRY(store->final_norm, loader.add_vector(weights.final_norm));
   if (!weights.tied()) loader.add(store->head, {.views = {&weights.head}});
   RUNNEL_CHECK_OK(loader.place());

@@ -42,6 +42,10 @@ struct DeviceLayer {
   std::uint32_t feature_map = kNone;
   std::uint32_t read_bias = kNone;
   std::uint32_t head_read_bias = kNone;
+  std::uint32_t f_up = kNone;  // of a recurrence
+  std::uint32_t r_bias = kNone;
+  std::uint32_t lower_bound = kNone;
+  std::uint32_t maps = kNone;  // matrices and biases of q's map, then of k's
   std::uint32_t g_norm = kNone;
   DeviceMatrix o_proj;
   std::uint32_t mlp_norm = kNone;

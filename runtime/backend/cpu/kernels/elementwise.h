@@ -106,6 +106,15 @@ void swiglu(float* gate, const float* up, int n) {
       });
 }
 
+void exp_less(float* x, int n, float less) {
+  const F shift = splat(less);
+  for_registers(
+      n, [&](int at) { store(x + at, exp(sub(load(x + at), shift))); },
+      [&](int at, int count) {
+        store_some(x + at, count, exp(sub(load_some(x + at, count), shift)));
+      });
+}
+
 void gates(const float* f, const float* bias, int n, float tau, float floor, float* alpha,
            float* write) {
   const auto log_alpha = [&](F x) {

@@ -11,6 +11,7 @@
 //
 #include "runtime/backend/cpu/kernels/elementwise.h"
 #include "runtime/backend/cpu/kernels/matmul.h"
+#include "runtime/backend/cpu/kernels/recurrence.h"
 #include "runtime/backend/cpu/kernels/slots.h"
 
 namespace runnel::cpu::RUNNEL_ISA {
@@ -68,9 +69,11 @@ const Kernels kTable = {
     silu,
     swiglu,
     gates,
+    exp_less,
     slot_keys,
     slot_softmax,
     slot_values,
+    recurrence,
     int8_peak,
     read,
 };

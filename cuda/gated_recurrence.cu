@@ -1,0 +1,638 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per kv head and token:  S <- diag(a) S diag(b) + k v^T,  o = scale S^T q;  with slots twice, and
+// a softmax between (the slots' keys as S^T). Equations: runtime/backend/reference/.
+//
+// Core: a block holds 16 columns of one state in registers, 16 groups of rows; the tokens of its
+// segment pass by in shared memory, a few at a time. Columns do not depend on each other, so a head
+// of 512 values keeps 32 blocks busy. Every sum has one order, whatever the pass: prefill is the
+// recurrence bit for bit. Bound: one token, the bytes of the state; several, 3 multiply-adds an
+// element and token.
+#include "cuda/device/launch.cuh"
+#include "cuda/device/math.cuh"
+#include "cuda/recurrence.h"
+
+namespace runnel::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kColumns = 16;                  // of a block
+constexpr int kGroups = kThreads / kColumns;  // groups of rows
+constexpr int kWarps = kThreads / 32;
+constexpr int kMostRows = kGroups * 64;
+constexpr int kSharedFloats = 11000;  // of 48 KiB, the rest for partial sums
+
+__device__ __forceinline__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
+
+__device__ int segment_of(const Segment* segments, int count, int t) {
+  int i = 0;
+  while (i + 1 < count && t >= segments[i + 1].first) ++i;
+  return i;
+}
+
+// ---- convolutions
+
+struct ConvChannel {
+  const float* weights;
+  int column;  // of the inputs
+};
+
+/// Channel c of q, k (or f), v.
+__device__ ConvChannel conv_channel(const Recurrence& a, int c) {
+  const int q = a.heads * a.k_dim, k = a.kv_heads * a.k_dim;
+  if (c < q) return {a.q_conv + std::size_t(c) * a.conv, a.at.q + c};
+  if (c < q + k) {
+    return {a.k_conv + std::size_t(c - q) * a.conv, (a.complement_keys ? a.at.f : a.at.k) + c - q};
+  }
+  return {a.v_conv + std::size_t(c - q - k) * a.conv, a.at.v + c - q - k};
+}
+
+__global__ void conv_kernel(const __grid_constant__ Recurrence a, const Segment* segments,
+                            int num_segments, int tokens, int channels) {
+  chain_trigger();
+  chain_wait();
+  const int c = int(blockIdx.x * blockDim.x + threadIdx.x);
+  if (c >= channels) return;
+  const ConvChannel channel = conv_channel(a, c);
+  for (int t = int(blockIdx.y); t < tokens; t += int(gridDim.y)) {
+    const Segment s = segments[segment_of(segments, num_segments, t)];
+    float v = 0.0F;
+    for (int j = 0; j < a.conv; ++j) {
+      const int local = t - s.first - (a.conv - 1 - j);
+      const float x = local >= 0
+                          ? a.inputs[std::size_t(s.first + local) * a.at.stride + channel.column]
+                          : s.state_in[a.conv_offset + std::size_t(c) * a.conv + (a.conv + local)];
+      v = fmaf(channel.weights[j], x, v);
+    }
+    a.mixed[std::size_t(t) * a.at.stride + channel.column] = a.conv_silu ? swish(v) : v;
+  }
+}
+
+/// New tails: the last `conv` inputs of each segment.
+__global__ void conv_tail_kernel(const __grid_constant__ Recurrence a, const Segment* segments,
+                                 int channels) {
+  chain_trigger();
+  chain_wait();
+  const int c = int(blockIdx.x * blockDim.x + threadIdx.x);
+  if (c >= channels) return;
+  const Segment s = segments[blockIdx.y];
+  const std::size_t tail = a.conv_offset + std::size_t(c) * a.conv;
+  const int column = conv_channel(a, c).column;
+  for (int j = 0; j < a.conv; ++j) {  // ascending: reads run ahead of writes
+    const int local = s.count - a.conv + j;
+    s.state_out[tail + j] = local >= 0
+                                ? a.inputs[std::size_t(s.first + local) * a.at.stride + column]
+                                : s.state_in[tail + std::size_t(a.conv + local)];
+  }
+}
+
+// ---- features and decays: a block a token and head
+
+__device__ float block_sum(float v, float* scratch) {
+  v = warp_sum(v);
+  if ((threadIdx.x & 31) == 0) scratch[threadIdx.x >> 5] = v;
+  __syncthreads();
+  v = 0.0F;
+  for (int w = 0; w < int(blockDim.x) / 32; ++w) v += scratch[w];
+  __syncthreads();
+  return v;
+}
+
+__device__ float block_max(float v, float* scratch) {
+  v = warp_max(v);
+  if ((threadIdx.x & 31) == 0) scratch[threadIdx.x >> 5] = v;
+  __syncthreads();
+  v = scratch[0];
+  for (int w = 1; w < int(blockDim.x) / 32; ++w) v = fmaxf(v, scratch[w]);
+  __syncthreads();
+  return v;
+}
+
+/// Rows of W x + b.
+__device__ float affine(const float* w, const float* b, const float* x, int n, int row) {
+  float sum = 0.0F;
+  for (int i = 0; i < n; ++i) sum = fmaf(w[std::size_t(row) * n + i], x[i], sum);
+  return b != nullptr ? sum + b[row] : sum;
+}
+
+/// phi(from) [K] into `to` [K'], both in shared memory, with the whole block.
+__device__ void features(const Recurrence& a, const RecurrenceMap& w, const float* x, float* to,
+                         bool normalise, float* scratch) {
+  const int n = a.k_dim, tid = int(threadIdx.x), step = int(blockDim.x);
+  switch (a.map) {
+    case FeatureMap::hedgehog: {
+      float largest = 0.0F;
+      for (int i = tid; i < n; i += step) {
+        const float y = 2.0F * affine(w.first, w.first_bias, x, n, i);
+        to[i] = y;
+        largest = fmaxf(largest, fabsf(y));
+      }
+      largest = block_max(largest, scratch);
+      float sum = 0.0F;
+      for (int i = tid; i < n; i += step) {
+        const float y = to[i];
+        to[i] = expf(y - largest);
+        to[n + i] = expf(-y - largest);
+        sum += to[i] + to[n + i];
+      }
+      sum = block_sum(sum, scratch);
+      for (int i = tid; i < n; i += step) to[i] /= sum, to[n + i] /= sum;
+      break;
+    }
+    case FeatureMap::dpfp:
+      for (int i = tid; i < 8 * n; i += step) {
+        const int roll = i / (2 * n) + 1, j = i % (2 * n);
+        const int other = (j + 2 * n - roll % (2 * n)) % (2 * n);
+        const auto positive = [&](int at) {
+          return at < n ? fmaxf(x[at], 0.0F) : fmaxf(-x[at - n], 0.0F);
+        };
+        to[i] = positive(j) * positive(other);
+      }
+      break;
+    default:
+      for (int i = tid; i < n; i += step) {
+        float v = x[i];
+        switch (a.map) {
+          case FeatureMap::swish:
+            v = v / (1.0F + expf(-v));
+            break;
+          case FeatureMap::relu:
+            v = fmaxf(v, 0.0F);
+            break;
+          case FeatureMap::elu:
+            v = v > 0.0F ? v + 1.0F : expf(v);
+            break;
+          case FeatureMap::t2r:
+            v = fmaxf(affine(w.first, nullptr, x, n, i), 0.0F);
+            break;
+          case FeatureMap::product:
+            v = affine(w.first, w.first_bias, x, n, i) * affine(w.second, w.second_bias, x, n, i);
+            break;
+          default:
+            break;
+        }
+        to[i] = v;
+      }
+  }
+  __syncthreads();
+  if (!normalise) return;
+  float sum = 0.0F;
+  for (int i = tid; i < a.features; i += step) sum += to[i];
+  sum = block_sum(sum, scratch) + 1e-4F;
+  for (int i = tid; i < a.features; i += step) to[i] /= sum;
+  __syncthreads();
+}
+
+/// to[i] <- rotated pair of `x` at `position`; x and to are different arrays.
+__device__ void rotate(const Recurrence& a, const float* x, float* to, std::uint64_t position) {
+  const int half = a.k_dim / 2;
+  for (int i = int(threadIdx.x); i < half; i += int(blockDim.x)) {
+    const double turns = a.turns[i] * static_cast<double>(position);
+    float s, c;
+    sincospif(2.0F * static_cast<float>(turns - floor(turns)), &s, &c);
+    to[i] = x[i] * c - x[i + half] * s;
+    to[i + half] = x[i + half] * c + x[i] * s;
+  }
+}
+
+/// Blocks (t, h): h < HQ queries, then keys of HQ <= h < HQ + H, then decays of the H after.
+__global__ void features_kernel(const __grid_constant__ Recurrence a, const Segment* segments,
+                                int num_segments) {
+  extern __shared__ float shared[];
+  __shared__ float scratch[32];
+  chain_trigger();
+  chain_wait();
+  const int t = int(blockIdx.x), tid = int(threadIdx.x), step = int(blockDim.x);
+  const float* row = a.mixed + std::size_t(t) * a.at.stride;
+  int h = int(blockIdx.y);
+  if (h < a.heads + a.kv_heads) {
+    const bool key = h >= a.heads;
+    if (key) h -= a.heads;
+    if (key && a.complement_keys) return;
+    const float* from = row + (key ? a.at.k : a.at.q) + h * a.k_dim;
+    float* x = shared;
+    float* y = shared + a.k_dim;
+    for (int i = tid; i < a.k_dim; i += step) x[i] = from[i];
+    __syncthreads();
+    features(a, key ? a.k_map : a.q_map, x, y, key ? a.norm_k : a.norm_q, scratch);
+    if (a.rotary) {
+      const Segment& s = segments[segment_of(segments, num_segments, t)];
+      rotate(a, y, x, s.position + std::uint64_t(t - s.first));
+      __syncthreads();
+      y = x;
+    }
+    float shift = 0.0F;
+    const bool exponential = a.map == FeatureMap::exponential && !key;
+    if (exponential) {
+      float largest = -INFINITY;
+      for (int i = tid; i < a.k_dim; i += step) largest = fmaxf(largest, y[i]);
+      shift = block_max(largest, scratch);
+    }
+    float* to = !key          ? a.q + (std::size_t(t) * a.heads + h) * a.features
+                : a.slots > 0 ? a.k_slots + (std::size_t(t) * a.kv_heads + h) * a.k_dim
+                              : a.k + (std::size_t(t) * a.kv_heads + h) * a.features;
+    for (int i = tid; i < a.features; i += step) to[i] = exponential ? expf(y[i] - shift) : y[i];
+    return;
+  }
+  h -= a.heads + a.kv_heads;
+  float* decay = a.a + (std::size_t(t) * a.kv_heads + h) * a.decays;
+  if (a.decay == Decay::fixed) {
+    const float gamma = 1.0F - exp2f(-5.0F - static_cast<float>(h));
+    for (int i = tid; i < a.decays; i += step) decay[i] = gamma;
+    return;
+  }
+  for (int i = tid; i < a.gates; i += step) {
+    const int at = h * a.gates + i;
+    float f;
+    if (a.rank > 0) {
+      f = 0.0F;
+      for (int j = 0; j < a.rank; ++j) {
+        f = fmaf(a.f_up[std::size_t(at) * a.rank + j], row[a.at.low + j], f);
+      }
+    } else {
+      f = row[a.at.f + at];
+    }
+    if (a.f_bias != nullptr) f += a.f_bias[at];
+    switch (a.decay) {
+      case Decay::log_sigmoid: {
+        const float g = log_decay(f, a.tau, a.floor);
+        const float rest = a.lower_bound != nullptr ? 1.0F - a.lower_bound[at] : 1.0F;
+        decay[i] = (1.0F - rest) + rest * expf(g);
+        if (a.lower_bound != nullptr) decay[i] = a.lower_bound[at] + rest * expf(g);
+        if (a.complement_keys) {
+          a.k[(std::size_t(t) * a.kv_heads + h) * a.features + i] = rest * -expm1f(g);
+        }
+        break;
+      }
+      case Decay::refined: {
+        const float g = sigmoid(f), r = sigmoid(row[a.at.r + at] + a.r_bias[at]);
+        const float not_g = sigmoid(-f);
+        decay[i] = (1.0F - r) * g * g + r * (1.0F - not_g * not_g);
+        break;
+      }
+      case Decay::running_sum:  // the scan turns it into decays
+        a.k[(std::size_t(t) * a.kv_heads + h) * a.slots + i] =
+            a.clamp_min != 0.0F || a.clamp_max != 0.0F ? fminf(fmaxf(f, a.clamp_min), a.clamp_max)
+                                                       : f;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+/// z of the running sum; a block a head, a thread a slot.
+__global__ void running_sum_kernel(const __grid_constant__ Recurrence a, const Segment* segments) {
+  chain_trigger();
+  chain_wait();
+  const Segment s = segments[blockIdx.y];
+  const int h = int(blockIdx.x);
+  const std::size_t extra = a.layer_offset + std::size_t(h) * a.head_floats + a.extra_offset;
+  for (int i = int(threadIdx.x); i < a.slots; i += int(blockDim.x)) {
+    float z = s.state_in[extra + i];
+    for (int t = 0; t < s.count; ++t) {
+      const std::size_t at = (std::size_t(s.first + t) * a.kv_heads + h) * a.slots + i;
+      const float f = a.k[at];
+      const bool first = s.position + std::uint64_t(t) == 0;
+      const float sum = first ? f : fmaxf(z, f) + log1pf(expf(-fabsf(z - f)));
+      a.a[at] = first ? 0.0F : expf(z - sum);
+      a.k[at] = expf(f - sum);
+      z = sum;
+    }
+    s.state_out[extra + i] = z;
+  }
+}
+
+/// m of exponential keys; a block a head. Maxima first, then the exponentials.
+__global__ void running_maximum_kernel(const __grid_constant__ Recurrence a,
+                                       const Segment* segments) {
+  __shared__ float scratch[32];
+  chain_trigger();
+  chain_wait();
+  const Segment s = segments[blockIdx.y];
+  const int h = int(blockIdx.x), tid = int(threadIdx.x), step = int(blockDim.x);
+  const std::size_t extra = a.layer_offset + std::size_t(h) * a.head_floats + a.extra_offset;
+  float m = s.state_in[extra];
+  for (int t = 0; t < s.count; ++t) {
+    float* k = a.k + (std::size_t(s.first + t) * a.kv_heads + h) * a.features;
+    float* decay = a.a + (std::size_t(s.first + t) * a.kv_heads + h) * a.decays;
+    float own = -INFINITY;
+    for (int i = tid; i < a.features; i += step) own = fmaxf(own, k[i]);
+    own = block_max(own, scratch);
+    const bool first = s.position + std::uint64_t(t) == 0;
+    const float largest = first ? own : fmaxf(m, own);
+    const float shrink = first ? 0.0F : expf(m - largest);
+    for (int i = tid; i < a.features; i += step) k[i] = expf(k[i] - largest);
+    for (int i = tid; i < a.decays; i += step) decay[i] *= shrink;
+    m = largest;
+  }
+  if (tid == 0) s.state_out[extra] = m;
+}
+
+// ---- the recurrence
+
+/// One pass: S [rows, columns] with any strides, a decay along the rows or the columns.
+struct CorePass {
+  std::int32_t heads, kv_heads, rows, columns;
+  std::size_t layer_offset, head_floats, row_stride, column_stride;
+  const float* k;  // [T, H, rows]
+  const float* v;  // [T, v_stride] + head * v_columns
+  std::int32_t v_stride, v_columns;
+  bool one;            // column v_columns takes in 1
+  const float* decay;  // [T, H, rows or columns] or null
+  const float* q;      // [T, HQ, rows]
+  float scale;
+  float* out;          // [T, HQ, columns]
+  std::int32_t batch;  // tokens in shared memory at a time
+};
+
+enum class Fade { none, rows, columns };
+
+template <int R, Fade kFade>
+__global__ void __launch_bounds__(kThreads)
+    core_kernel(const __grid_constant__ CorePass a, const Segment* segments) {
+  extern __shared__ float shared[];
+  constexpr int kRows = R * kGroups;
+  constexpr int kParts = kFade == Fade::rows ? 2 : 1;  // k and decay
+  const int tid = int(threadIdx.x), column = tid % kColumns, group = tid / kColumns;
+  const int warp = tid / 32, lane = tid % 32;
+  const int head = int(blockIdx.y), queries = a.heads / a.kv_heads;
+  const int j = int(blockIdx.x) * kColumns + column;
+  const bool mine = j < a.columns;
+  chain_trigger();
+  chain_wait();
+  const Segment s = segments[blockIdx.z];
+  const std::size_t base = a.layer_offset + std::size_t(head) * a.head_floats +
+                           std::size_t(mine ? j : 0) * a.column_stride;
+  float state[R];
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+    const int r = group * R + i;
+    state[i] = mine && r < a.rows ? s.state_in[base + std::size_t(r) * a.row_stride] : 0.0F;
+  }
+  float* const key = shared;                                 // [batch][kRows]
+  float* const fade = key + a.batch * kRows;                 // [batch][kRows], Fade::rows
+  float* const query = key + kParts * a.batch * kRows;       // [batch][G][kRows]
+  float* const partial = query + a.batch * queries * kRows;  // [batch][G][kWarps][kColumns]
+  for (int start = 0; start < s.count; start += a.batch) {
+    const int n = min(a.batch, s.count - start);
+    for (int i = tid; i < n * kRows; i += kThreads) {
+      const int t = i / kRows, r = i % kRows;
+      const std::size_t at = (std::size_t(s.first + start + t) * a.kv_heads + head) * a.rows + r;
+      key[i] = r < a.rows ? a.k[at] : 0.0F;
+      if (kFade == Fade::rows) fade[i] = r < a.rows ? a.decay[at] : 0.0F;
+    }
+    for (int i = tid; i < n * queries * kRows; i += kThreads) {
+      const int tg = i / kRows, r = i % kRows;
+      const int t = tg / queries, g = tg % queries;
+      const std::size_t at = std::size_t(s.first + start + t) * a.heads + head * queries + g;
+      query[i] = r < a.rows ? a.q[at * a.rows + r] : 0.0F;
+    }
+    __syncthreads();
+    for (int t = 0; t < n; ++t) {
+      const std::size_t token = std::size_t(s.first + start + t);
+      float v = 0.0F, b = 1.0F;
+      if (mine) {
+        v = a.one && j == a.v_columns ? 1.0F : a.v[token * a.v_stride + head * a.v_columns + j];
+        if (kFade == Fade::columns) b = a.decay[(token * a.kv_heads + head) * a.columns + j];
+      }
+      const float* k = key + t * kRows + group * R;
+      const float* f = fade + t * kRows + group * R;
+#pragma unroll
+      for (int i = 0; i < R; ++i) {
+        float x = state[i];
+        if (kFade == Fade::rows) x *= f[i];
+        if (kFade == Fade::columns) x *= b;
+        state[i] = fmaf(k[i], v, x);
+      }
+      for (int g = 0; g < queries; ++g) {
+        const float* q = query + (t * queries + g) * kRows + group * R;
+        float sum = 0.0F;
+#pragma unroll
+        for (int i = 0; i < R; ++i) sum = fmaf(state[i], q[i], sum);
+        sum += __shfl_xor_sync(~0U, sum, 16);  // the warp's two groups
+        if (lane < kColumns) partial[((t * queries + g) * kWarps + warp) * kColumns + lane] = sum;
+      }
+    }
+    __syncthreads();
+    for (int i = tid; i < n * queries * kColumns; i += kThreads) {
+      const int tg = i / kColumns, c = i % kColumns;
+      const int out_column = int(blockIdx.x) * kColumns + c;
+      if (out_column >= a.columns) continue;
+      float sum = 0.0F;
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w) sum += partial[(tg * kWarps + w) * kColumns + c];
+      const std::size_t at =
+          std::size_t(s.first + start + tg / queries) * a.heads + head * queries + tg % queries;
+      a.out[at * a.columns + out_column] = sum * a.scale;
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+    const int r = group * R + i;
+    if (mine && r < a.rows) s.state_out[base + std::size_t(r) * a.row_stride] = state[i];
+  }
+}
+
+template <int R>
+cudaError_t run_core(const Launch& l, CorePass a, Fade fade, const Segment* segments,
+                     int num_segments) {
+  const int queries = a.heads / a.kv_heads, rows = R * kGroups;
+  const int parts = fade == Fade::rows ? 2 : 1;
+  const int floats = (parts + queries) * rows + queries * kWarps * kColumns;  // of a token
+  a.batch = kSharedFloats / floats;
+  if (a.batch > 16) a.batch = 16;
+  if (a.batch < 1) return cudaErrorInvalidConfiguration;
+  const std::size_t bytes = std::size_t(a.batch) * std::size_t(floats) * sizeof(float);
+  const dim3 grid(unsigned((a.columns + kColumns - 1) / kColumns), unsigned(a.kv_heads),
+                  unsigned(num_segments));
+  switch (fade) {
+    case Fade::none:
+      return launch(l, core_kernel<R, Fade::none>, grid, kThreads, bytes, 1, a, segments);
+    case Fade::rows:
+      return launch(l, core_kernel<R, Fade::rows>, grid, kThreads, bytes, 1, a, segments);
+    case Fade::columns:
+      return launch(l, core_kernel<R, Fade::columns>, grid, kThreads, bytes, 1, a, segments);
+  }
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t core(const Launch& l, const CorePass& a, Fade fade, const Segment* segments,
+                 int num_segments) {
+  const int rows = (a.rows + kGroups - 1) / kGroups;
+  if (rows <= 1) return run_core<1>(l, a, fade, segments, num_segments);
+  if (rows <= 2) return run_core<2>(l, a, fade, segments, num_segments);
+  if (rows <= 4) return run_core<4>(l, a, fade, segments, num_segments);
+  if (rows <= 8) return run_core<8>(l, a, fade, segments, num_segments);
+  if (rows <= 16) return run_core<16>(l, a, fade, segments, num_segments);
+  if (rows <= 32) return run_core<32>(l, a, fade, segments, num_segments);
+  return run_core<64>(l, a, fade, segments, num_segments);
+}
+
+/// p <- softmax over the slots; a warp a row.
+__global__ void softmax_kernel(float* p, int rows, int slots) {
+  chain_trigger();
+  chain_wait();
+  const int row = int(blockIdx.x * blockDim.y + threadIdx.y), lane = int(threadIdx.x);
+  if (row >= rows) return;
+  float* x = p + std::size_t(row) * slots;
+  float largest = -INFINITY;
+  for (int i = lane; i < slots; i += 32) largest = fmaxf(largest, x[i]);
+  largest = warp_max(largest);
+  float sum = 0.0F;
+  for (int i = lane; i < slots; i += 32) sum += expf(x[i] - largest);
+  sum = warp_sum(sum);
+  for (int i = lane; i < slots; i += 32) x[i] = expf(x[i] - largest) / sum;
+}
+
+// ---- output
+
+__global__ void __launch_bounds__(kThreads)
+    output_kernel(const __grid_constant__ RecurrenceOutput a) {
+  __shared__ float scratch[32];
+  chain_trigger();
+  chain_wait();
+  const int tid = int(threadIdx.x), n = a.heads * a.v_dim;
+  const std::size_t t = blockIdx.x;
+  const float* o = a.o + t * a.heads * a.columns;
+  float* y = a.y + t * n;
+  const auto value = [&](int i) {
+    const int h = i / a.v_dim;
+    const float v = o[h * a.columns + i % a.v_dim];
+    return a.normalizer ? v / (o[h * a.columns + a.v_dim] + 1e-10F) : v;
+  };
+  const int width = a.per_head ? a.v_dim : n;
+  for (int start = 0; start < n; start += width) {
+    float factor = 1.0F;
+    if (a.normalise) {
+      float sum = 0.0F;
+      for (int i = tid; i < width; i += kThreads) {
+        const float v = value(start + i);
+        sum = fmaf(v, v, sum);
+      }
+      factor = rsqrtf(block_sum(sum, scratch) / static_cast<float>(width) + a.eps);
+    }
+    for (int i = tid; i < width; i += kThreads) {
+      float v = value(start + i) * factor;
+      if (a.normalise && a.weight != nullptr) v *= a.weight[i];
+      if (a.gate != nullptr) v *= swish(a.gate[t * a.gate_stride + start + i]);
+      y[start + i] = v;
+    }
+  }
+}
+
+}  // namespace
+
+bool gated_recurrence_fits(const Recurrence& a) {
+  const int queries = a.heads / a.kv_heads;
+  const int rows = a.slots > a.features ? a.slots : a.features;
+  int held = 1;
+  while (held * kGroups < rows) held *= 2;
+  return rows <= kMostRows &&
+         (2 + queries) * held * kGroups + queries * kWarps * kColumns <= kSharedFloats;
+}
+
+cudaError_t recurrence_inputs(const Launch& l, const Recurrence& a, const Segment* segments,
+                              int num_segments, int tokens) {
+  Launch next = l;
+  if (a.conv > 0) {
+    const int channels = (a.heads + a.kv_heads) * a.k_dim + a.kv_heads * a.v_dim;
+    const std::size_t bytes = std::size_t(tokens) * a.at.stride * sizeof(float);
+    if (cudaError_t e =
+            cudaMemcpyAsync(a.mixed, a.inputs, bytes, cudaMemcpyDeviceToDevice, l.stream);
+        e != cudaSuccess) {
+      return e;
+    }
+    next.chain = false;  // follows a copy, not a kernel
+    const unsigned blocks = unsigned((channels + 127) / 128);
+    if (cudaError_t e =
+            launch(next, conv_kernel, dim3(blocks, unsigned(tokens < 1024 ? tokens : 1024)), 128, 0,
+                   1, a, segments, num_segments, tokens, channels);
+        e != cudaSuccess) {
+      return e;
+    }
+    next = l;
+    if (cudaError_t e = launch(next, conv_tail_kernel, dim3(blocks, unsigned(num_segments)), 128, 0,
+                               1, a, segments, channels);
+        e != cudaSuccess) {
+      return e;
+    }
+  }
+  const int decays = a.decay == Decay::none ? 0 : a.kv_heads;
+  const std::size_t shared = std::size_t(a.k_dim + a.features) * sizeof(float);
+  if (cudaError_t e = launch(next, features_kernel,
+                             dim3(unsigned(tokens), unsigned(a.heads + a.kv_heads + decays)), 128,
+                             shared, 1, a, segments, num_segments);
+      e != cudaSuccess) {
+    return e;
+  }
+  const dim3 heads(unsigned(a.kv_heads), unsigned(num_segments));
+  if (a.decay == Decay::running_sum) {
+    return launch(l, running_sum_kernel, heads, 64, 0, 1, a, segments);
+  }
+  if (a.map == FeatureMap::exponential) {
+    return launch(l, running_maximum_kernel, heads, 128, 0, 1, a, segments);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t gated_recurrence(const Launch& l, const Recurrence& a, const Segment* segments,
+                             int num_segments, int tokens) {
+  CorePass values{.heads = a.heads,
+                  .kv_heads = a.kv_heads,
+                  .rows = a.features,
+                  .columns = a.columns,
+                  .layer_offset = a.layer_offset + a.values_offset,
+                  .head_floats = a.head_floats,
+                  .row_stride = std::size_t(a.columns),
+                  .column_stride = 1,
+                  .k = a.k,
+                  .v = a.mixed + a.at.v,
+                  .v_stride = a.at.stride,
+                  .v_columns = a.v_dim,
+                  .one = a.normalizer,
+                  .decay = a.decay == Decay::none ? nullptr : a.a,
+                  .q = a.q,
+                  .scale = a.scale,
+                  .out = a.o,
+                  .batch = 0};
+  const Fade fade = a.decay == Decay::none ? Fade::none
+                    : a.decay_on_values    ? Fade::columns
+                                           : Fade::rows;
+  if (a.slots == 0) return core(l, values, fade, segments, num_segments);
+  // The slots' keys [M, K] as S^T [K, M], decayed along its columns.
+  CorePass keys = values;
+  keys.rows = a.k_dim;
+  keys.columns = a.slots;
+  keys.layer_offset = a.layer_offset;
+  keys.row_stride = 1;
+  keys.column_stride = std::size_t(a.k_dim);
+  keys.k = a.k_slots;
+  keys.v = a.k;
+  keys.v_stride = a.kv_heads * a.slots;
+  keys.v_columns = a.slots;
+  keys.one = false;
+  keys.out = a.p;
+  if (cudaError_t e = core(l, keys, Fade::columns, segments, num_segments); e != cudaSuccess) {
+    return e;
+  }
+  const int rows = tokens * a.heads;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned((rows + 3) / 4));
+  config.blockDim = dim3(32, 4);
+  config.stream = l.stream;
+  if (cudaError_t e = cudaLaunchKernelEx(&config, softmax_kernel, a.p, rows, a.slots);
+      e != cudaSuccess) {
+    return e;
+  }
+  values.rows = a.slots;
+  values.q = a.p;
+  values.scale = 1.0F;
+  return core(l, values, Fade::rows, segments, num_segments);
+}
+
+cudaError_t recurrence_output(const Launch& l, const RecurrenceOutput& a, int tokens) {
+  return launch(l, output_kernel, dim3(unsigned(tokens)), kThreads, 0, 1, a);
+}
+
+}  // namespace runnel::cuda

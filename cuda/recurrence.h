@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host-callable launchers of the gated recurrence (cuda/gated_recurrence.cu). Nothing here owns
+// memory; every pointer is a device pointer. Shapes as in launch.h; K' features of a key, F gate
+// logits of a kv head, A decays of a kv head, C columns of a state (V, one more with a normalizer).
+#pragma once
+
+#include "cuda/launch.h"
+#include "runtime/model/config.h"
+
+namespace runnel::cuda {
+
+/// Where a row of a pass's inputs has what, in floats; -1: nowhere.
+struct RecurrenceColumns {
+  std::int32_t q = -1, k = -1, v = -1, f = -1, low = -1, r = -1, gate = -1;
+  std::int32_t stride = 0;
+};
+
+/// The matrices of a feature map, [K, K] and [K]; null where it has none.
+struct RecurrenceMap {
+  const float* first = nullptr;
+  const float* first_bias = nullptr;
+  const float* second = nullptr;
+  const float* second_bias = nullptr;
+};
+
+/// One layer: constants, weights, buffers.
+struct Recurrence {
+  std::int32_t heads, kv_heads, k_dim, features, v_dim, columns;
+  std::int32_t slots;   // 0: one pass
+  std::int32_t gates;   // F
+  std::int32_t decays;  // A: the rows of the state, or its columns with decay_on_values; 0: none
+  Decay decay;
+  FeatureMap map;
+  bool decay_on_values, complement_keys, rotary, norm_q, norm_k, normalizer, conv_silu;
+  std::int32_t rank;
+  float scale, tau, floor, clamp_min, clamp_max;
+  const float* f_up;         // [H*F, rank] or null
+  const float* f_bias;       // [H*F] or null
+  const float* r_bias;       // [H*F] or null
+  const float* lower_bound;  // [H*F] or null
+  RecurrenceMap q_map, k_map;
+  const double* turns;  // [K/2] rotary turns a token; null without rotation
+  std::int32_t conv;    // taps, 0: none
+  const float* q_conv;
+  const float* k_conv;  // of f with complement_keys
+  const float* v_conv;
+  std::size_t layer_offset, head_floats, values_offset, extra_offset, conv_offset;  // in the state
+  const float* inputs;  // [T, at.stride]
+  RecurrenceColumns at;
+  float* mixed;    // [T, at.stride] inputs after the convolutions; the inputs themselves without
+  float* q;        // [T, HQ, K']
+  float* k;        // [T, H, K' or M]: keys, or what the slots take in
+  float* k_slots;  // [T, H, K] keys of a model with slots
+  float* a;        // [T, H, A]
+  float* p;        // [T, HQ, M]
+  float* o;        // [T, HQ, C]
+};
+
+/// Convolutions, low rank, features, rotations, decays, and what runs from token to token.
+cudaError_t recurrence_inputs(const Launch&, const Recurrence&, const Segment* segments,
+                              int num_segments, int tokens);
+/// The recurrence itself, f32: the state in registers, a block 16 of its columns.
+cudaError_t gated_recurrence(const Launch&, const Recurrence&, const Segment* segments,
+                             int num_segments, int tokens);
+/// Whether a column of the state fits the registers of a block's threads.
+bool gated_recurrence_fits(const Recurrence&);
+
+/// y = norm(o / normalizer) * swish(gate), f32 [T, HQ*V]
+struct RecurrenceOutput {
+  const float* o = nullptr;  // [T, HQ, C]
+  std::int32_t heads = 0, v_dim = 0, columns = 0;
+  bool normalizer = false, normalise = false, per_head = false;
+  float eps = 0.0F;
+  const float* weight = nullptr;
+  const float* gate = nullptr;  // [T, gate_stride] or null
+  std::int32_t gate_stride = 0;
+  float* y = nullptr;
+};
+cudaError_t recurrence_output(const Launch&, const RecurrenceOutput&, int tokens);
+
+}  // namespace runnel::cuda
