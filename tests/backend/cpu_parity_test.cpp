@@ -72,7 +72,7 @@ Status only_mlp(Ops& ops, const Weights& w) {
   RUNNEL_CHECK_OK(ops.gated_mlp(0, w.layers[0]));
   return ops.logits(w.final_norm, w.head);
 }
-Status everything(Ops& ops, const Weights& w) { return forward(ops, w); }
+Status everything(Ops& ops, const Weights& w) { return forward(ops, ModelConfig{}, w); }
 
 LoadedModel load_ops(Backend& backend, const RandomModel& source, Ops_of record) {
   LoadedModel loaded = load_on(backend, source);

@@ -2,9 +2,10 @@
 // runnel_make_model SHAPE TYPE OUT.gguf: a model of random weights, to measure speed with. It has
 // no tokenizer.
 //
-// SHAPE: 135m (the default model's: sinks, window, gated slots, tied), 340m (tied), 1.3b. TYPE:
-// that of the linear weights; the token table and head get q8_0 beside q4_0 and q8_0, q6_k beside
-// q4_k, else TYPE.
+// SHAPE: 135m (the default model's: sinks, window, gated slots, tied), 340m (tied), 1.3b, and of
+// the family gla, hgrn2, retnet, linear_attn, abc, regla: 1.3b in the shapes of their
+// configurations' defaults. TYPE: that of the linear weights; the token table and head get q8_0
+// beside q4_0 and q8_0, q6_k beside q4_k, else TYPE.
 #include <cmath>
 #include <cstring>
 #include <iostream>
@@ -28,6 +29,58 @@ struct Shape {
   ModelConfig config;
   bool tied;
 };
+
+/// 24 layers of width 2048 with the family's own heads and expansions.
+std::optional<Shape> family_shape(const std::string& name) {
+  ModelConfig c;
+  c.name = "random " + name + " 1.3b";
+  c.architecture = name;
+  c.mixer = Mixer::recurrence;
+  c.vocab_size = 32000;
+  c.hidden_size = 2048;
+  c.num_layers = 24;
+  c.num_heads = c.num_kv_heads = 4;
+  c.head_k_dim = 256;
+  c.head_v_dim = 512;
+  c.intermediate_size = 5632;
+  c.feature_map = FeatureMap::identity;
+  c.value_activation = c.output_activation = Activation::identity;
+  c.output_norm_heads = true;
+  c.gate_normalizer = 1.0F;
+  if (name == "gla") {
+    c.decay = Decay::log_sigmoid;
+    c.gate_rank = 16;
+    c.gate_normalizer = 16.0F;
+    c.output_gate = true;
+  } else if (name == "hgrn2") {
+    c.decay = Decay::log_sigmoid;
+    c.complement_keys = c.lower_bound = true;
+    c.num_heads = c.num_kv_heads = 16;
+    c.head_k_dim = c.head_v_dim = 128;
+    c.feature_map = FeatureMap::swish;
+    c.output_norm_heads = false;
+  } else if (name == "retnet") {
+    c.decay = Decay::fixed;
+    c.rotary = c.output_gate = true;
+    c.num_heads = c.num_kv_heads = 8;
+    c.intermediate_size = 2816;
+  } else if (name == "linear_attn") {
+    c.feature_map = FeatureMap::product;
+    c.head_k_dim = 512;
+  } else if (name == "abc") {
+    c.decay = Decay::running_sum;
+    c.num_memory_slots = 64;
+    c.gate_logit_min = -32.0F, c.gate_logit_max = 32.0F;
+    c.rotary = c.output_gate = true;
+  } else if (name == "regla") {
+    c.decay = Decay::refined;
+    c.feature_map = FeatureMap::exponential;
+  } else {
+    return std::nullopt;
+  }
+  c.scale = 1.0F / std::sqrt(static_cast<float>(c.feature_dim()));
+  return Shape{c, false};
+}
 
 std::optional<Shape> shape_named(const std::string& name) {
   ModelConfig c;
@@ -54,7 +107,7 @@ std::optional<Shape> shape_named(const std::string& name) {
     return Shape{c, true};
   }
   const bool large = name == "1.3b";
-  if (!large && name != "340m") return std::nullopt;
+  if (!large && name != "340m") return family_shape(name);
   c.vocab_size = 32000;
   c.hidden_size = large ? 2048 : 1024;
   c.num_layers = 24;
@@ -156,7 +209,8 @@ std::vector<std::byte> random_tensor(BlockType type, std::size_t rows, std::int6
 Status make(const std::string& name, const std::string& type_name, const std::string& path) {
   const std::optional<Shape> shape = shape_named(name);
   if (!shape)
-    return fail(ErrorCode::invalid_argument, "shape \"", name, "\": expected 135m, 340m or 1.3b");
+    return fail(ErrorCode::invalid_argument, "shape \"", name,
+                "\": expected 135m, 340m, 1.3b, gla, ", "hgrn2, retnet, linear_attn, abc or regla");
   const std::optional<BlockType> type = quant::block_type_from_name(type_name);
   if (!type) return fail(ErrorCode::invalid_argument, "type \"", type_name, "\": not a block type");
   const auto fitting = [](BlockType t, std::int64_t cols) {
@@ -188,7 +242,9 @@ Status make(const std::string& name, const std::string& type_name, const std::st
       if (t.presence == Presence::absent) continue;
       const bool matrix = t.role == WeightRole::matrix;
       const bool vector = t.role == WeightRole::vector;
+      const bool wide = t.role == WeightRole::wide_gate;
       const BlockType stored = matrix   ? fitting(*type, t.shape.back())
+                               : wide   ? fitting(table, t.shape.back())
                                : vector ? BlockType::f32
                                         : BlockType::f16;
       add(layer_prefix(layer) + std::string(t.suffix), stored, t.shape,
@@ -207,7 +263,8 @@ Status make(const std::string& name, const std::string& type_name, const std::st
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::cerr << "usage: runnel_make_model 135m|340m|1.3b TYPE OUT.gguf\n";
+    std::cerr << "usage: runnel_make_model 135m|340m|1.3b|gla|hgrn2|retnet|linear_attn|abc|regla "
+                 "TYPE OUT.gguf\n";
     return 2;
   }
   const runnel::Status made = runnel::make(argv[1], argv[2], argv[3]);

@@ -117,6 +117,10 @@ struct MixerCase {
   RandomParts parts;
 };
 
+constexpr const char* kFamily[] = {"gla",      "gla_conv", "hgrn2",    "retnet",   "linear",
+                                   "elu",      "dpfp",     "t2r_map",  "hedgehog", "abc",
+                                   "abc_conv", "regla",    "regla_key"};
+
 std::vector<MixerCase> mixer_cases() {
   std::vector<MixerCase> cases;
   const RandomParts biased{.tied = true, .gate_bias = true, .read_biases = true};
@@ -153,6 +157,10 @@ std::vector<MixerCase> mixer_cases() {
   cases.push_back({"default_model", c, biased});
   c.num_memory_slots = 100;  // more than a chunkwise tile
   cases.push_back({"many_slots", c, biased});
+  for (const char* name : kFamily) cases.push_back({name, family_config(name), {}});
+  c = family_config("gla");  // the heads of 1.3B
+  c.num_heads = 2, c.num_kv_heads = 2, c.head_k_dim = 256, c.head_v_dim = 512;
+  cases.push_back({"gla_wide_heads", c, {}});
   return cases;
 }
 

@@ -124,7 +124,7 @@ TEST(HfConfig, RefusesByNameWhatCannotBeRun) {
     const char* message;
   };
   const Case cases[] = {
-      {"model_type", "liger_gsa", "model_type is 'liger_gsa', expected 'gsa' or 'runnel_gsa'"},
+      {"model_type", "liger_gsa", "model_type is 'liger_gsa', expected one of gsa, gla"},
       {"model_type", nullptr, "model_type is missing"},
       {"attn", {{"layers", {1, 3}}, {"num_heads", 32}}, "attn is {"},
       {"attnres_block_size", 4, "attnres_block_size is 4"},
@@ -166,6 +166,67 @@ TEST(HfConfig, RefusesByNameWhatCannotBeRun) {
   }
   for (const char* text : {"", "[]", "{", "null", "{\"model_type\": \"gsa\"", "\xff\xfe"}) {
     EXPECT_FALSE(parse_hf_config(text)) << text;
+  }
+}
+
+ModelConfig defaults_of(const char* type) {
+  const Result<HfConfig> r = parse_hf_config(Json{{"model_type", type}}.dump());
+  EXPECT_TRUE(r) << r.error().message;
+  return r ? r->model : ModelConfig{};
+}
+
+TEST(HfConfig, TheFamilyHasTheDefaultsOfItsClasses) {
+  const ModelConfig gla = defaults_of("gla");
+  EXPECT_EQ(gla.mixer, Mixer::recurrence);
+  EXPECT_EQ(gla.head_k_dim, 256);
+  EXPECT_EQ(gla.head_v_dim, 512);
+  EXPECT_EQ(gla.gate_rank, 16);
+  EXPECT_EQ(gla.gate_normalizer, 16.0F);
+  EXPECT_EQ(gla.scale, 0.0625F);
+  EXPECT_TRUE(gla.output_gate);
+  const ModelConfig hgrn2 = defaults_of("hgrn2");
+  EXPECT_EQ(hgrn2.num_heads, 16);
+  EXPECT_EQ(hgrn2.g_norm_eps, 1e-5F);
+  EXPECT_TRUE(hgrn2.complement_keys);
+  EXPECT_TRUE(hgrn2.lower_bound);
+  const ModelConfig retnet = defaults_of("retnet");
+  EXPECT_EQ(retnet.num_heads, 8);
+  EXPECT_EQ(retnet.head_v_dim, 512);
+  EXPECT_EQ(retnet.intermediate_size, 2816);
+  EXPECT_TRUE(retnet.rotary);
+  EXPECT_EQ(defaults_of("linear_attn").feature_map, FeatureMap::product);
+  const ModelConfig abc = defaults_of("abc");
+  EXPECT_EQ(abc.num_memory_slots, 64);
+  EXPECT_EQ(abc.gate_logit_min, -32.0F);
+  EXPECT_FALSE(defaults_of("regla").decay_on_values);
+}
+
+TEST(HfConfig, RefusesOptionsOfTheFamilyByName) {
+  struct Case {
+    const char* type;
+    const char* key;
+    Json value;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"gla", "feature_map", "gelu", "feature_map is 'gelu', expected one of identity, swish"},
+      {"gla", "clamp_min", 0.5, "gsa.gate_log_min is 0.5"},
+      {"gla", "attn", {{"layers", {1}}}, "attn is {"},
+      {"gla", "num_kv_heads", 3, "gsa.num_heads is 4"},
+      {"hgrn2", "expand_ratio", 100, "expand_ratio is 100, expected a divisor"},
+      {"retnet", "num_kv_heads", 3, "num_kv_heads is 3, expected a divisor of num_heads 8"},
+      {"retnet", "feature_map", "dpfp", "feature_map is 'dpfp'"},
+      {"linear_attn", "feature_map", "taylor", "feature_map is 'taylor'"},
+      {"linear_attn", "output_norm", "identity", "output_norm is 'identity'"},
+      {"abc", "clamp_min", 40, "gsa.gate_logit_max is 32"},
+      {"abc", "num_slots", 0, "memory slots"},
+      {"regla", "gate_side", "both", "gate_side is 'both', expected 'key' or 'value'"},
+  };
+  for (const Case& c : cases) {
+    const Result<HfConfig> r =
+        parse_hf_config(Json{{"model_type", c.type}, {c.key, c.value}}.dump());
+    ASSERT_FALSE(r) << c.type << " " << c.key;
+    EXPECT_THAT(r.error().message, HasSubstr(c.message));
   }
 }
 

@@ -144,7 +144,8 @@ std::vector<Case> hostile_cases() {
   const auto u32 = [](std::uint32_t v) { return GgufValue(v); };
   return {
       {"no architecture", no_key("general.architecture"), "general.architecture"},
-      {"other architecture", key("general.architecture", S("llama")), "'llama', expected 'gsa'"},
+      {"other architecture", key("general.architecture", S("llama")),
+       "'llama', expected one of gsa, gla"},
       {"architecture is a number", key("general.architecture", u32(3)), "general.architecture"},
       {"control characters in the architecture", key("general.architecture", S("\x1b[2J")),
        "'\\x1b[2J'"},
@@ -154,6 +155,10 @@ std::vector<Case> hostile_cases() {
       {"zero hidden size", key("gsa.hidden_size", u32(0)), "gsa.hidden_size is 0"},
       {"zero heads", key("gsa.num_heads", u32(0)), "gsa.num_heads is 0"},
       {"zero kv heads", key("gsa.num_kv_heads", u32(0)), "gsa.num_kv_heads is 0"},
+      {"unknown mixer", key("gsa.mixer", S("mamba")), "gsa.mixer is 'mamba', expected slots or"},
+      {"a mixer of another architecture", key("gsa.mixer", S("recurrence")),
+       "of architecture 'gsa'"},
+      {"key of a recurrence among slots", key("gsa.decay", S("fixed")), "gsa.decay belongs to"},
       {"zero slots", key("gsa.num_memory_slots", u32(0)), "gsa.num_memory_slots is 0"},
       {"zero vocabulary", key("gsa.vocab_size", u32(0)), "gsa.vocab_size is 0"},
       {"negative layers", key("gsa.num_layers", std::int32_t{-1}), "gsa.num_layers is -1"},

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiny checkpoints of the family (GLA, HGRN2, RetNet, linear attention, ABC, ReGLA) → our file →
+// every device: logits, states and the mixer's own output against float64.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+#include "quant/quantise.h"
+#include "runnel/device.h"
+#include "runtime/backend/registry.h"
+#include "runtime/base/try.h"
+#include "runtime/model/engine.h"
+#include "tests/support/compare.h"
+#include "tests/support/loaded_model.h"
+#include "tests/support/model_files.h"
+#include "tests/support/safetensors.h"
+
+namespace runnel::test {
+namespace {
+
+constexpr double kTolerance = 1e-4;  // f32 against float64, of the largest value
+
+struct Case {
+  std::string device;
+  std::string checkpoint;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.device << " " << c.checkpoint; }
+
+class Sibling : public testing::TestWithParam<Case> {
+ protected:
+  Sibling() {
+    const TemporaryFolder folder;
+    const auto report = convert_tensors(directory_, folder / "tiny.gguf", {});
+    if (!report) throw std::runtime_error(report.error().message);
+    file_ = *GgufFile::open(folder / "tiny.gguf");
+    auto engine = Engine::create(*ModelFile::from_gguf(file_), GetParam().device, 2, {});
+    if (!engine) throw std::runtime_error(engine.error().message);
+    engine_ = std::move(*engine);
+    state_ = std::move(*engine_->create_state());
+  }
+
+  /// All logits of `tokens`, fed in pieces of `piece`.
+  std::vector<float> run(std::span<const TokenId> tokens, std::size_t piece) {
+    const std::size_t vocab = static_cast<std::size_t>(engine_->config().vocab_size);
+    std::vector<float> logits(tokens.size() * vocab, NAN);
+    for (std::size_t at = 0; at < tokens.size(); at += piece) {
+      const std::size_t n = std::min(piece, tokens.size() - at);
+      const PlanItem item{.state = state_.get(),
+                          .tokens = tokens.subspan(at, n),
+                          .wanted = LogitsWanted::all,
+                          .logits = std::span(logits).subspan(at * vocab, n * vocab)};
+      const Status status = engine_->run(std::span(&item, 1));
+      if (!status) throw std::runtime_error(status.error().message);
+    }
+    return logits;
+  }
+
+  std::filesystem::path directory_ = tiny_checkpoint("siblings") / GetParam().checkpoint;
+  Vectors golden_{directory_ / "golden.safetensors"};
+  std::shared_ptr<const GgufFile> file_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<RecurrentState> state_;
+};
+
+TEST_P(Sibling, LogitsOfOnePassAndOfFurtherSteps) {
+  EXPECT_LE(max_relative_error(run(golden_.tokens("input_ids"), 100), golden_.floats("logits_f64")),
+            kTolerance);
+  EXPECT_LE(
+      max_relative_error(run(golden_.tokens("decode_ids"), 1), golden_.floats("decode_logits_f64")),
+      kTolerance);
+}
+
+TEST_P(Sibling, LogitsStepByStep) {
+  EXPECT_LE(max_relative_error(run(golden_.tokens("input_ids"), 1), golden_.floats("logits_f64")),
+            kTolerance);
+}
+
+TEST_P(Sibling, StateAfterThePrompt) {
+  run(golden_.tokens("input_ids"), 100);
+  const StateLayout layout = engine_->layout();
+  const ModelConfig& c = engine_->config();
+  std::vector<float> state(layout.total_floats(), NAN);
+  ASSERT_TRUE(state_->export_to(state).has_value());
+  for (int layer = 0; layer < layout.layers; ++layer) {
+    const std::string prefix = "state.layer" + std::to_string(layer) + ".";
+    const std::size_t rows = static_cast<std::size_t>(layout.slots);
+    const std::size_t columns = static_cast<std::size_t>(c.head_v_dim);
+    for (int head = 0; head < layout.kv_heads; ++head) {
+      const std::size_t at = static_cast<std::size_t>(head);
+      const auto part = [&](std::size_t offset, std::size_t n) {
+        const auto span = std::span(state).subspan(offset, n);
+        return std::vector<float>(span.begin(), span.end());
+      };
+      const auto golden = [&](const char* name, std::size_t n) {
+        const std::vector<float> all = golden_.floats(prefix + name);
+        const auto span = std::span(all).subspan(at * n, n);
+        return std::vector<float>(span.begin(), span.end());
+      };
+      std::vector<float> values = part(layout.values_offset(layer, head), layout.values_floats());
+      if (c.normalizer) {
+        const std::vector<float> by_column = transposed(values, rows, columns + 1);
+        const auto z = std::span(by_column).last(rows);
+        EXPECT_LE(max_relative_error(z, golden("z", rows)), kTolerance);
+        values = transposed(std::span(by_column).first(rows * columns), columns, rows);
+      }
+      const bool slots = c.num_memory_slots > 0;
+      EXPECT_LE(max_relative_error(values, golden(slots ? "hv" : "S", rows * columns)), kTolerance);
+      if (slots) {
+        const std::size_t dim = static_cast<std::size_t>(c.head_k_dim);
+        const std::vector<float> keys = part(layout.keys_offset(layer, head), layout.keys_floats());
+        EXPECT_LE(max_relative_error(transposed(keys, rows, dim), golden("hk", rows * dim)),
+                  kTolerance);
+      }
+      if (layout.head_extra > 0) {
+        const std::size_t n = static_cast<std::size_t>(layout.head_extra);
+        EXPECT_LE(max_relative_error(part(layout.extra_offset(layer, head), n),
+                                     golden(slots ? "z" : "m", n)),
+                  kTolerance);
+      }
+    }
+    if (layout.conv_size == 0) continue;
+    const auto tail = [&](const char* name, std::size_t offset) {
+      const std::vector<float> expected = golden_.floats(prefix + name);
+      EXPECT_LE(max_relative_error(std::span(state).subspan(offset, expected.size()), expected),
+                kTolerance)
+          << name;
+    };
+    tail("conv_q", layout.q_conv_offset(layer));
+    tail("conv_f", layout.k_conv_offset(layer));
+    tail("conv_i", layout.v_conv_offset(layer));
+  }
+}
+
+std::vector<float> values_of(const WeightView& w) {
+  std::vector<float> values(static_cast<std::size_t>(w.rows * w.cols));
+  if (!quant::dequantize_rows(w.type, w.data, w.cols, values)) throw std::runtime_error(w.name);
+  return values;
+}
+
+TEST_P(Sibling, RecurrenceOutputOfTheFirstLayerHasItsScale) {
+  // The output norm hides the scale of the recurrence, so it is left out here: the logits of
+  // x + W_o o tell what o was.
+  auto model = ModelFile::from_gguf(file_);
+  ASSERT_TRUE(model.has_value());
+  ModelConfig c = model->config;
+  c.output_norm = c.output_norm_heads = c.output_gate = false;
+  c.num_layers = 1;
+  model->weights.layers.resize(1);
+  const Weights& w = model->weights;
+  auto backend = make_backend(GetParam().device, 2);
+  ASSERT_TRUE(backend.has_value());
+  auto loaded = (*backend)->load(c, w, file_, {});
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  auto plan = (*loaded)->record(64, [&w](Ops& ops) -> Status {
+    RUNNEL_CHECK_OK(ops.embed(w.embeddings));
+    RUNNEL_CHECK_OK(ops.recurrence_projections(0, w.layers[0]));
+    RUNNEL_CHECK_OK(ops.gated_recurrence(0, w.layers[0]));
+    RUNNEL_CHECK_OK(ops.output_projection(0, w.layers[0]));
+    return ops.logits(w.final_norm, w.head);
+  });
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  auto state = (*loaded)->create_state();
+  ASSERT_TRUE(state.has_value());
+  const std::vector<TokenId> tokens = golden_.tokens("input_ids");
+  const std::size_t vocab = static_cast<std::size_t>(c.vocab_size);
+  std::vector<float> logits(tokens.size() * vocab, NAN);
+  const PlanItem item{
+      .state = state->get(), .tokens = tokens, .wanted = LogitsWanted::all, .logits = logits};
+  ASSERT_TRUE((*plan)->run(std::span(&item, 1), {}).has_value());
+
+  const std::vector<float> o = golden_.floats("act.layer0.o");  // [1, T, HQ, V]
+  const std::vector<float> table = values_of(w.embeddings), head = values_of(w.head),
+                           out = values_of(w.layers[0].o_proj), norm = values_of(w.final_norm);
+  const std::size_t width = static_cast<std::size_t>(c.hidden_size);
+  const std::size_t channels = o.size() / tokens.size();
+  std::vector<double> expected;
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    std::vector<double> x(width);
+    double squares = 0;
+    for (std::size_t i = 0; i < width; ++i) {
+      x[i] = table[static_cast<std::size_t>(tokens[t]) * width + i];
+      for (std::size_t j = 0; j < channels; ++j) {
+        x[i] += double{out[i * channels + j]} * double{o[t * channels + j]};
+      }
+      squares += x[i] * x[i];
+    }
+    const double scale = 1.0 / std::sqrt(squares / static_cast<double>(width) + double{c.norm_eps});
+    for (std::size_t r = 0; r < vocab; ++r) {
+      double sum = 0;
+      for (std::size_t i = 0; i < width; ++i) {
+        sum += double{head[r * width + i]} * x[i] * scale * double{norm[i]};
+      }
+      expected.push_back(sum);
+    }
+  }
+  EXPECT_LE(max_relative_error(logits, expected), kTolerance);
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const DeviceInfo& device : devices()) {
+    for (const char* name :
+         {"gla", "gla_gqa", "hgrn2", "hgrn2_conv", "retnet", "retnet_gqa", "linear_attn",
+          "linear_attn_norm", "linear_attn_hedgehog", "abc", "regla", "regla_key"}) {
+      cases.push_back({device.id, name});
+    }
+  }
+  return cases;
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.device + "_" + info.param.checkpoint;
+  std::replace(name.begin(), name.end(), ':', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Sibling, testing::ValuesIn(all_cases()), case_name);
+
+}  // namespace
+}  // namespace runnel::test
