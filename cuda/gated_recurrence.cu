@@ -255,9 +255,9 @@ __global__ void features_kernel(const __grid_constant__ Recurrence a, const Segm
     switch (a.decay) {
       case Decay::log_sigmoid: {
         const float g = log_decay(f, a.tau, a.floor);
-        const float rest = a.lower_bound != nullptr ? 1.0F - a.lower_bound[at] : 1.0F;
-        decay[i] = (1.0F - rest) + rest * expf(g);
-        if (a.lower_bound != nullptr) decay[i] = a.lower_bound[at] + rest * expf(g);
+        const float bound = a.lower_bound != nullptr ? a.lower_bound[at] : 0.0F;
+        const float rest = 1.0F - bound;
+        decay[i] = bound + rest * expf(g);
         if (a.complement_keys) {
           a.k[(std::size_t(t) * a.kv_heads + h) * a.features + i] = rest * -expm1f(g);
         }
