@@ -4,17 +4,19 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "app/cli/command.h"
-#include "app/cli/memory_bandwidth.h"
 #include "app/cli/model_options.h"
 #include "app/cli/terminal.h"
 #include "runnel/device.h"
 #include "runnel/generation.h"
 #include "runnel/session.h"
+#include "runtime/backend/cpu/roofline.h"
 #include "runtime/base/try.h"
 #include "runtime/io/gguf.h"
 #include "runtime/model/model_file.h"
@@ -25,7 +27,7 @@ namespace {
 struct Options {
   ModelChoice model;
   std::vector<std::uint64_t> depths = {0};
-  std::uint64_t prefill = 512;
+  std::vector<std::uint64_t> prefills = {512};
   std::uint64_t decode = 128;
   int repetitions = 5;
   bool json = false;
@@ -76,15 +78,54 @@ Status measure(const Session& start, Measurement& m) {
   return {};
 }
 
-// Bytes that one decoded token must move: the weights once (of a token table that is not the head
-// one row), the state in and out.
-Result<std::uint64_t> bytes_per_token(const ModelChoice& choice, std::uint64_t state_bytes) {
+// What one token takes of the machine.
+struct Work {
+  // Read and written by a decoded token: the weights once (of a token table that is not the head
+  // one row), the state in and out.
+  std::uint64_t decode_bytes = 0;
+  // Of a prefilled token: a multiplication and an addition for each weight of the layers' matrices.
+  std::uint64_t prefill_ops = 0;
+};
+
+Result<Work> work_per_token(const ModelChoice& choice, std::uint64_t state_bytes) {
   RUNNEL_TRY(const std::string path, model_file(choice));
   RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(path));
   RUNNEL_TRY(const ModelFile file, ModelFile::from_gguf(gguf));
-  std::uint64_t bytes = 2 * state_bytes;
-  for (const GgufTensor& tensor : gguf->tensors()) bytes += tensor.data.size();
-  return bytes - (file.weights.tied() ? 0 : file.weights.embeddings.data.size());
+  Work work{.decode_bytes = 2 * state_bytes};
+  for (const GgufTensor& tensor : gguf->tensors()) {
+    work.decode_bytes += tensor.data.size();
+    const bool of_a_layer = tensor.name.find("layers.") != std::string::npos;
+    if (of_a_layer && tensor.shape.size() == 2)
+      work.prefill_ops += 2 * static_cast<std::uint64_t>(tensor.shape[0] * tensor.shape[1]);
+  }
+  if (!file.weights.tied()) work.decode_bytes -= file.weights.embeddings.data.size();
+  return work;
+}
+
+// One depth of a conversation and what is measured there.
+struct Stand {
+  Session start;
+  std::vector<Measurement> tests;
+};
+
+Result<Stand> stand_at(const std::shared_ptr<const Model>& model, std::uint64_t depth,
+                       const Options& o) {
+  RUNNEL_TRY(Session start, Session::create(model));
+  RUNNEL_CHECK_OK(start.prefill(some_tokens(depth, model->info().vocab_size)));
+  Stand stand{.start = std::move(start), .tests = {}};
+  for (const std::uint64_t tokens : o.prefills) {
+    if (tokens > 0)
+      stand.tests.push_back({.test = "prefill", .tokens = tokens, .depth = depth, .rates = {}});
+  }
+  if (o.decode > 0)
+    stand.tests.push_back({.test = "decode", .tokens = o.decode, .depth = depth, .rates = {}});
+  for (const Measurement& m : stand.tests) {
+    // Once unmeasured: first passes record, touch pages, raise clocks.
+    Measurement warm_up = m;
+    warm_up.tokens = std::min<std::uint64_t>(m.tokens, 64);
+    RUNNEL_CHECK_OK(measure(stand.start, warm_up));
+  }
+  return stand;
 }
 
 Result<int> run(const Options& o) {
@@ -97,39 +138,40 @@ Result<int> run(const Options& o) {
   const bool on_host = device.backend == "cpu" || device.backend == "reference";
   const int threads =
       o.model.threads > 0 ? o.model.threads : static_cast<int>(std::thread::hardware_concurrency());
-  const double bandwidth = on_host ? read_bandwidth(threads) : 0.0;
+  const std::uint64_t memory = peak_memory_bytes();  // before the buffers of the measurements below
+  RUNNEL_TRY(const Work work, work_per_token(o.model, info.state_bytes));
+  cpu::Roofline roof;
+  if (on_host) {
+    RUNNEL_TRY(roof, cpu::measure_roofline(threads, info.weight_bytes));
+  }
 
-  std::vector<Measurement> results;
   ProgressBar bar("Measuring");
-  const double steps = static_cast<double>(o.depths.size()) * (o.repetitions + 2);
+  const double steps = static_cast<double>(o.depths.size()) + o.repetitions;
   double step = 0.0;
+  std::vector<Stand> stands;
   for (const std::uint64_t depth : o.depths) {
-    RUNNEL_TRY(Session start, Session::create(model));
-    RUNNEL_CHECK_OK(start.prefill(some_tokens(depth, info.vocab_size)));
+    RUNNEL_TRY(Stand stand, stand_at(model, depth, o));
+    stands.push_back(std::move(stand));
     bar.update(++step / steps);
-    std::vector<Measurement> here;
-    if (o.prefill > 0)
-      here.push_back({.test = "prefill", .tokens = o.prefill, .depth = depth, .rates = {}});
-    if (o.decode > 0)
-      here.push_back({.test = "decode", .tokens = o.decode, .depth = depth, .rates = {}});
-    for (Measurement& m :
-         here) {  // once unmeasured: first passes record, touch pages, raise clocks
-      Measurement warm_up{.test = m.test,
-                          .tokens = std::min<std::uint64_t>(m.tokens, 64),
-                          .depth = depth,
-                          .rates = {}};
-      RUNNEL_CHECK_OK(measure(start, warm_up));
+  }
+  for (int i = 0; i < o.repetitions; ++i) {
+    for (Stand& stand : stands) {
+      for (Measurement& m : stand.tests) RUNNEL_CHECK_OK(measure(stand.start, m));
     }
     bar.update(++step / steps);
-    for (int i = 0; i < o.repetitions; ++i) {
-      for (Measurement& m : here) RUNNEL_CHECK_OK(measure(start, m));
-      bar.update(++step / steps);
-    }
-    results.insert(results.end(), here.begin(), here.end());
   }
   bar.clear();
+  std::vector<Measurement> results;
+  for (const Stand& stand : stands)
+    results.insert(results.end(), stand.tests.begin(), stand.tests.end());
 
-  RUNNEL_TRY(const std::uint64_t moved, bytes_per_token(o.model, info.state_bytes));
+  // Of the bandwidth for decode, of the int8 arithmetic for prefill; nothing where it is unknown.
+  const auto share = [&](const Measurement& m) -> std::optional<double> {
+    if (!on_host) return std::nullopt;
+    return m.test == "decode"
+               ? m.median() * static_cast<double>(work.decode_bytes) / roof.read_bytes_per_second
+               : m.median() * static_cast<double>(work.prefill_ops) / roof.int8_ops_per_second;
+  };
   if (o.json) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     for (const Measurement& m : results) {
@@ -138,9 +180,8 @@ Result<int> run(const Options& o) {
                                     {"depth", m.depth},
                                     {"tokens_per_second", m.median()},
                                     {"repetitions", m.rates}};
-      if (m.test == "decode" && bandwidth > 0.0) {
-        row["bandwidth_share"] = m.median() * static_cast<double>(moved) / bandwidth;
-      }
+      if (const auto part = share(m))
+        row[m.test == "decode" ? "bandwidth_share" : "int8_share"] = *part;
       rows.push_back(std::move(row));
     }
     const nlohmann::ordered_json out = {
@@ -152,10 +193,13 @@ Result<int> run(const Options& o) {
         {"threads", threads},
         {"weight_bytes", info.weight_bytes},
         {"state_bytes", info.state_bytes},
-        {"peak_memory_bytes", peak_memory_bytes()},
-        {"bytes_per_decoded_token", moved},
+        {"peak_memory_bytes", memory},
+        {"bytes_per_decoded_token", work.decode_bytes},
+        {"operations_per_prefilled_token", work.prefill_ops},
         {"read_bandwidth_bytes_per_second",
-         bandwidth > 0.0 ? nlohmann::ordered_json(bandwidth) : nullptr},
+         on_host ? nlohmann::ordered_json(roof.read_bytes_per_second) : nullptr},
+        {"int8_operations_per_second",
+         on_host ? nlohmann::ordered_json(roof.int8_ops_per_second) : nullptr},
         {"results", rows}};
     return write_out(out.dump(2) + "\n") ? kOk : kFailed;
   }
@@ -166,15 +210,17 @@ Result<int> run(const Options& o) {
           (device.detail.empty() ? "" : ", " + device.detail);
   if (on_host) text += ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
   text += "\nmemory   " + format_bytes(info.weight_bytes) + " weights, " +
-          format_bytes(info.state_bytes) + " state at any depth, " +
-          format_bytes(peak_memory_bytes()) + " process at most\n";
-  if (bandwidth > 0.0) {
-    text += "reading  " + format_number(bandwidth / 1e9, 1) + " GB/s; a decoded token moves " +
-            format_bytes(moved) + ", so at most " +
-            format_number(bandwidth / static_cast<double>(moved), 0) + " tokens/s from memory\n";
+          format_bytes(info.state_bytes) + " state at any depth, " + format_bytes(memory) +
+          " process after loading\n";
+  if (on_host) {
+    text += "limits   " + format_number(roof.read_bytes_per_second / 1e9, 1) +
+            " GB/s, a decoded token moves " + format_bytes(work.decode_bytes) + "; " +
+            format_number(roof.int8_ops_per_second / 1e9, 0) +
+            " int8 Gop/s, a prefilled one takes " +
+            format_number(static_cast<double>(work.prefill_ops) / 1e9, 2) + " Gop\n";
   }
   text += "\ntest       tokens      depth    tokens/s     least      most" +
-          std::string(bandwidth > 0.0 ? "   of bandwidth" : "") + "\n";
+          std::string(on_host ? "   of the limit" : "") + "\n";
   for (const Measurement& m : results) {
     char row[160];
     const auto [least, most] = std::minmax_element(m.rates.begin(), m.rates.end());
@@ -182,10 +228,7 @@ Result<int> run(const Options& o) {
                   static_cast<unsigned long long>(m.tokens),
                   static_cast<unsigned long long>(m.depth), m.median(), *least, *most);
     text += row;
-    if (m.test == "decode" && bandwidth > 0.0) {
-      text += "          " +
-              format_number(100.0 * m.median() * static_cast<double>(moved) / bandwidth, 0) + " %";
-    }
+    if (const auto part = share(m)) text += "          " + format_number(100.0 * *part, 0) + " %";
     text += "\n";
   }
   return write_out(text) ? kOk : kFailed;
@@ -196,16 +239,21 @@ Result<int> run(const Options& o) {
 Command add_bench(CLI::App& program) {
   CLI::App* parser = program.add_subcommand("bench", "Measure speed and memory");
   parser->footer(
-      "Prefill and decode take turns; the median of the repetitions is reported. Decode is greedy "
-      "generation,\nsampling included. A depth is how many tokens were read before.\n\n"
+      "All tests take turns; the median of the repetitions is reported. Decode is greedy "
+      "generation, "
+      "sampling\nincluded. A depth is how many tokens were read before. The limit of decode is the "
+      "bandwidth of reading a\nbuffer as large as the model, that of prefill the int8 arithmetic "
+      "of "
+      "its layers; both are measured first.\n\n"
       "Examples:\n"
       "  runnel bench model.gguf\n"
       "  runnel bench model.gguf --depth 0 --depth 8192 -r 9 -t 2 --json");
   auto o = std::make_shared<Options>();
   add_model_options(*parser, o->model);
-  parser->add_option("-p,--prefill", o->prefill, "Tokens of a prefill, 0 to skip it")
+  parser->add_option("-p,--prefill", o->prefills, "Tokens of a prefill, 0 to skip it; repeatable")
       ->type_name("N")
-      ->capture_default_str();
+      ->allow_extra_args(false)
+      ->default_str("512");
   parser->add_option("-n,--decode", o->decode, "Tokens of a decode, 0 to skip it")
       ->type_name("N")
       ->capture_default_str();

@@ -63,6 +63,10 @@ TEST(Bench, ReportsEachTestAtEachDepth) {
   EXPECT_GT(j["state_bytes"].get<std::uint64_t>(), 0U);
   EXPECT_GT(j["peak_memory_bytes"].get<std::uint64_t>(), 0U);
   EXPECT_EQ(j["threads"], 1);
+  EXPECT_GT(j["read_bandwidth_bytes_per_second"].get<double>(), 0.0);
+  EXPECT_GT(j["int8_operations_per_second"].get<double>(), 0.0);
+  EXPECT_GT(j["results"][0]["int8_share"].get<double>(), 0.0);
+  EXPECT_GT(j["results"][1]["bandwidth_share"].get<double>(), 0.0);
 }
 
 // From the library's own logits, straight from the definition.
