@@ -1,90 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
-// runnel_speed MODEL [threads]: prefill, decode, phases and memory of the CPU backend; for work on
-// the kernels.
-#include <sys/resource.h>
-
+// runnel_speed MODEL [THREADS] [TOKENS]: where the time of a prefill goes on the CPU. Each kind of
+// op is left out of a recording of its own; what the pass then takes less is that op's time.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "runtime/backend/cpu/roofline.h"
-#include "runtime/model/engine.h"
+#include "runtime/backend/registry.h"
+#include "runtime/base/try.h"
+#include "runtime/model/forward.h"
+#include "runtime/model/model_file.h"
 
+namespace runnel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
-void run(runnel::Engine& engine, runnel::RecurrentState& state,
-         const std::vector<runnel::TokenId>& tokens, std::vector<float>& logits) {
-  const runnel::PlanItem item{
-      .state = &state, .tokens = tokens, .wanted = runnel::LogitsWanted::last, .logits = logits};
-  if (const runnel::Status s = engine.run({&item, 1}); !s) {
-    std::fprintf(stderr, "%s\n", s.error().message.c_str());
-    std::exit(1);
+enum class Part { none, projections, mixer, output, mlp };
+
+constexpr const char* kPartNames[] = {"whole pass", "projections", "slots or recurrence",
+                                      "output projection", "gated MLP"};
+
+// Passes every op on but those of one part.
+class Without final : public Ops {
+ public:
+  Without(Ops& ops, Part part) : ops_(ops), part_(part) {}
+
+  Status embed(const WeightView& table) override { return ops_.embed(table); }
+  Status slot_projections(int layer, const LayerWeights& w) override {
+    return part_ == Part::projections ? Status{} : ops_.slot_projections(layer, w);
   }
+  Status slot_attention(int layer, const LayerWeights& w) override {
+    return part_ == Part::mixer ? Status{} : ops_.slot_attention(layer, w);
+  }
+  Status recurrence_projections(int layer, const LayerWeights& w) override {
+    return part_ == Part::projections ? Status{} : ops_.recurrence_projections(layer, w);
+  }
+  Status gated_recurrence(int layer, const LayerWeights& w) override {
+    return part_ == Part::mixer ? Status{} : ops_.gated_recurrence(layer, w);
+  }
+  Status output_projection(int layer, const LayerWeights& w) override {
+    return part_ == Part::output ? Status{} : ops_.output_projection(layer, w);
+  }
+  Status gated_mlp(int layer, const LayerWeights& w) override {
+    return part_ == Part::mlp ? Status{} : ops_.gated_mlp(layer, w);
+  }
+  Status logits(const WeightView& norm, const WeightView& head) override {
+    return ops_.logits(norm, head);
+  }
+
+ private:
+  Ops& ops_;
+  Part part_;
+};
+
+Status measure(const char* path, int threads, int tokens) {
+  RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(path));
+  RUNNEL_TRY(ModelFile file, ModelFile::from_gguf(gguf));
+  RUNNEL_TRY(const std::unique_ptr<Backend> backend, make_backend("cpu", threads));
+  RUNNEL_TRY(const std::unique_ptr<DeviceModel> model,
+             backend->load(file.config, file.weights, file.file, {}));
+  RUNNEL_TRY(const std::unique_ptr<RecurrentState> state, model->create_state());
+  RUNNEL_TRY(const cpu::Roofline roof,
+             cpu::measure_roofline(threads, model->memory().weight_bytes));
+  std::printf("%s: %.1f GB/s read, %.0f int8 Gop/s\n", backend->device().name.c_str(),
+              roof.read_bytes_per_second * 1e-9, roof.int8_ops_per_second * 1e-9);
+
+  std::vector<std::unique_ptr<Plan>> plans;
+  for (const Part part : {Part::none, Part::projections, Part::mixer, Part::output, Part::mlp}) {
+    RUNNEL_TRY(std::unique_ptr<Plan> plan, model->record(tokens, [&](Ops& ops) {
+      Without some(ops, part);
+      return forward(some, file.config, file.weights);
+    }));
+    plans.push_back(std::move(plan));
+  }
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < tokens; ++i) prompt.push_back((i * 7919) % file.config.vocab_size);
+  std::vector<float> logits(static_cast<std::size_t>(file.config.vocab_size));
+  constexpr int kRounds = 9;
+  std::vector<std::vector<double>> seconds(plans.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      const PlanItem item{
+          .state = state.get(), .tokens = prompt, .wanted = LogitsWanted::last, .logits = logits};
+      const auto begin = Clock::now();
+      RUNNEL_CHECK_OK(plans[i]->run({&item, 1}, {}));
+      seconds[i].push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+  }
+  for (auto& times : seconds)
+    std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
+  const double whole = seconds[0][kRounds / 2];
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const double without = seconds[i][kRounds / 2];
+    const double own = i == 0 ? whole : whole - without;
+    std::printf("%-20s %8.1f ms %5.1f %%   (%.0f tokens/s%s)\n", kPartNames[i], own * 1e3,
+                100 * own / whole, tokens / without, i == 0 ? "" : " without it");
+  }
+  return {};
 }
 
 }  // namespace
+}  // namespace runnel
 
 int main(int argc, char** argv) {
-  const int threads = argc > 2 ? std::atoi(argv[2]) : 0;
-  const auto start = Clock::now();
-  auto file = runnel::GgufFile::open(argv[1]);
-  if (!file) return std::fprintf(stderr, "%s\n", file.error().message.c_str()), 1;
-  auto model = runnel::ModelFile::from_gguf(std::move(*file));
-  if (!model) return std::fprintf(stderr, "%s\n", model.error().message.c_str()), 1;
-  const double opened = seconds_since(start);
-  auto engine = runnel::Engine::create(std::move(*model), "cpu", threads, {});
-  if (!engine) return std::fprintf(stderr, "%s\n", engine.error().message.c_str()), 1;
-  std::printf("open %.1f ms, load %.1f ms\n", opened * 1e3, (seconds_since(start) - opened) * 1e3);
-  rusage loaded{};
-  getrusage(RUSAGE_SELF, &loaded);
-  std::printf("peak after load %.1f MB\n", static_cast<double>(loaded.ru_maxrss) / 1024);
-  const auto roof = runnel::cpu::measure_roofline(threads, (*engine)->memory().weight_bytes);
-  std::printf("read %.1f GB/s, int8 %.0f GOP/s\n", roof->read_bytes_per_second * 1e-9,
-              roof->int8_ops_per_second * 1e-9);
-  const int vocab = (*engine)->config().vocab_size;
-  std::vector<float> logits(static_cast<std::size_t>(vocab));
-  auto state = (*engine)->create_state();
-  for (int n : {512, 2048}) {
-    std::vector<runnel::TokenId> prompt;
-    for (int i = 0; i < 512; ++i) prompt.push_back((i * 7919) % vocab);
-    double best = 1e9;
-    const int repeats = (*engine)->config().hidden_size > 1024 ? 1 : n == 512 ? 5 : 2;
-    for (int r = 0; r < repeats; ++r) {
-      const auto begin = Clock::now();
-      for (int at = 0; at < n; at += 512) run(**engine, **state, prompt, logits);
-      best = std::min(best, seconds_since(begin));
-    }
-    std::printf("prefill %d: %.1f tok/s\n", n, n / best);
-    if ((*engine)->config().hidden_size > 1024) break;
-  }
-  std::vector<double> times;
-  const int tokens = (*engine)->config().hidden_size > 1024 ? 48 : 256;
-  for (int i = 0; i < tokens; ++i) {
-    const auto begin = Clock::now();
-    run(**engine, **state, {(i * 31) % vocab}, logits);
-    times.push_back(seconds_since(begin));
-  }
-  double total = 0;
-  for (double t : times) total += t;
-  std::sort(times.begin(), times.end());
-  const runnel::MemoryUse memory = (*engine)->memory();
-  const double bytes =
-      static_cast<double>(memory.weight_bytes) + 2.0 * static_cast<double>(memory.state_bytes);
-  std::printf("decode: mean %.1f tok/s, median %.1f tok/s (%.1f GB/s)\n", tokens / total,
-              1 / times[times.size() / 2], bytes / times[times.size() / 2] * 1e-9);
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  std::printf("weights %.1f MB, state %.2f MB, scratch %.1f MB, peak %.1f MB\n",
-              static_cast<double>(memory.weight_bytes) * 1e-6,
-              static_cast<double>(memory.state_bytes) * 1e-6,
-              static_cast<double>(memory.scratch_bytes) * 1e-6,
-              static_cast<double>(usage.ru_maxrss) / 1024);
+  if (argc < 2) return std::fprintf(stderr, "usage: runnel_speed MODEL [THREADS] [TOKENS]\n"), 2;
+  const runnel::Status done = runnel::measure(argv[1], argc > 2 ? std::atoi(argv[2]) : 0,
+                                              argc > 3 ? std::atoi(argv[3]) : 512);
+  if (!done) std::fprintf(stderr, "runnel_speed: %s\n", done.error().message.c_str());
+  return done ? 0 : 1;
 }
