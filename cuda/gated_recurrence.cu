@@ -107,22 +107,29 @@ __device__ float block_max(float v, float* scratch) {
   return v;
 }
 
-/// Rows of W x + b.
-__device__ float affine(const float* w, const float* b, const float* x, int n, int row) {
-  float sum = 0.0F;
-  for (int i = 0; i < n; ++i) sum = fmaf(w[std::size_t(row) * n + i], x[i], sum);
-  return b != nullptr ? sum + b[row] : sum;
+/// to = W x + b, [n] in shared memory; a warp a row, so that its loads are whole lines.
+__device__ void affine(const float* w, const float* b, const float* x, float* to, int n) {
+  const int lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;
+  for (int row = int(threadIdx.x) / 32; row < n; row += warps) {
+    float sum = 0.0F;
+    for (int i = lane; i < n; i += 32) sum = fmaf(w[std::size_t(row) * n + i], x[i], sum);
+    sum = warp_sum(sum);
+    if (lane == 0) to[row] = b != nullptr ? sum + b[row] : sum;
+  }
+  __syncthreads();
 }
 
-/// phi(from) [K] into `to` [K'], both in shared memory, with the whole block.
+/// phi(x) [K] into `to` [K'], both in shared memory, with the whole block; `spare` has room for K.
 __device__ void features(const Recurrence& a, const RecurrenceMap& w, const float* x, float* to,
-                         bool normalise, float* scratch) {
+                         float* spare, bool normalise, float* scratch) {
   const int n = a.k_dim, tid = int(threadIdx.x), step = int(blockDim.x);
+  if (w.first != nullptr) affine(w.first, w.first_bias, x, to, n);
+  if (w.second != nullptr) affine(w.second, w.second_bias, x, spare, n);
   switch (a.map) {
     case FeatureMap::hedgehog: {
       float largest = 0.0F;
       for (int i = tid; i < n; i += step) {
-        const float y = 2.0F * affine(w.first, w.first_bias, x, n, i);
+        const float y = 2.0F * to[i];
         to[i] = y;
         largest = fmaxf(largest, fabsf(y));
       }
@@ -162,10 +169,10 @@ __device__ void features(const Recurrence& a, const RecurrenceMap& w, const floa
             v = v > 0.0F ? v + 1.0F : expf(v);
             break;
           case FeatureMap::t2r:
-            v = fmaxf(affine(w.first, nullptr, x, n, i), 0.0F);
+            v = fmaxf(to[i], 0.0F);
             break;
           case FeatureMap::product:
-            v = affine(w.first, w.first_bias, x, n, i) * affine(w.second, w.second_bias, x, n, i);
+            v = to[i] * spare[i];
             break;
           default:
             break;
@@ -213,7 +220,7 @@ __global__ void features_kernel(const __grid_constant__ Recurrence a, const Segm
     float* y = shared + a.k_dim;
     for (int i = tid; i < a.k_dim; i += step) x[i] = from[i];
     __syncthreads();
-    features(a, key ? a.k_map : a.q_map, x, y, key ? a.norm_k : a.norm_q, scratch);
+    features(a, key ? a.k_map : a.q_map, x, y, y + a.features, key ? a.norm_k : a.norm_q, scratch);
     if (a.rotary) {
       const Segment& s = segments[segment_of(segments, num_segments, t)];
       rotate(a, y, x, s.position + std::uint64_t(t - s.first));
@@ -302,28 +309,47 @@ __global__ void running_sum_kernel(const __grid_constant__ Recurrence a, const S
   }
 }
 
-/// m of exponential keys; a block a head. Maxima first, then the exponentials.
-__global__ void running_maximum_kernel(const __grid_constant__ Recurrence a,
-                                       const Segment* segments) {
-  __shared__ float scratch[32];
+/// m of exponential keys; a block a head: the maxima of many tokens, one thread's walk over them,
+/// then the exponentials.
+__global__ void __launch_bounds__(kThreads)
+    running_maximum_kernel(const __grid_constant__ Recurrence a, const Segment* segments) {
+  constexpr int kTokens = 512;
+  __shared__ float largest[kTokens], shrink[kTokens], m;
   chain_trigger();
   chain_wait();
   const Segment s = segments[blockIdx.y];
-  const int h = int(blockIdx.x), tid = int(threadIdx.x), step = int(blockDim.x);
+  const int h = int(blockIdx.x), tid = int(threadIdx.x), lane = tid % 32;
   const std::size_t extra = a.layer_offset + std::size_t(h) * a.head_floats + a.extra_offset;
-  float m = s.state_in[extra];
-  for (int t = 0; t < s.count; ++t) {
-    float* k = a.k + (std::size_t(s.first + t) * a.kv_heads + h) * a.features;
-    float* decay = a.a + (std::size_t(s.first + t) * a.kv_heads + h) * a.decays;
-    float own = -INFINITY;
-    for (int i = tid; i < a.features; i += step) own = fmaxf(own, k[i]);
-    own = block_max(own, scratch);
-    const bool first = s.position + std::uint64_t(t) == 0;
-    const float largest = first ? own : fmaxf(m, own);
-    const float shrink = first ? 0.0F : expf(m - largest);
-    for (int i = tid; i < a.features; i += step) k[i] = expf(k[i] - largest);
-    for (int i = tid; i < a.decays; i += step) decay[i] *= shrink;
-    m = largest;
+  if (tid == 0) m = s.state_in[extra];
+  for (int start = 0; start < s.count; start += kTokens) {
+    const int n = min(kTokens, s.count - start);
+    const auto row = [&](int t) { return std::size_t(s.first + start + t) * a.kv_heads + h; };
+    for (int t = tid / 32; t < n; t += kWarps) {
+      float own = -INFINITY;
+      for (int i = lane; i < a.features; i += 32) own = fmaxf(own, a.k[row(t) * a.features + i]);
+      own = warp_max(own);
+      if (lane == 0) largest[t] = own;
+    }
+    __syncthreads();
+    if (tid == 0) {
+      float before = m;
+      for (int t = 0; t < n; ++t) {
+        const bool first = s.position + std::uint64_t(start + t) == 0;
+        const float now = first ? largest[t] : fmaxf(before, largest[t]);
+        shrink[t] = first ? -INFINITY : before - now;
+        largest[t] = before = now;
+      }
+      m = before;
+    }
+    __syncthreads();
+    for (int i = tid; i < n * a.features; i += kThreads) {
+      float& k = a.k[row(i / a.features) * a.features + i % a.features];
+      k = expf(k - largest[i / a.features]);
+    }
+    for (int i = tid; i < n * a.decays; i += kThreads) {
+      a.a[row(i / a.decays) * a.decays + i % a.decays] *= expf(shrink[i / a.decays]);
+    }
+    __syncthreads();
   }
   if (tid == 0) s.state_out[extra] = m;
 }
@@ -559,10 +585,11 @@ cudaError_t recurrence_inputs(const Launch& l, const Recurrence& a, const Segmen
     }
   }
   const int decays = a.decay == Decay::none ? 0 : a.kv_heads;
-  const std::size_t shared = std::size_t(a.k_dim + a.features) * sizeof(float);
+  const bool matrices = a.q_map.first != nullptr;
+  const std::size_t shared = std::size_t(2 * a.k_dim + a.features) * sizeof(float);
   if (cudaError_t e = launch(next, features_kernel,
-                             dim3(unsigned(tokens), unsigned(a.heads + a.kv_heads + decays)), 128,
-                             shared, 1, a, segments, num_segments);
+                             dim3(unsigned(tokens), unsigned(a.heads + a.kv_heads + decays)),
+                             matrices ? 512 : 128, shared, 1, a, segments, num_segments);
       e != cudaSuccess) {
     return e;
   }
@@ -571,7 +598,7 @@ cudaError_t recurrence_inputs(const Launch& l, const Recurrence& a, const Segmen
     return launch(l, running_sum_kernel, heads, 64, 0, 1, a, segments);
   }
   if (a.map == FeatureMap::exponential) {
-    return launch(l, running_maximum_kernel, heads, 128, 0, 1, a, segments);
+    return launch(l, running_maximum_kernel, heads, kThreads, 0, 1, a, segments);
   }
   return cudaSuccess;
 }

@@ -74,7 +74,8 @@ std::string table(const std::vector<StoredTensor>& tensors) {
 const char* const kStorageHelp =
     "TYPE is the type of the linear weights. The others follow:\n"
     "  embedding, output head   q8_0 for q4_0, q6_k for q4_k, else TYPE\n"
-    "  gates (f_proj)           f32 for f32, bf16 for bf16, else f16\n"
+    "  gates of every channel   the same (hgrn2, regla)\n"
+    "  other gates (f_proj)     f32 for f32, bf16 for bf16, else f16\n"
     "  norms, biases, convs     f32 always\n"
     "A row that is no multiple of 256 cannot be q4_k or q6_k: it becomes q4_0 or q8_0.";
 
