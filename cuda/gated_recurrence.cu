@@ -7,6 +7,8 @@
 // of 512 values keeps 32 blocks busy. Every sum has one order, whatever the pass: prefill is the
 // recurrence bit for bit. Bound: one token, the bytes of the state; several, 3 multiply-adds an
 // element and token.
+#include <cuda_pipeline.h>
+
 #include "cuda/device/launch.cuh"
 #include "cuda/device/math.cuh"
 #include "cuda/recurrence.h"
@@ -19,7 +21,7 @@ constexpr int kColumns = 16;                  // of a block
 constexpr int kGroups = kThreads / kColumns;  // groups of rows
 constexpr int kWarps = kThreads / 32;
 constexpr int kMostRows = kGroups * 64;
-constexpr int kSharedFloats = 11000;  // of 48 KiB, the rest for partial sums
+constexpr int kSharedFloats = 12000;  // of 48 KiB
 
 __device__ __forceinline__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
 
@@ -204,7 +206,7 @@ __device__ void rotate(const Recurrence& a, const float* x, float* to, std::uint
 /// Blocks (t, h): h < HQ queries, then keys of HQ <= h < HQ + H, then decays of the H after.
 __global__ void features_kernel(const __grid_constant__ Recurrence a, const Segment* segments,
                                 int num_segments) {
-  extern __shared__ float shared[];
+  extern __shared__ __align__(16) float shared[];
   __shared__ float scratch[32];
   chain_trigger();
   chain_wait();
@@ -373,11 +375,34 @@ struct CorePass {
 
 enum class Fade { none, rows, columns };
 
+/// Four numbers of shared memory in one load; n = 4 or, of a short row, fewer.
+template <int n>
+__device__ __forceinline__ void load_shared(const float* p, float (&to)[n]) {
+  if constexpr (n == 4) {
+    const float4 v = *reinterpret_cast<const float4*>(p);
+    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+  } else {
+#pragma unroll
+    for (int i = 0; i < n; ++i) to[i] = p[i];
+  }
+}
+
+__device__ __forceinline__ void fetch_float(float* to, const float* from, bool there) {
+  __pipeline_memcpy_async(to, from, sizeof(float), there ? 0 : sizeof(float));
+}
+
+/// What one token takes of shared memory: keys and decays of all rows, queries, values, and decays
+/// of the columns.
+__host__ __device__ constexpr int input_floats(int rows, int parts, int queries) {
+  return (parts + queries) * rows + 2 * kColumns;
+}
+
 template <int R, Fade kFade>
 __global__ void __launch_bounds__(kThreads)
     core_kernel(const __grid_constant__ CorePass a, const Segment* segments) {
-  extern __shared__ float shared[];
+  extern __shared__ __align__(16) float shared[];
   constexpr int kRows = R * kGroups;
+  constexpr int kWide = R < 4 ? R : 4;
   constexpr int kParts = kFade == Fade::rows ? 2 : 1;  // k and decay
   const int tid = int(threadIdx.x), column = tid % kColumns, group = tid / kColumns;
   const int warp = tid / 32, lane = tid % 32;
@@ -395,46 +420,85 @@ __global__ void __launch_bounds__(kThreads)
     const int r = group * R + i;
     state[i] = mine && r < a.rows ? s.state_in[base + std::size_t(r) * a.row_stride] : 0.0F;
   }
-  float* const key = shared;                                 // [batch][kRows]
-  float* const fade = key + a.batch * kRows;                 // [batch][kRows], Fade::rows
-  float* const query = key + kParts * a.batch * kRows;       // [batch][G][kRows]
-  float* const partial = query + a.batch * queries * kRows;  // [batch][G][kWarps][kColumns]
-  for (int start = 0; start < s.count; start += a.batch) {
+  // Two halves, so that the inputs of the next tokens are on their way while these are used.
+  const int half = a.batch * input_floats(kRows, kParts, queries);
+  float* const partial = shared + 2 * half;  // [batch][G][kWarps][kColumns]
+  const auto fetch = [&](int start, float* key) {
     const int n = min(a.batch, s.count - start);
+    float* const fade = key + a.batch * kRows;            // Fade::rows
+    float* const query = key + kParts * a.batch * kRows;  // [batch][G][kRows]
+    float* const values = query + queries * a.batch * kRows;
+    float* const shrink = values + a.batch * kColumns;  // Fade::columns
     for (int i = tid; i < n * kRows; i += kThreads) {
       const int t = i / kRows, r = i % kRows;
       const std::size_t at = (std::size_t(s.first + start + t) * a.kv_heads + head) * a.rows + r;
-      key[i] = r < a.rows ? a.k[at] : 0.0F;
-      if (kFade == Fade::rows) fade[i] = r < a.rows ? a.decay[at] : 0.0F;
+      fetch_float(key + i, a.k + at, r < a.rows);
+      if (kFade == Fade::rows) fetch_float(fade + i, a.decay + at, r < a.rows);
     }
     for (int i = tid; i < n * queries * kRows; i += kThreads) {
       const int tg = i / kRows, r = i % kRows;
       const int t = tg / queries, g = tg % queries;
       const std::size_t at = std::size_t(s.first + start + t) * a.heads + head * queries + g;
-      query[i] = r < a.rows ? a.q[at * a.rows + r] : 0.0F;
+      fetch_float(query + i, a.q + at * a.rows + r, r < a.rows);
+    }
+    for (int i = tid; i < n * kColumns; i += kThreads) {
+      const std::size_t token = std::size_t(s.first + start + i / kColumns);
+      const int c = int(blockIdx.x) * kColumns + i % kColumns;
+      if (a.one && c == a.v_columns) {
+        values[i] = 1.0F;
+      } else {
+        fetch_float(values + i, a.v + token * a.v_stride + head * a.v_columns + c, c < a.columns);
+      }
+      if (kFade == Fade::columns) {
+        fetch_float(shrink + i, a.decay + (token * a.kv_heads + head) * a.columns + c,
+                    c < a.columns);
+      }
+    }
+    __pipeline_commit();
+  };
+  fetch(0, shared);
+  for (int start = 0, turn = 0; start < s.count; start += a.batch, turn ^= 1) {
+    const int n = min(a.batch, s.count - start);
+    const float* const key = shared + turn * half;
+    const float* const fade = key + a.batch * kRows;
+    const float* const query = key + kParts * a.batch * kRows;
+    const float* const values = query + queries * a.batch * kRows;
+    const float* const shrink = values + a.batch * kColumns;
+    if (start + a.batch < s.count) {
+      fetch(start + a.batch, shared + (turn ^ 1) * half);
+      __pipeline_wait_prior(1);
+    } else {
+      __pipeline_wait_prior(0);
     }
     __syncthreads();
     for (int t = 0; t < n; ++t) {
-      const std::size_t token = std::size_t(s.first + start + t);
-      float v = 0.0F, b = 1.0F;
-      if (mine) {
-        v = a.one && j == a.v_columns ? 1.0F : a.v[token * a.v_stride + head * a.v_columns + j];
-        if (kFade == Fade::columns) b = a.decay[(token * a.kv_heads + head) * a.columns + j];
-      }
+      const float v = values[t * kColumns + column];
+      const float b = kFade == Fade::columns ? shrink[t * kColumns + column] : 1.0F;
       const float* k = key + t * kRows + group * R;
       const float* f = fade + t * kRows + group * R;
 #pragma unroll
-      for (int i = 0; i < R; ++i) {
-        float x = state[i];
-        if (kFade == Fade::rows) x *= f[i];
-        if (kFade == Fade::columns) x *= b;
-        state[i] = fmaf(k[i], v, x);
+      for (int i = 0; i < R; i += kWide) {
+        float keys[kWide], fades[kWide];
+        load_shared(k + i, keys);
+        if (kFade == Fade::rows) load_shared(f + i, fades);
+#pragma unroll
+        for (int w = 0; w < kWide; ++w) {
+          float x = state[i + w];
+          if (kFade == Fade::rows) x *= fades[w];
+          if (kFade == Fade::columns) x *= b;
+          state[i + w] = fmaf(keys[w], v, x);
+        }
       }
       for (int g = 0; g < queries; ++g) {
         const float* q = query + (t * queries + g) * kRows + group * R;
         float sum = 0.0F;
 #pragma unroll
-        for (int i = 0; i < R; ++i) sum = fmaf(state[i], q[i], sum);
+        for (int i = 0; i < R; i += kWide) {
+          float reads[kWide];
+          load_shared(q + i, reads);
+#pragma unroll
+          for (int w = 0; w < kWide; ++w) sum = fmaf(state[i + w], reads[w], sum);
+        }
         sum += __shfl_xor_sync(~0U, sum, 16);  // the warp's two groups
         if (lane < kColumns) partial[((t * queries + g) * kWarps + warp) * kColumns + lane] = sum;
       }
@@ -451,7 +515,6 @@ __global__ void __launch_bounds__(kThreads)
           std::size_t(s.first + start + tg / queries) * a.heads + head * queries + tg % queries;
       a.out[at * a.columns + out_column] = sum * a.scale;
     }
-    __syncthreads();
   }
 #pragma unroll
   for (int i = 0; i < R; ++i) {
@@ -465,7 +528,7 @@ cudaError_t run_core(const Launch& l, CorePass a, Fade fade, const Segment* segm
                      int num_segments) {
   const int queries = a.heads / a.kv_heads, rows = R * kGroups;
   const int parts = fade == Fade::rows ? 2 : 1;
-  const int floats = (parts + queries) * rows + queries * kWarps * kColumns;  // of a token
+  const int floats = 2 * input_floats(rows, parts, queries) + queries * kWarps * kColumns;
   a.batch = kSharedFloats / floats;
   if (a.batch > 16) a.batch = 16;
   if (a.batch < 1) return cudaErrorInvalidConfiguration;
@@ -555,7 +618,8 @@ bool gated_recurrence_fits(const Recurrence& a) {
   int held = 1;
   while (held * kGroups < rows) held *= 2;
   return rows <= kMostRows &&
-         (2 + queries) * held * kGroups + queries * kWarps * kColumns <= kSharedFloats;
+         2 * input_floats(held * kGroups, 2, queries) + queries * kWarps * kColumns <=
+             kSharedFloats;
 }
 
 cudaError_t recurrence_inputs(const Launch& l, const Recurrence& a, const Segment* segments,
