@@ -61,10 +61,4 @@ Status check_items(std::span<const PlanItem> items, int max_tokens, int vocab_si
   return {};
 }
 
-Status expect_slots(const ModelConfig& config, std::string_view device) {
-  if (config.mixer == Mixer::slots) return {};
-  return fail(ErrorCode::unsupported, "device ", device, ": cannot run architecture ",
-              config.architecture, " yet, expected gsa; the CPU runs every architecture");
-}
-
 }  // namespace runnel

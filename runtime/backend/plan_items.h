@@ -3,7 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 
 #include "runtime/backend/backend.h"
 
@@ -16,8 +15,5 @@ std::size_t total_tokens(std::span<const PlanItem> items);
 /// [0, vocab) and logit buffers of the wrong size. @return invalid_argument naming the item and the
 /// value.
 Status check_items(std::span<const PlanItem> items, int max_tokens, int vocab_size);
-
-/// For a backend that has no gated recurrence yet: refuses other mixers than slots by name.
-Status expect_slots(const ModelConfig& config, std::string_view device);
 
 }  // namespace runnel
