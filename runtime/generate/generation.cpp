@@ -7,32 +7,11 @@
 
 #include "runtime/base/try.h"
 #include "runtime/generate/generation_loop.h"
+#include "runtime/generate/session_source.h"
 #include "runtime/model/session_impl.h"
-#include "runtime/text/tokenizer.h"
 
 namespace runnel {
 namespace {
-
-class SessionSource final : public TokenSource {
- public:
-  explicit SessionSource(Session& session)
-      : session_(session), tokenizer_(session.model().tokenizer()) {}
-
-  std::span<const float> logits() const override { return session_.logits(); }
-  std::span<const TokenId> recent_tokens() const override { return session_.recent_tokens(); }
-  std::uint64_t position() const override { return session_.position(); }
-  Status step(TokenId token) override { return session_.impl().step(token); }
-  std::string piece(TokenId token) const override {
-    // Ids past the tokenizer's entries (padding rows of the embedding) have no text.
-    if (tokenizer_ == nullptr || token >= tokenizer_->vocab_size()) return {};
-    return tokenizer_->piece(token, false, false);
-  }
-  bool is_end(TokenId token) const override { return session_.model().is_end(token); }
-
- private:
-  Session& session_;
-  const Tokenizer* tokenizer_;
-};
 
 SamplerState to_state(const SamplingOptions& options) {
   return {.seed = options.seed,
@@ -67,18 +46,26 @@ std::optional<SamplingOptions> last_sampling(const Session& session) {
   return state ? std::optional(to_options(*state)) : std::nullopt;
 }
 
-Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
-                                  const TextCallback& on_text, std::stop_token stop) try {
-  if (!options.stop.empty() && !session.model().has_tokenizer()) {
-    return fail(ErrorCode::unsupported,
-                "stop strings need a tokenizer, and the model's file has none");
-  }
-  SessionSource source(session);
-  GenerationCarry carry{.utf8 = session.impl().utf8_carry, .stop = session.impl().stop_carry};
-  RUNNEL_TRY(GenerationResult result, run_generation(source, options, carry, on_text, stop));
+Status check_stop_strings(const Model& model, const GenerationOptions& options) {
+  if (options.stop.empty() || model.has_tokenizer()) return {};
+  return fail(ErrorCode::unsupported,
+              "stop strings need a tokenizer, and the model's file has none");
+}
+
+void keep_after_generation(Session& session, const GenerationOptions& options,
+                           GenerationCarry carry) {
   session.impl().sampler = to_state(options.sampling);
   session.impl().utf8_carry = std::move(carry.utf8);
   session.impl().stop_carry = std::move(carry.stop);
+}
+
+Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
+                                  const TextCallback& on_text, std::stop_token stop) try {
+  RUNNEL_CHECK_OK(check_stop_strings(session.model(), options));
+  SessionSource source(session);
+  GenerationCarry carry{.utf8 = session.impl().utf8_carry, .stop = session.impl().stop_carry};
+  RUNNEL_TRY(GenerationResult result, run_generation(source, options, carry, on_text, stop));
+  keep_after_generation(session, options, std::move(carry));
   return result;
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "generate: not enough memory for ", options.max_tokens,

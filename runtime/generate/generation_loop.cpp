@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/generate/generation_loop.h"
 
-#include <string_view>
+#include <algorithm>
 #include <utility>
 
 #include "runtime/base/try.h"
-#include "runtime/generate/sampler.h"
-#include "runtime/generate/stop_detector.h"
 #include "runtime/text/utf8.h"
-#include "runtime/text/utf8_stream.h"
 
 namespace runnel {
 namespace {
+
+// What is reserved at once, so that a token allocates nothing; longer generations grow as vectors
+// do.
+constexpr std::uint64_t kReservedTokens = 65'536;
+constexpr std::uint64_t kReservedBytes = 8;  // of text for each
 
 Status check_stops(const std::vector<std::string>& stops) {
   for (std::size_t i = 0; i < stops.size(); ++i) {
@@ -26,101 +28,104 @@ Status check_stops(const std::vector<std::string>& stops) {
   return {};
 }
 
-// Bytes → whole characters → text free of stop strings → callback.
-class TextOutput {
- public:
-  TextOutput(const std::vector<std::string>& stops, const TextCallback& on_text, std::string& all)
-      : detector_(stops), on_text_(on_text), all_(all) {}
-
-  Status resume(const GenerationCarry& carry) {
-    RUNNEL_CHECK_OK(characters_.restore(carry.utf8));
-    show(detector_.push(carry.stop));
-    return {};
-  }
-
-  void push(std::string_view bytes) { show(detector_.push(characters_.push(bytes))); }
-
-  // No more text will come: shows what was held back.
-  void finish() {
-    show(detector_.push(characters_.flush()));
-    if (!detector_.stopped()) show(detector_.finish());
-  }
-
-  bool stopped() const { return detector_.stopped(); }
-  bool refused() const { return refused_; }
-  GenerationCarry carry() const {
-    return {.utf8 = characters_.carry(), .stop = std::string(detector_.held())};
-  }
-
- private:
-  void show(std::string_view text) {
-    if (text.empty()) return;
-    all_ += text;
-    if (on_text_ && !on_text_(text)) refused_ = true;
-  }
-
-  Utf8Stream characters_;
-  StopDetector detector_;
-  const TextCallback& on_text_;
-  std::string& all_;
-  bool refused_ = false;
-};
-
 }  // namespace
 
-Result<GenerationResult> run_generation(TokenSource& source, const GenerationOptions& options,
-                                        GenerationCarry& carry, const TextCallback& on_text,
-                                        const std::stop_token& stop) {
+TokenLoop::TokenLoop(const GenerationOptions& options, const TextCallback& on_text, Sampler sampler)
+    : options_(&options),
+      on_text_(&on_text),
+      sampler_(std::move(sampler)),
+      detector_(options.stop) {
+  const auto reserved =
+      static_cast<std::size_t>(std::min<std::uint64_t>(options.max_tokens, kReservedTokens));
+  result_.tokens.reserve(reserved);
+  result_.text.reserve(reserved * kReservedBytes);
+}
+
+Result<TokenLoop> TokenLoop::create(const GenerationOptions& options, std::size_t vocab_size,
+                                    const GenerationCarry& carry, const TextCallback& on_text) {
   RUNNEL_CHECK_OK(check_stops(options.stop));
-  if (source.logits().empty()) {
+  if (vocab_size == 0) {
     return fail(ErrorCode::invalid_argument,
                 "the session is empty, expected at least one token before generating");
   }
   RUNNEL_TRY(Sampler sampler,
-             Sampler::create(options.sampling, static_cast<std::int32_t>(source.logits().size())));
+             Sampler::create(options.sampling, static_cast<std::int32_t>(vocab_size)));
+  TokenLoop loop(options, on_text, std::move(sampler));
+  if (options.on_logits) loop.own_.resize(vocab_size);
+  RUNNEL_CHECK_OK(loop.characters_.restore(carry.utf8));
+  loop.show(loop.detector_.push(carry.stop));
+  return loop;
+}
 
-  GenerationResult result;
-  TextOutput output(options.stop, on_text, result.text);
-  RUNNEL_CHECK_OK(output.resume(carry));
+void TokenLoop::show(std::string_view text) {
+  if (text.empty()) return;
+  result_.text += text;
+  if (*on_text_ && !(*on_text_)(text)) refused_ = true;
+}
 
-  const auto generate_one =
-      [&]() -> Result<bool> {  // whether to go on; else result.reason says why not
-    if (result.tokens.size() >= options.max_tokens) {
-      result.reason = FinishReason::length;
-      return false;
-    }
-    if (stop.stop_requested()) {
-      result.reason = FinishReason::cancelled;
-      return false;
-    }
-    RUNNEL_TRY(const TokenId token,
-               sampler.sample(source.logits(), source.recent_tokens(), source.position()));
-    RUNNEL_CHECK_OK(source.step(token));
-    result.tokens.push_back(token);
-    if (!options.ignore_end && source.is_end(token)) {
-      output.finish();
-      result.reason = output.stopped() ? FinishReason::stop_text : FinishReason::end;
-      return false;
-    }
-    output.push(source.piece(token));
-    if (output.stopped()) {
-      result.reason = FinishReason::stop_text;
-      return false;
-    }
-    if (output.refused()) {
-      result.reason = FinishReason::callback;
-      return false;
-    }
-    return true;
-  };
-  for (bool more = true; more;) {
-    RUNNEL_TRY(more, generate_one());
+void TokenLoop::end(FinishReason reason) {
+  result_.reason = reason;
+  over_ = true;
+}
+
+Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
+                                                 std::span<const TokenId> recent,
+                                                 std::uint64_t position, bool stop_requested) {
+  if (over_) return std::optional<TokenId>();
+  if (result_.tokens.size() >= options_->max_tokens) {
+    end(FinishReason::length);
+  } else if (stop_requested) {
+    end(FinishReason::cancelled);
+  } else if (options_->on_logits) {
+    own_.assign(logits.begin(), logits.end());
+    if (!options_->on_logits(own_, result_.tokens)) end(FinishReason::callback);
+    logits = own_;
   }
+  if (over_) return std::optional<TokenId>();
+  RUNNEL_TRY(const TokenId token, sampler_.sample(logits, recent, position));
+  return std::optional(token);
+}
 
-  const bool open = result.reason != FinishReason::end && result.reason != FinishReason::stop_text;
-  carry = open ? output.carry() : GenerationCarry{};
-  result.held_back = carry.stop;
-  return result;
+void TokenLoop::took(TokenId token, bool is_end, std::string_view piece) {
+  result_.tokens.push_back(token);
+  if (is_end && !options_->ignore_end) {
+    // No more text will come: shows what was held back.
+    show(detector_.push(characters_.flush()));
+    const bool stopped = detector_.stopped();
+    if (!stopped) show(detector_.finish());
+    end(stopped ? FinishReason::stop_text : FinishReason::end);
+    return;
+  }
+  show(detector_.push(characters_.push(piece)));
+  if (detector_.stopped()) {
+    end(FinishReason::stop_text);
+  } else if (refused_) {
+    end(FinishReason::callback);
+  }
+}
+
+GenerationResult TokenLoop::finish(GenerationCarry& carry) {
+  carry = {};
+  if (result_.reason != FinishReason::end && result_.reason != FinishReason::stop_text) {
+    carry = {.utf8 = characters_.carry(), .stop = std::string(detector_.held())};
+  }
+  result_.held_back = carry.stop;
+  return std::move(result_);
+}
+
+Result<GenerationResult> run_generation(TokenSource& source, const GenerationOptions& options,
+                                        GenerationCarry& carry, const TextCallback& on_text,
+                                        const std::stop_token& stop) {
+  RUNNEL_TRY(TokenLoop loop, TokenLoop::create(options, source.logits().size(), carry, on_text));
+  while (!loop.over()) {
+    RUNNEL_TRY(const std::optional<TokenId> token,
+               loop.choose(source.logits(), source.recent_tokens(), source.position(),
+                           stop.stop_requested()));
+    if (!token) break;
+    RUNNEL_CHECK_OK(source.step(*token));
+    loop.took(*token, source.is_end(*token), source.piece(*token));
+  }
+  return loop.finish(carry);
 }
 
 }  // namespace runnel

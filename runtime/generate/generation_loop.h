@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The generation loop without the session it runs on: what generate() does, on anything that gives
-// logits.
+// logits; whole, or a token at a time for those who run several at once.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "runnel/generation.h"
 #include "runnel/result.h"
 #include "runnel/types.h"
+#include "runtime/generate/sampler.h"
+#include "runtime/generate/stop_detector.h"
+#include "runtime/text/utf8_stream.h"
 
 namespace runnel {
 
@@ -21,8 +27,8 @@ class TokenSource {
   virtual std::span<const float> logits() const = 0;  // [vocab] after the last token
   virtual std::span<const TokenId> recent_tokens() const = 0;
   virtual std::uint64_t position() const = 0;
-  virtual Status step(TokenId token) = 0;              // consumes one token
-  virtual std::string piece(TokenId token) const = 0;  // its bytes, empty for special tokens
+  virtual Status step(TokenId token) = 0;                   // consumes one token
+  virtual std::string_view piece(TokenId token) const = 0;  // its bytes, empty for special tokens
   virtual bool is_end(TokenId token) const = 0;
 };
 
@@ -31,6 +37,53 @@ class TokenSource {
 struct GenerationCarry {
   std::string utf8;  // the beginning of a character
   std::string stop;  // text that may be the beginning of a stop string
+};
+
+/// One generation, a token at a time:
+///
+///   while (true) {
+///     RUNNEL_TRY(std::optional<TokenId> token, generation.choose(logits, recent, position, stop));
+///     if (!token) break;
+///     … the model consumes it …
+///     generation.took(*token, is_end, piece);
+///   }
+///   result = generation.finish(carry);
+///
+/// A token allocates nothing once the text of the result has grown to its size.
+class TokenLoop {
+ public:
+  /// `options` and `on_text` must outlive it.
+  /// @param vocab_size  logits of a token; 0: the session is empty, which is an error.
+  static Result<TokenLoop> create(const GenerationOptions& options, std::size_t vocab_size,
+                                  const GenerationCarry& carry, const TextCallback& on_text);
+
+  /// The next token, or none if the generation is over.
+  Result<std::optional<TokenId>> choose(std::span<const float> logits,
+                                        std::span<const TokenId> recent, std::uint64_t position,
+                                        bool stop_requested);
+
+  /// The model has consumed `token`, whose bytes are `piece`: shows its text.
+  void took(TokenId token, bool is_end, std::string_view piece);
+
+  bool over() const { return over_; }
+
+  /// The result, and what the next generation begins with.
+  GenerationResult finish(GenerationCarry& carry);
+
+ private:
+  TokenLoop(const GenerationOptions& options, const TextCallback& on_text, Sampler sampler);
+  void show(std::string_view text);
+  void end(FinishReason reason);
+
+  const GenerationOptions* options_;
+  const TextCallback* on_text_;
+  Sampler sampler_;
+  Utf8Stream characters_;   // bytes → whole characters
+  StopDetector detector_;   // → text free of stop strings
+  std::vector<float> own_;  // [vocab] the logits that on_logits may change; empty without it
+  GenerationResult result_;
+  bool refused_ = false;
+  bool over_ = false;
 };
 
 /// generate() on `source`. Draws a token, lets the source consume it, then shows its text: whatever

@@ -53,7 +53,7 @@ std::string_view StopDetector::push(std::string_view piece) {
       return shown_;
     }
   }
-  held_ = shown_.substr(shown_.size() - hold);
+  held_.assign(shown_, shown_.size() - hold, hold);
   shown_.resize(shown_.size() - hold);
   return shown_;
 }

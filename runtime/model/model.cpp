@@ -27,6 +27,18 @@ Error no_tokenizer() {
   return Error{ErrorCode::unsupported, "model: its file has no tokenizer, feed token ids instead"};
 }
 
+Status check_limit(std::uint64_t limit, std::uint64_t bytes) {
+  if (limit == 0 || bytes <= limit) return {};
+  return fail(ErrorCode::out_of_memory, "load: the model takes ", bytes,
+              " bytes with one session, memory_limit is ", limit);
+}
+
+std::uint64_t tensor_bytes(const GgufFile& file) {
+  std::uint64_t total = 0;
+  for (const GgufTensor& tensor : file.tensors()) total += tensor.data.size();
+  return total;
+}
+
 std::int64_t count_parameters(const GgufFile& file) {
   std::int64_t total = 0;
   for (const GgufTensor& tensor : file.tensors()) {
@@ -58,12 +70,19 @@ Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& fi
   impl->info.vocab_size = model_file.config.vocab_size;
   impl->info.parameters = count_parameters(*gguf);
   impl->info.fingerprint = model_file.fingerprint;
+  // Packed weights are never smaller than the file's, so what cannot fit is refused before the
+  // work.
+  const std::uint64_t state = StateLayout::of(model_file.config).total_floats() * sizeof(float);
+  RUNNEL_CHECK_OK(check_limit(options.memory_limit, tensor_bytes(*gguf) + state));
   gguf.reset();
   if (!progress(kParsed)) return fail(ErrorCode::cancelled, "load: stopped by the caller");
   RUNNEL_TRY(impl->engine, Engine::create(std::move(model_file), options.device, options.threads,
                                           [&](float fraction) {
                                             return progress(kParsed + (1.0F - kParsed) * fraction);
                                           }));
+  const MemoryUse used = impl->engine->memory();
+  RUNNEL_CHECK_OK(
+      check_limit(options.memory_limit, used.weight_bytes + used.state_bytes + used.scratch_bytes));
   impl->info.device = impl->engine->device().id;
   impl->info.weight_bytes = impl->engine->memory().weight_bytes;
   impl->info.state_bytes = impl->engine->memory().state_bytes;

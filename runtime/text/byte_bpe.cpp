@@ -214,9 +214,9 @@ Result<std::vector<TokenId>> ByteBpe::encode(std::string_view text, bool parse_s
   return std::move(encoder.tokens);
 }
 
-std::string ByteBpe::piece(TokenId token, bool /*first*/, bool show_special) const {
+std::string_view ByteBpe::piece(TokenId token, bool /*first*/, bool show_special) const {
   if (!table_.contains(token) || (table_.is_hidden(token) && !show_special)) return {};
-  return std::string(table_.bytes(token));
+  return table_.bytes(token);
 }
 
 }  // namespace runnel

@@ -36,7 +36,7 @@ class ByteBpe final : public Tokenizer {
 
   std::int32_t vocab_size() const override { return table_.size(); }
   Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special) const override;
-  std::string piece(TokenId token, bool first, bool show_special) const override;
+  std::string_view piece(TokenId token, bool first, bool show_special) const override;
   TokenId special_id(std::string_view text) const override { return specials_.exact(text); }
   bool is_special(TokenId token) const override {
     return table_.contains(token) && table_.is_hidden(token);

@@ -133,13 +133,13 @@ Result<std::vector<TokenId>> SentencepieceTokenizer::encode(std::string_view tex
   return tokens;
 }
 
-std::string SentencepieceTokenizer::piece(TokenId token, bool first, bool show_special) const {
+std::string_view SentencepieceTokenizer::piece(TokenId token, bool first, bool show_special) const {
   if (!table_.contains(token) || (table_.is_hidden(token) && !show_special)) return {};
   std::string_view bytes = table_.bytes(token);
   const TokenKind kind = table_.kind(token);
   const bool is_text = kind == TokenKind::normal || kind == TokenKind::user_defined;
   if (first && drops_first_space_ && is_text && bytes.starts_with(' ')) bytes.remove_prefix(1);
-  return std::string(bytes);
+  return bytes;
 }
 
 }  // namespace runnel

@@ -37,7 +37,8 @@ class Tokenizer {
   /// The bytes of one token as it is streamed, after `first` = whether it opens the text
   /// (sentencepiece drops one leading space there). Special tokens give an empty string unless
   /// `show_special`; ids outside the vocabulary too.
-  virtual std::string piece(TokenId token, bool first, bool show_special) const = 0;
+  /// The bytes live as long as the tokenizer.
+  virtual std::string_view piece(TokenId token, bool first, bool show_special) const = 0;
 
   /// Bytes of a whole sequence.
   std::string decode(std::span<const TokenId> tokens, bool show_special = false) const;

@@ -11,27 +11,25 @@ namespace {
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 }
 
-std::string Utf8Stream::push(std::string_view bytes) {
-  std::string joined;
+std::string_view Utf8Stream::push(std::string_view bytes) {
   if (!carry_.empty()) {
-    joined = carry_;
-    joined += bytes;
-    bytes = joined;
+    joined_ = carry_;
+    joined_ += bytes;
+    bytes = joined_;
   }
-  std::string whole;
-  whole.reserve(bytes.size());
+  whole_.clear();
   while (!bytes.empty()) {
     const Utf8Step step = utf8_step(bytes);
     if (step.kind == Utf8Step::Kind::truncated) break;
     if (step.kind == Utf8Step::Kind::character) {
-      whole += bytes.substr(0, step.length);
+      whole_ += bytes.substr(0, step.length);
     } else {
-      whole += kReplacement;
+      whole_ += kReplacement;
     }
     bytes.remove_prefix(step.length);
   }
   carry_.assign(bytes);
-  return whole;
+  return whole_;
 }
 
 std::string Utf8Stream::flush() {

@@ -20,7 +20,8 @@ namespace runnel {
 class Utf8Stream {
  public:
   /// Takes `bytes` and returns the characters that are now complete: always UTF-8, maybe empty.
-  std::string push(std::string_view bytes);
+  /// Valid until the next call.
+  std::string_view push(std::string_view bytes);
 
   /// Ends the text: what is still held back becomes one U+FFFD. The stream is empty afterwards.
   std::string flush();
@@ -34,6 +35,8 @@ class Utf8Stream {
 
  private:
   std::string carry_;
+  std::string joined_;  // of a push: carry and new bytes, and what is whole of them
+  std::string whole_;
 };
 
 }  // namespace runnel

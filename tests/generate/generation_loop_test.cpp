@@ -34,9 +34,9 @@ class Script final : public TokenSource {
     predict();
     return {};
   }
-  std::string piece(TokenId token) const override {
+  std::string_view piece(TokenId token) const override {
     const auto found = pieces_.find(token);
-    return found == pieces_.end() ? std::string() : found->second;
+    return found == pieces_.end() ? std::string_view() : found->second;
   }
   bool is_end(TokenId token) const override { return token == kEnd; }
 

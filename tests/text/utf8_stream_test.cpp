@@ -16,7 +16,7 @@ constexpr const char* kReplacement = "\xEF\xBF\xBD";
 
 std::string whole(std::string_view bytes) {
   Utf8Stream stream;
-  std::string text = stream.push(bytes);
+  std::string text(stream.push(bytes));
   return text + stream.flush();
 }
 

@@ -77,7 +77,9 @@ Result<std::unique_ptr<Plan>> CpuPlan::record(const CpuModel& model, int max_tok
   std::size_t widest = std::max(size(c.hidden_size), size(c.num_heads, c.head_v_dim));
   if (recurrence) widest = std::max({widest, size(c.num_heads, c.head_k_dim), size(c.gate_rank)});
   pass.scratch_floats =
-      (std::max({widest, size(c.intermediate_size), size(3, c.gate_dim())}) + 15) / 16 * 16;
+      (std::max({widest, size(c.intermediate_size), size(c.head_k_dim), size(3, c.gate_dim())}) +
+       15) /
+      16 * 16;
   const bool turns = n.positional > 0;
   const std::size_t gates =
       tokens * size(c.num_kv_heads, std::max(n.memory_lanes, c.decay_on_values ? n.channels : 0));

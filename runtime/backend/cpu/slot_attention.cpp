@@ -26,7 +26,8 @@ constexpr int kTokenBlock = 16;    // tokens of an item that prepares or joins
 std::ptrdiff_t at(int a, int b) { return std::ptrdiff_t{a} * b; }
 
 /// phi on `count` vectors of K channels.
-void map_features(const Pass& pass, const PackedLayer& w, float* x, int count) {
+/// @param scratch  [K], of the calling thread
+void map_features(const Pass& pass, const PackedLayer& w, float* x, int count, float* scratch) {
   const int dim = pass.config().head_k_dim;
   switch (pass.config().feature_map) {
     case FeatureMap::identity:
@@ -40,28 +41,28 @@ void map_features(const Pass& pass, const PackedLayer& w, float* x, int count) {
     default:
       break;  // t2r
   }
-  // relu(W x), in place by way of a small buffer of outputs per vector.
-  std::vector<float> mapped(static_cast<std::size_t>(dim));
+  // relu(W x), in place by way of a small buffer of outputs.
   for (; count > 0; --count, x += dim) {
     const float* row = w.feature_map.data();
     for (int r = 0; r < dim; ++r, row += dim) {
       float sum = 0.0F;
       for (int c = 0; c < dim; ++c) sum += row[c] * x[c];
-      mapped[static_cast<std::size_t>(r)] = std::max(sum, 0.0F);
+      scratch[r] = std::max(sum, 0.0F);
     }
-    std::copy(mapped.begin(), mapped.end(), x);
+    std::copy_n(scratch, dim, x);
   }
 }
 
 /// Maps, rotations and gates of one token and kv head.
-void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head) {
+void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head, int thread) {
   const ModelConfig& c = pass.config();
   const NativeLayout& n = pass.layout();
   const int dim = c.head_k_dim, group = c.queries_per_kv_head();
   float* q = pass.q + at(t * c.num_heads + head * group, dim);
   float* k = pass.k + at(t * c.num_kv_heads + head, dim);
-  map_features(pass, w, q, group);
-  map_features(pass, w, k, 1);
+  float* scratch = pass.scratch + static_cast<std::size_t>(thread) * pass.scratch_floats;
+  map_features(pass, w, q, group, scratch);
+  map_features(pass, w, k, 1, scratch);
 
   float* v = pass.padded_v + at(t * c.num_kv_heads + head, n.channels);
   std::copy_n(pass.v + at(t * c.num_kv_heads + head, c.head_v_dim), c.head_v_dim, v);
@@ -259,9 +260,9 @@ void slot_attention(Pass& pass, int layer) {
   const int heads = pass.config().num_kv_heads;
   const int items = static_cast<int>(pass.items.size()) * heads;
   if (pass.single) {
-    pass.pool().for_each(items, [&](int i, int) {
+    pass.pool().for_each(items, [&](int i, int thread) {
       const Head head(pass, layer, i / heads, i % heads);
-      prepare_head(pass, w, head.item.first, head.head);
+      prepare_head(pass, w, head.item.first, head.head, thread);
       head.keys(0, n.slot_lanes());
       head.softmax(0, 1);
       head.values(0, n.channels);
@@ -269,10 +270,10 @@ void slot_attention(Pass& pass, int layer) {
     return;
   }
   const int blocks = (pass.tokens + kTokenBlock - 1) / kTokenBlock;
-  pass.pool().for_each(blocks, [&](int block, int) {
+  pass.pool().for_each(blocks, [&](int block, int thread) {
     const int first = block * kTokenBlock, last = std::min(pass.tokens, first + kTokenBlock);
     for (int t = first; t < last; ++t) {
-      for (int head = 0; head < heads; ++head) prepare_head(pass, w, t, head);
+      for (int head = 0; head < heads; ++head) prepare_head(pass, w, t, head, thread);
     }
   });
   const int lane_blocks = (n.slot_lanes() + kLaneBlock - 1) / kLaneBlock;

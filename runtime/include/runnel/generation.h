@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -42,12 +43,20 @@ struct SamplingOptions {
       0;  ///< key of Philox4x32-10; the counter is the position: same seed, same text
 };
 
+/// Sees the logits [vocab] from which the next token will be chosen, and may change them:
+/// constraints of one's own (grammars, forbidden words). -inf forbids a token. `generated` are this
+/// generation's tokens so far. Called on the generating thread, before bias and penalties.
+/// Returning false ends the generation before that token.
+using LogitsCallback =
+    std::function<bool(std::span<float> logits, std::span<const TokenId> generated)>;
+
 /// When to stop, and how to sample.
 struct GenerationOptions {
   SamplingOptions sampling;
   std::uint64_t max_tokens = 256;  ///< most tokens to generate; 0 generates none
   std::vector<std::string> stop;   ///< generation ends before any of these texts; UTF-8, none empty
   bool ignore_end = false;         ///< go on after an end-of-text token
+  LogitsCallback on_logits;        ///< empty: the model's logits as they are
 };
 
 /// Why a generation ended.
@@ -56,7 +65,7 @@ enum class FinishReason {
   stop_text,  ///< a stop string appeared
   length,     ///< max_tokens were generated
   cancelled,  ///< stop was requested
-  callback,   ///< the callback returned false
+  callback,   ///< a callback returned false
 };
 
 struct GenerationResult {

@@ -34,6 +34,8 @@ struct ModelOptions {
   /// Threads that compute on the CPU, the caller's included; 0: one per core this process may use.
   /// Range [0, 1024].
   int threads = 0;
+  /// Most bytes that weights, scratch and one session may take on the device; 0: no limit.
+  std::uint64_t memory_limit = 0;
   /// Called on the loading thread with the fraction done, in [0, 1]; returning false stops the load
   /// (cancelled).
   std::function<bool(float fraction)> progress;

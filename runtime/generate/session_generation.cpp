@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/generate/session_generation.h"
+
+#include <utility>
+
+#include "runtime/base/try.h"
+#include "runtime/generate/session_source.h"
+#include "runtime/model/session_impl.h"
+
+namespace runnel {
+
+Result<SessionGeneration> SessionGeneration::create(Session& session,
+                                                    const GenerationOptions& options,
+                                                    const TextCallback& on_text) {
+  RUNNEL_CHECK_OK(check_stop_strings(session.model(), options));
+  const Session::Impl& impl = session.impl();
+  RUNNEL_TRY(TokenLoop loop,
+             TokenLoop::create(options, session.logits().size(),
+                               {.utf8 = impl.utf8_carry, .stop = impl.stop_carry}, on_text));
+  return SessionGeneration(session, options, std::move(loop));
+}
+
+Result<std::optional<TokenId>> SessionGeneration::choose(bool stop_requested) {
+  return loop_.choose(session_->logits(), session_->recent_tokens(), session_->position(),
+                      stop_requested);
+}
+
+void SessionGeneration::took(TokenId token) {
+  const SessionSource source(*session_);
+  loop_.took(token, source.is_end(token), source.piece(token));
+}
+
+GenerationResult SessionGeneration::finish() {
+  GenerationCarry carry;
+  GenerationResult result = loop_.finish(carry);
+  keep_after_generation(*session_, *options_, std::move(carry));
+  return result;
+}
+
+Status SessionBatch::run(std::span<const SessionFeed> feeds) {
+  items_.clear();
+  if (feeds.empty()) return {};
+  for (const SessionFeed& feed : feeds) RUNNEL_CHECK_OK(feed.session->impl().check(feed.tokens));
+  for (const SessionFeed& feed : feeds) {
+    Session::Impl& impl = feed.session->impl();
+    impl.logits.resize(static_cast<std::size_t>(impl.engine().config().vocab_size));
+    items_.push_back({.state = impl.state.get(),
+                      .tokens = feed.tokens,
+                      .wanted = LogitsWanted::last,
+                      .logits = impl.logits});
+  }
+  if (Status ran = feeds[0].session->impl().engine().run(items_); !ran) {
+    if (ran.error().code == ErrorCode::device) {
+      for (const SessionFeed& feed : feeds) feed.session->impl().broken = true;
+    }
+    return ran;
+  }
+  for (const SessionFeed& feed : feeds) {
+    Session::Impl& impl = feed.session->impl();
+    impl.consumed(feed.tokens);
+    if (feed.decodes) continue;
+    impl.utf8_carry.clear();
+    impl.stop_carry.clear();
+  }
+  return {};
+}
+
+}  // namespace runnel
