@@ -38,8 +38,8 @@ inline Error with_context(Error error, std::string_view prefix) {
   RUNNEL_TRY_INNER(RUNNEL_CONCAT(runnel_try_, __LINE__), declaration, __VA_ARGS__)
 
 /// RUNNEL_CHECK_OK(f()); returns the error of a Status (or any Result) from this function.
-#define RUNNEL_CHECK_OK(...)                                            \
-  do {                                                                  \
-    if (auto runnel_status = (__VA_ARGS__); !runnel_status.has_value()) \
-      return std::move(runnel_status).error();                          \
+#define RUNNEL_CHECK_OK(...)                                              \
+  do {                                                                    \
+    if (auto runnel_checked = (__VA_ARGS__); !runnel_checked.has_value()) \
+      return std::move(runnel_checked).error();                           \
   } while (false)

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generation in the C API.
+#include <string>
+#include <utility>
+
+#include "runnel/generation.h"
+#include "runtime/c/support.h"
+
+using namespace runnel;
+using namespace runnel::c;
+
+namespace {
+
+runnel_generation_options default_options() {
+  runnel_generation_options o{};
+  const GenerationOptions d;
+  o.size = sizeof(o);
+  o.max_tokens = d.max_tokens;
+  o.temperature = d.sampling.temperature;
+  o.top_k = d.sampling.top_k;
+  o.top_p = d.sampling.top_p;
+  o.min_p = d.sampling.min_p;
+  o.repetition_penalty = d.sampling.repetition_penalty;
+  o.presence_penalty = d.sampling.presence_penalty;
+  o.frequency_penalty = d.sampling.frequency_penalty;
+  o.penalty_window = d.sampling.penalty_window;
+  o.seed = d.sampling.seed;
+  return o;
+}
+
+Result<GenerationOptions> to_options(const runnel_generation_options& o) {
+  GenerationOptions wanted{.sampling = {.temperature = o.temperature,
+                                        .top_k = o.top_k,
+                                        .top_p = o.top_p,
+                                        .min_p = o.min_p,
+                                        .repetition_penalty = o.repetition_penalty,
+                                        .presence_penalty = o.presence_penalty,
+                                        .frequency_penalty = o.frequency_penalty,
+                                        .penalty_window = o.penalty_window,
+                                        .logit_bias = {},
+                                        .seed = o.seed},
+                           .max_tokens = o.max_tokens,
+                           .stop = {},
+                           .ignore_end = o.ignore_end,
+                           .on_logits = {}};
+  RUNNEL_TRY(const std::span<const runnel_logit_bias> biases,
+             span_of(o.logit_bias, o.logit_bias_count, "logit_bias"));
+  for (const runnel_logit_bias& b : biases) wanted.sampling.logit_bias[b.token] = b.bias;
+  RUNNEL_TRY(const std::span<const char* const> stops,
+             span_of(o.stop_texts, o.stop_text_count, "stop_texts"));
+  for (const char* text : stops) {
+    RUNNEL_CHECK_OK(check_not_null(text, "a stop text"));
+    wanted.stop.emplace_back(text);
+  }
+  if (o.on_logits != nullptr) {
+    wanted.on_logits = [call = o.on_logits, user = o.user](std::span<float> logits,
+                                                           std::span<const TokenId> tokens) {
+      return call(logits.data(), logits.size(), tokens.data(), tokens.size(), user);
+    };
+  }
+  return wanted;
+}
+
+}  // namespace
+
+void runnel_generation_options_init(runnel_generation_options* options, size_t size) {
+  init_struct(options, size, default_options());
+}
+
+void runnel_generation_result_init(runnel_generation_result* result, size_t size) {
+  init_struct(result, size, runnel_generation_result{});
+}
+
+runnel_status runnel_generate(runnel_session* session, const runnel_generation_options* options,
+                              runnel_generation_result* result, runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_TRY(const runnel_generation_options o,
+               known_struct(options, default_options(), sizeof(runnel_generation_options),
+                            "runnel_generation_options"));
+    RUNNEL_TRY(runnel_generation_result out,
+               known_struct(result, runnel_generation_result{}, sizeof(runnel_generation_result),
+                            "runnel_generation_result"));
+    RUNNEL_TRY(const GenerationOptions wanted, to_options(o));
+    TextCallback on_text;
+    if (o.on_text != nullptr) {
+      on_text = [call = o.on_text, user = o.user](std::string_view text) {
+        return call(text.data(), text.size(), user);
+      };
+    }
+    RUNNEL_TRY(const GenerationResult done,
+               generate(session->session, wanted, on_text,
+                        o.stop != nullptr ? o.stop->source.get_token() : std::stop_token()));
+    if (result == nullptr) return {};
+    out.finish = static_cast<int32_t>(done.reason);
+    out.token_count = done.tokens.size();
+    out.text_bytes = done.text.size();
+    out.held_back_bytes = done.held_back.size();
+    if (out.tokens != nullptr) {
+      std::copy_n(done.tokens.begin(), std::min(done.tokens.size(), out.token_capacity),
+                  out.tokens);
+    }
+    if (out.held_back != nullptr) {
+      std::copy_n(done.held_back.begin(), std::min(done.held_back.size(), out.held_back_capacity),
+                  out.held_back);
+    }
+    fill_struct(result, out);
+    return {};
+  });
+}
+
+runnel_status runnel_session_last_sampling(const runnel_session* session,
+                                           runnel_generation_options* options, bool* known,
+                                           runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_CHECK_OK(check_not_null(options, "options"));
+    RUNNEL_CHECK_OK(check_not_null(known, "known"));
+    RUNNEL_TRY(runnel_generation_options o,
+               known_struct(options, default_options(), sizeof(runnel_generation_options),
+                            "runnel_generation_options"));
+    const std::optional<SamplingOptions> last = last_sampling(session->session);
+    *known = last.has_value();
+    if (!last) return {};
+    o.temperature = last->temperature;
+    o.top_k = last->top_k;
+    o.top_p = last->top_p;
+    o.min_p = last->min_p;
+    o.repetition_penalty = last->repetition_penalty;
+    o.presence_penalty = last->presence_penalty;
+    o.frequency_penalty = last->frequency_penalty;
+    o.penalty_window = last->penalty_window;
+    o.seed = last->seed;
+    fill_struct(options, o);
+    return {};
+  });
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models in the C API.
+#include "runnel/model.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "runtime/c/support.h"
+
+using namespace runnel;
+using namespace runnel::c;
+
+namespace {
+
+constexpr runnel_model_options kDefaults{.size = sizeof(runnel_model_options),
+                                         .device = nullptr,
+                                         .threads = 0,
+                                         .memory_limit = 0,
+                                         .on_progress = nullptr,
+                                         .user = nullptr};
+constexpr std::size_t kLeastOptions = sizeof(runnel_model_options);
+constexpr std::size_t kLeastInfo = sizeof(runnel_model_info);
+
+// Runs `make` (→ Result<vector of T>) and copies what it made out.
+template <class T, class To, class Make>
+runnel_status give(To* to, std::size_t capacity, std::size_t* count, runnel_error* error,
+                   const Make& make) {
+  T made;
+  const runnel_status status = guarded(error, [&]() -> Status {
+    RUNNEL_TRY(made, make());
+    return {};
+  });
+  if (status != RUNNEL_OK) return status;
+  return copy_out(std::span<const typename T::value_type>(made), to, capacity, count, error);
+}
+
+}  // namespace
+
+void runnel_model_options_init(runnel_model_options* options, size_t size) {
+  init_struct(options, size, kDefaults);
+}
+
+void runnel_model_info_init(runnel_model_info* info, size_t size) {
+  init_struct(info, size, runnel_model_info{});
+}
+
+runnel_status runnel_model_load(const char* file, const runnel_model_options* options,
+                                runnel_model** model, runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(file, "file"));
+    RUNNEL_CHECK_OK(check_not_null(model, "model"));
+    RUNNEL_TRY(const runnel_model_options o,
+               known_struct(options, kDefaults, kLeastOptions, "runnel_model_options"));
+    ModelOptions wanted;
+    if (o.device != nullptr) wanted.device = o.device;
+    wanted.threads = o.threads;
+    wanted.memory_limit = o.memory_limit;
+    if (o.on_progress != nullptr) {
+      wanted.progress = [o](float fraction) { return o.on_progress(fraction, o.user); };
+    }
+    RUNNEL_TRY(std::shared_ptr<const Model> loaded, Model::load(file, std::move(wanted)));
+    *model = new runnel_model{std::move(loaded)};
+    return {};
+  });
+}
+
+void runnel_model_free(runnel_model* model) { delete model; }
+
+runnel_status runnel_model_get_info(const runnel_model* model, runnel_model_info* info,
+                                    runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(model, "model"));
+    RUNNEL_CHECK_OK(check_not_null(info, "info"));
+    RUNNEL_TRY(runnel_model_info value,
+               known_struct(info, runnel_model_info{}, kLeastInfo, "runnel_model_info"));
+    const ModelInfo& facts = model->model->info();
+    copy_text(facts.name, value.name);
+    copy_text(facts.device, value.device);
+    value.vocab_size = facts.vocab_size;
+    value.parameters = facts.parameters;
+    value.weight_bytes = facts.weight_bytes;
+    value.state_bytes = facts.state_bytes;
+    value.fingerprint = facts.fingerprint;
+    value.has_tokenizer = model->model->has_tokenizer();
+    value.begin_token = model->model->begin_token();
+    fill_struct(info, value);
+    return {};
+  });
+}
+
+runnel_status runnel_model_encode(const runnel_model* model, const char* text, size_t bytes,
+                                  bool parse_special, runnel_token* tokens, size_t capacity,
+                                  size_t* count, runnel_error* error) {
+  using Tokens = std::vector<TokenId>;
+  return give<Tokens>(tokens, capacity, count, error, [&]() -> Result<Tokens> {
+    RUNNEL_CHECK_OK(check_not_null(model, "model"));
+    RUNNEL_TRY(const std::string_view words, text_of(text, bytes, "text"));
+    return model->model->encode(words, parse_special);
+  });
+}
+
+runnel_status runnel_model_decode(const runnel_model* model, const runnel_token* tokens,
+                                  size_t token_count, bool show_special, char* text,
+                                  size_t capacity, size_t* count, runnel_error* error) {
+  return give<std::string>(text, capacity, count, error, [&]() -> Result<std::string> {
+    RUNNEL_CHECK_OK(check_not_null(model, "model"));
+    RUNNEL_TRY(const std::span<const TokenId> ids, span_of(tokens, token_count, "tokens"));
+    return model->model->decode(ids, show_special);
+  });
+}
+
+bool runnel_model_is_end(const runnel_model* model, runnel_token token) {
+  return model != nullptr && model->model->is_end(token);
+}
+
+runnel_status runnel_model_encode_chat(const runnel_model* model,
+                                       const runnel_chat_message* messages, size_t message_count,
+                                       bool add_prompt, int32_t continuation, runnel_token* tokens,
+                                       size_t capacity, size_t* count, runnel_error* error) {
+  using Tokens = std::vector<TokenId>;
+  return give<Tokens>(tokens, capacity, count, error, [&]() -> Result<Tokens> {
+    RUNNEL_CHECK_OK(check_not_null(model, "model"));
+    RUNNEL_TRY(const std::span<const runnel_chat_message> given,
+               span_of(messages, message_count, "messages"));
+    if (continuation < RUNNEL_CHAT_START || continuation > RUNNEL_CHAT_AFTER_CUT_ANSWER) {
+      return fail(ErrorCode::invalid_argument, "continuation is ", continuation,
+                  ", expected 0, 1 or 2");
+    }
+    std::vector<ChatMessage> list;
+    for (const runnel_chat_message& m : given) {
+      RUNNEL_CHECK_OK(check_not_null(m.role, "role"));
+      RUNNEL_TRY(const std::string_view content, text_of(m.content, m.bytes, "content"));
+      list.push_back({m.role, std::string(content)});
+    }
+    return model->model->encode_chat(list, add_prompt, static_cast<ChatContinuation>(continuation));
+  });
+}

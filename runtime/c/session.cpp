@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions in the C API.
+#include "runnel/session.h"
+
+#include <utility>
+#include <vector>
+
+#include "runtime/c/support.h"
+
+using namespace runnel;
+using namespace runnel::c;
+
+namespace {
+
+Error stopped() { return {ErrorCode::cancelled, "prefill: a stop was requested"}; }
+
+}  // namespace
+
+runnel_status runnel_session_create(const runnel_model* model, runnel_session** session,
+                                    runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(model, "model"));
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_TRY(Session made, Session::create(model->model));
+    *session = new runnel_session{std::move(made)};
+    return {};
+  });
+}
+
+void runnel_session_free(runnel_session* session) { delete session; }
+
+runnel_status runnel_session_prefill(runnel_session* session, const runnel_token* tokens,
+                                     size_t token_count, const runnel_stop* stop,
+                                     uint64_t* consumed, runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_TRY(const std::span<const TokenId> ids, span_of(tokens, token_count, "tokens"));
+    RUNNEL_TRY(const PrefillResult read,
+               session->session.prefill(
+                   ids, stop != nullptr ? stop->source.get_token() : std::stop_token()));
+    if (consumed != nullptr) *consumed = read.consumed;
+    if (read.cancelled) return stopped();
+    return {};
+  });
+}
+
+runnel_status runnel_session_prefill_text(runnel_session* session, const char* text, size_t bytes,
+                                          bool parse_special, runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_TRY(const std::string_view words, text_of(text, bytes, "text"));
+    RUNNEL_TRY(const std::vector<TokenId> ids,
+               session->session.model().encode(words, parse_special));
+    RUNNEL_CHECK_OK(session->session.prefill(ids));
+    return {};
+  });
+}
+
+runnel_status runnel_session_score(runnel_session* session, const runnel_token* tokens,
+                                   size_t token_count, float* logits, size_t capacity,
+                                   size_t* count, runnel_error* error) {
+  std::vector<float> scores;
+  bool fits = true;
+  const runnel_status status = guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_TRY(const std::span<const TokenId> ids, span_of(tokens, token_count, "tokens"));
+    const auto vocab = static_cast<std::size_t>(session->session.model().info().vocab_size);
+    if (ids.size() > SIZE_MAX / sizeof(float) / vocab) {
+      return fail(ErrorCode::invalid_argument, "score: ", ids.size(), " tokens are too many");
+    }
+    const std::size_t wanted = ids.size() * vocab;
+    fits = wanted <= capacity && (logits != nullptr || wanted == 0);
+    if (!fits) {  // before anything is fed
+      if (count != nullptr) *count = wanted;
+      return {};
+    }
+    RUNNEL_TRY(scores, session->session.score(ids));
+    return {};
+  });
+  if (status != RUNNEL_OK) return status;
+  if (!fits) return report(RUNNEL_TOO_SMALL, "score: the array is too small", error);
+  return copy_out(std::span<const float>(scores), logits, capacity, count, error);
+}
+
+const float* runnel_session_logits(const runnel_session* session, size_t* count) {
+  const std::span<const float> logits =
+      session != nullptr ? session->session.logits() : std::span<const float>();
+  if (count != nullptr) *count = logits.size();
+  return logits.data();
+}
+
+uint64_t runnel_session_position(const runnel_session* session) {
+  return session != nullptr ? session->session.position() : 0;
+}
+
+const runnel_token* runnel_session_recent(const runnel_session* session, size_t* count) {
+  const std::span<const TokenId> recent =
+      session != nullptr ? session->session.recent_tokens() : std::span<const TokenId>();
+  if (count != nullptr) *count = recent.size();
+  return recent.data();
+}
+
+runnel_status runnel_session_reset(runnel_session* session, runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    return session->session.reset();
+  });
+}
+
+runnel_status runnel_session_fork(const runnel_session* session, runnel_session** fork,
+                                  runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_CHECK_OK(check_not_null(fork, "fork"));
+    RUNNEL_TRY(Session copy, session->session.fork());
+    *fork = new runnel_session{std::move(copy)};
+    return {};
+  });
+}
+
+runnel_status runnel_session_snapshot(const runnel_session* session, runnel_snapshot** snapshot,
+                                      runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_CHECK_OK(check_not_null(snapshot, "snapshot"));
+    RUNNEL_TRY(Snapshot taken, session->session.snapshot());
+    *snapshot = new runnel_snapshot{std::move(taken)};
+    return {};
+  });
+}
+
+runnel_status runnel_session_restore(runnel_session* session, const runnel_snapshot* snapshot,
+                                     runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_CHECK_OK(check_not_null(snapshot, "snapshot"));
+    return session->session.restore(snapshot->snapshot);
+  });
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the functions of the C API share: handles, errors, sized structs, strings and arrays.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <span>
+#include <stop_token>
+#include <string_view>
+
+#include "runnel/result.h"
+#include "runnel/runnel.h"
+#include "runnel/session.h"
+#include "runnel/snapshot.h"
+#include "runtime/base/try.h"
+
+struct runnel_stop {
+  std::stop_source source;
+};
+struct runnel_model {
+  std::shared_ptr<const runnel::Model> model;
+};
+struct runnel_session {
+  runnel::Session session;
+};
+struct runnel_snapshot {
+  runnel::Snapshot snapshot;
+};
+
+namespace runnel::c {
+
+inline constexpr int kTooSmall = RUNNEL_TOO_SMALL;  // a status that C++ has no code for
+
+/// Writes status and message, cut at a character's end, and returns the status.
+runnel_status report(runnel_status status, std::string_view message, runnel_error* error);
+
+/// Runs `body` (→ Status) and turns what it returns or throws into a status.
+template <class Body>
+runnel_status guarded(runnel_error* error, const Body& body) noexcept {
+  try {
+    const Status status = body();
+    if (status) return RUNNEL_OK;
+    return report(static_cast<runnel_status>(status.error().code), status.error().message, error);
+  } catch (const std::bad_alloc&) {
+    return report(RUNNEL_OUT_OF_MEMORY, "not enough memory", error);
+  } catch (const std::exception& e) {
+    return report(RUNNEL_INTERNAL, e.what(), error);
+  } catch (...) {
+    return report(RUNNEL_INTERNAL, "an unknown exception", error);
+  }
+}
+
+/// The error of a null pointer that may not be one.
+Status check_not_null(const void* pointer, std::string_view name);
+
+/// A text with its length; RUNNEL_NUL: up to its zero byte. Null with 0 bytes is empty.
+Result<std::string_view> text_of(const char* text, std::size_t bytes, std::string_view name);
+
+/// A span over an array of C; null is allowed if it is empty.
+template <class T>
+Result<std::span<const T>> span_of(const T* data, std::size_t count, std::string_view name) {
+  if (data == nullptr && count > 0) {
+    return fail(ErrorCode::invalid_argument, name, " is null but has ", count, " elements");
+  }
+  return std::span<const T>(data, count);
+}
+
+/// Copies `from` out, as runnel.h promises for arrays; RUNNEL_TOO_SMALL without touching `to`
+/// unless they fit.
+template <class T, class From>
+runnel_status copy_out(std::span<const From> from, T* to, std::size_t capacity, std::size_t* count,
+                       runnel_error* error) {
+  static_assert(sizeof(T) == sizeof(From) || sizeof(T) == 1);
+  if (count != nullptr) *count = from.size();
+  if (from.size() > capacity || (to == nullptr && !from.empty())) {
+    return report(RUNNEL_TOO_SMALL, "the array is too small for the elements there are", error);
+  }
+  if (!from.empty()) std::memcpy(to, from.data(), from.size_bytes());
+  return RUNNEL_OK;
+}
+
+/// Copies `text` into a fixed array of C, cut to fit, ended by a zero byte.
+template <std::size_t N>
+void copy_text(std::string_view text, char (&to)[N]) {
+  const std::size_t n = std::min(text.size(), N - 1);
+  std::memcpy(to, text.data(), n);
+  std::memset(to + n, 0, N - n);
+}
+
+/// A caller's sized struct, brought to the size this library knows: what the caller's header did
+/// not have keeps its default; what this library does not know must be zero.
+/// @param least  bytes the struct had in its first version
+template <class T>
+Result<T> known_struct(const T* given, const T& defaults, std::size_t least,
+                       std::string_view name) {
+  T known = defaults;
+  if (given == nullptr) return known;
+  if (given->size < least || given->size > 65536) {
+    return fail(ErrorCode::invalid_argument, name, ".size is ", given->size, ", expected ",
+                sizeof(T), ": initialise it with ", name, "_init");
+  }
+  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+  std::memcpy(&known, bytes, std::min(given->size, sizeof(T)));
+  for (std::size_t i = sizeof(T); i < given->size; ++i) {
+    if (bytes[i] != 0) {
+      return fail(ErrorCode::unsupported, name, ": byte ", i,
+                  " is set, which belongs to a newer version of the library");
+    }
+  }
+  known.size = sizeof(T);
+  return known;
+}
+
+/// name_init(): defaults for as much of the struct as the caller has.
+template <class T>
+void init_struct(T* to, std::size_t size, const T& defaults) {
+  if (to == nullptr || size < sizeof(std::size_t)) return;
+  std::memset(to, 0, size);
+  std::memcpy(to, &defaults, std::min(size, sizeof(T)));
+  std::memcpy(to, &size, sizeof(size));
+}
+
+/// Fills a caller's sized struct with `value`, as much of it as the caller has.
+template <class T>
+void fill_struct(T* to, const T& value) {
+  const std::size_t size = to->size;
+  std::memcpy(to, &value, std::min(size, sizeof(T)));
+  std::memcpy(to, &size, sizeof(size));
+}
+
+}  // namespace runnel::c

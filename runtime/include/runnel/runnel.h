@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The C API: everything that sessions do in C++, for C99 and for whatever can call C.
+ *
+ *   runnel_model* model = NULL;
+ *   runnel_error error;
+ *   if (runnel_model_load("model.gguf", NULL, &model, &error) != RUNNEL_OK) puts(error.message);
+ *
+ * HANDLES are opaque. What a function creates, its _free takes back; _free(NULL) does nothing. A
+ * session keeps its model alive, so the order of freeing does not matter.
+ *
+ * ERRORS. What can fail returns a status. With a non-null `error` (always the last parameter) the
+ * caller also gets one sentence that names the thing, its value and what was expected. On failure
+ * outputs are untouched and the handles are as before. Nothing is printed, nothing aborts, no C++
+ * exception comes out.
+ *
+ * STRUCTS that callers fill have their size as first member: initialise them with RUNNEL_INIT(name,
+ * variable), or call name_init(&variable, sizeof variable), and set what should differ. A program
+ * built against an older header works with a newer library. A newer program whose new members are
+ * not zero is refused by an older library (RUNNEL_UNSUPPORTED).
+ *
+ * TEXT is UTF-8 with a length in bytes; RUNNEL_NUL says that it ends at its first zero byte. Arrays
+ * are copied out: pass room for `capacity` elements, *count says how many there are. If they do not
+ * fit, nothing is written, *count is set and RUNNEL_TOO_SMALL is returned; capacity 0 asks for the
+ * count.
+ *
+ * THREADS. Models and snapshots may be used by any number of threads at once. A session is used by
+ * one thread at a time; different sessions of one model may run at the same time.
+ * runnel_stop_request() may be called from any thread and from signal handlers' threads (not from a
+ * handler itself). Callbacks are called on the thread that called the library and may not use the
+ * session they are called for. The library starts only the threads that
+ * runnel_model_options.threads allows, and keeps no state outside of its handles.
+ */
+#ifndef RUNNEL_RUNNEL_H
+#define RUNNEL_RUNNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runnel/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- status ---- */
+
+/* Why a call failed. Values never change; new ones may come. */
+typedef int32_t runnel_status;
+enum {
+  RUNNEL_OK = 0,
+  RUNNEL_INVALID_ARGUMENT = 1, /* a value outside its documented range, or a null pointer */
+  RUNNEL_NOT_FOUND = 2,        /* a file, tensor, key or device does not exist */
+  RUNNEL_IO = 3,               /* the operating system refused a read or a write */
+  RUNNEL_MALFORMED = 4,        /* a file or a text is not what its format says */
+  RUNNEL_UNSUPPORTED = 5,      /* well-formed, but this build does not run it */
+  RUNNEL_MISMATCH = 6,         /* belongs to another model or version */
+  RUNNEL_OUT_OF_MEMORY = 7,
+  RUNNEL_DEVICE = 8,    /* a driver or device failed or was lost */
+  RUNNEL_CANCELLED = 9, /* stopped on request */
+  RUNNEL_INTERNAL = 10, /* a defect of the library; please report the message */
+  RUNNEL_TOO_SMALL = 11 /* *count elements do not fit into `capacity` */
+};
+
+/* Filled by the library on failure; the message is cut if it is longer. On success it is left
+ * alone. */
+typedef struct runnel_error {
+  runnel_status status;
+  char message[508];
+} runnel_error;
+
+/* "invalid_argument" and so on; "unknown" for a value that this library does not know. */
+RUNNEL_API const char* runnel_status_name(runnel_status status);
+
+/* "0.1.0" */
+RUNNEL_API const char* runnel_version(void);
+
+#define RUNNEL_NUL ((size_t)-1)
+#define RUNNEL_INIT(name, variable) name##_init(&(variable), sizeof(variable))
+
+typedef int32_t runnel_token;
+
+/* ---- cancelling ---- */
+
+/* A request to stop what runs with it. Once requested it stays so. */
+typedef struct runnel_stop runnel_stop;
+RUNNEL_API runnel_status runnel_stop_create(runnel_stop** stop, runnel_error* error);
+RUNNEL_API void runnel_stop_request(runnel_stop* stop);
+RUNNEL_API void runnel_stop_free(runnel_stop* stop);
+
+/* ---- devices ---- */
+
+typedef struct runnel_device_info {
+  char id[32]; /* what runnel_model_options.device takes: "cpu", "cuda:0" */
+  char backend[32];
+  char name[128];
+  char detail[128];
+  uint64_t memory_bytes; /* 0: unknown */
+} runnel_device_info;
+
+/* Every device that a model can be loaded on now, best first. */
+RUNNEL_API runnel_status runnel_devices(runnel_device_info* devices, size_t capacity, size_t* count,
+                                        runnel_error* error);
+
+/* ---- model ---- */
+
+typedef struct runnel_model runnel_model;
+
+typedef struct runnel_model_options {
+  size_t size;
+  const char* device; /* a device id, a backend name or "auto" (also NULL) */
+  int32_t threads; /* that compute on the CPU, the caller's included; 0: one a core; at most 1024 */
+  uint64_t memory_limit; /* bytes that weights, scratch and one session may take; 0: no limit */
+  bool (*on_progress)(float fraction, void* user); /* false stops the load */
+  void* user;
+} runnel_model_options;
+RUNNEL_API void runnel_model_options_init(runnel_model_options* options, size_t size);
+
+/* options may be NULL. */
+RUNNEL_API runnel_status runnel_model_load(const char* file, const runnel_model_options* options,
+                                           runnel_model** model, runnel_error* error);
+RUNNEL_API void runnel_model_free(runnel_model* model);
+
+typedef struct runnel_model_info {
+  size_t size;
+  char name[128];
+  char device[32];
+  int32_t vocab_size;
+  int64_t parameters;
+  uint64_t weight_bytes; /* memory of the weights on the device */
+  uint64_t state_bytes;  /* memory of one session, whatever its length */
+  uint64_t fingerprint;
+  bool has_tokenizer;
+  runnel_token begin_token; /* begins a document, -1 if there is none */
+} runnel_model_info;
+RUNNEL_API void runnel_model_info_init(runnel_model_info* info, size_t size);
+RUNNEL_API runnel_status runnel_model_get_info(const runnel_model* model, runnel_model_info* info,
+                                               runnel_error* error);
+
+/* Text to tokens. With `parse_special` the texts of special tokens become those tokens: never do
+ * that with what users typed. */
+RUNNEL_API runnel_status runnel_model_encode(const runnel_model* model, const char* text,
+                                             size_t bytes, bool parse_special, runnel_token* tokens,
+                                             size_t capacity, size_t* count, runnel_error* error);
+
+/* Tokens to bytes, which may end inside a character; no zero byte is added. */
+RUNNEL_API runnel_status runnel_model_decode(const runnel_model* model, const runnel_token* tokens,
+                                             size_t token_count, bool show_special, char* text,
+                                             size_t capacity, size_t* count, runnel_error* error);
+
+/* Whether generation ends at this token. */
+RUNNEL_API bool runnel_model_is_end(const runnel_model* model, runnel_token token);
+
+typedef struct runnel_chat_message {
+  const char* role; /* "system", "user" or "assistant" */
+  const char* content;
+  size_t bytes; /* of content, or RUNNEL_NUL */
+} runnel_chat_message;
+
+/* Where the messages stand in the conversation. */
+enum {
+  RUNNEL_CHAT_START = 0,
+  RUNNEL_CHAT_AFTER_CLOSED_ANSWER = 1, /* the session's last token ended the answer */
+  RUNNEL_CHAT_AFTER_CUT_ANSWER = 2     /* the answer was stopped before; it is closed first */
+};
+
+/* Messages in the model's chat format. `add_prompt`: and then what makes the model answer. */
+RUNNEL_API runnel_status runnel_model_encode_chat(const runnel_model* model,
+                                                  const runnel_chat_message* messages,
+                                                  size_t message_count, bool add_prompt,
+                                                  int32_t continuation, runnel_token* tokens,
+                                                  size_t capacity, size_t* count,
+                                                  runnel_error* error);
+
+/* ---- session ---- */
+
+/* One conversation; its memory has a constant size. */
+typedef struct runnel_session runnel_session;
+/* An immutable copy of all that a session remembers. */
+typedef struct runnel_snapshot runnel_snapshot;
+
+RUNNEL_API runnel_status runnel_session_create(const runnel_model* model, runnel_session** session,
+                                               runnel_error* error);
+RUNNEL_API void runnel_session_free(runnel_session* session);
+
+/* Feeds tokens. RUNNEL_CANCELLED if `stop` (may be NULL) was requested: *consumed (may be NULL)
+ * says how many tokens the session has taken. */
+RUNNEL_API runnel_status runnel_session_prefill(runnel_session* session, const runnel_token* tokens,
+                                                size_t token_count, const runnel_stop* stop,
+                                                uint64_t* consumed, runnel_error* error);
+
+/* runnel_model_encode() and runnel_session_prefill(). */
+RUNNEL_API runnel_status runnel_session_prefill_text(runnel_session* session, const char* text,
+                                                     size_t bytes, bool parse_special,
+                                                     runnel_error* error);
+
+/* Feeds tokens; logits [token_count, vocab] are those after each. *count is token_count * vocab;
+ * asked with capacity 0 nothing is fed. */
+RUNNEL_API runnel_status runnel_session_score(runnel_session* session, const runnel_token* tokens,
+                                              size_t token_count, float* logits, size_t capacity,
+                                              size_t* count, runnel_error* error);
+
+/* Logits after the last token: *count of them (0 before the first), valid until the session is next
+ * changed. */
+RUNNEL_API const float* runnel_session_logits(const runnel_session* session, size_t* count);
+
+/* Tokens consumed since it was empty. */
+RUNNEL_API uint64_t runnel_session_position(const runnel_session* session);
+
+/* The last tokens consumed, oldest first (at most 1,024): *count of them, valid until the session
+ * is next changed. */
+RUNNEL_API const runnel_token* runnel_session_recent(const runnel_session* session, size_t* count);
+
+RUNNEL_API runnel_status runnel_session_reset(runnel_session* session, runnel_error* error);
+RUNNEL_API runnel_status runnel_session_fork(const runnel_session* session, runnel_session** fork,
+                                             runnel_error* error);
+RUNNEL_API runnel_status runnel_session_snapshot(const runnel_session* session,
+                                                 runnel_snapshot** snapshot, runnel_error* error);
+/* RUNNEL_MISMATCH if the snapshot belongs to another model. */
+RUNNEL_API runnel_status runnel_session_restore(runnel_session* session,
+                                                const runnel_snapshot* snapshot,
+                                                runnel_error* error);
+
+/* ---- generating ---- */
+
+typedef struct runnel_logit_bias {
+  runnel_token token;
+  float bias; /* -INFINITY forbids it */
+} runnel_logit_bias;
+
+/* Defaults are greedy: see runnel/generation.h for ranges. */
+typedef struct runnel_generation_options {
+  size_t size;
+  uint64_t max_tokens;      /* 256 */
+  float temperature;        /* 0: the likeliest token */
+  int32_t top_k;            /* 0: all */
+  float top_p;              /* 1 */
+  float min_p;              /* 0 */
+  float repetition_penalty; /* 1 */
+  float presence_penalty;
+  float frequency_penalty;
+  int32_t penalty_window; /* 256 */
+  uint64_t seed;
+  const runnel_logit_bias* logit_bias;
+  size_t logit_bias_count;
+  const char* const* stop_texts; /* zero-terminated */
+  size_t stop_text_count;
+  bool ignore_end; /* go on after an end-of-text token */
+
+  /* Whole characters as they come, without zero byte, never a part of a stop text; false ends the
+   * generation. */
+  bool (*on_text)(const char* text, size_t bytes, void* user);
+  /* May change the logits from which the next token is chosen; false ends the generation. `tokens`
+   * are this generation's so far. */
+  bool (*on_logits)(float* logits, size_t vocab, const runnel_token* tokens, size_t token_count,
+                    void* user);
+  void* user;              /* for both */
+  const runnel_stop* stop; /* may be NULL */
+} runnel_generation_options;
+RUNNEL_API void runnel_generation_options_init(runnel_generation_options* options, size_t size);
+
+/* Why a generation ended. */
+enum {
+  RUNNEL_FINISH_END = 0, /* the model ended its text */
+  RUNNEL_FINISH_STOP_TEXT = 1,
+  RUNNEL_FINISH_LENGTH = 2,    /* max_tokens */
+  RUNNEL_FINISH_CANCELLED = 3, /* stop was requested */
+  RUNNEL_FINISH_CALLBACK = 4   /* a callback returned false */
+};
+
+typedef struct runnel_generation_result {
+  size_t size;
+  runnel_token* tokens;  /* in: room for the tokens, or NULL */
+  size_t token_capacity; /* in */
+  char* held_back; /* in: room for text not shown because a stop text may have begun, or NULL */
+  size_t held_back_capacity; /* in */
+  int32_t finish;
+  size_t token_count;     /* generated; as many as fit are in `tokens` */
+  size_t text_bytes;      /* given to on_text */
+  size_t held_back_bytes; /* as many as fit are in `held_back` */
+} runnel_generation_result;
+RUNNEL_API void runnel_generation_result_init(runnel_generation_result* result, size_t size);
+
+/* Continues the session, which must have consumed at least one token, and leaves it after the last
+ * generated one. options and result may be NULL. A stop is no error: result->finish tells. */
+RUNNEL_API runnel_status runnel_generate(runnel_session* session,
+                                         const runnel_generation_options* options,
+                                         runnel_generation_result* result, runnel_error* error);
+
+/* Sets the sampling members of `options` to those of the session's last generation, or of the one
+ * its snapshot came with. *known false: there was none, and nothing is set. A logit bias is not
+ * given back. */
+RUNNEL_API runnel_status runnel_session_last_sampling(const runnel_session* session,
+                                                      runnel_generation_options* options,
+                                                      bool* known, runnel_error* error);
+
+/* ---- snapshots ---- */
+
+/* How a saved state holds its numbers. */
+enum { RUNNEL_STATE_F32 = 0, RUNNEL_STATE_F16 = 1, RUNNEL_STATE_INT8 = 2 };
+
+RUNNEL_API void runnel_snapshot_free(runnel_snapshot* snapshot);
+RUNNEL_API uint64_t runnel_snapshot_position(const runnel_snapshot* snapshot);
+RUNNEL_API uint64_t runnel_snapshot_fingerprint(const runnel_snapshot* snapshot);
+RUNNEL_API uint64_t runnel_snapshot_bytes(const runnel_snapshot* snapshot); /* in memory */
+
+/* The file is replaced as a whole or not at all. */
+RUNNEL_API runnel_status runnel_snapshot_save(const runnel_snapshot* snapshot, const char* file,
+                                              int32_t encoding, bool compress, runnel_error* error);
+RUNNEL_API runnel_status runnel_snapshot_load(const char* file, runnel_snapshot** snapshot,
+                                              runnel_error* error);
+RUNNEL_API runnel_status runnel_snapshot_to_bytes(const runnel_snapshot* snapshot, int32_t encoding,
+                                                  bool compress, void* bytes, size_t capacity,
+                                                  size_t* count, runnel_error* error);
+RUNNEL_API runnel_status runnel_snapshot_from_bytes(const void* bytes, size_t count,
+                                                    runnel_snapshot** snapshot,
+                                                    runnel_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

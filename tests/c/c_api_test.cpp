@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C API against the C++ one: the same tokens, and errors instead of crashes for wrong calls.
+#include <gtest/gtest.h>
+
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runnel/generation.h"
+#include "runnel/runnel.h"
+#include "tests/support/loaded_model.h"
+#include "tests/support/random_model.h"
+
+namespace runnel {
+namespace {
+
+constexpr std::uint64_t kTokens = 24;
+const std::vector<TokenId> kPrompt = {3, 14, 15, 92, 65};
+
+class CApi : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    random_ = test::make_random_model(test::small_positional_config(), {}, 7);
+    test::write_gguf(random_, file_);
+    ASSERT_EQ(runnel_model_load(file_.c_str(), nullptr, &model_, &error_), RUNNEL_OK)
+        << error_.message;
+    ASSERT_EQ(runnel_session_create(model_, &session_, &error_), RUNNEL_OK) << error_.message;
+  }
+  void TearDown() override {
+    runnel_session_free(session_);
+    runnel_model_free(model_);
+  }
+
+  test::TemporaryFolder folder_;
+  std::string file_ = (folder_ / "model.gguf").string();
+  test::RandomModel random_;
+  runnel_error error_{};
+  runnel_model* model_ = nullptr;
+  runnel_session* session_ = nullptr;
+};
+
+TEST_F(CApi, GeneratesWhatCppGenerates) {
+  auto model = Model::load(file_);
+  ASSERT_TRUE(model);
+  auto session = Session::create(*model);
+  ASSERT_TRUE(session && session->prefill(kPrompt));
+  const auto expected = generate(
+      *session, {.sampling = {.temperature = 0.9F, .top_k = 20, .seed = 5}, .max_tokens = kTokens});
+  ASSERT_TRUE(expected) << expected.error().message;
+
+  ASSERT_EQ(
+      runnel_session_prefill(session_, kPrompt.data(), kPrompt.size(), nullptr, nullptr, &error_),
+      RUNNEL_OK);
+  runnel_generation_options options;
+  RUNNEL_INIT(runnel_generation_options, options);
+  options.temperature = 0.9F;
+  options.top_k = 20;
+  options.seed = 5;
+  options.max_tokens = kTokens;
+  std::vector<TokenId> tokens(kTokens, -7);
+  runnel_generation_result result;
+  RUNNEL_INIT(runnel_generation_result, result);
+  result.tokens = tokens.data();
+  result.token_capacity = tokens.size();
+  ASSERT_EQ(runnel_generate(session_, &options, &result, &error_), RUNNEL_OK) << error_.message;
+  EXPECT_EQ(result.token_count, expected->tokens.size());
+  EXPECT_EQ(tokens, expected->tokens);
+  EXPECT_EQ(result.finish, RUNNEL_FINISH_LENGTH);
+}
+
+TEST_F(CApi, ScoresAndAsksForRoomFirst) {
+  std::size_t count = 0;
+  EXPECT_EQ(
+      runnel_session_score(session_, kPrompt.data(), kPrompt.size(), nullptr, 0, &count, &error_),
+      RUNNEL_TOO_SMALL);
+  EXPECT_EQ(runnel_session_position(session_), 0U) << "nothing was fed";
+  std::vector<float> logits(count);
+  ASSERT_EQ(runnel_session_score(session_, kPrompt.data(), kPrompt.size(), logits.data(), count,
+                                 &count, &error_),
+            RUNNEL_OK);
+  EXPECT_EQ(runnel_session_position(session_), kPrompt.size());
+  std::size_t vocab = 0;
+  const float* last = runnel_session_logits(session_, &vocab);
+  EXPECT_EQ(std::vector<float>(logits.end() - static_cast<std::ptrdiff_t>(vocab), logits.end()),
+            std::vector<float>(last, last + vocab));
+}
+
+TEST_F(CApi, AStopFromAnotherThreadEndsAGeneration) {
+  ASSERT_EQ(
+      runnel_session_prefill(session_, kPrompt.data(), kPrompt.size(), nullptr, nullptr, &error_),
+      RUNNEL_OK);
+  runnel_stop* stop = nullptr;
+  ASSERT_EQ(runnel_stop_create(&stop, &error_), RUNNEL_OK);
+  struct Started {
+    runnel_stop* stop;
+    std::thread thread;
+  } started{stop, {}};
+  runnel_generation_options options;
+  RUNNEL_INIT(runnel_generation_options, options);
+  options.max_tokens = UINT64_MAX;
+  options.stop = stop;
+  options.user = &started;
+  options.on_logits = [](float*, size_t, const runnel_token*, size_t count, void* user) {
+    auto* s = static_cast<Started*>(user);
+    if (count == 2) s->thread = std::thread([s] { runnel_stop_request(s->stop); });
+    return true;
+  };
+  runnel_generation_result result;
+  RUNNEL_INIT(runnel_generation_result, result);
+  EXPECT_EQ(runnel_generate(session_, &options, &result, &error_), RUNNEL_OK);
+  EXPECT_EQ(result.finish, RUNNEL_FINISH_CANCELLED);
+  EXPECT_EQ(runnel_session_position(session_), kPrompt.size() + result.token_count);
+  started.thread.join();
+  runnel_stop_free(stop);
+}
+
+TEST_F(CApi, NullsAndBadValuesAreErrorsThatNameThem) {
+  EXPECT_EQ(runnel_session_create(nullptr, &session_, &error_), RUNNEL_INVALID_ARGUMENT);
+  EXPECT_STREQ(error_.message, "model is null");
+  EXPECT_EQ(runnel_session_prefill(session_, nullptr, 4, nullptr, nullptr, &error_),
+            RUNNEL_INVALID_ARGUMENT);
+  const runnel_token outside = 96;
+  EXPECT_EQ(runnel_session_prefill(session_, &outside, 1, nullptr, nullptr, &error_),
+            RUNNEL_INVALID_ARGUMENT);
+  EXPECT_EQ(runnel_session_prefill(session_, &outside, 1, nullptr, nullptr, nullptr),
+            RUNNEL_INVALID_ARGUMENT)
+      << "a caller who wants no message";
+  EXPECT_EQ(runnel_session_prefill_text(session_, "text", RUNNEL_NUL, false, &error_),
+            RUNNEL_UNSUPPORTED)
+      << "the file has no tokenizer";
+  EXPECT_EQ(runnel_session_position(nullptr), 0U);
+  EXPECT_EQ(runnel_session_logits(nullptr, nullptr), nullptr);
+}
+
+TEST_F(CApi, ASnapshotOfAnotherModelIsAMismatch) {
+  const test::RandomModel other = test::make_random_model(test::small_config(), {}, 8);
+  test::write_gguf(other, folder_ / "other.gguf");
+  runnel_model* stranger = nullptr;
+  runnel_session* session = nullptr;
+  runnel_snapshot* snapshot = nullptr;
+  ASSERT_EQ(runnel_model_load((folder_ / "other.gguf").c_str(), nullptr, &stranger, &error_),
+            RUNNEL_OK);
+  ASSERT_EQ(runnel_session_create(stranger, &session, &error_), RUNNEL_OK);
+  runnel_model_free(stranger);  // the session keeps it
+  ASSERT_EQ(runnel_session_snapshot(session, &snapshot, &error_), RUNNEL_OK);
+  EXPECT_EQ(runnel_session_restore(session_, snapshot, &error_), RUNNEL_MISMATCH);
+  runnel_snapshot_free(snapshot);
+  runnel_session_free(session);
+}
+
+TEST(CError, ALongMessageIsCutBetweenCharacters) {
+  std::string file = "/nowhere/";
+  for (int i = 0; i < 300; ++i) file += "é";
+  runnel_error error{};
+  runnel_model* model = nullptr;
+  EXPECT_EQ(runnel_model_load(file.c_str(), nullptr, &model, &error), RUNNEL_NOT_FOUND);
+  const std::string message = error.message;
+  EXPECT_LT(message.size(), sizeof(error.message));
+  EXPECT_EQ(static_cast<unsigned char>(message.back()) & 0xC0, 0x80) << "a whole é at the end";
+}
+
+}  // namespace
+}  // namespace runnel
