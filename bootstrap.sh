@@ -3,14 +3,16 @@
 # From a bare Debian 12 to a chat, or to a tested build: installs what is missing, builds, starts.
 #   ./bootstrap.sh chat [ARGS…]   chat with the default model (ARGS go to `runnel chat`)
 #   ./bootstrap.sh test [REGEX]   build and run the tests
-#   ./bootstrap.sh install SET…   only install packages: build, test, ci, vulkan
+#   ./bootstrap.sh install SET…   only install packages: build, test, ci, vulkan, serve, package
 set -eu
 cd "$(dirname "$0")"
 
-build_packages="g++ cmake ninja-build ccache pkg-config nlohmann-json3-dev libcli11-dev libpcre2-dev libxxhash-dev libsentencepiece-dev libzstd-dev libsqlite3-dev"
+build_packages="g++ cmake ninja-build ccache pkg-config nlohmann-json3-dev libcli11-dev libpcre2-dev libxxhash-dev libsentencepiece-dev libzstd-dev libsqlite3-dev libcpp-httplib-dev"
 vulkan_packages="libvulkan-dev glslang-tools spirv-tools mesa-vulkan-drivers vulkan-validationlayers"
 test_packages="libgtest-dev libgmock-dev"
-ci_packages="git bc python3 clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev codespell g++-aarch64-linux-gnu qemu-user googletest"
+ci_packages="git bc python3 clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev codespell g++-aarch64-linux-gnu qemu-user googletest abigail-tools"
+serve_packages="python3 python3-venv wrk curl"
+package_packages="debootstrap lintian dpkg-dev file xz-utils $vulkan_packages"
 
 install() {
   wanted=""
@@ -19,8 +21,10 @@ install() {
       build) wanted="$wanted $build_packages" ;;
       test) wanted="$wanted $test_packages" ;;
       ci) wanted="$wanted $ci_packages" ;;
+      serve) wanted="$wanted $serve_packages" ;;
+      package) wanted="$wanted $package_packages" ;;
       vulkan) wanted="$wanted $vulkan_packages" ;;
-      *) echo "bootstrap.sh: no package set \"$set\", expected build, test, ci or vulkan" >&2; exit 2 ;;
+      *) echo "bootstrap.sh: no package set \"$set\", expected build, test, ci, vulkan, serve or package" >&2; exit 2 ;;
     esac
   done
   missing=""

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds what Debian packages provide. Missing is an error that names the package, never a silent switch-off.
-# Result: RUNNEL_PRIVATE_LIBRARIES, what the library itself links.
+# Result: RUNNEL_PRIVATE_LIBRARIES, what the library itself links, and RUNNEL_HEADER_LIBRARIES, what it only includes.
+# Imported targets are global, so that a project which adds this one as a subdirectory can link a static library.
 
 function(runnel_missing what package)
   message(FATAL_ERROR "${what} was not found. On Debian: apt-get install ${package}")
 endfunction()
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
-find_package(Threads REQUIRED)
+if(NOT TARGET Threads::Threads)
+  set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+  find_package(Threads REQUIRED)
+  unset(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL)
+endif()
 find_package(PkgConfig QUIET)
 if(NOT PKG_CONFIG_FOUND)
   runnel_missing(pkg-config pkg-config)
@@ -17,24 +22,24 @@ find_package(nlohmann_json 3.9 QUIET)
 if(NOT nlohmann_json_FOUND)
   runnel_missing(nlohmann-json nlohmann-json3-dev)
 endif()
-pkg_check_modules(PCRE2 QUIET IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(PCRE2 QUIET IMPORTED_TARGET GLOBAL libpcre2-8)
 if(NOT PCRE2_FOUND)
   runnel_missing(PCRE2 libpcre2-dev)
 endif()
-pkg_check_modules(XXHASH QUIET IMPORTED_TARGET libxxhash)
+pkg_check_modules(XXHASH QUIET IMPORTED_TARGET GLOBAL libxxhash)
 if(NOT XXHASH_FOUND)
   runnel_missing(xxHash libxxhash-dev)
 endif()
 
-pkg_check_modules(ZSTD QUIET IMPORTED_TARGET libzstd)
+pkg_check_modules(ZSTD QUIET IMPORTED_TARGET GLOBAL libzstd)
 if(NOT ZSTD_FOUND)
   runnel_missing(zstd libzstd-dev)
 endif()
 
-set(RUNNEL_PRIVATE_LIBRARIES Threads::Threads nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::XXHASH
-    PkgConfig::ZSTD)
+set(RUNNEL_HEADER_LIBRARIES nlohmann_json::nlohmann_json)
+set(RUNNEL_PRIVATE_LIBRARIES Threads::Threads PkgConfig::PCRE2 PkgConfig::XXHASH PkgConfig::ZSTD)
 if(RUNNEL_SENTENCEPIECE)
-  pkg_check_modules(SENTENCEPIECE QUIET IMPORTED_TARGET sentencepiece)
+  pkg_check_modules(SENTENCEPIECE QUIET IMPORTED_TARGET GLOBAL sentencepiece)
   if(NOT SENTENCEPIECE_FOUND)
     runnel_missing(sentencepiece libsentencepiece-dev)
   endif()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # What every target of the project shares: language level, warnings, sanitizers, visibility.
 
+include(GNUInstallDirs)
 set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
   set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endif()
 
@@ -38,4 +39,25 @@ endif()
 function(runnel_target_defaults target)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:runnel_flags>)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
+# runnel_export_only_api(TARGET): a shared library shows its API alone. Instantiations of the standard library are
+# visible whatever the compiler is told; the map keeps them in.
+function(runnel_export_only_api target)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "SHARED_LIBRARY")
+    target_link_options(${target} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map LINKER:--no-undefined)
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+  endif()
+endfunction()
+
+# runnel_public_library(TARGET NAME): a library that others link as runnel::NAME, static or shared by BUILD_SHARED_LIBS.
+# The public headers are in one folder; every public library gives all of them.
+function(runnel_public_library target name)
+  add_library(runnel::${name} ALIAS ${target})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/runtime/include>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} LINKER_LANGUAGE CXX
+    VERSION ${PROJECT_VERSION} SOVERSION 0)
+  runnel_export_only_api(${target})
 endfunction()

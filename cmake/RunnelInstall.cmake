@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# Install rules: libraries, headers, CMake package, pkg-config files, program and default model; then packages.
+#
+# Components: runtime (shared libraries), development, program, chat (reserved for the chat window).
+include(CMakePackageConfigHelpers)
+
+set(targets runnel)
+if(RUNNEL_STORE)
+  list(APPEND targets runnel_store_public)
+endif()
+install(TARGETS ${targets} EXPORT runnelTargets
+  RUNTIME COMPONENT runtime
+  LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
+  ARCHIVE COMPONENT development)
+get_target_property(type runnel TYPE)
+if(type STREQUAL "STATIC_LIBRARY" AND CMAKE_STRIP)
+  # `cmake --install --strip` leaves archives alone.
+  install(CODE "
+    if(CMAKE_INSTALL_DO_STRIP)
+      file(GLOB archives \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/librunnel*.a\")
+      execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-unneeded \${archives} COMMAND_ERROR_IS_FATAL ANY)
+    endif()" COMPONENT development)
+endif()
+
+set(skip "")
+if(NOT RUNNEL_STORE)
+  set(skip PATTERN store.h EXCLUDE PATTERN conversation.h EXCLUDE)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/runnel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  COMPONENT development FILES_MATCHING PATTERN "*.h" ${skip})
+
+# ---- CMake package ----
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/runnel)
+install(EXPORT runnelTargets NAMESPACE runnel:: DESTINATION ${package_dir} COMPONENT development)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/runnelConfig.cmake.in ${PROJECT_BINARY_DIR}/runnelConfig.cmake
+  INSTALL_DESTINATION ${package_dir})
+# Before 1.0 a minor version may change the C++ API.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/runnelConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/runnelConfig.cmake ${PROJECT_BINARY_DIR}/runnelConfigVersion.cmake
+  DESTINATION ${package_dir} COMPONENT development)
+
+# ---- pkg-config ----
+file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
+function(runnel_pkg_config name description requires requires_private)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${name}.pc @ONLY CONTENT
+"prefix=\${pcfiledir}/@prefix_from_pc@
+includedir=\${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
+libdir=\${prefix}/@CMAKE_INSTALL_LIBDIR@
+
+Name: @name@
+Description: @description@
+Version: @PROJECT_VERSION@
+Requires: @requires@
+Requires.private: @requires_private@
+Cflags: -I\${includedir}
+Libs: -L\${libdir} -l@name@
+Libs.private: -lstdc++ -lm -pthread -ldl
+")
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+endfunction()
+set(private "libpcre2-8 libxxhash libzstd")
+if(RUNNEL_SENTENCEPIECE)
+  string(APPEND private " sentencepiece")
+endif()
+runnel_pkg_config(runnel "${PROJECT_DESCRIPTION}" "" "${private}")
+if(RUNNEL_STORE)
+  runnel_pkg_config(runnel_store "Runnel's conversations on disk" runnel "sqlite3 libxxhash")
+endif()
+
+if(PROJECT_IS_TOP_LEVEL)
+  include(RunnelPackage)
+endif()
