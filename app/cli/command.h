@@ -27,6 +27,7 @@ Command add_perplexity(CLI::App& program);
 Command add_pack(CLI::App& program);
 Command add_conversation(CLI::App& program);
 Command add_snapshot(CLI::App& program);
+Command add_serve(CLI::App& program);
 Command add_devices(CLI::App& program);
 
 }  // namespace runnel::cli

@@ -41,11 +41,14 @@ int run_program(int argc, char** argv) {
   program.set_version_flag("--version", "runnel " RUNNEL_VERSION, "Show the version");
   program.require_subcommand(1);
   program.failure_message(describe);
-  const std::vector<Command> commands = {
+  std::vector<Command> commands = {
       add_chat(program),         add_run(program),   add_convert(program),    add_quantize(program),
       add_inspect(program),      add_bench(program), add_perplexity(program), add_snapshot(program),
       add_conversation(program), add_pack(program),  add_devices(program),
   };
+#ifdef RUNNEL_SERVE
+  commands.push_back(add_serve(program));
+#endif
   program.get_formatter()->label("Positionals", "Arguments");
   for (CLI::App* command : program.get_subcommands([](CLI::App*) { return true; })) {
     command->group("Commands");

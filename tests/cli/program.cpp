@@ -14,9 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "runtime/text/byte_alphabet.h"
+#include "tests/support/chat_model.h"
 #include "tests/support/loaded_model.h"
-#include "tests/support/random_model.h"
 #include "tests/support/temporary_directory.h"
 
 extern char** environ;
@@ -25,38 +24,6 @@ namespace runnel::test {
 namespace {
 
 constexpr std::chrono::seconds kPatience{60};
-constexpr int kBytes = 256;
-
-RandomModel make_weights() {
-  ModelConfig config = small_positional_config();
-  config.name = "tiny";
-  config.vocab_size = 264;
-  return make_random_model(config, {.gate_bias = true, .read_biases = true}, 11);
-}
-
-// One entry for every byte, then the special tokens.
-void add_tokenizer(GgufWriter& writer) {
-  const ByteAlphabet alphabet;
-  std::vector<std::string> tokens;
-  for (int byte = 0; byte < kBytes; ++byte) {
-    std::string spelled;
-    alphabet.spell(static_cast<std::uint8_t>(byte), spelled);
-    tokens.push_back(spelled);
-  }
-  std::vector<std::int32_t> types(tokens.size(), 1);
-  for (const char* special : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}) {
-    tokens.emplace_back(special);
-    types.push_back(3);
-  }
-  writer.set("tokenizer.ggml.model", std::string("gpt2"));
-  writer.set("tokenizer.ggml.pre", std::string("smollm"));
-  writer.set("tokenizer.ggml.tokens", GgufArray(tokens));
-  writer.set("tokenizer.ggml.token_type", GgufArray(types));
-  writer.set("tokenizer.ggml.merges", GgufArray(std::vector<std::string>{}));
-  writer.set("tokenizer.ggml.eos_token_id", std::uint32_t{kBytes + 2});
-  writer.set("gsa.chat.style", std::string("chatml"));
-  writer.set("gsa.chat.default_system_prompt", std::string("Be brief."));
-}
 
 std::string slurp(int file) {
   std::string text;
@@ -91,7 +58,7 @@ const std::filesystem::path& scratch() {
 const std::string& chat_model() {
   static const std::string path = [] {
     std::string file = (scratch() / "tiny.gguf").string();
-    write_gguf(make_weights(), file, add_tokenizer);
+    write_chat_model(file);
     return file;
   }();
   return path;
@@ -100,7 +67,7 @@ const std::string& chat_model() {
 const std::string& bare_model() {
   static const std::string path = [] {
     std::string file = (scratch() / "bare.gguf").string();
-    write_gguf(make_weights(), file);
+    write_gguf(chat_weights(), file);
     return file;
   }();
   return path;

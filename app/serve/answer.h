@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client gets for a request: one JSON object, or a stream of events.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "app/serve/request.h"
+#include "app/serve/scheduler.h"
+
+namespace runnel::serve {
+
+/// OpenAI's forms of one answer.
+class Answer {
+ public:
+  /// @param number  of the request, for its id
+  Answer(const Request& request, std::string model, std::uint64_t number);
+
+  /// The whole answer. `job` is over and has no error.
+  std::string whole(const Job& job, const std::string& text) const;
+
+  /// Events of a stream: before the first text, for a text, after the last.
+  std::string opening() const;
+  std::string event(std::string_view text) const;
+  std::string closing(const Job& job) const;
+
+  /// The text that a stop string might have begun and that nobody will see otherwise.
+  std::string unshown(const Job& job) const;
+
+ private:
+  nlohmann::ordered_json head(const char* object) const;
+  nlohmann::ordered_json usage(const Job& job) const;
+  nlohmann::ordered_json state(const Job& job) const;
+
+  const bool chat_;
+  const bool include_usage_;
+  const std::string conversation_;
+  const std::string model_;
+  const std::string id_;
+  const std::int64_t created_;  // seconds since 1970
+};
+
+/// One server-sent event.
+std::string sse(const nlohmann::ordered_json& data);
+
+}  // namespace runnel::serve

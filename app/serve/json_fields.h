@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the fields of a request one by one and refuses by name what nobody read.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runnel/result.h"
+
+namespace runnel::serve {
+
+/// What a client is told: an HTTP status and OpenAI's error object.
+struct HttpError {
+  int status = 400;
+  std::string message;
+  std::string param = {};  // the field at fault, or empty
+  std::string code = {};   // for programs, e.g. "unsupported_field"
+};
+
+/// The body of an error answer.
+std::string to_json(const HttpError& error);
+
+/// JSON text of `value`; text that is not UTF-8 is repaired.
+std::string dump(const nlohmann::ordered_json& value);
+
+/// The fields of one JSON object. The first mistake wins; readers after it return their defaults. A
+/// field that is null counts as absent.
+class Fields {
+ public:
+  explicit Fields(const nlohmann::json& object) : object_(object) {}
+
+  std::optional<double> number(const char* name, double least, double most);
+  std::optional<std::int64_t> integer(const char* name, std::int64_t least, std::int64_t most);
+  std::optional<bool> boolean(const char* name);
+  std::optional<std::string> text(const char* name);
+  /// A text or a list of texts.
+  std::vector<std::string> texts(const char* name, std::size_t most);
+  /// Any value, or null.
+  const nlohmann::json* value(const char* name);
+
+  /// The field may be there if it asks for nothing: it equals `neutral`.
+  void only(const char* name, const nlohmann::json& neutral);
+  /// The field is read by nobody and changes nothing.
+  void ignore(const char* name) { known_.insert(name); }
+
+  void refuse(std::string message, std::string param, std::string code = "invalid_value");
+  /// Refuses fields that nobody asked for. Call last.
+  void finish();
+  const std::optional<HttpError>& error() const { return error_; }
+
+ private:
+  const nlohmann::json& object_;
+  std::set<std::string, std::less<>> known_;
+  std::optional<HttpError> error_;
+};
+
+}  // namespace runnel::serve

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/serve/request.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace runnel::serve {
+namespace {
+
+constexpr std::size_t kMostMessages = 4096;
+constexpr std::size_t kMostStops = 16;
+constexpr std::size_t kMostStopBytes = 256;
+
+// A text, or a list of {"type": "text", "text": …} as newer clients send it.
+std::optional<std::string> read_content(const nlohmann::json& content, Fields& fields) {
+  if (content.is_string()) return content.get<std::string>();
+  std::string all;
+  if (content.is_array()) {
+    for (const nlohmann::json& part : content) {
+      const std::string type = part.is_object() && part.contains("type") && part["type"].is_string()
+                                   ? part["type"].get<std::string>()
+                                   : "";
+      if (type != "text" || !part.contains("text") || !part["text"].is_string()) {
+        fields.refuse("messages: a content part of type \"" + type.substr(0, 40) +
+                          "\" is not supported by this server, expected \"text\"",
+                      "messages", "unsupported_field");
+        return {};
+      }
+      all += part["text"].get<std::string>();
+    }
+    return all;
+  }
+  fields.refuse("messages: a content is neither a text nor a list of text parts", "messages");
+  return {};
+}
+
+void read_messages(Fields& fields, std::vector<ChatMessage>& messages) {
+  const nlohmann::json* list = fields.value("messages");
+  if (list == nullptr || !list->is_array() || list->empty() || list->size() > kMostMessages) {
+    fields.refuse(
+        "messages: expected a list of 1 to " + std::to_string(kMostMessages) + " messages",
+        "messages");
+    return;
+  }
+  for (const nlohmann::json& entry : *list) {
+    if (!entry.is_object() || !entry.contains("role") || !entry["role"].is_string() ||
+        !entry.contains("content")) {
+      fields.refuse("messages: expected objects with role and content", "messages");
+      return;
+    }
+    std::string role = entry["role"].get<std::string>();
+    if (role == "developer") role = "system";
+    if (role != "system" && role != "user" && role != "assistant") {
+      fields.refuse("messages: the role " + role.substr(0, 40) +
+                        " is not supported by this server, expected system, user or assistant",
+                    "messages", "unsupported_field");
+      return;
+    }
+    for (const auto& [name, value] : entry.items()) {
+      if (name == "role" || name == "content" || name == "refusal" || name == "name" ||
+          value.is_null())
+        continue;
+      if ((name == "tool_calls" || name == "annotations") && value.is_array() && value.empty())
+        continue;
+      fields.refuse(
+          "messages: the field " + name.substr(0, 40) + " is not supported by this server",
+          "messages", "unsupported_field");
+      return;
+    }
+    std::optional<std::string> content = read_content(entry["content"], fields);
+    if (!content) return;
+    messages.push_back({std::move(role), std::move(*content)});
+  }
+  if (messages.back().role == "assistant") {
+    fields.refuse("messages: the last one is the assistant's, expected one to answer", "messages");
+  }
+}
+
+void read_sampling(Fields& fields, SamplingOptions& s) {
+  constexpr double kFloatMost = 1e6;
+  if (const auto v = fields.number("temperature", 0, 2)) s.temperature = static_cast<float>(*v);
+  if (const auto v = fields.number("top_p", 1e-6, 1)) s.top_p = static_cast<float>(*v);
+  if (const auto v = fields.integer("top_k", 0, 1'000'000)) s.top_k = static_cast<std::int32_t>(*v);
+  if (const auto v = fields.number("min_p", 0, 0.999)) s.min_p = static_cast<float>(*v);
+  if (const auto v = fields.number("repetition_penalty", 0.01, 100))
+    s.repetition_penalty = static_cast<float>(*v);
+  if (const auto v = fields.number("presence_penalty", -2, 2))
+    s.presence_penalty = static_cast<float>(*v);
+  if (const auto v = fields.number("frequency_penalty", -2, 2))
+    s.frequency_penalty = static_cast<float>(*v);
+  if (const auto v = fields.integer("seed", std::numeric_limits<std::int64_t>::min(),
+                                    std::numeric_limits<std::int64_t>::max())) {
+    s.seed = static_cast<std::uint64_t>(*v);
+  } else {
+    std::random_device entropy;
+    s.seed = (static_cast<std::uint64_t>(entropy()) << 32) | entropy();
+  }
+  const nlohmann::json* bias = fields.value("logit_bias");
+  if (bias == nullptr) return;
+  if (!bias->is_object() || bias->size() > 1024) {
+    fields.refuse("logit_bias: expected an object of at most 1024 token ids", "logit_bias");
+    return;
+  }
+  for (const auto& [id, value] : bias->items()) {
+    const bool digits =
+        !id.empty() && id.size() < 9 &&
+        std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (!digits || !value.is_number() || !(std::abs(value.get<double>()) <= kFloatMost)) {
+      fields.refuse("logit_bias: expected token ids with numbers such as {\"42\": -100}",
+                    "logit_bias");
+      return;
+    }
+    // OpenAI: -100 bans a token.
+    const double amount = value.get<double>();
+    s.logit_bias[std::stoi(id)] =
+        amount <= -100 ? -std::numeric_limits<float>::infinity() : static_cast<float>(amount);
+  }
+}
+
+void read_stops(Fields& fields, std::vector<std::string>& stops) {
+  for (std::string& stop : fields.texts("stop", kMostStops)) {
+    if (stop.empty() || stop.size() > kMostStopBytes) {
+      fields.refuse("stop: a text has " + std::to_string(stop.size()) + " bytes, expected 1 to " +
+                        std::to_string(kMostStopBytes),
+                    "stop");
+      return;
+    }
+    stops.push_back(std::move(stop));
+  }
+}
+
+// What OpenAI's interface has and this server does not do, with the value that asks for nothing.
+void refuse_unsupported(Fields& fields, bool chat) {
+  fields.only("n", 1);
+  fields.only("logprobs", false);
+  fields.only("response_format", {{"type", "text"}});
+  fields.ignore("user");
+  if (chat) {
+    fields.only("top_logprobs", 0);
+    fields.only("tools", nlohmann::json::array());
+    fields.only("tool_choice", "none");
+    fields.only("modalities", nlohmann::json::array({"text"}));
+    fields.only("store", false);
+  } else {
+    fields.only("best_of", 1);
+    fields.only("echo", false);
+    fields.only("suffix", "");
+  }
+}
+
+}  // namespace
+
+bool is_conversation_id(std::string_view id) {
+  return !id.empty() && id.size() <= 64 && id[0] != '.' &&
+         std::all_of(id.begin(), id.end(), [](char c) {
+           return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '_' || c == '-';
+         });
+}
+
+std::variant<nlohmann::json, HttpError> read_object(std::string_view body) {
+  nlohmann::json object = nlohmann::json::parse(body, nullptr, false);
+  if (!object.is_object())
+    return HttpError{400, "the body is not a JSON object", "", "invalid_json"};
+  return object;
+}
+
+std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
+                                              const RequestLimits& limits) {
+  std::variant<nlohmann::json, HttpError> object = read_object(body);
+  if (const auto* error = std::get_if<HttpError>(&object)) return *error;
+  Fields fields(std::get<nlohmann::json>(object));
+  Request request;
+  request.chat = chat;
+  request.generation = limits.defaults;
+
+  const std::optional<std::string> model = fields.text("model");
+  if (model && *model != limits.model && *model != "default") {
+    return HttpError{404,
+                     "there is no model " + model->substr(0, 60) + " here, only " + limits.model,
+                     "model", "model_not_found"};
+  }
+  if (chat) {
+    read_messages(fields, request.messages);
+  } else if (const std::vector<std::string> prompts = fields.texts("prompt", 1); !prompts.empty()) {
+    request.prompt = prompts[0];
+  }
+  read_sampling(fields, request.generation.sampling);
+  read_stops(fields, request.generation.stop);
+  const auto most = static_cast<std::int64_t>(limits.most_tokens);
+  for (const char* name : {"max_tokens", "max_completion_tokens"}) {
+    if (name == std::string_view("max_completion_tokens") && !chat) continue;
+    if (const auto v = fields.integer(name, 1, most))
+      request.generation.max_tokens = static_cast<std::uint64_t>(*v);
+  }
+  if (const auto v = fields.boolean("ignore_end")) request.generation.ignore_end = *v;
+  if (const auto v = fields.boolean("stream")) request.stream = *v;
+  if (const nlohmann::json* options = fields.value("stream_options"); options != nullptr) {
+    if (!options->is_object()) {
+      fields.refuse("stream_options: expected an object", "stream_options");
+    } else {
+      Fields inner(*options);
+      if (const auto v = inner.boolean("include_usage")) request.include_usage = *v;
+      inner.ignore("include_obfuscation");
+      inner.finish();
+      if (inner.error()) return *inner.error();
+    }
+  }
+  if (const auto v = fields.text("conversation")) {
+    request.conversation = *v;
+    if (!is_conversation_id(*v)) {
+      fields.refuse(std::string("conversation: expected ") + kConversationIdRule, "conversation");
+    }
+  }
+  if (!chat && request.prompt.empty() && request.conversation.empty()) {
+    fields.refuse("prompt: is empty, expected a text (or a conversation to continue)", "prompt");
+  }
+  refuse_unsupported(fields, chat);
+  fields.finish();
+  if (fields.error()) return *fields.error();
+  return request;
+}
+
+}  // namespace runnel::serve

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bodies of /v1/chat/completions and /v1/completions, read and checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "app/serve/json_fields.h"
+#include "runnel/chat.h"
+#include "runnel/generation.h"
+
+namespace runnel::serve {
+
+/// What a client asks for.
+struct Request {
+  bool chat = false;                  // else a completion
+  std::vector<ChatMessage> messages;  // of a chat
+  std::string prompt;                 // of a completion; empty continues a kept state
+  GenerationOptions generation;
+  bool stream = false;
+  bool include_usage = false;  // a last chunk of the stream with the token counts
+  std::string conversation;    // id of the kept state to continue, or empty
+};
+
+/// What a request may ask for, and what it gets if it does not say.
+struct RequestLimits {
+  GenerationOptions defaults;
+  std::uint64_t most_tokens = 4096;  // generated for one request
+  std::string model;                 // the one name that requests may give
+};
+
+/// @return the request, or what is wrong with it.
+std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
+                                              const RequestLimits& limits);
+
+/// The JSON object of a body.
+std::variant<nlohmann::json, HttpError> read_object(std::string_view body);
+
+/// Whether a conversation id is one: 1 to 64 of A-Z a-z 0-9 . _ - that do not begin with a dot, so
+/// that it can name a file.
+bool is_conversation_id(std::string_view id);
+constexpr const char* kConversationIdRule =
+    "1 to 64 of the characters A-Z a-z 0-9 . _ -, not beginning with a dot";
+
+}  // namespace runnel::serve

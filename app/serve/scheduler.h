@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the requests of many clients over one model: one thread, one pass a token for all of them.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runnel/generation.h"
+#include "runnel/session.h"
+#include "runtime/generate/session_generation.h"
+
+namespace runnel::serve {
+
+/// One request under way. A client's thread waits on it; the scheduler's thread works on it.
+class Job {
+ public:
+  /// What is new since the last look.
+  struct News {
+    std::string text;
+    bool over = false;
+  };
+
+  /// @param session  to continue; null: a new one on `model`, made when the job starts, so that
+  /// waiting costs no state
+  Job(std::shared_ptr<const Model> model, std::unique_ptr<Session> session,
+      std::vector<TokenId> tokens, GenerationOptions options)
+      : model_(std::move(model)),
+        session_(std::move(session)),
+        tokens_(std::move(tokens)),
+        position_before_(session_ ? session_->position() : 0),
+        options_(std::move(options)) {}
+
+  /// Waits until there is text, the end, or `patience` is over.
+  News wait(std::chrono::milliseconds patience);
+
+  /// Stops it at its next token. Idempotent, from any thread.
+  void cancel();
+
+  // Once wait() said that it is over:
+  const std::optional<Error>& error() const { return error_; }
+  const GenerationResult& result() const { return result_; }
+  std::uint64_t fed() const { return tokens_.size(); }
+  std::uint64_t position_before() const { return position_before_; }
+
+  /// It could not be submitted: calls when_over().
+  void refuse();
+
+  /// Called when it is over, before the client learns of it, with the session: null if there is
+  /// none or it was lost. A job that has it reads its prompt to the end even when it is cancelled,
+  /// so that the session stays of use.
+  std::function<void(Job&, std::unique_ptr<Session>)> when_over;
+
+ private:
+  friend class Scheduler;
+
+  bool cancelled() const;
+  void say(std::string_view text);
+  void finish(std::optional<Error> error);
+
+  // Of the scheduler's thread.
+  const std::shared_ptr<const Model> model_;
+  std::unique_ptr<Session> session_;
+  std::vector<TokenId> tokens_;  // to feed before generating
+  std::size_t consumed_ = 0;     // of them
+  std::uint64_t position_before_;
+  bool done_ = false;
+  GenerationOptions options_;
+  TextCallback on_text_;
+  std::optional<SessionGeneration> generation_;  // from the end of the prefill on
+  TokenId next_ = 0;                             // chosen for the pass that comes
+  std::optional<Error> error_;
+  GenerationResult result_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string text_;  // not fetched yet; at most what one generation writes
+  bool over_ = false;
+  bool cancelled_ = false;
+};
+
+/// Every pass gives each active job one token, so clients advance alike however long their prompts
+/// are; prompts are read in pieces between the passes. Jobs start in the order in which they came.
+class Scheduler {
+ public:
+  struct Settings {
+    std::size_t parallel = 8;   // jobs that advance together
+    std::size_t queue = 64;     // jobs that wait
+    std::size_t prefill = 128;  // prompt tokens between two passes
+  };
+
+  explicit Scheduler(Settings settings);
+  ~Scheduler();  // cancels what is left
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  /// @return false if the queue is full; the job is then untouched.
+  bool submit(std::shared_ptr<Job> job);
+
+  struct Counts {
+    std::size_t active = 0;
+    std::size_t waiting = 0;
+    std::uint64_t finished = 0;
+    std::uint64_t generated = 0;  // tokens
+    std::uint64_t passes = 0;     // of decoding
+  };
+  Counts counts() const;
+
+ private:
+  void work(const std::stop_token& stop);
+  bool admit(const std::stop_token& stop);
+  void choose_tokens();
+  void decode();
+  void read_prompts();
+  void begin_generation(Job& job);
+  void end(Job& job, std::optional<Error> error);
+  void sweep();
+
+  const Settings settings_;
+  std::vector<std::shared_ptr<Job>> active_;  // of the thread
+  SessionBatch batch_;
+  std::vector<SessionFeed> feeds_;
+  std::vector<Job*> fed_;
+  std::size_t first_reader_ = 0;  // whose prompt is read first in the next round
+
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<std::shared_ptr<Job>> waiting_;
+  Counts counts_;
+  std::jthread thread_;  // last: joined before the rest goes
+};
+
+}  // namespace runnel::serve

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The HTTP server: OpenAI's chat and completion interfaces, and conversations whose states are
+// kept.
+//
+//   RUNNEL_TRY(std::unique_ptr<Server> server, Server::create(model, settings));
+//   server->run();                     // until stop()
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "runnel/generation.h"
+#include "runnel/model.h"
+#include "runnel/result.h"
+
+namespace runnel::serve {
+
+struct ServerSettings {
+  std::string host = "127.0.0.1";
+  int port = 8080;                     // 0: any free one
+  std::string api_key;                 // empty: none; then only this machine is listened to
+  GenerationOptions defaults;          // for what requests do not say
+  std::uint64_t most_tokens = 4096;    // generated for one request
+  std::uint64_t most_prompt = 32'768;  // tokens of one request's prompt
+  std::size_t body_bytes = 1 << 20;    // of one request
+  std::size_t parallel = 8;            // requests that are answered together
+  std::size_t queue = 64;              // requests that wait
+  std::uint64_t state_memory =
+      256'000'000;               // bytes of all states, those of running requests included
+  std::filesystem::path states;  // folder for saved states; empty: saving is refused
+  std::chrono::milliseconds request_time{10'000};  // for a client to send a request
+};
+
+class Server {
+ public:
+  /// Binds the port. @return invalid_argument for settings that cannot work together or a model
+  /// that cannot talk, io if the address cannot be had.
+  static Result<std::unique_ptr<Server>> create(std::shared_ptr<const Model> model,
+                                                ServerSettings settings);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  int port() const;
+
+  /// Serves until stop().
+  Status run();
+
+  /// From any thread. Running requests end at their next token.
+  void stop();
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace runnel::serve

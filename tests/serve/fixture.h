@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A running server with a tiny model, and clients for it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "app/serve/server.h"
+#include "tests/support/temporary_directory.h"
+
+namespace runnel::test {
+
+using Json = nlohmann::json;
+
+/// What came back.
+struct Reply {
+  int status = -1;  // -1: nothing
+  Json body;
+  std::string raw;
+};
+
+class Serving : public ::testing::Test {
+ protected:
+  ~Serving() override { stop(); }
+
+  /// Starts a server on a free port; stops the one before. Its defaults are greedy.
+  void start(serve::ServerSettings settings = {});
+  void stop();
+
+  Reply get(const std::string& path) const;
+  Reply post(const std::string& path, const Json& body, const httplib::Headers& headers = {}) const;
+  Reply chat(const std::string& text, const Json& more = {}) const;
+
+  /// The text of an answer.
+  static std::string text(const Reply& reply);
+  /// Polls /health until `ready`; fails the test after ten seconds.
+  bool wait_for(const std::function<bool(const Json&)>& ready) const;
+  /// A socket connected to the server that has sent `bytes`.
+  int raw_connection(const std::string& bytes) const;
+
+  const std::shared_ptr<const Model>& model();
+  int port() const { return server_->port(); }
+
+  TemporaryDirectory directory_;
+
+ private:
+  std::shared_ptr<const Model> model_;
+  std::unique_ptr<serve::Server> server_;
+  std::thread thread_;
+};
+
+/// The "data:" lines of an event stream, without the last [DONE].
+std::vector<Json> events(const std::string& raw);
+
+}  // namespace runnel::test

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may ask, how much, and that clients who are slow or vanish harm nobody.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "tests/serve/fixture.h"
+
+namespace runnel {
+namespace {
+
+using test::Json;
+using test::Reply;
+
+class ServeLimits : public test::Serving {
+ protected:
+  // A request that would run for a very long time.
+  static std::string endless(bool stream) {
+    const std::string body = Json{
+        {"messages", {{{"role", "user"}, {"content", "go"}}}},
+        {"max_tokens", 1'000'000},
+        {"ignore_end", true},
+        {"stream", stream}}.dump();
+    return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+           "application/json\r\nContent-Length: " +
+           std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
+};
+
+TEST_F(ServeLimits, AVanishedClientStopsCostingAnything) {
+  start({.most_tokens = 1'000'000, .parallel = 2});
+  for (const bool stream : {true, false}) {
+    const int client = raw_connection(endless(stream));
+    wait_for([](const Json& h) { return h.at("active") == 1; });
+    ::close(client);
+    EXPECT_TRUE(wait_for([](const Json& h) { return h.at("active") == 0; }))
+        << "stream: " << stream;
+  }
+}
+
+TEST_F(ServeLimits, AClientThatDoesNotReadHarmsNobody) {
+  start({.most_tokens = 1'000'000, .parallel = 2});
+  const int client = raw_connection(endless(true));  // never reads what it gets
+  wait_for([](const Json& h) { return h.at("active") == 1; });
+  EXPECT_EQ(chat("Hello").status, 200);
+  ::close(client);
+  EXPECT_TRUE(wait_for([](const Json& h) { return h.at("active") == 0; }));
+}
+
+TEST_F(ServeLimits, AClientThatNeverEndsItsRequestIsCutOff) {
+  start({.request_time = std::chrono::milliseconds(500)});
+  std::vector<int> slow;
+  for (int i = 0; i < 20; ++i)
+    slow.push_back(raw_connection("POST /v1/chat/completions HTTP/1.1\r\nHost: local"));
+  EXPECT_EQ(chat("Hello").status, 200);
+  for (const int client : slow) {
+    char bytes[4096];
+    ssize_t got = 0;
+    while ((got = ::recv(client, bytes, sizeof(bytes), 0)) > 0) {
+    }
+    EXPECT_LE(got, 0) << "the server closes";
+    ::close(client);
+  }
+}
+
+TEST_F(ServeLimits, AFullQueueSaysSo) {
+  start({.most_tokens = 1'000'000, .parallel = 1, .queue = 1});
+  const int running = raw_connection(endless(true));
+  wait_for([](const Json& h) { return h.at("active") == 1; });
+  const int waiting = raw_connection(endless(true));
+  wait_for([](const Json& h) { return h.at("waiting") == 1; });
+  const Reply reply = chat("Hello");
+  EXPECT_EQ(reply.status, 429) << reply.raw;
+  EXPECT_EQ(reply.body.at("error").at("code"), "queue_full");
+  ::close(running);
+  ::close(waiting);
+  EXPECT_TRUE(wait_for([](const Json& h) { return h.at("active") == 0 && h.at("waiting") == 0; }));
+  EXPECT_EQ(chat("Hello").status, 200);
+}
+
+TEST_F(ServeLimits, StoppingEndsRunningRequests) {
+  start({.most_tokens = 1'000'000});
+  const int client = raw_connection(endless(true));
+  wait_for([](const Json& h) { return h.at("active") == 1; });
+  stop();
+  ::close(client);
+}
+
+TEST_F(ServeLimits, AConversationAnswersOneRequestAtATime) {
+  start({.most_tokens = 1'000'000});
+  std::string request = endless(true);
+  const std::string id = ",\"conversation\":\"c\"}";
+  request.replace(request.size() - 1, 1, id);
+  const std::string length = "Content-Length: ";
+  const std::size_t at = request.find(length) + length.size();
+  const std::size_t end = request.find("\r\n", at);
+  request.replace(at, end - at, std::to_string(request.size() - request.find("\r\n\r\n") - 4));
+  const int client = raw_connection(request);
+  wait_for([](const Json& h) { return h.at("active") == 1; });
+  EXPECT_EQ(chat("Hello", {{"conversation", "c"}}).status, 409);
+  ::close(client);
+  wait_for([](const Json& h) { return h.at("active") == 0; });
+  EXPECT_EQ(chat("Hello", {{"conversation", "c"}}).status, 200) << "its state is of use still";
+}
+
+TEST_F(ServeLimits, AnApiKeyIsAskedFor) {
+  start({.api_key = "secret"});
+  EXPECT_EQ(chat("Hello").status, 401);
+  EXPECT_EQ(get("/v1/models").status, 401);
+  EXPECT_EQ(get("/health").status, 200);
+  const Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}, {"max_tokens", 1}};
+  EXPECT_EQ(post("/v1/chat/completions", body, {{"Authorization", "Bearer secret"}}).status, 200);
+  EXPECT_EQ(post("/v1/chat/completions", body, {{"Authorization", "Bearer secre"}}).status, 401);
+  EXPECT_EQ(post("/v1/chat/completions", body, {{"Authorization", "Bearer secret2"}}).status, 401);
+}
+
+TEST_F(ServeLimits, OtherMachinesAreLetInOnlyWithAKey) {
+  const auto open = serve::Server::create(model(), {.host = "0.0.0.0", .port = 0});
+  ASSERT_FALSE(open);
+  EXPECT_EQ(open.error().code, ErrorCode::invalid_argument);
+  EXPECT_TRUE(serve::Server::create(model(), {.host = "0.0.0.0", .port = 0, .api_key = "secret"}));
+}
+
+TEST_F(ServeLimits, PagesOfOtherSitesGetNothing) {
+  start();
+  httplib::Client client("127.0.0.1", port());
+  const auto rebound = client.Get("/v1/models", {{"Host", "attacker.example"}});
+  ASSERT_TRUE(rebound);
+  EXPECT_EQ(rebound->status, 403);
+  const auto simple = client.Post("/v1/completions", R"({"prompt":"a"})", "text/plain");
+  ASSERT_TRUE(simple);
+  EXPECT_EQ(simple->status, 415) << "what a page may post without asking";
+}
+
+TEST_F(ServeLimits, BodiesAndPromptsAreBounded) {
+  start({.most_prompt = 100, .body_bytes = 4096});
+  EXPECT_EQ(chat(std::string(5000, 'x')).status, 413);
+  const Reply reply = chat(std::string(200, 'x'));
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_EQ(reply.body.at("error").at("code"), "context_length_exceeded");
+  httplib::Client client("127.0.0.1", port());
+  for (const std::string body : {"", "{", "[]", "null", "{\"messages\":{}}"}) {
+    const auto result = client.Post("/v1/chat/completions", body, "application/json");
+    ASSERT_TRUE(result) << body;
+    EXPECT_EQ(result->status, 400) << body;
+  }
+  const auto deep = client.Post("/v1/chat/completions", std::string(4000, '['), "application/json");
+  ASSERT_TRUE(deep);
+  EXPECT_EQ(deep->status, 400);
+}
+
+TEST_F(ServeLimits, StateMemoryThatHoldsNothingIsRefused) {
+  const auto small = serve::Server::create(model(), {.port = 0, .state_memory = 1000});
+  ASSERT_FALSE(small);
+  EXPECT_NE(small.error().message.find("state memory"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace runnel

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenAI's Python client against a running server: openai_test.py BASE_URL."""
+import concurrent.futures
+import sys
+import time
+
+import openai
+
+client = openai.OpenAI(base_url=sys.argv[1], api_key="none", max_retries=0)
+MODEL = client.models.list().data[0].id
+checks = 0
+
+
+def check(condition, what):
+    global checks
+    assert condition, what
+    checks += 1
+
+
+def ask(words, **options):
+    return client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": words}], **options)
+
+
+answer = ask("Name a colour.", max_tokens=20, temperature=0)
+check(answer.choices[0].message.content and answer.usage.completion_tokens > 0, "a chat is answered")
+
+streamed = "".join(c.choices[0].delta.content or "" for c in ask("Name a colour.", max_tokens=20, temperature=0, stream=True))
+check(streamed == answer.choices[0].message.content, "a stream says the same")
+
+last = list(ask("Hi", max_tokens=4, stream=True, stream_options={"include_usage": True}))[-1]
+check(last.usage.completion_tokens <= 4, "usage ends a stream")
+
+text = client.completions.create(model=MODEL, prompt="The capital of France is", max_tokens=4, temperature=0)
+check("Paris" in text.choices[0].text, "a completion")
+
+stopped = ask("Count from one to ten.", max_tokens=40, temperature=0, stop=[" "])
+check(" " not in stopped.choices[0].message.content and stopped.choices[0].finish_reason == "stop", "stop strings")
+
+for name, value in {"response_format": {"type": "json_object"}, "n": 2, "logprobs": True,
+                    "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}.items():
+    try:
+        ask("Hi", **{name: value})
+        check(False, name)
+    except openai.BadRequestError as error:
+        check(error.param == name and error.code == "unsupported_field", f"{name} is refused by name")
+try:
+    client.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": "Hi"}])
+    check(False, "another model")
+except openai.NotFoundError:
+    check(True, "another model is not found")
+
+# A conversation with a kept state: the client sends all of it, the server reads what is new.
+keep = {"extra_body": {"conversation": "talk"}, "max_tokens": 16, "temperature": 0}
+messages = [{"role": "user", "content": "My name is Ada."}]
+first = client.chat.completions.create(model=MODEL, messages=messages, **keep)
+messages += [{"role": "assistant", "content": first.choices[0].message.content}, {"role": "user", "content": "Who am I?"}]
+second = client.chat.completions.create(model=MODEL, messages=messages, **keep)
+check(second.usage.prompt_tokens_details.cached_tokens == first.usage.total_tokens, "0 tokens are read again")
+client.post("/states/fork", body={"conversation": "talk", "into": "other"}, cast_to=object)
+client.post("/states/save", body={"conversation": "talk"}, cast_to=object)
+client.post("/states/delete", body={"conversation": "talk"}, cast_to=object)
+other = client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Go on."}],
+                                       extra_body={"conversation": "other"}, max_tokens=4)
+check(other.usage.prompt_tokens_details.cached_tokens == second.usage.total_tokens, "a fork goes on")
+
+# Tokens a second: one client, then eight at once.
+def rate(clients, tokens=96):
+    def run(i):
+        return ask(f"Tell me story {i}.", max_tokens=tokens, temperature=0.8, seed=i,
+                   extra_body={"ignore_end": True}).usage.completion_tokens
+    begin = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+        done = sum(pool.map(run, range(clients)))
+    return done / (time.monotonic() - begin)
+
+
+rate(1)
+one, eight = rate(1), rate(8)
+print(f"tokens a second, prompts included: {one:.0f} for one client, {eight:.0f} for eight, {eight / one:.2f} times")
+print(f"{checks} passed, 0 failed")

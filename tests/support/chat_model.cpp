@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/chat_model.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/text/byte_alphabet.h"
+#include "tests/support/loaded_model.h"
+
+namespace runnel::test {
+namespace {
+
+constexpr int kBytes = 256;
+
+// One entry for every byte, then the special tokens.
+void add_tokenizer(GgufWriter& writer) {
+  const ByteAlphabet alphabet;
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < kBytes; ++byte) {
+    std::string spelled;
+    alphabet.spell(static_cast<std::uint8_t>(byte), spelled);
+    tokens.push_back(spelled);
+  }
+  std::vector<std::int32_t> types(tokens.size(), 1);
+  for (const char* special : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}) {
+    tokens.emplace_back(special);
+    types.push_back(3);
+  }
+  writer.set("tokenizer.ggml.model", std::string("gpt2"));
+  writer.set("tokenizer.ggml.pre", std::string("smollm"));
+  writer.set("tokenizer.ggml.tokens", GgufArray(tokens));
+  writer.set("tokenizer.ggml.token_type", GgufArray(types));
+  writer.set("tokenizer.ggml.merges", GgufArray(std::vector<std::string>{}));
+  writer.set("tokenizer.ggml.eos_token_id", std::uint32_t{kBytes + 2});
+  writer.set("gsa.chat.style", std::string("chatml"));
+  writer.set("gsa.chat.default_system_prompt", std::string("Be brief."));
+}
+
+}  // namespace
+
+RandomModel chat_weights() {
+  ModelConfig config = small_positional_config();
+  config.name = "tiny";
+  config.vocab_size = 264;
+  return make_random_model(config, {.gate_bias = true, .read_biases = true}, 11);
+}
+
+void write_chat_model(const std::filesystem::path& file) {
+  write_gguf(chat_weights(), file, add_tokenizer);
+}
+
+}  // namespace runnel::test

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tiny model that chats: a token for every byte, ChatML, random weights.
+#pragma once
+
+#include <filesystem>
+
+#include "tests/support/random_model.h"
+
+namespace runnel::test {
+
+/// Two layers, 264 entries, window and sink slots.
+RandomModel chat_weights();
+
+/// Those weights with the tokenizer.
+void write_chat_model(const std::filesystem::path& file);
+
+}  // namespace runnel::test
