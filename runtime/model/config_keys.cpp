@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
@@ -407,24 +409,29 @@ bool is_config_key(std::string_view key) {
          key == kValueActivation || key == kOutputActivation || key == kOutputNorm;
 }
 
-void config_to_gguf(const ModelConfig& c, GgufWriter& writer) {
-  writer.set("general.architecture", c.architecture);
-  if (!c.name.empty()) writer.set("general.name", c.name);
-  for (const IntKey& k : kIntKeys) writer.set(k.key, static_cast<std::uint32_t>(c.*k.member));
-  for (const FloatKey& k : kFloatKeys) writer.set(k.key, c.*k.member);
-  writer.set(kRopeTheta, c.rope_theta);
-  writer.set(kFeatureMap, std::string(feature_map_name(c.feature_map)));
-  writer.set(kValueActivation, std::string(activation_name(c.value_activation)));
-  writer.set(kOutputActivation, std::string(activation_name(c.output_activation)));
-  writer.set(kOutputNorm, c.output_norm);
-  if (c.mixer == Mixer::slots) return;  // files of slots are older than the other mixers
-  writer.set(kMixer, std::string(mixer_name(c.mixer)));
-  writer.set(kDecay, std::string(decay_name(c.decay)));
+std::vector<std::pair<std::string, GgufValue>> config_keys(const ModelConfig& c) {
+  std::vector<std::pair<std::string, GgufValue>> keys;
+  const auto set = [&keys](const char* key, GgufValue value) {
+    keys.emplace_back(key, std::move(value));
+  };
+  set("general.architecture", c.architecture);
+  if (!c.name.empty()) set("general.name", c.name);
+  for (const IntKey& k : kIntKeys) set(k.key, static_cast<std::uint32_t>(c.*k.member));
+  for (const FloatKey& k : kFloatKeys) set(k.key, c.*k.member);
+  set(kRopeTheta, c.rope_theta);
+  set(kFeatureMap, std::string(feature_map_name(c.feature_map)));
+  set(kValueActivation, std::string(activation_name(c.value_activation)));
+  set(kOutputActivation, std::string(activation_name(c.output_activation)));
+  set(kOutputNorm, c.output_norm);
+  if (c.mixer == Mixer::slots) return keys;  // files of slots are older than the other mixers
+  set(kMixer, std::string(mixer_name(c.mixer)));
+  set(kDecay, std::string(decay_name(c.decay)));
   for (const IntKey& k : kRecurrenceInts) {
-    writer.set(k.key, static_cast<std::uint32_t>(c.*k.member));
+    set(k.key, static_cast<std::uint32_t>(c.*k.member));
   }
-  for (const FloatKey& k : kRecurrenceFloats) writer.set(k.key, c.*k.member);
-  for (const BoolKey& k : kRecurrenceBools) writer.set(k.key, c.*k.member);
+  for (const FloatKey& k : kRecurrenceFloats) set(k.key, c.*k.member);
+  for (const BoolKey& k : kRecurrenceBools) set(k.key, c.*k.member);
+  return keys;
 }
 
 Result<ModelConfig> config_from_gguf(const GgufFile& file) {

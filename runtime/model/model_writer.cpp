@@ -9,9 +9,14 @@
 
 #include "quant/quantise.h"
 #include "runtime/base/try.h"
+#include "runtime/model/model_file.h"
 #include "runtime/model/name_pattern.h"
 
 namespace runnel {
+
+void config_to_gguf(const ModelConfig& config, GgufWriter& writer) {
+  for (auto& [key, value] : config_keys(config)) writer.set(key, value);
+}
 namespace {
 
 using quant::BlockType;
