@@ -17,6 +17,7 @@ namespace runnel {
 void config_to_gguf(const ModelConfig& config, GgufWriter& writer) {
   for (auto& [key, value] : config_keys(config)) writer.set(key, value);
 }
+
 namespace {
 
 using quant::BlockType;

@@ -43,6 +43,8 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(modernize-use-using): this is C. */
+
 /* ---- status ---- */
 
 /* Why a call failed. Values never change; new ones may come. */
@@ -315,6 +317,8 @@ RUNNEL_API runnel_status runnel_snapshot_to_bytes(const runnel_snapshot* snapsho
 RUNNEL_API runnel_status runnel_snapshot_from_bytes(const void* bytes, size_t count,
                                                     runnel_snapshot** snapshot,
                                                     runnel_error* error);
+
+/* NOLINTEND(modernize-use-using) */
 
 #ifdef __cplusplus
 }
