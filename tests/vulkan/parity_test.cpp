@@ -109,7 +109,7 @@ TEST_F(VulkanParity, ColumnsThatFillNoUnitAreMasked) {
   c.vocab_size = 61;
   const RandomModel model = make_random_model(c, {.linear = BlockType::f16}, 4);
   expect_parity(model, kDecodePlan);
-  expect_parity(model, kPrefillPlan);
+  expect_parity(model, kPrefillPlan, {.cooperative_matrix = false});
   expect_parity(model, kDecodePlan, {.subgroups = false});
 }
 
@@ -126,7 +126,7 @@ TEST_F(VulkanParity, HeadsOfTheDefaultModelAreSplitOverWorkgroups) {
   c.sink_distance = 24;
   const RandomModel model = make_random_model(c, {.gate_bias = true, .read_biases = true}, 5);
   expect_parity(model, kDecodePlan);
-  expect_parity(model, kPrefillPlan);
+  expect_parity(model, kPrefillPlan, {.cooperative_matrix = false});
 }
 
 TEST_F(VulkanParity, WideHeadsWithoutPositionalSlots) {
@@ -149,7 +149,7 @@ TEST_F(VulkanParity, ConvolutionsAndT2rMapsMatchTheReference) {
   const RandomModel model =
       make_random_model(c, {.small = BlockType::bf16, .g_norm_weight = false}, 8);
   expect_parity(model, kDecodePlan);
-  expect_parity(model, kPrefillPlan, {.subgroups = false});
+  expect_parity(model, kPrefillPlan, {.subgroups = false, .cooperative_matrix = false});
 }
 
 TEST_F(VulkanParity, GateAndUpOfDifferentTypesMatchTheReference) {
@@ -163,7 +163,7 @@ TEST_F(VulkanParity, GateAndUpOfDifferentTypesMatchTheReference) {
   }
   mixed.weights = weights;
   expect_parity(mixed, kDecodePlan);
-  expect_parity(mixed, kPrefillPlan);
+  expect_parity(mixed, kPrefillPlan, {.cooperative_matrix = false});
 }
 
 TEST_F(VulkanParity, MatricesLargerThanABindingAreSplit) {

@@ -2,6 +2,7 @@
 #include "runtime/backend/vulkan/functions.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 namespace runnel::vulkan {
 
@@ -45,6 +46,22 @@ bool load(const InstanceFunctions& instance, VkDevice device, DeviceFunctions& f
   RUNNEL_VK_DEVICE(RUNNEL_VK_LOAD)
 #undef RUNNEL_VK_LOAD
   return complete;
+}
+
+std::set<std::string> loaded_libraries() {
+  std::set<std::string> paths;
+  const auto add = [](dl_phdr_info* library, std::size_t, void* found) {
+    static_cast<std::set<std::string>*>(found)->emplace(library->dlpi_name);
+    return 0;
+  };
+  ::dl_iterate_phdr(add, &paths);
+  return paths;
+}
+
+void keep_libraries_loaded_since(const std::set<std::string>& before) {
+  for (const std::string& path : loaded_libraries()) {
+    if (!before.contains(path)) ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  }
 }
 
 }  // namespace runnel::vulkan

@@ -6,6 +6,9 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
 
+#include <set>
+#include <string>
+
 namespace runnel::vulkan {
 
 // clang-format off
@@ -59,5 +62,12 @@ struct DeviceFunctions {
 bool load(GlobalFunctions& f);
 bool load(const GlobalFunctions& global, VkInstance instance, InstanceFunctions& f);
 bool load(const InstanceFunctions& instance, VkDevice device, DeviceFunctions& f);
+
+/// Paths of the shared libraries in this process now.
+std::set<std::string> loaded_libraries();
+
+/// Keeps in memory what was loaded since. The loader closes a driver with its last instance, and
+/// NVIDIA's cannot be loaded a second time (seen with 580.159: VK_ERROR_INCOMPATIBLE_DRIVER).
+void keep_libraries_loaded_since(const std::set<std::string>& before);
 
 }  // namespace runnel::vulkan

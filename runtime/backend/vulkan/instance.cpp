@@ -209,7 +209,9 @@ Result<std::shared_ptr<Instance>> Instance::create(MessageSink messages) {
                                   .pApplicationInfo = &application,
                                   .enabledExtensionCount = listen ? 1U : 0U,
                                   .ppEnabledExtensionNames = listen ? &extension : nullptr};
+  const std::set<std::string> before = loaded_libraries();
   const VkResult made = global.vkCreateInstance(&info, nullptr, &instance->handle_);
+  keep_libraries_loaded_since(before);
   if (made != VK_SUCCESS) {
     instance->handle_ = VK_NULL_HANDLE;
     return fail(ErrorCode::not_found,
