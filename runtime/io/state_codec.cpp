@@ -4,11 +4,10 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <utility>
+#include <memory>
 
 #include "runtime/base/byte_reader.h"
 #include "runtime/base/half.h"
@@ -48,25 +47,41 @@ bool may_be_packed(StateEncoding kind, std::uint64_t floats, std::uint64_t packe
 
 // Byte k of every number, one after another: signs and exponents, which repeat, come to lie
 // together.
-void to_planes(std::span<const std::byte> in, std::size_t width, std::span<std::byte> out) {
-  const std::size_t n = in.size() / width;
-  for (std::size_t plane = 0; plane < width; ++plane) {
-    for (std::size_t i = 0; i < n; ++i) out[plane * n + i] = in[i * width + plane];
+template <class Word>
+void to_planes(std::span<const std::byte> numbers, std::byte* planes) {
+  const std::size_t n = numbers.size() / sizeof(Word);
+  for (std::size_t k = 0; k < sizeof(Word); ++k) {
+    std::byte* const plane = planes + k * n;
+    for (std::size_t i = 0; i < n; ++i) {
+      Word word = 0;
+      std::memcpy(&word, numbers.data() + i * sizeof word, sizeof word);
+      plane[i] = static_cast<std::byte>(word >> (8 * k));
+    }
   }
 }
 
-// Number i, from numbers one after another or put together again from planes.
-template <class T>
-T number_at(std::span<const std::byte> raw, std::size_t i, bool planes) {
-  std::array<std::byte, sizeof(T)> bytes;
-  const std::size_t n = raw.size() / sizeof(T);
-  for (std::size_t k = 0; k < sizeof(T); ++k)
-    bytes[k] = raw[planes ? k * n + i : i * sizeof(T) + k];
-  return std::bit_cast<T>(bytes);
+void to_planes(std::span<const std::byte> numbers, StateEncoding kind, std::byte* planes) {
+  switch (kind) {
+    case StateEncoding::f32:
+      return to_planes<std::uint32_t>(numbers, planes);
+    case StateEncoding::f16:
+      return to_planes<std::uint16_t>(numbers, planes);
+    case StateEncoding::int8:
+      return to_planes<std::uint8_t>(numbers, planes);
+  }
 }
 
-std::size_t plane_count(StateEncoding kind) {
-  return kind == StateEncoding::f32 ? 4 : kind == StateEncoding::f16 ? 2 : 1;
+// Number i of n, from numbers one after another or put together again from planes.
+template <class Word, bool planes>
+Word word_at(const std::byte* raw, std::size_t i, std::size_t n) {
+  Word word = 0;
+  if constexpr (planes) {
+    for (std::size_t k = 0; k < sizeof word; ++k)
+      word = static_cast<Word>(word | static_cast<Word>(raw[k * n + i]) << (8 * k));
+  } else {
+    std::memcpy(&word, raw + i * sizeof word, sizeof word);
+  }
+  return word;
 }
 
 bool fits(std::span<const float> state, StateEncoding kind) {
@@ -75,51 +90,52 @@ bool fits(std::span<const float> state, StateEncoding kind) {
   return std::all_of(state.begin(), state.end(), [&](float x) { return std::fabs(x) <= limit; });
 }
 
-std::vector<std::byte> numbers(std::span<const float> state, StateEncoding kind) {
-  std::vector<std::byte> out(static_cast<std::size_t>(raw_bytes(kind, state.size())));
-  if (state.empty()) return out;
-  if (kind == StateEncoding::f32) {
-    std::memcpy(out.data(), state.data(), out.size());
-  } else if (kind == StateEncoding::f16) {
-    for (std::size_t i = 0; i < state.size(); ++i) {
-      const std::uint16_t half = f32_to_f16(state[i]);
-      std::memcpy(out.data() + 2 * i, &half, sizeof half);
-    }
-  } else {
-    std::byte* codes = out.data() + 4 * scale_count(state.size());
-    for (std::size_t begin = 0, block = 0; begin < state.size(); begin += kBlock, ++block) {
-      const auto values = state.subspan(begin, std::min(kBlock, state.size() - begin));
-      float largest = 0.0F;
-      for (float x : values) largest = std::max(largest, std::fabs(x));
-      const float scale = largest / 127.0F;
-      std::memcpy(out.data() + 4 * block, &scale, sizeof scale);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        // A scale that is subnormal may round the quotient past 127.
-        const float code = scale > 0.0F ? std::nearbyint(values[i] / scale) : 0.0F;
-        codes[begin + i] =
-            static_cast<std::byte>(static_cast<std::int8_t>(std::clamp(code, -127.0F, 127.0F)));
-      }
-    }
+void round_to_f16(std::span<const float> state, std::byte* out) {
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    const std::uint16_t half = f32_to_f16(state[i]);
+    std::memcpy(out + 2 * i, &half, sizeof half);
   }
-  return out;
 }
 
-std::vector<float> floats_of(std::span<const std::byte> raw, StateEncoding kind, std::size_t floats,
-                             bool planes) {
-  std::vector<float> out(floats);
-  if (floats == 0) return out;
-  if (kind == StateEncoding::f32) {
-    for (std::size_t i = 0; i < floats; ++i) out[i] = number_at<float>(raw, i, planes);
-  } else if (kind == StateEncoding::f16) {
-    for (std::size_t i = 0; i < floats; ++i) {
-      out[i] = f16_to_f32(number_at<std::uint16_t>(raw, i, planes));
+// Scales first, then the codes.
+void round_to_int8(std::span<const float> state, std::byte* out) {
+  std::byte* codes = out + 4 * scale_count(state.size());
+  for (std::size_t begin = 0, block = 0; begin < state.size(); begin += kBlock, ++block) {
+    const auto values = state.subspan(begin, std::min(kBlock, state.size() - begin));
+    float largest = 0.0F;
+    for (float x : values) largest = std::max(largest, std::fabs(x));
+    const float scale = largest / 127.0F;
+    std::memcpy(out + 4 * block, &scale, sizeof scale);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      // A scale that is subnormal may round the quotient past 127.
+      const float code = scale > 0.0F ? std::nearbyint(values[i] / scale) : 0.0F;
+      codes[begin + i] =
+          static_cast<std::byte>(static_cast<std::int8_t>(std::clamp(code, -127.0F, 127.0F)));
     }
-  } else {
-    const std::byte* codes = raw.data() + 4 * scale_count(floats);
-    for (std::size_t i = 0; i < floats; ++i) {
-      float scale = 0.0F;
-      std::memcpy(&scale, raw.data() + 4 * (i / kBlock), sizeof scale);
-      out[i] = scale * static_cast<float>(static_cast<std::int8_t>(codes[i]));
+  }
+}
+
+template <bool planes>
+std::vector<float> floats_of(std::span<const std::byte> raw, StateEncoding kind,
+                             std::size_t floats) {
+  std::vector<float> out(floats);
+  switch (kind) {
+    case StateEncoding::f32:
+      for (std::size_t i = 0; i < floats; ++i)
+        out[i] = std::bit_cast<float>(word_at<std::uint32_t, planes>(raw.data(), i, floats));
+      break;
+    case StateEncoding::f16:
+      for (std::size_t i = 0; i < floats; ++i)
+        out[i] = f16_to_f32(word_at<std::uint16_t, planes>(raw.data(), i, floats));
+      break;
+    case StateEncoding::int8: {
+      const std::byte* codes = raw.data() + 4 * scale_count(floats);
+      for (std::size_t i = 0; i < floats; ++i) {
+        const auto scale = word_at<std::uint32_t, false>(raw.data(), i / kBlock, 0);
+        out[i] =
+            std::bit_cast<float>(scale) * static_cast<float>(static_cast<std::int8_t>(codes[i]));
+      }
+      break;
     }
   }
   return out;
@@ -171,46 +187,63 @@ Result<Header> read_header(std::span<const std::byte> section) {
 std::vector<std::byte> encode_state(std::span<const float> state, SnapshotEncoding encoding) {
   StateEncoding kind = encoding.state;
   if (kind != StateEncoding::f32 && !fits(state, kind)) kind = StateEncoding::f32;
-  std::vector<std::byte> raw = numbers(state, kind);
-  Packing packing = Packing::none;
-  std::vector<std::byte> out(kHeaderBytes);
-  if (encoding.compress && !raw.empty()) {
-    std::vector<std::byte> planes(raw.size());
-    to_planes(raw, plane_count(kind), planes);
-    out.resize(kHeaderBytes + ZSTD_compressBound(planes.size()));
-    const std::size_t size = ZSTD_compress(out.data() + kHeaderBytes, out.size() - kHeaderBytes,
-                                           planes.data(), planes.size(), kZstdLevel);
-    if (ZSTD_isError(size) == 0 && size < raw.size() && may_be_packed(kind, state.size(), size)) {
-      packing = Packing::zstd;
-      out.resize(kHeaderBytes + size);
+  // Megabytes that are written at once: not filled with zeros before.
+  const auto room = [](std::size_t bytes) {
+    return std::make_unique_for_overwrite<std::byte[]>(bytes);
+  };
+  const std::size_t raw_size = static_cast<std::size_t>(raw_bytes(kind, state.size()));
+  std::unique_ptr<std::byte[]> rounded;
+  std::span<const std::byte> raw = std::as_bytes(state);
+  if (kind != StateEncoding::f32) {
+    rounded = room(raw_size);
+    if (kind == StateEncoding::f16) {
+      round_to_f16(state, rounded.get());
     } else {
-      out.resize(kHeaderBytes);
+      round_to_int8(state, rounded.get());
+    }
+    raw = {rounded.get(), raw_size};
+  }
+  Packing packing = Packing::none;
+  std::unique_ptr<std::byte[]> packed;
+  if (encoding.compress && !raw.empty()) {
+    const std::unique_ptr<std::byte[]> planes = room(raw_size);
+    to_planes(raw, kind, planes.get());
+    const std::size_t bound = ZSTD_compressBound(raw_size);
+    packed = room(bound);
+    const std::size_t size = ZSTD_compress(packed.get(), bound, planes.get(), raw_size, kZstdLevel);
+    if (ZSTD_isError(size) == 0 && size < raw_size && may_be_packed(kind, state.size(), size)) {
+      packing = Packing::zstd;
+      raw = {packed.get(), size};
     }
   }
-  if (packing == Packing::none) out.insert(out.end(), raw.begin(), raw.end());
+  std::vector<std::byte> out;
+  out.reserve(kHeaderBytes + raw.size());
+  out.resize(kHeaderBytes);
   const std::uint32_t numbers_kind = static_cast<std::uint32_t>(kind);
   const std::uint64_t floats = state.size();
   std::memcpy(out.data(), &numbers_kind, sizeof numbers_kind);
   std::memcpy(out.data() + 4, &packing, sizeof packing);
   std::memcpy(out.data() + 8, &floats, sizeof floats);
+  out.insert(out.end(), raw.begin(), raw.end());
   return out;
 }
 
 Result<std::vector<float>> decode_state(std::span<const std::byte> section) {
   RUNNEL_TRY(const Header header, read_header(section));
   const std::size_t floats = static_cast<std::size_t>(header.floats);
-  if (header.packing == Packing::none) return floats_of(header.payload, header.kind, floats, false);
+  if (header.packing == Packing::none) return floats_of<false>(header.payload, header.kind, floats);
 
-  std::vector<std::byte> planes(static_cast<std::size_t>(raw_bytes(header.kind, header.floats)));
+  const std::size_t raw_size = static_cast<std::size_t>(raw_bytes(header.kind, header.floats));
+  const auto planes = std::make_unique_for_overwrite<std::byte[]>(raw_size);
   const std::size_t size =
-      ZSTD_decompress(planes.data(), planes.size(), header.payload.data(), header.payload.size());
+      ZSTD_decompress(planes.get(), raw_size, header.payload.data(), header.payload.size());
   if (ZSTD_isError(size) != 0) {
     return fail(ErrorCode::malformed, "cannot be unpacked: ", ZSTD_getErrorName(size));
   }
-  if (size != planes.size()) {
-    return fail(ErrorCode::malformed, "unpacks to ", size, " bytes, expected ", planes.size());
+  if (size != raw_size) {
+    return fail(ErrorCode::malformed, "unpacks to ", size, " bytes, expected ", raw_size);
   }
-  return floats_of(planes, header.kind, floats, plane_count(header.kind) > 1);
+  return floats_of<true>({planes.get(), raw_size}, header.kind, floats);
 }
 
 Result<SnapshotEncoding> state_encoding(std::span<const std::byte> section) {

@@ -18,6 +18,7 @@
 #include "tests/support/loaded_model.h"
 #include "tests/support/safetensors.h"
 #include "tests/support/slow.h"
+#include "tests/support/temporary_directory.h"
 
 namespace runnel::test {
 namespace {
@@ -153,7 +154,7 @@ class DefaultModelFloat : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     if (kSlowBuild) return;
-    folder_ = std::make_unique<TemporaryFolder>();
+    folder_ = std::make_unique<TemporaryDirectory>();
     const auto shipped = ModelFile::from_gguf(*GgufFile::open(shipped_file()));
     if (!shipped) throw std::runtime_error(shipped.error().message);
     const auto report = quantize_model(*shipped, *folder_ / "f32.gguf",
@@ -166,10 +167,10 @@ class DefaultModelFloat : public testing::Test {
   void SetUp() override {
     if (kSlowBuild) GTEST_SKIP() << "the whole model in f32 takes too long under a sanitizer";
   }
-  static std::unique_ptr<TemporaryFolder> folder_;
+  static std::unique_ptr<TemporaryDirectory> folder_;
   static std::shared_ptr<const Model> model_;
 };
-std::unique_ptr<TemporaryFolder> DefaultModelFloat::folder_;
+std::unique_ptr<TemporaryDirectory> DefaultModelFloat::folder_;
 std::shared_ptr<const Model> DefaultModelFloat::model_;
 
 TEST_F(DefaultModelFloat, LogitsAndSlotsAfterALongPrompt) {

@@ -16,6 +16,7 @@
 #include "tests/support/loaded_model.h"
 #include "tests/support/model_files.h"
 #include "tests/support/safetensors.h"
+#include "tests/support/temporary_directory.h"
 
 namespace runnel::test {
 namespace {
@@ -32,7 +33,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.device << " " << c.ch
 class Sibling : public testing::TestWithParam<Case> {
  protected:
   Sibling() {
-    const TemporaryFolder folder;
+    const TemporaryDirectory folder;
     const auto report = convert_tensors(directory_, folder / "tiny.gguf", {});
     if (!report) throw std::runtime_error(report.error().message);
     file_ = *GgufFile::open(folder / "tiny.gguf");

@@ -13,6 +13,7 @@
 #include "tests/support/loaded_model.h"
 #include "tests/support/model_files.h"
 #include "tests/support/safetensors.h"
+#include "tests/support/temporary_directory.h"
 
 namespace runnel::test {
 namespace {
@@ -31,7 +32,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.device << " " << c.ch
 class TinyModel : public testing::TestWithParam<Case> {
  protected:
   TinyModel() {
-    const TemporaryFolder folder;
+    const TemporaryDirectory folder;
     const auto report =
         convert_tensors(tiny_checkpoint(GetParam().checkpoint), folder / "tiny.gguf", {});
     if (!report) throw std::runtime_error(report.error().message);

@@ -14,6 +14,7 @@
 #include "tests/support/loaded_model.h"
 #include "tests/support/random.h"
 #include "tests/support/slow.h"
+#include "tests/support/temporary_directory.h"
 
 namespace runnel {
 namespace {
@@ -79,7 +80,7 @@ TEST_P(RestoreTest, GoesOnBitForBitFromAThousandCutPoints) {
   constexpr int kCuts = test::kSlowBuild ? 50 : 1000;
   constexpr int kCutsOfAScript = 10;
   constexpr int kThroughAFile = 20;  // one cut in so many
-  const test::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   const auto model = test::load_model(
       test::make_random_model(test::small_positional_config(), {.read_biases = true}, 5),
       GetParam());

@@ -9,6 +9,7 @@
 #include "runtime/model/session_impl.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/random.h"
+#include "tests/support/temporary_directory.h"
 
 namespace runnel::test {
 namespace {
@@ -139,7 +140,7 @@ TEST_F(SessionTest, RestoredSessionContinuesBitForBit) {
 }
 
 TEST_F(SessionTest, SnapshotThroughAFileIsTheSame) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   Session s = session();
   feed(s, tokens(25));
   s.impl().utf8_carry = "\xE2\x82";

@@ -6,6 +6,7 @@
 
 #include "runtime/model/model_file.h"
 #include "runtime/model/weight_table.h"
+#include "tests/support/temporary_directory.h"
 
 namespace runnel::test {
 namespace {
@@ -18,18 +19,6 @@ void add(GgufWriter& writer, const std::string& name, const WeightView& w,
 }
 
 }  // namespace
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "runnel-test-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr)
-    throw std::runtime_error("cannot make a temporary folder");
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 void write_gguf(const RandomModel& model, const std::filesystem::path& file,
                 const std::function<void(GgufWriter&)>& add_keys) {
@@ -55,7 +44,7 @@ void write_gguf(const RandomModel& model, const std::filesystem::path& file,
 
 std::shared_ptr<const Model> load_model(const RandomModel& model, const std::string& device,
                                         int threads) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   write_gguf(model, folder / "model.gguf");
   auto loaded = Model::load(folder / "model.gguf", {.device = device, .threads = threads});
   if (!loaded) throw std::runtime_error(loaded.error().message);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model files on disk for tests, in a folder of their own.
+// Random models through files.
 #pragma once
 
 #include <filesystem>
@@ -12,22 +12,6 @@
 #include "tests/support/random_model.h"
 
 namespace runnel::test {
-
-/// A new empty folder under the system's temporary one, removed with all it holds when this object
-/// dies.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Writes `model` as a GGUF file, without a tokenizer unless `add_keys` sets its keys. Throws on
 /// error.

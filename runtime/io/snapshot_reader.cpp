@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Snapshots from bytes and from files; every field is checked before it is believed.
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/base/byte_reader.h"
+#include "runtime/base/file_map.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/text.h"
+#include "runtime/base/try.h"
+#include "runtime/io/snapshot_file.h"
+#include "runtime/io/snapshot_layout.h"
+#include "runtime/io/state_codec.h"
+
+namespace runnel {
+namespace {
+
+using namespace snapshot_layout;
+
+template <class T>
+Result<std::vector<T>> read_array(std::span<const std::byte> bytes) {
+  if (bytes.size() % sizeof(T) != 0) {
+    return fail(ErrorCode::malformed, "has ", bytes.size(), " bytes, expected a multiple of ",
+                sizeof(T));
+  }
+  std::vector<T> out(bytes.size() / sizeof(T));
+  if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+// Reads the fields of one section; the first that does not fit is remembered, later ones are zero.
+class Fields {
+ public:
+  explicit Fields(std::span<const std::byte> bytes) : reader_(bytes), size_(bytes.size()) {}
+
+  template <class T>
+  void get(T& value) {
+    if (const auto read = reader_.read<T>()) {
+      value = *read;
+    } else {
+      cut(reader_.position() + sizeof(T));
+    }
+  }
+  void get(std::string& text) {
+    std::uint32_t length = 0;
+    get(length);
+    if (const auto bytes = reader_.take(length)) {
+      text = as_text(*bytes);
+    } else {
+      cut(reader_.position() + length);
+    }
+  }
+  std::size_t remaining() const { return reader_.remaining(); }
+  /// Success if everything fitted and nothing is left.
+  Status finish() {
+    if (!error_ && reader_.remaining() > 0) {
+      return fail(ErrorCode::malformed, "has ", size_, " bytes, expected ", reader_.position());
+    }
+    return error_ ? Status(*std::move(error_)) : Status();
+  }
+
+ private:
+  void cut(std::uint64_t needed) {
+    if (!error_) {
+      error_ = fail(ErrorCode::malformed, "has ", size_, " bytes, expected at least ", needed);
+    }
+  }
+
+  ByteReader reader_;
+  std::size_t size_;
+  std::optional<Error> error_;
+};
+
+Status get_identity(std::span<const std::byte> bytes, SnapshotData& data) {
+  Fields in(bytes);
+  in.get(data.model_fingerprint);
+  in.get(data.position);
+  in.get(data.history_hash);
+  in.get(data.backend);
+  return in.finish();
+}
+
+Status get_carry(std::span<const std::byte> bytes, SnapshotData& data) {
+  Fields in(bytes);
+  in.get(data.utf8_carry);
+  in.get(data.stop_carry);
+  return in.finish();
+}
+
+Status get_sampler(std::span<const std::byte> bytes, SnapshotData& data) {
+  Fields in(bytes);
+  SamplerState& sampler = data.sampler;
+  in.get(sampler.seed);
+  in.get(sampler.temperature);
+  in.get(sampler.top_k);
+  in.get(sampler.top_p);
+  in.get(sampler.min_p);
+  in.get(sampler.repetition_penalty);
+  in.get(sampler.presence_penalty);
+  in.get(sampler.frequency_penalty);
+  in.get(sampler.penalty_window);
+  std::uint32_t biases = 0;
+  in.get(biases);
+  constexpr std::size_t kBiasBytes = sizeof(TokenId) + sizeof(float);
+  if (biases > in.remaining() / kBiasBytes) {
+    return fail(ErrorCode::malformed, "logit bias count is ", biases, ", but ", in.remaining(),
+                " bytes are left in it");
+  }
+  sampler.logit_bias.resize(biases);
+  for (auto& [token, bias] : sampler.logit_bias) {
+    in.get(token);
+    in.get(bias);
+  }
+  data.has_sampler = true;
+  return in.finish();
+}
+
+Status get_context(std::span<const std::byte> bytes, SnapshotContext& context) {
+  Fields in(bytes);
+  std::uint32_t messages = 0;
+  in.get(messages);
+  constexpr std::size_t kLeastMessage = 2 * sizeof(std::uint32_t);
+  if (messages > in.remaining() / kLeastMessage) {
+    return fail(ErrorCode::malformed, "message count is ", messages, ", but ", in.remaining(),
+                " bytes are left in it");
+  }
+  context.messages.resize(messages);
+  for (ChatMessage& message : context.messages) {
+    in.get(message.role);
+    in.get(message.content);
+  }
+  std::uint64_t tokens = 0;
+  in.get(tokens);
+  if (tokens > in.remaining() / sizeof(TokenId)) {
+    return fail(ErrorCode::malformed, "token count is ", tokens, ", but ", in.remaining(),
+                " bytes are left in it");
+  }
+  context.tokens.resize(static_cast<std::size_t>(tokens));
+  for (TokenId& token : context.tokens) in.get(token);
+  return in.finish();
+}
+
+Status get_section(const Section& section, std::span<const std::byte> bytes, SnapshotData& data) {
+  switch (static_cast<SectionId>(section.id)) {
+    case SectionId::identity:
+      return get_identity(bytes, data);
+    case SectionId::state: {
+      RUNNEL_TRY(data.state, read_array<float>(bytes));
+      return {};
+    }
+    case SectionId::logits: {
+      RUNNEL_TRY(data.logits, read_array<float>(bytes));
+      return {};
+    }
+    case SectionId::recent_tokens: {
+      RUNNEL_TRY(data.recent_tokens, read_array<TokenId>(bytes));
+      return {};
+    }
+    case SectionId::carry:
+      return get_carry(bytes, data);
+    case SectionId::sampler:
+      return get_sampler(bytes, data);
+    case SectionId::encoded_state: {
+      RUNNEL_TRY(data.state, decode_state(bytes));
+      return {};
+    }
+    case SectionId::context:
+      return get_context(bytes, data.context);
+  }
+  if ((section.flags & kOptional) != 0) return {};
+  return fail(ErrorCode::unsupported, "is not known to this version and not optional");
+}
+
+Result<SnapshotData> parse(std::span<const std::byte> bytes, Checksums checksums) {
+  RUNNEL_TRY(const std::vector<Section> table, read_table(bytes));
+  SnapshotData data;
+  for (const Section& section : table) {
+    const auto payload = bytes.subspan(static_cast<std::size_t>(section.offset),
+                                       static_cast<std::size_t>(section.size));
+    if (checksums == Checksums::verify && hash64(payload) != section.checksum) {
+      return fail(ErrorCode::malformed, section_name(section.id),
+                  ": is damaged (its checksum does not match)");
+    }
+    if (Status status = get_section(section, payload, data); !status) {
+      return with_context(std::move(status).error(), section_name(section.id) + ": ");
+    }
+  }
+  const auto has = [&](SectionId wanted) {
+    return std::any_of(table.begin(), table.end(), [&](const Section& section) {
+      return section.id == static_cast<std::uint32_t>(wanted);
+    });
+  };
+  for (const SectionId needed : {SectionId::identity, SectionId::state, SectionId::logits,
+                                 SectionId::recent_tokens, SectionId::carry}) {
+    const bool encoded = needed == SectionId::state && has(SectionId::encoded_state);
+    if (encoded && has(SectionId::state)) {
+      return fail(ErrorCode::malformed, section_name(needed),
+                  ": is there twice, plain and encoded");
+    }
+    if (!encoded && !has(needed)) {
+      return fail(ErrorCode::malformed, section_name(needed), ": is missing");
+    }
+  }
+  if (!data.context.tokens.empty() && data.context.tokens.size() != data.position) {
+    return fail(ErrorCode::malformed, section_name(SectionId::context), ": has ",
+                data.context.tokens.size(), " tokens, expected the ", data.position, " consumed");
+  }
+  if (data.recent_tokens.size() > data.position) {
+    return fail(ErrorCode::malformed, section_name(SectionId::recent_tokens), ": has ",
+                data.recent_tokens.size(), " tokens, expected at most the ", data.position,
+                " consumed");
+  }
+  if (checksums == Checksums::verify) {
+    std::uint64_t stored = 0;
+    std::memcpy(&stored, bytes.data() + kChecksumOffset, sizeof stored);
+    if (stored != file_checksum(bytes)) {
+      return fail(
+          ErrorCode::malformed,
+          "header: is damaged (the file's checksum does not match, those of the sections do)");
+    }
+  }
+  return data;
+}
+
+}  // namespace
+
+Result<SnapshotData> snapshot_from_bytes(std::span<const std::byte> bytes, Checksums checksums) {
+  try {
+    return parse(bytes, checksums);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::out_of_memory, "not enough memory for a snapshot of ", bytes.size(),
+                " bytes");
+  }
+}
+
+Result<SnapshotData> read_snapshot(const std::filesystem::path& file) {
+  RUNNEL_TRY(const FileMap map, FileMap::open(file));
+  Result<SnapshotData> data = snapshot_from_bytes(map.bytes());
+  if (!data) return with_context(std::move(data).error(), printable(file.native()) + ": snapshot ");
+  return data;
+}
+
+Result<SnapshotOutline> outline_snapshot(std::span<const std::byte> bytes) {
+  RUNNEL_TRY(const std::vector<Section> table, read_table(bytes));
+  SnapshotOutline outline;
+  std::memcpy(&outline.major, bytes.data() + kVersionOffset, sizeof outline.major);
+  std::memcpy(&outline.minor, bytes.data() + kVersionOffset + 2, sizeof outline.minor);
+  for (const Section& section : table) {
+    const auto payload = bytes.subspan(static_cast<std::size_t>(section.offset),
+                                       static_cast<std::size_t>(section.size));
+    if (section.id == static_cast<std::uint32_t>(SectionId::encoded_state)) {
+      if (auto encoding = state_encoding(payload)) outline.encoding = *encoding;
+    }
+    const bool known = section.id > 0 && section.id < std::size(kSectionNames);
+    outline.sections.push_back(
+        {.id = section.id,
+         .name = known ? std::string(kSectionNames[section.id]) : section_name(section.id),
+         .offset = section.offset,
+         .size = section.size,
+         .optional = (section.flags & kOptional) != 0,
+         .intact = hash64(payload) == section.checksum});
+  }
+  return outline;
+}
+
+}  // namespace runnel
