@@ -32,8 +32,9 @@ std::filesystem::path directory_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
 }
 
-// A rename is on disk only when its directory is.
-Status sync_directory(const FileSystem& system, const std::filesystem::path& directory) {
+}  // namespace
+
+Status sync_directory(const std::filesystem::path& directory, const FileSystem& system) {
   const int fd = system.open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (fd < 0) return system_error(directory, "open", errno);
   const int error_number = system.fsync(fd) == 0 ? 0 : errno;
@@ -43,8 +44,6 @@ Status sync_directory(const FileSystem& system, const std::filesystem::path& dir
     return system_error(directory, "sync", error_number);
   return {};
 }
-
-}  // namespace
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, unsigned mode,
                                       const FileSystem& system) {
@@ -125,7 +124,7 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
 Status AtomicFile::commit() {
   if (system_->fsync(fd_) != 0) return system_error(target_, "sync", errno);
   RUNNEL_CHECK_OK(commit_unsynced());
-  return sync_directory(*system_, directory_of(target_));
+  return sync_directory(directory_of(target_), *system_);
 }
 
 Status AtomicFile::commit_unsynced() {

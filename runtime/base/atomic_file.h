@@ -58,6 +58,11 @@ class AtomicFile {
   std::uint64_t size_ = 0;
 };
 
+/// Waits until what was made, renamed or removed in `directory` is on the disk. File systems that
+/// cannot sync directories have nothing to wait for.
+Status sync_directory(const std::filesystem::path& directory,
+                      const FileSystem& system = FileSystem::real());
+
 /// create, write, commit.
 Status write_file_atomically(const std::filesystem::path& target, std::span<const std::byte> bytes,
                              unsigned mode = AtomicFile::kDefaultMode,

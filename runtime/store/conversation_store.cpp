@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runnel/store.h"
+#include "runtime/base/atomic_file.h"
 #include "runtime/base/system_error.h"
 #include "runtime/base/try.h"
 #include "runtime/store/schema.h"
@@ -31,7 +32,11 @@ Status make_private(const std::filesystem::path& file) {
     std::filesystem::path made;
     for (const auto& part : file.parent_path()) {
       made /= part;
-      if (::mkdir(made.c_str(), 0700) == 0) continue;
+      if (::mkdir(made.c_str(), 0700) == 0) {
+        // What is said to be saved must not be lost with the folder it is in.
+        RUNNEL_CHECK_OK(sync_directory(made.has_parent_path() ? made.parent_path() : "."));
+        continue;
+      }
       struct stat info = {};
       if (::stat(made.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) continue;
       return system_error(made, "make this folder", errno == EEXIST ? ENOTDIR : errno);
@@ -103,7 +108,9 @@ Result<ConversationStore> ConversationStore::open(StoreSettings options) try {
     }
     impl->cache.sweep(names);
   }
-  RUNNEL_CHECK_OK(impl->database.run("PRAGMA wal_checkpoint(PASSIVE)"));
+  impl->database.set_wait(std::chrono::milliseconds(0));  // not for others that are reading
+  RUNNEL_CHECK_OK(impl->empty_log());
+  impl->database.set_wait(impl->options.busy_timeout);
   return ConversationStore(std::move(impl));
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "conversations: not enough memory");
@@ -248,7 +255,7 @@ Status ConversationStore::set_budget(std::uint64_t bytes) {
   std::vector<std::string> dropped;
   RUNNEL_CHECK_OK(impl_->evict(dropped));
   RUNNEL_CHECK_OK(transaction.commit());
-  impl_->remove_files(dropped);
+  static_cast<void>(impl_->remove_files(dropped));
   return {};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deleting: into the trash, back from it, and for good. For good means that no page, index or log
 // keeps a word: freed pages are zeroed (secure_delete), the word index is written anew, the
-// write-ahead log is emptied, snapshots nobody refers to are removed.
+// write-ahead log is emptied, snapshots nobody refers to are removed; and all of it is on the disk.
 #include <utility>
 
 #include "runtime/base/try.h"
@@ -48,9 +48,9 @@ struct Forgetting {
         "DELETE FROM trash WHERE NOT EXISTS(SELECT 1 FROM messages WHERE trash = trash.id) "
         "AND NOT EXISTS(SELECT 1 FROM conversations c WHERE c.trash = trash.id)"));
     RUNNEL_CHECK_OK(transaction.commit());
-    impl.remove_files(dropped);
+    RUNNEL_CHECK_OK(impl.remove_files(dropped));
     RUNNEL_TRY(report.log_emptied, impl.empty_log());
-    return {};
+    return impl.cache.sync();
   }
 };
 

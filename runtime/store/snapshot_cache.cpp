@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <system_error>
 #include <utility>
@@ -54,8 +55,16 @@ Result<Snapshot> SnapshotCache::read(const std::string& name) const {
   return Snapshot::from_bytes(map.bytes());
 }
 
-void SnapshotCache::remove(const std::string& name) const {
-  system_->unlink(folder_ / file_name(name));
+Status SnapshotCache::remove(const std::string& name) const {
+  const std::filesystem::path file = folder_ / file_name(name);
+  if (system_->unlink(file) != 0 && errno != ENOENT) return system_error(file, "remove", errno);
+  return {};
+}
+
+Status SnapshotCache::sync() const {
+  Status synced = sync_directory(folder_, *system_);
+  if (!synced && synced.error().code == ErrorCode::not_found) return {};  // it never had a file
+  return synced;
 }
 
 void SnapshotCache::sweep(const std::set<std::string>& keep) const {

@@ -38,11 +38,16 @@ class SnapshotCache {
   /// @return as Snapshot::load.
   Result<Snapshot> read(const std::string& name) const;
 
-  void remove(const std::string& name) const;
+  /// One that is not there is removed already.
+  Status remove(const std::string& name) const;
 
   /// Removes every file that is not in `keep`: what a crash left behind.
   void sweep(const std::set<std::string>& keep) const;
 
+  /// Waits until removed files are gone from the disk, too.
+  Status sync() const;
+
+  const FileSystem& system() const { return *system_; }
   void use(const FileSystem* system) { system_ = system; }  // for tests
 
  private:

@@ -113,10 +113,15 @@ Result<Database> Database::open(const std::filesystem::path& file, std::chrono::
   Database database(handle);
   if (code != SQLITE_OK) return error_of(handle, code);
   sqlite3_extended_result_codes(handle, 1);
+  database.set_wait(wait);
+  return database;
+}
+
+void Database::set_wait(std::chrono::milliseconds wait) {
   const auto limit = std::chrono::milliseconds(std::numeric_limits<int>::max());
   sqlite3_busy_timeout(
-      handle, static_cast<int>(std::clamp(wait, std::chrono::milliseconds(0), limit).count()));
-  return database;
+      handle_.get(),
+      static_cast<int>(std::clamp(wait, std::chrono::milliseconds(0), limit).count()));
 }
 
 Result<Statement> Database::prepare(std::string_view sql) {

@@ -73,6 +73,9 @@ class Database {
   /// @param wait  how long a call waits for another connection's lock before it fails with io.
   static Result<Database> open(const std::filesystem::path& file, std::chrono::milliseconds wait);
 
+  /// From now on waits so long for others.
+  void set_wait(std::chrono::milliseconds wait);
+
   Result<Statement> prepare(std::string_view sql);
 
   /// Statements without parameters, rows passed over.

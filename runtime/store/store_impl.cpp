@@ -2,10 +2,14 @@
 // Messages with their boundaries in and out of the database; the byte budget.
 #include "runtime/store/store_impl.h"
 
+#include <fcntl.h>
+
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/system_error.h"
 #include "runtime/base/try.h"
 
 namespace runnel {
@@ -84,7 +88,7 @@ Result<MessageId> ConversationStore::Impl::add_message(const NewMessage& message
   std::vector<std::string> dropped;
   RUNNEL_CHECK_OK(evict(dropped, id));
   RUNNEL_CHECK_OK(transaction.commit());
-  remove_files(dropped);
+  static_cast<void>(remove_files(dropped));
   return id;
 }
 
@@ -96,7 +100,7 @@ Status ConversationStore::Impl::put_boundary(MessageId message, const NewBoundar
   std::vector<std::string> dropped;
   RUNNEL_CHECK_OK(evict(dropped, message));
   RUNNEL_CHECK_OK(transaction.commit());
-  remove_files(dropped);
+  static_cast<void>(remove_files(dropped));
   return {};
 }
 
@@ -154,15 +158,15 @@ Status ConversationStore::Impl::evict(std::vector<std::string>& dropped, Message
   return {};
 }
 
-void ConversationStore::Impl::remove_files(const std::vector<std::string>& dropped) {
-  if (dropped.empty()) return;
+Status ConversationStore::Impl::remove_files(const std::vector<std::string>& dropped) {
+  if (dropped.empty()) return {};
   // Inside a transaction, so that no other process saves one of these snapshots anew meanwhile.
-  const Result<Transaction> transaction = Transaction::begin(database);
-  if (!transaction) return;
+  RUNNEL_TRY(const Transaction transaction, Transaction::begin(database));
   for (const std::string& name : dropped) {
-    const auto named = database.number("SELECT 1 FROM snapshots WHERE hash = ?1", name);
-    if (named && !*named) cache.remove(name);
+    RUNNEL_TRY(const auto named, database.number("SELECT 1 FROM snapshots WHERE hash = ?1", name));
+    if (!named) RUNNEL_CHECK_OK(cache.remove(name));
   }
+  return {};
 }
 
 Status ConversationStore::Impl::drop_unreferenced_snapshots(std::vector<std::string>& dropped) {
@@ -245,7 +249,7 @@ std::optional<Snapshot> ConversationStore::Impl::read_snapshot(const std::string
           database.run_with("UPDATE boundaries SET snapshot = NULL WHERE snapshot = ?1", name);
       if (cleared && database.run_with("DELETE FROM snapshots WHERE hash = ?1", name) &&
           transaction->commit()) {
-        remove_files({name});
+        static_cast<void>(remove_files({name}));
       }
     }
   }
@@ -285,6 +289,18 @@ Status ConversationStore::Impl::index_words(MessageId id, std::string_view text)
 
 Result<bool> ConversationStore::Impl::empty_log() {
   RUNNEL_TRY(const auto busy, database.number("PRAGMA wal_checkpoint(TRUNCATE)"));
+  // SQLite leaves it to the system when the shortened log reaches the disk.
+  std::filesystem::path log = options.file;
+  log += "-wal";
+  const FileSystem& system = cache.system();
+  const int fd = system.open(log, O_RDONLY | O_CLOEXEC, 0);
+  if (fd >= 0) {
+    const int error_number = system.fsync(fd) == 0 ? 0 : errno;
+    system.close(fd);
+    if (error_number != 0) return system_error(log, "sync", error_number);
+  } else if (errno != ENOENT) {
+    return system_error(log, "open", errno);
+  }
   return busy.value_or(1) == 0;
 }
 

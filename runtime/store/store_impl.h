@@ -91,8 +91,8 @@ struct ConversationStore::Impl {
   Status drop_unreferenced_snapshots(std::vector<std::string>& dropped);
 
   /// After the commit, with the lock: removes files that no row names. What cannot be removed now
-  /// is swept up later.
-  void remove_files(const std::vector<std::string>& dropped);
+  /// is swept up when the library is opened again.
+  Status remove_files(const std::vector<std::string>& dropped);
   Result<ConversationInfo> info(ConversationId id);
   Result<MessageInfo> message(MessageId id);
   Status index_words(MessageId id, std::string_view text);

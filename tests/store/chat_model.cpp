@@ -53,6 +53,29 @@ GenerationOptions short_answer(std::uint64_t seed) {
           .ignore_end = true};
 }
 
+std::vector<NewBoundary> boundaries(int count) {
+  auto session = Session::create(chat_model());
+  std::vector<NewBoundary> made;
+  for (int i = 0; i < count; ++i) {
+    const TokenId token = i % 250;
+    if (!session || !session->prefill(std::span(&token, 1))) throw std::runtime_error("prefill");
+    const Snapshot snapshot = *session->snapshot();
+    made.push_back({.model = session->model().info().fingerprint,
+                    .tokens = {token},
+                    .position = session->position(),
+                    .history = static_cast<std::uint64_t>(i),
+                    .snapshot = *snapshot.to_bytes()});
+  }
+  return made;
+}
+
+Result<MessageId> add_message(ConversationStore& store, ConversationId id, MessageId parent,
+                              const NewBoundary& boundary, std::string& warning) {
+  const std::string text = "message at " + std::to_string(boundary.position);
+  return store.impl()->add_message(
+      {.conversation = id, .parent = parent, .role = "user", .text = text}, boundary, warning);
+}
+
 std::string everything_under(const std::filesystem::path& folder) {
   std::string all;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runnel/generation.h"
 #include "runnel/model.h"
 #include "runnel/store.h"
+#include "runtime/store/store_impl.h"
 
 namespace runnel::test {
 
@@ -22,6 +24,14 @@ ConversationStore open_store(const std::filesystem::path& folder,
 
 /// Twelve sampled tokens.
 GenerationOptions short_answer(std::uint64_t seed = 7);
+
+/// Snapshots of a session after each of some tokens, as file bytes: messages to save without
+/// computing anything. Throws on error.
+std::vector<NewBoundary> boundaries(int count);
+
+/// Saves one of them as the user's, who says "message at POSITION".
+Result<MessageId> add_message(ConversationStore& store, ConversationId id, MessageId parent,
+                              const NewBoundary& boundary, std::string& warning);
 
 /// All bytes of all files under `folder`, names included.
 std::string everything_under(const std::filesystem::path& folder);

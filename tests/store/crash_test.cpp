@@ -23,37 +23,13 @@ namespace fs = std::filesystem;
 using test::open_store;
 using ::testing::HasSubstr;
 
-// Snapshots of a session after each of some tokens, as file bytes.
-std::vector<NewBoundary> boundaries(int count) {
-  auto session = Session::create(test::chat_model());
-  std::vector<NewBoundary> made;
-  for (int i = 0; i < count; ++i) {
-    const TokenId token = i % 250;
-    if (!session || !session->prefill(std::span(&token, 1))) throw std::runtime_error("prefill");
-    const Snapshot snapshot = *session->snapshot();
-    made.push_back({.model = session->model().info().fingerprint,
-                    .tokens = {token},
-                    .position = session->position(),
-                    .history = static_cast<std::uint64_t>(i),
-                    .snapshot = *snapshot.to_bytes()});
-  }
-  return made;
-}
-
-Result<MessageId> add(ConversationStore& store, ConversationId id, MessageId parent,
-                      const NewBoundary& boundary, std::string& warning) {
-  const std::string text = "message at " + std::to_string(boundary.position);
-  return store.impl()->add_message(
-      {.conversation = id, .parent = parent, .role = "user", .text = text}, boundary, warning);
-}
-
 // Saves as fast as it can, tells each finished message through the pipe, until it is killed.
 [[noreturn]] void save_until_killed(const fs::path& folder, ConversationId id, MessageId parent,
                                     const std::vector<NewBoundary>& all, int report) {
   ConversationStore store = open_store(folder, 20'000);
   std::string warning;
   for (std::size_t i = 0;; ++i) {
-    const auto added = add(store, id, parent, all[i % all.size()], warning);
+    const auto added = test::add_message(store, id, parent, all[i % all.size()], warning);
     if (!added) _exit(3);
     parent = *added;
     if (write(report, &parent, sizeof parent) != sizeof parent) _exit(4);
@@ -67,7 +43,7 @@ int kills() {
 
 TEST(StoreCrash, KilledAtAnyMomentLosesNothingThatWasSaved) {
   const test::TemporaryDirectory directory;
-  const std::vector<NewBoundary> all = boundaries(20);
+  const std::vector<NewBoundary> all = test::boundaries(20);
   ConversationId id = 0;
   {
     ConversationStore store = open_store(directory.path());
@@ -134,7 +110,7 @@ TEST(StoreCrash, KilledAtAnyMomentLosesNothingThatWasSaved) {
 TEST(StoreCrash, TwoProcessesWriteAtOnce) {
   constexpr int kMessages = 40;
   const test::TemporaryDirectory directory;
-  const std::vector<NewBoundary> all = boundaries(4);
+  const std::vector<NewBoundary> all = test::boundaries(4);
   std::vector<pid_t> children;
   for (int process = 0; process < 2; ++process) {
     const pid_t child = fork();
@@ -149,8 +125,8 @@ TEST(StoreCrash, TwoProcessesWriteAtOnce) {
     MessageId parent = 0;
     std::string warning;
     for (int i = 0; id && i < kMessages; ++i) {
-      const auto added =
-          add(store, *id, parent, all[static_cast<std::size_t>(i) % all.size()], warning);
+      const auto added = test::add_message(store, *id, parent,
+                                           all[static_cast<std::size_t>(i) % all.size()], warning);
       if (!added || !warning.empty()) _exit(1);
       parent = *added;
     }
