@@ -2,7 +2,8 @@
 // runnel_make_model SHAPE TYPE OUT.gguf: a model of random weights, to measure speed with. It has
 // no tokenizer.
 //
-// SHAPE: 135m (the default model's: sinks, window, gated slots, tied), 340m (tied), 1.3b, and of
+// SHAPE: 135m (the default model's: sinks, window, gated slots, tied), small (the same slots,
+// 0.6 M parameters: for very many tokens), 340m (tied), 1.3b, and of
 // the family gla, hgrn2, retnet, linear_attn, abc, regla: 1.3b in the shapes of their
 // configurations' defaults. TYPE: that of the linear weights; the token table and head get q8_0
 // beside q4_0 and q8_0, q6_k beside q4_k, else TYPE.
@@ -85,14 +86,15 @@ std::optional<Shape> family_shape(const std::string& name) {
 std::optional<Shape> shape_named(const std::string& name) {
   ModelConfig c;
   c.name = "random " + name;
-  if (name == "135m") {
-    c.vocab_size = 49152;
-    c.hidden_size = 576;
-    c.num_layers = 30;
-    c.num_heads = 9;
-    c.num_kv_heads = 3;
+  const bool small = name == "small";
+  if (small || name == "135m") {
+    c.vocab_size = small ? 1024 : 49152;
+    c.hidden_size = small ? 128 : 576;
+    c.num_layers = small ? 3 : 30;
+    c.num_heads = small ? 2 : 9;
+    c.num_kv_heads = small ? 1 : 3;
     c.head_k_dim = c.head_v_dim = 64;
-    c.intermediate_size = 1536;
+    c.intermediate_size = small ? 256 : 1536;
     c.num_memory_slots = 64;
     c.num_sink_slots = 4;
     c.num_window_slots = 60;

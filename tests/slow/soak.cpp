@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One session, a very long way: its memory must not grow and its tokens must not get slower.
 //   runnel_soak MODEL [TOKENS] [DEVICE]
-// Prints a line "tokens resident_bytes" now and then (for a plot), then the verdict.
+// Prints a line "tokens resident_bytes latency_by_that_of_a_fresh_session" now and then (for
+// tests/slow/plot), then the verdict.
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <utility>
 #include <vector>
 
 #include "runnel/generation.h"
@@ -19,6 +21,7 @@ namespace {
 
 constexpr std::uint64_t kPiece = 16;                 // tokens of each session in turn
 constexpr int kPieces = 400;                         // of the comparison at the end
+constexpr int kPiecesOnTheWay = 50;                  // and of those before
 constexpr double kLatencyTolerance = 0.02;           // medians
 constexpr std::uint64_t kMemoryTolerance = 1 << 20;  // bytes
 
@@ -48,6 +51,24 @@ double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
                    values.end());
   return values[values.size() / 2];
+}
+
+struct Comparison {
+  double old_s = 0.0;  // medians of a piece
+  double young_s = 0.0;
+};
+
+// In turns, and the first turn too: whatever slows the machine slows both.
+Comparison compare(runnel::Session& old, runnel::Session& young, int pieces) {
+  std::vector<double> of_old;
+  std::vector<double> of_young;
+  for (int i = 0; i < pieces; ++i) {
+    const bool old_first = i % 2 == 0;
+    if (old_first) of_old.push_back(seconds_of(old, kPiece));
+    of_young.push_back(seconds_of(young, kPiece));
+    if (!old_first) of_old.push_back(seconds_of(old, kPiece));
+  }
+  return {.old_s = median(std::move(of_old)), .young_s = median(std::move(of_young))};
 }
 
 }  // namespace
@@ -80,28 +101,21 @@ int main(int argc, char** argv) {
     const std::uint64_t now = resident_bytes();
     lowest = std::min(lowest, now);
     highest = std::max(highest, now);
-    std::printf("%llu %llu\n", static_cast<unsigned long long>(old->position()),
-                static_cast<unsigned long long>(now));
+    const Comparison so_far = compare(*old, *young, kPiecesOnTheWay);
+    std::printf("%llu %llu %.4f\n", static_cast<unsigned long long>(old->position()),
+                static_cast<unsigned long long>(now), so_far.old_s / so_far.young_s);
     std::fflush(stdout);
   }
-  std::vector<double> of_old;
-  std::vector<double> of_young;
-  for (int i = 0; i < kPieces; ++i) {
-    // In turns, and the first turn too: whatever slows the machine slows both.
-    const bool old_first = i % 2 == 0;
-    if (old_first) of_old.push_back(seconds_of(*old, kPiece));
-    of_young.push_back(seconds_of(*young, kPiece));
-    if (!old_first) of_old.push_back(seconds_of(*old, kPiece));
-  }
-  const double ratio = median(of_old) / median(of_young);
+  const Comparison end = compare(*old, *young, kPieces);
+  const double ratio = end.old_s / end.young_s;
   const bool flat = highest - lowest <= 2 * kMemoryTolerance;
   const bool steady = ratio < 1 + kLatencyTolerance && ratio > 1 - kLatencyTolerance;
   std::printf("resident memory after %llu tokens: %.2f to %.2f MiB, %s\n",
               static_cast<unsigned long long>(total), static_cast<double>(lowest) / 1048576.0,
               static_cast<double>(highest) / 1048576.0, flat ? "flat" : "NOT FLAT");
   std::printf("median of %d tokens: %.3f ms at %llu, %.3f ms fresh, ratio %.4f, %s\n",
-              static_cast<int>(kPiece), median(of_old) * 1e3,
-              static_cast<unsigned long long>(old->position()), median(of_young) * 1e3, ratio,
+              static_cast<int>(kPiece), end.old_s * 1e3,
+              static_cast<unsigned long long>(old->position()), end.young_s * 1e3, ratio,
               steady ? "steady" : "NOT STEADY");
   return flat && steady ? 0 : 1;
 }
