@@ -128,7 +128,8 @@ class Chat {
     if (session().position() > 0)
       text += ", going on after " + format_count(session().position()) + " tokens";
     if (stored_) text += "; " + options_.conversation.name + ": " + stored_->greeting();
-    write_out(text + ".\nType a message. /help lists the commands.\n\n");
+    text += ".\nType a message. /help lists the commands.\n\n";
+    write_out(text + (stored_ ? stored_->recap() : ""));
   }
 
   static void complain(const Error& error) { report(error); }
@@ -173,11 +174,20 @@ class Chat {
   Status answer_and_keep(const std::string& message) {
     const StopOnInterrupt stop(interrupts_);
     const Stopwatch time;
-    Result<Turn> turn = stored_->send(message, generation_, show_text(), stop.token());
+    double read_s = 0.0;  // until the first text came
+    const TextCallback show = show_text();
+    Result<Turn> turn = stored_->send(
+        message, generation_,
+        [&](std::string_view text) {
+          if (read_s == 0.0) read_s = time.seconds();
+          return show(text);
+        },
+        stop.token());
     if (!turn) return turn.error();
     prefill_tokens_ = turn->cost.fed + turn->cost.replayed;
     decode_tokens_ = turn->cost.generated;
-    prefill_s_ = decode_s_ = time.seconds();  // of both together
+    prefill_s_ = read_s;
+    decode_s_ = time.seconds() - read_s;
     finish_answer(turn->result);
     if (!turn->warning.empty()) complain({ErrorCode::io, turn->warning});
     return {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/cli/chat_store.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <utility>
@@ -20,6 +21,11 @@ std::string one_line(const std::string& text, std::size_t limit = 72) {
     line += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
   return line;
+}
+
+std::string list_line(std::size_t number, const MessageInfo& message) {
+  return std::to_string(number) + (message.role == "user" ? "  you    " : "  model  ") +
+         one_line(message.text) + (message.complete ? "" : " (cut short)") + "\n";
 }
 
 std::string tokens_read(const TokenCost& cost) {
@@ -87,6 +93,17 @@ std::string ChatStore::greeting() const {
          tokens_read(conversation_.cost());
 }
 
+std::string ChatStore::recap() const {
+  constexpr std::size_t kShown = 2;  // what was said last, and the answer
+  const auto messages = spoken();
+  if (!messages || messages->empty()) return "";
+  std::string text;
+  const std::size_t first = messages->size() - std::min(kShown, messages->size());
+  for (std::size_t i = first; i < messages->size(); ++i) text += list_line(i + 1, (*messages)[i]);
+  if (messages->back().role == "user") text += "(not answered yet; /again answers it)\n";
+  return text + "\n";
+}
+
 const char* ChatStore::help() {
   return "/list        the messages so far\n"
          "/rewind [N]  go back to after message N; without N to before your last one\n"
@@ -138,6 +155,9 @@ Result<MessageId> ChatStore::numbered(const std::string& argument) const {
   std::size_t number = 0;
   const char* end = argument.data() + argument.size();
   const auto read = std::from_chars(argument.data(), end, number);
+  if (argument.empty()) {
+    return Error{ErrorCode::invalid_argument, "which message? /list numbers them"};
+  }
   if (read.ec != std::errc() || read.ptr != end || number > messages.size()) {
     return Error{ErrorCode::invalid_argument, "there is no message \"" + argument +
                                                   "\", expected 0 to " +
@@ -150,10 +170,8 @@ Result<MessageId> ChatStore::numbered(const std::string& argument) const {
 Status ChatStore::list() {
   RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
   std::string text;
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    text += std::to_string(i + 1) + (messages[i].role == "user" ? "  you    " : "  model  ") +
-            one_line(messages[i].text) + (messages[i].complete ? "" : " (cut short)") + "\n";
-  }
+  for (std::size_t i = 0; i < messages.size(); ++i) text += list_line(i + 1, messages[i]);
+  if (text.empty()) say("Nothing was said yet.\n");
   write_out(text);
   return {};
 }
@@ -243,7 +261,11 @@ Status ChatStore::forget(const std::string& argument) {
 }
 
 Status ChatStore::search(const std::string& words) {
+  if (words.empty()) {
+    return Error{ErrorCode::invalid_argument, "/search needs what to look for"};
+  }
   RUNNEL_TRY(const std::vector<SearchHit> hits, conversation_.store().search(words));
+  if (hits.empty()) say("Found nowhere.\n");
   std::string text;
   for (const SearchHit& hit : hits) text += hit.name + ": " + one_line(hit.excerpt, 160) + "\n";
   write_out(text);

@@ -49,6 +49,9 @@ class ChatStore {
   /// What opening it cost, for the greeting: "3 messages, nothing to read".
   std::string greeting() const;
 
+  /// What was said last, as /list shows it; empty for a new conversation.
+  std::string recap() const;
+
   /// A user's message and its answer.
   Result<Turn> send(const std::string& text, const GenerationOptions& options,
                     const TextCallback& on_text, std::stop_token stop) {

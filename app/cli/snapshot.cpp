@@ -2,11 +2,7 @@
 // runnel snapshot: looks at snapshot files.
 #include "runnel/snapshot.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,8 +10,8 @@
 
 #include "app/cli/command.h"
 #include "app/cli/model_options.h"
+#include "app/cli/snapshot_bench.h"
 #include "app/cli/terminal.h"
-#include "runnel/session.h"
 #include "runtime/base/file_map.h"
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_data.h"
@@ -32,7 +28,11 @@ std::string hex(std::uint64_t value) {
 
 Result<int> inspect(const std::string& file, bool json) {
   RUNNEL_TRY(const Snapshot snapshot, Snapshot::load(file));
+  RUNNEL_TRY(const FileMap map, FileMap::open(file));
+  RUNNEL_TRY(const SnapshotOutline outline, outline_snapshot(map.bytes()));
   const SnapshotData& data = snapshot.data();
+  const std::string encoding =
+      name_of(outline.encoding.state) + std::string(outline.encoding.compress ? " packed" : "");
   std::string text;
   if (json) {
     nlohmann::ordered_json out = {{"position", data.position},
@@ -42,7 +42,10 @@ Result<int> inspect(const std::string& file, bool json) {
                                   {"state_bytes", data.state.size() * sizeof(float)},
                                   {"vocab_size", data.logits.size()},
                                   {"recent_tokens", data.recent_tokens.size()},
-                                  {"bytes", snapshot.bytes()}};
+                                  {"bytes", snapshot.bytes()},
+                                  {"encoding", encoding},
+                                  {"file_bytes", map.bytes().size()},
+                                  {"pack", !data.context.empty()}};
     if (data.has_sampler) {
       const SamplerState& s = data.sampler;
       out["sampler"] = {{"seed", s.seed},
@@ -60,8 +63,10 @@ Result<int> inspect(const std::string& file, bool json) {
     text = "position       " + format_count(data.position) + " tokens\n" +
            "model          fingerprint " + hex(data.model_fingerprint) + "\n" + "history        " +
            hex(data.history_hash) + "\n" + "taken on       " + data.backend + "\n" +
-           "state          " + format_bytes(data.state.size() * sizeof(float)) + "\n" +
-           "recent tokens  " + std::to_string(data.recent_tokens.size()) + "\n";
+           "state          " + format_bytes(data.state.size() * sizeof(float)) + ", in the file " +
+           encoding + "\n" + "file           " + format_bytes(map.bytes().size()) +
+           (data.context.empty() ? "" : ", a state pack") + "\n" + "recent tokens  " +
+           std::to_string(data.recent_tokens.size()) + "\n";
     if (data.has_sampler) {
       text += "sampling       temperature " + format_number(data.sampler.temperature, 2) +
               ", top-p " + format_number(data.sampler.top_p, 2) + ", seed " +
@@ -69,18 +74,6 @@ Result<int> inspect(const std::string& file, bool json) {
     }
   }
   return write_out(text) ? kOk : kFailed;
-}
-
-const char* name_of(StateEncoding encoding) {
-  switch (encoding) {
-    case StateEncoding::f32:
-      return "f32";
-    case StateEncoding::f16:
-      return "f16";
-    case StateEncoding::int8:
-      return "int8";
-  }
-  return "?";
 }
 
 // Every section with its checksum; a damaged file is named section by section.
@@ -101,28 +94,6 @@ Result<int> verify(const std::string& file) {
   const Result<SnapshotData> data = snapshot_from_bytes(map.bytes());
   if (!data) return Error{data.error().code, file + ": " + data.error().message};
   return kOk;
-}
-
-struct Difference {
-  double largest = 0.0;
-  double relative_rms = 0.0;
-  std::size_t unequal = 0;
-};
-
-Difference compare(const std::vector<float>& a, const std::vector<float>& b) {
-  Difference d;
-  double squares = 0.0;
-  double norm = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double x = a[i];
-    const double y = b[i];
-    if (a[i] != b[i]) ++d.unequal;
-    d.largest = std::max(d.largest, std::fabs(x - y));
-    squares += (x - y) * (x - y);
-    norm += x * x;
-  }
-  d.relative_rms = norm > 0.0 ? std::sqrt(squares / norm) : std::sqrt(squares);
-  return d;
 }
 
 // Exit code 0: equal, 1: they differ.
@@ -163,100 +134,13 @@ Result<int> diff(const std::string& left, const std::string& right) {
   return text.empty() ? kOk : kFailed;
 }
 
-struct BenchOptions {
-  ModelChoice model;
-  std::string directory = ".";
-  int tokens = 300;
-};
-
-double median_ms(const std::function<Status()>& work, Status& failed) {
-  constexpr int kRuns = 15;
-  std::vector<double> times;
-  for (int i = 0; i < kRuns && failed; ++i) {
-    const Stopwatch watch;
-    failed = work();
-    times.push_back(watch.seconds() * 1e3);
-  }
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
-                   times.end());
-  return times[times.size() / 2];
-}
-
-// Times and sizes of saving and restoring, and what rounding the state changes.
-Result<int> bench(const BenchOptions& o) {
-  RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
-  RUNNEL_TRY(Session session, Session::create(model));
-  std::vector<TokenId> tokens;
-  tokens.reserve(static_cast<std::size_t>(std::max(o.tokens, 0)));
-  for (int i = 0; i < o.tokens; ++i)
-    tokens.push_back(static_cast<TokenId>((static_cast<std::int64_t>(i) * 7919 + 13) %
-                                          model->info().vocab_size));
-  RUNNEL_CHECK_OK(session.prefill(tokens));
-  RUNNEL_TRY(Snapshot snapshot, session.snapshot());
-  Status failed;
-  const double taking = median_ms(
-      [&]() -> Status {
-        RUNNEL_TRY(snapshot, session.snapshot());
-        return {};
-      },
-      failed);
-  const double restoring = median_ms([&] { return session.restore(snapshot); }, failed);
-  RUNNEL_CHECK_OK(failed);
-  write_out("in memory: snapshot " + format_number(taking, 2) + " ms, restore " +
-            format_number(restoring, 2) + " ms\n\n");
-  write_out(
-      "| state | bytes | to bytes, ms | save with sync, ms | restore from cache, ms | state "
-      "drift | logit drift after a token |\n|---|---|---|---|---|---|---|\n");
-  const TokenId next = tokens[0];
-  RUNNEL_TRY(Session exact, session.fork());
-  RUNNEL_CHECK_OK(exact.prefill(std::span(&next, 1)));
-  const std::vector<float> expected(exact.logits().begin(), exact.logits().end());
-  const std::filesystem::path file = std::filesystem::path(o.directory) / "runnel-bench.snap";
-  for (const StateEncoding encoding :
-       {StateEncoding::f32, StateEncoding::f16, StateEncoding::int8}) {
-    for (const bool compress : {false, true}) {
-      const SnapshotEncoding how{.state = encoding, .compress = compress};
-      const double encoding_ms = median_ms(
-          [&]() -> Status {
-            RUNNEL_CHECK_OK(snapshot.to_bytes(how));
-            return {};
-          },
-          failed);
-      const double saving = median_ms([&] { return snapshot.save(file, how); }, failed);
-      RUNNEL_CHECK_OK(failed);
-      Session back = std::move(exact);
-      const double loading = median_ms(
-          [&]() -> Status {
-            RUNNEL_TRY(const Snapshot loaded, Snapshot::load(file));
-            return back.restore(loaded);
-          },
-          failed);
-      RUNNEL_CHECK_OK(failed);
-      RUNNEL_TRY(const Snapshot loaded, Snapshot::load(file));
-      RUNNEL_CHECK_OK(back.prefill(std::span(&next, 1)));
-      const std::vector<float> logits(back.logits().begin(), back.logits().end());
-      char row[256];
-      std::snprintf(row, sizeof row, "| %s%s | %s | %.1f | %.1f | %.1f | %.2g | %.2g |\n",
-                    name_of(encoding), compress ? " packed" : "",
-                    format_count(std::filesystem::file_size(file)).c_str(), encoding_ms, saving,
-                    loading, compare(snapshot.data().state, loaded.data().state).relative_rms,
-                    compare(expected, logits).relative_rms);
-      write_out(row);
-      exact = std::move(back);
-    }
-  }
-  std::error_code ignored;
-  std::filesystem::remove(file, ignored);
-  return kOk;
-}
-
 }  // namespace
 
 Command add_snapshot(CLI::App& program) {
   struct Options {
     std::string file;
     std::string other;
-    BenchOptions bench;
+    SnapshotBenchOptions bench;
     bool json = false;
   };
   CLI::App* parser = program.add_subcommand("snapshot", "Look at snapshot files");
@@ -278,11 +162,14 @@ Command add_snapshot(CLI::App& program) {
   add_model_options(*timer, o->bench.model);
   timer->add_option("--directory", o->bench.directory, "Where to write")->type_name("DIR");
   timer->add_option("--tokens", o->bench.tokens, "Tokens to read first")
-      ->check(CLI::Range(1, 1000000));
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  timer->add_option("--text", o->bench.text, "Text to read them from, instead of any tokens")
+      ->type_name("FILE");
   return {parser, [o, verifier, differ, timer] {
             const Result<int> code = verifier->parsed() ? verify(o->file)
                                      : differ->parsed() ? diff(o->file, o->other)
-                                     : timer->parsed()  ? bench(o->bench)
+                                     : timer->parsed()  ? bench_snapshots(o->bench)
                                                         : inspect(o->file, o->json);
             return code ? *code : report(code.error());
           }};

@@ -12,6 +12,7 @@
 #include "runtime/c/support.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/random_model.h"
+#include "tests/support/temporary_directory.h"
 
 namespace runnel {
 namespace {
@@ -33,7 +34,7 @@ class CApi : public ::testing::Test {
     runnel_model_free(model_);
   }
 
-  test::TemporaryFolder folder_;
+  test::TemporaryDirectory folder_;
   std::string file_ = (folder_ / "model.gguf").string();
   test::RandomModel random_;
   runnel_error error_{};
