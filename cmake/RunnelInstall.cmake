@@ -13,6 +13,10 @@ install(TARGETS ${targets} EXPORT runnelTargets
   LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
   ARCHIVE COMPONENT development)
 get_target_property(type runnel TYPE)
+set(is_shared OFF)
+if(type STREQUAL "SHARED_LIBRARY")
+  set(is_shared ON)
+endif()
 if(type STREQUAL "STATIC_LIBRARY" AND CMAKE_STRIP)
   # `cmake --install --strip` leaves archives alone.
   install(CODE "
