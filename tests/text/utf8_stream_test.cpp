@@ -85,7 +85,7 @@ TEST(Utf8Stream, AnySplitGivesTheSameText) {
     std::string text;
     for (std::size_t at = 0; at < bytes.size();) {
       const std::size_t n = 1 + random() % 5;
-      const std::string part = stream.push(std::string_view(bytes).substr(at, n));
+      const std::string part(stream.push(std::string_view(bytes).substr(at, n)));
       EXPECT_EQ(first_invalid_utf8(part), std::string_view::npos);
       EXPECT_LE(stream.carry().size(), 3U);
       text += part;
