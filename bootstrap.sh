@@ -3,12 +3,14 @@
 # From a bare Debian 12 to a chat, or to a tested build: installs what is missing, builds, starts.
 #   ./bootstrap.sh chat [ARGS…]   chat with the default model (ARGS go to `runnel chat`)
 #   ./bootstrap.sh test [REGEX]   build and run the tests
-#   ./bootstrap.sh install SET…   only install packages: build, test, ci, vulkan, serve, package
+#   ./bootstrap.sh app [ARGS…]    the chat app in a window (Qt 6; ARGS go to `runnel-chat`)
+#   ./bootstrap.sh install SET…   only install packages: build, test, ci, vulkan, serve, package, app
 set -eu
 cd "$(dirname "$0")"
 
 build_packages="g++ cmake ninja-build ccache pkg-config nlohmann-json3-dev libcli11-dev libpcre2-dev libxxhash-dev libsentencepiece-dev libzstd-dev libsqlite3-dev libcpp-httplib-dev"
 vulkan_packages="libvulkan-dev glslang-tools spirv-tools mesa-vulkan-drivers vulkan-validationlayers"
+app_packages="qt6-base-dev qt6-declarative-dev qt6-tools-dev qt6-tools-dev-tools qt6-l10n-tools libqt6svg6 qml6-module-qtqml qml6-module-qtqml-workerscript qml6-module-qtquick qml6-module-qtquick-controls qml6-module-qtquick-dialogs qml6-module-qtquick-layouts qml6-module-qtquick-templates qml6-module-qtquick-window qml6-module-qt-labs-folderlistmodel qml6-module-qttest fonts-noto-core fonts-dejavu-core"
 test_packages="libgtest-dev libgmock-dev"
 ci_packages="git bc python3 clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev codespell g++-aarch64-linux-gnu qemu-user googletest abigail-tools"
 serve_packages="python3 python3-venv wrk curl"
@@ -24,7 +26,8 @@ install() {
       serve) wanted="$wanted $serve_packages" ;;
       package) wanted="$wanted $package_packages" ;;
       vulkan) wanted="$wanted $vulkan_packages" ;;
-      *) echo "bootstrap.sh: no package set \"$set\", expected build, test, ci, vulkan, serve or package" >&2; exit 2 ;;
+      app) wanted="$wanted $app_packages" ;;
+      *) echo "bootstrap.sh: no package set \"$set\", expected build, test, ci, vulkan, serve, package or app" >&2; exit 2 ;;
     esac
   done
   missing=""
@@ -47,7 +50,7 @@ configure() {
   if command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
   fi
-  cmake --preset cpu >/dev/null
+  cmake --preset "$1" >/dev/null
 }
 
 command=${1:-help}
@@ -55,19 +58,25 @@ command=${1:-help}
 case $command in
   chat)
     install build
-    configure
+    configure cpu
     cmake --build --preset cpu --target runnel_cli
     exec build/cpu/bin/runnel chat "$@"
     ;;
   test)
     install build test
-    configure
+    configure cpu
     cmake --build --preset cpu
     if [ $# -gt 0 ]; then ctest --preset cpu -R "$1"; else ctest --preset cpu; fi
     ;;
+  app)
+    install build test app
+    configure app
+    cmake --build --preset app --target runnel_chat
+    exec build/app/bin/runnel-chat "$@"
+    ;;
   install) install "$@" ;;
   *)
-    sed -n '3,6s/^# \{0,1\}//p' "$0"
+    sed -n '3,7s/^# \{0,1\}//p' "$0"
     [ "$command" = help ] || exit 2
     ;;
 esac

@@ -213,10 +213,14 @@ Result<Turn> Conversation::send(std::string_view text, const GenerationOptions& 
   return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
 }
 
-Result<Turn> Conversation::add_user(std::string_view text, std::stop_token stop) try {
+Result<Turn> Conversation::add_user(std::string_view text, std::stop_token stop) {
+  return add_user(text, {.progress = {}, .stop = std::move(stop)});
+}
+
+Result<Turn> Conversation::add_user(std::string_view text, const ReplayOptions& replay) try {
   Turn turn;
-  RUNNEL_CHECK_OK(impl_->settle({}, turn));
-  RUNNEL_CHECK_OK(impl_->add_user(text, {.progress = {}, .stop = std::move(stop)}, turn));
+  RUNNEL_CHECK_OK(impl_->settle(replay, turn));
+  RUNNEL_CHECK_OK(impl_->add_user(text, replay, turn));
   return turn;
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "conversation: not enough memory");

@@ -170,6 +170,17 @@ Status ConversationStore::pin_message(MessageId id, bool pinned) {
   return expect_change(impl_->database, "message", id);
 }
 
+Status ConversationStore::name_message(MessageId id, std::string_view name) {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_CHECK_OK(
+      impl_->database.run_with("UPDATE messages SET name = ?1 WHERE id = ?2", name, id));
+  return expect_change(impl_->database, "message", id);
+}
+
+Status ConversationStore::set_head(ConversationId id, MessageId message) {
+  return impl_->set_head(id, message);
+}
+
 Result<std::vector<MessageInfo>> ConversationStore::tree(ConversationId id) const {
   const std::scoped_lock lock(impl_->mutex);
   RUNNEL_CHECK_OK(impl_->info(id));

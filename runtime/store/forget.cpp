@@ -71,22 +71,37 @@ Result<TrashId> ConversationStore::trash_conversation(ConversationId id) {
   return trash;
 }
 
-Result<TrashId> ConversationStore::trash_after(MessageId message) {
-  const std::scoped_lock lock(impl_->mutex);
-  Database& database = impl_->database;
+namespace {
+
+// Puts what `doomed` selects into the trash; ?1 is `message`. A head among it moves to `head`.
+Result<TrashId> trash_messages(ConversationStore::Impl& impl, std::string_view doomed,
+                               MessageId message, bool and_itself) {
+  const std::scoped_lock lock(impl.mutex);
+  Database& database = impl.database;
   RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
-  RUNNEL_TRY(const MessageInfo last, impl_->message(message));
-  RUNNEL_TRY(const ConversationInfo conversation, impl_->info(last.conversation));
+  RUNNEL_TRY(const MessageInfo named, impl.message(message));
+  RUNNEL_TRY(const ConversationInfo conversation, impl.info(named.conversation));
   RUNNEL_CHECK_OK(database.run_with("INSERT INTO trash(at, conversation, head) VALUES (?1, ?2, ?3)",
                                     now_ms(), conversation.id, conversation.head));
   const TrashId trash = database.last_id();
-  RUNNEL_CHECK_OK(database.run_with(std::string(kAfter) +
-                                        "UPDATE messages SET trash = ?2 WHERE trash = 0 AND id IN "
-                                        "(SELECT id FROM after)",
-                                    message, trash));
-  RUNNEL_CHECK_OK(database.run_with(kHeadIfLost, message, conversation.id));
+  RUNNEL_CHECK_OK(database.run_with(
+      std::string(kAfter) + "UPDATE messages SET trash = ?2 WHERE trash = 0 AND id IN (" +
+          std::string(doomed) + ")",
+      message, trash));
+  RUNNEL_CHECK_OK(
+      database.run_with(kHeadIfLost, and_itself ? named.parent : message, conversation.id));
   RUNNEL_CHECK_OK(transaction.commit());
   return trash;
+}
+
+}  // namespace
+
+Result<TrashId> ConversationStore::trash_after(MessageId message) {
+  return trash_messages(*impl_, "SELECT id FROM after", message, false);
+}
+
+Result<TrashId> ConversationStore::trash_from(MessageId message) {
+  return trash_messages(*impl_, "SELECT id FROM after UNION SELECT ?1", message, true);
 }
 
 Status ConversationStore::undo(TrashId id) {

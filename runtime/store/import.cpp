@@ -19,6 +19,7 @@ struct ImportedMessage {
   std::string text;
   std::int64_t created = 0;
   bool complete = true;
+  std::string name;
 };
 
 const json* member(const json& object, const char* key) {
@@ -57,6 +58,8 @@ Result<ImportedMessage> read_one(const json& entry, std::size_t number) {
   message.created = integer_or(entry, "created", now_ms());
   const json* complete = member(entry, "complete");
   message.complete = complete == nullptr || !complete->is_boolean() || complete->get<bool>();
+  const json* name = member(entry, "name");
+  if (name != nullptr && name->is_string()) message.name = name->get<std::string>();
   return message;
 }
 
@@ -101,10 +104,10 @@ Result<ConversationId> ConversationStore::import_json(std::string_view text) try
   for (const ImportedMessage& message : messages) {
     const MessageId parent = ids[message.parent];
     RUNNEL_CHECK_OK(database.run_with(
-        "INSERT INTO messages(conversation, parent, role, text, created, complete) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO messages(conversation, parent, role, text, created, complete, name) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         id, parent == 0 ? std::nullopt : std::optional(parent), message.role, message.text,
-        message.created, message.complete));
+        message.created, message.complete, message.name));
     ids.push_back(database.last_id());
     RUNNEL_CHECK_OK(impl_->index_words(ids.back(), message.text));
   }

@@ -12,7 +12,7 @@ namespace runnel {
 namespace {
 
 constexpr std::int64_t kApplication = 0x524e4c31;  // "RNL1"
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 
 // AUTOINCREMENT: an id that another process still holds must never come to mean another row.
 constexpr const char* kVersion1 = R"sql(
@@ -71,6 +71,10 @@ CREATE VIRTUAL TABLE words USING fts5(
   text, content='messages', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
 )sql";
 
+// Version 2: a message can have a name, so that a place in the conversation is found again.
+constexpr const char* kFrom1To2 =
+    "ALTER TABLE messages ADD COLUMN name TEXT NOT NULL DEFAULT ''; PRAGMA user_version = 2";
+
 // Two processes that open a new file at once: the change to write-ahead logging does not wait for
 // locks as other statements do.
 Status use_write_ahead_log(Database& database, std::chrono::milliseconds wait) {
@@ -97,14 +101,18 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
   RUNNEL_TRY(const auto tables, database.number("SELECT count(*) FROM sqlite_master"));
   if (version.value_or(0) == 0 && tables.value_or(0) == 0) {
     RUNNEL_CHECK_OK(database.run(kVersion1));
-    const std::string stamp = "PRAGMA application_id = " + std::to_string(kApplication) +
-                              "; PRAGMA user_version = " + std::to_string(kVersion);
+    RUNNEL_CHECK_OK(database.run(kFrom1To2));
+    const std::string stamp = "PRAGMA application_id = " + std::to_string(kApplication);
     RUNNEL_CHECK_OK(database.run(stamp.c_str()));
     return transaction.commit();
   }
   if (application.value_or(0) != kApplication) {
     return fail(ErrorCode::malformed, printable(file.native()),
                 ": is the database of another program");
+  }
+  if (version.value_or(0) == 1) {
+    RUNNEL_CHECK_OK(database.run(kFrom1To2));
+    return transaction.commit();
   }
   if (version.value_or(0) != kVersion) {
     return fail(ErrorCode::unsupported, printable(file.native()), ": its tables have version ",

@@ -43,7 +43,8 @@ MessageInfo read_message(const Statement& row) {
           .created = row.integer(5),
           .complete = row.integer(6) != 0,
           .pinned = row.integer(7) != 0,
-          .has_snapshot = row.integer(8) != 0};
+          .has_snapshot = row.integer(8) != 0,
+          .name = row.text(9)};
 }
 
 ConversationStore::Impl::Impl(Database opened, StoreSettings chosen)
@@ -218,11 +219,11 @@ Result<std::vector<PathStep>> ConversationStore::Impl::read_path(MessageId messa
     RUNNEL_TRY(const bool row, rows.step());
     if (!row) break;
     PathStep step{.message = read_message(rows)};
-    step.has_tokens = !rows.is_null(9);
-    step.tokens = tokens_of(rows.blob(9));
-    step.position = static_cast<std::uint64_t>(rows.integer(10));
-    step.history = static_cast<std::uint64_t>(rows.integer(11));
-    step.snapshot = rows.text(12);
+    step.has_tokens = !rows.is_null(10);
+    step.tokens = tokens_of(rows.blob(10));
+    step.position = static_cast<std::uint64_t>(rows.integer(11));
+    step.history = static_cast<std::uint64_t>(rows.integer(12));
+    step.snapshot = rows.text(13);
     path.push_back(std::move(step));
   }
   if (path.empty()) return fail(ErrorCode::not_found, "message ", message, ": is not there");

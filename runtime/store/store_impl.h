@@ -105,7 +105,7 @@ std::int64_t now_ms();
 /// Columns of a MessageInfo, in the order read_message() expects them.
 inline constexpr std::string_view kMessageColumns =
     "m.id, m.parent, m.conversation, m.role, m.text, m.created, m.complete, m.pinned, "
-    "EXISTS(SELECT 1 FROM boundaries b WHERE b.message = m.id AND b.snapshot IS NOT NULL)";
+    "EXISTS(SELECT 1 FROM boundaries b WHERE b.message = m.id AND b.snapshot IS NOT NULL), m.name";
 MessageInfo read_message(const Statement& row);
 
 }  // namespace runnel

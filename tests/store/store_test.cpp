@@ -76,11 +76,61 @@ TEST_F(StoreTest, RefusesOtherFilesAndLeavesThemAlone) {
 }
 
 TEST_F(StoreTest, RefusesTablesOfALaterVersion) {
-  ASSERT_TRUE(store_.impl()->database.run("PRAGMA user_version = 2"));
+  ASSERT_TRUE(store_.impl()->database.run("PRAGMA user_version = 3"));
   const auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, ErrorCode::unsupported);
-  EXPECT_THAT(opened.error().message, HasSubstr("version 2"));
+  EXPECT_THAT(opened.error().message, HasSubstr("version 3"));
+}
+
+TEST_F(StoreTest, TakesOverTablesOfTheFirstVersion) {
+  const ConversationId id = conversation();
+  say(id, 0, "user", "Hello");
+  ASSERT_TRUE(store_.impl()->database.run(
+      "ALTER TABLE messages DROP COLUMN name; PRAGMA user_version = 1"));
+  const auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ(opened->tree(id)->at(0).text, "Hello");
+  EXPECT_TRUE(opened->name_message(opened->tree(id)->at(0).id, "start"));
+}
+
+TEST_F(StoreTest, GivesPlacesNamesAndKeepsThemInExports) {
+  const ConversationId id = conversation();
+  const MessageId hello = say(id, 0, "user", "Hello");
+  ASSERT_TRUE(store_.name_message(hello, "the beginning"));
+  EXPECT_EQ(store_.tree(id)->at(0).name, "the beginning");
+  const auto copy = store_.import_json(*store_.export_json(id));
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(store_.tree(*copy)->at(0).name, "the beginning");
+  EXPECT_EQ(store_.name_message(999, "x").error().code, ErrorCode::not_found);
+}
+
+TEST_F(StoreTest, MovesTheHeadOnlyWithinTheConversation) {
+  const ConversationId id = conversation();
+  const MessageId hello = say(id, 0, "user", "Hello");
+  const MessageId answer = say(id, hello, "assistant", "Hi");
+  ASSERT_TRUE(store_.set_head(id, hello));
+  EXPECT_EQ(store_.info(id)->head, hello);
+  const MessageId stranger = say(conversation("other"), 0, "user", "Hm");
+  EXPECT_EQ(store_.set_head(id, stranger).error().code, ErrorCode::not_found);
+  EXPECT_TRUE(store_.set_head(id, answer));
+}
+
+TEST_F(StoreTest, TrashesAMessageWithWhatFollowsAndLeavesItsSiblings) {
+  const ConversationId id = conversation();
+  const MessageId hello = say(id, 0, "user", "Hello");
+  const MessageId one = say(id, hello, "assistant", "One");
+  say(id, one, "user", "And?");
+  const MessageId two = say(id, hello, "assistant", "Two");
+  ASSERT_TRUE(store_.set_head(id, one));
+  const auto deleted = store_.trash_from(one);
+  ASSERT_TRUE(deleted) << deleted.error().message;
+  EXPECT_EQ(store_.tree(id)->size(), 2U);
+  EXPECT_EQ(store_.tree(id)->back().id, two);
+  EXPECT_EQ(store_.info(id)->head, hello);
+  ASSERT_TRUE(store_.undo(*deleted));
+  EXPECT_EQ(store_.tree(id)->size(), 4U);
+  EXPECT_EQ(store_.info(id)->head, one);
 }
 
 TEST_F(StoreTest, ListsRenamesPinsAndFinds) {

@@ -96,6 +96,7 @@ class RUNNEL_API Conversation {
 
   /// Saves a user message and reads it; the session is ready to answer.
   Result<Turn> add_user(std::string_view text, std::stop_token stop = {});
+  Result<Turn> add_user(std::string_view text, const ReplayOptions& replay);
 
   /// Generates an answer to the head, which must be a user's message, and saves it, cut short or
   /// not.

@@ -69,6 +69,7 @@ struct MessageInfo {
   bool complete = true;  ///< false: an answer that was cut short
   bool pinned = false;
   bool has_snapshot = false;  ///< for some model
+  std::string name;           ///< what somebody called this place, usually empty
 };
 
 /// One way through the tree: from the first message to one that nothing follows.
@@ -125,6 +126,11 @@ class RUNNEL_API ConversationStore {
   /// Pinned: its snapshots are never dropped.
   Status pin(ConversationId id, bool pinned);
   Status pin_message(MessageId id, bool pinned);
+  /// Gives a place in a conversation a name; empty takes it away.
+  Status name_message(MessageId id, std::string_view name);
+  /// Where the conversation will be opened next; 0: before the first message. Conversation::rewind
+  /// does this and brings a session there.
+  Status set_head(ConversationId id, MessageId message);
 
   /// All messages of a conversation, parents before children.
   Result<std::vector<MessageInfo>> tree(ConversationId id) const;
@@ -141,6 +147,8 @@ class RUNNEL_API ConversationStore {
   Result<TrashId> trash_conversation(ConversationId id);
   /// Everything after `message`, on all branches.
   Result<TrashId> trash_after(MessageId message);
+  /// `message` and everything after it; other answers beside it stay.
+  Result<TrashId> trash_from(MessageId message);
   Status undo(TrashId id);
 
   /// Forgetting: when these return (with log_emptied) no file of the store holds the text, the

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plain values that travel between the engine's threads and the window.
+#pragma once
+
+#include <QString>
+#include <QVector>
+
+#include "runnel/result.h"
+
+namespace runnel::chat {
+
+struct Message {
+  qint64 id = 0;
+  qint64 parent = 0;  // 0: the first of its branch
+  QString role;       // "system", "user", "assistant"
+  QString text;
+  QString name;        // what somebody called this place
+  qint64 created = 0;  // ms since 1970
+  bool complete = true;
+  bool pinned = false;
+};
+
+struct ConversationRow {
+  qint64 id = 0;
+  QString name;
+  qint64 updated = 0;  // ms since 1970
+  qint64 messages = 0;
+  bool pinned = false;
+};
+
+struct ConversationTree {
+  qint64 id = 0;
+  QString name;
+  qint64 head = 0;
+  QVector<Message> messages;  // parents before children
+};
+
+struct SearchResult {
+  qint64 conversation = 0;
+  qint64 message = 0;
+  QString name;
+  QString role;
+  QString excerpt;  // matches between « and »
+};
+
+struct StoreNumbers {
+  quint64 snapshots = 0;
+  quint64 snapshotBytes = 0;
+  quint64 databaseBytes = 0;
+};
+
+/// What went wrong; the message is the library's, for the details.
+struct Problem {
+  ErrorCode code = ErrorCode::internal;
+  QString message;
+};
+
+/// What a model file says about itself; nothing of it is loaded.
+struct ModelFacts {
+  QString file;
+  QString name;
+  qint64 parameters = 0;
+  quint64 weightBytes = 0;
+  quint64 stateBytes = 0;  // of one conversation, whatever its length
+  QString quantisation;    // the type most of the weights have
+  qint64 layers = 0;
+  qint64 width = 0;
+  qint64 vocabulary = 0;
+  bool canChat = false;
+  QString problem;  // not empty: cannot be used, and why
+};
+
+struct LoadedModel {
+  QString file;
+  QString name;
+  QString device;
+  qint64 parameters = 0;
+  quint64 weightBytes = 0;
+  quint64 stateBytes = 0;
+};
+
+struct Device {
+  QString id;
+  QString name;
+  QString detail;
+  quint64 memoryBytes = 0;
+};
+
+struct Sampling {
+  double temperature = 0.7;
+  int topK = 0;
+  double topP = 0.95;
+  double minP = 0.0;
+  double repetitionPenalty = 1.15;
+  int maxTokens = 1024;
+  quint64 seed = 0;
+};
+
+/// One answer: go to `after` in `conversation`, say `text` there (unless empty), answer.
+/// Sending, answering again, saying it differently and branching are all this.
+struct AnswerRequest {
+  quint64 ticket = 0;       // comes back with every report on it
+  qint64 conversation = 0;  // 0: make one
+  qint64 after = 0;         // 0: before the first message
+  QString text;
+  QString name;    // of a conversation to make
+  QString system;  // its system prompt, empty: the model's own
+  Sampling sampling;
+};
+
+enum class AnswerEnd { Complete, Length, Stopped };
+
+struct AnswerReport {
+  AnswerEnd end = AnswerEnd::Complete;
+  Message answer;      // id 0: nothing was generated
+  QString warning;     // the answer is fine, but …
+  qint64 read = 0;     // tokens of the message
+  qint64 again = 0;    // tokens that were read before and had to be read again
+  qint64 written = 0;  // tokens of the answer
+  double firstTokenMs = 0;
+  double tokensPerSecond = 0;
+  qint64 position = 0;  // tokens of the whole conversation
+};
+
+}  // namespace runnel::chat

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that computes: owns the model and the session of the conversation that is answered.
+#pragma once
+
+#include <QElapsedTimer>
+#include <QObject>
+#include <memory>
+#include <optional>
+#include <stop_token>
+
+#include "app/chat/engine/chat_types.h"
+#include "app/chat/engine/shared_store.h"
+#include "runnel/conversation.h"
+
+namespace runnel::chat {
+
+class GenerationWorker : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit GenerationWorker(std::shared_ptr<SharedStore> store) : m_store(std::move(store)) {}
+
+  void load(const QString& file, const QString& device, int threads, const std::stop_token& stop);
+  void answer(const AnswerRequest& request, const std::stop_token& stop);
+
+ Q_SIGNALS:
+  void loadProgress(double fraction);
+  void modelLoaded(const runnel::chat::LoadedModel& model);
+  void modelFailed(const runnel::chat::Problem& problem);
+  void reading(quint64 ticket, qint64 done, qint64 total);
+  void userSaved(quint64 ticket, qint64 conversation, const runnel::chat::Message& message);
+  void textWritten(quint64 ticket, const QString& piece);
+  void answered(quint64 ticket, const runnel::chat::AnswerReport& report);
+  void answerFailed(quint64 ticket, const runnel::chat::Problem& problem);
+
+ private:
+  Status carryOut(const AnswerRequest& request, const std::stop_token& stop);
+  Status goTo(const AnswerRequest& request, const ReplayOptions& replay, AnswerReport& report);
+  GenerationOptions optionsOf(const Sampling& sampling) const;
+
+  std::shared_ptr<SharedStore> m_store;
+  std::shared_ptr<const Model> m_model;
+  std::optional<Conversation> m_chat;
+};
+
+}  // namespace runnel::chat

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/chat/engine/model_facts.h"
+
+#include <map>
+
+#include "app/chat/engine/convert.h"
+#include "quant/formats.h"
+#include "runtime/base/try.h"
+#include "runtime/model/model_file.h"
+#include "runtime/model/state_layout.h"
+#include "runtime/text/chat_template.h"
+#include "runtime/text/tokenizer.h"
+
+namespace runnel::chat {
+namespace {
+
+Status read(ModelFacts& facts) {
+  RUNNEL_TRY(const auto file, GgufFile::open(facts.file.toStdString()));
+  RUNNEL_TRY(const ModelFile model, ModelFile::from_gguf(file));
+  std::map<std::string, std::uint64_t> bytes;  // by type
+  for (const GgufTensor& tensor : file->tensors()) {
+    qint64 elements = 1;
+    for (const std::int64_t d : tensor.shape) elements *= d;
+    facts.parameters += elements;
+    facts.weightBytes += tensor.data.size();
+    const auto traits = quant::block_traits(tensor.type);
+    if (traits) bytes[std::string(traits->name)] += tensor.data.size();
+  }
+  std::uint64_t most = 0;
+  for (const auto& [type, sum] : bytes) {
+    if (sum > most) facts.quantisation = text(type).toUpper();
+    most = std::max(most, sum);
+  }
+  facts.name = text(model.config.name);
+  facts.layers = model.config.num_layers;
+  facts.width = model.config.hidden_size;
+  facts.vocabulary = model.config.vocab_size;
+  facts.stateBytes =
+      static_cast<quint64>(StateLayout::of(model.config).total_floats()) * sizeof(float);
+  RUNNEL_TRY(const auto tokenizer, Tokenizer::from_gguf(*file, model.config.vocab_size));
+  if (tokenizer == nullptr)
+    return fail(ErrorCode::unsupported, "the file has no tokenizer, so it cannot chat");
+  RUNNEL_TRY(const ChatFormat format, chat_format_from_gguf(*file));
+  if (format.style == ChatStyle::none)
+    return fail(ErrorCode::unsupported, "its chat template is not one this app runs: ",
+                format.reason);
+  facts.canChat = true;
+  return {};
+}
+
+}  // namespace
+
+ModelFacts readModelFacts(const QString& file) {
+  ModelFacts facts{.file = file};
+  const Status done = read(facts);
+  if (!done) facts.problem = text(done.error().message);
+  return facts;
+}
+
+}  // namespace runnel::chat

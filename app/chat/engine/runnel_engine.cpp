@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/chat/engine/runnel_engine.h"
+
+#include <sys/resource.h>
+
+#include "app/chat/engine/generation_worker.h"
+#include "app/chat/engine/library_worker.h"
+
+namespace runnel::chat {
+namespace {
+
+// The window's thread goes first when every core computes. Threads that the model starts inherit
+// this; on Linux it is a property of the thread.
+constexpr int kComputingNiceness = 10;
+
+}  // namespace
+
+RunnelEngine::RunnelEngine(std::filesystem::path library, quint64 budgetBytes, QObject* parent)
+    : ChatEngine(parent) {
+  const auto store = std::make_shared<SharedStore>(std::move(library), budgetBytes);
+  m_generation = new GenerationWorker(store);
+  m_library = new LibraryWorker(store);
+  m_generation->moveToThread(&m_generationThread);
+  m_library->moveToThread(&m_libraryThread);
+  connect(&m_generationThread, &QThread::finished, m_generation, &QObject::deleteLater);
+  connect(&m_libraryThread, &QThread::finished, m_library, &QObject::deleteLater);
+
+  const GenerationWorker* g = m_generation;
+  connect(g, &GenerationWorker::loadProgress, this, &ChatEngine::loadProgress);
+  connect(g, &GenerationWorker::modelLoaded, this, &ChatEngine::modelLoaded);
+  connect(g, &GenerationWorker::modelFailed, this, &ChatEngine::modelFailed);
+  connect(g, &GenerationWorker::reading, this, &ChatEngine::reading);
+  connect(g, &GenerationWorker::userSaved, this, &ChatEngine::userSaved);
+  connect(g, &GenerationWorker::textWritten, this, &ChatEngine::textWritten);
+  connect(g, &GenerationWorker::answered, this, &ChatEngine::answered);
+  connect(g, &GenerationWorker::answerFailed, this, &ChatEngine::answerFailed);
+  const LibraryWorker* l = m_library;
+  connect(l, &LibraryWorker::conversationsListed, this, &ChatEngine::conversationsListed);
+  connect(l, &LibraryWorker::treeRead, this, &ChatEngine::treeRead);
+  connect(l, &LibraryWorker::searched, this, &ChatEngine::searched);
+  connect(l, &LibraryWorker::deleted, this, &ChatEngine::deleted);
+  connect(l, &LibraryWorker::undone, this, &ChatEngine::undone);
+  connect(l, &LibraryWorker::exported, this, &ChatEngine::exported);
+  connect(l, &LibraryWorker::imported, this, &ChatEngine::imported);
+  connect(l, &LibraryWorker::storeMeasured, this, &ChatEngine::storeMeasured);
+  connect(l, &LibraryWorker::inspected, this, &ChatEngine::inspected);
+  connect(l, &LibraryWorker::devicesListed, this, &ChatEngine::devicesListed);
+  connect(l, &LibraryWorker::failed, this, &ChatEngine::libraryFailed);
+
+  m_generationThread.setObjectName(QStringLiteral("generation"));
+  m_libraryThread.setObjectName(QStringLiteral("library"));
+  m_generationThread.start();
+  m_libraryThread.start();
+  QMetaObject::invokeMethod(m_generation,
+                            [] { ::setpriority(PRIO_PROCESS, 0, kComputingNiceness); });
+}
+
+RunnelEngine::~RunnelEngine() {
+  m_loading.request_stop();
+  m_answering.request_stop();
+  m_generationThread.quit();
+  m_libraryThread.quit();
+  m_generationThread.wait();
+  m_libraryThread.wait();
+}
+
+template <class Call>
+void RunnelEngine::inLibrary(Call call) {
+  QMetaObject::invokeMethod(m_library, [worker = m_library, call = std::move(call)] {
+    call(*worker);
+  });
+}
+
+void RunnelEngine::loadModel(const QString& file, const QString& device, int threads) {
+  m_loading.request_stop();  // of a load that is still going on
+  m_loading = std::stop_source();
+  QMetaObject::invokeMethod(
+      m_generation, [worker = m_generation, file, device, threads, stop = m_loading.get_token()] {
+        worker->load(file, device, threads, stop);
+      });
+}
+
+void RunnelEngine::cancelLoading() { m_loading.request_stop(); }
+
+void RunnelEngine::answer(const AnswerRequest& request) {
+  m_answering = std::stop_source();
+  QMetaObject::invokeMethod(
+      m_generation, [worker = m_generation, request, stop = m_answering.get_token()] {
+        worker->answer(request, stop);
+      });
+}
+
+void RunnelEngine::stop() { m_answering.request_stop(); }
+
+void RunnelEngine::inspect(const QString& file) {
+  inLibrary([file](LibraryWorker& w) { w.inspect(file); });
+}
+void RunnelEngine::listDevices() {
+  inLibrary([](LibraryWorker& w) { w.listDevices(); });
+}
+void RunnelEngine::listConversations() {
+  inLibrary([](LibraryWorker& w) { w.list(); });
+}
+void RunnelEngine::readTree(qint64 conversation) {
+  inLibrary([conversation](LibraryWorker& w) { w.readTree(conversation); });
+}
+void RunnelEngine::search(const QString& query) {
+  inLibrary([query](LibraryWorker& w) { w.search(query); });
+}
+void RunnelEngine::rename(qint64 conversation, const QString& name) {
+  inLibrary([conversation, name](LibraryWorker& w) { w.rename(conversation, name); });
+}
+void RunnelEngine::pinConversation(qint64 conversation, bool pinned) {
+  inLibrary([conversation, pinned](LibraryWorker& w) { w.pinConversation(conversation, pinned); });
+}
+void RunnelEngine::setHead(qint64 conversation, qint64 message) {
+  inLibrary([conversation, message](LibraryWorker& w) { w.setHead(conversation, message); });
+}
+void RunnelEngine::pinMessage(qint64 message, bool pinned) {
+  inLibrary([message, pinned](LibraryWorker& w) { w.pinMessage(message, pinned); });
+}
+void RunnelEngine::nameMessage(qint64 message, const QString& name) {
+  inLibrary([message, name](LibraryWorker& w) { w.nameMessage(message, name); });
+}
+void RunnelEngine::deleteConversation(qint64 conversation) {
+  inLibrary([conversation](LibraryWorker& w) { w.deleteConversation(conversation); });
+}
+void RunnelEngine::deleteFrom(qint64 conversation, qint64 message) {
+  inLibrary([conversation, message](LibraryWorker& w) { w.deleteFrom(conversation, message); });
+}
+void RunnelEngine::undoDelete(qint64 conversation, qint64 trash) {
+  inLibrary([conversation, trash](LibraryWorker& w) { w.undoDelete(conversation, trash); });
+}
+void RunnelEngine::emptyTrash() {
+  inLibrary([](LibraryWorker& w) { w.emptyTrash(); });
+}
+void RunnelEngine::exportTo(qint64 conversation, const QString& file) {
+  inLibrary([conversation, file](LibraryWorker& w) { w.exportTo(conversation, file); });
+}
+void RunnelEngine::importFrom(const QString& file) {
+  inLibrary([file](LibraryWorker& w) { w.importFrom(file); });
+}
+void RunnelEngine::measureStore() {
+  inLibrary([](LibraryWorker& w) { w.measure(); });
+}
+void RunnelEngine::setBudget(quint64 bytes) {
+  inLibrary([bytes](LibraryWorker& w) { w.setBudget(bytes); });
+}
+
+}  // namespace runnel::chat

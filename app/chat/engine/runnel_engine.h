@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine of the app: two threads, one that computes and one that keeps the library.
+#pragma once
+
+#include <QThread>
+#include <filesystem>
+#include <stop_token>
+
+#include "app/chat/engine/chat_engine.h"
+
+namespace runnel::chat {
+
+class GenerationWorker;
+class LibraryWorker;
+
+class RunnelEngine : public ChatEngine {
+  Q_OBJECT
+
+ public:
+  RunnelEngine(std::filesystem::path library, quint64 budgetBytes, QObject* parent = nullptr);
+  ~RunnelEngine() override;
+
+  void loadModel(const QString& file, const QString& device, int threads) override;
+  void cancelLoading() override;
+  void inspect(const QString& file) override;
+  void listDevices() override;
+  void answer(const AnswerRequest& request) override;
+  void stop() override;
+  void listConversations() override;
+  void readTree(qint64 conversation) override;
+  void search(const QString& query) override;
+  void rename(qint64 conversation, const QString& name) override;
+  void pinConversation(qint64 conversation, bool pinned) override;
+  void setHead(qint64 conversation, qint64 message) override;
+  void pinMessage(qint64 message, bool pinned) override;
+  void nameMessage(qint64 message, const QString& name) override;
+  void deleteConversation(qint64 conversation) override;
+  void deleteFrom(qint64 conversation, qint64 message) override;
+  void undoDelete(qint64 conversation, qint64 trash) override;
+  void emptyTrash() override;
+  void exportTo(qint64 conversation, const QString& file) override;
+  void importFrom(const QString& file) override;
+  void measureStore() override;
+  void setBudget(quint64 bytes) override;
+
+ private:
+  template <class Call>
+  void inLibrary(Call call);
+
+  QThread m_generationThread;
+  QThread m_libraryThread;
+  GenerationWorker* m_generation;  // belong to their threads
+  LibraryWorker* m_library;
+  // One source per request: a stop can neither be lost nor hit the next one.
+  std::stop_source m_loading{std::nostopstate};
+  std::stop_source m_answering{std::nostopstate};
+};
+
+}  // namespace runnel::chat

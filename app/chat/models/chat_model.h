@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The conversation in view: what can be done with it, and what the engine does for it now.
+#pragma once
+
+#include <QObject>
+#include <QVariantList>
+#include <QtQml/qqmlregistration.h>
+
+#include "app/chat/engine/chat_engine.h"
+#include "app/chat/models/message_model.h"
+#include "app/chat/models/message_tree.h"
+#include "app/chat/models/settings.h"
+#include "app/chat/models/timeline_model.h"
+
+namespace runnel::chat {
+
+class ChatModel : public QObject {
+  Q_OBJECT
+  QML_ELEMENT
+  QML_UNCREATABLE("App.chat is it")
+  Q_PROPERTY(qint64 conversation READ conversation NOTIFY conversationChanged)
+  Q_PROPERTY(QString title READ title NOTIFY titleChanged)
+  Q_PROPERTY(runnel::chat::MessageModel* messages READ messages CONSTANT)
+  Q_PROPERTY(runnel::chat::TimelineModel* timeline READ timeline CONSTANT)
+  Q_PROPERTY(QString draft READ draft WRITE setDraft NOTIFY draftChanged)
+  Q_PROPERTY(State state READ state NOTIFY stateChanged)
+  Q_PROPERTY(bool busyElsewhere READ busyElsewhere NOTIFY stateChanged)
+  Q_PROPERTY(double readingProgress READ readingProgress NOTIFY stateChanged)
+  Q_PROPERTY(qint64 readingTotal READ readingTotal NOTIFY stateChanged)
+  Q_PROPERTY(bool wentBack READ wentBack NOTIFY pathChanged)
+  Q_PROPERTY(bool unanswered READ unanswered NOTIFY pathChanged)
+  Q_PROPERTY(double tokensPerSecond READ tokensPerSecond NOTIFY statisticsChanged)
+  Q_PROPERTY(double firstTokenMs READ firstTokenMs NOTIFY statisticsChanged)
+  Q_PROPERTY(qint64 tokensWritten READ tokensWritten NOTIFY statisticsChanged)
+  Q_PROPERTY(qint64 tokensRead READ tokensRead NOTIFY statisticsChanged)
+  Q_PROPERTY(qint64 position READ position NOTIFY statisticsChanged)
+
+ public:
+  enum State {
+    Idle,
+    Waiting,  // the engine has the request: it loads the model or goes to the place
+    Reading,
+    Writing,
+    Stopping
+  };
+  Q_ENUM(State)
+
+  ChatModel(ChatEngine& engine, Settings& settings, QObject* parent = nullptr);
+
+  qint64 conversation() const { return m_conversation; }
+  QString title() const { return m_title; }
+  MessageModel* messages() { return &m_messages; }
+  TimelineModel* timeline() { return &m_timeline; }
+  QString draft() const { return m_draft; }
+  void setDraft(const QString& text);
+  State state() const;  // of the conversation in view
+  bool busy() const { return m_turn.ticket != 0; }
+  bool busyElsewhere() const { return busy() && !turnIsHere(); }
+  double readingProgress() const;
+  qint64 readingTotal() const { return m_turn.total; }
+  bool wentBack() const;    // something follows where the talk stands
+  bool unanswered() const;  // the talk stands after a message of the user
+  double tokensPerSecond() const { return m_last.tokensPerSecond; }
+  double firstTokenMs() const { return m_last.firstTokenMs; }
+  qint64 tokensWritten() const { return m_last.written; }
+  qint64 tokensRead() const { return m_last.read; }
+  qint64 position() const { return m_last.position; }
+
+  /// Shows a conversation as it was left; `message` (0: none) is brought into view.
+  Q_INVOKABLE void open(qint64 conversation, qint64 message = 0);
+  /// An empty page: the conversation is made when its first message is sent.
+  Q_INVOKABLE void startNew();
+  Q_INVOKABLE bool send();  // the draft. False if there is nothing to send or an answer runs
+  Q_INVOKABLE void stop();
+  Q_INVOKABLE void regenerate(qint64 answer);
+  Q_INVOKABLE void answerAgain();  // to the user's message where the talk stands
+  Q_INVOKABLE void answerLastAgain();  // whichever of the two fits
+  Q_INVOKABLE void edit(qint64 message, const QString& text);
+  Q_INVOKABLE void rewind(qint64 message);
+  Q_INVOKABLE void returnToEnd();
+  Q_INVOKABLE void showAlternative(qint64 message, int step);
+  Q_INVOKABLE void showMessage(qint64 message);  // with what follows it
+  Q_INVOKABLE void pin(qint64 message, bool pinned);
+  Q_INVOKABLE void nameMessage(qint64 message, const QString& name);
+  Q_INVOKABLE void deleteFrom(qint64 message);
+  Q_INVOKABLE QString textOf(qint64 message) const;
+  Q_INVOKABLE QVariantList alternativesOf(qint64 message) const;  // {id, text, shown, number}
+
+  void reload();  // after a change in the library
+  void forget();  // the conversation in view was deleted
+
+ Q_SIGNALS:
+  void conversationChanged();
+  void titleChanged();
+  void draftChanged();
+  void stateChanged();
+  void pathChanged();
+  void statisticsChanged();
+  void answered(const QString& text);                        // for screen readers
+  void failed(const runnel::chat::Problem& problem);
+  void warned(const QString& warning);
+  void bringIntoView(int row);
+  void libraryChanged();
+
+ private:
+  // The answer the engine works on, perhaps of a conversation that is not in view.
+  struct Turn {
+    quint64 ticket = 0;
+    qint64 conversation = 0;  // 0: being made
+    qint64 after = 0;
+    QString said;     // not stored yet
+    QString written;  // so far
+    qint64 done = 0;
+    qint64 total = 0;
+    State state = Waiting;
+    bool here = true;  // a conversation being made is in view
+  };
+
+  void begin(qint64 after, const QString& text);
+  bool turnIsHere() const;
+  void setHead(qint64 message);
+  void showPath();
+  void onTree(const ConversationTree& tree);
+  void onUserSaved(quint64 ticket, qint64 conversation, const Message& message);
+  void onText(quint64 ticket, const QString& piece);
+  void onAnswered(quint64 ticket, const AnswerReport& report);
+  void onFailed(quint64 ticket, const Problem& problem);
+  void endTurn();
+  void switchTo(qint64 conversation);
+
+  ChatEngine& m_engine;
+  Settings& m_settings;
+  MessageModel m_messages;
+  TimelineModel m_timeline;
+  MessageTree m_tree;
+  qint64 m_conversation = 0;
+  QString m_title;
+  QString m_draft;
+  qint64 m_wanted = 0;  // message to bring into view when its tree comes
+  Turn m_turn;
+  quint64 m_tickets = 0;
+  AnswerReport m_last;
+};
+
+}  // namespace runnel::chat

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/chat/models/library_model.h"
+
+#include <QDateTime>
+#include <QLocale>
+#include <QUrl>
+#include <algorithm>
+
+namespace runnel::chat {
+namespace {
+
+constexpr int kSearchAfterMs = 120;  // of no typing
+
+QString sectionOf(const QDateTime& when, const QDate& today) {
+  const qint64 days = when.date().daysTo(today);
+  if (days <= 0) return QStringLiteral("today");
+  return days < 7 ? QStringLiteral("week") : QStringLiteral("older");
+}
+
+QString whenText(const QDateTime& when, const QDate& today) {
+  const QLocale locale;
+  if (when.date() == today) return locale.toString(when.time(), QLocale::ShortFormat);
+  if (when.date().daysTo(today) < 7) return locale.dayName(when.date().dayOfWeek());
+  return locale.toString(when.date(), QLocale::ShortFormat);
+}
+
+// « » around matches become bold; everything else is shown as it is.
+QString styled(const QString& excerpt) {
+  QString html = excerpt.simplified().toHtmlEscaped();
+  html.replace(QChar(0xAB), QStringLiteral("<b>"));
+  html.replace(QChar(0xBB), QStringLiteral("</b>"));
+  return html;
+}
+
+}  // namespace
+
+LibraryModel::LibraryModel(ChatEngine& engine, QObject* parent)
+    : QAbstractListModel(parent), m_engine(engine) {
+  m_typing.setSingleShot(true);
+  m_typing.setInterval(kSearchAfterMs);
+  connect(&m_typing, &QTimer::timeout, this, [this] { m_engine.search(m_query.trimmed()); });
+  connect(&engine, &ChatEngine::conversationsListed, this,
+          [this](const QVector<ConversationRow>& rows) {
+            m_conversations = rows;
+            std::stable_sort(m_conversations.begin(), m_conversations.end(),
+                             [](const auto& a, const auto& b) { return a.pinned && !b.pinned; });
+            m_ready = true;
+            if (searching()) {
+              m_engine.search(m_query.trimmed());
+            } else {
+              showConversations();
+            }
+          });
+  connect(&engine, &ChatEngine::searched, this,
+          [this](const QString& query, const QVector<SearchResult>& results) {
+            if (query != m_query.trimmed()) return;  // the user typed on
+            QVector<Row> rows;
+            for (const ConversationRow& c : m_conversations) {
+              if (c.name.contains(query, Qt::CaseInsensitive))
+                rows.push_back({c.id, 0, c.name, {}, QStringLiteral("names"), c.pinned});
+            }
+            for (const SearchResult& hit : results) {
+              rows.push_back({hit.conversation, hit.message, hit.name, styled(hit.excerpt),
+                              QStringLiteral("found"), false});
+            }
+            show(rows);
+          });
+  connect(&engine, &ChatEngine::storeMeasured, this, [this](const StoreNumbers& numbers) {
+    m_numbers = numbers;
+    Q_EMIT measured();
+  });
+}
+
+int LibraryModel::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(m_rows.size());
+}
+
+QHash<int, QByteArray> LibraryModel::roleNames() const {
+  return {{ConversationRole, "conversation"}, {MessageRole, "message"}, {NameRole, "name"},
+          {DetailRole, "detail"},             {SectionRole, "section"}, {PinnedRole, "pinned"}};
+}
+
+QVariant LibraryModel::data(const QModelIndex& index, int role) const {
+  if (index.row() < 0 || index.row() >= m_rows.size()) return {};
+  const Row& row = m_rows.at(index.row());
+  switch (role) {
+    case ConversationRole:
+      return row.conversation;
+    case MessageRole:
+      return row.message;
+    case NameRole:
+    case Qt::DisplayRole:
+      return row.name;
+    case DetailRole:
+      return row.detail;
+    case SectionRole:
+      return row.section;
+    case PinnedRole:
+      return row.pinned;
+    default:
+      return {};
+  }
+}
+
+void LibraryModel::setQuery(const QString& query) {
+  if (query == m_query) return;
+  m_query = query;
+  Q_EMIT queryChanged();
+  if (searching()) {
+    m_typing.start();
+  } else {
+    m_typing.stop();
+    showConversations();
+  }
+}
+
+void LibraryModel::showConversations() {
+  const QDate today = QDate::currentDate();
+  QVector<Row> rows;
+  for (const ConversationRow& c : m_conversations) {
+    const QDateTime when = QDateTime::fromMSecsSinceEpoch(c.updated);
+    rows.push_back({c.id, 0, c.name, whenText(when, today),
+                    c.pinned ? QStringLiteral("pinned") : sectionOf(when, today), c.pinned});
+  }
+  show(rows);
+}
+
+void LibraryModel::show(QVector<Row> rows) {
+  if (rows == m_rows) {
+    Q_EMIT countChanged();  // it may be ready now
+    return;
+  }
+  const bool sameRows =
+      rows.size() == m_rows.size() &&
+      std::equal(rows.begin(), rows.end(), m_rows.begin(), [](const Row& a, const Row& b) {
+        return a.conversation == b.conversation && a.message == b.message;
+      });
+  if (sameRows) {
+    m_rows = std::move(rows);
+    Q_EMIT dataChanged(index(0), index(static_cast<int>(m_rows.size()) - 1));
+  } else {
+    beginResetModel();
+    m_rows = std::move(rows);
+    endResetModel();
+  }
+  Q_EMIT countChanged();
+}
+
+void LibraryModel::refresh() { m_engine.listConversations(); }
+void LibraryModel::measure() { m_engine.measureStore(); }
+
+void LibraryModel::rename(qint64 conversation, const QString& name) {
+  const QString line = name.simplified();
+  if (!line.isEmpty()) m_engine.rename(conversation, line);
+}
+
+void LibraryModel::pin(qint64 conversation, bool pinned) {
+  m_engine.pinConversation(conversation, pinned);
+}
+
+void LibraryModel::remove(qint64 conversation) { m_engine.deleteConversation(conversation); }
+
+void LibraryModel::exportTo(qint64 conversation, const QUrl& file) {
+  m_engine.exportTo(conversation, file.isLocalFile() ? file.toLocalFile() : file.toString());
+}
+
+void LibraryModel::importFrom(const QUrl& file) {
+  m_engine.importFrom(file.isLocalFile() ? file.toLocalFile() : file.toString());
+}
+
+QString LibraryModel::nameOf(qint64 conversation) const {
+  for (const ConversationRow& c : m_conversations) {
+    if (c.id == conversation) return c.name;
+  }
+  return {};
+}
+
+QString LibraryModel::snapshotBytes() const {
+  return QLocale().formattedDataSize(static_cast<qint64>(m_numbers.snapshotBytes), 1,
+                                     QLocale::DataSizeSIFormat);
+}
+
+QString LibraryModel::databaseBytes() const {
+  return QLocale().formattedDataSize(static_cast<qint64>(m_numbers.databaseBytes), 1,
+                                     QLocale::DataSizeSIFormat);
+}
+
+}  // namespace runnel::chat

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/chat/models/markdown_blocks.h"
+
+#include <QRegularExpression>
+#include <algorithm>
+
+namespace runnel::chat {
+namespace {
+
+// "```cpp", "~~~": how a fence begins, else an empty match.
+struct Fence {
+  QChar mark;
+  qsizetype length = 0;
+  QString language;
+};
+
+Fence fenceOf(QStringView line) {
+  qsizetype indent = 0;
+  while (indent < line.size() && line[indent] == u' ') ++indent;
+  if (indent > 3 || indent == line.size()) return {};
+  const QChar mark = line[indent];
+  if (mark != u'`' && mark != u'~') return {};
+  qsizetype end = indent;
+  while (end < line.size() && line[end] == mark) ++end;
+  const QString rest = line.mid(end).trimmed().toString();
+  if (end - indent < 3 || (mark == u'`' && rest.contains(u'`'))) return {};
+  return {mark, end - indent, rest.section(QLatin1Char(' '), 0, 0)};
+}
+
+bool beginsListItem(QStringView line) {
+  static const QRegularExpression item(QStringLiteral("^\\s*([-*+]|\\d{1,9}[.)])\\s+\\S"));
+  return item.match(line.toString()).hasMatch();
+}
+
+bool isTableRule(QStringView line) {
+  static const QRegularExpression rule(
+      QStringLiteral("^\\s*\\|?\\s*:?-+:?\\s*(\\|\\s*:?-+:?\\s*)+\\|?\\s*$"));
+  return rule.match(line.toString()).hasMatch();
+}
+
+// HTML and images would be interpreted: "<" and "!" before "[" become plain, but not inside `code`.
+QString madeSafe(const QString& prose) {
+  QString out;
+  out.reserve(prose.size() + 16);
+  bool code = false;
+  for (qsizetype i = 0; i < prose.size(); ++i) {
+    const QChar c = prose[i];
+    if (c == u'\\' && !code && i + 1 < prose.size()) {
+      out += c;
+      out += prose[++i];
+      continue;
+    }
+    if (c == u'`' && (code || prose.indexOf(u'`', i + 1) > 0)) code = !code;
+    if (!code && (c == u'<' || (c == u'!' && i + 1 < prose.size() && prose[i + 1] == u'[')))
+      out += u'\\';
+    out += c;
+  }
+  return out;
+}
+
+QStringList cellsOf(QString line) {
+  line = line.trimmed();
+  if (line.startsWith(u'|')) line.remove(0, 1);
+  if (line.endsWith(u'|')) line.chop(1);
+  QStringList cells;
+  for (const QString& cell : line.split(u'|')) cells.push_back(madeSafe(cell.trimmed()));
+  return cells;
+}
+
+class Splitter {
+ public:
+  QVector<MarkdownBlock> split(const QString& text) {
+    const QStringList lines = text.split(u'\n');
+    for (qsizetype i = 0; i < lines.size(); ++i) {
+      const QString& line = lines[i];
+      if (const Fence fence = fenceOf(line); fence.length > 0) {
+        i = takeCode(lines, i, fence);
+      } else if (line.contains(u'|') && i + 1 < lines.size() && isTableRule(lines[i + 1])) {
+        i = takeTable(lines, i);
+      } else {
+        takeProse(line);
+      }
+    }
+    endProse();
+    return std::move(m_blocks);
+  }
+
+ private:
+  qsizetype takeCode(const QStringList& lines, qsizetype at, const Fence& fence) {
+    endProse();
+    QStringList code;
+    qsizetype i = at + 1;
+    for (; i < lines.size(); ++i) {
+      const Fence close = fenceOf(lines[i]);
+      if (close.mark == fence.mark && close.length >= fence.length && close.language.isEmpty())
+        break;
+      code.push_back(lines[i]);
+    }
+    m_blocks.push_back(
+        {.kind = MarkdownBlock::Code, .text = code.join(u'\n'), .language = fence.language});
+    return i;
+  }
+
+  qsizetype takeTable(const QStringList& lines, qsizetype at) {
+    endProse();
+    MarkdownBlock table{.kind = MarkdownBlock::Table, .cells = cellsOf(lines[at])};
+    table.columns = static_cast<int>(table.cells.size());
+    qsizetype i = at + 2;
+    for (; i < lines.size() && lines[i].contains(u'|'); ++i) {
+      QStringList cells = cellsOf(lines[i]);
+      cells.resize(table.columns);
+      table.cells += cells;
+    }
+    m_blocks.push_back(table);
+    return i - 1;
+  }
+
+  // A paragraph a block, but a list is one: its numbers go on over empty lines.
+  void takeProse(const QString& line) {
+    if (line.trimmed().isEmpty()) {
+      m_gap = !m_prose.isEmpty();
+      return;
+    }
+    const bool belongs = m_list && (beginsListItem(line) || line.startsWith(u' '));
+    if (m_gap && !belongs) endProse();
+    if (m_gap && belongs) m_prose.push_back({});
+    m_gap = false;
+    if (m_prose.isEmpty()) m_list = false;
+    m_list |= beginsListItem(line);
+    m_prose.push_back(line);
+  }
+
+  void endProse() {
+    if (!m_prose.isEmpty())
+      m_blocks.push_back({.kind = MarkdownBlock::Prose, .text = madeSafe(m_prose.join(u'\n'))});
+    m_prose.clear();
+    m_gap = m_list = false;
+  }
+
+  QVector<MarkdownBlock> m_blocks;
+  QStringList m_prose;
+  bool m_gap = false;
+  bool m_list = false;
+};
+
+}  // namespace
+
+QVector<MarkdownBlock> splitMarkdown(const QString& text) { return Splitter().split(text); }
+
+int MarkdownBlocks::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(m_blocks.size());
+}
+
+QHash<int, QByteArray> MarkdownBlocks::roleNames() const {
+  return {{KindRole, "kind"},
+          {TextRole, "text"},
+          {LanguageRole, "language"},
+          {CellsRole, "cells"},
+          {ColumnsRole, "columns"}};
+}
+
+QVariant MarkdownBlocks::data(const QModelIndex& index, int role) const {
+  if (index.row() < 0 || index.row() >= m_blocks.size()) return {};
+  const MarkdownBlock& block = m_blocks.at(index.row());
+  switch (role) {
+    case KindRole:
+      return static_cast<int>(block.kind);
+    case TextRole:
+    case Qt::DisplayRole:
+      return block.text;
+    case LanguageRole:
+      return block.language;
+    case CellsRole:
+      return block.cells;
+    case ColumnsRole:
+      return block.columns;
+    default:
+      return {};
+  }
+}
+
+void MarkdownBlocks::setText(const QString& text) {
+  if (text == m_text) return;
+  m_text = text;
+  QVector<MarkdownBlock> blocks = splitMarkdown(text);
+  qsizetype common = 0;
+  const qsizetype both = std::min(blocks.size(), m_blocks.size());
+  while (common < both && blocks.at(common).kind == m_blocks.at(common).kind) ++common;
+  if (common < m_blocks.size()) {
+    beginRemoveRows({}, static_cast<int>(common), static_cast<int>(m_blocks.size()) - 1);
+    m_blocks.resize(common);
+    endRemoveRows();
+  }
+  for (qsizetype i = 0; i < common; ++i) {
+    if (m_blocks.at(i) == blocks.at(i)) continue;
+    m_blocks[i] = blocks.at(i);
+    Q_EMIT dataChanged(index(static_cast<int>(i)), index(static_cast<int>(i)));
+  }
+  if (common < blocks.size()) {
+    beginInsertRows({}, static_cast<int>(common), static_cast<int>(blocks.size()) - 1);
+    m_blocks = std::move(blocks);
+    endInsertRows();
+  }
+  Q_EMIT textChanged();
+}
+
+}  // namespace runnel::chat

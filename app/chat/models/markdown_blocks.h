@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A message's Markdown as blocks: prose, code, tables. While text arrives only the last block
+// changes, so a long answer costs no more to show than a short one.
+#pragma once
+
+#include <QAbstractListModel>
+#include <QtQml/qqmlregistration.h>
+
+namespace runnel::chat {
+
+struct MarkdownBlock {
+  enum Kind { Prose, Code, Table };
+  Kind kind = Prose;
+  QString text;      // Markdown made safe to show, code as it is, cells
+  QString language;  // of code
+  QStringList cells;  // of a table, row by row
+  int columns = 0;
+  bool operator==(const MarkdownBlock&) const = default;
+};
+
+/// Splits Markdown. HTML and images in prose become plain text: nothing in an answer may load
+/// anything.
+QVector<MarkdownBlock> splitMarkdown(const QString& text);
+
+class MarkdownBlocks : public QAbstractListModel {
+  Q_OBJECT
+  QML_ELEMENT
+  Q_PROPERTY(QString text READ text WRITE setText NOTIFY textChanged)
+
+ public:
+  enum Role { KindRole = Qt::UserRole + 1, TextRole, LanguageRole, CellsRole, ColumnsRole };
+  Q_ENUM(Role)
+  enum Kind { Prose = MarkdownBlock::Prose, Code = MarkdownBlock::Code, Table = MarkdownBlock::Table };
+  Q_ENUM(Kind)
+
+  using QAbstractListModel::QAbstractListModel;
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QHash<int, QByteArray> roleNames() const override;
+
+  QString text() const { return m_text; }
+  void setText(const QString& text);
+
+ Q_SIGNALS:
+  void textChanged();
+
+ private:
+  QString m_text;
+  QVector<MarkdownBlock> m_blocks;
+};
+
+}  // namespace runnel::chat

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model files at hand with what they say about themselves, and the one that is loaded.
+#pragma once
+
+#include <QAbstractListModel>
+#include <QUrl>
+#include <QVariantList>
+#include <QtQml/qqmlregistration.h>
+
+#include "app/chat/engine/chat_engine.h"
+#include "app/chat/models/settings.h"
+
+namespace runnel::chat {
+
+class ModelPicker : public QAbstractListModel {
+  Q_OBJECT
+  QML_ELEMENT
+  QML_UNCREATABLE("App.models is it")
+  Q_PROPERTY(int count READ rowCount NOTIFY countChanged)
+  Q_PROPERTY(State state READ state NOTIFY stateChanged)
+  Q_PROPERTY(double progress READ progress NOTIFY stateChanged)
+  Q_PROPERTY(QString name READ name NOTIFY stateChanged)
+  Q_PROPERTY(QString device READ device NOTIFY stateChanged)
+  Q_PROPERTY(QString stateSize READ stateSize NOTIFY stateChanged)
+  Q_PROPERTY(QString weightSize READ weightSize NOTIFY stateChanged)
+  Q_PROPERTY(QVariantList devices READ devices NOTIFY devicesChanged)
+  Q_PROPERTY(QString freeMemory READ freeMemory NOTIFY stateChanged)
+
+ public:
+  enum State { None, Loading, Loaded };
+  Q_ENUM(State)
+  enum Role {
+    FileRole = Qt::UserRole + 1,
+    TitleRole,
+    FactsRole,    // "137.8 M parameters · Q4_0 · 30 layers"
+    MemoryRole,   // what loading it will take
+    ProblemRole,  // not empty: cannot be used
+    CurrentRole,  // loaded, or being loaded
+    FitsRole      // the machine has that much memory free
+  };
+  Q_ENUM(Role)
+
+  /// @param folders  where model files are looked for
+  ModelPicker(ChatEngine& engine, Settings& settings, QStringList folders,
+              QObject* parent = nullptr);
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QHash<int, QByteArray> roleNames() const override;
+
+  State state() const { return m_state; }
+  double progress() const { return m_progress; }
+  QString name() const { return m_loaded.name; }
+  QString device() const { return m_loaded.device; }
+  QString stateSize() const;
+  QString weightSize() const;
+  QVariantList devices() const { return m_devices; }
+  static QString freeMemory();
+
+  Q_INVOKABLE void refresh();  // looks for files again
+  /// Loads what was used last, or the first file found. False if there is none.
+  bool loadInitial();
+  Q_INVOKABLE void choose(const QString& file);
+  Q_INVOKABLE bool add(const QUrl& file);  // and load it. False if it is no local GGUF file
+  Q_INVOKABLE void cancel();
+  Q_INVOKABLE void chooseDevice(const QString& id);
+  Q_INVOKABLE void reload();  // with the device and threads of the settings
+
+ Q_SIGNALS:
+  void countChanged();
+  void stateChanged();
+  void devicesChanged();
+  void failed(const runnel::chat::Problem& problem);
+
+ private:
+  QStringList files() const;
+
+  ChatEngine& m_engine;
+  Settings& m_settings;
+  const QStringList m_folders;
+  QVector<ModelFacts> m_rows;
+  State m_state = None;
+  double m_progress = 0;
+  QString m_wanted;  // being loaded
+  LoadedModel m_loaded;
+  QVariantList m_devices;
+};
+
+}  // namespace runnel::chat

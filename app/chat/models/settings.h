@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the user chose, kept in one INI file. Every change is written soon after.
+#pragma once
+
+#include <QObject>
+#include <QSettings>
+#include <QTimer>
+#include <QVariantMap>
+#include <QtQml/qqmlregistration.h>
+
+#include "app/chat/engine/chat_types.h"
+
+namespace runnel::chat {
+
+class Settings : public QObject {
+  Q_OBJECT
+  QML_ELEMENT
+  QML_UNCREATABLE("App.settings is it")
+  // One notification for all: they change seldom, and a page that shows them reads them all.
+  Q_PROPERTY(QString theme MEMBER theme NOTIFY changed)  // "system", "light", "dark"
+  Q_PROPERTY(double fontScale MEMBER fontScale NOTIFY changed)  // of the system's font, 0.8 to 2
+  Q_PROPERTY(QString fontFamily MEMBER fontFamily NOTIFY changed)  // empty: the system's
+  Q_PROPERTY(QString language MEMBER language NOTIFY changed)      // empty: the system's
+  Q_PROPERTY(QString systemPrompt MEMBER systemPrompt NOTIFY changed)
+  Q_PROPERTY(double temperature MEMBER temperature NOTIFY changed)
+  Q_PROPERTY(int topK MEMBER topK NOTIFY changed)
+  Q_PROPERTY(double topP MEMBER topP NOTIFY changed)
+  Q_PROPERTY(double minP MEMBER minP NOTIFY changed)
+  Q_PROPERTY(double repetitionPenalty MEMBER repetitionPenalty NOTIFY changed)
+  Q_PROPERTY(int maxTokens MEMBER maxTokens NOTIFY changed)
+  Q_PROPERTY(int seed MEMBER seed NOTIFY changed)  // 0: another one each time
+  Q_PROPERTY(int threads MEMBER threads NOTIFY changed)  // 0: one a core
+  Q_PROPERTY(QString device MEMBER device NOTIFY changed)
+  Q_PROPERTY(QString modelFile MEMBER modelFile NOTIFY changed)
+  Q_PROPERTY(int budgetMegabytes MEMBER budgetMegabytes NOTIFY changed)
+  Q_PROPERTY(bool showTimeline MEMBER showTimeline NOTIFY changed)
+  Q_PROPERTY(bool showLibrary MEMBER showLibrary NOTIFY changed)
+  Q_PROPERTY(bool showStatistics MEMBER showStatistics NOTIFY changed)
+
+ public:
+  /// @param file  an INI file, made when first written
+  explicit Settings(const QString& file, QObject* parent = nullptr);
+  ~Settings() override;
+
+  Sampling sampling() const;
+  Q_INVOKABLE void resetSampling();
+
+  QString draft(qint64 conversation) const;  // 0: of the conversation not begun yet
+  void setDraft(qint64 conversation, const QString& text);
+
+  /// Small things a window remembers: geometry, the conversation in view, where it was scrolled to.
+  Q_INVOKABLE QVariant recall(const QString& key, const QVariant& otherwise = {}) const;
+  Q_INVOKABLE void remember(const QString& key, const QVariant& value);
+  QStringList list(const QString& key) const { return m_file.value(key).toStringList(); }
+
+  void save();
+
+  QString theme = QStringLiteral("system");
+  double fontScale = 1.0;
+  QString fontFamily;
+  QString language;
+  QString systemPrompt;
+  double temperature = 0.7;
+  int topK = 0;
+  double topP = 0.95;
+  double minP = 0.0;
+  double repetitionPenalty = 1.15;
+  int maxTokens = 1024;
+  int seed = 0;
+  int threads = 0;
+  QString device = QStringLiteral("auto");
+  QString modelFile;
+  int budgetMegabytes = 1000;
+  bool showTimeline = true;
+  bool showLibrary = true;
+  bool showStatistics = true;
+
+ Q_SIGNALS:
+  void changed();
+
+ private:
+  void load();
+  void bound();  // brings what a file says into its range
+
+  QSettings m_file;
+  QTimer m_saving;
+};
+
+}  // namespace runnel::chat

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The conversation as a rail: every message in the order of time, every way the talk took a lane.
+#pragma once
+
+#include <QAbstractListModel>
+#include <QVariantList>
+#include <QtQml/qqmlregistration.h>
+
+#include "app/chat/models/message_tree.h"
+
+namespace runnel::chat {
+
+class TimelineModel : public QAbstractListModel {
+  Q_OBJECT
+  QML_ELEMENT
+  QML_UNCREATABLE("App.chat has it")
+  Q_PROPERTY(int count READ rowCount NOTIFY changed)
+  Q_PROPERTY(int lanes READ lanes NOTIFY changed)
+  Q_PROPERTY(int headRow READ headRow NOTIFY changed)
+
+ public:
+  enum Role {
+    IdRole = Qt::UserRole + 1,
+    SpeakerRole,
+    ExcerptRole,
+    NameRole,
+    PinnedRole,
+    LaneRole,
+    OnPathRole,  // on the way that is in view
+    HeadRole,    // where the talk stands
+    LinesRole,   // list of {lane, up, down, upOnPath, downOnPath}
+    TurnsRole    // list of {to, onPath}: lanes that begin here
+  };
+  Q_ENUM(Role)
+
+  using QAbstractListModel::QAbstractListModel;
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QHash<int, QByteArray> roleNames() const override;
+
+  void show(const MessageTree& tree);
+  int lanes() const { return m_lanes; }
+  int headRow() const { return m_headRow; }
+
+ Q_SIGNALS:
+  void changed();
+
+ private:
+  struct Line {
+    bool up = false;
+    bool down = false;
+    bool upOnPath = false;
+    bool downOnPath = false;
+    bool operator==(const Line&) const = default;
+  };
+  struct Turn {
+    int to = 0;
+    bool onPath = false;
+    bool operator==(const Turn&) const = default;
+  };
+  struct Row {
+    qint64 id = 0;
+    QString speaker;
+    QString excerpt;
+    QString name;
+    bool pinned = false;
+    int lane = 0;
+    bool onPath = false;
+    bool head = false;
+    QVector<Line> lines;  // by lane
+    QVector<Turn> turns;
+    bool operator==(const Row&) const = default;
+  };
+
+  static QVector<Row> layOut(const MessageTree& tree, int& lanes);
+
+  QVector<Row> m_rows;
+  int m_lanes = 1;
+  int m_headRow = -1;
+};
+
+}  // namespace runnel::chat

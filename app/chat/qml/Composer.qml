@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where one writes. Enter sends, Shift+Enter breaks the line, Stop stands where Send stood.
+import QtQuick
+import QtQuick.Controls.Basic
+import QtQuick.Layouts
+import Runnel.Chat
+
+Rectangle {
+    id: composer
+
+    readonly property bool running: App.chat.state !== ChatModel.Idle
+    readonly property alias field: input
+
+    function focusField() {
+        input.forceActiveFocus();
+        input.cursorPosition = input.length;
+    }
+    function sendOrStop() {
+        if (running || App.chat.busyElsewhere) App.chat.stop();
+        else if (App.chat.send()) input.forceActiveFocus();
+    }
+
+    implicitHeight: row.implicitHeight + Theme.gap * 2
+    radius: Theme.radius * 2
+    color: Theme.surface
+    border.width: input.activeFocus ? 2 : 1
+    border.color: input.activeFocus ? Theme.accent : Theme.strongBorder
+
+    RowLayout {
+        id: row
+        anchors.fill: parent
+        anchors.margins: Theme.gap
+        spacing: Theme.gap
+
+        ScrollView {
+            Layout.fillWidth: true
+            Layout.preferredHeight: Math.min(input.implicitHeight, Theme.fontSize * (Theme.touch ? 5 : 10))
+            ScrollBar.horizontal.policy: ScrollBar.AlwaysOff
+
+            TextArea {
+                id: input
+                objectName: "composer"
+                text: App.chat.draft
+                placeholderText: App.chat.busyElsewhere ? qsTr("Another chat is being answered…") : qsTr("Message")
+                placeholderTextColor: Theme.muted
+                wrapMode: TextArea.Wrap
+                color: Theme.text
+                selectionColor: Theme.accent
+                selectedTextColor: Theme.onAccent
+                font.pixelSize: Theme.fontSize
+                font.family: Theme.fontFamily
+                topPadding: (Theme.control - Theme.fontSize * 1.4) / 2
+                bottomPadding: topPadding
+                leftPadding: Theme.gap
+                rightPadding: Theme.gap
+                background: null
+                selectByMouse: true
+                Accessible.role: Accessible.EditableText
+                Accessible.name: qsTr("Message")
+                KeyNavigation.priority: KeyNavigation.BeforeItem
+                KeyNavigation.tab: button
+                onTextChanged: App.chat.draft = text
+                Keys.onPressed: event => {
+                    if ((event.key === Qt.Key_Return || event.key === Qt.Key_Enter) && !(event.modifiers & Qt.ShiftModifier)) {
+                        event.accepted = true;
+                        if (!composer.running && !App.chat.busyElsewhere) App.chat.send();
+                    }
+                }
+                Connections {
+                    target: App.chat
+                    function onDraftChanged() {
+                        if (input.text !== App.chat.draft) input.text = App.chat.draft;
+                    }
+                }
+            }
+        }
+        Button {
+            id: button
+            objectName: "sendButton"
+            readonly property bool stops: composer.running || App.chat.busyElsewhere
+            Layout.alignment: Qt.AlignBottom
+            implicitWidth: Theme.control
+            implicitHeight: Theme.control
+            padding: 0
+            enabled: stops ? App.chat.state !== ChatModel.Stopping : input.text.trim() !== ""
+            icon.source: "qrc:/qt/qml/Runnel/Chat/icons/" + (stops ? "stop" : "send") + ".svg"
+            icon.width: Theme.icon
+            icon.height: Theme.icon
+            icon.color: enabled ? Theme.onAccent : Theme.muted
+            Accessible.name: stops ? qsTr("Stop") : qsTr("Send")
+            Accessible.role: Accessible.Button
+            ToolTip.visible: hovered && !Theme.touch
+            ToolTip.delay: 600
+            ToolTip.text: stops ? qsTr("Stop (Esc)") : qsTr("Send (Enter)")
+            onClicked: composer.sendOrStop()
+            Keys.onReturnPressed: clicked()
+            background: Rectangle {
+                radius: Theme.radius * 1.5
+                color: !button.enabled ? Theme.hover : button.down ? Qt.darker(Theme.accent, 1.15) : Theme.accent
+                border.width: button.visualFocus ? 2 : 0
+                border.color: Theme.text
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// The conversation: head, messages, composer.
+import QtQuick
+import QtQuick.Controls.Basic
+import QtQuick.Layouts
+import Runnel.Chat
+
+Item {
+    id: pane
+
+    required property bool libraryHidden
+    required property bool timelineHidden
+    signal libraryWanted
+    signal timelineWanted
+    signal modelsWanted
+    signal nameWanted(double messageId)
+    signal compareWanted(double messageId)
+    signal linkWanted(string link)
+
+    readonly property alias composer: writing
+    readonly property alias list: messages
+
+    function page(direction) {
+        messages.scrollBy(direction * messages.height * 0.85);
+    }
+
+    ColumnLayout {
+        anchors.fill: parent
+        spacing: 0
+
+        RowLayout {
+            Layout.fillWidth: true
+            Layout.leftMargin: Theme.gap
+            Layout.rightMargin: Theme.gap
+            Layout.topMargin: Theme.unit
+            Layout.bottomMargin: Theme.unit
+            spacing: Theme.unit
+
+            IconButton {
+                visible: pane.libraryHidden
+                name: qsTr("Chats")
+                symbol: "menu"
+                shortcut: "Ctrl+B"
+                onClicked: pane.libraryWanted()
+            }
+            Text {
+                Layout.fillWidth: true
+                Layout.leftMargin: Theme.gap
+                text: App.chat.title !== "" ? App.chat.title : qsTr("New chat")
+                textFormat: Text.PlainText
+                elide: Text.ElideRight
+                color: Theme.text
+                font.pixelSize: Theme.fontSize
+                font.family: Theme.fontFamily
+                font.bold: true
+                Accessible.role: Accessible.Heading
+                Accessible.name: text
+            }
+            TextButton {
+                objectName: "modelButton"
+                flatter: true
+                symbol: "model"
+                Layout.maximumWidth: pane.width * 0.4
+                text: App.models.state === ModelPicker.Loaded ? App.models.name
+                      : App.models.state === ModelPicker.Loading ? qsTr("Loading… %1 %").arg(Math.round(App.models.progress * 100))
+                      : qsTr("Choose a model…")
+                font.pixelSize: Theme.smallSize
+                leftPadding: Theme.gap
+                rightPadding: Theme.gap
+                Accessible.name: qsTr("Model: %1").arg(text)
+                onClicked: pane.modelsWanted()
+            }
+            IconButton {
+                visible: pane.timelineHidden
+                name: qsTr("Timeline")
+                symbol: "tree"
+                shortcut: "Ctrl+T"
+                onClicked: pane.timelineWanted()
+            }
+        }
+        Rectangle {
+            Layout.fillWidth: true
+            height: 1
+            color: Theme.border
+        }
+
+        Item {
+            Layout.fillWidth: true
+            Layout.fillHeight: true
+
+            ListView {
+                id: messages
+                objectName: "messages"
+
+                // Following the answer as it grows, until the user scrolls up.
+                property bool following: true
+                readonly property real end: originY + Math.max(0, contentHeight - height)
+                readonly property bool nearEnd: contentY >= end - Theme.margin
+
+                function scrollBy(pixels) {
+                    following = false;
+                    contentY = Math.max(originY, Math.min(end, contentY + pixels));
+                    following = nearEnd;
+                }
+                function goToEnd() {
+                    following = true;
+                    positionViewAtEnd();
+                }
+                function follow() {
+                    if (following) positionViewAtEnd();
+                }
+
+                anchors.fill: parent
+                model: App.chat.messages
+                clip: true
+                topMargin: Theme.margin
+                bottomMargin: Theme.gap
+                boundsBehavior: Flickable.StopAtBounds
+                cacheBuffer: 2000
+                reuseItems: false
+                activeFocusOnTab: false
+                onContentHeightChanged: Qt.callLater(follow)
+                onHeightChanged: Qt.callLater(follow)
+                onMovementStarted: following = false
+                onMovementEnded: following = nearEnd
+                ScrollBar.vertical: ScrollBar {
+                    id: bar
+                    onPressedChanged: messages.following = !pressed && messages.nearEnd
+                }
+                Accessible.role: Accessible.List
+                Accessible.name: qsTr("Messages")
+
+                delegate: MessageDelegate {
+                    id: delegate
+                    width: ListView.view.width
+                    onMenuWanted: at => menu.openFor(messageId, pinned, alternatives, at)
+                    onCompareWanted: pane.compareWanted(messageId)
+                    onLinkWanted: link => pane.linkWanted(link)
+                }
+
+                Connections {
+                    target: App.chat
+                    function onBringIntoView(row) {
+                        if (row >= messages.count - 1) {
+                            messages.goToEnd();
+                            Qt.callLater(messages.goToEnd);
+                        } else if (row >= 0) {
+                            messages.following = false;
+                            messages.positionViewAtIndex(row, ListView.Beginning);
+                        }
+                    }
+                }
+            }
+
+            EmptyPage {
+                anchors.centerIn: parent
+                width: Math.min(parent.width - Theme.margin * 2, Theme.fontSize * 44)
+                visible: messages.count === 0
+                onSuggested: text => {
+                    App.chat.draft = text;
+                    writing.focusField();
+                }
+                onModelsWanted: pane.modelsWanted()
+            }
+
+            IconButton {
+                anchors.horizontalCenter: parent.horizontalCenter
+                anchors.bottom: parent.bottom
+                anchors.bottomMargin: Theme.gap
+                visible: messages.count > 0 && !messages.following && !messages.nearEnd
+                name: qsTr("To the end")
+                symbol: "down"
+                onClicked: messages.goToEnd()
+                background: Rectangle {
+                    radius: width / 2
+                    color: Theme.surface
+                    border.color: Theme.strongBorder
+                }
+            }
+        }
+
+        // What is said next becomes a branch here.
+        RowLayout {
+            visible: App.chat.wentBack || App.chat.unanswered
+            Layout.alignment: Qt.AlignHCenter
+            Layout.maximumWidth: Math.min(Theme.textWidth, pane.width - Theme.margin * 2)
+            Layout.bottomMargin: Theme.gap
+            spacing: Theme.gap
+
+            Text {
+                visible: App.chat.wentBack
+                Layout.fillWidth: true
+                text: qsTr("You went back. What you say next starts a new branch.")
+                wrapMode: Text.Wrap
+                color: Theme.warm
+                font.pixelSize: Theme.smallSize
+                font.family: Theme.fontFamily
+            }
+            TextButton {
+                visible: App.chat.unanswered
+                text: qsTr("Answer")
+                symbol: "redo"
+                enabled: !App.chat.busyElsewhere
+                onClicked: App.chat.answerAgain()
+            }
+            TextButton {
+                visible: App.chat.wentBack
+                text: qsTr("Return to the end")
+                onClicked: App.chat.returnToEnd()
+            }
+        }
+
+        Composer {
+            id: writing
+            Layout.alignment: Qt.AlignHCenter
+            Layout.fillWidth: true
+            Layout.maximumWidth: Theme.textWidth + Theme.margin * 2
+            Layout.leftMargin: Theme.gap
+            Layout.rightMargin: Theme.gap
+        }
+        StatusLine {
+            Layout.alignment: Qt.AlignHCenter
+            Layout.fillWidth: true
+            Layout.maximumWidth: Theme.textWidth
+            Layout.margins: Theme.unit
+        }
+    }
+
+    MessageMenu {
+        id: menu
+        onNameWanted: id => pane.nameWanted(id)
+        onCompareWanted: id => pane.compareWanted(id)
+    }
+}

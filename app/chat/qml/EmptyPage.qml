@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A conversation not begun: says what this is and offers first steps.
+import QtQuick
+import QtQuick.Layouts
+import Runnel.Chat
+
+ColumnLayout {
+    id: page
+
+    signal suggested(string text)
+    signal modelsWanted
+
+    spacing: Theme.margin
+
+    Text {
+        Layout.fillWidth: true
+        horizontalAlignment: Text.AlignHCenter
+        text: qsTr("What shall we talk about?")
+        color: Theme.text
+        font.pixelSize: Theme.fontSize * (Theme.touch ? 1.3 : 1.7)
+        font.family: Theme.fontFamily
+        wrapMode: Text.Wrap
+        Accessible.role: Accessible.Heading
+        Accessible.name: text
+    }
+    Text {
+        Layout.fillWidth: true
+        Layout.maximumWidth: Theme.fontSize * 34
+        Layout.alignment: Qt.AlignHCenter
+        horizontalAlignment: Text.AlignHCenter
+        text: App.models.state === ModelPicker.None
+              ? qsTr("Choose a model file first.")
+              : qsTr("Everything stays on this device. Any message is a place you can go back to; the model keeps a summary of fixed size, so early details may fade.")
+        color: Theme.muted
+        font.pixelSize: Theme.fontSize
+        font.family: Theme.fontFamily
+        wrapMode: Text.Wrap
+    }
+    TextButton {
+        visible: App.models.state === ModelPicker.None
+        Layout.alignment: Qt.AlignHCenter
+        primary: true
+        text: qsTr("Choose a model…")
+        onClicked: page.modelsWanted()
+    }
+    Flow {
+        visible: App.models.state !== ModelPicker.None
+        Layout.fillWidth: true
+        Layout.maximumWidth: Theme.fontSize * 40
+        Layout.alignment: Qt.AlignHCenter
+        spacing: Theme.gap
+        Repeater {
+            model: [qsTr("How do I make a good cup of tea?"), qsTr("Write a short poem about a river."), qsTr("Explain what a queue is, with code.")]
+            TextButton {
+                required property string modelData
+                text: modelData
+                onClicked: page.suggested(modelData)
+            }
+        }
+    }
+}

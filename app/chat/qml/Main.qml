@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// The window: chats on the left, the conversation, its timeline on the right; on a narrow screen the
+// sides are drawers.
+import QtQuick
+import QtQuick.Controls.Basic
+import QtQuick.Dialogs
+import QtQuick.Layouts
+import QtQuick.Templates as T
+import Runnel.Chat
+
+ApplicationWindow {
+    id: window
+
+    readonly property bool narrow: width < Theme.fontSize * 58
+    readonly property bool roomForTimeline: width >= Theme.fontSize * 76
+    readonly property bool showLibrary: !narrow && App.settings.showLibrary
+    readonly property bool showTimeline: roomForTimeline && App.settings.showTimeline
+    readonly property real sideWidth: Math.min(width * 0.8, Theme.fontSize * 19)
+
+    function toggleLibrary() {
+        if (narrow) libraryDrawer.visible = !libraryDrawer.visible;
+        else App.settings.showLibrary = !App.settings.showLibrary;
+    }
+    function toggleTimeline() {
+        if (!roomForTimeline) timelineDrawer.visible = !timelineDrawer.visible;
+        else App.settings.showTimeline = !App.settings.showTimeline;
+    }
+    function search() {
+        if (!showLibrary) toggleLibrary();
+        Qt.callLater(() => (narrow ? libraryDrawer.pane : library).focusSearch());
+    }
+    function exportChat(conversation) {
+        if (conversation <= 0) return;
+        saving.conversation = conversation;
+        saving.open();
+    }
+    function nameOf(messageId) {
+        const row = App.chat.messages.rowOf(messageId);
+        return row < 0 ? "" : App.chat.messages.data(App.chat.messages.index(row, 0), MessageModel.NameRole);
+    }
+
+    title: App.chat.title !== "" ? App.chat.title + " – Runnel Chat" : "Runnel Chat"
+    width: App.settings.recall("width", 1180)
+    height: App.settings.recall("height", 760)
+    minimumWidth: 360
+    minimumHeight: 320
+    visible: true
+    visibility: App.kiosk ? Window.FullScreen : App.settings.recall("maximized", "false").toString() === "true" ? Window.Maximized : Window.Windowed
+    color: Theme.window
+    font.family: Theme.fontFamily
+    font.pixelSize: Theme.fontSize
+    palette.window: Theme.window
+    palette.windowText: Theme.text
+    palette.base: Theme.surface
+    palette.text: Theme.text
+    palette.button: Theme.surface
+    palette.buttonText: Theme.text
+    palette.highlight: Theme.accent
+    palette.highlightedText: Theme.onAccent
+    palette.link: Theme.accent
+    palette.mid: Theme.border
+    palette.dark: Theme.strongBorder
+    palette.toolTipBase: Theme.surface
+    palette.toolTipText: Theme.text
+
+    Component.onCompleted: conversation.composer.focusField()
+    onClosing: {
+        App.settings.remember("maximized", visibility === Window.Maximized);
+        if (visibility === Window.Windowed) {
+            App.settings.remember("width", width);
+            App.settings.remember("height", height);
+        }
+    }
+
+    Binding { target: Theme; property: "mode"; value: App.settings.theme }
+    Binding { target: Theme; property: "fontScale"; value: App.settings.fontScale }
+    Binding { target: Theme; property: "family"; value: App.settings.fontFamily }
+    Binding { target: Theme; property: "touch"; value: App.kiosk }
+
+    Shortcut { sequences: ["Ctrl+N"]; onActivated: { App.chat.startNew(); conversation.composer.focusField(); } }
+    Shortcut { sequences: ["Ctrl+L"]; onActivated: conversation.composer.focusField() }
+    Shortcut { sequences: ["Ctrl+F", "Ctrl+K"]; onActivated: window.search() }
+    Shortcut { sequences: ["Ctrl+R"]; enabled: App.chat.messages.count > 0; onActivated: App.chat.answerLastAgain() }
+    Shortcut { sequences: ["Ctrl+Z"]; enabled: App.canUndo; onActivated: App.undo() }
+    Shortcut { sequences: ["Ctrl+B"]; onActivated: window.toggleLibrary() }
+    Shortcut { sequences: ["Ctrl+T"]; onActivated: window.toggleTimeline() }
+    Shortcut { sequences: ["Ctrl+M"]; onActivated: models.open() }
+    Shortcut { sequences: ["Ctrl+E"]; onActivated: window.exportChat(App.chat.conversation) }
+    Shortcut { sequences: ["Ctrl+,"]; onActivated: settings.open() }
+    Shortcut { sequences: ["F1"]; onActivated: keys.open() }
+    Shortcut { sequences: ["PgUp"]; onActivated: conversation.page(-1) }
+    Shortcut { sequences: ["PgDown"]; onActivated: conversation.page(1) }
+    Shortcut { sequences: ["Ctrl++", "Ctrl+="]; onActivated: App.settings.fontScale = Math.min(2, App.settings.fontScale + 0.1) }
+    Shortcut { sequences: ["Ctrl+-"]; onActivated: App.settings.fontScale = Math.max(0.8, App.settings.fontScale - 0.1) }
+    Shortcut { sequences: ["Ctrl+0"]; onActivated: App.settings.fontScale = 1 }
+    Shortcut { sequences: ["Ctrl+Q"]; onActivated: window.close() }
+    Shortcut {
+        sequences: ["Esc"]
+        enabled: App.chat.state !== ChatModel.Idle || App.chat.busyElsewhere
+        onActivated: App.chat.stop()
+    }
+
+    RowLayout {
+        anchors.fill: parent
+        spacing: 0
+
+        LibraryPane {
+            id: library
+            visible: window.showLibrary
+            Layout.preferredWidth: window.sideWidth
+            Layout.fillHeight: true
+            onHideWanted: window.toggleLibrary()
+            onChosen: conversation.composer.focusField()
+            onModelsWanted: models.open()
+            onSettingsWanted: settings.open()
+            onImportWanted: importing.open()
+            onExportWanted: id => window.exportChat(id)
+        }
+        ConversationPane {
+            id: conversation
+            Layout.fillWidth: true
+            Layout.fillHeight: true
+            libraryHidden: !window.showLibrary
+            timelineHidden: !window.showTimeline
+            onLibraryWanted: window.toggleLibrary()
+            onTimelineWanted: window.toggleTimeline()
+            onModelsWanted: models.open()
+            onNameWanted: id => naming.openFor(id, window.nameOf(id))
+            onCompareWanted: id => compare.openFor(id)
+            onLinkWanted: link => linking.openFor(link)
+        }
+        TimelinePane {
+            visible: window.showTimeline
+            Layout.preferredWidth: window.sideWidth
+            Layout.fillHeight: true
+            onHideWanted: window.toggleTimeline()
+            onNameWanted: id => naming.openFor(id, window.nameOf(id))
+            onCompareWanted: id => compare.openFor(id)
+        }
+    }
+
+    Drawer {
+        id: libraryDrawer
+        readonly property alias pane: drawerLibrary
+        width: Math.min(window.width * 0.85, Theme.fontSize * 22)
+        height: window.height
+        interactive: window.narrow
+        padding: 0
+        LibraryPane {
+            id: drawerLibrary
+            anchors.fill: parent
+            onHideWanted: libraryDrawer.close()
+            onChosen: libraryDrawer.close()
+            onModelsWanted: { libraryDrawer.close(); models.open(); }
+            onSettingsWanted: { libraryDrawer.close(); settings.open(); }
+            onImportWanted: { libraryDrawer.close(); importing.open(); }
+            onExportWanted: id => { libraryDrawer.close(); window.exportChat(id); }
+        }
+    }
+    Drawer {
+        id: timelineDrawer
+        edge: Qt.RightEdge
+        width: Math.min(window.width * 0.85, Theme.fontSize * 22)
+        height: window.height
+        interactive: !window.roomForTimeline
+        padding: 0
+        TimelinePane {
+            anchors.fill: parent
+            onHideWanted: timelineDrawer.close()
+            onNameWanted: id => naming.openFor(id, window.nameOf(id))
+            onCompareWanted: id => { timelineDrawer.close(); compare.openFor(id); }
+        }
+    }
+
+    NoticeBar {
+        parent: T.Overlay.overlay
+        z: 10
+        x: (parent.width - width) / 2
+        y: parent.height - height - Theme.control * 2.6
+        width: Math.min(parent.width - Theme.margin * 2, Theme.fontSize * 44)
+    }
+
+    ModelSheet {
+        id: models
+        onFileWanted: opening.open()
+    }
+    SettingsSheet {
+        id: settings
+        onKeysWanted: keys.open()
+    }
+    KeysSheet { id: keys }
+    CompareSheet { id: compare }
+    NameDialog { id: naming }
+    LinkDialog { id: linking }
+
+    FileDialog {
+        id: opening
+        title: qsTr("Open a model")
+        nameFilters: [qsTr("Models (*.gguf)")]
+        onAccepted: App.models.add(selectedFile)
+    }
+    FileDialog {
+        id: importing
+        title: qsTr("Import a chat")
+        nameFilters: [qsTr("Exported chats (*.json)")]
+        onAccepted: App.library.importFrom(selectedFile)
+    }
+    FileDialog {
+        id: saving
+        property double conversation: 0
+        title: qsTr("Export a chat")
+        fileMode: FileDialog.SaveFile
+        nameFilters: [qsTr("Markdown, for reading (*.md)"), qsTr("JSON, for importing (*.json)")]
+        defaultSuffix: selectedNameFilter.index === 1 ? "json" : "md"
+        onAccepted: App.library.exportTo(conversation, selectedFile)
+    }
+
+    DropArea {
+        anchors.fill: parent
+        keys: ["text/uri-list"]
+        onDropped: drop => {
+            if (drop.hasUrls) App.drop(drop.urls[0]);
+        }
+    }
+}

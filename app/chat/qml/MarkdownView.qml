@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// An answer: its blocks one below the other.
+import QtQuick
+import Runnel.Chat
+
+Column {
+    id: view
+
+    required property string text
+    signal linkWanted(string link)
+
+    spacing: Theme.gap * 1.5
+
+    Repeater {
+        model: MarkdownBlocks {
+            text: view.text
+        }
+
+        Loader {
+            id: loader
+
+            required property int kind
+            required property string text
+            required property string language
+            required property var cells
+            required property int columns
+
+            width: view.width
+            sourceComponent: kind === MarkdownBlocks.Code ? code : kind === MarkdownBlocks.Table ? table : prose
+
+            Component {
+                id: prose
+                ProseBlock {
+                    markdown: loader.text
+                    onLinkWanted: link => view.linkWanted(link)
+                }
+            }
+            Component {
+                id: code
+                CodeBlock {
+                    code: loader.text
+                    language: loader.language
+                }
+            }
+            Component {
+                id: table
+                TableBlock {
+                    cells: loader.cells
+                    columns: loader.columns
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be done with a message, under it: other answers, copy, again or edit, back to here, more.
+import QtQuick
+import QtQuick.Layouts
+import Runnel.Chat
+
+RowLayout {
+    id: actions
+
+    required property double messageId
+    required property bool fromUser
+    required property int alternative
+    required property int alternatives
+    required property bool pinned
+    required property bool last
+    property bool shown: true
+    signal editWanted
+    signal menuWanted(Item at)
+    signal compareWanted
+
+    readonly property bool idle: App.chat.state === ChatModel.Idle
+    spacing: 0
+
+    RowLayout {
+        visible: actions.alternatives > 1
+        spacing: 0
+        IconButton {
+            name: qsTr("Previous version")
+            symbol: "chevron-left"
+            enabled: actions.idle && actions.alternative > 0
+            onClicked: App.chat.showAlternative(actions.messageId, -1)
+        }
+        Text {
+            text: (actions.alternative + 1) + "/" + actions.alternatives
+            color: Theme.muted
+            font.pixelSize: Theme.smallSize
+            font.family: Theme.fontFamily
+            Accessible.role: Accessible.StaticText
+            Accessible.name: qsTr("Version %1 of %2").arg(actions.alternative + 1).arg(actions.alternatives)
+        }
+        IconButton {
+            name: qsTr("Next version")
+            symbol: "chevron-right"
+            enabled: actions.idle && actions.alternative < actions.alternatives - 1
+            onClicked: App.chat.showAlternative(actions.messageId, 1)
+        }
+        IconButton {
+            name: qsTr("Compare versions")
+            symbol: "columns"
+            onClicked: actions.compareWanted()
+        }
+    }
+    RowLayout {
+        // Keyboard focus shows them too.
+        opacity: actions.shown || copy.activeFocus || again.activeFocus || back.activeFocus || more.activeFocus ? 1 : 0
+        spacing: 0
+        Behavior on opacity { NumberAnimation { duration: Theme.duration } }
+
+        IconButton {
+            id: copy
+            name: qsTr("Copy")
+            symbol: "copy"
+            onClicked: App.copy(App.chat.textOf(actions.messageId))
+        }
+        IconButton {
+            id: again
+            name: actions.fromUser ? qsTr("Say it differently") : qsTr("Answer again")
+            symbol: actions.fromUser ? "edit" : "redo"
+            enabled: actions.idle && !App.chat.busyElsewhere
+            onClicked: actions.fromUser ? actions.editWanted() : App.chat.regenerate(actions.messageId)
+        }
+        IconButton {
+            id: back
+            visible: !actions.last
+            name: qsTr("Go back to here")
+            symbol: "back"
+            enabled: actions.idle
+            onClicked: App.chat.rewind(actions.messageId)
+        }
+        IconButton {
+            id: more
+            name: qsTr("More")
+            symbol: "more"
+            onClicked: actions.menuWanted(more)
+        }
+    }
+}

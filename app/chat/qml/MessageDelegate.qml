@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// One message: what a person said in a bubble, what the model said as a page.
+import QtQuick
+import QtQuick.Controls.Basic
+import QtQuick.Layouts
+import Runnel.Chat
+
+Item {
+    id: message
+
+    required property double messageId
+    required property string speaker
+    required property string text
+    required property string name
+    required property bool complete
+    required property bool pinned
+    required property int alternative
+    required property int alternatives
+    required property bool writing
+    required property bool last
+    required property int index
+
+    property bool editing: false
+    signal menuWanted(Item at)
+    signal compareWanted
+    signal linkWanted(string link)
+
+    readonly property bool fromUser: speaker === "user"
+    readonly property bool stored: messageId > 0
+    readonly property real column: Math.min(Theme.textWidth, width - Theme.margin * 2)
+
+    implicitHeight: content.implicitHeight + Theme.margin
+    Accessible.role: Accessible.ListItem
+    Accessible.name: (fromUser ? qsTr("You") : speaker === "system" ? qsTr("System prompt") : qsTr("Answer")) + ": " + text
+
+    HoverHandler { id: hover }
+
+    ColumnLayout {
+        id: content
+        x: (message.width - message.column) / 2
+        width: message.column
+        spacing: Theme.unit
+
+        RowLayout {
+            visible: message.name !== "" || message.pinned || message.speaker === "system"
+            Layout.alignment: message.fromUser ? Qt.AlignRight : Qt.AlignLeft
+            Layout.maximumWidth: message.column
+            spacing: Theme.unit
+            Text {
+                text: message.speaker === "system" ? qsTr("System prompt")
+                      : [message.pinned ? qsTr("Pinned") : "", message.name].filter(part => part !== "").join(" · ")
+                textFormat: Text.PlainText
+                color: Theme.warm
+                elide: Text.ElideRight
+                Layout.fillWidth: true
+                font.pixelSize: Theme.smallSize
+                font.family: Theme.fontFamily
+                font.bold: true
+            }
+        }
+
+        // The user's words.
+        Rectangle {
+            visible: message.fromUser && !message.editing
+            Layout.alignment: Qt.AlignRight
+            Layout.preferredWidth: Math.min(said.implicitWidth + Theme.margin * 2, message.column * 0.85)
+            implicitHeight: said.implicitHeight + Theme.gap * 3
+            radius: Theme.radius * 1.5
+            color: Theme.bubble
+            opacity: message.stored ? 1 : 0.75
+
+            TextEdit {
+                id: said
+                anchors.fill: parent
+                anchors.margins: Theme.gap * 1.5
+                anchors.leftMargin: Theme.margin
+                anchors.rightMargin: Theme.margin
+                text: message.fromUser ? message.text : ""
+                textFormat: TextEdit.PlainText
+                readOnly: true
+                selectByMouse: !Theme.touch
+                activeFocusOnPress: !Theme.touch
+                wrapMode: TextEdit.Wrap
+                color: Theme.text
+                selectionColor: Theme.accent
+                selectedTextColor: Theme.onAccent
+                font.pixelSize: Theme.fontSize
+                font.family: Theme.fontFamily
+                Accessible.name: message.text
+            }
+        }
+        Loader {
+            active: message.editing
+            visible: active
+            Layout.fillWidth: true
+            sourceComponent: MessageEditor {
+                original: message.text
+                onAccepted: text => {
+                    message.editing = false;
+                    App.chat.edit(message.messageId, text);
+                }
+                onRejected: message.editing = false
+            }
+        }
+
+        // The model's words.
+        Loader {
+            active: !message.fromUser
+            visible: active
+            Layout.fillWidth: true
+            sourceComponent: MarkdownView {
+                text: message.text
+                opacity: message.speaker === "system" ? 0.8 : 1
+                onLinkWanted: link => message.linkWanted(link)
+            }
+        }
+        Row {
+            visible: message.writing
+            spacing: Theme.unit
+            topPadding: Theme.unit
+            Accessible.role: Accessible.StaticText
+            Accessible.name: qsTr("The answer is being written")
+            Repeater {
+                model: 3
+                Rectangle {
+                    required property int index
+                    width: Theme.unit * 1.5
+                    height: width
+                    radius: width / 2
+                    color: Theme.accent
+                    // A timer, not an animation: three frames a second are enough to show life.
+                    opacity: pulse.step === index ? 1 : 0.35
+                }
+            }
+            Timer {
+                id: pulse
+                property int step: 0
+                interval: 330
+                repeat: true
+                running: message.writing
+                onTriggered: step = (step + 1) % 3
+            }
+        }
+        Text {
+            visible: !message.complete && !message.writing
+            text: qsTr("Cut short")
+            color: Theme.muted
+            font.pixelSize: Theme.smallSize
+            font.family: Theme.fontFamily
+            font.italic: true
+        }
+        MessageActions {
+            visible: message.stored && !message.writing && !message.editing && message.speaker !== "system"
+            Layout.alignment: message.fromUser ? Qt.AlignRight : Qt.AlignLeft
+            messageId: message.messageId
+            fromUser: message.fromUser
+            alternative: message.alternative
+            alternatives: message.alternatives
+            pinned: message.pinned
+            last: message.last
+            shown: message.last || hover.hovered || Theme.touch
+            onEditWanted: message.editing = true
+            onMenuWanted: at => message.menuWanted(at)
+            onCompareWanted: message.compareWanted()
+        }
+    }
+}

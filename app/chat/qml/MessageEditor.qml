@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saying one's own message differently: a new branch beside it.
+import QtQuick
+import QtQuick.Controls.Basic
+import QtQuick.Layouts
+
+ColumnLayout {
+    id: editor
+
+    required property string original
+    signal accepted(string text)
+    signal rejected
+
+    spacing: Theme.gap
+    Component.onCompleted: {
+        field.forceActiveFocus();
+        field.cursorPosition = field.length;
+    }
+
+    TextArea {
+        id: field
+        Layout.fillWidth: true
+        text: editor.original
+        wrapMode: TextArea.Wrap
+        color: Theme.text
+        selectionColor: Theme.accent
+        selectedTextColor: Theme.onAccent
+        font.pixelSize: Theme.fontSize
+        font.family: Theme.fontFamily
+        padding: Theme.gap * 2
+        Accessible.name: qsTr("Your message")
+        background: Rectangle {
+            color: Theme.surface
+            radius: Theme.radius
+            border.width: 2
+            border.color: Theme.accent
+        }
+        Keys.onPressed: event => {
+            if (event.key === Qt.Key_Escape) {
+                editor.rejected();
+                event.accepted = true;
+            } else if ((event.key === Qt.Key_Return || event.key === Qt.Key_Enter) && !(event.modifiers & Qt.ShiftModifier)) {
+                editor.accepted(field.text);
+                event.accepted = true;
+            }
+        }
+    }
+    RowLayout {
+        Layout.alignment: Qt.AlignRight
+        spacing: Theme.gap
+        TextButton {
+            text: qsTr("Cancel")
+            onClicked: editor.rejected()
+        }
+        TextButton {
+            primary: true
+            text: qsTr("Send as a new branch")
+            enabled: field.text.trim() !== ""
+            onClicked: editor.accepted(field.text)
+        }
+    }
+}

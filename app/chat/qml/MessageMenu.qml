@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The less frequent things to do with a place in the conversation.
+import QtQuick
+import QtQuick.Controls.Basic
+import Runnel.Chat
+
+Menu {
+    id: menu
+
+    property double messageId: 0
+    property bool pinned: false
+    property int alternatives: 1
+    signal nameWanted(double messageId)
+    signal compareWanted(double messageId)
+
+    readonly property bool idle: App.chat.state === ChatModel.Idle
+
+    function openFor(id, isPinned, versions, item) {
+        messageId = id;
+        pinned = isPinned;
+        alternatives = versions;
+        popup(item, 0, item.height);
+    }
+
+    width: Theme.fontSize * 18
+    palette.window: Theme.surface
+    palette.windowText: Theme.text
+    palette.text: Theme.text
+    palette.light: Theme.hover
+    palette.midlight: Theme.hover
+    palette.mid: Theme.border
+    palette.dark: Theme.border
+    font.pixelSize: Theme.fontSize
+    font.family: Theme.fontFamily
+
+    Action {
+        text: qsTr("Branch: go on from here")
+        enabled: menu.idle
+        onTriggered: App.chat.rewind(menu.messageId)
+    }
+    Action {
+        text: menu.pinned ? qsTr("Unpin") : qsTr("Pin: keep its snapshot")
+        onTriggered: App.chat.pin(menu.messageId, !menu.pinned)
+    }
+    Action {
+        text: qsTr("Name this place…")
+        onTriggered: menu.nameWanted(menu.messageId)
+    }
+    Action {
+        text: qsTr("Compare versions")
+        enabled: menu.alternatives > 1
+        onTriggered: menu.compareWanted(menu.messageId)
+    }
+    MenuSeparator {}
+    Action {
+        text: qsTr("Delete from here on")
+        enabled: menu.idle
+        onTriggered: App.chat.deleteFrom(menu.messageId)
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model file and what it says about itself.
+import QtQuick
+import QtQuick.Controls.Basic
+import QtQuick.Layouts
+import Runnel.Chat
+
+ItemDelegate {
+    id: row
+
+    required property string file
+    required property string title
+    required property string facts
+    required property string memory
+    required property string problem
+    required property bool current
+    required property bool fits
+
+    readonly property bool loading: current && App.models.state === ModelPicker.Loading
+    padding: Theme.margin
+    enabled: problem === ""
+    Accessible.role: Accessible.ListItem
+    Accessible.name: [title, facts, memory, problem].filter(part => part !== "").join(", ")
+    onClicked: App.models.choose(file)
+    Keys.onReturnPressed: clicked()
+
+    background: Rectangle {
+        radius: Theme.radius
+        color: row.current ? Theme.selected : row.hovered ? Theme.hover : Theme.surface
+        border.width: row.visualFocus ? 2 : 1
+        border.color: row.visualFocus ? Theme.accent : Theme.border
+    }
+    contentItem: RowLayout {
+        spacing: Theme.margin
+        ColumnLayout {
+            Layout.fillWidth: true
+            spacing: Theme.unit
+            Repeater {
+                model: [
+                    {words: row.title, colour: Theme.text, bold: true},
+                    {words: row.facts, colour: Theme.text, bold: false},
+                    {words: row.memory, colour: row.fits ? Theme.muted : Theme.danger, bold: false},
+                    {words: row.fits ? "" : qsTr("More than the %1 that are free now.").arg(App.models.freeMemory), colour: Theme.danger, bold: false},
+                    {words: row.problem !== "" ? qsTr("Cannot be used: %1").arg(row.problem) : "", colour: Theme.danger, bold: false},
+                    {words: row.file, colour: Theme.muted, bold: false}
+                ]
+                Text {
+                    required property var modelData
+                    visible: text !== ""
+                    Layout.fillWidth: true
+                    text: modelData.words
+                    textFormat: Text.PlainText
+                    wrapMode: Text.Wrap
+                    color: modelData.colour
+                    font.bold: modelData.bold
+                    font.pixelSize: modelData.bold ? Theme.fontSize : Theme.smallSize
+                    font.family: Theme.fontFamily
+                }
+            }
+            ProgressBar {
+                visible: row.loading
+                Layout.fillWidth: true
+                value: App.models.progress
+                Accessible.name: qsTr("Loading the model…")
+                palette.dark: Theme.accent
+                palette.midlight: Theme.border
+            }
+        }
+        TextButton {
+            visible: row.loading
+            text: qsTr("Cancel")
+            onClicked: App.models.cancel()
+        }
+        Text {
+            visible: row.current && !row.loading
+            text: qsTr("In use")
+            color: Theme.accent
+            font.pixelSize: Theme.smallSize
+            font.family: Theme.fontFamily
+            font.bold: true
+        }
+    }
+}

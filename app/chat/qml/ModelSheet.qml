@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choosing a model file and the device it runs on.
+import QtQuick
+import QtQuick.Controls.Basic
+import QtQuick.Layouts
+import Runnel.Chat
+
+Sheet {
+    id: sheet
+
+    signal fileWanted
+
+    title: qsTr("Models")
+    onAboutToShow: App.models.refresh()
+
+    ColumnLayout {
+        anchors.fill: parent
+        anchors.margins: Theme.margin * 1.5
+        spacing: Theme.margin
+
+        RowLayout {
+            Layout.fillWidth: true
+            spacing: Theme.gap
+            Text {
+                text: qsTr("Runs on")
+                color: Theme.text
+                font.pixelSize: Theme.fontSize
+                font.family: Theme.fontFamily
+            }
+            ComboBox {
+                id: devices
+                Layout.fillWidth: true
+                implicitHeight: Theme.control
+                model: App.models.devices
+                textRole: "name"
+                valueRole: "id"
+                font.pixelSize: Theme.fontSize
+                font.family: Theme.fontFamily
+                palette.button: Theme.surface
+                palette.buttonText: Theme.text
+                palette.window: Theme.surface
+                palette.text: Theme.text
+                palette.light: Theme.hover
+                palette.midlight: Theme.hover
+                palette.mid: Theme.border
+                palette.dark: Theme.strongBorder
+                Accessible.name: qsTr("Device")
+                onModelChanged: currentIndex = Math.max(0, indexOfValue(App.settings.device))
+                onActivated: App.models.chooseDevice(currentValue)
+            }
+            Text {
+                visible: text !== ""
+                Layout.maximumWidth: sheet.width * 0.35
+                elide: Text.ElideRight
+                text: (App.models.devices[devices.currentIndex] ?? {detail: ""}).detail
+                color: Theme.muted
+                font.pixelSize: Theme.smallSize
+                font.family: Theme.fontFamily
+            }
+        }
+        ListView {
+            Layout.fillWidth: true
+            Layout.fillHeight: true
+            model: App.models
+            spacing: Theme.gap
+            clip: true
+            boundsBehavior: Flickable.StopAtBounds
+            activeFocusOnTab: true
+            ScrollBar.vertical: ScrollBar {}
+            Accessible.role: Accessible.List
+            Accessible.name: qsTr("Models")
+            delegate: ModelRow {
+                width: ListView.view.width
+            }
+        }
+        RowLayout {
+            Layout.fillWidth: true
+            Text {
+                Layout.fillWidth: true
+                text: qsTr("Model files (.gguf) can also be dropped onto the window.")
+                wrapMode: Text.Wrap
+                color: Theme.muted
+                font.pixelSize: Theme.smallSize
+                font.family: Theme.fontFamily
+            }
+            TextButton {
+                primary: true
+                text: qsTr("Open a file…")
+                onClicked: sheet.fileWanted()
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be chosen. Changes hold at once.
+import QtQuick
+import QtQuick.Controls.Basic
+import QtQuick.Layouts
+import Runnel.Chat
+
+Sheet {
+    id: sheet
+
+    signal keysWanted
+    readonly property Settings settings: App.settings
+
+    title: qsTr("Settings")
+    onAboutToShow: App.library.measure()
+
+    component Heading: Text {
+        Layout.fillWidth: true
+        Layout.topMargin: Theme.margin
+        color: Theme.accent
+        font.pixelSize: Theme.fontSize
+        font.family: Theme.fontFamily
+        font.bold: true
+        Accessible.role: Accessible.Heading
+        Accessible.name: text
+    }
+    component Explanation: Text {
+        Layout.fillWidth: true
+        wrapMode: Text.Wrap
+        color: Theme.muted
+        font.pixelSize: Theme.smallSize
+        font.family: Theme.fontFamily
+    }
+    component Choice: RowLayout {
+        id: choice
+        required property string title
+        required property var options  // [{id, words}]
+        required property string chosen
+        signal picked(string id)
+        Layout.fillWidth: true
+        spacing: Theme.gap
+        Text {
+            Layout.fillWidth: true
+            text: choice.title
+            color: Theme.text
+            font.pixelSize: Theme.fontSize
+            font.family: Theme.fontFamily
+        }
+        Repeater {
+            model: choice.options
+            TextButton {
+                required property var modelData
+                text: modelData.words
+                primary: modelData.id === choice.chosen
+                Accessible.role: Accessible.RadioButton
+                Accessible.name: choice.title + ": " + text
+                Accessible.checked: primary
+                onClicked: choice.picked(modelData.id)
+            }
+        }
+    }
+
+    Flickable {
+        id: scroller
+        anchors.fill: parent
+        contentHeight: column.implicitHeight + Theme.margin * 3
+        boundsBehavior: Flickable.StopAtBounds
+        ScrollBar.vertical: ScrollBar {}
+
+        ColumnLayout {
+            id: column
+            x: Theme.margin * 1.5
+            y: Theme.gap
+            width: scroller.width - x * 2 - Theme.gap
+            spacing: Theme.margin
+
+            Heading { text: qsTr("Look") }
+            Choice {
+                title: qsTr("Theme")
+                options: [{id: "system", words: qsTr("System")}, {id: "light", words: qsTr("Light")}, {id: "dark", words: qsTr("Dark")}]
+                chosen: sheet.settings.theme
+                onPicked: id => sheet.settings.theme = id
+            }
+            NumberSetting {
+                Layout.fillWidth: true
+                title: qsTr("Size of text")
+                explanation: qsTr("Of the size the system uses.")
+                from: 0.8
+                to: 2
+                step: 0.1
+                decimals: 1
+                value: sheet.settings.fontScale
+                onMoved: value => sheet.settings.fontScale = value
+            }
+            RowLayout {
+                Layout.fillWidth: true
+                Text {
+                    Layout.fillWidth: true
+                    text: qsTr("Font")
+                    color: Theme.text
+                    font.pixelSize: Theme.fontSize
+                    font.family: Theme.fontFamily
+                }
+                ComboBox {
+                    id: fonts
+                    Layout.preferredWidth: Theme.fontSize * 18
+                    implicitHeight: Theme.control
+                    model: [qsTr("System")].concat(Qt.fontFamilies())
+                    currentIndex: Math.max(0, model.indexOf(sheet.settings.fontFamily))
+                    font.pixelSize: Theme.fontSize
+                    palette.button: Theme.surface
+                    palette.buttonText: Theme.text
+                    palette.window: Theme.surface
+                    palette.text: Theme.text
+                    palette.light: Theme.hover
+                    palette.midlight: Theme.hover
+                    palette.mid: Theme.border
+                    palette.dark: Theme.strongBorder
+                    Accessible.name: qsTr("Font")
+                    onActivated: index => sheet.settings.fontFamily = index === 0 ? "" : textAt(index)
+                }
+            }
+            Choice {
+                title: qsTr("Language (from the next start)")
+                options: [{id: "", words: qsTr("System")}, {id: "en", words: "English"}, {id: "de", words: "Deutsch"}]
+                chosen: sheet.settings.language
+                onPicked: id => sheet.settings.language = id
+            }
+            CheckBox {
+                text: qsTr("Show speed and length under the chat")
+                checked: sheet.settings.showStatistics
+                onToggled: sheet.settings.showStatistics = checked
+                font.pixelSize: Theme.fontSize
+                font.family: Theme.fontFamily
+                palette.windowText: Theme.text
+                palette.text: Theme.text
+                palette.base: Theme.surface
+                Accessible.name: text
+            }
+
+            Heading { text: qsTr("System prompt") }
+            Explanation { text: qsTr("Read at the beginning of every new chat. Empty: the one the model comes with.") }
+            TextArea {
+                id: prompt
+                Layout.fillWidth: true
+                text: sheet.settings.systemPrompt
+                placeholderText: qsTr("For example: You answer in one sentence.")
+                placeholderTextColor: Theme.muted
+                wrapMode: TextArea.Wrap
+                color: Theme.text
+                font.pixelSize: Theme.fontSize
+                font.family: Theme.fontFamily
+                KeyNavigation.priority: KeyNavigation.BeforeItem
+                KeyNavigation.tab: reset
+                Accessible.name: qsTr("System prompt")
+                onEditingFinished: sheet.settings.systemPrompt = text
+                background: Rectangle {
+                    implicitHeight: Theme.fontSize * 5
+                    color: Theme.surface
+                    radius: Theme.radius
+                    border.width: prompt.activeFocus ? 2 : 1
+                    border.color: prompt.activeFocus ? Theme.accent : Theme.strongBorder
+                }
+            }
+
+            RowLayout {
+                Heading { text: qsTr("How words are chosen") }
+                TextButton {
+                    id: reset
+                    text: qsTr("Reset")
+                    onClicked: sheet.settings.resetSampling()
+                }
+            }
+            NumberSetting {
+                Layout.fillWidth: true
+                title: qsTr("Temperature")
+                explanation: qsTr("0 always takes the likeliest word. Higher is livelier and errs more.")
+                to: 2
+                special: qsTr("none")
+                value: sheet.settings.temperature
+                onMoved: value => sheet.settings.temperature = value
+            }
+            NumberSetting {
+                Layout.fillWidth: true
+                title: "Top-p"
+                explanation: qsTr("Chooses among the likeliest words that together have this share. 1 chooses among all.")
+                from: 0.05
+                value: sheet.settings.topP
+                onMoved: value => sheet.settings.topP = value
+            }
+            NumberSetting {
+                Layout.fillWidth: true
+                title: "Top-k"
+                explanation: qsTr("Chooses among so many words at most.")
+                to: 200
+                step: 1
+                decimals: 0
+                special: qsTr("all")
+                value: sheet.settings.topK
+                onMoved: value => sheet.settings.topK = value
+            }
+            NumberSetting {
+                Layout.fillWidth: true
+                title: "Min-p"
+                explanation: qsTr("Leaves out words less likely than this share of the likeliest.")
+                to: 0.5
+                step: 0.01
+                special: qsTr("off")
+                value: sheet.settings.minP
+                onMoved: value => sheet.settings.minP = value
+            }
+            NumberSetting {
+                Layout.fillWidth: true
+                title: qsTr("Against repetition")
+                explanation: qsTr("Above 1, words used lately become less likely. Small models need a little.")
+                from: 1
+                to: 1.5
+                step: 0.01
+                special: qsTr("off")
+                value: sheet.settings.repetitionPenalty
+                onMoved: value => sheet.settings.repetitionPenalty = value
+            }
+            NumberSetting {
+                Layout.fillWidth: true
+                title: qsTr("Longest answer")
+                explanation: qsTr("In tokens; a token is about three quarters of a word.")
+                from: 64
+                to: 8192
+                step: 64
+                decimals: 0
+                value: sheet.settings.maxTokens
+                onMoved: value => sheet.settings.maxTokens = value
+            }
+            NumberSetting {
+                Layout.fillWidth: true
+                title: qsTr("Seed")
+                explanation: qsTr("The same seed gives the same answer to the same chat.")
+                to: 100
+                step: 1
+                decimals: 0
+                special: qsTr("different each time")
+                value: sheet.settings.seed
+                onMoved: value => sheet.settings.seed = value
+            }
+
+            Heading { text: qsTr("Machine") }
+            NumberSetting {
+                Layout.fillWidth: true
+                title: qsTr("Threads")
+                explanation: qsTr("How many processor cores compute. Changing it loads the model again.")
+                to: 32
+                step: 1
+                decimals: 0
+                special: qsTr("one a core")
+                value: sheet.settings.threads
+                onMoved: value => {
+                    sheet.settings.threads = value;
+                    reloading.restart();
+                }
+                Timer {
+                    id: reloading
+                    interval: 800
+                    onTriggered: App.models.reload()
+                }
+            }
+            NumberSetting {
+                Layout.fillWidth: true
+                title: qsTr("Disk for going back at once (MB)")
+                explanation: qsTr("Now %1 in %L2 snapshots, and %3 of text. Beyond it the oldest are dropped: going back there then takes some reading. Pinned places are kept.")
+                             .arg(App.library.snapshotBytes).arg(App.library.snapshots).arg(App.library.databaseBytes)
+                from: 0
+                to: 20000
+                step: 250
+                decimals: 0
+                value: sheet.settings.budgetMegabytes
+                onMoved: value => sheet.settings.budgetMegabytes = value
+            }
+            TextButton {
+                text: qsTr("Keyboard…")
+                symbol: "keyboard"
+                onClicked: sheet.keysWanted()
+            }
+            Explanation { text: qsTr("Runnel Chat uses no network. Chats, settings and models stay in your own folders.") }
+        }
+    }
+}

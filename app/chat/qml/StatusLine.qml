@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// One line under the composer: what the engine does now, else what the last answer took.
+import QtQuick
+import QtQuick.Layouts
+import Runnel.Chat
+
+RowLayout {
+    id: line
+
+    readonly property int state: App.chat.state
+    readonly property bool loading: App.models.state === ModelPicker.Loading
+    readonly property bool readingLong: state === ChatModel.Reading && App.chat.readingTotal > 64
+
+    spacing: Theme.gap
+
+    Rectangle {
+        visible: line.readingLong || line.loading
+        implicitWidth: Theme.fontSize * 8
+        implicitHeight: Theme.unit
+        radius: height / 2
+        color: Theme.border
+        Accessible.role: Accessible.ProgressBar
+        Accessible.name: words.text
+        Rectangle {
+            height: parent.height
+            radius: height / 2
+            width: parent.width * (line.readingLong ? App.chat.readingProgress : App.models.progress)
+            color: Theme.accent
+        }
+    }
+    Text {
+        id: words
+        Layout.fillWidth: true
+        horizontalAlignment: line.readingLong || line.loading ? Text.AlignLeft : Text.AlignHCenter
+        elide: Text.ElideRight
+        textFormat: Text.PlainText
+        color: Theme.muted
+        font.pixelSize: Theme.smallSize
+        font.family: Theme.fontFamily
+        text: {
+            if (line.readingLong) return qsTr("Reading %L1 tokens… Esc stops").arg(App.chat.readingTotal);
+            if (line.loading) return qsTr("Loading the model…");
+            if (line.state === ChatModel.Stopping) return qsTr("Stopping…");
+            if (App.settings.showStatistics && line.state === ChatModel.Idle && App.chat.tokensWritten > 0)
+                return [qsTr("%L1 tokens/s").arg(Math.round(App.chat.tokensPerSecond)),
+                        qsTr("first word after %L1 ms").arg(Math.round(App.chat.firstTokenMs)),
+                        qsTr("%L1 tokens in this chat").arg(App.chat.position),
+                        qsTr("memory %1").arg(App.models.stateSize)].join("  ·  ");
+            return Theme.touch ? "" : qsTr("A small model makes mistakes. Check what matters.");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rail: every message is a place to go back to, every way the talk took is a lane.
+import QtQuick
+import QtQuick.Controls.Basic
+import QtQuick.Layouts
+import Runnel.Chat
+
+Rectangle {
+    id: pane
+
+    signal hideWanted
+    signal nameWanted(double messageId)
+    signal compareWanted(double messageId)
+
+    color: Theme.side
+
+    ColumnLayout {
+        anchors.fill: parent
+        anchors.margins: Theme.gap
+        spacing: Theme.gap
+
+        RowLayout {
+            Layout.fillWidth: true
+            Text {
+                Layout.fillWidth: true
+                Layout.leftMargin: Theme.gap * 2
+                text: qsTr("Timeline")
+                color: Theme.text
+                font.pixelSize: Theme.fontSize
+                font.family: Theme.fontFamily
+                font.bold: true
+                Accessible.role: Accessible.Heading
+                Accessible.name: text
+            }
+            IconButton {
+                name: qsTr("Hide the timeline")
+                symbol: "tree"
+                shortcut: "Ctrl+T"
+                onClicked: pane.hideWanted()
+            }
+        }
+        ListView {
+            id: list
+            objectName: "timeline"
+            Layout.fillWidth: true
+            Layout.fillHeight: true
+            model: App.chat.timeline
+            clip: true
+            boundsBehavior: Flickable.StopAtBounds
+            activeFocusOnTab: true
+            keyNavigationEnabled: true
+            ScrollBar.vertical: ScrollBar {}
+            Accessible.role: Accessible.Tree
+            Accessible.name: qsTr("Timeline")
+            delegate: TimelineRow {
+                id: delegate
+                width: ListView.view.width
+                lanes: App.chat.timeline.lanes
+                onMenuWanted: at => menu.openFor(messageId, pinned, App.chat.alternativesOf(messageId).length, at)
+            }
+            Connections {
+                target: App.chat.timeline
+                function onChanged() {
+                    if (App.chat.timeline.headRow >= 0) list.positionViewAtIndex(App.chat.timeline.headRow, ListView.Contain);
+                }
+            }
+
+            Text {
+                anchors.centerIn: parent
+                width: parent.width - Theme.margin * 2
+                visible: list.count === 0
+                horizontalAlignment: Text.AlignHCenter
+                wrapMode: Text.Wrap
+                text: qsTr("Every message will be a place here that you can go back to.")
+                color: Theme.muted
+                font.pixelSize: Theme.smallSize
+                font.family: Theme.fontFamily
+            }
+        }
+        MemoryMeter {
+            Layout.fillWidth: true
+            Layout.margins: Theme.gap
+        }
+    }
+    Rectangle {
+        width: 1
+        height: parent.height
+        color: Theme.border
+    }
+    MessageMenu {
+        id: menu
+        onNameWanted: id => pane.nameWanted(id)
+        onCompareWanted: id => pane.compareWanted(id)
+    }
+}

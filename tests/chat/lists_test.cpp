@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Library, model picker, settings, notices.
+#include <QAbstractItemModelTester>
+#include <QSignalSpy>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include "app/chat/models/app_controller.h"
+#include "tests/chat/scripted_engine.h"
+#include "tests/chat/suites.h"
+
+namespace runnel::chat {
+
+class ListsTest : public QObject {
+  Q_OBJECT
+
+  std::unique_ptr<QTemporaryDir> m_folder;
+  std::unique_ptr<Settings> m_settings;
+  std::unique_ptr<ScriptedEngine> m_engine;
+  std::unique_ptr<AppController> m_app;
+
+  QString modelFile(const QString& name) {
+    QFile file(m_folder->filePath(name));
+    if (!file.open(QIODevice::WriteOnly)) return {};
+    return file.fileName();
+  }
+  QVariant book(int row, LibraryModel::Role role) {
+    return m_app->library()->data(m_app->library()->index(row), role);
+  }
+
+ private Q_SLOTS:
+  void init() {
+    m_folder = std::make_unique<QTemporaryDir>();
+    m_settings = std::make_unique<Settings>(m_folder->filePath("s.ini"));
+    m_engine = std::make_unique<ScriptedEngine>();
+    m_app = std::make_unique<AppController>(*m_engine, *m_settings,
+                                            AppOptions{.modelFolders = {m_folder->path()}});
+  }
+  void cleanup() {
+    m_app.reset();
+    m_engine.reset();
+    m_settings.reset();
+  }
+
+  void listsPinnedChatsFirst() {
+    const QAbstractItemModelTester tester(m_app->library());
+    const qint64 a = m_engine->addConversation(QStringLiteral("a"), {});
+    m_engine->addConversation(QStringLiteral("b"), {});
+    m_app->library()->refresh();
+    QCOMPARE(book(0, LibraryModel::NameRole).toString(), QStringLiteral("b"));
+    m_app->library()->pin(a, true);
+    QCOMPARE(book(0, LibraryModel::NameRole).toString(), QStringLiteral("a"));
+    QCOMPARE(book(0, LibraryModel::SectionRole).toString(), QStringLiteral("pinned"));
+  }
+
+  void searchesNamesAndAllMessagesAfterTypingPaused() {
+    const QAbstractItemModelTester tester(m_app->library());
+    m_engine->addConversation(QStringLiteral("tea time"), {QStringLiteral("how is tea made"), QStringLiteral("slowly")});
+    m_engine->addConversation(QStringLiteral("other"), {QStringLiteral("x")});
+    m_app->library()->refresh();
+    m_app->library()->setQuery(QStringLiteral("te"));
+    m_app->library()->setQuery(QStringLiteral("tea"));
+    QTRY_COMPARE(m_engine->searches, QStringList{QStringLiteral("tea")});
+    QCOMPARE(m_app->library()->rowCount(), 2);
+    QCOMPARE(book(0, LibraryModel::SectionRole).toString(), QStringLiteral("names"));
+    QCOMPARE(book(1, LibraryModel::DetailRole).toString(), QStringLiteral("&lt;i&gt; <b>tea</b>"));
+    QVERIFY(book(1, LibraryModel::MessageRole).toLongLong() > 0);
+    m_app->library()->setQuery({});
+    QCOMPARE(m_app->library()->rowCount(), 2);
+    QCOMPARE(book(0, LibraryModel::NameRole).toString(), QStringLiteral("other"));
+  }
+
+  void aDeletedChatLeavesTheViewAndComesBack() {
+    const qint64 id = m_engine->addConversation(QStringLiteral("a"), {QStringLiteral("x")});
+    m_app->library()->refresh();
+    m_app->chat()->open(id);
+    m_app->library()->remove(id);
+    QCOMPARE(m_app->chat()->conversation(), 0);
+    QCOMPARE(m_app->library()->rowCount(), 0);
+    QVERIFY(m_app->canUndo());
+    m_app->undo();
+    QCOMPARE(m_app->chat()->conversation(), id);
+    QCOMPARE(m_app->library()->rowCount(), 1);
+    QVERIFY(!m_app->canUndo());
+  }
+
+  void theTrashIsEmptiedOnlyWhenTheNoticeIsGone() {
+    const qint64 a = m_engine->addConversation(QStringLiteral("a"), {});
+    const qint64 b = m_engine->addConversation(QStringLiteral("b"), {});
+    m_app->library()->remove(a);
+    m_app->library()->remove(b);
+    QCOMPARE(m_engine->emptied, 0);
+    m_app->dismissNotice();
+    QCOMPARE(m_engine->emptied, 1);
+  }
+
+  void failuresAreSaidInWordsWithTheDetailsBeside() {
+    Q_EMIT m_engine->libraryFailed({ErrorCode::io, QStringLiteral("chats.db: no space left")});
+    QVERIFY(m_app->noticeIsProblem());
+    QVERIFY(m_app->notice().contains(QStringLiteral("free space")));
+    QCOMPARE(m_app->noticeDetails(), QStringLiteral("chats.db: no space left"));
+    for (int code = 1; code <= static_cast<int>(ErrorCode::internal); ++code)
+      QVERIFY(inWords({static_cast<ErrorCode>(code), {}}).size() > 5);
+  }
+
+  void loadsTheModelUsedLastOrTheFirstFound() {
+    const QString a = modelFile(QStringLiteral("a.gguf"));
+    const QString b = modelFile(QStringLiteral("b.gguf"));
+    QVERIFY(m_app->models()->loadInitial());
+    QVERIFY(m_engine->loads.last().startsWith(a));
+    m_settings->modelFile = b;
+    QVERIFY(m_app->models()->loadInitial());
+    QVERIFY(m_engine->loads.last().startsWith(b));
+    QFile::remove(b);
+    QFile::remove(a);
+    QVERIFY(!m_app->models()->loadInitial());
+  }
+
+  void showsWhatAFileSaysAndWhatItNeeds() {
+    const QAbstractItemModelTester tester(m_app->models());
+    modelFile(QStringLiteral("a.gguf"));
+    m_app->models()->refresh();
+    const QModelIndex row = m_app->models()->index(0);
+    QCOMPARE(row.data(ModelPicker::TitleRole).toString(), QStringLiteral("tiny"));
+    QVERIFY(row.data(ModelPicker::FactsRole).toString().contains(QStringLiteral("Q4_0")));
+    QVERIFY(row.data(ModelPicker::MemoryRole).toString().contains(QStringLiteral("2.0 MB")));
+    QCOMPARE(m_app->models()->devices().size(), 2);  // the best, and the processor
+  }
+
+  void aLoadThatFailsOrIsCancelledKeepsTheModelBefore() {
+    const QString a = modelFile(QStringLiteral("a.gguf"));
+    const QString b = modelFile(QStringLiteral("b.gguf"));
+    ModelPicker* models = m_app->models();
+    models->refresh();
+    models->choose(a);
+    Q_EMIT m_engine->loadProgress(0.5);
+    QCOMPARE(models->progress(), 0.5);
+    Q_EMIT m_engine->modelLoaded({.file = a, .name = QStringLiteral("A")});
+    QCOMPARE(models->state(), ModelPicker::Loaded);
+    models->choose(b);
+    QCOMPARE(models->state(), ModelPicker::Loading);
+    models->cancel();
+    Q_EMIT m_engine->modelFailed({ErrorCode::cancelled, {}});
+    QCOMPARE(models->state(), ModelPicker::Loaded);
+    QCOMPARE(models->name(), QStringLiteral("A"));
+    QCOMPARE(m_app->notice(), QString());
+    models->choose(b);
+    Q_EMIT m_engine->modelFailed({ErrorCode::malformed, QStringLiteral("b.gguf: bad magic")});
+    QCOMPARE(m_app->noticeDetails(), QStringLiteral("b.gguf: bad magic"));
+    QCOMPARE(m_settings->modelFile, a);
+  }
+
+  void takesDroppedModelsAndChatsAndNothingElse() {
+    const QString model = modelFile(QStringLiteral("dropped.GGUF"));
+    m_app->drop(QUrl::fromLocalFile(model));
+    QVERIFY(m_engine->loads.last().startsWith(model));
+    m_app->drop(QUrl::fromLocalFile(QStringLiteral("/x/talk.json")));
+    QCOMPARE(m_app->chat()->title(), QStringLiteral("/x/talk.json"));
+    m_app->drop(QUrl(QStringLiteral("https://example.org/model.gguf")));
+    QVERIFY(m_app->noticeIsProblem());
+    QCOMPARE(m_engine->loads.size(), 1);
+  }
+
+  void opensNoLinkButOfTheWeb() {
+    QVERIFY(m_app->isWebLink(QStringLiteral("https://example.org")));
+    QVERIFY(!m_app->isWebLink(QStringLiteral("file:///etc/passwd")));
+    QVERIFY(!m_app->isWebLink(QStringLiteral("javascript:alert(1)")));
+  }
+
+  void settingsAreKeptAndBroughtIntoTheirRange() {
+    m_settings->temperature = 0.3;
+    m_settings->theme = QStringLiteral("dark");
+    m_settings->save();
+    {
+      const Settings again(m_folder->filePath("s.ini"));
+      QCOMPARE(again.temperature, 0.3);
+      QCOMPARE(again.theme, QStringLiteral("dark"));
+    }
+    QFile file(m_folder->filePath("bad.ini"));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("[settings]\ntemperature=nan\ntopP=-4\nthreads=99999\ntheme=pink\nfontScale=1e9\n");
+    file.close();
+    const Settings bad(file.fileName());
+    QCOMPARE(bad.temperature, 0.7);
+    QCOMPARE(bad.topP, 0.95);
+    QCOMPARE(bad.threads, 1024);
+    QCOMPARE(bad.theme, QStringLiteral("system"));
+    QCOMPARE(bad.fontScale, 1.0);
+  }
+
+  void samplingIsResetToItsStandard() {
+    m_settings->temperature = 1.9;
+    m_settings->topK = 3;
+    m_settings->seed = 4;
+    QCOMPARE(m_settings->sampling().seed, 4U);
+    m_settings->resetSampling();
+    QCOMPARE(m_settings->temperature, Sampling().temperature);
+    QCOMPARE(m_settings->topK, 0);
+    QVERIFY(m_settings->sampling().seed != m_settings->sampling().seed);
+  }
+
+  void theBudgetIsHandedOnWhenItChanges() {
+    m_settings->setProperty("budgetMegabytes", 250);
+    QVERIFY(m_engine->calls.contains(QStringLiteral("budget 250000000")));
+  }
+};
+
+}  // namespace runnel::chat
+
+int runListTests(int argc, char** argv) {
+  runnel::chat::ListsTest test;
+  return QTest::qExec(&test, argc, argv);
+}
+
+#include "lists_test.moc"

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Markdown as blocks.
+#include <QAbstractItemModelTester>
+#include <QSignalSpy>
+#include <QTest>
+
+#include "app/chat/models/markdown_blocks.h"
+#include "tests/chat/suites.h"
+
+namespace runnel::chat {
+
+class MarkdownTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void codeKeepsItsLinesAndItsLanguage() {
+    const auto blocks = splitMarkdown(QStringLiteral("See:\n```cpp\nint a;\n\nint b;\n```\nDone"));
+    QCOMPARE(blocks.size(), 3);
+    QCOMPARE(blocks[1].kind, MarkdownBlock::Code);
+    QCOMPARE(blocks[1].text, QStringLiteral("int a;\n\nint b;"));
+    QCOMPARE(blocks[1].language, QStringLiteral("cpp"));
+    QCOMPARE(blocks[2].text, QStringLiteral("Done"));
+  }
+  void codeThatIsNotClosedYetIsCode() {
+    const auto blocks = splitMarkdown(QStringLiteral("```\nfor (;;"));
+    QCOMPARE(blocks.size(), 1);
+    QCOMPARE(blocks[0].text, QStringLiteral("for (;;"));
+  }
+  void aLongerFenceHoldsAShorterOne() {
+    const auto blocks = splitMarkdown(QStringLiteral("````\n```\nx\n```\n````"));
+    QCOMPARE(blocks.size(), 1);
+    QCOMPARE(blocks[0].text, QStringLiteral("```\nx\n```"));
+  }
+  void aListIsOneBlockOverEmptyLines() {
+    const auto blocks = splitMarkdown(QStringLiteral("1. one\n\n2. two\n   more\n\nAfter"));
+    QCOMPARE(blocks.size(), 2);
+    QCOMPARE(blocks[1].text, QStringLiteral("After"));
+  }
+  void aTableHasCells() {
+    const auto blocks = splitMarkdown(QStringLiteral("| a | b |\n|---|:-:|\n| 1 | 2 |\n| 3 |\n\nEnd"));
+    QCOMPARE(blocks.size(), 2);
+    QCOMPARE(blocks[0].kind, MarkdownBlock::Table);
+    QCOMPARE(blocks[0].columns, 2);
+    QCOMPARE(blocks[0].cells, (QStringList{"a", "b", "1", "2", "3", QString()}));
+  }
+  void htmlAndImagesBecomePlainText() {
+    const auto blocks = splitMarkdown(QStringLiteral("<img src='http://x'> ![a](http://x) `<b>` \\<i>"));
+    QCOMPARE(blocks[0].text, QStringLiteral("\\<img src='http://x'> \\![a](http://x) `<b>` \\<i>"));
+  }
+  void onlyTheLastBlockChangesWhileTextArrives() {
+    MarkdownBlocks model;
+    const QAbstractItemModelTester tester(&model);
+    QSignalSpy changed(&model, &QAbstractItemModel::dataChanged);
+    QSignalSpy removed(&model, &QAbstractItemModel::rowsRemoved);
+    const QString text = QStringLiteral("One\n\nTwo is **longer**\n\n```py\nprint(1)\n```\n\n- a\n- b\n\n|x|y|\n|-|-|\n|1|2|\n");
+    for (qsizetype i = 1; i <= text.size(); ++i) model.setText(text.left(i));
+    QCOMPARE(model.rowCount(), 5);
+    for (const auto& change : changed) {
+      QCOMPARE(change.at(0).toModelIndex().row(), change.at(1).toModelIndex().row());
+    }
+    QVERIFY(removed.count() <= 2);  // "```" and "|x|y|" look like prose at first
+    model.setText(QString());
+    QCOMPARE(model.rowCount(), 0);
+  }
+  void anythingIsSplitInTimeThatGrowsWithItsLength() {
+    QString hostile;
+    for (int i = 0; i < 20000; ++i) hostile += QStringLiteral("`<![|*_~#> -");
+    QElapsedTimer clock;
+    clock.start();
+    splitMarkdown(hostile);
+    QVERIFY2(clock.elapsed() < 3000, qPrintable(QString::number(clock.elapsed())));
+  }
+};
+
+}  // namespace runnel::chat
+
+int runMarkdownTests(int argc, char** argv) {
+  runnel::chat::MarkdownTest test;
+  return QTest::qExec(&test, argc, argv);
+}
+
+#include "markdown_test.moc"

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// An engine that does what a test says: a library in memory, answers written by hand.
+#pragma once
+
+#include <QHash>
+#include <QStringList>
+#include <algorithm>
+#include <utility>
+
+#include "app/chat/engine/chat_engine.h"
+
+namespace runnel::chat {
+
+class ScriptedEngine : public ChatEngine {
+  Q_OBJECT
+
+ public:
+  using ChatEngine::ChatEngine;
+
+  // What a test looks at.
+  QVector<AnswerRequest> requests;
+  int stops = 0;
+  int emptied = 0;
+  QStringList loads;  // "file device threads"
+  QStringList searches;
+  QStringList calls;
+
+  // What a test does.
+  Q_INVOKABLE qint64 addConversation(const QString& name, const QStringList& texts) {
+    const qint64 id = ++m_ids;
+    ConversationTree tree{.id = id, .name = name};
+    for (const QString& text : texts) {
+      tree.messages.push_back({.id = ++m_ids,
+                               .parent = tree.head,
+                               .role = tree.messages.size() % 2 == 0 ? QStringLiteral("user")
+                                                                     : QStringLiteral("assistant"),
+                               .text = text});
+      tree.head = m_ids;
+    }
+    trees.insert(id, tree);
+    return id;
+  }
+  /// The user's message of the running request is stored.
+  Q_INVOKABLE void saveUser() {
+    const AnswerRequest& request = requests.last();
+    qint64 id = request.conversation;
+    if (id == 0) id = addConversation(request.name, {});
+    const Message message{.id = ++m_ids,
+                          .parent = request.after,
+                          .role = QStringLiteral("user"),
+                          .text = request.text};
+    trees[id].messages.push_back(message);
+    trees[id].head = message.id;
+    m_parent = message.id;
+    m_answered = id;
+    Q_EMIT userSaved(request.ticket, id, message);
+  }
+  Q_INVOKABLE void write(const QString& piece) {
+    m_written += piece;
+    Q_EMIT textWritten(requests.last().ticket, piece);
+  }
+  void finish(AnswerEnd end = AnswerEnd::Complete) {
+    const AnswerRequest& request = requests.last();
+    AnswerReport report{.end = end, .written = 3, .tokensPerSecond = 50, .position = 10};
+    const qint64 parent = request.text.isEmpty() ? request.after : m_parent;
+    if (request.text.isEmpty()) m_answered = request.conversation;
+    report.answer = {.id = ++m_ids,
+                     .parent = parent,
+                     .role = QStringLiteral("assistant"),
+                     .text = std::exchange(m_written, QString()),
+                     .complete = end == AnswerEnd::Complete};
+    trees[m_answered].messages.push_back(report.answer);
+    trees[m_answered].head = report.answer.id;
+    Q_EMIT answered(request.ticket, report);
+  }
+  Q_INVOKABLE void answerWith(const QString& text) {
+    if (!requests.last().text.isEmpty()) saveUser();
+    write(text);
+    finish();
+  }
+  void failAnswer(ErrorCode code) { Q_EMIT answerFailed(requests.last().ticket, {code, QStringLiteral("why")}); }
+
+  Q_INVOKABLE void finishAnswer() { finish(); }
+  Q_INVOKABLE int requestCount() const { return static_cast<int>(requests.size()); }
+  Q_INVOKABLE QString lastText() const { return requests.isEmpty() ? QString() : requests.last().text; }
+  Q_INVOKABLE int stopCount() const { return stops; }
+
+  QHash<qint64, ConversationTree> trees;
+
+  // ChatEngine
+  void loadModel(const QString& file, const QString& device, int threads) override {
+    loads.push_back(QStringLiteral("%1 %2 %3").arg(file, device).arg(threads));
+  }
+  void cancelLoading() override { calls.push_back(QStringLiteral("cancel")); }
+  void inspect(const QString& file) override {
+    Q_EMIT inspected({.file = file, .name = QStringLiteral("tiny"), .parameters = 1'000'000,
+                    .weightBytes = 2'000'000, .stateBytes = 10'000, .quantisation = QStringLiteral("Q4_0"),
+                    .layers = 2, .canChat = true});
+  }
+  void listDevices() override {
+    Q_EMIT devicesListed({{.id = QStringLiteral("cpu"), .name = QStringLiteral("A processor")},
+                        {.id = QStringLiteral("reference"), .name = QStringLiteral("Reference")}});
+  }
+  void answer(const AnswerRequest& request) override { requests.push_back(request); }
+  void stop() override { ++stops; }
+  void listConversations() override {
+    QVector<ConversationRow> rows;
+    QList<qint64> ids = trees.keys();
+    std::sort(ids.begin(), ids.end(), std::greater<>());
+    for (const qint64 id : ids) {
+      if (m_trash.contains(id)) continue;
+      rows.push_back({.id = id, .name = trees[id].name, .updated = 1, .pinned = m_pinned.contains(id)});
+    }
+    Q_EMIT conversationsListed(rows);
+  }
+  void readTree(qint64 conversation) override { Q_EMIT treeRead(trees.value(conversation)); }
+  void search(const QString& query) override {
+    searches.push_back(query);
+    QVector<SearchResult> results;
+    for (const ConversationTree& tree : std::as_const(trees)) {
+      for (const Message& message : tree.messages) {
+        if (message.text.contains(query))
+          results.push_back({tree.id, message.id, tree.name, message.role,
+                             QStringLiteral("<i> «%1»").arg(query)});
+      }
+    }
+    Q_EMIT searched(query, results);
+  }
+  void rename(qint64 conversation, const QString& name) override {
+    trees[conversation].name = name;
+    listConversations();
+  }
+  void pinConversation(qint64 conversation, bool pinned) override {
+    m_pinned.removeAll(conversation);
+    if (pinned) m_pinned.push_back(conversation);
+    listConversations();
+  }
+  void setHead(qint64 conversation, qint64 message) override { trees[conversation].head = message; }
+  void pinMessage(qint64 id, bool pinned) override {
+    calls.push_back(QStringLiteral("pin %1 %2").arg(id).arg(pinned));
+  }
+  void nameMessage(qint64 id, const QString& name) override {
+    calls.push_back(QStringLiteral("name %1 %2").arg(id).arg(name));
+  }
+  void deleteConversation(qint64 conversation) override {
+    m_trash.push_back(conversation);
+    Q_EMIT deleted(conversation, 0, conversation);
+    listConversations();
+  }
+  void deleteFrom(qint64 conversation, qint64 message) override {
+    ConversationTree& tree = trees[conversation];
+    m_before = tree;
+    QVector<qint64> gone = {message};
+    tree.messages.removeIf([&](const Message& m) {
+      if (m.id != message && !gone.contains(m.parent)) return false;
+      gone.push_back(m.id);
+      if (m.id == message) tree.head = m.parent;
+      return true;
+    });
+    Q_EMIT deleted(conversation, message, 77);
+    Q_EMIT treeRead(tree);
+  }
+  void undoDelete(qint64 conversation, qint64 trash) override {
+    if (trash == 77) trees[conversation] = m_before;
+    m_trash.removeAll(conversation);
+    Q_EMIT undone(conversation);
+    listConversations();
+  }
+  void emptyTrash() override { ++emptied; }
+  void exportTo(qint64, const QString& file) override { Q_EMIT exported(file); }
+  void importFrom(const QString& file) override {
+    const qint64 id = addConversation(file, {QStringLiteral("Hello")});
+    Q_EMIT imported(id);
+    listConversations();
+  }
+  void measureStore() override { Q_EMIT storeMeasured({3, 17'000'000, 40'960}); }
+  void setBudget(quint64 bytes) override { calls.push_back(QStringLiteral("budget %1").arg(bytes)); }
+
+ private:
+  qint64 m_ids = 100;
+  qint64 m_parent = 0;
+  qint64 m_answered = 0;
+  QString m_written;
+  QVector<qint64> m_trash;
+  QVector<qint64> m_pinned;
+  ConversationTree m_before;
+};
+
+}  // namespace runnel::chat
