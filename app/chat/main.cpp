@@ -19,21 +19,21 @@ int main(int argc, char* argv[]) {
       QStringLiteral("Talk to a language model on this device. Uses no network."));
   parser.addHelpOption();
   parser.addVersionOption();
-  const QCommandLineOption kiosk(QStringLiteral("kiosk"),
-                                 QStringLiteral("Fill the screen, with everything large to touch."));
+  const QCommandLineOption kiosk(
+      QStringLiteral("kiosk"), QStringLiteral("Fill the screen, with everything large to touch."));
   const QCommandLineOption library(QStringLiteral("library"),
                                    QStringLiteral("Keep conversations in FILE."),
                                    QStringLiteral("FILE"));
-  const QCommandLineOption settings(QStringLiteral("settings"),
-                                    QStringLiteral("Keep settings in FILE."),
-                                    QStringLiteral("FILE"));
+  const QCommandLineOption settings(
+      QStringLiteral("settings"), QStringLiteral("Keep settings in FILE."), QStringLiteral("FILE"));
   const QCommandLineOption language(QStringLiteral("language"),
                                     QStringLiteral("en or de, instead of the system's."),
                                     QStringLiteral("CODE"));
   QCommandLineOption selfTest(QStringLiteral("self-test"),
                               QStringLiteral("Show the window, then leave."));
-  QCommandLineOption measuring(QStringLiteral("measure"),
-                               QStringLiteral("Measure start, first text and lateness, print JSON."));
+  QCommandLineOption measuring(
+      QStringLiteral("measure"),
+      QStringLiteral("Measure start, first text and lateness, print JSON."));
   QCommandLineOption saying(QStringLiteral("say"), QStringLiteral("Send TEXT at once."),
                             QStringLiteral("TEXT"));
   QCommandLineOption views(QStringLiteral("views"), QStringLiteral("Take the QML files of FOLDER."),

@@ -31,9 +31,12 @@ class Measurement : public QObject {
  public:
   explicit Measurement(Application& application)
       : m_chat(*application.controller().chat()), m_models(*application.controller().models()) {
-    connect(application.window(), &QQuickWindow::frameSwapped, this, [this] {
-      if (m_start == 0) m_start = secondsSinceExec();
-    }, Qt::QueuedConnection);
+    connect(
+        application.window(), &QQuickWindow::frameSwapped, this,
+        [this] {
+          if (m_start == 0) m_start = secondsSinceExec();
+        },
+        Qt::QueuedConnection);
     m_timer.setTimerType(Qt::PreciseTimer);
     m_timer.setInterval(kTickMs);
     connect(&m_timer, &QTimer::timeout, this, [this] { tick(); });
@@ -68,8 +71,9 @@ class Measurement : public QObject {
     m_sent.start();
     m_expected = -1;
     m_timer.start();
-    m_chat.setDraft(QStringLiteral("Write a long story about a river and the people who live by it. "
-                                   "Use a list and some code."));
+    m_chat.setDraft(
+        QStringLiteral("Write a long story about a river and the people who live by it. "
+                       "Use a list and some code."));
     m_chat.send();
   }
 
@@ -86,12 +90,13 @@ class Measurement : public QObject {
     const double p99 = quantile(m_late, 0.99);
     const double most = quantile(m_late, 1.0);
     const std::size_t samples = m_late.size();
-    std::printf("{\"start_to_first_frame_s\": %.2f, \"send_to_first_text_ms\": {\"first\": %.0f, "
-                "\"median\": %.0f, \"worst\": %.0f}, \"tokens_per_second\": %.0f, "
-                "\"timer_lateness_ms\": {\"samples\": %zu, \"p50\": %.1f, \"p99\": %.1f, "
-                "\"worst\": %.1f}}\n",
-                m_start, m_first.front(), quantile(m_first, 0.5), quantile(m_first, 1.0),
-                quantile(m_rate, 0.5), samples, p50, p99, most);
+    std::printf(
+        "{\"start_to_first_frame_s\": %.2f, \"send_to_first_text_ms\": {\"first\": %.0f, "
+        "\"median\": %.0f, \"worst\": %.0f}, \"tokens_per_second\": %.0f, "
+        "\"timer_lateness_ms\": {\"samples\": %zu, \"p50\": %.1f, \"p99\": %.1f, "
+        "\"worst\": %.1f}}\n",
+        m_start, m_first.front(), quantile(m_first, 0.5), quantile(m_first, 1.0),
+        quantile(m_rate, 0.5), samples, p50, p99, most);
     std::fflush(stdout);
   }
 

@@ -239,7 +239,8 @@ class ChatModelTest : public QObject {
   }
 
   void anAnswerGoesOnWhileAnotherChatIsInView() {
-    const qint64 other = m_engine->addConversation(QStringLiteral("other"), {QStringLiteral("X"), QStringLiteral("Y")});
+    const qint64 other = m_engine->addConversation(QStringLiteral("other"),
+                                                   {QStringLiteral("X"), QStringLiteral("Y")});
     m_chat->setDraft(QStringLiteral("Hello"));
     m_chat->send();
     m_engine->saveUser();
@@ -294,7 +295,9 @@ class ChatModelTest : public QObject {
     m_chat->rewind(idAt(1));
     say(QStringLiteral("C"), QStringLiteral("3"));
     TimelineModel* timeline = m_chat->timeline();
-    const auto role = [&](int row, TimelineModel::Role r) { return timeline->data(timeline->index(row), r); };
+    const auto role = [&](int row, TimelineModel::Role r) {
+      return timeline->data(timeline->index(row), r);
+    };
     QCOMPARE(role(4, TimelineModel::LaneRole).toInt(), 1);  // C left the lane of B
     QCOMPARE(role(3, TimelineModel::LaneRole).toInt(), 0);
     QVERIFY(!role(3, TimelineModel::OnPathRole).toBool());

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real engine with the default model: two threads, a library on disk.
-#include "app/chat/engine/runnel_engine.h"
-
 #include <QFile>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
 
+#include "app/chat/engine/runnel_engine.h"
 #include "app/chat/models/app_controller.h"
 #include "tests/chat/suites.h"
 
@@ -30,8 +29,8 @@ class EngineTest : public QObject {
   void start() {
     m_engine = std::make_unique<RunnelEngine>(
         m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries)).toStdString(), 1'000'000'000);
-    m_settings = std::make_unique<Settings>(
-        m_folder.filePath(QStringLiteral("%1.ini").arg(m_libraries)));
+    m_settings =
+        std::make_unique<Settings>(m_folder.filePath(QStringLiteral("%1.ini").arg(m_libraries)));
     m_settings->maxTokens = 12;
     m_settings->modelFile = kModel;
     m_settings->seed = 5;
@@ -44,8 +43,12 @@ class EngineTest : public QObject {
     m_settings.reset();
   }
   ChatModel& chat() { return *m_app->chat(); }
-  QString textAt(int row) { return chat().messages()->index(row).data(MessageModel::TextRole).toString(); }
-  qint64 idAt(int row) { return chat().messages()->index(row).data(MessageModel::IdRole).toLongLong(); }
+  QString textAt(int row) {
+    return chat().messages()->index(row).data(MessageModel::TextRole).toString();
+  }
+  qint64 idAt(int row) {
+    return chat().messages()->index(row).data(MessageModel::IdRole).toLongLong();
+  }
   void say(const QString& text) {
     QSignalSpy answered(&chat(), &ChatModel::answered);
     chat().setDraft(text);
@@ -165,7 +168,8 @@ class EngineTest : public QObject {
     QVERIFY(pieces.wait(kPatienceMs));
     leave();  // must neither hang nor crash
     start();
-    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kPatienceMs);  // what was written is kept
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2,
+                              kPatienceMs);  // what was written is kept
   }
 };
 

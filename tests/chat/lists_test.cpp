@@ -55,7 +55,8 @@ class ListsTest : public QObject {
 
   void searchesNamesAndAllMessagesAfterTypingPaused() {
     const QAbstractItemModelTester tester(m_app->library());
-    m_engine->addConversation(QStringLiteral("tea time"), {QStringLiteral("how is tea made"), QStringLiteral("slowly")});
+    m_engine->addConversation(QStringLiteral("tea time"),
+                              {QStringLiteral("how is tea made"), QStringLiteral("slowly")});
     m_engine->addConversation(QStringLiteral("other"), {QStringLiteral("x")});
     m_app->library()->refresh();
     m_app->library()->setQuery(QStringLiteral("te"));

@@ -37,14 +37,16 @@ class MarkdownTest : public QObject {
     QCOMPARE(blocks[1].text, QStringLiteral("After"));
   }
   void aTableHasCells() {
-    const auto blocks = splitMarkdown(QStringLiteral("| a | b |\n|---|:-:|\n| 1 | 2 |\n| 3 |\n\nEnd"));
+    const auto blocks =
+        splitMarkdown(QStringLiteral("| a | b |\n|---|:-:|\n| 1 | 2 |\n| 3 |\n\nEnd"));
     QCOMPARE(blocks.size(), 2);
     QCOMPARE(blocks[0].kind, MarkdownBlock::Table);
     QCOMPARE(blocks[0].columns, 2);
     QCOMPARE(blocks[0].cells, (QStringList{"a", "b", "1", "2", "3", QString()}));
   }
   void htmlAndImagesBecomePlainText() {
-    const auto blocks = splitMarkdown(QStringLiteral("<img src='http://x'> ![a](http://x) `<b>` \\<i>"));
+    const auto blocks =
+        splitMarkdown(QStringLiteral("<img src='http://x'> ![a](http://x) `<b>` \\<i>"));
     QCOMPARE(blocks[0].text, QStringLiteral("\\<img src='http://x'> \\![a](http://x) `<b>` \\<i>"));
   }
   void onlyTheLastBlockChangesWhileTextArrives() {
@@ -52,7 +54,8 @@ class MarkdownTest : public QObject {
     const QAbstractItemModelTester tester(&model);
     QSignalSpy changed(&model, &QAbstractItemModel::dataChanged);
     QSignalSpy removed(&model, &QAbstractItemModel::rowsRemoved);
-    const QString text = QStringLiteral("One\n\nTwo is **longer**\n\n```py\nprint(1)\n```\n\n- a\n- b\n\n|x|y|\n|-|-|\n|1|2|\n");
+    const QString text = QStringLiteral(
+        "One\n\nTwo is **longer**\n\n```py\nprint(1)\n```\n\n- a\n- b\n\n|x|y|\n|-|-|\n|1|2|\n");
     for (qsizetype i = 1; i <= text.size(); ++i) model.setText(text.left(i));
     QCOMPARE(model.rowCount(), 5);
     for (const auto& change : changed) {

@@ -78,11 +78,15 @@ class ScriptedEngine : public ChatEngine {
     write(text);
     finish();
   }
-  void failAnswer(ErrorCode code) { Q_EMIT answerFailed(requests.last().ticket, {code, QStringLiteral("why")}); }
+  void failAnswer(ErrorCode code) {
+    Q_EMIT answerFailed(requests.last().ticket, {code, QStringLiteral("why")});
+  }
 
   Q_INVOKABLE void finishAnswer() { finish(); }
   Q_INVOKABLE int requestCount() const { return static_cast<int>(requests.size()); }
-  Q_INVOKABLE QString lastText() const { return requests.isEmpty() ? QString() : requests.last().text; }
+  Q_INVOKABLE QString lastText() const {
+    return requests.isEmpty() ? QString() : requests.last().text;
+  }
   Q_INVOKABLE int stopCount() const { return stops; }
 
   QHash<qint64, ConversationTree> trees;
@@ -93,13 +97,19 @@ class ScriptedEngine : public ChatEngine {
   }
   void cancelLoading() override { calls.push_back(QStringLiteral("cancel")); }
   void inspect(const QString& file) override {
-    Q_EMIT inspected({.file = file, .name = QStringLiteral("tiny"), .parameters = 1'000'000,
-                    .weightBytes = 2'000'000, .stateBytes = 10'000, .quantisation = QStringLiteral("Q4_0"),
-                    .layers = 2, .canChat = true});
+    Q_EMIT inspected({.file = file,
+                      .name = QStringLiteral("tiny"),
+                      .parameters = 1'000'000,
+                      .weightBytes = 2'000'000,
+                      .stateBytes = 10'000,
+                      .quantisation = QStringLiteral("Q4_0"),
+                      .layers = 2,
+                      .canChat = true});
   }
   void listDevices() override {
-    Q_EMIT devicesListed({{.id = QStringLiteral("cpu"), .name = QStringLiteral("A processor")},
-                        {.id = QStringLiteral("reference"), .name = QStringLiteral("Reference")}});
+    Q_EMIT devicesListed(
+        {{.id = QStringLiteral("cpu"), .name = QStringLiteral("A processor")},
+         {.id = QStringLiteral("reference"), .name = QStringLiteral("Reference")}});
   }
   void answer(const AnswerRequest& request) override { requests.push_back(request); }
   void stop() override { ++stops; }
@@ -109,7 +119,8 @@ class ScriptedEngine : public ChatEngine {
     std::sort(ids.begin(), ids.end(), std::greater<>());
     for (const qint64 id : ids) {
       if (m_trash.contains(id)) continue;
-      rows.push_back({.id = id, .name = trees[id].name, .updated = 1, .pinned = m_pinned.contains(id)});
+      rows.push_back(
+          {.id = id, .name = trees[id].name, .updated = 1, .pinned = m_pinned.contains(id)});
     }
     Q_EMIT conversationsListed(rows);
   }
@@ -174,7 +185,9 @@ class ScriptedEngine : public ChatEngine {
     listConversations();
   }
   void measureStore() override { Q_EMIT storeMeasured({3, 17'000'000, 40'960}); }
-  void setBudget(quint64 bytes) override { calls.push_back(QStringLiteral("budget %1").arg(bytes)); }
+  void setBudget(quint64 bytes) override {
+    calls.push_back(QStringLiteral("budget %1").arg(bytes));
+  }
 
  private:
   qint64 m_ids = 100;

@@ -61,7 +61,7 @@ void GenerationWorker::load(const QString& file, const QString& device, int thre
   m_model = *model;
   const ModelInfo& info = m_model->info();
   Q_EMIT modelLoaded({file, text(info.name), text(info.device), info.parameters, info.weight_bytes,
-                    info.state_bytes});
+                      info.state_bytes});
 }
 
 GenerationOptions GenerationWorker::optionsOf(const Sampling& s) const {
@@ -117,14 +117,15 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
   AnswerReport report;
 
   QElapsedTimer told;
-  const ReplayOptions replay{
-      .progress =
-          [&](std::uint64_t done, std::uint64_t total) {
-            if (told.isValid() && told.elapsed() < kPieceMs && done < total) return;
-            Q_EMIT reading(request.ticket, static_cast<qint64>(done), static_cast<qint64>(total));
-            told.start();
-          },
-      .stop = stop};
+  const ReplayOptions replay{.progress =
+                                 [&](std::uint64_t done, std::uint64_t total) {
+                                   if (told.isValid() && told.elapsed() < kPieceMs && done < total)
+                                     return;
+                                   Q_EMIT reading(request.ticket, static_cast<qint64>(done),
+                                                  static_cast<qint64>(total));
+                                   told.start();
+                                 },
+                             .stop = stop};
   RUNNEL_CHECK_OK(goTo(request, replay, report));
 
   if (!request.text.isEmpty()) {
@@ -144,11 +145,11 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
     report.again += static_cast<qint64>(said->cost.replayed);
     report.warning = text(said->warning);
     Q_EMIT userSaved(request.ticket, m_chat->id(),
-                   {.id = said->user,
-                    .parent = parent,
-                    .role = QStringLiteral("user"),
-                    .text = request.text,
-                    .created = QDateTime::currentMSecsSinceEpoch()});
+                     {.id = said->user,
+                      .parent = parent,
+                      .role = QStringLiteral("user"),
+                      .text = request.text,
+                      .created = QDateTime::currentMSecsSinceEpoch()});
   }
 
   const qint64 parent = m_chat->head();

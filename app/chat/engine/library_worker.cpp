@@ -141,8 +141,8 @@ void LibraryWorker::emptyTrash() {
 void LibraryWorker::exportTo(qint64 conversation, const QString& file) {
   with([&](ConversationStore& store) -> Status {
     const bool json = file.endsWith(QStringLiteral(".json"), Qt::CaseInsensitive);
-    RUNNEL_TRY(const std::string out, json ? store.export_json(conversation)
-                                           : store.export_markdown(conversation));
+    RUNNEL_TRY(const std::string out,
+               json ? store.export_json(conversation) : store.export_markdown(conversation));
     RUNNEL_CHECK_OK(writeWhole(file, out));
     Q_EMIT exported(file);
     return {};

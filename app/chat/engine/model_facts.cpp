@@ -42,8 +42,8 @@ Status read(ModelFacts& facts) {
     return fail(ErrorCode::unsupported, "the file has no tokenizer, so it cannot chat");
   RUNNEL_TRY(const ChatFormat format, chat_format_from_gguf(*file));
   if (format.style == ChatStyle::none)
-    return fail(ErrorCode::unsupported, "its chat template is not one this app runs: ",
-                format.reason);
+    return fail(ErrorCode::unsupported,
+                "its chat template is not one this app runs: ", format.reason);
   facts.canChat = true;
   return {};
 }

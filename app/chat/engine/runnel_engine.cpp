@@ -66,9 +66,8 @@ RunnelEngine::~RunnelEngine() {
 
 template <class Call>
 void RunnelEngine::inLibrary(Call call) {
-  QMetaObject::invokeMethod(m_library, [worker = m_library, call = std::move(call)] {
-    call(*worker);
-  });
+  QMetaObject::invokeMethod(m_library,
+                            [worker = m_library, call = std::move(call)] { call(*worker); });
 }
 
 void RunnelEngine::loadModel(const QString& file, const QString& device, int threads) {
@@ -84,10 +83,10 @@ void RunnelEngine::cancelLoading() { m_loading.request_stop(); }
 
 void RunnelEngine::answer(const AnswerRequest& request) {
   m_answering = std::stop_source();
-  QMetaObject::invokeMethod(
-      m_generation, [worker = m_generation, request, stop = m_answering.get_token()] {
-        worker->answer(request, stop);
-      });
+  QMetaObject::invokeMethod(m_generation,
+                            [worker = m_generation, request, stop = m_answering.get_token()] {
+                              worker->answer(request, stop);
+                            });
 }
 
 void RunnelEngine::stop() { m_answering.request_stop(); }

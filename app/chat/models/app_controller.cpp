@@ -19,27 +19,36 @@ constexpr const char* kInstance = "runnelApp";  // a dynamic property of the QML
 QString inWords(const Problem& problem) {
   switch (problem.code) {
     case ErrorCode::not_found:
-      return QCoreApplication::translate("Runnel", "Something is missing. Choose a model file, or look whether the file was moved.");
+      return QCoreApplication::translate(
+          "Runnel",
+          "Something is missing. Choose a model file, or look whether the file was moved.");
     case ErrorCode::io:
-      return QCoreApplication::translate("Runnel", "The disk refused to read or write. Look for free space and permissions.");
+      return QCoreApplication::translate(
+          "Runnel", "The disk refused to read or write. Look for free space and permissions.");
     case ErrorCode::malformed:
-      return QCoreApplication::translate("Runnel", "This file is damaged or not what its name says. Fetch it again.");
+      return QCoreApplication::translate(
+          "Runnel", "This file is damaged or not what its name says. Fetch it again.");
     case ErrorCode::unsupported:
-      return QCoreApplication::translate("Runnel", "This file is fine, but this version cannot run it. Choose another model.");
+      return QCoreApplication::translate(
+          "Runnel", "This file is fine, but this version cannot run it. Choose another model.");
     case ErrorCode::mismatch:
       return QCoreApplication::translate("Runnel", "This belongs to another model or version.");
     case ErrorCode::out_of_memory:
-      return QCoreApplication::translate("Runnel", "Not enough memory. Close other programs or choose a smaller model.");
+      return QCoreApplication::translate(
+          "Runnel", "Not enough memory. Close other programs or choose a smaller model.");
     case ErrorCode::device:
-      return QCoreApplication::translate("Runnel", "The device failed. Choose another device, or try again.");
+      return QCoreApplication::translate("Runnel",
+                                         "The device failed. Choose another device, or try again.");
     case ErrorCode::cancelled:
       return QCoreApplication::translate("Runnel", "Stopped.");
     case ErrorCode::invalid_argument:
-      return QCoreApplication::translate("Runnel", "A setting is outside its range. Reset the sampling settings.");
+      return QCoreApplication::translate(
+          "Runnel", "A setting is outside its range. Reset the sampling settings.");
     case ErrorCode::internal:
       break;
   }
-  return QCoreApplication::translate("Runnel", "Something went wrong inside. Please report the details.");
+  return QCoreApplication::translate("Runnel",
+                                     "Something went wrong inside. Please report the details.");
 }
 
 AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions options,
@@ -62,7 +71,8 @@ AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions 
           [this](qint64 conversation, qint64 message, qint64 trash) {
             const bool whole = message == 0;
             if (whole && conversation == m_chat.conversation()) m_chat.forget();
-            say(whole ? QCoreApplication::translate("Runnel", "Chat deleted.") : QCoreApplication::translate("Runnel", "Deleted from there on."));
+            say(whole ? QCoreApplication::translate("Runnel", "Chat deleted.")
+                      : QCoreApplication::translate("Runnel", "Deleted from there on."));
             m_trash = trash;
             m_somethingInTrash = true;
             m_trashConversation = conversation;
@@ -75,8 +85,9 @@ AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions 
       m_chat.open(conversation);
     }
   });
-  connect(&engine, &ChatEngine::exported, this,
-          [this](const QString& file) { say(QCoreApplication::translate("Runnel", "Exported to %1").arg(file)); });
+  connect(&engine, &ChatEngine::exported, this, [this](const QString& file) {
+    say(QCoreApplication::translate("Runnel", "Exported to %1").arg(file));
+  });
   connect(&engine, &ChatEngine::imported, this, [this](qint64 conversation) {
     m_chat.open(conversation);
     say(QCoreApplication::translate("Runnel", "Imported."));
@@ -104,7 +115,9 @@ AppController* AppController::create(QQmlEngine* engine, QJSEngine*) {
 void AppController::start() {
   m_library.refresh();
   if (!m_models.loadInitial()) {
-    show({ErrorCode::not_found, {}}, QCoreApplication::translate("Runnel", "No model was found. Choose a GGUF file under Models."));
+    show({ErrorCode::not_found, {}},
+         QCoreApplication::translate("Runnel",
+                                     "No model was found. Choose a GGUF file under Models."));
   }
   const qint64 last = m_settings.recall(QStringLiteral("conversation"), 0).toLongLong();
   if (last != 0) m_chat.open(last);
@@ -162,7 +175,8 @@ void AppController::drop(const QUrl& file) {
     m_library.importFrom(file);
   } else if (!m_models.add(file)) {
     show({ErrorCode::unsupported, file.toString()},
-         QCoreApplication::translate("Runnel", "Drop a model (.gguf) or an exported chat (.json) here."));
+         QCoreApplication::translate("Runnel",
+                                     "Drop a model (.gguf) or an exported chat (.json) here."));
   }
 }
 

@@ -3,9 +3,10 @@
 // done outside the window.
 #pragma once
 
+#include <QtQml/qqmlregistration.h>
+
 #include <QObject>
 #include <QQmlEngine>
-#include <QtQml/qqmlregistration.h>
 
 #include "app/chat/models/chat_model.h"
 #include "app/chat/models/library_model.h"

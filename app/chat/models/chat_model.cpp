@@ -125,8 +125,8 @@ void ChatModel::showPath() {
   if (here) {
     if (!m_turn.said.isEmpty())
       rows.push_back({.message = {.role = QStringLiteral("user"), .text = m_turn.said}});
-    rows.push_back(
-        {.message = {.role = QStringLiteral("assistant"), .text = m_turn.written}, .writing = true});
+    rows.push_back({.message = {.role = QStringLiteral("assistant"), .text = m_turn.written},
+                    .writing = true});
   }
   m_messages.setRows(rows);
   m_timeline.show(m_tree);

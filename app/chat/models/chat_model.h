@@ -2,9 +2,10 @@
 // The conversation in view: what can be done with it, and what the engine does for it now.
 #pragma once
 
+#include <QtQml/qqmlregistration.h>
+
 #include <QObject>
 #include <QVariantList>
-#include <QtQml/qqmlregistration.h>
 
 #include "app/chat/engine/chat_engine.h"
 #include "app/chat/models/message_model.h"
@@ -73,7 +74,7 @@ class ChatModel : public QObject {
   Q_INVOKABLE bool send();  // the draft. False if there is nothing to send or an answer runs
   Q_INVOKABLE void stop();
   Q_INVOKABLE void regenerate(qint64 answer);
-  Q_INVOKABLE void answerAgain();  // to the user's message where the talk stands
+  Q_INVOKABLE void answerAgain();      // to the user's message where the talk stands
   Q_INVOKABLE void answerLastAgain();  // whichever of the two fits
   Q_INVOKABLE void edit(qint64 message, const QString& text);
   Q_INVOKABLE void rewind(qint64 message);
@@ -96,7 +97,7 @@ class ChatModel : public QObject {
   void stateChanged();
   void pathChanged();
   void statisticsChanged();
-  void answered(const QString& text);                        // for screen readers
+  void answered(const QString& text);  // for screen readers
   void failed(const runnel::chat::Problem& problem);
   void warned(const QString& warning);
   void bringIntoView(int row);

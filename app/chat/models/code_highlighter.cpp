@@ -43,18 +43,21 @@ void CodeHighlighter::setTarget(QQuickTextDocument* target) {
 }
 
 bool CodeHighlighter::hashComments() const {
-  static const QSet<QString> hash = {QStringLiteral("python"), QStringLiteral("py"),
-                                     QStringLiteral("sh"),     QStringLiteral("bash"),
-                                     QStringLiteral("shell"),  QStringLiteral("ruby"),
-                                     QStringLiteral("yaml"),   QStringLiteral("toml"),
-                                     QStringLiteral("cmake"),  QStringLiteral("r"),
+  static const QSet<QString> hash = {QStringLiteral("python"),
+                                     QStringLiteral("py"),
+                                     QStringLiteral("sh"),
+                                     QStringLiteral("bash"),
+                                     QStringLiteral("shell"),
+                                     QStringLiteral("ruby"),
+                                     QStringLiteral("yaml"),
+                                     QStringLiteral("toml"),
+                                     QStringLiteral("cmake"),
+                                     QStringLiteral("r"),
                                      QString()};
   return hash.contains(m_language.toLower());
 }
 
-bool CodeHighlighter::slashComments() const {
-  return m_language.isEmpty() || !hashComments();
-}
+bool CodeHighlighter::slashComments() const { return m_language.isEmpty() || !hashComments(); }
 
 void CodeHighlighter::highlightBlock(const QString& text) {
   setCurrentBlockState(0);

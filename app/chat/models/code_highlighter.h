@@ -2,10 +2,11 @@
 // Colours for code in answers: comments, strings, numbers and the keywords most languages share.
 #pragma once
 
+#include <QtQml/qqmlregistration.h>
+
 #include <QColor>
 #include <QQuickTextDocument>
 #include <QSyntaxHighlighter>
-#include <QtQml/qqmlregistration.h>
 
 namespace runnel::chat {
 

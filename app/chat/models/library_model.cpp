@@ -76,8 +76,12 @@ int LibraryModel::rowCount(const QModelIndex& parent) const {
 }
 
 QHash<int, QByteArray> LibraryModel::roleNames() const {
-  return {{ConversationRole, "conversation"}, {MessageRole, "message"}, {NameRole, "name"},
-          {DetailRole, "detail"},             {SectionRole, "section"}, {PinnedRole, "pinned"}};
+  return {{ConversationRole, "conversation"},
+          {MessageRole, "message"},
+          {NameRole, "name"},
+          {DetailRole, "detail"},
+          {SectionRole, "section"},
+          {PinnedRole, "pinned"}};
 }
 
 QVariant LibraryModel::data(const QModelIndex& index, int role) const {

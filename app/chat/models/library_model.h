@@ -2,9 +2,10 @@
 // The list of conversations, or what a search over all messages found.
 #pragma once
 
+#include <QtQml/qqmlregistration.h>
+
 #include <QAbstractListModel>
 #include <QTimer>
-#include <QtQml/qqmlregistration.h>
 
 #include "app/chat/engine/chat_engine.h"
 
@@ -25,10 +26,10 @@ class LibraryModel : public QAbstractListModel {
  public:
   enum Role {
     ConversationRole = Qt::UserRole + 1,
-    MessageRole,   // 0: the conversation itself, else where the words were found
+    MessageRole,  // 0: the conversation itself, else where the words were found
     NameRole,
-    DetailRole,    // when, or the words found as styled text
-    SectionRole,   // "pinned", "today", "week", "older"; "found" in a search
+    DetailRole,   // when, or the words found as styled text
+    SectionRole,  // "pinned", "today", "week", "older"; "found" in a search
     PinnedRole
   };
   Q_ENUM(Role)

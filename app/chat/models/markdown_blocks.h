@@ -3,16 +3,17 @@
 // changes, so a long answer costs no more to show than a short one.
 #pragma once
 
-#include <QAbstractListModel>
 #include <QtQml/qqmlregistration.h>
+
+#include <QAbstractListModel>
 
 namespace runnel::chat {
 
 struct MarkdownBlock {
   enum Kind { Prose, Code, Table };
   Kind kind = Prose;
-  QString text;      // Markdown made safe to show, code as it is, cells
-  QString language;  // of code
+  QString text;       // Markdown made safe to show, code as it is, cells
+  QString language;   // of code
   QStringList cells;  // of a table, row by row
   int columns = 0;
   bool operator==(const MarkdownBlock&) const = default;
@@ -30,7 +31,11 @@ class MarkdownBlocks : public QAbstractListModel {
  public:
   enum Role { KindRole = Qt::UserRole + 1, TextRole, LanguageRole, CellsRole, ColumnsRole };
   Q_ENUM(Role)
-  enum Kind { Prose = MarkdownBlock::Prose, Code = MarkdownBlock::Code, Table = MarkdownBlock::Table };
+  enum Kind {
+    Prose = MarkdownBlock::Prose,
+    Code = MarkdownBlock::Code,
+    Table = MarkdownBlock::Table
+  };
   Q_ENUM(Kind)
 
   using QAbstractListModel::QAbstractListModel;

@@ -8,8 +8,7 @@ namespace {
 
 // A row that was being sent or written becomes the stored message without leaving its place.
 bool samePlace(const MessageRow& a, const MessageRow& b) {
-  return a.message.role == b.message.role &&
-         (a.message.id == b.message.id || a.message.id == 0);
+  return a.message.role == b.message.role && (a.message.id == b.message.id || a.message.id == 0);
 }
 
 }  // namespace
@@ -51,11 +50,11 @@ QVariant MessageModel::data(const QModelIndex& index, int role) const {
 }
 
 QHash<int, QByteArray> MessageModel::roleNames() const {
-  return {{IdRole, "messageId"},         {SpeakerRole, "speaker"},
-          {TextRole, "text"},            {NameRole, "name"},
-          {CreatedRole, "created"},      {CompleteRole, "complete"},
-          {PinnedRole, "pinned"},        {AlternativeRole, "alternative"},
-          {WritingRole, "writing"},      {AlternativesRole, "alternatives"},
+  return {{IdRole, "messageId"},    {SpeakerRole, "speaker"},
+          {TextRole, "text"},       {NameRole, "name"},
+          {CreatedRole, "created"}, {CompleteRole, "complete"},
+          {PinnedRole, "pinned"},   {AlternativeRole, "alternative"},
+          {WritingRole, "writing"}, {AlternativesRole, "alternatives"},
           {LastRole, "last"}};
 }
 

@@ -3,8 +3,9 @@
 // that is being written.
 #pragma once
 
-#include <QAbstractListModel>
 #include <QtQml/qqmlregistration.h>
+
+#include <QAbstractListModel>
 
 #include "app/chat/engine/chat_types.h"
 

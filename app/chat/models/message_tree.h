@@ -35,8 +35,8 @@ class MessageTree {
 
  private:
   QVector<Message> m_messages;
-  QHash<qint64, qsizetype> m_index;            // id → place in m_messages
-  QHash<qint64, QVector<qint64>> m_children;   // 0: first messages
+  QHash<qint64, qsizetype> m_index;           // id → place in m_messages
+  QHash<qint64, QVector<qint64>> m_children;  // 0: first messages
   qint64 m_head = 0;
 };
 

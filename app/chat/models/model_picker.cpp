@@ -53,18 +53,19 @@ ModelPicker::ModelPicker(ChatEngine& engine, Settings& settings, QStringList fol
     }
   });
   connect(&engine, &ChatEngine::devicesListed, this, [this](const QVector<Device>& devices) {
-    m_devices = {QVariantMap{{QStringLiteral("id"), QStringLiteral("auto")},
-                             {QStringLiteral("name"), QCoreApplication::translate("Runnel", "Best available")},
-                             {QStringLiteral("detail"), QString()}}};
+    m_devices = {QVariantMap{
+        {QStringLiteral("id"), QStringLiteral("auto")},
+        {QStringLiteral("name"), QCoreApplication::translate("Runnel", "Best available")},
+        {QStringLiteral("detail"), QString()}}};
     for (const Device& d : devices) {
       if (d.id == QStringLiteral("reference")) continue;  // for tests: very slow
       const QString memory = d.memoryBytes > 0 ? sizeText(d.memoryBytes) : QString();
       m_devices.push_back(QVariantMap{
           {QStringLiteral("id"), d.id},
           {QStringLiteral("name"), d.name},
-          {QStringLiteral("detail"),
-           QStringList({d.id, d.detail, memory}).filter(QRegularExpression(QStringLiteral("."))).join(
-               QStringLiteral(" · "))}});
+          {QStringLiteral("detail"), QStringList({d.id, d.detail, memory})
+                                         .filter(QRegularExpression(QStringLiteral(".")))
+                                         .join(QStringLiteral(" · "))}});
     }
     Q_EMIT devicesChanged();
   });
@@ -98,8 +99,8 @@ int ModelPicker::rowCount(const QModelIndex& parent) const {
 }
 
 QHash<int, QByteArray> ModelPicker::roleNames() const {
-  return {{FileRole, "file"},       {TitleRole, "title"},     {FactsRole, "facts"},
-          {MemoryRole, "memory"},   {ProblemRole, "problem"}, {CurrentRole, "current"},
+  return {{FileRole, "file"},     {TitleRole, "title"},     {FactsRole, "facts"},
+          {MemoryRole, "memory"}, {ProblemRole, "problem"}, {CurrentRole, "current"},
           {FitsRole, "fits"}};
 }
 
@@ -120,7 +121,8 @@ QVariant ModelPicker::data(const QModelIndex& index, int role) const {
           .arg(row.layers);
     case MemoryRole:
       if (needed == 0) return QString();
-      return QCoreApplication::translate("Runnel", "Needs %1: %2 of weights and %3 for a conversation of any length")
+      return QCoreApplication::translate(
+                 "Runnel", "Needs %1: %2 of weights and %3 for a conversation of any length")
           .arg(sizeText(needed), sizeText(row.weightBytes), sizeText(row.stateBytes));
     case ProblemRole:
       return row.problem;

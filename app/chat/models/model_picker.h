@@ -2,10 +2,11 @@
 // The model files at hand with what they say about themselves, and the one that is loaded.
 #pragma once
 
+#include <QtQml/qqmlregistration.h>
+
 #include <QAbstractListModel>
 #include <QUrl>
 #include <QVariantList>
-#include <QtQml/qqmlregistration.h>
 
 #include "app/chat/engine/chat_engine.h"
 #include "app/chat/models/settings.h"

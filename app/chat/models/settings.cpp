@@ -32,7 +32,8 @@ Settings::~Settings() { save(); }
 void Settings::load() {
   const QSignalBlocker quiet(this);
   eachProperty(staticMetaObject, [this](const QMetaProperty& property) {
-    const QVariant stored = m_file.value(QStringLiteral("settings/") + QLatin1String(property.name()));
+    const QVariant stored =
+        m_file.value(QStringLiteral("settings/") + QLatin1String(property.name()));
     if (stored.isValid()) property.write(this, stored);
   });
   bound();
@@ -71,8 +72,7 @@ Sampling Settings::sampling() const {
           .minP = minP,
           .repetitionPenalty = repetitionPenalty,
           .maxTokens = maxTokens,
-          .seed = seed > 0 ? static_cast<quint64>(seed)
-                           : QRandomGenerator::global()->generate64()};
+          .seed = seed > 0 ? static_cast<quint64>(seed) : QRandomGenerator::global()->generate64()};
 }
 
 void Settings::resetSampling() {

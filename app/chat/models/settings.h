@@ -2,11 +2,12 @@
 // What the user chose, kept in one INI file. Every change is written soon after.
 #pragma once
 
+#include <QtQml/qqmlregistration.h>
+
 #include <QObject>
 #include <QSettings>
 #include <QTimer>
 #include <QVariantMap>
-#include <QtQml/qqmlregistration.h>
 
 #include "app/chat/engine/chat_types.h"
 
@@ -17,8 +18,8 @@ class Settings : public QObject {
   QML_ELEMENT
   QML_UNCREATABLE("App.settings is it")
   // One notification for all: they change seldom, and a page that shows them reads them all.
-  Q_PROPERTY(QString theme MEMBER theme NOTIFY changed)  // "system", "light", "dark"
-  Q_PROPERTY(double fontScale MEMBER fontScale NOTIFY changed)  // of the system's font, 0.8 to 2
+  Q_PROPERTY(QString theme MEMBER theme NOTIFY changed)            // "system", "light", "dark"
+  Q_PROPERTY(double fontScale MEMBER fontScale NOTIFY changed)     // of the system's font, 0.8 to 2
   Q_PROPERTY(QString fontFamily MEMBER fontFamily NOTIFY changed)  // empty: the system's
   Q_PROPERTY(QString language MEMBER language NOTIFY changed)      // empty: the system's
   Q_PROPERTY(QString systemPrompt MEMBER systemPrompt NOTIFY changed)
@@ -28,7 +29,7 @@ class Settings : public QObject {
   Q_PROPERTY(double minP MEMBER minP NOTIFY changed)
   Q_PROPERTY(double repetitionPenalty MEMBER repetitionPenalty NOTIFY changed)
   Q_PROPERTY(int maxTokens MEMBER maxTokens NOTIFY changed)
-  Q_PROPERTY(int seed MEMBER seed NOTIFY changed)  // 0: another one each time
+  Q_PROPERTY(int seed MEMBER seed NOTIFY changed)        // 0: another one each time
   Q_PROPERTY(int threads MEMBER threads NOTIFY changed)  // 0: one a core
   Q_PROPERTY(QString device MEMBER device NOTIFY changed)
   Q_PROPERTY(QString modelFile MEMBER modelFile NOTIFY changed)

@@ -18,9 +18,9 @@ int TimelineModel::rowCount(const QModelIndex& parent) const {
 }
 
 QHash<int, QByteArray> TimelineModel::roleNames() const {
-  return {{IdRole, "messageId"}, {SpeakerRole, "speaker"}, {ExcerptRole, "excerpt"},
-          {NameRole, "name"},    {PinnedRole, "pinned"},   {LaneRole, "lane"},
-          {OnPathRole, "onPath"}, {HeadRole, "head"},      {LinesRole, "lines"},
+  return {{IdRole, "messageId"},  {SpeakerRole, "speaker"}, {ExcerptRole, "excerpt"},
+          {NameRole, "name"},     {PinnedRole, "pinned"},   {LaneRole, "lane"},
+          {OnPathRole, "onPath"}, {HeadRole, "head"},       {LinesRole, "lines"},
           {TurnsRole, "turns"}};
 }
 
@@ -61,8 +61,8 @@ QVariant TimelineModel::data(const QModelIndex& index, int role) const {
     case TurnsRole: {
       QVariantList list;
       for (const Turn& turn : row.turns) {
-        list.push_back(QVariantMap{{QStringLiteral("to"), turn.to},
-                                   {QStringLiteral("onPath"), turn.onPath}});
+        list.push_back(
+            QVariantMap{{QStringLiteral("to"), turn.to}, {QStringLiteral("onPath"), turn.onPath}});
       }
       return list;
     }

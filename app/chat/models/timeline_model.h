@@ -2,9 +2,10 @@
 // The conversation as a rail: every message in the order of time, every way the talk took a lane.
 #pragma once
 
+#include <QtQml/qqmlregistration.h>
+
 #include <QAbstractListModel>
 #include <QVariantList>
-#include <QtQml/qqmlregistration.h>
 
 #include "app/chat/models/message_tree.h"
 

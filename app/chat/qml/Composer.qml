@@ -83,7 +83,8 @@ Rectangle {
             implicitHeight: Theme.control
             padding: 0
             enabled: stops ? App.chat.state !== ChatModel.Stopping : input.text.trim() !== ""
-            icon.source: "qrc:/qt/qml/Runnel/Chat/icons/" + (stops ? "stop" : "send") + ".svg"
+            display: stops ? AbstractButton.TextOnly : AbstractButton.IconOnly
+            icon.source: "qrc:/qt/qml/Runnel/Chat/icons/send.svg"
             icon.width: Theme.icon
             icon.height: Theme.icon
             icon.color: enabled ? Theme.onAccent : Theme.muted
@@ -99,6 +100,14 @@ Rectangle {
                 color: !button.enabled ? Theme.hover : button.down ? Qt.darker(Theme.accent, 1.15) : Theme.accent
                 border.width: button.visualFocus ? 2 : 0
                 border.color: Theme.text
+                Rectangle {
+                    visible: button.stops
+                    anchors.centerIn: parent
+                    width: Theme.icon * 0.6
+                    height: width
+                    radius: 2
+                    color: button.enabled ? Theme.onAccent : Theme.muted
+                }
             }
         }
     }

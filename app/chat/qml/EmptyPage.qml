@@ -43,19 +43,13 @@ ColumnLayout {
         text: qsTr("Choose a model…")
         onClicked: page.modelsWanted()
     }
-    Flow {
-        visible: App.models.state !== ModelPicker.None
-        Layout.fillWidth: true
-        Layout.maximumWidth: Theme.fontSize * 40
-        Layout.alignment: Qt.AlignHCenter
-        spacing: Theme.gap
-        Repeater {
-            model: [qsTr("How do I make a good cup of tea?"), qsTr("Write a short poem about a river."), qsTr("Explain what a queue is, with code.")]
-            TextButton {
-                required property string modelData
-                text: modelData
-                onClicked: page.suggested(modelData)
-            }
+    Repeater {
+        model: App.models.state === ModelPicker.None ? [] : [qsTr("How do I make a good cup of tea?"), qsTr("Write a short poem about a river."), qsTr("Explain what a queue is, with code.")]
+        TextButton {
+            required property string modelData
+            Layout.alignment: Qt.AlignHCenter
+            text: modelData
+            onClicked: page.suggested(modelData)
         }
     }
 }

@@ -29,7 +29,7 @@ Item {
     readonly property bool stored: messageId > 0
     readonly property real column: Math.min(Theme.textWidth, width - Theme.margin * 2)
 
-    implicitHeight: content.implicitHeight + Theme.margin
+    implicitHeight: content.implicitHeight + (fromUser ? 0 : Theme.margin)
     Accessible.role: Accessible.ListItem
     Accessible.name: (fromUser ? qsTr("You") : speaker === "system" ? qsTr("System prompt") : qsTr("Answer")) + ": " + text
 
@@ -152,6 +152,9 @@ Item {
         MessageActions {
             visible: message.stored && !message.writing && !message.editing && message.speaker !== "system"
             Layout.alignment: message.fromUser ? Qt.AlignRight : Qt.AlignLeft
+            // The icons, not their grounds, stand in line with the text.
+            Layout.leftMargin: alternatives > 1 ? 0 : (Theme.icon - Theme.control) / 2
+            Layout.rightMargin: (Theme.icon - Theme.control) / 2
             messageId: message.messageId
             fromUser: message.fromUser
             alternative: message.alternative
