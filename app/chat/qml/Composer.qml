@@ -10,6 +10,7 @@ Rectangle {
 
     readonly property bool running: App.chat.state !== ChatModel.Idle
     readonly property alias field: input
+    signal editLastWanted
 
     function focusField() {
         input.forceActiveFocus();
@@ -64,6 +65,9 @@ Rectangle {
                     if ((event.key === Qt.Key_Return || event.key === Qt.Key_Enter) && !(event.modifiers & Qt.ShiftModifier)) {
                         event.accepted = true;
                         if (!composer.running && !App.chat.busyElsewhere) App.chat.send();
+                    } else if (event.key === Qt.Key_Up && input.length === 0 && !composer.running) {
+                        event.accepted = true;
+                        composer.editLastWanted();
                     }
                 }
                 Connections {

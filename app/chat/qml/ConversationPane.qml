@@ -136,6 +136,7 @@ Item {
                     onMenuWanted: at => menu.openFor(messageId, pinned, alternatives, at)
                     onCompareWanted: pane.compareWanted(messageId)
                     onLinkWanted: link => pane.linkWanted(link)
+                    onEditEnded: pane.composer.focusField()
                 }
 
                 Connections {
@@ -212,6 +213,14 @@ Item {
 
         Composer {
             id: writing
+            onEditLastWanted: {
+                for (let row = messages.count - 1; row >= 0; --row) {
+                    const item = messages.itemAtIndex(row);
+                    if (item === null || !item.fromUser) continue;
+                    item.editing = true;
+                    return;
+                }
+            }
             Layout.alignment: Qt.AlignHCenter
             Layout.fillWidth: true
             Layout.maximumWidth: Theme.textWidth + Theme.margin * 2

@@ -18,6 +18,7 @@ Sheet {
             model: [
                 "Enter", qsTr("Send"),
                 "Shift+Enter", qsTr("New line"),
+                "↑", qsTr("Say the last message differently"),
                 "Esc", qsTr("Stop the answer, close a page"),
                 "Ctrl+N", qsTr("New chat"),
                 "Ctrl+L", qsTr("Write"),

@@ -23,6 +23,7 @@ Item {
     property bool editing: false
     signal menuWanted(Item at)
     signal compareWanted
+    signal editEnded
     signal linkWanted(string link)
 
     readonly property bool fromUser: speaker === "user"
@@ -97,9 +98,13 @@ Item {
                 original: message.text
                 onAccepted: text => {
                     message.editing = false;
+                    message.editEnded();
                     App.chat.edit(message.messageId, text);
                 }
-                onRejected: message.editing = false
+                onRejected: {
+                    message.editing = false;
+                    message.editEnded();
+                }
             }
         }
 
