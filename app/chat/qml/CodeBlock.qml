@@ -76,7 +76,7 @@ Rectangle {
                 activeFocusOnPress: !Theme.touch
                 color: Theme.text
                 selectionColor: Theme.accent
-                selectedTextColor: Theme.onAccent
+                selectedTextColor: Theme.accentText
                 font.family: Theme.monospace
                 font.pixelSize: Theme.fontSize * 0.95
                 Accessible.name: block.code

@@ -47,7 +47,7 @@ Rectangle {
                 wrapMode: TextArea.Wrap
                 color: Theme.text
                 selectionColor: Theme.accent
-                selectedTextColor: Theme.onAccent
+                selectedTextColor: Theme.accentText
                 font.pixelSize: Theme.fontSize
                 font.family: Theme.fontFamily
                 topPadding: (Theme.control - Theme.fontSize * 1.4) / 2
@@ -91,7 +91,7 @@ Rectangle {
             icon.source: "qrc:/qt/qml/Runnel/Chat/icons/send.svg"
             icon.width: Theme.icon
             icon.height: Theme.icon
-            icon.color: enabled ? Theme.onAccent : Theme.muted
+            icon.color: enabled ? Theme.accentText : Theme.muted
             Accessible.name: stops ? qsTr("Stop") : qsTr("Send")
             Accessible.role: Accessible.Button
             ToolTip.visible: hovered && !Theme.touch
@@ -110,7 +110,7 @@ Rectangle {
                     width: Theme.icon * 0.6
                     height: width
                     radius: 2
-                    color: button.enabled ? Theme.onAccent : Theme.muted
+                    color: button.enabled ? Theme.accentText : Theme.muted
                 }
             }
         }

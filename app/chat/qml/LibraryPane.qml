@@ -68,7 +68,7 @@ Rectangle {
             placeholderTextColor: Theme.muted
             color: Theme.text
             selectionColor: Theme.accent
-            selectedTextColor: Theme.onAccent
+            selectedTextColor: Theme.accentText
             font.pixelSize: Theme.fontSize
             font.family: Theme.fontFamily
             leftPadding: Theme.margin

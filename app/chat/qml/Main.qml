@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The window: chats on the left, the conversation, its timeline on the right; on a narrow screen the
 // sides are drawers.
+import QtCore
 import QtQuick
 import QtQuick.Controls.Basic
 import QtQuick.Dialogs
@@ -32,6 +33,8 @@ ApplicationWindow {
     function exportChat(conversation) {
         if (conversation <= 0) return;
         saving.conversation = conversation;
+        const name = App.library.nameOf(conversation).replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "");
+        saving.selectedFile = StandardPaths.writableLocation(StandardPaths.DocumentsLocation) + "/" + (name || "chat") + ".md";
         saving.open();
     }
     function nameOf(messageId) {
@@ -56,7 +59,7 @@ ApplicationWindow {
     palette.button: Theme.surface
     palette.buttonText: Theme.text
     palette.highlight: Theme.accent
-    palette.highlightedText: Theme.onAccent
+    palette.highlightedText: Theme.accentText
     palette.link: Theme.accent
     palette.mid: Theme.border
     palette.dark: Theme.strongBorder
@@ -210,6 +213,7 @@ ApplicationWindow {
         property double conversation: 0
         title: qsTr("Export a chat")
         fileMode: FileDialog.SaveFile
+        acceptLabel: qsTr("Save")
         nameFilters: [qsTr("Markdown, for reading (*.md)"), qsTr("JSON, for importing (*.json)")]
         defaultSuffix: selectedNameFilter.index === 1 ? "json" : "md"
         onAccepted: App.library.exportTo(conversation, selectedFile)

@@ -84,7 +84,7 @@ Item {
                 wrapMode: TextEdit.Wrap
                 color: Theme.text
                 selectionColor: Theme.accent
-                selectedTextColor: Theme.onAccent
+                selectedTextColor: Theme.accentText
                 font.pixelSize: Theme.fontSize
                 font.family: Theme.fontFamily
                 Accessible.name: message.text

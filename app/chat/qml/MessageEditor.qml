@@ -24,7 +24,7 @@ ColumnLayout {
         wrapMode: TextArea.Wrap
         color: Theme.text
         selectionColor: Theme.accent
-        selectedTextColor: Theme.onAccent
+        selectedTextColor: Theme.accentText
         font.pixelSize: Theme.fontSize
         font.family: Theme.fontFamily
         padding: Theme.gap * 2

@@ -15,7 +15,7 @@ TextEdit {
     wrapMode: TextEdit.Wrap
     color: Theme.text
     selectionColor: Theme.accent
-    selectedTextColor: Theme.onAccent
+    selectedTextColor: Theme.accentText
     font.family: Theme.fontFamily
     font.pixelSize: Theme.fontSize
     palette.link: Theme.accent

@@ -14,7 +14,7 @@ Button {
     icon.width: Theme.icon
     icon.height: Theme.icon
     icon.color: textColor
-    readonly property color textColor: !enabled ? Theme.muted : primary ? Theme.onAccent : flatter ? Theme.accent : Theme.text
+    readonly property color textColor: !enabled ? Theme.muted : primary ? Theme.accentText : flatter ? Theme.accent : Theme.text
     palette.buttonText: textColor
     palette.brightText: textColor
     font.pixelSize: Theme.fontSize

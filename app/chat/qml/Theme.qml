@@ -27,7 +27,7 @@ QtObject {
     readonly property color text: dark ? "#e8eaed" : "#1c1f23"
     readonly property color muted: dark ? "#a5adb6" : "#5a5f66"
     readonly property color accent: dark ? "#62c9de" : "#0b6376"
-    readonly property color onAccent: dark ? "#05252c" : "#ffffff"
+    readonly property color accentText: dark ? "#05252c" : "#ffffff"
     readonly property color danger: dark ? "#ff8f85" : "#b3261e"
     readonly property color warm: dark ? "#e8b86b" : "#8a5a00"
 

@@ -47,7 +47,7 @@ TestCase {
         for (const colour of ["warm", "danger"]) verify(contrast(Theme[colour], Theme.window) >= 4.5, colour);
         for (const colour of ["codeKeyword", "codeString", "codeNumber", "codeComment"])
             verify(contrast(Theme[colour], Theme.code) >= 4.5, colour);
-        verify(contrast(Theme.onAccent, Theme.accent) >= 4.5);
+        verify(contrast(Theme.accentText, Theme.accent) >= 4.5);
         verify(contrast(Theme.strongBorder, Theme.window) >= 3);
     }
 
