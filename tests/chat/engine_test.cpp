@@ -135,8 +135,8 @@ class EngineTest : public QObject {
     const QString json = m_folder.filePath(QStringLiteral("talk.json"));
     const QString markdown = m_folder.filePath(QStringLiteral("talk.md"));
     QSignalSpy exported(m_engine.get(), &ChatEngine::exported);
-    m_app->library()->exportTo(chat().conversation(), QUrl::fromLocalFile(json));
-    m_app->library()->exportTo(chat().conversation(), QUrl::fromLocalFile(markdown));
+    m_app->library()->exportTo(chat().conversation(), json);
+    m_app->library()->exportTo(chat().conversation(), markdown);
     QTRY_COMPARE(exported.count(), 2);
     QFile file(markdown);
     QVERIFY(file.open(QIODevice::ReadOnly));

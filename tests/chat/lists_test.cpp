@@ -71,6 +71,14 @@ class ListsTest : public QObject {
     QCOMPARE(book(0, LibraryModel::NameRole).toString(), QStringLiteral("other"));
   }
 
+  void suggestsAFreeNameForAnExport() {
+    const qint64 id = m_engine->addConversation(QStringLiteral("How? Über/alles…"), {});
+    m_app->library()->refresh();
+    const QString file = m_app->library()->exportFile(id, true);
+    QVERIFY2(file.endsWith(QStringLiteral("/How-Über-alles.json")), qPrintable(file));
+    QVERIFY(!m_app->library()->fileExists(file));
+  }
+
   void aDeletedChatLeavesTheViewAndComesBack() {
     const qint64 id = m_engine->addConversation(QStringLiteral("a"), {QStringLiteral("x")});
     m_app->library()->refresh();

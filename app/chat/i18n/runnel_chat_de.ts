@@ -149,6 +149,45 @@
     </message>
 </context>
 <context>
+    <name>ExportDialog</name>
+    <message>
+        <source>Export this chat</source>
+        <translation>Diesen Chat exportieren</translation>
+    </message>
+    <message>
+        <source>Markdown</source>
+        <translation>Markdown</translation>
+    </message>
+    <message>
+        <source>JSON</source>
+        <translation>JSON</translation>
+    </message>
+    <message>
+        <source>All branches; can be imported again.</source>
+        <translation>Alle Zweige; kann wieder importiert werden.</translation>
+    </message>
+    <message>
+        <source>The branch in view, for reading.</source>
+        <translation>Der sichtbare Zweig, zum Lesen.</translation>
+    </message>
+    <message>
+        <source>File</source>
+        <translation>Datei</translation>
+    </message>
+    <message>
+        <source>This file exists and will be replaced.</source>
+        <translation>Diese Datei gibt es; sie wird ersetzt.</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Abbrechen</translation>
+    </message>
+    <message>
+        <source>Save</source>
+        <translation>Speichern</translation>
+    </message>
+</context>
+<context>
     <name>KeysSheet</name>
     <message>
         <source>Keyboard</source>
@@ -221,6 +260,10 @@
     <message>
         <source>This list</source>
         <translation>Diese Liste</translation>
+    </message>
+    <message>
+        <source>Say the last message differently</source>
+        <translation>Die letzte Nachricht anders sagen</translation>
     </message>
 </context>
 <context>
@@ -365,18 +408,6 @@
     <message>
         <source>Exported chats (*.json)</source>
         <translation>Exportierte Chats (*.json)</translation>
-    </message>
-    <message>
-        <source>Export a chat</source>
-        <translation>Chat exportieren</translation>
-    </message>
-    <message>
-        <source>Markdown, for reading (*.md)</source>
-        <translation>Markdown, zum Lesen (*.md)</translation>
-    </message>
-    <message>
-        <source>JSON, for importing (*.json)</source>
-        <translation>JSON, zum Importieren (*.json)</translation>
     </message>
 </context>
 <context>

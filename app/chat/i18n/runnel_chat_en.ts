@@ -149,6 +149,45 @@
     </message>
 </context>
 <context>
+    <name>ExportDialog</name>
+    <message>
+        <source>Export this chat</source>
+        <translation>Export this chat</translation>
+    </message>
+    <message>
+        <source>Markdown</source>
+        <translation>Markdown</translation>
+    </message>
+    <message>
+        <source>JSON</source>
+        <translation>JSON</translation>
+    </message>
+    <message>
+        <source>All branches; can be imported again.</source>
+        <translation>All branches; can be imported again.</translation>
+    </message>
+    <message>
+        <source>The branch in view, for reading.</source>
+        <translation>The branch in view, for reading.</translation>
+    </message>
+    <message>
+        <source>File</source>
+        <translation>File</translation>
+    </message>
+    <message>
+        <source>This file exists and will be replaced.</source>
+        <translation>This file exists and will be replaced.</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Cancel</translation>
+    </message>
+    <message>
+        <source>Save</source>
+        <translation>Save</translation>
+    </message>
+</context>
+<context>
     <name>KeysSheet</name>
     <message>
         <source>Keyboard</source>
@@ -221,6 +260,10 @@
     <message>
         <source>This list</source>
         <translation>This list</translation>
+    </message>
+    <message>
+        <source>Say the last message differently</source>
+        <translation>Say the last message differently</translation>
     </message>
 </context>
 <context>
@@ -365,18 +408,6 @@
     <message>
         <source>Exported chats (*.json)</source>
         <translation>Exported chats (*.json)</translation>
-    </message>
-    <message>
-        <source>Export a chat</source>
-        <translation>Export a chat</translation>
-    </message>
-    <message>
-        <source>Markdown, for reading (*.md)</source>
-        <translation>Markdown, for reading (*.md)</translation>
-    </message>
-    <message>
-        <source>JSON, for importing (*.json)</source>
-        <translation>JSON, for importing (*.json)</translation>
     </message>
 </context>
 <context>

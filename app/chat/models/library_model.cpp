@@ -2,7 +2,11 @@
 #include "app/chat/models/library_model.h"
 
 #include <QDateTime>
+#include <QDir>
+#include <QFileInfo>
 #include <QLocale>
+#include <QRegularExpression>
+#include <QStandardPaths>
 #include <QUrl>
 #include <algorithm>
 
@@ -164,8 +168,25 @@ void LibraryModel::pin(qint64 conversation, bool pinned) {
 
 void LibraryModel::remove(qint64 conversation) { m_engine.deleteConversation(conversation); }
 
-void LibraryModel::exportTo(qint64 conversation, const QUrl& file) {
-  m_engine.exportTo(conversation, file.isLocalFile() ? file.toLocalFile() : file.toString());
+void LibraryModel::exportTo(qint64 conversation, const QString& file) {
+  m_engine.exportTo(conversation, file);
+}
+
+bool LibraryModel::fileExists(const QString& file) const { return QFileInfo::exists(file); }
+
+QString LibraryModel::exportFile(qint64 conversation, bool json) const {
+  static const QRegularExpression unfit(QStringLiteral("[^\\p{L}\\p{N}]+"),
+                                        QRegularExpression::UseUnicodePropertiesOption);
+  QString name = nameOf(conversation).replace(unfit, QStringLiteral("-")).left(60);
+  while (name.endsWith(u'-')) name.chop(1);
+  if (name.isEmpty()) name = QStringLiteral("chat");
+  QDir folder(QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation));
+  if (!folder.exists()) folder = QDir::home();
+  const QString suffix = json ? QStringLiteral(".json") : QStringLiteral(".md");
+  QString file = folder.filePath(name + suffix);
+  for (int n = 2; fileExists(file); ++n)
+    file = folder.filePath(QStringLiteral("%1-%2").arg(name).arg(n) + suffix);
+  return file;
 }
 
 void LibraryModel::importFrom(const QUrl& file) {

@@ -52,7 +52,10 @@ class LibraryModel : public QAbstractListModel {
   Q_INVOKABLE void rename(qint64 conversation, const QString& name);
   Q_INVOKABLE void pin(qint64 conversation, bool pinned);
   Q_INVOKABLE void remove(qint64 conversation);
-  Q_INVOKABLE void exportTo(qint64 conversation, const QUrl& file);
+  Q_INVOKABLE void exportTo(qint64 conversation, const QString& file);  // .md or .json
+  /// Where an export could go: a name that is free, in the user's documents.
+  Q_INVOKABLE QString exportFile(qint64 conversation, bool json) const;
+  Q_INVOKABLE bool fileExists(const QString& file) const;
   Q_INVOKABLE void importFrom(const QUrl& file);
   Q_INVOKABLE void measure();
   Q_INVOKABLE QString nameOf(qint64 conversation) const;

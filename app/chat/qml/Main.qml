@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The window: chats on the left, the conversation, its timeline on the right; on a narrow screen the
 // sides are drawers.
-import QtCore
 import QtQuick
 import QtQuick.Controls.Basic
 import QtQuick.Dialogs
@@ -32,10 +31,7 @@ ApplicationWindow {
     }
     function exportChat(conversation) {
         if (conversation <= 0) return;
-        saving.conversation = conversation;
-        const name = App.library.nameOf(conversation).replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "");
-        saving.selectedFile = StandardPaths.writableLocation(StandardPaths.DocumentsLocation) + "/" + (name || "chat") + ".md";
-        saving.open();
+        saving.openFor(conversation);
     }
     function nameOf(messageId) {
         const row = App.chat.messages.rowOf(messageId);
@@ -208,16 +204,7 @@ ApplicationWindow {
         nameFilters: [qsTr("Exported chats (*.json)")]
         onAccepted: App.library.importFrom(selectedFile)
     }
-    FileDialog {
-        id: saving
-        property double conversation: 0
-        title: qsTr("Export a chat")
-        fileMode: FileDialog.SaveFile
-        acceptLabel: qsTr("Save")
-        nameFilters: [qsTr("Markdown, for reading (*.md)"), qsTr("JSON, for importing (*.json)")]
-        defaultSuffix: selectedNameFilter.index === 1 ? "json" : "md"
-        onAccepted: App.library.exportTo(conversation, selectedFile)
-    }
+    ExportDialog { id: saving }
 
     DropArea {
         anchors.fill: parent
