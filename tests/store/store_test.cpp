@@ -88,7 +88,7 @@ TEST_F(StoreTest, TakesOverTablesOfTheFirstVersion) {
   say(id, 0, "user", "Hello");
   ASSERT_TRUE(store_.impl()->database.run(
       "ALTER TABLE messages DROP COLUMN name; PRAGMA user_version = 1"));
-  const auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
+  auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
   ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_EQ(opened->tree(id)->at(0).text, "Hello");
   EXPECT_TRUE(opened->name_message(opened->tree(id)->at(0).id, "start"));

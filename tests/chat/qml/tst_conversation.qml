@@ -94,7 +94,7 @@ TestCase {
         const found = [];
         function look(item) {
             if (item.clicked !== undefined && item.visible) found.push(item);
-            for (const child of item.children ?? []) look(child);
+            for (let i = 0; i < (item.children ? item.children.length : 0); ++i) look(item.children[i]);
         }
         look(pane);
         verify(found.length >= 8, found.length);
