@@ -28,6 +28,7 @@ constexpr double kFloatTolerance = 1e-5;    // the same function in f32, other o
 constexpr double kProductTolerance = 1e-5;  // one quantised product of the same rounded activations
 constexpr double kRoundedTolerance = 1e-3;  // one op: a code may fall to the other side of a half
 constexpr double kActivationTolerance = 1e-2;  // one op against float activations
+constexpr double kFamilyTolerance = 1e-2;      // two layers of quantised weights, as above
 constexpr double kFarTolerance = 1e-5;         // rotations by angles beyond 2^33
 
 constexpr BlockType kAllTypes[] = {BlockType::f32,  BlockType::f16,  BlockType::bf16,
@@ -207,6 +208,32 @@ TEST_P(CpuParity, ThreadsAndSplitsChangeNoBit) {
         auto state = loaded.state();
         EXPECT_EQ(loaded.run(*state, tokens, piece), expected)
             << type_name(type) << ", " << threads << " threads, pieces of " << piece;
+      }
+    }
+  }
+}
+
+TEST_P(CpuParity, TheFamilyIsTheReferencesAndNoSplitChangesABit) {
+  for (const std::string& name : family_names()) {
+    ModelConfig c = family_config(name);
+    if (name == "gla") c.num_heads = 10;       // five queries a kv head
+    if (name == "linear") c.num_kv_heads = 4;  // one
+    for (BlockType type : {BlockType::f32, BlockType::q8_0}) {
+      const bool exact = type == BlockType::f32;
+      const RandomModel model = make_random_model(
+          c, {.linear = type, .small = exact ? BlockType::f32 : BlockType::f16}, 9);
+      const std::vector<TokenId> tokens = random_.tokens(53, c.vocab_size);
+      const LoadedModel theirs = load_on(exact ? *exact_ : *rounded_, model),
+                        ours = load_on(*cpu_, model);
+      auto state = theirs.state();
+      const std::vector<float> expected = theirs.run(*state, tokens);
+      state = ours.state();
+      const std::vector<float> whole = ours.run(*state, tokens);
+      EXPECT_LE(rms_relative_error(whole, expected), exact ? kFloatTolerance : kFamilyTolerance)
+          << name;
+      for (std::size_t piece : {1UL, 6UL}) {
+        state = ours.state();
+        EXPECT_EQ(ours.run(*state, tokens, piece), whole) << name << ", pieces of " << piece;
       }
     }
   }
