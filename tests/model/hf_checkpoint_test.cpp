@@ -309,8 +309,8 @@ TEST(HfCheckpoint, EveryTinyModelLoadsInEveryType) {
 /// A checkpoint directory with the tensors of tiny_base, changed.
 class ChangedCheckpoint {
  public:
-  ChangedCheckpoint() {
-    const auto path = test::tiny_checkpoint("tiny_base");
+  explicit ChangedCheckpoint(const char* name = "tiny_base") {
+    const auto path = test::tiny_checkpoint(name);
     config = Json::parse(test::read_text(path / "config.json"));
     const std::string raw = test::read_text(path / "model.safetensors");
     std::uint64_t length = 0;
@@ -328,7 +328,7 @@ class ChangedCheckpoint {
     data.append(bytes, '\0');
   }
 
-  std::string convert_error() const {
+  std::string convert_error(std::string* converted = nullptr) const {
     const test::TemporaryDirectory directory;
     const std::string head = header.dump();
     const std::uint64_t length = head.size();
@@ -338,6 +338,7 @@ class ChangedCheckpoint {
     directory.file("config.json", config.dump());
     const auto r = test::convert_tensors(directory.path(), directory.path() / "out.gguf", {});
     EXPECT_FALSE(std::filesystem::exists(directory.path() / "out.gguf") && !r);
+    if (r && converted != nullptr) *converted = test::read_text(directory.path() / "out.gguf");
     return r ? "" : r.error().message;
   }
 
@@ -348,6 +349,42 @@ class ChangedCheckpoint {
 
 TEST(HfCheckpoint, TheUnchangedCheckpointConverts) {
   EXPECT_EQ(ChangedCheckpoint().convert_error(), "");
+}
+
+TEST(HfCheckpoint, GateAndUpOfTheFamilyMayBePacked) {
+  for (const char* name : {"siblings/gla", "siblings/hgrn2", "siblings/linear_attn"}) {
+    const ChangedCheckpoint separate(name);
+    ChangedCheckpoint packed(name);
+    for (int layer = 0; layer < packed.config["num_hidden_layers"].get<int>(); ++layer) {
+      const std::string mlp = "model.layers." + std::to_string(layer) + ".mlp.";
+      Json& gate = packed.tensor(mlp + "gate_proj.weight");
+      const Json up = packed.tensor(mlp + "up_proj.weight");
+      ASSERT_EQ(gate["data_offsets"][1], up["data_offsets"][0])
+          << "expected neighbours in the file";
+      gate["data_offsets"][1] = up["data_offsets"][1];
+      gate["shape"][0] = 2 * up["shape"][0].get<int>();
+      packed.header.erase(mlp + "up_proj.weight");
+    }
+    std::string expected, actual;
+    EXPECT_EQ(separate.convert_error(&expected), "") << name;
+    EXPECT_EQ(packed.convert_error(&actual), "") << name;
+    EXPECT_TRUE(actual == expected) << name;
+  }
+}
+
+TEST(HfCheckpoint, TheFamilyLoadsInEveryType) {
+  using quant::BlockType;
+  for (const char* name : {"gla", "hgrn2", "retnet_gqa", "linear_attn", "abc", "regla"}) {
+    for (const BlockType type : {BlockType::bf16, BlockType::q8_0, BlockType::q4_k}) {
+      const test::TemporaryDirectory directory;
+      const auto path = directory.path() / "model.gguf";
+      const auto stored = test::convert_tensors(test::tiny_checkpoint("siblings") / name, path,
+                                                {.type = type, .threads = 2});
+      ASSERT_TRUE(stored) << name << ": " << stored.error().message;
+      const Result<ModelFile> model = test::open_model(path);
+      ASSERT_TRUE(model) << name << ": " << model.error().message;
+    }
+  }
 }
 
 TEST(HfCheckpoint, NamesATensorThatIsMissing) {
