@@ -212,6 +212,7 @@ cudaError_t unpack_bf16(const Launch&, const Matrix&, void* out);
 /// out[t] = norm(act(x[t])) * weight as bf16 or f32 [T, out_stride], padded with zeros.
 struct Rows {
   const float* x = nullptr;
+  const std::uint16_t* x_bf16 = nullptr;  // instead of x
   std::int32_t x_stride = 0, n = 0, out_stride = 0;
   const std::int32_t* gather = nullptr;  // row of x for each output row, or null
   Act act = Act::identity;

@@ -52,6 +52,78 @@ __global__ void __launch_bounds__(kThreads) norm_rows_kernel(const __grid_consta
   }
 }
 
+/// Rows of whole vectors of eight bf16 results, read once and kept in registers.
+constexpr int kVectors = 4;  // of eight values a thread
+
+template <bool kFromBf16>
+__global__ void __launch_bounds__(kThreads) norm_vectors_kernel(const __grid_constant__ Rows a) {
+  __shared__ float squares[kThreads / 32];
+  chain_trigger();
+  chain_wait();
+  const int tid = int(threadIdx.x);
+  const int from = a.gather != nullptr ? a.gather[blockIdx.x] : int(blockIdx.x);
+  float x[kVectors][8];
+  float sum = 0.0F;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int i = (v * kThreads + tid) * 8;
+    if (i >= a.n) continue;
+    if constexpr (kFromBf16) {
+      const uint4 w =
+          *reinterpret_cast<const uint4*>(a.x_bf16 + std::size_t(from) * a.x_stride + i);
+      const std::uint32_t words[4] = {w.x, w.y, w.z, w.w};
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        x[v][2 * j] = bf16_low(words[j]), x[v][2 * j + 1] = bf16_high(words[j]);
+    } else {
+      const auto* p = reinterpret_cast<const float4*>(a.x + std::size_t(from) * a.x_stride + i);
+      const float4 low = p[0], high = p[1];
+      x[v][0] = low.x, x[v][1] = low.y, x[v][2] = low.z, x[v][3] = low.w;
+      x[v][4] = high.x, x[v][5] = high.y, x[v][6] = high.z, x[v][7] = high.w;
+    }
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      x[v][j] = activate(a.act, x[v][j]);
+      sum = fmaf(x[v][j], x[v][j], sum);
+    }
+  }
+  float factor = 1.0F;
+  if (a.normalise) {
+    sum = warp_sum(sum);
+    if ((tid & 31) == 0) squares[tid >> 5] = sum;
+    __syncthreads();
+    sum = 0.0F;
+#pragma unroll
+    for (int w = 0; w < kThreads / 32; ++w) sum += squares[w];
+    factor = rsqrtf(sum / static_cast<float>(a.n) + a.eps);
+  }
+  auto* out = static_cast<__nv_bfloat16*>(a.out) + std::size_t(blockIdx.x) * a.out_stride;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int i = (v * kThreads + tid) * 8;
+    if (i >= a.out_stride) continue;
+    std::uint32_t words[4] = {};
+    if (i < a.n) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        float2 y = make_float2(x[v][2 * j] * factor, x[v][2 * j + 1] * factor);
+        if (a.weight != nullptr) {
+          const float2 w = *reinterpret_cast<const float2*>(a.weight + i + 2 * j);
+          y.x *= w.x, y.y *= w.y;
+        }
+        const __nv_bfloat162 b = __floats2bfloat162_rn(y.x, y.y);
+        words[j] = *reinterpret_cast<const std::uint32_t*>(&b);
+      }
+    }
+    *reinterpret_cast<uint4*>(out + i) = make_uint4(words[0], words[1], words[2], words[3]);
+  }
+}
+
+bool whole_vectors(const Rows& a) {
+  return a.out_bf16 && a.n % 8 == 0 && a.x_stride % 8 == 0 && a.out_stride % 8 == 0 &&
+         a.out_stride <= kVectors * kThreads * 8;
+}
+
 __device__ __forceinline__ float get(const void* p, bool bf16, std::size_t i) {
   return bf16 ? __bfloat162float(static_cast<const __nv_bfloat16*>(p)[i])
               : static_cast<const float*>(p)[i];
@@ -97,9 +169,14 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 cudaError_t norm_rows(const Launch& l, const Rows& a, int count) {
-  if (a.out_bf16)
-    return launch(l, norm_rows_kernel<true>, dim3(unsigned(count)), kThreads, 0, 1, a);
-  return launch(l, norm_rows_kernel<false>, dim3(unsigned(count)), kThreads, 0, 1, a);
+  const dim3 grid(static_cast<unsigned>(count));
+  if (a.x_bf16 != nullptr) {
+    if (!whole_vectors(a)) return cudaErrorInvalidValue;
+    return launch(l, norm_vectors_kernel<true>, grid, kThreads, 0, 1, a);
+  }
+  if (whole_vectors(a)) return launch(l, norm_vectors_kernel<false>, grid, kThreads, 0, 1, a);
+  if (a.out_bf16) return launch(l, norm_rows_kernel<true>, grid, kThreads, 0, 1, a);
+  return launch(l, norm_rows_kernel<false>, grid, kThreads, 0, 1, a);
 }
 
 cudaError_t swiglu_rows(const Launch& l, const void* gu, bool gu_bf16, int gu_stride, bool split,

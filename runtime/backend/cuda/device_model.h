@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 
+#include "cuda/prefill.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cuda/cublas.h"
 #include "runtime/backend/cuda/device_weights.h"
@@ -20,6 +21,17 @@ struct DeviceFacts {
   bool integrated = false;
 };
 
+/// Which kernels long passes use, where device and shape allow them. All off: one product after
+/// another, glue between them.
+struct PrefillOptions {
+  bool slot_chunks = true;    // slot_chunks.cu
+  bool wide = true;           // matmul_wide.cu for the projections of slots,
+  bool wide_swiglu = true;    // with it, for gate and up,
+  bool wide_products = true;  // and for the others
+  int wide_tokens = 64;       // fewest tokens of a pass for it
+  WideTuning tuning;
+};
+
 /// Shared by the DeviceModel, its states and its plans; lives until the last of them is gone.
 struct ModelOnDevice {
   ModelConfig config;
@@ -28,7 +40,10 @@ struct ModelOnDevice {
   Stream stream;
   std::unique_ptr<CublasLt> cublas;  // null: our own products
   bool chunkwise = false;            // the device has the shared memory for the chunkwise kernels
-  bool precise = false;              // f32 linear weights: f32 arithmetic everywhere
+  bool slot_chunks = false;          // the same for their successors
+  bool wide = false;                 // the device has wgmma and this build too
+  PrefillOptions prefill;
+  bool precise = false;  // f32 linear weights: f32 arithmetic everywhere
   std::atomic<std::uint64_t> scratch_bytes{0};
 
   Launch launch() const {

@@ -106,6 +106,7 @@ Status Recorder::allocate(int max_tokens) {
     RUNNEL_CHECK_OK(make(b_.chunk_operands,
                          3 * q + k + rows * u(c.num_kv_heads * c.head_v_dim) + 64,
                          "chunk operands"));
+    RUNNEL_CHECK_OK(allocate_many(bytes));
   }
   m_->scratch_bytes += bytes;
   return {};
@@ -179,10 +180,14 @@ Status Recorder::multiply(const Pass& pass, const Matrix& m, const void* a, int 
            .add = add,
            .c_bf16 = c_bf16};
   if (m.type == BlockType::f32) return launched(matmul_f32(pass.launch, p), "multiply matrices");
-  if (m.type != BlockType::bf16) {
-    RUNNEL_CHECK_OK(launched(unpack_bf16(pass.launch, m, b_.unpacked.get()), "unpack a matrix"));
-    p.b = b_.unpacked.get();
-  }
+  RUNNEL_TRY(p.b, as_bf16(pass, m));
+  const WideMatmul wide{.p = p,
+                        .output = c_bf16 ? WideOutput::store_bf16
+                                  : add  ? WideOutput::add_f32
+                                         : WideOutput::store_f32,
+                        .slots = {}};
+  if (m_->prefill.wide_products && takes_wide(pass, m) && wide_matmul_fits(wide))
+    return launched(wide_matmul(pass.launch, wide, m_->prefill.tuning), "multiply matrices");
   if (m_->cublas != nullptr && m_->cublas->matmul(pass.launch.stream, p)) return {};
   return launched(matmul_bf16(pass.launch, p), "multiply matrices");
 }
@@ -247,6 +252,7 @@ Status Recorder::slot_projections(int layer, const LayerWeights&) {
                     .norm_weight = w.attn_norm,
                     .normalise = true,
                     .eps = m_->config.norm_eps};
+    if (fuses_slots(p, w)) return project_slots(p, w);
     return linear(p, in, w.projections, b_.inputs.get(), columns_, false);
   });
   return {};
@@ -266,22 +272,26 @@ Status Recorder::slot_attention(int layer, const LayerWeights&) {
                     .conv_offset = StateLayout::of(m_->config).q_conv_offset(layer),
                     .raw = b_.raw.get()};
   const ChunkScratch scratch = chunk_scratch();
-  steps_.emplace_back(
-      [this, mapped, raw, prepared, chunkwise, inputs, scratch](const Pass& p) -> Status {
-        const bool in_chunks = p.many && chunkwise;
-        if (mapped || in_chunks) {
-          RUNNEL_CHECK_OK(
-              launched(slot_inputs(p.launch, inputs, b_.segments.get(), p.num_segments, p.tokens),
-                       "map slot inputs"));
-        }
-        if (in_chunks) {
-          return launched(slot_chunkwise(p.launch, prepared, p.host_segments[0], scratch),
-                          "slots, chunkwise");
-        }
-        return launched(
-            slot_recurrent(p.launch, mapped ? prepared : raw, b_.segments.get(), p.num_segments),
-            "slots");
-      });
+  steps_.emplace_back([this, &w, layer, mapped, raw, prepared, chunkwise, inputs,
+                       scratch](const Pass& p) -> Status {
+    if (p.many && m_->prefill.slot_chunks && m_->slot_chunks && !m_->precise &&
+        slot_chunks_fit(prepared)) {
+      return many_slots(p, layer, w, inputs, prepared);
+    }
+    const bool in_chunks = p.many && chunkwise;
+    if (mapped || in_chunks) {
+      RUNNEL_CHECK_OK(
+          launched(slot_inputs(p.launch, inputs, b_.segments.get(), p.num_segments, p.tokens),
+                   "map slot inputs"));
+    }
+    if (in_chunks) {
+      return launched(slot_chunkwise(p.launch, prepared, p.host_segments[0], scratch),
+                      "slots, chunkwise");
+    }
+    return launched(
+        slot_recurrent(p.launch, mapped ? prepared : raw, b_.segments.get(), p.num_segments),
+        "slots");
+  });
   return {};
 }
 
@@ -296,6 +306,7 @@ Status Recorder::output_projection(int layer, const LayerWeights&) {
                     .norm_weight = c.output_norm ? w.g_norm : nullptr,
                     .normalise = c.output_norm,
                     .eps = c.g_norm_eps};
+    if (fuses_slots(p, w)) return output_rows(p, w);
     const Projection to{w.o_proj, 0};
     return linear(p, in, std::span(&to, 1), b_.x.get(), c.hidden_size, true);
   });
@@ -310,6 +321,7 @@ Status Recorder::gated_mlp(int layer, const LayerWeights&) {
     const Linear in{
         .x = b_.x.get(), .n = d, .norm_weight = w.mlp_norm, .normalise = true, .eps = c.norm_eps};
     const bool joined = w.gate_up.size() == 1;
+    if (fuses_swiglu(p, w)) return many_mlp(p, w);
     if (p.many) {
       const bool f32 = w.down.type == BlockType::f32;
       const bool gu_bf16 = joined && w.gate_up[0].matrix.type != BlockType::f32;

@@ -31,6 +31,7 @@ struct PlanBuffers {
   // Of a recurrence, shapes as in cuda/recurrence.h:
   DeviceArray<float> features_q, features_k, slot_keys, decays, slot_logits;
   DeviceArray<float> y;  // [N, HQ*V] normed and gated
+  DeviceArray<std::uint16_t> slot_pool;  // see Recorder::chunk_operands
 };
 inline constexpr int kLogitRows = 32;
 
@@ -77,6 +78,21 @@ class Recorder final : public Ops {
   Status allocate_recurrence(std::uint64_t& bytes);
   Recurrence recurrence(int layer) const;
   Status recurrence_output_projection(int layer);
+
+  // recorder_many.cpp: passes of many tokens through the kernels of prefill.h.
+  Status allocate_many(std::uint64_t& bytes);
+  ChunkOperands chunk_operands() const;
+  std::size_t slot_pool_values(ChunkOperands* o) const;
+  bool takes_wide(const Pass& pass, const Matrix& m) const;
+  /// Whether the projections of this layer write the operands of the slots themselves.
+  bool fuses_slots(const Pass& pass, const LayerOnDevice& w) const;
+  Status project_slots(const Pass& pass, const LayerOnDevice& w) const;
+  Status many_slots(const Pass& pass, int layer, const LayerOnDevice& w, const SlotInputs& inputs,
+                    const SlotMixer& prepared) const;
+  Status output_rows(const Pass& pass, const LayerOnDevice& w) const;
+  bool fuses_swiglu(const Pass& pass, const LayerOnDevice& w) const;
+  Status many_mlp(const Pass& pass, const LayerOnDevice& w) const;
+  Result<const void*> as_bf16(const Pass& pass, const Matrix& m) const;
 
   SlotMixer mixer(int layer, bool prepared) const;
   /// out[t, column + r] (+)= W f(x): by matvec or as a matrix product, as the pass wants.

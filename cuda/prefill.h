@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host-callable launchers of what only long passes run. Pointers are device pointers; shapes as in
+// launch.h.
+#pragma once
+
+#include "cuda/launch.h"
+
+namespace runnel::cuda {
+
+// ---- matmul_wide.cu: matrix products of the copy engine and warp groups, sm_90a alone
+
+/// What becomes of C[t, r] = sum_k A[t, k] B[r, k].
+enum class WideOutput : std::int32_t {
+  store_f32,
+  add_f32,     // C += , one writer an element: the same sum every time
+  store_bf16,  //
+  swiglu,      // rows alternate gate, up: C [T, rows / 2] bf16 = silu(gate) * up
+  slots,       // rows are q, k, v, f of a slot mixer: see SlotColumns
+};
+
+/// Where the projections of a slot mixer go. Every count is a multiple of 32.
+struct SlotColumns {
+  std::int32_t q = 0, k = 0, v = 0, f = 0;  // rows of the matrix, in this order
+  std::uint16_t* q_out = nullptr;           // bf16 [T, q], activated
+  std::uint16_t* k_out = nullptr;           // bf16 [T, k]
+  std::uint16_t* v_out = nullptr;           // bf16 [T, v]
+  float* gates = nullptr;                   // f32 [T, f] log alpha
+  const float* f_bias = nullptr;            // [f] or null
+  Act qk_act = Act::identity, v_act = Act::identity;
+  float gate_normalizer = 1.0F, gate_log_min = 0.0F;
+};
+
+struct WideMatmul {
+  Matmul p;  // c_bf16 and add are not read: see output. Leading dimensions are multiples of 8
+  WideOutput output = WideOutput::store_f32;
+  SlotColumns slots;
+};
+
+/// How the work is cut.
+struct WideTuning {
+  std::int32_t columns = 256;  // rows of B a tile: 128 or 256
+  std::int32_t cluster = 1;    // blocks that share tiles of B: 1 or 2
+  std::int32_t group = 16;     // 128-token tiles that neighbours in time share
+};
+
+/// Whether this device and build have the kernel. Call once a device, before the first product.
+bool prepare_wide_matmul();
+bool wide_matmul_fits(const WideMatmul&);
+cudaError_t wide_matmul(const Launch&, const WideMatmul&, const WideTuning&);
+
+// ---- slot_chunks.cu, slot_gates.cu, slot_states.cu, slot_read.cu: the slot recurrence, chunk by
+// chunk
+
+/// Operands and scratch of the chunkwise kernels for T tokens in chunks of 64. The rotated copies
+/// are used only with positional slots. "Memory" is the state's gated slots.
+struct ChunkOperands {
+  // bf16, by the caller (`ready`) or made of SlotMixer::inputs:
+  std::uint16_t* q = nullptr;         // [T, HQ, K]
+  std::uint16_t* q_turned = nullptr;  // [T, HQ, K]       rotated by t
+  std::uint16_t* q_near = nullptr;    // [T, HQ, K]       rotated by min(t, sink_distance)
+  std::uint16_t* k = nullptr;         // [T, H, K]
+  std::uint16_t* k_turned = nullptr;  // [64 + T, H, K]   row 64 is the first token; before it, the
+                                      //                  window
+  std::uint16_t* v = nullptr;         // [64 + T, H, V]   likewise
+  std::uint16_t* k_sink = nullptr;    // [16, H, K]
+  std::uint16_t* v_sink = nullptr;    // [16, H, V]
+  const float* gates = nullptr;       // [T, gate_stride]: log alpha [H, M]
+  std::int32_t gate_stride = 0;
+  bool ready = false;                 // q, k, v are there already; without positional slots only
+  std::uint16_t* out_bf16 = nullptr;  // [T, HQ, V] instead of SlotMixer::out
+  // Scratch of a chunk and kv head; G is the running sum of log2 alpha inside the chunk, R half of
+  // its last row:
+  float* decay = nullptr;           // [chunks, H, 64]      2^G_last
+  float* centre = nullptr;          // [chunks, H, 64]      2^R
+  float* rise = nullptr;            // [chunks, H, 64, 64]  2^(G_t - R), or G_t where `strong`
+  std::uint16_t* write = nullptr;   // [chunks, H, 64, 64]  bf16 s_j 2^(R - G_j)
+  std::uint16_t* carry = nullptr;   // [chunks, H, 64, 64]  bf16 s_j 2^(G_last - G_j)
+  std::int32_t* strong = nullptr;   // [chunks, H]          the powers above would overflow
+  std::uint16_t* keys = nullptr;    // [chunks, H, 64, K]   bf16: the memory at a chunk's start
+  std::uint16_t* values = nullptr;  // [chunks, H, 64, V]
+};
+
+/// The same function as slot_recurrent for one segment advanced in place: bf16 operands, f32 sums,
+/// f32 gates and states. `mixer.prepared` must hold.
+cudaError_t slot_chunks(const Launch&, const SlotMixer&, const Segment& segment,
+                        const ChunkOperands&);
+bool slot_chunks_fit(const SlotMixer&);
+/// Allows their shared memory. An error means that this device has too little: use slot_recurrent.
+cudaError_t prepare_slot_chunks();
+
+/// The parts, in order.
+cudaError_t slot_operands(const Launch&, const SlotMixer&, const Segment&, const ChunkOperands&);
+cudaError_t slot_gates(const Launch&, const SlotMixer&, const Segment&, const ChunkOperands&);
+cudaError_t slot_states(const Launch&, const SlotMixer&, const Segment&, const ChunkOperands&);
+cudaError_t slot_read(const Launch&, const SlotMixer&, const Segment&, const ChunkOperands&);
+cudaError_t prepare_slot_states();
+cudaError_t prepare_slot_read();
+
+}  // namespace runnel::cuda

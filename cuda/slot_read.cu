@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tokens of a chunk read: scores, one softmax, outputs. A block takes the 64 tokens of a
+// chunk for one query head, 16 tokens a warp; scores, probabilities and weights stay in registers,
+// as fragments of the next product (cuda/slot_gates.cu says how the decays factor):
+//   logits = scale (q h^T 2^R + tril(q k^T) W) * rise + biases     W = s 2^(R - G)
+//   o      = (p rise 2^R) hv + tril((p rise) W^T) v
+// Sinks and the window are ordinary attention over 16 + 64 + 64 rotated keys under the same
+// softmax. Operands come through a ring of two stages of 64-wide tiles. Chunks with gates too
+// strong for the factors take the sums of products one by one.
+#include "cuda/device/launch.cuh"
+#include "cuda/device/slot_tiles.cuh"
+
+namespace runnel::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kExact = 65;  // floats of a row of the exact path
+
+template <bool kPositional>
+struct Shared {
+  static constexpr int kStage = 3 * kTileBytes + (kPositional ? kMostSinks * kPad * 2 : 0);
+  static constexpr int kBytes = 2 * kStage + kTileBytes;
+};
+
+/// Two blocks of eight columns of sums as a left operand, 16 wide.
+__device__ __forceinline__ void as_left(std::uint32_t (&r)[4], const float (&low)[4],
+                                        const float (&high)[4]) {
+  r[0] = pack_bf16(low[0], low[1]);
+  r[1] = pack_bf16(low[2], low[3]);
+  r[2] = pack_bf16(high[0], high[1]);
+  r[3] = pack_bf16(high[2], high[3]);
+}
+
+/// Over the four lanes that share rows.
+__device__ __forceinline__ float row_max(float v) {
+  v = fmaxf(v, __shfl_xor_sync(~0U, v, 1));
+  return fmaxf(v, __shfl_xor_sync(~0U, v, 2));
+}
+__device__ __forceinline__ float row_sum(float v) {
+  v += __shfl_xor_sync(~0U, v, 1);
+  return v + __shfl_xor_sync(~0U, v, 2);
+}
+
+/// The gates of a chunk whose powers would overflow, one at a time.
+struct Exact {
+  const float* g;     // [64, 64] running sums of log2 alpha
+  const float* gate;  // log alpha of the chunk's first token and slot 0
+  std::size_t stride;
+  int rows, memory;
+  __device__ float running(int t, int slot) const { return g[t * kTile + slot]; }
+  __device__ float written(int t, int slot) const {
+    return t < rows && slot < memory ? -expm1f(gate[std::size_t(t) * stride + slot]) : 0.0F;
+  }
+};
+
+template <bool kPositional>
+__global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
+    read_kernel(const __grid_constant__ ChunkArgs a) {
+  using S = Shared<kPositional>;
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  auto* weights = reinterpret_cast<std::uint16_t*>(dynamic + 2 * S::kStage);  // [token][slot]
+  chain_trigger();
+  chain_wait();
+  const SlotMixer& m = a.m;
+  const int chunk = int(blockIdx.x), query = int(blockIdx.y), head = query / (m.heads / m.kv_heads);
+  const int tid = int(threadIdx.x), warp = tid >> 5, lane = tid & 31;
+  const int row0 = warp * 16, quad = (lane & 3) * 2;
+  const int rows = min(kChunk, a.segment.count - chunk * kChunk);
+  const std::size_t q_stride = std::size_t(m.heads) * m.k_dim,
+                    k_stride = std::size_t(m.kv_heads) * m.k_dim,
+                    v_stride = std::size_t(m.kv_heads) * m.v_dim;
+  const std::size_t q_at = std::size_t(chunk * kChunk) * q_stride + std::size_t(query) * m.k_dim;
+  const std::size_t k_at = std::size_t(chunk * kChunk) * k_stride + std::size_t(head) * m.k_dim;
+  const std::size_t v_at = std::size_t(chunk * kChunk) * v_stride + std::size_t(head) * m.v_dim;
+  const std::size_t at = std::size_t(chunk) * m.kv_heads + head;
+  const std::uint16_t* keys = a.o.keys + at * kTile * m.k_dim;
+  const std::uint16_t* values = a.o.values + at * kTile * m.v_dim;
+  const float* rise = a.o.rise + at * kTile * kTile;
+  const bool strong = a.o.strong[at] != 0;
+  const int key_steps = (m.k_dim + kTile - 1) / kTile, value_steps = (m.v_dim + kTile - 1) / kTile;
+
+  const auto tile = [&](int stage, int i) {
+    return reinterpret_cast<std::uint16_t*>(dynamic + stage * S::kStage + i * kTileBytes);
+  };
+  const auto load = [&](std::uint16_t* to, const std::uint16_t* from, std::size_t stride, int count,
+                        int columns) {
+    load_tile<kThreads, kTile, kTile, kPad>(to, from, stride, count, columns);
+  };
+
+  // 1. Scores. Steps 0 … key_steps-1: memory and the chunk's own keys; then the rotated keys of the
+  // chunk and of the 64 tokens before it; then the sinks.
+  const int score_steps = key_steps * (kPositional ? (m.sinks > 0 ? 3 : 2) : 1);
+  const auto fetch_keys = [&](int step) {
+    if (step < score_steps) {
+      const int kind = kPositional ? step / key_steps : 0, c = (step - kind * key_steps) * kTile;
+      const int stage = step & 1, columns = m.k_dim - c;
+      if (kind == 0) {
+        load(tile(stage, 0), a.o.q + q_at + c, q_stride, rows, columns);
+        load(tile(stage, 1), a.o.k + k_at + c, k_stride, rows, columns);
+        load(tile(stage, 2), keys + c, std::size_t(m.k_dim), m.memory, columns);
+      } else if (kind == 1) {
+        load(tile(stage, 0), a.o.q_turned + q_at + c, q_stride, rows, columns);
+        load(tile(stage, 1), a.o.k_turned + kChunk * k_stride + k_at + c, k_stride, rows, columns);
+        load(tile(stage, 2), a.o.k_turned + k_at + c, k_stride, kTile, columns);
+      } else {
+        load(tile(stage, 0), a.o.q_near + q_at + c, q_stride, rows, columns);
+        load_tile<kThreads, kMostSinks, kTile, kPad>(tile(stage, 1),
+                                                     a.o.k_sink + std::size_t(head) * m.k_dim + c,
+                                                     k_stride, m.sinks, columns);
+      }
+    }
+    copy_commit();
+  };
+  load(weights, a.o.write + at * kTile * kTile, kTile, kTile, kTile);
+  fetch_keys(0);
+
+  float memory[8][4] = {}, own[8][4] = {};
+  float near[kPositional ? 8 : 1][4] = {}, before[kPositional ? 8 : 1][4] = {},
+                               sinks[kPositional ? 2 : 1][4] = {};
+  for (int step = 0; step < score_steps; ++step) {
+    fetch_keys(step + 1);
+    copy_wait<1>();
+    __syncthreads();
+    const int kind = kPositional ? step / key_steps : 0, stage = step & 1;
+    if (kind == 0) {
+#pragma unroll
+      for (int k = 0; k < kTile; k += 16) {
+        std::uint32_t fl[4], fr[4];
+        left<kPad>(fl, tile(stage, 0), row0, k);
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          right<kPad>(fr, tile(stage, 2), n * 16, k);
+          mma_bf16(memory[2 * n], fl, fr[0], fr[1]);
+          mma_bf16(memory[2 * n + 1], fl, fr[2], fr[3]);
+          if (n <= warp) {  // later tokens are not read
+            right<kPad>(fr, tile(stage, 1), n * 16, k);
+            mma_bf16(own[2 * n], fl, fr[0], fr[1]);
+            mma_bf16(own[2 * n + 1], fl, fr[2], fr[3]);
+          }
+        }
+      }
+    }
+    if constexpr (kPositional) {
+      if (kind == 1) {
+#pragma unroll
+        for (int k = 0; k < kTile; k += 16) {
+          std::uint32_t fl[4], fr[4];
+          left<kPad>(fl, tile(stage, 0), row0, k);
+#pragma unroll
+          for (int n = 0; n < 4; ++n) {
+            if (n <= warp) {
+              right<kPad>(fr, tile(stage, 1), n * 16, k);
+              mma_bf16(near[2 * n], fl, fr[0], fr[1]);
+              mma_bf16(near[2 * n + 1], fl, fr[2], fr[3]);
+            }
+            if (n >= warp) {  // the window is at most 64 wide
+              right<kPad>(fr, tile(stage, 2), n * 16, k);
+              mma_bf16(before[2 * n], fl, fr[0], fr[1]);
+              mma_bf16(before[2 * n + 1], fl, fr[2], fr[3]);
+            }
+          }
+        }
+      } else if (kind == 2) {
+#pragma unroll
+        for (int k = 0; k < kTile; k += 16) {
+          std::uint32_t fl[4], fr[4];
+          left<kPad>(fl, tile(stage, 0), row0, k);
+          right<kPad>(fr, tile(stage, 1), 0, k);
+          mma_bf16(sinks[0], fl, fr[0], fr[1]);
+          mma_bf16(sinks[1], fl, fr[2], fr[3]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+  copy_wait<0>();
+
+  // The ring is free: values travel during the softmax.
+  const auto fetch_values = [&](int step) {
+    if (step < value_steps) {
+      const int stage = step & 1, c = step * kTile, columns = m.v_dim - c;
+      const std::size_t own_at = v_at + (kPositional ? kChunk * v_stride : 0) + std::size_t(c);
+      load(tile(stage, 0), values + c, std::size_t(m.v_dim), m.memory, columns);
+      load(tile(stage, 1), a.o.v + own_at, v_stride, rows, columns);
+      if constexpr (kPositional) {
+        load(tile(stage, 2), a.o.v + v_at + c, v_stride, kTile, columns);
+        load_tile<kThreads, kMostSinks, kTile, kPad>(tile(stage, 3),
+                                                     a.o.v_sink + std::size_t(head) * m.v_dim + c,
+                                                     v_stride, m.sinks, columns);
+      }
+    }
+    copy_commit();
+  };
+  if (!strong) fetch_values(0);
+
+  // Element (n, e) of sums: row row_at(e), column n*8 + quad + e%2.
+  const auto row_at = [&](int e) { return row0 + (e >> 1) * 8 + (lane >> 2); };
+  const auto column_at = [&](int n, int e) { return n * 8 + quad + (e & 1); };
+  auto* exact_rows = reinterpret_cast<float*>(dynamic);  // [64][kExact], where `strong`
+  const Exact exact{
+      .g = rise,
+      .gate = a.o.gates + std::size_t(chunk * kChunk) * a.o.gate_stride + head * m.memory,
+      .stride = std::size_t(a.o.gate_stride),
+      .rows = rows,
+      .memory = m.memory};
+
+  // 2. What tokens of the chunk add to the memory's scores.
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      if (column_at(n, e) > row_at(e)) own[n][e] = 0.0F;
+    }
+  }
+  float up[8][4];  // rise
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; e += 2) {
+      const float2 v = *reinterpret_cast<const float2*>(rise + row_at(e) * kTile + n * 8 + quad);
+      up[n][e] = v.x, up[n][e + 1] = v.y;
+    }
+  }
+  if (!strong) {
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      const float2 c = *reinterpret_cast<const float2*>(a.o.centre + at * kTile + n * 8 + quad);
+      memory[n][0] *= c.x, memory[n][1] *= c.y, memory[n][2] *= c.x, memory[n][3] *= c.y;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i > warp) continue;
+      std::uint32_t fl[4], fr[4];
+      as_left(fl, own[2 * i], own[2 * i + 1]);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        right_transposed<kPad>(fr, weights, n * 16, i * 16);
+        mma_bf16(memory[2 * n], fl, fr[0], fr[1]);
+        mma_bf16(memory[2 * n + 1], fl, fr[2], fr[3]);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) memory[n][e] *= up[n][e];
+    }
+  } else {
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) exact_rows[row_at(e) * kExact + column_at(n, e)] = own[n][e];
+    }
+    __syncwarp();  // a warp reads its own rows only
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int t = row_at(e), slot = column_at(n, e);
+        float sum = memory[n][e] * exp2f(up[n][e]);
+        for (int j = 0; j <= t; ++j) {
+          sum = fmaf(exact_rows[t * kExact + j] * exact.written(j, slot),
+                     exp2f(up[n][e] - exact.running(j, slot)), sum);
+        }
+        memory[n][e] = sum;
+      }
+    }
+    __syncwarp();
+  }
+  const float head_bias = m.head_read_bias != nullptr ? m.head_read_bias[query] : 0.0F;
+  const std::uint64_t first = a.segment.position + std::uint64_t(chunk) * kChunk;  // of row 0
+  float peak[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int t = row_at(e), c = column_at(n, e);
+      float v = -INFINITY;
+      if (c < m.memory) {
+        v = m.scale * memory[n][e] + head_bias;
+        if (m.read_bias != nullptr) v += m.read_bias[head * m.memory + c];
+      }
+      memory[n][e] = v;
+      peak[e >> 1] = fmaxf(peak[e >> 1], v);
+      if constexpr (kPositional) {
+        // Key c of the chunk has position first + c, of the rows before first + c - 64.
+        const bool in_own = c <= t && t - c < m.window && first + c >= std::uint64_t(m.sinks);
+        const bool in_before = t - c + kChunk < m.window &&
+                               first + c >= std::uint64_t(kChunk) + std::uint64_t(m.sinks);
+        near[n][e] = in_own ? m.scale * near[n][e] : -INFINITY;
+        before[n][e] = in_before ? m.scale * before[n][e] : -INFINITY;
+        peak[e >> 1] = fmaxf(peak[e >> 1], fmaxf(near[n][e], before[n][e]));
+        if (n < 2) {
+          const bool valid = c < m.sinks && std::uint64_t(c) <= first + std::uint64_t(t);
+          sinks[n][e] = valid ? m.scale * sinks[n][e] : -INFINITY;
+          peak[e >> 1] = fmaxf(peak[e >> 1], sinks[n][e]);
+        }
+      }
+    }
+  }
+
+  // 3. One softmax a row.
+  float inverse[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float top = row_max(peak[half]);
+    float sum = 0.0F;
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int e = 2 * half; e < 2 * half + 2; ++e) {
+        sum += memory[n][e] = __expf(memory[n][e] - top);
+        if constexpr (kPositional) {
+          sum += near[n][e] = __expf(near[n][e] - top);
+          sum += before[n][e] = __expf(before[n][e] - top);
+          if (n < 2) sum += sinks[n][e] = __expf(sinks[n][e] - top);
+        }
+      }
+    }
+    inverse[half] = 1.0F / row_sum(sum);
+  }
+
+  // 4. Weights of the values as left operands: of the memory, the chunk's tokens, those before it,
+  // the sinks.
+  std::uint32_t of_memory[4][4], of_own[4][4];
+  std::uint32_t of_before[kPositional ? 4 : 1][4], of_sinks[4];
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      memory[n][e] *= inverse[e >> 1];
+      own[n][e] = 0.0F;
+    }
+  }
+  if (!strong) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+#pragma unroll
+      for (int b = 0; b < 2; ++b) {
+        const int n = 2 * i + b;
+        const float2 c = *reinterpret_cast<const float2*>(a.o.centre + at * kTile + n * 8 + quad);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          memory[n][e] *= up[n][e];
+          up[n][e] = memory[n][e] * ((e & 1) != 0 ? c.y : c.x);
+        }
+      }
+      as_left(of_memory[i], up[2 * i], up[2 * i + 1]);
+      std::uint32_t fl[4], fr[4];
+      as_left(fl, memory[2 * i], memory[2 * i + 1]);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        if (n > warp) continue;
+        right<kPad>(fr, weights, n * 16, i * 16);
+        mma_bf16(own[2 * n], fl, fr[0], fr[1]);
+        mma_bf16(own[2 * n + 1], fl, fr[2], fr[3]);
+      }
+    }
+  } else {
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        exact_rows[row_at(e) * kExact + column_at(n, e)] = memory[n][e];
+        up[n][e] = memory[n][e] * exp2f(up[n][e]);
+      }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) as_left(of_memory[i], up[2 * i], up[2 * i + 1]);
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int t = row_at(e), j = column_at(n, e);
+        float sum = 0.0F;
+        for (int slot = 0; j <= t && slot < m.memory; ++slot) {
+          sum = fmaf(exact_rows[t * kExact + slot] * exact.written(j, slot),
+                     exp2f(exact.running(t, slot) - exact.running(j, slot)), sum);
+        }
+        own[n][e] = sum;
+      }
+    }
+    __syncthreads();  // the rows give way to values
+    fetch_values(0);
+  }
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      if (column_at(n, e) > row_at(e)) own[n][e] = 0.0F;
+      if constexpr (kPositional) {
+        own[n][e] += near[n][e] * inverse[e >> 1];
+        before[n][e] *= inverse[e >> 1];
+        if (n < 2) sinks[n][e] *= inverse[e >> 1];
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    as_left(of_own[i], own[2 * i], own[2 * i + 1]);
+    if constexpr (kPositional) as_left(of_before[i], before[2 * i], before[2 * i + 1]);
+  }
+  if constexpr (kPositional) as_left(of_sinks, sinks[0], sinks[1]);
+
+  // 5. Outputs, 64 columns at a time.
+  for (int step = 0; step < value_steps; ++step) {
+    fetch_values(step + 1);
+    copy_wait<1>();
+    __syncthreads();
+    const int stage = step & 1, c0 = step * kTile, columns = min(kTile, m.v_dim - c0);
+    float acc[8][4] = {};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      std::uint32_t fr[4];
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        right_transposed<kPad>(fr, tile(stage, 0), n * 16, i * 16);
+        mma_bf16(acc[2 * n], of_memory[i], fr[0], fr[1]);
+        mma_bf16(acc[2 * n + 1], of_memory[i], fr[2], fr[3]);
+        if (i <= warp) {
+          right_transposed<kPad>(fr, tile(stage, 1), n * 16, i * 16);
+          mma_bf16(acc[2 * n], of_own[i], fr[0], fr[1]);
+          mma_bf16(acc[2 * n + 1], of_own[i], fr[2], fr[3]);
+        }
+        if constexpr (kPositional) {
+          if (i >= warp) {
+            right_transposed<kPad>(fr, tile(stage, 2), n * 16, i * 16);
+            mma_bf16(acc[2 * n], of_before[i], fr[0], fr[1]);
+            mma_bf16(acc[2 * n + 1], of_before[i], fr[2], fr[3]);
+          }
+          if (i == 0) {
+            right_transposed<kPad>(fr, tile(stage, 3), n * 16, 0);
+            mma_bf16(acc[2 * n], of_sinks, fr[0], fr[1]);
+            mma_bf16(acc[2 * n + 1], of_sinks, fr[2], fr[3]);
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < 4; e += 2) {
+      const int t = row_at(e);
+      const std::size_t to =
+          std::size_t(a.segment.first + chunk * kChunk + t) * (std::size_t(m.heads) * m.v_dim) +
+          std::size_t(query) * m.v_dim + c0;
+      if (a.o.out_bf16 != nullptr) {
+#pragma unroll
+        for (int n = 0; n < 8; n += 2) {
+          // Lanes trade halves so that each stores eight bytes.
+          const std::uint32_t one = pack_bf16(acc[n][e], acc[n][e + 1]),
+                              two = pack_bf16(acc[n + 1][e], acc[n + 1][e + 1]);
+          const bool odd = (lane & 1) != 0;
+          const std::uint32_t got = __shfl_xor_sync(~0U, odd ? one : two, 1);
+          const int c = n * 8 + (odd ? 6 + quad : quad);
+          if (t < rows && c < columns) {
+            *reinterpret_cast<uint2*>(a.o.out_bf16 + to + c) =
+                odd ? make_uint2(got, two) : make_uint2(one, got);
+          }
+        }
+      } else {
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          const int c = n * 8 + quad;
+          if (t < rows && c < columns)
+            *reinterpret_cast<float2*>(m.out + to + c) = make_float2(acc[n][e], acc[n][e + 1]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+}
+
+template <bool kPositional>
+cudaError_t allow() {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(&read_kernel<kPositional>),
+                              cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              Shared<kPositional>::kBytes);
+}
+
+}  // namespace
+
+cudaError_t prepare_slot_read() {
+  if (cudaError_t e = allow<false>(); e != cudaSuccess) return e;
+  return allow<true>();
+}
+
+cudaError_t slot_read(const Launch& l, const SlotMixer& m, const Segment& segment,
+                      const ChunkOperands& o) {
+  const ChunkArgs a = chunk_args(m, segment, o);
+  const dim3 grid(unsigned(a.chunks), unsigned(m.heads));
+  if (m.sinks + m.window > 0)
+    return launch(l, read_kernel<true>, grid, kThreads, Shared<true>::kBytes, 1, a);
+  return launch(l, read_kernel<false>, grid, kThreads, Shared<false>::kBytes, 1, a);
+}
+
+}  // namespace runnel::cuda

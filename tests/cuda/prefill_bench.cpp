@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Speed of long passes on one GPU, kernel by kernel and way by way. Usage: runnel_prefill_bench
+// [part …], parts: slots products model; all of them without arguments. Times are device times
+// between events, medians of repeats.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/backend/cuda/cuda_backend.h"
+#include "runtime/backend/cuda/recorder.h"
+#include "tests/cuda/bench_models.h"
+#include "tests/cuda/prefill_support.h"
+#include "tests/support/random.h"
+
+namespace runnel::bench {
+namespace {
+
+using cuda::Launch;
+using quant::BlockType;
+using test::MixerShape;
+using test::OnDevice;
+
+void must(const Status& s) {
+  if (s) return;
+  std::printf("FAILED: %s\n", s.error().message.c_str());
+  std::exit(1);
+}
+void must(cudaError_t e) { must(cuda::check(e, "benchmark")); }
+template <class T>
+T take(Result<T> r) {
+  if (!r) must(Status(r.error()));
+  return *std::move(r);
+}
+
+/// Median microseconds of one call of `work` among `repeats` groups of `inner` calls.
+double time_us(cudaStream_t stream, int inner, int repeats, const std::function<void()>& work) {
+  cudaEvent_t a = nullptr, b = nullptr;
+  must(cudaEventCreate(&a));
+  must(cudaEventCreate(&b));
+  for (int i = 0; i < 3; ++i) work();
+  std::vector<double> times;
+  for (int r = 0; r < repeats; ++r) {
+    must(cudaEventRecord(a, stream));
+    for (int i = 0; i < inner; ++i) work();
+    must(cudaEventRecord(b, stream));
+    must(cudaEventSynchronize(b));
+    float ms = 0.0F;
+    must(cudaEventElapsedTime(&ms, a, b));
+    times.push_back(1000.0 * static_cast<double>(ms) / inner);
+  }
+  must(cudaEventDestroy(a));
+  must(cudaEventDestroy(b));
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  return times[static_cast<std::size_t>(repeats / 2)];
+}
+
+std::vector<float> floats(std::size_t count, float scale, float offset = 0.0F) {
+  test::Random random(count);
+  const std::vector<float> block = random.normals(std::min<std::size_t>(count, 65521), scale);
+  std::vector<float> all(count);
+  for (std::size_t i = 0; i < count; ++i) all[i] = block[i % block.size()] + offset;
+  return all;
+}
+std::vector<std::uint16_t> halves(std::size_t count, float scale) {
+  test::Random random(count + 1);
+  std::vector<std::uint16_t> block(std::min<std::size_t>(count, 65521)), all(count);
+  for (auto& v : block) v = test::bf16_of(scale * random.normal());
+  for (std::size_t i = 0; i < count; ++i) all[i] = block[i % block.size()];
+  return all;
+}
+
+void slots(const Launch& l) {
+  for (const MixerShape& s :
+       {MixerShape{"1.38B", 4, 4, 512, 512, 64, 0, 0}, MixerShape{"7B", 32, 8, 128, 128, 64, 0, 0},
+        MixerShape{"135M", 9, 3, 64, 64, 64, 4, 60}}) {
+    for (int n : {512, 2048, 8192, 32768}) {
+      if (n == 32768 && s.heads == 32) continue;
+      cuda::SlotMixer m = test::mixer_of(s);
+      m.scale = 1.0F / std::sqrt(static_cast<float>(s.k_dim));
+      const auto tokens = static_cast<std::size_t>(n);
+      const OnDevice<float> state(
+          floats(m.head_floats * static_cast<std::size_t>(s.kv_heads), 0.1F));
+      // Log decays around -0.1, inputs prepared.
+      const OnDevice<float> inputs(
+          floats(tokens * static_cast<std::size_t>(m.input_stride), 0.03F, -0.1F));
+      const std::vector<double> turn(static_cast<std::size_t>(s.k_dim / 2), 0.1);
+      const OnDevice<double> turns(turn);
+      const OnDevice<float> out(tokens * static_cast<std::size_t>(s.heads * s.v_dim));
+      const OnDevice<float> gates(
+          floats(tokens * static_cast<std::size_t>(s.kv_heads * s.memory), 0.03F, -0.1F));
+      const test::ChunkPool pool(s, n);
+      m.inputs = inputs.get(), m.out = out.get(), m.turns = turns.get();
+      const cuda::Segment segment{
+          .state_in = state.get(), .state_out = state.get(), .position = 0, .first = 0, .count = n};
+      cuda::ChunkOperands o = pool.operands();
+      must(cuda::slot_chunks(l, m, segment, o));  // makes the operands
+      const auto run = [&](const std::function<cudaError_t()>& f) {
+        return time_us(l.stream, 5, 9, [&] { must(f()); });
+      };
+      const double whole = run([&] { return cuda::slot_chunks(l, m, segment, o); });
+      o.gates = gates.get(), o.gate_stride = s.kv_heads * s.memory;
+      const double operands = run([&] { return cuda::slot_operands(l, m, segment, o); });
+      if (s.sinks + s.window == 0) {
+        o.ready = true;
+        o.out_bf16 = reinterpret_cast<std::uint16_t*>(out.get());
+      }
+      const double ready = run([&] { return cuda::slot_chunks(l, m, segment, o); });
+      const double again = run([&] { return cuda::slot_chunks(l, m, segment, o); });
+      std::printf(
+          "slots %-6s %6d tokens: from f32 %8.1f us, from bf16 %8.1f us (again %8.1f); alone: "
+          "operands %7.1f gates %6.1f states %7.1f read %7.1f us\n",
+          s.name, n, whole, ready, again, operands,
+          run([&] { return cuda::slot_gates(l, m, segment, o); }),
+          run([&] { return cuda::slot_states(l, m, segment, o); }),
+          run([&] { return cuda::slot_read(l, m, segment, o); }));
+    }
+  }
+}
+
+struct Product {
+  const char* name;
+  int rows, inner;
+  cuda::WideOutput output;
+};
+
+void products(const Launch& l) {
+  const bool wide = cuda::prepare_wide_matmul();
+  const std::unique_ptr<cuda::CublasLt> library = cuda::CublasLt::load();
+  std::printf("products: wgmma %s, cuBLASLt %s\n", wide ? "yes" : "NO",
+              library != nullptr ? "yes" : "NO");
+  for (int n : {512, 2048, 8192}) {
+    for (const Product& p : {Product{"slots", 6400, 2048, cuda::WideOutput::slots},
+                             {"output", 2048, 2048, cuda::WideOutput::add_f32},
+                             {"gate, up", 11264, 2048, cuda::WideOutput::swiglu},
+                             {"gate, up plain", 11264, 2048, cuda::WideOutput::store_bf16},
+                             {"down", 2048, 5632, cuda::WideOutput::add_f32}}) {
+      const auto u = [](int v) { return static_cast<std::size_t>(v); };
+      const OnDevice<std::uint16_t> a(halves(u(n) * u(p.inner), 1.0F)),
+          b(halves(u(p.rows) * u(p.inner), 0.02F));
+      const OnDevice<float> c(floats(u(n) * u(p.rows), 1.0F));
+      const bool narrow =
+          p.output == cuda::WideOutput::swiglu || p.output == cuda::WideOutput::store_bf16;
+      const bool add = p.output == cuda::WideOutput::add_f32;
+      const cuda::Matmul mm{.a = a.get(),
+                            .lda = p.inner,
+                            .b = b.get(),
+                            .ldb = p.inner,
+                            .tokens = n,
+                            .rows = p.rows,
+                            .inner = p.inner,
+                            .c = c.get(),
+                            .ldc = p.output == cuda::WideOutput::swiglu ? p.rows / 2 : p.rows,
+                            .add = add,
+                            .c_bf16 = narrow};
+      const double gf = 2.0 * n * p.rows * p.inner / 1e6;
+      std::printf("product %-14s %5d x %5d x %4d TFLOP/s:", p.name, n, p.rows, p.inner);
+      if (library != nullptr) {
+        cuda::Matmul x = mm;
+        x.ldc = p.rows;
+        bool fine = true;
+        const double t =
+            time_us(l.stream, 3, 7, [&] { fine = library->matmul(l.stream, x) && fine; });
+        std::printf(" cuBLASLt %.0f%s (%.1f us)", gf / t, fine ? "" : " FAILED", t);
+      }
+      if (wide) {
+        cuda::WideMatmul w{.p = mm, .output = p.output, .slots = {}};
+        auto* narrow_out = reinterpret_cast<std::uint16_t*>(c.get());
+        w.slots = {.q = 2048,
+                   .k = 2048,
+                   .v = 2048,
+                   .f = 256,
+                   .q_out = narrow_out,
+                   .k_out = narrow_out + u(n) * 2048,
+                   .v_out = narrow_out + u(n) * 4096,
+                   .gates = c.get() + u(n) * 4096,
+                   .qk_act = cuda::Act::swish,
+                   .v_act = cuda::Act::swish,
+                   .gate_normalizer = 8.0F};
+        for (const cuda::WideTuning& t :
+             {cuda::WideTuning{256, 1, 16}, cuda::WideTuning{256, 1, 8},
+              cuda::WideTuning{256, 2, 16}, cuda::WideTuning{256, 2, 8},
+              cuda::WideTuning{256, 2, 32}, cuda::WideTuning{128, 1, 16}}) {
+          const double us = time_us(l.stream, 3, 7, [&] { must(cuda::wide_matmul(l, w, t)); });
+          std::printf("; %d/%d/%d %.0f (%.1f us)", t.columns, t.cluster, t.group, gf / us, us);
+        }
+      }
+      std::printf("\n");
+    }
+    // The glue.
+    const auto u = [](int v) { return static_cast<std::size_t>(v); };
+    const OnDevice<float> x(floats(u(n) * 2048, 1.0F)), w(floats(2048, 1.0F));
+    const OnDevice<std::uint16_t> y(halves(u(n) * 2048, 1.0F)), z(u(n) * 2048);
+    const cuda::Rows rows{.x = x.get(),
+                          .x_stride = 2048,
+                          .n = 2048,
+                          .out_stride = 2048,
+                          .normalise = true,
+                          .eps = 1e-6F,
+                          .weight = w.get(),
+                          .out = z.get()};
+    cuda::Rows from = rows;
+    from.x = nullptr, from.x_bf16 = y.get(), from.act = cuda::Act::swish;
+    std::printf("rows %5d x 2048: norm of f32 %.1f us, of bf16 %.1f us\n", n,
+                time_us(l.stream, 3, 7, [&] { must(cuda::norm_rows(l, rows, n)); }),
+                time_us(l.stream, 3, 7, [&] { must(cuda::norm_rows(l, from, n)); }));
+  }
+}
+
+enum Part : unsigned { kProjections = 1, kSlots = 2, kOutput = 4, kMlp = 8, kAll = 15 };
+
+struct Way {
+  const char* name;
+  cuda::PrefillOptions options;
+};
+
+std::vector<Way> ways() {
+  using T = cuda::WideTuning;
+  return {{"before", {false, false, false, false, 1, T{}}},
+          {"chunked slots", {true, false, false, false, 1, T{}}},
+          {"and fused slots", {true, true, false, false, 1, T{}}},
+          {"and swiglu", {true, true, true, false, 1, T{}}},
+          {"all wide", {true, true, true, true, 1, T{256, 1, 16}}},
+          {"all wide, cluster", {true, true, true, true, 1, T{256, 2, 16}}},
+          {"all wide, group 8", {true, true, true, true, 1, T{256, 1, 8}}},
+          {"all wide, columns 128", {true, true, true, true, 1, T{128, 1, 16}}}};
+}
+
+void model(const BenchModel& source, const char* label, const std::vector<int>& lengths) {
+  const std::shared_ptr<cuda::ModelOnDevice> model =
+      take(cuda::load_model(cuda::facts_of(0), source.config, source.weights, {}));
+  for (int n : lengths) {
+    test::Random random(1);
+    const std::vector<TokenId> tokens =
+        random.tokens(static_cast<std::size_t>(n), source.config.vocab_size);
+    const auto state = take(cuda::CudaState::create(model));
+    must(state->reset());
+    const cuda::Segment segment{.state_in = state->data(),
+                                .state_out = state->data(),
+                                .position = 100,
+                                .first = 0,
+                                .count = n};
+    const auto recorder_of = [&](unsigned parts) {
+      auto r = take(cuda::Recorder::create(model, n));
+      must(r->embed(source.weights.embeddings));
+      for (int i = 0; i < source.config.num_layers; ++i) {
+        const LayerWeights& w = source.weights.layers[static_cast<std::size_t>(i)];
+        if ((parts & kProjections) != 0) must(r->slot_projections(i, w));
+        if ((parts & kSlots) != 0) must(r->slot_attention(i, w));
+        if ((parts & kOutput) != 0) must(r->output_projection(i, w));
+        if ((parts & kMlp) != 0) must(r->gated_mlp(i, w));
+      }
+      // A part alone reads what nothing wrote: zeros, never gates of any strength.
+      const cuda::PlanBuffers& b = r->buffers();
+      must(cudaMemset(b.slot_pool.get(), 0, b.slot_pool.bytes()));
+      must(cudaMemset(b.inputs.get(), 0, b.inputs.bytes()));
+      must(cudaMemset(b.o.get(), 0, b.o.bytes()));
+      must(cudaMemcpy(r->buffers().tokens.get(), tokens.data(), tokens.size() * 4,
+                      cudaMemcpyHostToDevice));
+      must(cudaMemcpy(r->buffers().segments.get(), &segment, sizeof segment,
+                      cudaMemcpyHostToDevice));
+      return r;
+    };
+    const auto run = [&](cuda::Recorder& r) {
+      const cuda::Pass pass{.launch = model->launch(),
+                            .tokens = n,
+                            .host_segments = &segment,
+                            .num_segments = 1,
+                            .many = true};
+      return time_us(pass.launch.stream, 1, 7, [&] { must(r.run(pass)); });
+    };
+    const auto whole = recorder_of(kAll);
+    struct Piece {
+      const char* name;
+      std::unique_ptr<cuda::Recorder> recorder;
+    };
+    std::vector<Piece> pieces;
+    if (n >= 2048) {
+      pieces.push_back({"projections", recorder_of(kProjections)});
+      pieces.push_back({"slots", recorder_of(kSlots)});
+      pieces.push_back({"output", recorder_of(kOutput)});
+      pieces.push_back({"mlp", recorder_of(kMlp)});
+    }
+    for (const Way& way : ways()) {
+      model->prefill = way.options;
+      const double us = run(*whole);
+      std::printf("prefill %s %5d tokens, %-22s %9.0f us %8.0f tok/s;", label, n, way.name, us,
+                  n * 1e6 / us);
+      for (const Piece& piece : pieces)
+        std::printf(" %s %.1f", piece.name, run(*piece.recorder) / source.config.num_layers);
+      std::printf("%s\n", pieces.empty() ? "" : " us a layer");
+    }
+    model->prefill = {};
+  }
+}
+
+}  // namespace
+}  // namespace runnel::bench
+
+int main(int argc, char** argv) {
+  using namespace runnel;
+  using namespace runnel::bench;
+  setvbuf(stdout, nullptr, _IOLBF, 0);
+  if (cuda::devices().empty()) {
+    std::printf("no CUDA device: nothing was measured\n");
+    return 0;
+  }
+  const std::set<std::string> parts(argv + 1, argv + argc);
+  const auto wanted = [&](const char* part) { return parts.empty() || parts.count(part) > 0; };
+  const cuda::DeviceFacts facts = cuda::facts_of(0);
+  std::printf("%s, %d multiprocessors\n", cuda::devices()[0].name.c_str(), facts.multiprocessors);
+  const cuda::Stream stream = take(cuda::create_stream());
+  const Launch launch{.stream = stream.get(),
+                      .chain = facts.major >= 9,
+                      .cluster_limit = facts.major >= 9 ? 8 : 1,
+                      .multiprocessors = facts.multiprocessors};
+  must(cuda::prepare_matmul());
+  must(cuda::prepare_slot_chunks());
+  if (wanted("slots")) slots(launch);
+  if (wanted("products")) products(launch);
+  if (wanted("model")) model(model_1380m(BlockType::bf16), "1.38B bf16", {512, 2048, 8192});
+  if (wanted("small")) model(model_135m(), "135M", {512, 2048});
+  return 0;
+}
