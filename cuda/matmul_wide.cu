@@ -3,10 +3,10 @@
 //
 // One block a multiprocessor walks tiles of 128 tokens x kN rows of B. A producer thread keeps
 // kStages steps of 64 inner values in flight (bulk tensor copies, 128-byte swizzle); two groups of
-// four warps multiply 64 tokens each (wgmma) and write their tile while the producer already
-// fetches the next one. With clusters of two, blocks of neighbouring token tiles fetch half of B
-// each and share it. Bound: 2 T rows K operations; a step of 128 x 256 x 64 takes the tensor cores
-// 1,024 cycles and 48 KB from L2, 32 KB with a cluster.
+// four warps multiply 64 tokens each (wgmma) and hand theirs to the copy engine while the producer
+// already fetches the next one. With clusters of two, blocks of neighbouring token tiles fetch half
+// of B each and share it. Bound: 2 T rows K operations; a step of 128 x 256 x 64 takes the tensor
+// cores 1,024 cycles and 48 KB from L2, 32 KB with a cluster.
 #include <cudaTypedefs.h>
 
 #include <algorithm>
@@ -23,11 +23,14 @@ constexpr int kM = 128;        // tokens of a tile
 constexpr int kStep = 64;      // inner values of a stage: 128 bytes, the widest swizzle
 constexpr int kThreads = 384;  // a producer group, two groups that multiply
 
+constexpr int kPiece = 64 * 128;  // bytes of a piece of output: 64 rows of 128 bytes
+
 template <int kN>
 struct Stage {
   static constexpr int kA = kM * kStep * 2, kB = kN * kStep * 2, kBytes = kA + kB;
   static constexpr int kCount = kN == 256 ? 4 : 6;
-  static constexpr int kShared = kCount * kBytes + 1024 + 256;  // alignment, barriers
+  static constexpr int kShared =
+      kCount * kBytes + 4 * kPiece + 1024 + 256;  // and alignment, barriers
 };
 
 struct Args {
@@ -44,123 +47,135 @@ __device__ __forceinline__ void tile_at(const Args& a, int i, int& token_tile, i
   row_tile = within / size;
 }
 
-/// Two neighbouring blocks of eight columns, packed in pairs: lanes trade so that each holds four
-/// columns in a row and four lanes cover 32 bytes. @return the first column, of the 16.
-__device__ __forceinline__ int trade_pairs(std::uint32_t first, std::uint32_t second, uint2& out) {
-  const int q = int(threadIdx.x) & 3;
-  const bool odd = (q & 1) != 0;
-  const std::uint32_t got = __shfl_xor_sync(~0U, odd ? first : second, 1);
-  out = odd ? make_uint2(got, second) : make_uint2(first, got);
-  return odd ? 8 + 2 * (q - 1) : 2 * q;
+/// To bf16 precision: the products wait for it.
+__device__ __forceinline__ float quick_swish(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
+__device__ __forceinline__ float quick_activate(Act act, float x) {
+  return act == Act::swish ? quick_swish(x) : act == Act::relu ? fmaxf(x, 0.0F) : x;
 }
 
-/// One value each of four blocks: lane q of four ends with the four values of block q.
-__device__ __forceinline__ uint2 trade_blocks(std::uint32_t v01, std::uint32_t v23) {
-  const int q = int(threadIdx.x) & 3;
-  const bool high = q >= 2, odd = (q & 1) != 0;
-  const std::uint32_t got = __shfl_xor_sync(~0U, high ? v01 : v23, 2);
-  // Lower and upper half: of two blocks; columns of lane q & 1, then of lane (q & 1) + 2.
-  const std::uint32_t low = high ? got : v01, up = high ? v23 : got;
-  const std::uint32_t even_block = __byte_perm(low, up, 0x5410),
-                      odd_block = __byte_perm(low, up, 0x7632);
-  const std::uint32_t other = __shfl_xor_sync(~0U, odd ? even_block : odd_block, 1);
-  const std::uint32_t a = odd ? other : even_block, b = odd ? odd_block : other;
-  return make_uint2(__byte_perm(a, b, 0x5410), __byte_perm(a, b, 0x7632));
-}
+/// A warp group's way of its sums to memory: pieces of 64 rows of 128 bytes through two buffers in
+/// shared memory, swizzled as the copy engine's 128-byte pattern; it writes whole lines.
+struct Pieces {
+  std::uint32_t buffers;  // 2 * kPiece
+  int which = 0;
+  int barrier;  // of the group
+  bool leader;
+  std::uint32_t row;       // byte offset of this lane's row
+  int row_in_eight, quad;  // lane / 4, lane % 4
+
+  __device__ __forceinline__ std::uint32_t begin() {
+    if (leader) store_wait_read<1>();
+    group_barrier(barrier, 128);
+    return buffers + which * kPiece + row;
+  }
+  __device__ __forceinline__ void end(const CUtensorMap* map, int column, int token, bool add) {
+    fence_for_copies();
+    group_barrier(barrier, 128);
+    if (leader) {
+      if (add) {
+        add_box(map, column, token, buffers + which * kPiece);
+      } else {
+        store_box(map, column, token, buffers + which * kPiece);
+      }
+      store_commit();
+    }
+    which ^= 1;
+  }
+  /// Pair of bf16 values `pair` of 16-byte column c, eight rows further with `half`.
+  __device__ __forceinline__ void put(std::uint32_t at, int c, int half, int pair,
+                                      std::uint32_t v) const {
+    store_shared(at + half * 1024 + ((c ^ row_in_eight) << 4) + pair * 4, v);
+  }
+  /// Columns 2 quad, + 1 of eight f32 columns that begin at 16-byte column c.
+  __device__ __forceinline__ void put(std::uint32_t at, int c, int half, float x, float y) const {
+    store_shared(at + half * 1024 + (((c + (quad >> 1)) ^ row_in_eight) << 4) + (quad & 1) * 8, x,
+                 y);
+  }
+};
 
 template <int kN, WideOutput kOutput>
-__device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[kN / 2], int token,
-                                           int row0) {
+__device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[kN / 2],
+                                           const CUtensorMap* map_c, const CUtensorMap* map_g,
+                                           Pieces& pieces, int token, int row0) {
   const Matmul& p = args.m.p;
-  const int q = int(threadIdx.x) & 3;
+  if (token >= p.tokens) return;
+  if constexpr (kOutput == WideOutput::store_f32 || kOutput == WideOutput::add_f32) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int t = token + half * 8;
-    const bool valid = t < p.tokens;
-    if constexpr (kOutput == WideOutput::store_f32) {
-      float* out = static_cast<float*>(p.c) + std::size_t(t) * p.ldc + row0 + q * 2;
+    for (int g = 0; g < kN / 32; ++g) {
+      if (row0 + g * 32 >= p.rows) return;
+      const std::uint32_t at = pieces.begin();
 #pragma unroll
-      for (int j = 0; j < kN / 8; ++j) {
-        if (valid && row0 + j * 8 + q * 2 < p.rows) {
-          *reinterpret_cast<float2*>(out + j * 8) =
-              make_float2(acc[j * 4 + half * 2], acc[j * 4 + half * 2 + 1]);
+      for (int j = 0; j < 4; ++j) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int e = (g * 4 + j) * 4 + half * 2;
+          pieces.put(at, 2 * j, half, acc[e], acc[e + 1]);
         }
       }
-    } else if constexpr (kOutput == WideOutput::add_f32) {
-      float* out = static_cast<float*>(p.c) + std::size_t(t) * p.ldc + row0 + q * 2;
-      constexpr int kAhead = 16;
+      pieces.end(map_c, row0 + g * 32, token, kOutput == WideOutput::add_f32);
+    }
+  } else if constexpr (kOutput == WideOutput::swiglu) {
 #pragma unroll
-      for (int j0 = 0; j0 < kN / 8; j0 += kAhead) {
-        float2 before[kAhead];
+    for (int g = 0; g < kN / 128; ++g) {
+      if (row0 + g * 128 >= p.rows) return;
+      const std::uint32_t at = pieces.begin();
+      const bool odd = (pieces.quad & 1) != 0;
 #pragma unroll
-        for (int j = 0; j < kAhead; ++j) {
-          if (valid && row0 + (j0 + j) * 8 + q * 2 < p.rows)
-            before[j] = *reinterpret_cast<const float2*>(out + (j0 + j) * 8);
+      for (int j = 0; j < 16; j += 2) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int e = (g * 16 + j) * 4 + half * 2;
+          const float first = quick_swish(acc[e]) * acc[e + 1],
+                      second = quick_swish(acc[e + 4]) * acc[e + 5];
+          // Neighbours trade: even lanes take two columns of the first block, odd of the second.
+          const float got = __shfl_xor_sync(~0U, odd ? first : second, 1);
+          pieces.put(at, j / 2, half, odd ? 2 + (pieces.quad >> 1) : pieces.quad >> 1,
+                     odd ? pack_bf16(got, second) : pack_bf16(first, got));
         }
+      }
+      pieces.end(map_c, row0 / 2 + g * 64, token, false);
+    }
+  } else {
+    const SlotColumns& s = args.m.slots;
+    const int wide = kOutput == WideOutput::slots ? s.q + s.k + s.v : p.rows;
 #pragma unroll
-        for (int j = 0; j < kAhead; ++j) {
-          const int at = (j0 + j) * 4 + half * 2;
-          if (valid && row0 + (j0 + j) * 8 + q * 2 < p.rows) {
-            *reinterpret_cast<float2*>(out + (j0 + j) * 8) =
-                make_float2(before[j].x + acc[at], before[j].y + acc[at + 1]);
+    for (int g = 0; g < kN / 64; ++g) {
+      const int column = row0 + g * 64;
+      if (column >= p.rows) return;
+      if (column < wide) {
+        const std::uint32_t at = pieces.begin();
+        Act act = Act::identity;
+        if constexpr (kOutput == WideOutput::slots) act = column < s.q + s.k ? s.qk_act : s.v_act;
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            const int e = (g * 8 + j) * 4 + half * 2;
+            pieces.put(at, j, half, pieces.quad,
+                       pack_bf16(quick_activate(act, acc[e]), quick_activate(act, acc[e + 1])));
           }
         }
+        pieces.end(map_c, column, token, false);
+        continue;
       }
-    } else if constexpr (kOutput == WideOutput::store_bf16) {
-      auto* out = static_cast<std::uint16_t*>(p.c) + std::size_t(t) * p.ldc + row0;
 #pragma unroll
-      for (int j = 0; j < kN / 8; j += 2) {
-        const int at = j * 4 + half * 2;
-        uint2 v;
-        const int c = j * 8 + trade_pairs(pack_bf16(acc[at], acc[at + 1]),
-                                          pack_bf16(acc[at + 4], acc[at + 5]), v);
-        if (valid && row0 + c < p.rows) *reinterpret_cast<uint2*>(out + c) = v;
-      }
-    } else if constexpr (kOutput == WideOutput::swiglu) {
-      auto* out = static_cast<std::uint16_t*>(p.c) + std::size_t(t) * p.ldc + row0 / 2;
+      for (int h = 0; h < 2; ++h) {
+        const int f = column - wide + h * 32;
+        const std::uint32_t at = pieces.begin();
 #pragma unroll
-      for (int j = 0; j < kN / 8; j += 4) {
-        float h[4];
+        for (int j = 0; j < 4; ++j) {
+          float2 bias = make_float2(0.0F, 0.0F);
+          if (s.f_bias != nullptr)
+            bias = *reinterpret_cast<const float2*>(s.f_bias + f + j * 8 + pieces.quad * 2);
 #pragma unroll
-        for (int b = 0; b < 4; ++b) {
-          const int at = (j + b) * 4 + half * 2;
-          h[b] = swish(acc[at]) * acc[at + 1];
-        }
-        const uint2 v = trade_blocks(pack_bf16(h[0], h[1]), pack_bf16(h[2], h[3]));
-        const int c = (j + q) * 4;
-        if (valid && row0 / 2 + c < p.rows / 2) *reinterpret_cast<uint2*>(out + c) = v;
-      }
-    } else {
-      const SlotColumns& s = args.m.slots;
-#pragma unroll
-      for (int j = 0; j < kN / 8; j += 2) {
-        const int at = j * 4 + half * 2, row = row0 + j * 8;  // a region is a multiple of 16 rows
-        if (row >= p.rows) continue;
-        const int f = row - s.q - s.k - s.v;
-        if (f >= 0) {
-          float* out = s.gates + std::size_t(t) * s.f + f + q * 2;
-#pragma unroll
-          for (int b = 0; b < 2; ++b) {
-            float2 bias = make_float2(0.0F, 0.0F);
-            if (s.f_bias != nullptr)
-              bias = *reinterpret_cast<const float2*>(s.f_bias + f + b * 8 + q * 2);
-            const float2 v = make_float2(
-                log_decay(acc[at + b * 4] + bias.x, s.gate_normalizer, s.gate_log_min),
-                log_decay(acc[at + b * 4 + 1] + bias.y, s.gate_normalizer, s.gate_log_min));
-            if (valid) *reinterpret_cast<float2*>(out + b * 8) = v;
+          for (int half = 0; half < 2; ++half) {
+            const int e = (g * 8 + h * 4 + j) * 4 + half * 2;
+            pieces.put(at, 2 * j, half,
+                       log_decay(acc[e] + bias.x, s.gate_normalizer, s.gate_log_min),
+                       log_decay(acc[e + 1] + bias.y, s.gate_normalizer, s.gate_log_min));
           }
-          continue;
         }
-        const bool in_q = row < s.q, in_k = row < s.q + s.k;
-        const Act act = in_k ? s.qk_act : s.v_act;
-        const int columns = in_q ? s.q : in_k ? s.k : s.v;
-        const int first = in_q ? row : in_k ? row - s.q : row - s.q - s.k;
-        std::uint16_t* out = (in_q ? s.q_out : in_k ? s.k_out : s.v_out) + first;
-        uint2 v;
-        const int c =
-            trade_pairs(pack_bf16(activate(act, acc[at]), activate(act, acc[at + 1])),
-                        pack_bf16(activate(act, acc[at + 4]), activate(act, acc[at + 5])), v);
-        if (valid) *reinterpret_cast<uint2*>(out + std::size_t(t) * columns + c) = v;
+        pieces.end(map_g, f, token, false);
       }
     }
   }
@@ -169,12 +184,15 @@ __device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[
 template <int kN, int kCluster, WideOutput kOutput>
 __global__ void __launch_bounds__(kThreads, 1)
     wide_kernel(const __grid_constant__ Args args, const __grid_constant__ CUtensorMap map_a,
-                const __grid_constant__ CUtensorMap map_b) {
+                const __grid_constant__ CUtensorMap map_b,
+                const __grid_constant__ CUtensorMap map_c,
+                const __grid_constant__ CUtensorMap map_g) {
 #if RUNNEL_WGMMA
   using S = Stage<kN>;
   extern __shared__ unsigned char raw[];
   const std::uint32_t base = (shared_address(raw) + 1023U) & ~1023U;
-  const std::uint32_t full = base + S::kCount * S::kBytes, empty = full + 8 * S::kCount;
+  const std::uint32_t buffers = base + S::kCount * S::kBytes, full = buffers + 4 * kPiece,
+                      empty = full + 8 * S::kCount;
   const int tid = int(threadIdx.x), warp = tid >> 5;
   const unsigned rank = kCluster > 1 ? cluster_rank() : 0;
   const int tiles = args.token_tiles * args.row_tiles;
@@ -225,6 +243,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     float acc[kN / 2];
 #pragma unroll
     for (int i = 0; i < kN / 2; ++i) acc[i] = 0.0F;
+    Pieces pieces{.buffers = buffers + group * 2 * kPiece,
+                  .barrier = 1 + group,
+                  .leader = tid % 128 == 0,
+                  .row = std::uint32_t(warp % 4 * 16 + (lane >> 2)) * 128,
+                  .row_in_eight = lane >> 2,
+                  .quad = lane & 3};
     const auto release = [&](int s) {
       if (lane < kCluster) barrier_arrive(empty + 8 * s, unsigned(lane));
     };
@@ -251,10 +275,10 @@ __global__ void __launch_bounds__(kThreads, 1)
       release(before);
       int token_tile = 0, row_tile = 0;
       tile_at(args, i, token_tile, row_tile);
-      const int token =
-          (token_tile * kCluster + int(rank)) * kM + group * 64 + warp % 4 * 16 + (lane >> 2);
-      write_tile<kN, kOutput>(args, acc, token, row_tile * kN);
+      write_tile<kN, kOutput>(args, acc, &map_c, &map_g, pieces,
+                              (token_tile * kCluster + int(rank)) * kM + group * 64, row_tile * kN);
     }
+    if (pieces.leader) store_wait();
   }
   __syncwarp();
   if constexpr (kCluster > 1) cluster_sync();  // the neighbour may still write here
@@ -277,14 +301,17 @@ PFN_cuTensorMapEncodeTiled_v12000 encode() {
   return f;
 }
 
-/// bf16 [rows, columns], boxes of kStep columns.
-bool describe(CUtensorMap& map, const void* data, int rows, int columns, int ld, int box_rows) {
+/// A matrix [rows, columns] in boxes of 128 bytes x box_rows.
+bool describe(CUtensorMap& map, const void* data, bool bf16, int rows, int columns, int ld,
+              int box_rows) {
+  const cuuint64_t bytes = bf16 ? 2 : 4;
   const cuuint64_t sizes[2] = {cuuint64_t(columns), cuuint64_t(rows)};
-  const cuuint64_t strides[1] = {cuuint64_t(ld) * 2};
-  const cuuint32_t box[2] = {kStep, cuuint32_t(box_rows)};
+  const cuuint64_t strides[1] = {cuuint64_t(ld) * bytes};
+  const cuuint32_t box[2] = {cuuint32_t(128 / bytes), cuuint32_t(box_rows)};
   const cuuint32_t steps[2] = {1, 1};
-  return encode()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(data), sizes,
-                  strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+  return encode()(&map, bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                  2, const_cast<void*>(data), sizes, strides, box, steps,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
@@ -296,14 +323,22 @@ cudaError_t start(const Launch& l, const WideMatmul& m, const WideTuning& t) {
          .token_tiles = (p.tokens + kM * kCluster - 1) / (kM * kCluster),
          .row_tiles = (p.rows + kN - 1) / kN,
          .group = std::max(1, t.group / kCluster)};
-  CUtensorMap map_a, map_b;
-  if (!describe(map_a, p.a, p.tokens, p.inner, p.lda, kM) ||
-      !describe(map_b, p.b, p.rows, p.inner, p.ldb, kN / kCluster)) {
-    return cudaErrorInvalidValue;
+  CUtensorMap map_a, map_b, map_c{}, map_g{};
+  bool described = describe(map_a, p.a, true, p.tokens, p.inner, p.lda, kM) &&
+                   describe(map_b, p.b, true, p.rows, p.inner, p.ldb, kN / kCluster);
+  if constexpr (kOutput == WideOutput::slots) {
+    const int wide = m.slots.q + m.slots.k + m.slots.v;
+    described = described && describe(map_c, m.slots.activated, true, p.tokens, wide, wide, 64) &&
+                describe(map_g, m.slots.gates, false, p.tokens, m.slots.f, m.slots.f, 64);
+  } else {
+    constexpr bool kFloats = kOutput == WideOutput::store_f32 || kOutput == WideOutput::add_f32;
+    const int columns = kOutput == WideOutput::swiglu ? p.rows / 2 : p.rows;
+    described = described && describe(map_c, p.c, !kFloats, p.tokens, columns, p.ldc, 64);
   }
+  if (!described) return cudaErrorInvalidValue;
   const int blocks = std::min(a.token_tiles * a.row_tiles, l.multiprocessors / kCluster) * kCluster;
   return launch(l, wide_kernel<kN, kCluster, kOutput>, dim3(unsigned(blocks)), kThreads,
-                Stage<kN>::kShared, kCluster, a, map_a, map_b);
+                Stage<kN>::kShared, kCluster, a, map_a, map_b, map_c, map_g);
 }
 
 template <int kN, int kCluster>
@@ -367,16 +402,16 @@ bool wide_matmul_fits(const WideMatmul& m) {
   switch (m.output) {
     case WideOutput::store_f32:
     case WideOutput::add_f32:
-      return p.rows % 2 == 0 && p.ldc % 2 == 0 && aligned(p.c);
+      return p.ldc % 4 == 0 && aligned(p.c);
     case WideOutput::store_bf16:
-      return p.rows % 4 == 0 && p.ldc % 4 == 0 && aligned(p.c);
+      return p.ldc % 8 == 0 && aligned(p.c);
     case WideOutput::swiglu:
-      return p.rows % 8 == 0 && p.ldc % 4 == 0 && aligned(p.c);
+      return p.rows % 2 == 0 && p.ldc % 8 == 0 && aligned(p.c);
     case WideOutput::slots: {
       const SlotColumns& s = m.slots;
-      return s.q % 32 == 0 && s.k % 32 == 0 && s.v % 32 == 0 && s.f % 32 == 0 &&
-             s.q + s.k + s.v + s.f == p.rows && aligned(s.q_out) && aligned(s.k_out) &&
-             aligned(s.v_out) && aligned(s.gates) && aligned(s.f_bias);
+      return (s.q + s.k) % 64 == 0 && s.v % 64 == 0 && s.f % 64 == 0 &&
+             s.q + s.k + s.v + s.f == p.rows && s.f > 0 && aligned(s.activated) &&
+             aligned(s.gates) && aligned(s.f_bias);
     }
   }
   return false;

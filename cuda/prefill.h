@@ -18,12 +18,11 @@ enum class WideOutput : std::int32_t {
   slots,       // rows are q, k, v, f of a slot mixer: see SlotColumns
 };
 
-/// Where the projections of a slot mixer go. Every count is a multiple of 32.
+/// Where the projections of a slot mixer go.
 struct SlotColumns {
-  std::int32_t q = 0, k = 0, v = 0, f = 0;  // rows of the matrix, in this order
-  std::uint16_t* q_out = nullptr;           // bf16 [T, q], activated
-  std::uint16_t* k_out = nullptr;           // bf16 [T, k]
-  std::uint16_t* v_out = nullptr;           // bf16 [T, v]
+  std::int32_t q = 0, k = 0, v = 0, f = 0;  // rows of the matrix, in this order; q + k, q + k + v
+                                            // and f are multiples of 64
+  std::uint16_t* activated = nullptr;       // bf16 [T, q + k + v]
   float* gates = nullptr;                   // f32 [T, f] log alpha
   const float* f_bias = nullptr;            // [f] or null
   Act qk_act = Act::identity, v_act = Act::identity;
@@ -64,6 +63,9 @@ struct ChunkOperands {
   std::uint16_t* v = nullptr;         // [64 + T, H, V]   likewise
   std::uint16_t* k_sink = nullptr;    // [16, H, K]
   std::uint16_t* v_sink = nullptr;    // [16, H, V]
+  std::int32_t q_stride = 0;          // values from row to row of q, k and v; 0: no gaps
+  std::int32_t k_stride = 0;
+  std::int32_t v_stride = 0;
   const float* gates = nullptr;       // [T, gate_stride]: log alpha [H, M]
   std::int32_t gate_stride = 0;
   bool ready = false;                 // q, k, v are there already; without positional slots only

@@ -1,25 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tokens of a chunk read: scores, one softmax, outputs. A block takes the 64 tokens of a
-// chunk for one query head, 16 tokens a warp; scores, probabilities and weights stay in registers,
-// as fragments of the next product (cuda/slot_gates.cu says how the decays factor):
+// chunk for one query head; scores, probabilities and weights stay in registers, as fragments of
+// the next product (cuda/slot_gates.cu says how the decays factor):
 //   logits = scale (q h^T 2^R + tril(q k^T) W) * rise + biases     W = s 2^(R - G)
 //   o      = (p rise 2^R) hv + tril((p rise) W^T) v
 // Sinks and the window are ordinary attention over 16 + 64 + 64 rotated keys under the same
-// softmax. Operands come through a ring of two stages of 64-wide tiles. Chunks with gates too
-// strong for the factors take the sums of products one by one.
+// softmax.
+//
+// Two warps share 16 tokens: one takes the scores of the memory and of the window inside the chunk,
+// its partner those of the chunk's keys and of the window before it; they trade through shared
+// memory, both do the softmax, and each writes half of the columns. Operands come through a ring of
+// three stages of 64-wide tiles, one barrier a stage. Chunks with gates too strong for the factors
+// take the sums of products one by one.
 #include "cuda/device/launch.cuh"
 #include "cuda/device/slot_tiles.cuh"
 
 namespace runnel::cuda {
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kExact = 65;  // floats of a row of the exact path
+constexpr int kThreads = 256;
+constexpr int kStages = 3;
+constexpr int kExact = 65;                 // floats of a row of the exact path
+constexpr int kTrade = kThreads * 32 * 4;  // bytes of 32 floats a thread
 
 template <bool kPositional>
 struct Shared {
   static constexpr int kStage = 3 * kTileBytes + (kPositional ? kMostSinks * kPad * 2 : 0);
-  static constexpr int kBytes = 2 * kStage + kTileBytes;
+  static constexpr int kBytes = kStages * kStage + kTileBytes;
+  static_assert(2 * kTrade + kTile * kExact * 4 <= kStages * kStage);
 };
 
 /// Two blocks of eight columns of sums as a left operand, 16 wide.
@@ -54,21 +62,25 @@ struct Exact {
 };
 
 template <bool kPositional>
-__global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
+__global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
     read_kernel(const __grid_constant__ ChunkArgs a) {
   using S = Shared<kPositional>;
   extern __shared__ __align__(16) unsigned char dynamic[];
-  auto* weights = reinterpret_cast<std::uint16_t*>(dynamic + 2 * S::kStage);  // [token][slot]
+  auto* weights = reinterpret_cast<std::uint16_t*>(dynamic + kStages * S::kStage);  // [token][slot]
   chain_trigger();
   chain_wait();
   const SlotMixer& m = a.m;
   const int chunk = int(blockIdx.x), query = int(blockIdx.y), head = query / (m.heads / m.kv_heads);
   const int tid = int(threadIdx.x), warp = tid >> 5, lane = tid & 31;
-  const int row0 = warp * 16, quad = (lane & 3) * 2;
+  const int group = warp & 3, part = warp >> 2;  // 16 tokens; which of the two warps
+  const int row0 = group * 16, quad = (lane & 3) * 2;
   const int rows = min(kChunk, a.segment.count - chunk * kChunk);
-  const std::size_t q_stride = std::size_t(m.heads) * m.k_dim,
-                    k_stride = std::size_t(m.kv_heads) * m.k_dim,
-                    v_stride = std::size_t(m.kv_heads) * m.v_dim;
+  const auto or_dense = [](int stride, int columns) {
+    return std::size_t(stride > 0 ? stride : columns);
+  };
+  const std::size_t q_stride = or_dense(a.o.q_stride, m.heads * m.k_dim),
+                    k_stride = or_dense(a.o.k_stride, m.kv_heads * m.k_dim),
+                    v_stride = or_dense(a.o.v_stride, m.kv_heads * m.v_dim);
   const std::size_t q_at = std::size_t(chunk * kChunk) * q_stride + std::size_t(query) * m.k_dim;
   const std::size_t k_at = std::size_t(chunk * kChunk) * k_stride + std::size_t(head) * m.k_dim;
   const std::size_t v_at = std::size_t(chunk * kChunk) * v_stride + std::size_t(head) * m.v_dim;
@@ -76,6 +88,7 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
   const std::uint16_t* keys = a.o.keys + at * kTile * m.k_dim;
   const std::uint16_t* values = a.o.values + at * kTile * m.v_dim;
   const float* rise = a.o.rise + at * kTile * kTile;
+  const float* centre = a.o.centre + at * kTile;
   const bool strong = a.o.strong[at] != 0;
   const int key_steps = (m.k_dim + kTile - 1) / kTile, value_steps = (m.v_dim + kTile - 1) / kTile;
 
@@ -93,11 +106,11 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
   const auto fetch_keys = [&](int step) {
     if (step < score_steps) {
       const int kind = kPositional ? step / key_steps : 0, c = (step - kind * key_steps) * kTile;
-      const int stage = step & 1, columns = m.k_dim - c;
+      const int stage = step % kStages, columns = m.k_dim - c;
       if (kind == 0) {
         load(tile(stage, 0), a.o.q + q_at + c, q_stride, rows, columns);
-        load(tile(stage, 1), a.o.k + k_at + c, k_stride, rows, columns);
-        load(tile(stage, 2), keys + c, std::size_t(m.k_dim), m.memory, columns);
+        load(tile(stage, 1), keys + c, std::size_t(m.k_dim), m.memory, columns);
+        load(tile(stage, 2), a.o.k + k_at + c, k_stride, rows, columns);
       } else if (kind == 1) {
         load(tile(stage, 0), a.o.q_turned + q_at + c, q_stride, rows, columns);
         load(tile(stage, 1), a.o.k_turned + kChunk * k_stride + k_at + c, k_stride, rows, columns);
@@ -113,15 +126,16 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
   };
   load(weights, a.o.write + at * kTile * kTile, kTile, kTile, kTile);
   fetch_keys(0);
+  fetch_keys(1);
 
-  float memory[8][4] = {}, own[8][4] = {};
-  float near[kPositional ? 8 : 1][4] = {}, before[kPositional ? 8 : 1][4] = {},
-                               sinks[kPositional ? 2 : 1][4] = {};
+  float sum[8][4] = {};                      // of the memory; the partner's: of the chunk
+  float aside[kPositional ? 8 : 1][4] = {};  // window in the chunk; the partner's: before it
+  float sinks[kPositional ? 2 : 1][4] = {};  // both
   for (int step = 0; step < score_steps; ++step) {
-    fetch_keys(step + 1);
     copy_wait<1>();
     __syncthreads();
-    const int kind = kPositional ? step / key_steps : 0, stage = step & 1;
+    fetch_keys(step + 2);  // into the stage that the step before this one has left
+    const int kind = kPositional ? step / key_steps : 0, stage = step % kStages;
     if (kind == 0) {
 #pragma unroll
       for (int k = 0; k < kTile; k += 16) {
@@ -129,14 +143,10 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
         left<kPad>(fl, tile(stage, 0), row0, k);
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
-          right<kPad>(fr, tile(stage, 2), n * 16, k);
-          mma_bf16(memory[2 * n], fl, fr[0], fr[1]);
-          mma_bf16(memory[2 * n + 1], fl, fr[2], fr[3]);
-          if (n <= warp) {  // later tokens are not read
-            right<kPad>(fr, tile(stage, 1), n * 16, k);
-            mma_bf16(own[2 * n], fl, fr[0], fr[1]);
-            mma_bf16(own[2 * n + 1], fl, fr[2], fr[3]);
-          }
+          if (part == 1 && n > group) continue;  // later tokens are not read
+          right<kPad>(fr, tile(stage, 1 + part), n * 16, k);
+          mma_bf16(sum[2 * n], fl, fr[0], fr[1]);
+          mma_bf16(sum[2 * n + 1], fl, fr[2], fr[3]);
         }
       }
     }
@@ -148,16 +158,10 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
           left<kPad>(fl, tile(stage, 0), row0, k);
 #pragma unroll
           for (int n = 0; n < 4; ++n) {
-            if (n <= warp) {
-              right<kPad>(fr, tile(stage, 1), n * 16, k);
-              mma_bf16(near[2 * n], fl, fr[0], fr[1]);
-              mma_bf16(near[2 * n + 1], fl, fr[2], fr[3]);
-            }
-            if (n >= warp) {  // the window is at most 64 wide
-              right<kPad>(fr, tile(stage, 2), n * 16, k);
-              mma_bf16(before[2 * n], fl, fr[0], fr[1]);
-              mma_bf16(before[2 * n + 1], fl, fr[2], fr[3]);
-            }
+            if (part == 0 ? n > group : n < group) continue;  // the window is at most 64 wide
+            right<kPad>(fr, tile(stage, 1 + part), n * 16, k);
+            mma_bf16(aside[2 * n], fl, fr[0], fr[1]);
+            mma_bf16(aside[2 * n + 1], fl, fr[2], fr[3]);
           }
         }
       } else if (kind == 2) {
@@ -171,14 +175,123 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
         }
       }
     }
-    __syncthreads();
   }
   copy_wait<0>();
+  __syncthreads();  // the ring is free
 
-  // The ring is free: values travel during the softmax.
+  // Element (n, e) of sums: row row_at(e), column n*8 + quad + e%2.
+  const auto row_at = [&](int e) { return row0 + (e >> 1) * 8 + (lane >> 2); };
+  const auto column_at = [&](int n, int e) { return n * 8 + quad + (e & 1); };
+  const Exact exact{
+      .g = rise,
+      .gate = a.o.gates + std::size_t(chunk * kChunk) * a.o.gate_stride + head * m.memory,
+      .stride = std::size_t(a.o.gate_stride),
+      .rows = rows,
+      .memory = m.memory};
+  const auto risen = [&](int n, int e) {  // of e and e + 1
+    return *reinterpret_cast<const float2*>(rise + row_at(e) * kTile + n * 8 + quad);
+  };
+
+  // 2. The memory's scores: its own, and what tokens of the chunk add to it.
+  if (part == 0) {
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      const float2 c = *reinterpret_cast<const float2*>(centre + n * 8 + quad);
+#pragma unroll
+      for (int e = 0; e < 4; e += 2) {
+        const float2 up = risen(n, e);
+        sum[n][e] *= strong ? exp2f(up.x) : c.x * up.x;
+        sum[n][e + 1] *= strong ? exp2f(up.y) : c.y * up.y;
+      }
+    }
+  } else {
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (column_at(n, e) > row_at(e)) sum[n][e] = 0.0F;
+      }
+    }
+    if (!strong) {
+      std::uint32_t of_chunk[4][4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) as_left(of_chunk[i], sum[2 * i], sum[2 * i + 1]);
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[n][e] = 0.0F;
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (i > group) continue;
+        std::uint32_t fr[4];
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          right_transposed<kPad>(fr, weights, n * 16, i * 16);
+          mma_bf16(sum[2 * n], of_chunk[i], fr[0], fr[1]);
+          mma_bf16(sum[2 * n + 1], of_chunk[i], fr[2], fr[3]);
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; e += 2) {
+          const float2 up = risen(n, e);
+          sum[n][e] *= up.x, sum[n][e + 1] *= up.y;
+        }
+      }
+    } else {
+      auto* scores = reinterpret_cast<float*>(dynamic + 2 * kTrade);  // [64][kExact]
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) scores[row_at(e) * kExact + column_at(n, e)] = sum[n][e];
+      }
+      __syncwarp();  // a warp reads its own rows only
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int t = row_at(e), slot = column_at(n, e);
+          const float g = exact.running(t, slot);
+          float total = 0.0F;
+          for (int j = 0; j <= t; ++j) {
+            total = fmaf(scores[t * kExact + j] * exact.written(j, slot),
+                         exp2f(g - exact.running(j, slot)), total);
+          }
+          sum[n][e] = total;
+        }
+      }
+    }
+  }
+  {
+    auto* mine = reinterpret_cast<float*>(dynamic) + tid;
+    const auto* other = reinterpret_cast<const float*>(dynamic) + (tid ^ 128);
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      mine[i * kThreads] = sum[i / 4][i % 4];
+      if constexpr (kPositional) mine[(32 + i) * kThreads] = aside[i / 4][i % 4];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 32; ++i) sum[i / 4][i % 4] += other[i * kThreads];
+  }
+  float near[kPositional ? 8 : 1][4], before[kPositional ? 8 : 1][4];
+  if constexpr (kPositional) {
+    const auto* other = reinterpret_cast<const float*>(dynamic) + (tid ^ 128) + 32 * kThreads;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      const float mine = aside[i / 4][i % 4], theirs = other[i * kThreads];
+      near[i / 4][i % 4] = part == 0 ? mine : theirs;
+      before[i / 4][i % 4] = part == 0 ? theirs : mine;
+    }
+  }
+  __syncthreads();
+
+  // Values travel during the softmax.
   const auto fetch_values = [&](int step) {
     if (step < value_steps) {
-      const int stage = step & 1, c = step * kTile, columns = m.v_dim - c;
+      const int stage = step % kStages, c = step * kTile, columns = m.v_dim - c;
       const std::size_t own_at = v_at + (kPositional ? kChunk * v_stride : 0) + std::size_t(c);
       load(tile(stage, 0), values + c, std::size_t(m.v_dim), m.memory, columns);
       load(tile(stage, 1), a.o.v + own_at, v_stride, rows, columns);
@@ -191,81 +304,11 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
     }
     copy_commit();
   };
-  if (!strong) fetch_values(0);
-
-  // Element (n, e) of sums: row row_at(e), column n*8 + quad + e%2.
-  const auto row_at = [&](int e) { return row0 + (e >> 1) * 8 + (lane >> 2); };
-  const auto column_at = [&](int n, int e) { return n * 8 + quad + (e & 1); };
-  auto* exact_rows = reinterpret_cast<float*>(dynamic);  // [64][kExact], where `strong`
-  const Exact exact{
-      .g = rise,
-      .gate = a.o.gates + std::size_t(chunk * kChunk) * a.o.gate_stride + head * m.memory,
-      .stride = std::size_t(a.o.gate_stride),
-      .rows = rows,
-      .memory = m.memory};
-
-  // 2. What tokens of the chunk add to the memory's scores.
-#pragma unroll
-  for (int n = 0; n < 8; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      if (column_at(n, e) > row_at(e)) own[n][e] = 0.0F;
-    }
-  }
-  float up[8][4];  // rise
-#pragma unroll
-  for (int n = 0; n < 8; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; e += 2) {
-      const float2 v = *reinterpret_cast<const float2*>(rise + row_at(e) * kTile + n * 8 + quad);
-      up[n][e] = v.x, up[n][e + 1] = v.y;
-    }
-  }
   if (!strong) {
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-      const float2 c = *reinterpret_cast<const float2*>(a.o.centre + at * kTile + n * 8 + quad);
-      memory[n][0] *= c.x, memory[n][1] *= c.y, memory[n][2] *= c.x, memory[n][3] *= c.y;
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i > warp) continue;
-      std::uint32_t fl[4], fr[4];
-      as_left(fl, own[2 * i], own[2 * i + 1]);
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        right_transposed<kPad>(fr, weights, n * 16, i * 16);
-        mma_bf16(memory[2 * n], fl, fr[0], fr[1]);
-        mma_bf16(memory[2 * n + 1], fl, fr[2], fr[3]);
-      }
-    }
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) memory[n][e] *= up[n][e];
-    }
-  } else {
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) exact_rows[row_at(e) * kExact + column_at(n, e)] = own[n][e];
-    }
-    __syncwarp();  // a warp reads its own rows only
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int t = row_at(e), slot = column_at(n, e);
-        float sum = memory[n][e] * exp2f(up[n][e]);
-        for (int j = 0; j <= t; ++j) {
-          sum = fmaf(exact_rows[t * kExact + j] * exact.written(j, slot),
-                     exp2f(up[n][e] - exact.running(j, slot)), sum);
-        }
-        memory[n][e] = sum;
-      }
-    }
-    __syncwarp();
+    fetch_values(0);
+    fetch_values(1);
   }
+
   const float head_bias = m.head_read_bias != nullptr ? m.head_read_bias[query] : 0.0F;
   const std::uint64_t first = a.segment.position + std::uint64_t(chunk) * kChunk;  // of row 0
   float peak[2] = {-INFINITY, -INFINITY};
@@ -276,10 +319,10 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
       const int t = row_at(e), c = column_at(n, e);
       float v = -INFINITY;
       if (c < m.memory) {
-        v = m.scale * memory[n][e] + head_bias;
+        v = m.scale * sum[n][e] + head_bias;
         if (m.read_bias != nullptr) v += m.read_bias[head * m.memory + c];
       }
-      memory[n][e] = v;
+      sum[n][e] = v;
       peak[e >> 1] = fmaxf(peak[e >> 1], v);
       if constexpr (kPositional) {
         // Key c of the chunk has position first + c, of the rows before first + c - 64.
@@ -303,20 +346,20 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float top = row_max(peak[half]);
-    float sum = 0.0F;
+    float total = 0.0F;
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
 #pragma unroll
       for (int e = 2 * half; e < 2 * half + 2; ++e) {
-        sum += memory[n][e] = __expf(memory[n][e] - top);
+        total += sum[n][e] = __expf(sum[n][e] - top);
         if constexpr (kPositional) {
-          sum += near[n][e] = __expf(near[n][e] - top);
-          sum += before[n][e] = __expf(before[n][e] - top);
-          if (n < 2) sum += sinks[n][e] = __expf(sinks[n][e] - top);
+          total += near[n][e] = __expf(near[n][e] - top);
+          total += before[n][e] = __expf(before[n][e] - top);
+          if (n < 2) total += sinks[n][e] = __expf(sinks[n][e] - top);
         }
       }
     }
-    inverse[half] = 1.0F / row_sum(sum);
+    inverse[half] = 1.0F / row_sum(total);
   }
 
   // 4. Weights of the values as left operands: of the memory, the chunk's tokens, those before it,
@@ -327,109 +370,129 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
   for (int n = 0; n < 8; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      memory[n][e] *= inverse[e >> 1];
-      own[n][e] = 0.0F;
-    }
-  }
-  if (!strong) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int b = 0; b < 2; ++b) {
-        const int n = 2 * i + b;
-        const float2 c = *reinterpret_cast<const float2*>(a.o.centre + at * kTile + n * 8 + quad);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          memory[n][e] *= up[n][e];
-          up[n][e] = memory[n][e] * ((e & 1) != 0 ? c.y : c.x);
-        }
-      }
-      as_left(of_memory[i], up[2 * i], up[2 * i + 1]);
-      std::uint32_t fl[4], fr[4];
-      as_left(fl, memory[2 * i], memory[2 * i + 1]);
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        if (n > warp) continue;
-        right<kPad>(fr, weights, n * 16, i * 16);
-        mma_bf16(own[2 * n], fl, fr[0], fr[1]);
-        mma_bf16(own[2 * n + 1], fl, fr[2], fr[3]);
-      }
-    }
-  } else {
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        exact_rows[row_at(e) * kExact + column_at(n, e)] = memory[n][e];
-        up[n][e] = memory[n][e] * exp2f(up[n][e]);
-      }
-    }
-    __syncwarp();
-#pragma unroll
-    for (int i = 0; i < 4; ++i) as_left(of_memory[i], up[2 * i], up[2 * i + 1]);
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int t = row_at(e), j = column_at(n, e);
-        float sum = 0.0F;
-        for (int slot = 0; j <= t && slot < m.memory; ++slot) {
-          sum = fmaf(exact_rows[t * kExact + slot] * exact.written(j, slot),
-                     exp2f(exact.running(t, slot) - exact.running(j, slot)), sum);
-        }
-        own[n][e] = sum;
-      }
-    }
-    __syncthreads();  // the rows give way to values
-    fetch_values(0);
-  }
-#pragma unroll
-  for (int n = 0; n < 8; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      if (column_at(n, e) > row_at(e)) own[n][e] = 0.0F;
+      sum[n][e] *= inverse[e >> 1];
       if constexpr (kPositional) {
-        own[n][e] += near[n][e] * inverse[e >> 1];
+        near[n][e] *= inverse[e >> 1];
         before[n][e] *= inverse[e >> 1];
         if (n < 2) sinks[n][e] *= inverse[e >> 1];
       }
     }
   }
+  if constexpr (kPositional) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    as_left(of_own[i], own[2 * i], own[2 * i + 1]);
-    if constexpr (kPositional) as_left(of_before[i], before[2 * i], before[2 * i + 1]);
+    for (int i = 0; i < 4; ++i) as_left(of_before[i], before[2 * i], before[2 * i + 1]);
+    as_left(of_sinks, sinks[0], sinks[1]);
   }
-  if constexpr (kPositional) as_left(of_sinks, sinks[0], sinks[1]);
+  // The weights of 16 tokens of the chunk from sums of two blocks of eight.
+  const auto finish = [&](int i, float(&low)[4], float(&high)[4]) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      if (column_at(2 * i, e) > row_at(e)) low[e] = 0.0F;
+      if (column_at(2 * i + 1, e) > row_at(e)) high[e] = 0.0F;
+      if constexpr (kPositional) low[e] += near[2 * i][e], high[e] += near[2 * i + 1][e];
+    }
+    as_left(of_own[i], low, high);
+  };
+  if (!strong) {
+    std::uint32_t lifted[4][4];  // p rise
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float whole[2][4];
+#pragma unroll
+      for (int b = 0; b < 2; ++b) {
+        const int n = 2 * i + b;
+        const float2 c = *reinterpret_cast<const float2*>(centre + n * 8 + quad);
+#pragma unroll
+        for (int e = 0; e < 4; e += 2) {
+          const float2 up = risen(n, e);
+          sum[n][e] *= up.x, sum[n][e + 1] *= up.y;
+          whole[b][e] = sum[n][e] * c.x, whole[b][e + 1] = sum[n][e + 1] * c.y;
+        }
+      }
+      as_left(of_memory[i], whole[0], whole[1]);
+      as_left(lifted[i], sum[2 * i], sum[2 * i + 1]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float low[4] = {}, high[4] = {};
+      if (i <= group) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          std::uint32_t fr[4];
+          right<kPad>(fr, weights, i * 16, k * 16);
+          mma_bf16(low, lifted[k], fr[0], fr[1]);
+          mma_bf16(high, lifted[k], fr[2], fr[3]);
+        }
+      }
+      finish(i, low, high);
+    }
+  } else {
+    auto* scores = reinterpret_cast<float*>(dynamic) + warp * 16 * kExact;  // [16][kExact]
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float whole[2][4];
+#pragma unroll
+      for (int b = 0; b < 2; ++b) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int n = 2 * i + b, t = row_at(e), slot = column_at(n, e);
+          scores[(t - row0) * kExact + slot] = sum[n][e];
+          whole[b][e] = sum[n][e] * exp2f(exact.running(t, slot));
+        }
+      }
+      as_left(of_memory[i], whole[0], whole[1]);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float two[2][4] = {};
+#pragma unroll
+      for (int b = 0; b < 2; ++b) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int t = row_at(e), j = column_at(2 * i + b, e);
+          for (int slot = 0; j <= t && slot < m.memory; ++slot) {
+            two[b][e] = fmaf(scores[(t - row0) * kExact + slot] * exact.written(j, slot),
+                             exp2f(exact.running(t, slot) - exact.running(j, slot)), two[b][e]);
+          }
+        }
+      }
+      finish(i, two[0], two[1]);
+    }
+    __syncthreads();  // the rows give way to values
+    fetch_values(0);
+    fetch_values(1);
+  }
 
-  // 5. Outputs, 64 columns at a time.
+  // 5. Outputs, 64 columns at a time, 32 a warp.
+  const int column0 = part * 32;
   for (int step = 0; step < value_steps; ++step) {
-    fetch_values(step + 1);
     copy_wait<1>();
     __syncthreads();
-    const int stage = step & 1, c0 = step * kTile, columns = min(kTile, m.v_dim - c0);
-    float acc[8][4] = {};
+    fetch_values(step + 2);
+    const int stage = step % kStages, c0 = step * kTile, columns = min(kTile, m.v_dim - c0);
+    float acc[4][4] = {};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       std::uint32_t fr[4];
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        right_transposed<kPad>(fr, tile(stage, 0), n * 16, i * 16);
+      for (int n = 0; n < 2; ++n) {
+        right_transposed<kPad>(fr, tile(stage, 0), column0 + n * 16, i * 16);
         mma_bf16(acc[2 * n], of_memory[i], fr[0], fr[1]);
         mma_bf16(acc[2 * n + 1], of_memory[i], fr[2], fr[3]);
-        if (i <= warp) {
-          right_transposed<kPad>(fr, tile(stage, 1), n * 16, i * 16);
+        if (i <= group) {
+          right_transposed<kPad>(fr, tile(stage, 1), column0 + n * 16, i * 16);
           mma_bf16(acc[2 * n], of_own[i], fr[0], fr[1]);
           mma_bf16(acc[2 * n + 1], of_own[i], fr[2], fr[3]);
         }
         if constexpr (kPositional) {
-          if (i >= warp) {
-            right_transposed<kPad>(fr, tile(stage, 2), n * 16, i * 16);
+          if (i >= group) {
+            right_transposed<kPad>(fr, tile(stage, 2), column0 + n * 16, i * 16);
             mma_bf16(acc[2 * n], of_before[i], fr[0], fr[1]);
             mma_bf16(acc[2 * n + 1], of_before[i], fr[2], fr[3]);
           }
           if (i == 0) {
-            right_transposed<kPad>(fr, tile(stage, 3), n * 16, 0);
+            right_transposed<kPad>(fr, tile(stage, 3), column0 + n * 16, 0);
             mma_bf16(acc[2 * n], of_sinks, fr[0], fr[1]);
             mma_bf16(acc[2 * n + 1], of_sinks, fr[2], fr[3]);
           }
@@ -444,13 +507,13 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
           std::size_t(query) * m.v_dim + c0;
       if (a.o.out_bf16 != nullptr) {
 #pragma unroll
-        for (int n = 0; n < 8; n += 2) {
+        for (int n = 0; n < 4; n += 2) {
           // Lanes trade halves so that each stores eight bytes.
           const std::uint32_t one = pack_bf16(acc[n][e], acc[n][e + 1]),
                               two = pack_bf16(acc[n + 1][e], acc[n + 1][e + 1]);
           const bool odd = (lane & 1) != 0;
           const std::uint32_t got = __shfl_xor_sync(~0U, odd ? one : two, 1);
-          const int c = n * 8 + (odd ? 6 + quad : quad);
+          const int c = column0 + n * 8 + (odd ? 6 + quad : quad);
           if (t < rows && c < columns) {
             *reinterpret_cast<uint2*>(a.o.out_bf16 + to + c) =
                 odd ? make_uint2(got, two) : make_uint2(one, got);
@@ -458,14 +521,13 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 2 : 3)
         }
       } else {
 #pragma unroll
-        for (int n = 0; n < 8; ++n) {
-          const int c = n * 8 + quad;
+        for (int n = 0; n < 4; ++n) {
+          const int c = column0 + n * 8 + quad;
           if (t < rows && c < columns)
             *reinterpret_cast<float2*>(m.out + to + c) = make_float2(acc[n][e], acc[n][e + 1]);
         }
       }
     }
-    __syncthreads();
   }
 }
 

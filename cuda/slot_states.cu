@@ -3,16 +3,16 @@
 // x_j^T, and after the last one, in the state.
 //
 // A block keeps 64 slots x 32 channels of one head's keys or values in f32 registers and walks the
-// chunks; its operands are five chunks ahead in shared memory, so a chunk costs a block 16 products
-// of 16 x 8 x 16 a warp and one barrier. Nothing but the memory at chunk starts is stored, in bf16,
-// as the reading products take it. Blocks past those write the state's positional slots.
+// chunks, a warp 16 x 16; its operands are four chunks ahead in shared memory, so a chunk costs a
+// warp 8 products of 16 x 8 x 16 and one barrier. Nothing but the memory at chunk starts is stored,
+// in bf16, as the reading products take it. Blocks past those write the state's positional slots.
 #include "cuda/device/launch.cuh"
 #include "cuda/device/slot_tiles.cuh"
 
 namespace runnel::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 256;
 constexpr int kColumns = 32;
 constexpr int kColumnPad = 40;  // 80 bytes a row: no bank conflicts for ldmatrix
 constexpr int kStages = 5;
@@ -61,51 +61,56 @@ __global__ void __launch_bounds__(kThreads)
   const bool keys = tile < key_tiles;
   const int column0 = (keys ? tile : tile - key_tiles) * kColumns;
   const int dim = keys ? m.k_dim : m.v_dim, columns = min(kColumns, dim - column0);
-  const std::size_t x_stride = std::size_t(m.kv_heads) * dim;
-  const std::uint16_t* x =
-      (keys ? a.o.k : a.o.v + std::size_t(a.positional() > 0 ? kChunk : 0) * x_stride) +
-      std::size_t(head) * dim + column0;
+  const int stride = keys ? a.o.k_stride : a.o.v_stride;
+  const std::size_t x_stride = stride > 0 ? std::size_t(stride) : std::size_t(m.kv_heads) * dim;
   const int tid = int(threadIdx.x), warp = tid >> 5, lane = tid & 31;
-  const int row0 = warp * 16, slot = row0 + (lane >> 2), column = (lane & 3) * 2;
+  const int row0 = warp % 4 * 16, first_column = warp / 4 * 16;
+  const int slot = row0 + (lane >> 2), column = first_column + (lane & 3) * 2;
+  const std::uint32_t shared = shared_address(dynamic);
 
-  const auto carry_of = [&](int stage) {
-    return reinterpret_cast<std::uint16_t*>(dynamic + stage * kStageBytes);
-  };
-  const auto x_of = [&](int stage) {
-    return reinterpret_cast<std::uint16_t*>(dynamic + stage * kStageBytes + kTileBytes);
-  };
-  const auto decay_of = [&](int stage) {
-    return reinterpret_cast<float*>(dynamic + stage * kStageBytes + kTileBytes +
-                                    kTile * kColumnPad * 2);
-  };
-  const auto fetch = [&](int chunk) {
-    if (chunk < a.chunks) {
-      const int stage = chunk % kStages;
-      const std::size_t at = std::size_t(chunk) * m.kv_heads + head;
-      load_tile<kThreads, kTile, kTile, kPad>(carry_of(stage), a.o.carry + at * kTile * kTile,
-                                              kTile, kTile, kTile);
-      load_tile<kThreads, kTile, kColumns, kColumnPad>(
-          x_of(stage), x + std::size_t(chunk) * kChunk * x_stride, x_stride,
-          a.segment.count - chunk * kChunk, columns);
-      if (tid < kTile / 4)
-        copy16(shared_address(decay_of(stage) + tid * 4), a.o.decay + at * kTile + tid * 4, true);
+  // What this thread fetches: two pieces of 16 bytes of the weights, one of the channels, a decay.
+  const int carry_row = tid / 8, x_row = tid / 4, x_column = tid % 4 * 8;
+  const std::uint16_t* carry_from =
+      a.o.carry + std::size_t(head) * kTile * kTile + carry_row * kTile + tid % 8 * 8;
+  const std::uint16_t* x_from =
+      (keys ? a.o.k : a.o.v + std::size_t(a.positional() > 0 ? kChunk : 0) * x_stride) +
+      std::size_t(head) * dim + column0 + std::size_t(x_row) * x_stride + x_column;
+  const float* decay_from = a.o.decay + std::size_t(head) * kTile + tid * 4;
+  const std::uint32_t carry_to = shared + (carry_row * kPad + tid % 8 * 8) * 2,
+                      x_to = shared + kTileBytes + (x_row * kColumnPad + x_column) * 2,
+                      decay_to = shared + kTileBytes + kTile * kColumnPad * 2 + tid * 16;
+  const std::size_t carry_step = std::size_t(m.kv_heads) * kTile * kTile,
+                    x_step = kChunk * x_stride, decay_step = std::size_t(m.kv_heads) * kTile;
+  const bool x_inside = x_column < columns;
+  int fetched = 0;
+  std::uint32_t fetch_at = 0;
+  const auto fetch = [&]() {
+    if (fetched < a.chunks) {
+      copy16(carry_to + fetch_at, carry_from, true);
+      copy16(carry_to + fetch_at + 32 * kPad * 2, carry_from + 32 * kTile, true);
+      const bool valid = x_inside && x_row < a.segment.count - fetched * kChunk;
+      copy16(x_to + fetch_at, valid ? x_from : a.o.carry, valid);
+      if (tid < kTile / 4) copy16(decay_to + fetch_at, decay_from, true);
+      carry_from += carry_step, x_from += x_step, decay_from += decay_step;
+      ++fetched;
+      fetch_at = fetch_at == (kStages - 1) * kStageBytes ? 0 : fetch_at + kStageBytes;
     }
     copy_commit();
   };
 #pragma unroll
-  for (int c = 0; c < kStages - 1; ++c) fetch(c);
+  for (int c = 0; c < kStages - 1; ++c) fetch();
 
   const std::size_t memory_at =
       m.layer_offset + std::size_t(head) * m.head_floats +
       (keys ? std::size_t(a.positional()) * m.k_dim
             : std::size_t(a.slots()) * m.k_dim + std::size_t(a.positional()) * m.v_dim) +
       std::size_t(column0);
-  float h[4][4] = {};
+  float h[2][4] = {};
 #pragma unroll
-  for (int n = 0; n < 4; ++n) {
+  for (int n = 0; n < 2; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
-      const int s = slot + e * 4, c = n * 8 + column;
+      const int s = slot + e * 4, c = column + n * 8;
       if (s < m.memory && c < columns) {
         const float2 v = *reinterpret_cast<const float2*>(a.segment.state_in + memory_at +
                                                           std::size_t(s) * dim + c);
@@ -114,50 +119,51 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 
-  std::uint16_t* out = (keys ? a.o.keys : a.o.values) + std::size_t(head) * kTile * dim + column0;
+  // Lanes trade halves of two blocks so that each stores eight bytes.
+  const bool odd = (lane & 1) != 0;
+  const int out_column = odd ? column + 6 : column;
+  std::uint16_t* out = (keys ? a.o.keys : a.o.values) + std::size_t(head) * kTile * dim + column0 +
+                       std::size_t(slot) * dim + out_column;
+  const std::size_t out_step = std::size_t(m.kv_heads) * kTile * dim;
+  const bool out_inside = out_column < columns;
+  int at = 0;
   for (int chunk = 0; chunk < a.chunks; ++chunk) {
-    const int stage = chunk % kStages;
     copy_wait<kStages - 2>();
     __syncthreads();
-    fetch(chunk + kStages - 1);  // into the stage that the chunk before this one has left
-    std::uint16_t* to = out + std::size_t(chunk) * m.kv_heads * kTile * dim;
-    const float decay[2] = {decay_of(stage)[slot], decay_of(stage)[slot + 8]};
+    fetch();  // into the stage that the chunk before this one has left
+    const auto* carry = reinterpret_cast<const std::uint16_t*>(dynamic + at);
+    const auto* x = reinterpret_cast<const std::uint16_t*>(dynamic + at + kTileBytes);
+    const auto* decay =
+        reinterpret_cast<const float*>(dynamic + at + kTileBytes + kTile * kColumnPad * 2);
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
-      const int s = slot + e * 4;
-#pragma unroll
-      for (int n = 0; n < 4; n += 2) {
-        // Lanes trade halves so that each stores eight bytes.
-        const std::uint32_t first = pack_bf16(h[n][e], h[n][e + 1]),
-                            second = pack_bf16(h[n + 1][e], h[n + 1][e + 1]);
-        const bool odd = (lane & 1) != 0;
-        const std::uint32_t got = __shfl_xor_sync(~0U, odd ? first : second, 1);
-        const int c = n * 8 + (odd ? 8 + 2 * ((lane & 3) - 1) : column);
-        if (s < m.memory && c < columns) {
-          *reinterpret_cast<uint2*>(to + std::size_t(s) * dim + c) =
-              odd ? make_uint2(got, second) : make_uint2(first, got);
-        }
+      const std::uint32_t one = pack_bf16(h[0][e], h[0][e + 1]),
+                          two = pack_bf16(h[1][e], h[1][e + 1]);
+      const std::uint32_t got = __shfl_xor_sync(~0U, odd ? one : two, 1);
+      if (slot + e * 4 < m.memory && out_inside) {
+        *reinterpret_cast<uint2*>(out + std::size_t(e * 4) * dim) =
+            odd ? make_uint2(got, two) : make_uint2(one, got);
       }
+      const float d = decay[slot + e * 4];
 #pragma unroll
-      for (int n = 0; n < 4; ++n) h[n][e] *= decay[e / 2], h[n][e + 1] *= decay[e / 2];
+      for (int n = 0; n < 2; ++n) h[n][e] *= d, h[n][e + 1] *= d;
     }
 #pragma unroll
     for (int k = 0; k < kTile; k += 16) {
       std::uint32_t fl[4], fr[4];
-      left_transposed<kPad>(fl, carry_of(stage), row0, k);
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        right_transposed<kColumnPad>(fr, x_of(stage), n * 16, k);
-        mma_bf16(h[2 * n], fl, fr[0], fr[1]);
-        mma_bf16(h[2 * n + 1], fl, fr[2], fr[3]);
-      }
+      left_transposed<kPad>(fl, carry, row0, k);
+      right_transposed<kColumnPad>(fr, x, first_column, k);
+      mma_bf16(h[0], fl, fr[0], fr[1]);
+      mma_bf16(h[1], fl, fr[2], fr[3]);
     }
+    out += out_step;
+    at = at == (kStages - 1) * kStageBytes ? 0 : at + kStageBytes;
   }
 #pragma unroll
-  for (int n = 0; n < 4; ++n) {
+  for (int n = 0; n < 2; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
-      const int s = slot + e * 4, c = n * 8 + column;
+      const int s = slot + e * 4, c = column + n * 8;
       if (s < m.memory && c < columns) {
         *reinterpret_cast<float2*>(a.segment.state_out + memory_at + std::size_t(s) * dim + c) =
             make_float2(h[n][e], h[n][e + 1]);

@@ -95,6 +95,60 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap* ma
 #endif
 }
 
+/// A box from shared memory to a tensor; with `add`, added to it there. Parts outside are dropped.
+__device__ __forceinline__ void store_box(const CUtensorMap* map, int column, int row,
+                                          std::uint32_t from) {
+#if RUNNEL_WGMMA
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+      "r"(column), "r"(row), "r"(from)
+      : "memory");
+#endif
+}
+__device__ __forceinline__ void add_box(const CUtensorMap* map, int column, int row,
+                                        std::uint32_t from) {
+#if RUNNEL_WGMMA
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%0, {%1, %2}], "
+      "[%3];" ::"l"(map),
+      "r"(column), "r"(row), "r"(from)
+      : "memory");
+#endif
+}
+__device__ __forceinline__ void store_commit() {
+#if RUNNEL_WGMMA
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+/// Returns when all but the last kPending stores of this thread have read their shared memory.
+template <int kPending>
+__device__ __forceinline__ void store_wait_read() {
+#if RUNNEL_WGMMA
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+#endif
+}
+/// Returns when all stores of this thread are done.
+__device__ __forceinline__ void store_wait() {
+#if RUNNEL_WGMMA
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+#endif
+}
+/// What this thread wrote to shared memory is there for the copy engine after the next barrier.
+__device__ __forceinline__ void fence_for_copies() {
+#if RUNNEL_WGMMA
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void group_barrier(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void store_shared(std::uint32_t to, std::uint32_t v) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
+}
+__device__ __forceinline__ void store_shared(std::uint32_t to, float x, float y) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
+}
+
 /// Registers of the calling warp group from here on. Every warp of the group calls it.
 template <int kRegisters>
 __device__ __forceinline__ void registers_down() {

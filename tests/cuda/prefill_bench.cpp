@@ -111,10 +111,14 @@ void slots(const Launch& l) {
       }
       const double ready = run([&] { return cuda::slot_chunks(l, m, segment, o); });
       const double again = run([&] { return cuda::slot_chunks(l, m, segment, o); });
+      Launch plain = l;
+      plain.chain = false;
+      const double apart = run([&] { return cuda::slot_chunks(plain, m, segment, o); });
       std::printf(
-          "slots %-6s %6d tokens: from f32 %8.1f us, from bf16 %8.1f us (again %8.1f); alone: "
+          "slots %-6s %6d tokens: from f32 %8.1f us, from bf16 %8.1f us (again %8.1f, unchained "
+          "%8.1f); alone: "
           "operands %7.1f gates %6.1f states %7.1f read %7.1f us\n",
-          s.name, n, whole, ready, again, operands,
+          s.name, n, whole, ready, again, apart, operands,
           run([&] { return cuda::slot_gates(l, m, segment, o); }),
           run([&] { return cuda::slot_states(l, m, segment, o); }),
           run([&] { return cuda::slot_read(l, m, segment, o); }));
@@ -174,17 +178,14 @@ void products(const Launch& l) {
                    .k = 2048,
                    .v = 2048,
                    .f = 256,
-                   .q_out = narrow_out,
-                   .k_out = narrow_out + u(n) * 2048,
-                   .v_out = narrow_out + u(n) * 4096,
+                   .activated = narrow_out,
                    .gates = c.get() + u(n) * 4096,
                    .qk_act = cuda::Act::swish,
                    .v_act = cuda::Act::swish,
                    .gate_normalizer = 8.0F};
         for (const cuda::WideTuning& t :
-             {cuda::WideTuning{256, 1, 16}, cuda::WideTuning{256, 1, 8},
-              cuda::WideTuning{256, 2, 16}, cuda::WideTuning{256, 2, 8},
-              cuda::WideTuning{256, 2, 32}, cuda::WideTuning{128, 1, 16}}) {
+             {cuda::WideTuning{256, 1, 16}, cuda::WideTuning{256, 1, 32},
+              cuda::WideTuning{256, 2, 16}, cuda::WideTuning{256, 2, 32}}) {
           const double us = time_us(l.stream, 3, 7, [&] { must(cuda::wide_matmul(l, w, t)); });
           std::printf("; %d/%d/%d %.0f (%.1f us)", t.columns, t.cluster, t.group, gf / us, us);
         }
@@ -224,10 +225,10 @@ std::vector<Way> ways() {
           {"chunked slots", {true, false, false, false, 1, T{}}},
           {"and fused slots", {true, true, false, false, 1, T{}}},
           {"and swiglu", {true, true, true, false, 1, T{}}},
+          {"and swiglu, cluster", {true, true, true, false, 1, T{256, 2, 16}}},
           {"all wide", {true, true, true, true, 1, T{256, 1, 16}}},
           {"all wide, cluster", {true, true, true, true, 1, T{256, 2, 16}}},
-          {"all wide, group 8", {true, true, true, true, 1, T{256, 1, 8}}},
-          {"all wide, columns 128", {true, true, true, true, 1, T{128, 1, 16}}}};
+          {"all wide, group 32", {true, true, true, true, 1, T{256, 1, 32}}}};
 }
 
 void model(const BenchModel& source, const char* label, const std::vector<int>& lengths) {

@@ -16,11 +16,14 @@ class OnDevice {
  public:
   explicit OnDevice(std::size_t count) : count_(count) {
     ok_ = cudaMalloc(&data_, count * sizeof(T) + 256) == cudaSuccess &&
-          cudaMemset(data_, 0xFF, count * sizeof(T) + 256) == cudaSuccess;
+          cudaMemset(data_, 0xFF, count * sizeof(T) + 256) == cudaSuccess &&
+          cudaDeviceSynchronize() == cudaSuccess;
   }
   explicit OnDevice(const std::vector<T>& values) : OnDevice(values.size()) {
-    ok_ = ok_ && cudaMemcpy(data_, values.data(), values.size() * sizeof(T),
-                            cudaMemcpyHostToDevice) == cudaSuccess;
+    ok_ = ok_ &&
+          cudaMemcpy(data_, values.data(), values.size() * sizeof(T),
+                     cudaMemcpyHostToDevice) == cudaSuccess &&
+          cudaDeviceSynchronize() == cudaSuccess;  // other streams do not wait for this one
   }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;

@@ -283,8 +283,8 @@ TEST_P(WideProducts, ProjectSlots) {
   const auto stream = cuda::create_stream();
   ASSERT_TRUE(stream.has_value());
   const cuda::Launch l = launch_on(stream->get());
-  constexpr int kTokens = 333, kInner = 192, kQ = 352, kK = 96, kV = 160, kF = 64,
-                kRows = kQ + kK + kV + kF;
+  constexpr int kTokens = 333, kInner = 192, kQ = 352, kK = 96, kV = 192, kF = 64,
+                kActivated = kQ + kK + kV, kRows = kQ + kK + kV + kF;
   const auto u = [](int v) { return static_cast<std::size_t>(v); };
   std::vector<float> a = random.normals(u(kTokens) * kInner),
                      b = random.normals(u(kRows) * kInner, 0.1F), bias = random.normals(kF);
@@ -293,8 +293,7 @@ TEST_P(WideProducts, ProjectSlots) {
   for (std::size_t i = 0; i < b.size(); ++i) hb[i] = bf16_of(b[i]), b[i] = of_bf16(hb[i]);
   const OnDevice<float> fa(a), fb(b), plain(u(kTokens) * kRows), device_bias(bias),
       gates(u(kTokens) * kF);
-  const OnDevice<std::uint16_t> da(ha), db(hb), q(u(kTokens) * kQ), k(u(kTokens) * kK),
-      v(u(kTokens) * kV);
+  const OnDevice<std::uint16_t> da(ha), db(hb), wide(u(kTokens) * kActivated);
   cuda::Matmul p{.a = fa.get(),
                  .lda = kInner,
                  .b = fb.get(),
@@ -313,9 +312,7 @@ TEST_P(WideProducts, ProjectSlots) {
                                      .k = kK,
                                      .v = kV,
                                      .f = kF,
-                                     .q_out = q.get(),
-                                     .k_out = k.get(),
-                                     .v_out = v.get(),
+                                     .activated = wide.get(),
                                      .gates = gates.get(),
                                      .f_bias = device_bias.get(),
                                      .qk_act = cuda::Act::swish,
@@ -326,18 +323,15 @@ TEST_P(WideProducts, ProjectSlots) {
   OK(cuda::wide_matmul(l, m, GetParam()));
   OK(cudaStreamSynchronize(l.stream));
   const std::vector<float> e = plain.host(), g = gates.host();
-  const std::vector<std::uint16_t> hq = q.host(), hk = k.host(), hv = v.host();
+  const std::vector<std::uint16_t> h = wide.host();
   std::vector<float> got, want, got_gates, want_gates;
   for (int t = 0; t < kTokens; ++t) {
     for (int r = 0; r < kRows; ++r) {
       const float x = e[u(t) * kRows + u(r)];
       const float swish = x / (1.0F + std::exp(-x));
-      if (r < kQ) {
-        got.push_back(of_bf16(hq[u(t) * kQ + u(r)])), want.push_back(swish);
-      } else if (r < kQ + kK) {
-        got.push_back(of_bf16(hk[u(t) * kK + u(r - kQ)])), want.push_back(swish);
-      } else if (r < kQ + kK + kV) {
-        got.push_back(of_bf16(hv[u(t) * kV + u(r - kQ - kK)])), want.push_back(std::max(x, 0.0F));
+      if (r < kActivated) {
+        got.push_back(of_bf16(h[u(t) * kActivated + u(r)]));
+        want.push_back(r < kQ + kK ? swish : std::max(x, 0.0F));
       } else {
         const int c = r - kQ - kK - kV;
         const double f = static_cast<double>(x) + static_cast<double>(bias[u(c)]);

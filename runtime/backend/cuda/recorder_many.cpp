@@ -87,11 +87,11 @@ Result<const void*> Recorder::as_bf16(const Pass& pass, const Matrix& m) const {
 
 bool Recorder::fuses_slots(const Pass& pass, const LayerOnDevice& w) const {
   const ModelConfig& c = m_->config;
-  const auto whole = [](int columns) { return columns % 32 == 0; };
+  const auto whole = [](int columns) { return columns % 64 == 0; };
   return pass.many && m_->prefill.slot_chunks && m_->slot_chunks && !m_->precise &&
          w.projections.size() == 1 && takes_wide(pass, w.projections[0].matrix) && !positional(c) &&
          c.conv_size == 0 && c.feature_map != FeatureMap::t2r && slot_chunks_fit(mixer(0, true)) &&
-         whole(c.num_heads * c.head_k_dim) && whole(c.num_kv_heads * c.head_k_dim) &&
+         whole((c.num_heads + c.num_kv_heads) * c.head_k_dim) &&
          whole(c.num_kv_heads * c.head_v_dim) && whole(c.num_kv_heads * c.num_memory_slots) &&
          c.num_heads * c.head_v_dim <= 8192;
 }
@@ -123,9 +123,7 @@ Status Recorder::project_slots(const Pass& pass, const LayerOnDevice& w) const {
                                      .k = c.num_kv_heads * c.head_k_dim,
                                      .v = c.num_kv_heads * c.head_v_dim,
                                      .f = c.num_kv_heads * c.num_memory_slots,
-                                     .q_out = o.q,
-                                     .k_out = o.k,
-                                     .v_out = o.v,
+                                     .activated = o.q,
                                      .gates = const_cast<float*>(o.gates),
                                      .f_bias = w.f_bias,
                                      .qk_act = act_of(c.feature_map),
@@ -139,6 +137,11 @@ Status Recorder::many_slots(const Pass& pass, int, const LayerOnDevice& w, const
                             const SlotMixer& prepared) const {
   ChunkOperands o = chunk_operands();
   if (fuses_slots(pass, w)) {
+    // One matrix [T, q + k + v]: it takes the place of the three, which lie one after another.
+    const int q = prepared.heads * prepared.k_dim, k = prepared.kv_heads * prepared.k_dim,
+              v = prepared.kv_heads * prepared.v_dim;
+    o.k = o.q + q, o.v = o.k + k;
+    o.q_stride = o.k_stride = o.v_stride = q + k + v;
     o.ready = true;
     o.out_bf16 = reinterpret_cast<std::uint16_t*>(b_.o.get());
   } else {
