@@ -38,7 +38,19 @@ struct Args {
   int token_tiles;  // of kM * cluster tokens
   int row_tiles;
   int group;  // token tiles
+  int split;  // tiles from here on are cut into halves of kN / 2 rows, so that no wave is nearly
+              // idle
+  int units;  // tiles and halves
 };
+
+#if RUNNEL_WGMMA
+
+/// The tile of unit i. @return its half, or -1 for a whole one.
+__device__ __forceinline__ int tile_of(const Args& a, int i, int& tile) {
+  const int beyond = i - a.split;
+  tile = beyond < 0 ? i : a.split + beyond / 2;
+  return beyond < 0 ? -1 : beyond & 1;
+}
 
 __device__ __forceinline__ void tile_at(const Args& a, int i, int& token_tile, int& row_tile) {
   const int per_group = a.group * a.row_tiles, g = i / per_group, within = i - g * per_group;
@@ -96,13 +108,13 @@ struct Pieces {
 template <int kN, WideOutput kOutput>
 __device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[kN / 2],
                                            const CUtensorMap* map_c, const CUtensorMap* map_g,
-                                           Pieces& pieces, int token, int row0) {
+                                           Pieces& pieces, int token, int row0, int width) {
   const Matmul& p = args.m.p;
   if (token >= p.tokens) return;
   if constexpr (kOutput == WideOutput::store_f32 || kOutput == WideOutput::add_f32) {
 #pragma unroll
     for (int g = 0; g < kN / 32; ++g) {
-      if (row0 + g * 32 >= p.rows) return;
+      if (g * 32 >= width || row0 + g * 32 >= p.rows) return;
       const std::uint32_t at = pieces.begin();
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
@@ -117,7 +129,7 @@ __device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[
   } else if constexpr (kOutput == WideOutput::swiglu) {
 #pragma unroll
     for (int g = 0; g < kN / 128; ++g) {
-      if (row0 + g * 128 >= p.rows) return;
+      if (g * 128 >= width || row0 + g * 128 >= p.rows) return;
       const std::uint32_t at = pieces.begin();
       const bool odd = (pieces.quad & 1) != 0;
 #pragma unroll
@@ -141,7 +153,7 @@ __device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[
 #pragma unroll
     for (int g = 0; g < kN / 64; ++g) {
       const int column = row0 + g * 64;
-      if (column >= p.rows) return;
+      if (g * 64 >= width || column >= p.rows) return;
       if (column < wide) {
         const std::uint32_t at = pieces.begin();
         Act act = Act::identity;
@@ -181,10 +193,13 @@ __device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[
   }
 }
 
+#endif
+
 template <int kN, int kCluster, WideOutput kOutput>
 __global__ void __launch_bounds__(kThreads, 1)
     wide_kernel(const __grid_constant__ Args args, const __grid_constant__ CUtensorMap map_a,
                 const __grid_constant__ CUtensorMap map_b,
+                const __grid_constant__ CUtensorMap map_half,
                 const __grid_constant__ CUtensorMap map_c,
                 const __grid_constant__ CUtensorMap map_g) {
 #if RUNNEL_WGMMA
@@ -195,7 +210,6 @@ __global__ void __launch_bounds__(kThreads, 1)
                       empty = full + 8 * S::kCount;
   const int tid = int(threadIdx.x), warp = tid >> 5;
   const unsigned rank = kCluster > 1 ? cluster_rank() : 0;
-  const int tiles = args.token_tiles * args.row_tiles;
   const int steps = (args.m.p.inner + kStep - 1) / kStep;
   const int first = int(blockIdx.x) / kCluster, stride = int(gridDim.x) / kCluster;
   chain_trigger();
@@ -215,20 +229,21 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (tid == 0) {
       int stage = 0;
       unsigned phase = 1;  // a fresh barrier counts as released
-      for (int i = first; i < tiles; i += stride) {
-        int token_tile = 0, row_tile = 0;
-        tile_at(args, i, token_tile, row_tile);
-        const int token = (token_tile * kCluster + int(rank)) * kM, row = row_tile * kN;
+      for (int i = first; i < args.units; i += stride) {
+        int t = 0, token_tile = 0, row_tile = 0;
+        const int half = tile_of(args, i, t);
+        tile_at(args, t, token_tile, row_tile);
+        const int token = (token_tile * kCluster + int(rank)) * kM,
+                  row = row_tile * kN + (half > 0 ? kN / 2 : 0);
         for (int k = 0; k < steps; ++k) {
           barrier_wait(empty + 8 * stage, phase);
           const std::uint32_t at = base + stage * S::kBytes;
-          barrier_expect(full + 8 * stage, S::kBytes);
+          barrier_expect(full + 8 * stage, half < 0 ? S::kBytes : S::kBytes - S::kB / 2);
           copy_box(at, &map_a, k * kStep, token, full + 8 * stage);
           if constexpr (kCluster == 1) {
-            copy_box(at + S::kA, &map_b, k * kStep, row, full + 8 * stage);
+            copy_box(at + S::kA, half < 0 ? &map_b : &map_half, k * kStep, row, full + 8 * stage);
           } else {
-            constexpr int kHalf = kN / 2;
-            copy_box(at + S::kA + rank * (S::kB / 2), &map_b, k * kStep, row + int(rank) * kHalf,
+            copy_box(at + S::kA + rank * (S::kB / 2), &map_b, k * kStep, row + int(rank) * (kN / 2),
                      full + 8 * stage, std::uint16_t(3));
           }
           if (++stage == S::kCount) stage = 0, phase ^= 1;
@@ -252,18 +267,18 @@ __global__ void __launch_bounds__(kThreads, 1)
     const auto release = [&](int s) {
       if (lane < kCluster) barrier_arrive(empty + 8 * s, unsigned(lane));
     };
-    for (int i = first; i < tiles; i += stride) {
+    const auto multiply = [&]<int kWidth>(float(&sums)[kWidth / 2]) {
       int before = -1;
       for (int k = 0; k < steps; ++k) {
         barrier_wait(full + 8 * stage, phase);
         const std::uint32_t at = base + stage * S::kBytes;
         const std::uint64_t da = tile_descriptor(at + group * (64 * kStep * 2)),
                             db = tile_descriptor(at + S::kA);
-        hold(acc);
+        hold(sums);
         wgmma_begin();
 #pragma unroll
         for (int kk = 0; kk < kStep / 16; ++kk)
-          Wgmma<kN>::run(acc, da + kk * 2, db + kk * 2, k > 0 || kk > 0);
+          Wgmma<kWidth>::run(sums, da + kk * 2, db + kk * 2, k > 0 || kk > 0);
         wgmma_commit();
         wgmma_wait<1>();
         if (before >= 0) release(before);
@@ -271,12 +286,25 @@ __global__ void __launch_bounds__(kThreads, 1)
         if (++stage == S::kCount) stage = 0, phase ^= 1;
       }
       wgmma_wait<0>();
-      hold(acc);
+      hold(sums);
       release(before);
-      int token_tile = 0, row_tile = 0;
-      tile_at(args, i, token_tile, row_tile);
-      write_tile<kN, kOutput>(args, acc, &map_c, &map_g, pieces,
-                              (token_tile * kCluster + int(rank)) * kM + group * 64, row_tile * kN);
+    };
+    for (int i = first; i < args.units; i += stride) {
+      int t = 0, token_tile = 0, row_tile = 0;
+      const int half = tile_of(args, i, t);
+      tile_at(args, t, token_tile, row_tile);
+      const int token = (token_tile * kCluster + int(rank)) * kM + group * 64;
+      if constexpr (kN == 256 && kCluster == 1) {
+        if (half >= 0) {
+          multiply.template operator()<kN / 2>(reinterpret_cast<float(&)[kN / 4]>(acc));
+        } else {
+          multiply.template operator()<kN>(acc);
+        }
+      } else {
+        multiply.template operator()<kN>(acc);
+      }
+      write_tile<kN, kOutput>(args, acc, &map_c, &map_g, pieces, token,
+                              row_tile * kN + (half > 0 ? kN / 2 : 0), half < 0 ? kN : kN / 2);
     }
     if (pieces.leader) store_wait();
   }
@@ -323,9 +351,15 @@ cudaError_t start(const Launch& l, const WideMatmul& m, const WideTuning& t) {
          .token_tiles = (p.tokens + kM * kCluster - 1) / (kM * kCluster),
          .row_tiles = (p.rows + kN - 1) / kN,
          .group = std::max(1, t.group / kCluster)};
-  CUtensorMap map_a, map_b, map_c{}, map_g{};
+  const int tiles = a.token_tiles * a.row_tiles, wave = l.multiprocessors / kCluster,
+            rest = tiles % wave;
+  const bool halves = kN == 256 && kCluster == 1 && t.halves && 2 * rest <= wave;
+  a.split = halves ? tiles - rest : tiles;
+  a.units = halves ? tiles + rest : tiles;
+  CUtensorMap map_a, map_b, map_half, map_c{}, map_g{};
   bool described = describe(map_a, p.a, true, p.tokens, p.inner, p.lda, kM) &&
-                   describe(map_b, p.b, true, p.rows, p.inner, p.ldb, kN / kCluster);
+                   describe(map_b, p.b, true, p.rows, p.inner, p.ldb, kN / kCluster) &&
+                   describe(map_half, p.b, true, p.rows, p.inner, p.ldb, kN / 2);
   if constexpr (kOutput == WideOutput::slots) {
     const int wide = m.slots.q + m.slots.k + m.slots.v;
     described = described && describe(map_c, m.slots.activated, true, p.tokens, wide, wide, 64) &&
@@ -336,9 +370,9 @@ cudaError_t start(const Launch& l, const WideMatmul& m, const WideTuning& t) {
     described = described && describe(map_c, p.c, !kFloats, p.tokens, columns, p.ldc, 64);
   }
   if (!described) return cudaErrorInvalidValue;
-  const int blocks = std::min(a.token_tiles * a.row_tiles, l.multiprocessors / kCluster) * kCluster;
+  const int blocks = std::min(a.units, wave) * kCluster;
   return launch(l, wide_kernel<kN, kCluster, kOutput>, dim3(unsigned(blocks)), kThreads,
-                Stage<kN>::kShared, kCluster, a, map_a, map_b, map_c, map_g);
+                Stage<kN>::kShared, kCluster, a, map_a, map_b, map_half, map_c, map_g);
 }
 
 template <int kN, int kCluster>

@@ -40,6 +40,7 @@ struct WideTuning {
   std::int32_t columns = 256;  // rows of B a tile: 128 or 256
   std::int32_t cluster = 1;    // blocks that share tiles of B: 1 or 2
   std::int32_t group = 16;     // 128-token tiles that neighbours in time share
+  bool halves = true;          // cut the last tiles where most multiprocessors would idle
 };
 
 /// Whether this device and build have the kernel. Call once a device, before the first product.
@@ -66,7 +67,7 @@ struct ChunkOperands {
   std::int32_t q_stride = 0;          // values from row to row of q, k and v; 0: no gaps
   std::int32_t k_stride = 0;
   std::int32_t v_stride = 0;
-  const float* gates = nullptr;       // [T, gate_stride]: log alpha [H, M]
+  const float* gates = nullptr;  // [T, gate_stride]: log alpha [H, M]
   std::int32_t gate_stride = 0;
   bool ready = false;                 // q, k, v are there already; without positional slots only
   std::uint16_t* out_bf16 = nullptr;  // [T, HQ, V] instead of SlotMixer::out

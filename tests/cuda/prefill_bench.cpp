@@ -184,7 +184,7 @@ void products(const Launch& l) {
                    .v_act = cuda::Act::swish,
                    .gate_normalizer = 8.0F};
         for (const cuda::WideTuning& t :
-             {cuda::WideTuning{256, 1, 16}, cuda::WideTuning{256, 1, 32},
+             {cuda::WideTuning{256, 1, 16}, cuda::WideTuning{256, 1, 16, false},
               cuda::WideTuning{256, 2, 16}, cuda::WideTuning{256, 2, 32}}) {
           const double us = time_us(l.stream, 3, 7, [&] { must(cuda::wide_matmul(l, w, t)); });
           std::printf("; %d/%d/%d %.0f (%.1f us)", t.columns, t.cluster, t.group, gf / us, us);
@@ -228,7 +228,7 @@ std::vector<Way> ways() {
           {"and swiglu, cluster", {true, true, true, false, 1, T{256, 2, 16}}},
           {"all wide", {true, true, true, true, 1, T{256, 1, 16}}},
           {"all wide, cluster", {true, true, true, true, 1, T{256, 2, 16}}},
-          {"all wide, group 32", {true, true, true, true, 1, T{256, 1, 32}}}};
+          {"all wide, no halves", {true, true, true, true, 1, T{256, 1, 16, false}}}};
 }
 
 void model(const BenchModel& source, const char* label, const std::vector<int>& lengths) {
