@@ -132,6 +132,10 @@ class DeviceModel {
                                                const Recording& recording) const = 0;
 
   virtual MemoryUse memory() const = 0;
+
+  /// Tokens of one prefill pass that suit the device: more feed wide products better and cost more
+  /// scratch.
+  virtual int prefill_tokens() const { return 512; }
 };
 
 /// Reports progress in [0, 1]; false stops the load with ErrorCode::cancelled.

@@ -26,7 +26,7 @@ Result<std::unique_ptr<Engine>> Engine::create(ModelFile file, std::unique_ptr<B
     return forward(ops, source.config, source.weights);
   };
   RUNNEL_TRY(engine->decode_, engine->model_->record(kDecodeTokens, recording));
-  RUNNEL_TRY(engine->prefill_, engine->model_->record(kPrefillChunk, recording));
+  RUNNEL_TRY(engine->prefill_, engine->model_->record(engine->model_->prefill_tokens(), recording));
   engine->file_.file.reset();  // a backend that still reads the mapping holds it itself
   return engine;
 }

@@ -16,7 +16,6 @@ class Engine {
  public:
   static constexpr int kDecodeTokens =
       16;  // tokens of one decode pass: one each of up to 16 sessions
-  static constexpr int kPrefillChunk = 512;  // tokens of one prefill pass
 
   /// @param threads  as ModelOptions::threads
   static Result<std::unique_ptr<Engine>> create(ModelFile file, const std::string& device,
@@ -34,7 +33,7 @@ class Engine {
   Result<std::unique_ptr<RecurrentState>> create_state() const { return model_->create_state(); }
 
   /// Most tokens of one run, over all items.
-  int max_tokens() const { return kPrefillChunk; }
+  int max_tokens() const { return prefill_->max_tokens(); }
 
   /// Plan::run of the decode plan where it suffices, else of the prefill plan. Blocks while another
   /// thread runs.

@@ -92,6 +92,13 @@ class CudaModel final : public DeviceModel {
     return record_plan(model_, max_tokens, recording);
   }
 
+  int prefill_tokens() const override {
+    // Scratch is about 150 KB a token at 1.4B; boards that share their memory have little to spare.
+    constexpr std::uint64_t kRoomy = std::uint64_t{16} << 30;
+    const bool roomy = !model_->device.integrated && model_->device.memory_bytes >= kRoomy;
+    return roomy ? 2048 : 512;
+  }
+
   MemoryUse memory() const override {
     return {.weight_bytes = model_->weights.bytes,
             .state_bytes = StateLayout::of(model_->config).total_floats() * sizeof(float),
