@@ -151,39 +151,11 @@ struct SlotInputs {
 cudaError_t slot_inputs(const Launch&, const SlotInputs&, const Segment* segments, int num_segments,
                         int tokens);
 
-// ---- slot_chunk.cu
-// -----------------------------------------------------------------------------------------------
+// ---- the chunkwise recurrence: see prefill.h
 
 inline constexpr int kChunk =
     64;  // tokens of one chunk; also the most memory slots and the widest window
 inline constexpr int kMostSinks = 16;
-
-/// Scratch of the chunkwise kernels for T tokens in `chunks` chunks. Rotated copies only with
-/// positional slots.
-struct ChunkScratch {
-  float* decay = nullptr;  // [chunks, H, 64]          sum of log alpha over a chunk
-  float* keys = nullptr;   // [chunks, H, 64, K]  f32  first what a chunk adds, then the memory keys
-                           // at its start
-  float* values = nullptr;  // [chunks, H, 64, V]
-  // bf16 operands:
-  std::uint16_t* q = nullptr;         // [T, HQ, K]
-  std::uint16_t* q_turned = nullptr;  // [T, HQ, K]       rotated by t
-  std::uint16_t* q_near = nullptr;    // [T, HQ, K]       rotated by min(t, sink_distance)
-  std::uint16_t* k = nullptr;         // [T, H, K]
-  std::uint16_t* k_turned =
-      nullptr;  // [64 + T, H, K]   row 64 is the pass's first token; before it, the window
-  std::uint16_t* v = nullptr;       // [64 + T, H, V]
-  std::uint16_t* k_sink = nullptr;  // [16, H, K]
-  std::uint16_t* v_sink = nullptr;  // [16, H, V]
-};
-
-/// The same function as slot_recurrent for one segment advanced in place, chunkwise on tensor
-/// cores: bf16 operands, f32 sums, f32 gates and states. `mixer.prepared` must hold.
-cudaError_t slot_chunkwise(const Launch&, const SlotMixer&, const Segment& segment,
-                           const ChunkScratch&);
-bool slot_chunkwise_fits(const SlotMixer&);
-/// Allows its shared memory. An error means that this device has too little: use slot_recurrent.
-cudaError_t prepare_slot_chunkwise();
 
 // ---- matmul.cu, rows.cu: products for many tokens
 // ------------------------------------------------------------------

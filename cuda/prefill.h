@@ -54,7 +54,7 @@ cudaError_t wide_matmul(const Launch&, const WideMatmul&, const WideTuning&);
 /// Operands and scratch of the chunkwise kernels for T tokens in chunks of 64. The rotated copies
 /// are used only with positional slots. "Memory" is the state's gated slots.
 struct ChunkOperands {
-  // bf16, by the caller (`ready`) or made of SlotMixer::inputs:
+  // bf16, by the caller (`ready`) or made of SlotMixer::inputs, mapped or (not `prepared`) raw:
   std::uint16_t* q = nullptr;         // [T, HQ, K]
   std::uint16_t* q_turned = nullptr;  // [T, HQ, K]       rotated by t
   std::uint16_t* q_near = nullptr;    // [T, HQ, K]       rotated by min(t, sink_distance)
@@ -67,7 +67,7 @@ struct ChunkOperands {
   std::int32_t q_stride = 0;          // values from row to row of q, k and v; 0: no gaps
   std::int32_t k_stride = 0;
   std::int32_t v_stride = 0;
-  const float* gates = nullptr;  // [T, gate_stride]: log alpha [H, M]
+  const float* gates = nullptr;  // [T, gate_stride]: log alpha [H, M], made likewise
   std::int32_t gate_stride = 0;
   bool ready = false;                 // q, k, v are there already; without positional slots only
   std::uint16_t* out_bf16 = nullptr;  // [T, HQ, V] instead of SlotMixer::out
@@ -84,7 +84,7 @@ struct ChunkOperands {
 };
 
 /// The same function as slot_recurrent for one segment advanced in place: bf16 operands, f32 sums,
-/// f32 gates and states. `mixer.prepared` must hold.
+/// f32 gates and states.
 cudaError_t slot_chunks(const Launch&, const SlotMixer&, const Segment& segment,
                         const ChunkOperands&);
 bool slot_chunks_fit(const SlotMixer&);

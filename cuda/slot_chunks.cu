@@ -5,10 +5,10 @@
 //   logits_t = scale ((h q_t) e^{G_t} + sum_{j<=t} (q_t . k_j) s_j e^{G_t - G_j}) + biases
 //   o_t      = (p_t e^{G_t}) hv + sum_{j<=t} (sum_m p_t s_j e^{G_t - G_j}) v_j
 //   h'       = h e^{G_last} + sum_j (s_j e^{G_last - G_j}) k_j^T,  hv' likewise with v
-// Four kernels: operands (this file; bf16 copies and rotations, where the projections have not made
-// them), slot_gates.cu (powers of the gates, all chunks at once), slot_states.cu (the memory at
-// chunk starts; all heads and channels at once, chunk after chunk), slot_read.cu (scores, softmax,
-// outputs; all chunks and query heads at once).
+// Four kernels: operands (this file; activations, bf16 copies and rotations, where the projections
+// have not made them), slot_gates.cu (powers of the gates, all chunks at once), slot_states.cu (the
+// memory at chunk starts; all heads and channels at once, chunk after chunk), slot_read.cu (scores,
+// softmax, outputs; all chunks and query heads at once).
 #include "cuda/device/launch.cuh"
 #include "cuda/device/slot_tiles.cuh"
 
@@ -16,6 +16,42 @@ namespace runnel::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+
+/// A value of the input as the slots take it.
+__device__ __forceinline__ float mapped(const SlotMixer& m, Act act, float x) {
+  return m.prepared ? x : activate(act, x);
+}
+__device__ __forceinline__ float gate_of(const SlotMixer& m, int i, float f) {
+  if (m.prepared) return f;
+  return log_decay(f + (m.f_bias != nullptr ? m.f_bias[i] : 0.0F), m.gate_normalizer,
+                   m.gate_log_min);
+}
+
+/// Without positional slots: one token a block, eight values a thread at a time.
+__global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__ ChunkArgs a) {
+  chain_trigger();
+  chain_wait();
+  const SlotMixer& m = a.m;
+  const int q = m.heads * m.k_dim, k = m.kv_heads * m.k_dim, v = m.kv_heads * m.v_dim,
+            f = m.kv_heads * m.memory;
+  const int t = int(blockIdx.x);
+  const float* x = row_of(a, t);
+  for (int i = int(threadIdx.x) * 8; i < q + k + v; i += kThreads * 8) {
+    const float4 low = *reinterpret_cast<const float4*>(x + i),
+                 high = *reinterpret_cast<const float4*>(x + i + 4);
+    const Act act = i < q + k ? m.qk_act : m.v_act;
+    std::uint16_t* to = i < q       ? a.o.q + std::size_t(t) * q + i
+                        : i < q + k ? a.o.k + std::size_t(t) * k + (i - q)
+                                    : a.o.v + std::size_t(t) * v + (i - q - k);
+    *reinterpret_cast<uint4*>(to) =
+        make_uint4(pack_bf16(mapped(m, act, low.x), mapped(m, act, low.y)),
+                   pack_bf16(mapped(m, act, low.z), mapped(m, act, low.w)),
+                   pack_bf16(mapped(m, act, high.x), mapped(m, act, high.y)),
+                   pack_bf16(mapped(m, act, high.z), mapped(m, act, high.w)));
+  }
+  auto* gates = const_cast<float*>(a.o.gates) + std::size_t(t) * a.o.gate_stride;
+  for (int i = int(threadIdx.x); i < f; i += kThreads) gates[i] = gate_of(m, i, x[q + k + v + i]);
+}
 
 /// Blocks 0 … T-1: a token each; then 64 of the window before the pass, then the sinks.
 __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constant__ ChunkArgs a) {
@@ -34,8 +70,7 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
     const float* q = row_of(a, t);
     const float* k = q + q_columns;
     const float* v = k + k_columns;
-    const bool turned = a.positional() > 0;
-    if (turned) {
+    {
       const std::uint64_t at = start + std::uint64_t(t);
       fill_rotation(m, at, rotation);
       fill_rotation(m, at < std::uint64_t(m.sink_distance) ? at : std::uint64_t(m.sink_distance),
@@ -44,27 +79,25 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
     }
     for (int i = tid; i < q_columns; i += kThreads) {
       const std::size_t to = std::size_t(t) * q_columns + i;
-      a.o.q[to] = to_bf16(q[i]);
-      if (turned) {
-        const int c = i % m.k_dim;
-        a.o.q_turned[to] = to_bf16(rotated(q + i - c, c, m.k_dim, rotation));
-        a.o.q_near[to] = to_bf16(rotated(q + i - c, c, m.k_dim, rotation + half));
-      }
+      const int c = i % m.k_dim;
+      a.o.q[to] = to_bf16(mapped(m, m.qk_act, q[i]));
+      a.o.q_turned[to] = to_bf16(rotated(m, q + i - c, c, rotation));
+      a.o.q_near[to] = to_bf16(rotated(m, q + i - c, c, rotation + half));
     }
     for (int i = tid; i < k_columns; i += kThreads) {
-      a.o.k[std::size_t(t) * k_columns + i] = to_bf16(k[i]);
-      if (turned) {
-        const int c = i % m.k_dim;
-        a.o.k_turned[std::size_t(kChunk + t) * k_columns + i] =
-            to_bf16(rotated(k + i - c, c, m.k_dim, rotation));
-      }
+      const int c = i % m.k_dim;
+      a.o.k[std::size_t(t) * k_columns + i] = to_bf16(mapped(m, m.qk_act, k[i]));
+      a.o.k_turned[std::size_t(kChunk + t) * k_columns + i] =
+          to_bf16(rotated(m, k + i - c, c, rotation));
     }
     for (int i = tid; i < v_columns; i += kThreads)
-      a.o.v[std::size_t((turned ? kChunk : 0) + t) * v_columns + i] = to_bf16(v[i]);
+      a.o.v[std::size_t(kChunk + t) * v_columns + i] = to_bf16(mapped(m, m.v_act, v[i]));
+    auto* gates = const_cast<float*>(a.o.gates) + std::size_t(t) * a.o.gate_stride;
+    for (int i = tid; i < m.kv_heads * m.memory; i += kThreads)
+      gates[i] = gate_of(m, i, v[v_columns + i]);
     return;
   }
   block -= tokens;
-  if (a.positional() == 0) return;
   // A row of the window before the pass, or a sink: from the state, or, a sink written by this
   // pass, from its token.
   const bool sink = block >= kChunk;
@@ -98,7 +131,7 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
       v = a.segment.state_in[m.layer_offset + std::size_t(head) * m.head_floats +
                              std::size_t(slot) * m.k_dim + c];
     } else if (token >= 0) {
-      v = rotated(row_of(a, token) + q_columns + i - c, c, m.k_dim, rotation);
+      v = rotated(m, row_of(a, token) + q_columns + i - c, c, rotation);
     }
     k_to[i] = to_bf16(v);
   }
@@ -109,7 +142,7 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
       v = a.segment.state_in[m.layer_offset + std::size_t(head) * m.head_floats +
                              std::size_t(a.slots()) * m.k_dim + std::size_t(slot) * m.v_dim + c];
     } else if (token >= 0) {
-      v = row_of(a, token)[q_columns + k_columns + i];
+      v = mapped(m, m.v_act, row_of(a, token)[q_columns + k_columns + i]);
     }
     v_to[i] = to_bf16(v);
   }
@@ -130,19 +163,16 @@ cudaError_t prepare_slot_chunks() {
 cudaError_t slot_operands(const Launch& l, const SlotMixer& m, const Segment& segment,
                           const ChunkOperands& o) {
   const ChunkArgs a = chunk_args(m, segment, o);
+  if (m.sinks + m.window == 0)
+    return launch(l, plain_kernel, dim3(unsigned(segment.count)), kThreads, 0, 1, a);
   const std::size_t table = std::size_t(m.k_dim) * sizeof(float2);
-  const unsigned blocks =
-      unsigned(segment.count + (m.sinks + m.window > 0 ? kChunk + kMostSinks : 0));
-  return launch(l, operands_kernel, dim3(blocks), kThreads, table, 1, a);
+  return launch(l, operands_kernel, dim3(unsigned(segment.count + kChunk + kMostSinks)), kThreads,
+                table, 1, a);
 }
 
 cudaError_t slot_chunks(const Launch& l, const SlotMixer& m, const Segment& segment,
-                        const ChunkOperands& operands) {
-  ChunkOperands o = operands;
+                        const ChunkOperands& o) {
   if (!o.ready) {
-    const int column = m.heads * m.k_dim + m.kv_heads * (m.k_dim + m.v_dim);
-    o.gates = m.inputs + std::size_t(segment.first) * m.input_stride + column;
-    o.gate_stride = m.input_stride;
     if (cudaError_t e = slot_operands(l, m, segment, o); e != cudaSuccess) return e;
   }
   if (cudaError_t e = slot_gates(l, m, segment, o); e != cudaSuccess) return e;

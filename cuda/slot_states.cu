@@ -38,12 +38,13 @@ __device__ void write_positional(const ChunkArgs& a, int slot, float2* rotation)
   for (int i = int(threadIdx.x); i < m.kv_heads * m.k_dim; i += kThreads) {
     const int head = i / m.k_dim, c = i % m.k_dim;
     a.segment.state_out[m.layer_offset + std::size_t(head) * m.head_floats +
-                        std::size_t(slot) * m.k_dim + c] = rotated(k + i - c, c, m.k_dim, rotation);
+                        std::size_t(slot) * m.k_dim + c] = rotated(m, k + i - c, c, rotation);
   }
   for (int i = int(threadIdx.x); i < m.kv_heads * m.v_dim; i += kThreads) {
     const int head = i / m.v_dim, c = i % m.v_dim;
     a.segment.state_out[m.layer_offset + std::size_t(head) * m.head_floats +
-                        std::size_t(a.slots()) * m.k_dim + std::size_t(slot) * m.v_dim + c] = v[i];
+                        std::size_t(a.slots()) * m.k_dim + std::size_t(slot) * m.v_dim + c] =
+        m.prepared ? v[i] : activate(m.v_act, v[i]);
   }
 }
 

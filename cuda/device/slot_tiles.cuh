@@ -43,11 +43,17 @@ __device__ inline void fill_rotation(const SlotMixer& m, std::uint64_t position,
   }
 }
 
-/// Channel c of one head's vector, rotated.
-__device__ __forceinline__ float rotated(const float* x, int c, int k_dim, const float2* table) {
-  const int half = k_dim / 2;
+/// Channel c of one head's query or key, mapped and rotated.
+__device__ __forceinline__ float rotated(const SlotMixer& m, const float* x, int c,
+                                         const float2* table) {
+  const int half = m.k_dim / 2;
   const float2 r = table[c < half ? c : c - half];
-  return c < half ? x[c] * r.x - x[c + half] * r.y : x[c] * r.x + x[c - half] * r.y;
+  float own = x[c], other = c < half ? -x[c + half] : x[c - half];
+  if (!m.prepared) {
+    own = activate(m.qk_act, x[c]);
+    other = c < half ? -activate(m.qk_act, x[c + half]) : activate(m.qk_act, x[c - half]);
+  }
+  return own * r.x + other * r.y;
 }
 
 /// kRows rows of kColumns bf16 values into a tile of kStride a row; rows and columns outside are

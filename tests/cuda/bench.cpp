@@ -215,59 +215,25 @@ void ops(cudaStream_t stream, const Launch& launch) {
     constexpr int kStates = 32;  // rotate, so that no op finds its state in L1
     const std::size_t floats = m.head_floats * static_cast<std::size_t>(s.kv_heads);
     const auto state = random_floats(floats * kStates, 0.1F);
-    for (int n : {1, 2048, 8192, 32768}) {
-      if (n == 1) {
-        const auto inputs = random_floats(static_cast<std::size_t>(m.input_stride), 1.0F);
-        const auto out = device<float>(static_cast<std::size_t>(s.heads * s.dim));
-        const cuda::Segment segment{.state_in = state.get(),
-                                    .state_out = state.get(),
-                                    .position = 0,
-                                    .first = 0,
-                                    .count = 1};
-        const auto segments = device<cuda::Segment>(1);
-        must(cudaMemcpy(segments.get(), &segment, sizeof segment, cudaMemcpyHostToDevice));
-        m.inputs = inputs.get(), m.out = out.get(), m.prepared = false;
-        for (bool chain : {true, false}) {
-          Launch l = launch;
-          l.chain = chain && launch.chain;
-          const double us = time_graph_us(stream, [&] {
-            for (int i = 0; i < 128; ++i) {
-              cuda::SlotMixer x = m;
-              x.layer_offset = floats * static_cast<std::size_t>(i % kStates);
-              must(cuda::slot_recurrent(l, x, segments.get(), 1));
-            }
-          });
-          std::printf("slots, one token   %-24s %7.2f us (%s, 128 in a graph)\n", s.name, us / 128,
-                      l.chain ? "chained" : "plain");
+    const auto inputs = random_floats(static_cast<std::size_t>(m.input_stride), 1.0F);
+    const auto out = device<float>(static_cast<std::size_t>(s.heads * s.dim));
+    const cuda::Segment segment{
+        .state_in = state.get(), .state_out = state.get(), .position = 0, .first = 0, .count = 1};
+    const auto segments = device<cuda::Segment>(1);
+    must(cudaMemcpy(segments.get(), &segment, sizeof segment, cudaMemcpyHostToDevice));
+    m.inputs = inputs.get(), m.out = out.get(), m.prepared = false;
+    for (bool chain : {true, false}) {
+      Launch l = launch;
+      l.chain = chain && launch.chain;
+      const double us = time_graph_us(stream, [&] {
+        for (int i = 0; i < 128; ++i) {
+          cuda::SlotMixer x = m;
+          x.layer_offset = floats * static_cast<std::size_t>(i % kStates);
+          must(cuda::slot_recurrent(l, x, segments.get(), 1));
         }
-        continue;
-      }
-      const auto tokens = static_cast<std::size_t>(n);
-      // Log decays around -0.1, prepared inputs.
-      const auto inputs =
-          random_floats(tokens * static_cast<std::size_t>(m.input_stride), 0.03F, -0.1F);
-      const auto out = device<float>(tokens * static_cast<std::size_t>(s.heads * s.dim));
-      m.inputs = inputs.get(), m.out = out.get(), m.prepared = true, m.layer_offset = 0;
-      const std::size_t chunks = (tokens + 63) / 64,
-                        slots = chunks * 64 * static_cast<std::size_t>(s.kv_heads);
-      const auto decay = device<float>(slots),
-                 keys = device<float>(slots * static_cast<std::size_t>(s.dim)),
-                 values = device<float>(slots * static_cast<std::size_t>(s.dim));
-      const std::size_t q = tokens * static_cast<std::size_t>(s.heads * s.dim),
-                        k = (tokens + 80) * static_cast<std::size_t>(s.kv_heads * s.dim);
-      const auto qb = device<std::uint16_t>(q), kb = device<std::uint16_t>(k),
-                 vb = device<std::uint16_t>(k);
-      const cuda::ChunkScratch scratch{.decay = decay.get(),
-                                       .keys = keys.get(),
-                                       .values = values.get(),
-                                       .q = qb.get(),
-                                       .k = kb.get(),
-                                       .v = vb.get()};
-      const cuda::Segment segment{
-          .state_in = state.get(), .state_out = state.get(), .position = 0, .first = 0, .count = n};
-      const double us =
-          time_us(stream, 3, 7, [&] { must(cuda::slot_chunkwise(launch, m, segment, scratch)); });
-      std::printf("slots, chunkwise   %-24s %7d tokens %9.1f us\n", s.name, n, us);
+      });
+      std::printf("slots, one token   %-24s %7.2f us (%s, 128 in a graph)\n", s.name, us / 128,
+                  l.chain ? "chained" : "plain");
     }
   }
 }
@@ -327,7 +293,6 @@ int main(int argc, char** argv) {
                             .multiprocessors = facts.multiprocessors};
   must(cuda::prepare_matvec());
   must(cuda::prepare_matmul());
-  must(cuda::prepare_slot_chunkwise());
   if (wanted("micro")) micro(stream.get(), launch);
   if (wanted("ops")) ops(stream.get(), launch);
   if (wanted("135m")) {

@@ -74,7 +74,9 @@ std::vector<std::uint16_t> halves(std::size_t count, float scale) {
   return all;
 }
 
-void slots(const Launch& l) {
+void slots(const Launch& chained) {
+  Launch l = chained;
+  l.chain = false;
   for (const MixerShape& s :
        {MixerShape{"1.38B", 4, 4, 512, 512, 64, 0, 0}, MixerShape{"7B", 32, 8, 128, 128, 64, 0, 0},
         MixerShape{"135M", 9, 3, 64, 64, 64, 4, 60}}) {
@@ -111,14 +113,12 @@ void slots(const Launch& l) {
       }
       const double ready = run([&] { return cuda::slot_chunks(l, m, segment, o); });
       const double again = run([&] { return cuda::slot_chunks(l, m, segment, o); });
-      Launch plain = l;
-      plain.chain = false;
-      const double apart = run([&] { return cuda::slot_chunks(plain, m, segment, o); });
+      const double together = run([&] { return cuda::slot_chunks(chained, m, segment, o); });
       std::printf(
-          "slots %-6s %6d tokens: from f32 %8.1f us, from bf16 %8.1f us (again %8.1f, unchained "
+          "slots %-6s %6d tokens: from f32 %8.1f us, from bf16 %8.1f us (again %8.1f, chained "
           "%8.1f); alone: "
           "operands %7.1f gates %6.1f states %7.1f read %7.1f us\n",
-          s.name, n, whole, ready, again, apart, operands,
+          s.name, n, whole, ready, again, together, operands,
           run([&] { return cuda::slot_gates(l, m, segment, o); }),
           run([&] { return cuda::slot_states(l, m, segment, o); }),
           run([&] { return cuda::slot_read(l, m, segment, o); }));
@@ -221,14 +221,10 @@ struct Way {
 
 std::vector<Way> ways() {
   using T = cuda::WideTuning;
-  return {{"before", {false, false, false, false, 1, T{}}},
-          {"chunked slots", {true, false, false, false, 1, T{}}},
-          {"and fused slots", {true, true, false, false, 1, T{}}},
-          {"and swiglu", {true, true, true, false, 1, T{}}},
-          {"and swiglu, cluster", {true, true, true, false, 1, T{256, 2, 16}}},
-          {"all wide", {true, true, true, true, 1, T{256, 1, 16}}},
-          {"all wide, cluster", {true, true, true, true, 1, T{256, 2, 16}}},
-          {"all wide, no halves", {true, true, true, true, 1, T{256, 1, 16, false}}}};
+  return {{"cuBLASLt", {false, false, false, 1, T{}}},
+          {"fused slots", {true, false, false, 1, T{}}},
+          {"all wide", {true, true, true, 1, T{256, 1, 16}}},
+          {"all wide, cluster", {true, true, true, 1, T{256, 2, 16}}}};
 }
 
 void model(const BenchModel& source, const char* label, const std::vector<int>& lengths) {

@@ -209,7 +209,7 @@ void compare_products(const Product& shape, cuda::WideOutput output, const cuda:
 
   const bool swiglu = output == cuda::WideOutput::swiglu;
   const bool rounded = swiglu || output == cuda::WideOutput::store_bf16;
-  const int columns = swiglu ? shape.rows / 2 : shape.rows, ldc = columns + 8;
+  const int columns = swiglu ? shape.rows / 2 : shape.rows, ldc = (columns + 7) / 8 * 8 + 8;
   const std::vector<float> before = random.normals(u(shape.tokens + 1) * u(ldc));
   const OnDevice<float> wide(before), fresh(before.size());
   const OnDevice<std::uint16_t> narrow(before.size());

@@ -121,12 +121,14 @@ Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
   model->device = device;
   RUNNEL_CHECK_OK(check(prepare_matvec(), "load the kernels"));
   RUNNEL_CHECK_OK(check(prepare_matmul(), "load the kernels"));
-  model->chunkwise = check(prepare_slot_chunkwise(), "load the kernels").has_value();
   model->slot_chunks = check(prepare_slot_chunks(), "load the kernels").has_value();
   model->wide = prepare_wide_matmul();
   RUNNEL_TRY(model->stream, create_stream());
   RUNNEL_TRY(model->weights, DeviceWeights::create(config, weights, progress));
   model->cublas = CublasLt::load();
+  if (model->cublas == nullptr) {
+    model->prefill = {.wide = true, .wide_swiglu = true, .wide_products = true, .tuning = {}};
+  }
   for (const LayerWeights& w : weights.layers) {
     for (const WeightView* view : {&w.q_proj, &w.o_proj, &w.gate_proj, &w.down_proj}) {
       model->precise = model->precise || view->type == BlockType::f32;

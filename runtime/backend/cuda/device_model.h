@@ -21,14 +21,13 @@ struct DeviceFacts {
   bool integrated = false;
 };
 
-/// Which kernels long passes use, where device and shape allow them. All off: one product after
-/// another, glue between them.
+/// Which products long passes make with matmul_wide.cu, where device and shape allow it. Off where
+/// cuBLASLt is found: it was faster, glue included.
 struct PrefillOptions {
-  bool slot_chunks = true;    // slot_chunks.cu
-  bool wide = true;           // matmul_wide.cu for the projections of slots,
-  bool wide_swiglu = true;    // with it, for gate and up,
-  bool wide_products = true;  // and for the others
-  int wide_tokens = 64;       // fewest tokens of a pass for it
+  bool wide = false;           // the projections of slots,
+  bool wide_swiglu = false;    // with it, gate and up,
+  bool wide_products = false;  // and the others
+  int wide_tokens = 128;       // fewest tokens of a pass for it
   WideTuning tuning;
 };
 
@@ -39,8 +38,7 @@ struct ModelOnDevice {
   DeviceWeights weights;
   Stream stream;
   std::unique_ptr<CublasLt> cublas;  // null: our own products
-  bool chunkwise = false;            // the device has the shared memory for the chunkwise kernels
-  bool slot_chunks = false;          // the same for their successors
+  bool slot_chunks = false;          // the device has the shared memory for the chunkwise kernels
   bool wide = false;                 // the device has wgmma and this build too
   PrefillOptions prefill;
   bool precise = false;  // f32 linear weights: f32 arithmetic everywhere

@@ -95,45 +95,10 @@ Status Recorder::allocate(int max_tokens) {
   if (recurrence) {
     RUNNEL_CHECK_OK(allocate_recurrence(bytes));
   } else if (!m_->precise) {
-    const std::size_t chunks = (n + kChunk - 1) / kChunk;
-    const std::size_t slots = chunks * u(c.num_kv_heads) * u(kChunk);
-    RUNNEL_CHECK_OK(make(b_.chunk_decay, slots, "chunk decays"));
-    RUNNEL_CHECK_OK(make(b_.chunk_keys, slots * u(c.head_k_dim), "chunk states"));
-    RUNNEL_CHECK_OK(make(b_.chunk_values, slots * u(c.head_v_dim), "chunk states"));
-    const std::size_t q = n * u(c.num_heads * c.head_k_dim);
-    const std::size_t rows = n + u(kChunk) + u(kMostSinks);
-    const std::size_t k = (n + rows) * u(c.num_kv_heads * c.head_k_dim);
-    RUNNEL_CHECK_OK(make(b_.chunk_operands,
-                         3 * q + k + rows * u(c.num_kv_heads * c.head_v_dim) + 64,
-                         "chunk operands"));
     RUNNEL_CHECK_OK(allocate_many(bytes));
   }
   m_->scratch_bytes += bytes;
   return {};
-}
-
-ChunkScratch Recorder::chunk_scratch() const {
-  const ModelConfig& c = m_->config;
-  ChunkScratch s{
-      .decay = b_.chunk_decay.get(), .keys = b_.chunk_keys.get(), .values = b_.chunk_values.get()};
-  std::uint16_t* at = b_.chunk_operands.get();
-  const auto take = [&at](int rows, int columns) {
-    std::uint16_t* here = at;
-    if (at != nullptr)
-      at += (static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns) + 7) / 8 * 8;
-    return here;
-  };
-  const int q = c.num_heads * c.head_k_dim, k = c.num_kv_heads * c.head_k_dim,
-            v = c.num_kv_heads * c.head_v_dim;
-  s.q = take(max_tokens_, q);
-  s.q_turned = take(max_tokens_, q);
-  s.q_near = take(max_tokens_, q);
-  s.k = take(max_tokens_, k);
-  s.k_turned = take(max_tokens_ + kChunk, k);
-  s.v = take(max_tokens_ + kChunk, v);
-  s.k_sink = take(kMostSinks, k);
-  s.v_sink = take(kMostSinks, v);
-  return s;
 }
 
 SlotMixer Recorder::mixer(int layer, bool prepared) const {
@@ -262,7 +227,7 @@ Status Recorder::slot_attention(int layer, const LayerWeights&) {
   const LayerOnDevice& w = m_->weights.layers[static_cast<std::size_t>(layer)];
   const bool mapped = m_->config.conv_size > 0 || m_->config.feature_map == FeatureMap::t2r;
   const SlotMixer raw = mixer(layer, false), prepared = mixer(layer, true);
-  const bool chunkwise = m_->chunkwise && !m_->precise && slot_chunkwise_fits(prepared);
+  const bool chunkwise = m_->slot_chunks && !m_->precise && slot_chunks_fit(prepared);
   SlotInputs inputs{.mixer = raw,
                     .conv = m_->config.conv_size,
                     .q_conv = w.q_conv,
@@ -271,27 +236,18 @@ Status Recorder::slot_attention(int layer, const LayerWeights&) {
                     .t2r = w.feature_map,
                     .conv_offset = StateLayout::of(m_->config).q_conv_offset(layer),
                     .raw = b_.raw.get()};
-  const ChunkScratch scratch = chunk_scratch();
-  steps_.emplace_back([this, &w, layer, mapped, raw, prepared, chunkwise, inputs,
-                       scratch](const Pass& p) -> Status {
-    if (p.many && m_->prefill.slot_chunks && m_->slot_chunks && !m_->precise &&
-        slot_chunks_fit(prepared)) {
-      return many_slots(p, layer, w, inputs, prepared);
-    }
-    const bool in_chunks = p.many && chunkwise;
-    if (mapped || in_chunks) {
-      RUNNEL_CHECK_OK(
-          launched(slot_inputs(p.launch, inputs, b_.segments.get(), p.num_segments, p.tokens),
-                   "map slot inputs"));
-    }
-    if (in_chunks) {
-      return launched(slot_chunkwise(p.launch, prepared, p.host_segments[0], scratch),
-                      "slots, chunkwise");
-    }
-    return launched(
-        slot_recurrent(p.launch, mapped ? prepared : raw, b_.segments.get(), p.num_segments),
-        "slots");
-  });
+  steps_.emplace_back(
+      [this, &w, mapped, raw, prepared, chunkwise, inputs](const Pass& p) -> Status {
+        if (mapped) {
+          RUNNEL_CHECK_OK(
+              launched(slot_inputs(p.launch, inputs, b_.segments.get(), p.num_segments, p.tokens),
+                       "map slot inputs"));
+        }
+        if (p.many && chunkwise) return many_slots(p, w, mapped ? prepared : raw);
+        return launched(
+            slot_recurrent(p.launch, mapped ? prepared : raw, b_.segments.get(), p.num_segments),
+            "slots");
+      });
   return {};
 }
 
@@ -376,7 +332,10 @@ Status Recorder::gated_mlp(int layer, const LayerWeights&) {
 Status Recorder::logits(const WeightView&, const WeightView&) { return {}; }
 
 Status Recorder::run(const Pass& pass) const {
-  for (const Step& step : steps_) RUNNEL_CHECK_OK(step(pass));
+  Pass p = pass;
+  // Kernels of many blocks gain nothing from an early start; it slowed the slots down by a third.
+  if (p.many) p.launch.chain = false;
+  for (const Step& step : steps_) RUNNEL_CHECK_OK(step(p));
   return {};
 }
 

@@ -26,11 +26,9 @@ struct PlanBuffers {
   DeviceArray<std::uint16_t> operand;   // [N, max(D, HQ*V, I)] bf16, or
   DeviceArray<float> operand_f32;       //   the same in f32
   DeviceArray<std::uint16_t> unpacked;  // a matrix as bf16
-  DeviceArray<float> chunk_decay, chunk_keys, chunk_values;
-  DeviceArray<std::uint16_t> chunk_operands;
   // Of a recurrence, shapes as in cuda/recurrence.h:
   DeviceArray<float> features_q, features_k, slot_keys, decays, slot_logits;
-  DeviceArray<float> y;  // [N, HQ*V] normed and gated
+  DeviceArray<float> y;                  // [N, HQ*V] normed and gated
   DeviceArray<std::uint16_t> slot_pool;  // see Recorder::chunk_operands
 };
 inline constexpr int kLogitRows = 32;
@@ -73,7 +71,6 @@ class Recorder final : public Ops {
  private:
   explicit Recorder(std::shared_ptr<ModelOnDevice> model) : m_(std::move(model)) {}
   Status allocate(int max_tokens);
-  ChunkScratch chunk_scratch() const;
   /// The buffers of a recurrence; recurrence.cpp.
   Status allocate_recurrence(std::uint64_t& bytes);
   Recurrence recurrence(int layer) const;
@@ -87,8 +84,7 @@ class Recorder final : public Ops {
   /// Whether the projections of this layer write the operands of the slots themselves.
   bool fuses_slots(const Pass& pass, const LayerOnDevice& w) const;
   Status project_slots(const Pass& pass, const LayerOnDevice& w) const;
-  Status many_slots(const Pass& pass, int layer, const LayerOnDevice& w, const SlotInputs& inputs,
-                    const SlotMixer& prepared) const;
+  Status many_slots(const Pass& pass, const LayerOnDevice& w, const SlotMixer& m) const;
   Status output_rows(const Pass& pass, const LayerOnDevice& w) const;
   bool fuses_swiglu(const Pass& pass, const LayerOnDevice& w) const;
   Status many_mlp(const Pass& pass, const LayerOnDevice& w) const;

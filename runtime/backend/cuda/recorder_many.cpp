@@ -88,9 +88,9 @@ Result<const void*> Recorder::as_bf16(const Pass& pass, const Matrix& m) const {
 bool Recorder::fuses_slots(const Pass& pass, const LayerOnDevice& w) const {
   const ModelConfig& c = m_->config;
   const auto whole = [](int columns) { return columns % 64 == 0; };
-  return pass.many && m_->prefill.slot_chunks && m_->slot_chunks && !m_->precise &&
-         w.projections.size() == 1 && takes_wide(pass, w.projections[0].matrix) && !positional(c) &&
-         c.conv_size == 0 && c.feature_map != FeatureMap::t2r && slot_chunks_fit(mixer(0, true)) &&
+  return pass.many && m_->slot_chunks && !m_->precise && w.projections.size() == 1 &&
+         takes_wide(pass, w.projections[0].matrix) && !positional(c) && c.conv_size == 0 &&
+         c.feature_map != FeatureMap::t2r && slot_chunks_fit(mixer(0, true)) &&
          whole((c.num_heads + c.num_kv_heads) * c.head_k_dim) &&
          whole(c.num_kv_heads * c.head_v_dim) && whole(c.num_kv_heads * c.num_memory_slots) &&
          c.num_heads * c.head_v_dim <= 8192;
@@ -133,23 +133,17 @@ Status Recorder::project_slots(const Pass& pass, const LayerOnDevice& w) const {
   return check(wide_matmul(pass.launch, product, m_->prefill.tuning), "project slots");
 }
 
-Status Recorder::many_slots(const Pass& pass, int, const LayerOnDevice& w, const SlotInputs& inputs,
-                            const SlotMixer& prepared) const {
+Status Recorder::many_slots(const Pass& pass, const LayerOnDevice& w, const SlotMixer& m) const {
   ChunkOperands o = chunk_operands();
   if (fuses_slots(pass, w)) {
     // One matrix [T, q + k + v]: it takes the place of the three, which lie one after another.
-    const int q = prepared.heads * prepared.k_dim, k = prepared.kv_heads * prepared.k_dim,
-              v = prepared.kv_heads * prepared.v_dim;
+    const int q = m.heads * m.k_dim, k = m.kv_heads * m.k_dim, v = m.kv_heads * m.v_dim;
     o.k = o.q + q, o.v = o.k + k;
     o.q_stride = o.k_stride = o.v_stride = q + k + v;
     o.ready = true;
     o.out_bf16 = reinterpret_cast<std::uint16_t*>(b_.o.get());
-  } else {
-    RUNNEL_CHECK_OK(
-        check(slot_inputs(pass.launch, inputs, b_.segments.get(), pass.num_segments, pass.tokens),
-              "map slot inputs"));
   }
-  return check(slot_chunks(pass.launch, prepared, pass.host_segments[0], o), "slots, chunkwise");
+  return check(slot_chunks(pass.launch, m, pass.host_segments[0], o), "slots, chunkwise");
 }
 
 Status Recorder::output_rows(const Pass& pass, const LayerOnDevice& w) const {
