@@ -433,14 +433,14 @@ bool wide_matmul_fits(const WideMatmul& m) {
       p.rows < 1 || p.inner < 1) {
     return false;
   }
-  switch (m.output) {
+  switch (m.output) {  // the copy engine clips rows of C at 16 bytes
     case WideOutput::store_f32:
     case WideOutput::add_f32:
-      return p.ldc % 4 == 0 && aligned(p.c);
+      return p.rows % 4 == 0 && p.ldc % 4 == 0 && aligned(p.c);
     case WideOutput::store_bf16:
-      return p.ldc % 8 == 0 && aligned(p.c);
+      return p.rows % 8 == 0 && p.ldc % 8 == 0 && aligned(p.c);
     case WideOutput::swiglu:
-      return p.rows % 2 == 0 && p.ldc % 8 == 0 && aligned(p.c);
+      return p.rows % 16 == 0 && p.ldc % 8 == 0 && aligned(p.c);
     case WideOutput::slots: {
       const SlotColumns& s = m.slots;
       return (s.q + s.k) % 64 == 0 && s.v % 64 == 0 && s.f % 64 == 0 &&

@@ -262,9 +262,9 @@ TEST_P(WideProducts, MatchPlainOnes) {
   if (!cuda::prepare_wide_matmul()) GTEST_SKIP() << "no wgmma here: nothing was checked";
   std::uint64_t seed = 600;
   for (const Product& shape : {Product{128, 256, 64},
-                               {1, 8, 8},
-                               {100, 136, 72},
-                               {300, 520, 200},
+                               {1, 16, 8},
+                               {100, 144, 72},
+                               {300, 528, 200},
                                {513, 1024, 576},
                                {2048, 2304, 512},
                                {1000, 6400, 128}}) {
