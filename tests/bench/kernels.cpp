@@ -41,10 +41,10 @@ int main() {
     constexpr int kCols = 768;
     for (int format = 0; format < kTileFormats; ++format) {
       const std::size_t tile = format < 3 ? row_bits[format] * 2 * kCols
-                                          : std::size_t{format == 3   ? 17 * 32
-                                                        : format == 4 ? 9 * 32
-                                                        : format == 5 ? 9 * 32
-                                                                      : 420} *
+                                          : static_cast<std::size_t>(format == 3   ? 17 * 32
+                                                                     : format == 4 ? 9 * 32
+                                                                     : format == 5 ? 9 * 32
+                                                                                   : 420) *
                                                 kCols / 32;
       constexpr int kTiles = 16;
       std::vector<std::uint8_t> tiles(tile * kTiles, 0x3C),
