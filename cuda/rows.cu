@@ -3,6 +3,7 @@
 // matrix product. One block a row. Bound: bytes in and out.
 #include "cuda/device/launch.cuh"
 #include "cuda/device/math.cuh"
+#include "cuda/device/quick.cuh"
 
 namespace runnel::cuda {
 namespace {
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(kThreads) norm_vectors_kernel(const __grid_con
     }
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      x[v][j] = activate(a.act, x[v][j]);
+      x[v][j] = quick_activate(a.act, x[v][j]);
       sum = fmaf(x[v][j], x[v][j], sum);
     }
   }
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(kThreads)
     if ((v * 32 + lane) * 8 >= a.n) continue;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      x[v][j] = activate(a.act, x[v][j]);
+      x[v][j] = quick_activate(a.act, x[v][j]);
       sum = fmaf(x[v][j], x[v][j], sum);
     }
   }
@@ -202,18 +203,31 @@ __global__ void __launch_bounds__(kThreads)
   if (gu_bf16 && !split && n % 4 == 0 && gu_stride % 8 == 0 && h_stride % 4 == 0 && kBf16) {
     const auto* in = reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(gu) + from);
     auto* out = reinterpret_cast<uint2*>(static_cast<__nv_bfloat16*>(h) + to);
-    for (int i = int(threadIdx.x); i < h_stride / 4; i += kThreads) {
-      uint2 r = make_uint2(0, 0);
-      if (4 * i < n) {
-        const uint4 w = in[i];
-        const __nv_bfloat162 a = __floats2bfloat162_rn(swish(bf16_low(w.x)) * bf16_high(w.x),
-                                                       swish(bf16_low(w.y)) * bf16_high(w.y));
-        const __nv_bfloat162 b = __floats2bfloat162_rn(swish(bf16_low(w.z)) * bf16_high(w.z),
-                                                       swish(bf16_low(w.w)) * bf16_high(w.w));
-        r.x = *reinterpret_cast<const unsigned*>(&a);
-        r.y = *reinterpret_cast<const unsigned*>(&b);
+    constexpr int kAhead = 3;  // loads of a thread in flight
+    for (int i0 = int(threadIdx.x); i0 < h_stride / 4; i0 += kAhead * kThreads) {
+      uint4 w[kAhead];
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j) {
+        const int i = i0 + j * kThreads;
+        if (4 * i < n) w[j] = load_stream(in + i);
       }
-      out[i] = r;
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j) {
+        const int i = i0 + j * kThreads;
+        if (i >= h_stride / 4) continue;
+        uint2 r = make_uint2(0, 0);
+        if (4 * i < n) {
+          const __nv_bfloat162 a =
+              __floats2bfloat162_rn(quick_swish(bf16_low(w[j].x)) * bf16_high(w[j].x),
+                                    quick_swish(bf16_low(w[j].y)) * bf16_high(w[j].y));
+          const __nv_bfloat162 b =
+              __floats2bfloat162_rn(quick_swish(bf16_low(w[j].z)) * bf16_high(w[j].z),
+                                    quick_swish(bf16_low(w[j].w)) * bf16_high(w[j].w));
+          r.x = *reinterpret_cast<const unsigned*>(&a);
+          r.y = *reinterpret_cast<const unsigned*>(&b);
+        }
+        out[i] = r;
+      }
     }
     return;
   }

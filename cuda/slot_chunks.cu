@@ -10,6 +10,7 @@
 // memory at chunk starts; all heads and channels at once, chunk after chunk), slot_read.cu (scores,
 // softmax, outputs; all chunks and query heads at once).
 #include "cuda/device/launch.cuh"
+#include "cuda/device/quick.cuh"
 #include "cuda/device/slot_tiles.cuh"
 
 namespace runnel::cuda {
@@ -36,18 +37,32 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__
             f = m.kv_heads * m.memory;
   const int t = int(blockIdx.x);
   const float* x = row_of(a, t);
-  for (int i = int(threadIdx.x) * 8; i < q + k + v; i += kThreads * 8) {
-    const float4 low = *reinterpret_cast<const float4*>(x + i),
-                 high = *reinterpret_cast<const float4*>(x + i + 4);
-    const Act act = i < q + k ? m.qk_act : m.v_act;
-    std::uint16_t* to = i < q       ? a.o.q + std::size_t(t) * q + i
-                        : i < q + k ? a.o.k + std::size_t(t) * k + (i - q)
-                                    : a.o.v + std::size_t(t) * v + (i - q - k);
-    *reinterpret_cast<uint4*>(to) =
-        make_uint4(pack_bf16(mapped(m, act, low.x), mapped(m, act, low.y)),
-                   pack_bf16(mapped(m, act, low.z), mapped(m, act, low.w)),
-                   pack_bf16(mapped(m, act, high.x), mapped(m, act, high.y)),
-                   pack_bf16(mapped(m, act, high.z), mapped(m, act, high.w)));
+  constexpr int kAhead = 3;  // pairs of loads in flight
+  for (int i0 = int(threadIdx.x) * 8; i0 < q + k + v; i0 += kAhead * kThreads * 8) {
+    float4 low[kAhead], high[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const int i = i0 + j * kThreads * 8;
+      if (i < q + k + v) {
+        low[j] = *reinterpret_cast<const float4*>(x + i);
+        high[j] = *reinterpret_cast<const float4*>(x + i + 4);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const int i = i0 + j * kThreads * 8;
+      if (i >= q + k + v) continue;
+      const Act act = m.prepared ? Act::identity : i < q + k ? m.qk_act : m.v_act;
+      std::uint16_t* to = i < q       ? a.o.q + std::size_t(t) * q + i
+                          : i < q + k ? a.o.k + std::size_t(t) * k + (i - q)
+                                      : a.o.v + std::size_t(t) * v + (i - q - k);
+      const auto pair = [act](float one, float two) {
+        return pack_bf16(quick_activate(act, one), quick_activate(act, two));
+      };
+      *reinterpret_cast<uint4*>(to) =
+          make_uint4(pair(low[j].x, low[j].y), pair(low[j].z, low[j].w), pair(high[j].x, high[j].y),
+                     pair(high[j].z, high[j].w));
+    }
   }
   auto* gates = const_cast<float*>(a.o.gates) + std::size_t(t) * a.o.gate_stride;
   for (int i = int(threadIdx.x); i < f; i += kThreads) gates[i] = gate_of(m, i, x[q + k + v + i]);
@@ -170,8 +185,11 @@ cudaError_t slot_operands(const Launch& l, const SlotMixer& m, const Segment& se
                 table, 1, a);
 }
 
-cudaError_t slot_chunks(const Launch& l, const SlotMixer& m, const Segment& segment,
+cudaError_t slot_chunks(const Launch& launch, const SlotMixer& m, const Segment& segment,
                         const ChunkOperands& o) {
+  // Blocks that started early and wait slowed the others down by a third.
+  Launch l = launch;
+  l.chain = false;
   if (!o.ready) {
     if (cudaError_t e = slot_operands(l, m, segment, o); e != cudaSuccess) return e;
   }

@@ -74,8 +74,8 @@ std::vector<std::uint16_t> halves(std::size_t count, float scale) {
   return all;
 }
 
-void slots(const Launch& chained) {
-  Launch l = chained;
+void slots(const Launch& launch) {
+  Launch l = launch;
   l.chain = false;
   for (const MixerShape& s :
        {MixerShape{"1.38B", 4, 4, 512, 512, 64, 0, 0}, MixerShape{"7B", 32, 8, 128, 128, 64, 0, 0},
@@ -113,12 +113,10 @@ void slots(const Launch& chained) {
       }
       const double ready = run([&] { return cuda::slot_chunks(l, m, segment, o); });
       const double again = run([&] { return cuda::slot_chunks(l, m, segment, o); });
-      const double together = run([&] { return cuda::slot_chunks(chained, m, segment, o); });
       std::printf(
-          "slots %-6s %6d tokens: from f32 %8.1f us, from bf16 %8.1f us (again %8.1f, chained "
-          "%8.1f); alone: "
+          "slots %-6s %6d tokens: from f32 %8.1f us, from bf16 %8.1f us (again %8.1f); alone: "
           "operands %7.1f gates %6.1f states %7.1f read %7.1f us\n",
-          s.name, n, whole, ready, again, together, operands,
+          s.name, n, whole, ready, again, operands,
           run([&] { return cuda::slot_gates(l, m, segment, o); }),
           run([&] { return cuda::slot_states(l, m, segment, o); }),
           run([&] { return cuda::slot_read(l, m, segment, o); }));
@@ -184,8 +182,7 @@ void products(const Launch& l) {
                    .v_act = cuda::Act::swish,
                    .gate_normalizer = 8.0F};
         for (const cuda::WideTuning& t :
-             {cuda::WideTuning{256, 1, 16}, cuda::WideTuning{256, 1, 16, false},
-              cuda::WideTuning{256, 2, 16}, cuda::WideTuning{256, 2, 32}}) {
+             {cuda::WideTuning{256, 1, 16}, cuda::WideTuning{256, 2, 16}}) {
           const double us = time_us(l.stream, 3, 7, [&] { must(cuda::wide_matmul(l, w, t)); });
           std::printf("; %d/%d/%d %.0f (%.1f us)", t.columns, t.cluster, t.group, gf / us, us);
         }
@@ -206,9 +203,21 @@ void products(const Launch& l) {
                           .out = z.get()};
     cuda::Rows from = rows;
     from.x = nullptr, from.x_bf16 = y.get(), from.act = cuda::Act::swish;
-    std::printf("rows %5d x 2048: norm of f32 %.1f us, of bf16 %.1f us\n", n,
-                time_us(l.stream, 3, 7, [&] { must(cuda::norm_rows(l, rows, n)); }),
-                time_us(l.stream, 3, 7, [&] { must(cuda::norm_rows(l, from, n)); }));
+    Launch blocks = l;
+    blocks.multiprocessors = 1 << 20;  // never enough rows for a warp each
+    const OnDevice<std::uint16_t> gu(halves(u(n) * 11264, 1.0F)), h(u(n) * 5632);
+    const auto run = [&](const std::function<cudaError_t()>& f) {
+      return time_us(l.stream, 3, 7, [&] { must(f()); });
+    };
+    std::printf(
+        "rows %5d x 2048: norm of f32 %.1f us (blocks %.1f), of activated bf16 %.1f us (blocks "
+        "%.1f); swiglu of 11264 %.1f us\n",
+        n, run([&] { return cuda::norm_rows(l, rows, n); }),
+        run([&] { return cuda::norm_rows(blocks, rows, n); }),
+        run([&] { return cuda::norm_rows(l, from, n); }),
+        run([&] { return cuda::norm_rows(blocks, from, n); }), run([&] {
+          return cuda::swiglu_rows(l, gu.get(), true, 11264, false, 5632, n, h.get(), true, 5632);
+        }));
   }
 }
 
@@ -217,14 +226,15 @@ enum Part : unsigned { kProjections = 1, kSlots = 2, kOutput = 4, kMlp = 8, kAll
 struct Way {
   const char* name;
   cuda::PrefillOptions options;
+  bool chain;
 };
 
 std::vector<Way> ways() {
   using T = cuda::WideTuning;
-  return {{"cuBLASLt", {false, false, false, 1, T{}}},
-          {"fused slots", {true, false, false, 1, T{}}},
-          {"all wide", {true, true, true, 1, T{256, 1, 16}}},
-          {"all wide, cluster", {true, true, true, 1, T{256, 2, 16}}}};
+  return {{"cuBLASLt", {false, false, false, 1, T{}}, true},
+          {"cuBLASLt, unchained", {false, false, false, 1, T{}}, false},
+          {"cuBLASLt again", {false, false, false, 1, T{}}, true},
+          {"all wide", {true, true, true, 1, T{256, 1, 16}}, true}};
 }
 
 void model(const BenchModel& source, const char* label, const std::vector<int>& lengths) {
@@ -262,8 +272,11 @@ void model(const BenchModel& source, const char* label, const std::vector<int>& 
                       cudaMemcpyHostToDevice));
       return r;
     };
+    bool chain = true;
     const auto run = [&](cuda::Recorder& r) {
-      const cuda::Pass pass{.launch = model->launch(),
+      Launch launch = model->launch();
+      launch.chain = launch.chain && chain;
+      const cuda::Pass pass{.launch = launch,
                             .tokens = n,
                             .host_segments = &segment,
                             .num_segments = 1,
@@ -284,6 +297,7 @@ void model(const BenchModel& source, const char* label, const std::vector<int>& 
     }
     for (const Way& way : ways()) {
       model->prefill = way.options;
+      chain = way.chain;
       const double us = run(*whole);
       std::printf("prefill %s %5d tokens, %-22s %9.0f us %8.0f tok/s;", label, n, way.name, us,
                   n * 1e6 / us);
