@@ -120,68 +120,6 @@ __global__ void __launch_bounds__(kThreads) norm_vectors_kernel(const __grid_con
   }
 }
 
-/// The same with a warp a row: no barrier, all of a row's loads in flight at once.
-template <bool kFromBf16>
-__global__ void __launch_bounds__(kThreads)
-    norm_warps_kernel(const __grid_constant__ Rows a, int count) {
-  constexpr int kMost = 8;  // vectors of eight values a lane
-  chain_trigger();
-  chain_wait();
-  const int lane = int(threadIdx.x) & 31,
-            row = int(blockIdx.x) * (kThreads / 32) + int(threadIdx.x) / 32;
-  if (row >= count) return;
-  const std::size_t from = std::size_t(a.gather != nullptr ? a.gather[row] : row) * a.x_stride;
-  float x[kMost][8];
-#pragma unroll
-  for (int v = 0; v < kMost; ++v) {
-    const int i = (v * 32 + lane) * 8;
-    if (i >= a.n) continue;
-    if constexpr (kFromBf16) {
-      const uint4 w = *reinterpret_cast<const uint4*>(a.x_bf16 + from + i);
-      const std::uint32_t words[4] = {w.x, w.y, w.z, w.w};
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        x[v][2 * j] = bf16_low(words[j]), x[v][2 * j + 1] = bf16_high(words[j]);
-    } else {
-      const auto* p = reinterpret_cast<const float4*>(a.x + from + i);
-      const float4 low = p[0], high = p[1];
-      x[v][0] = low.x, x[v][1] = low.y, x[v][2] = low.z, x[v][3] = low.w;
-      x[v][4] = high.x, x[v][5] = high.y, x[v][6] = high.z, x[v][7] = high.w;
-    }
-  }
-  float sum = 0.0F;
-#pragma unroll
-  for (int v = 0; v < kMost; ++v) {
-    if ((v * 32 + lane) * 8 >= a.n) continue;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      x[v][j] = quick_activate(a.act, x[v][j]);
-      sum = fmaf(x[v][j], x[v][j], sum);
-    }
-  }
-  const float factor = a.normalise ? rsqrtf(warp_sum(sum) / static_cast<float>(a.n) + a.eps) : 1.0F;
-  auto* out = static_cast<__nv_bfloat16*>(a.out) + std::size_t(row) * a.out_stride;
-#pragma unroll
-  for (int v = 0; v < kMost; ++v) {
-    const int i = (v * 32 + lane) * 8;
-    if (i >= a.out_stride) continue;
-    std::uint32_t words[4] = {};
-    if (i < a.n) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        float2 y = make_float2(x[v][2 * j] * factor, x[v][2 * j + 1] * factor);
-        if (a.weight != nullptr) {
-          const float2 w = *reinterpret_cast<const float2*>(a.weight + i + 2 * j);
-          y.x *= w.x, y.y *= w.y;
-        }
-        const __nv_bfloat162 b = __floats2bfloat162_rn(y.x, y.y);
-        words[j] = *reinterpret_cast<const std::uint32_t*>(&b);
-      }
-    }
-    *reinterpret_cast<uint4*>(out + i) = make_uint4(words[0], words[1], words[2], words[3]);
-  }
-}
-
 bool whole_vectors(const Rows& a) {
   return a.out_bf16 && a.n % 8 == 0 && a.x_stride % 8 == 0 && a.out_stride % 8 == 0 &&
          a.out_stride <= kVectors * kThreads * 8;
@@ -246,13 +184,6 @@ __global__ void __launch_bounds__(kThreads)
 
 cudaError_t norm_rows(const Launch& l, const Rows& a, int count) {
   const dim3 grid(static_cast<unsigned>(count));
-  constexpr int kWarps = kThreads / 32;
-  // Few rows go a block each: more multiprocessors take part.
-  if (whole_vectors(a) && a.out_stride <= 2048 && count >= kWarps * l.multiprocessors) {
-    const dim3 blocks(static_cast<unsigned>((count + kWarps - 1) / kWarps));
-    return launch(l, a.x_bf16 != nullptr ? norm_warps_kernel<true> : norm_warps_kernel<false>,
-                  blocks, kThreads, 0, 1, a, count);
-  }
   if (a.x_bf16 != nullptr) {
     if (!whole_vectors(a)) return cudaErrorInvalidValue;
     return launch(l, norm_vectors_kernel<true>, grid, kThreads, 0, 1, a);
