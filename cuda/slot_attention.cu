@@ -127,6 +127,18 @@ __device__ __forceinline__ unsigned cluster_rank() {
 #endif
 }
 
+/// The two halves of a barrier of the cluster.
+__device__ __forceinline__ void cluster_arrive(int cluster) {
+#if __CUDA_ARCH__ >= 900
+  if (cluster > 1) asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void cluster_wait(int cluster) {
+#if __CUDA_ARCH__ >= 900
+  if (cluster > 1) asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ void cluster_sync(int cluster) {
 #if __CUDA_ARCH__ >= 900
   if (cluster > 1) {
@@ -154,6 +166,8 @@ __global__ void __launch_bounds__(kThreads)
                           const Segment* segments) {
   extern __shared__ __align__(16) float shared[];
   chain_trigger();
+  // A block's shared memory may be written only once that block runs; see the wait below.
+  cluster_arrive(s.cluster);
   const SharedLayout at(m, s);
   const int tid = int(threadIdx.x), lane = tid & 31, warp = tid >> 5;
   const int rank = s.cluster > 1 ? int(cluster_rank()) : 0;
@@ -302,6 +316,7 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
     }
+    if (n == 0) cluster_wait(s.cluster);  // every block of the cluster has begun
     for (int g = 0; g < group; ++g) {
       float acc = 0.0F;
 #pragma unroll
