@@ -11,7 +11,7 @@
 
 namespace runnel::cuda {
 
-__device__ __forceinline__ float swish(float x) { return x / (1.0F + __expf(-x)); }
+__device__ __forceinline__ float swish(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
 
 __device__ __forceinline__ float activate(Act act, float x) {
   return act == Act::swish ? swish(x) : act == Act::relu ? fmaxf(x, 0.0F) : x;

@@ -48,19 +48,21 @@ DeviceInfo describe(int index, DeviceFacts* facts) {
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(DeviceInfo info, const DeviceFacts& facts) : info_(std::move(info)), facts_(facts) {}
+  CudaBackend(DeviceInfo info, const DeviceFacts& facts, StepPath step_path)
+      : info_(std::move(info)), facts_(facts), step_path_(step_path) {}
 
   const DeviceInfo& device() const override { return info_; }
 
   Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
                                             std::shared_ptr<const void>,
                                             const LoadProgress& progress) override {
-    return make_device_model(facts_, config, weights, progress);
+    return make_device_model(facts_, config, weights, progress, step_path_);
   }
 
  private:
   DeviceInfo info_;
   DeviceFacts facts_;
+  StepPath step_path_;
 };
 
 }  // namespace
@@ -83,7 +85,7 @@ DeviceFacts facts_of(int index) {
   return facts;
 }
 
-Result<std::unique_ptr<Backend>> make_backend(int index) {
+Result<std::unique_ptr<Backend>> make_backend(int index, StepPath step_path) {
   cudaError_t why = cudaSuccess;
   const int count = count_devices(&why);
   if (index < 0 || index >= count) {
@@ -101,7 +103,7 @@ Result<std::unique_ptr<Backend>> make_backend(int index) {
     return fail(ErrorCode::unsupported, "device cuda:", index,
                 ": this build has no code for compute capability ", facts.major, ".", facts.minor);
   }
-  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(std::move(info), facts));
+  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(std::move(info), facts, step_path));
 }
 
 }  // namespace runnel::cuda

@@ -17,6 +17,6 @@ std::vector<DeviceInfo> devices();
 DeviceFacts facts_of(int index);
 
 /// The device "cuda:<index>". @return not_found, saying how many there are and why none.
-Result<std::unique_ptr<Backend>> make_backend(int index);
+Result<std::unique_ptr<Backend>> make_backend(int index, StepPath step_path = StepPath::one_kernel);
 
 }  // namespace runnel::cuda

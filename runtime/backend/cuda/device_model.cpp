@@ -140,8 +140,10 @@ Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
 Result<std::unique_ptr<DeviceModel>> make_device_model(const DeviceFacts& device,
                                                        const ModelConfig& config,
                                                        const Weights& weights,
-                                                       const LoadProgress& progress) {
+                                                       const LoadProgress& progress,
+                                                       StepPath step_path) {
   RUNNEL_TRY(std::shared_ptr<ModelOnDevice> model, load_model(device, config, weights, progress));
+  model->step_path = step_path;
   return std::unique_ptr<DeviceModel>(std::make_unique<CudaModel>(std::move(model)));
 }
 

@@ -31,6 +31,9 @@ struct PrefillOptions {
   WideTuning tuning;
 };
 
+/// How a single token is computed: by a graph of kernels, or by one kernel where that fits.
+enum class StepPath { graph, one_kernel };
+
 /// Shared by the DeviceModel, its states and its plans; lives until the last of them is gone.
 struct ModelOnDevice {
   ModelConfig config;
@@ -42,6 +45,7 @@ struct ModelOnDevice {
   bool wide = false;                 // the device has wgmma and this build too
   PrefillOptions prefill;
   bool precise = false;  // f32 linear weights: f32 arithmetic everywhere
+  StepPath step_path = StepPath::graph;
   std::atomic<std::uint64_t> scratch_bytes{0};
 
   Launch launch() const {
@@ -86,6 +90,7 @@ Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
 Result<std::unique_ptr<DeviceModel>> make_device_model(const DeviceFacts& device,
                                                        const ModelConfig& config,
                                                        const Weights& weights,
-                                                       const LoadProgress& progress);
+                                                       const LoadProgress& progress,
+                                                       StepPath step_path);
 
 }  // namespace runnel::cuda

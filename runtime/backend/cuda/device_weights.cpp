@@ -12,6 +12,11 @@ namespace runnel::cuda {
 
 Result<void*> DeviceWeights::upload_bytes(const void* data, std::size_t size,
                                           const std::string& name) {
+  if (on_host_) {
+    const auto* from = static_cast<const std::byte*>(data);
+    host_memory_.emplace_back(from, from + size);
+    return static_cast<void*>(host_memory_.back().data());
+  }
   RUNNEL_TRY(DeviceMemory memory, allocate_device(size, name));
   RUNNEL_CHECK_OK(
       check(cudaMemcpy(memory.get(), data, size, cudaMemcpyHostToDevice), "upload " + name));
@@ -53,8 +58,9 @@ Result<const float*> DeviceWeights::upload_floats(const WeightView& tensor) {
 }
 
 Result<DeviceWeights> DeviceWeights::create(const ModelConfig& config, const Weights& weights,
-                                            const LoadProgress& progress) {
+                                            const LoadProgress& progress, bool on_host) {
   DeviceWeights d;
+  d.on_host_ = on_host;
   const auto single = [&d](const WeightView& w) {
     const WeightView* const one[] = {&w};
     return d.upload(one, false);

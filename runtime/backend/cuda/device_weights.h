@@ -46,8 +46,9 @@ struct LayerOnDevice {
 class DeviceWeights {
  public:
   /// Uploads; reports progress in bytes of tensors done.
+  /// @param on_host  in host memory instead, for the emulator of the tests
   static Result<DeviceWeights> create(const ModelConfig& config, const Weights& weights,
-                                      const LoadProgress& progress);
+                                      const LoadProgress& progress, bool on_host = false);
 
   Matrix embeddings;
   Matrix head;
@@ -64,6 +65,8 @@ class DeviceWeights {
   Result<void*> upload_bytes(const void* data, std::size_t size, const std::string& name);
 
   std::vector<DeviceMemory> memory_;
+  bool on_host_ = false;
+  std::vector<std::vector<std::byte>> host_memory_;
 };
 
 }  // namespace runnel::cuda

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/backend/cuda/decode_kernel.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/backend/plan_items.h"
 #include "runtime/base/try.h"
@@ -30,6 +31,10 @@ class CudaPlan final : public Plan {
     RUNNEL_TRY(segments_, pinned_array<Segment>(n, "segments"));
     RUNNEL_TRY(logits_,
                pinned_array<float>(static_cast<std::size_t>(kLogitRows) * vocab(), "logits"));
+    if (m_->step_path == StepPath::one_kernel) {
+      RUNNEL_TRY(one_kernel_, DecodeKernel::create(*m_, {}));
+      if (one_kernel_ != nullptr) m_->scratch_bytes += one_kernel_->bytes();
+    }
     return {};
   }
 
@@ -87,6 +92,7 @@ class CudaPlan final : public Plan {
     const Status idle = check(cudaStreamSynchronize(p.launch.stream), "wait for a pass");
     RUNNEL_CHECK_OK(done);
     RUNNEL_CHECK_OK(idle);
+    if (one_kernel_ != nullptr) RUNNEL_CHECK_OK(one_kernel_->finished(p.launch.stream));
     for (const PlanItem& item : items)
       static_cast<CudaState*>(item.state)->advance(item.tokens.size());
     return {};
@@ -131,6 +137,10 @@ class CudaPlan final : public Plan {
   /// One token and its logits, as a graph that is recorded on first use. Everything that differs
   /// between sessions and tokens is read from device memory, so one graph serves them all.
   Status launch_step(const Launch& l) {
+    if (one_kernel_ != nullptr) {
+      const PlanBuffers& b = recorder_->buffers();
+      return one_kernel_->launch(l.stream, b.tokens.get(), b.segments.get(), b.logits.get());
+    }
     if (!step_) {
       RUNNEL_CHECK_OK(check(cudaStreamBeginCapture(l.stream, cudaStreamCaptureModeThreadLocal),
                             "record a step"));
@@ -160,6 +170,7 @@ class CudaPlan final : public Plan {
   PinnedArray<Segment> segments_;
   PinnedArray<float> logits_;  // [kLogitRows, vocab]
   GraphExec step_;
+  std::unique_ptr<DecodeKernel> one_kernel_;  // instead of the graph, where it fits
 };
 
 }  // namespace

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// One kernel for one token of one session: all layers and the logits (sm_90 and later). The graph
+// of small kernels (launch.h) does the same for every other shape, device and number of tokens.
+//
+// One block a multiprocessor stays for the whole token. In each block a producer thread streams the
+// block's share of every matrix, in the order of use, through a ring of shared memory
+// (cp.async.bulk), so that memory never waits for a dependency; 16 warps multiply. Blocks
+// exchange activations through L2: the lowest bit of every float says which use of its place it
+// belongs to, so that a reader that sees the bit has the value too. No other barrier joins the
+// blocks.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "cuda/launch.h"
+
+namespace runnel::cuda {
+
+inline constexpr int kDecodeWarps = 16;  // that multiply: as many as have registers enough
+inline constexpr int kDecodeThreads = kDecodeWarps * 32;
+inline constexpr int kDecodeRounds = 3;  // vectors of four a thread takes of one input
+inline constexpr int kDecodeWidest = 4 * kDecodeThreads * kDecodeRounds;  // channels of an input
+inline constexpr int kDecodeShapes = 8;
+inline constexpr int kDecodeSplits = 8;  // blocks a kv head, at most
+inline constexpr int kDecodeSlots = 256;
+
+/// How the matrices of one shape and type are walked. A tile is a Matrix's (block types) or one row
+/// (plain types); a step of a tile is 32 lanes' worth.
+struct DecodeShape {
+  BlockType type = BlockType::f32;
+  std::int32_t rows = 0, tiles = 0;
+  std::int32_t unit = 1;         // tiles that stay together
+  std::int32_t row_shift = 0;    // log2 of the rows of a tile
+  std::int32_t lane_shift = 0;   // log2 of the lanes that share a row
+  std::int32_t steps = 0;        // of a tile
+  std::int32_t chunks = 0;       // plain types: 16-byte pieces of a row
+  std::int32_t way_shift = 0;    // log2 of the warps that share the steps of a tile
+  std::int32_t stage_tiles = 1;  // tiles of one stage of the ring
+  std::int32_t data_bytes = 0, scale_bytes = 0, high_bytes = 0;  // of a tile
+  std::int32_t scale_at = 0, high_at = 0;                        // in a stage
+  std::int32_t everybody = 0;  // spread over all blocks of the grid: the head
+};
+
+struct DecodeMatrix {
+  const void* data = nullptr;
+  const void* scales = nullptr;
+  const void* high = nullptr;
+  std::int32_t shape = 0;
+  std::int32_t column = 0;  // of the output, of row 0
+};
+
+struct DecodeLayer {
+  DecodeMatrix inputs[4];  // q, k, v, f
+  DecodeMatrix output, gate_up, down;
+  const float* attn_norm = nullptr;
+  const float* g_norm = nullptr;  // or null
+  const float* mlp_norm = nullptr;
+  const float* f_bias = nullptr;          // or null
+  const float* read_bias = nullptr;       // or null
+  const float* head_read_bias = nullptr;  // or null
+  std::int32_t num_inputs = 0;
+  std::int32_t forms = 0;  // two bits a phase: whether its input is needed as int8, as f32
+};
+inline constexpr int kFormRounded = 1, kFormPlain = 2;
+
+/// Byte offsets into a block's shared memory.
+struct DecodeShared {         // a copy of Decode comes first
+  std::int32_t token = 0;     // DecodeToken
+  std::int32_t barriers = 0;  // full [stages], empty [stages]
+  std::int32_t layers = 0;    // DecodeLayer [L]
+  std::int32_t ranges = 0;    // int2 [shapes]: first tile of this block, and one past the last
+  std::int32_t squares = 0;   // f32 [2, warps]
+  std::int32_t rotation = 0;  // float4 [K / 2]
+  std::int32_t x = 0;         // f32 [D]
+  std::int32_t rounded = 0;   // the input as int8 blocks: 40 bytes a block
+  std::int32_t plain = 0;     // the input as f32
+  std::int32_t slots = 0;     // scratch of the slots, in place of the input
+  std::int32_t partial = 0;   // f32: row sums of each warp
+  std::int32_t ring = 0;
+  std::int32_t total = 0;
+};
+
+/// What a block knows of the token.
+struct DecodeToken {
+  Segment segment;
+  std::int32_t target = 0;            // the positional slot that it overwrites, or -1
+  std::int32_t written = 0;           // positional slots that have been written, with it
+  std::int32_t head = 0, split = 0;   // this block's share of the slots; head -1: none
+  std::int32_t first = 0, count = 0;  // slots
+};
+
+/// Float offsets into one of the two sets of exchanged values.
+struct DecodeExchange {
+  std::int32_t inputs = 0;  // [C] q, k, v, f
+  std::int32_t parts = 0;   // [HQ, splits, 4 + V]: peak and sum of exponentials, then the read
+  std::int32_t x1 = 0;      // [D] after the mixer
+  std::int32_t h = 0;       // [I]
+  std::int32_t x2 = 0;      // [D] after the SwiGLU
+  std::int32_t total = 0;
+};
+
+/// Float offsets into the scratch of the slots.
+struct DecodeSlots {
+  std::int32_t queries = 0;  // [plain, turned by t, turned by the sink distance][group][K]
+  std::int32_t key = 0, key_turned = 0;         // [K]
+  std::int32_t value = 0;                       // [V]
+  std::int32_t decay = 0, write = 0, bias = 0;  // [slots of a split]
+  std::int32_t weight = 0;  // [group][slots of a split] logits, then exponentials
+  std::int32_t reduce = 0;  // [rows of threads][group][V]
+  std::int32_t total = 0;
+};
+
+/// What can be tried without compiling again; 0: chosen from the model.
+struct DecodeTuning {
+  std::int32_t blocks = 0;  // that take part in the layers; all take part in the head
+  std::int32_t splits = 0;  // blocks a kv head
+  std::int32_t stage_kb = 0;
+  std::int32_t ring_kb = 0;
+  std::int32_t poll = 0;  // 0: one lane of a warp asks first; 1: every thread for its own values;
+                          // above: nanoseconds between questions too
+  std::int32_t keep = 0;  // 1: weights are not marked as first to leave L2
+};
+
+struct Decode {
+  const DecodeLayer* layers = nullptr;
+  DecodeShape shapes[kDecodeShapes];
+  std::int32_t num_shapes = 0, num_layers = 0;
+  DecodeMatrix head;
+  Matrix embeddings;
+  const float* final_norm = nullptr;
+  const std::int32_t* token = nullptr;
+  const Segment* segment = nullptr;
+  float* logits = nullptr;
+  float* exchange =
+      nullptr;            // two sets and x after the last layer [D], zero before the first token
+  std::uint32_t use = 0;  // layers computed since then
+  std::uint32_t final_bit = 1;        // alternates from token to token, 1 first
+  std::uint32_t* trouble = nullptr;   // set if a wait lasted too long: the token is worthless
+  std::uint64_t* trace = nullptr;     // [2, kDecodeTrace] clocks of blocks 0 and 1, or null
+  std::uint32_t patience = 1U << 22;  // questions before that
+
+  std::int32_t blocks = 0, grid = 0;
+  std::int32_t splits = 0, slots_per_split = 0;
+  std::int32_t stages = 0, stage_bytes = 0;
+  std::int32_t poll = 0, keep = 0;
+  DecodeShared shared;
+  std::int32_t head_forms = 0;
+  DecodeExchange at;
+  DecodeSlots slots;
+
+  // The model.
+  std::int32_t d = 0, inner = 0, vocab = 0;
+  std::int32_t heads = 0, kv_heads = 0, group = 1, k_dim = 0, v_dim = 0;
+  std::int32_t sinks = 0, window = 0, memory = 0, sink_distance = 0;
+  std::int32_t key_shift = 0;    // log2 of the lanes that share a slot's key
+  std::int32_t key_groups = 0;   // log2 of the vectors of a lane in one key
+  std::int32_t value_shift = 0;  // log2 of the vectors of a value
+  std::int32_t items = 0;        // vectors of K~ and of V~ a thread keeps: 1, 2, 4 or 8
+  float scale = 1.0F, gate_normalizer = 1.0F, gate_log_min = 0.0F;
+  float norm_eps = 0.0F, g_norm_eps = 0.0F;
+  Act qk_act = Act::identity, v_act = Act::identity, o_act = Act::identity;
+  std::int32_t output_norm = 0;
+  const double* turns = nullptr;
+  std::size_t layer_floats = 0, head_floats = 0;  // of the state
+};
+inline constexpr int kDecodeTrace = 4096;
+
+/// One token: reads *token and *segment, advances the state, writes the logits.
+cudaError_t decode_step(cudaStream_t stream, const Decode&);
+/// Allows its shared memory. An error: not on this device.
+cudaError_t prepare_decode();
+
+}  // namespace runnel::cuda

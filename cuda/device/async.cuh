@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the decode kernel needs of a multiprocessor, one instruction a function: identity, barriers,
+// bulk copies, exchange through L2. The emulator of tests/cuda has functions of the same names.
+#pragma once
+
+#ifndef RUNNEL_SIMT
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace runnel::cuda {
+
+__device__ __forceinline__ int thread_index() { return int(threadIdx.x); }
+__device__ __forceinline__ int block_index() { return int(blockIdx.x); }
+/// The block's dynamic shared memory.
+__device__ __forceinline__ unsigned char* shared_memory() {
+  extern __shared__ __align__(128) unsigned char decode_shared[];
+  return decode_shared;
+}
+__device__ __forceinline__ void sync_block() { __syncthreads(); }
+__device__ __forceinline__ void sync_warp() { __syncwarp(); }
+/// Barrier of the first `kThreads` threads of a block.
+template <int kThreads>
+__device__ __forceinline__ void sync_first() {
+  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+}
+__device__ __forceinline__ std::uint64_t clock_now() { return std::uint64_t(clock64()); }
+__device__ __forceinline__ void pause(unsigned nanoseconds) { __nanosleep(nanoseconds); }
+
+__device__ __forceinline__ unsigned shared_offset(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+// sm_90 and later, down to bulk_prefetch.
+__device__ __forceinline__ void barrier_init(std::uint64_t* b, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_offset(b)), "r"(count)
+               : "memory");
+}
+/// Shows initialised barriers to the copy engine.
+__device__ __forceinline__ void barrier_publish() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+__device__ __forceinline__ void barrier_arrive(std::uint64_t* b) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_offset(b)) : "memory");
+}
+__device__ __forceinline__ void barrier_expect(std::uint64_t* b, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_offset(b)),
+               "r"(bytes)
+               : "memory");
+}
+/// Whether the phase of parity `parity` is complete; waits a little before saying no.
+__device__ __forceinline__ bool barrier_passed(std::uint64_t* b, unsigned parity) {
+  unsigned ok;
+  asm volatile(
+      "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p;\n}"
+      : "=r"(ok)
+      : "r"(shared_offset(b)), "r"(parity)
+      : "memory");
+  return ok != 0;
+}
+/// Marks data that is read once a token.
+__device__ __forceinline__ std::uint64_t policy_leave_first() {
+  std::uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ __forceinline__ std::uint64_t policy_normal() {
+  std::uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+/// Copies a multiple of 16 bytes to shared memory in the background; the barrier counts the bytes.
+__device__ __forceinline__ void bulk_copy(void* to, const void* from, unsigned bytes,
+                                          std::uint64_t* b, std::uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1], %2, [%3], %4;" ::"r"(shared_offset(to)),
+      "l"(from), "r"(bytes), "r"(shared_offset(b)), "l"(policy)
+      : "memory");
+}
+/// Asks for a multiple of 16 bytes in L2.
+__device__ __forceinline__ void bulk_prefetch(const void* from, unsigned bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
+/// Four words that another block may be writing, straight from L2.
+__device__ __forceinline__ float4 load_exchanged(const float* p) {
+  float4 v;
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0,%1,%2,%3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(p));
+  return v;
+}
+__device__ __forceinline__ float2 load_exchanged_pair(const float* p) {
+  float2 v;
+  asm volatile("ld.relaxed.gpu.global.v2.f32 {%0,%1}, [%2];" : "=f"(v.x), "=f"(v.y) : "l"(p));
+  return v;
+}
+__device__ __forceinline__ float load_exchanged_word(const float* p) {
+  float v;
+  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(v) : "l"(p));
+  return v;
+}
+__device__ __forceinline__ void store_exchanged(float* p, float v) {
+  asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(p), "f"(v) : "memory");
+}
+__device__ __forceinline__ std::uint32_t load_flag(const std::uint32_t* p) {
+  std::uint32_t v;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
+__device__ __forceinline__ void store_flag(std::uint32_t* p, std::uint32_t v) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+}  // namespace runnel::cuda
+
+#endif

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decode kernel of cuda/decode.h ready to run on a plan's buffers.
+#pragma once
+
+#include <memory>
+
+#include "cuda/decode.h"
+#include "runtime/backend/cuda/device_model.h"
+
+namespace runnel::cuda {
+
+class DecodeKernel {
+ public:
+  /// Null: this model or device needs the graph of kernels.
+  static Result<std::unique_ptr<DecodeKernel>> create(const ModelOnDevice& model,
+                                                      const DecodeTuning& tuning);
+
+  /// One token: reads *token and *segment on the device, advances the state, writes the logits.
+  Status launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
+                float* logits);
+
+  /// After the stream is idle: a device error if a token did not come to its end.
+  Status finished(cudaStream_t stream);
+
+  std::uint64_t bytes() const { return layers_.bytes() + exchange_.bytes(); }
+  /// For the benchmark.
+  Decode& decode() { return decode_; }
+
+ private:
+  Status clear(cudaStream_t stream);
+
+  Decode decode_;
+  DeviceArray<DecodeLayer> layers_;
+  DeviceArray<float> exchange_;
+  PinnedArray<std::uint32_t> trouble_;
+};
+
+}  // namespace runnel::cuda
