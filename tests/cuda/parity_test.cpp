@@ -24,9 +24,9 @@ constexpr double kRoundedTolerance =
     2e-2;                                  // int8 activations; ties round apart, and layers amplify
 constexpr double kTensorTolerance = 2e-2;  // bf16 operands in long passes
 
-std::unique_ptr<Backend> cuda_backend() {
+std::unique_ptr<Backend> cuda_backend(cuda::StepPath path = cuda::StepPath::graph) {
   if (cuda::devices().empty()) return nullptr;
-  auto backend = cuda::make_backend(0);
+  auto backend = cuda::make_backend(0, path);
   return backend ? std::move(*backend) : nullptr;
 }
 
@@ -111,6 +111,22 @@ INSTANTIATE_TEST_SUITE_P(Cuda, WeightTypes,
                            return std::string(quant::block_traits(type.param)->name);
                          });
 
+/// The kernel that stays for a token, on every shape that it takes; others fall back to the graph.
+TEST_P(WeightTypes, StepsInOneKernelMatchTheReference) {
+  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
+  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  const BlockType type = GetParam();
+  const RandomParts parts{
+      .linear = type, .table = type, .small = is_plain(type) ? type : BlockType::f16};
+  const RandomModel model = make_random_model(wide_config(), parts, 5);
+  Random random(6);
+  const double tolerance = type == BlockType::f32 ? kF32Tolerance
+                           : is_plain(type)       ? kPlainStepTolerance
+                                                  : kRoundedTolerance;
+  compare(*backend, model, random.tokens(24, 301), 1, !is_plain(type), tolerance,
+          "one kernel, " + std::string(quant::block_traits(type)->name));
+}
+
 struct MixerCase {
   const char* name;
   ModelConfig config;
@@ -173,6 +189,15 @@ TEST_P(Mixers, RecurrentMatchesTheReferenceInF32) {
   for (std::size_t piece : {1U, 8U, 70U}) {
     compare(*backend, model, random.tokens(140, 96), piece, false, kF32Tolerance, GetParam().name);
   }
+}
+
+TEST_P(Mixers, OneKernelMatchesTheReferenceInF32) {
+  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
+  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  const RandomModel model = make_random_model(GetParam().config, GetParam().parts, 21);
+  Random random(22);
+  compare(*backend, model, random.tokens(140, 96), 1, false, kF32Tolerance,
+          std::string("one kernel, ") + GetParam().name);
 }
 
 TEST_P(Mixers, ChunkwiseMatchesTheReference) {

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decode kernel on a GPU: checked against the graph of kernels, timed with several layouts, and
+// where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick], MODEL: 135m q4_0 q4_k q8_0
+// bf16.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "runtime/backend/cuda/cuda_backend.h"
+#include "runtime/backend/cuda/decode_program.h"
+#include "runtime/backend/cuda/recorder.h"
+#include "tests/cuda/bench_models.h"
+#include "tests/support/random.h"
+
+namespace runnel::bench {
+namespace {
+
+using quant::BlockType;
+
+void must(const Status& s) {
+  if (s) return;
+  std::printf("FAILED: %s\n", s.error().message.c_str());
+  std::exit(1);
+}
+void must(cudaError_t e) { must(cuda::check(e, "benchmark")); }
+template <class T>
+T take(Result<T> r) {
+  if (!r) must(Status(r.error()));
+  return *std::move(r);
+}
+
+struct Device {
+  std::shared_ptr<cuda::ModelOnDevice> model;
+  const BenchModel& source;
+  cudaStream_t stream;
+  int shared_bytes = 0;
+  cuda::DeviceArray<std::int32_t> token;
+  cuda::DeviceArray<cuda::Segment> segment;
+  cuda::DeviceArray<float> logits;
+  cuda::DeviceArray<std::uint64_t> trace;
+  cuda::PinnedArray<std::uint32_t> trouble;
+
+  explicit Device(const BenchModel& b)
+      : model(take(cuda::load_model(cuda::facts_of(0), b.config, b.weights, {}))),
+        source(b),
+        stream(model->stream.get()) {
+    must(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+    token = take(cuda::device_array<std::int32_t>(1, "token"));
+    segment = take(cuda::device_array<cuda::Segment>(1, "segment"));
+    logits =
+        take(cuda::device_array<float>(static_cast<std::size_t>(b.config.vocab_size), "logits"));
+    trace = take(cuda::device_array<std::uint64_t>(2 * cuda::kDecodeTrace, "trace"));
+    trouble = take(cuda::pinned_array<std::uint32_t>(1, "trouble"));
+    *trouble.get() = 0;
+    must(cuda::prepare_decode());
+  }
+  void place(TokenId id, const cuda::CudaState& state, std::uint64_t position) {
+    const cuda::Segment s{.state_in = state.data(),
+                          .state_out = state.data(),
+                          .position = position,
+                          .first = 0,
+                          .count = 1};
+    must(cudaMemcpy(token.get(), &id, 4, cudaMemcpyHostToDevice));
+    must(cudaMemcpy(segment.get(), &s, sizeof s, cudaMemcpyHostToDevice));
+  }
+};
+
+struct Kernel {
+  cuda::Decode d;
+  cuda::DeviceArray<cuda::DecodeLayer> layers;
+  cuda::DeviceArray<float> exchange;
+
+  bool make(Device& on, const cuda::DecodeTuning& tuning) {
+    cuda::DecodeProgram program =
+        cuda::make_decode_program(on.model->config, on.model->weights,
+                                  {on.model->device.multiprocessors, on.shared_bytes}, tuning);
+    if (!program.fits) {
+      std::printf("does not fit: %s\n", program.why_not);
+      return false;
+    }
+    d = program.decode;
+    layers = take(cuda::device_array<cuda::DecodeLayer>(program.layers.size(), "layers"));
+    must(cudaMemcpy(layers.get(), program.layers.data(), layers.bytes(), cudaMemcpyHostToDevice));
+    exchange =
+        take(cuda::device_array<float>(2 * static_cast<std::size_t>(d.at.total + d.d), "exchange"));
+    must(cudaMemset(exchange.get(), 0, exchange.bytes()));
+    must(cudaDeviceSynchronize());
+    d.layers = layers.get(), d.exchange = exchange.get();
+    d.token = on.token.get(), d.segment = on.segment.get(), d.logits = on.logits.get();
+    d.trouble = on.trouble.get();
+    d.patience = 1U << 19;
+    return true;
+  }
+  void step(Device& on) {
+    must(cuda::decode_step(on.stream, d));
+    d.use += static_cast<std::uint32_t>(d.num_layers);
+    d.final_bit ^= 1U;
+  }
+  bool fine(Device& on) {
+    must(cudaStreamSynchronize(on.stream));
+    if (*on.trouble.get() == 0) return true;
+    std::printf("  STUCK: %08x\n", *on.trouble.get());
+    *on.trouble.get() = 0;
+    return false;
+  }
+};
+
+double relative(const std::vector<float>& a, const std::vector<float>& b) {
+  double error = 0.0, size = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double e = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    error += e * e, size += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return std::sqrt(error / size);
+}
+
+void check(Device& on, Kernel& kernel) {
+  std::unique_ptr<cuda::Recorder> graph = take(cuda::Recorder::create(on.model, 1));
+  must(graph->embed(on.source.weights.embeddings));
+  for (int i = 0; i < on.source.config.num_layers; ++i) {
+    const LayerWeights& w = on.source.weights.layers[static_cast<std::size_t>(i)];
+    must(graph->slot_projections(i, w));
+    must(graph->slot_attention(i, w));
+    must(graph->output_projection(i, w));
+    must(graph->gated_mlp(i, w));
+  }
+  const auto a = take(cuda::CudaState::create(on.model)),
+             b = take(cuda::CudaState::create(on.model));
+  const std::size_t vocab = static_cast<std::size_t>(on.source.config.vocab_size);
+  const std::size_t floats = StateLayout::of(on.source.config).total_floats();
+  std::vector<float> expected(vocab), got(vocab), sa(floats), sb(floats);
+  test::Random random(7);
+  double worst = 0.0, worst_state = 0.0, again = 0.0;
+  for (int i = 0; i < 12; ++i) {
+    const std::vector<TokenId> token = random.tokens(1, on.source.config.vocab_size);
+    const cuda::Segment s{.state_in = b->data(),
+                          .state_out = b->data(),
+                          .position = static_cast<std::uint64_t>(i),
+                          .first = 0,
+                          .count = 1};
+    must(cudaMemcpy(graph->buffers().tokens.get(), token.data(), 4, cudaMemcpyHostToDevice));
+    must(cudaMemcpy(graph->buffers().segments.get(), &s, sizeof s, cudaMemcpyHostToDevice));
+    const cuda::Pass pass{.launch = on.model->launch(),
+                          .tokens = 1,
+                          .host_segments = &s,
+                          .num_segments = 1,
+                          .many = false};
+    must(graph->run(pass));
+    must(graph->run_head(pass.launch, 0, 1));
+    must(cudaStreamSynchronize(on.stream));
+    must(cudaMemcpy(expected.data(), graph->buffers().logits.get(), vocab * 4,
+                    cudaMemcpyDeviceToHost));
+    on.place(token[0], *a, static_cast<std::uint64_t>(i));
+    must(cudaMemset(on.logits.get(), 0xFF, on.logits.bytes()));
+    must(cudaDeviceSynchronize());
+    kernel.step(on);
+    if (!kernel.fine(on)) return;
+    must(cudaMemcpy(got.data(), on.logits.get(), vocab * 4, cudaMemcpyDeviceToHost));
+    const double error = relative(got, expected);
+    worst = error >= worst || std::isnan(error) ? error : worst;
+    must(a->export_to(sa));
+    must(b->export_to(sb));
+    const double state = relative(sa, sb);
+    worst_state = state >= worst_state || std::isnan(state) ? state : worst_state;
+    if (i == 11) {  // the same step from the same state, bit for bit
+      must(b->import_from(sb, 12));
+      must(a->import_from(sb, 12));
+      on.place(token[0], *a, 12);
+      must(cudaDeviceSynchronize());
+      kernel.step(on);
+      kernel.fine(on);
+      must(cudaMemcpy(expected.data(), on.logits.get(), vocab * 4, cudaMemcpyDeviceToHost));
+      must(a->import_from(sb, 12));
+      kernel.step(on);
+      kernel.fine(on);
+      must(cudaMemcpy(got.data(), on.logits.get(), vocab * 4, cudaMemcpyDeviceToHost));
+      again = relative(got, expected);
+    }
+  }
+  std::printf("  12 tokens against the graph: logits %.2e, state %.2e; repeated %.2e\n", worst,
+              worst_state, again);
+}
+
+double time_us(Device& on, Kernel& kernel, int inner, int repeats) {
+  cudaEvent_t a = nullptr, b = nullptr;
+  must(cudaEventCreate(&a));
+  must(cudaEventCreate(&b));
+  for (int i = 0; i < 3; ++i) kernel.step(on);
+  if (!kernel.fine(on)) return NAN;
+  std::vector<double> times;
+  for (int r = 0; r < repeats; ++r) {
+    must(cudaEventRecord(a, on.stream));
+    for (int i = 0; i < inner; ++i) kernel.step(on);
+    must(cudaEventRecord(b, on.stream));
+    if (!kernel.fine(on)) return NAN;
+    float ms = 0.0F;
+    must(cudaEventElapsedTime(&ms, a, b));
+    times.push_back(1000.0 * static_cast<double>(ms) / inner);
+  }
+  must(cudaEventDestroy(a));
+  must(cudaEventDestroy(b));
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  return times[static_cast<std::size_t>(repeats / 2)];
+}
+
+/// Medians over layers of the clocks between the marks of blocks 0 (which has slots) and 1.
+void trace(Device& on, Kernel& kernel) {
+  must(cudaMemset(on.trace.get(), 0, on.trace.bytes()));
+  must(cudaDeviceSynchronize());
+  kernel.d.trace = on.trace.get();
+  kernel.step(on);
+  kernel.d.trace = nullptr;
+  if (!kernel.fine(on)) return;
+  std::vector<std::uint64_t> t(2 * cuda::kDecodeTrace);
+  must(cudaMemcpy(t.data(), on.trace.get(), on.trace.bytes(), cudaMemcpyDeviceToHost));
+  static const char* const kPhase[] = {"q k v f", "output", "gate up", "down"};
+  static const char* const kMark[] = {"input", "barrier", "products",
+                                      "publish"};  // publish: with a barrier
+  for (int block = 0; block < 2; ++block) {
+    const std::uint64_t* m = t.data() + block * cuda::kDecodeTrace;
+    const bool slots = block == 0;
+    std::printf("  block %d, clocks: start %lld;", block, static_cast<long long>(m[1] - m[0]));
+    std::size_t at = 1;
+    const std::size_t a_layer = slots ? 17 : 16;
+    double total = 0.0;
+    for (std::size_t j = 0; j < a_layer; ++j) {
+      std::vector<long long> deltas;
+      for (int l = 1; l < kernel.d.num_layers; ++l) {
+        const std::size_t i = at + static_cast<std::size_t>(l) * a_layer + j;
+        deltas.push_back(static_cast<long long>(m[i + 1] - m[i]));
+      }
+      std::nth_element(deltas.begin(),
+                       deltas.begin() + static_cast<std::ptrdiff_t>(deltas.size() / 2),
+                       deltas.end());
+      const long long median = deltas[deltas.size() / 2];
+      total += static_cast<double>(median);
+      const bool is_slots = slots && j == 4;
+      const std::size_t k = slots && j > 4 ? j - 1 : j;
+      if (is_slots) {
+        std::printf(" [slots %lld]", median);
+      } else {
+        if (k % 4 == 0) std::printf(" %s:", kPhase[k / 4]);
+        std::printf(" %s %lld", kMark[k % 4], median);
+      }
+    }
+    at += static_cast<std::size_t>(kernel.d.num_layers) * a_layer;
+    std::printf("; a layer %.0f; head:", total);
+    for (std::size_t j = 0; j < 4; ++j)
+      std::printf(" %lld", static_cast<long long>(m[at + j + 1] - m[at + j]));
+    std::printf("; all %lld\n", static_cast<long long>(m[at + 4] - m[0]));
+  }
+}
+
+void measure(const BenchModel& source, const char* label, std::vector<cuda::DecodeTuning> tunings,
+             int inner) {
+  Device on(source);
+  std::printf("%s: %.0f MB of weights\n", label,
+              static_cast<double>(on.model->weights.bytes) / 1e6);
+  const auto state = take(cuda::CudaState::create(on.model));
+  bool first = true;
+  for (const cuda::DecodeTuning& tuning : tunings) {
+    Kernel kernel;
+    if (!kernel.make(on, tuning)) continue;
+    if (first) check(on, kernel);
+    on.place(17, *state, 100);
+    must(cudaDeviceSynchronize());
+    const double us = time_us(on, kernel, inner, 9);
+    std::printf("  blocks %3d splits %d stage %5d x %2d poll %3d keep %d: %7.1f us %6.0f tok/s\n",
+                kernel.d.blocks, kernel.d.splits, kernel.d.stage_bytes, kernel.d.stages,
+                kernel.d.poll, kernel.d.keep, us, 1e6 / us);
+    if (first) {
+      trace(on, kernel);
+      on.place(17, *state, 100000);
+      must(cudaDeviceSynchronize());
+      const double late = time_us(on, kernel, inner, 9);
+      std::printf("  at token 100,000: %.1f us, %.4f of token 100\n", late, late / us);
+    }
+    first = false;
+  }
+}
+
+}  // namespace
+}  // namespace runnel::bench
+
+int main(int argc, char** argv) {
+  using namespace runnel;
+  using namespace runnel::bench;
+  setvbuf(stdout, nullptr, _IOLBF, 0);
+  if (cuda::devices().empty()) {
+    std::printf("no CUDA device: nothing was measured\n");
+    return 0;
+  }
+  const std::string which = argc > 1 ? argv[1] : "135m";
+  const bool quick = argc > 2;
+  std::vector<cuda::DecodeTuning> tunings{{}};
+  if (which == "135m") {
+    if (!quick) {
+      for (int blocks : {36, 48, 64, 96, 132}) tunings.push_back({.blocks = blocks});
+      tunings.push_back({.blocks = 48, .splits = 8});
+      tunings.push_back({.blocks = 48, .poll = 1});
+      tunings.push_back({.blocks = 48, .stage_kb = 22});
+    }
+    measure(model_135m(), "135M q4_0", tunings, 20);
+    return 0;
+  }
+  const BlockType type = which == "q4_0"   ? BlockType::q4_0
+                         : which == "q4_k" ? BlockType::q4_k
+                         : which == "q8_0" ? BlockType::q8_0
+                                           : BlockType::bf16;
+  if (!quick) {
+    tunings.push_back({.poll = 1});
+    tunings.push_back({.keep = 1});
+    tunings.push_back({.splits = 8});
+    for (int stage : {14, 20, 28}) tunings.push_back({.stage_kb = stage});
+  }
+  measure(model_1380m(type), ("1.38B " + which).c_str(), tunings, 10);
+  return 0;
+}

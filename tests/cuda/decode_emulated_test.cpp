@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decode kernel, thread by thread on the host, against the reference backend: needs no GPU.
+#include "tests/cuda/simt.h"
+// After the emulator, whose functions it calls.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "cuda/device/decode.cuh"
+#include "runtime/backend/cuda/decode_program.h"
+#include "runtime/backend/reference/reference_backend.h"
+#include "tests/support/compare.h"
+#include "tests/support/random.h"
+#include "tests/support/random_model.h"
+
+namespace runnel::test {
+namespace {
+
+using quant::BlockType;
+
+struct Emulated {
+  cuda::DeviceWeights weights;
+  cuda::DecodeProgram program;
+  std::vector<float> exchange, state, logits;
+  std::uint32_t trouble = 0;
+  std::uint64_t position = 0;
+  std::uint32_t use = 0;
+
+  Emulated(const RandomModel& model, int blocks, const cuda::DecodeTuning& tuning) {
+    auto made = cuda::DeviceWeights::create(model.config, *model.weights, {}, true);
+    if (!made) throw std::runtime_error(made.error().message);
+    weights = std::move(*made);
+    program = cuda::make_decode_program(model.config, weights, {blocks, 227 * 1024}, tuning);
+    if (!program.fits) throw std::runtime_error(program.why_not);
+    exchange.assign(2 * static_cast<std::size_t>(program.decode.at.total) +
+                        static_cast<std::size_t>(model.config.hidden_size) + 4,
+                    0.0F);
+    state.assign(StateLayout::of(model.config).total_floats(), 0.0F);
+    logits.resize(static_cast<std::size_t>(model.config.vocab_size));
+  }
+
+  /// False: stuck.
+  bool step(TokenId token, unsigned seed) {
+    std::fill(logits.begin(), logits.end(), NAN);
+    const cuda::Segment segment{.state_in = state.data(),
+                                .state_out = state.data(),
+                                .position = position,
+                                .first = 0,
+                                .count = 1};
+    cuda::Decode d = program.decode;
+    d.layers = program.layers.data();
+    d.token = &token;
+    d.segment = &segment;
+    d.logits = logits.data();
+    d.exchange = exchange.data();
+    while (reinterpret_cast<std::uintptr_t>(d.exchange) % 16 != 0) ++d.exchange;
+    d.use = use;
+    d.final_bit = (position & 1U) == 0 ? 1U : 0U;
+    d.trouble = &trouble;
+    d.patience = 1U << 30;
+    simt::Grid grid(d.grid, cuda::kDecodeThreads + 32, static_cast<std::size_t>(d.shared.total),
+                    seed, [&d] { cuda::decode_thread<~0U, 4>(d); });
+    const bool through = grid.run();
+    use += static_cast<std::uint32_t>(d.num_layers);
+    ++position;
+    return through;
+  }
+};
+
+struct Case {
+  const char* name;
+  ModelConfig config;
+  RandomParts parts;
+  int grid;
+  cuda::DecodeTuning tuning;
+  int tokens;
+};
+
+ModelConfig wide(int layers) {
+  ModelConfig c = small_config();
+  c.hidden_size = 256, c.num_heads = 8, c.num_kv_heads = 2, c.head_k_dim = c.head_v_dim = 32;
+  c.num_memory_slots = 16, c.intermediate_size = 512, c.vocab_size = 301, c.num_layers = layers;
+  return c;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (BlockType t : {BlockType::f32, BlockType::f16, BlockType::bf16, BlockType::q8_0,
+                      BlockType::q4_0, BlockType::q4_k, BlockType::q6_k}) {
+    const bool plain = t == BlockType::f32 || t == BlockType::f16 || t == BlockType::bf16;
+    all.push_back({quant::block_traits(t)->name.data(),
+                   wide(2),
+                   {.linear = t, .table = t, .small = plain ? t : BlockType::f16},
+                   5,
+                   {.blocks = 4, .splits = 2, .stage_kb = 8, .ring_kb = 40},
+                   4});
+  }
+  const RandomParts biased{
+      .linear = BlockType::f32, .tied = true, .gate_bias = true, .read_biases = true};
+  all.push_back(
+      {"positional", small_positional_config(), biased, 6, {.blocks = 5, .splits = 2}, 14});
+  ModelConfig c = small_config();
+  c.num_layers =
+      9;  // blocks that only take part in the head must not take an early layer for the last
+  all.push_back({"many_layers", c, {}, 12, {.blocks = 6, .splits = 1}, 3});
+  c = small_positional_config();
+  c.num_layers = 3;
+  c.num_sink_slots = 0, c.sink_distance = 0, c.num_window_slots = 5;
+  all.push_back({"window_only", c, biased, 4, {.blocks = 4, .splits = 1, .poll = 1}, 7});
+  c = small_positional_config();
+  c.num_memory_slots = 0;
+  all.push_back({"no_memory", c, {.tied = true}, 8, {.blocks = 8, .splits = 4}, 10});
+  c = small_config();
+  c.num_heads = c.num_kv_heads = 2, c.head_k_dim = c.head_v_dim = 512, c.num_memory_slots = 64;
+  c.num_layers = 1;
+  all.push_back({"heads_of_512", c, {}, 10, {.blocks = 9, .splits = 4}, 2});
+  c.num_heads = 4, c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = 128;
+  all.push_back({"heads_of_128", c, {}, 8, {.blocks = 8, .splits = 8}, 2});
+  c = small_positional_config();
+  c.num_heads = 9, c.num_kv_heads = 3, c.head_k_dim = c.head_v_dim = 64, c.num_memory_slots = 64;
+  c.num_sink_slots = 4, c.num_window_slots = 60, c.sink_distance = 64, c.scale = 0.125F;
+  c.hidden_size = 576, c.intermediate_size = 192;
+  all.push_back({"default_model",
+                 c,
+                 {.linear = BlockType::q4_0,
+                  .table = BlockType::q8_0,
+                  .small = BlockType::f16,
+                  .tied = true,
+                  .gate_bias = true,
+                  .read_biases = true},
+                 14,
+                 {.blocks = 12, .splits = 4},
+                 3});
+  return all;
+}
+
+class DecodeEmulated : public testing::TestWithParam<Case> {};
+
+TEST_P(DecodeEmulated, MatchesTheReference) {
+  const Case& each = GetParam();
+  const RandomModel model = make_random_model(each.config, each.parts, 91);
+  const bool plain = each.parts.linear == BlockType::f32 || each.parts.linear == BlockType::f16 ||
+                     each.parts.linear == BlockType::bf16;
+  const auto reference = reference::make_backend(plain ? reference::Activations::exact
+                                                       : reference::Activations::rounded);
+  const LoadedModel host = load_on(*reference, model);
+  auto expected = host.state();
+  Emulated actual(model, each.grid, each.tuning);
+  const cuda::Decode& d = actual.program.decode;
+  std::printf("[ layout   ] %s: %d of %d blocks, %d splits, %d items, %d stages of %d, %d bytes\n",
+              each.name, d.blocks, d.grid, d.splits, d.items, d.stages, d.stage_bytes,
+              d.shared.total);
+  ASSERT_EQ(d.blocks, each.tuning.blocks);
+  ASSERT_EQ(d.splits, each.tuning.splits);
+  Random random(92);
+  const double tolerance = plain ? 2e-5 : 2e-2;
+  for (int i = 0; i < each.tokens; ++i) {
+    const std::vector<TokenId> token = random.tokens(1, each.config.vocab_size);
+    const std::vector<float> logits = host.run(*expected, token);
+    ASSERT_TRUE(actual.step(token[0], static_cast<unsigned>(i))) << "stuck at token " << i;
+    ASSERT_EQ(actual.trouble, 0U);
+    const double error = rms_relative_error(actual.logits, logits);
+    const double state = rms_relative_error(actual.state, host.canonical(*expected));
+    if (i == each.tokens - 1)
+      std::printf("[ parity   ] %-14s token %d: logits %.2e state %.2e\n", each.name, i, error,
+                  state);
+    ASSERT_LE(error, tolerance) << "token " << i;
+    ASSERT_LE(state, tolerance) << "token " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, DecodeEmulated, testing::ValuesIn(cases()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace runnel::test

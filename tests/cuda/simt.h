@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs device code on the host, every thread of a grid as a fiber: enough of a GPU for the decode
+// kernel (cuda/device/async.cuh). Blocks take turns at random, bulk copies land late and in any
+// order, shared memory starts poisoned. A grid that no longer moves is a deadlock, and reported.
+#pragma once
+
+#define RUNNEL_SIMT
+
+#include <vector_functions.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#ifndef __x86_64__
+#include <ucontext.h>
+#endif
+
+namespace runnel::simt {
+
+class Grid;
+
+struct Fiber {
+#ifdef __x86_64__
+  void* stack_pointer = nullptr;
+#else
+  ucontext_t context;
+#endif
+  std::unique_ptr<unsigned char[]> stack;
+  int block = 0, thread = 0;
+  bool done = false;
+  const int* watched = nullptr;  // sleeps while *watched == seen
+  int seen = 0;
+  unsigned shuffles = 0;
+};
+
+struct Meeting {
+  int arrived = 0, round = 0;
+};
+
+struct Warp {
+  Meeting meeting;
+  std::uint32_t words[2][32];
+};
+
+struct Block {
+  std::vector<std::uint64_t> shared;
+  Meeting all, first;
+  std::vector<Warp> warps;
+  std::vector<Fiber*> fibers;
+};
+
+/// A barrier of the copy engine, in the place of the device's 64 bits.
+struct Counter {
+  unsigned count : 10, pending : 10, parity : 1;
+  int bytes;
+};
+static_assert(sizeof(Counter) == 8);
+
+struct Copy {
+  void* to;
+  const void* from;
+  unsigned bytes;
+  Counter* counter;
+};
+
+inline Grid* grid = nullptr;      // running
+inline Fiber* current = nullptr;  // running
+
+#ifdef __x86_64__
+extern "C" void runnel_simt_switch(void** save, void* to);
+asm(R"(
+.text
+.globl runnel_simt_switch
+runnel_simt_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+#endif
+
+class Grid {
+ public:
+  static constexpr std::size_t kStack = 256 * 1024;
+
+  Grid(int count, int threads, std::size_t shared_bytes, unsigned seed, std::function<void()> body)
+      : random(seed), body_(std::move(body)), threads_(threads) {
+    for (int b = 0; b < count; ++b) {
+      Block block;
+      block.shared.assign(shared_bytes / 8 + 1, 0x7FF7A5A57FB7A5A5ULL);  // NaN, as f32 too
+      block.warps.resize(static_cast<std::size_t>(threads / 32));
+      for (int t = 0; t < threads; ++t) {
+        auto fiber = std::make_unique<Fiber>();
+        fiber->block = b, fiber->thread = t;
+        fiber->stack.reset(new unsigned char[kStack]);
+        prepare(*fiber);
+        block.fibers.push_back(fiber.get());
+        fibers_.push_back(std::move(fiber));
+      }
+      blocks.push_back(std::move(block));
+    }
+  }
+
+  /// False: nothing moved any more before every thread was through.
+  bool run() {
+    grid = this;
+    std::size_t left = fibers_.size();
+    int idle = 0;
+    while (left > 0 && idle < 20000) {
+      bool moved = false;
+      Block& block = blocks[random() % blocks.size()];
+      for (int turn = 0; turn < 4; ++turn) {
+        for (Fiber* f : block.fibers) {
+          if (f->done || (f->watched != nullptr && *f->watched == f->seen)) continue;
+          f->watched = nullptr;
+          progress = false;
+          enter(*f);
+          moved = moved || progress || f->done;
+          if (f->done) --left;
+        }
+      }
+      while (!copies.empty() && random() % 3 == 0) {
+        const std::size_t i = random() % copies.size();
+        const Copy c = copies[i];
+        copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(i));
+        std::memcpy(c.to, c.from, c.bytes);
+        c.counter->bytes -= static_cast<int>(c.bytes);
+        settle(*c.counter);
+        moved = true;
+      }
+      idle = moved || !copies.empty() ? 0 : idle + 1;
+    }
+    grid = nullptr;
+    return left == 0;
+  }
+
+  static void settle(Counter& c) {
+    if (c.pending != 0 || c.bytes != 0) return;
+    c.parity ^= 1U;
+    c.pending = c.count;
+  }
+
+  void leave() { swap_out(*current); }
+  void meet(Meeting& m, int threads) {
+    progress = true;
+    if (++m.arrived == threads) {
+      m.arrived = 0, ++m.round;
+      return;
+    }
+    current->watched = &m.round, current->seen = m.round;
+    leave();
+  }
+  Block& block() { return blocks[static_cast<std::size_t>(current->block)]; }
+  Warp& warp() { return block().warps[static_cast<std::size_t>(current->thread / 32)]; }
+
+  std::mt19937 random;
+  std::vector<Block> blocks;
+  std::vector<Copy> copies;
+  bool progress = false;
+
+ private:
+  static void start() {
+    Fiber* self = current;
+    Grid* g = grid;
+    g->body_();
+    self->done = true;
+    g->leave();
+    std::abort();
+  }
+#ifdef __x86_64__
+  static void prepare(Fiber& f) {
+    auto top = reinterpret_cast<std::uintptr_t>(f.stack.get() + kStack) & ~std::uintptr_t{15};
+    auto* sp = reinterpret_cast<void**>(top);
+    *--sp = nullptr;  // as if called: 8 below a multiple of 16
+    *--sp = reinterpret_cast<void*>(&Grid::start);
+    for (int i = 0; i < 6; ++i) *--sp = nullptr;
+    f.stack_pointer = sp;
+  }
+  void enter(Fiber& f) {
+    current = &f;
+    runnel_simt_switch(&main_, f.stack_pointer);
+    current = nullptr;
+  }
+  void swap_out(Fiber& f) { runnel_simt_switch(&f.stack_pointer, main_); }
+  void* main_ = nullptr;
+#else
+  static void prepare(Fiber& f) {
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = f.stack.get();
+    f.context.uc_stack.ss_size = kStack;
+    f.context.uc_link = nullptr;
+    makecontext(&f.context, &Grid::start, 0);
+  }
+  void enter(Fiber& f) {
+    current = &f;
+    swapcontext(&main_, &f.context);
+    current = nullptr;
+  }
+  void swap_out(Fiber& f) { swapcontext(&f.context, &main_); }
+  ucontext_t main_;
+#endif
+
+  std::function<void()> body_;
+  int threads_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+};
+
+}  // namespace runnel::simt
+
+namespace runnel::cuda {
+
+using std::max;
+using std::min;
+
+inline int thread_index() { return simt::current->thread; }
+inline int block_index() { return simt::current->block; }
+inline unsigned char* shared_memory() {
+  return reinterpret_cast<unsigned char*>(simt::grid->block().shared.data());
+}
+inline void sync_block() {
+  simt::grid->meet(simt::grid->block().all, int(simt::grid->block().fibers.size()));
+}
+inline void sync_warp() { simt::grid->meet(simt::grid->warp().meeting, 32); }
+template <int kThreads>
+void sync_first() {
+  simt::grid->meet(simt::grid->block().first, kThreads);
+}
+inline std::uint64_t clock_now() { return 0; }
+inline void pause(unsigned) { simt::grid->leave(); }
+
+inline simt::Counter& counter(std::uint64_t* b) { return *reinterpret_cast<simt::Counter*>(b); }
+inline void barrier_init(std::uint64_t* b, int count) {
+  counter(b) = {.count = unsigned(count), .pending = unsigned(count), .parity = 0, .bytes = 0};
+}
+inline void barrier_publish() {}
+inline void barrier_arrive(std::uint64_t* b) {
+  simt::grid->progress = true;
+  if (counter(b).pending == 0) std::abort();
+  counter(b).pending -= 1U;
+  simt::Grid::settle(counter(b));
+}
+inline void barrier_expect(std::uint64_t* b, unsigned bytes) {
+  counter(b).bytes += int(bytes);
+  barrier_arrive(b);
+}
+inline bool barrier_passed(std::uint64_t* b, unsigned parity) {
+  if (counter(b).parity != parity) {
+    simt::grid->progress = true;
+    return true;
+  }
+  simt::grid->leave();
+  return counter(b).parity != parity;
+}
+inline std::uint64_t policy_leave_first() { return 0; }
+inline std::uint64_t policy_normal() { return 0; }
+inline void bulk_copy(void* to, const void* from, unsigned bytes, std::uint64_t* b, std::uint64_t) {
+  const auto address =
+      reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from) | bytes;
+  if (address % 16 != 0 || bytes == 0) std::abort();
+  simt::grid->copies.push_back({to, from, bytes, &counter(b)});
+}
+inline void bulk_prefetch(const void*, unsigned bytes) {
+  if (bytes % 16 != 0) std::abort();
+}
+inline void maybe_leave() {
+  if (simt::grid->random() % 2 == 0) simt::grid->leave();
+}
+inline float4 load_exchanged(const float* p) {
+  maybe_leave();
+  return *reinterpret_cast<const float4*>(p);
+}
+inline float2 load_exchanged_pair(const float* p) {
+  maybe_leave();
+  return *reinterpret_cast<const float2*>(p);
+}
+inline float load_exchanged_word(const float* p) {
+  maybe_leave();
+  return *p;
+}
+inline void store_exchanged(float* p, float v) {
+  simt::grid->progress = true;
+  *p = v;
+}
+inline std::uint32_t load_flag(const std::uint32_t* p) { return *p; }
+inline void store_flag(std::uint32_t* p, std::uint32_t v) { *p = v; }
+
+template <class T>
+T __shfl_xor_sync(unsigned, T v, int other) {
+  static_assert(sizeof(T) == 4);
+  simt::Warp& warp = simt::grid->warp();
+  auto& words = warp.words[simt::current->shuffles++ & 1U];
+  const int lane = simt::current->thread & 31;
+  std::memcpy(&words[lane], &v, 4);
+  simt::grid->meet(warp.meeting, 32);
+  std::memcpy(&v, &words[lane ^ other], 4);
+  return v;
+}
+inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 4; ++i)
+    c += int(static_cast<std::int8_t>(a >> (8 * i))) * int(static_cast<std::int8_t>(b >> (8 * i)));
+  return c;
+}
+inline float __uint_as_float(unsigned v) {
+  float f;
+  std::memcpy(&f, &v, 4);
+  return f;
+}
+inline float __int_as_float(int v) { return __uint_as_float(unsigned(v)); }
+inline unsigned __float_as_uint(float f) {
+  unsigned v;
+  std::memcpy(&v, &f, 4);
+  return v;
+}
+inline int __float_as_int(float f) { return int(__float_as_uint(f)); }
+inline int __float2int_rn(float f) { return int(std::lrint(f)); }
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float rsqrtf(float x) { return 1.0F / std::sqrt(x); }
+inline void sincospif(float x, float* s, float* c) {
+  *s = float(std::sin(double(x) * M_PI)), *c = float(std::cos(double(x) * M_PI));
+}
+
+}  // namespace runnel::cuda
