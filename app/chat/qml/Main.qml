@@ -39,8 +39,9 @@ ApplicationWindow {
     }
 
     title: App.chat.title !== "" ? App.chat.title + " – Runnel Chat" : "Runnel Chat"
-    width: App.settings.recall("width", 1180)
-    height: App.settings.recall("height", 760)
+    // The size of the screen also where there is no window manager to give it.
+    width: App.kiosk ? Screen.width : App.settings.recall("width", 1180)
+    height: App.kiosk ? Screen.height : App.settings.recall("height", 760)
     minimumWidth: 360
     minimumHeight: 320
     visible: true

@@ -30,7 +30,7 @@ Item {
     readonly property bool stored: messageId > 0
     readonly property real column: Math.min(Theme.textWidth, width - Theme.margin * 2)
 
-    implicitHeight: content.implicitHeight + (fromUser ? 0 : Theme.margin)
+    implicitHeight: content.implicitHeight + (fromUser && !editing ? 0 : Theme.margin)
     Accessible.role: Accessible.ListItem
     Accessible.name: (fromUser ? qsTr("You") : speaker === "system" ? qsTr("System prompt") : qsTr("Answer")) + ": " + text
 
