@@ -29,6 +29,7 @@ std::vector<float> affine(const WeightView& w, const WeightView& b, std::span<co
 
 std::vector<float> hedgehog(const std::vector<float>& y) {
   std::vector<float> out;
+  out.reserve(y.size());
   for (float v : y) out.push_back(2.0F * v);
   for (float v : y) out.push_back(-2.0F * v);
   softmax(out);
