@@ -77,7 +77,10 @@ Rectangle {
             onTextChanged: App.library.query = text
             Accessible.role: Accessible.EditableText
             Accessible.name: placeholderText
-            Keys.onEscapePressed: clear.clicked()
+            Keys.onEscapePressed: event => {
+                event.accepted = text !== "";  // with nothing to clear it closes what it is in
+                text = "";
+            }
             Keys.onDownPressed: list.forceActiveFocus()
             background: Rectangle {
                 radius: Theme.radius
