@@ -39,9 +39,9 @@ bool spin_until(const Ready& ready) {
   return ready();
 }
 
-constexpr std::uint32_t next_item(std::uint64_t claim) { return (claim >> 16) & 0xFFFF; }
-constexpr std::uint32_t item_count(std::uint64_t claim) { return claim & 0xFFFF; }
-constexpr bool open(std::uint64_t claim) { return next_item(claim) < item_count(claim); }
+constexpr std::uint32_t begin_of(std::uint64_t run) { return (run >> 16) & 0xFFFF; }
+constexpr std::uint32_t end_of(std::uint64_t run) { return run & 0xFFFF; }
+constexpr bool open(std::uint64_t run) { return begin_of(run) < end_of(run); }
 
 int available_cpus() {
   cpu_set_t set;
@@ -59,6 +59,7 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::create(int threads) {
   }
   if (threads == 0) threads = available_cpus();
   std::unique_ptr<ThreadPool> pool(new ThreadPool);
+  pool->runs_ = std::vector<Run>(static_cast<std::size_t>(threads));
   try {
     pool->workers_.reserve(static_cast<std::size_t>(threads - 1));
     for (int t = 1; t < threads; ++t) {
@@ -77,19 +78,40 @@ ThreadPool::~ThreadPool() {
   epoch_.notify_all();
 }  // jthread joins
 
-int ThreadPool::claim_items(int thread) {
+int ThreadPool::take_own(int thread) {
+  std::atomic<std::uint64_t>& word = runs_[static_cast<std::size_t>(thread)].word;
   int finished = 0;
-  std::uint64_t claim = claim_.load(std::memory_order_acquire);
-  while (open(claim)) {
-    if (!claim_.compare_exchange_weak(claim, claim + (1U << 16), std::memory_order_acq_rel,
-                                      std::memory_order_acquire)) {
+  std::uint64_t run = word.load(std::memory_order_acquire);
+  while (open(run)) {
+    if (!word.compare_exchange_weak(run, run + (1U << 16), std::memory_order_acq_rel,
+                                    std::memory_order_acquire)) {
       continue;
     }
-    call_(context_, static_cast<int>(next_item(claim)), thread);
+    call_(context_, static_cast<int>(begin_of(run)), thread);
     ++finished;
-    claim = claim_.load(std::memory_order_acquire);
+    run = word.load(std::memory_order_acquire);
     // Another loop can only have begun after this one's items were all counted, ours among them: it
     // has not.
+  }
+  return finished;
+}
+
+int ThreadPool::take_others(int thread) {
+  const auto threads = runs_.size();
+  int finished = 0;
+  for (std::size_t i = 1; i < threads; ++i) {
+    std::atomic<std::uint64_t>& word = runs_[(static_cast<std::size_t>(thread) + i) % threads].word;
+    std::uint64_t run = word.load(std::memory_order_acquire);
+    // From the end: its owner goes on undisturbed at the beginning.
+    while (open(run)) {
+      if (!word.compare_exchange_weak(run, run - 1, std::memory_order_acq_rel,
+                                      std::memory_order_acquire)) {
+        continue;
+      }
+      call_(context_, static_cast<int>(end_of(run)) - 1, thread);
+      ++finished;
+      run = word.load(std::memory_order_acquire);
+    }
   }
   return finished;
 }
@@ -98,15 +120,19 @@ void ThreadPool::run(int count, Call call, const void* context) {
   call_ = call;
   context_ = context;
   done_.store(0, std::memory_order_relaxed);
-  const std::uint64_t sequence = (claim_.load(std::memory_order_relaxed) >> 32) + 1;
-  claim_.store(sequence << 32 | static_cast<std::uint64_t>(count), std::memory_order_seq_cst);
+  ++sequence_;
+  const auto threads = static_cast<std::uint64_t>(runs_.size());
+  const auto total = static_cast<std::uint32_t>(count);
+  for (std::uint64_t t = 0; t < threads; ++t) {
+    const std::uint64_t begin = total * t / threads, end = total * (t + 1) / threads;
+    runs_[t].word.store(sequence_ << 32 | begin << 16 | end, std::memory_order_seq_cst);
+  }
   if (sleeping_workers_.load(std::memory_order_seq_cst) > 0) {
     epoch_.fetch_add(1, std::memory_order_seq_cst);
     epoch_.notify_all();
   }
 
-  const auto total = static_cast<std::uint32_t>(count);
-  const auto mine = static_cast<std::uint32_t>(claim_items(0));
+  const auto mine = static_cast<std::uint32_t>(take_own(0) + take_others(0));
   if (done_.fetch_add(mine, std::memory_order_acq_rel) + mine == total) return;
   const auto all_done = [&] { return done_.load(std::memory_order_acquire) == total; };
   if (spin_until(all_done)) return;
@@ -120,19 +146,20 @@ void ThreadPool::run(int count, Call call, const void* context) {
 
 void ThreadPool::work(int thread, const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    if (const int finished = claim_items(thread); finished > 0) {
+    if (const int finished = take_own(thread) + take_others(thread); finished > 0) {
       done_.fetch_add(static_cast<std::uint32_t>(finished), std::memory_order_seq_cst);
       if (caller_sleeps_.load(std::memory_order_seq_cst) != 0) done_.notify_one();
     }
+    const std::atomic<std::uint64_t>& own = runs_[static_cast<std::size_t>(thread)].word;
     const auto more = [&] {
-      return open(claim_.load(std::memory_order_acquire)) || stop.stop_requested();
+      return open(own.load(std::memory_order_acquire)) || stop.stop_requested();
     };
     if (spin_until(more)) continue;
     // Announce, then look once more: either this look sees the new loop or its caller sees the
     // announcement.
     const std::uint32_t epoch = epoch_.load(std::memory_order_seq_cst);
     sleeping_workers_.fetch_add(1, std::memory_order_seq_cst);
-    if (!open(claim_.load(std::memory_order_seq_cst)) && !stop.stop_requested()) {
+    if (!open(own.load(std::memory_order_seq_cst)) && !stop.stop_requested()) {
       epoch_.wait(epoch, std::memory_order_seq_cst);
     }
     sleeping_workers_.fetch_sub(1, std::memory_order_seq_cst);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool for many short parallel loops a second: threads claim items from one atomic word, spin
-// briefly between loops, then sleep. Starting a loop takes no lock and no allocation.
+// A pool for many short parallel loops a second: every thread works through a run of items of its
+// own, then takes what others have left; threads spin briefly between loops, then sleep. Starting a
+// loop takes no lock and no allocation.
 //
 //   RUNNEL_TRY(std::unique_ptr<ThreadPool> pool, ThreadPool::create(4));
 //   pool->for_each(100, [&](int item, int thread) { out[item] = f(item, scratch[thread]); });
@@ -18,11 +19,12 @@ namespace runnel {
 
 /// Loops are finished when their items are, not when every thread has come by: a thread that the
 /// system has put aside holds up nobody but the one item it was working on. Which thread runs an
-/// item is not determined; results must depend on the item alone. One caller at a time.
+/// item is not determined; results must depend on the item alone. Neighbouring items mostly run on
+/// one thread, in order, so that what they read is one stream. One caller at a time.
 class ThreadPool {
  public:
   static constexpr int kMaxItems =
-      65535;  // of one loop; a claim packs index and count into 16 bits each
+      65535;  // of one loop; a run packs begin and end into 16 bits each
 
   /// @param threads  in all, the caller of for_each among them; 0 means the number of CPUs this
   /// process may use.
@@ -60,11 +62,17 @@ class ThreadPool {
   ThreadPool() = default;
   void run(int count, Call call, const void* context);
   void work(int thread, const std::stop_token& stop);
-  int claim_items(int thread);
+  int take_own(int thread);
+  int take_others(int thread);
 
-  // The current loop: sequence number << 32 | next item << 16 | number of items. A successful claim
-  // proves that the loop is still open, hence that call_ and context_ are its own.
-  alignas(64) std::atomic<std::uint64_t> claim_{0};
+  // What is left of a thread's items in the current loop: sequence number of the loop << 32 |
+  // begin << 16 | end. A successful exchange proves that the loop is still open, hence that call_
+  // and context_ are its own.
+  struct alignas(64) Run {
+    std::atomic<std::uint64_t> word{0};
+  };
+  std::vector<Run> runs_;  // [threads]
+  std::uint64_t sequence_ = 0;
   Call call_ = nullptr;
   const void* context_ = nullptr;
   alignas(64) std::atomic<std::uint32_t> done_{0};   // items of the current loop that have returned

@@ -33,15 +33,26 @@ struct Weights {
 };
 
 /// Asks for the lines that a kernel of one token, which streams, needs soon: the hardware does not
-/// look past the end of a page.
+/// look past the end of a page, and takes several misses to find that a stream goes on elsewhere.
+/// Codes are asked for kGroupsAhead groups ahead, by the last groups of a tile those of the next;
+/// scales, which lie behind the codes, a whole tile ahead.
 template <int W, int kLines>
-RUNNEL_INLINE void prefetch(const uint8_t* p) {
+RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
   if constexpr (W == 1) {
     unroll<kLines>([&](auto i) RUNNEL_INLINE_LAMBDA {
-      __builtin_prefetch(p + kPrefetchBytes + 64 * i, 0, 3);
+      __builtin_prefetch(static_cast<const uint8_t*>(p) + ahead + 64 * i, 0, 2);
     });
   }
 }
+constexpr int kGroupsAhead = 16;  // a multiple of 4: Q6_K's codes go by fours
+
+/// Codes of `bytes` a group: how far ahead of the codes in use are those of kGroupsAhead later?
+struct CodesAhead {
+  ptrdiff_t here, next_tile;
+  CodesAhead(ptrdiff_t bytes, int cols, size_t tile_bytes)
+      : here(bytes * kGroupsAhead),
+        next_tile(here + static_cast<ptrdiff_t>(tile_bytes) - bytes * (cols / 32)) {}
+};
 
 /// c[i] += codes * activations of token first + i.
 template <int kMax, int W, int K>
@@ -79,17 +90,23 @@ RUNNEL_INLINE void add_group(F (&acc)[W], const Weights& w, const Group<W>& a, c
 }
 
 // A format is a cursor over the groups of one tile, lanes [sub * kLanes, + kLanes), and what one
-// group adds to the accumulators.
+// group adds to the accumulators. kLast: one of the last kGroupsAhead groups of the tile.
 
 template <int W>
 struct Q8_0 {
   const uint8_t* codes;
   const uint16_t* scales;
-  Q8_0(const uint8_t* tile, int cols, int sub)
+  CodesAhead ahead;
+  ptrdiff_t tile_bytes;
+  Q8_0(const uint8_t* tile, const MatmulArgs& m, int sub)
       : codes(tile + sub * kLanes * 4),
-        scales(as_halves(tile + static_cast<size_t>(cols) * 16) + sub * kLanes) {}
+        scales(as_halves(tile + static_cast<size_t>(m.cols) * 16) + sub * kLanes),
+        ahead(512, m.cols, m.tile_bytes),
+        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
+  template <bool kLast>
   RUNNEL_INLINE void next(Weights& w) {
-    prefetch<W, 8>(codes);
+    prefetch<W, 8>(codes, kLast ? ahead.next_tile : ahead.here);
+    prefetch<W, 1>(scales, tile_bytes);
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(codes + 64 * s); });
     w.scale = load_f16(scales);
     codes += 512;
@@ -106,11 +123,17 @@ template <int W>
 struct Q4_0 {
   const uint8_t* codes;
   const uint16_t* scales;
-  Q4_0(const uint8_t* tile, int cols, int sub)
+  CodesAhead ahead;
+  ptrdiff_t tile_bytes;
+  Q4_0(const uint8_t* tile, const MatmulArgs& m, int sub)
       : codes(tile + sub * kLanes * 4),
-        scales(as_halves(tile + static_cast<size_t>(cols) * 8) + sub * kLanes) {}
+        scales(as_halves(tile + static_cast<size_t>(m.cols) * 8) + sub * kLanes),
+        ahead(256, m.cols, m.tile_bytes),
+        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
+  template <bool kLast>
   RUNNEL_INLINE void next(Weights& w) {
-    prefetch<W, 4>(codes);
+    prefetch<W, 4>(codes, kLast ? ahead.next_tile : ahead.here);
+    prefetch<W, 1>(scales, tile_bytes);
     unroll<4>([&](auto s) RUNNEL_INLINE_LAMBDA {
       const B both = load_bytes(codes + 64 * s);
       w.w[s] = low_half(both);
@@ -130,23 +153,25 @@ struct Q4_K {
   const uint8_t* codes;
   const uint8_t* scales;  // [12][16 rows] of the block
   const uint16_t* d;
-  int group = 0;  // 0 … 7 of the block
-  Q4_K(const uint8_t* tile, int cols, int sub)
+  CodesAhead ahead;
+  ptrdiff_t tile_bytes;
+  F scale[8], minus_minimum[8];  // of the block's groups
+  int group = 0;                 // 0 … 7 of the block
+  Q4_K(const uint8_t* tile, const MatmulArgs& m, int sub)
       : codes(tile + sub * kLanes * 4),
-        scales(tile + static_cast<size_t>(cols) * 8 + sub * kLanes),
-        d(as_halves(tile + static_cast<size_t>(cols / 256) * 2240) + sub * kLanes) {}
+        scales(tile + static_cast<size_t>(m.cols) * 8 + sub * kLanes),
+        d(as_halves(tile + static_cast<size_t>(m.cols / 256) * 2240) + sub * kLanes),
+        ahead(256, m.cols, m.tile_bytes),
+        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
+  template <bool kLast>
   RUNNEL_INLINE void next(Weights& w) {
-    // The 6-bit scale and minimum of the group: quant/formats.h.
-    const uint8_t* low = scales + (group & 3) * kTileRows;
-    const I a = load_u8(low), b = load_u8(low + 4 * kTileRows), c = load_u8(low + 8 * kTileRows);
-    const I high_scale = or_int(and_int(c, 15), and_int(shift_right<2>(a), 48));
-    const I high_minimum = or_int(shift_right<4>(c), and_int(shift_right<2>(b), 48));
-    const F scale = to_float(group < 4 ? and_int(a, 63) : high_scale);
-    const F minimum = to_float(group < 4 ? and_int(b, 63) : high_minimum);
-    w.scale = mul(scale, load_f16(d));
-    w.other = sub(splat(0), mul(minimum, load_f16(d + kTileRows)));
+    if (group == 0) unpack();
+    w.scale = scale[group];
+    w.other = minus_minimum[group];
     if ((group & 1) == 0) {
-      prefetch<W, 8>(codes);
+      prefetch<W, 8>(codes, kLast ? ahead.next_tile : ahead.here);
+      prefetch<W, 1>(group == 6 ? reinterpret_cast<const uint8_t*>(d) : scales + 32 * group,
+                     tile_bytes);
       unroll<8>([&](auto s)
                     RUNNEL_INLINE_LAMBDA { w.w[s] = low_half(load_bytes(codes + 64 * s)); });
     } else {
@@ -160,6 +185,20 @@ struct Q4_K {
       d += 2 * kTileRows;
     }
   }
+  /// The 6-bit scales and minima of a block: quant/formats.h.
+  RUNNEL_INLINE void unpack() {
+    const F by = load_f16(d), minus_by = sub(splat(0), load_f16(d + kTileRows));
+    unroll<4>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      const uint8_t* low = scales + i * kTileRows;
+      const I a = load_u8(low), b = load_u8(low + 4 * kTileRows), c = load_u8(low + 8 * kTileRows);
+      const I high_scale = or_int(and_int(c, 15), and_int(shift_right<2>(a), 48));
+      const I high_minimum = or_int(shift_right<4>(c), and_int(shift_right<2>(b), 48));
+      scale[i] = mul(to_float(and_int(a, 63)), by);
+      scale[i + 4] = mul(to_float(high_scale), by);
+      minus_minimum[i] = mul(to_float(and_int(b, 63)), minus_by);
+      minus_minimum[i + 4] = mul(to_float(high_minimum), minus_by);
+    });
+  }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
     add_group<15, W>(acc, w, a, [](int) RUNNEL_INLINE_LAMBDA { return splat_int(0); });
     unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = fma(splat(a.ds[t]), w.other, acc[t]); });
@@ -172,30 +211,37 @@ struct Q6_K {
   const uint8_t* high;
   const int8_t* scales;
   const uint16_t* d;
+  CodesAhead low_ahead, high_ahead;
+  ptrdiff_t tile_bytes;
   int group = 0;  // 0 … 3 of a half block, + 4 in the second half
-  Q6_K(const uint8_t* tile, int cols, int sub)
+  Q6_K(const uint8_t* tile, const MatmulArgs& m, int sub)
       : low(tile + sub * kLanes * 4),
-        high(low + static_cast<size_t>(cols) * 8),
-        scales(reinterpret_cast<const int8_t*>(tile) + static_cast<size_t>(cols) * 12 +
+        high(low + static_cast<size_t>(m.cols) * 8),
+        scales(reinterpret_cast<const int8_t*>(tile) + static_cast<size_t>(m.cols) * 12 +
                sub * kLanes),
-        d(as_halves(tile + static_cast<size_t>(cols) * 13) + sub * kLanes) {}
+        d(as_halves(tile + static_cast<size_t>(m.cols) * 13) + sub * kLanes),
+        low_ahead(256, m.cols, m.tile_bytes),
+        high_ahead(128, m.cols, m.tile_bytes),
+        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
+  template <bool kLast>
   RUNNEL_INLINE void next(Weights& w) {
+    prefetch<W, 1>(scales, tile_bytes);
     const F by = load_f16(d);
     w.scale = mul(load_i8(scales), by);
     w.other = mul(load_i8(scales + kTileRows), by);
     scales += 2 * kTileRows;
     switch (group & 3) {
       case 0:
-        codes<0>(w);
+        codes<0, kLast>(w);
         break;
       case 1:
-        codes<1>(w);
+        codes<1, kLast>(w);
         break;
       case 2:
-        codes<2>(w);
+        codes<2, kLast>(w);
         break;
       default:
-        codes<3>(w);
+        codes<3, kLast>(w);
         low += 1024;
         high += 512;
     }
@@ -206,11 +252,13 @@ struct Q6_K {
   }
   /// Group kGroup of a half: lower bits in half kGroup / 2 of ql's part kGroup % 2, upper bits at
   /// 2 kGroup of qh.
-  template <int kGroup>
+  template <int kGroup, bool kLast>
   RUNNEL_INLINE void codes(Weights& w) {
     const uint8_t* part = low + (kGroup % 2) * 512;
-    if constexpr (kGroup < 2) prefetch<W, 8>(part);
-    if constexpr (kGroup == 0) prefetch<W, 8>(high);
+    if constexpr (kGroup < 2) prefetch<W, 8>(part, kLast ? low_ahead.next_tile : low_ahead.here);
+    if constexpr (kGroup == 0) {
+      prefetch<W, 8>(high, kLast ? high_ahead.next_tile : high_ahead.here);
+    }
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
       const B both = load_bytes(part + 64 * s);
       w.w[s] = either(kGroup < 2 ? low_half(both) : high_half(both),
@@ -235,12 +283,19 @@ void quantised_matmul(const MatmulArgs& m) {
   for (int i = 0; i < m.n_tiles; ++i) {
     const uint8_t* tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
     for (int part = 0; part < kTileRows / kLanes; ++part) {
-      Format<W> cursor(tile, m.cols, part);
+      Format<W> cursor(tile, m, part);
       F acc[W];
       unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = splat(0); });
-      for (int g = 0; g < groups; ++g) {
+      const int last = W == 1 ? groups - kGroupsAhead : groups;
+      int g = 0;
+      for (; g < last; ++g) {
         Weights w;
-        cursor.next(w);
+        cursor.template next<false>(w);
+        Format<W>::add(w, acts[g], acc);
+      }
+      for (; g < groups; ++g) {
+        Weights w;
+        cursor.template next<true>(w);
         Format<W>::add(w, acts[g], acc);
       }
       float* out = m.out + i * kTileRows + part * kLanes;

@@ -14,7 +14,6 @@ constexpr bool kSignedCodes = false;
 constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kPairs = false;  // dot_pair is better than two dots
-constexpr size_t kPrefetchBytes = 2048;
 using F = __m256;
 using I = __m256i;
 using B = __m256i;

@@ -18,7 +18,6 @@ constexpr bool kStepwise = true;  // dot_step is one instruction: interleave the
 constexpr bool kStepwise = false;
 #endif
 constexpr bool kPairs = false;  // dot_pair is better than two dots
-constexpr size_t kPrefetchBytes = 2048;
 using F = __m512;
 using I = __m512i;
 using B = __m512i;

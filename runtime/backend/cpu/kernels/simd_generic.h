@@ -15,7 +15,6 @@ constexpr bool kSignedCodes = true;  // q8_codes gives q instead of q + 128: no 
 constexpr int kBatchTokens = 1;      // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kPairs = false;  // dot_pair is better than two dots
-constexpr size_t kPrefetchBytes = 2048;
 using F = float __attribute__((vector_size(16)));
 using I = int32_t __attribute__((vector_size(16)));
 using B = uint8_t __attribute__((vector_size(16)));

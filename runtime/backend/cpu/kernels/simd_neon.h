@@ -14,7 +14,6 @@ constexpr bool kSignedCodes = true;
 constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kPairs = true;  // dot_pair is better than two dots
-constexpr size_t kPrefetchBytes = 2048;
 using F = float32x4_t;
 using I = int32x4_t;
 using B = uint8x16_t;
