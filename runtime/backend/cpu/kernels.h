@@ -46,7 +46,7 @@ enum TileFormat : int {
 // For float weights: [cols][W] f32. A pack of the tokens [s, s + W) starts at s * (bytes of one
 // token).
 constexpr size_t kGroupBytes = 48;  // of one token
-constexpr int kWidths = 3;
+constexpr int kWidths = 4;
 
 /// out[t][r] (+)= sum_c w[r][c] a[t][c] for n_tiles * 16 rows r and W tokens t.
 struct MatmulArgs {

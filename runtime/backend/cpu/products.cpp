@@ -49,10 +49,10 @@ void run_tiles(const Kernels& kernels, const Product& p, const PackedInput& inpu
   args.accumulate = p.accumulate ? 1 : 0;
   args.out_stride = p.stride;
   const int whole = p.rows != nullptr && count > 1 ? begin : std::min(end, m.rows / kTileRows);
-  const bool one_token = count == 1;
+  const bool one_pack = token_tiles.size() == 1;
   for (int tile = begin; tile < end;) {
     args.tiles = m.data + static_cast<std::size_t>(tile) * m.tile_bytes;
-    args.n_tiles = tile < whole && one_token ? whole - tile : 1;
+    args.n_tiles = tile < whole && one_pack ? whole - tile : 1;
     for (int i = 0; i < token_tiles.size(); ++i) {
       const TokenTile tokens = token_tiles[i];
       args.acts = input.at(m, tokens.first);

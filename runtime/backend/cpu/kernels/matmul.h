@@ -32,13 +32,14 @@ struct Weights {
   F other;
 };
 
-/// Asks for the lines that a kernel of one token, which streams, needs soon: the hardware does not
+/// Asks for the lines that a kernel of few tokens, which streams, needs soon: the hardware does not
 /// look past the end of a page, and takes several misses to find that a stream goes on elsewhere.
 /// Codes are asked for kGroupsAhead groups ahead, by the last groups of a tile those of the next;
-/// scales, which lie behind the codes, a whole tile ahead.
+/// scales, which lie behind the codes, a whole tile ahead. Several tokens leave time enough to ask
+/// straight on.
 template <int W, int kLines>
 RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
-  if constexpr (W == 1) {
+  if constexpr (W <= 8) {
     unroll<kLines>([&](auto i) RUNNEL_INLINE_LAMBDA {
       __builtin_prefetch(static_cast<const uint8_t*>(p) + ahead + 64 * i, 0, 2);
     });

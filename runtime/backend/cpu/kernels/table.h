@@ -55,13 +55,22 @@ uint32_t read(const uint8_t* from, size_t bytes) {
   return all;
 }
 
-#define RUNNEL_QUANTISED(Format) \
-  { quantised_matmul<1, Format>, quantised_matmul<4, Format>, quantised_matmul<kWide, Format> }
-#define RUNNEL_FLOAT(Rows) \
-  { float_matmul<1, Rows>, float_matmul<4, Rows>, float_matmul<kWide, Rows> }
+// Several conversations decoded together are fewer than the widest pack.
+constexpr int kMiddle = kWide < 8 ? kWide : 8;
+
+#define RUNNEL_QUANTISED(Format)                                                                 \
+  {                                                                                              \
+    quantised_matmul<1, Format>, quantised_matmul<4, Format>, quantised_matmul<kMiddle, Format>, \
+        quantised_matmul<kWide, Format>                                                          \
+  }
+#define RUNNEL_FLOAT(Rows)                                                     \
+  {                                                                            \
+    float_matmul<1, Rows>, float_matmul<4, Rows>, float_matmul<kMiddle, Rows>, \
+        float_matmul<kWide, Rows>                                              \
+  }
 
 const Kernels kTable = {
-    {1, 4, kWide},
+    {1, 4, kMiddle, kWide},
     {RUNNEL_FLOAT(F32Rows), RUNNEL_FLOAT(F16Rows), RUNNEL_FLOAT(Bf16Rows), RUNNEL_QUANTISED(Q8_0),
      RUNNEL_QUANTISED(Q4_0), RUNNEL_QUANTISED(Q4_K), RUNNEL_QUANTISED(Q6_K)},
     rms_norm,
