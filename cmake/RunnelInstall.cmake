@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Install rules: libraries, headers, CMake package, pkg-config files, program and default model; then packages.
 #
-# Components: runtime (shared libraries), development, program, chat (reserved for the chat window).
+# Components: runtime (shared libraries), development, program, chat.
 include(CMakePackageConfigHelpers)
 
 set(targets runnel)
@@ -59,17 +59,25 @@ Requires: @requires@
 Requires.private: @requires_private@
 Cflags: -I\${includedir}
 Libs: -L\${libdir} -l@name@
-Libs.private: -lstdc++ -lm -pthread -ldl
+Libs.private: @private_libs@
 ")
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endfunction()
+# What a static library needs; a shared one brings it along, and a machine with that one need not have it.
 set(private "libpcre2-8 libxxhash libzstd")
+set(private_store "sqlite3 libxxhash")
+set(private_libs "-lstdc++ -lm -pthread -ldl")
 if(RUNNEL_SENTENCEPIECE)
   string(APPEND private " sentencepiece")
 endif()
+if(is_shared)
+  set(private "")
+  set(private_store "")
+  set(private_libs "")
+endif()
 runnel_pkg_config(runnel "${PROJECT_DESCRIPTION}" "" "${private}")
 if(RUNNEL_STORE)
-  runnel_pkg_config(runnel_store "Runnel's conversations on disk" runnel "sqlite3 libxxhash")
+  runnel_pkg_config(runnel_store "Runnel's conversations on disk" runnel "${private_store}")
 endif()
 
 if(PROJECT_IS_TOP_LEVEL)

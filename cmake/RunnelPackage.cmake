@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Debian packages: cmake --preset package && cmake --build --preset package && (cd build/package && cpack)
-#   librunnel0 (shared libraries), librunnel-dev, runnel (program and default model), runnel-chat (if it is built)
+#   librunnel0 (shared libraries), librunnel-dev, runnel (program and default model), runnel-chat (RUNNEL_APP)
 set(packages runtime:librunnel0 development:librunnel-dev)
 if(RUNNEL_CLI)
   list(APPEND packages program:runnel)
@@ -10,6 +10,10 @@ if(RUNNEL_CLI)
 endif()
 if(TARGET runnel_chat)
   list(APPEND packages chat:runnel-chat)
+  install(FILES ${PROJECT_SOURCE_DIR}/packaging/runnel-chat.desktop DESTINATION ${CMAKE_INSTALL_DATADIR}/applications
+    COMPONENT chat)
+  install(FILES ${PROJECT_SOURCE_DIR}/packaging/runnel-chat.svg
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/icons/hicolor/scalable/apps COMPONENT chat)
 endif()
 
 # What Debian wants of every package: its licence and what changed, and manual pages of programs.
@@ -39,6 +43,10 @@ if(GZIP)
     runnel_gzip(${PROJECT_SOURCE_DIR}/packaging/runnel.1 runnel.1 manual_gz)
     install(FILES ${manual_gz} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
   endif()
+  if(TARGET runnel_chat)
+    runnel_gzip(${PROJECT_SOURCE_DIR}/packaging/runnel-chat.1 runnel-chat.1 manual_gz)
+    install(FILES ${manual_gz} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT chat)
+  endif()
   install(FILES ${PROJECT_SOURCE_DIR}/packaging/librunnel0.lintian RENAME librunnel0
     DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides COMPONENT runtime)
 endif()
@@ -49,7 +57,9 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
-set(CPACK_DEBIAN_PACKAGE_MAINTAINER "Runnel developers <runnel@localhost.localdomain>")
+set(RUNNEL_PACKAGE_MAINTAINER "Runnel developers <runnel@localhost.localdomain>" CACHE STRING "Who made the packages: Name <address>")
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${RUNNEL_PACKAGE_MAINTAINER}")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has its own
 set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)  # weights do not get smaller, only slower to pack
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
@@ -80,37 +90,42 @@ else()
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/runtime/store)
 endif()
 
-set(about " Runnel runs quantised recurrent language models, Gated Slot Attention first,
- on the machine in front of you. The memory of a conversation has one constant
- size, so it can be saved, reopened at once, forked and rewound.")
+# CPack indents lines and marks empty ones as Debian wants it.
+set(about "Runnel runs quantised recurrent language models, Gated Slot Attention first,
+on the machine in front of you. The memory of a conversation has one constant
+size, so it can be saved, reopened at once, forked and rewound.")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/triggers)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_MULTIARCH same)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS libvulkan1)
 set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "streaming generation with recurrent language models
 ${about}
- .
- This package has the shared libraries.")
+
+This package has the shared libraries.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_MULTIARCH same)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "librunnel0 (= ${PROJECT_VERSION}-1)")
 set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "streaming generation with recurrent language models (development)
 ${about}
- .
- This package has headers for C++20 and C99, a CMake package and pkg-config
- files.")
+
+This package has headers for C++20 and C99, a CMake package and pkg-config
+files.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION misc)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS libvulkan1)
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "chat with a language model on this machine
 ${about}
- .
- This package has the command line program, which also serves an
- OpenAI-compatible HTTP interface, and a small default model.")
+
+This package has the command line program, which also serves an
+OpenAI-compatible HTTP interface, and a small default model.")
 set(CPACK_DEBIAN_CHAT_PACKAGE_SECTION misc)
-set(CPACK_DEBIAN_CHAT_PACKAGE_DEPENDS "runnel (= ${PROJECT_VERSION}-1)")
+# QML modules are loaded by name: no shared library tells of them.
+set(CPACK_DEBIAN_CHAT_PACKAGE_DEPENDS "runnel (= ${PROJECT_VERSION}-1), qml6-module-qtqml, qml6-module-qtqml-workerscript, \
+qml6-module-qtquick, qml6-module-qtquick-controls, qml6-module-qtquick-dialogs, qml6-module-qtquick-layouts, \
+qml6-module-qtquick-templates, qml6-module-qtquick-window, qml6-module-qt-labs-folderlistmodel, libqt6svg6")
 set(CPACK_DEBIAN_CHAT_DESCRIPTION "chat window for language models on this machine
 ${about}
- .
- This package has the chat window.")
+
+This package has the chat window.")
 include(CPack)

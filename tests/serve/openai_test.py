@@ -64,7 +64,7 @@ other = client.chat.completions.create(model=MODEL, messages=[{"role": "user", "
 check(other.usage.prompt_tokens_details.cached_tokens == second.usage.total_tokens, "a fork goes on")
 
 # Tokens a second: one client, then eight at once.
-def rate(clients, tokens=96):
+def rate(clients, tokens=192):
     def run(i):
         return ask(f"Tell me story {i}.", max_tokens=tokens, temperature=0.8, seed=i,
                    extra_body={"ignore_end": True}).usage.completion_tokens
@@ -77,4 +77,5 @@ def rate(clients, tokens=96):
 rate(1)
 one, eight = rate(1), rate(8)
 print(f"tokens a second, prompts included: {one:.0f} for one client, {eight:.0f} for eight, {eight / one:.2f} times")
+check(eight > 2 * one, "eight clients share the readings of the weights")
 print(f"{checks} passed, 0 failed")
