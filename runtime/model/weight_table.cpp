@@ -89,7 +89,9 @@ std::vector<LayerTensor> layer_tensors(const ModelConfig& c) {
       when(recurrence && (map == FeatureMap::product || map == FeatureMap::hedgehog));
   const Presence map2 = when(recurrence && map == FeatureMap::product);
   const R gate = recurrence && c.gate_rank == 0 && c.num_memory_slots == 0 ? R::wide_gate : R::gate;
-  const Presence f_bias = refined ? kRequired : when(c.has_gate(), kOptional);
+  // The running sum has no bias in any model: absent, so that a file with one is refused.
+  const Presence f_bias =
+      refined ? kRequired : when(c.has_gate() && c.decay != Decay::running_sum, kOptional);
   std::vector<LayerTensor> table = {
       {"attn_norm.weight", &W::attn_norm, R::vector, kRequired, {d}},
       {"attn.q_proj.weight", &W::q_proj, R::matrix, kRequired, {q, d}},

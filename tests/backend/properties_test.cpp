@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <ostream>
 
 #include "runtime/backend/registry.h"
+#include "runtime/model/weight_table.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
@@ -276,6 +278,38 @@ TEST_P(BackendProperties, OneStatePerKvHeadEqualsRepeatedHeads) {
     auto b = wide.state();
     EXPECT_LE(max_relative_error(loaded_.run(*a, tokens, piece), wide.run(*b, tokens, piece)),
               kGroupTolerance);
+  }
+}
+
+/// A copy of the model with one tensor of its last layer changed, every value by another amount.
+RandomModel with_changed(const RandomModel& model, WeightView LayerWeights::*member) {
+  RandomModel changed = model;
+  auto weights = std::make_shared<Weights>(*model.weights);
+  WeightView& view = weights->layers.back().*member;
+  auto bytes = std::make_shared<std::vector<std::byte>>(view.data.begin(), view.data.end());
+  for (std::size_t i = 0; i * sizeof(float) < bytes->size(); ++i) {
+    float value = 0.0F;
+    std::memcpy(&value, bytes->data() + i * sizeof(float), sizeof(float));
+    value += 0.1F * static_cast<float>(1 + i % 7);
+    std::memcpy(bytes->data() + i * sizeof(float), &value, sizeof(float));
+  }
+  view.data = *bytes;
+  changed.weights = weights;
+  changed.storage = std::make_shared<std::pair<std::shared_ptr<const void>, decltype(bytes)>>(
+      model.storage, bytes);
+  return changed;
+}
+
+TEST_P(BackendProperties, EveryTensorOfALayerMatters) {
+  const std::vector<TokenId> tokens = random_.tokens(12, vocab_);
+  auto state = loaded_.state();
+  const std::vector<float> expected = loaded_.run(*state, tokens);
+  for (const LayerTensor& tensor : layer_tensors(loaded_.source.config)) {
+    if (!(loaded_.source.weights->layers.back().*tensor.member).present()) continue;
+    const LoadedModel other = load_on(*backend_, with_changed(loaded_.source, tensor.member));
+    auto own = other.state();
+    EXPECT_GT(max_relative_error(other.run(*own, tokens), expected), kSplitTolerance)
+        << "a model computes the same with another " << tensor.suffix;
   }
 }
 
