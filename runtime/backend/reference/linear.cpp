@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that multiplies by a weight matrix.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -21,6 +22,14 @@ std::vector<float> row_values(const WeightView& w, std::int64_t row) {
   return values;
 }
 
+void round_to_bf16(std::span<float> x) {
+  for (float& v : x) {
+    const auto bits = std::bit_cast<std::uint32_t>(v);
+    if (std::isnan(v)) continue;
+    v = std::bit_cast<float>((bits + 0x7FFFU + ((bits >> 16) & 1U)) & 0xFFFF0000U);
+  }
+}
+
 void linear(const WeightView& w, Activations activations, std::span<const float> x,
             std::span<float> y) {
   const std::size_t cols = static_cast<std::size_t>(w.cols);
@@ -32,6 +41,7 @@ void linear(const WeightView& w, Activations activations, std::span<const float>
     for (std::size_t t = 0; t < tokens; ++t)
       round_to_int8_blocks(std::span(inputs).subspan(t * cols, cols));
   }
+  if (activations == Activations::tensor && w.type != quant::BlockType::f32) round_to_bf16(inputs);
   for (std::size_t r = 0; r < rows; ++r) {
     const std::vector<float> weight = row_values(w, static_cast<std::int64_t>(r));
     for (std::size_t t = 0; t < tokens; ++t) {
@@ -101,6 +111,10 @@ void gated_mlp(const ModelConfig& config, const LayerWeights& w, Activations act
   std::vector<float> up(gate.size());
   linear(w.gate_proj, activations, normed, gate);
   linear(w.up_proj, activations, normed, up);
+  if (activations == Activations::tensor && w.gate_proj.type != quant::BlockType::f32) {
+    round_to_bf16(gate);
+    round_to_bf16(up);
+  }
   for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = swish(gate[i]) * up[i];
   std::vector<float> y(x.size());
   linear(w.down_proj, activations, gate, y);
@@ -115,7 +129,7 @@ void logits(const ModelConfig& config, const WeightView& final_norm, const Weigh
     rms_norm(x.subspan(at, width), final_norm, config.norm_eps,
              std::span(normed).subspan(at, width));
   }
-  linear(head, activations, normed, out);
+  linear(head, activations == Activations::tensor ? Activations::exact : activations, normed, out);
 }
 
 }  // namespace runnel::reference

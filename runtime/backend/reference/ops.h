@@ -16,9 +16,10 @@
 
 namespace runnel::reference {
 
-/// Whether activations are rounded to int8 blocks of 32 before they meet a quantised weight, as
-/// fast backends do.
-enum class Activations { exact, rounded };
+/// What becomes of activations before they meet a weight: nothing; int8 blocks of 32 where the
+/// weight is quantised, as fast backends do; bf16 where it is not f32, as tensor cores take many
+/// tokens (the outputs of the SwiGLU's first half then are bf16 too, the logits stay exact).
+enum class Activations { exact, rounded, tensor };
 
 /// y = x * sigmoid(x)
 float swish(float x);
@@ -34,6 +35,9 @@ void rms_norm(std::span<const float> x, const WeightView& w, float eps, std::spa
 
 /// Each block of 32 values (the last may be shorter) becomes d * round(x / d), d = max|x| / 127.
 void round_to_int8_blocks(std::span<float> x);
+
+/// Each value to the nearest bf16, ties to even.
+void round_to_bf16(std::span<float> x);
 
 /// y[t, r] = sum_c w[r, c] x[t, c];  x [T, cols], y [T, rows].
 void linear(const WeightView& w, Activations activations, std::span<const float> x,
