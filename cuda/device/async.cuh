@@ -115,6 +115,10 @@ __device__ __forceinline__ std::uint32_t load_flag(const std::uint32_t* p) {
 __device__ __forceinline__ void store_flag(std::uint32_t* p, std::uint32_t v) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
+/// For a host that watches: `p` lies in pinned host memory.
+__device__ __forceinline__ void store_host(std::uint64_t* p, std::uint64_t v) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
 
 }  // namespace runnel::cuda
 

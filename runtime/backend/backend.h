@@ -23,6 +23,8 @@
 
 namespace runnel {
 
+struct SamplingOptions;  // runnel/generation.h
+
 /// The memory of one session on one device: constant size, advanced in place by Plan::run.
 class RecurrentState {
  public:
@@ -94,6 +96,29 @@ class Ops {
   virtual Status logits(const WeightView& final_norm, const WeightView& head) = 0;
 };
 
+/// Passes of one token on one state whose tokens the device draws itself, so that it goes from one
+/// to the next without asking the host:
+///
+///   queue();                                  // consumes the first token, draws the second
+///   loop { queue(); token = *drawn(); … }     // the device is a pass ahead of whoever reads
+///
+/// Tokens are those of Sampler, bit for bit. The state's position counts what is queued.
+class SampledSteps {
+ public:
+  virtual ~SampledSteps() = default;
+
+  /// Queues the pass that consumes the token drawn last and draws the next; does not wait.
+  virtual Status queue() = 0;
+
+  /// The token drawn by the earliest pass not asked for yet; waits for it, alone of what is queued.
+  /// May run while another thread is at work on the plan.
+  /// @return invalid_argument if no token could be chosen, or device: the state is undefined then.
+  virtual Result<TokenId> drawn() = 0;
+
+  /// Waits for all that is queued; the logits [vocab] of the last pass.
+  virtual Status logits(std::span<float> out) = 0;
+};
+
 /// A recorded pass. Used by one thread at a time.
 class Plan {
  public:
@@ -108,6 +133,17 @@ class Plan {
   /// before the pass
   ///         changed any state; device if the driver failed (states are then undefined).
   virtual Status run(std::span<const PlanItem> items, std::stop_token stop) = 0;
+
+  /// Steps of `state` that draw their own tokens; null where the backend does not. They may take
+  /// turns with run() and with other steps of this plan, which outlives them; the state too.
+  /// @param recent    tokens consumed so far, oldest first, as far as penalties look back, and then
+  ///                  the first to consume
+  /// @param sampling  valid; ids of biases in [0, vocab)
+  virtual Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& /*state*/,
+                                                              std::span<const TokenId> /*recent*/,
+                                                              const SamplingOptions& /*sampling*/) {
+    return std::unique_ptr<SampledSteps>();
+  }
 };
 
 /// Bytes a DeviceModel holds.

@@ -65,6 +65,7 @@ Result<GenerationResult> generate(Session& session, const GenerationOptions& opt
   SessionSource source(session);
   GenerationCarry carry{.utf8 = session.impl().utf8_carry, .stop = session.impl().stop_carry};
   RUNNEL_TRY(GenerationResult result, run_generation(source, options, carry, on_text, stop));
+  RUNNEL_CHECK_OK(source.settle());
   keep_after_generation(session, options, std::move(carry));
   return result;
 } catch (const std::bad_alloc&) {

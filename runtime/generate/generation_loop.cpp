@@ -68,20 +68,28 @@ void TokenLoop::end(FinishReason reason) {
   over_ = true;
 }
 
-Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
-                                                 std::span<const TokenId> recent,
-                                                 std::uint64_t position, bool stop_requested) {
-  if (over_) return std::optional<TokenId>();
+bool TokenLoop::goes_on(bool stop_requested) {
+  if (over_) return false;
   if (result_.tokens.size() >= options_->max_tokens) {
     end(FinishReason::length);
   } else if (stop_requested) {
     end(FinishReason::cancelled);
-  } else if (options_->on_logits) {
+  }
+  return !over_;
+}
+
+Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
+                                                 std::span<const TokenId> recent,
+                                                 std::uint64_t position, bool stop_requested) {
+  if (!goes_on(stop_requested)) return std::optional<TokenId>();
+  if (options_->on_logits) {
     own_.assign(logits.begin(), logits.end());
-    if (!options_->on_logits(own_, result_.tokens)) end(FinishReason::callback);
+    if (!options_->on_logits(own_, result_.tokens)) {
+      end(FinishReason::callback);
+      return std::optional<TokenId>();
+    }
     logits = own_;
   }
-  if (over_) return std::optional<TokenId>();
   RUNNEL_TRY(const TokenId token, sampler_.sample(logits, recent, position));
   return std::optional(token);
 }
@@ -113,15 +121,41 @@ GenerationResult TokenLoop::finish(GenerationCarry& carry) {
   return std::move(result_);
 }
 
+namespace {
+
+/// The loop after its first token on a source that draws the others itself. A token is queued
+/// before it is known, so that the source is at work on it while the text of the one before is
+/// shown; a token that is queued is always part of the result.
+Status run_ahead(TokenSource& source, TokenLoop& loop, TokenId token, const std::stop_token& stop) {
+  RUNNEL_CHECK_OK(source.queue());
+  while (true) {
+    loop.took(token, source.is_end(token), source.piece(token));
+    if (!loop.goes_on(stop.stop_requested())) return {};
+    RUNNEL_CHECK_OK(source.queue());
+    RUNNEL_TRY(token, source.drawn());
+  }
+}
+
+}  // namespace
+
 Result<GenerationResult> run_generation(TokenSource& source, const GenerationOptions& options,
                                         GenerationCarry& carry, const TextCallback& on_text,
                                         const std::stop_token& stop) {
   RUNNEL_TRY(TokenLoop loop, TokenLoop::create(options, source.logits().size(), carry, on_text));
+  bool first = true;
   while (!loop.over()) {
     RUNNEL_TRY(const std::optional<TokenId> token,
                loop.choose(source.logits(), source.recent_tokens(), source.position(),
                            stop.stop_requested()));
     if (!token) break;
+    if (first && !options.on_logits && options.max_tokens > 1) {
+      RUNNEL_TRY(const bool ahead, source.draw_ahead(*token, options.sampling));
+      if (ahead) {
+        RUNNEL_CHECK_OK(run_ahead(source, loop, *token, stop));
+        break;
+      }
+    }
+    first = false;
     RUNNEL_CHECK_OK(source.step(*token));
     loop.took(*token, source.is_end(*token), source.piece(*token));
   }

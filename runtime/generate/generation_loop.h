@@ -27,7 +27,14 @@ class TokenSource {
   virtual std::span<const float> logits() const = 0;  // [vocab] after the last token
   virtual std::span<const TokenId> recent_tokens() const = 0;
   virtual std::uint64_t position() const = 0;
-  virtual Status step(TokenId token) = 0;                   // consumes one token
+  virtual Status step(TokenId token) = 0;  // consumes one token
+
+  /// Asks the source to draw the tokens after `first` itself, ahead of the loop; from then on
+  /// queue() and drawn() take the place of step(). False: it does not.
+  virtual Result<bool> draw_ahead(TokenId /*first*/, const SamplingOptions&) { return false; }
+  virtual Status queue() { return {}; }                  // begins to consume the token drawn last
+  virtual Result<TokenId> drawn() { return TokenId{}; }  // the token queued last, once it is known
+
   virtual std::string_view piece(TokenId token) const = 0;  // its bytes, empty for special tokens
   virtual bool is_end(TokenId token) const = 0;
 };
@@ -61,6 +68,9 @@ class TokenLoop {
   Result<std::optional<TokenId>> choose(std::span<const float> logits,
                                         std::span<const TokenId> recent, std::uint64_t position,
                                         bool stop_requested);
+
+  /// Whether choose() would choose a token; ends the generation if not.
+  bool goes_on(bool stop_requested);
 
   /// The model has consumed `token`, whose bytes are `piece`: shows its text.
   void took(TokenId token, bool is_end, std::string_view piece);

@@ -49,7 +49,8 @@ Status SessionBatch::run(std::span<const SessionFeed> feeds) {
                       .wanted = LogitsWanted::last,
                       .logits = impl.logits});
   }
-  if (Status ran = feeds[0].session->impl().engine().run(items_); !ran) {
+  const Session::Impl& first = feeds[0].session->impl();
+  if (Status ran = first.engine().run(items_, {}, first.generation); !ran) {
     if (ran.error().code == ErrorCode::device) {
       for (const SessionFeed& feed : feeds) feed.session->impl().broken = true;
     }

@@ -2,6 +2,7 @@
 // A session as what a generation draws from, and what a generation leaves in it.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -16,11 +17,20 @@ class SessionSource final : public TokenSource {
  public:
   explicit SessionSource(Session& session)
       : session_(session), tokenizer_(session.model().tokenizer()) {}
+  SessionSource(const SessionSource&) = delete;
+  SessionSource& operator=(const SessionSource&) = delete;
+  /// Leaves a session that is no longer ahead of its tokens.
+  ~SessionSource() override;
 
   std::span<const float> logits() const override { return session_.logits(); }
   std::span<const TokenId> recent_tokens() const override { return session_.recent_tokens(); }
   std::uint64_t position() const override { return session_.position(); }
   Status step(TokenId token) override { return session_.impl().step(token); }
+  Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling) override;
+  Status queue() override;
+  Result<TokenId> drawn() override;
+  /// After the last token: its logits are the session's. Whatever failed while it was drawn ahead.
+  Status settle();
   std::string_view piece(TokenId token) const override {
     // Ids past the tokenizer's entries (padding rows of the embedding) have no text.
     if (tokenizer_ == nullptr || token >= tokenizer_->vocab_size()) return {};
@@ -31,6 +41,8 @@ class SessionSource final : public TokenSource {
  private:
   Session& session_;
   const Tokenizer* tokenizer_;
+  std::optional<TokenId> first_;  // drawn by the loop, not queued yet
+  bool ahead_ = false;            // the session's steps are of this source
 };
 
 /// @return unsupported for stop strings without a tokenizer.

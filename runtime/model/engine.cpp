@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/model/engine.h"
 
+#include <utility>
+
 #include "runtime/backend/plan_items.h"
 #include "runtime/backend/registry.h"
 #include "runtime/base/try.h"
@@ -8,34 +10,130 @@
 
 namespace runnel {
 
+namespace {
+
+/// Whether the CPU may succeed where a device gave this error.
+bool may_fall_back(ErrorCode code) {
+  return code == ErrorCode::out_of_memory || code == ErrorCode::device ||
+         code == ErrorCode::unsupported;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Engine>> Engine::create(ModelFile file, const std::string& device,
                                                int threads, const LoadProgress& progress) {
   RUNNEL_TRY(std::unique_ptr<Backend> backend, make_backend(device, threads));
-  return create(std::move(file), std::move(backend), progress);
+  Fallback fallback;
+  if (device == "auto" && backend->device().backend != "cpu") {
+    fallback = [threads] { return make_backend("cpu", threads); };
+  }
+  return create(std::move(file), std::move(backend), progress, std::move(fallback));
 }
 
 Result<std::unique_ptr<Engine>> Engine::create(ModelFile file, std::unique_ptr<Backend> backend,
-                                               const LoadProgress& progress) {
+                                               const LoadProgress& progress, Fallback fallback) {
   std::unique_ptr<Engine> engine(new Engine);
   engine->file_ = std::move(file);
-  engine->backend_ = std::move(backend);
-  const ModelFile& source = engine->file_;
-  RUNNEL_TRY(engine->model_,
-             engine->backend_->load(source.config, source.weights, source.file, progress));
-  const Recording recording = [&source](Ops& ops) {
-    return forward(ops, source.config, source.weights);
-  };
-  RUNNEL_TRY(engine->decode_, engine->model_->record(kDecodeTokens, recording));
-  RUNNEL_TRY(engine->prefill_, engine->model_->record(engine->model_->prefill_tokens(), recording));
-  engine->file_.file.reset();  // a backend that still reads the mapping holds it itself
+  engine->fallback_ = std::move(fallback);
+  Status loaded = engine->load(std::move(backend), progress);
+  if (!loaded && engine->fallback_ && may_fall_back(loaded.error().code)) {
+    RUNNEL_TRY(std::unique_ptr<Backend> other, std::exchange(engine->fallback_, {})());
+    loaded = engine->load(std::move(other), progress);
+  }
+  RUNNEL_CHECK_OK(loaded);
+  // A backend that still reads the mapping holds it itself; a fallback will read it.
+  if (!engine->fallback_) engine->file_.file.reset();
   return engine;
 }
 
-Status Engine::run(std::span<const PlanItem> items, std::stop_token stop) {
+Status Engine::load(std::unique_ptr<Backend> backend, const LoadProgress& progress) {
+  auto next = std::make_unique<Loaded>();
+  next->backend = std::move(backend);
+  next->generation = loaded_.size();
+  const ModelFile& source = file_;
+  RUNNEL_TRY(next->model,
+             next->backend->load(source.config, source.weights, source.file, progress));
+  const Recording recording = [&source](Ops& ops) {
+    return forward(ops, source.config, source.weights);
+  };
+  RUNNEL_TRY(next->decode, next->model->record(kDecodeTokens, recording));
+  RUNNEL_TRY(next->prefill, next->model->record(next->model->prefill_tokens(), recording));
+  loaded_.push_back(std::move(next));
+  current_.store(loaded_.back().get(), std::memory_order_release);
+  return {};
+}
+
+Status Engine::failed_over(Status status) {
+  if (status || status.error().code != ErrorCode::device || !fallback_) return status;
+  Result<std::unique_ptr<Backend>> other = std::exchange(fallback_, {})();
+  const Status loaded = other ? load(*std::move(other), {}) : Status(other.error());
+  if (!loaded) {
+    return fail(ErrorCode::device, status.error().message, "; ", loaded.error().message);
+  }
+  file_.file.reset();
+  return fail(ErrorCode::device, status.error().message, "; the model goes on on ", device().id);
+}
+
+Result<std::unique_ptr<RecurrentState>> Engine::create_state(std::uint64_t* generation) const {
+  const Loaded* const here = current();
+  if (generation != nullptr) *generation = here->generation;
+  return here->model->create_state();
+}
+
+Status Engine::check_generation(std::uint64_t generation) const {
+  if (generation == current()->generation) return {};
+  return fail(ErrorCode::device, "pass: the device of this state failed and its memory is lost");
+}
+
+Status Engine::run(std::span<const PlanItem> items, std::stop_token stop,
+                   std::uint64_t generation) {
   const std::lock_guard lock(running_);
-  Plan& plan =
-      total_tokens(items) <= static_cast<std::size_t>(kDecodeTokens) ? *decode_ : *prefill_;
-  return plan.run(items, std::move(stop));
+  RUNNEL_CHECK_OK(check_generation(generation));
+  Plan& plan = total_tokens(items) <= static_cast<std::size_t>(kDecodeTokens) ? *current()->decode
+                                                                              : *current()->prefill;
+  return failed_over(plan.run(items, std::move(stop)));
+}
+
+/// Steps of a plan that several threads use.
+class Engine::LockedSteps final : public SampledSteps {
+ public:
+  LockedSteps(Engine& engine, std::unique_ptr<SampledSteps> steps)
+      : engine_(engine), steps_(std::move(steps)) {}
+  ~LockedSteps() override {
+    const std::lock_guard lock(engine_.running_);
+    steps_.reset();
+  }
+
+  Status queue() override {
+    const std::lock_guard lock(engine_.running_);
+    return engine_.failed_over(steps_->queue());
+  }
+  Result<TokenId> drawn() override {
+    Result<TokenId> token = steps_->drawn();  // others run while it waits
+    if (token || token.error().code != ErrorCode::device) return token;
+    const std::lock_guard lock(engine_.running_);
+    return engine_.failed_over(token.error()).error();
+  }
+  Status logits(std::span<float> out) override {
+    const std::lock_guard lock(engine_.running_);
+    return engine_.failed_over(steps_->logits(out));
+  }
+
+ private:
+  Engine& engine_;
+  std::unique_ptr<SampledSteps> steps_;
+};
+
+Result<std::unique_ptr<SampledSteps>> Engine::sampled_steps(RecurrentState& state,
+                                                            std::span<const TokenId> recent,
+                                                            const SamplingOptions& sampling,
+                                                            std::uint64_t generation) {
+  const std::lock_guard lock(running_);
+  RUNNEL_CHECK_OK(check_generation(generation));
+  RUNNEL_TRY(std::unique_ptr<SampledSteps> steps,
+             current()->decode->sampled_steps(state, recent, sampling));
+  if (steps == nullptr) return steps;
+  return std::unique_ptr<SampledSteps>(std::make_unique<LockedSteps>(*this, std::move(steps)));
 }
 
 }  // namespace runnel

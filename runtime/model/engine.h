@@ -2,9 +2,12 @@
 // A model on a device with its recorded plans: what all sessions of a Model share.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "runtime/backend/backend.h"
 #include "runtime/model/model_file.h"
@@ -17,36 +20,69 @@ class Engine {
   static constexpr int kDecodeTokens =
       16;  // tokens of one decode pass: one each of up to 16 sessions
 
+  /// Another backend to go on with where the first has no room, or fails.
+  using Fallback = std::function<Result<std::unique_ptr<Backend>>()>;
+
+  /// With "auto" the CPU takes over from another device that has no room or fails.
   /// @param threads  as ModelOptions::threads
   static Result<std::unique_ptr<Engine>> create(ModelFile file, const std::string& device,
                                                 int threads, const LoadProgress& progress);
-  /// On a backend of the caller's choice. For tests.
+  /// On a backend of the caller's choice.
   static Result<std::unique_ptr<Engine>> create(ModelFile file, std::unique_ptr<Backend> backend,
-                                                const LoadProgress& progress = {});
+                                                const LoadProgress& progress = {},
+                                                Fallback fallback = {});
 
   const ModelConfig& config() const { return file_.config; }
   std::uint64_t fingerprint() const { return file_.fingerprint; }
-  const DeviceInfo& device() const { return backend_->device(); }
-  MemoryUse memory() const { return model_->memory(); }
+  const DeviceInfo& device() const { return current()->backend->device(); }
+  MemoryUse memory() const { return current()->model->memory(); }
   StateLayout layout() const { return StateLayout::of(file_.config); }
 
-  Result<std::unique_ptr<RecurrentState>> create_state() const { return model_->create_state(); }
+  /// Counts the devices: states made under another number are lost.
+  std::uint64_t generation() const { return current()->generation; }
+  /// A state and the generation it belongs to.
+  Result<std::unique_ptr<RecurrentState>> create_state(std::uint64_t* generation = nullptr) const;
 
   /// Most tokens of one run, over all items.
-  int max_tokens() const { return prefill_->max_tokens(); }
+  int max_tokens() const { return current()->prefill->max_tokens(); }
 
   /// Plan::run of the decode plan where it suffices, else of the prefill plan. Blocks while another
   /// thread runs.
-  Status run(std::span<const PlanItem> items, std::stop_token stop = {});
+  /// @param generation  of every state
+  /// @return device also for states of another generation. After it a fallback has taken over.
+  Status run(std::span<const PlanItem> items, std::stop_token stop = {},
+             std::uint64_t generation = 0);
+
+  /// Plan::sampled_steps of the decode plan, null where the backend has none. Passes of other
+  /// threads go between the steps.
+  Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
+                                                      std::span<const TokenId> recent,
+                                                      const SamplingOptions& sampling,
+                                                      std::uint64_t generation = 0);
 
  private:
-  Engine() = default;
+  class LockedSteps;
 
-  ModelFile file_;  // its weights are what the device model was made of
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<DeviceModel> model_;
-  std::unique_ptr<Plan> decode_;
-  std::unique_ptr<Plan> prefill_;
+  /// A backend with the model and its plans.
+  struct Loaded {
+    std::unique_ptr<Backend> backend;
+    std::unique_ptr<DeviceModel> model;
+    std::unique_ptr<Plan> decode, prefill;
+    std::uint64_t generation = 0;
+  };
+
+  Engine() = default;
+  const Loaded* current() const { return current_.load(std::memory_order_acquire); }
+  Status load(std::unique_ptr<Backend> backend, const LoadProgress& progress);
+  Status check_generation(std::uint64_t generation) const;
+  /// `status`; if it says that the device failed, after the fallback has taken over.
+  Status failed_over(Status status);
+
+  ModelFile file_;     // its weights are what the device model was made of
+  Fallback fallback_;  // empty: none, or it has taken over
+  // All that ever were: callers may still hold on to a device's name, or free its states.
+  std::vector<std::unique_ptr<Loaded>> loaded_;
+  std::atomic<const Loaded*> current_{nullptr};
   std::mutex running_;
 };
 

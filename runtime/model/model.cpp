@@ -7,6 +7,7 @@
 
 #include "runtime/base/try.h"
 #include "runtime/model/engine.h"
+#include "runtime/model/model_loader.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
 
@@ -52,7 +53,16 @@ std::int64_t count_parameters(const GgufFile& file) {
 }  // namespace
 
 Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& file,
-                                                 ModelOptions options) try {
+                                                 ModelOptions options) {
+  return ModelLoader::load(
+      file, options, [&options](ModelFile model, const LoadProgress& progress) {
+        return Engine::create(std::move(model), options.device, options.threads, progress);
+      });
+}
+
+Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::path& file,
+                                                       const ModelOptions& options,
+                                                       const MakeEngine& make_engine) try {
   if (options.threads < 0 || options.threads > 1024) {
     return fail(ErrorCode::invalid_argument, "threads: ", options.threads,
                 ", expected 0 (automatic) to 1024");
@@ -62,7 +72,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& fi
   };
   RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(file));
   RUNNEL_TRY(ModelFile model_file, ModelFile::from_gguf(gguf));
-  auto impl = std::make_unique<Impl>();
+  auto impl = std::make_unique<Model::Impl>();
   RUNNEL_TRY(impl->tokenizer, Tokenizer::from_gguf(*gguf, model_file.config.vocab_size));
   RUNNEL_TRY(impl->chat, chat_format_from_gguf(*gguf));
   impl->info.name = model_file.config.name;
@@ -76,10 +86,9 @@ Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& fi
   RUNNEL_CHECK_OK(check_limit(options.memory_limit, tensor_bytes(*gguf) + state));
   gguf.reset();
   if (!progress(kParsed)) return fail(ErrorCode::cancelled, "load: stopped by the caller");
-  RUNNEL_TRY(impl->engine, Engine::create(std::move(model_file), options.device, options.threads,
-                                          [&](float fraction) {
-                                            return progress(kParsed + (1.0F - kParsed) * fraction);
-                                          }));
+  RUNNEL_TRY(impl->engine, make_engine(std::move(model_file), [&](float fraction) {
+               return progress(kParsed + (1.0F - kParsed) * fraction);
+             }));
   const MemoryUse used = impl->engine->memory();
   RUNNEL_CHECK_OK(
       check_limit(options.memory_limit, used.weight_bytes + used.state_bytes + used.scratch_bytes));

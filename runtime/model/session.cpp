@@ -16,8 +16,18 @@ constexpr std::size_t kScoreChunk = 64;  // tokens whose logits are held at once
 
 }  // namespace
 
+Status Session::Impl::replace_lost_state() {
+  if (generation == engine().generation()) return {};
+  std::uint64_t of = 0;
+  RUNNEL_TRY(std::unique_ptr<RecurrentState> fresh, engine().create_state(&of));
+  stop_drawing();
+  state = std::move(fresh);
+  generation = of;
+  return {};
+}
+
 Status Session::Impl::check(std::span<const TokenId> tokens) const {
-  if (broken) {
+  if (lost()) {
     return fail(
         ErrorCode::device,
         "session: its device failed and its memory is lost; restore a snapshot or reset it");
@@ -34,8 +44,9 @@ Status Session::Impl::check(std::span<const TokenId> tokens) const {
 
 Status Session::Impl::feed(std::span<const TokenId> tokens, LogitsWanted wanted,
                            std::span<float> out, std::stop_token stop) {
+  stop_drawing();
   const PlanItem item{.state = state.get(), .tokens = tokens, .wanted = wanted, .logits = out};
-  Status status = engine().run(std::span(&item, 1), std::move(stop));
+  Status status = engine().run(std::span(&item, 1), std::move(stop), generation);
   if (!status) {
     broken = status.error().code == ErrorCode::device;
     return status;
@@ -48,6 +59,20 @@ Status Session::Impl::step(TokenId token) {
   RUNNEL_CHECK_OK(check(std::span(&token, 1)));
   logits.resize(static_cast<std::size_t>(engine().config().vocab_size));
   return feed(std::span(&token, 1), LogitsWanted::last, logits, {});
+}
+
+void Session::Impl::stop_drawing() {
+  steps.reset();
+  logits_behind = false;
+}
+
+Status Session::Impl::catch_up() {
+  if (!logits_behind) return {};
+  logits_behind = false;
+  logits.resize(static_cast<std::size_t>(engine().config().vocab_size));
+  const Status status = steps->logits(logits);
+  broken = broken || !status;
+  return status;
 }
 
 void Session::Impl::consumed(std::span<const TokenId> tokens) {
@@ -80,7 +105,10 @@ Session::Impl& Session::impl() { return *impl_; }
 const Session::Impl& Session::impl() const { return *impl_; }
 const Model& Session::model() const { return *impl_->model; }
 const std::shared_ptr<const Model>& Session::shared_model() const { return impl_->model; }
-std::span<const float> Session::logits() const { return impl_->logits; }
+std::span<const float> Session::logits() const {
+  static_cast<void>(impl_->catch_up());  // what fails here fails the generation too
+  return impl_->logits;
+}
 std::uint64_t Session::position() const { return impl_->state->position(); }
 
 std::span<const TokenId> Session::recent_tokens() const {
@@ -91,7 +119,7 @@ std::span<const TokenId> Session::recent_tokens() const {
 Result<Session> Session::create(std::shared_ptr<const Model> model) try {
   if (!model) return fail(ErrorCode::invalid_argument, "session: the model is null");
   auto impl = std::make_unique<Impl>();
-  RUNNEL_TRY(impl->state, model->engine().create_state());
+  RUNNEL_TRY(impl->state, model->engine().create_state(&impl->generation));
   impl->model = std::move(model);
   impl->recent.reserve(2 * kHistoryWindow + 1);
   return Session(std::move(impl));
@@ -151,6 +179,8 @@ Result<std::vector<float>> Session::score(std::span<const TokenId> tokens) try {
 }
 
 Status Session::reset() {
+  impl_->stop_drawing();
+  RUNNEL_CHECK_OK(impl_->replace_lost_state());
   RUNNEL_CHECK_OK(impl_->state->reset());
   impl_->logits.clear();
   impl_->recent.clear();
@@ -164,6 +194,7 @@ Status Session::reset() {
 
 Result<Snapshot> Session::snapshot() const try {
   RUNNEL_CHECK_OK(impl_->check({}));
+  RUNNEL_CHECK_OK(impl_->catch_up());
   auto data = std::make_shared<SnapshotData>();
   data->model_fingerprint = impl_->engine().fingerprint();
   data->backend = impl_->engine().device().backend;
@@ -218,7 +249,9 @@ Status Session::restore(const Snapshot& snapshot) try {
   next->utf8_carry = data.utf8_carry;
   next->stop_carry = data.stop_carry;
   if (data.has_sampler) next->sampler = data.sampler;
+  RUNNEL_CHECK_OK(impl_->replace_lost_state());
   RUNNEL_CHECK_OK(impl_->state->import_from(data.state, data.position));
+  next->generation = impl_->generation;
   next->state = std::move(impl_->state);
   impl_ = std::move(next);
   return {};
@@ -228,8 +261,10 @@ Status Session::restore(const Snapshot& snapshot) try {
 
 Result<Session> Session::fork() const try {
   RUNNEL_CHECK_OK(impl_->check({}));
+  RUNNEL_CHECK_OK(impl_->catch_up());
   std::unique_ptr<Impl> copy = impl_->copy_without_state();
   RUNNEL_TRY(copy->state, impl_->state->clone());
+  copy->generation = impl_->generation;
   return Session(std::move(copy));
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "fork: not enough memory for another state");

@@ -27,13 +27,16 @@ inline std::uint64_t extend_history(std::uint64_t hash, TokenId token) {
 struct Session::Impl {
   std::shared_ptr<const Model> model;
   std::unique_ptr<RecurrentState> state;
-  std::vector<float> logits;    // [vocab] after the last token; empty before the first
+  std::uint64_t generation = 0;  // of the engine's devices, to which the state belongs
+  std::vector<float> logits;     // [vocab] after the last token; empty before the first; catch_up()
   std::vector<TokenId> recent;  // last tokens, oldest first; up to 2 * kHistoryWindow between trims
   std::uint64_t history_hash = 0;  // of all tokens consumed, in order
   std::string utf8_carry;          // bytes of a character begun by the last generated token
   std::string stop_carry;          // generated text held back because a stop string may have begun
   std::optional<SamplerState> sampler;  // options of the last generation
   bool broken = false;  // a device failed: the state is undefined until reset or restore
+  std::unique_ptr<SampledSteps> steps;  // during a generation whose tokens the device draws
+  bool logits_behind = false;           // `steps` has newer ones
 
   Engine& engine() const { return model->engine(); }
 
@@ -46,6 +49,17 @@ struct Session::Impl {
 
   /// Feeds one token and keeps its logits: a step of generation.
   Status step(TokenId token);
+
+  /// Whether the state is lost: its device failed, for this session or for another.
+  bool lost() const { return broken || generation != engine().generation(); }
+  /// A state to begin again with, if that is so.
+  Status replace_lost_state();
+
+  /// Brings `logits` up to date with the last step.
+  Status catch_up();
+
+  /// Drops `steps`: the state goes on without them.
+  void stop_drawing();
 
   /// Refuses ids outside the vocabulary and a session whose device failed.
   Status check(std::span<const TokenId> tokens) const;

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #ifndef __x86_64__
@@ -77,7 +78,7 @@ inline Fiber* current = nullptr;  // running
 extern "C" void runnel_simt_switch(void** save, void* to);
 asm(R"(
 .text
-.globl runnel_simt_switch
+.weak runnel_simt_switch
 runnel_simt_switch:
   pushq %rbp
   pushq %rbx
@@ -313,6 +314,20 @@ T __shfl_xor_sync(unsigned, T v, int other) {
   std::memcpy(&v, &words[lane ^ other], 4);
   return v;
 }
+template <class T>
+T __shfl_sync(unsigned mask, T v, int from) {
+  return __shfl_xor_sync(mask, v, from ^ (simt::current->thread & 31));
+}
+inline std::uint32_t atomicAdd(std::uint32_t* p, std::uint32_t v) {
+  return std::exchange(*p, *p + v);
+}
+inline void store_host(std::uint64_t* p, std::uint64_t v) { *p = v; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline int __float2int_rz(float f) { return int(f); }
 inline int __dp4a(int a, int b, int c) {
   for (int i = 0; i < 4; ++i)
     c += int(static_cast<std::int8_t>(a >> (8 * i))) * int(static_cast<std::int8_t>(b >> (8 * i)));

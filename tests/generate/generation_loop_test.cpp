@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <utility>
 
@@ -14,6 +16,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr TokenId kEnd = 7;
+
+/// The same loop on a source that draws its tokens itself, a pass ahead, and on one that does not.
+class GenerationLoop : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { ahead = GetParam(); }
+
+ public:
+  static inline bool ahead = false;  // of the scripts of this test
+};
+INSTANTIATE_TEST_SUITE_P(Sources, GenerationLoop, testing::Bool(), [](const auto& each) {
+  return each.param ? "DrawingAhead" : "StepByStep";
+});
 
 // Says the tokens of a script, one after the other, whatever it is fed; id 7 ends. Past its end it
 // says id 0.
@@ -33,6 +47,26 @@ class Script final : public TokenSource {
     consumed_.push_back(token);
     predict();
     return {};
+  }
+  Result<bool> draw_ahead(TokenId first, const SamplingOptions&) override {
+    next_ = first;
+    queued_any_ = false;
+    known_.clear();
+    return GenerationLoop::ahead;
+  }
+  Status queue() override {
+    const TokenId token = next_;
+    if (Status stepped = step(token); !stepped) return stepped;
+    if (std::exchange(queued_any_, true)) known_.push_back(token);
+    next_ = static_cast<TokenId>(std::ranges::max_element(logits_) - logits_.begin());
+    return {};
+  }
+  Result<TokenId> drawn() override {
+    // Must have been queued before: the device would have waited for the host.
+    if (known_.empty()) return Error{ErrorCode::device, "asked for a token that was not queued"};
+    const TokenId token = known_.front();
+    known_.pop_front();
+    return token;
   }
   std::string_view piece(TokenId token) const override {
     const auto found = pieces_.find(token);
@@ -56,6 +90,9 @@ class Script final : public TokenSource {
   std::vector<TokenId> consumed_;
   std::vector<float> logits_;
   std::size_t fails_at_ = SIZE_MAX;
+  TokenId next_ = 0;           // drawn last
+  std::deque<TokenId> known_;  // queued, not asked for
+  bool queued_any_ = false;
 };
 
 const std::map<TokenId, std::string> kPieces = {{1, "Hello"}, {2, ","},    {3, " wor"},
@@ -80,7 +117,7 @@ Told run(Script& script, const GenerationOptions& options, GenerationCarry& carr
   return {std::move(result), std::move(shown)};
 }
 
-TEST(GenerationLoop, StreamsTextUntilTheEndTokenAndConsumesIt) {
+TEST_P(GenerationLoop, StreamsTextUntilTheEndTokenAndConsumesIt) {
   Script script({1, 2, 3, 4, kEnd, 1}, kPieces);
   GenerationCarry carry;
   const Told r = run(script, {}, carry);
@@ -91,7 +128,7 @@ TEST(GenerationLoop, StreamsTextUntilTheEndTokenAndConsumesIt) {
   EXPECT_EQ(r.result->text, "Hello, world");
 }
 
-TEST(GenerationLoop, GoesOnPastTheEndTokenWhenAsked) {
+TEST_P(GenerationLoop, GoesOnPastTheEndTokenWhenAsked) {
   Script script({1, kEnd, 2}, kPieces);
   GenerationOptions options;
   options.ignore_end = true;
@@ -102,7 +139,7 @@ TEST(GenerationLoop, GoesOnPastTheEndTokenWhenAsked) {
   EXPECT_EQ(r.result->text, "Hello,");
 }
 
-TEST(GenerationLoop, GeneratesNoMoreThanMaxTokens) {
+TEST_P(GenerationLoop, GeneratesNoMoreThanMaxTokens) {
   for (const std::uint64_t most : {0, 1, 3}) {
     Script script({1, 2, 3, 4}, kPieces);
     GenerationOptions options;
@@ -115,19 +152,19 @@ TEST(GenerationLoop, GeneratesNoMoreThanMaxTokens) {
   }
 }
 
-TEST(GenerationLoop, ShowsWholeCharactersOnly) {
+TEST_P(GenerationLoop, ShowsWholeCharactersOnly) {
   Script script({5, 6, kEnd}, kPieces);
   GenerationCarry carry;
   EXPECT_THAT(run(script, {}, carry).shown, ElementsAre("\xC3\xA9"));
 }
 
-TEST(GenerationLoop, ACharacterThatNeverEndsBecomesTheReplacementCharacter) {
+TEST_P(GenerationLoop, ACharacterThatNeverEndsBecomesTheReplacementCharacter) {
   Script script({1, 5, kEnd}, kPieces);
   GenerationCarry carry;
   EXPECT_EQ(run(script, {}, carry).result->text, "Hello\xEF\xBF\xBD");
 }
 
-TEST(GenerationLoop, StopsBeforeAStopStringThatSpansTokens) {
+TEST_P(GenerationLoop, StopsBeforeAStopStringThatSpansTokens) {
   Script script({1, 2, 3, 4, 1}, kPieces);
   GenerationOptions options;
   options.stop = {"o, world", " world"};
@@ -139,7 +176,7 @@ TEST(GenerationLoop, StopsBeforeAStopStringThatSpansTokens) {
   EXPECT_EQ(script.consumed().size(), 4U);
 }
 
-TEST(GenerationLoop, TheEndTokenReleasesWhatWasHeldBack) {
+TEST_P(GenerationLoop, TheEndTokenReleasesWhatWasHeldBack) {
   Script script({1, 2, 3, kEnd}, kPieces);
   GenerationOptions options;
   options.stop = {" world"};
@@ -150,7 +187,7 @@ TEST(GenerationLoop, TheEndTokenReleasesWhatWasHeldBack) {
   EXPECT_TRUE(carry.stop.empty());
 }
 
-TEST(GenerationLoop, GoingOnGivesTheTextOfNeverHavingStopped) {
+TEST_P(GenerationLoop, GoingOnGivesTheTextOfNeverHavingStopped) {
   const std::vector<TokenId> tokens = {1, 5, 6, 2, 3, 3, 5, 6, 4, 3, 4, 1};
   GenerationOptions options;
   options.stop = {" world", "rr"};
@@ -176,7 +213,7 @@ TEST(GenerationLoop, GoingOnGivesTheTextOfNeverHavingStopped) {
   }
 }
 
-TEST(GenerationLoop, ARefusingCallbackEndsAfterTheShownToken) {
+TEST_P(GenerationLoop, ARefusingCallbackEndsAfterTheShownToken) {
   Script script({1, 2, 3, 4}, kPieces);
   GenerationCarry carry;
   const Told r = run(script, {}, carry, 2);
@@ -185,7 +222,7 @@ TEST(GenerationLoop, ARefusingCallbackEndsAfterTheShownToken) {
   EXPECT_EQ(script.consumed().size(), 2U);
 }
 
-TEST(GenerationLoop, AStopRequestEndsAfterTheLastWholeToken) {
+TEST_P(GenerationLoop, AStopRequestEndsAfterTheLastWholeToken) {
   Script script({1, 2, 3, 4}, kPieces);
   std::stop_source source;
   GenerationCarry carry;
@@ -202,7 +239,7 @@ TEST(GenerationLoop, AStopRequestEndsAfterTheLastWholeToken) {
   EXPECT_EQ(script.consumed().size(), 2U);
 }
 
-TEST(GenerationLoop, AnEmptySessionIsAnError) {
+TEST_P(GenerationLoop, AnEmptySessionIsAnError) {
   Script script({1}, kPieces);
   script.clear();
   GenerationCarry carry;
@@ -212,7 +249,7 @@ TEST(GenerationLoop, AnEmptySessionIsAnError) {
   EXPECT_THAT(result.error().message, HasSubstr("empty"));
 }
 
-TEST(GenerationLoop, EmptyAndInvalidStopStringsAreErrors) {
+TEST_P(GenerationLoop, EmptyAndInvalidStopStringsAreErrors) {
   for (const char* stop : {"", "\xC3"}) {
     Script script({1}, kPieces);
     GenerationOptions options;
@@ -225,7 +262,7 @@ TEST(GenerationLoop, EmptyAndInvalidStopStringsAreErrors) {
   }
 }
 
-TEST(GenerationLoop, ADeviceFailureIsReturned) {
+TEST_P(GenerationLoop, ADeviceFailureIsReturned) {
   Script script({1, 2, 3}, kPieces);
   script.fail_at(2);
   GenerationCarry carry;

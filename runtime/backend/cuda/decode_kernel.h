@@ -22,6 +22,9 @@ class DecodeKernel {
   /// After the stream is idle: a device error if a token did not come to its end.
   Status finished(cudaStream_t stream);
 
+  /// Whether a token did not come to its end.
+  bool stuck() const { return *static_cast<volatile std::uint32_t*>(trouble_.get()) != 0; }
+
   std::uint64_t bytes() const { return layers_.bytes() + exchange_.bytes(); }
   /// For the benchmark.
   Decode& decode() { return decode_; }

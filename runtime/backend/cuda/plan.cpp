@@ -7,6 +7,7 @@
 
 #include "runtime/backend/cuda/decode_kernel.h"
 #include "runtime/backend/cuda/recorder.h"
+#include "runtime/backend/cuda/sampled_steps.h"
 #include "runtime/backend/plan_items.h"
 #include "runtime/base/try.h"
 
@@ -18,7 +19,7 @@ namespace {
 /// not depend on the other items.
 constexpr std::size_t kFewTokens = 8;
 
-class CudaPlan final : public Plan {
+class CudaPlan final : public Plan, private StepHost {
  public:
   CudaPlan(std::shared_ptr<ModelOnDevice> model, int max_tokens)
       : m_(std::move(model)), max_tokens_(max_tokens) {}
@@ -45,6 +46,7 @@ class CudaPlan final : public Plan {
     if (stop.stop_requested()) return fail(ErrorCode::cancelled, "pass: a stop was requested");
     const DeviceScope scope(m_->device.index);
     RUNNEL_CHECK_OK(scope.status());
+    if (active != nullptr) RUNNEL_CHECK_OK(active->give_way());
     std::vector<PlanItem> few;
     for (const PlanItem& item : items) {
       if (item.tokens.size() <= kFewTokens) few.push_back(item);
@@ -56,7 +58,28 @@ class CudaPlan final : public Plan {
     return {};
   }
 
+  Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
+                                                      std::span<const TokenId> recent,
+                                                      const SamplingOptions& sampling) override {
+    RUNNEL_TRY(std::unique_ptr<CudaSteps> steps,
+               CudaSteps::create(*this, m_, static_cast<CudaState&>(state), recent, sampling));
+    return std::unique_ptr<SampledSteps>(std::move(steps));
+  }
+
  private:
+  // StepHost
+  const PlanBuffers& buffers() const override { return recorder_->buffers(); }
+  Status put(TokenId token, const Segment& segment) override {
+    tokens_.get()[0] = token;
+    segments_.get()[0] = segment;
+    return upload(1, 1);
+  }
+  Status wait_for_logits(float* to) override { return copy_logits(m_->stream.get(), 1, to); }
+  bool stuck() const override { return one_kernel_ != nullptr && one_kernel_->stuck(); }
+  Status finished() override {
+    return one_kernel_ != nullptr ? one_kernel_->finished(m_->stream.get()) : Status();
+  }
+
   std::size_t vocab() const { return static_cast<std::size_t>(m_->config.vocab_size); }
 
   Status copy_in(std::span<const PlanItem> items, Pass& p) {
@@ -74,12 +97,17 @@ class CudaPlan final : public Plan {
     p.tokens = static_cast<int>(at);
     p.num_segments = static_cast<int>(i);
     p.host_segments = segments_.get();
+    return upload(at, i);
+  }
+
+  Status upload(std::size_t tokens, std::size_t segments) {
     const PlanBuffers& b = recorder_->buffers();
-    const cudaStream_t stream = p.launch.stream;
-    RUNNEL_CHECK_OK(check(cudaMemcpyAsync(b.tokens.get(), tokens_.get(), at * sizeof(std::int32_t),
-                                          cudaMemcpyHostToDevice, stream),
-                          "copy token ids"));
-    return check(cudaMemcpyAsync(b.segments.get(), segments_.get(), i * sizeof(Segment),
+    const cudaStream_t stream = m_->stream.get();
+    RUNNEL_CHECK_OK(
+        check(cudaMemcpyAsync(b.tokens.get(), tokens_.get(), tokens * sizeof(std::int32_t),
+                              cudaMemcpyHostToDevice, stream),
+              "copy token ids"));
+    return check(cudaMemcpyAsync(b.segments.get(), segments_.get(), segments * sizeof(Segment),
                                  cudaMemcpyHostToDevice, stream),
                  "copy segments");
   }
@@ -92,7 +120,7 @@ class CudaPlan final : public Plan {
     const Status idle = check(cudaStreamSynchronize(p.launch.stream), "wait for a pass");
     RUNNEL_CHECK_OK(done);
     RUNNEL_CHECK_OK(idle);
-    if (one_kernel_ != nullptr) RUNNEL_CHECK_OK(one_kernel_->finished(p.launch.stream));
+    RUNNEL_CHECK_OK(finished());
     for (const PlanItem& item : items)
       static_cast<CudaState*>(item.state)->advance(item.tokens.size());
     return {};
@@ -136,7 +164,7 @@ class CudaPlan final : public Plan {
 
   /// One token and its logits, as a graph that is recorded on first use. Everything that differs
   /// between sessions and tokens is read from device memory, so one graph serves them all.
-  Status launch_step(const Launch& l) {
+  Status launch_step(const Launch& l) override {
     if (one_kernel_ != nullptr) {
       const PlanBuffers& b = recorder_->buffers();
       return one_kernel_->launch(l.stream, b.tokens.get(), b.segments.get(), b.logits.get());

@@ -23,13 +23,15 @@
 
 namespace runnel {
 
-class Engine;     // internal
-class Tokenizer;  // internal
+class Engine;       // internal
+class ModelLoader;  // internal
+class Tokenizer;    // internal
 
 /// How to load a model.
 struct ModelOptions {
   /// A DeviceInfo::id, a backend name ("cuda" means "cuda:0"), or "auto" for the best device
-  /// present.
+  /// present. With "auto" the model goes on on the CPU where the device has too little memory, or
+  /// fails later: sessions are then lost (ErrorCode::device) until they are reset or restored.
   std::string device = "auto";
   /// Threads that compute on the CPU, the caller's included; 0: one per core this process may use.
   /// Range [0, 1024].
@@ -106,6 +108,7 @@ class RUNNEL_API Model {
   const Tokenizer* tokenizer() const;
 
  private:
+  friend class ModelLoader;
   struct Impl;
   explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

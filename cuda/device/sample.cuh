@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sampling by one block: a few passes over the vocabulary, which stays in the caches between them.
+//
+// Nothing is sorted. The k-th logit and the edge of a nucleus are found bit by bit from the top:
+// how many values (or how much weight) reach a number with this bit set? Each bit is a pass, until
+// what lies between the bounds fits shared memory. Weights are integers, so sums have no order;
+// floats meet only rounded operations one at a time (no fused ones), as on the host.
+#pragma once
+
+#include "cuda/device/async.cuh"
+#include "cuda/sample.h"
+#include "runtime/generate/philox.h"
+
+namespace runnel::cuda {
+
+inline constexpr int kSampleList = 2048;  // values between the bounds that shared memory holds
+
+struct SampleShared {
+  std::uint32_t list[kSampleList];
+  std::uint64_t sums[2][32];
+  std::uint32_t counts[2][32];
+  std::uint32_t listed;
+  int index;
+};
+
+/// A block of `threads` threads (a multiple of 32, at most 1,024) at work on one Sample.
+class Sampling {
+ public:
+  __device__ Sampling(const Sample& s, int threads)
+      : s_(s),
+        threads_(threads),
+        tid_(thread_index()),
+        lane_(tid_ % 32),
+        warp_(tid_ / 32),
+        shared_(*reinterpret_cast<SampleShared*>(shared_memory())) {}
+
+  __device__ void run() {
+    const bool adjusts = s_.biases > 0 || s_.window > 0;
+    if (adjusts) adjust();
+    const float* const logits = adjusts ? s_.adjusted : s_.logits;
+    std::uint64_t best = 0;
+    for (int i = tid_; i < s_.vocab; i += threads_) {
+      const std::uint32_t key = logit_key(logits[i]);
+      // The lowest of equal ones.
+      const std::uint64_t both = (std::uint64_t(key) << 32) | (0xFFFFFFFFU - std::uint32_t(i));
+      if (key != 0 && both > best) best = both;
+    }
+    best = block_max(best);
+    std::uint32_t token = 0xFFFFFFFFU - std::uint32_t(best);
+    const float max = key_logit(std::uint32_t(best >> 32));
+    if (best == 0) {
+      token = kNoToken;
+    } else if (s_.inverse_temperature != 0.0F && !(max > 3.4028235e38F)) {
+      token = draw(logits, max);
+    }
+    if (tid_ == 0) finish(token);
+  }
+
+ private:
+  struct Sum {
+    std::uint64_t sum;
+    std::uint32_t count;
+  };
+
+  /// Orders logits as integers; 0 for what can never be chosen, NaN and -inf.
+  static __device__ std::uint32_t logit_key(float logit) {
+    const std::uint32_t bits = __float_as_uint(__fadd_rn(logit, 0.0F));  // -0 counts as 0
+    const std::uint32_t key = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
+    const bool never = (bits & 0x7FFFFFFFU) > 0x7F800000U || bits == 0xFF800000U;
+    return never ? 0U : key;
+  }
+  static __device__ float key_logit(std::uint32_t key) {
+    return __uint_as_float((key >> 31) != 0 ? key & 0x7FFFFFFFU : ~key);
+  }
+
+  static __device__ std::uint64_t shuffle(std::uint64_t v, int other) {
+    const std::uint32_t low = __shfl_xor_sync(~0U, std::uint32_t(v), other);
+    const std::uint32_t high = __shfl_xor_sync(~0U, std::uint32_t(v >> 32), other);
+    return (std::uint64_t(high) << 32) | low;
+  }
+
+  __device__ std::uint64_t block_max(std::uint64_t v) {
+    for (int o = 16; o > 0; o >>= 1) {
+      const std::uint64_t other = shuffle(v, o);
+      v = other > v ? other : v;
+    }
+    turn_ ^= 1;
+    if (lane_ == 0) shared_.sums[turn_][warp_] = v;
+    sync_block();
+    for (int w = 0; w < threads_ / 32; ++w) {
+      const std::uint64_t other = shared_.sums[turn_][w];
+      v = other > v ? other : v;
+    }
+    return v;
+  }
+
+  /// Sums over the block, the same in every thread. Two sets of places: one barrier is enough.
+  __device__ Sum block_sum(std::uint64_t sum, std::uint32_t count) {
+    for (int o = 16; o > 0; o >>= 1) {
+      sum += shuffle(sum, o);
+      count += __shfl_xor_sync(~0U, count, o);
+    }
+    turn_ ^= 1;
+    if (lane_ == 0) shared_.sums[turn_][warp_] = sum, shared_.counts[turn_][warp_] = count;
+    sync_block();
+    const int warps = threads_ / 32;
+    sum = lane_ < warps ? shared_.sums[turn_][lane_] : 0;
+    count = lane_ < warps ? shared_.counts[turn_][lane_] : 0;
+    for (int o = 16; o > 0; o >>= 1) {
+      sum += shuffle(sum, o);
+      count += __shfl_xor_sync(~0U, count, o);
+    }
+    return {sum, count};
+  }
+
+  /// How many values reach `cut`, and their sum: of values(i), or each as 1.
+  template <bool kOnes, class Values>
+  __device__ Sum reach(const Values& values, int n, std::uint32_t cut) {
+    std::uint64_t sum = 0;
+    std::uint32_t count = 0;
+    for (int i = tid_; i < n; i += threads_) {
+      const std::uint32_t v = values(i);
+      if (v < cut) continue;
+      sum += kOnes ? 1U : v;
+      ++count;
+    }
+    return block_sum(sum, count);
+  }
+
+  struct Edge {
+    std::uint32_t value;    // the largest that at least `wanted` reach
+    std::uint64_t above;    // what the values above it come to
+    std::uint64_t reached;  // the same with those equal to it
+  };
+
+  /// @param bits    values are below 2^bits
+  /// @param wanted  at least 1 and at most what all values above 0 come to
+  template <bool kOnes, class Values>
+  __device__ Edge edge(const Values& values, int bits, std::uint64_t wanted) {
+    std::uint32_t low = 0;           // at least `wanted` reach it, less reach low + 2^(bit + 1)
+    Sum reached{0, 0}, above{0, 0};  // what reaches the one and the other
+    bool narrow = false;             // few values lie between
+    int bit = bits - 1;
+    for (; bit >= 0 && !narrow; --bit) {
+      const std::uint32_t middle = low | (1U << bit);
+      const Sum sum = reach<kOnes>(values, s_.vocab, middle);
+      if (sum.sum >= wanted) {
+        low = middle, reached = sum;
+      } else {
+        above = sum;
+      }
+      narrow = low != 0 && reached.count - above.count <= kSampleList;
+    }
+    if (bit < 0) return {low, above.sum, reached.sum};
+    // The other bits from a list of the values between.
+    if (tid_ == 0) shared_.listed = 0;
+    sync_block();
+    const std::uint32_t span = 1U << (bit + 1);
+    for (int i = tid_; i < s_.vocab; i += threads_) {
+      const std::uint32_t v = values(i);
+      if (v >= low && v - low < span) shared_.list[atomicAdd(&shared_.listed, 1U)] = v;
+    }
+    sync_block();
+    const int n = int(shared_.listed);
+    const std::uint64_t beyond = above.sum;
+    for (; bit >= 0; --bit) {
+      const std::uint32_t middle = low | (1U << bit);
+      Sum sum = reach<kOnes>([this](int i) { return shared_.list[i]; }, n, middle);
+      sum.sum += beyond;
+      if (sum.sum >= wanted) {
+        low = middle, reached = sum;
+      } else {
+        above = sum;
+      }
+    }
+    return {low, above.sum, reached.sum};
+  }
+
+  /// The first index at which the values up to it come to more than `target`, which all together
+  /// do.
+  template <class Values>
+  __device__ int index_beyond(const Values& values, std::uint64_t target) {
+    const int warps = threads_ / 32;
+    const int own = (s_.vocab + 32 * warps - 1) / (32 * warps) * 32;  // of a warp
+    const int begin = warp_ * own, end = min(begin + own, s_.vocab);
+    std::uint64_t sum = 0;
+    for (int i = begin + lane_; i < end; i += 32) sum += values(i);
+    sum = warp_sum(sum);
+    turn_ ^= 1;
+    if (lane_ == 0) shared_.sums[turn_][warp_] = sum;
+    sync_block();
+    for (int w = 0; w < warp_; ++w) target -= shared_.sums[turn_][w];  // wraps for warps after it
+    if (target < sum) {
+      int i = begin;
+      std::uint32_t v = 0;
+      while (true) {
+        v = i + lane_ < end ? values(i + lane_) : 0U;
+        const std::uint64_t here = warp_sum(v);
+        if (target < here) break;
+        target -= here;
+        i += 32;
+      }
+      int found = 0;
+      while (true) {
+        const std::uint32_t other = __shfl_sync(~0U, v, found);
+        if (target < other) break;
+        target -= other;
+        ++found;
+      }
+      if (lane_ == 0) shared_.index = i + found;
+    }
+    sync_block();
+    return shared_.index;
+  }
+
+  static __device__ std::uint64_t warp_sum(std::uint64_t v) {
+    for (int o = 16; o > 0; o >>= 1) v += shuffle(v, o);
+    return v;
+  }
+
+  /// The logits after biases and penalties.
+  __device__ void adjust() {
+    float* const to = s_.adjusted;
+    for (int i = tid_; i < s_.vocab; i += threads_) to[i] = s_.logits[i];
+    sync_block();
+    for (int i = tid_; i < s_.biases; i += threads_) {
+      float& logit = to[s_.bias_ids[i]];
+      logit = __fadd_rn(logit, s_.bias_values[i]);
+    }
+    sync_block();
+    if (s_.window == 0) return;
+    for (int i = tid_; i < s_.vocab; i += threads_) {
+      const int count = s_.counts[i];
+      if (count == 0) continue;
+      const float logit = to[i];
+      const float kept = logit > 0.0F ? __fdiv_rn(logit, s_.repetition_penalty)
+                                      : __fmul_rn(logit, s_.repetition_penalty);
+      const float often = __fmul_rn(float(count), s_.frequency_penalty);
+      to[i] = __fsub_rn(kept, __fadd_rn(s_.presence_penalty, often));
+    }
+    sync_block();
+  }
+
+  /// portable_exp and token_weights of runtime/generate/token_weights.cpp.
+  __device__ std::uint32_t weight(float logit, float max) const {
+    constexpr float kNothing = -20.5F, kRound = 12582912.0F;
+    const float scaled = __fmul_rn(__fsub_rn(logit, max), s_.inverse_temperature);
+    if (!(scaled > kNothing)) return 0;
+    const float n = __fsub_rn(__fadd_rn(__fmul_rn(scaled, 1.44269504F), kRound), kRound);
+    const float r =
+        __fsub_rn(__fsub_rn(scaled, __fmul_rn(n, 0.693359375F)), __fmul_rn(n, -2.12194440e-4F));
+    float p = __fadd_rn(__fmul_rn(r, 1.0F / 5040.0F), 1.0F / 720.0F);
+    p = __fadd_rn(__fmul_rn(p, r), 1.0F / 120.0F);
+    p = __fadd_rn(__fmul_rn(p, r), 1.0F / 24.0F);
+    p = __fadd_rn(__fmul_rn(p, r), 1.0F / 6.0F);
+    p = __fadd_rn(__fmul_rn(p, r), 0.5F);
+    p = __fadd_rn(__fmul_rn(p, r), 1.0F);
+    p = __fadd_rn(__fmul_rn(p, r), 1.0F);
+    const float power = __int_as_float((__float2int_rz(n) + 127) << 23);
+    const float one = 268435456.0F;  // kWeightOne
+    return std::uint32_t(__float2int_rz(__fadd_rn(__fmul_rn(__fmul_rn(p, power), one), 0.5F)));
+  }
+
+  __device__ std::uint32_t draw(const float* logits, float max) {
+    const int n = s_.vocab;
+    // What top-k leaves: keys above `key`, and those equal to it up to an index.
+    std::uint32_t key = 0;
+    int last = n;
+    if (s_.top_k > 0) {
+      const auto keys = [logits](int i) { return logit_key(logits[i]); };
+      const auto k = std::uint64_t(s_.top_k);
+      if (reach<true>(keys, n, 1).sum > k) {
+        const Edge e = edge<true>(keys, 32, k);
+        key = e.value;
+        if (e.reached > k) {
+          const auto ties = [logits, key](int i) { return logit_key(logits[i]) == key ? 1U : 0U; };
+          last = index_beyond(ties, k - e.above - 1);
+        }
+      }
+    }
+    std::uint64_t total = 0;
+    for (int i = tid_; i < n; i += threads_) {
+      const std::uint32_t own = logit_key(logits[i]);
+      const std::uint32_t w = own > key || (own == key && i <= last) ? weight(logits[i], max) : 0U;
+      s_.weights[i] = w;
+      total += w;
+    }
+    total = block_sum(total, 0).sum;  // and shows the weights to everybody
+    const std::uint32_t* const weights = s_.weights;
+    // What top-p and min-p leave: weights above `cut`, and those equal to it up to an index.
+    std::uint32_t cut = 1;
+    last = n;
+    if (s_.top_p < 1.0F) {
+      double share = ceil(__dmul_rn(double(s_.top_p), double(total)));
+      std::uint64_t wanted = share < 1.0 ? 1 : std::uint64_t(share);
+      if (wanted > total) wanted = total;
+      const Edge e = edge<false>([weights](int i) { return weights[i]; }, 29, wanted);
+      cut = e.value;
+      const std::uint64_t ties = (wanted - e.above + cut - 1) / cut;
+      if (ties < (e.reached - e.above) / cut) {
+        last =
+            index_beyond([weights, cut](int i) { return weights[i] == cut ? 1U : 0U; }, ties - 1);
+      }
+    }
+    if (s_.min_weight > cut) cut = s_.min_weight, last = n;
+    const auto left = [weights, cut, last](int i) {
+      const std::uint32_t w = weights[i];
+      return w > cut || (w == cut && i <= last) ? w : 0U;
+    };
+    total = reach<false>(left, n, 1).sum;
+    const std::uint32_t word = sampling_word(s_.seed, s_.segment->position + 1);
+    return std::uint32_t(index_beyond(left, draw_below(total, word)));
+  }
+
+  /// Thread 0: what the next step and the host need.
+  __device__ void finish(std::uint32_t token) {
+    const auto next = std::int32_t(token == kNoToken ? 0U : token);
+    *s_.token = next;
+    s_.segment->position += 1;
+    if (s_.window > 0) {
+      const int at = *s_.recent_at, place = at % s_.window;
+      if (at >= s_.window) s_.counts[s_.recent[place]] -= 1;
+      s_.recent[place] = next;
+      s_.counts[next] += 1;
+      *s_.recent_at = at + 1 < 2 * s_.window ? at + 1 : s_.window;
+    }
+    store_host(s_.drawn, (std::uint64_t(s_.ticket) << 32) | token);
+  }
+
+  const Sample& s_;
+  const int threads_, tid_, lane_, warp_;
+  SampleShared& shared_;
+  int turn_ = 0;
+};
+
+}  // namespace runnel::cuda

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches the sampler: one block, after the kernels that made the logits.
+#include "cuda/device/sample.cuh"
+
+namespace runnel::cuda {
+namespace {
+
+__global__ void __launch_bounds__(kSampleThreads) sample_kernel(const __grid_constant__ Sample s) {
+  Sampling(s, kSampleThreads).run();
+}
+
+}  // namespace
+
+cudaError_t sample(cudaStream_t stream, const Sample& s) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(kSampleThreads);
+  config.dynamicSmemBytes = sizeof(SampleShared);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, sample_kernel, s);
+}
+
+}  // namespace runnel::cuda

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Drawing the next token on the device, so that a step of generation waits for no host: the
+// arithmetic of runtime/generate/sampler.h, to the bit.
+#pragma once
+
+#include "cuda/launch.h"
+
+namespace runnel::cuda {
+
+/// What is drawn from, how, and where the token goes. Pointers are the device's.
+struct Sample {
+  const float* logits = nullptr;  // [vocab]
+  std::int32_t vocab = 0;
+  float inverse_temperature = 0.0F;  // 0: greedy
+  std::int32_t top_k = 0;            // 0: all
+  float top_p = 1.0F;
+  std::uint32_t min_weight = 1;  // min-p as a weight, see token_weights.h
+  std::uint64_t seed = 0;
+
+  const std::int32_t* bias_ids = nullptr;  // [biases], each once
+  const float* bias_values = nullptr;
+  std::int32_t biases = 0;
+
+  float repetition_penalty = 1.0F, presence_penalty = 0.0F, frequency_penalty = 0.0F;
+  std::int32_t window = 0;            // tokens that penalties see; 0: none
+  std::int32_t* recent = nullptr;     // [window], a ring: what was consumed last
+  std::int32_t* recent_at = nullptr;  // tokens ever put into the ring
+  std::int32_t* counts = nullptr;     // [vocab] occurrences in the ring
+
+  float* adjusted = nullptr;         // [vocab] scratch, with biases or a window
+  std::uint32_t* weights = nullptr;  // [vocab] scratch, unless greedy
+
+  // The next step: its token, and the segment, which moves on by the token just consumed.
+  std::int32_t* token = nullptr;
+  Segment* segment = nullptr;
+  std::uint64_t* drawn = nullptr;  // in pinned host memory: ticket << 32 | token
+  std::uint32_t ticket = 0;
+};
+
+/// Token of `drawn` where none can be chosen: every logit is -inf or not a number. The next step is
+/// given token 0 then.
+inline constexpr std::uint32_t kNoToken = 0xFFFFFFFFU;
+
+inline constexpr int kSampleThreads = 1024;  // one block
+
+cudaError_t sample(cudaStream_t stream, const Sample& s);
+
+}  // namespace runnel::cuda

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/cuda/sample_setup.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/generate/token_weights.h"
+
+namespace runnel::cuda {
+
+SampleSetup make_sample_setup(const SamplingOptions& options, std::int32_t vocab,
+                              std::span<const TokenId> recent) {
+  SampleSetup setup;
+  Sample& s = setup.sample;
+  s.vocab = vocab;
+  // As in Sampler.
+  s.inverse_temperature =
+      options.temperature > 0.0F ? std::min(1.0F / options.temperature, 1e38F) : 0.0F;
+  s.top_k = options.top_k < vocab ? options.top_k : 0;
+  s.top_p = options.top_p;
+  s.min_weight =
+      std::max(1U, static_cast<std::uint32_t>(std::ceil(options.min_p * double{kWeightOne})));
+  s.seed = options.seed;
+  for (const auto& [token, bias] : options.logit_bias) {
+    setup.bias_ids.push_back(token);
+    setup.bias_values.push_back(bias);
+  }
+  s.biases = static_cast<std::int32_t>(setup.bias_ids.size());
+  s.repetition_penalty = options.repetition_penalty;
+  s.presence_penalty = options.presence_penalty;
+  s.frequency_penalty = options.frequency_penalty;
+  const bool penalties = options.repetition_penalty != 1.0F || options.presence_penalty != 0.0F ||
+                         options.frequency_penalty != 0.0F;
+  if (!penalties || options.penalty_window == 0) return setup;
+  s.window = options.penalty_window;
+  const auto window = static_cast<std::size_t>(s.window);
+  recent = recent.last(std::min(recent.size(), window));
+  setup.recent.assign(recent.begin(), recent.end());
+  setup.recent.resize(window);
+  setup.recent_at = static_cast<std::int32_t>(recent.size());
+  setup.counts.resize(static_cast<std::size_t>(vocab));
+  for (const TokenId token : recent) ++setup.counts[static_cast<std::size_t>(token)];
+  return setup;
+}
+
+}  // namespace runnel::cuda

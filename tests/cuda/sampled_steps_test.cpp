@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generation that stays on the device against the same one token at a time through the host: same
+// tokens, same logits, same state, bit for bit. Skips without a GPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <ostream>
+#include <thread>
+
+#include "runnel/generation.h"
+#include "runnel/session.h"
+#include "runtime/backend/cuda/cuda_backend.h"
+#include "runtime/generate/sampler.h"
+#include "tests/support/loaded_model.h"
+#include "tests/support/random.h"
+#include "tests/support/random_model.h"
+
+namespace runnel::test {
+namespace {
+
+constexpr std::int32_t kVocab = 3001;
+constexpr int kTokens = 60;
+
+struct Kind {
+  const char* name;
+  SamplingOptions sampling;
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+std::vector<Kind> kinds() {
+  return {
+      {"greedy", {}},
+      {"warm", {.temperature = 0.8F, .seed = 1}},
+      {"top_k", {.temperature = 1.2F, .top_k = 40, .seed = 2}},
+      {"top_p", {.temperature = 1.0F, .top_p = 0.9F, .seed = 3}},
+      {"min_p", {.temperature = 1.5F, .min_p = 0.05F, .seed = 4}},
+      {"penalties",
+       {.temperature = 0.9F,
+        .top_k = 500,
+        .top_p = 0.98F,
+        .repetition_penalty = 1.3F,
+        .presence_penalty = 0.2F,
+        .frequency_penalty = 0.4F,
+        .penalty_window = 16,
+        .seed = 5}},
+      {"biases", {.temperature = 1.0F, .logit_bias = {{3, 4.0F}, {4, -50.0F}}, .seed = 6}},
+  };
+}
+
+RandomModel small_model() {
+  ModelConfig c = small_positional_config();
+  c.vocab_size = kVocab;
+  return make_random_model(c, {.tied = true, .gate_bias = true, .read_biases = true}, 51);
+}
+
+class SampledStepsTest : public testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    if (cuda::devices().empty()) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  }
+};
+
+TEST_P(SampledStepsTest, GiveWhatTheHostDraws) {
+  for (cuda::StepPath path : {cuda::StepPath::graph, cuda::StepPath::one_kernel}) {
+    auto backend = cuda::make_backend(0, path);
+    ASSERT_TRUE(backend) << backend.error().message;
+    const LoadedModel loaded = load_on(**backend, small_model());
+    Random random(52);
+    std::vector<TokenId> recent = random.tokens(30, kVocab);
+    const auto one_at_a_time = [&](RecurrentState& state, TokenId token) {
+      return loaded.run(state, std::span(&token, 1));
+    };
+    auto plain = loaded.state(), drawn = loaded.state(), other = loaded.state();
+    std::vector<float> logits = loaded.run(*plain, recent);
+    logits.erase(logits.begin(), logits.end() - kVocab);
+    loaded.run(*drawn, recent);
+    auto sampler = Sampler::create(GetParam().sampling, kVocab);
+    std::vector<TokenId> expected;
+    std::vector<TokenId> all = recent;
+    while (expected.size() <= kTokens) {
+      const auto token = sampler->sample(logits, all, plain->position());
+      ASSERT_TRUE(token);
+      expected.push_back(*token);
+      if (expected.size() > kTokens) break;
+      logits = one_at_a_time(*plain, *token);
+      all.push_back(*token);
+    }
+    recent.push_back(expected[0]);
+    auto steps = loaded.plan->sampled_steps(*drawn, recent, GetParam().sampling);
+    ASSERT_TRUE(steps && *steps != nullptr);
+    ASSERT_TRUE((*steps)->queue());
+    for (int i = 1; i < kTokens; ++i) {
+      if (i == 20) one_at_a_time(*other, 7);  // somebody else on the same buffers
+      ASSERT_TRUE((*steps)->queue());
+      const auto token = (*steps)->drawn();
+      ASSERT_TRUE(token) << token.error().message;
+      ASSERT_EQ(*token, expected[static_cast<std::size_t>(i)]) << "token " << i;
+    }
+    std::vector<float> last(kVocab, NAN);
+    ASSERT_TRUE((*steps)->logits(last));
+    EXPECT_EQ(last, logits);
+    EXPECT_EQ(*(*steps)->drawn(), expected.back());
+    steps->reset();
+    EXPECT_EQ(drawn->position(), plain->position());
+    EXPECT_EQ(loaded.canonical(*drawn), loaded.canonical(*plain));
+  }
+}
+
+TEST_P(SampledStepsTest, LeaveTheSessionOfAGenerationThatAskedForLogits) {
+  const auto model = load_model(small_model(), "cuda:0");
+  Random random(53);
+  const std::vector<TokenId> prompt = random.tokens(12, kVocab);
+  GenerationOptions options{.sampling = GetParam().sampling, .max_tokens = 40, .ignore_end = true};
+  const auto run = [&](Session& session) {
+    EXPECT_TRUE(session.prefill(prompt));
+    auto first = generate(session, options);  // and goes on from where it stands
+    auto second = generate(session, options);
+    EXPECT_TRUE(first && second);
+    first->tokens.insert(first->tokens.end(), second->tokens.begin(), second->tokens.end());
+    return first->tokens;
+  };
+  auto ahead = Session::create(model), slow = Session::create(model);
+  const std::vector<TokenId> tokens = run(*ahead);
+  options.on_logits = [](std::span<float>, std::span<const TokenId>) { return true; };
+  EXPECT_EQ(run(*slow), tokens);
+  EXPECT_EQ(*ahead->snapshot()->to_bytes(), *slow->snapshot()->to_bytes());
+}
+
+TEST_P(SampledStepsTest, GoOnWhileAnotherSessionGenerates) {
+  const auto model = load_model(small_model(), "cuda:0");
+  Random random(54);
+  const std::vector<TokenId> prompt = random.tokens(12, kVocab);
+  const GenerationOptions options{
+      .sampling = GetParam().sampling, .max_tokens = 12, .ignore_end = true};
+  auto alone = Session::create(model), outer = Session::create(model);
+  ASSERT_TRUE(alone->prefill(prompt) && outer->prefill(prompt));
+  const std::vector<TokenId> expected = generate(*alone, options)->tokens;
+  std::vector<TokenId> inner_tokens;
+  auto inner = Session::create(model);
+  ASSERT_TRUE(inner->prefill(prompt));
+  std::jthread other([&] {
+    for (int i = 0; i < 6; ++i) {
+      const auto more =
+          generate(*inner, {.sampling = GetParam().sampling, .max_tokens = 2, .ignore_end = true});
+      if (more) inner_tokens.insert(inner_tokens.end(), more->tokens.begin(), more->tokens.end());
+    }
+  });
+  EXPECT_EQ(generate(*outer, options)->tokens, expected);
+  other.join();
+  EXPECT_EQ(inner_tokens, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, SampledStepsTest, testing::ValuesIn(kinds()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace runnel::test
