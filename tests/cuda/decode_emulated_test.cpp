@@ -27,7 +27,8 @@ struct Emulated {
   std::uint32_t use = 0;
 
   Emulated(const RandomModel& model, int blocks, const cuda::DecodeTuning& tuning) {
-    auto made = cuda::DeviceWeights::create(model.config, *model.weights, {}, true);
+    auto made =
+        cuda::DeviceWeights::create(model.config, *model.weights, {}, cuda::WeightPlace::host);
     if (!made) throw std::runtime_error(made.error().message);
     weights = std::move(*made);
     program = cuda::make_decode_program(model.config, weights, {blocks, 227 * 1024}, tuning);

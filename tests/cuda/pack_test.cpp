@@ -6,10 +6,13 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "quant/quantise.h"
+#include "runtime/backend/cuda/device_model.h"
 #include "runtime/base/half.h"
 #include "tests/support/random.h"
+#include "tests/support/random_model.h"
 
 namespace runnel::cuda {
 namespace {
@@ -112,6 +115,37 @@ INSTANTIATE_TEST_SUITE_P(Types, Pack,
                          [](const auto& type) {
                            return std::string(quant::block_traits(type.param)->name);
                          });
+
+TEST(WeightPlace, IsMappedMemoryOnlyWhereTheHostSharesItsMemory) {
+  for (bool integrated : {false, true}) {
+    for (bool maps : {false, true}) {
+      DeviceFacts facts;
+      facts.integrated = integrated, facts.maps_memory = maps;
+      EXPECT_EQ(weight_place(facts),
+                integrated && maps ? WeightPlace::mapped : WeightPlace::device);
+    }
+  }
+}
+
+/// The file's pages of a tensor are given back once it is packed: never two copies of a model.
+TEST(DeviceWeights, GivesEveryTensorOfTheFileBack) {
+  const test::RandomModel model =
+      test::make_random_model(test::small_positional_config(), {.read_biases = true}, 3);
+  Weights weights = *model.weights;
+  std::set<const std::byte*> released;
+  weights.release = [&](std::span<const std::byte> bytes) { released.insert(bytes.data()); };
+  const auto made = DeviceWeights::create(model.config, weights, {}, WeightPlace::host);
+  ASSERT_TRUE(made);
+  EXPECT_GT(made->bytes, 0U);
+  for (const LayerWeights& layer : weights.layers) {
+    for (const auto member : kLayerViews) {
+      const WeightView& view = layer.*member;
+      EXPECT_TRUE(!view.present() || released.contains(view.data.data())) << view.name;
+    }
+  }
+  EXPECT_TRUE(released.contains(weights.embeddings.data.data()));
+  EXPECT_TRUE(released.contains(weights.head.data.data()));
+}
 
 }  // namespace
 }  // namespace runnel::cuda

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runnel/generation.h"
 #include "runnel/model.h"
 #include "runnel/session.h"
 #include "runtime/model/engine.h"
@@ -50,8 +52,9 @@ std::string read_text(const std::string& name) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::shared_ptr<const Model> load(const std::filesystem::path& file) {
-  auto model = Model::load(file, {.device = "cpu"});
+std::shared_ptr<const Model> load(const std::filesystem::path& file,
+                                  const std::string& device = "cpu") {
+  auto model = Model::load(file, {.device = device});
   if (!model) throw std::runtime_error(model.error().message);
   return *model;
 }
@@ -122,19 +125,34 @@ std::vector<TokenId> tokens_of(const Model& model, const Json& text) {
   return *std::move(tokens);
 }
 
-class DefaultModelShipped : public testing::Test {
+/// As shipped, on every device that is no emulation.
+class DefaultModelShipped : public testing::TestWithParam<std::string> {
  protected:
-  static void SetUpTestSuite() { model_ = load(shipped_file()); }
-  static void TearDownTestSuite() { model_.reset(); }
-  static std::shared_ptr<const Model> model_;
+  void SetUp() override { model_ = load(shipped_file(), GetParam()); }
+  std::shared_ptr<const Model> model_;
 };
-std::shared_ptr<const Model> DefaultModelShipped::model_;
 
-TEST_F(DefaultModelShipped, GreedyRepliesWhileEveryChoiceIsClear) {
+std::vector<std::string> real_devices() {
+  std::vector<std::string> ids;
+  for (const DeviceInfo& device : devices()) {
+    const bool software = device.name.find("llvmpipe") != std::string::npos;
+    if (device.backend != "reference" && !software) ids.push_back(device.id);
+  }
+  return ids;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DefaultModelShipped, testing::ValuesIn(real_devices()),
+                         [](const auto& each) {
+                           std::string name = each.param;
+                           std::replace(name.begin(), name.end(), ':', '_');
+                           return name;
+                         });
+
+TEST_P(DefaultModelShipped, GreedyRepliesWhileEveryChoiceIsClear) {
   EXPECT_GE(expect_greedy_replies(model_, kShippedGap), kSlowBuild ? kEnoughUnderSanitizers : 40U);
 }
 
-TEST_F(DefaultModelShipped, PerplexityOfThreeTexts) {
+TEST_P(DefaultModelShipped, PerplexityOfThreeTexts) {
   if (kSlowBuild) GTEST_SKIP() << "30,000 tokens take too long under a sanitizer";
   const Json texts = read_json("perplexity.json");
   for (const auto& [name, text] : texts.items()) {
@@ -142,11 +160,55 @@ TEST_F(DefaultModelShipped, PerplexityOfThreeTexts) {
     ASSERT_EQ(tokens.size(), text.at("tokens").get<std::size_t>()) << name;
     const double perplexity = std::exp(mean(negative_log_likelihoods(model_, tokens)));
     const double expected = text.at("perplexity").get<double>();
+    std::printf("[ golden   ] %s, %s: perplexity %.4f, expected %.4f (%+.3f %%)\n",
+                GetParam().c_str(), name.c_str(), perplexity, expected,
+                100.0 * (perplexity / expected - 1.0));
     EXPECT_NEAR(perplexity / expected, 1.0, kShippedPerplexity) << name << ": " << perplexity;
   }
 }
 
-TEST_F(DefaultModelShipped, StateHasTheSizeItsCardSays) {
+TEST_P(DefaultModelShipped, PerplexityIsThatOfTheCpu) {
+  if (GetParam() == "cpu") GTEST_SKIP() << "it is the CPU";
+  constexpr std::size_t kSome = 1500;  // of each text: the CPU is slow beside it
+  const std::shared_ptr<const Model> cpu = load(shipped_file());
+  const Json texts = read_json("perplexity.json");
+  for (const auto& [name, text] : texts.items()) {
+    std::vector<TokenId> tokens = tokens_of(*model_, text);
+    tokens.resize(std::min(tokens.size(), kSome));
+    const double here = std::exp(mean(negative_log_likelihoods(model_, tokens)));
+    const double there = std::exp(mean(negative_log_likelihoods(cpu, tokens)));
+    std::printf("[ golden   ] %s, %s: perplexity %.4f, of the CPU %.4f (%+.3f %%)\n",
+                GetParam().c_str(), name.c_str(), here, there, 100.0 * (here / there - 1.0));
+    EXPECT_NEAR(here / there, 1.0, kShippedPerplexity) << name;
+  }
+}
+
+/// What the device draws itself is what the choice among its logits would be.
+TEST_P(DefaultModelShipped, GeneratesWhatItsLogitsSay) {
+  if (GetParam() == "cpu") GTEST_SKIP() << "the CPU draws nothing itself";
+  const Json prompts = read_json("greedy.json");
+  std::uint64_t seed = 0;
+  for (const Json& prompt : prompts) {
+    const auto ids = prompt.at("prompt_ids").get<std::vector<TokenId>>();
+    GenerationOptions options{.sampling = {.temperature = seed % 2 == 0 ? 0.0F : 0.8F,
+                                           .top_p = 0.95F,
+                                           .repetition_penalty = 1.1F,
+                                           .seed = ++seed},
+                              .max_tokens = 48};
+    Session ahead = new_session(model_), slow = new_session(model_);
+    ASSERT_TRUE(ahead.prefill(ids) && slow.prefill(ids));
+    const auto drawn = generate(ahead, options);
+    options.on_logits = [](std::span<float>, std::span<const TokenId>) { return true; };
+    const auto chosen = generate(slow, options);
+    ASSERT_TRUE(drawn && chosen);
+    EXPECT_EQ(drawn->tokens, chosen->tokens) << prompt.at("user");
+    EXPECT_EQ(drawn->text, chosen->text);
+    EXPECT_TRUE(std::ranges::equal(ahead.logits(), slow.logits()));
+    if (seed == 4) break;
+  }
+}
+
+TEST_P(DefaultModelShipped, StateHasTheSizeItsCardSays) {
   EXPECT_EQ(model_->engine().layout().total_floats(), 1'474'560U);
 }
 

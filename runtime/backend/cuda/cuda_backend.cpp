@@ -42,27 +42,29 @@ DeviceInfo describe(int index, DeviceFacts* facts) {
             .minor = p.minor,
             .multiprocessors = p.multiProcessorCount,
             .memory_bytes = p.totalGlobalMem,
-            .integrated = p.integrated != 0};
+            .integrated = p.integrated != 0,
+            .maps_memory = p.canMapHostMemory != 0};
   return info;
 }
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(DeviceInfo info, const DeviceFacts& facts, StepPath step_path)
-      : info_(std::move(info)), facts_(facts), step_path_(step_path) {}
+  CudaBackend(DeviceInfo info, const DeviceFacts& facts, StepPath step_path, WeightPlace place)
+      : info_(std::move(info)), facts_(facts), step_path_(step_path), place_(place) {}
 
   const DeviceInfo& device() const override { return info_; }
 
   Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
                                             std::shared_ptr<const void>,
                                             const LoadProgress& progress) override {
-    return make_device_model(facts_, config, weights, progress, step_path_);
+    return make_device_model(facts_, config, weights, progress, step_path_, place_);
   }
 
  private:
   DeviceInfo info_;
   DeviceFacts facts_;
   StepPath step_path_;
+  WeightPlace place_;
 };
 
 }  // namespace
@@ -85,7 +87,8 @@ DeviceFacts facts_of(int index) {
   return facts;
 }
 
-Result<std::unique_ptr<Backend>> make_backend(int index, StepPath step_path) {
+Result<std::unique_ptr<Backend>> make_backend(int index, StepPath step_path,
+                                              std::optional<WeightPlace> place) {
   cudaError_t why = cudaSuccess;
   const int count = count_devices(&why);
   if (index < 0 || index >= count) {
@@ -103,7 +106,8 @@ Result<std::unique_ptr<Backend>> make_backend(int index, StepPath step_path) {
     return fail(ErrorCode::unsupported, "device cuda:", index,
                 ": this build has no code for compute capability ", facts.major, ".", facts.minor);
   }
-  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(std::move(info), facts, step_path));
+  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(
+      std::move(info), facts, step_path, place.value_or(weight_place(facts))));
 }
 
 }  // namespace runnel::cuda

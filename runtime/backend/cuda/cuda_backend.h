@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/backend/backend.h"
@@ -16,7 +17,9 @@ std::vector<DeviceInfo> devices();
 /// Facts about device `index`, which must exist.
 DeviceFacts facts_of(int index);
 
-/// The device "cuda:<index>". @return not_found, saying how many there are and why none.
-Result<std::unique_ptr<Backend>> make_backend(int index, StepPath step_path = StepPath::one_kernel);
+/// The device "cuda:<index>", its weights where weight_place() says or where the caller wants them.
+/// @return not_found, saying how many there are and why none.
+Result<std::unique_ptr<Backend>> make_backend(int index, StepPath step_path = StepPath::one_kernel,
+                                              std::optional<WeightPlace> place = {});
 
 }  // namespace runnel::cuda

@@ -113,7 +113,7 @@ class CudaModel final : public DeviceModel {
 
 Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
                                                   const ModelConfig& config, const Weights& weights,
-                                                  const LoadProgress& progress) {
+                                                  const LoadProgress& progress, WeightPlace place) {
   const DeviceScope scope(device.index);
   RUNNEL_CHECK_OK(scope.status());
   auto model = std::make_shared<ModelOnDevice>();
@@ -124,7 +124,7 @@ Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
   model->slot_chunks = check(prepare_slot_chunks(), "load the kernels").has_value();
   model->wide = prepare_wide_matmul();
   RUNNEL_TRY(model->stream, create_stream());
-  RUNNEL_TRY(model->weights, DeviceWeights::create(config, weights, progress));
+  RUNNEL_TRY(model->weights, DeviceWeights::create(config, weights, progress, place));
   model->cublas = CublasLt::load();
   if (model->cublas == nullptr) {
     model->prefill = {.wide = true, .wide_swiglu = true, .wide_products = true, .tuning = {}};
@@ -141,8 +141,9 @@ Result<std::unique_ptr<DeviceModel>> make_device_model(const DeviceFacts& device
                                                        const ModelConfig& config,
                                                        const Weights& weights,
                                                        const LoadProgress& progress,
-                                                       StepPath step_path) {
-  RUNNEL_TRY(std::shared_ptr<ModelOnDevice> model, load_model(device, config, weights, progress));
+                                                       StepPath step_path, WeightPlace place) {
+  RUNNEL_TRY(std::shared_ptr<ModelOnDevice> model,
+             load_model(device, config, weights, progress, place));
   model->step_path = step_path;
   return std::unique_ptr<DeviceModel>(std::make_unique<CudaModel>(std::move(model)));
 }

@@ -19,7 +19,13 @@ struct DeviceFacts {
   int multiprocessors = 1;
   std::uint64_t memory_bytes = 0;
   bool integrated = false;
+  bool maps_memory = false;  // reads pinned memory of the host
 };
+
+/// On a board whose GPU shares the host's memory weights are mapped, so that there is one copy.
+inline WeightPlace weight_place(const DeviceFacts& facts) {
+  return facts.integrated && facts.maps_memory ? WeightPlace::mapped : WeightPlace::device;
+}
 
 /// Which products long passes make with matmul_wide.cu, where device and shape allow it. Off where
 /// cuBLASLt is found: it was faster, glue included.
@@ -85,12 +91,13 @@ class CudaState final : public RecurrentState {
 
 Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
                                                   const ModelConfig& config, const Weights& weights,
-                                                  const LoadProgress& progress);
+                                                  const LoadProgress& progress,
+                                                  WeightPlace place = WeightPlace::device);
 
 Result<std::unique_ptr<DeviceModel>> make_device_model(const DeviceFacts& device,
                                                        const ModelConfig& config,
                                                        const Weights& weights,
                                                        const LoadProgress& progress,
-                                                       StepPath step_path);
+                                                       StepPath step_path, WeightPlace place);
 
 }  // namespace runnel::cuda

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "quant/quantise.h"
 #include "runtime/backend/cuda/pack.h"
@@ -12,15 +13,27 @@ namespace runnel::cuda {
 
 Result<void*> DeviceWeights::upload_bytes(const void* data, std::size_t size,
                                           const std::string& name) {
-  if (on_host_) {
-    const auto* from = static_cast<const std::byte*>(data);
-    host_memory_.emplace_back(from, from + size);
-    return static_cast<void*>(host_memory_.back().data());
+  bytes += size;
+  switch (place_) {
+    case WeightPlace::host: {
+      const auto* from = static_cast<const std::byte*>(data);
+      host_memory_.emplace_back(from, from + size);
+      return static_cast<void*>(host_memory_.back().data());
+    }
+    case WeightPlace::mapped: {
+      RUNNEL_TRY(PinnedMemory memory, allocate_mapped(size, name));
+      std::memcpy(memory.get(), data, size);
+      void* seen = nullptr;  // by the device
+      RUNNEL_CHECK_OK(check(cudaHostGetDevicePointer(&seen, memory.get(), 0), "map " + name));
+      mapped_.push_back(std::move(memory));
+      return seen;
+    }
+    case WeightPlace::device:
+      break;
   }
   RUNNEL_TRY(DeviceMemory memory, allocate_device(size, name));
   RUNNEL_CHECK_OK(
       check(cudaMemcpy(memory.get(), data, size, cudaMemcpyHostToDevice), "upload " + name));
-  bytes += size;
   memory_.push_back(std::move(memory));
   return memory_.back().get();
 }
@@ -58,9 +71,9 @@ Result<const float*> DeviceWeights::upload_floats(const WeightView& tensor) {
 }
 
 Result<DeviceWeights> DeviceWeights::create(const ModelConfig& config, const Weights& weights,
-                                            const LoadProgress& progress, bool on_host) {
+                                            const LoadProgress& progress, WeightPlace place) {
   DeviceWeights d;
-  d.on_host_ = on_host;
+  d.place_ = place;
   const auto single = [&d](const WeightView& w) {
     const WeightView* const one[] = {&w};
     return d.upload(one, false);
@@ -78,6 +91,9 @@ Result<DeviceWeights> DeviceWeights::create(const ModelConfig& config, const Wei
     d.head = d.embeddings;
   } else {
     RUNNEL_TRY(d.head, single(weights.head));
+  }
+  for (const WeightView* table : {&weights.embeddings, &weights.head}) {
+    if (weights.release) weights.release(table->data);
   }
   RUNNEL_TRY(d.final_norm, d.upload_floats(weights.final_norm));
   if (config.num_positional_slots() > 0 || config.rotary) {
@@ -153,6 +169,9 @@ Result<DeviceWeights> DeviceWeights::create(const ModelConfig& config, const Wei
       layer.gate_up.push_back({up, gate.rows});
     }
     d.layers.push_back(std::move(layer));
+    for (const auto member : kLayerViews) {
+      if (weights.release && (w.*member).present()) weights.release((w.*member).data);
+    }
   }
   RUNNEL_CHECK_OK(report(weights.layers.size() + 2));
   return d;

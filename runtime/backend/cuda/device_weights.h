@@ -42,13 +42,20 @@ struct LayerOnDevice {
   Matrix down;
 };
 
+/// Where weights lie.
+enum class WeightPlace {
+  device,  // memory of the device
+  mapped,  // pinned memory of the host, read by the device in place: one copy on boards that share
+           // theirs
+  host,    // ordinary memory of the host, for the emulator of the tests
+};
+
 /// Owns the memory behind the pointers.
 class DeviceWeights {
  public:
-  /// Uploads; reports progress in bytes of tensors done.
-  /// @param on_host  in host memory instead, for the emulator of the tests
+  /// Packs and uploads a tensor at a time and gives its pages of the file back; reports progress.
   static Result<DeviceWeights> create(const ModelConfig& config, const Weights& weights,
-                                      const LoadProgress& progress, bool on_host = false);
+                                      const LoadProgress& progress, WeightPlace place);
 
   Matrix embeddings;
   Matrix head;
@@ -64,8 +71,9 @@ class DeviceWeights {
   Result<const float*> upload_floats(const WeightView& tensor);
   Result<void*> upload_bytes(const void* data, std::size_t size, const std::string& name);
 
+  WeightPlace place_ = WeightPlace::device;
   std::vector<DeviceMemory> memory_;
-  bool on_host_ = false;
+  std::vector<PinnedMemory> mapped_;
   std::vector<std::vector<std::byte>> host_memory_;
 };
 

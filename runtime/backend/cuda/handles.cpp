@@ -39,6 +39,15 @@ Result<DeviceMemory> allocate_device(std::size_t bytes, std::string_view what) {
   return DeviceMemory(p);
 }
 
+Result<PinnedMemory> allocate_mapped(std::size_t bytes, std::string_view what) {
+  void* p = nullptr;
+  if (bytes == 0) return PinnedMemory();
+  RUNNEL_CHECK_OK(
+      check(cudaHostAlloc(&p, bytes, cudaHostAllocMapped),
+            "map " + std::to_string(bytes) + " bytes of host memory for " + std::string(what)));
+  return PinnedMemory(p);
+}
+
 Result<PinnedMemory> allocate_pinned(std::size_t bytes, std::string_view what) {
   void* p = nullptr;
   if (bytes == 0) return PinnedMemory();

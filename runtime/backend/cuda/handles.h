@@ -75,6 +75,8 @@ using PinnedArray = Array<T, PinnedMemory>;
 
 Result<DeviceMemory> allocate_device(std::size_t bytes, std::string_view what);
 Result<PinnedMemory> allocate_pinned(std::size_t bytes, std::string_view what);
+/// Pinned memory that the device reads where it lies.
+Result<PinnedMemory> allocate_mapped(std::size_t bytes, std::string_view what);
 
 template <class T>
 Result<DeviceArray<T>> device_array(std::size_t count, std::string_view what) {
