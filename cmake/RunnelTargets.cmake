@@ -57,6 +57,8 @@ function(runnel_public_library target name)
   add_library(runnel::${name} ALIAS ${target})
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/runtime/include>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  # The headers are C++20. An installed library asks for it in runnelConfig.cmake: projects of C alone use it too.
+  target_compile_features(${target} INTERFACE $<BUILD_INTERFACE:cxx_std_20>)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} LINKER_LANGUAGE CXX
     VERSION ${PROJECT_VERSION} SOVERSION 0)
   runnel_export_only_api(${target})
