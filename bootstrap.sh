@@ -11,7 +11,7 @@ cd "$(dirname "$0")"
 build_packages="g++ cmake ninja-build ccache pkg-config nlohmann-json3-dev libcli11-dev libpcre2-dev libxxhash-dev libsentencepiece-dev libzstd-dev libsqlite3-dev libcpp-httplib-dev"
 vulkan_packages="libvulkan-dev glslang-tools spirv-tools mesa-vulkan-drivers vulkan-validationlayers"
 app_packages="qt6-base-dev qt6-declarative-dev qt6-tools-dev qt6-tools-dev-tools qt6-l10n-tools libqt6svg6 qml6-module-qtqml qml6-module-qtqml-workerscript qml6-module-qtquick qml6-module-qtquick-controls qml6-module-qtquick-dialogs qml6-module-qtquick-layouts qml6-module-qtquick-templates qml6-module-qtquick-window qml6-module-qt-labs-folderlistmodel qml6-module-qttest fonts-noto-core fonts-dejavu-core"
-test_packages="libgtest-dev libgmock-dev"
+test_packages="libgtest-dev libgmock-dev python3"
 ci_packages="git bc python3 clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev codespell g++-aarch64-linux-gnu qemu-user googletest abigail-tools"
 serve_packages="python3 python3-venv wrk curl"
 package_packages="debootstrap lintian dpkg-dev file xz-utils $vulkan_packages $app_packages"
@@ -50,7 +50,7 @@ configure() {
   if command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
   fi
-  cmake --preset "$1" >/dev/null
+  cmake --preset "$@" >/dev/null
 }
 
 command=${1:-help}
@@ -58,19 +58,19 @@ command=${1:-help}
 case $command in
   chat)
     install build
-    configure cpu
+    configure cpu -DRUNNEL_TESTS=OFF -DRUNNEL_EXAMPLES=OFF
     cmake --build --preset cpu --target runnel_cli
     exec build/cpu/bin/runnel chat "$@"
     ;;
   test)
     install build test
-    configure cpu
+    configure cpu -DRUNNEL_TESTS=ON -DRUNNEL_EXAMPLES=ON
     cmake --build --preset cpu
     if [ $# -gt 0 ]; then ctest --preset cpu -R "$1"; else ctest --preset cpu; fi
     ;;
   app)
-    install build test app
-    configure app
+    install build app
+    configure app -DRUNNEL_TESTS=OFF
     cmake --build --preset app --target runnel_chat
     exec build/app/bin/runnel-chat "$@"
     ;;
