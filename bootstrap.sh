@@ -4,7 +4,7 @@
 #   ./bootstrap.sh chat [ARGS…]   chat with the default model (ARGS go to `runnel chat`)
 #   ./bootstrap.sh test [REGEX]   build and run the tests
 #   ./bootstrap.sh app [ARGS…]    the chat app in a window (Qt 6; ARGS go to `runnel-chat`)
-#   ./bootstrap.sh install SET…   only install packages: build, test, ci, vulkan, serve, package, app
+#   ./bootstrap.sh install SET…   only install packages: build, test, ci, vulkan, serve, package, app, screen
 set -eu
 cd "$(dirname "$0")"
 
@@ -12,6 +12,7 @@ build_packages="g++ cmake ninja-build ccache pkg-config nlohmann-json3-dev libcl
 vulkan_packages="libvulkan-dev glslang-tools spirv-tools mesa-vulkan-drivers vulkan-validationlayers"
 app_packages="qt6-base-dev qt6-declarative-dev qt6-tools-dev qt6-tools-dev-tools qt6-l10n-tools libqt6svg6 qml6-module-qtqml qml6-module-qtqml-workerscript qml6-module-qtquick qml6-module-qtquick-controls qml6-module-qtquick-dialogs qml6-module-qtquick-layouts qml6-module-qtquick-templates qml6-module-qtquick-window qml6-module-qt-labs-folderlistmodel qml6-module-qttest fonts-noto-core fonts-dejavu-core"
 test_packages="libgtest-dev libgmock-dev python3"
+screen_packages="xvfb xdotool imagemagick pngquant python3"
 ci_packages="git bc python3 clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev codespell g++-aarch64-linux-gnu qemu-user googletest abigail-tools"
 serve_packages="python3 python3-venv wrk curl"
 package_packages="debootstrap lintian dpkg-dev file xz-utils $vulkan_packages $app_packages"
@@ -27,7 +28,8 @@ install() {
       package) wanted="$wanted $package_packages" ;;
       vulkan) wanted="$wanted $vulkan_packages" ;;
       app) wanted="$wanted $app_packages" ;;
-      *) echo "bootstrap.sh: no package set \"$set\", expected build, test, ci, vulkan, serve, package or app" >&2; exit 2 ;;
+      screen) wanted="$wanted $screen_packages" ;;
+      *) echo "bootstrap.sh: no package set \"$set\", expected build, test, ci, vulkan, serve, package, app or screen" >&2; exit 2 ;;
     esac
   done
   missing=""

@@ -19,6 +19,7 @@ struct ImportedMessage {
   std::string text;
   std::int64_t created = 0;
   bool complete = true;
+  bool pinned = false;
   std::string name;
 };
 
@@ -58,6 +59,8 @@ Result<ImportedMessage> read_one(const json& entry, std::size_t number) {
   message.created = integer_or(entry, "created", now_ms());
   const json* complete = member(entry, "complete");
   message.complete = complete == nullptr || !complete->is_boolean() || complete->get<bool>();
+  const json* pinned = member(entry, "pinned");
+  message.pinned = pinned != nullptr && pinned->is_boolean() && pinned->get<bool>();
   const json* name = member(entry, "name");
   if (name != nullptr && name->is_string()) message.name = name->get<std::string>();
   return message;
@@ -104,10 +107,10 @@ Result<ConversationId> ConversationStore::import_json(std::string_view text) try
   for (const ImportedMessage& message : messages) {
     const MessageId parent = ids[message.parent];
     RUNNEL_CHECK_OK(database.run_with(
-        "INSERT INTO messages(conversation, parent, role, text, created, complete, name) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO messages(conversation, parent, role, text, created, complete, name, pinned) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         id, parent == 0 ? std::nullopt : std::optional(parent), message.role, message.text,
-        message.created, message.complete, message.name));
+        message.created, message.complete, message.name, message.pinned));
     ids.push_back(database.last_id());
     RUNNEL_CHECK_OK(impl_->index_words(ids.back(), message.text));
   }

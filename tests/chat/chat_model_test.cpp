@@ -273,6 +273,27 @@ class ChatModelTest : public QObject {
     QCOMPARE(count(), 0);
   }
 
+  void theLengthIsCountedAfterAnAnswerAndEstimatedElsewhere() {
+    say(QStringLiteral("Hello"), QStringLiteral("Good day"));
+    QVERIFY(m_chat->lengthKnown());
+    QCOMPARE(m_chat->length(), 10);
+    m_chat->rewind(idAt(0));
+    QVERIFY(!m_chat->lengthKnown());
+    QCOMPARE(m_chat->length(), 2);  // five characters
+    m_chat->startNew();
+    QCOMPARE(m_chat->length(), 0);
+  }
+
+  void theLastVersionsInViewAreFound() {
+    say(QStringLiteral("A"), QStringLiteral("1"));
+    QCOMPARE(m_chat->lastWithAlternatives(), 0);
+    m_chat->regenerate(idAt(1));
+    m_engine->answerWith(QStringLiteral("2"));
+    const qint64 second = idAt(1);
+    say(QStringLiteral("B"), QStringLiteral("3"));
+    QCOMPARE(m_chat->lastWithAlternatives(), second);
+  }
+
   void draftsAreKeptByConversationAndOverARestart() {
     const qint64 a = m_engine->addConversation(QStringLiteral("a"), {QStringLiteral("X")});
     m_chat->setDraft(QStringLiteral("new one"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real engine with the default model: two threads, a library on disk.
 #include <QFile>
+#include <QProcess>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
@@ -54,6 +55,37 @@ class EngineTest : public QObject {
     chat().setDraft(text);
     QVERIFY(chat().send());
     QVERIFY(answered.wait(kPatienceMs));
+  }
+
+  // Another conversation of the library as it is now; 0: none.
+  qint64 otherThan(qint64 conversation) {
+    QSignalSpy lists(m_engine.get(), &ChatEngine::conversationsListed);
+    m_engine->listConversations();
+    if (!lists.wait(kPatienceMs)) return 0;
+    for (const ConversationRow& row : lists.last().at(0).value<QVector<ConversationRow>>()) {
+      if (row.id != conversation) return row.id;
+    }
+    return 0;
+  }
+  // Everything of a message but its number; its parent as its place in the list.
+  QStringList contentOf(qint64 conversation) {
+    QSignalSpy trees(m_engine.get(), &ChatEngine::treeRead);
+    m_engine->readTree(conversation);
+    if (!trees.wait(kPatienceMs)) return {};
+    const auto tree = trees.last().at(0).value<ConversationTree>();
+    QHash<qint64, qsizetype> places;
+    QStringList content;
+    for (const Message& m : tree.messages) {
+      content.push_back(QStringLiteral("%1 after %2: %3 | %4 %5 %6")
+                            .arg(m.role)
+                            .arg(places.value(m.parent, -1))
+                            .arg(m.text, m.name)
+                            .arg(m.pinned)
+                            .arg(m.complete));
+      places.insert(m.id, content.size() - 1);
+    }
+    content.push_back(QStringLiteral("at %1").arg(places.value(tree.head, -1)));
+    return content;
   }
 
  private Q_SLOTS:
@@ -145,8 +177,65 @@ class EngineTest : public QObject {
     m_app->library()->importFrom(QUrl::fromLocalFile(json));
     QTRY_VERIFY(chat().conversation() != before);
     QTRY_COMPARE(chat().messages()->rowCount(), 2);
+    QCOMPARE(chat().lengthKnown(), false);
+    QVERIFY(chat().length() > 5);
     say(QStringLiteral("Go on"));  // read again from its text
     QCOMPARE(chat().messages()->rowCount(), 4);
+  }
+
+  void anExportHoldsAllBranchesAndComesBackTheSame() {
+    say(QStringLiteral("Name a colour: \"red\" or <b>?"));
+    const qint64 first = idAt(1);
+    m_settings->seed = 6;
+    QSignalSpy answered(&chat(), &ChatModel::answered);
+    chat().regenerate(first);
+    QVERIFY(answered.wait(kPatienceMs));
+    chat().pin(first, true);
+    chat().nameMessage(first, QStringLiteral("früher · 早"));
+    chat().rewind(first);
+    const QStringList before = contentOf(chat().conversation());
+    QCOMPARE(before.size(), 4);
+    const QString json = m_folder.filePath(QStringLiteral("all.json"));
+    QSignalSpy exported(m_engine.get(), &ChatEngine::exported);
+    m_app->library()->exportTo(chat().conversation(), json);
+    QTRY_COMPARE(exported.count(), 1);
+    QSignalSpy imported(m_engine.get(), &ChatEngine::imported);
+    m_app->library()->importFrom(QUrl::fromLocalFile(json));
+    QTRY_COMPARE(imported.count(), 1);
+    QCOMPARE(contentOf(imported.first().at(0).toLongLong()), before);
+  }
+
+  void killedWhileItWritesItLosesNothingButTheAnswer() {
+    say(QStringLiteral("Before."));
+    const QString answer = textAt(1);
+    const qint64 earlier = chat().conversation();
+    const QString library = m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries));
+    leave();
+    const QString said = QStringLiteral("Tell a very long story about a river.");
+    QProcess program;
+    program.start(
+        QStringLiteral(RUNNEL_CHAT_PROGRAM),
+        {QStringLiteral("--library"), library, QStringLiteral("--settings"),
+         m_folder.filePath(QStringLiteral("killed.ini")), QStringLiteral("--say"), said, kModel});
+    QVERIFY(program.waitForStarted());
+    start();  // two programs may use one library
+    qint64 killed = 0;
+    QTRY_VERIFY_WITH_TIMEOUT((killed = otherThan(earlier)) != 0, kPatienceMs);
+    QTRY_VERIFY_WITH_TIMEOUT(contentOf(killed).join(u' ').contains(said), kPatienceMs);
+    program.kill();
+    QVERIFY(program.waitForFinished());
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kPatienceMs);
+    QCOMPARE(chat().conversation(), earlier);
+    QCOMPARE(textAt(1), answer);
+    chat().open(killed);
+    QTRY_COMPARE_WITH_TIMEOUT(textAt(0), said, kPatienceMs);
+    QVERIFY(chat().unanswered());
+    QSignalSpy answered(&chat(), &ChatModel::answered);
+    chat().answerAgain();
+    QVERIFY(answered.wait(kPatienceMs));
+    QCOMPARE(chat().messages()->rowCount(), 2);
   }
 
   void readsAModelsFactsWithoutLoadingIt() {

@@ -3,7 +3,11 @@
 #include <QAbstractItemModelTester>
 #include <QSignalSpy>
 #include <QTest>
+#include <QTextBlock>
+#include <QTextDocument>
+#include <QTextLayout>
 
+#include "app/chat/models/code_highlighter.h"
 #include "app/chat/models/markdown_blocks.h"
 #include "tests/chat/suites.h"
 
@@ -11,6 +15,30 @@ namespace runnel::chat {
 
 class MarkdownTest : public QObject {
   Q_OBJECT
+
+  QHash<QRgb, QString> m_roles;
+
+  // What the highlighter colours of a line: "text colour".
+  QStringList coloured(const QString& code, const QString& language, int line) {
+    QTextDocument document(code);
+    CodeHighlighter highlighter;
+    for (const char* role : {"keyword", "string", "number", "comment"}) {
+      const int colour = static_cast<int>(m_roles.size());
+      m_roles.insert(QColor(10 + colour, 0, 0).rgb(), QLatin1String(role));
+      highlighter.setProperty(QByteArray(role) + "Color", QColor(10 + colour, 0, 0));
+    }
+    highlighter.setProperty("language", language);
+    highlighter.setDocument(&document);
+    highlighter.rehighlight();
+    const QTextBlock block = document.findBlockByNumber(line);
+    QStringList found;
+    for (const QTextLayout::FormatRange& range : block.layout()->formats()) {
+      found.push_back(block.text().mid(range.start, range.length) + u' ' +
+                      m_roles.value(range.format.foreground().color().rgb()));
+    }
+    m_roles.clear();
+    return found;
+  }
 
  private Q_SLOTS:
   void codeKeepsItsLinesAndItsLanguage() {
@@ -64,6 +92,18 @@ class MarkdownTest : public QObject {
     QVERIFY(removed.count() <= 2);  // "```" and "|x|y|" look like prose at first
     model.setText(QString());
     QCOMPARE(model.rowCount(), 0);
+  }
+  void codeIsColouredByWhatItIs() {
+    QCOMPARE(coloured(QStringLiteral("return \"a // b\" + 0x1f; // why"), QStringLiteral("cpp"), 0),
+             (QStringList{"return keyword", "\"a // b\" string", "0x1f number", "// why comment"}));
+    QCOMPARE(coloured(QStringLiteral("x = 1 # why"), QStringLiteral("python"), 0),
+             (QStringList{"1 number", "# why comment"}));
+    QCOMPARE(coloured(QStringLiteral("a /* b\nint c\nd */ if"), QStringLiteral("c"), 1),
+             QStringList{"int c comment"});
+    QCOMPARE(coloured(QStringLiteral("a /* b\nint c\nd */ if"), QStringLiteral("c"), 2),
+             (QStringList{"d */ comment", "if keyword"}));
+    QCOMPARE(coloured(QStringLiteral("\"never closed \\"), QString(), 0),
+             QStringList{"\"never closed \\ string"});
   }
   void anythingIsSplitInTimeThatGrowsWithItsLength() {
     QString hostile;

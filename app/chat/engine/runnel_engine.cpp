@@ -10,8 +10,8 @@ namespace runnel::chat {
 namespace {
 
 // The window's thread goes first when every core computes. Threads that the model starts inherit
-// this; on Linux it is a property of the thread.
-constexpr int kComputingNiceness = 10;
+// this; on Linux it is a property of the thread. Not less: other programs would starve the answer.
+constexpr int kComputingNiceness = 5;
 
 }  // namespace
 

@@ -265,6 +265,10 @@
         <source>Say the last message differently</source>
         <translation>Die letzte Nachricht anders sagen</translation>
     </message>
+    <message>
+        <source>Compare the last versions</source>
+        <translation>Die letzten Fassungen vergleichen</translation>
+    </message>
 </context>
 <context>
     <name>LibraryPane</name>
@@ -435,6 +439,10 @@
     <message>
         <source>Details from long ago fade.</source>
         <translation>Lange zurückliegende Einzelheiten verblassen.</translation>
+    </message>
+    <message>
+        <source>about %L1 tokens</source>
+        <translation>etwa %L1 Token</translation>
     </message>
 </context>
 <context>

@@ -265,6 +265,10 @@
         <source>Say the last message differently</source>
         <translation>Say the last message differently</translation>
     </message>
+    <message>
+        <source>Compare the last versions</source>
+        <translation>Compare the last versions</translation>
+    </message>
 </context>
 <context>
     <name>LibraryPane</name>
@@ -435,6 +439,10 @@
     <message>
         <source>Details from long ago fade.</source>
         <translation>Details from long ago fade.</translation>
+    </message>
+    <message>
+        <source>about %L1 tokens</source>
+        <translation>about %L1 tokens</translation>
     </message>
 </context>
 <context>

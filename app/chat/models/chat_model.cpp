@@ -110,7 +110,7 @@ void ChatModel::onTree(const ConversationTree& tree) {
     return;
   }
   showPath();
-  if (first) Q_EMIT bringIntoView(m_messages.rowCount() - 1);
+  if (first) Q_EMIT opened();
 }
 
 void ChatModel::showPath() {
@@ -140,6 +140,18 @@ bool ChatModel::wentBack() const {
 bool ChatModel::unanswered() const {
   const Message* head = m_tree.find(m_tree.head());
   return !turnIsHere() && head != nullptr && head->role == QStringLiteral("user");
+}
+
+bool ChatModel::lengthKnown() const {
+  return m_last.position > 0 && m_last.answer.id == m_tree.head();
+}
+
+qint64 ChatModel::length() const {
+  if (lengthKnown()) return m_last.position;
+  constexpr qint64 kCharactersOfAToken = 4;  // of English and German text, about
+  qint64 characters = 0;
+  for (const qint64 id : m_tree.pathTo(m_tree.head())) characters += m_tree.find(id)->text.size();
+  return (characters + kCharactersOfAToken - 1) / kCharactersOfAToken;
 }
 
 // Talking
@@ -335,6 +347,14 @@ void ChatModel::deleteFrom(qint64 message) {
 QString ChatModel::textOf(qint64 message) const {
   const Message* found = m_tree.find(message);
   return found == nullptr ? QString() : found->text;
+}
+
+qint64 ChatModel::lastWithAlternatives() const {
+  const QVector<qint64> path = m_tree.pathTo(m_tree.head());
+  for (auto id = path.crbegin(); id != path.crend(); ++id) {
+    if (m_tree.alternativesOf(*id).size() > 1) return *id;
+  }
+  return 0;
 }
 
 QVariantList ChatModel::alternativesOf(qint64 message) const {

@@ -35,6 +35,8 @@ class ChatModel : public QObject {
   Q_PROPERTY(qint64 tokensWritten READ tokensWritten NOTIFY statisticsChanged)
   Q_PROPERTY(qint64 tokensRead READ tokensRead NOTIFY statisticsChanged)
   Q_PROPERTY(qint64 position READ position NOTIFY statisticsChanged)
+  Q_PROPERTY(qint64 length READ length NOTIFY pathChanged)
+  Q_PROPERTY(bool lengthKnown READ lengthKnown NOTIFY pathChanged)
 
  public:
   enum State {
@@ -66,6 +68,8 @@ class ChatModel : public QObject {
   qint64 tokensWritten() const { return m_last.written; }
   qint64 tokensRead() const { return m_last.read; }
   qint64 position() const { return m_last.position; }
+  qint64 length() const;     // tokens of the talk up to where it stands
+  bool lengthKnown() const;  // counted, not estimated from its text
 
   /// Shows a conversation as it was left; `message` (0: none) is brought into view.
   Q_INVOKABLE void open(qint64 conversation, qint64 message = 0);
@@ -86,6 +90,8 @@ class ChatModel : public QObject {
   Q_INVOKABLE void deleteFrom(qint64 message);
   Q_INVOKABLE QString textOf(qint64 message) const;
   Q_INVOKABLE QVariantList alternativesOf(qint64 message) const;  // {id, text, shown, number}
+  /// The last message in view that was said or answered in several versions; 0: none.
+  Q_INVOKABLE qint64 lastWithAlternatives() const;
 
   void reload();  // after a change in the library
   void forget();  // the conversation in view was deleted
@@ -101,6 +107,7 @@ class ChatModel : public QObject {
   void failed(const runnel::chat::Problem& problem);
   void warned(const QString& warning);
   void bringIntoView(int row);
+  void opened();  // where it was left
   void libraryChanged();
 
  private:

@@ -106,7 +106,12 @@ QVariant Settings::recall(const QString& key, const QVariant& otherwise) const {
 }
 
 void Settings::remember(const QString& key, const QVariant& value) {
-  m_file.setValue(QStringLiteral("window/") + key, value);
+  const QString name = QStringLiteral("window/") + key;
+  if (value.isValid()) {
+    m_file.setValue(name, value);
+  } else {
+    m_file.remove(name);
+  }
   m_saving.start();
 }
 

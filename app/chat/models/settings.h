@@ -51,6 +51,7 @@ class Settings : public QObject {
 
   /// Small things a window remembers: geometry, the conversation in view, where it was scrolled to.
   Q_INVOKABLE QVariant recall(const QString& key, const QVariant& otherwise = {}) const;
+  /// Remembering undefined forgets.
   Q_INVOKABLE void remember(const QString& key, const QVariant& value);
   QStringList list(const QString& key) const { return m_file.value(key).toStringList(); }
 

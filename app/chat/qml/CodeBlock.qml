@@ -69,7 +69,8 @@ Rectangle {
 
             TextEdit {
                 id: edit
-                text: block.code
+                // Empty lines at the end of code that is not closed yet show nothing.
+                text: block.code.replace(/\s+$/, "")
                 textFormat: TextEdit.PlainText
                 readOnly: true
                 selectByMouse: !Theme.touch
@@ -92,7 +93,7 @@ Rectangle {
             ScrollBar.horizontal: ScrollBar {
                 id: bar
                 visible: scroller.interactive
-                policy: ScrollBar.AsNeeded
+                policy: ScrollBar.AlwaysOn  // the only sign of what is hidden
             }
         }
     }

@@ -37,7 +37,14 @@ Sheet {
                 Layout.fillWidth: true
                 Layout.fillHeight: true
                 Layout.preferredWidth: 1
-                color: index === 0 ? "transparent" : Theme.surface
+                color: "transparent"
+
+                Rectangle {
+                    visible: half.index === 1
+                    width: 1
+                    height: parent.height
+                    color: Theme.border
+                }
 
                 ColumnLayout {
                     anchors.fill: parent

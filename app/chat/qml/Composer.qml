@@ -58,8 +58,9 @@ Rectangle {
                 selectByMouse: true
                 Accessible.role: Accessible.EditableText
                 Accessible.name: qsTr("Message")
-                KeyNavigation.priority: KeyNavigation.BeforeItem
-                KeyNavigation.tab: button
+                // Tab leaves the field, whether there is something to send or not.
+                Keys.onTabPressed: nextItemInFocusChain(true).forceActiveFocus(Qt.TabFocusReason)
+                Keys.onBacktabPressed: nextItemInFocusChain(false).forceActiveFocus(Qt.BacktabFocusReason)
                 onTextChanged: App.chat.draft = text
                 Keys.onPressed: event => {
                     if ((event.key === Qt.Key_Return || event.key === Qt.Key_Enter) && !(event.modifiers & Qt.ShiftModifier)) {

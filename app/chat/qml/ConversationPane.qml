@@ -94,17 +94,46 @@ Item {
 
                 // Following the answer as it grows, until the user scrolls up.
                 property bool following: true
+                property var place: null  // {row, below}: being returned to
                 readonly property real end: originY + Math.max(0, contentHeight - height)
                 readonly property bool nearEnd: contentY >= end - Theme.margin
 
                 function scrollBy(pixels) {
+                    place = null;
                     following = false;
                     contentY = Math.max(originY, Math.min(end, contentY + pixels));
                     following = nearEnd;
                 }
                 function goToEnd() {
+                    place = null;
                     following = true;
                     positionViewAtEnd();
+                }
+                // Where it is scrolled to, kept for the next time this chat is opened.
+                function keepPlace() {
+                    if (App.chat.conversation === 0 || count === 0) return;
+                    place = null;
+                    const row = following ? -1 : indexAt(width / 2, contentY);
+                    const item = itemAtIndex(row);
+                    App.settings.remember("scroll/" + App.chat.conversation, item ? row + " " + Math.round(contentY - item.y) : undefined);
+                }
+                function returnToPlace() {
+                    const [row, below] = App.settings.recall("scroll/" + App.chat.conversation, "").toString().split(" ").map(Number);
+                    if (below !== undefined && row >= 0 && row < count) {
+                        following = false;
+                        place = {row: row, below: below};
+                        settle();
+                    } else {
+                        goToEnd();
+                        Qt.callLater(goToEnd);
+                    }
+                }
+                // Heights are known only once the messages are laid out, so this is called for every change of them.
+                function settle() {
+                    if (place === null) return follow();
+                    positionViewAtIndex(place.row, ListView.Beginning);
+                    const item = itemAtIndex(place.row);
+                    if (item) contentY = Math.max(originY, Math.min(end, item.y + place.below));
                 }
                 function follow() {
                     if (following) positionViewAtEnd();
@@ -119,10 +148,20 @@ Item {
                 cacheBuffer: 2000
                 reuseItems: false
                 activeFocusOnTab: false
-                onContentHeightChanged: Qt.callLater(follow)
-                onHeightChanged: Qt.callLater(follow)
-                onMovementStarted: following = false
+                onContentYChanged: keeping.restart()
+                onFollowingChanged: keeping.restart()
+                onContentHeightChanged: Qt.callLater(settle)
+                onHeightChanged: Qt.callLater(settle)
+                onMovementStarted: {
+                    place = null;
+                    following = false;
+                }
                 onMovementEnded: following = nearEnd
+                Timer {
+                    id: keeping
+                    interval: 250
+                    onTriggered: messages.keepPlace()
+                }
                 ScrollBar.vertical: ScrollBar {
                     id: bar
                     onPressedChanged: messages.following = !pressed && messages.nearEnd
@@ -141,11 +180,19 @@ Item {
 
                 Connections {
                     target: App.chat
+                    function onConversationChanged() {
+                        messages.place = null;
+                        keeping.stop();
+                    }
+                    function onOpened() {
+                        messages.returnToPlace();
+                    }
                     function onBringIntoView(row) {
                         if (row >= messages.count - 1) {
                             messages.goToEnd();
                             Qt.callLater(messages.goToEnd);
                         } else if (row >= 0) {
+                            messages.place = null;
                             messages.following = false;
                             messages.positionViewAtIndex(row, ListView.Beginning);
                         }

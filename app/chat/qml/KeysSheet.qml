@@ -24,6 +24,7 @@ Sheet {
                 "Ctrl+L", qsTr("Write"),
                 "Ctrl+F", qsTr("Search all messages"),
                 "Ctrl+R", qsTr("Answer again"),
+                "Ctrl+D", qsTr("Compare the last versions"),
                 "Ctrl+Z", qsTr("Undo a deletion, while its notice shows"),
                 "Ctrl+B, Ctrl+T", qsTr("Show or hide chats, timeline"),
                 "Ctrl+M", qsTr("Models"),

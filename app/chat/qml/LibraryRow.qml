@@ -104,6 +104,7 @@ ItemDelegate {
         }
         Text {
             visible: row.message === 0 && !row.renaming && !more.shown
+            Layout.leftMargin: Theme.gap
             Layout.rightMargin: Theme.gap * 2
             text: row.detail
             color: Theme.muted

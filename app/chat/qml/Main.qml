@@ -11,6 +11,12 @@ import Runnel.Chat
 ApplicationWindow {
     id: window
 
+    readonly property alias linkDialog: linking
+    readonly property alias compareSheet: compare
+    readonly property alias settingsSheet: settings
+    readonly property alias modelSheet: models
+    readonly property alias pane: conversation
+
     readonly property bool narrow: width < Theme.fontSize * 58
     readonly property bool roomForTimeline: width >= Theme.fontSize * 76
     readonly property bool showLibrary: !narrow && App.settings.showLibrary
@@ -32,6 +38,10 @@ ApplicationWindow {
     function exportChat(conversation) {
         if (conversation <= 0) return;
         saving.openFor(conversation);
+    }
+    function compareLast() {
+        const id = App.chat.lastWithAlternatives();
+        if (id > 0) compare.openFor(id);
     }
     function nameOf(messageId) {
         const row = App.chat.messages.rowOf(messageId);
@@ -81,6 +91,7 @@ ApplicationWindow {
     Shortcut { sequences: ["Ctrl+L"]; onActivated: conversation.composer.focusField() }
     Shortcut { sequences: ["Ctrl+F", "Ctrl+K"]; onActivated: window.search() }
     Shortcut { sequences: ["Ctrl+R"]; enabled: App.chat.messages.count > 0; onActivated: App.chat.answerLastAgain() }
+    Shortcut { sequences: ["Ctrl+D"]; enabled: App.chat.messages.count > 0; onActivated: window.compareLast() }
     Shortcut { sequences: ["Ctrl+Z"]; enabled: App.canUndo; onActivated: App.undo() }
     Shortcut { sequences: ["Ctrl+B"]; onActivated: window.toggleLibrary() }
     Shortcut { sequences: ["Ctrl+T"]; onActivated: window.toggleTimeline() }

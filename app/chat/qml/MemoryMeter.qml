@@ -8,11 +8,11 @@ ColumnLayout {
     id: meter
 
     // Grows with the talk, but never reaches the end: there is none.
-    readonly property real share: 1 - Math.exp(-App.chat.position / 20000)
+    readonly property real share: 1 - Math.exp(-App.chat.length / 20000)
 
     spacing: Theme.unit
     Accessible.role: Accessible.StaticText
-    Accessible.name: qsTr("This chat is %L1 tokens long. What the model keeps of it takes %2, whatever its length.").arg(App.chat.position).arg(App.models.stateSize)
+    Accessible.name: qsTr("This chat is %L1 tokens long. What the model keeps of it takes %2, whatever its length.").arg(App.chat.length).arg(App.models.stateSize)
 
     RowLayout {
         Layout.fillWidth: true
@@ -25,7 +25,9 @@ ColumnLayout {
             font.family: Theme.fontFamily
         }
         Text {
-            text: App.chat.position > 0 ? qsTr("%L1 tokens").arg(App.chat.position) : "–"
+            text: App.chat.length === 0 ? "–"
+                  : App.chat.lengthKnown ? qsTr("%L1 tokens").arg(App.chat.length)
+                  : qsTr("about %L1 tokens").arg(App.chat.length)
             color: Theme.text
             font.pixelSize: Theme.smallSize
             font.family: Theme.fontFamily

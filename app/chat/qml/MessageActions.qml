@@ -20,6 +20,8 @@ RowLayout {
 
     readonly property bool idle: App.chat.state === ChatModel.Idle
     spacing: 0
+    // The versions stand at the edge of the text, whichever that is.
+    layoutDirection: fromUser ? Qt.RightToLeft : Qt.LeftToRight
 
     RowLayout {
         visible: actions.alternatives > 1

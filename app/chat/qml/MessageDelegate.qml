@@ -158,7 +158,7 @@ Item {
             visible: message.stored && !message.writing && !message.editing && message.speaker !== "system"
             Layout.alignment: message.fromUser ? Qt.AlignRight : Qt.AlignLeft
             // The icons, not their grounds, stand in line with the text.
-            Layout.leftMargin: alternatives > 1 ? 0 : (Theme.icon - Theme.control) / 2
+            Layout.leftMargin: (Theme.icon - Theme.control) / 2
             Layout.rightMargin: (Theme.icon - Theme.control) / 2
             messageId: message.messageId
             fromUser: message.fromUser

@@ -27,23 +27,12 @@ Sheet {
                 font.pixelSize: Theme.fontSize
                 font.family: Theme.fontFamily
             }
-            ComboBox {
+            Selector {
                 id: devices
                 Layout.fillWidth: true
-                implicitHeight: Theme.control
                 model: App.models.devices
                 textRole: "name"
                 valueRole: "id"
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
-                palette.button: Theme.surface
-                palette.buttonText: Theme.text
-                palette.window: Theme.surface
-                palette.text: Theme.text
-                palette.light: Theme.hover
-                palette.midlight: Theme.hover
-                palette.mid: Theme.border
-                palette.dark: Theme.strongBorder
                 Accessible.name: qsTr("Device")
                 onModelChanged: currentIndex = Math.max(0, indexOfValue(App.settings.device))
                 onActivated: App.models.chooseDevice(currentValue)

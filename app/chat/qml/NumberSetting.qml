@@ -40,6 +40,8 @@ ColumnLayout {
         id: slider
         Layout.fillWidth: true
         implicitHeight: Theme.touch ? Theme.control : Theme.fontSize * 1.9
+        leftPadding: 0
+        rightPadding: 0
         from: setting.from
         to: setting.to
         stepSize: setting.step

@@ -101,21 +101,11 @@ Sheet {
                     font.pixelSize: Theme.fontSize
                     font.family: Theme.fontFamily
                 }
-                ComboBox {
+                Selector {
                     id: fonts
                     Layout.preferredWidth: Theme.fontSize * 18
-                    implicitHeight: Theme.control
                     model: [qsTr("System")].concat(Qt.fontFamilies())
                     currentIndex: Math.max(0, model.indexOf(sheet.settings.fontFamily))
-                    font.pixelSize: Theme.fontSize
-                    palette.button: Theme.surface
-                    palette.buttonText: Theme.text
-                    palette.window: Theme.surface
-                    palette.text: Theme.text
-                    palette.light: Theme.hover
-                    palette.midlight: Theme.hover
-                    palette.mid: Theme.border
-                    palette.dark: Theme.strongBorder
                     Accessible.name: qsTr("Font")
                     onActivated: index => sheet.settings.fontFamily = index === 0 ? "" : textAt(index)
                 }
@@ -127,15 +117,34 @@ Sheet {
                 onPicked: id => sheet.settings.language = id
             }
             CheckBox {
+                id: statistics
                 text: qsTr("Show speed and length under the chat")
                 checked: sheet.settings.showStatistics
                 onToggled: sheet.settings.showStatistics = checked
+                implicitHeight: Theme.control
+                leftPadding: 0
+                spacing: Theme.gap * 2
                 font.pixelSize: Theme.fontSize
                 font.family: Theme.fontFamily
                 palette.windowText: Theme.text
-                palette.text: Theme.text
-                palette.base: Theme.surface
                 Accessible.name: text
+                indicator: Rectangle {
+                    y: (statistics.height - height) / 2
+                    width: Theme.icon
+                    height: width
+                    radius: Theme.unit
+                    color: statistics.checked ? Theme.accent : Theme.surface
+                    border.width: statistics.visualFocus ? 2 : 1
+                    border.color: statistics.visualFocus ? Theme.text : statistics.checked ? Theme.accent : Theme.strongBorder
+                    Text {
+                        anchors.centerIn: parent
+                        visible: statistics.checked
+                        text: "✓"
+                        color: Theme.accentText
+                        font.pixelSize: Theme.fontSize
+                        font.bold: true
+                    }
+                }
             }
 
             Heading { text: qsTr("System prompt") }
@@ -150,8 +159,8 @@ Sheet {
                 color: Theme.text
                 font.pixelSize: Theme.fontSize
                 font.family: Theme.fontFamily
-                KeyNavigation.priority: KeyNavigation.BeforeItem
-                KeyNavigation.tab: reset
+                Keys.onTabPressed: nextItemInFocusChain(true).forceActiveFocus(Qt.TabFocusReason)
+                Keys.onBacktabPressed: nextItemInFocusChain(false).forceActiveFocus(Qt.BacktabFocusReason)
                 Accessible.name: qsTr("System prompt")
                 onEditingFinished: sheet.settings.systemPrompt = text
                 background: Rectangle {

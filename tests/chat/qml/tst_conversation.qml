@@ -86,6 +86,33 @@ TestCase {
         settle();
     }
 
+    function test_aChatIsOpenedWhereItWasScrolledTo() {
+        type("long");
+        keyClick(Qt.Key_Return);
+        let answer = "";
+        for (let i = 0; i < 80; ++i) answer += "Line " + i + "\n\n";
+        script.answerWith(answer);
+        settle();
+        const chat = App.chat.conversation;
+        verify(pane.list.contentHeight > 2 * pane.list.height, pane.list.contentHeight);
+        tryVerify(() => pane.list.nearEnd);
+        pane.list.scrollBy(-700);
+        verify(!pane.list.following);
+        const at = pane.list.contentY - pane.list.originY;
+        wait(400);
+        App.chat.startNew();
+        compare(pane.list.count, 0);
+        App.chat.open(chat);
+        tryCompare(pane.list, "count", 2);
+        tryVerify(() => Math.abs(pane.list.contentY - pane.list.originY - at) < 2);
+        verify(!pane.list.following);
+        pane.list.goToEnd();
+        wait(400);
+        App.chat.startNew();
+        App.chat.open(chat);
+        tryVerify(() => pane.list.count === 2 && pane.list.nearEnd);
+    }
+
     function test_everyButtonHasANameAndCanBeReachedByKeyboard() {
         type("hi");
         keyClick(Qt.Key_Return);

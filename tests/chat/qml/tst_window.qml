@@ -62,6 +62,87 @@ TestCase {
         window.width = 1180;
     }
 
+    function activate() {
+        window.requestActivate();
+        tryVerify(() => window.active);
+        App.chat.startNew();
+        window.pane.composer.focusField();
+    }
+    function say(text, answer) {
+        App.chat.draft = text;
+        App.chat.send();
+        script.answerWith(answer);
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        wait(30);
+    }
+    // All items below `item` that satisfy `test`.
+    function itemsOf(item, test, found = []) {
+        for (let i = 0; i < item.children.length; ++i) {
+            const child = item.children[i];
+            if (!child.visible) continue;
+            if (test(child)) found.push(child);
+            itemsOf(child, test, found);
+        }
+        return found;
+    }
+
+    function test_escapeStopsTheAnswer() {
+        activate();
+        App.chat.draft = "hi";
+        keyClick(Qt.Key_Return);
+        compare(App.chat.state, ChatModel.Waiting);
+        const before = script.stopCount();
+        keyClick(Qt.Key_Escape);
+        compare(script.stopCount(), before + 1);
+        script.answerWith("x");
+        tryCompare(App.chat, "state", ChatModel.Idle);
+    }
+
+    function test_aLinkIsOpenedOnlyAfterAsking() {
+        activate();
+        say("link", "See [there](https://example.org/x).");
+        const prose = itemsOf(window.contentItem, item => item.markdown !== undefined);
+        verify(prose.length > 0);
+        verify(!window.linkDialog.opened);
+        prose[prose.length - 1].linkActivated("https://example.org/x");
+        tryCompare(window.linkDialog, "opened", true);
+        compare(window.linkDialog.link, "https://example.org/x");
+        keyClick(Qt.Key_Escape);
+        tryCompare(window.linkDialog, "opened", false);
+    }
+
+    function test_versionsAreComparedSideBySide() {
+        activate();
+        say("colour?", "red");
+        App.chat.regenerate(App.chat.messages.data(App.chat.messages.index(1, 0), MessageModel.IdRole));
+        script.answerWith("blue");
+        keyClick(Qt.Key_D, Qt.ControlModifier);
+        tryCompare(window.compareSheet, "opened", true);
+        compare(window.compareSheet.versions.map(version => version.text), ["red", "blue"]);
+        const shown = itemsOf(window.compareSheet.contentItem, item => item.markdown !== undefined);
+        compare(shown.map(item => item.markdown), ["red", "blue"]);
+        keyClick(Qt.Key_Escape);
+        tryCompare(window.compareSheet, "opened", false);
+    }
+
+    function test_tabReachesEverythingAndComesBack() {
+        activate();
+        say("hi", "there");
+        window.pane.composer.focusField();
+        const stops = [];
+        for (let i = 0; i < 60; ++i) {
+            keyClick(Qt.Key_Tab);
+            const at = window.activeFocusItem;
+            verify(at && at.visible && at.width > 0, stops.join());
+            if (at === window.pane.composer.field) break;
+            stops.push(at.Accessible.name);
+        }
+        verify(stops.length < 50, stops.join());
+        for (const name of ["New chat", "Search all messages", "Chats", "Settings", "Hide the timeline", "Copy", "Answer again"])
+            verify(stops.includes(name), name + " is not among " + stops.join());
+        verify(stops.every(name => name !== ""), stops.join());
+    }
+
     function test_keysOpenWhatTheySay() {
         window.requestActivate();
         tryVerify(() => window.active);

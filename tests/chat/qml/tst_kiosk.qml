@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The window with everything large, as --kiosk shows it, from the smallest screen to the largest.
+import QtQuick
+import QtTest
+import Runnel.Chat
+
+TestCase {
+    id: test
+    name: "Kiosk"
+    when: windowShown
+
+    Component {
+        id: maker
+        Main {}
+    }
+    property Main window: null
+
+    function initTestCase() {
+        window = maker.createObject(null);
+        Theme.touch = true;
+        tryVerify(() => window.visible);
+    }
+    function cleanupTestCase() {
+        Theme.touch = false;
+        window.destroy();
+    }
+    function say(text, answer) {
+        App.chat.draft = text;
+        App.chat.send();
+        script.answerWith(answer);
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        wait(30);
+    }
+    // All items below `item` that satisfy `test`.
+    function itemsOf(item, test, found = []) {
+        for (let i = 0; i < item.children.length; ++i) {
+            const child = item.children[i];
+            if (!child.visible) continue;
+            if (test(child)) found.push(child);
+            itemsOf(child, test, found);
+        }
+        return found;
+    }
+
+    function test_touchTargetsAreLargeAndInsideTheScreen_data() {
+        return [{tag: "800x480", w: 800, h: 480}, {tag: "1280x720", w: 1280, h: 720}, {tag: "3840x2160", w: 3840, h: 2160}];
+    }
+    function test_touchTargetsAreLargeAndInsideTheScreen(data) {
+        App.chat.startNew();
+        say("How do I make a good cup of tea?", "So:\n\n```cpp\nint a;\n```\n\n|a|b|\n|-|-|\n|1|2|");
+        App.chat.answerLastAgain();
+        script.answerWith("Or so.");
+        window.width = data.w;
+        window.height = data.h;
+        const pages = [null, window.settingsSheet, window.modelSheet, window.compareSheet];
+        for (const page of pages) {
+            if (page === window.compareSheet) window.compareLast();
+            else if (page) page.open();
+            if (page) tryCompare(page, "opened", true);
+            wait(50);
+            const targets = itemsOf(page ? page.contentItem : window.contentItem, item => item.clicked !== undefined || item.handle !== undefined);
+            verify(targets.length >= (page ? 1 : 6), targets.length);
+            for (const target of targets) {
+                const name = (page ? page.title : "window") + ": " + target.Accessible.name;
+                const at = target.mapToItem(null, 0, 0);
+                verify(target.height >= 44, name + " is " + target.height + " high");
+                verify(at.x >= 0 && at.x + target.width <= data.w, name + " at " + at.x + " + " + target.width);
+            }
+            if (page) {
+                page.close();
+                tryCompare(page, "opened", false);
+            }
+        }
+        const field = window.pane.composer;
+        verify(field.mapToItem(null, 0, field.height).y <= data.h);
+    }
+}
