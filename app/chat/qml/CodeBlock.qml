@@ -93,6 +93,7 @@ Rectangle {
             ScrollBar.horizontal: ScrollBar {
                 id: bar
                 visible: scroller.interactive
+                palette.mid: Theme.strongBorder
                 policy: ScrollBar.AlwaysOn  // the only sign of what is hidden
             }
         }

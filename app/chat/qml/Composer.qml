@@ -69,6 +69,9 @@ Rectangle {
                     } else if (event.key === Qt.Key_Up && input.length === 0 && !composer.running) {
                         event.accepted = true;
                         composer.editLastWanted();
+                    } else if (event.matches(StandardKey.Undo) && input.length === 0 && App.canUndo) {
+                        event.accepted = true;  // of a deletion: there is no text to undo
+                        App.undo();
                     }
                 }
                 Connections {

@@ -18,6 +18,8 @@ ItemDelegate {
     signal chosen
     signal exportWanted
 
+    // Also when the arrow keys went here.
+    readonly property bool focusShown: visualFocus || (activeFocus && ListView.isCurrentItem)
     readonly property bool current: conversation === App.chat.conversation && (message === 0)
 
     implicitHeight: Math.max(Theme.control, column.implicitHeight + Theme.gap * 2)
@@ -40,7 +42,7 @@ ItemDelegate {
     background: Rectangle {
         radius: Theme.radius
         color: row.current ? Theme.selected : row.hovered ? Theme.hover : "transparent"
-        border.width: row.visualFocus ? 2 : 0
+        border.width: row.focusShown ? 2 : 0
         border.color: Theme.accent
     }
     contentItem: RowLayout {

@@ -16,6 +16,8 @@ ItemDelegate {
     required property bool current
     required property bool fits
 
+    // Also when the arrow keys went here.
+    readonly property bool focusShown: visualFocus || (activeFocus && ListView.isCurrentItem)
     readonly property bool loading: current && App.models.state === ModelPicker.Loading
     padding: Theme.margin
     enabled: problem === ""
@@ -27,8 +29,8 @@ ItemDelegate {
     background: Rectangle {
         radius: Theme.radius
         color: row.current ? Theme.selected : row.hovered ? Theme.hover : Theme.surface
-        border.width: row.visualFocus ? 2 : 1
-        border.color: row.visualFocus ? Theme.accent : Theme.border
+        border.width: row.focusShown ? 2 : 1
+        border.color: row.focusShown ? Theme.accent : Theme.border
     }
     contentItem: RowLayout {
         spacing: Theme.margin

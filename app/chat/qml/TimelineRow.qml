@@ -21,6 +21,8 @@ ItemDelegate {
     required property int lanes
     signal menuWanted(Item at)
 
+    // Also when the arrow keys went here.
+    readonly property bool focusShown: visualFocus || (activeFocus && ListView.isCurrentItem)
     readonly property real step: Math.min(Theme.fontSize * 1.1, Theme.fontSize * 7 / Math.max(1, lanes))
     readonly property real dot: Theme.fontSize * (speaker === "user" ? 0.62 : 0.78)
     function centre(of) {
@@ -44,7 +46,7 @@ ItemDelegate {
     background: Rectangle {
         radius: Theme.radius
         color: row.head ? Theme.selected : row.hovered ? Theme.hover : "transparent"
-        border.width: row.visualFocus ? 2 : 0
+        border.width: row.focusShown ? 2 : 0
         border.color: Theme.accent
     }
     contentItem: Item {

@@ -98,6 +98,17 @@ TestCase {
         tryCompare(App.chat, "state", ChatModel.Idle);
     }
 
+    function test_aDeletionIsUndoneFromTheEmptyComposer() {
+        activate();
+        say("hi", "there");
+        const chat = App.chat.conversation;
+        App.library.remove(chat);
+        compare(App.chat.conversation, 0);
+        window.pane.composer.focusField();
+        keyClick(Qt.Key_Z, Qt.ControlModifier);
+        compare(App.chat.conversation, chat);
+    }
+
     function test_aLinkIsOpenedOnlyAfterAsking() {
         activate();
         say("link", "See [there](https://example.org/x).");
