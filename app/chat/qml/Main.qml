@@ -68,6 +68,8 @@ ApplicationWindow {
     palette.highlight: Theme.accent
     palette.highlightedText: Theme.accentText
     palette.link: Theme.accent
+    palette.light: Theme.surface  // the ground of Qt's file dialog
+    palette.midlight: Theme.hover
     palette.mid: Theme.border
     palette.dark: Theme.strongBorder
     palette.toolTipBase: Theme.surface
