@@ -47,12 +47,12 @@ RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
 }
 constexpr int kGroupsAhead = 16;  // a multiple of 4: Q6_K's codes go by fours
 
-/// Codes of `bytes` a group: how far ahead of the codes in use are those of kGroupsAhead later?
+/// Codes of `bytes` a group: how far ahead of the codes in use are those of kGroupsAhead later, and
+/// how much farther if they are of the next tile?
 struct CodesAhead {
-  ptrdiff_t here, next_tile;
+  ptrdiff_t at, turn;
   CodesAhead(ptrdiff_t bytes, int cols, size_t tile_bytes)
-      : here(bytes * kGroupsAhead),
-        next_tile(here + static_cast<ptrdiff_t>(tile_bytes) - bytes * (cols / 32)) {}
+      : at(bytes * kGroupsAhead), turn(static_cast<ptrdiff_t>(tile_bytes) - bytes * (cols / 32)) {}
 };
 
 /// c[i] += codes * activations of token first + i.
@@ -91,8 +91,7 @@ RUNNEL_INLINE void add_group(F (&acc)[W], const Weights& w, const Group<W>& a, c
 }
 
 // A format is a cursor over the groups of one tile, lanes [sub * kLanes, + kLanes), and what one
-// group adds to the accumulators. kLast: one of the last kGroupsAhead groups of the tile.
-
+// group adds to the accumulators. After turn() it asks for codes of the next tile.
 template <int W>
 struct Q8_0 {
   const uint8_t* codes;
@@ -104,15 +103,15 @@ struct Q8_0 {
         scales(as_halves(tile + static_cast<size_t>(m.cols) * 16) + sub * kLanes),
         ahead(512, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  template <bool kLast>
   RUNNEL_INLINE void next(Weights& w) {
-    prefetch<W, 8>(codes, kLast ? ahead.next_tile : ahead.here);
+    prefetch<W, 8>(codes, ahead.at);
     prefetch<W, 1>(scales, tile_bytes);
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(codes + 64 * s); });
     w.scale = load_f16(scales);
     codes += 512;
     scales += kTileRows;
   }
+  void turn() { ahead.at += ahead.turn; }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
     add_group<255, W>(acc, w, a, [&](int t) RUNNEL_INLINE_LAMBDA {
       return kSignedCodes ? splat_int(0) : shift_left<4>(splat_int(a.t[t]));
@@ -131,9 +130,8 @@ struct Q4_0 {
         scales(as_halves(tile + static_cast<size_t>(m.cols) * 8) + sub * kLanes),
         ahead(256, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  template <bool kLast>
   RUNNEL_INLINE void next(Weights& w) {
-    prefetch<W, 4>(codes, kLast ? ahead.next_tile : ahead.here);
+    prefetch<W, 4>(codes, ahead.at);
     prefetch<W, 1>(scales, tile_bytes);
     unroll<4>([&](auto s) RUNNEL_INLINE_LAMBDA {
       const B both = load_bytes(codes + 64 * s);
@@ -144,6 +142,7 @@ struct Q4_0 {
     codes += 256;
     scales += kTileRows;
   }
+  void turn() { ahead.at += ahead.turn; }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
     add_group<15, W>(acc, w, a, [&](int t) RUNNEL_INLINE_LAMBDA { return splat_int(a.t[t]); });
   }
@@ -164,13 +163,12 @@ struct Q4_K {
         d(as_halves(tile + static_cast<size_t>(m.cols / 256) * 2240) + sub * kLanes),
         ahead(256, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  template <bool kLast>
   RUNNEL_INLINE void next(Weights& w) {
     if (group == 0) unpack();
     w.scale = scale[group];
     w.other = minus_minimum[group];
     if ((group & 1) == 0) {
-      prefetch<W, 8>(codes, kLast ? ahead.next_tile : ahead.here);
+      prefetch<W, 8>(codes, ahead.at);
       prefetch<W, 1>(group == 6 ? reinterpret_cast<const uint8_t*>(d) : scales + 32 * group,
                      tile_bytes);
       unroll<8>([&](auto s)
@@ -200,6 +198,7 @@ struct Q4_K {
       minus_minimum[i + 4] = mul(to_float(high_minimum), minus_by);
     });
   }
+  void turn() { ahead.at += ahead.turn; }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
     add_group<15, W>(acc, w, a, [](int) RUNNEL_INLINE_LAMBDA { return splat_int(0); });
     unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = fma(splat(a.ds[t]), w.other, acc[t]); });
@@ -224,7 +223,6 @@ struct Q6_K {
         low_ahead(256, m.cols, m.tile_bytes),
         high_ahead(128, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  template <bool kLast>
   RUNNEL_INLINE void next(Weights& w) {
     prefetch<W, 1>(scales, tile_bytes);
     const F by = load_f16(d);
@@ -233,16 +231,16 @@ struct Q6_K {
     scales += 2 * kTileRows;
     switch (group & 3) {
       case 0:
-        codes<0, kLast>(w);
+        codes<0>(w);
         break;
       case 1:
-        codes<1, kLast>(w);
+        codes<1>(w);
         break;
       case 2:
-        codes<2, kLast>(w);
+        codes<2>(w);
         break;
       default:
-        codes<3, kLast>(w);
+        codes<3>(w);
         low += 1024;
         high += 512;
     }
@@ -253,18 +251,22 @@ struct Q6_K {
   }
   /// Group kGroup of a half: lower bits in half kGroup / 2 of ql's part kGroup % 2, upper bits at
   /// 2 kGroup of qh.
-  template <int kGroup, bool kLast>
+  template <int kGroup>
   RUNNEL_INLINE void codes(Weights& w) {
     const uint8_t* part = low + (kGroup % 2) * 512;
-    if constexpr (kGroup < 2) prefetch<W, 8>(part, kLast ? low_ahead.next_tile : low_ahead.here);
+    if constexpr (kGroup < 2) prefetch<W, 8>(part, low_ahead.at);
     if constexpr (kGroup == 0) {
-      prefetch<W, 8>(high, kLast ? high_ahead.next_tile : high_ahead.here);
+      prefetch<W, 8>(high, high_ahead.at);
     }
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
       const B both = load_bytes(part + 64 * s);
       w.w[s] = either(kGroup < 2 ? low_half(both) : high_half(both),
                       two_bits_at_4<2 * kGroup>(load_bytes(high + 64 * s)));
     });
+  }
+  void turn() {
+    low_ahead.at += low_ahead.turn;
+    high_ahead.at += high_ahead.turn;
   }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
     unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
@@ -287,17 +289,14 @@ void quantised_matmul(const MatmulArgs& m) {
       Format<W> cursor(tile, m, part);
       F acc[W];
       unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = splat(0); });
-      const int last = W == 1 ? groups - kGroupsAhead : groups;
       int g = 0;
-      for (; g < last; ++g) {
-        Weights w;
-        cursor.template next<false>(w);
-        Format<W>::add(w, acts[g], acc);
-      }
-      for (; g < groups; ++g) {
-        Weights w;
-        cursor.template next<true>(w);
-        Format<W>::add(w, acts[g], acc);
+      for (int left = kGroupsAhead; left >= 0; left -= kGroupsAhead) {
+        for (; g < groups - left; ++g) {
+          Weights w;
+          cursor.next(w);
+          Format<W>::add(w, acts[g], acc);
+        }
+        cursor.turn();
       }
       float* out = m.out + i * kTileRows + part * kLanes;
       const bool accumulate = m.accumulate != 0;
