@@ -39,6 +39,7 @@ class Sampling {
     if (adjusts) adjust();
     const float* const logits = adjusts ? s_.adjusted : s_.logits;
     std::uint64_t best = 0;
+#pragma unroll 8
     for (int i = tid_; i < s_.vocab; i += threads_) {
       const std::uint32_t key = logit_key(logits[i]);
       // The lowest of equal ones.
@@ -118,11 +119,12 @@ class Sampling {
   __device__ Sum reach(const Values& values, int n, std::uint32_t cut) {
     std::uint64_t sum = 0;
     std::uint32_t count = 0;
+#pragma unroll 8
     for (int i = tid_; i < n; i += threads_) {
       const std::uint32_t v = values(i);
-      if (v < cut) continue;
-      sum += kOnes ? 1U : v;
-      ++count;
+      const bool reaches = v >= cut;
+      sum += !reaches ? 0U : kOnes ? 1U : v;
+      count += reaches ? 1U : 0U;
     }
     return block_sum(sum, count);
   }

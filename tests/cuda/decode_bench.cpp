@@ -3,6 +3,7 @@
 // where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick], MODEL: 135m q4_0 q4_k q8_0
 // bf16.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -10,9 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "runnel/generation.h"
 #include "runtime/backend/cuda/cuda_backend.h"
 #include "runtime/backend/cuda/decode_program.h"
+#include "runtime/backend/cuda/plan.h"
 #include "runtime/backend/cuda/recorder.h"
+#include "runtime/model/forward.h"
 #include "tests/cuda/bench_models.h"
 #include "tests/support/random.h"
 
@@ -255,6 +259,42 @@ void trace(Device& on, Kernel& kernel) {
   }
 }
 
+/// Whole generation: steps that draw their tokens on the device, as the host that reads along sees
+/// them.
+void generation(Device& on) {
+  struct Kind {
+    const char* name;
+    SamplingOptions sampling;
+  };
+  const Kind kinds[] = {
+      {"greedy", {}},
+      {"temperature 0.8, top-p 0.95", {.temperature = 0.8F, .top_p = 0.95F, .seed = 1}},
+      {"top-k 40, penalties",
+       {.temperature = 0.8F, .top_k = 40, .repetition_penalty = 1.1F, .seed = 1}}};
+  constexpr int kTokens = 300, kFirst = 50;
+  on.model->step_path = cuda::StepPath::one_kernel;
+  const auto plan = take(cuda::record_plan(
+      on.model, 16, [&on](Ops& ops) { return forward(ops, on.source.config, on.source.weights); }));
+  const auto state = take(cuda::CudaState::create(on.model));
+  for (const Kind& kind : kinds) {
+    must(state->reset());
+    const TokenId first = 17;
+    auto steps = take(plan->sampled_steps(*state, std::span(&first, 1), kind.sampling));
+    must(steps->queue());
+    auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kTokens; ++i) {
+      if (i == kFirst) begin = std::chrono::steady_clock::now();
+      must(steps->queue());
+      static_cast<void>(take(steps->drawn()));
+    }
+    const double us =
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+            .count() /
+        (kTokens - kFirst);
+    std::printf("  generation, %-28s %7.1f us %6.0f tok/s\n", kind.name, us, 1e6 / us);
+  }
+}
+
 void measure(const BenchModel& source, const char* label, std::vector<cuda::DecodeTuning> tunings,
              int inner) {
   Device on(source);
@@ -281,6 +321,7 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     }
     first = false;
   }
+  generation(on);
 }
 
 }  // namespace
