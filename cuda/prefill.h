@@ -91,6 +91,10 @@ bool slot_chunks_fit(const SlotMixer&);
 /// Allows their shared memory. An error means that this device has too little: use slot_recurrent.
 cudaError_t prepare_slot_chunks();
 
+/// Projections of a slot mixer as products left them, to operands in place: q, k, v one bf16 matrix
+/// [T, q + k + v] at o.q, the gates' logits f32 at o.gates.
+cudaError_t activate_projections(const Launch&, const SlotMixer&, int tokens, const ChunkOperands&);
+
 /// The parts, in order.
 cudaError_t slot_operands(const Launch&, const SlotMixer&, const Segment&, const ChunkOperands&);
 cudaError_t slot_gates(const Launch&, const SlotMixer&, const Segment&, const ChunkOperands&);

@@ -68,6 +68,38 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__
   for (int i = int(threadIdx.x); i < f; i += kThreads) gates[i] = gate_of(m, i, x[q + k + v + i]);
 }
 
+/// A token a block; eight values a thread at a time, three loads in flight.
+__global__ void __launch_bounds__(kThreads) activate_kernel(const __grid_constant__ ChunkArgs a) {
+  const SlotMixer& m = a.m;
+  const int qk = (m.heads + m.kv_heads) * m.k_dim, all = qk + m.kv_heads * m.v_dim;
+  const int t = int(blockIdx.x);
+  std::uint16_t* const row = a.o.q + std::size_t(t) * all;
+  const int begin = m.qk_act == Act::identity ? qk : 0, end = m.v_act == Act::identity ? qk : all;
+  constexpr int kAhead = 3;
+  for (int i0 = begin + int(threadIdx.x) * 8; i0 < end; i0 += kAhead * kThreads * 8) {
+    uint4 x[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const int i = i0 + j * kThreads * 8;
+      if (i < end) x[j] = *reinterpret_cast<const uint4*>(row + i);
+    }
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const int i = i0 + j * kThreads * 8;
+      if (i >= end) continue;
+      const Act act = i < qk ? m.qk_act : m.v_act;
+      const auto both = [act](std::uint32_t w) {
+        return pack_bf16(quick_activate(act, bf16_low(w)), quick_activate(act, bf16_high(w)));
+      };
+      *reinterpret_cast<uint4*>(row + i) =
+          make_uint4(both(x[j].x), both(x[j].y), both(x[j].z), both(x[j].w));
+    }
+  }
+  auto* gates = const_cast<float*>(a.o.gates) + std::size_t(t) * a.o.gate_stride;
+  for (int i = int(threadIdx.x); i < m.kv_heads * m.memory; i += kThreads)
+    gates[i] = gate_of(m, i, gates[i]);
+}
+
 /// Blocks 0 … T-1: a token each; then 64 of the window before the pass, then the sinks.
 __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constant__ ChunkArgs a) {
   extern __shared__ float2 rotation[];  // [2][K/2]
@@ -183,6 +215,14 @@ cudaError_t slot_operands(const Launch& l, const SlotMixer& m, const Segment& se
   const std::size_t table = std::size_t(m.k_dim) * sizeof(float2);
   return launch(l, operands_kernel, dim3(unsigned(segment.count + kChunk + kMostSinks)), kThreads,
                 table, 1, a);
+}
+
+cudaError_t activate_projections(const Launch& launch, const SlotMixer& m, int tokens,
+                                 const ChunkOperands& o) {
+  Launch l = launch;
+  l.chain = false;
+  return cuda::launch(l, activate_kernel, dim3(unsigned(tokens)), kThreads, 0, 1,
+                      chunk_args(m, {}, o));
 }
 
 cudaError_t slot_chunks(const Launch& launch, const SlotMixer& m, const Segment& segment,

@@ -226,11 +226,16 @@ struct Way {
 };
 
 std::vector<Way> ways() {
-  using T = cuda::WideTuning;
-  return {{"cuBLASLt", {false, false, false, 1, T{}}, true},
-          {"cuBLASLt, unchained", {false, false, false, 1, T{}}, false},
-          {"cuBLASLt again", {false, false, false, 1, T{}}, true},
-          {"all wide", {true, true, true, 1, T{256, 1, 16}}, true}};
+  return {{"cuBLASLt", {}, true},
+          {"cuBLASLt, f32 q k v", {.tuning = {}, .bf16_projections = false}, true},
+          {"cuBLASLt again", {}, true},
+          {"all wide",
+           {.wide = true,
+            .wide_swiglu = true,
+            .wide_products = true,
+            .wide_tokens = 1,
+            .tuning = {.columns = 256, .cluster = 1, .group = 16}},
+           true}};
 }
 
 void model(const BenchModel& source, const char* label, const std::vector<int>& lengths) {

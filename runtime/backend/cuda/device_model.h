@@ -27,14 +27,15 @@ inline WeightPlace weight_place(const DeviceFacts& facts) {
   return facts.integrated && facts.maps_memory ? WeightPlace::mapped : WeightPlace::device;
 }
 
-/// Which products long passes make with matmul_wide.cu, where device and shape allow it. Off where
-/// cuBLASLt is found: it was faster, glue included.
+/// How long passes are made. The first three: which products matmul_wide.cu makes, where device and
+/// shape allow it; off where cuBLASLt is found: it was faster, glue included.
 struct PrefillOptions {
   bool wide = false;           // the projections of slots,
   bool wide_swiglu = false;    // with it, gate and up,
   bool wide_products = false;  // and the others
   int wide_tokens = 128;       // fewest tokens of a pass for it
   WideTuning tuning;
+  bool bf16_projections = true;  // where they are not wide: q, k, v leave their product in bf16
 };
 
 /// How a single token is computed: by a graph of kernels, or by one kernel where that fits.

@@ -146,13 +146,17 @@ Status Recorder::multiply(const Pass& pass, const Matrix& m, const void* a, int 
            .c_bf16 = c_bf16};
   if (m.type == BlockType::f32) return launched(matmul_f32(pass.launch, p), "multiply matrices");
   RUNNEL_TRY(p.b, as_bf16(pass, m));
-  const WideMatmul wide{.p = p,
-                        .output = c_bf16 ? WideOutput::store_bf16
-                                  : add  ? WideOutput::add_f32
-                                         : WideOutput::store_f32,
-                        .slots = {}};
-  if (m_->prefill.wide_products && takes_wide(pass, m) && wide_matmul_fits(wide))
-    return launched(wide_matmul(pass.launch, wide, m_->prefill.tuning), "multiply matrices");
+  return multiply_bf16(pass, p, m_->prefill.wide_products && takes_wide(pass, m));
+}
+
+Status Recorder::multiply_bf16(const Pass& pass, const Matmul& p, bool wide) const {
+  const WideMatmul own{.p = p,
+                       .output = p.c_bf16 ? WideOutput::store_bf16
+                                 : p.add  ? WideOutput::add_f32
+                                          : WideOutput::store_f32,
+                       .slots = {}};
+  if (wide && wide_matmul_fits(own))
+    return launched(wide_matmul(pass.launch, own, m_->prefill.tuning), "multiply matrices");
   if (m_->cublas != nullptr && m_->cublas->matmul(pass.launch.stream, p)) return {};
   return launched(matmul_bf16(pass.launch, p), "multiply matrices");
 }
@@ -211,13 +215,13 @@ Status Recorder::embed(const WeightView&) {
 
 Status Recorder::slot_projections(int layer, const LayerWeights&) {
   const LayerOnDevice& w = m_->weights.layers[static_cast<std::size_t>(layer)];
-  steps_.emplace_back([this, &w](const Pass& p) {
+  steps_.emplace_back([this, &w, layer](const Pass& p) {
     const Linear in{.x = b_.x.get(),
                     .n = m_->config.hidden_size,
                     .norm_weight = w.attn_norm,
                     .normalise = true,
                     .eps = m_->config.norm_eps};
-    if (fuses_slots(p, w)) return project_slots(p, w);
+    if (fuses_slots(p, w)) return project_slots(p, w, layer);
     return linear(p, in, w.projections, b_.inputs.get(), columns_, false);
   });
   return {};

@@ -81,9 +81,9 @@ class Recorder final : public Ops {
   ChunkOperands chunk_operands() const;
   std::size_t slot_pool_values(ChunkOperands* o) const;
   bool takes_wide(const Pass& pass, const Matrix& m) const;
-  /// Whether the projections of this layer write the operands of the slots themselves.
+  /// Whether the slots take their operands as the projections of this layer leave them.
   bool fuses_slots(const Pass& pass, const LayerOnDevice& w) const;
-  Status project_slots(const Pass& pass, const LayerOnDevice& w) const;
+  Status project_slots(const Pass& pass, const LayerOnDevice& w, int layer) const;
   Status many_slots(const Pass& pass, const LayerOnDevice& w, const SlotMixer& m) const;
   Status output_rows(const Pass& pass, const LayerOnDevice& w) const;
   bool fuses_swiglu(const Pass& pass, const LayerOnDevice& w) const;
@@ -104,6 +104,8 @@ class Recorder final : public Ops {
                 int out_stride, bool add) const;
   Status multiply(const Pass& pass, const Matrix& m, const void* a, int lda, void* c, int ldc,
                   bool add, bool c_bf16) const;
+  /// The product of bf16 matrices by whoever is fastest.
+  Status multiply_bf16(const Pass& pass, const Matmul& p, bool wide) const;
 
   std::shared_ptr<ModelOnDevice> m_;
   PlanBuffers b_;

@@ -87,16 +87,20 @@ Result<const void*> Recorder::as_bf16(const Pass& pass, const Matrix& m) const {
 
 bool Recorder::fuses_slots(const Pass& pass, const LayerOnDevice& w) const {
   const ModelConfig& c = m_->config;
-  const auto whole = [](int columns) { return columns % 64 == 0; };
-  return pass.many && m_->slot_chunks && !m_->precise && w.projections.size() == 1 &&
-         takes_wide(pass, w.projections[0].matrix) && !positional(c) && c.conv_size == 0 &&
-         c.feature_map != FeatureMap::t2r && slot_chunks_fit(mixer(0, true)) &&
-         whole((c.num_heads + c.num_kv_heads) * c.head_k_dim) &&
-         whole(c.num_kv_heads * c.head_v_dim) && whole(c.num_kv_heads * c.num_memory_slots) &&
-         c.num_heads * c.head_v_dim <= 8192;
+  if (!pass.many || !m_->slot_chunks || m_->precise || positional(c) || c.conv_size > 0 ||
+      c.feature_map == FeatureMap::t2r || w.projections.size() != 1 ||
+      w.projections[0].matrix.type == BlockType::f32 || c.num_heads * c.head_v_dim > 8192 ||
+      !slot_chunks_fit(mixer(0, true))) {
+    return false;
+  }
+  const int qk = (c.num_heads + c.num_kv_heads) * c.head_k_dim, v = c.num_kv_heads * c.head_v_dim;
+  if (takes_wide(pass, w.projections[0].matrix)) {
+    return qk % 64 == 0 && v % 64 == 0 && c.num_kv_heads * c.num_memory_slots % 64 == 0;
+  }
+  return m_->prefill.bf16_projections && c.head_k_dim % 8 == 0 && c.head_v_dim % 8 == 0;
 }
 
-Status Recorder::project_slots(const Pass& pass, const LayerOnDevice& w) const {
+Status Recorder::project_slots(const Pass& pass, const LayerOnDevice& w, int layer) const {
   const ModelConfig& c = m_->config;
   const Matrix& m = w.projections[0].matrix;
   const int stride = round_up(c.hidden_size, 32);
@@ -111,6 +115,30 @@ Status Recorder::project_slots(const Pass& pass, const LayerOnDevice& w) const {
   RUNNEL_CHECK_OK(check(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
   RUNNEL_TRY(const void* weights, as_bf16(pass, m));
   const ChunkOperands o = chunk_operands();
+  if (!takes_wide(pass, m)) {
+    const int gates = c.num_kv_heads * c.num_memory_slots, qkv = m.rows - gates;
+    Matmul p{.a = b_.operand.get(),
+             .lda = stride,
+             .b = weights,
+             .ldb = m.cols,
+             .tokens = pass.tokens,
+             .rows = qkv,
+             .inner = m.cols,
+             .c = o.q,
+             .ldc = qkv,
+             .add = false,
+             .c_bf16 = true};
+    RUNNEL_CHECK_OK(multiply_bf16(pass, p, false));
+    if (gates > 0) {  // an error of a gate is multiplied by every later token: f32
+      p.b = static_cast<const std::uint16_t*>(weights) +
+            static_cast<std::size_t>(qkv) * static_cast<std::size_t>(m.cols);
+      p.rows = p.ldc = gates, p.c_bf16 = false;
+      p.c = const_cast<float*>(o.gates);
+      RUNNEL_CHECK_OK(multiply_bf16(pass, p, false));
+    }
+    return check(activate_projections(pass.launch, mixer(layer, false), pass.tokens, o),
+                 "activate projections");
+  }
   const WideMatmul product{.p = {.a = b_.operand.get(),
                                  .lda = stride,
                                  .b = weights,
