@@ -15,10 +15,18 @@ namespace runnel::cuda {
 
 inline constexpr int kSampleList = 2048;  // values between the bounds that shared memory holds
 
+/// Where a set of the largest values ends.
+struct SampleEdge {
+  std::uint32_t value;    // the largest that at least `wanted` reach
+  std::uint64_t above;    // what the values above it come to
+  std::uint64_t reached;  // the same with those equal to it
+};
+
 struct SampleShared {
   std::uint32_t list[kSampleList];
   std::uint64_t sums[2][32];
   std::uint32_t counts[2][32];
+  SampleEdge edge;
   std::uint32_t listed;
   int index;
 };
@@ -39,13 +47,14 @@ class Sampling {
     if (adjusts) adjust();
     const float* const logits = adjusts ? s_.adjusted : s_.logits;
     std::uint64_t best = 0;
-#pragma unroll 8
-    for (int i = tid_; i < s_.vocab; i += threads_) {
-      const std::uint32_t key = logit_key(logits[i]);
-      // The lowest of equal ones.
-      const std::uint64_t both = (std::uint64_t(key) << 32) | (0xFFFFFFFFU - std::uint32_t(i));
-      if (key != 0 && both > best) best = both;
-    }
+    for_each([logits](int i) { return logits[i]; },
+             [&best](int i, float logit) {
+               const std::uint32_t key = logit_key(logit);
+               // The lowest of equal ones.
+               const std::uint64_t both =
+                   (std::uint64_t(key) << 32) | (0xFFFFFFFFU - std::uint32_t(i));
+               if (key != 0 && both > best) best = both;
+             });
     best = block_max(best);
     std::uint32_t token = 0xFFFFFFFFU - std::uint32_t(best);
     const float max = key_logit(std::uint32_t(best >> 32));
@@ -74,6 +83,25 @@ class Sampling {
     return __uint_as_float((key >> 31) != 0 ? key & 0x7FFFFFFFU : ~key);
   }
 
+  /// use(i, load(i)) for each index of the vocabulary: eight loads of a thread under way together.
+  template <class Load, class Use>
+  __device__ void for_each(const Load& load, const Use& use) const {
+    constexpr int kTogether = 8;
+    for (int first = tid_; first < s_.vocab; first += kTogether * threads_) {
+      decltype(load(0)) loaded[kTogether];
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) {
+        const int i = first + j * threads_;
+        if (i < s_.vocab) loaded[j] = load(i);
+      }
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) {
+        const int i = first + j * threads_;
+        if (i < s_.vocab) use(i, loaded[j]);
+      }
+    }
+  }
+
   static __device__ std::uint64_t shuffle(std::uint64_t v, int other) {
     const std::uint32_t low = __shfl_xor_sync(~0U, std::uint32_t(v), other);
     const std::uint32_t high = __shfl_xor_sync(~0U, std::uint32_t(v >> 32), other);
@@ -95,57 +123,63 @@ class Sampling {
     return v;
   }
 
-  /// Sums over the block, the same in every thread. Two sets of places: one barrier is enough.
-  __device__ Sum block_sum(std::uint64_t sum, std::uint32_t count) {
-    for (int o = 16; o > 0; o >>= 1) {
-      sum += shuffle(sum, o);
-      count += __shfl_xor_sync(~0U, count, o);
-    }
-    turn_ ^= 1;
-    if (lane_ == 0) shared_.sums[turn_][warp_] = sum, shared_.counts[turn_][warp_] = count;
-    sync_block();
-    const int warps = threads_ / 32;
-    sum = lane_ < warps ? shared_.sums[turn_][lane_] : 0;
-    count = lane_ < warps ? shared_.counts[turn_][lane_] : 0;
-    for (int o = 16; o > 0; o >>= 1) {
-      sum += shuffle(sum, o);
-      count += __shfl_xor_sync(~0U, count, o);
-    }
-    return {sum, count};
+  /// Sum over the warp. @param v  below 2^48 in all
+  static __device__ std::uint64_t warp_sum(std::uint64_t v) {
+    const std::uint32_t low = __reduce_add_sync(~0U, std::uint32_t(v) & 0xFFFFFFU);
+    const std::uint32_t high = __reduce_add_sync(~0U, std::uint32_t(v >> 24));
+    return (std::uint64_t(high) << 24) + low;
   }
 
-  /// How many values reach `cut`, and their sum: of values(i), or each as 1.
+  /// Sums over the block, the same in every thread. Two sets of places: one barrier is enough.
+  template <bool kOnes>
+  __device__ Sum block_sum(std::uint64_t sum, std::uint32_t count) {
+    const int warps = threads_ / 32;
+    turn_ ^= 1;
+    count = __reduce_add_sync(~0U, count);
+    if constexpr (!kOnes) sum = warp_sum(sum);
+    if (lane_ == 0) {
+      shared_.counts[turn_][warp_] = count;
+      if constexpr (!kOnes) shared_.sums[turn_][warp_] = sum;
+    }
+    sync_block();
+    count = __reduce_add_sync(~0U, lane_ < warps ? shared_.counts[turn_][lane_] : 0U);
+    if constexpr (kOnes) return {count, count};
+    return {warp_sum(lane_ < warps ? shared_.sums[turn_][lane_] : 0), count};
+  }
+
+  /// How many of this thread's values reach `cut`, and their sum: of values(i), or each as 1.
   template <bool kOnes, class Values>
-  __device__ Sum reach(const Values& values, int n, std::uint32_t cut) {
+  static __device__ Sum own_reach(const Values& values, int from, int step, int n,
+                                  std::uint32_t cut) {
     std::uint64_t sum = 0;
     std::uint32_t count = 0;
 #pragma unroll 8
-    for (int i = tid_; i < n; i += threads_) {
+    for (int i = from; i < n; i += step) {
       const std::uint32_t v = values(i);
       const bool reaches = v >= cut;
-      sum += !reaches ? 0U : kOnes ? 1U : v;
+      if constexpr (!kOnes) sum += reaches ? v : 0U;
       count += reaches ? 1U : 0U;
     }
-    return block_sum(sum, count);
+    return {sum, count};
   }
-
-  struct Edge {
-    std::uint32_t value;    // the largest that at least `wanted` reach
-    std::uint64_t above;    // what the values above it come to
-    std::uint64_t reached;  // the same with those equal to it
-  };
+  /// The same of all threads.
+  template <bool kOnes, class Values>
+  __device__ Sum reach(const Values& values, std::uint32_t cut) {
+    const Sum own = own_reach<kOnes>(values, tid_, threads_, s_.vocab, cut);
+    return block_sum<kOnes>(own.sum, own.count);
+  }
 
   /// @param bits    values are below 2^bits
   /// @param wanted  at least 1 and at most what all values above 0 come to
   template <bool kOnes, class Values>
-  __device__ Edge edge(const Values& values, int bits, std::uint64_t wanted) {
+  __device__ SampleEdge edge(const Values& values, int bits, std::uint64_t wanted) {
     std::uint32_t low = 0;           // at least `wanted` reach it, less reach low + 2^(bit + 1)
     Sum reached{0, 0}, above{0, 0};  // what reaches the one and the other
     bool narrow = false;             // few values lie between
     int bit = bits - 1;
     for (; bit >= 0 && !narrow; --bit) {
       const std::uint32_t middle = low | (1U << bit);
-      const Sum sum = reach<kOnes>(values, s_.vocab, middle);
+      const Sum sum = reach<kOnes>(values, middle);
       if (sum.sum >= wanted) {
         low = middle, reached = sum;
       } else {
@@ -158,24 +192,29 @@ class Sampling {
     if (tid_ == 0) shared_.listed = 0;
     sync_block();
     const std::uint32_t span = 1U << (bit + 1);
-    for (int i = tid_; i < s_.vocab; i += threads_) {
-      const std::uint32_t v = values(i);
+    for_each(values, [this, low, span](int, std::uint32_t v) {
       if (v >= low && v - low < span) shared_.list[atomicAdd(&shared_.listed, 1U)] = v;
+    });
+    sync_block();
+    if (warp_ == 0) {  // few values: a barrier would cost more than the other warps save
+      const int n = int(shared_.listed);
+      const std::uint64_t beyond = above.sum;
+      for (; bit >= 0; --bit) {
+        const std::uint32_t middle = low | (1U << bit);
+        const Sum own =
+            own_reach<kOnes>([this](int i) { return shared_.list[i]; }, lane_, 32, n, middle);
+        const std::uint64_t sum =
+            beyond + (kOnes ? __reduce_add_sync(~0U, own.count) : warp_sum(own.sum));
+        if (sum >= wanted) {
+          low = middle, reached.sum = sum;
+        } else {
+          above.sum = sum;
+        }
+      }
+      if (lane_ == 0) shared_.edge = {low, above.sum, reached.sum};
     }
     sync_block();
-    const int n = int(shared_.listed);
-    const std::uint64_t beyond = above.sum;
-    for (; bit >= 0; --bit) {
-      const std::uint32_t middle = low | (1U << bit);
-      Sum sum = reach<kOnes>([this](int i) { return shared_.list[i]; }, n, middle);
-      sum.sum += beyond;
-      if (sum.sum >= wanted) {
-        low = middle, reached = sum;
-      } else {
-        above = sum;
-      }
-    }
-    return {low, above.sum, reached.sum};
+    return shared_.edge;
   }
 
   /// The first index at which the values up to it come to more than `target`, which all together
@@ -186,6 +225,7 @@ class Sampling {
     const int own = (s_.vocab + 32 * warps - 1) / (32 * warps) * 32;  // of a warp
     const int begin = warp_ * own, end = min(begin + own, s_.vocab);
     std::uint64_t sum = 0;
+#pragma unroll 8
     for (int i = begin + lane_; i < end; i += 32) sum += values(i);
     sum = warp_sum(sum);
     turn_ ^= 1;
@@ -195,12 +235,20 @@ class Sampling {
     if (target < sum) {
       int i = begin;
       std::uint32_t v = 0;
-      while (true) {
-        v = i + lane_ < end ? values(i + lane_) : 0U;
-        const std::uint64_t here = warp_sum(v);
-        if (target < here) break;
-        target -= here;
-        i += 32;
+#pragma unroll 1
+      for (int rows = 8; rows > 0; rows -= 7) {  // eight rows of lanes at a time, then one
+        while (true) {
+          std::uint64_t own_sum = 0;
+          for (int r = 0; r < rows; ++r) {
+            const int at = i + r * 32 + lane_;
+            v = at < end ? values(at) : 0U;
+            own_sum += v;
+          }
+          const std::uint64_t here = warp_sum(own_sum);
+          if (target < here) break;
+          target -= here;
+          i += 32 * rows;
+        }
       }
       int found = 0;
       while (true) {
@@ -215,15 +263,10 @@ class Sampling {
     return shared_.index;
   }
 
-  static __device__ std::uint64_t warp_sum(std::uint64_t v) {
-    for (int o = 16; o > 0; o >>= 1) v += shuffle(v, o);
-    return v;
-  }
-
   /// The logits after biases and penalties.
   __device__ void adjust() {
     float* const to = s_.adjusted;
-    for (int i = tid_; i < s_.vocab; i += threads_) to[i] = s_.logits[i];
+    for_each([this](int i) { return s_.logits[i]; }, [to](int i, float logit) { to[i] = logit; });
     sync_block();
     for (int i = tid_; i < s_.biases; i += threads_) {
       float& logit = to[s_.bias_ids[i]];
@@ -271,8 +314,8 @@ class Sampling {
     if (s_.top_k > 0) {
       const auto keys = [logits](int i) { return logit_key(logits[i]); };
       const auto k = std::uint64_t(s_.top_k);
-      if (reach<true>(keys, n, 1).sum > k) {
-        const Edge e = edge<true>(keys, 32, k);
+      if (reach<true>(keys, 1).sum > k) {
+        const SampleEdge e = edge<true>(keys, 32, k);
         key = e.value;
         if (e.reached > k) {
           const auto ties = [logits, key](int i) { return logit_key(logits[i]) == key ? 1U : 0U; };
@@ -281,13 +324,15 @@ class Sampling {
       }
     }
     std::uint64_t total = 0;
-    for (int i = tid_; i < n; i += threads_) {
-      const std::uint32_t own = logit_key(logits[i]);
-      const std::uint32_t w = own > key || (own == key && i <= last) ? weight(logits[i], max) : 0U;
-      s_.weights[i] = w;
-      total += w;
-    }
-    total = block_sum(total, 0).sum;  // and shows the weights to everybody
+    for_each([logits](int i) { return logits[i]; },
+             [&](int i, float logit) {
+               const std::uint32_t own = logit_key(logit);
+               const std::uint32_t w =
+                   own > key || (own == key && i <= last) ? weight(logit, max) : 0U;
+               s_.weights[i] = w;
+               total += w;
+             });
+    total = block_sum<false>(total, 0).sum;  // and shows the weights to everybody
     const std::uint32_t* const weights = s_.weights;
     // What top-p and min-p leave: weights above `cut`, and those equal to it up to an index.
     std::uint32_t cut = 1;
@@ -296,7 +341,7 @@ class Sampling {
       double share = ceil(__dmul_rn(double(s_.top_p), double(total)));
       std::uint64_t wanted = share < 1.0 ? 1 : std::uint64_t(share);
       if (wanted > total) wanted = total;
-      const Edge e = edge<false>([weights](int i) { return weights[i]; }, 29, wanted);
+      const SampleEdge e = edge<false>([weights](int i) { return weights[i]; }, 29, wanted);
       cut = e.value;
       const std::uint64_t ties = (wanted - e.above + cut - 1) / cut;
       if (ties < (e.reached - e.above) / cut) {
@@ -309,7 +354,7 @@ class Sampling {
       const std::uint32_t w = weights[i];
       return w > cut || (w == cut && i <= last) ? w : 0U;
     };
-    total = reach<false>(left, n, 1).sum;
+    total = reach<false>(left, 1).sum;
     const std::uint32_t word = sampling_word(s_.seed, s_.segment->position + 1);
     return std::uint32_t(index_beyond(left, draw_below(total, word)));
   }

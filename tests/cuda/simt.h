@@ -318,6 +318,10 @@ template <class T>
 T __shfl_sync(unsigned mask, T v, int from) {
   return __shfl_xor_sync(mask, v, from ^ (simt::current->thread & 31));
 }
+inline std::uint32_t __reduce_add_sync(unsigned mask, std::uint32_t v) {
+  for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(mask, v, o);
+  return v;
+}
 inline std::uint32_t atomicAdd(std::uint32_t* p, std::uint32_t v) {
   return std::exchange(*p, *p + v);
 }
