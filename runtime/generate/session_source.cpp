@@ -40,7 +40,7 @@ Status SessionSource::queue() {
 
 Result<TokenId> SessionSource::drawn() {
   Session::Impl& impl = session_.impl();
-  const Result<TokenId> token = impl.steps->drawn();
+  Result<TokenId> token = impl.steps->drawn();
   if (token) {
     impl.consumed(std::span(&*token, 1));
   } else {
@@ -53,7 +53,7 @@ Status SessionSource::settle() {
   if (!ahead_) return {};
   ahead_ = false;
   Session::Impl& impl = session_.impl();
-  const Status status = impl.broken ? Status() : impl.catch_up();
+  Status status = impl.broken ? Status() : impl.catch_up();
   impl.stop_drawing();
   return status;
 }

@@ -70,7 +70,7 @@ Status Session::Impl::catch_up() {
   if (!logits_behind) return {};
   logits_behind = false;
   logits.resize(static_cast<std::size_t>(engine().config().vocab_size));
-  const Status status = steps->logits(logits);
+  Status status = steps->logits(logits);
   broken = broken || !status;
   return status;
 }

@@ -150,6 +150,27 @@ TEST_P(SampledStepsTest, GoOnWhileAnotherSessionGenerates) {
   EXPECT_EQ(inner_tokens, expected);
 }
 
+/// Every part of the sampling kernel in few passes: for tools that watch each access.
+TEST_P(SampledStepsTest, GiveTheFirstTokensInAGraph) {
+  auto backend = cuda::make_backend(0, cuda::StepPath::graph);
+  ASSERT_TRUE(backend) << backend.error().message;
+  const LoadedModel loaded = load_on(**backend, small_model());
+  auto plain = loaded.state(), drawn = loaded.state();
+  std::vector<TokenId> all = {17};
+  auto steps = loaded.plan->sampled_steps(*drawn, all, GetParam().sampling);
+  ASSERT_TRUE(steps && *steps != nullptr);
+  auto sampler = Sampler::create(GetParam().sampling, kVocab);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE((*steps)->queue());
+    const std::vector<float> logits = loaded.run(*plain, std::span(all).last(1));
+    const auto expected = sampler->sample(logits, all, plain->position());
+    const auto token = (*steps)->drawn();
+    ASSERT_TRUE(token && expected);
+    EXPECT_EQ(*token, *expected);
+    all.push_back(*token);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cuda, SampledStepsTest, testing::ValuesIn(kinds()),
                          [](const auto& each) { return std::string(each.param.name); });
 
