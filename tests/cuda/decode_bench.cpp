@@ -18,24 +18,13 @@
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/model/forward.h"
 #include "tests/cuda/bench_models.h"
+#include "tests/cuda/bench_support.h"
 #include "tests/support/random.h"
 
 namespace runnel::bench {
 namespace {
 
 using quant::BlockType;
-
-void must(const Status& s) {
-  if (s) return;
-  std::printf("FAILED: %s\n", s.error().message.c_str());
-  std::exit(1);
-}
-void must(cudaError_t e) { must(cuda::check(e, "benchmark")); }
-template <class T>
-T take(Result<T> r) {
-  if (!r) must(Status(r.error()));
-  return *std::move(r);
-}
 
 struct Device {
   std::shared_ptr<cuda::ModelOnDevice> model;

@@ -14,6 +14,7 @@
 #include "runtime/backend/cuda/cuda_backend.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "tests/cuda/bench_models.h"
+#include "tests/cuda/bench_support.h"
 #include "tests/cuda/prefill_support.h"
 #include "tests/support/random.h"
 
@@ -24,40 +25,6 @@ using cuda::Launch;
 using quant::BlockType;
 using test::MixerShape;
 using test::OnDevice;
-
-void must(const Status& s) {
-  if (s) return;
-  std::printf("FAILED: %s\n", s.error().message.c_str());
-  std::exit(1);
-}
-void must(cudaError_t e) { must(cuda::check(e, "benchmark")); }
-template <class T>
-T take(Result<T> r) {
-  if (!r) must(Status(r.error()));
-  return *std::move(r);
-}
-
-/// Median microseconds of one call of `work` among `repeats` groups of `inner` calls.
-double time_us(cudaStream_t stream, int inner, int repeats, const std::function<void()>& work) {
-  cudaEvent_t a = nullptr, b = nullptr;
-  must(cudaEventCreate(&a));
-  must(cudaEventCreate(&b));
-  for (int i = 0; i < 3; ++i) work();
-  std::vector<double> times;
-  for (int r = 0; r < repeats; ++r) {
-    must(cudaEventRecord(a, stream));
-    for (int i = 0; i < inner; ++i) work();
-    must(cudaEventRecord(b, stream));
-    must(cudaEventSynchronize(b));
-    float ms = 0.0F;
-    must(cudaEventElapsedTime(&ms, a, b));
-    times.push_back(1000.0 * static_cast<double>(ms) / inner);
-  }
-  must(cudaEventDestroy(a));
-  must(cudaEventDestroy(b));
-  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
-  return times[static_cast<std::size_t>(repeats / 2)];
-}
 
 std::vector<float> floats(std::size_t count, float scale, float offset = 0.0F) {
   test::Random random(count);

@@ -35,8 +35,7 @@ struct Weights {
 /// Asks for the lines that a kernel of few tokens, which streams, needs soon: the hardware does not
 /// look past the end of a page, and takes several misses to find that a stream goes on elsewhere.
 /// Codes are asked for kGroupsAhead groups ahead, by the last groups of a tile those of the next;
-/// scales, which lie behind the codes, a whole tile ahead. Several tokens leave time enough to ask
-/// straight on.
+/// scales, which lie behind the codes, a whole tile ahead.
 template <int W, int kLines>
 RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
   if constexpr (W <= 8) {
