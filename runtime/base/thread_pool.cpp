@@ -78,39 +78,25 @@ ThreadPool::~ThreadPool() {
   epoch_.notify_all();
 }  // jthread joins
 
-int ThreadPool::take_own(int thread) {
-  std::atomic<std::uint64_t>& word = runs_[static_cast<std::size_t>(thread)].word;
+int ThreadPool::take_items(int thread) {
+  const auto threads = runs_.size(), self = static_cast<std::size_t>(thread);
   int finished = 0;
-  std::uint64_t run = word.load(std::memory_order_acquire);
-  while (open(run)) {
-    if (!word.compare_exchange_weak(run, run + (1U << 16), std::memory_order_acq_rel,
-                                    std::memory_order_acquire)) {
-      continue;
-    }
-    call_(context_, static_cast<int>(begin_of(run)), thread);
-    ++finished;
-    run = word.load(std::memory_order_acquire);
-    // Another loop can only have begun after this one's items were all counted, ours among them: it
-    // has not.
-  }
-  return finished;
-}
-
-int ThreadPool::take_others(int thread) {
-  const auto threads = runs_.size();
-  int finished = 0;
-  for (std::size_t i = 1; i < threads; ++i) {
-    std::atomic<std::uint64_t>& word = runs_[(static_cast<std::size_t>(thread) + i) % threads].word;
+  for (std::size_t i = 0; i < threads; ++i) {
+    const bool own = i == 0;
+    std::atomic<std::uint64_t>& word = runs_[(self + i) % threads].word;
     std::uint64_t run = word.load(std::memory_order_acquire);
-    // From the end: its owner goes on undisturbed at the beginning.
     while (open(run)) {
-      if (!word.compare_exchange_weak(run, run - 1, std::memory_order_acq_rel,
+      // Others' from the end: their owner goes on undisturbed at the beginning.
+      const std::uint64_t rest = own ? run + (1U << 16) : run - 1;
+      if (!word.compare_exchange_weak(run, rest, std::memory_order_acq_rel,
                                       std::memory_order_acquire)) {
         continue;
       }
-      call_(context_, static_cast<int>(end_of(run)) - 1, thread);
+      call_(context_, static_cast<int>(own ? begin_of(run) : end_of(rest)), thread);
       ++finished;
       run = word.load(std::memory_order_acquire);
+      // Another loop can only have begun after this one's items were all counted, ours among them:
+      // it has not.
     }
   }
   return finished;
@@ -132,7 +118,7 @@ void ThreadPool::run(int count, Call call, const void* context) {
     epoch_.notify_all();
   }
 
-  const auto mine = static_cast<std::uint32_t>(take_own(0) + take_others(0));
+  const auto mine = static_cast<std::uint32_t>(take_items(0));
   if (done_.fetch_add(mine, std::memory_order_acq_rel) + mine == total) return;
   const auto all_done = [&] { return done_.load(std::memory_order_acquire) == total; };
   if (spin_until(all_done)) return;
@@ -146,7 +132,7 @@ void ThreadPool::run(int count, Call call, const void* context) {
 
 void ThreadPool::work(int thread, const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    if (const int finished = take_own(thread) + take_others(thread); finished > 0) {
+    if (const int finished = take_items(thread); finished > 0) {
       done_.fetch_add(static_cast<std::uint32_t>(finished), std::memory_order_seq_cst);
       if (caller_sleeps_.load(std::memory_order_seq_cst) != 0) done_.notify_one();
     }

@@ -62,8 +62,7 @@ class ThreadPool {
   ThreadPool() = default;
   void run(int count, Call call, const void* context);
   void work(int thread, const std::stop_token& stop);
-  int take_own(int thread);
-  int take_others(int thread);
+  int take_items(int thread);  // its own, then those that others have left
 
   // What is left of a thread's items in the current loop: sequence number of the loop << 32 |
   // begin << 16 | end. A successful exchange proves that the loop is still open, hence that call_
