@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kGroup = 32;       // rows of an item's unit, inputs of a group
 constexpr int kMostWidth = 16;   // tokens of a pack
-constexpr int kTileBlock = 128;  // tokens of an item
+constexpr int kTileBlock = 256;  // tokens of an item
 
 /// Rows [32 unit, …) of silu(gate) * up for the tokens of one pack, into the packs of `hidden`.
 void hidden_unit(Pass& pass, const PackedLayer& w, int unit, const TokenTile& tile) {
@@ -76,7 +76,16 @@ void gated_mlp(Pass& pass, int layer) {
     const TokenTiles tiles(pass.kernels(), first, std::min(block, pass.tokens - first));
     const int begin = item % steps * step, end = std::min(units, begin + step);
     for (int unit = begin; unit < end; ++unit) {
-      for (int i = 0; i < tiles.size(); ++i) hidden_unit(pass, w, unit, tiles[i]);
+      for (int i = 0; i < tiles.size(); ++i) {
+        if (tiles.size() > 1) {
+          for (const PackedMatrix* m : {&w.gate, &w.up}) {
+            const std::size_t bytes = 2 * m->tile_bytes;
+            prefetch_slice(m->data + static_cast<std::size_t>(unit + 1) * bytes, bytes, i,
+                           tiles.size());
+          }
+        }
+        hidden_unit(pass, w, unit, tiles[i]);
+      }
     }
   });
   const Product down{.matrix = &w.down, .out = pass.x, .stride = d, .accumulate = true};

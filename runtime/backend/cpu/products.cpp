@@ -18,6 +18,8 @@ constexpr std::size_t kBlockBytes = std::size_t{768}
 constexpr std::size_t kLeastItemBytes =
     std::size_t{12} << 10;          // weights of an item; claiming one costs about 100 ns
 constexpr int kItemsPerThread = 8;  // so that threads end together
+constexpr int kTilesTogether =
+    2;  // what kernels of many tokens take at once; both stay in the first cache
 
 /// One tile whose rows are not all there, or whose outputs lie anywhere: through a buffer.
 void run_tile_buffered(const Kernels& kernels, const Product& p, const MatmulArgs& args, int tile,
@@ -52,9 +54,13 @@ void run_tiles(const Kernels& kernels, const Product& p, const PackedInput& inpu
   const bool one_pack = token_tiles.size() == 1;
   for (int tile = begin; tile < end;) {
     args.tiles = m.data + static_cast<std::size_t>(tile) * m.tile_bytes;
-    args.n_tiles = tile < whole && one_pack ? whole - tile : 1;
+    args.n_tiles = tile >= whole ? 1
+                   : one_pack    ? whole - tile
+                                 : std::min(kTilesTogether, whole - tile);
+    const std::size_t tiles_bytes = static_cast<std::size_t>(args.n_tiles) * m.tile_bytes;
     for (int i = 0; i < token_tiles.size(); ++i) {
       const TokenTile tokens = token_tiles[i];
+      if (!one_pack) prefetch_slice(args.tiles + tiles_bytes, tiles_bytes, i, token_tiles.size());
       args.acts = input.at(m, tokens.first);
       if (tile < whole) {
         float* row = p.rows != nullptr ? p.rows[tokens.first] : p.out + tokens.first * p.stride;

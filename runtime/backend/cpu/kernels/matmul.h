@@ -5,7 +5,7 @@
 // integer sum exact. Every accumulator takes its groups in the order of the inputs and nothing else
 // depends on W: one token gives the same floats whether it is multiplied alone or in a batch.
 // Bound: for W = 1 the bytes of the tile, read once and in order; for W = 16 the dot instructions
-// (8 of 11 a token).
+// (8 of 11 a token; 8 of 12 with minima).
 #pragma once
 
 namespace runnel::cpu::RUNNEL_ISA {
@@ -73,15 +73,15 @@ RUNNEL_INLINE void dot_tokens(I (&c)[K], const B (&w)[8], const Group<W>& a, int
   }
 }
 
-/// acc[t] = fma(d * (init(t) + dot), scale, acc[t]) for all W tokens.
-template <int kMax, int W, class Init>
-RUNNEL_INLINE void add_group(F (&acc)[W], const Weights& w, const Group<W>& a, const Init& init) {
+/// acc[t] = fma(d * (start(t) + dot), scale, acc[t]) for all W tokens.
+template <class Format, int W>
+RUNNEL_INLINE void add_group(F (&acc)[W], const Weights& w, const Group<W>& a) {
   constexpr int kBatch = W < kBatchTokens ? W : kBatchTokens;
   unroll<W / kBatch>([&](auto batch) RUNNEL_INLINE_LAMBDA {
     constexpr int kFirst = decltype(batch)::value * kBatch;
     I c[kBatch];
-    unroll<kBatch>([&](auto i) RUNNEL_INLINE_LAMBDA { c[i] = init(kFirst + i); });
-    dot_tokens<kMax, W>(c, w.w, a, kFirst);
+    unroll<kBatch>([&](auto i) RUNNEL_INLINE_LAMBDA { c[i] = Format::start(a, kFirst + i); });
+    dot_tokens<Format::kMax, W>(c, w.w, a, kFirst);
     unroll<kBatch>([&](auto i) RUNNEL_INLINE_LAMBDA {
       constexpr int kToken = kFirst + decltype(i)::value;
       acc[kToken] = fma(mul(to_float(c[i]), splat(a.d[kToken])), w.scale, acc[kToken]);
@@ -111,10 +111,15 @@ struct Q8_0 {
     scales += kTileRows;
   }
   void turn() { ahead.at += ahead.turn; }
+  static constexpr int kMax = 255;
+  static RUNNEL_INLINE I start(const Group<W>& a, int t) {
+    return kSignedCodes ? splat_int(0) : shift_left<4>(splat_int(a.t[t]));
+  }
+  static RUNNEL_INLINE F finish(F acc, F /*other*/, const Group<W>& /*a*/, int /*t*/) {
+    return acc;
+  }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
-    add_group<255, W>(acc, w, a, [&](int t) RUNNEL_INLINE_LAMBDA {
-      return kSignedCodes ? splat_int(0) : shift_left<4>(splat_int(a.t[t]));
-    });
+    add_group<Q8_0>(acc, w, a);
   }
 };
 
@@ -142,8 +147,13 @@ struct Q4_0 {
     scales += kTileRows;
   }
   void turn() { ahead.at += ahead.turn; }
+  static constexpr int kMax = 15;
+  static RUNNEL_INLINE I start(const Group<W>& a, int t) { return splat_int(a.t[t]); }
+  static RUNNEL_INLINE F finish(F acc, F /*other*/, const Group<W>& /*a*/, int /*t*/) {
+    return acc;
+  }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
-    add_group<15, W>(acc, w, a, [&](int t) RUNNEL_INLINE_LAMBDA { return splat_int(a.t[t]); });
+    add_group<Q4_0>(acc, w, a);
   }
 };
 
@@ -198,9 +208,14 @@ struct Q4_K {
     });
   }
   void turn() { ahead.at += ahead.turn; }
+  static constexpr int kMax = 15;
+  static RUNNEL_INLINE I start(const Group<W>& /*a*/, int /*t*/) { return splat_int(0); }
+  static RUNNEL_INLINE F finish(F acc, F minus_minimum, const Group<W>& a, int t) {
+    return fma(splat(a.ds[t]), minus_minimum, acc);
+  }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
-    add_group<15, W>(acc, w, a, [](int) RUNNEL_INLINE_LAMBDA { return splat_int(0); });
-    unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = fma(splat(a.ds[t]), w.other, acc[t]); });
+    add_group<Q4_K>(acc, w, a);
+    unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = finish(acc[t], w.other, a, t); });
   }
 };
 
@@ -278,11 +293,67 @@ struct Q6_K {
   }
 };
 
+/// Tiles i and i + 1 of many tokens: an input is broadcast once for both, so that the dot
+/// instructions do not wait for the load ports. Registers hold the integer sums of kBatchTokens
+/// tokens; codes and accumulators lie in the first cache. Inputs, which come from the second, and
+/// the outputs' lines are asked for early.
+constexpr int kInputsAhead = 2;  // groups; of 1, 2, 3 and 4 the best
+template <int W, template <int> class Format>
+void two_tiles(const MatmulArgs& m, int i) {
+  const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
+  const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
+  Format<W> upper(tile, m, 0), lower(tile + m.tile_bytes, m, 0);
+  float* const out = m.out + i * kTileRows;
+  const auto stride = static_cast<ptrdiff_t>(m.out_stride);
+  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
+    __builtin_prefetch(out + j % 2 * kTileRows + j / 2 * stride, 1);
+  });
+  alignas(64) float acc[2 * W][kLanes] = {};
+  for (int g = 0; g < m.cols / 32; ++g) {
+    Weights w[2];
+    upper.next(w[0]);
+    lower.next(w[1]);
+    const Group<W>& a = acts[g];
+    unroll<static_cast<int>(sizeof a) / 64>([&](auto line) RUNNEL_INLINE_LAMBDA {
+      __builtin_prefetch(acts[g + kInputsAhead].q[0] + 64 * line);
+    });
+    for (int first = 0; first < W; first += kBatchTokens) {
+      I c[2 * kBatchTokens];
+      unroll<kBatchTokens>([&](auto t) RUNNEL_INLINE_LAMBDA {
+        c[2 * t] = c[2 * t + 1] = Format<W>::start(a, first + t);
+      });
+      unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
+        unroll<kBatchTokens>([&](auto t) RUNNEL_INLINE_LAMBDA {
+          const B x = four(a.q[first + t] + 4 * s);
+          c[2 * t] = dot_step<Format<W>::kMax>(c[2 * t], w[0].w[s], x);
+          c[2 * t + 1] = dot_step<Format<W>::kMax>(c[2 * t + 1], w[1].w[s], x);
+        });
+      });
+      unroll<2 * kBatchTokens>([&](auto j) RUNNEL_INLINE_LAMBDA {
+        const int t = first + j / 2;
+        const Weights& by = w[j % 2];
+        float* const at = acc[2 * first + j];
+        const F sum = fma(mul(to_float(c[j]), splat(a.d[t])), by.scale, load(at));
+        store(at, Format<W>::finish(sum, by.other, a, t));
+      });
+    }
+  }
+  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
+    float* const at = out + j % 2 * kTileRows + j / 2 * stride;
+    const F sum = load(acc[j]);
+    store(at, m.accumulate != 0 ? add(load(at), sum) : sum);
+  });
+}
+
 template <int W, template <int> class Format>
 void quantised_matmul(const MatmulArgs& m) {
   const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
   const int groups = m.cols / 32;
-  for (int i = 0; i < m.n_tiles; ++i) {
+  int i = 0;
+  if constexpr (kTwoTiles && W == kWide && requires { Format<W>::kMax; }) {
+    for (; i + 2 <= m.n_tiles; i += 2) two_tiles<W, Format>(m, i);
+  }
+  for (; i < m.n_tiles; ++i) {
     const uint8_t* tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
     for (int part = 0; part < kTileRows / kLanes; ++part) {
       Format<W> cursor(tile, m, part);

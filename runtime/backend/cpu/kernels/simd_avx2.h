@@ -13,6 +13,7 @@ constexpr int kWide = 4;
 constexpr bool kSignedCodes = false;
 constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
+constexpr bool kTwoTiles = false;
 constexpr bool kPairs = false;  // dot_pair is better than two dots
 using F = __m256;
 using I = __m256i;

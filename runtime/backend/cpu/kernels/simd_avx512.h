@@ -14,8 +14,10 @@ constexpr bool kSignedCodes = false;
 constexpr int kBatchTokens = 8;  // tokens whose integer sums are in registers together
 #if defined(__AVX512VNNI__)
 constexpr bool kStepwise = true;  // dot_step is one instruction: interleave the tokens of a batch
+constexpr bool kTwoTiles = true;  // and there are registers for the sums of two tiles
 #else
 constexpr bool kStepwise = false;
+constexpr bool kTwoTiles = false;
 #endif
 constexpr bool kPairs = false;  // dot_pair is better than two dots
 using F = __m512;
