@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runnel_speed MODEL [THREADS] [TOKENS]: where the time of a prefill goes on the CPU. Each kind of
-// op is left out of a recording of its own; what the pass then takes less is that op's time.
+// runnel_speed MODEL [THREADS [TOKENS [ROUNDS]]]: where the time of a prefill goes on the CPU. Each
+// kind of op is left out of a recording of its own; what the pass then takes less is that op's
+// time.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -57,7 +58,7 @@ class Without final : public Ops {
   Part part_;
 };
 
-Status measure(const char* path, int threads, int tokens) {
+Status measure(const char* path, int threads, int tokens, int rounds) {
   RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(path));
   RUNNEL_TRY(ModelFile file, ModelFile::from_gguf(gguf));
   RUNNEL_TRY(const std::unique_ptr<Backend> backend, make_backend("cpu", threads));
@@ -80,9 +81,8 @@ Status measure(const char* path, int threads, int tokens) {
   std::vector<TokenId> prompt;
   for (int i = 0; i < tokens; ++i) prompt.push_back((i * 7919) % file.config.vocab_size);
   std::vector<float> logits(static_cast<std::size_t>(file.config.vocab_size));
-  constexpr int kRounds = 9;
   std::vector<std::vector<double>> seconds(plans.size());
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < plans.size(); ++i) {
       const PlanItem item{
           .state = state.get(), .tokens = prompt, .wanted = LogitsWanted::last, .logits = logits};
@@ -91,11 +91,12 @@ Status measure(const char* path, int threads, int tokens) {
       seconds[i].push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     }
   }
+  const auto middle = static_cast<std::size_t>(rounds / 2);
   for (auto& times : seconds)
-    std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
-  const double whole = seconds[0][kRounds / 2];
+    std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
+  const double whole = seconds[0][middle];
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    const double without = seconds[i][kRounds / 2];
+    const double without = seconds[i][middle];
     const double own = i == 0 ? whole : whole - without;
     std::printf("%-20s %8.1f ms %5.1f %%   (%.0f tokens/s%s)\n", kPartNames[i], own * 1e3,
                 100 * own / whole, tokens / without, i == 0 ? "" : " without it");
@@ -107,9 +108,11 @@ Status measure(const char* path, int threads, int tokens) {
 }  // namespace runnel
 
 int main(int argc, char** argv) {
-  if (argc < 2) return std::fprintf(stderr, "usage: runnel_speed MODEL [THREADS] [TOKENS]\n"), 2;
+  if (argc < 2)
+    return std::fprintf(stderr, "usage: runnel_speed MODEL [THREADS [TOKENS [ROUNDS]]]\n"), 2;
   const runnel::Status done = runnel::measure(argv[1], argc > 2 ? std::atoi(argv[2]) : 0,
-                                              argc > 3 ? std::atoi(argv[3]) : 512);
+                                              argc > 3 ? std::atoi(argv[3]) : 512,
+                                              argc > 4 ? std::max(1, std::atoi(argv[4])) : 9);
   if (!done) std::fprintf(stderr, "runnel_speed: %s\n", done.error().message.c_str());
   return done ? 0 : 1;
 }
