@@ -19,7 +19,7 @@
 namespace runnel {
 namespace {
 
-constexpr std::array<std::string_view, 6> kArchitectures = {"gsa",         "gla", "hgrn2",
+constexpr std::array<std::string_view, 7> kArchitectures = {"gsa",         "gla", "hgrn2", "retnet",
                                                             "linear_attn", "abc", "regla"};
 
 /// A whole number of the configuration with its range. The ranges hold every released model a

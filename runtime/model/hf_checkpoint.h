@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint directory as Hugging Face lays it out (config.json, safetensors, tokenizer files) →
-// a model file. Knows `model_type` gsa, gla, hgrn2, linear_attn and abc in the layouts of
+// a model file. Knows `model_type` gsa, gla, hgrn2, retnet, linear_attn and abc in the layouts of
 // 2024 and 2025, regla, and runnel_gsa.
 #pragma once
 

@@ -258,6 +258,24 @@ Result<HfConfig> parse_hgrn2(const Keys& keys) {
   return out;
 }
 
+/// RetNet (arXiv:2307.08621).
+Result<HfConfig> parse_retnet(const Keys& keys) {
+  HfConfig out;
+  ModelConfig& c = out.model;
+  RUNNEL_CHECK_OK(parse_common(keys, {.heads = 8, .expand_v = 2.0, .hidden_ratio = 2.0}, out));
+  RUNNEL_CHECK_OK(parse_feature_map(keys, {"identity", "swish", "relu"}, c));
+  recurrence(c, "retnet", Decay::fixed);
+  c.rotary = true;
+  RUNNEL_TRY(c.output_gate, keys.boolean("use_output_gate", true));
+  if (c.num_kv_heads < 1 || c.num_heads % c.num_kv_heads != 0) {
+    return fail(ErrorCode::malformed, "config.json: num_kv_heads is ", c.num_kv_heads,
+                ", expected a divisor of num_heads ", c.num_heads);
+  }
+  out.repeat_kv = c.num_heads / c.num_kv_heads;
+  c.num_kv_heads = c.num_heads;
+  return out;
+}
+
 /// Linear attention, with its feature maps.
 Result<HfConfig> parse_linear_attn(const Keys& keys) {
   HfConfig out;
@@ -394,13 +412,10 @@ Result<HfConfig> parse_hf_config(std::string_view json) {
     std::string_view type;
     Result<HfConfig> (*parse)(const Keys&);
   };
-  constexpr Known kKnown[] = {{"gsa", parse_gsa},
-                              {"gla", parse_gla},
-                              {"hgrn2", parse_hgrn2},
-                              {"abc", parse_abc},
-                              {"linear_attn", parse_linear_attn},
-                              {"regla", parse_regla},
-                              {"runnel_gsa", parse_runnel_gsa}};
+  constexpr Known kKnown[] = {{"gsa", parse_gsa},     {"gla", parse_gla},
+                              {"hgrn2", parse_hgrn2}, {"retnet", parse_retnet},
+                              {"abc", parse_abc},     {"linear_attn", parse_linear_attn},
+                              {"regla", parse_regla}, {"runnel_gsa", parse_runnel_gsa}};
   const Known* const known = std::ranges::find(kKnown, std::string_view(type), &Known::type);
   if (known == std::end(kKnown)) {
     std::string names;

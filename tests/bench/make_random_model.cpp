@@ -4,7 +4,7 @@
 //
 // SHAPE: 135m (the default model's: sinks, window, gated slots, tied), small (the same slots,
 // 0.6 M parameters: for very many tokens), 340m (tied), 1.3b, and of
-// the family gla, hgrn2, linear_attn, abc, regla: 1.3b in the shapes of their
+// the family gla, hgrn2, retnet, linear_attn, abc, regla: 1.3b in the shapes of their
 // configurations' defaults. TYPE: that of the linear weights; the token table and head get q8_0
 // beside q4_0 and q8_0, q6_k beside q4_k, else TYPE.
 #include <cmath>
@@ -60,6 +60,11 @@ std::optional<Shape> family_shape(const std::string& name) {
     c.head_k_dim = c.head_v_dim = 128;
     c.feature_map = FeatureMap::swish;
     c.output_norm_heads = false;
+  } else if (name == "retnet") {
+    c.decay = Decay::fixed;
+    c.rotary = c.output_gate = true;
+    c.num_heads = c.num_kv_heads = 8;
+    c.intermediate_size = 2816;
   } else if (name == "linear_attn") {
     c.feature_map = FeatureMap::product;
     c.head_k_dim = 512;
@@ -207,7 +212,7 @@ Status make(const std::string& name, const std::string& type_name, const std::st
   const std::optional<Shape> shape = shape_named(name);
   if (!shape)
     return fail(ErrorCode::invalid_argument, "shape \"", name,
-                "\": expected 135m, 340m, 1.3b, gla, ", "hgrn2, linear_attn, abc or regla");
+                "\": expected 135m, 340m, 1.3b, gla, ", "hgrn2, retnet, linear_attn, abc or regla");
   const std::optional<BlockType> type = quant::block_type_from_name(type_name);
   if (!type) return fail(ErrorCode::invalid_argument, "type \"", type_name, "\": not a block type");
   const auto fitting = [](BlockType t, std::int64_t cols) {
@@ -260,7 +265,7 @@ Status make(const std::string& name, const std::string& type_name, const std::st
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::cerr << "usage: runnel_make_model 135m|340m|1.3b|gla|hgrn2|linear_attn|abc|regla "
+    std::cerr << "usage: runnel_make_model 135m|340m|1.3b|gla|hgrn2|retnet|linear_attn|abc|regla "
                  "TYPE OUT.gguf\n";
     return 2;
   }

@@ -171,9 +171,9 @@ struct MixerCase {
 
 void PrintTo(const MixerCase& c, std::ostream* out) { *out << c.name; }
 
-constexpr const char* kFamily[] = {"gla", "gla_conv", "hgrn2",   "linear",
-                                   "elu", "dpfp",     "t2r_map", "hedgehog",
-                                   "abc", "abc_conv", "regla",   "regla_key"};
+constexpr const char* kFamily[] = {"gla",      "gla_conv", "hgrn2",    "retnet",   "linear",
+                                   "elu",      "dpfp",     "t2r_map",  "hedgehog", "abc",
+                                   "abc_conv", "regla",    "regla_key"};
 
 std::vector<MixerCase> mixer_cases() {
   std::vector<MixerCase> cases;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiny checkpoints of the family (GLA, HGRN2, linear attention, ABC, ReGLA) → our file →
+// Tiny checkpoints of the family (GLA, HGRN2, RetNet, linear attention, ABC, ReGLA) → our file →
 // every device: logits, states and the mixer's own output against float64.
 #include <gtest/gtest.h>
 
@@ -204,8 +204,8 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const DeviceInfo& device : devices()) {
     for (const char* name :
-         {"gla", "gla_gqa", "hgrn2", "hgrn2_conv", "linear_attn", "linear_attn_norm",
-          "linear_attn_hedgehog", "abc", "regla", "regla_key"}) {
+         {"gla", "gla_gqa", "hgrn2", "hgrn2_conv", "retnet", "retnet_gqa", "linear_attn",
+          "linear_attn_norm", "linear_attn_hedgehog", "abc", "regla", "regla_key"}) {
       cases.push_back({device.id, name});
     }
   }

@@ -189,6 +189,11 @@ TEST(HfConfig, TheFamilyHasTheDefaultsOfItsClasses) {
   EXPECT_EQ(hgrn2.g_norm_eps, 1e-5F);
   EXPECT_TRUE(hgrn2.complement_keys);
   EXPECT_TRUE(hgrn2.lower_bound);
+  const ModelConfig retnet = defaults_of("retnet");
+  EXPECT_EQ(retnet.num_heads, 8);
+  EXPECT_EQ(retnet.head_v_dim, 512);
+  EXPECT_EQ(retnet.intermediate_size, 2816);
+  EXPECT_TRUE(retnet.rotary);
   EXPECT_EQ(defaults_of("linear_attn").feature_map, FeatureMap::product);
   const ModelConfig abc = defaults_of("abc");
   EXPECT_EQ(abc.num_memory_slots, 64);
@@ -209,6 +214,8 @@ TEST(HfConfig, RefusesOptionsOfTheFamilyByName) {
       {"gla", "attn", {{"layers", {1}}}, "attn is {"},
       {"gla", "num_kv_heads", 3, "gsa.num_heads is 4"},
       {"hgrn2", "expand_ratio", 100, "expand_ratio is 100, expected a divisor"},
+      {"retnet", "num_kv_heads", 3, "num_kv_heads is 3, expected a divisor of num_heads 8"},
+      {"retnet", "feature_map", "dpfp", "feature_map is 'dpfp'"},
       {"linear_attn", "feature_map", "taylor", "feature_map is 'taylor'"},
       {"linear_attn", "output_norm", "identity", "output_norm is 'identity'"},
       {"abc", "clamp_min", 40, "gsa.gate_logit_max is 32"},
@@ -367,7 +374,7 @@ TEST(HfCheckpoint, GateAndUpOfTheFamilyMayBePacked) {
 
 TEST(HfCheckpoint, TheFamilyLoadsInEveryType) {
   using quant::BlockType;
-  for (const char* name : {"gla", "hgrn2", "linear_attn", "abc", "regla"}) {
+  for (const char* name : {"gla", "hgrn2", "retnet_gqa", "linear_attn", "abc", "regla"}) {
     for (const BlockType type : {BlockType::bf16, BlockType::q8_0, BlockType::q4_k}) {
       const test::TemporaryDirectory directory;
       const auto path = directory.path() / "model.gguf";

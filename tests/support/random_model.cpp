@@ -96,8 +96,8 @@ ModelConfig small_positional_config() {
 }
 
 std::vector<std::string> family_names() {
-  return {"gla",     "gla_conv", "hgrn2", "linear",   "elu",   "dpfp",
-          "t2r_map", "hedgehog", "abc",   "abc_conv", "regla", "regla_key"};
+  return {"gla",     "gla_conv", "hgrn2", "retnet",   "linear", "elu",      "dpfp",
+          "t2r_map", "hedgehog", "abc",   "abc_conv", "regla",  "regla_key"};
 }
 
 ModelConfig family_config(const std::string& name) {
@@ -127,6 +127,12 @@ ModelConfig family_config(const std::string& name) {
     c.feature_map = FeatureMap::swish;
     c.output_norm_heads = false;
     c.conv_size = 3, c.conv_silu = false;
+  } else if (name == "retnet") {
+    c.architecture = name;
+    c.decay = Decay::fixed;
+    c.num_kv_heads = c.num_heads;
+    c.head_v_dim = 32;
+    c.rotary = c.output_gate = true;
   } else if (name == "linear") {
     c.feature_map = FeatureMap::product;
   } else if (name == "elu") {
