@@ -122,8 +122,8 @@ OpenAI-compatible HTTP interface, and a small default model.")
 set(CPACK_DEBIAN_CHAT_PACKAGE_SECTION misc)
 # QML modules are loaded by name: no shared library tells of them.
 set(CPACK_DEBIAN_CHAT_PACKAGE_DEPENDS "runnel (= ${PROJECT_VERSION}-1), qml6-module-qtqml, qml6-module-qtqml-workerscript, \
-qml6-module-qtquick, qml6-module-qtquick-controls, qml6-module-qtquick-dialogs, qml6-module-qtquick-layouts, \
-qml6-module-qtquick-templates, qml6-module-qtquick-window, qml6-module-qt-labs-folderlistmodel, libqt6svg6")
+qml6-module-qtquick, qml6-module-qtquick-controls, qml6-module-qtquick-layouts, \
+qml6-module-qtquick-templates, qml6-module-qtquick-window, libqt6svg6")
 set(CPACK_DEBIAN_CHAT_DESCRIPTION "chat window for language models on this machine
 ${about}
 

@@ -4,6 +4,7 @@
 #include <QCoreApplication>
 #include <QDir>
 #include <QLocale>
+#include <QLoggingCategory>
 #include <QNetworkAccessManager>
 #include <QNetworkReply>
 #include <QQmlNetworkAccessManagerFactory>
@@ -13,6 +14,8 @@
 
 namespace runnel::chat {
 namespace {
+
+Q_LOGGING_CATEGORY(logged, "runnel.chat", QtWarningMsg)
 
 // Whatever text an answer holds, nothing in it may reach out: every request fails at once.
 class RefusedReply : public QNetworkReply {
@@ -108,6 +111,8 @@ void Application::translate(const QString& language) {
                         QStringLiteral(":/i18n"))) {
     QCoreApplication::installTranslator(&m_translator);
   }
+  qCInfo(logged).noquote() << "language" << locale.name()
+                           << QCoreApplication::translate("LibraryPane", "Settings");
 }
 
 bool Application::show() {

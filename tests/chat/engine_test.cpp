@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real engine with the default model: two threads, a library on disk.
+#include <QAbstractItemModelTester>
+#include <QElapsedTimer>
 #include <QFile>
+#include <QFileInfo>
 #include <QProcess>
 #include <QSignalSpy>
 #include <QTemporaryDir>
@@ -121,6 +124,121 @@ class EngineTest : public QObject {
     QCOMPARE(textAt(1), first);
     QCOMPARE(reports.first().at(1).value<AnswerReport>().again, 0);
     QCOMPARE(chat().messages()->index(1).data(MessageModel::AlternativesRole).toInt(), 2);
+  }
+
+  void branchesAreOnTheTimelineAndAClickGoesBackThere() {
+    TimelineModel* timeline = chat().timeline();
+    const QAbstractItemModelTester tester(timeline);
+    const QAbstractItemModelTester messages(chat().messages());
+    say(QStringLiteral("Name a colour."));
+    const qint64 first = idAt(1);
+    say(QStringLiteral("Another."));
+    QCOMPARE(timeline->rowCount(), 4);
+    QCOMPARE(timeline->lanes(), 1);
+    chat().rewind(first);
+    QCOMPARE(chat().messages()->rowCount(), 2);
+    QCOMPARE(timeline->headRow(), 1);
+    QSignalSpy reports(m_engine.get(), &ChatEngine::answered);
+    say(QStringLiteral("And an animal."));
+    QCOMPARE(reports.first().at(1).value<AnswerReport>().again,
+             0);  // from the snapshot, not its text
+    QCOMPARE(chat().messages()->rowCount(), 4);
+    QCOMPARE(timeline->rowCount(), 6);
+    QCOMPARE(timeline->lanes(), 2);
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().timeline()->rowCount(), 6, kPatienceMs);
+    QCOMPARE(chat().timeline()->lanes(), 2);
+    QCOMPARE(chat().timeline()->headRow(), 5);
+  }
+
+  void textComesThirtyTimesASecondAtMost() {
+    m_settings->maxTokens = 200;
+    QVector<qint64> at;  // ms
+    QObject here;        // ends the connection
+    QElapsedTimer clock;
+    clock.start();
+    connect(m_engine.get(), &ChatEngine::textWritten, &here,
+            [&] { at.push_back(clock.elapsed()); });
+    QSignalSpy reports(m_engine.get(), &ChatEngine::answered);
+    say(QStringLiteral("Tell a long story about a river."));
+    const qint64 written = reports.first().at(1).value<AnswerReport>().written;
+    QVERIFY(at.size() >= 2);
+    // The first and the last piece need not be full, and any may be late.
+    QVERIFY2(at.size() <= (at.last() - at.first()) / 33 + 5,
+             qPrintable(QString::number(at.size())));
+    QVERIFY(at.size() <= written);
+  }
+
+  void theLibraryFindsRenamesPinsDeletesAndUndoes() {
+    LibraryModel* library = m_app->library();
+    const QAbstractItemModelTester tester(library);
+    const auto name = [&] { return library->index(0).data(LibraryModel::NameRole).toString(); };
+    say(QStringLiteral("Where do whales go in winter?"));
+    const qint64 id = chat().conversation();
+    QTRY_COMPARE(library->rowCount(), 1);
+    library->rename(id, QStringLiteral("Sea"));
+    QTRY_COMPARE(name(), QStringLiteral("Sea"));
+    library->setQuery(QStringLiteral("whale"));
+    QTRY_VERIFY(library->rowCount() >= 1 &&
+                library->index(0).data(LibraryModel::MessageRole).toLongLong() > 0);
+    library->setQuery({});
+    library->pin(id, true);
+    QTRY_COMPARE(library->index(0).data(LibraryModel::SectionRole).toString(),
+                 QStringLiteral("pinned"));
+    const QStringList before = contentOf(id);
+    library->remove(id);
+    QTRY_COMPARE(library->rowCount(), 0);
+    QTRY_VERIFY(m_app->canUndo());
+    QCOMPARE(chat().conversation(), 0);
+    m_app->undo();
+    QTRY_COMPARE(library->rowCount(), 1);
+    QTRY_COMPARE(chat().conversation(), id);
+    QCOMPARE(contentOf(id), before);
+    chat().deleteFrom(idAt(1));
+    QTRY_COMPARE(chat().messages()->rowCount(), 1);
+    QTRY_VERIFY(m_app->canUndo());
+    m_app->undo();
+    QTRY_COMPARE(chat().messages()->rowCount(), 2);
+    QCOMPARE(contentOf(id), before);
+  }
+
+  void aLoadThatIsCancelledKeepsTheModelBefore() {
+    ModelPicker* models = m_app->models();
+    QTRY_COMPARE_WITH_TIMEOUT(models->state(), ModelPicker::Loaded, kPatienceMs);
+    const QString link = m_folder.filePath(QStringLiteral("same.gguf"));
+    QVERIFY(QFile::link(QFileInfo(kModel).absoluteFilePath(), link));
+    QSignalSpy progress(m_engine.get(), &ChatEngine::loadProgress);
+    models->choose(link);
+    QCOMPARE(models->state(), ModelPicker::Loading);
+    models->cancel();
+    QTRY_COMPARE_WITH_TIMEOUT(models->state(), ModelPicker::Loaded, kPatienceMs);
+    QCOMPARE(m_settings->modelFile, kModel);
+    QCOMPARE(m_app->notice(), QString());
+    say(QStringLiteral("Hi"));
+    models->choose(link);
+    QTRY_COMPARE_WITH_TIMEOUT(m_settings->modelFile, link, kPatienceMs);
+    QVERIFY(progress.count() >= 1);
+    QCOMPARE(models->progress(), 1.0);
+  }
+
+  void thePickerSaysWhatTheDefaultModelNeedsBeforeItIsLoaded() {
+    m_settings->remember(QStringLiteral("modelFiles"), QStringList{kModel});
+    ModelPicker* models = m_app->models();
+    const QAbstractItemModelTester tester(models);
+    models->refresh();
+    const auto words = [&](ModelPicker::Role role) {
+      return models->index(0).data(role).toString();
+    };
+    QTRY_VERIFY(!words(ModelPicker::MemoryRole).isEmpty());
+    QVERIFY2(words(ModelPicker::MemoryRole).contains(QStringLiteral("5.9 MB")),
+             qPrintable(words(ModelPicker::MemoryRole)));
+    QVERIFY2(words(ModelPicker::FactsRole).startsWith(QStringLiteral("137.8 M")),
+             qPrintable(words(ModelPicker::FactsRole)));
+    QVERIFY(models->index(0).data(ModelPicker::FitsRole).toBool());
+    QTRY_VERIFY(models->devices().size() >= 2);
+    QCOMPARE(models->devices().at(1).toMap().value(QStringLiteral("id")).toString(),
+             QStringLiteral("cpu"));
   }
 
   void stopEndsAnAnswerSoon() {

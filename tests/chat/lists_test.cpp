@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Library, model picker, settings, notices.
+// Library, model picker, files, settings, notices.
 #include <QAbstractItemModelTester>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QThreadPool>
 
 #include "app/chat/models/app_controller.h"
+#include "app/chat/models/files.h"
+#include "app/chat/models/folder_model.h"
 #include "tests/chat/scripted_engine.h"
 #include "tests/chat/suites.h"
 
@@ -133,7 +136,7 @@ class ListsTest : public QObject {
     QCOMPARE(row.data(ModelPicker::TitleRole).toString(), QStringLiteral("tiny"));
     QVERIFY(row.data(ModelPicker::FactsRole).toString().contains(QStringLiteral("Q4_0")));
     QVERIFY(row.data(ModelPicker::MemoryRole).toString().contains(QStringLiteral("2.0 MB")));
-    QCOMPARE(m_app->models()->devices().size(), 2);  // the best, and the processor
+    QCOMPARE(m_app->models()->devices().size(), 3);  // the best, the processor, the GPU
   }
 
   void aLoadThatFailsOrIsCancelledKeepsTheModelBefore() {
@@ -157,6 +160,119 @@ class ListsTest : public QObject {
     Q_EMIT m_engine->modelFailed({ErrorCode::malformed, QStringLiteral("b.gguf: bad magic")});
     QCOMPARE(m_app->noticeDetails(), QStringLiteral("b.gguf: bad magic"));
     QCOMPARE(m_settings->modelFile, a);
+  }
+
+  void aFolderShowsFoldersThenFilesOfItsKind() {
+    QDir(m_folder->path()).mkpath(QStringLiteral("Sub"));
+    for (const char* name : {"b.GGUF", "A.gguf", "notes.txt", ".hidden.gguf"})
+      modelFile(QLatin1String(name));
+    FolderModel model;
+    const QAbstractItemModelTester tester(&model);
+    model.setProperty("patterns", QStringList{QStringLiteral("*.gguf")});
+    QSignalSpy listed(&model, &FolderModel::listed);
+    model.open(m_folder->path());
+    QVERIFY(!model.ready());
+    QVERIFY(listed.wait());
+    QVERIFY(model.ready());
+    const QStringList all = {QStringLiteral("Sub"), QStringLiteral("A.gguf"),
+                             QStringLiteral("b.GGUF")};
+    QCOMPARE(model.names(), all);
+    QVERIFY(model.index(0).data(FolderModel::FolderRole).toBool());
+    QCOMPARE(model.rowOf(m_folder->filePath(QStringLiteral("b.GGUF"))), 2);
+    QCOMPARE(model.rowOf(QStringLiteral("/elsewhere")), -1);
+    QCOMPARE(model.find(QStringLiteral("B"), 0), 2);
+    QCOMPARE(model.find(QStringLiteral("s"), 2), 0);  // around the end
+    QCOMPARE(model.find(QStringLiteral("x"), 0), -1);
+    model.setProperty("foldersOnly", true);
+    model.open(m_folder->path());
+    QVERIFY(listed.wait());
+    QCOMPARE(model.names(), QStringList{QStringLiteral("Sub")});
+  }
+
+  void ofFoldersOpenedInAHurryTheLastIsShown() {
+    QDir(m_folder->path()).mkpath(QStringLiteral("many"));
+    for (int i = 0; i < 2000; ++i) modelFile(QStringLiteral("many/%1").arg(i));
+    QDir(m_folder->path()).mkpath(QStringLiteral("few/one"));
+    FolderModel model;
+    QSignalSpy listed(&model, &FolderModel::listed);
+    model.open(m_folder->filePath(QStringLiteral("many")));
+    QCOMPARE(model.rowCount(), 0);
+    model.open(m_folder->filePath(QStringLiteral("few")));
+    QVERIFY(listed.wait());
+    QCOMPARE(model.names(), QStringList{QStringLiteral("one")});
+    QThreadPool::globalInstance()->waitForDone();
+    QCoreApplication::processEvents();
+    QCOMPARE(listed.count(), 1);
+    QCOMPARE(model.names(), QStringList{QStringLiteral("one")});
+    model.open(m_folder->filePath(QStringLiteral("gone")));  // and what is not there is empty
+    QVERIFY(listed.wait());
+    QCOMPARE(model.rowCount(), 0);
+  }
+
+  void aWrittenPathIsMeantFromHomeOrTheFolderShown() {
+    const Files files;
+    QCOMPARE(files.absolute(QStringLiteral(" ~/x "), QStringLiteral("/a")),
+             QDir::homePath() + QStringLiteral("/x"));
+    QCOMPARE(files.absolute(QStringLiteral("../x"), QStringLiteral("/a/b")),
+             QStringLiteral("/a/x"));
+    QCOMPARE(files.absolute(QStringLiteral("/x//y/"), QStringLiteral("/a")),
+             QStringLiteral("/x/y"));
+    QCOMPARE(files.folderOf(QStringLiteral("/")), QStringLiteral("/"));
+    QCOMPARE(files.toUrl(QStringLiteral("/a#1 100%/b?")).toLocalFile(),
+             QStringLiteral("/a#1 100%/b?"));
+    QVERIFY(files.isFolder(m_folder->path()));
+    QVERIFY(!files.isFolder(modelFile(QStringLiteral("x"))));
+    QVERIFY(files.isFolder(files.downloads()));
+  }
+
+  void aDeviceThatCannotBeUsedGivesWayToTheCpuInWords() {
+    const QString a = modelFile(QStringLiteral("a.gguf"));
+    ModelPicker* models = m_app->models();
+    models->choose(a);
+    m_engine->finishLoad(QStringLiteral("cpu"));
+    for (const ErrorCode code : {ErrorCode::device, ErrorCode::out_of_memory,
+                                 ErrorCode::unsupported, ErrorCode::not_found}) {
+      m_app->dismissNotice();
+      models->chooseDevice(QStringLiteral("vulkan:0"));
+      QCOMPARE(m_engine->loads.last(), a + QStringLiteral(" vulkan:0 0"));
+      m_engine->failLoad(code);
+      QCOMPARE(m_engine->loads.last(), a + QStringLiteral(" cpu 0"));
+      QCOMPARE(models->state(), ModelPicker::Loading);
+      QCOMPARE(m_app->notice(), QString());  // not before it is true
+      m_engine->finishLoad(QStringLiteral("cpu"));
+      QCOMPARE(models->state(), ModelPicker::Loaded);
+      QCOMPARE(models->device(), QStringLiteral("cpu"));
+      QCOMPARE(m_settings->device, QStringLiteral("cpu"));
+      QVERIFY(m_app->noticeIsProblem());
+      QVERIFY(m_app->notice().contains(QStringLiteral("CPU")));
+      QCOMPARE(m_app->noticeDetails(), QStringLiteral("why"));
+    }
+  }
+
+  void aFileThatFailsOnTheCpuTooIsNoReasonToLeaveTheDevice() {
+    const QString a = modelFile(QStringLiteral("a.gguf"));
+    m_settings->device = QStringLiteral("vulkan:0");
+    m_app->models()->choose(a);
+    m_engine->failLoad(ErrorCode::unsupported);
+    m_engine->failLoad(ErrorCode::unsupported);
+    QCOMPARE(m_engine->loads.size(), 2);
+    QCOMPARE(m_settings->device, QStringLiteral("vulkan:0"));
+    QCOMPARE(m_app->notice(), inWords({ErrorCode::unsupported, {}}));
+    m_app->models()->choose(a);
+    m_engine->failLoad(ErrorCode::malformed);  // never the device's
+    QCOMPARE(m_engine->loads.size(), 3);
+  }
+
+  void aDeviceThatFailsWhileItAnswersGivesWayToo() {
+    m_settings->device = QStringLiteral("vulkan:0");
+    m_app->models()->choose(modelFile(QStringLiteral("a.gguf")));
+    m_engine->finishLoad(QStringLiteral("vulkan:0"));
+    m_app->chat()->setDraft(QStringLiteral("hi"));
+    QVERIFY(m_app->chat()->send());
+    m_engine->failAnswer(ErrorCode::device);
+    QVERIFY(m_engine->loads.last().endsWith(QStringLiteral(" cpu 0")));
+    m_engine->finishLoad(QStringLiteral("cpu"));
+    QVERIFY(m_app->notice().contains(QStringLiteral("CPU")));
   }
 
   void takesDroppedModelsAndChatsAndNothingElse() {

@@ -1,17 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs tests/chat/qml/tst_*.qml on the real views, with an engine that does what a test says.
+#include <QClipboard>
+#include <QDir>
+#include <QDropEvent>
+#include <QFile>
+#include <QGuiApplication>
+#include <QMimeData>
 #include <QQmlContext>
 #include <QQmlEngine>
+#include <QQuickTextDocument>
+#include <QSet>
 #include <QTemporaryDir>
+#include <QTextBlock>
+#include <QTextDocument>
+#include <QTextLayout>
 #include <QtQuickTest>
+#include <memory>
 
 #include "app/chat/models/app_controller.h"
 #include "tests/chat/scripted_engine.h"
 
 namespace runnel::chat {
 
+/// A folder with files, and what a desktop does with them: drag them over a window and let go.
+class Desk : public QObject {
+  Q_OBJECT
+
+  QTemporaryDir m_folder;
+
+  static bool send(QObject* window, QDropEvent&& event) {
+    event.ignore();
+    QCoreApplication::sendEvent(window, &event);
+    return event.isAccepted();
+  }
+
+ public:
+  Desk() {
+    const QDir root(folder());
+    root.mkpath(QStringLiteral("b sub/deep"));
+    root.mkpath(QStringLiteral("a#1 100%"));
+    for (const char* name : {"one.gguf", "Two & 2.GGUF", "talk.json", "notes.txt",
+                             "b sub/three.gguf", "a#1 100%/four?.gguf"}) {
+      QFile file(root.filePath(QLatin1String(name)));
+      if (file.open(QIODevice::WriteOnly)) file.write(QByteArray(2500, ' '));
+    }
+  }
+
+  Q_INVOKABLE QString folder() const { return m_folder.path(); }
+  /// Events as a platform sends them. Whether the window took the drop.
+  Q_INVOKABLE bool drop(QObject* window, const QString& path, const QPoint& at) {
+    const std::unique_ptr<QMimeData> data = mime(path);
+    send(window, QDragEnterEvent(at, Qt::CopyAction, data.get(), Qt::LeftButton, Qt::NoModifier));
+    send(window, QDragMoveEvent(at, Qt::CopyAction, data.get(), Qt::LeftButton, Qt::NoModifier));
+    return send(window, QDropEvent(at, Qt::CopyAction, data.get(), Qt::LeftButton, Qt::NoModifier));
+  }
+  /// Drags over the window, and away again when `leave` is called.
+  Q_INVOKABLE void dragOver(QObject* window, const QString& path, const QPoint& at) {
+    m_dragged = mime(path);
+    send(window,
+         QDragEnterEvent(at, Qt::CopyAction, m_dragged.get(), Qt::LeftButton, Qt::NoModifier));
+    send(window,
+         QDragMoveEvent(at, Qt::CopyAction, m_dragged.get(), Qt::LeftButton, Qt::NoModifier));
+  }
+  Q_INVOKABLE void leave(QObject* window) {
+    QDragLeaveEvent event;
+    QCoreApplication::sendEvent(window, &event);
+  }
+
+  Q_INVOKABLE QString copied() const { return QGuiApplication::clipboard()->text(); }
+  /// How many colours a highlighter gave to the text of a TextEdit.
+  Q_INVOKABLE int coloursOf(QObject* document) const {
+    const auto* quick = qobject_cast<QQuickTextDocument*>(document);
+    if (quick == nullptr) return -1;
+    QSet<QRgb> colours;
+    for (QTextBlock b = quick->textDocument()->begin(); b.isValid(); b = b.next()) {
+      for (const QTextLayout::FormatRange& range : b.layout()->formats())
+        colours.insert(range.format.foreground().color().rgb());
+    }
+    return static_cast<int>(colours.size());
+  }
+
+ private:
+  /// A path as a URL, else words.
+  static std::unique_ptr<QMimeData> mime(const QString& path) {
+    auto data = std::make_unique<QMimeData>();
+    if (path.startsWith(u'/')) {
+      data->setUrls({QUrl::fromLocalFile(path)});
+    } else {
+      data->setText(path);
+    }
+    return data;
+  }
+
+  std::unique_ptr<QMimeData> m_dragged;
+};
+
 class Setup : public QObject {
   Q_OBJECT
+
+  Desk m_desk;
 
   QTemporaryDir m_folder;
   ScriptedEngine m_engine;
@@ -24,6 +111,8 @@ class Setup : public QObject {
     m_app.attach(*engine);
     QQmlEngine::setObjectOwnership(&m_engine, QQmlEngine::CppOwnership);
     engine->rootContext()->setContextProperty(QStringLiteral("script"), &m_engine);
+    QQmlEngine::setObjectOwnership(&m_desk, QQmlEngine::CppOwnership);
+    engine->rootContext()->setContextProperty(QStringLiteral("desk"), &m_desk);
   }
 };
 

@@ -61,7 +61,11 @@ class ScriptedEngine : public ChatEngine {
   }
   void finish(AnswerEnd end = AnswerEnd::Complete) {
     const AnswerRequest& request = requests.last();
-    AnswerReport report{.end = end, .written = 3, .tokensPerSecond = 50, .position = 10};
+    AnswerReport report{.end = end,
+                        .written = 3,
+                        .firstTokenMs = 12,
+                        .tokensPerSecond = 50,
+                        .position = m_position};
     const qint64 parent = request.text.isEmpty() ? request.after : m_parent;
     if (request.text.isEmpty()) m_answered = request.conversation;
     report.answer = {.id = ++m_ids,
@@ -73,7 +77,8 @@ class ScriptedEngine : public ChatEngine {
     trees[m_answered].head = report.answer.id;
     Q_EMIT answered(request.ticket, report);
   }
-  Q_INVOKABLE void answerWith(const QString& text) {
+  Q_INVOKABLE void answerWith(const QString& text, qint64 position = 10) {
+    m_position = position;
     if (!requests.last().text.isEmpty()) saveUser();
     write(text);
     finish();
@@ -82,11 +87,28 @@ class ScriptedEngine : public ChatEngine {
     Q_EMIT answerFailed(requests.last().ticket, {code, QStringLiteral("why")});
   }
 
+  /// The load asked for last is done, on this device, or failed.
+  Q_INVOKABLE void finishLoad(const QString& device, double stateBytes = 0) {
+    Q_EMIT modelLoaded({.file = lastLoad().section(u' ', 0, -3),
+                        .name = QStringLiteral("tiny"),
+                        .device = device,
+                        .stateBytes = static_cast<quint64>(stateBytes)});
+  }
+  Q_INVOKABLE void progress(double fraction) { Q_EMIT loadProgress(fraction); }
+  void failLoad(ErrorCode code) { Q_EMIT modelFailed({code, QStringLiteral("why")}); }
+  Q_INVOKABLE void failDevice() { failLoad(ErrorCode::device); }
+  Q_INVOKABLE void failCancelled() { failLoad(ErrorCode::cancelled); }
+  Q_INVOKABLE int cancelCount() const {
+    return static_cast<int>(calls.count(QStringLiteral("cancel")));
+  }
+  Q_INVOKABLE QString lastLoad() const { return loads.isEmpty() ? QString() : loads.last(); }
+
   Q_INVOKABLE void finishAnswer() { finish(); }
   Q_INVOKABLE int requestCount() const { return static_cast<int>(requests.size()); }
   Q_INVOKABLE QString lastText() const {
     return requests.isEmpty() ? QString() : requests.last().text;
   }
+  Q_INVOKABLE QString lastSystem() const { return requests.last().system; }
   Q_INVOKABLE int stopCount() const { return stops; }
 
   QHash<qint64, ConversationTree> trees;
@@ -109,6 +131,7 @@ class ScriptedEngine : public ChatEngine {
   void listDevices() override {
     Q_EMIT devicesListed(
         {{.id = QStringLiteral("cpu"), .name = QStringLiteral("A processor")},
+         {.id = QStringLiteral("vulkan:0"), .name = QStringLiteral("A GPU")},
          {.id = QStringLiteral("reference"), .name = QStringLiteral("Reference")}});
   }
   void answer(const AnswerRequest& request) override { requests.push_back(request); }
@@ -194,6 +217,7 @@ class ScriptedEngine : public ChatEngine {
   qint64 m_parent = 0;
   qint64 m_answered = 0;
   QString m_written;
+  qint64 m_position = 10;  // tokens of the conversation after an answer
   QVector<qint64> m_trash;
   QVector<qint64> m_pinned;
   ConversationTree m_before;

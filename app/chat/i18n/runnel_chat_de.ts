@@ -186,6 +186,72 @@
         <source>Save</source>
         <translation>Speichern</translation>
     </message>
+    <message>
+        <source>Choose a folder</source>
+        <translation>Ordner wählen</translation>
+    </message>
+</context>
+<context>
+    <name>FilePicker</name>
+    <message>
+        <source>No file of this kind is here.</source>
+        <translation>Hier ist keine Datei dieser Art.</translation>
+    </message>
+    <message>
+        <source>This file is of another kind.</source>
+        <translation>Diese Datei ist von anderer Art.</translation>
+    </message>
+    <message>
+        <source>Nothing that can be opened is at this path.</source>
+        <translation>Unter diesem Pfad lässt sich nichts öffnen.</translation>
+    </message>
+    <message>
+        <source>Folder above</source>
+        <translation>Ordner darüber</translation>
+    </message>
+    <message>
+        <source>Path of the folder</source>
+        <translation>Pfad des Ordners</translation>
+    </message>
+    <message>
+        <source>Path of the folder or file</source>
+        <translation>Pfad des Ordners oder der Datei</translation>
+    </message>
+    <message>
+        <source>Folders</source>
+        <translation>Ordner</translation>
+    </message>
+    <message>
+        <source>Folders and files</source>
+        <translation>Ordner und Dateien</translation>
+    </message>
+    <message>
+        <source>No folder is in here.</source>
+        <translation>Hier ist kein Ordner.</translation>
+    </message>
+    <message>
+        <source>Home</source>
+        <translation>Home</translation>
+    </message>
+    <message>
+        <source>Downloads</source>
+        <translation>Downloads</translation>
+    </message>
+    <message>
+        <source>Use this folder</source>
+        <translation>Diesen Ordner nehmen</translation>
+    </message>
+    <message>
+        <source>Open</source>
+        <translation>Öffnen</translation>
+    </message>
+</context>
+<context>
+    <name>FileRow</name>
+    <message>
+        <source>Folder %1</source>
+        <translation>Ordner %1</translation>
+    </message>
 </context>
 <context>
     <name>KeysSheet</name>
@@ -402,16 +468,20 @@
         <translation>Modell öffnen</translation>
     </message>
     <message>
-        <source>Models (*.gguf)</source>
-        <translation>Modelle (*.gguf)</translation>
-    </message>
-    <message>
         <source>Import a chat</source>
         <translation>Chat importieren</translation>
     </message>
     <message>
-        <source>Exported chats (*.json)</source>
-        <translation>Exportierte Chats (*.json)</translation>
+        <source>No folder and no model (.gguf) is here.</source>
+        <translation>Hier ist weder ein Ordner noch ein Modell (.gguf).</translation>
+    </message>
+    <message>
+        <source>No folder and no exported chat (.json) is here.</source>
+        <translation>Hier ist weder ein Ordner noch ein exportierter Chat (.json).</translation>
+    </message>
+    <message>
+        <source>Export into a folder</source>
+        <translation>In einen Ordner exportieren</translation>
     </message>
 </context>
 <context>
@@ -715,6 +785,14 @@
         <source>Needs %1: %2 of weights and %3 for a conversation of any length</source>
         <translation>Braucht %1: %2 für Gewichte und %3 für ein Gespräch jeder Länge</translation>
     </message>
+    <message>
+        <source>The device has too little memory for this model, so it runs on the CPU. Choose a smaller model, or another device under Models.</source>
+        <translation>Das Gerät hat zu wenig Speicher für dieses Modell, deshalb läuft es auf der CPU. Wählen Sie ein kleineres Modell oder unter Modelle ein anderes Gerät.</translation>
+    </message>
+    <message>
+        <source>The device cannot be used, so the model runs on the CPU. Look at its driver, or choose another device under Models.</source>
+        <translation>Das Gerät lässt sich nicht benutzen, deshalb läuft das Modell auf der CPU. Sehen Sie nach seinem Treiber oder wählen Sie unter Modelle ein anderes Gerät.</translation>
+    </message>
 </context>
 <context>
     <name>SettingsSheet</name>
@@ -897,10 +975,6 @@
         <translation>Hält an …</translation>
     </message>
     <message>
-        <source>%L1 tokens/s</source>
-        <translation>%L1 Token/s</translation>
-    </message>
-    <message>
         <source>first word after %L1 ms</source>
         <translation>erstes Wort nach %L1 ms</translation>
     </message>
@@ -915,6 +989,10 @@
     <message>
         <source>A small model makes mistakes. Check what matters.</source>
         <translation>Ein kleines Modell macht Fehler. Prüfen Sie, was wichtig ist.</translation>
+    </message>
+    <message>
+        <source>%L1 tokens/s on %2</source>
+        <translation>%L1 Token/s auf %2</translation>
     </message>
 </context>
 <context>

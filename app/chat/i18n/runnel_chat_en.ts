@@ -186,6 +186,72 @@
         <source>Save</source>
         <translation>Save</translation>
     </message>
+    <message>
+        <source>Choose a folder</source>
+        <translation>Choose a folder</translation>
+    </message>
+</context>
+<context>
+    <name>FilePicker</name>
+    <message>
+        <source>No file of this kind is here.</source>
+        <translation>No file of this kind is here.</translation>
+    </message>
+    <message>
+        <source>This file is of another kind.</source>
+        <translation>This file is of another kind.</translation>
+    </message>
+    <message>
+        <source>Nothing that can be opened is at this path.</source>
+        <translation>Nothing that can be opened is at this path.</translation>
+    </message>
+    <message>
+        <source>Folder above</source>
+        <translation>Folder above</translation>
+    </message>
+    <message>
+        <source>Path of the folder</source>
+        <translation>Path of the folder</translation>
+    </message>
+    <message>
+        <source>Path of the folder or file</source>
+        <translation>Path of the folder or file</translation>
+    </message>
+    <message>
+        <source>Folders</source>
+        <translation>Folders</translation>
+    </message>
+    <message>
+        <source>Folders and files</source>
+        <translation>Folders and files</translation>
+    </message>
+    <message>
+        <source>No folder is in here.</source>
+        <translation>No folder is in here.</translation>
+    </message>
+    <message>
+        <source>Home</source>
+        <translation>Home</translation>
+    </message>
+    <message>
+        <source>Downloads</source>
+        <translation>Downloads</translation>
+    </message>
+    <message>
+        <source>Use this folder</source>
+        <translation>Use this folder</translation>
+    </message>
+    <message>
+        <source>Open</source>
+        <translation>Open</translation>
+    </message>
+</context>
+<context>
+    <name>FileRow</name>
+    <message>
+        <source>Folder %1</source>
+        <translation>Folder %1</translation>
+    </message>
 </context>
 <context>
     <name>KeysSheet</name>
@@ -402,16 +468,20 @@
         <translation>Open a model</translation>
     </message>
     <message>
-        <source>Models (*.gguf)</source>
-        <translation>Models (*.gguf)</translation>
-    </message>
-    <message>
         <source>Import a chat</source>
         <translation>Import a chat</translation>
     </message>
     <message>
-        <source>Exported chats (*.json)</source>
-        <translation>Exported chats (*.json)</translation>
+        <source>No folder and no model (.gguf) is here.</source>
+        <translation>No folder and no model (.gguf) is here.</translation>
+    </message>
+    <message>
+        <source>No folder and no exported chat (.json) is here.</source>
+        <translation>No folder and no exported chat (.json) is here.</translation>
+    </message>
+    <message>
+        <source>Export into a folder</source>
+        <translation>Export into a folder</translation>
     </message>
 </context>
 <context>
@@ -715,6 +785,14 @@
         <source>Needs %1: %2 of weights and %3 for a conversation of any length</source>
         <translation>Needs %1: %2 of weights and %3 for a conversation of any length</translation>
     </message>
+    <message>
+        <source>The device has too little memory for this model, so it runs on the CPU. Choose a smaller model, or another device under Models.</source>
+        <translation>The device has too little memory for this model, so it runs on the CPU. Choose a smaller model, or another device under Models.</translation>
+    </message>
+    <message>
+        <source>The device cannot be used, so the model runs on the CPU. Look at its driver, or choose another device under Models.</source>
+        <translation>The device cannot be used, so the model runs on the CPU. Look at its driver, or choose another device under Models.</translation>
+    </message>
 </context>
 <context>
     <name>SettingsSheet</name>
@@ -897,10 +975,6 @@
         <translation>Stopping…</translation>
     </message>
     <message>
-        <source>%L1 tokens/s</source>
-        <translation>%L1 tokens/s</translation>
-    </message>
-    <message>
         <source>first word after %L1 ms</source>
         <translation>first word after %L1 ms</translation>
     </message>
@@ -915,6 +989,10 @@
     <message>
         <source>A small model makes mistakes. Check what matters.</source>
         <translation>A small model makes mistakes. Check what matters.</translation>
+    </message>
+    <message>
+        <source>%L1 tokens/s on %2</source>
+        <translation>%L1 tokens/s on %2</translation>
     </message>
 </context>
 <context>

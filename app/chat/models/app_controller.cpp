@@ -61,11 +61,24 @@ AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions 
       m_library(engine),
       m_models(engine, settings, m_options.modelFolders) {
   connect(&m_chat, &ChatModel::libraryChanged, &m_library, &LibraryModel::refresh);
-  connect(&m_chat, &ChatModel::failed, this, [this](const Problem& p) { show(p); });
+  connect(&m_chat, &ChatModel::failed, this, [this](const Problem& p) {
+    if (p.code != ErrorCode::device || !m_models.fallBack(p)) show(p);
+  });
   connect(&m_chat, &ChatModel::warned, this, [this](const QString& warning) {
     show({ErrorCode::io, warning});
   });
   connect(&m_models, &ModelPicker::failed, this, [this](const Problem& p) { show(p); });
+  connect(&m_models, &ModelPicker::fellBack, this, [this](const Problem& p) {
+    show(p, p.code == ErrorCode::out_of_memory
+                ? QCoreApplication::translate("Runnel",
+                                              "The device has too little memory for this model, so "
+                                              "it runs on the CPU. Choose a smaller model, or "
+                                              "another device under Models.")
+                : QCoreApplication::translate("Runnel",
+                                              "The device cannot be used, so the model runs on the "
+                                              "CPU. Look at its driver, or choose another device "
+                                              "under Models."));
+  });
   connect(&engine, &ChatEngine::libraryFailed, this, [this](const Problem& p) { show(p); });
   connect(&engine, &ChatEngine::deleted, this,
           [this](qint64 conversation, qint64 message, qint64 trash) {

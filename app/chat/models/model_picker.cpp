@@ -6,8 +6,10 @@
 #include <QFile>
 #include <QFileInfo>
 #include <QLocale>
+#include <QLoggingCategory>
 #include <QRegularExpression>
 #include <algorithm>
+#include <utility>
 
 namespace runnel::chat {
 namespace {
@@ -31,6 +33,15 @@ quint64 availableBytes() {
     return line.simplified().split(' ').value(1).toULongLong() * 1024;
   }
   return 0;
+}
+
+// Says what runs where; for finding out why something is slow: QT_LOGGING_RULES="runnel.chat=true".
+Q_LOGGING_CATEGORY(logged, "runnel.chat", QtWarningMsg)
+
+// Whether the CPU may succeed where a device gave this error.
+bool mayFallBack(ErrorCode code) {
+  return code == ErrorCode::device || code == ErrorCode::out_of_memory ||
+         code == ErrorCode::unsupported || code == ErrorCode::not_found;
 }
 
 bool isModelFile(const QString& file) {
@@ -62,8 +73,8 @@ ModelPicker::ModelPicker(ChatEngine& engine, Settings& settings, QStringList fol
       const QString memory = d.memoryBytes > 0 ? sizeText(d.memoryBytes) : QString();
       m_devices.push_back(QVariantMap{
           {QStringLiteral("id"), d.id},
-          {QStringLiteral("name"), d.name},
-          {QStringLiteral("detail"), QStringList({d.id, d.detail, memory})
+          {QStringLiteral("name"), d.id + QStringLiteral(" · ") + d.name},
+          {QStringLiteral("detail"), QStringList({d.detail, memory})
                                          .filter(QRegularExpression(QStringLiteral(".")))
                                          .join(QStringLiteral(" · "))}});
     }
@@ -80,11 +91,25 @@ ModelPicker::ModelPicker(ChatEngine& engine, Settings& settings, QStringList fol
     if (model.file == m_wanted) m_wanted.clear();
     m_state = m_wanted.isEmpty() ? Loaded : Loading;
     m_settings.modelFile = model.file;
+    qCInfo(logged).noquote() << "model" << m_loaded.name << "on" << m_loaded.device;
     Q_EMIT m_settings.changed();
     Q_EMIT stateChanged();
+    if (!m_deviceBefore.isEmpty() && m_state == Loaded) {
+      m_deviceBefore.clear();
+      Q_EMIT fellBack(m_deviceProblem);
+    }
     if (!m_rows.isEmpty()) Q_EMIT dataChanged(index(0), index(rowCount() - 1));
   });
+  connect(&engine, &ChatEngine::answered, this, [this](quint64, const AnswerReport& report) {
+    qCInfo(logged).noquote() << report.written << "tokens on" << m_loaded.device;
+  });
   connect(&engine, &ChatEngine::modelFailed, this, [this](const Problem& problem) {
+    if (m_deviceBefore.isEmpty() && !m_wanted.isEmpty() && fallBack(problem)) return;
+    if (!m_deviceBefore.isEmpty() && problem.code != ErrorCode::cancelled) {
+      // The CPU could not either: it was not for the device.
+      m_settings.device = std::exchange(m_deviceBefore, QString());
+      Q_EMIT m_settings.changed();
+    }
     // A load that another one replaced was cancelled; that one goes on.
     if (problem.code != ErrorCode::cancelled) Q_EMIT failed(problem);
     m_wanted.clear();
@@ -200,7 +225,21 @@ bool ModelPicker::add(const QUrl& url) {
 
 void ModelPicker::cancel() { m_engine.cancelLoading(); }
 
+bool ModelPicker::fallBack(const Problem& problem) {
+  const QString device = m_settings.device;
+  if (device == QStringLiteral("cpu") || device == QStringLiteral("auto")) return false;
+  if (!mayFallBack(problem.code)) return false;
+  qCInfo(logged).noquote() << "device" << device << "cannot be used:" << problem.message;
+  m_deviceBefore = device;
+  m_deviceProblem = problem;
+  m_settings.device = QStringLiteral("cpu");
+  Q_EMIT m_settings.changed();
+  reload();
+  return true;
+}
+
 void ModelPicker::chooseDevice(const QString& id) {
+  m_deviceBefore.clear();
   if (id == m_settings.device) return;
   m_settings.device = id;
   Q_EMIT m_settings.changed();

@@ -67,11 +67,16 @@ class ModelPicker : public QAbstractListModel {
   Q_INVOKABLE void chooseDevice(const QString& id);
   Q_INVOKABLE void reload();  // with the device and threads of the settings
 
+  /// The model goes on on the CPU. False if that is where it runs, or where nothing else was
+  /// chosen: with "auto" the library itself falls back.
+  bool fallBack(const Problem& problem);
+
  Q_SIGNALS:
   void countChanged();
   void stateChanged();
   void devicesChanged();
   void failed(const runnel::chat::Problem& problem);
+  void fellBack(const runnel::chat::Problem& problem);  // the device's; the model runs on the CPU
 
  private:
   QStringList files() const;
@@ -82,7 +87,9 @@ class ModelPicker : public QAbstractListModel {
   QVector<ModelFacts> m_rows;
   State m_state = None;
   double m_progress = 0;
-  QString m_wanted;  // being loaded
+  QString m_wanted;        // being loaded
+  QString m_deviceBefore;  // not empty: it could not be used, the CPU is tried
+  Problem m_deviceProblem;
   LoadedModel m_loaded;
   QVariantList m_devices;
 };

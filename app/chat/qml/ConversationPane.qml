@@ -19,6 +19,7 @@ Item {
 
     readonly property alias composer: writing
     readonly property alias list: messages
+    readonly property alias messageMenu: menu
 
     function page(direction) {
         messages.scrollBy(direction * messages.height * 0.85);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an export goes and as what. One field instead of a file browser: it works on any screen.
+// Where an export goes and as what. One field with the whole path; a picker for its folder.
 import QtQuick
 import QtQuick.Controls.Basic
 import QtQuick.Layouts
@@ -11,6 +11,9 @@ Popup {
 
     property double conversation: 0
     property bool json: false
+    readonly property alias fileField: field
+    property string folder  // chosen before, else the usual one
+    signal folderWanted(string folder)
 
     function openFor(id) {
         conversation = id;
@@ -21,7 +24,13 @@ Popup {
     }
     function choose(asJson) {
         json = asJson;
-        field.text = App.library.exportFile(conversation, json);
+        const file = App.library.exportFile(conversation, json);
+        field.text = folder !== "" ? Files.inFolder(folder, Files.nameOf(file)) : file;
+    }
+    function moveTo(path) {
+        folder = path;
+        field.text = Files.inFolder(folder, Files.nameOf(field.text));
+        field.forceActiveFocus();
     }
     function accept() {
         if (field.text === "") return;
@@ -82,22 +91,32 @@ Popup {
                 font.family: Theme.fontFamily
             }
         }
-        TextField {
-            id: field
+        RowLayout {
             Layout.fillWidth: true
-            implicitHeight: Theme.control
-            color: Theme.text
-            selectionColor: Theme.accent
-            selectedTextColor: Theme.accentText
-            font.pixelSize: Theme.fontSize
-            font.family: Theme.fontFamily
-            Accessible.name: qsTr("File")
-            onAccepted: dialog.accept()
-            background: Rectangle {
-                color: Theme.surface
-                radius: Theme.radius
-                border.color: field.activeFocus ? Theme.accent : Theme.strongBorder
-                border.width: field.activeFocus ? 2 : 1
+            spacing: Theme.unit
+            TextField {
+                id: field
+                Layout.fillWidth: true
+                implicitHeight: Theme.control
+                color: Theme.text
+                selectionColor: Theme.accent
+                selectedTextColor: Theme.accentText
+                font.pixelSize: Theme.fontSize
+                font.family: Theme.fontFamily
+                Accessible.role: Accessible.EditableText
+                Accessible.name: qsTr("File")
+                onAccepted: dialog.accept()
+                background: Rectangle {
+                    color: Theme.surface
+                    radius: Theme.radius
+                    border.color: field.activeFocus ? Theme.accent : Theme.strongBorder
+                    border.width: field.activeFocus ? 2 : 1
+                }
+            }
+            IconButton {
+                name: qsTr("Choose a folder")
+                symbol: "folder"
+                onClicked: dialog.folderWanted(Files.folderOf(field.text))
             }
         }
         Text {

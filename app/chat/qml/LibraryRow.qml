@@ -15,6 +15,7 @@ ItemDelegate {
     required property bool pinned
     required property int index
     property bool renaming: false
+    readonly property alias rowMenu: menu
     signal chosen
     signal exportWanted
 
@@ -30,13 +31,24 @@ ItemDelegate {
         App.chat.open(conversation, message);
         chosen();
     }
+    onPressAndHold: showMenu()
     Keys.onReturnPressed: clicked()
+    Keys.onMenuPressed: showMenu()
     Keys.onPressed: event => {
         if (event.key === Qt.Key_F2 && row.message === 0) row.renaming = event.accepted = true;
         if (event.key === Qt.Key_Delete && row.message === 0) {
             App.library.remove(row.conversation);
             event.accepted = true;
         }
+    }
+
+    function showMenu() {
+        if (message === 0) menu.popup(row, row.width - menu.width, row.height);
+    }
+
+    TapHandler {
+        acceptedButtons: Qt.RightButton
+        onTapped: row.showMenu()
     }
 
     background: Rectangle {
@@ -73,6 +85,7 @@ ItemDelegate {
                 font.pixelSize: Theme.fontSize
                 font.family: Theme.fontFamily
                 padding: Theme.unit
+                Accessible.role: Accessible.EditableText
                 Accessible.name: qsTr("Name of the chat")
                 background: Rectangle {
                     color: Theme.surface
@@ -119,7 +132,7 @@ ItemDelegate {
             visible: shown
             name: qsTr("More about %1").arg(row.name)
             symbol: "more"
-            onClicked: menu.popup(more, 0, more.height)
+            onClicked: row.showMenu()
 
             Menu {
                 id: menu

@@ -3,7 +3,6 @@
 // sides are drawers.
 import QtQuick
 import QtQuick.Controls.Basic
-import QtQuick.Dialogs
 import QtQuick.Layouts
 import QtQuick.Templates as T
 import Runnel.Chat
@@ -15,12 +14,21 @@ ApplicationWindow {
     readonly property alias compareSheet: compare
     readonly property alias settingsSheet: settings
     readonly property alias modelSheet: models
+    readonly property alias keysSheet: keys
+    readonly property alias nameDialog: naming
+    readonly property alias modelOpening: opening
+    readonly property alias chatImporting: importing
+    readonly property alias exportDialog: saving
+    readonly property alias exportPicker: exportFolder
+    readonly property alias dropArea: dropping
     readonly property alias pane: conversation
+    readonly property alias timelineMenu: timeline.messageMenu
 
     readonly property bool narrow: width < Theme.fontSize * 58
     readonly property bool roomForTimeline: width >= Theme.fontSize * 76
     readonly property bool showLibrary: !narrow && App.settings.showLibrary
     readonly property bool showTimeline: roomForTimeline && App.settings.showTimeline
+    readonly property bool pageOpen: models.visible || settings.visible || keys.visible || compare.visible || opening.visible || importing.visible || exportFolder.visible || saving.visible
     readonly property real sideWidth: Math.min(width * 0.8, Theme.fontSize * 19)
 
     function toggleLibrary() {
@@ -68,7 +76,7 @@ ApplicationWindow {
     palette.highlight: Theme.accent
     palette.highlightedText: Theme.accentText
     palette.link: Theme.accent
-    palette.light: Theme.surface  // the ground of Qt's file dialog
+    palette.light: Theme.surface
     palette.midlight: Theme.hover
     palette.mid: Theme.border
     palette.dark: Theme.strongBorder
@@ -126,7 +134,7 @@ ApplicationWindow {
             onChosen: conversation.composer.focusField()
             onModelsWanted: models.open()
             onSettingsWanted: settings.open()
-            onImportWanted: importing.open()
+            onImportWanted: importing.openIn("")
             onExportWanted: id => window.exportChat(id)
         }
         ConversationPane {
@@ -143,6 +151,7 @@ ApplicationWindow {
             onLinkWanted: link => linking.openFor(link)
         }
         TimelinePane {
+            id: timeline
             visible: window.showTimeline
             Layout.preferredWidth: window.sideWidth
             Layout.fillHeight: true
@@ -166,7 +175,7 @@ ApplicationWindow {
             onChosen: libraryDrawer.close()
             onModelsWanted: { libraryDrawer.close(); models.open(); }
             onSettingsWanted: { libraryDrawer.close(); settings.open(); }
-            onImportWanted: { libraryDrawer.close(); importing.open(); }
+            onImportWanted: { libraryDrawer.close(); importing.openIn(""); }
             onExportWanted: id => { libraryDrawer.close(); window.exportChat(id); }
         }
     }
@@ -189,13 +198,14 @@ ApplicationWindow {
         parent: T.Overlay.overlay
         z: 10
         x: (parent.width - width) / 2
-        y: parent.height - height - Theme.control * 2.6
+        // Never over the button that ends a page.
+        y: window.pageOpen ? Theme.gap : parent.height - height - Theme.control * 2.6
         width: Math.min(parent.width - Theme.margin * 2, Theme.fontSize * 44)
     }
 
     ModelSheet {
         id: models
-        onFileWanted: opening.open()
+        onFileWanted: opening.openIn("")
     }
     SettingsSheet {
         id: settings
@@ -206,25 +216,52 @@ ApplicationWindow {
     NameDialog { id: naming }
     LinkDialog { id: linking }
 
-    FileDialog {
+    FilePicker {
         id: opening
+        dim: false  // the page under it does
         title: qsTr("Open a model")
-        nameFilters: [qsTr("Models (*.gguf)")]
-        onAccepted: App.models.add(selectedFile)
+        patterns: ["*.gguf"]
+        remembers: "modelFolder"
+        nothingHere: qsTr("No folder and no model (.gguf) is here.")
+        onAccepted: path => App.models.add(Files.toUrl(path))
     }
-    FileDialog {
+    FilePicker {
         id: importing
         title: qsTr("Import a chat")
-        nameFilters: [qsTr("Exported chats (*.json)")]
-        onAccepted: App.library.importFrom(selectedFile)
+        patterns: ["*.json"]
+        remembers: "chatFolder"
+        nothingHere: qsTr("No folder and no exported chat (.json) is here.")
+        onAccepted: path => App.library.importFrom(Files.toUrl(path))
     }
-    ExportDialog { id: saving }
+    FilePicker {
+        id: exportFolder
+        dim: false
+        title: qsTr("Export into a folder")
+        folders: true
+        onAccepted: path => saving.moveTo(path)
+    }
+    ExportDialog {
+        id: saving
+        onFolderWanted: path => exportFolder.openIn(path)
+    }
 
     DropArea {
+        id: dropping
         anchors.fill: parent
         keys: ["text/uri-list"]
         onDropped: drop => {
-            if (drop.hasUrls) App.drop(drop.urls[0]);
+            if (drop.urls.length === 0) return;
+            drop.accept(Qt.CopyAction);
+            App.drop(drop.urls[0]);
         }
+    }
+    Rectangle {
+        parent: T.Overlay.overlay
+        z: 20
+        anchors.fill: parent
+        visible: dropping.containsDrag
+        color: "transparent"
+        border.color: Theme.accent
+        border.width: 3
     }
 }

@@ -28,6 +28,7 @@ ColumnLayout {
         font.pixelSize: Theme.fontSize
         font.family: Theme.fontFamily
         padding: Theme.gap * 2
+        Accessible.role: Accessible.EditableText
         Accessible.name: qsTr("Your message")
         background: Rectangle {
             color: Theme.surface

@@ -10,6 +10,7 @@ Sheet {
 
     signal fileWanted
 
+    readonly property alias deviceSelector: devices
     title: qsTr("Models")
     onAboutToShow: App.models.refresh()
 
@@ -34,8 +35,15 @@ Sheet {
                 textRole: "name"
                 valueRole: "id"
                 Accessible.name: qsTr("Device")
-                onModelChanged: currentIndex = Math.max(0, indexOfValue(App.settings.device))
+                function showSetting() {
+                    currentIndex = Math.max(0, indexOfValue(App.settings.device));
+                }
+                onModelChanged: showSetting()
                 onActivated: App.models.chooseDevice(currentValue)
+                Connections {  // a device that cannot be used gives way to the CPU
+                    target: App.settings
+                    function onChanged() { devices.showSetting(); }
+                }
             }
             Text {
                 visible: text !== ""
@@ -48,6 +56,7 @@ Sheet {
             }
         }
         ListView {
+            objectName: "models"
             Layout.fillWidth: true
             Layout.fillHeight: true
             model: App.models

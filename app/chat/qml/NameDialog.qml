@@ -55,6 +55,7 @@ Popup {
             font.pixelSize: Theme.fontSize
             font.family: Theme.fontFamily
             maximumLength: 80
+            Accessible.role: Accessible.EditableText
             Accessible.name: qsTr("Name of this place")
             onAccepted: dialog.accept()
             background: Rectangle {

@@ -8,6 +8,7 @@ ComboBox {
 
     implicitHeight: Theme.control
     leftPadding: Theme.gap
+    Accessible.role: Accessible.ComboBox
     font.pixelSize: Theme.fontSize
     font.family: Theme.fontFamily
     palette.buttonText: Theme.text
@@ -22,6 +23,15 @@ ComboBox {
         color: selector.down ? Theme.selected : selector.hovered ? Theme.hover : Theme.surface
         border.width: selector.visualFocus ? 2 : 1
         border.color: selector.visualFocus ? Theme.accent : Theme.strongBorder
+    }
+    contentItem: Text {
+        leftPadding: Theme.gap
+        text: selector.displayText
+        textFormat: Text.PlainText
+        elide: Text.ElideRight
+        verticalAlignment: Text.AlignVCenter
+        color: Theme.text
+        font: selector.font
     }
     delegate: ItemDelegate {
         id: option

@@ -127,7 +127,9 @@ Sheet {
                 font.pixelSize: Theme.fontSize
                 font.family: Theme.fontFamily
                 palette.windowText: Theme.text
+                Accessible.role: Accessible.CheckBox
                 Accessible.name: text
+                Accessible.checked: checked
                 indicator: Rectangle {
                     y: (statistics.height - height) / 2
                     width: Theme.icon
@@ -161,6 +163,7 @@ Sheet {
                 font.family: Theme.fontFamily
                 Keys.onTabPressed: nextItemInFocusChain(true).forceActiveFocus(Qt.TabFocusReason)
                 Keys.onBacktabPressed: nextItemInFocusChain(false).forceActiveFocus(Qt.BacktabFocusReason)
+                Accessible.role: Accessible.EditableText
                 Accessible.name: qsTr("System prompt")
                 onEditingFinished: sheet.settings.systemPrompt = text
                 background: Rectangle {

@@ -8,6 +8,7 @@ import Runnel.Chat
 Rectangle {
     id: pane
 
+    readonly property alias messageMenu: menu
     signal hideWanted
     signal nameWanted(double messageId)
     signal compareWanted(double messageId)

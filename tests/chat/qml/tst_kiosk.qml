@@ -4,42 +4,15 @@ import QtQuick
 import QtTest
 import Runnel.Chat
 
-TestCase {
-    id: test
+WindowCase {
     name: "Kiosk"
-    when: windowShown
 
-    Component {
-        id: maker
-        Main {}
-    }
-    property Main window: null
-
-    function initTestCase() {
-        window = maker.createObject(null);
+    function init() {
         Theme.touch = true;
-        tryVerify(() => window.visible);
     }
     function cleanupTestCase() {
         Theme.touch = false;
         window.destroy();
-    }
-    function say(text, answer) {
-        App.chat.draft = text;
-        App.chat.send();
-        script.answerWith(answer);
-        tryCompare(App.chat, "state", ChatModel.Idle);
-        wait(30);
-    }
-    // All items below `item` that satisfy `test`.
-    function itemsOf(item, test, found = []) {
-        for (let i = 0; i < item.children.length; ++i) {
-            const child = item.children[i];
-            if (!child.visible) continue;
-            if (test(child)) found.push(child);
-            itemsOf(child, test, found);
-        }
-        return found;
     }
 
     function test_touchTargetsAreLargeAndInsideTheScreen_data() {
@@ -52,9 +25,10 @@ TestCase {
         script.answerWith("Or so.");
         window.width = data.w;
         window.height = data.h;
-        const pages = [null, window.settingsSheet, window.modelSheet, window.compareSheet];
+        const pages = [null, window.settingsSheet, window.modelSheet, window.compareSheet, window.modelOpening, window.exportPicker];
         for (const page of pages) {
             if (page === window.compareSheet) window.compareLast();
+            else if (page && page.openIn) page.openIn(desk.folder());
             else if (page) page.open();
             if (page) tryCompare(page, "opened", true);
             wait(50);

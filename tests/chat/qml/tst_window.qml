@@ -3,26 +3,9 @@ import QtQuick
 import QtTest
 import Runnel.Chat
 
-TestCase {
-    id: test
+WindowCase {
     name: "Window"
-    when: windowShown
 
-    Component {
-        id: maker
-        Main {}
-    }
-    property Main window: null
-
-    function initTestCase() {
-        window = maker.createObject(null);
-        window.width = 1180;
-        window.height = 760;
-        tryVerify(() => window.active || window.visible);
-    }
-    function cleanupTestCase() {
-        window.destroy();
-    }
     function contrast(a, b) {
         function luminance(c) {
             const linear = v => v <= 0.03928 ? v / 12.92 : Math.pow((v + 0.055) / 1.055, 2.4);
@@ -59,31 +42,6 @@ TestCase {
         tryCompare(window, "narrow", true);
         verify(!window.showLibrary);
         verify(!window.showTimeline);
-        window.width = 1180;
-    }
-
-    function activate() {
-        window.requestActivate();
-        tryVerify(() => window.active);
-        App.chat.startNew();
-        window.pane.composer.focusField();
-    }
-    function say(text, answer) {
-        App.chat.draft = text;
-        App.chat.send();
-        script.answerWith(answer);
-        tryCompare(App.chat, "state", ChatModel.Idle);
-        wait(30);
-    }
-    // All items below `item` that satisfy `test`.
-    function itemsOf(item, test, found = []) {
-        for (let i = 0; i < item.children.length; ++i) {
-            const child = item.children[i];
-            if (!child.visible) continue;
-            if (test(child)) found.push(child);
-            itemsOf(child, test, found);
-        }
-        return found;
     }
 
     function test_escapeStopsTheAnswer() {
@@ -139,12 +97,13 @@ TestCase {
     function test_tabReachesEverythingAndComesBack() {
         activate();
         say("hi", "there");
+        mouseMove(window.contentItem, window.width / 2, 3);  // where nothing shows more than usual
         window.pane.composer.focusField();
         const stops = [];
         for (let i = 0; i < 60; ++i) {
             keyClick(Qt.Key_Tab);
-            const at = window.activeFocusItem;
-            verify(at && at.visible && at.width > 0, stops.join());
+            let at = null;
+            tryVerify(() => (at = window.activeFocusItem) && at.visible && at.width > 0, 1000, "after " + stops.join());
             if (at === window.pane.composer.field) break;
             stops.push(at.Accessible.name);
         }
@@ -163,5 +122,64 @@ TestCase {
         keyClick(Qt.Key_T, Qt.ControlModifier);
         compare(App.settings.showTimeline, !before);
         keyClick(Qt.Key_T, Qt.ControlModifier);
+    }
+
+    function test_aDroppedModelIsLoadedAndADroppedChatOpened() {
+        activate();
+        const at = Qt.point(window.width / 2, window.height / 2);
+        verify(desk.drop(window, desk.folder() + "/one.gguf", at));
+        verify(script.lastLoad().startsWith(desk.folder() + "/one.gguf "), script.lastLoad());
+        verify(desk.drop(window, desk.folder() + "/a#1 100%/four?.gguf", Qt.point(5, 5)));
+        verify(script.lastLoad().startsWith(desk.folder() + "/a#1 100%/four?.gguf "), script.lastLoad());
+        verify(desk.drop(window, desk.folder() + "/talk.json", at));
+        compare(App.chat.title, desk.folder() + "/talk.json");
+        script.finishLoad("cpu");
+    }
+    function test_aDropReachesTheWindowThroughThePageOfModels() {
+        activate();
+        show(window.modelSheet);
+        verify(desk.drop(window, desk.folder() + "/b sub/three.gguf", Qt.point(window.width / 2, window.height / 2)));
+        verify(script.lastLoad().startsWith(desk.folder() + "/b sub/three.gguf "), script.lastLoad());
+        script.finishLoad("cpu");
+    }
+    function test_otherFilesAreRefusedInWordsAndWordsNotAtAll() {
+        activate();
+        App.dismissNotice();
+        const before = script.lastLoad();
+        verify(!desk.drop(window, "just words", Qt.point(300, 300)));
+        compare(App.notice, "");
+        desk.drop(window, desk.folder() + "/notes.txt", Qt.point(300, 300));
+        verify(App.noticeIsProblem);
+        compare(script.lastLoad(), before);
+    }
+    function test_theWindowShowsThatAFileCanBeDropped() {
+        verify(!window.dropArea.containsDrag);
+        desk.dragOver(window, desk.folder() + "/one.gguf", Qt.point(300, 300));
+        verify(window.dropArea.containsDrag);
+        desk.leave(window);
+        verify(!window.dropArea.containsDrag);
+    }
+
+    function test_theDeviceIsChosenAndGivesWayToTheCpu() {
+        activate();
+        desk.drop(window, desk.folder() + "/one.gguf", Qt.point(300, 300));
+        script.finishLoad("cpu");
+        show(window.modelSheet);
+        const selector = window.modelSheet.deviceSelector;
+        compare(selector.count, 3);
+        verify(selector.textAt(2).startsWith("vulkan:0"));
+        selector.forceActiveFocus();
+        keyClick(Qt.Key_Space);
+        tryCompare(selector.popup, "opened", true);
+        while (selector.highlightedIndex < 2) keyClick(Qt.Key_Down);
+        keyClick(Qt.Key_Return);
+        verify(script.lastLoad().endsWith(" vulkan:0 0"), script.lastLoad());
+        script.finishLoad("vulkan:0");
+        compare(App.models.device, "vulkan:0");
+        App.models.reload();
+        script.failDevice();
+        script.finishLoad("cpu");
+        compare(selector.currentIndex, 1);
+        verify(App.noticeIsProblem);
     }
 }

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chats, models, settings, keys: the pages beside the conversation.
+import QtQuick
+import QtTest
+import Runnel.Chat
+
+WindowCase {
+    id: test
+    name: "Pages"
+
+    readonly property Item library: window ? findChild(window.contentItem, "library") : null
+
+    function init() {
+        activate();
+    }
+    function slider(name) {
+        const found = itemsOf(window.settingsSheet.contentItem, item => item.handle !== undefined && item.Accessible.name === name);
+        compare(found.length, 1, name);
+        found[0].forceActiveFocus();
+        return found[0];
+    }
+    function modelRow(file) {
+        const list = findChild(window.modelSheet.contentItem, "models");
+        for (let i = 0; i < list.count; ++i) {
+            if (list.itemAtIndex(i) && list.itemAtIndex(i).file === file) return list.itemAtIndex(i);
+        }
+        return null;
+    }
+
+    function test_aChatIsRenamedByKeys() {
+        const id = script.addConversation("old", ["hi", "there"]);
+        App.library.refresh();
+        tryVerify(() => library.itemAtIndex(0) && library.itemAtIndex(0).conversation === id);
+        library.forceActiveFocus();
+        library.currentIndex = 0;
+        keyClick(Qt.Key_F2);
+        keyClick("n");
+        keyClick(Qt.Key_Return);
+        tryVerify(() => library.itemAtIndex(0) && library.itemAtIndex(0).name === "n");
+    }
+    function test_aChatIsPinnedAndDeletedFromItsMenuAndComesBack() {
+        const id = script.addConversation("some", ["hi", "there"]);
+        script.addConversation("other", ["hi", "there"]);
+        App.library.refresh();
+        const row = () => library.itemAtIndex(0);
+        const rowOf = id => {
+            for (let i = 0; i < library.count; ++i) if (library.itemAtIndex(i) && library.itemAtIndex(i).conversation === id) return library.itemAtIndex(i);
+            return null;
+        };
+        tryVerify(() => rowOf(id));
+        const choose = words => {
+            mouseClick(settled(rowOf(id)), 30, 10, Qt.RightButton);
+            mouseClick(entry(rowOf(id).rowMenu, words));
+        };
+        choose("Pin to the top");
+        tryVerify(() => row() && row().conversation === id && row().pinned);
+        const count = library.count;
+        choose("Delete");
+        tryCompare(library, "count", count - 1);
+        verify(App.canUndo);
+        keyClick(Qt.Key_Z, Qt.ControlModifier);
+        tryCompare(library, "count", count);
+        compare(App.chat.conversation, id);
+        tryVerify(() => rowOf(id));
+        library.forceActiveFocus();
+        keyClick(Qt.Key_Home);
+        while (library.currentItem !== rowOf(id)) keyClick(Qt.Key_Down);
+        keyClick(Qt.Key_Menu);
+        mouseClick(entry(rowOf(id).rowMenu, "Unpin"));
+        tryVerify(() => rowOf(id) && !rowOf(id).pinned);
+    }
+    function test_aSearchFindsAMessageAndOpensItThere() {
+        const id = script.addConversation("sea", ["where are the whales", "north"]);
+        keyClick(Qt.Key_F, Qt.ControlModifier);
+        for (const letter of "whales") keyClick(letter);
+        tryVerify(() => library.count === 1 && library.itemAtIndex(0).message > 0);
+        keyClick(Qt.Key_Down);
+        keyClick(Qt.Key_Down);
+        keyClick(Qt.Key_Return);
+        compare(App.chat.conversation, id);
+        App.library.query = "";
+    }
+
+    function test_aModelShowsItsFactsLoadsAndIsCancelled() {
+        const file = desk.folder() + "/one.gguf";
+        desk.drop(window, file, Qt.point(300, 300));
+        script.finishLoad("cpu");
+        desk.drop(window, desk.folder() + "/b sub/three.gguf", Qt.point(300, 300));
+        script.finishLoad("cpu");
+        show(window.modelSheet);
+        tryVerify(() => modelRow(file));
+        const row = modelRow(file);
+        verify(row.Accessible.name.includes("1.0 M parameters · Q4_0 · 2 layers"), row.Accessible.name);
+        verify(row.Accessible.name.includes("Needs 2.0 MB: 2.0 MB of weights and 10.0 kB"), row.Accessible.name);
+        verify(row.fits);
+        mouseClick(row, 40, 10);
+        verify(script.lastLoad().startsWith(file + " "), script.lastLoad());
+        script.progress(0.4);
+        const bar = itemsOf(row, item => item.indeterminate !== undefined)[0];
+        fuzzyCompare(bar.value, 0.4, 0.001);
+        const before = script.cancelCount();
+        mouseClick(button(row, "Cancel"));
+        compare(script.cancelCount(), before + 1);
+        script.failCancelled();
+        compare(App.models.state, ModelPicker.Loaded);
+        compare(App.notice, "");
+        verify(modelRow(desk.folder() + "/b sub/three.gguf").current);
+    }
+
+    function test_settingsAreChangedByKeysAndReset() {
+        show(window.settingsSheet);
+        const settings = App.settings;
+        for (const [name, property, by] of [["Temperature", "temperature", 0.05], ["Top-p", "topP", -0.05], ["Top-k", "topK", 1], ["Min-p", "minP", 0.01],
+                                            ["Against repetition", "repetitionPenalty", 0.01], ["Seed", "seed", 1]]) {
+            const before = settings[property];
+            slider(name);
+            keyClick(by > 0 ? Qt.Key_Right : Qt.Key_Left);
+            fuzzyCompare(settings[property] - before, by, 1e-6, name);
+            verify(slider(name).Accessible.description.length > 20, name + " is not explained");
+        }
+        mouseClick(button(window.settingsSheet.contentItem, "Reset"));
+        compare(settings.temperature, 0.7);
+        compare(settings.topP, 0.95);
+        compare(settings.topK, 0);
+        compare(settings.seed, 0);
+        compare(slider("Top-p").value, 0.95);
+        for (const [name, property] of [["Size of text", "fontScale"], ["Longest answer", "maxTokens"], ["Disk for going back at once (MB)", "budgetMegabytes"],
+                                        ["Threads", "threads"]]) {
+            const before = settings[property];
+            slider(name);
+            keyClick(Qt.Key_Right);
+            verify(settings[property] > before, name);
+            keyClick(Qt.Key_Left);
+            fuzzyCompare(settings[property], before, 1e-6, name);
+        }
+        compare(Theme.fontScale, settings.fontScale);
+    }
+    function test_theThemeFollowsItsSetting() {
+        show(window.settingsSheet);
+        for (const [words, dark] of [["Theme: Dark", true], ["Theme: Light", false]]) {
+            mouseClick(button(window.settingsSheet.contentItem, words));
+            compare(Theme.dark, dark);
+        }
+    }
+    function test_theSystemPromptIsReadByANewChat() {
+        show(window.settingsSheet);
+        const field = itemsOf(window.settingsSheet.contentItem, item => item.editingFinished !== undefined && item.Accessible.name === "System prompt")[0];
+        field.forceActiveFocus();
+        for (const letter of "Be brief") keyClick(letter);
+        window.settingsSheet.close();
+        tryCompare(window.settingsSheet, "visible", false);
+        say("hi", "there");
+        compare(script.lastSystem(), "Be brief");
+        App.settings.systemPrompt = "";
+    }
+    function test_statisticsStandUnderTheChatAndCanBeHidden() {
+        desk.drop(window, desk.folder() + "/one.gguf", Qt.point(300, 300));
+        script.finishLoad("cpu", 5900000);
+        say("hi", "there");
+        const words = () => itemsOf(window.pane, item => item.text !== undefined && item.text.includes("tokens/s")).map(item => item.text);
+        compare(words(), ["50 tokens/s on cpu  ·  first word after 12 ms  ·  10 tokens in this chat  ·  memory 5.9 MB"]);
+        App.settings.showStatistics = false;
+        compare(words(), []);
+        App.settings.showStatistics = true;
+    }
+    function test_aNoticeLeavesTheButtonsOfAPageFree() {
+        const bar = itemsOf(window.contentItem.parent, item => item.unfolded !== undefined);
+        compare(bar.length, 0);
+        App.say("Something happened.");
+        const notice = itemsOf(window.contentItem.parent, item => item.unfolded !== undefined)[0];
+        verify(notice.y > window.height / 2);
+        show(window.modelSheet);
+        const opener = button(window.modelSheet.contentItem, "Open a file…");
+        verify(notice.y + notice.height < opener.mapToItem(null, 0, 0).y);
+        mouseClick(opener);
+        tryCompare(window.modelOpening, "opened", true);
+    }
+    function test_theListOfKeysOpens() {
+        keyClick(Qt.Key_F1);
+        tryCompare(window.keysSheet, "opened", true);
+        verify(itemsOf(window.keysSheet.contentItem, item => item.text === "Shift+Enter").length === 1);
+    }
+
+    function test_everythingOnAPageHasANameAndTabGoesAround_data() {
+        return [{tag: "models"}, {tag: "settings"}, {tag: "compare"}, {tag: "export"}, {tag: "name"}, {tag: "link"}];
+    }
+    function test_everythingOnAPageHasANameAndTabGoesAround(data) {
+        say("hi", "there");
+        const page = ({models: window.modelSheet, settings: window.settingsSheet, compare: window.compareSheet, export: window.exportDialog,
+                       name: window.nameDialog, link: window.linkDialog})[data.tag];
+        if (data.tag === "compare") {
+            App.chat.answerLastAgain();
+            script.answerWith("you");
+            window.compareLast();
+        } else if (data.tag === "export") page.openFor(App.chat.conversation);
+        else if (data.tag === "name") page.openFor(message(1, MessageModel.IdRole), "");
+        else if (data.tag === "link") page.openFor("https://example.org");
+        else page.open();
+        tryCompare(page, "opened", true);
+        const pressable = itemsOf(page.contentItem, item => (item.clicked !== undefined || item.handle !== undefined || item.textEdited !== undefined) && item.enabled);
+        const stops = [];
+        for (let i = 0; i < 60; ++i) {
+            keyClick(Qt.Key_Tab);
+            const at = window.activeFocusItem;
+            verify(at && at.visible, stops.map(item => item.Accessible.name).join());
+            if (stops.includes(at)) break;
+            verify(at.Accessible.name !== "" && at.Accessible.role !== Accessible.NoRole, at + " after " + stops.map(item => item.Accessible.name).join());
+            stops.push(at);
+        }
+        for (const item of pressable) {
+            verify(item.Accessible.name !== "", item);
+            // The rows of a list are reached by its arrow keys.
+            verify(stops.includes(item) || item.ListView.view !== null, item.Accessible.name + " is not reached by Tab");
+        }
+    }
+}
