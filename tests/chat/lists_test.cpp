@@ -136,7 +136,11 @@ class ListsTest : public QObject {
     QCOMPARE(row.data(ModelPicker::TitleRole).toString(), QStringLiteral("tiny"));
     QVERIFY(row.data(ModelPicker::FactsRole).toString().contains(QStringLiteral("Q4_0")));
     QVERIFY(row.data(ModelPicker::MemoryRole).toString().contains(QStringLiteral("2.0 MB")));
-    QCOMPARE(m_app->models()->devices().size(), 3);  // the best, the processor, the GPU
+    QVERIFY(row.data(ModelPicker::FitsRole).toBool());
+    Q_EMIT m_engine->inspected(
+        {.file = row.data(ModelPicker::FileRole).toString(), .weightBytes = quint64{1} << 50});
+    QVERIFY(!row.data(ModelPicker::FitsRole).toBool());  // a petabyte
+    QCOMPARE(m_app->models()->devices().size(), 3);      // the best, the processor, the GPU
   }
 
   void aLoadThatFailsOrIsCancelledKeepsTheModelBefore() {
