@@ -2,11 +2,11 @@
 // One kernel for one token of one session: all layers and the logits (sm_90 and later). The graph
 // of small kernels (launch.h) does the same for every other shape, device and number of tokens.
 //
-// One block a multiprocessor stays for the whole token. In each block a producer thread streams the
-// block's share of every matrix, in the order of use, through a ring of shared memory
-// (cp.async.bulk), so that memory never waits for a dependency; 16 warps multiply. Blocks
-// exchange activations through L2: the lowest bit of every float says which use of its place it
-// belongs to, so that a reader that sees the bit has the value too. No other barrier joins the
+// One block a multiprocessor stays for the whole token. Each of its 16 warps multiplies an equal
+// share of the steps of every matrix and has a ring of its own in shared memory, which a producer
+// lane fills in the order of use (cp.async.bulk), so that memory never waits for a dependency.
+// Blocks exchange activations through L2: the lowest bit of every float says which use of its place
+// it belongs to, so that a reader that sees the bit has the value too. No other barrier joins the
 // blocks.
 #pragma once
 
@@ -27,39 +27,66 @@ inline constexpr int kDecodeSplits = 8;  // blocks a kv head, at most
 inline constexpr int kDecodeSlots = 256;
 
 /// How the matrices of one shape and type are walked. A tile is a Matrix's (block types) or one row
-/// (plain types); a step of a tile is 32 lanes' worth.
-struct DecodeShape {
+/// (plain types); a step of a tile is 32 lanes' worth. A block has some tiles, and each of its
+/// warps a run of their steps, which may begin and end inside a tile.
+struct alignas(16) DecodeShape {
+  std::int32_t steps = 0;                  // of a tile
+  std::int32_t piece_steps = 1;            // of one slot of a warp's ring
+  std::int32_t lane_shift = 0;             // log2 of the lanes that share a row
+  std::int32_t ways_rows = 0;              // ways << row_shift: partial sums of a tile
+  std::int32_t scale_at = 0, high_at = 0;  // in a slot
+  std::int32_t tail_chunks = 32;           // plain types: 16-byte pieces of a tile's last step
   BlockType type = BlockType::f32;
+  std::int32_t row_shift = 0;  // log2 of the rows of a tile
   std::int32_t rows = 0, tiles = 0;
   std::int32_t unit = 1;         // tiles that stay together
-  std::int32_t row_shift = 0;    // log2 of the rows of a tile
-  std::int32_t lane_shift = 0;   // log2 of the lanes that share a row
-  std::int32_t steps = 0;        // of a tile
+  std::int32_t ways = 1;         // most warps that share a tile
+  std::int32_t step_bytes = 0;   // data of a step
+  std::int32_t tile_bytes = 0;   // data of a tile
+  std::int32_t scale_bytes = 0;  // of a step
+  std::int32_t high_bytes = 0;   // of a step
+  std::int32_t owners_at = 0;    // first of this shape's entries in DecodeShared::owners
+  std::int32_t everybody = 0;    // spread over all blocks of the grid: the head
   std::int32_t chunks = 0;       // plain types: 16-byte pieces of a row
-  std::int32_t way_shift = 0;    // log2 of the warps that share the steps of a tile
-  std::int32_t stage_tiles = 1;  // tiles of one stage of the ring
-  std::int32_t data_bytes = 0, scale_bytes = 0, high_bytes = 0;  // of a tile
-  std::int32_t scale_at = 0, high_at = 0;                        // in a stage
-  std::int32_t everybody = 0;  // spread over all blocks of the grid: the head
 };
+
+/// A warp's part of the matrices of one shape.
+struct alignas(16) DecodeRun {
+  std::int32_t count = 0;    // steps
+  std::int32_t at = 0;       // the first one's place in its tile
+  std::int32_t partial = 0;  // where its first tile's sums go
+  std::int32_t next = 0;     // where its second tile's sums go
+  std::int32_t first = 0;    // of all steps of the matrix
+};
+
+/// The first of `total` steps that warp w of a block takes.
+constexpr int first_step(int w, int total) { return w * total / kDecodeWarps; }
+/// The warp that takes step s of `total`.
+constexpr int step_owner(int s, int total) { return (kDecodeWarps * s + kDecodeWarps - 1) / total; }
+/// Warps that share tile t of `total` steps; each has at least one of its steps.
+constexpr int tile_owners(int steps, int t, int total) {
+  if (total < kDecodeWarps) return steps;  // a warp has one step at most
+  return step_owner(t * steps + steps - 1, total) - step_owner(t * steps, total) + 1;
+}
 
 struct DecodeMatrix {
   const void* data = nullptr;
   const void* scales = nullptr;
   const void* high = nullptr;
-  std::int32_t shape = 0;
-  std::int32_t column = 0;  // of the output, of row 0
+  std::int32_t shape = -1;   // -1: no such matrix
+  std::int32_t column = 0;   // of the output, of row 0
+  std::int32_t partial = 0;  // where its sums begin
 };
 
+/// Phases are numbered within a layer; the head is phase 4 of one layer more.
+inline constexpr int kDecodeKinds = 5;
+inline constexpr int kDecodeInputs = 4;
 struct DecodeLayer {
-  DecodeMatrix inputs[4];  // q, k, v, f
-  DecodeMatrix output, gate_up, down;
-  const float* attn_norm = nullptr;
-  const float* g_norm = nullptr;  // or null
-  const float* mlp_norm = nullptr;
-  const float* f_bias = nullptr;          // or null
-  const float* read_bias = nullptr;       // or null
-  const float* head_read_bias = nullptr;  // or null
+  DecodeMatrix matrices[kDecodeInputs + 4];  // q, k, v, f; then one a phase
+  const float* norms[kDecodeKinds] = {};     // of each phase's input, or null
+  const float* f_bias = nullptr;             // or null
+  const float* read_bias = nullptr;          // or null
+  const float* head_read_bias = nullptr;     // or null
   std::int32_t num_inputs = 0;
   std::int32_t forms = 0;  // two bits a phase: whether its input is needed as int8, as f32
 };
@@ -68,9 +95,12 @@ inline constexpr int kFormRounded = 1, kFormPlain = 2;
 /// Byte offsets into a block's shared memory.
 struct DecodeShared {         // a copy of Decode comes first
   std::int32_t token = 0;     // DecodeToken
-  std::int32_t barriers = 0;  // full [stages], empty [stages]
-  std::int32_t layers = 0;    // DecodeLayer [L]
+  std::int32_t barriers = 0;  // [warps, slots of a ring]
+  std::int32_t emptied = 0;   // u32 [warps]: slots that a warp has done with
+  std::int32_t layers = 0;    // DecodeLayer [L + 1]
   std::int32_t ranges = 0;    // int2 [shapes]: first tile of this block, and one past the last
+  std::int32_t runs = 0;      // DecodeRun [shapes, warps]
+  std::int32_t owners = 0;    // u8: for each tile of this block how many warps share it
   std::int32_t squares = 0;   // f32 [2, warps]
   std::int32_t rotation = 0;  // float4 [K / 2]
   std::int32_t x = 0;         // f32 [D]
@@ -114,22 +144,21 @@ struct DecodeSlots {
 
 /// What can be tried without compiling again; 0: chosen from the model.
 struct DecodeTuning {
-  std::int32_t blocks = 0;  // that take part in the layers; all take part in the head
-  std::int32_t splits = 0;  // blocks a kv head
-  std::int32_t stage_kb = 0;
-  std::int32_t ring_kb = 0;
+  std::int32_t blocks = 0;   // that take part in the layers; all take part in the head
+  std::int32_t splits = 0;   // blocks a kv head
+  std::int32_t slots = 0;    // of a warp's ring
+  std::int32_t ring_kb = 0;  // of all warps
+  std::int32_t ahead = 0;    // pieces asked for in L2 before they are copied; -1: none
   std::int32_t poll = 0;  // 0: one lane of a warp asks first; 1: every thread for its own values;
                           // above: nanoseconds between questions too
   std::int32_t keep = 0;  // 1: weights are not marked as first to leave L2
 };
 
 struct Decode {
-  const DecodeLayer* layers = nullptr;
+  const DecodeLayer* layers = nullptr;  // [L + 1]
   DecodeShape shapes[kDecodeShapes];
   std::int32_t num_shapes = 0, num_layers = 0;
-  DecodeMatrix head;
   Matrix embeddings;
-  const float* final_norm = nullptr;
   const std::int32_t* token = nullptr;
   const Segment* segment = nullptr;
   float* logits = nullptr;
@@ -143,10 +172,12 @@ struct Decode {
 
   std::int32_t blocks = 0, grid = 0;
   std::int32_t splits = 0, slots_per_split = 0;
-  std::int32_t stages = 0, stage_bytes = 0;
+  std::int32_t ring_slots = 0, slot_bytes = 0, ring_bytes = 0;  // of one warp
+  std::int32_t ahead = 0;
   std::int32_t poll = 0, keep = 0;
   DecodeShared shared;
-  std::int32_t head_forms = 0;
+  std::int32_t widths[kDecodeKinds] = {};  // of each phase's input
+  std::int32_t in_at[kDecodeKinds] = {};   // where it lies in a set; the head's in all of it
   DecodeExchange at;
   DecodeSlots slots;
 

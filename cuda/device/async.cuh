@@ -32,6 +32,20 @@ __device__ __forceinline__ unsigned shared_offset(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
+/// A word of shared memory that another warp of the block waits for.
+__device__ __forceinline__ std::uint32_t watch_word(const std::uint32_t* p) {
+  std::uint32_t v;
+  asm volatile("ld.volatile.shared::cta.u32 %0, [%1];"
+               : "=r"(v)
+               : "r"(shared_offset(p))
+               : "memory");
+  return v;
+}
+/// After everything this warp has read; call behind sync_warp.
+__device__ __forceinline__ void show_word(std::uint32_t* p, std::uint32_t v) {
+  asm volatile("st.volatile.shared::cta.u32 [%0], %1;" ::"r"(shared_offset(p)), "r"(v) : "memory");
+}
+
 // sm_90 and later, down to bulk_prefetch.
 __device__ __forceinline__ void barrier_init(std::uint64_t* b, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_offset(b)), "r"(count)

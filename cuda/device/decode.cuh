@@ -25,7 +25,7 @@ namespace runnel::cuda {
 /// 0, which no compiler knows; see the top.
 template <int kPart>
 __device__ __forceinline__ int hidden_zero(int phase) {
-  return phase >> (30 - kPart);
+  return phase >> (24 + kPart);
 }
 /// The block's copy of the parameters.
 template <int kPart>
@@ -101,22 +101,10 @@ struct Waiter {
   }
 };
 
-/// The stages of the ring as one warp, or the producer, walks them.
+/// A warp's ring as it walks it.
 struct Ring {
-  int stage = 0;
-  unsigned parity = 0;
-  __device__ __forceinline__ std::uint64_t* full(const Decode& p) const {
-    return shared_at<std::uint64_t>(p.shared.barriers) + stage;
-  }
-  __device__ __forceinline__ std::uint64_t* empty(const Decode& p) const {
-    return full(p) + p.stages;
-  }
-  __device__ __forceinline__ unsigned char* data(const Decode& p) const {
-    return shared_at<unsigned char>(p.shared.ring) + stage * p.stage_bytes;
-  }
-  __device__ __forceinline__ void advance(const Decode& p) {
-    if (++stage == p.stages) stage = 0, parity ^= 1U;
-  }
+  int slot = 0;
+  unsigned parity = 0, done = 0;  // slots so far
 };
 __device__ __forceinline__ void wait_barrier(const Decode& p, std::uint64_t* barrier,
                                              unsigned parity) {
@@ -126,32 +114,6 @@ __device__ __forceinline__ void wait_barrier(const Decode& p, std::uint64_t* bar
     if ((++asked & 4095U) != 0) continue;
     if (load_flag(p.trouble) != 0) return;
     if (asked >= p.patience) store_flag(p.trouble, 0xC0000000U);
-  }
-}
-
-/// Streams this block's tiles of one matrix.
-__device__ __forceinline__ void stream_matrix(const Decode& p, Ring& ring, const DecodeMatrix& m,
-                                              int2 range, std::uint64_t policy) {
-  const DecodeShape& s = p.shapes[m.shape];
-#pragma unroll 1
-  for (int t = range.x; t < range.y; t += s.stage_tiles) {
-    const unsigned count = unsigned(min(s.stage_tiles, range.y - t));
-    wait_barrier(p, ring.empty(p), ring.parity ^ 1U);
-    const unsigned data = count * unsigned(s.data_bytes), scales = count * unsigned(s.scale_bytes),
-                   high = count * unsigned(s.high_bytes);
-    barrier_expect(ring.full(p), data + scales + high);
-    unsigned char* to = ring.data(p);
-    bulk_copy(to, static_cast<const char*>(m.data) + std::size_t(t) * unsigned(s.data_bytes), data,
-              ring.full(p), policy);
-    if (scales != 0)
-      bulk_copy(to + s.scale_at,
-                static_cast<const char*>(m.scales) + std::size_t(t) * unsigned(s.scale_bytes),
-                scales, ring.full(p), policy);
-    if (high != 0)
-      bulk_copy(to + s.high_at,
-                static_cast<const char*>(m.high) + std::size_t(t) * unsigned(s.high_bytes), high,
-                ring.full(p), policy);
-    ring.advance(p);
   }
 }
 
@@ -171,70 +133,143 @@ __device__ __forceinline__ void prefetch_vector(const float* v, int floats) {
   if (v != nullptr && floats >= 4) bulk_prefetch(v, unsigned(floats / 4 * 16));
 }
 
-/// One thread of the extra warp.
-__device__ __forceinline__ void produce(int cta) {
-  const Decode& p = program<0>(0);
-  const auto* layers = shared_at<const DecodeLayer>(p.shared.layers);
-  const auto* ranges = shared_at<const int2>(p.shared.ranges);
-  const auto& token = *shared_at<const DecodeToken>(p.shared.token);
-  const std::uint64_t policy = p.keep != 0 ? policy_normal() : policy_leave_first();
-  Ring ring;
-  if (cta < p.blocks) {
-    const auto ask_for = [&](int l) {
-      const DecodeLayer& w = layers[l];
-      if (token.head >= 0 && token.count > 0) {
-        const float* keys = token.segment.state_in + std::size_t(l) * p.layer_floats +
-                            std::size_t(token.head) * p.head_floats;
-        const float* values = keys + std::size_t(p.sinks + p.window + p.memory) * unsigned(p.k_dim);
-        bulk_prefetch(keys + token.first * p.k_dim, unsigned(token.count * p.k_dim) * 4);
-        bulk_prefetch(values + token.first * p.v_dim, unsigned(token.count * p.v_dim) * 4);
+/// What one warp multiplies, in order, cut into pieces that fit a slot of its ring.
+struct Pieces {
+  int layer, matrix = -1, left = 0, first = 0;
+  unsigned count = 0;  // pieces so far
+  bool done = false;
+
+  /// Moves to a matrix of which the warp has something.
+  __device__ __forceinline__ void settle(const Decode& p, const DecodeLayer* layers, int warp) {
+#pragma unroll 1
+    while (left == 0 && !done) {
+      if (++matrix == kDecodeInputs + 4) {
+        matrix = -1;
+        done = ++layer > p.num_layers;
+        continue;
       }
-      if (l % p.blocks == cta) {
-        prefetch_vector(w.attn_norm, p.d);
-        prefetch_vector(w.mlp_norm, p.d);
-        prefetch_vector(w.g_norm, p.heads * p.v_dim);
-        prefetch_vector(w.f_bias, p.kv_heads * p.memory);
-        prefetch_vector(w.read_bias, p.kv_heads * p.memory);
-        prefetch_vector(w.head_read_bias, p.heads);
-      }
-    };
-#pragma unroll 1
-    for (int l = 0; l < min(2, p.num_layers); ++l) ask_for(l);
-#pragma unroll 1
-    for (int l = 0; l < p.num_layers; ++l) {
-      const DecodeLayer& w = layers[l];
-      if (l + 2 < p.num_layers) ask_for(l + 2);
-#pragma unroll 1
-      for (int i = 0; i < w.num_inputs; ++i)
-        stream_matrix(p, ring, w.inputs[i], ranges[w.inputs[i].shape], policy);
-      stream_matrix(p, ring, w.output, ranges[w.output.shape], policy);
-      stream_matrix(p, ring, w.gate_up, ranges[w.gate_up.shape], policy);
-      stream_matrix(p, ring, w.down, ranges[w.down.shape], policy);
+      const int shape = layers[layer].matrices[matrix].shape;
+      if (shape < 0) continue;
+      const DecodeRun& run = shared_at<const DecodeRun>(p.shared.runs)[shape * kDecodeWarps + warp];
+      left = run.count, first = run.first;
     }
   }
-  stream_matrix(p, ring, p.head, ranges[p.head.shape], policy);
+  /// The piece; its data are `bytes` from `from`.
+  __device__ __forceinline__ int piece(const DecodeShape& s, std::size_t& from,
+                                       unsigned& bytes) const {
+    const int n = min(left, s.piece_steps), tile = first / s.steps, end = (first + n) / s.steps;
+    from = std::size_t(tile) * unsigned(s.tile_bytes) +
+           unsigned((first - tile * s.steps) * s.step_bytes);
+    bytes = unsigned(std::size_t(end) * unsigned(s.tile_bytes) +
+                     unsigned((first + n - end * s.steps) * s.step_bytes) - from);
+    return n;
+  }
+  __device__ __forceinline__ void advance(int n) { left -= n, first += n, ++count; }
+};
+
+/// What the slots of a layer will need, and its vectors, to L2.
+__device__ __forceinline__ void ask_for_layer(const Decode& p, int cta, int l) {
+  const auto& token = *shared_at<const DecodeToken>(p.shared.token);
+  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[l];
+  if (token.head >= 0 && token.count > 0) {
+    const float* keys = token.segment.state_in + std::size_t(l) * p.layer_floats +
+                        std::size_t(token.head) * p.head_floats;
+    const float* values = keys + std::size_t(p.sinks + p.window + p.memory) * unsigned(p.k_dim);
+    bulk_prefetch(keys + token.first * p.k_dim, unsigned(token.count * p.k_dim) * 4);
+    bulk_prefetch(values + token.first * p.v_dim, unsigned(token.count * p.v_dim) * 4);
+  }
+  if (l % p.blocks != cta) return;
+#pragma unroll 1
+  for (int i = 0; i < 3; ++i) prefetch_vector(w.norms[i], p.widths[i]);
+  prefetch_vector(w.f_bias, p.kv_heads * p.memory);
+  prefetch_vector(w.read_bias, p.kv_heads * p.memory);
+  prefetch_vector(w.head_read_bias, p.heads);
+}
+
+/// One lane a warp that multiplies.
+__device__ __forceinline__ void fill_rings(int cta, int warp) {
+  const Decode& p = program<0>(0);
+  const auto* layers = shared_at<const DecodeLayer>(p.shared.layers);
+  const std::uint64_t policy = p.keep != 0 ? policy_normal() : policy_leave_first();
+  const std::uint32_t* const emptied = shared_at<const std::uint32_t>(p.shared.emptied) + warp;
+  std::uint64_t* const barriers = shared_at<std::uint64_t>(p.shared.barriers) + warp * p.ring_slots;
+  unsigned char* const ring = shared_at<unsigned char>(p.shared.ring) + warp * p.ring_bytes;
+  const int from_layer = cta < p.blocks ? 0 : p.num_layers;
+  Pieces next{.layer = from_layer}, ahead{.layer = from_layer};
+  next.settle(p, layers, warp);
+  ahead.settle(p, layers, warp);
+  int slot = 0, layers_asked = warp == 0 ? from_layer : p.num_layers;
+  unsigned asked = 0;
+#pragma unroll 1
+  while (!next.done) {
+#pragma unroll 1
+    for (; layers_asked < min(next.layer + 2, p.num_layers); ++layers_asked)
+      ask_for_layer(p, cta, layers_asked);
+    if (!ahead.done && int(ahead.count - next.count) < p.ahead) {
+      const DecodeMatrix& m = layers[ahead.layer].matrices[ahead.matrix];
+      std::size_t from;
+      unsigned bytes;
+      const int n = ahead.piece(p.shapes[m.shape], from, bytes);
+      if (int(ahead.count - next.count) >= p.ring_slots)
+        bulk_prefetch(static_cast<const char*>(m.data) + from, bytes);
+      ahead.advance(n);
+      ahead.settle(p, layers, warp);
+    }
+    if (int(next.count - watch_word(emptied)) < p.ring_slots) {
+      const DecodeMatrix& m = layers[next.layer].matrices[next.matrix];
+      const DecodeShape& s = p.shapes[m.shape];
+      std::size_t from;
+      unsigned bytes;
+      const int n = next.piece(s, from, bytes);
+      const unsigned scales = unsigned(n * s.scale_bytes), high = unsigned(n * s.high_bytes);
+      unsigned char* const to = ring + slot * p.slot_bytes;
+      std::uint64_t* const full = barriers + slot;
+      barrier_expect(full, bytes + scales + high);
+      bulk_copy(to, static_cast<const char*>(m.data) + from, bytes, full, policy);
+      if (scales != 0)
+        bulk_copy(to + s.scale_at,
+                  static_cast<const char*>(m.scales) +
+                      std::size_t(unsigned(next.first)) * unsigned(s.scale_bytes),
+                  scales, full, policy);
+      if (high != 0)
+        bulk_copy(to + s.high_at,
+                  static_cast<const char*>(m.high) +
+                      std::size_t(unsigned(next.first)) * unsigned(s.high_bytes),
+                  high, full, policy);
+      if (++slot == p.ring_slots) slot = 0;
+      next.advance(n);
+      next.settle(p, layers, warp);
+      asked = 0;
+    } else if ((++asked & 4095U) == 0 && load_flag(p.trouble) != 0) {
+      return;  // nobody empties the ring any more
+    }
+  }
 }
 
 /// kN steps of one tile; the pieces are under way together.
 template <BlockType kType, int kN>
-__device__ __forceinline__ float multiply_steps(const SharedInput& x, const StagePiece& piece,
-                                                int index, int block, int chunks, int way_shift,
+__device__ __forceinline__ float multiply_steps(const SharedInput& x, StagePiece& at, int it,
+                                                const DecodeShape& s, int lane, int in_row,
                                                 int lane_shift, float acc) {
   using S = Streamed<kType>;
   typename S::Weights w[kN];
   typename S::Input in[kN];
 #pragma unroll
   for (int j = 0; j < kN; ++j) {
-    const int step = j << way_shift;
     if constexpr (S::kBlocks) {
-      w[j] = S::load(piece, index + step * 32);
-      in[j].load(x, block + (step << lane_shift));
+      constexpr int kScale = S::kScaleBytes, kStep = S::kStepBytes;
+      w[j] = S::load({at.data + j * kStep, at.scales + j * kScale, at.high + j * 256});
+      in[j].load(x, ((it + j) << lane_shift) + in_row);
     } else {
-      const int chunk = index + step * 32;
-      w[j].w = reinterpret_cast<const uint4*>(piece.data)[min(chunk, chunks - 1)];
-      in[j] = S::input(x, chunk, chunk < chunks);
+      const bool tail = it + j == s.steps - 1;
+      const int chunk = (it + j) * 32 + lane, some = tail ? s.tail_chunks : 32;
+      w[j].w = reinterpret_cast<const uint4*>(at.data)[min(lane, some - 1)];
+      in[j] = S::input(x, chunk, lane < some);
+      at.data += some * 16;
     }
   }
+  if constexpr (S::kBlocks)
+    at.data += kN * S::kStepBytes, at.scales += kN * S::kScaleBytes, at.high += kN * 256;
   float sums[kN];
 #pragma unroll
   for (int j = 0; j < kN; ++j) sums[j] = S::dot(w[j], in[j], 0.0F);
@@ -243,87 +278,82 @@ __device__ __forceinline__ float multiply_steps(const SharedInput& x, const Stag
   return acc;
 }
 
-/// Sums of this block's rows of one matrix, one for each of the warps that share a tile's steps,
-/// into `partial`. Returns where the ring stands.
+/// This warp's run of one matrix times the input of n values: sums of rows, one for each of the
+/// warps that share a tile, to `partial`.
 template <BlockType kType>
-__device__ __forceinline__ Ring multiply_tiles(Ring ring, int phase, int shape, int n,
-                                               int partial_at) {
+__device__ __forceinline__ void multiply_run(Ring& ring, int phase, int shape, int n,
+                                             int partial_at) {
   using S = Streamed<kType>;
   const Decode& p = program<2>(phase);
   const DecodeShape& s = p.shapes[shape];
   const int tid = thread_index() + hidden_zero<2>(phase), lane = tid & 31, warp = tid >> 5;
-  const int2 range = shared_at<const int2>(p.shared.ranges)[shape];
+  const DecodeRun run = shared_at<const DecodeRun>(p.shared.runs)[shape * kDecodeWarps + warp];
   SharedInput x;
   x.q_low = shared_at<int4>(p.shared.rounded);
   x.q_high = x.q_low + n / 32;
   x.meta = reinterpret_cast<int2*>(x.q_high + n / 32);
   x.f_low = shared_at<float4>(p.shared.plain);
   x.f_high = x.f_low + n / 8;
-  const int way_shift = s.way_shift, row_shift = s.row_shift, lane_shift = s.lane_shift,
-            steps = s.steps, chunks = s.chunks, tile_bytes = s.data_bytes, scale_at = s.scale_at,
-            high_at = s.high_at, stage_tiles = s.stage_tiles;
-  const int ways = 1 << way_shift, way = warp & (ways - 1), groups = kDecodeWarps >> way_shift;
+  const int steps = s.steps, lane_shift = s.lane_shift, ways_rows = s.ways_rows,
+            piece_steps = s.piece_steps, ring_slots = p.ring_slots, slot_bytes = p.slot_bytes;
   const int in_row = lane & ((1 << lane_shift) - 1);
-  const int mine = (steps - way + ways - 1) >> way_shift;  // steps of a tile; <= 0: none
-  float* const partial =
-      shared_at<float>(p.shared.partial) + partial_at + (way << row_shift) + (lane >> lane_shift);
-  int next = mine > 0 ? range.x + (warp >> way_shift) : range.y;  // tile
+  const unsigned char* const slots =
+      shared_at<const unsigned char>(p.shared.ring) + warp * p.ring_bytes;
+  const int scale_at = s.scale_at, high_at = s.high_at;
+  std::uint64_t* const barriers = shared_at<std::uint64_t>(p.shared.barriers) + warp * ring_slots;
+  float* const partial = shared_at<float>(p.shared.partial) + partial_at + (lane >> lane_shift);
+  int sums_at = run.partial, next_at = run.next;
+  int left = run.count, it = run.at;
+  float acc = 0.0F;
 #pragma unroll 1
-  for (int t = range.x; t < range.y; t += stage_tiles) {
-    const int end = min(t + stage_tiles, range.y);
-    wait_barrier(p, ring.full(p), ring.parity);
-    const unsigned char* data = ring.data(p);
+  while (left > 0) {
+    int here = min(left, piece_steps);
+    left -= here;
+    wait_barrier(p, barriers + ring.slot, ring.parity);
+    StagePiece at;
+    at.data = slots + ring.slot * slot_bytes + (S::kBlocks ? lane * 16 : 0);
+    at.scales = slots + ring.slot * slot_bytes + scale_at + lane * (S::kScaleBytes / 32);
+    at.high = slots + ring.slot * slot_bytes + high_at + lane * 8;
 #pragma unroll 1
-    for (; next < end; next += groups) {
-      const int i = next - t;
-      StagePiece piece{data, data + scale_at, data + high_at};
-      int index = way * 32 + lane, block = (way << lane_shift) + in_row;
-      if constexpr (S::kBlocks) {
-        index += i * steps * 32;
-      } else {
-        piece.data += i * tile_bytes;
+    while (here > 0) {
+      int some = min(here, steps - it);  // of this tile
+      here -= some;
+#pragma unroll 1
+      for (; some >= 2; some -= 2) {
+        acc = multiply_steps<kType, 2>(x, at, it, s, lane, in_row, lane_shift, acc);
+        it += 2;
       }
-      float acc = 0.0F;
-      int left = mine;
-      if constexpr (S::kMost >= 4) {
-#pragma unroll 1
-        for (; left >= 4; left -= 4) {
-          acc =
-              multiply_steps<kType, 4>(x, piece, index, block, chunks, way_shift, lane_shift, acc);
-          index += 128 << way_shift, block += 4 << (way_shift + lane_shift);
-        }
+      if (some > 0) {
+        acc = multiply_steps<kType, 1>(x, at, it, s, lane, in_row, lane_shift, acc);
+        ++it;
       }
+      if (it == steps || left + here == 0) {
 #pragma unroll 1
-      for (; left >= 2; left -= 2) {
-        acc = multiply_steps<kType, 2>(x, piece, index, block, chunks, way_shift, lane_shift, acc);
-        index += 64 << way_shift, block += 2 << (way_shift + lane_shift);
+        for (int o = (1 << lane_shift) >> 1; o > 0; o >>= 1) acc += __shfl_xor_sync(~0U, acc, o);
+        if (in_row == 0) partial[sums_at] = acc;
+        sums_at = next_at, next_at += ways_rows;
+        acc = 0.0F, it = 0;
       }
-      if (left > 0)
-        acc = multiply_steps<kType, 1>(x, piece, index, block, chunks, way_shift, lane_shift, acc);
-#pragma unroll 1
-      for (int o = (1 << lane_shift) >> 1; o > 0; o >>= 1) acc += __shfl_xor_sync(~0U, acc, o);
-      if (in_row == 0) partial[(next - range.x) << (way_shift + row_shift)] = acc;
     }
     sync_warp();
-    if (lane == 0) barrier_arrive(ring.empty(p));
-    ring.advance(p);
+    ++ring.done;
+    if (lane == 0) show_word(shared_at<std::uint32_t>(p.shared.emptied) + warp, ring.done);
+    if (++ring.slot == ring_slots) ring.slot = 0, ring.parity ^= 1U;
   }
-  return ring;
 }
 
 /// A row's sum, from its parts.
-__device__ __forceinline__ float row_sum(const DecodeShape& s, const float* partial, int row) {
-  const int way_shift = s.way_shift, row_shift = s.row_shift;
-  const float* from =
-      partial + ((row >> row_shift) << (way_shift + row_shift)) + (row & ((1 << row_shift) - 1));
-  const int ways = min(1 << way_shift, s.steps);  // warps beyond the steps have nothing
+__device__ __forceinline__ float row_sum(const DecodeShape& s, const unsigned char* owners,
+                                         const float* partial, int row) {
+  const int row_shift = s.row_shift, tile = row >> row_shift, ways = owners[tile];
+  const float* from = partial + tile * s.ways_rows + (row & ((1 << row_shift) - 1));
   float sum = 0.0F;
 #pragma unroll 1
   for (int w = 0; w < ways; w += 4) {
     float part[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) part[j] = w + j < ways ? from[(w + j) << row_shift] : 0.0F;
-    sum += part[0], sum += part[1], sum += part[2], sum += part[3];
+    sum += (part[0] + part[1]) + (part[2] + part[3]);
   }
   return sum;
 }
@@ -767,7 +797,7 @@ __device__ __forceinline__ void join_input(int phase) {
     float4 v[1] = {make_float4(0.0F, 0.0F, 0.0F, 0.0F)};
     if (i < vectors) {
       float4 weight = make_float4(1.0F, 1.0F, 1.0F, 1.0F);
-      if (w.g_norm != nullptr) weight = reinterpret_cast<const float4*>(w.g_norm)[i];
+      if (w.norms[1] != nullptr) weight = reinterpret_cast<const float4*>(w.norms[1])[i];
       v[0] = activate4(p.o_act, join_splits(p, wait, parts, i));
       squared = sum_squares(v[0], squared);
       v[0] = times(v[0], weight);
@@ -783,25 +813,19 @@ template <int kRounds>
 __device__ __forceinline__ void take_input(int phase, bool in_layers) {
   const Decode& p = program<1>(phase);
   const int tid = thread_index() + hidden_zero<1>(phase);
-  const bool head = phase == 4 * p.num_layers;
-  const int kind = head ? 4 : phase & 3, layer = phase >> 2;
-  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[head ? 0 : layer];
-  const float* norm = kind == 0   ? w.attn_norm
-                      : kind == 2 ? w.mlp_norm
-                      : kind == 4 ? p.final_norm
-                                  : nullptr;
-  const int n = kind == 3 ? p.inner : p.d, vectors = n / 4;
-  const int forms = head ? p.head_forms : w.forms >> (2 * kind);
+  const int layer = phase >> 2;
+  const bool head = layer == p.num_layers;
+  const int kind = head ? 4 : phase & 3;
+  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
+  const float* norm = w.norms[kind];
+  const int n = p.widths[kind], vectors = n / 4, forms = w.forms >> (2 * kind);
   const bool rounded = (forms & kFormRounded) != 0, plain = (forms & kFormPlain) != 0;
   const SharedInput input = input_places(p, n);
   float4* const x = shared_at<float4>(p.shared.x);
   // Phase 0 of a layer reads what the layer before left, in its set.
   const unsigned use = p.use + unsigned(layer) - (kind == 0 ? 1U : 0U);
-  const float* from = p.exchange + (head ? 2 * std::size_t(unsigned(p.at.total))
-                                         : std::size_t(use & 1U) * unsigned(p.at.total) +
-                                               unsigned(kind == 2   ? p.at.x1
-                                                        : kind == 3 ? p.at.h
-                                                                    : p.at.x2));
+  const float* from = p.exchange + std::size_t(head ? 0U : (use & 1U) * unsigned(p.at.total)) +
+                      unsigned(p.in_at[kind]);
   Waiter wait{p, head ? p.final_bit : ((use >> 1) & 1U) ^ 1U};
   float4 v[kRounds], weight[kRounds];
 #pragma unroll
@@ -849,94 +873,90 @@ __device__ __forceinline__ void take_input(int phase, bool in_layers) {
   if ((tid & 31) == 0) squares_of(p, phase)[tid >> 5] = squared;
 }
 
-/// This block's rows, to whoever needs them.
-__device__ __forceinline__ void publish(int phase) {
-  const Decode& p = program<3>(phase);
-  const int tid = thread_index() + hidden_zero<3>(phase);
+/// What the sums of a phase are multiplied by: 1 / RMS of its input.
+__device__ __forceinline__ float norm_factor(int phase) {
+  const Decode& p = program<6>(phase);
   const bool head = phase == 4 * p.num_layers;
-  const int kind = head ? 4 : phase & 3, layer = phase >> 2;
-  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[head ? 0 : layer];
-  const DecodeMatrix* matrices = kind == 0   ? w.inputs
-                                 : kind == 1 ? &w.output
-                                 : kind == 2 ? &w.gate_up
-                                 : kind == 3 ? &w.down
-                                             : &p.head;
-  const int count = kind == 0 ? w.num_inputs : 1;
+  const int kind = head ? 4 : phase & 3;
+  if (kind == 1 ? p.output_norm == 0 : kind == 3) return 1.0F;
+  const auto* squares = reinterpret_cast<const float4*>(squares_of(p, phase));
+  float sums[kDecodeWarps / 4];
+#pragma unroll
+  for (int i = 0; i < kDecodeWarps / 4; ++i) {
+    const float4 s = squares[i];
+    sums[i] = (s.x + s.y) + (s.z + s.w);
+  }
+  const float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  return rsqrtf(__fdividef(sum, static_cast<float>(p.widths[kind])) +
+                (kind == 1 ? p.g_norm_eps : p.norm_eps));
+}
+static_assert(kDecodeWarps == 16);
+
+/// This block's rows, to whoever needs them.
+__device__ __forceinline__ void publish(int phase, float factor) {
+  const Decode& p = program<3>(phase);
+  const int tid = thread_index() + hidden_zero<3>(phase), layer = phase >> 2;
+  const int kind = layer == p.num_layers ? 4 : phase & 3;
+  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
+  // The inputs' matrices are shared out among the warps.
+  constexpr int kPart = kDecodeThreads / kDecodeInputs;
+  const int part = kind == 0 ? kPart : kDecodeThreads, mine = tid & (part - 1);
+  const DecodeMatrix& m = w.matrices[kind == 0 ? tid / kPart : kDecodeInputs - 1 + kind];
+  if (m.shape < 0) return;
+  const DecodeShape& s = p.shapes[m.shape];
+  const int2 range = shared_at<const int2>(p.shared.ranges)[m.shape];
+  const unsigned char* const owners = shared_at<const unsigned char>(p.shared.owners) + s.owners_at;
+  const float* const sums = shared_at<const float>(p.shared.partial) + m.partial;
+  const int first = range.x << s.row_shift;
+  const int rows = min(s.rows, range.y << s.row_shift) - first;
   const unsigned use = p.use + unsigned(layer);
   float* const set = p.exchange + std::size_t(use & 1U) * unsigned(p.at.total);
   const Waiter wait{p, ((use >> 1) & 1U) ^ 1U};
-  float* const x_out = set + (kind == 1 ? p.at.x1 : p.at.x2);
-  // What follows the last layer has a place of its own too: blocks that only take part in the head
-  // wait for it from the beginning, and must not take an earlier layer for the last.
-  const bool last = phase == 4 * p.num_layers - 1;
-  const Waiter at_last{p, p.final_bit};
-  float* const final_x = p.exchange + 2 * std::size_t(unsigned(p.at.total));
-  const float* x = shared_at<const float>(p.shared.x);
-  float factor = 1.0F;
-  if (kind == 1 ? p.output_norm != 0 : kind != 3) {
-    const auto* squares = reinterpret_cast<const float4*>(squares_of(p, phase));
-    float sum = 0.0F;
-#pragma unroll
-    for (int i = 0; i < kDecodeWarps / 4; ++i) {
-      const float4 s = squares[i];
-      sum += s.x, sum += s.y, sum += s.z, sum += s.w;
+  if (kind == 2) {
+#pragma unroll 1
+    for (int c = mine; c < rows / 2; c += part) {
+      const float g = row_sum(s, owners, sums, 2 * c) * factor,
+                  u = row_sum(s, owners, sums, 2 * c + 1) * factor;
+      wait.write(set + p.at.h + first / 2 + c, swish(g) * u);
     }
-    const int n = kind == 1 ? p.heads * p.v_dim : p.d;
-    factor = rsqrtf(sum / static_cast<float>(n) + (kind == 1 ? p.g_norm_eps : p.norm_eps));
+    return;
   }
-  const float* sums = shared_at<const float>(p.shared.partial);
+  const float* x = shared_at<const float>(p.shared.x);
+  float* const to = set + (kind == 0 ? p.at.inputs + m.column : kind == 1 ? p.at.x1 : p.at.x2);
 #pragma unroll 1
-  for (int i = 0; i < count; ++i) {
-    const DecodeShape& s = p.shapes[matrices[i].shape];
-    const int2 range = shared_at<const int2>(p.shared.ranges)[matrices[i].shape];
-    const int first = range.x << s.row_shift;
-    const int rows = min(s.rows, range.y << s.row_shift) - first;
-    if (kind == 2) {
-#pragma unroll 1
-      for (int c = tid; c < rows / 2; c += kDecodeThreads) {
-        const float g = row_sum(s, sums, 2 * c) * factor, u = row_sum(s, sums, 2 * c + 1) * factor;
-        wait.write(set + p.at.h + first / 2 + c, swish(g) * u);
-      }
+  for (int r = mine; r < rows; r += part) {
+    const int row = first + r;
+    const float before = (kind & 1) != 0 ? x[row] : 0.0F;
+    const float v = fmaf(row_sum(s, owners, sums, r), factor, before);
+    if (kind == 4) {
+      p.logits[row] = v;
     } else {
-#pragma unroll 1
-      for (int r = tid; r < rows; r += kDecodeThreads) {
-        const float v = row_sum(s, sums, r) * factor;
-        const int row = first + r;
-        if (kind == 0) {
-          wait.write(set + p.at.inputs + matrices[i].column + row, v);
-        } else if (kind == 4) {
-          p.logits[row] = v;
-        } else {
-          wait.write(x_out + row, x[row] + v);
-          if (last) at_last.write(final_x + row, x[row] + v);
-        }
-      }
+      wait.write(to + row, v);
+      // What follows the last layer has a place of its own too: blocks that only take part in the
+      // head wait for it from the beginning, and must not take an earlier layer for the last.
+      if (kind == 3 && layer + 1 == p.num_layers)
+        Waiter{p, p.final_bit}.write(p.exchange + p.in_at[4] + row, v);
     }
-    sums += (range.y - range.x) << (s.way_shift + s.row_shift);
   }
 }
 
 /// The products of a phase.
 template <unsigned kTypes>
-__device__ __forceinline__ Ring multiply(Ring ring, int phase) {
+__device__ __forceinline__ void multiply(Ring& ring, int phase) {
   const Decode& p = program<5>(phase);
-  const bool head = phase == 4 * p.num_layers;
-  const int kind = head ? 4 : phase & 3, layer = phase >> 2;
-  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[head ? 0 : layer];
-  const int n = kind == 1 ? p.heads * p.v_dim : kind == 3 ? p.inner : p.d;
-  const int count = kind == 0 ? w.num_inputs : 1;
-  int partial_at = 0;
+  const int layer = phase >> 2, kind = layer == p.num_layers ? 4 : phase & 3;
+  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
+  const int n = p.widths[kind], first = kind == 0 ? 0 : kDecodeInputs - 1 + kind;
+  const int end = kind == 0 ? kDecodeInputs : first + 1;
 #pragma unroll 1
-  for (int i = 0; i < count; ++i) {
-    const int shape = kind == 0   ? w.inputs[i].shape
-                      : kind == 1 ? w.output.shape
-                      : kind == 2 ? w.gate_up.shape
-                      : kind == 3 ? w.down.shape
-                                  : p.head.shape;
+  for (int i = first; i < end; ++i) {
+    const DecodeMatrix& m = w.matrices[i];
+    const int shape = m.shape, partial_at = m.partial;
+    if (shape < 0) break;
     const BlockType type = p.shapes[shape].type;
     const auto with = [&]<BlockType kType>() {
       if constexpr ((kTypes & kTypeBit<kType>) != 0) {
-        if (type == kType) ring = multiply_tiles<kType>(ring, phase, shape, n, partial_at);
+        if (type == kType) multiply_run<kType>(ring, phase, shape, n, partial_at);
       }
     };
     with.template operator()<BlockType::q4_0>();
@@ -946,11 +966,7 @@ __device__ __forceinline__ Ring multiply(Ring ring, int phase) {
     with.template operator()<BlockType::bf16>();
     with.template operator()<BlockType::f16>();
     with.template operator()<BlockType::f32>();
-    const DecodeShape& s = p.shapes[shape];
-    const int2 range = shared_at<const int2>(p.shared.ranges)[shape];
-    partial_at += (range.y - range.x) << (s.way_shift + s.row_shift);
   }
-  return ring;
 }
 
 /// What can be done before the first layer: the embedding, rotations.
@@ -1016,16 +1032,25 @@ __device__ __forceinline__ void consume(int cta) {
     trace.mark();
     sync_first<kDecodeThreads>();
     trace.mark();
-    ring = multiply<kTypes>(ring, phase);
+    const float factor = norm_factor(phase);
+    multiply<kTypes>(ring, phase);
     trace.mark();
     sync_first<kDecodeThreads>();
-    publish(phase);
+    publish(phase, factor);
     trace.mark();
     if (has_slots && phase < phases && (phase & 3) == 0) {
       step_slots<kItems>(phase);
       trace.mark();
     }
   }
+}
+
+/// A block's tiles of the matrices of one shape.
+__device__ __forceinline__ int2 tiles_of(const Decode& p, const DecodeShape& s, int cta) {
+  const int blocks = s.everybody != 0 ? p.grid : p.blocks, units = s.tiles / s.unit;
+  if (cta >= blocks) return make_int2(0, 0);
+  return make_int2(int((long long)(units)*cta / blocks) * s.unit,
+                   int((long long)(units) * (cta + 1) / blocks) * s.unit);
 }
 
 /// Everything a thread of the kernel does.
@@ -1040,19 +1065,35 @@ __device__ __forceinline__ void decode_thread(const Decode& given) {
     for (int i = tid; i < int(sizeof(Decode) / 4); i += kThreads) to[i] = from[i];
     const auto* layers = reinterpret_cast<const std::uint64_t*>(given.layers);
     auto* table = shared_at<std::uint64_t>(given.shared.layers);
-    const int words = given.num_layers * int(sizeof(DecodeLayer) / 8);
+    const int words = (given.num_layers + 1) * int(sizeof(DecodeLayer) / 8);
 #pragma unroll 1
     for (int i = tid; i < words; i += kThreads) table[i] = layers[i];
   }
-  if (tid < given.num_shapes) {
-    const DecodeShape& s = given.shapes[tid];
-    const int blocks = s.everybody != 0 ? given.grid : given.blocks, units = s.tiles / s.unit;
-    int2 range = make_int2(0, 0);
-    if (cta < blocks) {
-      range.x = int((long long)(units)*cta / blocks) * s.unit;
-      range.y = int((long long)(units) * (cta + 1) / blocks) * s.unit;
+  // The table of runs: a warp a shape, for as long as there are warps.
+#pragma unroll 1
+  for (int i = tid; i < given.num_shapes * 32; i += kThreads) {
+    const int shape = i >> 5, lane = i & 31;
+    const DecodeShape& s = given.shapes[shape];
+    const int2 range = tiles_of(given, s, cta);
+    const int tiles = range.y - range.x, total = tiles * s.steps;
+    if (lane == 0) shared_at<int2>(given.shared.ranges)[shape] = range;
+    unsigned char* const owners = shared_at<unsigned char>(given.shared.owners) + s.owners_at;
+#pragma unroll 1
+    for (int t = lane; t < tiles; t += 32)
+      owners[t] = static_cast<unsigned char>(tile_owners(s.steps, t, total));
+    if (lane >= kDecodeWarps) continue;
+    const int begin = first_step(lane, total);
+    DecodeRun run;
+    run.count = first_step(lane + 1, total) - begin;
+    if (run.count > 0) {
+      const int tile = begin / s.steps;
+      run.at = begin - tile * s.steps;
+      const int before = total < kDecodeWarps ? run.at : lane - step_owner(tile * s.steps, total);
+      run.next = (tile + 1) * s.ways_rows;
+      run.partial = tile * s.ways_rows + (before << s.row_shift);
+      run.first = range.x * s.steps + begin;
     }
-    shared_at<int2>(given.shared.ranges)[tid] = range;
+    shared_at<DecodeRun>(given.shared.runs)[shape * kDecodeWarps + lane] = run;
   }
   if (tid == 32) {
     DecodeToken t;
@@ -1069,17 +1110,16 @@ __device__ __forceinline__ void decode_thread(const Decode& given) {
   if (tid == 0) {
     auto* barriers = shared_at<std::uint64_t>(given.shared.barriers);
 #pragma unroll 1
-    for (int i = 0; i < given.stages; ++i) {
-      barrier_init(barriers + i, 1);
-      barrier_init(barriers + given.stages + i, kDecodeWarps);
-    }
+    for (int i = 0; i < given.ring_slots * kDecodeWarps; ++i) barrier_init(barriers + i, 1);
+#pragma unroll 1
+    for (int i = 0; i < kDecodeWarps; ++i) shared_at<std::uint32_t>(given.shared.emptied)[i] = 0;
     barrier_publish();
   }
   sync_block();
   if (tid < kDecodeThreads) {
     consume<kTypes, kItems>(cta);
-  } else if (tid == kDecodeThreads) {
-    produce(cta);
+  } else if (tid < kDecodeThreads + kDecodeWarps) {
+    fill_rings(cta, tid - kDecodeThreads);
   }
 }
 

@@ -8,12 +8,36 @@
 
 namespace runnel::cuda {
 
-/// One stage of the ring and where a tile's parts lie in it.
+/// A lane's part of one step, in a slot of its warp's ring.
 struct StagePiece {
-  const unsigned char* data;
-  const unsigned char* scales;
+  const unsigned char* data;    // its first 16 bytes
+  const unsigned char* scales;  // its scale
   const unsigned char* high;
 };
+
+#ifndef RUNNEL_SIMT
+/// c + a . b, the bytes of a unsigned.
+__device__ __forceinline__ int dot4_unsigned(unsigned a, int b, int c) {
+  int d;
+  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+#endif
+/// q . x + start / 16 of 32 nibbles: the sum of the upper ones is shifted down, not they.
+__device__ __forceinline__ int dot_nibbles(uint4 q, int4 low, int4 high, int start) {
+  constexpr unsigned kUpper = 0xF0F0F0F0U;
+  const int a = dot16(nibbles_low(q), low, 0);
+  int b = dot4_unsigned(q.x & kUpper, high.x, start);
+  b = dot4_unsigned(q.y & kUpper, high.y, b);
+  b = dot4_unsigned(q.z & kUpper, high.z, b);
+  b = dot4_unsigned(q.w & kUpper, high.w, b);
+  return a + (b >> 4);
+}
+/// The sum of a block's 32 values times a small number.
+template <int kTimes>
+__device__ __forceinline__ int scaled_sums(int sums) {
+  return __dp2a_lo(sums, (kTimes & 255) * 0x0101, 0);
+}
 
 /// The input of one block of 32, rounded.
 struct RoundedInput {
@@ -30,43 +54,41 @@ struct PlainInput {
   float4 a, b;
 };
 
-/// kMost: steps whose input a warp holds at once. Loads are apart from products, so that several
-/// are under way.
+/// Loads are apart from products, so that several are under way.
 template <BlockType>
 struct Streamed;
 
 template <>
 struct Streamed<BlockType::q4_0> {
-  static constexpr int kMost = 4;
   static constexpr bool kBlocks = true;
+  static constexpr int kStepBytes = 512, kScaleBytes = 64;
   using Input = RoundedInput;
   struct Weights {
     uint4 q;
     std::uint16_t d;
   };
-  static __device__ __forceinline__ Weights load(const StagePiece& p, int index) {
-    return {reinterpret_cast<const uint4*>(p.data)[index],
-            reinterpret_cast<const std::uint16_t*>(p.scales)[index]};
+  static __device__ __forceinline__ Weights load(const StagePiece& p) {
+    return {*reinterpret_cast<const uint4*>(p.data),
+            *reinterpret_cast<const std::uint16_t*>(p.scales)};
   }
   static __device__ __forceinline__ float dot(const Weights& w, const Input& x, float acc) {
-    const int a = dot16(nibbles_low(w.q), x.low, -8 * (sum_low(x.sums) + sum_high(x.sums)));
-    const int b = dot16(nibbles_high(w.q), x.high, 0);
-    return fmaf(f16(w.d) * x.scale, static_cast<float>(a + b), acc);
+    const int sum = dot_nibbles(w.q, x.low, x.high, scaled_sums<-128>(x.sums));
+    return fmaf(f16(w.d) * x.scale, static_cast<float>(sum), acc);
   }
 };
 
 template <>
 struct Streamed<BlockType::q8_0> {
-  static constexpr int kMost = 2;
   static constexpr bool kBlocks = true;
+  static constexpr int kStepBytes = 1024, kScaleBytes = 64;
   using Input = RoundedInput;
   struct Weights {
     uint4 u, v;
     std::uint16_t d;
   };
-  static __device__ __forceinline__ Weights load(const StagePiece& p, int index) {
-    const uint4* q = reinterpret_cast<const uint4*>(p.data) + (2 * index - (index & 31));
-    return {q[0], q[32], reinterpret_cast<const std::uint16_t*>(p.scales)[index]};
+  static __device__ __forceinline__ Weights load(const StagePiece& p) {
+    const uint4* q = reinterpret_cast<const uint4*>(p.data);
+    return {q[0], q[32], *reinterpret_cast<const std::uint16_t*>(p.scales)};
   }
   static __device__ __forceinline__ float dot(const Weights& w, const Input& x, float acc) {
     const int a = dot16(make_int4(int(w.u.x), int(w.u.y), int(w.u.z), int(w.u.w)), x.low, 0);
@@ -77,36 +99,34 @@ struct Streamed<BlockType::q8_0> {
 
 template <>
 struct Streamed<BlockType::q4_k> {
-  static constexpr int kMost = 4;
   static constexpr bool kBlocks = true;
+  static constexpr int kStepBytes = 512, kScaleBytes = 128;
   using Input = RoundedInput;
   struct Weights {
     uint4 q;
     std::uint32_t dm;
   };
-  static __device__ __forceinline__ Weights load(const StagePiece& p, int index) {
-    return {reinterpret_cast<const uint4*>(p.data)[index],
-            reinterpret_cast<const std::uint32_t*>(p.scales)[index]};
+  static __device__ __forceinline__ Weights load(const StagePiece& p) {
+    return {*reinterpret_cast<const uint4*>(p.data),
+            *reinterpret_cast<const std::uint32_t*>(p.scales)};
   }
   static __device__ __forceinline__ float dot(const Weights& w, const Input& x, float acc) {
     const float2 dm = f16_pair(w.dm);
-    const int a = dot16(nibbles_low(w.q), x.low, 0);
-    const int b = dot16(nibbles_high(w.q), x.high, 0);
-    const float sum = static_cast<float>(sum_low(x.sums) + sum_high(x.sums));
-    return fmaf(x.scale, dm.x * static_cast<float>(a + b) - dm.y * sum, acc);
+    const float product = static_cast<float>(dot_nibbles(w.q, x.low, x.high, 0));
+    const float sum = static_cast<float>(scaled_sums<1>(x.sums));
+    return fmaf(x.scale, dm.x * product - dm.y * sum, acc);
   }
 };
 
 template <>
 struct Streamed<BlockType::q6_k> {
-  static constexpr int kMost = 2;
   static constexpr bool kBlocks = true;
+  static constexpr int kStepBytes = 512, kScaleBytes = 128;
   using Input = RoundedInput;
   using Weights = Packed<BlockType::q6_k>::Piece;
-  static __device__ __forceinline__ Weights load(const StagePiece& p, int index) {
-    return {reinterpret_cast<const uint4*>(p.data)[index],
-            reinterpret_cast<const uint2*>(p.high)[index],
-            reinterpret_cast<const std::uint32_t*>(p.scales)[index]};
+  static __device__ __forceinline__ Weights load(const StagePiece& p) {
+    return {*reinterpret_cast<const uint4*>(p.data), *reinterpret_cast<const uint2*>(p.high),
+            *reinterpret_cast<const std::uint32_t*>(p.scales)};
   }
   static __device__ __forceinline__ float dot(const Weights& w, const Input& x, float acc) {
     const float2 d = f16_pair(w.d);
@@ -127,8 +147,8 @@ __device__ __forceinline__ PlainInput load_plain(const SharedInput& x, int chunk
 
 template <>
 struct Streamed<BlockType::bf16> {
-  static constexpr int kMost = 4;
   static constexpr bool kBlocks = false;
+  static constexpr int kStepBytes = 512, kScaleBytes = 0;
   using Input = PlainInput;
   using Weights = PlainWeights;
   static __device__ __forceinline__ Input input(const SharedInput& x, int chunk, bool valid) {
@@ -143,8 +163,8 @@ struct Streamed<BlockType::bf16> {
 
 template <>
 struct Streamed<BlockType::f16> {
-  static constexpr int kMost = 4;
   static constexpr bool kBlocks = false;
+  static constexpr int kStepBytes = 512, kScaleBytes = 0;
   using Input = PlainInput;
   using Weights = PlainWeights;
   static __device__ __forceinline__ Input input(const SharedInput& x, int chunk, bool valid) {
@@ -159,8 +179,8 @@ struct Streamed<BlockType::f16> {
 
 template <>
 struct Streamed<BlockType::f32> {
-  static constexpr int kMost = 4;
   static constexpr bool kBlocks = false;
+  static constexpr int kStepBytes = 512, kScaleBytes = 0;
   struct Input {
     float4 a;
   };

@@ -298,9 +298,10 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     on.place(17, *state, 100);
     must(cudaDeviceSynchronize());
     const double us = time_us(on, kernel, inner, 9);
-    std::printf("  blocks %3d splits %d stage %5d x %2d poll %3d keep %d: %7.1f us %6.0f tok/s\n",
-                kernel.d.blocks, kernel.d.splits, kernel.d.stage_bytes, kernel.d.stages,
-                kernel.d.poll, kernel.d.keep, us, 1e6 / us);
+    std::printf(
+        "  blocks %3d splits %d slots %d x %4d ahead %2d poll %3d keep %d: %7.1f us %6.0f tok/s\n",
+        kernel.d.blocks, kernel.d.splits, kernel.d.ring_slots, kernel.d.slot_bytes, kernel.d.ahead,
+        kernel.d.poll, kernel.d.keep, us, 1e6 / us);
     if (first) {
       trace(on, kernel);
       on.place(17, *state, 100000);
@@ -332,7 +333,7 @@ int main(int argc, char** argv) {
       for (int blocks : {36, 48, 64, 96, 132}) tunings.push_back({.blocks = blocks});
       tunings.push_back({.blocks = 48, .splits = 8});
       tunings.push_back({.blocks = 48, .poll = 1});
-      tunings.push_back({.blocks = 48, .stage_kb = 22});
+      tunings.push_back({.slots = 3});
     }
     measure(model_135m(), "135M q4_0", tunings, 20);
     return 0;
@@ -345,7 +346,8 @@ int main(int argc, char** argv) {
     tunings.push_back({.poll = 1});
     tunings.push_back({.keep = 1});
     tunings.push_back({.splits = 8});
-    for (int stage : {14, 20, 28}) tunings.push_back({.stage_kb = stage});
+    for (int ahead : {8, 16, 32}) tunings.push_back({.ahead = ahead});
+    tunings.push_back({.slots = 3});
   }
   measure(model_1380m(type), ("1.38B " + which).c_str(), tunings, 10);
   return 0;

@@ -93,7 +93,7 @@ std::vector<Case> cases() {
                    wide(2),
                    {.linear = t, .table = t, .small = plain ? t : BlockType::f16},
                    5,
-                   {.blocks = 4, .splits = 2, .stage_kb = 8, .ring_kb = 40},
+                   {.blocks = 4, .splits = 2, .ring_kb = 60, .ahead = 6},
                    4});
   }
   const RandomParts biased{
@@ -148,8 +148,8 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
   auto expected = host.state();
   Emulated actual(model, each.grid, each.tuning);
   const cuda::Decode& d = actual.program.decode;
-  std::printf("[ layout   ] %s: %d of %d blocks, %d splits, %d items, %d stages of %d, %d bytes\n",
-              each.name, d.blocks, d.grid, d.splits, d.items, d.stages, d.stage_bytes,
+  std::printf("[ layout   ] %s: %d of %d blocks, %d splits, %d items, %d slots of %d, %d bytes\n",
+              each.name, d.blocks, d.grid, d.splits, d.items, d.ring_slots, d.slot_bytes,
               d.shared.total);
   ASSERT_EQ(d.blocks, each.tuning.blocks);
   ASSERT_EQ(d.splits, each.tuning.splits);

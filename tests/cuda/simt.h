@@ -270,6 +270,14 @@ inline bool barrier_passed(std::uint64_t* b, unsigned parity) {
   simt::grid->leave();
   return counter(b).parity != parity;
 }
+inline std::uint32_t watch_word(const std::uint32_t* p) {
+  simt::grid->leave();
+  return *p;
+}
+inline void show_word(std::uint32_t* p, std::uint32_t v) {
+  simt::grid->progress = true;
+  *p = v;
+}
 inline std::uint64_t policy_leave_first() { return 0; }
 inline std::uint64_t policy_normal() { return 0; }
 inline void bulk_copy(void* to, const void* from, unsigned bytes, std::uint64_t* b, std::uint64_t) {
@@ -335,6 +343,16 @@ inline int __float2int_rz(float f) { return int(f); }
 inline int __dp4a(int a, int b, int c) {
   for (int i = 0; i < 4; ++i)
     c += int(static_cast<std::int8_t>(a >> (8 * i))) * int(static_cast<std::int8_t>(b >> (8 * i)));
+  return c;
+}
+/// The lower two bytes of b times the two halves of a.
+inline int __dp2a_lo(int a, int b, int c) {
+  return c + int(static_cast<std::int16_t>(a & 0xFFFF)) * int(static_cast<std::int8_t>(b & 255)) +
+         int(static_cast<std::int16_t>(a >> 16)) * int(static_cast<std::int8_t>((b >> 8) & 255));
+}
+inline int dot4_unsigned(unsigned a, int b, int c) {
+  for (int i = 0; i < 4; ++i)
+    c += int((a >> (8 * i)) & 255U) * int(static_cast<std::int8_t>(b >> (8 * i)));
   return c;
 }
 inline float __uint_as_float(unsigned v) {

@@ -24,37 +24,38 @@ DecodeShape shape_of(const Matrix& m, bool pairs, bool everybody) {
     s.lane_shift = 5;
     s.chunks = m.cols * (m.type == BlockType::f32 ? 4 : 2) / 16;
     s.steps = divide_up(s.chunks, 32);
-    s.data_bytes = s.chunks * 16;
+    s.step_bytes = 512;
+    s.tile_bytes = s.chunks * 16;
+    s.tail_chunks = s.chunks - 32 * (s.steps - 1);
     return s;
   }
   s.tiles = m.tiles();
   s.lane_shift = log2_of(m.lanes);
   s.row_shift = 5 - s.lane_shift;
   s.steps = m.steps;
-  s.data_bytes = m.steps * (m.type == BlockType::q8_0 ? 1024 : 512);
-  s.scale_bytes = m.steps * (m.type == BlockType::q4_0 || m.type == BlockType::q8_0 ? 64 : 128);
-  s.high_bytes = m.type == BlockType::q6_k ? m.steps * 256 : 0;
+  s.step_bytes = m.type == BlockType::q8_0 ? 1024 : 512;
+  s.tile_bytes = m.steps * s.step_bytes;
+  s.scale_bytes = m.type == BlockType::q4_0 || m.type == BlockType::q8_0 ? 64 : 128;
+  s.high_bytes = m.type == BlockType::q6_k ? 256 : 0;
   return s;
 }
 
-int tile_bytes(const DecodeShape& s) { return s.data_bytes + s.scale_bytes + s.high_bytes; }
+int bytes_of_step(const DecodeShape& s) { return s.step_bytes + s.scale_bytes + s.high_bytes; }
+long long bytes_of_tile(const DecodeShape& s) {
+  return s.tile_bytes + static_cast<long long>(s.steps) * (s.scale_bytes + s.high_bytes);
+}
 
 /// Most tiles of a block when `blocks` share the matrix.
 int share_of(const DecodeShape& s, int blocks) {
   return divide_up(s.tiles / s.unit, blocks) * s.unit;
 }
 
-/// Warps that share the steps of a tile: the fewest instructions of the busiest warp.
-int best_ways(const DecodeShape& s, int share) {
-  int best = 0, least = 0;
-  for (int shift = 0; (1 << shift) <= kDecodeWarps; ++shift) {
-    const int ways = 1 << shift, groups = kDecodeWarps / ways;
-    const int cost =
-        divide_up(share, groups) *
-        (divide_up(s.steps, ways) * (is_plain(s.type) ? 26 : 36) + 40 + 12 * s.lane_shift);
-    if (shift == 0 || cost < least) best = shift, least = cost;
-  }
-  return best;
+/// Most warps that share one of `tiles` tiles.
+int ways_of(const DecodeShape& s, int tiles) {
+  const int total = tiles * s.steps;
+  int most = 1;
+  for (int t = 0; t < tiles; ++t) most = std::max(most, tile_owners(s.steps, t, total));
+  return most;
 }
 
 bool same(const DecodeShape& a, const DecodeShape& b) {
@@ -117,40 +118,41 @@ class Maker {
     };
     for (const LayerOnDevice& w : w_.layers) {
       if (w.gate_up.size() != 1) return "gate and up of different types";
-      if (w.projections.size() > std::size(DecodeLayer{}.inputs)) return "many projections";
+      if (w.projections.size() > std::size_t{kDecodeInputs}) return "many projections";
       DecodeLayer layer;
-      layer.output = matrix(w.o_proj, false, false, 0);
-      layer.gate_up = matrix(w.gate_up[0].matrix, true, false, 0);
-      layer.down = matrix(w.down, false, false, 0);
-      layer.attn_norm = w.attn_norm, layer.g_norm = w.g_norm, layer.mlp_norm = w.mlp_norm;
+      layer.matrices[kDecodeInputs] = matrix(w.o_proj, false, false, 0);
+      layer.matrices[kDecodeInputs + 1] = matrix(w.gate_up[0].matrix, true, false, 0);
+      layer.matrices[kDecodeInputs + 2] = matrix(w.down, false, false, 0);
+      layer.norms[0] = w.attn_norm, layer.norms[1] = w.g_norm, layer.norms[2] = w.mlp_norm;
       layer.f_bias = w.f_bias, layer.read_bias = w.read_bias;
       layer.head_read_bias = w.head_read_bias;
       for (const Projection& q : w.projections)
-        layer.inputs[layer.num_inputs++] = matrix(q.matrix, false, false, q.column);
+        layer.matrices[layer.num_inputs++] = matrix(q.matrix, false, false, q.column);
       out_.layers.push_back(layer);
     }
-    p_.head = matrix(w_.head, false, true, 0);
+    DecodeLayer head;
+    head.matrices[kDecodeInputs + 3] = matrix(w_.head, false, true, 0);
+    head.norms[4] = w_.final_norm;
+    out_.layers.push_back(head);
     return fits ? "" : "many matrix shapes";
   }
 
   /// Bytes that the busiest block streams in one layer.
   long long busiest(int blocks) const {
     long long bytes = 0;
-    const DecodeLayer& w = out_.layers[0];
-    const auto count = [&](const DecodeMatrix& m) {
+    for (const DecodeMatrix& m : out_.layers[0].matrices) {
+      if (m.shape < 0) continue;
       const DecodeShape& s = p_.shapes[m.shape];
-      bytes += static_cast<long long>(share_of(s, blocks)) * tile_bytes(s);
-    };
-    for (int i = 0; i < w.num_inputs; ++i) count(w.inputs[i]);
-    count(w.output), count(w.gate_up), count(w.down);
+      bytes += share_of(s, blocks) * bytes_of_tile(s);
+    }
     return bytes;
   }
 
   const char* share_blocks() {
     p_.grid = limits_.multiprocessors;
     int most = p_.grid;
-    for (const DecodeLayer& w : out_.layers) {
-      const DecodeShape& s = p_.shapes[w.gate_up.shape];
+    for (const DecodeLayer& w : std::span(out_.layers).first(w_.layers.size())) {
+      const DecodeShape& s = p_.shapes[w.matrices[kDecodeInputs + 1].shape];
       most = std::min(most, s.tiles / s.unit);  // every block has rows of gate and up
     }
     if (most < 1) return "few rows";
@@ -188,7 +190,6 @@ class Maker {
     const StateLayout layout = StateLayout::of(c_);
     p_.num_layers = c_.num_layers;
     p_.embeddings = w_.embeddings;
-    p_.final_norm = w_.final_norm;
     p_.poll = tuning_.poll, p_.keep = tuning_.keep;
     p_.d = c_.hidden_size, p_.inner = c_.intermediate_size, p_.vocab = c_.vocab_size;
     p_.heads = c_.num_heads, p_.kv_heads = c_.num_kv_heads;
@@ -218,37 +219,45 @@ class Maker {
     p_.at.h = take(c_.intermediate_size);
     p_.at.x2 = take(c_.hidden_size);
     p_.at.total = at;
+    const int widths[kDecodeKinds] = {c_.hidden_size, c_.num_heads * c_.head_v_dim, c_.hidden_size,
+                                      c_.intermediate_size, c_.hidden_size};
+    const int places[kDecodeKinds] = {p_.at.x2, p_.at.parts, p_.at.x1, p_.at.h, 2 * p_.at.total};
+    std::copy(std::begin(widths), std::end(widths), p_.widths);
+    std::copy(std::begin(places), std::end(places), p_.in_at);
   }
 
   const char* lay_out() {
-    int largest = 0;
+    int largest = 0, owners = 0;
     for (int i = 0; i < p_.num_shapes; ++i) {
       DecodeShape& s = p_.shapes[i];
-      largest = std::max(largest, tile_bytes(s));
-      s.way_shift = log2_of(kDecodeWarps);  // the most, until stages are known
+      const int blocks = s.everybody != 0 ? p_.grid : p_.blocks, most = share_of(s, blocks);
+      largest = std::max(largest, bytes_of_step(s));
+      s.owners_at = owners, owners += most;
+      // Blocks have `most` tiles or a unit less.
+      s.ways = std::max(ways_of(s, most), ways_of(s, most - s.unit));
+      s.ways_rows = s.ways << s.row_shift;
     }
     // What the widest phase needs beside the ring.
     int rounded = 0, plain = 0, partial = 0;
-    const auto phase = [&](std::span<const DecodeMatrix> matrices, int n) {
-      int floats = 0, forms = 0;
-      for (const DecodeMatrix& m : matrices) {
-        const DecodeShape& s = p_.shapes[m.shape];
-        forms |= is_plain(s.type) ? kFormPlain : kFormRounded;
-        (is_plain(s.type) ? plain : rounded) =
-            std::max(is_plain(s.type) ? plain : rounded, n / 32 * (is_plain(s.type) ? 128 : 40));
-        floats += share_of(s, s.everybody != 0 ? p_.grid : p_.blocks)
-                  << (s.way_shift + s.row_shift);
-      }
-      partial = std::max(partial, floats * 4);
-      return forms;
-    };
     for (DecodeLayer& w : out_.layers) {
-      w.forms = phase(std::span(w.inputs).first(static_cast<std::size_t>(w.num_inputs)), p_.d) |
-                phase(std::span(&w.output, 1), p_.heads * p_.v_dim) << 2 |
-                phase(std::span(&w.gate_up, 1), p_.d) << 4 |
-                phase(std::span(&w.down, 1), p_.inner) << 6;
+      int floats = 0;  // of the phase
+      for (int i = 0; i < kDecodeInputs + 4; ++i) {
+        const int kind = i < kDecodeInputs ? 0 : i - kDecodeInputs + 1, n = p_.widths[kind];
+        DecodeMatrix& m = w.matrices[i];
+        if (m.shape < 0) continue;
+        if (kind > 0) floats = 0;
+        const DecodeShape& s = p_.shapes[m.shape];
+        if (is_plain(s.type)) {
+          plain = std::max(plain, n / 32 * 128);
+        } else {
+          rounded = std::max(rounded, n / 32 * 40);
+        }
+        w.forms |= (is_plain(s.type) ? kFormPlain : kFormRounded) << (2 * kind);
+        m.partial = floats;
+        floats += share_of(s, s.everybody != 0 ? p_.grid : p_.blocks) * s.ways_rows;
+        partial = std::max(partial, floats * 4);
+      }
     }
-    p_.head_forms = phase(std::span(&p_.head, 1), p_.d);
     DecodeSlots& slots = p_.slots;
     {
       int floats = 0;
@@ -265,7 +274,8 @@ class Maker {
       slots.write = place(p_.slots_per_split);
       slots.bias = place(p_.slots_per_split);
       slots.weight = place(p_.group * p_.slots_per_split);
-      slots.reduce = place(kDecodeWarps * p_.group * p_.v_dim);
+      slots.reduce = place((p_.value_shift < 5 ? kDecodeWarps : kDecodeThreads >> p_.value_shift) *
+                           p_.group * p_.v_dim);
       slots.total = floats;
     }
     int at = 0;
@@ -275,12 +285,15 @@ class Maker {
       return here;
     };
     DecodeShared& s = p_.shared;
-    constexpr int kMostStages = 32;
+    constexpr int kMostSlots = 8;
     take(static_cast<int>(sizeof(Decode)));
     s.token = take(static_cast<int>(sizeof(DecodeToken)));
-    s.barriers = take(16 * kMostStages);
-    s.layers = take(p_.num_layers * static_cast<int>(sizeof(DecodeLayer)));
+    s.barriers = take(8 * kMostSlots * kDecodeWarps);
+    s.emptied = take(4 * kDecodeWarps);
+    s.layers = take((p_.num_layers + 1) * static_cast<int>(sizeof(DecodeLayer)));
     s.ranges = take(8 * kDecodeShapes);
+    s.runs = take(kDecodeShapes * kDecodeWarps * static_cast<int>(sizeof(DecodeRun)));
+    s.owners = take(owners);
     s.squares = take(8 * kDecodeWarps);  // two sets
     s.rotation = take(8 * p_.k_dim);
     s.x = take(4 * p_.d);
@@ -291,40 +304,36 @@ class Maker {
     s.partial = take(partial);
     s.ring = at;
     // A multiprocessor's 256 KB serve L1 too; the kernel's few spilled registers need some of it.
-    constexpr int kMostShared = 195 * 1024;
+    constexpr int kMostShared = 205 * 1024;
     int ring = std::min(limits_.shared_bytes, kMostShared) - at;
     if (tuning_.ring_kb > 0) ring = std::min(ring, tuning_.ring_kb * 1024);
-    // The stage size that fills the ring best.
+    // As many slots as keep most bytes under way.
     double best = 0.0;
-    for (int kb = 8; kb <= 32; ++kb) {
-      if (tuning_.stage_kb > 0 && kb != std::max(tuning_.stage_kb, divide_up(largest, 1024)))
-        continue;
-      const int bytes = round_up(std::max(kb * 1024, largest), 128);
-      const int stages = std::min(ring / bytes, kMostStages);
-      if (stages < 2) continue;
-      double used = 0.0, taken = 0.0;
-      const DecodeLayer& w = out_.layers[0];
-      const auto count = [&](const DecodeMatrix& m) {
+    for (int n = 3; n <= kMostSlots; ++n) {
+      if (tuning_.slots > 0 && n != std::clamp(tuning_.slots, 3, kMostSlots)) continue;
+      const int bytes = ring / kDecodeWarps / n / 128 * 128;
+      if (bytes < largest) continue;
+      double used = 0.0, under_way = 0.0;
+      for (const DecodeMatrix& m : out_.layers[0].matrices) {
+        if (m.shape < 0) continue;
         const DecodeShape& shape = p_.shapes[m.shape];
-        const int share = share_of(shape, shape.everybody != 0 ? p_.grid : p_.blocks);
-        used += static_cast<double>(share) * tile_bytes(shape);
-        taken += static_cast<double>(divide_up(share, bytes / tile_bytes(shape))) * bytes;
-      };
-      for (int i = 0; i < w.num_inputs; ++i) count(w.inputs[i]);
-      count(w.output), count(w.gate_up), count(w.down);
-      const double in_flight = used / taken * stages * bytes;
-      if (in_flight > best * 1.05) best = in_flight, p_.stage_bytes = bytes, p_.stages = stages;
+        const int step = bytes_of_step(shape);
+        const double share = static_cast<double>(bytes_of_tile(shape)) * shape.tiles;
+        used += share, under_way += share * (bytes / step * step * n);
+      }
+      if (under_way / used > best * 1.05)
+        best = under_way / used, p_.slot_bytes = bytes, p_.ring_slots = n;
     }
-    if (p_.stages == 0) return "wide rows";
+    if (p_.ring_slots == 0) return "wide layers";
+    p_.ring_bytes = p_.slot_bytes * p_.ring_slots;
+    p_.ahead = tuning_.ahead;
     for (int i = 0; i < p_.num_shapes; ++i) {
       DecodeShape& shape = p_.shapes[i];
-      shape.stage_tiles = p_.stage_bytes / tile_bytes(shape);
-      shape.scale_at = shape.stage_tiles * shape.data_bytes;
-      shape.high_at = shape.scale_at + shape.stage_tiles * shape.scale_bytes;
-      shape.way_shift =
-          best_ways(shape, share_of(shape, shape.everybody != 0 ? p_.grid : p_.blocks));
+      shape.piece_steps = p_.slot_bytes / bytes_of_step(shape);
+      shape.scale_at = shape.piece_steps * shape.step_bytes;
+      shape.high_at = shape.scale_at + shape.piece_steps * shape.scale_bytes;
     }
-    s.total = s.ring + p_.stages * p_.stage_bytes;
+    s.total = s.ring + kDecodeWarps * p_.ring_bytes;
     return "";
   }
 
