@@ -6,7 +6,7 @@ namespace runnel::cuda {
 namespace {
 
 template <unsigned kTypes, int kItems>
-__global__ void __launch_bounds__(kDecodeThreads + 32, 1)
+__global__ void __launch_bounds__(kDecodeAllThreads, 1)
     decode_kernel(const __grid_constant__ Decode p) {
 #if __CUDA_ARCH__ >= 900
   decode_thread<kTypes, kItems>(p);
@@ -72,7 +72,7 @@ cudaError_t decode_step(cudaStream_t stream, const Decode& p) {
   if (kernel == nullptr) return cudaErrorInvalidConfiguration;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(p.grid));
-  config.blockDim = dim3(kDecodeThreads + 32);
+  config.blockDim = dim3(kDecodeAllThreads);
   config.dynamicSmemBytes = static_cast<std::size_t>(p.shared.total);
   config.stream = stream;
   cudaLaunchAttribute attribute{};

@@ -3,11 +3,11 @@
 // of small kernels (launch.h) does the same for every other shape, device and number of tokens.
 //
 // One block a multiprocessor stays for the whole token. Each of its 16 warps multiplies an equal
-// share of the steps of every matrix and has a ring of its own in shared memory, which a producer
-// lane fills in the order of use (cp.async.bulk), so that memory never waits for a dependency.
-// Blocks exchange activations through L2: the lowest bit of every float says which use of its place
-// it belongs to, so that a reader that sees the bit has the value too. No other barrier joins the
-// blocks.
+// share of the steps of every matrix and has a ring of its own in shared memory, which a lane of
+// another warp fills in the order of use (cp.async.bulk), so that memory never waits for a
+// dependency. Blocks exchange activations through L2: the lowest bit of every float says which use
+// of its place it belongs to, so that a reader that sees the bit has the value too. No other
+// barrier joins the blocks.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,6 +20,11 @@ namespace runnel::cuda {
 
 inline constexpr int kDecodeWarps = 16;  // that multiply: as many as have registers enough
 inline constexpr int kDecodeThreads = kDecodeWarps * 32;
+// Four warps more fill the rings. They pass registers on to the others: a block starts with 96 a
+// thread, and 512 x 104 + 128 x 64 are no more.
+inline constexpr int kDecodeFillThreads = 128;
+inline constexpr int kDecodeAllThreads = kDecodeThreads + kDecodeFillThreads;
+inline constexpr int kDecodeRegisters = 104, kDecodeFillRegisters = 64;
 inline constexpr int kDecodeRounds = 3;  // vectors of four a thread takes of one input
 inline constexpr int kDecodeWidest = 4 * kDecodeThreads * kDecodeRounds;  // channels of an input
 inline constexpr int kDecodeShapes = 8;
@@ -148,7 +153,6 @@ struct DecodeTuning {
   std::int32_t splits = 0;   // blocks a kv head
   std::int32_t slots = 0;    // of a warp's ring
   std::int32_t ring_kb = 0;  // of all warps
-  std::int32_t ahead = 0;    // pieces asked for in L2 before they are copied; -1: none
   std::int32_t poll = 0;  // 0: one lane of a warp asks first; 1: every thread for its own values;
                           // above: nanoseconds between questions too
   std::int32_t keep = 0;  // 1: weights are not marked as first to leave L2
@@ -173,7 +177,6 @@ struct Decode {
   std::int32_t blocks = 0, grid = 0;
   std::int32_t splits = 0, slots_per_split = 0;
   std::int32_t ring_slots = 0, slot_bytes = 0, ring_bytes = 0;  // of one warp
-  std::int32_t ahead = 0;
   std::int32_t poll = 0, keep = 0;
   DecodeShared shared;
   std::int32_t widths[kDecodeKinds] = {};  // of each phase's input

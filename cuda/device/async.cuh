@@ -28,6 +28,21 @@ __device__ __forceinline__ void sync_first() {
 __device__ __forceinline__ std::uint64_t clock_now() { return std::uint64_t(clock64()); }
 __device__ __forceinline__ void pause(unsigned nanoseconds) { __nanosleep(nanoseconds); }
 
+/// Registers a thread of this group of four warps may use from here on, where the device can pass
+/// them on.
+template <int kCount>
+__device__ __forceinline__ void more_registers() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+#endif
+}
+template <int kCount>
+__device__ __forceinline__ void fewer_registers() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+#endif
+}
+
 __device__ __forceinline__ unsigned shared_offset(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }

@@ -41,12 +41,15 @@ __device__ __forceinline__ T* shared_at(int offset) {
 template <BlockType kType>
 constexpr unsigned kTypeBit = 1U << (unsigned(kType) & 31U);
 
-/// Asks for exchanged values until they are there, or gives up for good.
+/// Asks for exchanged values until they are there, or gives up. The loops are as short as they can
+/// be: half of one is what an answer is late by.
 struct Waiter {
   const Decode& p;
   unsigned bit;  // of this use
-  bool alive = true;
 
+  __device__ __forceinline__ bool other(float v) const {
+    return ((__float_as_uint(v) ^ bit) & 1U) != 0;
+  }
   __device__ __forceinline__ bool here(float4 v) const {
     const unsigned other = (__float_as_uint(v.x) ^ bit) | (__float_as_uint(v.y) ^ bit) |
                            (__float_as_uint(v.z) ^ bit) | (__float_as_uint(v.w) ^ bit);
@@ -56,44 +59,34 @@ struct Waiter {
   static __device__ __forceinline__ float value(float v) {
     return __uint_as_float(__float_as_uint(v) & ~1U);
   }
-  /// After a question that was not answered; false: ask no more.
-  __device__ __forceinline__ bool ask_again(unsigned& asked, int where) {
-    if (!alive) return false;
-    ++asked;
-    if (p.poll > 1) pause(unsigned(p.poll));
-    if ((asked & 1023U) == 0) {
-      if (load_flag(p.trouble) != 0) {
-        alive = false;
-      } else if (asked >= p.patience) {
-        store_flag(p.trouble, unsigned(where) | 0x80000000U);
-        alive = false;
-      }
-    }
-    return alive;
+  /// Counts questions; now and then, whether there is hope.
+  __device__ __forceinline__ bool hopeless(unsigned& asked, int where) const {
+    if ((++asked & 1023U) != 0) return false;
+    if (load_flag(p.trouble) != 0) return true;
+    if (asked < p.patience) return false;
+    store_flag(p.trouble, unsigned(where) | 0x80000000U);
+    return true;
   }
-  __device__ __forceinline__ float4 finish(const float* from, float4 v, int where) {
+  __device__ __forceinline__ float4 finish(const float* from, float4 v, int where) const {
     unsigned asked = 0;
 #pragma unroll 1
-    while (!here(v) && ask_again(asked, where)) v = load_exchanged(from);
+    while (!here(v) && !hopeless(asked, where)) v = load_exchanged(from);
     return make_float4(value(v.x), value(v.y), value(v.z), value(v.w));
   }
-  __device__ __forceinline__ float2 finish_pair(const float* from, float2 v, int where) {
+  __device__ __forceinline__ float2 finish_pair(const float* from, float2 v, int where) const {
     unsigned asked = 0;
 #pragma unroll 1
-    while ((((__float_as_uint(v.x) ^ bit) | (__float_as_uint(v.y) ^ bit)) & 1U) != 0 &&
-           ask_again(asked, where))
-      v = load_exchanged_pair(from);
+    while ((other(v.x) || other(v.y)) && !hopeless(asked, where)) v = load_exchanged_pair(from);
     return make_float2(value(v.x), value(v.y));
   }
-  __device__ __forceinline__ float4 read(const float* from, int where) {
+  __device__ __forceinline__ float4 read(const float* from, int where) const {
     return finish(from, load_exchanged(from), where);
   }
-  __device__ __forceinline__ float read_word(const float* from, int where) {
+  __device__ __forceinline__ float read_word(const float* from, int where) const {
     float v = load_exchanged_word(from);
     unsigned asked = 0;
 #pragma unroll 1
-    while (((__float_as_uint(v) ^ bit) & 1U) != 0 && ask_again(asked, where))
-      v = load_exchanged_word(from);
+    while (other(v) && !hopeless(asked, where)) v = load_exchanged_word(from);
     return value(v);
   }
   __device__ __forceinline__ void write(float* to, float v) const {
@@ -195,9 +188,8 @@ __device__ __forceinline__ void fill_rings(int cta, int warp) {
   std::uint64_t* const barriers = shared_at<std::uint64_t>(p.shared.barriers) + warp * p.ring_slots;
   unsigned char* const ring = shared_at<unsigned char>(p.shared.ring) + warp * p.ring_bytes;
   const int from_layer = cta < p.blocks ? 0 : p.num_layers;
-  Pieces next{.layer = from_layer}, ahead{.layer = from_layer};
+  Pieces next{.layer = from_layer};
   next.settle(p, layers, warp);
-  ahead.settle(p, layers, warp);
   int slot = 0, layers_asked = warp == 0 ? from_layer : p.num_layers;
   unsigned asked = 0;
 #pragma unroll 1
@@ -205,16 +197,6 @@ __device__ __forceinline__ void fill_rings(int cta, int warp) {
 #pragma unroll 1
     for (; layers_asked < min(next.layer + 2, p.num_layers); ++layers_asked)
       ask_for_layer(p, cta, layers_asked);
-    if (!ahead.done && int(ahead.count - next.count) < p.ahead) {
-      const DecodeMatrix& m = layers[ahead.layer].matrices[ahead.matrix];
-      std::size_t from;
-      unsigned bytes;
-      const int n = ahead.piece(p.shapes[m.shape], from, bytes);
-      if (int(ahead.count - next.count) >= p.ring_slots)
-        bulk_prefetch(static_cast<const char*>(m.data) + from, bytes);
-      ahead.advance(n);
-      ahead.settle(p, layers, warp);
-    }
     if (int(next.count - watch_word(emptied)) < p.ring_slots) {
       const DecodeMatrix& m = layers[next.layer].matrices[next.matrix];
       const DecodeShape& s = p.shapes[m.shape];
@@ -246,10 +228,52 @@ __device__ __forceinline__ void fill_rings(int cta, int warp) {
   }
 }
 
+/// The sums of groups of 2^shift lanes.
+template <int kShift, int kN>
+__device__ __forceinline__ void add_lanes(float (&v)[kN]) {
+#pragma unroll
+  for (int o = (1 << kShift) >> 1; o > 0; o >>= 1) {
+#pragma unroll
+    for (int i = 0; i < kN; ++i) v[i] += __shfl_xor_sync(~0U, v[i], o);
+  }
+}
+template <int kN>
+__device__ __forceinline__ void add_lanes(float (&v)[kN], int shift) {
+  if (shift == 5) return add_lanes<5>(v);
+  if (shift == 4) return add_lanes<4>(v);
+  if (shift == 3) return add_lanes<3>(v);
+#pragma unroll 1
+  for (int o = (1 << shift) >> 1; o > 0; o >>= 1) {
+#pragma unroll
+    for (int i = 0; i < kN; ++i) v[i] += __shfl_xor_sync(~0U, v[i], o);
+  }
+}
+
+/// A warp's part of one product, in registers.
+struct Job {
+  int shape = -1, partial = 0, n = 0;
+  int4 run, walk, places;  // of DecodeRun and DecodeShape
+};
+/// Matrix `index` of a phase of `kind`; shape -1: there is none.
+__device__ __forceinline__ Job take_job(int phase, int kind, int index) {
+  const Decode& p = program<5>(phase);
+  const int warp = (thread_index() + hidden_zero<5>(phase)) >> 5;
+  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[phase >> 2];
+  const DecodeMatrix& m = w.matrices[kind == 0 ? index : kDecodeInputs - 1 + kind];
+  Job job;
+  job.shape = m.shape, job.partial = m.partial, job.n = p.widths[kind];
+  const int shape = max(job.shape, 0);
+  job.run = *reinterpret_cast<const int4*>(shared_at<const DecodeRun>(p.shared.runs) +
+                                           shape * kDecodeWarps + warp);
+  const auto* s = reinterpret_cast<const int4*>(p.shapes + shape);
+  job.walk = s[0], job.places = s[1];
+  return job;
+}
+
 /// kN steps of one tile; the pieces are under way together.
 template <BlockType kType, int kN>
 __device__ __forceinline__ float multiply_steps(const SharedInput& x, StagePiece& at, int it,
-                                                const DecodeShape& s, int lane, int in_row,
+                                                int steps, int tail, int lane, int in_row,
                                                 int lane_shift, float acc) {
   using S = Streamed<kType>;
   typename S::Weights w[kN];
@@ -261,8 +285,7 @@ __device__ __forceinline__ float multiply_steps(const SharedInput& x, StagePiece
       w[j] = S::load({at.data + j * kStep, at.scales + j * kScale, at.high + j * 256});
       in[j].load(x, ((it + j) << lane_shift) + in_row);
     } else {
-      const bool tail = it + j == s.steps - 1;
-      const int chunk = (it + j) * 32 + lane, some = tail ? s.tail_chunks : 32;
+      const int chunk = (it + j) * 32 + lane, some = it + j == steps - 1 ? tail : 32;
       w[j].w = reinterpret_cast<const uint4*>(at.data)[min(lane, some - 1)];
       in[j] = S::input(x, chunk, lane < some);
       at.data += some * 16;
@@ -281,29 +304,27 @@ __device__ __forceinline__ float multiply_steps(const SharedInput& x, StagePiece
 /// This warp's run of one matrix times the input of n values: sums of rows, one for each of the
 /// warps that share a tile, to `partial`.
 template <BlockType kType>
-__device__ __forceinline__ void multiply_run(Ring& ring, int phase, int shape, int n,
-                                             int partial_at) {
+__device__ __forceinline__ void multiply_run(Ring& ring, int phase, const Job& job) {
   using S = Streamed<kType>;
   const Decode& p = program<2>(phase);
-  const DecodeShape& s = p.shapes[shape];
   const int tid = thread_index() + hidden_zero<2>(phase), lane = tid & 31, warp = tid >> 5;
-  const DecodeRun run = shared_at<const DecodeRun>(p.shared.runs)[shape * kDecodeWarps + warp];
+  const int n = job.n;
   SharedInput x;
   x.q_low = shared_at<int4>(p.shared.rounded);
   x.q_high = x.q_low + n / 32;
   x.meta = reinterpret_cast<int2*>(x.q_high + n / 32);
   x.f_low = shared_at<float4>(p.shared.plain);
   x.f_high = x.f_low + n / 8;
-  const int steps = s.steps, lane_shift = s.lane_shift, ways_rows = s.ways_rows,
-            piece_steps = s.piece_steps, ring_slots = p.ring_slots, slot_bytes = p.slot_bytes;
+  const int steps = job.walk.x, piece_steps = job.walk.y, ways_rows = job.walk.w,
+            lane_shift = S::kBlocks ? job.walk.z : 5, scale_at = job.places.x,
+            high_at = job.places.y, tail = job.places.z;
+  const int ring_slots = p.ring_slots, slot_bytes = p.slot_bytes;
   const int in_row = lane & ((1 << lane_shift) - 1);
   const unsigned char* const slots =
       shared_at<const unsigned char>(p.shared.ring) + warp * p.ring_bytes;
-  const int scale_at = s.scale_at, high_at = s.high_at;
   std::uint64_t* const barriers = shared_at<std::uint64_t>(p.shared.barriers) + warp * ring_slots;
-  float* const partial = shared_at<float>(p.shared.partial) + partial_at + (lane >> lane_shift);
-  int sums_at = run.partial, next_at = run.next;
-  int left = run.count, it = run.at;
+  float* const partial = shared_at<float>(p.shared.partial) + job.partial + (lane >> lane_shift);
+  int left = job.run.x, it = job.run.y, sums_at = job.run.z, next_at = job.run.w;
   float acc = 0.0F;
 #pragma unroll 1
   while (left > 0) {
@@ -320,17 +341,21 @@ __device__ __forceinline__ void multiply_run(Ring& ring, int phase, int shape, i
       here -= some;
 #pragma unroll 1
       for (; some >= 2; some -= 2) {
-        acc = multiply_steps<kType, 2>(x, at, it, s, lane, in_row, lane_shift, acc);
+        acc = multiply_steps<kType, 2>(x, at, it, steps, tail, lane, in_row, lane_shift, acc);
         it += 2;
       }
       if (some > 0) {
-        acc = multiply_steps<kType, 1>(x, at, it, s, lane, in_row, lane_shift, acc);
+        acc = multiply_steps<kType, 1>(x, at, it, steps, tail, lane, in_row, lane_shift, acc);
         ++it;
       }
       if (it == steps || left + here == 0) {
-#pragma unroll 1
-        for (int o = (1 << lane_shift) >> 1; o > 0; o >>= 1) acc += __shfl_xor_sync(~0U, acc, o);
-        if (in_row == 0) partial[sums_at] = acc;
+        float sum[1] = {acc};
+        if constexpr (S::kBlocks) {
+          add_lanes(sum, lane_shift);
+        } else {
+          add_lanes<5>(sum);
+        }
+        if (in_row == 0) partial[sums_at] = sum[0];
         sums_at = next_at, next_at += ways_rows;
         acc = 0.0F, it = 0;
       }
@@ -478,13 +503,23 @@ __device__ __forceinline__ float2 gate_of(float f, float tau, float floor) {
   return make_float2(decay, g > -0.06F ? near : 1.0F - decay);
 }
 
+/// Integers in the order of floats, and back.
+__device__ __forceinline__ int ordered_int(float v) {
+  const int i = __float_as_int(v);
+  return i ^ ((i >> 31) & 0x7FFFFFFF);
+}
+__device__ __forceinline__ float ordered_float(int i) {
+  return __int_as_float(i ^ ((i >> 31) & 0x7FFFFFFF));
+}
+
 /// Logits of this thread's keys with kG queries, from query `first`.
-template <int kItems, int kG>
+template <int kItems, int kGroups, int kG>
 __device__ __forceinline__ void slot_logits(const Decode& p, const DecodeToken& token,
                                             const DecodeLayer& w, float* scratch,
                                             const float4 (&k)[kItems], int first, int key_slot,
                                             int key_lane) {
-  const int key_groups = p.key_groups, key_shift = p.key_shift, positional = p.sinks + p.window;
+  const int key_groups = kGroups >= 0 ? kGroups : p.key_groups, key_shift = p.key_shift,
+            positional = p.sinks + p.window;
   const int key_step = kDecodeThreads >> key_shift, count = token.count, k_dim = p.k_dim;
   const float* queries = scratch + p.slots.queries;
   float own[kG], acc[kG];
@@ -503,11 +538,7 @@ __device__ __forceinline__ void slot_logits(const Decode& p, const DecodeToken& 
     for (int g = 0; g < kG; ++g)
       acc[g] = dot_vectors(k[i], *reinterpret_cast<const float4*>(query + g * k_dim), acc[g]);
     if (((i + 1) & ((1 << key_groups) - 1)) == 0) {  // the slot is complete
-#pragma unroll 1
-      for (int o = (1 << key_shift) >> 1; o > 0; o >>= 1) {
-#pragma unroll
-        for (int g = 0; g < kG; ++g) acc[g] += __shfl_xor_sync(~0U, acc[g], o);
-      }
+      add_lanes(acc, key_shift);
       if (key_lane == 0 && local < count) {
         const float bias = scratch[p.slots.bias + local];
 #pragma unroll
@@ -562,8 +593,8 @@ __device__ __forceinline__ void slot_read(const Decode& p, float* scratch,
   }
 }
 
-/// This block's slots of one layer: see the top.
-template <int kItems>
+/// This block's slots of one layer: see the top. kGroups: key_groups, or -1: any.
+template <int kItems, int kGroups>
 __device__ __forceinline__ void step_slots(int phase) {
   const Decode& p = program<4>(phase);
   const int layer = phase >> 2;
@@ -583,7 +614,8 @@ __device__ __forceinline__ void step_slots(int phase) {
                                 std::size_t(head) * p.head_floats + unsigned(slots * p.k_dim) +
                                 unsigned(first_slot * p.v_dim);
   // Vector i of a thread: local slot and vector of the row.
-  const int key_shift = p.key_shift, key_groups = p.key_groups, value_shift = p.value_shift;
+  const int key_shift = p.key_shift, key_groups = kGroups >= 0 ? kGroups : p.key_groups,
+            value_shift = p.value_shift;
   const int key_slot = tid >> key_shift, key_step = kDecodeThreads >> key_shift;
   const int key_lane = tid & ((1 << key_shift) - 1);
   const int value_slot = tid >> value_shift, value_step = kDecodeThreads >> value_shift;
@@ -676,9 +708,10 @@ __device__ __forceinline__ void step_slots(int phase) {
   int g = 0;
 #pragma unroll 1
   for (; g + 3 <= group; g += 3)
-    slot_logits<kItems, 3>(p, token, w, scratch, k, g, key_slot, key_lane);
+    slot_logits<kItems, kGroups, 3>(p, token, w, scratch, k, g, key_slot, key_lane);
 #pragma unroll 1
-  for (; g < group; ++g) slot_logits<kItems, 1>(p, token, w, scratch, k, g, key_slot, key_lane);
+  for (; g < group; ++g)
+    slot_logits<kItems, kGroups, 1>(p, token, w, scratch, k, g, key_slot, key_lane);
   const float* values_in = token.segment.state_in + values_at;
   float4 v[kItems];
 #pragma unroll
@@ -696,7 +729,7 @@ __device__ __forceinline__ void step_slots(int phase) {
     float peak = -1e30F;
 #pragma unroll 1
     for (int s = lane; s < count; s += 32) peak = fmaxf(peak, weight[s]);
-    peak = warp_max(peak);
+    peak = ordered_float(__reduce_max_sync(~0U, ordered_int(peak)));
     float sum = 0.0F;
 #pragma unroll 1
     for (int s = lane; s < count; s += 32) {
@@ -786,7 +819,7 @@ __device__ __forceinline__ void join_input(int phase) {
 #pragma unroll 1
   for (int first = 0; first < vectors; first += kDecodeThreads) {
     const int i = first + tid;
-    if (p.poll == 0) {  // the wait is long, and everybody's questions would keep the answer off
+    {  // the wait is long, and everybody's questions would keep the answer off
       if ((tid & 31) == 0 && i < vectors) {
         const float* part =
             parts + ((i >> p.value_shift) * p.splits + (tid >> 5) % p.splits) * (p.v_dim + 4);
@@ -839,7 +872,7 @@ __device__ __forceinline__ void take_input(int phase, bool in_layers) {
       unsigned asked = 0;
 #pragma unroll 1
       while (tid < vectors && !wait.here(load_exchanged(from + 4 * tid)) &&
-             wait.ask_again(asked, 16 + kind))
+             !wait.hopeless(asked, 16 + kind))
         pause(200);
     } else if (p.poll == 0) {
       if ((tid & 31) == 0 && tid < vectors) wait.read(from + 4 * tid, 16 + kind);
@@ -940,23 +973,15 @@ __device__ __forceinline__ void publish(int phase, float factor) {
   }
 }
 
-/// The products of a phase.
+/// The products of a phase, of which `job` is the first.
 template <unsigned kTypes>
-__device__ __forceinline__ void multiply(Ring& ring, int phase) {
-  const Decode& p = program<5>(phase);
-  const int layer = phase >> 2, kind = layer == p.num_layers ? 4 : phase & 3;
-  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
-  const int n = p.widths[kind], first = kind == 0 ? 0 : kDecodeInputs - 1 + kind;
-  const int end = kind == 0 ? kDecodeInputs : first + 1;
+__device__ __forceinline__ void multiply(Ring& ring, int phase, int kind, Job job) {
 #pragma unroll 1
-  for (int i = first; i < end; ++i) {
-    const DecodeMatrix& m = w.matrices[i];
-    const int shape = m.shape, partial_at = m.partial;
-    if (shape < 0) break;
-    const BlockType type = p.shapes[shape].type;
+  for (int i = 1; job.shape >= 0; ++i) {
+    const BlockType type = static_cast<BlockType>(job.places.w & 255);
     const auto with = [&]<BlockType kType>() {
       if constexpr ((kTypes & kTypeBit<kType>) != 0) {
-        if (type == kType) multiply_run<kType>(ring, phase, shape, n, partial_at);
+        if (type == kType) multiply_run<kType>(ring, phase, job);
       }
     };
     with.template operator()<BlockType::q4_0>();
@@ -966,6 +991,8 @@ __device__ __forceinline__ void multiply(Ring& ring, int phase) {
     with.template operator()<BlockType::bf16>();
     with.template operator()<BlockType::f16>();
     with.template operator()<BlockType::f32>();
+    if (kind != 0 || i == kDecodeInputs) break;
+    job = take_job(phase, kind, i);
   }
 }
 
@@ -1017,6 +1044,8 @@ __device__ __forceinline__ void consume(int cta) {
   const int phases = 4 * p.num_layers;
 #pragma unroll 1
   for (int phase = in_layers ? 0 : phases; phase <= phases; ++phase) {
+    const int kind = phase == phases ? 4 : phase & 3;
+    const Job job = take_job(phase, kind, 0);  // while there is nothing else to do
     if (phase < phases && (phase & 3) == 1) {
       join_input(phase);
     } else {
@@ -1033,13 +1062,19 @@ __device__ __forceinline__ void consume(int cta) {
     sync_first<kDecodeThreads>();
     trace.mark();
     const float factor = norm_factor(phase);
-    multiply<kTypes>(ring, phase);
+    multiply<kTypes>(ring, phase, kind, job);
     trace.mark();
     sync_first<kDecodeThreads>();
     publish(phase, factor);
     trace.mark();
     if (has_slots && phase < phases && (phase & 3) == 0) {
-      step_slots<kItems>(phase);
+      if constexpr (kItems == 1) {
+        step_slots<1, 0>(phase);
+      } else if (program<0>(phase).key_groups == 2) {
+        step_slots<kItems, 2>(phase);
+      } else {
+        step_slots<kItems, -1>(phase);
+      }
       trace.mark();
     }
   }
@@ -1057,7 +1092,7 @@ __device__ __forceinline__ int2 tiles_of(const Decode& p, const DecodeShape& s, 
 template <unsigned kTypes, int kItems>
 __device__ __forceinline__ void decode_thread(const Decode& given) {
   const int tid = thread_index(), cta = block_index();
-  constexpr int kThreads = kDecodeThreads + 32;
+  constexpr int kThreads = kDecodeAllThreads;
   {
     const auto* from = reinterpret_cast<const std::uint32_t*>(&given);
     auto* to = shared_at<std::uint32_t>(0);
@@ -1117,9 +1152,14 @@ __device__ __forceinline__ void decode_thread(const Decode& given) {
   }
   sync_block();
   if (tid < kDecodeThreads) {
+    more_registers<kDecodeRegisters>();
     consume<kTypes, kItems>(cta);
-  } else if (tid < kDecodeThreads + kDecodeWarps) {
-    fill_rings(cta, tid - kDecodeThreads);
+  } else {
+    fewer_registers<kDecodeFillRegisters>();
+    // A few lanes of each warp: one lane's copies wait for another's.
+    constexpr int kLanes = kDecodeWarps / (kDecodeFillThreads / 32);
+    const int lane = tid & 31, warp = (tid - kDecodeThreads) >> 5;
+    if (lane < kLanes) fill_rings(cta, warp * kLanes + lane);
   }
 }
 

@@ -298,10 +298,9 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     on.place(17, *state, 100);
     must(cudaDeviceSynchronize());
     const double us = time_us(on, kernel, inner, 9);
-    std::printf(
-        "  blocks %3d splits %d slots %d x %4d ahead %2d poll %3d keep %d: %7.1f us %6.0f tok/s\n",
-        kernel.d.blocks, kernel.d.splits, kernel.d.ring_slots, kernel.d.slot_bytes, kernel.d.ahead,
-        kernel.d.poll, kernel.d.keep, us, 1e6 / us);
+    std::printf("  blocks %3d splits %d slots %d x %4d poll %3d keep %d: %7.1f us %6.0f tok/s\n",
+                kernel.d.blocks, kernel.d.splits, kernel.d.ring_slots, kernel.d.slot_bytes,
+                kernel.d.poll, kernel.d.keep, us, 1e6 / us);
     if (first) {
       trace(on, kernel);
       on.place(17, *state, 100000);
@@ -346,8 +345,7 @@ int main(int argc, char** argv) {
     tunings.push_back({.poll = 1});
     tunings.push_back({.keep = 1});
     tunings.push_back({.splits = 8});
-    for (int ahead : {8, 16, 32}) tunings.push_back({.ahead = ahead});
-    tunings.push_back({.slots = 3});
+    for (int slots : {3, 4, 6}) tunings.push_back({.slots = slots});
   }
   measure(model_1380m(type), ("1.38B " + which).c_str(), tunings, 10);
   return 0;

@@ -59,8 +59,8 @@ struct Emulated {
     d.final_bit = (position & 1U) == 0 ? 1U : 0U;
     d.trouble = &trouble;
     d.patience = 1U << 30;
-    simt::Grid grid(d.grid, cuda::kDecodeThreads + 32, static_cast<std::size_t>(d.shared.total),
-                    seed, [&d] { cuda::decode_thread<~0U, 4>(d); });
+    simt::Grid grid(d.grid, cuda::kDecodeAllThreads, static_cast<std::size_t>(d.shared.total), seed,
+                    [&d] { cuda::decode_thread<~0U, 4>(d); });
     const bool through = grid.run();
     use += static_cast<std::uint32_t>(d.num_layers);
     ++position;
@@ -93,7 +93,7 @@ std::vector<Case> cases() {
                    wide(2),
                    {.linear = t, .table = t, .small = plain ? t : BlockType::f16},
                    5,
-                   {.blocks = 4, .splits = 2, .ring_kb = 60, .ahead = 6},
+                   {.blocks = 4, .splits = 2, .ring_kb = 60},
                    4});
   }
   const RandomParts biased{

@@ -244,6 +244,10 @@ template <int kThreads>
 void sync_first() {
   simt::grid->meet(simt::grid->block().first, kThreads);
 }
+template <int kCount>
+void more_registers() {}
+template <int kCount>
+void fewer_registers() {}
 inline std::uint64_t clock_now() { return 0; }
 inline void pause(unsigned) { simt::grid->leave(); }
 
@@ -328,6 +332,10 @@ T __shfl_sync(unsigned mask, T v, int from) {
 }
 inline std::uint32_t __reduce_add_sync(unsigned mask, std::uint32_t v) {
   for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(mask, v, o);
+  return v;
+}
+inline int __reduce_max_sync(unsigned mask, int v) {
+  for (int o = 16; o > 0; o >>= 1) v = std::max(v, __shfl_xor_sync(mask, v, o));
   return v;
 }
 inline std::uint32_t atomicAdd(std::uint32_t* p, std::uint32_t v) {

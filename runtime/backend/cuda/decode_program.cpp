@@ -303,30 +303,30 @@ class Maker {
     at = std::max(at, s.slots + round_up(4 * slots.total, 128));
     s.partial = take(partial);
     s.ring = at;
-    // A multiprocessor's 256 KB serve L1 too; the kernel's few spilled registers need some of it.
-    constexpr int kMostShared = 205 * 1024;
+    // A multiprocessor's 256 KB serve L1 too, which gets 60 KB beside 196 and 28 beside more; the
+    // kernel's few spilled registers and everybody's questions need some of it.
+    constexpr int kMostShared = 195 * 1024;
     int ring = std::min(limits_.shared_bytes, kMostShared) - at;
     if (tuning_.ring_kb > 0) ring = std::min(ring, tuning_.ring_kb * 1024);
-    // As many slots as keep most bytes under way.
+    // Slots that keep most bytes under way, in copies that are not too small.
+    constexpr double kCopyCost = 1024.0;  // bytes that could have come meanwhile
     double best = 0.0;
     for (int n = 3; n <= kMostSlots; ++n) {
       if (tuning_.slots > 0 && n != std::clamp(tuning_.slots, 3, kMostSlots)) continue;
       const int bytes = ring / kDecodeWarps / n / 128 * 128;
       if (bytes < largest) continue;
-      double used = 0.0, under_way = 0.0;
+      double used = 0.0, score = 0.0;
       for (const DecodeMatrix& m : out_.layers[0].matrices) {
         if (m.shape < 0) continue;
         const DecodeShape& shape = p_.shapes[m.shape];
-        const int step = bytes_of_step(shape);
+        const int step = bytes_of_step(shape), piece = bytes / step * step;
         const double share = static_cast<double>(bytes_of_tile(shape)) * shape.tiles;
-        used += share, under_way += share * (bytes / step * step * n);
+        used += share, score += share * n * piece * piece / (piece + kCopyCost);
       }
-      if (under_way / used > best * 1.05)
-        best = under_way / used, p_.slot_bytes = bytes, p_.ring_slots = n;
+      if (score / used > best) best = score / used, p_.slot_bytes = bytes, p_.ring_slots = n;
     }
     if (p_.ring_slots == 0) return "wide layers";
     p_.ring_bytes = p_.slot_bytes * p_.ring_slots;
-    p_.ahead = tuning_.ahead;
     for (int i = 0; i < p_.num_shapes; ++i) {
       DecodeShape& shape = p_.shapes[i];
       shape.piece_steps = p_.slot_bytes / bytes_of_step(shape);
