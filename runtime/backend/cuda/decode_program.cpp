@@ -309,7 +309,7 @@ class Maker {
     int ring = std::min(limits_.shared_bytes, kMostShared) - at;
     if (tuning_.ring_kb > 0) ring = std::min(ring, tuning_.ring_kb * 1024);
     // Slots that keep most bytes under way, in copies that are not too small.
-    constexpr double kCopyCost = 1024.0;  // bytes that could have come meanwhile
+    constexpr double kCopyCost = 1280.0;  // bytes that could have come meanwhile
     double best = 0.0;
     for (int n = 3; n <= kMostSlots; ++n) {
       if (tuning_.slots > 0 && n != std::clamp(tuning_.slots, 3, kMostSlots)) continue;
