@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the decode kernel share: parameters in shared memory, values exchanged between
+// blocks.
+//
+// Every part of a phase finds what it needs in shared memory, at places that seem to depend on the
+// phase: else the compiler computes ahead of the loop what all parts need, and spills it. With so
+// much shared memory there is hardly an L1 left to spill to.
+#pragma once
+
+#include "cuda/decode.h"
+#include "cuda/device/async.cuh"
+#include "cuda/device/math.cuh"
+
+namespace runnel::cuda {
+
+/// 0, which no compiler knows.
+template <int kPart>
+__device__ __forceinline__ int hidden_zero(int phase) {
+  return phase >> (24 + kPart);
+}
+/// The block's copy of the parameters.
+template <int kPart>
+__device__ __forceinline__ const Decode& program(int phase) {
+  return *reinterpret_cast<const Decode*>(shared_memory() + hidden_zero<kPart>(phase));
+}
+template <class T>
+__device__ __forceinline__ T* shared_at(int offset) {
+  return reinterpret_cast<T*>(shared_memory() + offset);
+}
+
+/// The weight types that a kernel multiplies, as bits; one for each type would be many registers.
+template <BlockType kType>
+constexpr unsigned kTypeBit = 1U << (unsigned(kType) & 31U);
+
+/// Asks for exchanged values until they are there, or gives up. The loops are as short as they can
+/// be: half of one is what an answer is late by.
+struct Waiter {
+  const Decode& p;
+  unsigned bit;  // of this use
+
+  __device__ __forceinline__ bool other(float v) const {
+    return ((__float_as_uint(v) ^ bit) & 1U) != 0;
+  }
+  __device__ __forceinline__ bool here(float4 v) const {
+    const unsigned other = (__float_as_uint(v.x) ^ bit) | (__float_as_uint(v.y) ^ bit) |
+                           (__float_as_uint(v.z) ^ bit) | (__float_as_uint(v.w) ^ bit);
+    return (other & 1U) == 0;
+  }
+  /// The value without the bit.
+  static __device__ __forceinline__ float value(float v) {
+    return __uint_as_float(__float_as_uint(v) & ~1U);
+  }
+  /// Counts questions; now and then, whether there is hope.
+  __device__ __forceinline__ bool hopeless(unsigned& asked, int where) const {
+    if ((++asked & 1023U) != 0) return false;
+    if (load_flag(p.trouble) != 0) return true;
+    if (asked < p.patience) return false;
+    store_flag(p.trouble, unsigned(where) | 0x80000000U);
+    return true;
+  }
+  __device__ __forceinline__ float4 finish(const float* from, float4 v, int where) const {
+    unsigned asked = 0;
+#pragma unroll 1
+    while (!here(v) && !hopeless(asked, where)) v = load_exchanged(from);
+    return make_float4(value(v.x), value(v.y), value(v.z), value(v.w));
+  }
+  __device__ __forceinline__ float2 finish_pair(const float* from, float2 v, int where) const {
+    unsigned asked = 0;
+#pragma unroll 1
+    while ((other(v.x) || other(v.y)) && !hopeless(asked, where)) v = load_exchanged_pair(from);
+    return make_float2(value(v.x), value(v.y));
+  }
+  __device__ __forceinline__ float4 read(const float* from, int where) const {
+    return finish(from, load_exchanged(from), where);
+  }
+  __device__ __forceinline__ float read_word(const float* from, int where) const {
+    float v = load_exchanged_word(from);
+    unsigned asked = 0;
+#pragma unroll 1
+    while (other(v) && !hopeless(asked, where)) v = load_exchanged_word(from);
+    return value(v);
+  }
+  __device__ __forceinline__ void write(float* to, float v) const {
+    store_exchanged(to, __uint_as_float((__float_as_uint(v) & ~1U) | bit));
+  }
+};
+
+__device__ __forceinline__ float4 activate4(Act a, float4 v) {
+  return make_float4(activate(a, v.x), activate(a, v.y), activate(a, v.z), activate(a, v.w));
+}
+__device__ __forceinline__ float4 times(float4 a, float4 b) {
+  return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
+}
+__device__ __forceinline__ float4 scaled(float4 a, float s) {
+  return make_float4(a.x * s, a.y * s, a.z * s, a.w * s);
+}
+__device__ __forceinline__ float4 plus_scaled(float4 a, float4 b, float s) {
+  return make_float4(fmaf(b.x, s, a.x), fmaf(b.y, s, a.y), fmaf(b.z, s, a.z), fmaf(b.w, s, a.w));
+}
+__device__ __forceinline__ float dot_vectors(float4 a, float4 b, float acc) {
+  return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, acc))));
+}
+__device__ __forceinline__ float sum_squares(float4 v, float acc) { return dot_vectors(v, v, acc); }
+
+}  // namespace runnel::cuda
