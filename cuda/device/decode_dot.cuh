@@ -58,19 +58,23 @@ struct PlainInput {
 template <BlockType>
 struct Streamed;
 
-template <>
-struct Streamed<BlockType::q4_0> {
+/// Types of four bits: a lane's 16 bytes of a block and what they are scaled by.
+template <class Scale>
+struct Nibbles {
   static constexpr bool kBlocks = true;
-  static constexpr int kStepBytes = 512, kScaleBytes = 64;
+  static constexpr int kStepBytes = 512, kScaleBytes = 32 * int(sizeof(Scale));
   using Input = RoundedInput;
   struct Weights {
     uint4 q;
-    std::uint16_t d;
+    Scale d;
   };
   static __device__ __forceinline__ Weights load(const StagePiece& p) {
-    return {*reinterpret_cast<const uint4*>(p.data),
-            *reinterpret_cast<const std::uint16_t*>(p.scales)};
+    return {*reinterpret_cast<const uint4*>(p.data), *reinterpret_cast<const Scale*>(p.scales)};
   }
+};
+
+template <>
+struct Streamed<BlockType::q4_0> : Nibbles<std::uint16_t> {
   static __device__ __forceinline__ float dot(const Weights& w, const Input& x, float acc) {
     const int sum = dot_nibbles(w.q, x.low, x.high, scaled_sums<-128>(x.sums));
     return fmaf(f16(w.d) * x.scale, static_cast<float>(sum), acc);
@@ -98,20 +102,9 @@ struct Streamed<BlockType::q8_0> {
 };
 
 template <>
-struct Streamed<BlockType::q4_k> {
-  static constexpr bool kBlocks = true;
-  static constexpr int kStepBytes = 512, kScaleBytes = 128;
-  using Input = RoundedInput;
-  struct Weights {
-    uint4 q;
-    std::uint32_t dm;
-  };
-  static __device__ __forceinline__ Weights load(const StagePiece& p) {
-    return {*reinterpret_cast<const uint4*>(p.data),
-            *reinterpret_cast<const std::uint32_t*>(p.scales)};
-  }
+struct Streamed<BlockType::q4_k> : Nibbles<std::uint32_t> {
   static __device__ __forceinline__ float dot(const Weights& w, const Input& x, float acc) {
-    const float2 dm = f16_pair(w.dm);
+    const float2 dm = f16_pair(w.d);
     const float product = static_cast<float>(dot_nibbles(w.q, x.low, x.high, 0));
     const float sum = static_cast<float>(scaled_sums<1>(x.sums));
     return fmaf(x.scale, dm.x * product - dm.y * sum, acc);
