@@ -166,6 +166,13 @@ TEST_F(VulkanParity, GateAndUpOfDifferentTypesMatchTheReference) {
   expect_parity(mixed, kPrefillPlan, {.cooperative_matrix = false});
 }
 
+TEST_F(VulkanParity, LargeVocabulariesMatchTheReference) {
+  ModelConfig c = small_config();
+  c.num_layers = 1;
+  c.vocab_size = 16411;  // a team takes four rows of a matrix this tall; the last has fewer
+  expect_parity(make_random_model(c, {.table = BlockType::q8_0}, 11), kDecodePlan);
+}
+
 TEST_F(VulkanParity, MatricesLargerThanABindingAreSplit) {
   const RandomModel model = make_random_model(small_positional_config(), {.tied = true}, 10);
   const vulkan::FeatureMask small{.storage_range = 16384};  // the table has 24,576 bytes
