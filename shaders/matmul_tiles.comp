@@ -1,113 +1,125 @@
 #version 460
 // SPDX-License-Identifier: Apache-2.0
-// y[t, r] = sum_c W[r, c] x[t, c] for many tokens on matrix units: f16 operands, f32 sums.
+// y[t, r] = sum_c W[r, c] x[t, c] for many tokens on matrix units: f16 operands (unpack, rows), f32 sums.
 //
-// Work split: a workgroup of 4 subgroups computes 64 rows x 64 tokens in steps of 32 columns; a subgroup 32 rows x 32
-// tokens as 2 x 2 tiles of 16 x 16. Operands pass through shared memory as f16, the sums through the same memory as f32.
-// Grid: (rows / 64, tokens / 64). Bound: 2 T rows columns operations.
+// Work split: a workgroup of 4 subgroups computes 128 tokens x 128 rows, a subgroup 64 x 64 as 4 x 4 tiles of 16 x 16
+// (with 64 x 32 shared memory was the bound: 131 TFLOP/s on an H200). Columns in steps of 32 through two halves of shared memory (40 KiB): the next step is loaded into registers while
+// this one is multiplied, one barrier a step.  Grid: (rows / 128, tokens / 128).
+// Bound: 2 T rows columns operations.
+// Tokens past the last are computed from whatever the padded rows hold and stored to padded rows; rows come in 16.
 // Needs VK_NV_cooperative_matrix (16 x 16 x 16), a subgroup of 32; matmul.comp is the fallback.
+#define RUNNEL_OWN_WORKGROUP
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_NV_cooperative_matrix : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #include "common.glsl"
-#include "weights.glsl"
 #define PASS_BINDING 4
 #include "pass.glsl"
 
-layout(set = 0, binding = 1) readonly buffer Input4 { vec4 v[]; } source4;
+layout(local_size_x = kThreads) in;
+layout(set = 0, binding = 0) readonly buffer Weights { uvec4 v[]; } weights;  // [rows, stride] 8 f16 each
+layout(set = 0, binding = 1) readonly buffer Input { uvec4 v[]; } x;          // [tokens, stride]
 layout(set = 0, binding = 3) buffer Output { float v[]; } y;
-layout(push_constant) uniform Push { MatvecArgs a; };
+layout(set = 0, binding = 3) buffer Output16 { uvec4 v[]; } y16;
+layout(push_constant) uniform Push { TilesArgs a; };
 
-layout(constant_id = 11) const uint OUTPUT = kOutputStore;
+layout(constant_id = 1) const uint OUTPUT = kOutputStore;
 
-const uint kTile = 64;
-const uint kStep = 32;             // columns
-const uint kPitch = kStep + 8;     // f16 between rows of an operand tile: 80 bytes, no two rows on the same banks
-const uint kSumPitch = kTile + 4;  // f32 between tokens of the sums
-const float kLargest = 65504.0;    // of f16
+const uint kTile = 128;
+const uint kStepUnits = 4;          // 32 columns
+const uint kPitch = kStepUnits + 1;  // 80 bytes: no two of eight rows on the same banks
+const uint kHalf = kTile * kPitch;
 
-shared float16_t w_tile[kTile * kPitch];  // [row, column]
-shared float16_t x_tile[kTile * kPitch];  // [token, column]
-shared float sums[kTile / 2 * kSumPitch];  // [token of one half, row]
+shared uvec4 w_tile[2 * kHalf];  // [row][column]
+shared uvec4 x_tile[2 * kHalf];  // [token][column]
 
-void put(uint at, vec4 w_low, vec4 w_high, vec4 x_low, vec4 x_high) {
-  [[unroll]] for (uint i = 0; i < 4; ++i) {
-    w_tile[at + i] = float16_t(w_low[i]);
-    w_tile[at + 4 + i] = float16_t(w_high[i]);
-    x_tile[at + i] = float16_t(clamp(x_low[i], -kLargest, kLargest));
-    x_tile[at + 4 + i] = float16_t(clamp(x_high[i], -kLargest, kLargest));
-  }
-}
+#define SUMS fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>
+#define OPERAND fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
 
 void main() {
   const uint token0 = gl_WorkGroupID.y * kTile;
-  const uint count = pass.word[a.count_at];
-  if (token0 >= count) return;
+  if (token0 >= pass.word[kPassTokens]) return;
   const uint row0 = gl_WorkGroupID.x * kTile;
-  const uint warp = THREAD / 32;
-  const uint warp_row = warp % 2 * 32;
-  const uint warp_token = warp / 2 * 32;
+  const uint thread = gl_SubgroupID * 32 + gl_SubgroupInvocationID;
+  const uint warp_token = gl_SubgroupID % 2 * 64;
+  const uint warp_row = gl_SubgroupID / 2 * 64;
 
-  // c[t][r]: tokens are the matrix's rows, so that a row of sums is a row of the output.
-  fcoopmatNV<32, gl_ScopeSubgroup, 16, 16> c[2][2];
-  [[unroll]] for (uint t = 0; t < 2; ++t) {
-    [[unroll]] for (uint r = 0; r < 2; ++r) c[t][r] = fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>(0.0);
+  // Four units of each operand per thread and step, of lines 32 apart.
+  const uint line = thread / kStepUnits, unit = thread % kStepUnits;
+  uint w_from[4], x_from[4];
+  [[unroll]] for (uint i = 0; i < 4; ++i) {
+    w_from[i] = min(row0 + line + 32 * i, a.rows - 1) * a.stride + unit;
+    x_from[i] = (token0 + line + 32 * i) * a.stride + unit;
+  }
+  const uint to = line * kPitch + unit;
+
+  SUMS c[4][4];  // tokens are the matrix's rows, so that a row of sums is a row of the output
+  [[unroll]] for (uint t = 0; t < 4; ++t) {
+    [[unroll]] for (uint r = 0; r < 4; ++r) c[t][r] = SUMS(0.0);
+  }
+  [[unroll]] for (uint i = 0; i < 4; ++i) {
+    w_tile[to + 32 * i * kPitch] = weights.v[w_from[i]];
+    x_tile[to + 32 * i * kPitch] = x.v[x_from[i]];
+  }
+  barrier();
+  const uint steps = a.stride / kStepUnits;
+  for (uint step = 0; step < steps; ++step) {
+    const uint here = step % 2 * kHalf, there = kHalf - here;
+    const bool more = step + 1 < steps;
+    uvec4 w_next[4], x_next[4];
+    if (more) {
+      const uint skip = (step + 1) * kStepUnits;
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        w_next[i] = weights.v[w_from[i] + skip];
+        x_next[i] = x.v[x_from[i] + skip];
+      }
+    }
+    [[unroll]] for (uint k = 0; k < kStepUnits; k += 2) {
+      OPERAND left[4], right;
+      [[unroll]] for (uint t = 0; t < 4; ++t)
+        coopMatLoadNV(left[t], x_tile, here + (warp_token + 16 * t) * kPitch + k, kPitch, false);
+      [[unroll]] for (uint r = 0; r < 4; ++r) {
+        coopMatLoadNV(right, w_tile, here + (warp_row + 16 * r) * kPitch + k, kPitch, true);
+        [[unroll]] for (uint t = 0; t < 4; ++t) c[t][r] = coopMatMulAddNV(left[t], right, c[t][r]);
+      }
+    }
+    if (more) {
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        w_tile[there + to + 32 * i * kPitch] = w_next[i];
+        x_tile[there + to + 32 * i * kPitch] = x_next[i];
+      }
+    }
+    barrier();
   }
 
-  for (uint unit0 = 0; unit0 < UNITS; unit0 += kStep / kUnit) {
-    barrier();
-    // 64 x 4 units of each operand, two per thread.
-    [[unroll]] for (uint half_tile = 0; half_tile < 2; ++half_tile) {
-      const uint i = THREAD + half_tile * kThreads;
-      const uint line = i / 4;
-      const uint unit = unit0 + i % 4;
-      vec4 w_low = vec4(0.0), w_high = vec4(0.0), x_low = vec4(0.0), x_high = vec4(0.0);
-      if (unit < UNITS) {
-        const Unit u = decode(load_raw(a.w, min(row0 + line, a.w.rows - 1), unit));
-        w_low = u.scale * u.low;
-        w_high = u.scale * u.high;
-        const uint at = min(token0 + line, count - 1) * (a.in_.stride / 4) + 2 * unit;
-        x_low = source4.v[at];
-        x_high = source4.v[at + 1];
-      }
-      put(line * kPitch + i % 4 * kUnit, w_low, w_high, x_low, x_high);
-    }
-    barrier();
-    [[unroll]] for (uint k = 0; k < kStep; k += 16) {
-      fcoopmatNV<16, gl_ScopeSubgroup, 16, 16> x[2], w[2];
-      [[unroll]] for (uint t = 0; t < 2; ++t)
-        coopMatLoadNV(x[t], x_tile, (warp_token + 16 * t) * kPitch + k, kPitch, false);
-      [[unroll]] for (uint r = 0; r < 2; ++r)
-        coopMatLoadNV(w[r], w_tile, (warp_row + 16 * r) * kPitch + k, kPitch, true);  // [column, row]
-      [[unroll]] for (uint t = 0; t < 2; ++t) {
-        [[unroll]] for (uint r = 0; r < 2; ++r) c[t][r] = coopMatMulAddNV(x[t], w[r], c[t][r]);
+  if (OUTPUT == kOutputSwigluPairs) {
+    // 16 rows of gate, then 16 of up: tiles of the same layout.
+    [[unroll]] for (uint r = 0; r < 4; r += 2) {
+      const uint row = row0 + warp_row + 16 * r;
+      if (row >= a.rows) continue;
+      [[unroll]] for (uint t = 0; t < 4; ++t) {
+        OPERAND h;
+        [[unroll]] for (int i = 0; i < h.length(); ++i) {
+          const float g = c[t][r][i];
+          h[i] = float16_t(clamp(g / (1.0 + exp(-g)) * c[t][r + 1][i], -65504.0, 65504.0));
+        }
+        coopMatStoreNV(h, y16.v, (token0 + warp_token + 16 * t) * a.out_stride + row / 16, a.out_stride, false);
       }
     }
+    return;
   }
-
-  // Half of the tokens at a time: what happens to the sums needs plain indices.
-  [[unroll]] for (uint half_tile = 0; half_tile < 2; ++half_tile) {
-    barrier();
-    if (warp / 2 == half_tile) {
-      [[unroll]] for (uint t = 0; t < 2; ++t) {
-        [[unroll]] for (uint r = 0; r < 2; ++r)
-          coopMatStoreNV(c[t][r], sums, 16 * t * kSumPitch + warp_row + 16 * r, kSumPitch, false);
+  [[unroll]] for (uint t = 0; t < 4; ++t) {
+    [[unroll]] for (uint r = 0; r < 4; ++r) {
+      const uint row = row0 + warp_row + 16 * r;
+      if (row >= a.rows) continue;
+      const uint at = (token0 + warp_token + 16 * t) * a.out_stride + a.out_column + row;
+      if (OUTPUT == kOutputAdd) {
+        SUMS before;
+        coopMatLoadNV(before, y.v, at, a.out_stride, false);
+        c[t][r] = c[t][r] + before;
       }
-    }
-    barrier();
-    for (uint i = THREAD; i < kTile / 2 * kTile; i += kThreads) {
-      const uint r = i % kTile;
-      const uint token = token0 + half_tile * (kTile / 2) + i / kTile;
-      if (token >= count || row0 + r >= a.w.rows) continue;
-      const float sum = sums[i / kTile * kSumPitch + r];
-      const uint out_row = token * a.out_stride + a.out_column;
-      const uint row = a.w.first_row + row0 + r;
-      if (OUTPUT == kOutputStore) y.v[out_row + row] = sum;
-      if (OUTPUT == kOutputAdd) y.v[out_row + row] += sum;
-      if (OUTPUT == kOutputSwigluPairs && r % 2 == 1)
-        y.v[out_row + row / 2] = swish(sums[i / kTile * kSumPitch + r - 1]) * sum;
-      if (OUTPUT == kOutputSwigluWith) y.v[out_row + row] = swish(y.v[out_row + row]) * sum;
+      coopMatStoreNV(c[t][r], y.v, at, a.out_stride, false);
     }
   }
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // y[t, r] = sum_c W[r, c] f(x)[t, c] for few tokens; f, the norm and what happens to y are modes.
 //
-// Work split: TEAM lanes share ROWS rows; lane l takes units l, l + TEAM, ... of 8 columns. A workgroup has
+// Work split: TEAM lanes share ROWS rows; lane l takes loads l, l + TEAM, ... of 8 or 32 columns. A workgroup has
 // 128 / TEAM teams; grid: (rows, groups of TOKENS tokens).
 // Bound: bytes of W at one token on a large model; the latency of the chain on a small one, so weights are loaded
 // before the input is prepared, and the input is prepared in every workgroup rather than in a pass of its own.
@@ -16,7 +16,6 @@
 #include "pass.glsl"
 
 layout(set = 0, binding = 3) buffer Output { float v[]; } y;
-layout(set = 0, binding = INPUT_BINDING) readonly buffer Input4 { vec4 v[]; } source4;
 layout(push_constant) uniform Push { MatvecArgs a; };
 
 layout(constant_id = 8) const uint TEAM = 32;
@@ -24,12 +23,61 @@ layout(constant_id = 9) const uint ROWS = 2;
 layout(constant_id = 10) const uint TOKENS = 1;  // 1 unless INPUT is kInputPlain
 layout(constant_id = 11) const uint OUTPUT = kOutputStore;
 
-const uint kSteps = (UNITS + TEAM - 1) / TEAM;
-const uint kAhead = kSteps < 4 ? kSteps : 4;  // steps whose weights are loaded before the input is there
+// What a lane loads at once: a unit of 8 columns, or, where rows are long enough, a block of 32.
+#ifdef RUNNEL_BLOCKS
+layout(constant_id = 12) const uint BLOCK = 1;  // units of a load: 1 or 4
+#else
+const uint BLOCK = 1;
+#endif
+const uint kLoads = UNITS / BLOCK;  // of a row
+const uint kSteps = (kLoads + TEAM - 1) / TEAM;
+// Steps loaded at once, before the input is there or while the ones before are multiplied.
+layout(constant_id = 13) const uint AHEAD = 4;
+const uint kAhead = kSteps < AHEAD ? kSteps : AHEAD;
 
 shared vec4 prepared[INPUT == kInputPlain ? 1 : 2 * UNITS];
 #define PUT(c, value) prepared[(c) / 4][(c) % 4] = (value)
 #define GET(c) prepared[(c) / 4][(c) % 4]
+
+#ifdef RUNNEL_BLOCKS
+// Single units in the first words of a block.
+RawBlock load_at(const MatrixPart part, uint row, uint load) {
+  if (BLOCK == 4) return load_block(part, row * kLoads + load);
+  RawBlock b;
+  const Raw r = load_raw(part, row, load);
+#if defined(W_Q8_0)
+  b.a[0] = uvec4(r.a, 0, 0);
+  b.a[1] = uvec4(0);
+  b.scale = r.scale;
+#else
+  b.a = uvec4(r.a, 0, 0, 0);
+#endif
+#if defined(W_Q4_0)
+  b.scale = r.scale;
+#elif defined(W_Q4_K)
+  b.d = r.d;
+  b.scale = r.scale;
+  b.minimum = r.minimum;
+#elif defined(W_Q6_K)
+  b.d = r.d;
+  b.high = uvec2(r.high, 0);
+  b.scales = r.scale;
+#endif
+  return b;
+}
+#define UNIT_OF(RAW, PART) unit_of(RAW, PART)
+#else
+#define load_at load_raw
+#define UNIT_OF(RAW, PART) RAW
+#endif
+
+#define LOAD_STEPS(TO, STEP0)                                                                        \
+  {                                                                                                  \
+    [[unroll]] for (uint step = 0; step < kAhead; ++step) {                                          \
+      [[unroll]] for (uint r = 0; r < ROWS; ++r)                                                     \
+        TO[step][r] = load_at(a.w, min(row0 + r, a.w.rows - 1), min(lane + ((STEP0) + step) * TEAM, kLoads - 1)); \
+    }                                                                                                \
+  }
 
 float row_sum(Unit u, vec4 low, vec4 high) {
   precise float s = u.low.x * low.x;
@@ -45,17 +93,18 @@ float row_sum(Unit u, vec4 low, vec4 high) {
 
 void main() {
   const uint token0 = gl_WorkGroupID.y * TOKENS;
-  const uint count = pass.word[a.count_at];
+  // A program of one token never runs with fewer: nobody waits for the count.
+  const uint count = TOKENS == 1 ? 1 : pass.word[a.count_at];
   if (token0 >= count) return;
   const uint lane = THREAD % TEAM;
   const uint row0 = (gl_WorkGroupID.x * (kThreads / TEAM) + THREAD / TEAM) * ROWS;
 
+#ifdef RUNNEL_BLOCKS
+  RawBlock ahead[kAhead][ROWS];  // of single units only the first words are used
+#else
   Raw ahead[kAhead][ROWS];
-  [[unroll]] for (uint step = 0; step < kAhead; ++step) {
-    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-      ahead[step][r] = load_raw(a.w, min(row0 + r, a.w.rows - 1), min(lane + step * TEAM, UNITS - 1));
-    }
-  }
+#endif
+  LOAD_STEPS(ahead, 0)
   if (INPUT != kInputPlain) {
     for (uint c = COLUMNS + THREAD; c < UNITS * kUnit; c += kThreads) PUT(c, 0.0);
     const uint row = a.in_.rows_at == kNone ? token0 : pass.word[a.in_.rows_at + token0];
@@ -67,30 +116,37 @@ void main() {
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
     [[unroll]] for (uint t = 0; t < TOKENS; ++t) sums[r][t] = 0.0;
   }
-  for (uint step = 0; step < kSteps; ++step) {
-    const uint unit = lane + step * TEAM;
-    if (unit >= UNITS) break;
-    Unit u[ROWS];
-    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-      Raw raw;
-      if (step < kAhead) {
-        raw = ahead[step][r];
-      } else {
-        raw = load_raw(a.w, min(row0 + r, a.w.rows - 1), unit);
-      }
-      u[r] = decode(raw);
+  for (uint step0 = 0; step0 < kSteps; step0 += kAhead) {
+#ifdef RUNNEL_BLOCKS
+    RawBlock here[kAhead][ROWS];
+#else
+    Raw here[kAhead][ROWS];
+#endif
+    [[unroll]] for (uint step = 0; step < kAhead; ++step) {
+      [[unroll]] for (uint r = 0; r < ROWS; ++r) here[step][r] = ahead[step][r];
     }
-    [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-      vec4 low, high;
-      if (INPUT == kInputPlain) {
-        const uint at = min(token0 + t, count - 1) * (a.in_.stride / 4) + 2 * unit;
-        low = source4.v[at];
-        high = source4.v[at + 1];
-      } else {
-        low = prepared[2 * unit];
-        high = prepared[2 * unit + 1];
+    if (step0 + kAhead < kSteps) LOAD_STEPS(ahead, step0 + kAhead)
+    [[unroll]] for (uint step = 0; step < kAhead; ++step) {
+      const uint load = lane + (step0 + step) * TEAM;
+      if (load >= kLoads) continue;
+      [[unroll]] for (uint part = 0; part < BLOCK; ++part) {
+        const uint unit = load * BLOCK + part;
+        Unit u[ROWS];
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) u[r] = decode(UNIT_OF(here[step][r], part));
+        [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+          vec4 low, high;
+          if (INPUT == kInputPlain) {
+            const uint at = min(token0 + t, count - 1) * (a.in_.stride / 4) + 2 * unit;
+            low = source4.v[at];
+            high = source4.v[at + 1];
+          } else {
+            low = prepared[2 * unit];
+            high = prepared[2 * unit + 1];
+          }
+          [[unroll]] for (uint r = 0; r < ROWS; ++r)
+            sums[r][t] = fma(u[r].scale, row_sum(u[r], low, high), sums[r][t]);
+        }
       }
-      [[unroll]] for (uint r = 0; r < ROWS; ++r) sums[r][t] = fma(u[r].scale, row_sum(u[r], low, high), sums[r][t]);
     }
   }
 

@@ -126,6 +126,7 @@ void main() {
   const uint head = gl_WorkGroupID.y;
   const uint item = a.pass.items + gl_WorkGroupID.z * kItemWords;
   if (gl_WorkGroupID.z >= pass.word[kPassItems] || pass.word[item + 3] != a.bank) return;
+  if (pass.word[item + 5] != 0) return;  // it goes chunk by chunk
   const uint first_token = pass.word[item];
   const uint tokens = pass.word[item + 1];
   const uint slot0 = split * SHARE;

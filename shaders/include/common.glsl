@@ -7,7 +7,9 @@
 #endif
 #include "interface.h"
 
+#ifndef RUNNEL_OWN_WORKGROUP
 layout(local_size_x = kThreads) in;
+#endif
 
 /// Lanes of a subgroup; the host demands this size. 1: the device cannot promise one, sums go through shared memory.
 layout(constant_id = 0) const uint kSubgroup = 1;
@@ -18,6 +20,7 @@ layout(constant_id = 0) const uint kSubgroup = 1;
 #define THREAD gl_LocalInvocationIndex
 #endif
 
+#ifndef RUNNEL_OWN_WORKGROUP
 shared float team_values[kThreads / kSubgroup];
 
 // Sum and maximum over teams of `team` consecutive threads (a power of two), the same in every lane of the team. All
@@ -47,6 +50,7 @@ shared float team_values[kThreads / kSubgroup];
 float plus(float a, float b) { return a + b; }
 TEAM_REDUCE(team_sum, plus)
 TEAM_REDUCE(team_max, max)
+#endif
 
 /// e^x within 2 ulp; 0 below -87. (Vulkan allows exp an error of 3 + 2|x| ulp.)
 float exact_exp(float x) {

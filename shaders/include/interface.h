@@ -44,21 +44,34 @@ RUNNEL_CONST kOutputSwigluWith = 3;
 RUNNEL_CONST kNone = 0xFFFFFFFF;
 
 // The pass buffer: this header, then per token kTokenWords, per item kItemWords, the list of rows
-// whose logits are wanted, per token K/2 rotations of 4 floats.
+// whose logits are wanted, the chunks of long items, per token K/2 rotations of 4 floats.
 RUNNEL_CONST kPassTokens = 0;   // tokens of this pass
 RUNNEL_CONST kPassItems = 1;    // sessions of this pass
 RUNNEL_CONST kPassRows = 2;     // rows whose logits this submission computes
+RUNNEL_CONST kPassChunks = 3;   // chunks of this pass
+RUNNEL_CONST kPassLong = 4;     // tokens from which on an item goes chunk by chunk
 RUNNEL_CONST kPassHeader = 16;  // words
 
 RUNNEL_CONST kTokenWords =
     4;                        // id, positional slot it writes or kNone, sinks in use, window in use
-RUNNEL_CONST kItemWords = 4;  // first row, rows, place of its state in the bank, bank
+RUNNEL_CONST kItemWords =
+    6;                         // first row, rows, place of its state in the bank, bank, first chunk, chunks
+RUNNEL_CONST kChunkWords = 4;  // first row, rows, item, nothing
+RUNNEL_CONST kLongItem = 0x80000000U;  // in a token's fourth word: its slots went chunk by chunk
+
+/// Tokens of a chunk, rows of a block that reads it, most window slots and sinks of chunks.
+RUNNEL_CONST kChunk = 64;
+RUNNEL_CONST kReadRows = 16;
+RUNNEL_CONST kMostChunkSlots = 64;
+RUNNEL_CONST kMostChunkWindow = 64;
+RUNNEL_CONST kMostChunkSinks = 16;
 
 /// Where the sections of the pass buffer start, in words.
 struct PassLayout {
   uint items;
   uint rows;
   uint rotations;
+  uint chunks;
 };
 
 /// One part of a weight matrix: rows [first_row, first_row + rows). Offsets in words from the bound
@@ -174,8 +187,44 @@ struct SlotArgs {
   float gate_log_min;  // 0: none
 };
 
+/// Of slots chunk by chunk. Strides and offsets in floats.
+struct ChunkArgs {
+  PassLayout pass;
+  uint stride;          // of projections
+  uint feature_stride;  // of rows of rotated keys and write gates
+  uint layer_floats;    // of one state
+  uint bank;
+  uint decays;      // in the buffer of chunks, after the memories
+  uint out_stride;  // of rows of outputs
+  uint gate_bias;   // float offsets into the vectors, or kNone
+  uint read_bias;
+  uint head_read_bias;
+  float scale;
+  float gate_normalizer;
+  float gate_log_min;  // 0: none
+};
+
+/// Rows of a packed part as f16, for matrix units.
+struct UnpackArgs {
+  MatrixPart w;
+  uint row0;    // of the destination, where row 0 of the matrix goes
+  uint stride;  // of the destination, in units of 8 f16
+  uint order;   // kOrder…
+};
+RUNNEL_CONST kOrderPlain = 0;
+RUNNEL_CONST kOrderPairs = 1;  // gate and up alternate; to 16 rows of gate, 16 of up
+RUNNEL_CONST kOrderGate = 2;   // gate alone, to the same places
+RUNNEL_CONST kOrderUp = 3;
+
+struct TilesArgs {
+  uint rows;      // of the matrix, a multiple of 16
+  uint stride;    // of matrix and input rows, in units of 8 f16: a multiple of 4
+  uint out_stride;  // f32; with SwiGLU units of 8 f16
+  uint out_column;
+};
+
 #ifdef __cplusplus
-static_assert(sizeof(MatvecArgs) <= 128 && sizeof(SlotArgs) <= 128 &&
+static_assert(sizeof(ChunkArgs) <= 128 && sizeof(MatvecArgs) <= 128 && sizeof(SlotArgs) <= 128 &&
               sizeof(RecurrenceArgs) <= 128);
 }  // namespace runnel::vulkan
 #endif

@@ -6,9 +6,8 @@
 // decode(raw) -> Unit, whose weights are scale * (low, high).
 
 layout(set = 0, binding = 0) readonly buffer Weights { uint w[]; } weights;
-#if defined(W_F32) || defined(W_F16) || defined(W_BF16)
 layout(set = 0, binding = 0) readonly buffer Weights4 { uvec4 w[]; } weights4;
-#elif defined(W_Q8_0)
+#if defined(W_Q8_0)
 layout(set = 0, binding = 0) readonly buffer Weights2 { uvec2 w[]; } weights2;
 #endif
 
@@ -45,8 +44,14 @@ float half_of(uint word) {
   return (word & 0x8000u) != 0 ? -f : f;
 }
 vec4 bytes(uint word) { return vec4(ivec4(int(word) << 24, int(word) << 16, int(word) << 8, int(word)) >> 24); }
-vec4 low_nibbles(uint word) { return vec4((uvec4(word) >> uvec4(0, 8, 16, 24)) & 15u); }
-vec4 high_nibbles(uint word) { return vec4((uvec4(word) >> uvec4(4, 12, 20, 28)) & 15u); }
+// 2^23 + n as bits: exact, and no conversion, of which GPUs do fewer a clock.
+const uint kMagic = 0x4B000000u;
+vec4 low_nibbles(uint word) {
+  return uintBitsToFloat(((uvec4(word) >> uvec4(0, 8, 16, 24)) & 15u) | kMagic) - 8388608.0;
+}
+vec4 high_nibbles(uint word) {
+  return uintBitsToFloat(((uvec4(word) >> uvec4(4, 12, 20, 28)) & 15u) | kMagic) - 8388608.0;
+}
 
 /// `row` counts from the first row of the part.
 Raw load_raw(const MatrixPart part, uint row, uint unit) {
@@ -82,6 +87,77 @@ Raw load_raw(const MatrixPart part, uint row, uint unit) {
 #endif
   return r;
 }
+
+/// The units [4 i, 4 i + 4) of the part with loads of 16 bytes, where a lane takes whole blocks of 32 columns.
+#if defined(W_Q4_0) || defined(W_Q4_K) || defined(W_Q6_K) || defined(W_Q8_0)
+#define RUNNEL_BLOCKS
+struct RawBlock {
+#if defined(W_Q8_0)
+  uvec4 a[2];
+#else
+  uvec4 a;
+#endif
+#if defined(W_Q6_K)
+  uvec2 high;
+  uint d;
+  uint scales;  // of both halves, a byte each
+#elif defined(W_Q4_K)
+  uint d;
+  uint scale;
+  uint minimum;
+#else
+  uint scale;
+#endif
+};
+
+RawBlock load_block(const MatrixPart part, uint i) {
+  RawBlock r;
+#if defined(W_Q8_0)
+  r.a[0] = weights4.w[2 * i];
+  r.a[1] = weights4.w[2 * i + 1];
+#else
+  r.a = weights4.w[i];
+#endif
+#if defined(W_Q8_0) || defined(W_Q4_0)
+  r.scale = weights.w[part.scales + i / 2] >> (16 * (i & 1));
+#else
+  const uint super_block = part.scales + i / 8 * 5;
+  const uint group = i % 8;
+  r.d = weights.w[super_block];
+#endif
+#if defined(W_Q4_K)
+  r.scale = weights.w[super_block + 1 + group / 4] >> (8 * (group % 4));
+  r.minimum = weights.w[super_block + 3 + group / 4] >> (8 * (group % 4));
+#elif defined(W_Q6_K)
+  r.high = uvec2(weights.w[part.high + 2 * i], weights.w[part.high + 2 * i + 1]);
+  r.scales = weights.w[super_block + 1 + group / 2] >> (16 * (group % 2));
+#endif
+  return r;
+}
+
+/// Unit `u` of four.
+Raw unit_of(const RawBlock b, const uint u) {
+  Raw r;
+#if defined(W_Q8_0)
+  r.a = u % 2 == 0 ? b.a[u / 2].xy : b.a[u / 2].zw;
+  r.scale = b.scale;
+#else
+  r.a = b.a[u];
+#endif
+#if defined(W_Q4_0)
+  r.scale = b.scale;
+#elif defined(W_Q4_K)
+  r.d = b.d;
+  r.scale = b.scale;
+  r.minimum = b.minimum;
+#elif defined(W_Q6_K)
+  r.d = b.d;
+  r.high = b.high[u / 2] >> (16 * (u % 2));
+  r.scale = b.scales >> (8 * (u / 2));
+#endif
+  return r;
+}
+#endif
 
 Unit decode(Raw r) {
   Unit u;

@@ -50,6 +50,146 @@ class VulkanParity : public VulkanTest {
   }
 };
 
+/// Plans of many tokens: pieces of all lengths around a chunk's, several items at once.
+class VulkanChunks : public VulkanParity {
+ protected:
+  void expect_chunks(const RandomModel& model, const vulkan::FeatureMask& features,
+                     double tolerance, const std::vector<std::size_t>& pieces) {
+    const std::size_t longest = *std::max_element(pieces.begin(), pieces.end());
+    auto device = backend(features);
+    auto reference = reference::make_backend();
+    const LoadedModel actual = load_on(*device, model, static_cast<int>(longest));
+    const LoadedModel expected = load_on(*reference, model, static_cast<int>(longest));
+    Random random(77);
+    auto actual_state = actual.state();
+    auto expected_state = expected.state();
+    for (const std::size_t n : pieces) {
+      const std::vector<TokenId> tokens = random.tokens(n, model.config.vocab_size);
+      EXPECT_LE(max_relative_error(actual.run(*actual_state, tokens),
+                                   expected.run(*expected_state, tokens)),
+                tolerance)
+          << n << " tokens, then at " << actual_state->position();
+      EXPECT_LE(
+          max_relative_error(actual.canonical(*actual_state), expected.canonical(*expected_state)),
+          tolerance)
+          << "state after " << n << " tokens, at " << actual_state->position();
+    }
+  }
+};
+
+TEST_F(VulkanChunks, AnyLengthOfPassMatchesTheReference) {
+  ModelConfig c = small_positional_config();
+  c.num_layers = 1;
+  c.num_heads = 3;
+  c.num_kv_heads = 1;
+  c.head_k_dim = 64;
+  c.head_v_dim = 64;
+  c.num_memory_slots = 64;
+  c.num_sink_slots = 4;
+  c.num_window_slots = 60;
+  c.sink_distance = 64;
+  expect_chunks(make_random_model(c, {.gate_bias = true, .read_biases = true}, 31),
+                {.cooperative_matrix = false}, kParityTolerance,
+                {2, 17, 1, 63, 64, 65, 31, 130, 127, 16, 200, 48});
+}
+
+TEST_F(VulkanChunks, OddSizesMatchTheReference) {
+  ModelConfig c = small_positional_config();
+  c.num_layers = 1;
+  c.num_heads = 4;
+  c.num_kv_heads = 2;
+  c.head_k_dim = 22;
+  c.head_v_dim = 77;
+  c.num_memory_slots = 13;
+  c.num_sink_slots = 3;
+  c.num_window_slots = 7;
+  c.sink_distance = 9;
+  expect_chunks(make_random_model(c, {}, 32), {.cooperative_matrix = false}, kParityTolerance,
+                {1, 18, 70, 20});
+}
+
+TEST_F(VulkanChunks, WideHeadsWithoutPositionalSlotsMatchTheReference) {
+  ModelConfig c = small_config();
+  c.num_layers = 1;
+  c.num_heads = 2;
+  c.num_kv_heads = 1;
+  c.head_k_dim = 130;
+  c.head_v_dim = 140;
+  c.num_memory_slots = 33;
+  expect_chunks(make_random_model(c, {}, 33), {.cooperative_matrix = false}, kParityTolerance,
+                {66, 1, 129});
+}
+
+TEST_F(VulkanChunks, SinksWithoutAWindowAndAWindowWithoutSinks) {
+  for (const bool sinks : {false, true}) {
+    ModelConfig c = small_positional_config();
+    c.num_layers = 1;
+    c.num_sink_slots = sinks ? 16 : 0;
+    c.num_window_slots = sinks ? 0 : 64;
+    c.sink_distance = 20;
+    expect_chunks(make_random_model(c, {}, 34), {.cooperative_matrix = false}, kParityTolerance,
+                  {5, 90, 33});
+  }
+}
+
+TEST_F(VulkanChunks, GatesThatForgetEverythingAreExact) {
+  ModelConfig c = small_positional_config();
+  c.num_layers = 1;
+  c.gate_normalizer = 1e-3F;  // log alpha of some -700 a token
+  expect_chunks(make_random_model(c, {.gate_bias = true}, 35), {.cooperative_matrix = false},
+                kParityTolerance, {100, 40});
+}
+
+TEST_F(VulkanChunks, WithoutSubgroupsMatchesTheReference) {
+  expect_chunks(make_random_model(small_positional_config(), {}, 36),
+                {.subgroups = false, .cooperative_matrix = false}, kParityTolerance, {70, 30});
+}
+
+TEST_F(VulkanChunks, TooLittleSharedMemoryGoesTokenByToken) {
+  expect_chunks(make_random_model(small_positional_config(), {}, 37),
+                {.cooperative_matrix = false, .shared_bytes = 16384}, kParityTolerance, {40});
+}
+
+TEST_F(VulkanChunks, ItemsOfOnePassDoNotTouchEachOther) {
+  auto device = backend({.cooperative_matrix = false});
+  const LoadedModel loaded =
+      load_on(*device, make_random_model(small_positional_config(), {}, 38), 400);
+  Random random(39);
+  const auto vocab = static_cast<std::size_t>(loaded.source.config.vocab_size);
+  const std::size_t lengths[] = {100, 3, 64, 17, 16, 70};
+  std::vector<std::unique_ptr<RecurrentState>> together, alone;
+  std::vector<std::vector<TokenId>> tokens;
+  std::vector<std::vector<float>> logits(6, std::vector<float>(vocab, NAN));
+  std::vector<PlanItem> items;
+  for (int round = 0; round < 2; ++round) {
+    items.clear();
+    tokens.clear();
+    for (std::size_t i = 0; i < 6; ++i) {
+      if (round == 0) together.push_back(loaded.state());
+      if (round == 0) alone.push_back(loaded.state());
+      tokens.push_back(random.tokens(lengths[i], loaded.source.config.vocab_size));
+    }
+    for (std::size_t i = 0; i < 6; ++i) {
+      items.push_back({.state = together[i].get(),
+                       .tokens = tokens[i],
+                       .wanted = LogitsWanted::last,
+                       .logits = logits[i]});
+    }
+    const Status ran = loaded.plan->run(items, {});
+    ASSERT_TRUE(ran.has_value()) << ran.error().message;
+    for (std::size_t i = 0; i < 6; ++i) {
+      std::vector<float> expected(vocab, NAN);
+      const PlanItem single{.state = alone[i].get(),
+                            .tokens = tokens[i],
+                            .wanted = LogitsWanted::last,
+                            .logits = expected};
+      ASSERT_TRUE(loaded.plan->run(std::span(&single, 1), {}).has_value());
+      EXPECT_EQ(logits[i], expected) << "item " << i;
+      EXPECT_EQ(loaded.canonical(*together[i]), loaded.canonical(*alone[i])) << "item " << i;
+    }
+  }
+}
+
 class VulkanWeightTypes : public VulkanParity, public testing::WithParamInterface<BlockType> {};
 
 RandomModel model_of(BlockType type) {
@@ -69,6 +209,15 @@ RandomModel model_of(BlockType type) {
 
 TEST_P(VulkanWeightTypes, DecodePlanMatchesTheReference) {
   expect_parity(model_of(GetParam()), kDecodePlan);
+}
+
+TEST_P(VulkanWeightTypes, LongRowsMatchTheReference) {
+  ModelConfig c = small_config();
+  c.num_layers = 1;
+  c.hidden_size = 1280;  // lanes load whole blocks, the last step not all of them
+  c.intermediate_size = 2304;
+  expect_parity(make_random_model(c, {.linear = GetParam(), .table = BlockType::q8_0}, 18),
+                kDecodePlan);
 }
 
 TEST_P(VulkanWeightTypes, PrefillPlanMatchesTheReference) {

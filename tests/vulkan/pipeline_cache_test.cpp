@@ -46,6 +46,14 @@ TEST_F(VulkanPipelineCache, DamageIsIgnoredAndRepaired) {
   }
 }
 
+TEST_F(VulkanPipelineCache, LiesInTheDirectoryThatTheCallerNames) {
+  EXPECT_EQ(vulkan::cache_file({}, 0), std::filesystem::path());
+  const std::filesystem::path directory = directory_.path() / "not" / "yet";
+  const std::filesystem::path file = vulkan::cache_file(directory, 3);
+  EXPECT_EQ(file, directory / "vulkan-3.pipelines");
+  EXPECT_TRUE(std::filesystem::is_directory(directory));
+}
+
 TEST_F(VulkanPipelineCache, PlaceThatCannotBeWrittenIsNoError) {
   EXPECT_FALSE(logits_with("/nowhere/at/all/pipelines").empty());
 }

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// runnel_vulkan_speed [DEVICE…]: one table of load, first token, decode and prefill on a model of
-// the default model's shape with random Q4_0 weights. Without DEVICE: all but the reference.
+// runnel_vulkan_speed [--device N] [--profile] [--short] [--cache FILE] [--tune R,B,A,S,F]
+// [MODEL…]: one row of load, first token, decode and prefill a model: 135m, or 1.38B as q4_0, q4_k,
+// q8_0, bf16; random weights of those shapes.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
-#include "runtime/backend/registry.h"
+#include "runtime/backend/vulkan/vulkan_backend.h"
 #include "runtime/model/forward.h"
+#include "tests/cuda/bench_models.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
-#include "tests/support/random_model.h"
 
-namespace runnel::test {
+namespace runnel::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -22,32 +24,13 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-RandomModel default_shape() {
-  ModelConfig c = small_positional_config();
-  c.vocab_size = 49152;
-  c.hidden_size = 576;
-  c.num_layers = 30;
-  c.num_heads = 9;
-  c.num_kv_heads = 3;
-  c.head_k_dim = 64;
-  c.head_v_dim = 64;
-  c.intermediate_size = 1536;
-  c.num_memory_slots = 64;
-  c.num_sink_slots = 4;
-  c.num_window_slots = 60;
-  c.sink_distance = 64;
-  c.scale = 0.125F;
-  return make_random_model(c,
-                           {.linear = quant::BlockType::q4_0,
-                            .table = quant::BlockType::q8_0,
-                            .small = quant::BlockType::f16,
-                            .tied = true,
-                            .gate_bias = true,
-                            .read_biases = true},
-                           1);
+template <class T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
 }
 
-/// Runs `tokens` in one pass; exits on error.
+/// Runs `tokens` in one pass.
 std::vector<float> pass(Plan& plan, RecurrentState& state, std::span<const TokenId> tokens,
                         std::size_t vocab) {
   std::vector<float> logits(vocab);
@@ -58,76 +41,162 @@ std::vector<float> pass(Plan& plan, RecurrentState& state, std::span<const Token
   return logits;
 }
 
-void measure(const std::string& id, const RandomModel& model) {
-  auto start = Clock::now();
-  auto backend = make_backend(id, 0);
-  if (!backend) throw std::runtime_error(backend.error().message);
-  const LoadedModel loaded = load_on(**backend, model, 16);
-  const double load_ms = ms_since(start);
-  start = Clock::now();
-  auto prefill = loaded.model->record(
-      512, [&](Ops& ops) { return forward(ops, model.config, *model.weights); });
-  if (!prefill) throw std::runtime_error(prefill.error().message);
-  const double record_ms = ms_since(start);
-  const auto vocab = static_cast<std::size_t>(model.config.vocab_size);
-  Random random(2);
-  const std::vector<TokenId> prompt = random.tokens(512, model.config.vocab_size);
-  auto state = loaded.state();
-  start = Clock::now();
-  pass(*loaded.plan, *state, std::span(prompt).first(1), vocab);
-  const double first_ms = ms_since(start);
+struct Settings {
+  int device = 0;
+  bool profile = false;
+  bool quick = false;
+  std::string cache;
+  std::vector<vulkan::Tuning> tunings;  // if any: decode alone, with each
+};
 
-  const auto rate = [](std::size_t tokens, int repeats, const auto& work) {
-    double best = 0.0;
-    for (int i = 0; i < repeats; ++i) {
-      const auto begin = Clock::now();
-      work();
-      best = std::max(best, static_cast<double>(tokens) / ms_since(begin) * 1e3);
-    }
-    return best;
-  };
-  const bool slow = id == "cpu" || (*backend)->device().name.find("llvmpipe") != std::string::npos;
-  const std::size_t steps = slow ? 8 : 256;
-  const double decode = rate(steps, 3, [&] {
-    for (std::size_t i = 0; i < steps; ++i)
-      pass(*loaded.plan, *state, std::span(prompt).subspan(i, 1), vocab);
-  });
-  const std::size_t length = slow ? 64 : 2048;
-  const double fill = rate(length, slow ? 1 : 3, [&] {
-    for (std::size_t at = 0; at < length; at += 512)
-      pass(**prefill, *state, std::span(prompt).first(std::min<std::size_t>(512, length)), vocab);
-  });
-  // The same tokens once through each plan: how far f16 operands are from f32 sums of products.
-  auto a = loaded.state();
-  auto b = loaded.state();
-  std::vector<float> stepwise;
-  for (std::size_t i = 0; i < 16; ++i)
-    stepwise = pass(*loaded.plan, *a, std::span(prompt).subspan(i, 1), vocab);
-  const double difference =
-      rms_relative_error(pass(**prefill, *b, std::span(prompt).first(16), vocab), stepwise);
-  std::printf("%-10s %9.0f %9.0f %9.1f %12.1f %14.1f %12.2e   %s\n", id.c_str(), load_ms, record_ms,
-              first_ms, decode, fill, difference, (*backend)->device().name.c_str());
+void print_profile(const char* what, vulkan::DispatchProfile& profile, double runs) {
+  std::printf("  %s, us on the device by shader:\n", what);
+  double all = 0.0;
+  for (const auto& [name, entry] : profile.by_shader) all += entry.microseconds;
+  for (const auto& [name, entry] : profile.by_shader) {
+    std::printf("    %-28s %6.0f x %8.2f = %9.1f  %4.1f %%\n", name.c_str(),
+                static_cast<double>(entry.count) / runs,
+                entry.microseconds / static_cast<double>(entry.count), entry.microseconds / runs,
+                100.0 * entry.microseconds / all);
+  }
+  std::printf("    in all %.1f us\n", all / runs);
+  profile.by_shader.clear();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// One row of a sweep over work splits.
+void decode_rate(Plan& plan, RecurrentState& state, const BenchModel& model,
+                 const std::string& name, const vulkan::Tuning& t) {
+  const auto vocab = static_cast<std::size_t>(model.config.vocab_size);
+  const std::vector<TokenId> tokens = test::Random(2).tokens(200, model.config.vocab_size);
+  pass(plan, state, std::span(tokens).first(1), vocab);
+  std::vector<double> rates;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    const auto begin = Clock::now();
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      pass(plan, state, std::span(tokens).subspan(i, 1), vocab);
+    rates.push_back(static_cast<double>(tokens.size()) / ms_since(begin) * 1e3);
+  }
+  std::printf("%-6s rows %u block %u ahead %u slot values %u few splits %u: %8.1f tok/s\n",
+              name.c_str(), t.team_rows, t.block, t.ahead, t.slot_values, t.few_splits,
+              median(rates));
   std::fflush(stdout);
 }
 
-}  // namespace
-}  // namespace runnel::test
+void measure(const std::string& name, const Settings& settings) {
+  const BenchModel model = name == "135m"   ? model_135m()
+                           : name == "q4_0" ? model_1380m(quant::BlockType::q4_0)
+                           : name == "q4_k" ? model_1380m(quant::BlockType::q4_k)
+                           : name == "q8_0" ? model_1380m(quant::BlockType::q8_0)
+                                            : model_1380m(quant::BlockType::bf16);
+  for (const vulkan::Tuning& tuning : settings.tunings) {
+    const auto backend = must(vulkan::make_backend(
+        settings.device, {.pipeline_cache = settings.cache, .features = {.tuning = tuning}}));
+    const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
+    const auto decode = must(
+        resident->record(16, [&](Ops& ops) { return forward(ops, model.config, model.weights); }));
+    decode_rate(*decode, *must(resident->create_state()), model, name, tuning);
+  }
+  if (!settings.tunings.empty()) return;
+  const auto profile = settings.profile ? std::make_shared<vulkan::DispatchProfile>() : nullptr;
+  const auto started = Clock::now();
+  auto start = started;
+  const auto backend = must(vulkan::make_backend(
+      settings.device, {.pipeline_cache = settings.cache, .profile = profile}));
+  const double open_ms = ms_since(start);
+  start = Clock::now();
+  const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
+  const double load_ms = ms_since(start);
+  start = Clock::now();
+  const Recording recording = [&](Ops& ops) { return forward(ops, model.config, model.weights); };
+  const auto decode = must(resident->record(16, recording));
+  const std::size_t length = settings.quick ? 128 : 2048;
+  const auto prefill = must(resident->record(static_cast<int>(length), recording));
+  const double record_ms = ms_since(start);
+  const auto vocab = static_cast<std::size_t>(model.config.vocab_size);
+  const std::vector<TokenId> prompt = test::Random(2).tokens(length, model.config.vocab_size);
+  auto state = must(resident->create_state());
+  pass(*decode, *state, std::span(prompt).first(1), vocab);
+  const double first_ms = ms_since(started);
 
-int main(int argc, char** argv) {
-  std::vector<std::string> ids(argv + 1, argv + argc);
-  if (ids.empty()) {
-    for (const runnel::DeviceInfo& d : runnel::devices()) {
-      if (d.backend != "reference") ids.push_back(d.id);
+  const auto rate = [](std::size_t tokens, int repeats, const auto& work) {
+    std::vector<double> rates;
+    for (int i = 0; i < repeats; ++i) {
+      const auto begin = Clock::now();
+      work();
+      rates.push_back(static_cast<double>(tokens) / ms_since(begin) * 1e3);
+    }
+    return median(rates);
+  };
+  const std::size_t steps = settings.quick ? 4 : 256;
+  if (profile) profile->by_shader.clear();
+  const double decoded = rate(steps, settings.quick ? 1 : 5, [&] {
+    for (std::size_t i = 0; i < steps; ++i)
+      pass(*decode, *state, std::span(prompt).subspan(i % length, 1), vocab);
+  });
+  if (profile)
+    print_profile("a token", *profile, static_cast<double>(steps) * (settings.quick ? 1 : 5));
+  pass(*prefill, *state, prompt, vocab);
+  if (profile) profile->by_shader.clear();
+  const double filled =
+      rate(length, settings.quick ? 1 : 5, [&] { pass(*prefill, *state, prompt, vocab); });
+  if (profile) print_profile("prefill", *profile, settings.quick ? 1 : 5);
+  // The same tokens once through each plan: how far f16 operands are from f32 sums of products.
+  auto a = must(resident->create_state());
+  auto b = must(resident->create_state());
+  std::vector<float> stepwise;
+  const std::size_t compared = settings.quick ? 20 : 200;
+  for (std::size_t i = 0; i < compared; ++i)
+    stepwise = pass(*decode, *a, std::span(prompt).subspan(i, 1), vocab);
+  const double difference = test::rms_relative_error(
+      pass(*prefill, *b, std::span(prompt).first(compared), vocab), stepwise);
+  std::printf("%-6s %8.0f %8.0f %9.0f %9.0f %12.1f %14.1f %11.2e   %s\n", name.c_str(), open_ms,
+              load_ms, record_ms, first_ms, decoded, filled, difference,
+              backend->device().name.c_str());
+  std::fflush(stdout);
+}
+
+int run(int argc, char** argv) {
+  Settings settings;
+  std::vector<std::string> models;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    if (arg == "--profile") {
+      settings.profile = true;
+    } else if (arg == "--short") {
+      settings.quick = true;
+    } else if (arg == "--tune" && i + 1 < argc) {
+      vulkan::Tuning t;
+      std::sscanf(argv[++i], "%u,%u,%u,%u,%u", &t.team_rows, &t.block, &t.ahead, &t.slot_values,
+                  &t.few_splits);
+      settings.tunings.push_back(t);
+    } else if (arg == "--device" && i + 1 < argc) {
+      settings.device = std::atoi(argv[++i]);
+    } else if (arg == "--cache" && i + 1 < argc) {
+      settings.cache = argv[++i];
+    } else {
+      models.push_back(arg);
     }
   }
+  if (models.empty()) models = {"135m"};
+  std::printf("%-6s %8s %8s %9s %9s %12s %14s %11s   %s\n", "model", "open ms", "load ms",
+              "record ms", "first ms", "decode tok/s", "prefill tok/s", "prefill err", "device");
+  for (const std::string& model : models) measure(model, settings);
+  return 0;
+}
+
+}  // namespace
+}  // namespace runnel::bench
+
+int main(int argc, char** argv) {
   try {
-    const runnel::test::RandomModel model = runnel::test::default_shape();
-    std::printf("%-10s %9s %9s %9s %12s %14s %12s   %s\n", "device", "load ms", "record ms",
-                "first ms", "decode tok/s", "prefill tok/s", "prefill err", "name");
-    for (const std::string& id : ids) runnel::test::measure(id, model);
+    return runnel::bench::run(argc, argv);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;
   }
-  return 0;
 }

@@ -48,7 +48,12 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   Capabilities& c = device->capabilities_;
   if (!use.subgroups) c.subgroup = 1;
   c.storage_range = std::min(c.storage_range, use.storage_range);
-  c.cooperative_matrix = c.cooperative_matrix && use.cooperative_matrix && use.subgroups;
+  c.shared_bytes = std::min(c.shared_bytes, use.shared_bytes);
+  c.chunks = use.chunks;
+  device->tuning_ = use.tuning;
+  constexpr std::uint32_t kTilesSharedBytes = 40U << 10;  // of matmul_tiles
+  c.cooperative_matrix = c.cooperative_matrix && use.cooperative_matrix && use.subgroups &&
+                         c.shared_bytes >= kTilesSharedBytes;
 
   std::vector<const char*> extensions;
   VkPhysicalDeviceVulkan11Features f11{.sType =

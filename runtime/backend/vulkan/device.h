@@ -15,10 +15,22 @@
 
 namespace runnel::vulkan {
 
+/// Work splits of products of few tokens and of slots, chosen by measuring; 0: by the shapes.
+struct Tuning {
+  std::uint32_t team_rows = 0;    // rows that a team of lanes computes at once
+  std::uint32_t block = 0;        // units of 8 columns a load: 1 or 4
+  std::uint32_t ahead = 0;        // loads under way per row
+  std::uint32_t slot_values = 0;  // of keys and of values that a thread keeps in registers
+  std::uint32_t few_splits = 0;   // of slots that every workgroup of the output projection joins
+};
+
 /// Which optional features and how much of a limit to use. Tests take them away to reach fallbacks.
 struct FeatureMask {
   bool subgroups = true;
   bool cooperative_matrix = true;
+  bool chunks = true;  // slots of many tokens chunk by chunk
+  Tuning tuning;
+  std::uint32_t shared_bytes = UINT32_MAX;   // of a workgroup at most
   std::uint64_t storage_range = UINT64_MAX;  // bytes of one binding at most
 };
 
@@ -62,6 +74,7 @@ using OwnedSetLayout = Owned<VkDescriptorSetLayout, &DeviceFunctions::vkDestroyD
 using OwnedDescriptorPool = Owned<VkDescriptorPool, &DeviceFunctions::vkDestroyDescriptorPool>;
 using OwnedCommandPool = Owned<VkCommandPool, &DeviceFunctions::vkDestroyCommandPool>;
 using OwnedSemaphore = Owned<VkSemaphore, &DeviceFunctions::vkDestroySemaphore>;
+using OwnedQueryPool = Owned<VkQueryPool, &DeviceFunctions::vkDestroyQueryPool>;
 using OwnedShaderModule = Owned<VkShaderModule, &DeviceFunctions::vkDestroyShaderModule>;
 
 /// Where a buffer lives.
@@ -102,6 +115,7 @@ class Device {
 
   /// What the device offers, less what the mask took away.
   const Capabilities& capabilities() const { return capabilities_; }
+  const Tuning& tuning() const { return tuning_; }
   const std::string& id() const { return id_; }
   VkDevice handle() const { return handle_; }
   const DeviceFunctions& functions() const { return f_; }
@@ -126,6 +140,7 @@ class Device {
 
   std::shared_ptr<Instance> instance_;
   Capabilities capabilities_;
+  Tuning tuning_;
   std::string id_;
   VkDevice handle_ = VK_NULL_HANDLE;
   DeviceFunctions f_;

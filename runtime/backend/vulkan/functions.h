@@ -36,6 +36,8 @@ namespace runnel::vulkan {
   X(vkAllocateCommandBuffers) X(vkBeginCommandBuffer) X(vkEndCommandBuffer) \
   X(vkCmdBindPipeline) X(vkCmdBindDescriptorSets) X(vkCmdPushConstants) X(vkCmdDispatch) \
   X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer) X(vkCmdFillBuffer) \
+  X(vkCreateQueryPool) X(vkDestroyQueryPool) X(vkGetQueryPoolResults) \
+  X(vkCmdResetQueryPool) X(vkCmdWriteTimestamp) \
   X(vkCreateSemaphore) X(vkDestroySemaphore) X(vkWaitSemaphores) X(vkQueueSubmit)
 // clang-format on
 

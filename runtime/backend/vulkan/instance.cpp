@@ -101,8 +101,12 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
 
   c.handle = device;
   c.queue_family = compute_family(f, device);
-  if (c.queue_family == VK_QUEUE_FAMILY_IGNORED || f12.timelineSemaphore == VK_FALSE) return false;
   const VkPhysicalDeviceLimits& limits = p.properties.limits;
+  constexpr std::uint32_t kStorageBuffers =
+      7;  // of slot_read; every driver of 1.2 we know has more
+  if (c.queue_family == VK_QUEUE_FAMILY_IGNORED || f12.timelineSemaphore == VK_FALSE ||
+      limits.maxPerStageDescriptorStorageBuffers < kStorageBuffers)
+    return false;
   c.name = p.properties.deviceName;
   c.driver = std::string(p12.driverName) + " " + p12.driverInfo;
   c.api_version = p.properties.apiVersion;
@@ -116,6 +120,7 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
   c.storage_alignment = std::max<std::uint64_t>(16, limits.minStorageBufferOffsetAlignment);
   c.allocation_bytes = p11.maxMemoryAllocationSize;
   c.shared_bytes = limits.maxComputeSharedMemorySize;
+  c.timestamp_ns = limits.timestampComputeAndGraphics == VK_TRUE ? limits.timestampPeriod : 0.0F;
   c.groups = limits.maxComputeWorkGroupCount[0];
 
   VkPhysicalDeviceMemoryProperties memory{};

@@ -38,12 +38,15 @@ struct Capabilities {
   std::uint32_t shared_bytes = 0;       // of a workgroup
   std::uint32_t groups = 0;             // workgroups of a dispatch in x
 
+  float timestamp_ns = 0.0F;  // of a tick of the device's clock; 0: it has none
+
   std::uint32_t queue_family = 0;
   /// Lanes of a subgroup that a pipeline can demand; 1 where no size can be promised.
   std::uint32_t subgroup = 1;
   bool subgroup_extension = false;  // VK_EXT_subgroup_size_control must be enabled for it
   /// f16 16 x 16 x 16 with f32 sums through VK_NV_cooperative_matrix.
   bool cooperative_matrix = false;
+  bool chunks = true;  // whether slots may go chunk by chunk
 };
 
 /// Owns the VkInstance; devices keep it alive.

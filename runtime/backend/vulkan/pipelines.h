@@ -15,7 +15,7 @@
 namespace runnel::vulkan {
 
 /// Storage buffers of every shader: bindings 0 … kBindings-1 of set 0, of which a shader uses some.
-inline constexpr std::uint32_t kBindings = 5;
+inline constexpr std::uint32_t kBindings = 7;
 
 /// Push constants: what every device has.
 inline constexpr std::uint32_t kPushBytes = 128;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "runtime/backend/plan_items.h"
+#include "runtime/backend/vulkan/pass_builder.h"
 #include "runtime/base/try.h"
 
 namespace runnel::vulkan {
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::uint32_t kMaxLogitRows = 16;
 constexpr std::uint64_t kMaxLogitBytes = 16U << 20;
+/// Items of more tokens go chunk by chunk: what an item computes depends on nothing but its length.
+constexpr std::size_t kTokenByToken = 16;
 constexpr std::size_t kMaxPrograms = 64;  // shapes kept; a server's mix of banks must not pile up
 
 /// Notes the ops of a pass; checks that they belong to the model.
@@ -58,7 +61,21 @@ class Recorder final : public Ops {
   std::vector<RecordedOp>& ops_;
 };
 
-std::uint32_t padded(std::uint32_t columns) { return (columns + kUnit - 1) / kUnit * kUnit; }
+/// Rows of f32: whole units, and whole tiles of matrix units.
+std::uint32_t padded(std::uint32_t columns) { return (columns + 15) / 16 * 16; }
+
+/// Whether slots of this model can go chunk by chunk on this device.
+bool chunks_take(const Device& device, const ModelConfig& c) {
+  constexpr std::uint32_t kSharedBytes = 31U << 10;  // of slot_read
+  const auto most = [](std::int32_t n, std::uint32_t limit) {
+    return static_cast<std::uint32_t>(n) <= limit;
+  };
+  return device.capabilities().chunks && c.mixer == Mixer::slots &&
+         device.capabilities().shared_bytes >= kSharedBytes && c.num_memory_slots > 0 &&
+         most(c.num_memory_slots, kMostChunkSlots) && most(c.num_window_slots, kMostChunkWindow) &&
+         most(c.num_sink_slots, kMostChunkSinks) &&
+         (c.num_positional_slots() == 0 || c.head_k_dim % 2 == 0);
+}
 
 /// The powers of two from `smallest` up, capped by `most`.
 std::uint32_t bucket(std::size_t n, std::uint32_t smallest, std::uint32_t most) {
@@ -119,7 +136,13 @@ Result<std::unique_ptr<Plan>> VulkanPlan::create(std::shared_ptr<ResidentModel> 
   // The shapes of every conversation, so that recording fails here and not at the first token.
   const std::uint32_t first =
       max_tokens <= kFewTokens ? 1U : static_cast<std::uint32_t>(max_tokens);
-  RUNNEL_CHECK_OK(plan->commands_for({.tokens = first, .items = 1, .banks = {0}}));
+  const std::uint32_t chunks = plan->chunks_of(first);
+  RUNNEL_CHECK_OK(
+      plan->commands_for({.tokens = first,
+                          .items = chunks > 0 ? 0U : 1U,
+                          .all_items = 1,
+                          .chunks = chunks > 0 ? bucket(chunks, 1, plan->buffers_.most_chunks) : 0,
+                          .banks = {0}}));
   RUNNEL_CHECK_OK(plan->commands_for({.logit_rows = 1}));
   plan->model_->pipelines->save();
   return std::unique_ptr<Plan>(std::move(plan));
@@ -142,22 +165,43 @@ Status VulkanPlan::allocate() {
     buffers_.slots_stride = static_cast<std::uint32_t>(c.num_heads * c.value_columns());
   }
   buffers_.hidden_stride = padded(static_cast<std::uint32_t>(c.intermediate_size));
+  const bool many = max_tokens_ > kFewTokens;
+  if (many && chunks_take(*m.device, c)) {
+    // Each chunk has more than kTokenByToken tokens or is the last of more than kChunk.
+    buffers_.most_chunks =
+        static_cast<std::uint32_t>(static_cast<std::size_t>(max_tokens_) / (kTokenByToken + 1) + 1);
+    buffers_.features_stride =
+        padded((c.num_positional_slots() > 0 ? m.k_columns() : 0) + m.f_columns());
+  }
   std::uint64_t bytes = 0;
   const std::uint64_t alignment = m.device->capabilities().storage_alignment;
-  const auto section = [&](Range& range, std::uint32_t stride) {
+  const auto section = [&](Range& range, std::uint64_t size) {
     range.offset = bytes;
-    range.bytes = tokens * stride * sizeof(float);
-    bytes = (bytes + range.bytes + alignment - 1) / alignment * alignment;
+    range.bytes = size;
+    bytes = (bytes + size + alignment - 1) / alignment * alignment;
   };
-  section(buffers_.x, buffers_.x_stride);
-  section(buffers_.inputs, buffers_.inputs_stride);
-  section(buffers_.projected, buffers_.projected_stride);
-  section(buffers_.slots, buffers_.slots_stride);
-  section(buffers_.hidden, buffers_.hidden_stride);
-  section(buffers_.features, buffers_.features_stride);
+  allocate_tiles(section);
+  const std::uint64_t n_rows =
+      buffers_.tiles.allowed ? (tokens + kTileRows - 1) / kTileRows * kTileRows : tokens;
+  const auto floats = [&](Range& range, std::uint32_t stride) {
+    section(range, n_rows * stride * sizeof(float));
+  };
+  floats(buffers_.x, buffers_.x_stride);
+  floats(buffers_.inputs, buffers_.inputs_stride);
+  floats(buffers_.projected, buffers_.projected_stride);
+  floats(buffers_.slots, buffers_.slots_stride);
+  floats(buffers_.hidden, buffers_.tiles.mlp ? 0 : buffers_.hidden_stride);
+  floats(buffers_.features, buffers_.features_stride);
+  const std::uint64_t heads = std::uint64_t{buffers_.most_chunks} *
+                              static_cast<std::uint64_t>(c.num_kv_heads * c.num_memory_slots);
+  const auto columns = static_cast<std::uint64_t>(c.head_k_dim + c.head_v_dim);
+  buffers_.chunk_decays = static_cast<std::uint32_t>(heads * columns);
+  section(buffers_.chunks, heads * (columns + 1) * sizeof(float));
   RUNNEL_TRY(buffers_.scratch, m.device->create_buffer(bytes, MemoryKind::device, "activations"));
-  for (Range* range : {&buffers_.x, &buffers_.inputs, &buffers_.projected, &buffers_.slots,
-                       &buffers_.hidden, &buffers_.features})
+  for (Range* range :
+       {&buffers_.x, &buffers_.inputs, &buffers_.projected, &buffers_.slots, &buffers_.hidden,
+        &buffers_.features, &buffers_.chunks, &buffers_.tiles.inputs, &buffers_.tiles.hidden,
+        &buffers_.tiles.weights[0], &buffers_.tiles.weights[1]})
     range->buffer = buffers_.scratch.get();
   RUNNEL_CHECK_OK(m.device->fill_zero(buffers_.scratch));  // the padding of rows stays zero
 
@@ -166,19 +210,64 @@ Status VulkanPlan::allocate() {
       c.num_positional_slots() > 0 || c.rotary ? static_cast<std::uint32_t>(c.head_k_dim) / 2 : 0;
   buffers_.layout.items = kPassHeader + n * kTokenWords;
   buffers_.layout.rows = buffers_.layout.items + n * kItemWords;
-  buffers_.layout.rotations = (buffers_.layout.rows + kMaxLogitRows + 3) / 4 * 4;
+  buffers_.layout.chunks = buffers_.layout.rows + kMaxLogitRows;
+  buffers_.layout.rotations =
+      (buffers_.layout.chunks + buffers_.most_chunks * kChunkWords + 3) / 4 * 4;
   const std::uint64_t words = buffers_.layout.rotations + std::uint64_t{n} * rotary * 4;
   RUNNEL_TRY(buffers_.pass,
-             m.device->create_buffer(words * 4, MemoryKind::input, "pass parameters"));
-  std::memset(buffers_.pass.mapped, 0, words * 4);
+             m.device->create_buffer(words * 4, MemoryKind::device, "pass parameters"));
+  RUNNEL_TRY(buffers_.pass_host,
+             m.device->create_buffer(words * 4, MemoryKind::input, "pass parameters, host"));
+  std::memset(buffers_.pass_host.mapped, 0, words * 4);
 
   const std::uint64_t row_bytes = static_cast<std::uint64_t>(c.vocab_size) * sizeof(float);
   logit_rows_ = static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(kMaxLogitBytes / row_bytes, 1, std::min(n, kMaxLogitRows)));
   logit_rows_ = std::bit_floor(logit_rows_);
   RUNNEL_TRY(buffers_.logits,
-             m.device->create_buffer(logit_rows_ * row_bytes, MemoryKind::output, "logits"));
+             m.device->create_buffer(logit_rows_ * row_bytes, MemoryKind::device, "logits"));
+  RUNNEL_TRY(buffers_.logits_host,
+             m.device->create_buffer(logit_rows_ * row_bytes, MemoryKind::output, "logits, host"));
   return {};
+}
+
+/// Weights and rows of f16, where the device has matrix units and the buffers fit its bindings.
+template <class Section>
+void VulkanPlan::allocate_tiles(const Section& section) {
+  const ResidentModel& m = *model_;
+  const ModelConfig& c = m.config;
+  const std::uint64_t limit = m.device->capabilities().storage_range;
+  TileBuffers& tiles = buffers_.tiles;
+  if (max_tokens_ <= kFewTokens || !m.device->capabilities().cooperative_matrix ||
+      c.hidden_size % 16 != 0)
+    return;
+  std::uint64_t areas[2] = {0, 0};
+  tiles.mlp = c.intermediate_size % 16 == 0;
+  const auto bytes = [](const DeviceMatrix& w) {
+    return static_cast<std::uint64_t>(w.rows) * tile_units(w.cols) * 16;
+  };
+  for (const DeviceLayer& layer : m.weights->layers) {
+    std::uint64_t projections = 0, gate_up = 0;
+    for (const DeviceProjection& p : layer.projections)
+      projections += tiles_take(p.matrix) ? bytes(p.matrix) : 0;
+    for (const DeviceMatrix& w : layer.gate_up) {
+      gate_up += bytes(w);
+      tiles.mlp = tiles.mlp && tiles_take(w);
+    }
+    tiles.mlp = tiles.mlp && tiles_take(layer.down_proj);
+    areas[0] = std::max({areas[0], projections, gate_up});
+    areas[1] = std::max({areas[1], bytes(layer.o_proj), bytes(layer.down_proj)});
+  }
+  tiles.allowed = std::max(areas[0], areas[1]) <= limit;
+  tiles.mlp = tiles.mlp && tiles.allowed;
+  if (!tiles.allowed) return;
+  const std::uint64_t rows =
+      (static_cast<std::uint64_t>(max_tokens_) + kTileRows - 1) / kTileRows * kTileRows;
+  const auto widest = std::max<std::int64_t>(c.hidden_size, m.o_columns());
+  section(tiles.inputs, rows * tile_units(widest) * 16);
+  section(tiles.hidden, tiles.mlp ? rows * tile_units(c.intermediate_size) * 16 : 0);
+  section(tiles.weights[0], areas[0]);
+  section(tiles.weights[1], areas[1]);
 }
 
 void VulkanPlan::prepare_rotations() {
@@ -222,15 +311,22 @@ void VulkanPlan::fill_pass(std::span<const PlanItem> items) {
   const ModelConfig& c = model_->config;
   const auto sinks = static_cast<std::uint64_t>(c.num_sink_slots);
   const auto window = static_cast<std::uint64_t>(c.num_window_slots);
-  auto* words = reinterpret_cast<std::uint32_t*>(buffers_.pass.mapped);
+  auto* words = reinterpret_cast<std::uint32_t*>(buffers_.pass_host.mapped);
   words[kPassTokens] = static_cast<std::uint32_t>(total_tokens(items));
   words[kPassItems] = static_cast<std::uint32_t>(items.size());
-  std::uint32_t row = 0;
+  std::uint32_t row = 0, chunk = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const auto& state = static_cast<const VulkanState&>(*items[i].state);
+    const auto rows = static_cast<std::uint32_t>(items[i].tokens.size());
+    const std::uint32_t chunks = chunks_of(rows);
     const std::array<std::uint32_t, kItemWords> item{
-        row, static_cast<std::uint32_t>(items[i].tokens.size()), state.place.index,
-        state.place.bank};
+        row, rows, state.place.index, state.place.bank, chunk, chunks};
+    for (std::uint32_t n = 0; n < chunks; ++n, ++chunk) {
+      const std::array<std::uint32_t, kChunkWords> chunk_words{
+          row + n * kChunk, std::min(kChunk, rows - n * kChunk), static_cast<std::uint32_t>(i), 0};
+      std::memcpy(words + buffers_.layout.chunks + chunk * kChunkWords, chunk_words.data(),
+                  sizeof(chunk_words));
+    }
     std::memcpy(words + buffers_.layout.items + i * kItemWords, item.data(), sizeof(item));
     fill_rotations(state.tokens, items[i].tokens.size(),
                    words + buffers_.layout.rotations + row * frequencies_.size() * 4);
@@ -246,17 +342,29 @@ void VulkanPlan::fill_pass(std::span<const PlanItem> items) {
       const std::array<std::uint32_t, kTokenWords> token{
           static_cast<std::uint32_t>(items[i].tokens[t]), static_cast<std::uint32_t>(slot),
           static_cast<std::uint32_t>(std::min(sinks, position + 1)),
-          static_cast<std::uint32_t>(in_window)};
+          static_cast<std::uint32_t>(in_window) | (chunks > 0 ? kLongItem : 0)};
       std::memcpy(words + kPassHeader + row * kTokenWords, token.data(), sizeof(token));
     }
   }
+  words[kPassChunks] = chunk;
+}
+
+std::uint32_t VulkanPlan::chunks_of(std::size_t tokens) const {
+  if (buffers_.most_chunks == 0 || tokens <= kTokenByToken) return 0;
+  return ceil_div(tokens, kChunk);
 }
 
 PassShape VulkanPlan::body_shape(std::span<const PlanItem> items) const {
   const auto most = static_cast<std::uint32_t>(max_tokens_);
   PassShape shape;
   shape.tokens = bucket(total_tokens(items), max_tokens_ <= kFewTokens ? 1 : 64, most);
-  shape.items = bucket(items.size(), 1, most);
+  shape.all_items = bucket(items.size(), 1, most);
+  std::uint32_t chunks = 0;
+  for (const PlanItem& item : items) {
+    chunks += chunks_of(item.tokens.size());
+    if (chunks_of(item.tokens.size()) == 0) shape.items = shape.all_items;
+  }
+  if (chunks > 0) shape.chunks = bucket(chunks, 1, buffers_.most_chunks);
   for (const PlanItem& item : items)
     shape.banks.push_back(static_cast<const VulkanState&>(*item.state).place.bank);
   std::sort(shape.banks.begin(), shape.banks.end());
@@ -278,6 +386,15 @@ Result<VkCommandBuffer> VulkanPlan::commands_for(const PassShape& shape) {
   return commands;
 }
 
+Status VulkanPlan::add_times(std::span<const VkCommandBuffer> commands) const {
+  for (const auto& [shape, program] : programs_) {
+    if (program.timestamps &&
+        std::find(commands.begin(), commands.end(), program.commands) != commands.end())
+      RUNNEL_CHECK_OK(program.timestamps->add_to(*model_->profile, *model_->device));
+  }
+  return {};
+}
+
 Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
   const auto vocab = static_cast<std::size_t>(model_->config.vocab_size);
   RUNNEL_CHECK_OK(check_items(items, max_tokens_, model_->config.vocab_size));
@@ -296,7 +413,7 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
     row += n;
   }
 
-  auto* words = reinterpret_cast<std::uint32_t*>(buffers_.pass.mapped);
+  auto* words = reinterpret_cast<std::uint32_t*>(buffers_.pass_host.mapped);
   std::array<VkCommandBuffer, 2> commands{};
   RUNNEL_TRY(commands[0], commands_for(body_shape(items)));
   bool body_done = false;
@@ -311,10 +428,14 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
       RUNNEL_TRY(commands[1], commands_for({.logit_rows = bucket(n, 1, logit_rows_)}));
       last = 2;
     }
-    const std::size_t first = body_done ? 1 : 0;
-    RUNNEL_CHECK_OK(model_->device->run(std::span(commands).subspan(first, last - first)));
+    // The body copies all parameters, another batch of rows needs only its own.
+    if (body_done) {
+      RUNNEL_TRY(commands[0], commands_for({}));
+    }
+    RUNNEL_CHECK_OK(model_->device->run(std::span(commands).first(last)));
+    if (model_->profile != nullptr) RUNNEL_CHECK_OK(add_times(std::span(commands).first(last)));
     body_done = true;
-    const auto* logits = reinterpret_cast<const float*>(buffers_.logits.mapped);
+    const auto* logits = reinterpret_cast<const float*>(buffers_.logits_host.mapped);
     for (std::uint32_t i = 0; i < n; ++i)
       std::copy_n(logits + i * vocab, vocab, wanted[at + i].second);
     at += n;

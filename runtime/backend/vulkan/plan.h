@@ -47,7 +47,7 @@ class VulkanPlan final : public Plan {
   Status run(std::span<const PlanItem> items, std::stop_token stop) override;
 
   std::uint64_t scratch_bytes() const {
-    return buffers_.scratch.bytes + buffers_.pass.bytes + buffers_.logits.bytes;
+    return buffers_.scratch.bytes + 2 * (buffers_.pass.bytes + buffers_.logits.bytes);
   }
 
  private:
@@ -55,10 +55,15 @@ class VulkanPlan final : public Plan {
       : model_(std::move(model)), max_tokens_(max_tokens) {}
 
   Status allocate();
+  template <class Section>
+  void allocate_tiles(const Section& section);
+  /// Chunks that an item's slots take; 0: they go token by token.
+  std::uint32_t chunks_of(std::size_t tokens) const;
   void prepare_rotations();
   void fill_pass(std::span<const PlanItem> items);
   void fill_rotations(std::uint64_t position, std::size_t tokens, std::uint32_t* out) const;
   Result<VkCommandBuffer> commands_for(const PassShape& shape);
+  Status add_times(std::span<const VkCommandBuffer> commands) const;
   PassShape body_shape(std::span<const PlanItem> items) const;
 
   std::shared_ptr<ResidentModel> model_;

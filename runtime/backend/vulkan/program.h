@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,23 +27,47 @@ struct RecordedOp {
   int layer = 0;
 };
 
+/// Of products on matrix units: rows of f16 in units of 8, padded with zeros to 32 columns.
+struct TileBuffers {
+  bool allowed = false;          // for matrices that tiles_take
+  bool mlp = false;              // all matrices of the MLP
+  Range inputs;                  // [T, max(D, HQ*V)]
+  Range hidden;                  // [T, I]
+  std::array<Range, 2> weights;  // unpacked: projections or gate and up; output or down
+};
+
+/// Rows and tokens of a workgroup of matmul_tiles.
+inline constexpr std::uint32_t kTileRows = 128;
+
+/// Units of a row of f16.
+std::uint32_t tile_units(std::int64_t columns);
+
+/// Whether matrix units can make products of it: f16 operands would cost f32 weights three digits.
+bool tiles_take(const DeviceMatrix& w);
+
 /// Buffers of one plan. Activations are rows of floats, padded to units of 8 with zeros.
 struct PassBuffers {
   Buffer scratch;
-  Buffer pass;      // see PassLayout
-  Buffer logits;    // [rows, vocab], read by the host
-  Range x;          // [T, D]              the residual stream
-  Range inputs;     // [T, max(D, HQ*V)]   prepared inputs of products
-  Range projected;  // [T, q | k | v | f]
-  Range slots;      // [T, HQ, splits, 2 + V]; of a recurrence [T, HQ, columns]
-  Range features;   // [T, …] of a recurrence, see RecurrenceColumns
-  Range hidden;     // [T, I]
+  Buffer pass;         // see PassLayout
+  Buffer pass_host;    // what the host writes, copied at the beginning of each run
+  Buffer logits;       // [rows, vocab]
+  Buffer logits_host;  // copied at the end of each run
+  Range x;             // [T, D]              the residual stream
+  Range inputs;        // [T, max(D, HQ*V)]   prepared inputs of products
+  Range projected;     // [T, q | k | v | f]
+  Range slots;         // [T, HQ, splits, 2 + V]; of a recurrence [T, HQ, columns]
+  Range features;      // [T, …] of a recurrence, see RecurrenceColumns
+  Range hidden;        // [T, I]
+  Range chunks;        // [chunks, H, M*(K+V)] memories, then [chunks, H, M] decays
   std::uint32_t x_stride = 0;
   std::uint32_t inputs_stride = 0;
   std::uint32_t projected_stride = 0;
   std::uint32_t slots_stride = 0;
   std::uint32_t hidden_stride = 0;
   std::uint32_t features_stride = 0;
+  std::uint32_t chunk_decays = 0;  // where the decays lie, in floats
+  std::uint32_t most_chunks = 0;   // 0: slots go token by token
+  TileBuffers tiles;
   PassLayout layout{};
 
   Range whole_pass() const { return {pass.get(), 0, pass.bytes}; }
@@ -52,7 +77,9 @@ struct PassBuffers {
 /// What a command buffer is recorded for. A run uses the smallest shape that holds it.
 struct PassShape {
   std::uint32_t tokens = 0;
-  std::uint32_t items = 0;
+  std::uint32_t items = 0;  // that go token by token
+  std::uint32_t all_items = 0;
+  std::uint32_t chunks = 0;
   std::uint32_t logit_rows = 0;      // of the logits command buffer; 0: this is the body
   std::vector<std::uint32_t> banks;  // of the states
 
@@ -64,6 +91,7 @@ struct Program {
   OwnedDescriptorPool descriptors;
   VkCommandBuffer commands = VK_NULL_HANDLE;
   std::size_t dispatches = 0;
+  std::optional<Timestamps> timestamps;
 };
 
 /// Builds and records the program of a shape.

@@ -8,6 +8,7 @@
 
 #include "runtime/backend/vulkan/device.h"
 #include "runtime/backend/vulkan/pipelines.h"
+#include "runtime/backend/vulkan/profile.h"
 #include "runtime/backend/vulkan/state_store.h"
 #include "runtime/backend/vulkan/weight_store.h"
 
@@ -37,6 +38,7 @@ struct ResidentModel {
   SlotSplit slots;
   std::unique_ptr<WeightStore> weights;
   std::unique_ptr<StateStore> states;
+  std::shared_ptr<DispatchProfile> profile;  // where times of dispatches are wanted
 
   // Columns of the projections [T, q | k | v | f].
   std::uint32_t q_columns() const {

@@ -33,6 +33,13 @@ class VulkanModel final : public DeviceModel {
     return plan;
   }
 
+  /// Long passes where the device has the memory and takes bindings for it.
+  int prefill_tokens() const override {
+    const Capabilities& c = model_->device->capabilities();
+    constexpr std::uint64_t kRoomy = 1ULL << 30;
+    return !c.software && c.storage_range >= kRoomy && c.memory_bytes >= 8 * kRoomy ? 2048 : 512;
+  }
+
   MemoryUse memory() const override {
     return {.weight_bytes = model_->weights->bytes(),
             .state_bytes = model_->layout.total_floats() * sizeof(float),
@@ -46,8 +53,11 @@ class VulkanModel final : public DeviceModel {
 
 class VulkanBackend final : public Backend {
  public:
-  VulkanBackend(DeviceInfo info, std::shared_ptr<Device> device, std::filesystem::path cache)
-      : info_(std::move(info)), device_(std::move(device)), cache_(std::move(cache)) {}
+  VulkanBackend(DeviceInfo info, std::shared_ptr<Device> device, const Options& options)
+      : info_(std::move(info)),
+        device_(std::move(device)),
+        cache_(options.pipeline_cache),
+        profile_(options.profile) {}
 
   const DeviceInfo& device() const override { return info_; }
 
@@ -56,6 +66,7 @@ class VulkanBackend final : public Backend {
                                             const LoadProgress& progress) override {
     auto model = std::make_shared<ResidentModel>();
     model->device = device_;
+    if (device_->capabilities().timestamp_ns > 0.0F) model->profile = profile_;
     model->config = config;
     model->layout = StateLayout::of(config);
     if (config.mixer == Mixer::slots) {
@@ -73,6 +84,7 @@ class VulkanBackend final : public Backend {
   DeviceInfo info_;
   std::shared_ptr<Device> device_;
   std::filesystem::path cache_;
+  std::shared_ptr<DispatchProfile> profile_;
 };
 
 }  // namespace
@@ -84,6 +96,13 @@ std::vector<FoundDevice> find_devices() {
   for (const Capabilities& c : (*instance)->devices())
     found.push_back({.info = describe(c, found.size()), .software = c.software});
   return found;
+}
+
+std::filesystem::path cache_file(const std::filesystem::path& directory, int index) {
+  if (directory.empty()) return {};
+  std::error_code ignored;  // a cache that cannot be written costs time, nothing else
+  std::filesystem::create_directories(directory, ignored);
+  return directory / ("vulkan-" + std::to_string(index) + ".pipelines");
 }
 
 Result<std::unique_ptr<Backend>> make_backend(int index, const Options& options) {
@@ -98,7 +117,7 @@ Result<std::unique_ptr<Backend>> make_backend(int index, const Options& options)
   RUNNEL_TRY(std::shared_ptr<Device> device,
              Device::create(std::move(instance), all[at], info.id, options.features));
   return std::unique_ptr<Backend>(
-      std::make_unique<VulkanBackend>(std::move(info), std::move(device), options.pipeline_cache));
+      std::make_unique<VulkanBackend>(std::move(info), std::move(device), options));
 }
 
 }  // namespace runnel::vulkan

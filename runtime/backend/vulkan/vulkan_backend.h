@@ -8,6 +8,7 @@
 
 #include "runtime/backend/backend.h"
 #include "runtime/backend/vulkan/device.h"
+#include "runtime/backend/vulkan/profile.h"
 
 namespace runnel::vulkan {
 
@@ -18,6 +19,8 @@ struct Options {
   FeatureMask features;
   /// Receives validation messages, where a validation layer is active.
   MessageSink messages;
+  /// If set, every pass adds the times of its dispatches (and takes longer).
+  std::shared_ptr<DispatchProfile> profile;
 };
 
 struct FoundDevice {
@@ -27,6 +30,9 @@ struct FoundDevice {
 
 /// The usable devices, GPUs first; none without a loader or driver.
 std::vector<FoundDevice> find_devices();
+
+/// Where the pipelines of device N are kept in a directory, which is made; empty without one.
+std::filesystem::path cache_file(const std::filesystem::path& directory, int index);
 
 /// @param index  N of "vulkan:N"
 /// @return not_found if there is no such device; device or out_of_memory if it does not start.

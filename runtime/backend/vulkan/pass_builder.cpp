@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/vulkan/pass_builder.h"
+
+#include "runtime/backend/vulkan/packed_matrix.h"
+
+namespace runnel::vulkan {
+
+std::uint32_t shader_constant(Activation a) {
+  switch (a) {
+    case Activation::identity:
+      return kIdentity;
+    case Activation::swish:
+      return kSwish;
+    case Activation::relu:
+      return kRelu;
+  }
+  return kIdentity;
+}
+
+std::uint32_t shader_constant(FeatureMap m) {
+  switch (m) {
+    case FeatureMap::swish:
+      return kSwish;
+    case FeatureMap::relu:
+      return kRelu;
+    default:
+      return kIdentity;
+  }
+}
+
+Status PassBuilder::add(const RecordedOp& op) {
+  using Kind = RecordedOp::Kind;
+  const bool body = shape_.logit_rows == 0;
+  if (body != (op.kind != Kind::logits)) return {};
+  switch (op.kind) {
+    case Kind::embed:
+      return embed();
+    case Kind::slot_projections:
+      return slot_projections(layer(op));
+    case Kind::slot_attention:
+      return slot_attention(layer(op), op.layer);
+    case Kind::gated_recurrence:
+      return gated_recurrence(layer(op), op.layer);
+    case Kind::output_projection:
+      return output_projection(layer(op));
+    case Kind::gated_mlp:
+      return gated_mlp(layer(op));
+    case Kind::logits:
+      return logits();
+  }
+  return {};
+}
+
+Status PassBuilder::add_dispatch(Dispatch d, const std::vector<std::uint32_t>& constants) {
+  const Capabilities& c = m_.device->capabilities();
+  RUNNEL_TRY(d.pipeline, m_.pipelines->get(d.shader, constants));
+  for (const Range& range : d.bindings) {
+    if (range.bytes > c.storage_range) {
+      return fail(ErrorCode::unsupported, m_.device->id(), ": ", d.shader, ": a binding of ",
+                  range.bytes, " bytes, expected at most ", c.storage_range);
+    }
+  }
+  dispatches.push_back(std::move(d));
+  return {};
+}
+
+Status PassBuilder::embed() {
+  const DeviceMatrix& table = m_.weights->embeddings;
+  const std::uint32_t units = units_of(table.cols);
+  bool first = true;
+  for (const DeviceMatrix::Part& part : table.parts) {
+    const EmbedArgs args{.w = part.rows, .x_stride = b_.x_stride};
+    RUNNEL_CHECK_OK(dispatch("embed." + std::string(quant::block_traits(table.type)->name), {units},
+                             {part.range, b_.x, b_.whole_pass()}, args,
+                             {ceil_div(units, kThreads), shape_.tokens, 1}, first));
+    first = false;  // parts write different rows
+  }
+  return {};
+}
+
+Status PassBuilder::gated_mlp(const DeviceLayer& w) {
+  const auto inner_columns = static_cast<std::uint32_t>(m_.config.intermediate_size);
+  const ProductInput in = normed(b_.x, b_.x_stride, w.mlp_norm);
+  if (b_.tiles.mlp) {
+    RUNNEL_CHECK_OK(prepare_tiles(in));
+    std::vector<const DeviceMatrix*> gate_up, down{&w.down_proj};
+    for (const DeviceMatrix& matrix : w.gate_up) gate_up.push_back(&matrix);
+    RUNNEL_CHECK_OK(unpack(gate_up, 0, true));
+    RUNNEL_CHECK_OK(unpack(down, 1));
+    RUNNEL_CHECK_OK(product_on_tiles(gate_up, 0, b_.tiles.inputs,
+                                     {.kind = kOutputSwigluPairs,
+                                      .rows = b_.tiles.hidden,
+                                      .stride = tile_units(inner_columns)}));
+    return product_on_tiles(down, 1, b_.tiles.hidden,
+                            {.kind = kOutputAdd, .rows = b_.x, .stride = b_.x_stride});
+  }
+  RUNNEL_TRY(const ProductInput ready, prepare(in));
+  ProductOutput hidden{.kind = kOutputSwigluPairs, .rows = b_.hidden, .stride = b_.hidden_stride};
+  if (w.gate_up.size() == 1) {
+    RUNNEL_CHECK_OK(product(w.gate_up[0], ready, hidden));
+  } else {
+    hidden.kind = kOutputStore;
+    RUNNEL_CHECK_OK(product(w.gate_up[0], ready, hidden));
+    hidden.kind = kOutputSwigluWith;
+    RUNNEL_CHECK_OK(product(w.gate_up[1], ready, hidden));
+  }
+  return product(w.down_proj, plain(b_.hidden, b_.hidden_stride, inner_columns),
+                 {.kind = kOutputAdd, .rows = b_.x, .stride = b_.x_stride});
+}
+
+Status PassBuilder::logits() {
+  RUNNEL_TRY(const ProductInput in, prepare(normed(b_.x, b_.x_stride, m_.weights->final_norm)));
+  return product(m_.weights->head, in,
+                 {.kind = kOutputStore,
+                  .rows = b_.whole_logits(),
+                  .stride = static_cast<std::uint32_t>(m_.config.vocab_size)});
+}
+
+}  // namespace runnel::vulkan

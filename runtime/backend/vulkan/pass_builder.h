@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns the ops of a pass into dispatches for one shape. The methods lie in pass_builder.cpp
+// (embedding, MLP, logits), products.cpp, slot_passes.cpp and recurrence_passes.cpp.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "runtime/backend/vulkan/program.h"
+#include "runtime/base/try.h"
+
+namespace runnel::vulkan {
+
+struct Dispatch {
+  std::string shader;
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  std::array<Range, kBindings> bindings{};  // without a buffer: not used by the shader
+  std::array<std::byte, kPushBytes> push{};
+  std::uint32_t push_bytes = 0;
+  std::array<std::uint32_t, 3> groups{1, 1, 1};
+  bool after_all = true;  // reads what earlier dispatches wrote
+};
+
+/// Where the input of a product comes from.
+struct ProductInput {
+  std::uint32_t kind = kInputPlain;
+  Range rows;
+  InputArgs args{};
+  std::uint32_t columns = 0;
+  std::uint32_t activation = kIdentity;
+  bool normalise = false;
+};
+
+struct ProductOutput {
+  std::uint32_t kind = kOutputStore;
+  Range rows;
+  std::uint32_t stride = 0;  // floats; of f16 rows units of 8
+  std::uint32_t column = 0;
+};
+
+inline std::uint32_t ceil_div(std::uint64_t a, std::uint64_t b) {
+  return static_cast<std::uint32_t>((a + b - 1) / b);
+}
+
+std::uint32_t shader_constant(Activation a);
+/// The elementwise part of a feature map; t2r is a product of its own, done before.
+std::uint32_t shader_constant(FeatureMap m);
+
+class PassBuilder {
+ public:
+  PassBuilder(ResidentModel& model, const PassBuffers& buffers, bool few_tokens,
+              const PassShape& shape)
+      : m_(model), b_(buffers), few_tokens_(few_tokens), shape_(shape) {}
+
+  Status add(const RecordedOp& op);
+
+  std::vector<Dispatch> dispatches;
+
+ private:
+  const DeviceLayer& layer(const RecordedOp& op) const {
+    return m_.weights->layers[static_cast<std::size_t>(op.layer)];
+  }
+
+  template <class Args>
+  Status dispatch(const std::string& shader, const std::vector<std::uint32_t>& constants,
+                  const std::array<Range, kBindings>& bindings, const Args& args,
+                  std::array<std::uint32_t, 3> groups, bool after_all = true) {
+    static_assert(sizeof(Args) <= kPushBytes && sizeof(Args) % 4 == 0);
+    Dispatch d{.shader = shader,
+               .bindings = bindings,
+               .push_bytes = sizeof(Args),
+               .groups = groups,
+               .after_all = after_all};
+    std::memcpy(d.push.data(), &args, sizeof(Args));
+    return add_dispatch(std::move(d), constants);
+  }
+  Status add_dispatch(Dispatch d, const std::vector<std::uint32_t>& constants);
+
+  Status embed();
+  Status slot_projections(const DeviceLayer& w);
+  Status short_convolutions(const DeviceLayer& w, int layer);
+  Status slot_attention(const DeviceLayer& w, int layer);
+  Status slots_token_by_token(const DeviceLayer& w, int layer, bool after_all);
+  Status slots_by_chunks(const DeviceLayer& w, int layer);
+  Status gated_recurrence(const DeviceLayer& w, int layer);
+  Status recurrence_output(const DeviceLayer& w);
+  Status output_projection(const DeviceLayer& w);
+  Status gated_mlp(const DeviceLayer& w);
+  Status logits();
+
+  /// Rows that products of this program compute at most.
+  std::uint32_t rows() const { return shape_.logit_rows > 0 ? shape_.logit_rows : shape_.tokens; }
+  std::uint32_t count_at() const { return shape_.logit_rows > 0 ? kPassRows : kPassTokens; }
+  ProductInput normed(const Range& rows, std::uint32_t stride, std::uint32_t norm) const;
+  ProductInput plain(const Range& rows, std::uint32_t stride, std::uint32_t columns) const;
+  bool fuses(const ProductInput& in) const;
+  std::vector<std::uint32_t> input_constants(const ProductInput& in) const;
+  /// Returns the input that products read: itself where they prepare it, else prepared rows.
+  Result<ProductInput> prepare(const ProductInput& in, bool after_all = true);
+  /// @param beside  writes something that the dispatch before does not touch, and needs the same
+  Status product(const DeviceMatrix& w, const ProductInput& in, const ProductOutput& out,
+                 bool beside = false);
+
+  /// The way of many tokens on matrix units: rows of f16, weights of f16, tiles.
+  bool on_tiles(const DeviceMatrix& w) const { return b_.tiles.allowed && tiles_take(w); }
+  Status prepare_tiles(const ProductInput& in, bool after_all = true);
+  /// @param matrices  one below the other;  @param area  of unpacked weights, 0 or 1
+  Status unpack(std::span<const DeviceMatrix* const> matrices, std::size_t area,
+                bool swiglu = false, bool after_all = false);
+  Status product_on_tiles(std::span<const DeviceMatrix* const> matrices, std::size_t area,
+                          const Range& input, const ProductOutput& out);
+
+  std::vector<std::uint32_t> recurrence_constants(std::uint32_t share, std::uint32_t keys) const;
+
+  ResidentModel& m_;
+  const PassBuffers& b_;
+  bool few_tokens_;
+  const PassShape& shape_;
+  /// The last dispatch was a barrier after slot_read: what reads its outputs needs none.
+  bool slots_read_ = false;
+};
+
+}  // namespace runnel::vulkan

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products of a pass: their inputs, and the three kernels that make them.
+#include <algorithm>
+#include <bit>
+
+#include "runtime/backend/vulkan/packed_matrix.h"
+#include "runtime/backend/vulkan/pass_builder.h"
+
+namespace runnel::vulkan {
+namespace {
+
+using quant::BlockType;
+
+std::string typed(const char* shader, BlockType type) {
+  return std::string(shader) + "." + std::string(quant::block_traits(type)->name);
+}
+
+/// Formats of blocks of 32 columns or more, whose lanes can load a block at once.
+bool in_blocks(BlockType type) {
+  return type == BlockType::q4_0 || type == BlockType::q4_k || type == BlockType::q6_k ||
+         type == BlockType::q8_0;
+}
+
+/// Lanes of a row: enough that a step of all of them is at most one row, at most a subgroup of 32.
+std::uint32_t team_for(std::uint32_t units) { return std::clamp(std::bit_floor(units), 4U, 32U); }
+
+}  // namespace
+
+ProductInput PassBuilder::normed(const Range& rows, std::uint32_t stride,
+                                 std::uint32_t norm) const {
+  return {.kind = kInputNorm,
+          .rows = rows,
+          .args = {.stride = stride,
+                   .norm_weight = norm,
+                   .eps = m_.config.norm_eps,
+                   .rows_at = shape_.logit_rows > 0 ? b_.layout.rows : kNone},
+          .columns = static_cast<std::uint32_t>(m_.config.hidden_size),
+          .normalise = true};
+}
+
+ProductInput PassBuilder::plain(const Range& rows, std::uint32_t stride,
+                                std::uint32_t columns) const {
+  return {.kind = kInputPlain,
+          .rows = rows,
+          .args = {.stride = stride, .norm_weight = kNone, .eps = 0.0F, .rows_at = kNone},
+          .columns = columns};
+}
+
+/// Whether a product of one token prepares its input itself.
+bool PassBuilder::fuses(const ProductInput& in) const {
+  const std::uint64_t shares = in.kind == kInputSlots
+                                   ? std::uint64_t{m_.slots.splits} * in.columns /
+                                         static_cast<std::uint64_t>(m_.config.head_v_dim)
+                                   : 1;
+  const std::uint64_t needed =
+      std::uint64_t{units_of(in.columns)} * kUnit * 4 + 4 * kThreads + 4 * shares;
+  return (few_tokens_ || shape_.logit_rows > 0) && rows() == 1 && in.kind != kInputPlain &&
+         needed <= m_.device->capabilities().shared_bytes;
+}
+
+std::vector<std::uint32_t> PassBuilder::input_constants(const ProductInput& in) const {
+  const bool slots = in.kind == kInputSlots;
+  return {in.kind,
+          in.columns,
+          in.activation,
+          in.normalise ? 1U : 0U,
+          slots ? static_cast<std::uint32_t>(m_.config.head_v_dim) : 1U,
+          slots ? m_.slots.splits : 1U};
+}
+
+Result<ProductInput> PassBuilder::prepare(const ProductInput& in, bool after_all) {
+  if (in.kind == kInputPlain || fuses(in)) return in;
+  const RowsArgs args{.in_ = in.args, .out_stride = b_.inputs_stride, .count_at = count_at()};
+  std::vector<std::uint32_t> constants{1};  // id 1 belongs to weights
+  const std::vector<std::uint32_t> input = input_constants(in);
+  constants.insert(constants.end(), input.begin(), input.end());
+  RUNNEL_CHECK_OK(dispatch("rows", constants,
+                           {in.rows, m_.weights->vectors(), b_.inputs, b_.whole_pass()}, args,
+                           {rows(), 1, 1}, after_all));
+  return plain(b_.inputs, b_.inputs_stride, in.columns);
+}
+
+Status PassBuilder::product(const DeviceMatrix& w, const ProductInput& input,
+                            const ProductOutput& out, bool beside) {
+  bool after_all = !beside;
+  // A plain row of one token goes through shared memory like any other: a wait less per load.
+  ProductInput in = input;
+  if (in.kind == kInputPlain && in.columns > 0) {
+    in.kind = kInputNorm;
+    if (!fuses(in)) in.kind = kInputPlain;
+  }
+  for (const DeviceMatrix::Part& part : w.parts) {
+    const MatvecArgs args{.w = part.rows,
+                          .in_ = in.args,
+                          .out_stride = out.stride,
+                          .out_column = out.column,
+                          .count_at = count_at()};
+    const std::array<Range, kBindings> bindings{part.range, in.rows, m_.weights->vectors(),
+                                                out.rows, b_.whole_pass()};
+    const std::uint32_t units = units_of(w.cols);
+    std::vector<std::uint32_t> constants{units};
+    const std::vector<std::uint32_t> prepared = input_constants(in);
+    constants.insert(constants.end(), prepared.begin(), prepared.end());
+    if (few_tokens_ || shape_.logit_rows > 0) {
+      const std::uint32_t tokens = std::min(std::bit_ceil(rows()), 8U);
+      // Long rows: 32 columns a load, and more rows a workgroup, since each prepares the input
+      // anew. Measured on an H200, see shaders/README.md.
+      const bool wide = units >= 128;
+      const Tuning& tuned = m_.device->tuning();
+      const bool blocks = wide && in_blocks(w.type) && tuned.block != 1;
+      const std::uint32_t block = blocks ? 4 : 1;
+      const std::uint32_t row_team = team_for(units / block);
+      const bool pairs = out.kind == kOutputSwigluPairs;
+      std::uint32_t team_rows = part.rows.rows >= (wide ? 2048U : 16384U) ? 4U : 2U;
+      if (tuned.team_rows > 0) team_rows = std::max(pairs ? 2U : 1U, tuned.team_rows);
+      const std::uint32_t ahead = tuned.ahead > 0 ? tuned.ahead : blocks ? 1 : wide ? 2 : 4;
+      constants.insert(constants.end(), {row_team, team_rows, tokens, out.kind, block, ahead});
+      RUNNEL_CHECK_OK(dispatch(
+          typed("matvec", w.type), constants, bindings, args,
+          {ceil_div(part.rows.rows, kThreads / row_team * team_rows), ceil_div(rows(), tokens), 1},
+          after_all));
+    } else {
+      constants.insert(constants.end(), {1, 1, 1, out.kind});
+      RUNNEL_CHECK_OK(dispatch(typed("matmul", w.type), constants, bindings, args,
+                               {ceil_div(part.rows.rows, 64), ceil_div(rows(), 64), 1}, after_all));
+    }
+    after_all = false;  // parts write different columns
+  }
+  return {};
+}
+
+Status PassBuilder::prepare_tiles(const ProductInput& in, bool after_all) {
+  const std::uint32_t units = tile_units(in.columns);
+  const RowsArgs args{.in_ = in.args, .out_stride = 4 * units, .count_at = kPassTokens};
+  std::vector<std::uint32_t> constants{1};
+  const std::vector<std::uint32_t> input = input_constants(in);
+  constants.insert(constants.end(), input.begin(), input.end());
+  return dispatch("rows.f16", constants,
+                  {in.rows, m_.weights->vectors(), b_.tiles.inputs, b_.whole_pass()}, args,
+                  {rows(), 1, 1}, after_all);
+}
+
+Status PassBuilder::unpack(std::span<const DeviceMatrix* const> matrices, std::size_t area,
+                           bool swiglu, bool after_all) {
+  const std::uint32_t stride = tile_units(matrices.front()->cols);
+  std::uint32_t row = 0;
+  std::uint32_t order = !swiglu ? kOrderPlain : matrices.size() == 1 ? kOrderPairs : kOrderGate;
+  for (const DeviceMatrix* w : matrices) {
+    for (const DeviceMatrix::Part& part : w->parts) {
+      const UnpackArgs args{.w = part.rows, .row0 = row, .stride = stride, .order = order};
+      RUNNEL_CHECK_OK(dispatch(typed("unpack", w->type), {units_of(w->cols)},
+                               {part.range, b_.tiles.weights[area]}, args,
+                               {ceil_div(stride, kThreads), part.rows.rows, 1}, after_all));
+      after_all = false;
+    }
+    if (order == kOrderGate) {
+      order = kOrderUp;
+    } else {
+      row += static_cast<std::uint32_t>(w->rows);
+    }
+  }
+  return {};
+}
+
+Status PassBuilder::product_on_tiles(std::span<const DeviceMatrix* const> matrices,
+                                     std::size_t area, const Range& input,
+                                     const ProductOutput& out) {
+  std::uint32_t rows_of_all = 0;
+  for (const DeviceMatrix* w : matrices) rows_of_all += static_cast<std::uint32_t>(w->rows);
+  const TilesArgs args{.rows = rows_of_all,
+                       .stride = tile_units(matrices.front()->cols),
+                       .out_stride = out.stride,
+                       .out_column = out.column};
+  return dispatch("matmul_tiles", {out.kind},
+                  {b_.tiles.weights[area], input, {}, out.rows, b_.whole_pass()}, args,
+                  {ceil_div(rows_of_all, kTileRows), ceil_div(rows(), kTileRows), 1});
+}
+
+}  // namespace runnel::vulkan

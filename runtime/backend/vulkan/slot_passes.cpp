@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slot mixers: projections, the slots token by token or chunk by chunk, output.
+#include <algorithm>
+#include <utility>
+
+#include "runtime/backend/vulkan/pass_builder.h"
+
+namespace runnel::vulkan {
+
+Status PassBuilder::slot_projections(const DeviceLayer& w) {
+  const ProductInput in = normed(b_.x, b_.x_stride, w.attn_norm);
+  // Neighbours that matrix units take are one product.
+  struct Group {
+    std::vector<const DeviceMatrix*> matrices;
+    std::uint32_t column = 0;
+    bool on_tiles = false;
+  };
+  std::vector<Group> groups;
+  for (const DeviceProjection& p : w.projections) {
+    const bool tiles = on_tiles(p.matrix) && p.out_column % 16 == 0;
+    if (groups.empty() || !tiles || !groups.back().on_tiles)
+      groups.push_back({.matrices = {}, .column = p.out_column, .on_tiles = tiles});
+    groups.back().matrices.push_back(&p.matrix);
+  }
+  const bool any_tiles =
+      std::any_of(groups.begin(), groups.end(), [](const Group& g) { return g.on_tiles; });
+  const bool any_plain =
+      std::any_of(groups.begin(), groups.end(), [](const Group& g) { return !g.on_tiles; });
+  const auto output = [&](const Group& g) {
+    return ProductOutput{.kind = kOutputStore,
+                         .rows = b_.projected,
+                         .stride = b_.projected_stride,
+                         .column = g.column};
+  };
+  ProductInput ready;
+  if (any_plain) {
+    RUNNEL_TRY(ready, prepare(in));
+  }
+  bool beside = false;
+  if (any_tiles) {
+    RUNNEL_CHECK_OK(prepare_tiles(in));
+    for (const Group& g : groups) {
+      if (!g.on_tiles) continue;
+      RUNNEL_CHECK_OK(unpack(g.matrices, 0, false, beside));
+      RUNNEL_CHECK_OK(product_on_tiles(g.matrices, 0, b_.tiles.inputs, output(g)));
+      beside = true;
+    }
+  }
+  for (const Group& g : groups) {
+    if (g.on_tiles) continue;
+    for (const DeviceMatrix* matrix : g.matrices) {
+      RUNNEL_CHECK_OK(product(*matrix, ready, output(g), beside));
+      beside = true;
+    }
+  }
+  return {};
+}
+
+/// On q, k (or f) and v, in place.
+Status PassBuilder::short_convolutions(const DeviceLayer& w, int layer) {
+  const ModelConfig& c = m_.config;
+  const auto layer_floats = static_cast<std::uint32_t>(m_.layout.layer_floats());
+  if (c.conv_size > 0) {
+    const std::uint32_t channels = m_.q_columns() + m_.k_columns() + m_.v_columns();
+    bool first = true;
+    for (const std::uint32_t bank : shape_.banks) {
+      const ConvArgs args{.stride = b_.projected_stride,
+                          .channels = channels,
+                          .taps = static_cast<std::uint32_t>(c.conv_size),
+                          .weights = w.conv,
+                          .tail = static_cast<std::uint32_t>(m_.layout.q_conv_offset(0)),
+                          .layer_floats = layer_floats,
+                          .bank = bank,
+                          .items_at = b_.layout.items,
+                          .silu = c.conv_silu ? 1U : 0U};
+      RUNNEL_CHECK_OK(dispatch(
+          "short_conv", {args.taps},
+          {b_.projected, m_.states->layer(bank, layer), m_.weights->vectors(), b_.whole_pass()},
+          args, {ceil_div(channels, kThreads), shape_.all_items, 1}, first));
+      first = false;
+    }
+  }
+  return {};
+}
+
+Status PassBuilder::slot_attention(const DeviceLayer& w, int layer) {
+  const ModelConfig& c = m_.config;
+  RUNNEL_CHECK_OK(short_convolutions(w, layer));
+  if (c.feature_map == FeatureMap::t2r) {
+    const MapArgs args{.stride = b_.projected_stride, .matrix = w.feature_map};
+    RUNNEL_CHECK_OK(
+        dispatch("feature_map", {static_cast<std::uint32_t>(c.head_k_dim)},
+                 {b_.projected, m_.weights->vectors(), b_.whole_pass()}, args,
+                 {static_cast<std::uint32_t>(c.num_heads + c.num_kv_heads), shape_.tokens, 1}));
+  }
+  // What one way writes the other does not touch: items go one way or the other.
+  if (shape_.chunks > 0) RUNNEL_CHECK_OK(slots_by_chunks(w, layer));
+  if (shape_.items > 0) {
+    RUNNEL_CHECK_OK(slots_token_by_token(w, layer, shape_.chunks == 0));
+    slots_read_ = false;
+  }
+  return {};
+}
+
+Status PassBuilder::slots_token_by_token(const DeviceLayer& w, int layer, bool after_all) {
+  const ModelConfig& c = m_.config;
+  const auto layer_floats = static_cast<std::uint32_t>(m_.layout.layer_floats());
+  const std::vector<std::uint32_t> constants{static_cast<std::uint32_t>(c.head_k_dim),
+                                             static_cast<std::uint32_t>(c.head_v_dim),
+                                             static_cast<std::uint32_t>(c.num_memory_slots),
+                                             static_cast<std::uint32_t>(c.num_sink_slots),
+                                             static_cast<std::uint32_t>(c.num_window_slots),
+                                             static_cast<std::uint32_t>(c.queries_per_kv_head()),
+                                             static_cast<std::uint32_t>(c.num_kv_heads),
+                                             m_.slots.splits,
+                                             m_.slots.share,
+                                             m_.slots.team,
+                                             shader_constant(c.feature_map),
+                                             shader_constant(c.value_activation)};
+  bool first = after_all;
+  for (const std::uint32_t bank : shape_.banks) {
+    const SlotArgs args{.pass = b_.layout,
+                        .stride = b_.projected_stride,
+                        .layer_floats = layer_floats,
+                        .bank = bank,
+                        .gate_bias = w.f_bias,
+                        .read_bias = w.read_bias,
+                        .head_read_bias = w.head_read_bias,
+                        .scale = c.scale,
+                        .gate_normalizer = c.gate_normalizer,
+                        .gate_log_min = c.gate_log_min};
+    RUNNEL_CHECK_OK(dispatch(
+        "slot_attention", constants,
+        {b_.projected, m_.states->layer(bank, layer), b_.slots, m_.weights->vectors(),
+         b_.whole_pass()},
+        args, {m_.slots.splits, static_cast<std::uint32_t>(c.num_kv_heads), shape_.all_items},
+        first));
+    first = false;
+  }
+  return {};
+}
+
+Status PassBuilder::slots_by_chunks(const DeviceLayer& w, int layer) {
+  const ModelConfig& c = m_.config;
+  const auto u = [](std::int32_t n) { return static_cast<std::uint32_t>(n); };
+  const std::uint32_t heads = u(c.num_heads), kv = u(c.num_kv_heads), k = u(c.head_k_dim),
+                      v = u(c.head_v_dim), memory = u(c.num_memory_slots),
+                      positional = u(c.num_positional_slots());
+  const std::vector<std::uint32_t> constants{k,
+                                             v,
+                                             memory,
+                                             u(c.num_sink_slots),
+                                             u(c.num_window_slots),
+                                             u(c.queries_per_kv_head()),
+                                             kv,
+                                             shader_constant(c.feature_map),
+                                             shader_constant(c.value_activation)};
+  ChunkArgs args{.pass = b_.layout,
+                 .stride = b_.projected_stride,
+                 .feature_stride = b_.features_stride,
+                 .layer_floats = u(static_cast<std::int32_t>(m_.layout.layer_floats())),
+                 .bank = 0,
+                 .decays = b_.chunk_decays,
+                 .out_stride = b_.slots_stride,
+                 .gate_bias = w.f_bias,
+                 .read_bias = w.read_bias,
+                 .head_read_bias = w.head_read_bias,
+                 .scale = c.scale,
+                 .gate_normalizer = c.gate_normalizer,
+                 .gate_log_min = c.gate_log_min};
+  const Range vectors = m_.weights->vectors(), pass = b_.whole_pass();
+  const std::uint32_t values = kv * ((positional > 0 ? k / 2 : k) + v + memory);
+  RUNNEL_CHECK_OK(dispatch("slot_inputs", constants, {b_.projected, b_.features, vectors, pass},
+                           args, {ceil_div(values, kThreads), shape_.tokens, 1}));
+  RUNNEL_CHECK_OK(dispatch("slot_states.sums", constants,
+                           {b_.projected, b_.features, b_.chunks, pass}, args,
+                           {ceil_div(k, 64) + ceil_div(v, 64), kv, shape_.chunks}));
+  // Of each bank its own items.
+  const auto banks = [&](const auto& add) -> Status {
+    bool first = true;
+    for (const std::uint32_t bank : shape_.banks) {
+      args.bank = bank;
+      RUNNEL_CHECK_OK(add(m_.states->layer(bank, layer), first));
+      first = false;
+    }
+    return {};
+  };
+  RUNNEL_CHECK_OK(banks([&](const Range& state, bool first) {
+    return dispatch("slot_states.scan", constants, {state, {}, b_.chunks, pass}, args,
+                    {ceil_div(memory * (k + v), kThreads), kv, shape_.all_items}, first);
+  }));
+  RUNNEL_CHECK_OK(banks([&](const Range& state, bool first) {
+    return dispatch("slot_read", constants,
+                    {b_.projected, b_.features, b_.chunks, state, b_.slots, vectors, pass}, args,
+                    {shape_.chunks * (kChunk / kReadRows), heads, 1}, first);
+  }));
+  if (positional == 0) return {};
+  slots_read_ = true;
+  return banks([&](const Range& state, bool first) {
+    return dispatch("slot_states.keep", constants, {state, b_.features, b_.projected, pass}, args,
+                    {positional, kv, shape_.all_items}, first);
+  });
+}
+
+Status PassBuilder::output_projection(const DeviceLayer& w) {
+  if (m_.config.mixer == Mixer::recurrence) return recurrence_output(w);
+  const ProductInput in{.kind = kInputSlots,
+                        .rows = b_.slots,
+                        .args = {.stride = b_.slots_stride,
+                                 .norm_weight = w.g_norm,
+                                 .eps = m_.config.g_norm_eps,
+                                 .rows_at = kNone},
+                        .columns = m_.o_columns(),
+                        .activation = shader_constant(m_.config.output_activation),
+                        .normalise = m_.config.output_norm};
+  const ProductOutput out{.kind = kOutputAdd, .rows = b_.x, .stride = b_.x_stride};
+  if (on_tiles(w.o_proj)) {
+    const DeviceMatrix* const matrices[] = {&w.o_proj};
+    RUNNEL_CHECK_OK(prepare_tiles(in, !std::exchange(slots_read_, false)));
+    RUNNEL_CHECK_OK(unpack(matrices, 1));
+    return product_on_tiles(matrices, 1, b_.tiles.inputs, out);
+  }
+  const bool after_all = !std::exchange(slots_read_, false);
+  // Where every workgroup would read more splits than weights, they are joined once.
+  constexpr std::uint32_t kMostJoined = 16U << 10;  // values
+  const std::uint32_t few = m_.device->tuning().few_splits;
+  const bool apart = few > 0 ? m_.slots.splits > few : m_.slots.splits * in.columns > kMostJoined;
+  if (few_tokens_ && apart) {
+    const RowsArgs args{.in_ = in.args, .out_stride = b_.inputs_stride, .count_at = count_at()};
+    std::vector<std::uint32_t> constants{1};
+    const std::vector<std::uint32_t> input = input_constants(in);
+    constants.insert(constants.end(), input.begin(), input.end());
+    RUNNEL_CHECK_OK(dispatch("slot_join", constants,
+                             {in.rows, m_.weights->vectors(), b_.inputs, b_.whole_pass()}, args,
+                             {ceil_div(in.columns, kThreads), rows(), 1}, after_all));
+    ProductInput joined = plain(b_.inputs, b_.inputs_stride, in.columns);
+    joined.kind = kInputNorm;
+    joined.normalise = in.normalise;
+    joined.args.norm_weight = in.args.norm_weight;
+    joined.args.eps = in.args.eps;
+    if (!joined.normalise && rows() > 1) joined.kind = kInputPlain;
+    RUNNEL_TRY(const ProductInput ready, prepare(joined));
+    return product(w.o_proj, ready, out);
+  }
+  RUNNEL_TRY(const ProductInput ready, prepare(in, after_all));
+  return product(w.o_proj, ready, out);
+}
+
+}  // namespace runnel::vulkan
