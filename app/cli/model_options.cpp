@@ -39,6 +39,16 @@ std::vector<std::filesystem::path> default_model_places() {
   return places;
 }
 
+/// Where compiled pipelines are kept; empty if the user has no place for such things.
+std::filesystem::path cache_directory() {
+  namespace fs = std::filesystem;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
+    return fs::path(cache) / "runnel";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    return fs::path(home) / ".cache" / "runnel";
+  return {};
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& parser, ModelChoice& choice) {
@@ -74,7 +84,10 @@ Result<std::string> model_file(const ModelChoice& choice) {
 Result<std::shared_ptr<const Model>> load_model(const ModelChoice& choice) {
   RUNNEL_TRY(const std::string file, model_file(choice));
   ProgressBar bar("Loading");
-  ModelOptions options{.device = choice.device, .threads = choice.threads, .progress = {}};
+  ModelOptions options{.device = choice.device,
+                       .threads = choice.threads,
+                       .progress = {},
+                       .cache_directory = cache_directory()};
   options.progress = [&bar](float fraction) {
     bar.update(static_cast<double>(fraction));
     return true;

@@ -30,16 +30,20 @@ namespace {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> make_backend(const std::string& device, int threads) {
+Result<std::unique_ptr<Backend>> make_backend(const std::string& device, int threads,
+                                              const std::filesystem::path& cache) {
+  static_cast<void>(cache);  // of CUDA and the CPU there is nothing to keep
 #ifdef RUNNEL_HAS_CUDA
   if (const int index = index_of(device, "cuda"); index >= 0) return cuda::make_backend(index);
   if (device == "auto" && !cuda::devices().empty()) return cuda::make_backend(0);
 #endif
 #ifdef RUNNEL_HAS_VULKAN
-  if (const int index = index_of(device, "vulkan"); index >= 0) return vulkan::make_backend(index);
+  if (const int index = index_of(device, "vulkan"); index >= 0)
+    return vulkan::make_backend(index, {.pipeline_cache = vulkan::cache_file(cache, index)});
   if (device == "auto") {
     const std::vector<vulkan::FoundDevice> found = vulkan::find_devices();  // GPUs first
-    if (!found.empty() && !found.front().software) return vulkan::make_backend(0);
+    if (!found.empty() && !found.front().software)
+      return vulkan::make_backend(0, {.pipeline_cache = vulkan::cache_file(cache, 0)});
   }
 #endif
   if (device == "auto" || device == "cpu") return cpu::make_backend(threads, {});

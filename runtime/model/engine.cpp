@@ -21,8 +21,9 @@ bool may_fall_back(ErrorCode code) {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(ModelFile file, const std::string& device,
-                                               int threads, const LoadProgress& progress) {
-  RUNNEL_TRY(std::unique_ptr<Backend> backend, make_backend(device, threads));
+                                               int threads, const LoadProgress& progress,
+                                               const std::filesystem::path& cache) {
+  RUNNEL_TRY(std::unique_ptr<Backend> backend, make_backend(device, threads, cache));
   Fallback fallback;
   if (device == "auto" && backend->device().backend != "cpu") {
     fallback = [threads] { return make_backend("cpu", threads); };

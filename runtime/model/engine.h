@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -25,8 +26,10 @@ class Engine {
 
   /// With "auto" the CPU takes over from another device that has no room or fails.
   /// @param threads  as ModelOptions::threads
+  /// @param cache    as ModelOptions::cache_directory
   static Result<std::unique_ptr<Engine>> create(ModelFile file, const std::string& device,
-                                                int threads, const LoadProgress& progress);
+                                                int threads, const LoadProgress& progress,
+                                                const std::filesystem::path& cache = {});
   /// On a backend of the caller's choice.
   static Result<std::unique_ptr<Engine>> create(ModelFile file, std::unique_ptr<Backend> backend,
                                                 const LoadProgress& progress = {},

@@ -56,7 +56,8 @@ Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& fi
                                                  ModelOptions options) {
   return ModelLoader::load(
       file, options, [&options](ModelFile model, const LoadProgress& progress) {
-        return Engine::create(std::move(model), options.device, options.threads, progress);
+        return Engine::create(std::move(model), options.device, options.threads, progress,
+                              options.cache_directory);
       });
 }
 

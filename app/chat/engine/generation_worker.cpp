@@ -2,6 +2,7 @@
 #include "app/chat/engine/generation_worker.h"
 
 #include <QDateTime>
+#include <QStandardPaths>
 #include <algorithm>
 
 #include "app/chat/engine/convert.h"
@@ -46,6 +47,8 @@ void GenerationWorker::load(const QString& file, const QString& device, int thre
     }
     return !stop.stop_requested();
   };
+  const QString cache = QStandardPaths::writableLocation(QStandardPaths::GenericCacheLocation);
+  if (!cache.isEmpty()) options.cache_directory = (cache + QStringLiteral("/runnel")).toStdString();
   auto model = Model::load(file.toStdString(), options);
   if (model && !(*model)->has_tokenizer()) {
     model = Error{ErrorCode::unsupported, "the model's file has no tokenizer, so it cannot chat"};

@@ -41,6 +41,10 @@ struct ModelOptions {
   /// Called on the loading thread with the fraction done, in [0, 1]; returning false stops the load
   /// (cancelled).
   std::function<bool(float fraction)> progress;
+  /// Directory that keeps what a device compiled for its next start (Vulkan pipelines), made if it
+  /// is missing; empty: none is kept. What lies there is used only if it is whole and of the same
+  /// driver; that it cannot be read or written is never an error.
+  std::filesystem::path cache_directory;
 };
 
 /// Facts about a loaded model.
