@@ -166,12 +166,19 @@ Status VulkanPlan::allocate() {
   }
   buffers_.hidden_stride = padded(static_cast<std::uint32_t>(c.intermediate_size));
   const bool many = max_tokens_ > kFewTokens;
+  // A chunk's floats: memories of all heads and their decays.
+  const auto u = [](std::int32_t n) { return static_cast<std::uint64_t>(n); };
+  const std::uint64_t chunk_slots = u(c.num_kv_heads) * u(c.num_memory_slots);
+  const std::uint64_t columns = u(c.head_k_dim) + u(c.head_v_dim);
   if (many && chunks_take(*m.device, c)) {
     // Each chunk has more than kTokenByToken tokens or is the last of more than kChunk.
-    buffers_.most_chunks =
-        static_cast<std::uint32_t>(static_cast<std::size_t>(max_tokens_) / (kTokenByToken + 1) + 1);
-    buffers_.features_stride =
-        padded((c.num_positional_slots() > 0 ? m.k_columns() : 0) + m.f_columns());
+    const std::uint64_t most = tokens / (kTokenByToken + 1) + 1;
+    if (most * chunk_slots * (columns + 1) * sizeof(float) <=
+        m.device->capabilities().storage_range) {
+      buffers_.most_chunks = static_cast<std::uint32_t>(most);
+      buffers_.features_stride =
+          padded((c.num_positional_slots() > 0 ? m.k_columns() : 0) + m.f_columns());
+    }
   }
   std::uint64_t bytes = 0;
   const std::uint64_t alignment = m.device->capabilities().storage_alignment;
@@ -192,11 +199,9 @@ Status VulkanPlan::allocate() {
   floats(buffers_.slots, buffers_.slots_stride);
   floats(buffers_.hidden, buffers_.tiles.mlp ? 0 : buffers_.hidden_stride);
   floats(buffers_.features, buffers_.features_stride);
-  const std::uint64_t heads = std::uint64_t{buffers_.most_chunks} *
-                              static_cast<std::uint64_t>(c.num_kv_heads * c.num_memory_slots);
-  const auto columns = static_cast<std::uint64_t>(c.head_k_dim + c.head_v_dim);
-  buffers_.chunk_decays = static_cast<std::uint32_t>(heads * columns);
-  section(buffers_.chunks, heads * (columns + 1) * sizeof(float));
+  const std::uint64_t all_slots = buffers_.most_chunks * chunk_slots;
+  buffers_.chunk_decays = static_cast<std::uint32_t>(all_slots * columns);
+  section(buffers_.chunks, all_slots * (columns + 1) * sizeof(float));
   RUNNEL_TRY(buffers_.scratch, m.device->create_buffer(bytes, MemoryKind::device, "activations"));
   for (Range* range :
        {&buffers_.x, &buffers_.inputs, &buffers_.projected, &buffers_.slots, &buffers_.hidden,

@@ -120,6 +120,7 @@ Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
   if (shape.logit_rows == 0) copy_parameters(f, program.commands, buffers, shape);
   if (model.profile != nullptr) {
     std::vector<std::string> names;
+    names.reserve(builder.dispatches.size());
     for (const Dispatch& d : builder.dispatches) names.push_back(d.shader);
     RUNNEL_TRY(program.timestamps, create_timestamps(device, std::move(names)));
   }
