@@ -53,10 +53,10 @@ RUNNEL_CONST kPassLong = 4;     // tokens from which on an item goes chunk by ch
 RUNNEL_CONST kPassHeader = 16;  // words
 
 RUNNEL_CONST kTokenWords =
-    4;                        // id, positional slot it writes or kNone, sinks in use, window in use
+    4;  // id, positional slot it writes or kNone, sinks in use, window in use
 RUNNEL_CONST kItemWords =
-    6;                         // first row, rows, place of its state in the bank, bank, first chunk, chunks
-RUNNEL_CONST kChunkWords = 4;  // first row, rows, item, nothing
+    6;  // first row, rows, place of its state in the bank, bank, first chunk, chunks
+RUNNEL_CONST kChunkWords = 4;          // first row, rows, item, nothing
 RUNNEL_CONST kLongItem = 0x80000000U;  // in a token's fourth word: its slots went chunk by chunk
 
 /// Tokens of a chunk, rows of a block that reads it, most window slots and sinks of chunks.
@@ -217,8 +217,8 @@ RUNNEL_CONST kOrderGate = 2;   // gate alone, to the same places
 RUNNEL_CONST kOrderUp = 3;
 
 struct TilesArgs {
-  uint rows;      // of the matrix, a multiple of 16
-  uint stride;    // of matrix and input rows, in units of 8 f16: a multiple of 4
+  uint rows;        // of the matrix, a multiple of 16
+  uint stride;      // of matrix and input rows, in units of 8 f16: a multiple of 4
   uint out_stride;  // f32; with SwiGLU units of 8 f16
   uint out_column;
 };
