@@ -111,7 +111,9 @@ Status PassBuilder::product(const DeviceMatrix& w, const ProductInput& input,
       const std::uint32_t block = blocks ? 4 : 1;
       const std::uint32_t row_team = team_for(units / block);
       const bool pairs = out.kind == kOutputSwigluPairs;
-      std::uint32_t team_rows = part.rows.rows >= (wide ? 2048U : 16384U) ? 4U : 2U;
+      std::uint32_t team_rows = part.rows.rows >= (wide ? 2048U : 16384U) ? 4U
+                                : part.rows.rows >= 2048 || pairs         ? 2U
+                                                                          : 1U;
       if (tuned.team_rows > 0) team_rows = std::max(pairs ? 2U : 1U, tuned.team_rows);
       const std::uint32_t ahead = tuned.ahead > 0 ? tuned.ahead : blocks ? 1 : wide ? 2 : 4;
       constants.insert(constants.end(), {row_team, team_rows, tokens, out.kind, block, ahead});
