@@ -2,361 +2,28 @@
 // Per kv head and token:  S <- diag(a) S diag(b) + k v^T,  o = scale S^T q;  with slots twice, and
 // a softmax between (the slots' keys as S^T). Equations: runtime/backend/reference/.
 //
-// Core: a block holds 16 columns of one state in registers, 16 groups of rows; the tokens of its
-// segment pass by in shared memory, a few at a time. Columns do not depend on each other, so a head
-// of 512 values keeps 32 blocks busy. Every sum has one order, whatever the pass: prefill is the
-// recurrence bit for bit. Bound: one token, the bytes of the state; several, 3 multiply-adds an
-// element and token.
+// Core: a block holds 16 columns of one state in registers; a thread four of them in R rows, so
+// that a number read from shared memory serves four products. Columns do not depend on each other:
+// a head of 512 values keeps 32 blocks busy. Every sum has one order, whatever the pass. Two
+// kernels: core_kernel takes the tokens of a segment from memory, some at a time; step_kernel makes
+// the features and decays of each token itself, and has read its state before the projections are
+// there. Bound: one token, the bytes of the state; several, 3 multiply-adds an element and token.
 #include <cuda_pipeline.h>
 
-#include "cuda/device/launch.cuh"
-#include "cuda/device/math.cuh"
-#include "cuda/recurrence.h"
+#include "cuda/device/recurrence.cuh"
 
 namespace runnel::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kColumns = 16;                  // of a block
-constexpr int kGroups = kThreads / kColumns;  // groups of rows
+constexpr int kColumns = 16;  // of a block
+constexpr int kOwn = 4;       // of a thread
 constexpr int kWarps = kThreads / 32;
-constexpr int kMostRows = kGroups * 64;
+constexpr int kGroups = kThreads / (kColumns / kOwn);  // of rows
+constexpr int kMostRows = kGroups * 16;
 constexpr int kSharedFloats = 12000;  // of 48 KiB
-
-__device__ __forceinline__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
-
-__device__ int segment_of(const Segment* segments, int count, int t) {
-  int i = 0;
-  while (i + 1 < count && t >= segments[i + 1].first) ++i;
-  return i;
-}
-
-// ---- convolutions
-
-struct ConvChannel {
-  const float* weights;
-  int column;  // of the inputs
-};
-
-/// Channel c of q, k (or f), v.
-__device__ ConvChannel conv_channel(const Recurrence& a, int c) {
-  const int q = a.heads * a.k_dim, k = a.kv_heads * a.k_dim;
-  if (c < q) return {a.q_conv + std::size_t(c) * a.conv, a.at.q + c};
-  if (c < q + k) {
-    return {a.k_conv + std::size_t(c - q) * a.conv, (a.complement_keys ? a.at.f : a.at.k) + c - q};
-  }
-  return {a.v_conv + std::size_t(c - q - k) * a.conv, a.at.v + c - q - k};
-}
-
-__global__ void conv_kernel(const __grid_constant__ Recurrence a, const Segment* segments,
-                            int num_segments, int tokens, int channels) {
-  chain_trigger();
-  chain_wait();
-  const int c = int(blockIdx.x * blockDim.x + threadIdx.x);
-  if (c >= channels) return;
-  const ConvChannel channel = conv_channel(a, c);
-  for (int t = int(blockIdx.y); t < tokens; t += int(gridDim.y)) {
-    const Segment s = segments[segment_of(segments, num_segments, t)];
-    float v = 0.0F;
-    for (int j = 0; j < a.conv; ++j) {
-      const int local = t - s.first - (a.conv - 1 - j);
-      const float x = local >= 0
-                          ? a.inputs[std::size_t(s.first + local) * a.at.stride + channel.column]
-                          : s.state_in[a.conv_offset + std::size_t(c) * a.conv + (a.conv + local)];
-      v = fmaf(channel.weights[j], x, v);
-    }
-    a.mixed[std::size_t(t) * a.at.stride + channel.column] = a.conv_silu ? swish(v) : v;
-  }
-}
-
-/// New tails: the last `conv` inputs of each segment.
-__global__ void conv_tail_kernel(const __grid_constant__ Recurrence a, const Segment* segments,
-                                 int channels) {
-  chain_trigger();
-  chain_wait();
-  const int c = int(blockIdx.x * blockDim.x + threadIdx.x);
-  if (c >= channels) return;
-  const Segment s = segments[blockIdx.y];
-  const std::size_t tail = a.conv_offset + std::size_t(c) * a.conv;
-  const int column = conv_channel(a, c).column;
-  for (int j = 0; j < a.conv; ++j) {  // ascending: reads run ahead of writes
-    const int local = s.count - a.conv + j;
-    s.state_out[tail + j] = local >= 0
-                                ? a.inputs[std::size_t(s.first + local) * a.at.stride + column]
-                                : s.state_in[tail + std::size_t(a.conv + local)];
-  }
-}
-
-// ---- features and decays: a block a token and head
-
-__device__ float block_sum(float v, float* scratch) {
-  v = warp_sum(v);
-  if ((threadIdx.x & 31) == 0) scratch[threadIdx.x >> 5] = v;
-  __syncthreads();
-  v = 0.0F;
-  for (int w = 0; w < int(blockDim.x) / 32; ++w) v += scratch[w];
-  __syncthreads();
-  return v;
-}
-
-__device__ float block_max(float v, float* scratch) {
-  v = warp_max(v);
-  if ((threadIdx.x & 31) == 0) scratch[threadIdx.x >> 5] = v;
-  __syncthreads();
-  v = scratch[0];
-  for (int w = 1; w < int(blockDim.x) / 32; ++w) v = fmaxf(v, scratch[w]);
-  __syncthreads();
-  return v;
-}
-
-/// to = W x + b, [n] in shared memory; a warp a row, so that its loads are whole lines.
-__device__ void affine(const float* w, const float* b, const float* x, float* to, int n) {
-  const int lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;
-  for (int row = int(threadIdx.x) / 32; row < n; row += warps) {
-    float sum = 0.0F;
-    for (int i = lane; i < n; i += 32) sum = fmaf(w[std::size_t(row) * n + i], x[i], sum);
-    sum = warp_sum(sum);
-    if (lane == 0) to[row] = b != nullptr ? sum + b[row] : sum;
-  }
-  __syncthreads();
-}
-
-/// phi(x) [K] into `to` [K'], both in shared memory, with the whole block; `spare` has room for K.
-__device__ void features(const Recurrence& a, const RecurrenceMap& w, const float* x, float* to,
-                         float* spare, bool normalise, float* scratch) {
-  const int n = a.k_dim, tid = int(threadIdx.x), step = int(blockDim.x);
-  if (w.first != nullptr) affine(w.first, w.first_bias, x, to, n);
-  if (w.second != nullptr) affine(w.second, w.second_bias, x, spare, n);
-  switch (a.map) {
-    case FeatureMap::hedgehog: {
-      float largest = 0.0F;
-      for (int i = tid; i < n; i += step) {
-        const float y = 2.0F * to[i];
-        to[i] = y;
-        largest = fmaxf(largest, fabsf(y));
-      }
-      largest = block_max(largest, scratch);
-      float sum = 0.0F;
-      for (int i = tid; i < n; i += step) {
-        const float y = to[i];
-        to[i] = expf(y - largest);
-        to[n + i] = expf(-y - largest);
-        sum += to[i] + to[n + i];
-      }
-      sum = block_sum(sum, scratch);
-      for (int i = tid; i < n; i += step) to[i] /= sum, to[n + i] /= sum;
-      break;
-    }
-    case FeatureMap::dpfp:
-      for (int i = tid; i < 8 * n; i += step) {
-        const int roll = i / (2 * n) + 1, j = i % (2 * n);
-        const int other = (j + 2 * n - roll % (2 * n)) % (2 * n);
-        const auto positive = [&](int at) {
-          return at < n ? fmaxf(x[at], 0.0F) : fmaxf(-x[at - n], 0.0F);
-        };
-        to[i] = positive(j) * positive(other);
-      }
-      break;
-    default:
-      for (int i = tid; i < n; i += step) {
-        float v = x[i];
-        switch (a.map) {
-          case FeatureMap::swish:
-            v = v / (1.0F + expf(-v));
-            break;
-          case FeatureMap::relu:
-            v = fmaxf(v, 0.0F);
-            break;
-          case FeatureMap::elu:
-            v = v > 0.0F ? v + 1.0F : expf(v);
-            break;
-          case FeatureMap::t2r:
-            v = fmaxf(to[i], 0.0F);
-            break;
-          case FeatureMap::product:
-            v = to[i] * spare[i];
-            break;
-          default:
-            break;
-        }
-        to[i] = v;
-      }
-  }
-  __syncthreads();
-  if (!normalise) return;
-  float sum = 0.0F;
-  for (int i = tid; i < a.features; i += step) sum += to[i];
-  sum = block_sum(sum, scratch) + 1e-4F;
-  for (int i = tid; i < a.features; i += step) to[i] /= sum;
-  __syncthreads();
-}
-
-/// to[i] <- rotated pair of `x` at `position`; x and to are different arrays.
-__device__ void rotate(const Recurrence& a, const float* x, float* to, std::uint64_t position) {
-  const int half = a.k_dim / 2;
-  for (int i = int(threadIdx.x); i < half; i += int(blockDim.x)) {
-    const double turns = a.turns[i] * static_cast<double>(position);
-    float s, c;
-    sincospif(2.0F * static_cast<float>(turns - floor(turns)), &s, &c);
-    to[i] = x[i] * c - x[i + half] * s;
-    to[i + half] = x[i + half] * c + x[i] * s;
-  }
-}
-
-/// Blocks (t, h): h < HQ queries, then keys of HQ <= h < HQ + H, then decays of the H after.
-__global__ void features_kernel(const __grid_constant__ Recurrence a, const Segment* segments,
-                                int num_segments) {
-  extern __shared__ __align__(16) float shared[];
-  __shared__ float scratch[32];
-  chain_trigger();
-  chain_wait();
-  const int t = int(blockIdx.x), tid = int(threadIdx.x), step = int(blockDim.x);
-  const float* row = a.mixed + std::size_t(t) * a.at.stride;
-  int h = int(blockIdx.y);
-  if (h < a.heads + a.kv_heads) {
-    const bool key = h >= a.heads;
-    if (key) h -= a.heads;
-    if (key && a.complement_keys) return;
-    const float* from = row + (key ? a.at.k : a.at.q) + h * a.k_dim;
-    float* x = shared;
-    float* y = shared + a.k_dim;
-    for (int i = tid; i < a.k_dim; i += step) x[i] = from[i];
-    __syncthreads();
-    features(a, key ? a.k_map : a.q_map, x, y, y + a.features, key ? a.norm_k : a.norm_q, scratch);
-    if (a.rotary) {
-      const Segment& s = segments[segment_of(segments, num_segments, t)];
-      rotate(a, y, x, s.position + std::uint64_t(t - s.first));
-      __syncthreads();
-      y = x;
-    }
-    float shift = 0.0F;
-    const bool exponential = a.map == FeatureMap::exponential && !key;
-    if (exponential) {
-      float largest = -INFINITY;
-      for (int i = tid; i < a.k_dim; i += step) largest = fmaxf(largest, y[i]);
-      shift = block_max(largest, scratch);
-    }
-    float* to = !key          ? a.q + (std::size_t(t) * a.heads + h) * a.features
-                : a.slots > 0 ? a.k_slots + (std::size_t(t) * a.kv_heads + h) * a.k_dim
-                              : a.k + (std::size_t(t) * a.kv_heads + h) * a.features;
-    for (int i = tid; i < a.features; i += step) to[i] = exponential ? expf(y[i] - shift) : y[i];
-    return;
-  }
-  h -= a.heads + a.kv_heads;
-  float* decay = a.a + (std::size_t(t) * a.kv_heads + h) * a.decays;
-  if (a.decay == Decay::fixed) {
-    const float gamma = 1.0F - exp2f(-5.0F - static_cast<float>(h));
-    for (int i = tid; i < a.decays; i += step) decay[i] = gamma;
-    return;
-  }
-  for (int i = tid; i < a.gates; i += step) {
-    const int at = h * a.gates + i;
-    float f;
-    if (a.rank > 0) {
-      f = 0.0F;
-      for (int j = 0; j < a.rank; ++j) {
-        f = fmaf(a.f_up[std::size_t(at) * a.rank + j], row[a.at.low + j], f);
-      }
-    } else {
-      f = row[a.at.f + at];
-    }
-    if (a.f_bias != nullptr) f += a.f_bias[at];
-    switch (a.decay) {
-      case Decay::log_sigmoid: {
-        const float g = log_decay(f, a.tau, a.floor);
-        const float bound = a.lower_bound != nullptr ? a.lower_bound[at] : 0.0F;
-        const float rest = 1.0F - bound;
-        decay[i] = bound + rest * expf(g);
-        if (a.complement_keys) {
-          a.k[(std::size_t(t) * a.kv_heads + h) * a.features + i] = rest * -expm1f(g);
-        }
-        break;
-      }
-      case Decay::refined: {
-        const float g = sigmoid(f), r = sigmoid(row[a.at.r + at] + a.r_bias[at]);
-        const float not_g = sigmoid(-f);
-        decay[i] = (1.0F - r) * g * g + r * (1.0F - not_g * not_g);
-        break;
-      }
-      case Decay::running_sum:  // the scan turns it into decays
-        a.k[(std::size_t(t) * a.kv_heads + h) * a.slots + i] =
-            a.clamp_min != 0.0F || a.clamp_max != 0.0F ? fminf(fmaxf(f, a.clamp_min), a.clamp_max)
-                                                       : f;
-        break;
-      default:
-        break;
-    }
-  }
-}
-
-/// z of the running sum; a block a head, a thread a slot.
-__global__ void running_sum_kernel(const __grid_constant__ Recurrence a, const Segment* segments) {
-  chain_trigger();
-  chain_wait();
-  const Segment s = segments[blockIdx.y];
-  const int h = int(blockIdx.x);
-  const std::size_t extra = a.layer_offset + std::size_t(h) * a.head_floats + a.extra_offset;
-  for (int i = int(threadIdx.x); i < a.slots; i += int(blockDim.x)) {
-    float z = s.state_in[extra + i];
-    for (int t = 0; t < s.count; ++t) {
-      const std::size_t at = (std::size_t(s.first + t) * a.kv_heads + h) * a.slots + i;
-      const float f = a.k[at];
-      const bool first = s.position + std::uint64_t(t) == 0;
-      const float sum = first ? f : fmaxf(z, f) + log1pf(expf(-fabsf(z - f)));
-      a.a[at] = first ? 0.0F : expf(z - sum);
-      a.k[at] = expf(f - sum);
-      z = sum;
-    }
-    s.state_out[extra + i] = z;
-  }
-}
-
-/// m of exponential keys; a block a head: the maxima of many tokens, one thread's walk over them,
-/// then the exponentials.
-__global__ void __launch_bounds__(kThreads)
-    running_maximum_kernel(const __grid_constant__ Recurrence a, const Segment* segments) {
-  constexpr int kTokens = 512;
-  __shared__ float largest[kTokens], shrink[kTokens], m;
-  chain_trigger();
-  chain_wait();
-  const Segment s = segments[blockIdx.y];
-  const int h = int(blockIdx.x), tid = int(threadIdx.x), lane = tid % 32;
-  const std::size_t extra = a.layer_offset + std::size_t(h) * a.head_floats + a.extra_offset;
-  if (tid == 0) m = s.state_in[extra];
-  for (int start = 0; start < s.count; start += kTokens) {
-    const int n = min(kTokens, s.count - start);
-    const auto row = [&](int t) { return std::size_t(s.first + start + t) * a.kv_heads + h; };
-    for (int t = tid / 32; t < n; t += kWarps) {
-      float own = -INFINITY;
-      for (int i = lane; i < a.features; i += 32) own = fmaxf(own, a.k[row(t) * a.features + i]);
-      own = warp_max(own);
-      if (lane == 0) largest[t] = own;
-    }
-    __syncthreads();
-    if (tid == 0) {
-      float before = m;
-      for (int t = 0; t < n; ++t) {
-        const bool first = s.position + std::uint64_t(start + t) == 0;
-        const float now = first ? largest[t] : fmaxf(before, largest[t]);
-        shrink[t] = first ? -INFINITY : before - now;
-        largest[t] = before = now;
-      }
-      m = before;
-    }
-    __syncthreads();
-    for (int i = tid; i < n * a.features; i += kThreads) {
-      float& k = a.k[row(i / a.features) * a.features + i % a.features];
-      k = expf(k - largest[i / a.features]);
-    }
-    for (int i = tid; i < n * a.decays; i += kThreads) {
-      a.a[row(i / a.decays) * a.decays + i % a.decays] *= expf(shrink[i / a.decays]);
-    }
-    __syncthreads();
-  }
-  if (tid == 0) s.state_out[extra] = m;
-}
-
-// ---- the recurrence
+constexpr int kManyFloats = 24000;    // of 96 KiB, where a device has them
+constexpr int kTogether = 4;          // tokens whose sums are added up at a time
 
 /// One pass: S [rows, columns] with any strides, a decay along the rows or the columns.
 struct CorePass {
@@ -370,6 +37,7 @@ struct CorePass {
   const float* q;      // [T, HQ, rows]
   float scale;
   float* out;          // [T, HQ, columns]
+  bool pieces;         // 16 bytes of an input are aligned, and a row is a number of them
   std::int32_t batch;  // tokens in shared memory at a time
 };
 
@@ -387,8 +55,139 @@ __device__ __forceinline__ void load_shared(const float* p, float (&to)[n]) {
   }
 }
 
-__device__ __forceinline__ void fetch_float(float* to, const float* from, bool there) {
-  __pipeline_memcpy_async(to, from, sizeof(float), there ? 0 : sizeof(float));
+/// A thread's part of the state: columns 4 quad … and rows R group …
+template <int R, Fade kFade>
+struct Part {
+  static constexpr int kRows = R * kGroups;
+  static constexpr int kWide = R < 4 ? R : 4;
+  int lane, warp, quad, group, column;  // the first of its columns, of the state
+  float s[R][kOwn];
+
+  __device__ __forceinline__ Part()
+      : lane(int(threadIdx.x) % 32),
+        warp(int(threadIdx.x) / 32),
+        quad(lane % (kColumns / kOwn)),
+        group(int(threadIdx.x) / (kColumns / kOwn)),
+        column(int(blockIdx.x) * kColumns + quad * kOwn) {}
+
+  template <class Visit>
+  __device__ __forceinline__ void each(const CorePass& a, const Visit& visit) {
+    const std::size_t head = a.layer_offset + std::size_t(blockIdx.y) * a.head_floats;
+    const bool whole =
+        a.column_stride == 1 && column + kOwn <= a.columns && ((head | a.row_stride) & 3) == 0;
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      const int r = group * R + i;
+      if (r < a.rows) {
+        visit(s[i], head + std::size_t(r) * a.row_stride + std::size_t(column) * a.column_stride,
+              whole);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void load(const CorePass& a, const float* state) {
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+#pragma unroll
+      for (int c = 0; c < kOwn; ++c) s[i][c] = 0.0F;
+    }
+    each(a, [&](float(&to)[kOwn], std::size_t at, bool whole) {
+      if (whole) {
+        load_shared(state + at, to);
+        return;
+      }
+#pragma unroll
+      for (int c = 0; c < kOwn; ++c) {
+        if (column + c < a.columns) to[c] = state[at + std::size_t(c) * a.column_stride];
+      }
+    });
+  }
+
+  __device__ __forceinline__ void store(const CorePass& a, float* state) {
+    each(a, [&](const float(&from)[kOwn], std::size_t at, bool whole) {
+      if (whole) {
+        *reinterpret_cast<float4*>(state + at) = make_float4(from[0], from[1], from[2], from[3]);
+        return;
+      }
+#pragma unroll
+      for (int c = 0; c < kOwn; ++c) {
+        if (column + c < a.columns) state[at + std::size_t(c) * a.column_stride] = from[c];
+      }
+    });
+  }
+
+  /// key and fade [kRows], values and shrink [kColumns].
+  __device__ __forceinline__ void take(const float* key, const float* fade, const float* values,
+                                       const float* shrink) {
+    float v[kOwn], b[kOwn] = {1.0F, 1.0F, 1.0F, 1.0F};
+    load_shared(values + quad * kOwn, v);
+    if (kFade == Fade::columns) load_shared(shrink + quad * kOwn, b);
+#pragma unroll
+    for (int i = 0; i < R; i += kWide) {
+      float keys[kWide], fades[kWide];
+      load_shared(key + group * R + i, keys);
+      if (kFade == Fade::rows) load_shared(fade + group * R + i, fades);
+#pragma unroll
+      for (int w = 0; w < kWide; ++w) {
+#pragma unroll
+        for (int c = 0; c < kOwn; ++c) {
+          float x = s[i + w][c];
+          if (kFade == Fade::rows) x *= fades[w];
+          if (kFade == Fade::columns) x *= b[c];
+          s[i + w][c] = fmaf(keys[w], v[c], x);
+        }
+      }
+    }
+  }
+
+  /// S^T q of its rows and columns.
+  __device__ __forceinline__ void sum(const float* query, float (&sum)[kOwn]) const {
+#pragma unroll
+    for (int c = 0; c < kOwn; ++c) sum[c] = 0.0F;
+#pragma unroll
+    for (int i = 0; i < R; i += kWide) {
+      float reads[kWide];
+      load_shared(query + group * R + i, reads);
+#pragma unroll
+      for (int w = 0; w < kWide; ++w) {
+#pragma unroll
+        for (int c = 0; c < kOwn; ++c) sum[c] = fmaf(s[i + w][c], reads[w], sum[c]);
+      }
+    }
+  }
+
+  /// Eight lanes have sums of the same four columns: they trade until each has one of all.
+  __device__ __forceinline__ float trade(const float (&sum)[kOwn]) const {
+    const bool upper = (lane & 16) != 0, odd = (lane & 8) != 0;
+    float two[2];
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      two[c] =
+          (upper ? sum[2 + c] : sum[c]) + __shfl_xor_sync(~0U, upper ? sum[c] : sum[2 + c], 16);
+    }
+    float one = (odd ? two[1] : two[0]) + __shfl_xor_sync(~0U, odd ? two[0] : two[1], 8);
+    return one + __shfl_xor_sync(~0U, one, 4);
+  }
+
+  /// The warp's part of a column, to partial [kWarps][kColumns].
+  __device__ __forceinline__ void put(float one, float* partial) const {
+    const int own = quad * kOwn + ((lane & 16) != 0 ? 2 : 0) + ((lane & 8) != 0 ? 1 : 0);
+    if ((lane & 4) == 0) partial[warp * kColumns + own] = one;
+  }
+
+  __device__ __forceinline__ void read(const float* query, float* partial) const {
+    float sums[kOwn];
+    sum(query, sums);
+    put(trade(sums), partial);
+  }
+};
+
+/// The sum of the warps' parts of a column.
+__device__ __forceinline__ float add_parts(const float* partial, int column) {
+  float sum = 0.0F;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) sum += partial[w * kColumns + column];
+  return sum;
 }
 
 /// What one token takes of shared memory: keys and decays of all rows, queries, values, and decays
@@ -397,66 +196,86 @@ __host__ __device__ constexpr int input_floats(int rows, int parts, int queries)
   return (parts + queries) * rows + 2 * kColumns;
 }
 
+template <int kBytes>
+__device__ __forceinline__ void fetch(float* to, const float* from, bool there) {
+  __pipeline_memcpy_async(to, there ? from : to, kBytes, there ? 0 : kBytes);
+}
+
+/// [n][kRows], `gap` values apart, in shared memory from rows at `from`, `step` values apart. Loops
+/// are short and not unrolled: code that runs once a batch is fetched anew each time.
+template <int kRows>
+__device__ __forceinline__ void fetch_rows(float* to, int gap, const float* from, std::size_t step,
+                                           int n, int rows, bool pieces) {
+  constexpr int kPieces = kRows / 4, kAtOnce = kThreads / kPieces;
+  const int t0 = int(threadIdx.x) / kPieces, r = int(threadIdx.x) % kPieces * 4;
+  from += std::size_t(t0) * step + r;
+  to += t0 * gap + r;
+#pragma unroll 1
+  for (int t = t0; t < n; t += kAtOnce, from += kAtOnce * step, to += kAtOnce * gap) {
+    if (r >= rows) {
+      *reinterpret_cast<float4*>(to) = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    } else if (pieces) {
+      fetch<16>(to, from, true);
+    } else {
+#pragma unroll 1
+      for (int c = 0; c < 4; ++c) fetch<4>(to + c, from + c, r + c < rows);
+    }
+  }
+}
+
 template <int R, Fade kFade>
 __global__ void __launch_bounds__(kThreads)
     core_kernel(const __grid_constant__ CorePass a, const Segment* segments) {
   extern __shared__ __align__(16) float shared[];
   constexpr int kRows = R * kGroups;
-  constexpr int kWide = R < 4 ? R : 4;
   constexpr int kParts = kFade == Fade::rows ? 2 : 1;  // k and decay
-  const int tid = int(threadIdx.x), column = tid % kColumns, group = tid / kColumns;
-  const int warp = tid / 32, lane = tid % 32;
-  const int head = int(blockIdx.y), queries = a.heads / a.kv_heads;
-  const int j = int(blockIdx.x) * kColumns + column;
-  const bool mine = j < a.columns;
   chain_trigger();
-  chain_wait();
+  const int tid = int(threadIdx.x), head = int(blockIdx.y), queries = a.heads / a.kv_heads;
+  // The segment table and the state were written by earlier launches than this chain: no need to
+  // wait for it.
   const Segment s = segments[blockIdx.z];
-  const std::size_t base = a.layer_offset + std::size_t(head) * a.head_floats +
-                           std::size_t(mine ? j : 0) * a.column_stride;
-  float state[R];
-#pragma unroll
-  for (int i = 0; i < R; ++i) {
-    const int r = group * R + i;
-    state[i] = mine && r < a.rows ? s.state_in[base + std::size_t(r) * a.row_stride] : 0.0F;
-  }
+  Part<R, kFade> part;
+  part.load(a, s.state_in);
+  chain_wait();
   // Two halves, so that the inputs of the next tokens are on their way while these are used.
   const int half = a.batch * input_floats(kRows, kParts, queries);
   float* const partial = shared + 2 * half;  // [batch][G][kWarps][kColumns]
-  const auto fetch = [&](int start, float* key) {
+  const auto bring = [&](int start, float* key) {
     const int n = min(a.batch, s.count - start);
+    const std::size_t token = std::size_t(s.first + start);
     float* const fade = key + a.batch * kRows;            // Fade::rows
     float* const query = key + kParts * a.batch * kRows;  // [batch][G][kRows]
     float* const values = query + queries * a.batch * kRows;
     float* const shrink = values + a.batch * kColumns;  // Fade::columns
-    for (int i = tid; i < n * kRows; i += kThreads) {
-      const int t = i / kRows, r = i % kRows;
-      const std::size_t at = (std::size_t(s.first + start + t) * a.kv_heads + head) * a.rows + r;
-      fetch_float(key + i, a.k + at, r < a.rows);
-      if (kFade == Fade::rows) fetch_float(fade + i, a.decay + at, r < a.rows);
+    const std::size_t step = std::size_t(a.kv_heads) * a.rows, at = token * step + head * a.rows;
+    fetch_rows<kRows>(key, kRows, a.k + at, step, n, a.rows, a.pieces);
+    if (kFade == Fade::rows)
+      fetch_rows<kRows>(fade, kRows, a.decay + at, step, n, a.rows, a.pieces);
+#pragma unroll 1
+    for (int g = 0; g < queries; ++g) {
+      fetch_rows<kRows>(query + g * kRows, queries * kRows,
+                        a.q + (token * a.heads + head * queries + g) * a.rows,
+                        std::size_t(a.heads) * a.rows, n, a.rows, a.pieces);
     }
-    for (int i = tid; i < n * queries * kRows; i += kThreads) {
-      const int tg = i / kRows, r = i % kRows;
-      const int t = tg / queries, g = tg % queries;
-      const std::size_t at = std::size_t(s.first + start + t) * a.heads + head * queries + g;
-      fetch_float(query + i, a.q + at * a.rows + r, r < a.rows);
-    }
+#pragma unroll 1
     for (int i = tid; i < n * kColumns; i += kThreads) {
-      const std::size_t token = std::size_t(s.first + start + i / kColumns);
+      const std::size_t t = token + i / kColumns;
       const int c = int(blockIdx.x) * kColumns + i % kColumns;
+      if (c >= a.columns) {
+        values[i] = shrink[i] = 0.0F;
+        continue;
+      }
       if (a.one && c == a.v_columns) {
         values[i] = 1.0F;
       } else {
-        fetch_float(values + i, a.v + token * a.v_stride + head * a.v_columns + c, c < a.columns);
+        fetch<4>(values + i, a.v + t * a.v_stride + head * a.v_columns + c, true);
       }
-      if (kFade == Fade::columns) {
-        fetch_float(shrink + i, a.decay + (token * a.kv_heads + head) * a.columns + c,
-                    c < a.columns);
-      }
+      if (kFade == Fade::columns)
+        fetch<4>(shrink + i, a.decay + (t * a.kv_heads + head) * a.columns + c, true);
     }
     __pipeline_commit();
   };
-  fetch(0, shared);
+  bring(0, shared);
   for (int start = 0, turn = 0; start < s.count; start += a.batch, turn ^= 1) {
     const int n = min(a.batch, s.count - start);
     const float* const key = shared + turn * half;
@@ -465,97 +284,235 @@ __global__ void __launch_bounds__(kThreads)
     const float* const values = query + queries * a.batch * kRows;
     const float* const shrink = values + a.batch * kColumns;
     if (start + a.batch < s.count) {
-      fetch(start + a.batch, shared + (turn ^ 1) * half);
+      bring(start + a.batch, shared + (turn ^ 1) * half);
       __pipeline_wait_prior(1);
     } else {
       __pipeline_wait_prior(0);
     }
     __syncthreads();
-    for (int t = 0; t < n; ++t) {
-      const float v = values[t * kColumns + column];
-      const float b = kFade == Fade::columns ? shrink[t * kColumns + column] : 1.0F;
-      const float* k = key + t * kRows + group * R;
-      const float* f = fade + t * kRows + group * R;
+    int t = 0;
+    if (queries == 1) {  // sums of several tokens are on their way to each other at once
+#pragma unroll 1
+      for (; t + kTogether <= n; t += kTogether) {
+        float sums[kTogether][kOwn];
 #pragma unroll
-      for (int i = 0; i < R; i += kWide) {
-        float keys[kWide], fades[kWide];
-        load_shared(k + i, keys);
-        if (kFade == Fade::rows) load_shared(f + i, fades);
-#pragma unroll
-        for (int w = 0; w < kWide; ++w) {
-          float x = state[i + w];
-          if (kFade == Fade::rows) x *= fades[w];
-          if (kFade == Fade::columns) x *= b;
-          state[i + w] = fmaf(keys[w], v, x);
+        for (int u = 0; u < kTogether; ++u) {
+          part.take(key + (t + u) * kRows, fade + (t + u) * kRows, values + (t + u) * kColumns,
+                    shrink + (t + u) * kColumns);
+          part.sum(query + (t + u) * kRows, sums[u]);
         }
+        float one[kTogether];
+#pragma unroll
+        for (int u = 0; u < kTogether; ++u) one[u] = part.trade(sums[u]);
+#pragma unroll
+        for (int u = 0; u < kTogether; ++u) part.put(one[u], partial + (t + u) * kWarps * kColumns);
       }
+    }
+#pragma unroll 1
+    for (; t < n; ++t) {
+      part.take(key + t * kRows, fade + t * kRows, values + t * kColumns, shrink + t * kColumns);
+#pragma unroll 1
       for (int g = 0; g < queries; ++g) {
-        const float* q = query + (t * queries + g) * kRows + group * R;
-        float sum = 0.0F;
-#pragma unroll
-        for (int i = 0; i < R; i += kWide) {
-          float reads[kWide];
-          load_shared(q + i, reads);
-#pragma unroll
-          for (int w = 0; w < kWide; ++w) sum = fmaf(state[i + w], reads[w], sum);
-        }
-        sum += __shfl_xor_sync(~0U, sum, 16);  // the warp's two groups
-        if (lane < kColumns) partial[((t * queries + g) * kWarps + warp) * kColumns + lane] = sum;
+        const int tg = t * queries + g;
+        part.read(query + tg * kRows, partial + tg * kWarps * kColumns);
       }
     }
     __syncthreads();
+#pragma unroll 1
     for (int i = tid; i < n * queries * kColumns; i += kThreads) {
       const int tg = i / kColumns, c = i % kColumns;
       const int out_column = int(blockIdx.x) * kColumns + c;
       if (out_column >= a.columns) continue;
-      float sum = 0.0F;
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) sum += partial[(tg * kWarps + w) * kColumns + c];
+      const int after = queries == 1 ? tg : tg / queries;
       const std::size_t at =
-          std::size_t(s.first + start + tg / queries) * a.heads + head * queries + tg % queries;
-      a.out[at * a.columns + out_column] = sum * a.scale;
+          std::size_t(s.first + start + after) * a.heads + head * queries + (tg - after * queries);
+      a.out[at * a.columns + out_column] = add_parts(partial + tg * kWarps * kColumns, c) * a.scale;
     }
   }
-#pragma unroll
-  for (int i = 0; i < R; ++i) {
-    const int r = group * R + i;
-    if (mine && r < a.rows) s.state_out[base + std::size_t(r) * a.row_stride] = state[i];
+  part.store(a, s.state_out);
+}
+
+/// Floats of shared memory of a step.
+__host__ __device__ constexpr int step_floats(int rows, int k_dim, int queries) {
+  return (2 + queries) * rows + (2 + queries) * ((k_dim + 3) / 4 * 4) + 2 * kColumns +
+         queries * kWarps * kColumns;
+}
+
+/// Few tokens: features, rotations and decays by each block for itself.
+template <int R, Fade kFade>
+__global__ void __launch_bounds__(kThreads)
+    step_kernel(const __grid_constant__ Recurrence a, const __grid_constant__ CorePass p,
+                const Segment* segments) {
+  extern __shared__ __align__(16) float shared[];
+  __shared__ float scratch[32];
+  constexpr int kRows = R * kGroups;
+  chain_trigger();
+  const int tid = int(threadIdx.x), head = int(blockIdx.y), queries = a.heads / a.kv_heads;
+  const int width = (a.k_dim + 3) / 4 * 4;
+  float* const key = shared;
+  float* const fade = key + kRows;
+  float* const query = fade + kRows;                 // [G][kRows]
+  float* const raw = query + queries * kRows;        // k and q as projected, [1 + G][width]
+  float* const turns = raw + (1 + queries) * width;  // float2 [K/2]
+  float* const values = turns + width;               // [kColumns]
+  float* const shrink = values + kColumns;           // [kColumns]
+  float* const partial = shrink + kColumns;          // [G][kWarps][kColumns]
+  auto* const table = reinterpret_cast<float2*>(turns);
+  const Segment s = segments[blockIdx.z];
+  Part<R, kFade> part;
+  part.load(p, s.state_in);
+  const bool exponential = a.map == FeatureMap::exponential;
+  float m = exponential ? s.state_in[extra_of(a, head)] : 0.0F;
+  if (a.rotary) fill_turns(a, s.position, table);
+  for (int i = tid; i < kRows; i += kThreads) {
+    key[i] = fade[i] = 0.0F;
+    for (int g = 0; g < queries; ++g) query[g * kRows + i] = 0.0F;
   }
+  if (a.rank > 0) {
+    const float* const up = a.f_up + std::size_t(head) * a.gates * a.rank;
+    for (int i = tid * 32; i < a.gates * a.rank; i += kThreads * 32) prefetch_l2(up + i);
+  }
+  chain_wait();
+  for (int n = 0; n < s.count; ++n) {
+    const std::size_t t = std::size_t(s.first + n);
+    const float* const row = a.mixed + t * a.at.stride;
+    if (n > 0 && a.rotary) fill_turns(a, s.position + std::uint64_t(n), table);
+    for (int i = tid; i < (1 + queries) * a.k_dim; i += kThreads) {
+      const int r = i / a.k_dim, c = i % a.k_dim;
+      if (r > 0) {
+        raw[r * width + c] = row[a.at.q + (head * queries + r - 1) * a.k_dim + c];
+      } else if (!a.complement_keys) {
+        raw[c] = row[a.at.k + head * a.k_dim + c];
+      }
+    }
+    if (tid < kColumns) {
+      const int c = int(blockIdx.x) * kColumns + tid;
+      values[tid] = c < a.v_dim ? row[a.at.v + head * a.v_dim + c] : c < p.columns ? 1.0F : 0.0F;
+      if (kFade == Fade::columns)
+        shrink[tid] = c < a.decays ? faded(a, row, head * a.gates + c).decay : 0.0F;
+    }
+    if (kFade == Fade::rows) {
+      for (int i = tid; i < a.decays; i += kThreads) {
+        if (a.decay == Decay::fixed) {
+          fade[i] = fixed_decay(head);
+        } else {
+          const Faded f = faded(a, row, head * a.gates + i);
+          fade[i] = f.decay;
+          if (a.complement_keys) key[i] = f.key;
+        }
+      }
+    }
+    __syncthreads();
+    for (int r = a.complement_keys ? 1 : 0; r <= queries; ++r) {
+      float* const to = r == 0 ? key : query + (r - 1) * kRows;
+      features(a, r == 0 ? a.k_map : a.q_map, raw + r * width, to, nullptr,
+               r == 0 ? a.norm_k : a.norm_q, scratch);
+      if (a.rotary) {
+        rotate(a, to, to, table);
+        __syncthreads();
+      }
+      if (!exponential) continue;
+      if (r > 0) {
+        exponentials(to, a.features, scratch);
+        continue;
+      }
+      float largest = -INFINITY;
+      for (int i = tid; i < a.features; i += kThreads) largest = fmaxf(largest, to[i]);
+      largest = block_max(largest, scratch);
+      const bool first = s.position + std::uint64_t(n) == 0;
+      const float now = first ? largest : fmaxf(m, largest);
+      const float less = first ? 0.0F : expf(m - now);
+      m = now;
+      for (int i = tid; i < a.features; i += kThreads) to[i] = expf(to[i] - now);
+      if (kFade == Fade::rows) {
+        for (int i = tid; i < a.decays; i += kThreads) fade[i] *= less;
+      }
+      if (kFade == Fade::columns && tid < kColumns) shrink[tid] *= less;
+    }
+    __syncthreads();
+    part.take(key, fade, values, shrink);
+    for (int g = 0; g < queries; ++g) part.read(query + g * kRows, partial + g * kWarps * kColumns);
+    __syncthreads();
+    for (int i = tid; i < queries * kColumns; i += kThreads) {
+      const int g = i / kColumns, c = int(blockIdx.x) * kColumns + i % kColumns;
+      if (c >= p.columns) continue;
+      p.out[(t * a.heads + head * queries + g) * p.columns + c] =
+          add_parts(partial + g * kWarps * kColumns, i % kColumns) * p.scale;
+    }
+  }
+  part.store(p, s.state_out);
+  if (exponential && tid == 0) {
+    // The last block of the head writes m: no other reads it any more.
+    int* const arrived = a.arrived + int(blockIdx.z) * a.kv_heads + head;
+    if (atomicAdd(arrived, 1) + 1 == int(gridDim.x)) {
+      *arrived = 0;
+      s.state_out[extra_of(a, head)] = m;
+    }
+  }
+}
+
+bool aligned(const void* p) { return (reinterpret_cast<std::uintptr_t>(p) & 15) == 0; }
+
+int rows_held(int rows) {
+  int held = 1;
+  while (held * kGroups < rows) held *= 2;
+  return held;
 }
 
 template <int R>
 cudaError_t run_core(const Launch& l, CorePass a, Fade fade, const Segment* segments,
-                     int num_segments) {
+                     int num_segments, const Recurrence* step) {
   const int queries = a.heads / a.kv_heads, rows = R * kGroups;
-  const int parts = fade == Fade::rows ? 2 : 1;
-  const int floats = 2 * input_floats(rows, parts, queries) + queries * kWarps * kColumns;
-  a.batch = kSharedFloats / floats;
-  if (a.batch > 16) a.batch = 16;
-  if (a.batch < 1) return cudaErrorInvalidConfiguration;
-  const std::size_t bytes = std::size_t(a.batch) * std::size_t(floats) * sizeof(float);
   const dim3 grid(unsigned((a.columns + kColumns - 1) / kColumns), unsigned(a.kv_heads),
                   unsigned(num_segments));
-  switch (fade) {
-    case Fade::none:
-      return launch(l, core_kernel<R, Fade::none>, grid, kThreads, bytes, 1, a, segments);
-    case Fade::rows:
-      return launch(l, core_kernel<R, Fade::rows>, grid, kThreads, bytes, 1, a, segments);
-    case Fade::columns:
-      return launch(l, core_kernel<R, Fade::columns>, grid, kThreads, bytes, 1, a, segments);
+  if (step != nullptr) {
+    const std::size_t bytes = std::size_t(step_floats(rows, step->k_dim, queries)) * sizeof(float);
+    switch (fade) {
+      case Fade::none:
+        return launch(l, step_kernel<R, Fade::none>, grid, kThreads, bytes, 1, *step, a, segments);
+      case Fade::rows:
+        return launch(l, step_kernel<R, Fade::rows>, grid, kThreads, bytes, 1, *step, a, segments);
+      case Fade::columns:
+        return launch(l, step_kernel<R, Fade::columns>, grid, kThreads, bytes, 1, *step, a,
+                      segments);
+    }
+    return cudaErrorInvalidValue;
   }
-  return cudaErrorInvalidValue;
+  const int parts = fade == Fade::rows ? 2 : 1;
+  const int floats = 2 * input_floats(rows, parts, queries) + queries * kWarps * kColumns;
+  if (floats > kSharedFloats) return cudaErrorInvalidConfiguration;
+  a.pieces = a.rows % 4 == 0 && aligned(a.k) && aligned(a.q) && aligned(a.decay);
+  void (*const kernel)(CorePass, const Segment*) = fade == Fade::none ? core_kernel<R, Fade::none>
+                                                   : fade == Fade::rows
+                                                       ? core_kernel<R, Fade::rows>
+                                                       : core_kernel<R, Fade::columns>;
+  int most = kManyFloats;
+  if (cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                           cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           int(kManyFloats * sizeof(float))) != cudaSuccess) {
+    (void)cudaGetLastError();
+    most = kSharedFloats;
+  }
+  a.batch = most / floats < 16 ? most / floats : 16;
+  if (a.batch > kTogether) a.batch -= a.batch % kTogether;
+  const std::size_t bytes = std::size_t(a.batch) * std::size_t(floats) * sizeof(float);
+  return launch(l, kernel, grid, kThreads, bytes, 1, a, segments);
 }
 
 cudaError_t core(const Launch& l, const CorePass& a, Fade fade, const Segment* segments,
-                 int num_segments) {
-  const int rows = (a.rows + kGroups - 1) / kGroups;
-  if (rows <= 1) return run_core<1>(l, a, fade, segments, num_segments);
-  if (rows <= 2) return run_core<2>(l, a, fade, segments, num_segments);
-  if (rows <= 4) return run_core<4>(l, a, fade, segments, num_segments);
-  if (rows <= 8) return run_core<8>(l, a, fade, segments, num_segments);
-  if (rows <= 16) return run_core<16>(l, a, fade, segments, num_segments);
-  if (rows <= 32) return run_core<32>(l, a, fade, segments, num_segments);
-  return run_core<64>(l, a, fade, segments, num_segments);
+                 int num_segments, const Recurrence* step = nullptr) {
+  switch (rows_held(a.rows)) {
+    case 1:
+      return run_core<1>(l, a, fade, segments, num_segments, step);
+    case 2:
+      return run_core<2>(l, a, fade, segments, num_segments, step);
+    case 4:
+      return run_core<4>(l, a, fade, segments, num_segments, step);
+    case 8:
+      return run_core<8>(l, a, fade, segments, num_segments, step);
+    default:
+      return run_core<16>(l, a, fade, segments, num_segments, step);
+  }
 }
 
 /// p <- softmax over the slots; a warp a row.
@@ -574,40 +531,30 @@ __global__ void softmax_kernel(float* p, int rows, int slots) {
   for (int i = lane; i < slots; i += 32) x[i] = expf(x[i] - largest) / sum;
 }
 
-// ---- output
+CorePass values_of(const Recurrence& a) {
+  return {.heads = a.heads,
+          .kv_heads = a.kv_heads,
+          .rows = a.features,
+          .columns = a.columns,
+          .layer_offset = a.layer_offset + a.values_offset,
+          .head_floats = a.head_floats,
+          .row_stride = std::size_t(a.columns),
+          .column_stride = 1,
+          .k = a.k,
+          .v = a.mixed + a.at.v,
+          .v_stride = a.at.stride,
+          .v_columns = a.v_dim,
+          .one = a.normalizer,
+          .decay = a.decay == Decay::none ? nullptr : a.a,
+          .q = a.q,
+          .scale = a.scale,
+          .out = a.o,
+          .pieces = false,
+          .batch = 0};
+}
 
-__global__ void __launch_bounds__(kThreads)
-    output_kernel(const __grid_constant__ RecurrenceOutput a) {
-  __shared__ float scratch[32];
-  chain_trigger();
-  chain_wait();
-  const int tid = int(threadIdx.x), n = a.heads * a.v_dim;
-  const std::size_t t = blockIdx.x;
-  const float* o = a.o + t * a.heads * a.columns;
-  float* y = a.y + t * n;
-  const auto value = [&](int i) {
-    const int h = i / a.v_dim;
-    const float v = o[h * a.columns + i % a.v_dim];
-    return a.normalizer ? v / (o[h * a.columns + a.v_dim] + 1e-10F) : v;
-  };
-  const int width = a.per_head ? a.v_dim : n;
-  for (int start = 0; start < n; start += width) {
-    float factor = 1.0F;
-    if (a.normalise) {
-      float sum = 0.0F;
-      for (int i = tid; i < width; i += kThreads) {
-        const float v = value(start + i);
-        sum = fmaf(v, v, sum);
-      }
-      factor = rsqrtf(block_sum(sum, scratch) / static_cast<float>(width) + a.eps);
-    }
-    for (int i = tid; i < width; i += kThreads) {
-      float v = value(start + i) * factor;
-      if (a.normalise && a.weight != nullptr) v *= a.weight[i];
-      if (a.gate != nullptr) v *= swish(a.gate[t * a.gate_stride + start + i]);
-      y[start + i] = v;
-    }
-  }
+Fade fade_of(const Recurrence& a) {
+  return a.decay == Decay::none ? Fade::none : a.decay_on_values ? Fade::columns : Fade::rows;
 }
 
 }  // namespace
@@ -615,81 +562,26 @@ __global__ void __launch_bounds__(kThreads)
 bool gated_recurrence_fits(const Recurrence& a) {
   const int queries = a.heads / a.kv_heads;
   const int rows = a.slots > a.features ? a.slots : a.features;
-  int held = 1;
-  while (held * kGroups < rows) held *= 2;
   return rows <= kMostRows &&
-         2 * input_floats(held * kGroups, 2, queries) + queries * kWarps * kColumns <=
+         2 * input_floats(rows_held(rows) * kGroups, 2, queries) + queries * kWarps * kColumns <=
              kSharedFloats;
 }
 
-cudaError_t recurrence_inputs(const Launch& l, const Recurrence& a, const Segment* segments,
-                              int num_segments, int tokens) {
-  Launch next = l;
-  if (a.conv > 0) {
-    const int channels = (a.heads + a.kv_heads) * a.k_dim + a.kv_heads * a.v_dim;
-    const std::size_t bytes = std::size_t(tokens) * a.at.stride * sizeof(float);
-    if (cudaError_t e =
-            cudaMemcpyAsync(a.mixed, a.inputs, bytes, cudaMemcpyDeviceToDevice, l.stream);
-        e != cudaSuccess) {
-      return e;
-    }
-    next.chain = false;  // follows a copy, not a kernel
-    const unsigned blocks = unsigned((channels + 127) / 128);
-    if (cudaError_t e =
-            launch(next, conv_kernel, dim3(blocks, unsigned(tokens < 1024 ? tokens : 1024)), 128, 0,
-                   1, a, segments, num_segments, tokens, channels);
-        e != cudaSuccess) {
-      return e;
-    }
-    next = l;
-    if (cudaError_t e = launch(next, conv_tail_kernel, dim3(blocks, unsigned(num_segments)), 128, 0,
-                               1, a, segments, channels);
-        e != cudaSuccess) {
-      return e;
-    }
-  }
-  const int decays = a.decay == Decay::none ? 0 : a.kv_heads;
-  const bool matrices = a.q_map.first != nullptr;
-  const std::size_t shared = std::size_t(2 * a.k_dim + a.features) * sizeof(float);
-  if (cudaError_t e = launch(next, features_kernel,
-                             dim3(unsigned(tokens), unsigned(a.heads + a.kv_heads + decays)),
-                             matrices ? 512 : 128, shared, 1, a, segments, num_segments);
-      e != cudaSuccess) {
-    return e;
-  }
-  const dim3 heads(unsigned(a.kv_heads), unsigned(num_segments));
-  if (a.decay == Decay::running_sum) {
-    return launch(l, running_sum_kernel, heads, 64, 0, 1, a, segments);
-  }
-  if (a.map == FeatureMap::exponential) {
-    return launch(l, running_maximum_kernel, heads, kThreads, 0, 1, a, segments);
-  }
-  return cudaSuccess;
+bool recurrence_step_fits(const Recurrence& a) {
+  return a.slots == 0 && a.q_map.first == nullptr && a.features <= kMostRows &&
+         step_floats(rows_held(a.features) * kGroups, a.k_dim, a.heads / a.kv_heads) <=
+             kSharedFloats;
+}
+
+cudaError_t recurrence_step(const Launch& l, const Recurrence& a, const Segment* segments,
+                            int num_segments) {
+  return core(l, values_of(a), fade_of(a), segments, num_segments, &a);
 }
 
 cudaError_t gated_recurrence(const Launch& l, const Recurrence& a, const Segment* segments,
                              int num_segments, int tokens) {
-  CorePass values{.heads = a.heads,
-                  .kv_heads = a.kv_heads,
-                  .rows = a.features,
-                  .columns = a.columns,
-                  .layer_offset = a.layer_offset + a.values_offset,
-                  .head_floats = a.head_floats,
-                  .row_stride = std::size_t(a.columns),
-                  .column_stride = 1,
-                  .k = a.k,
-                  .v = a.mixed + a.at.v,
-                  .v_stride = a.at.stride,
-                  .v_columns = a.v_dim,
-                  .one = a.normalizer,
-                  .decay = a.decay == Decay::none ? nullptr : a.a,
-                  .q = a.q,
-                  .scale = a.scale,
-                  .out = a.o,
-                  .batch = 0};
-  const Fade fade = a.decay == Decay::none ? Fade::none
-                    : a.decay_on_values    ? Fade::columns
-                                           : Fade::rows;
+  CorePass values = values_of(a);
+  const Fade fade = fade_of(a);
   if (a.slots == 0) return core(l, values, fade, segments, num_segments);
   // The slots' keys [M, K] as S^T [K, M], decayed along its columns.
   CorePass keys = values;
@@ -720,10 +612,6 @@ cudaError_t gated_recurrence(const Launch& l, const Recurrence& a, const Segment
   values.q = a.p;
   values.scale = 1.0F;
   return core(l, values, Fade::rows, segments, num_segments);
-}
-
-cudaError_t recurrence_output(const Launch& l, const RecurrenceOutput& a, int tokens) {
-  return launch(l, output_kernel, dim3(unsigned(tokens)), kThreads, 0, 1, a);
 }
 
 }  // namespace runnel::cuda

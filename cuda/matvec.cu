@@ -9,10 +9,10 @@ constexpr int kWarpsPlain = 8;    // of a block that stores or adds rows
 constexpr int kWarpsSwiglu = 16;  // 64 rows of a block: gate and up of 32 channels
 
 template <MatvecOutput kOutput, int kWarps>
-cudaError_t start(const Launch& l, const Matvec& a, int blocks, int tokens, std::size_t shared,
-                  float* h, QuantisedVector hq) {
+cudaError_t start(const Launch& l, const Matvec& a, const HeadNorm& heads, int blocks, int tokens,
+                  std::size_t shared, float* h, QuantisedVector hq) {
   return launch(l, matvec_kernel<kOutput, kWarps>, dim3(unsigned(blocks), unsigned(tokens)),
-                kWarps * 32, shared, 1, a, h, hq);
+                kWarps * 32, shared, 1, a, heads, h, hq);
 }
 
 }  // namespace
@@ -41,6 +41,11 @@ cudaError_t prepare_matvec() {
 
 cudaError_t matvec(const Launch& l, MatvecOutput output, Matvec a, int tokens, float* h,
                    QuantisedVector hq) {
+  return matvec(l, output, a, {}, tokens, h, hq);
+}
+
+cudaError_t matvec(const Launch& l, MatvecOutput output, Matvec a, const HeadNorm& heads,
+                   int tokens, float* h, QuantisedVector hq) {
   int blocks = 0;
   bool plain = false, packed = false;
   int total_tiles = 0;
@@ -67,11 +72,11 @@ cudaError_t matvec(const Launch& l, MatvecOutput output, Matvec a, int tokens, f
   const std::size_t shared = plain ? blocks32 * 128 : packed ? blocks32 * 40 : 0;
   switch (output) {
     case MatvecOutput::store:
-      return start<MatvecOutput::store, kWarpsPlain>(l, a, blocks, tokens, shared, h, hq);
+      return start<MatvecOutput::store, kWarpsPlain>(l, a, heads, blocks, tokens, shared, h, hq);
     case MatvecOutput::add:
-      return start<MatvecOutput::add, kWarpsPlain>(l, a, blocks, tokens, shared, h, hq);
+      return start<MatvecOutput::add, kWarpsPlain>(l, a, heads, blocks, tokens, shared, h, hq);
     case MatvecOutput::swiglu:
-      return start<MatvecOutput::swiglu, kWarpsSwiglu>(l, a, blocks, tokens, shared, h, hq);
+      return start<MatvecOutput::swiglu, kWarpsSwiglu>(l, a, heads, blocks, tokens, shared, h, hq);
   }
   return cudaErrorInvalidValue;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host-callable launchers of the gated recurrence (cuda/gated_recurrence.cu). Nothing here owns
-// memory; every pointer is a device pointer. Shapes as in launch.h; K' features of a key, F gate
-// logits of a kv head, A decays of a kv head, C columns of a state (V, one more with a normalizer).
+// Host-callable launchers of the gated recurrence (recurrence_inputs.cu, gated_recurrence.cu,
+// recurrence_output.cu). Nothing here owns memory; every pointer is a device pointer. Shapes as in
+// launch.h; K' features of a key, F gate logits of a kv head, A decays of a kv head, C columns of a
+// state (V, one more with a normalizer).
 #pragma once
 
 #include "cuda/launch.h"
@@ -54,11 +55,41 @@ struct Recurrence {
   float* a;        // [T, H, A]
   float* p;        // [T, HQ, M]
   float* o;        // [T, HQ, C]
+  // Of exponential keys:
+  float* maxima;  // [T, H] largest channel of a token's key
+  float* before;  // [segments, H] m before the pass
+  int* arrived;   // [segments, H] zeros between launches: blocks that are done with a head
 };
 
-/// Convolutions, low rank, features, rotations, decays, and what runs from token to token.
-cudaError_t recurrence_inputs(const Launch&, const Recurrence&, const Segment* segments,
-                              int num_segments, int tokens);
+/// inputs -> mixed, and the tails; nothing without convolutions.
+cudaError_t recurrence_convolutions(const Launch&, const Recurrence&, const Segment* segments,
+                                    int num_segments, int tokens);
+/// mixed -> q, k, a: low rank, features, rotations, decays, and what runs from token to token.
+cudaError_t recurrence_features(const Launch&, const Recurrence&, const Segment* segments,
+                                int num_segments, int tokens);
+/// All of that and the recurrence in one kernel, for few tokens; where it fits.
+cudaError_t recurrence_step(const Launch&, const Recurrence&, const Segment* segments,
+                            int num_segments);
+bool recurrence_step_fits(const Recurrence&);
+
+/// Whether features are a map by matrices and nothing else, so that they can be made by
+/// map_vectors, or as a product of split_map's operands that combine_map takes in.
+bool recurrence_maps_apart(const Recurrence&);
+cudaError_t map_vectors(const Launch&, const Recurrence&, int tokens);
+/// rows bf16 [T heads, 3 K]; weights bf16 [K, or 2 K of two matrices, 3 K].
+cudaError_t split_map(const Launch&, const Recurrence&, bool key, int tokens, std::uint16_t* rows,
+                      std::uint16_t* weights);
+/// products f32 [T heads, K or 2 K] -> q or k
+cudaError_t combine_map(const Launch&, const Recurrence&, bool key, int tokens,
+                        const float* products);
+
+/// Whether slots with a running sum are a slot mixer whose gates depend on the tokens before.
+bool recurrence_is_slots(const Recurrence&);
+/// Makes q, k, v, f of `mixed`, which lie in this order, its prepared inputs: q and k mapped and
+/// rotated, f = log alpha; the running sums of the state advance.
+cudaError_t recurrence_slot_inputs(const Launch&, const Recurrence&, const Segment* segments,
+                                   int num_segments, int tokens);
+
 /// The recurrence itself, f32: the state in registers, a block 16 of its columns.
 cudaError_t gated_recurrence(const Launch&, const Recurrence&, const Segment* segments,
                              int num_segments, int tokens);
@@ -74,7 +105,9 @@ struct RecurrenceOutput {
   const float* weight = nullptr;
   const float* gate = nullptr;  // [T, gate_stride] or null
   std::int32_t gate_stride = 0;
-  float* y = nullptr;
+  float* y = nullptr;               // or
+  std::uint16_t* y_bf16 = nullptr;  // [T, y_stride]
+  std::int32_t y_stride = 0;
 };
 cudaError_t recurrence_output(const Launch&, const RecurrenceOutput&, int tokens);
 

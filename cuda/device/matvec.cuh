@@ -10,8 +10,11 @@
 
 #include "cuda/device/launch.cuh"
 #include "cuda/device/packed.cuh"
+#include "cuda/head_norm.h"
 
 namespace runnel::cuda {
+
+constexpr int kMostPieces = kMostNormed / 128;
 
 /// How blocks divide the work of one segment: `tiles` tiles a block and warps / tiles parts of the
 /// steps.
@@ -19,13 +22,15 @@ template <int kWarps>
 struct MatvecShared {
   float partial[kWarps * 32];  // row sums of each warp
   float squares[kWarps];       // sums of squares of the input
+  float pieces[kMostPieces];   // the same of each 128 of it, where heads have their own norms
 };
 
 /// Puts the input of token `t` into shared memory in the form(s) that the matrix type needs; leaves
 /// sums of squares of the activated input in `squares`.
 template <int kWarps>
-__device__ void fill_input(const Matvec& a, int t, bool blocks, const SharedInput& s,
-                           float (&squares)[kWarps]) {
+__device__ void fill_input(const Matvec& a, const HeadNorm& heads, int t, bool blocks,
+                           const SharedInput& s, float (&squares)[kWarps],
+                           float (&pieces)[kMostPieces]) {
   const int tid = int(threadIdx.x), padded = (a.n + 31) / 32 * 32;
   if (a.x == nullptr) {
     const int words = padded / 4;
@@ -39,34 +44,51 @@ __device__ void fill_input(const Matvec& a, int t, bool blocks, const SharedInpu
     return;
   }
   const float* x = a.x + std::size_t(t) * a.x_stride;
-  const bool vector = (a.n & 3) == 0 && (a.x_stride & 3) == 0;
+  const float* gate =
+      heads.gate != nullptr ? heads.gate + std::size_t(t) * heads.gate_stride : nullptr;
+  const bool vector =
+      (a.n & 3) == 0 && (a.x_stride & 3) == 0 && (gate == nullptr || (heads.gate_stride & 3) == 0);
   float sum = 0.0F;
   for (int base = 0; base < padded / 4; base += kWarps * 32) {
     const int i = base + tid;  // four values
     float v[4] = {0.0F, 0.0F, 0.0F, 0.0F};
     float w[4] = {1.0F, 1.0F, 1.0F, 1.0F};
+    const int weight = heads.head_dim > 0 ? 4 * i % heads.head_dim : 4 * i;
     if (vector) {
       if (4 * i < a.n) {
         *reinterpret_cast<float4*>(v) = reinterpret_cast<const float4*>(x)[i];
+        float g[4];
+        if (gate != nullptr)
+          *reinterpret_cast<float4*>(g) = reinterpret_cast<const float4*>(gate)[i];
         if (a.norm_weight != nullptr)
-          *reinterpret_cast<float4*>(w) = reinterpret_cast<const float4*>(a.norm_weight)[i];
+          *reinterpret_cast<float4*>(w) = *reinterpret_cast<const float4*>(a.norm_weight + weight);
+        if (gate != nullptr) {
+#pragma unroll
+          for (int c = 0; c < 4; ++c) w[c] *= swish(g[c]);
+        }
       }
     } else {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         if (4 * i + c < a.n) {
           v[c] = x[4 * i + c];
-          if (a.norm_weight != nullptr) w[c] = a.norm_weight[4 * i + c];
+          if (a.norm_weight != nullptr) w[c] = a.norm_weight[weight + c];
+          if (gate != nullptr) w[c] *= swish(gate[4 * i + c]);
         }
       }
     }
     float peak = 0.0F;
+    const float before = sum;
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       v[c] = activate(a.act, v[c]);
       sum = fmaf(v[c], v[c], sum);
       v[c] *= w[c];
       peak = fmaxf(peak, fabsf(v[c]));
+    }
+    if (heads.head_dim > 0) {  // a warp has 128 values of one head
+      const float piece = warp_sum(sum - before);
+      if ((tid & 31) == 0 && 4 * i < a.n) pieces[i / 32] = piece;
     }
     if (!blocks) {
       if (i < padded / 4)
@@ -95,11 +117,33 @@ __device__ void fill_input(const Matvec& a, int t, bool blocks, const SharedInpu
   }
   sum = warp_sum(sum);
   if ((tid & 31) == 0) squares[tid >> 5] = sum;
+  if (heads.head_dim == 0) return;
+  __syncthreads();
+  // The norms of the heads: of int8 blocks a part of their scales.
+  const auto factor = [&](int value) {
+    const int first = value / heads.head_dim * (heads.head_dim / 128);
+    float of_head = 0.0F;
+    for (int p = 0; p < heads.head_dim / 128; ++p) of_head += pieces[first + p];
+    return rsqrtf(of_head / static_cast<float>(heads.head_dim) + a.eps);
+  };
+  for (int b = tid; b < a.n / 32; b += kWarps * 32) {
+    const float f = factor(b * 32);
+    if (blocks) {
+      s.meta[b].x = __float_as_int(__int_as_float(s.meta[b].x) * f);
+      continue;
+    }
+    for (int c = 0; c < 4; ++c) {
+      float4 &low = s.f_low[b * 4 + c], &high = s.f_high[b * 4 + c];
+      low.x *= f, low.y *= f, low.z *= f, low.w *= f;
+      high.x *= f, high.y *= f, high.z *= f, high.w *= f;
+    }
+  }
 }
 
 template <MatvecOutput kOutput, int kWarps>
 __global__ void __launch_bounds__(kWarps * 32, 1024 / (kWarps * 32))
-    matvec_kernel(const __grid_constant__ Matvec a, float* h, QuantisedVector hq) {
+    matvec_kernel(const __grid_constant__ Matvec a, const __grid_constant__ HeadNorm heads,
+                  float* h, QuantisedVector hq) {
   extern __shared__ __align__(16) unsigned char dynamic[];
   __shared__ MatvecShared<kWarps> shared;
   chain_trigger();
@@ -147,7 +191,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1024 / (kWarps * 32))
       if (begin + i < end) pieces[i] = P::load(m, at + (begin + i) * stride, lane);
     }
     chain_wait();
-    fill_input<kWarps>(a, token, P::kBlocks, input, shared.squares);
+    fill_input<kWarps>(a, heads, token, P::kBlocks, input, shared.squares, shared.pieces);
     __syncthreads();
     const int column = lane % m.lanes;
     for (int s = begin; s < end; s += P::kBatch) {
@@ -169,7 +213,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1024 / (kWarps * 32))
   const int rows = tiles * tile_rows;  // of this block
   const int first_row = first_tile * tile_rows;
   float factor = 1.0F;
-  if (a.normalise) {
+  if (a.normalise && heads.head_dim == 0) {
     float sum = 0.0F;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) sum += shared.squares[w];

@@ -123,9 +123,8 @@ Result<DeviceWeights> DeviceWeights::create(const ModelConfig& config, const Wei
     };
     const bool low_rank = config.gate_rank > 0;
     const WeightView none;
-    for (const WeightView* view :
-         {&w.q_proj, &w.k_proj, &w.v_proj, config.output_gate ? &w.out_gate : &none,
-          low_rank ? &w.f_down : &w.f_proj, &w.r_proj}) {
+    for (const WeightView* view : {config.output_gate ? &w.out_gate : &none, &w.q_proj, &w.k_proj,
+                                   &w.v_proj, low_rank ? &w.f_down : &w.f_proj, &w.r_proj}) {
       if (!view->present()) continue;
       if (!run.empty() && run.back()->type != view->type) RUNNEL_CHECK_OK(flush());
       if (run.empty()) run_column = column;

@@ -175,7 +175,7 @@ Status Recorder::linear(const Pass& pass, const Linear& in, std::span<const Proj
       v.segments[v.num_segments++] = {
           .w = p.matrix, .out = out + p.column, .out_stride = out_stride};
     }
-    return launched(matvec(pass.launch, add ? MatvecOutput::add : MatvecOutput::store, v,
+    return launched(matvec(pass.launch, add ? MatvecOutput::add : MatvecOutput::store, v, in.heads,
                            pass.tokens, nullptr, {}),
                     "multiply a vector");
   }

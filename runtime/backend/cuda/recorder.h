@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "cuda/head_norm.h"
 #include "runtime/backend/cuda/device_model.h"
 
 namespace runnel::cuda {
@@ -27,7 +28,10 @@ struct PlanBuffers {
   DeviceArray<float> operand_f32;       //   the same in f32
   DeviceArray<std::uint16_t> unpacked;  // a matrix as bf16
   // Of a recurrence, shapes as in cuda/recurrence.h:
-  DeviceArray<float> features_q, features_k, slot_keys, decays, slot_logits;
+  DeviceArray<float> features_q, features_k, slot_keys, decays, slot_logits, maxima, before;
+  DeviceArray<int> arrived;
+  DeviceArray<std::uint16_t> map_rows, map_weights;  // see split_map
+  DeviceArray<float> map_products;
   DeviceArray<float> y;                  // [N, HQ*V] normed and gated
   DeviceArray<std::uint16_t> slot_pool;  // see Recorder::chunk_operands
 };
@@ -74,6 +78,8 @@ class Recorder final : public Ops {
   /// The buffers of a recurrence; recurrence.cpp.
   Status allocate_recurrence(std::uint64_t& bytes);
   Recurrence recurrence(int layer) const;
+  /// Features by matrices of heads, for many tokens.
+  Status map_products(const Pass& pass, const Recurrence& a) const;
   Status recurrence_output_projection(int layer);
 
   // recorder_many.cpp: passes of many tokens through the kernels of prefill.h.
@@ -99,6 +105,7 @@ class Recorder final : public Ops {
     const float* norm_weight = nullptr;
     bool normalise = false;
     float eps = 0.0F;
+    HeadNorm heads;  // of few tokens
   };
   Status linear(const Pass& pass, const Linear& in, std::span<const Projection> to, float* out,
                 int out_stride, bool add) const;

@@ -16,11 +16,12 @@ RecurrenceColumns recurrence_columns(const ModelConfig& c) {
     return here;
   };
   const std::int32_t gates = c.num_kv_heads * c.gate_dim();
-  // The order in which DeviceWeights stacks the projections.
+  // The order in which DeviceWeights stacks the projections; q, k, v, f next to each other are what
+  // a slot mixer takes.
+  at.gate = take(c.output_gate, c.num_heads * c.head_v_dim);
   at.q = take(true, c.num_heads * c.head_k_dim);
   at.k = take(!c.complement_keys, c.num_kv_heads * c.head_k_dim);
   at.v = take(true, c.num_kv_heads * c.head_v_dim);
-  at.gate = take(c.output_gate, c.num_heads * c.head_v_dim);
   at.low = take(c.gate_rank > 0, c.gate_rank);
   at.f = take(c.gate_rank == 0 && c.has_gate(), gates);
   at.r = take(c.decay == Decay::refined, gates);
@@ -45,7 +46,25 @@ Status Recorder::allocate_recurrence(std::uint64_t& bytes) {
   RUNNEL_CHECK_OK(make(b_.decays, kv * std::max(keys, std::int64_t{c.head_v_dim}), "decays"));
   RUNNEL_CHECK_OK(make(b_.slot_logits, heads * c.num_memory_slots, "slot logits"));
   RUNNEL_CHECK_OK(make(b_.y, heads * c.head_v_dim, "mixer outputs"));
+  if (c.feature_map == FeatureMap::exponential) {
+    RUNNEL_CHECK_OK(make(b_.maxima, kv, "key maxima"));
+    RUNNEL_CHECK_OK(make(b_.before, kv, "key maxima"));
+    RUNNEL_TRY(b_.arrived, device_array<int>(n * static_cast<std::size_t>(kv), "counters"));
+    bytes += b_.arrived.bytes();
+    RUNNEL_CHECK_OK(
+        check(cudaMemset(b_.arrived.get(), 0, b_.arrived.bytes()), "clear the counters"));
+  }
   const Recurrence shape = recurrence(0);
+  if (recurrence_is_slots(shape) && !m_->precise) RUNNEL_CHECK_OK(allocate_many(bytes));
+  if (recurrence_maps_apart(shape) && !m_->precise) {
+    const auto k = static_cast<std::size_t>(c.head_k_dim);
+    const std::size_t rows = n * static_cast<std::size_t>(heads);
+    const std::size_t matrices = shape.q_map.second != nullptr ? 2 : 1;
+    RUNNEL_TRY(b_.map_rows, device_array<std::uint16_t>(rows * 3 * k, "map operands"));
+    RUNNEL_TRY(b_.map_weights, device_array<std::uint16_t>(matrices * k * 3 * k, "map operands"));
+    RUNNEL_TRY(b_.map_products, device_array<float>(rows * matrices * k, "map products"));
+    bytes += b_.map_rows.bytes() + b_.map_weights.bytes() + b_.map_products.bytes();
+  }
   if (gated_recurrence_fits(shape)) return {};
   return fail(ErrorCode::unsupported, "cuda: a state of ", std::max(shape.features, shape.slots),
               " rows read by ", c.queries_per_kv_head(),
@@ -109,7 +128,10 @@ Recurrence Recorder::recurrence(int layer) const {
           .k_slots = b_.slot_keys.get(),
           .a = b_.decays.get(),
           .p = b_.slot_logits.get(),
-          .o = b_.o.get()};
+          .o = b_.o.get(),
+          .maxima = b_.maxima.get(),
+          .before = b_.before.get(),
+          .arrived = b_.arrived.get()};
 }
 
 Status Recorder::recurrence_projections(int layer, const LayerWeights&) {
@@ -131,13 +153,82 @@ Status Recorder::recurrence_projections(int layer, const LayerWeights&) {
   return {};
 }
 
+Status Recorder::map_products(const Pass& pass, const Recurrence& a) const {
+  for (const bool key : {false, true}) {
+    const int heads = key ? a.kv_heads : a.heads, k = a.k_dim;
+    const int rows = (key ? a.k_map : a.q_map).second != nullptr ? 2 * k : k;
+    RUNNEL_CHECK_OK(
+        check(split_map(pass.launch, a, key, pass.tokens, b_.map_rows.get(), b_.map_weights.get()),
+              "map operands"));
+    const Matmul product{.a = b_.map_rows.get(),
+                         .lda = 3 * k,
+                         .b = b_.map_weights.get(),
+                         .ldb = 3 * k,
+                         .tokens = pass.tokens * heads,
+                         .rows = rows,
+                         .inner = 3 * k,
+                         .c = b_.map_products.get(),
+                         .ldc = rows};
+    RUNNEL_CHECK_OK(multiply_bf16(pass, product, false));
+    RUNNEL_CHECK_OK(check(combine_map(pass.launch, a, key, pass.tokens, b_.map_products.get()),
+                          "feature maps"));
+  }
+  return {};
+}
+
 Status Recorder::gated_recurrence(int layer, const LayerWeights&) {
   const Recurrence a = recurrence(layer);
-  steps_.emplace_back([this, a](const Pass& p) -> Status {
-    RUNNEL_CHECK_OK(
-        check(recurrence_inputs(p.launch, a, b_.segments.get(), p.num_segments, p.tokens),
-              "recurrence inputs"));
-    return check(cuda::gated_recurrence(p.launch, a, b_.segments.get(), p.num_segments, p.tokens),
+  // Slots with a running sum are a slot mixer with other gates.
+  const SlotMixer slots{.heads = a.heads,
+                        .kv_heads = a.kv_heads,
+                        .k_dim = a.k_dim,
+                        .v_dim = a.v_dim,
+                        .sinks = 0,
+                        .window = 0,
+                        .memory = a.slots,
+                        .sink_distance = 0,
+                        .scale = a.scale,
+                        .gate_normalizer = 1.0F,
+                        .gate_log_min = 0.0F,
+                        .qk_act = Act::identity,
+                        .v_act = Act::identity,
+                        .prepared = true,
+                        .f_bias = nullptr,
+                        .read_bias = nullptr,
+                        .head_read_bias = nullptr,
+                        .turns = nullptr,
+                        .layer_offset = a.layer_offset,
+                        .head_floats = a.head_floats,
+                        .inputs = a.mixed + a.at.q,
+                        .input_stride = a.at.stride,
+                        .out = a.o};
+  const bool is_slots = recurrence_is_slots(a) && slot_recurrent_fits(m_->launch(), slots);
+  const bool chunkwise =
+      is_slots && m_->slot_chunks && !m_->precise && slot_chunks_fit(slots) && a.at.q % 4 == 0;
+  const bool maps = recurrence_maps_apart(a), step = recurrence_step_fits(a);
+  steps_.emplace_back([this, a, slots, is_slots, chunkwise, maps, step](const Pass& p) -> Status {
+    const Segment* segments = b_.segments.get();
+    RUNNEL_CHECK_OK(check(recurrence_convolutions(p.launch, a, segments, p.num_segments, p.tokens),
+                          "convolutions"));
+    if (is_slots) {
+      RUNNEL_CHECK_OK(check(recurrence_slot_inputs(p.launch, a, segments, p.num_segments, p.tokens),
+                            "slot inputs"));
+      if (p.many && chunkwise)
+        return check(slot_chunks(p.launch, slots, p.host_segments[0], chunk_operands()),
+                     "slots, chunkwise");
+      return check(slot_recurrent(p.launch, slots, segments, p.num_segments), "slots");
+    }
+    if (!p.many && step)
+      return check(recurrence_step(p.launch, a, segments, p.num_segments), "gated recurrence");
+    if (maps && p.many && !m_->precise) {
+      RUNNEL_CHECK_OK(map_products(p, a));
+    } else if (maps) {
+      RUNNEL_CHECK_OK(check(map_vectors(p.launch, a, p.tokens), "feature maps"));
+    } else {
+      RUNNEL_CHECK_OK(check(recurrence_features(p.launch, a, segments, p.num_segments, p.tokens),
+                            "recurrence inputs"));
+    }
+    return check(cuda::gated_recurrence(p.launch, a, segments, p.num_segments, p.tokens),
                  "gated recurrence");
   });
   return {};
@@ -147,23 +238,43 @@ Status Recorder::recurrence_output_projection(int layer) {
   const LayerOnDevice& w = m_->weights.layers[static_cast<std::size_t>(layer)];
   const ModelConfig& c = m_->config;
   const RecurrenceColumns at = recurrence_columns(c);
-  const RecurrenceOutput out{.o = b_.o.get(),
-                             .heads = c.num_heads,
-                             .v_dim = c.head_v_dim,
-                             .columns = c.value_columns(),
-                             .normalizer = c.normalizer,
-                             .normalise = c.output_norm,
-                             .per_head = c.output_norm_heads,
-                             .eps = c.g_norm_eps,
-                             .weight = w.g_norm,
-                             .gate = c.output_gate ? b_.inputs.get() + at.gate : nullptr,
-                             .gate_stride = at.stride,
-                             .y = b_.y.get()};
-  steps_.emplace_back([this, &w, out](const Pass& p) -> Status {
-    RUNNEL_CHECK_OK(check(recurrence_output(p.launch, out, p.tokens), "norm and gate"));
-    const Linear in{.x = b_.y.get(), .n = out.heads * out.v_dim};
+  RecurrenceOutput out{.o = b_.o.get(),
+                       .heads = c.num_heads,
+                       .v_dim = c.head_v_dim,
+                       .columns = c.value_columns(),
+                       .normalizer = c.normalizer,
+                       .normalise = c.output_norm,
+                       .per_head = c.output_norm_heads,
+                       .eps = c.g_norm_eps,
+                       .weight = w.g_norm,
+                       .gate = c.output_gate ? b_.inputs.get() + at.gate : nullptr,
+                       .gate_stride = at.stride,
+                       .y = b_.y.get()};
+  const int n = out.heads * out.v_dim;
+  const bool heads = out.normalise && out.per_head;
+  // Few tokens: norm and gate are part of the product's input.
+  const bool fused = !out.normalizer && n <= kMostNormed &&
+                     (heads ? out.v_dim % 128 == 0 : out.normalise || out.weight == nullptr);
+  const Linear together{
+      .x = out.o,
+      .n = n,
+      .norm_weight = out.normalise ? out.weight : nullptr,
+      .normalise = out.normalise,
+      .eps = out.eps,
+      .heads = {
+          .head_dim = heads ? out.v_dim : 0, .gate = out.gate, .gate_stride = out.gate_stride}};
+  const bool bf16 = w.o_proj.type != BlockType::f32 && n % 32 == 0;
+  steps_.emplace_back([this, &w, out, n, fused, together, bf16](const Pass& p) -> Status {
     const Projection to{w.o_proj, 0};
-    return linear(p, in, std::span(&to, 1), b_.x.get(), m_->config.hidden_size, true);
+    const int d = m_->config.hidden_size;
+    if (!p.many && fused) return linear(p, together, std::span(&to, 1), b_.x.get(), d, true);
+    RecurrenceOutput o = out;
+    if (p.many && bf16) o.y_bf16 = b_.operand.get(), o.y_stride = n;
+    RUNNEL_CHECK_OK(check(recurrence_output(p.launch, o, p.tokens), "norm and gate"));
+    if (p.many && bf16)
+      return multiply(p, w.o_proj, b_.operand.get(), n, b_.x.get(), d, true, false);
+    const Linear in{.x = b_.y.get(), .n = n};
+    return linear(p, in, std::span(&to, 1), b_.x.get(), d, true);
   });
   return {};
 }
