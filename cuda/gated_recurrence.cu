@@ -58,7 +58,6 @@ __device__ __forceinline__ void load_shared(const float* p, float (&to)[n]) {
 /// A thread's part of the state: columns 4 quad … and rows R group …
 template <int R, Fade kFade>
 struct Part {
-  static constexpr int kRows = R * kGroups;
   static constexpr int kWide = R < 4 ? R : 4;
   int lane, warp, quad, group, column;  // the first of its columns, of the state
   float s[R][kOwn];
@@ -198,7 +197,7 @@ __host__ __device__ constexpr int input_floats(int rows, int parts, int queries)
 
 template <int kBytes>
 __device__ __forceinline__ void fetch(float* to, const float* from, bool there) {
-  __pipeline_memcpy_async(to, there ? from : to, kBytes, there ? 0 : kBytes);
+  __pipeline_memcpy_async(to, from, kBytes, there ? 0 : kBytes);
 }
 
 /// [n][kRows], `gap` values apart, in shared memory from rows at `from`, `step` values apart. Loops

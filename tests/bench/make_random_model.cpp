@@ -3,9 +3,9 @@
 // no tokenizer.
 //
 // SHAPE: 135m (the default model's: sinks, window, gated slots, tied), small (the same slots,
-// 0.6 M parameters: for very many tokens), 340m (tied), 1.3b, and of
-// the family gla, hgrn2, retnet, linear_attn, abc, regla: 1.3b in the shapes of their
-// configurations' defaults. TYPE: that of the linear weights; the token table and head get q8_0
+// 0.6 M parameters: for very many tokens), 340m (tied), 1.3b, and of the family gla, hgrn2, retnet,
+// linear_attn, abc, regla: 1.3b in the shapes of their configurations' defaults; abc_passes is abc
+// with a gate of low rank. TYPE: that of the linear weights; the token table and head get q8_0
 // beside q4_0 and q8_0, q6_k beside q4_k, else TYPE.
 #include <cmath>
 #include <cstring>
@@ -68,7 +68,10 @@ std::optional<Shape> family_shape(const std::string& name) {
   } else if (name == "linear_attn") {
     c.feature_map = FeatureMap::product;
     c.head_k_dim = 512;
-  } else if (name == "abc") {
+  } else if (name == "abc" || name == "abc_passes") {
+    // Slots by a gate of low rank are two passes of the recurrence everywhere.
+    if (name != "abc") c.gate_rank = 16;
+    c.architecture = "abc";
     c.decay = Decay::running_sum;
     c.num_memory_slots = 64;
     c.gate_logit_min = -32.0F, c.gate_logit_max = 32.0F;
