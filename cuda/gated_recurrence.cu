@@ -17,9 +17,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kColumns = 16;  // of a block
-constexpr int kOwn = 4;       // of a thread
+constexpr int kQuad = 4;      // of a thread
 constexpr int kWarps = kThreads / 32;
-constexpr int kGroups = kThreads / (kColumns / kOwn);  // of rows
+constexpr int kGroups = kThreads / (kColumns / kQuad);  // of rows
 constexpr int kMostRows = kGroups * 16;
 constexpr int kSharedFloats = 12000;  // of 48 KiB
 constexpr int kManyFloats = 24000;    // of 96 KiB, where a device has them
@@ -60,20 +60,20 @@ template <int R, Fade kFade>
 struct Part {
   static constexpr int kWide = R < 4 ? R : 4;
   int lane, warp, quad, group, column;  // the first of its columns, of the state
-  float s[R][kOwn];
+  float s[R][kQuad];
 
   __device__ __forceinline__ Part()
       : lane(int(threadIdx.x) % 32),
         warp(int(threadIdx.x) / 32),
-        quad(lane % (kColumns / kOwn)),
-        group(int(threadIdx.x) / (kColumns / kOwn)),
-        column(int(blockIdx.x) * kColumns + quad * kOwn) {}
+        quad(lane % (kColumns / kQuad)),
+        group(int(threadIdx.x) / (kColumns / kQuad)),
+        column(int(blockIdx.x) * kColumns + quad * kQuad) {}
 
   template <class Visit>
   __device__ __forceinline__ void each(const CorePass& a, const Visit& visit) {
     const std::size_t head = a.layer_offset + std::size_t(blockIdx.y) * a.head_floats;
     const bool whole =
-        a.column_stride == 1 && column + kOwn <= a.columns && ((head | a.row_stride) & 3) == 0;
+        a.column_stride == 1 && column + kQuad <= a.columns && ((head | a.row_stride) & 3) == 0;
 #pragma unroll
     for (int i = 0; i < R; ++i) {
       const int r = group * R + i;
@@ -88,28 +88,28 @@ struct Part {
 #pragma unroll
     for (int i = 0; i < R; ++i) {
 #pragma unroll
-      for (int c = 0; c < kOwn; ++c) s[i][c] = 0.0F;
+      for (int c = 0; c < kQuad; ++c) s[i][c] = 0.0F;
     }
-    each(a, [&](float(&to)[kOwn], std::size_t at, bool whole) {
+    each(a, [&](float(&to)[kQuad], std::size_t at, bool whole) {
       if (whole) {
         load_shared(state + at, to);
         return;
       }
 #pragma unroll
-      for (int c = 0; c < kOwn; ++c) {
+      for (int c = 0; c < kQuad; ++c) {
         if (column + c < a.columns) to[c] = state[at + std::size_t(c) * a.column_stride];
       }
     });
   }
 
   __device__ __forceinline__ void store(const CorePass& a, float* state) {
-    each(a, [&](const float(&from)[kOwn], std::size_t at, bool whole) {
+    each(a, [&](const float(&from)[kQuad], std::size_t at, bool whole) {
       if (whole) {
         *reinterpret_cast<float4*>(state + at) = make_float4(from[0], from[1], from[2], from[3]);
         return;
       }
 #pragma unroll
-      for (int c = 0; c < kOwn; ++c) {
+      for (int c = 0; c < kQuad; ++c) {
         if (column + c < a.columns) state[at + std::size_t(c) * a.column_stride] = from[c];
       }
     });
@@ -118,9 +118,9 @@ struct Part {
   /// key and fade [kRows], values and shrink [kColumns].
   __device__ __forceinline__ void take(const float* key, const float* fade, const float* values,
                                        const float* shrink) {
-    float v[kOwn], b[kOwn] = {1.0F, 1.0F, 1.0F, 1.0F};
-    load_shared(values + quad * kOwn, v);
-    if (kFade == Fade::columns) load_shared(shrink + quad * kOwn, b);
+    float v[kQuad], b[kQuad] = {1.0F, 1.0F, 1.0F, 1.0F};
+    load_shared(values + quad * kQuad, v);
+    if (kFade == Fade::columns) load_shared(shrink + quad * kQuad, b);
 #pragma unroll
     for (int i = 0; i < R; i += kWide) {
       float keys[kWide], fades[kWide];
@@ -129,7 +129,7 @@ struct Part {
 #pragma unroll
       for (int w = 0; w < kWide; ++w) {
 #pragma unroll
-        for (int c = 0; c < kOwn; ++c) {
+        for (int c = 0; c < kQuad; ++c) {
           float x = s[i + w][c];
           if (kFade == Fade::rows) x *= fades[w];
           if (kFade == Fade::columns) x *= b[c];
@@ -140,9 +140,9 @@ struct Part {
   }
 
   /// S^T q of its rows and columns.
-  __device__ __forceinline__ void sum(const float* query, float (&sum)[kOwn]) const {
+  __device__ __forceinline__ void sum(const float* query, float (&sum)[kQuad]) const {
 #pragma unroll
-    for (int c = 0; c < kOwn; ++c) sum[c] = 0.0F;
+    for (int c = 0; c < kQuad; ++c) sum[c] = 0.0F;
 #pragma unroll
     for (int i = 0; i < R; i += kWide) {
       float reads[kWide];
@@ -150,13 +150,13 @@ struct Part {
 #pragma unroll
       for (int w = 0; w < kWide; ++w) {
 #pragma unroll
-        for (int c = 0; c < kOwn; ++c) sum[c] = fmaf(s[i + w][c], reads[w], sum[c]);
+        for (int c = 0; c < kQuad; ++c) sum[c] = fmaf(s[i + w][c], reads[w], sum[c]);
       }
     }
   }
 
   /// Eight lanes have sums of the same four columns: they trade until each has one of all.
-  __device__ __forceinline__ float trade(const float (&sum)[kOwn]) const {
+  __device__ __forceinline__ float trade(const float (&sum)[kQuad]) const {
     const bool upper = (lane & 16) != 0, odd = (lane & 8) != 0;
     float two[2];
 #pragma unroll
@@ -170,12 +170,12 @@ struct Part {
 
   /// The warp's part of a column, to partial [kWarps][kColumns].
   __device__ __forceinline__ void put(float one, float* partial) const {
-    const int own = quad * kOwn + ((lane & 16) != 0 ? 2 : 0) + ((lane & 8) != 0 ? 1 : 0);
+    const int own = quad * kQuad + ((lane & 16) != 0 ? 2 : 0) + ((lane & 8) != 0 ? 1 : 0);
     if ((lane & 4) == 0) partial[warp * kColumns + own] = one;
   }
 
   __device__ __forceinline__ void read(const float* query, float* partial) const {
-    float sums[kOwn];
+    float sums[kQuad];
     sum(query, sums);
     put(trade(sums), partial);
   }
@@ -293,7 +293,7 @@ __global__ void __launch_bounds__(kThreads)
     if (queries == 1) {  // sums of several tokens are on their way to each other at once
 #pragma unroll 1
       for (; t + kTogether <= n; t += kTogether) {
-        float sums[kTogether][kOwn];
+        float sums[kTogether][kQuad];
 #pragma unroll
         for (int u = 0; u < kTogether; ++u) {
           part.take(key + (t + u) * kRows, fade + (t + u) * kRows, values + (t + u) * kColumns,
