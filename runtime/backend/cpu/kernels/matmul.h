@@ -293,11 +293,12 @@ struct Q6_K {
   }
 };
 
+constexpr int kInputsAhead = 2;  // groups; of 1, 2, 3 and 4 the best
+
 /// Tiles i and i + 1 of many tokens: an input is broadcast once for both, so that the dot
 /// instructions do not wait for the load ports. Registers hold the integer sums of kBatchTokens
 /// tokens; codes and accumulators lie in the first cache. Inputs, which come from the second, and
-/// the outputs' lines are asked for early.
-constexpr int kInputsAhead = 2;  // groups; of 1, 2, 3 and 4 the best
+/// the outputs' lines are asked for early. For formats with one scale a group: not Q6_K.
 template <int W, template <int> class Format>
 void two_tiles(const MatmulArgs& m, int i) {
   const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
