@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel_speed MODEL [THREADS [TOKENS [ROUNDS]]]: where the time of a prefill goes on the CPU. Each
-// kind of op is left out of a recording of its own; what the pass then takes less is that op's
-// time.
+// kind of op has a recording of its own that leaves the others out; rounds run the whole pass and
+// all of them in turns, and a part's share is the median of its rounds.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,40 +20,44 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-enum class Part { none, projections, mixer, output, mlp };
+enum class Part { all, projections, mixer, output, mlp, embed_and_logits };
 
-constexpr const char* kPartNames[] = {"whole pass", "projections", "slots or recurrence",
-                                      "output projection", "gated MLP"};
+constexpr const char* kPartNames[] = {"whole pass",        "projections", "slots or recurrence",
+                                      "output projection", "gated MLP",   "embedding, logits"};
 
-// Passes every op on but those of one part.
-class Without final : public Ops {
+// Passes on the ops of one part, or all.
+class Only final : public Ops {
  public:
-  Without(Ops& ops, Part part) : ops_(ops), part_(part) {}
+  Only(Ops& ops, Part part) : ops_(ops), part_(part) {}
 
-  Status embed(const WeightView& table) override { return ops_.embed(table); }
+  Status embed(const WeightView& table) override {
+    return has(Part::embed_and_logits) ? ops_.embed(table) : Status{};
+  }
   Status slot_projections(int layer, const LayerWeights& w) override {
-    return part_ == Part::projections ? Status{} : ops_.slot_projections(layer, w);
+    return has(Part::projections) ? ops_.slot_projections(layer, w) : Status{};
   }
   Status slot_attention(int layer, const LayerWeights& w) override {
-    return part_ == Part::mixer ? Status{} : ops_.slot_attention(layer, w);
+    return has(Part::mixer) ? ops_.slot_attention(layer, w) : Status{};
   }
   Status recurrence_projections(int layer, const LayerWeights& w) override {
-    return part_ == Part::projections ? Status{} : ops_.recurrence_projections(layer, w);
+    return has(Part::projections) ? ops_.recurrence_projections(layer, w) : Status{};
   }
   Status gated_recurrence(int layer, const LayerWeights& w) override {
-    return part_ == Part::mixer ? Status{} : ops_.gated_recurrence(layer, w);
+    return has(Part::mixer) ? ops_.gated_recurrence(layer, w) : Status{};
   }
   Status output_projection(int layer, const LayerWeights& w) override {
-    return part_ == Part::output ? Status{} : ops_.output_projection(layer, w);
+    return has(Part::output) ? ops_.output_projection(layer, w) : Status{};
   }
   Status gated_mlp(int layer, const LayerWeights& w) override {
-    return part_ == Part::mlp ? Status{} : ops_.gated_mlp(layer, w);
+    return has(Part::mlp) ? ops_.gated_mlp(layer, w) : Status{};
   }
   Status logits(const WeightView& norm, const WeightView& head) override {
-    return ops_.logits(norm, head);
+    return has(Part::embed_and_logits) ? ops_.logits(norm, head) : Status{};
   }
 
  private:
+  bool has(Part part) const { return part_ == Part::all || part_ == part; }
+
   Ops& ops_;
   Part part_;
 };
@@ -71,9 +75,10 @@ Status measure(const char* path, int threads, int tokens, int rounds) {
               roof.read_bytes_per_second * 1e-9, roof.int8_ops_per_second * 1e-9);
 
   std::vector<std::unique_ptr<Plan>> plans;
-  for (const Part part : {Part::none, Part::projections, Part::mixer, Part::output, Part::mlp}) {
+  for (const Part part : {Part::all, Part::projections, Part::mixer, Part::output, Part::mlp,
+                          Part::embed_and_logits}) {
     RUNNEL_TRY(std::unique_ptr<Plan> plan, model->record(tokens, [&](Ops& ops) {
-      Without some(ops, part);
+      Only some(ops, part);
       return forward(some, file.config, file.weights);
     }));
     plans.push_back(std::move(plan));
@@ -91,14 +96,17 @@ Status measure(const char* path, int threads, int tokens, int rounds) {
       seconds[i].push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     }
   }
-  // The best of all rounds: what others do to the machine only adds to it.
-  const auto best = [&](std::size_t i) { return *std::ranges::min_element(seconds[i]); };
-  const double whole = best(0);
+  const auto median = [](std::vector<double> values) {
+    std::ranges::nth_element(values,
+                             values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+    return values[values.size() / 2];
+  };
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    const double without = best(i);
-    const double own = i == 0 ? whole : whole - without;
-    std::printf("%-20s %8.1f ms %5.1f %%   (%.0f tokens/s%s)\n", kPartNames[i], own * 1e3,
-                100 * own / whole, tokens / without, i == 0 ? "" : " without it");
+    std::vector<double> shares;
+    for (std::size_t round = 0; round < seconds[i].size(); ++round)
+      shares.push_back(seconds[i][round] / seconds[0][round]);
+    std::printf("%-20s %8.1f ms %5.1f %%\n", kPartNames[i], median(seconds[i]) * 1e3,
+                100 * median(std::move(shares)));
   }
   return {};
 }
