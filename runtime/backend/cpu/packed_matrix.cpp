@@ -32,66 +32,118 @@ std::uint16_t half_at(const std::uint8_t* p) {
 void put(std::uint8_t* p, std::uint32_t word) { std::memcpy(p, &word, 4); }
 void put(std::uint8_t* p, std::uint16_t half) { std::memcpy(p, &half, 2); }
 
-/// `words` 4-byte words of one row, each to its place in a [word][16 rows] array.
-void scatter(const std::uint8_t* from, int words, int r, std::uint32_t flip, std::uint8_t* to) {
-  for (int i = 0; i < words; ++i) put(to + 64 * i + 4 * r, word_at(from + 4 * i) ^ flip);
+using FourWords [[gnu::vector_size(16)]] = std::uint32_t;
+
+/// Words i … i + 3 of four rows, each to its place in a [word][16 rows] array: a transposition of
+/// 4 x 4 words in registers, stored 16 bytes at a time.
+void scatter_4x4(const std::uint8_t* from, std::size_t row_bytes, std::uint32_t flip,
+                 std::uint8_t* to) {
+  FourWords row[4];
+  for (std::size_t k = 0; k < 4; ++k) std::memcpy(&row[k], from + k * row_bytes, 16);
+  const FourWords a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5) ^ flip;
+  const FourWords b = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7) ^ flip;
+  const FourWords c = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5) ^ flip;
+  const FourWords d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7) ^ flip;
+  const FourWords word[4] = {
+      __builtin_shufflevector(a, c, 0, 1, 4, 5), __builtin_shufflevector(a, c, 2, 3, 6, 7),
+      __builtin_shufflevector(b, d, 0, 1, 4, 5), __builtin_shufflevector(b, d, 2, 3, 6, 7)};
+  for (std::size_t k = 0; k < 4; ++k) std::memcpy(to + 64 * k, &word[k], 16);
 }
 
-/// Writes row r of a tile. `row` has the bytes of the row in the file.
-void pack_row(const PackedMatrix& m, const std::uint8_t* row, int r, std::uint8_t* tile) {
-  const int cols = m.cols;
-  const auto lane = static_cast<std::size_t>(r);
+/// Rows r … r + kRows - 1 of a tile, whose bytes in the file begin at `row`.
+template <int kRows>
+class Rows {
+ public:
+  Rows(const std::uint8_t* row, std::size_t row_bytes, std::size_t r)
+      : row_(row), row_bytes_(row_bytes), r_(r) {}
+
+  void skip(std::size_t bytes) { row_ += bytes; }
+
+  /// The `words` 4-byte words at `offset`, to a [word][16 rows] array.
+  void words(std::size_t offset, int words, std::uint32_t flip, std::uint8_t* to) const {
+    int i = 0;
+    if constexpr (kRows == 4) {
+      for (; i + 4 <= words; i += 4)
+        scatter_4x4(row_ + offset + 4 * i, row_bytes_, flip, to + 64 * i + 4 * r_);
+    }
+    for (; i < words; ++i) {
+      each([&](const std::uint8_t* row, std::size_t r) {
+        put(to + 64 * i + 4 * r, word_at(row + offset + 4 * i) ^ flip);
+      });
+    }
+  }
+  /// A 16-bit value to a [16 rows] array.
+  void half(std::size_t offset, std::uint8_t* to) const {
+    each([&](const std::uint8_t* row, std::size_t r) { put(to + 2 * r, half_at(row + offset)); });
+  }
+  /// `count` bytes to a [byte][16 rows] array.
+  void bytes(std::size_t offset, std::size_t count, std::uint8_t* to) const {
+    each([&](const std::uint8_t* row, std::size_t r) {
+      for (std::size_t i = 0; i < count; ++i) to[16 * i + r] = row[offset + i];
+    });
+  }
+
+ private:
+  template <class F>
+  void each(F f) const {
+    for (std::size_t k = 0; k < kRows; ++k) f(row_ + k * row_bytes_, r_ + k);
+  }
+
+  const std::uint8_t* row_;
+  std::size_t row_bytes_, r_;
+};
+
+template <int kRows>
+void pack_rows(const PackedMatrix& m, Rows<kRows> rows, std::uint8_t* tile) {
+  const auto cols = static_cast<std::size_t>(m.cols);
   switch (m.format) {
     case kTileF32:
-      for (int c = 0; c < cols; ++c)
-        put(tile + 64 * static_cast<std::size_t>(c) + 4 * lane, word_at(row + 4 * c));
+      rows.words(0, m.cols, 0, tile);
       return;
     case kTileF16:
     case kTileBf16:
-      for (int c = 0; c < cols; ++c)
-        put(tile + 32 * static_cast<std::size_t>(c) + 2 * lane, half_at(row + 2 * c));
+      for (std::size_t c = 0; c < cols; ++c) rows.half(2 * c, tile + 32 * c);
       return;
     case kTileQ8_0: {
-      const int groups = cols / 32;
-      std::uint8_t* scales = tile + 512 * static_cast<std::size_t>(groups) + 2 * lane;
-      for (int g = 0; g < groups; ++g, row += 34, tile += 512, scales += 32) {
-        put(scales, half_at(row));
-        scatter(row + 2, 8, r, 0x80808080U, tile);
+      std::uint8_t* scales = tile + 16 * cols;
+      for (std::size_t g = 0; g < cols / 32; ++g, tile += 512, scales += 32, rows.skip(34)) {
+        rows.half(0, scales);
+        rows.words(2, 8, 0x80808080U, tile);
       }
       return;
     }
     case kTileQ4_0: {
-      const int groups = cols / 32;
-      std::uint8_t* scales = tile + 256 * static_cast<std::size_t>(groups) + 2 * lane;
-      for (int g = 0; g < groups; ++g, row += 18, tile += 256, scales += 32) {
-        put(scales, half_at(row));
-        scatter(row + 2, 4, r, 0, tile);
+      std::uint8_t* scales = tile + 8 * cols;
+      for (std::size_t g = 0; g < cols / 32; ++g, tile += 256, scales += 32, rows.skip(18)) {
+        rows.half(0, scales);
+        rows.words(2, 4, 0, tile);
       }
       return;
     }
     case kTileQ4_K: {
-      const int blocks = cols / 256;
-      std::uint8_t* scales = tile + 2048 * static_cast<std::size_t>(blocks) + lane;
-      std::uint8_t* d = tile + (2048 + 192) * static_cast<std::size_t>(blocks) + 2 * lane;
-      for (int b = 0; b < blocks; ++b, row += 144, tile += 2048, scales += 192, d += 64) {
-        put(d, half_at(row));
-        put(d + 32, half_at(row + 2));
-        for (int i = 0; i < 12; ++i) scales[16 * i] = row[4 + i];
-        scatter(row + 16, 32, r, 0, tile);
+      const std::size_t blocks = cols / 256;
+      std::uint8_t* scales = tile + 2048 * blocks;
+      std::uint8_t* d = tile + (2048 + 192) * blocks;
+      for (std::size_t b = 0; b < blocks;
+           ++b, tile += 2048, scales += 192, d += 64, rows.skip(144)) {
+        rows.half(0, d);
+        rows.half(2, d + 32);
+        rows.bytes(4, 12, scales);
+        rows.words(16, 32, 0, tile);
       }
       return;
     }
     case kTileQ6_K: {
-      const int blocks = cols / 256;
-      std::uint8_t* high = tile + 2048 * static_cast<std::size_t>(blocks);
-      std::uint8_t* scales = tile + 3072 * static_cast<std::size_t>(blocks) + lane;
-      std::uint8_t* d = tile + 3328 * static_cast<std::size_t>(blocks) + 2 * lane;
-      for (int b = 0; b < blocks;
-           ++b, row += 210, tile += 2048, high += 1024, scales += 256, d += 32) {
-        scatter(row, 32, r, 0, tile);
-        scatter(row + 128, 16, r, 0, high);
-        for (int i = 0; i < 16; ++i) scales[16 * i] = row[192 + i];
-        put(d, half_at(row + 208));
+      const std::size_t blocks = cols / 256;
+      std::uint8_t* high = tile + 2048 * blocks;
+      std::uint8_t* scales = tile + 3072 * blocks;
+      std::uint8_t* d = tile + 3328 * blocks;
+      for (std::size_t b = 0; b < blocks;
+           ++b, tile += 2048, high += 1024, scales += 256, d += 32, rows.skip(210)) {
+        rows.words(0, 32, 0, tile);
+        rows.words(128, 16, 0, high);
+        rows.bytes(192, 16, scales);
+        rows.half(208, d);
       }
       return;
     }
@@ -174,9 +226,13 @@ void pack_tiles(const PackedMatrix& m, const WeightView& view, int begin, int en
   for (int tile = begin; tile < end; ++tile) {
     std::uint8_t* to = m.data + static_cast<std::size_t>(tile) * m.tile_bytes;
     const int first = tile * kTileRows;
-    for (int r = 0; r < kTileRows && first + r < m.rows; ++r) {
-      pack_row(m, rows + static_cast<std::size_t>(first + r) * row_bytes, r, to);
-    }
+    const int count = std::min(kTileRows, m.rows - first);
+    const std::uint8_t* row = rows + static_cast<std::size_t>(first) * row_bytes;
+    int r = 0;
+    for (; r + 4 <= count; r += 4, row += 4 * row_bytes)
+      pack_rows(m, Rows<4>(row, row_bytes, static_cast<std::size_t>(r)), to);
+    for (; r < count; ++r, row += row_bytes)
+      pack_rows(m, Rows<1>(row, row_bytes, static_cast<std::size_t>(r)), to);
   }
 }
 
