@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "runtime/base/beside.h"
 #include "runtime/base/try.h"
 #include "runtime/model/engine.h"
 #include "runtime/model/model_loader.h"
@@ -22,7 +23,7 @@ struct Model::Impl {
 
 namespace {
 
-constexpr float kParsed = 0.05F;  // share of the load that reading headers and tokenizer takes
+constexpr float kParsed = 0.05F;  // share of the load that reading headers takes
 
 Error no_tokenizer() {
   return Error{ErrorCode::unsupported, "model: its file has no tokenizer, feed token ids instead"};
@@ -74,7 +75,11 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(file));
   RUNNEL_TRY(ModelFile model_file, ModelFile::from_gguf(gguf));
   auto impl = std::make_unique<Model::Impl>();
-  RUNNEL_TRY(impl->tokenizer, Tokenizer::from_gguf(*gguf, model_file.config.vocab_size));
+  // A third of the time until the first token, while the engine packs the weights.
+  Beside<std::shared_ptr<const Tokenizer>> tokenizer(
+      [gguf, vocab_size = model_file.config.vocab_size] {
+        return Tokenizer::from_gguf(*gguf, vocab_size);
+      });
   RUNNEL_TRY(impl->chat, chat_format_from_gguf(*gguf));
   impl->info.name = model_file.config.name;
   impl->info.architecture = model_file.config.architecture;
@@ -90,6 +95,7 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   RUNNEL_TRY(impl->engine, make_engine(std::move(model_file), [&](float fraction) {
                return progress(kParsed + (1.0F - kParsed) * fraction);
              }));
+  RUNNEL_TRY(impl->tokenizer, tokenizer.get());
   const MemoryUse used = impl->engine->memory();
   RUNNEL_CHECK_OK(
       check_limit(options.memory_limit, used.weight_bytes + used.state_bytes + used.scratch_bytes));
