@@ -2,6 +2,7 @@
 #include "runtime/backend/cpu/packed_matrix.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -34,67 +35,52 @@ void put(std::uint8_t* p, std::uint16_t half) { std::memcpy(p, &half, 2); }
 
 using FourWords [[gnu::vector_size(16)]] = std::uint32_t;
 
-/// Words i … i + 3 of four rows, each to its place in a [word][16 rows] array: a transposition of
-/// 4 x 4 words in registers, stored 16 bytes at a time.
-void scatter_4x4(const std::uint8_t* from, std::size_t row_bytes, std::uint32_t flip,
-                 std::uint8_t* to) {
-  FourWords row[4];
-  for (std::size_t k = 0; k < 4; ++k) std::memcpy(&row[k], from + k * row_bytes, 16);
-  const FourWords a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5) ^ flip;
-  const FourWords b = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7) ^ flip;
-  const FourWords c = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5) ^ flip;
-  const FourWords d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7) ^ flip;
-  const FourWords word[4] = {
-      __builtin_shufflevector(a, c, 0, 1, 4, 5), __builtin_shufflevector(a, c, 2, 3, 6, 7),
-      __builtin_shufflevector(b, d, 0, 1, 4, 5), __builtin_shufflevector(b, d, 2, 3, 6, 7)};
-  for (std::size_t k = 0; k < 4; ++k) std::memcpy(to + 64 * k, &word[k], 16);
-}
-
-/// Rows r … r + kRows - 1 of a tile, whose bytes in the file begin at `row`.
-template <int kRows>
-class Rows {
+/// Rows r … r + 3 of a tile, as the file has them.
+class FourRows {
  public:
-  Rows(const std::uint8_t* row, std::size_t row_bytes, std::size_t r)
-      : row_(row), row_bytes_(row_bytes), r_(r) {}
+  FourRows(const std::array<const std::uint8_t*, 4>& rows, std::size_t r) : rows_(rows), r_(r) {}
 
-  void skip(std::size_t bytes) { row_ += bytes; }
+  void skip(std::size_t bytes) {
+    for (const std::uint8_t*& row : rows_) row += bytes;
+  }
 
-  /// The `words` 4-byte words at `offset`, to a [word][16 rows] array.
+  /// The `words` 4-byte words at `offset`, to a [word][16 rows] array: 4 x 4 of them change places
+  /// in registers and are stored 16 bytes at a time.
   void words(std::size_t offset, int words, std::uint32_t flip, std::uint8_t* to) const {
     int i = 0;
-    if constexpr (kRows == 4) {
-      for (; i + 4 <= words; i += 4)
-        scatter_4x4(row_ + offset + 4 * i, row_bytes_, flip, to + 64 * i + 4 * r_);
+    for (; i + 4 <= words; i += 4, offset += 16, to += 256) {
+      FourWords row[4];
+      for (std::size_t k = 0; k < 4; ++k) std::memcpy(&row[k], rows_[k] + offset, 16);
+      const FourWords a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5) ^ flip;
+      const FourWords b = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7) ^ flip;
+      const FourWords c = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5) ^ flip;
+      const FourWords d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7) ^ flip;
+      const FourWords word[4] = {
+          __builtin_shufflevector(a, c, 0, 1, 4, 5), __builtin_shufflevector(a, c, 2, 3, 6, 7),
+          __builtin_shufflevector(b, d, 0, 1, 4, 5), __builtin_shufflevector(b, d, 2, 3, 6, 7)};
+      for (std::size_t k = 0; k < 4; ++k) std::memcpy(to + 64 * k + 4 * r_, &word[k], 16);
     }
-    for (; i < words; ++i) {
-      each([&](const std::uint8_t* row, std::size_t r) {
-        put(to + 64 * i + 4 * r, word_at(row + offset + 4 * i) ^ flip);
-      });
+    for (; i < words; ++i, offset += 4, to += 64) {
+      for (std::size_t k = 0; k < 4; ++k) put(to + 4 * (r_ + k), word_at(rows_[k] + offset) ^ flip);
     }
   }
   /// A 16-bit value to a [16 rows] array.
   void half(std::size_t offset, std::uint8_t* to) const {
-    each([&](const std::uint8_t* row, std::size_t r) { put(to + 2 * r, half_at(row + offset)); });
+    for (std::size_t k = 0; k < 4; ++k) put(to + 2 * (r_ + k), half_at(rows_[k] + offset));
   }
   /// `count` bytes to a [byte][16 rows] array.
   void bytes(std::size_t offset, std::size_t count, std::uint8_t* to) const {
-    each([&](const std::uint8_t* row, std::size_t r) {
-      for (std::size_t i = 0; i < count; ++i) to[16 * i + r] = row[offset + i];
-    });
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t k = 0; k < 4; ++k) to[16 * i + r_ + k] = rows_[k][offset + i];
+    }
   }
 
  private:
-  template <class F>
-  void each(F f) const {
-    for (std::size_t k = 0; k < kRows; ++k) f(row_ + k * row_bytes_, r_ + k);
-  }
-
-  const std::uint8_t* row_;
-  std::size_t row_bytes_, r_;
+  std::array<const std::uint8_t*, 4> rows_;
+  std::size_t r_;
 };
 
-template <int kRows>
-void pack_rows(const PackedMatrix& m, Rows<kRows> rows, std::uint8_t* tile) {
+void pack_rows(const PackedMatrix& m, FourRows rows, std::uint8_t* tile) {
   const auto cols = static_cast<std::size_t>(m.cols);
   switch (m.format) {
     case kTileF32:
@@ -226,13 +212,15 @@ void pack_tiles(const PackedMatrix& m, const WeightView& view, int begin, int en
   for (int tile = begin; tile < end; ++tile) {
     std::uint8_t* to = m.data + static_cast<std::size_t>(tile) * m.tile_bytes;
     const int first = tile * kTileRows;
-    const int count = std::min(kTileRows, m.rows - first);
-    const std::uint8_t* row = rows + static_cast<std::size_t>(first) * row_bytes;
-    int r = 0;
-    for (; r + 4 <= count; r += 4, row += 4 * row_bytes)
-      pack_rows(m, Rows<4>(row, row_bytes, static_cast<std::size_t>(r)), to);
-    for (; r < count; ++r, row += row_bytes)
-      pack_rows(m, Rows<1>(row, row_bytes, static_cast<std::size_t>(r)), to);
+    for (int r = 0; r < kTileRows && first + r < m.rows; r += 4) {
+      std::array<const std::uint8_t*, 4> four;
+      for (std::size_t k = 0; k < 4; ++k) {
+        // Past the end the last row again: nobody reads what comes of it.
+        const int row = std::min(first + r + static_cast<int>(k), m.rows - 1);
+        four[k] = rows + static_cast<std::size_t>(row) * row_bytes;
+      }
+      pack_rows(m, FourRows(four, static_cast<std::size_t>(r)), to);
+    }
   }
 }
 
