@@ -14,6 +14,7 @@
 
 #include "cuda/device/launch.cuh"
 #include "cuda/device/math.cuh"
+#include "cuda/slot_step.h"
 
 namespace runnel::cuda {
 namespace {
@@ -127,10 +128,11 @@ __device__ __forceinline__ unsigned cluster_rank() {
 #endif
 }
 
-/// The two halves of a barrier of the cluster.
+/// The two halves of a barrier of the cluster that orders no writes: a release would be a fence of
+/// the whole device.
 __device__ __forceinline__ void cluster_arrive(int cluster) {
 #if __CUDA_ARCH__ >= 900
-  if (cluster > 1) asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
+  if (cluster > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
 }
 __device__ __forceinline__ void cluster_wait(int cluster) {
@@ -469,11 +471,12 @@ Kernel pick(const Split& s) {
 }  // namespace
 
 bool slot_recurrent_fits(const Launch& l, const SlotMixer& m) {
-  return pick(split_for(l, m)) != nullptr;
+  return slot_step_fits(l, m) || pick(split_for(l, m)) != nullptr;
 }
 
 cudaError_t slot_recurrent(const Launch& l, const SlotMixer& m, const Segment* segments,
                            int num_segments) {
+  if (slot_step_fits(l, m)) return slot_step(l, m, segments, num_segments);
   const Split s = split_for(l, m);
   const Kernel kernel = pick(s);
   if (kernel == nullptr) return cudaErrorInvalidConfiguration;
