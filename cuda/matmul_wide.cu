@@ -4,15 +4,15 @@
 // One block a multiprocessor walks tiles of 128 tokens x kN rows of B. A producer thread keeps
 // kStages steps of 64 inner values in flight (bulk tensor copies, 128-byte swizzle); two groups of
 // four warps multiply 64 tokens each (wgmma) and hand theirs to the copy engine while the producer
-// already fetches the next one. With clusters of two, blocks of neighbouring token tiles fetch half
-// of B each and share it. Bound: 2 T rows K operations; a step of 128 x 256 x 64 takes the tensor
-// cores 1,024 cycles and 48 KB from L2, 32 KB with a cluster.
+// already fetches the next one. Bound: 2 T rows K operations; a step of 128 x 256 x 64 takes the
+// tensor cores 1,024 cycles and 48 KB from L2. Held for longer than some 100 ms it is the board's
+// power limit that bounds it.
 #include <cudaTypedefs.h>
 
 #include <algorithm>
 
 #include "cuda/device/launch.cuh"
-#include "cuda/device/math.cuh"
+#include "cuda/device/quick.cuh"
 #include "cuda/device/wgmma.cuh"
 #include "cuda/prefill.h"
 
@@ -35,7 +35,7 @@ struct Stage {
 
 struct Args {
   WideMatmul m;
-  int token_tiles;  // of kM * cluster tokens
+  int token_tiles;  // of kM tokens
   int row_tiles;
   int group;  // token tiles
   int split;  // tiles from here on are cut into halves of kN / 2 rows, so that no wave is nearly
@@ -57,12 +57,6 @@ __device__ __forceinline__ void tile_at(const Args& a, int i, int& token_tile, i
   const int size = min(a.group, a.token_tiles - g * a.group);
   token_tile = g * a.group + within % size;
   row_tile = within / size;
-}
-
-/// To bf16 precision: the products wait for it.
-__device__ __forceinline__ float quick_swish(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
-__device__ __forceinline__ float quick_activate(Act act, float x) {
-  return act == Act::swish ? quick_swish(x) : act == Act::relu ? fmaxf(x, 0.0F) : x;
 }
 
 /// A warp group's way of its sums to memory: pieces of 64 rows of 128 bytes through two buffers in
@@ -156,16 +150,25 @@ __device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[
       if (g * 64 >= width || column >= p.rows) return;
       if (column < wide) {
         const std::uint32_t at = pieces.begin();
+        const auto put_all = [&](auto activation) {
+#pragma unroll
+          for (int j = 0; j < 8; ++j) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+              const int e = (g * 8 + j) * 4 + half * 2;
+              pieces.put(at, j, half, pieces.quad,
+                         pack_bf16(activation(acc[e]), activation(acc[e + 1])));
+            }
+          }
+        };
         Act act = Act::identity;
         if constexpr (kOutput == WideOutput::slots) act = column < s.q + s.k ? s.qk_act : s.v_act;
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            const int e = (g * 8 + j) * 4 + half * 2;
-            pieces.put(at, j, half, pieces.quad,
-                       pack_bf16(quick_activate(act, acc[e]), quick_activate(act, acc[e + 1])));
-          }
+        if (act == Act::swish) {
+          put_all([](float x) { return quick_swish(x); });
+        } else if (act == Act::relu) {
+          put_all([](float x) { return fmaxf(x, 0.0F); });
+        } else {
+          put_all([](float x) { return x; });
         }
         pieces.end(map_c, column, token, false);
         continue;
@@ -176,15 +179,10 @@ __device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[
         const std::uint32_t at = pieces.begin();
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          float2 bias = make_float2(0.0F, 0.0F);
-          if (s.f_bias != nullptr)
-            bias = *reinterpret_cast<const float2*>(s.f_bias + f + j * 8 + pieces.quad * 2);
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
             const int e = (g * 8 + h * 4 + j) * 4 + half * 2;
-            pieces.put(at, 2 * j, half,
-                       log_decay(acc[e] + bias.x, s.gate_normalizer, s.gate_log_min),
-                       log_decay(acc[e + 1] + bias.y, s.gate_normalizer, s.gate_log_min));
+            pieces.put(at, 2 * j, half, acc[e], acc[e + 1]);
           }
         }
         pieces.end(map_g, f, token, false);
@@ -195,7 +193,7 @@ __device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[
 
 #endif
 
-template <int kN, int kCluster, WideOutput kOutput>
+template <int kN, WideOutput kOutput>
 __global__ void __launch_bounds__(kThreads, 1)
     wide_kernel(const __grid_constant__ Args args, const __grid_constant__ CUtensorMap map_a,
                 const __grid_constant__ CUtensorMap map_b,
@@ -209,19 +207,17 @@ __global__ void __launch_bounds__(kThreads, 1)
   const std::uint32_t buffers = base + S::kCount * S::kBytes, full = buffers + 4 * kPiece,
                       empty = full + 8 * S::kCount;
   const int tid = int(threadIdx.x), warp = tid >> 5;
-  const unsigned rank = kCluster > 1 ? cluster_rank() : 0;
   const int steps = (args.m.p.inner + kStep - 1) / kStep;
-  const int first = int(blockIdx.x) / kCluster, stride = int(gridDim.x) / kCluster;
+  const int first = int(blockIdx.x), stride = int(gridDim.x);
   chain_trigger();
   if (tid == 0) {
     for (int s = 0; s < S::kCount; ++s) {
       barrier_init(full + 8 * s, 1);
-      barrier_init(empty + 8 * s, 8 * kCluster);  // one arrival a warp that multiplies
+      barrier_init(empty + 8 * s, 8);  // one arrival a warp that multiplies
     }
     barrier_init_done();
   }
   __syncthreads();
-  if constexpr (kCluster > 1) cluster_sync();
   chain_wait();
 
   if (warp < 4) {
@@ -233,19 +229,13 @@ __global__ void __launch_bounds__(kThreads, 1)
         int t = 0, token_tile = 0, row_tile = 0;
         const int half = tile_of(args, i, t);
         tile_at(args, t, token_tile, row_tile);
-        const int token = (token_tile * kCluster + int(rank)) * kM,
-                  row = row_tile * kN + (half > 0 ? kN / 2 : 0);
+        const int token = token_tile * kM, row = row_tile * kN + (half > 0 ? kN / 2 : 0);
         for (int k = 0; k < steps; ++k) {
           barrier_wait(empty + 8 * stage, phase);
           const std::uint32_t at = base + stage * S::kBytes;
           barrier_expect(full + 8 * stage, half < 0 ? S::kBytes : S::kBytes - S::kB / 2);
           copy_box(at, &map_a, k * kStep, token, full + 8 * stage);
-          if constexpr (kCluster == 1) {
-            copy_box(at + S::kA, half < 0 ? &map_b : &map_half, k * kStep, row, full + 8 * stage);
-          } else {
-            copy_box(at + S::kA + rank * (S::kB / 2), &map_b, k * kStep, row + int(rank) * (kN / 2),
-                     full + 8 * stage, std::uint16_t(3));
-          }
+          copy_box(at + S::kA, half < 0 ? &map_b : &map_half, k * kStep, row, full + 8 * stage);
           if (++stage == S::kCount) stage = 0, phase ^= 1;
         }
       }
@@ -265,7 +255,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                   .row_in_eight = lane >> 2,
                   .quad = lane & 3};
     const auto release = [&](int s) {
-      if (lane < kCluster) barrier_arrive(empty + 8 * s, unsigned(lane));
+      if (lane == 0) barrier_arrive(empty + 8 * s);
     };
     const auto multiply = [&]<int kWidth>(float(&sums)[kWidth / 2]) {
       int before = -1;
@@ -293,8 +283,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       int t = 0, token_tile = 0, row_tile = 0;
       const int half = tile_of(args, i, t);
       tile_at(args, t, token_tile, row_tile);
-      const int token = (token_tile * kCluster + int(rank)) * kM + group * 64;
-      if constexpr (kN == 256 && kCluster == 1) {
+      const int token = token_tile * kM + group * 64;
+      if constexpr (kN == 256) {
         if (half >= 0) {
           multiply.template operator()<kN / 2>(reinterpret_cast<float(&)[kN / 4]>(acc));
         } else {
@@ -309,7 +299,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (pieces.leader) store_wait();
   }
   __syncwarp();
-  if constexpr (kCluster > 1) cluster_sync();  // the neighbour may still write here
 #endif
 }
 
@@ -344,21 +333,20 @@ bool describe(CUtensorMap& map, const void* data, bool bf16, int rows, int colum
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-template <int kN, int kCluster, WideOutput kOutput>
+template <int kN, WideOutput kOutput>
 cudaError_t start(const Launch& l, const WideMatmul& m, const WideTuning& t) {
   const Matmul& p = m.p;
   Args a{.m = m,
-         .token_tiles = (p.tokens + kM * kCluster - 1) / (kM * kCluster),
+         .token_tiles = (p.tokens + kM - 1) / kM,
          .row_tiles = (p.rows + kN - 1) / kN,
-         .group = std::max(1, t.group / kCluster)};
-  const int tiles = a.token_tiles * a.row_tiles, wave = l.multiprocessors / kCluster,
-            rest = tiles % wave;
-  const bool halves = kN == 256 && kCluster == 1 && t.halves && 2 * rest <= wave;
+         .group = std::max(1, t.group)};
+  const int tiles = a.token_tiles * a.row_tiles, wave = l.multiprocessors, rest = tiles % wave;
+  const bool halves = kN == 256 && t.halves && 2 * rest <= wave;
   a.split = halves ? tiles - rest : tiles;
   a.units = halves ? tiles + rest : tiles;
   CUtensorMap map_a, map_b, map_half, map_c{}, map_g{};
   bool described = describe(map_a, p.a, true, p.tokens, p.inner, p.lda, kM) &&
-                   describe(map_b, p.b, true, p.rows, p.inner, p.ldb, kN / kCluster) &&
+                   describe(map_b, p.b, true, p.rows, p.inner, p.ldb, kN) &&
                    describe(map_half, p.b, true, p.rows, p.inner, p.ldb, kN / 2);
   if constexpr (kOutput == WideOutput::slots) {
     const int wide = m.slots.q + m.slots.k + m.slots.v;
@@ -370,43 +358,42 @@ cudaError_t start(const Launch& l, const WideMatmul& m, const WideTuning& t) {
     described = described && describe(map_c, p.c, !kFloats, p.tokens, columns, p.ldc, 64);
   }
   if (!described) return cudaErrorInvalidValue;
-  const int blocks = std::min(a.units, wave) * kCluster;
-  return launch(l, wide_kernel<kN, kCluster, kOutput>, dim3(unsigned(blocks)), kThreads,
-                Stage<kN>::kShared, kCluster, a, map_a, map_b, map_half, map_c, map_g);
+  const int blocks = std::min(a.units, wave);
+  return launch(l, wide_kernel<kN, kOutput>, dim3(unsigned(blocks)), kThreads, Stage<kN>::kShared,
+                1, a, map_a, map_b, map_half, map_c, map_g);
 }
 
-template <int kN, int kCluster>
+template <int kN>
 cudaError_t choose(const Launch& l, const WideMatmul& m, const WideTuning& t) {
   switch (m.output) {
     case WideOutput::store_f32:
-      return start<kN, kCluster, WideOutput::store_f32>(l, m, t);
+      return start<kN, WideOutput::store_f32>(l, m, t);
     case WideOutput::add_f32:
-      return start<kN, kCluster, WideOutput::add_f32>(l, m, t);
+      return start<kN, WideOutput::add_f32>(l, m, t);
     case WideOutput::store_bf16:
-      return start<kN, kCluster, WideOutput::store_bf16>(l, m, t);
+      return start<kN, WideOutput::store_bf16>(l, m, t);
     case WideOutput::swiglu:
-      return start<kN, kCluster, WideOutput::swiglu>(l, m, t);
+      return start<kN, WideOutput::swiglu>(l, m, t);
     case WideOutput::slots:
-      return start<kN, kCluster, WideOutput::slots>(l, m, t);
+      return start<kN, WideOutput::slots>(l, m, t);
   }
   return cudaErrorInvalidValue;
 }
 
-template <int kN, int kCluster, WideOutput kOutput>
+template <int kN, WideOutput kOutput>
 bool allow() {
-  const void* kernel = reinterpret_cast<const void*>(&wide_kernel<kN, kCluster, kOutput>);
+  const void* kernel = reinterpret_cast<const void*>(&wide_kernel<kN, kOutput>);
   cudaFuncAttributes facts{};
   // Built for plain sm_90 the body is empty: hardly any registers.
   return cudaFuncGetAttributes(&facts, kernel) == cudaSuccess && facts.numRegs >= 128 &&
          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                               Stage<kN>::kShared) == cudaSuccess;
 }
-template <int kN, int kCluster>
+template <int kN>
 bool allow_all() {
-  return allow<kN, kCluster, WideOutput::store_f32>() &&
-         allow<kN, kCluster, WideOutput::add_f32>() &&
-         allow<kN, kCluster, WideOutput::store_bf16>() &&
-         allow<kN, kCluster, WideOutput::swiglu>() && allow<kN, kCluster, WideOutput::slots>();
+  return allow<kN, WideOutput::store_f32>() && allow<kN, WideOutput::add_f32>() &&
+         allow<kN, WideOutput::store_bf16>() && allow<kN, WideOutput::swiglu>() &&
+         allow<kN, WideOutput::slots>();
 }
 
 }  // namespace
@@ -419,7 +406,7 @@ bool prepare_wide_matmul() {
       major != 9 || minor != 0 || encode() == nullptr) {
     return false;
   }
-  const bool allowed = allow_all<256, 1>() && allow_all<256, 2>() && allow_all<128, 1>();
+  const bool allowed = allow_all<256>() && allow_all<128>();
   if (!allowed) static_cast<void>(cudaGetLastError());
   return allowed;
 }
@@ -444,16 +431,14 @@ bool wide_matmul_fits(const WideMatmul& m) {
     case WideOutput::slots: {
       const SlotColumns& s = m.slots;
       return (s.q + s.k) % 64 == 0 && s.v % 64 == 0 && s.f % 64 == 0 &&
-             s.q + s.k + s.v + s.f == p.rows && s.f > 0 && aligned(s.activated) &&
-             aligned(s.gates) && aligned(s.f_bias);
+             s.q + s.k + s.v + s.f == p.rows && s.f > 0 && aligned(s.activated) && aligned(s.gates);
     }
   }
   return false;
 }
 
 cudaError_t wide_matmul(const Launch& l, const WideMatmul& m, const WideTuning& t) {
-  if (t.columns == 128) return choose<128, 1>(l, m, t);
-  return t.cluster == 2 ? choose<256, 2>(l, m, t) : choose<256, 1>(l, m, t);
+  return t.columns == 128 ? choose<128>(l, m, t) : choose<256>(l, m, t);
 }
 
 }  // namespace runnel::cuda

@@ -23,10 +23,8 @@ struct SlotColumns {
   std::int32_t q = 0, k = 0, v = 0, f = 0;  // rows of the matrix, in this order; q + k, q + k + v
                                             // and f are multiples of 64
   std::uint16_t* activated = nullptr;       // bf16 [T, q + k + v]
-  float* gates = nullptr;                   // f32 [T, f] log alpha
-  const float* f_bias = nullptr;            // [f] or null
+  float* gates = nullptr;                   // f32 [T, f]
   Act qk_act = Act::identity, v_act = Act::identity;
-  float gate_normalizer = 1.0F, gate_log_min = 0.0F;
 };
 
 struct WideMatmul {
@@ -38,7 +36,6 @@ struct WideMatmul {
 /// How the work is cut.
 struct WideTuning {
   std::int32_t columns = 256;  // rows of B a tile: 128 or 256
-  std::int32_t cluster = 1;    // blocks that share tiles of B: 1 or 2
   std::int32_t group = 16;     // 128-token tiles that neighbours in time share
   bool halves = true;          // cut the last tiles where most multiprocessors would idle
 };
@@ -67,7 +64,7 @@ struct ChunkOperands {
   std::int32_t q_stride = 0;          // values from row to row of q, k and v; 0: no gaps
   std::int32_t k_stride = 0;
   std::int32_t v_stride = 0;
-  const float* gates = nullptr;  // [T, gate_stride]: log alpha [H, M], made likewise
+  float* gates = nullptr;  // [T, gate_stride]: f [H, M], made likewise; log alpha where `prepared`
   std::int32_t gate_stride = 0;
   bool ready = false;                 // q, k, v are there already; without positional slots only
   std::uint16_t* out_bf16 = nullptr;  // [T, HQ, V] instead of SlotMixer::out
@@ -83,23 +80,29 @@ struct ChunkOperands {
   std::uint16_t* values = nullptr;  // [chunks, H, 64, V]
 };
 
+/// What the chunkwise kernels run on. All but the number of tokens is read on the device, so that a
+/// recorded launch serves every session.
+struct ChunkPass {
+  const Segment* segment = nullptr;
+  std::int32_t tokens = 0;  // segment->count
+};
+
 /// The same function as slot_recurrent for one segment advanced in place: bf16 operands, f32 sums,
 /// f32 gates and states.
-cudaError_t slot_chunks(const Launch&, const SlotMixer&, const Segment& segment,
-                        const ChunkOperands&);
+cudaError_t slot_chunks(const Launch&, const SlotMixer&, const ChunkPass&, const ChunkOperands&);
 bool slot_chunks_fit(const SlotMixer&);
 /// Allows their shared memory. An error means that this device has too little: use slot_recurrent.
 cudaError_t prepare_slot_chunks();
 
 /// Projections of a slot mixer as products left them, to operands in place: q, k, v one bf16 matrix
-/// [T, q + k + v] at o.q, the gates' logits f32 at o.gates.
+/// [T, q + k + v] at o.q.
 cudaError_t activate_projections(const Launch&, const SlotMixer&, int tokens, const ChunkOperands&);
 
 /// The parts, in order.
-cudaError_t slot_operands(const Launch&, const SlotMixer&, const Segment&, const ChunkOperands&);
-cudaError_t slot_gates(const Launch&, const SlotMixer&, const Segment&, const ChunkOperands&);
-cudaError_t slot_states(const Launch&, const SlotMixer&, const Segment&, const ChunkOperands&);
-cudaError_t slot_read(const Launch&, const SlotMixer&, const Segment&, const ChunkOperands&);
+cudaError_t slot_operands(const Launch&, const SlotMixer&, const ChunkPass&, const ChunkOperands&);
+cudaError_t slot_gates(const Launch&, const SlotMixer&, const ChunkPass&, const ChunkOperands&);
+cudaError_t slot_states(const Launch&, const SlotMixer&, const ChunkPass&, const ChunkOperands&);
+cudaError_t slot_read(const Launch&, const SlotMixer&, const ChunkPass&, const ChunkOperands&);
 cudaError_t prepare_slot_states();
 cudaError_t prepare_slot_read();
 

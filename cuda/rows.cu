@@ -53,10 +53,11 @@ __global__ void __launch_bounds__(kThreads) norm_rows_kernel(const __grid_consta
   }
 }
 
-/// Rows of whole vectors of eight bf16 results, read once and kept in registers.
-constexpr int kVectors = 4;  // of eight values a thread
+/// Rows of whole vectors of eight bf16 results, read once and kept in registers, kVectors a thread:
+/// no more than a row needs, for the registers decide how many rows are on their way.
+constexpr int kMostVectors = 4;
 
-template <bool kFromBf16>
+template <bool kFromBf16, int kVectors>
 __global__ void __launch_bounds__(kThreads) norm_vectors_kernel(const __grid_constant__ Rows a) {
   __shared__ float squares[kThreads / 32];
   chain_trigger();
@@ -122,7 +123,15 @@ __global__ void __launch_bounds__(kThreads) norm_vectors_kernel(const __grid_con
 
 bool whole_vectors(const Rows& a) {
   return a.out_bf16 && a.n % 8 == 0 && a.x_stride % 8 == 0 && a.out_stride % 8 == 0 &&
-         a.out_stride <= kVectors * kThreads * 8;
+         a.out_stride <= kMostVectors * kThreads * 8;
+}
+
+template <bool kFromBf16>
+auto norm_vectors(const Rows& a) -> void (*)(Rows) {
+  const int vectors = (a.out_stride + kThreads * 8 - 1) / (kThreads * 8);
+  return vectors == 1   ? norm_vectors_kernel<kFromBf16, 1>
+         : vectors == 2 ? norm_vectors_kernel<kFromBf16, 2>
+                        : norm_vectors_kernel<kFromBf16, kMostVectors>;
 }
 
 __device__ __forceinline__ float get(const void* p, bool bf16, std::size_t i) {
@@ -186,9 +195,9 @@ cudaError_t norm_rows(const Launch& l, const Rows& a, int count) {
   const dim3 grid(static_cast<unsigned>(count));
   if (a.x_bf16 != nullptr) {
     if (!whole_vectors(a)) return cudaErrorInvalidValue;
-    return launch(l, norm_vectors_kernel<true>, grid, kThreads, 0, 1, a);
+    return launch(l, norm_vectors<true>(a), grid, kThreads, 0, 1, a);
   }
-  if (whole_vectors(a)) return launch(l, norm_vectors_kernel<false>, grid, kThreads, 0, 1, a);
+  if (whole_vectors(a)) return launch(l, norm_vectors<false>(a), grid, kThreads, 0, 1, a);
   if (a.out_bf16) return launch(l, norm_rows_kernel<true>, grid, kThreads, 0, 1, a);
   return launch(l, norm_rows_kernel<false>, grid, kThreads, 0, 1, a);
 }

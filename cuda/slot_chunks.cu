@@ -22,11 +22,6 @@ constexpr int kThreads = 256;
 __device__ __forceinline__ float mapped(const SlotMixer& m, Act act, float x) {
   return m.prepared ? x : activate(act, x);
 }
-__device__ __forceinline__ float gate_of(const SlotMixer& m, int i, float f) {
-  if (m.prepared) return f;
-  return log_decay(f + (m.f_bias != nullptr ? m.f_bias[i] : 0.0F), m.gate_normalizer,
-                   m.gate_log_min);
-}
 
 /// Without positional slots: one token a block, eight values a thread at a time.
 __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__ ChunkArgs a) {
@@ -64,8 +59,8 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__
                      pair(high[j].z, high[j].w));
     }
   }
-  auto* gates = const_cast<float*>(a.o.gates) + std::size_t(t) * a.o.gate_stride;
-  for (int i = int(threadIdx.x); i < f; i += kThreads) gates[i] = gate_of(m, i, x[q + k + v + i]);
+  float* gates = a.o.gates + std::size_t(t) * a.o.gate_stride;
+  for (int i = int(threadIdx.x); i < f; i += kThreads) gates[i] = x[q + k + v + i];
 }
 
 /// A token a block; eight values a thread at a time, three loads in flight.
@@ -95,9 +90,6 @@ __global__ void __launch_bounds__(kThreads) activate_kernel(const __grid_constan
           make_uint4(both(x[j].x), both(x[j].y), both(x[j].z), both(x[j].w));
     }
   }
-  auto* gates = const_cast<float*>(a.o.gates) + std::size_t(t) * a.o.gate_stride;
-  for (int i = int(threadIdx.x); i < m.kv_heads * m.memory; i += kThreads)
-    gates[i] = gate_of(m, i, gates[i]);
 }
 
 /// Blocks 0 … T-1: a token each; then 64 of the window before the pass, then the sinks.
@@ -109,8 +101,9 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
   const int tid = int(threadIdx.x), half = m.k_dim / 2;
   const int q_columns = m.heads * m.k_dim, k_columns = m.kv_heads * m.k_dim,
             v_columns = m.kv_heads * m.v_dim;
-  const std::uint64_t start = a.segment.position;
-  const int tokens = a.segment.count;
+  const Segment segment = *a.segment;
+  const std::uint64_t start = segment.position;
+  const int tokens = a.tokens;
   int block = int(blockIdx.x);
   if (block < tokens) {
     const int t = block;
@@ -139,9 +132,8 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
     }
     for (int i = tid; i < v_columns; i += kThreads)
       a.o.v[std::size_t(kChunk + t) * v_columns + i] = to_bf16(mapped(m, m.v_act, v[i]));
-    auto* gates = const_cast<float*>(a.o.gates) + std::size_t(t) * a.o.gate_stride;
-    for (int i = tid; i < m.kv_heads * m.memory; i += kThreads)
-      gates[i] = gate_of(m, i, v[v_columns + i]);
+    float* gates = a.o.gates + std::size_t(t) * a.o.gate_stride;
+    for (int i = tid; i < m.kv_heads * m.memory; i += kThreads) gates[i] = v[v_columns + i];
     return;
   }
   block -= tokens;
@@ -175,8 +167,8 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
     const int head = i / m.k_dim, c = i % m.k_dim;
     float v = 0.0F;
     if (slot >= 0) {
-      v = a.segment.state_in[m.layer_offset + std::size_t(head) * m.head_floats +
-                             std::size_t(slot) * m.k_dim + c];
+      v = segment.state_in[m.layer_offset + std::size_t(head) * m.head_floats +
+                           std::size_t(slot) * m.k_dim + c];
     } else if (token >= 0) {
       v = rotated(m, row_of(a, token) + q_columns + i - c, c, rotation);
     }
@@ -186,8 +178,8 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
     const int head = i / m.v_dim, c = i % m.v_dim;
     float v = 0.0F;
     if (slot >= 0) {
-      v = a.segment.state_in[m.layer_offset + std::size_t(head) * m.head_floats +
-                             std::size_t(a.slots()) * m.k_dim + std::size_t(slot) * m.v_dim + c];
+      v = segment.state_in[m.layer_offset + std::size_t(head) * m.head_floats +
+                           std::size_t(a.slots()) * m.k_dim + std::size_t(slot) * m.v_dim + c];
     } else if (token >= 0) {
       v = mapped(m, m.v_act, row_of(a, token)[q_columns + k_columns + i]);
     }
@@ -207,13 +199,13 @@ cudaError_t prepare_slot_chunks() {
   return prepare_slot_read();
 }
 
-cudaError_t slot_operands(const Launch& l, const SlotMixer& m, const Segment& segment,
+cudaError_t slot_operands(const Launch& l, const SlotMixer& m, const ChunkPass& pass,
                           const ChunkOperands& o) {
-  const ChunkArgs a = chunk_args(m, segment, o);
+  const ChunkArgs a = chunk_args(m, pass, o);
   if (m.sinks + m.window == 0)
-    return launch(l, plain_kernel, dim3(unsigned(segment.count)), kThreads, 0, 1, a);
+    return launch(l, plain_kernel, dim3(unsigned(pass.tokens)), kThreads, 0, 1, a);
   const std::size_t table = std::size_t(m.k_dim) * sizeof(float2);
-  return launch(l, operands_kernel, dim3(unsigned(segment.count + kChunk + kMostSinks)), kThreads,
+  return launch(l, operands_kernel, dim3(unsigned(pass.tokens + kChunk + kMostSinks)), kThreads,
                 table, 1, a);
 }
 
@@ -225,17 +217,17 @@ cudaError_t activate_projections(const Launch& launch, const SlotMixer& m, int t
                       chunk_args(m, {}, o));
 }
 
-cudaError_t slot_chunks(const Launch& launch, const SlotMixer& m, const Segment& segment,
+cudaError_t slot_chunks(const Launch& launch, const SlotMixer& m, const ChunkPass& pass,
                         const ChunkOperands& o) {
   // Blocks that started early and wait slowed the others down by a third.
   Launch l = launch;
   l.chain = false;
   if (!o.ready) {
-    if (cudaError_t e = slot_operands(l, m, segment, o); e != cudaSuccess) return e;
+    if (cudaError_t e = slot_operands(l, m, pass, o); e != cudaSuccess) return e;
   }
-  if (cudaError_t e = slot_gates(l, m, segment, o); e != cudaSuccess) return e;
-  if (cudaError_t e = slot_states(l, m, segment, o); e != cudaSuccess) return e;
-  return slot_read(l, m, segment, o);
+  if (cudaError_t e = slot_gates(l, m, pass, o); e != cudaSuccess) return e;
+  if (cudaError_t e = slot_states(l, m, pass, o); e != cudaSuccess) return e;
+  return slot_read(l, m, pass, o);
 }
 
 }  // namespace runnel::cuda

@@ -25,13 +25,19 @@ __global__ void __launch_bounds__(256) gates_kernel(const __grid_constant__ Chun
   const int slot = int(threadIdx.x) % kTile, run = int(threadIdx.x) / kTile;
   const std::size_t at = std::size_t(chunk) * m.kv_heads + head;
   const int token0 = chunk * kChunk + run * kRun;
-  const float* from = a.o.gates + std::size_t(token0) * a.o.gate_stride + head * m.memory + slot;
+  float* from = a.o.gates + std::size_t(token0) * a.o.gate_stride + head * m.memory + slot;
   float g[kRun];
 #pragma unroll
   for (int t = 0; t < kRun; ++t) {
     // Tokens past the end and slots past M neither decay nor write.
-    g[t] = slot < m.memory && token0 + t < a.segment.count ? from[std::size_t(t) * a.o.gate_stride]
-                                                           : 0.0F;
+    g[t] = slot < m.memory && token0 + t < a.tokens ? from[std::size_t(t) * a.o.gate_stride] : 0.0F;
+  }
+  if (!m.prepared && slot < m.memory) {
+    const float bias = m.f_bias != nullptr ? m.f_bias[head * m.memory + slot] : 0.0F;
+#pragma unroll
+    for (int t = 0; t < kRun; ++t) {
+      if (token0 + t < a.tokens) g[t] = log_decay(g[t] + bias, m.gate_normalizer, m.gate_log_min);
+    }
   }
   float sum = 0.0F;
 #pragma unroll
@@ -51,6 +57,12 @@ __global__ void __launch_bounds__(256) gates_kernel(const __grid_constant__ Chun
     a.o.centre[at * kTile + slot] = exp2f(centre);
   }
   if (threadIdx.x == 0) a.o.strong[at] = strong ? 1 : 0;
+  if (strong && slot < m.memory) {  // the reading kernel takes these one by one
+#pragma unroll
+    for (int t = 0; t < kRun; ++t) {
+      if (token0 + t < a.tokens) from[std::size_t(t) * a.o.gate_stride] = g[t];
+    }
+  }
   const std::size_t to = (at * kTile + std::size_t(run * kRun)) * kTile + slot;
   sum = 0.0F;
 #pragma unroll
@@ -65,9 +77,9 @@ __global__ void __launch_bounds__(256) gates_kernel(const __grid_constant__ Chun
 
 }  // namespace
 
-cudaError_t slot_gates(const Launch& l, const SlotMixer& m, const Segment& segment,
+cudaError_t slot_gates(const Launch& l, const SlotMixer& m, const ChunkPass& pass,
                        const ChunkOperands& o) {
-  const ChunkArgs a = chunk_args(m, segment, o);
+  const ChunkArgs a = chunk_args(m, pass, o);
   return launch(l, gates_kernel, dim3(unsigned(a.chunks), unsigned(m.kv_heads)), 256, 0, 1, a);
 }
 

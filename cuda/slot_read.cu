@@ -13,60 +13,18 @@
 // three stages of 64-wide tiles, one barrier a stage. Chunks with gates too strong for the factors
 // take the sums of products one by one.
 #include "cuda/device/launch.cuh"
-#include "cuda/device/slot_tiles.cuh"
+#include "cuda/device/slot_read.cuh"
 
 namespace runnel::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kStages = 3;
-constexpr int kExact = 65;                 // floats of a row of the exact path
-constexpr int kTrade = kThreads * 32 * 4;  // bytes of 32 floats a thread
-
 template <bool kPositional>
-struct Shared {
-  static constexpr int kStage = 3 * kTileBytes + (kPositional ? kMostSinks * kPad * 2 : 0);
-  static constexpr int kBytes = kStages * kStage + kTileBytes;
-  static_assert(2 * kTrade + kTile * kExact * 4 <= kStages * kStage);
-};
-
-/// Two blocks of eight columns of sums as a left operand, 16 wide.
-__device__ __forceinline__ void as_left(std::uint32_t (&r)[4], const float (&low)[4],
-                                        const float (&high)[4]) {
-  r[0] = pack_bf16(low[0], low[1]);
-  r[1] = pack_bf16(low[2], low[3]);
-  r[2] = pack_bf16(high[0], high[1]);
-  r[3] = pack_bf16(high[2], high[3]);
-}
-
-/// Over the four lanes that share rows.
-__device__ __forceinline__ float row_max(float v) {
-  v = fmaxf(v, __shfl_xor_sync(~0U, v, 1));
-  return fmaxf(v, __shfl_xor_sync(~0U, v, 2));
-}
-__device__ __forceinline__ float row_sum(float v) {
-  v += __shfl_xor_sync(~0U, v, 1);
-  return v + __shfl_xor_sync(~0U, v, 2);
-}
-
-/// The gates of a chunk whose powers would overflow, one at a time.
-struct Exact {
-  const float* g;     // [64, 64] running sums of log2 alpha
-  const float* gate;  // log alpha of the chunk's first token and slot 0
-  std::size_t stride;
-  int rows, memory;
-  __device__ float running(int t, int slot) const { return g[t * kTile + slot]; }
-  __device__ float written(int t, int slot) const {
-    return t < rows && slot < memory ? -expm1f(gate[std::size_t(t) * stride + slot]) : 0.0F;
-  }
-};
-
-template <bool kPositional>
-__global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
+__global__ void __launch_bounds__(kReadThreads, kPositional ? 1 : 2)
     read_kernel(const __grid_constant__ ChunkArgs a) {
-  using S = Shared<kPositional>;
+  using S = ReadShared<kPositional>;
   extern __shared__ __align__(16) unsigned char dynamic[];
-  auto* weights = reinterpret_cast<std::uint16_t*>(dynamic + kStages * S::kStage);  // [token][slot]
+  auto* weights =
+      reinterpret_cast<std::uint16_t*>(dynamic + kReadStages * S::kStage);  // [token][slot]
   chain_trigger();
   chain_wait();
   const SlotMixer& m = a.m;
@@ -74,7 +32,9 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
   const int tid = int(threadIdx.x), warp = tid >> 5, lane = tid & 31;
   const int group = warp & 3, part = warp >> 2;  // 16 tokens; which of the two warps
   const int row0 = group * 16, quad = (lane & 3) * 2;
-  const int rows = min(kChunk, a.segment.count - chunk * kChunk);
+  const int rows = min(kChunk, a.tokens - chunk * kChunk);
+  const std::uint64_t first = a.segment->position + std::uint64_t(chunk) * kChunk;  // of row 0
+  const int first_row = a.segment->first + chunk * kChunk;
   const auto or_dense = [](int stride, int columns) {
     return std::size_t(stride > 0 ? stride : columns);
   };
@@ -97,7 +57,7 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
   };
   const auto load = [&](std::uint16_t* to, const std::uint16_t* from, std::size_t stride, int count,
                         int columns) {
-    load_tile<kThreads, kTile, kTile, kPad>(to, from, stride, count, columns);
+    load_tile<kReadThreads, kTile, kTile, kPad>(to, from, stride, count, columns);
   };
 
   // 1. Scores. Steps 0 … key_steps-1: memory and the chunk's own keys; then the rotated keys of the
@@ -106,7 +66,7 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
   const auto fetch_keys = [&](int step) {
     if (step < score_steps) {
       const int kind = kPositional ? step / key_steps : 0, c = (step - kind * key_steps) * kTile;
-      const int stage = step % kStages, columns = m.k_dim - c;
+      const int stage = step % kReadStages, columns = m.k_dim - c;
       if (kind == 0) {
         load(tile(stage, 0), a.o.q + q_at + c, q_stride, rows, columns);
         load(tile(stage, 1), keys + c, std::size_t(m.k_dim), m.memory, columns);
@@ -117,9 +77,9 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
         load(tile(stage, 2), a.o.k_turned + k_at + c, k_stride, kTile, columns);
       } else {
         load(tile(stage, 0), a.o.q_near + q_at + c, q_stride, rows, columns);
-        load_tile<kThreads, kMostSinks, kTile, kPad>(tile(stage, 1),
-                                                     a.o.k_sink + std::size_t(head) * m.k_dim + c,
-                                                     k_stride, m.sinks, columns);
+        load_tile<kReadThreads, kMostSinks, kTile, kPad>(
+            tile(stage, 1), a.o.k_sink + std::size_t(head) * m.k_dim + c, k_stride, m.sinks,
+            columns);
       }
     }
     copy_commit();
@@ -135,7 +95,7 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
     copy_wait<1>();
     __syncthreads();
     fetch_keys(step + 2);  // into the stage that the step before this one has left
-    const int kind = kPositional ? step / key_steps : 0, stage = step % kStages;
+    const int kind = kPositional ? step / key_steps : 0, stage = step % kReadStages;
     if (kind == 0) {
 #pragma unroll
       for (int k = 0; k < kTile; k += 16) {
@@ -269,19 +229,19 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
     const auto* other = reinterpret_cast<const float*>(dynamic) + (tid ^ 128);
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
-      mine[i * kThreads] = sum[i / 4][i % 4];
-      if constexpr (kPositional) mine[(32 + i) * kThreads] = aside[i / 4][i % 4];
+      mine[i * kReadThreads] = sum[i / 4][i % 4];
+      if constexpr (kPositional) mine[(32 + i) * kReadThreads] = aside[i / 4][i % 4];
     }
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < 32; ++i) sum[i / 4][i % 4] += other[i * kThreads];
+    for (int i = 0; i < 32; ++i) sum[i / 4][i % 4] += other[i * kReadThreads];
   }
   float near[kPositional ? 8 : 1][4], before[kPositional ? 8 : 1][4];
   if constexpr (kPositional) {
-    const auto* other = reinterpret_cast<const float*>(dynamic) + (tid ^ 128) + 32 * kThreads;
+    const auto* other = reinterpret_cast<const float*>(dynamic) + (tid ^ 128) + 32 * kReadThreads;
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
-      const float mine = aside[i / 4][i % 4], theirs = other[i * kThreads];
+      const float mine = aside[i / 4][i % 4], theirs = other[i * kReadThreads];
       near[i / 4][i % 4] = part == 0 ? mine : theirs;
       before[i / 4][i % 4] = part == 0 ? theirs : mine;
     }
@@ -291,15 +251,15 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
   // Values travel during the softmax.
   const auto fetch_values = [&](int step) {
     if (step < value_steps) {
-      const int stage = step % kStages, c = step * kTile, columns = m.v_dim - c;
+      const int stage = step % kReadStages, c = step * kTile, columns = m.v_dim - c;
       const std::size_t own_at = v_at + (kPositional ? kChunk * v_stride : 0) + std::size_t(c);
       load(tile(stage, 0), values + c, std::size_t(m.v_dim), m.memory, columns);
       load(tile(stage, 1), a.o.v + own_at, v_stride, rows, columns);
       if constexpr (kPositional) {
         load(tile(stage, 2), a.o.v + v_at + c, v_stride, kTile, columns);
-        load_tile<kThreads, kMostSinks, kTile, kPad>(tile(stage, 3),
-                                                     a.o.v_sink + std::size_t(head) * m.v_dim + c,
-                                                     v_stride, m.sinks, columns);
+        load_tile<kReadThreads, kMostSinks, kTile, kPad>(
+            tile(stage, 3), a.o.v_sink + std::size_t(head) * m.v_dim + c, v_stride, m.sinks,
+            columns);
       }
     }
     copy_commit();
@@ -310,7 +270,6 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
   }
 
   const float head_bias = m.head_read_bias != nullptr ? m.head_read_bias[query] : 0.0F;
-  const std::uint64_t first = a.segment.position + std::uint64_t(chunk) * kChunk;  // of row 0
   float peak[2] = {-INFINITY, -INFINITY};
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
@@ -470,7 +429,7 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
     copy_wait<1>();
     __syncthreads();
     fetch_values(step + 2);
-    const int stage = step % kStages, c0 = step * kTile, columns = min(kTile, m.v_dim - c0);
+    const int stage = step % kReadStages, c0 = step * kTile, columns = min(kTile, m.v_dim - c0);
     float acc[4][4] = {};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -502,31 +461,9 @@ __global__ void __launch_bounds__(kThreads, kPositional ? 1 : 2)
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
       const int t = row_at(e);
-      const std::size_t to =
-          std::size_t(a.segment.first + chunk * kChunk + t) * (std::size_t(m.heads) * m.v_dim) +
-          std::size_t(query) * m.v_dim + c0;
-      if (a.o.out_bf16 != nullptr) {
-#pragma unroll
-        for (int n = 0; n < 4; n += 2) {
-          // Lanes trade halves so that each stores eight bytes.
-          const std::uint32_t one = pack_bf16(acc[n][e], acc[n][e + 1]),
-                              two = pack_bf16(acc[n + 1][e], acc[n + 1][e + 1]);
-          const bool odd = (lane & 1) != 0;
-          const std::uint32_t got = __shfl_xor_sync(~0U, odd ? one : two, 1);
-          const int c = column0 + n * 8 + (odd ? 6 + quad : quad);
-          if (t < rows && c < columns) {
-            *reinterpret_cast<uint2*>(a.o.out_bf16 + to + c) =
-                odd ? make_uint2(got, two) : make_uint2(one, got);
-          }
-        }
-      } else {
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          const int c = column0 + n * 8 + quad;
-          if (t < rows && c < columns)
-            *reinterpret_cast<float2*>(m.out + to + c) = make_float2(acc[n][e], acc[n][e + 1]);
-        }
-      }
+      const std::size_t to = std::size_t(first_row + t) * (std::size_t(m.heads) * m.v_dim) +
+                             std::size_t(query) * m.v_dim + c0;
+      write_row(a, acc, e, to, column0, columns, t < rows);
     }
   }
 }
@@ -535,7 +472,7 @@ template <bool kPositional>
 cudaError_t allow() {
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(&read_kernel<kPositional>),
                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              Shared<kPositional>::kBytes);
+                              ReadShared<kPositional>::kBytes);
 }
 
 }  // namespace
@@ -545,13 +482,13 @@ cudaError_t prepare_slot_read() {
   return allow<true>();
 }
 
-cudaError_t slot_read(const Launch& l, const SlotMixer& m, const Segment& segment,
+cudaError_t slot_read(const Launch& l, const SlotMixer& m, const ChunkPass& pass,
                       const ChunkOperands& o) {
-  const ChunkArgs a = chunk_args(m, segment, o);
+  const ChunkArgs a = chunk_args(m, pass, o);
   const dim3 grid(unsigned(a.chunks), unsigned(m.heads));
   if (m.sinks + m.window > 0)
-    return launch(l, read_kernel<true>, grid, kThreads, Shared<true>::kBytes, 1, a);
-  return launch(l, read_kernel<false>, grid, kThreads, Shared<false>::kBytes, 1, a);
+    return launch(l, read_kernel<true>, grid, kReadThreads, ReadShared<true>::kBytes, 1, a);
+  return launch(l, read_kernel<false>, grid, kReadThreads, ReadShared<false>::kBytes, 1, a);
 }
 
 }  // namespace runnel::cuda

@@ -22,7 +22,8 @@ constexpr int kShared = kStages * kStageBytes;
 /// The newest token of the pass that belongs to a positional slot overwrites it.
 __device__ void write_positional(const ChunkArgs& a, int slot, float2* rotation) {
   const SlotMixer& m = a.m;
-  const std::uint64_t start = a.segment.position, end = start + std::uint64_t(a.segment.count);
+  const Segment segment = *a.segment;
+  const std::uint64_t start = segment.position, end = start + std::uint64_t(a.tokens);
   std::uint64_t position = std::uint64_t(slot);
   if (slot >= m.sinks) {
     const std::uint64_t w = std::uint64_t(slot - m.sinks), window = std::uint64_t(m.window),
@@ -37,13 +38,13 @@ __device__ void write_positional(const ChunkArgs& a, int slot, float2* rotation)
   const float* v = k + m.kv_heads * m.k_dim;
   for (int i = int(threadIdx.x); i < m.kv_heads * m.k_dim; i += kThreads) {
     const int head = i / m.k_dim, c = i % m.k_dim;
-    a.segment.state_out[m.layer_offset + std::size_t(head) * m.head_floats +
-                        std::size_t(slot) * m.k_dim + c] = rotated(m, k + i - c, c, rotation);
+    segment.state_out[m.layer_offset + std::size_t(head) * m.head_floats +
+                      std::size_t(slot) * m.k_dim + c] = rotated(m, k + i - c, c, rotation);
   }
   for (int i = int(threadIdx.x); i < m.kv_heads * m.v_dim; i += kThreads) {
     const int head = i / m.v_dim, c = i % m.v_dim;
-    a.segment.state_out[m.layer_offset + std::size_t(head) * m.head_floats +
-                        std::size_t(a.slots()) * m.k_dim + std::size_t(slot) * m.v_dim + c] =
+    segment.state_out[m.layer_offset + std::size_t(head) * m.head_floats +
+                      std::size_t(a.slots()) * m.k_dim + std::size_t(slot) * m.v_dim + c] =
         m.prepared ? v[i] : activate(m.v_act, v[i]);
   }
 }
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(kThreads)
     if (fetched < a.chunks) {
       copy16(carry_to + fetch_at, carry_from, true);
       copy16(carry_to + fetch_at + 32 * kPad * 2, carry_from + 32 * kTile, true);
-      const bool valid = x_inside && x_row < a.segment.count - fetched * kChunk;
+      const bool valid = x_inside && x_row < a.tokens - fetched * kChunk;
       copy16(x_to + fetch_at, valid ? x_from : a.o.carry, valid);
       if (tid < kTile / 4) copy16(decay_to + fetch_at, decay_from, true);
       carry_from += carry_step, x_from += x_step, decay_from += decay_step;
@@ -106,6 +107,8 @@ __global__ void __launch_bounds__(kThreads)
       (keys ? std::size_t(a.positional()) * m.k_dim
             : std::size_t(a.slots()) * m.k_dim + std::size_t(a.positional()) * m.v_dim) +
       std::size_t(column0);
+  const float* state_in = a.segment->state_in;
+  float* state_out = a.segment->state_out;
   float h[2][4] = {};
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
@@ -113,8 +116,8 @@ __global__ void __launch_bounds__(kThreads)
     for (int e = 0; e < 4; e += 2) {
       const int s = slot + e * 4, c = column + n * 8;
       if (s < m.memory && c < columns) {
-        const float2 v = *reinterpret_cast<const float2*>(a.segment.state_in + memory_at +
-                                                          std::size_t(s) * dim + c);
+        const float2 v =
+            *reinterpret_cast<const float2*>(state_in + memory_at + std::size_t(s) * dim + c);
         h[n][e] = v.x, h[n][e + 1] = v.y;
       }
     }
@@ -166,7 +169,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int e = 0; e < 4; e += 2) {
       const int s = slot + e * 4, c = column + n * 8;
       if (s < m.memory && c < columns) {
-        *reinterpret_cast<float2*>(a.segment.state_out + memory_at + std::size_t(s) * dim + c) =
+        *reinterpret_cast<float2*>(state_out + memory_at + std::size_t(s) * dim + c) =
             make_float2(h[n][e], h[n][e + 1]);
       }
     }
@@ -180,9 +183,9 @@ cudaError_t prepare_slot_states() {
                               cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
 }
 
-cudaError_t slot_states(const Launch& l, const SlotMixer& m, const Segment& segment,
+cudaError_t slot_states(const Launch& l, const SlotMixer& m, const ChunkPass& pass,
                         const ChunkOperands& o) {
-  const ChunkArgs a = chunk_args(m, segment, o);
+  const ChunkArgs a = chunk_args(m, pass, o);
   const int key_tiles = (m.k_dim + kColumns - 1) / kColumns,
             value_tiles = (m.v_dim + kColumns - 1) / kColumns;
   const int memory_blocks = (key_tiles + value_tiles) * m.kv_heads;

@@ -16,19 +16,23 @@ constexpr int kMostHeadDim = 4096;
 
 struct ChunkArgs {
   SlotMixer m;
-  Segment segment;
+  const Segment* segment;
   ChunkOperands o;
-  std::int32_t chunks;
+  std::int32_t tokens, chunks;
   __device__ int positional() const { return m.sinks + m.window; }
   __device__ int slots() const { return m.sinks + m.window + m.memory; }
 };
 
-inline ChunkArgs chunk_args(const SlotMixer& m, const Segment& segment, const ChunkOperands& o) {
-  return {.m = m, .segment = segment, .o = o, .chunks = (segment.count + kChunk - 1) / kChunk};
+inline ChunkArgs chunk_args(const SlotMixer& m, const ChunkPass& pass, const ChunkOperands& o) {
+  return {.m = m,
+          .segment = pass.segment,
+          .o = o,
+          .tokens = pass.tokens,
+          .chunks = (pass.tokens + kChunk - 1) / kChunk};
 }
 
 __device__ __forceinline__ const float* row_of(const ChunkArgs& a, int t) {
-  return a.m.inputs + std::size_t(a.segment.first + t) * a.m.input_stride;
+  return a.m.inputs + std::size_t(a.segment->first + t) * a.m.input_stride;
 }
 
 __device__ __forceinline__ std::uint16_t to_bf16(float v) {

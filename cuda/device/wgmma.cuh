@@ -45,35 +45,15 @@ __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, unsigned par
       : "memory");
 #endif
 }
-/// Arrives at the barrier of the same offset in block `rank` of the cluster.
-__device__ __forceinline__ void barrier_arrive(std::uint32_t barrier, unsigned rank) {
+/// No release of a wider scope than the block: that is a fence of the whole device, some 600 cycles
+/// a step, and all the arrival says is that wgmma has read its operands.
+__device__ __forceinline__ void barrier_arrive(std::uint32_t barrier) {
 #if RUNNEL_WGMMA
-  asm volatile(
-      "{\n.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}\n" ::"r"(barrier),
-      "r"(rank)
-      : "memory");
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 #endif
-}
-__device__ __forceinline__ void cluster_sync() {
-#if RUNNEL_WGMMA
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\n"
-      "barrier.cluster.wait.acquire.aligned;\n" ::
-          : "memory");
-#endif
-}
-__device__ __forceinline__ unsigned cluster_rank() {
-  unsigned r = 0;
-#if RUNNEL_WGMMA
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-#endif
-  return r;
 }
 
-/// A box of a tensor at (column, row) to shared memory; with a mask to the same offset in each
-/// block of the cluster that it names.
+/// A box of a tensor at (column, row) to shared memory.
 __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap* map, int column,
                                          int row, std::uint32_t barrier) {
 #if RUNNEL_WGMMA
@@ -81,16 +61,6 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap* ma
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
       "[%1, {%2, %3}], [%4];" ::"r"(to),
       "l"(map), "r"(column), "r"(row), "r"(barrier)
-      : "memory");
-#endif
-}
-__device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap* map, int column,
-                                         int row, std::uint32_t barrier, std::uint16_t mask) {
-#if RUNNEL_WGMMA
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::"
-      "cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(mask)
       : "memory");
 #endif
 }

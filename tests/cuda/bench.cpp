@@ -85,8 +85,7 @@ Loaded load(const BenchModel& source, int max_tokens, unsigned parts = kAll,
 double decode_us(Loaded& l, bool chain, bool head) {
   Launch launch = l.model->launch();
   launch.chain = launch.chain && chain;
-  const cuda::Pass pass{
-      .launch = launch, .tokens = 1, .host_segments = &l.segment, .num_segments = 1, .many = false};
+  const cuda::Pass pass{.launch = launch, .tokens = 1, .num_segments = 1, .many = false};
   return time_graph_us(launch.stream, [&] {
     must(l.recorder->run(pass));
     if (head) must(l.recorder->run_head(launch, 0, 1));
@@ -124,11 +123,8 @@ void prefill(const BenchModel& source, const char* label, std::vector<int> lengt
     Loaded l = load(source, n, kAll, model);
     model = l.model;
     const auto run = [&](Loaded& x) {
-      const cuda::Pass pass{.launch = x.model->launch(),
-                            .tokens = n,
-                            .host_segments = &x.segment,
-                            .num_segments = 1,
-                            .many = true};
+      const cuda::Pass pass{
+          .launch = x.model->launch(), .tokens = n, .num_segments = 1, .many = true};
       return time_us(pass.launch.stream, 1, 5, [&] { must(x.recorder->run(pass)); });
     };
     const double us = run(l);

@@ -31,11 +31,11 @@ T take(Result<T> r) {
 
 /// Median microseconds of one call of `work` among `repeats` groups of `inner` calls.
 inline double time_us(cudaStream_t stream, int inner, int repeats,
-                      const std::function<void()>& work) {
+                      const std::function<void()>& work, int warm_up = 3) {
   cudaEvent_t a = nullptr, b = nullptr;
   must(cudaEventCreate(&a));
   must(cudaEventCreate(&b));
-  for (int i = 0; i < 3; ++i) work();
+  for (int i = 0; i < warm_up; ++i) work();
   std::vector<double> times;
   for (int r = 0; r < repeats; ++r) {
     must(cudaEventRecord(a, stream));

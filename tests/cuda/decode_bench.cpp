@@ -137,11 +137,8 @@ void check(Device& on, Kernel& kernel) {
                           .count = 1};
     must(cudaMemcpy(graph->buffers().tokens.get(), token.data(), 4, cudaMemcpyHostToDevice));
     must(cudaMemcpy(graph->buffers().segments.get(), &s, sizeof s, cudaMemcpyHostToDevice));
-    const cuda::Pass pass{.launch = on.model->launch(),
-                          .tokens = 1,
-                          .host_segments = &s,
-                          .num_segments = 1,
-                          .many = false};
+    const cuda::Pass pass{
+        .launch = on.model->launch(), .tokens = 1, .num_segments = 1, .many = false};
     must(graph->run(pass));
     must(graph->run_head(pass.launch, 0, 1));
     must(cudaStreamSynchronize(on.stream));

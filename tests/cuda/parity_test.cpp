@@ -266,7 +266,8 @@ TEST_P(Mixers, ChunkwiseMatchesTheReference) {
   for (std::size_t n : {9U, 63U, 64U, 65U, 130U}) {
     compare(*backend, model, random.tokens(n, 96), 0, activations, tolerance, GetParam().name);
   }
-  compare(*backend, model, random.tokens(300, 96), 150, activations, tolerance, GetParam().name);
+  // Launch by launch, recorded, replayed.
+  compare(*backend, model, random.tokens(450, 96), 150, activations, tolerance, GetParam().name);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, Mixers, testing::ValuesIn(mixer_cases()),
@@ -303,6 +304,48 @@ TEST(Cuda, TwoThousandTokensInOnePassMatch) {
   Random random(52);
   compare(*backend, model, random.tokens(2100, 96), 0, Activations::exact, kTensorTolerance,
           "2,100 tokens, q8_0");
+}
+
+/// Long enough for projections with what follows them fused behind, where the device has those.
+TEST(Cuda, LongPassesOfWideHeadsMatch) {
+  REQUIRE_CUDA(backend);
+  ModelConfig c = small_config();
+  c.num_heads = 2, c.num_kv_heads = 2, c.head_k_dim = 128, c.head_v_dim = 128;
+  c.num_memory_slots = 64;
+  for (BlockType type : {BlockType::bf16, BlockType::q4_0}) {
+    const RandomModel model = make_random_model(c, {.linear = type, .gate_bias = true}, 55);
+    Random random(56);
+    compare(*backend, model, random.tokens(700, 96), 0, Activations::exact, kTensorTolerance,
+            "700 tokens, " + std::string(quant::block_traits(type)->name));
+  }
+}
+
+/// The last layer computes only what somebody asked for.
+TEST(Cuda, LogitsOfTheLastTokenAndNoneAreThoseOfAll) {
+  REQUIRE_CUDA(backend);
+  for (const ModelConfig& config :
+       {small_config(), small_positional_config(), family_config("gla"), family_config("abc")}) {
+    for (BlockType type : {BlockType::f32, BlockType::bf16}) {
+      const RandomModel model = make_random_model(config, {.linear = type}, 65);
+      const LoadedModel loaded = load_on(*backend, model);
+      Random random(66);
+      const std::vector<TokenId> tokens = random.tokens(300, 96);
+      auto a = loaded.state(), b = loaded.state();
+      const std::vector<float> all = loaded.run(*a, tokens, 100);
+      std::vector<float> last(96, NAN);
+      for (std::size_t at = 0; at < 300; at += 100) {
+        const bool wanted = at == 200;
+        const PlanItem item{.state = b.get(),
+                            .tokens = std::span(tokens).subspan(at, 100),
+                            .wanted = wanted ? LogitsWanted::last : LogitsWanted::none,
+                            .logits = wanted ? std::span(last) : std::span<float>()};
+        ASSERT_TRUE(loaded.plan->run(std::span(&item, 1), {}).has_value());
+      }
+      const double tolerance = type == BlockType::f32 ? kF32Tolerance : kTensorTolerance;
+      EXPECT_LE(rms_relative_error(last, std::span(all).last(96)), tolerance);
+      EXPECT_EQ(loaded.canonical(*a), loaded.canonical(*b));
+    }
+  }
 }
 
 TEST(Cuda, StrongGatesNeitherOverflowNorVanish) {

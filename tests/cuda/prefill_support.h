@@ -110,9 +110,8 @@ class ChunkPool {
     take(&to.v, (n + 64) * v);
     take(&to.k_sink, 16 * k);
     take(&to.v_sink, 16 * v);
-    float* gates = nullptr;
-    take(&gates, n * u(s.kv_heads * s.memory));
-    to.gates = gates, to.gate_stride = s.kv_heads * s.memory;
+    take(&to.gates, n * u(s.kv_heads * s.memory));
+    to.gate_stride = s.kv_heads * s.memory;
     take(&to.decay, tiles * 64);
     take(&to.centre, tiles * 64);
     take(&to.rise, tiles * 4096);

@@ -92,7 +92,8 @@ void compare_slots(const MixerShape& shape, int tokens, float gate, std::uint64_
   ASSERT_TRUE(pool.ok());
   s.state_in = s.state_out = state.get();
   m.out = out.get();
-  OK(cuda::slot_chunks(l, m, s, pool.operands()));
+  const OnDevice<cuda::Segment> own(std::vector<cuda::Segment>{s});
+  OK(cuda::slot_chunks(l, m, {own.get(), tokens}, pool.operands()));
   OK(cudaStreamSynchronize(l.stream));
   const double o = rms_relative_error(out.host(), expected_out.host()),
                h = rms_relative_error(state.host(), expected_state.host());
@@ -120,7 +121,8 @@ void compare_slots(const MixerShape& shape, int tokens, float gate, std::uint64_
   operands.gates = device_gates.get(), operands.gate_stride = static_cast<int>(columns);
   s.state_in = s.state_out = again_state.get();
   m.out = nullptr, m.inputs = nullptr;
-  OK(cuda::slot_chunks(l, m, s, operands));
+  const OnDevice<cuda::Segment> ready(std::vector<cuda::Segment>{s});
+  OK(cuda::slot_chunks(l, m, {ready.get(), tokens}, operands));
   OK(cudaStreamSynchronize(l.stream));
   std::vector<float> wide;
   for (std::uint16_t v : again.host()) wide.push_back(of_bf16(v));
@@ -248,9 +250,8 @@ void compare_products(const Product& shape, cuda::WideOutput output, const cuda:
     }
   }
   const double error = rms_relative_error(got, want);
-  std::printf("[ parity   ] product %5d x %5d x %5d output %d columns %d cluster %d: %.2e\n",
-              shape.tokens, shape.rows, shape.inner, static_cast<int>(output), tuning.columns,
-              tuning.cluster, error);
+  std::printf("[ parity   ] product %5d x %5d x %5d output %d columns %d: %.2e\n", shape.tokens,
+              shape.rows, shape.inner, static_cast<int>(output), tuning.columns, error);
   EXPECT_LE(error, rounded ? kRoundedTolerance : kProductTolerance);
   EXPECT_EQ(touched, 0U) << "values outside were written";
 }
@@ -287,12 +288,11 @@ TEST_P(WideProducts, ProjectSlots) {
                 kActivated = kQ + kK + kV, kRows = kQ + kK + kV + kF;
   const auto u = [](int v) { return static_cast<std::size_t>(v); };
   std::vector<float> a = random.normals(u(kTokens) * kInner),
-                     b = random.normals(u(kRows) * kInner, 0.1F), bias = random.normals(kF);
+                     b = random.normals(u(kRows) * kInner, 0.1F);
   std::vector<std::uint16_t> ha(a.size()), hb(b.size());
   for (std::size_t i = 0; i < a.size(); ++i) ha[i] = bf16_of(a[i]), a[i] = of_bf16(ha[i]);
   for (std::size_t i = 0; i < b.size(); ++i) hb[i] = bf16_of(b[i]), b[i] = of_bf16(hb[i]);
-  const OnDevice<float> fa(a), fb(b), plain(u(kTokens) * kRows), device_bias(bias),
-      gates(u(kTokens) * kF);
+  const OnDevice<float> fa(a), fb(b), plain(u(kTokens) * kRows), gates(u(kTokens) * kF);
   const OnDevice<std::uint16_t> da(ha), db(hb), wide(u(kTokens) * kActivated);
   cuda::Matmul p{.a = fa.get(),
                  .lda = kInner,
@@ -314,11 +314,8 @@ TEST_P(WideProducts, ProjectSlots) {
                                      .f = kF,
                                      .activated = wide.get(),
                                      .gates = gates.get(),
-                                     .f_bias = device_bias.get(),
                                      .qk_act = cuda::Act::swish,
-                                     .v_act = cuda::Act::relu,
-                                     .gate_normalizer = 8.0F,
-                                     .gate_log_min = -0.12F}};
+                                     .v_act = cuda::Act::relu}};
   ASSERT_TRUE(cuda::wide_matmul_fits(m));
   OK(cuda::wide_matmul(l, m, GetParam()));
   OK(cudaStreamSynchronize(l.stream));
@@ -333,10 +330,8 @@ TEST_P(WideProducts, ProjectSlots) {
         got.push_back(of_bf16(h[u(t) * kActivated + u(r)]));
         want.push_back(r < kQ + kK ? swish : std::max(x, 0.0F));
       } else {
-        const int c = r - kQ - kK - kV;
-        const double f = static_cast<double>(x) + static_cast<double>(bias[u(c)]);
-        want_gates.push_back(static_cast<float>(std::max(-std::log1p(std::exp(-f)) / 8.0, -0.12)));
-        got_gates.push_back(g[u(t) * kF + u(c)]);
+        want_gates.push_back(x);
+        got_gates.push_back(g[u(t) * kF + u(r - kActivated)]);
       }
     }
   }
@@ -345,12 +340,10 @@ TEST_P(WideProducts, ProjectSlots) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, WideProducts,
-                         testing::Values(cuda::WideTuning{.columns = 256, .cluster = 1},
-                                         cuda::WideTuning{.columns = 128, .cluster = 1},
-                                         cuda::WideTuning{.columns = 256, .cluster = 2}),
+                         testing::Values(cuda::WideTuning{.columns = 256},
+                                         cuda::WideTuning{.columns = 128}),
                          [](const auto& each) {
-                           return "columns" + std::to_string(each.param.columns) + "cluster" +
-                                  std::to_string(each.param.cluster);
+                           return "columns" + std::to_string(each.param.columns);
                          });
 
 }  // namespace

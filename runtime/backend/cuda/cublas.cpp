@@ -4,7 +4,9 @@
 #include <cublasLt.h>
 #include <dlfcn.h>
 
+#include <cmath>
 #include <map>
+#include <span>
 #include <tuple>
 
 #include "runtime/backend/cuda/handles.h"
@@ -14,6 +16,9 @@ namespace {
 
 constexpr std::size_t kWorkspaceBytes = std::size_t{32}
                                         << 20;  // what the vendor recommends for Hopper
+constexpr int kMostCandidates = 12;  // kernels of the library's proposal that are timed, each
+constexpr int kTrials = 3;           // so often, for products of a multiple of
+constexpr int kTimedTokens = 512;    // tokens
 
 struct Library {
   void* handle = nullptr;
@@ -89,7 +94,7 @@ struct CublasLt::Impl {
 
   /// Column-major to the library: C^T [rows, T] = B^T-as-stored [K, rows] transposed times A^T [K,
   /// T].
-  bool prepare(const Matmul& m, Prepared& p) {
+  bool prepare(cudaStream_t stream, const Matmul& m, Prepared& p) {
     const auto ok = [](cublasStatus_t s) { return s == CUBLAS_STATUS_SUCCESS; };
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const cudaDataType_t out = m.c_bf16 ? CUDA_R_16BF : CUDA_R_32F;
@@ -104,17 +109,68 @@ struct CublasLt::Impl {
     }
     cublasLtMatmulPreference_t preference = nullptr;
     if (!ok(library.preference_create(&preference))) return false;
-    cublasLtMatmulHeuristicResult_t result{};
+    cublasLtMatmulHeuristicResult_t results[kMostCandidates] = {};
     int found = 0;
     const std::size_t most = kWorkspaceBytes;
     const bool done =
         ok(library.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most,
                                   sizeof most)) &&
-        ok(library.heuristic(handle, p.desc, p.a, p.b, p.c, p.c, preference, 1, &result, &found)) &&
+        ok(library.heuristic(handle, p.desc, p.a, p.b, p.c, p.c, preference,
+                             worth_timing(stream, m) ? kMostCandidates : 1, results, &found)) &&
         found > 0;
     library.preference_destroy(preference);
-    p.algo = result.algo;
-    return done;
+    if (!done) return false;
+    p.algo = results[0].algo;
+    if (found > 1) choose(stream, m, p, std::span(results, static_cast<std::size_t>(found)));
+    return true;
+  }
+
+  /// Whole passes come again and again; a rest of any length may never. What is being recorded
+  /// cannot be timed.
+  static bool worth_timing(cudaStream_t stream, const Matmul& m) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    return m.tokens % kTimedTokens == 0 && cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
+           status == cudaStreamCaptureStatusNone;
+  }
+
+  bool run(cudaStream_t stream, const Matmul& m, const Prepared& p,
+           const cublasLtMatmulAlgo_t& algo, void* c) {
+    const float one = 1.0F, beta = m.add ? 1.0F : 0.0F;
+    return library.matmul(handle, p.desc, &one, m.b, p.a, m.a, p.b, &beta, c, p.c, c, p.c, &algo,
+                          workspace.get(), kWorkspaceBytes, stream) == CUBLAS_STATUS_SUCCESS;
+  }
+
+  /// The fastest of the library's proposals, by running each on the operands at hand. What is
+  /// added to C must not be added again: then the results go elsewhere. Without the memory for
+  /// that, or on any error, the library's first proposal stays.
+  void choose(cudaStream_t stream, const Matmul& m, Prepared& p,
+              std::span<const cublasLtMatmulHeuristicResult_t> results) {
+    DeviceMemory aside;
+    if (m.add) {
+      const std::size_t bytes =
+          static_cast<std::size_t>(m.tokens) * static_cast<std::size_t>(m.ldc) * (m.c_bf16 ? 2 : 4);
+      auto memory = allocate_device(bytes, "results of a trial product");
+      if (!memory) return;
+      aside = *std::move(memory);
+      if (cudaMemsetAsync(aside.get(), 0, bytes, stream) != cudaSuccess) return;
+    }
+    auto start = create_event(), end = create_event();
+    if (!start || !end) return;
+    void* const c = m.add ? aside.get() : m.c;
+    float best = INFINITY;
+    for (const cublasLtMatmulHeuristicResult_t& r : results) {
+      if (r.state != CUBLAS_STATUS_SUCCESS) continue;
+      bool fine =
+          run(stream, m, p, r.algo, c) && cudaEventRecord(start->get(), stream) == cudaSuccess;
+      for (int i = 0; i < kTrials; ++i) fine = fine && run(stream, m, p, r.algo, c);
+      float ms = 0.0F;
+      if (fine && cudaEventRecord(end->get(), stream) == cudaSuccess &&
+          cudaEventSynchronize(end->get()) == cudaSuccess &&
+          cudaEventElapsedTime(&ms, start->get(), end->get()) == cudaSuccess && ms < best) {
+        best = ms;
+        p.algo = r.algo;
+      }
+    }
   }
 };
 
@@ -135,12 +191,9 @@ bool CublasLt::matmul(cudaStream_t stream, const Matmul& m) {
   const Shape shape{m.tokens, m.rows, m.inner, m.lda, m.ldb, m.ldc, m.add, m.c_bf16};
   auto [it, fresh] = impl_->prepared.try_emplace(shape);
   Prepared& p = it->second;
-  if (fresh) p.usable = impl_->prepare(m, p);
+  if (fresh) p.usable = impl_->prepare(stream, m, p);
   if (!p.usable) return false;
-  const float one = 1.0F, beta = m.add ? 1.0F : 0.0F;
-  return impl_->library.matmul(impl_->handle, p.desc, &one, m.b, p.a, m.a, p.b, &beta, m.c, p.c,
-                               m.c, p.c, &p.algo, impl_->workspace.get(), kWorkspaceBytes,
-                               stream) == CUBLAS_STATUS_SUCCESS;
+  return impl_->run(stream, m, p, p.algo, m.c);
 }
 
 }  // namespace runnel::cuda

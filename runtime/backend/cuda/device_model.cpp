@@ -94,9 +94,10 @@ class CudaModel final : public DeviceModel {
 
   int prefill_tokens() const override {
     // Scratch is about 150 KB a token at 1.4B; boards that share their memory have little to spare.
-    constexpr std::uint64_t kRoomy = std::uint64_t{16} << 30;
-    const bool roomy = !model_->device.integrated && model_->device.memory_bytes >= kRoomy;
-    return roomy ? 2048 : 512;
+    constexpr std::uint64_t kRoomy = std::uint64_t{16} << 30, kVeryRoomy = std::uint64_t{40} << 30;
+    const DeviceFacts& device = model_->device;
+    if (device.integrated || device.memory_bytes < kRoomy) return 512;
+    return device.memory_bytes < kVeryRoomy ? 2048 : 8192;
   }
 
   MemoryUse memory() const override {
@@ -127,7 +128,7 @@ Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
   RUNNEL_TRY(model->weights, DeviceWeights::create(config, weights, progress, place));
   model->cublas = CublasLt::load();
   if (model->cublas == nullptr) {
-    model->prefill = {.wide = true, .wide_swiglu = true, .wide_products = true, .tuning = {}};
+    model->prefill = {.wide_products = true, .wide_tokens = 128, .tuning = {}};
   }
   for (const LayerWeights& w : weights.layers) {
     for (const WeightView* view : {&w.q_proj, &w.o_proj, &w.gate_proj, &w.down_proj}) {

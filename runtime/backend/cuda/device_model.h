@@ -27,15 +27,12 @@ inline WeightPlace weight_place(const DeviceFacts& facts) {
   return facts.integrated && facts.maps_memory ? WeightPlace::mapped : WeightPlace::device;
 }
 
-/// How long passes are made. The first three: which products matmul_wide.cu makes, where device and
-/// shape allow it; off where cuBLASLt is found: it was faster, glue included.
+/// Which products of long passes matmul_wide.cu makes, where device and shape allow it.
 struct PrefillOptions {
-  bool wide = false;           // the projections of slots,
-  bool wide_swiglu = false;    // with it, gate and up,
-  bool wide_products = false;  // and the others
-  int wide_tokens = 128;       // fewest tokens of a pass for it
+  bool wide = true;            // projections of slots, gate and up: what follows is fused behind
+  bool wide_products = false;  // and the others: where there is no cuBLASLt
+  int wide_tokens = 512;       // fewest tokens of a pass for it
   WideTuning tuning;
-  bool bf16_projections = true;  // where they are not wide: q, k, v leave their product in bf16
 };
 
 /// How a single token is computed: by a graph of kernels, or by one kernel where that fits.

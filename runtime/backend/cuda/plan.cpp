@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/backend/cuda/decode_kernel.h"
+#include "runtime/backend/cuda/pass_graphs.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/backend/cuda/sampled_steps.h"
 #include "runtime/backend/plan_items.h"
@@ -96,7 +97,6 @@ class CudaPlan final : public Plan, private StepHost {
     }
     p.tokens = static_cast<int>(at);
     p.num_segments = static_cast<int>(i);
-    p.host_segments = segments_.get();
     return upload(at, i);
   }
 
@@ -132,7 +132,16 @@ class CudaPlan final : public Plan, private StepHost {
       if (items[0].wanted == LogitsWanted::none) return {};
       return copy_logits(p.launch.stream, 1, items[0].logits.data());
     }
-    RUNNEL_CHECK_OK(recorder_->run(p));
+    if (p.many) {
+      Pass whole = p;
+      whole.first_wanted = items[0].wanted == LogitsWanted::all    ? 0
+                           : items[0].wanted == LogitsWanted::last ? p.tokens - 1
+                                                                   : p.tokens;
+      RUNNEL_CHECK_OK(passes_.run(p.launch.stream, {p.tokens, whole.first_wanted},
+                                  [&] { return recorder_->run(whole); }));
+    } else {
+      RUNNEL_CHECK_OK(recorder_->run(p));
+    }
     int first = 0;
     for (const PlanItem& item : items) {
       const int n = static_cast<int>(item.tokens.size());
@@ -142,7 +151,7 @@ class CudaPlan final : public Plan, private StepHost {
       for (int at = skip; at < n; at += kLogitRows) {
         const int rows = std::min(kLogitRows, n - at);
         Launch l = p.launch;
-        l.chain = l.chain && at == skip;  // later ones follow a copy
+        l.chain = l.chain && at == skip && !p.many;  // later ones follow a copy, or a graph
         RUNNEL_CHECK_OK(recorder_->run_head(l, first + at, rows));
         RUNNEL_CHECK_OK(copy_logits(
             l.stream, rows, item.logits.data() + static_cast<std::size_t>(at - skip) * vocab()));
@@ -170,23 +179,11 @@ class CudaPlan final : public Plan, private StepHost {
       return one_kernel_->launch(l.stream, b.tokens.get(), b.segments.get(), b.logits.get());
     }
     if (!step_) {
-      RUNNEL_CHECK_OK(check(cudaStreamBeginCapture(l.stream, cudaStreamCaptureModeThreadLocal),
-                            "record a step"));
-      const Pass one{.launch = l,
-                     .tokens = 1,
-                     .host_segments = segments_.get(),
-                     .num_segments = 1,
-                     .many = false};
-      Status recorded = recorder_->run(one);
-      if (recorded) recorded = recorder_->run_head(l, 0, 1);
-      cudaGraph_t raw = nullptr;
-      const Status ended = check(cudaStreamEndCapture(l.stream, &raw), "record a step");
-      const Graph graph(raw);
-      RUNNEL_CHECK_OK(recorded);
-      RUNNEL_CHECK_OK(ended);
-      cudaGraphExec_t exec = nullptr;
-      RUNNEL_CHECK_OK(check(cudaGraphInstantiate(&exec, graph.get(), 0), "instantiate a step"));
-      step_ = GraphExec(exec);
+      const Pass one{.launch = l, .tokens = 1, .num_segments = 1, .many = false};
+      RUNNEL_TRY(step_, record_graph(l.stream, "record a step", [&]() -> Status {
+                   RUNNEL_CHECK_OK(recorder_->run(one));
+                   return recorder_->run_head(l, 0, 1);
+                 }));
     }
     return check(cudaGraphLaunch(step_.get(), l.stream), "launch a step");
   }
@@ -198,6 +195,7 @@ class CudaPlan final : public Plan, private StepHost {
   PinnedArray<Segment> segments_;
   PinnedArray<float> logits_;  // [kLogitRows, vocab]
   GraphExec step_;
+  PassGraphs passes_;
   std::unique_ptr<DecodeKernel> one_kernel_;  // instead of the graph, where it fits
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays a recorded pass: one token as a CUDA graph, anything else launch by launch.
+// Replays a recorded pass: one token, and many of a number that has come before, as a CUDA graph;
+// anything else launch by launch.
 #pragma once
 
 #include <memory>

@@ -38,6 +38,11 @@ bool is_block_type(BlockType t) {
 
 int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
+/// Where row `first` of a dense matrix begins.
+std::size_t row(int first, int columns) {
+  return static_cast<std::size_t>(first) * static_cast<std::size_t>(columns);
+}
+
 Status launched(cudaError_t code, const char* op) { return check(code, op); }
 
 }  // namespace
@@ -129,6 +134,15 @@ SlotMixer Recorder::mixer(int layer, bool prepared) const {
           .inputs = b_.inputs.get(),
           .input_stride = columns_,
           .out = b_.o.get()};
+}
+
+Pass Recorder::behind_mixer(const Pass& pass, int layer) const {
+  Pass p = pass;
+  if (pass.many && layer == m_->config.num_layers - 1) {
+    p.first_row = pass.first_wanted;
+    p.tokens = pass.tokens - pass.first_wanted;
+  }
+  return p;
 }
 
 Status Recorder::multiply(const Pass& pass, const Matrix& m, const void* a, int lda, void* c,
@@ -258,9 +272,11 @@ Status Recorder::slot_attention(int layer, const LayerWeights&) {
 Status Recorder::output_projection(int layer, const LayerWeights&) {
   if (m_->config.mixer == Mixer::recurrence) return recurrence_output_projection(layer);
   const LayerOnDevice& w = m_->weights.layers[static_cast<std::size_t>(layer)];
-  steps_.emplace_back([this, &w](const Pass& p) {
+  steps_.emplace_back([this, &w, layer](const Pass& pass) -> Status {
     const ModelConfig& c = m_->config;
-    const Linear in{.x = b_.o.get(),
+    const Pass p = behind_mixer(pass, layer);
+    if (p.tokens == 0) return {};
+    const Linear in{.x = b_.o.get() + row(p.first_row, c.num_heads * c.head_v_dim),
                     .n = c.num_heads * c.head_v_dim,
                     .act = act_of(c.output_activation),
                     .norm_weight = c.output_norm ? w.g_norm : nullptr,
@@ -268,18 +284,22 @@ Status Recorder::output_projection(int layer, const LayerWeights&) {
                     .eps = c.g_norm_eps};
     if (fuses_slots(p, w)) return output_rows(p, w);
     const Projection to{w.o_proj, 0};
-    return linear(p, in, std::span(&to, 1), b_.x.get(), c.hidden_size, true);
+    return linear(p, in, std::span(&to, 1), b_.x.get() + row(p.first_row, c.hidden_size),
+                  c.hidden_size, true);
   });
   return {};
 }
 
 Status Recorder::gated_mlp(int layer, const LayerWeights&) {
   const LayerOnDevice& w = m_->weights.layers[static_cast<std::size_t>(layer)];
-  steps_.emplace_back([this, &w](const Pass& p) -> Status {
+  steps_.emplace_back([this, &w, layer](const Pass& pass) -> Status {
     const ModelConfig& c = m_->config;
+    const Pass p = behind_mixer(pass, layer);
+    if (p.tokens == 0) return {};
     const int d = c.hidden_size, inner = c.intermediate_size;
+    float* const x = b_.x.get() + row(p.first_row, d);
     const Linear in{
-        .x = b_.x.get(), .n = d, .norm_weight = w.mlp_norm, .normalise = true, .eps = c.norm_eps};
+        .x = x, .n = d, .norm_weight = w.mlp_norm, .normalise = true, .eps = c.norm_eps};
     const bool joined = w.gate_up.size() == 1;
     if (fuses_swiglu(p, w)) return many_mlp(p, w);
     if (p.many) {
@@ -306,7 +326,7 @@ Status Recorder::gated_mlp(int layer, const LayerWeights&) {
       RUNNEL_CHECK_OK(launched(swiglu_rows(p.launch, b_.gate_up.get(), gu_bf16, 2 * inner, !joined,
                                            inner, p.tokens, h, !f32, stride),
                                "swiglu"));
-      return multiply(p, w.down, h, stride, b_.x.get(), d, true, false);
+      return multiply(p, w.down, h, stride, x, d, true, false);
     }
     const bool quantised = joined && is_block_type(w.down.type);
     const QuantisedVector hq{quantised ? b_.h_words.get() : nullptr, b_.h_meta.get()};
@@ -327,7 +347,7 @@ Status Recorder::gated_mlp(int layer, const LayerWeights&) {
                                "swiglu"));
     }
     Matvec v{.x = quantised ? nullptr : b_.h.get(), .n = inner, .x_stride = inner, .quantised = hq};
-    v.segments[v.num_segments++] = {.w = w.down, .out = b_.x.get(), .out_stride = d};
+    v.segments[v.num_segments++] = {.w = w.down, .out = x, .out_stride = d};
     return launched(matvec(p.launch, MatvecOutput::add, v, p.tokens, nullptr, {}), "down");
   });
   return {};

@@ -44,9 +44,13 @@ RecurrenceColumns recurrence_columns(const ModelConfig& config);
 struct Pass {
   Launch launch;
   int tokens = 0;
-  const Segment* host_segments = nullptr;
   int num_segments = 0;
   bool many = false;  // matrix products instead of matrix-vector products
+  /// With `many`: rows of x before this one are not read after the last layer, so what only makes
+  /// them is left out there.
+  int first_wanted = 0;
+  int first_row =
+      0;  // of x and o that an op of `tokens` rows works on; not 0 in the last layer alone
 };
 
 class Recorder final : public Ops {
@@ -109,6 +113,8 @@ class Recorder final : public Ops {
   };
   Status linear(const Pass& pass, const Linear& in, std::span<const Projection> to, float* out,
                 int out_stride, bool add) const;
+  /// The pass as the ops behind the last layer's mixer see it: rows that are wanted.
+  Pass behind_mixer(const Pass& pass, int layer) const;
   Status multiply(const Pass& pass, const Matrix& m, const void* a, int lda, void* c, int ldc,
                   bool add, bool c_bf16) const;
   /// The product of bf16 matrices by whoever is fastest.

@@ -46,9 +46,7 @@ std::size_t Recorder::slot_pool_values(ChunkOperands* o) const {
     take(&to.k_sink, kMostSinks, k);
     take(&to.v_sink, kMostSinks, v);
   }
-  float* gates = nullptr;
-  take(&gates, n, u(c.num_kv_heads * c.num_memory_slots));
-  to.gates = gates;
+  take(&to.gates, n, u(c.num_kv_heads * c.num_memory_slots));
   to.gate_stride = c.num_kv_heads * c.num_memory_slots;
   take(&to.decay, tiles, kChunk);
   take(&to.centre, tiles, kChunk);
@@ -93,11 +91,7 @@ bool Recorder::fuses_slots(const Pass& pass, const LayerOnDevice& w) const {
       !slot_chunks_fit(mixer(0, true))) {
     return false;
   }
-  const int qk = (c.num_heads + c.num_kv_heads) * c.head_k_dim, v = c.num_kv_heads * c.head_v_dim;
-  if (takes_wide(pass, w.projections[0].matrix)) {
-    return qk % 64 == 0 && v % 64 == 0 && c.num_kv_heads * c.num_memory_slots % 64 == 0;
-  }
-  return m_->prefill.bf16_projections && c.head_k_dim % 8 == 0 && c.head_v_dim % 8 == 0;
+  return c.head_k_dim % 8 == 0 && c.head_v_dim % 8 == 0;
 }
 
 Status Recorder::project_slots(const Pass& pass, const LayerOnDevice& w, int layer) const {
@@ -115,30 +109,6 @@ Status Recorder::project_slots(const Pass& pass, const LayerOnDevice& w, int lay
   RUNNEL_CHECK_OK(check(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
   RUNNEL_TRY(const void* weights, as_bf16(pass, m));
   const ChunkOperands o = chunk_operands();
-  if (!takes_wide(pass, m)) {
-    const int gates = c.num_kv_heads * c.num_memory_slots, qkv = m.rows - gates;
-    Matmul p{.a = b_.operand.get(),
-             .lda = stride,
-             .b = weights,
-             .ldb = m.cols,
-             .tokens = pass.tokens,
-             .rows = qkv,
-             .inner = m.cols,
-             .c = o.q,
-             .ldc = qkv,
-             .add = false,
-             .c_bf16 = true};
-    RUNNEL_CHECK_OK(multiply_bf16(pass, p, false));
-    if (gates > 0) {  // an error of a gate is multiplied by every later token: f32
-      p.b = static_cast<const std::uint16_t*>(weights) +
-            static_cast<std::size_t>(qkv) * static_cast<std::size_t>(m.cols);
-      p.rows = p.ldc = gates, p.c_bf16 = false;
-      p.c = const_cast<float*>(o.gates);
-      RUNNEL_CHECK_OK(multiply_bf16(pass, p, false));
-    }
-    return check(activate_projections(pass.launch, mixer(layer, false), pass.tokens, o),
-                 "activate projections");
-  }
   const WideMatmul product{.p = {.a = b_.operand.get(),
                                  .lda = stride,
                                  .b = weights,
@@ -152,13 +122,33 @@ Status Recorder::project_slots(const Pass& pass, const LayerOnDevice& w, int lay
                                      .v = c.num_kv_heads * c.head_v_dim,
                                      .f = c.num_kv_heads * c.num_memory_slots,
                                      .activated = o.q,
-                                     .gates = const_cast<float*>(o.gates),
-                                     .f_bias = w.f_bias,
+                                     .gates = o.gates,
                                      .qk_act = act_of(c.feature_map),
-                                     .v_act = act_of(c.value_activation),
-                                     .gate_normalizer = c.gate_normalizer,
-                                     .gate_log_min = c.gate_log_min}};
-  return check(wide_matmul(pass.launch, product, m_->prefill.tuning), "project slots");
+                                     .v_act = act_of(c.value_activation)}};
+  if (takes_wide(pass, m) && wide_matmul_fits(product))
+    return check(wide_matmul(pass.launch, product, m_->prefill.tuning), "project slots");
+  const int gates = c.num_kv_heads * c.num_memory_slots, qkv = m.rows - gates;
+  Matmul p{.a = b_.operand.get(),
+           .lda = stride,
+           .b = weights,
+           .ldb = m.cols,
+           .tokens = pass.tokens,
+           .rows = qkv,
+           .inner = m.cols,
+           .c = o.q,
+           .ldc = qkv,
+           .add = false,
+           .c_bf16 = true};
+  RUNNEL_CHECK_OK(multiply_bf16(pass, p, false));
+  if (gates > 0) {  // an error of a gate is multiplied by every later token: f32
+    p.b = static_cast<const std::uint16_t*>(weights) +
+          static_cast<std::size_t>(qkv) * static_cast<std::size_t>(m.cols);
+    p.rows = p.ldc = gates, p.c_bf16 = false;
+    p.c = o.gates;
+    RUNNEL_CHECK_OK(multiply_bf16(pass, p, false));
+  }
+  return check(activate_projections(pass.launch, mixer(layer, false), pass.tokens, o),
+               "activate projections");
 }
 
 Status Recorder::many_slots(const Pass& pass, const LayerOnDevice& w, const SlotMixer& m) const {
@@ -171,13 +161,16 @@ Status Recorder::many_slots(const Pass& pass, const LayerOnDevice& w, const Slot
     o.ready = true;
     o.out_bf16 = reinterpret_cast<std::uint16_t*>(b_.o.get());
   }
-  return check(slot_chunks(pass.launch, m, pass.host_segments[0], o), "slots, chunkwise");
+  return check(slot_chunks(pass.launch, m, {b_.segments.get(), pass.tokens}, o),
+               "slots, chunkwise");
 }
 
 Status Recorder::output_rows(const Pass& pass, const LayerOnDevice& w) const {
   const ModelConfig& c = m_->config;
   const int n = c.num_heads * c.head_v_dim, stride = round_up(n, 32);
-  const Rows rows{.x_bf16 = reinterpret_cast<const std::uint16_t*>(b_.o.get()),
+  const auto skipped = static_cast<std::size_t>(pass.first_row);
+  const Rows rows{.x_bf16 = reinterpret_cast<const std::uint16_t*>(b_.o.get()) +
+                            skipped * static_cast<std::size_t>(n),
                   .x_stride = n,
                   .n = n,
                   .out_stride = stride,
@@ -187,20 +180,23 @@ Status Recorder::output_rows(const Pass& pass, const LayerOnDevice& w) const {
                   .weight = c.output_norm ? w.g_norm : nullptr,
                   .out = b_.operand.get()};
   RUNNEL_CHECK_OK(check(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
-  return multiply(pass, w.o_proj, b_.operand.get(), stride, b_.x.get(), c.hidden_size, true, false);
+  float* const x = b_.x.get() + skipped * static_cast<std::size_t>(c.hidden_size);
+  return multiply(pass, w.o_proj, b_.operand.get(), stride, x, c.hidden_size, true, false);
 }
 
 bool Recorder::fuses_swiglu(const Pass& pass, const LayerOnDevice& w) const {
   const ModelConfig& c = m_->config;
-  return m_->prefill.wide_swiglu && w.gate_up.size() == 1 &&
-         takes_wide(pass, w.gate_up[0].matrix) && w.down.type != BlockType::f32 &&
-         c.intermediate_size % 32 == 0 && w.down.cols == c.intermediate_size;
+  return w.gate_up.size() == 1 && takes_wide(pass, w.gate_up[0].matrix) &&
+         w.down.type != BlockType::f32 && c.intermediate_size % 32 == 0 &&
+         w.down.cols == c.intermediate_size;
 }
 
 Status Recorder::many_mlp(const Pass& pass, const LayerOnDevice& w) const {
   const ModelConfig& c = m_->config;
   const int d = c.hidden_size, inner = c.intermediate_size, stride = round_up(d, 32);
-  const Rows rows{.x = b_.x.get(),
+  float* const x =
+      b_.x.get() + static_cast<std::size_t>(pass.first_row) * static_cast<std::size_t>(d);
+  const Rows rows{.x = x,
                   .x_stride = d,
                   .n = d,
                   .out_stride = stride,
@@ -223,7 +219,7 @@ Status Recorder::many_mlp(const Pass& pass, const LayerOnDevice& w) const {
                            .output = WideOutput::swiglu,
                            .slots = {}};
   RUNNEL_CHECK_OK(check(wide_matmul(pass.launch, product, m_->prefill.tuning), "gate and up"));
-  return multiply(pass, w.down, b_.h.get(), inner, b_.x.get(), d, true, false);
+  return multiply(pass, w.down, b_.h.get(), inner, x, d, true, false);
 }
 
 }  // namespace runnel::cuda

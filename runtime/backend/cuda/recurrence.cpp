@@ -214,7 +214,7 @@ Status Recorder::gated_recurrence(int layer, const LayerWeights&) {
       RUNNEL_CHECK_OK(check(recurrence_slot_inputs(p.launch, a, segments, p.num_segments, p.tokens),
                             "slot inputs"));
       if (p.many && chunkwise)
-        return check(slot_chunks(p.launch, slots, p.host_segments[0], chunk_operands()),
+        return check(slot_chunks(p.launch, slots, {segments, p.tokens}, chunk_operands()),
                      "slots, chunkwise");
       return check(slot_recurrent(p.launch, slots, segments, p.num_segments), "slots");
     }
