@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches the decode kernel: one block a multiprocessor, all on the device at once.
 #include "cuda/device/decode.cuh"
+#include "cuda/device/launch.cuh"
 
 namespace runnel::cuda {
 namespace {
@@ -10,6 +11,7 @@ __global__ void __launch_bounds__(kDecodeAllThreads, 1)
     decode_kernel(const __grid_constant__ Decode p) {
 #if __CUDA_ARCH__ >= 900
   decode_thread<kTypes, kItems>(p);
+  if (p.blocks == 0) chain_wait();  // whoever comes next relies on the cluster's kernel too
 #endif
 }
 
@@ -76,8 +78,13 @@ cudaError_t decode_step(cudaStream_t stream, const Decode& p) {
   config.dynamicSmemBytes = static_cast<std::size_t>(p.shared.total);
   config.stream = stream;
   cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeCooperative;  // refuses a grid that does not fit at once
-  attribute.val.cooperative = 1;
+  if (p.blocks > 0) {
+    attribute.id = cudaLaunchAttributeCooperative;  // refuses a grid that does not fit at once
+    attribute.val.cooperative = 1;
+  } else {  // the head alone, beside the cluster's kernel
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
   config.attrs = &attribute;
   config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, kernel, p);

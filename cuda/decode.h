@@ -156,6 +156,7 @@ struct DecodeTuning {
   std::int32_t poll = 0;  // 0: one lane of a warp asks first; 1: every thread for its own values;
                           // above: nanoseconds between questions too
   std::int32_t keep = 0;  // 1: weights are not marked as first to leave L2
+  std::int32_t cluster = 1;  // 0: not in one cluster, even if the model is small enough
 };
 
 struct Decode {
@@ -174,7 +175,7 @@ struct Decode {
   std::uint64_t* trace = nullptr;     // [2, kDecodeTrace] clocks of blocks 0 and 1, or null
   std::uint32_t patience = 1U << 22;  // questions before that
 
-  std::int32_t blocks = 0, grid = 0;
+  std::int32_t blocks = 0, grid = 0;  // blocks of the layers: 0: the head alone
   std::int32_t splits = 0, slots_per_split = 0;
   std::int32_t ring_slots = 0, slot_bytes = 0, ring_bytes = 0;  // of one warp
   std::int32_t poll = 0, keep = 0;
@@ -201,7 +202,9 @@ struct Decode {
 };
 inline constexpr int kDecodeTrace = 4096;
 
-/// One token: reads *token and *segment, advances the state, writes the logits.
+/// One token: reads *token and *segment, advances the state, writes the logits. Without blocks for
+/// the layers: the logits of what another kernel, launched just before, puts where the head's input
+/// is exchanged.
 cudaError_t decode_step(cudaStream_t stream, const Decode&);
 /// Allows its shared memory. An error: not on this device.
 cudaError_t prepare_decode();

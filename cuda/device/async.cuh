@@ -90,6 +90,32 @@ __device__ __forceinline__ bool barrier_passed(std::uint64_t* b, unsigned parity
       : "memory");
   return ok != 0;
 }
+/// All threads of all blocks of the cluster.
+__device__ __forceinline__ void sync_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+}
+/// Another block of the cluster.
+struct ClusterPeer {
+  unsigned distance = 0;  // of its shared memory's addresses from those of this block's
+
+  static __device__ __forceinline__ ClusterPeer of(int block) {
+    const unsigned own = shared_offset(shared_memory());
+    unsigned there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"(block));
+    return {there - own};
+  }
+  /// Sends four floats of this block's shared memory to the same place of the other's, whose
+  /// barrier of the same place counts the 16 bytes.
+  __device__ __forceinline__ void store(const float* from, std::uint64_t* b) const {
+    const float4 v = *reinterpret_cast<const float4*>(from);
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+        "[%5];" ::"r"(shared_offset(from) + distance),
+        "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(shared_offset(b) + distance)
+        : "memory");
+  }
+};
 /// Marks data that is read once a token.
 __device__ __forceinline__ std::uint64_t policy_leave_first() {
   std::uint64_t policy;
@@ -115,6 +141,20 @@ __device__ __forceinline__ void bulk_prefetch(const void* from, unsigned bytes) 
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
 
+/// Four floats of global memory, which the compiler does not see that a pointer leads to.
+__device__ __forceinline__ float4 load_vector(const float* p) {
+  float4 v;
+  asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(p)
+               : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_vector(float* p, float4 v) {
+  asm volatile("st.global.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(p), "f"(v.x), "f"(v.y), "f"(v.z),
+               "f"(v.w)
+               : "memory");
+}
 /// Four words that another block may be writing, straight from L2.
 __device__ __forceinline__ float4 load_exchanged(const float* p) {
   float4 v;

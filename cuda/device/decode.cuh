@@ -16,6 +16,7 @@
 #include "cuda/device/decode_inputs.cuh"
 #include "cuda/device/decode_products.cuh"
 #include "cuda/device/decode_slots.cuh"
+#include "cuda/device/decode_token.cuh"
 
 namespace runnel::cuda {
 
@@ -67,14 +68,6 @@ __device__ __forceinline__ void publish(int phase, float factor) {
   }
 }
 
-/// Clocks of thread 0 of the first two blocks, if anybody wants them.
-struct Trace {
-  std::uint64_t* to;
-  __device__ __forceinline__ void mark() {
-    if (to != nullptr) *to++ = clock_now();
-  }
-};
-
 /// What can be done before the first layer: the embedding, rotations.
 __device__ __forceinline__ void begin_token() {
   const Decode& p = program<0>(0);
@@ -89,19 +82,9 @@ __device__ __forceinline__ void begin_token() {
     for (int c = 0; c < 8; ++c) x[8 * i + c] = v[c];
   }
   if (about.head >= 0 && p.sinks + p.window > 0) {
-    // Angles in double: the position grows without bound.
     auto* rotation = shared_at<float4>(p.shared.rotation);
-    const std::uint64_t t = about.segment.position;
-    const std::uint64_t near =
-        t < std::uint64_t(p.sink_distance) ? t : std::uint64_t(p.sink_distance);
-#pragma unroll 1
-    for (int i = tid; i < p.k_dim / 2; i += kDecodeThreads) {
-      const double f = p.turns[i], a = double(t) * f, b = double(near) * f;
-      float4 r;
-      sincospif(2.0F * float(a - floor(a)), &r.y, &r.x);
-      sincospif(2.0F * float(b - floor(b)), &r.w, &r.z);
-      rotation[i] = r;
-    }
+    make_rotation<kDecodeThreads>(p.turns, p.k_dim / 2, about.segment.position, p.sink_distance,
+                                  tid, [rotation](int i, float4 r) { rotation[i] = r; });
   }
 }
 
@@ -213,11 +196,8 @@ __device__ __forceinline__ void decode_thread(const Decode& given) {
     DecodeToken t;
     t.segment = *given.segment;
     take_slots(given, cta, t);
-    const std::uint64_t position = t.segment.position, sinks = std::uint64_t(given.sinks);
-    t.target = position < sinks ? int(position)
-               : given.window > 0
-                   ? given.sinks + int((position - sinks) % std::uint64_t(given.window))
-                   : -1;
+    const std::uint64_t position = t.segment.position;
+    t.target = positional_target(position, given.sinks, given.window);
     t.written = position < kDecodeSlots ? int(position) + 1 : kDecodeSlots;
     *shared_at<DecodeToken>(given.shared.token) = t;
   }

@@ -99,7 +99,8 @@ __device__ __forceinline__ float4 join_splits(const Decode& p, Waiter& wait, con
 }
 
 /// The places of an input of n values in shared memory.
-__device__ __forceinline__ SharedInput input_places(const Decode& p, int n) {
+template <class Program>
+__device__ __forceinline__ SharedInput input_places(const Program& p, int n) {
   SharedInput x;
   x.q_low = shared_at<int4>(p.shared.rounded);
   x.q_high = x.q_low + n / 32;
@@ -176,7 +177,8 @@ __device__ __forceinline__ void take_input(int phase, bool in_layers) {
     weight[r] = make_float4(1.0F, 1.0F, 1.0F, 1.0F);
     if (i < vectors && norm != nullptr) weight[r] = reinterpret_cast<const float4*>(norm)[i];
   }
-  if (phase > 0) {
+  const bool arrives = phase > 0 || !in_layers;  // else it is the embedding
+  if (arrives) {
     if (!in_layers) {  // has nothing else to do for long: ask seldom
       unsigned asked = 0;
 #pragma unroll 1
@@ -198,7 +200,7 @@ __device__ __forceinline__ void take_input(int phase, bool in_layers) {
   for (int r = 0; r < kRounds; ++r) {
     const int i = r * kDecodeThreads + tid;
     if (i < vectors) {
-      if (phase > 0) {
+      if (arrives) {
         v[r] = wait.finish(from + 4 * i, v[r], 16 + kind);
         if (kind != 3) x[i] = v[r];
       } else {

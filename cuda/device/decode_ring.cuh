@@ -24,11 +24,12 @@ __device__ __forceinline__ void wait_barrier(const Decode& p, std::uint64_t* bar
 
 /// This block's share of the slots: `splits` blocks a kv head, spread.
 __device__ __forceinline__ void take_slots(const Decode& p, int cta, DecodeToken& t) {
+  t.head = -1, t.split = 0, t.first = 0, t.count = 0;
+  if (cta >= p.blocks) return;
   const int shares = p.kv_heads * p.splits;
   // Share j is at block j * blocks / shares.
   const int j = (cta * shares + p.blocks - 1) / p.blocks;
-  t.head = -1, t.split = 0, t.first = 0, t.count = 0;
-  if (cta >= p.blocks || j >= shares || j * p.blocks / shares != cta) return;
+  if (j >= shares || j * p.blocks / shares != cta) return;
   t.head = j / p.splits, t.split = j % p.splits;
   t.first = t.split * p.slots_per_split;
   t.count = max(0, min(p.slots_per_split, p.sinks + p.window + p.memory - t.first));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runnel/generation.h"
+#include "runtime/backend/cuda/cluster_program.h"
 #include "runtime/backend/cuda/cuda_backend.h"
 #include "runtime/backend/cuda/decode_program.h"
 #include "runtime/backend/cuda/plan.h"
@@ -64,13 +65,32 @@ struct Device {
 
 struct Kernel {
   cuda::Decode d;
+  cuda::ClusterDecode c;  // the layers, if they run in one cluster: `d` is the head
+  bool in_cluster = false;
   cuda::DeviceArray<cuda::DecodeLayer> layers;
+  cuda::DeviceArray<cuda::ClusterLayer> cluster_layers;
   cuda::DeviceArray<float> exchange;
 
   bool make(Device& on, const cuda::DecodeTuning& tuning) {
-    cuda::DecodeProgram program =
-        cuda::make_decode_program(on.model->config, on.model->weights,
-                                  {on.model->device.multiprocessors, on.shared_bytes}, tuning);
+    const int all = on.model->device.multiprocessors;
+    if (tuning.cluster != 0) {
+      const cuda::ClusterProgram small =
+          cuda::make_cluster_program(on.model->config, on.model->weights, on.shared_bytes);
+      in_cluster = small.fits && cuda::prepare_cluster(small.cluster) == cudaSuccess;
+      static_cast<void>(cudaGetLastError());
+      if (in_cluster) {
+        c = small.cluster;
+        cluster_layers =
+            take(cuda::device_array<cuda::ClusterLayer>(small.layers.size(), "layers"));
+        must(cudaMemcpy(cluster_layers.get(), small.layers.data(), cluster_layers.bytes(),
+                        cudaMemcpyHostToDevice));
+      } else {
+        std::printf("not in a cluster: %s\n", small.why_not);
+      }
+    }
+    cuda::DecodeProgram program = cuda::make_decode_program(
+        on.model->config, on.model->weights,
+        {in_cluster ? all - cuda::kClusterBlocks : all, on.shared_bytes, in_cluster}, tuning);
     if (!program.fits) {
       std::printf("does not fit: %s\n", program.why_not);
       return false;
@@ -85,10 +105,14 @@ struct Kernel {
     d.layers = layers.get(), d.exchange = exchange.get();
     d.token = on.token.get(), d.segment = on.segment.get(), d.logits = on.logits.get();
     d.trouble = on.trouble.get();
-    d.patience = 1U << 19;
+    d.patience = c.patience = 1U << 19;
+    c.layers = cluster_layers.get(), c.token = d.token, c.segment = d.segment;
+    c.trouble = d.trouble, c.last = d.exchange + d.in_at[4];
     return true;
   }
   void step(Device& on) {
+    c.last_bit = d.final_bit;
+    if (in_cluster) must(cuda::cluster_step(on.stream, c));
     must(cuda::decode_step(on.stream, d));
     d.use += static_cast<std::uint32_t>(d.num_layers);
     d.final_bit ^= 1U;
@@ -197,13 +221,14 @@ double time_us(Device& on, Kernel& kernel, int inner, int repeats) {
   return times[static_cast<std::size_t>(repeats / 2)];
 }
 
-/// Medians over layers of the clocks between the marks of blocks 0 (which has slots) and 1.
+/// Medians over layers of the clocks between the marks of blocks 0 (which has slots) and 1; of a
+/// cluster, 0 and 15.
 void trace(Device& on, Kernel& kernel) {
   must(cudaMemset(on.trace.get(), 0, on.trace.bytes()));
   must(cudaDeviceSynchronize());
-  kernel.d.trace = on.trace.get();
+  (kernel.in_cluster ? kernel.c.trace : kernel.d.trace) = on.trace.get();
   kernel.step(on);
-  kernel.d.trace = nullptr;
+  kernel.c.trace = kernel.d.trace = nullptr;
   if (!kernel.fine(on)) return;
   std::vector<std::uint64_t> t(2 * cuda::kDecodeTrace);
   must(cudaMemcpy(t.data(), on.trace.get(), on.trace.bytes(), cudaMemcpyDeviceToHost));
@@ -212,14 +237,15 @@ void trace(Device& on, Kernel& kernel) {
                                       "publish"};  // publish: with a barrier
   for (int block = 0; block < 2; ++block) {
     const std::uint64_t* m = t.data() + block * cuda::kDecodeTrace;
-    const bool slots = block == 0;
+    const bool slots = block == 0 || kernel.in_cluster;
+    const int num_layers = kernel.in_cluster ? kernel.c.num_layers : kernel.d.num_layers;
     std::printf("  block %d, clocks: start %lld;", block, static_cast<long long>(m[1] - m[0]));
     std::size_t at = 1;
     const std::size_t a_layer = slots ? 17 : 16;
     double total = 0.0;
     for (std::size_t j = 0; j < a_layer; ++j) {
       std::vector<long long> deltas;
-      for (int l = 1; l < kernel.d.num_layers; ++l) {
+      for (int l = 1; l < num_layers; ++l) {
         const std::size_t i = at + static_cast<std::size_t>(l) * a_layer + j;
         deltas.push_back(static_cast<long long>(m[i + 1] - m[i]));
       }
@@ -237,8 +263,13 @@ void trace(Device& on, Kernel& kernel) {
         std::printf(" %s %lld", kMark[k % 4], median);
       }
     }
-    at += static_cast<std::size_t>(kernel.d.num_layers) * a_layer;
-    std::printf("; a layer %.0f; head:", total);
+    at += static_cast<std::size_t>(num_layers) * a_layer;
+    std::printf("; a layer %.0f; ", total);
+    if (kernel.in_cluster) {
+      std::printf("all %lld\n", static_cast<long long>(m[at] - m[0]));
+      continue;
+    }
+    std::printf("head:");
     for (std::size_t j = 0; j < 4; ++j)
       std::printf(" %lld", static_cast<long long>(m[at + j + 1] - m[at + j]));
     std::printf("; all %lld\n", static_cast<long long>(m[at + 4] - m[0]));
@@ -295,9 +326,10 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     on.place(17, *state, 100);
     must(cudaDeviceSynchronize());
     const double us = time_us(on, kernel, inner, 9);
-    std::printf("  blocks %3d splits %d slots %d x %4d poll %3d keep %d: %7.1f us %6.0f tok/s\n",
-                kernel.d.blocks, kernel.d.splits, kernel.d.ring_slots, kernel.d.slot_bytes,
-                kernel.d.poll, kernel.d.keep, us, 1e6 / us);
+    std::printf(
+        "  cluster %d blocks %3d splits %d slots %d x %4d poll %3d keep %d: %7.1f us %6.0f tok/s\n",
+        kernel.in_cluster ? 1 : 0, kernel.d.blocks, kernel.d.splits, kernel.d.ring_slots,
+        kernel.d.slot_bytes, kernel.d.poll, kernel.d.keep, us, 1e6 / us);
     if (first) {
       trace(on, kernel);
       on.place(17, *state, 100000);
@@ -326,10 +358,8 @@ int main(int argc, char** argv) {
   std::vector<cuda::DecodeTuning> tunings{{}};
   if (which == "135m") {
     if (!quick) {
-      for (int blocks : {36, 48, 64, 96, 132}) tunings.push_back({.blocks = blocks});
-      tunings.push_back({.blocks = 48, .splits = 8});
-      tunings.push_back({.blocks = 48, .poll = 1});
-      tunings.push_back({.slots = 3});
+      for (int blocks : {0, 36, 48, 64, 132}) tunings.push_back({.blocks = blocks, .cluster = 0});
+      tunings.push_back({.blocks = 48, .splits = 8, .cluster = 0});
     }
     measure(model_135m(), "135M q4_0", tunings, 20);
     return 0;

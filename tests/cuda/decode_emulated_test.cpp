@@ -7,6 +7,8 @@
 #include <cstdio>
 
 #include "cuda/device/decode.cuh"
+#include "cuda/device/decode_cluster.cuh"
+#include "runtime/backend/cuda/cluster_program.h"
 #include "runtime/backend/cuda/decode_program.h"
 #include "runtime/backend/reference/reference_backend.h"
 #include "tests/support/compare.h"
@@ -21,18 +23,27 @@ using quant::BlockType;
 struct Emulated {
   cuda::DeviceWeights weights;
   cuda::DecodeProgram program;
+  cuda::ClusterProgram layers;  // for the layers, if they run in a cluster
+  bool in_cluster;
   std::vector<float> exchange, state, logits;
   std::uint32_t trouble = 0;
   std::uint64_t position = 0;
   std::uint32_t use = 0;
 
-  Emulated(const RandomModel& model, int blocks, const cuda::DecodeTuning& tuning) {
+  Emulated(const RandomModel& model, int blocks, const cuda::DecodeTuning& tuning, bool cluster)
+      : in_cluster(cluster) {
     auto made =
         cuda::DeviceWeights::create(model.config, *model.weights, {}, cuda::WeightPlace::host);
     if (!made) throw std::runtime_error(made.error().message);
     weights = std::move(*made);
-    program = cuda::make_decode_program(model.config, weights, {blocks, 227 * 1024}, tuning);
+    constexpr int kShared = 227 * 1024;
+    program =
+        cuda::make_decode_program(model.config, weights, {blocks, kShared, in_cluster}, tuning);
     if (!program.fits) throw std::runtime_error(program.why_not);
+    if (in_cluster) {
+      layers = cuda::make_cluster_program(model.config, weights, kShared);
+      if (!layers.fits) throw std::runtime_error(layers.why_not);
+    }
     exchange.assign(2 * static_cast<std::size_t>(program.decode.at.total) +
                         static_cast<std::size_t>(model.config.hidden_size) + 4,
                     0.0F);
@@ -59,12 +70,36 @@ struct Emulated {
     d.final_bit = (position & 1U) == 0 ? 1U : 0U;
     d.trouble = &trouble;
     d.patience = 1U << 30;
+    if (in_cluster && !run_layers(d, seed)) return false;
     simt::Grid grid(d.grid, cuda::kDecodeAllThreads, static_cast<std::size_t>(d.shared.total), seed,
                     [&d] { cuda::decode_thread<~0U, 4>(d); });
     const bool through = grid.run();
     use += static_cast<std::uint32_t>(d.num_layers);
     ++position;
     return through;
+  }
+
+  bool run_layers(const cuda::Decode& head, unsigned seed) {
+    cuda::ClusterDecode c = layers.cluster;
+    c.layers = layers.layers.data();
+    c.token = head.token;
+    c.segment = head.segment;
+    c.last = head.exchange + head.in_at[4];
+    c.last_bit = head.final_bit;
+    c.trouble = head.trouble;
+    c.patience = head.patience;
+    const auto thread = [&c]<BlockType kType>() {
+      if (c.matrices[0].type != kType) return;
+      if (c.k_dim == 32) cuda::cluster_thread<kType, BlockType::f16, 3>(c);
+      if (c.k_dim == 64) cuda::cluster_thread<kType, BlockType::f16, 4>(c);
+      if (c.k_dim == 128) cuda::cluster_thread<kType, BlockType::f16, 5>(c);
+    };
+    simt::Grid grid(cuda::kClusterBlocks, cuda::kClusterThreads,
+                    static_cast<std::size_t>(c.shared.total), seed, [&thread] {
+                      thread.template operator()<BlockType::q4_0>();
+                      thread.template operator()<BlockType::q8_0>();
+                    });
+    return grid.run();
   }
 };
 
@@ -75,6 +110,7 @@ struct Case {
   int grid;
   cuda::DecodeTuning tuning;
   int tokens;
+  bool in_cluster = false;  // the layers; the grid is the head's
 };
 
 ModelConfig wide(int layers) {
@@ -132,6 +168,23 @@ std::vector<Case> cases() {
                  14,
                  {.blocks = 12, .splits = 4},
                  3});
+  const Case default_model = all.back();
+  all.push_back({"cluster_default_model", c, default_model.parts, 2, {}, 9, true});
+  const auto cluster = [&all](const char* name, const ModelConfig& config, BlockType linear) {
+    const RandomParts parts{.linear = linear,
+                            .table = BlockType::q8_0,
+                            .small = BlockType::f16,
+                            .gate_bias = config.num_memory_slots > 0,
+                            .read_biases = config.num_memory_slots > 0};
+    all.push_back({name, config, parts, 2, {}, 4, true});
+  };
+  cluster("cluster_q8_0", wide(3), BlockType::q8_0);
+  c.num_layers = 3, c.num_heads = c.num_kv_heads = 3, c.num_sink_slots = c.sink_distance = 0;
+  c.num_window_slots = 5, c.num_memory_slots = 0;
+  cluster("cluster_window_only", c, BlockType::q4_0);
+  c = small_config();
+  c.num_heads = 4, c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = 128, c.num_memory_slots = 48;
+  cluster("cluster_heads_of_128", c, BlockType::q8_0);
   return all;
 }
 
@@ -146,13 +199,15 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
                                                        : reference::Activations::rounded);
   const LoadedModel host = load_on(*reference, model);
   auto expected = host.state();
-  Emulated actual(model, each.grid, each.tuning);
+  Emulated actual(model, each.grid, each.tuning, each.in_cluster);
   const cuda::Decode& d = actual.program.decode;
   std::printf("[ layout   ] %s: %d of %d blocks, %d splits, %d items, %d slots of %d, %d bytes\n",
               each.name, d.blocks, d.grid, d.splits, d.items, d.ring_slots, d.slot_bytes,
               d.shared.total);
-  ASSERT_EQ(d.blocks, each.tuning.blocks);
-  ASSERT_EQ(d.splits, each.tuning.splits);
+  if (!each.in_cluster) {
+    ASSERT_EQ(d.blocks, each.tuning.blocks);
+    ASSERT_EQ(d.splits, each.tuning.splits);
+  }
   Random random(92);
   const double tolerance = plain ? 2e-5 : 2e-2;
   for (int i = 0; i < each.tokens; ++i) {

@@ -270,6 +270,45 @@ TEST_P(Mixers, ChunkwiseMatchesTheReference) {
   compare(*backend, model, random.tokens(450, 96), 150, activations, tolerance, GetParam().name);
 }
 
+/// Small enough for one cluster (cuda/decode_cluster.h), in the shape of the default model.
+ModelConfig cluster_config() {
+  ModelConfig c = small_positional_config();
+  c.hidden_size = 576, c.intermediate_size = 192, c.num_layers = 5;
+  c.num_heads = 9, c.num_kv_heads = 3, c.head_k_dim = c.head_v_dim = 64, c.num_memory_slots = 64;
+  c.num_sink_slots = 4, c.num_window_slots = 60, c.sink_distance = 64, c.scale = 0.125F;
+  return c;
+}
+const RandomParts kClusterParts{.linear = BlockType::q4_0,
+                                .table = BlockType::q8_0,
+                                .small = BlockType::f16,
+                                .tied = true,
+                                .gate_bias = true,
+                                .read_biases = true};
+
+TEST(OneCluster, MatchesTheReference) {
+  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
+  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  const RandomModel model = make_random_model(cluster_config(), kClusterParts, 41);
+  compare(*backend, model, Random(42).tokens(150, 96), 1, Activations::rounded, kRoundedTolerance,
+          "one cluster");
+}
+
+TEST(OneCluster, GoesOnFromASnapshotBitForBit) {
+  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
+  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  const RandomModel model = make_random_model(cluster_config(), kClusterParts, 43);
+  const LoadedModel on = load_on(*backend, model);
+  constexpr int kCuts = 1000;
+  Random random(44);
+  auto straight = on.state();
+  for (int i = 0; i < kCuts; ++i) {
+    auto restored = on.state();
+    ASSERT_TRUE(restored->import_from(on.canonical(*straight), straight->position()));
+    const std::vector<TokenId> token = random.tokens(1, 96);
+    ASSERT_EQ(on.run(*straight, token), on.run(*restored, token)) << "cut " << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cuda, Mixers, testing::ValuesIn(mixer_cases()),
                          [](const auto& each) { return std::string(each.param.name); });
 

@@ -66,9 +66,10 @@ static_assert(sizeof(Counter) == 8);
 
 struct Copy {
   void* to;
-  const void* from;
+  const void* from;  // null: `sent`
   unsigned bytes;
   Counter* counter;
+  float4 sent = {};
 };
 
 inline Grid* grid = nullptr;      // running
@@ -142,7 +143,7 @@ class Grid {
         const std::size_t i = random() % copies.size();
         const Copy c = copies[i];
         copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(i));
-        std::memcpy(c.to, c.from, c.bytes);
+        std::memcpy(c.to, c.from != nullptr ? c.from : &c.sent, c.bytes);
         c.counter->bytes -= static_cast<int>(c.bytes);
         settle(*c.counter);
         moved = true;
@@ -173,6 +174,7 @@ class Grid {
   Warp& warp() { return block().warps[static_cast<std::size_t>(current->thread / 32)]; }
 
   std::mt19937 random;
+  Meeting everybody;
   std::vector<Block> blocks;
   std::vector<Copy> copies;
   bool progress = false;
@@ -239,6 +241,11 @@ inline unsigned char* shared_memory() {
 inline void sync_block() {
   simt::grid->meet(simt::grid->block().all, int(simt::grid->block().fibers.size()));
 }
+/// The grid is one cluster.
+inline void sync_cluster() {
+  simt::grid->meet(simt::grid->everybody,
+                   int(simt::grid->blocks.size() * simt::grid->block().fibers.size()));
+}
 inline void sync_warp() { simt::grid->meet(simt::grid->warp().meeting, 32); }
 template <int kThreads>
 void sync_first() {
@@ -271,9 +278,30 @@ inline bool barrier_passed(std::uint64_t* b, unsigned parity) {
     simt::grid->progress = true;
     return true;
   }
+  // Sleeps until somebody arrives or the phase is complete.
+  static_assert(sizeof(simt::Counter) == 2 * sizeof(int));
+  simt::current->watched = reinterpret_cast<const int*>(b);
+  std::memcpy(&simt::current->seen, b, sizeof(int));
   simt::grid->leave();
   return counter(b).parity != parity;
 }
+/// What it sends lands late, like a copy.
+struct ClusterPeer {
+  int block = 0;
+
+  static ClusterPeer of(int block) { return {block}; }
+  void store(const float* from, std::uint64_t* b) const {
+    simt::Grid& g = *simt::grid;
+    if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0 || block == block_index()) std::abort();
+    auto* there = reinterpret_cast<unsigned char*>(g.blocks[std::size_t(block)].shared.data());
+    const auto place = [&](const void* p) {
+      return there + (static_cast<const unsigned char*>(p) - shared_memory());
+    };
+    simt::Copy copy{place(from), nullptr, 16, reinterpret_cast<simt::Counter*>(place(b))};
+    std::memcpy(&copy.sent, from, 16);
+    g.copies.push_back(copy);
+  }
+};
 inline std::uint32_t watch_word(const std::uint32_t* p) {
   simt::grid->leave();
   return *p;
@@ -296,6 +324,8 @@ inline void bulk_prefetch(const void*, unsigned bytes) {
 inline void maybe_leave() {
   if (simt::grid->random() % 2 == 0) simt::grid->leave();
 }
+inline float4 load_vector(const float* p) { return *reinterpret_cast<const float4*>(p); }
+inline void store_vector(float* p, float4 v) { *reinterpret_cast<float4*>(p) = v; }
 inline float4 load_exchanged(const float* p) {
   maybe_leave();
   return *reinterpret_cast<const float4*>(p);

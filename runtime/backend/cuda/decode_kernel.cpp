@@ -1,10 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/cuda/decode_kernel.h"
 
+#include "runtime/backend/cuda/cluster_program.h"
 #include "runtime/backend/cuda/decode_program.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cuda {
+
+namespace {
+
+template <class T>
+Status upload(DeviceArray<T>& to, const std::vector<T>& from, cudaStream_t stream) {
+  RUNNEL_TRY(to, device_array<T>(from.size(), "decode layers"));
+  return check(cudaMemcpyAsync(to.get(), from.data(), to.bytes(), cudaMemcpyHostToDevice, stream),
+               "upload decode layers");
+}
+
+}  // namespace
+
+Result<bool> DecodeKernel::create_cluster(const ModelOnDevice& model, int shared_bytes) {
+  if (model.device.multiprocessors <= kClusterBlocks) return false;
+  const ClusterProgram program = make_cluster_program(model.config, model.weights, shared_bytes);
+  if (!program.fits) return false;
+  if (prepare_cluster(program.cluster) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  cluster_ = program.cluster;
+  RUNNEL_CHECK_OK(upload(cluster_layers_, program.layers, model.stream.get()));
+  // The program's copy ends with this function.
+  RUNNEL_CHECK_OK(check(cudaStreamSynchronize(model.stream.get()), "upload decode layers"));
+  cluster_.layers = cluster_layers_.get();
+  return true;
+}
 
 Result<std::unique_ptr<DecodeKernel>> DecodeKernel::create(const ModelOnDevice& model,
                                                            const DecodeTuning& tuning) {
@@ -16,25 +44,30 @@ Result<std::unique_ptr<DecodeKernel>> DecodeKernel::create(const ModelOnDevice& 
   RUNNEL_CHECK_OK(check(
       cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, model.device.index),
       "ask for shared memory"));
-  const DecodeProgram program = make_decode_program(model.config, model.weights,
-                                                    {model.device.multiprocessors, shared}, tuning);
-  if (!program.fits) return std::unique_ptr<DecodeKernel>();
   auto kernel = std::make_unique<DecodeKernel>();
+  if (tuning.cluster != 0) {
+    RUNNEL_TRY(kernel->in_cluster_, kernel->create_cluster(model, shared));
+  }
+  const int others = model.device.multiprocessors - kClusterBlocks;
+  const DecodeLimits limits{
+      .multiprocessors = kernel->in_cluster_ ? others : model.device.multiprocessors,
+      .shared_bytes = shared,
+      .head_only = kernel->in_cluster_};
+  const DecodeProgram program = make_decode_program(model.config, model.weights, limits, tuning);
+  if (!program.fits) return std::unique_ptr<DecodeKernel>();
   Decode& d = kernel->decode_;
   d = program.decode;
-  RUNNEL_TRY(kernel->layers_, device_array<DecodeLayer>(program.layers.size(), "decode layers"));
   RUNNEL_TRY(kernel->exchange_, device_array<float>(2 * static_cast<std::size_t>(d.at.total) +
                                                         static_cast<std::size_t>(d.d),
                                                     "what decode blocks exchange"));
   RUNNEL_TRY(kernel->trouble_, pinned_array<std::uint32_t>(1, "a flag"));
   const cudaStream_t stream = model.stream.get();
-  RUNNEL_CHECK_OK(check(cudaMemcpyAsync(kernel->layers_.get(), program.layers.data(),
-                                        kernel->layers_.bytes(), cudaMemcpyHostToDevice, stream),
-                        "upload decode layers"));
+  RUNNEL_CHECK_OK(upload(kernel->layers_, program.layers, stream));
   RUNNEL_CHECK_OK(kernel->clear(stream));
   d.layers = kernel->layers_.get();
   d.exchange = kernel->exchange_.get();
-  d.trouble = kernel->trouble_.get();
+  d.trouble = kernel->cluster_.trouble = kernel->trouble_.get();
+  kernel->cluster_.last = d.exchange + d.in_at[4];
   return kernel;
 }
 
@@ -52,6 +85,12 @@ Status DecodeKernel::launch(cudaStream_t stream, const std::int32_t* token, cons
   decode_.token = token;
   decode_.segment = segment;
   decode_.logits = logits;
+  if (in_cluster_) {
+    cluster_.token = token;
+    cluster_.segment = segment;
+    cluster_.last_bit = decode_.final_bit;
+    RUNNEL_CHECK_OK(check(cluster_step(stream, cluster_), "launch a token"));
+  }
   RUNNEL_CHECK_OK(check(decode_step(stream, decode_), "launch a token"));
   decode_.use += static_cast<std::uint32_t>(decode_.num_layers);
   decode_.final_bit ^= 1U;

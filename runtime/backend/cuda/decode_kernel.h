@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decode kernel of cuda/decode.h ready to run on a plan's buffers.
+// The decode kernels of cuda/decode.h and cuda/decode_cluster.h ready to run on a plan's buffers.
 #pragma once
 
 #include <memory>
 
 #include "cuda/decode.h"
+#include "cuda/decode_cluster.h"
 #include "runtime/backend/cuda/device_model.h"
 
 namespace runnel::cuda {
@@ -25,15 +26,23 @@ class DecodeKernel {
   /// Whether a token did not come to its end.
   bool stuck() const { return *static_cast<volatile std::uint32_t*>(trouble_.get()) != 0; }
 
-  std::uint64_t bytes() const { return layers_.bytes() + exchange_.bytes(); }
+  std::uint64_t bytes() const {
+    return layers_.bytes() + cluster_layers_.bytes() + exchange_.bytes();
+  }
   /// For the benchmark.
   Decode& decode() { return decode_; }
+  ClusterDecode* cluster() { return in_cluster_ ? &cluster_ : nullptr; }
 
  private:
+  /// Whether the layers run in one cluster; then `decode_` is the head alone.
+  Result<bool> create_cluster(const ModelOnDevice& model, int shared_bytes);
   Status clear(cudaStream_t stream);
 
   Decode decode_;
+  bool in_cluster_ = false;
+  ClusterDecode cluster_;
   DeviceArray<DecodeLayer> layers_;
+  DeviceArray<ClusterLayer> cluster_layers_;
   DeviceArray<float> exchange_;
   PinnedArray<std::uint32_t> trouble_;
 };

@@ -4,41 +4,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "runtime/backend/cuda/decode_shapes.h"
+
 namespace runnel::cuda {
 namespace {
-
-int divide_up(int n, int by) { return (n + by - 1) / by; }
-int round_up(int n, int to) { return divide_up(n, to) * to; }
-int log2_of(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
-bool is_power(int n) { return n > 0 && std::has_single_bit(static_cast<unsigned>(n)); }
-
-bool is_plain(BlockType t) {
-  return t == BlockType::f32 || t == BlockType::f16 || t == BlockType::bf16;
-}
-
-DecodeShape shape_of(const Matrix& m, bool pairs, bool everybody) {
-  DecodeShape s{.type = m.type, .rows = m.rows, .everybody = everybody ? 1 : 0};
-  if (is_plain(m.type)) {
-    s.tiles = m.rows;
-    s.unit = pairs ? 2 : 1;
-    s.lane_shift = 5;
-    s.chunks = m.cols * (m.type == BlockType::f32 ? 4 : 2) / 16;
-    s.steps = divide_up(s.chunks, 32);
-    s.step_bytes = 512;
-    s.tile_bytes = s.chunks * 16;
-    s.tail_chunks = s.chunks - 32 * (s.steps - 1);
-    return s;
-  }
-  s.tiles = m.tiles();
-  s.lane_shift = log2_of(m.lanes);
-  s.row_shift = 5 - s.lane_shift;
-  s.steps = m.steps;
-  s.step_bytes = m.type == BlockType::q8_0 ? 1024 : 512;
-  s.tile_bytes = m.steps * s.step_bytes;
-  s.scale_bytes = m.type == BlockType::q4_0 || m.type == BlockType::q8_0 ? 64 : 128;
-  s.high_bytes = m.type == BlockType::q6_k ? 256 : 0;
-  return s;
-}
 
 int bytes_of_step(const DecodeShape& s) { return s.step_bytes + s.scale_bytes + s.high_bytes; }
 long long bytes_of_tile(const DecodeShape& s) {
@@ -78,22 +47,17 @@ class Maker {
 
  private:
   const char* refuse() {
-    if (c_.mixer != Mixer::slots || w_.layers.empty()) return "a recurrence";
-    if (c_.conv_size > 0) return "convolutions";
-    if (c_.feature_map != FeatureMap::identity && c_.feature_map != FeatureMap::swish &&
-        c_.feature_map != FeatureMap::relu)
-      return "the feature map";
+    if (const char* why = refuse_slot_model(c_, w_); why[0] != '\0') return why;
     const int o = c_.num_heads * c_.head_v_dim;
-    if (c_.hidden_size % 32 != 0 || c_.intermediate_size % 32 != 0 || o % 32 != 0)
-      return "widths that are no multiples of 32";
     if (std::max({c_.hidden_size, c_.intermediate_size, o}) > kDecodeWidest) return "wide layers";
-    if (!is_power(c_.head_k_dim) || !is_power(c_.head_v_dim) || c_.head_k_dim < 8 ||
-        c_.head_v_dim < 4 || c_.head_v_dim > 4 * kDecodeThreads)
-      return "head dimensions";
+    if (c_.head_v_dim > 4 * kDecodeThreads) return "head dimensions";
     if (c_.num_slots() > kDecodeSlots || c_.queries_per_kv_head() > kDecodeWarps)
       return "many slots or queries";
     if (const char* why = collect(); why[0] != '\0') return why;
-    if (const char* why = share_blocks(); why[0] != '\0') return why;
+    p_.grid = limits_.multiprocessors;
+    if (!limits_.head_only) {
+      if (const char* why = share_blocks(); why[0] != '\0') return why;
+    }
     fill_model();
     return lay_out();
   }
@@ -117,6 +81,7 @@ class Maker {
           .data = m.data, .scales = m.scales, .high = m.high, .shape = shape, .column = column};
     };
     for (const LayerOnDevice& w : w_.layers) {
+      if (limits_.head_only) break;
       if (w.gate_up.size() != 1) return "gate and up of different types";
       if (w.projections.size() > std::size_t{kDecodeInputs}) return "many projections";
       DecodeLayer layer;
@@ -149,7 +114,6 @@ class Maker {
   }
 
   const char* share_blocks() {
-    p_.grid = limits_.multiprocessors;
     int most = p_.grid;
     for (const DecodeLayer& w : std::span(out_.layers).first(w_.layers.size())) {
       const DecodeShape& s = p_.shapes[w.matrices[kDecodeInputs + 1].shape];
@@ -182,13 +146,9 @@ class Maker {
     return "many slots a block";
   }
 
-  static Act act_of(Activation a) {
-    return a == Activation::swish ? Act::swish : a == Activation::relu ? Act::relu : Act::identity;
-  }
-
   void fill_model() {
     const StateLayout layout = StateLayout::of(c_);
-    p_.num_layers = c_.num_layers;
+    p_.num_layers = limits_.head_only ? 0 : c_.num_layers;
     p_.embeddings = w_.embeddings;
     p_.poll = tuning_.poll, p_.keep = tuning_.keep;
     p_.d = c_.hidden_size, p_.inner = c_.intermediate_size, p_.vocab = c_.vocab_size;
@@ -199,9 +159,7 @@ class Maker {
     p_.sink_distance = c_.sink_distance;
     p_.scale = c_.scale, p_.gate_normalizer = c_.gate_normalizer, p_.gate_log_min = c_.gate_log_min;
     p_.norm_eps = c_.norm_eps, p_.g_norm_eps = c_.g_norm_eps;
-    p_.qk_act = c_.feature_map == FeatureMap::swish  ? Act::swish
-                : c_.feature_map == FeatureMap::relu ? Act::relu
-                                                     : Act::identity;
+    p_.qk_act = act_of(c_.feature_map);
     p_.v_act = act_of(c_.value_activation), p_.o_act = act_of(c_.output_activation);
     p_.output_norm = c_.output_norm ? 1 : 0;
     p_.turns = w_.turns;
@@ -259,7 +217,7 @@ class Maker {
       }
     }
     DecodeSlots& slots = p_.slots;
-    {
+    if (!limits_.head_only) {
       int floats = 0;
       const auto place = [&floats](int n) {
         const int here = floats;

@@ -12,7 +12,8 @@ namespace runnel::cuda {
 
 struct DecodeLimits {
   int multiprocessors = 1;
-  int shared_bytes = 0;  // of a block
+  int shared_bytes = 0;    // of a block
+  bool head_only = false;  // another kernel computes the layers
 };
 
 struct DecodeProgram {

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches the cluster kernel: one cluster of 16 blocks.
+#include "cuda/decode_cluster.h"
+#include "cuda/device/decode_cluster.cuh"
+#include "cuda/device/launch.cuh"
+
+namespace runnel::cuda {
+namespace {
+
+template <BlockType kType, BlockType kPlain, int kShift>
+__global__ void __launch_bounds__(kClusterThreads, 1)
+    cluster_kernel(const __grid_constant__ ClusterDecode p) {
+#if __CUDA_ARCH__ >= 900
+  chain_trigger();  // the head's blocks fetch their weights meanwhile
+  cluster_thread<kType, kPlain, kShift>(p);
+#endif
+}
+
+using Kernel = void (*)(ClusterDecode);
+
+struct Choice {
+  BlockType type, plain;
+  int width;  // of keys and values
+  Kernel kernel;
+};
+template <BlockType kType, int kShift>
+constexpr Choice kChoice = {kType, BlockType::f16, 4 << kShift,
+                            &cluster_kernel<kType, BlockType::f16, kShift>};
+const Choice kChoices[] = {
+    kChoice<BlockType::q4_0, 4>,
+    kChoice<BlockType::q4_0, 5>,
+    kChoice<BlockType::q8_0, 4>,
+    kChoice<BlockType::q8_0, 5>,
+};
+
+Kernel choose(const ClusterDecode& p) {
+  const ClusterMatrix& plain = p.matrices[kPlainMatrix];
+  for (const Choice& c : kChoices) {
+    if (p.matrices[0].type == c.type && p.k_dim == c.width &&
+        (plain.rows == 0 || plain.type == c.plain))
+      return c.kernel;
+  }
+  return nullptr;
+}
+
+cudaLaunchConfig_t configure(const ClusterDecode& p, cudaStream_t stream,
+                             cudaLaunchAttribute& attribute) {
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = kClusterBlocks;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(kClusterBlocks);
+  config.blockDim = dim3(kClusterThreads);
+  config.dynamicSmemBytes = static_cast<std::size_t>(p.shared.total);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return config;
+}
+
+}  // namespace
+
+cudaError_t prepare_cluster(const ClusterDecode& p) {
+  const Kernel kernel = choose(p);
+  if (kernel == nullptr) return cudaErrorInvalidConfiguration;
+  const void* const function = reinterpret_cast<const void*>(kernel);
+  if (cudaError_t e = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           p.shared.total);
+      e != cudaSuccess)
+    return e;
+  if (cudaError_t e =
+          cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+      e != cudaSuccess)
+    return e;
+  cudaLaunchAttribute attribute{};
+  const cudaLaunchConfig_t config = configure(p, nullptr, attribute);
+  int clusters = 0;
+  if (cudaError_t e = cudaOccupancyMaxActiveClusters(&clusters, function, &config);
+      e != cudaSuccess)
+    return e;
+  return clusters > 0 ? cudaSuccess : cudaErrorNotSupported;
+}
+
+cudaError_t cluster_step(cudaStream_t stream, const ClusterDecode& p) {
+  cudaLaunchAttribute attribute{};
+  const cudaLaunchConfig_t config = configure(p, stream, attribute);
+  return cudaLaunchKernelEx(&config, choose(p), p);
+}
+
+}  // namespace runnel::cuda
