@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // y[t, r] = sum_c W[r, c] x[t, c] for many tokens on matrix units: f16 operands (unpack, rows), f32 sums.
 //
-// Work split: a workgroup of 4 subgroups computes 128 tokens x 128 rows, a subgroup 64 x 64 as 4 x 4 tiles of 16 x 16
-// (with 64 x 32 shared memory was the bound: 131 TFLOP/s on an H200). Columns in steps of 32 through two halves of shared memory (40 KiB): the next step is loaded into registers while
-// this one is multiplied, one barrier a step.  Grid: (rows / 128, tokens / 128).
+// Work split: a workgroup computes TILE_TOKENS x TILE_ROWS, a subgroup 64 x 64 of it as 4 x 4 tiles of 16 x 16. Columns
+// in steps of STEP units through shared memory, in two halves (one barrier a step) or one (two barriers, half the
+// memory); the next steps are loaded into registers while this one is multiplied.
+// Grid: (rows / TILE_ROWS, tokens / TILE_TOKENS).
 // Bound: 2 T rows columns operations.
 // Tokens past the last are computed from whatever the padded rows hold and stored to padded rows; rows come in 16.
 // Needs VK_NV_cooperative_matrix (16 x 16 x 16), a subgroup of 32; matmul.comp is the fallback.
@@ -17,7 +18,7 @@
 #define PASS_BINDING 4
 #include "pass.glsl"
 
-layout(local_size_x = kThreads) in;
+layout(local_size_x_id = 2) in;
 layout(set = 0, binding = 0) readonly buffer Weights { uvec4 v[]; } weights;  // [rows, stride] 8 f16 each
 layout(set = 0, binding = 1) readonly buffer Input { uvec4 v[]; } x;          // [tokens, stride]
 layout(set = 0, binding = 3) buffer Output { float v[]; } y;
@@ -25,72 +26,87 @@ layout(set = 0, binding = 3) buffer Output16 { uvec4 v[]; } y16;
 layout(push_constant) uniform Push { TilesArgs a; };
 
 layout(constant_id = 1) const uint OUTPUT = kOutputStore;
+layout(constant_id = 2) const uint THREADS = 128;
+layout(constant_id = 3) const uint TILE_TOKENS = 128;
+layout(constant_id = 4) const uint TILE_ROWS = 128;
+layout(constant_id = 5) const uint STEP = 4;  // units of 8 columns: a multiple of 2 that divides every stride
+layout(constant_id = 6) const uint HALVES = 2;
+layout(constant_id = 7) const uint DEPTH = 1;  // steps under way: 1 or 2
 
-const uint kTile = 128;
-const uint kStepUnits = 4;          // 32 columns
-const uint kPitch = kStepUnits + 1;  // 80 bytes: no two of eight rows on the same banks
-const uint kHalf = kTile * kPitch;
+const uint kPitch = STEP + 1;  // an odd number of 16 bytes: no two of eight rows on the same banks
+const uint kRowHalf = TILE_ROWS * kPitch, kTokenHalf = TILE_TOKENS * kPitch;
+const uint kLines = THREADS / STEP;  // that all threads load at once
+const uint kRowLoads = TILE_ROWS / kLines, kTokenLoads = TILE_TOKENS / kLines;  // of a thread and step
 
-shared uvec4 w_tile[2 * kHalf];  // [row][column]
-shared uvec4 x_tile[2 * kHalf];  // [token][column]
+shared uvec4 w_tile[HALVES * kRowHalf];    // [row][column]
+shared uvec4 x_tile[HALVES * kTokenHalf];  // [token][column]
 
 #define SUMS fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>
 #define OPERAND fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
 
-void main() {
-  const uint token0 = gl_WorkGroupID.y * kTile;
-  if (token0 >= pass.word[kPassTokens]) return;
-  const uint row0 = gl_WorkGroupID.x * kTile;
-  const uint thread = gl_SubgroupID * 32 + gl_SubgroupInvocationID;
-  const uint warp_token = gl_SubgroupID % 2 * 64;
-  const uint warp_row = gl_SubgroupID / 2 * 64;
-
-  // Four units of each operand per thread and step, of lines 32 apart.
-  const uint line = thread / kStepUnits, unit = thread % kStepUnits;
-  uint w_from[4], x_from[4];
-  [[unroll]] for (uint i = 0; i < 4; ++i) {
-    w_from[i] = min(row0 + line + 32 * i, a.rows - 1) * a.stride + unit;
-    x_from[i] = (token0 + line + 32 * i) * a.stride + unit;
+#define LOAD(W, X, INDEX)                                                                                  \
+  {                                                                                                        \
+    const uint skip = (INDEX) * STEP;                                                                      \
+    [[unroll]] for (uint i = 0; i < kRowLoads; ++i) W[i] = weights.v[w_from[i] + skip];                    \
+    [[unroll]] for (uint i = 0; i < kTokenLoads; ++i) X[i] = x.v[x_from + i * kLines * a.stride + skip];   \
   }
+#define PUT(W, X, HALF)                                                                                       \
+  {                                                                                                           \
+    [[unroll]] for (uint i = 0; i < kRowLoads; ++i) w_tile[(HALF) * kRowHalf + to + i * kLines * kPitch] = W[i];     \
+    [[unroll]] for (uint i = 0; i < kTokenLoads; ++i) x_tile[(HALF) * kTokenHalf + to + i * kLines * kPitch] = X[i]; \
+  }
+// Multiplies step INDEX, which lies in shared memory, while FAR is loaded; then stores NEAR, the next step.
+#define STEP_OF(INDEX, NEAR_W, NEAR_X, FAR_W, FAR_X)                                                      \
+  {                                                                                                       \
+    const uint index = INDEX;                                                                             \
+    const uint here = HALVES == 2 ? index % 2 : 0, there = HALVES == 2 ? 1 - here : 0;                    \
+    if (index + DEPTH < steps) LOAD(FAR_W, FAR_X, index + DEPTH)                                          \
+    [[unroll]] for (uint k = 0; k < STEP; k += 2) {                                                       \
+      OPERAND left[4], right;                                                                             \
+      [[unroll]] for (uint t = 0; t < 4; ++t)                                                             \
+        coopMatLoadNV(left[t], x_tile, here * kTokenHalf + (warp_token + 16 * t) * kPitch + k, kPitch, false); \
+      [[unroll]] for (uint r = 0; r < 4; ++r) {                                                           \
+        coopMatLoadNV(right, w_tile, here * kRowHalf + (warp_row + 16 * r) * kPitch + k, kPitch, true);   \
+        [[unroll]] for (uint t = 0; t < 4; ++t) c[t][r] = coopMatMulAddNV(left[t], right, c[t][r]);       \
+      }                                                                                                   \
+    }                                                                                                     \
+    if (HALVES == 1) barrier();                                                                           \
+    if (index + 1 < steps) PUT(NEAR_W, NEAR_X, there)                                                     \
+    barrier();                                                                                            \
+  }
+
+void main() {
+  const uint token0 = gl_WorkGroupID.y * TILE_TOKENS;
+  if (token0 >= pass.word[kPassTokens]) return;
+  const uint row0 = gl_WorkGroupID.x * TILE_ROWS;
+  const uint thread = gl_SubgroupID * 32 + gl_SubgroupInvocationID;
+  const uint warp_token = gl_SubgroupID % (TILE_TOKENS / 64) * 64;
+  const uint warp_row = gl_SubgroupID / (TILE_TOKENS / 64) * 64;
+
+  const uint line = thread / STEP, unit = thread % STEP;
+  uint w_from[kRowLoads];
+  [[unroll]] for (uint i = 0; i < kRowLoads; ++i)
+    w_from[i] = min(row0 + line + kLines * i, a.rows - 1) * a.stride + unit;
+  const uint x_from = (token0 + line) * a.stride + unit;
   const uint to = line * kPitch + unit;
 
   SUMS c[4][4];  // tokens are the matrix's rows, so that a row of sums is a row of the output
   [[unroll]] for (uint t = 0; t < 4; ++t) {
     [[unroll]] for (uint r = 0; r < 4; ++r) c[t][r] = SUMS(0.0);
   }
-  [[unroll]] for (uint i = 0; i < 4; ++i) {
-    w_tile[to + 32 * i * kPitch] = weights.v[w_from[i]];
-    x_tile[to + 32 * i * kPitch] = x.v[x_from[i]];
-  }
+  const uint steps = a.stride / STEP;
+  uvec4 w_even[kRowLoads], x_even[kTokenLoads], w_odd[kRowLoads], x_odd[kTokenLoads];
+  LOAD(w_even, x_even, 0)
+  PUT(w_even, x_even, 0)
+  if (DEPTH == 2 && steps > 1) LOAD(w_odd, x_odd, 1)
   barrier();
-  const uint steps = a.stride / kStepUnits;
-  for (uint step = 0; step < steps; ++step) {
-    const uint here = step % 2 * kHalf, there = kHalf - here;
-    const bool more = step + 1 < steps;
-    uvec4 w_next[4], x_next[4];
-    if (more) {
-      const uint skip = (step + 1) * kStepUnits;
-      [[unroll]] for (uint i = 0; i < 4; ++i) {
-        w_next[i] = weights.v[w_from[i] + skip];
-        x_next[i] = x.v[x_from[i] + skip];
-      }
+  if (DEPTH == 2) {
+    for (uint step = 0; step < steps; step += 2) {
+      STEP_OF(step, w_odd, x_odd, w_even, x_even)
+      if (step + 1 < steps) STEP_OF(step + 1, w_even, x_even, w_odd, x_odd)
     }
-    [[unroll]] for (uint k = 0; k < kStepUnits; k += 2) {
-      OPERAND left[4], right;
-      [[unroll]] for (uint t = 0; t < 4; ++t)
-        coopMatLoadNV(left[t], x_tile, here + (warp_token + 16 * t) * kPitch + k, kPitch, false);
-      [[unroll]] for (uint r = 0; r < 4; ++r) {
-        coopMatLoadNV(right, w_tile, here + (warp_row + 16 * r) * kPitch + k, kPitch, true);
-        [[unroll]] for (uint t = 0; t < 4; ++t) c[t][r] = coopMatMulAddNV(left[t], right, c[t][r]);
-      }
-    }
-    if (more) {
-      [[unroll]] for (uint i = 0; i < 4; ++i) {
-        w_tile[there + to + 32 * i * kPitch] = w_next[i];
-        x_tile[there + to + 32 * i * kPitch] = x_next[i];
-      }
-    }
-    barrier();
+  } else {
+    for (uint step = 0; step < steps; ++step) STEP_OF(step, w_even, x_even, w_even, x_even)
   }
 
   if (OUTPUT == kOutputSwigluPairs) {

@@ -35,9 +35,12 @@ const uint kSteps = (kLoads + TEAM - 1) / TEAM;
 layout(constant_id = 13) const uint AHEAD = 4;
 const uint kAhead = kSteps < AHEAD ? kSteps : AHEAD;
 
-shared vec4 prepared[INPUT == kInputPlain ? 1 : 2 * UNITS];
-#define PUT(c, value) prepared[(c) / 4][(c) % 4] = (value)
-#define GET(c) prepared[(c) / 4][(c) % 4]
+// Lanes side by side read blocks, or units, side by side: a block's eight vectors are followed by one of padding, the
+// halves of units lie apart. Eight lanes then meet on no bank.
+shared vec4 prepared[INPUT == kInputPlain ? 1 : 2 * UNITS + UNITS / 4 + 1];
+uint place(uint i) { return BLOCK == 4 ? i + i / 8 : i % 2 * UNITS + i / 2; }
+#define PUT(c, value) prepared[place((c) / 4)][(c) % 4] = (value)
+#define GET(c) prepared[place((c) / 4)][(c) % 4]
 
 #ifdef RUNNEL_BLOCKS
 // Single units in the first words of a block.
@@ -140,8 +143,8 @@ void main() {
             low = source4.v[at];
             high = source4.v[at + 1];
           } else {
-            low = prepared[2 * unit];
-            high = prepared[2 * unit + 1];
+            low = prepared[place(2 * unit)];
+            high = prepared[place(2 * unit + 1)];
           }
           [[unroll]] for (uint r = 0; r < ROWS; ++r)
             sums[r][t] = fma(u[r].scale, row_sum(u[r], low, high), sums[r][t]);

@@ -50,6 +50,7 @@ RUNNEL_CONST kPassItems = 1;    // sessions of this pass
 RUNNEL_CONST kPassRows = 2;     // rows whose logits this submission computes
 RUNNEL_CONST kPassChunks = 3;   // chunks of this pass
 RUNNEL_CONST kPassLong = 4;     // tokens from which on an item goes chunk by chunk
+RUNNEL_CONST kPassTag = 5;      // 0 or 1, the other for each token of decode_step
 RUNNEL_CONST kPassHeader = 16;  // words
 
 RUNNEL_CONST kTokenWords =
@@ -222,6 +223,45 @@ struct TilesArgs {
   uint out_stride;  // f32; with SwiGLU units of 8 f16
   uint out_column;
 };
+
+/// All layers of a token in one dispatch. Words of a layer's entry in the table:
+RUNNEL_CONST kStepAttnNorm = 0;  // float offsets into the vectors, or kNone
+RUNNEL_CONST kStepGNorm = 1;
+RUNNEL_CONST kStepMlpNorm = 2;
+RUNNEL_CONST kStepFBias = 3;
+RUNNEL_CONST kStepReadBias = 4;
+RUNNEL_CONST kStepHeadReadBias = 5;
+RUNNEL_CONST kStepGates = 6;  // f where it is a matrix of its own, in units of 16 bytes, or kNone
+RUNNEL_CONST kStepGateType = 7;
+RUNNEL_CONST kStepMatrices = 8;     // projections, output, gate and up by turns, down; of each:
+RUNNEL_CONST kStepMatrixWords = 4;  // first load, rows, planes of scales and upper bits
+RUNNEL_CONST kStepLayerWords = 24;
+RUNNEL_CONST kStepF16 = 0;
+RUNNEL_CONST kStepBf16 = 1;
+
+struct StepArgs {
+  PassLayout pass;
+  uint layers;
+  uint layer_stride;  // floats of a bank's layer
+  uint layer_floats;  // of one state
+  uint stuck_at;      // word of the activations that says that a workgroup gave up
+  int patience;       // looks at a value that is not there, in all
+  float scale;
+  float gate_normalizer;
+  float gate_log_min;  // 0: none
+  float eps;
+  float g_norm_eps;
+};
+
+/// Drawing a token from a row of logits, see greedy and candidates.
+struct GreedyArgs {
+  uint vocab;
+};
+RUNNEL_CONST kNoToken = 0xFFFFFFFFU;      // no logit is a number above -inf
+RUNNEL_CONST kGreedyGroups = 64;          // workgroups, at most kThreads
+RUNNEL_CONST kCandidateBins = 4096;       // values of the upper bits of a logit
+RUNNEL_CONST kMostCandidates = 1024;      // a row with more in reach is read whole
+RUNNEL_CONST kMostCandidateLists = 2048;  // tokens with biases or penalties
 
 #ifdef __cplusplus
 static_assert(sizeof(ChunkArgs) <= 128 && sizeof(MatvecArgs) <= 128 && sizeof(SlotArgs) <= 128 &&

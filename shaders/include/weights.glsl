@@ -44,13 +44,13 @@ float half_of(uint word) {
   return (word & 0x8000u) != 0 ? -f : f;
 }
 vec4 bytes(uint word) { return vec4(ivec4(int(word) << 24, int(word) << 16, int(word) << 8, int(word)) >> 24); }
-// 2^23 + n as bits: exact, and no conversion, of which GPUs do fewer a clock.
+// 2^23 + n as bits: exact, and no conversion, of which GPUs do fewer a clock; less 2^23 + `zero` in one subtraction.
 const uint kMagic = 0x4B000000u;
-vec4 low_nibbles(uint word) {
-  return uintBitsToFloat(((uvec4(word) >> uvec4(0, 8, 16, 24)) & 15u) | kMagic) - 8388608.0;
+vec4 low_nibbles(uint word, const float zero) {
+  return uintBitsToFloat(((uvec4(word) >> uvec4(0, 8, 16, 24)) & 15u) | kMagic) - (8388608.0 + zero);
 }
-vec4 high_nibbles(uint word) {
-  return uintBitsToFloat(((uvec4(word) >> uvec4(4, 12, 20, 28)) & 15u) | kMagic) - 8388608.0;
+vec4 high_nibbles(uint word, const float zero) {
+  return uintBitsToFloat(((uvec4(word) >> uvec4(4, 12, 20, 28)) & 15u) | kMagic) - (8388608.0 + zero);
 }
 
 /// `row` counts from the first row of the part.
@@ -178,21 +178,21 @@ Unit decode(Raw r) {
   u.high = bytes(r.a.y);
   u.scale = half_of(r.scale);
 #elif defined(W_Q4_0)
-  u.low = low_nibbles(r.a) - 8.0;
-  u.high = high_nibbles(r.a) - 8.0;
+  u.low = low_nibbles(r.a, 8.0);
+  u.high = high_nibbles(r.a, 8.0);
   u.scale = half_of(r.scale);
 #elif defined(W_Q4_K)
   const vec2 d = vec2(half_of(r.d), half_of(r.d >> 16));
   const float scale = d.x * float(r.scale & 255u);
   const float minimum = d.y * float(r.minimum & 255u);
-  u.low = scale * low_nibbles(r.a) - minimum;
-  u.high = scale * high_nibbles(r.a) - minimum;
+  u.low = scale * low_nibbles(r.a, 0.0) - minimum;
+  u.high = scale * high_nibbles(r.a, 0.0) - minimum;
   u.scale = 1.0;
 #elif defined(W_Q6_K)
   const vec4 upper_low = vec4((uvec4(r.high) >> uvec4(0, 2, 4, 6)) & 3u);
   const vec4 upper_high = vec4((uvec4(r.high) >> uvec4(8, 10, 12, 14)) & 3u);
-  u.low = low_nibbles(r.a) + 16.0 * upper_low - 32.0;
-  u.high = high_nibbles(r.a) + 16.0 * upper_high - 32.0;
+  u.low = low_nibbles(r.a, 32.0) + 16.0 * upper_low;
+  u.high = high_nibbles(r.a, 32.0) + 16.0 * upper_high;
   u.scale = half_of(r.d) * float(int(r.scale << 24) >> 24);
 #endif
   return u;

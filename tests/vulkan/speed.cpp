@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// runnel_vulkan_speed [--device N] [--profile] [--short] [--cache FILE] [--tune R,B,A,S,F]
-// [MODEL…]: one row of load, first token, decode and prefill a model: 135m, or 1.38B as q4_0, q4_k,
-// q8_0, bf16; random weights of those shapes.
+// runnel_vulkan_speed [--device N] [--profile] [--short] [--cache FILE]
+// [--tune R,B,A,S,F,G,P,C,Q] [--dispatches] [--tiles N] [MODEL…]: one row of load, first token,
+// decode (logits to the host; greedy with the tokens drawn on the device) and prefill a model:
+// 135m, or 1.38B as q4_0, q4_k, q8_0, bf16; random weights of those shapes. --tune and --tiles:
+// only decode or prefill, with a work split (Tuning in device.h). --dispatches: a token takes many,
+// as where the device promises nothing.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "runnel/generation.h"
 #include "runtime/backend/vulkan/vulkan_backend.h"
 #include "runtime/model/forward.h"
 #include "tests/cuda/bench_models.h"
@@ -45,8 +49,10 @@ struct Settings {
   int device = 0;
   bool profile = false;
   bool quick = false;
+  bool one_dispatch = true;
   std::string cache;
   std::vector<vulkan::Tuning> tunings;  // if any: decode alone, with each
+  std::vector<std::uint32_t> tiles;     // if any: prefill alone, with each
 };
 
 void print_profile(const char* what, vulkan::DispatchProfile& profile, double runs) {
@@ -68,6 +74,28 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// Tokens a second of greedy steps that draw their own tokens.
+double greedy_rate(Plan& plan, RecurrentState& state, std::size_t tokens, int repeats) {
+  const std::vector<TokenId> first = {1};
+  auto steps = must(plan.sampled_steps(state, first, {}));
+  if (steps == nullptr) return 0.0;
+  const auto check = [](const Status& status) {
+    if (!status) throw std::runtime_error(status.error().message);
+  };
+  check(steps->queue());
+  std::vector<double> rates;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    const auto begin = Clock::now();
+    for (std::size_t i = 0; i < tokens; ++i) {
+      check(steps->queue());
+      must(steps->drawn());
+    }
+    if (repeat > 0) rates.push_back(static_cast<double>(tokens) / ms_since(begin) * 1e3);
+  }
+  must(steps->drawn());
+  return median(rates);
+}
+
 /// One row of a sweep over work splits.
 void decode_rate(Plan& plan, RecurrentState& state, const BenchModel& model,
                  const std::string& name, const vulkan::Tuning& t) {
@@ -81,10 +109,48 @@ void decode_rate(Plan& plan, RecurrentState& state, const BenchModel& model,
       pass(plan, state, std::span(tokens).subspan(i, 1), vocab);
     rates.push_back(static_cast<double>(tokens.size()) / ms_since(begin) * 1e3);
   }
-  std::printf("%-6s rows %u block %u ahead %u slot values %u few splits %u: %8.1f tok/s\n",
-              name.c_str(), t.team_rows, t.block, t.ahead, t.slot_values, t.few_splits,
-              median(rates));
+  std::printf(
+      "%-6s rows %u block %u ahead %u slot values %u few splits %u groups %u parts %u chunk %u "
+      "first %u: %8.1f tok/s, greedy %8.1f\n",
+      name.c_str(), t.team_rows, t.block, t.ahead, t.slot_values, t.few_splits, t.step_groups,
+      t.step_parts, t.step_chunk, t.step_ask_first, median(rates),
+      greedy_rate(plan, state, tokens.size(), 3));
   std::fflush(stdout);
+}
+
+/// One row of a sweep over work splits of prefill.
+std::vector<float> prefill_rate(const BenchModel& model, const std::string& name,
+                                const Settings& settings, std::uint32_t tiles,
+                                const std::vector<float>& expected) {
+  const auto profile = std::make_shared<vulkan::DispatchProfile>();
+  const auto backend =
+      must(vulkan::make_backend(settings.device, {.pipeline_cache = settings.cache,
+                                                  .features = {.tuning = {.tiles = tiles}},
+                                                  .profile = profile}));
+  const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
+  const std::size_t length = settings.quick ? 128 : 2048;
+  const auto plan = must(resident->record(static_cast<int>(length), [&](Ops& ops) {
+    return forward(ops, model.config, model.weights);
+  }));
+  const auto vocab = static_cast<std::size_t>(model.config.vocab_size);
+  const std::vector<TokenId> prompt = test::Random(2).tokens(length, model.config.vocab_size);
+  auto state = must(resident->create_state());
+  std::vector<float> logits = pass(*plan, *state, prompt, vocab);
+  profile->by_shader.clear();
+  std::vector<double> rates;
+  const int repeats = settings.quick ? 1 : 5;
+  for (int i = 0; i < repeats; ++i) {
+    const auto begin = Clock::now();
+    pass(*plan, *state, prompt, vocab);
+    rates.push_back(static_cast<double>(length) / ms_since(begin) * 1e3);
+  }
+  const auto& products = profile->by_shader["matmul_tiles"];
+  std::printf("%-6s tiles %u: %10.1f tok/s, products %8.1f us a layer, against the first %.2e\n",
+              name.c_str(), tiles, median(rates),
+              products.microseconds / repeats / model.config.num_layers,
+              expected.empty() ? 0.0 : test::rms_relative_error(logits, expected));
+  std::fflush(stdout);
+  return logits;
 }
 
 void measure(const std::string& name, const Settings& settings) {
@@ -95,18 +161,26 @@ void measure(const std::string& name, const Settings& settings) {
                                             : model_1380m(quant::BlockType::bf16);
   for (const vulkan::Tuning& tuning : settings.tunings) {
     const auto backend = must(vulkan::make_backend(
-        settings.device, {.pipeline_cache = settings.cache, .features = {.tuning = tuning}}));
+        settings.device, {.pipeline_cache = settings.cache,
+                          .features = {.one_dispatch = settings.one_dispatch, .tuning = tuning}}));
     const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
     const auto decode = must(
         resident->record(16, [&](Ops& ops) { return forward(ops, model.config, model.weights); }));
     decode_rate(*decode, *must(resident->create_state()), model, name, tuning);
   }
-  if (!settings.tunings.empty()) return;
+  std::vector<float> expected;
+  for (const std::uint32_t tiles : settings.tiles) {
+    std::vector<float> logits = prefill_rate(model, name, settings, tiles, expected);
+    if (expected.empty()) expected = std::move(logits);
+  }
+  if (!settings.tunings.empty() || !settings.tiles.empty()) return;
   const auto profile = settings.profile ? std::make_shared<vulkan::DispatchProfile>() : nullptr;
   const auto started = Clock::now();
   auto start = started;
-  const auto backend = must(vulkan::make_backend(
-      settings.device, {.pipeline_cache = settings.cache, .profile = profile}));
+  const auto backend = must(
+      vulkan::make_backend(settings.device, {.pipeline_cache = settings.cache,
+                                             .features = {.one_dispatch = settings.one_dispatch},
+                                             .profile = profile}));
   const double open_ms = ms_since(start);
   start = Clock::now();
   const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
@@ -138,6 +212,7 @@ void measure(const std::string& name, const Settings& settings) {
     for (std::size_t i = 0; i < steps; ++i)
       pass(*decode, *state, std::span(prompt).subspan(i % length, 1), vocab);
   });
+  const double greedy = greedy_rate(*decode, *state, steps, settings.quick ? 1 : 5);
   if (profile)
     print_profile("a token", *profile, static_cast<double>(steps) * (settings.quick ? 1 : 5));
   pass(*prefill, *state, prompt, vocab);
@@ -154,8 +229,8 @@ void measure(const std::string& name, const Settings& settings) {
     stepwise = pass(*decode, *a, std::span(prompt).subspan(i, 1), vocab);
   const double difference = test::rms_relative_error(
       pass(*prefill, *b, std::span(prompt).first(compared), vocab), stepwise);
-  std::printf("%-6s %8.0f %8.0f %9.0f %9.0f %12.1f %14.1f %11.2e   %s\n", name.c_str(), open_ms,
-              load_ms, record_ms, first_ms, decoded, filled, difference,
+  std::printf("%-6s %8.0f %8.0f %9.0f %9.0f %12.1f %12.1f %14.1f %11.2e   %s\n", name.c_str(),
+              open_ms, load_ms, record_ms, first_ms, decoded, greedy, filled, difference,
               backend->device().name.c_str());
   std::fflush(stdout);
 }
@@ -167,13 +242,18 @@ int run(int argc, char** argv) {
     const std::string arg = argv[i];
     if (arg == "--profile") {
       settings.profile = true;
+    } else if (arg == "--dispatches") {
+      settings.one_dispatch = false;
     } else if (arg == "--short") {
       settings.quick = true;
     } else if (arg == "--tune" && i + 1 < argc) {
       vulkan::Tuning t;
-      std::sscanf(argv[++i], "%u,%u,%u,%u,%u", &t.team_rows, &t.block, &t.ahead, &t.slot_values,
-                  &t.few_splits);
+      std::sscanf(argv[++i], "%u,%u,%u,%u,%u,%u,%u,%u,%u", &t.team_rows, &t.block, &t.ahead,
+                  &t.slot_values, &t.few_splits, &t.step_groups, &t.step_parts, &t.step_chunk,
+                  &t.step_ask_first);
       settings.tunings.push_back(t);
+    } else if (arg == "--tiles" && i + 1 < argc) {
+      settings.tiles.push_back(static_cast<std::uint32_t>(std::atoi(argv[++i])));
     } else if (arg == "--device" && i + 1 < argc) {
       settings.device = std::atoi(argv[++i]);
     } else if (arg == "--cache" && i + 1 < argc) {
@@ -183,8 +263,9 @@ int run(int argc, char** argv) {
     }
   }
   if (models.empty()) models = {"135m"};
-  std::printf("%-6s %8s %8s %9s %9s %12s %14s %11s   %s\n", "model", "open ms", "load ms",
-              "record ms", "first ms", "decode tok/s", "prefill tok/s", "prefill err", "device");
+  std::printf("%-6s %8s %8s %9s %9s %12s %12s %14s %11s   %s\n", "model", "open ms", "load ms",
+              "record ms", "first ms", "decode tok/s", "greedy tok/s", "prefill tok/s",
+              "prefill err", "device");
   for (const std::string& model : models) measure(model, settings);
   return 0;
 }

@@ -45,9 +45,12 @@ class VulkanTest : public testing::Test {
   }
 
   std::unique_ptr<Backend> backend(const vulkan::FeatureMask& features = {},
-                                   const std::filesystem::path& cache = {}) {
-    auto made = vulkan::make_backend(
-        0, {.pipeline_cache = cache, .features = features, .messages = messages_.sink()});
+                                   const std::filesystem::path& cache = {},
+                                   std::shared_ptr<vulkan::DispatchProfile> profile = {}) {
+    auto made = vulkan::make_backend(0, {.pipeline_cache = cache,
+                                         .features = features,
+                                         .messages = messages_.sink(),
+                                         .profile = std::move(profile)});
     if (!made) throw std::runtime_error(made.error().message);
     return std::move(*made);
   }

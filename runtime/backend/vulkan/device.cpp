@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -50,7 +51,13 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   c.storage_range = std::min(c.storage_range, use.storage_range);
   c.shared_bytes = std::min(c.shared_bytes, use.shared_bytes);
   c.chunks = use.chunks;
+  if (!use.one_dispatch || !use.subgroups) {
+    c.resident_groups = 0;
+  } else if (use.tuning.step_groups > 0) {
+    c.resident_groups = use.tuning.step_groups;
+  }
   device->tuning_ = use.tuning;
+  device->lost_ = use.lost;
   constexpr std::uint32_t kTilesSharedBytes = 40U << 10;  // of matmul_tiles
   c.cooperative_matrix = c.cooperative_matrix && use.cooperative_matrix && use.subgroups &&
                          c.shared_bytes >= kTilesSharedBytes;
@@ -181,7 +188,7 @@ Result<VkCommandBuffer> Device::allocate_commands(const OwnedCommandPool& pool) 
   return commands;
 }
 
-Status Device::run(std::span<const VkCommandBuffer> commands) {
+Result<std::uint64_t> Device::submit(std::span<const VkCommandBuffer> commands) {
   const std::lock_guard lock(queue_mutex_);
   const std::uint64_t value = submitted_ + 1;
   const VkSemaphore semaphore = timeline_.get();
@@ -195,14 +202,42 @@ Status Device::run(std::span<const VkCommandBuffer> commands) {
                             .pCommandBuffers = commands.data(),
                             .signalSemaphoreCount = 1,
                             .pSignalSemaphores = &semaphore};
-  RUNNEL_VK_CHECK(f_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE), named("vkQueueSubmit"));
+  RUNNEL_VK_CHECK(lost_ != nullptr && lost_->load()
+                      ? VK_ERROR_DEVICE_LOST
+                      : f_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE),
+                  named("vkQueueSubmit"));
   submitted_ = value;
+  return value;
+}
+
+Status Device::wait(std::uint64_t submission) const {
+  const VkSemaphore semaphore = timeline_.get();
   const VkSemaphoreWaitInfo wait{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                  .semaphoreCount = 1,
                                  .pSemaphores = &semaphore,
-                                 .pValues = &value};
+                                 .pValues = &submission};
   RUNNEL_VK_CHECK(f_.vkWaitSemaphores(handle_, &wait, UINT64_MAX), named("vkWaitSemaphores"));
   return {};
+}
+
+Status Device::run(std::span<const VkCommandBuffer> commands) {
+  RUNNEL_TRY(const std::uint64_t submission, submit(commands));
+  return wait(submission);
+}
+
+Status Device::copy_in(const Buffer& to, std::span<const std::byte> bytes) {
+  RUNNEL_TRY(const Buffer from, create_buffer(bytes.size(), MemoryKind::input, "staging"));
+  std::memcpy(from.mapped, bytes.data(), bytes.size());
+  RUNNEL_TRY(const OwnedCommandPool pool, create_command_pool());
+  RUNNEL_TRY(const VkCommandBuffer commands, allocate_commands(pool));
+  const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                       .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+  RUNNEL_VK_CHECK(f_.vkBeginCommandBuffer(commands, &begin), named("vkBeginCommandBuffer"));
+  full_barrier(f_, commands);
+  const VkBufferCopy all{.size = bytes.size()};
+  f_.vkCmdCopyBuffer(commands, from.get(), to.get(), 1, &all);
+  RUNNEL_VK_CHECK(f_.vkEndCommandBuffer(commands), named("vkEndCommandBuffer"));
+  return run(std::span(&commands, 1));
 }
 
 Status Device::fill_zero(const Buffer& buffer) {

@@ -3,6 +3,7 @@
 // themselves.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,16 +23,26 @@ struct Tuning {
   std::uint32_t ahead = 0;        // loads under way per row
   std::uint32_t slot_values = 0;  // of keys and of values that a thread keeps in registers
   std::uint32_t few_splits = 0;   // of slots that every workgroup of the output projection joins
+  std::uint32_t tiles = 0;        // of products on matrix units, see products.cpp
+  // Of a token in one dispatch, see decode_step.h.
+  std::uint32_t step_groups = 0;     // workgroups; more than run at the same time give up
+  std::uint32_t step_parts = 0;      // workgroups of a kv head's slots
+  std::uint32_t step_chunk = 0;      // loads of a row under way
+  std::uint32_t step_ask_first = 0;  // one lane asks before the others
+  std::int32_t step_patience = 0;    // looks at a value that is not there
 };
 
 /// Which optional features and how much of a limit to use. Tests take them away to reach fallbacks.
 struct FeatureMask {
   bool subgroups = true;
   bool cooperative_matrix = true;
-  bool chunks = true;  // slots of many tokens chunk by chunk
+  bool chunks = true;        // slots of many tokens chunk by chunk
+  bool one_dispatch = true;  // all layers of a token in one dispatch
   Tuning tuning;
   std::uint32_t shared_bytes = UINT32_MAX;   // of a workgroup at most
   std::uint64_t storage_range = UINT64_MAX;  // bytes of one binding at most
+  /// Where set, its truth means that the device is lost, as the driver would say at the next call.
+  std::shared_ptr<const std::atomic<bool>> lost;
 };
 
 /// A handle of a device, destroyed with this object. `Destroy` is a member of DeviceFunctions.
@@ -126,8 +137,15 @@ class Device {
   Result<OwnedCommandPool> create_command_pool() const;
   Result<VkCommandBuffer> allocate_commands(const OwnedCommandPool& pool) const;
 
-  /// Runs recorded command buffers in order and waits for them. Thread-safe; callers take turns.
+  /// Queues recorded command buffers in order and returns what to wait for. Thread-safe.
+  Result<std::uint64_t> submit(std::span<const VkCommandBuffer> commands);
+  /// Waits for a submission and all before it. Thread-safe.
+  Status wait(std::uint64_t submission) const;
+  /// Both.
   Status run(std::span<const VkCommandBuffer> commands);
+
+  /// Copies bytes into a buffer and waits.
+  Status copy_in(const Buffer& to, std::span<const std::byte> bytes);
 
   /// Sets all bytes of a buffer to zero and waits.
   Status fill_zero(const Buffer& buffer);
@@ -141,6 +159,7 @@ class Device {
   std::shared_ptr<Instance> instance_;
   Capabilities capabilities_;
   Tuning tuning_;
+  std::shared_ptr<const std::atomic<bool>> lost_;
   std::string id_;
   VkDevice handle_ = VK_NULL_HANDLE;
   DeviceFunctions f_;

@@ -77,8 +77,11 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
   VkPhysicalDeviceSubgroupSizeControlProperties sizes{
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
   if (size_control) p11.pNext = &sizes;
+  VkPhysicalDeviceShaderSMBuiltinsPropertiesNV multiprocessors{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV, .pNext = &p12};
+  const bool counts = extensions.count(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME) > 0;
   VkPhysicalDeviceProperties2 p{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                .pNext = &p12};
+                                .pNext = counts ? static_cast<void*>(&multiprocessors) : &p12};
   f.vkGetPhysicalDeviceProperties2(device, &p);
 
   VkPhysicalDeviceVulkan11Features f11{.sType =
@@ -122,6 +125,13 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
   c.shared_bytes = limits.maxComputeSharedMemorySize;
   c.timestamp_ns = limits.timestampComputeAndGraphics == VK_TRUE ? limits.timestampPeriod : 0.0F;
   c.groups = limits.maxComputeWorkGroupCount[0];
+  c.group_threads =
+      std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]);
+  c.group_subgroups = size_control ? sizes.maxComputeWorkgroupSubgroups : 0;
+  // Seen to hold with this driver alone: it runs a context alone and starts a workgroup wherever
+  // one fits.
+  if (counts && p12.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY)
+    c.resident_groups = multiprocessors.shaderSMCount;
 
   VkPhysicalDeviceMemoryProperties memory{};
   f.vkGetPhysicalDeviceMemoryProperties(device, &memory);

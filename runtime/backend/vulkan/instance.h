@@ -47,6 +47,10 @@ struct Capabilities {
   /// f16 16 x 16 x 16 with f32 sums through VK_NV_cooperative_matrix.
   bool cooperative_matrix = false;
   bool chunks = true;  // whether slots may go chunk by chunk
+  /// Workgroups that certainly run at the same time, one on each multiprocessor; 0: unknown.
+  std::uint32_t resident_groups = 0;
+  std::uint32_t group_threads = 0;    // of a workgroup, at most
+  std::uint32_t group_subgroups = 0;  // the same, where a subgroup's size is demanded
 };
 
 /// Owns the VkInstance; devices keep it alive.

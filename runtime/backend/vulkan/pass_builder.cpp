@@ -64,6 +64,24 @@ Status PassBuilder::add_dispatch(Dispatch d, const std::vector<std::uint32_t>& c
   return {};
 }
 
+Status PassBuilder::add_one_dispatch() {
+  RUNNEL_CHECK_OK(embed());
+  const DecodeStep& step = m_.step;
+  const std::uint32_t bank = shape_.banks.front();
+  StepArgs args = step.args;
+  args.pass = b_.layout;
+  args.layer_stride = static_cast<std::uint32_t>(m_.states->layer_stride(bank));
+  return dispatch(step.shader, step.constants,
+                  {step.weights,
+                   {b_.act.get(), 0, b_.act.bytes},
+                   m_.weights->vectors(),
+                   {step.table.get(), 0, step.table.bytes},
+                   b_.whole_pass(),
+                   m_.states->bank(bank),
+                   b_.x},
+                  args, {step.groups, 1, 1});
+}
+
 Status PassBuilder::embed() {
   const DeviceMatrix& table = m_.weights->embeddings;
   const std::uint32_t units = units_of(table.cols);

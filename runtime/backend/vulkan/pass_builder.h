@@ -55,6 +55,8 @@ class PassBuilder {
       : m_(model), b_(buffers), few_tokens_(few_tokens), shape_(shape) {}
 
   Status add(const RecordedOp& op);
+  /// The whole body of one token.
+  Status add_one_dispatch();
 
   std::vector<Dispatch> dispatches;
 
@@ -77,6 +79,17 @@ class PassBuilder {
     return add_dispatch(std::move(d), constants);
   }
   Status add_dispatch(Dispatch d, const std::vector<std::uint32_t>& constants);
+
+  /// add(bank, its states of a layer, after_all) for each bank of the pass: each touches its own
+  /// items, so only the first waits for what was before.
+  template <class Add>
+  Status for_banks(int layer, const Add& add, bool after_all = true) {
+    for (const std::uint32_t bank : shape_.banks) {
+      RUNNEL_CHECK_OK(add(bank, m_.states->layer(bank, layer), after_all));
+      after_all = false;
+    }
+    return {};
+  }
 
   Status embed();
   Status slot_projections(const DeviceLayer& w);

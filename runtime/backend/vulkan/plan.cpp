@@ -8,6 +8,7 @@
 
 #include "runtime/backend/plan_items.h"
 #include "runtime/backend/vulkan/pass_builder.h"
+#include "runtime/backend/vulkan/sampled_steps.h"
 #include "runtime/base/try.h"
 
 namespace runnel::vulkan {
@@ -122,6 +123,11 @@ Status VulkanState::reset() {
   return {};
 }
 
+VulkanPlan::VulkanPlan(std::shared_ptr<ResidentModel> model, int max_tokens)
+    : model_(std::move(model)), max_tokens_(max_tokens) {}
+
+VulkanPlan::~VulkanPlan() = default;
+
 Result<std::unique_ptr<Plan>> VulkanPlan::create(std::shared_ptr<ResidentModel> model,
                                                  int max_tokens, const Recording& recording) {
   if (max_tokens < 1 || max_tokens > 32768) {
@@ -231,8 +237,15 @@ Status VulkanPlan::allocate() {
   logit_rows_ = std::bit_floor(logit_rows_);
   RUNNEL_TRY(buffers_.logits,
              m.device->create_buffer(logit_rows_ * row_bytes, MemoryKind::device, "logits"));
-  RUNNEL_TRY(buffers_.logits_host,
-             m.device->create_buffer(logit_rows_ * row_bytes, MemoryKind::output, "logits, host"));
+  RUNNEL_TRY(buffers_.logits_host, m.device->create_buffer(logit_rows_ * row_bytes + 16,
+                                                           MemoryKind::output, "logits, host"));
+  std::memset(buffers_.logits_host.mapped, 0, buffers_.logits_host.bytes);
+  if (m.step.fits() && max_tokens_ <= kFewTokens &&
+      m.states->bank(0).bytes <= m.device->capabilities().storage_range) {
+    RUNNEL_TRY(buffers_.act, m.device->create_buffer(4 * m.step.act_words, MemoryKind::device,
+                                                     "activations of a step"));
+    RUNNEL_CHECK_OK(m.device->fill_zero(buffers_.act));
+  }
   return {};
 }
 
@@ -312,11 +325,10 @@ void VulkanPlan::fill_rotations(std::uint64_t position, std::size_t tokens,
   }
 }
 
-void VulkanPlan::fill_pass(std::span<const PlanItem> items) {
+void VulkanPlan::fill_pass(std::span<const PlanItem> items, std::uint32_t* words) const {
   const ModelConfig& c = model_->config;
   const auto sinks = static_cast<std::uint64_t>(c.num_sink_slots);
   const auto window = static_cast<std::uint64_t>(c.num_window_slots);
-  auto* words = reinterpret_cast<std::uint32_t*>(buffers_.pass_host.mapped);
   words[kPassTokens] = static_cast<std::uint32_t>(total_tokens(items));
   words[kPassItems] = static_cast<std::uint32_t>(items.size());
   std::uint32_t row = 0, chunk = 0;
@@ -380,15 +392,20 @@ PassShape VulkanPlan::body_shape(std::span<const PlanItem> items) const {
 Result<VkCommandBuffer> VulkanPlan::commands_for(const PassShape& shape) {
   if (const auto found = programs_.find(shape); found != programs_.end())
     return found->second.commands;
-  if (programs_.size() >= kMaxPrograms) {
-    programs_.clear();
-    RUNNEL_TRY(pool_, model_->device->create_command_pool());
-  }
   RUNNEL_TRY(Program program,
              build_program(*model_, buffers_, ops_, max_tokens_ <= kFewTokens, shape, pool_));
   const VkCommandBuffer commands = program.commands;
   programs_.emplace(shape, std::move(program));
   return commands;
+}
+
+/// Before a pass that may record: nothing is queued.
+Status VulkanPlan::make_room_for_programs() {
+  if (programs_.size() < kMaxPrograms) return {};
+  programs_.clear();
+  logits_copy_ = VK_NULL_HANDLE;
+  RUNNEL_TRY(pool_, model_->device->create_command_pool());
+  return {};
 }
 
 Status VulkanPlan::add_times(std::span<const VkCommandBuffer> commands) const {
@@ -404,7 +421,10 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
   const auto vocab = static_cast<std::size_t>(model_->config.vocab_size);
   RUNNEL_CHECK_OK(check_items(items, max_tokens_, model_->config.vocab_size));
   if (stop.stop_requested()) return fail(ErrorCode::cancelled, "pass: a stop was requested");
-  fill_pass(items);
+  const std::lock_guard lock(mutex_);
+  if (active != nullptr) RUNNEL_CHECK_OK(active->give_way());
+  RUNNEL_CHECK_OK(make_room_for_programs());
+  fill_pass(items, reinterpret_cast<std::uint32_t*>(buffers_.pass_host.mapped));
 
   // Rows whose logits are wanted, and where they go.
   std::vector<std::pair<std::uint32_t, float*>> wanted;
@@ -420,7 +440,10 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
 
   auto* words = reinterpret_cast<std::uint32_t*>(buffers_.pass_host.mapped);
   std::array<VkCommandBuffer, 2> commands{};
-  RUNNEL_TRY(commands[0], commands_for(body_shape(items)));
+  const PassShape body = body_shape(items);
+  const bool one_dispatch = in_one_dispatch(buffers_, body);
+  words[kPassTag] = tag_;
+  RUNNEL_TRY(commands[0], commands_for(body));
   bool body_done = false;
   std::size_t at = 0;
   do {
@@ -438,6 +461,12 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
       RUNNEL_TRY(commands[0], commands_for({}));
     }
     RUNNEL_CHECK_OK(model_->device->run(std::span(commands).first(last)));
+    if (one_dispatch && !body_done) tag_ ^= 1;
+    if (one_dispatch && n > 0) {
+      std::uint32_t report = 0;
+      std::memcpy(&report, buffers_.logits_host.mapped + buffers_.logits.bytes, sizeof(report));
+      RUNNEL_CHECK_OK(check_report(report));
+    }
     if (model_->profile != nullptr) RUNNEL_CHECK_OK(add_times(std::span(commands).first(last)));
     body_done = true;
     const auto* logits = reinterpret_cast<const float*>(buffers_.logits_host.mapped);
@@ -447,6 +476,75 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
   } while (at < wanted.size());
   for (const PlanItem& item : items)
     static_cast<VulkanState&>(*item.state).tokens += item.tokens.size();
+  return {};
+}
+
+Result<std::unique_ptr<SampledSteps>> VulkanPlan::sampled_steps(RecurrentState& state,
+                                                                std::span<const TokenId> recent,
+                                                                const SamplingOptions& sampling) {
+  // Times are read after each pass, before the next is queued.
+  if (max_tokens_ > kFewTokens || model_->profile != nullptr)
+    return std::unique_ptr<SampledSteps>();
+  return VulkanSteps::create(*this, model_, static_cast<VulkanState&>(state), recent, sampling);
+}
+
+Result<StepSet> VulkanPlan::take_step_set(bool candidates) {
+  const std::lock_guard lock(mutex_);
+  std::vector<StepSet>& spare = spare_[candidates ? 1 : 0];
+  if (spare.empty()) return StepSet::create(*model_, buffers_, candidates);
+  StepSet set = std::move(spare.back());
+  spare.pop_back();
+  return set;
+}
+
+void VulkanPlan::keep_step_set(StepSet set, bool candidates) {
+  spare_[candidates ? 1 : 0].push_back(std::move(set));
+}
+
+Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet& set,
+                                             std::uint32_t place, bool chained) {
+  if (!chained) RUNNEL_CHECK_OK(make_room_for_programs());
+  auto* words =
+      reinterpret_cast<std::uint32_t*>(set.parameters.mapped + place * buffers_.pass.bytes);
+  fill_pass(std::span(&item, 1), words);
+  words[kPassRows] = 1;
+  words[kPassTag] = tag_;
+  words[buffers_.layout.rows] = 0;
+  PassShape shape = body_shape(std::span(&item, 1));
+  shape.step = true;
+  std::array<VkCommandBuffer, 4> commands{chained ? set.chained[place] : set.begin[place]};
+  RUNNEL_TRY(commands[1], commands_for(shape));
+  RUNNEL_TRY(commands[2], commands_for({.logit_rows = 1, .step = true}));
+  commands[3] = set.end[place];
+  RUNNEL_TRY(const std::uint64_t submission, model_->device->submit(commands));
+  if (in_one_dispatch(buffers_, shape)) tag_ ^= 1;
+  return submission;
+}
+
+Status VulkanPlan::check_report(std::uint32_t report) {
+  if (report == 0) return {};
+  tag_ = 1;
+  RUNNEL_CHECK_OK(model_->device->fill_zero(buffers_.act));
+  return fail(ErrorCode::device, model_->device->id(),
+              ": a token did not come to its end: workgroups waited too long for each other");
+}
+
+Status VulkanPlan::read_logits(std::span<float> out) {
+  const Device& device = *model_->device;
+  const DeviceFunctions& f = device.functions();
+  if (logits_copy_ == VK_NULL_HANDLE) {
+    RUNNEL_TRY(const VkCommandBuffer commands, device.allocate_commands(pool_));
+    const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    RUNNEL_VK_CHECK(f.vkBeginCommandBuffer(commands, &begin), device.named("vkBeginCommandBuffer"));
+    full_barrier(f, commands);
+    const VkBufferCopy row{.size = out.size_bytes()};
+    f.vkCmdCopyBuffer(commands, buffers_.logits.get(), buffers_.logits_host.get(), 1, &row);
+    full_barrier(f, commands, true);
+    RUNNEL_VK_CHECK(f.vkEndCommandBuffer(commands), device.named("vkEndCommandBuffer"));
+    logits_copy_ = commands;
+  }
+  RUNNEL_CHECK_OK(model_->device->run(std::span(&logits_copy_, 1)));
+  std::memcpy(out.data(), buffers_.logits_host.mapped, out.size_bytes());
   return {};
 }
 

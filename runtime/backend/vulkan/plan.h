@@ -3,8 +3,10 @@
 // occurs and resubmitted ever after. What differs from run to run goes through the pass buffer.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "runtime/backend/backend.h"
@@ -35,8 +37,13 @@ class VulkanState final : public RecurrentState {
   std::shared_ptr<ResidentModel> model_;
 };
 
+class VulkanSteps;
+struct StepSet;
+
 class VulkanPlan final : public Plan {
  public:
+  ~VulkanPlan() override;
+
   /// Passes of at most this many tokens use the kernels for few tokens.
   static constexpr int kFewTokens = 16;
 
@@ -45,14 +52,28 @@ class VulkanPlan final : public Plan {
 
   int max_tokens() const override { return max_tokens_; }
   Status run(std::span<const PlanItem> items, std::stop_token stop) override;
+  Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
+                                                      std::span<const TokenId> recent,
+                                                      const SamplingOptions& sampling) override;
+
+  // For VulkanSteps, which share the plan's buffers.
+  /// Held while buffers of the plan are in use or change hands.
+  std::mutex& mutex() { return mutex_; }
+  VulkanSteps* active = nullptr;  // whose logits are in the buffers
+  Result<StepSet> take_step_set(bool candidates);
+  void keep_step_set(StepSet set, bool candidates);
+  /// Queues the pass of one token and what draws the next; returns what to wait for.
+  Result<std::uint64_t> queue_step(const PlanItem& item, const StepSet& set, std::uint32_t place,
+                                   bool chained);
+  /// The logits of the last pass of one token, once it is over.
+  Status read_logits(std::span<float> out);
 
   std::uint64_t scratch_bytes() const {
     return buffers_.scratch.bytes + 2 * (buffers_.pass.bytes + buffers_.logits.bytes);
   }
 
  private:
-  VulkanPlan(std::shared_ptr<ResidentModel> model, int max_tokens)
-      : model_(std::move(model)), max_tokens_(max_tokens) {}
+  VulkanPlan(std::shared_ptr<ResidentModel> model, int max_tokens);
 
   Status allocate();
   template <class Section>
@@ -60,9 +81,13 @@ class VulkanPlan final : public Plan {
   /// Chunks that an item's slots take; 0: they go token by token.
   std::uint32_t chunks_of(std::size_t tokens) const;
   void prepare_rotations();
-  void fill_pass(std::span<const PlanItem> items);
+  /// @param words  laid out like the pass buffer
+  void fill_pass(std::span<const PlanItem> items, std::uint32_t* words) const;
   void fill_rotations(std::uint64_t position, std::size_t tokens, std::uint32_t* out) const;
   Result<VkCommandBuffer> commands_for(const PassShape& shape);
+  Status make_room_for_programs();
+  /// After a pass in one dispatch: whether it came to its end. @param report  see PassBuffers
+  Status check_report(std::uint32_t report);
   Status add_times(std::span<const VkCommandBuffer> commands) const;
   PassShape body_shape(std::span<const PlanItem> items) const;
 
@@ -81,6 +106,10 @@ class VulkanPlan final : public Plan {
 
   OwnedCommandPool pool_;
   std::map<PassShape, Program> programs_;
+  std::mutex mutex_;
+  std::uint32_t tag_ = 1;  // of the next pass in one dispatch; its buffer begins with zeros
+  VkCommandBuffer logits_copy_ = VK_NULL_HANDLE;
+  std::array<std::vector<StepSet>, 2> spare_;  // of chains that are over; with candidates
 };
 
 }  // namespace runnel::vulkan

@@ -24,6 +24,19 @@ bool in_blocks(BlockType type) {
 /// Lanes of a row: enough that a step of all of them is at most one row, at most a subgroup of 32.
 std::uint32_t team_for(std::uint32_t units) { return std::clamp(std::bit_floor(units), 4U, 32U); }
 
+/// Work splits of matmul_tiles: a workgroup's tile, units of 8 columns a step, halves of shared
+/// memory, steps under way.
+struct TileSplit {
+  std::uint32_t tokens, rows, step, halves, depth;
+};
+
+TileSplit choose_tiles(std::uint32_t /*rows*/, std::uint32_t /*tokens*/, std::uint32_t tuned) {
+  constexpr TileSplit kSplits[] = {{128, 128, 4, 2, 1}, {128, 128, 4, 2, 2}, {128, 256, 4, 1, 1},
+                                   {128, 256, 4, 1, 2}, {128, 128, 8, 1, 1}, {128, 256, 2, 2, 2},
+                                   {128, 256, 2, 2, 1}, {128, 128, 4, 1, 1}};
+  return kSplits[tuned];
+}
+
 }  // namespace
 
 ProductInput PassBuilder::normed(const Range& rows, std::uint32_t stride,
@@ -53,7 +66,7 @@ bool PassBuilder::fuses(const ProductInput& in) const {
                                          static_cast<std::uint64_t>(m_.config.head_v_dim)
                                    : 1;
   const std::uint64_t needed =
-      std::uint64_t{units_of(in.columns)} * kUnit * 4 + 4 * kThreads + 4 * shares;
+      std::uint64_t{units_of(in.columns)} * kUnit * 9 / 2 + 16 + 4 * kThreads + 4 * shares;
   return (few_tokens_ || shape_.logit_rows > 0) && rows() == 1 && in.kind != kInputPlain &&
          needed <= m_.device->capabilities().shared_bytes;
 }
@@ -173,9 +186,11 @@ Status PassBuilder::product_on_tiles(std::span<const DeviceMatrix* const> matric
                        .stride = tile_units(matrices.front()->cols),
                        .out_stride = out.stride,
                        .out_column = out.column};
-  return dispatch("matmul_tiles", {out.kind},
+  const TileSplit t = choose_tiles(rows_of_all, rows(), m_.device->tuning().tiles);
+  return dispatch("matmul_tiles",
+                  {out.kind, t.tokens * t.rows / 128, t.tokens, t.rows, t.step, t.halves, t.depth},
                   {b_.tiles.weights[area], input, {}, out.rows, b_.whole_pass()}, args,
-                  {ceil_div(rows_of_all, kTileRows), ceil_div(rows(), kTileRows), 1});
+                  {ceil_div(rows_of_all, t.rows), ceil_div(rows(), t.tokens), 1});
 }
 
 }  // namespace runnel::vulkan

@@ -6,9 +6,7 @@
 #include "runtime/backend/vulkan/pass_builder.h"
 
 namespace runnel::vulkan {
-namespace {
 
-/// One descriptor set per distinct list of bindings.
 Result<std::vector<VkDescriptorSet>> make_sets(ResidentModel& model,
                                                const std::vector<Dispatch>& dispatches,
                                                OwnedDescriptorPool& pool) {
@@ -67,14 +65,12 @@ Result<std::vector<VkDescriptorSet>> make_sets(ResidentModel& model,
   return of_dispatch;
 }
 
-/// What the shape's dispatches read of the parameters, from where the host wrote them: shaders
-/// that read the host's memory themselves would each wait for the bus.
 void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PassBuffers& buffers,
-                     const PassShape& shape) {
+                     const PassShape& shape, VkBuffer from, std::uint64_t first) {
   std::vector<VkBufferCopy> regions;
   const auto add = [&](std::uint64_t word, std::uint64_t words) {
     if (words > 0)
-      regions.push_back({.srcOffset = 4 * word, .dstOffset = 4 * word, .size = 4 * words});
+      regions.push_back({.srcOffset = first + 4 * word, .dstOffset = 4 * word, .size = 4 * words});
   };
   const PassLayout& at = buffers.layout;
   const std::uint64_t rotations = buffers.pass.bytes / 4 - at.rotations;
@@ -83,12 +79,10 @@ void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const P
   add(at.items, std::uint64_t{shape.all_items} * kItemWords);
   add(at.rows, at.chunks - at.rows + std::uint64_t{shape.chunks} * kChunkWords);
   add(at.rotations, rotations / most_tokens * shape.tokens);
-  f.vkCmdCopyBuffer(commands, buffers.pass_host.get(), buffers.pass.get(),
-                    static_cast<std::uint32_t>(regions.size()), regions.data());
+  f.vkCmdCopyBuffer(commands, from, buffers.pass.get(), static_cast<std::uint32_t>(regions.size()),
+                    regions.data());
   full_barrier(f, commands);
 }
-
-}  // namespace
 
 std::uint32_t tile_units(std::int64_t columns) {
   return ceil_div(static_cast<std::uint64_t>(columns), 32) * 4;
@@ -98,11 +92,29 @@ bool tiles_take(const DeviceMatrix& w) {
   return w.type != quant::BlockType::f32 && w.rows % 16 == 0;
 }
 
+bool in_one_dispatch(const PassBuffers& buffers, const PassShape& shape) {
+  return buffers.act.bytes > 0 && shape.tokens == 1 && shape.items == 1 && shape.all_items == 1 &&
+         shape.logit_rows == 0;
+}
+
+void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipelineLayout layout,
+                     const Dispatch& d, VkDescriptorSet set) {
+  f.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &set, 0,
+                            nullptr);
+  f.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d.push_bytes,
+                       d.push.data());
+  f.vkCmdDispatch(commands, d.groups[0], d.groups[1], d.groups[2]);
+}
+
 Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
                               const std::vector<RecordedOp>& ops, bool few_tokens,
                               const PassShape& shape, const OwnedCommandPool& pool) {
   PassBuilder builder(model, buffers, few_tokens, shape);
-  for (const RecordedOp& op : ops) RUNNEL_CHECK_OK(builder.add(op));
+  if (in_one_dispatch(buffers, shape)) {
+    RUNNEL_CHECK_OK(builder.add_one_dispatch());
+  } else {
+    for (const RecordedOp& op : ops) RUNNEL_CHECK_OK(builder.add(op));
+  }
   const Device& device = *model.device;
   const DeviceFunctions& f = device.functions();
   Program program;
@@ -112,12 +124,14 @@ Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
     RUNNEL_TRY(sets, make_sets(model, builder.dispatches, program.descriptors));
   }
   RUNNEL_TRY(program.commands, device.allocate_commands(pool));
-  const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  if (shape.step) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
   RUNNEL_VK_CHECK(f.vkBeginCommandBuffer(program.commands, &begin),
                   device.named("vkBeginCommandBuffer"));
   const VkPipelineLayout layout = model.pipelines->layout();
   full_barrier(f, program.commands);
-  if (shape.logit_rows == 0) copy_parameters(f, program.commands, buffers, shape);
+  if (shape.logit_rows == 0 && !shape.step)
+    copy_parameters(f, program.commands, buffers, shape, buffers.pass_host.get(), 0);
   if (model.profile != nullptr) {
     std::vector<std::string> names;
     names.reserve(builder.dispatches.size());
@@ -141,18 +155,19 @@ Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
     if (d.pipeline != bound)
       f.vkCmdBindPipeline(program.commands, VK_PIPELINE_BIND_POINT_COMPUTE, d.pipeline);
     bound = d.pipeline;
-    f.vkCmdBindDescriptorSets(program.commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1,
-                              &sets[i], 0, nullptr);
-    f.vkCmdPushConstants(program.commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d.push_bytes,
-                         d.push.data());
-    f.vkCmdDispatch(program.commands, d.groups[0], d.groups[1], d.groups[2]);
+    record_dispatch(f, program.commands, layout, d, sets[i]);
     mark(i + 1);
   }
-  if (shape.logit_rows > 0) {
+  if (shape.logit_rows > 0 && !shape.step) {
     full_barrier(f, program.commands);
     const VkBufferCopy all{.size = std::uint64_t{shape.logit_rows} * sizeof(float) *
                                    static_cast<std::uint64_t>(model.config.vocab_size)};
     f.vkCmdCopyBuffer(program.commands, buffers.logits.get(), buffers.logits_host.get(), 1, &all);
+    if (buffers.act.bytes > 0) {
+      const VkBufferCopy report{
+          .srcOffset = 4ULL * model.step.stuck_at(), .dstOffset = buffers.logits.bytes, .size = 4};
+      f.vkCmdCopyBuffer(program.commands, buffers.act.get(), buffers.logits_host.get(), 1, &report);
+    }
     full_barrier(f, program.commands, true);
   }
   RUNNEL_VK_CHECK(f.vkEndCommandBuffer(program.commands), device.named("vkEndCommandBuffer"));

@@ -51,7 +51,8 @@ struct PassBuffers {
   Buffer pass;         // see PassLayout
   Buffer pass_host;    // what the host writes, copied at the beginning of each run
   Buffer logits;       // [rows, vocab]
-  Buffer logits_host;  // copied at the end of each run
+  Buffer logits_host;  // copied at the end of each run, and after them the step's report
+  Buffer act;          // of decode_step; without bytes: not used by this plan
   Range x;             // [T, D]              the residual stream
   Range inputs;        // [T, max(D, HQ*V)]   prepared inputs of products
   Range projected;     // [T, q | k | v | f]
@@ -82,6 +83,9 @@ struct PassShape {
   std::uint32_t chunks = 0;
   std::uint32_t logit_rows = 0;      // of the logits command buffer; 0: this is the body
   std::vector<std::uint32_t> banks;  // of the states
+  /// Of a chain of steps: parameters are copied by commands of their own, logits stay on the
+  /// device, and several runs may be queued.
+  bool step = false;
 
   auto operator<=>(const PassShape&) const = default;
 };
@@ -93,6 +97,25 @@ struct Program {
   std::size_t dispatches = 0;
   std::optional<Timestamps> timestamps;
 };
+
+/// Whether the body of a shape is decode_step.
+bool in_one_dispatch(const PassBuffers& buffers, const PassShape& shape);
+
+struct Dispatch;  // pass_builder.h
+
+/// One descriptor set per distinct list of bindings; returns that of each dispatch.
+Result<std::vector<VkDescriptorSet>> make_sets(ResidentModel& model,
+                                               const std::vector<Dispatch>& dispatches,
+                                               OwnedDescriptorPool& pool);
+
+/// A dispatch whose pipeline is bound.
+void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipelineLayout layout,
+                     const Dispatch& d, VkDescriptorSet set);
+
+/// Copies what the shape's dispatches read of the parameters from where the host wrote them, byte
+/// `first` of a buffer: shaders that read the host's memory themselves would each wait for the bus.
+void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PassBuffers& buffers,
+                     const PassShape& shape, VkBuffer from, std::uint64_t first);
 
 /// Builds and records the program of a shape.
 /// @param few_tokens  products read weights once per few tokens (matvec) instead of in tiles

@@ -48,17 +48,12 @@ Status PassBuilder::gated_recurrence(const DeviceLayer& w, int layer) {
                            {b_.projected, b_.features, vectors, pass}, args,
                            {heads + kv_heads + decays, shape_.tokens, 1}));
   const auto banks = [&](const char* shader, const std::vector<std::uint32_t>& constants,
-                         std::array<std::uint32_t, 3> groups) -> Status {
-    bool first = true;
-    for (const std::uint32_t bank : shape_.banks) {
+                         std::array<std::uint32_t, 3> groups) {
+    return for_banks(layer, [&](std::uint32_t bank, const Range& state, bool after_all) {
       args.bank = bank;
-      RUNNEL_CHECK_OK(
-          dispatch(shader, constants,
-                   {b_.projected, b_.features, b_.slots, pass, m_.states->layer(bank, layer)}, args,
-                   groups, first));
-      first = false;
-    }
-    return {};
+      return dispatch(shader, constants, {b_.projected, b_.features, b_.slots, pass, state}, args,
+                      groups, after_all);
+    });
   };
   if (c.decay == Decay::running_sum || c.feature_map == FeatureMap::exponential) {
     RUNNEL_CHECK_OK(banks("gated_recurrence.scan", recurrence_constants(1, 0),

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/backend/vulkan/decode_step.h"
 #include "runtime/backend/vulkan/device.h"
 #include "runtime/backend/vulkan/pipelines.h"
 #include "runtime/backend/vulkan/profile.h"
@@ -38,6 +39,7 @@ struct ResidentModel {
   SlotSplit slots;
   std::unique_ptr<WeightStore> weights;
   std::unique_ptr<StateStore> states;
+  DecodeStep step;
   std::shared_ptr<DispatchProfile> profile;  // where times of dispatches are wanted
 
   // Columns of the projections [T, q | k | v | f].

@@ -62,23 +62,21 @@ Status PassBuilder::short_convolutions(const DeviceLayer& w, int layer) {
   const auto layer_floats = static_cast<std::uint32_t>(m_.layout.layer_floats());
   if (c.conv_size > 0) {
     const std::uint32_t channels = m_.q_columns() + m_.k_columns() + m_.v_columns();
-    bool first = true;
-    for (const std::uint32_t bank : shape_.banks) {
-      const ConvArgs args{.stride = b_.projected_stride,
-                          .channels = channels,
-                          .taps = static_cast<std::uint32_t>(c.conv_size),
-                          .weights = w.conv,
-                          .tail = static_cast<std::uint32_t>(m_.layout.q_conv_offset(0)),
-                          .layer_floats = layer_floats,
-                          .bank = bank,
-                          .items_at = b_.layout.items,
-                          .silu = c.conv_silu ? 1U : 0U};
-      RUNNEL_CHECK_OK(dispatch(
-          "short_conv", {args.taps},
-          {b_.projected, m_.states->layer(bank, layer), m_.weights->vectors(), b_.whole_pass()},
-          args, {ceil_div(channels, kThreads), shape_.all_items, 1}, first));
-      first = false;
-    }
+    ConvArgs args{.stride = b_.projected_stride,
+                  .channels = channels,
+                  .taps = static_cast<std::uint32_t>(c.conv_size),
+                  .weights = w.conv,
+                  .tail = static_cast<std::uint32_t>(m_.layout.q_conv_offset(0)),
+                  .layer_floats = layer_floats,
+                  .bank = 0,
+                  .items_at = b_.layout.items,
+                  .silu = c.conv_silu ? 1U : 0U};
+    return for_banks(layer, [&](std::uint32_t bank, const Range& state, bool after_all) {
+      args.bank = bank;
+      return dispatch("short_conv", {args.taps},
+                      {b_.projected, state, m_.weights->vectors(), b_.whole_pass()}, args,
+                      {ceil_div(channels, kThreads), shape_.all_items, 1}, after_all);
+    });
   }
   return {};
 }
@@ -117,27 +115,26 @@ Status PassBuilder::slots_token_by_token(const DeviceLayer& w, int layer, bool a
                                              m_.slots.team,
                                              shader_constant(c.feature_map),
                                              shader_constant(c.value_activation)};
-  bool first = after_all;
-  for (const std::uint32_t bank : shape_.banks) {
-    const SlotArgs args{.pass = b_.layout,
-                        .stride = b_.projected_stride,
-                        .layer_floats = layer_floats,
-                        .bank = bank,
-                        .gate_bias = w.f_bias,
-                        .read_bias = w.read_bias,
-                        .head_read_bias = w.head_read_bias,
-                        .scale = c.scale,
-                        .gate_normalizer = c.gate_normalizer,
-                        .gate_log_min = c.gate_log_min};
-    RUNNEL_CHECK_OK(dispatch(
-        "slot_attention", constants,
-        {b_.projected, m_.states->layer(bank, layer), b_.slots, m_.weights->vectors(),
-         b_.whole_pass()},
-        args, {m_.slots.splits, static_cast<std::uint32_t>(c.num_kv_heads), shape_.all_items},
-        first));
-    first = false;
-  }
-  return {};
+  SlotArgs args{.pass = b_.layout,
+                .stride = b_.projected_stride,
+                .layer_floats = layer_floats,
+                .bank = 0,
+                .gate_bias = w.f_bias,
+                .read_bias = w.read_bias,
+                .head_read_bias = w.head_read_bias,
+                .scale = c.scale,
+                .gate_normalizer = c.gate_normalizer,
+                .gate_log_min = c.gate_log_min};
+  return for_banks(
+      layer,
+      [&](std::uint32_t bank, const Range& state, bool first) {
+        args.bank = bank;
+        return dispatch(
+            "slot_attention", constants,
+            {b_.projected, state, b_.slots, m_.weights->vectors(), b_.whole_pass()}, args,
+            {m_.slots.splits, static_cast<std::uint32_t>(c.num_kv_heads), shape_.all_items}, first);
+      },
+      after_all);
 }
 
 Status PassBuilder::slots_by_chunks(const DeviceLayer& w, int layer) {
@@ -175,28 +172,21 @@ Status PassBuilder::slots_by_chunks(const DeviceLayer& w, int layer) {
   RUNNEL_CHECK_OK(dispatch("slot_states.sums", constants,
                            {b_.projected, b_.features, b_.chunks, pass}, args,
                            {ceil_div(k, 64) + ceil_div(v, 64), kv, shape_.chunks}));
-  // Of each bank its own items.
-  const auto banks = [&](const auto& add) -> Status {
-    bool first = true;
-    for (const std::uint32_t bank : shape_.banks) {
-      args.bank = bank;
-      RUNNEL_CHECK_OK(add(m_.states->layer(bank, layer), first));
-      first = false;
-    }
-    return {};
-  };
-  RUNNEL_CHECK_OK(banks([&](const Range& state, bool first) {
+  RUNNEL_CHECK_OK(for_banks(layer, [&](std::uint32_t bank, const Range& state, bool first) {
+    args.bank = bank;
     return dispatch("slot_states.scan", constants, {state, {}, b_.chunks, pass}, args,
                     {ceil_div(memory * (k + v), kThreads), kv, shape_.all_items}, first);
   }));
-  RUNNEL_CHECK_OK(banks([&](const Range& state, bool first) {
+  RUNNEL_CHECK_OK(for_banks(layer, [&](std::uint32_t bank, const Range& state, bool first) {
+    args.bank = bank;
     return dispatch("slot_read", constants,
                     {b_.projected, b_.features, b_.chunks, state, b_.slots, vectors, pass}, args,
                     {shape_.chunks * (kChunk / kReadRows), heads, 1}, first);
   }));
   if (positional == 0) return {};
   slots_read_ = true;
-  return banks([&](const Range& state, bool first) {
+  return for_banks(layer, [&](std::uint32_t bank, const Range& state, bool first) {
+    args.bank = bank;
     return dispatch("slot_states.keep", constants, {state, b_.features, b_.projected, pass}, args,
                     {positional, kv, shape_.all_items}, first);
   });

@@ -156,6 +156,16 @@ Status StateStore::write(Place place, std::span<const float> canonical) {
   });
 }
 
+Range StateStore::bank(std::uint32_t bank) const {
+  const std::lock_guard lock(mutex_);
+  return {banks_[bank]->buffer.get(), 0, banks_[bank]->buffer.bytes};
+}
+
+std::uint64_t StateStore::layer_stride(std::uint32_t bank) const {
+  const std::lock_guard lock(mutex_);
+  return banks_[bank]->layer_stride / sizeof(float);
+}
+
 Range StateStore::layer(std::uint32_t bank, int layer) const {
   const std::lock_guard lock(mutex_);
   const Bank& b = *banks_[bank];

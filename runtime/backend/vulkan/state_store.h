@@ -39,6 +39,9 @@ class StateStore {
   Status write(Place place, std::span<const float> canonical);
 
   /// One layer of all places of a bank.
+  /// A bank's buffer, and the floats from one of its layers to the next.
+  Range bank(std::uint32_t bank) const;
+  std::uint64_t layer_stride(std::uint32_t bank) const;
   Range layer(std::uint32_t bank, int layer) const;
 
  private:

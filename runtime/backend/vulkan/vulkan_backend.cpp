@@ -77,6 +77,7 @@ class VulkanBackend final : public Backend {
     RUNNEL_TRY(model->pipelines, Pipelines::create(device_, cache_));
     RUNNEL_TRY(model->states, StateStore::create(device_, model->layout));
     RUNNEL_TRY(model->weights, WeightStore::create(*device_, config, weights, progress));
+    RUNNEL_TRY(model->step, DecodeStep::create(*device_, config, model->layout, *model->weights));
     return std::unique_ptr<DeviceModel>(std::make_unique<VulkanModel>(std::move(model)));
   }
 

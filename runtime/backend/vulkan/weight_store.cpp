@@ -65,7 +65,10 @@ class Loader {
   Status place() {
     const Capabilities& c = device_.capabilities();
     const std::uint64_t part_limit = std::min(c.storage_range, kMaxPartBytes);
-    const std::uint64_t block_limit = std::min(c.allocation_bytes, kMaxBlockBytes);
+    // Where a token is one dispatch, all layers are one binding.
+    const std::uint64_t block_limit = std::min(
+        c.allocation_bytes,
+        c.resident_groups > 0 ? std::max(c.storage_range, kMaxBlockBytes) : kMaxBlockBytes);
     block_bytes_.push_back(0);
     for (Job& job : jobs_) {
       DeviceMatrix& m = *job.matrix;
@@ -148,7 +151,8 @@ class Loader {
   }
 
   std::uint64_t align(std::uint64_t offset) const {
-    const std::uint64_t to = device_.capabilities().storage_alignment;
+    // Whole groups of loads, so that decode_step can count them through.
+    const std::uint64_t to = std::max<std::uint64_t>(256, device_.capabilities().storage_alignment);
     return (offset + to - 1) / to * to;
   }
 
@@ -265,6 +269,13 @@ Result<std::unique_ptr<WeightStore>> WeightStore::create(Device& device, const M
   RUNNEL_CHECK_OK(loader.upload(store->blocks_, store->vectors_));
   if (weights.tied()) store->head = store->embeddings;
   return store;
+}
+
+Range WeightStore::block_of(const DeviceMatrix& m) const {
+  for (const Buffer& block : blocks_) {
+    if (block.get() == m.parts.front().range.buffer) return {block.get(), 0, block.bytes};
+  }
+  return {};
 }
 
 std::uint64_t WeightStore::bytes() const {

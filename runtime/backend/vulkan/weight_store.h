@@ -64,6 +64,8 @@ class WeightStore {
   std::uint32_t final_norm = kNone;
   DeviceMatrix head;  // the same place as embeddings where they are tied
 
+  /// The whole buffer that holds a matrix's first part.
+  Range block_of(const DeviceMatrix& m) const;
   Range vectors() const { return {vectors_.get(), 0, vectors_.bytes}; }
   std::uint64_t bytes() const;
 

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/vulkan/decode_step.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "runtime/backend/vulkan/packed_matrix.h"
+#include "runtime/backend/vulkan/pass_builder.h"
+#include "runtime/backend/vulkan/weight_store.h"
+#include "runtime/base/try.h"
+
+namespace runnel::vulkan {
+namespace {
+
+using quant::BlockType;
+
+constexpr std::uint32_t kMostThreads = 512, kFewestThreads = 128;  // of a workgroup
+constexpr std::uint32_t kMostParts = 8;
+/// Far more than a token's waiting, so that only what will never come is given up: a look takes
+/// some 0.5 us on a GPU, and a thread of a software driver may not run for a while.
+constexpr std::int32_t kPatience = 1 << 21, kSoftwarePatience = 1 << 30;
+
+bool is_blocks(BlockType t) {
+  return t == BlockType::q4_0 || t == BlockType::q8_0 || t == BlockType::q4_k ||
+         t == BlockType::q6_k;
+}
+bool is_short(BlockType t) { return t == BlockType::f16 || t == BlockType::bf16; }
+
+/// A matrix as the shader finds it: loads counted from the beginning of the weights, planes moved
+/// so that they are indexed by the same number.
+std::array<std::uint32_t, kStepMatrixWords> entry_of(const DeviceMatrix& m) {
+  const DeviceMatrix::Part& part = m.parts.front();
+  const std::uint64_t load_bytes = m.type == BlockType::q8_0 ? 32 : 16;
+  const std::uint64_t first = part.range.offset / load_bytes, word = part.range.offset / 4;
+  std::uint64_t scales = word + part.rows.scales, high = word + part.rows.high;
+  if (m.type == BlockType::q4_0 || m.type == BlockType::q8_0) scales -= first / 2;
+  if (m.type == BlockType::q4_k || m.type == BlockType::q6_k) scales -= first / 8 * 5;
+  if (m.type == BlockType::q6_k) high -= 2 * first;
+  const auto word_of = [](std::uint64_t n) { return static_cast<std::uint32_t>(n); };
+  return {word_of(first), word_of(static_cast<std::uint64_t>(m.rows)), word_of(scales),
+          word_of(high)};
+}
+
+class Maker {
+ public:
+  Maker(const Device& device, const ModelConfig& config, const StateLayout& layout,
+        const WeightStore& weights)
+      : device_(device), c_(config), layout_(layout), w_(weights) {
+    const Capabilities& limits = device.capabilities();
+    threads_ = std::bit_floor(
+        std::min({kMostThreads, limits.group_threads, limits.group_subgroups * limits.subgroup}));
+  }
+
+  /// Fills `step` and the words of its table; says why not.
+  const char* make(DecodeStep& step, std::vector<std::uint32_t>& table) {
+    if (const char* why = refuse(); *why != '\0') return why;
+    const Capabilities& limits = device_.capabilities();
+    const Tuning& tuned = device_.tuning();
+    const auto u = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
+    step.groups = limits.resident_groups;
+    std::uint32_t parts = tuned.step_parts > 0 ? tuned.step_parts : kMostParts;
+    while (parts > 1 && (c_.head_v_dim % u(parts) != 0 || u(c_.num_kv_heads) * parts > step.groups))
+      parts /= 2;
+    const std::uint32_t columns = u(c_.head_v_dim) / parts;
+    if (!std::has_single_bit(columns) || columns > threads_) return "its heads";
+    const std::uint32_t o = u(c_.num_heads * c_.head_v_dim);
+    const std::uint32_t widest = std::max({u(c_.hidden_size), u(c_.intermediate_size), o});
+    if (shared_bytes(widest, columns) > limits.shared_bytes) return "its widths";
+    const BlockType type = w_.layers.front().o_proj.type;
+    const std::uint32_t chunk = tuned.step_chunk > 0 ? tuned.step_chunk : is_short(type) ? 4 : 2;
+    step.shader = "decode_step." + std::string(quant::block_traits(type)->name);
+    step.constants = {1,
+                      threads_,
+                      u(c_.hidden_size),
+                      u(c_.intermediate_size),
+                      u(c_.head_k_dim),
+                      u(c_.head_v_dim),
+                      u(c_.num_memory_slots),
+                      u(c_.num_sink_slots),
+                      u(c_.num_window_slots),
+                      u(c_.queries_per_kv_head()),
+                      u(c_.num_kv_heads),
+                      parts,
+                      widest,
+                      shader_constant(c_.feature_map),
+                      shader_constant(c_.value_activation),
+                      shader_constant(c_.output_activation),
+                      c_.output_norm ? 1U : 0U,
+                      chunk,
+                      tuned.step_ask_first,
+                      limits.software ? 1U : 0U};
+    const auto fours = [](std::uint64_t n) { return (n + 3) / 4 * 4; };
+    const std::uint64_t projected = u((c_.num_heads + c_.num_kv_heads) * c_.head_k_dim +
+                                      c_.num_kv_heads * (c_.head_v_dim + c_.num_memory_slots));
+    const std::uint64_t places = fours(projected) + fours(u(c_.num_heads * c_.num_slots())) + o +
+                                 2 * u(c_.hidden_size) + u(c_.intermediate_size);
+    const std::uint64_t words = places * u(c_.num_layers);
+    step.act_words = words + 4;
+    step.args = {.pass = {},
+                 .layers = u(c_.num_layers),
+                 .layer_stride = 0,
+                 .layer_floats = static_cast<std::uint32_t>(layout_.layer_floats()),
+                 .stuck_at = static_cast<std::uint32_t>(words),
+                 .patience = tuned.step_patience > 0 ? tuned.step_patience
+                             : limits.software       ? kSoftwarePatience
+                                                     : kPatience,
+                 .scale = c_.scale,
+                 .gate_normalizer = c_.gate_normalizer,
+                 .gate_log_min = c_.gate_log_min,
+                 .eps = c_.norm_eps,
+                 .g_norm_eps = c_.g_norm_eps};
+    step.weights = w_.block_of(w_.layers.front().o_proj);
+    if (step.weights.bytes > limits.storage_range || step.act_words * 4 > limits.storage_range)
+      return "its size";
+    for (const DeviceLayer& layer : w_.layers) add(layer, table);
+    return "";
+  }
+
+ private:
+  const char* refuse() const {
+    const Capabilities& limits = device_.capabilities();
+    if (limits.resident_groups == 0) return "a device that promises no workgroups at the same time";
+    if (limits.subgroup < 4 || limits.subgroup > 32 || threads_ < kFewestThreads)
+      return "small workgroups";
+    if (c_.mixer != Mixer::slots || w_.layers.empty()) return "a recurrence";
+    if (c_.conv_size > 0 || c_.feature_map == FeatureMap::t2r) return "convolutions or maps";
+    const std::int64_t o = std::int64_t{c_.num_heads} * c_.head_v_dim;
+    if (c_.head_k_dim % 4 != 0 || c_.head_v_dim % 4 != 0 || layout_.layer_floats() % 4 != 0)
+      return "head dimensions";
+    const BlockType type = w_.layers.front().o_proj.type;
+    if (!is_blocks(type) && !is_short(type)) return "its weight type";
+    const std::int64_t width = type == BlockType::q4_k || type == BlockType::q6_k ? 256 : 32;
+    if (c_.hidden_size % width != 0 || c_.intermediate_size % width != 0 || o % width != 0)
+      return "its widths";
+    const Range block = w_.block_of(w_.layers.front().o_proj);
+    const auto takes = [&](const DeviceMatrix& m) {
+      return m.type == type && m.parts.size() == 1 && m.parts.front().range.buffer == block.buffer;
+    };
+    const auto gates_at = static_cast<std::uint32_t>(
+        (c_.num_heads + c_.num_kv_heads) * c_.head_k_dim + c_.num_kv_heads * c_.head_v_dim);
+    for (const DeviceLayer& w : w_.layers) {
+      if (!takes(w.projections.front().matrix) || !takes(w.o_proj) || w.gate_up.size() != 1 ||
+          !takes(w.gate_up.front()) || !takes(w.down_proj))
+        return "matrices of several types";
+      if (w.projections.size() == 1) continue;
+      const DeviceMatrix& gates = w.projections.back().matrix;
+      if (w.projections.size() != 2 || w.projections.back().out_column != gates_at ||
+          !is_short(gates.type) || gates.parts.size() != 1 ||
+          gates.parts.front().range.buffer != block.buffer)
+        return "projections of several types";
+    }
+    return "";
+  }
+
+  void add(const DeviceLayer& w, std::vector<std::uint32_t>& table) const {
+    std::array<std::uint32_t, kStepLayerWords> words{};
+    words[kStepAttnNorm] = w.attn_norm;
+    words[kStepGNorm] = w.g_norm;
+    words[kStepMlpNorm] = w.mlp_norm;
+    words[kStepFBias] = w.f_bias;
+    words[kStepReadBias] = w.read_bias;
+    words[kStepHeadReadBias] = w.head_read_bias;
+    words[kStepGates] = kNone;
+    if (w.projections.size() == 2) {
+      const DeviceMatrix& gates = w.projections.back().matrix;
+      words[kStepGates] = entry_of(gates)[0];
+      words[kStepGateType] = gates.type == BlockType::f16 ? kStepF16 : kStepBf16;
+    }
+    std::size_t at = kStepMatrices;
+    for (const DeviceMatrix* m :
+         {&w.projections.front().matrix, &w.o_proj, &w.gate_up.front(), &w.down_proj}) {
+      for (const std::uint32_t word : entry_of(*m)) words[at++] = word;
+    }
+    table.insert(table.end(), words.begin(), words.end());
+  }
+
+  /// What decode_step.comp declares.
+  std::uint64_t shared_bytes(std::uint64_t widest, std::uint64_t columns) const {
+    const auto u = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+    const std::uint64_t lanes = device_.capabilities().subgroup, warps = threads_ / lanes;
+    const std::uint64_t g = u(c_.queries_per_kv_head()), k = u(c_.head_k_dim);
+    const bool rotary = c_.num_positional_slots() > 0;
+    const std::uint64_t partials = columns < lanes ? warps : threads_ / columns;
+    return 16 * (widest / 4 + widest / 32 + 1) +
+           4 * (u(c_.hidden_size) + warps + (rotary ? 3 : 1) * g * k + (rotary ? 2 : 1) * k +
+                2 * u(c_.num_memory_slots) + g * u(c_.num_slots()) + columns +
+                partials * g * columns) +
+           64;  // alignment
+  }
+
+  const Device& device_;
+  const ModelConfig& c_;
+  const StateLayout& layout_;
+  const WeightStore& w_;
+  std::uint32_t threads_ = 0;
+};
+
+}  // namespace
+
+Result<DecodeStep> DecodeStep::create(Device& device, const ModelConfig& config,
+                                      const StateLayout& layout, const WeightStore& weights) {
+  DecodeStep step;
+  std::vector<std::uint32_t> table;
+  step.why_not = Maker(device, config, layout, weights).make(step, table);
+  if (!step.fits()) return step;
+  RUNNEL_TRY(step.table,
+             device.create_buffer(4 * table.size(), MemoryKind::device, "table of layers"));
+  RUNNEL_CHECK_OK(device.copy_in(step.table, std::as_bytes(std::span(table))));
+  return step;
+}
+
+}  // namespace runnel::vulkan

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// All layers of one token in one dispatch (decode_step.comp), where the device certainly runs that
+// many workgroups at the same time and the model has the shapes for it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/backend/vulkan/device.h"
+#include "runtime/model/config.h"
+#include "runtime/model/state_layout.h"
+#include "shaders/include/interface.h"
+
+namespace runnel::vulkan {
+
+class WeightStore;
+
+struct DecodeStep {
+  const char* why_not = "";  // a token takes many dispatches; empty: this one
+  std::string shader;
+  std::vector<std::uint32_t> constants;
+  std::uint32_t groups = 0;
+  std::uint64_t act_words = 0;  // of a plan, see kLayerPlaces in decode_step.comp
+  Range weights;
+  Buffer table;  // kStepLayerWords a layer
+  StepArgs args{};
+
+  bool fits() const { return *why_not == '\0'; }
+  std::uint32_t stuck_at() const { return args.stuck_at; }
+
+  static Result<DecodeStep> create(Device& device, const ModelConfig& config,
+                                   const StateLayout& layout, const WeightStore& weights);
+};
+
+}  // namespace runnel::vulkan

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/vulkan/sampled_steps.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "runtime/backend/vulkan/pass_builder.h"
+
+namespace runnel::vulkan {
+namespace {
+
+constexpr std::uint64_t kDrawnBytes = 16;
+constexpr std::uint64_t kFoundBytes =
+    8 + 8ULL * kMostCandidates + 4ULL * kMostCandidateLists;  // of candidates
+constexpr std::uint64_t kReportAt = kFoundBytes;              // whether a step gave up
+static_assert(kFoundBytes >= kStepPlaces * kDrawnBytes);
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+Dispatch of_shader(const char* shader, const ModelConfig& c, std::array<Range, kBindings> bindings,
+                   std::uint32_t groups) {
+  const GreedyArgs args{.vocab = static_cast<std::uint32_t>(c.vocab_size)};
+  Dispatch d{
+      .shader = shader, .bindings = bindings, .push_bytes = sizeof(args), .groups = {groups, 1, 1}};
+  std::memcpy(d.push.data(), &args, sizeof(args));
+  return d;
+}
+
+Range whole(const Buffer& b) { return {b.get(), 0, b.bytes}; }
+
+/// Records one command buffer that starts after everything before it.
+template <class Commands>
+Result<VkCommandBuffer> record(const Device& device, const OwnedCommandPool& pool,
+                               const Commands& commands) {
+  const DeviceFunctions& f = device.functions();
+  RUNNEL_TRY(const VkCommandBuffer made, device.allocate_commands(pool));
+  const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  RUNNEL_VK_CHECK(f.vkBeginCommandBuffer(made, &begin), device.named("vkBeginCommandBuffer"));
+  full_barrier(f, made);
+  commands(f, made);
+  RUNNEL_VK_CHECK(f.vkEndCommandBuffer(made), device.named("vkEndCommandBuffer"));
+  return made;
+}
+
+}  // namespace
+
+Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers, bool candidates) {
+  Device& device = *model.device;
+  const std::uint64_t bytes = buffers.pass.bytes;
+  StepSet s;
+  RUNNEL_TRY(s.parameters,
+             device.create_buffer(kStepPlaces * bytes, MemoryKind::input, "parameters of steps"));
+  std::memset(s.parameters.mapped, 0, kStepPlaces * bytes);
+  RUNNEL_TRY(s.drawn, device.create_buffer(kDrawnBytes, MemoryKind::device, "drawn token"));
+  const std::uint64_t found = candidates ? kFoundBytes : 16 + 8 * kGreedyGroups;
+  RUNNEL_TRY(s.found, device.create_buffer(found, MemoryKind::device, "likely tokens"));
+  RUNNEL_CHECK_OK(device.fill_zero(s.found));
+  RUNNEL_TRY(s.host, device.create_buffer(kReportAt + 4, MemoryKind::output, "drawn tokens"));
+  std::memset(s.host.mapped, 0, s.host.bytes);
+  std::vector<Dispatch> dispatches;
+  if (candidates) {
+    RUNNEL_TRY(s.bins, device.create_buffer(4ULL * kCandidateBins, MemoryKind::device, "bins"));
+    RUNNEL_TRY(s.wanted, device.create_buffer(8 + 4ULL * kMostCandidateLists, MemoryKind::input,
+                                              "tokens to look at"));
+    const std::array<Range, kBindings> bindings{buffers.whole_logits(), whole(s.bins),
+                                                whole(s.found), whole(s.wanted)};
+    for (const char* shader : {"candidates.count", "candidates.collect"})
+      dispatches.push_back(of_shader(shader, model.config, bindings, kGreedyGroups));
+  } else {
+    dispatches.push_back(of_shader("greedy", model.config,
+                                   {buffers.whole_logits(), whole(s.found), whole(s.drawn)},
+                                   kGreedyGroups));
+  }
+  for (Dispatch& d : dispatches) {
+    RUNNEL_TRY(d.pipeline, model.pipelines->get(d.shader, {}));
+  }
+  RUNNEL_TRY(const std::vector<VkDescriptorSet> sets, make_sets(model, dispatches, s.descriptors));
+  RUNNEL_TRY(s.pool, device.create_command_pool());
+  const VkPipelineLayout layout = model.pipelines->layout();
+  const PassShape shape{.tokens = 1, .items = 1, .all_items = 1};
+  for (std::uint32_t place = 0; place < kStepPlaces; ++place) {
+    const auto parameters = [&](const DeviceFunctions& f, VkCommandBuffer to) {
+      copy_parameters(f, to, buffers, shape, s.parameters.get(), place * bytes);
+    };
+    RUNNEL_TRY(s.begin[place], record(device, s.pool, parameters));
+    if (!candidates) {
+      RUNNEL_TRY(s.chained[place],
+                 record(device, s.pool, [&](const DeviceFunctions& f, VkCommandBuffer to) {
+                   parameters(f, to);
+                   const VkBufferCopy next{.srcOffset = 8, .dstOffset = 4 * kPassHeader, .size = 4};
+                   f.vkCmdCopyBuffer(to, s.drawn.get(), buffers.pass.get(), 1, &next);
+                 }));
+    }
+    RUNNEL_TRY(
+        s.end[place], record(device, s.pool, [&](const DeviceFunctions& f, VkCommandBuffer to) {
+          if (candidates) {
+            f.vkCmdFillBuffer(to, s.bins.get(), 0, VK_WHOLE_SIZE, 0);
+            f.vkCmdFillBuffer(to, s.found.get(), 0, 8, 0);
+            full_barrier(f, to);
+          }
+          for (std::size_t i = 0; i < dispatches.size(); ++i) {
+            if (i > 0) dispatch_barrier(f, to);
+            f.vkCmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, dispatches[i].pipeline);
+            record_dispatch(f, to, layout, dispatches[i], sets[i]);
+          }
+          full_barrier(f, to);
+          const VkBufferCopy all{.dstOffset = candidates ? 0 : place * kDrawnBytes,
+                                 .size = candidates ? kFoundBytes : kDrawnBytes};
+          f.vkCmdCopyBuffer(to, candidates ? s.found.get() : s.drawn.get(), s.host.get(), 1, &all);
+          if (buffers.act.bytes > 0) {
+            const VkBufferCopy report{
+                .srcOffset = 4ULL * model.step.stuck_at(), .dstOffset = kReportAt, .size = 4};
+            f.vkCmdCopyBuffer(to, buffers.act.get(), s.host.get(), 1, &report);
+          }
+          full_barrier(f, to, true);
+        }));
+  }
+  return s;
+}
+
+Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(VulkanPlan& plan,
+                                                          std::shared_ptr<ResidentModel> model,
+                                                          VulkanState& state,
+                                                          std::span<const TokenId> recent,
+                                                          const SamplingOptions& sampling) {
+  if (recent.empty()) return fail(ErrorCode::invalid_argument, "steps: no token to begin with");
+  const std::int32_t vocab = model->config.vocab_size;
+  const bool penalties = sampling.penalty_window > 0 &&
+                         (sampling.repetition_penalty != 1.0F ||
+                          sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F);
+  const bool greedy = sampling.temperature == 0.0F;
+  const bool alone = greedy && !penalties && sampling.logit_bias.empty();
+  std::unique_ptr<VulkanSteps> steps(new VulkanSteps(plan, std::move(model), state));
+  VulkanSteps& s = *steps;
+  s.first_ = recent.back();
+  if (!alone) {
+    if (penalties) s.window_ = static_cast<std::size_t>(sampling.penalty_window);
+    const std::size_t listed = sampling.logit_bias.size() + s.window_;
+    s.likeliest_ = greedy ? 1 : sampling.top_k;
+    const std::size_t wanted = listed + static_cast<std::size_t>(s.likeliest_);
+    // Few enough that what is found fits with room for the bin at the edge.
+    if (s.likeliest_ < 1 || wanted > kMostCandidates / 2) return std::unique_ptr<SampledSteps>();
+    RUNNEL_TRY(Sampler sampler, Sampler::create(sampling, vocab));
+    s.sampler_.emplace(std::move(sampler));
+    for (const auto& [token, bias] : sampling.logit_bias) s.biased_.push_back(token);
+    s.recent_.assign(recent.begin(), recent.end() - 1);
+    s.row_.assign(static_cast<std::size_t>(vocab), kNever);
+  }
+  RUNNEL_TRY(s.set_, plan.take_step_set(!alone));
+  return std::unique_ptr<SampledSteps>(std::move(steps));
+}
+
+VulkanSteps::~VulkanSteps() {
+  const std::lock_guard lock(plan_.mutex());
+  // What is queued writes to memory that the next chain uses.
+  if (queued_ > 0) static_cast<void>(model_->device->wait(submissions_[queued_ % kStepPlaces]));
+  if (plan_.active == this) plan_.active = nullptr;
+  if (set_.pool.get() != VK_NULL_HANDLE) plan_.keep_step_set(std::move(set_), candidates());
+}
+
+Status VulkanSteps::give_way() {
+  plan_.active = nullptr;
+  RUNNEL_CHECK_OK(model_->device->wait(submissions_[queued_ % kStepPlaces]));
+  logits_.resize(static_cast<std::size_t>(model_->config.vocab_size));
+  return plan_.read_logits(logits_);
+}
+
+std::uint32_t VulkanSteps::token_of(std::uint32_t pass) const {
+  std::uint32_t token = 0;
+  std::memcpy(&token, set_.host.mapped + pass % kStepPlaces * kDrawnBytes + 4, sizeof(token));
+  return token;
+}
+
+Status VulkanSteps::queue() {
+  if (queued_ - taken_ >= kStepPlaces - 1) {
+    return fail(ErrorCode::invalid_argument, "steps: ", queued_ - taken_,
+                " tokens were queued and not asked for");
+  }
+  if (candidates()) RUNNEL_CHECK_OK(decide());
+  const std::lock_guard lock(plan_.mutex());
+  if (plan_.active != this && plan_.active != nullptr) RUNNEL_CHECK_OK(plan_.active->give_way());
+  TokenId token = first_;
+  bool chained = false;
+  if (queued_ > 0 && candidates()) {
+    const Result<TokenId>& last = *tokens_[queued_ % kStepPlaces];
+    token = last ? *last : 0;
+  } else if (queued_ > 0) {
+    chained = plan_.active == this;
+    if (!chained) {  // what was queued is over
+      const std::uint32_t last = token_of(queued_);
+      token = last == kNoToken ? 0 : static_cast<TokenId>(last);
+    } else {
+      token = 0;  // the device knows
+    }
+  }
+  if (candidates()) {
+    recent_.push_back(token);
+    list_special_tokens();
+  }
+  const std::uint32_t place = (queued_ + 1) % kStepPlaces;
+  if (submissions_[place] != 0) RUNNEL_CHECK_OK(model_->device->wait(submissions_[place]));
+  const PlanItem item{.state = &state_, .tokens = std::span(&token, 1)};
+  RUNNEL_TRY(submissions_[place], plan_.queue_step(item, set_, place, chained));
+  plan_.active = this;
+  state_.tokens += 1;
+  ++queued_;
+  return {};
+}
+
+/// Biased tokens and those that penalties see, each once: their logits change after the search.
+void VulkanSteps::list_special_tokens() {
+  std::vector<TokenId> list = biased_;
+  const std::size_t seen = std::min(window_, recent_.size());
+  list.insert(list.end(), recent_.end() - static_cast<std::ptrdiff_t>(seen), recent_.end());
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  const std::array<std::uint32_t, 2> header{
+      static_cast<std::uint32_t>(likeliest_) + static_cast<std::uint32_t>(list.size()),
+      static_cast<std::uint32_t>(list.size())};
+  std::memcpy(set_.wanted.mapped, header.data(), sizeof(header));
+  std::memcpy(set_.wanted.mapped + sizeof(header), list.data(), list.size() * sizeof(TokenId));
+}
+
+Result<std::span<const float>> VulkanSteps::row() {
+  std::uint32_t count = 0;
+  std::memcpy(&count, set_.host.mapped, sizeof(count));
+  if (count <= kMostCandidates) {
+    std::vector<std::array<std::uint32_t, 2>> found(count);
+    if (count > 0) std::memcpy(found.data(), set_.host.mapped + 8, 8 * found.size());
+    for (const auto& [id, bits] : found) std::memcpy(&row_[id], &bits, sizeof(bits));
+    std::array<std::uint32_t, 2> header{};
+    std::memcpy(header.data(), set_.wanted.mapped, sizeof(header));
+    for (std::uint32_t i = 0; i < header[1]; ++i) {
+      std::uint32_t id = 0;
+      std::memcpy(&id, set_.wanted.mapped + 8 + 4 * i, sizeof(id));
+      std::memcpy(&row_[id], set_.host.mapped + 8 + 8 * kMostCandidates + 4 * i, sizeof(float));
+    }
+    return std::span<const float>(row_);
+  }
+  // More tokens are as likely as the last candidate than there is room for: the whole row.
+  const std::lock_guard lock(plan_.mutex());
+  if (plan_.active == this) {
+    logits_.resize(row_.size());
+    RUNNEL_CHECK_OK(plan_.read_logits(logits_));
+  }
+  return std::span<const float>(logits_);
+}
+
+Status VulkanSteps::decide() {
+  if (decided_ == queued_) return {};
+  RUNNEL_CHECK_OK(model_->device->wait(submissions_[queued_ % kStepPlaces]));
+  RUNNEL_CHECK_OK(ended());
+  RUNNEL_TRY(const std::span<const float> logits, row());
+  const std::size_t seen = std::min(window_, recent_.size());
+  tokens_[queued_ % kStepPlaces] =
+      sampler_->sample(logits, std::span<const TokenId>(recent_).last(seen), state_.tokens);
+  if (logits.data() == row_.data()) std::fill(row_.begin(), row_.end(), kNever);
+  decided_ = queued_;
+  return {};
+}
+
+Status VulkanSteps::ended() const {
+  std::uint32_t report = 0;
+  std::memcpy(&report, set_.host.mapped + kReportAt, sizeof(report));
+  if (report == 0) return {};
+  return fail(ErrorCode::device, model_->device->id(),
+              ": a token did not come to its end: workgroups waited too long for each other");
+}
+
+Result<TokenId> VulkanSteps::drawn() {
+  if (taken_ == queued_) return fail(ErrorCode::invalid_argument, "steps: nothing is queued");
+  const std::uint32_t pass = taken_ + 1;
+  if (candidates()) {
+    if (decided_ < pass) RUNNEL_CHECK_OK(decide());
+    taken_ = pass;
+    return *tokens_[pass % kStepPlaces];
+  }
+  RUNNEL_CHECK_OK(model_->device->wait(submissions_[pass % kStepPlaces]));
+  RUNNEL_CHECK_OK(ended());
+  taken_ = pass;
+  const std::uint32_t token = token_of(pass);
+  if (token == kNoToken) {
+    return fail(ErrorCode::invalid_argument, "no token can be chosen: all ",
+                model_->config.vocab_size, " logits are -inf or not a number");
+  }
+  return static_cast<TokenId>(token);
+}
+
+Status VulkanSteps::logits(std::span<float> out) {
+  if (out.size() != static_cast<std::size_t>(model_->config.vocab_size)) {
+    return fail(ErrorCode::invalid_argument, "steps: buffer has ", out.size(), " floats, expected ",
+                model_->config.vocab_size);
+  }
+  const std::lock_guard lock(plan_.mutex());
+  if (plan_.active == this) return plan_.read_logits(out);
+  if (logits_.size() != out.size())
+    return fail(ErrorCode::invalid_argument, "steps: nothing was queued");
+  std::copy(logits_.begin(), logits_.end(), out.begin());
+  return {};
+}
+
+}  // namespace runnel::vulkan

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps that draw their own tokens. Greedy ones draw on the device, which goes from step to step
+// by itself; with top-k, biases or penalties the device finds the candidates and the host's sampler
+// draws among them.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/backend/vulkan/plan.h"
+#include "runtime/generate/sampler.h"
+
+namespace runnel::vulkan {
+
+/// Passes that are queued and not asked for yet, at most, plus one.
+inline constexpr std::uint32_t kStepPlaces = 4;
+
+/// What a chain of steps needs besides a plan's buffers. Used by one chain after the other.
+struct StepSet {
+  Buffer parameters;  // [kStepPlaces] as PassBuffers::pass
+  Buffer found;       // of greedy or of candidates
+  Buffer drawn;       // ticket, token, the next step's token
+  Buffer bins;        // of candidates
+  Buffer wanted;      // of candidates; written by the host
+  Buffer host;        // what the host reads: [kStepPlaces] drawn, or found
+  OwnedDescriptorPool descriptors;
+  OwnedCommandPool pool;
+  /// Copies parameters; the same and the token that the step before drew; draws.
+  std::array<VkCommandBuffer, kStepPlaces> begin{}, chained{}, end{};
+
+  static Result<StepSet> create(ResidentModel& model, const PassBuffers& buffers, bool candidates);
+};
+
+class VulkanSteps final : public SampledSteps {
+ public:
+  /// @return null if the host has to see whole rows of logits.
+  static Result<std::unique_ptr<SampledSteps>> create(VulkanPlan& plan,
+                                                      std::shared_ptr<ResidentModel> model,
+                                                      VulkanState& state,
+                                                      std::span<const TokenId> recent,
+                                                      const SamplingOptions& sampling);
+  ~VulkanSteps() override;
+
+  Status queue() override;
+  Result<TokenId> drawn() override;
+  Status logits(std::span<float> out) override;
+
+  /// Waits, and takes its logits out of the plan's buffers, which another use needs. The plan's
+  /// mutex is held.
+  Status give_way();
+
+ private:
+  VulkanSteps(VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state)
+      : plan_(plan), model_(std::move(model)), state_(state) {}
+  bool candidates() const { return sampler_.has_value(); }
+  /// The token of a pass that is over.
+  std::uint32_t token_of(std::uint32_t pass) const;
+  /// Whether all passes that are over came to their end.
+  Status ended() const;
+  /// Waits for the last pass and draws from its candidates.
+  Status decide();
+  /// The sparse row of what the device found, or the whole one.
+  Result<std::span<const float>> row();
+  void list_special_tokens();
+
+  VulkanPlan& plan_;
+  std::shared_ptr<ResidentModel> model_;
+  VulkanState& state_;
+  StepSet set_;
+  TokenId first_ = 0;
+  std::uint32_t queued_ = 0, taken_ = 0;  // passes, numbered from 1
+  std::array<std::uint64_t, kStepPlaces> submissions_{};
+  std::vector<float> logits_;  // after give_way()
+
+  // With candidates.
+  std::optional<Sampler> sampler_;
+  std::vector<TokenId> biased_, recent_;
+  std::size_t window_ = 0;
+  std::int32_t likeliest_ = 1;  // candidates wanted, besides those in the list
+  std::uint32_t decided_ = 0;   // passes
+  std::array<std::optional<Result<TokenId>>, kStepPlaces> tokens_;
+  std::vector<float> row_;  // [vocab] -inf but for candidates
+};
+
+}  // namespace runnel::vulkan

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// A token in one dispatch against the reference: one workgroup that does all the work on the
+// software driver, as many as the device runs at a time on a GPU.
+#include "runnel/generation.h"
+#include "runtime/backend/reference/reference_backend.h"
+#include "tests/support/compare.h"
+#include "tests/support/random.h"
+#include "tests/support/random_model.h"
+#include "tests/vulkan/vulkan_fixture.h"
+
+namespace runnel::test {
+namespace {
+
+using quant::BlockType;
+
+constexpr double kStepTolerance = 2e-5;  // f32 sums in another order, the last bit of activations
+
+class VulkanDecodeStep : public VulkanTest {
+ protected:
+  void expect_parity(const RandomModel& model, std::uint32_t groups) {
+    const auto profile = std::make_shared<vulkan::DispatchProfile>();
+    auto device = backend({.tuning = {.step_groups = groups}}, {}, profile);
+    auto reference = reference::make_backend();
+    const LoadedModel actual = load_on(*device, model, 16);
+    const LoadedModel expected = load_on(*reference, model, 16);
+    Random random(61);
+    auto a = actual.state(), b = expected.state();
+    // One token a pass, with a pass of several between, which takes the other way.
+    for (const std::size_t n : {1, 1, 3, 1, 1, 1}) {
+      const std::vector<TokenId> tokens = random.tokens(n, model.config.vocab_size);
+      const std::vector<float> logits = actual.run(*a, tokens);
+      EXPECT_LE(max_relative_error(logits, expected.run(*b, tokens)), kStepTolerance)
+          << "after " << a->position() << " tokens";
+    }
+    EXPECT_LE(max_relative_error(actual.canonical(*a), expected.canonical(*b)), kStepTolerance);
+    std::size_t steps = 0;
+    for (const auto& [shader, entry] : profile->by_shader)
+      steps += shader.starts_with("decode_step.") ? entry.count : 0;
+    EXPECT_EQ(steps, 5U) << "passes of one token";
+  }
+
+  static RandomModel model_of(BlockType type, std::int32_t kv_heads = 4) {
+    ModelConfig c = small_positional_config();
+    c.hidden_size = 256;
+    c.intermediate_size = 512;
+    c.num_heads = 12;
+    c.num_kv_heads = kv_heads;
+    c.head_k_dim = 64;
+    c.head_v_dim = 64;
+    return make_random_model(c,
+                             {.linear = type,
+                              .small = BlockType::f16,
+                              .tied = true,
+                              .gate_bias = true,
+                              .read_biases = true},
+                             62);
+  }
+};
+
+TEST_F(VulkanDecodeStep, PositionalSlotsAndGroupedQueriesMatchTheReference) {
+  expect_parity(model_of(BlockType::q4_0), 1);
+}
+
+TEST_F(VulkanDecodeStep, WorkgroupsHandEachOtherActivations) {
+  if (vulkan::find_devices().front().software)
+    GTEST_SKIP() << "a software driver ends loops that wait";
+  for (const BlockType type : {BlockType::q4_0, BlockType::q4_k, BlockType::q6_k, BlockType::q8_0,
+                               BlockType::f16, BlockType::bf16}) {
+    for (const std::uint32_t groups : {0, 2, 7}) expect_parity(model_of(type), groups);
+    expect_parity(model_of(type, 1), 0);
+  }
+}
+
+TEST_F(VulkanDecodeStep, WideHeadsAndOneMatrixOfProjectionsMatchTheReference) {
+  ModelConfig c = small_config();
+  c.num_layers = 2;
+  c.hidden_size = 96;
+  c.intermediate_size = 160;
+  c.num_heads = 2;
+  c.num_kv_heads = 2;
+  c.head_k_dim = 132;
+  c.head_v_dim = 128;
+  c.num_memory_slots = 33;
+  c.output_activation = Activation::swish;
+  expect_parity(make_random_model(c, {.linear = BlockType::bf16, .small = BlockType::bf16}, 63), 1);
+}
+
+TEST_F(VulkanDecodeStep, WhoWaitsInVainReportsIt) {
+  if (!vulkan::find_devices().front().software) GTEST_SKIP() << "the device runs all of them";
+  // More workgroups than a software driver has threads: the last begin when the first are over.
+  auto device = backend({.tuning = {.step_groups = 64, .step_patience = 2000}});
+  const LoadedModel loaded = load_on(*device, model_of(BlockType::q4_0), 16);
+  auto state = loaded.state();
+  const std::vector<TokenId> token = {3};
+  std::vector<float> logits(static_cast<std::size_t>(loaded.source.config.vocab_size));
+  const PlanItem item{
+      .state = state.get(), .tokens = token, .wanted = LogitsWanted::last, .logits = logits};
+  const Status ran = loaded.plan->run(std::span(&item, 1), {});
+  ASSERT_FALSE(ran);
+  EXPECT_EQ(ran.error().code, ErrorCode::device);
+  auto steps = loaded.plan->sampled_steps(*state, token, {});
+  ASSERT_TRUE(steps && *steps != nullptr && (*steps)->queue());
+  const auto drawn = (*steps)->drawn();
+  ASSERT_FALSE(drawn);
+  EXPECT_EQ(drawn.error().code, ErrorCode::device);
+}
+
+}  // namespace
+}  // namespace runnel::test

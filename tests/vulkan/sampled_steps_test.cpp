@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generation whose tokens the device draws, or finds the candidates of, against the same one token
+// at a time through the host's sampler: same tokens, same logits, same state, bit for bit.
+#include <cmath>
+#include <cstring>
+#include <ostream>
+#include <thread>
+
+#include "runnel/generation.h"
+#include "runtime/generate/sampler.h"
+#include "runtime/model/config.h"
+#include "tests/support/random.h"
+#include "tests/support/random_model.h"
+#include "tests/vulkan/vulkan_fixture.h"
+
+namespace runnel::test {
+namespace {
+
+constexpr std::int32_t kVocab = 3001;
+constexpr std::size_t kTokens = 16;
+
+struct Kind {
+  const char* name;
+  SamplingOptions sampling;
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+std::vector<Kind> kinds() {
+  return {
+      {"greedy", {}},
+      {"top_k", {.temperature = 1.2F, .top_k = 40, .seed = 2}},
+      {"penalties",
+       {.temperature = 0.9F,
+        .top_k = 90,
+        .top_p = 0.98F,
+        .repetition_penalty = 1.3F,
+        .presence_penalty = 0.2F,
+        .frequency_penalty = 0.4F,
+        .penalty_window = 16,
+        .seed = 5}},
+      {"greedy_with_penalties", {.repetition_penalty = 1.5F, .penalty_window = 8}},
+      {"biases",
+       {.temperature = 1.0F, .top_k = 7, .logit_bias = {{3, 4.0F}, {4, -50.0F}}, .seed = 6}},
+  };
+}
+
+RandomModel small_model() {
+  ModelConfig c = small_positional_config();
+  c.vocab_size = kVocab;
+  return make_random_model(c, {.tied = true, .gate_bias = true, .read_biases = true}, 51);
+}
+
+class VulkanSampledSteps : public VulkanTest, public testing::WithParamInterface<Kind> {};
+
+TEST_P(VulkanSampledSteps, GiveWhatTheHostDraws) {
+  auto device = backend();
+  const LoadedModel loaded = load_on(*device, small_model(), 16);
+  Random random(52);
+  std::vector<TokenId> recent = random.tokens(12, kVocab);
+  auto plain = loaded.state(), drawn = loaded.state(), other = loaded.state();
+  const auto one = [&](RecurrentState& state, TokenId token) {
+    return loaded.run(state, std::span(&token, 1));
+  };
+  std::vector<float> logits;
+  for (const TokenId token : recent) logits = one(*plain, token), one(*drawn, token);
+  auto sampler = Sampler::create(GetParam().sampling, kVocab);
+  ASSERT_TRUE(sampler);
+  std::vector<TokenId> expected, all = recent;
+  while (true) {
+    const auto token = sampler->sample(logits, all, plain->position());
+    ASSERT_TRUE(token);
+    expected.push_back(*token);
+    if (expected.size() > kTokens) break;
+    logits = one(*plain, *token);
+    all.push_back(*token);
+  }
+  recent.push_back(expected[0]);
+  auto steps = loaded.plan->sampled_steps(*drawn, recent, GetParam().sampling);
+  ASSERT_TRUE(steps && *steps != nullptr);
+  ASSERT_TRUE((*steps)->queue());
+  for (std::size_t i = 1; i < kTokens; ++i) {
+    if (i == 7) one(*other, 7);  // somebody else on the same buffers
+    ASSERT_TRUE((*steps)->queue());
+    const auto token = (*steps)->drawn();
+    ASSERT_TRUE(token) << token.error().message;
+    ASSERT_EQ(*token, expected[i]) << "token " << i;
+  }
+  std::vector<float> last(kVocab, NAN);
+  ASSERT_TRUE((*steps)->logits(last));
+  EXPECT_EQ(last, logits);
+  EXPECT_EQ(*(*steps)->drawn(), expected.back());
+  EXPECT_EQ((*steps)->drawn().error().code, ErrorCode::invalid_argument);  // nothing is queued
+  one(*other, 8);
+  last.assign(kVocab, NAN);
+  ASSERT_TRUE((*steps)->logits(last));  // kept when it gave way
+  EXPECT_EQ(last, logits);
+  steps->reset();
+  EXPECT_EQ(drawn->position(), plain->position());
+  EXPECT_EQ(loaded.canonical(*drawn), loaded.canonical(*plain));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, VulkanSampledSteps, testing::ValuesIn(kinds()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+class VulkanSampling : public VulkanTest {
+ protected:
+  /// A model whose logits are, up to a positive factor, `logits`: the one token of its table that
+  /// is fed is the only row that counts.
+  static RandomModel with_head(const std::vector<float>& first_column) {
+    RandomModel model = small_model();
+    auto weights = std::make_shared<Weights>(*model.weights);
+    const auto d = static_cast<std::size_t>(model.config.hidden_size);
+    auto head = std::make_shared<std::vector<float>>(first_column.size() * d, 0.0F);
+    for (std::size_t i = 0; i < first_column.size(); ++i) (*head)[i * d] = first_column[i];
+    weights->head = {.name = "head",
+                     .type = quant::BlockType::f32,
+                     .rows = static_cast<std::int64_t>(first_column.size()),
+                     .cols = static_cast<std::int64_t>(d),
+                     .data = std::as_bytes(std::span(*head))};
+    model.storage =
+        std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+            model.storage, head);
+    model.weights = weights;
+    return model;
+  }
+
+  /// The steps' first tokens, against the host on the logits of the same pass.
+  void expect_host(const std::vector<float>& head, const SamplingOptions& sampling) {
+    auto device = backend();
+    const LoadedModel loaded = load_on(*device, with_head(head), 16);
+    auto plain = loaded.state(), drawn = loaded.state();
+    std::vector<TokenId> all = {17};
+    auto steps = loaded.plan->sampled_steps(*drawn, all, sampling);
+    ASSERT_TRUE(steps && *steps != nullptr);
+    auto sampler = Sampler::create(sampling, kVocab);
+    ASSERT_TRUE(sampler);
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE((*steps)->queue());
+      const std::vector<float> logits = loaded.run(*plain, std::span(all).last(1));
+      const auto expected = sampler->sample(logits, all, plain->position());
+      const auto token = (*steps)->drawn();
+      ASSERT_EQ(token.has_value(), expected.has_value()) << "step " << i;
+      if (!expected) {
+        EXPECT_EQ(token.error().code, expected.error().code);
+        EXPECT_EQ(token.error().message, expected.error().message);
+        return;
+      }
+      EXPECT_EQ(*token, *expected) << "step " << i;
+      all.push_back(*token);
+    }
+  }
+  const SamplingOptions greedy_{};
+  const SamplingOptions top_k_{.temperature = 1.0F, .top_k = 20, .seed = 9};
+};
+
+TEST_F(VulkanSampling, TiesGoToTheLowestIndex) {
+  std::vector<float> head(kVocab, 0.0F);
+  for (std::size_t i = 100; i < 2900; i += 7) head[i] = 1.0F;
+  for (std::size_t i = 101; i < 2900; i += 11) head[i] = -1.0F;
+  expect_host(head, greedy_);
+  expect_host(head, top_k_);
+}
+
+TEST_F(VulkanSampling, ARowOfEqualLogitsIsReadWhole) {
+  expect_host(std::vector<float>(kVocab, 0.0F), greedy_);
+  expect_host(std::vector<float>(kVocab, 0.0F), top_k_);
+}
+
+TEST_F(VulkanSampling, NotANumberIsNeverChosen) {
+  Random random(8);
+  std::vector<float> head = random.normals(kVocab, 1.0F);
+  for (std::size_t i = 0; i < kVocab; i += 2) head[i] = NAN;
+  expect_host(head, greedy_);
+  expect_host(head, top_k_);
+  std::fill(head.begin(), head.end(), NAN);
+  expect_host(head, greedy_);
+  expect_host(head, top_k_);
+}
+
+TEST_F(VulkanSampling, WhatNeedsWholeRowsIsLeftToTheHost) {
+  auto device = backend();
+  const LoadedModel loaded = load_on(*device, small_model(), 16);
+  auto state = loaded.state();
+  const std::vector<TokenId> recent = {1};
+  for (const SamplingOptions& sampling :
+       {SamplingOptions{.temperature = 1.0F}, SamplingOptions{.temperature = 1.0F, .top_k = 600},
+        SamplingOptions{.repetition_penalty = 2.0F, .penalty_window = 1000}}) {
+    auto steps = loaded.plan->sampled_steps(*state, recent, sampling);
+    ASSERT_TRUE(steps);
+    EXPECT_EQ(*steps, nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace runnel::test
