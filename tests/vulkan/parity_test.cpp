@@ -22,6 +22,24 @@ constexpr double kF16Tolerance = 5e-3;
 constexpr int kDecodePlan = 16;
 constexpr int kPrefillPlan = 96;
 
+/// One layer with heads of these sizes.
+struct Heads {
+  std::int32_t query = 4, kv = 2, k = 16, v = 16, memory = 8, sinks = 0, window = 0, far = 0;
+};
+ModelConfig with_heads(const Heads& h) {
+  ModelConfig c = h.sinks + h.window > 0 ? small_positional_config() : small_config();
+  c.num_layers = 1;
+  c.num_heads = h.query;
+  c.num_kv_heads = h.kv;
+  c.head_k_dim = h.k;
+  c.head_v_dim = h.v;
+  c.num_memory_slots = h.memory;
+  c.num_sink_slots = h.sinks;
+  c.num_window_slots = h.window;
+  if (h.sinks + h.window > 0) c.sink_distance = h.far;
+  return c;
+}
+
 class VulkanParity : public VulkanTest {
  protected:
   /// Runs 40 tokens as 1 + 1 + 33 + 5 on both.
@@ -78,44 +96,22 @@ class VulkanChunks : public VulkanParity {
 };
 
 TEST_F(VulkanChunks, AnyLengthOfPassMatchesTheReference) {
-  ModelConfig c = small_positional_config();
-  c.num_layers = 1;
-  c.num_heads = 3;
-  c.num_kv_heads = 1;
-  c.head_k_dim = 64;
-  c.head_v_dim = 64;
-  c.num_memory_slots = 64;
-  c.num_sink_slots = 4;
-  c.num_window_slots = 60;
-  c.sink_distance = 64;
+  const ModelConfig c = with_heads(
+      {.query = 3, .kv = 1, .k = 64, .v = 64, .memory = 64, .sinks = 4, .window = 60, .far = 64});
   expect_chunks(make_random_model(c, {.gate_bias = true, .read_biases = true}, 31),
                 {.cooperative_matrix = false}, kParityTolerance,
                 {2, 17, 1, 63, 64, 65, 31, 130, 127, 16, 200, 48});
 }
 
 TEST_F(VulkanChunks, OddSizesMatchTheReference) {
-  ModelConfig c = small_positional_config();
-  c.num_layers = 1;
-  c.num_heads = 4;
-  c.num_kv_heads = 2;
-  c.head_k_dim = 22;
-  c.head_v_dim = 77;
-  c.num_memory_slots = 13;
-  c.num_sink_slots = 3;
-  c.num_window_slots = 7;
-  c.sink_distance = 9;
+  const ModelConfig c = with_heads(
+      {.query = 4, .kv = 2, .k = 22, .v = 77, .memory = 13, .sinks = 3, .window = 7, .far = 9});
   expect_chunks(make_random_model(c, {}, 32), {.cooperative_matrix = false}, kParityTolerance,
                 {1, 18, 70, 20});
 }
 
 TEST_F(VulkanChunks, WideHeadsWithoutPositionalSlotsMatchTheReference) {
-  ModelConfig c = small_config();
-  c.num_layers = 1;
-  c.num_heads = 2;
-  c.num_kv_heads = 1;
-  c.head_k_dim = 130;
-  c.head_v_dim = 140;
-  c.num_memory_slots = 33;
+  const ModelConfig c = with_heads({.query = 2, .kv = 1, .k = 130, .v = 140, .memory = 33});
   expect_chunks(make_random_model(c, {}, 33), {.cooperative_matrix = false}, kParityTolerance,
                 {66, 1, 129});
 }
@@ -263,29 +259,15 @@ TEST_F(VulkanParity, ColumnsThatFillNoUnitAreMasked) {
 }
 
 TEST_F(VulkanParity, HeadsOfTheDefaultModelAreSplitOverWorkgroups) {
-  ModelConfig c = small_positional_config();
-  c.num_layers = 1;
-  c.num_heads = 3;
-  c.num_kv_heads = 1;
-  c.head_k_dim = 64;
-  c.head_v_dim = 64;
-  c.num_memory_slots = 64;
-  c.num_sink_slots = 4;
-  c.num_window_slots = 20;
-  c.sink_distance = 24;
+  const ModelConfig c = with_heads(
+      {.query = 3, .kv = 1, .k = 64, .v = 64, .memory = 64, .sinks = 4, .window = 20, .far = 24});
   const RandomModel model = make_random_model(c, {.gate_bias = true, .read_biases = true}, 5);
   expect_parity(model, kDecodePlan);
   expect_parity(model, kPrefillPlan, {.cooperative_matrix = false});
 }
 
 TEST_F(VulkanParity, WideHeadsWithoutPositionalSlots) {
-  ModelConfig c = small_config();
-  c.num_layers = 1;
-  c.num_heads = 1;
-  c.num_kv_heads = 1;
-  c.head_k_dim = 192;
-  c.head_v_dim = 256;
-  c.num_memory_slots = 33;
+  const ModelConfig c = with_heads({.query = 1, .kv = 1, .k = 192, .v = 256, .memory = 33});
   expect_parity(make_random_model(c, {.linear = BlockType::q8_0}, 6), kDecodePlan);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel_vulkan_speed [--device N] [--profile] [--short] [--cache FILE]
-// [--tune R,B,A,S,F,G,P,C,Q] [--dispatches] [--tiles N] [MODEL…]: one row of load, first token,
+// [--tune R,B,A,S,F,G,P,C] [--dispatches] [--tiles N] [MODEL…]: one row of load, first token,
 // decode (logits to the host; greedy with the tokens drawn on the device) and prefill a model:
 // 135m, or 1.38B as q4_0, q4_k, q8_0, bf16; random weights of those shapes. --tune and --tiles:
 // only decode or prefill, with a work split (Tuning in device.h). --dispatches: a token takes many,
@@ -111,10 +111,9 @@ void decode_rate(Plan& plan, RecurrentState& state, const BenchModel& model,
   }
   std::printf(
       "%-6s rows %u block %u ahead %u slot values %u few splits %u groups %u parts %u chunk %u "
-      "first %u: %8.1f tok/s, greedy %8.1f\n",
+      ": %8.1f tok/s, greedy %8.1f\n",
       name.c_str(), t.team_rows, t.block, t.ahead, t.slot_values, t.few_splits, t.step_groups,
-      t.step_parts, t.step_chunk, t.step_ask_first, median(rates),
-      greedy_rate(plan, state, tokens.size(), 3));
+      t.step_parts, t.step_chunk, median(rates), greedy_rate(plan, state, tokens.size(), 3));
   std::fflush(stdout);
 }
 
@@ -248,9 +247,8 @@ int run(int argc, char** argv) {
       settings.quick = true;
     } else if (arg == "--tune" && i + 1 < argc) {
       vulkan::Tuning t;
-      std::sscanf(argv[++i], "%u,%u,%u,%u,%u,%u,%u,%u,%u", &t.team_rows, &t.block, &t.ahead,
-                  &t.slot_values, &t.few_splits, &t.step_groups, &t.step_parts, &t.step_chunk,
-                  &t.step_ask_first);
+      std::sscanf(argv[++i], "%u,%u,%u,%u,%u,%u,%u,%u", &t.team_rows, &t.block, &t.ahead,
+                  &t.slot_values, &t.few_splits, &t.step_groups, &t.step_parts, &t.step_chunk);
       settings.tunings.push_back(t);
     } else if (arg == "--tiles" && i + 1 < argc) {
       settings.tiles.push_back(static_cast<std::uint32_t>(std::atoi(argv[++i])));

@@ -88,7 +88,6 @@ class Maker {
                       shader_constant(c_.output_activation),
                       c_.output_norm ? 1U : 0U,
                       chunk,
-                      tuned.step_ask_first,
                       limits.software ? 1U : 0U};
     const auto fours = [](std::uint64_t n) { return (n + 3) / 4 * 4; };
     const std::uint64_t projected = u((c_.num_heads + c_.num_kv_heads) * c_.head_k_dim +
