@@ -104,16 +104,17 @@ shared float partial[kPartials * G * kColumns];
 uint tag = 0;
 int patience = 0;
 
-/// The value at a place, of which `v` is what was there a moment ago: whoever needs several asks for all, then waits.
-float settle(uint at, uint v) {
-  while (((v ^ tag) & 1) != 0 && patience >= 0) {
+bool is_here(uint v) { return ((v ^ tag) & 1) == 0 || patience < 0; }
+float wait_for(uint at) {
+  uint v = act.v[at];
+  while (!is_here(v)) {
     --patience;
     v = act.v[at];
   }
   return uintBitsToFloat(v);
 }
-float wait_for(uint at) { return settle(at, act.v[at]); }
-vec4 settle4(uint at4, uvec4 v) {
+vec4 wait_for4(uint at4) {
+  uvec4 v = act4.v[at4];
   while ((((v.x ^ tag) | (v.y ^ tag) | (v.z ^ tag) | (v.w ^ tag)) & 1) != 0 && patience >= 0) {
     --patience;
     v = act4.v[at4];
@@ -143,17 +144,12 @@ float prepare(uint from, uint columns, uint activation, bool normalise, uint wei
                        vectors.v[weights_at + c + 3]);
   }
   if (IN_TURNS != 0) barrier();  // before any wait for what this workgroup writes
-  uvec4 asked[kVectors];
   [[unroll]] for (uint i = 0; i < kVectors; ++i) {
     const uint c = 4 * (THREAD + i * THREADS);
-    asked[i] = uvec4(0);
+    input_[i] = vec4(0.0);
     if (c >= columns) continue;
-    asked[i] = from == kNone ? floatBitsToUint(vec4(stream.v[c], stream.v[c + 1], stream.v[c + 2], stream.v[c + 3]))
-                             : act4.v[(from + c) / 4];
-  }
-  [[unroll]] for (uint i = 0; i < kVectors; ++i) {
-    const uint c = 4 * (THREAD + i * THREADS);
-    input_[i] = from == kNone || c >= columns ? uintBitsToFloat(asked[i]) : settle4((from + c) / 4, asked[i]);
+    input_[i] = from == kNone ? vec4(stream.v[c], stream.v[c + 1], stream.v[c + 2], stream.v[c + 3])
+                              : wait_for4((from + c) / 4);
   }
   barrier();  // nobody reads the last input any more
   precise float squares = 0.0;
@@ -178,7 +174,7 @@ float prepare(uint from, uint columns, uint activation, bool normalise, uint wei
   if (THREAD % kLanes == 0) warp_values[THREAD / kLanes] = squares;
   barrier();
   precise float sum = 0.0;
-  [[unroll]] for (uint i = 0; i < kWarps; ++i) sum += warp_values[i];
+  for (uint i = 0; i < kWarps; ++i) sum += warp_values[i];
   return 1.0 / sqrt(sum / float(columns) + eps);
 }
 
@@ -194,34 +190,22 @@ float unit_sum(Unit u, vec4 low, vec4 high) {
   return s;
 }
 
-// The gates where they are a 16-bit matrix of their own: rows to the last subgroups, whose first loads are under way
-// before the input is there.
-const uint kGateLoads = 4;
-uvec4 gate_ahead[kGateLoads];
-void load_gates(uint at) {
-  [[unroll]] for (uint i = 0; i < kGateLoads; ++i) {
-    const uint u = THREAD % kLanes + i * kLanes;
-    gate_ahead[i] = u < D / 8 ? weights4.w[at + u] : uvec4(0);
-  }
-}
-float gate_sum(uint u, uvec4 w, uint type) {
-  vec4 low, high;
-  if (type == kStepF16) {
-    low = vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
-    high = vec4(unpackHalf2x16(w.z), unpackHalf2x16(w.w));
-  } else {
-    low = uintBitsToFloat(uvec4(w.x << 16, w.x & 0xFFFF0000u, w.y << 16, w.y & 0xFFFF0000u));
-    high = uintBitsToFloat(uvec4(w.z << 16, w.z & 0xFFFF0000u, w.w << 16, w.w & 0xFFFF0000u));
-  }
-  return dot(low, prepared[place(2 * u)]) + dot(high, prepared[place(2 * u + 1)]);
-}
-float gate_row(uint at, uint type) {
+/// The columns of the gates where they are of a 16-bit type of their own: rows to the last subgroups.
+float plain_row(uint at, uint columns, uint type) {
   precise float sum = 0.0;
   const uint lane = THREAD % kLanes;
-  [[unroll]] for (uint i = 0; i < kGateLoads; ++i) {
-    if (lane + i * kLanes < D / 8) sum += gate_sum(lane + i * kLanes, gate_ahead[i], type);
+  for (uint u = lane; u < columns / 8; u += kLanes) {
+    const uvec4 w = weights4.w[at + u];
+    vec4 low, high;
+    if (type == kStepF16) {
+      low = vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
+      high = vec4(unpackHalf2x16(w.z), unpackHalf2x16(w.w));
+    } else {
+      low = uintBitsToFloat(uvec4(w.x << 16, w.x & 0xFFFF0000u, w.y << 16, w.y & 0xFFFF0000u));
+      high = uintBitsToFloat(uvec4(w.z << 16, w.z & 0xFFFF0000u, w.w << 16, w.w & 0xFFFF0000u));
+    }
+    sum += dot(low, prepared[place(2 * u)]) + dot(high, prepared[place(2 * u + 1)]);
   }
-  for (uint u = lane + kGateLoads * kLanes; u < D / 8; u += kLanes) sum += gate_sum(u, weights4.w[at + u], type);
   return lanes_sum(sum);
 }
 
@@ -240,7 +224,6 @@ const uint kShare = (kSlots + PARTS - 1) / PARTS;  // slots of a part
 const uint kKeyRounds = (kShare + kWarps - 1) / kWarps;
 const uint kKeyVectors = (K / 4 + kLanes - 1) / kLanes;
 const uint kValueRounds = (kSlots + kRowGroups - 1) / kRowGroups;
-const uint kLogits = (kSlots + kLanes - 1) / kLanes;  // of a query head in a lane
 
 /// The slots of kv head `head`: this workgroup's share of them, then its share of the value columns.
 void slots(uint layer, uint base, uint head, uint part) {
@@ -269,22 +252,16 @@ void slots(uint layer, uint base, uint head, uint part) {
 
   if (IN_TURNS != 0) barrier();
   const uint q0 = base + kAtProjected + head * G * K, k0 = base + kAtProjected + G * H * K + head * K;
-  const uint v0 = base + kAtProjected + (G + 1) * H * K + head * V + part * kColumns;
-  const uint f0 = base + kAtProjected + (G + 1) * H * K + H * V + head * MEMORY;
-  // Gates and values from the last threads on: the first are at work on the keys.
-  const uint back = THREADS - 1 - THREAD;
-  const uint asked_f = back < MEMORY ? act.v[f0 + back] : 0, asked_v = back < kColumns ? act.v[v0 + back] : 0;
   if (kRotary) {
     const uint half_k = K / 2;
     for (uint i = THREAD; i < (G + 1) * half_k; i += THREADS) {
       const uint g = i / half_k, c = i % half_k;
-      const uint from = (g < G ? q0 + g * K : k0) + c;
-      const uint asked_x = act.v[from], asked_z = act.v[from + half_k];
       const uint rotation = a.pass.rotations + c * 4;
       const float cos_t = uintBitsToFloat(pass.word[rotation]), sin_t = uintBitsToFloat(pass.word[rotation + 1]);
       const float cos_s = uintBitsToFloat(pass.word[rotation + 2]), sin_s = uintBitsToFloat(pass.word[rotation + 3]);
-      const float x = activate(KEY_ACTIVATION, settle(from, asked_x));
-      const float z = activate(KEY_ACTIVATION, settle(from + half_k, asked_z));
+      const uint from = (g < G ? q0 + g * K : k0) + c;
+      const float x = activate(KEY_ACTIVATION, wait_for(from));
+      const float z = activate(KEY_ACTIVATION, wait_for(from + half_k));
       if (g < G) {
         const uint to = g * K + c;
         queries[to] = x;
@@ -301,21 +278,21 @@ void slots(uint layer, uint base, uint head, uint part) {
       }
     }
   } else {
-    const uint asked_k = THREAD < K ? act.v[k0 + THREAD] : 0;
     for (uint i = THREAD; i < G * K; i += THREADS) queries[i] = activate(KEY_ACTIVATION, wait_for(q0 + i));
-    for (uint i = THREAD; i < K; i += THREADS)
-      keys[i] = activate(KEY_ACTIVATION, settle(k0 + i, i == THREAD ? asked_k : act.v[k0 + i]));
+    for (uint i = THREAD; i < K; i += THREADS) keys[i] = activate(KEY_ACTIVATION, wait_for(k0 + i));
   }
-  for (uint i = back; i < MEMORY; i += THREADS) {
-    float f = settle(f0 + i, i == back ? asked_f : act.v[f0 + i]);
+  const uint v0 = base + kAtProjected + (G + 1) * H * K + head * V + part * kColumns;
+  const uint f0 = base + kAtProjected + (G + 1) * H * K + H * V + head * MEMORY;
+  // From the last threads on: the first are at work on the keys.
+  for (uint i = THREADS - 1 - THREAD; i < MEMORY; i += THREADS) {
+    float f = wait_for(f0 + i);
     if (f_bias != kNone) f += vectors.v[f_bias + head * MEMORY + i];
     float log_alpha = log_sigmoid(f) / a.gate_normalizer;
     if (a.gate_log_min < 0.0) log_alpha = max(log_alpha, a.gate_log_min);
     alpha[i] = exact_exp(log_alpha);
     gate[i] = -exact_expm1(log_alpha);
   }
-  for (uint i = back; i < kColumns; i += THREADS)
-    values[i] = activate(VALUE_ACTIVATION, settle(v0 + i, i == back ? asked_v : act.v[v0 + i]));
+  for (uint i = THREADS - 1 - THREAD; i < kColumns; i += THREADS) values[i] = activate(VALUE_ACTIVATION, wait_for(v0 + i));
   barrier();
 
   [[unroll]] for (uint i = 0; i < kKeyRounds; ++i) {
@@ -365,27 +342,22 @@ void slots(uint layer, uint base, uint head, uint part) {
   }
   if (IN_TURNS != 0) barrier();
   for (uint g = warp; g < G; g += kWarps) {
-    const uint at = base + kAtLogits + (head * G + g) * kSlots;
-    uint asked[kLogits];
-    [[unroll]] for (uint i = 0; i < kLogits; ++i) asked[i] = act.v[at + min(lane + i * kLanes, kSlots - 1)];
-    float logit[kLogits];
     float largest = -1e30;
-    [[unroll]] for (uint i = 0; i < kLogits; ++i) {
-      const uint s = lane + i * kLanes;
-      logit[i] = s < kSlots ? settle(at + s, asked[i]) : -1e30;
-      largest = max(largest, logit[i]);
+    for (uint s = lane; s < kSlots; s += kLanes) {
+      const float logit = wait_for(base + kAtLogits + (head * G + g) * kSlots + s);
+      p[g * kSlots + s] = logit;
+      largest = max(largest, logit);
     }
     largest = lanes_max(largest);
     precise float sum = 0.0;
-    [[unroll]] for (uint i = 0; i < kLogits; ++i) {
-      logit[i] = logit[i] > -1e29 ? exact_exp(logit[i] - largest) : 0.0;
-      sum += logit[i];
+    for (uint s = lane; s < kSlots; s += kLanes) {
+      const float logit = p[g * kSlots + s];
+      const float weight = logit > -1e29 ? exact_exp(logit - largest) : 0.0;
+      p[g * kSlots + s] = weight;
+      sum += weight;
     }
-    const float share_of_one = 1.0 / lanes_sum(sum);
-    [[unroll]] for (uint i = 0; i < kLogits; ++i) {
-      const uint s = lane + i * kLanes;
-      if (s < kSlots) p[g * kSlots + s] = logit[i] * share_of_one;
-    }
+    sum = lanes_sum(sum);
+    for (uint s = lane; s < kSlots; s += kLanes) p[g * kSlots + s] /= sum;
   }
   barrier();
   for (uint g = 0; g < G; ++g) {
@@ -404,7 +376,7 @@ void slots(uint layer, uint base, uint head, uint part) {
   barrier();
   for (uint i = THREAD; i < G * kColumns; i += THREADS) {
     precise float sum = 0.0;
-    [[unroll]] for (uint n = 0; n < kPartials; ++n) sum += partial[n * G * kColumns + i];
+    for (uint n = 0; n < kPartials; ++n) sum += partial[n * G * kColumns + i];
     publish(base + kAtOut + (head * G + i / kColumns) * V + part * kColumns + i % kColumns, sum);
   }
 }
@@ -432,29 +404,24 @@ void main() {
       const uint columns = stage == 1 ? kOut : stage == 3 ? INNER : D;
       const uint loads = columns / kWidth;  // of a row
       const uint chunks = (loads + CHUNK * kLanes - 1) / (CHUNK * kLanes);
-      // Pairs of rows, or single ones where there are few, of this workgroup, a contiguous run; its subgroups take turns.
-      const uint together = stage != 2 && w.rows <= kWarps * workgroups ? 1 : 2;
-      const uint groups = (w.rows + together - 1) / together;
-      const uint begin = groups * me / workgroups, end = groups * (me + 1) / workgroups;
+      // Pairs of rows of this workgroup, a contiguous run; its subgroups take turns.
+      const uint pairs = (w.rows + 1) / 2;
+      const uint begin = pairs * me / workgroups, end = pairs * (me + 1) / workgroups;
       const uint own = end - begin > warp ? (end - begin - warp + kWarps - 1) / kWarps : 0;
 
       RAW next[CHUNK][2];
-#define LOAD_CHUNK(N)                                                                                            \
-  {                                                                                                              \
-    const uint row = together * (begin + warp + (N) / chunks * kWarps), skip = (N) % chunks * CHUNK * kLanes;    \
-    [[unroll]] for (uint i = 0; i < CHUNK; ++i) {                                                                \
-      const uint load = skip + i * kLanes + lane;                                                                \
-      if (load < loads) {                                                                                        \
-        next[i][0] = LOAD_AT(w, first_load + row * loads + load);                                                \
-        if (together == 2) next[i][1] = LOAD_AT(w, first_load + min(row + 1, w.rows - 1) * loads + load);        \
-      }                                                                                                          \
-    }                                                                                                            \
+#define LOAD_CHUNK(N)                                                                                     \
+  {                                                                                                       \
+    const uint row = 2 * (begin + warp + (N) / chunks * kWarps), skip = (N) % chunks * CHUNK * kLanes;    \
+    [[unroll]] for (uint i = 0; i < CHUNK; ++i) {                                                         \
+      const uint load = skip + i * kLanes + lane;                                                         \
+      if (load < loads) {                                                                                 \
+        next[i][0] = LOAD_AT(w, first_load + row * loads + load);                                         \
+        next[i][1] = LOAD_AT(w, first_load + min(row + 1, w.rows - 1) * loads + load);                    \
+      }                                                                                                   \
+    }                                                                                                     \
   }
       if (own > 0) LOAD_CHUNK(0)
-
-      const uint gates = stage == 0 ? in_table(layer, kStepGates) : kNone, gate_type = in_table(layer, kStepGateType);
-      const uint gate_rows = gates != kNone ? H * MEMORY : 0, gate_row0 = me + workgroups * (kWarps - 1 - warp);
-      if (gate_row0 < gate_rows) load_gates(gates + gate_row0 * (D / 8));
 
       float factor;
       if (stage == 0) {
@@ -483,30 +450,31 @@ void main() {
           [[unroll]] for (uint u = 0; u < kUnits; ++u) {
             const uint unit = load * kUnits + u;
             const vec4 low = prepared[place(2 * unit)], high = prepared[place(2 * unit + 1)];
-            const Unit first = decode(UNIT_OF(here[i][0], u));
-            sums[0] = fma(first.scale, unit_sum(first, low, high), sums[0]);
-            if (together == 1) continue;
-            const Unit second = decode(UNIT_OF(here[i][1], u));
-            sums[1] = fma(second.scale, unit_sum(second, low, high), sums[1]);
+            [[unroll]] for (uint r = 0; r < 2; ++r) {
+              const Unit weights_ = decode(UNIT_OF(here[i][r], u));
+              sums[r] = fma(weights_.scale, unit_sum(weights_, low, high), sums[r]);
+            }
           }
         }
         if (chunk + 1 < chunks) continue;
         const float first = lanes_sum(sums[0]) * factor, second = lanes_sum(sums[1]) * factor;
-        const uint group = begin + warp + n / chunks * kWarps;
+        const uint pair = begin + warp + n / chunks * kWarps;
         if (stage == 2) {
-          if (lane == 0) publish(base + kAtHidden + group, swish(first) * second);
-        } else if (lane < together && together * group + lane < w.rows) {
-          const uint row = together * group + lane;
+          if (lane == 0) publish(base + kAtHidden + pair, swish(first) * second);
+        } else if (lane < 2 && 2 * pair + lane < w.rows) {
+          const uint row = 2 * pair + lane;
           float v = lane == 0 ? first : second;
           if (stage != 0) v += residual[row];
           publish(base + (stage == 0 ? kAtProjected : stage == 1 ? kAtMiddle : kAtX) + row, v);
           if (stage == 3 && layer + 1 == a.layers) stream.v[row] = v;
         }
       }
-      for (uint row = gate_row0; row < gate_rows; row += workgroups * kWarps) {
-        if (row != gate_row0) load_gates(gates + row * (D / 8));
-        const float v = gate_row(gates + row * (D / 8), gate_type) * factor;
-        if (lane == 0) publish(base + kAtProjected + (G + 1) * H * K + H * V + row, v);
+      if (stage == 0 && in_table(layer, kStepGates) != kNone) {
+        const uint at = in_table(layer, kStepGates), type = in_table(layer, kStepGateType);
+        for (uint row = me + workgroups * (kWarps - 1 - warp); row < H * MEMORY; row += workgroups * kWarps) {
+          const float v = plain_row(at + row * (D / 8), D, type) * factor;
+          if (lane == 0) publish(base + kAtProjected + (G + 1) * H * K + H * V + row, v);
+        }
       }
     }
   }

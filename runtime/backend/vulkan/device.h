@@ -23,7 +23,7 @@ struct Tuning {
   std::uint32_t ahead = 0;        // loads under way per row
   std::uint32_t slot_values = 0;  // of keys and of values that a thread keeps in registers
   std::uint32_t few_splits = 0;   // of slots that every workgroup of the output projection joins
-  std::uint32_t tiles = 0;        // of products on matrix units, see products.cpp
+  std::uint32_t tiles = 0;        // work split of products on matrix units, see products.cpp
   // Of a token in one dispatch, see decode_step.h.
   std::uint32_t step_groups = 0;   // workgroups; more than run at the same time give up
   std::uint32_t step_parts = 0;    // workgroups of a kv head's slots

@@ -2,6 +2,7 @@
 // Matrix products of a pass: their inputs, and the three kernels that make them.
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "runtime/backend/vulkan/packed_matrix.h"
 #include "runtime/backend/vulkan/pass_builder.h"
@@ -30,11 +31,15 @@ struct TileSplit {
   std::uint32_t tokens, rows, step, halves, depth;
 };
 
-TileSplit choose_tiles(std::uint32_t /*rows*/, std::uint32_t /*tokens*/, std::uint32_t tuned) {
-  constexpr TileSplit kSplits[] = {{128, 128, 4, 2, 1}, {128, 128, 4, 2, 2}, {128, 256, 4, 1, 1},
-                                   {128, 256, 4, 1, 2}, {128, 128, 8, 1, 1}, {128, 256, 2, 2, 2},
-                                   {128, 256, 2, 2, 1}, {128, 128, 4, 1, 1}};
-  return kSplits[tuned];
+/// @param columns  in units of 8;  @param tuned  the number of a split and 1, or 0
+TileSplit choose_tiles(std::uint64_t rows, std::uint64_t columns, std::uint64_t tokens,
+                       std::uint32_t most_threads, std::uint32_t tuned) {
+  constexpr TileSplit kSplits[] = {
+      {128, 128, 4, 2, 1}, {128, 256, 4, 1, 2}, {128, 128, 4, 2, 2}, {128, 256, 4, 1, 1}};
+  if (tuned > 0 && tuned <= std::size(kSplits)) return kSplits[tuned - 1];
+  // Large tiles where there are enough of them. Measured on an H200, see shaders/README.md.
+  const bool large = rows * tokens >= 2048 * 2048 && columns >= 2048 / kUnit;
+  return kSplits[large && most_threads >= 256 ? 1 : 0];
 }
 
 }  // namespace
@@ -186,7 +191,9 @@ Status PassBuilder::product_on_tiles(std::span<const DeviceMatrix* const> matric
                        .stride = tile_units(matrices.front()->cols),
                        .out_stride = out.stride,
                        .out_column = out.column};
-  const TileSplit t = choose_tiles(rows_of_all, rows(), m_.device->tuning().tiles);
+  const TileSplit t =
+      choose_tiles(rows_of_all, args.stride, rows(), m_.device->capabilities().group_threads,
+                   m_.device->tuning().tiles);
   return dispatch("matmul_tiles",
                   {out.kind, t.tokens * t.rows / 128, t.tokens, t.rows, t.step, t.halves, t.depth},
                   {b_.tiles.weights[area], input, {}, out.rows, b_.whole_pass()}, args,
