@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host-callable launchers of the gated recurrence (recurrence_inputs.cu, gated_recurrence.cu,
-// recurrence_output.cu). Nothing here owns memory; every pointer is a device pointer. Shapes as in
-// launch.h; K' features of a key, F gate logits of a kv head, A decays of a kv head, C columns of a
-// state (V, one more with a normalizer).
+// Host-callable launchers of the gated recurrence (recurrence_features.cu, recurrence_gates.cu,
+// recurrence_step.cu, gated_recurrence.cu, recurrence_output.cu). Nothing here owns memory; every
+// pointer is a device pointer. Shapes as in launch.h; K' features of a key, F gate logits of a kv
+// head, A decays of a kv head, C columns of a state (V, one more with a normalizer).
 #pragma once
 
 #include "cuda/launch.h"
@@ -67,6 +67,12 @@ cudaError_t recurrence_convolutions(const Launch&, const Recurrence&, const Segm
 /// mixed -> q, k, a: low rank, features, rotations, decays, and what runs from token to token.
 cudaError_t recurrence_features(const Launch&, const Recurrence&, const Segment* segments,
                                 int num_segments, int tokens);
+/// Its parts that run from token to token: a <- decays of slots, k <- what they take in; m of
+/// exponential keys, k <- their exponentials, a by their maximum.
+cudaError_t running_sums(const Launch&, const Recurrence&, const Segment* segments,
+                         int num_segments);
+cudaError_t running_maxima(const Launch&, const Recurrence&, const Segment* segments,
+                           int num_segments, int tokens);
 /// All of that and the recurrence in one kernel, for few tokens; where it fits.
 cudaError_t recurrence_step(const Launch&, const Recurrence&, const Segment* segments,
                             int num_segments);
