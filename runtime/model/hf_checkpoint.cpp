@@ -155,14 +155,17 @@ std::string source_name(const HfConfig& config, const TensorTaker& taker, const 
       name = prefix + std::string(r.theirs);
     }
   }
-  // A map of one matrix has no number.
-  if (const std::size_t at = name.find(".layer1."); at != std::string::npos && !taker.has(name)) {
-    name.replace(at, 8, ".layer.");
-  }
-  if (config.tied_maps && !taker.has(name)) {
-    if (const std::size_t at = name.find("feature_map_k"); at != std::string::npos) {
-      name.replace(at, 13, "feature_map_q");
-    }
+  // A map of one matrix has no number; of tied maps the queries' alone may be stored.
+  const auto without_number = [](std::string map) {
+    const std::size_t at = map.find(".layer1.");
+    return at == std::string::npos ? map : map.replace(at, 8, ".layer.");
+  };
+  if (!taker.has(name)) {
+    std::string tied = name;
+    const std::size_t at = config.tied_maps ? name.find("feature_map_k") : std::string::npos;
+    if (at != std::string::npos) tied.replace(at, 13, "feature_map_q");
+    const std::string single = without_number(name);
+    name = taker.has(single) ? single : taker.has(tied) ? tied : without_number(tied);
   }
   // The norm that is fused with its gate.
   if (t.member == &LayerWeights::g_norm && !taker.has(name)) {

@@ -328,6 +328,23 @@ class ChangedCheckpoint {
     data.append(bytes, '\0');
   }
 
+  /// Takes a tensor and its bytes out: a file has no gaps.
+  bool remove(const std::string& name) {
+    const auto found = header.find(name);
+    if (found == header.end()) return false;
+    const auto begin = (*found)["data_offsets"][0].get<std::size_t>();
+    const auto end = (*found)["data_offsets"][1].get<std::size_t>();
+    data.erase(begin, end - begin);
+    header.erase(found);
+    for (Json& tensor : header) {
+      if (!tensor.contains("data_offsets")) continue;
+      for (Json& offset : tensor["data_offsets"]) {
+        if (offset.get<std::size_t>() >= end) offset = offset.get<std::size_t>() - (end - begin);
+      }
+    }
+    return true;
+  }
+
   std::string convert_error(std::string* converted = nullptr) const {
     const test::TemporaryDirectory directory;
     const std::string head = header.dump();
@@ -369,6 +386,98 @@ TEST(HfCheckpoint, GateAndUpOfTheFamilyMayBePacked) {
     EXPECT_EQ(separate.convert_error(&expected), "") << name;
     EXPECT_EQ(packed.convert_error(&actual), "") << name;
     EXPECT_TRUE(actual == expected) << name;
+  }
+}
+
+/// A member of the family with another option, and what its layers have then: tensors that go, and
+/// tensors of zeros that come, a name behind "model.layers.N.attn." and a shape each.
+struct FamilyOption {
+  const char* checkpoint;
+  Json options;
+  std::vector<const char*> without;
+  std::vector<std::pair<const char*, std::vector<int>>> with;
+};
+
+std::vector<FamilyOption> family_options() {
+  using Names = std::vector<const char*>;
+  const Names maps{"feature_map_q.layer1.weight", "feature_map_q.layer1.bias",
+                   "feature_map_q.layer2.weight", "feature_map_q.layer2.bias",
+                   "feature_map_k.layer1.weight", "feature_map_k.layer1.bias",
+                   "feature_map_k.layer2.weight", "feature_map_k.layer2.bias"};
+  const Names key_maps(maps.begin() + 4, maps.end());
+  return {
+      {"gla", {{"feature_map", "swish"}}, {}, {}},
+      {"gla", {{"feature_map", "silu"}}, {}, {}},
+      {"gla", {{"feature_map", "relu"}, {"clamp_min", -1.5}}, {}, {}},
+      {"gla",
+       {{"expand_k", 1}},
+       {"q_proj.weight", "k_proj.weight", "gk_proj.1.weight", "gk_proj.1.bias"},
+       {{"q_proj.weight", {64, 64}},
+        {"k_proj.weight", {64, 64}},
+        {"gk_proj.1.weight", {64, 16}},
+        {"gk_proj.1.bias", {64}}}},
+      {"gla",
+       {{"use_output_gate", false}},
+       {"g_proj.weight", "g_norm_swish_gate.weight"},
+       {{"g_norm.weight", {32}}}},
+      {"gla",
+       {{"use_short_conv", true}, {"conv_size", 3}},
+       {},
+       {{"q_conv1d.weight", {32, 1, 3}},
+        {"k_conv1d.weight", {32, 1, 3}},
+        {"v_conv1d.weight", {64, 1, 3}}}},
+      {"gla_gqa", {{"use_output_gate", true}}, {}, {{"g_proj.weight", {64, 64}}}},
+      {"hgrn2", {{"expand_ratio", 16}}, {}, {}},
+      {"hgrn2",
+       {{"use_short_conv", true}},
+       {},
+       {{"q_conv1d.weight", {64, 1, 4}},
+        {"f_conv1d.weight", {64, 1, 4}},
+        {"i_conv1d.weight", {64, 1, 4}}}},
+      {"retnet", {{"feature_map", "relu"}}, {}, {}},
+      {"retnet",
+       {{"use_output_gate", false}},
+       {"g_proj.weight", "g_norm_swish_gate.weight"},
+       {{"g_norm.weight", {32}}}},
+      {"linear_attn", {{"feature_map", "identity"}}, maps, {}},
+      {"linear_attn", {{"feature_map", "relu"}, {"norm_q", true}}, maps, {}},
+      {"linear_attn", {{"feature_map", "elu"}, {"norm_k", true}}, maps, {}},
+      {"linear_attn", {{"feature_map", "dpfp"}, {"norm_feature_map", true}}, maps, {}},
+      {"linear_attn",
+       {{"feature_map", "t2r"}},
+       maps,
+       {{"feature_map_q.layer.weight", {32, 32}}, {"feature_map_k.layer.weight", {32, 32}}}},
+      {"linear_attn", {{"tie_feature_map_qk", true}}, key_maps, {}},
+      {"linear_attn",
+       {{"feature_map", "t2r"}, {"tie_feature_map_qk", true}},
+       maps,
+       {{"feature_map_q.layer.weight", {32, 32}}}},
+      {"abc", {{"use_rope", false}}, {}, {}},
+      {"abc", {{"clamp_min", nullptr}, {"clamp_max", nullptr}}, {}, {}},
+      {"abc",
+       {{"use_short_conv", true}},
+       {},
+       {{"q_conv1d.weight", {32, 1, 4}},
+        {"k_conv1d.weight", {32, 1, 4}},
+        {"v_conv1d.weight", {64, 1, 4}}}},
+  };
+}
+
+TEST(HfCheckpoint, TheFamilyConvertsWithEveryOption) {
+  for (const FamilyOption& option : family_options()) {
+    ChangedCheckpoint c((std::string("siblings/") + option.checkpoint).c_str());
+    c.config.update(option.options);
+    for (int layer = 0; layer < c.config["num_hidden_layers"].get<int>(); ++layer) {
+      const std::string prefix = "model.layers." + std::to_string(layer) + ".attn.";
+      for (const char* name : option.without) EXPECT_TRUE(c.remove(prefix + name)) << name;
+      for (const auto& [name, shape] : option.with) {
+        std::size_t count = 1;
+        for (const int n : shape) count *= static_cast<std::size_t>(n);
+        c.add(prefix + name, "F32", shape, count * 4);
+      }
+    }
+    const std::string what = std::string(option.checkpoint) + " " + option.options.dump();
+    EXPECT_EQ(c.convert_error(), "") << what;
   }
 }
 
