@@ -10,6 +10,7 @@
 #include "runnel/session.h"
 #include "runtime/model/engine.h"
 #include "tests/cli/program.h"
+#include "tests/support/model_files.h"
 
 namespace runnel::test {
 namespace {
@@ -46,6 +47,55 @@ TEST(Inspect, SaysConfigurationTensorsStateAndTokenizer) {
 TEST(Inspect, AModelWithoutTokenizerSaysSo) {
   EXPECT_TRUE(json_of({"inspect", bare_model()})["tokenizer"].is_null());
   EXPECT_THAT(run_program({"inspect", bare_model()}).out, HasSubstr("token ids only"));
+}
+
+TEST(Inspect, NamesMixerStateAndBytesOfTheFamily) {
+  struct Member {
+    const char* checkpoint;
+    const char* mixer;
+    const char* state;  // of one kv head
+  };
+  const Member members[] = {
+      {"gla", "gla: gated recurrence, decay log_sigmoid along the keys", "16 x 32 numbers"},
+      {"gla_gqa", "gla: gated recurrence, decay log_sigmoid along the keys",
+       "in each of 2 kv heads"},
+      {"hgrn2_conv", "hgrn2: gated recurrence, decay log_sigmoid along the keys",
+       "the last 4 inputs of the convolutions"},
+      {"retnet", "retnet: gated recurrence, decay fixed", "16 x 32 numbers"},
+      {"linear_attn", "linear_attn: gated recurrence, decay none", "32 x 32 numbers"},
+      {"linear_attn_norm", "linear_attn: gated recurrence, decay none",
+       "16 x 17 (the last column the sum of the keys)"},
+      {"abc", "abc: gated recurrence, decay running_sum of 16 slots",
+       "keys 16 x 16, values 16 x 32 and 16 more numbers"},
+      {"regla", "regla: gated recurrence, decay refined along the values",
+       "16 x 32 and 1 more numbers"},
+      {"regla_key", "regla: gated recurrence, decay refined along the keys", "and 1 more numbers"},
+  };
+  for (const Member& m : members) {
+    const std::string file = (scratch() / (std::string(m.checkpoint) + ".gguf")).string();
+    const auto stored = convert_tensors(tiny_checkpoint("siblings") / m.checkpoint, file, {});
+    ASSERT_TRUE(stored) << stored.error().message;
+    const Json j = json_of({"inspect", file});
+    EXPECT_EQ(j["mixer"], "recurrence") << m.checkpoint;
+    const Json& s = j["state"];
+    const auto number = [&s](const char* key) { return s[key].get<std::uint64_t>(); };
+    const std::uint64_t of_head =
+        number("rows") * (number("key_columns") + number("value_columns")) + number("more_numbers");
+    const Json& c = j["config"];
+    const std::uint64_t channels =
+        c["num_heads"].get<std::uint64_t>() * c["head_k_dim"].get<std::uint64_t>() +
+        c["num_kv_heads"].get<std::uint64_t>() *
+            (c["head_k_dim"].get<std::uint64_t>() + c["head_v_dim"].get<std::uint64_t>());
+    const std::uint64_t numbers =
+        number("layers") * (number("kv_heads") * of_head + number("conv_taps") * channels);
+    EXPECT_EQ(number("bytes"), numbers * sizeof(float)) << m.checkpoint;
+    EXPECT_EQ(j["state_bytes"], s["bytes"]) << m.checkpoint;
+    const Outcome o = run_program({"inspect", file});
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_THAT(o.out, HasSubstr(m.mixer));
+    EXPECT_THAT(o.out, HasSubstr(m.state));
+    EXPECT_THAT(o.out, HasSubstr("a session, whatever its length"));
+  }
 }
 
 TEST(Bench, ReportsEachTestAtEachDepth) {
