@@ -127,6 +127,12 @@ struct SlotMixer {
   const float* inputs;       // [T, stride]: q [HQ, K], k [H, K], v [H, V], f [H, M]
   std::int32_t input_stride;
   float* out;  // [T, HQ * V]
+  // Of slot_running alone, gates that depend on the tokens before: log alpha = -log(1 + e^(f - z)),
+  // z the log of the sum of e^f so far, [M] floats of the state at `sums` of a head; f is clamped.
+  bool running = false;
+  bool rotary = false;  // q and k are rotated by their position, and no slot is positional
+  float clamp_min = 0.0F, clamp_max = 0.0F;  // both 0: no clamp
+  std::size_t sums = 0;
 };
 
 /// The recurrence, token by token, all in f32: state in registers, one cluster of blocks a kv head.
@@ -134,6 +140,10 @@ cudaError_t slot_recurrent(const Launch&, const SlotMixer&, const Segment* segme
                            int num_segments);
 /// Whether the shape fits the kernel on this device (slots times head dim are kept in registers).
 bool slot_recurrent_fits(const Launch&, const SlotMixer&);
+/// The same with running gates, or a rotation of q and k.
+cudaError_t slot_running(const Launch&, const SlotMixer&, const Segment* segments,
+                         int num_segments);
+bool slot_running_fits(const Launch&, const SlotMixer&);
 
 struct SlotInputs {
   SlotMixer mixer;                // `inputs` is read and written

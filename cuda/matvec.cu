@@ -5,10 +5,11 @@
 namespace runnel::cuda {
 namespace {
 
-constexpr int kWarpsPlain = 8;    // of a block that stores or adds rows
-constexpr int kWarpsSwiglu = 16;  // 64 rows of a block: gate and up of 32 channels
+// Of a block: one a multiprocessor, so that a block of the next kernel finds room beside it and has
+// its first weights before its input. Of swiglu 64 rows: gate and up of 32 channels.
+constexpr int kWarps = 16;
 
-template <MatvecOutput kOutput, int kWarps>
+template <MatvecOutput kOutput>
 cudaError_t start(const Launch& l, const Matvec& a, const HeadNorm& heads, int blocks, int tokens,
                   std::size_t shared, float* h, QuantisedVector hq) {
   return launch(l, matvec_kernel<kOutput, kWarps>, dim3(unsigned(blocks), unsigned(tokens)),
@@ -27,9 +28,9 @@ cudaError_t prepare_matvec() {
   }
   const int dynamic = most - 16 * 1024;
   for (const void* kernel :
-       {reinterpret_cast<const void*>(&matvec_kernel<MatvecOutput::store, kWarpsPlain>),
-        reinterpret_cast<const void*>(&matvec_kernel<MatvecOutput::add, kWarpsPlain>),
-        reinterpret_cast<const void*>(&matvec_kernel<MatvecOutput::swiglu, kWarpsSwiglu>)}) {
+       {reinterpret_cast<const void*>(&matvec_kernel<MatvecOutput::store, kWarps>),
+        reinterpret_cast<const void*>(&matvec_kernel<MatvecOutput::add, kWarps>),
+        reinterpret_cast<const void*>(&matvec_kernel<MatvecOutput::swiglu, kWarps>)}) {
     if (cudaError_t e =
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic);
         e != cudaSuccess) {
@@ -59,9 +60,9 @@ cudaError_t matvec(const Launch& l, MatvecOutput output, Matvec a, const HeadNor
       s.tiles_per_block = 64 / s.w.tile_rows();
     } else {
       // Enough blocks for every multiprocessor, but at least two steps a warp.
-      s.tiles_per_block = kWarpsPlain;
-      while (s.tiles_per_block > 1 && s.w.steps / (2 * kWarpsPlain / s.tiles_per_block) >= 2 &&
-             (total_tiles + s.tiles_per_block - 1) / s.tiles_per_block < 2 * l.multiprocessors) {
+      s.tiles_per_block = kWarps;
+      while (s.tiles_per_block > 1 && s.w.steps / (2 * kWarps / s.tiles_per_block) >= 2 &&
+             (total_tiles + s.tiles_per_block - 1) / s.tiles_per_block < l.multiprocessors) {
         s.tiles_per_block /= 2;
       }
     }
@@ -72,11 +73,11 @@ cudaError_t matvec(const Launch& l, MatvecOutput output, Matvec a, const HeadNor
   const std::size_t shared = plain ? blocks32 * 128 : packed ? blocks32 * 40 : 0;
   switch (output) {
     case MatvecOutput::store:
-      return start<MatvecOutput::store, kWarpsPlain>(l, a, heads, blocks, tokens, shared, h, hq);
+      return start<MatvecOutput::store>(l, a, heads, blocks, tokens, shared, h, hq);
     case MatvecOutput::add:
-      return start<MatvecOutput::add, kWarpsPlain>(l, a, heads, blocks, tokens, shared, h, hq);
+      return start<MatvecOutput::add>(l, a, heads, blocks, tokens, shared, h, hq);
     case MatvecOutput::swiglu:
-      return start<MatvecOutput::swiglu, kWarpsSwiglu>(l, a, heads, blocks, tokens, shared, h, hq);
+      return start<MatvecOutput::swiglu>(l, a, heads, blocks, tokens, shared, h, hq);
   }
   return cudaErrorInvalidValue;
 }

@@ -58,7 +58,7 @@ struct Recurrence {
   // Of exponential keys:
   float* maxima;  // [T, H] largest channel of a token's key
   float* before;  // [segments, H] m before the pass
-  int* arrived;   // [segments, H] zeros between launches: blocks that are done with a head
+  int* arrived;   // [segments, H] of this layer, zeros between passes: blocks that have read m
 };
 
 /// inputs -> mixed, and the tails; nothing without convolutions.

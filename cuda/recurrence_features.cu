@@ -121,7 +121,7 @@ __global__ void features_kernel(const __grid_constant__ Recurrence a, const Segm
       a.k[(std::size_t(t) * a.kv_heads + h) * a.slots + i] = clamped(a, gate_logit(a, row, at));
       continue;
     }
-    const Faded f = faded(a, row, at);
+    const Faded f = faded(a, gates_of(a, row), at);
     decay[i] = f.decay;
     if (a.complement_keys) a.k[(std::size_t(t) * a.kv_heads + h) * a.features + i] = f.key;
   }

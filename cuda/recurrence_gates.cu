@@ -68,20 +68,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- slots with a running sum, as the kernels of a slot mixer take them
 
-// z' = logaddexp(z, f): a slot keeps a = e^(z - z') of what it has and takes in e^(f - z') = 1 - a,
-// so log a is all that the slots need. Without a z yet a is nothing at all, which is e^-40 here:
-// powers of it still fit the chunkwise kernels.
-constexpr float kNothing = -40.0F;
 constexpr int kRuns = 64;  // of consecutive tokens, summed side by side
 constexpr int kRunSlots = 16;
-
-__device__ __forceinline__ float log_add(float x, float y) {
-  return fmaxf(x, y) + log1pf(expf(-fabsf(x - y)));
-}
-__device__ __forceinline__ float log_kept(float z, float f) {
-  const float d = f - z;
-  return -(fmaxf(d, 0.0F) + log1pf(expf(-fabsf(d))));
-}
 
 /// log a of few tokens and z; a thread a slot.
 __device__ void log_decays(const Recurrence& a, const Segment& s, int h) {

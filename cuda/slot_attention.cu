@@ -14,83 +14,11 @@
 
 #include "cuda/device/launch.cuh"
 #include "cuda/device/math.cuh"
+#include "cuda/device/slot_split.cuh"
 #include "cuda/slot_step.h"
 
 namespace runnel::cuda {
 namespace {
-
-/// How a block divides its columns over lanes; the same on host and device.
-struct Split {
-  int cluster = 1;  // blocks of a kv head
-  int threads = 256;
-  int key_columns = 0, value_columns = 0;  // of a block
-  int key_lanes = 1, value_lanes = 1;      // lanes that share one slot
-  int key_groups = 1, value_groups = 1;    // vectors of a lane in one slot
-  int key_items = 1, value_items = 1;      // vectors a thread keeps
-  bool vector = false;
-  int items() const { return key_items > value_items ? key_items : value_items; }
-};
-
-int lanes_for(int vectors) {
-  int lanes = 1;
-  while (lanes < 32 && vectors % (2 * lanes) == 0) lanes *= 2;
-  return lanes;
-}
-
-Split split_for(const Launch& l, const SlotMixer& m) {
-  const int slots = m.sinks + m.window + m.memory;
-  Split s;
-  for (int c = l.cluster_limit; c > 1; c /= 2) {
-    if (m.k_dim % (8 * c) == 0 && m.v_dim % (4 * c) == 0) {
-      s.cluster = c;
-      break;
-    }
-  }
-  s.vector = m.k_dim % 8 == 0 && m.v_dim % 4 == 0;
-  const int width = s.vector ? 4 : 1;
-  s.key_columns = m.k_dim / s.cluster;
-  s.value_columns = m.v_dim / s.cluster;
-  s.key_lanes = lanes_for(s.key_columns / width);
-  s.value_lanes = lanes_for(s.value_columns / width);
-  s.key_groups = s.key_columns / width / s.key_lanes;
-  s.value_groups = s.value_columns / width / s.value_lanes;
-  for (s.threads = 256;; s.threads = 512) {
-    const auto items = [&](int lanes, int groups) {
-      const int at_once = s.threads / lanes;
-      return (slots + at_once - 1) / at_once * groups;
-    };
-    s.key_items = items(s.key_lanes, s.key_groups);
-    s.value_items = items(s.value_lanes, s.value_groups);
-    if (s.items() <= 4 || s.threads == 512) break;
-  }
-  return s;
-}
-
-/// Floats of dynamic shared memory, and where each array begins.
-struct SharedLayout {
-  int queries, key, key_rotated, value, decay, write, partial, probability, reduce, rotation, total;
-  __host__ __device__ SharedLayout(const SlotMixer& m, const Split& s) {
-    const int group = m.heads / m.kv_heads, slots = m.sinks + m.window + m.memory;
-    const bool positional = m.sinks + m.window > 0;
-    int at = 0;
-    const auto take = [&at](int n) {
-      const int here = at;
-      at += (n + 3) / 4 * 4;
-      return here;
-    };
-    queries = take((positional ? 3 : 1) * group * s.key_columns);
-    key = take(s.key_columns);
-    key_rotated = take(s.key_columns);
-    value = take(s.value_columns);
-    decay = take(m.memory);
-    write = take(m.memory);
-    partial = take(2 * s.cluster * group * slots);
-    probability = take(group * slots);
-    reduce = take(s.threads / 32 * group * s.value_columns);
-    rotation = take(4 * (s.key_columns / 2 + 1));
-    total = at;
-  }
-};
 
 template <int kVec>
 struct Vector {
@@ -227,7 +155,12 @@ __global__ void __launch_bounds__(kThreads)
       sincospif(2.0F * float(b - floor(b)), &rotation[4 * i + 3], &rotation[4 * i + 2]);
     }
   };
-  if (positional > 0) fill_rotation(segment.position);
+  const bool rotated = positional > 0 || m.rotary;
+  if (rotated) fill_rotation(segment.position);
+  float* sums = shared + at.sums;
+  if (m.running) {
+    for (int i = tid; i < m.memory; i += kThreads) sums[i] = segment.state_in[offset + m.sums + i];
+  }
   chain_wait();
 
   float* queries = shared + at.queries;  // [variant][group][columns]: plain, by t, by sink distance
@@ -249,14 +182,14 @@ __global__ void __launch_bounds__(kThreads)
         row + std::size_t(m.heads + m.kv_heads) * m.k_dim + std::size_t(head) * m.v_dim;
     const float* f = row + std::size_t(m.heads + m.kv_heads) * m.k_dim +
                      std::size_t(m.kv_heads) * m.v_dim + std::size_t(head) * m.memory;
-    if (n > 0 && positional > 0) {
+    if (n > 0 && rotated) {
       fill_rotation(t);
       __syncthreads();
-    } else if (positional > 0) {
+    } else if (rotated) {
       __syncthreads();
     }
     const Act qk = m.prepared ? Act::identity : m.qk_act;
-    if (positional > 0) {
+    if (rotated) {
       // Row 0 is the key, rows 1 … group the queries; a thread makes both members of a pair.
       for (int i = tid; i < (group + 1) * pairs; i += kThreads) {
         const int r = i / pairs, p = i % pairs;
@@ -265,7 +198,10 @@ __global__ void __launch_bounds__(kThreads)
         const float b = activate(qk, from[m.k_dim / 2 + rank * pairs + p]);
         const float4 c = reinterpret_cast<const float4*>(rotation)[p];
         const float ra = a * c.x - b * c.y, rb = b * c.x + a * c.y;
-        if (r == 0) {
+        if (m.rotary) {
+          float* to = r == 0 ? key : queries + (r - 1) * s.key_columns;
+          to[p] = ra, to[pairs + p] = rb;
+        } else if (r == 0) {
           key[p] = a, key[pairs + p] = b;
           key_rotated[p] = ra, key_rotated[pairs + p] = rb;
         } else {
@@ -292,7 +228,16 @@ __global__ void __launch_bounds__(kThreads)
     }
     for (int i = tid; i < m.memory; i += kThreads) {
       const float bias = m.f_bias != nullptr && !m.prepared ? m.f_bias[head * m.memory + i] : 0.0F;
-      const float g = m.prepared ? f[i] : log_decay(f[i] + bias, m.gate_normalizer, m.gate_log_min);
+      float g;
+      if (m.running) {
+        float x = f[i] + bias;
+        if (m.clamp_min != 0.0F || m.clamp_max != 0.0F)
+          x = fminf(fmaxf(x, m.clamp_min), m.clamp_max);
+        g = t == 0 ? kNothing : log_kept(sums[i], x);
+        sums[i] = t == 0 ? x : log_add(sums[i], x);
+      } else {
+        g = m.prepared ? f[i] : log_decay(f[i] + bias, m.gate_normalizer, m.gate_log_min);
+      }
       decay[i] = expf(g);
       write[i] = -expm1f(g);
     }
@@ -429,6 +374,9 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 
+  if (m.running && rank == 0) {  // the cluster has read it: a token is past a barrier of it
+    for (int i = tid; i < m.memory; i += kThreads) segment.state_out[offset + m.sums + i] = sums[i];
+  }
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
     const int slot = key_slot + i / s.key_groups * key_step;
@@ -468,15 +416,7 @@ Kernel pick(const Split& s) {
   return nullptr;
 }
 
-}  // namespace
-
-bool slot_recurrent_fits(const Launch& l, const SlotMixer& m) {
-  return slot_step_fits(l, m) || pick(split_for(l, m)) != nullptr;
-}
-
-cudaError_t slot_recurrent(const Launch& l, const SlotMixer& m, const Segment* segments,
-                           int num_segments) {
-  if (slot_step_fits(l, m)) return slot_step(l, m, segments, num_segments);
+cudaError_t start(const Launch& l, const SlotMixer& m, const Segment* segments, int num_segments) {
   const Split s = split_for(l, m);
   const Kernel kernel = pick(s);
   if (kernel == nullptr) return cudaErrorInvalidConfiguration;
@@ -491,6 +431,27 @@ cudaError_t slot_recurrent(const Launch& l, const SlotMixer& m, const Segment* s
   }
   return launch(l, kernel, dim3(unsigned(s.cluster * m.kv_heads), unsigned(num_segments)),
                 s.threads, shared, s.cluster, m, s, segments);
+}
+
+}  // namespace
+
+bool slot_recurrent_fits(const Launch& l, const SlotMixer& m) {
+  return slot_step_fits(l, m) || pick(split_for(l, m)) != nullptr;
+}
+
+cudaError_t slot_recurrent(const Launch& l, const SlotMixer& m, const Segment* segments,
+                           int num_segments) {
+  if (slot_step_fits(l, m)) return slot_step(l, m, segments, num_segments);
+  return start(l, m, segments, num_segments);
+}
+
+bool slot_running_fits(const Launch& l, const SlotMixer& m) {
+  return pick(split_for(l, m)) != nullptr;
+}
+
+cudaError_t slot_running(const Launch& l, const SlotMixer& m, const Segment* segments,
+                         int num_segments) {
+  return start(l, m, segments, num_segments);
 }
 
 }  // namespace runnel::cuda

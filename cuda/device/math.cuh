@@ -24,6 +24,18 @@ __device__ __forceinline__ float log_decay(float f, float tau, float floor) {
   return floor < 0.0F ? fmaxf(g, floor) : g;
 }
 
+// A running sum z' = logaddexp(z, f): a slot keeps a = e^(z - z') of what it has and takes in
+// e^(f - z') = 1 - a, so log a is all that the slots need. Without a z yet a is nothing at all,
+// which is e^-40 here: powers of it still fit the chunkwise kernels.
+inline constexpr float kNothing = -40.0F;
+__device__ __forceinline__ float log_add(float x, float y) {
+  return fmaxf(x, y) + log1pf(expf(-fabsf(x - y)));
+}
+__device__ __forceinline__ float log_kept(float z, float f) {
+  const float d = f - z;
+  return -(fmaxf(d, 0.0F) + log1pf(expf(-fabsf(d))));
+}
+
 __device__ __forceinline__ float warp_sum(float v) {
 #pragma unroll
   for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(~0U, v, o);

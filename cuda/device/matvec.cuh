@@ -173,6 +173,10 @@ __global__ void __launch_bounds__(kWarps * 32, 1024 / (kWarps * 32))
   // near.
   if (a.norm_weight != nullptr && tid * 32 < a.n) prefetch_l2(a.norm_weight + tid * 32);
 
+  const int rows = tiles * tile_rows;  // of this block, at most a thread each
+  const int first_row = first_tile * tile_rows;
+  const bool there = tid < rows && first_row + tid < m.rows;
+  float before = 0.0F;  // what a row is added to
   float acc = 0.0F;
   with_type(m.type, [&]<BlockType kType>() {
     using P = Packed<kType>;
@@ -193,6 +197,8 @@ __global__ void __launch_bounds__(kWarps * 32, 1024 / (kWarps * 32))
     chain_wait();
     fill_input<kWarps>(a, heads, token, P::kBlocks, input, shared.squares, shared.pieces);
     __syncthreads();
+    if (kOutput == MatvecOutput::add && there)
+      before = segment.out[std::size_t(token) * segment.out_stride + first_row + tid];
     const int column = lane % m.lanes;
     for (int s = begin; s < end; s += P::kBatch) {
 #pragma unroll
@@ -210,8 +216,6 @@ __global__ void __launch_bounds__(kWarps * 32, 1024 / (kWarps * 32))
   if (lane % m.lanes == 0) shared.partial[warp * tile_rows + lane / m.lanes] = acc;
   __syncthreads();
 
-  const int rows = tiles * tile_rows;  // of this block
-  const int first_row = first_tile * tile_rows;
   float factor = 1.0F;
   if (a.normalise && heads.head_dim == 0) {
     float sum = 0.0F;
@@ -219,52 +223,48 @@ __global__ void __launch_bounds__(kWarps * 32, 1024 / (kWarps * 32))
     for (int w = 0; w < kWarps; ++w) sum += shared.squares[w];
     factor = rsqrtf(sum / static_cast<float>(a.n) + a.eps);
   }
-  for (int base = 0; base < rows; base += kWarps * 32) {
-    const int r = base + tid, row = first_row + r;
-    float v = 0.0F;
-    if (r < rows) {
-      for (int p = 0; p < parts; ++p)
-        v += shared.partial[(r / tile_rows * parts + p) * tile_rows + r % tile_rows];
-    }
-    v *= factor;
-    const bool valid = r < rows && row < m.rows;
-    if constexpr (kOutput == MatvecOutput::swiglu) {
-      const float up = __shfl_down_sync(~0U, v, 1);
-      const int half = m.rows / 2, i = row / 2;
-      const float y = valid ? swish(v) * up : 0.0F;  // of the even rows
-      if (hq.words == nullptr) {
-        if (valid && (r & 1) == 0) h[std::size_t(token) * half + i] = y;
-      } else {
-        // 64 rows of a block are one block of 32 products: two warps with 16 each.
-        __shared__ float products[32];
-        if (r < 64 && (r & 1) == 0) products[r / 2] = y;
-        __syncthreads();
-        if (tid < 32) {
-          const float mine = products[tid];
-          const float peak = warp_max(fabsf(mine));
-          const float inverse = peak > 0.0F ? 127.0F / peak : 0.0F;
-          const int q = __float2int_rn(mine * inverse);
-          int sum = q;
-          for (int o = 1; o < 16; o <<= 1) sum += __shfl_xor_sync(~0U, sum, o);
-          const int other = __shfl_xor_sync(~0U, sum, 16);
-          int packed = (q & 255) << (8 * (tid & 3));
-          packed |= __shfl_xor_sync(~0U, packed, 1);
-          packed |= __shfl_xor_sync(~0U, packed, 2);
-          const int blocks = (half + 31) / 32, block = first_row / 64;
-          if (block < blocks) {
-            if ((tid & 3) == 0)
-              hq.words[(std::size_t(token) * blocks + block) * 8 + tid / 4] = packed;
-            if (tid == 0) {
-              hq.meta[std::size_t(token) * blocks + block] =
-                  make_int2(__float_as_int(peak / 127.0F), (sum & 0xFFFF) | (other << 16));
-            }
+  float v = 0.0F;
+  if (tid < rows) {
+#pragma unroll 1
+    for (int p = 0; p < parts; ++p)
+      v += shared.partial[(tid / tile_rows * parts + p) * tile_rows + tid % tile_rows];
+  }
+  v *= factor;
+  if constexpr (kOutput == MatvecOutput::swiglu) {
+    const float up = __shfl_down_sync(~0U, v, 1);
+    const int half = m.rows / 2, i = (first_row + tid) / 2;
+    const float y = there ? swish(v) * up : 0.0F;  // of the even rows
+    if (hq.words == nullptr) {
+      if (there && (tid & 1) == 0) h[std::size_t(token) * half + i] = y;
+    } else {
+      // 64 rows of a block are one block of 32 products: two warps with 16 each.
+      __shared__ float products[32];
+      if (tid < 64 && (tid & 1) == 0) products[tid / 2] = y;
+      __syncthreads();
+      if (tid < 32) {
+        const float mine = products[tid];
+        const float peak = warp_max(fabsf(mine));
+        const float inverse = peak > 0.0F ? 127.0F / peak : 0.0F;
+        const int q = __float2int_rn(mine * inverse);
+        int sum = q;
+        for (int o = 1; o < 16; o <<= 1) sum += __shfl_xor_sync(~0U, sum, o);
+        const int other = __shfl_xor_sync(~0U, sum, 16);
+        int packed = (q & 255) << (8 * (tid & 3));
+        packed |= __shfl_xor_sync(~0U, packed, 1);
+        packed |= __shfl_xor_sync(~0U, packed, 2);
+        const int blocks = (half + 31) / 32, block = first_row / 64;
+        if (block < blocks) {
+          if ((tid & 3) == 0)
+            hq.words[(std::size_t(token) * blocks + block) * 8 + tid / 4] = packed;
+          if (tid == 0) {
+            hq.meta[std::size_t(token) * blocks + block] =
+                make_int2(__float_as_int(peak / 127.0F), (sum & 0xFFFF) | (other << 16));
           }
         }
       }
-    } else if (valid) {
-      float* out = segment.out + std::size_t(token) * segment.out_stride + row;
-      *out = kOutput == MatvecOutput::add ? *out + v : v;
     }
+  } else if (there) {
+    segment.out[std::size_t(token) * segment.out_stride + first_row + tid] = before + v;
   }
 }
 

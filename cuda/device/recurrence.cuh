@@ -54,6 +54,20 @@ __device__ inline void affine(const float* w, const float* b, const float* x, fl
   __syncthreads();
 }
 
+/// Maps of one channel by itself.
+__device__ __forceinline__ float mapped(FeatureMap map, float v) {
+  switch (map) {
+    case FeatureMap::swish:
+      return v / (1.0F + expf(-v));
+    case FeatureMap::relu:
+      return fmaxf(v, 0.0F);
+    case FeatureMap::elu:
+      return v > 0.0F ? v + 1.0F : expf(v);
+    default:
+      return v;
+  }
+}
+
 /// phi(x) [K] into `to` [K'], both in shared memory, with the whole block; `spare` has room for K.
 __device__ inline void features(const Recurrence& a, const RecurrenceMap& w, const float* x,
                                 float* to, float* spare, bool normalise, float* scratch) {
@@ -63,6 +77,7 @@ __device__ inline void features(const Recurrence& a, const RecurrenceMap& w, con
   switch (a.map) {
     case FeatureMap::hedgehog: {
       float largest = 0.0F;
+#pragma unroll 1
       for (int i = tid; i < n; i += step) {
         const float y = 2.0F * to[i];
         to[i] = y;
@@ -70,6 +85,7 @@ __device__ inline void features(const Recurrence& a, const RecurrenceMap& w, con
       }
       largest = block_max(largest, scratch);
       float sum = 0.0F;
+#pragma unroll 1
       for (int i = tid; i < n; i += step) {
         const float y = to[i];
         to[i] = expf(y - largest);
@@ -77,10 +93,12 @@ __device__ inline void features(const Recurrence& a, const RecurrenceMap& w, con
         sum += to[i] + to[n + i];
       }
       sum = block_sum(sum, scratch);
+#pragma unroll 1
       for (int i = tid; i < n; i += step) to[i] /= sum, to[n + i] /= sum;
       break;
     }
     case FeatureMap::dpfp:
+#pragma unroll 1
       for (int i = tid; i < 8 * n; i += step) {
         const int roll = i / (2 * n) + 1, j = i % (2 * n);
         const int other = (j + 2 * n - roll % (2 * n)) % (2 * n);
@@ -91,41 +109,27 @@ __device__ inline void features(const Recurrence& a, const RecurrenceMap& w, con
       }
       break;
     default:
+#pragma unroll 1
       for (int i = tid; i < n; i += step) {
-        float v = x[i];
-        switch (a.map) {
-          case FeatureMap::swish:
-            v = v / (1.0F + expf(-v));
-            break;
-          case FeatureMap::relu:
-            v = fmaxf(v, 0.0F);
-            break;
-          case FeatureMap::elu:
-            v = v > 0.0F ? v + 1.0F : expf(v);
-            break;
-          case FeatureMap::t2r:
-            v = fmaxf(to[i], 0.0F);
-            break;
-          case FeatureMap::product:
-            v = to[i] * spare[i];
-            break;
-          default:
-            break;
-        }
-        to[i] = v;
+        to[i] = a.map == FeatureMap::t2r       ? fmaxf(to[i], 0.0F)
+                : a.map == FeatureMap::product ? to[i] * spare[i]
+                                               : mapped(a.map, x[i]);
       }
   }
   __syncthreads();
   if (!normalise) return;
   float sum = 0.0F;
+#pragma unroll 1
   for (int i = tid; i < a.features; i += step) sum += to[i];
   sum = block_sum(sum, scratch) + 1e-4F;
+#pragma unroll 1
   for (int i = tid; i < a.features; i += step) to[i] /= sum;
   __syncthreads();
 }
 
 /// cos, sin of every pair at `position`, in shared memory.
 __device__ inline void fill_turns(const Recurrence& a, std::uint64_t position, float2* table) {
+#pragma unroll 1
   for (int i = int(threadIdx.x); i < a.k_dim / 2; i += int(blockDim.x)) {
     const double turns = a.turns[i] * static_cast<double>(position);
     sincospif(2.0F * static_cast<float>(turns - floor(turns)), &table[i].y, &table[i].x);
@@ -135,6 +139,7 @@ __device__ inline void fill_turns(const Recurrence& a, std::uint64_t position, f
 /// to[i] <- rotated pair of `x`; the same array or different ones.
 __device__ inline void rotate(const Recurrence& a, const float* x, float* to, const float2* table) {
   const int half = a.k_dim / 2;
+#pragma unroll 1
   for (int i = int(threadIdx.x); i < half; i += int(blockDim.x)) {
     const float2 r = table[i];
     const float low = x[i], high = x[i + half];
@@ -146,33 +151,65 @@ __device__ inline void rotate(const Recurrence& a, const float* x, float* to, co
 /// x[i] <- e^(x[i] - max x), [n] in shared memory.
 __device__ inline void exponentials(float* x, int n, float* scratch) {
   float largest = -INFINITY;
+#pragma unroll 1
   for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) largest = fmaxf(largest, x[i]);
   largest = block_max(largest, scratch);
+#pragma unroll 1
   for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) x[i] = expf(x[i] - largest);
 }
 
-/// Logit `at` of the gates, [H*F], of a token's row; its bias included.
-__device__ __forceinline__ float gate_logit(const Recurrence& a, const float* row, int at) {
+/// Where a token's gates and their constants lie, a number a gate; null where there are none. Of
+/// all gates in device memory, or of some in shared memory.
+struct Gates {
+  const float* f = nullptr;    // logits, or
+  const float* low = nullptr;  // [rank] of which
+  const float* up = nullptr;   // [gates, up_stride] makes them
+  int up_stride = 0;
+  const float* r = nullptr;
+  const float* f_bias = nullptr;
+  const float* r_bias = nullptr;
+  const float* lower_bound = nullptr;
+};
+
+/// All of them, of a token's row.
+__device__ __forceinline__ Gates gates_of(const Recurrence& a, const float* row) {
+  return {.f = row + a.at.f,
+          .low = row + a.at.low,
+          .up = a.f_up,
+          .up_stride = a.rank,
+          .r = row + a.at.r,
+          .f_bias = a.f_bias,
+          .r_bias = a.r_bias,
+          .lower_bound = a.lower_bound};
+}
+
+/// Logit `at` of the gates; its bias included.
+__device__ __forceinline__ float gate_logit(const Recurrence& a, const Gates& g, int at) {
   float f = 0.0F;
   if (a.rank > 0) {
-    const float* up = a.f_up + std::size_t(at) * a.rank;
+    const float* up = g.up + std::size_t(at) * g.up_stride;
     if (a.rank % 4 == 0 && a.at.low % 4 == 0) {
+#pragma unroll 1
       for (int j = 0; j < a.rank; j += 4) {
         const float4 u = *reinterpret_cast<const float4*>(up + j);
-        const float4 x = *reinterpret_cast<const float4*>(row + a.at.low + j);
+        const float4 x = *reinterpret_cast<const float4*>(g.low + j);
         f = fmaf(u.x, x.x, f);
         f = fmaf(u.y, x.y, f);
         f = fmaf(u.z, x.z, f);
         f = fmaf(u.w, x.w, f);
       }
     } else {
-      for (int j = 0; j < a.rank; ++j) f = fmaf(up[j], row[a.at.low + j], f);
+#pragma unroll 1
+      for (int j = 0; j < a.rank; ++j) f = fmaf(up[j], g.low[j], f);
     }
   } else {
-    f = row[a.at.f + at];
+    f = g.f[at];
   }
-  if (a.f_bias != nullptr) f += a.f_bias[at];
+  if (g.f_bias != nullptr) f += g.f_bias[at];
   return f;
+}
+__device__ __forceinline__ float gate_logit(const Recurrence& a, const float* row, int at) {
+  return gate_logit(a, gates_of(a, row), at);
 }
 
 __device__ __forceinline__ float clamped(const Recurrence& a, float f) {
@@ -185,15 +222,15 @@ struct Faded {
 };
 
 /// Of log_sigmoid and refined.
-__device__ __forceinline__ Faded faded(const Recurrence& a, const float* row, int at) {
-  const float f = gate_logit(a, row, at);
+__device__ __forceinline__ Faded faded(const Recurrence& a, const Gates& gates, int at) {
+  const float f = gate_logit(a, gates, at);
   if (a.decay == Decay::refined) {
-    const float g = sigmoid(f), r = sigmoid(row[a.at.r + at] + a.r_bias[at]);
+    const float g = sigmoid(f), r = sigmoid(gates.r[at] + gates.r_bias[at]);
     const float not_g = sigmoid(-f);
     return {(1.0F - r) * g * g + r * (1.0F - not_g * not_g), 0.0F};
   }
   const float g = log_decay(f, a.tau, a.floor);
-  const float bound = a.lower_bound != nullptr ? a.lower_bound[at] : 0.0F;
+  const float bound = gates.lower_bound != nullptr ? gates.lower_bound[at] : 0.0F;
   const float rest = 1.0F - bound;
   return {bound + rest * expf(g), rest * -expm1f(g)};
 }

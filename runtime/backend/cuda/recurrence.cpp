@@ -49,7 +49,9 @@ Status Recorder::allocate_recurrence(std::uint64_t& bytes) {
   if (c.feature_map == FeatureMap::exponential) {
     RUNNEL_CHECK_OK(make(b_.maxima, kv, "key maxima"));
     RUNNEL_CHECK_OK(make(b_.before, kv, "key maxima"));
-    RUNNEL_TRY(b_.arrived, device_array<int>(n * static_cast<std::size_t>(kv), "counters"));
+    RUNNEL_TRY(b_.arrived, device_array<int>(static_cast<std::size_t>(c.num_layers) * n *
+                                                 static_cast<std::size_t>(kv),
+                                             "counters"));
     bytes += b_.arrived.bytes();
     RUNNEL_CHECK_OK(
         check(cudaMemset(b_.arrived.get(), 0, b_.arrived.bytes()), "clear the counters"));
@@ -80,6 +82,7 @@ Recurrence Recorder::recurrence(int layer) const {
                               : slots                ? c.num_memory_slots
                               : c.decay_on_values    ? c.head_v_dim
                                                      : c.feature_dim();
+  const std::ptrdiff_t kv = c.num_kv_heads;
   return {.heads = c.num_heads,
           .kv_heads = c.num_kv_heads,
           .k_dim = c.head_k_dim,
@@ -131,7 +134,9 @@ Recurrence Recorder::recurrence(int layer) const {
           .o = b_.o.get(),
           .maxima = b_.maxima.get(),
           .before = b_.before.get(),
-          .arrived = b_.arrived.get()};
+          .arrived = b_.arrived.get() == nullptr
+                         ? nullptr
+                         : b_.arrived.get() + std::ptrdiff_t{layer} * max_tokens_ * kv};
 }
 
 Status Recorder::recurrence_projections(int layer, const LayerWeights&) {
@@ -205,11 +210,30 @@ Status Recorder::gated_recurrence(int layer, const LayerWeights&) {
   const bool is_slots = recurrence_is_slots(a) && slot_recurrent_fits(m_->launch(), slots);
   const bool chunkwise =
       is_slots && m_->slot_chunks && !m_->precise && slot_chunks_fit(slots) && a.at.q % 4 == 0;
+  // Where q and k need no more than an activation and a rotation, the slots' kernel makes its
+  // inputs itself.
+  const bool elementwise =
+      a.map == FeatureMap::identity || a.map == FeatureMap::swish || a.map == FeatureMap::relu;
+  SlotMixer own = slots;
+  own.prepared = false;
+  own.qk_act = a.map == FeatureMap::swish  ? Act::swish
+               : a.map == FeatureMap::relu ? Act::relu
+                                           : Act::identity;
+  own.f_bias = a.f_bias;
+  own.turns = a.turns;
+  own.running = true;
+  own.rotary = a.rotary;
+  own.clamp_min = a.clamp_min, own.clamp_max = a.clamp_max;
+  own.sums = a.extra_offset;
+  const bool direct =
+      is_slots && elementwise && !a.norm_q && !a.norm_k && slot_running_fits(m_->launch(), own);
   const bool maps = recurrence_maps_apart(a), step = recurrence_step_fits(a);
-  steps_.emplace_back([this, a, slots, is_slots, chunkwise, maps, step](const Pass& p) -> Status {
+  steps_.emplace_back([=, this](const Pass& p) -> Status {
     const Segment* segments = b_.segments.get();
     RUNNEL_CHECK_OK(check(recurrence_convolutions(p.launch, a, segments, p.num_segments, p.tokens),
                           "convolutions"));
+    if (direct && !(p.many && chunkwise))
+      return check(slot_running(p.launch, own, segments, p.num_segments), "slots");
     if (is_slots) {
       RUNNEL_CHECK_OK(check(recurrence_slot_inputs(p.launch, a, segments, p.num_segments, p.tokens),
                             "slot inputs"));
