@@ -13,6 +13,7 @@
 
 #include "runtime/model/weight_table.h"
 #include "tests/support/model_files.h"
+#include "tests/support/random_model.h"
 #include "tests/support/temporary_directory.h"
 
 namespace runnel {
@@ -258,6 +259,54 @@ TEST(ModelFile, EveryHostileFileIsAnErrorThatNamesTheCause) {
                 model.error().code == ErrorCode::unsupported ||
                 model.error().code == ErrorCode::not_found)
         << c.name << ": " << to_string(model.error().code);
+  }
+}
+
+/// The keys of a small model of the family, without its tensors.
+FileParts family_keys(const char* name) {
+  const test::TemporaryDirectory directory;
+  GgufWriter writer;
+  config_to_gguf(test::family_config(name), writer);
+  EXPECT_TRUE(writer.write(directory.path() / "keys.gguf"));
+  const auto file = GgufFile::open(directory.path() / "keys.gguf");
+  FileParts parts;
+  if (!file) return parts;
+  for (const auto& [key, value] : (*file)->metadata()) parts.keys[std::string(key)] = value;
+  return parts;
+}
+
+TEST(ModelFile, OptionsThatAFamilysMixerDoesNotHaveAreRefusedByName) {
+  using S = std::string;
+  struct FamilyCase {
+    const char* family;
+    std::function<void(FileParts&)> change;
+    const char* message;
+  };
+  const FamilyCase cases[] = {
+      {"gla", key("gsa.mixer", S("mamba")), "gsa.mixer is 'mamba', expected slots or recurrence"},
+      {"gla", key("gsa.mixer", S("slots")), "expected slots for gsa and recurrence for the others"},
+      {"gla", key("gsa.decay", S("delta")),
+       "gsa.decay is 'delta', expected none, fixed, log_sigmoid, refined or running_sum"},
+      {"gla", key("gsa.feature_map", S("taylor")),
+       "gsa.feature_map is 'taylor', expected identity"},
+      {"gla", key("gsa.decay_on_values", true), "gsa.decay_on_values is true"},
+      {"gla", key("gsa.complement_keys", true), "gsa.complement_keys is true"},
+      {"gla", key("gsa.num_memory_slots", std::uint32_t{8}), "a recurrence has memory slots"},
+      {"gla", key("gsa.num_window_slots", std::uint32_t{8}),
+       "a recurrence has window or sink slots"},
+      {"gla", key("gsa.num_experts", std::uint32_t{8}), "gsa.num_experts"},
+      {"retnet", key("gsa.lower_bound", true), "gsa.lower_bound is true"},
+      {"retnet", key("gsa.gate_rank", std::uint32_t{4}), "gsa.gate_rank is above 0 without a gate"},
+      {"regla", key("gsa.feature_map", S("relu")), "gsa.decay is refined"},
+      {"regla", key("gsa.normalizer", true), "gsa.normalizer is true beside a refined decay"},
+      {"abc", key("gsa.decay", S("log_sigmoid")), "gsa.decay running_sum"},
+  };
+  for (const FamilyCase& c : cases) {
+    FileParts parts = family_keys(c.family);
+    c.change(parts);
+    const Result<ModelFile> model = load(parts);
+    ASSERT_FALSE(model) << c.message;
+    EXPECT_THAT(model.error().message, HasSubstr(c.message)) << c.family;
   }
 }
 
