@@ -58,6 +58,9 @@ NativeLayout NativeLayout::of(const ModelConfig& config) {
 Result<std::unique_ptr<RecurrentState>> CpuState::create(const NativeLayout& layout) {
   std::unique_ptr<CpuState> state(new CpuState(layout));
   RUNNEL_TRY(state->buffer_, PageBuffer::create(layout.total_floats() * sizeof(float)));
+  // Pages that a token reads before it writes them would be mapped twice, the second time with an
+  // interrupt to every other core.
+  RUNNEL_CHECK_OK(state->reset());
   return std::unique_ptr<RecurrentState>(std::move(state));
 }
 
