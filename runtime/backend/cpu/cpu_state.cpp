@@ -55,9 +55,14 @@ NativeLayout NativeLayout::of(const ModelConfig& config) {
           .extra = round_up(canonical.head_extra)};
 }
 
-Result<std::unique_ptr<RecurrentState>> CpuState::create(const NativeLayout& layout) {
+Result<std::unique_ptr<CpuState>> CpuState::allocate(const NativeLayout& layout) {
   std::unique_ptr<CpuState> state(new CpuState(layout));
   RUNNEL_TRY(state->buffer_, PageBuffer::create(layout.total_floats() * sizeof(float)));
+  return state;
+}
+
+Result<std::unique_ptr<RecurrentState>> CpuState::create(const NativeLayout& layout) {
+  RUNNEL_TRY(std::unique_ptr<CpuState> state, allocate(layout));
   // Pages that a token reads before it writes them would be mapped twice, the second time with an
   // interrupt to every other core.
   RUNNEL_CHECK_OK(state->reset());
@@ -86,11 +91,10 @@ Status CpuState::import_from(std::span<const float> canonical, std::uint64_t pos
 }
 
 Result<std::unique_ptr<RecurrentState>> CpuState::clone() const {
-  RUNNEL_TRY(std::unique_ptr<RecurrentState> copy, create(layout_));
-  auto& other = static_cast<CpuState&>(*copy);
-  if (buffer_.size() > 0) std::memcpy(other.buffer_.data(), buffer_.data(), buffer_.size());
-  other.position_ = position_;
-  return copy;
+  RUNNEL_TRY(std::unique_ptr<CpuState> copy, allocate(layout_));
+  if (buffer_.size() > 0) std::memcpy(copy->buffer_.data(), buffer_.data(), buffer_.size());
+  copy->position_ = position_;
+  return std::unique_ptr<RecurrentState>(std::move(copy));
 }
 
 Status CpuState::reset() {

@@ -65,6 +65,8 @@ class CpuState final : public RecurrentState {
 
  private:
   explicit CpuState(const NativeLayout& layout) : layout_(layout) {}
+  /// Zeros whose pages nobody has written.
+  static Result<std::unique_ptr<CpuState>> allocate(const NativeLayout& layout);
 
   NativeLayout layout_;
   PageBuffer buffer_;  // NativeLayout order
