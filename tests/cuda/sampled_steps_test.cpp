@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <ostream>
 #include <thread>
 
 #include "runnel/generation.h"
 #include "runnel/session.h"
 #include "runtime/backend/cuda/cuda_backend.h"
 #include "runtime/generate/sampler.h"
+#include "tests/support/host_draws.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
@@ -18,16 +18,10 @@
 namespace runnel::test {
 namespace {
 
-constexpr std::int32_t kVocab = 3001;
-constexpr int kTokens = 60;
+constexpr std::int32_t kVocab = kDrawnVocab;
+constexpr std::size_t kTokens = 60;
 
-struct Kind {
-  const char* name;
-  SamplingOptions sampling;
-};
-void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
-
-std::vector<Kind> kinds() {
+std::vector<SamplingKind> kinds() {
   return {
       {"greedy", {}},
       {"warm", {.temperature = 0.8F, .seed = 1}},
@@ -47,13 +41,7 @@ std::vector<Kind> kinds() {
   };
 }
 
-RandomModel small_model() {
-  ModelConfig c = small_positional_config();
-  c.vocab_size = kVocab;
-  return make_random_model(c, {.tied = true, .gate_bias = true, .read_biases = true}, 51);
-}
-
-class SampledStepsTest : public testing::TestWithParam<Kind> {
+class SampledStepsTest : public testing::TestWithParam<SamplingKind> {
  protected:
   void SetUp() override {
     if (cuda::devices().empty()) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
@@ -64,7 +52,7 @@ TEST_P(SampledStepsTest, GiveWhatTheHostDraws) {
   for (cuda::StepPath path : {cuda::StepPath::graph, cuda::StepPath::one_kernel}) {
     auto backend = cuda::make_backend(0, path);
     ASSERT_TRUE(backend) << backend.error().message;
-    const LoadedModel loaded = load_on(**backend, small_model());
+    const LoadedModel loaded = load_on(**backend, model_to_draw_from());
     Random random(52);
     std::vector<TokenId> recent = random.tokens(30, kVocab);
     const auto one_at_a_time = [&](RecurrentState& state, TokenId token) {
@@ -74,27 +62,19 @@ TEST_P(SampledStepsTest, GiveWhatTheHostDraws) {
     std::vector<float> logits = loaded.run(*plain, recent);
     logits.erase(logits.begin(), logits.end() - kVocab);
     loaded.run(*drawn, recent);
-    auto sampler = Sampler::create(GetParam().sampling, kVocab);
-    std::vector<TokenId> expected;
-    std::vector<TokenId> all = recent;
-    while (expected.size() <= kTokens) {
-      const auto token = sampler->sample(logits, all, plain->position());
-      ASSERT_TRUE(token);
-      expected.push_back(*token);
-      if (expected.size() > kTokens) break;
-      logits = one_at_a_time(*plain, *token);
-      all.push_back(*token);
-    }
+    const std::vector<TokenId> expected =
+        host_draws(loaded, *plain, recent, logits, GetParam().sampling, kTokens + 1);
+    ASSERT_EQ(expected.size(), kTokens + 1);
     recent.push_back(expected[0]);
     auto steps = loaded.plan->sampled_steps(*drawn, recent, GetParam().sampling);
     ASSERT_TRUE(steps && *steps != nullptr);
     ASSERT_TRUE((*steps)->queue());
-    for (int i = 1; i < kTokens; ++i) {
+    for (std::size_t i = 1; i < kTokens; ++i) {
       if (i == 20) one_at_a_time(*other, 7);  // somebody else on the same buffers
       ASSERT_TRUE((*steps)->queue());
       const auto token = (*steps)->drawn();
       ASSERT_TRUE(token) << token.error().message;
-      ASSERT_EQ(*token, expected[static_cast<std::size_t>(i)]) << "token " << i;
+      ASSERT_EQ(*token, expected[i]) << "token " << i;
     }
     std::vector<float> last(kVocab, NAN);
     ASSERT_TRUE((*steps)->logits(last));
@@ -107,7 +87,7 @@ TEST_P(SampledStepsTest, GiveWhatTheHostDraws) {
 }
 
 TEST_P(SampledStepsTest, LeaveTheSessionOfAGenerationThatAskedForLogits) {
-  const auto model = load_model(small_model(), "cuda:0");
+  const auto model = load_model(model_to_draw_from(), "cuda:0");
   Random random(53);
   const std::vector<TokenId> prompt = random.tokens(12, kVocab);
   GenerationOptions options{.sampling = GetParam().sampling, .max_tokens = 40, .ignore_end = true};
@@ -127,7 +107,7 @@ TEST_P(SampledStepsTest, LeaveTheSessionOfAGenerationThatAskedForLogits) {
 }
 
 TEST_P(SampledStepsTest, GoOnWhileAnotherSessionGenerates) {
-  const auto model = load_model(small_model(), "cuda:0");
+  const auto model = load_model(model_to_draw_from(), "cuda:0");
   Random random(54);
   const std::vector<TokenId> prompt = random.tokens(12, kVocab);
   const GenerationOptions options{
@@ -154,7 +134,7 @@ TEST_P(SampledStepsTest, GoOnWhileAnotherSessionGenerates) {
 TEST_P(SampledStepsTest, GiveTheFirstTokensInAGraph) {
   auto backend = cuda::make_backend(0, cuda::StepPath::graph);
   ASSERT_TRUE(backend) << backend.error().message;
-  const LoadedModel loaded = load_on(**backend, small_model());
+  const LoadedModel loaded = load_on(**backend, model_to_draw_from());
   auto plain = loaded.state(), drawn = loaded.state();
   std::vector<TokenId> all = {17};
   auto steps = loaded.plan->sampled_steps(*drawn, all, GetParam().sampling);

@@ -3,12 +3,12 @@
 // at a time through the host's sampler: same tokens, same logits, same state, bit for bit.
 #include <cmath>
 #include <cstring>
-#include <ostream>
 #include <thread>
 
 #include "runnel/generation.h"
 #include "runtime/generate/sampler.h"
 #include "runtime/model/config.h"
+#include "tests/support/host_draws.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
 #include "tests/vulkan/vulkan_fixture.h"
@@ -16,16 +16,10 @@
 namespace runnel::test {
 namespace {
 
-constexpr std::int32_t kVocab = 3001;
+constexpr std::int32_t kVocab = kDrawnVocab;
 constexpr std::size_t kTokens = 16;
 
-struct Kind {
-  const char* name;
-  SamplingOptions sampling;
-};
-void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
-
-std::vector<Kind> kinds() {
+std::vector<SamplingKind> kinds() {
   return {
       {"greedy", {}},
       {"top_k", {.temperature = 1.2F, .top_k = 40, .seed = 2}},
@@ -44,17 +38,11 @@ std::vector<Kind> kinds() {
   };
 }
 
-RandomModel small_model() {
-  ModelConfig c = small_positional_config();
-  c.vocab_size = kVocab;
-  return make_random_model(c, {.tied = true, .gate_bias = true, .read_biases = true}, 51);
-}
-
-class VulkanSampledSteps : public VulkanTest, public testing::WithParamInterface<Kind> {};
+class VulkanSampledSteps : public VulkanTest, public testing::WithParamInterface<SamplingKind> {};
 
 TEST_P(VulkanSampledSteps, GiveWhatTheHostDraws) {
   auto device = backend();
-  const LoadedModel loaded = load_on(*device, small_model(), 16);
+  const LoadedModel loaded = load_on(*device, model_to_draw_from(), 16);
   Random random(52);
   std::vector<TokenId> recent = random.tokens(12, kVocab);
   auto plain = loaded.state(), drawn = loaded.state(), other = loaded.state();
@@ -63,17 +51,9 @@ TEST_P(VulkanSampledSteps, GiveWhatTheHostDraws) {
   };
   std::vector<float> logits;
   for (const TokenId token : recent) logits = one(*plain, token), one(*drawn, token);
-  auto sampler = Sampler::create(GetParam().sampling, kVocab);
-  ASSERT_TRUE(sampler);
-  std::vector<TokenId> expected, all = recent;
-  while (true) {
-    const auto token = sampler->sample(logits, all, plain->position());
-    ASSERT_TRUE(token);
-    expected.push_back(*token);
-    if (expected.size() > kTokens) break;
-    logits = one(*plain, *token);
-    all.push_back(*token);
-  }
+  const std::vector<TokenId> expected =
+      host_draws(loaded, *plain, recent, logits, GetParam().sampling, kTokens + 1);
+  ASSERT_EQ(expected.size(), kTokens + 1);
   recent.push_back(expected[0]);
   auto steps = loaded.plan->sampled_steps(*drawn, recent, GetParam().sampling);
   ASSERT_TRUE(steps && *steps != nullptr);
@@ -107,7 +87,7 @@ class VulkanSampling : public VulkanTest {
   /// A model whose logits are, up to a positive factor, `logits`: the one token of its table that
   /// is fed is the only row that counts.
   static RandomModel with_head(const std::vector<float>& first_column) {
-    RandomModel model = small_model();
+    RandomModel model = model_to_draw_from();
     auto weights = std::make_shared<Weights>(*model.weights);
     const auto d = static_cast<std::size_t>(model.config.hidden_size);
     auto head = std::make_shared<std::vector<float>>(first_column.size() * d, 0.0F);
@@ -179,7 +159,7 @@ TEST_F(VulkanSampling, NotANumberIsNeverChosen) {
 
 TEST_F(VulkanSampling, WhatNeedsWholeRowsIsLeftToTheHost) {
   auto device = backend();
-  const LoadedModel loaded = load_on(*device, small_model(), 16);
+  const LoadedModel loaded = load_on(*device, model_to_draw_from(), 16);
   auto state = loaded.state();
   const std::vector<TokenId> recent = {1};
   for (const SamplingOptions& sampling :
