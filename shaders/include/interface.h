@@ -40,6 +40,11 @@ RUNNEL_CONST kOutputAdd = 1;
 RUNNEL_CONST kOutputSwigluPairs = 2;
 RUNNEL_CONST kOutputSwigluWith = 3;
 
+/// Specialisation constants that nobody sets: rows of tiles that are right operands, or sums as f16
+/// (matrix_words.h).
+RUNNEL_CONST kRightTile = 90;
+RUNNEL_CONST kNarrowTile = 91;
+
 /// "There is no such vector."
 RUNNEL_CONST kNone = 0xFFFFFFFF;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel_vulkan_speed [--device N] [--profile] [--short] [--cache FILE]
-// [--tune R,B,A,S,F,G,P,C] [--dispatches] [--tiles N] [MODEL…]: one row of load, first token,
-// decode (logits to the host; greedy with the tokens drawn on the device) and prefill a model:
-// 135m, or 1.38B as q4_0, q4_k, q8_0, bf16; random weights of those shapes. --tune and --tiles:
-// only decode or prefill, with a work split (Tuning in device.h). --dispatches: a token takes many,
-// as where the device promises nothing.
+// [--tune R,B,A,S,F,G,P,C] [--dispatches] [--nv] [--plain-slots] [--tiles N] [MODEL…]: one row of
+// load, first token, decode (logits to the host; greedy with the tokens drawn on the device) and
+// prefill a model: 135m, or 1.38B as q4_0, q4_k, q8_0, bf16; random weights of those shapes. --tune
+// and --tiles: only decode or prefill, with a work split (Tuning in device.h). --dispatches: a
+// token takes many, as where the device promises nothing. --nv: NVIDIA's cooperative matrices where
+// the device has the Khronos ones too; --plain-slots: slots without matrix units.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -49,7 +50,7 @@ struct Settings {
   int device = 0;
   bool profile = false;
   bool quick = false;
-  bool one_dispatch = true;
+  vulkan::FeatureMask features;
   std::string cache;
   std::vector<vulkan::Tuning> tunings;  // if any: decode alone, with each
   std::vector<std::uint32_t> tiles;     // if any: prefill alone, with each
@@ -122,10 +123,11 @@ std::vector<float> prefill_rate(const BenchModel& model, const std::string& name
                                 const Settings& settings, std::uint32_t tiles,
                                 const std::vector<float>& expected) {
   const auto profile = std::make_shared<vulkan::DispatchProfile>();
-  const auto backend =
-      must(vulkan::make_backend(settings.device, {.pipeline_cache = settings.cache,
-                                                  .features = {.tuning = {.tiles = tiles}},
-                                                  .profile = profile}));
+  vulkan::FeatureMask features = settings.features;
+  features.tuning.tiles = tiles;
+  const auto backend = must(vulkan::make_backend(
+      settings.device,
+      {.pipeline_cache = settings.cache, .features = features, .profile = profile}));
   const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
   const std::size_t length = settings.quick ? 128 : 2048;
   const auto plan = must(resident->record(static_cast<int>(length), [&](Ops& ops) {
@@ -159,9 +161,10 @@ void measure(const std::string& name, const Settings& settings) {
                            : name == "q8_0" ? model_1380m(quant::BlockType::q8_0)
                                             : model_1380m(quant::BlockType::bf16);
   for (const vulkan::Tuning& tuning : settings.tunings) {
+    vulkan::FeatureMask features = settings.features;
+    features.tuning = tuning;
     const auto backend = must(vulkan::make_backend(
-        settings.device, {.pipeline_cache = settings.cache,
-                          .features = {.one_dispatch = settings.one_dispatch, .tuning = tuning}}));
+        settings.device, {.pipeline_cache = settings.cache, .features = features}));
     const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
     const auto decode = must(
         resident->record(16, [&](Ops& ops) { return forward(ops, model.config, model.weights); }));
@@ -176,10 +179,9 @@ void measure(const std::string& name, const Settings& settings) {
   const auto profile = settings.profile ? std::make_shared<vulkan::DispatchProfile>() : nullptr;
   const auto started = Clock::now();
   auto start = started;
-  const auto backend = must(
-      vulkan::make_backend(settings.device, {.pipeline_cache = settings.cache,
-                                             .features = {.one_dispatch = settings.one_dispatch},
-                                             .profile = profile}));
+  const auto backend = must(vulkan::make_backend(
+      settings.device,
+      {.pipeline_cache = settings.cache, .features = settings.features, .profile = profile}));
   const double open_ms = ms_since(start);
   start = Clock::now();
   const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
@@ -242,7 +244,11 @@ int run(int argc, char** argv) {
     if (arg == "--profile") {
       settings.profile = true;
     } else if (arg == "--dispatches") {
-      settings.one_dispatch = false;
+      settings.features.one_dispatch = false;
+    } else if (arg == "--nv") {
+      settings.features.khr_matrices = false;
+    } else if (arg == "--plain-slots") {
+      settings.features.slot_tiles = false;
     } else if (arg == "--short") {
       settings.quick = true;
     } else if (arg == "--tune" && i + 1 < argc) {

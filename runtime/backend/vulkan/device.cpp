@@ -59,8 +59,11 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   device->tuning_ = use.tuning;
   device->lost_ = use.lost;
   constexpr std::uint32_t kTilesSharedBytes = 40U << 10;  // of matmul_tiles
-  c.cooperative_matrix = c.cooperative_matrix && use.cooperative_matrix && use.subgroups &&
-                         c.shared_bytes >= kTilesSharedBytes;
+  const bool tiles = use.cooperative_matrix && use.subgroups && c.shared_bytes >= kTilesSharedBytes;
+  c.khr_matrices = c.khr_matrices && tiles && use.khr_matrices;
+  c.nv_matrices = c.nv_matrices && tiles && !c.khr_matrices;
+  c.cooperative_matrix = c.khr_matrices || c.nv_matrices;
+  c.slot_tiles = c.cooperative_matrix && use.slot_tiles;
 
   std::vector<const char*> extensions;
   VkPhysicalDeviceVulkan11Features f11{.sType =
@@ -75,6 +78,9 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV,
       .cooperativeMatrix = VK_TRUE};
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR khr_matrices{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
+      .cooperativeMatrix = VK_TRUE};
   void* chain = &f12;
   const auto enable = [&chain, &extensions](auto& structure, const char* extension) {
     structure.pNext = chain;
@@ -84,7 +90,11 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   if (c.subgroup > 1)
     enable(control, c.subgroup_extension ? VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME : nullptr);
   if (c.cooperative_matrix) {
-    enable(matrices, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    if (c.khr_matrices) {
+      enable(khr_matrices, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    } else {
+      enable(matrices, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    }
     f12.shaderFloat16 = VK_TRUE;
     f12.vulkanMemoryModel = VK_TRUE;
   }

@@ -35,7 +35,9 @@ struct Tuning {
 struct FeatureMask {
   bool subgroups = true;
   bool cooperative_matrix = true;
+  bool khr_matrices = true;  // of the Khronos extension; else NVIDIA's, where the device has both
   bool chunks = true;        // slots of many tokens chunk by chunk
+  bool slot_tiles = true;    // on matrix units
   bool one_dispatch = true;  // all layers of a token in one dispatch
   Tuning tuning;
   std::uint32_t shared_bytes = UINT32_MAX;   // of a workgroup at most

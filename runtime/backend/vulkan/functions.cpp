@@ -34,6 +34,7 @@ bool load(const GlobalFunctions& global, VkInstance instance, InstanceFunctions&
   RUNNEL_VK_FIND(vkCreateDebugUtilsMessengerEXT)
   RUNNEL_VK_FIND(vkDestroyDebugUtilsMessengerEXT)
   RUNNEL_VK_FIND(vkGetPhysicalDeviceCooperativeMatrixPropertiesNV)
+  RUNNEL_VK_FIND(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)
 #undef RUNNEL_VK_FIND
   return complete;
 }

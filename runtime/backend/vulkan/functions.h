@@ -9,6 +9,30 @@
 #include <set>
 #include <string>
 
+#ifndef VK_KHR_cooperative_matrix  // headers before 1.3.255
+#define VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME "VK_KHR_cooperative_matrix"
+struct VkPhysicalDeviceCooperativeMatrixFeaturesKHR {
+  VkStructureType sType;
+  void* pNext;
+  VkBool32 cooperativeMatrix;
+  VkBool32 cooperativeMatrixRobustBufferAccess;
+};
+struct VkCooperativeMatrixPropertiesKHR {
+  VkStructureType sType;
+  void* pNext;
+  std::uint32_t MSize, NSize, KSize;
+  VkComponentTypeNV AType, BType, CType, ResultType;
+  VkBool32 saturatingAccumulation;
+  VkScopeNV scope;
+};
+using PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR =
+    VkResult(VKAPI_PTR*)(VkPhysicalDevice, std::uint32_t*, VkCooperativeMatrixPropertiesKHR*);
+inline constexpr auto VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR =
+    static_cast<VkStructureType>(1000506000);
+inline constexpr auto VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR =
+    static_cast<VkStructureType>(1000506001);
+#endif
+
 namespace runnel::vulkan {
 
 // clang-format off
@@ -54,6 +78,8 @@ struct InstanceFunctions {
   PFN_vkDestroyDebugUtilsMessengerEXT vkDestroyDebugUtilsMessengerEXT = nullptr;
   PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV
       vkGetPhysicalDeviceCooperativeMatrixPropertiesNV = nullptr;  // may be absent
+  PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR
+      vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR = nullptr;  // may be absent
 };
 
 struct DeviceFunctions {

@@ -30,21 +30,21 @@ std::set<std::string> extensions_of(const InstanceFunctions& f, VkPhysicalDevice
   return names;
 }
 
-/// Whether 16 x 16 x 16 tiles of f16 with f32 sums are among the shapes.
-bool has_f16_tiles(const InstanceFunctions& f, VkPhysicalDevice device) {
-  if (f.vkGetPhysicalDeviceCooperativeMatrixPropertiesNV == nullptr) return false;
+/// Whether 16 x 16 x 16 tiles of f16 with f32 sums are among an extension's shapes.
+template <class Shape, class Get>
+bool has_f16_tiles(Get get, VkPhysicalDevice device, VkStructureType type) {
   std::uint32_t count = 0;
-  if (f.vkGetPhysicalDeviceCooperativeMatrixPropertiesNV(device, &count, nullptr) != VK_SUCCESS)
-    return false;
-  std::vector<VkCooperativeMatrixPropertiesNV> shapes(
-      count, {.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV});
-  if (f.vkGetPhysicalDeviceCooperativeMatrixPropertiesNV(device, &count, shapes.data()) < 0)
-    return false;
-  return std::any_of(shapes.begin(), shapes.end(), [](const VkCooperativeMatrixPropertiesNV& s) {
+  if (get == nullptr || get(device, &count, nullptr) != VK_SUCCESS) return false;
+  std::vector<Shape> shapes(count, {.sType = type});
+  if (get(device, &count, shapes.data()) < 0) return false;
+  return std::any_of(shapes.begin(), shapes.end(), [](const Shape& s) {
+    const auto is = [](auto component, VkComponentTypeNV wanted) {
+      return static_cast<int>(component) == static_cast<int>(wanted);
+    };
     return s.MSize == 16 && s.NSize == 16 && s.KSize == 16 &&
-           s.AType == VK_COMPONENT_TYPE_FLOAT16_NV && s.BType == VK_COMPONENT_TYPE_FLOAT16_NV &&
-           s.CType == VK_COMPONENT_TYPE_FLOAT32_NV && s.DType == VK_COMPONENT_TYPE_FLOAT32_NV &&
-           s.scope == VK_SCOPE_SUBGROUP_NV;
+           is(s.AType, VK_COMPONENT_TYPE_FLOAT16_NV) && is(s.BType, VK_COMPONENT_TYPE_FLOAT16_NV) &&
+           is(s.CType, VK_COMPONENT_TYPE_FLOAT32_NV) &&
+           static_cast<int>(s.scope) == static_cast<int>(VK_SCOPE_SUBGROUP_NV);
   });
 }
 
@@ -68,7 +68,8 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
   const bool core13 = basic.properties.apiVersion >= VK_API_VERSION_1_3;
   const bool size_control =
       core13 || extensions.count(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME) > 0;
-  const bool tiles = extensions.count(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME) > 0;
+  const bool nv = extensions.count(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME) > 0;
+  const bool khr = extensions.count(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME) > 0;
 
   VkPhysicalDeviceVulkan11Properties p11{
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
@@ -92,6 +93,8 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
   VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV};
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR khr_matrices{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
   VkPhysicalDeviceFeatures2 features{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                      .pNext = &f12};
   const auto chain = [&features](auto& structure) {
@@ -99,7 +102,8 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
     features.pNext = &structure;
   };
   if (size_control) chain(control);
-  if (tiles) chain(matrices);
+  if (nv) chain(matrices);
+  if (khr) chain(khr_matrices);
   f.vkGetPhysicalDeviceFeatures2(device, &features);
 
   c.handle = device;
@@ -154,9 +158,17 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
       c.subgroup = size;
     c.subgroup_extension = !core13;
   }
-  c.cooperative_matrix = tiles && matrices.cooperativeMatrix == VK_TRUE && c.subgroup == 32 &&
-                         f12.shaderFloat16 == VK_TRUE && f12.vulkanMemoryModel == VK_TRUE &&
-                         has_f16_tiles(f, device);
+  const bool takes_tiles =
+      c.subgroup == 32 && f12.shaderFloat16 == VK_TRUE && f12.vulkanMemoryModel == VK_TRUE;
+  c.khr_matrices = takes_tiles && khr && khr_matrices.cooperativeMatrix == VK_TRUE &&
+                   has_f16_tiles<VkCooperativeMatrixPropertiesKHR>(
+                       f.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, device,
+                       VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR);
+  c.nv_matrices = takes_tiles && nv && matrices.cooperativeMatrix == VK_TRUE &&
+                  has_f16_tiles<VkCooperativeMatrixPropertiesNV>(
+                      f.vkGetPhysicalDeviceCooperativeMatrixPropertiesNV, device,
+                      VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV);
+  c.cooperative_matrix = c.khr_matrices || c.nv_matrices;
   return true;
 }
 

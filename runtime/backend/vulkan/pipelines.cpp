@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/backend/vulkan/matrix_words.h"
 #include "runtime/backend/vulkan/shader_registry.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/file_map.h"
@@ -136,6 +137,15 @@ Result<VkPipeline> Pipelines::get(const std::string& shader,
   }
   if (words.empty())
     return fail(ErrorCode::internal, device_->id(), ": no shader \"", shader, "\" in this build");
+
+  std::vector<std::uint32_t> khr;
+  if (device_->capabilities().khr_matrices) {
+    khr = with_khr_matrices(words);
+    if (khr.empty())
+      return fail(ErrorCode::internal, device_->id(), ": shader \"", shader,
+                  "\" has no Khronos cooperative matrices");
+    words = khr;
+  }
 
   const VkDevice handle = device_->handle();
   const DeviceFunctions& f = device_->functions();

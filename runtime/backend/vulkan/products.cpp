@@ -26,20 +26,29 @@ bool in_blocks(BlockType type) {
 std::uint32_t team_for(std::uint32_t units) { return std::clamp(std::bit_floor(units), 4U, 32U); }
 
 /// Work splits of matmul_tiles: a workgroup's tile, units of 8 columns a step, halves of shared
-/// memory, steps under way.
+/// memory, steps under way, a subgroup's tile, tiles of rows a band.
 struct TileSplit {
-  std::uint32_t tokens, rows, step, halves, depth;
+  std::uint32_t tokens, rows, step, halves, depth, sub_tokens, sub_rows, band;
+
+  std::uint32_t threads() const { return tokens * rows / (sub_tokens * sub_rows) * 32; }
 };
 
 /// @param columns  in units of 8;  @param tuned  the number of a split and 1, or 0
 TileSplit choose_tiles(std::uint64_t rows, std::uint64_t columns, std::uint64_t tokens,
                        std::uint32_t most_threads, std::uint32_t tuned) {
-  constexpr TileSplit kSplits[] = {
-      {128, 128, 4, 2, 1}, {128, 256, 4, 1, 2}, {128, 128, 4, 2, 2}, {128, 256, 4, 1, 1}};
-  if (tuned > 0 && tuned <= std::size(kSplits)) return kSplits[tuned - 1];
-  // Large tiles where there are enough of them. Measured on an H200, see shaders/README.md.
+  constexpr TileSplit kSplits[] = {{128, 128, 4, 2, 1, 64, 64, 0},  // of every width and device
+                                   {128, 128, 8, 1, 1, 32, 64, 0},
+                                   {128, 128, 8, 1, 1, 64, 64, 16},
+                                   {128, 256, 4, 1, 2, 64, 64, 0}};
+  const auto fits = [&](const TileSplit& split) {
+    return columns % split.step == 0 && split.threads() <= most_threads;
+  };
+  // Measured on an H200, see shaders/README.md: more subgroups where there are few tiles, more
+  // products a load where there are many.
   const bool large = rows * tokens >= 2048 * 2048 && columns >= 2048 / kUnit;
-  return kSplits[large && most_threads >= 256 ? 1 : 0];
+  std::uint32_t chosen = large ? 3 : 2;
+  if (tuned > 0 && tuned <= std::size(kSplits)) chosen = tuned;
+  return fits(kSplits[chosen - 1]) ? kSplits[chosen - 1] : kSplits[0];
 }
 
 }  // namespace
@@ -195,7 +204,8 @@ Status PassBuilder::product_on_tiles(std::span<const DeviceMatrix* const> matric
       choose_tiles(rows_of_all, args.stride, rows(), m_.device->capabilities().group_threads,
                    m_.device->tuning().tiles);
   return dispatch("matmul_tiles",
-                  {out.kind, t.tokens * t.rows / 128, t.tokens, t.rows, t.step, t.halves, t.depth},
+                  {out.kind, t.threads(), t.tokens, t.rows, t.step, t.halves, t.depth, t.sub_tokens,
+                   t.sub_rows, t.band},
                   {b_.tiles.weights[area], input, {}, out.rows, b_.whole_pass()}, args,
                   {ceil_div(rows_of_all, t.rows), ceil_div(rows(), t.tokens), 1});
 }
