@@ -6,6 +6,8 @@
 //   STAGE_KEEP  positional slots of the state: the rotated keys and the values of the last tokens
 // Products of alphas, none larger than 1: gates of any strength are exact, as they are token by token.
 //
+// On matrix units (slot_read_tiles): SUMS_TILES from f16 operands, the scan leaves memories as f16 (MEMORIES_F16).
+//
 // Work split. Sums: grid (64-column tiles of K, then of V, H, chunks); a thread 8 slots x 4 columns, tokens from the
 // last to the first in steps of 16 through shared memory (8 KiB). Scan: a thread a value, grid (values / 128, H,
 // items). Keep: grid (positional slots, H, items).  Bound: sums 2 n M (K + V) operations, scan bytes.
@@ -15,7 +17,85 @@
 #include "pass.glsl"
 #include "slots.glsl"
 
-#ifdef STAGE_SUMS
+#ifdef STAGE_SUMS_TILES
+
+#include "tiles.glsl"
+
+layout(set = 0, binding = 0) readonly buffer Projections { vec2 v[]; } projections;
+layout(set = 0, binding = 1) readonly buffer Features { vec2 v[]; } features;
+layout(set = 0, binding = 2) writeonly buffer Chunks { float v[]; } chunks;
+layout(set = 0, binding = 4) readonly buffer Operands { uvec4 v[]; } operands;  // [T, q | k | v] f16
+
+// A team of 32 makes the weights of 16 tokens, a lane two slots; then it takes 32 columns of the workgroup's 128.
+const uint kTeams = kChunk / 16;
+const uint kPitch = kMostChunkSlots / 2 + 4;  // words
+shared uint weights[kChunk * kPitch];         // s_j prod alpha as f16, [token][slot]
+shared vec2 decay[kTeams][32];                // of a team's tokens: prod alpha
+
+void main() {
+  const uint chunk = gl_WorkGroupID.z;
+  if (chunk >= pass.word[kPassChunks]) return;
+  const uint head = gl_WorkGroupID.y;
+  const uint row0 = pass.word[a.pass.chunks + chunk * kChunkWords];
+  const uint rows = pass.word[a.pass.chunks + chunk * kChunkWords + 1];
+  const uint team = THREAD / 32, lane = THREAD % 32;
+  const bool real = 2 * lane < MEMORY;
+  {
+    const uint m = min(2 * lane, MEMORY - 2);
+    vec2 alphas[16], writes[16];
+    [[unroll]] for (uint j = 0; j < 16; ++j) {
+      const uint row = row0 + min(team * 16 + j, rows - 1);
+      alphas[j] = projections.v[(alpha_at(row, head) + m) / 2];
+      writes[j] = features.v[(written_at(row, head) + m) / 2];
+    }
+    vec2 product = vec2(1.0);
+    [[unroll]] for (uint back = 0; back < 16; ++back) {
+      const uint j = 15 - back;
+      const bool there = real && team * 16 + j < rows;
+      writes[j] = there ? writes[j] * product : vec2(0.0);
+      product *= there ? alphas[j] : vec2(1.0);
+    }
+    decay[team][lane] = product;
+    barrier();
+    vec2 later = vec2(1.0);
+    for (uint i = team + 1; i < kTeams; ++i) later *= decay[i][lane];
+    [[unroll]] for (uint j = 0; j < 16; ++j)
+      weights[(team * 16 + j) * kPitch + lane] = packHalf2x16(writes[j] * later);
+    if (gl_WorkGroupID.x == 0 && team == 0 && real) {
+      const vec2 all = product * later;
+      chunks.v[decay_at(chunk, head) + 2 * lane] = all.x;
+      chunks.v[decay_at(chunk, head) + 2 * lane + 1] = all.y;
+    }
+    barrier();
+  }
+
+  [[unroll]] for (uint i = 0; i < 2; ++i) {
+    const uint c = gl_WorkGroupID.x * 128 + team * 32 + i * 16;  // of keys, then values
+    if (c >= K + V) continue;
+    const bool of_keys = c < K;
+    const uint from = row0 * kOperandStride + (of_keys ? (G * H + head) * K + c : (G + 1) * H * K + head * V + c - K) / 8;
+    SUMS sums[kMostChunkSlots / 16];
+    [[unroll]] for (uint m = 0; m < kMostChunkSlots / 16; ++m) sums[m] = NO_SUMS;
+    [[unroll]] for (uint j = 0; j < kChunk; j += 16) {
+      if (j >= rows) continue;
+      LEFT left;
+      RIGHT right;
+      LOAD_ROWS(right, operands.v, from + j * kOperandStride, kOperandStride);
+      [[unroll]] for (uint m = 0; m < kMostChunkSlots / 16; ++m) {
+        if (16 * m >= MEMORY) continue;
+        LOAD_COLUMNS(left, weights, j * kPitch + 8 * m, kPitch);
+        sums[m] = MULTIPLY_ADD(left, right, sums[m]);
+      }
+    }
+    const uint width = of_keys ? K : V;
+    const uint to = memory_at(chunk, head) + (of_keys ? c : MEMORY * K + c - K);
+    [[unroll]] for (uint m = 0; m < kMostChunkSlots / 16; ++m) {
+      if (16 * m < MEMORY) STORE_ROWS(sums[m], chunks.v, to + 16 * m * width, width);
+    }
+  }
+}
+
+#elif defined(STAGE_SUMS)
 
 layout(set = 0, binding = 0) readonly buffer Projections { float v[]; } projections;
 layout(set = 0, binding = 1) readonly buffer Features { float v[]; } features;
@@ -94,6 +174,42 @@ layout(set = 0, binding = 0) buffer State { float v[]; } state;
 layout(set = 0, binding = 2) buffer Chunks { float v[]; } chunks;
 
 const uint kAhead = 8;  // chunks loaded at once
+#ifdef MEMORIES_F16
+layout(set = 0, binding = 4) writeonly buffer Memories { uint v[]; } memories;  // [chunks, H, M*K | M*V] two f16 each
+layout(set = 0, binding = 2) readonly buffer Chunks2 { vec2 v[]; } chunks2;
+
+const float kLargest = 65504.0;  // of f16
+
+/// A thread two values.
+void main() {
+  if (gl_WorkGroupID.z >= pass.word[kPassItems]) return;
+  const Item item = item_of(gl_WorkGroupID.z);
+  if (item.bank != a.bank || item.chunks == 0) return;
+  const uint head = gl_WorkGroupID.y;
+  const uint i = 2 * (gl_WorkGroupID.x * kThreads + THREAD);
+  if (i >= kHeadMemory) return;
+  const uint slot = i < MEMORY * K ? i / K : (i - MEMORY * K) / V;
+  const uint at = state_at(item.place, head) + i;
+  vec2 h = vec2(state.v[at], state.v[at + 1]);
+  for (uint n0 = 0; n0 < item.chunks; n0 += kAhead) {
+    vec2 sums[kAhead];
+    float decays[kAhead];
+    [[unroll]] for (uint j = 0; j < kAhead; ++j) {
+      const uint chunk = item.first_chunk + min(n0 + j, item.chunks - 1);
+      sums[j] = chunks2.v[(memory_at(chunk, head) + i) / 2];
+      decays[j] = chunks.v[decay_at(chunk, head) + slot];
+    }
+    [[unroll]] for (uint j = 0; j < kAhead; ++j) {
+      if (n0 + j < item.chunks) {
+        memories.v[(memory_at(item.first_chunk + n0 + j, head) + i) / 2] = packHalf2x16(clamp(h, -kLargest, kLargest));
+        h = fma(vec2(decays[j]), h, sums[j]);
+      }
+    }
+  }
+  state.v[at] = h.x;
+  state.v[at + 1] = h.y;
+}
+#else
 
 void main() {
   if (gl_WorkGroupID.z >= pass.word[kPassItems]) return;
@@ -123,6 +239,7 @@ void main() {
   }
   state.v[at] = h;
 }
+#endif
 
 #else  // STAGE_KEEP
 

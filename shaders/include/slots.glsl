@@ -19,6 +19,7 @@ const uint kPositional = SINKS + WINDOW;
 const uint kSlots = kPositional + MEMORY;
 const bool kRotary = kPositional > 0;
 const uint kHeadMemory = MEMORY * (K + V);  // floats of a chunk and head
+const uint kOperandStride = ((G + 1) * H * K + H * V) / 8;  // of rows of f16 operands, in uvec4
 
 layout(push_constant) uniform Push { ChunkArgs a; };
 

@@ -68,6 +68,11 @@ class VulkanParity : public VulkanTest {
   }
 };
 
+bool has_matrix_units() {
+  const auto instance = vulkan::Instance::create();
+  return instance.has_value() && (*instance)->devices().front().cooperative_matrix;
+}
+
 /// Plans of many tokens: pieces of all lengths around a chunk's, several items at once.
 class VulkanChunks : public VulkanParity {
  protected:
@@ -114,6 +119,30 @@ TEST_F(VulkanChunks, WideHeadsWithoutPositionalSlotsMatchTheReference) {
   const ModelConfig c = with_heads({.query = 2, .kv = 1, .k = 130, .v = 140, .memory = 33});
   expect_chunks(make_random_model(c, {}, 33), {.cooperative_matrix = false}, kParityTolerance,
                 {66, 1, 129});
+}
+
+TEST_F(VulkanChunks, SlotsOnMatrixUnitsMatchTheReference) {
+  if (!has_matrix_units()) GTEST_SKIP() << "the device has no cooperative matrices";
+  const Heads shapes[] = {{.query = 2, .kv = 1, .k = 48, .v = 64, .memory = 64},
+                          {.query = 2, .kv = 2, .k = 32, .v = 256, .memory = 64},
+                          {.query = 1, .kv = 1, .k = 64, .v = 144, .memory = 16},
+                          {.query = 3, .kv = 3, .k = 16, .v = 16, .memory = 48}};
+  for (const Heads& heads : shapes) {
+    for (const bool khr : {true, false}) {
+      SCOPED_TRACE(testing::Message() << heads.k << " keys, " << heads.v << " values, "
+                                      << heads.memory << " slots, khr " << khr);
+      expect_chunks(
+          make_random_model(with_heads(heads), {.gate_bias = true, .read_biases = true}, 33),
+          {.khr_matrices = khr}, kF16Tolerance, {66, 1, 129, 17, 20, 64});
+    }
+  }
+}
+
+TEST_F(VulkanChunks, GatesThatForgetEverythingOnMatrixUnits) {
+  if (!has_matrix_units()) GTEST_SKIP() << "the device has no cooperative matrices";
+  ModelConfig c = with_heads({.query = 2, .kv = 1, .k = 32, .v = 32, .memory = 32});
+  c.gate_normalizer = 1e-3F;
+  expect_chunks(make_random_model(c, {.gate_bias = true}, 36), {}, kF16Tolerance, {100, 40});
 }
 
 TEST_F(VulkanChunks, SinksWithoutAWindowAndAWindowWithoutSinks) {
@@ -231,10 +260,7 @@ INSTANTIATE_TEST_SUITE_P(Types, VulkanWeightTypes,
                          type_name);
 
 TEST_P(VulkanWeightTypes, PrefillOnMatrixUnitsMatchesTheReference) {
-  auto instance = vulkan::Instance::create();
-  ASSERT_TRUE(instance.has_value());
-  if (!(*instance)->devices().front().cooperative_matrix)
-    GTEST_SKIP() << "the device has no cooperative matrices";
+  if (!has_matrix_units()) GTEST_SKIP() << "the device has no cooperative matrices";
   expect_parity(model_of(GetParam()), kPrefillPlan, {}, kF16Tolerance);
 }
 

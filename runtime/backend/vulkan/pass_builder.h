@@ -97,6 +97,7 @@ class PassBuilder {
   Status slot_attention(const DeviceLayer& w, int layer);
   Status slots_token_by_token(const DeviceLayer& w, int layer, bool after_all);
   Status slots_by_chunks(const DeviceLayer& w, int layer);
+  Status slots_on_tiles(const std::vector<std::uint32_t>& constants, ChunkArgs args, int layer);
   Status gated_recurrence(const DeviceLayer& w, int layer);
   Status recurrence_output(const DeviceLayer& w);
   Status output_projection(const DeviceLayer& w);

@@ -77,6 +77,13 @@ bool chunks_take(const Device& device, const ModelConfig& c) {
          (c.num_positional_slots() == 0 || c.head_k_dim % 2 == 0);
 }
 
+/// Whether the products of slots that go chunk by chunk can be made of whole tiles.
+bool slots_take_tiles(const Device& device, const ModelConfig& c) {
+  const auto whole = [](std::int32_t n) { return n % 16 == 0; };
+  return device.capabilities().slot_tiles && c.num_positional_slots() == 0 && whole(c.head_k_dim) &&
+         whole(c.head_v_dim) && whole(c.num_memory_slots);
+}
+
 /// The powers of two from `smallest` up, capped by `most`.
 std::uint32_t bucket(std::size_t n, std::uint32_t smallest, std::uint32_t most) {
   const auto up = static_cast<std::uint32_t>(std::bit_ceil(std::max<std::size_t>(n, 1)));
@@ -207,11 +214,24 @@ Status VulkanPlan::allocate() {
   const std::uint64_t all_slots = buffers_.most_chunks * chunk_slots;
   buffers_.chunk_decays = static_cast<std::uint32_t>(all_slots * columns);
   section(buffers_.chunks, all_slots * (columns + 1) * sizeof(float));
+  // Rows of tiles begin at multiples of 16 bytes.
+  if (buffers_.most_chunks > 0 && buffers_.slots_stride % 4 == 0 &&
+      slots_take_tiles(*m.device, c)) {
+    // A last block of 16 reads past its item's rows.
+    const std::uint64_t operands =
+        (n_rows + kChunk) * (m.q_columns() + m.k_columns() + m.v_columns());
+    const std::uint64_t memories = all_slots * columns;
+    if (2 * std::max(operands, memories) <= m.device->capabilities().storage_range) {
+      section(buffers_.slot_operands, 2 * operands);
+      section(buffers_.slot_memories, 2 * memories);
+    }
+  }
   RUNNEL_TRY(buffers_.scratch, m.device->create_buffer(bytes, MemoryKind::device, "activations"));
   for (Range* range :
        {&buffers_.x, &buffers_.inputs, &buffers_.projected, &buffers_.slots, &buffers_.hidden,
-        &buffers_.features, &buffers_.chunks, &buffers_.tiles.inputs, &buffers_.tiles.hidden,
-        &buffers_.tiles.weights[0], &buffers_.tiles.weights[1]})
+        &buffers_.features, &buffers_.chunks, &buffers_.slot_operands, &buffers_.slot_memories,
+        &buffers_.tiles.inputs, &buffers_.tiles.hidden, &buffers_.tiles.weights[0],
+        &buffers_.tiles.weights[1]})
     range->buffer = buffers_.scratch.get();
   RUNNEL_CHECK_OK(m.device->fill_zero(buffers_.scratch));  // the padding of rows stays zero
 

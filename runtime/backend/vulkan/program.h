@@ -60,6 +60,9 @@ struct PassBuffers {
   Range features;      // [T, …] of a recurrence, see RecurrenceColumns
   Range hidden;        // [T, I]
   Range chunks;        // [chunks, H, M*(K+V)] memories, then [chunks, H, M] decays
+  // Of slots on matrix units; without bytes: slots go without.
+  Range slot_operands;  // [T, q | k | v] f16
+  Range slot_memories;  // [chunks, H, M*(K+V)] f16
   std::uint32_t x_stride = 0;
   std::uint32_t inputs_stride = 0;
   std::uint32_t projected_stride = 0;

@@ -166,6 +166,7 @@ Status PassBuilder::slots_by_chunks(const DeviceLayer& w, int layer) {
                  .gate_normalizer = c.gate_normalizer,
                  .gate_log_min = c.gate_log_min};
   const Range vectors = m_.weights->vectors(), pass = b_.whole_pass();
+  if (b_.slot_operands.bytes > 0) return slots_on_tiles(constants, args, layer);
   const std::uint32_t values = kv * ((positional > 0 ? k / 2 : k) + v + memory);
   RUNNEL_CHECK_OK(dispatch("slot_inputs", constants, {b_.projected, b_.features, vectors, pass},
                            args, {ceil_div(values, kThreads), shape_.tokens, 1}));
@@ -190,6 +191,33 @@ Status PassBuilder::slots_by_chunks(const DeviceLayer& w, int layer) {
     return dispatch("slot_states.keep", constants, {state, b_.features, b_.projected, pass}, args,
                     {positional, kv, shape_.all_items}, first);
   });
+}
+
+/// The same on matrix units, without positional slots.
+Status PassBuilder::slots_on_tiles(const std::vector<std::uint32_t>& constants, ChunkArgs args,
+                                   int layer) {
+  const ModelConfig& c = m_.config;
+  const auto u = [](std::int32_t n) { return static_cast<std::uint32_t>(n); };
+  const std::uint32_t kv = u(c.num_kv_heads), k = u(c.head_k_dim), v = u(c.head_v_dim),
+                      memory = u(c.num_memory_slots);
+  const Range vectors = m_.weights->vectors(), pass = b_.whole_pass();
+  const std::uint32_t fours = (m_.q_columns() + m_.k_columns() + m_.v_columns()) / 4;
+  RUNNEL_CHECK_OK(dispatch("slot_inputs.f16", constants,
+                           {b_.projected, b_.features, vectors, pass, b_.slot_operands}, args,
+                           {ceil_div(fours + kv * memory, kThreads), shape_.tokens, 1}));
+  RUNNEL_CHECK_OK(dispatch("slot_states.sums_tiles", constants,
+                           {b_.projected, b_.features, b_.chunks, pass, b_.slot_operands}, args,
+                           {ceil_div(k + v, 128), kv, shape_.chunks}));
+  RUNNEL_CHECK_OK(for_banks(layer, [&](std::uint32_t bank, const Range& state, bool first) {
+    args.bank = bank;
+    return dispatch("slot_states.scan_f16", constants,
+                    {state, {}, b_.chunks, pass, b_.slot_memories}, args,
+                    {ceil_div(memory * (k + v) / 2, kThreads), kv, shape_.all_items}, first);
+  }));
+  return dispatch(
+      "slot_read_tiles", constants,
+      {b_.projected, b_.features, b_.slot_operands, b_.slot_memories, b_.slots, vectors, pass},
+      args, {shape_.chunks * (kChunk / kReadRows), u(c.num_heads), 1});
 }
 
 Status PassBuilder::output_projection(const DeviceLayer& w) {
