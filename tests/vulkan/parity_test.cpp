@@ -132,7 +132,8 @@ TEST_F(VulkanChunks, SlotsOnMatrixUnitsMatchTheReference) {
       SCOPED_TRACE(testing::Message() << heads.k << " keys, " << heads.v << " values, "
                                       << heads.memory << " slots, khr " << khr);
       expect_chunks(
-          make_random_model(with_heads(heads), {.gate_bias = true, .read_biases = true}, 33),
+          make_random_model(with_heads(heads),
+                            {.linear = BlockType::f16, .gate_bias = true, .read_biases = true}, 33),
           {.khr_matrices = khr}, kF16Tolerance, {66, 1, 129, 17, 20, 64});
     }
   }
@@ -142,7 +143,8 @@ TEST_F(VulkanChunks, GatesThatForgetEverythingOnMatrixUnits) {
   if (!has_matrix_units()) GTEST_SKIP() << "the device has no cooperative matrices";
   ModelConfig c = with_heads({.query = 2, .kv = 1, .k = 32, .v = 32, .memory = 32});
   c.gate_normalizer = 1e-3F;
-  expect_chunks(make_random_model(c, {.gate_bias = true}, 36), {}, kF16Tolerance, {100, 40});
+  expect_chunks(make_random_model(c, {.linear = BlockType::f16, .gate_bias = true}, 36), {},
+                kF16Tolerance, {100, 40});
 }
 
 TEST_F(VulkanChunks, SinksWithoutAWindowAndAWindowWithoutSinks) {

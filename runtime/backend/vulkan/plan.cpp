@@ -77,11 +77,18 @@ bool chunks_take(const Device& device, const ModelConfig& c) {
          (c.num_positional_slots() == 0 || c.head_k_dim % 2 == 0);
 }
 
-/// Whether the products of slots that go chunk by chunk can be made of whole tiles.
-bool slots_take_tiles(const Device& device, const ModelConfig& c) {
+/// Whether the products of slots that go chunk by chunk can be made of whole tiles; not with f32
+/// weights, whose models would lose three digits.
+bool slots_take_tiles(const ResidentModel& m) {
+  const ModelConfig& c = m.config;
   const auto whole = [](std::int32_t n) { return n % 16 == 0; };
-  return device.capabilities().slot_tiles && c.num_positional_slots() == 0 && whole(c.head_k_dim) &&
-         whole(c.head_v_dim) && whole(c.num_memory_slots);
+  const auto narrow = [](const DeviceLayer& layer) {
+    return layer.o_proj.type != quant::BlockType::f32;
+  };
+  const std::vector<DeviceLayer>& layers = m.weights->layers;
+  return m.device->capabilities().slot_tiles && std::all_of(layers.begin(), layers.end(), narrow) &&
+         c.num_positional_slots() == 0 && whole(c.head_k_dim) && whole(c.head_v_dim) &&
+         whole(c.num_memory_slots);
 }
 
 /// The powers of two from `smallest` up, capped by `most`.
@@ -215,8 +222,7 @@ Status VulkanPlan::allocate() {
   buffers_.chunk_decays = static_cast<std::uint32_t>(all_slots * columns);
   section(buffers_.chunks, all_slots * (columns + 1) * sizeof(float));
   // Rows of tiles begin at multiples of 16 bytes.
-  if (buffers_.most_chunks > 0 && buffers_.slots_stride % 4 == 0 &&
-      slots_take_tiles(*m.device, c)) {
+  if (buffers_.most_chunks > 0 && buffers_.slots_stride % 4 == 0 && slots_take_tiles(m)) {
     // A last block of 16 reads past its item's rows.
     const std::uint64_t operands =
         (n_rows + kChunk) * (m.q_columns() + m.k_columns() + m.v_columns());
