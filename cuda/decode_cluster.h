@@ -21,7 +21,8 @@ inline constexpr int kClusterThreads = kDecodeThreads;  // 16 warps
 /// The inputs' matrix of block type, and one of plain type; output; gate and up; down.
 inline constexpr int kClusterMatrices = 5;
 inline constexpr int kPlainMatrix = 1;
-inline constexpr int kClusterParts = 3;  // of a matrix: data, scales, upper bits
+inline constexpr int kClusterUnitWarps = 8;  // where the others have rows of the plain matrix
+inline constexpr int kClusterParts = 3;      // of a matrix: data, scales, upper bits
 /// The matrix of block type that a phase multiplies.
 constexpr int matrix_of(int phase) { return phase == 0 ? 0 : phase + 1; }
 inline constexpr int kClusterItems = 4;  // vectors of keys and of values of a thread
@@ -40,7 +41,6 @@ struct ClusterMatrix {
   std::int32_t steps = 0;                      // of a tile
   std::int32_t lane_shift = 0, row_shift = 0;  // log2 of lanes a row, of rows a tile
   std::int32_t sub_shift = 0;                  // log2 of rows of a unit
-  std::int32_t tail_chunks = 32;               // plain types: 16-byte pieces of the last step
   std::int32_t row_bytes[kClusterParts] = {};
   std::int32_t at[kClusterParts] = {};  // of the block's share in shared memory
   std::int32_t column = 0;              // of the output, of row 0
@@ -101,6 +101,7 @@ struct ClusterDecode {
     std::int32_t exchanged = 0;           // f32
     std::int32_t rounded = 0, plain = 0;  // an input
     std::int32_t squares = 0;             // f32 [warps]
+    std::int32_t set = 0;                 // bytes to the second input and its squares
     std::int32_t rotation = 0;            // f32 [cos, sin, near cos, near sin][K / 2]
     std::int32_t about = 0;               // float2 [warps] peak and sum of exponentials
     std::int32_t parts = 0;               // f32 [warps, V] reads
@@ -110,6 +111,7 @@ struct ClusterDecode {
   std::int32_t num_layers = 0, d = 0, inner = 0;
   std::int32_t heads = 0, kv_heads = 0, group = 1, k_dim = 0;  // V is as wide
   std::int32_t sinks = 0, window = 0, memory = 0, sink_distance = 0;
+  float heads_a_gate = 0.0F;  // 1 / memory
   float scale = 1.0F, gate_normalizer = 1.0F, gate_log_min = 0.0F;
   float norm_eps = 0.0F, g_norm_eps = 0.0F;
   Act qk_act = Act::identity, v_act = Act::identity, o_act = Act::identity;

@@ -105,15 +105,27 @@ struct ClusterPeer {
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"(block));
     return {there - own};
   }
-  /// Sends four floats of this block's shared memory to the same place of the other's, whose
-  /// barrier of the same place counts the 16 bytes.
-  __device__ __forceinline__ void store(const float* from, std::uint64_t* b) const {
-    const float4 v = *reinterpret_cast<const float4*>(from);
+  /// Sends to the place of the other block that is `to` here; its barrier that is `b` here counts
+  /// the bytes.
+  __device__ __forceinline__ void store(float* to, float4 v, std::uint64_t* b) const {
     asm volatile(
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
-        "[%5];" ::"r"(shared_offset(from) + distance),
+        "[%5];" ::"r"(shared_offset(to) + distance),
         "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(shared_offset(b) + distance)
         : "memory");
+  }
+  __device__ __forceinline__ void store(float* to, float2 v, std::uint64_t* b) const {
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
+            shared_offset(to) + distance),
+        "f"(v.x), "f"(v.y), "r"(shared_offset(b) + distance)
+        : "memory");
+  }
+  __device__ __forceinline__ void store(float* to, float v, std::uint64_t* b) const {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
+                     shared_offset(to) + distance),
+                 "f"(v), "r"(shared_offset(b) + distance)
+                 : "memory");
   }
 };
 /// Marks data that is read once a token.

@@ -3,14 +3,16 @@
 // shares of matrices, the exchange between blocks.
 //
 // An exchanged vector has one place in every block, at the same offset, and is written once a
-// layer. A block sends its part when all of its warps have made theirs, which is after all of them
-// have read what it depends on; every block's part is needed by the next exchange of x. So whoever
-// writes a place again knows that everybody has read it.
+// layer. Who has made a value sends it to all who need it, himself too, and a block's barrier
+// counts what it gets. All warps of a block read an exchange together before any of them sends what
+// it made of it, or before it sends its own part. Every block's values are needed by the next
+// exchange of x. So whoever writes a place again knows that everybody has read it.
 #pragma once
 
 #include "cuda/decode_cluster.h"
 #include "cuda/device/async.cuh"
 #include "cuda/device/decode_exchange.cuh"
+#include "cuda/device/decode_slots.cuh"
 
 namespace runnel::cuda {
 
@@ -43,11 +45,6 @@ __device__ __forceinline__ void cluster_wait(const ClusterDecode& p, std::uint64
   }
 }
 
-/// Where a column of the inputs is exchanged: gates are two numbers each.
-__device__ __forceinline__ int input_place(const ClusterDecode& p, int column) {
-  return column + max(0, column - p.gates);
-}
-
 /// A block's share of matrix i.
 __device__ __forceinline__ ClusterShare make_share(const ClusterDecode& p, int i, int block) {
   const ClusterMatrix& m = p.matrices[i];
@@ -66,11 +63,7 @@ __device__ __forceinline__ ClusterShare make_share(const ClusterDecode& p, int i
   s.lane_shift = m.lane_shift, s.sub_shift = m.sub_shift;
   s.column = m.column + first;
   s.from = first, s.to = last;
-  if (i <= kPlainMatrix) {
-    s.from = input_place(p, m.column + first), s.to = input_place(p, m.column + last);
-  } else if (i == matrix_of(2)) {  // gates and ups make one
-    s.from = first / 2, s.to = last / 2;
-  }
+  if (i == matrix_of(2)) s.from = first / 2, s.to = last / 2;  // gates and ups make one
   return s;
 }
 
@@ -83,11 +76,9 @@ __device__ __forceinline__ void make_shares(const ClusterDecode& p, int rank) {
   if (lane < kClusterMatrices && p.matrices[lane].rows == 0) shares[lane] = ClusterShare{};
   sync_warp();
   if (lane >= kClusterExchanges) return;
-  const auto own = [&](int i) { return shares[i].to - shares[i].from; };
-  const int mine = lane == kInputs ? own(0) + own(kPlainMatrix)
-                   : lane == kRead ? (rank < p.heads ? p.k_dim : 0)
-                                   : own(lane);
-  shared_at<unsigned>(p.shared.expected)[lane] = unsigned(p.exchange_floats[lane] - mine) * 4;
+  // Inputs are of a query head, for its block alone.
+  const int floats = lane == kInputs && rank >= p.heads ? 0 : p.exchange_floats[lane];
+  shared_at<unsigned>(p.shared.expected)[lane] = unsigned(floats) * 4;
 }
 static_assert(kMixed == matrix_of(1) && kHidden == matrix_of(2) && kOutput == matrix_of(3));
 
@@ -102,16 +93,90 @@ __device__ __forceinline__ void take_exchange(const ClusterDecode& p, int which,
   if (thread_index() == kClusterThreads - 1) expect_exchange(p, which);
 }
 
-/// Sends floats [from, to) of exchange `which` to the block with this warp's number. All warps of
-/// the block come here, after a barrier behind the last write.
-__device__ __forceinline__ void send_part(const ClusterDecode& p, const ClusterPeer& peer,
-                                          int which, int from, int to, int rank) {
-  if (thread_index() >> 5 == rank) return;
-  const float* vector = exchanged(p, which);
+/// Sends floats [from, to) of exchange `which`, which lie in their place, to the block with this
+/// warp's number. All warps of the block come here, after a barrier behind the last write.
+__device__ __forceinline__ void send_part(const ClusterDecode& p, int which, int from, int to) {
+  const ClusterPeer peer = ClusterPeer::of(thread_index() >> 5);
+  float* vector = exchanged(p, which);
   std::uint64_t* arrived = &cluster_barriers(p).arrived[which];
 #pragma unroll 1
-  for (int i = from + 4 * (thread_index() & 31); i < to; i += 128) peer.store(vector + i, arrived);
+  for (int i = from + 4 * (thread_index() & 31); i < to; i += 128)
+    peer.store(vector + i, *reinterpret_cast<const float4*>(vector + i), arrived);
 }
 static_assert(kClusterBlocks == kDecodeWarps);
+
+/// Blocks that a warp sends to, one a lane.
+struct ClusterGroup {
+  ClusterPeer peer;
+  bool takes_part;
+
+  /// Blocks [first, first + count), at most 16.
+  static __device__ __forceinline__ ClusterGroup of(int first, int count) {
+    const int i = thread_index() & (kClusterBlocks - 1);
+    return {ClusterPeer::of(first + min(i, count - 1)), i < count};
+  }
+};
+static_assert(kClusterBlocks == 16);
+
+/// Sends values [at, at + n) of exchange `which` to a group; n is 1, 2 or a multiple of 4. A warp
+/// comes here together; value i is v of lane i << shift.
+__device__ __forceinline__ void send_values(const ClusterDecode& p, const ClusterGroup& to,
+                                            int which, int at, int n, float v, int shift) {
+  const int upper = (thread_index() >> 4) & 1;  // half of the warp
+  float* const place = exchanged(p, which) + at;
+  std::uint64_t* const arrived = &cluster_barriers(p).arrived[which];
+  if (n >= 4) {
+#pragma unroll 1
+    for (int i = 4 * upper; i - 4 * upper < n; i += 8) {
+      float w[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) w[j] = __shfl_sync(~0U, v, ((i + j) << shift) & 31);
+      if (to.takes_part && i < n)
+        to.peer.store(place + i, make_float4(w[0], w[1], w[2], w[3]), arrived);
+    }
+  } else {
+    const float second = __shfl_sync(~0U, v, (1 << shift) & 31);
+    v = __shfl_sync(~0U, v, 0);
+    if (!to.takes_part || upper != 0) return;
+    if (n == 2) {
+      to.peer.store(place, make_float2(v, second), arrived);
+    } else {
+      to.peer.store(place, v, arrived);
+    }
+  }
+}
+
+/// Sends n rows' sums from column `column` of the inputs on, those of row i in lane i << shift,
+/// with their activations, to the blocks that need them; of gates decay and 1 - decay. `bias`: of
+/// this lane's gate. A head's q, k, v and gates lie one after another.
+template <int kShift>
+__device__ __forceinline__ void send_inputs(const ClusterDecode& p, int column, int n, float v,
+                                            int shift, float bias) {
+  constexpr int kWidth = 4 << kShift;
+  if (column < p.gates) {
+    const int head = column / kWidth, kv = head - p.heads;  // of q, then of k, then of v
+    const bool is_q = kv < 0, is_v = kv >= p.kv_heads;
+    v = activate(is_v ? p.v_act : p.qk_act, v);
+    const ClusterGroup to =
+        is_q ? ClusterGroup::of(head, 1)
+             : ClusterGroup::of((is_v ? kv - p.kv_heads : kv) * p.group, p.group);
+    const int at = (is_q ? 0 : is_v ? 2 * kWidth : kWidth) + (column & (kWidth - 1));
+    send_values(p, to, kInputs, at, n, v, shift);
+    return;
+  }
+  const float2 gate = gate_of(v + bias, p.gate_normalizer, p.gate_log_min);
+  const bool sends = (thread_index() >> 4 & 1) == 0;
+#pragma unroll 1
+  for (int i = 0; i < n; ++i) {
+    const float decay = __shfl_sync(~0U, gate.x, (i << shift) & 31),
+                write = __shfl_sync(~0U, gate.y, (i << shift) & 31);
+    const int row = column + i - p.gates;
+    const int kv = int((static_cast<float>(row) + 0.5F) * p.heads_a_gate);
+    const ClusterGroup to = ClusterGroup::of(kv * p.group, p.group);
+    if (sends && to.takes_part)
+      to.peer.store(exchanged(p, kInputs) + 3 * kWidth + 2 * (row - kv * p.memory),
+                    make_float2(decay, write), &cluster_barriers(p).arrived[kInputs]);
+  }
+}
 
 }  // namespace runnel::cuda

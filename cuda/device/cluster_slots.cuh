@@ -77,9 +77,7 @@ struct ClusterSlots {
     const int positional = p.sinks + p.window, lane = thread_index() & 31,
               warp = thread_index() >> 5;
     const float* inputs = exchanged(p, kInputs);
-    const float* q = inputs + token.query * kWidth;
-    const float* key = inputs + (p.heads + token.kv_head) * kWidth;
-    const float* value = inputs + (p.heads + p.kv_heads + token.kv_head) * kWidth;
+    const float *q = inputs, *key = inputs + kWidth, *value = inputs + 2 * kWidth;
     const auto vector = [](const float* from, int c) {
       return *reinterpret_cast<const float4*>(from + c);
     };
@@ -94,8 +92,7 @@ struct ClusterSlots {
       q_window = turned(q0, q1, cos, sin), k_turned = turned(k0, k1, cos, sin);
       q_sink = turned(q0, q1, vector(rotation, kWidth), vector(rotation, 3 * kWidth / 2));
     }
-    const auto* gates =
-        reinterpret_cast<const float2*>(inputs + p.gates) + token.kv_head * p.memory - positional;
+    const auto* gates = reinterpret_cast<const float2*>(inputs + 3 * kWidth) - positional;
     float2 gate[kItems];
     float logit[kItems];
 #pragma unroll
@@ -146,7 +143,7 @@ struct ClusterSlots {
   }
 
   /// Joins what the warps have read: 8 channels a warp, four of the other warps a lane.
-  __device__ __forceinline__ void join() const {
+  __device__ __forceinline__ void join(const ClusterGroup& everybody) const {
     const int lane = thread_index() & 31, warp = thread_index() >> 5;
     if (warp >= kWidth / 8) return;
     const int channel = warp * 8 + (lane & 7), first = lane >> 3 << 2;
@@ -161,9 +158,8 @@ struct ClusterSlots {
 #pragma unroll
     for (int o = 1; o < kDecodeWarps; o <<= 1) total += __shfl_xor_sync(~0U, total, o);
     sum += __shfl_xor_sync(~0U, sum, 8), sum += __shfl_xor_sync(~0U, sum, 16);
-    if (lane < 8)
-      exchanged(p, kRead)[token.query * kWidth + channel] =
-          activate(p.o_act, __fdividef(sum, total));
+    send_values(p, everybody, kRead, token.query * kWidth + warp * 8, 8,
+                activate(p.o_act, __fdividef(sum, total)), 0);
   }
 };
 static_assert(kDecodeWarps == 16);

@@ -16,6 +16,21 @@
 
 namespace runnel::cuda {
 
+/// The places of a phase's input and of its squares. There are two sets: a warp may still multiply
+/// the last input while others round this one.
+__device__ __forceinline__ SharedInput cluster_input(const ClusterDecode& p, int phase, int n) {
+  const int set = (phase & 1) * p.shared.set;
+  const auto shifted = [set](auto* at) {
+    return reinterpret_cast<decltype(at)>(reinterpret_cast<unsigned char*>(at) + set);
+  };
+  const SharedInput x = input_places(p, n);
+  return {shifted(x.q_low), shifted(x.q_high), shifted(x.meta), shifted(x.f_low),
+          shifted(x.f_high)};
+}
+__device__ __forceinline__ float* cluster_squares(const ClusterDecode& p, int phase) {
+  return shared_at<float>(p.shared.squares + (phase & 1) * p.shared.set);
+}
+
 /// The input of a phase's products, from what has arrived.
 __device__ __forceinline__ void cluster_round(const ClusterDecode& p, int phase, const float* from,
                                               int n, float4 weight) {
@@ -26,17 +41,16 @@ __device__ __forceinline__ void cluster_round(const ClusterDecode& p, int phase,
     if (tid < vectors) v[0] = reinterpret_cast<const float4*>(from)[tid];
     squared = sum_squares(v[0], 0.0F);
     v[0] = times(v[0], weight);
-    keep_input<1>(input_places(p, n), (p.forms[phase] & kFormRounded) != 0,
-                  (p.forms[phase] & kFormPlain) != 0, tid, vectors, v);
-    if (phase != 3) squared = warp_sum(squared);
+    keep_input<1>(cluster_input(p, phase, n), (p.forms[phase] & kFormRounded) != 0,
+                  (p.forms[phase] & kFormPlain) != 0, tid, vectors, v, &squared);
   }
-  if ((tid & 31) == 0) shared_at<float>(p.shared.squares)[tid >> 5] = squared;
+  if ((tid & 31) == 0) cluster_squares(p, phase)[tid >> 5] = squared;
 }
 
 /// 1 / RMS of the phase's input.
 __device__ __forceinline__ float cluster_factor(const ClusterDecode& p, int phase, int n) {
   if (phase == 3 || (phase == 1 && p.output_norm == 0)) return 1.0F;
-  const auto* squares = shared_at<const float4>(p.shared.squares);
+  const auto* squares = reinterpret_cast<const float4*>(cluster_squares(p, phase));
   float sum = 0.0F;
 #pragma unroll
   for (int i = 0; i < kDecodeWarps / 4; ++i) {
@@ -46,16 +60,6 @@ __device__ __forceinline__ float cluster_factor(const ClusterDecode& p, int phas
   return rsqrtf(__fdividef(sum, static_cast<float>(n)) + (phase == 1 ? p.g_norm_eps : p.norm_eps));
 }
 
-/// What becomes of the sum v of an input's row: shown to the others. `bias`: of a gate.
-__device__ __forceinline__ void show_input(const ClusterDecode& p, int column, float v,
-                                           float bias) {
-  float* to = exchanged(p, kInputs) + input_place(p, column);
-  if (column < p.gates) {
-    *to = activate(column < (p.heads + p.kv_heads) * p.k_dim ? p.qk_act : p.v_act, v);
-  } else {
-    *reinterpret_cast<float2*>(to) = gate_of(v + bias, p.gate_normalizer, p.gate_log_min);
-  }
-}
 __device__ __forceinline__ float gate_bias(const ClusterDecode& p, const ClusterLayer& w,
                                            int column) {
   return w.f_bias != nullptr && column >= p.gates ? w.f_bias[column - p.gates] : 0.0F;
@@ -119,8 +123,8 @@ template <BlockType kType, BlockType kPlain, int kShift>
 __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank) {
   const auto& token = *shared_at<const ClusterToken>(p.shared.token);
   ClusterBarriers& barriers = cluster_barriers(p);
-  const int tid = thread_index(), warp = tid >> 5;
-  const ClusterPeer peer = ClusterPeer::of(warp);
+  const int tid = thread_index(), warp = tid >> 5, upper = tid >> 4 & 1;
+  const ClusterGroup everybody = ClusterGroup::of(0, kClusterBlocks);
   const bool has_plain = p.matrices[kPlainMatrix].rows > 0;
   Trace trace{p.trace != nullptr && tid == 0 && rank % (kClusterBlocks - 1) == 0
                   ? p.trace + rank / (kClusterBlocks - 1) * kDecodeTrace
@@ -130,6 +134,7 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
   sync_first<kClusterThreads>();
   trace.mark();
   ClusterSlots<kShift> slots{p, token};
+  if (token.query >= 0) slots.load(cluster_layer(p, 0), 0);
 #pragma unroll 1
   for (int layer = 0; layer < p.num_layers; ++layer) {
     const unsigned parity = unsigned(layer) & 1U;
@@ -140,25 +145,27 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
       const ClusterLayer& w = cluster_layer(p, layer);
       const int n = phase == 3 ? p.inner : phase == 1 ? p.heads * p.k_dim : p.d;
       const int source = phase == 0 ? kOutput : phase;  // kRead, kMixed, kHidden
-      const int matrix = matrix_of(phase), which = phase == 0 ? kInputs : matrix;
+      const int matrix = matrix_of(phase);
       float4 weight = make_float4(1.0F, 1.0F, 1.0F, 1.0F);
       if (phase < 3 && w.norms[phase] != nullptr && tid < n / 4)
         weight = reinterpret_cast<const float4*>(w.norms[phase])[tid];
-      if (phase == 0 && token.query >= 0) slots.load(w, layer);
-      const SharedInput x = input_places(p, n);
+      const SharedInput x = cluster_input(p, phase, n);
       cluster_wait(p, &barriers.full[matrix], parity, 16U + unsigned(matrix));
       if (phase == 0 && has_plain)
         cluster_wait(p, &barriers.full[kPlainMatrix], parity, 16U + unsigned(kPlainMatrix));
       ClusterUnits<kType> units;
-      units.begin(cluster_share(p, matrix));
+      // Warps that multiply plain rows have none of the others.
+      const int warps = phase == 0 && has_plain ? kClusterUnitWarps : kDecodeWarps;
+      const int pair = warp - warps;  // of plain rows
+      units.begin(cluster_share(p, matrix), warps);
       const int column = units.s.column;
       float bias = 0.0F, plain_bias = 0.0F;
       int plain_column = 0;
       if (phase == 0) {
         if (units.valid()) bias = gate_bias(p, w, column + units.row);
         plain_column = cluster_share(p, kPlainMatrix).column;
-        if (warp < cluster_share(p, kPlainMatrix).units)
-          plain_bias = gate_bias(p, w, plain_column + warp);
+        if (2 * pair >= 0 && 2 * pair + upper < cluster_share(p, kPlainMatrix).units)
+          plain_bias = gate_bias(p, w, plain_column + 2 * pair + upper);
       }
       if (phase > 0 || layer > 0) take_exchange(p, source, phase == 0 ? parity ^ 1U : parity);
 
@@ -167,64 +174,60 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
       sync_first<kClusterThreads>();
       trace.mark();
       const float factor = cluster_factor(p, phase, n);
-      float* const to = exchanged(p, which);
       const float* const before = exchanged(p, phase == 1 ? kOutput : kMixed);
+      const int rows = 1 << units.s.sub_shift, lane_shift = units.s.lane_shift;
 #pragma unroll 1
       while (units.valid()) {
-        const int row = column + units.row;
+        const int row = column + units.row, first = column + (units.unit << units.s.sub_shift);
         const float v = units.multiply(x) * factor;
         if (phase == 2) {  // gates and ups alternate
-          const float up = __shfl_xor_sync(~0U, v, 1 << units.s.lane_shift);
-          if (units.shows() && (row & 1) == 0) to[row >> 1] = swish(v) * up;
-        } else if (!units.shows()) {
+          const float up = __shfl_xor_sync(~0U, v, 1 << lane_shift);
+          if (units.shows() && (row & 1) == 0) exchanged(p, kHidden)[row >> 1] = swish(v) * up;
         } else if (phase == 0) {
-          show_input(p, row, v, bias);
-        } else {
-          const float sum = v + before[row];
-          to[row] = sum;
-          // The head's blocks take it from L2.
-          if (phase == 3 && last)
-            store_exchanged(p.last + row,
-                            __uint_as_float((__float_as_uint(sum) & ~1U) | p.last_bit));
+          send_inputs<kShift>(p, first, rows, v, lane_shift, bias);
+        } else if (phase == 1 || !last) {
+          send_values(p, everybody, matrix, first, rows, v + before[row], lane_shift);
+        } else if (units.shows()) {  // the head's blocks take it from L2
+          store_exchanged(p.last + row,
+                          __uint_as_float((__float_as_uint(v + before[row]) & ~1U) | p.last_bit));
         }
-        units.take(units.unit + kDecodeWarps);
+        units.take(units.unit + warps);
         if (phase == 0 && units.valid()) bias = gate_bias(p, w, column + units.row);
       }
-      if (phase == 0 && has_plain) {
+      if (pair >= 0) {
         const ClusterShare& s = cluster_share(p, kPlainMatrix);
-        const ClusterMatrix& m = p.matrices[kPlainMatrix];
 #pragma unroll 1
-        for (int row = warp; row < s.units; row += kDecodeWarps) {
-          const float v = plain_row<kPlain>(s, m.row_bytes[0], m.tail_chunks, x, row) * factor;
-          if ((tid & 31) == 0)
-            show_input(p, plain_column + row, v,
-                       row == warp ? plain_bias : gate_bias(p, w, plain_column + row));
+        for (int first = 2 * pair; first < s.units; first += 2 * (kDecodeWarps - warps)) {
+          const int row = min(first + upper, s.units - 1);
+          const float v =
+              plain_row<kPlain>(s, p.matrices[kPlainMatrix].row_bytes[0], x, row) * factor;
+          send_inputs<kShift>(p, plain_column + first, min(2, s.units - first), v, 4,
+                              first == 2 * pair ? plain_bias : gate_bias(p, w, plain_column + row));
         }
       }
       trace.mark();
-      sync_first<kClusterThreads>();
-      if (phase < 3 || !last) {
-        send_part(p, peer, which, units.s.from, units.s.to, rank);
-        if (phase == 0 && has_plain) {
-          const ClusterShare& s = cluster_share(p, kPlainMatrix);
-          send_part(p, peer, which, s.from, s.to, rank);
-        }
+      if (phase == 2) {  // so many that they are better sent together
+        sync_first<kClusterThreads>();
+        send_part(p, kHidden, units.s.from, units.s.to);
       }
-      if (warp == kDecodeWarps - 1 && !last) {  // seldom has an input to round
-        bring_matrices(p, layer + 1, phase);
-        if (phase == 3 && layer + 2 < p.num_layers && tid == kClusterThreads - 1)
-          ask_for_layer(p, token, layer + 2, rank);
+      // In place of the phase before's, which all warps have left. Warp 15 seldom rounds an input.
+      const int brings = phase > 0 ? layer + 1 : layer;
+      if (warp == kDecodeWarps - 1 && brings > 0 && brings < p.num_layers) {
+        bring_matrices(p, brings, (phase - 1) & 3);
+        if (phase == 0 && layer + 1 < p.num_layers && tid == kClusterThreads - 1)
+          ask_for_layer(p, token, layer + 1, rank);
       }
       trace.mark();
-      if (phase == 1 && token.query >= 0) slots.store(layer);
+      if (phase == 1 && token.query >= 0) {
+        slots.store(layer);
+        if (!last) slots.load(cluster_layer(p, layer + 1), layer + 1);
+      }
       if (phase > 0) continue;
-      take_exchange(p, kInputs, parity);
       if (token.query >= 0) {
+        take_exchange(p, kInputs, parity);
         slots.read();
         sync_first<kClusterThreads>();
-        slots.join();
-        sync_first<kClusterThreads>();
-        send_part(p, peer, kRead, token.query * p.k_dim, (token.query + 1) * p.k_dim, rank);
+        slots.join(everybody);
       }
       trace.mark();
     }

@@ -9,10 +9,12 @@
 namespace runnel::cuda {
 
 /// Vectors of four of the input, the thread's own of each round: kept for the products, as the
-/// types of the phase need them. All lanes of a warp come here together.
+/// types of the phase need them. All lanes of a warp come here together. What `squared` points to
+/// becomes its sum over the warp, meanwhile.
 template <int kRounds>
 __device__ __forceinline__ void keep_input(const SharedInput& to, bool blocks, bool plain, int tid,
-                                           int vectors, const float4 (&v)[kRounds]) {
+                                           int vectors, const float4 (&v)[kRounds],
+                                           float* squared = nullptr) {
   if (plain) {
 #pragma unroll
     for (int r = 0; r < kRounds; ++r) {
@@ -20,7 +22,10 @@ __device__ __forceinline__ void keep_input(const SharedInput& to, bool blocks, b
       if (i < vectors) ((i & 1) != 0 ? to.f_high : to.f_low)[i >> 1] = v[r];
     }
   }
-  if (!blocks) return;
+  if (!blocks) {
+    if (squared != nullptr) *squared = warp_sum(*squared);
+    return;
+  }
   float peak[kRounds];
 #pragma unroll
   for (int r = 0; r < kRounds; ++r)
@@ -29,6 +34,7 @@ __device__ __forceinline__ void keep_input(const SharedInput& to, bool blocks, b
   for (int o = 1; o < 8; o <<= 1) {
 #pragma unroll
     for (int r = 0; r < kRounds; ++r) peak[r] = fmaxf(peak[r], __shfl_xor_sync(~0U, peak[r], o));
+    if (squared != nullptr) *squared += __shfl_xor_sync(~0U, *squared, o);
   }
   int total[kRounds], packed[kRounds], other[kRounds];
 #pragma unroll
@@ -43,6 +49,7 @@ __device__ __forceinline__ void keep_input(const SharedInput& to, bool blocks, b
   for (int o = 1; o < 4; o <<= 1) {
 #pragma unroll
     for (int r = 0; r < kRounds; ++r) total[r] += __shfl_xor_sync(~0U, total[r], o);
+    if (squared != nullptr) *squared += __shfl_xor_sync(~0U, *squared, 8 * o);
   }
 #pragma unroll
   for (int r = 0; r < kRounds; ++r) other[r] = __shfl_xor_sync(~0U, total[r], 4);

@@ -4,6 +4,7 @@
 // After the emulator, whose functions it calls.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "cuda/device/decode.cuh"
@@ -19,6 +20,8 @@ namespace runnel::test {
 namespace {
 
 using quant::BlockType;
+
+constexpr int kShared = 227 * 1024;  // of a block
 
 struct Emulated {
   cuda::DeviceWeights weights;
@@ -36,7 +39,6 @@ struct Emulated {
         cuda::DeviceWeights::create(model.config, *model.weights, {}, cuda::WeightPlace::host);
     if (!made) throw std::runtime_error(made.error().message);
     weights = std::move(*made);
-    constexpr int kShared = 227 * 1024;
     program =
         cuda::make_decode_program(model.config, weights, {blocks, kShared, in_cluster}, tuning);
     if (!program.fits) throw std::runtime_error(program.why_not);
@@ -223,6 +225,22 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
     ASSERT_LE(error, tolerance) << "token " << i;
     ASSERT_LE(state, tolerance) << "token " << i;
   }
+}
+
+// Whose layers are wider than the ones emulated above, and thirty.
+TEST(ClusterEmulated, HasRoomForTheDefaultModel) {
+  const auto all = cases();
+  const auto narrow = std::find_if(all.begin(), all.end(), [](const Case& each) {
+    return each.name == std::string("cluster_default_model");
+  });
+  ModelConfig config = narrow->config;
+  config.intermediate_size = 1536;
+  const Emulated one(make_random_model(config, narrow->parts, 93), narrow->grid, {}, true);
+  const int layers = 30 - config.num_layers;
+  const int bytes =
+      one.layers.cluster.shared.total + layers * static_cast<int>(sizeof(cuda::ClusterLayer));
+  std::printf("[ layout   ] default model: %d of %d bytes\n", bytes, kShared);
+  EXPECT_LE(bytes + 128, kShared);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, DecodeEmulated, testing::ValuesIn(cases()),

@@ -290,15 +290,16 @@ struct ClusterPeer {
   int block = 0;
 
   static ClusterPeer of(int block) { return {block}; }
-  void store(const float* from, std::uint64_t* b) const {
+  template <class T>
+  void store(float* to, T v, std::uint64_t* b) const {
     simt::Grid& g = *simt::grid;
-    if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0 || block == block_index()) std::abort();
+    if (reinterpret_cast<std::uintptr_t>(to) % sizeof(T) != 0) std::abort();
     auto* there = reinterpret_cast<unsigned char*>(g.blocks[std::size_t(block)].shared.data());
     const auto place = [&](const void* p) {
       return there + (static_cast<const unsigned char*>(p) - shared_memory());
     };
-    simt::Copy copy{place(from), nullptr, 16, reinterpret_cast<simt::Counter*>(place(b))};
-    std::memcpy(&copy.sent, from, 16);
+    simt::Copy copy{place(to), nullptr, sizeof(T), reinterpret_cast<simt::Counter*>(place(b))};
+    std::memcpy(&copy.sent, &v, sizeof(T));
     g.copies.push_back(copy);
   }
 };

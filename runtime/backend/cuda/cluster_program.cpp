@@ -14,7 +14,6 @@ ClusterMatrix layout_of(const Matrix& m, bool pairs) {
   ClusterMatrix c{.type = m.type, .rows = m.rows};
   const DecodeShape s = shape_of(m, pairs, false);
   c.steps = s.steps, c.lane_shift = s.lane_shift, c.row_shift = s.row_shift;
-  c.tail_chunks = s.tail_chunks;
   // Four floats are sent at once; of gates and ups two make one.
   c.granule = std::max(1 << s.row_shift, pairs ? 8 : 4);
   if (is_plain(m.type)) {
@@ -33,7 +32,7 @@ int rows_of_block(const ClusterMatrix& m) {
 
 /// How many rows a warp takes at once: what the busiest scheduler issues, and what the busiest warp
 /// waits for. In clocks, measured.
-int best_sub_shift(const ClusterMatrix& m, bool pairs) {
+int best_sub_shift(const ClusterMatrix& m, bool pairs, int warps) {
   constexpr int kIssue = 38, kLatency = 60, kUnit = 150;
   int best = 0, least = 0;
   for (int sub = pairs ? 1 : 0; sub <= m.row_shift; ++sub) {
@@ -41,7 +40,7 @@ int best_sub_shift(const ClusterMatrix& m, bool pairs) {
     const int units = rows_of_block(m) >> sub,
               rounds = divide_up(m.steps, 1 << (m.row_shift - sub));
     const int cost = divide_up(units, 4) * rounds * kIssue +
-                     divide_up(units, kDecodeWarps) * (rounds * kLatency + kUnit);
+                     divide_up(units, warps) * (rounds * kLatency + kUnit);
     if (least == 0 || cost < least) least = cost, best = sub;
   }
   return best;
@@ -76,7 +75,7 @@ class Maker {
   bool add(int i, const Matrix& m, bool pairs, int column, ClusterLayer& layer) {
     ClusterMatrix c = layout_of(m, pairs);
     c.column = column;
-    c.sub_shift = best_sub_shift(c, pairs);
+    c.sub_shift = best_sub_shift(c, pairs, kDecodeWarps);
     if (c.rows % c.granule != 0 || column % 4 != 0) return false;
     ClusterMatrix& known = p_.matrices[i];
     if (known.rows == 0) known = c;
@@ -106,6 +105,8 @@ class Maker {
       layer.head_read_bias = w.head_read_bias;
       out_.layers.push_back(layer);
     }
+    if (p_.matrices[kPlainMatrix].rows > 0)
+      p_.matrices[0].sub_shift = best_sub_shift(p_.matrices[0], false, kClusterUnitWarps);
     const BlockType type = p_.matrices[0].type;
     for (int phase = 0; phase < 4; ++phase) {
       const ClusterMatrix& m = p_.matrices[matrix_of(phase)];
@@ -123,6 +124,7 @@ class Maker {
     p_.group = c_.queries_per_kv_head(), p_.k_dim = c_.head_k_dim;
     p_.sinks = c_.num_sink_slots, p_.window = c_.num_window_slots, p_.memory = c_.num_memory_slots;
     p_.sink_distance = c_.sink_distance;
+    if (p_.memory > 0) p_.heads_a_gate = 1.0F / static_cast<float>(p_.memory);
     p_.scale = c_.scale, p_.gate_normalizer = c_.gate_normalizer, p_.gate_log_min = c_.gate_log_min;
     p_.norm_eps = c_.norm_eps, p_.g_norm_eps = c_.g_norm_eps;
     p_.qk_act = act_of(c_.feature_map), p_.v_act = act_of(c_.value_activation);
@@ -133,11 +135,11 @@ class Maker {
   }
 
   const char* lay_out() {
-    int floats = 0;
     p_.gates = (c_.num_heads + 2 * c_.num_kv_heads) * c_.head_k_dim;
-    const int counts[kClusterExchanges] = {p_.gates + 2 * c_.num_kv_heads * c_.num_memory_slots,
+    const int counts[kClusterExchanges] = {3 * c_.head_k_dim + 2 * c_.num_memory_slots,
                                            c_.num_heads * c_.head_v_dim, c_.hidden_size,
                                            c_.intermediate_size, c_.hidden_size};
+    int floats = 0;
     for (int i = 0; i < kClusterExchanges; ++i) {
       p_.exchange_at[i] = floats, p_.exchange_floats[i] = counts[i];
       floats += round_up(counts[i], 32);
@@ -172,6 +174,8 @@ class Maker {
     s.rounded = take(rounded);
     s.plain = take(plain);
     s.squares = take(4 * kDecodeWarps);
+    s.set = at - s.rounded;
+    take(s.set);
     s.rotation = take(8 * p_.k_dim);
     s.about = take(8 * kDecodeWarps);
     s.parts = take(4 * kDecodeWarps * p_.k_dim);
