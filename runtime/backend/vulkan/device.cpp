@@ -51,6 +51,7 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   c.storage_range = std::min(c.storage_range, use.storage_range);
   c.shared_bytes = std::min(c.shared_bytes, use.shared_bytes);
   c.chunks = use.chunks;
+  c.integer_dot = c.integer_dot && use.integer_dot;
   if (!use.one_dispatch || !use.subgroups) {
     c.resident_groups = 0;
   } else if (use.tuning.step_groups > 0) {
@@ -89,6 +90,12 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   };
   if (c.subgroup > 1)
     enable(control, c.subgroup_extension ? VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME : nullptr);
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+      .shaderIntegerDotProduct = VK_TRUE};
+  if (c.integer_dot)
+    enable(dot,
+           c.integer_dot_extension ? VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME : nullptr);
   if (c.cooperative_matrix) {
     if (c.khr_matrices) {
       enable(khr_matrices, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);

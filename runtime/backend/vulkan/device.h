@@ -36,6 +36,7 @@ struct FeatureMask {
   bool subgroups = true;
   bool cooperative_matrix = true;
   bool khr_matrices = true;  // of the Khronos extension; else NVIDIA's, where the device has both
+  bool integer_dot = true;   // products of four bytes
   bool chunks = true;        // slots of many tokens chunk by chunk
   bool slot_tiles = true;    // on matrix units
   bool one_dispatch = true;  // all layers of a token in one dispatch

@@ -68,6 +68,7 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
   const bool core13 = basic.properties.apiVersion >= VK_API_VERSION_1_3;
   const bool size_control =
       core13 || extensions.count(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME) > 0;
+  const bool dot = core13 || extensions.count(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME) > 0;
   const bool nv = extensions.count(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME) > 0;
   const bool khr = extensions.count(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME) > 0;
 
@@ -101,6 +102,9 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
     structure.pNext = features.pNext;
     features.pNext = &structure;
   };
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dots{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  if (dot) chain(dots);
   if (size_control) chain(control);
   if (nv) chain(matrices);
   if (khr) chain(khr_matrices);
@@ -145,7 +149,8 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
   }
 
   constexpr VkSubgroupFeatureFlags kNeeded =
-      VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+      VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT |
+      VK_SUBGROUP_FEATURE_VOTE_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
   const bool in_compute = (p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
   if (size_control && control.subgroupSizeControl == VK_TRUE &&
       control.computeFullSubgroups == VK_TRUE && in_compute &&
@@ -158,6 +163,8 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
       c.subgroup = size;
     c.subgroup_extension = !core13;
   }
+  c.integer_dot = dots.shaderIntegerDotProduct == VK_TRUE;
+  c.integer_dot_extension = !core13;
   const bool takes_tiles =
       c.subgroup == 32 && f12.shaderFloat16 == VK_TRUE && f12.vulkanMemoryModel == VK_TRUE;
   c.khr_matrices = takes_tiles && khr && khr_matrices.cooperativeMatrix == VK_TRUE &&
