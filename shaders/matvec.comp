@@ -60,7 +60,6 @@ RawBlock load_at(const MatrixPart part, uint row, uint load) {
 #elif defined(W_Q4_K)
   b.d = r.d;
   b.scale = r.scale;
-  b.minimum = r.minimum;
 #elif defined(W_Q6_K)
   b.d = r.d;
   b.high = uvec2(r.high, 0);

@@ -30,7 +30,7 @@ struct Raw { uvec2 a; uint scale; };
 #elif defined(W_Q4_0)
 struct Raw { uint a; uint scale; };
 #elif defined(W_Q4_K)
-struct Raw { uint a; uint d; uint scale; uint minimum; };
+struct Raw { uint a; uint d; uint scale; };  // a byte each: scale, minimum
 #elif defined(W_Q6_K)
 struct Raw { uint a; uint high; uint d; uint scale; };
 #endif
@@ -38,10 +38,11 @@ struct Raw { uint a; uint high; uint d; uint scale; };
 /// An f16 in the low half of a word, subnormals too: a driver may flush them in unpackHalf2x16, and a scale can be one.
 float half_of(uint word) {
   const uint magnitude = word & 0x7FFFu;
-  const float small = float(magnitude) * 5.96046448e-8;  // 2^-24
   const float normal = uintBitsToFloat((magnitude << 13) + (112u << 23));
+  // With its exponent of 0 a subnormal m 2^-24 looks like 2^-15 + m 2^-25.
+  precise float small = fma(2.0, normal, -6.103515625e-5);
   const float f = magnitude < 0x400u ? small : normal;
-  return (word & 0x8000u) != 0 ? -f : f;
+  return uintBitsToFloat(floatBitsToUint(f) | (word & 0x8000u) << 16);
 }
 vec4 bytes(uint word) { return vec4(ivec4(int(word) << 24, int(word) << 16, int(word) << 8, int(word)) >> 24); }
 // 2^23 + n as bits: exact, and no conversion, of which GPUs do fewer a clock; less 2^23 + `zero` in one subtraction.
@@ -75,8 +76,7 @@ Raw load_raw(const MatrixPart part, uint row, uint unit) {
   const uint super_block = part.scales + i / 32 * 5;
   const uint group = i / 4 % 8;
   r.d = weights.w[super_block];
-  r.scale = weights.w[super_block + 1 + group / 4] >> (8 * (group % 4));
-  r.minimum = weights.w[super_block + 3 + group / 4] >> (8 * (group % 4));
+  r.scale = weights.w[super_block + 1 + group / 2] >> (16 * (group % 2));
 #elif defined(W_Q6_K)
   r.a = weights.w[i];
   r.high = weights.w[part.high + i / 2] >> (16 * (i & 1));
@@ -104,7 +104,6 @@ struct RawBlock {
 #elif defined(W_Q4_K)
   uint d;
   uint scale;
-  uint minimum;
 #else
   uint scale;
 #endif
@@ -126,8 +125,7 @@ RawBlock load_block(const MatrixPart part, uint i) {
   r.d = weights.w[super_block];
 #endif
 #if defined(W_Q4_K)
-  r.scale = weights.w[super_block + 1 + group / 4] >> (8 * (group % 4));
-  r.minimum = weights.w[super_block + 3 + group / 4] >> (8 * (group % 4));
+  r.scale = weights.w[super_block + 1 + group / 2] >> (16 * (group % 2));
 #elif defined(W_Q6_K)
   r.high = uvec2(weights.w[part.high + 2 * i], weights.w[part.high + 2 * i + 1]);
   r.scales = weights.w[super_block + 1 + group / 2] >> (16 * (group % 2));
@@ -149,7 +147,6 @@ Raw unit_of(const RawBlock b, const uint u) {
 #elif defined(W_Q4_K)
   r.d = b.d;
   r.scale = b.scale;
-  r.minimum = b.minimum;
 #elif defined(W_Q6_K)
   r.d = b.d;
   r.high = b.high[u / 2] >> (16 * (u % 2));
@@ -184,7 +181,7 @@ Unit decode(Raw r) {
 #elif defined(W_Q4_K)
   const vec2 d = vec2(half_of(r.d), half_of(r.d >> 16));
   const float scale = d.x * float(r.scale & 255u);
-  const float minimum = d.y * float(r.minimum & 255u);
+  const float minimum = d.y * float(r.scale >> 8 & 255u);
   u.low = scale * low_nibbles(r.a, 0.0) - minimum;
   u.high = scale * high_nibbles(r.a, 0.0) - minimum;
   u.scale = 1.0;

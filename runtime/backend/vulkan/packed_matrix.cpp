@@ -56,8 +56,7 @@ void pack_q4_k(const quant::BlockQ4_K& block, std::uint32_t* units, std::uint32_
   scales[0] = block.d | static_cast<std::uint32_t>(block.dmin) << 16;
   for (std::uint32_t g = 0; g < 8; ++g) {
     const quant::ScaleMin s = quant::unpack_scale_min(block, static_cast<int>(g));
-    scales[1 + g / 4] |= static_cast<std::uint32_t>(s.scale) << (8 * (g % 4));
-    scales[3 + g / 4] |= static_cast<std::uint32_t>(s.min) << (8 * (g % 4));
+    scales[1 + g / 2] |= static_cast<std::uint32_t>(s.scale | s.min << 8) << (16 * (g % 2));
     std::uint8_t codes[quant::kQ8Block];
     for (std::uint32_t l = 0; l < 32; ++l)
       codes[l] = static_cast<std::uint8_t>((block.qs[32 * (g / 2) + l] >> (4 * (g % 2))) & 15);

@@ -6,7 +6,7 @@
 //   f32 8 words a unit, f16 and bf16 4, q8_0 2 (bytes in column order)
 //   q4_0, q4_k, q6_k  1: byte j has column j in its low and column j + 4 in its high half
 //   scales            q8_0, q4_0: f16 a block of 32
-//                     q4_k: 5 words a block of 256: d and dmin, 8 scales, 8 minima, a byte each
+//                     q4_k: 5 words a block of 256: d and dmin, 8 of scale and minimum, a byte each
 //                     q6_k: 5 words a block of 256: d, 16 signed scales
 //   upper bits        q6_k: 16 bits a unit, two for each column
 // Bytes are those of the file within 2 % (Q4_K: 148 for 144, Q6_K: 212 for 210).
