@@ -7,29 +7,32 @@
 // this token's (TAG alternates from token to token). Who sees the bit has the value: no barrier across workgroups, no
 // order between places. Who waits too long gives up for good and reports it; nothing hangs.
 //
-// Six exchanges a layer:
+// Five exchanges a layer:
 //   q k v f = W RMSNorm(x)          rows over all subgroups of all workgroups
-//   logits of PARTS shares of the slots of a kv head, keys advanced      H * PARTS workgroups
-//   softmax over all slots, PARTS shares of the value columns, advanced  the same workgroups
+//   the slots of a kv head, PARTS shares of the value columns            H * PARTS workgroups
 //   x += W_o act(o);   h = swiglu(W RMSNorm(x));   x += W_down h
-// Each product loads its first weights before it waits for its input. All sums are f32 in a fixed order.
-// Grid: (workgroups). Bound: latency of six exchanges a layer; bytes of W for a large model.
+// A subgroup has a run of rows of each product, which it multiplies in turns of an item a lane. It loads HELD items ahead,
+// the first before it waits for its input, and adds up HELD sums over its lanes together. All sums are in a fixed order.
+// Grid: (GROUPS). Bound: latency of five exchanges a layer; bytes of W for a large model.
 #define RUNNEL_OWN_WORKGROUP
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_memory_scope_semantics : enable
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_ballot : require
 #include "common.glsl"
 #include "weights.glsl"
 #define PASS_BINDING 4
 #include "pass.glsl"
 
 layout(local_size_x_id = 2) in;
-layout(set = 0, binding = 1) volatile coherent buffer Act { uint v[]; } act;
-layout(set = 0, binding = 1) volatile coherent buffer Act4 { uvec4 v[]; } act4;
 layout(set = 0, binding = 2) readonly buffer Vectors { float v[]; } vectors;
+layout(set = 0, binding = 2) readonly buffer Vectors4 { vec4 v[]; } vectors4;
 layout(set = 0, binding = 3) readonly buffer Table { uint v[]; } table;  // StepLayer of each layer
+layout(set = 0, binding = 4) readonly buffer Pass4 { uvec4 word[]; } pass4;
 layout(set = 0, binding = 5) buffer State { float v[]; } state;  // a bank: [layers, places, layer_floats]
 layout(set = 0, binding = 5) buffer State4 { vec4 v[]; } state4;
 layout(set = 0, binding = 6) buffer Stream { float v[]; } stream;  // x [D], in and out
+layout(set = 0, binding = 6) buffer Stream4 { vec4 v[]; } stream4;
 layout(push_constant) uniform Push { StepArgs a; };
 
 layout(constant_id = 2) const uint THREADS = 512;
@@ -43,15 +46,19 @@ layout(constant_id = 9) const uint WINDOW = 0;
 layout(constant_id = 10) const uint G = 1;
 layout(constant_id = 11) const uint H = 1;
 layout(constant_id = 12) const uint PARTS = 1;
-layout(constant_id = 13) const uint WIDEST = 32;  // of the inputs of products
+layout(constant_id = 13) const uint OTHER = 32;  // the wider of the slots' output and INNER
 layout(constant_id = 14) const uint KEY_ACTIVATION = kIdentity;
 layout(constant_id = 15) const uint VALUE_ACTIVATION = kIdentity;
 layout(constant_id = 16) const uint OUT_ACTIVATION = kIdentity;
 layout(constant_id = 17) const uint OUT_NORM = 0;
-layout(constant_id = 18) const uint CHUNK = 2;  // loads of a row under way in a lane
-
+layout(constant_id = 18) const uint HELD = 2;  // items of a lane under way: 2, 4 or 8
 layout(constant_id = 19) const uint IN_TURNS = 0;  // a software driver runs a workgroup's subgroups barrier by barrier
+layout(constant_id = 20) const uint LAYERS = 1;
+layout(constant_id = 21) const uint GROUPS = 1;
+layout(constant_id = 22) const uint GATES = 0;  // 1: f is a matrix of its own
 
+#define LANE gl_SubgroupInvocationID
+#define WARP subgroupBroadcastFirst(gl_SubgroupID)  // of which drivers know that all lanes have the same
 const uint kLanes = kSubgroup;
 const uint kWarps = THREADS / kLanes;
 const uint kSlots = SINKS + WINDOW + MEMORY;
@@ -62,419 +69,259 @@ const uint kOut = G * H * V;
 
 // Places of a layer's activations, in words; each a multiple of 4.
 const uint kAtProjected = 0;
-const uint kAtLogits = (kProjected + 3) / 4 * 4;  // [HQ, S]
-const uint kAtOut = kAtLogits + (G * H * kSlots + 3) / 4 * 4;
+const uint kAtOut = (kProjected + 3) / 4 * 4;
 const uint kAtMiddle = kAtOut + kOut;  // x after the slots
 const uint kAtHidden = kAtMiddle + D;
 const uint kAtX = kAtHidden + INNER;
 const uint kLayerPlaces = kAtX + D;
 
-#ifdef RUNNEL_BLOCKS
-#define RAW RawBlock
-#define LOAD_AT(PART, INDEX) load_block(PART, INDEX)
-#define UNIT_OF(RAW_, U) unit_of(RAW_, U)
-const uint kUnits = 4;  // of a load
-#else
-#define RAW Raw
-#define LOAD_AT(PART, INDEX) load_raw(PART, 0, INDEX)
-#define UNIT_OF(RAW_, U) RAW_
-const uint kUnits = 1;
-#endif
-const uint kWidth = 8 * kUnits;
-const uint kVectors = (WIDEST / 4 + THREADS - 1) / THREADS;  // of a product's input in a thread
+shared uint layers_[LAYERS * kStepLayerWords];
+uint in_table(uint layer, uint which) { return layers_[layer * kStepLayerWords + which]; }
+uint token_place = 0;          // of its state in the bank
+uvec3 token_slots = uvec3(0);  // positional slot it writes, sinks and window in use
 
-// The input of a product, so that lanes side by side meet on no bank (matvec.comp).
-shared vec4 prepared[WIDEST / 4 + WIDEST / 32 + 1];
-uint place(uint i) { return kUnits == 4 ? i + i / 8 : i % 2 * (WIDEST / 8) + i / 2; }
-shared float residual[D];
-shared float warp_values[kWarps];
+#include "step_exchange.glsl"
+#include "step_products.glsl"
+#include "step_slots.glsl"
 
-const uint kVariants = kRotary ? 3 : 1;
-shared float queries[kVariants * G * K];
-shared float keys[(kRotary ? 2 : 1) * K];
-shared float alpha[MEMORY];
-shared float gate[MEMORY];
-shared float p[G * kSlots];
-const uint kColumns = V / PARTS;  // of a part
-shared float values[kColumns];
-const uint kRowGroups = THREADS / kColumns;  // of threads over the slots
-const uint kPartials = kColumns < kLanes ? kWarps : kRowGroups;
-shared float partial[kPartials * G * kColumns];
+// Of two stages each, so that one barrier a stage is enough.
+shared vec4 warp_squares[2][kWarps / 4];
+const uint kOwnRows = (D + GROUPS - 1) / GROUPS;
+shared float residual[2][kOwnRows];  // x of this workgroup's rows
+shared vec4 gate_input[GATES * D / 4 + 1];
 
-uint tag = 0;
-int patience = 0;
+/// A subgroup's rows of a stage: the first, how many.
+shared uvec2 runs[4 * kWarps];
+shared uint own_first;  // row of D
 
-bool is_here(uint v) { return ((v ^ tag) & 1) == 0 || patience < 0; }
-float wait_for(uint at) {
-  uint v = act.v[at];
-  while (!is_here(v)) {
-    --patience;
-    v = act.v[at];
+uint first_row(uint rows, uint group) { return rows * group / GROUPS; }
+
+/// Rows of a workgroup are a contiguous run, those of gate and up in pairs; those of a subgroup are a run of them.
+void share_out() {
+  if (THREAD < 4 * kWarps) {
+    const uint stage = THREAD / kWarps, warp = THREAD % kWarps, unit = stage == 2 ? 2 : 1;
+    const uint units = in_table(0, kStepMatrices + stage * kStepMatrixWords + 1) / unit;
+    const uint begin = first_row(units, gl_WorkGroupID.x), count = first_row(units, gl_WorkGroupID.x + 1) - begin;
+    runs[THREAD] = uvec2(begin + count / kWarps * warp + min(warp, count % kWarps),
+                         count / kWarps + (warp < count % kWarps ? 1 : 0)) * unit;
   }
-  return uintBitsToFloat(v);
-}
-vec4 wait_for4(uint at4) {
-  uvec4 v = act4.v[at4];
-  while ((((v.x ^ tag) | (v.y ^ tag) | (v.z ^ tag) | (v.w ^ tag)) & 1) != 0 && patience >= 0) {
-    --patience;
-    v = act4.v[at4];
-  }
-  return uintBitsToFloat(v);
-}
-void publish(uint at, float v) { act.v[at] = (floatBitsToUint(v) & 0xFFFFFFFEu) | tag; }
-
-float lanes_sum(float v) {
-  [[unroll]] for (uint i = kLanes / 2; i > 0; i /= 2) v += subgroupShuffleXor(v, i);
-  return v;
-}
-float lanes_max(float v) {
-  [[unroll]] for (uint i = kLanes / 2; i > 0; i /= 2) v = max(v, subgroupShuffleXor(v, i));
-  return v;
+  if (THREAD == 0) own_first = first_row(D, gl_WorkGroupID.x);
 }
 
-/// Puts `columns` floats (a multiple of 4) at word `from` into `prepared`, weighted by a norm's weights where it has
-/// any; or this token's x where `from` is kNone. Returns what sums are multiplied with.
-float prepare(uint from, uint columns, uint activation, bool normalise, uint weights_at, float eps, bool keep) {
-  vec4 input_[kVectors], weight[kVectors];
-  [[unroll]] for (uint i = 0; i < kVectors; ++i) {
-    const uint c = 4 * (THREAD + i * THREADS);
-    weight[i] = vec4(1.0);
-    if (weights_at != kNone && c < columns)
-      weight[i] = vec4(vectors.v[weights_at + c], vectors.v[weights_at + c + 1], vectors.v[weights_at + c + 2],
-                       vectors.v[weights_at + c + 3]);
-  }
-  if (IN_TURNS != 0) barrier();  // before any wait for what this workgroup writes
-  [[unroll]] for (uint i = 0; i < kVectors; ++i) {
-    const uint c = 4 * (THREAD + i * THREADS);
-    input_[i] = vec4(0.0);
-    if (c >= columns) continue;
-    input_[i] = from == kNone ? vec4(stream.v[c], stream.v[c + 1], stream.v[c + 2], stream.v[c + 3])
-                              : wait_for4((from + c) / 4);
-  }
-  barrier();  // nobody reads the last input any more
+/// Puts the input of a stage into shared memory, weighted by a norm's weights where it has any: `columns` floats at word
+/// `from`, or this token's x where that is kNone. Returns this thread's share of the sum of their squares.
+float take_input(uint stage, uint from, uint columns, uint weights_at) {
   precise float squares = 0.0;
-  [[unroll]] for (uint i = 0; i < kVectors; ++i) {
-    const uint c = 4 * (THREAD + i * THREADS);
-    if (c >= columns) continue;
-    vec4 v = input_[i];
-    if (activation != kIdentity) {
-      [[unroll]] for (uint e = 0; e < 4; ++e) v[e] = activate(activation, v[e]);
+  const uint vectors_ = columns / 4, at4 = from / 4 + THREAD;
+  // A few looks at once: each takes a while.
+  uvec4 seen = uvec4(tag), second = uvec4(tag), third = uvec4(tag);
+  vec4 weight = vec4(1.0);
+  if (weights_at != kNone && THREAD < vectors_) weight = vectors4.v[weights_at / 4 + THREAD];
+  if (from != kNone) {
+    seen = look4(THREAD < vectors_, at4);
+    if (vectors_ > THREADS) {
+      second = look4(THREAD + THREADS < vectors_, at4 + THREADS);
+      third = look4(THREAD + 2 * THREADS < vectors_, at4 + 2 * THREADS);
+    }
+  }
+  [[dont_unroll]] for (uint n = 0; n < vectors_; n += THREADS) {
+    const uint at = n + THREAD;
+    const bool mine = at < vectors_;
+    vec4 v = vec4(0.0);
+    if (from != kNone) {
+      v = wait_on4(mine, seen, at4 + n);
+    } else if (mine) {
+      v = stream4.v[at];
     }
     [[unroll]] for (uint e = 0; e < 4; ++e) squares = fma(v[e], v[e], squares);
-    if (keep) {
-      [[unroll]] for (uint e = 0; e < 4; ++e) residual[c + e] = v[e];
-    }
-    prepared[place(c / 4)] = v * weight[i];
-  }
-  if (!normalise) {
-    barrier();
-    return 1.0;
-  }
-  squares = lanes_sum(squares);
-  if (THREAD % kLanes == 0) warp_values[THREAD / kLanes] = squares;
-  barrier();
-  precise float sum = 0.0;
-  for (uint i = 0; i < kWarps; ++i) sum += warp_values[i];
-  return 1.0 / sqrt(sum / float(columns) + eps);
-}
-
-float unit_sum(Unit u, vec4 low, vec4 high) {
-  precise float s = u.low.x * low.x;
-  s = fma(u.low.y, low.y, s);
-  s = fma(u.low.z, low.z, s);
-  s = fma(u.low.w, low.w, s);
-  s = fma(u.high.x, high.x, s);
-  s = fma(u.high.y, high.y, s);
-  s = fma(u.high.z, high.z, s);
-  s = fma(u.high.w, high.w, s);
-  return s;
-}
-
-/// The columns of the gates where they are of a 16-bit type of their own: rows to the last subgroups.
-float plain_row(uint at, uint columns, uint type) {
-  precise float sum = 0.0;
-  const uint lane = THREAD % kLanes;
-  for (uint u = lane; u < columns / 8; u += kLanes) {
-    const uvec4 w = weights4.w[at + u];
-    vec4 low, high;
-    if (type == kStepF16) {
-      low = vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
-      high = vec4(unpackHalf2x16(w.z), unpackHalf2x16(w.w));
-    } else {
-      low = uintBitsToFloat(uvec4(w.x << 16, w.x & 0xFFFF0000u, w.y << 16, w.y & 0xFFFF0000u));
-      high = uintBitsToFloat(uvec4(w.z << 16, w.z & 0xFFFF0000u, w.w << 16, w.w & 0xFFFF0000u));
-    }
-    sum += dot(low, prepared[place(2 * u)]) + dot(high, prepared[place(2 * u + 1)]);
-  }
-  return lanes_sum(sum);
-}
-
-uint in_table(uint layer, uint which) { return table.v[layer * kStepLayerWords + which]; }
-
-float slot_logit(uint slot, uint head, uint g, float dot_, uint read_bias, uint head_read_bias) {
-  float logit = a.scale * dot_;
-  if (slot >= kPositional) {
-    if (read_bias != kNone) logit += vectors.v[read_bias + head * MEMORY + slot - kPositional];
-    if (head_read_bias != kNone) logit += vectors.v[head_read_bias + head * G + g];
-  }
-  return logit;
-}
-
-const uint kShare = (kSlots + PARTS - 1) / PARTS;  // slots of a part
-const uint kKeyRounds = (kShare + kWarps - 1) / kWarps;
-const uint kKeyVectors = (K / 4 + kLanes - 1) / kLanes;
-const uint kValueRounds = (kSlots + kRowGroups - 1) / kRowGroups;
-
-/// The slots of kv head `head`: this workgroup's share of them, then its share of the value columns.
-void slots(uint layer, uint base, uint head, uint part) {
-  const uint warp = THREAD / kLanes, lane = THREAD % kLanes;
-  const uint k_state =
-      layer * a.layer_stride + pass.word[a.pass.items + 2] * a.layer_floats + head * kSlots * (K + V);
-  const uint v_state = k_state + kSlots * K;
-  const uint column = THREAD % kColumns, group = THREAD / kColumns;
-  const uint slot0 = part * kShare;
-  const uint share = slot0 < kSlots ? min(kShare, kSlots - slot0) : 0;
-  vec4 key[kKeyRounds][kKeyVectors];
-  float value[kValueRounds];
-  [[unroll]] for (uint i = 0; i < kKeyRounds; ++i) {
-    [[unroll]] for (uint e = 0; e < kKeyVectors; ++e) {
-      const uint c = lane + e * kLanes, slot = warp + i * kWarps;
-      key[i][e] = slot < share && c < K / 4 ? state4.v[(k_state + (slot0 + slot) * K) / 4 + c] : vec4(0.0);
-    }
-  }
-  [[unroll]] for (uint i = 0; i < kValueRounds; ++i) {
-    const uint slot = group + i * kRowGroups;
-    value[i] = slot < kSlots ? state.v[v_state + slot * V + part * kColumns + column] : 0.0;
-  }
-  const uint written = token_word(0, 1), used_sinks = token_word(0, 2), used_window = token_word(0, 3);
-  const uint f_bias = in_table(layer, kStepFBias), read_bias = in_table(layer, kStepReadBias),
-             head_read_bias = in_table(layer, kStepHeadReadBias);
-
-  if (IN_TURNS != 0) barrier();
-  const uint q0 = base + kAtProjected + head * G * K, k0 = base + kAtProjected + G * H * K + head * K;
-  if (kRotary) {
-    const uint half_k = K / 2;
-    for (uint i = THREAD; i < (G + 1) * half_k; i += THREADS) {
-      const uint g = i / half_k, c = i % half_k;
-      const uint rotation = a.pass.rotations + c * 4;
-      const float cos_t = uintBitsToFloat(pass.word[rotation]), sin_t = uintBitsToFloat(pass.word[rotation + 1]);
-      const float cos_s = uintBitsToFloat(pass.word[rotation + 2]), sin_s = uintBitsToFloat(pass.word[rotation + 3]);
-      const uint from = (g < G ? q0 + g * K : k0) + c;
-      const float x = activate(KEY_ACTIVATION, wait_for(from));
-      const float z = activate(KEY_ACTIVATION, wait_for(from + half_k));
-      if (g < G) {
-        const uint to = g * K + c;
-        queries[to] = x;
-        queries[to + half_k] = z;
-        queries[G * K + to] = x * cos_t - z * sin_t;
-        queries[G * K + to + half_k] = z * cos_t + x * sin_t;
-        queries[2 * G * K + to] = x * cos_s - z * sin_s;
-        queries[2 * G * K + to + half_k] = z * cos_s + x * sin_s;
-      } else {
-        keys[c] = x;
-        keys[c + half_k] = z;
-        keys[K + c] = x * cos_t - z * sin_t;
-        keys[K + c + half_k] = z * cos_t + x * sin_t;
+    if (stage % 2 == 0 && mine && 4 * at + 3 - own_first < kOwnRows + 3) {
+      [[unroll]] for (uint e = 0; e < 4; ++e) {
+        if (4 * at + e - own_first < kOwnRows) residual[stage / 2][4 * at + e - own_first] = v[e];
       }
     }
+    v *= weight;
+    if (GATES != 0 && stage == 0 && mine) gate_input[at % 2 * (D / 8) + at / 2] = v;
+    keep_vector(stage, columns, at, v);
+    if (n + THREADS >= vectors_) break;
+    seen = second, second = third;
+    if (from != kNone) third = look4(at + 3 * THREADS < vectors_, at4 + n + 3 * THREADS);
+    if (weights_at != kNone && at + THREADS < vectors_) weight = vectors4.v[weights_at / 4 + at + THREADS];
+  }
+  return squares;
+}
+
+/// What the sums are multiplied with: 1 / RMS of the input.
+float norm_factor(uint stage, uint columns, float eps) {
+  precise vec4 sums = vec4(0.0);
+  [[unroll]] for (uint i = 0; i < kWarps / 4; ++i) sums += warp_squares[stage % 2][i];
+  return inversesqrt(((sums.x + sums.y) + (sums.z + sums.w)) / float(columns) + eps);
+}
+
+// Rows of the gates where they are of a 16-bit type of their own: a subgroup each, the last first.
+const uint kGateUnits = D / 8;
+const uint kGateTurns = (kGateUnits + kLanes - 1) / kLanes;
+
+float gate_sum(uvec4 w, uint type, uint u) {
+  vec4 low, high;
+  if (type == kStepF16) {
+    low = vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
+    high = vec4(unpackHalf2x16(w.z), unpackHalf2x16(w.w));
   } else {
-    for (uint i = THREAD; i < G * K; i += THREADS) queries[i] = activate(KEY_ACTIVATION, wait_for(q0 + i));
-    for (uint i = THREAD; i < K; i += THREADS) keys[i] = activate(KEY_ACTIVATION, wait_for(k0 + i));
+    low = uintBitsToFloat(uvec4(w.x << 16, w.x & 0xFFFF0000u, w.y << 16, w.y & 0xFFFF0000u));
+    high = uintBitsToFloat(uvec4(w.z << 16, w.z & 0xFFFF0000u, w.w << 16, w.w & 0xFFFF0000u));
   }
-  const uint v0 = base + kAtProjected + (G + 1) * H * K + head * V + part * kColumns;
-  const uint f0 = base + kAtProjected + (G + 1) * H * K + H * V + head * MEMORY;
-  // From the last threads on: the first are at work on the keys.
-  for (uint i = THREADS - 1 - THREAD; i < MEMORY; i += THREADS) {
-    float f = wait_for(f0 + i);
-    if (f_bias != kNone) f += vectors.v[f_bias + head * MEMORY + i];
-    float log_alpha = log_sigmoid(f) / a.gate_normalizer;
-    if (a.gate_log_min < 0.0) log_alpha = max(log_alpha, a.gate_log_min);
-    alpha[i] = exact_exp(log_alpha);
-    gate[i] = -exact_expm1(log_alpha);
-  }
-  for (uint i = THREADS - 1 - THREAD; i < kColumns; i += THREADS) values[i] = activate(VALUE_ACTIVATION, wait_for(v0 + i));
-  barrier();
-
-  [[unroll]] for (uint i = 0; i < kKeyRounds; ++i) {
-    const uint local = warp + i * kWarps;
-    if (local >= share) continue;  // all lanes alike
-    const uint slot = slot0 + local;
-    const bool positional = slot < kPositional;
-    const bool changes = positional ? slot == written : true;
-    const bool used = positional ? (slot < SINKS ? slot < used_sinks : slot - SINKS < used_window) : true;
-    const uint variant = kRotary && positional ? (slot < SINKS ? 2 : 1) : 0;
-    const uint m = positional ? 0 : slot - kPositional;
-    [[unroll]] for (uint e = 0; e < kKeyVectors; ++e) {
-      const uint c = lane + e * kLanes;
-      if (c >= K / 4 || !changes) continue;
-      [[unroll]] for (uint x = 0; x < 4; ++x) {
-        if (positional) {
-          if (kRotary) key[i][e][x] = keys[K + 4 * c + x];
-        } else {
-          key[i][e][x] = fma(alpha[m], key[i][e][x], gate[m] * keys[4 * c + x]);
-        }
-      }
-      state4.v[(k_state + slot * K) / 4 + c] = key[i][e];
-    }
-    for (uint g = 0; g < G; ++g) {
-      precise float sum = 0.0;
-      [[unroll]] for (uint e = 0; e < kKeyVectors; ++e) {
-        const uint c = lane + e * kLanes;
-        if (c >= K / 4) continue;
-        [[unroll]] for (uint x = 0; x < 4; ++x) sum = fma(key[i][e][x], queries[(variant * G + g) * K + 4 * c + x], sum);
-      }
-      sum = lanes_sum(sum);
-      if (lane == 0)
-        publish(base + kAtLogits + (head * G + g) * kSlots + slot,
-                used ? slot_logit(slot, head, g, sum, read_bias, head_read_bias) : -1e30);
-    }
-  }
-
-  // Values while the logits travel.
-  [[unroll]] for (uint i = 0; i < kValueRounds; ++i) {
-    const uint slot = group + i * kRowGroups;
-    if (slot >= kSlots || group >= kRowGroups) continue;
-    const bool positional = slot < kPositional;
-    if (positional && slot != written) continue;
-    const uint m = positional ? 0 : slot - kPositional;
-    value[i] = positional ? values[column] : fma(alpha[m], value[i], gate[m] * values[column]);
-    state.v[v_state + slot * V + part * kColumns + column] = value[i];
-  }
-  if (IN_TURNS != 0) barrier();
-  for (uint g = warp; g < G; g += kWarps) {
-    float largest = -1e30;
-    for (uint s = lane; s < kSlots; s += kLanes) {
-      const float logit = wait_for(base + kAtLogits + (head * G + g) * kSlots + s);
-      p[g * kSlots + s] = logit;
-      largest = max(largest, logit);
-    }
-    largest = lanes_max(largest);
-    precise float sum = 0.0;
-    for (uint s = lane; s < kSlots; s += kLanes) {
-      const float logit = p[g * kSlots + s];
-      const float weight = logit > -1e29 ? exact_exp(logit - largest) : 0.0;
-      p[g * kSlots + s] = weight;
-      sum += weight;
-    }
-    sum = lanes_sum(sum);
-    for (uint s = lane; s < kSlots; s += kLanes) p[g * kSlots + s] /= sum;
-  }
-  barrier();
-  for (uint g = 0; g < G; ++g) {
-    precise float sum = 0.0;
-    [[unroll]] for (uint i = 0; i < kValueRounds; ++i) {
-      const uint slot = group + i * kRowGroups;
-      if (slot < kSlots) sum = fma(p[g * kSlots + slot], value[i], sum);
-    }
-    if (kColumns < kLanes) {
-      [[unroll]] for (uint i = kColumns; i < kLanes; i *= 2) sum += subgroupShuffleXor(sum, i);
-      if (lane < kColumns) partial[(warp * G + g) * kColumns + lane] = sum;
-    } else {
-      partial[(group * G + g) * kColumns + column] = sum;
-    }
-  }
-  barrier();
-  for (uint i = THREAD; i < G * kColumns; i += THREADS) {
-    precise float sum = 0.0;
-    for (uint n = 0; n < kPartials; ++n) sum += partial[n * G * kColumns + i];
-    publish(base + kAtOut + (head * G + i / kColumns) * V + part * kColumns + i % kColumns, sum);
-  }
+  return dot(low, gate_input[u]) + dot(high, gate_input[D / 8 + u]);
 }
+uvec4 gate_units(uint at, uint row, uint turn) {
+  return weights4.w[at + row * kGateUnits + min(turn * kLanes + LANE, kGateUnits - 1)];
+}
+
+// Constant indices alone: what is indexed otherwise leaves the registers.
+#define EACH_HELD(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 
 void main() {
-  const uint workgroups = gl_NumWorkGroups.x, me = gl_WorkGroupID.x;
-  const uint warp = THREAD / kLanes, lane = THREAD % kLanes;
+  const uint me = gl_WorkGroupID.x, warp = WARP, lane = LANE;
+  for (uint n = 0; n < LAYERS * kStepLayerWords; n += THREADS) {
+    if (n + THREAD < LAYERS * kStepLayerWords) layers_[n + THREAD] = table.v[n + THREAD];
+  }
   tag = pass.word[kPassTag];
   patience = a.patience;
+  token_place = pass.word[a.pass.items + 2];
+  token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
+  barrier();
+  share_out();
+  barrier();
 
-  for (uint layer = 0; layer < a.layers; ++layer) {
-    const uint base = layer * kLayerPlaces;
-    // One body for all products: code that is met once a layer comes from far.
-    for (uint stage = 0; stage < 4; ++stage) {
-      if (stage == 1) {
-        // More than one only where a part is a whole head.
-        for (uint task = me; task < H * PARTS; task += workgroups) {
-          if (task != me) barrier();
-          slots(layer, base, task / PARTS, task % PARTS);
-        }
+  // One body for all products of all layers, and no copy of it: code that is met once a layer comes from far. So the number
+  // of stages is the host's.
+  [[dont_unroll]] for (uint phase = 0; phase < a.phases; ++phase) {
+    const uint layer = phase / 4, stage = phase % 4, base = layer * kLayerPlaces;
+    if (stage == 1) {
+      // More than one only where a part is a whole head.
+      for (uint n = 0; n < H * PARTS; n += GROUPS) {
+        if (n + me >= H * PARTS) continue;
+        if (n > 0) barrier();
+        const Head h = head_of(layer, n + me);
+        slots(layer, base, h);
+        if (PARTS == 1) advance_keys(h);
       }
-      const uint entry = kStepMatrices + stage * kStepMatrixWords;
-      const MatrixPart w = MatrixPart(0, in_table(layer, entry + 1), in_table(layer, entry + 2), in_table(layer, entry + 3));
-      const uint first_load = in_table(layer, entry);
-      const uint columns = stage == 1 ? kOut : stage == 3 ? INNER : D;
-      const uint loads = columns / kWidth;  // of a row
-      const uint chunks = (loads + CHUNK * kLanes - 1) / (CHUNK * kLanes);
-      // Pairs of rows of this workgroup, a contiguous run; its subgroups take turns.
-      const uint pairs = (w.rows + 1) / 2;
-      const uint begin = pairs * me / workgroups, end = pairs * (me + 1) / workgroups;
-      const uint own = end - begin > warp ? (end - begin - warp + kWarps - 1) / kWarps : 0;
+    }
+    const uint entry = kStepMatrices + stage * kStepMatrixWords;
+    const MatrixPart w = MatrixPart(0, 0, in_table(layer, entry + 2), in_table(layer, entry + 3));
+    // Not from shared memory: what depends on the stage alone is the same for all lanes, as drivers see.
+    const uint columns = stage == 1 ? kOut : stage == 3 ? INNER : D;
+    const uint items = columns / kItemColumns;  // of a row
+    const uint turns = (items + kLanes - 1) / kLanes;
+    const uint unit = stage == 2 ? 2 : 1;  // rows by turns
+    const uvec2 run = runs[stage * kWarps + warp];
+    const uint first = run.x, rows = run.y, all = rows * turns;
 
-      RAW next[CHUNK][2];
-#define LOAD_CHUNK(N)                                                                                     \
-  {                                                                                                       \
-    const uint row = 2 * (begin + warp + (N) / chunks * kWarps), skip = (N) % chunks * CHUNK * kLanes;    \
-    [[unroll]] for (uint i = 0; i < CHUNK; ++i) {                                                         \
-      const uint load = skip + i * kLanes + lane;                                                         \
-      if (load < loads) {                                                                                 \
-        next[i][0] = LOAD_AT(w, first_load + row * loads + load);                                         \
-        next[i][1] = LOAD_AT(w, first_load + min(row + 1, w.rows - 1) * loads + load);                    \
-      }                                                                                                   \
-    }                                                                                                     \
+    Item held[8];
+    uint loaded = 0, load_turn = 0, load_at = in_table(layer, entry) + first * items + lane, use_at = load_at;
+#define LOAD_HELD(I)                                                                          \
+  if (I < HELD) {                                                                             \
+    const uint at = load_at + load_turn * kLanes + (unit == 2 && I % 2 == 1 ? items : 0);     \
+    if (loaded < all && load_turn * kLanes + lane < items) {                                  \
+      LOAD_ITEM(held[I], w, at)                                                               \
+    }                                                                                         \
+    ++loaded;                                                                                 \
+    if ((unit == 1 || I % 2 == 1) && ++load_turn == turns) {                                  \
+      load_turn = 0;                                                                          \
+      load_at += unit * items;                                                                \
+    }                                                                                         \
   }
-      if (own > 0) LOAD_CHUNK(0)
+    EACH_HELD(LOAD_HELD)
 
-      float factor;
-      if (stage == 0) {
-        factor = prepare(layer == 0 ? kNone : base - kLayerPlaces + kAtX, D, kIdentity, true,
-                         in_table(layer, kStepAttnNorm), a.eps, true);
-      } else if (stage == 1) {
-        factor = prepare(base + kAtOut, kOut, OUT_ACTIVATION, OUT_NORM != 0, in_table(layer, kStepGNorm), a.g_norm_eps,
-                         false);
-      } else if (stage == 2) {
-        factor = prepare(base + kAtMiddle, D, kIdentity, true, in_table(layer, kStepMlpNorm), a.eps, true);
-      } else {
-        factor = prepare(base + kAtHidden, INNER, kIdentity, false, kNone, 0.0, false);
+    // A row of the gates: its first units, too.
+    uint gate_row = H * MEMORY;
+    uvec4 gate_held[4];
+    if (GATES != 0 && stage == 0) {
+      gate_row = me + GROUPS * (kWarps - 1 - warp);
+      const uint at = in_table(layer, kStepGates);
+#define LOAD_GATE(I) \
+  if (I < kGateTurns) gate_held[I] = gate_units(at, gate_row, I);
+      if (gate_row < H * MEMORY) {
+        LOAD_GATE(0) LOAD_GATE(1) LOAD_GATE(2) LOAD_GATE(3)
       }
+    }
 
-      precise float sums[2];
-      const uint all = own * chunks;
-      for (uint n = 0; n < all; ++n) {
-        RAW here[CHUNK][2];
-        [[unroll]] for (uint i = 0; i < CHUNK; ++i) here[i][0] = next[i][0], here[i][1] = next[i][1];
-        if (n + 1 < all) LOAD_CHUNK(n + 1)
-        const uint chunk = n % chunks;
-        if (chunk == 0) sums[0] = 0.0, sums[1] = 0.0;
-        [[unroll]] for (uint i = 0; i < CHUNK; ++i) {
-          const uint load = (chunk * CHUNK + i) * kLanes + lane;
-          if (load >= loads) continue;
-          [[unroll]] for (uint u = 0; u < kUnits; ++u) {
-            const uint unit = load * kUnits + u;
-            const vec4 low = prepared[place(2 * unit)], high = prepared[place(2 * unit + 1)];
-            [[unroll]] for (uint r = 0; r < 2; ++r) {
-              const Unit weights_ = decode(UNIT_OF(here[i][r], u));
-              sums[r] = fma(weights_.scale, unit_sum(weights_, low, high), sums[r]);
-            }
-          }
-        }
-        if (chunk + 1 < chunks) continue;
-        const float first = lanes_sum(sums[0]) * factor, second = lanes_sum(sums[1]) * factor;
-        const uint pair = begin + warp + n / chunks * kWarps;
-        if (stage == 2) {
-          if (lane == 0) publish(base + kAtHidden + pair, swish(first) * second);
-        } else if (lane < 2 && 2 * pair + lane < w.rows) {
-          const uint row = 2 * pair + lane;
-          float v = lane == 0 ? first : second;
-          if (stage != 0) v += residual[row];
-          publish(base + (stage == 0 ? kAtProjected : stage == 1 ? kAtMiddle : kAtX) + row, v);
-          if (stage == 3 && layer + 1 == a.layers) stream.v[row] = v;
-        }
+    uint from = base + (stage == 1 ? kAtOut : stage == 2 ? kAtMiddle : kAtHidden);
+    if (stage == 0) from = layer == 0 ? kNone : base - kLayerPlaces + kAtX;
+    const uint weights_at = stage == 3 ? kNone : in_table(layer, kStepAttnNorm + stage);
+    if (PARTS > 1 && stage == 2 && me < H * PARTS) advance_keys(head_of(layer, me));  // all have the outputs
+    if (IN_TURNS != 0) barrier();  // before any wait for what this workgroup writes
+    const float squares = lanes_sum(take_input(stage, from, columns, weights_at));
+    if (lane == 0) warp_squares[stage % 2][warp / 4][warp % 4] = squares;
+    barrier();
+    float factor = 1.0;
+    if (stage == 1 ? OUT_NORM != 0 : stage != 3)
+      factor = norm_factor(stage, columns, stage == 1 ? a.g_norm_eps : a.eps);
+
+    const uint per = unit * turns;
+    const float inverse = 1.0 / float(per);
+    uint turn = 0, row = first / unit;
+    float sum = 0.0, other = 0.0;  // of the row that had the last turn; of gate and up, of the other
+    [[dont_unroll]] for (uint n = 0; n < all; n += HELD) {
+      // Lanes from `same` i on have the sum at item i in the end; it is a row's if that was the row's last turn.
+      const uint same = kLanes / HELD, at = unit * turn + lane / same;
+      const uint past = uint((float(at) + 0.5) * inverse), own_row = row + past;
+      const bool ends = n + lane / same < all && at - past * per >= per - unit;
+      float sums[8];
+#define SUM_HELD(I)                                                                               \
+  sums[I] = 0.0;                                                                                  \
+  if (I < HELD) {                                                                                 \
+    if (n + I < all) {                                                                            \
+      const uint item = turn * kLanes + lane;                                                     \
+      take_scales(held[I], use_at + turn * kLanes + (unit == 2 && I % 2 == 1 ? items : 0));       \
+      const float term = item_sum(held[I], stage, columns, min(item, items - 1));                 \
+      const float before = unit == 2 ? other : sum;                                               \
+      other = sum;                                                                                \
+      sum = item < items ? before + term : before;                                                \
+      if (turn + 1 == turns) sums[I] = sum, sum = 0.0;                                            \
+      if ((unit == 1 || I % 2 == 1) && ++turn == turns) turn = 0, use_at += unit * items, ++row;  \
+    }                                                                                             \
+    LOAD_HELD(I)                                                                                  \
+  }
+      EACH_HELD(SUM_HELD)
+      if (!subgroupAny(ends)) continue;
+      ADD_LANES(sums, HELD, kLanes, lane)
+      float v = sums[0] * factor;
+      const float up = subgroupShuffleXor(v, same);
+      bool mine = ends && lane % same == 0;
+      uint activation = kIdentity;
+      if (stage == 0 && own_row < (G + 1) * H * K + H * V)
+        activation = own_row < (G + 1) * H * K ? KEY_ACTIVATION : VALUE_ACTIVATION;
+      if (stage == 2) activation = kSwish, mine = mine && (lane & same) == 0;
+      if (activation == kSwish) {
+        v = swish(v);
+      } else if (activation == kRelu) {
+        v = max(v, 0.0);
       }
-      if (stage == 0 && in_table(layer, kStepGates) != kNone) {
-        const uint at = in_table(layer, kStepGates), type = in_table(layer, kStepGateType);
-        for (uint row = me + workgroups * (kWarps - 1 - warp); row < H * MEMORY; row += workgroups * kWarps) {
-          const float v = plain_row(at + row * (D / 8), D, type) * factor;
-          if (lane == 0) publish(base + kAtProjected + (G + 1) * H * K + H * V + row, v);
-        }
+      if (stage == 2) v *= up;
+      if (mine) {
+        if (stage % 2 != 0) v += residual[stage / 2][own_row - own_first];
+        publish(base + (stage == 0 ? kAtProjected : stage == 1 ? kAtMiddle : stage == 2 ? kAtHidden : kAtX) + own_row, v);
+        if (phase + 1 == a.phases) stream.v[own_row] = v;
+      }
+    }
+    if (GATES != 0) {
+      const uint type = in_table(layer, kStepGateType), at = in_table(layer, kStepGates);
+      [[dont_unroll]] while (subgroupAll(gate_row < H * MEMORY)) {
+        precise float gate_total = 0.0;
+#define ADD_GATE(UNITS, TURN)                                                                       \
+  {                                                                                                 \
+    const float term = gate_sum(UNITS, type, min((TURN) * kLanes + lane, kGateUnits - 1));          \
+    if ((TURN) * kLanes + lane < kGateUnits) gate_total += term;                                    \
+  }
+#define ADD_GATE_HELD(I) \
+  if (I < kGateTurns) ADD_GATE(gate_held[I], I)
+        ADD_GATE_HELD(0) ADD_GATE_HELD(1) ADD_GATE_HELD(2) ADD_GATE_HELD(3)
+        for (uint n = 4; n < kGateTurns; ++n) ADD_GATE(gate_units(at, gate_row, n), n)
+        gate_total = lanes_sum(gate_total) * factor;
+        if (lane == 0) publish(base + kAtProjected + (G + 1) * H * K + H * V + gate_row, gate_total);
+        gate_row += GROUPS * kWarps;
+        if (subgroupAll(gate_row >= H * MEMORY)) break;
+        LOAD_GATE(0) LOAD_GATE(1) LOAD_GATE(2) LOAD_GATE(3)
       }
     }
   }

@@ -246,7 +246,7 @@ RUNNEL_CONST kStepBf16 = 1;
 
 struct StepArgs {
   PassLayout pass;
-  uint layers;
+  uint phases;        // four a layer
   uint layer_stride;  // floats of a bank's layer
   uint layer_floats;  // of one state
   uint stuck_at;      // word of the activations that says that a workgroup gave up

@@ -17,6 +17,9 @@ using quant::BlockType;
 
 constexpr std::uint32_t kMostThreads = 512, kFewestThreads = 128;  // of a workgroup
 constexpr std::uint32_t kMostParts = 8;
+constexpr std::uint32_t kRoundingLanes = 8;        // share a block of 32 columns
+constexpr std::uint32_t kMostKeyVectors = 16;      // of 4 of a key, in a lane
+constexpr std::uint32_t kHeld = 4, kMostHeld = 8;  // items of a lane under way
 /// Far more than a token's waiting, so that only what will never come is given up: a look takes
 /// some 0.5 us on a GPU, and a thread of a software driver may not run for a while.
 constexpr std::int32_t kPatience = 1 << 21, kSoftwarePatience = 1 << 30;
@@ -26,15 +29,17 @@ bool is_blocks(BlockType t) {
          t == BlockType::q6_k;
 }
 bool is_short(BlockType t) { return t == BlockType::f16 || t == BlockType::bf16; }
+/// Columns of the 16 bytes of codes that a lane loads at a time.
+std::uint32_t item_columns(BlockType t) { return is_short(t) ? 8 : t == BlockType::q8_0 ? 16 : 32; }
 
 /// A matrix as the shader finds it: loads counted from the beginning of the weights, planes moved
 /// so that they are indexed by the same number.
 std::array<std::uint32_t, kStepMatrixWords> entry_of(const DeviceMatrix& m) {
   const DeviceMatrix::Part& part = m.parts.front();
-  const std::uint64_t load_bytes = m.type == BlockType::q8_0 ? 32 : 16;
-  const std::uint64_t first = part.range.offset / load_bytes, word = part.range.offset / 4;
+  const std::uint64_t first = part.range.offset / 16, word = part.range.offset / 4;
   std::uint64_t scales = word + part.rows.scales, high = word + part.rows.high;
-  if (m.type == BlockType::q4_0 || m.type == BlockType::q8_0) scales -= first / 2;
+  if (m.type == BlockType::q4_0) scales -= first / 2;
+  if (m.type == BlockType::q8_0) scales -= first / 4;
   if (m.type == BlockType::q4_k || m.type == BlockType::q6_k) scales -= first / 8 * 5;
   if (m.type == BlockType::q6_k) high -= 2 * first;
   const auto word_of = [](std::uint64_t n) { return static_cast<std::uint32_t>(n); };
@@ -65,11 +70,14 @@ class Maker {
     const std::uint32_t columns = u(c_.head_v_dim) / parts;
     if (!std::has_single_bit(columns) || columns > threads_) return "its heads";
     const std::uint32_t o = u(c_.num_heads * c_.head_v_dim);
-    const std::uint32_t widest = std::max({u(c_.hidden_size), u(c_.intermediate_size), o});
-    if (shared_bytes(widest, columns) > limits.shared_bytes) return "its widths";
+    const std::uint32_t other = std::max(u(c_.intermediate_size), o);
     const BlockType type = w_.layers.front().o_proj.type;
-    const std::uint32_t chunk = tuned.step_chunk > 0 ? tuned.step_chunk : is_short(type) ? 4 : 2;
+    const bool dot = is_blocks(type) && limits.integer_dot && limits.subgroup >= kRoundingLanes;
+    const bool gates = w_.layers.front().projections.size() == 2;
+    if (shared_bytes(type, dot, other, columns, gates, step.groups) > limits.shared_bytes)
+      return "its widths";
     step.shader = "decode_step." + std::string(quant::block_traits(type)->name);
+    if (dot) step.shader += ".dot";
     step.constants = {1,
                       threads_,
                       u(c_.hidden_size),
@@ -82,22 +90,25 @@ class Maker {
                       u(c_.queries_per_kv_head()),
                       u(c_.num_kv_heads),
                       parts,
-                      widest,
+                      other,
                       shader_constant(c_.feature_map),
                       shader_constant(c_.value_activation),
                       shader_constant(c_.output_activation),
                       c_.output_norm ? 1U : 0U,
-                      chunk,
-                      limits.software ? 1U : 0U};
+                      held(step.groups),
+                      limits.software ? 1U : 0U,
+                      u(c_.num_layers),
+                      step.groups,
+                      gates ? 1U : 0U};
     const auto fours = [](std::uint64_t n) { return (n + 3) / 4 * 4; };
     const std::uint64_t projected = u((c_.num_heads + c_.num_kv_heads) * c_.head_k_dim +
                                       c_.num_kv_heads * (c_.head_v_dim + c_.num_memory_slots));
-    const std::uint64_t places = fours(projected) + fours(u(c_.num_heads * c_.num_slots())) + o +
-                                 2 * u(c_.hidden_size) + u(c_.intermediate_size);
+    const std::uint64_t places =
+        fours(projected) + o + 2 * u(c_.hidden_size) + u(c_.intermediate_size);
     const std::uint64_t words = places * u(c_.num_layers);
     step.act_words = words + 4;
     step.args = {.pass = {},
-                 .layers = u(c_.num_layers),
+                 .phases = 4 * u(c_.num_layers),
                  .layer_stride = 0,
                  .layer_floats = static_cast<std::uint32_t>(layout_.layer_floats()),
                  .stuck_at = static_cast<std::uint32_t>(words),
@@ -117,6 +128,25 @@ class Maker {
   }
 
  private:
+  /// Items of a lane under way: no more than a subgroup has of a matrix.
+  std::uint32_t held(std::uint32_t groups) const {
+    const Capabilities& limits = device_.capabilities();
+    const std::uint32_t warps = threads_ / limits.subgroup;
+    const DeviceLayer& w = w_.layers.front();
+    std::uint32_t most = 2;
+    for (const DeviceMatrix* m :
+         {&w.projections.front().matrix, &w.o_proj, &w.gate_up.front(), &w.down_proj}) {
+      const auto rows = static_cast<std::uint32_t>(m->rows);
+      const auto items = static_cast<std::uint32_t>(m->cols) / item_columns(m->type);
+      most = std::max(most, ceil_div(rows, groups * warps) * ceil_div(items, limits.subgroup));
+    }
+    const std::uint32_t tuned = device_.tuning().step_chunk;
+    const std::uint32_t wanted = tuned > 0         ? std::bit_ceil(std::max(tuned, 2U))
+                                 : limits.software ? 2
+                                                   : kHeld;
+    return std::min({std::bit_ceil(most), wanted, kMostHeld, limits.subgroup});
+  }
+
   const char* refuse() const {
     const Capabilities& limits = device_.capabilities();
     if (limits.resident_groups == 0) return "a device that promises no workgroups at the same time";
@@ -125,8 +155,14 @@ class Maker {
     if (c_.mixer != Mixer::slots || w_.layers.empty()) return "a recurrence";
     if (c_.conv_size > 0 || c_.feature_map == FeatureMap::t2r) return "convolutions or maps";
     const std::int64_t o = std::int64_t{c_.num_heads} * c_.head_v_dim;
+    for (const DeviceLayer& w : w_.layers) {
+      if (w.projections.size() != w_.layers.front().projections.size())
+        return "layers of several kinds";
+    }
     if (c_.head_k_dim % 4 != 0 || c_.head_v_dim % 4 != 0 || layout_.layer_floats() % 4 != 0)
       return "head dimensions";
+    if (static_cast<std::uint32_t>(c_.head_k_dim) > 4 * kMostKeyVectors * limits.subgroup)
+      return "its head dimensions";
     const BlockType type = w_.layers.front().o_proj.type;
     if (!is_blocks(type) && !is_short(type)) return "its weight type";
     const std::int64_t width = type == BlockType::q4_k || type == BlockType::q6_k ? 256 : 32;
@@ -175,17 +211,25 @@ class Maker {
   }
 
   /// What decode_step.comp declares.
-  std::uint64_t shared_bytes(std::uint64_t widest, std::uint64_t columns) const {
+  std::uint64_t shared_bytes(BlockType type, bool dot, std::uint64_t other, std::uint64_t columns,
+                             bool gates, std::uint64_t groups) const {
     const auto u = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+    const std::uint64_t d = u(c_.hidden_size);
+    const auto padded = [type](std::uint64_t n) {
+      return 4 * n + (is_short(type) ? 0 : 16 * (n / item_columns(type) + 1));
+    };
+    const std::uint64_t inputs =
+        dot ? (d + other) + (d + other) / 32 * 8 : padded(d) + padded(other);
     const std::uint64_t lanes = device_.capabilities().subgroup, warps = threads_ / lanes;
     const std::uint64_t g = u(c_.queries_per_kv_head()), k = u(c_.head_k_dim);
     const bool rotary = c_.num_positional_slots() > 0;
     const std::uint64_t partials = columns < lanes ? warps : threads_ / columns;
-    return 16 * (widest / 4 + widest / 32 + 1) +
-           4 * (u(c_.hidden_size) + warps + (rotary ? 3 : 1) * g * k + (rotary ? 2 : 1) * k +
-                2 * u(c_.num_memory_slots) + g * u(c_.num_slots()) + columns +
+    return inputs + (gates ? 4 * d : 0) + 16 +
+           4 * (kStepLayerWords * u(c_.num_layers) + 10 * warps + 17 +
+                2 * ((d + groups - 1) / groups) + (rotary ? 3 : 1) * g * k + (rotary ? 2 : 1) * k +
+                2 * u(c_.num_memory_slots) + g * (u(c_.num_slots()) + 2) + columns +
                 partials * g * columns) +
-           64;  // alignment
+           128;  // alignment
   }
 
   const Device& device_;

@@ -62,6 +62,12 @@ class Loader {
     return static_cast<std::uint32_t>(at);
   }
 
+  /// The same, at a whole vector of 4 floats.
+  Result<std::uint32_t> add_norm(const WeightView& w) {
+    floats_.resize((floats_.size() + 3) / 4 * 4);
+    return add_vector(w);
+  }
+
   Status place() {
     const Capabilities& c = device_.capabilities();
     const std::uint64_t part_limit = std::min(c.storage_range, kMaxPartBytes);
@@ -218,7 +224,7 @@ void add_projections(Loader& loader, const ModelConfig& c, const LayerWeights& w
 }
 
 Status add_layer(Loader& loader, const ModelConfig& c, const LayerWeights& w, DeviceLayer& layer) {
-  RUNNEL_TRY(layer.attn_norm, loader.add_vector(w.attn_norm));
+  RUNNEL_TRY(layer.attn_norm, loader.add_norm(w.attn_norm));
   RUNNEL_TRY(layer.f_bias, loader.add_vector(w.f_bias));
   RUNNEL_TRY(layer.conv, loader.add_vector(w.q_conv));
   RUNNEL_CHECK_OK(loader.add_vector(w.k_conv));  // adjacent: channels count through q, k, v
@@ -236,8 +242,8 @@ Status add_layer(Loader& loader, const ModelConfig& c, const LayerWeights& w, De
                                  &w.k_map2, &w.k_map2_bias}) {
     RUNNEL_CHECK_OK(loader.add_vector(*view));  // adjacent
   }
-  RUNNEL_TRY(layer.g_norm, loader.add_vector(w.g_norm));
-  RUNNEL_TRY(layer.mlp_norm, loader.add_vector(w.mlp_norm));
+  RUNNEL_TRY(layer.g_norm, loader.add_norm(w.g_norm));
+  RUNNEL_TRY(layer.mlp_norm, loader.add_norm(w.mlp_norm));
   add_projections(loader, c, w, layer);
   loader.add(layer.o_proj, {.views = {&w.o_proj}});
   if (alike(w.gate_proj, w.up_proj)) {

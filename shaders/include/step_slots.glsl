@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// The slots of decode_step. PARTS workgroups have a kv head; each takes a share of its value columns, so that outputs need
+// no join, and finds the logits of all slots by itself, from the keys before the token:
+//   q h' = alpha q h + (1 - alpha) q k,   so that the gates are off the way
+// It advances its share of the keys once it has the outputs of all others of the head, who then have read them.
+
+const uint kVariants = kRotary ? 3 : 1;
+shared vec4 queries[kVariants * G * K / 4];  // as they are; turned for the window; for sinks
+shared vec4 keys[(kRotary ? 2 : 1) * K / 4];
+shared float alpha[MEMORY];
+shared float gate[MEMORY];
+shared float dots[G * kSlots];  // with the keys, then what the slots count
+shared float dots_new[G];       // with the token's key
+shared float counts[G];         // 1 / of all
+const uint kColumns = V / PARTS;  // of a part
+shared float values[kColumns];
+const uint kRowGroups = THREADS / kColumns;  // of threads over the slots
+const uint kPartials = kColumns < kLanes ? kWarps : kRowGroups;
+shared float partial[kPartials * G * kColumns];
+
+// Teams of lanes have a slot each.
+const uint kTeam = K / 4 >= kLanes ? kLanes : K / 4 >= 16 ? 16 : K / 4 >= 8 ? 8 : K / 4 >= 4 ? 4 : 1;
+const uint kTeams = THREADS / kTeam;
+const uint kKeyVectors = (K / 4 + kTeam - 1) / kTeam;  // of 4 in a lane
+const uint kAllRounds = (kSlots + kTeams - 1) / kTeams;
+const uint kFitRounds = kKeyVectors < 3 ? 7 : 16 / kKeyVectors;  // in registers, and beside the token's key in 8 sums
+const uint kKeyRounds = kAllRounds < kFitRounds ? kAllRounds : kFitRounds;  // at once
+const uint kSums = kKeyRounds < 2 ? 2 : kKeyRounds < 4 ? 4 : 8;
+const uint kValueRounds = (kSlots + kRowGroups - 1) / kRowGroups;
+
+struct Head {
+  uint head;
+  uint part;
+  uint keys;    // words of the state
+  uint values;
+};
+Head head_of(uint layer, uint task) {
+  Head h;
+  h.head = task / PARTS, h.part = task % PARTS;
+  h.keys = layer * a.layer_stride + token_place * a.layer_floats + h.head * kSlots * (K + V);
+  h.values = h.keys + kSlots * K;
+  return h;
+}
+
+/// Queries, the key, gates and values of a head, when they are there.
+void take_projections(const Head h, uint base, uint f_bias) {
+  const uint q0 = base + kAtProjected + h.head * G * K, k0 = base + kAtProjected + G * H * K + h.head * K;
+  if (kRotary) {
+    const uint half_k = K / 2;
+    for (uint n = 0; n < (G + 1) * half_k; n += THREADS) {
+      const uint i = n + THREAD, g = i / half_k, c = i % half_k;
+      const bool mine = i < (G + 1) * half_k;
+      const uint from = (g < G ? q0 + g * K : k0) + c;
+      vec4 turn = vec4(0.0);
+      if (mine) turn = uintBitsToFloat(pass4.word[a.pass.rotations / 4 + c]);
+      const uint first = look(mine, from), second = look(mine, from + half_k);
+      const float x = wait_on(mine, first, from), z = wait_on(mine, second, from + half_k);
+      if (!mine) continue;
+      const uint to = (g < G ? g * K : 0) + c, other = to + half_k;
+      if (g < G) {
+        queries[to / 4][to % 4] = x;
+        queries[other / 4][other % 4] = z;
+        queries[(G * K + to) / 4][(G * K + to) % 4] = x * turn.x - z * turn.y;
+        queries[(G * K + other) / 4][(G * K + other) % 4] = z * turn.x + x * turn.y;
+        queries[(2 * G * K + to) / 4][(2 * G * K + to) % 4] = x * turn.z - z * turn.w;
+        queries[(2 * G * K + other) / 4][(2 * G * K + other) % 4] = z * turn.z + x * turn.w;
+      } else {
+        keys[to / 4][to % 4] = x;
+        keys[other / 4][other % 4] = z;
+        keys[(K + to) / 4][(K + to) % 4] = x * turn.x - z * turn.y;
+        keys[(K + other) / 4][(K + other) % 4] = z * turn.x + x * turn.y;
+      }
+    }
+  } else {
+    for (uint n = 0; n < (G + 1) * K / 4; n += THREADS) {
+      const uint i = n + THREAD;
+      const bool mine = i < (G + 1) * K / 4;
+      const uint at = i < G * K / 4 ? q0 / 4 + i : k0 / 4 + i - G * K / 4;
+      const vec4 v = wait_on4(mine, look4(mine, at), at);
+      if (i < G * K / 4) {
+        queries[i] = v;
+      } else if (mine) {
+        keys[i - G * K / 4] = v;
+      }
+    }
+  }
+  const uint v0 = base + kAtProjected + (G + 1) * H * K + h.head * V + h.part * kColumns;
+  const uint f0 = base + kAtProjected + (G + 1) * H * K + H * V + h.head * MEMORY;
+  // From the last threads on: the first are at work on the keys.
+  for (uint n = 0; n < MEMORY + kColumns; n += THREADS) {
+    const uint i = n + THREADS - 1 - THREAD, at = i < MEMORY ? f0 + i : v0 + i - MEMORY;
+    const bool mine = i < MEMORY + kColumns;
+    float f = i < MEMORY && f_bias != kNone ? vectors.v[f_bias + h.head * MEMORY + i] : 0.0;
+    const float v = wait_on(mine, look(mine, at), at);
+    if (i < MEMORY) {
+      float log_alpha = log_sigmoid(f + v) / a.gate_normalizer;
+      if (a.gate_log_min < 0.0) log_alpha = max(log_alpha, a.gate_log_min);
+      alpha[i] = exact_exp(log_alpha);
+      gate[i] = -exact_expm1(log_alpha);
+    } else if (mine) {
+      values[i - MEMORY] = v;
+    }
+  }
+}
+
+uint variant_of(uint slot) { return !kRotary || slot >= kPositional ? 0 : slot < SINKS ? 2 : 1; }
+
+#define EACH_8(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
+#define EACH_16(DO) EACH_8(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
+
+/// What head `h` reads of its slots, this workgroup's columns of it.
+void slots(uint layer, uint base, const Head h) {
+  const uint warp = WARP, lane = LANE;
+  const uint in_team = THREAD % kTeam, team = THREAD / kTeam;
+  const uint column = THREAD % kColumns, group = THREAD / kColumns;
+  vec4 key[16];  // [kKeyRounds][kKeyVectors]
+  float value[8];
+  uint round = 0;
+// Whether a slot is one, where `step` side by side are looked at.
+#define IS_SLOT(SLOT, STEP) (kSlots % (STEP) == 0 || (SLOT) < kSlots)
+#define LOAD_KEY(I)                                                                                   \
+  if (I < kKeyRounds * kKeyVectors) {                                                                 \
+    const uint c = in_team + I % kKeyVectors * kTeam, slot = (round + I / kKeyVectors) * kTeams + team; \
+    key[I] = vec4(0.0);                                                                               \
+    if (IS_SLOT(slot, kTeams) && (K / 4 % kTeam == 0 || c < K / 4)) key[I] = state4.v[(h.keys + slot * K) / 4 + c];                   \
+  }
+  EACH_16(LOAD_KEY)
+  const uint value_at = h.values + h.part * kColumns + column;
+#define LOAD_VALUE(I)                                                  \
+  if (I < kValueRounds) {                                              \
+    const uint slot = group + I * kRowGroups;                          \
+    value[I] = 0.0;                                                    \
+    if (IS_SLOT(slot, kRowGroups)) value[I] = state.v[value_at + slot * V];        \
+  }
+  EACH_8(LOAD_VALUE)
+  const uint written = token_slots.x, used_sinks = token_slots.y, used_window = token_slots.z;
+  const uint read_bias = in_table(layer, kStepReadBias), head_read_bias = in_table(layer, kStepHeadReadBias);
+  if (IN_TURNS != 0) barrier();
+  take_projections(h, base, in_table(layer, kStepFBias));
+  barrier();
+
+  [[dont_unroll]] for (;;) {
+    [[dont_unroll]] for (uint g = 0; g < G; ++g) {
+      float sums[8];  // of each round, then of the token's key
+      [[unroll]] for (uint i = 0; i < 8; ++i) sums[i] = 0.0;
+#define ADD_DOT(AT, KEY, FROM)                                                     \
+  {                                                                                \
+    const vec4 q = queries[FROM], k = KEY;                                         \
+    sums[AT] = fma(k.w, q.w, fma(k.z, q.z, fma(k.y, q.y, fma(k.x, q.x, sums[AT])))); \
+  }
+#define DOT_KEY(I)                                                                                              \
+  if (I < kKeyRounds * kKeyVectors) {                                                                           \
+    const uint c = in_team + I % kKeyVectors * kTeam, slot = (round + I / kKeyVectors) * kTeams + team;         \
+    vec4 here = key[I];                                                                                         \
+    if (kRotary && slot == written && c < K / 4) here = keys[K / 4 + c];                                        \
+    ADD_DOT(I / kKeyVectors, here, (variant_of(slot) * G + g) * K / 4 + min(c, K / 4 - 1))                      \
+  }                                                                                                             \
+  if (I < kKeyVectors && (K / 4 % kTeam == 0 || in_team + I * kTeam < K / 4))                                                           \
+    ADD_DOT(kKeyRounds, keys[in_team + I * kTeam], g * K / 4 + in_team + I * kTeam)
+      EACH_16(DOT_KEY)
+      ADD_LANES(sums, kSums, kTeam, in_team)
+      const uint same = kTeam > kSums ? kTeam / kSums : 1, each = kSums > kTeam ? kSums / kTeam : 1;
+      [[unroll]] for (uint n = 0; n < 8; ++n) {
+        const uint which = in_team / same * each + n;
+        const uint slot = (round + which) * kTeams + team;
+        if (n >= each || in_team % same != 0) continue;
+        if (which < kKeyRounds) {
+          if (slot < kSlots) dots[g * kSlots + slot] = sums[n];
+        } else if (which == kKeyRounds && team == 0) {
+          dots_new[g] = sums[n];
+        }
+      }
+    }
+    if ((round += kKeyRounds) >= kAllRounds) break;
+    EACH_16(LOAD_KEY)
+  }
+  barrier();
+  for (uint n = 0; n < G; n += kWarps) {
+    const uint g = n + warp;
+    if (!subgroupAll(g < G)) continue;
+    const float head_bias = head_read_bias == kNone ? 0.0 : vectors.v[head_read_bias + h.head * G + g];
+    float largest = -1e30;
+    for (uint s0 = 0; s0 < kSlots; s0 += kLanes) {
+      const uint s = s0 + lane;
+      if (!IS_SLOT(s, kLanes)) continue;
+      float logit = -1e30;
+      if (s >= kPositional) {
+        const uint m = s - kPositional;
+        const float bias = read_bias == kNone ? 0.0 : vectors.v[read_bias + h.head * MEMORY + m];
+        logit = fma(a.scale, fma(alpha[m], dots[g * kSlots + s], gate[m] * dots_new[g]), bias + head_bias);
+      } else if (s < SINKS ? s < used_sinks : s - SINKS < used_window) {
+        logit = a.scale * dots[g * kSlots + s];
+      }
+      dots[g * kSlots + s] = logit;
+      largest = max(largest, logit);
+    }
+    largest = lanes_max(largest);
+    precise float sum = 0.0;
+    for (uint s0 = 0; s0 < kSlots; s0 += kLanes) {
+      const uint s = s0 + lane;
+      if (!IS_SLOT(s, kLanes)) continue;
+      const float logit = dots[g * kSlots + s];
+      const float count = logit > -1e29 ? exact_exp(logit - largest) : 0.0;
+      dots[g * kSlots + s] = count;
+      sum += count;
+    }
+    sum = lanes_sum(sum);
+    if (lane == 0) counts[g] = 1.0 / sum;
+  }
+#define ADVANCE_VALUE(VALUE, SLOT)                                                                        \
+  if ((SLOT) < kSlots && ((SLOT) >= kPositional || (SLOT) == written)) {                                  \
+    const uint m = (SLOT) - kPositional;                                                                  \
+    VALUE = (SLOT) < kPositional ? values[column] : fma(alpha[m], VALUE, gate[m] * values[column]);       \
+    state.v[value_at + (SLOT) * V] = VALUE;                                                               \
+  }
+#define ADVANCE_HELD(I) if (I < kValueRounds) ADVANCE_VALUE(value[I], group + I * kRowGroups)
+  EACH_8(ADVANCE_HELD)
+  [[dont_unroll]] for (uint slot = group + 8 * kRowGroups; slot < kSlots; slot += kRowGroups)
+    ADVANCE_VALUE(state.v[value_at + slot * V], slot)
+  barrier();
+  [[dont_unroll]] for (uint g = 0; g < G; ++g) {
+    precise float sum = 0.0;
+#define WEIGH(I)                                                                                   \
+  if (I < kValueRounds) {                                                                          \
+    const uint slot = group + I * kRowGroups;                                                      \
+    if (IS_SLOT(slot, kRowGroups)) sum = fma(dots[g * kSlots + slot], value[I], sum);              \
+  }
+    EACH_8(WEIGH)
+    [[dont_unroll]] for (uint slot = group + 8 * kRowGroups; slot < kSlots; slot += kRowGroups)
+      sum = fma(dots[g * kSlots + slot], state.v[value_at + slot * V], sum);
+    if (kColumns < kLanes) {
+      [[unroll]] for (uint b = 0; b < 5; ++b) {
+        if ((kColumns << b) < kLanes) sum += subgroupShuffleXor(sum, kColumns << b);
+      }
+      if (lane < kColumns) partial[(warp * G + g) * kColumns + lane] = sum;
+    } else {
+      partial[(group * G + g) * kColumns + column] = sum;
+    }
+  }
+  barrier();
+  for (uint at = 0; at < G * kColumns; at += THREADS) {
+    const uint i = at + THREAD;
+    if (i >= G * kColumns) continue;
+    precise float sum = 0.0;
+    for (uint n = 0; n < kPartials; ++n) sum += partial[n * G * kColumns + i];
+    publish(base + kAtOut + (h.head * G + i / kColumns) * V + h.part * kColumns + i % kColumns,
+            activate(OUT_ACTIVATION, sum * counts[i / kColumns]));
+  }
+}
+
+/// This workgroup's share of the keys of a head, after all others have read them. What slots() left in shared memory is
+/// still there.
+void advance_keys(const Head h) {
+  const uint share = (kSlots + PARTS - 1) / PARTS, first = h.part * share;
+  const uint written = token_slots.x;
+  for (uint n = 0; n < share * (K / 4); n += THREADS) {
+    const uint i = n + THREAD, slot = first + i / (K / 4), c = i % (K / 4), at = (h.keys + slot * K) / 4 + c;
+    if (i >= share * (K / 4) || slot >= kSlots || (slot < kPositional && slot != written)) continue;
+    if (slot < kPositional) {
+      state4.v[at] = keys[(kRotary ? K / 4 : 0) + c];
+    } else {
+      const uint m = slot - kPositional;
+      state4.v[at] = fma(vec4(alpha[m]), state4.v[at], gate[m] * keys[c]);
+    }
+  }
+}
