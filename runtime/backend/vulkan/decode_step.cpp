@@ -17,9 +17,9 @@ using quant::BlockType;
 
 constexpr std::uint32_t kMostThreads = 512, kFewestThreads = 128;  // of a workgroup
 constexpr std::uint32_t kMostParts = 8;
-constexpr std::uint32_t kRoundingLanes = 8;        // share a block of 32 columns
-constexpr std::uint32_t kMostKeyVectors = 16;      // of 4 of a key, in a lane
-constexpr std::uint32_t kHeld = 4, kMostHeld = 8;  // items of a lane under way
+constexpr std::uint32_t kRoundingLanes = 8;    // share a block of 32 columns
+constexpr std::uint32_t kMostKeyVectors = 16;  // of 4 of a key, in a lane
+constexpr std::uint32_t kMostHeld = 8;         // items of a lane under way
 /// Far more than a token's waiting, so that only what will never come is given up: a look takes
 /// some 0.5 us on a GPU, and a thread of a software driver may not run for a while.
 constexpr std::int32_t kPatience = 1 << 21, kSoftwarePatience = 1 << 30;
@@ -141,9 +141,13 @@ class Maker {
       most = std::max(most, ceil_div(rows, groups * warps) * ceil_div(items, limits.subgroup));
     }
     const std::uint32_t tuned = device_.tuning().step_chunk;
+    const BlockType type = w.o_proj.type;
+    const bool wide =
+        type == BlockType::q4_k || type == BlockType::q6_k;  // 8 would not fit registers
     const std::uint32_t wanted = tuned > 0         ? std::bit_ceil(std::max(tuned, 2U))
                                  : limits.software ? 2
-                                                   : kHeld;
+                                 : wide            ? kMostHeld / 2
+                                                   : kMostHeld;
     return std::min({std::bit_ceil(most), wanted, kMostHeld, limits.subgroup});
   }
 
