@@ -6,11 +6,11 @@
 namespace runnel::cuda {
 namespace {
 
-template <unsigned kTypes, int kItems>
+template <unsigned kTypes, int kItems, int kWide, int kInner, int kHead>
 __global__ void __launch_bounds__(kDecodeAllThreads, 1)
     decode_kernel(const __grid_constant__ Decode p) {
 #if __CUDA_ARCH__ >= 900
-  decode_thread<kTypes, kItems>(p);
+  decode_thread<kTypes, kItems, kWide, kInner, kHead>(p);
   if (p.blocks == 0) chain_wait();  // whoever comes next relies on the cluster's kernel too
 #endif
 }
@@ -19,7 +19,7 @@ using Kernel = void (*)(Decode);
 
 struct Choice {
   unsigned types;
-  int items;
+  int items, wide, inner, head;
   Kernel kernel;
 };
 constexpr unsigned kFour =
@@ -28,10 +28,19 @@ constexpr unsigned kSuper =
     kTypeBit<BlockType::q4_k> | kTypeBit<BlockType::q6_k> | kTypeBit<BlockType::f16>;
 constexpr unsigned kPlain = kTypeBit<BlockType::bf16>;
 constexpr unsigned kAll = kFour | kSuper | kPlain | kTypeBit<BlockType::f32>;
+template <unsigned kTypes, int kItems, int kWide = 0, int kInner = 0, int kHead = 0>
+constexpr Choice kChoice = {kTypes, kItems, kWide,
+                            kInner, kHead,  &decode_kernel<kTypes, kItems, kWide, kInner, kHead>};
 const Choice kChoices[] = {
-    {kFour, 1, &decode_kernel<kFour, 1>},   {kFour, 4, &decode_kernel<kFour, 4>},
-    {kSuper, 4, &decode_kernel<kSuper, 4>}, {kPlain, 4, &decode_kernel<kPlain, 4>},
-    {kAll, 4, &decode_kernel<kAll, 4>},
+    kChoice<kFour, 0, 2048, 5632, 512>,
+    kChoice<kSuper, 0, 2048, 5632, 512>,
+    kChoice<kPlain, 0, 2048, 5632, 512>,
+    kChoice<kAll, 0>,
+    kChoice<kFour, 1>,
+    kChoice<kFour, 4>,
+    kChoice<kSuper, 4>,
+    kChoice<kPlain, 4>,
+    kChoice<kAll, 4>,
 };
 
 /// The narrowest kernel that does it.
@@ -39,7 +48,11 @@ Kernel choose(const Decode& p) {
   unsigned types = 0;
   for (int i = 0; i < p.num_shapes; ++i) types |= 1U << (unsigned(p.shapes[i].type) & 31U);
   for (const Choice& c : kChoices) {
-    if ((types & ~c.types) == 0 && p.items <= c.items) return c.kernel;
+    if ((types & ~c.types) != 0) continue;
+    if (p.thin != 0 ? c.items != 0 : c.items == 0 || p.items > c.items) continue;
+    if (c.wide == 0 || (p.d == c.wide && p.inner == c.inner && p.heads * p.v_dim == c.wide &&
+                        p.k_dim == c.head && p.v_dim == c.head))
+      return c.kernel;
   }
   return nullptr;
 }

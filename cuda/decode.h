@@ -2,12 +2,12 @@
 // One kernel for one token of one session: all layers and the logits (sm_90 and later). The graph
 // of small kernels (launch.h) does the same for every other shape, device and number of tokens.
 //
-// One block a multiprocessor stays for the whole token. Each of its 16 warps multiplies an equal
-// share of the steps of every matrix and has a ring of its own in shared memory, which a lane of
-// another warp fills in the order of use (cp.async.bulk), so that memory never waits for a
-// dependency. Blocks exchange activations through L2: the lowest bit of every float says which use
-// of its place it belongs to, so that a reader that sees the bit has the value too. No other
-// barrier joins the blocks.
+// One block a multiprocessor stays for the whole token. Its part of every matrix passes through a
+// ring in shared memory, which a thread of its own fills in the order of use (cp.async.bulk), so
+// that memory never waits for a dependency. 16 warps multiply: each has some columns of the input
+// in registers and multiplies all rows with them. Blocks exchange activations through L2: the
+// lowest bit of every float says which use of its place it belongs to, so that a reader that sees
+// the bit has the value too. No other barrier joins the blocks.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,59 +20,38 @@ namespace runnel::cuda {
 
 inline constexpr int kDecodeWarps = 16;  // that multiply: as many as have registers enough
 inline constexpr int kDecodeThreads = kDecodeWarps * 32;
-// Four warps more fill the rings. They pass registers on to the others: a block starts with 96 a
-// thread, and 512 x 104 + 128 x 64 are no more.
+// Four warps more, of which one thread fills the ring. They pass registers on to the others: a
+// block starts with 96 a thread, and 512 x 104 + 128 x 64 are no more.
 inline constexpr int kDecodeFillThreads = 128;
 inline constexpr int kDecodeAllThreads = kDecodeThreads + kDecodeFillThreads;
 inline constexpr int kDecodeRegisters = 104, kDecodeFillRegisters = 64;
 inline constexpr int kDecodeRounds = 3;  // vectors of four a thread takes of one input
 inline constexpr int kDecodeWidest = 4 * kDecodeThreads * kDecodeRounds;  // channels of an input
 inline constexpr int kDecodeShapes = 8;
-inline constexpr int kDecodeSplits = 8;  // blocks a kv head, at most
+inline constexpr int kDecodeSplits = 8;   // blocks a kv head, at most
+inline constexpr int kDecodePieces = 16;  // of the ring at once, at most
 inline constexpr int kDecodeSlots = 256;
 
 /// How the matrices of one shape and type are walked. A tile is a Matrix's (block types) or one row
-/// (plain types); a step of a tile is 32 lanes' worth. A block has some tiles, and each of its
-/// warps a run of their steps, which may begin and end inside a tile.
+/// (plain types); a step of a tile is 32 lanes' worth. A block has some tiles. A warp takes steps
+/// way, way + ways… of every `16 / ways`th of them.
 struct alignas(16) DecodeShape {
-  std::int32_t steps = 0;                  // of a tile
-  std::int32_t piece_steps = 1;            // of one slot of a warp's ring
-  std::int32_t lane_shift = 0;             // log2 of the lanes that share a row
-  std::int32_t ways_rows = 0;              // ways << row_shift: partial sums of a tile
-  std::int32_t scale_at = 0, high_at = 0;  // in a slot
-  std::int32_t tail_chunks = 32;           // plain types: 16-byte pieces of a tile's last step
+  std::int32_t steps = 0;         // of a tile
+  std::int32_t ways_shift = 0;    // log2 of the warps that share a tile
+  std::int32_t lane_shift = 0;    // log2 of the lanes that share a row
+  std::int32_t row_shift = 0;     // log2 of the rows of a tile
+  std::int32_t piece_tiles = 1;   // tiles that are copied at once
+  std::int32_t tile_bytes = 0;    // data of a tile
+  std::int32_t tail_chunks = 32;  // plain types: 16-byte pieces of a tile's last step
   BlockType type = BlockType::f32;
-  std::int32_t row_shift = 0;  // log2 of the rows of a tile
   std::int32_t rows = 0, tiles = 0;
   std::int32_t unit = 1;         // tiles that stay together
-  std::int32_t ways = 1;         // most warps that share a tile
   std::int32_t step_bytes = 0;   // data of a step
-  std::int32_t tile_bytes = 0;   // data of a tile
   std::int32_t scale_bytes = 0;  // of a step
   std::int32_t high_bytes = 0;   // of a step
-  std::int32_t owners_at = 0;    // first of this shape's entries in DecodeShared::owners
   std::int32_t everybody = 0;    // spread over all blocks of the grid: the head
   std::int32_t chunks = 0;       // plain types: 16-byte pieces of a row
 };
-
-/// A warp's part of the matrices of one shape.
-struct alignas(16) DecodeRun {
-  std::int32_t count = 0;    // steps
-  std::int32_t at = 0;       // the first one's place in its tile
-  std::int32_t partial = 0;  // where its first tile's sums go
-  std::int32_t next = 0;     // where its second tile's sums go
-  std::int32_t first = 0;    // of all steps of the matrix
-};
-
-/// The first of `total` steps that warp w of a block takes.
-constexpr int first_step(int w, int total) { return w * total / kDecodeWarps; }
-/// The warp that takes step s of `total`.
-constexpr int step_owner(int s, int total) { return (kDecodeWarps * s + kDecodeWarps - 1) / total; }
-/// Warps that share tile t of `total` steps; each has at least one of its steps.
-constexpr int tile_owners(int steps, int t, int total) {
-  if (total < kDecodeWarps) return steps;  // a warp has one step at most
-  return step_owner(t * steps + steps - 1, total) - step_owner(t * steps, total) + 1;
-}
 
 struct DecodeMatrix {
   const void* data = nullptr;
@@ -100,19 +79,18 @@ inline constexpr int kFormRounded = 1, kFormPlain = 2;
 /// Byte offsets into a block's shared memory.
 struct DecodeShared {         // a copy of Decode comes first
   std::int32_t token = 0;     // DecodeToken
-  std::int32_t barriers = 0;  // [warps, slots of a ring]
-  std::int32_t emptied = 0;   // u32 [warps]: slots that a warp has done with
+  std::int32_t barriers = 0;  // [2, kDecodePieces]: a piece is there; all warps have done with it
+  std::int32_t marks = 0;     // where the next mark of the clock goes
+  std::int32_t starts = 0;    // u32 [kDecodePieces]: where they begin, for the thread that fills
   std::int32_t layers = 0;    // DecodeLayer [L + 1]
   std::int32_t ranges = 0;    // int2 [shapes]: first tile of this block, and one past the last
-  std::int32_t runs = 0;      // DecodeRun [shapes, warps]
-  std::int32_t owners = 0;    // u8: for each tile of this block how many warps share it
   std::int32_t squares = 0;   // f32 [2, warps]
   std::int32_t rotation = 0;  // float4 [K / 2]
   std::int32_t x = 0;         // f32 [D]
   std::int32_t rounded = 0;   // the input as int8 blocks: 40 bytes a block
   std::int32_t plain = 0;     // the input as f32
   std::int32_t slots = 0;     // scratch of the slots, in place of the input
-  std::int32_t partial = 0;   // f32: row sums of each warp
+  std::int32_t partial = 0;   // f32 [rows, ways]: parts of the sums
   std::int32_t ring = 0;
   std::int32_t total = 0;
 };
@@ -129,11 +107,14 @@ struct DecodeToken {
 /// Float offsets into one of the two sets of exchanged values.
 struct DecodeExchange {
   std::int32_t inputs = 0;  // [C] q, k, v, f
-  std::int32_t parts = 0;   // [HQ, splits, 4 + V]: peak and sum of exponentials, then the read
+  std::int32_t logits = 0;  // [H, M], if slots are thin
+  std::int32_t parts = 0;   // [HQ, splits, 4 + V]: peak and sum of exponentials, then the read; or,
+                            // if slots are thin, the mixer's output [HQ, V]
   std::int32_t x1 = 0;      // [D] after the mixer
   std::int32_t h = 0;       // [I]
   std::int32_t x2 = 0;      // [D] after the SwiGLU
-  std::int32_t total = 0;
+  std::int32_t copy = 0;    // all of that, once
+  std::int32_t total = 0;   // of all copies
 };
 
 /// Float offsets into the scratch of the slots.
@@ -149,14 +130,15 @@ struct DecodeSlots {
 
 /// What can be tried without compiling again; 0: chosen from the model.
 struct DecodeTuning {
-  std::int32_t blocks = 0;   // that take part in the layers; all take part in the head
-  std::int32_t splits = 0;   // blocks a kv head
-  std::int32_t slots = 0;    // of a warp's ring
-  std::int32_t ring_kb = 0;  // of all warps
-  std::int32_t poll = 0;  // 0: one lane of a warp asks first; 1: every thread for its own values;
-                          // above: nanoseconds between questions too
-  std::int32_t keep = 0;  // 1: weights are not marked as first to leave L2
+  std::int32_t blocks = 0;  // that take part in the layers; all take part in the head
+  std::int32_t splits = 0;  // blocks a kv head
+  std::int32_t ring_kb = 0;
+  std::int32_t piece_kb = 0;  // most that is copied at once
+  std::int32_t poll = 0;     // 1: every thread asks for its own values; 2: one lane of a warp first
+  std::int32_t keep = 0;     // 1: weights are not marked as first to leave L2
   std::int32_t cluster = 1;  // 0: not in one cluster, even if the model is small enough
+  std::int32_t thin = 1;     // 0: slots as if not all of them were memory
+  std::int32_t copies = 0;   // of exchanged values: 1, 2, 4 or 8
 };
 
 struct Decode {
@@ -177,11 +159,15 @@ struct Decode {
 
   std::int32_t blocks = 0, grid = 0;  // blocks of the layers: 0: the head alone
   std::int32_t splits = 0, slots_per_split = 0;
-  std::int32_t ring_slots = 0, slot_bytes = 0, ring_bytes = 0;  // of one warp
-  std::int32_t poll = 0, keep = 0;
+  std::int32_t columns = 0;                      // of a split, if slots are thin
+  std::int32_t ring_bytes = 0, piece_bytes = 0;  // piece: the largest
+  std::int32_t thin = 0;                         // slots: see decode_thin_slots.cuh
+  std::int32_t poll = 0;  // 1: every thread asks for its own values; 0: one lane of a warp first
+  std::int32_t keep = 0, copies = 1;
   DecodeShared shared;
   std::int32_t widths[kDecodeKinds] = {};  // of each phase's input
-  std::int32_t in_at[kDecodeKinds] = {};   // where it lies in a set; the head's in all of it
+  float inverse_widths[kDecodeKinds] = {};
+  std::int32_t in_at[kDecodeKinds] = {};  // where it lies in a set; the head's in all of it
   DecodeExchange at;
   DecodeSlots slots;
 

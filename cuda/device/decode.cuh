@@ -3,6 +3,7 @@
 //   0  q, k, v, f   every block: RMSNorm x, round, its rows of W
 //   -  slots        `splits` blocks a kv head, each some of its slots: update, softmax over its own
 //                   slots, read; what the splits found is joined by whoever reads it
+//                   (slots that are thin are exchanged twice: decode_thin_slots.cuh)
 //   1  output       join, activation, norm, round, its rows of W_o, residual
 //   2  gate, up     RMSNorm, round, its rows, SwiGLU
 //   3  down         round, its rows, residual
@@ -16,55 +17,97 @@
 #include "cuda/device/decode_inputs.cuh"
 #include "cuda/device/decode_products.cuh"
 #include "cuda/device/decode_slots.cuh"
+#include "cuda/device/decode_thin_slots.cuh"
 #include "cuda/device/decode_token.cuh"
 
 namespace runnel::cuda {
 
-/// This block's rows, to whoever needs them.
-__device__ __forceinline__ void publish(int phase, float factor) {
+/// What a thread shows of a phase's rows, and where. Made before the input is there.
+struct Shown {
+  int left = 0, step = 0;          // rows (of gate, up: pairs) from the thread's first on
+  int row = 0, sums = 0;           // the first; where the parts of its sum are in shared memory
+  int ways_shift = 0, column = 0;  // column: of the exchanged inputs
+  float* to = nullptr;
+  unsigned bit = 0;
+  float before = 0.0F;  // of the first row: what the sum is added to
+};
+__device__ __forceinline__ Shown prepare_rows(int phase, int kind, int tid) {
   const Decode& p = program<3>(phase);
-  const int tid = thread_index() + hidden_zero<3>(phase), layer = phase >> 2;
-  const int kind = layer == p.num_layers ? 4 : phase & 3;
+  const int layer = phase >> 2;
   const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
   // The inputs' matrices are shared out among the warps.
   constexpr int kPart = kDecodeThreads / kDecodeInputs;
   const int part = kind == 0 ? kPart : kDecodeThreads, mine = tid & (part - 1);
   const DecodeMatrix& m = w.matrices[kind == 0 ? tid / kPart : kDecodeInputs - 1 + kind];
-  if (m.shape < 0) return;
-  const DecodeShape& s = p.shapes[m.shape];
+  Shown s;
+  if (m.shape < 0) return s;
+  const DecodeShape& shape = p.shapes[m.shape];
   const int2 range = shared_at<const int2>(p.shared.ranges)[m.shape];
-  const unsigned char* const owners = shared_at<const unsigned char>(p.shared.owners) + s.owners_at;
-  const float* const sums = shared_at<const float>(p.shared.partial) + m.partial;
-  const int first = range.x << s.row_shift;
-  const int rows = min(s.rows, range.y << s.row_shift) - first;
+  const int pairs = kind == 2 ? 1 : 0, first = (range.x << shape.row_shift) >> pairs;
   const unsigned use = p.use + unsigned(layer);
-  float* const set = p.exchange + std::size_t(use & 1U) * unsigned(p.at.total);
-  const Waiter wait{p, ((use >> 1) & 1U) ^ 1U};
-  if (kind == 2) {
-#pragma unroll 1
-    for (int c = mine; c < rows / 2; c += part) {
-      const float g = row_sum(s, owners, sums, 2 * c) * factor,
-                  u = row_sum(s, owners, sums, 2 * c + 1) * factor;
-      wait.write(set + p.at.h + first / 2 + c, swish(g) * u);
-    }
+  s.left = (min(shape.rows, range.y << shape.row_shift) >> pairs) - first - mine;
+  s.step = part, s.row = first + mine, s.ways_shift = shape.ways_shift;
+  s.sums = p.shared.partial + 4 * (m.partial + (mine << (s.ways_shift + pairs)));
+  s.column = m.column + s.row;
+  s.bit = ((use >> 1) & 1U) ^ 1U;
+  // Now, since other warps may come to the next input while this one still shows.
+  if ((kind & 1) != 0 && s.left > 0) s.before = shared_at<const float>(p.shared.x)[s.row];
+  s.to = kind == 4 ? p.logits + s.row
+                   : p.exchange + std::size_t(use & 1U) * unsigned(p.at.total) +
+                         (kind == 0   ? p.at.inputs + s.column
+                          : kind == 1 ? p.at.x1 + s.row
+                          : kind == 2 ? p.at.h + s.row
+                                      : p.at.x2 + s.row);
+  return s;
+}
+
+/// What the slots need of an input's row, if they are thin: its activation, or its gate.
+__device__ __forceinline__ void show_input(const Decode& p, const Waiter& wait, int layer,
+                                           int column, float v, float* to) {
+  const int values = (p.heads + p.kv_heads) * p.k_dim, gates = values + p.kv_heads * p.v_dim;
+  if (column < gates) {
+    wait.write(to, activate(column < values ? p.qk_act : p.v_act, v));
     return;
   }
-  const float* x = shared_at<const float>(p.shared.x);
-  float* const to = set + (kind == 0 ? p.at.inputs + m.column : kind == 1 ? p.at.x1 : p.at.x2);
+  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
+  if (w.f_bias != nullptr) v += w.f_bias[column - gates];
+  const float2 gate = gate_of(v, p.gate_normalizer, p.gate_log_min);
+  wait.write(to, gate.x);
+  wait.write(to + p.kv_heads * p.memory, gate.y);
+}
+
+/// This block's rows, to whoever needs them.
+template <bool kThin>
+__device__ __forceinline__ void publish(int phase, int kind, Shown s) {
+  if (s.left <= 0) return;
+  const Decode& p = program<3>(phase);
+  const float factor = norm_factor(p, phase, kind);
+  const Waiter wait{p, s.bit};
 #pragma unroll 1
-  for (int r = mine; r < rows; r += part) {
-    const int row = first + r;
-    const float before = (kind & 1) != 0 ? x[row] : 0.0F;
-    const float v = fmaf(row_sum(s, owners, sums, r), factor, before);
+  for (; s.left > 0; s.left -= s.step) {
+    const float* const sums = shared_at<const float>(s.sums);
+    float v = row_sum(sums, s.ways_shift) * factor;
+    if (kind == 2) {
+      v = swish(v) * (row_sum(sums + (1 << s.ways_shift), s.ways_shift) * factor);
+      s.sums += 4 * (s.step << s.ways_shift);
+    } else if ((kind & 1) != 0) {
+      v += s.before;
+    }
+    s.sums += 4 * (s.step << s.ways_shift);
     if (kind == 4) {
-      p.logits[row] = v;
+      *s.to = v;
+    } else if (kThin && kind == 0) {
+      show_input(p, wait, phase >> 2, s.column, v, s.to);
+      s.column += s.step;
     } else {
-      wait.write(to + row, v);
+      wait.write(s.to, v);
       // What follows the last layer has a place of its own too: blocks that only take part in the
       // head wait for it from the beginning, and must not take an earlier layer for the last.
-      if (kind == 3 && layer + 1 == p.num_layers)
-        Waiter{p, p.final_bit}.write(p.exchange + p.in_at[4] + row, v);
+      if (kind == 3 && (phase >> 2) + 1 == p.num_layers)
+        Waiter{p, p.final_bit}.write_once(p.exchange + p.in_at[4] + s.row, v);
     }
+    s.row += s.step, s.to += s.step;
+    if ((kind & 1) != 0 && s.left > s.step) s.before = shared_at<const float>(p.shared.x)[s.row];
   }
 }
 
@@ -88,56 +131,85 @@ __device__ __forceinline__ void begin_token() {
   }
 }
 
-/// A thread of the warps that multiply.
-template <unsigned kTypes, int kItems>
+/// The input of a phase, all threads of the block.
+template <int kColumns>
+__device__ __forceinline__ void take_columns(int phase, int kind, int tid, bool in_layers) {
+  constexpr int kRounds = (kColumns / 4 + kDecodeThreads - 1) / kDecodeThreads;
+  if constexpr (kColumns > 0) {
+    take_input<kRounds, kColumns>(phase, tid, in_layers);
+  } else {
+    const int vectors = program<0>(phase).widths[kind] / 4;
+    if (vectors <= kDecodeThreads) {
+      take_input<1, 0>(phase, tid, in_layers);
+    } else if (vectors <= 2 * kDecodeThreads) {
+      take_input<2, 0>(phase, tid, in_layers);
+    } else {
+      take_input<kDecodeRounds, 0>(phase, tid, in_layers);
+    }
+  }
+}
+
+/// A thread of the warps that multiply. kItems 0: slots are thin. kWide, kInner: the inputs of all
+/// matrices but down and of down; kHead: columns of a head's keys and of its values; 0: any.
+template <unsigned kTypes, int kItems, int kWide, int kInner, int kHead>
 __device__ __forceinline__ void consume(int cta) {
   const Decode& p = program<0>(0);
   const bool in_layers = cta < p.blocks;
   const bool has_slots = shared_at<const DecodeToken>(p.shared.token)->head >= 0;
-  Trace trace{p.trace != nullptr && thread_index() == 0 && cta < 2 ? p.trace + cta * kDecodeTrace
-                                                                   : nullptr};
-  trace.mark();
+  const bool traced = p.trace != nullptr && thread_index() == 0 && cta < 2;
+  auto* const marks = shared_at<std::uint64_t*>(p.shared.marks);
+  if (traced) *marks = p.trace + cta * kDecodeTrace;
+  const auto mark = [marks, traced] {
+    if (traced) *(*marks)++ = clock_now();
+  };
+  mark();
   if (in_layers) {
     begin_token();
     sync_first<kDecodeThreads>();
   }
-  trace.mark();
+  mark();
   Ring ring;
   const int phases = 4 * p.num_layers;
+  int tid = thread_index();
 #pragma unroll 1
   for (int phase = in_layers ? 0 : phases; phase <= phases; ++phase) {
+    tid = opaque(tid);
     const int kind = phase == phases ? 4 : phase & 3;
-    const Job job = take_job(phase, kind, 0);  // while there is nothing else to do
-    if (phase < phases && (phase & 3) == 1) {
+    // While there is nothing else to do.
+    const Job job = take_job(phase, kind, 0);
+    const Shown shown = prepare_rows(phase, kind, tid);
+    if (kItems > 0 && kind == 1) {
       join_input(phase);
+    } else if (kInner != kWide && kind == 3) {
+      take_columns<kInner>(phase, kind, tid, in_layers);
     } else {
-      const int vectors = (phase < phases && (phase & 3) == 3 ? p.inner : p.d) / 4;
-      if (vectors <= kDecodeThreads) {
-        take_input<1>(phase, in_layers);
-      } else if (vectors <= 2 * kDecodeThreads) {
-        take_input<2>(phase, in_layers);
-      } else {
-        take_input<kDecodeRounds>(phase, in_layers);
-      }
+      take_columns<kWide>(phase, kind, tid, in_layers);
     }
-    trace.mark();
+    mark();
     sync_first<kDecodeThreads>();
-    trace.mark();
-    const float factor = norm_factor(phase);
-    multiply<kTypes>(ring, phase, kind, job);
-    trace.mark();
+    mark();
+    tid = opaque(tid);
+    if (kInner != kWide && kind == 3) {
+      multiply<kTypes, kInner>(ring, phase, kind, tid, job);
+    } else {
+      multiply<kTypes, kWide>(ring, phase, kind, tid, job);
+    }
+    mark();
     sync_first<kDecodeThreads>();
-    publish(phase, factor);
-    trace.mark();
-    if (has_slots && phase < phases && (phase & 3) == 0) {
-      if constexpr (kItems == 1) {
+    publish<kItems == 0>(phase, kind, shown);
+    mark();
+    if (has_slots && kind == 0) {
+      tid = opaque(tid);
+      if constexpr (kItems == 0) {
+        step_thin_slots<kHead>(phase, tid);
+      } else if constexpr (kItems == 1) {
         step_slots<1, 0>(phase);
       } else if (program<0>(phase).key_groups == 2) {
         step_slots<kItems, 2>(phase);
       } else {
         step_slots<kItems, -1>(phase);
       }
-      trace.mark();
+      mark();
     }
   }
 }
@@ -151,7 +223,7 @@ __device__ __forceinline__ int2 tiles_of(const Decode& p, const DecodeShape& s, 
 }
 
 /// Everything a thread of the kernel does.
-template <unsigned kTypes, int kItems>
+template <unsigned kTypes, int kItems, int kWide, int kInner, int kHead>
 __device__ __forceinline__ void decode_thread(const Decode& given) {
   const int tid = thread_index(), cta = block_index();
   constexpr int kThreads = kDecodeAllThreads;
@@ -166,32 +238,8 @@ __device__ __forceinline__ void decode_thread(const Decode& given) {
 #pragma unroll 1
     for (int i = tid; i < words; i += kThreads) table[i] = layers[i];
   }
-  // The table of runs: a warp a shape, for as long as there are warps.
-#pragma unroll 1
-  for (int i = tid; i < given.num_shapes * 32; i += kThreads) {
-    const int shape = i >> 5, lane = i & 31;
-    const DecodeShape& s = given.shapes[shape];
-    const int2 range = tiles_of(given, s, cta);
-    const int tiles = range.y - range.x, total = tiles * s.steps;
-    if (lane == 0) shared_at<int2>(given.shared.ranges)[shape] = range;
-    unsigned char* const owners = shared_at<unsigned char>(given.shared.owners) + s.owners_at;
-#pragma unroll 1
-    for (int t = lane; t < tiles; t += 32)
-      owners[t] = static_cast<unsigned char>(tile_owners(s.steps, t, total));
-    if (lane >= kDecodeWarps) continue;
-    const int begin = first_step(lane, total);
-    DecodeRun run;
-    run.count = first_step(lane + 1, total) - begin;
-    if (run.count > 0) {
-      const int tile = begin / s.steps;
-      run.at = begin - tile * s.steps;
-      const int before = total < kDecodeWarps ? run.at : lane - step_owner(tile * s.steps, total);
-      run.next = (tile + 1) * s.ways_rows;
-      run.partial = tile * s.ways_rows + (before << s.row_shift);
-      run.first = range.x * s.steps + begin;
-    }
-    shared_at<DecodeRun>(given.shared.runs)[shape * kDecodeWarps + lane] = run;
-  }
+  if (tid >= 64 && tid - 64 < given.num_shapes)
+    shared_at<int2>(given.shared.ranges)[tid - 64] = tiles_of(given, given.shapes[tid - 64], cta);
   if (tid == 32) {
     DecodeToken t;
     t.segment = *given.segment;
@@ -204,21 +252,19 @@ __device__ __forceinline__ void decode_thread(const Decode& given) {
   if (tid == 0) {
     auto* barriers = shared_at<std::uint64_t>(given.shared.barriers);
 #pragma unroll 1
-    for (int i = 0; i < given.ring_slots * kDecodeWarps; ++i) barrier_init(barriers + i, 1);
-#pragma unroll 1
-    for (int i = 0; i < kDecodeWarps; ++i) shared_at<std::uint32_t>(given.shared.emptied)[i] = 0;
+    for (int i = 0; i < kDecodePieces; ++i) {
+      barrier_init(barriers + i, 1);
+      barrier_init(barriers + kDecodePieces + i, kDecodeWarps);
+    }
     barrier_publish();
   }
   sync_block();
   if (tid < kDecodeThreads) {
     more_registers<kDecodeRegisters>();
-    consume<kTypes, kItems>(cta);
+    consume<kTypes, kItems, kWide, kInner, kHead>(cta);
   } else {
     fewer_registers<kDecodeFillRegisters>();
-    // A few lanes of each warp: one lane's copies wait for another's.
-    constexpr int kLanes = kDecodeWarps / (kDecodeFillThreads / 32);
-    const int lane = tid & 31, warp = (tid - kDecodeThreads) >> 5;
-    if (lane < kLanes) fill_rings(cta, warp * kLanes + lane);
+    if (tid == kDecodeThreads) fill_ring(cta);
   }
 }
 

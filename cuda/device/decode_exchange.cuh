@@ -28,6 +28,14 @@ __device__ __forceinline__ T* shared_at(int offset) {
   return reinterpret_cast<T*>(shared_memory() + offset);
 }
 
+/// The same value, of which the compiler knows no more than that it is in a register: what is
+/// computed from it is not computed ahead of the loop.
+template <class T>
+__device__ __forceinline__ T opaque(T v) {
+  asm volatile("" : "+r"(v));
+  return v;
+}
+
 /// The weight types that a kernel multiplies, as bits; one for each type would be many registers.
 template <BlockType kType>
 constexpr unsigned kTypeBit = 1U << (unsigned(kType) & 31U);
@@ -41,14 +49,24 @@ struct Waiter {
   __device__ __forceinline__ bool other(float v) const {
     return ((__float_as_uint(v) ^ bit) & 1U) != 0;
   }
-  __device__ __forceinline__ bool here(float4 v) const {
-    const unsigned other = (__float_as_uint(v.x) ^ bit) | (__float_as_uint(v.y) ^ bit) |
-                           (__float_as_uint(v.z) ^ bit) | (__float_as_uint(v.w) ^ bit);
-    return (other & 1U) == 0;
+  /// In bit 0, whether some of it is not of this use. Several are joined by |, and asked for by
+  /// some_missing().
+  __device__ __forceinline__ unsigned missing(float4 v) const {
+    return (__float_as_uint(v.x) ^ bit) | (__float_as_uint(v.y) ^ bit) |
+           (__float_as_uint(v.z) ^ bit) | (__float_as_uint(v.w) ^ bit);
   }
+  __device__ __forceinline__ unsigned missing(float v) const { return __float_as_uint(v) ^ bit; }
+  /// Opaque: else the bit is looked for in every word, which takes three instructions each.
+  static __device__ __forceinline__ bool some_missing(unsigned missing) {
+    return (opaque(missing) & 1U) != 0;
+  }
+  __device__ __forceinline__ bool here(float4 v) const { return !some_missing(missing(v)); }
   /// The value without the bit.
   static __device__ __forceinline__ float value(float v) {
     return __uint_as_float(__float_as_uint(v) & ~1U);
+  }
+  static __device__ __forceinline__ float4 values(float4 v) {
+    return make_float4(value(v.x), value(v.y), value(v.z), value(v.w));
   }
   /// Counts questions; now and then, whether there is hope.
   __device__ __forceinline__ bool hopeless(unsigned& asked, int where) const {
@@ -62,7 +80,7 @@ struct Waiter {
     unsigned asked = 0;
 #pragma unroll 1
     while (!here(v) && !hopeless(asked, where)) v = load_exchanged(from);
-    return make_float4(value(v.x), value(v.y), value(v.z), value(v.w));
+    return values(v);
   }
   __device__ __forceinline__ float2 finish_pair(const float* from, float2 v, int where) const {
     unsigned asked = 0;
@@ -80,10 +98,22 @@ struct Waiter {
     while (other(v) && !hopeless(asked, where)) v = load_exchanged_word(from);
     return value(v);
   }
-  __device__ __forceinline__ void write(float* to, float v) const {
+  __device__ __forceinline__ void write_once(float* to, float v) const {
     store_exchanged(to, __uint_as_float((__float_as_uint(v) & ~1U) | bit));
   }
+  /// To every copy.
+  __device__ __forceinline__ void write(float* to, float v) const {
+    const float marked = __uint_as_float((__float_as_uint(v) & ~1U) | bit);
+    const int copies = p.copies, apart = p.at.copy;
+#pragma unroll 1
+    for (int c = 0; c < copies; ++c, to += apart) store_exchanged(to, marked);
+  }
 };
+/// Where a block reads, from the first copy on: everybody asks for the same values at the same
+/// time, and a part of L2 answers one after another.
+__device__ __forceinline__ int own_copy(const Decode& p) {
+  return (block_index() & (p.copies - 1)) * p.at.copy;
+}
 
 __device__ __forceinline__ float4 activate4(Act a, float4 v) {
   return make_float4(activate(a, v.x), activate(a, v.y), activate(a, v.z), activate(a, v.w));

@@ -129,7 +129,8 @@ __device__ __forceinline__ void join_input(int phase) {
   const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
   const unsigned use = p.use + unsigned(layer);
   Waiter wait{p, ((use >> 1) & 1U) ^ 1U};
-  const float* parts = p.exchange + std::size_t(use & 1U) * unsigned(p.at.total) + p.at.parts;
+  const float* parts =
+      p.exchange + std::size_t(use & 1U) * unsigned(p.at.total) + own_copy(p) + p.at.parts;
   const int n = p.heads * p.v_dim, vectors = n / 4, forms = w.forms >> 2;
   const SharedInput input = input_places(p, n);
   float squared = 0.0F;
@@ -158,77 +159,91 @@ __device__ __forceinline__ void join_input(int phase) {
   if ((tid & 31) == 0) squares_of(p, phase)[tid >> 5] = squared;
 }
 
-/// The input of every other product: from the exchange, or the embedding, which is in x already.
-template <int kRounds>
-__device__ __forceinline__ void take_input(int phase, bool in_layers) {
+/// The input of every product whose values are exchanged one by one: from the exchange, or the
+/// embedding, which is in x already. kColumns: of the input, 0: known at run time.
+template <int kRounds, int kColumns>
+__device__ __forceinline__ void take_input(int phase, int tid, bool in_layers) {
   const Decode& p = program<1>(phase);
-  const int tid = thread_index() + hidden_zero<1>(phase);
   const int layer = phase >> 2;
   const bool head = layer == p.num_layers;
   const int kind = head ? 4 : phase & 3;
   const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
   const float* norm = w.norms[kind];
-  const int n = p.widths[kind], vectors = n / 4, forms = w.forms >> (2 * kind);
+  const int n = kColumns > 0 ? kColumns : p.widths[kind], vectors = n / 4,
+            forms = w.forms >> (2 * kind);
   const bool rounded = (forms & kFormRounded) != 0, plain = (forms & kFormPlain) != 0;
   const SharedInput input = input_places(p, n);
   float4* const x = shared_at<float4>(p.shared.x);
   // Phase 0 of a layer reads what the layer before left, in its set.
   const unsigned use = p.use + unsigned(layer) - (kind == 0 ? 1U : 0U);
-  const float* from = p.exchange + std::size_t(head ? 0U : (use & 1U) * unsigned(p.at.total)) +
-                      unsigned(p.in_at[kind]);
+  const float* from =
+      p.exchange + p.in_at[kind] +
+      (head ? std::size_t(0) : std::size_t(use & 1U) * unsigned(p.at.total) + own_copy(p)) +
+      4 * tid;
   Waiter wait{p, head ? p.final_bit : ((use >> 1) & 1U) ^ 1U};
   float4 v[kRounds], weight[kRounds];
 #pragma unroll
   for (int r = 0; r < kRounds; ++r) {
-    const int i = r * kDecodeThreads + tid;
+    // Else the registers would be kept for it all around the loop of phases.
+    v[r] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
     weight[r] = make_float4(1.0F, 1.0F, 1.0F, 1.0F);
-    if (i < vectors && norm != nullptr) weight[r] = reinterpret_cast<const float4*>(norm)[i];
   }
-  const bool arrives = phase > 0 || !in_layers;  // else it is the embedding
-  if (arrives) {
-    if (!in_layers) {  // has nothing else to do for long: ask seldom
-      unsigned asked = 0;
-#pragma unroll 1
-      while (tid < vectors && !wait.here(load_exchanged(from + 4 * tid)) &&
-             !wait.hopeless(asked, 16 + kind))
-        pause(200);
-    } else if (p.poll == 0) {
-      if ((tid & 31) == 0 && tid < vectors) wait.read(from + 4 * tid, 16 + kind);
-      sync_warp();
-    }
+  if (norm != nullptr) {
 #pragma unroll
     for (int r = 0; r < kRounds; ++r) {
       const int i = r * kDecodeThreads + tid;
-      if (i < vectors) v[r] = load_exchanged(from + 4 * i);
+      if (i < vectors) weight[r] = reinterpret_cast<const float4*>(norm)[i];
+    }
+  }
+  if (phase > 0 || !in_layers) {
+    unsigned asked = 0;
+    if (!in_layers) {  // has nothing else to do for long: ask seldom
+#pragma unroll 1
+      while (tid < vectors && !wait.here(load_exchanged(from)) && !wait.hopeless(asked, 16 + kind))
+        pause(200);
+    } else if (p.poll == 0) {
+      if ((tid & 31) == 0 && tid < vectors) wait.read(from, 16 + kind);
+      sync_warp();
+    }
+#pragma unroll 1
+    for (;;) {
+      unsigned missing = 0;
+#pragma unroll
+      for (int r = 0; r < kRounds; ++r) {
+        if (r * kDecodeThreads + tid < vectors)
+          v[r] = load_exchanged(from + 4 * r * kDecodeThreads);
+      }
+#pragma unroll
+      for (int r = 0; r < kRounds; ++r) {
+        if (r * kDecodeThreads + tid < vectors) missing |= wait.missing(v[r]);
+      }
+      if (!wait.some_missing(missing) || wait.hopeless(asked, 16 + kind)) break;
+    }
+    sync_warp();
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      const int i = r * kDecodeThreads + tid;
+      v[r] = wait.values(v[r]);
+      if ((kind == 0 || kind == 2) && i < vectors) x[i] = v[r];
+    }
+  } else {
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      if (r * kDecodeThreads + tid < vectors) v[r] = x[r * kDecodeThreads + tid];
     }
   }
   float squared = 0.0F;
 #pragma unroll
   for (int r = 0; r < kRounds; ++r) {
-    const int i = r * kDecodeThreads + tid;
-    if (i < vectors) {
-      if (arrives) {
-        v[r] = wait.finish(from + 4 * i, v[r], 16 + kind);
-        if (kind != 3) x[i] = v[r];
-      } else {
-        v[r] = x[i];
-      }
-      squared = sum_squares(v[r], squared);
-      v[r] = times(v[r], weight[r]);
-    } else {
-      v[r] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-    }
+    squared = sum_squares(v[r], squared);
+    v[r] = times(v[r], weight[r]);
   }
-  keep_input<kRounds>(input, rounded, plain, tid, vectors, v);
-  squared = warp_sum(squared);
+  keep_input<kRounds>(input, rounded, plain, tid, vectors, v, &squared);
   if ((tid & 31) == 0) squares_of(p, phase)[tid >> 5] = squared;
 }
 
 /// What the sums of a phase are multiplied by: 1 / RMS of its input.
-__device__ __forceinline__ float norm_factor(int phase) {
-  const Decode& p = program<6>(phase);
-  const bool head = phase == 4 * p.num_layers;
-  const int kind = head ? 4 : phase & 3;
+__device__ __forceinline__ float norm_factor(const Decode& p, int phase, int kind) {
   if (kind == 1 ? p.output_norm == 0 : kind == 3) return 1.0F;
   const auto* squares = reinterpret_cast<const float4*>(squares_of(p, phase));
   float sums[kDecodeWarps / 4];
@@ -238,8 +253,7 @@ __device__ __forceinline__ float norm_factor(int phase) {
     sums[i] = (s.x + s.y) + (s.z + s.w);
   }
   const float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  return rsqrtf(__fdividef(sum, static_cast<float>(p.widths[kind])) +
-                (kind == 1 ? p.g_norm_eps : p.norm_eps));
+  return rsqrtf(fmaf(sum, p.inverse_widths[kind], kind == 1 ? p.g_norm_eps : p.norm_eps));
 }
 static_assert(kDecodeWarps == 16);
 

@@ -1,25 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rings of the decode kernel: what each warp multiplies, brought to shared memory in pieces.
+// The ring of the decode kernel: what a block multiplies, brought to shared memory piece by piece.
+//
+// A piece is some whole tiles of a matrix: their data, scales and upper bits. It lies in one piece
+// in the ring too; what would not fit before the ring's end begins at its beginning. So everybody
+// knows the place of the next piece.
 #pragma once
 
 #include "cuda/device/decode_exchange.cuh"
 
 namespace runnel::cuda {
 
-/// A warp's ring as it walks it.
+/// The ring as a warp walks it.
 struct Ring {
-  int slot = 0;
-  unsigned parity = 0, done = 0;  // slots so far
+  int slot = 0, at = 0;
+  unsigned parity = 0;
+
+  /// Where the next piece lies.
+  __device__ __forceinline__ int place(int bytes, int ring_bytes) {
+    const int here = at + bytes <= ring_bytes ? at : 0;
+    at = here + bytes;
+    return here;
+  }
+  __device__ __forceinline__ void advance() {
+    if (++slot == kDecodePieces) slot = 0, parity ^= 1U;
+  }
 };
-__device__ __forceinline__ void wait_barrier(const Decode& p, std::uint64_t* barrier,
+/// Rounded, so that every piece begins at a multiple of 128.
+__device__ __forceinline__ int piece_bytes(int tiles, int tile_bytes, int more_bytes) {
+  return (tiles * (tile_bytes + more_bytes) + 127) & ~127;
+}
+/// False: given up.
+__device__ __forceinline__ bool wait_barrier(const Decode& p, std::uint64_t* barrier,
                                              unsigned parity) {
   unsigned asked = 0;
 #pragma unroll 1
   while (!barrier_passed(barrier, parity)) {
     if ((++asked & 4095U) != 0) continue;
-    if (load_flag(p.trouble) != 0) return;
+    if (load_flag(p.trouble) != 0) return false;
     if (asked >= p.patience) store_flag(p.trouble, 0xC0000000U);
   }
+  return true;
 }
 
 /// This block's share of the slots: `splits` blocks a kv head, spread.
@@ -38,40 +58,6 @@ __device__ __forceinline__ void take_slots(const Decode& p, int cta, DecodeToken
 __device__ __forceinline__ void prefetch_vector(const float* v, int floats) {
   if (v != nullptr && floats >= 4) bulk_prefetch(v, unsigned(floats / 4 * 16));
 }
-
-/// What one warp multiplies, in order, cut into pieces that fit a slot of its ring.
-struct Pieces {
-  int layer, matrix = -1, left = 0, first = 0;
-  unsigned count = 0;  // pieces so far
-  bool done = false;
-
-  /// Moves to a matrix of which the warp has something.
-  __device__ __forceinline__ void settle(const Decode& p, const DecodeLayer* layers, int warp) {
-#pragma unroll 1
-    while (left == 0 && !done) {
-      if (++matrix == kDecodeInputs + 4) {
-        matrix = -1;
-        done = ++layer > p.num_layers;
-        continue;
-      }
-      const int shape = layers[layer].matrices[matrix].shape;
-      if (shape < 0) continue;
-      const DecodeRun& run = shared_at<const DecodeRun>(p.shared.runs)[shape * kDecodeWarps + warp];
-      left = run.count, first = run.first;
-    }
-  }
-  /// The piece; its data are `bytes` from `from`.
-  __device__ __forceinline__ int piece(const DecodeShape& s, std::size_t& from,
-                                       unsigned& bytes) const {
-    const int n = min(left, s.piece_steps), tile = first / s.steps, end = (first + n) / s.steps;
-    from = std::size_t(tile) * unsigned(s.tile_bytes) +
-           unsigned((first - tile * s.steps) * s.step_bytes);
-    bytes = unsigned(std::size_t(end) * unsigned(s.tile_bytes) +
-                     unsigned((first + n - end * s.steps) * s.step_bytes) - from);
-    return n;
-  }
-  __device__ __forceinline__ void advance(int n) { left -= n, first += n, ++count; }
-};
 
 /// What the slots of a layer will need, and its vectors, to L2.
 __device__ __forceinline__ void ask_for_layer(const Decode& p, int cta, int l) {
@@ -92,51 +78,77 @@ __device__ __forceinline__ void ask_for_layer(const Decode& p, int cta, int l) {
   prefetch_vector(w.head_read_bias, p.heads);
 }
 
-/// One lane a warp that multiplies.
-__device__ __forceinline__ void fill_rings(int cta, int warp) {
+/// The pieces in the ring, for the thread that fills it.
+struct RingFiller {
+  const Decode& p;
+  std::uint64_t* const full;
+  std::uint64_t* const empty;
+  std::uint32_t* const starts;
+  unsigned first = 0, next = 0;  // of all pieces: the oldest in the ring, the next one
+  unsigned end = 0;              // of the newest, in bytes since the beginning, gaps included
+  int at = 0;                    // the same in the ring
+
+  /// Makes room for the next piece and says where. -1: given up.
+  __device__ __forceinline__ int make_room(int bytes) {
+    const int here = at + bytes <= p.ring_bytes ? at : 0;
+    const unsigned begin = end + unsigned(here == at ? 0 : p.ring_bytes - at);
+#pragma unroll 1
+    while (next - first == kDecodePieces ||
+           (next != first &&
+            begin + unsigned(bytes) - starts[first % kDecodePieces] > unsigned(p.ring_bytes))) {
+      if (!wait_barrier(p, empty + first % kDecodePieces, (first / kDecodePieces) & 1U)) return -1;
+      ++first;
+    }
+    starts[next % kDecodePieces] = begin;
+    at = here + bytes, end = begin + unsigned(bytes);
+    return here;
+  }
+};
+
+/// One thread of the block.
+__device__ __forceinline__ void fill_ring(int cta) {
   const Decode& p = program<0>(0);
   const auto* layers = shared_at<const DecodeLayer>(p.shared.layers);
+  const auto* ranges = shared_at<const int2>(p.shared.ranges);
   const std::uint64_t policy = p.keep != 0 ? policy_normal() : policy_leave_first();
-  const std::uint32_t* const emptied = shared_at<const std::uint32_t>(p.shared.emptied) + warp;
-  std::uint64_t* const barriers = shared_at<std::uint64_t>(p.shared.barriers) + warp * p.ring_slots;
-  unsigned char* const ring = shared_at<unsigned char>(p.shared.ring) + warp * p.ring_bytes;
-  const int from_layer = cta < p.blocks ? 0 : p.num_layers;
-  Pieces next{.layer = from_layer};
-  next.settle(p, layers, warp);
-  int slot = 0, layers_asked = warp == 0 ? from_layer : p.num_layers;
-  unsigned asked = 0;
+  auto* const barriers = shared_at<std::uint64_t>(p.shared.barriers);
+  RingFiller filler{p, barriers, barriers + kDecodePieces,
+                    shared_at<std::uint32_t>(p.shared.starts)};
+  int layers_asked = cta < p.blocks ? 0 : p.num_layers;
 #pragma unroll 1
-  while (!next.done) {
+  for (int l = layers_asked; l <= p.num_layers; ++l) {
 #pragma unroll 1
-    for (; layers_asked < min(next.layer + 2, p.num_layers); ++layers_asked)
+    for (; layers_asked < min(l + 2, p.num_layers); ++layers_asked)
       ask_for_layer(p, cta, layers_asked);
-    if (int(next.count - watch_word(emptied)) < p.ring_slots) {
-      const DecodeMatrix& m = layers[next.layer].matrices[next.matrix];
+#pragma unroll 1
+    for (int i = 0; i < kDecodeInputs + 4; ++i) {
+      const DecodeMatrix& m = layers[l].matrices[i];
+      if (m.shape < 0) continue;
       const DecodeShape& s = p.shapes[m.shape];
-      std::size_t from;
-      unsigned bytes;
-      const int n = next.piece(s, from, bytes);
-      const unsigned scales = unsigned(n * s.scale_bytes), high = unsigned(n * s.high_bytes);
-      unsigned char* const to = ring + slot * p.slot_bytes;
-      std::uint64_t* const full = barriers + slot;
-      barrier_expect(full, bytes + scales + high);
-      bulk_copy(to, static_cast<const char*>(m.data) + from, bytes, full, policy);
-      if (scales != 0)
-        bulk_copy(to + s.scale_at,
-                  static_cast<const char*>(m.scales) +
-                      std::size_t(unsigned(next.first)) * unsigned(s.scale_bytes),
-                  scales, full, policy);
-      if (high != 0)
-        bulk_copy(to + s.high_at,
-                  static_cast<const char*>(m.high) +
-                      std::size_t(unsigned(next.first)) * unsigned(s.high_bytes),
-                  high, full, policy);
-      if (++slot == p.ring_slots) slot = 0;
-      next.advance(n);
-      next.settle(p, layers, warp);
-      asked = 0;
-    } else if ((++asked & 4095U) == 0 && load_flag(p.trouble) != 0) {
-      return;  // nobody empties the ring any more
+      const int2 range = ranges[m.shape];
+      const int tile_scales = s.steps * s.scale_bytes, tile_high = s.steps * s.high_bytes;
+#pragma unroll 1
+      for (int tile = range.x; tile < range.y; tile += s.piece_tiles) {
+        const int n = min(s.piece_tiles, range.y - tile);
+        const int here = filler.make_room(piece_bytes(n, s.tile_bytes, tile_scales + tile_high));
+        if (here < 0) return;  // nobody empties the ring any more
+        const unsigned data = unsigned(n * s.tile_bytes), scales = unsigned(n * tile_scales),
+                       high = unsigned(n * tile_high);
+        unsigned char* const to = shared_at<unsigned char>(p.shared.ring) + here;
+        std::uint64_t* const full = filler.full + filler.next % kDecodePieces;
+        const std::size_t before = std::size_t(unsigned(tile));
+        barrier_expect(full, data + scales + high);
+        bulk_copy(to, static_cast<const char*>(m.data) + before * unsigned(s.tile_bytes), data,
+                  full, policy);
+        if (scales != 0)
+          bulk_copy(to + data, static_cast<const char*>(m.scales) + before * unsigned(tile_scales),
+                    scales, full, policy);
+        if (high != 0)
+          bulk_copy(to + data + scales,
+                    static_cast<const char*>(m.high) + before * unsigned(tile_high), high, full,
+                    policy);
+        ++filler.next;
+      }
     }
   }
 }

@@ -152,7 +152,7 @@ __device__ __forceinline__ void step_slots(int phase) {
     const auto* rotation = shared_at<const float4>(p.shared.rotation);
     const int half = p.k_dim / 2, quad_shift = key_shift + key_groups - 1;  // vectors of pairs
     const int pair_work = (group + 1) << quad_shift, value_work = p.v_dim / 4;
-    const float* inputs = set + p.at.inputs;
+    const float* inputs = set + own_copy(p) + p.at.inputs;
     const float* q = inputs + head * group * p.k_dim;
     const float* key = inputs + (p.heads + head) * p.k_dim;
     const float* value = inputs + (p.heads + p.kv_heads) * p.k_dim + head * p.v_dim;

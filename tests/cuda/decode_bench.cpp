@@ -237,7 +237,7 @@ void trace(Device& on, Kernel& kernel) {
                                       "publish"};  // publish: with a barrier
   for (int block = 0; block < 2; ++block) {
     const std::uint64_t* m = t.data() + block * cuda::kDecodeTrace;
-    const bool slots = block == 0 || kernel.in_cluster;
+    const bool slots = block == 0 || kernel.in_cluster || kernel.d.thin != 0;
     const int num_layers = kernel.in_cluster ? kernel.c.num_layers : kernel.d.num_layers;
     std::printf("  block %d, clocks: start %lld;", block, static_cast<long long>(m[1] - m[0]));
     std::size_t at = 1;
@@ -327,11 +327,13 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     must(cudaDeviceSynchronize());
     const double us = time_us(on, kernel, inner, 9);
     std::printf(
-        "  cluster %d blocks %3d splits %d slots %d x %4d poll %3d keep %d: %7.1f us %6.0f tok/s\n",
-        kernel.in_cluster ? 1 : 0, kernel.d.blocks, kernel.d.splits, kernel.d.ring_slots,
-        kernel.d.slot_bytes, kernel.d.poll, kernel.d.keep, us, 1e6 / us);
+        "  cluster %d blocks %3d splits %d thin %d copies %d ring %d pieces of %d poll %3d keep "
+        "%d: %7.1f us "
+        "%6.0f tok/s\n",
+        kernel.in_cluster ? 1 : 0, kernel.d.blocks, kernel.d.splits, kernel.d.thin, kernel.d.copies,
+        kernel.d.ring_bytes, kernel.d.piece_bytes, kernel.d.poll, kernel.d.keep, us, 1e6 / us);
+    trace(on, kernel);
     if (first) {
-      trace(on, kernel);
       on.place(17, *state, 100000);
       must(cudaDeviceSynchronize());
       const double late = time_us(on, kernel, inner, 9);
@@ -369,10 +371,15 @@ int main(int argc, char** argv) {
                          : which == "q8_0" ? BlockType::q8_0
                                            : BlockType::bf16;
   if (!quick) {
-    tunings.push_back({.poll = 1});
-    tunings.push_back({.keep = 1});
-    tunings.push_back({.splits = 8});
-    for (int slots : {3, 4, 6}) tunings.push_back({.slots = slots});
+    for (int copies : {1, 4}) tunings.push_back({.copies = copies});
+    tunings.push_back({.poll = 2});
+    tunings.push_back({.poll = 2, .copies = 1});
+    tunings.push_back({.splits = 16});
+    tunings.push_back({.thin = 0});
+    for (int kb : {12, 24, 42}) tunings.push_back({.piece_kb = kb});
+    for (int kb : {100, 218}) tunings.push_back({.ring_kb = kb});
+    const std::vector<cuda::DecodeTuning> once = tunings;
+    tunings.insert(tunings.end(), once.begin(), once.end());
   }
   measure(model_1380m(type), ("1.38B " + which).c_str(), tunings, 10);
   return 0;

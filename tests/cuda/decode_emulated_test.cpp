@@ -28,6 +28,7 @@ struct Emulated {
   cuda::DecodeProgram program;
   cuda::ClusterProgram layers;  // for the layers, if they run in a cluster
   bool in_cluster;
+  bool known_columns = false;  // the kernel for inputs of 256 and 768 values
   std::vector<float> exchange, state, logits;
   std::uint32_t trouble = 0;
   std::uint64_t position = 0;
@@ -74,7 +75,16 @@ struct Emulated {
     d.patience = 1U << 30;
     if (in_cluster && !run_layers(d, seed)) return false;
     simt::Grid grid(d.grid, cuda::kDecodeAllThreads, static_cast<std::size_t>(d.shared.total), seed,
-                    [&d] { cuda::decode_thread<~0U, 4>(d); });
+                    [this, &d] {
+                      constexpr unsigned kPlainOnly = ~cuda::kTypeBit<BlockType::f32>;
+                      if (known_columns) {
+                        cuda::decode_thread<kPlainOnly, 0, 256, 768, 32>(d);
+                      } else if (d.thin != 0) {
+                        cuda::decode_thread<~0U, 0, 0, 0, 0>(d);
+                      } else {
+                        cuda::decode_thread<~0U, 4, 0, 0, 0>(d);
+                      }
+                    });
     const bool through = grid.run();
     use += static_cast<std::uint32_t>(d.num_layers);
     ++position;
@@ -113,6 +123,7 @@ struct Case {
   cuda::DecodeTuning tuning;
   int tokens;
   bool in_cluster = false;  // the layers; the grid is the head's
+  bool known_columns = false;
 };
 
 ModelConfig wide(int layers) {
@@ -136,8 +147,12 @@ std::vector<Case> cases() {
   }
   const RandomParts biased{
       .linear = BlockType::f32, .tied = true, .gate_bias = true, .read_biases = true};
-  all.push_back(
-      {"positional", small_positional_config(), biased, 6, {.blocks = 5, .splits = 2}, 14});
+  all.push_back({"positional",
+                 small_positional_config(),
+                 biased,
+                 6,
+                 {.blocks = 5, .splits = 2, .copies = 2},
+                 14});
   ModelConfig c = small_config();
   c.num_layers =
       9;  // blocks that only take part in the head must not take an early layer for the last
@@ -153,6 +168,28 @@ std::vector<Case> cases() {
   c.num_heads = c.num_kv_heads = 2, c.head_k_dim = c.head_v_dim = 512, c.num_memory_slots = 64;
   c.num_layers = 1;
   all.push_back({"heads_of_512", c, {}, 10, {.blocks = 9, .splits = 4}, 2});
+  c = wide(3);  // every block has slots, a warp a slot
+  c.num_kv_heads = c.num_heads, c.num_memory_slots = 21;
+  all.push_back({"thin_slots", c, biased, 17, {.blocks = 16, .splits = 2, .copies = 4}, 5});
+  c.intermediate_size = 768, c.num_memory_slots = 16;
+  for (BlockType t :
+       {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k, BlockType::bf16}) {
+    const BlockType small = t == BlockType::bf16 ? t : BlockType::f16;
+    c.num_layers = t == BlockType::q4_k ? 1 : 3;  // the reference does not round its scales
+    all.push_back({"known_columns_",
+                   c,
+                   {.linear = t, .table = t, .small = small, .gate_bias = true},
+                   17,
+                   {.blocks = 16, .splits = 2, .copies = 2},
+                   4,
+                   false,
+                   true});
+  }
+  c = small_config();
+  c.num_heads = c.num_kv_heads = 1, c.head_k_dim = 64, c.head_v_dim = 128, c.num_memory_slots = 64;
+  all.push_back({"thin_head", c, {.linear = BlockType::q8_0}, 14, {.blocks = 12, .splits = 8}, 3});
+  all.push_back(
+      {"thin_block", c, biased, 3, {.blocks = 2, .splits = 1, .poll = 1, .copies = 2}, 3});
   c.num_heads = 4, c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = 128;
   all.push_back({"heads_of_128", c, {}, 8, {.blocks = 8, .splits = 8}, 2});
   c = small_positional_config();
@@ -202,10 +239,11 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
   const LoadedModel host = load_on(*reference, model);
   auto expected = host.state();
   Emulated actual(model, each.grid, each.tuning, each.in_cluster);
+  actual.known_columns = each.known_columns;
   const cuda::Decode& d = actual.program.decode;
-  std::printf("[ layout   ] %s: %d of %d blocks, %d splits, %d items, %d slots of %d, %d bytes\n",
-              each.name, d.blocks, d.grid, d.splits, d.items, d.ring_slots, d.slot_bytes,
-              d.shared.total);
+  std::printf(
+      "[ layout   ] %s: %d of %d blocks, %d splits, %d items, pieces of %d in %d, %d bytes\n",
+      each.name, d.blocks, d.grid, d.splits, d.items, d.piece_bytes, d.ring_bytes, d.shared.total);
   if (!each.in_cluster) {
     ASSERT_EQ(d.blocks, each.tuning.blocks);
     ASSERT_EQ(d.splits, each.tuning.splits);
@@ -243,8 +281,10 @@ TEST(ClusterEmulated, HasRoomForTheDefaultModel) {
   EXPECT_LE(bytes + 128, kShared);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, DecodeEmulated, testing::ValuesIn(cases()),
-                         [](const auto& each) { return std::string(each.param.name); });
+INSTANTIATE_TEST_SUITE_P(Cuda, DecodeEmulated, testing::ValuesIn(cases()), [](const auto& each) {
+  const auto type = quant::block_traits(each.param.parts.linear);
+  return std::string(each.param.name) + (each.param.known_columns ? type->name.data() : "");
+});
 
 }  // namespace
 }  // namespace runnel::test

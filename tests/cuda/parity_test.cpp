@@ -139,6 +139,22 @@ TEST_P(WeightTypes, StepsInOneKernelMatchTheReference) {
 }
 
 /// As on boards whose GPU shares the host's memory.
+// A layer of the shape that has a kernel of its own: inputs of 2,048 and 5,632 values, heads of
+// 512.
+TEST(OneKernel, OfTheWideModelMatchesTheReference) {
+  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
+  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  ModelConfig config = small_config();
+  config.hidden_size = 2048, config.intermediate_size = 5632, config.num_layers = 1;
+  config.num_heads = config.num_kv_heads = 4, config.head_k_dim = config.head_v_dim = 512;
+  config.num_memory_slots = 64;
+  const RandomModel model = make_random_model(
+      config, {.linear = BlockType::q4_0, .table = BlockType::q4_0, .small = BlockType::f16}, 17);
+  Random random(18);
+  compare(*backend, model, random.tokens(3, config.vocab_size), 1, Activations::rounded,
+          kRoundedTolerance, "one kernel, wide");
+}
+
 TEST_P(WeightTypes, WeightsInMappedMemoryComputeTheSame) {
   REQUIRE_CUDA(in_device);
   const BlockType type = GetParam();

@@ -9,7 +9,6 @@
 namespace runnel::cuda {
 namespace {
 
-int bytes_of_step(const DecodeShape& s) { return s.step_bytes + s.scale_bytes + s.high_bytes; }
 long long bytes_of_tile(const DecodeShape& s) {
   return s.tile_bytes + static_cast<long long>(s.steps) * (s.scale_bytes + s.high_bytes);
 }
@@ -19,12 +18,24 @@ int share_of(const DecodeShape& s, int blocks) {
   return divide_up(s.tiles / s.unit, blocks) * s.unit;
 }
 
-/// Most warps that share one of `tiles` tiles.
-int ways_of(const DecodeShape& s, int tiles) {
-  const int total = tiles * s.steps;
-  int most = 1;
-  for (int t = 0; t < tiles; ++t) most = std::max(most, tile_owners(s.steps, t, total));
-  return most;
+/// Whether a lane has the same part of the input for all tiles.
+bool input_once(const DecodeShape& s, int ways) {
+  return s.steps == ways && (is_plain(s.type) || s.lane_shift >= 2);
+}
+
+/// log2 of the warps that best share a tile, when a block has `tiles`. In units of a step's work.
+int best_ways_shift(const DecodeShape& s, int tiles) {
+  constexpr double kWithInput = 1.3, kSum = 1.5;
+  int best = 0;
+  double least = 0.0;
+  for (int shift = 0; 1 << shift <= std::min(s.steps, kDecodeWarps); ++shift) {
+    const int ways = 1 << shift;
+    const double tile = divide_up(s.steps, ways) * kWithInput + kSum;
+    const double cost = divide_up(tiles, kDecodeWarps / ways) * tile;
+    if (input_once(s, ways)) return shift;
+    if (shift == 0 || cost < least) least = cost, best = shift;
+  }
+  return best;
 }
 
 bool same(const DecodeShape& a, const DecodeShape& b) {
@@ -128,6 +139,7 @@ class Maker {
       for (int n = 1; n < most; ++n) least = std::min(least, busiest(n));
       while (p_.blocks > 1 && busiest(p_.blocks - 1) * 100 <= least * 103) --p_.blocks;
     }
+    if (tuning_.thin != 0 && thin_slots()) return "";
     // Splits: as asked, else four where they fit.
     for (int splits : {tuning_.splits, 4, 8, 2, 1}) {
       if (splits < 1 || splits > kDecodeSplits || c_.num_kv_heads * splits > p_.blocks) continue;
@@ -146,11 +158,29 @@ class Maker {
     return "many slots a block";
   }
 
+  /// Slots in shares that a warp can do: see decode_thin_slots.cuh.
+  bool thin_slots() {
+    if (c_.num_sink_slots + c_.num_window_slots > 0 || c_.num_heads != c_.num_kv_heads ||
+        c_.num_memory_slots > 64 || c_.head_k_dim > 512)
+      return false;
+    int splits = tuning_.splits;
+    if (splits < 1) {
+      for (splits = 1; 2 * splits * c_.num_kv_heads <= p_.blocks &&
+                       2 * splits <= std::min(c_.num_memory_slots, c_.head_v_dim / 4);)
+        splits *= 2;
+    }
+    if (c_.num_kv_heads * splits > p_.blocks || !is_power(splits) || splits > c_.head_v_dim / 4)
+      return false;
+    p_.splits = splits, p_.slots_per_split = divide_up(c_.num_memory_slots, splits), p_.items = 0;
+    p_.thin = 1, p_.columns = c_.head_v_dim / splits;
+    return true;
+  }
+
   void fill_model() {
     const StateLayout layout = StateLayout::of(c_);
     p_.num_layers = limits_.head_only ? 0 : c_.num_layers;
     p_.embeddings = w_.embeddings;
-    p_.poll = tuning_.poll, p_.keep = tuning_.keep;
+    p_.poll = tuning_.poll > 0 ? 2 - tuning_.poll : p_.thin, p_.keep = tuning_.keep;
     p_.d = c_.hidden_size, p_.inner = c_.intermediate_size, p_.vocab = c_.vocab_size;
     p_.heads = c_.num_heads, p_.kv_heads = c_.num_kv_heads;
     p_.group = c_.queries_per_kv_head();
@@ -170,30 +200,33 @@ class Maker {
       at += round_up(floats, 32);
       return here;
     };
-    p_.at.inputs = take((c_.num_heads + c_.num_kv_heads) * c_.head_k_dim +
-                        c_.num_kv_heads * (c_.head_v_dim + c_.num_memory_slots));
-    p_.at.parts = take(c_.num_heads * p_.splits * (c_.head_v_dim + 4));
+    p_.at.inputs =
+        take((c_.num_heads + c_.num_kv_heads) * c_.head_k_dim +
+             c_.num_kv_heads * (c_.head_v_dim + (p_.thin != 0 ? 2 : 1) * c_.num_memory_slots));
+    if (p_.thin != 0) p_.at.logits = take(c_.num_heads * c_.num_memory_slots);
+    p_.at.parts = take(p_.thin != 0 ? c_.num_heads * c_.head_v_dim
+                                    : c_.num_heads * p_.splits * (c_.head_v_dim + 4));
     p_.at.x1 = take(c_.hidden_size);
     p_.at.h = take(c_.intermediate_size);
     p_.at.x2 = take(c_.hidden_size);
-    p_.at.total = at;
+    p_.at.copy = at;
+    p_.copies = tuning_.copies > 0 ? tuning_.copies : p_.thin != 0 ? 2 : 1;
+    p_.at.total = p_.copies * at;
     const int widths[kDecodeKinds] = {c_.hidden_size, c_.num_heads * c_.head_v_dim, c_.hidden_size,
                                       c_.intermediate_size, c_.hidden_size};
     const int places[kDecodeKinds] = {p_.at.x2, p_.at.parts, p_.at.x1, p_.at.h, 2 * p_.at.total};
     std::copy(std::begin(widths), std::end(widths), p_.widths);
+    for (int i = 0; i < kDecodeKinds; ++i)
+      p_.inverse_widths[i] = 1.0F / static_cast<float>(widths[i]);
     std::copy(std::begin(places), std::end(places), p_.in_at);
   }
 
   const char* lay_out() {
-    int largest = 0, owners = 0;
+    long long largest = 0;
     for (int i = 0; i < p_.num_shapes; ++i) {
       DecodeShape& s = p_.shapes[i];
-      const int blocks = s.everybody != 0 ? p_.grid : p_.blocks, most = share_of(s, blocks);
-      largest = std::max(largest, bytes_of_step(s));
-      s.owners_at = owners, owners += most;
-      // Blocks have `most` tiles or a unit less.
-      s.ways = std::max(ways_of(s, most), ways_of(s, most - s.unit));
-      s.ways_rows = s.ways << s.row_shift;
+      largest = std::max(largest, bytes_of_tile(s));
+      s.ways_shift = best_ways_shift(s, share_of(s, s.everybody != 0 ? p_.grid : p_.blocks));
     }
     // What the widest phase needs beside the ring.
     int rounded = 0, plain = 0, partial = 0;
@@ -212,12 +245,13 @@ class Maker {
         }
         w.forms |= (is_plain(s.type) ? kFormPlain : kFormRounded) << (2 * kind);
         m.partial = floats;
-        floats += share_of(s, s.everybody != 0 ? p_.grid : p_.blocks) * s.ways_rows;
+        floats += round_up(
+            share_of(s, s.everybody != 0 ? p_.grid : p_.blocks) << (s.row_shift + s.ways_shift), 4);
         partial = std::max(partial, floats * 4);
       }
     }
     DecodeSlots& slots = p_.slots;
-    if (!limits_.head_only) {
+    if (!limits_.head_only && p_.thin == 0) {
       int floats = 0;
       const auto place = [&floats](int n) {
         const int here = floats;
@@ -243,15 +277,13 @@ class Maker {
       return here;
     };
     DecodeShared& s = p_.shared;
-    constexpr int kMostSlots = 8;
     take(static_cast<int>(sizeof(Decode)));
     s.token = take(static_cast<int>(sizeof(DecodeToken)));
-    s.barriers = take(8 * kMostSlots * kDecodeWarps);
-    s.emptied = take(4 * kDecodeWarps);
+    s.barriers = take(2 * 8 * kDecodePieces);
+    s.starts = take(4 * kDecodePieces);
+    s.marks = take(8);
     s.layers = take((p_.num_layers + 1) * static_cast<int>(sizeof(DecodeLayer)));
     s.ranges = take(8 * kDecodeShapes);
-    s.runs = take(kDecodeShapes * kDecodeWarps * static_cast<int>(sizeof(DecodeRun)));
-    s.owners = take(owners);
     s.squares = take(8 * kDecodeWarps);  // two sets
     s.rotation = take(8 * p_.k_dim);
     s.x = take(4 * p_.d);
@@ -265,33 +297,28 @@ class Maker {
     // kernel's few spilled registers and everybody's questions need some of it.
     constexpr int kMostShared = 195 * 1024;
     int ring = std::min(limits_.shared_bytes, kMostShared) - at;
-    if (tuning_.ring_kb > 0) ring = std::min(ring, tuning_.ring_kb * 1024);
-    // Slots that keep most bytes under way, in copies that are not too small.
-    constexpr double kCopyCost = 1280.0;  // bytes that could have come meanwhile
-    double best = 0.0;
-    for (int n = 3; n <= kMostSlots; ++n) {
-      if (tuning_.slots > 0 && n != std::clamp(tuning_.slots, 3, kMostSlots)) continue;
-      const int bytes = ring / kDecodeWarps / n / 128 * 128;
-      if (bytes < largest) continue;
-      double used = 0.0, score = 0.0;
-      for (const DecodeMatrix& m : out_.layers[0].matrices) {
-        if (m.shape < 0) continue;
-        const DecodeShape& shape = p_.shapes[m.shape];
-        const int step = bytes_of_step(shape), piece = bytes / step * step;
-        const double share = static_cast<double>(bytes_of_tile(shape)) * shape.tiles;
-        used += share, score += share * n * piece * piece / (piece + kCopyCost);
-      }
-      if (score / used > best) best = score / used, p_.slot_bytes = bytes, p_.ring_slots = n;
-    }
-    if (p_.ring_slots == 0) return "wide layers";
-    p_.ring_bytes = p_.slot_bytes * p_.ring_slots;
+    if (tuning_.ring_kb > 0) ring = std::min(limits_.shared_bytes - at, tuning_.ring_kb * 1024);
+    p_.ring_bytes = ring / 128 * 128;
+    if (p_.ring_bytes < 3 * round_up(static_cast<int>(largest), 128)) return "wide layers";
     for (int i = 0; i < p_.num_shapes; ++i) {
       DecodeShape& shape = p_.shapes[i];
-      shape.piece_steps = p_.slot_bytes / bytes_of_step(shape);
-      shape.scale_at = shape.piece_steps * shape.step_bytes;
-      shape.high_at = shape.scale_at + shape.piece_steps * shape.scale_bytes;
+      const int tile = static_cast<int>(bytes_of_tile(shape)), ways = 1 << shape.ways_shift;
+      // Large pieces where work bounds the products, small ones where memory does: measured.
+      const bool four_bits = shape.type == BlockType::q4_0 || shape.type == BlockType::q4_k;
+      const int most_kb = tuning_.piece_kb > 0 ? tuning_.piece_kb : four_bits ? 42 : 24;
+      const int most = std::min(p_.ring_bytes / 3, most_kb * 1024);
+      if (input_once(shape, ways)) {
+        // Four tiles a warp at a time, or as many as there is room for.
+        const int apart = kDecodeWarps / ways;
+        int each = 4;
+        while (each > 1 && each * apart * tile > most) each /= 2;
+        shape.piece_tiles = std::clamp(most / tile, 1, each * apart);
+      } else {
+        shape.piece_tiles = std::max(1, most / 2 / tile);
+      }
+      p_.piece_bytes = std::max(p_.piece_bytes, shape.piece_tiles * tile);
     }
-    s.total = s.ring + kDecodeWarps * p_.ring_bytes;
+    s.total = s.ring + p_.ring_bytes;
     return "";
   }
 
