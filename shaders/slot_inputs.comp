@@ -3,9 +3,9 @@
 // Keys, values and gates of slots chunk by chunk, from their projections, in place:
 //   k <- act(k), rotated k = R(t) k;  v <- act(v);
 //   log alpha = max(floor, logsigmoid(f + bias) / tau);  f <- e^(log alpha),  s = -expm1(log alpha)
-// OPERANDS_F16, for models without positional slots: q, k and v as rows of f16 for matrix units instead, queries too.
-// Work split: a thread a value, of rotated keys a pair; of f16 four values. Grid: (values / 128, tokens). Bound: bytes
-// in and out.
+// OPERANDS_F16: q, k, v and what is rotated as rows of f16 for matrix units instead, queries too.
+// Work split: a thread a value, of rotated keys a pair; of f16 four values or pairs. Grid: (values / 128, tokens).
+// Bound: bytes in and out.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #define PASS_BINDING 3
@@ -28,23 +28,63 @@ void store_gate(uint row, uint i) {
 
 #ifdef OPERANDS_F16
 layout(set = 0, binding = 0) readonly buffer Projections4 { vec4 v[]; } projections4;
-layout(set = 0, binding = 4) writeonly buffer Operands { uvec2 v[]; } operands;  // [T, q | k | v] four f16 each
+layout(set = 0, binding = 4) writeonly buffer Operands { uvec2 v[]; } operands;  // rows of four f16 each
 
 const float kLargest = 65504.0;  // of f16
+
+vec4 activated(uint kind, uint at) {
+  vec4 x = projections4.v[at / 4];
+  [[unroll]] for (uint e = 0; e < 4; ++e) x[e] = activate(kind, x[e]);
+  return x;
+}
+void put(uint row, uint column, vec4 x) {
+  x = clamp(x, -kLargest, kLargest);
+  operands.v[row * kOperandStride * 2 + column / 4] = uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw));
+}
 
 void main() {
   const uint row = gl_WorkGroupID.y;
   if (row >= pass.word[kPassTokens] || (token_word(row, 3) & kLongItem) == 0) return;
-  const uint i = gl_WorkGroupID.x * kThreads + THREAD;
-  const uint keys = (G + 1) * H * K / 4, fours = keys + H * V / 4;
-  if (i < fours) {
-    vec4 x = projections4.v[row * a.stride / 4 + i];
-    const uint kind = i < keys ? KEY_ACTIVATION : VALUE_ACTIVATION;
-    [[unroll]] for (uint e = 0; e < 4; ++e) x[e] = clamp(activate(kind, x[e]), -kLargest, kLargest);
-    operands.v[row * fours + i] = uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw));
-  } else if (i - fours < H * MEMORY) {
-    store_gate(row, i - fours);
+  const uint first = row * a.stride, heads = (G + 1) * H;
+  const uint keys = kRotary ? heads * K / 8 : heads * K / 4;  // and queries
+  uint i = gl_WorkGroupID.x * kThreads + THREAD;
+  if (i < keys) {
+    if (!kRotary) {
+      put(row, 4 * i, activated(KEY_ACTIVATION, first + 4 * i));
+      return;
+    }
+    const uint half_k = K / 2, head = 4 * i / half_k, c = 4 * i % half_k;  // queries, then keys
+    const uint at = head * K + c;
+    const vec4 x = activated(KEY_ACTIVATION, first + at), z = activated(KEY_ACTIVATION, first + at + half_k);
+    put(row, at, x);
+    put(row, at + half_k, z);
+    const bool of_query = head < G * H;
+    vec4 rotations[4];  // of a column: cos t, sin t, the same of min(t, sink distance)
+    [[unroll]] for (uint e = 0; e < 4; ++e) {
+      const uint word = a.pass.rotations + (row * half_k + c + e) * 4;
+      rotations[e] = uintBitsToFloat(uvec4(pass.word[word], pass.word[word + 1], pass.word[word + 2], pass.word[word + 3]));
+    }
+    const vec4 cos_t = vec4(rotations[0].x, rotations[1].x, rotations[2].x, rotations[3].x);
+    const vec4 sin_t = vec4(rotations[0].y, rotations[1].y, rotations[2].y, rotations[3].y);
+    const uint turned = of_query ? kTurnedQueries + at : kTurnedKeys + at - G * H * K;
+    put(row, turned, x * cos_t - z * sin_t);
+    put(row, turned + half_k, z * cos_t + x * sin_t);
+    if (of_query) {
+      const vec4 near_cos = vec4(rotations[0].z, rotations[1].z, rotations[2].z, rotations[3].z);
+      const vec4 near_sin = vec4(rotations[0].w, rotations[1].w, rotations[2].w, rotations[3].w);
+      put(row, kNearQueries + at, x * near_cos - z * near_sin);
+      put(row, kNearQueries + at + half_k, z * near_cos + x * near_sin);
+    }
+    return;
   }
+  i -= keys;
+  if (i < H * V / 4) {
+    const uint at = heads * K + 4 * i;
+    put(row, at, activated(VALUE_ACTIVATION, first + at));
+    return;
+  }
+  i -= H * V / 4;
+  if (i < H * MEMORY) store_gate(row, i);
 }
 #else
 void main() {

@@ -1,13 +1,14 @@
 #version 460
 // SPDX-License-Identifier: Apache-2.0
-// What slot_read computes, on matrix units, for models without positional slots: f16 operands (slot_inputs and
-// slot_states.scan in their f16 variants), f32 sums, softmax and gates.
+// What slot_read computes, on matrix units: f16 operands (slot_inputs and slot_states in their f16 variants), f32 sums,
+// softmax and gates.
 //
 // Work split: a workgroup takes 16 tokens [t0, t0 + 16) of one query head. Grid: (chunks * 4, HQ). A subgroup 32 of the
-// 128 rows of scores (memory | chunk), then 16 of the slots, then 64 columns of the outputs by turns; operands of wide products
-// straight from the cache. With D_tj = s_j prod_{j < i <= t} alpha_i of the block's own tokens and W_j = s_j prod_{j < i < t0}
-// alpha_i of earlier ones in shared memory (36 KB):
-//   logits_t = scale (E_t (R (h q_t) + sum_{j < t0} (q_t . k_j) W_j) + sum_{t0 <= j <= t} (q_t . k_j) D_tj) + biases
+// 128 rows of scores (memory | chunk), then 16 of the slots, then 64 columns of the outputs by turns; operands of wide
+// products straight from the cache. W_j = s_j prod_{j < i < t0} alpha_i of earlier tokens of the chunk lie in shared memory
+// as f16 (21 KiB in all, 26 with positional slots); the gates of the block's own tokens stay in registers, a lane two
+// slots:
+//   logits_t = scale (E_t (R (h q_t) + sum_{j < t0} (q_t . k_j) W_j) + sum_{t0 <= j <= t} (q_t . k_j) s_j prod_{j<i<=t} alpha_i)
 // Products of alphas alone, none larger than 1.
 // Bound: 16 x 2 x 128 (K + V) operations on matrix units.
 #extension GL_GOOGLE_include_directive : require
@@ -29,21 +30,33 @@ const uint kTeams = kThreads / 32;
 // Pitches in words of two f16: an odd number of 16 bytes, or an odd number of words where lanes read rows.
 const uint kSlotPitch = kMostChunkSlots / 2 + 4;
 const uint kSharePitch = kMostChunkSlots + 4;
-const uint kOwnPitch = kMostChunkSlots / 2 + 1;
 const uint kScorePitch = kMostChunkSlots + 4;  // floats
 const uint kOwnScorePitch = kRows + 4;
 const uint kGroup = V % 64 == 0 && V >= 256 ? 4 : 1;  // tiles of columns that a subgroup computes at once
 const uint kColumns = K / 16;
+// Columns of the second scores: tokens [t0 - 64, t0 + 16) of the window, then sinks.
+const uint kWindowRows = kMostChunkWindow + kRows;
+const uint kPositions = kWindowRows + kMostChunkSinks;
+const uint kPositionPitch = kPositions / 2 + 4;
+const uint kPositionScores = kPositions + 4;  // pitch
 const uint kAhead = 4;  // tiles of columns of the scores under way
 
 shared float scores[kRows * kScorePitch];    // [token][slot]; then, as shares, [token][slot | token] f16
 shared float own_scores[kRows * kOwnScorePitch];  // [token][own token j]: q . k
 shared uint earlier_tile[kRows * kSlotPitch];  // [token][earlier token] scale q . k; then [token][slot] p E
-shared uint p_tile[kRows * kOwnPitch];         // [token][slot] p
-shared uint shares[kRows * kSharePitch];       // [token][slot | token of the chunk] weights of values
+// [token][slot | token of the chunk] weights of values; before, [token][position] scores as bits of floats.
+shared uint shares[kRows * (kRotary ? kPositionScores : kSharePitch)];
+shared uint position_shares[kRotary ? kRows * kPositionPitch : 4];         // [token][position] weights of values
 shared uint w_tile[(kChunk - kRows) * kSlotPitch];             // W [earlier token][slot]
-shared uint d_tile[kRows * (kRows + 1) / 2 * kOwnPitch];       // D [t (t + 1) / 2 + j][slot]
 shared vec2 block_decay[kTeams][32];                           // of earlier blocks: prod alpha
+
+/// Of 2 N values a lane, N sums over pairs of lanes 2 N apart: the upper lane of each pair takes the upper half.
+#define SUM_HALVES(VALUES, N)                                                    \
+  [[unroll]] for (uint n = 0; n < N; ++n) {                                      \
+    const bool upper = (lane & (2 * N)) != 0;                                    \
+    const float other = upper ? VALUES[n] : VALUES[n + N];                       \
+    VALUES[n] = (upper ? VALUES[n + N] : VALUES[n]) + subgroupShuffleXor(other, 2 * N); \
+  }
 
 uint row0, rows, head, query, t0;  // first row of the chunk; rows of the chunk
 
@@ -75,10 +88,10 @@ void main() {
   head = query / G;
   const uint team = THREAD / 32, lane = THREAD % 32;
 
-  // 1. Gates: W of earlier blocks, a team each; D of the block's own tokens, every fourth j a team; E of its tokens.
+  // 1. Gates: W of earlier blocks, a team each; of the block's own tokens E.
   vec2 decays[kRows / kTeams];  // E of tokens team, team + 4, …
+  vec2 alphas[kRows], writes[kRows];
   {
-    vec2 alphas[kRows], writes[kRows];
     vec2 product = vec2(1.0);
     vec2 weights[kRows];
     if (team * kRows < t0) {
@@ -102,16 +115,6 @@ void main() {
     [[unroll]] for (uint t = 0; t < kRows; ++t) {
       product *= alphas[t];
       if (t % kTeams == team) decays[t / kTeams] = product;
-    }
-    [[unroll]] for (uint j = 0; j < kRows; ++j) {
-      if (j % kTeams == team) {
-        vec2 d = writes[j];
-        d_tile[(j * (j + 1) / 2 + j) * kOwnPitch + lane] = packHalf2x16(d);
-        [[unroll]] for (uint t = j + 1; t < kRows; ++t) {
-          d *= alphas[t];
-          d_tile[(t * (t + 1) / 2 + j) * kOwnPitch + lane] = packHalf2x16(d);
-        }
-      }
     }
   }
   vec2 before = vec2(1.0);  // R
@@ -163,6 +166,35 @@ void main() {
       }
     }
   }
+  // Window and sinks, a tile of 16 a team by turns. Tiles lie whole in the pass or in the table before the item.
+  const Item item = item_of(pass.word[words + 2]);
+  const int before_block = int(row0 - item.row + t0) - int(kMostChunkWindow);  // row of the item
+  const uint table = a.window + item.first_chunk * kWindowTable * kWindowStride + head * (K + V) / 8;
+  if (kRotary) {
+    for (uint i = team; i < kPositions / 16; i += kTeams) {
+      const bool sinks = i == kWindowRows / 16;
+      const int j = before_block + int(16 * i);
+      const bool in_pass = !sinks && j >= 0;
+      const uint keys = in_pass ? (item.row + uint(max(j, 0))) * kOperandStride + (kTurnedKeys + head * K) / 8
+                                : table + (sinks ? kMostChunkWindow : uint(int(kMostChunkWindow) + min(j, 0))) * kWindowStride;
+      const uint stride = in_pass ? kOperandStride : kWindowStride;
+      const uint q = (row0 + t0) * kOperandStride + ((sinks ? kNearQueries : kTurnedQueries) + query * K) / 8;
+      SUMS sums = NO_SUMS;
+      for (uint c0 = 0; c0 < kColumns; c0 += kAhead) {
+        LEFT left[kAhead];
+        RIGHT right[kAhead];
+        [[unroll]] for (uint n = 0; n < kAhead; ++n) {
+          const uint c = min(c0 + n, kColumns - 1) * 2;
+          LOAD_ROWS(left[n], operands.v, q + c, kOperandStride);
+          LOAD_COLUMNS(right[n], operands.v, keys + c, stride);
+        }
+        [[unroll]] for (uint n = 0; n < kAhead; ++n) {
+          if (c0 + n < kColumns) sums = MULTIPLY_ADD(left[n], right[n], sums);
+        }
+      }
+      STORE_ROWS(sums, shares, 16 * i, kPositionScores);
+    }
+  }
   barrier();
 
   // 3. R (h q), then what earlier tokens of the chunk wrote; a team 16 slots.
@@ -199,56 +231,93 @@ void main() {
       bias.y += vectors.v[a.read_bias + head * MEMORY + m + 1];
     }
     vec2 p[kRows / kTeams];
+    vec2 position[kRows / kTeams][2];  // positions 2 lane and 2 lane + 1, the same + 64 where there are
     [[unroll]] for (uint i = 0; i < kRows / kTeams; ++i) {
       const uint t = team + i * kTeams;
       vec2 own = vec2(0.0);
-      for (uint j = 0; j <= t; ++j)
-        own = fma(vec2(a.scale * own_scores[t * kOwnScorePitch + j]),
-                  unpackHalf2x16(d_tile[(t * (t + 1) / 2 + j) * kOwnPitch + lane]), own);
+      [[unroll]] for (uint j = 0; j < kRows; ++j) {
+        if (j <= t) own = fma(own, alphas[j], a.scale * own_scores[t * kOwnScorePitch + j] * writes[j]);
+      }
       const vec2 memory = vec2(scores[t * kScorePitch + m], scores[t * kScorePitch + m + 1]);
       const vec2 logits = real ? fma(decays[i], memory, own) + bias : vec2(-1e30);
-      const float largest = team_max(max(logits.x, logits.y), 32);
+      float largest = max(logits.x, logits.y);
+      if (kRotary) {
+        const uint row = row0 + min(t0 + t, rows - 1);
+        const uint used_sinks = token_word(row, 2), used_window = token_word(row, 3) & ~kLongItem;
+        [[unroll]] for (uint n = 0; n < 2; ++n) {
+          [[unroll]] for (uint e = 0; e < 2; ++e) {
+            const uint r = 64 * n + 2 * lane + e;
+            // Of the window's tokens, t counts as 64 + t.
+            const bool used = r < kWindowRows ? r <= kMostChunkWindow + t && r + used_window > kMostChunkWindow + t
+                                              : r < kPositions && r - kWindowRows < used_sinks;
+            position[i][n][e] = used ? a.scale * uintBitsToFloat(shares[t * kPositionScores + r]) : -1e30;
+            largest = max(largest, position[i][n][e]);
+          }
+        }
+      }
+      largest = team_max(largest, 32);
       p[i] = real ? vec2(exact_exp(logits.x - largest), exact_exp(logits.y - largest)) : vec2(0.0);
-      p[i] *= 1.0 / team_sum(p[i].x + p[i].y, 32);
+      float sum = p[i].x + p[i].y;
+      if (kRotary) {
+        [[unroll]] for (uint n = 0; n < 2; ++n) {
+          [[unroll]] for (uint e = 0; e < 2; ++e) {
+            const float logit = position[i][n][e];
+            position[i][n][e] = logit > -1e29 ? exact_exp(logit - largest) : 0.0;
+            sum += position[i][n][e];
+          }
+        }
+      }
+      const float factor = 1.0 / team_sum(sum, 32);
+      p[i] *= factor;
+      if (kRotary) {
+        position_shares[t * kPositionPitch + lane] = packHalf2x16(position[i][0] * factor);
+        if (lane < (kPositions - 64) / 2)
+          position_shares[t * kPositionPitch + 32 + lane] = packHalf2x16(position[i][1] * factor);
+      }
     }
+    if (kRotary) barrier();
     [[unroll]] for (uint i = 0; i < kRows / kTeams; ++i) {
       const uint t = team + i * kTeams;
-      p_tile[t * kOwnPitch + lane] = packHalf2x16(p[i]);
       const vec2 later = p[i] * decays[i];
       shares[t * kSharePitch + lane] = packHalf2x16(later * before);
       earlier_tile[t * kSlotPitch + lane] = packHalf2x16(later);
+      // Of the block's own values: sums over all slots for each j.
+      float weights[kRows];
+      vec2 left = p[i];
+      [[unroll]] for (uint back = 0; back < kRows; ++back) {
+        const uint j = kRows - 1 - back;
+        weights[j] = 0.0;
+        if (j <= t) {
+          weights[j] = dot(left, writes[j]);
+          left *= alphas[j];
+        }
+      }
+      SUM_HALVES(weights, 8)
+      SUM_HALVES(weights, 4)
+      SUM_HALVES(weights, 2)
+      SUM_HALVES(weights, 1)
+      const float weight = weights[0] + subgroupShuffleXor(weights[0], 1);  // of j = lane / 2
+      const float next = subgroupShuffleXor(weight, 2);
+      if (lane % 4 == 0) shares[t * kSharePitch + (kMostChunkSlots + t0) / 2 + lane / 4] = packHalf2x16(vec2(weight, next));
     }
   }
   barrier();
 
-  // 5. Weights of the chunk's values: of the block's own two j a thread, of earlier ones 16 a team.
-  {
-    const uint t = THREAD / 8, j = THREAD % 8 * 2;
-    float two[2] = float[2](0.0, 0.0);
-    [[unroll]] for (uint e = 0; e < 2; ++e) {
-      if (j + e > t) continue;
-      const uint from = (t * (t + 1) / 2 + j + e) * kOwnPitch;
-      for (uint m = 0; m < MEMORY / 2; ++m) {
-        const vec2 d = unpackHalf2x16(d_tile[from + m]), p = unpackHalf2x16(p_tile[t * kOwnPitch + m]);
-        two[e] = fma(p.x, d.x, fma(p.y, d.y, two[e]));
-      }
+  // 5. Weights of earlier tokens' values: 16 a team.
+  if (team * 16 < t0) {
+    SUMS sums = NO_SUMS;
+    for (uint m = 0; m < MEMORY; m += 16) {
+      LEFT left;
+      RIGHT right;
+      LOAD_ROWS(left, earlier_tile, m / 2, kSlotPitch);
+      LOAD_COLUMNS(right, w_tile, team * 16 * kSlotPitch + m / 2, kSlotPitch);
+      sums = MULTIPLY_ADD(left, right, sums);
     }
-    shares[t * kSharePitch + (kMostChunkSlots + t0 + j) / 2] = packHalf2x16(vec2(two[0], two[1]));
-    if (team * 16 < t0) {
-      SUMS sums = NO_SUMS;
-      for (uint m = 0; m < MEMORY; m += 16) {
-        LEFT left;
-        RIGHT right;
-        LOAD_ROWS(left, earlier_tile, m / 2, kSlotPitch);
-        LOAD_COLUMNS(right, w_tile, team * 16 * kSlotPitch + m / 2, kSlotPitch);
-        sums = MULTIPLY_ADD(left, right, sums);
-      }
-      STORE_NARROW(sums, 1.0, shares, (kMostChunkSlots + team * 16) / 2, kSharePitch)
-    }
+    STORE_NARROW(sums, 1.0, shares, (kMostChunkSlots + team * 16) / 2, kSharePitch)
   }
   barrier();
 
-  // 6. Outputs: 16 slots or tokens a step.
+  // 6. Outputs: 16 slots or tokens a step. In the window, the chunk's tokens begin at 64 - t0.
   const uint memory_values = (memory_at(chunk, head) + MEMORY * K) / 8;
   const uint token_values = row0 * kOperandStride + ((G + 1) * H * K + head * V) / 8;
   for (uint c = team * kGroup * 16; c < V; c += kTeams * kGroup * 16) {
@@ -265,12 +334,33 @@ void main() {
     }
     [[unroll]] for (uint j = 0; j < kChunk; j += 16) {
       if (j > t0) break;
-      LEFT left;
+      LEFT left, in_window;
       RIGHT right;
       LOAD_ROWS(left, shares, (kMostChunkSlots + j) / 2, kSharePitch);
+      if (kRotary) LOAD_ROWS(in_window, position_shares, (kMostChunkWindow - t0 + j) / 2, kPositionPitch);
       [[unroll]] for (uint i = 0; i < kGroup; ++i) {
         LOAD_ROWS(right, operands.v, token_values + j * kOperandStride + c / 8 + 2 * i, kOperandStride);
         sums[i] = MULTIPLY_ADD(left, right, sums[i]);
+        if (kRotary) sums[i] = MULTIPLY_ADD(in_window, right, sums[i]);
+      }
+    }
+    if (kRotary) {  // the window before the chunk, then sinks
+      [[unroll]] for (uint r = 0; r <= kMostChunkWindow; r += 16) {
+        const bool sinks = r == kMostChunkWindow;
+        if (!sinks && r >= kMostChunkWindow - t0) continue;
+        const int j = before_block + int(r);
+        const bool in_pass = !sinks && j >= 0;
+        const uint from = in_pass ? (item.row + uint(max(j, 0))) * kOperandStride + ((G + 1) * H * K + head * V) / 8
+                                  : table + K / 8 +
+                                        (sinks ? kMostChunkWindow : uint(int(kMostChunkWindow) + min(j, 0))) * kWindowStride;
+        const uint stride = in_pass ? kOperandStride : kWindowStride;
+        LEFT left;
+        RIGHT right;
+        LOAD_ROWS(left, position_shares, (sinks ? kWindowRows : r) / 2, kPositionPitch);
+        [[unroll]] for (uint i = 0; i < kGroup; ++i) {
+          LOAD_ROWS(right, operands.v, from + c / 8 + 2 * i, stride);
+          sums[i] = MULTIPLY_ADD(left, right, sums[i]);
+        }
       }
     }
     const uint to = (row0 + t0) * a.out_stride + query * V + c;

@@ -4,9 +4,11 @@
 //   STAGE_SUMS  U[m, c] = sum_j s_j (prod_{i > j} alpha_i) x_j[c]  of keys and values,  d[m] = prod_i alpha_i
 //   STAGE_SCAN  for each chunk in turn: U, h = h, d h + U; h is the state's memory before and after
 //   STAGE_KEEP  positional slots of the state: the rotated keys and the values of the last tokens
+//   STAGE_WINDOW  as f16, what the state holds of the tokens before each item and of its sinks
 // Products of alphas, none larger than 1: gates of any strength are exact, as they are token by token.
 //
-// On matrix units (slot_read_tiles): SUMS_TILES from f16 operands, the scan leaves memories as f16 (MEMORIES_F16).
+// On matrix units (slot_read_tiles): SUMS_TILES from f16 operands, MEMORIES_F16: the scan
+// leaves memories as f16, KEEP reads f16 operands.
 //
 // Work split. Sums: grid (64-column tiles of K, then of V, H, chunks); a thread 8 slots x 4 columns, tokens from the
 // last to the first in steps of 16 through shared memory (8 KiB). Scan: a thread a value, grid (values / 128, H,
@@ -189,7 +191,8 @@ void main() {
   const uint i = 2 * (gl_WorkGroupID.x * kThreads + THREAD);
   if (i >= kHeadMemory) return;
   const uint slot = i < MEMORY * K ? i / K : (i - MEMORY * K) / V;
-  const uint at = state_at(item.place, head) + i;
+  const uint at = state_at(item.place, head) +
+                  (i < MEMORY * K ? kPositional * K + i : kSlots * K + kPositional * V + i - MEMORY * K);
   vec2 h = vec2(state.v[at], state.v[at + 1]);
   for (uint n0 = 0; n0 < item.chunks; n0 += kAhead) {
     vec2 sums[kAhead];
@@ -241,11 +244,55 @@ void main() {
 }
 #endif
 
+#elif defined(STAGE_WINDOW)
+
+layout(set = 0, binding = 0) readonly buffer State { float v[]; } state;
+layout(set = 0, binding = 1) buffer Operands { uint v[]; } operands;  // two f16 each
+
+const float kLargest = 65504.0;  // of f16
+
+void main() {
+  if (gl_WorkGroupID.z >= pass.word[kPassItems]) return;
+  const Item item = item_of(gl_WorkGroupID.z);
+  if (item.bank != a.bank || item.chunks == 0) return;
+  const uint head = gl_WorkGroupID.y, r = gl_WorkGroupID.x;
+  const uint first = token_word(item.row, 1);  // slot that the item's first row writes
+  uint slot = kNone, row = kNone;              // of the state, or of the pass
+  if (r < kMostChunkWindow) {
+    const uint back = kMostChunkWindow - r;
+    if (WINDOW > 0 && first >= SINKS && back <= WINDOW) slot = SINKS + (first - SINKS + WINDOW - back) % WINDOW;
+  } else if (r - kMostChunkWindow < SINKS) {
+    const uint sink = r - kMostChunkWindow, earlier = min(first, SINKS);
+    if (sink < earlier) {
+      slot = sink;
+    } else if (sink - earlier < item.rows) {
+      row = item.row + sink - earlier;
+    }
+  }
+  const uint to = (a.window + (item.first_chunk * kWindowTable + r) * kWindowStride) * 4 + head * (K + V) / 2;
+  for (uint i = THREAD; i < (K + V) / 2; i += kThreads) {
+    const bool of_keys = 2 * i < K;
+    uint packed = 0;
+    if (slot != kNone) {
+      const uint at = state_at(item.place, head) + (of_keys ? slot * K + 2 * i : kSlots * K + slot * V + 2 * i - K);
+      packed = packHalf2x16(clamp(vec2(state.v[at], state.v[at + 1]), -kLargest, kLargest));
+    } else if (row != kNone) {
+      packed = operands.v[row * kOperandStride * 4 +
+                          (of_keys ? kTurnedKeys + head * K + 2 * i : (G + 1) * H * K + head * V + 2 * i - K) / 2];
+    }
+    operands.v[to + i] = packed;
+  }
+}
+
 #else  // STAGE_KEEP
 
 layout(set = 0, binding = 0) buffer State { float v[]; } state;
+#ifdef MEMORIES_F16
+layout(set = 0, binding = 1) readonly buffer Operands { uint v[]; } operands;  // two f16 each
+#else
 layout(set = 0, binding = 1) readonly buffer Features { float v[]; } features;
 layout(set = 0, binding = 2) readonly buffer Projections { float v[]; } projections;
+#endif
 
 void main() {
   if (gl_WorkGroupID.z >= pass.word[kPassItems]) return;
@@ -267,9 +314,21 @@ void main() {
   }
   const uint row = last_row - back;
   const uint keys = state_at(item.place, head);
+#ifdef MEMORIES_F16
+  for (uint i = THREAD; i < (K + V) / 2; i += kThreads) {
+    const bool of_keys = 2 * i < K;
+    const vec2 x = unpackHalf2x16(
+        operands.v[row * kOperandStride * 4 +
+                   (of_keys ? kTurnedKeys + head * K + 2 * i : (G + 1) * H * K + head * V + 2 * i - K) / 2]);
+    const uint to = keys + (of_keys ? slot * K + 2 * i : kSlots * K + slot * V + 2 * i - K);
+    state.v[to] = x.x;
+    state.v[to + 1] = x.y;
+  }
+#else
   for (uint c = THREAD; c < K; c += kThreads) state.v[keys + slot * K + c] = features.v[turned_at(row, head) + c];
   for (uint c = THREAD; c < V; c += kThreads)
     state.v[keys + kSlots * K + slot * V + c] = projections.v[v_at(row, head) + c];
+#endif
 }
 
 #endif

@@ -201,6 +201,7 @@ struct ChunkArgs {
   uint layer_floats;    // of one state
   uint bank;
   uint decays;      // in the buffer of chunks, after the memories
+  uint window;      // in the buffer of f16 operands, after the rows, in units of 8
   uint out_stride;  // of rows of outputs
   uint gate_bias;   // float offsets into the vectors, or kNone
   uint read_bias;

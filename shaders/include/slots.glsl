@@ -19,7 +19,15 @@ const uint kPositional = SINKS + WINDOW;
 const uint kSlots = kPositional + MEMORY;
 const bool kRotary = kPositional > 0;
 const uint kHeadMemory = MEMORY * (K + V);  // floats of a chunk and head
-const uint kOperandStride = ((G + 1) * H * K + H * V) / 8;  // of rows of f16 operands, in uvec4
+// Rows of f16 operands [T, q | k | v | rotated k | q rotated by t | q rotated by min(t, sink distance)], the last three
+// with positional slots. Behind the rows, per item at its first chunk's place, what the state holds of the 64 tokens
+// before the item and of the sinks: [80, H, K | V].
+const uint kTurnedKeys = (G + 1) * H * K + H * V;
+const uint kTurnedQueries = kTurnedKeys + H * K;
+const uint kNearQueries = kTurnedQueries + G * H * K;
+const uint kOperandStride = (kRotary ? kNearQueries + G * H * K : kTurnedKeys) / 8;  // in uvec4
+const uint kWindowStride = H * (K + V) / 8;
+const uint kWindowTable = kMostChunkWindow + kMostChunkSinks;  // rows
 
 layout(push_constant) uniform Push { ChunkArgs a; };
 

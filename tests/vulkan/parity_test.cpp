@@ -129,18 +129,25 @@ TEST_F(VulkanChunks, WideHeadsWithoutPositionalSlotsMatchTheReference) {
 
 TEST_F(VulkanChunks, SlotsOnMatrixUnitsMatchTheReference) {
   if (!has_matrix_units()) GTEST_SKIP() << "the device has no cooperative matrices";
-  const Heads shapes[] = {{.query = 2, .kv = 1, .k = 48, .v = 64, .memory = 64},
-                          {.query = 2, .kv = 2, .k = 32, .v = 256, .memory = 64},
-                          {.query = 1, .kv = 1, .k = 64, .v = 144, .memory = 16},
-                          {.query = 3, .kv = 3, .k = 16, .v = 16, .memory = 48}};
+  const Heads shapes[] = {
+      {.query = 2, .kv = 1, .k = 48, .v = 64, .memory = 64},
+      {.query = 2, .kv = 2, .k = 32, .v = 256, .memory = 64},
+      {.query = 1, .kv = 1, .k = 64, .v = 144, .memory = 16},
+      {.query = 2, .kv = 2, .k = 16, .v = 16, .memory = 48},
+      {.query = 6, .kv = 2, .k = 64, .v = 64, .memory = 64, .sinks = 4, .window = 60, .far = 64},
+      {.query = 2, .kv = 2, .k = 32, .v = 48, .memory = 32, .sinks = 16, .window = 64, .far = 40},
+      {.query = 4, .kv = 2, .k = 16, .v = 32, .memory = 16, .sinks = 3, .window = 7, .far = 9},
+      {.query = 2, .kv = 1, .k = 16, .v = 16, .memory = 16, .window = 64, .far = 9},
+      {.query = 2, .kv = 1, .k = 16, .v = 16, .memory = 16, .sinks = 5, .far = 9}};
   for (const Heads& heads : shapes) {
     for (const bool khr : {true, false}) {
-      SCOPED_TRACE(testing::Message() << heads.k << " keys, " << heads.v << " values, "
-                                      << heads.memory << " slots, khr " << khr);
+      SCOPED_TRACE(testing::Message()
+                   << heads.k << " keys, " << heads.v << " values, " << heads.memory << " slots, "
+                   << heads.sinks << " sinks, window " << heads.window << ", khr " << khr);
       expect_chunks(
           make_random_model(with_heads(heads),
                             {.linear = BlockType::f16, .gate_bias = true, .read_biases = true}, 33),
-          {.khr_matrices = khr}, kF16Tolerance, {66, 1, 129, 17, 20, 64});
+          {.khr_matrices = khr}, kF16Tolerance, {66, 1, 129, 17, 20, 64, 130});
     }
   }
 }

@@ -87,8 +87,7 @@ bool slots_take_tiles(const ResidentModel& m) {
   };
   const std::vector<DeviceLayer>& layers = m.weights->layers;
   return m.device->capabilities().slot_tiles && std::all_of(layers.begin(), layers.end(), narrow) &&
-         c.num_positional_slots() == 0 && whole(c.head_k_dim) && whole(c.head_v_dim) &&
-         whole(c.num_memory_slots);
+         whole(c.head_k_dim) && whole(c.head_v_dim) && whole(c.num_memory_slots);
 }
 
 /// The powers of two from `smallest` up, capped by `most`.
@@ -224,9 +223,14 @@ Status VulkanPlan::allocate() {
   // Rows of tiles begin at multiples of 16 bytes.
   if (buffers_.most_chunks > 0 && buffers_.slots_stride % 4 == 0 && slots_take_tiles(m)) {
     // A last block of 16 reads past its item's rows.
-    const std::uint64_t operands =
-        (n_rows + kChunk) * (m.q_columns() + m.k_columns() + m.v_columns());
+    const bool rotary = c.num_positional_slots() > 0;
+    const std::uint64_t row = (rotary ? 3 : 1) * m.q_columns() + (rotary ? 2 : 1) * m.k_columns() +
+                              std::uint64_t{m.v_columns()};
+    const std::uint64_t window =
+        rotary ? (kMostChunkWindow + kMostChunkSinks) * u(c.num_kv_heads) * columns : 0;
+    const std::uint64_t operands = (n_rows + kChunk) * row + buffers_.most_chunks * window;
     const std::uint64_t memories = all_slots * columns;
+    buffers_.slot_window = static_cast<std::uint32_t>((n_rows + kChunk) * row / kUnit);
     if (2 * std::max(operands, memories) <= m.device->capabilities().storage_range) {
       section(buffers_.slot_operands, 2 * operands);
       section(buffers_.slot_memories, 2 * memories);

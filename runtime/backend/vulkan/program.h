@@ -61,7 +61,7 @@ struct PassBuffers {
   Range hidden;        // [T, I]
   Range chunks;        // [chunks, H, M*(K+V)] memories, then [chunks, H, M] decays
   // Of slots on matrix units; without bytes: slots go without.
-  Range slot_operands;  // [T, q | k | v] f16
+  Range slot_operands;  // [T, q | k | v | …] f16 and windows, see slots.glsl
   Range slot_memories;  // [chunks, H, M*(K+V)] f16
   std::uint32_t x_stride = 0;
   std::uint32_t inputs_stride = 0;
@@ -70,6 +70,7 @@ struct PassBuffers {
   std::uint32_t hidden_stride = 0;
   std::uint32_t features_stride = 0;
   std::uint32_t chunk_decays = 0;  // where the decays lie, in floats
+  std::uint32_t slot_window = 0;   // where the windows lie, in units of 8 f16
   std::uint32_t most_chunks = 0;   // 0: slots go token by token
   TileBuffers tiles;
   PassLayout layout{};

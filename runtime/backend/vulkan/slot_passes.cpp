@@ -158,6 +158,7 @@ Status PassBuilder::slots_by_chunks(const DeviceLayer& w, int layer) {
                  .layer_floats = u(static_cast<std::int32_t>(m_.layout.layer_floats())),
                  .bank = 0,
                  .decays = b_.chunk_decays,
+                 .window = b_.slot_window,
                  .out_stride = b_.slots_stride,
                  .gate_bias = w.f_bias,
                  .read_bias = w.read_bias,
@@ -193,20 +194,21 @@ Status PassBuilder::slots_by_chunks(const DeviceLayer& w, int layer) {
   });
 }
 
-/// The same on matrix units, without positional slots.
+/// The same on matrix units.
 Status PassBuilder::slots_on_tiles(const std::vector<std::uint32_t>& constants, ChunkArgs args,
                                    int layer) {
   const ModelConfig& c = m_.config;
   const auto u = [](std::int32_t n) { return static_cast<std::uint32_t>(n); };
   const std::uint32_t kv = u(c.num_kv_heads), k = u(c.head_k_dim), v = u(c.head_v_dim),
-                      memory = u(c.num_memory_slots);
-  const Range vectors = m_.weights->vectors(), pass = b_.whole_pass();
-  const std::uint32_t fours = (m_.q_columns() + m_.k_columns() + m_.v_columns()) / 4;
+                      memory = u(c.num_memory_slots), positional = u(c.num_positional_slots());
+  const Range vectors = m_.weights->vectors(), pass = b_.whole_pass(), operands = b_.slot_operands;
+  const std::uint32_t turned = m_.q_columns() + m_.k_columns();
+  const std::uint32_t threads = turned / (positional > 0 ? 8 : 4) + kv * (v / 4 + memory);
   RUNNEL_CHECK_OK(dispatch("slot_inputs.f16", constants,
-                           {b_.projected, b_.features, vectors, pass, b_.slot_operands}, args,
-                           {ceil_div(fours + kv * memory, kThreads), shape_.tokens, 1}));
+                           {b_.projected, b_.features, vectors, pass, operands}, args,
+                           {ceil_div(threads, kThreads), shape_.tokens, 1}));
   RUNNEL_CHECK_OK(dispatch("slot_states.sums_tiles", constants,
-                           {b_.projected, b_.features, b_.chunks, pass, b_.slot_operands}, args,
+                           {b_.projected, b_.features, b_.chunks, pass, operands}, args,
                            {ceil_div(k + v, 128), kv, shape_.chunks}));
   RUNNEL_CHECK_OK(for_banks(layer, [&](std::uint32_t bank, const Range& state, bool first) {
     args.bank = bank;
@@ -214,10 +216,29 @@ Status PassBuilder::slots_on_tiles(const std::vector<std::uint32_t>& constants, 
                     {state, {}, b_.chunks, pass, b_.slot_memories}, args,
                     {ceil_div(memory * (k + v) / 2, kThreads), kv, shape_.all_items}, first);
   }));
-  return dispatch(
-      "slot_read_tiles", constants,
-      {b_.projected, b_.features, b_.slot_operands, b_.slot_memories, b_.slots, vectors, pass},
-      args, {shape_.chunks * (kChunk / kReadRows), u(c.num_heads), 1});
+  if (positional > 0) {
+    // Beside the scan, which touches memory slots.
+    RUNNEL_CHECK_OK(for_banks(
+        layer,
+        [&](std::uint32_t bank, const Range& state, bool first) {
+          args.bank = bank;
+          return dispatch("slot_states.window", constants, {state, operands, {}, pass}, args,
+                          {kMostChunkWindow + kMostChunkSinks, kv, shape_.all_items}, first);
+        },
+        false));
+  }
+  RUNNEL_CHECK_OK(
+      dispatch("slot_read_tiles", constants,
+               {b_.projected, b_.features, operands, b_.slot_memories, b_.slots, vectors, pass},
+               args, {shape_.chunks * (kChunk / kReadRows), u(c.num_heads), 1}));
+  if (positional == 0) return {};
+  // Nothing from here to the rows of the output projection touches positional slots.
+  slots_read_ = true;
+  return for_banks(layer, [&](std::uint32_t bank, const Range& state, bool first) {
+    args.bank = bank;
+    return dispatch("slot_states.keep_f16", constants, {state, operands, {}, pass}, args,
+                    {positional, kv, shape_.all_items}, first);
+  });
 }
 
 Status PassBuilder::output_projection(const DeviceLayer& w) {
