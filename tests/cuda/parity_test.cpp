@@ -309,6 +309,15 @@ TEST(OneCluster, MatchesTheReference) {
           "one cluster");
 }
 
+// As few as a race detector has time for.
+TEST(OneCluster, FirstTokensMatchTheReference) {
+  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
+  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  const RandomModel model = make_random_model(cluster_config(), kClusterParts, 45);
+  compare(*backend, model, Random(46).tokens(3, 96), 1, Activations::rounded, kRoundedTolerance,
+          "one cluster, first tokens");
+}
+
 TEST(OneCluster, GoesOnFromASnapshotBitForBit) {
   const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
   if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
