@@ -76,7 +76,7 @@ class VulkanParity : public VulkanTest {
 
 bool has_matrix_units() {
   const auto instance = vulkan::Instance::create();
-  return instance.has_value() && (*instance)->devices().front().cooperative_matrix;
+  return instance.has_value() && (*instance)->devices().front().cooperative_matrix();
 }
 
 /// Plans of many tokens: pieces of all lengths around a chunk's, several items at once.

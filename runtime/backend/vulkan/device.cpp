@@ -63,8 +63,7 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   const bool tiles = use.cooperative_matrix && use.subgroups && c.shared_bytes >= kTilesSharedBytes;
   c.khr_matrices = c.khr_matrices && tiles && use.khr_matrices;
   c.nv_matrices = c.nv_matrices && tiles && !c.khr_matrices;
-  c.cooperative_matrix = c.khr_matrices || c.nv_matrices;
-  c.slot_tiles = c.cooperative_matrix && use.slot_tiles;
+  c.slot_tiles = c.cooperative_matrix() && use.slot_tiles;
 
   std::vector<const char*> extensions;
   VkPhysicalDeviceVulkan11Features f11{.sType =
@@ -96,7 +95,7 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   if (c.integer_dot)
     enable(dot,
            c.integer_dot_extension ? VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME : nullptr);
-  if (c.cooperative_matrix) {
+  if (c.cooperative_matrix()) {
     if (c.khr_matrices) {
       enable(khr_matrices, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
     } else {

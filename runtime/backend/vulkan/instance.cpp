@@ -175,7 +175,6 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
                   has_f16_tiles<VkCooperativeMatrixPropertiesNV>(
                       f.vkGetPhysicalDeviceCooperativeMatrixPropertiesNV, device,
                       VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV);
-  c.cooperative_matrix = c.khr_matrices || c.nv_matrices;
   return true;
 }
 

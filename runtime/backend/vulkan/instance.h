@@ -43,15 +43,14 @@ struct Capabilities {
   std::uint32_t queue_family = 0;
   /// Lanes of a subgroup that a pipeline can demand; 1 where no size can be promised.
   std::uint32_t subgroup = 1;
-  bool subgroup_extension = false;  // VK_EXT_subgroup_size_control must be enabled for it
-  /// f16 16 x 16 x 16 with f32 sums through VK_KHR_cooperative_matrix or VK_NV_cooperative_matrix.
-  bool cooperative_matrix = false;
+  bool subgroup_extension = false;     // VK_EXT_subgroup_size_control must be enabled for it
   bool integer_dot = false;            // products of four bytes
   bool integer_dot_extension = false;  // VK_KHR_shader_integer_dot_product must be enabled for it
-  bool khr_matrices = false;           // the device has the former
-  bool nv_matrices = false;            // and the latter
-  bool chunks = true;                  // whether slots may go chunk by chunk
-  bool slot_tiles = false;             // and that on matrix units
+  /// f16 16 x 16 x 16 with f32 sums through VK_KHR_cooperative_matrix, VK_NV_cooperative_matrix.
+  bool khr_matrices = false, nv_matrices = false;
+  bool cooperative_matrix() const { return khr_matrices || nv_matrices; }
+  bool chunks = true;       // whether slots may go chunk by chunk
+  bool slot_tiles = false;  // and that on matrix units
   /// Workgroups that certainly run at the same time, one on each multiprocessor; 0: unknown.
   std::uint32_t resident_groups = 0;
   std::uint32_t group_threads = 0;    // of a workgroup, at most

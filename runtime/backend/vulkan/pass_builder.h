@@ -13,6 +13,12 @@
 
 namespace runnel::vulkan {
 
+/// Whether slots of this model can go chunk by chunk on this device.
+bool chunks_take(const Device& device, const ModelConfig& c);
+/// Whether the products of slots that go chunk by chunk can be made of whole tiles; not with f32
+/// weights, whose models would lose three digits.
+bool slots_take_tiles(const ResidentModel& m);
+
 struct Dispatch {
   std::string shader;
   VkPipeline pipeline = VK_NULL_HANDLE;

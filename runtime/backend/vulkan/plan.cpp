@@ -64,32 +64,6 @@ class Recorder final : public Ops {
 /// Rows of f32: whole units, and whole tiles of matrix units.
 std::uint32_t padded(std::uint32_t columns) { return (columns + 15) / 16 * 16; }
 
-/// Whether slots of this model can go chunk by chunk on this device.
-bool chunks_take(const Device& device, const ModelConfig& c) {
-  constexpr std::uint32_t kSharedBytes = 31U << 10;  // of slot_read
-  const auto most = [](std::int32_t n, std::uint32_t limit) {
-    return static_cast<std::uint32_t>(n) <= limit;
-  };
-  return device.capabilities().chunks && c.mixer == Mixer::slots &&
-         device.capabilities().shared_bytes >= kSharedBytes && c.num_memory_slots > 0 &&
-         most(c.num_memory_slots, kMostChunkSlots) && most(c.num_window_slots, kMostChunkWindow) &&
-         most(c.num_sink_slots, kMostChunkSinks) &&
-         (c.num_positional_slots() == 0 || c.head_k_dim % 2 == 0);
-}
-
-/// Whether the products of slots that go chunk by chunk can be made of whole tiles; not with f32
-/// weights, whose models would lose three digits.
-bool slots_take_tiles(const ResidentModel& m) {
-  const ModelConfig& c = m.config;
-  const auto whole = [](std::int32_t n) { return n % 16 == 0; };
-  const auto narrow = [](const DeviceLayer& layer) {
-    return layer.o_proj.type != quant::BlockType::f32;
-  };
-  const std::vector<DeviceLayer>& layers = m.weights->layers;
-  return m.device->capabilities().slot_tiles && std::all_of(layers.begin(), layers.end(), narrow) &&
-         whole(c.head_k_dim) && whole(c.head_v_dim) && whole(c.num_memory_slots);
-}
-
 /// The powers of two from `smallest` up, capped by `most`.
 std::uint32_t bucket(std::size_t n, std::uint32_t smallest, std::uint32_t most) {
   const auto up = static_cast<std::uint32_t>(std::bit_ceil(std::max<std::size_t>(n, 1)));
@@ -285,7 +259,7 @@ void VulkanPlan::allocate_tiles(const Section& section) {
   const ModelConfig& c = m.config;
   const std::uint64_t limit = m.device->capabilities().storage_range;
   TileBuffers& tiles = buffers_.tiles;
-  if (max_tokens_ <= kFewTokens || !m.device->capabilities().cooperative_matrix ||
+  if (max_tokens_ <= kFewTokens || !m.device->capabilities().cooperative_matrix() ||
       c.hidden_size % 16 != 0)
     return;
   std::uint64_t areas[2] = {0, 0};

@@ -7,6 +7,29 @@
 
 namespace runnel::vulkan {
 
+bool chunks_take(const Device& device, const ModelConfig& c) {
+  constexpr std::uint32_t kSharedBytes = 31U << 10;  // of slot_read
+  const auto most = [](std::int32_t n, std::uint32_t limit) {
+    return static_cast<std::uint32_t>(n) <= limit;
+  };
+  return device.capabilities().chunks && c.mixer == Mixer::slots &&
+         device.capabilities().shared_bytes >= kSharedBytes && c.num_memory_slots > 0 &&
+         most(c.num_memory_slots, kMostChunkSlots) && most(c.num_window_slots, kMostChunkWindow) &&
+         most(c.num_sink_slots, kMostChunkSinks) &&
+         (c.num_positional_slots() == 0 || c.head_k_dim % 2 == 0);
+}
+
+bool slots_take_tiles(const ResidentModel& m) {
+  const ModelConfig& c = m.config;
+  const auto whole = [](std::int32_t n) { return n % 16 == 0; };
+  const auto narrow = [](const DeviceLayer& layer) {
+    return layer.o_proj.type != quant::BlockType::f32;
+  };
+  const std::vector<DeviceLayer>& layers = m.weights->layers;
+  return m.device->capabilities().slot_tiles && std::all_of(layers.begin(), layers.end(), narrow) &&
+         whole(c.head_k_dim) && whole(c.head_v_dim) && whole(c.num_memory_slots);
+}
+
 Status PassBuilder::slot_projections(const DeviceLayer& w) {
   const ProductInput in = normed(b_.x, b_.x_stride, w.attn_norm);
   // Neighbours that matrix units take are one product.
