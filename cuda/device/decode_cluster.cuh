@@ -164,7 +164,7 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
       if (phase == 0) {
         if (units.valid()) bias = gate_bias(p, w, column + units.row);
         plain_column = cluster_share(p, kPlainMatrix).column;
-        if (2 * pair >= 0 && 2 * pair + upper < cluster_share(p, kPlainMatrix).units)
+        if (pair >= 0 && 2 * pair + upper < cluster_share(p, kPlainMatrix).units)
           plain_bias = gate_bias(p, w, plain_column + 2 * pair + upper);
       }
       if (phase > 0 || layer > 0) take_exchange(p, source, phase == 0 ? parity ^ 1U : parity);
@@ -188,8 +188,7 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
         } else if (phase == 1 || !last) {
           send_values(p, everybody, matrix, first, rows, v + before[row], lane_shift);
         } else if (units.shows()) {  // the head's blocks take it from L2
-          store_exchanged(p.last + row,
-                          __uint_as_float((__float_as_uint(v + before[row]) & ~1U) | p.last_bit));
+          store_exchanged(p.last + row, marked(v + before[row], p.last_bit));
         }
         units.take(units.unit + warps);
         if (phase == 0 && units.valid()) bias = gate_bias(p, w, column + units.row);

@@ -40,6 +40,11 @@ __device__ __forceinline__ T opaque(T v) {
 template <BlockType kType>
 constexpr unsigned kTypeBit = 1U << (unsigned(kType) & 31U);
 
+/// A value whose lowest bit says which use of its place it belongs to.
+__device__ __forceinline__ float marked(float v, unsigned bit) {
+  return __uint_as_float((__float_as_uint(v) & ~1U) | bit);
+}
+
 /// Asks for exchanged values until they are there, or gives up. The loops are as short as they can
 /// be: half of one is what an answer is late by.
 struct Waiter {
@@ -99,14 +104,14 @@ struct Waiter {
     return value(v);
   }
   __device__ __forceinline__ void write_once(float* to, float v) const {
-    store_exchanged(to, __uint_as_float((__float_as_uint(v) & ~1U) | bit));
+    store_exchanged(to, marked(v, bit));
   }
   /// To every copy.
   __device__ __forceinline__ void write(float* to, float v) const {
-    const float marked = __uint_as_float((__float_as_uint(v) & ~1U) | bit);
+    const float with_bit = marked(v, bit);
     const int copies = p.copies, apart = p.at.copy;
 #pragma unroll 1
-    for (int c = 0; c < copies; ++c, to += apart) store_exchanged(to, marked);
+    for (int c = 0; c < copies; ++c, to += apart) store_exchanged(to, with_bit);
   }
 };
 /// Where a block reads, from the first copy on: everybody asks for the same values at the same

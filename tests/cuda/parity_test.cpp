@@ -138,7 +138,6 @@ TEST_P(WeightTypes, StepsInOneKernelMatchTheReference) {
           "one kernel, " + std::string(quant::block_traits(type)->name));
 }
 
-/// As on boards whose GPU shares the host's memory.
 // A layer of the shape that has a kernel of its own: inputs of 2,048 and 5,632 values, heads of
 // 512.
 TEST(OneKernel, OfTheWideModelMatchesTheReference) {
@@ -155,6 +154,7 @@ TEST(OneKernel, OfTheWideModelMatchesTheReference) {
           kRoundedTolerance, "one kernel, wide");
 }
 
+/// As on boards whose GPU shares the host's memory.
 TEST_P(WeightTypes, WeightsInMappedMemoryComputeTheSame) {
   REQUIRE_CUDA(in_device);
   const BlockType type = GetParam();
@@ -301,22 +301,17 @@ const RandomParts kClusterParts{.linear = BlockType::q4_0,
                                 .gate_bias = true,
                                 .read_biases = true};
 
-TEST(OneCluster, MatchesTheReference) {
+void expect_cluster_parity(std::uint64_t seed, std::size_t tokens) {
   const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
   if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
-  const RandomModel model = make_random_model(cluster_config(), kClusterParts, 41);
-  compare(*backend, model, Random(42).tokens(150, 96), 1, Activations::rounded, kRoundedTolerance,
-          "one cluster");
+  const RandomModel model = make_random_model(cluster_config(), kClusterParts, seed);
+  compare(*backend, model, Random(seed + 1).tokens(tokens, 96), 1, Activations::rounded,
+          kRoundedTolerance, "one cluster");
 }
 
+TEST(OneCluster, MatchesTheReference) { expect_cluster_parity(41, 150); }
 // As few as a race detector has time for.
-TEST(OneCluster, FirstTokensMatchTheReference) {
-  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
-  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
-  const RandomModel model = make_random_model(cluster_config(), kClusterParts, 45);
-  compare(*backend, model, Random(46).tokens(3, 96), 1, Activations::rounded, kRoundedTolerance,
-          "one cluster, first tokens");
-}
+TEST(OneCluster, FirstTokensMatchTheReference) { expect_cluster_parity(45, 3); }
 
 TEST(OneCluster, GoesOnFromASnapshotBitForBit) {
   const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
