@@ -101,34 +101,17 @@ inline I dot(I acc, const B* w, const int8_t* a) {
   return acc;
 }
 #else
-template <int kMax>
-inline I dot_step(I acc, B w, B a) {
-  return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(w, a), _mm256_set1_epi16(1)));
+inline I pair_products(B w, B a) { return _mm256_maddubs_epi16(w, a); }
+inline I add_pairs(I a, I b) { return _mm256_add_epi16(a, b); }
+template <int kFactor>
+inline I add_wide(I acc, I pairs) {
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(kFactor)));
 }
-// As in simd_avx512.h.
-template <int kMax, int kSteps>
-inline I dot(I acc, const B* w, const int8_t* a) {
-  const I one = _mm256_set1_epi16(1);
-  if constexpr (kMax == 63) {
-    static_assert(kSteps % 2 == 0);
-    for (int s = 0; s < kSteps; s += 2) {
-      const I pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w[s], four(a + 4 * s)),
-                                       _mm256_maddubs_epi16(w[s + 1], four(a + 4 * s + 4)));
-      acc = _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, one));
-    }
-    return acc;
-  } else {
-    I low = _mm256_setzero_si256(), high = _mm256_setzero_si256();
-    for (int s = 0; s < kSteps; ++s) {
-      const B x = four(a + 4 * s);
-      low = _mm256_add_epi16(low, _mm256_maddubs_epi16(kMax == 15 ? w[s] : low_half(w[s]), x));
-      if (kMax == 255) high = _mm256_add_epi16(high, _mm256_maddubs_epi16(high_half(w[s]), x));
-    }
-    acc = _mm256_add_epi32(acc, _mm256_madd_epi16(low, one));
-    if (kMax == 255) acc = _mm256_add_epi32(acc, _mm256_madd_epi16(high, _mm256_set1_epi16(16)));
-    return acc;
-  }
-}
+}  // namespace
+}  // namespace runnel::cpu::RUNNEL_ISA
+#include "runtime/backend/cpu/kernels/simd_pairs.h"
+namespace runnel::cpu::RUNNEL_ISA {
+namespace {
 #endif
 
 template <int kMax, int kSteps>

@@ -90,35 +90,17 @@ inline I dot(I acc, const B* w, const int8_t* a) {
   return acc;
 }
 #else
-template <int kMax>
-inline I dot_step(I acc, B w, B a) {
-  return _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(w, a), _mm512_set1_epi16(1)));
+inline I pair_products(B w, B a) { return _mm512_maddubs_epi16(w, a); }
+inline I add_pairs(I a, I b) { return _mm512_add_epi16(a, b); }
+template <int kFactor>
+inline I add_wide(I acc, I pairs) {
+  return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(kFactor)));
 }
-// Pairs of products stay in 16 bits: 8 steps of codes below 16, or 2 of codes below 64. Codes up to
-// 255 go as two halves.
-template <int kMax, int kSteps>
-inline I dot(I acc, const B* w, const int8_t* a) {
-  const I one = _mm512_set1_epi16(1);
-  if constexpr (kMax == 63) {
-    static_assert(kSteps % 2 == 0);
-    for (int s = 0; s < kSteps; s += 2) {
-      const I pairs = _mm512_add_epi16(_mm512_maddubs_epi16(w[s], four(a + 4 * s)),
-                                       _mm512_maddubs_epi16(w[s + 1], four(a + 4 * s + 4)));
-      acc = _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, one));
-    }
-    return acc;
-  } else {
-    I low = _mm512_setzero_si512(), high = _mm512_setzero_si512();
-    for (int s = 0; s < kSteps; ++s) {
-      const B x = four(a + 4 * s);
-      low = _mm512_add_epi16(low, _mm512_maddubs_epi16(kMax == 15 ? w[s] : low_half(w[s]), x));
-      if (kMax == 255) high = _mm512_add_epi16(high, _mm512_maddubs_epi16(high_half(w[s]), x));
-    }
-    acc = _mm512_add_epi32(acc, _mm512_madd_epi16(low, one));
-    if (kMax == 255) acc = _mm512_add_epi32(acc, _mm512_madd_epi16(high, _mm512_set1_epi16(16)));
-    return acc;
-  }
-}
+}  // namespace
+}  // namespace runnel::cpu::RUNNEL_ISA
+#include "runtime/backend/cpu/kernels/simd_pairs.h"
+namespace runnel::cpu::RUNNEL_ISA {
+namespace {
 #endif
 
 template <int kMax, int kSteps>
