@@ -60,11 +60,7 @@ void gated_mlp(Pass& pass, int layer) {
   const int d = c.hidden_size;
   const bool groups = w.gate.quantised() || w.up.quantised();
   const bool floats = !w.gate.quantised() || !w.up.quantised();
-  pack_rows(pass, pass.tokens, d, groups, floats, pass.input, [&](int t, float* scratch) {
-    pass.kernels().rms_norm(pass.x + std::ptrdiff_t{t} * d, d, c.norm_eps, w.mlp_norm.data(),
-                            scratch);
-    return scratch;
-  });
+  pack_normed(pass, w.mlp_norm, groups, floats);
 
   const int units = (w.gate.rows + kGroup - 1) / kGroup;
   const int step = std::max(1, units / (pass.pool().threads() * 8));

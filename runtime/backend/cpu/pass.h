@@ -158,6 +158,17 @@ struct Product {
 void run_products(Pass& pass, std::span<const Product> products, const PackedInput& input,
                   int tokens);
 
+/// RMSNorm(x; norm) of every token, packed into pass.input as groups, as floats, or both.
+void pack_normed(Pass& pass, std::span<const float> norm, bool groups, bool floats);
+
+/// out = W RMSNorm(x; norm), rows of W apart: a layer's projections, of which some may be missing.
+struct Projection {
+  const PackedMatrix* matrix;
+  float* out;
+};
+template <std::size_t kN>
+void multiply_normed(Pass& pass, std::span<const float> norm, const Projection (&projections)[kN]);
+
 /// Tiles [begin, end) of one product for tokens [first, first + count).
 void run_tiles(const Kernels& kernels, const Product& product, const PackedInput& input, int begin,
                int end, int first, int count);
@@ -183,6 +194,21 @@ void pack_rows(Pass& pass, int tokens, int cols, bool groups, bool floats, const
       pack_row(pass.kernels(), row(t, scratch), cols, groups, floats, tile, t, input);
     }
   });
+}
+
+template <std::size_t kN>
+void multiply_normed(Pass& pass, std::span<const float> norm, const Projection (&projections)[kN]) {
+  Product products[kN];
+  std::size_t n = 0;
+  bool groups = false, floats = false;
+  for (const Projection& p : projections) {
+    if (!p.matrix->present()) continue;
+    products[n++] = {
+        .matrix = p.matrix, .out = p.out, .stride = p.matrix->rows, .accumulate = false};
+    (p.matrix->quantised() ? groups : floats) = true;
+  }
+  pack_normed(pass, norm, groups, floats);
+  run_products(pass, {products, n}, pass.input, pass.tokens);
 }
 
 }  // namespace runnel::cpu

@@ -115,6 +115,15 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
   });
 }
 
+void pack_normed(Pass& pass, std::span<const float> norm, bool groups, bool floats) {
+  const int d = pass.config().hidden_size;
+  pack_rows(pass, pass.tokens, d, groups, floats, pass.input, [&](int t, float* scratch) {
+    pass.kernels().rms_norm(pass.x + std::ptrdiff_t{t} * d, d, pass.config().norm_eps, norm.data(),
+                            scratch);
+    return scratch;
+  });
+}
+
 void pack_row(const Kernels& kernels, const float* row, int cols, bool groups, bool floats,
               const TokenTile& tile, int token, const PackedInput& input) {
   const auto width = static_cast<std::size_t>(tile.width), n = static_cast<std::size_t>(cols);

@@ -74,25 +74,8 @@ void short_convolutions(Pass& pass, int layer) {
 void slot_projections(Pass& pass, int layer) {
   const PackedLayer& w = pass.model->layer(layer);
   const ModelConfig& c = pass.config();
-  const int d = c.hidden_size;
-  Product products[4];
-  std::size_t n = 0;
-  bool groups = false, floats = false;
-  const auto add = [&](const PackedMatrix& m, float* out) {
-    if (!m.present()) return;
-    products[n++] = {.matrix = &m, .out = out, .stride = m.rows, .accumulate = false};
-    (m.quantised() ? groups : floats) = true;
-  };
-  add(w.q, pass.q);
-  add(w.k, pass.k);
-  add(w.v, pass.v);
-  add(w.f, pass.f);
-  pack_rows(pass, pass.tokens, d, groups, floats, pass.input, [&](int t, float* scratch) {
-    pass.kernels().rms_norm(pass.x + std::ptrdiff_t{t} * d, d, c.norm_eps, w.attn_norm.data(),
-                            scratch);
-    return scratch;
-  });
-  run_products(pass, {products, n}, pass.input, pass.tokens);
+  multiply_normed(pass, w.attn_norm,
+                  {{&w.q, pass.q}, {&w.k, pass.k}, {&w.v, pass.v}, {&w.f, pass.f}});
   if (c.conv_size > 0) short_convolutions(pass, layer);
 }
 
