@@ -9,6 +9,7 @@
 
 #include "runnel/device.h"
 #include "runtime/model/engine.h"
+#include "tests/golden/all_logits.h"
 #include "tests/support/compare.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/model_files.h"
@@ -45,18 +46,7 @@ class TinyModel : public testing::TestWithParam<Case> {
 
   /// All logits of `tokens`, fed in pieces of `piece`.
   std::vector<float> run(std::span<const TokenId> tokens, std::size_t piece) {
-    const std::size_t vocab = static_cast<std::size_t>(engine_->config().vocab_size);
-    std::vector<float> logits(tokens.size() * vocab, NAN);
-    for (std::size_t at = 0; at < tokens.size(); at += piece) {
-      const std::size_t n = std::min(piece, tokens.size() - at);
-      const PlanItem item{.state = state_.get(),
-                          .tokens = tokens.subspan(at, n),
-                          .wanted = LogitsWanted::all,
-                          .logits = std::span(logits).subspan(at * vocab, n * vocab)};
-      const Status status = engine_->run(std::span(&item, 1));
-      if (!status) throw std::runtime_error(status.error().message);
-    }
-    return logits;
+    return all_logits(*engine_, *state_, tokens, piece);
   }
 
   Vectors golden_{std::filesystem::path(RUNNEL_TEST_DATA) / "golden" / GetParam().vectors /
