@@ -11,8 +11,8 @@
 //   q k v f = W RMSNorm(x)          rows over all subgroups of all workgroups
 //   the slots of a kv head, PARTS shares of the value columns            H * PARTS workgroups
 //   x += W_o act(o);   h = swiglu(W RMSNorm(x));   x += W_down h
-// A subgroup has a run of rows of each product, which it multiplies in turns of an item a lane. It loads HELD items ahead,
-// the first before it waits for its input, and adds up HELD sums over its lanes together. All sums are in a fixed order.
+// A subgroup's lanes are teams with a row each; its rows come in passes of as many as it has teams. HELD items of a lane are
+// under way, the first before it waits for its input. All sums are in a fixed order.
 // Grid: (GROUPS). Bound: latency of five exchanges a layer; bytes of W for a large model.
 #define RUNNEL_OWN_WORKGROUP
 #extension GL_GOOGLE_include_directive : require
@@ -56,6 +56,7 @@ layout(constant_id = 19) const uint IN_TURNS = 0;  // a software driver runs a w
 layout(constant_id = 20) const uint LAYERS = 1;
 layout(constant_id = 21) const uint GROUPS = 1;
 layout(constant_id = 22) const uint GATES = 0;  // 1: f is a matrix of its own
+layout(constant_id = 23) const uint TEAMS = 0;  // lanes of a row of each stage: their logarithms, a byte each
 
 #define LANE gl_SubgroupInvocationID
 #define WARP subgroupBroadcastFirst(gl_SubgroupID)  // of which drivers know that all lanes have the same
@@ -90,20 +91,17 @@ const uint kOwnRows = (D + GROUPS - 1) / GROUPS;
 shared float residual[2][kOwnRows];  // x of this workgroup's rows
 shared vec4 gate_input[GATES * D / 4 + 1];
 
-/// A subgroup's rows of a stage: the first, how many.
-shared uvec2 runs[4 * kWarps];
+/// This workgroup's rows of a stage: the first, how many; those of gate and up in pairs.
+shared uvec2 own_rows[4];
 shared uint own_first;  // row of D
 
 uint first_row(uint rows, uint group) { return rows * group / GROUPS; }
 
-/// Rows of a workgroup are a contiguous run, those of gate and up in pairs; those of a subgroup are a run of them.
 void share_out() {
-  if (THREAD < 4 * kWarps) {
-    const uint stage = THREAD / kWarps, warp = THREAD % kWarps, unit = stage == 2 ? 2 : 1;
-    const uint units = in_table(0, kStepMatrices + stage * kStepMatrixWords + 1) / unit;
-    const uint begin = first_row(units, gl_WorkGroupID.x), count = first_row(units, gl_WorkGroupID.x + 1) - begin;
-    runs[THREAD] = uvec2(begin + count / kWarps * warp + min(warp, count % kWarps),
-                         count / kWarps + (warp < count % kWarps ? 1 : 0)) * unit;
+  if (THREAD < 4) {
+    const uint unit = THREAD == 2 ? 2 : 1, units = in_table(0, kStepMatrices + THREAD * kStepMatrixWords + 1) / unit;
+    const uint begin = first_row(units, gl_WorkGroupID.x);
+    own_rows[THREAD] = uvec2(begin, first_row(units, gl_WorkGroupID.x + 1) - begin) * unit;
   }
   if (THREAD == 0) own_first = first_row(D, gl_WorkGroupID.x);
 }
@@ -211,26 +209,20 @@ void main() {
     // Not from shared memory: what depends on the stage alone is the same for all lanes, as drivers see.
     const uint columns = stage == 1 ? kOut : stage == 3 ? INNER : D;
     const uint items = columns / kItemColumns;  // of a row
-    const uint turns = (items + kLanes - 1) / kLanes;
-    const uint unit = stage == 2 ? 2 : 1;  // rows by turns
-    const uvec2 run = runs[stage * kWarps + warp];
-    const uint first = run.x, rows = run.y, all = rows * turns;
+    const uint team_bits = TEAMS >> (8 * stage) & 255, team = 1 << team_bits, side = kLanes >> team_bits;
+    const uint in_team = lane & (team - 1), in_pass = lane >> team_bits;
+    const uint first = subgroupBroadcastFirst(own_rows[stage].x), rows = subgroupBroadcastFirst(own_rows[stage].y);
 
     Item held[8];
-    uint loaded = 0, load_turn = 0, load_at = in_table(layer, entry) + first * items + lane, use_at = load_at;
-#define LOAD_HELD(I)                                                                          \
-  if (I < HELD) {                                                                             \
-    const uint at = load_at + load_turn * kLanes + (unit == 2 && I % 2 == 1 ? items : 0);     \
-    if (loaded < all && load_turn * kLanes + lane < items) {                                  \
-      LOAD_ITEM(held[I], w, at)                                                               \
-    }                                                                                         \
-    ++loaded;                                                                                 \
-    if ((unit == 1 || I % 2 == 1) && ++load_turn == turns) {                                  \
-      load_turn = 0;                                                                          \
-      load_at += unit * items;                                                                \
-    }                                                                                         \
+    uint row = warp * side, use_at = in_table(layer, entry) + (first + min(row + in_pass, rows - 1)) * items + in_team;
+#define LOAD_HELD(I, K, AT) \
+  if (I < HELD) {           \
+    if (K + I * team < items && (K + I * team + in_team < items)) LOAD_ITEM(held[I], w, AT + I * team) \
   }
-    EACH_HELD(LOAD_HELD)
+    if (row < rows) {
+#define LOAD_FIRST(I) LOAD_HELD(I, 0, use_at)
+      EACH_HELD(LOAD_FIRST)
+    }
 
     // A row of the gates: its first units, too.
     uint gate_row = H * MEMORY;
@@ -257,52 +249,54 @@ void main() {
     if (stage == 1 ? OUT_NORM != 0 : stage != 3)
       factor = norm_factor(stage, columns, stage == 1 ? a.g_norm_eps : a.eps);
 
-    const uint per = unit * turns;
-    const float inverse = 1.0 / float(per);
-    uint turn = 0, row = first / unit;
-    float sum = 0.0, other = 0.0;  // of the row that had the last turn; of gate and up, of the other
-    [[dont_unroll]] for (uint n = 0; n < all; n += HELD) {
-      // Lanes from `same` i on have the sum at item i in the end; it is a row's if that was the row's last turn.
-      const uint same = kLanes / HELD, at = unit * turn + lane / same;
-      const uint past = uint((float(at) + 0.5) * inverse), own_row = row + past;
-      const bool ends = n + lane / same < all && at - past * per >= per - unit;
-      float sums[8];
-#define SUM_HELD(I)                                                                               \
-  sums[I] = 0.0;                                                                                  \
-  if (I < HELD) {                                                                                 \
-    if (n + I < all) {                                                                            \
-      const uint item = turn * kLanes + lane;                                                     \
-      take_scales(held[I], use_at + turn * kLanes + (unit == 2 && I % 2 == 1 ? items : 0));       \
-      const float term = item_sum(held[I], stage, columns, min(item, items - 1));                 \
-      const float before = unit == 2 ? other : sum;                                               \
-      other = sum;                                                                                \
-      sum = item < items ? before + term : before;                                                \
-      if (turn + 1 == turns) sums[I] = sum, sum = 0.0;                                            \
-      if ((unit == 1 || I % 2 == 1) && ++turn == turns) turn = 0, use_at += unit * items, ++row;  \
-    }                                                                                             \
-    LOAD_HELD(I)                                                                                  \
+    uint k = 0;
+    float sum = 0.0;
+    [[dont_unroll]] while (subgroupAll(row < rows)) {
+      uint next_k = k + HELD * team, next_row = row;
+      if (next_k >= items) next_k = 0, next_row += kWarps * side;
+      const uint next_at =
+          in_table(layer, entry) + (first + min(next_row + in_pass, rows - 1)) * items + next_k + in_team;
+      const uint next_items = next_row < rows ? items : 0;
+#define SUM_HELD(I)                                                                     \
+  if (I < HELD) {                                                                       \
+    if (k + I * team < items) {                                                         \
+      const uint item = k + I * team + in_team;                                         \
+      take_scales(held[I], use_at + I * team);                                          \
+      const float term = item_sum(held[I], stage, columns, min(item, items - 1));       \
+      sum = item < items ? sum + term : sum;                                            \
+    }                                                                                   \
+    if (next_k + I * team < next_items && next_k + I * team + in_team < items)          \
+      LOAD_ITEM(held[I], w, next_at + I * team)                                         \
   }
       EACH_HELD(SUM_HELD)
-      if (!subgroupAny(ends)) continue;
-      ADD_LANES(sums, HELD, kLanes, lane)
-      float v = sums[0] * factor;
-      const float up = subgroupShuffleXor(v, same);
-      bool mine = ends && lane % same == 0;
-      uint activation = kIdentity;
-      if (stage == 0 && own_row < (G + 1) * H * K + H * V)
-        activation = own_row < (G + 1) * H * K ? KEY_ACTIVATION : VALUE_ACTIVATION;
-      if (stage == 2) activation = kSwish, mine = mine && (lane & same) == 0;
-      if (activation == kSwish) {
-        v = swish(v);
-      } else if (activation == kRelu) {
-        v = max(v, 0.0);
+      if (next_k == 0) {
+        [[unroll]] for (uint step = kLanes / 2; step > 0; step /= 2) {
+          const float more = subgroupShuffleXor(sum, step);
+          sum = step < team ? sum + more : sum;
+        }
+        float v = sum * factor;
+        const float up = subgroupShuffleXor(v, team & (kLanes - 1));
+        const uint own_row = first + row + in_pass;
+        bool mine = row + in_pass < rows && in_team == 0;
+        uint activation = kIdentity;
+        if (stage == 0 && own_row < (G + 1) * H * K + H * V)
+          activation = own_row < (G + 1) * H * K ? KEY_ACTIVATION : VALUE_ACTIVATION;
+        uint to = own_row;
+        if (stage == 2) activation = kSwish, mine = mine && in_pass % 2 == 0, to = own_row / 2;
+        if (activation == kSwish) {
+          v = swish(v);
+        } else if (activation == kRelu) {
+          v = max(v, 0.0);
+        }
+        if (stage == 2) v *= up;
+        if (mine) {
+          if (stage % 2 != 0) v += residual[stage / 2][own_row - own_first];
+          publish(base + (stage == 0 ? kAtProjected : stage == 1 ? kAtMiddle : stage == 2 ? kAtHidden : kAtX) + to, v);
+          if (phase + 1 == a.phases) stream.v[own_row] = v;
+        }
+        sum = 0.0;
       }
-      if (stage == 2) v *= up;
-      if (mine) {
-        if (stage % 2 != 0) v += residual[stage / 2][own_row - own_first];
-        publish(base + (stage == 0 ? kAtProjected : stage == 1 ? kAtMiddle : stage == 2 ? kAtHidden : kAtX) + own_row, v);
-        if (phase + 1 == a.phases) stream.v[own_row] = v;
-      }
+      row = next_row, k = next_k, use_at = next_at;
     }
     if (GATES != 0) {
       const uint type = in_table(layer, kStepGateType), at = in_table(layer, kStepGates);

@@ -259,6 +259,17 @@ struct StepArgs {
   float g_norm_eps;
 };
 
+/// The head of a token whose layers went in one dispatch. Where it draws the token too, offsets
+/// count from the beginning of the block that holds head and table, as decode_step's.
+struct HeadArgs {
+  MatrixPart w;
+  uint first;        // load of row 0
+  uint norm_weight;  // float offset into the vectors, or kNone
+  float eps;
+  uint table_first;  // unit of token 0's embedding
+  MatrixPart table;
+};
+
 /// Drawing a token from a row of logits, see greedy and candidates.
 struct GreedyArgs {
   uint vocab;

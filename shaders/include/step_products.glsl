@@ -123,7 +123,7 @@ float item_sum(const Item r, uint stage, uint columns, uint item) {
 #if defined(W_Q8_0)
   const uvec4 x = rounded[input_at(stage) / 16 + item];
   const float scale = uintBitsToFloat(about[input_at(stage) / 32 + item / 2].x);
-  return half_of(r.scale) * scale * float(dot_words(r.a, x));
+  return unpackHalf2x16(r.scale).x * scale * float(dot_words(r.a, x));
 #else
   const uint at = input_at(stage) / 16 + item;
   const uvec4 low = rounded[at], high = rounded[at + columns / 32];
@@ -132,10 +132,10 @@ float item_sum(const Item r, uint stage, uint columns, uint item) {
 #if defined(W_Q4_0)
   // The sum of the upper nibbles is shifted, not they.
   const int sum = dot_words(r.a & 0x0F0F0F0Fu, low) + (dot_upper(r.a & 0xF0F0F0F0u, high, int(of_block.y)) >> 4);
-  return half_of(r.scale) * scale * float(sum);
+  return unpackHalf2x16(r.scale).x * scale * float(sum);
 #elif defined(W_Q4_K)
   const int sum = dot_words(r.a & 0x0F0F0F0Fu, low) + (dot_upper(r.a & 0xF0F0F0F0u, high, 0) >> 4);
-  const float d = half_of(r.d) * float(r.scale & 255u), least = half_of(r.d >> 16) * float(r.scale >> 8 & 255u);
+  const float d = unpackHalf2x16(r.d).x * float(r.scale & 255u), least = unpackHalf2x16(r.d).y * float(r.scale >> 8 & 255u);
   return d * (scale * float(sum)) - least * uintBitsToFloat(of_block.y);
 #elif defined(W_Q6_K)
   int half_[2];
@@ -151,7 +151,7 @@ float item_sum(const Item r, uint stage, uint columns, uint item) {
     }
     half_[h] = sum;
   }
-  const float d = half_of(r.d);
+  const float d = unpackHalf2x16(r.d).x;
   return d * scale *
          (float(int(r.scale << 24) >> 24) * float(half_[0]) + float(int(r.scale << 16) >> 24) * float(half_[1]));
 #endif

@@ -54,10 +54,9 @@ vec4 high_nibbles(uint word, const float zero) {
   return uintBitsToFloat(((uvec4(word) >> uvec4(4, 12, 20, 28)) & 15u) | kMagic) - (8388608.0 + zero);
 }
 
-/// `row` counts from the first row of the part.
-Raw load_raw(const MatrixPart part, uint row, uint unit) {
+/// Unit `i` of the part's rows one after the other.
+Raw load_unit(const MatrixPart part, uint i) {
   Raw r;
-  const uint i = row * UNITS + unit;
 #if defined(W_F32)
   r.a = weights4.w[2 * i];
   r.b = weights4.w[2 * i + 1];
@@ -87,6 +86,9 @@ Raw load_raw(const MatrixPart part, uint row, uint unit) {
 #endif
   return r;
 }
+
+/// `row` counts from the first row of the part.
+Raw load_raw(const MatrixPart part, uint row, uint unit) { return load_unit(part, row * UNITS + unit); }
 
 /// The units [4 i, 4 i + 4) of the part with loads of 16 bytes, where a lane takes whole blocks of 32 columns.
 #if defined(W_Q4_0) || defined(W_Q4_K) || defined(W_Q6_K) || defined(W_Q8_0)

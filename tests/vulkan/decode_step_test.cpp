@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A token in one dispatch against the reference: one workgroup that does all the work on the
 // software driver, as many as the device runs at a time on a GPU.
+#include <algorithm>
+
 #include "runnel/generation.h"
 #include "runtime/backend/reference/reference_backend.h"
 #include "tests/support/compare.h"
@@ -14,8 +16,8 @@ namespace {
 using quant::BlockType;
 
 constexpr double kStepTolerance = 2e-5;  // f32 sums in another order, the last bit of activations
-// Inputs rounded to int8; ties round apart, layers amplify, and the head and passes of several
-// tokens do not round.
+// Inputs rounded to int8; ties round apart, layers amplify, and passes of several tokens do not
+// round.
 constexpr double kRoundedTolerance = 2e-2;
 
 class VulkanDecodeStep : public VulkanTest {
@@ -48,7 +50,8 @@ class VulkanDecodeStep : public VulkanTest {
     EXPECT_EQ(steps, 5U) << "passes of one token";
   }
 
-  static RandomModel model_of(BlockType type, std::int32_t kv_heads = 4) {
+  static RandomModel model_of(BlockType type, std::int32_t kv_heads = 4,
+                              BlockType table = BlockType::f32, bool tied = true) {
     ModelConfig c = small_positional_config();
     c.hidden_size = 256;
     c.intermediate_size = 512;
@@ -58,8 +61,9 @@ class VulkanDecodeStep : public VulkanTest {
     c.head_v_dim = 64;
     return make_random_model(c,
                              {.linear = type,
+                              .table = table,
                               .small = BlockType::f16,
-                              .tied = true,
+                              .tied = tied,
                               .gate_bias = true,
                               .read_biases = true},
                              62);
@@ -94,6 +98,45 @@ TEST_F(VulkanDecodeStep, WorkgroupsHandEachOtherActivations) {
     for (const std::uint32_t groups : {0, 2, 7}) expect_parity(model_of(type), groups);
     expect_parity(model_of(type, 1), 0);
     if (quant::block_traits(type)->quantised) expect_parity(model_of(type), 0, true);
+  }
+}
+
+TEST_F(VulkanDecodeStep, HeadsOfEachTypeMatchTheReference) {
+  for (const BlockType type : {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k,
+                               BlockType::f16, BlockType::bf16}) {
+    SCOPED_TRACE(quant::block_traits(type)->name);
+    expect_parity(model_of(BlockType::q4_0, 4, type), 1, true);
+  }
+}
+
+TEST_F(VulkanDecodeStep, TheHeadDrawsTheLikeliestTokenAndEmbedsIt) {
+  for (const BlockType type :
+       {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k, BlockType::bf16}) {
+    for (const bool tied : {true, false}) {
+      SCOPED_TRACE(quant::block_traits(type)->name);
+      auto device = backend({.tuning = {.step_groups = 1}});
+      const LoadedModel loaded = load_on(*device, model_of(BlockType::q4_0, 4, type, tied), 16);
+      auto plain = loaded.state(), drawn = loaded.state(), other = loaded.state();
+      std::vector<TokenId> expected = {5};
+      std::vector<float> logits;
+      for (int i = 0; i < 8; ++i) {
+        logits = loaded.run(*plain, std::span(expected).last(1));
+        const auto best = std::max_element(logits.begin(), logits.end());
+        expected.push_back(static_cast<TokenId>(best - logits.begin()));
+      }
+      auto steps = loaded.plan->sampled_steps(*drawn, std::span(expected).first(1), {});
+      ASSERT_TRUE(steps && *steps != nullptr && (*steps)->queue());
+      for (std::size_t i = 1; i < expected.size(); ++i) {
+        if (i == 3) loaded.run(*other, std::span(expected).first(1));  // on the same buffers
+        ASSERT_TRUE(i + 1 == expected.size() || (*steps)->queue());
+        const auto token = (*steps)->drawn();
+        ASSERT_TRUE(token) << token.error().message;
+        EXPECT_EQ(*token, expected[i]) << "token " << i;
+      }
+      std::vector<float> last(logits.size());
+      ASSERT_TRUE((*steps)->logits(last));
+      EXPECT_LE(max_relative_error(last, logits), kRoundedTolerance);
+    }
   }
 }
 

@@ -20,6 +20,10 @@ constexpr std::uint32_t kMostParts = 8;
 constexpr std::uint32_t kRoundingLanes = 8;    // share a block of 32 columns
 constexpr std::uint32_t kMostKeyVectors = 16;  // of 4 of a key, in a lane
 constexpr std::uint32_t kMostHeld = 8;         // items of a lane under way
+// Of the head: workgroups on each multiprocessor, their threads, lanes that share a row, items of
+// a row that one of them takes at most while there are more lanes.
+constexpr std::uint32_t kHeadGroups = 2, kHeadThreads = 256;
+constexpr std::uint32_t kFewestHeadLanes = 4, kMostHeadItems = 9;
 /// Far more than a token's waiting, so that only what will never come is given up: a look takes
 /// some 0.5 us on a GPU, and a thread of a software driver may not run for a while.
 constexpr std::int32_t kPatience = 1 << 21, kSoftwarePatience = 1 << 30;
@@ -78,6 +82,13 @@ class Maker {
       return "its widths";
     step.shader = "decode_step." + std::string(quant::block_traits(type)->name);
     if (dot) step.shader += ".dot";
+    std::uint32_t teams = 0, most_items = 1;
+    for (std::uint32_t stage = 0; stage < 4; ++stage) {
+      const Team team = team_of(stage, step.groups);
+      teams |= static_cast<std::uint32_t>(std::countr_zero(team.lanes)) << (8 * stage);
+      most_items = std::max(most_items, team.items);
+    }
+    const std::uint32_t held = items_held(type, most_items);
     step.constants = {1,
                       threads_,
                       u(c_.hidden_size),
@@ -95,11 +106,12 @@ class Maker {
                       shader_constant(c_.value_activation),
                       shader_constant(c_.output_activation),
                       c_.output_norm ? 1U : 0U,
-                      held(step.groups),
+                      held,
                       limits.software ? 1U : 0U,
                       u(c_.num_layers),
                       step.groups,
-                      gates ? 1U : 0U};
+                      gates ? 1U : 0U,
+                      teams};
     const auto fours = [](std::uint64_t n) { return (n + 3) / 4 * 4; };
     const std::uint64_t projected = u((c_.num_heads + c_.num_kv_heads) * c_.head_k_dim +
                                       c_.num_kv_heads * (c_.head_v_dim + c_.num_memory_slots));
@@ -124,31 +136,53 @@ class Maker {
     if (step.weights.bytes > limits.storage_range || step.act_words * 4 > limits.storage_range)
       return "its size";
     for (const DeviceLayer& layer : w_.layers) add(layer, table);
+    make_head(step);
     return "";
   }
 
  private:
-  /// Items of a lane under way: no more than a subgroup has of a matrix.
-  std::uint32_t held(std::uint32_t groups) const {
-    const Capabilities& limits = device_.capabilities();
-    const std::uint32_t warps = threads_ / limits.subgroup;
+  /// Lanes that share a row of a stage, and its items in each.
+  struct Team {
+    std::uint32_t lanes = 0, items = 0;
+  };
+
+  /// The team that a multiprocessor is through with first: of all subgroups the instructions, of
+  /// one its waits.
+  Team team_of(std::uint32_t stage, std::uint32_t groups) const {
+    constexpr std::uint32_t kSchedulers = 4, kItem = 40, kItemWait = 60, kPass = 180,
+                            kPassWait = 300, kLoadWait = 1500;
+    const std::uint32_t lanes = device_.capabilities().subgroup, warps = threads_ / lanes;
     const DeviceLayer& w = w_.layers.front();
-    std::uint32_t most = 2;
-    for (const DeviceMatrix* m :
-         {&w.projections.front().matrix, &w.o_proj, &w.gate_up.front(), &w.down_proj}) {
-      const auto rows = static_cast<std::uint32_t>(m->rows);
-      const auto items = static_cast<std::uint32_t>(m->cols) / item_columns(m->type);
-      most = std::max(most, ceil_div(rows, groups * warps) * ceil_div(items, limits.subgroup));
+    const DeviceMatrix& m = stage == 0   ? w.projections.front().matrix
+                            : stage == 1 ? w.o_proj
+                            : stage == 2 ? w.gate_up.front()
+                                         : w.down_proj;
+    const std::uint32_t pair = stage == 2 ? 2 : 1;  // gate and up meet in a subgroup
+    const std::uint32_t rows = pair * ceil_div(static_cast<std::uint64_t>(m.rows) / pair, groups);
+    const std::uint32_t items = static_cast<std::uint32_t>(m.cols) / item_columns(m.type);
+    Team best;
+    std::uint32_t least = UINT32_MAX;
+    for (std::uint32_t team = lanes / pair; team >= std::min(4U, lanes / 2); team /= 2) {
+      const std::uint32_t passes = ceil_div(rows * team, lanes), each = ceil_div(items, team);
+      const std::uint32_t cost =
+          std::max(passes * (each * kItem + kPass) / kSchedulers,
+                   ceil_div(passes, warps) *
+                       (each * kItemWait + kPassWait + (each - 1) / kMostHeld * kLoadWait));
+      if (cost < least) least = cost, best = {team, each};
     }
+    return best;
+  }
+
+  /// Items of a lane under way.
+  std::uint32_t items_held(BlockType type, std::uint32_t most) const {
     const std::uint32_t tuned = device_.tuning().step_chunk;
-    const BlockType type = w.o_proj.type;
     const bool wide =
         type == BlockType::q4_k || type == BlockType::q6_k;  // 8 would not fit registers
-    const std::uint32_t wanted = tuned > 0         ? std::bit_ceil(std::max(tuned, 2U))
-                                 : limits.software ? 2
-                                 : wide            ? kMostHeld / 2
-                                                   : kMostHeld;
-    return std::min({std::bit_ceil(most), wanted, kMostHeld, limits.subgroup});
+    const std::uint32_t wanted = tuned > 0                         ? std::max(tuned, 2U)
+                                 : device_.capabilities().software ? 2
+                                 : wide                            ? kMostHeld / 2
+                                                                   : kMostHeld;
+    return std::min({std::bit_ceil(std::max(most, 2U)), std::bit_ceil(wanted), kMostHeld});
   }
 
   const char* refuse() const {
@@ -192,6 +226,42 @@ class Maker {
     return "";
   }
 
+  void make_head(DecodeStep& step) const {
+    const Capabilities& limits = device_.capabilities();
+    const BlockType type = w_.head.type;
+    const bool blocks = is_blocks(type) && limits.integer_dot && limits.subgroup >= kRoundingLanes;
+    const auto columns = static_cast<std::uint32_t>(c_.hidden_size);
+    if ((!blocks && !is_short(type)) || columns % item_columns(type) != 0 || columns % 32 != 0 ||
+        (type == BlockType::q4_k || type == BlockType::q6_k ? columns % 256 != 0 : false) ||
+        4 * columns + 1024 > limits.shared_bytes)
+      return;
+    const std::uint32_t items = columns / item_columns(type);
+    std::uint32_t team = std::min(kFewestHeadLanes, limits.subgroup);
+    while (team < limits.subgroup && ceil_div(items, team) > kMostHeadItems) team *= 2;
+    const std::uint32_t threads = std::min(threads_, kHeadThreads);
+    step.head_shader = "head." + std::string(quant::block_traits(type)->name);
+    if (blocks) step.head_shader += ".dot";
+    step.head_constants = {1, threads, columns, team};
+    step.head_groups = step.groups * kHeadGroups;
+    const DeviceMatrix& table = w_.embeddings;
+    const Range block = w_.block_of(w_.head);
+    step.draws = table.type == type && w_.head.parts.size() == 1 && table.parts.size() == 1 &&
+                 table.parts.front().range.buffer == block.buffer &&
+                 block.bytes <= limits.storage_range;
+    if (!step.draws) return;
+    const auto part_of = [](const DeviceMatrix& m) {
+      const auto entry = entry_of(m);
+      return MatrixPart{.first_row = 0, .rows = entry[1], .scales = entry[2], .high = entry[3]};
+    };
+    step.head_weights = block;
+    step.draw_args = {.w = part_of(w_.head),
+                      .first = entry_of(w_.head)[0],
+                      .norm_weight = w_.final_norm,
+                      .eps = c_.norm_eps,
+                      .table_first = entry_of(table)[0] * (item_columns(type) / kUnit),
+                      .table = part_of(table)};
+  }
+
   void add(const DeviceLayer& w, std::vector<std::uint32_t>& table) const {
     std::array<std::uint32_t, kStepLayerWords> words{};
     words[kStepAttnNorm] = w.attn_norm;
@@ -229,7 +299,7 @@ class Maker {
     const bool rotary = c_.num_positional_slots() > 0;
     const std::uint64_t partials = columns < lanes ? warps : threads_ / columns;
     return inputs + (gates ? 4 * d : 0) + 16 +
-           4 * (kStepLayerWords * u(c_.num_layers) + 10 * warps + 17 +
+           4 * (kStepLayerWords * u(c_.num_layers) + 2 * warps + 25 +
                 2 * ((d + groups - 1) / groups) + (rotary ? 3 : 1) * g * k + (rotary ? 2 : 1) * k +
                 2 * u(c_.num_memory_slots) + g * (u(c_.num_slots()) + 2) + columns +
                 partials * g * columns) +

@@ -25,6 +25,14 @@ struct DecodeStep {
   Range weights;
   Buffer table;  // kStepLayerWords a layer
   StepArgs args{};
+  // Of the logits of such a token; without a shader: matvec.
+  std::string head_shader;
+  std::vector<std::uint32_t> head_constants;
+  std::uint32_t head_groups = 0;
+  // The head that draws the token, where it can.
+  bool draws = false;
+  Range head_weights;
+  HeadArgs draw_args{};
 
   bool fits() const { return *why_not == '\0'; }
   std::uint32_t stuck_at() const { return args.stuck_at; }

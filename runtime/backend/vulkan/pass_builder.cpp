@@ -65,7 +65,7 @@ Status PassBuilder::add_dispatch(Dispatch d, const std::vector<std::uint32_t>& c
 }
 
 Status PassBuilder::add_one_dispatch() {
-  RUNNEL_CHECK_OK(embed());
+  if (!shape_.embedded) RUNNEL_CHECK_OK(embed());
   const DecodeStep& step = m_.step;
   const std::uint32_t bank = shape_.banks.front();
   StepArgs args = step.args;
@@ -126,7 +126,25 @@ Status PassBuilder::gated_mlp(const DeviceLayer& w) {
                  {.kind = kOutputAdd, .rows = b_.x, .stride = b_.x_stride});
 }
 
+/// What a token that went in one dispatch has of logits.
+Status PassBuilder::head_of_step() {
+  const DecodeStep& step = m_.step;
+  for (const DeviceMatrix::Part& part : m_.weights->head.parts) {
+    const HeadArgs args{.w = part.rows,
+                        .first = 0,
+                        .norm_weight = m_.weights->final_norm,
+                        .eps = m_.config.norm_eps,
+                        .table_first = 0,
+                        .table = {}};
+    RUNNEL_CHECK_OK(dispatch(step.head_shader, step.head_constants,
+                             {part.range, b_.x, m_.weights->vectors(), b_.whole_logits()}, args,
+                             {step.head_groups, 1, 1}, &part == &m_.weights->head.parts.front()));
+  }
+  return {};
+}
+
 Status PassBuilder::logits() {
+  if (shape_.after_one_dispatch && !m_.step.head_shader.empty()) return head_of_step();
   RUNNEL_TRY(const ProductInput in, prepare(normed(b_.x, b_.x_stride, m_.weights->final_norm)));
   return product(m_.weights->head, in,
                  {.kind = kOutputStore,

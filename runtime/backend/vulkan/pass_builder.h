@@ -109,6 +109,7 @@ class PassBuilder {
   Status output_projection(const DeviceLayer& w);
   Status gated_mlp(const DeviceLayer& w);
   Status logits();
+  Status head_of_step();
 
   /// Rows that products of this program compute at most.
   std::uint32_t rows() const { return shape_.logit_rows > 0 ? shape_.logit_rows : shape_.tokens; }

@@ -136,6 +136,8 @@ Result<std::unique_ptr<Plan>> VulkanPlan::create(std::shared_ptr<ResidentModel> 
                           .chunks = chunks > 0 ? bucket(chunks, 1, plan->buffers_.most_chunks) : 0,
                           .banks = {0}}));
   RUNNEL_CHECK_OK(plan->commands_for({.logit_rows = 1}));
+  if (plan->buffers_.act.bytes > 0)
+    RUNNEL_CHECK_OK(plan->commands_for({.logit_rows = 1, .after_one_dispatch = true}));
   plan->model_->pipelines->save();
   return std::unique_ptr<Plan>(std::move(plan));
 }
@@ -378,7 +380,8 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
     for (std::uint32_t i = 0; i < n; ++i) words[buffers_.layout.rows + i] = wanted[at + i].first;
     std::size_t last = 1;
     if (n > 0) {
-      RUNNEL_TRY(commands[1], commands_for({.logit_rows = bucket(n, 1, logit_rows_)}));
+      RUNNEL_TRY(commands[1], commands_for({.logit_rows = bucket(n, 1, logit_rows_),
+                                            .after_one_dispatch = one_dispatch && n == 1}));
       last = 2;
     }
     // The body copies all parameters, another batch of rows needs only its own.
@@ -437,10 +440,18 @@ Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet
   words[buffers_.layout.rows] = 0;
   PassShape shape = body_shape(std::span(&item, 1));
   shape.step = true;
-  std::array<VkCommandBuffer, 4> commands{chained ? set.chained[place] : set.begin[place]};
-  RUNNEL_TRY(commands[1], commands_for(shape));
-  RUNNEL_TRY(commands[2], commands_for({.logit_rows = 1, .step = true}));
-  commands[3] = set.end[place];
+  shape.embedded = chained && set.draws;
+  std::vector<VkCommandBuffer> commands{chained ? set.chained[place] : set.begin[place]};
+  RUNNEL_TRY(const VkCommandBuffer body, commands_for(shape));
+  commands.push_back(body);
+  if (!set.draws) {
+    RUNNEL_TRY(const VkCommandBuffer head,
+               commands_for({.logit_rows = 1,
+                             .step = true,
+                             .after_one_dispatch = in_one_dispatch(buffers_, shape)}));
+    commands.push_back(head);
+  }
+  commands.push_back(set.end[place]);
   RUNNEL_TRY(const std::uint64_t submission, model_->device->submit(commands));
   if (in_one_dispatch(buffers_, shape)) tag_ ^= 1;
   return submission;

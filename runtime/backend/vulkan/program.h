@@ -90,6 +90,9 @@ struct PassShape {
   /// Of a chain of steps: parameters are copied by commands of their own, logits stay on the
   /// device, and several runs may be queued.
   bool step = false;
+  bool embedded = false;  // the step before left this one's embedding
+  /// Logits of a token whose body was one dispatch.
+  bool after_one_dispatch = false;
 
   auto operator<=>(const PassShape&) const = default;
 };

@@ -52,7 +52,9 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
              device.create_buffer(kStepPlaces * bytes, MemoryKind::input, "parameters of steps"));
   std::memset(s.parameters.mapped, 0, kStepPlaces * bytes);
   RUNNEL_TRY(s.drawn, device.create_buffer(kDrawnBytes, MemoryKind::device, "drawn token"));
-  const std::uint64_t found = candidates ? kFoundBytes : 16 + 8 * kGreedyGroups;
+  s.draws = !candidates && buffers.act.bytes > 0 && model.step.draws;
+  const std::uint64_t found =
+      candidates ? kFoundBytes : 16 + 8 * std::max(kGreedyGroups, model.step.head_groups);
   RUNNEL_TRY(s.found, device.create_buffer(found, MemoryKind::device, "likely tokens"));
   RUNNEL_CHECK_OK(device.fill_zero(s.found));
   RUNNEL_TRY(s.host, device.create_buffer(kReportAt + 4, MemoryKind::output, "drawn tokens"));
@@ -66,13 +68,23 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
                                                 whole(s.found), whole(s.wanted)};
     for (const char* shader : {"candidates.count", "candidates.collect"})
       dispatches.push_back(of_shader(shader, model.config, bindings, kGreedyGroups));
+  } else if (s.draws) {
+    const DecodeStep& step = model.step;
+    Dispatch head{.shader = step.head_shader + ".draw",
+                  .bindings = {step.head_weights, buffers.x, model.weights->vectors(),
+                               buffers.whole_logits(), whole(s.found), whole(s.drawn)},
+                  .push_bytes = sizeof(step.draw_args),
+                  .groups = {step.head_groups, 1, 1}};
+    std::memcpy(head.push.data(), &step.draw_args, sizeof(step.draw_args));
+    dispatches.push_back(std::move(head));
   } else {
     dispatches.push_back(of_shader("greedy", model.config,
                                    {buffers.whole_logits(), whole(s.found), whole(s.drawn)},
                                    kGreedyGroups));
   }
   for (Dispatch& d : dispatches) {
-    RUNNEL_TRY(d.pipeline, model.pipelines->get(d.shader, {}));
+    RUNNEL_TRY(d.pipeline, model.pipelines->get(d.shader, s.draws ? model.step.head_constants
+                                                                  : std::vector<std::uint32_t>{}));
   }
   RUNNEL_TRY(const std::vector<VkDescriptorSet> sets, make_sets(model, dispatches, s.descriptors));
   RUNNEL_TRY(s.pool, device.create_command_pool());
@@ -87,6 +99,7 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
       RUNNEL_TRY(s.chained[place],
                  record(device, s.pool, [&](const DeviceFunctions& f, VkCommandBuffer to) {
                    parameters(f, to);
+                   if (s.draws) return;
                    const VkBufferCopy next{.srcOffset = 8, .dstOffset = 4 * kPassHeader, .size = 4};
                    f.vkCmdCopyBuffer(to, s.drawn.get(), buffers.pass.get(), 1, &next);
                  }));

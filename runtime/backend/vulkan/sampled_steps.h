@@ -29,6 +29,8 @@ struct StepSet {
   Buffer host;        // what the host reads: [kStepPlaces] drawn, or found
   OwnedDescriptorPool descriptors;
   OwnedCommandPool pool;
+  /// The head draws and leaves the next step's embedding: `end` has it, too.
+  bool draws = false;
   /// Copies parameters; the same and the token that the step before drew; draws.
   std::array<VkCommandBuffer, kStepPlaces> begin{}, chained{}, end{};
 
