@@ -57,6 +57,7 @@ layout(constant_id = 20) const uint LAYERS = 1;
 layout(constant_id = 21) const uint GROUPS = 1;
 layout(constant_id = 22) const uint GATES = 0;  // 1: f is a matrix of its own
 layout(constant_id = 23) const uint TEAMS = 0;  // lanes of a row of each stage: their logarithms, a byte each
+layout(constant_id = 24) const uint QUERIES = 1;  // of a kv head that a workgroup takes: a divisor of G
 
 #define LANE gl_SubgroupInvocationID
 #define WARP subgroupBroadcastFirst(gl_SubgroupID)  // of which drivers know that all lanes have the same
@@ -201,7 +202,7 @@ void main() {
         if (n > 0) barrier();
         const Head h = head_of(layer, n + me);
         slots(layer, base, h);
-        if (PARTS == 1) advance_keys(h);
+        if (PARTS == 1) advance_state(h);
       }
     }
     const uint entry = kStepMatrices + stage * kStepMatrixWords;
@@ -240,7 +241,7 @@ void main() {
     uint from = base + (stage == 1 ? kAtOut : stage == 2 ? kAtMiddle : kAtHidden);
     if (stage == 0) from = layer == 0 ? kNone : base - kLayerPlaces + kAtX;
     const uint weights_at = stage == 3 ? kNone : in_table(layer, kStepAttnNorm + stage);
-    if (PARTS > 1 && stage == 2 && me < H * PARTS) advance_keys(head_of(layer, me));  // all have the outputs
+    if (PARTS > 1 && stage == 2 && me < H * PARTS) advance_state(head_of(layer, me));  // all have the outputs
     if (IN_TURNS != 0) barrier();  // before any wait for what this workgroup writes
     const float squares = lanes_sum(take_input(stage, from, columns, weights_at));
     if (lane == 0) warp_squares[stage % 2][warp / 4][warp % 4] = squares;

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots of decode_step. PARTS workgroups have a kv head; each takes a share of its value columns, so that outputs need
-// no join, and finds the logits of all slots by itself, from the keys before the token:
+// The slots of decode_step. PARTS workgroups have a kv head; each takes QUERIES of its G queries and a share of the value
+// columns, so that outputs need no join, and finds the logits of all slots by itself, from the keys before the token:
 //   q h' = alpha q h + (1 - alpha) q k,   so that the gates are off the way
-// It advances its share of the keys once it has the outputs of all others of the head, who then have read them.
+// It advances its share of the state once it has the outputs of all others of the head, who then have read it. Values that
+// nobody else reads it advances where it has them.
 
 const uint kVariants = kRotary ? 3 : 1;
-shared vec4 queries[kVariants * G * K / 4];  // as they are; turned for the window; for sinks
+const uint kColumnParts = PARTS * QUERIES / G;
+shared vec4 queries[kVariants * QUERIES * K / 4];  // as they are; turned for the window; for sinks
 shared vec4 keys[(kRotary ? 2 : 1) * K / 4];
 shared float alpha[MEMORY];
 shared float gate[MEMORY];
-shared float dots[G * kSlots];  // with the keys, then what the slots count
-shared float dots_new[G];       // with the token's key
-shared float counts[G];         // 1 / of all
-const uint kColumns = V / PARTS;  // of a part
+shared float dots[QUERIES * kSlots];  // with the keys, then what the slots count
+shared float dots_new[QUERIES];       // with the token's key
+shared float counts[QUERIES];         // 1 / of all
+const uint kColumns = V / kColumnParts;  // of a part
 shared float values[kColumns];
 const uint kRowGroups = THREADS / kColumns;  // of threads over the slots
 const uint kPartials = kColumns < kLanes ? kWarps : kRowGroups;
-shared float partial[kPartials * G * kColumns];
+shared float partial[kPartials * QUERIES * kColumns];
 
 // Teams of lanes have a slot each.
 const uint kTeam = K / 4 >= kLanes ? kLanes : K / 4 >= 16 ? 16 : K / 4 >= 8 ? 8 : K / 4 >= 4 ? 4 : 1;
@@ -26,17 +28,21 @@ const uint kAllRounds = (kSlots + kTeams - 1) / kTeams;
 const uint kFitRounds = kKeyVectors < 3 ? 7 : 16 / kKeyVectors;  // in registers, and beside the token's key in 8 sums
 const uint kKeyRounds = kAllRounds < kFitRounds ? kAllRounds : kFitRounds;  // at once
 const uint kSums = kKeyRounds < 2 ? 2 : kKeyRounds < 4 ? 4 : 8;
+const uint kOwnSlots = (kSlots + kLanes - 1) / kLanes;  // of a lane, in the softmax
 const uint kValueRounds = (kSlots + kRowGroups - 1) / kRowGroups;
 
 struct Head {
   uint head;
   uint part;
+  uint query;   // the first of its own
+  uint column;
   uint keys;    // words of the state
   uint values;
 };
 Head head_of(uint layer, uint task) {
   Head h;
   h.head = task / PARTS, h.part = task % PARTS;
+  h.query = h.part / kColumnParts * QUERIES, h.column = h.part % kColumnParts * kColumns;
   h.keys = layer * a.layer_stride + token_place * a.layer_floats + h.head * kSlots * (K + V);
   h.values = h.keys + kSlots * K;
   return h;
@@ -44,26 +50,26 @@ Head head_of(uint layer, uint task) {
 
 /// Queries, the key, gates and values of a head, when they are there.
 void take_projections(const Head h, uint base, uint f_bias) {
-  const uint q0 = base + kAtProjected + h.head * G * K, k0 = base + kAtProjected + G * H * K + h.head * K;
+  const uint q0 = base + kAtProjected + (h.head * G + h.query) * K, k0 = base + kAtProjected + G * H * K + h.head * K;
   if (kRotary) {
     const uint half_k = K / 2;
-    for (uint n = 0; n < (G + 1) * half_k; n += THREADS) {
+    for (uint n = 0; n < (QUERIES + 1) * half_k; n += THREADS) {
       const uint i = n + THREAD, g = i / half_k, c = i % half_k;
-      const bool mine = i < (G + 1) * half_k;
-      const uint from = (g < G ? q0 + g * K : k0) + c;
+      const bool mine = i < (QUERIES + 1) * half_k;
+      const uint from = (g < QUERIES ? q0 + g * K : k0) + c;
       vec4 turn = vec4(0.0);
       if (mine) turn = uintBitsToFloat(pass4.word[a.pass.rotations / 4 + c]);
       const uint first = look(mine, from), second = look(mine, from + half_k);
       const float x = wait_on(mine, first, from), z = wait_on(mine, second, from + half_k);
       if (!mine) continue;
-      const uint to = (g < G ? g * K : 0) + c, other = to + half_k;
-      if (g < G) {
+      const uint to = (g < QUERIES ? g * K : 0) + c, other = to + half_k;
+      if (g < QUERIES) {
         queries[to / 4][to % 4] = x;
         queries[other / 4][other % 4] = z;
-        queries[(G * K + to) / 4][(G * K + to) % 4] = x * turn.x - z * turn.y;
-        queries[(G * K + other) / 4][(G * K + other) % 4] = z * turn.x + x * turn.y;
-        queries[(2 * G * K + to) / 4][(2 * G * K + to) % 4] = x * turn.z - z * turn.w;
-        queries[(2 * G * K + other) / 4][(2 * G * K + other) % 4] = z * turn.z + x * turn.w;
+        queries[(QUERIES * K + to) / 4][(QUERIES * K + to) % 4] = x * turn.x - z * turn.y;
+        queries[(QUERIES * K + other) / 4][(QUERIES * K + other) % 4] = z * turn.x + x * turn.y;
+        queries[(2 * QUERIES * K + to) / 4][(2 * QUERIES * K + to) % 4] = x * turn.z - z * turn.w;
+        queries[(2 * QUERIES * K + other) / 4][(2 * QUERIES * K + other) % 4] = z * turn.z + x * turn.w;
       } else {
         keys[to / 4][to % 4] = x;
         keys[other / 4][other % 4] = z;
@@ -72,19 +78,19 @@ void take_projections(const Head h, uint base, uint f_bias) {
       }
     }
   } else {
-    for (uint n = 0; n < (G + 1) * K / 4; n += THREADS) {
+    for (uint n = 0; n < (QUERIES + 1) * K / 4; n += THREADS) {
       const uint i = n + THREAD;
-      const bool mine = i < (G + 1) * K / 4;
-      const uint at = i < G * K / 4 ? q0 / 4 + i : k0 / 4 + i - G * K / 4;
+      const bool mine = i < (QUERIES + 1) * K / 4;
+      const uint at = i < QUERIES * K / 4 ? q0 / 4 + i : k0 / 4 + i - QUERIES * K / 4;
       const vec4 v = wait_on4(mine, look4(mine, at), at);
-      if (i < G * K / 4) {
+      if (i < QUERIES * K / 4) {
         queries[i] = v;
       } else if (mine) {
-        keys[i - G * K / 4] = v;
+        keys[i - QUERIES * K / 4] = v;
       }
     }
   }
-  const uint v0 = base + kAtProjected + (G + 1) * H * K + h.head * V + h.part * kColumns;
+  const uint v0 = base + kAtProjected + (G + 1) * H * K + h.head * V + h.column;
   const uint f0 = base + kAtProjected + (G + 1) * H * K + H * V + h.head * MEMORY;
   // From the last threads on: the first are at work on the keys.
   for (uint n = 0; n < MEMORY + kColumns; n += THREADS) {
@@ -101,6 +107,13 @@ void take_projections(const Head h, uint base, uint f_bias) {
       values[i - MEMORY] = v;
     }
   }
+}
+
+/// The value of a slot after the token, at word `at` + slot V of the state before it (or after it, if it is not shared).
+float advanced_value(uint at, uint slot, uint column) {
+  if (slot < kPositional) return slot == token_slots.x ? values[column] : state.v[at + slot * V];
+  const float before = state.v[at + slot * V];
+  return QUERIES == G ? before : fma(alpha[slot - kPositional], before, gate[slot - kPositional] * values[column]);
 }
 
 uint variant_of(uint slot) { return !kRotary || slot >= kPositional ? 0 : slot < SINKS ? 2 : 1; }
@@ -125,7 +138,7 @@ void slots(uint layer, uint base, const Head h) {
     if (IS_SLOT(slot, kTeams) && (K / 4 % kTeam == 0 || c < K / 4)) key[I] = state4.v[(h.keys + slot * K) / 4 + c];                   \
   }
   EACH_16(LOAD_KEY)
-  const uint value_at = h.values + h.part * kColumns + column;
+  const uint value_at = h.values + h.column + column;
 #define LOAD_VALUE(I)                                                  \
   if (I < kValueRounds) {                                              \
     const uint slot = group + I * kRowGroups;                          \
@@ -133,14 +146,27 @@ void slots(uint layer, uint base, const Head h) {
     if (IS_SLOT(slot, kRowGroups)) value[I] = state.v[value_at + slot * V];        \
   }
   EACH_8(LOAD_VALUE)
-  const uint written = token_slots.x, used_sinks = token_slots.y, used_window = token_slots.z;
+  // What a query's logits are moved by, of this lane's slots.
   const uint read_bias = in_table(layer, kStepReadBias), head_read_bias = in_table(layer, kStepHeadReadBias);
+  float biases[kOwnSlots];
+#define LOAD_BIASES(QUERY)                                                                                           \
+  {                                                                                                                  \
+    const float of_head = head_read_bias == kNone ? 0.0 : vectors.v[head_read_bias + h.head * G + h.query + (QUERY)]; \
+    [[unroll]] for (uint i = 0; i < kOwnSlots; ++i) {                                                                \
+      const uint s = i * kLanes + lane;                                                                              \
+      biases[i] = of_head;                                                                                           \
+      if (read_bias != kNone && s >= kPositional && s < kSlots)                                                      \
+        biases[i] += vectors.v[read_bias + h.head * MEMORY + s - kPositional];                                       \
+    }                                                                                                                \
+  }
+  LOAD_BIASES(min(warp, QUERIES - 1))
+  const uint written = token_slots.x, used_sinks = token_slots.y, used_window = token_slots.z;
   if (IN_TURNS != 0) barrier();
   take_projections(h, base, in_table(layer, kStepFBias));
   barrier();
 
   [[dont_unroll]] for (;;) {
-    [[dont_unroll]] for (uint g = 0; g < G; ++g) {
+    [[dont_unroll]] for (uint g = 0; g < QUERIES; ++g) {
       float sums[8];  // of each round, then of the token's key
       [[unroll]] for (uint i = 0; i < 8; ++i) sums[i] = 0.0;
 #define ADD_DOT(AT, KEY, FROM)                                                     \
@@ -153,7 +179,7 @@ void slots(uint layer, uint base, const Head h) {
     const uint c = in_team + I % kKeyVectors * kTeam, slot = (round + I / kKeyVectors) * kTeams + team;         \
     vec4 here = key[I];                                                                                         \
     if (kRotary && slot == written && c < K / 4) here = keys[K / 4 + c];                                        \
-    ADD_DOT(I / kKeyVectors, here, (variant_of(slot) * G + g) * K / 4 + min(c, K / 4 - 1))                      \
+    ADD_DOT(I / kKeyVectors, here, (variant_of(slot) * QUERIES + g) * K / 4 + min(c, K / 4 - 1))                      \
   }                                                                                                             \
   if (I < kKeyVectors && (K / 4 % kTeam == 0 || in_team + I * kTeam < K / 4))                                                           \
     ADD_DOT(kKeyRounds, keys[in_team + I * kTeam], g * K / 4 + in_team + I * kTeam)
@@ -175,33 +201,29 @@ void slots(uint layer, uint base, const Head h) {
     EACH_16(LOAD_KEY)
   }
   barrier();
-  for (uint n = 0; n < G; n += kWarps) {
+  // A subgroup a query, whose logits it has in registers.
+  for (uint n = 0; n < QUERIES; n += kWarps) {
     const uint g = n + warp;
-    if (!subgroupAll(g < G)) continue;
-    const float head_bias = head_read_bias == kNone ? 0.0 : vectors.v[head_read_bias + h.head * G + g];
+    if (!subgroupAll(g < QUERIES)) continue;
+    // The biases of the first came long ago.
+    if (n > 0) LOAD_BIASES(g)
+    const float fresh = dots_new[g];
+    float logits[kOwnSlots];
     float largest = -1e30;
-    for (uint s0 = 0; s0 < kSlots; s0 += kLanes) {
-      const uint s = s0 + lane;
-      if (!IS_SLOT(s, kLanes)) continue;
-      float logit = -1e30;
-      if (s >= kPositional) {
-        const uint m = s - kPositional;
-        const float bias = read_bias == kNone ? 0.0 : vectors.v[read_bias + h.head * MEMORY + m];
-        logit = fma(a.scale, fma(alpha[m], dots[g * kSlots + s], gate[m] * dots_new[g]), bias + head_bias);
-      } else if (s < SINKS ? s < used_sinks : s - SINKS < used_window) {
-        logit = a.scale * dots[g * kSlots + s];
-      }
-      dots[g * kSlots + s] = logit;
-      largest = max(largest, logit);
+    [[unroll]] for (uint i = 0; i < kOwnSlots; ++i) {
+      const uint s = i * kLanes + lane, m = s < kPositional ? 0 : min(s - kPositional, MEMORY - 1);
+      const float found = dots[g * kSlots + min(s, kSlots - 1)];
+      const bool counts_ = s < kPositional ? (s < SINKS ? s < used_sinks : s - SINKS < used_window) : IS_SLOT(s, kLanes);
+      logits[i] = s < kPositional ? a.scale * found : fma(a.scale, fma(alpha[m], found, gate[m] * fresh), biases[i]);
+      if (!counts_) logits[i] = -1e30;
+      largest = max(largest, logits[i]);
     }
     largest = lanes_max(largest);
     precise float sum = 0.0;
-    for (uint s0 = 0; s0 < kSlots; s0 += kLanes) {
-      const uint s = s0 + lane;
-      if (!IS_SLOT(s, kLanes)) continue;
-      const float logit = dots[g * kSlots + s];
-      const float count = logit > -1e29 ? exact_exp(logit - largest) : 0.0;
-      dots[g * kSlots + s] = count;
+    [[unroll]] for (uint i = 0; i < kOwnSlots; ++i) {
+      const uint s = i * kLanes + lane;
+      const float count = logits[i] > -1e29 ? exact_exp(logits[i] - largest) : 0.0;
+      if (IS_SLOT(s, kLanes)) dots[g * kSlots + s] = count;
       sum += count;
     }
     sum = lanes_sum(sum);
@@ -211,14 +233,17 @@ void slots(uint layer, uint base, const Head h) {
   if ((SLOT) < kSlots && ((SLOT) >= kPositional || (SLOT) == written)) {                                  \
     const uint m = (SLOT) - kPositional;                                                                  \
     VALUE = (SLOT) < kPositional ? values[column] : fma(alpha[m], VALUE, gate[m] * values[column]);       \
-    state.v[value_at + (SLOT) * V] = VALUE;                                                               \
+    if (QUERIES == G) state.v[value_at + (SLOT) * V] = VALUE;                                             \
   }
 #define ADVANCE_HELD(I) if (I < kValueRounds) ADVANCE_VALUE(value[I], group + I * kRowGroups)
   EACH_8(ADVANCE_HELD)
-  [[dont_unroll]] for (uint slot = group + 8 * kRowGroups; slot < kSlots; slot += kRowGroups)
-    ADVANCE_VALUE(state.v[value_at + slot * V], slot)
+  // What does not fit the registers comes again below.
+  if (QUERIES == G) {
+    [[dont_unroll]] for (uint slot = group + 8 * kRowGroups; slot < kSlots; slot += kRowGroups)
+      ADVANCE_VALUE(state.v[value_at + slot * V], slot)
+  }
   barrier();
-  [[dont_unroll]] for (uint g = 0; g < G; ++g) {
+  [[dont_unroll]] for (uint g = 0; g < QUERIES; ++g) {
     precise float sum = 0.0;
 #define WEIGH(I)                                                                                   \
   if (I < kValueRounds) {                                                                          \
@@ -227,40 +252,45 @@ void slots(uint layer, uint base, const Head h) {
   }
     EACH_8(WEIGH)
     [[dont_unroll]] for (uint slot = group + 8 * kRowGroups; slot < kSlots; slot += kRowGroups)
-      sum = fma(dots[g * kSlots + slot], state.v[value_at + slot * V], sum);
+      sum = fma(dots[g * kSlots + slot], advanced_value(value_at, slot, column), sum);
     if (kColumns < kLanes) {
       [[unroll]] for (uint b = 0; b < 5; ++b) {
         if ((kColumns << b) < kLanes) sum += subgroupShuffleXor(sum, kColumns << b);
       }
-      if (lane < kColumns) partial[(warp * G + g) * kColumns + lane] = sum;
+      if (lane < kColumns) partial[(warp * QUERIES + g) * kColumns + lane] = sum;
     } else {
-      partial[(group * G + g) * kColumns + column] = sum;
+      partial[(group * QUERIES + g) * kColumns + column] = sum;
     }
   }
   barrier();
-  for (uint at = 0; at < G * kColumns; at += THREADS) {
+  for (uint at = 0; at < QUERIES * kColumns; at += THREADS) {
     const uint i = at + THREAD;
-    if (i >= G * kColumns) continue;
+    if (i >= QUERIES * kColumns) continue;
     precise float sum = 0.0;
-    for (uint n = 0; n < kPartials; ++n) sum += partial[n * G * kColumns + i];
-    publish(base + kAtOut + (h.head * G + i / kColumns) * V + h.part * kColumns + i % kColumns,
+    for (uint n = 0; n < kPartials; ++n) sum += partial[n * QUERIES * kColumns + i];
+    publish(base + kAtOut + (h.head * G + h.query + i / kColumns) * V + h.column + i % kColumns,
             activate(OUT_ACTIVATION, sum * counts[i / kColumns]));
   }
 }
 
-/// This workgroup's share of the keys of a head, after all others have read them. What slots() left in shared memory is
-/// still there.
-void advance_keys(const Head h) {
-  const uint share = (kSlots + PARTS - 1) / PARTS, first = h.part * share;
-  const uint written = token_slots.x;
-  for (uint n = 0; n < share * (K / 4); n += THREADS) {
-    const uint i = n + THREAD, slot = first + i / (K / 4), c = i % (K / 4), at = (h.keys + slot * K) / 4 + c;
-    if (i >= share * (K / 4) || slot >= kSlots || (slot < kPositional && slot != written)) continue;
+/// This workgroup's share of a head's state, after all others have read it: of the keys; if others read its values too,
+/// those of its columns in the slots that are its own. What slots() left in shared memory is still there.
+void advance_state(const Head h) {
+  const uint share = (kSlots + PARTS - 1) / PARTS, first = h.part * share, of_keys = share * (K / 4);
+  const uint splits = G / QUERIES, own_slots = (kSlots + splits - 1) / splits;
+  const uint of_values = splits > 1 ? own_slots * (kColumns / 4) : 0;
+  for (uint n = 0; n < of_keys + of_values; n += THREADS) {
+    const bool is_key = n + THREAD < of_keys;
+    const uint i = n + THREAD - (is_key ? 0 : of_keys), width = is_key ? K / 4 : max(kColumns / 4, 1);
+    const uint slot = (is_key ? first : h.query / QUERIES * own_slots) + i / width, c = i % width;
+    if (n + THREAD >= of_keys + of_values || slot >= kSlots || (slot < kPositional && slot != token_slots.x)) continue;
+    const uint at = is_key ? (h.keys + slot * K) / 4 + c : (h.values + h.column + slot * V) / 4 + c;
+    vec4 fresh = keys[is_key ? c + (kRotary && slot < kPositional ? K / 4 : 0) : 0];
+    if (splits > 1 && !is_key) fresh = vec4(values[4 * c], values[4 * c + 1], values[4 * c + 2], values[4 * c + 3]);
     if (slot < kPositional) {
-      state4.v[at] = keys[(kRotary ? K / 4 : 0) + c];
+      state4.v[at] = fresh;
     } else {
-      const uint m = slot - kPositional;
-      state4.v[at] = fma(vec4(alpha[m]), state4.v[at], gate[m] * keys[c]);
+      state4.v[at] = fma(vec4(alpha[slot - kPositional]), state4.v[at], gate[slot - kPositional] * fresh);
     }
   }
 }

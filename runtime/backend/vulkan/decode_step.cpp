@@ -16,10 +16,10 @@ namespace {
 using quant::BlockType;
 
 constexpr std::uint32_t kMostThreads = 512, kFewestThreads = 128;  // of a workgroup
-constexpr std::uint32_t kMostParts = 8;
-constexpr std::uint32_t kRoundingLanes = 8;    // share a block of 32 columns
-constexpr std::uint32_t kMostKeyVectors = 16;  // of 4 of a key, in a lane
-constexpr std::uint32_t kMostHeld = 8;         // items of a lane under way
+constexpr std::uint32_t kMostParts = 8, kFewestColumns = 16;  // of a head's slots: of one of them
+constexpr std::uint32_t kRoundingLanes = 8;                   // share a block of 32 columns
+constexpr std::uint32_t kMostKeyVectors = 16;                 // of 4 of a key, in a lane
+constexpr std::uint32_t kMostHeld = 8;                        // items of a lane under way
 // Of the head: workgroups on each multiprocessor, their threads, lanes that share a row, items of
 // a row that one of them takes at most while there are more lanes.
 constexpr std::uint32_t kHeadGroups = 2, kHeadThreads = 256;
@@ -68,17 +68,24 @@ class Maker {
     const Tuning& tuned = device_.tuning();
     const auto u = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
     step.groups = limits.resident_groups;
-    std::uint32_t parts = tuned.step_parts > 0 ? tuned.step_parts : kMostParts;
+    std::uint32_t parts =
+        tuned.step_parts > 0
+            ? tuned.step_parts
+            : std::clamp(std::bit_floor(u(c_.head_v_dim) / kFewestColumns), 1U, kMostParts);
     while (parts > 1 && (c_.head_v_dim % u(parts) != 0 || u(c_.num_kv_heads) * parts > step.groups))
       parts /= 2;
     const std::uint32_t columns = u(c_.head_v_dim) / parts;
+    // A workgroup a query, where there are enough.
+    std::uint32_t queries = u(c_.queries_per_kv_head());
+    if (parts > 1 && columns % 4 == 0 && u(c_.num_heads) * parts <= step.groups)
+      parts *= queries, queries = 1;
     if (!std::has_single_bit(columns) || columns > threads_) return "its heads";
     const std::uint32_t o = u(c_.num_heads * c_.head_v_dim);
     const std::uint32_t other = std::max(u(c_.intermediate_size), o);
     const BlockType type = w_.layers.front().o_proj.type;
     const bool dot = is_blocks(type) && limits.integer_dot && limits.subgroup >= kRoundingLanes;
     const bool gates = w_.layers.front().projections.size() == 2;
-    if (shared_bytes(type, dot, other, columns, gates, step.groups) > limits.shared_bytes)
+    if (shared_bytes(type, dot, other, columns, gates, step.groups, queries) > limits.shared_bytes)
       return "its widths";
     step.shader = "decode_step." + std::string(quant::block_traits(type)->name);
     if (dot) step.shader += ".dot";
@@ -111,7 +118,8 @@ class Maker {
                       u(c_.num_layers),
                       step.groups,
                       gates ? 1U : 0U,
-                      teams};
+                      teams,
+                      queries};
     const auto fours = [](std::uint64_t n) { return (n + 3) / 4 * 4; };
     const std::uint64_t projected = u((c_.num_heads + c_.num_kv_heads) * c_.head_k_dim +
                                       c_.num_kv_heads * (c_.head_v_dim + c_.num_memory_slots));
@@ -284,9 +292,9 @@ class Maker {
     table.insert(table.end(), words.begin(), words.end());
   }
 
-  /// What decode_step.comp declares.
+  /// What decode_step.comp declares; g: queries that a workgroup takes.
   std::uint64_t shared_bytes(BlockType type, bool dot, std::uint64_t other, std::uint64_t columns,
-                             bool gates, std::uint64_t groups) const {
+                             bool gates, std::uint64_t groups, std::uint64_t g) const {
     const auto u = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
     const std::uint64_t d = u(c_.hidden_size);
     const auto padded = [type](std::uint64_t n) {
@@ -295,7 +303,7 @@ class Maker {
     const std::uint64_t inputs =
         dot ? (d + other) + (d + other) / 32 * 8 : padded(d) + padded(other);
     const std::uint64_t lanes = device_.capabilities().subgroup, warps = threads_ / lanes;
-    const std::uint64_t g = u(c_.queries_per_kv_head()), k = u(c_.head_k_dim);
+    const std::uint64_t k = u(c_.head_k_dim);
     const bool rotary = c_.num_positional_slots() > 0;
     const std::uint64_t partials = columns < lanes ? warps : threads_ / columns;
     return inputs + (gates ? 4 * d : 0) + 16 +
