@@ -441,18 +441,17 @@ Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet
   PassShape shape = body_shape(std::span(&item, 1));
   shape.step = true;
   shape.embedded = chained && set.draws;
-  std::vector<VkCommandBuffer> commands{chained ? set.chained[place] : set.begin[place]};
-  RUNNEL_TRY(const VkCommandBuffer body, commands_for(shape));
-  commands.push_back(body);
+  std::array<VkCommandBuffer, 4> commands{chained ? set.chained[place] : set.begin[place]};
+  std::size_t n = 1;
+  RUNNEL_TRY(commands[n++], commands_for(shape));
   if (!set.draws) {
-    RUNNEL_TRY(const VkCommandBuffer head,
+    RUNNEL_TRY(commands[n++],
                commands_for({.logit_rows = 1,
                              .step = true,
                              .after_one_dispatch = in_one_dispatch(buffers_, shape)}));
-    commands.push_back(head);
   }
-  commands.push_back(set.end[place]);
-  RUNNEL_TRY(const std::uint64_t submission, model_->device->submit(commands));
+  commands[n++] = set.end[place];
+  RUNNEL_TRY(const std::uint64_t submission, model_->device->submit(std::span(commands).first(n)));
   if (in_one_dispatch(buffers_, shape)) tag_ ^= 1;
   return submission;
 }
