@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches the decode kernel: one block a multiprocessor, all on the device at once.
+#include "cuda/decode_even.h"
 #include "cuda/device/decode.cuh"
 #include "cuda/device/launch.cuh"
 
@@ -10,12 +11,12 @@ template <unsigned kTypes, int kItems, int kWide, int kInner, int kHead>
 __global__ void __launch_bounds__(kDecodeAllThreads, 1)
     decode_kernel(const __grid_constant__ Decode p) {
 #if __CUDA_ARCH__ >= 900
-  decode_thread<kTypes, kItems, kWide, kInner, kHead>(p);
+  decode_thread(p, [](int cta) { consume<kTypes, kItems, kWide, kInner, kHead>(cta); });
   if (p.blocks == 0) chain_wait();  // whoever comes next relies on the cluster's kernel too
 #endif
 }
 
-using Kernel = void (*)(Decode);
+using Kernel = DecodeFunction;
 
 struct Choice {
   unsigned types;
@@ -45,6 +46,9 @@ const Choice kChoices[] = {
 
 /// The narrowest kernel that does it.
 Kernel choose(const Decode& p) {
+  if (p.even != 0) {
+    if (const Kernel kernel = even_kernel(p); kernel != nullptr) return kernel;
+  }
   unsigned types = 0;
   for (int i = 0; i < p.num_shapes; ++i) types |= 1U << (unsigned(p.shapes[i].type) & 31U);
   for (const Choice& c : kChoices) {
@@ -79,7 +83,7 @@ cudaError_t prepare_decode() {
         e != cudaSuccess)
       return e;
   }
-  return cudaSuccess;
+  return prepare_even(most);
 }
 
 cudaError_t decode_step(cudaStream_t stream, const Decode& p) {

@@ -76,6 +76,40 @@ struct DecodeLayer {
 };
 inline constexpr int kFormRounded = 1, kFormPlain = 2;
 
+/// A shape whose rows divide evenly over the blocks, known to the compiler: decode_even.cuh.
+struct EvenShape {
+  int wide = 0, inner = 0;  // channels, of the SwiGLU too; a warp has 256 columns, or 512
+  int head = 0;             // columns of a head's keys and of its values
+  int blocks = 0;
+  int rows = 0;  // of a block in one phase, at most
+};
+inline constexpr EvenShape kEvenShape = {2048, 5632, 512, 128, 96};
+
+/// How such a phase is walked, in units: tiles of block types, rows of plain types.
+struct EvenPlan {
+  int batch = 1;  // of a warp in registers at once
+  int piece = 1;  // of a block copied at once
+};
+constexpr EvenPlan even_plan(BlockType type, int kind) {
+  if (type == BlockType::f16) return {1, 2};
+  if (type == BlockType::bf16) return kind == 3 ? EvenPlan{4, 2} : EvenPlan{8, 4};
+  if (type == BlockType::q8_0)
+    return kind == 1 ? EvenPlan{2, 2} : kind == 3 ? EvenPlan{2, 1} : EvenPlan{4, 2};
+  return kind == 0   ? EvenPlan{7, 14}
+         : kind == 1 ? EvenPlan{2, 4}
+         : kind == 2 ? EvenPlan{6, 6}
+                     : EvenPlan{4, 2};
+}
+/// Floats between the sums of a warp's columns and of the next one's.
+constexpr int even_stride(EvenShape s, int kind) {
+  return (kind & 1) != 0 ? s.wide / s.blocks : s.rows;
+}
+/// Floats of one phase's sums. There are two sets.
+constexpr int even_partial(EvenShape s) {
+  const int wide = s.wide / 256 * even_stride(s, 0), down = s.inner / 512 * even_stride(s, 3);
+  return wide > down ? wide : down;
+}
+
 /// Byte offsets into a block's shared memory.
 struct DecodeShared {         // a copy of Decode comes first
   std::int32_t token = 0;     // DecodeToken
@@ -134,11 +168,14 @@ struct DecodeTuning {
   std::int32_t splits = 0;  // blocks a kv head
   std::int32_t ring_kb = 0;
   std::int32_t piece_kb = 0;  // most that is copied at once
-  std::int32_t poll = 0;     // 1: every thread asks for its own values; 2: one lane of a warp first
+  // 1: every thread asks for its own values; 2: one lane of a warp first; 16 to 31: bits of the
+  // phases in which every thread does.
+  std::int32_t poll = 0;
   std::int32_t keep = 0;     // 1: weights are not marked as first to leave L2
   std::int32_t cluster = 1;  // 0: not in one cluster, even if the model is small enough
   std::int32_t thin = 1;     // 0: slots as if not all of them were memory
   std::int32_t copies = 0;   // of exchanged values: 1, 2, 4 or 8
+  std::int32_t even = 1;     // 0: not the kernel of an EvenShape
 };
 
 struct Decode {
@@ -162,7 +199,8 @@ struct Decode {
   std::int32_t columns = 0;                      // of a split, if slots are thin
   std::int32_t ring_bytes = 0, piece_bytes = 0;  // piece: the largest
   std::int32_t thin = 0;                         // slots: see decode_thin_slots.cuh
-  std::int32_t poll = 0;  // 1: every thread asks for its own values; 0: one lane of a warp first
+  std::int32_t even = 0;                         // an EvenShape
+  std::int32_t poll = 0;  // bits of phases: every thread asks for its own values, or one lane first
   std::int32_t keep = 0, copies = 1;
   DecodeShared shared;
   std::int32_t widths[kDecodeKinds] = {};  // of each phase's input

@@ -25,6 +25,10 @@ template <int kThreads>
 __device__ __forceinline__ void sync_first() {
   asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
+/// Barrier of two neighbouring warps, of which this is pair `pair` of at most eight.
+__device__ __forceinline__ void sync_pair(int pair) {
+  asm volatile("bar.sync %0, 64;" ::"r"(2 + pair) : "memory");
+}
 __device__ __forceinline__ std::uint64_t clock_now() { return std::uint64_t(clock64()); }
 __device__ __forceinline__ void pause(unsigned nanoseconds) { __nanosleep(nanoseconds); }
 

@@ -149,25 +149,70 @@ __device__ __forceinline__ void take_columns(int phase, int kind, int tid, bool 
   }
 }
 
-/// A thread of the warps that multiply. kItems 0: slots are thin. kWide, kInner: the inputs of all
-/// matrices but down and of down; kHead: columns of a head's keys and of its values; 0: any.
+/// Clocks of the first thread of blocks 0 and 1, if anybody wants them.
+struct Marks {
+  bool wanted;
+
+  static __device__ __forceinline__ Marks of(const Decode& p, int cta) {
+    const bool wanted = p.trace != nullptr && thread_index() == 0 && cta < 2;
+    if (wanted) *shared_at<std::uint64_t*>(p.shared.marks) = p.trace + cta * kDecodeTrace;
+    return {wanted};
+  }
+  __device__ __forceinline__ void mark() const {
+    if (!wanted) return;
+    auto* const next = shared_at<std::uint64_t*>(program<0>(0).shared.marks);
+    *(*next)++ = clock_now();
+  }
+};
+
+/// One phase of any shape: its input, its products, its rows. kItems 0: slots are thin. kWide,
+/// kInner: the inputs of all matrices but down and of down; 0: any.
+template <unsigned kTypes, int kItems, int kWide, int kInner>
+__device__ __forceinline__ void do_phase(Ring& ring, int phase, int kind, int tid, bool in_layers,
+                                         const Marks& marks) {
+  // While there is nothing else to do.
+  const Job job = take_job(phase, kind, 0);
+  const Shown shown = prepare_rows(phase, kind, tid);
+  if (kItems > 0 && kind == 1) {
+    join_input(phase);
+  } else if (kInner != kWide && kind == 3) {
+    take_columns<kInner>(phase, kind, tid, in_layers);
+  } else {
+    take_columns<kWide>(phase, kind, tid, in_layers);
+  }
+  marks.mark();
+  sync_first<kDecodeThreads>();
+  marks.mark();
+  tid = opaque(tid);
+  if (kInner != kWide && kind == 3) {
+    multiply<kTypes, kInner>(ring, phase, kind, tid, job);
+  } else {
+    multiply<kTypes, kWide>(ring, phase, kind, tid, job);
+  }
+  marks.mark();
+  sync_first<kDecodeThreads>();
+  publish<kItems == 0>(phase, kind, shown);
+  marks.mark();
+}
+
+/// What the warps that multiply do before the first layer.
+__device__ __forceinline__ void begin_layers(bool in_layers, const Marks& marks) {
+  marks.mark();
+  if (in_layers) {
+    begin_token();
+    sync_first<kDecodeThreads>();
+  }
+  marks.mark();
+}
+
+/// A thread of the warps that multiply. kHead: columns of a head's keys and of its values; 0: any.
 template <unsigned kTypes, int kItems, int kWide, int kInner, int kHead>
 __device__ __forceinline__ void consume(int cta) {
   const Decode& p = program<0>(0);
   const bool in_layers = cta < p.blocks;
   const bool has_slots = shared_at<const DecodeToken>(p.shared.token)->head >= 0;
-  const bool traced = p.trace != nullptr && thread_index() == 0 && cta < 2;
-  auto* const marks = shared_at<std::uint64_t*>(p.shared.marks);
-  if (traced) *marks = p.trace + cta * kDecodeTrace;
-  const auto mark = [marks, traced] {
-    if (traced) *(*marks)++ = clock_now();
-  };
-  mark();
-  if (in_layers) {
-    begin_token();
-    sync_first<kDecodeThreads>();
-  }
-  mark();
+  const Marks marks = Marks::of(p, cta);
+  begin_layers(in_layers, marks);
   Ring ring;
   const int phases = 4 * p.num_layers;
   int tid = thread_index();
@@ -175,29 +220,7 @@ __device__ __forceinline__ void consume(int cta) {
   for (int phase = in_layers ? 0 : phases; phase <= phases; ++phase) {
     tid = opaque(tid);
     const int kind = phase == phases ? 4 : phase & 3;
-    // While there is nothing else to do.
-    const Job job = take_job(phase, kind, 0);
-    const Shown shown = prepare_rows(phase, kind, tid);
-    if (kItems > 0 && kind == 1) {
-      join_input(phase);
-    } else if (kInner != kWide && kind == 3) {
-      take_columns<kInner>(phase, kind, tid, in_layers);
-    } else {
-      take_columns<kWide>(phase, kind, tid, in_layers);
-    }
-    mark();
-    sync_first<kDecodeThreads>();
-    mark();
-    tid = opaque(tid);
-    if (kInner != kWide && kind == 3) {
-      multiply<kTypes, kInner>(ring, phase, kind, tid, job);
-    } else {
-      multiply<kTypes, kWide>(ring, phase, kind, tid, job);
-    }
-    mark();
-    sync_first<kDecodeThreads>();
-    publish<kItems == 0>(phase, kind, shown);
-    mark();
+    do_phase<kTypes, kItems, kWide, kInner>(ring, phase, kind, tid, in_layers, marks);
     if (has_slots && kind == 0) {
       tid = opaque(tid);
       if constexpr (kItems == 0) {
@@ -209,7 +232,7 @@ __device__ __forceinline__ void consume(int cta) {
       } else {
         step_slots<kItems, -1>(phase);
       }
-      mark();
+      marks.mark();
     }
   }
 }
@@ -222,9 +245,9 @@ __device__ __forceinline__ int2 tiles_of(const Decode& p, const DecodeShape& s, 
                    int((long long)(units) * (cta + 1) / blocks) * s.unit);
 }
 
-/// Everything a thread of the kernel does.
-template <unsigned kTypes, int kItems, int kWide, int kInner, int kHead>
-__device__ __forceinline__ void decode_thread(const Decode& given) {
+/// Everything a thread of the kernel does; consume(block): what one that multiplies does.
+template <class Consume>
+__device__ __forceinline__ void decode_thread(const Decode& given, Consume&& consume) {
   const int tid = thread_index(), cta = block_index();
   constexpr int kThreads = kDecodeAllThreads;
   {
@@ -261,7 +284,7 @@ __device__ __forceinline__ void decode_thread(const Decode& given) {
   sync_block();
   if (tid < kDecodeThreads) {
     more_registers<kDecodeRegisters>();
-    consume<kTypes, kItems, kWide, kInner, kHead>(cta);
+    consume(cta);
   } else {
     fewer_registers<kDecodeFillRegisters>();
     if (tid == kDecodeThreads) fill_ring(cta);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decode kernel on a GPU: checked against the graph of kernels, timed with several layouts, and
-// where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick], MODEL: 135m q4_0 q4_k q8_0
-// bf16.
+// where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick | TUNING…], MODEL: 135m q4_0
+// q4_k q8_0 bf16, TUNING: as in even=0 or poll=2,copies=1; without one, many.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -233,8 +233,9 @@ void trace(Device& on, Kernel& kernel) {
   std::vector<std::uint64_t> t(2 * cuda::kDecodeTrace);
   must(cudaMemcpy(t.data(), on.trace.get(), on.trace.bytes(), cudaMemcpyDeviceToHost));
   static const char* const kPhase[] = {"q k v f", "output", "gate up", "down"};
-  static const char* const kMark[] = {"input", "barrier", "products",
-                                      "publish"};  // publish: with a barrier
+  static const char* const kNames[2][4] = {{"input", "barrier", "products", "publish"},
+                                           {"weights", "input", "products", "publish"}};
+  const char* const* const kMark = kNames[kernel.d.even];  // publish: with a barrier
   for (int block = 0; block < 2; ++block) {
     const std::uint64_t* m = t.data() + block * cuda::kDecodeTrace;
     const bool slots = block == 0 || kernel.in_cluster || kernel.d.thin != 0;
@@ -327,11 +328,11 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     must(cudaDeviceSynchronize());
     const double us = time_us(on, kernel, inner, 9);
     std::printf(
-        "  cluster %d blocks %3d splits %d thin %d copies %d ring %d pieces of %d poll %3d keep "
-        "%d: %7.1f us "
-        "%6.0f tok/s\n",
-        kernel.in_cluster ? 1 : 0, kernel.d.blocks, kernel.d.splits, kernel.d.thin, kernel.d.copies,
-        kernel.d.ring_bytes, kernel.d.piece_bytes, kernel.d.poll, kernel.d.keep, us, 1e6 / us);
+        "  cluster %d even %d blocks %3d splits %d thin %d copies %d ring %d pieces of %d poll %3d "
+        "keep %d: %7.1f us %6.0f tok/s\n",
+        kernel.in_cluster ? 1 : 0, kernel.d.even, kernel.d.blocks, kernel.d.splits, kernel.d.thin,
+        kernel.d.copies, kernel.d.ring_bytes, kernel.d.piece_bytes, kernel.d.poll, kernel.d.keep,
+        us, 1e6 / us);
     trace(on, kernel);
     if (first) {
       on.place(17, *state, 100000);
@@ -342,6 +343,24 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     first = false;
   }
   generation(on);
+}
+
+/// "poll=2,copies=1" -> a tuning.
+cuda::DecodeTuning tuning_of(std::string text) {
+  cuda::DecodeTuning tuning;
+  const std::pair<const char*, std::int32_t*> names[] = {
+      {"blocks", &tuning.blocks}, {"splits", &tuning.splits},     {"ring_kb", &tuning.ring_kb},
+      {"poll", &tuning.poll},     {"piece_kb", &tuning.piece_kb}, {"keep", &tuning.keep},
+      {"thin", &tuning.thin},     {"copies", &tuning.copies},     {"cluster", &tuning.cluster},
+      {"even", &tuning.even}};
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size()), is = text.find('=', at);
+    for (const auto& [name, to] : names) {
+      if (is < end && text.compare(at, is - at, name) == 0) *to = std::atoi(text.c_str() + is + 1);
+    }
+    at = end + 1;
+  }
+  return tuning;
 }
 
 }  // namespace
@@ -358,6 +377,9 @@ int main(int argc, char** argv) {
   const std::string which = argc > 1 ? argv[1] : "135m";
   const bool quick = argc > 2;
   std::vector<cuda::DecodeTuning> tunings{{}};
+  for (int i = 2; i < argc; ++i) {
+    if (std::strchr(argv[i], '=') != nullptr) tunings.push_back(tuning_of(argv[i]));
+  }
   if (which == "135m") {
     if (!quick) {
       for (int blocks : {0, 36, 48, 64, 132}) tunings.push_back({.blocks = blocks, .cluster = 0});

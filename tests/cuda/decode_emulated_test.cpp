@@ -9,6 +9,7 @@
 
 #include "cuda/device/decode.cuh"
 #include "cuda/device/decode_cluster.cuh"
+#include "cuda/device/decode_even.cuh"
 #include "runtime/backend/cuda/cluster_program.h"
 #include "runtime/backend/cuda/decode_program.h"
 #include "runtime/backend/reference/reference_backend.h"
@@ -22,6 +23,8 @@ namespace {
 using quant::BlockType;
 
 constexpr int kShared = 227 * 1024;  // of a block
+// As wide as kEvenShape, since warps share columns; all else as small as can be.
+constexpr cuda::EvenShape kEven = {2048, 1536, 512, 16, 400};
 
 struct Emulated {
   cuda::DeviceWeights weights;
@@ -40,8 +43,8 @@ struct Emulated {
         cuda::DeviceWeights::create(model.config, *model.weights, {}, cuda::WeightPlace::host);
     if (!made) throw std::runtime_error(made.error().message);
     weights = std::move(*made);
-    program =
-        cuda::make_decode_program(model.config, weights, {blocks, kShared, in_cluster}, tuning);
+    program = cuda::make_decode_program(model.config, weights, {blocks, kShared, in_cluster, kEven},
+                                        tuning);
     if (!program.fits) throw std::runtime_error(program.why_not);
     if (in_cluster) {
       layers = cuda::make_cluster_program(model.config, weights, kShared);
@@ -74,21 +77,36 @@ struct Emulated {
     d.trouble = &trouble;
     d.patience = 1U << 30;
     if (in_cluster && !run_layers(d, seed)) return false;
-    simt::Grid grid(d.grid, cuda::kDecodeAllThreads, static_cast<std::size_t>(d.shared.total), seed,
-                    [this, &d] {
-                      constexpr unsigned kPlainOnly = ~cuda::kTypeBit<BlockType::f32>;
-                      if (known_columns) {
-                        cuda::decode_thread<kPlainOnly, 0, 256, 768, 32>(d);
-                      } else if (d.thin != 0) {
-                        cuda::decode_thread<~0U, 0, 0, 0, 0>(d);
-                      } else {
-                        cuda::decode_thread<~0U, 4, 0, 0, 0>(d);
-                      }
-                    });
+    simt::Grid grid(
+        d.grid, cuda::kDecodeAllThreads, static_cast<std::size_t>(d.shared.total), seed,
+        [this, &d] {
+          constexpr unsigned kPlainOnly = ~cuda::kTypeBit<BlockType::f32>;
+          if (d.even != 0) {
+            even_thread(d);
+          } else if (known_columns) {
+            cuda::decode_thread(d,
+                                [](int cta) { cuda::consume<kPlainOnly, 0, 256, 768, 32>(cta); });
+          } else if (d.thin != 0) {
+            cuda::decode_thread(d, [](int cta) { cuda::consume<~0U, 0, 0, 0, 0>(cta); });
+          } else {
+            cuda::decode_thread(d, [](int cta) { cuda::consume<~0U, 4, 0, 0, 0>(cta); });
+          }
+        });
     const bool through = grid.run();
     use += static_cast<std::uint32_t>(d.num_layers);
     ++position;
     return through;
+  }
+
+  static void even_thread(const cuda::Decode& d) {
+    const auto with = [&d]<BlockType kType>() {
+      if (d.shapes[0].type == kType)
+        cuda::decode_thread(d, [](int cta) { cuda::consume_even<kEven, kType, ~0U>(cta); });
+    };
+    with.template operator()<BlockType::q4_0>();
+    with.template operator()<BlockType::q4_k>();
+    with.template operator()<BlockType::q8_0>();
+    with.template operator()<BlockType::bf16>();
   }
 
   bool run_layers(const cuda::Decode& head, unsigned seed) {
@@ -124,6 +142,7 @@ struct Case {
   int tokens;
   bool in_cluster = false;  // the layers; the grid is the head's
   bool known_columns = false;
+  bool even = false;
 };
 
 ModelConfig wide(int layers) {
@@ -186,6 +205,28 @@ std::vector<Case> cases() {
                    true});
   }
   c = small_config();
+  c.hidden_size = 2048, c.num_heads = c.num_kv_heads = 4, c.head_k_dim = c.head_v_dim = 512;
+  c.intermediate_size = 1536, c.num_memory_slots = 16, c.vocab_size = 301, c.num_layers = 2;
+  const auto even = [&all, &c](const char* name, BlockType t, BlockType gates, BlockType table,
+                               int poll) {
+    const RandomParts parts{.linear = t, .table = table, .small = gates, .gate_bias = true};
+    all.push_back({name,
+                   c,
+                   parts,
+                   17,
+                   {.blocks = kEven.blocks, .splits = 4, .poll = poll, .copies = 2},
+                   2,
+                   false,
+                   false,
+                   true});
+  };
+  even("even_gates_as_all", BlockType::q4_0, BlockType::q4_0, BlockType::q8_0, 0);
+  even("even_", BlockType::q4_0, BlockType::f16, BlockType::q8_0, 16 + 8);
+  even("even_", BlockType::q8_0, BlockType::f16, BlockType::q8_0, 16);
+  even("even_", BlockType::bf16, BlockType::bf16, BlockType::bf16, 0);
+  c.num_layers = 1;  // as above
+  even("even_", BlockType::q4_k, BlockType::f16, BlockType::q6_k, 16 + 31);
+  c = small_config();
   c.num_heads = c.num_kv_heads = 1, c.head_k_dim = 64, c.head_v_dim = 128, c.num_memory_slots = 64;
   all.push_back({"thin_head", c, {.linear = BlockType::q8_0}, 14, {.blocks = 12, .splits = 8}, 3});
   all.push_back(
@@ -246,6 +287,7 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
       each.name, d.blocks, d.grid, d.splits, d.items, d.piece_bytes, d.ring_bytes, d.shared.total);
   if (!each.in_cluster) {
     ASSERT_EQ(d.blocks, each.tuning.blocks);
+    ASSERT_EQ(d.even, each.even ? 1 : 0);
     ASSERT_EQ(d.splits, each.tuning.splits);
   }
   Random random(92);
@@ -283,7 +325,8 @@ TEST(ClusterEmulated, HasRoomForTheDefaultModel) {
 
 INSTANTIATE_TEST_SUITE_P(Cuda, DecodeEmulated, testing::ValuesIn(cases()), [](const auto& each) {
   const auto type = quant::block_traits(each.param.parts.linear);
-  return std::string(each.param.name) + (each.param.known_columns ? type->name.data() : "");
+  const bool with_type = std::string(each.param.name).ends_with('_');
+  return std::string(each.param.name) + (with_type ? type->name.data() : "");
 });
 
 }  // namespace

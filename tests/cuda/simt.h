@@ -52,7 +52,7 @@ struct Warp {
 
 struct Block {
   std::vector<std::uint64_t> shared;
-  Meeting all, first;
+  Meeting all, first, pairs[8];
   std::vector<Warp> warps;
   std::vector<Fiber*> fibers;
 };
@@ -251,6 +251,7 @@ template <int kThreads>
 void sync_first() {
   simt::grid->meet(simt::grid->block().first, kThreads);
 }
+inline void sync_pair(int pair) { simt::grid->meet(simt::grid->block().pairs[pair], 64); }
 template <int kCount>
 void more_registers() {}
 template <int kCount>

@@ -176,11 +176,45 @@ class Maker {
     return true;
   }
 
+  /// Whether the kernel of decode_even.cuh computes it.
+  bool even() const {
+    const EvenShape& e = limits_.even;
+    if (tuning_.even == 0 || p_.thin == 0 || p_.blocks != e.blocks || c_.hidden_size != e.wide ||
+        c_.num_heads * c_.head_v_dim != e.wide || c_.intermediate_size != e.inner ||
+        c_.head_k_dim != e.head || c_.head_v_dim != e.head)
+      return false;
+    const auto shape = [this](const DecodeLayer& w, int i) -> const DecodeShape& {
+      return p_.shapes[w.matrices[i].shape];
+    };
+    const BlockType type = shape(out_.layers[0], kDecodeInputs).type;
+    if (type != BlockType::q4_0 && type != BlockType::q4_k && type != BlockType::q8_0 &&
+        type != BlockType::bf16)
+      return false;
+    for (const DecodeLayer& w : std::span(out_.layers).first(w_.layers.size())) {
+      if (w.num_inputs > (is_plain(type) ? 1 : 2)) return false;
+      int rows = 0;  // of a block in the first phase
+      for (int i = 0; i < w.num_inputs; ++i) {
+        const DecodeShape& s = shape(w, i);
+        if (s.type != (i == 0 ? type : BlockType::f16) || s.rows % (1 << s.row_shift) != 0)
+          return false;
+        rows += share_of(s, e.blocks) << s.row_shift;
+      }
+      if (shape(w, 0).tiles < e.blocks || rows > e.rows) return false;
+      for (int kind = 1; kind < 4; ++kind) {
+        const DecodeShape& s = shape(w, kDecodeInputs - 1 + kind);
+        if (s.type != type || s.tiles % e.blocks != 0) return false;
+      }
+    }
+    return true;
+  }
+
   void fill_model() {
     const StateLayout layout = StateLayout::of(c_);
     p_.num_layers = limits_.head_only ? 0 : c_.num_layers;
     p_.embeddings = w_.embeddings;
-    p_.poll = tuning_.poll > 0 ? 2 - tuning_.poll : p_.thin, p_.keep = tuning_.keep;
+    const bool all_ask = tuning_.poll > 0 ? tuning_.poll == 1 : p_.thin != 0;
+    p_.poll = tuning_.poll >= 16 ? tuning_.poll - 16 : all_ask ? 15 : 0, p_.keep = tuning_.keep;
+    p_.even = !limits_.head_only && even() ? 1 : 0;
     p_.d = c_.hidden_size, p_.inner = c_.intermediate_size, p_.vocab = c_.vocab_size;
     p_.heads = c_.num_heads, p_.kv_heads = c_.num_kv_heads;
     p_.group = c_.queries_per_kv_head();
@@ -221,6 +255,17 @@ class Maker {
     std::copy(std::begin(places), std::end(places), p_.in_at);
   }
 
+  /// Pieces as the kernel of decode_even.cuh expects them.
+  void take_even_pieces() {
+    for (const DecodeLayer& w : std::span(out_.layers).first(w_.layers.size())) {
+      for (int i = 0; i < kDecodeInputs + 3; ++i) {
+        if (w.matrices[i].shape < 0) continue;
+        DecodeShape& s = p_.shapes[w.matrices[i].shape];
+        s.piece_tiles = even_plan(s.type, i < kDecodeInputs ? 0 : i - kDecodeInputs + 1).piece;
+      }
+    }
+  }
+
   const char* lay_out() {
     long long largest = 0;
     for (int i = 0; i < p_.num_shapes; ++i) {
@@ -250,6 +295,7 @@ class Maker {
         partial = std::max(partial, floats * 4);
       }
     }
+    if (p_.even != 0) partial = std::max(partial, 2 * 4 * even_partial(limits_.even));
     DecodeSlots& slots = p_.slots;
     if (!limits_.head_only && p_.thin == 0) {
       int floats = 0;
@@ -316,8 +362,14 @@ class Maker {
       } else {
         shape.piece_tiles = std::max(1, most / 2 / tile);
       }
-      p_.piece_bytes = std::max(p_.piece_bytes, shape.piece_tiles * tile);
     }
+    if (p_.even != 0) take_even_pieces();
+    for (int i = 0; i < p_.num_shapes; ++i) {
+      const DecodeShape& shape = p_.shapes[i];
+      p_.piece_bytes =
+          std::max(p_.piece_bytes, shape.piece_tiles * static_cast<int>(bytes_of_tile(shape)));
+    }
+    if (p_.ring_bytes < p_.piece_bytes) return "wide layers";
     s.total = s.ring + p_.ring_bytes;
     return "";
   }

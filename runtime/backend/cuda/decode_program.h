@@ -12,8 +12,9 @@ namespace runnel::cuda {
 
 struct DecodeLimits {
   int multiprocessors = 1;
-  int shared_bytes = 0;    // of a block
-  bool head_only = false;  // another kernel computes the layers
+  int shared_bytes = 0;         // of a block
+  bool head_only = false;       // another kernel computes the layers
+  EvenShape even = kEvenShape;  // for which there is a kernel
 };
 
 struct DecodeProgram {
