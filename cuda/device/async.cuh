@@ -47,6 +47,13 @@ __device__ __forceinline__ void fewer_registers() {
 #endif
 }
 
+/// 1 / v to 1 in 2^23; of less than 1.2e-38 infinity.
+__device__ __forceinline__ float reciprocal(float v) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+  return r;
+}
+
 __device__ __forceinline__ unsigned shared_offset(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }

@@ -61,19 +61,24 @@ __device__ __forceinline__ Shown prepare_rows(int phase, int kind, int tid) {
   return s;
 }
 
-/// What the slots need of an input's row, if they are thin: its activation, or its gate.
+/// What the slots need of the row of gate `index`, if they are thin.
+__device__ __forceinline__ void show_gate(const Decode& p, const Waiter& wait, int layer, int index,
+                                          float v, float* to) {
+  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
+  if (w.f_bias != nullptr) v += w.f_bias[index];
+  const float2 gate = gate_of(v, p.gate_normalizer, p.gate_log_min);
+  wait.write(to, gate.x);
+  wait.write(to + p.kv_heads * p.memory, gate.y);
+}
+/// The same of any input's row: its activation, or its gate.
 __device__ __forceinline__ void show_input(const Decode& p, const Waiter& wait, int layer,
                                            int column, float v, float* to) {
   const int values = (p.heads + p.kv_heads) * p.k_dim, gates = values + p.kv_heads * p.v_dim;
   if (column < gates) {
     wait.write(to, activate(column < values ? p.qk_act : p.v_act, v));
-    return;
+  } else {
+    show_gate(p, wait, layer, column - gates, v, to);
   }
-  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
-  if (w.f_bias != nullptr) v += w.f_bias[column - gates];
-  const float2 gate = gate_of(v, p.gate_normalizer, p.gate_log_min);
-  wait.write(to, gate.x);
-  wait.write(to + p.kv_heads * p.memory, gate.y);
 }
 
 /// This block's rows, to whoever needs them.

@@ -15,7 +15,8 @@ namespace runnel::cuda {
 /// The row of a phase (of gate and up: the pair) that a thread shows, and where.
 struct EvenRow {
   float* to = nullptr;  // null: none
-  int column = 0;       // of the exchanged inputs
+  Act act = Act::identity;
+  int gate = -1;  // its number, if it is one
 };
 template <EvenShape kShape, int kKind>
 __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& w, float* set,
@@ -29,8 +30,10 @@ __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& 
       const int2 range = shared_at<const int2>(p.shared.ranges)[m.shape];
       const int shift = p.shapes[m.shape].row_shift, rows = (range.y - range.x) << shift;
       if (row >= 0 && row < rows) {
-        of.column = m.column + (range.x << shift) + row;
-        of.to = set + p.at.inputs + of.column;
+        const int column = m.column + (range.x << shift) + row;
+        of.to = set + p.at.inputs + column;
+        of.act = column < 2 * kShape.wide ? p.qk_act : p.v_act;
+        of.gate = column - 3 * kShape.wide;
       }
       row -= rows;
     }
@@ -67,13 +70,84 @@ __device__ __forceinline__ void wait_for_vectors(const Waiter& wait, const float
   for (int i = 0; i < kN; ++i) v[i] = wait.values(v[i]);
 }
 
-/// This warp's part of a phase's input: of down 512 columns, of the others half of 256.
+/// An input in shared memory, of which a thread has its places before the input is there.
 template <EvenShape kShape, BlockType kType, int kKind>
-__device__ __forceinline__ void take_even(const Decode& p, int phase, int tid, bool plain) {
-  constexpr int kVectors = kKind == 3 ? 4 : 1;
+struct EvenInput {
+  using Walk = EvenWalk<kShape, kType, kKind>;
+  using S = typename Walk::S;
+  static constexpr int kWidth = kKind == 3 ? kShape.inner : kShape.wide;
+  static constexpr int kVectors = kKind == 3 ? 4 : 1;  // that a lane takes, 32 apart
+
+  unsigned char* rounded;  // [2][kWidth / 32][16] int8: columns 0-15, 16-31; f32 [kWidth / 32]
+  float4* plain;           // [2][kWidth / 8]: columns 0-3, 4-7
+  int first;               // vector of this lane
+
+  static __device__ __forceinline__ EvenInput of(const Decode& p, int tid) {
+    const int first = kKind == 3 ? (tid >> 5) * 128 + (tid & 31) : tid;
+    return {shared_at<unsigned char>(p.shared.rounded), shared_at<float4>(p.shared.plain), first};
+  }
+
+  __device__ __forceinline__ void keep_plain(const float4 (&v)[kVectors]) const {
+    float4* const to = plain + (first & 1) * (kWidth / 8) + (first >> 1);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) to[16 * i] = v[i];
+  }
+  __device__ __forceinline__ void keep_rounded(const float4 (&v)[kVectors]) const {
+    float peak[kVectors];
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i)
+      peak[i] = fmaxf(fmaxf(fabsf(v[i].x), fabsf(v[i].y)), fmaxf(fabsf(v[i].z), fabsf(v[i].w)));
+#pragma unroll
+    for (int o = 1; o < 8; o <<= 1) {
+#pragma unroll
+      for (int i = 0; i < kVectors; ++i) peak[i] = fmaxf(peak[i], __shfl_xor_sync(~0U, peak[i], o));
+    }
+    // Added to what is rounded, it leaves the integer in the lowest bits.
+    constexpr float kRound = 12582912.0F;
+    unsigned char* const to =
+        rounded + (first >> 2 & 1) * (kWidth / 2) + (first >> 3) * 16 + (first & 3) * 4;
+    float* const scales = reinterpret_cast<float*>(rounded + kWidth) + (first >> 3);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const float inverse = peak[i] > 1e-36F ? 127.0F * reciprocal(peak[i]) : 0.0F;
+      const unsigned a = __float_as_uint(fmaf(v[i].x, inverse, kRound)),
+                     b = __float_as_uint(fmaf(v[i].y, inverse, kRound)),
+                     c = __float_as_uint(fmaf(v[i].z, inverse, kRound)),
+                     d = __float_as_uint(fmaf(v[i].w, inverse, kRound));
+      *reinterpret_cast<unsigned*>(to + 64 * i) =
+          (a & 255U) | (b & 255U) << 8 | (c & 255U) << 16 | d << 24;
+      if ((first & 7) == 0) scales[4 * i] = peak[i] * (1.0F / 127.0F);
+    }
+  }
+  /// Of step `step`, 256 columns.
+  __device__ __forceinline__ typename S::Input load(int step, int lane) const {
+    if constexpr (S::kBlocks) {
+      constexpr int kOnes = 0x01010101;
+      const int block = step * 8 + (lane & 7);
+      RoundedInput in;
+      in.low = *reinterpret_cast<const int4*>(rounded + block * 16);
+      in.high = *reinterpret_cast<const int4*>(rounded + kWidth / 2 + block * 16);
+      in.scale = reinterpret_cast<const float*>(rounded + kWidth)[block];
+      const int4 ones = make_int4(kOnes, kOnes, kOnes, kOnes);
+      in.sums = (dot16(in.low, ones, 0) & 0xFFFF) | dot16(in.high, ones, 0) << 16;
+      return in;
+    } else {
+      return load_plain(step, lane);
+    }
+  }
+  __device__ __forceinline__ PlainInput load_plain(int step, int lane) const {
+    return {plain[step * 32 + lane], plain[kWidth / 8 + step * 32 + lane]};
+  }
+};
+
+/// This warp's part of a phase's input: of down 512 columns, of the others half of 256. With it,
+/// its squares.
+template <EvenShape kShape, BlockType kType, int kKind>
+__device__ __forceinline__ float take_even(const Decode& p, int phase, int tid,
+                                           const EvenInput<kShape, kType, kKind>& to, bool plain) {
+  constexpr int kVectors = EvenInput<kShape, kType, kKind>::kVectors;
   constexpr bool kBlocks = Streamed<kType>::kBlocks;
-  const int layer = phase >> 2, lane = tid & 31, warp = tid >> 5;
-  const int first = kKind == 3 ? warp * 128 + lane : tid;
+  const int layer = phase >> 2, lane = tid & 31, first = to.first;
   const float* const norm = shared_at<const DecodeLayer>(p.shared.layers)[layer].norms[kKind];
   const unsigned use = p.use + unsigned(layer) - (kKind == 0 ? 1U : 0U);
   const float* const from = p.exchange + p.in_at[kKind] +
@@ -87,15 +161,14 @@ __device__ __forceinline__ void take_even(const Decode& p, int phase, int tid, b
     wait_for_vectors(wait, from, v, ((p.poll >> kKind) & 1) != 0, ((p.poll >> 4) & 1) != 0, lane,
                      16 + kKind);
   }
-  const SharedInput to = input_places(p, kKind == 3 ? kShape.inner : kShape.wide);
-  if constexpr (kKind == 3) {
-    keep_input<4, 32>(to, kBlocks, !kBlocks, first, kShape.inner / 4, v);
-  } else {
-    float squared = sum_squares(v[0], 0.0F);
+  float squared = 0.0F;
+  if constexpr (kKind < 3) {
+    squared = sum_squares(v[0], 0.0F);
     v[0] = times(v[0], weight);
-    keep_input<1>(to, kBlocks, !kBlocks || plain, first, kShape.wide / 4, v, &squared);
-    if (lane == 0) squares_of(p, phase)[warp] = squared;
   }
+  if constexpr (kBlocks) to.keep_rounded(v);
+  if (!kBlocks || plain) to.keep_plain(v);
+  return squared;
 }
 
 /// This thread's row, from the sums of all columns.
@@ -104,28 +177,31 @@ __device__ __forceinline__ void show_row(const Decode& p, int phase, const EvenR
                                          const float* partial, int tid) {
   constexpr int kWays = kKind == 3 ? kShape.inner / 512 : kShape.wide / 256;
   constexpr int kStride = even_stride(kShape, kKind);
-  const unsigned use = p.use + unsigned(phase >> 2);
+  const int layer = phase >> 2;
+  const unsigned use = p.use + unsigned(layer);
   const Waiter wait{p, ((use >> 1) & 1U) ^ 1U};
   float* const x =
       shared_at<float>(p.shared.x) + block_index() * (kShape.wide / kShape.blocks) + tid;
   const float before = (kKind & 1) != 0 ? *x : 0.0F;
   const float factor = norm_factor(p, phase, kKind);
   if constexpr (kKind == 2) {
-    const float2 v =
-        sum_of_ways<kWays>(reinterpret_cast<const float2*>(partial) + tid, kStride / 2);
-    wait.write(row.to, swish(v.x * factor) * (v.y * factor));
+    float2 v = sum_of_ways<kWays>(reinterpret_cast<const float2*>(partial) + tid, kStride / 2);
+    v.x *= factor, v.y *= factor;
+    wait.write(row.to, v.x * v.y * reciprocal(1.0F + __expf(-v.x)));
     return;
   }
   const float v = fmaf(sum_of_ways<kWays>(partial + tid, kStride), factor, before);
-  if constexpr (kKind == 0) {
-    show_input(p, wait, phase >> 2, row.column, v, row.to);
-  } else {
+  if constexpr (kKind != 0) {
     wait.write(row.to, v);
     *x = v;
     // As in publish().
-    if (kKind == 3 && (phase >> 2) + 1 == p.num_layers)
+    if (kKind == 3 && layer + 1 == p.num_layers)
       Waiter{p, p.final_bit}.write_once(
           p.exchange + p.in_at[4] + block_index() * (kShape.wide / kShape.blocks) + tid, v);
+  } else if (row.gate < 0) {
+    wait.write(row.to, activate(row.act, v));
+  } else {
+    show_gate(p, wait, layer, row.gate, v, row.to);
   }
 }
 
@@ -152,17 +228,21 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, const
     weights.take(p, ring, in, units, warp, lane);
     marks.mark();
     const bool two = kKind == 0 && S::kBlocks && w.num_inputs > 1;
-    take_even<kShape, kType, kKind>(p, phase, tid, two);
+    const auto x = EvenInput<kShape, kType, kKind>::of(p, tid);
+    float* const squares = squares_of(p, phase) + warp;
+    const float squared = take_even(p, phase, tid, x, two);
     if constexpr (kKind == 3) {
       sync_warp();
     } else {
       sync_pair(Walk::way(warp));
     }
-    const SharedInput x = input_places(p, kKind == 3 ? kShape.inner : kShape.wide);
     typename S::Input input[Walk::kOwn];
 #pragma unroll
-    for (int s = 0; s < Walk::kOwn; ++s)
-      input[s] = load_input<kType>(x, Walk::way(warp) * Walk::kOwn + s, 3, lane & 7, lane, 32);
+    for (int s = 0; s < Walk::kOwn; ++s) input[s] = x.load(Walk::way(warp) * Walk::kOwn + s, lane);
+    if constexpr (kKind < 3) {
+      const float sum = warp_sum(squared);
+      if (lane == 0) *squares = sum;
+    }
     marks.mark();
     float* const to = partial + Walk::way(warp) * Walk::kStride;
     multiply_even<Walk>(p, ring, in, weights, input, units, to, warp, lane);
@@ -172,8 +252,7 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, const
       if (gates > 0) {
         EvenWeights<Gates> of_gates;
         of_gates.take(p, ring, in, gates, warp, lane);
-        const typename Gates::S::Input plain[1] = {
-            load_input<BlockType::f16>(x, Gates::way(warp), 5, lane, lane, 32)};
+        const typename Gates::S::Input plain[1] = {x.load_plain(Gates::way(warp), lane)};
         multiply_even<Gates>(p, ring, in, of_gates, plain, gates, to + units * Walk::kUnitRows,
                              warp, lane);
       }

@@ -8,17 +8,17 @@
 
 namespace runnel::cuda {
 
-/// Vectors of four of the input, the thread's own of each round, `first` and every kApart-th on:
-/// kept for the products, as the types of the phase need them. All lanes of a warp come here
-/// together. What `squared` points to becomes its sum over the warp, meanwhile.
-template <int kRounds, int kApart = kDecodeThreads>
-__device__ __forceinline__ void keep_input(const SharedInput& to, bool blocks, bool plain,
-                                           int first, int vectors, const float4 (&v)[kRounds],
+/// Vectors of four of the input, the thread's own of each round: kept for the products, as the
+/// types of the phase need them. All lanes of a warp come here together. What `squared` points to
+/// becomes its sum over the warp, meanwhile.
+template <int kRounds>
+__device__ __forceinline__ void keep_input(const SharedInput& to, bool blocks, bool plain, int tid,
+                                           int vectors, const float4 (&v)[kRounds],
                                            float* squared = nullptr) {
   if (plain) {
 #pragma unroll
     for (int r = 0; r < kRounds; ++r) {
-      const int i = first + r * kApart;
+      const int i = r * kDecodeThreads + tid;
       if (i < vectors) ((i & 1) != 0 ? to.f_high : to.f_low)[i >> 1] = v[r];
     }
   }
@@ -55,7 +55,7 @@ __device__ __forceinline__ void keep_input(const SharedInput& to, bool blocks, b
   for (int r = 0; r < kRounds; ++r) other[r] = __shfl_xor_sync(~0U, total[r], 4);
 #pragma unroll
   for (int r = 0; r < kRounds; ++r) {
-    const int i = first + r * kApart;
+    const int i = r * kDecodeThreads + tid;
     if (i < vectors) {
       int4* half = (i & 4) != 0 ? to.q_high : to.q_low;
       reinterpret_cast<int*>(half)[(i >> 3) * 4 + (i & 3)] = packed[r];

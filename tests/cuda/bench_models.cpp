@@ -116,7 +116,7 @@ BenchModel model_135m() {
   return build(c, BlockType::q4_0, BlockType::f16, BlockType::q8_0, true, true);
 }
 
-BenchModel model_1380m(BlockType type) {
+BenchModel model_1380m(BlockType type, bool stored) {
   ModelConfig c;
   c.name = "1.38B";
   c.vocab_size = 32000;
@@ -128,7 +128,11 @@ BenchModel model_1380m(BlockType type) {
   c.head_v_dim = 512;
   c.intermediate_size = 5632;
   c.num_memory_slots = 64;
-  return build(c, type, type, type, false, false);
+  BlockType gates = type, table = type;
+  if (stored && type != BlockType::bf16) gates = BlockType::f16;
+  if (stored && type == BlockType::q4_0) table = BlockType::q8_0;
+  if (stored && type == BlockType::q4_k) table = BlockType::q6_k;
+  return build(c, type, gates, table, false, false);
 }
 
 }  // namespace runnel::bench

@@ -20,7 +20,8 @@ struct BenchModel {
 /// table, F16 gates.
 BenchModel model_135m();
 
-/// fla-hub gsa-1.3B: 24 layers, D 2048, 4 heads of 512, 64 slots, all of one type.
-BenchModel model_1380m(quant::BlockType type);
+/// fla-hub gsa-1.3B: 24 layers, D 2048, 4 heads of 512, 64 slots, all of one type. `stored`: gates,
+/// embedding and head are of the types that `runnel quantize` gives them.
+BenchModel model_1380m(quant::BlockType type, bool stored = false);
 
 }  // namespace runnel::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decode kernel on a GPU: checked against the graph of kernels, timed with several layouts, and
 // where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick | TUNING…], MODEL: 135m q4_0
-// q4_k q8_0 bf16, TUNING: as in even=0 or poll=2,copies=1; without one, many.
+// q4_k q8_0 bf16, or as in q4_0-stored, TUNING: as in even=0 or poll=2,copies=1; without one, many.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -388,10 +388,11 @@ int main(int argc, char** argv) {
     measure(model_135m(), "135M q4_0", tunings, 20);
     return 0;
   }
-  const BlockType type = which == "q4_0"   ? BlockType::q4_0
-                         : which == "q4_k" ? BlockType::q4_k
-                         : which == "q8_0" ? BlockType::q8_0
-                                           : BlockType::bf16;
+  const std::string name = which.substr(0, which.find('-'));
+  const BlockType type = name == "q4_0"   ? BlockType::q4_0
+                         : name == "q4_k" ? BlockType::q4_k
+                         : name == "q8_0" ? BlockType::q8_0
+                                          : BlockType::bf16;
   if (!quick) {
     for (int copies : {1, 4}) tunings.push_back({.copies = copies});
     tunings.push_back({.poll = 2});
@@ -403,6 +404,6 @@ int main(int argc, char** argv) {
     const std::vector<cuda::DecodeTuning> once = tunings;
     tunings.insert(tunings.end(), once.begin(), once.end());
   }
-  measure(model_1380m(type), ("1.38B " + which).c_str(), tunings, 10);
+  measure(model_1380m(type, name != which), ("1.38B " + which).c_str(), tunings, 10);
   return 0;
 }

@@ -411,6 +411,7 @@ inline int __float2int_rn(float f) { return int(std::lrint(f)); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __logf(float x) { return std::log(x); }
 inline float __fdividef(float a, float b) { return a / b; }
+inline float reciprocal(float v) { return 1.0F / v; }
 inline float rsqrtf(float x) { return 1.0F / std::sqrt(x); }
 inline void sincospif(float x, float* s, float* c) {
   *s = float(std::sin(double(x) * M_PI)), *c = float(std::cos(double(x) * M_PI));
