@@ -89,15 +89,16 @@ inline constexpr EvenShape kEvenShape = {2048, 5632, 512, 128, 96};
 struct EvenPlan {
   int batch = 1;  // of a warp in registers at once
   int piece = 1;  // of a block copied at once
+  int sure = 8;   // of a batch, multiplied without asking whether they exist
 };
 constexpr EvenPlan even_plan(BlockType type, int kind) {
   if (type == BlockType::f16) return {1, 2};
   if (type == BlockType::bf16) return kind == 3 ? EvenPlan{4, 2} : EvenPlan{8, 4};
   if (type == BlockType::q8_0)
     return kind == 1 ? EvenPlan{2, 2} : kind == 3 ? EvenPlan{2, 1} : EvenPlan{4, 2};
-  return kind == 0   ? EvenPlan{7, 14}
+  return kind == 0   ? EvenPlan{8, 4, 6}
          : kind == 1 ? EvenPlan{2, 4}
-         : kind == 2 ? EvenPlan{6, 6}
+         : kind == 2 ? EvenPlan{6, 4}
                      : EvenPlan{4, 2};
 }
 /// Floats between the sums of a warp's columns and of the next one's.
@@ -162,6 +163,10 @@ struct DecodeSlots {
   std::int32_t total = 0;
 };
 
+/// After a phase's products have met, so many clocks are waited until the input of the next is
+/// asked for: everybody's questions keep the answers off. By phase; last, of the slots.
+inline constexpr int kDecodePauses = 5;
+
 /// What can be tried without compiling again; 0: chosen from the model.
 struct DecodeTuning {
   std::int32_t blocks = 0;  // that take part in the layers; all take part in the head
@@ -176,6 +181,7 @@ struct DecodeTuning {
   std::int32_t thin = 1;     // 0: slots as if not all of them were memory
   std::int32_t copies = 0;   // of exchanged values: 1, 2, 4 or 8
   std::int32_t even = 1;     // 0: not the kernel of an EvenShape
+  std::int32_t pauses[kDecodePauses] = {-1, -1, -1, -1, -1};
 };
 
 struct Decode {
@@ -191,7 +197,7 @@ struct Decode {
   std::uint32_t use = 0;  // layers computed since then
   std::uint32_t final_bit = 1;        // alternates from token to token, 1 first
   std::uint32_t* trouble = nullptr;   // set if a wait lasted too long: the token is worthless
-  std::uint64_t* trace = nullptr;     // [2, kDecodeTrace] clocks of blocks 0 and 1, or null
+  std::uint64_t* trace = nullptr;     // [grid, kDecodeTrace] clocks of all blocks, or null
   std::uint32_t patience = 1U << 22;  // questions before that
 
   std::int32_t blocks = 0, grid = 0;  // blocks of the layers: 0: the head alone
@@ -202,6 +208,7 @@ struct Decode {
   std::int32_t even = 0;                         // an EvenShape
   std::int32_t poll = 0;  // bits of phases: every thread asks for its own values, or one lane first
   std::int32_t keep = 0, copies = 1;
+  std::int32_t pauses[kDecodePauses] = {};
   DecodeShared shared;
   std::int32_t widths[kDecodeKinds] = {};  // of each phase's input
   float inverse_widths[kDecodeKinds] = {};

@@ -31,6 +31,16 @@ __device__ __forceinline__ void sync_pair(int pair) {
 }
 __device__ __forceinline__ std::uint64_t clock_now() { return std::uint64_t(clock64()); }
 __device__ __forceinline__ void pause(unsigned nanoseconds) { __nanosleep(nanoseconds); }
+__device__ __forceinline__ unsigned clock_low() { return unsigned(clock()); }
+/// Until so many clocks have gone by since clock_low() was `since`.
+__device__ __forceinline__ void pause_until(unsigned since, int clocks) {
+#pragma unroll 1
+  for (;;) {
+    const int left = clocks - int(clock_low() - since);
+    if (left <= 0) return;
+    if (left > 800) __nanosleep(unsigned(left) / 5);  // up to twice that, at 2 clocks or less
+  }
+}
 
 /// Registers a thread of this group of four warps may use from here on, where the device can pass
 /// them on.

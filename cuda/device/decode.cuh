@@ -154,12 +154,12 @@ __device__ __forceinline__ void take_columns(int phase, int kind, int tid, bool 
   }
 }
 
-/// Clocks of the first thread of blocks 0 and 1, if anybody wants them.
+/// Clocks of the first thread, if anybody wants them.
 struct Marks {
   bool wanted;
 
   static __device__ __forceinline__ Marks of(const Decode& p, int cta) {
-    const bool wanted = p.trace != nullptr && thread_index() == 0 && cta < 2;
+    const bool wanted = p.trace != nullptr && thread_index() == 0;
     if (wanted) *shared_at<std::uint64_t*>(p.shared.marks) = p.trace + cta * kDecodeTrace;
     return {wanted};
   }
@@ -229,7 +229,7 @@ __device__ __forceinline__ void consume(int cta) {
     if (has_slots && kind == 0) {
       tid = opaque(tid);
       if constexpr (kItems == 0) {
-        step_thin_slots<kHead>(phase, tid);
+        step_thin_slots<kHead>(phase, tid, 0);
       } else if constexpr (kItems == 1) {
         step_slots<1, 0>(phase);
       } else if (program<0>(phase).key_groups == 2) {

@@ -144,7 +144,8 @@ struct EvenInput {
 /// its squares.
 template <EvenShape kShape, BlockType kType, int kKind>
 __device__ __forceinline__ float take_even(const Decode& p, int phase, int tid,
-                                           const EvenInput<kShape, kType, kKind>& to, bool plain) {
+                                           const EvenInput<kShape, kType, kKind>& to, bool plain,
+                                           unsigned since) {
   constexpr int kVectors = EvenInput<kShape, kType, kKind>::kVectors;
   constexpr bool kBlocks = Streamed<kType>::kBlocks;
   const int layer = phase >> 2, lane = tid & 31, first = to.first;
@@ -158,6 +159,7 @@ __device__ __forceinline__ float take_even(const Decode& p, int phase, int tid,
   if (kKind == 0 && layer == 0) {
     v[0] = shared_at<const float4>(p.shared.x)[first];
   } else {
+    pause_until(since, p.pauses[kKind]);
     wait_for_vectors(wait, from, v, ((p.poll >> kKind) & 1) != 0, ((p.poll >> 4) & 1) != 0, lane,
                      16 + kKind);
   }
@@ -187,26 +189,27 @@ __device__ __forceinline__ void show_row(const Decode& p, int phase, const EvenR
   if constexpr (kKind == 2) {
     float2 v = sum_of_ways<kWays>(reinterpret_cast<const float2*>(partial) + tid, kStride / 2);
     v.x *= factor, v.y *= factor;
-    wait.write(row.to, v.x * v.y * reciprocal(1.0F + __expf(-v.x)));
+    wait.write_once(row.to, v.x * v.y * reciprocal(1.0F + __expf(-v.x)));
     return;
   }
   const float v = fmaf(sum_of_ways<kWays>(partial + tid, kStride), factor, before);
   if constexpr (kKind != 0) {
-    wait.write(row.to, v);
+    wait.write_once(row.to, v);
     *x = v;
     // As in publish().
     if (kKind == 3 && layer + 1 == p.num_layers)
       Waiter{p, p.final_bit}.write_once(
           p.exchange + p.in_at[4] + block_index() * (kShape.wide / kShape.blocks) + tid, v);
   } else if (row.gate < 0) {
-    wait.write(row.to, activate(row.act, v));
+    wait.write_once(row.to, activate(row.act, v));
   } else {
     show_gate(p, wait, layer, row.gate, v, row.to);
   }
 }
 
 template <EvenShape kShape, BlockType kType, int kKind>
-__device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, const Marks& marks) {
+__device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsigned& since,
+                                           const Marks& marks) {
   using Walk = EvenWalk<kShape, kType, kKind>;
   using S = typename Walk::S;
   tid = opaque(tid);
@@ -230,7 +233,7 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, const
     const bool two = kKind == 0 && S::kBlocks && w.num_inputs > 1;
     const auto x = EvenInput<kShape, kType, kKind>::of(p, tid);
     float* const squares = squares_of(p, phase) + warp;
-    const float squared = take_even(p, phase, tid, x, two);
+    const float squared = take_even(p, phase, tid, x, two, since);
     if constexpr (kKind == 3) {
       sync_warp();
     } else {
@@ -262,6 +265,7 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, const
     pass_even<Walk>(p, ring, in, units, lane);
   }
   sync_first<kDecodeThreads>();
+  since = clock_low();
   if (row.to != nullptr) show_row<kShape, kKind>(p, phase, row, partial, tid);
   marks.mark();
 }
@@ -276,17 +280,18 @@ __device__ __forceinline__ void consume_even(int cta) {
   Ring ring;
   const int tid = thread_index(), phases = 4 * p.num_layers;
   if (in_layers) {
+    unsigned since = 0;
     const bool has_slots = shared_at<const DecodeToken>(p.shared.token)->head >= 0;
 #pragma unroll 1
     for (int phase = 0; phase < phases; phase += 4) {
-      even_phase<kShape, kType, 0>(ring, phase, tid, marks);
+      even_phase<kShape, kType, 0>(ring, phase, tid, since, marks);
       if (has_slots) {
-        step_thin_slots<kShape.head>(phase, opaque(tid));
+        step_thin_slots<kShape.head>(phase, opaque(tid), since);
         marks.mark();
       }
-      even_phase<kShape, kType, 1>(ring, phase + 1, tid, marks);
-      even_phase<kShape, kType, 2>(ring, phase + 2, tid, marks);
-      even_phase<kShape, kType, 3>(ring, phase + 3, tid, marks);
+      even_phase<kShape, kType, 1>(ring, phase + 1, tid, since, marks);
+      even_phase<kShape, kType, 2>(ring, phase + 2, tid, since, marks);
+      even_phase<kShape, kType, 3>(ring, phase + 3, tid, since, marks);
     }
   }
   do_phase<kTypes, 0, kShape.wide, kShape.wide>(ring, phases, 4, opaque(tid), in_layers, marks);

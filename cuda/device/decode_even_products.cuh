@@ -151,6 +151,7 @@ __device__ __forceinline__ void multiply_even(const Decode& p, Ring& ring, const
 #pragma unroll
     for (int j = 0; j < Walk::kBatch; ++j) {
       sums[j] = 0.0F;
+      if (j >= Walk::kPlan.sure && Walk::own(warp) + j * Walk::kApart >= left) continue;
 #pragma unroll
       for (int s = 0; s < Walk::kOwn; ++s) sums[j] = S::dot(weights.w[j][s], input[s], sums[j]);
     }

@@ -36,7 +36,7 @@ __device__ __forceinline__ ThinInputs thin_inputs(const Decode& p, const float* 
 template <int kHead>
 __device__ __forceinline__ void thin_logit(const Decode& p, const DecodeToken& token,
                                            const DecodeLayer& w, Waiter& wait, float* set,
-                                           int layer, int local, int lane) {
+                                           int layer, int local, int lane, unsigned since) {
   const int k_dim = kHead > 0 ? kHead : p.k_dim, vectors = k_dim / 4, slot = token.first + local;
   const std::size_t at = std::size_t(layer) * p.layer_floats +
                          std::size_t(token.head) * p.head_floats +
@@ -52,6 +52,7 @@ __device__ __forceinline__ void thin_logit(const Decode& p, const DecodeToken& t
   if (w.head_read_bias != nullptr) bias += w.head_read_bias[token.head];
   const ThinInputs in = thin_inputs<kHead>(p, set, token.head);
   float2 gate;
+  pause_until(since, p.pauses[4]);
   unsigned asked = 0;
 #pragma unroll 1
   for (;;) {
@@ -108,8 +109,8 @@ __device__ __forceinline__ float add_rows_apart(const float (&v)[8], int lane) {
 /// slots each.
 template <int kHead>
 __device__ __forceinline__ void thin_read(const Decode& p, const DecodeToken& token, Waiter& wait,
-                                          float* set, int layer, int column, int columns,
-                                          int lane) {
+                                          float* set, int layer, int column, int columns, int lane,
+                                          unsigned since) {
   constexpr int kSlots = kThinSlots / 8;  // of a row
   const int k_dim = kHead > 0 ? kHead : p.k_dim, v_dim = kHead > 0 ? kHead : p.v_dim;
   const int row = lane >> 2, first = row * kSlots;
@@ -131,6 +132,7 @@ __device__ __forceinline__ void thin_read(const Decode& p, const DecodeToken& to
   const int asked_for[2] = {min(own[0], p.memory - 1), min(own[1], p.memory - 1)};
   float2 gates[2];
   float4 of_token;
+  pause_until(since, p.pauses[4]);
   unsigned asked = 0;
 #pragma unroll 1
   for (;;) {
@@ -199,9 +201,10 @@ __device__ __forceinline__ void thin_read(const Decode& p, const DecodeToken& to
   }
 }
 
-/// This block's share of one layer's slots. Nobody waits for another warp of the block.
+/// This block's share of one layer's slots. Nobody waits for another warp of the block. `since`:
+/// clock of the products' end.
 template <int kHead>
-__device__ __forceinline__ void step_thin_slots(int phase, int tid) {
+__device__ __forceinline__ void step_thin_slots(int phase, int tid, unsigned since) {
   const Decode& p = program<4>(phase);
   const int lane = tid & 31, warp = tid >> 5;
   const int layer = phase >> 2;
@@ -212,14 +215,14 @@ __device__ __forceinline__ void step_thin_slots(int phase, int tid) {
   Waiter wait{p, ((use >> 1) & 1U) ^ 1U};
 #pragma unroll 1
   for (int local = warp; local < token.count; local += kDecodeWarps)
-    thin_logit<kHead>(p, token, w, wait, set, layer, local, lane);
+    thin_logit<kHead>(p, token, w, wait, set, layer, local, lane, since);
   // The last warps have no logits, if there are enough.
   const int columns = p.columns;
 #pragma unroll 1
   for (int c = (kDecodeWarps - 1 - warp) * kThinColumns; c < columns;
        c += kThinColumns * kDecodeWarps)
     thin_read<kHead>(p, token, wait, set, layer, token.split * columns + c,
-                     min(kThinColumns, columns - c), lane);
+                     min(kThinColumns, columns - c), lane, since);
 }
 
 }  // namespace runnel::cuda

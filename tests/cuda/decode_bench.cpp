@@ -27,6 +27,8 @@ namespace {
 
 using quant::BlockType;
 
+constexpr std::size_t kTraced = 256;  // blocks, at most
+
 struct Device {
   std::shared_ptr<cuda::ModelOnDevice> model;
   const BenchModel& source;
@@ -47,7 +49,7 @@ struct Device {
     segment = take(cuda::device_array<cuda::Segment>(1, "segment"));
     logits =
         take(cuda::device_array<float>(static_cast<std::size_t>(b.config.vocab_size), "logits"));
-    trace = take(cuda::device_array<std::uint64_t>(2 * cuda::kDecodeTrace, "trace"));
+    trace = take(cuda::device_array<std::uint64_t>(kTraced * cuda::kDecodeTrace, "trace"));
     trouble = take(cuda::pinned_array<std::uint32_t>(1, "trouble"));
     *trouble.get() = 0;
     must(cuda::prepare_decode());
@@ -221,6 +223,26 @@ double time_us(Device& on, Kernel& kernel, int inner, int repeats) {
   return times[static_cast<std::size_t>(repeats / 2)];
 }
 
+/// Of every interval of an even layer: mean over layers, least, middle and most of all blocks.
+void trace_blocks(const std::vector<std::uint64_t>& t, const cuda::Decode& d) {
+  constexpr std::size_t kALayer = 17;
+  std::printf("  all blocks:");
+  for (std::size_t j = 0; j < kALayer; ++j) {
+    std::vector<long long> means;
+    for (int block = 0; block < d.blocks; ++block) {
+      const std::uint64_t* m = t.data() + block * cuda::kDecodeTrace;
+      std::uint64_t sum = 0;
+      for (std::size_t l = 1; l < static_cast<std::size_t>(d.num_layers); ++l)
+        sum += m[2 + l * kALayer + j] - m[1 + l * kALayer + j];
+      means.push_back(static_cast<long long>(sum) / (d.num_layers - 1));
+    }
+    std::sort(means.begin(), means.end());
+    std::printf(" %lld-%lld-%lld%s", means.front(), means[means.size() / 2], means.back(),
+                j == 4 || (j > 4 && j % 4 == 0) || j == 3 ? ";" : "");
+  }
+  std::printf("\n");
+}
+
 /// Medians over layers of the clocks between the marks of blocks 0 (which has slots) and 1; of a
 /// cluster, 0 and 15.
 void trace(Device& on, Kernel& kernel) {
@@ -230,7 +252,7 @@ void trace(Device& on, Kernel& kernel) {
   kernel.step(on);
   kernel.c.trace = kernel.d.trace = nullptr;
   if (!kernel.fine(on)) return;
-  std::vector<std::uint64_t> t(2 * cuda::kDecodeTrace);
+  std::vector<std::uint64_t> t(kTraced * cuda::kDecodeTrace);
   must(cudaMemcpy(t.data(), on.trace.get(), on.trace.bytes(), cudaMemcpyDeviceToHost));
   static const char* const kPhase[] = {"q k v f", "output", "gate up", "down"};
   static const char* const kNames[2][4] = {{"input", "barrier", "products", "publish"},
@@ -275,6 +297,7 @@ void trace(Device& on, Kernel& kernel) {
       std::printf(" %lld", static_cast<long long>(m[at + j + 1] - m[at + j]));
     std::printf("; all %lld\n", static_cast<long long>(m[at + 4] - m[0]));
   }
+  if (kernel.d.even != 0) trace_blocks(t, kernel.d);
 }
 
 /// Whole generation: steps that draw their tokens on the device, as the host that reads along sees
@@ -329,10 +352,11 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     const double us = time_us(on, kernel, inner, 9);
     std::printf(
         "  cluster %d even %d blocks %3d splits %d thin %d copies %d ring %d pieces of %d poll %3d "
-        "keep %d: %7.1f us %6.0f tok/s\n",
+        "keep %d pauses %d %d %d %d %d: %7.1f us %6.0f tok/s\n",
         kernel.in_cluster ? 1 : 0, kernel.d.even, kernel.d.blocks, kernel.d.splits, kernel.d.thin,
         kernel.d.copies, kernel.d.ring_bytes, kernel.d.piece_bytes, kernel.d.poll, kernel.d.keep,
-        us, 1e6 / us);
+        kernel.d.pauses[0], kernel.d.pauses[1], kernel.d.pauses[2], kernel.d.pauses[3],
+        kernel.d.pauses[4], us, 1e6 / us);
     trace(on, kernel);
     if (first) {
       on.place(17, *state, 100000);
@@ -352,7 +376,8 @@ cuda::DecodeTuning tuning_of(std::string text) {
       {"blocks", &tuning.blocks}, {"splits", &tuning.splits},     {"ring_kb", &tuning.ring_kb},
       {"poll", &tuning.poll},     {"piece_kb", &tuning.piece_kb}, {"keep", &tuning.keep},
       {"thin", &tuning.thin},     {"copies", &tuning.copies},     {"cluster", &tuning.cluster},
-      {"even", &tuning.even}};
+      {"even", &tuning.even},     {"p0", &tuning.pauses[0]},      {"p1", &tuning.pauses[1]},
+      {"p2", &tuning.pauses[2]},  {"p3", &tuning.pauses[3]},      {"ps", &tuning.pauses[4]}};
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size()), is = text.find('=', at);
     for (const auto& [name, to] : names) {

@@ -215,6 +215,11 @@ class Maker {
     const bool all_ask = tuning_.poll > 0 ? tuning_.poll == 1 : p_.thin != 0;
     p_.poll = tuning_.poll >= 16 ? tuning_.poll - 16 : all_ask ? 15 : 0, p_.keep = tuning_.keep;
     p_.even = !limits_.head_only && even() ? 1 : 0;
+    if (p_.even != 0) {
+      const int pauses[kDecodePauses] = {0, 0, 0, 0, 0};
+      for (int i = 0; i < kDecodePauses; ++i)
+        p_.pauses[i] = tuning_.pauses[i] >= 0 ? tuning_.pauses[i] : pauses[i];
+    }
     p_.d = c_.hidden_size, p_.inner = c_.intermediate_size, p_.vocab = c_.vocab_size;
     p_.heads = c_.num_heads, p_.kv_heads = c_.num_kv_heads;
     p_.group = c_.queries_per_kv_head();
@@ -244,7 +249,7 @@ class Maker {
     p_.at.h = take(c_.intermediate_size);
     p_.at.x2 = take(c_.hidden_size);
     p_.at.copy = at;
-    p_.copies = tuning_.copies > 0 ? tuning_.copies : p_.thin != 0 ? 2 : 1;
+    p_.copies = p_.even != 0 ? 1 : tuning_.copies > 0 ? tuning_.copies : p_.thin != 0 ? 2 : 1;
     p_.at.total = p_.copies * at;
     const int widths[kDecodeKinds] = {c_.hidden_size, c_.num_heads * c_.head_v_dim, c_.hidden_size,
                                       c_.intermediate_size, c_.hidden_size};
