@@ -92,18 +92,22 @@ struct EvenPlan {
   int sure = 8;   // of a batch, multiplied without asking whether they exist
 };
 constexpr EvenPlan even_plan(BlockType type, int kind) {
-  if (type == BlockType::f16) return {1, 2};
+  if (type == BlockType::f16) return {1, 2};  // gates
+  if (type == BlockType::q6_k) return {4, 4};
   if (type == BlockType::bf16) return kind == 3 ? EvenPlan{4, 2} : EvenPlan{8, 4};
   if (type == BlockType::q8_0)
     return kind == 1 ? EvenPlan{2, 2} : kind == 3 ? EvenPlan{2, 1} : EvenPlan{4, 2};
   return kind == 0   ? EvenPlan{8, 4, 6}
          : kind == 1 ? EvenPlan{2, 4}
          : kind == 2 ? EvenPlan{6, 4}
-                     : EvenPlan{4, 2};
+         : kind == 3 ? EvenPlan{4, 2}
+                     : EvenPlan{8, 4};
 }
+/// Rows of the head that a block may have; more are walked as those of any shape.
+inline constexpr int kEvenHeadRows = 256;
 /// Floats between the sums of a warp's columns and of the next one's.
 constexpr int even_stride(EvenShape s, int kind) {
-  return (kind & 1) != 0 ? s.wide / s.blocks : s.rows;
+  return kind == 4 ? kEvenHeadRows : (kind & 1) != 0 ? s.wide / s.blocks : s.rows;
 }
 /// Floats of one phase's sums. There are two sets.
 constexpr int even_partial(EvenShape s) {
@@ -205,7 +209,7 @@ struct Decode {
   std::int32_t columns = 0;                      // of a split, if slots are thin
   std::int32_t ring_bytes = 0, piece_bytes = 0;  // piece: the largest
   std::int32_t thin = 0;                         // slots: see decode_thin_slots.cuh
-  std::int32_t even = 0;                         // an EvenShape
+  std::int32_t even = 0;                         // 1: layers of an EvenShape; 2: the head too
   std::int32_t poll = 0;  // bits of phases: every thread asks for its own values, or one lane first
   std::int32_t keep = 0, copies = 1;
   std::int32_t pauses[kDecodePauses] = {};

@@ -5,37 +5,35 @@
 namespace runnel::cuda {
 namespace {
 
-template <BlockType kType, unsigned kTypes>
+template <BlockType kType, BlockType kHead>
 __global__ void __launch_bounds__(kDecodeAllThreads, 1)
     decode_even_kernel(const __grid_constant__ Decode p) {
 #if __CUDA_ARCH__ >= 900
-  decode_thread(p, [](int cta) { consume_even<kEvenShape, kType, kTypes>(cta); });
+  decode_thread(p, [](int cta) { consume_even<kEvenShape, kType, kHead>(cta); });
 #endif
 }
 
 struct Choice {
-  BlockType type;
-  unsigned types;  // of the layers and of the head
+  BlockType type, head;
   DecodeFunction kernel;
 };
-constexpr unsigned kGates = kTypeBit<BlockType::f16>;
 template <BlockType kType, BlockType kHead = kType>
-constexpr Choice kChoice = {kType, kTypeBit<kType> | kTypeBit<kHead> | kGates,
-                            &decode_even_kernel<kType, kTypeBit<kType> | kTypeBit<kHead>>};
+constexpr Choice kChoice = {kType, kHead, &decode_even_kernel<kType, kHead>};
 const Choice kChoices[] = {
-    kChoice<BlockType::q4_0, BlockType::q8_0>,
-    kChoice<BlockType::q4_k, BlockType::q6_k>,
-    kChoice<BlockType::q8_0>,
-    kChoice<BlockType::bf16>,
+    kChoice<BlockType::q4_0>, kChoice<BlockType::q4_0, BlockType::q8_0>,
+    kChoice<BlockType::q4_k>, kChoice<BlockType::q4_k, BlockType::q6_k>,
+    kChoice<BlockType::q8_0>, kChoice<BlockType::bf16>,
 };
 
 }  // namespace
 
 DecodeFunction even_kernel(const Decode& p) {
-  unsigned types = 0;
-  for (int i = 0; i < p.num_shapes; ++i) types |= 1U << (unsigned(p.shapes[i].type) & 31U);
+  BlockType head = BlockType::f32;
+  for (int i = 0; i < p.num_shapes; ++i) {
+    if (p.shapes[i].everybody != 0) head = p.shapes[i].type;
+  }
   for (const Choice& c : kChoices) {
-    if (c.type == p.shapes[0].type && (types & ~c.types) == 0) return c.kernel;
+    if (c.type == p.shapes[0].type && c.head == head) return c.kernel;
   }
   return nullptr;
 }

@@ -37,6 +37,11 @@ __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& 
       }
       row -= rows;
     }
+  } else if constexpr (kKind == 4) {
+    const int shape = w.matrices[kDecodeInputs + 3].shape, shift = p.shapes[shape].row_shift;
+    const int2 range = shared_at<const int2>(p.shared.ranges)[shape];
+    const int row = (range.x << shift) + tid;
+    if (row < min(range.y << shift, p.shapes[shape].rows)) of.to = p.logits + row;
   } else {
     constexpr int kRows = (kKind == 2 ? kShape.inner : kShape.wide) / kShape.blocks;
     float* const to = set + (kKind == 1 ? p.at.x1 : kKind == 2 ? p.at.h : p.at.x2);
@@ -151,20 +156,29 @@ __device__ __forceinline__ float take_even(const Decode& p, int phase, int tid,
   const int layer = phase >> 2, lane = tid & 31, first = to.first;
   const float* const norm = shared_at<const DecodeLayer>(p.shared.layers)[layer].norms[kKind];
   const unsigned use = p.use + unsigned(layer) - (kKind == 0 ? 1U : 0U);
-  const float* const from = p.exchange + p.in_at[kKind] +
-                            std::size_t(use & 1U) * unsigned(p.at.total) + own_copy(p) + 4 * first;
-  const Waiter wait{p, ((use >> 1) & 1U) ^ 1U};
+  const float* const from =
+      p.exchange + p.in_at[kKind] + 4 * first +
+      (kKind == 4 ? std::size_t(0) : std::size_t(use & 1U) * unsigned(p.at.total));
+  const Waiter wait{p, kKind == 4 ? p.final_bit : ((use >> 1) & 1U) ^ 1U};
   float4 v[kVectors], weight = make_float4(1.0F, 1.0F, 1.0F, 1.0F);
-  if (kKind < 3 && norm != nullptr) weight = reinterpret_cast<const float4*>(norm)[first];
+  if (kKind != 3 && norm != nullptr) weight = reinterpret_cast<const float4*>(norm)[first];
   if (kKind == 0 && layer == 0) {
     v[0] = shared_at<const float4>(p.shared.x)[first];
   } else {
-    pause_until(since, p.pauses[kKind]);
-    wait_for_vectors(wait, from, v, ((p.poll >> kKind) & 1) != 0, ((p.poll >> 4) & 1) != 0, lane,
-                     16 + kKind);
+    if constexpr (kKind == 4) {
+      unsigned asked = 0;  // a block without layers has nothing else to do for long: seldom
+#pragma unroll 1
+      while (block_index() >= kShape.blocks && !wait.here(load_exchanged(from)) &&
+             !wait.hopeless(asked, 16 + kKind))
+        pause(200);
+    } else {
+      pause_until(since, p.pauses[kKind]);
+    }
+    const bool all_ask = ((p.poll >> (kKind & 3)) & 1) != 0;
+    wait_for_vectors(wait, from, v, all_ask, ((p.poll >> 4) & 1) != 0, lane, 16 + kKind);
   }
   float squared = 0.0F;
-  if constexpr (kKind < 3) {
+  if constexpr (kKind != 3) {
     squared = sum_squares(v[0], 0.0F);
     v[0] = times(v[0], weight);
   }
@@ -193,7 +207,9 @@ __device__ __forceinline__ void show_row(const Decode& p, int phase, const EvenR
     return;
   }
   const float v = fmaf(sum_of_ways<kWays>(partial + tid, kStride), factor, before);
-  if constexpr (kKind != 0) {
+  if constexpr (kKind == 4) {
+    *row.to = v;
+  } else if constexpr (kKind != 0) {
     wait.write_once(row.to, v);
     *x = v;
     // As in publish().
@@ -242,7 +258,7 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
     typename S::Input input[Walk::kOwn];
 #pragma unroll
     for (int s = 0; s < Walk::kOwn; ++s) input[s] = x.load(Walk::way(warp) * Walk::kOwn + s, lane);
-    if constexpr (kKind < 3) {
+    if constexpr (kKind != 3) {
       const float sum = warp_sum(squared);
       if (lane == 0) *squares = sum;
     }
@@ -270,8 +286,8 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
   marks.mark();
 }
 
-/// A thread of the warps that multiply. kTypes: of the head.
-template <EvenShape kShape, BlockType kType, unsigned kTypes>
+/// A thread of the warps that multiply.
+template <EvenShape kShape, BlockType kType, BlockType kHead>
 __device__ __forceinline__ void consume_even(int cta) {
   const Decode& p = program<0>(0);
   const bool in_layers = cta < kShape.blocks;
@@ -279,8 +295,8 @@ __device__ __forceinline__ void consume_even(int cta) {
   begin_layers(in_layers, marks);
   Ring ring;
   const int tid = thread_index(), phases = 4 * p.num_layers;
+  unsigned since = 0;
   if (in_layers) {
-    unsigned since = 0;
     const bool has_slots = shared_at<const DecodeToken>(p.shared.token)->head >= 0;
 #pragma unroll 1
     for (int phase = 0; phase < phases; phase += 4) {
@@ -294,7 +310,12 @@ __device__ __forceinline__ void consume_even(int cta) {
       even_phase<kShape, kType, 3>(ring, phase + 3, tid, since, marks);
     }
   }
-  do_phase<kTypes, 0, kShape.wide, kShape.wide>(ring, phases, 4, opaque(tid), in_layers, marks);
+  if (p.even > 1) {
+    even_phase<kShape, kHead, 4>(ring, phases, tid, since, marks);
+  } else {
+    do_phase<kTypeBit<kHead>, 0, kShape.wide, kShape.wide>(ring, phases, 4, opaque(tid), in_layers,
+                                                           marks);
+  }
 }
 
 }  // namespace runnel::cuda

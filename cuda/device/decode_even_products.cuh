@@ -29,7 +29,9 @@ struct EvenWalk {
   static constexpr int kApart = kKind == 3 ? 1 : kDecodeWarps / kWays;
   static constexpr int kBatch = kPlan.batch, kPiece = kPlan.piece;
   static constexpr int kPieces = kBatch * kApart / kPiece, kOfPiece = kPiece / kApart;
-  static constexpr int kData = kUnitSteps * S::kStepBytes, kScales = kUnitSteps * S::kScaleBytes;
+  static constexpr int kStepHigh = kType == BlockType::q6_k ? 256 : 0;
+  static constexpr int kData = kUnitSteps * S::kStepBytes, kScales = kUnitSteps * S::kScaleBytes,
+                       kHigh = kUnitSteps * kStepHigh;
   static constexpr int kStride = even_stride(kShape, kKind);
   static_assert(kUnitSteps % kOwn == 0 && kWays <= kDecodeWarps && kBatch <= 8);
   static_assert(kKind == 3 || kApart == 2);
@@ -74,24 +76,26 @@ struct EvenWeights {
     const bool exists = kIndex == 0 || left > 0;
     if (exists) {
       count = min(Walk::kPiece, left);
-      at = ring.place(piece_bytes(count, Walk::kData, Walk::kScales), in.bytes);
+      at = ring.place(piece_bytes(count, Walk::kData, Walk::kScales + Walk::kHigh), in.bytes);
       wait_barrier(p, barriers + slot, ring.parity);
       ring.advance();
     }
     const int step = Walk::way(warp) * Walk::kOwn, own = Walk::own(warp);
-    const unsigned char* const data =
-        shared_at<const unsigned char>(in.pieces) + at + step * S::kStepBytes + lane * 16;
-    const unsigned char* const scales = shared_at<const unsigned char>(in.pieces) + at +
-                                        count * Walk::kData + step * S::kScaleBytes +
-                                        lane * (S::kScaleBytes / 32);
+    const unsigned char* const piece = shared_at<const unsigned char>(in.pieces) + at;
+    const unsigned char* const data = piece + step * S::kStepBytes + lane * 16;
+    const unsigned char* const scales =
+        piece + count * Walk::kData + step * S::kScaleBytes + lane * (S::kScaleBytes / 32);
+    const unsigned char* const high =
+        piece + count * (Walk::kData + Walk::kScales) + step * Walk::kStepHigh + lane * 8;
 #pragma unroll
     for (int j = 0; j < Walk::kOfPiece; ++j) {
       const int unit = min(own + j * Walk::kApart, count - 1);
 #pragma unroll
       for (int s = 0; s < Walk::kOwn; ++s)
-        w[kIndex * Walk::kOfPiece + j][s] = load_weights<Walk::kType>(
-            {data + unit * Walk::kData + s * S::kStepBytes,
-             scales + unit * Walk::kScales + s * S::kScaleBytes, nullptr});
+        w[kIndex * Walk::kOfPiece + j][s] =
+            load_weights<Walk::kType>({data + unit * Walk::kData + s * S::kStepBytes,
+                                       scales + unit * Walk::kScales + s * S::kScaleBytes,
+                                       high + unit * Walk::kHigh + s * Walk::kStepHigh});
     }
     if (exists) {
       sync_warp();
@@ -110,7 +114,8 @@ __device__ __forceinline__ void pass_even(const Decode& p, Ring& ring, const Eve
   std::uint64_t* const barriers = shared_at<std::uint64_t>(in.barriers);
 #pragma unroll 1
   for (int left = units; left > 0; left -= Walk::kPiece) {
-    ring.place(piece_bytes(min(Walk::kPiece, left), Walk::kData, Walk::kScales), in.bytes);
+    ring.place(piece_bytes(min(Walk::kPiece, left), Walk::kData, Walk::kScales + Walk::kHigh),
+               in.bytes);
     wait_barrier(p, barriers + ring.slot, ring.parity);
     if (lane == 0) barrier_arrive(barriers + kDecodePieces + ring.slot);
     ring.advance();

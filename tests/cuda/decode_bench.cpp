@@ -257,7 +257,7 @@ void trace(Device& on, Kernel& kernel) {
   static const char* const kPhase[] = {"q k v f", "output", "gate up", "down"};
   static const char* const kNames[2][4] = {{"input", "barrier", "products", "publish"},
                                            {"weights", "input", "products", "publish"}};
-  const char* const* const kMark = kNames[kernel.d.even];  // publish: with a barrier
+  const char* const* const kMark = kNames[kernel.d.even != 0 ? 1 : 0];  // publish: with a barrier
   for (int block = 0; block < 2; ++block) {
     const std::uint64_t* m = t.data() + block * cuda::kDecodeTrace;
     const bool slots = block == 0 || kernel.in_cluster || kernel.d.thin != 0;

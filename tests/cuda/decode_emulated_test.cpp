@@ -99,14 +99,14 @@ struct Emulated {
   }
 
   static void even_thread(const cuda::Decode& d) {
-    const auto with = [&d]<BlockType kType>() {
+    const auto with = [&d]<BlockType kType, BlockType kHead>() {
       if (d.shapes[0].type == kType)
-        cuda::decode_thread(d, [](int cta) { cuda::consume_even<kEven, kType, ~0U>(cta); });
+        cuda::decode_thread(d, [](int cta) { cuda::consume_even<kEven, kType, kHead>(cta); });
     };
-    with.template operator()<BlockType::q4_0>();
-    with.template operator()<BlockType::q4_k>();
-    with.template operator()<BlockType::q8_0>();
-    with.template operator()<BlockType::bf16>();
+    with.template operator()<BlockType::q4_0, BlockType::q8_0>();
+    with.template operator()<BlockType::q4_k, BlockType::q6_k>();
+    with.template operator()<BlockType::q8_0, BlockType::q8_0>();
+    with.template operator()<BlockType::bf16, BlockType::bf16>();
   }
 
   bool run_layers(const cuda::Decode& head, unsigned seed) {
@@ -221,6 +221,9 @@ std::vector<Case> cases() {
                    true});
   };
   even("even_gates_as_all", BlockType::q4_0, BlockType::q4_0, BlockType::q8_0, 0);
+  c.vocab_size = 17 * cuda::kEvenHeadRows + 1, c.num_layers = 1;
+  even("even_many_words", BlockType::q4_0, BlockType::f16, BlockType::q8_0, 0);
+  c.vocab_size = 301, c.num_layers = 2;
   even("even_", BlockType::q4_0, BlockType::f16, BlockType::q8_0, 16 + 8);
   even("even_", BlockType::q8_0, BlockType::f16, BlockType::q8_0, 16);
   even("even_", BlockType::bf16, BlockType::bf16, BlockType::bf16, 0);
@@ -287,7 +290,7 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
       each.name, d.blocks, d.grid, d.splits, d.items, d.piece_bytes, d.ring_bytes, d.shared.total);
   if (!each.in_cluster) {
     ASSERT_EQ(d.blocks, each.tuning.blocks);
-    ASSERT_EQ(d.even, each.even ? 1 : 0);
+    ASSERT_EQ(d.even > 0, each.even);
     ASSERT_EQ(d.splits, each.tuning.splits);
   }
   Random random(92);
