@@ -89,17 +89,21 @@ inline constexpr EvenShape kEvenShape = {2048, 5632, 512, 128, 96};
 struct EvenPlan {
   int batch = 1;  // of a warp in registers at once
   int piece = 1;  // of a block copied at once
-  int sure = 8;   // of a batch, multiplied without asking whether they exist
+  int sure = 12;  // of a batch, multiplied without asking whether they exist
 };
 constexpr EvenPlan even_plan(BlockType type, int kind) {
   if (type == BlockType::f16) return {1, 2};  // gates
   if (type == BlockType::q6_k) return {4, 4};
   if (type == BlockType::bf16) return kind == 3 ? EvenPlan{4, 2} : EvenPlan{8, 4};
   if (type == BlockType::q8_0)
-    return kind == 1 ? EvenPlan{2, 2} : kind == 3 ? EvenPlan{2, 1} : EvenPlan{4, 2};
+    return kind == 0   ? EvenPlan{6, 2}
+           : kind == 1 ? EvenPlan{2, 2}
+           : kind == 2 ? EvenPlan{6, 2}
+           : kind == 3 ? EvenPlan{2, 1}
+                       : EvenPlan{4, 2};
   return kind == 0   ? EvenPlan{8, 4, 6}
          : kind == 1 ? EvenPlan{2, 4}
-         : kind == 2 ? EvenPlan{6, 4}
+         : kind == 2 ? EvenPlan{11, 8}
          : kind == 3 ? EvenPlan{4, 2}
                      : EvenPlan{8, 4};
 }
@@ -212,7 +216,7 @@ struct Decode {
   std::int32_t even = 0;                         // 1: layers of an EvenShape; 2: the head too
   std::int32_t poll = 0;  // bits of phases: every thread asks for its own values, or one lane first
   std::int32_t keep = 0, copies = 1;
-  std::int32_t pauses[kDecodePauses] = {};
+  std::uint32_t pauses[kDecodePauses] = {};
   DecodeShared shared;
   std::int32_t widths[kDecodeKinds] = {};  // of each phase's input
   float inverse_widths[kDecodeKinds] = {};

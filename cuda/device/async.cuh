@@ -32,13 +32,14 @@ __device__ __forceinline__ void sync_pair(int pair) {
 __device__ __forceinline__ std::uint64_t clock_now() { return std::uint64_t(clock64()); }
 __device__ __forceinline__ void pause(unsigned nanoseconds) { __nanosleep(nanoseconds); }
 __device__ __forceinline__ unsigned clock_low() { return unsigned(clock()); }
-/// Until so many clocks have gone by since clock_low() was `since`.
-__device__ __forceinline__ void pause_until(unsigned since, int clocks) {
+/// Until so many clocks have gone by since clock_low() was `since`; 0: no time.
+__device__ __forceinline__ void pause_until(unsigned since, unsigned clocks) {
 #pragma unroll 1
   for (;;) {
-    const int left = clocks - int(clock_low() - since);
-    if (left <= 0) return;
-    if (left > 800) __nanosleep(unsigned(left) / 5);  // up to twice that, at 2 clocks or less
+    const unsigned gone = clock_low() - since;
+    if (gone >= clocks) return;
+    const unsigned left = clocks - gone;
+    if (left > 800) __nanosleep(left / 5);  // it takes up to twice that; a clock is half as long
   }
 }
 

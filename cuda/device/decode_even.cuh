@@ -245,8 +245,14 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
   if (Walk::works(warp)) {
     EvenWeights<Walk> weights;
     weights.take(p, ring, in, units, warp, lane);
-    marks.mark();
+    // Gates that are stored as f16 come behind q, k, v in the ring.
+    using Gates = EvenWalk<kShape, BlockType::f16, 0>;
+    EvenWeights<Gates> of_gates;
     const bool two = kKind == 0 && S::kBlocks && w.num_inputs > 1;
+    const int gates = two ? units_of(1) : 0;
+    const bool gates_next = gates > 0 && units <= Walk::kBatch * Walk::kApart;
+    if (gates_next) of_gates.take(p, ring, in, gates, warp, lane);
+    marks.mark();
     const auto x = EvenInput<kShape, kType, kKind>::of(p, tid);
     float* const squares = squares_of(p, phase) + warp;
     const float squared = take_even(p, phase, tid, x, two, since);
@@ -265,16 +271,11 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
     marks.mark();
     float* const to = partial + Walk::way(warp) * Walk::kStride;
     multiply_even<Walk>(p, ring, in, weights, input, units, to, warp, lane);
-    if constexpr (kKind == 0 && S::kBlocks) {
-      using Gates = EvenWalk<kShape, BlockType::f16, 0>;
-      const int gates = two ? units_of(1) : 0;
-      if (gates > 0) {
-        EvenWeights<Gates> of_gates;
-        of_gates.take(p, ring, in, gates, warp, lane);
-        const typename Gates::S::Input plain[1] = {x.load_plain(Gates::way(warp), lane)};
-        multiply_even<Gates>(p, ring, in, of_gates, plain, gates, to + units * Walk::kUnitRows,
-                             warp, lane);
-      }
+    if (kKind == 0 && gates > 0) {
+      if (!gates_next) of_gates.take(p, ring, in, gates, warp, lane);
+      const PlainInput plain[1] = {x.load_plain(Gates::way(warp), lane)};
+      multiply_even<Gates>(p, ring, in, of_gates, plain, gates, to + units * Walk::kUnitRows, warp,
+                           lane);
     }
     marks.mark();
   } else {
@@ -297,11 +298,10 @@ __device__ __forceinline__ void consume_even(int cta) {
   const int tid = thread_index(), phases = 4 * p.num_layers;
   unsigned since = 0;
   if (in_layers) {
-    const bool has_slots = shared_at<const DecodeToken>(p.shared.token)->head >= 0;
 #pragma unroll 1
     for (int phase = 0; phase < phases; phase += 4) {
       even_phase<kShape, kType, 0>(ring, phase, tid, since, marks);
-      if (has_slots) {
+      if (shared_at<const DecodeToken>(program<0>(phase).shared.token)->head >= 0) {
         step_thin_slots<kShape.head>(phase, opaque(tid), since);
         marks.mark();
       }

@@ -28,14 +28,18 @@ struct EvenWalk {
   static constexpr int kWays = kUnitSteps / kOwn;  // warps with other columns
   static constexpr int kApart = kKind == 3 ? 1 : kDecodeWarps / kWays;
   static constexpr int kBatch = kPlan.batch, kPiece = kPlan.piece;
-  static constexpr int kPieces = kBatch * kApart / kPiece, kOfPiece = kPiece / kApart;
+  static constexpr int kPieces = (kBatch * kApart + kPiece - 1) / kPiece,
+                       kOfPiece = kPiece / kApart;
   static constexpr int kStepHigh = kType == BlockType::q6_k ? 256 : 0;
   static constexpr int kData = kUnitSteps * S::kStepBytes, kScales = kUnitSteps * S::kScaleBytes,
                        kHigh = kUnitSteps * kStepHigh;
   static constexpr int kStride = even_stride(kShape, kKind);
-  static_assert(kUnitSteps % kOwn == 0 && kWays <= kDecodeWarps && kBatch <= 8);
+  static_assert(kUnitSteps % kOwn == 0 && kWays <= kDecodeWarps);
   static_assert(kKind == 3 || kApart == 2);
-  static_assert(kPieces * kPiece == kBatch * kApart && kOfPiece * kApart == kPiece);
+  // Pieces end where batches do, or there is one batch.
+  static constexpr int kUnits = kKind == 2 ? 2 * kShape.inner / kUnitRows / kShape.blocks : 1 << 20;
+  static_assert(kPieces * kPiece == kBatch * kApart || kUnits <= kBatch * kApart);
+  static_assert(kOfPiece * kApart == kPiece);
 
   /// Of down there are columns for some warps only.
   static __device__ __forceinline__ bool works(int warp) {
@@ -63,46 +67,48 @@ struct EvenWeights {
   /// is another.
   __device__ __forceinline__ void take(const Decode& p, Ring& ring, const EvenRing& in, int left,
                                        int warp, int lane) {
-    take_piece<0>(p, ring, in, left, warp, lane, 0, 1);
-  }
-
- private:
-  // Not a loop: only then does the compiler keep the weights in registers.
-  template <int kIndex>
-  __device__ __forceinline__ void take_piece(const Decode& p, Ring& ring, const EvenRing& in,
-                                             int left, int warp, int lane, int at, int count) {
     std::uint64_t* const barriers = shared_at<std::uint64_t>(in.barriers);
-    const int slot = ring.slot;
-    const bool exists = kIndex == 0 || left > 0;
-    if (exists) {
-      count = min(Walk::kPiece, left);
-      at = ring.place(piece_bytes(count, Walk::kData, Walk::kScales + Walk::kHigh), in.bytes);
-      wait_barrier(p, barriers + slot, ring.parity);
-      ring.advance();
+    const int n = min(Walk::kPieces, (left + Walk::kPiece - 1) / Walk::kPiece);
+    // Asked for together: most often all of them have long been there.
+    bool there = true;
+#pragma unroll
+    for (int i = 0; i < Walk::kPieces; ++i) {
+      const int slot = ring.slot + min(i, n - 1);
+      there &= barrier_passed(barriers + slot % kDecodePieces, ring.parity_of(slot));
+    }
+    if (!there) {
+#pragma unroll 1
+      for (int slot = ring.slot; slot < ring.slot + n; ++slot)
+        wait_barrier(p, barriers + slot % kDecodePieces, ring.parity_of(slot));
     }
     const int step = Walk::way(warp) * Walk::kOwn, own = Walk::own(warp);
-    const unsigned char* const piece = shared_at<const unsigned char>(in.pieces) + at;
-    const unsigned char* const data = piece + step * S::kStepBytes + lane * 16;
-    const unsigned char* const scales =
-        piece + count * Walk::kData + step * S::kScaleBytes + lane * (S::kScaleBytes / 32);
-    const unsigned char* const high =
-        piece + count * (Walk::kData + Walk::kScales) + step * Walk::kStepHigh + lane * 8;
+    const unsigned char* const pieces = shared_at<const unsigned char>(in.pieces);
+    int at = 0, count = 1;
 #pragma unroll
-    for (int j = 0; j < Walk::kOfPiece; ++j) {
-      const int unit = min(own + j * Walk::kApart, count - 1);
+    for (int i = 0; i < Walk::kPieces; ++i) {
+      if (i < n) {
+        count = min(Walk::kPiece, left - i * Walk::kPiece);
+        at = ring.place(piece_bytes(count, Walk::kData, Walk::kScales + Walk::kHigh), in.bytes);
+      }
+      const unsigned char* const data = pieces + at + step * S::kStepBytes + lane * 16;
+      const unsigned char* const scales =
+          pieces + at + count * Walk::kData + step * S::kScaleBytes + lane * (S::kScaleBytes / 32);
+      const unsigned char* const high =
+          pieces + at + count * (Walk::kData + Walk::kScales) + step * Walk::kStepHigh + lane * 8;
 #pragma unroll
-      for (int s = 0; s < Walk::kOwn; ++s)
-        w[kIndex * Walk::kOfPiece + j][s] =
-            load_weights<Walk::kType>({data + unit * Walk::kData + s * S::kStepBytes,
-                                       scales + unit * Walk::kScales + s * S::kScaleBytes,
-                                       high + unit * Walk::kHigh + s * Walk::kStepHigh});
+      for (int j = 0; j < Walk::kOfPiece && i * Walk::kOfPiece + j < Walk::kBatch; ++j) {
+        const int unit = min(own + j * Walk::kApart, count - 1);
+#pragma unroll
+        for (int s = 0; s < Walk::kOwn; ++s)
+          w[i * Walk::kOfPiece + j][s] =
+              load_weights<Walk::kType>({data + unit * Walk::kData + s * S::kStepBytes,
+                                         scales + unit * Walk::kScales + s * S::kScaleBytes,
+                                         high + unit * Walk::kHigh + s * Walk::kStepHigh});
+      }
     }
-    if (exists) {
-      sync_warp();
-      if (lane == 0) barrier_arrive(barriers + kDecodePieces + slot);
-    }
-    if constexpr (kIndex + 1 < Walk::kPieces)
-      take_piece<kIndex + 1>(p, ring, in, left - Walk::kPiece, warp, lane, at, count);
+    sync_warp();
+    if (lane < n) barrier_arrive(barriers + kDecodePieces + (ring.slot + lane) % kDecodePieces);
+    ring.advance(n);
   }
 };
 
@@ -118,7 +124,7 @@ __device__ __forceinline__ void pass_even(const Decode& p, Ring& ring, const Eve
                in.bytes);
     wait_barrier(p, barriers + ring.slot, ring.parity);
     if (lane == 0) barrier_arrive(barriers + kDecodePieces + ring.slot);
-    ring.advance();
+    ring.advance(1);
   }
 }
 
@@ -139,6 +145,25 @@ __device__ __forceinline__ float add_eight_apart(const float (&v)[kN], int lane)
   }
 }
 
+/// A batch's sums over lanes, from the kFirst-th on, to their rows if they exist.
+template <class Walk, int kFirst>
+__device__ __forceinline__ void store_sums(const float (&sums)[Walk::kBatch], int left, float* to,
+                                           int own, int lane) {
+  constexpr int kN = Walk::kBatch - kFirst < 8 ? Walk::kBatch - kFirst : 8;
+  float eight[kN];
+#pragma unroll
+  for (int i = 0; i < kN; ++i) eight[i] = sums[kFirst + i];
+  float sum = add_eight_apart(eight, lane);
+  if constexpr (!Walk::S::kBlocks) {
+    sum += __shfl_xor_sync(~0U, sum, 8);
+    sum += __shfl_xor_sync(~0U, sum, 16);
+  }
+  const int i = lane & 7, unit = own + (kFirst + i) * Walk::kApart;
+  if (i < kN && unit < left && (Walk::S::kBlocks || lane < 8)) to[unit * Walk::kUnitRows] = sum;
+  if constexpr (kFirst + kN < Walk::kBatch)
+    store_sums<Walk, kFirst + kN>(sums, left, to, own, lane);
+}
+
 /// The products of the block's units of a matrix, of which the first weights are there. `input`: of
 /// the warp's steps; `to`: the sums of its columns.
 template <class Walk>
@@ -148,7 +173,7 @@ __device__ __forceinline__ void multiply_even(const Decode& p, Ring& ring, const
                                               int units, float* to, int warp, int lane) {
   using S = typename Walk::S;
   constexpr int kUnits = Walk::kBatch * Walk::kApart;
-  const int own = Walk::own(warp) + (lane & 7) * Walk::kApart;
+  const int own = Walk::own(warp);
   to += S::kBlocks ? lane >> 3 : 0;
 #pragma unroll 1
   for (int left = units;; left -= kUnits) {
@@ -156,18 +181,12 @@ __device__ __forceinline__ void multiply_even(const Decode& p, Ring& ring, const
 #pragma unroll
     for (int j = 0; j < Walk::kBatch; ++j) {
       sums[j] = 0.0F;
-      if (j >= Walk::kPlan.sure && Walk::own(warp) + j * Walk::kApart >= left) continue;
+      if (j >= Walk::kPlan.sure && own + j * Walk::kApart >= left) continue;
 #pragma unroll
       for (int s = 0; s < Walk::kOwn; ++s) sums[j] = S::dot(weights.w[j][s], input[s], sums[j]);
     }
     if (left > kUnits) weights.take(p, ring, in, left - kUnits, warp, lane);
-    float sum = add_eight_apart(sums, lane);
-    if constexpr (!S::kBlocks) {
-      sum += __shfl_xor_sync(~0U, sum, 8);
-      sum += __shfl_xor_sync(~0U, sum, 16);
-    }
-    if ((lane & 7) < Walk::kBatch && own < left && (S::kBlocks || lane < 8))
-      to[own * Walk::kUnitRows] = sum;
+    store_sums<Walk, 0>(sums, left, to, own, lane);
     to += kUnits * Walk::kUnitRows;
     if (left <= kUnits) break;
   }

@@ -21,8 +21,13 @@ struct Ring {
     at = here + bytes;
     return here;
   }
-  __device__ __forceinline__ void advance() {
-    if (++slot == kDecodePieces) slot = 0, parity ^= 1U;
+  __device__ __forceinline__ void advance(int pieces = 1) {
+    slot += pieces;
+    if (slot >= kDecodePieces) slot -= kDecodePieces, parity ^= 1U;
+  }
+  /// Of the barriers of slot `number`, which may be past the last: round once more.
+  __device__ __forceinline__ unsigned parity_of(int number) const {
+    return parity ^ (number >= kDecodePieces ? 1U : 0U);
   }
 };
 /// Rounded, so that every piece begins at a multiple of 128.

@@ -352,7 +352,7 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     const double us = time_us(on, kernel, inner, 9);
     std::printf(
         "  cluster %d even %d blocks %3d splits %d thin %d copies %d ring %d pieces of %d poll %3d "
-        "keep %d pauses %d %d %d %d %d: %7.1f us %6.0f tok/s\n",
+        "keep %d pauses %u %u %u %u %u: %7.1f us %6.0f tok/s\n",
         kernel.in_cluster ? 1 : 0, kernel.d.even, kernel.d.blocks, kernel.d.splits, kernel.d.thin,
         kernel.d.copies, kernel.d.ring_bytes, kernel.d.piece_bytes, kernel.d.poll, kernel.d.keep,
         kernel.d.pauses[0], kernel.d.pauses[1], kernel.d.pauses[2], kernel.d.pauses[3],

@@ -24,7 +24,7 @@ using quant::BlockType;
 
 constexpr int kShared = 227 * 1024;  // of a block
 // As wide as kEvenShape, since warps share columns; all else as small as can be.
-constexpr cuda::EvenShape kEven = {2048, 1536, 512, 16, 400};
+constexpr cuda::EvenShape kEven = {2048, 512, 512, 16, 400};
 
 struct Emulated {
   cuda::DeviceWeights weights;
@@ -206,14 +206,14 @@ std::vector<Case> cases() {
   }
   c = small_config();
   c.hidden_size = 2048, c.num_heads = c.num_kv_heads = 4, c.head_k_dim = c.head_v_dim = 512;
-  c.intermediate_size = 1536, c.num_memory_slots = 16, c.vocab_size = 301, c.num_layers = 2;
+  c.intermediate_size = kEven.inner, c.num_memory_slots = 16, c.vocab_size = 301, c.num_layers = 2;
   const auto even = [&all, &c](const char* name, BlockType t, BlockType gates, BlockType table,
                                int poll) {
     const RandomParts parts{.linear = t, .table = table, .small = gates, .gate_bias = true};
     all.push_back({name,
                    c,
                    parts,
-                   17,
+                   kEven.blocks + 1,
                    {.blocks = kEven.blocks, .splits = 4, .poll = poll, .copies = 2},
                    2,
                    false,
@@ -221,7 +221,7 @@ std::vector<Case> cases() {
                    true});
   };
   even("even_gates_as_all", BlockType::q4_0, BlockType::q4_0, BlockType::q8_0, 0);
-  c.vocab_size = 17 * cuda::kEvenHeadRows + 1, c.num_layers = 1;
+  c.vocab_size = (kEven.blocks + 1) * cuda::kEvenHeadRows + 1, c.num_layers = 1;
   even("even_many_words", BlockType::q4_0, BlockType::f16, BlockType::q8_0, 0);
   c.vocab_size = 301, c.num_layers = 2;
   even("even_", BlockType::q4_0, BlockType::f16, BlockType::q8_0, 16 + 8);

@@ -259,7 +259,7 @@ void fewer_registers() {}
 inline std::uint64_t clock_now() { return 0; }
 inline void pause(unsigned) { simt::grid->leave(); }
 inline unsigned clock_low() { return 0; }
-inline void pause_until(unsigned, int) {}
+inline void pause_until(unsigned, unsigned) {}
 
 inline simt::Counter& counter(std::uint64_t* b) { return *reinterpret_cast<simt::Counter*>(b); }
 inline void barrier_init(std::uint64_t* b, int count) {

@@ -203,6 +203,9 @@ class Maker {
       for (int kind = 1; kind < 4; ++kind) {
         const DecodeShape& s = shape(w, kDecodeInputs - 1 + kind);
         if (s.type != type || s.tiles % e.blocks != 0) return false;
+        for (int i = 0; i < kDecodeInputs - 1 + kind; ++i) {  // pieces are chosen by shape
+          if (w.matrices[i].shape == w.matrices[kDecodeInputs - 1 + kind].shape) return false;
+        }
       }
     }
     return true;
@@ -218,9 +221,10 @@ class Maker {
     if (p_.even != 0) {
       const DecodeShape& head = head_shape();
       if (share_of(head, p_.grid) << head.row_shift <= kEvenHeadRows) p_.even = 2;
-      const int pauses[kDecodePauses] = {0, 0, 0, 0, 0};
+      constexpr std::uint32_t kPauses[kDecodePauses] = {1200, 4000, 1200, 1700, 900};
       for (int i = 0; i < kDecodePauses; ++i)
-        p_.pauses[i] = tuning_.pauses[i] >= 0 ? tuning_.pauses[i] : pauses[i];
+        p_.pauses[i] =
+            tuning_.pauses[i] < 0 ? kPauses[i] : static_cast<std::uint32_t>(tuning_.pauses[i]);
     }
     p_.d = c_.hidden_size, p_.inner = c_.intermediate_size, p_.vocab = c_.vocab_size;
     p_.heads = c_.num_heads, p_.kv_heads = c_.num_kv_heads;
