@@ -138,8 +138,8 @@ TEST_P(WeightTypes, StepsInOneKernelMatchTheReference) {
           "one kernel, " + std::string(quant::block_traits(type)->name));
 }
 
-// A layer of the shape that has a kernel of its own: inputs of 2,048 and 5,632 values, heads of
-// 512.
+/// A layer of the shape that has kernels of its own: inputs of 2,048 and 5,632 values, heads of
+/// 512. Of one type, as quantize stores it, and of types mixed so that none of them fits.
 TEST(OneKernel, OfTheWideModelMatchesTheReference) {
   const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
   if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
@@ -147,11 +147,22 @@ TEST(OneKernel, OfTheWideModelMatchesTheReference) {
   config.hidden_size = 2048, config.intermediate_size = 5632, config.num_layers = 1;
   config.num_heads = config.num_kv_heads = 4, config.head_k_dim = config.head_v_dim = 512;
   config.num_memory_slots = 64;
-  const RandomModel model = make_random_model(
-      config, {.linear = BlockType::q4_0, .table = BlockType::q4_0, .small = BlockType::f16}, 17);
-  Random random(18);
-  compare(*backend, model, random.tokens(3, config.vocab_size), 1, Activations::rounded,
-          kRoundedTolerance, "one kernel, wide");
+  const RandomParts all[] = {
+      {.linear = BlockType::q4_0, .table = BlockType::q4_0, .small = BlockType::q4_0},
+      {.linear = BlockType::q4_0, .table = BlockType::q8_0, .small = BlockType::f16},
+      {.linear = BlockType::q4_k, .table = BlockType::q6_k, .small = BlockType::f16},
+      {.linear = BlockType::q8_0, .table = BlockType::q8_0, .small = BlockType::f16},
+      {.linear = BlockType::bf16, .table = BlockType::bf16, .small = BlockType::bf16},
+      {.linear = BlockType::q4_0, .table = BlockType::q6_k, .small = BlockType::f16}};
+  for (const RandomParts& parts : all) {
+    const RandomModel model = make_random_model(config, parts, 17);
+    Random random(18);
+    const std::string name = std::string("one kernel, wide, ") +
+                             quant::block_traits(parts.linear)->name.data() + ", head " +
+                             quant::block_traits(parts.table)->name.data();
+    compare(*backend, model, random.tokens(3, config.vocab_size), 1, activations_for(parts.linear),
+            is_plain(parts.linear) ? kPlainStepTolerance : kRoundedTolerance, name);
+  }
 }
 
 /// As on boards whose GPU shares the host's memory.
