@@ -64,6 +64,7 @@ struct DecodeMatrix {
 
 /// Phases are numbered within a layer; the head is phase 4 of one layer more.
 inline constexpr int kDecodeKinds = 5;
+inline constexpr int kDecodePauses = 5;  // of phases 0 to 3 and of the slots
 inline constexpr int kDecodeInputs = 4;
 struct DecodeLayer {
   DecodeMatrix matrices[kDecodeInputs + 4];  // q, k, v, f; then one a phase
@@ -75,49 +76,6 @@ struct DecodeLayer {
   std::int32_t forms = 0;  // two bits a phase: whether its input is needed as int8, as f32
 };
 inline constexpr int kFormRounded = 1, kFormPlain = 2;
-
-/// A shape whose rows divide evenly over the blocks, known to the compiler: decode_even.cuh.
-struct EvenShape {
-  int wide = 0, inner = 0;  // channels, of the SwiGLU too; a warp has 256 columns, or 512
-  int head = 0;             // columns of a head's keys and of its values
-  int blocks = 0;
-  int rows = 0;  // of a block in one phase, at most
-};
-inline constexpr EvenShape kEvenShape = {2048, 5632, 512, 128, 96};
-
-/// How such a phase is walked, in units: tiles of block types, rows of plain types.
-struct EvenPlan {
-  int batch = 1;  // of a warp in registers at once
-  int piece = 1;  // of a block copied at once
-  int sure = 12;  // of a batch, multiplied without asking whether they exist
-};
-constexpr EvenPlan even_plan(BlockType type, int kind) {
-  if (type == BlockType::f16) return {1, 2};  // gates
-  if (type == BlockType::q6_k) return {4, 4};
-  if (type == BlockType::bf16) return kind == 3 ? EvenPlan{4, 2} : EvenPlan{8, 4};
-  if (type == BlockType::q8_0)
-    return kind == 0   ? EvenPlan{6, 2}
-           : kind == 1 ? EvenPlan{2, 2}
-           : kind == 2 ? EvenPlan{6, 2}
-           : kind == 3 ? EvenPlan{2, 1}
-                       : EvenPlan{4, 2};
-  return kind == 0   ? EvenPlan{8, 4, 6}
-         : kind == 1 ? EvenPlan{2, 4}
-         : kind == 2 ? EvenPlan{11, 8}
-         : kind == 3 ? EvenPlan{4, 2}
-                     : EvenPlan{8, 4};
-}
-/// Rows of the head that a block may have; more are walked as those of any shape.
-inline constexpr int kEvenHeadRows = 256;
-/// Floats between the sums of a warp's columns and of the next one's.
-constexpr int even_stride(EvenShape s, int kind) {
-  return kind == 4 ? kEvenHeadRows : (kind & 1) != 0 ? s.wide / s.blocks : s.rows;
-}
-/// Floats of one phase's sums. There are two sets.
-constexpr int even_partial(EvenShape s) {
-  const int wide = s.wide / 256 * even_stride(s, 0), down = s.inner / 512 * even_stride(s, 3);
-  return wide > down ? wide : down;
-}
 
 /// Byte offsets into a block's shared memory.
 struct DecodeShared {         // a copy of Decode comes first
@@ -171,25 +129,19 @@ struct DecodeSlots {
   std::int32_t total = 0;
 };
 
-/// After a phase's products have met, so many clocks are waited until the input of the next is
-/// asked for: everybody's questions keep the answers off. By phase; last, of the slots.
-inline constexpr int kDecodePauses = 5;
-
 /// What can be tried without compiling again; 0: chosen from the model.
 struct DecodeTuning {
   std::int32_t blocks = 0;  // that take part in the layers; all take part in the head
   std::int32_t splits = 0;  // blocks a kv head
   std::int32_t ring_kb = 0;
   std::int32_t piece_kb = 0;  // most that is copied at once
-  // 1: every thread asks for its own values; 2: one lane of a warp first; 16 to 31: bits of the
-  // phases in which every thread does.
-  std::int32_t poll = 0;
+  std::int32_t poll = 0;     // 1: every thread asks for its own values; 2: one lane of a warp first
   std::int32_t keep = 0;     // 1: weights are not marked as first to leave L2
   std::int32_t cluster = 1;  // 0: not in one cluster, even if the model is small enough
   std::int32_t thin = 1;     // 0: slots as if not all of them were memory
   std::int32_t copies = 0;   // of exchanged values: 1, 2, 4 or 8
-  std::int32_t even = 1;     // 0: not the kernel of an EvenShape
-  std::int32_t pauses[kDecodePauses] = {-1, -1, -1, -1, -1};
+  std::int32_t even = 1;     // 0: not a kernel of decode_even.h; 2: but for the head
+  std::int32_t pauses[kDecodePauses] = {-1, -1, -1, -1, -1};  // -1: as chosen
 };
 
 struct Decode {
@@ -213,9 +165,10 @@ struct Decode {
   std::int32_t columns = 0;                      // of a split, if slots are thin
   std::int32_t ring_bytes = 0, piece_bytes = 0;  // piece: the largest
   std::int32_t thin = 0;                         // slots: see decode_thin_slots.cuh
-  std::int32_t even = 0;                         // 1: layers of an EvenShape; 2: the head too
-  std::int32_t poll = 0;  // bits of phases: every thread asks for its own values, or one lane first
+  std::int32_t even = 0;                         // decode_even.h: 1: the layers; 2: the head too
+  std::int32_t poll = 0;  // 1: every thread asks for its own values; 0: one lane of a warp first
   std::int32_t keep = 0, copies = 1;
+  // Clocks from the end of a block's products until it asks for the next input, if `even`.
   std::uint32_t pauses[kDecodePauses] = {};
   DecodeShared shared;
   std::int32_t widths[kDecodeKinds] = {};  // of each phase's input

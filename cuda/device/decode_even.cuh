@@ -53,14 +53,8 @@ __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& 
 /// A lane's vectors of the exchange, 32 apart.
 template <int kN>
 __device__ __forceinline__ void wait_for_vectors(const Waiter& wait, const float* from,
-                                                 float4 (&v)[kN], bool all_ask, bool one_by_one,
-                                                 int lane, int where) {
+                                                 float4 (&v)[kN], int where) {
   unsigned asked = 0;
-  if (!all_ask) {
-    if (lane == 0) wait.read(from, where);
-    sync_warp();
-  }
-  if (kN > 1 && one_by_one) wait.read(from, where);
 #pragma unroll 1
   for (;;) {
     unsigned missing = 0;
@@ -148,12 +142,12 @@ struct EvenInput {
 /// This warp's part of a phase's input: of down 512 columns, of the others half of 256. With it,
 /// its squares.
 template <EvenShape kShape, BlockType kType, int kKind>
-__device__ __forceinline__ float take_even(const Decode& p, int phase, int tid,
+__device__ __forceinline__ float take_even(const Decode& p, int phase,
                                            const EvenInput<kShape, kType, kKind>& to, bool plain,
                                            unsigned since) {
   constexpr int kVectors = EvenInput<kShape, kType, kKind>::kVectors;
   constexpr bool kBlocks = Streamed<kType>::kBlocks;
-  const int layer = phase >> 2, lane = tid & 31, first = to.first;
+  const int layer = phase >> 2, first = to.first;
   const float* const norm = shared_at<const DecodeLayer>(p.shared.layers)[layer].norms[kKind];
   const unsigned use = p.use + unsigned(layer) - (kKind == 0 ? 1U : 0U);
   const float* const from =
@@ -174,8 +168,7 @@ __device__ __forceinline__ float take_even(const Decode& p, int phase, int tid,
     } else {
       pause_until(since, p.pauses[kKind]);
     }
-    const bool all_ask = ((p.poll >> (kKind & 3)) & 1) != 0;
-    wait_for_vectors(wait, from, v, all_ask, ((p.poll >> 4) & 1) != 0, lane, 16 + kKind);
+    wait_for_vectors(wait, from, v, 16 + kKind);
   }
   float squared = 0.0F;
   if constexpr (kKind != 3) {
@@ -252,10 +245,12 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
     const int gates = two ? units_of(1) : 0;
     const bool gates_next = gates > 0 && units <= Walk::kBatch * Walk::kApart;
     if (gates_next) of_gates.take(p, ring, in, gates, warp, lane);
+    // Its sums reach over both sets, of which a slow thread may still read the one before.
+    if (kKind == 4) sync_first<kDecodeThreads>();
     marks.mark();
     const auto x = EvenInput<kShape, kType, kKind>::of(p, tid);
     float* const squares = squares_of(p, phase) + warp;
-    const float squared = take_even(p, phase, tid, x, two, since);
+    const float squared = take_even(p, phase, x, two, since);
     if constexpr (kKind == 3) {
       sync_warp();
     } else {

@@ -6,6 +6,7 @@
 // of all their products, and their sums are traded among the lanes of a row together.
 #pragma once
 
+#include "cuda/decode_even.h"
 #include "cuda/device/decode_products.cuh"
 
 namespace runnel::cuda {
@@ -63,52 +64,58 @@ struct EvenWeights {
   using S = typename Walk::S;
   typename S::Weights w[Walk::kBatch][Walk::kOwn];
 
-  /// Of `left` units, at least one, that the block has not walked yet. A unit that does not exist
-  /// is another.
+  /// Of `left` units, at least one, that the block has not walked yet.
   __device__ __forceinline__ void take(const Decode& p, Ring& ring, const EvenRing& in, int left,
                                        int warp, int lane) {
+    int2 last = make_int2(0, 1);
+    take_pieces<0>(p, ring, in, left, warp, lane, last);
+  }
+  /// Those of piece kIndex of the batch, if `left` units of the block begin with it; else others,
+  /// of the piece before. It is given back at once, since memory waits for room. `last`: where the
+  /// piece begins, and its units.
+  template <int kIndex>
+  __device__ __forceinline__ void take_piece(const Decode& p, Ring& ring, const EvenRing& in,
+                                             int left, int warp, int lane, int2& last) {
     std::uint64_t* const barriers = shared_at<std::uint64_t>(in.barriers);
-    const int n = min(Walk::kPieces, (left + Walk::kPiece - 1) / Walk::kPiece);
-    // Asked for together: most often all of them have long been there.
-    bool there = true;
-#pragma unroll
-    for (int i = 0; i < Walk::kPieces; ++i) {
-      const int slot = ring.slot + min(i, n - 1);
-      there &= barrier_passed(barriers + slot % kDecodePieces, ring.parity_of(slot));
-    }
-    if (!there) {
-#pragma unroll 1
-      for (int slot = ring.slot; slot < ring.slot + n; ++slot)
-        wait_barrier(p, barriers + slot % kDecodePieces, ring.parity_of(slot));
+    const int slot = ring.slot;
+    const bool exists = left > 0;
+    if (exists) {
+      last.y = min(Walk::kPiece, left);
+      last.x = ring.place(piece_bytes(last.y, Walk::kData, Walk::kScales + Walk::kHigh), in.bytes);
+      wait_barrier(p, barriers + slot, ring.parity);
+      ring.advance();
     }
     const int step = Walk::way(warp) * Walk::kOwn, own = Walk::own(warp);
-    const unsigned char* const pieces = shared_at<const unsigned char>(in.pieces);
-    int at = 0, count = 1;
+    const unsigned char* const piece = shared_at<const unsigned char>(in.pieces) + last.x;
+    const unsigned char* const data = piece + step * S::kStepBytes + lane * 16;
+    const unsigned char* const scales =
+        piece + last.y * Walk::kData + step * S::kScaleBytes + lane * (S::kScaleBytes / 32);
+    const unsigned char* const high =
+        piece + last.y * (Walk::kData + Walk::kScales) + step * Walk::kStepHigh + lane * 8;
 #pragma unroll
-    for (int i = 0; i < Walk::kPieces; ++i) {
-      if (i < n) {
-        count = min(Walk::kPiece, left - i * Walk::kPiece);
-        at = ring.place(piece_bytes(count, Walk::kData, Walk::kScales + Walk::kHigh), in.bytes);
-      }
-      const unsigned char* const data = pieces + at + step * S::kStepBytes + lane * 16;
-      const unsigned char* const scales =
-          pieces + at + count * Walk::kData + step * S::kScaleBytes + lane * (S::kScaleBytes / 32);
-      const unsigned char* const high =
-          pieces + at + count * (Walk::kData + Walk::kScales) + step * Walk::kStepHigh + lane * 8;
+    for (int j = 0; j < Walk::kOfPiece && kIndex * Walk::kOfPiece + j < Walk::kBatch; ++j) {
+      const int unit = min(own + j * Walk::kApart, last.y - 1);
 #pragma unroll
-      for (int j = 0; j < Walk::kOfPiece && i * Walk::kOfPiece + j < Walk::kBatch; ++j) {
-        const int unit = min(own + j * Walk::kApart, count - 1);
-#pragma unroll
-        for (int s = 0; s < Walk::kOwn; ++s)
-          w[i * Walk::kOfPiece + j][s] =
-              load_weights<Walk::kType>({data + unit * Walk::kData + s * S::kStepBytes,
-                                         scales + unit * Walk::kScales + s * S::kScaleBytes,
-                                         high + unit * Walk::kHigh + s * Walk::kStepHigh});
-      }
+      for (int s = 0; s < Walk::kOwn; ++s)
+        w[kIndex * Walk::kOfPiece + j][s] =
+            load_weights<Walk::kType>({data + unit * Walk::kData + s * S::kStepBytes,
+                                       scales + unit * Walk::kScales + s * S::kScaleBytes,
+                                       high + unit * Walk::kHigh + s * Walk::kStepHigh});
     }
-    sync_warp();
-    if (lane < n) barrier_arrive(barriers + kDecodePieces + (ring.slot + lane) % kDecodePieces);
-    ring.advance(n);
+    if (exists) {
+      sync_warp();
+      if (lane == 0) barrier_arrive(barriers + kDecodePieces + slot);
+    }
+  }
+
+ private:
+  // Not a loop: only then does the compiler keep the weights in registers.
+  template <int kIndex>
+  __device__ __forceinline__ void take_pieces(const Decode& p, Ring& ring, const EvenRing& in,
+                                              int left, int warp, int lane, int2& last) {
+    take_piece<kIndex>(p, ring, in, left, warp, lane, last);
+    if constexpr (kIndex + 1 < Walk::kPieces)
+      take_pieces<kIndex + 1>(p, ring, in, left - Walk::kPiece, warp, lane, last);
   }
 };
 
@@ -124,7 +131,7 @@ __device__ __forceinline__ void pass_even(const Decode& p, Ring& ring, const Eve
                in.bytes);
     wait_barrier(p, barriers + ring.slot, ring.parity);
     if (lane == 0) barrier_arrive(barriers + kDecodePieces + ring.slot);
-    ring.advance(1);
+    ring.advance();
   }
 }
 
@@ -164,6 +171,28 @@ __device__ __forceinline__ void store_sums(const float (&sums)[Walk::kBatch], in
     store_sums<Walk, kFirst + kN>(sums, left, to, own, lane);
 }
 
+/// The products of a batch, from piece kIndex on; each piece's weights then make room for those of
+/// the next batch. `left`: units of the block from this batch on.
+template <class Walk, int kIndex>
+__device__ __forceinline__ void multiply_pieces(const Decode& p, Ring& ring, const EvenRing& in,
+                                                EvenWeights<Walk>& weights,
+                                                const typename Walk::S::Input (&input)[Walk::kOwn],
+                                                int left, float (&sums)[Walk::kBatch], int warp,
+                                                int lane, int2& last) {
+#pragma unroll
+  for (int i = 0; i < Walk::kOfPiece && kIndex * Walk::kOfPiece + i < Walk::kBatch; ++i) {
+    const int j = kIndex * Walk::kOfPiece + i;
+    sums[j] = 0.0F;
+    if (j >= Walk::kPlan.sure && Walk::own(warp) + j * Walk::kApart >= left) continue;
+#pragma unroll
+    for (int s = 0; s < Walk::kOwn; ++s) sums[j] = Walk::S::dot(weights.w[j][s], input[s], sums[j]);
+  }
+  const int more = left - Walk::kBatch * Walk::kApart - kIndex * Walk::kPiece;
+  if (more > 0) weights.template take_piece<kIndex>(p, ring, in, more, warp, lane, last);
+  if constexpr (kIndex + 1 < Walk::kPieces)
+    multiply_pieces<Walk, kIndex + 1>(p, ring, in, weights, input, left, sums, warp, lane, last);
+}
+
 /// The products of the block's units of a matrix, of which the first weights are there. `input`: of
 /// the warp's steps; `to`: the sums of its columns.
 template <class Walk>
@@ -171,24 +200,16 @@ __device__ __forceinline__ void multiply_even(const Decode& p, Ring& ring, const
                                               EvenWeights<Walk>& weights,
                                               const typename Walk::S::Input (&input)[Walk::kOwn],
                                               int units, float* to, int warp, int lane) {
-  using S = typename Walk::S;
   constexpr int kUnits = Walk::kBatch * Walk::kApart;
   const int own = Walk::own(warp);
-  to += S::kBlocks ? lane >> 3 : 0;
+  to += Walk::S::kBlocks ? lane >> 3 : 0;
 #pragma unroll 1
-  for (int left = units;; left -= kUnits) {
+  for (int left = units; left > 0; left -= kUnits) {
     float sums[Walk::kBatch];
-#pragma unroll
-    for (int j = 0; j < Walk::kBatch; ++j) {
-      sums[j] = 0.0F;
-      if (j >= Walk::kPlan.sure && own + j * Walk::kApart >= left) continue;
-#pragma unroll
-      for (int s = 0; s < Walk::kOwn; ++s) sums[j] = S::dot(weights.w[j][s], input[s], sums[j]);
-    }
-    if (left > kUnits) weights.take(p, ring, in, left - kUnits, warp, lane);
+    int2 last = make_int2(0, 1);
+    multiply_pieces<Walk, 0>(p, ring, in, weights, input, left, sums, warp, lane, last);
     store_sums<Walk, 0>(sums, left, to, own, lane);
     to += kUnits * Walk::kUnitRows;
-    if (left <= kUnits) break;
   }
 }
 

@@ -201,7 +201,7 @@ __device__ __forceinline__ void take_input(int phase, int tid, bool in_layers) {
 #pragma unroll 1
       while (tid < vectors && !wait.here(load_exchanged(from)) && !wait.hopeless(asked, 16 + kind))
         pause(200);
-    } else if (((p.poll >> kind) & 1) == 0) {
+    } else if (p.poll == 0) {
       if ((tid & 31) == 0 && tid < vectors) wait.read(from, 16 + kind);
       sync_warp();
     }

@@ -21,13 +21,8 @@ struct Ring {
     at = here + bytes;
     return here;
   }
-  __device__ __forceinline__ void advance(int pieces = 1) {
-    slot += pieces;
-    if (slot >= kDecodePieces) slot -= kDecodePieces, parity ^= 1U;
-  }
-  /// Of the barriers of slot `number`, which may be past the last: round once more.
-  __device__ __forceinline__ unsigned parity_of(int number) const {
-    return parity ^ (number >= kDecodePieces ? 1U : 0U);
+  __device__ __forceinline__ void advance() {
+    if (++slot == kDecodePieces) slot = 0, parity ^= 1U;
   }
 };
 /// Rounded, so that every piece begins at a multiple of 128.
@@ -120,6 +115,7 @@ __device__ __forceinline__ void fill_ring(int cta) {
   RingFiller filler{p, barriers, barriers + kDecodePieces,
                     shared_at<std::uint32_t>(p.shared.starts)};
   int layers_asked = cta < p.blocks ? 0 : p.num_layers;
+  if (cta == 0) prefetch_vector(layers[p.num_layers].norms[4], p.widths[4]);
 #pragma unroll 1
   for (int l = layers_asked; l <= p.num_layers; ++l) {
 #pragma unroll 1

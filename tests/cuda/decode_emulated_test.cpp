@@ -207,28 +207,27 @@ std::vector<Case> cases() {
   c = small_config();
   c.hidden_size = 2048, c.num_heads = c.num_kv_heads = 4, c.head_k_dim = c.head_v_dim = 512;
   c.intermediate_size = kEven.inner, c.num_memory_slots = 16, c.vocab_size = 301, c.num_layers = 2;
-  const auto even = [&all, &c](const char* name, BlockType t, BlockType gates, BlockType table,
-                               int poll) {
+  const auto even = [&all, &c](const char* name, BlockType t, BlockType gates, BlockType table) {
     const RandomParts parts{.linear = t, .table = table, .small = gates, .gate_bias = true};
     all.push_back({name,
                    c,
                    parts,
                    kEven.blocks + 1,
-                   {.blocks = kEven.blocks, .splits = 4, .poll = poll, .copies = 2},
+                   {.blocks = kEven.blocks, .splits = 4},
                    2,
                    false,
                    false,
                    true});
   };
-  even("even_gates_as_all", BlockType::q4_0, BlockType::q4_0, BlockType::q8_0, 0);
+  even("even_gates_as_all", BlockType::q4_0, BlockType::q4_0, BlockType::q8_0);
   c.vocab_size = (kEven.blocks + 1) * cuda::kEvenHeadRows + 1, c.num_layers = 1;
-  even("even_many_words", BlockType::q4_0, BlockType::f16, BlockType::q8_0, 0);
+  even("even_many_words", BlockType::q4_0, BlockType::f16, BlockType::q8_0);
   c.vocab_size = 301, c.num_layers = 2;
-  even("even_", BlockType::q4_0, BlockType::f16, BlockType::q8_0, 16 + 8);
-  even("even_", BlockType::q8_0, BlockType::f16, BlockType::q8_0, 16);
-  even("even_", BlockType::bf16, BlockType::bf16, BlockType::bf16, 0);
+  even("even_", BlockType::q4_0, BlockType::f16, BlockType::q8_0);
+  even("even_", BlockType::q8_0, BlockType::f16, BlockType::q8_0);
+  even("even_", BlockType::bf16, BlockType::bf16, BlockType::bf16);
   c.num_layers = 1;  // as above
-  even("even_", BlockType::q4_k, BlockType::f16, BlockType::q6_k, 16 + 31);
+  even("even_", BlockType::q4_k, BlockType::f16, BlockType::q6_k);
   c = small_config();
   c.num_heads = c.num_kv_heads = 1, c.head_k_dim = 64, c.head_v_dim = 128, c.num_memory_slots = 64;
   all.push_back({"thin_head", c, {.linear = BlockType::q8_0}, 14, {.blocks = 12, .splits = 8}, 3});

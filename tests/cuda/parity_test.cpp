@@ -139,7 +139,7 @@ TEST_P(WeightTypes, StepsInOneKernelMatchTheReference) {
 }
 
 /// A layer of the shape that has kernels of its own: inputs of 2,048 and 5,632 values, heads of
-/// 512. Of one type, as quantize stores it, and of types mixed so that none of them fits.
+/// 512. Of the types that quantize stores, and of types mixed so that none of them fits.
 TEST(OneKernel, OfTheWideModelMatchesTheReference) {
   const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
   if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
@@ -148,7 +148,6 @@ TEST(OneKernel, OfTheWideModelMatchesTheReference) {
   config.num_heads = config.num_kv_heads = 4, config.head_k_dim = config.head_v_dim = 512;
   config.num_memory_slots = 64;
   const RandomParts all[] = {
-      {.linear = BlockType::q4_0, .table = BlockType::q4_0, .small = BlockType::q4_0},
       {.linear = BlockType::q4_0, .table = BlockType::q8_0, .small = BlockType::f16},
       {.linear = BlockType::q4_k, .table = BlockType::q6_k, .small = BlockType::f16},
       {.linear = BlockType::q8_0, .table = BlockType::q8_0, .small = BlockType::f16},

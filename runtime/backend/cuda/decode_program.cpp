@@ -215,12 +215,13 @@ class Maker {
     const StateLayout layout = StateLayout::of(c_);
     p_.num_layers = limits_.head_only ? 0 : c_.num_layers;
     p_.embeddings = w_.embeddings;
-    const bool all_ask = tuning_.poll > 0 ? tuning_.poll == 1 : p_.thin != 0;
-    p_.poll = tuning_.poll >= 16 ? tuning_.poll - 16 : all_ask ? 15 : 0, p_.keep = tuning_.keep;
+    p_.poll = tuning_.poll > 0 ? 2 - tuning_.poll : p_.thin, p_.keep = tuning_.keep;
     p_.even = !limits_.head_only && even() ? 1 : 0;
     if (p_.even != 0) {
       const DecodeShape& head = head_shape();
-      if (share_of(head, p_.grid) << head.row_shift <= kEvenHeadRows) p_.even = 2;
+      if (tuning_.even != 2 && share_of(head, p_.grid) << head.row_shift <= kEvenHeadRows)
+        p_.even = 2;
+      // An answer takes that long at least, and questions keep it off.
       constexpr std::uint32_t kPauses[kDecodePauses] = {1200, 4000, 1200, 1700, 900};
       for (int i = 0; i < kDecodePauses; ++i)
         p_.pauses[i] =
@@ -360,8 +361,10 @@ class Maker {
     s.ring = at;
     // A multiprocessor's 256 KB serve L1 too, which gets 60 KB beside 196 and 28 beside more; the
     // kernel's few spilled registers and everybody's questions need some of it.
-    constexpr int kMostShared = 195 * 1024;
-    int ring = std::min(limits_.shared_bytes, kMostShared) - at;
+    // Even kernels of plain types spill nothing, and memory bounds them: 2 % for 32 KB more.
+    const bool all = p_.even != 0 && is_plain(p_.shapes[0].type);
+    const int most_shared = all ? limits_.shared_bytes : 195 * 1024;
+    int ring = std::min(limits_.shared_bytes, most_shared) - at;
     if (tuning_.ring_kb > 0) ring = std::min(limits_.shared_bytes - at, tuning_.ring_kb * 1024);
     p_.ring_bytes = ring / 128 * 128;
     if (p_.ring_bytes < 3 * round_up(static_cast<int>(largest), 128)) return "wide layers";

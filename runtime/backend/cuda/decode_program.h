@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "cuda/decode.h"
+#include "cuda/decode_even.h"
 #include "runtime/backend/cuda/device_weights.h"
 
 namespace runnel::cuda {
