@@ -256,9 +256,10 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
     } else {
       sync_pair(Walk::way(warp));
     }
-    typename S::Input input[Walk::kOwn];
+    typename S::Input input[Walk::kWarpSteps];
 #pragma unroll
-    for (int s = 0; s < Walk::kOwn; ++s) input[s] = x.load(Walk::way(warp) * Walk::kOwn + s, lane);
+    for (int s = 0; s < Walk::kWarpSteps; ++s)
+      input[s] = x.load(Walk::way(warp) * Walk::kWarpSteps + s, lane);
     if constexpr (kKind != 3) {
       const float sum = warp_sum(squared);
       if (lane == 0) *squares = sum;

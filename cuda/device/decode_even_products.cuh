@@ -25,8 +25,8 @@ struct EvenWalk {
   static constexpr EvenPlan kPlan = even_plan(kType, kKind);
   static constexpr int kUnitRows = S::kBlocks ? 4 : 1;
   static constexpr int kUnitSteps = (kKind == 3 ? kShape.inner : kShape.wide) / 256;
-  static constexpr int kOwn = kKind == 3 ? 2 : 1;  // steps of a unit that are a warp's
-  static constexpr int kWays = kUnitSteps / kOwn;  // warps with other columns
+  static constexpr int kWarpSteps = kKind == 3 ? 2 : 1;  // steps of a unit that are a warp's
+  static constexpr int kWays = kUnitSteps / kWarpSteps;  // warps with other columns
   static constexpr int kApart = kKind == 3 ? 1 : kDecodeWarps / kWays;
   static constexpr int kBatch = kPlan.batch, kPiece = kPlan.piece;
   static constexpr int kPieces = (kBatch * kApart + kPiece - 1) / kPiece,
@@ -35,7 +35,7 @@ struct EvenWalk {
   static constexpr int kData = kUnitSteps * S::kStepBytes, kScales = kUnitSteps * S::kScaleBytes,
                        kHigh = kUnitSteps * kStepHigh;
   static constexpr int kStride = even_stride(kShape, kKind);
-  static_assert(kUnitSteps % kOwn == 0 && kWays <= kDecodeWarps);
+  static_assert(kUnitSteps % kWarpSteps == 0 && kWays <= kDecodeWarps);
   static_assert(kKind == 3 || kApart == 2);
   // Pieces end where batches do, or there is one batch.
   static constexpr int kUnits = kKind == 2 ? 2 * kShape.inner / kUnitRows / kShape.blocks : 1 << 20;
@@ -62,7 +62,7 @@ struct EvenRing {
 template <class Walk>
 struct EvenWeights {
   using S = typename Walk::S;
-  typename S::Weights w[Walk::kBatch][Walk::kOwn];
+  typename S::Weights w[Walk::kBatch][Walk::kWarpSteps];
 
   /// Of `left` units, at least one, that the block has not walked yet.
   __device__ __forceinline__ void take(const Decode& p, Ring& ring, const EvenRing& in, int left,
@@ -85,7 +85,7 @@ struct EvenWeights {
       wait_barrier(p, barriers + slot, ring.parity);
       ring.advance();
     }
-    const int step = Walk::way(warp) * Walk::kOwn, own = Walk::own(warp);
+    const int step = Walk::way(warp) * Walk::kWarpSteps, own = Walk::own(warp);
     const unsigned char* const piece = shared_at<const unsigned char>(in.pieces) + last.x;
     const unsigned char* const data = piece + step * S::kStepBytes + lane * 16;
     const unsigned char* const scales =
@@ -96,7 +96,7 @@ struct EvenWeights {
     for (int j = 0; j < Walk::kOfPiece && kIndex * Walk::kOfPiece + j < Walk::kBatch; ++j) {
       const int unit = min(own + j * Walk::kApart, last.y - 1);
 #pragma unroll
-      for (int s = 0; s < Walk::kOwn; ++s)
+      for (int s = 0; s < Walk::kWarpSteps; ++s)
         w[kIndex * Walk::kOfPiece + j][s] =
             load_weights<Walk::kType>({data + unit * Walk::kData + s * S::kStepBytes,
                                        scales + unit * Walk::kScales + s * S::kScaleBytes,
@@ -174,18 +174,18 @@ __device__ __forceinline__ void store_sums(const float (&sums)[Walk::kBatch], in
 /// The products of a batch, from piece kIndex on; each piece's weights then make room for those of
 /// the next batch. `left`: units of the block from this batch on.
 template <class Walk, int kIndex>
-__device__ __forceinline__ void multiply_pieces(const Decode& p, Ring& ring, const EvenRing& in,
-                                                EvenWeights<Walk>& weights,
-                                                const typename Walk::S::Input (&input)[Walk::kOwn],
-                                                int left, float (&sums)[Walk::kBatch], int warp,
-                                                int lane, int2& last) {
+__device__ __forceinline__ void multiply_pieces(
+    const Decode& p, Ring& ring, const EvenRing& in, EvenWeights<Walk>& weights,
+    const typename Walk::S::Input (&input)[Walk::kWarpSteps], int left, float (&sums)[Walk::kBatch],
+    int warp, int lane, int2& last) {
 #pragma unroll
   for (int i = 0; i < Walk::kOfPiece && kIndex * Walk::kOfPiece + i < Walk::kBatch; ++i) {
     const int j = kIndex * Walk::kOfPiece + i;
     sums[j] = 0.0F;
     if (j >= Walk::kPlan.sure && Walk::own(warp) + j * Walk::kApart >= left) continue;
 #pragma unroll
-    for (int s = 0; s < Walk::kOwn; ++s) sums[j] = Walk::S::dot(weights.w[j][s], input[s], sums[j]);
+    for (int s = 0; s < Walk::kWarpSteps; ++s)
+      sums[j] = Walk::S::dot(weights.w[j][s], input[s], sums[j]);
   }
   const int more = left - Walk::kBatch * Walk::kApart - kIndex * Walk::kPiece;
   if (more > 0) weights.template take_piece<kIndex>(p, ring, in, more, warp, lane, last);
@@ -196,10 +196,10 @@ __device__ __forceinline__ void multiply_pieces(const Decode& p, Ring& ring, con
 /// The products of the block's units of a matrix, of which the first weights are there. `input`: of
 /// the warp's steps; `to`: the sums of its columns.
 template <class Walk>
-__device__ __forceinline__ void multiply_even(const Decode& p, Ring& ring, const EvenRing& in,
-                                              EvenWeights<Walk>& weights,
-                                              const typename Walk::S::Input (&input)[Walk::kOwn],
-                                              int units, float* to, int warp, int lane) {
+__device__ __forceinline__ void multiply_even(
+    const Decode& p, Ring& ring, const EvenRing& in, EvenWeights<Walk>& weights,
+    const typename Walk::S::Input (&input)[Walk::kWarpSteps], int units, float* to, int warp,
+    int lane) {
   constexpr int kUnits = Walk::kBatch * Walk::kApart;
   const int own = Walk::own(warp);
   to += Walk::S::kBlocks ? lane >> 3 : 0;
