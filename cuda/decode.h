@@ -140,7 +140,7 @@ struct DecodeTuning {
   std::int32_t cluster = 1;  // 0: not in one cluster, even if the model is small enough
   std::int32_t thin = 1;     // 0: slots as if not all of them were memory
   std::int32_t copies = 0;   // of exchanged values: 1, 2, 4 or 8
-  std::int32_t even = 1;     // 0: not a kernel of decode_even.h; 2: but for the head
+  std::int32_t even = 1;     // 0: not a kernel of decode_even.h
   std::int32_t pauses[kDecodePauses] = {-1, -1, -1, -1, -1};  // -1: as chosen
 };
 
@@ -165,7 +165,7 @@ struct Decode {
   std::int32_t columns = 0;                      // of a split, if slots are thin
   std::int32_t ring_bytes = 0, piece_bytes = 0;  // piece: the largest
   std::int32_t thin = 0;                         // slots: see decode_thin_slots.cuh
-  std::int32_t even = 0;                         // decode_even.h: 1: the layers; 2: the head too
+  std::int32_t even = 0;                         // 1: by a kernel of decode_even.h
   std::int32_t poll = 0;  // 1: every thread asks for its own values; 0: one lane of a warp first
   std::int32_t keep = 0, copies = 1;
   // Clocks from the end of a block's products until it asks for the next input, if `even`.

@@ -5,35 +5,37 @@
 namespace runnel::cuda {
 namespace {
 
-template <BlockType kType, BlockType kHead>
+template <BlockType kType, unsigned kTypes>
 __global__ void __launch_bounds__(kDecodeAllThreads, 1)
     decode_even_kernel(const __grid_constant__ Decode p) {
 #if __CUDA_ARCH__ >= 900
-  decode_thread(p, [](int cta) { consume_even<kEvenShape, kType, kHead>(cta); });
+  decode_thread(p, [](int cta) { consume_even<kEvenShape, kType, kTypes>(cta); });
 #endif
 }
 
 struct Choice {
-  BlockType type, head;
+  BlockType type;
+  unsigned types;  // of the layers and of the head
   DecodeFunction kernel;
 };
+constexpr unsigned kGates = kTypeBit<BlockType::f16>;
 template <BlockType kType, BlockType kHead = kType>
-constexpr Choice kChoice = {kType, kHead, &decode_even_kernel<kType, kHead>};
+constexpr Choice kChoice = {kType, kTypeBit<kType> | kTypeBit<kHead> | kGates,
+                            &decode_even_kernel<kType, kTypeBit<kType> | kTypeBit<kHead>>};
 const Choice kChoices[] = {
-    kChoice<BlockType::q4_0>, kChoice<BlockType::q4_0, BlockType::q8_0>,
-    kChoice<BlockType::q4_k>, kChoice<BlockType::q4_k, BlockType::q6_k>,
-    kChoice<BlockType::q8_0>, kChoice<BlockType::bf16>,
+    kChoice<BlockType::q4_0, BlockType::q8_0>,
+    kChoice<BlockType::q4_k, BlockType::q6_k>,
+    kChoice<BlockType::q8_0>,
+    kChoice<BlockType::bf16>,
 };
 
 }  // namespace
 
 DecodeFunction even_kernel(const Decode& p) {
-  BlockType head = BlockType::f32;
-  for (int i = 0; i < p.num_shapes; ++i) {
-    if (p.shapes[i].everybody != 0) head = p.shapes[i].type;
-  }
+  unsigned types = 0;
+  for (int i = 0; i < p.num_shapes; ++i) types |= 1U << (unsigned(p.shapes[i].type) & 31U);
   for (const Choice& c : kChoices) {
-    if (c.type == p.shapes[0].type && c.head == head) return c.kernel;
+    if (c.type == p.shapes[0].type && (types & ~c.types) == 0) return c.kernel;
   }
   return nullptr;
 }

@@ -20,25 +20,21 @@ inline constexpr EvenShape kEvenShape = {2048, 5632, 512, 128, 96};
 struct EvenPlan {
   int batch = 1;  // of a warp in registers at once
   int piece = 1;  // of a block copied at once
-  int sure = 12;  // of a batch, multiplied without asking whether they exist
+  int sure = 8;   // of a batch, multiplied without asking whether they exist
 };
 constexpr EvenPlan even_plan(BlockType type, int kind) {
   if (type == BlockType::f16) return {1, 2};  // gates
-  if (type == BlockType::q6_k) return {4, 4};
   if (type == BlockType::bf16) return kind == 3 ? EvenPlan{4, 2} : EvenPlan{8, 4};
   if (type == BlockType::q8_0)
     return kind == 1 ? EvenPlan{2, 2} : kind == 3 ? EvenPlan{2, 1} : EvenPlan{4, 2};
   return kind == 0   ? EvenPlan{8, 4, 6}
          : kind == 1 ? EvenPlan{2, 4}
-         : kind == 2 ? EvenPlan{11, 4}
-         : kind == 3 ? EvenPlan{4, 2}
-                     : EvenPlan{8, 4};
+         : kind == 2 ? EvenPlan{6, 4}
+                     : EvenPlan{4, 2};
 }
-/// Rows of the head that a block may have; more are walked as those of any shape.
-inline constexpr int kEvenHeadRows = 256;
 /// Floats between the sums of a warp's columns and of the next one's.
 constexpr int even_stride(EvenShape s, int kind) {
-  return kind == 4 ? kEvenHeadRows : (kind & 1) != 0 ? s.wide / s.blocks : s.rows;
+  return (kind & 1) != 0 ? s.wide / s.blocks : s.rows;
 }
 /// Floats of one phase's sums. There are two sets.
 constexpr int even_partial(EvenShape s) {

@@ -37,11 +37,6 @@ __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& 
       }
       row -= rows;
     }
-  } else if constexpr (kKind == 4) {
-    const int shape = w.matrices[kDecodeInputs + 3].shape, shift = p.shapes[shape].row_shift;
-    const int2 range = shared_at<const int2>(p.shared.ranges)[shape];
-    const int row = (range.x << shift) + tid;
-    if (row < min(range.y << shift, p.shapes[shape].rows)) of.to = p.logits + row;
   } else {
     constexpr int kRows = (kKind == 2 ? kShape.inner : kShape.wide) / kShape.blocks;
     float* const to = set + (kKind == 1 ? p.at.x1 : kKind == 2 ? p.at.h : p.at.x2);
@@ -151,27 +146,18 @@ __device__ __forceinline__ float take_even(const Decode& p, int phase,
   const float* const norm = shared_at<const DecodeLayer>(p.shared.layers)[layer].norms[kKind];
   const unsigned use = p.use + unsigned(layer) - (kKind == 0 ? 1U : 0U);
   const float* const from =
-      p.exchange + p.in_at[kKind] + 4 * first +
-      (kKind == 4 ? std::size_t(0) : std::size_t(use & 1U) * unsigned(p.at.total));
-  const Waiter wait{p, kKind == 4 ? p.final_bit : ((use >> 1) & 1U) ^ 1U};
+      p.exchange + p.in_at[kKind] + std::size_t(use & 1U) * unsigned(p.at.total) + 4 * first;
+  const Waiter wait{p, ((use >> 1) & 1U) ^ 1U};
   float4 v[kVectors], weight = make_float4(1.0F, 1.0F, 1.0F, 1.0F);
-  if (kKind != 3 && norm != nullptr) weight = reinterpret_cast<const float4*>(norm)[first];
+  if (kKind < 3 && norm != nullptr) weight = reinterpret_cast<const float4*>(norm)[first];
   if (kKind == 0 && layer == 0) {
     v[0] = shared_at<const float4>(p.shared.x)[first];
   } else {
-    if constexpr (kKind == 4) {
-      unsigned asked = 0;  // a block without layers has nothing else to do for long: seldom
-#pragma unroll 1
-      while (block_index() >= kShape.blocks && !wait.here(load_exchanged(from)) &&
-             !wait.hopeless(asked, 16 + kKind))
-        pause(200);
-    } else {
-      pause_until(since, p.pauses[kKind]);
-    }
+    pause_until(since, p.pauses[kKind]);
     wait_for_vectors(wait, from, v, 16 + kKind);
   }
   float squared = 0.0F;
-  if constexpr (kKind != 3) {
+  if constexpr (kKind < 3) {
     squared = sum_squares(v[0], 0.0F);
     v[0] = times(v[0], weight);
   }
@@ -200,9 +186,7 @@ __device__ __forceinline__ void show_row(const Decode& p, int phase, const EvenR
     return;
   }
   const float v = fmaf(sum_of_ways<kWays>(partial + tid, kStride), factor, before);
-  if constexpr (kKind == 4) {
-    *row.to = v;
-  } else if constexpr (kKind != 0) {
+  if constexpr (kKind != 0) {
     wait.write_once(row.to, v);
     *x = v;
     // As in publish().
@@ -245,8 +229,6 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
     const int gates = two ? units_of(1) : 0;
     const bool gates_next = gates > 0 && units <= Walk::kBatch * Walk::kApart;
     if (gates_next) of_gates.take(p, ring, in, gates, warp, lane);
-    // Its sums reach over both sets, of which a slow thread may still read the one before.
-    if (kKind == 4) sync_first<kDecodeThreads>();
     marks.mark();
     const auto x = EvenInput<kShape, kType, kKind>::of(p, tid);
     float* const squares = squares_of(p, phase) + warp;
@@ -260,7 +242,7 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
 #pragma unroll
     for (int s = 0; s < Walk::kWarpSteps; ++s)
       input[s] = x.load(Walk::way(warp) * Walk::kWarpSteps + s, lane);
-    if constexpr (kKind != 3) {
+    if constexpr (kKind < 3) {
       const float sum = warp_sum(squared);
       if (lane == 0) *squares = sum;
     }
@@ -283,8 +265,8 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
   marks.mark();
 }
 
-/// A thread of the warps that multiply.
-template <EvenShape kShape, BlockType kType, BlockType kHead>
+/// A thread of the warps that multiply. kTypes: of the head.
+template <EvenShape kShape, BlockType kType, unsigned kTypes>
 __device__ __forceinline__ void consume_even(int cta) {
   const Decode& p = program<0>(0);
   const bool in_layers = cta < kShape.blocks;
@@ -292,8 +274,8 @@ __device__ __forceinline__ void consume_even(int cta) {
   begin_layers(in_layers, marks);
   Ring ring;
   const int tid = thread_index(), phases = 4 * p.num_layers;
-  unsigned since = 0;
   if (in_layers) {
+    unsigned since = 0;
 #pragma unroll 1
     for (int phase = 0; phase < phases; phase += 4) {
       even_phase<kShape, kType, 0>(ring, phase, tid, since, marks);
@@ -306,12 +288,7 @@ __device__ __forceinline__ void consume_even(int cta) {
       even_phase<kShape, kType, 3>(ring, phase + 3, tid, since, marks);
     }
   }
-  if (p.even > 1) {
-    even_phase<kShape, kHead, 4>(ring, phases, tid, since, marks);
-  } else {
-    do_phase<kTypeBit<kHead>, 0, kShape.wide, kShape.wide>(ring, phases, 4, opaque(tid), in_layers,
-                                                           marks);
-  }
+  do_phase<kTypes, 0, kShape.wide, kShape.wide>(ring, phases, 4, opaque(tid), in_layers, marks);
 }
 
 }  // namespace runnel::cuda

@@ -29,18 +29,12 @@ struct EvenWalk {
   static constexpr int kWays = kUnitSteps / kWarpSteps;  // warps with other columns
   static constexpr int kApart = kKind == 3 ? 1 : kDecodeWarps / kWays;
   static constexpr int kBatch = kPlan.batch, kPiece = kPlan.piece;
-  static constexpr int kPieces = (kBatch * kApart + kPiece - 1) / kPiece,
-                       kOfPiece = kPiece / kApart;
-  static constexpr int kStepHigh = kType == BlockType::q6_k ? 256 : 0;
-  static constexpr int kData = kUnitSteps * S::kStepBytes, kScales = kUnitSteps * S::kScaleBytes,
-                       kHigh = kUnitSteps * kStepHigh;
+  static constexpr int kPieces = kBatch * kApart / kPiece, kOfPiece = kPiece / kApart;
+  static constexpr int kData = kUnitSteps * S::kStepBytes, kScales = kUnitSteps * S::kScaleBytes;
   static constexpr int kStride = even_stride(kShape, kKind);
-  static_assert(kUnitSteps % kWarpSteps == 0 && kWays <= kDecodeWarps);
+  static_assert(kUnitSteps % kWarpSteps == 0 && kWays <= kDecodeWarps && kBatch <= 8);
   static_assert(kKind == 3 || kApart == 2);
-  // Pieces end where batches do, or there is one batch.
-  static constexpr int kUnits = kKind == 2 ? 2 * kShape.inner / kUnitRows / kShape.blocks : 1 << 20;
-  static_assert(kPieces * kPiece == kBatch * kApart || kUnits <= kBatch * kApart);
-  static_assert(kOfPiece * kApart == kPiece);
+  static_assert(kPieces * kPiece == kBatch * kApart && kOfPiece * kApart == kPiece);
 
   /// Of down there are columns for some warps only.
   static __device__ __forceinline__ bool works(int warp) {
@@ -64,58 +58,48 @@ struct EvenWeights {
   using S = typename Walk::S;
   typename S::Weights w[Walk::kBatch][Walk::kWarpSteps];
 
-  /// Of `left` units, at least one, that the block has not walked yet.
+  /// Of `left` units, at least one, that the block has not walked yet. A unit that does not exist
+  /// is another.
   __device__ __forceinline__ void take(const Decode& p, Ring& ring, const EvenRing& in, int left,
                                        int warp, int lane) {
-    int2 last = make_int2(0, 1);
-    take_pieces<0>(p, ring, in, left, warp, lane, last);
-  }
-  /// Those of piece kIndex of the batch, if `left` units of the block begin with it; else others,
-  /// of the piece before. It is given back at once, since memory waits for room. `last`: where the
-  /// piece begins, and its units.
-  template <int kIndex>
-  __device__ __forceinline__ void take_piece(const Decode& p, Ring& ring, const EvenRing& in,
-                                             int left, int warp, int lane, int2& last) {
-    std::uint64_t* const barriers = shared_at<std::uint64_t>(in.barriers);
-    const int slot = ring.slot;
-    const bool exists = left > 0;
-    if (exists) {
-      last.y = min(Walk::kPiece, left);
-      last.x = ring.place(piece_bytes(last.y, Walk::kData, Walk::kScales + Walk::kHigh), in.bytes);
-      wait_barrier(p, barriers + slot, ring.parity);
-      ring.advance();
-    }
-    const int step = Walk::way(warp) * Walk::kWarpSteps, own = Walk::own(warp);
-    const unsigned char* const piece = shared_at<const unsigned char>(in.pieces) + last.x;
-    const unsigned char* const data = piece + step * S::kStepBytes + lane * 16;
-    const unsigned char* const scales =
-        piece + last.y * Walk::kData + step * S::kScaleBytes + lane * (S::kScaleBytes / 32);
-    const unsigned char* const high =
-        piece + last.y * (Walk::kData + Walk::kScales) + step * Walk::kStepHigh + lane * 8;
-#pragma unroll
-    for (int j = 0; j < Walk::kOfPiece && kIndex * Walk::kOfPiece + j < Walk::kBatch; ++j) {
-      const int unit = min(own + j * Walk::kApart, last.y - 1);
-#pragma unroll
-      for (int s = 0; s < Walk::kWarpSteps; ++s)
-        w[kIndex * Walk::kOfPiece + j][s] =
-            load_weights<Walk::kType>({data + unit * Walk::kData + s * S::kStepBytes,
-                                       scales + unit * Walk::kScales + s * S::kScaleBytes,
-                                       high + unit * Walk::kHigh + s * Walk::kStepHigh});
-    }
-    if (exists) {
-      sync_warp();
-      if (lane == 0) barrier_arrive(barriers + kDecodePieces + slot);
-    }
+    take_piece<0>(p, ring, in, left, warp, lane, 0, 1);
   }
 
  private:
   // Not a loop: only then does the compiler keep the weights in registers.
   template <int kIndex>
-  __device__ __forceinline__ void take_pieces(const Decode& p, Ring& ring, const EvenRing& in,
-                                              int left, int warp, int lane, int2& last) {
-    take_piece<kIndex>(p, ring, in, left, warp, lane, last);
+  __device__ __forceinline__ void take_piece(const Decode& p, Ring& ring, const EvenRing& in,
+                                             int left, int warp, int lane, int at, int count) {
+    std::uint64_t* const barriers = shared_at<std::uint64_t>(in.barriers);
+    const int slot = ring.slot;
+    const bool exists = kIndex == 0 || left > 0;
+    if (exists) {
+      count = min(Walk::kPiece, left);
+      at = ring.place(piece_bytes(count, Walk::kData, Walk::kScales), in.bytes);
+      wait_barrier(p, barriers + slot, ring.parity);
+      ring.advance();
+    }
+    const int step = Walk::way(warp) * Walk::kWarpSteps, own = Walk::own(warp);
+    const unsigned char* const data =
+        shared_at<const unsigned char>(in.pieces) + at + step * S::kStepBytes + lane * 16;
+    const unsigned char* const scales = shared_at<const unsigned char>(in.pieces) + at +
+                                        count * Walk::kData + step * S::kScaleBytes +
+                                        lane * (S::kScaleBytes / 32);
+#pragma unroll
+    for (int j = 0; j < Walk::kOfPiece; ++j) {
+      const int unit = min(own + j * Walk::kApart, count - 1);
+#pragma unroll
+      for (int s = 0; s < Walk::kWarpSteps; ++s)
+        w[kIndex * Walk::kOfPiece + j][s] = load_weights<Walk::kType>(
+            {data + unit * Walk::kData + s * S::kStepBytes,
+             scales + unit * Walk::kScales + s * S::kScaleBytes, nullptr});
+    }
+    if (exists) {
+      sync_warp();
+      if (lane == 0) barrier_arrive(barriers + kDecodePieces + slot);
+    }
     if constexpr (kIndex + 1 < Walk::kPieces)
-      take_pieces<kIndex + 1>(p, ring, in, left - Walk::kPiece, warp, lane, last);
+      take_piece<kIndex + 1>(p, ring, in, left - Walk::kPiece, warp, lane, at, count);
   }
 };
 
@@ -127,8 +111,7 @@ __device__ __forceinline__ void pass_even(const Decode& p, Ring& ring, const Eve
   std::uint64_t* const barriers = shared_at<std::uint64_t>(in.barriers);
 #pragma unroll 1
   for (int left = units; left > 0; left -= Walk::kPiece) {
-    ring.place(piece_bytes(min(Walk::kPiece, left), Walk::kData, Walk::kScales + Walk::kHigh),
-               in.bytes);
+    ring.place(piece_bytes(min(Walk::kPiece, left), Walk::kData, Walk::kScales), in.bytes);
     wait_barrier(p, barriers + ring.slot, ring.parity);
     if (lane == 0) barrier_arrive(barriers + kDecodePieces + ring.slot);
     ring.advance();
@@ -152,47 +135,6 @@ __device__ __forceinline__ float add_eight_apart(const float (&v)[kN], int lane)
   }
 }
 
-/// A batch's sums over lanes, from the kFirst-th on, to their rows if they exist.
-template <class Walk, int kFirst>
-__device__ __forceinline__ void store_sums(const float (&sums)[Walk::kBatch], int left, float* to,
-                                           int own, int lane) {
-  constexpr int kN = Walk::kBatch - kFirst < 8 ? Walk::kBatch - kFirst : 8;
-  float eight[kN];
-#pragma unroll
-  for (int i = 0; i < kN; ++i) eight[i] = sums[kFirst + i];
-  float sum = add_eight_apart(eight, lane);
-  if constexpr (!Walk::S::kBlocks) {
-    sum += __shfl_xor_sync(~0U, sum, 8);
-    sum += __shfl_xor_sync(~0U, sum, 16);
-  }
-  const int i = lane & 7, unit = own + (kFirst + i) * Walk::kApart;
-  if (i < kN && unit < left && (Walk::S::kBlocks || lane < 8)) to[unit * Walk::kUnitRows] = sum;
-  if constexpr (kFirst + kN < Walk::kBatch)
-    store_sums<Walk, kFirst + kN>(sums, left, to, own, lane);
-}
-
-/// The products of a batch, from piece kIndex on; each piece's weights then make room for those of
-/// the next batch. `left`: units of the block from this batch on.
-template <class Walk, int kIndex>
-__device__ __forceinline__ void multiply_pieces(
-    const Decode& p, Ring& ring, const EvenRing& in, EvenWeights<Walk>& weights,
-    const typename Walk::S::Input (&input)[Walk::kWarpSteps], int left, float (&sums)[Walk::kBatch],
-    int warp, int lane, int2& last) {
-#pragma unroll
-  for (int i = 0; i < Walk::kOfPiece && kIndex * Walk::kOfPiece + i < Walk::kBatch; ++i) {
-    const int j = kIndex * Walk::kOfPiece + i;
-    sums[j] = 0.0F;
-    if (j >= Walk::kPlan.sure && Walk::own(warp) + j * Walk::kApart >= left) continue;
-#pragma unroll
-    for (int s = 0; s < Walk::kWarpSteps; ++s)
-      sums[j] = Walk::S::dot(weights.w[j][s], input[s], sums[j]);
-  }
-  const int more = left - Walk::kBatch * Walk::kApart - kIndex * Walk::kPiece;
-  if (more > 0) weights.template take_piece<kIndex>(p, ring, in, more, warp, lane, last);
-  if constexpr (kIndex + 1 < Walk::kPieces)
-    multiply_pieces<Walk, kIndex + 1>(p, ring, in, weights, input, left, sums, warp, lane, last);
-}
-
 /// The products of the block's units of a matrix, of which the first weights are there. `input`: of
 /// the warp's steps; `to`: the sums of its columns.
 template <class Walk>
@@ -200,16 +142,31 @@ __device__ __forceinline__ void multiply_even(
     const Decode& p, Ring& ring, const EvenRing& in, EvenWeights<Walk>& weights,
     const typename Walk::S::Input (&input)[Walk::kWarpSteps], int units, float* to, int warp,
     int lane) {
+  using S = typename Walk::S;
   constexpr int kUnits = Walk::kBatch * Walk::kApart;
-  const int own = Walk::own(warp);
-  to += Walk::S::kBlocks ? lane >> 3 : 0;
+  const int own = Walk::own(warp) + (lane & 7) * Walk::kApart;
+  to += S::kBlocks ? lane >> 3 : 0;
 #pragma unroll 1
-  for (int left = units; left > 0; left -= kUnits) {
+  for (int left = units;; left -= kUnits) {
     float sums[Walk::kBatch];
-    int2 last = make_int2(0, 1);
-    multiply_pieces<Walk, 0>(p, ring, in, weights, input, left, sums, warp, lane, last);
-    store_sums<Walk, 0>(sums, left, to, own, lane);
+#pragma unroll
+    for (int j = 0; j < Walk::kBatch; ++j) {
+      sums[j] = 0.0F;
+      if (j >= Walk::kPlan.sure && Walk::own(warp) + j * Walk::kApart >= left) continue;
+#pragma unroll
+      for (int s = 0; s < Walk::kWarpSteps; ++s)
+        sums[j] = S::dot(weights.w[j][s], input[s], sums[j]);
+    }
+    if (left > kUnits) weights.take(p, ring, in, left - kUnits, warp, lane);
+    float sum = add_eight_apart(sums, lane);
+    if constexpr (!S::kBlocks) {
+      sum += __shfl_xor_sync(~0U, sum, 8);
+      sum += __shfl_xor_sync(~0U, sum, 16);
+    }
+    if ((lane & 7) < Walk::kBatch && own < left && (S::kBlocks || lane < 8))
+      to[own * Walk::kUnitRows] = sum;
     to += kUnits * Walk::kUnitRows;
+    if (left <= kUnits) break;
   }
 }
 

@@ -115,7 +115,6 @@ __device__ __forceinline__ void fill_ring(int cta) {
   RingFiller filler{p, barriers, barriers + kDecodePieces,
                     shared_at<std::uint32_t>(p.shared.starts)};
   int layers_asked = cta < p.blocks ? 0 : p.num_layers;
-  if (cta == 0) prefetch_vector(layers[p.num_layers].norms[4], p.widths[4]);
 #pragma unroll 1
   for (int l = layers_asked; l <= p.num_layers; ++l) {
 #pragma unroll 1

@@ -51,24 +51,24 @@ __device__ __forceinline__ void thin_logit(const Decode& p, const DecodeToken& t
   float bias = w.read_bias != nullptr ? w.read_bias[of_head] : 0.0F;
   if (w.head_read_bias != nullptr) bias += w.head_read_bias[token.head];
   const ThinInputs in = thin_inputs<kHead>(p, set, token.head);
+  float2 gate;
   pause_until(since, p.pauses[4]);
   unsigned asked = 0;
 #pragma unroll 1
   for (;;) {
+    gate = make_float2(load_exchanged_word(in.decay + slot), load_exchanged_word(in.write + slot));
 #pragma unroll
     for (int i = 0; i < kThinVectors; ++i) {
       const int column = i * 32 + lane < vectors ? 4 * (i * 32 + lane) : 0;
       q[i] = load_exchanged(in.q + column), k[i] = load_exchanged(in.k + column);
     }
-    unsigned missing = 0;
+    unsigned missing = wait.missing(gate.x) | wait.missing(gate.y);
 #pragma unroll
     for (int i = 0; i < kThinVectors; ++i) missing |= wait.missing(q[i]) | wait.missing(k[i]);
     if (!wait.some_missing(missing) || wait.hopeless(asked, 1)) break;
   }
   sync_warp();
-  // Gates take longer to make: they come while the products are made.
-  float2 gate =
-      make_float2(load_exchanged_word(in.decay + slot), load_exchanged_word(in.write + slot));
+  gate = make_float2(wait.value(gate.x), wait.value(gate.y));
   float sums[2] = {};  // h q and k q
 #pragma unroll
   for (int i = 0; i < kThinVectors; ++i) {
@@ -77,16 +77,8 @@ __device__ __forceinline__ void thin_logit(const Decode& p, const DecodeToken& t
     sums[0] = dot_vectors(h[i], q[i], sums[0]);
     sums[1] = dot_vectors(k[i], q[i], sums[1]);
   }
-#pragma unroll
-  for (int o = 16; o > 0; o >>= 1) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) sums[i] += __shfl_xor_sync(~0U, sums[i], o);
-  }
-#pragma unroll 1
-  while (wait.some_missing(wait.missing(gate.x) | wait.missing(gate.y)) && !wait.hopeless(asked, 1))
-    gate = make_float2(load_exchanged_word(in.decay + slot), load_exchanged_word(in.write + slot));
-  gate = make_float2(wait.value(gate.x), wait.value(gate.y));
-  const float logit = fmaf(gate.x, sums[0], gate.y * sums[1]);
+  // Only the weighted sum is needed.
+  const float logit = warp_sum(fmaf(gate.x, sums[0], gate.y * sums[1]));
   if (lane == 0) wait.write(set + p.at.logits + of_head, fmaf(p.scale, logit, bias));
   float* const to = token.segment.state_out + at;
 #pragma unroll

@@ -218,11 +218,8 @@ class Maker {
     p_.poll = tuning_.poll > 0 ? 2 - tuning_.poll : p_.thin, p_.keep = tuning_.keep;
     p_.even = !limits_.head_only && even() ? 1 : 0;
     if (p_.even != 0) {
-      const DecodeShape& head = head_shape();
-      if (tuning_.even != 2 && share_of(head, p_.grid) << head.row_shift <= kEvenHeadRows)
-        p_.even = 2;
       // An answer takes that long at least, and questions keep it off.
-      constexpr std::uint32_t kPauses[kDecodePauses] = {1200, 4000, 1200, 1700, 900};
+      constexpr std::uint32_t kPauses[kDecodePauses] = {1200, 4000, 1200, 1500, 900};
       for (int i = 0; i < kDecodePauses; ++i)
         p_.pauses[i] =
             tuning_.pauses[i] < 0 ? kPauses[i] : static_cast<std::uint32_t>(tuning_.pauses[i]);
@@ -267,10 +264,6 @@ class Maker {
     std::copy(std::begin(places), std::end(places), p_.in_at);
   }
 
-  DecodeShape& head_shape() {
-    return p_.shapes[out_.layers.back().matrices[kDecodeInputs + 3].shape];
-  }
-
   /// Pieces as the kernel of decode_even.cuh expects them.
   void take_even_pieces() {
     for (const DecodeLayer& w : std::span(out_.layers).first(w_.layers.size())) {
@@ -280,7 +273,6 @@ class Maker {
         s.piece_tiles = even_plan(s.type, i < kDecodeInputs ? 0 : i - kDecodeInputs + 1).piece;
       }
     }
-    if (p_.even > 1) head_shape().piece_tiles = even_plan(head_shape().type, 4).piece;
   }
 
   const char* lay_out() {
@@ -312,10 +304,7 @@ class Maker {
         partial = std::max(partial, floats * 4);
       }
     }
-    if (p_.even != 0) {
-      constexpr int kHead = kDecodeWarps / 2 * kEvenHeadRows;
-      partial = std::max(partial, 4 * std::max(2 * even_partial(limits_.even), kHead));
-    }
+    if (p_.even != 0) partial = std::max(partial, 2 * 4 * even_partial(limits_.even));
     DecodeSlots& slots = p_.slots;
     if (!limits_.head_only && p_.thin == 0) {
       int floats = 0;
