@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches the cluster kernel: one cluster of 16 blocks.
+// Launches the cluster kernel: one cluster.
 #include "cuda/decode_cluster.h"
 #include "cuda/device/decode_cluster.cuh"
 #include "cuda/device/launch.cuh"
@@ -46,10 +46,10 @@ Kernel choose(const ClusterDecode& p) {
 cudaLaunchConfig_t configure(const ClusterDecode& p, cudaStream_t stream,
                              cudaLaunchAttribute& attribute) {
   attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = kClusterBlocks;
+  attribute.val.clusterDim.x = static_cast<unsigned>(p.blocks);
   attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(kClusterBlocks);
+  config.gridDim = dim3(static_cast<unsigned>(p.blocks));
   config.blockDim = dim3(kClusterThreads);
   config.dynamicSmemBytes = static_cast<std::size_t>(p.shared.total);
   config.stream = stream;

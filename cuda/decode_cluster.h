@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // All layers of a small model for one token of one session, in ONE cluster of 16 blocks (sm_90 and
-// later). Their share of a layer's matrices fits the blocks' shared memory, where each matrix has a
-// place of its own, filled with the next layer's as soon as this layer's is used. Blocks exchange
-// activations through distributed shared memory: everybody has a copy of every exchanged vector,
-// its barrier counts the bytes that others send. The logits are made by the kernel of decode.h on
-// the other multiprocessors, launched beside this one: its blocks have their weights in shared
-// memory when the last layer is through.
+// later; fewer where a test asks for it). Their share of a layer's matrices fits the blocks' shared
+// memory, where each matrix has a place of its own, filled with the next layer's as soon as this
+// layer's is used. Blocks exchange activations through distributed shared memory: everybody has a
+// copy of every exchanged vector, its barrier counts the bytes that others send. The logits are
+// made by the kernel of decode.h on the other multiprocessors, launched beside this one: its blocks
+// have their weights in shared memory when the last layer is through.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,7 @@
 
 namespace runnel::cuda {
 
-inline constexpr int kClusterBlocks = 16;
+inline constexpr int kClusterBlocks = 16;               // most
 inline constexpr int kClusterThreads = kDecodeThreads;  // 16 warps
 /// The inputs' matrix of block type, and one of plain type; output; gate and up; down.
 inline constexpr int kClusterMatrices = 5;
@@ -83,7 +83,8 @@ struct ClusterDecode {
   float* last = nullptr;  // [D] what follows the last layer, for the head
   std::uint32_t last_bit = 1;
   std::uint32_t* trouble = nullptr;
-  std::uint64_t* trace = nullptr;  // [2, kDecodeTrace] clocks of blocks 0 and 15, or null
+  std::uint64_t* trace =
+      nullptr;  // [2, kDecodeTrace] clocks of the first and the last block, or null
   std::uint32_t patience = 1U << 22;
 
   ClusterMatrix matrices[kClusterMatrices];
@@ -108,6 +109,7 @@ struct ClusterDecode {
     std::int32_t total = 0;
   } shared;
 
+  std::int32_t blocks = kClusterBlocks;
   std::int32_t num_layers = 0, d = 0, inner = 0;
   std::int32_t heads = 0, kv_heads = 0, group = 1, k_dim = 0;  // V is as wide
   std::int32_t sinks = 0, window = 0, memory = 0, sink_distance = 0;

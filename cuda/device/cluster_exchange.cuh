@@ -49,8 +49,8 @@ __device__ __forceinline__ void cluster_wait(const ClusterDecode& p, std::uint64
 __device__ __forceinline__ ClusterShare make_share(const ClusterDecode& p, int i, int block) {
   const ClusterMatrix& m = p.matrices[i];
   const int granules = m.rows / m.granule;
-  const int first = granules * block / kClusterBlocks * m.granule,
-            last = granules * (block + 1) / kClusterBlocks * m.granule;
+  const int first = granules * block / p.blocks * m.granule,
+            last = granules * (block + 1) / p.blocks * m.granule;
   ClusterShare s;
 #pragma unroll
   for (int part = 0; part < kClusterParts; ++part) {
@@ -94,9 +94,12 @@ __device__ __forceinline__ void take_exchange(const ClusterDecode& p, int which,
 }
 
 /// Sends floats [from, to) of exchange `which`, which lie in their place, to the block with this
-/// warp's number. All warps of the block come here, after a barrier behind the last write.
+/// warp's number, if there is one. All warps of the block come here, after a barrier behind the
+/// last write.
 __device__ __forceinline__ void send_part(const ClusterDecode& p, int which, int from, int to) {
-  const ClusterPeer peer = ClusterPeer::of(thread_index() >> 5);
+  const int block = thread_index() >> 5;
+  if (block >= p.blocks) return;
+  const ClusterPeer peer = ClusterPeer::of(block);
   float* vector = exchanged(p, which);
   std::uint64_t* arrived = &cluster_barriers(p).arrived[which];
 #pragma unroll 1

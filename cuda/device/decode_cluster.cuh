@@ -110,7 +110,7 @@ __device__ __forceinline__ void ask_for_layer(const ClusterDecode& p, const Clus
                         std::size_t(token.kv_head) * p.head_floats;
     bulk_prefetch(keys, unsigned((p.sinks + p.window + p.memory) * p.k_dim) * 8);
   }
-  if (layer % kClusterBlocks != rank) return;
+  if (layer % p.blocks != rank) return;
   const ClusterLayer& w = cluster_layer(p, layer);
   prefetch_vector(w.norms[0], p.d), prefetch_vector(w.norms[1], p.heads * p.k_dim);
   prefetch_vector(w.norms[2], p.d), prefetch_vector(w.f_bias, p.kv_heads * p.memory);
@@ -124,11 +124,11 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
   const auto& token = *shared_at<const ClusterToken>(p.shared.token);
   ClusterBarriers& barriers = cluster_barriers(p);
   const int tid = thread_index(), warp = tid >> 5, upper = tid >> 4 & 1;
-  const ClusterGroup everybody = ClusterGroup::of(0, kClusterBlocks);
+  const ClusterGroup everybody = ClusterGroup::of(0, p.blocks);
   const bool has_plain = p.matrices[kPlainMatrix].rows > 0;
-  Trace trace{p.trace != nullptr && tid == 0 && rank % (kClusterBlocks - 1) == 0
-                  ? p.trace + rank / (kClusterBlocks - 1) * kDecodeTrace
-                  : nullptr};
+  const bool traced = rank == 0 || rank == p.blocks - 1;
+  Trace trace{p.trace != nullptr && tid == 0 && traced ? p.trace + (rank > 0 ? kDecodeTrace : 0)
+                                                       : nullptr};
   trace.mark();
   begin_cluster(p, token);
   sync_first<kClusterThreads>();

@@ -39,6 +39,8 @@ struct Emulated {
 
   Emulated(const RandomModel& model, int blocks, const cuda::DecodeTuning& tuning, bool cluster)
       : in_cluster(cluster) {
+    const int cluster_blocks =
+        tuning.cluster_blocks > 0 ? tuning.cluster_blocks : cuda::kClusterBlocks;
     auto made =
         cuda::DeviceWeights::create(model.config, *model.weights, {}, cuda::WeightPlace::host);
     if (!made) throw std::runtime_error(made.error().message);
@@ -47,7 +49,7 @@ struct Emulated {
                                         tuning);
     if (!program.fits) throw std::runtime_error(program.why_not);
     if (in_cluster) {
-      layers = cuda::make_cluster_program(model.config, weights, kShared);
+      layers = cuda::make_cluster_program(model.config, weights, kShared, cluster_blocks);
       if (!layers.fits) throw std::runtime_error(layers.why_not);
     }
     exchange.assign(2 * static_cast<std::size_t>(program.decode.at.total) +
@@ -124,8 +126,8 @@ struct Emulated {
       if (c.k_dim == 64) cuda::cluster_thread<kType, BlockType::f16, 4>(c);
       if (c.k_dim == 128) cuda::cluster_thread<kType, BlockType::f16, 5>(c);
     };
-    simt::Grid grid(cuda::kClusterBlocks, cuda::kClusterThreads,
-                    static_cast<std::size_t>(c.shared.total), seed, [&thread] {
+    simt::Grid grid(c.blocks, cuda::kClusterThreads, static_cast<std::size_t>(c.shared.total), seed,
+                    [&thread] {
                       thread.template operator()<BlockType::q4_0>();
                       thread.template operator()<BlockType::q8_0>();
                     });
@@ -248,6 +250,17 @@ std::vector<Case> cases() {
                  {.blocks = 12, .splits = 4},
                  3});
   const Case default_model = all.back();
+  c = small_positional_config();
+  c.num_heads = 2, c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = 32;
+  c.hidden_size = 64, c.intermediate_size = 64, c.vocab_size = 32;
+  c.num_sink_slots = 1, c.num_window_slots = 2, c.sink_distance = 3;
+  all.push_back(
+      {"few_blocks", c, default_model.parts, 3, {.blocks = 2, .splits = 2, .grid = 3}, 3});
+  c = small_config();
+  c.vocab_size = 32, c.num_heads = c.num_kv_heads = 2, c.head_k_dim = c.head_v_dim = 32;
+  all.push_back(
+      {"few_blocks_thin", c, default_model.parts, 5, {.blocks = 4, .splits = 2, .grid = 5}, 3});
+  c = default_model.config;
   all.push_back({"cluster_default_model", c, default_model.parts, 2, {}, 9, true});
   const auto cluster = [&all](const char* name, const ModelConfig& config, BlockType linear) {
     const RandomParts parts{.linear = linear,
@@ -264,6 +277,13 @@ std::vector<Case> cases() {
   c = small_config();
   c.num_heads = 4, c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = 128, c.num_memory_slots = 48;
   cluster("cluster_heads_of_128", c, BlockType::q8_0);
+  c = small_positional_config();
+  c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = 64;
+  for (const auto& [name, blocks] : {std::pair{"cluster_of_2", 2}, {"cluster_of_4", 4}}) {
+    c.num_heads = blocks - 1;
+    cluster(name, c, BlockType::q4_0);
+    all.back().tuning.cluster_blocks = blocks;
+  }
   return all;
 }
 

@@ -26,18 +26,18 @@ ClusterMatrix layout_of(const Matrix& m, bool pairs) {
   return c;
 }
 
-int rows_of_block(const ClusterMatrix& m) {
-  return divide_up(m.rows / m.granule, kClusterBlocks) * m.granule;
+int rows_of_block(const ClusterMatrix& m, int blocks) {
+  return divide_up(m.rows / m.granule, blocks) * m.granule;
 }
 
 /// How many rows a warp takes at once: what the busiest scheduler issues, and what the busiest warp
 /// waits for. In clocks, measured.
-int best_sub_shift(const ClusterMatrix& m, bool pairs, int warps) {
+int best_sub_shift(const ClusterMatrix& m, int blocks, bool pairs, int warps) {
   constexpr int kIssue = 38, kLatency = 60, kUnit = 150;
   int best = 0, least = 0;
   for (int sub = pairs ? 1 : 0; sub <= m.row_shift; ++sub) {
     if (sub + m.lane_shift < std::min(3, m.row_shift + m.lane_shift)) continue;  // bank conflicts
-    const int units = rows_of_block(m) >> sub,
+    const int units = rows_of_block(m, blocks) >> sub,
               rounds = divide_up(m.steps, 1 << (m.row_shift - sub));
     const int cost = divide_up(units, 4) * rounds * kIssue +
                      divide_up(units, warps) * (rounds * kLatency + kUnit);
@@ -48,8 +48,10 @@ int best_sub_shift(const ClusterMatrix& m, bool pairs, int warps) {
 
 class Maker {
  public:
-  Maker(const ModelConfig& config, const DeviceWeights& weights, int shared_bytes)
-      : c_(config), w_(weights), shared_bytes_(shared_bytes), p_(out_.cluster) {}
+  Maker(const ModelConfig& config, const DeviceWeights& weights, int shared_bytes, int blocks)
+      : c_(config), w_(weights), shared_bytes_(shared_bytes), p_(out_.cluster) {
+    p_.blocks = blocks;
+  }
 
   ClusterProgram make() {
     out_.why_not = refuse();
@@ -64,7 +66,7 @@ class Maker {
     if (std::max({c_.hidden_size, c_.intermediate_size, o}) > kClusterWidest) return "wide layers";
     if (c_.head_k_dim != c_.head_v_dim || c_.head_k_dim < 32 || c_.head_k_dim > 128)
       return "head dimensions";
-    if (c_.num_heads > kClusterBlocks) return "many heads";
+    if (c_.num_heads > p_.blocks) return "many heads";
     if (c_.num_slots() * c_.head_k_dim > 4 * kClusterThreads * kClusterItems) return "many slots";
     fill_model();
     if (const char* why = collect(); why[0] != '\0') return why;
@@ -75,7 +77,7 @@ class Maker {
   bool add(int i, const Matrix& m, bool pairs, int column, ClusterLayer& layer) {
     ClusterMatrix c = layout_of(m, pairs);
     c.column = column;
-    c.sub_shift = best_sub_shift(c, pairs, kDecodeWarps);
+    c.sub_shift = best_sub_shift(c, p_.blocks, pairs, kDecodeWarps);
     if (c.rows % c.granule != 0 || column % 4 != 0) return false;
     ClusterMatrix& known = p_.matrices[i];
     if (known.rows == 0) known = c;
@@ -106,7 +108,8 @@ class Maker {
       out_.layers.push_back(layer);
     }
     if (p_.matrices[kPlainMatrix].rows > 0)
-      p_.matrices[0].sub_shift = best_sub_shift(p_.matrices[0], false, kClusterUnitWarps);
+      p_.matrices[0].sub_shift =
+          best_sub_shift(p_.matrices[0], p_.blocks, false, kClusterUnitWarps);
     const BlockType type = p_.matrices[0].type;
     for (int phase = 0; phase < 4; ++phase) {
       const ClusterMatrix& m = p_.matrices[matrix_of(phase)];
@@ -155,7 +158,7 @@ class Maker {
     for (int i = 0; i < kClusterMatrices; ++i) {
       ClusterMatrix& m = p_.matrices[i];
       if (m.rows == 0) continue;
-      const int phase = std::max(0, i - 1), rows = rows_of_block(m);
+      const int phase = std::max(0, i - 1), rows = rows_of_block(m, p_.blocks);
       for (int part = 0; part < kClusterParts; ++part) m.at[part] = take(rows * m.row_bytes[part]);
       p_.forms[phase] |= is_plain(m.type) ? kFormPlain : kFormRounded;
       if (is_plain(m.type)) {
@@ -193,8 +196,8 @@ class Maker {
 }  // namespace
 
 ClusterProgram make_cluster_program(const ModelConfig& config, const DeviceWeights& weights,
-                                    int shared_bytes) {
-  return Maker(config, weights, shared_bytes).make();
+                                    int shared_bytes, int blocks) {
+  return Maker(config, weights, shared_bytes, blocks).make();
 }
 
 }  // namespace runnel::cuda

@@ -17,8 +17,8 @@ struct ClusterProgram {
   const char* why_not = "";
 };
 
-/// shared_bytes: of a block.
+/// shared_bytes: of a block; blocks: of the cluster.
 ClusterProgram make_cluster_program(const ModelConfig& config, const DeviceWeights& weights,
-                                    int shared_bytes);
+                                    int shared_bytes, int blocks = kClusterBlocks);
 
 }  // namespace runnel::cuda

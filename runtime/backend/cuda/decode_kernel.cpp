@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/cuda/decode_kernel.h"
 
+#include <algorithm>
+
 #include "runtime/backend/cuda/cluster_program.h"
 #include "runtime/backend/cuda/decode_program.h"
 #include "runtime/base/try.h"
@@ -18,9 +20,11 @@ Status upload(DeviceArray<T>& to, const std::vector<T>& from, cudaStream_t strea
 
 }  // namespace
 
-Result<bool> DecodeKernel::create_cluster(const ModelOnDevice& model, int shared_bytes) {
-  if (model.device.multiprocessors <= kClusterBlocks) return false;
-  const ClusterProgram program = make_cluster_program(model.config, model.weights, shared_bytes);
+Result<bool> DecodeKernel::create_cluster(const ModelOnDevice& model, int shared_bytes,
+                                          int blocks) {
+  if (model.device.multiprocessors <= blocks) return false;
+  const ClusterProgram program =
+      make_cluster_program(model.config, model.weights, shared_bytes, blocks);
   if (!program.fits) return false;
   if (prepare_cluster(program.cluster) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
@@ -46,13 +50,14 @@ Result<std::unique_ptr<DecodeKernel>> DecodeKernel::create(const ModelOnDevice& 
       "ask for shared memory"));
   auto kernel = std::make_unique<DecodeKernel>();
   if (tuning.cluster != 0) {
-    RUNNEL_TRY(kernel->in_cluster_, kernel->create_cluster(model, shared));
+    const int blocks = tuning.cluster_blocks > 0 ? tuning.cluster_blocks : kClusterBlocks;
+    RUNNEL_TRY(kernel->in_cluster_, kernel->create_cluster(model, shared, blocks));
   }
-  const int others = model.device.multiprocessors - kClusterBlocks;
+  int left = model.device.multiprocessors;
+  if (kernel->in_cluster_) left -= kernel->cluster_.blocks;
+  if (tuning.grid > 0) left = std::min(left, tuning.grid);
   const DecodeLimits limits{
-      .multiprocessors = kernel->in_cluster_ ? others : model.device.multiprocessors,
-      .shared_bytes = shared,
-      .head_only = kernel->in_cluster_};
+      .multiprocessors = left, .shared_bytes = shared, .head_only = kernel->in_cluster_};
   const DecodeProgram program = make_decode_program(model.config, model.weights, limits, tuning);
   if (!program.fits) return std::unique_ptr<DecodeKernel>();
   Decode& d = kernel->decode_;

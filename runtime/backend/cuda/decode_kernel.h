@@ -35,7 +35,7 @@ class DecodeKernel {
 
  private:
   /// Whether the layers run in one cluster; then `decode_` is the head alone.
-  Result<bool> create_cluster(const ModelOnDevice& model, int shared_bytes);
+  Result<bool> create_cluster(const ModelOnDevice& model, int shared_bytes, int blocks);
   Status clear(cudaStream_t stream);
 
   Decode decode_;

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that stay for a whole token, with as few blocks and as small a model as run all of
+// them: for a race detector, which has no time for more. Against the reference; skips without a
+// GPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "runtime/backend/cuda/cuda_backend.h"
+#include "runtime/backend/cuda/decode_kernel.h"
+#include "runtime/backend/reference/reference_backend.h"
+#include "tests/cuda/prefill_support.h"
+#include "tests/support/compare.h"
+#include "tests/support/random.h"
+#include "tests/support/random_model.h"
+
+namespace runnel::test {
+namespace {
+
+using quant::BlockType;
+
+// Int8 activations: ties round apart, and layers amplify.
+constexpr double kRoundedTolerance = 2e-2;
+// Questions before a wait is given up. Under a race detector an answer takes long.
+constexpr std::uint32_t kPatience = 1U << 26;
+
+struct Case {
+  const char* name;
+  ModelConfig config;
+  cuda::DecodeTuning tuning;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+/// Two layers: what is brought for the next one, and what follows the last.
+ModelConfig narrow(int heads, int head) {
+  ModelConfig c = small_positional_config();
+  c.hidden_size = 64, c.intermediate_size = 64, c.vocab_size = 32;
+  c.num_heads = heads, c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = head;
+  c.num_sink_slots = 1, c.num_window_slots = 2, c.sink_distance = 3;
+  return c;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  // A block without slots; blocks that share a kv head.
+  all.push_back({"cluster_of_2", narrow(1, 64), {.grid = 2, .cluster_blocks = 2}});
+  all.push_back({"cluster_of_4", narrow(3, 64), {.grid = 2, .cluster_blocks = 4}});
+  // One block more takes part in the head alone.
+  all.push_back({"one_kernel", narrow(2, 32), {.blocks = 2, .splits = 2, .cluster = 0, .grid = 3}});
+  ModelConfig c = small_config();
+  c.vocab_size = 32, c.num_heads = c.num_kv_heads = 2, c.head_k_dim = c.head_v_dim = 32;
+  all.push_back({"thin_slots", c, {.blocks = 4, .splits = 2, .cluster = 0, .grid = 5}});
+  return all;
+}
+
+class OneToken : public testing::TestWithParam<Case> {};
+
+TEST_P(OneToken, MatchesTheReference) {
+  if (cuda::devices().empty()) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  if (cuda::facts_of(0).major < 9) GTEST_SKIP() << "no clusters here: nothing was checked";
+  const ModelConfig& config = GetParam().config;
+  const cuda::DecodeTuning& tuning = GetParam().tuning;
+  const RandomModel source = make_random_model(config,
+                                               {.linear = BlockType::q4_0,
+                                                .table = BlockType::q8_0,
+                                                .small = BlockType::f16,
+                                                .tied = true,
+                                                .gate_bias = true,
+                                                .read_biases = true},
+                                               61);
+  const auto reference = reference::make_backend(reference::Activations::rounded);
+  const LoadedModel host = load_on(*reference, source);
+  const auto expected = host.state();
+
+  auto model = cuda::load_model(cuda::facts_of(0), config, *source.weights, {});
+  ASSERT_TRUE(model) << model.error().message;
+  auto kernel = cuda::DecodeKernel::create(**model, tuning);
+  ASSERT_TRUE(kernel) << kernel.error().message;
+  ASSERT_NE(*kernel, nullptr) << "does not fit";
+  cuda::DecodeKernel& k = **kernel;
+  k.decode().patience = kPatience;
+  ASSERT_EQ(k.cluster() != nullptr, tuning.cluster_blocks > 0);
+  ASSERT_EQ(k.decode().grid, tuning.grid);
+  ASSERT_EQ(k.decode().blocks, tuning.blocks);
+  if (k.cluster() != nullptr) k.cluster()->patience = kPatience;
+  auto state = cuda::CudaState::create(*model);
+  ASSERT_TRUE(state) << state.error().message;
+
+  const cudaStream_t stream = (*model)->stream.get();
+  constexpr int kTokens = 2;
+  Random random(62);
+  for (int i = 0; i < kTokens; ++i) {
+    const std::vector<TokenId> token = random.tokens(1, config.vocab_size);
+    const std::vector<float> logits = host.run(*expected, token);
+    const OnDevice<TokenId> id(token);
+    const OnDevice<cuda::Segment> segment(
+        std::vector<cuda::Segment>{{.state_in = (*state)->data(),
+                                    .state_out = (*state)->data(),
+                                    .position = static_cast<std::uint64_t>(i),
+                                    .first = 0,
+                                    .count = 1}});
+    const OnDevice<float> made(logits.size());
+    const Status launched = k.launch(stream, id.get(), segment.get(), made.get());
+    ASSERT_TRUE(launched) << launched.error().message;
+    ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    const Status finished = k.finished(stream);
+    ASSERT_TRUE(finished) << finished.error().message;
+    std::vector<float> floats(StateLayout::of(config).total_floats(), NAN);
+    ASSERT_TRUE((*state)->export_to(floats));
+    const double error = rms_relative_error(made.host(), logits);
+    const double apart = rms_relative_error(floats, host.canonical(*expected));
+    std::printf("[ parity   ] %-14s token %d: logits %.2e state %.2e\n", GetParam().name, i, error,
+                apart);
+    EXPECT_LE(error, kRoundedTolerance) << "token " << i;
+    EXPECT_LE(apart, kRoundedTolerance) << "token " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, OneToken, testing::ValuesIn(cases()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace runnel::test
