@@ -7,12 +7,12 @@
 namespace runnel::cuda {
 namespace {
 
-template <BlockType kType, BlockType kPlain, int kShift>
+template <BlockType kType, BlockType kPlain, int kShift, class M>
 __global__ void __launch_bounds__(kClusterThreads, 1)
     cluster_kernel(const __grid_constant__ ClusterDecode p) {
 #if __CUDA_ARCH__ >= 900
-  chain_trigger();  // the head's blocks fetch their weights meanwhile
-  cluster_thread<kType, kPlain, kShift>(p);
+  chain_trigger();  // the head's blocks fetch their weights meanwhile, this one its first layer's
+  cluster_thread<kType, kPlain, kShift, M>(p);
 #endif
 }
 
@@ -21,40 +21,52 @@ using Kernel = void (*)(ClusterDecode);
 struct Choice {
   BlockType type, plain;
   int width;  // of keys and values
+  int known;
+  bool traced;
   Kernel kernel;
 };
 template <BlockType kType, int kShift>
-constexpr Choice kChoice = {kType, BlockType::f16, 4 << kShift,
-                            &cluster_kernel<kType, BlockType::f16, kShift>};
+constexpr Choice kChoice = {
+    kType, BlockType::f16, 4 << kShift,
+    0,     false,          &cluster_kernel<kType, BlockType::f16, kShift, AnyClusterModel>};
+template <class M>
+constexpr Choice kKnown = {BlockType::q4_0, BlockType::f16,
+                           M::kWidth,       1,
+                           M::kTraced,      &cluster_kernel<BlockType::q4_0, BlockType::f16, 4, M>};
 const Choice kChoices[] = {
-    kChoice<BlockType::q4_0, 4>,
-    kChoice<BlockType::q4_0, 5>,
-    kChoice<BlockType::q8_0, 4>,
-    kChoice<BlockType::q8_0, 5>,
+    kKnown<DefaultClusterModel>, kKnown<TracedClusterModel>,  kChoice<BlockType::q4_0, 4>,
+    kChoice<BlockType::q4_0, 5>, kChoice<BlockType::q8_0, 4>, kChoice<BlockType::q8_0, 5>,
 };
 
 Kernel choose(const ClusterDecode& p) {
   const ClusterMatrix& plain = p.matrices[kPlainMatrix];
   for (const Choice& c : kChoices) {
-    if (p.matrices[0].type == c.type && p.k_dim == c.width &&
+    if (p.matrices[0].type == c.type && p.k_dim == c.width && p.known == c.known &&
+        (c.known == 0 || c.traced == (p.trace != nullptr)) &&
         (plain.rows == 0 || plain.type == c.plain))
       return c.kernel;
   }
   return nullptr;
 }
 
-cudaLaunchConfig_t configure(const ClusterDecode& p, cudaStream_t stream,
-                             cudaLaunchAttribute& attribute) {
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = static_cast<unsigned>(p.blocks);
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+struct Attributes {
+  cudaLaunchAttribute all[2];
+};
+cudaLaunchConfig_t configure(const ClusterDecode& p, cudaStream_t stream, Attributes& attributes) {
+  cudaLaunchAttribute& cluster = attributes.all[0];
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(p.blocks);
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchAttribute& chain = attributes.all[1];
+  chain.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  chain.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(p.blocks));
   config.blockDim = dim3(kClusterThreads);
   config.dynamicSmemBytes = static_cast<std::size_t>(p.shared.total);
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes.all;
+  config.numAttrs = 2;
   return config;
 }
 
@@ -72,8 +84,8 @@ cudaError_t prepare_cluster(const ClusterDecode& p) {
           cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
       e != cudaSuccess)
     return e;
-  cudaLaunchAttribute attribute{};
-  const cudaLaunchConfig_t config = configure(p, nullptr, attribute);
+  Attributes attributes{};
+  const cudaLaunchConfig_t config = configure(p, nullptr, attributes);
   int clusters = 0;
   if (cudaError_t e = cudaOccupancyMaxActiveClusters(&clusters, function, &config);
       e != cudaSuccess)
@@ -82,8 +94,8 @@ cudaError_t prepare_cluster(const ClusterDecode& p) {
 }
 
 cudaError_t cluster_step(cudaStream_t stream, const ClusterDecode& p) {
-  cudaLaunchAttribute attribute{};
-  const cudaLaunchConfig_t config = configure(p, stream, attribute);
+  Attributes attributes{};
+  const cudaLaunchConfig_t config = configure(p, stream, attributes);
   return cudaLaunchKernelEx(&config, choose(p), p);
 }
 

@@ -28,8 +28,58 @@ constexpr int matrix_of(int phase) { return phase == 0 ? 0 : phase + 1; }
 inline constexpr int kClusterItems = 4;  // vectors of keys and of values of a thread
 inline constexpr int kClusterWidest = 4 * kClusterThreads;  // channels of an input
 
-/// What is exchanged, in the order of a layer.
-enum ClusterExchange : std::int32_t { kInputs, kRead, kMixed, kHidden, kOutput, kClusterExchanges };
+/// A model that a kernel's compiler knows, and any.
+struct AnyClusterModel {
+  static constexpr int kHeads = 0, kSinks = 0, kWindow = 0, kMemory = 0;
+};
+/// models/README.md. No activations of q, k, v or the mixer's output, no norm behind the mixer.
+struct DefaultClusterModel {
+  static constexpr int kWide = 576, kInner = 1536, kHeads = 9, kKvHeads = 3, kWidth = 64;
+  static constexpr int kSinks = 4, kWindow = 60, kMemory = 64;
+  static constexpr bool kTraced = false;
+};
+/// The same with marks of the clock.
+struct TracedClusterModel : DefaultClusterModel {
+  static constexpr bool kTraced = true;
+};
+
+/// How the slots of a known model are shared out: some blocks a kv head, each with some slots for
+/// all queries of the group. Offsets are floats of the inputs of a block.
+template <class M>
+struct ClusterSplit {
+  static constexpr int kBlocks = 4, kGroup = M::kHeads / M::kKvHeads;
+  static constexpr int kSlots = (M::kSinks + M::kWindow + M::kMemory) / kBlocks;
+  static constexpr int kKey = kGroup * M::kWidth, kValue = kKey + M::kWidth;
+  static constexpr int kGate = kValue + M::kWidth;  // [slots][decay, 1 - decay]
+  static constexpr int kFloats = kGate + 2 * kSlots;
+  static constexpr int kPieces = kGroup * M::kWidth / 32;  // 32 channels of a query's read
+
+  static constexpr bool has_slots(int block) { return block < kBlocks * M::kKvHeads; }
+  /// Whether a block's slots are memory.
+  static constexpr bool gated(int block) {
+    return block % kBlocks * kSlots >= M::kSinks + M::kWindow;
+  }
+  static constexpr int input_floats(int block) {
+    return !has_slots(block) ? 0 : gated(block) ? kFloats : kGate;
+  }
+  /// Of pieces that this block joins: 32 channels, a peak, a sum of exponentials.
+  static constexpr int piece_floats(int block) {
+    return has_slots(block) ? (kPieces - block % kBlocks + kBlocks - 1) / kBlocks * kBlocks * 34
+                            : 0;
+  }
+};
+inline constexpr int kClusterPiece = 36;  // floats from one piece to the next
+
+/// What is exchanged, in the order of a layer; pieces of what known models have read.
+enum ClusterExchange : std::int32_t {
+  kInputs,
+  kRead,
+  kMixed,
+  kHidden,
+  kOutput,
+  kPiece,
+  kClusterExchanges
+};
 
 /// A matrix that has the same shape and type in every layer. A block has some granules of its rows.
 /// A warp takes units: of block types 2^sub_shift rows of a tile, whose steps are shared out among
@@ -98,6 +148,7 @@ struct ClusterDecode {
     std::int32_t token = 0;               // ClusterToken
     std::int32_t shares = 0;              // ClusterShare [matrices]
     std::int32_t expected = 0;            // u32 [exchanges]: bytes from other blocks
+    std::int32_t hopeless = 0;            // u32: 1 if a wait of the block was given up
     std::int32_t barriers = 0;            // full [matrices], arrived [exchanges]
     std::int32_t exchanged = 0;           // f32
     std::int32_t rounded = 0, plain = 0;  // an input
@@ -110,6 +161,7 @@ struct ClusterDecode {
   } shared;
 
   std::int32_t blocks = kClusterBlocks;
+  std::int32_t known = 0;  // 1: DefaultClusterModel, which has a kernel of its own
   std::int32_t num_layers = 0, d = 0, inner = 0;
   std::int32_t heads = 0, kv_heads = 0, group = 1, k_dim = 0;  // V is as wide
   std::int32_t sinks = 0, window = 0, memory = 0, sink_distance = 0;

@@ -112,6 +112,34 @@ __device__ __forceinline__ bool barrier_passed(std::uint64_t* b, unsigned parity
       : "memory");
   return ok != 0;
 }
+/// The same, asked up to `questions` times.
+__device__ __forceinline__ bool barrier_passed_within(std::uint64_t* b, unsigned parity,
+                                                      unsigned questions) {
+  unsigned left;
+  asm volatile(
+      "{\n.reg .pred p;\nmov.u32 %0, %3;\nASK:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n@p bra DONE;\n"
+      "add.u32 %0, %0, -1;\nsetp.ne.u32 p, %0, 0;\n@p bra ASK;\nDONE:\n}"
+      : "=&r"(left)
+      : "r"(shared_offset(b)), "r"(parity), "r"(questions)
+      : "memory");
+  return left != 0;
+}
+/// Returns when the phase is complete, or a word of shared memory is not 0.
+__device__ __forceinline__ void wait_barrier_or(std::uint64_t* b, unsigned parity,
+                                                const std::uint32_t* word) {
+  asm volatile(
+      "{\n.reg .pred p;\n.reg .u32 w;\nASK:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\n"
+      "ld.volatile.shared::cta.u32 w, [%2];\nsetp.eq.u32 p, w, 0;\n@p bra ASK;\nDONE:\n}"
+      :
+      : "r"(shared_offset(b)), "r"(parity), "r"(shared_offset(word))
+      : "memory");
+}
+/// Returns when every earlier kernel of a chain (launch.cuh) is complete.
+__device__ __forceinline__ void wait_for_kernels() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
 /// All threads of all blocks of the cluster.
 __device__ __forceinline__ void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::

@@ -13,6 +13,7 @@
 #include "cuda/device/async.cuh"
 #include "cuda/device/decode_exchange.cuh"
 #include "cuda/device/decode_slots.cuh"
+#include "cuda/device/known_unit.cuh"
 
 namespace runnel::cuda {
 
@@ -33,16 +34,22 @@ __device__ __forceinline__ float* exchanged(const ClusterDecode& p, int which) {
   return shared_at<float>(p.shared.exchanged) + p.exchange_at[which];
 }
 
-/// Waits until a barrier's phase of this parity is complete, or there is no hope.
-__device__ __forceinline__ void cluster_wait(const ClusterDecode& p, std::uint64_t* barrier,
+/// Waits until a barrier's phase of this parity is complete; false: there is no hope.
+__device__ __forceinline__ bool cluster_wait(const ClusterDecode& p, std::uint64_t* barrier,
                                              unsigned parity, unsigned where) {
+  constexpr unsigned kQuestions = 4096;
   unsigned asked = 0;
+  bool passed, hope = true;
 #pragma unroll 1
-  while (!barrier_passed(barrier, parity)) {
-    if ((++asked & 4095U) != 0) continue;
-    if (load_flag(p.trouble) != 0) return;
-    if (asked >= p.patience) store_flag(p.trouble, 0xC1000000U | where);
-  }
+  do {  // not `while`: the compiler would have the question twice
+    passed = barrier_passed_within(barrier, parity, kQuestions);
+    if (!passed) {
+      hope = load_flag(p.trouble) == 0;
+      asked += kQuestions;
+      if (asked >= p.patience) store_flag(p.trouble, 0xC1000000U | where);
+    }
+  } while (!passed && hope);
+  return passed;
 }
 
 /// A block's share of matrix i.
@@ -77,7 +84,12 @@ __device__ __forceinline__ void make_shares(const ClusterDecode& p, int rank) {
   sync_warp();
   if (lane >= kClusterExchanges) return;
   // Inputs are of a query head, for its block alone.
-  const int floats = lane == kInputs && rank >= p.heads ? 0 : p.exchange_floats[lane];
+  int floats = lane == kInputs && rank >= p.heads ? 0 : p.exchange_floats[lane];
+  if (p.known != 0) {
+    using Split = ClusterSplit<DefaultClusterModel>;
+    if (lane == kInputs) floats = Split::input_floats(rank);
+    if (lane == kPiece) floats = Split::piece_floats(rank);
+  }
   shared_at<unsigned>(p.shared.expected)[lane] = unsigned(floats) * 4;
 }
 static_assert(kMixed == matrix_of(1) && kHidden == matrix_of(2) && kOutput == matrix_of(3));
@@ -147,6 +159,35 @@ __device__ __forceinline__ void send_values(const ClusterDecode& p, const Cluste
       to.peer.store(place, v, arrived);
     }
   }
+}
+
+/// Rounds block `block` of an input, value i in lane i, and sends it to a group of up to 16.
+template <int kColumns>
+__device__ __forceinline__ void send_rounded(const ClusterDecode& p, const ClusterGroup& to,
+                                             int which, int block, float v) {
+  using Place = RoundedPlace<kColumns>;
+  const int lane = thread_index() & 31, upper = lane >> 4;
+  const float peak = __int_as_float(__reduce_max_sync(~0U, __float_as_int(fabsf(v))));
+  const float inverse = peak > 0.0F ? __fdividef(127.0F, peak) : 0.0F;
+  const int q = __float2int_rn(v * inverse);
+  int packed = (q & 255) << (8 * (lane & 3));
+  packed |= __shfl_xor_sync(~0U, packed, 1);
+  packed |= __shfl_xor_sync(~0U, packed, 2);
+  const unsigned low = __reduce_add_sync(~0U, upper == 0 ? unsigned(q) : 0U),
+                 high = __reduce_add_sync(~0U, upper == 0 ? 0U : unsigned(q));
+  float w[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) w[j] = __int_as_float(__shfl_sync(~0U, packed, (lane & 16) + 4 * j));
+  if (!to.takes_part) return;
+  unsigned char* const place = reinterpret_cast<unsigned char*>(exchanged(p, which));
+  std::uint64_t* const arrived = &cluster_barriers(p).arrived[which];
+  to.peer.store(reinterpret_cast<float*>(place + upper * Place::kHigh + block * 16),
+                make_float4(w[0], w[1], w[2], w[3]), arrived);
+  if (upper == 0)
+    to.peer.store(
+        reinterpret_cast<float*>(place + Place::kMeta + block * 8),
+        make_float2(peak * (1.0F / 127.0F), __uint_as_float((low & 0xFFFFU) | high << 16)),
+        arrived);
 }
 
 /// Sends n rows' sums from column `column` of the inputs on, those of row i in lane i << shift,

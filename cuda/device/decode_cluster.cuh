@@ -8,10 +8,11 @@
 #pragma once
 
 #include "cuda/device/cluster_exchange.cuh"
+#include "cuda/device/cluster_known.cuh"
 #include "cuda/device/cluster_products.cuh"
 #include "cuda/device/cluster_slots.cuh"
+#include "cuda/device/cluster_weights.cuh"
 #include "cuda/device/decode_inputs.cuh"
-#include "cuda/device/decode_ring.cuh"
 #include "cuda/device/decode_token.cuh"
 
 namespace runnel::cuda {
@@ -65,75 +66,64 @@ __device__ __forceinline__ float gate_bias(const ClusterDecode& p, const Cluster
   return w.f_bias != nullptr && column >= p.gates ? w.f_bias[column - p.gates] : 0.0F;
 }
 
-/// What can be done before the first layer: the embedding, rotations.
-__device__ __forceinline__ void begin_cluster(const ClusterDecode& p, const ClusterToken& about) {
-  const int tid = thread_index(), token = *p.token;
-  float* x = exchanged(p, kOutput);
-#pragma unroll 1
-  for (int i = tid; i < p.d / 8; i += kClusterThreads) {
-    float v[8];
-    unpack8(p.embeddings, token, 8 * i, v);
-#pragma unroll
-    for (int c = 0; c < 8; ++c) x[8 * i + c] = v[c];
+/// What the token is, its embedding, rotations; each by warps of its own, since each begins with a
+/// long wait for memory.
+template <class M>
+__device__ __forceinline__ void begin_cluster(const ClusterDecode& p, int rank) {
+  const int tid = thread_index(), turning = tid - kClusterThreads / 2;
+  // Known models have another way: see cluster_known_slots.cuh.
+  const bool has_slots =
+      M::kHeads > 0 ? ClusterSplit<DefaultClusterModel>::has_slots(rank) : rank < p.heads;
+  if (tid == kClusterThreads - 1) {
+    ClusterToken t;
+    t.segment = *p.segment;
+    t.query = has_slots ? rank : -1, t.kv_head = has_slots ? rank / p.group : -1;
+    t.stores = 0;
+    for (int i = 0; i < kClusterItems; ++i)
+      if (i % p.group == rank % p.group) t.stores |= 1 << i;
+    t.target = positional_target(t.segment.position, p.sinks, p.window);
+    t.written = t.segment.position < kDecodeSlots ? int(t.segment.position) + 1 : kDecodeSlots;
+    *shared_at<ClusterToken>(p.shared.token) = t;
   }
-  if (about.query >= 0 && p.sinks + p.window > 0)
-    make_rotation<kClusterThreads>(
-        p.turns, p.k_dim / 2, about.segment.position, p.sink_distance, tid,
+  if (turning >= 0 && has_slots && p.sinks + p.window > 0)
+    make_rotation<kClusterThreads / 2>(
+        p.turns, p.k_dim / 2, p.segment->position, p.sink_distance, turning,
         [rotation = shared_at<float>(p.shared.rotation), half = p.k_dim / 2](int i, float4 r) {
           rotation[i] = r.x, rotation[half + i] = r.y;
           rotation[2 * half + i] = r.z, rotation[3 * half + i] = r.w;
         });
-}
-
-/// Brings this block's rows of a layer's matrices of one phase, when the last ones are used: a lane
-/// of this warp each part.
-__device__ __forceinline__ void bring_matrices(const ClusterDecode& p, int layer, int phase) {
-  const int lane = thread_index() & 31, matrices = phase == 0 ? 2 : 1;
-  if (lane >= kClusterParts * matrices) return;
-  const int part = lane < kClusterParts ? lane : lane - kClusterParts;
-  const int matrix = matrix_of(phase) + (lane < kClusterParts ? 0 : kPlainMatrix);
-  const ClusterShare& s = cluster_share(p, matrix);
-  const int bytes = s.bytes[part];
-  if (bytes < 0) return;
-  std::uint64_t* const full = &cluster_barriers(p).full[matrix];
-  barrier_expect(full, unsigned(bytes));
-  if (bytes > 0)
-    bulk_copy(shared_memory() + s.at[part], cluster_layer(p, layer).parts[part][matrix],
-              unsigned(bytes), full, policy_leave_first());
-}
-
-/// What else a layer reads of memory, to L2.
-__device__ __forceinline__ void ask_for_layer(const ClusterDecode& p, const ClusterToken& token,
-                                              int layer, int rank) {
-  if (token.query >= 0 && token.query == token.kv_head * p.group) {
-    const float* keys = token.segment.state_in + std::size_t(layer) * p.layer_floats +
-                        std::size_t(token.kv_head) * p.head_floats;
-    bulk_prefetch(keys, unsigned((p.sinks + p.window + p.memory) * p.k_dim) * 8);
+  float* x = exchanged(p, kOutput);
+#pragma unroll 1
+  for (int i = tid; i < p.d / 8; i += kClusterThreads) {
+    float v[8];
+    unpack8(p.embeddings, *p.token, 8 * i, v);
+#pragma unroll
+    for (int c = 0; c < 8; ++c) x[8 * i + c] = v[c];
   }
-  if (layer % p.blocks != rank) return;
-  const ClusterLayer& w = cluster_layer(p, layer);
-  prefetch_vector(w.norms[0], p.d), prefetch_vector(w.norms[1], p.heads * p.k_dim);
-  prefetch_vector(w.norms[2], p.d), prefetch_vector(w.f_bias, p.kv_heads * p.memory);
-  prefetch_vector(w.read_bias, p.kv_heads * p.memory);
-  prefetch_vector(w.head_read_bias, p.heads);
 }
 
-/// A thread's way through the layers.
-template <BlockType kType, BlockType kPlain, int kShift>
+/// A thread's way through the layers. M: the model, if the compiler knows it.
+template <BlockType kType, BlockType kPlain, int kShift, class M>
 __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank) {
   const auto& token = *shared_at<const ClusterToken>(p.shared.token);
   ClusterBarriers& barriers = cluster_barriers(p);
   const int tid = thread_index(), warp = tid >> 5, upper = tid >> 4 & 1;
-  const ClusterGroup everybody = ClusterGroup::of(0, p.blocks);
-  const bool has_plain = p.matrices[kPlainMatrix].rows > 0;
   const bool traced = rank == 0 || rank == p.blocks - 1;
   Trace trace{p.trace != nullptr && tid == 0 && traced ? p.trace + (rank > 0 ? kDecodeTrace : 0)
                                                        : nullptr};
   trace.mark();
-  begin_cluster(p, token);
+  begin_cluster<M>(p, rank);
   sync_first<kClusterThreads>();
   trace.mark();
+  if constexpr (M::kHeads > 0) {
+    const int same_warp = __shfl_sync(~0U, warp, 0);
+    KnownLayers<kType, M>{p, token, barriers, rank, same_warp, tid}.walk(trace);
+    return;
+  }
+  const ClusterGroup everybody = ClusterGroup::of(0, p.blocks);
+  const bool has_plain = p.matrices[kPlainMatrix].rows > 0;
   ClusterSlots<kShift> slots{p, token};
+  if (tid == 0 && p.num_layers > 1) ask_for_slots(p, token, 1);
   if (token.query >= 0) slots.load(cluster_layer(p, 0), 0);
 #pragma unroll 1
   for (int layer = 0; layer < p.num_layers; ++layer) {
@@ -213,8 +203,10 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
       const int brings = phase > 0 ? layer + 1 : layer;
       if (warp == kDecodeWarps - 1 && brings > 0 && brings < p.num_layers) {
         bring_matrices(p, brings, (phase - 1) & 3);
-        if (phase == 0 && layer + 1 < p.num_layers && tid == kClusterThreads - 1)
-          ask_for_layer(p, token, layer + 1, rank);
+        if (phase == 0 && layer + 1 < p.num_layers) {
+          if (tid == kClusterThreads - 1) ask_for_slots(p, token, layer + 1);
+          ask_for_vectors(p, layer + 1, rank, tid & 31);
+        }
       }
       trace.mark();
       if (phase == 1 && token.query >= 0) {
@@ -234,7 +226,7 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
 }
 
 /// Everything a thread of the kernel does.
-template <BlockType kType, BlockType kPlain, int kShift>
+template <BlockType kType, BlockType kPlain, int kShift, class M = AnyClusterModel>
 __device__ __forceinline__ void cluster_thread(const ClusterDecode& p) {
   const int tid = thread_index(), rank = block_index();
   const auto* layers = reinterpret_cast<const std::uint64_t*>(p.layers);
@@ -242,17 +234,6 @@ __device__ __forceinline__ void cluster_thread(const ClusterDecode& p) {
 #pragma unroll 1
   for (int i = tid; i < p.num_layers * int(sizeof(ClusterLayer) / 8); i += kClusterThreads)
     table[i] = layers[i];
-  if (tid == 32) {
-    ClusterToken t;
-    t.segment = *p.segment;
-    t.query = rank < p.heads ? rank : -1, t.kv_head = rank < p.heads ? rank / p.group : -1;
-    t.stores = 0;
-    for (int i = 0; i < kClusterItems; ++i)
-      if (i % p.group == rank % p.group) t.stores |= 1 << i;
-    t.target = positional_target(t.segment.position, p.sinks, p.window);
-    t.written = t.segment.position < kDecodeSlots ? int(t.segment.position) + 1 : kDecodeSlots;
-    *shared_at<ClusterToken>(p.shared.token) = t;
-  }
   if (tid < 32) make_shares(p, rank);
   if (tid == 0) {
     ClusterBarriers& b = cluster_barriers(p);
@@ -264,6 +245,7 @@ __device__ __forceinline__ void cluster_thread(const ClusterDecode& p) {
 #pragma unroll 1
     for (int i = 0; i < kClusterExchanges; ++i) barrier_init(&b.arrived[i], 1);
     barrier_publish();
+    *shared_at<std::uint32_t>(p.shared.hopeless) = 0;
   }
   sync_cluster();  // all barriers are there before anybody sends
   constexpr int kParts = kClusterParts * kClusterMatrices;
@@ -281,16 +263,18 @@ __device__ __forceinline__ void cluster_thread(const ClusterDecode& p) {
 #pragma unroll 1
     for (int phase = 0; phase < 4; ++phase) bring_matrices(p, 0, phase);
   }
-  if (tid == 0) {
-#pragma unroll 1
-    for (int layer = 0; layer < min(2, p.num_layers); ++layer)
-      ask_for_layer(p, *shared_at<const ClusterToken>(p.shared.token), layer, rank);
-  }
   if (tid == kClusterThreads - 1) {
 #pragma unroll 1
     for (int i = 0; i < kClusterExchanges; ++i) expect_exchange(p, i);
   }
-  cluster_layers<kType, kPlain, kShift>(p, rank);
+  if (tid < 32) {
+    ask_for_vectors(p, 0, rank, tid);
+    if (p.num_layers > 1) ask_for_vectors(p, 1, rank, tid);
+    if (tid == 0 && p.turns != nullptr) bulk_prefetch(p.turns, unsigned(p.k_dim) * 4);
+  }
+  // Up to here the last token's kernels may still run.
+  wait_for_kernels();
+  cluster_layers<kType, kPlain, kShift, M>(p, rank);
   sync_warp();
   sync_cluster();  // nobody leaves while others may still send to him
 }

@@ -249,6 +249,7 @@ void trace(Device& on, Kernel& kernel) {
   must(cudaMemset(on.trace.get(), 0, on.trace.bytes()));
   must(cudaDeviceSynchronize());
   (kernel.in_cluster ? kernel.c.trace : kernel.d.trace) = on.trace.get();
+  if (kernel.in_cluster) must(cuda::prepare_cluster(kernel.c));  // it may be another kernel
   kernel.step(on);
   kernel.c.trace = kernel.d.trace = nullptr;
   if (!kernel.fine(on)) return;

@@ -122,6 +122,10 @@ struct Emulated {
     c.patience = head.patience;
     const auto thread = [&c]<BlockType kType>() {
       if (c.matrices[0].type != kType) return;
+      if (c.known != 0) {
+        cuda::cluster_thread<BlockType::q4_0, BlockType::f16, 4, cuda::DefaultClusterModel>(c);
+        return;
+      }
       if (c.k_dim == 32) cuda::cluster_thread<kType, BlockType::f16, 3>(c);
       if (c.k_dim == 64) cuda::cluster_thread<kType, BlockType::f16, 4>(c);
       if (c.k_dim == 128) cuda::cluster_thread<kType, BlockType::f16, 5>(c);
@@ -262,6 +266,9 @@ std::vector<Case> cases() {
       {"few_blocks_thin", c, default_model.parts, 5, {.blocks = 4, .splits = 2, .grid = 5}, 3});
   c = default_model.config;
   all.push_back({"cluster_default_model", c, default_model.parts, 2, {}, 9, true});
+  c.intermediate_size = 1536;
+  all.push_back({"cluster_known_model", c, default_model.parts, 2, {}, 5, true});
+  c = default_model.config;
   const auto cluster = [&all](const char* name, const ModelConfig& config, BlockType linear) {
     const RandomParts parts{.linear = linear,
                             .table = BlockType::q8_0,
@@ -279,8 +286,9 @@ std::vector<Case> cases() {
   cluster("cluster_heads_of_128", c, BlockType::q8_0);
   c = small_positional_config();
   c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = 64;
-  for (const auto& [name, blocks] : {std::pair{"cluster_of_2", 2}, {"cluster_of_4", 4}}) {
-    c.num_heads = blocks - 1;
+  for (const auto& [name, blocks] :
+       {std::pair{"cluster_of_2", 2}, {"cluster_of_4", 4}, {"cluster_of_16", 16}}) {
+    c.num_heads = std::min(blocks - 1, 3);
     cluster(name, c, BlockType::q4_0);
     all.back().tuning.cluster_blocks = blocks;
   }

@@ -47,9 +47,15 @@ std::vector<Case> cases() {
   // A block without slots; blocks that share a kv head.
   all.push_back({"cluster_of_2", narrow(1, 64), {.grid = 2, .cluster_blocks = 2}});
   all.push_back({"cluster_of_4", narrow(3, 64), {.grid = 2, .cluster_blocks = 4}});
+  all.push_back({"cluster_of_16", narrow(3, 64), {.grid = 2, .cluster_blocks = 16}});
+  ModelConfig c = small_positional_config();  // has a kernel of its own
+  c.hidden_size = 576, c.intermediate_size = 1536, c.vocab_size = 32;
+  c.num_heads = 9, c.num_kv_heads = 3, c.head_k_dim = c.head_v_dim = 64, c.num_memory_slots = 64;
+  c.num_sink_slots = 4, c.num_window_slots = 60, c.sink_distance = 64, c.scale = 0.125F;
+  all.push_back({"default_model", c, {.grid = 2, .cluster_blocks = cuda::kClusterBlocks}});
   // One block more takes part in the head alone.
   all.push_back({"one_kernel", narrow(2, 32), {.blocks = 2, .splits = 2, .cluster = 0, .grid = 3}});
-  ModelConfig c = small_config();
+  c = small_config();
   c.vocab_size = 32, c.num_heads = c.num_kv_heads = 2, c.head_k_dim = c.head_v_dim = 32;
   all.push_back({"thin_slots", c, {.blocks = 4, .splits = 2, .cluster = 0, .grid = 5}});
   return all;

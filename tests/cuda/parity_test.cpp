@@ -331,15 +331,22 @@ const RandomParts kClusterParts{.linear = BlockType::q4_0,
 TEST(OneCluster, MatchesTheReference) {
   const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
   if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
-  const RandomModel model = make_random_model(cluster_config(), kClusterParts, 41);
-  compare(*backend, model, Random(42).tokens(150, 96), 1, Activations::rounded, kRoundedTolerance,
-          "one cluster");
+  // The default model's width has a kernel of its own.
+  for (int inner : {192, 1536}) {
+    ModelConfig config = cluster_config();
+    config.intermediate_size = inner;
+    const RandomModel model = make_random_model(config, kClusterParts, 41);
+    compare(*backend, model, Random(42).tokens(150, 96), 1, Activations::rounded, kRoundedTolerance,
+            "one cluster, " + std::to_string(inner));
+  }
 }
 
 TEST(OneCluster, GoesOnFromASnapshotBitForBit) {
   const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
   if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
-  const RandomModel model = make_random_model(cluster_config(), kClusterParts, 43);
+  ModelConfig config = cluster_config();
+  config.intermediate_size = 1536;
+  const RandomModel model = make_random_model(config, kClusterParts, 43);
   const LoadedModel on = load_on(*backend, model);
   constexpr int kCuts = 1000;
   Random random(44);

@@ -246,6 +246,7 @@ inline void sync_cluster() {
   simt::grid->meet(simt::grid->everybody,
                    int(simt::grid->blocks.size() * simt::grid->block().fibers.size()));
 }
+inline void wait_for_kernels() {}
 inline void sync_warp() { simt::grid->meet(simt::grid->warp().meeting, 32); }
 template <int kThreads>
 void sync_first() {
@@ -287,6 +288,13 @@ inline bool barrier_passed(std::uint64_t* b, unsigned parity) {
   std::memcpy(&simt::current->seen, b, sizeof(int));
   simt::grid->leave();
   return counter(b).parity != parity;
+}
+inline bool barrier_passed_within(std::uint64_t* b, unsigned parity, unsigned) {
+  return barrier_passed(b, parity);
+}
+inline void wait_barrier_or(std::uint64_t* b, unsigned parity, const std::uint32_t* word) {
+  while (!barrier_passed(b, parity) && *word == 0) {
+  }
 }
 /// What it sends lands late, like a copy.
 struct ClusterPeer {

@@ -137,11 +137,39 @@ class Maker {
     p_.layer_floats = layout.layer_floats(), p_.head_floats = layout.head_floats();
   }
 
+  /// Whether the kernel for the default model takes it.
+  bool is_known() const {
+    using M = DefaultClusterModel;
+    const LayerOnDevice& w = w_.layers[0];
+    return p_.blocks == kClusterBlocks && p_.matrices[0].type == BlockType::q4_0 &&
+           p_.matrices[kPlainMatrix].type == BlockType::f16 &&
+           p_.matrices[kPlainMatrix].rows == M::kKvHeads * M::kMemory &&
+           c_.hidden_size == M::kWide && c_.intermediate_size == M::kInner &&
+           c_.num_heads == M::kHeads && c_.num_kv_heads == M::kKvHeads &&
+           c_.head_k_dim == M::kWidth && c_.num_sink_slots == M::kSinks &&
+           c_.num_window_slots == M::kWindow && c_.num_memory_slots == M::kMemory &&
+           !c_.output_norm && w.g_norm == nullptr && p_.qk_act == Act::identity &&
+           p_.v_act == Act::identity && p_.o_act == Act::identity;
+  }
+
   const char* lay_out() {
+    p_.known = is_known() ? 1 : 0;
     p_.gates = (c_.num_heads + 2 * c_.num_kv_heads) * c_.head_k_dim;
-    const int counts[kClusterExchanges] = {3 * c_.head_k_dim + 2 * c_.num_memory_slots,
-                                           c_.num_heads * c_.head_v_dim, c_.hidden_size,
-                                           c_.intermediate_size, c_.hidden_size};
+    const int o = c_.num_heads * c_.head_v_dim;
+    int counts[kClusterExchanges] = {3 * c_.head_k_dim + 2 * c_.num_memory_slots,
+                                     o,
+                                     c_.hidden_size,
+                                     c_.intermediate_size,
+                                     c_.hidden_size,
+                                     0};
+    int reads = 1;  // of a warp
+    if (p_.known != 0) {
+      using Split = ClusterSplit<DefaultClusterModel>;
+      // A block of 32 that is rounded by who sends it is 40 bytes.
+      for (int i : {kRead, kHidden}) counts[i] = counts[i] / 32 * 10;
+      counts[kInputs] = Split::kFloats, counts[kPiece] = 2 * Split::kBlocks * kClusterPiece;
+      reads = Split::kGroup;
+    }
     int floats = 0;
     for (int i = 0; i < kClusterExchanges; ++i) {
       p_.exchange_at[i] = floats, p_.exchange_floats[i] = counts[i];
@@ -154,7 +182,7 @@ class Maker {
       return here;
     };
     int rounded = 0, plain = 0;
-    const int widths[4] = {c_.hidden_size, counts[kRead], c_.hidden_size, c_.intermediate_size};
+    const int widths[4] = {c_.hidden_size, o, c_.hidden_size, c_.intermediate_size};
     for (int i = 0; i < kClusterMatrices; ++i) {
       ClusterMatrix& m = p_.matrices[i];
       if (m.rows == 0) continue;
@@ -172,6 +200,7 @@ class Maker {
     s.token = take(static_cast<int>(sizeof(ClusterToken)));
     s.shares = take(kClusterMatrices * static_cast<int>(sizeof(ClusterShare)));
     s.expected = take(4 * kClusterExchanges);
+    s.hopeless = take(4);
     s.barriers = take(8 * (kClusterMatrices + kClusterExchanges));
     s.exchanged = take(4 * floats);
     s.rounded = take(rounded);
@@ -180,8 +209,8 @@ class Maker {
     s.set = at - s.rounded;
     take(s.set);
     s.rotation = take(8 * p_.k_dim);
-    s.about = take(8 * kDecodeWarps);
-    s.parts = take(4 * kDecodeWarps * p_.k_dim);
+    s.about = take(8 * kDecodeWarps * reads);
+    s.parts = take(4 * kDecodeWarps * reads * p_.k_dim);
     s.total = at;
     return at <= shared_bytes_ ? "" : "large layers";
   }
