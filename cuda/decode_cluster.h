@@ -4,8 +4,9 @@
 // memory, where each matrix has a place of its own, filled with the next layer's as soon as this
 // layer's is used. Blocks exchange activations through distributed shared memory: everybody has a
 // copy of every exchanged vector, its barrier counts the bytes that others send. The logits are
-// made by the kernel of decode.h on the other multiprocessors, launched beside this one: its blocks
-// have their weights in shared memory when the last layer is through.
+// made on the other multiprocessors by the kernel of decode_head.h or, for other widths, of
+// decode.h, launched beside this one: its blocks have their weights there when the last layer is
+// through.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches the sampler: one block, after the kernels that made the logits.
+#include "cuda/device/launch.cuh"
 #include "cuda/device/sample.cuh"
 
 namespace runnel::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kSampleThreads) sample_kernel(const __grid_constant__ Sample s) {
+  chain_trigger();  // the next token's kernel fetches its first weights meanwhile
   Sampling(s, kSampleThreads).run();
 }
 

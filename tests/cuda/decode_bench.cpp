@@ -14,6 +14,7 @@
 #include "runnel/generation.h"
 #include "runtime/backend/cuda/cluster_program.h"
 #include "runtime/backend/cuda/cuda_backend.h"
+#include "runtime/backend/cuda/decode_kernel.h"
 #include "runtime/backend/cuda/decode_program.h"
 #include "runtime/backend/cuda/plan.h"
 #include "runtime/backend/cuda/recorder.h"
@@ -68,6 +69,7 @@ struct Device {
 struct Kernel {
   cuda::Decode d;
   cuda::ClusterDecode c;  // the layers, if they run in one cluster: `d` is the head
+  cuda::HeadStep head;    // instead of `d`, if it has blocks
   bool in_cluster = false;
   cuda::DeviceArray<cuda::DecodeLayer> layers;
   cuda::DeviceArray<cuda::ClusterLayer> cluster_layers;
@@ -110,12 +112,18 @@ struct Kernel {
     d.patience = c.patience = 1U << 19;
     c.layers = cluster_layers.get(), c.token = d.token, c.segment = d.segment;
     c.trouble = d.trouble, c.last = d.exchange + d.in_at[4];
+    if (in_cluster && cuda::head_fits(on.model->weights.head, d.grid, on.shared_bytes)) {
+      must(cuda::prepare_head());
+      head = cuda::make_head(d, on.model->weights);
+      head.logits = d.logits, head.patience = d.patience;
+    }
     return true;
   }
   void step(Device& on) {
     c.last_bit = d.final_bit;
     if (in_cluster) must(cuda::cluster_step(on.stream, c));
-    must(cuda::decode_step(on.stream, d));
+    head.bit = d.final_bit;
+    must(head.grid > 0 ? cuda::head_step(on.stream, head) : cuda::decode_step(on.stream, d));
     d.use += static_cast<std::uint32_t>(d.num_layers);
     d.final_bit ^= 1U;
   }

@@ -10,6 +10,7 @@
 #include "cuda/device/decode.cuh"
 #include "cuda/device/decode_cluster.cuh"
 #include "cuda/device/decode_even.cuh"
+#include "cuda/device/decode_head.cuh"
 #include "runtime/backend/cuda/cluster_program.h"
 #include "runtime/backend/cuda/decode_program.h"
 #include "runtime/backend/reference/reference_backend.h"
@@ -32,6 +33,7 @@ struct Emulated {
   cuda::ClusterProgram layers;  // for the layers, if they run in a cluster
   bool in_cluster;
   bool known_columns = false;  // the kernel for inputs of 256 and 768 values
+  bool known_head = false;     // inputs of 576 values
   std::vector<float> exchange, state, logits;
   std::uint32_t trouble = 0;
   std::uint64_t position = 0;
@@ -79,6 +81,23 @@ struct Emulated {
     d.trouble = &trouble;
     d.patience = 1U << 30;
     if (in_cluster && !run_layers(d, seed)) return false;
+    if (known_head) {
+      const cuda::HeadStep head{.data = weights.head.data,
+                                .scales = weights.head.scales,
+                                .norm = weights.final_norm,
+                                .x = d.exchange + d.in_at[4],
+                                .logits = d.logits,
+                                .trouble = d.trouble,
+                                .bit = d.final_bit,
+                                .patience = d.patience,
+                                .tiles = weights.head.tiles(),
+                                .grid = d.grid,
+                                .norm_eps = d.norm_eps};
+      simt::Grid grid(d.grid, cuda::kHeadThreads, sizeof(cuda::HeadShared), seed,
+                      [&head] { cuda::head_thread(head); });
+      ++position;
+      return grid.run();
+    }
     simt::Grid grid(
         d.grid, cuda::kDecodeAllThreads, static_cast<std::size_t>(d.shared.total), seed,
         [this, &d] {
@@ -149,6 +168,7 @@ struct Case {
   bool in_cluster = false;  // the layers; the grid is the head's
   bool known_columns = false;
   bool even = false;
+  bool known_head = false;
 };
 
 ModelConfig wide(int layers) {
@@ -267,7 +287,9 @@ std::vector<Case> cases() {
   c = default_model.config;
   all.push_back({"cluster_default_model", c, default_model.parts, 2, {}, 9, true});
   c.intermediate_size = 1536;
-  all.push_back({"cluster_known_model", c, default_model.parts, 2, {}, 5, true});
+  c.vocab_size = 16 * 50;  // tiles in shared memory and in registers
+  all.push_back(
+      {"cluster_known_model", c, default_model.parts, 2, {}, 5, true, false, false, true});
   c = default_model.config;
   const auto cluster = [&all](const char* name, const ModelConfig& config, BlockType linear) {
     const RandomParts parts{.linear = linear,
@@ -307,7 +329,7 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
   const LoadedModel host = load_on(*reference, model);
   auto expected = host.state();
   Emulated actual(model, each.grid, each.tuning, each.in_cluster);
-  actual.known_columns = each.known_columns;
+  actual.known_columns = each.known_columns, actual.known_head = each.known_head;
   const cuda::Decode& d = actual.program.decode;
   std::printf(
       "[ layout   ] %s: %d of %d blocks, %d splits, %d items, pieces of %d in %d, %d bytes\n",

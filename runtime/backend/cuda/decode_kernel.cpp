@@ -20,6 +20,17 @@ Status upload(DeviceArray<T>& to, const std::vector<T>& from, cudaStream_t strea
 
 }  // namespace
 
+HeadStep make_head(const Decode& d, const DeviceWeights& weights) {
+  return {.data = weights.head.data,
+          .scales = weights.head.scales,
+          .norm = weights.final_norm,
+          .x = d.exchange + d.in_at[4],
+          .trouble = d.trouble,
+          .tiles = weights.head.tiles(),
+          .grid = d.grid,
+          .norm_eps = d.norm_eps};
+}
+
 Result<bool> DecodeKernel::create_cluster(const ModelOnDevice& model, int shared_bytes,
                                           int blocks) {
   if (model.device.multiprocessors <= blocks) return false;
@@ -73,6 +84,10 @@ Result<std::unique_ptr<DecodeKernel>> DecodeKernel::create(const ModelOnDevice& 
   d.exchange = kernel->exchange_.get();
   d.trouble = kernel->cluster_.trouble = kernel->trouble_.get();
   kernel->cluster_.last = d.exchange + d.in_at[4];
+  if (kernel->in_cluster_ && head_fits(model.weights.head, left, shared)) {
+    RUNNEL_CHECK_OK(check(prepare_head(), "prepare the head"));
+    kernel->head_ = make_head(d, model.weights);
+  }
   return kernel;
 }
 
@@ -96,7 +111,12 @@ Status DecodeKernel::launch(cudaStream_t stream, const std::int32_t* token, cons
     cluster_.last_bit = decode_.final_bit;
     RUNNEL_CHECK_OK(check(cluster_step(stream, cluster_), "launch a token"));
   }
-  RUNNEL_CHECK_OK(check(decode_step(stream, decode_), "launch a token"));
+  if (head_.grid > 0) {
+    head_.bit = decode_.final_bit, head_.logits = logits;
+    RUNNEL_CHECK_OK(check(head_step(stream, head_), "launch a token's head"));
+  } else {
+    RUNNEL_CHECK_OK(check(decode_step(stream, decode_), "launch a token"));
+  }
   decode_.use += static_cast<std::uint32_t>(decode_.num_layers);
   decode_.final_bit ^= 1U;
   return {};

@@ -6,9 +6,13 @@
 
 #include "cuda/decode.h"
 #include "cuda/decode_cluster.h"
+#include "cuda/decode_head.h"
 #include "runtime/backend/cuda/device_model.h"
 
 namespace runnel::cuda {
+
+/// The head of a program that is the head alone, where head_fits().
+HeadStep make_head(const Decode& program, const DeviceWeights& weights);
 
 class DecodeKernel {
  public:
@@ -41,6 +45,7 @@ class DecodeKernel {
   Decode decode_;
   bool in_cluster_ = false;
   ClusterDecode cluster_;
+  HeadStep head_;  // beside the cluster; without blocks: `decode_`
   DeviceArray<DecodeLayer> layers_;
   DeviceArray<ClusterLayer> cluster_layers_;
   DeviceArray<float> exchange_;
