@@ -142,8 +142,8 @@ struct DecodeTuning {
   std::int32_t copies = 0;   // of exchanged values: 1, 2, 4 or 8
   std::int32_t even = 1;     // 0: not a kernel of decode_even.h
   std::int32_t pauses[kDecodePauses] = {-1, -1, -1, -1, -1};  // -1: as chosen
-  std::int32_t grid = 0;     // blocks in all, beside a cluster: 0: one a multiprocessor
-  std::int32_t cluster_blocks = 0;
+  std::int32_t grid = 0;  // blocks at most; of the head, beside a cluster; 0: one a multiprocessor
+  std::int32_t cluster_blocks = 0;  // 0: kClusterBlocks
 };
 
 struct Decode {
