@@ -29,17 +29,8 @@ cudaError_t prepare_head() {
 }
 
 cudaError_t head_step(cudaStream_t stream, const HeadStep& p) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(p.grid));
-  config.blockDim = dim3(kHeadThreads);
-  config.dynamicSmemBytes = sizeof(HeadShared);
-  config.stream = stream;
-  cudaLaunchAttribute chain{};
-  chain.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  chain.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &chain;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, head_kernel, p);
+  return launch({.stream = stream, .chain = true}, head_kernel, dim3(static_cast<unsigned>(p.grid)),
+                kHeadThreads, sizeof(HeadShared), 1, p);
 }
 
 }  // namespace runnel::cuda
