@@ -244,7 +244,14 @@ std::unique_ptr<RecurrentState> LoadedModel::state() const {
 
 std::vector<float> LoadedModel::run(RecurrentState& state, std::span<const TokenId> tokens,
                                     std::size_t piece) const {
-  const std::size_t vocab = static_cast<std::size_t>(source.config.vocab_size);
+  return run_in_pieces(source.config.vocab_size, state, tokens, piece,
+                       [this](std::span<const PlanItem> items) { return plan->run(items, {}); });
+}
+
+std::vector<float> run_in_pieces(std::int64_t vocab_size, RecurrentState& state,
+                                 std::span<const TokenId> tokens, std::size_t piece,
+                                 const std::function<Status(std::span<const PlanItem>)>& run) {
+  const std::size_t vocab = static_cast<std::size_t>(vocab_size);
   std::vector<float> all(tokens.size() * vocab, NAN);  // poisoned: an unwritten logit never passes
   if (piece == 0) piece = tokens.size();
   for (std::size_t at = 0; at < tokens.size(); at += piece) {
@@ -253,7 +260,7 @@ std::vector<float> LoadedModel::run(RecurrentState& state, std::span<const Token
                         .tokens = tokens.subspan(at, n),
                         .wanted = LogitsWanted::all,
                         .logits = std::span(all).subspan(at * vocab, n * vocab)};
-    const Status status = plan->run(std::span(&item, 1), {});
+    const Status status = run(std::span(&item, 1));
     if (!status) throw std::runtime_error(status.error().message);
   }
   return all;

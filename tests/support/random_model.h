@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,6 +66,11 @@ struct LoadedModel {
   /// The state in canonical layout.
   std::vector<float> canonical(const RecurrentState& state) const;
 };
+
+/// What LoadedModel::run does, for whatever `run` runs: a plan, or an engine.
+std::vector<float> run_in_pieces(std::int64_t vocab_size, RecurrentState& state,
+                                 std::span<const TokenId> tokens, std::size_t piece,
+                                 const std::function<Status(std::span<const PlanItem>)>& run);
 
 /// Loads and records; fails the test (and throws) on error.
 LoadedModel load_on(Backend& backend, const RandomModel& model, int max_tokens = 256);
