@@ -119,6 +119,8 @@ int dot_upper(uvec4 q, uvec4 x, int start) {
          dot_signed_unsigned(x.z, q.z, 0) + dot_signed_unsigned(x.w, q.w, 0);
 }
 
+// unpackHalf2x16 where half_of is written out elsewhere: NVIDIA's and the software driver, the only ones that get here, keep
+// subnormals, as the tests of Q6_K find, whose scales are such.
 float item_sum(const Item r, uint stage, uint columns, uint item) {
 #if defined(W_Q8_0)
   const uvec4 x = rounded[input_at(stage) / 16 + item];
