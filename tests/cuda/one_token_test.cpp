@@ -29,6 +29,7 @@ struct Case {
   const char* name;
   ModelConfig config;
   cuda::DecodeTuning tuning;
+  int tokens = 2;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -47,12 +48,13 @@ std::vector<Case> cases() {
   // A block without slots; blocks that share a kv head.
   all.push_back({"cluster_of_2", narrow(1, 64), {.grid = 2, .cluster_blocks = 2}});
   all.push_back({"cluster_of_4", narrow(3, 64), {.grid = 2, .cluster_blocks = 4}});
+  all.push_back({"cluster_of_8", narrow(3, 64), {.grid = 2, .cluster_blocks = 8}});
   all.push_back({"cluster_of_16", narrow(3, 64), {.grid = 2, .cluster_blocks = 16}});
   ModelConfig c = small_positional_config();  // has a kernel of its own
   c.hidden_size = 576, c.intermediate_size = 1536, c.vocab_size = 32;
   c.num_heads = 9, c.num_kv_heads = 3, c.head_k_dim = c.head_v_dim = 64, c.num_memory_slots = 64;
   c.num_sink_slots = 4, c.num_window_slots = 60, c.sink_distance = 64, c.scale = 0.125F;
-  all.push_back({"default_model", c, {.grid = 2, .cluster_blocks = cuda::kClusterBlocks}});
+  all.push_back({"default_model", c, {.grid = 2, .cluster_blocks = cuda::kClusterBlocks}, 1});
   // One block more takes part in the head alone.
   all.push_back({"one_kernel", narrow(2, 32), {.blocks = 2, .splits = 2, .cluster = 0, .grid = 3}});
   c = small_config();
@@ -95,9 +97,8 @@ TEST_P(OneToken, MatchesTheReference) {
   ASSERT_TRUE(state) << state.error().message;
 
   const cudaStream_t stream = (*model)->stream.get();
-  constexpr int kTokens = 2;
   Random random(62);
-  for (int i = 0; i < kTokens; ++i) {
+  for (int i = 0; i < GetParam().tokens; ++i) {
     const std::vector<TokenId> token = random.tokens(1, config.vocab_size);
     const std::vector<float> logits = host.run(*expected, token);
     const OnDevice<TokenId> id(token);
