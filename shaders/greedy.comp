@@ -11,7 +11,7 @@
 
 layout(set = 0, binding = 0) readonly buffer Logits { float v[]; } logits;
 layout(set = 0, binding = 1) coherent buffer Found { uint finished; uint unused[3]; uvec2 of[]; } found;
-layout(set = 0, binding = 2) writeonly buffer Drawn { uint ticket; uint token; uint next; } drawn;
+layout(set = 0, binding = 2) writeonly buffer Drawn { uint word[]; } drawn;
 layout(push_constant) uniform Push { GreedyArgs a; };
 
 shared uvec2 best_of[kThreads];  // key and 2^32 - 1 - index
@@ -55,7 +55,6 @@ void main() {
   if (THREAD != 0) return;
   found.finished = 0;
   const uint token = all.x == 0 ? kNoToken : ~all.y;
-  drawn.ticket = 1;
-  drawn.token = token;
-  drawn.next = all.x == 0 ? 0 : token;
+  drawn.word[kDrawnToken] = token;
+  drawn.word[kDrawnNext] = all.x == 0 ? 0 : token;
 }

@@ -21,7 +21,8 @@ layout(set = 0, binding = 3) writeonly buffer Logits { float v[]; } logits;
 #ifdef RUNNEL_DRAW
 #include "logits.glsl"
 layout(set = 0, binding = 4) coherent buffer Found { uint finished; uint unused[3]; uvec2 of[]; } found;
-layout(set = 0, binding = 5) writeonly buffer Drawn { uint ticket; uint token; uint next; } drawn;
+layout(set = 0, binding = 5) writeonly buffer Drawn { uint word[]; } drawn;  // in the host's memory
+layout(set = 0, binding = 6) readonly buffer Act { uint v[]; } act;
 #endif
 layout(push_constant) uniform Push { HeadArgs a; };
 
@@ -78,9 +79,8 @@ void draw() {
   const uint next = all.x == 0 ? 0 : ~all.y;
   if (THREAD == 0) {
     found.finished = 0;
-    drawn.ticket = 1;
-    drawn.token = all.x == 0 ? kNoToken : next;
-    drawn.next = next;
+    drawn.word[a.drawn_at + kDrawnToken] = all.x == 0 ? kNoToken : next;
+    drawn.word[a.drawn_at + kDrawnReport] = act.v[a.stuck_at];
   }
   for (uint unit = THREAD; unit < D / 8; unit += THREADS) {
     const Unit u = decode(load_unit(a.table, a.table_first + next * (D / 8) + unit));

@@ -268,7 +268,15 @@ struct HeadArgs {
   float eps;
   uint table_first;  // unit of token 0's embedding
   MatrixPart table;
+  uint drawn_at;  // word of what the host reads
+  uint stuck_at;  // word of the activations that says that a workgroup gave up
 };
+
+/// What the host reads of a token that the device drew.
+RUNNEL_CONST kDrawnToken = 0;   // or kNoToken
+RUNNEL_CONST kDrawnNext = 1;    // what the next step begins with: a token in any case
+RUNNEL_CONST kDrawnReport = 2;  // not 0: a workgroup gave up
+RUNNEL_CONST kDrawnWords = 4;
 
 /// Drawing a token from a row of logits, see greedy and candidates.
 struct GreedyArgs {

@@ -81,7 +81,6 @@ void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const P
   add(at.rotations, rotations / most_tokens * shape.tokens);
   f.vkCmdCopyBuffer(commands, from, buffers.pass.get(), static_cast<std::uint32_t>(regions.size()),
                     regions.data());
-  full_barrier(f, commands);
 }
 
 std::uint32_t tile_units(std::int64_t columns) {
@@ -130,8 +129,10 @@ Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
                   device.named("vkBeginCommandBuffer"));
   const VkPipelineLayout layout = model.pipelines->layout();
   full_barrier(f, program.commands);
-  if (shape.logit_rows == 0 && !shape.step)
+  if (shape.logit_rows == 0 && !shape.step) {
     copy_parameters(f, program.commands, buffers, shape, buffers.pass_host.get(), 0);
+    full_barrier(f, program.commands);
+  }
   if (model.profile != nullptr) {
     std::vector<std::string> names;
     names.reserve(builder.dispatches.size());

@@ -121,6 +121,7 @@ void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipel
 
 /// Copies what the shape's dispatches read of the parameters from where the host wrote them, byte
 /// `first` of a buffer: shaders that read the host's memory themselves would each wait for the bus.
+/// A barrier must follow.
 void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PassBuffers& buffers,
                      const PassShape& shape, VkBuffer from, std::uint64_t first);
 

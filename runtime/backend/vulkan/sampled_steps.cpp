@@ -10,11 +10,15 @@
 namespace runnel::vulkan {
 namespace {
 
-constexpr std::uint64_t kDrawnBytes = 16;
+constexpr std::uint64_t kDrawnBytes = 4 * kDrawnWords;
 constexpr std::uint64_t kFoundBytes =
     8 + 8ULL * kMostCandidates + 4ULL * kMostCandidateLists;  // of candidates
 constexpr std::uint64_t kReportAt = kFoundBytes;              // whether a step gave up
 static_assert(kFoundBytes >= kStepPlaces * kDrawnBytes);
+/// Where the host finds whether the step of a place gave up.
+std::uint64_t report_at(bool candidates, std::uint32_t place) {
+  return candidates ? kReportAt : place * kDrawnBytes + 4 * kDrawnReport;
+}
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 Dispatch of_shader(const char* shader, const ModelConfig& c, std::array<Range, kBindings> bindings,
@@ -51,7 +55,6 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
   RUNNEL_TRY(s.parameters,
              device.create_buffer(kStepPlaces * bytes, MemoryKind::input, "parameters of steps"));
   std::memset(s.parameters.mapped, 0, kStepPlaces * bytes);
-  RUNNEL_TRY(s.drawn, device.create_buffer(kDrawnBytes, MemoryKind::device, "drawn token"));
   s.draws = !candidates && buffers.act.bytes > 0 && model.step.draws;
   const std::uint64_t found =
       candidates ? kFoundBytes : 16 + 8 * std::max(kGreedyGroups, model.step.head_groups);
@@ -70,14 +73,14 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
       dispatches.push_back(of_shader(shader, model.config, bindings, kGreedyGroups));
   } else if (s.draws) {
     const DecodeStep& step = model.step;
-    Dispatch head{.shader = step.head_shader + ".draw",
-                  .bindings = {step.head_weights, buffers.x, model.weights->vectors(),
-                               buffers.whole_logits(), whole(s.found), whole(s.drawn)},
-                  .push_bytes = sizeof(step.draw_args),
-                  .groups = {step.head_groups, 1, 1}};
-    std::memcpy(head.push.data(), &step.draw_args, sizeof(step.draw_args));
-    dispatches.push_back(std::move(head));
+    dispatches.push_back(
+        {.shader = step.head_shader + ".draw",
+         .bindings = {step.head_weights, buffers.x, model.weights->vectors(),
+                      buffers.whole_logits(), whole(s.found), whole(s.host), whole(buffers.act)},
+         .push_bytes = sizeof(step.draw_args),
+         .groups = {step.head_groups, 1, 1}});
   } else {
+    RUNNEL_TRY(s.drawn, device.create_buffer(kDrawnBytes, MemoryKind::device, "drawn token"));
     dispatches.push_back(of_shader("greedy", model.config,
                                    {buffers.whole_logits(), whole(s.found), whole(s.drawn)},
                                    kGreedyGroups));
@@ -100,33 +103,44 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
                  record(device, s.pool, [&](const DeviceFunctions& f, VkCommandBuffer to) {
                    parameters(f, to);
                    if (s.draws) return;
-                   const VkBufferCopy next{.srcOffset = 8, .dstOffset = 4 * kPassHeader, .size = 4};
+                   full_barrier(f, to);
+                   const VkBufferCopy next{
+                       .srcOffset = 4 * kDrawnNext, .dstOffset = 4 * kPassHeader, .size = 4};
                    f.vkCmdCopyBuffer(to, s.drawn.get(), buffers.pass.get(), 1, &next);
                  }));
     }
-    RUNNEL_TRY(
-        s.end[place], record(device, s.pool, [&](const DeviceFunctions& f, VkCommandBuffer to) {
-          if (candidates) {
-            f.vkCmdFillBuffer(to, s.bins.get(), 0, VK_WHOLE_SIZE, 0);
-            f.vkCmdFillBuffer(to, s.found.get(), 0, 8, 0);
-            full_barrier(f, to);
-          }
-          for (std::size_t i = 0; i < dispatches.size(); ++i) {
-            if (i > 0) dispatch_barrier(f, to);
-            f.vkCmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, dispatches[i].pipeline);
-            record_dispatch(f, to, layout, dispatches[i], sets[i]);
-          }
-          full_barrier(f, to);
-          const VkBufferCopy all{.dstOffset = candidates ? 0 : place * kDrawnBytes,
-                                 .size = candidates ? kFoundBytes : kDrawnBytes};
-          f.vkCmdCopyBuffer(to, candidates ? s.found.get() : s.drawn.get(), s.host.get(), 1, &all);
-          if (buffers.act.bytes > 0) {
-            const VkBufferCopy report{
-                .srcOffset = 4ULL * model.step.stuck_at(), .dstOffset = kReportAt, .size = 4};
-            f.vkCmdCopyBuffer(to, buffers.act.get(), s.host.get(), 1, &report);
-          }
-          full_barrier(f, to, true);
-        }));
+    RUNNEL_TRY(s.end[place],
+               record(device, s.pool, [&](const DeviceFunctions& f, VkCommandBuffer to) {
+                 if (candidates) {
+                   f.vkCmdFillBuffer(to, s.bins.get(), 0, VK_WHOLE_SIZE, 0);
+                   f.vkCmdFillBuffer(to, s.found.get(), 0, 8, 0);
+                   full_barrier(f, to);
+                 }
+                 for (std::size_t i = 0; i < dispatches.size(); ++i) {
+                   if (i > 0) dispatch_barrier(f, to);
+                   f.vkCmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, dispatches[i].pipeline);
+                   if (s.draws) {  // to the host's memory: a copy is a phase of its own
+                     HeadArgs args = model.step.draw_args;
+                     args.drawn_at = place * kDrawnWords, args.stuck_at = model.step.stuck_at();
+                     std::memcpy(dispatches[i].push.data(), &args, sizeof(args));
+                   }
+                   record_dispatch(f, to, layout, dispatches[i], sets[i]);
+                 }
+                 if (!s.draws) {
+                   full_barrier(f, to);
+                   const VkBufferCopy all{.dstOffset = candidates ? 0 : place * kDrawnBytes,
+                                          .size = candidates ? kFoundBytes : 4 * kDrawnReport};
+                   f.vkCmdCopyBuffer(to, candidates ? s.found.get() : s.drawn.get(), s.host.get(),
+                                     1, &all);
+                   if (buffers.act.bytes > 0) {
+                     const VkBufferCopy report{.srcOffset = 4ULL * model.step.stuck_at(),
+                                               .dstOffset = report_at(candidates, place),
+                                               .size = 4};
+                     f.vkCmdCopyBuffer(to, buffers.act.get(), s.host.get(), 1, &report);
+                   }
+                 }
+                 full_barrier(f, to, true);
+               }));
   }
   return s;
 }
@@ -180,7 +194,8 @@ Status VulkanSteps::give_way() {
 
 std::uint32_t VulkanSteps::token_of(std::uint32_t pass) const {
   std::uint32_t token = 0;
-  std::memcpy(&token, set_.host.mapped + pass % kStepPlaces * kDrawnBytes + 4, sizeof(token));
+  std::memcpy(&token, set_.host.mapped + pass % kStepPlaces * kDrawnBytes + 4 * kDrawnToken,
+              sizeof(token));
   return token;
 }
 
@@ -262,7 +277,7 @@ Result<std::span<const float>> VulkanSteps::row() {
 Status VulkanSteps::decide() {
   if (decided_ == queued_) return {};
   RUNNEL_CHECK_OK(model_->device->wait(submissions_[queued_ % kStepPlaces]));
-  RUNNEL_CHECK_OK(ended());
+  RUNNEL_CHECK_OK(ended(queued_));
   RUNNEL_TRY(const std::span<const float> logits, row());
   const std::size_t seen = std::min(window_, recent_.size());
   tokens_[queued_ % kStepPlaces] =
@@ -272,9 +287,10 @@ Status VulkanSteps::decide() {
   return {};
 }
 
-Status VulkanSteps::ended() const {
+Status VulkanSteps::ended(std::uint32_t pass) const {
   std::uint32_t report = 0;
-  std::memcpy(&report, set_.host.mapped + kReportAt, sizeof(report));
+  std::memcpy(&report, set_.host.mapped + report_at(candidates(), pass % kStepPlaces),
+              sizeof(report));
   if (report == 0) return {};
   return fail(ErrorCode::device, model_->device->id(),
               ": a token did not come to its end: workgroups waited too long for each other");
@@ -289,7 +305,7 @@ Result<TokenId> VulkanSteps::drawn() {
     return *tokens_[pass % kStepPlaces];
   }
   RUNNEL_CHECK_OK(model_->device->wait(submissions_[pass % kStepPlaces]));
-  RUNNEL_CHECK_OK(ended());
+  RUNNEL_CHECK_OK(ended(pass));
   taken_ = pass;
   const std::uint32_t token = token_of(pass);
   if (token == kNoToken) {

@@ -23,10 +23,10 @@ inline constexpr std::uint32_t kStepPlaces = 4;
 struct StepSet {
   Buffer parameters;  // [kStepPlaces] as PassBuffers::pass
   Buffer found;       // of greedy or of candidates
-  Buffer drawn;       // ticket, token, the next step's token
+  Buffer drawn;       // of greedy: kDrawn… words
   Buffer bins;        // of candidates
   Buffer wanted;      // of candidates; written by the host
-  Buffer host;        // what the host reads: [kStepPlaces] drawn, or found
+  Buffer host;        // what the host reads: [kStepPlaces][kDrawnWords], or found
   OwnedDescriptorPool descriptors;
   OwnedCommandPool pool;
   /// The head draws and leaves the next step's embedding: `end` has it, too.
@@ -61,8 +61,8 @@ class VulkanSteps final : public SampledSteps {
   bool candidates() const { return sampler_.has_value(); }
   /// The token of a pass that is over.
   std::uint32_t token_of(std::uint32_t pass) const;
-  /// Whether all passes that are over came to their end.
-  Status ended() const;
+  /// Whether a pass that is over came to its end.
+  Status ended(std::uint32_t pass) const;
   /// Waits for the last pass and draws from its candidates.
   Status decide();
   /// The sparse row of what the device found, or the whole one.
