@@ -76,10 +76,14 @@ Status PassBuilder::add_one_dispatch() {
                    {b_.act.get(), 0, b_.act.bytes},
                    m_.weights->vectors(),
                    {step.table.get(), 0, step.table.bytes},
-                   b_.whole_pass(),
+                   parameters(),
                    m_.states->bank(bank),
                    b_.x},
                   args, {step.groups, 1, 1});
+}
+
+Range PassBuilder::parameters() const {
+  return reads_host(m_, b_, shape_) ? b_.host_pass(shape_.place) : b_.whole_pass();
 }
 
 Status PassBuilder::embed() {
@@ -89,7 +93,7 @@ Status PassBuilder::embed() {
   for (const DeviceMatrix::Part& part : table.parts) {
     const EmbedArgs args{.w = part.rows, .x_stride = b_.x_stride};
     RUNNEL_CHECK_OK(dispatch("embed." + std::string(quant::block_traits(table.type)->name), {units},
-                             {part.range, b_.x, b_.whole_pass()}, args,
+                             {part.range, b_.x, parameters()}, args,
                              {ceil_div(units, kThreads), shape_.tokens, 1}, first));
     first = false;  // parts write different rows
   }

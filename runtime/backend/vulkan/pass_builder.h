@@ -97,6 +97,7 @@ class PassBuilder {
     return {};
   }
 
+  Range parameters() const;  // of embed and decode_step
   Status embed();
   Status slot_projections(const DeviceLayer& w);
   Status short_convolutions(const DeviceLayer& w, int layer);

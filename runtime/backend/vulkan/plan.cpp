@@ -232,9 +232,11 @@ Status VulkanPlan::allocate() {
   const std::uint64_t words = buffers_.layout.rotations + std::uint64_t{n} * rotary * 4;
   RUNNEL_TRY(buffers_.pass,
              m.device->create_buffer(words * 4, MemoryKind::device, "pass parameters"));
+  buffers_.host_stride = (words * 4 + alignment - 1) / alignment * alignment;
   RUNNEL_TRY(buffers_.pass_host,
-             m.device->create_buffer(words * 4, MemoryKind::input, "pass parameters, host"));
-  std::memset(buffers_.pass_host.mapped, 0, words * 4);
+             m.device->create_buffer(buffers_.host_stride * (many ? 1 : 1 + kStepPlaces),
+                                     MemoryKind::input, "pass parameters, host"));
+  std::memset(buffers_.pass_host.mapped, 0, buffers_.pass_host.bytes);
 
   const std::uint64_t row_bytes = static_cast<std::uint64_t>(c.vocab_size) * sizeof(float);
   logit_rows_ = static_cast<std::uint32_t>(
@@ -432,8 +434,8 @@ void VulkanPlan::keep_step_set(StepSet set, bool candidates) {
 Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet& set,
                                              std::uint32_t place, bool chained) {
   if (!chained) RUNNEL_CHECK_OK(make_room_for_programs());
-  auto* words =
-      reinterpret_cast<std::uint32_t*>(set.parameters.mapped + place * buffers_.pass.bytes);
+  auto* words = reinterpret_cast<std::uint32_t*>(buffers_.pass_host.mapped +
+                                                 (1 + place) * buffers_.host_stride);
   fill_pass(std::span(&item, 1), words);
   words[kPassRows] = 1;
   words[kPassTag] = tag_;
@@ -441,8 +443,11 @@ Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet
   PassShape shape = body_shape(std::span(&item, 1));
   shape.step = true;
   shape.embedded = chained && set.draws;
-  std::array<VkCommandBuffer, 4> commands{chained ? set.chained[place] : set.begin[place]};
-  std::size_t n = 1;
+  if (reads_host(*model_, buffers_, shape)) shape.place = 1 + place;
+  std::array<VkCommandBuffer, 4> commands{};
+  std::size_t n = 0;
+  const VkCommandBuffer before = chained ? set.chained[place] : set.begin[place];
+  if (before != VK_NULL_HANDLE) commands[n++] = before;
   RUNNEL_TRY(commands[n++], commands_for(shape));
   if (!set.draws) {
     RUNNEL_TRY(commands[n++],

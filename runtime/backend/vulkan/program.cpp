@@ -66,7 +66,8 @@ Result<std::vector<VkDescriptorSet>> make_sets(ResidentModel& model,
 }
 
 void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PassBuffers& buffers,
-                     const PassShape& shape, VkBuffer from, std::uint64_t first) {
+                     const PassShape& shape, std::uint32_t place) {
+  const std::uint64_t first = place * buffers.host_stride;
   std::vector<VkBufferCopy> regions;
   const auto add = [&](std::uint64_t word, std::uint64_t words) {
     if (words > 0)
@@ -79,8 +80,8 @@ void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const P
   add(at.items, std::uint64_t{shape.all_items} * kItemWords);
   add(at.rows, at.chunks - at.rows + std::uint64_t{shape.chunks} * kChunkWords);
   add(at.rotations, rotations / most_tokens * shape.tokens);
-  f.vkCmdCopyBuffer(commands, from, buffers.pass.get(), static_cast<std::uint32_t>(regions.size()),
-                    regions.data());
+  f.vkCmdCopyBuffer(commands, buffers.pass_host.get(), buffers.pass.get(),
+                    static_cast<std::uint32_t>(regions.size()), regions.data());
 }
 
 std::uint32_t tile_units(std::int64_t columns) {
@@ -94,6 +95,10 @@ bool tiles_take(const DeviceMatrix& w) {
 bool in_one_dispatch(const PassBuffers& buffers, const PassShape& shape) {
   return buffers.act.bytes > 0 && shape.tokens == 1 && shape.items == 1 && shape.all_items == 1 &&
          shape.logit_rows == 0;
+}
+
+bool reads_host(const ResidentModel& model, const PassBuffers& buffers, const PassShape& shape) {
+  return in_one_dispatch(buffers, shape) && !model.step.head_shader.empty();
 }
 
 void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipelineLayout layout,
@@ -129,8 +134,8 @@ Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
                   device.named("vkBeginCommandBuffer"));
   const VkPipelineLayout layout = model.pipelines->layout();
   full_barrier(f, program.commands);
-  if (shape.logit_rows == 0 && !shape.step) {
-    copy_parameters(f, program.commands, buffers, shape, buffers.pass_host.get(), 0);
+  if (shape.logit_rows == 0 && !shape.step && !reads_host(model, buffers, shape)) {
+    copy_parameters(f, program.commands, buffers, shape, 0);
     full_barrier(f, program.commands);
   }
   if (model.profile != nullptr) {

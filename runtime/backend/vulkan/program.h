@@ -45,11 +45,14 @@ std::uint32_t tile_units(std::int64_t columns);
 /// Whether matrix units can make products of it: f16 operands would cost f32 weights three digits.
 bool tiles_take(const DeviceMatrix& w);
 
+/// Passes of a chain of steps that are queued and not asked for yet, at most, plus one.
+inline constexpr std::uint32_t kStepPlaces = 4;
+
 /// Buffers of one plan. Activations are rows of floats, padded to units of 8 with zeros.
 struct PassBuffers {
   Buffer scratch;
   Buffer pass;         // see PassLayout
-  Buffer pass_host;    // what the host writes, copied at the beginning of each run
+  Buffer pass_host;    // what the host writes: of a run, then of the places of queued steps
   Buffer logits;       // [rows, vocab]
   Buffer logits_host;  // copied at the end of each run, and after them the step's report
   Buffer act;          // of decode_step; without bytes: not used by this plan
@@ -74,8 +77,12 @@ struct PassBuffers {
   std::uint32_t most_chunks = 0;   // 0: slots go token by token
   TileBuffers tiles;
   PassLayout layout{};
+  std::uint64_t host_stride = 0;  // bytes from one place of pass_host to the next
 
   Range whole_pass() const { return {pass.get(), 0, pass.bytes}; }
+  Range host_pass(std::uint32_t place) const {
+    return {pass_host.get(), place * host_stride, pass.bytes};
+  }
   Range whole_logits() const { return {logits.get(), 0, logits.bytes}; }
 };
 
@@ -87,10 +94,11 @@ struct PassShape {
   std::uint32_t chunks = 0;
   std::uint32_t logit_rows = 0;      // of the logits command buffer; 0: this is the body
   std::vector<std::uint32_t> banks;  // of the states
-  /// Of a chain of steps: parameters are copied by commands of their own, logits stay on the
-  /// device, and several runs may be queued.
+  /// Of a chain of steps: parameters that are copied are so by commands of their own, logits stay
+  /// on the device, and several runs may be queued.
   bool step = false;
-  bool embedded = false;  // the step before left this one's embedding
+  bool embedded = false;    // the step before left this one's embedding
+  std::uint32_t place = 0;  // of pass_host that it reads itself
   /// Logits of a token whose body was one dispatch.
   bool after_one_dispatch = false;
 
@@ -108,6 +116,10 @@ struct Program {
 /// Whether the body of a shape is decode_step.
 bool in_one_dispatch(const PassBuffers& buffers, const PassShape& shape);
 
+/// Whether all that follows the parameters reads them where the host wrote them: few dispatches do,
+/// and a copy is a phase of its own.
+bool reads_host(const ResidentModel& model, const PassBuffers& buffers, const PassShape& shape);
+
 struct Dispatch;  // pass_builder.h
 
 /// One descriptor set per distinct list of bindings; returns that of each dispatch.
@@ -119,11 +131,11 @@ Result<std::vector<VkDescriptorSet>> make_sets(ResidentModel& model,
 void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipelineLayout layout,
                      const Dispatch& d, VkDescriptorSet set);
 
-/// Copies what the shape's dispatches read of the parameters from where the host wrote them, byte
-/// `first` of a buffer: shaders that read the host's memory themselves would each wait for the bus.
-/// A barrier must follow.
+/// Copies what the shape's dispatches read of the parameters from a place of pass_host: many
+/// shaders that read the host's memory themselves would each wait for the bus. A barrier must
+/// follow.
 void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PassBuffers& buffers,
-                     const PassShape& shape, VkBuffer from, std::uint64_t first);
+                     const PassShape& shape, std::uint32_t place);
 
 /// Builds and records the program of a shape.
 /// @param few_tokens  products read weights once per few tokens (matvec) instead of in tiles

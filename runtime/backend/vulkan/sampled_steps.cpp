@@ -50,11 +50,7 @@ Result<VkCommandBuffer> record(const Device& device, const OwnedCommandPool& poo
 
 Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers, bool candidates) {
   Device& device = *model.device;
-  const std::uint64_t bytes = buffers.pass.bytes;
   StepSet s;
-  RUNNEL_TRY(s.parameters,
-             device.create_buffer(kStepPlaces * bytes, MemoryKind::input, "parameters of steps"));
-  std::memset(s.parameters.mapped, 0, kStepPlaces * bytes);
   s.draws = !candidates && buffers.act.bytes > 0 && model.step.draws;
   const std::uint64_t found =
       candidates ? kFoundBytes : 16 + 8 * std::max(kGreedyGroups, model.step.head_groups);
@@ -93,21 +89,27 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
   RUNNEL_TRY(s.pool, device.create_command_pool());
   const VkPipelineLayout layout = model.pipelines->layout();
   const PassShape shape{.tokens = 1, .items = 1, .all_items = 1};
+  const bool copies = !reads_host(model, buffers, shape);
   for (std::uint32_t place = 0; place < kStepPlaces; ++place) {
     const auto parameters = [&](const DeviceFunctions& f, VkCommandBuffer to) {
-      copy_parameters(f, to, buffers, shape, s.parameters.get(), place * bytes);
+      copy_parameters(f, to, buffers, shape, 1 + place);
     };
-    RUNNEL_TRY(s.begin[place], record(device, s.pool, parameters));
-    if (!candidates) {
-      RUNNEL_TRY(s.chained[place],
-                 record(device, s.pool, [&](const DeviceFunctions& f, VkCommandBuffer to) {
-                   parameters(f, to);
-                   if (s.draws) return;
-                   full_barrier(f, to);
-                   const VkBufferCopy next{
-                       .srcOffset = 4 * kDrawnNext, .dstOffset = 4 * kPassHeader, .size = 4};
-                   f.vkCmdCopyBuffer(to, s.drawn.get(), buffers.pass.get(), 1, &next);
-                 }));
+    if (copies) {
+      RUNNEL_TRY(s.begin[place], record(device, s.pool, parameters));
+    }
+    s.chained[place] = s.begin[place];
+    if (!candidates && !s.draws) {
+      const auto chained = [&](const DeviceFunctions& f, VkCommandBuffer to) {
+        if (copies) {
+          parameters(f, to);
+          full_barrier(f, to);
+        }
+        const Range pass = copies ? buffers.whole_pass() : buffers.host_pass(1 + place);
+        const VkBufferCopy next{
+            .srcOffset = 4 * kDrawnNext, .dstOffset = pass.offset + 4 * kPassHeader, .size = 4};
+        f.vkCmdCopyBuffer(to, s.drawn.get(), pass.buffer, 1, &next);
+      };
+      RUNNEL_TRY(s.chained[place], record(device, s.pool, chained));
     }
     RUNNEL_TRY(s.end[place],
                record(device, s.pool, [&](const DeviceFunctions& f, VkCommandBuffer to) {

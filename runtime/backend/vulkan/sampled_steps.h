@@ -16,22 +16,19 @@
 
 namespace runnel::vulkan {
 
-/// Passes that are queued and not asked for yet, at most, plus one.
-inline constexpr std::uint32_t kStepPlaces = 4;
-
 /// What a chain of steps needs besides a plan's buffers. Used by one chain after the other.
 struct StepSet {
-  Buffer parameters;  // [kStepPlaces] as PassBuffers::pass
-  Buffer found;       // of greedy or of candidates
-  Buffer drawn;       // of greedy: kDrawn… words
-  Buffer bins;        // of candidates
-  Buffer wanted;      // of candidates; written by the host
-  Buffer host;        // what the host reads: [kStepPlaces][kDrawnWords], or found
+  Buffer found;   // of greedy or of candidates
+  Buffer drawn;   // of greedy: kDrawn… words
+  Buffer bins;    // of candidates
+  Buffer wanted;  // of candidates; written by the host
+  Buffer host;    // what the host reads: [kStepPlaces][kDrawnWords], or found
   OwnedDescriptorPool descriptors;
   OwnedCommandPool pool;
   /// The head draws and leaves the next step's embedding: `end` has it, too.
   bool draws = false;
-  /// Copies parameters; the same and the token that the step before drew; draws.
+  /// Copies parameters, unless steps read them where they are (null); the same and the token that
+  /// the step before drew; draws.
   std::array<VkCommandBuffer, kStepPlaces> begin{}, chained{}, end{};
 
   static Result<StepSet> create(ResidentModel& model, const PassBuffers& buffers, bool candidates);
