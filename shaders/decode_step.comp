@@ -24,63 +24,9 @@
 #define PASS_BINDING 4
 #include "pass.glsl"
 
-layout(local_size_x_id = 2) in;
-layout(set = 0, binding = 2) readonly buffer Vectors { float v[]; } vectors;
-layout(set = 0, binding = 2) readonly buffer Vectors4 { vec4 v[]; } vectors4;
-layout(set = 0, binding = 3) readonly buffer Table { uint v[]; } table;  // StepLayer of each layer
-layout(set = 0, binding = 4) readonly buffer Pass4 { uvec4 word[]; } pass4;
-layout(set = 0, binding = 5) buffer State { float v[]; } state;  // a bank: [layers, places, layer_floats]
-layout(set = 0, binding = 5) buffer State4 { vec4 v[]; } state4;
-layout(set = 0, binding = 6) buffer Stream { float v[]; } stream;  // x [D], in and out
-layout(set = 0, binding = 6) buffer Stream4 { vec4 v[]; } stream4;
-layout(push_constant) uniform Push { StepArgs a; };
-
-layout(constant_id = 2) const uint THREADS = 512;
-layout(constant_id = 3) const uint D = 32;
-layout(constant_id = 4) const uint INNER = 32;
-layout(constant_id = 5) const uint K = 4;
-layout(constant_id = 6) const uint V = 4;
-layout(constant_id = 7) const uint MEMORY = 1;
-layout(constant_id = 8) const uint SINKS = 0;
-layout(constant_id = 9) const uint WINDOW = 0;
-layout(constant_id = 10) const uint G = 1;
-layout(constant_id = 11) const uint H = 1;
-layout(constant_id = 12) const uint PARTS = 1;
-layout(constant_id = 13) const uint OTHER = 32;  // the wider of the slots' output and INNER
-layout(constant_id = 14) const uint KEY_ACTIVATION = kIdentity;
-layout(constant_id = 15) const uint VALUE_ACTIVATION = kIdentity;
-layout(constant_id = 16) const uint OUT_ACTIVATION = kIdentity;
-layout(constant_id = 17) const uint OUT_NORM = 0;
+#include "step_model.glsl"
 layout(constant_id = 18) const uint HELD = 2;  // items of a lane under way: 2, 4 or 8
-layout(constant_id = 19) const uint IN_TURNS = 0;  // a software driver runs a workgroup's subgroups barrier by barrier
-layout(constant_id = 20) const uint LAYERS = 1;
-layout(constant_id = 21) const uint GROUPS = 1;
-layout(constant_id = 22) const uint GATES = 0;  // 1: f is a matrix of its own
 layout(constant_id = 23) const uint TEAMS = 0;  // lanes of a row of each stage: their logarithms, a byte each
-layout(constant_id = 24) const uint QUERIES = 1;  // of a kv head that a workgroup takes: a divisor of G
-
-#define LANE gl_SubgroupInvocationID
-#define WARP subgroupBroadcastFirst(gl_SubgroupID)  // of which drivers know that all lanes have the same
-const uint kLanes = kSubgroup;
-const uint kWarps = THREADS / kLanes;
-const uint kSlots = SINKS + WINDOW + MEMORY;
-const uint kPositional = SINKS + WINDOW;
-const bool kRotary = kPositional > 0;
-const uint kProjected = G * H * K + H * K + H * V + H * MEMORY;  // columns q k v f
-const uint kOut = G * H * V;
-
-// Places of a layer's activations, in words; each a multiple of 4.
-const uint kAtProjected = 0;
-const uint kAtOut = (kProjected + 3) / 4 * 4;
-const uint kAtMiddle = kAtOut + kOut;  // x after the slots
-const uint kAtHidden = kAtMiddle + D;
-const uint kAtX = kAtHidden + INNER;
-const uint kLayerPlaces = kAtX + D;
-
-shared uint layers_[LAYERS * kStepLayerWords];
-uint in_table(uint layer, uint which) { return layers_[layer * kStepLayerWords + which]; }
-uint token_place = 0;          // of its state in the bank
-uvec3 token_slots = uvec3(0);  // positional slot it writes, sinks and window in use
 
 #include "step_exchange.glsl"
 #include "step_products.glsl"
@@ -201,7 +147,10 @@ void main() {
         if (n + me >= H * PARTS) continue;
         if (n > 0) barrier();
         const Head h = head_of(layer, n + me);
-        slots(layer, base, h);
+        vec4 key[16];
+        float value[8];
+        ask_slots(h, key, value);
+        slots(layer, base, h, key, value);
         if (PARTS == 1) advance_state(h);
       }
     }

@@ -121,31 +121,38 @@ uint variant_of(uint slot) { return !kRotary || slot >= kPositional ? 0 : slot <
 #define EACH_8(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 #define EACH_16(DO) EACH_8(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
 
+// Whether a slot is one, where `step` side by side are looked at.
+#define IS_SLOT(SLOT, STEP) (kSlots % (STEP) == 0 || (SLOT) < kSlots)
+#define LOAD_KEY(I)                                                                                     \
+  if (I < kKeyRounds * kKeyVectors) {                                                                   \
+    const uint c = in_team + I % kKeyVectors * kTeam, slot = (round + I / kKeyVectors) * kTeams + team; \
+    key[I] = vec4(0.0);                                                                                 \
+    if (IS_SLOT(slot, kTeams) && (K / 4 % kTeam == 0 || c < K / 4))                                     \
+      key[I] = state4.v[(h.keys + slot * K) / 4 + c];                                                   \
+  }
+#define LOAD_VALUE(I)                                                                              \
+  if (I < kValueRounds) {                                                                          \
+    const uint slot = group + I * kRowGroups;                                                      \
+    value[I] = 0.0;                                                                                \
+    if (IS_SLOT(slot, kRowGroups)) value[I] = state.v[h.values + h.column + column + slot * V];    \
+  }
+
+/// Asks for what a thread has of a head's keys, [kKeyRounds][kKeyVectors], and values.
+void ask_slots(const Head h, inout vec4 key[16], inout float value[8]) {
+  const uint in_team = THREAD % kTeam, team = THREAD / kTeam;
+  const uint column = THREAD % kColumns, group = THREAD / kColumns;
+  const uint round = 0;
+  EACH_16(LOAD_KEY)
+  EACH_8(LOAD_VALUE)
+}
+
 /// What head `h` reads of its slots, this workgroup's columns of it.
-void slots(uint layer, uint base, const Head h) {
+void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float value[8]) {
   const uint warp = WARP, lane = LANE;
   const uint in_team = THREAD % kTeam, team = THREAD / kTeam;
   const uint column = THREAD % kColumns, group = THREAD / kColumns;
-  vec4 key[16];  // [kKeyRounds][kKeyVectors]
-  float value[8];
   uint round = 0;
-// Whether a slot is one, where `step` side by side are looked at.
-#define IS_SLOT(SLOT, STEP) (kSlots % (STEP) == 0 || (SLOT) < kSlots)
-#define LOAD_KEY(I)                                                                                   \
-  if (I < kKeyRounds * kKeyVectors) {                                                                 \
-    const uint c = in_team + I % kKeyVectors * kTeam, slot = (round + I / kKeyVectors) * kTeams + team; \
-    key[I] = vec4(0.0);                                                                               \
-    if (IS_SLOT(slot, kTeams) && (K / 4 % kTeam == 0 || c < K / 4)) key[I] = state4.v[(h.keys + slot * K) / 4 + c];                   \
-  }
-  EACH_16(LOAD_KEY)
   const uint value_at = h.values + h.column + column;
-#define LOAD_VALUE(I)                                                  \
-  if (I < kValueRounds) {                                              \
-    const uint slot = group + I * kRowGroups;                          \
-    value[I] = 0.0;                                                    \
-    if (IS_SLOT(slot, kRowGroups)) value[I] = state.v[value_at + slot * V];        \
-  }
-  EACH_8(LOAD_VALUE)
   // What a query's logits are moved by, of this lane's slots.
   const uint read_bias = in_table(layer, kStepReadBias), head_read_bias = in_table(layer, kStepHeadReadBias);
   float biases[kOwnSlots];
