@@ -64,6 +64,7 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   c.khr_matrices = c.khr_matrices && tiles && use.khr_matrices;
   c.nv_matrices = c.nv_matrices && tiles && !c.khr_matrices;
   c.slot_tiles = c.cooperative_matrix() && use.slot_tiles;
+  c.addresses = c.addresses && use.addresses;
 
   std::vector<const char*> extensions;
   VkPhysicalDeviceVulkan11Features f11{.sType =
@@ -71,6 +72,7 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   VkPhysicalDeviceVulkan12Features f12{
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &f11};
   f12.timelineSemaphore = VK_TRUE;
+  f12.bufferDeviceAddress = c.addresses ? VK_TRUE : VK_FALSE;
   VkPhysicalDeviceSubgroupSizeControlFeatures control{
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
       .subgroupSizeControl = VK_TRUE,
@@ -150,12 +152,14 @@ Result<Buffer> Device::create_buffer(std::uint64_t bytes, MemoryKind kind, const
   }
   Buffer buffer;
   buffer.bytes = bytes;
-  const VkBufferCreateInfo info{.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                                .size = bytes,
-                                .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
-                                         VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                         VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-                                .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
+  const bool addressed = capabilities_.addresses && kind == MemoryKind::device;
+  const VkBufferCreateInfo info{
+      .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+      .size = bytes,
+      .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+               VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+               (addressed ? VkBufferUsageFlags{VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT} : 0),
+      .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
   VkBuffer handle = VK_NULL_HANDLE;
   RUNNEL_VK_CHECK(f_.vkCreateBuffer(handle_, &info, nullptr, &handle), name);
   buffer.handle = OwnedBuffer(handle_, f_, handle);
@@ -166,7 +170,10 @@ Result<Buffer> Device::create_buffer(std::uint64_t bytes, MemoryKind kind, const
   for (const VkMemoryPropertyFlags wanted : preferences(kind)) {
     const auto type = find_memory(memory_, needs.memoryTypeBits, wanted);
     if (!type) continue;
+    const VkMemoryAllocateFlagsInfo flags{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                          .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     const VkMemoryAllocateInfo allocation{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                          .pNext = addressed ? &flags : nullptr,
                                           .allocationSize = needs.size,
                                           .memoryTypeIndex = *type};
     VkDeviceMemory memory = VK_NULL_HANDLE;
@@ -182,6 +189,12 @@ Result<Buffer> Device::create_buffer(std::uint64_t bytes, MemoryKind kind, const
     return buffer;
   }
   return vk_error(result, name);
+}
+
+std::uint64_t Device::address_of(const Range& range) const {
+  const VkBufferDeviceAddressInfo info{.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                       .buffer = range.buffer};
+  return f_.vkGetBufferDeviceAddress(handle_, &info) + range.offset;
 }
 
 Result<OwnedCommandPool> Device::create_command_pool() const {

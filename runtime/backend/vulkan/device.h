@@ -26,6 +26,7 @@ struct Tuning {
   std::uint32_t tiles = 0;        // work split of products on matrix units, see products.cpp
   // Of a token in one dispatch, see decode_step.h.
   std::uint32_t step_groups = 0;   // workgroups; more than run at the same time give up
+  std::uint32_t step_threads = 0;  // of a workgroup, at most
   std::uint32_t step_parts = 0;    // workgroups of a kv head's slots
   std::uint32_t step_chunk = 0;    // loads of a row under way
   std::int32_t step_patience = 0;  // looks at a value that is not there
@@ -40,6 +41,7 @@ struct FeatureMask {
   bool chunks = true;        // slots of many tokens chunk by chunk
   bool slot_tiles = true;    // on matrix units
   bool one_dispatch = true;  // all layers of a token in one dispatch
+  bool addresses = true;     // of buffers, in shaders
   Tuning tuning;
   std::uint32_t shared_bytes = UINT32_MAX;   // of a workgroup at most
   std::uint64_t storage_range = UINT64_MAX;  // bytes of one binding at most
@@ -135,6 +137,9 @@ class Device {
 
   /// @param what  for messages ("weights")
   Result<Buffer> create_buffer(std::uint64_t bytes, MemoryKind kind, const char* what) const;
+
+  /// Where a shader finds a range of a MemoryKind::device buffer, if the device has addresses.
+  std::uint64_t address_of(const Range& range) const;
 
   Result<OwnedCommandPool> create_command_pool() const;
   Result<VkCommandBuffer> allocate_commands(const OwnedCommandPool& pool) const;

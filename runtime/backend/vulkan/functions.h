@@ -49,6 +49,7 @@ namespace runnel::vulkan {
   X(vkDestroyDevice) X(vkGetDeviceQueue) X(vkDeviceWaitIdle) \
   X(vkAllocateMemory) X(vkFreeMemory) X(vkMapMemory) \
   X(vkCreateBuffer) X(vkDestroyBuffer) X(vkGetBufferMemoryRequirements) X(vkBindBufferMemory) \
+  X(vkGetBufferDeviceAddress) \
   X(vkCreateShaderModule) X(vkDestroyShaderModule) \
   X(vkCreatePipelineCache) X(vkDestroyPipelineCache) X(vkGetPipelineCacheData) \
   X(vkCreateComputePipelines) X(vkDestroyPipeline) \

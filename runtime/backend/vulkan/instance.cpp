@@ -163,6 +163,7 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
       c.subgroup = size;
     c.subgroup_extension = !core13;
   }
+  c.addresses = f12.bufferDeviceAddress == VK_TRUE;
   c.integer_dot = dots.shaderIntegerDotProduct == VK_TRUE;
   c.integer_dot_extension = !core13;
   const bool takes_tiles =

@@ -53,6 +53,7 @@ struct Capabilities {
   bool slot_tiles = false;  // and that on matrix units
   /// Workgroups that certainly run at the same time, one on each multiprocessor; 0: unknown.
   std::uint32_t resident_groups = 0;
+  bool addresses = false;             // of buffers, for shaders
   std::uint32_t group_threads = 0;    // of a workgroup, at most
   std::uint32_t group_subgroups = 0;  // the same, where a subgroup's size is demanded
 };
