@@ -257,6 +257,12 @@ struct StepArgs {
   float gate_log_min;  // 0: none
   float eps;
   float g_norm_eps;
+  uint weights_low;  // address of the weights, for decode_even
+  uint weights_high;
+  uint act_low;  // of what workgroups hand each other
+  uint act_high;
+  uint state_low;  // of the bank
+  uint state_high;
 };
 
 /// The head of a token whose layers went in one dispatch. Where it draws the token too, offsets

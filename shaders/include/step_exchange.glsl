@@ -2,8 +2,15 @@
 // Values that workgroups of decode_step hand each other: a place is written once a token, and the lowest bit of its float
 // says whether it is this token's.
 
+#ifdef RUNNEL_ADDRESSES
+layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent buffer Act { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent buffer Act4 { uvec4 v[]; };
+#define act Act(uvec2(a.act_low, a.act_high))
+#define act4 Act4(uvec2(a.act_low, a.act_high))
+#else
 layout(set = 0, binding = 1) volatile coherent buffer Act { uint v[]; } act;
 layout(set = 0, binding = 1) volatile coherent buffer Act4 { uvec4 v[]; } act4;
+#endif
 
 uint tag = 0;
 int patience = 0;  // looks that are left; whoever has none takes what is there

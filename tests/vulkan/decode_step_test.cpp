@@ -19,16 +19,25 @@ constexpr double kStepTolerance = 2e-5;  // f32 sums in another order, the last 
 // Inputs rounded to int8; ties round apart, layers amplify, and passes of several tokens do not
 // round.
 constexpr double kRoundedTolerance = 2e-2;
+constexpr double kEvenTolerance = 5e-2;  // of a small model that amplifies them more
 
 class VulkanDecodeStep : public VulkanTest {
  protected:
   /// @param rounded  whether products of integers may round their inputs
   void expect_parity(const RandomModel& model, std::uint32_t groups, bool rounded = false) {
+    expect_parity(model, {.integer_dot = rounded, .tuning = {.step_groups = groups}},
+                  "decode_step.");
+  }
+
+  /// The same on a device with `features`, in shaders called that.
+  void expect_parity(const RandomModel& model, const vulkan::FeatureMask& features,
+                     const char* shader_name, double rounded_tolerance = kRoundedTolerance) {
+    const bool rounded = features.integer_dot;
     const auto profile = std::make_shared<vulkan::DispatchProfile>();
-    auto device = backend({.integer_dot = rounded, .tuning = {.step_groups = groups}}, {}, profile);
+    auto device = backend(features, {}, profile);
     auto reference = reference::make_backend(rounded ? reference::Activations::rounded
                                                      : reference::Activations::exact);
-    const double tolerance = rounded ? kRoundedTolerance : kStepTolerance;
+    const double tolerance = rounded ? rounded_tolerance : kStepTolerance;
     const LoadedModel actual = load_on(*device, model, 16);
     const LoadedModel expected = load_on(*reference, model, 16);
     Random random(61);
@@ -43,11 +52,23 @@ class VulkanDecodeStep : public VulkanTest {
     EXPECT_LE(max_relative_error(actual.canonical(*a), expected.canonical(*b)), tolerance);
     std::size_t steps = 0;
     for (const auto& [shader, entry] : profile->by_shader) {
-      if (!shader.starts_with("decode_step.")) continue;
+      if (!shader.starts_with(shader_name)) continue;
       steps += entry.count;
       EXPECT_EQ(shader.ends_with(".dot"), rounded);
     }
     EXPECT_EQ(steps, 5U) << "passes of one token";
+  }
+
+  /// Of widths that decode_even takes, where all matrices of a layer are of one type.
+  static ModelConfig even_config(std::int32_t width) {
+    ModelConfig c = small_positional_config();
+    c.hidden_size = width;
+    c.intermediate_size = width;
+    c.num_heads = 4;
+    c.num_kv_heads = 2;
+    c.head_k_dim = 64;
+    c.head_v_dim = 64;
+    return c;
   }
 
   static RandomModel model_of(BlockType type, std::int32_t kv_heads = 4,
@@ -69,6 +90,44 @@ class VulkanDecodeStep : public VulkanTest {
                              62);
   }
 };
+
+TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyMatchTheReference) {
+  // The software driver takes seconds to make such a shader.
+  const bool software = vulkan::find_devices().front().software;
+  const std::vector<std::uint32_t> groups =
+      software ? std::vector<std::uint32_t>{1} : std::vector<std::uint32_t>{1, 2, 16};
+  for (const BlockType type :
+       {BlockType::q4_k, BlockType::bf16, BlockType::q4_0, BlockType::q8_0, BlockType::f16}) {
+    if (software && type != BlockType::q4_k && type != BlockType::bf16) break;
+    SCOPED_TRACE(quant::block_traits(type)->name);
+    const RandomModel model = make_random_model(
+        even_config(256), {.linear = type, .small = type, .read_biases = true}, 65);
+    const bool rounded = quant::block_traits(type)->quantised;
+    for (const std::uint32_t n : groups) {
+      expect_parity(model, {.integer_dot = rounded, .tuning = {.step_groups = n}}, "decode_even.",
+                    kEvenTolerance);
+    }
+    if (type != BlockType::q4_k) continue;
+    expect_parity(model, {.integer_dot = true, .addresses = false, .tuning = {.step_groups = 1}},
+                  "decode_step.", kEvenTolerance);
+  }
+}
+
+TEST_F(VulkanDecodeStep, WideInputsOfWhichSomeSubgroupsHaveNoneMatchTheReference) {
+  const bool software = vulkan::find_devices().front().software;
+  for (const BlockType type : {BlockType::q8_0, BlockType::q4_0, BlockType::bf16}) {
+    if (software && type != BlockType::q8_0) break;
+    SCOPED_TRACE(quant::block_traits(type)->name);
+    ModelConfig c = even_config(128);
+    c.num_heads = 9;
+    c.num_kv_heads = 1;
+    c.head_k_dim = 16;
+    expect_parity(make_random_model(c, {.linear = type, .small = type}, 66),
+                  {.integer_dot = quant::block_traits(type)->quantised,
+                   .tuning = {.step_groups = 1, .step_threads = 128}},
+                  "decode_even.", kEvenTolerance);
+  }
+}
 
 TEST_F(VulkanDecodeStep, PositionalSlotsAndGroupedQueriesMatchTheReference) {
   expect_parity(model_of(BlockType::q4_0), 1);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 #include "runtime/backend/vulkan/packed_matrix.h"
 #include "runtime/backend/vulkan/pass_builder.h"
@@ -20,6 +21,11 @@ constexpr std::uint32_t kMostParts = 8, kFewestColumns = 16;  // of a head's slo
 constexpr std::uint32_t kRoundingLanes = 8;                   // share a block of 32 columns
 constexpr std::uint32_t kMostKeyVectors = 16;                 // of 4 of a key, in a lane
 constexpr std::uint32_t kMostHeld = 8;                        // items of a lane under way
+// Of decode_even: inputs are whole multiples of this wide; all but one of so many workgroups have
+// rows; and items of a lane of a stage, each with code of its own.
+constexpr std::uint32_t kEvenColumns = 64, kEvenOf = 16, kMostEvenItems = 80;
+// Their places among the constants, of which the first is UNITS.
+constexpr std::size_t kHeldConstant = 17, kGroupsConstant = 20;
 // Of the head: workgroups on each multiprocessor, their threads, lanes that share a row, items of
 // a row that one of them takes at most while there are more lanes.
 constexpr std::uint32_t kHeadGroups = 2, kHeadThreads = 256;
@@ -57,8 +63,10 @@ class Maker {
         const WeightStore& weights)
       : device_(device), c_(config), layout_(layout), w_(weights) {
     const Capabilities& limits = device.capabilities();
+    const std::uint32_t most =
+        device.tuning().step_threads > 0 ? device.tuning().step_threads : kMostThreads;
     threads_ = std::bit_floor(
-        std::min({kMostThreads, limits.group_threads, limits.group_subgroups * limits.subgroup}));
+        std::min({most, limits.group_threads, limits.group_subgroups * limits.subgroup}));
   }
 
   /// Fills `step` and the words of its table; says why not.
@@ -120,6 +128,15 @@ class Maker {
                       gates ? 1U : 0U,
                       teams,
                       queries};
+    if (const std::uint32_t groups = even_groups(step.groups);
+        groups > 0 && groups >= u(c_.num_kv_heads) * (parts > 1 ? parts : 0) &&
+        (dot || is_short(type)) && type != BlockType::q6_k && !gates &&
+        even_bytes(type, groups, columns, queries) <= limits.shared_bytes) {
+      step.groups = groups;
+      step.shader.replace(0, std::strlen("decode_step"), "decode_even");
+      step.constants[kHeldConstant] = even_items_held(type);
+      step.constants[kGroupsConstant] = groups;
+    }
     const auto fours = [](std::uint64_t n) { return (n + 3) / 4 * 4; };
     const std::uint64_t projected = u((c_.num_heads + c_.num_kv_heads) * c_.head_k_dim +
                                       c_.num_kv_heads * (c_.head_v_dim + c_.num_memory_slots));
@@ -141,6 +158,11 @@ class Maker {
                  .eps = c_.norm_eps,
                  .g_norm_eps = c_.g_norm_eps};
     step.weights = w_.block_of(w_.layers.front().o_proj);
+    if (limits.addresses) {
+      const std::uint64_t address = device_.address_of(step.weights);
+      step.args.weights_low = static_cast<std::uint32_t>(address);
+      step.args.weights_high = static_cast<std::uint32_t>(address >> 32);
+    }
     if (step.weights.bytes > limits.storage_range || step.act_words * 4 > limits.storage_range)
       return "its size";
     for (const DeviceLayer& layer : w_.layers) add(layer, table);
@@ -149,6 +171,66 @@ class Maker {
   }
 
  private:
+  /// How decode_even shares a stage's columns, as include/even_columns.glsl has it.
+  struct EvenStage {
+    std::uint32_t slices = 0;   // 0: not at all
+    std::uint32_t sums = 0;     // of rows, by slices
+    std::uint32_t rounded = 0;  // columns that pass through shared memory
+  };
+  EvenStage even_stage(BlockType type, std::uint32_t columns, std::uint32_t rows) const {
+    const std::uint32_t lanes = device_.capabilities().subgroup, warps = threads_ / lanes;
+    const std::uint32_t vectors = columns <= 4 * threads_ ? 1 : columns <= 8 * threads_ ? 2 : 4;
+    const std::uint32_t slice = 4 * vectors * lanes, slices = columns / slice;
+    if (columns % kEvenColumns != 0 || columns % slice != 0 || slices > warps) return {};
+    const std::uint32_t across = slice / item_columns(type), team = std::min(lanes, across);
+    const std::uint32_t side = lanes / team;
+    const std::uint32_t ways = warps / slices;
+    const std::uint32_t turns = ceil_div(rows, side * ways), rest = turns % 8;
+    if (turns * (across / team) > kMostEvenItems) return {};
+    const std::uint32_t room = turns - rest + (rest < 3 ? rest : rest < 5 ? 4 : 8);
+    return {slices, slices * room * side * ways, vectors > 1 ? columns : 0};
+  }
+  std::array<EvenStage, 4> even_stages(BlockType type, std::uint32_t groups) const {
+    const auto u = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
+    const std::uint32_t d = u(c_.hidden_size), inner = u(c_.intermediate_size);
+    return {even_stage(type, d, u(w_.layers.front().projections.front().matrix.rows) / groups),
+            even_stage(type, u(c_.num_heads * c_.head_v_dim), d / groups),
+            even_stage(type, d, 2 * inner / groups), even_stage(type, inner, d / groups)};
+  }
+
+  /// Workgroups over which all rows divide evenly, where that is nearly all; 0: decode_step.
+  std::uint32_t even_groups(std::uint32_t groups) const {
+    const Capabilities& limits = device_.capabilities();
+    const DeviceLayer& w = w_.layers.front();
+    const std::int64_t all = std::gcd(std::gcd(w.projections.front().matrix.rows, w.o_proj.rows),
+                                      std::int64_t{c_.intermediate_size});
+    std::uint32_t even = groups;
+    while (all % even != 0) --even;
+    if (!limits.addresses || limits.subgroup < kRoundingLanes ||
+        even * kEvenOf < groups * (kEvenOf - 1) ||
+        static_cast<std::uint32_t>(c_.hidden_size) > even * threads_)
+      return 0;
+    for (const EvenStage& stage : even_stages(w.o_proj.type, even)) {
+      if (stage.slices == 0) return 0;
+    }
+    return even;
+  }
+
+  /// Items of a lane of a stage under way in decode_even, with two stages' in its registers.
+  static std::uint32_t even_items_held(BlockType type) { return type == BlockType::q8_0 ? 12 : 16; }
+
+  /// Shared memory that decode_even declares.
+  std::uint64_t even_bytes(BlockType type, std::uint32_t groups, std::uint64_t columns,
+                           std::uint64_t g) const {
+    const auto stages = even_stages(type, groups);
+    std::uint64_t rounded = 0;
+    for (const EvenStage& stage : stages) rounded = std::max<std::uint64_t>(rounded, stage.rounded);
+    const std::uint64_t sums =
+        std::max(stages[0].sums, stages[2].sums) + std::max(stages[1].sums, stages[3].sums);
+    return 4 * (sums + 2 * (threads_ / device_.capabilities().subgroup)) + rounded + rounded / 8 +
+           20 + slot_bytes(columns, g);
+  }
+
   /// Lanes that share a row of a stage, and its items in each.
   struct Team {
     std::uint32_t lanes = 0, items = 0;
@@ -250,7 +332,7 @@ class Maker {
     step.head_shader = "head." + std::string(quant::block_traits(type)->name);
     if (blocks) step.head_shader += ".dot";
     step.head_constants = {1, threads, columns, team};
-    step.head_groups = step.groups * kHeadGroups;
+    step.head_groups = device_.capabilities().resident_groups * kHeadGroups;
     const DeviceMatrix& table = w_.embeddings;
     const Range block = w_.block_of(w_.head);
     step.draws = table.type == type && w_.head.parts.size() == 1 && table.parts.size() == 1 &&
@@ -302,15 +384,21 @@ class Maker {
     };
     const std::uint64_t inputs =
         dot ? (d + other) + (d + other) / 32 * 8 : padded(d) + padded(other);
+    const std::uint64_t warps = threads_ / device_.capabilities().subgroup;
+    return inputs + (gates ? 4 * d : 0) + 16 + 4 * (warps + 9 + 2 * ((d + groups - 1) / groups)) +
+           slot_bytes(columns, g);
+  }
+
+  /// Of it, what the slots and the table of layers take.
+  std::uint64_t slot_bytes(std::uint64_t columns, std::uint64_t g) const {
+    const auto u = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
     const std::uint64_t lanes = device_.capabilities().subgroup, warps = threads_ / lanes;
     const std::uint64_t k = u(c_.head_k_dim);
     const bool rotary = c_.num_positional_slots() > 0;
     const std::uint64_t partials = columns < lanes ? warps : threads_ / columns;
-    return inputs + (gates ? 4 * d : 0) + 16 +
-           4 * (kStepLayerWords * u(c_.num_layers) + 2 * warps + 25 +
-                2 * ((d + groups - 1) / groups) + (rotary ? 3 : 1) * g * k + (rotary ? 2 : 1) * k +
-                2 * u(c_.num_memory_slots) + g * (u(c_.num_slots()) + 2) + columns +
-                partials * g * columns) +
+    return 4 * (kStepLayerWords * u(c_.num_layers) + warps + 16 + (rotary ? 3 : 1) * g * k +
+                (rotary ? 2 : 1) * k + 2 * u(c_.num_memory_slots) + g * (u(c_.num_slots()) + 2) +
+                columns + partials * g * columns) +
            128;  // alignment
   }
 

@@ -71,6 +71,14 @@ Status PassBuilder::add_one_dispatch() {
   StepArgs args = step.args;
   args.pass = b_.layout;
   args.layer_stride = static_cast<std::uint32_t>(m_.states->layer_stride(bank));
+  if (m_.device->capabilities().addresses) {
+    const std::uint64_t act = m_.device->address_of({b_.act.get(), 0, b_.act.bytes});
+    args.act_low = static_cast<std::uint32_t>(act);
+    args.act_high = static_cast<std::uint32_t>(act >> 32);
+    const std::uint64_t state = m_.device->address_of(m_.states->bank(bank));
+    args.state_low = static_cast<std::uint32_t>(state);
+    args.state_high = static_cast<std::uint32_t>(state >> 32);
+  }
   return dispatch(step.shader, step.constants,
                   {step.weights,
                    {b_.act.get(), 0, b_.act.bytes},

@@ -1,0 +1,246 @@
+#version 460
+// SPDX-License-Identifier: Apache-2.0
+// decode_step for a model whose rows divide evenly over the workgroups: the same exchange and slots, other products.
+//
+// A product is split by columns: a subgroup has a slice of them, of all rows of its workgroup or, with others, of tiles by
+// turns. It takes those columns by itself; a lane then has its columns in registers and an item of each row. One barrier a
+// stage, behind which a thread a row puts the slices' sums together.
+// A layer is straight code with registers of their own for each stage: what comes next is asked for behind a stage's
+// products, and of the output, gate and up together behind the slots. Nothing is under way where the loop over layers
+// begins again, for registers that are would be copied there, and a copy waits for the load.
+// Grid: (GROUPS). Bound: latency of five exchanges a layer; bytes of W for a large model.
+#define RUNNEL_OWN_WORKGROUP
+#define RUNNEL_ADDRESSES
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_memory_scope_semantics : enable
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#include "common.glsl"
+#include "weights.glsl"
+#define PASS_BINDING 4
+#include "pass.glsl"
+
+#include "step_model.glsl"
+layout(constant_id = 18) const uint HELD = 8;  // items of a lane of a stage under way
+layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; } vectors_here4;
+
+#include "step_exchange.glsl"
+#include "step_items.glsl"
+#include "even_columns.glsl"
+#include "step_slots.glsl"
+
+#define OF0(X) X##0
+#define OF1(X) X##1
+#define OF2(X) X##2
+#define OF3(X) X##3
+
+// Finds items of stage S of a layer: those of the first tile, and of the last, where rows may be missing. Lanes of a
+// subgroup without columns all have the same, and all lanes where there is no such layer.
+#define FIND_ITEMS(S, LAYER, EXISTS)                                                                                   \
+  {                                                                                                                    \
+    const uint way = warp / kSlices##S, slice = warp - way * kSlices##S, entry = kStepMatrices + S * kStepMatrixWords; \
+    const uint first = in_table(LAYER, entry) + me * (kRows##S * kRowItems##S);                                        \
+    const uint row = way * kSide##S + lane / kTeam##S, column = slice * kAcross##S + lane % kTeam##S;                  \
+    const uint last = min((kTurns##S - 1) * (kSide##S * kWays##S) + row, kRows##S - 1);                                \
+    bool real = EXISTS;                                                                                                \
+    if (kSlices##S * kWays##S < kWarps) real = EXISTS && warp < kSlices##S * kWays##S;                                 \
+    at##S = item_at(LAYER, entry, real ? first + row * kRowItems##S + column : first);                                 \
+    if (kTurns##S * kSide##S * kWays##S > kRows##S)                                                                    \
+      end##S = item_at(LAYER, entry, real ? first + last * kRowItems##S + column : first);                             \
+  }
+/// Asks for item I of a stage.
+#define ASK(OF_, I)                                                                                                 \
+  if ((OF_(kTurns) * OF_(kSide) * OF_(kWays) > OF_(kRows) ? OF_(kTurns) - 1 : OF_(kTurns)) == (I) / OF_(kFolds)) {  \
+    TAKE_ITEM(OF_(items)[I], OF_(end), (I) % OF_(kFolds) * OF_(kTeam))                                              \
+  } else {                                                                                                          \
+    TAKE_ITEM(OF_(items)[I], OF_(at),                                                                               \
+              (I) / OF_(kFolds) * (OF_(kWays) * OF_(kSide) * OF_(kRowItems)) + (I) % OF_(kFolds) * OF_(kTeam))      \
+  }
+#define ASK_FROM(S, FIRST, COUNT) \
+  { [[unroll]] for (uint i = FIRST; i < (COUNT); ++i) ASK(OF##S, i) }
+
+/// Of the first head, which of others is asked for later: more than one only where a part is a whole head.
+#define ASK_SLOTS(LAYER)                                           \
+  {                                                                \
+    if (me < H * PARTS) {                                          \
+      ask_slots(head_of(LAYER, me), key, value);                   \
+    } else {                                                       \
+      [[unroll]] for (uint i = 0; i < 16; ++i) key[i] = vec4(0.0); \
+      [[unroll]] for (uint i = 0; i < 8; ++i) value[i] = 0.0;      \
+    }                                                              \
+  }
+#define DO_SLOTS(LAYER)                           \
+  for (uint n = 0; n < H * PARTS; n += GROUPS) {  \
+    if (n + me >= H * PARTS) continue;            \
+    const Head h = head_of(LAYER, n + me);        \
+    if (n > 0) {                                  \
+      barrier();                                  \
+      ask_slots(h, key, value);                   \
+    }                                             \
+    slots(LAYER, base, h, key, value);            \
+    if (PARTS == 1) advance_state(h);             \
+  }
+
+void publish_projected(uint base) {
+  for (uint n = 0; n < kRows0; n += THREADS) {
+    const uint row = n + THREAD, to = gl_WorkGroupID.x * kRows0 + row;
+    if (row < kRows0) {
+      float f = sum_even(kSlices0, kRoom0, row) * inversesqrt(all_even_squares(kSlices0, 1, 0) / float(D) + a.eps);
+      if (to < (G + 1) * H * K) {
+        f = activate(KEY_ACTIVATION, f);
+      } else if (to < (G + 1) * H * K + H * V) {
+        f = activate(VALUE_ACTIVATION, f);
+      }
+      publish(base + kAtProjected + to, f);
+    }
+  }
+}
+
+void publish_hidden(uint base) {
+  for (uint n = 0; n < kRows2 / 2; n += THREADS) {
+    const uint row = n + THREAD;
+    if (row < kRows2 / 2) {
+      const float factor = inversesqrt(all_even_squares(kSlices2, 1, 0) / float(D) + a.eps);
+      const float gated = sum_even(kSlices2, kRoom2, 2 * row) * factor;
+      const float up = sum_even(kSlices2, kRoom2, 2 * row + 1) * factor;
+      publish(base + kAtHidden + gl_WorkGroupID.x * (kRows2 / 2) + row, swish(gated) * up);
+    }
+  }
+}
+
+void main() {
+  const uint me = gl_WorkGroupID.x, warp = WARP, lane = LANE;
+  for (uint n = 0; n < LAYERS * kStepLayerWords; n += THREADS) {
+    if (n + THREAD < LAYERS * kStepLayerWords) layers_[n + THREAD] = table.v[n + THREAD];
+  }
+  tag = pass.word[kPassTag];
+  patience = a.patience;
+  token_place = pass.word[a.pass.items + 2];
+  token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
+  barrier();
+  const uint layers = a.phases / 4;
+  float residual = 0.0;  // x of the row of D that this thread has
+  if (THREAD < kRows1) residual = stream.v[me * kRows1 + THREAD];
+
+#define OF OF0
+#define HAS_WEIGHT weights_at != kNone
+#define HAS_SQUARES true
+#define ROW_PARTS even_parts
+#define SQUARES even_squares
+  uint base = 0;
+  {
+    ItemAt at0, end0;
+    Item items0[kItems0];
+    vec4 key[16];
+    float value[8];
+    const uint weights_at = in_table(0, kStepAttnNorm);
+    FIND_ITEMS(0, 0, true)
+    ASK_FROM(0, 0, kAhead0)
+#define FROM_STREAM
+#define ASK_NEXT ASK_SLOTS(0)
+#include "even_stage.glsl"
+#undef ASK_NEXT
+#undef FROM_STREAM
+    publish_projected(base);
+    DO_SLOTS(0)
+  }
+
+  [[dont_unroll]] for (uint layer = 0; layer < layers; ++layer) {
+    ItemAt at0, at1, at2, at3, end0, end1, end2, end3;
+    Item items0[kItems0], items1[kItems1], items2[kItems2], items3[kItems3];
+    vec4 key[16];
+    float value[8];
+    uint weights_at = in_table(layer, kStepGNorm), from4 = (base + kAtOut) / 4;
+    FIND_ITEMS(1, layer, true)
+    ASK_FROM(1, 0, kAhead1)
+    FIND_ITEMS(2, layer, true)
+    ASK_FROM(2, 0, kEarly)
+
+    // The output projection.
+    if (IN_TURNS != 0) barrier();  // before any wait for what this workgroup writes
+#undef OF
+#undef HAS_SQUARES
+#undef ROW_PARTS
+#undef SQUARES
+#define OF OF1
+#define HAS_SQUARES OUT_NORM != 0
+#define ROW_PARTS odd_parts
+#define SQUARES odd_squares
+#define ASK_NEXT ASK_FROM(2, kEarly, kAhead2)
+#include "even_stage.glsl"
+#undef ASK_NEXT
+    if (THREAD < kRows1) {
+      float factor = 1.0;
+      if (OUT_NORM != 0) factor = inversesqrt(all_odd_squares(kSlices1, 1, 0) / float(kOut) + a.g_norm_eps);
+      residual = fma(sum_odd(kSlices1, kRoom1, THREAD), factor, residual);
+      publish(base + kAtMiddle + me * kRows1 + THREAD, residual);
+    }
+
+    // Gate and up.
+    FIND_ITEMS(3, layer, true)
+    weights_at = in_table(layer, kStepMlpNorm), from4 = (base + kAtMiddle) / 4;
+    if (PARTS > 1 && me < H * PARTS) advance_state(head_of(layer, me));  // all have the outputs
+    if (IN_TURNS != 0) barrier();
+#undef OF
+#undef HAS_SQUARES
+#undef ROW_PARTS
+#undef SQUARES
+#define OF OF2
+#define HAS_SQUARES true
+#define ROW_PARTS even_parts
+#define SQUARES even_squares
+#define ASK_NEXT ASK_FROM(3, 0, kAhead3)
+#include "even_stage.glsl"
+#undef ASK_NEXT
+    publish_hidden(base);
+
+    // Down.
+    const bool more = layer + 1 < layers;
+    const uint next = more ? layer + 1 : layer;
+    FIND_ITEMS(0, next, more)
+    from4 = (base + kAtHidden) / 4;
+    if (IN_TURNS != 0) barrier();
+#undef OF
+#undef HAS_WEIGHT
+#undef HAS_SQUARES
+#undef ROW_PARTS
+#undef SQUARES
+#define OF OF3
+#define HAS_WEIGHT false
+#define HAS_SQUARES false
+#define ROW_PARTS odd_parts
+#define SQUARES odd_squares
+#define ASK_NEXT ASK_FROM(0, 0, kAhead0)
+#include "even_stage.glsl"
+#undef ASK_NEXT
+    if (THREAD < kRows3) {
+      residual += sum_odd(kSlices3, kRoom3, THREAD);
+      publish(base + kAtX + me * kRows3 + THREAD, residual);
+      if (!more) stream.v[me * kRows3 + THREAD] = residual;
+    }
+    if (!more) break;
+
+    // q k v f and the slots of the next layer.
+    weights_at = in_table(next, kStepAttnNorm), from4 = (base + kAtX) / 4;
+    if (IN_TURNS != 0) barrier();
+#undef OF
+#undef HAS_WEIGHT
+#undef HAS_SQUARES
+#undef ROW_PARTS
+#undef SQUARES
+#define OF OF0
+#define HAS_WEIGHT weights_at != kNone
+#define HAS_SQUARES true
+#define ROW_PARTS even_parts
+#define SQUARES even_squares
+#define ASK_NEXT ASK_SLOTS(next)
+#include "even_stage.glsl"
+#undef ASK_NEXT
+    base += kLayerPlaces;
+    publish_projected(base);
+    DO_SLOTS(next)
+  }
+  if (patience < 0) act.v[a.stuck_at] = 1;
+}

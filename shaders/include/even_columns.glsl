@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// decode_even: how a stage's columns and rows are shared, and what a lane has of its input.
+
+/// Of a stage with COLUMNS inputs and ROWS rows of a workgroup: vectors of 4 columns that a lane takes; columns of a subgroup
+/// (a slice) and slices; subgroups with the same slice (ways), which take tiles by turns; lanes side by side that share a
+/// row; items of a row in a lane; rows of a tile; tiles of a subgroup; and its items.
+#define SHAPE_OF(S, COLUMNS, ROWS)                                                                                      \
+  const uint kColumns##S = COLUMNS, kRows##S = ROWS;                                                                    \
+  const uint kVectors##S = kColumns##S <= 4 * kLanes * kWarps ? 1 : kColumns##S <= 8 * kLanes * kWarps ? 2 : 4;         \
+  const uint kSlice##S = 4 * kVectors##S * kLanes, kSlices##S = kColumns##S / kSlice##S, kWays##S = kWarps / kSlices##S; \
+  const uint kAcross##S = kSlice##S / kItemColumns, kTeam##S = kAcross##S < kLanes ? kAcross##S : kLanes;               \
+  const uint kFolds##S = kAcross##S / kTeam##S, kSide##S = kLanes / kTeam##S;                                           \
+  const uint kTurns##S = (kRows##S + kSide##S * kWays##S - 1) / (kSide##S * kWays##S);                                  \
+  const uint kItems##S = kTurns##S * kFolds##S, kRowItems##S = kColumns##S / kItemColumns;                              \
+  /* Rows that there is room for: sums go out eight, four or two at a time. */                                          \
+  const uint kRest##S = kTurns##S % 8, kLast##S = kRest##S < 3 ? kRest##S : kRest##S < 5 ? 4 : 8;                       \
+  const uint kRoom##S = (kTurns##S - kRest##S + kLast##S) * kSide##S * kWays##S;
+SHAPE_OF(0, D, kProjected / GROUPS)
+SHAPE_OF(1, kOut, D / GROUPS)
+SHAPE_OF(2, D, 2 * INNER / GROUPS)
+SHAPE_OF(3, INNER, D / GROUPS)
+// Items of a stage that a lane asks for before its input is there; the others while these are multiplied.
+#define AHEAD_OF(S) const uint kAhead##S = kItems##S < HELD ? kItems##S : HELD;
+AHEAD_OF(0)
+AHEAD_OF(1)
+AHEAD_OF(2)
+AHEAD_OF(3)
+// Of gate and up, those that are asked for together with the output projection's.
+const uint kBeside1 = HELD - kAhead1;
+const uint kEarly = kAhead2 < kBeside1 ? kAhead2 : kBeside1;
+
+// Volatile, so that loads stay where they are: between looks at the exchange. By address: those at constant distances need
+// no more than an instruction.
+layout(buffer_reference, std430, buffer_reference_align = 16) volatile readonly buffer Words4 { uvec4 w[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) volatile readonly buffer Words { uint w[]; };
+
+/// Where a lane's items of a stage lie: loads and words of scales. Others of its items are at constant distances.
+struct ItemAt {
+  Words4 a;
+#if !defined(W_F16) && !defined(W_BF16)
+  Words scale;
+#endif
+#if defined(W_Q4_K)
+  Words d;
+#endif
+};
+#if defined(W_F16) || defined(W_BF16)
+#define TAKE_ITEM(R, AT, STEPS) R.a = AT.a.w[STEPS];
+#elif defined(W_Q8_0) || defined(W_Q4_0)
+#define TAKE_ITEM(R, AT, STEPS) \
+  R.a = AT.a.w[STEPS];          \
+  R.scale = AT.scale.w[(STEPS) / (8 / kItemUnits)];
+#else
+#define TAKE_ITEM(R, AT, STEPS)      \
+  R.a = AT.a.w[STEPS];               \
+  R.d = AT.d.w[(STEPS) / 8 * 5];     \
+  R.scale = AT.scale.w[(STEPS) / 8 * 5];
+#endif
+
+uvec2 weights_plus(uint bytes) {
+  uint carry;
+  const uint low = uaddCarry(a.weights_low, bytes, carry);
+  return uvec2(low, a.weights_high + carry);
+}
+/// Item `i` of a matrix whose entry in the table is `entry`.
+ItemAt item_at(uint layer, uint entry, uint i) {
+  ItemAt at;
+  at.a = Words4(weights_plus(16 * i));
+#if defined(W_Q8_0) || defined(W_Q4_0)
+  at.scale = Words(weights_plus(4 * (in_table(layer, entry + 2) + i / (8 / kItemUnits))));
+#elif defined(W_Q4_K)
+  const uint block = in_table(layer, entry + 2) + i / 8 * 5;
+  at.d = Words(weights_plus(4 * block));
+  at.scale = Words(weights_plus(4 * (block + 1 + i / 2 % 4)));
+#endif
+  return at;
+}
+
+/// What a lane has of the input: the columns of its items.
+struct Columns {
+#ifdef RUNNEL_DOT
+  uvec4 low;
+  uvec4 high;
+  uvec2 of_block;
+#else
+  vec4 low;
+  vec4 high;
+#endif
+};
+
+// How far an item's scale lies from the low end of its words.
+#if defined(W_Q8_0)
+#define SHIFT_OF(ITEM) (8 * ((ITEM) & 2))
+#elif defined(W_F16) || defined(W_BF16)
+#define SHIFT_OF(ITEM) 0
+#else
+#define SHIFT_OF(ITEM) (16 * ((ITEM) & 1))
+#endif
+#ifdef RUNNEL_DOT
+float product(Item r, const Columns x, uint shift) {
+  r.scale >>= shift;
+  return item_product(r, x.low, x.high, x.of_block);
+}
+#else
+float product(const Item r, const Columns x, uint shift) { return unit_sum(decode(unit_at(r, 0)), x.low, x.high); }
+#endif
+
+/// Of a slice's vectors, which one a lane takes as its `j`-th of `count`.
+uint vector_of(uint j, uint count) {
+#ifdef RUNNEL_DOT
+  return j * kLanes + LANE;
+#else
+  return count == 1 ? LANE : (j / 2 * kLanes + LANE) * 2 + j % 2;
+#endif
+}
+
+#ifdef RUNNEL_DOT
+float block_peak(vec4 v) {
+  float peak = max(max(abs(v.x), abs(v.y)), max(abs(v.z), abs(v.w)));
+  peak = max(peak, subgroupShuffleXor(peak, 1));
+  peak = max(peak, subgroupShuffleXor(peak, 2));
+  return max(peak, subgroupShuffleXor(peak, 4));
+}
+// Slices of more than a vector a lane, rounded.
+#define ROUNDED_OF(S) (kVectors##S > 1 ? kColumns##S / 32 : 0)
+const uint kRounded01 = ROUNDED_OF(0) > ROUNDED_OF(1) ? ROUNDED_OF(0) : ROUNDED_OF(1);
+const uint kRounded23 = ROUNDED_OF(2) > ROUNDED_OF(3) ? ROUNDED_OF(2) : ROUNDED_OF(3);
+const uint kRounded = kRounded01 > kRounded23 ? kRounded01 : kRounded23;  // blocks
+shared uvec4 rounded_words[2 * kRounded + 1];
+shared float rounded_peaks[kRounded + 1];
+
+/// Rounds the blocks of slice `slice`, `count` vectors a lane, and hands each lane its item's columns.
+Columns columns_of(const vec4 v[4], uint count, uint slice, uint in_team) {
+  Columns x;
+  float peak;
+#ifdef W_Q8_0
+  if (count == 1) {
+    const float own = block_peak(v[0]);
+    const uint word = round_bytes(v[0], own);
+    [[unroll]] for (uint e = 0; e < 4; ++e) x.low[e] = subgroupShuffle(word, 4 * in_team + e);
+    peak = subgroupShuffle(own, 4 * in_team);
+  } else {
+#else
+  if (count == 1) {
+    const float own = block_peak(v[0]);
+    const uint word = round_bytes(v[0], own);
+    // As nibbles lie: columns 0-3 of each unit of 8, then 4-7.
+    [[unroll]] for (uint u = 0; u < 4; ++u) {
+      x.low[u] = subgroupShuffle(word, 8 * in_team + 2 * u);
+      x.high[u] = subgroupShuffle(word, 8 * in_team + 2 * u + 1);
+    }
+    peak = subgroupShuffle(own, 8 * in_team);
+  } else {
+#endif
+    const uint first = slice * count * kLanes;  // vector
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
+      if (j < count) {
+        const float own = block_peak(v[j]);
+        const uint at = first + j * kLanes + LANE;
+        rounded_words[at / 4][at % 4] = round_bytes(v[j], own);
+        if (LANE % 8 == 0) rounded_peaks[at / 8] = own;
+      }
+    }
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+#ifdef W_Q8_0
+    x.low = rounded_words[first / 4 + in_team];
+    peak = rounded_peaks[first / 8 + in_team / 2];
+#else
+    const uvec4 a = rounded_words[first / 4 + 2 * in_team], b = rounded_words[first / 4 + 2 * in_team + 1];
+    x.low = uvec4(a.x, a.z, b.x, b.z), x.high = uvec4(a.y, a.w, b.y, b.w);
+    peak = rounded_peaks[first / 8 + in_team];
+#endif
+  }
+  const float scale = peak * (1.0 / 127.0);
+#ifdef W_Q8_0
+  x.high = x.low;
+  x.of_block = uvec2(floatBitsToUint(scale), 0);
+#else
+  // Halves of a block do not matter to types that come here.
+  const uvec4 ones = uvec4(0x01010101u);
+  x.of_block = uvec2(floatBitsToUint(scale), about_sums(scale, dot_words(ones, x.low), dot_words(ones, x.high)));
+#endif
+  return x;
+}
+#else
+Columns columns_of(const vec4 v[4], uint count, uint slice, uint in_team) {
+  Columns x;
+  if (count == 1) {
+    [[unroll]] for (uint e = 0; e < 4; ++e) {
+      x.low[e] = subgroupShuffle(v[0][e], 2 * in_team);
+      x.high[e] = subgroupShuffle(v[0][e], 2 * in_team + 1);
+    }
+  } else {
+    x.low = v[0], x.high = v[1];
+  }
+  return x;
+}
+#endif
+
+void add_lanes(inout float sums[8], uint count, uint lanes, uint in_team) { ADD_LANES(sums, count, lanes, in_team) }
+
+// Parts of rows, by slices, and of the sum of the input's squares. Even and odd stages have their own, so that one barrier
+// a stage is enough.
+#define PARTS_OF(S) (kSlices##S * kRoom##S)
+const uint kEvenParts = PARTS_OF(0) > PARTS_OF(2) ? PARTS_OF(0) : PARTS_OF(2);
+const uint kOddParts = PARTS_OF(1) > PARTS_OF(3) ? PARTS_OF(1) : PARTS_OF(3);
+shared float even_parts[kEvenParts];
+shared float odd_parts[kOddParts];
+shared float even_squares[kWarps];
+shared float odd_squares[kWarps];
+
+#define SUM_OF_PARTS(NAME, FROM)                                                    \
+  float NAME(const uint slices, const uint stride, uint row) {                      \
+    precise float sum[4];                                                           \
+    [[unroll]] for (uint i = 0; i < 4; ++i) sum[i] = 0.0;                           \
+    [[unroll]] for (uint i = 0; i < slices; ++i) sum[i % 4] += FROM[i * stride + row]; \
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);                                   \
+  }
+SUM_OF_PARTS(sum_even, even_parts)
+SUM_OF_PARTS(sum_odd, odd_parts)
+SUM_OF_PARTS(all_even_squares, even_squares)
+SUM_OF_PARTS(all_odd_squares, odd_squares)

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// decode_even: a stage from its input to the sums of its columns, a piece of main() for straight code with names of its own.
+//   OF(X)                   X of this stage: OF2(kItems) is kItems2
+//   from4, weights_at       where its input lies, in vectors, and the norm's weights
+//   HAS_WEIGHT, HAS_SQUARES whether it has those, and needs the sum of the input's squares
+//   ROW_PARTS, SQUARES      where sums of a slice's columns go
+//   ASK_NEXT                asks for what comes next
+//   FROM_STREAM             the input is the token's embedding
+{
+  // Known to the driver where all subgroups have columns.
+  bool works = true;
+  if (OF(kSlices) * OF(kWays) < kWarps) works = subgroupAll(warp < OF(kSlices) * OF(kWays));
+  const uint way = warp / OF(kSlices), slice = warp - way * OF(kSlices);
+  const uint in_team = lane % OF(kTeam), in_tile = lane / OF(kTeam);
+  vec4 v[4];
+  if (works) {
+    const uint at4 = slice * (OF(kSlice) / 4);
+    vec4 weight[4];
+    [[unroll]] for (uint j = 0; j < 4; ++j) weight[j] = vec4(1.0);
+    if (HAS_WEIGHT) {
+      [[unroll]] for (uint j = 0; j < 4; ++j) {
+        if (j < OF(kVectors)) weight[j] = vectors_here4.v[weights_at / 4 + at4 + vector_of(j, OF(kVectors))];
+      }
+    }
+#ifdef FROM_STREAM
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
+      if (j < OF(kVectors)) v[j] = stream4.v[at4 + vector_of(j, OF(kVectors))];
+    }
+#else
+    // Of several vectors, those that are missing are looked at again.
+    uvec4 seen[4];
+    [[unroll]] for (uint j = 0; j < 4; ++j) seen[j] = uvec4(tag ^ 1);
+    [[dont_unroll]] for (;;) {
+      uint missing = 0;
+      [[unroll]] for (uint j = 0; j < 4; ++j) {
+        if (j < OF(kVectors)) {
+          if (OF(kVectors) == 1) {
+            seen[j] = act4.v[from4 + at4 + vector_of(j, OF(kVectors))];
+          } else if (((((seen[j].x ^ tag) | (seen[j].y ^ tag)) | ((seen[j].z ^ tag) | (seen[j].w ^ tag))) & 1) != 0) {
+            seen[j] = act4.v[from4 + at4 + vector_of(j, OF(kVectors))];
+          }
+        }
+      }
+      [[unroll]] for (uint j = 0; j < 4; ++j) {
+        if (j < OF(kVectors)) missing |= ((seen[j].x ^ tag) | (seen[j].y ^ tag)) | ((seen[j].z ^ tag) | (seen[j].w ^ tag));
+      }
+      --patience;
+      if (subgroupAll((missing & 1) == 0 || patience < 0)) break;
+    }
+    [[unroll]] for (uint j = 0; j < 4; ++j) v[j] = j < OF(kVectors) ? uintBitsToFloat(seen[j]) : vec4(0.0);
+#endif
+    if (HAS_SQUARES) {
+      precise float squares = 0.0;
+      [[unroll]] for (uint j = 0; j < 4; ++j) {
+        if (j < OF(kVectors)) {
+          [[unroll]] for (uint e = 0; e < 4; ++e) squares = fma(v[j][e], v[j][e], squares);
+        }
+      }
+      squares = lanes_sum(squares);
+      if (lane == 0 && way == 0) SQUARES[slice] = squares;
+    }
+    [[unroll]] for (uint j = 0; j < 4; ++j) v[j] *= weight[j];
+  }
+
+  // Asked for behind all products, for drivers let these wait for all that was asked for before. Where others have no
+  // columns, behind the branch, so that nothing is copied.
+  const bool asks_within = OF(kSlices) * OF(kWays) == kWarps;
+  if (works) {
+    const Columns x = columns_of(v, OF(kVectors), slice, in_team);
+    const uint shift = SHIFT_OF(slice * OF(kAcross) + in_team);
+    [[unroll]] for (uint first = 0; first < OF(kTurns); first += 8) {
+      float sums[8];
+      [[unroll]] for (uint t = 0; t < 8; ++t) {
+        sums[t] = 0.0;
+        [[unroll]] for (uint fold = 0; fold < (first + t < OF(kTurns) ? OF(kFolds) : 0); ++fold) {
+          const uint i = (first + t) * OF(kFolds) + fold;
+#ifdef RUNNEL_DOT
+          sums[t] += product(OF(items)[i], x, shift);
+#else
+          if (fold == 0) sums[t] = product(OF(items)[i], x, shift);
+          if (fold == 1) sums[t] += product(OF(items)[i], Columns(v[2], v[3]), shift);
+#endif
+          if (i + HELD < OF(kItems)) {
+            ASK(OF, i + HELD)
+          }
+        }
+      }
+      if (asks_within && first + 8 >= OF(kTurns)) ASK_NEXT
+      const uint count = first + 8 <= OF(kTurns) ? 8 : OF(kLast);
+      add_lanes(sums, count, OF(kTeam), in_team);
+      const uint each = count > OF(kTeam) ? count / OF(kTeam) : 1, same = count < OF(kTeam) ? OF(kTeam) / count : 1;
+      [[unroll]] for (uint n = 0; n < 8; ++n) {
+        if (n < each)
+          ROW_PARTS[slice * OF(kRoom) +
+                    ((first + in_team / same * each + n) * OF(kWays) + way) * OF(kSide) + in_tile] = sums[n];
+      }
+    }
+  }
+  if (!asks_within) ASK_NEXT
+  barrier();
+}
