@@ -25,7 +25,8 @@ class VulkanDecodeStep : public VulkanTest {
  protected:
   /// @param rounded  whether products of integers may round their inputs
   void expect_parity(const RandomModel& model, std::uint32_t groups, bool rounded = false) {
-    expect_parity(model, {.integer_dot = rounded, .tuning = {.step_groups = groups}},
+    expect_parity(model,
+                  {.integer_dot = rounded, .tuning = {.step_groups = groups, .step_mixers = false}},
                   "decode_step.");
   }
 
@@ -157,6 +158,32 @@ TEST_F(VulkanDecodeStep, WorkgroupsHandEachOtherActivations) {
     for (const std::uint32_t groups : {0, 2, 7}) expect_parity(model_of(type), groups);
     expect_parity(model_of(type, 1), 0);
     if (quant::block_traits(type)->quantised) expect_parity(model_of(type), 0, true);
+  }
+}
+
+TEST_F(VulkanDecodeStep, MixersOfNarrowModelsMatchTheReference) {
+  const auto expect = [&](const RandomModel& model, std::uint32_t groups) {
+    expect_parity(model, {.tuning = {.step_groups = groups}}, "decode_mixers.");
+  };
+  // Rows of whole teams and with a rest, three queries of a kv head and one, gates of both types.
+  for (const BlockType gates : {BlockType::f16, BlockType::bf16}) {
+    SCOPED_TRACE(quant::block_traits(gates)->name);
+    ModelConfig c = small_positional_config();
+    c.hidden_size = gates == BlockType::f16 ? 320 : 256;
+    c.intermediate_size = 416;
+    c.num_heads = 6;
+    c.num_kv_heads = gates == BlockType::f16 ? 2 : 6;
+    c.head_k_dim = 64;
+    c.head_v_dim = 64;
+    const RandomParts parts{
+        .linear = BlockType::q4_0, .small = gates, .gate_bias = true, .read_biases = true};
+    expect(make_random_model(c, parts, 75), 1);
+    if (vulkan::find_devices().front().software) continue;
+    expect(make_random_model(c, parts, 75), 13);
+    c.num_sink_slots = 4;
+    c.num_window_slots = 60;
+    c.num_memory_slots = 64;
+    expect(make_random_model(c, parts, 76), 0);
   }
 }
 

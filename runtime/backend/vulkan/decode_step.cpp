@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/backend/vulkan/decode_mixers.h"
 #include "runtime/backend/vulkan/packed_matrix.h"
 #include "runtime/backend/vulkan/pass_builder.h"
 #include "runtime/backend/vulkan/weight_store.h"
@@ -417,6 +418,7 @@ Result<DecodeStep> DecodeStep::create(Device& device, const ModelConfig& config,
   std::vector<std::uint32_t> table;
   step.why_not = Maker(device, config, layout, weights).make(step, table);
   if (!step.fits()) return step;
+  use_mixers(step, device, config, weights);
   RUNNEL_TRY(step.table,
              device.create_buffer(4 * table.size(), MemoryKind::device, "table of layers"));
   RUNNEL_CHECK_OK(device.copy_in(step.table, std::as_bytes(std::span(table))));

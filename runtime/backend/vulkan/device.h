@@ -30,6 +30,7 @@ struct Tuning {
   std::uint32_t step_parts = 0;    // workgroups of a kv head's slots
   std::uint32_t step_chunk = 0;    // loads of a row under way
   std::int32_t step_patience = 0;  // looks at a value that is not there
+  bool step_mixers = true;         // two roles of workgroups, where a model is narrow
 };
 
 /// Which optional features and how much of a limit to use. Tests take them away to reach fallbacks.
