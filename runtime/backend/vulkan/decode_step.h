@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All layers of one token in one dispatch (decode_step.comp), where the device certainly runs that
-// many workgroups at the same time and the model has the shapes for it.
+// All layers of one token in one dispatch (decode_step.comp, or decode_even.comp where rows divide
+// evenly), where the device certainly runs that many workgroups at the same time and the model has
+// the shapes for it.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct DecodeStep {
   std::string shader;
   std::vector<std::uint32_t> constants;
   std::uint32_t groups = 0;
-  std::uint64_t act_words = 0;  // of a plan, see kLayerPlaces in decode_step.comp
+  std::uint64_t act_words = 0;  // of a plan, see kLayerPlaces in step_model.glsl
   Range weights;
   Buffer table;  // kStepLayerWords a layer
   StepArgs args{};
