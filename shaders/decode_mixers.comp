@@ -180,7 +180,7 @@ void mlp(uint layer, uint me, vec4 x, inout Side side) {
 #define IS_PART(I) \
   if (I < kHeads) differs |= (part[I].x ^ tag) | (part[I].y ^ tag) | (part[I].z ^ tag) | (part[I].w ^ tag);
 #define ADD_PART(I) \
-  if (I < kHeads) x += uintBitsToFloat(part[I]);
+  if (I < kHeads) x += uintBitsToFloat(part[I] & ~kTag);
     uint differs;
     do {
       --patience;

@@ -47,7 +47,7 @@
       --patience;
       if (subgroupAll((missing & 1) == 0 || patience < 0)) break;
     }
-    [[unroll]] for (uint j = 0; j < 4; ++j) v[j] = j < OF(kVectors) ? uintBitsToFloat(seen[j]) : vec4(0.0);
+    [[unroll]] for (uint j = 0; j < 4; ++j) v[j] = j < OF(kVectors) ? uintBitsToFloat(seen[j] & ~kTag) : vec4(0.0);
 #endif
     if (HAS_SQUARES) {
       precise float squares = 0.0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that workgroups of decode_step hand each other: a place is written once a token, and the lowest bit of its float
-// says whether it is this token's.
+// says whether it is this token's. Whoever takes the value takes it without that bit, which alternates.
 
 #ifdef RUNNEL_ADDRESSES
 layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent buffer Act { uint v[]; };
@@ -13,6 +13,7 @@ layout(set = 0, binding = 1) volatile coherent buffer Act4 { uvec4 v[]; } act4;
 #endif
 
 uint tag = 0;
+const uint kTag = 1;  // the bit
 int patience = 0;  // looks that are left; whoever has none takes what is there
 
 // Lanes of a subgroup wait for each other, so that drivers know that they go on together: all must call. Each waits for a
@@ -22,14 +23,14 @@ float wait_on(bool mine, uint v, uint at) {
     --patience;
     if (mine) v = act.v[at];
   }
-  return uintBitsToFloat(v);
+  return uintBitsToFloat(v & ~kTag);
 }
 vec4 wait_on4(bool mine, uvec4 v, uint at4) {
   while (!subgroupAll(((((v.x ^ tag) | (v.y ^ tag)) | ((v.z ^ tag) | (v.w ^ tag))) & 1) == 0 || patience < 0)) {
     --patience;
     if (mine) v = act4.v[at4];
   }
-  return uintBitsToFloat(v);
+  return uintBitsToFloat(v & ~kTag);
 }
 uint look(bool mine, uint at) {
   uint v = tag;
@@ -41,7 +42,7 @@ uvec4 look4(bool mine, uint at4) {
   if (mine) v = act4.v[at4];
   return v;
 }
-void publish(uint at, float v) { act.v[at] = (floatBitsToUint(v) & 0xFFFFFFFEu) | tag; }
+void publish(uint at, float v) { act.v[at] = (floatBitsToUint(v) & ~kTag) | tag; }
 
 float lanes_sum(float v) {
   [[unroll]] for (uint i = kLanes / 2; i > 0; i /= 2) v += subgroupShuffleXor(v, i);

@@ -26,7 +26,9 @@ class VulkanDecodeStep : public VulkanTest {
   /// @param rounded  whether products of integers may round their inputs
   void expect_parity(const RandomModel& model, std::uint32_t groups, bool rounded = false) {
     expect_parity(model,
-                  {.integer_dot = rounded, .tuning = {.step_groups = groups, .step_mixers = false}},
+                  {.integer_dot = rounded,
+                   .addresses = false,
+                   .tuning = {.step_groups = groups, .step_mixers = false}},
                   "decode_step.");
   }
 
@@ -67,6 +69,18 @@ class VulkanDecodeStep : public VulkanTest {
     c.intermediate_size = width;
     c.num_heads = 4;
     c.num_kv_heads = 2;
+    c.head_k_dim = 64;
+    c.head_v_dim = 64;
+    return c;
+  }
+
+  /// What decode_mixers takes, where products are of Q4_0 and gates of their own type.
+  static ModelConfig narrow_config(std::int32_t width, std::int32_t kv_heads) {
+    ModelConfig c = small_positional_config();
+    c.hidden_size = width;
+    c.intermediate_size = 416;
+    c.num_heads = 6;
+    c.num_kv_heads = kv_heads;
     c.head_k_dim = 64;
     c.head_v_dim = 64;
     return c;
@@ -116,17 +130,16 @@ TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyMatchTheReference) {
 
 TEST_F(VulkanDecodeStep, WideInputsOfWhichSomeSubgroupsHaveNoneMatchTheReference) {
   const bool software = vulkan::find_devices().front().software;
-  for (const BlockType type : {BlockType::q8_0, BlockType::q4_0, BlockType::bf16}) {
+  for (const BlockType type : {BlockType::q8_0, BlockType::q4_0}) {
     if (software && type != BlockType::q8_0) break;
     SCOPED_TRACE(quant::block_traits(type)->name);
     ModelConfig c = even_config(128);
-    c.num_heads = 9;
+    c.num_heads = 12;
     c.num_kv_heads = 1;
     c.head_k_dim = 16;
     expect_parity(make_random_model(c, {.linear = type, .small = type}, 66),
-                  {.integer_dot = quant::block_traits(type)->quantised,
-                   .tuning = {.step_groups = 1, .step_threads = 128}},
-                  "decode_even.", kEvenTolerance);
+                  {.tuning = {.step_groups = 1, .step_threads = 128}}, "decode_even.",
+                  kEvenTolerance);
   }
 }
 
@@ -168,13 +181,7 @@ TEST_F(VulkanDecodeStep, MixersOfNarrowModelsMatchTheReference) {
   // Rows of whole teams and with a rest, three queries of a kv head and one, gates of both types.
   for (const BlockType gates : {BlockType::f16, BlockType::bf16}) {
     SCOPED_TRACE(quant::block_traits(gates)->name);
-    ModelConfig c = small_positional_config();
-    c.hidden_size = gates == BlockType::f16 ? 320 : 256;
-    c.intermediate_size = 416;
-    c.num_heads = 6;
-    c.num_kv_heads = gates == BlockType::f16 ? 2 : 6;
-    c.head_k_dim = 64;
-    c.head_v_dim = 64;
+    ModelConfig c = gates == BlockType::f16 ? narrow_config(320, 2) : narrow_config(256, 6);
     const RandomParts parts{
         .linear = BlockType::q4_0, .small = gates, .gate_bias = true, .read_biases = true};
     expect(make_random_model(c, parts, 75), 1);
@@ -184,6 +191,38 @@ TEST_F(VulkanDecodeStep, MixersOfNarrowModelsMatchTheReference) {
     c.num_window_slots = 60;
     c.num_memory_slots = 64;
     expect(make_random_model(c, parts, 76), 0);
+  }
+}
+
+TEST_F(VulkanDecodeStep, BitsOfATokenDoNotDependOnThoseBefore) {
+  const auto expect = [&](const RandomModel& model, bool addresses) {
+    auto device = backend({.addresses = addresses, .tuning = {.step_groups = 1}});
+    const LoadedModel loaded = load_on(*device, model, 16);
+    // An odd number of passes: exchanged values are marked as of the other kind the second time.
+    const std::vector<TokenId> tokens = Random(67).tokens(3, model.config.vocab_size);
+    const auto run = [&] {
+      auto state = loaded.state();
+      std::vector<float> logits;
+      for (const TokenId token : tokens) logits = loaded.run(*state, std::span(&token, 1));
+      return std::pair(logits, loaded.canonical(*state));
+    };
+    EXPECT_EQ(run(), run());
+  };
+  {
+    SCOPED_TRACE("decode_step");
+    expect(model_of(BlockType::q4_0), false);
+  }
+  {
+    SCOPED_TRACE("decode_even");
+    expect(make_random_model(even_config(256),
+                             {.linear = BlockType::q4_k, .small = BlockType::q4_k}, 65),
+           true);
+  }
+  {
+    SCOPED_TRACE("decode_mixers");
+    expect(make_random_model(narrow_config(256, 6),
+                             {.linear = BlockType::q4_0, .small = BlockType::bf16}, 75),
+           true);
   }
 }
 
