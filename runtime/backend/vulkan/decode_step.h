@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All layers of one token in one dispatch (decode_step.comp, or decode_even.comp where rows divide
-// evenly), where the device certainly runs that many workgroups at the same time and the model has
-// the shapes for it.
+// All layers of one token in one dispatch (decode_step.comp, decode_even.comp where rows divide
+// evenly, decode_mixers.comp for narrow models), where the device certainly runs that many
+// workgroups at the same time and the model has the shapes for it.
 #pragma once
 
 #include <cstdint>
