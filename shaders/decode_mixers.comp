@@ -122,10 +122,6 @@ vec4 take_x(uint layer) {
   return mine ? v : vec4(0.0);
 }
 
-#define EACH_4(DO) DO(0) DO(1) DO(2) DO(3)
-#define EACH_8(DO) EACH_4(DO) DO(4) DO(5) DO(6) DO(7)
-#define EACH_16(DO) EACH_8(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
-
 #include "mixer_slots.glsl"
 #include "mixer_gates.glsl"
 

@@ -121,9 +121,6 @@ uvec4 gate_units(uint at, uint row, uint turn) {
   return weights4.w[at + row * kGateUnits + min(turn * kLanes + LANE, kGateUnits - 1)];
 }
 
-// Constant indices alone: what is indexed otherwise leaves the registers.
-#define EACH_HELD(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
-
 void main() {
   const uint me = gl_WorkGroupID.x, warp = WARP, lane = LANE;
   for (uint n = 0; n < LAYERS * kStepLayerWords; n += THREADS) {
@@ -171,7 +168,7 @@ void main() {
   }
     if (row < rows) {
 #define LOAD_FIRST(I) LOAD_HELD(I, 0, use_at)
-      EACH_HELD(LOAD_FIRST)
+      EACH_8(LOAD_FIRST)
     }
 
     // A row of the gates: its first units, too.
@@ -218,7 +215,7 @@ void main() {
     if (next_k + I * team < next_items && next_k + I * team + in_team < items)          \
       LOAD_ITEM(held[I], w, next_at + I * team)                                         \
   }
-      EACH_HELD(SUM_HELD)
+      EACH_8(SUM_HELD)
       if (next_k == 0) {
         [[unroll]] for (uint step = kLanes / 2; step > 0; step /= 2) {
           const float more = subgroupShuffleXor(sum, step);

@@ -41,8 +41,6 @@ const uint kSide = kLanes / TEAM;
 const uint kRounds = (D / 4 + THREADS - 1) / THREADS;
 shared float warp_squares[kWarps];
 
-// Constant indices alone: what is indexed otherwise leaves the registers.
-#define EACH_HELD(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 #define HELD 8
 
 #ifdef RUNNEL_DRAW
@@ -116,7 +114,7 @@ void main() {
     ++loaded;                                                                                    \
     if (++load_turn == kEach) load_turn = 0, load_row += kSide;                                  \
   }
-  EACH_HELD(LOAD_HELD)
+  EACH_8(LOAD_HELD)
 
   precise float squares = 0.0;
   [[unroll]] for (uint round = 0; round < kRounds; ++round) {
@@ -152,7 +150,7 @@ void main() {
     }                                                                                            \
   }                                                                                              \
   LOAD_HELD(I)
-    EACH_HELD(SUM_HELD)
+    EACH_8(SUM_HELD)
   }
 #ifdef RUNNEL_DRAW
   draw();

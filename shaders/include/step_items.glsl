@@ -3,6 +3,11 @@
 // product with columns of the input: f32 or, with RUNNEL_DOT, blocks of 32 signed bytes with a scale.
 // Include weights.glsl before.
 
+// Constant indices alone: what is indexed otherwise leaves the registers.
+#define EACH_4(DO) DO(0) DO(1) DO(2) DO(3)
+#define EACH_8(DO) EACH_4(DO) DO(4) DO(5) DO(6) DO(7)
+#define EACH_16(DO) EACH_8(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
+
 // Words of an item as they lie: taking them apart waits for the load.
 struct Item {
   uvec4 a;

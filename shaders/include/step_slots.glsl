@@ -118,9 +118,6 @@ float advanced_value(uint at, uint slot, uint column) {
 
 uint variant_of(uint slot) { return !kRotary || slot >= kPositional ? 0 : slot < SINKS ? 2 : 1; }
 
-#define EACH_8(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
-#define EACH_16(DO) EACH_8(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
-
 // Whether a slot is one, where `step` side by side are looked at.
 #define IS_SLOT(SLOT, STEP) (kSlots % (STEP) == 0 || (SLOT) < kSlots)
 #define LOAD_KEY(I)                                                                                     \

@@ -160,9 +160,8 @@ class Maker {
                  .g_norm_eps = c_.g_norm_eps};
     step.weights = w_.block_of(w_.layers.front().o_proj);
     if (limits.addresses) {
-      const std::uint64_t address = device_.address_of(step.weights);
-      step.args.weights_low = static_cast<std::uint32_t>(address);
-      step.args.weights_high = static_cast<std::uint32_t>(address >> 32);
+      const auto [low, high] = device_.address_of(step.weights);
+      step.args.weights_low = low, step.args.weights_high = high;
     }
     if (step.weights.bytes > limits.storage_range || step.act_words * 4 > limits.storage_range)
       return "its size";

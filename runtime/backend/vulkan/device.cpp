@@ -191,10 +191,11 @@ Result<Buffer> Device::create_buffer(std::uint64_t bytes, MemoryKind kind, const
   return vk_error(result, name);
 }
 
-std::uint64_t Device::address_of(const Range& range) const {
+std::array<std::uint32_t, 2> Device::address_of(const Range& range) const {
   const VkBufferDeviceAddressInfo info{.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
                                        .buffer = range.buffer};
-  return f_.vkGetBufferDeviceAddress(handle_, &info) + range.offset;
+  const std::uint64_t address = f_.vkGetBufferDeviceAddress(handle_, &info) + range.offset;
+  return {static_cast<std::uint32_t>(address), static_cast<std::uint32_t>(address >> 32)};
 }
 
 Result<OwnedCommandPool> Device::create_command_pool() const {

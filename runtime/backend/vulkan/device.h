@@ -3,6 +3,7 @@
 // themselves.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -139,8 +140,9 @@ class Device {
   /// @param what  for messages ("weights")
   Result<Buffer> create_buffer(std::uint64_t bytes, MemoryKind kind, const char* what) const;
 
-  /// Where a shader finds a range of a MemoryKind::device buffer, if the device has addresses.
-  std::uint64_t address_of(const Range& range) const;
+  /// Where a shader finds a range of a MemoryKind::device buffer, if the device has addresses: the
+  /// low and the high word.
+  std::array<std::uint32_t, 2> address_of(const Range& range) const;
 
   Result<OwnedCommandPool> create_command_pool() const;
   Result<VkCommandBuffer> allocate_commands(const OwnedCommandPool& pool) const;

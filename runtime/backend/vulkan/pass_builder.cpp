@@ -72,12 +72,10 @@ Status PassBuilder::add_one_dispatch() {
   args.pass = b_.layout;
   args.layer_stride = static_cast<std::uint32_t>(m_.states->layer_stride(bank));
   if (m_.device->capabilities().addresses) {
-    const std::uint64_t act = m_.device->address_of({b_.act.get(), 0, b_.act.bytes});
-    args.act_low = static_cast<std::uint32_t>(act);
-    args.act_high = static_cast<std::uint32_t>(act >> 32);
-    const std::uint64_t state = m_.device->address_of(m_.states->bank(bank));
-    args.state_low = static_cast<std::uint32_t>(state);
-    args.state_high = static_cast<std::uint32_t>(state >> 32);
+    const auto act = m_.device->address_of({b_.act.get(), 0, b_.act.bytes});
+    const auto state = m_.device->address_of(m_.states->bank(bank));
+    args.act_low = act[0], args.act_high = act[1];
+    args.state_low = state[0], args.state_high = state[1];
   }
   return dispatch(step.shader, step.constants,
                   {step.weights,

@@ -69,7 +69,8 @@ class VulkanPlan final : public Plan {
   Status read_logits(std::span<float> out);
 
   std::uint64_t scratch_bytes() const {
-    return buffers_.scratch.bytes + 2 * (buffers_.pass.bytes + buffers_.logits.bytes);
+    return buffers_.scratch.bytes + buffers_.pass.bytes + buffers_.pass_host.bytes +
+           buffers_.logits.bytes + buffers_.logits_host.bytes;
   }
 
  private:
