@@ -18,6 +18,8 @@
 #extension GL_KHR_memory_scope_semantics : enable
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
 #include "common.glsl"
 #include "weights.glsl"
 #define PASS_BINDING 4
@@ -53,6 +55,7 @@ layout(constant_id = 15) const uint DOWN_TEAM = 8;
 layout(constant_id = 16) const uint F_TYPE = kStepF16;  // of the gates' matrix
 // Of x and of the hidden units, at most lanes of a row: a workgroup asks for one, so that fewer meet at the same lines.
 layout(constant_id = 17) const uint COPIES = 1;
+layout(constant_id = 18) const uint HEAD_TEAM = 0;  // lanes of a row of the head; 0: a dispatch of its own makes the logits
 
 #define LANE gl_SubgroupInvocationID
 #define WARP warp_index
@@ -74,10 +77,12 @@ const uint kAtFreshValues = kAtX + COPIES * D;  // [kv heads, V]
 const uint kAtGates = kAtFreshValues + H * kDim;  // [kv heads, memory slots]: alpha, 1 - alpha
 const uint kLayerPlaces = (kAtGates + 2 * H * MEMORY + 3) / 4 * 4;
 
-shared uint layers_[LAYERS * kStepLayerWords];
+const uint kTableWords = (LAYERS + (HEAD_TEAM > 0 ? 1 : 0)) * kStepLayerWords;
+shared uint layers_[kTableWords];
 uint in_table(uint layer, uint which) { return layers_[layer * kStepLayerWords + which]; }
 uint token_place = 0;          // of its state in the bank
 uvec3 token_slots = uvec3(0);  // positional slot it writes, sinks and window in use
+shared uvec2 drawn_to;         // address of what the host reads of the token drawn
 
 #include "step_exchange.glsl"
 #include "step_products.glsl"
@@ -124,6 +129,7 @@ vec4 take_x(uint layer) {
 
 #include "mixer_slots.glsl"
 #include "mixer_gates.glsl"
+#include "mixer_head.glsl"
 
 const uint kMostPairs = (INNER + kOthers - 1) / kOthers;  // of a workgroup
 const uint kGateSide = THREADS / GATE_TEAM, kGateRounds = (2 * kMostPairs + kGateSide - 1) / kGateSide;
@@ -241,7 +247,7 @@ void mlp(uint layer, uint me, vec4 x, inout Side side) {
       if (down_lane < COPIES && down_row < rows) {
         const float x = v + residual[down_row];
         publish(base + kAtX + down_lane * D + first_row + down_row, x);
-        if (layer + 1 == LAYERS) stream.v[first_row + down_row] = x;
+        if (layer + 1 == LAYERS && !makes_logits()) stream.v[first_row + down_row] = without_tag(x);
       }
       if (++round >= kDownRounds) break;
       down_row += kDownSide;
@@ -253,13 +259,18 @@ void mlp(uint layer, uint me, vec4 x, inout Side side) {
 void main() {
   const uint me = gl_WorkGroupID.x;
   warp_index = subgroupBroadcastFirst(gl_SubgroupID);
-  for (uint n = 0; n < LAYERS * kStepLayerWords; n += THREADS) {
-    if (n + THREAD < LAYERS * kStepLayerWords) layers_[n + THREAD] = table.v[n + THREAD];
+  for (uint n = 0; n < kTableWords; n += THREADS) {
+    if (n + THREAD < kTableWords) layers_[n + THREAD] = table.v[n + THREAD];
   }
-  tag = pass.word[kPassTag];
+  const uint tags = pass.word[kPassTag];
+  tag = tags & 1;
   patience = a.patience;
   token_place = pass.word[a.pass.items + 2];
   token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
+  if (THREAD == 0) {
+    gave_up = false;
+    if (makes_logits()) drawn_to = uvec2(pass.word[kPassDrawn], pass.word[kPassDrawn + 1]);
+  }
   if (THREAD < 2 * kSquares) warp_squares[THREAD] = vec4(0.0);
   if (kRotary && THREAD < kDim / 2) turns[THREAD] = uintBitsToFloat(pass4.word[a.pass.rotations / 4 + THREAD]);
   barrier();
@@ -285,5 +296,6 @@ void main() {
       if (subgroupAll(layer + 1 < LAYERS)) x = gates_and_values(side, layer + 1, other);
     }
   }
+  if (subgroupAll(makes_logits())) head(tags >> 1, drawn_to);
   if (patience < 0) act.v[a.stuck_at] = 1;
 }

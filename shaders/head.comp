@@ -44,25 +44,12 @@ shared float warp_squares[kWarps];
 #define HELD 8
 
 #ifdef RUNNEL_DRAW
-uvec2 mine = uvec2(0);  // the best: its key and 2^32 - 1 - token
-shared uvec2 best_of[kWarps];
+#include "likeliest.glsl"
+uvec2 mine = uvec2(0);
 shared bool last;
 
-uvec2 better(uvec2 a, uvec2 b) { return b.x > a.x || (b.x == a.x && b.y > a.y) ? b : a; }
-
-/// The best of all threads, in all.
-uvec2 best() {
-  [[unroll]] for (uint i = kLanes / 2; i > 0; i /= 2)
-    mine = better(mine, uvec2(subgroupShuffleXor(mine.x, i), subgroupShuffleXor(mine.y, i)));
-  barrier();
-  if (gl_SubgroupInvocationID == 0) best_of[gl_SubgroupID] = mine;
-  barrier();
-  for (uint i = 0; i < kWarps; ++i) mine = better(mine, best_of[i]);
-  return mine;
-}
-
 void draw() {
-  const uvec2 here = best();
+  const uvec2 here = likeliest(mine);
   if (THREAD == 0) {
     found.of[gl_WorkGroupID.x] = here;
     memoryBarrierBuffer();
@@ -73,7 +60,7 @@ void draw() {
   memoryBarrierBuffer();
   mine = uvec2(0);
   for (uint i = THREAD; i < gl_NumWorkGroups.x; i += THREADS) mine = better(mine, found.of[i]);
-  const uvec2 all = best();
+  const uvec2 all = likeliest(mine);
   const uint next = all.x == 0 ? 0 : ~all.y;
   if (THREAD == 0) {
     found.finished = 0;
@@ -132,10 +119,11 @@ void main() {
   barrier();
   precise float mean = 0.0;
   [[unroll]] for (uint i = 0; i < kWarps; ++i) mean += warp_squares[i];
-  const float factor = inversesqrt(mean / float(D) + a.eps);
+  mean = mean / float(D) + a.eps;
+  const float factor = inversesqrt(mean);
 
   uint turn = 0;
-  float sum = 0.0;
+  precise float sum = 0.0;  // as in mixer_head.glsl, bit for bit
   [[dont_unroll]] for (uint n = 0; n < all; n += HELD) {
 #define SUM_HELD(I)                                                                              \
   if (n + I < all) {                                                                             \

@@ -50,12 +50,15 @@ RUNNEL_CONST kNone = 0xFFFFFFFF;
 
 // The pass buffer: this header, then per token kTokenWords, per item kItemWords, the list of rows
 // whose logits are wanted, the chunks of long items, per token K/2 rotations of 4 floats.
-RUNNEL_CONST kPassTokens = 0;   // tokens of this pass
-RUNNEL_CONST kPassItems = 1;    // sessions of this pass
-RUNNEL_CONST kPassRows = 2;     // rows whose logits this submission computes
-RUNNEL_CONST kPassChunks = 3;   // chunks of this pass
-RUNNEL_CONST kPassLong = 4;     // tokens from which on an item goes chunk by chunk
-RUNNEL_CONST kPassTag = 5;      // 0 or 1, the other for each token of decode_step
+RUNNEL_CONST kPassTokens = 0;  // tokens of this pass
+RUNNEL_CONST kPassItems = 1;   // sessions of this pass
+RUNNEL_CONST kPassRows = 2;    // rows whose logits this submission computes
+RUNNEL_CONST kPassChunks = 3;  // chunks of this pass
+RUNNEL_CONST kPassLong = 4;    // tokens from which on an item goes chunk by chunk
+// Bit 0: the other for each token of decode_step. Bit 1, where it makes the logits, too: the other
+// for each such token.
+RUNNEL_CONST kPassTag = 5;
+RUNNEL_CONST kPassDrawn = 6;    // address of what the host reads of the token, two words
 RUNNEL_CONST kPassHeader = 16;  // words
 
 RUNNEL_CONST kTokenWords =
@@ -242,6 +245,10 @@ RUNNEL_CONST kStepGateType = 7;
 RUNNEL_CONST kStepMatrices = 8;     // projections, output, gate and up by turns, down; of each:
 RUNNEL_CONST kStepMatrixWords = 4;  // first load, rows, planes of scales and upper bits
 RUNNEL_CONST kStepLayerWords = 24;
+// Of the entry behind the last layer's, where decode_mixers makes the logits, too:
+RUNNEL_CONST kStepFinalNorm = 0;
+RUNNEL_CONST kStepHead = 8;    // a matrix like those
+RUNNEL_CONST kStepTable = 12;  // of embeddings
 RUNNEL_CONST kStepF16 = 0;
 RUNNEL_CONST kStepBf16 = 1;
 
@@ -263,6 +270,8 @@ struct StepArgs {
   uint act_high;
   uint state_low;  // of the bank
   uint state_high;
+  uint logits_low;  // where decode_mixers puts them; 0: they are not its
+  uint logits_high;
 };
 
 /// The head of a token whose layers went in one dispatch. Where it draws the token too, offsets

@@ -25,13 +25,14 @@ float wait_on(bool mine, uint v, uint at) {
   }
   return uintBitsToFloat(v & ~kTag);
 }
-vec4 wait_on4(bool mine, uvec4 v, uint at4) {
+uvec4 wait_for4(bool mine, uvec4 v, uint at4) {
   while (!subgroupAll(((((v.x ^ tag) | (v.y ^ tag)) | ((v.z ^ tag) | (v.w ^ tag))) & 1) == 0 || patience < 0)) {
     --patience;
     if (mine) v = act4.v[at4];
   }
-  return uintBitsToFloat(v & ~kTag);
+  return v;
 }
+vec4 wait_on4(bool mine, uvec4 v, uint at4) { return uintBitsToFloat(wait_for4(mine, v, at4) & ~kTag); }
 uint look(bool mine, uint at) {
   uint v = tag;
   if (mine) v = act.v[at];
@@ -42,6 +43,7 @@ uvec4 look4(bool mine, uint at4) {
   if (mine) v = act4.v[at4];
   return v;
 }
+float without_tag(float v) { return uintBitsToFloat(floatBitsToUint(v) & ~kTag); }
 void publish(uint at, float v) { act.v[at] = (floatBitsToUint(v) & ~kTag) | tag; }
 
 float lanes_sum(float v) {

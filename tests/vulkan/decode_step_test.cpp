@@ -74,18 +74,6 @@ class VulkanDecodeStep : public VulkanTest {
     return c;
   }
 
-  /// What decode_mixers takes, where products are of Q4_0 and gates of their own type.
-  static ModelConfig narrow_config(std::int32_t width, std::int32_t kv_heads) {
-    ModelConfig c = small_positional_config();
-    c.hidden_size = width;
-    c.intermediate_size = 416;
-    c.num_heads = 6;
-    c.num_kv_heads = kv_heads;
-    c.head_k_dim = 64;
-    c.head_v_dim = 64;
-    return c;
-  }
-
   static RandomModel model_of(BlockType type, std::int32_t kv_heads = 4,
                               BlockType table = BlockType::f32, bool tied = true) {
     ModelConfig c = small_positional_config();

@@ -16,6 +16,8 @@
 namespace runnel::test {
 namespace {
 
+using quant::BlockType;
+
 constexpr std::int32_t kVocab = kDrawnVocab;
 constexpr std::size_t kTokens = 16;
 
@@ -38,11 +40,13 @@ std::vector<SamplingKind> kinds() {
   };
 }
 
-class VulkanSampledSteps : public VulkanTest, public testing::WithParamInterface<SamplingKind> {};
+class VulkanSampledSteps : public VulkanTest, public testing::WithParamInterface<SamplingKind> {
+ protected:
+  static void expect_what_the_host_draws(Backend& device, const RandomModel& model);
+};
 
-TEST_P(VulkanSampledSteps, GiveWhatTheHostDraws) {
-  auto device = backend();
-  const LoadedModel loaded = load_on(*device, model_to_draw_from(), 16);
+void VulkanSampledSteps::expect_what_the_host_draws(Backend& device, const RandomModel& model) {
+  const LoadedModel loaded = load_on(device, model, 16);
   Random random(52);
   std::vector<TokenId> recent = random.tokens(12, kVocab);
   auto plain = loaded.state(), drawn = loaded.state(), other = loaded.state();
@@ -77,6 +81,26 @@ TEST_P(VulkanSampledSteps, GiveWhatTheHostDraws) {
   steps->reset();
   EXPECT_EQ(drawn->position(), plain->position());
   EXPECT_EQ(loaded.canonical(*drawn), loaded.canonical(*plain));
+}
+
+TEST_P(VulkanSampledSteps, GiveWhatTheHostDraws) {
+  expect_what_the_host_draws(*backend(), model_to_draw_from());
+}
+
+TEST_P(VulkanSampledSteps, WithTheHeadBehindTheLayersGiveWhatTheHostDraws) {
+  for (const bool tied : {true, false}) {
+    ModelConfig c = narrow_config(320, 2);
+    c.vocab_size = kDrawnVocab;
+    const RandomModel model = make_random_model(c,
+                                                {.linear = BlockType::q4_0,
+                                                 .table = BlockType::q8_0,
+                                                 .small = BlockType::f16,
+                                                 .tied = tied,
+                                                 .gate_bias = true},
+                                                77);
+    const std::uint32_t groups = vulkan::find_devices().front().software ? 1 : 0;
+    expect_what_the_host_draws(*backend({.tuning = {.step_groups = groups}}), model);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, VulkanSampledSteps, testing::ValuesIn(kinds()),

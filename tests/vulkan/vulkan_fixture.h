@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/backend/vulkan/vulkan_backend.h"
+#include "tests/support/random_model.h"
 
 namespace runnel::test {
 
@@ -53,6 +54,18 @@ class VulkanTest : public testing::Test {
                                          .profile = std::move(profile)});
     if (!made) throw std::runtime_error(made.error().message);
     return std::move(*made);
+  }
+
+  /// What decode_mixers takes, where products are of Q4_0 and gates of their own type.
+  static ModelConfig narrow_config(std::int32_t width, std::int32_t kv_heads) {
+    ModelConfig c = small_positional_config();
+    c.hidden_size = width;
+    c.intermediate_size = 416;
+    c.num_heads = 6;
+    c.num_kv_heads = kv_heads;
+    c.head_k_dim = 64;
+    c.head_v_dim = 64;
+    return c;
   }
 
   Messages messages_;  // outlives the backends of the test's body

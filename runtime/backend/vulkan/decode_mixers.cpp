@@ -14,8 +14,9 @@ constexpr std::uint32_t kDim = 64;  // of a head
 // What decode_mixers.comp has registers for: parts of the output projection that a thread adds up;
 // items of a lane of q and k; of a row elsewhere; units of 8 columns of a gate.
 constexpr std::uint32_t kMostHeads = 16, kMostProjected = 8, kMostItems = 4, kMostGateUnits = 8;
-constexpr std::uint32_t kMostCopies = 4;   // of what all workgroups ask for
-constexpr std::uint32_t kThreads32 = 512;  // of workgroups whose subgroups are of 32 lanes
+constexpr std::uint32_t kMostCopies = 4;      // of what all workgroups ask for
+constexpr std::uint32_t kMostHeadItems = 12;  // of a lane of a row of the head
+constexpr std::uint32_t kThreads32 = 512;     // of workgroups whose subgroups are of 32 lanes
 
 }  // namespace
 
@@ -27,7 +28,7 @@ void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& confi
   const std::uint32_t d = u(config.hidden_size), inner = u(config.intermediate_size);
   const std::uint32_t heads = u(config.num_heads), items = d / 32;
   const std::uint32_t slots = u(config.num_slots()), layers = u(config.num_layers);
-  if (!device.tuning().step_mixers || step.shader != "decode_step.q4_0.dot" ||
+  if (!device.tuning().step_mixers || !limits.addresses || step.shader != "decode_step.q4_0.dot" ||
       weights.layers.front().projections.size() != 2)
     return;
   if (config.head_k_dim != kDim || config.head_v_dim != kDim || d % 64 != 0 ||
@@ -57,7 +58,8 @@ void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& confi
   const std::uint32_t shared = (d + other) + (d + other) / 32 * 8 + 4 * kStepLayerWords * layers +
                                4 * (4 * warps + kDim * (2 + 3 + 2 + 1 + 4) + d + threads / 2 +
                                     3 * warps + 2 * warps * kDim + ceil_div(d, others)) +
-                               128;  // alignment
+                               4 * (kStepLayerWords + 3 * warps + 3) +  // of the head
+                               128;                                     // alignment
   if (shared > limits.shared_bytes) return;
   const std::uint32_t copies = step.groups == 1 ? 1 : std::min({kMostCopies, gate_team, down_team});
   const std::uint64_t gates = 2 * u(config.num_kv_heads * config.num_memory_slots);
@@ -65,6 +67,9 @@ void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& confi
                                u(config.num_kv_heads) * kDim + (gates + 3) / 4 * 4;
   const std::uint64_t words = places * layers;
   if (4 * (words + 4) > limits.storage_range) return;
+  const std::uint32_t head_team = step.draws ? step.head_constants.back() : 0;
+  step.head_inside = step.head_shader == "head.q8_0.dot" && head_team > 0 &&
+                     ceil_div(d / 16, head_team) <= kMostHeadItems && step.groups <= threads;
   step.shader = "decode_mixers.q4_0.dot";
   step.constants = {1,
                     threads,
@@ -82,8 +87,9 @@ void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& confi
                     gate_team,
                     down_team,
                     f_type,
-                    copies};
-  step.act_words = words + 4;
+                    copies,
+                    step.head_inside ? head_team : 0};
+  step.act_words = words + 4 + std::uint64_t{4} * step.groups;  // each one's likeliest token
   step.args.stuck_at = static_cast<std::uint32_t>(words);
 }
 

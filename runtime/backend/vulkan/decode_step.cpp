@@ -167,6 +167,7 @@ class Maker {
       return "its size";
     for (const DeviceLayer& layer : w_.layers) add(layer, table);
     make_head(step);
+    if (step.draws) add_head(table);
     return "";
   }
 
@@ -350,6 +351,14 @@ class Maker {
                       .eps = c_.norm_eps,
                       .table_first = entry_of(table)[0] * (item_columns(type) / kUnit),
                       .table = part_of(table)};
+  }
+
+  void add_head(std::vector<std::uint32_t>& table) const {
+    std::array<std::uint32_t, kStepLayerWords> words{};
+    words[kStepFinalNorm] = w_.final_norm;
+    std::ranges::copy(entry_of(w_.head), &words[kStepHead]);
+    std::ranges::copy(entry_of(w_.embeddings), &words[kStepTable]);
+    table.insert(table.end(), words.begin(), words.end());
   }
 
   void add(const DeviceLayer& w, std::vector<std::uint32_t>& table) const {

@@ -34,6 +34,8 @@ struct DecodeStep {
   bool draws = false;
   Range head_weights;
   HeadArgs draw_args{};
+  // The layers' own dispatch makes the logits and draws, where a pass is to.
+  bool head_inside = false;
 
   bool fits() const { return *why_not == '\0'; }
   std::uint32_t stuck_at() const { return args.stuck_at; }

@@ -152,7 +152,7 @@ Result<Buffer> Device::create_buffer(std::uint64_t bytes, MemoryKind kind, const
   }
   Buffer buffer;
   buffer.bytes = bytes;
-  const bool addressed = capabilities_.addresses && kind == MemoryKind::device;
+  const bool addressed = capabilities_.addresses && kind != MemoryKind::input;
   const VkBufferCreateInfo info{
       .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
       .size = bytes,

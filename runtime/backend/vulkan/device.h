@@ -140,8 +140,8 @@ class Device {
   /// @param what  for messages ("weights")
   Result<Buffer> create_buffer(std::uint64_t bytes, MemoryKind kind, const char* what) const;
 
-  /// Where a shader finds a range of a MemoryKind::device buffer, if the device has addresses: the
-  /// low and the high word.
+  /// Where a shader finds a range of a buffer that is not MemoryKind::input, if the device has
+  /// addresses: the low and the high word.
   std::array<std::uint32_t, 2> address_of(const Range& range) const;
 
   Result<OwnedCommandPool> create_command_pool() const;

@@ -77,6 +77,10 @@ Status PassBuilder::add_one_dispatch() {
     args.act_low = act[0], args.act_high = act[1];
     args.state_low = state[0], args.state_high = state[1];
   }
+  if (shape_.makes_logits) {
+    const auto logits = m_.device->address_of(b_.whole_logits());
+    args.logits_low = logits[0], args.logits_high = logits[1];
+  }
   return dispatch(step.shader, step.constants,
                   {step.weights,
                    {b_.act.get(), 0, b_.act.bytes},

@@ -444,26 +444,33 @@ Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet
   shape.step = true;
   shape.embedded = chained && set.draws;
   if (reads_host(*model_, buffers_, shape)) shape.place = 1 + place;
+  shape.makes_logits = in_one_dispatch(buffers_, shape) && model_->step.head_inside;
+  if (shape.makes_logits) {
+    words[kPassTag] |= head_tag_ << 1;
+    const auto drawn = model_->device->address_of(set.drawn_at(place));
+    words[kPassDrawn] = drawn[0], words[kPassDrawn + 1] = drawn[1];
+  }
   std::array<VkCommandBuffer, 4> commands{};
   std::size_t n = 0;
   const VkCommandBuffer before = chained ? set.chained[place] : set.begin[place];
   if (before != VK_NULL_HANDLE) commands[n++] = before;
   RUNNEL_TRY(commands[n++], commands_for(shape));
-  if (!set.draws) {
+  if (!set.draws && !shape.makes_logits) {
     RUNNEL_TRY(commands[n++],
                commands_for({.logit_rows = 1,
                              .step = true,
                              .after_one_dispatch = in_one_dispatch(buffers_, shape)}));
   }
-  commands[n++] = set.end[place];
+  if (set.end[place] != VK_NULL_HANDLE) commands[n++] = set.end[place];
   RUNNEL_TRY(const std::uint64_t submission, model_->device->submit(std::span(commands).first(n)));
   if (in_one_dispatch(buffers_, shape)) tag_ ^= 1;
+  if (shape.makes_logits) head_tag_ ^= 1;
   return submission;
 }
 
 Status VulkanPlan::check_report(std::uint32_t report) {
   if (report == 0) return {};
-  tag_ = 1;
+  tag_ = head_tag_ = 1;
   RUNNEL_CHECK_OK(model_->device->fill_zero(buffers_.act));
   return fail(ErrorCode::device, model_->device->id(),
               ": a token did not come to its end: workgroups waited too long for each other");

@@ -108,7 +108,9 @@ class VulkanPlan final : public Plan {
   OwnedCommandPool pool_;
   std::map<PassShape, Program> programs_;
   std::mutex mutex_;
-  std::uint32_t tag_ = 1;  // of the next pass in one dispatch; its buffer begins with zeros
+  // Of the next pass in one dispatch, and of the next that makes logits: the buffer begins with
+  // zeros.
+  std::uint32_t tag_ = 1, head_tag_ = 1;
   VkCommandBuffer logits_copy_ = VK_NULL_HANDLE;
   std::array<std::vector<StepSet>, 2> spare_;  // of chains that are over; with candidates
 };

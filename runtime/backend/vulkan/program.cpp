@@ -176,6 +176,7 @@ Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
     }
     full_barrier(f, program.commands, true);
   }
+  if (shape.makes_logits) full_barrier(f, program.commands, true);
   RUNNEL_VK_CHECK(f.vkEndCommandBuffer(program.commands), device.named("vkEndCommandBuffer"));
   return program;
 }

@@ -97,8 +97,9 @@ struct PassShape {
   /// Of a chain of steps: parameters that are copied are so by commands of their own, logits stay
   /// on the device, and several runs may be queued.
   bool step = false;
-  bool embedded = false;    // the step before left this one's embedding
-  std::uint32_t place = 0;  // of pass_host that it reads itself
+  bool embedded = false;      // the step before left this one's embedding
+  bool makes_logits = false;  // in the one dispatch, and draws
+  std::uint32_t place = 0;    // of pass_host that it reads itself
   /// Logits of a token whose body was one dispatch.
   bool after_one_dispatch = false;
 

@@ -13,11 +13,16 @@ namespace {
 constexpr std::uint64_t kDrawnBytes = 4 * kDrawnWords;
 constexpr std::uint64_t kFoundBytes =
     8 + 8ULL * kMostCandidates + 4ULL * kMostCandidateLists;  // of candidates
-constexpr std::uint64_t kReportAt = kFoundBytes;              // whether a step gave up
+// Of candidates, behind what is found: the words of a drawn token, of which the report counts.
+constexpr std::uint64_t kDrawnBehind = (kFoundBytes + kDrawnBytes - 1) / kDrawnBytes * kDrawnBytes;
 static_assert(kFoundBytes >= kStepPlaces * kDrawnBytes);
-/// Where the host finds whether the step of a place gave up.
+/// Where the host finds the words of the token of a place.
+std::uint64_t host_words_at(bool candidates, std::uint32_t place) {
+  return candidates ? kDrawnBehind : place * kDrawnBytes;
+}
+/// Of them, whether its step gave up.
 std::uint64_t report_at(bool candidates, std::uint32_t place) {
-  return candidates ? kReportAt : place * kDrawnBytes + 4 * kDrawnReport;
+  return host_words_at(candidates, place) + 4 * kDrawnReport;
 }
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
@@ -48,6 +53,10 @@ Result<VkCommandBuffer> record(const Device& device, const OwnedCommandPool& poo
 
 }  // namespace
 
+Range StepSet::drawn_at(std::uint32_t place) const {
+  return {host.get(), host_words_at(bins.bytes > 0, place), kDrawnBytes};
+}
+
 Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers, bool candidates) {
   Device& device = *model.device;
   StepSet s;
@@ -56,8 +65,10 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
       candidates ? kFoundBytes : 16 + 8 * std::max(kGreedyGroups, model.step.head_groups);
   RUNNEL_TRY(s.found, device.create_buffer(found, MemoryKind::device, "likely tokens"));
   RUNNEL_CHECK_OK(device.fill_zero(s.found));
-  RUNNEL_TRY(s.host, device.create_buffer(kReportAt + 4, MemoryKind::output, "drawn tokens"));
+  RUNNEL_TRY(s.host,
+             device.create_buffer(kDrawnBehind + kDrawnBytes, MemoryKind::output, "drawn tokens"));
   std::memset(s.host.mapped, 0, s.host.bytes);
+  if (s.draws && model.step.head_inside) return s;  // nothing goes before or behind a step
   std::vector<Dispatch> dispatches;
   if (candidates) {
     RUNNEL_TRY(s.bins, device.create_buffer(4ULL * kCandidateBins, MemoryKind::device, "bins"));
@@ -184,7 +195,7 @@ VulkanSteps::~VulkanSteps() {
   // What is queued writes to memory that the next chain uses.
   if (queued_ > 0) static_cast<void>(model_->device->wait(submissions_[queued_ % kStepPlaces]));
   if (plan_.active == this) plan_.active = nullptr;
-  if (set_.pool.get() != VK_NULL_HANDLE) plan_.keep_step_set(std::move(set_), candidates());
+  if (set_.host.bytes > 0) plan_.keep_step_set(std::move(set_), candidates());
 }
 
 Status VulkanSteps::give_way() {
@@ -229,6 +240,7 @@ Status VulkanSteps::queue() {
   }
   const std::uint32_t place = (queued_ + 1) % kStepPlaces;
   if (submissions_[place] != 0) RUNNEL_CHECK_OK(model_->device->wait(submissions_[place]));
+  std::memset(set_.host.mapped + report_at(candidates(), place), 0, 4);
   const PlanItem item{.state = &state_, .tokens = std::span(&token, 1)};
   RUNNEL_TRY(submissions_[place], plan_.queue_step(item, set_, place, chained));
   plan_.active = this;

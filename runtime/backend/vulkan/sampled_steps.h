@@ -22,14 +22,17 @@ struct StepSet {
   Buffer drawn;   // of greedy: kDrawn… words
   Buffer bins;    // of candidates
   Buffer wanted;  // of candidates; written by the host
-  Buffer host;    // what the host reads: [kStepPlaces][kDrawnWords], or found
+  Buffer host;    // what the host reads: [kStepPlaces][kDrawnWords], or found and kDrawnWords
   OwnedDescriptorPool descriptors;
   OwnedCommandPool pool;
-  /// The head draws and leaves the next step's embedding: `end` has it, too.
+  /// The head draws and leaves the next step's embedding: `end` has it, too, if the step has not.
   bool draws = false;
-  /// Copies parameters, unless steps read them where they are (null); the same and the token that
-  /// the step before drew; draws.
+  /// Copies parameters, unless steps read them where they are; the same and the token that the step
+  /// before drew; draws. Null: nothing to do.
   std::array<VkCommandBuffer, kStepPlaces> begin{}, chained{}, end{};
+
+  /// Where a step that makes the logits itself writes the kDrawn… words of the token.
+  Range drawn_at(std::uint32_t place) const;
 
   static Result<StepSet> create(ResidentModel& model, const PassBuffers& buffers, bool candidates);
 };
