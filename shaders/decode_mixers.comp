@@ -14,6 +14,7 @@
 // Grid: (GROUPS). Bound: latency of the exchanges and of the chain between them.
 #define RUNNEL_OWN_WORKGROUP
 #define RUNNEL_DOT
+#define RUNNEL_ADDRESSES
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_memory_scope_semantics : enable
 #extension GL_KHR_shader_subgroup_vote : require
@@ -27,13 +28,18 @@
 
 layout(local_size_x_id = 2) in;
 // Volatile: loads stay where they are written, which is long before their values are needed.
-layout(set = 0, binding = 0) volatile readonly buffer Early { uint w[]; } early;
-layout(set = 0, binding = 0) volatile readonly buffer Early4 { uvec4 w[]; } early4;
+// By address: an index is compared with a buffer's size each time.
+layout(buffer_reference, std430, buffer_reference_align = 16) volatile readonly buffer Early { uint w[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) volatile readonly buffer Early4 { uvec4 w[]; };
+#define early Early(uvec2(a.weights_low, a.weights_high))
+#define early4 Early4(uvec2(a.weights_low, a.weights_high))
 layout(set = 0, binding = 2) volatile readonly buffer Vectors { float v[]; } vectors;
 layout(set = 0, binding = 2) volatile readonly buffer Vectors4 { vec4 v[]; } vectors4;
 layout(set = 0, binding = 3) readonly buffer Table { uint v[]; } table;  // StepLayer of each layer
 layout(set = 0, binding = 4) readonly buffer Pass4 { uvec4 word[]; } pass4;
-layout(set = 0, binding = 5) volatile buffer State4 { vec4 v[]; } state4;  // a bank: [layers, places, layer_floats]
+// A bank: [layers, places, layer_floats].
+layout(buffer_reference, std430, buffer_reference_align = 16) volatile buffer State4 { vec4 v[]; };
+#define state4 State4(uvec2(a.state_low, a.state_high))
 layout(set = 0, binding = 6) buffer Stream { float v[]; } stream;  // x [D], in and out
 layout(set = 0, binding = 6) buffer Stream4 { vec4 v[]; } stream4;
 layout(push_constant) uniform Push { StepArgs a; };
