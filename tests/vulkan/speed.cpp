@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel_vulkan_speed [--device N] [--profile] [--short] [--cache FILE]
 // [--tune R,B,A,S,F,G,P,C] [--dispatches] [--nv] [--plain-slots] [--tiles N] [MODEL…]: one row of
-// load, first token, decode (logits to the host; greedy with the tokens drawn on the device) and
-// prefill a model: 135m, or 1.38B as q4_0, q4_k, q8_0, bf16; random weights of those shapes. --tune
-// and --tiles: only decode or prefill, with a work split (Tuning in device.h). --dispatches: a
-// token takes many, as where the device promises nothing. --nv: NVIDIA's cooperative matrices where
-// the device has the Khronos ones too; --plain-slots: slots without matrix units.
+// load, first token, decode (logits to the host; greedy with the tokens drawn on the device; top-k
+// with the host's sampler among the device's candidates) and prefill a model: 135m, or 1.38B as
+// q4_0, q4_k, q8_0, bf16; random weights of those shapes. --tune and --tiles: only decode or
+// prefill, with a work split (Tuning in device.h). --dispatches: a token takes many, as where the
+// device promises nothing. --nv: NVIDIA's cooperative matrices where the device has the Khronos
+// ones too; --plain-slots: slots without matrix units.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -75,10 +76,11 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Tokens a second of greedy steps that draw their own tokens.
-double greedy_rate(Plan& plan, RecurrentState& state, std::size_t tokens, int repeats) {
+/// Tokens a second of steps that draw their own tokens, or find the candidates of.
+double drawn_rate(Plan& plan, RecurrentState& state, const SamplingOptions& sampling,
+                  std::size_t tokens, int repeats) {
   const std::vector<TokenId> first = {1};
-  auto steps = must(plan.sampled_steps(state, first, {}));
+  auto steps = must(plan.sampled_steps(state, first, sampling));
   if (steps == nullptr) return 0.0;
   const auto check = [](const Status& status) {
     if (!status) throw std::runtime_error(status.error().message);
@@ -114,7 +116,7 @@ void decode_rate(Plan& plan, RecurrentState& state, const BenchModel& model,
       "%-6s rows %u block %u ahead %u slot values %u few splits %u groups %u parts %u chunk %u "
       ": %8.1f tok/s, greedy %8.1f\n",
       name.c_str(), t.team_rows, t.block, t.ahead, t.slot_values, t.few_splits, t.step_groups,
-      t.step_parts, t.step_chunk, median(rates), greedy_rate(plan, state, tokens.size(), 3));
+      t.step_parts, t.step_chunk, median(rates), drawn_rate(plan, state, {}, tokens.size(), 3));
   std::fflush(stdout);
 }
 
@@ -208,19 +210,20 @@ void measure(const std::string& name, const Settings& settings) {
     return median(rates);
   };
   const std::size_t steps = settings.quick ? 4 : 256;
+  const int repeats = settings.quick ? 1 : 5;
   if (profile) profile->by_shader.clear();
-  const double decoded = rate(steps, settings.quick ? 1 : 5, [&] {
+  const double decoded = rate(steps, repeats, [&] {
     for (std::size_t i = 0; i < steps; ++i)
       pass(*decode, *state, std::span(prompt).subspan(i % length, 1), vocab);
   });
-  const double greedy = greedy_rate(*decode, *state, steps, settings.quick ? 1 : 5);
-  if (profile)
-    print_profile("a token", *profile, static_cast<double>(steps) * (settings.quick ? 1 : 5));
+  const double greedy = drawn_rate(*decode, *state, {}, steps, repeats);
+  const double likeliest =
+      drawn_rate(*decode, *state, {.temperature = 0.8F, .top_k = 40, .seed = 1}, steps, repeats);
+  if (profile) print_profile("a token", *profile, static_cast<double>(steps) * repeats);
   pass(*prefill, *state, prompt, vocab);
   if (profile) profile->by_shader.clear();
-  const double filled =
-      rate(length, settings.quick ? 1 : 5, [&] { pass(*prefill, *state, prompt, vocab); });
-  if (profile) print_profile("prefill", *profile, settings.quick ? 1 : 5);
+  const double filled = rate(length, repeats, [&] { pass(*prefill, *state, prompt, vocab); });
+  if (profile) print_profile("prefill", *profile, repeats);
   // The same tokens once through each plan: how far f16 operands are from f32 sums of products.
   auto a = must(resident->create_state());
   auto b = must(resident->create_state());
@@ -230,9 +233,9 @@ void measure(const std::string& name, const Settings& settings) {
     stepwise = pass(*decode, *a, std::span(prompt).subspan(i, 1), vocab);
   const double difference = test::rms_relative_error(
       pass(*prefill, *b, std::span(prompt).first(compared), vocab), stepwise);
-  std::printf("%-6s %8.0f %8.0f %9.0f %9.0f %12.1f %12.1f %14.1f %11.2e   %s\n", name.c_str(),
-              open_ms, load_ms, record_ms, first_ms, decoded, greedy, filled, difference,
-              backend->device().name.c_str());
+  std::printf("%-6s %8.0f %8.0f %9.0f %9.0f %12.1f %12.1f %12.1f %14.1f %11.2e   %s\n",
+              name.c_str(), open_ms, load_ms, record_ms, first_ms, decoded, greedy, likeliest,
+              filled, difference, backend->device().name.c_str());
   std::fflush(stdout);
 }
 
@@ -267,9 +270,9 @@ int run(int argc, char** argv) {
     }
   }
   if (models.empty()) models = {"135m"};
-  std::printf("%-6s %8s %8s %9s %9s %12s %12s %14s %11s   %s\n", "model", "open ms", "load ms",
-              "record ms", "first ms", "decode tok/s", "greedy tok/s", "prefill tok/s",
-              "prefill err", "device");
+  std::printf("%-6s %8s %8s %9s %9s %12s %12s %12s %14s %11s   %s\n", "model", "open ms", "load ms",
+              "record ms", "first ms", "decode tok/s", "greedy tok/s", "top-k tok/s",
+              "prefill tok/s", "prefill err", "device");
   for (const std::string& model : models) measure(model, settings);
   return 0;
 }
