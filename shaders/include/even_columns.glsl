@@ -57,11 +57,6 @@ struct ItemAt {
   R.scale = AT.scale.w[(STEPS) / 8 * 5];
 #endif
 
-uvec2 weights_plus(uint bytes) {
-  uint carry;
-  const uint low = uaddCarry(a.weights_low, bytes, carry);
-  return uvec2(low, a.weights_high + carry);
-}
 /// Item `i` of a matrix whose entry in the table is `entry`.
 ItemAt item_at(uint layer, uint entry, uint i) {
   ItemAt at;

@@ -51,6 +51,16 @@ void draw_head(uvec2 to) {
   }
 }
 
+/// The logit of a row whose team's lanes have a share of its sum; returns it as likeliest() takes it.
+uvec2 put_logit(Logits logits, uint row, uint rows, float sum, float factor) {
+  precise float all = sum;
+  [[unroll]] for (uint i = HEAD_TEAM / 2; i > 0; i /= 2) all += subgroupShuffleXor(all, i);
+  if (LANE % HEAD_TEAM != 0 || row >= rows) return uvec2(0);
+  const float v = all * factor;
+  logits.v[row] = v;
+  return uvec2(logit_key(v), ~row);
+}
+
 /// @param head_tag  of what is exchanged here, which not all tokens do
 /// @param to  address of what the host reads
 void head(uint head_tag, uvec2 to) {
@@ -61,15 +71,26 @@ void head(uint head_tag, uvec2 to) {
   const uint first = all_groups / warps * me + min(me, all_groups % warps);
   const uint groups = all_groups / warps + (me < all_groups % warps ? 1 : 0);
   uint row = first * kHeadSide + lane / HEAD_TEAM;
-  uint item = first_load + min(row, rows - 1) * kHeadItems;
+  // Rows are whole times four items, two blocks, whose scales are a word: a lane's lie at constant distances.
+  Early4 items;
+  Early scale_words;
+#define FIND_ROW(ROW)                                                          \
+  {                                                                            \
+    const uint at = first_load + min(ROW, rows - 1) * kHeadItems + in_team;    \
+    items = Early4(weights_plus(16 * at));                                     \
+    scale_words = Early(weights_plus(4 * (scales + at / 4)));                  \
+  }
   HeadItem held[12];
-#define HEAD_COLUMN(I) min(I * HEAD_TEAM + in_team, kHeadItems - 1)
-#define HOLD_HEAD(I)                                       \
-  if (I < kHeadEach) {                                     \
-    held[I].a = early4.w[item + HEAD_COLUMN(I)];           \
-    held[I].scale = early.w[scales + (item + HEAD_COLUMN(I)) / 4]; \
+  // A lane without the last item has the one before again.
+#define HAS_ITEM(I) (kHeadItems % HEAD_TEAM == 0 || (I + 1) * HEAD_TEAM <= kHeadItems || I * HEAD_TEAM + in_team < kHeadItems)
+#define HOLD_HEAD(I)                                                       \
+  if (I < kHeadEach) {                                                     \
+    const uint step = (HAS_ITEM(I) ? I : I - 1) * HEAD_TEAM;               \
+    held[I].a = items.w[step];                                             \
+    held[I].scale = scale_words.w[step / 4];                               \
   }
 #define EACH_12(DO) EACH_8(DO) DO(8) DO(9) DO(10) DO(11)
+  FIND_ROW(row)
   EACH_12(HOLD_HEAD)
   vec4 weight = vec4(1.0);
   if (THREAD < D / 4 && HEAD_WORD(kStepFinalNorm) != kNone) weight = vectors4.v[HEAD_WORD(kStepFinalNorm) / 4 + THREAD];
@@ -91,30 +112,26 @@ void head(uint head_tag, uvec2 to) {
 
   Logits logits = Logits(uvec2(a.logits_low, a.logits_high));
   uvec2 best = uvec2(0);
-  [[dont_unroll]] for (uint n = 0; subgroupAll(n < groups); ++n) {
-    // Behind the last row all ask for one place: a load with a condition would be copied behind it.
-    const uint here = item, next_row = row + kHeadSide;
-    const bool more = n + 1 < groups;
-    item = more ? first_load + min(next_row, rows - 1) * kHeadItems : first_load;
-    precise float sum = 0.0;
-#define SUM_HEAD(I)                                                                                      \
-  if (I < kHeadEach) {                                                                                   \
-    const uint column = HEAD_COLUMN(I);                                                                  \
-    const float scale = unpackHalf2x16(held[I].scale >> (8 * ((here + column) & 2))).x;                  \
-    const float term = scale * uintBitsToFloat(about[column / 2].x) * float(dot_words(held[I].a, rounded[column])); \
-    if (kHeadItems % HEAD_TEAM == 0 || I * HEAD_TEAM + in_team < kHeadItems) sum += term;                \
-    const uint at = more ? column : 0;                                                                   \
-    held[I].a = early4.w[item + at];                                                                     \
-    held[I].scale = early.w[scales + (item + at) / 4];                                                   \
+#define SUM_HEAD(I)                                                                                         \
+  if (I < kHeadEach) {                                                                                      \
+    const uint at = min(I * HEAD_TEAM + in_team, kHeadItems - 1);                                           \
+    const float scale = unpackHalf2x16(held[I].scale >> (8 * (in_team & 2))).x;                             \
+    const float term = scale * uintBitsToFloat(about[at / 2].x) * float(dot_words(held[I].a, rounded[at])); \
+    if (HAS_ITEM(I)) sum += term;                                                                           \
   }
+#define SUM_AND_HOLD(I) SUM_HEAD(I) HOLD_HEAD(I)
+  // The last row by itself: nothing is asked for behind it.
+  [[dont_unroll]] for (uint n = 1; subgroupAll(n < groups); ++n) {
+    precise float sum = 0.0;
+    FIND_ROW(row + kHeadSide)
+    EACH_12(SUM_AND_HOLD)
+    best = better(best, put_logit(logits, row, rows, sum, factor));
+    row += kHeadSide;
+  }
+  if (subgroupAll(groups > 0)) {
+    precise float sum = 0.0;
     EACH_12(SUM_HEAD)
-    [[unroll]] for (uint i = HEAD_TEAM / 2; i > 0; i /= 2) sum += subgroupShuffleXor(sum, i);
-    if (in_team == 0 && row < rows) {
-      const float v = sum * factor;
-      logits.v[row] = v;
-      best = better(best, uvec2(logit_key(v), ~row));
-    }
-    row = next_row;
+    best = better(best, put_logit(logits, row, rows, sum, factor));
   }
   best = likeliest(best);
   tag = head_tag;

@@ -7,6 +7,12 @@ layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent 
 layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent buffer Act4 { uvec4 v[]; };
 #define act Act(uvec2(a.act_low, a.act_high))
 #define act4 Act4(uvec2(a.act_low, a.act_high))
+/// Address of a byte of the weights.
+uvec2 weights_plus(uint bytes) {
+  uint carry;
+  const uint low = uaddCarry(a.weights_low, bytes, carry);
+  return uvec2(low, a.weights_high + carry);
+}
 #else
 layout(set = 0, binding = 1) volatile coherent buffer Act { uint v[]; } act;
 layout(set = 0, binding = 1) volatile coherent buffer Act4 { uvec4 v[]; } act4;
