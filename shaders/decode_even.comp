@@ -29,6 +29,7 @@ layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; }
 #include "step_exchange.glsl"
 #include "step_items.glsl"
 #include "even_columns.glsl"
+#include "even_gates.glsl"
 #include "step_slots.glsl"
 
 #define OF0(X) X##0
@@ -61,6 +62,17 @@ layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; }
 #define ASK_FROM(S, FIRST, COUNT) \
   { [[unroll]] for (uint i = FIRST; i < (COUNT); ++i) ASK(OF##S, i) }
 
+// Of stage 0, with the gates where they are a matrix of their own.
+#define FIND_GATES(LAYER, EXISTS) \
+  if (GATES != 0) gates_at = find_gates(LAYER, EXISTS);
+#define ASK_FIRST                               \
+  {                                             \
+    ASK_FROM(0, 0, kAhead0)                     \
+    if (GATES != 0) ask_gates(gates_at, gates); \
+  }
+#define SUM_GATES \
+  if (GATES != 0) sum_gates(gates, v, way, slice);
+
 /// Of the first head, which of others is asked for later: more than one only where a part is a whole head.
 #define ASK_SLOTS(LAYER)                                           \
   {                                                                \
@@ -84,10 +96,15 @@ layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; }
   }
 
 void publish_projected(uint base) {
-  for (uint n = 0; n < kRows0; n += THREADS) {
-    const uint row = n + THREAD, to = gl_WorkGroupID.x * kRows0 + row;
-    if (row < kRows0) {
-      float f = sum_even(kSlices0, kRoom0, row) * inversesqrt(all_even_squares(kSlices0, 1, 0) / float(D) + a.eps);
+  for (uint n = 0; n < kRows0 + kGateRows; n += THREADS) {
+    const uint row = n + THREAD;
+    uint at = row, to = gl_WorkGroupID.x * kRows0 + row;
+    if (GATES != 0 && row >= kRows0) {
+      at = row - kRows0 + (kRoom0 - kGateRoom);
+      to = (G + 1) * H * K + H * V + gl_WorkGroupID.x * kGateRows + row - kRows0;
+    }
+    if (row < kRows0 + kGateRows) {
+      float f = sum_even(kSlices0, kRoom0, at) * inversesqrt(all_even_squares(kSlices0, 1, 0) / float(D) + a.eps);
       if (to < (G + 1) * H * K) {
         f = activate(KEY_ACTIVATION, f);
       } else if (to < (G + 1) * H * K + H * V) {
@@ -133,15 +150,20 @@ void main() {
   {
     ItemAt at0, end0;
     Item items0[kItems0];
+    GatesAt gates_at;
+    uvec2 gates[8];
     vec4 key[16];
     float value[8];
     const uint weights_at = in_table(0, kStepAttnNorm);
     FIND_ITEMS(0, 0, true)
-    ASK_FROM(0, 0, kAhead0)
+    FIND_GATES(0, true)
+    ASK_FIRST
 #define FROM_STREAM
+#define WITH_COLUMNS SUM_GATES
 #define ASK_NEXT ASK_SLOTS(0)
 #include "even_stage.glsl"
 #undef ASK_NEXT
+#undef WITH_COLUMNS
 #undef FROM_STREAM
     publish_projected(base);
     DO_SLOTS(0)
@@ -150,6 +172,8 @@ void main() {
   [[dont_unroll]] for (uint layer = 0; layer < layers; ++layer) {
     ItemAt at0, at1, at2, at3, end0, end1, end2, end3;
     Item items0[kItems0], items1[kItems1], items2[kItems2], items3[kItems3];
+    GatesAt gates_at;
+    uvec2 gates[8];
     vec4 key[16];
     float value[8];
     uint weights_at = in_table(layer, kStepGNorm), from4 = (base + kAtOut) / 4;
@@ -160,6 +184,7 @@ void main() {
 
     // The output projection.
     if (IN_TURNS != 0) barrier();  // before any wait for what this workgroup writes
+#define WITH_COLUMNS  // until q k v f of the next layer
 #undef OF
 #undef HAS_SQUARES
 #undef ROW_PARTS
@@ -200,6 +225,7 @@ void main() {
     const bool more = layer + 1 < layers;
     const uint next = more ? layer + 1 : layer;
     FIND_ITEMS(0, next, more)
+    FIND_GATES(next, more)
     from4 = (base + kAtHidden) / 4;
     if (IN_TURNS != 0) barrier();
 #undef OF
@@ -212,7 +238,7 @@ void main() {
 #define HAS_SQUARES false
 #define ROW_PARTS odd_parts
 #define SQUARES odd_squares
-#define ASK_NEXT ASK_FROM(0, 0, kAhead0)
+#define ASK_NEXT ASK_FIRST
 #include "even_stage.glsl"
 #undef ASK_NEXT
     if (THREAD < kRows3) {
@@ -221,6 +247,7 @@ void main() {
       if (!more) stream.v[me * kRows3 + THREAD] = residual;
     }
     if (!more) break;
+#undef WITH_COLUMNS
 
     // q k v f and the slots of the next layer.
     weights_at = in_table(next, kStepAttnNorm), from4 = (base + kAtX) / 4;
@@ -236,7 +263,9 @@ void main() {
 #define ROW_PARTS even_parts
 #define SQUARES even_squares
 #define ASK_NEXT ASK_SLOTS(next)
+#define WITH_COLUMNS SUM_GATES
 #include "even_stage.glsl"
+#undef WITH_COLUMNS
 #undef ASK_NEXT
     base += kLayerPlaces;
     publish_projected(base);

@@ -11,14 +11,24 @@
   const uint kAcross##S = kSlice##S / kItemColumns, kTeam##S = kAcross##S < kLanes ? kAcross##S : kLanes;               \
   const uint kFolds##S = kAcross##S / kTeam##S, kSide##S = kLanes / kTeam##S;                                           \
   const uint kTurns##S = (kRows##S + kSide##S * kWays##S - 1) / (kSide##S * kWays##S);                                  \
-  const uint kItems##S = kTurns##S * kFolds##S, kRowItems##S = kColumns##S / kItemColumns;                              \
-  /* Rows that there is room for: sums go out eight, four or two at a time. */                                          \
-  const uint kRest##S = kTurns##S % 8, kLast##S = kRest##S < 3 ? kRest##S : kRest##S < 5 ? 4 : 8;                       \
-  const uint kRoom##S = (kTurns##S - kRest##S + kLast##S) * kSide##S * kWays##S;
-SHAPE_OF(0, D, kProjected / GROUPS)
+  const uint kItems##S = kTurns##S * kFolds##S, kRowItems##S = kColumns##S / kItemColumns;
+SHAPE_OF(0, D, (kProjected - GATES * H * MEMORY) / GROUPS)
 SHAPE_OF(1, kOut, D / GROUPS)
 SHAPE_OF(2, D, 2 * INNER / GROUPS)
 SHAPE_OF(3, INNER, D / GROUPS)
+// Of f where it is a matrix of its own (even_gates.glsl), beside stage 0: rows of a workgroup, of a subgroup, sums of a lane
+// before they are added up, and rows that there is room for.
+const uint kGateRows = GATES * H * MEMORY / GROUPS, kGateTurns = (kGateRows + kWays0 - 1) / kWays0;
+const uint kGateSums = kGateTurns < 2 ? 1 : kGateTurns < 3 ? 2 : kGateTurns < 5 ? 4 : 8;
+const uint kGateRoom = GATES * kGateSums * kWays0;
+// Rows that there is room for: sums go out eight, four or two at a time.
+#define ROOM_OF(S, MORE)                                                                          \
+  const uint kRest##S = kTurns##S % 8, kLast##S = kRest##S < 3 ? kRest##S : kRest##S < 5 ? 4 : 8; \
+  const uint kRoom##S = (kTurns##S - kRest##S + kLast##S) * kSide##S * kWays##S + MORE;
+ROOM_OF(0, kGateRoom)
+ROOM_OF(1, 0)
+ROOM_OF(2, 0)
+ROOM_OF(3, 0)
 // Items of a stage that a lane asks for before its input is there; the others while these are multiplied.
 #define AHEAD_OF(S) const uint kAhead##S = kItems##S < HELD ? kItems##S : HELD;
 AHEAD_OF(0)

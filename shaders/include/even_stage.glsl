@@ -4,6 +4,7 @@
 //   from4, weights_at       where its input lies, in vectors, and the norm's weights
 //   HAS_WEIGHT, HAS_SQUARES whether it has those, and needs the sum of the input's squares
 //   ROW_PARTS, SQUARES      where sums of a slice's columns go
+//   WITH_COLUMNS            what else is made of them: v, of `slice` and `way`
 //   ASK_NEXT                asks for what comes next
 //   FROM_STREAM             the input is the token's embedding
 {
@@ -60,6 +61,7 @@
       if (lane == 0 && way == 0) SQUARES[slice] = squares;
     }
     [[unroll]] for (uint j = 0; j < 4; ++j) v[j] *= weight[j];
+    WITH_COLUMNS
   }
 
   // Asked for behind all products, for drivers let these wait for all that was asked for before. Where others have no

@@ -116,6 +116,27 @@ TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyMatchTheReference) {
   }
 }
 
+TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyWithGatesOfAnotherTypeMatchTheReference) {
+  const auto expect = [&](std::int32_t width, BlockType linear, BlockType gates,
+                          vulkan::Tuning tuning) {
+    SCOPED_TRACE(std::string(quant::block_traits(linear)->name) + ", gates " +
+                 std::string(quant::block_traits(gates)->name));
+    tuning.step_mixers = false;
+    const RandomParts parts{
+        .linear = linear, .small = gates, .gate_bias = true, .read_biases = true};
+    expect_parity(make_random_model(even_config(width), parts, 68),
+                  {.integer_dot = quant::block_traits(linear)->quantised, .tuning = tuning},
+                  "decode_even.", kEvenTolerance);
+  };
+  // The software driver's subgroups are small, so that some have two rows of the gates.
+  expect(256, BlockType::q4_0, BlockType::f16, {.step_groups = 1});
+  expect(256, BlockType::f16, BlockType::bf16, {.step_groups = 1});
+  if (vulkan::find_devices().front().software) return;
+  expect(256, BlockType::q4_k, BlockType::f16, {.step_groups = 2});
+  // Lanes with two vectors of columns.
+  expect(1024, BlockType::q4_0, BlockType::f16, {.step_groups = 16, .step_threads = 128});
+}
+
 TEST_F(VulkanDecodeStep, WideInputsOfWhichSomeSubgroupsHaveNoneMatchTheReference) {
   const bool software = vulkan::find_devices().front().software;
   for (const BlockType type : {BlockType::q8_0, BlockType::q4_0}) {

@@ -3,10 +3,11 @@
 // [--tune R,B,A,S,F,G,P,C] [--dispatches] [--nv] [--plain-slots] [--tiles N] [MODEL…]: one row of
 // load, first token, decode (logits to the host; greedy with the tokens drawn on the device; top-k
 // with the host's sampler among the device's candidates) and prefill a model: 135m, or 1.38B as
-// q4_0, q4_k, q8_0, bf16; random weights of those shapes. --tune and --tiles: only decode or
-// prefill, with a work split (Tuning in device.h). --dispatches: a token takes many, as where the
-// device promises nothing. --nv: NVIDIA's cooperative matrices where the device has the Khronos
-// ones too; --plain-slots: slots without matrix units.
+// q4_0, q4_k, q8_0, bf16, or as `runnel quantize` stores it, as in q4_0-stored; random weights of
+// those shapes. --tune and --tiles: only decode or prefill, with a work split (Tuning in device.h).
+// --dispatches: a token takes many, as where the device promises nothing. --nv: NVIDIA's
+// cooperative matrices where the device has the Khronos ones too; --plain-slots: slots without
+// matrix units.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -156,12 +157,19 @@ std::vector<float> prefill_rate(const BenchModel& model, const std::string& name
   return logits;
 }
 
+BenchModel named_model(const std::string& name) {
+  using quant::BlockType;
+  if (name == "135m") return model_135m();
+  const std::string type = name.substr(0, name.find('-'));
+  return model_1380m(type == "q4_0"   ? BlockType::q4_0
+                     : type == "q4_k" ? BlockType::q4_k
+                     : type == "q8_0" ? BlockType::q8_0
+                                      : BlockType::bf16,
+                     name.ends_with("-stored"));
+}
+
 void measure(const std::string& name, const Settings& settings) {
-  const BenchModel model = name == "135m"   ? model_135m()
-                           : name == "q4_0" ? model_1380m(quant::BlockType::q4_0)
-                           : name == "q4_k" ? model_1380m(quant::BlockType::q4_k)
-                           : name == "q8_0" ? model_1380m(quant::BlockType::q8_0)
-                                            : model_1380m(quant::BlockType::bf16);
+  const BenchModel model = named_model(name);
   for (const vulkan::Tuning& tuning : settings.tunings) {
     vulkan::FeatureMask features = settings.features;
     features.tuning = tuning;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <numeric>
+#include <string_view>
 
 #include "runtime/backend/vulkan/decode_mixers.h"
 #include "runtime/backend/vulkan/packed_matrix.h"
@@ -25,8 +25,11 @@ constexpr std::uint32_t kMostHeld = 8;                        // items of a lane
 // Of decode_even: inputs are whole multiples of this wide; all but one of so many workgroups have
 // rows; and items of a lane of a stage, each with code of its own.
 constexpr std::uint32_t kEvenColumns = 64, kEvenOf = 16, kMostEvenItems = 80;
-// Their places among the constants, of which the first is UNITS.
-constexpr std::size_t kHeldConstant = 17, kGroupsConstant = 20;
+// Vectors of 4 columns that a lane has of gates of their own type.
+constexpr std::uint32_t kMostGateVectors = 8;
+// Places among the constants, of which the first is UNITS.
+constexpr std::size_t kPartsConstant = 11, kHeldConstant = 17, kGroupsConstant = 20,
+                      kQueriesConstant = 23;
 // Of the head: workgroups on each multiprocessor, their threads, lanes that share a row, items of
 // a row that one of them takes at most while there are more lanes.
 constexpr std::uint32_t kHeadGroups = 2, kHeadThreads = 256;
@@ -129,15 +132,6 @@ class Maker {
                       gates ? 1U : 0U,
                       teams,
                       queries};
-    if (const std::uint32_t groups = even_groups(step.groups);
-        groups > 0 && groups >= u(c_.num_kv_heads) * (parts > 1 ? parts : 0) &&
-        (dot || is_short(type)) && type != BlockType::q6_k && !gates &&
-        even_bytes(type, groups, columns, queries) <= limits.shared_bytes) {
-      step.groups = groups;
-      step.shader.replace(0, std::strlen("decode_step"), "decode_even");
-      step.constants[kHeldConstant] = even_items_held(type);
-      step.constants[kGroupsConstant] = groups;
-    }
     const auto fours = [](std::uint64_t n) { return (n + 3) / 4 * 4; };
     const std::uint64_t projected = u((c_.num_heads + c_.num_kv_heads) * c_.head_k_dim +
                                       c_.num_kv_heads * (c_.head_v_dim + c_.num_memory_slots));
@@ -171,10 +165,45 @@ class Maker {
     return "";
   }
 
+  /// Takes decode_even for what decode_step would do, where it can.
+  void use_even(DecodeStep& step) const {
+    const Capabilities& limits = device_.capabilities();
+    if (!step.shader.starts_with(kStepName)) return;
+    const BlockType type = w_.layers.front().o_proj.type;
+    const auto heads = static_cast<std::uint32_t>(c_.num_kv_heads);
+    const std::uint32_t parts = step.constants[kPartsConstant];
+    const std::uint32_t queries = step.constants[kQueriesConstant];
+    const auto columns =
+        static_cast<std::uint32_t>(c_.head_v_dim * c_.queries_per_kv_head()) / (parts * queries);
+    const std::uint32_t groups = even_groups(step.groups);
+    if (groups == 0 || (parts > 1 && groups < heads * parts) ||
+        (!step.shader.ends_with(".dot") && !is_short(type)) || type == BlockType::q6_k ||
+        even_bytes(type, groups, columns, queries) > limits.shared_bytes)
+      return;
+    step.groups = groups;
+    step.shader.replace(0, kStepName.size(), "decode_even.");
+    step.constants[kHeldConstant] = even_items_held(type);
+    step.constants[kGroupsConstant] = groups;
+    const DeviceMatrix* gates = gates_of(w_.layers.front());
+    step.constants.push_back(gates == nullptr ? kStepF16 : gate_type(*gates));
+  }
+
  private:
+  static constexpr std::string_view kStepName = "decode_step.";
+
+  /// f where it is a matrix of its own.
+  static const DeviceMatrix* gates_of(const DeviceLayer& w) {
+    return w.projections.size() == 2 ? &w.projections.back().matrix : nullptr;
+  }
+  static std::uint32_t gate_type(const DeviceMatrix& gates) {
+    return gates.type == BlockType::f16 ? kStepF16 : kStepBf16;
+  }
+
   /// How decode_even shares a stage's columns, as include/even_columns.glsl has it.
   struct EvenStage {
     std::uint32_t slices = 0;   // 0: not at all
+    std::uint32_t ways = 0;     // subgroups with the same slice
+    std::uint32_t vectors = 0;  // of 4 columns in a lane
     std::uint32_t sums = 0;     // of rows, by slices
     std::uint32_t rounded = 0;  // columns that pass through shared memory
   };
@@ -189,13 +218,19 @@ class Maker {
     const std::uint32_t turns = ceil_div(rows, side * ways), rest = turns % 8;
     if (turns * (across / team) > kMostEvenItems) return {};
     const std::uint32_t room = turns - rest + (rest < 3 ? rest : rest < 5 ? 4 : 8);
-    return {slices, slices * room * side * ways, vectors > 1 ? columns : 0};
+    return {slices, ways, vectors, slices * room * side * ways, vectors > 1 ? columns : 0};
   }
   std::array<EvenStage, 4> even_stages(BlockType type, std::uint32_t groups) const {
     const auto u = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
     const std::uint32_t d = u(c_.hidden_size), inner = u(c_.intermediate_size);
-    return {even_stage(type, d, u(w_.layers.front().projections.front().matrix.rows) / groups),
-            even_stage(type, u(c_.num_heads * c_.head_v_dim), d / groups),
+    const DeviceLayer& w = w_.layers.front();
+    EvenStage projected = even_stage(type, d, u(w.projections.front().matrix.rows) / groups);
+    if (const DeviceMatrix* gates = gates_of(w); gates != nullptr && projected.slices > 0) {
+      const std::uint32_t turns = ceil_div(u(gates->rows) / groups, projected.ways);
+      projected.sums += projected.slices * projected.ways * std::bit_ceil(turns);
+      if (turns * projected.vectors > kMostGateVectors) projected.slices = 0;
+    }
+    return {projected, even_stage(type, u(c_.num_heads * c_.head_v_dim), d / groups),
             even_stage(type, d, 2 * inner / groups), even_stage(type, inner, d / groups)};
   }
 
@@ -203,8 +238,14 @@ class Maker {
   std::uint32_t even_groups(std::uint32_t groups) const {
     const Capabilities& limits = device_.capabilities();
     const DeviceLayer& w = w_.layers.front();
-    const std::int64_t all = std::gcd(std::gcd(w.projections.front().matrix.rows, w.o_proj.rows),
-                                      std::int64_t{c_.intermediate_size});
+    std::int64_t all = std::gcd(std::gcd(w.projections.front().matrix.rows, w.o_proj.rows),
+                                std::int64_t{c_.intermediate_size});
+    if (const DeviceMatrix* gates = gates_of(w)) {
+      all = std::gcd(all, gates->rows);
+      for (const DeviceLayer& other : w_.layers) {
+        if (gates_of(other)->type != gates->type) return 0;
+      }
+    }
     std::uint32_t even = groups;
     while (all % even != 0) --even;
     if (!limits.addresses || limits.subgroup < kRoundingLanes ||
@@ -370,10 +411,9 @@ class Maker {
     words[kStepReadBias] = w.read_bias;
     words[kStepHeadReadBias] = w.head_read_bias;
     words[kStepGates] = kNone;
-    if (w.projections.size() == 2) {
-      const DeviceMatrix& gates = w.projections.back().matrix;
-      words[kStepGates] = entry_of(gates)[0];
-      words[kStepGateType] = gates.type == BlockType::f16 ? kStepF16 : kStepBf16;
+    if (const DeviceMatrix* gates = gates_of(w)) {
+      words[kStepGates] = entry_of(*gates)[0];
+      words[kStepGateType] = gate_type(*gates);
     }
     std::size_t at = kStepMatrices;
     for (const DeviceMatrix* m :
@@ -424,9 +464,11 @@ Result<DecodeStep> DecodeStep::create(Device& device, const ModelConfig& config,
                                       const StateLayout& layout, const WeightStore& weights) {
   DecodeStep step;
   std::vector<std::uint32_t> table;
-  step.why_not = Maker(device, config, layout, weights).make(step, table);
+  Maker maker(device, config, layout, weights);
+  step.why_not = maker.make(step, table);
   if (!step.fits()) return step;
   use_mixers(step, device, config, weights);
+  maker.use_even(step);
   RUNNEL_TRY(step.table,
              device.create_buffer(4 * table.size(), MemoryKind::device, "table of layers"));
   RUNNEL_CHECK_OK(device.copy_in(step.table, std::as_bytes(std::span(table))));
