@@ -303,22 +303,31 @@ TEST_F(VulkanDecodeStep, MoreSlotsAndRowsThanAreHeldAtOnceMatchTheReference) {
 
 TEST_F(VulkanDecodeStep, WhoWaitsInVainReportsIt) {
   if (!vulkan::find_devices().front().software) GTEST_SKIP() << "the device runs all of them";
-  // More workgroups than a software driver has threads: the last begin when the first are over.
-  auto device = backend({.tuning = {.step_groups = 64, .step_patience = 2000}});
-  const LoadedModel loaded = load_on(*device, model_of(BlockType::q4_0), 16);
-  auto state = loaded.state();
-  const std::vector<TokenId> token = {3};
-  std::vector<float> logits(static_cast<std::size_t>(loaded.source.config.vocab_size));
-  const PlanItem item{
-      .state = state.get(), .tokens = token, .wanted = LogitsWanted::last, .logits = logits};
-  const Status ran = loaded.plan->run(std::span(&item, 1), {});
-  ASSERT_FALSE(ran);
-  EXPECT_EQ(ran.error().code, ErrorCode::device);
-  auto steps = loaded.plan->sampled_steps(*state, token, {});
-  ASSERT_TRUE(steps && *steps != nullptr && (*steps)->queue());
-  const auto drawn = (*steps)->drawn();
-  ASSERT_FALSE(drawn);
-  EXPECT_EQ(drawn.error().code, ErrorCode::device);
+  // Of both, the second makes the logits itself when it draws.
+  for (const RandomModel& model :
+       {model_of(BlockType::q4_0), make_random_model(narrow_config(256, 6),
+                                                     {.linear = BlockType::q4_0,
+                                                     .table = BlockType::q8_0,
+                                                     .small = BlockType::f16,
+                                                     .tied = true},
+                                                     75)}) {
+    // More workgroups than a software driver has threads: the last begin when the first are over.
+    auto device = backend({.tuning = {.step_groups = 64, .step_patience = 2000}});
+    const LoadedModel loaded = load_on(*device, model, 16);
+    auto state = loaded.state();
+    const std::vector<TokenId> token = {3};
+    std::vector<float> logits(static_cast<std::size_t>(loaded.source.config.vocab_size));
+    const PlanItem item{
+        .state = state.get(), .tokens = token, .wanted = LogitsWanted::last, .logits = logits};
+    const Status ran = loaded.plan->run(std::span(&item, 1), {});
+    ASSERT_FALSE(ran);
+    EXPECT_EQ(ran.error().code, ErrorCode::device);
+    auto steps = loaded.plan->sampled_steps(*state, token, {});
+    ASSERT_TRUE(steps && *steps != nullptr && (*steps)->queue());
+    const auto drawn = (*steps)->drawn();
+    ASSERT_FALSE(drawn);
+    EXPECT_EQ(drawn.error().code, ErrorCode::device);
+  }
 }
 
 }  // namespace
