@@ -3,9 +3,10 @@
 // All layers of one token of one session in one dispatch, as decode_step, for narrow models: workgroups have two roles and
 // three exchanges a layer one behind the other are enough.
 //
-//   mixers, one a query head (include/mixer_slots.glsl): from x to the head's part of the output projection
-//     q k = W RMSNorm(x),  o = the head's slots,  p_h = W_o[:, columns of h] o
-//     k is made by each query head of a kv head again: a few rows cost less than an exchange.
+//   mixers, a few a query head (include/mixer_slots.glsl): from x to the head's part of the output projection
+//     q k = W RMSNorm(x),  o = the head's slots,  p_h = W_o[rows, columns of h] o
+//     Each has a share of W_o's rows. The rest is made by each again, as is k by each query head of a kv head: that costs
+//     less than an exchange.
 //   the others:  gates and v of x, which mixers need only after their first products (include/mixer_gates.glsl);
 //     x += p_0 + p_1 + ... ;  h = swiglu(W RMSNorm(x));  x += W_down h
 // While one role is at work the other asks for all that it needs of its next turn, so that no load is waited for and no
@@ -62,6 +63,7 @@ layout(constant_id = 16) const uint F_TYPE = kStepF16;  // of the gates' matrix
 // Of x and of the hidden units, at most lanes of a row: a workgroup asks for one, so that fewer meet at the same lines.
 layout(constant_id = 17) const uint COPIES = 1;
 layout(constant_id = 18) const uint HEAD_TEAM = 0;  // lanes of a row of the head; 0: a dispatch of its own makes the logits
+layout(constant_id = 19) const uint SHARES = 1;  // of the output projection's rows, mixers of a query head; a divisor of D
 
 #define LANE gl_SubgroupInvocationID
 #define WARP warp_index
@@ -71,8 +73,8 @@ const uint kWarps = THREADS / kLanes;
 const uint kHeads = G * H;
 const uint kDim = 64;  // of a head, keys and values
 const uint kItems = D / 32;  // of a row of D
-const uint kMixers = GROUPS == 1 ? 1 : kHeads;
-const uint kTasks = kHeads / kMixers;
+const uint kMixers = GROUPS == 1 ? 1 : kHeads * SHARES;
+const uint kTasks = GROUPS == 1 ? kHeads : 1;
 const uint kOthers = GROUPS == 1 ? 1 : GROUPS - kMixers;
 
 // Places of a layer's activations, in words; each a multiple of 4.
@@ -292,8 +294,8 @@ void main() {
   [[dont_unroll]] for (uint layer = 0; subgroupAll(layer < a.phases / 4); ++layer) {
     if (subgroupAll(me < kMixers)) {
       for (uint n = 0; n < kTasks; ++n) {
-        mix(layer, me + n);
-        advance_state(layer, me + n);
+        mix(layer, me % kHeads + n, me / kHeads);
+        advance_state(layer, me % kHeads + n, me / kHeads);
       }
     }
     if (GROUPS == 1 || subgroupAll(me >= kMixers)) {

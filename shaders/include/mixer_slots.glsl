@@ -6,21 +6,21 @@
 //   positional:  the same with alpha 0 where the token writes it, 1 elsewhere, and with q and k turned
 // so that all slots go the same way and the gates are off the way. The values' half is alike:
 //   o = (sum_s c_s alpha_s V_s + v sum_s c_s (1 - alpha_s)) / sum_s c_s
-// All query heads of a kv head read its state and each advances a share of it, once it has seen a value of each other's
+// All mixers of a kv head's queries read its state and each advances a share of it, once it has seen a value of each other's
 // part of the output: then they have read it.
 
 const uint kSlots = SINKS + WINDOW + MEMORY;
 const uint kPositional = SINKS + WINDOW;
 const bool kRotary = kPositional > 0;
 const uint kSlotTeams = THREADS / 4;  // at least kSlots
-const uint kSplits = kMixers == 1 ? 1 : G;
+const uint kSplits = GROUPS == 1 ? 1 : G * SHARES;
 
 const uint kRowTeams = THREADS / 8, kRowRounds = (kDim + kRowTeams - 1) / kRowTeams;
 const uint kFull = kItems / 8;  // rounds of 8 items of q and k
 const uint kRest = kItems % 8, kRestEach = kRest == 0 ? 1 : kRest;  // of which a team takes those of both side by side
 const uint kProjected = 2 * kFull + (2 * kRest + 7) / 8;  // items of a lane
-const uint kOutSide = THREADS / 2;  // rows of the output projection, two lanes each
-const uint kOutRounds = (D + kOutSide - 1) / kOutSide;
+const uint kOutRows = D / SHARES, kOutSide = THREADS / 2;  // of the output projection; two lanes each
+const uint kOutRounds = (kOutRows + kOutSide - 1) / kOutSide;
 
 shared vec4 turns[kDim / 2];   // of the token: cosine and sine; of sinks
 // Of the token: q as it is, turned for the window, turned for sinks; k as it is, turned; v.
@@ -55,8 +55,8 @@ uint state_of(uint layer, uint kv) {
   return (layer * a.layer_stride + token_place * a.layer_floats + kv * kSlots * 2 * kDim) / 4;
 }
 
-/// From x to the parts of the output projection of query head `task`.
-void mix(uint layer, uint task) {
+/// From x to the part of the output projection of query head `task`, a share of its rows.
+void mix(uint layer, uint task, uint out_share) {
   const uint lane = LANE, warp = WARP, in_team = THREAD % 8, kv = task / G, base = layer * kLayerPlaces;
   const MatrixPart w = matrix_of(layer, 0), out_ = matrix_of(layer, 1);
   const uint state_at = state_of(layer, kv);
@@ -83,10 +83,11 @@ void mix(uint layer, uint task) {
   EACH_4(HOLD_VALUE)
   // The head's two items of a row of the output projection, a lane each.
   Item out_held[4];
+  const uint first_out = out_share * kOutRows;
 #define HOLD_OUT(I)                                                                                          \
   if (I < kOutRounds) {                                                                                      \
-    const uint at =                                                                                          \
-        out_.first_row + min(I * kOutSide + THREAD / 2, D - 1) * (kHeads * 2) + task * 2 + THREAD % 2;       \
+    const uint at = out_.first_row + (first_out + min(I * kOutSide + THREAD / 2, kOutRows - 1)) * (kHeads * 2) + \
+                    task * 2 + THREAD % 2;                                                                   \
     HOLD_ITEM(out_held[I], out_, at)                                                                         \
   }
   EACH_4(HOLD_OUT)
@@ -229,14 +230,15 @@ void mix(uint layer, uint task) {
   barrier();
   // Two rows of a pair of lanes at a time: each ends with one.
 #define OUT_TERM(I) take_scales(out_held[I], THREAD % 2), item_sum(out_held[I], 1, kDim, THREAD % 2)
+#define HAS_OUT(I) ((I + 1) * kOutSide <= kOutRows || subgroupAll(warp * kLanes / 2 + I * kOutSide < kOutRows))
 #define SUM_OUT(I)                                                                                      \
-  if (I < kOutRounds && (I == 0 || subgroupAll(warp * kLanes / 2 + I * kOutSide < D))) {                \
+  if (I < kOutRounds && HAS_OUT(I)) {                                                                   \
     float first = (OUT_TERM(I)), next = 0.0;                                                            \
     if (I + 1 < kOutRounds) next = (OUT_TERM(I + 1));                                                   \
     const bool odd = THREAD % 2 != 0;                                                                   \
     const uint out_row = I * kOutSide + THREAD / 2 + (odd ? kOutSide : 0);                              \
     const float v = (odd ? next : first) + subgroupShuffleXor(odd ? first : next, 1);                   \
-    if (out_row < D) publish(base + kAtParts + task * D + out_row, v);                                  \
+    if (out_row < kOutRows) publish(base + kAtParts + task * D + first_out + out_row, v);               \
   }
   SUM_OUT(0)
   SUM_OUT(2)
@@ -244,15 +246,15 @@ void mix(uint layer, uint task) {
 
 /// This mixer's share of the state after the token, once all others of its kv head have read it. What mix() left in shared
 /// memory is still there.
-void advance_state(uint layer, uint task) {
+void advance_state(uint layer, uint task, uint out_share) {
   const uint kv = task / G, state_at = state_of(layer, kv);
   if (kSplits == 1) {
     if (task % G != G - 1) return;
   } else {
-    const uint at = layer * kLayerPlaces + kAtParts + (kv * G + LANE % G) * D;
+    const uint at = layer * kLayerPlaces + kAtParts + (kv * G + LANE % G) * D + LANE / G % SHARES * kOutRows;
     wait_on(true, look(true, at), at);
   }
-  const uint part = kSplits == 1 ? 0 : task % G, share = (kSlots + kSplits - 1) / kSplits;
+  const uint part = kSplits == 1 ? 0 : task % G + out_share * G, share = (kSlots + kSplits - 1) / kSplits;
   for (uint n = 0; n < share * (kDim / 4); n += THREADS) {
     const uint i = n + THREAD, slot = i / (kDim / 4) * kSplits + part, c = i % (kDim / 4);
     if (slot >= kSlots || (slot < kPositional && slot != token_slots.x)) continue;

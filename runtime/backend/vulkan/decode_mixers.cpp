@@ -15,6 +15,7 @@ constexpr std::uint32_t kDim = 64;  // of a head
 // items of a lane of q and k; of a row elsewhere; units of 8 columns of a gate.
 constexpr std::uint32_t kMostHeads = 16, kMostProjected = 8, kMostItems = 4, kMostGateUnits = 8;
 constexpr std::uint32_t kMostCopies = 4;      // of what all workgroups ask for
+constexpr std::uint32_t kMostShares = 3;      // mixers of a query head
 constexpr std::uint32_t kMostHeadItems = 12;  // of a lane of a row of the head
 constexpr std::uint32_t kThreads32 = 512;     // of workgroups whose subgroups are of 32 lanes
 
@@ -48,13 +49,17 @@ void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& confi
   }
   const std::uint32_t f_type = gate_type == quant::BlockType::f16 ? kStepF16 : kStepBf16;
   if (lanes == 32 && threads != kThreads32) return;
-  // Half the workgroups at most are mixers.
+  // Half the workgroups at most are mixers; where a query head has more than one, a quarter.
   if (step.groups != 1 && step.groups < 2 * heads) return;
+  std::uint32_t shares = step.groups == 1 ? 1 : kMostShares;
+  while (shares > 1 && (d % shares != 0 || 4 * heads * shares > step.groups ||
+                        u(config.queries_per_kv_head()) * shares > lanes))
+    --shares;
   const std::uint32_t gate_team = std::bit_ceil(ceil_div(items, kMostItems));
   const std::uint32_t down_team = std::bit_ceil(ceil_div(inner / 32, kMostItems));
   if (gate_team > lanes / 2 || down_team > lanes) return;
   const std::uint32_t other = std::max(inner, kDim), warps = threads / lanes;
-  const std::uint32_t others = step.groups == 1 ? 1 : step.groups - heads;
+  const std::uint32_t others = step.groups == 1 ? 1 : step.groups - heads * shares;
   const std::uint32_t shared = (d + other) + (d + other) / 32 * 8 + 4 * kStepLayerWords * layers +
                                4 * (4 * warps + kDim * (2 + 3 + 2 + 1 + 4) + d + threads / 2 +
                                     3 * warps + 2 * warps * kDim + ceil_div(d, others)) +
@@ -88,7 +93,8 @@ void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& confi
                     down_team,
                     f_type,
                     copies,
-                    step.head_inside ? head_team : 0};
+                    step.head_inside ? head_team : 0,
+                    shares};
   step.act_words = words + 4 + std::uint64_t{4} * step.groups;  // each one's likeliest token
   step.args.stuck_at = static_cast<std::uint32_t>(words);
 }
