@@ -34,6 +34,9 @@ shared vec4 warp_counts[kWarps / 2];  // sums of counts, of counts times gates
 const uint kPartials = kLanes == 32 ? 2 * kWarps : kWarps;
 shared vec4 partial[kPartials * kDim / 4];
 
+layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent buffer Act2 { uvec2 v[]; };
+#define act2 Act2(uvec2(a.act_low, a.act_high))
+
 /// Row of q and k of a team. Where a subgroup has four teams, it has both rows of two rotations.
 uint row_of(uint round) {
   if (kLanes == 32) return 2 * WARP + LANE / 8 % 2 + LANE / 16 * 32;
@@ -106,6 +109,8 @@ void mix(uint layer, uint task, uint out_share) {
   }
   barrier();
   const float factor = norm_factor(0);
+  const bool has_gates = is_memory && slot < kSlots;
+  const uint gates_at = (base + kAtGates) / 2 + kv * MEMORY + memory;
   for (uint round = 0;;) {
     float sums[2];
     sums[0] = 0.0, sums[1] = 0.0;
@@ -138,6 +143,10 @@ void mix(uint layer, uint task, uint out_share) {
     row = row_of(round);
     EACH_8(HOLD_PROJECTED)
   }
+  // Gates, which other workgroups found meanwhile: asked for before the logits, by when they have come. Values are looked at
+  // later.
+  uvec2 seen_gates = uvec2(tag);
+  if (has_gates) seen_gates = act2.v[gates_at];
   if (kLanes != 32) {
     barrier();
     for (uint round = 0; round < kRowRounds; ++round) {
@@ -159,11 +168,12 @@ void mix(uint layer, uint task, uint out_share) {
     ADD_DOT(sums[1], k, q)                                        \
   }
   EACH_4(DOT_KEY)
-  // Gates, which other workgroups found meanwhile; values are looked at later.
-  const bool written = slot == token_slots.x && !is_memory, has_gates = is_memory && slot < kSlots;
-  const uint gates_at = base + kAtGates + 2 * (kv * MEMORY + memory);
-  const uint first = look(has_gates, gates_at), second_ = look(has_gates, gates_at + 1);
-  float alpha = wait_on(has_gates, first, gates_at), gate = wait_on(has_gates, second_, gates_at + 1);
+  const bool written = slot == token_slots.x && !is_memory;
+  while (!subgroupAll((((seen_gates.x ^ tag) | (seen_gates.y ^ tag)) & 1) == 0 || patience < 0)) {
+    --patience;
+    if (has_gates) seen_gates = act2.v[gates_at];
+  }
+  float alpha = uintBitsToFloat(seen_gates.x & ~kTag), gate = uintBitsToFloat(seen_gates.y & ~kTag);
   alpha = has_gates ? alpha : written ? 0.0 : 1.0;
   gate = has_gates ? gate : written ? 1.0 : 0.0;
   const bool takes_value = THREAD < kDim / 4;
