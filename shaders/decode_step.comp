@@ -107,15 +107,7 @@ const uint kGateUnits = D / 8;
 const uint kGateTurns = (kGateUnits + kLanes - 1) / kLanes;
 
 float gate_sum(uvec4 w, uint type, uint u) {
-  vec4 low, high;
-  if (type == kStepF16) {
-    low = vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
-    high = vec4(unpackHalf2x16(w.z), unpackHalf2x16(w.w));
-  } else {
-    low = uintBitsToFloat(uvec4(w.x << 16, w.x & 0xFFFF0000u, w.y << 16, w.y & 0xFFFF0000u));
-    high = uintBitsToFloat(uvec4(w.z << 16, w.z & 0xFFFF0000u, w.w << 16, w.w & 0xFFFF0000u));
-  }
-  return dot(low, gate_input[u]) + dot(high, gate_input[D / 8 + u]);
+  return dot(short_values(w.xy, type), gate_input[u]) + dot(short_values(w.zw, type), gate_input[D / 8 + u]);
 }
 uvec4 gate_units(uint at, uint row, uint turn) {
   return weights4.w[at + row * kGateUnits + min(turn * kLanes + LANE, kGateUnits - 1)];

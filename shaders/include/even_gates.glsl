@@ -38,12 +38,7 @@ void ask_gates(const GatesAt found, inout uvec2 gates[8]) {
 }
 
 float gate_sum(uvec2 w, vec4 x) {
-  vec4 f;
-  if (F_TYPE == kStepF16) {
-    f = vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
-  } else {
-    f = uintBitsToFloat(uvec4(w.x << 16, w.x & 0xFFFF0000u, w.y << 16, w.y & 0xFFFF0000u));
-  }
+  const vec4 f = short_values(w, F_TYPE);
   precise float sum = fma(f.w, x.w, fma(f.z, x.z, fma(f.y, x.y, f.x * x.x)));
   return sum;
 }

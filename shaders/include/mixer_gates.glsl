@@ -10,15 +10,7 @@ const uint kForgetRounds = (kForgetRows + kWarps - 1) / kWarps;
 const uint kSideRounds = (kForgetRows + kValueRows + kWarps - 1) / kWarps;
 
 float gate_unit(uvec4 w, uint u) {
-  vec4 low, high;
-  if (F_TYPE == kStepF16) {
-    low = vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
-    high = vec4(unpackHalf2x16(w.z), unpackHalf2x16(w.w));
-  } else {
-    low = uintBitsToFloat(uvec4(w.x << 16, w.x & 0xFFFF0000u, w.y << 16, w.y & 0xFFFF0000u));
-    high = uintBitsToFloat(uvec4(w.z << 16, w.z & 0xFFFF0000u, w.w << 16, w.w & 0xFFFF0000u));
-  }
-  return dot(low, gate_input[u]) + dot(high, gate_input[D / 8 + u]);
+  return dot(short_values(w.xy, F_TYPE), gate_input[u]) + dot(short_values(w.zw, F_TYPE), gate_input[D / 8 + u]);
 }
 
 /// What a subgroup has asked for of a row of f and one of v.

@@ -2,8 +2,8 @@
 // The head behind the layers of decode_mixers, whose first weights are asked for while the last x is not yet there:
 //   logits = W RMSNorm(x),  W of Q8_0;  the likeliest token, for the host;  its embedding, where the next step begins.
 //
-// Rows as in head.comp, with the same sums in the same order: HEAD_TEAM lanes share a row, a subgroup has kHeadSide rows side by side and a run
-// of such groups. A lane asks for an item of its next row right behind the product of the last.
+// Rows as in head.comp, with the same sums in the same order: a team of lanes shares a row, a subgroup has kHeadSide rows
+// side by side and a run of such groups. A lane asks for an item of its next row right behind the product of the last.
 
 layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer Logits { float v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer Drawn { uint word[]; };
@@ -11,9 +11,10 @@ layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer D
 #include "logits.glsl"
 #include "likeliest.glsl"
 
+const uint kHeadTeam = HEAD_TEAM == 0 ? 1 : HEAD_TEAM;
 const uint kHeadItems = D / 16;  // of a row
-const uint kHeadEach = (kHeadItems + HEAD_TEAM - 1) / HEAD_TEAM;  // of a lane, up to 12
-const uint kHeadSide = kLanes / HEAD_TEAM;
+const uint kHeadEach = (kHeadItems + kHeadTeam - 1) / kHeadTeam;  // of a lane, up to 12
+const uint kHeadSide = kLanes / kHeadTeam;
 #define HEAD_WORD(N) in_table(LAYERS, N)
 
 struct HeadItem {
@@ -54,8 +55,8 @@ void draw_head(uvec2 to) {
 /// The logit of a row whose team's lanes have a share of its sum; returns it as likeliest() takes it.
 uvec2 put_logit(Logits logits, uint row, uint rows, float sum, float factor) {
   precise float all = sum;
-  [[unroll]] for (uint i = HEAD_TEAM / 2; i > 0; i /= 2) all += subgroupShuffleXor(all, i);
-  if (LANE % HEAD_TEAM != 0 || row >= rows) return uvec2(0);
+  [[unroll]] for (uint i = kHeadTeam / 2; i > 0; i /= 2) all += subgroupShuffleXor(all, i);
+  if (LANE % kHeadTeam != 0 || row >= rows) return uvec2(0);
   const float v = all * factor;
   logits.v[row] = v;
   return uvec2(logit_key(v), ~row);
@@ -64,13 +65,13 @@ uvec2 put_logit(Logits logits, uint row, uint rows, float sum, float factor) {
 /// @param head_tag  of what is exchanged here, which not all tokens do
 /// @param to  address of what the host reads
 void head(uint head_tag, uvec2 to) {
-  const uint lane = LANE, warp = WARP, in_team = lane % HEAD_TEAM;
+  const uint lane = LANE, warp = WARP, in_team = lane % kHeadTeam;
   const uint rows = HEAD_WORD(kStepHead + 1), scales = HEAD_WORD(kStepHead + 2), first_load = HEAD_WORD(kStepHead);
   const uint all_groups = (rows + kHeadSide - 1) / kHeadSide, warps = GROUPS * kWarps;
   const uint me = gl_WorkGroupID.x * kWarps + warp;
   const uint first = all_groups / warps * me + min(me, all_groups % warps);
   const uint groups = all_groups / warps + (me < all_groups % warps ? 1 : 0);
-  uint row = first * kHeadSide + lane / HEAD_TEAM;
+  uint row = first * kHeadSide + lane / kHeadTeam;
   // Rows are whole times four items, two blocks, whose scales are a word: a lane's lie at constant distances.
   Early4 items;
   Early scale_words;
@@ -82,10 +83,10 @@ void head(uint head_tag, uvec2 to) {
   }
   HeadItem held[12];
   // A lane without the last item has the one before again.
-#define HAS_ITEM(I) (kHeadItems % HEAD_TEAM == 0 || (I + 1) * HEAD_TEAM <= kHeadItems || I * HEAD_TEAM + in_team < kHeadItems)
+#define HAS_ITEM(I) (kHeadItems % kHeadTeam == 0 || (I + 1) * kHeadTeam <= kHeadItems || I * kHeadTeam + in_team < kHeadItems)
 #define HOLD_HEAD(I)                                                       \
   if (I < kHeadEach) {                                                     \
-    const uint step = (HAS_ITEM(I) ? I : I - 1) * HEAD_TEAM;               \
+    const uint step = (HAS_ITEM(I) ? I : I - 1) * kHeadTeam;               \
     held[I].a = items.w[step];                                             \
     held[I].scale = scale_words.w[step / 4];                               \
   }
@@ -114,7 +115,7 @@ void head(uint head_tag, uvec2 to) {
   uvec2 best = uvec2(0);
 #define SUM_HEAD(I)                                                                                         \
   if (I < kHeadEach) {                                                                                      \
-    const uint at = min(I * HEAD_TEAM + in_team, kHeadItems - 1);                                           \
+    const uint at = min(I * kHeadTeam + in_team, kHeadItems - 1);                                           \
     const float scale = unpackHalf2x16(held[I].scale >> (8 * (in_team & 2))).x;                             \
     const float term = scale * uintBitsToFloat(about[at / 2].x) * float(dot_words(held[I].a, rounded[at])); \
     if (HAS_ITEM(I)) sum += term;                                                                           \

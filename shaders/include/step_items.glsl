@@ -48,6 +48,12 @@ const uint kItemColumns = 8 * kItemUnits;
   R.d = weights.w[PART.scales + (I) / 8 * 5];                           \
   R.scale = weights.w[PART.scales + (I) / 8 * 5 + 1 + (I) / 2 % 4];
 #endif
+/// Four values of 16 bits, f16 or bf16 as `type` says (kStepF16, kStepBf16).
+vec4 short_values(uvec2 w, uint type) {
+  if (type == kStepF16) return vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
+  return uintBitsToFloat(uvec4(w.x << 16, w.x & 0xFFFF0000u, w.y << 16, w.y & 0xFFFF0000u));
+}
+
 /// Shifts down what is item i's of the words of scales.
 void take_scales(inout Item r, uint i) {
 #if defined(W_Q8_0)
