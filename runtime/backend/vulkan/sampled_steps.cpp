@@ -61,14 +61,14 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
   Device& device = *model.device;
   StepSet s;
   s.draws = !candidates && buffers.act.bytes > 0 && model.step.draws;
-  const std::uint64_t found =
-      candidates ? kFoundBytes : 16 + 8 * std::max(kGreedyGroups, model.step.head_groups);
-  RUNNEL_TRY(s.found, device.create_buffer(found, MemoryKind::device, "likely tokens"));
-  RUNNEL_CHECK_OK(device.fill_zero(s.found));
   RUNNEL_TRY(s.host,
              device.create_buffer(kDrawnBehind + kDrawnBytes, MemoryKind::output, "drawn tokens"));
   std::memset(s.host.mapped, 0, s.host.bytes);
   if (s.draws && model.step.head_inside) return s;  // nothing goes before or behind a step
+  const std::uint64_t found =
+      candidates ? kFoundBytes : 16 + 8 * std::max(kGreedyGroups, model.step.head_groups);
+  RUNNEL_TRY(s.found, device.create_buffer(found, MemoryKind::device, "likely tokens"));
+  RUNNEL_CHECK_OK(device.fill_zero(s.found));
   std::vector<Dispatch> dispatches;
   if (candidates) {
     RUNNEL_TRY(s.bins, device.create_buffer(4ULL * kCandidateBins, MemoryKind::device, "bins"));
