@@ -119,11 +119,10 @@ void main() {
   barrier();
   precise float mean = 0.0;
   [[unroll]] for (uint i = 0; i < kWarps; ++i) mean += warp_squares[i];
-  mean = mean / float(D) + a.eps;
-  const float factor = inversesqrt(mean);
+  const float factor = inversesqrt(mean / float(D) + a.eps);
 
   uint turn = 0;
-  precise float sum = 0.0;  // as in mixer_head.glsl, bit for bit
+  float sum = 0.0;
   [[dont_unroll]] for (uint n = 0; n < all; n += HELD) {
 #define SUM_HELD(I)                                                                              \
   if (n + I < all) {                                                                             \

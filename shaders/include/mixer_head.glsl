@@ -2,7 +2,7 @@
 // The head behind the layers of decode_mixers, whose first weights are asked for while the last x is not yet there:
 //   logits = W RMSNorm(x),  W of Q8_0;  the likeliest token, for the host;  its embedding, where the next step begins.
 //
-// Rows as in head.comp, with the same sums in the same order: a team of lanes shares a row, a subgroup has kHeadSide rows
+// Rows as in head.comp: a team of lanes shares a row, a subgroup has kHeadSide rows
 // side by side and a run of such groups. A lane asks for an item of its next row right behind the product of the last.
 
 layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer Logits { float v[]; };
@@ -54,10 +54,9 @@ void draw_head(uvec2 to) {
 
 /// The logit of a row whose team's lanes have a share of its sum; returns it as likeliest() takes it.
 uvec2 put_logit(Logits logits, uint row, uint rows, float sum, float factor) {
-  precise float all = sum;
-  [[unroll]] for (uint i = kHeadTeam / 2; i > 0; i /= 2) all += subgroupShuffleXor(all, i);
+  [[unroll]] for (uint i = kHeadTeam / 2; i > 0; i /= 2) sum += subgroupShuffleXor(sum, i);
   if (LANE % kHeadTeam != 0 || row >= rows) return uvec2(0);
-  const float v = all * factor;
+  const float v = sum * factor;
   logits.v[row] = v;
   return uvec2(logit_key(v), ~row);
 }
@@ -108,8 +107,7 @@ void head(uint head_tag, uvec2 to) {
   barrier();
   precise float mean = 0.0;
   [[unroll]] for (uint i = 0; i < kWarps; ++i) mean += head_squares[i];
-  mean = mean / float(D) + a.eps;
-  const float factor = inversesqrt(mean);
+  const float factor = inversesqrt(mean / float(D) + a.eps);
 
   Logits logits = Logits(uvec2(a.logits_low, a.logits_high));
   uvec2 best = uvec2(0);
@@ -123,14 +121,14 @@ void head(uint head_tag, uvec2 to) {
 #define SUM_AND_HOLD(I) SUM_HEAD(I) HOLD_HEAD(I)
   // The last row by itself: nothing is asked for behind it.
   [[dont_unroll]] for (uint n = 1; subgroupAll(n < groups); ++n) {
-    precise float sum = 0.0;
+    float sum = 0.0;
     FIND_ROW(row + kHeadSide)
     EACH_12(SUM_AND_HOLD)
     best = better(best, put_logit(logits, row, rows, sum, factor));
     row += kHeadSide;
   }
   if (subgroupAll(groups > 0)) {
-    precise float sum = 0.0;
+    float sum = 0.0;
     EACH_12(SUM_HEAD)
     best = better(best, put_logit(logits, row, rows, sum, factor));
   }

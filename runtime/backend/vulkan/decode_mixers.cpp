@@ -95,8 +95,8 @@ void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& confi
                     copies,
                     step.head_inside ? head_team : 0,
                     shares};
-  step.act_words = words + 4 + std::uint64_t{4} * step.groups;  // each one's likeliest token
   step.args.stuck_at = static_cast<std::uint32_t>(words);
+  step.act_words = std::uint64_t{step.drawn_at()} + kDrawnWords;
 }
 
 }  // namespace runnel::vulkan

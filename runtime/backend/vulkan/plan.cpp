@@ -136,7 +136,7 @@ Result<std::unique_ptr<Plan>> VulkanPlan::create(std::shared_ptr<ResidentModel> 
                           .chunks = chunks > 0 ? bucket(chunks, 1, plan->buffers_.most_chunks) : 0,
                           .banks = {0}}));
   RUNNEL_CHECK_OK(plan->commands_for({.logit_rows = 1}));
-  if (plan->buffers_.act.bytes > 0)
+  if (plan->buffers_.act.bytes > 0 && !plan->model_->step.head_inside)
     RUNNEL_CHECK_OK(plan->commands_for({.logit_rows = 1, .after_one_dispatch = true}));
   plan->model_->pipelines->save();
   return std::unique_ptr<Plan>(std::move(plan));
@@ -369,9 +369,10 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
 
   auto* words = reinterpret_cast<std::uint32_t*>(buffers_.pass_host.mapped);
   std::array<VkCommandBuffer, 2> commands{};
-  const PassShape body = body_shape(items);
+  PassShape body = body_shape(items);
   const bool one_dispatch = in_one_dispatch(buffers_, body);
-  words[kPassTag] = tag_;
+  body.makes_logits = one_dispatch && !wanted.empty() && model_->step.head_inside;
+  mark_step(body, {buffers_.act.get(), 4ULL * model_->step.drawn_at(), 4 * kDrawnWords}, words);
   RUNNEL_TRY(commands[0], commands_for(body));
   bool body_done = false;
   std::size_t at = 0;
@@ -381,7 +382,10 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
     words[kPassRows] = n;
     for (std::uint32_t i = 0; i < n; ++i) words[buffers_.layout.rows + i] = wanted[at + i].first;
     std::size_t last = 1;
-    if (n > 0) {
+    if (body.makes_logits) {
+      RUNNEL_TRY(commands[1], logits_copy());
+      last = 2;
+    } else if (n > 0) {
       RUNNEL_TRY(commands[1], commands_for({.logit_rows = bucket(n, 1, logit_rows_),
                                             .after_one_dispatch = one_dispatch && n == 1}));
       last = 2;
@@ -391,7 +395,7 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
       RUNNEL_TRY(commands[0], commands_for({}));
     }
     RUNNEL_CHECK_OK(model_->device->run(std::span(commands).first(last)));
-    if (one_dispatch && !body_done) tag_ ^= 1;
+    if (!body_done) flip_tags(body);
     if (one_dispatch && n > 0) {
       std::uint32_t report = 0;
       std::memcpy(&report, buffers_.logits_host.mapped + buffers_.logits.bytes, sizeof(report));
@@ -438,18 +442,13 @@ Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet
                                                  (1 + place) * buffers_.host_stride);
   fill_pass(std::span(&item, 1), words);
   words[kPassRows] = 1;
-  words[kPassTag] = tag_;
   words[buffers_.layout.rows] = 0;
   PassShape shape = body_shape(std::span(&item, 1));
   shape.step = true;
   shape.embedded = chained && set.draws;
   if (reads_host(*model_, buffers_, shape)) shape.place = 1 + place;
   shape.makes_logits = in_one_dispatch(buffers_, shape) && model_->step.head_inside;
-  if (shape.makes_logits) {
-    words[kPassTag] |= head_tag_ << 1;
-    const auto drawn = model_->device->address_of(set.drawn_at(place));
-    words[kPassDrawn] = drawn[0], words[kPassDrawn + 1] = drawn[1];
-  }
+  mark_step(shape, set.drawn_at(place), words);
   std::array<VkCommandBuffer, 4> commands{};
   std::size_t n = 0;
   const VkCommandBuffer before = chained ? set.chained[place] : set.begin[place];
@@ -463,8 +462,7 @@ Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet
   }
   if (set.end[place] != VK_NULL_HANDLE) commands[n++] = set.end[place];
   RUNNEL_TRY(const std::uint64_t submission, model_->device->submit(std::span(commands).first(n)));
-  if (in_one_dispatch(buffers_, shape)) tag_ ^= 1;
-  if (shape.makes_logits) head_tag_ ^= 1;
+  flip_tags(shape);
   return submission;
 }
 
@@ -476,21 +474,36 @@ Status VulkanPlan::check_report(std::uint32_t report) {
               ": a token did not come to its end: workgroups waited too long for each other");
 }
 
-Status VulkanPlan::read_logits(std::span<float> out) {
+void VulkanPlan::mark_step(const PassShape& shape, const Range& drawn, std::uint32_t* words) const {
+  words[kPassTag] = tag_;
+  if (!shape.makes_logits) return;
+  words[kPassTag] |= head_tag_ << 1;
+  const auto [low, high] = model_->device->address_of(drawn);
+  words[kPassDrawn] = low, words[kPassDrawn + 1] = high;
+}
+
+void VulkanPlan::flip_tags(const PassShape& shape) {
+  if (in_one_dispatch(buffers_, shape)) tag_ ^= 1;
+  if (shape.makes_logits) head_tag_ ^= 1;
+}
+
+Result<VkCommandBuffer> VulkanPlan::logits_copy() {
+  if (logits_copy_ != VK_NULL_HANDLE) return logits_copy_;
   const Device& device = *model_->device;
   const DeviceFunctions& f = device.functions();
-  if (logits_copy_ == VK_NULL_HANDLE) {
-    RUNNEL_TRY(const VkCommandBuffer commands, device.allocate_commands(pool_));
-    const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-    RUNNEL_VK_CHECK(f.vkBeginCommandBuffer(commands, &begin), device.named("vkBeginCommandBuffer"));
-    full_barrier(f, commands);
-    const VkBufferCopy row{.size = out.size_bytes()};
-    f.vkCmdCopyBuffer(commands, buffers_.logits.get(), buffers_.logits_host.get(), 1, &row);
-    full_barrier(f, commands, true);
-    RUNNEL_VK_CHECK(f.vkEndCommandBuffer(commands), device.named("vkEndCommandBuffer"));
-    logits_copy_ = commands;
-  }
-  RUNNEL_CHECK_OK(model_->device->run(std::span(&logits_copy_, 1)));
+  RUNNEL_TRY(const VkCommandBuffer commands, device.allocate_commands(pool_));
+  const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  RUNNEL_VK_CHECK(f.vkBeginCommandBuffer(commands, &begin), device.named("vkBeginCommandBuffer"));
+  full_barrier(f, commands);
+  copy_logits(f, commands, *model_, buffers_, 1);
+  RUNNEL_VK_CHECK(f.vkEndCommandBuffer(commands), device.named("vkEndCommandBuffer"));
+  logits_copy_ = commands;
+  return commands;
+}
+
+Status VulkanPlan::read_logits(std::span<float> out) {
+  RUNNEL_TRY(const VkCommandBuffer commands, logits_copy());
+  RUNNEL_CHECK_OK(model_->device->run(std::span(&commands, 1)));
   std::memcpy(out.data(), buffers_.logits_host.mapped, out.size_bytes());
   return {};
 }

@@ -87,6 +87,12 @@ class VulkanPlan final : public Plan {
   void fill_rotations(std::uint64_t position, std::size_t tokens, std::uint32_t* out) const;
   Result<VkCommandBuffer> commands_for(const PassShape& shape);
   Status make_room_for_programs();
+  /// What a pass in one dispatch is told besides items: tags; where the token that it draws goes.
+  void mark_step(const PassShape& shape, const Range& drawn, std::uint32_t* words) const;
+  /// After a pass was queued.
+  void flip_tags(const PassShape& shape);
+  /// Copies one row of logits to the host, where the commands before made it.
+  Result<VkCommandBuffer> logits_copy();
   /// After a pass in one dispatch: whether it came to its end. @param report  see PassBuffers
   Status check_report(std::uint32_t report);
   Status add_times(std::span<const VkCommandBuffer> commands) const;

@@ -110,6 +110,19 @@ void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipel
   f.vkCmdDispatch(commands, d.groups[0], d.groups[1], d.groups[2]);
 }
 
+void copy_logits(const DeviceFunctions& f, VkCommandBuffer commands, const ResidentModel& model,
+                 const PassBuffers& buffers, std::uint32_t rows) {
+  const VkBufferCopy all{.size = std::uint64_t{rows} * sizeof(float) *
+                                 static_cast<std::uint64_t>(model.config.vocab_size)};
+  f.vkCmdCopyBuffer(commands, buffers.logits.get(), buffers.logits_host.get(), 1, &all);
+  if (buffers.act.bytes > 0) {
+    const VkBufferCopy report{
+        .srcOffset = 4ULL * model.step.stuck_at(), .dstOffset = buffers.logits.bytes, .size = 4};
+    f.vkCmdCopyBuffer(commands, buffers.act.get(), buffers.logits_host.get(), 1, &report);
+  }
+  full_barrier(f, commands, true);
+}
+
 Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
                               const std::vector<RecordedOp>& ops, bool few_tokens,
                               const PassShape& shape, const OwnedCommandPool& pool) {
@@ -166,17 +179,9 @@ Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
   }
   if (shape.logit_rows > 0 && !shape.step) {
     full_barrier(f, program.commands);
-    const VkBufferCopy all{.size = std::uint64_t{shape.logit_rows} * sizeof(float) *
-                                   static_cast<std::uint64_t>(model.config.vocab_size)};
-    f.vkCmdCopyBuffer(program.commands, buffers.logits.get(), buffers.logits_host.get(), 1, &all);
-    if (buffers.act.bytes > 0) {
-      const VkBufferCopy report{
-          .srcOffset = 4ULL * model.step.stuck_at(), .dstOffset = buffers.logits.bytes, .size = 4};
-      f.vkCmdCopyBuffer(program.commands, buffers.act.get(), buffers.logits_host.get(), 1, &report);
-    }
-    full_barrier(f, program.commands, true);
+    copy_logits(f, program.commands, model, buffers, shape.logit_rows);
   }
-  if (shape.makes_logits) full_barrier(f, program.commands, true);
+  if (shape.makes_logits && shape.step) full_barrier(f, program.commands, true);
   RUNNEL_VK_CHECK(f.vkEndCommandBuffer(program.commands), device.named("vkEndCommandBuffer"));
   return program;
 }

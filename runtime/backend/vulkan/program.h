@@ -138,6 +138,10 @@ void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipel
 void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PassBuffers& buffers,
                      const PassShape& shape, std::uint32_t place);
 
+/// After what makes them: rows of logits, and the step's report where there is one, to the host.
+void copy_logits(const DeviceFunctions& f, VkCommandBuffer commands, const ResidentModel& model,
+                 const PassBuffers& buffers, std::uint32_t rows);
+
 /// Builds and records the program of a shape.
 /// @param few_tokens  products read weights once per few tokens (matvec) instead of in tiles
 ///                    (matmul); a property of the plan, so that a token's bits do not depend on how
