@@ -34,9 +34,6 @@ shared vec4 warp_counts[kWarps / 2];  // sums of counts, of counts times gates
 const uint kPartials = kLanes == 32 ? 2 * kWarps : kWarps;
 shared vec4 partial[kPartials * kDim / 4];
 
-layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent buffer Act2 { uvec2 v[]; };
-#define act2 Act2(uvec2(a.act_low, a.act_high))
-
 /// Row of q and k of a team. Where a subgroup has four teams, it has both rows of two rotations.
 uint row_of(uint round) {
   if (kLanes == 32) return 2 * WARP + LANE / 8 % 2 + LANE / 16 * 32;
@@ -145,8 +142,7 @@ void mix(uint layer, uint task, uint out_share) {
   }
   // Gates, which other workgroups found meanwhile: asked for before the logits, by when they have come. Values are looked at
   // later.
-  uvec2 seen_gates = uvec2(tag);
-  if (has_gates) seen_gates = act2.v[gates_at];
+  const uvec2 seen_gates = look2(has_gates, gates_at);
   if (kLanes != 32) {
     barrier();
     for (uint round = 0; round < kRowRounds; ++round) {
@@ -169,13 +165,9 @@ void mix(uint layer, uint task, uint out_share) {
   }
   EACH_4(DOT_KEY)
   const bool written = slot == token_slots.x && !is_memory;
-  while (!subgroupAll((((seen_gates.x ^ tag) | (seen_gates.y ^ tag)) & 1) == 0 || patience < 0)) {
-    --patience;
-    if (has_gates) seen_gates = act2.v[gates_at];
-  }
-  float alpha = uintBitsToFloat(seen_gates.x & ~kTag), gate = uintBitsToFloat(seen_gates.y & ~kTag);
-  alpha = has_gates ? alpha : written ? 0.0 : 1.0;
-  gate = has_gates ? gate : written ? 1.0 : 0.0;
+  const vec2 gates = wait_on2(has_gates, seen_gates, gates_at);
+  const float alpha = has_gates ? gates.x : written ? 0.0 : 1.0;
+  const float gate = has_gates ? gates.y : written ? 1.0 : 0.0;
   const bool takes_value = THREAD < kDim / 4;
   const uint values_at = (base + kAtFreshValues + kv * kDim) / 4 + THREAD;
   if (column == 0) alphas[slot] = alpha, gates_[slot] = gate;

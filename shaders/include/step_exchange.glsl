@@ -4,8 +4,10 @@
 
 #ifdef RUNNEL_ADDRESSES
 layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent buffer Act { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent buffer Act2 { uvec2 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent buffer Act4 { uvec4 v[]; };
 #define act Act(uvec2(a.act_low, a.act_high))
+#define act2 Act2(uvec2(a.act_low, a.act_high))
 #define act4 Act4(uvec2(a.act_low, a.act_high))
 /// Address of a byte of the weights.
 uvec2 weights_plus(uint bytes) {
@@ -15,6 +17,7 @@ uvec2 weights_plus(uint bytes) {
 }
 #else
 layout(set = 0, binding = 1) volatile coherent buffer Act { uint v[]; } act;
+layout(set = 0, binding = 1) volatile coherent buffer Act2 { uvec2 v[]; } act2;
 layout(set = 0, binding = 1) volatile coherent buffer Act4 { uvec4 v[]; } act4;
 #endif
 
@@ -31,6 +34,13 @@ float wait_on(bool mine, uint v, uint at) {
   }
   return uintBitsToFloat(v & ~kTag);
 }
+vec2 wait_on2(bool mine, uvec2 v, uint at2) {
+  while (!subgroupAll((((v.x ^ tag) | (v.y ^ tag)) & 1) == 0 || patience < 0)) {
+    --patience;
+    if (mine) v = act2.v[at2];
+  }
+  return uintBitsToFloat(v & ~kTag);
+}
 uvec4 wait_for4(bool mine, uvec4 v, uint at4) {
   while (!subgroupAll(((((v.x ^ tag) | (v.y ^ tag)) | ((v.z ^ tag) | (v.w ^ tag))) & 1) == 0 || patience < 0)) {
     --patience;
@@ -42,6 +52,11 @@ vec4 wait_on4(bool mine, uvec4 v, uint at4) { return uintBitsToFloat(wait_for4(m
 uint look(bool mine, uint at) {
   uint v = tag;
   if (mine) v = act.v[at];
+  return v;
+}
+uvec2 look2(bool mine, uint at2) {
+  uvec2 v = uvec2(tag);
+  if (mine) v = act2.v[at2];
   return v;
 }
 uvec4 look4(bool mine, uint at4) {

@@ -135,4 +135,14 @@ BenchModel model_1380m(BlockType type, bool stored) {
   return build(c, type, gates, table, false, false);
 }
 
+BenchModel model_named(const std::string& name) {
+  if (name == "135m") return model_135m();
+  const std::string type = name.substr(0, name.find('-'));
+  return model_1380m(type == "q4_0"   ? BlockType::q4_0
+                     : type == "q4_k" ? BlockType::q4_k
+                     : type == "q8_0" ? BlockType::q8_0
+                                      : BlockType::bf16,
+                     type != name);
+}
+
 }  // namespace runnel::bench

@@ -24,4 +24,8 @@ BenchModel model_135m();
 /// embedding and head are of the types that `runnel quantize` gives them.
 BenchModel model_1380m(quant::BlockType type, bool stored = false);
 
+/// What command lines call them: 135m; q4_0, q4_k, q8_0, else bf16, of 1.38B; `stored` as in
+/// q4_0-stored.
+BenchModel model_named(const std::string& name);
+
 }  // namespace runnel::bench

@@ -26,8 +26,6 @@
 namespace runnel::bench {
 namespace {
 
-using quant::BlockType;
-
 constexpr std::size_t kTraced = 256;  // blocks, at most
 
 struct Device {
@@ -419,14 +417,9 @@ int main(int argc, char** argv) {
       for (int blocks : {0, 36, 48, 64, 132}) tunings.push_back({.blocks = blocks, .cluster = 0});
       tunings.push_back({.blocks = 48, .splits = 8, .cluster = 0});
     }
-    measure(model_135m(), "135M q4_0", tunings, 20);
+    measure(model_named(which), "135M q4_0", tunings, 20);
     return 0;
   }
-  const std::string name = which.substr(0, which.find('-'));
-  const BlockType type = name == "q4_0"   ? BlockType::q4_0
-                         : name == "q4_k" ? BlockType::q4_k
-                         : name == "q8_0" ? BlockType::q8_0
-                                          : BlockType::bf16;
   if (!quick) {
     for (int copies : {1, 4}) tunings.push_back({.copies = copies});
     tunings.push_back({.poll = 2});
@@ -438,6 +431,6 @@ int main(int argc, char** argv) {
     const std::vector<cuda::DecodeTuning> once = tunings;
     tunings.insert(tunings.end(), once.begin(), once.end());
   }
-  measure(model_1380m(type, name != which), ("1.38B " + which).c_str(), tunings, 10);
+  measure(model_named(which), ("1.38B " + which).c_str(), tunings, 10);
   return 0;
 }

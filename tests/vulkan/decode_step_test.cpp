@@ -303,7 +303,7 @@ TEST_F(VulkanDecodeStep, MoreSlotsAndRowsThanAreHeldAtOnceMatchTheReference) {
 
 TEST_F(VulkanDecodeStep, WhoWaitsInVainReportsIt) {
   if (!vulkan::find_devices().front().software) GTEST_SKIP() << "the device runs all of them";
-  // Of both, the second makes the logits itself when it draws.
+  // The second makes its logits, too, in the dispatch that gives up.
   for (const RandomModel& model :
        {model_of(BlockType::q4_0), make_random_model(narrow_config(256, 6),
                                                      {.linear = BlockType::q4_0,

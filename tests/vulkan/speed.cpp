@@ -157,19 +157,8 @@ std::vector<float> prefill_rate(const BenchModel& model, const std::string& name
   return logits;
 }
 
-BenchModel named_model(const std::string& name) {
-  using quant::BlockType;
-  if (name == "135m") return model_135m();
-  const std::string type = name.substr(0, name.find('-'));
-  return model_1380m(type == "q4_0"   ? BlockType::q4_0
-                     : type == "q4_k" ? BlockType::q4_k
-                     : type == "q8_0" ? BlockType::q8_0
-                                      : BlockType::bf16,
-                     name.ends_with("-stored"));
-}
-
 void measure(const std::string& name, const Settings& settings) {
-  const BenchModel model = named_model(name);
+  const BenchModel model = model_named(name);
   for (const vulkan::Tuning& tuning : settings.tunings) {
     vulkan::FeatureMask features = settings.features;
     features.tuning = tuning;
