@@ -13,6 +13,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "runnel/device.h"
 #include "runnel/result.h"
@@ -58,8 +59,9 @@ struct PlanItem {
   std::span<float> logits;  // [vocab] for last, [tokens, vocab] for all, empty for none
 };
 
-/// Records the ops of one pass over T tokens. The residual stream x [T, D] and the buffers between
-/// the ops belong to the plan. Recording checks shapes and types; nothing is computed here.
+/// Records the ops of one pass over T tokens. The residual stream x [T, D] and the buffers between the ops belong to
+/// the plan. An op is given all it needs: its layer's description and its own weights, which outlive the plan.
+/// Recording checks shapes and types; nothing is computed here.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -67,33 +69,36 @@ class Ops {
   /// x[t] = table[token[t]]
   virtual Status embed(const WeightView& table) = 0;
 
-  /// x^ = RMSNorm(x; attn_norm);  q, k, v, f = W x^ (+ conv, maps, activations);
+  /// x^ = norm(x);  q, k, v, f = W x^ + bias (+ conv, maps, activations);
   /// log alpha = max(floor, logsigmoid(f + bias) / tau);  s = -expm1(log alpha)
-  virtual Status slot_projections(int layer, const LayerWeights& weights) = 0;
+  virtual Status slot_projections(const LayerSpec& layer, const SlotWeights& weights) = 0;
 
-  /// Per kv head and token: update the slots, then read o = softmax(logits over all slots) V~. T =
-  /// 1: the recurrence; T > 1: chunkwise, the same function. Advances the state of this layer in
-  /// place.
-  virtual Status slot_attention(int layer, const LayerWeights& weights) = 0;
+  /// Per kv head and token: update the slots, then read o = softmax(logits over all slots) V~. T = 1: the recurrence;
+  /// T > 1: chunkwise, the same function. Advances the state of this layer in place.
+  virtual Status slot_attention(const LayerSpec& layer, const SlotWeights& weights) = 0;
 
-  /// x^ = RMSNorm(x; attn_norm);  what the model has of q, k, v, f, r, output gate = W x^ (+ conv);
-  /// f by way of its low rank
-  virtual Status recurrence_projections(int layer, const LayerWeights& weights) = 0;
+  /// x^ = norm(x);  what the model has of q, k, v, f, r, output gate = W x^ (+ bias, conv); f by way of its low rank
+  virtual Status recurrence_projections(const LayerSpec& layer,
+                                        const RecurrenceWeights& weights) = 0;
 
   /// Maps, rotations and decays of each head, then per state head and token
   ///   S <- diag(a) S diag(b) + k v^T,  o = scale S^T q,
-  /// twice with a softmax over the slots between if the model has slots. One token: the recurrence;
-  /// several: the same function in blocks. Advances the state of this layer in place.
-  virtual Status gated_recurrence(int layer, const LayerWeights& weights) = 0;
+  /// twice with a softmax over the slots between if the model has slots. One token: the recurrence; several: the same
+  /// function in blocks. Advances the state of this layer in place.
+  virtual Status gated_recurrence(const LayerSpec& layer, const RecurrenceWeights& weights) = 0;
 
   /// x += W_o (norm(act(o)) * swish(output gate)), norm over all channels or over each head's
-  virtual Status output_projection(int layer, const LayerWeights& weights) = 0;
+  virtual Status output_projection(const LayerSpec& layer, const OutputWeights& weights) = 0;
 
-  /// x += W_down(silu(W_gate x~) * W_up x~),  x~ = RMSNorm(x; mlp_norm)
-  virtual Status gated_mlp(int layer, const LayerWeights& weights) = 0;
+  /// x += W_down(silu(W_gate x~) * W_up x~),  x~ = norm(x)
+  virtual Status gated_mlp(const LayerSpec& layer, const ChannelMixWeights& weights) = 0;
 
-  /// logits = W_head RMSNorm(x; final_norm), at the positions each PlanItem wants
-  virtual Status logits(const WeightView& final_norm, const WeightView& head) = 0;
+  /// x += W_down(relu(W_up x~)^2),  x~ = norm(x)
+  virtual Status squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& weights) = 0;
+
+  /// logits = W_head norm(x), at the positions each PlanItem wants
+  virtual Status logits(const NormSpec& norm, const NormWeights& norm_weights,
+                        const WeightView& head) = 0;
 };
 
 /// Passes of one token on one state whose tokens the device draws itself, so that it goes from one
@@ -127,10 +132,10 @@ class Plan {
   /// Most tokens, summed over all items, that one run takes.
   virtual int max_tokens() const = 0;
 
-  /// Feeds every item's tokens to its state and writes the wanted logits. Items may have different
-  /// lengths; what an item computes does not depend on the other items.
-  /// @return invalid_argument for bad items (nothing has run); cancelled if `stop` was requested
-  /// before the pass
+  /// Feeds every item's tokens to its state and writes the wanted logits. Items may have different lengths. What an
+  /// item computes does not depend on the other items: bit for bit on the CPU; on GPUs within one program, where a lone
+  /// token may be computed by another program (DeviceModel::step_program) than the same token beside others.
+  /// @return invalid_argument for bad items (nothing has run); cancelled if `stop` was requested before the pass
   ///         changed any state; device if the driver failed (states are then undefined).
   virtual Status run(std::span<const PlanItem> items, std::stop_token stop) = 0;
 
@@ -153,8 +158,23 @@ struct MemoryUse {
   std::uint64_t scratch_bytes = 0;  // of the plans recorded so far
 };
 
-/// Calls the ops of one pass in order; see runtime/model/forward.h.
+/// Calls the ops of one pass in order; see runtime/model/forward.h. What it captures outlives the DeviceModel.
 using Recording = std::function<Status(Ops&)>;
+
+/// The program that computes one token of one session, as a backend's ladder of programs chose it, and why the
+/// programs above it were not taken.
+struct StepProgram {
+  struct Refused {
+    std::string name;
+    std::string reason;
+  };
+  std::string name = "ops";
+  std::string detail;  // which variant: "fixed 576", "128 workgroups"; may be empty
+  std::vector<Refused> refused;
+};
+
+/// "cluster, fixed 576; not even: …" for people.
+std::string to_string(const StepProgram& program);
 
 /// The weights of one model on one device. Immutable after load; shared by threads.
 class DeviceModel {
@@ -169,13 +189,28 @@ class DeviceModel {
 
   virtual MemoryUse memory() const = 0;
 
-  /// Tokens of one prefill pass that suit the device: more feed wide products better and cost more
-  /// scratch.
+  /// How a token of one session is computed. "ops", where a backend has no program of its own for it.
+  virtual StepProgram step_program() const { return {}; }
+
+  /// Tokens of one prefill pass that suit the device: more feed wide products better and cost more scratch.
   virtual int prefill_tokens() const { return 512; }
 };
 
 /// Reports progress in [0, 1]; false stops the load with ErrorCode::cancelled.
 using LoadProgress = std::function<bool(float)>;
+
+/// What a model is loaded with.
+struct LoadRequest {
+  const ModelConfig& config;  // copied
+  /// Outlives the DeviceModel; the bytes that it views need not, unless the backend holds `keep_alive`.
+  const Weights& weights;
+  std::shared_ptr<const void> keep_alive = {};
+  /// The pass that plans will record: what a one-token program is built from. Empty: none is.
+  Recording pass = {};
+  LoadProgress progress = {};
+  /// A row of the backend's ladder of programs by name; empty: the best that fits.
+  std::string step_program = {};
+};
 
 /// One device.
 class Backend {
@@ -184,12 +219,10 @@ class Backend {
 
   virtual const DeviceInfo& device() const = 0;
 
-  /// Puts the weights on the device. `config` is copied; `weights` must outlive the DeviceModel,
-  /// the bytes it views need not unless the backend holds `keep_alive`.
-  virtual Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config,
-                                                    const Weights& weights,
-                                                    std::shared_ptr<const void> keep_alive,
-                                                    const LoadProgress& progress) = 0;
+  /// Puts the weights on the device.
+  /// @return unsupported if the device cannot run the model, or not by the wanted step program, naming the reason;
+  ///         not_found for a step program that the backend does not have; cancelled by `progress`; out_of_memory.
+  virtual Result<std::unique_ptr<DeviceModel>> load(const LoadRequest& request) = 0;
 };
 
 }  // namespace runnel

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The canonical layout of a recurrent state: how snapshots store it and how backends exchange it.
+// The canonical layout of a recurrent state: how snapshots store it and how backends exchange it. Plain data.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "runtime/model/config.h"
 
 namespace runnel {
 
-/// Float offsets into a canonical state. Per layer: per kv head the keys [rows, key columns], the
-/// values [rows, value columns] and a few more numbers; after the heads the conv tails q [HQ*K, W],
-/// k [H*K, W] (of f with complement_keys), v [H*V, W], oldest input first. All f32. What has not
-/// been written yet is zero, at position 0 everything.
+/// One layer's share of a canonical state, in floats. Per kv head the keys [rows, key columns], the values
+/// [rows, value columns] and a few more numbers; after the heads the conv tails q [HQ*K, W], k [H*K, W] (of f with
+/// complement_keys), v [H*V, W], oldest input first. All f32. What has not been written yet is zero, at position 0
+/// everything.
 ///
 ///   slots                  rows = slots (sinks, window by ring index, memory): K~ and V~
-///   recurrence             rows = K' features, no keys; values: S [K', V], with a normalizer
-///   column
-///                          V is z; one more number with exponential keys: m
+///   recurrence             rows = K' features, no keys; values: S [K', V], with a normalizer column V is z;
+///                          one more number with exponential keys: m
 ///   recurrence with slots  rows = M slots: K~ and V~; M more numbers: z, the running log sum
-struct StateLayout {
-  std::int32_t layers = 0;
+struct LayerState {
+  std::size_t offset = 0;  // of the layer in the state
   std::int32_t kv_heads = 0;
   std::int32_t slots = 0;       // rows
   std::int32_t head_k_dim = 0;  // key columns
@@ -31,22 +31,18 @@ struct StateLayout {
   std::int32_t k_channels = 0;  // H*K
   std::int32_t v_channels = 0;  // H*V
 
-  static StateLayout of(const ModelConfig& c) {
-    const bool one_pass = c.mixer == Mixer::recurrence && c.num_memory_slots == 0;
-    const bool running_maximum = one_pass && c.feature_map == FeatureMap::exponential;
-    const std::int32_t extra = c.decay == Decay::running_sum ? c.num_memory_slots
-                               : running_maximum             ? 1
-                                                             : 0;
-    return {.layers = c.num_layers,
-            .kv_heads = c.num_kv_heads,
-            .slots = one_pass ? c.feature_dim() : c.num_slots(),
-            .head_k_dim = one_pass ? 0 : c.head_k_dim,
-            .head_v_dim = c.value_columns(),
-            .head_extra = extra,
-            .conv_size = c.conv_size,
-            .q_channels = c.num_heads * c.head_k_dim,
-            .k_channels = c.num_kv_heads * c.head_k_dim,
-            .v_channels = c.num_kv_heads * c.head_v_dim};
+  static LayerState of(const LayerSpec& layer) {
+    const bool one_pass = layer.kind() == Mixer::recurrence && layer.common().num_memory_slots == 0;
+    return {.offset = 0,
+            .kv_heads = layer.num_kv_heads,
+            .slots = one_pass ? layer.feature_dim() : rows_of(layer),
+            .head_k_dim = one_pass ? 0 : layer.head_k_dim,
+            .head_v_dim = layer.value_columns(),
+            .head_extra = extra_of(layer),
+            .conv_size = layer.conv_size,
+            .q_channels = layer.q_channels(),
+            .k_channels = layer.k_channels(),
+            .v_channels = layer.v_channels()};
   }
 
   std::size_t keys_floats() const { return std::size_t(slots) * std::size_t(head_k_dim); }
@@ -57,26 +53,58 @@ struct StateLayout {
   std::size_t conv_floats() const {
     return std::size_t(conv_size) * std::size_t(q_channels + k_channels + v_channels);
   }
-  std::size_t layer_floats() const { return std::size_t(kv_heads) * head_floats() + conv_floats(); }
-  std::size_t total_floats() const { return std::size_t(layers) * layer_floats(); }
+  std::size_t floats() const { return std::size_t(kv_heads) * head_floats() + conv_floats(); }
 
-  std::size_t keys_offset(int layer, int head) const {
-    return std::size_t(layer) * layer_floats() + std::size_t(head) * head_floats();
+  // Offsets in the state.
+  std::size_t keys_offset(int head) const { return offset + std::size_t(head) * head_floats(); }
+  std::size_t values_offset(int head) const { return keys_offset(head) + keys_floats(); }
+  std::size_t extra_offset(int head) const { return values_offset(head) + values_floats(); }
+  std::size_t q_conv_offset() const { return offset + std::size_t(kv_heads) * head_floats(); }
+  std::size_t k_conv_offset() const {
+    return q_conv_offset() + std::size_t(conv_size) * std::size_t(q_channels);
   }
-  std::size_t values_offset(int layer, int head) const {
-    return keys_offset(layer, head) + keys_floats();
+  std::size_t v_conv_offset() const {
+    return k_conv_offset() + std::size_t(conv_size) * std::size_t(k_channels);
   }
-  std::size_t extra_offset(int layer, int head) const {
-    return values_offset(layer, head) + values_floats();
+
+  bool operator==(const LayerState&) const = default;
+
+ private:
+  static std::int32_t rows_of(const LayerSpec& layer) {
+    switch (layer.kind()) {
+      case Mixer::slots:
+        return layer.slots().num_slots();
+      case Mixer::recurrence:
+        return layer.recurrence().num_memory_slots;
+    }
+    return 0;
   }
-  std::size_t q_conv_offset(int layer) const {
-    return std::size_t(layer) * layer_floats() + std::size_t(kv_heads) * head_floats();
+  static std::int32_t extra_of(const LayerSpec& layer) {
+    if (layer.kind() == Mixer::slots) return 0;
+    const RecurrenceSpec& r = layer.recurrence();
+    if (r.decay == Decay::running_sum) return r.num_memory_slots;
+    return r.num_memory_slots == 0 && r.feature_map == FeatureMap::exponential ? 1 : 0;
   }
-  std::size_t k_conv_offset(int layer) const {
-    return q_conv_offset(layer) + std::size_t(conv_size) * std::size_t(q_channels);
+};
+
+/// The layers' shares one after the other.
+struct StateLayout {
+  std::vector<LayerState> layers;
+
+  static StateLayout of(const ModelConfig& config) {
+    StateLayout layout;
+    std::size_t at = 0;
+    for (const LayerSpec& spec : config.layers) {
+      LayerState& state = layout.layers.emplace_back(LayerState::of(spec));
+      state.offset = at;
+      at += state.floats();
+    }
+    return layout;
   }
-  std::size_t v_conv_offset(int layer) const {
-    return k_conv_offset(layer) + std::size_t(conv_size) * std::size_t(k_channels);
+
+  const LayerState& layer(int i) const { return layers[static_cast<std::size_t>(i)]; }
+  std::size_t total_floats() const {
+    return layers.empty() ? 0 : layers.back().offset + layers.back().floats();
   }
 };
 

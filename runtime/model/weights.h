@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a model as views into its file, with the shapes that the forward pass expects.
-// Plain data.
+// The weights of a model as views into its file, with the shapes that the forward pass expects. Plain data.
+//
+// D, HQ, H, K, V, M, I as in LayerSpec; F = gate_dim() (M for slots). A view without data: the model has no such tensor.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "quant/formats.h"
@@ -26,65 +28,119 @@ struct WeightView {
   bool present() const { return !data.empty(); }
 };
 
-/// One block: mixer and SwiGLU. D, HQ, H, K, V, M, I as in ModelConfig; F = gate_dim() (M of
-/// slots).
-struct LayerWeights {
-  WeightView attn_norm;  // [D]
-  WeightView q_proj;     // [HQ*K, D]
-  WeightView k_proj;     // [H*K, D]     none with complement_keys
-  WeightView v_proj;     // [H*V, D]
-  WeightView f_down;     // [rank, D]    gate_rank > 0
-  WeightView f_proj;     // [H*F, D]     row = head * F + slot or channel; [H*F, rank] after f_down
-  WeightView f_bias;     // [H*F]        optional
-  WeightView r_proj;     // [H*F, D]     Decay::refined
-  WeightView r_bias;     // [H*F]        Decay::refined
-  WeightView lower_bound;  // [H*F]        optional
-  WeightView out_gate;     // [HQ*V, D]    output_gate
-  WeightView q_conv;       // [HQ*K, conv] optional, with k_conv and v_conv; last tap = newest token
-  WeightView k_conv;       // [H*K, conv]
-  WeightView v_conv;       // [H*V, conv]
-  WeightView feature_map;  // [K, K]       t2r of slots
-  WeightView q_map;        // [K, K]       t2r, product, hedgehog of a recurrence
-  WeightView q_map_bias;   // [K]          product, hedgehog
-  WeightView q_map2;       // [K, K]       product
-  WeightView q_map2_bias;  // [K]          product
+/// A norm over D channels.
+struct NormWeights {
+  WeightView weight;  // [D]
+  WeightView bias;    // [D]  Norm::layer
+};
+
+/// What every mixer makes of the normed input.
+struct ProjectionWeights {
+  NormWeights norm;
+  WeightView q_proj;  // [HQ*K, D]
+  WeightView q_bias;  // [HQ*K]       qkv_bias
+  WeightView k_proj;  // [H*K, D]     none with complement_keys
+  WeightView k_bias;  // [H*K]        qkv_bias
+  WeightView v_proj;  // [H*V, D]
+  WeightView v_bias;  // [H*V]        qkv_bias
+  WeightView f_proj;  // [H*F, D]     row = head * F + slot or channel; [H*F, rank] after f_down
+  WeightView f_bias;  // [H*F]        optional
+  WeightView q_conv;  // [HQ*K, conv] optional, with k_conv and v_conv; last tap = newest token
+  WeightView k_conv;  // [H*K, conv]
+  WeightView v_conv;  // [H*V, conv]
+};
+
+/// Mixer::slots.
+struct SlotWeights : ProjectionWeights {
+  WeightView feature_map;     // [K, K]  t2r
+  WeightView read_bias;       // [H, M]  optional, added to memory-slot logits
+  WeightView head_read_bias;  // [HQ]    optional, added to memory-slot logits
+};
+
+/// Mixer::recurrence.
+struct RecurrenceWeights : ProjectionWeights {
+  WeightView f_down;       // [rank, D]  gate_rank > 0
+  WeightView r_proj;       // [H*F, D]   Decay::refined
+  WeightView r_bias;       // [H*F]      Decay::refined
+  WeightView lower_bound;  // [H*F]      lower_bound
+  WeightView out_gate;     // [HQ*V, D]  output_gate
+  WeightView q_map;        // [K, K]     t2r, product, hedgehog
+  WeightView q_map_bias;   // [K]        product, hedgehog
+  WeightView q_map2;       // [K, K]     product
+  WeightView q_map2_bias;  // [K]        product
   WeightView k_map;        // the same for keys
   WeightView k_map_bias;
   WeightView k_map2;
   WeightView k_map2_bias;
-  WeightView read_bias;       // [H, M]       optional, added to memory-slot logits
-  WeightView head_read_bias;  // [HQ]         optional, added to memory-slot logits
-  WeightView g_norm;          // [HQ*V]       optional weight of the output norm; [V] if per head
-  WeightView o_proj;          // [D, HQ*V]
-  WeightView mlp_norm;        // [D]
-  WeightView gate_proj;       // [I, D]
-  WeightView up_proj;         // [I, D]
-  WeightView down_proj;       // [D, I]
 };
 
-/// Every tensor that a layer can have.
-inline constexpr WeightView LayerWeights::*kLayerViews[] = {
-    &LayerWeights::attn_norm,      &LayerWeights::q_proj,      &LayerWeights::k_proj,
-    &LayerWeights::v_proj,         &LayerWeights::f_down,      &LayerWeights::f_proj,
-    &LayerWeights::f_bias,         &LayerWeights::r_proj,      &LayerWeights::r_bias,
-    &LayerWeights::lower_bound,    &LayerWeights::out_gate,    &LayerWeights::q_conv,
-    &LayerWeights::k_conv,         &LayerWeights::v_conv,      &LayerWeights::feature_map,
-    &LayerWeights::q_map,          &LayerWeights::q_map_bias,  &LayerWeights::q_map2,
-    &LayerWeights::q_map2_bias,    &LayerWeights::k_map,       &LayerWeights::k_map_bias,
-    &LayerWeights::k_map2,         &LayerWeights::k_map2_bias, &LayerWeights::read_bias,
-    &LayerWeights::head_read_bias, &LayerWeights::g_norm,      &LayerWeights::o_proj,
-    &LayerWeights::mlp_norm,       &LayerWeights::gate_proj,   &LayerWeights::up_proj,
-    &LayerWeights::down_proj};
+/// From the mixer's output back to the residual stream.
+struct OutputWeights {
+  WeightView g_norm;  // [HQ*V]  optional weight of the output norm; [V] if per head
+  WeightView o_proj;  // [D, HQ*V]
+};
+
+struct ChannelMixWeights {
+  NormWeights norm;
+  WeightView gate_proj;  // [I, D]  ChannelMix::swiglu
+  WeightView up_proj;    // [I, D]
+  WeightView down_proj;  // [D, I]
+};
+
+/// One layer.
+struct LayerWeights {
+  std::variant<SlotWeights, RecurrenceWeights> mixer;
+  OutputWeights output;
+  ChannelMixWeights channel_mix;  // nothing without a channel mix
+
+  /// The mixer's own weights; the layer must have this kind.
+  const SlotWeights& slots() const { return std::get<SlotWeights>(mixer); }
+  SlotWeights& slots() { return std::get<SlotWeights>(mixer); }
+  const RecurrenceWeights& recurrence() const { return std::get<RecurrenceWeights>(mixer); }
+  RecurrenceWeights& recurrence() { return std::get<RecurrenceWeights>(mixer); }
+  /// What both kinds have.
+  const ProjectionWeights& projections() const {
+    return std::visit([](const auto& m) -> const ProjectionWeights& { return m; }, mixer);
+  }
+  ProjectionWeights& projections() {
+    return std::visit([](auto& m) -> ProjectionWeights& { return m; }, mixer);
+  }
+};
+
+/// Calls visit(WeightView&) for every tensor that the layer can have, present or not. `Layer` is LayerWeights or const.
+template <class Layer, class Visit>
+void for_each_view(Layer& layer, const Visit& visit) {
+  auto& p = layer.projections();
+  for (auto* view : {&p.norm.weight, &p.norm.bias, &p.q_proj, &p.q_bias, &p.k_proj, &p.k_bias,
+                     &p.v_proj, &p.v_bias, &p.f_proj, &p.f_bias, &p.q_conv, &p.k_conv, &p.v_conv}) {
+    visit(*view);
+  }
+  if (auto* s = std::get_if<SlotWeights>(&layer.mixer)) {
+    for (auto* view : {&s->feature_map, &s->read_bias, &s->head_read_bias}) visit(*view);
+  }
+  if (auto* r = std::get_if<RecurrenceWeights>(&layer.mixer)) {
+    for (auto* view : {&r->f_down, &r->r_proj, &r->r_bias, &r->lower_bound, &r->out_gate, &r->q_map,
+                       &r->q_map_bias, &r->q_map2, &r->q_map2_bias, &r->k_map, &r->k_map_bias,
+                       &r->k_map2, &r->k_map2_bias}) {
+      visit(*view);
+    }
+  }
+  auto& c = layer.channel_mix;
+  for (auto* view : {&layer.output.g_norm, &layer.output.o_proj, &c.norm.weight, &c.norm.bias,
+                     &c.gate_proj, &c.up_proj, &c.down_proj}) {
+    visit(*view);
+  }
+}
 
 /// All weights. `head` views the same bytes as `embeddings` when they are tied.
 struct Weights {
   WeightView embeddings;  // [vocab, D]
   std::vector<LayerWeights> layers;
-  WeightView final_norm;  // [D]
-  WeightView head;        // [vocab, D]
+  NormWeights final_norm;
+  WeightView head;  // [vocab, D]
 
-  /// A backend that has copied bytes tells their owner, who may then give their memory back. They
-  /// stay readable. May be empty.
+  /// A backend that has copied bytes tells their owner, who may then give their memory back. They stay readable.
+  /// May be empty.
   std::function<void(std::span<const std::byte>)> release;
 
   bool tied() const { return head.data.data() == embeddings.data.data(); }

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/step_model.h"
+
+#include <bit>
+#include <utility>
+
+#include "runtime/base/try.h"
+
+namespace runnel {
+namespace {
+
+/// Takes the ops down as long as they follow the one form, and says where they leave it.
+class StepRecorder final : public Ops {
+ public:
+  explicit StepRecorder(StepModel& model) : m_(model) {}
+
+  Status embed(const WeightView& table) override {
+    if (next_ != Next::embed) return stop("an embedding that is not the first op");
+    m_.embeddings = &table;
+    m_.vocab_size = static_cast<std::int32_t>(table.rows);
+    m_.hidden_size = static_cast<std::int32_t>(table.cols);
+    next_ = Next::layer;
+    return {};
+  }
+
+  Status slot_projections(const LayerSpec& layer, const SlotWeights& weights) override {
+    if (next_ != Next::layer) return stop("slot projections where another op is due");
+    if (m_.layers.empty()) {
+      m_.layer = layer;
+      m_.layer.index = 0;
+    } else if (!alike(m_.layer, layer)) {
+      return stop("layer " + std::to_string(layer.index) + " is not like layer 0");
+    }
+    if (layer.index != static_cast<std::int32_t>(m_.layers.size()))
+      return stop("layers out of their order");
+    m_.layers.push_back({.mixer = &weights});
+    next_ = Next::attention;
+    return {};
+  }
+
+  Status slot_attention(const LayerSpec& layer, const SlotWeights& weights) override {
+    if (next_ != Next::attention || !current(layer) || m_.layers.back().mixer != &weights) {
+      return stop("slot attention apart from its projections");
+    }
+    next_ = Next::output;
+    return {};
+  }
+
+  Status recurrence_projections(const LayerSpec&, const RecurrenceWeights&) override {
+    return stop("a recurrence");
+  }
+  Status gated_recurrence(const LayerSpec&, const RecurrenceWeights&) override {
+    return stop("a recurrence");
+  }
+
+  Status output_projection(const LayerSpec& layer, const OutputWeights& weights) override {
+    if (next_ != Next::output || !current(layer))
+      return stop("an output projection where another op is due");
+    m_.layers.back().output = &weights;
+    next_ = Next::channel_mix;
+    return {};
+  }
+
+  Status gated_mlp(const LayerSpec& layer, const ChannelMixWeights& weights) override {
+    if (next_ != Next::channel_mix || !current(layer))
+      return stop("a SwiGLU where another op is due");
+    m_.layers.back().channel_mix = &weights;
+    next_ = Next::layer;
+    return {};
+  }
+
+  Status squared_relu_mlp(const LayerSpec&, const ChannelMixWeights&) override {
+    return stop("a squared ReLU");
+  }
+
+  Status logits(const NormSpec& norm, const NormWeights& norm_weights,
+                const WeightView& head) override {
+    if (next_ == Next::channel_mix) return stop("a layer without a channel mix");
+    if (next_ != Next::layer || m_.layers.empty()) return stop("logits where another op is due");
+    m_.final_norm = norm;
+    m_.final_norm_weights = &norm_weights;
+    m_.head = &head;
+    next_ = Next::nothing;
+    return {};
+  }
+
+  bool complete() const { return next_ == Next::nothing; }
+
+ private:
+  enum class Next { embed, layer, attention, output, channel_mix, nothing };
+
+  bool current(const LayerSpec& layer) const {
+    return layer.index + 1 == static_cast<std::int32_t>(m_.layers.size()) && alike(m_.layer, layer);
+  }
+
+  Status stop(std::string why) {
+    if (m_.why_not.empty()) m_.why_not = std::move(why);
+    return fail(ErrorCode::unsupported, m_.why_not);
+  }
+
+  StepModel& m_;
+  Next next_ = Next::embed;
+};
+
+bool power_of_two(std::int32_t n) { return n > 0 && std::has_single_bit(static_cast<unsigned>(n)); }
+
+}  // namespace
+
+StepModel record_step_model(const Recording& pass) {
+  StepModel model;
+  if (!pass) {
+    model.why_not = "no pass was recorded at load";
+    return model;
+  }
+  StepRecorder recorder(model);
+  if (Status s = pass(recorder); !s && model.why_not.empty()) model.why_not = s.error().message;
+  if (model.why_not.empty() && !recorder.complete()) model.why_not = "a pass without logits";
+  return model;
+}
+
+std::string refuse_step_model(const StepModel& model) {
+  if (!model.recognised()) return model.why_not;
+  const LayerSpec& l = model.layer;
+  if (l.norm.kind != Norm::rms || l.channel_norm.kind != Norm::rms ||
+      model.final_norm.kind != Norm::rms) {
+    return "a LayerNorm";
+  }
+  if (l.conv_size > 0) return "convolutions";
+  switch (l.slots().feature_map) {
+    case FeatureMap::identity:
+    case FeatureMap::swish:
+    case FeatureMap::relu:
+      break;
+    case FeatureMap::t2r:
+    case FeatureMap::elu:
+    case FeatureMap::product:
+    case FeatureMap::hedgehog:
+    case FeatureMap::dpfp:
+    case FeatureMap::exponential:
+      return "a feature map with weights";
+  }
+  switch (l.output_norm) {
+    case OutputNorm::none:
+    case OutputNorm::channels:
+      break;
+    case OutputNorm::heads:
+      return "an output norm over each head";
+  }
+  if (l.output_gate) return "an output gate";
+  const auto uneven = [](const char* what, std::int32_t n) {
+    return std::string(what) + " " + std::to_string(n) + " is not a multiple of 32";
+  };
+  if (model.hidden_size % 32 != 0) return uneven("hidden size", model.hidden_size);
+  if (l.intermediate_size % 32 != 0) return uneven("intermediate size", l.intermediate_size);
+  if (l.o_channels() % 32 != 0) return uneven("output channels", l.o_channels());
+  if (!power_of_two(l.head_k_dim) || !power_of_two(l.head_v_dim) || l.head_k_dim < 8 ||
+      l.head_v_dim < 4) {
+    return "heads of " + std::to_string(l.head_k_dim) +
+           (l.head_v_dim == l.head_k_dim ? "" : " and " + std::to_string(l.head_v_dim)) +
+           ", expected a power of two";
+  }
+  return "";
+}
+
+}  // namespace runnel

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the seam recorded of a model's pass, as a program that computes one token as a whole needs it: one description
+// for all layers, and each layer's weights. Without a driver; shared by the backends' step/ folders.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/backend/backend.h"
+
+namespace runnel {
+
+/// The weights that the ops of one layer were given.
+struct StepLayer {
+  const SlotWeights* mixer = nullptr;
+  const OutputWeights* output = nullptr;
+  const ChannelMixWeights* channel_mix = nullptr;
+
+  bool operator==(const StepLayer&) const = default;
+};
+
+/// A pass of the form embed, L times (slot projections, slot attention, output projection, SwiGLU), logits, whose
+/// layers are alike. Compares by description and by which weights it was given.
+struct StepModel {
+  std::string why_not;  // why the recording has another form; empty: it has this one
+
+  std::int32_t vocab_size = 0;
+  std::int32_t hidden_size = 0;  // D
+  LayerSpec layer;               // of every layer, with index 0
+  NormSpec final_norm;
+  const WeightView* embeddings = nullptr;
+  std::vector<StepLayer> layers;
+  const NormWeights* final_norm_weights = nullptr;
+  const WeightView* head = nullptr;
+
+  bool recognised() const { return why_not.empty(); }
+  /// The share of layer i in a state begins i * state().floats() floats after it.
+  LayerState state() const { return LayerState::of(layer); }
+  bool operator==(const StepModel&) const = default;
+};
+
+/// Records `pass`. Never fails: what is not of the form says so in `why_not`.
+StepModel record_step_model(const Recording& pass);
+
+/// What every one-token program of today expects of a recognised model: f32 arithmetic on slots with identity, swish or
+/// relu maps, no convolutions, RMSNorms, widths in whole blocks of 32, head dims that are powers of two.
+/// @return why not, or ""
+std::string refuse_step_model(const StepModel& model);
+
+}  // namespace runnel
