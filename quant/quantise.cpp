@@ -21,8 +21,7 @@ namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-/// The largest magnitude that `type` can hold, as the bits of a float: beyond it a value or a scale
-/// becomes infinite.
+/// The largest magnitude that `type` can hold, as the bits of a float: beyond it a value or a scale becomes infinite.
 std::uint32_t largest_bits(BlockType type) {
   switch (type) {
     case BlockType::f16:

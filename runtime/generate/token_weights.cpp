@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes over the vocabulary, written in lanes so that the compiler vectorises them without
-// reordering any float sum.
+// Passes over the vocabulary, written in lanes so that the compiler vectorises them without reordering any float sum.
 #include "runtime/generate/token_weights.h"
 
 #include <algorithm>
@@ -12,8 +11,7 @@
 namespace runnel {
 namespace {
 
-// Vectors of the compiler (GCC and Clang), not of one instruction set: each is an SSE or NEON
-// register.
+// Vectors of the compiler (GCC and Clang), not of one instruction set: each is an SSE or NEON register.
 constexpr std::size_t kLanes = 4;
 using Floats = float __attribute__((vector_size(4 * kLanes)));
 using Ints = std::int32_t __attribute__((vector_size(4 * kLanes)));
@@ -28,8 +26,7 @@ Vector load(const T* from) {
   return v;
 }
 
-// Sum of the weights >= cut of one block of kBlock. Weights are below 2^31: signed comparisons are
-// right.
+// Sum of the weights >= cut of one block of kBlock. Weights are below 2^31: signed comparisons are right.
 std::uint64_t block_sum(const std::uint32_t* weights, std::uint32_t cut) {
   Ints a{}, b{}, c{}, d{};  // 8 weights of 2^28 a lane stay below 2^32
   const Ints below = Ints{} + (static_cast<std::int32_t>(cut) - 1);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GGUF reader. Layout: magic, version, counts, metadata pairs, tensor table, padding, tensor
-// data.
+// The GGUF reader. Layout: magic, version, counts, metadata pairs, tensor table, padding, tensor data.
 #include "runtime/io/gguf.h"
 
 #include <algorithm>
@@ -91,8 +90,8 @@ Result<GgufParser::Counts> GgufParser::read_header() {
   RUNNEL_TRY(counts.tensors, read<std::uint64_t>("tensor count"));
   RUNNEL_TRY(counts.pairs, read<std::uint64_t>("metadata count"));
   constexpr std::uint64_t kLeastPair = 8 + 1 + 4 + 1;  // key length, key, type, value
-  constexpr std::uint64_t kLeastTensor =
-      8 + 1 + 4 + 8 + 4 + 8;  // name length, name, dimensions, one size, type, offset
+  // name length, name, dimensions, one size, type, offset
+  constexpr std::uint64_t kLeastTensor = 8 + 1 + 4 + 8 + 4 + 8;
   if (counts.pairs > reader_.remaining() / kLeastPair) {
     return fail(ErrorCode::malformed, "metadata count is ", counts.pairs, ", but the ",
                 reader_.remaining(), " bytes left hold at most ", reader_.remaining() / kLeastPair);
@@ -264,8 +263,8 @@ Status GgufParser::read_tensor_info(GgufFile& file) {
       return here(
           fail(ErrorCode::malformed, "dimension ", i, " is ", *size, ", expected 1 to 2^63 - 1"));
     }
-    tensor.shape[*dimensions - 1 - i] =
-        static_cast<std::int64_t>(*size);  // the file has the fastest first
+    // the file has the fastest first
+    tensor.shape[*dimensions - 1 - i] = static_cast<std::int64_t>(*size);
   }
   Result<std::uint32_t> type = read<std::uint32_t>("tensor type");
   if (!type) return here(std::move(type).error());

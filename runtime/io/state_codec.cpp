@@ -45,8 +45,7 @@ bool may_be_packed(StateEncoding kind, std::uint64_t floats, std::uint64_t packe
          raw_bytes(kind, floats) + floats * sizeof(float) <= packed_bytes * kMostExpansion;
 }
 
-// Byte k of every number, one after another: signs and exponents, which repeat, come to lie
-// together.
+// Byte k of every number, one after another: signs and exponents, which repeat, come to lie together.
 template <class Word>
 void to_planes(std::span<const std::byte> numbers, std::byte* planes) {
   const std::size_t n = numbers.size() / sizeof(Word);
@@ -167,8 +166,8 @@ Result<Header> read_header(std::span<const std::byte> section) {
   }
   header.kind = static_cast<StateEncoding>(kind);
   header.packing = static_cast<Packing>(packing);
-  const std::uint64_t most =
-      header.payload.size() * kMostExpansion;  // of floats; keeps sums from overflowing
+  // of floats; keeps sums from overflowing
+  const std::uint64_t most = header.payload.size() * kMostExpansion;
   const std::uint64_t raw = header.floats > most ? 0 : raw_bytes(header.kind, header.floats);
   if (header.floats > most || (header.packing == Packing::zstd &&
                                !may_be_packed(header.kind, header.floats, header.payload.size()))) {

@@ -86,8 +86,7 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   impl->info.vocab_size = model_file.config.vocab_size;
   impl->info.parameters = count_parameters(*gguf);
   impl->info.fingerprint = model_file.fingerprint;
-  // Packed weights are never smaller than the file's, so what cannot fit is refused before the
-  // work.
+  // Packed weights are never smaller than the file's, so what cannot fit is refused before the work.
   const std::uint64_t state = StateLayout::of(model_file.config).total_floats() * sizeof(float);
   RUNNEL_CHECK_OK(check_limit(options.memory_limit, tensor_bytes(*gguf) + state));
   gguf.reset();

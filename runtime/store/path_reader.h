@@ -24,7 +24,8 @@ Result<std::vector<TokenId>> encode_after(const Model& model, std::span<const Pa
 Result<NewBoundary> boundary_of(const Session& session, std::vector<TokenId> tokens,
                                 SnapshotEncoding encoding);
 
-/// Prefills all of `tokens`. @return cancelled if a stop came first; the session is then between.
+/// Prefills all of `tokens`.
+/// @return cancelled if a stop came first; the session is then between.
 Status feed(Session& session, std::span<const TokenId> tokens, const ReplayOptions& replay);
 
 /// Brings `session` to the end of `path` and fills in what its steps lack. Adds what it cost.

@@ -16,8 +16,7 @@ namespace {
 using quant::BlockType;
 
 constexpr double kStepTolerance = 2e-5;  // f32 sums in another order, the last bit of activations
-// Inputs rounded to int8; ties round apart, layers amplify, and passes of several tokens do not
-// round.
+// Inputs rounded to int8; ties round apart, layers amplify, and passes of several tokens do not round.
 constexpr double kRoundedTolerance = 2e-2;
 constexpr double kEvenTolerance = 5e-2;  // of a small model that amplifies them more
 

@@ -98,8 +98,7 @@ class RUNNEL_API Conversation {
   Result<Turn> add_user(std::string_view text, std::stop_token stop = {});
   Result<Turn> add_user(std::string_view text, const ReplayOptions& replay);
 
-  /// Generates an answer to the head, which must be a user's message, and saves it, cut short or
-  /// not.
+  /// Generates an answer to the head, which must be a user's message, and saves it, cut short or not.
   Result<Turn> answer(const GenerationOptions& options, const TextCallback& on_text = {},
                       std::stop_token stop = {});
 

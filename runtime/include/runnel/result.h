@@ -64,8 +64,7 @@ struct Error {
   std::string message;
 };
 
-/// A value of T or the Error that prevented it. Reading `*r` without a value is a programming
-/// error.
+/// A value of T or the Error that prevented it. Reading `*r` without a value is a programming error.
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -2,10 +2,13 @@
 // A session: one conversation's state on a model. Constant size, whatever the length.
 //
 //   auto session = runnel::Session::create(model);
-//   session->prefill(model->encode("Once upon a time").value_or(...));
-//   auto result = runnel::generate(*session, {.max_tokens = 100}, [](std::string_view text) { ...;
-//   return true; }); runnel::Snapshot here = *session->snapshot();      // go back with
-//   session->restore(here)
+//   session->prefill(*model->encode("Once upon a time"));
+//   runnel::Snapshot here = *session->snapshot();
+//   auto result = runnel::generate(*session, {.max_tokens = 100}, [](std::string_view text) {
+//     std::cout << text;
+//     return true;
+//   });
+//   session->restore(here);    // as after the prompt
 #pragma once
 
 #include <cstdint>
@@ -32,8 +35,7 @@ struct PrefillResult {
 /// Reports tokens consumed so far and in total, between chunks, on the calling thread.
 using PrefillProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-/// One conversation. Move-only; used by one thread at a time. Different Sessions of one Model may
-/// run at once.
+/// One conversation. Move-only; used by one thread at a time. Different Sessions of one Model may run at once.
 class RUNNEL_API Session {
  public:
   /// @return out_of_memory or device if the state cannot be made.
@@ -48,18 +50,15 @@ class RUNNEL_API Session {
 
   /// Feeds `tokens` in chunks and leaves the session after the last of them, with their logits.
   /// @param tokens  ids in [0, vocab); empty is allowed and does nothing.
-  /// @return invalid_argument for a bad id (nothing consumed), device if the driver failed. A
-  /// requested stop is no error:
-  ///         the session stands after the last completed chunk and the result says how many tokens
-  ///         that is.
+  /// @return invalid_argument for a bad id (nothing consumed), device if the driver failed. A requested stop is no
+  ///         error: the session stands after the last completed chunk and the result says how many tokens that is.
   Result<PrefillResult> prefill(std::span<const TokenId> tokens, std::stop_token stop = {},
                                 const PrefillProgress& progress = {});
 
   /// Feeds `tokens` and returns the logits after each, [tokens, vocab] row-major. For scoring.
   Result<std::vector<float>> score(std::span<const TokenId> tokens);
 
-  /// Logits after the last token, [vocab]; empty before the first token. Valid until the next
-  /// non-const call.
+  /// Logits after the last token, [vocab]; empty before the first token. Valid until the next non-const call.
   std::span<const float> logits() const;
 
   /// Tokens consumed since the session was empty.

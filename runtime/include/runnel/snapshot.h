@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A snapshot: everything a session remembers, as an immutable value that can be kept, saved and
-// carried.
+// A snapshot: everything a session remembers, as an immutable value that can be kept, saved and carried.
 #pragma once
 
 #include <cstddef>
@@ -52,12 +51,10 @@ class RUNNEL_API Snapshot {
   Status save(const std::filesystem::path& file, SnapshotEncoding encoding = {}) const;
 
   /// Reads and validates a whole snapshot file.
-  /// @return not_found, io, malformed (truncated, damaged: the message says which section),
-  /// unsupported (version).
+  /// @return not_found, io, malformed (truncated, damaged: the message says which section), unsupported (version).
   static Result<Snapshot> load(const std::filesystem::path& file);
 
-  /// The bytes save() would write, and a snapshot of such bytes. The same snapshot gives the same
-  /// bytes.
+  /// The bytes save() would write, and a snapshot of such bytes. The same snapshot gives the same bytes.
   /// @return out_of_memory; malformed or unsupported as load().
   Result<std::vector<std::byte>> to_bytes(SnapshotEncoding encoding = {}) const;
   static Result<Snapshot> from_bytes(std::span<const std::byte> bytes);
