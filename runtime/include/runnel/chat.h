@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chat messages and the format in which a model was taught to read them.
+//
+// Example, in a function that returns a Result:
+//   std::vector<runnel::ChatMessage> messages{{"system", "Answer briefly."}, {"user", "What is a lighthouse?"}};
+//   auto tokens = model->encode_chat(messages);
+//   if (!tokens) return tokens.error();
+//   if (auto read = session.prefill(*tokens); !read) return read.error();    // generate() now answers
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices this build can compute on.
 //
+// Example:
 //   for (const runnel::DeviceInfo& d : runnel::devices()) std::cout << d.id << "  " << d.name << '\n';
 #pragma once
 

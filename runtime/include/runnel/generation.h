@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generating text: sampling options, stop conditions, the loop.
 //
+// Example, in a function that returns a Result:
 //   runnel::GenerationOptions options{.sampling = {.temperature = 0.7F, .top_p = 0.95F, .seed = 1},
 //                                     .max_tokens = 200};
 //   auto show = [](std::string_view text) {
 //     std::cout << text;
 //     return true;
 //   };
-//   auto result = runnel::generate(session, options, show, stop);
+//   auto result = runnel::generate(session, options, show);
+//   if (!result) return result.error();
+//   if (result->reason == runnel::FinishReason::length) std::cout << "…\n";
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model: weights, tokenizer and configuration, loaded once and immutable.
 //
+// Example, in main():
 //   auto model = runnel::Model::load("models/runnel-gsa-135m-instruct.gguf", {.device = "auto", .threads = 2});
 //   if (!model) {
 //     std::cerr << model.error().message << '\n';
 //     return 1;
 //   }
-//   auto session = runnel::Session::create(*model);
+//   std::cout << (*model)->info().name << " on " << (*model)->info().device << '\n';
 #pragma once
 
 #include <cstdint>

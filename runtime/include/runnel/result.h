@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors as values: Result<T> holds a T or an Error; Status is Result<void>.
 //
-//   Result<Model> model = Model::load("model.gguf");
-//   if (!model) return model.error();          // code + message naming thing, value, expectation
-//   use(*model);
+// Example, in a function that returns a Result:
+//   runnel::Result<std::shared_ptr<const runnel::Model>> model = runnel::Model::load("model.gguf");
+//   if (!model) return model.error();    // a code, and a message naming thing, value and expectation
+//   std::cout << (*model)->info().name << '\n';
 //
 // Member names follow std::expected, so that the type can become an alias of it one day.
 #pragma once

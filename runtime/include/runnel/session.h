@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session: one conversation's state on a model. Constant size, whatever the length.
 //
+// Example, in a function that returns a Result:
 //   auto session = runnel::Session::create(model);
-//   session->prefill(*model->encode("Once upon a time"));
-//   runnel::Snapshot here = *session->snapshot();
-//   auto result = runnel::generate(*session, {.max_tokens = 100}, [](std::string_view text) {
-//     std::cout << text;
-//     return true;
-//   });
-//   session->restore(here);    // as after the prompt
+//   if (!session) return session.error();
+//   auto prompt = model->encode("Once upon a time");
+//   if (!prompt) return prompt.error();
+//   if (auto read = session->prefill(*prompt); !read) return read.error();
+//   auto here = session->snapshot();
+//   if (!here) return here.error();
+//   auto story = runnel::generate(*session, {.max_tokens = 100});
+//   if (!story) return story.error();
+//   if (auto back = session->restore(*here); !back) return back.error();    // as it was after the prompt
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A snapshot: everything a session remembers, as an immutable value that can be kept, saved and carried.
+//
+// Example, in a function that returns a Result:
+//   auto snapshot = session.snapshot();
+//   if (!snapshot) return snapshot.error();
+//   auto saved = snapshot->save("story.snap", {.state = runnel::StateEncoding::f16, .compress = true});
+//   if (!saved) return saved.error();
+//   auto loaded = runnel::Snapshot::load("story.snap");    // later, perhaps on another machine
+//   if (!loaded) return loaded.error();
+//   if (auto back = session.restore(*loaded); !back) return back.error();
 #pragma once
 
 #include <cstddef>

@@ -2,10 +2,16 @@
 // A library of conversations on disk: messages as a tree, a snapshot at every message boundary, one
 // SQLite file. Needs no model; conversation.h opens one of its conversations on a session.
 //
+// Example, in a function that returns a Result:
 //   auto store = runnel::ConversationStore::open({.file = "chats.db"});
-//   for (const auto& c : *store->list()) std::cout << c.id << "  " << c.name << '\n';
+//   if (!store) return store.error();
 //   auto hits = store->search("lighthouse");
-//   store->forget_conversation(7);  // afterwards no file of the store holds its text
+//   if (!hits) return hits.error();
+//   for (const runnel::SearchHit& hit : *hits) {
+//     std::cout << hit.name << ": " << hit.excerpt << '\n';
+//     auto gone = store->forget_conversation(hit.conversation);
+//     if (!gone) return gone.error();    // else no file of the store holds its text
+//   }
 #pragma once
 
 #include <chrono>
