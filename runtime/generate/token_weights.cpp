@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/base/integers.h"
+
 namespace runnel {
 namespace {
 
@@ -150,7 +152,7 @@ NucleusCut nucleus_cut(std::span<const std::uint32_t> weights, std::uint64_t wan
     (sum_at_least(pool, middle) >= wanted ? low : high) = middle;
   }
   const std::uint64_t missing = wanted - sum_at_least(pool, low + 1);
-  return {.weight = low, .ties = (missing + low - 1) / low};
+  return {.weight = low, .ties = divide_up(missing, low)};
 }
 
 std::size_t index_at(std::span<const std::uint32_t> weights, std::uint32_t cut,

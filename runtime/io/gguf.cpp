@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/byte_reader.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/io/gguf_layout.h"
@@ -304,7 +305,7 @@ Status GgufParser::read_alignment(const GgufFile& file) {
 Status GgufParser::place_tensors(GgufFile& file) {
   if (extents_.empty()) return {};
   const std::uint64_t file_size = reader_.position() + reader_.remaining();
-  const std::uint64_t start = gguf::align_up(reader_.position(), alignment_);
+  const std::uint64_t start = round_up(reader_.position(), alignment_);
   const std::uint64_t available = start < file_size ? file_size - start : 0;
   for (const Extent& extent : extents_) {
     GgufTensor& tensor = file.tensors_[extent.tensor];

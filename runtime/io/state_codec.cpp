@@ -11,6 +11,7 @@
 
 #include "runtime/base/byte_reader.h"
 #include "runtime/base/half.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel {
@@ -26,7 +27,7 @@ constexpr int kZstdLevel = 1;       // higher levels take longer and save under 
 // that is emptier than this is stored plainly.
 constexpr std::uint64_t kMostExpansion = 15;
 
-constexpr std::size_t scale_count(std::size_t floats) { return (floats + kBlock - 1) / kBlock; }
+constexpr std::size_t scale_count(std::size_t floats) { return divide_up(floats, kBlock); }
 
 std::uint64_t raw_bytes(StateEncoding kind, std::uint64_t floats) {
   switch (kind) {
@@ -35,7 +36,7 @@ std::uint64_t raw_bytes(StateEncoding kind, std::uint64_t floats) {
     case StateEncoding::f16:
       return floats * 2;
     case StateEncoding::int8:
-      return (floats + kBlock - 1) / kBlock * 4 + floats;
+      return divide_up(floats, kBlock) * 4 + floats;
   }
   return 0;
 }
