@@ -71,8 +71,19 @@ struct BlockTraits {
   std::string_view name;  // "f32", "q4_0", …
   int block_values;       // values in a block (1 for plain types)
   int block_bytes;        // bytes of a block
-  bool quantised;         // multiplied with int8 activations
 };
+
+/// Whether a type stores blocks of quantised values with common scales. Fast backends multiply these with int8
+/// activations.
+constexpr bool is_block_type(BlockType type) {
+  return type == BlockType::q8_0 || type == BlockType::q4_0 || type == BlockType::q4_k ||
+         type == BlockType::q6_k;
+}
+
+/// Whether a type stores a floating-point number per value.
+constexpr bool is_float_type(BlockType type) {
+  return type == BlockType::f32 || type == BlockType::f16 || type == BlockType::bf16;
+}
 
 /// The traits of a known type id, or nothing for an id this library does not know.
 std::optional<BlockTraits> block_traits(BlockType type);
