@@ -109,13 +109,13 @@ struct DecodeToken {
 struct DecodeExchange {
   std::int32_t inputs = 0;  // [C] q, k, v, f
   std::int32_t logits = 0;  // [H, M], if slots are thin
-  std::int32_t parts = 0;   // [HQ, splits, 4 + V]: peak and sum of exponentials, then the read; or,
-                            // if slots are thin, the mixer's output [HQ, V]
-  std::int32_t x1 = 0;      // [D] after the mixer
-  std::int32_t h = 0;       // [I]
-  std::int32_t x2 = 0;      // [D] after the SwiGLU
-  std::int32_t copy = 0;    // all of that, once
-  std::int32_t total = 0;   // of all copies
+  // [HQ, splits, 4 + V]: peak and sum of exponentials, then the read; or, if slots are thin, the mixer's output [HQ, V]
+  std::int32_t parts = 0;
+  std::int32_t x1 = 0;     // [D] after the mixer
+  std::int32_t h = 0;      // [I]
+  std::int32_t x2 = 0;     // [D] after the SwiGLU
+  std::int32_t copy = 0;   // all of that, once
+  std::int32_t total = 0;  // of all copies
 };
 
 /// Float offsets into the scratch of the slots.
@@ -154,9 +154,9 @@ struct Decode {
   const std::int32_t* token = nullptr;
   const Segment* segment = nullptr;
   float* logits = nullptr;
-  float* exchange =
-      nullptr;            // two sets and x after the last layer [D], zero before the first token
-  std::uint32_t use = 0;  // layers computed since then
+  // two sets and x after the last layer [D], zero before the first token
+  float* exchange = nullptr;
+  std::uint32_t use = 0;              // layers computed since then
   std::uint32_t final_bit = 1;        // alternates from token to token, 1 first
   std::uint32_t* trouble = nullptr;   // set if a wait lasted too long: the token is worthless
   std::uint64_t* trace = nullptr;     // [grid, kDecodeTrace] clocks of all blocks, or null
@@ -197,8 +197,7 @@ struct Decode {
 inline constexpr int kDecodeTrace = 4096;
 
 /// One token: reads *token and *segment, advances the state, writes the logits. Without blocks for
-/// the layers: the logits of what another kernel, launched just before, puts where the head's input
-/// is exchanged.
+/// the layers: the logits of what another kernel, launched just before, puts where the head's input is exchanged.
 cudaError_t decode_step(cudaStream_t stream, const Decode&);
 /// Allows its shared memory. An error: not on this device.
 cudaError_t prepare_decode();

@@ -5,8 +5,7 @@
 // layer's is used. Blocks exchange activations through distributed shared memory: everybody has a
 // copy of every exchanged vector, its barrier counts the bytes that others send. The logits are
 // made on the other multiprocessors by the kernel of decode_head.h or, for other widths, of
-// decode.h, launched beside this one: its blocks have their weights there when the last layer is
-// through.
+// decode.h, launched beside this one: its blocks have their weights there when the last layer is through.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -134,8 +133,8 @@ struct ClusterDecode {
   float* last = nullptr;  // [D] what follows the last layer, for the head
   std::uint32_t last_bit = 1;
   std::uint32_t* trouble = nullptr;
-  std::uint64_t* trace =
-      nullptr;  // [2, kDecodeTrace] clocks of the first and the last block, or null
+  // [2, kDecodeTrace] clocks of the first and the last block, or null
+  std::uint64_t* trace = nullptr;
   std::uint32_t patience = 1U << 22;
 
   ClusterMatrix matrices[kClusterMatrices];

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The logits of one token whose layers another kernel computes (decode_cluster.h), for inputs of a
 // width that the compiler knows. Launched beside it, one block a multiprocessor that is left: a
-// block has all of its rows on the chip, most in shared memory, some in registers, when the last
-// layer is through.
+// block has all of its rows on the chip, most in shared memory, some in registers, when the last layer is through.
 #pragma once
 
 #include <cuda_runtime_api.h>

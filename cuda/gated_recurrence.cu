@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per kv head and token:  S <- diag(a) S diag(b) + k v^T,  o = scale S^T q;  with slots twice, and
-// a softmax between (the slots' keys as S^T). Equations: runtime/backend/reference/.
+// Per kv head and token:
+//   S <- diag(a) S diag(b) + k v^T,  o = scale S^T q
+// with slots twice, and a softmax between (the slots' keys as S^T). Equations: runtime/backend/reference/.
 //
 // The long pass: takes the tokens of a segment from memory, some at a time. Every sum has one
 // order, whatever the pass. Bound: 3 multiply-adds an element and token.
@@ -14,8 +15,7 @@ namespace {
 constexpr int kManyFloats = 24000;  // of 96 KiB, where a device has them
 constexpr int kTogether = 4;        // tokens whose sums are added up at a time
 
-/// What one token takes of shared memory: keys and decays of all rows, queries, values, and decays
-/// of the columns.
+/// What one token takes of shared memory: keys and decays of all rows, queries, values, and decays of the columns.
 __host__ __device__ constexpr int input_floats(int rows, int parts, int queries) {
   return (parts + queries) * rows + 2 * kColumns;
 }
@@ -55,8 +55,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kParts = kFade == Fade::rows ? 2 : 1;  // k and decay
   chain_trigger();
   const int tid = int(threadIdx.x), head = int(blockIdx.y), queries = a.heads / a.kv_heads;
-  // The segment table and the state were written by earlier launches than this chain: no need to
-  // wait for it.
+  // The segment table and the state were written by earlier launches than this chain: no need to wait for it.
   const Segment s = segments[blockIdx.z];
   Part<R, kFade> part;
   part.load(a, s.state_in);

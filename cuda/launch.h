@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host-callable launchers of the device code. Nothing here owns memory; every pointer is a device
-// pointer.
+// Host-callable launchers of the device code. Nothing here owns memory; every pointer is a device pointer.
 //
 // Shapes in comments: T tokens of a pass, D hidden, HQ query heads, H kv heads, G = HQ/H, K and V
 // head dims, M memory slots, P positional slots (sinks then window), S = P + M.
@@ -35,13 +34,13 @@ struct Launch {
 struct Matrix {
   BlockType type = BlockType::f32;
   std::int32_t rows = 0;
-  std::int32_t cols = 0;         // padded: multiple of 32 (block types), of a chunk otherwise
-  std::int32_t lanes = 1;        // lanes of a warp that share a row: 1, 2, 4 or 8
-  std::int32_t steps = 0;        // loads of a lane that cover its share of a row
-  const void* data = nullptr;    // 16-byte units
-  const void* scales = nullptr;  // per block: f16 d (q8_0, q4_0), f16x2 d*scale, dmin*min (q4_k),
-                                 // f16x2 of the halves (q6_k)
-  const void* high = nullptr;    // q6_k: 8 bytes a block, the upper two bits
+  std::int32_t cols = 0;       // padded: multiple of 32 (block types), of a chunk otherwise
+  std::int32_t lanes = 1;      // lanes of a warp that share a row: 1, 2, 4 or 8
+  std::int32_t steps = 0;      // loads of a lane that cover its share of a row
+  const void* data = nullptr;  // 16-byte units
+  // per block: f16 d (q8_0, q4_0), f16x2 d*scale, dmin*min (q4_k), f16x2 of the halves (q6_k)
+  const void* scales = nullptr;
+  const void* high = nullptr;  // q6_k: 8 bytes a block, the upper two bits
   std::int32_t tile_rows() const { return 32 / lanes; }
   std::int32_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
 };
@@ -57,18 +56,15 @@ struct Segment {
   std::int32_t count = 0;
 };
 
-// ---- embed.cu
-// ----------------------------------------------------------------------------------------------------
+// ---- embed.cu -----------------------------------------------------------------------------------
 
 /// x[t] = table[tokens[t]].  x [T, D] f32.
 cudaError_t embed(const Launch&, const Matrix& table, const std::int32_t* tokens, int count, int d,
                   float* x);
 
-// ---- matvec.cu: products for few tokens, weights read once per token
-// ----------------------------------------------
+// ---- matvec.cu: products for few tokens, weights read once per token ----------------------------
 
-/// int8 activations: per block of 32 values 8 words of 4 and {f32 scale, i16 sum of values 0-15,
-/// i16 sum of 16-31}.
+/// int8 activations: per block of 32 values 8 words of 4 and {f32 scale, i16 sum of values 0-15, i16 sum of 16-31}.
 struct QuantisedVector {
   std::int32_t* words = nullptr;  // [n / 4]
   int2* meta = nullptr;           // [n / 32]
@@ -82,8 +78,7 @@ struct MatvecSegment {
   std::int32_t first_block = 0;
 };
 
-/// out = W f(x): the input is activated, multiplied by norm_weight and, with `normalise`, divided
-/// by its RMS.
+/// out = W f(x): the input is activated, multiplied by norm_weight and, with `normalise`, divided by its RMS.
 struct Matvec {
   const float* x = nullptr;  // [T, x_stride]; null: `quantised` is the input
   std::int32_t n = 0;        // inputs
@@ -106,8 +101,7 @@ cudaError_t matvec(const Launch&, MatvecOutput, Matvec, int tokens, float* h, Qu
 /// Allows the large shared memory that long inputs need. Call once a device.
 cudaError_t prepare_matvec();
 
-// ---- slot_attention.cu
-// -------------------------------------------------------------------------------------------
+// ---- slot_attention.cu --------------------------------------------------------------------------
 
 /// Constants and buffers of the slot mixer of one layer.
 struct SlotMixer {
@@ -120,8 +114,8 @@ struct SlotMixer {
   const float* f_bias;          // [H, M] or null
   const float* read_bias;       // [H, M] or null
   const float* head_read_bias;  // [HQ] or null
-  const double*
-      turns;  // [K/2] rotary turns a token, theta^(-2i/K) / 2 pi; null without positional slots
+  // [K/2] rotary turns a token, theta^(-2i/K) / 2 pi; null without positional slots
+  const double* turns;
   std::size_t layer_offset;  // floats into the state
   std::size_t head_floats;   // S * (K + V)
   const float* inputs;       // [T, stride]: q [HQ, K], k [H, K], v [H, V], f [H, M]
@@ -163,15 +157,13 @@ cudaError_t slot_inputs(const Launch&, const SlotInputs&, const Segment* segment
 
 // ---- the chunkwise recurrence: see prefill.h
 
-inline constexpr int kChunk =
-    64;  // tokens of one chunk; also the most memory slots and the widest window
+// tokens of one chunk; also the most memory slots and the widest window
+inline constexpr int kChunk = 64;
 inline constexpr int kMostSinks = 16;
 
-// ---- matmul.cu, rows.cu: products for many tokens
-// ------------------------------------------------------------------
+// ---- matmul.cu, rows.cu: products for many tokens -----------------------------------------------
 
-/// C[t, r] = or += sum_k A[t, k] B[r, k];  A bf16 [T, lda], B bf16 [rows, ldb], f32 sums. K a
-/// multiple of 8.
+/// C[t, r] = or += sum_k A[t, k] B[r, k];  A bf16 [T, lda], B bf16 [rows, ldb], f32 sums. K a multiple of 8.
 struct Matmul {
   const void* a = nullptr;
   std::int32_t lda = 0;
@@ -206,8 +198,7 @@ struct Rows {
 };
 cudaError_t norm_rows(const Launch&, const Rows&, int count);
 
-/// h[t, i] = silu(gu[t, 2i]) * gu[t, 2i+1] as bf16 or f32 [T, out_stride]; with `split`, up is at
-/// gu[t, I + i].
+/// h[t, i] = silu(gu[t, 2i]) * gu[t, 2i+1] as bf16 or f32 [T, out_stride]; with `split`, up is at gu[t, I + i].
 cudaError_t swiglu_rows(const Launch&, const void* gu, bool gu_bf16, int gu_stride, bool split,
                         int intermediate, int count, void* h, bool h_bf16, int h_stride);
 

@@ -29,8 +29,8 @@ template <int kN>
 struct Stage {
   static constexpr int kA = kM * kStep * 2, kB = kN * kStep * 2, kBytes = kA + kB;
   static constexpr int kCount = kN == 256 ? 4 : 6;
-  static constexpr int kShared =
-      kCount * kBytes + 4 * kPiece + 1024 + 256;  // and alignment, barriers
+  // and alignment, barriers
+  static constexpr int kShared = kCount * kBytes + 4 * kPiece + 1024 + 256;
 };
 
 struct Args {
@@ -45,7 +45,8 @@ struct Args {
 
 #if RUNNEL_WGMMA
 
-/// The tile of unit i. @return its half, or -1 for a whole one.
+/// The tile of unit i.
+/// @return its half, or -1 for a whole one.
 __device__ __forceinline__ int tile_of(const Args& a, int i, int& tile) {
   const int beyond = i - a.split;
   tile = beyond < 0 ? i : a.split + beyond / 2;

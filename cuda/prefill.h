@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host-callable launchers of what only long passes run. Pointers are device pointers; shapes as in
-// launch.h.
+// Host-callable launchers of what only long passes run. Pointers are device pointers; shapes as in launch.h.
 #pragma once
 
 #include "cuda/launch.h"
@@ -20,10 +19,10 @@ enum class WideOutput : std::int32_t {
 
 /// Where the projections of a slot mixer go.
 struct SlotColumns {
-  std::int32_t q = 0, k = 0, v = 0, f = 0;  // rows of the matrix, in this order; q + k, q + k + v
-                                            // and f are multiples of 64
-  std::uint16_t* activated = nullptr;       // bf16 [T, q + k + v]
-  float* gates = nullptr;                   // f32 [T, f]
+  // rows of the matrix, in this order; q + k, q + k + v and f are multiples of 64
+  std::int32_t q = 0, k = 0, v = 0, f = 0;
+  std::uint16_t* activated = nullptr;  // bf16 [T, q + k + v]
+  float* gates = nullptr;              // f32 [T, f]
   Act qk_act = Act::identity, v_act = Act::identity;
 };
 
@@ -45,8 +44,7 @@ bool prepare_wide_matmul();
 bool wide_matmul_fits(const WideMatmul&);
 cudaError_t wide_matmul(const Launch&, const WideMatmul&, const WideTuning&);
 
-// ---- slot_chunks.cu, slot_gates.cu, slot_states.cu, slot_read.cu: the slot recurrence, chunk by
-// chunk
+// ---- slot_chunks.cu, slot_gates.cu, slot_states.cu, slot_read.cu: the slot recurrence, chunk by chunk
 
 /// Operands and scratch of the chunkwise kernels for T tokens in chunks of 64. The rotated copies
 /// are used only with positional slots. "Memory" is the state's gated slots.
@@ -56,20 +54,19 @@ struct ChunkOperands {
   std::uint16_t* q_turned = nullptr;  // [T, HQ, K]       rotated by t
   std::uint16_t* q_near = nullptr;    // [T, HQ, K]       rotated by min(t, sink_distance)
   std::uint16_t* k = nullptr;         // [T, H, K]
-  std::uint16_t* k_turned = nullptr;  // [64 + T, H, K]   row 64 is the first token; before it, the
-                                      //                  window
-  std::uint16_t* v = nullptr;         // [64 + T, H, V]   likewise
-  std::uint16_t* k_sink = nullptr;    // [16, H, K]
-  std::uint16_t* v_sink = nullptr;    // [16, H, V]
-  std::int32_t q_stride = 0;          // values from row to row of q, k and v; 0: no gaps
+  std::uint16_t* k_turned =
+      nullptr;                 // [64 + T, H, K]   row 64 is the first token; before: the window
+  std::uint16_t* v = nullptr;  // [64 + T, H, V]   likewise
+  std::uint16_t* k_sink = nullptr;  // [16, H, K]
+  std::uint16_t* v_sink = nullptr;  // [16, H, V]
+  std::int32_t q_stride = 0;        // values from row to row of q, k and v; 0: no gaps
   std::int32_t k_stride = 0;
   std::int32_t v_stride = 0;
   float* gates = nullptr;  // [T, gate_stride]: f [H, M], made likewise; log alpha where `prepared`
   std::int32_t gate_stride = 0;
   bool ready = false;                 // q, k, v are there already; without positional slots only
   std::uint16_t* out_bf16 = nullptr;  // [T, HQ, V] instead of SlotMixer::out
-  // Scratch of a chunk and kv head; G is the running sum of log2 alpha inside the chunk, R half of
-  // its last row:
+  // Scratch of a chunk and kv head; G is the running sum of log2 alpha inside the chunk, R half of its last row:
   float* decay = nullptr;           // [chunks, H, 64]      2^G_last
   float* centre = nullptr;          // [chunks, H, 64]      2^R
   float* rise = nullptr;            // [chunks, H, 64, 64]  2^(G_t - R), or G_t where `strong`

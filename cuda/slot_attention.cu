@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The slot recurrence, token by token in f32:
-//   memory slots      K~ <- diag(a) K~ + (1-a) k^T,  V~ <- diag(a) V~ + (1-a) v^T,  a = exp(log
-//   alpha) positional slots  token t overwrites slot t (sink) or sinks + (t - sinks) mod window
-//   with R(t) k, v o = softmax(scale * K~ q + biases) V~          one softmax over all slots;
-//   rotary for positional slots
+//   memory slots      K~ <- diag(a) K~ + (1-a) k^T,  V~ <- diag(a) V~ + (1-a) v^T,  a = exp(log alpha)
+//   positional slots  token t overwrites slot t (sink) or sinks + (t - sinks) mod window with R(t) k, v
+//   o = softmax(scale * K~ q + biases) V~    one softmax over all slots; rotary for positional slots
 //
 // Work split: a cluster of C blocks a (segment, kv head); a block owns K/C columns of K~ (pairs i,
 // i + K/2, so that the rotation stays inside) and V/C columns of V~, and keeps both in registers
@@ -56,8 +55,7 @@ __device__ __forceinline__ unsigned cluster_rank() {
 #endif
 }
 
-/// The two halves of a barrier of the cluster that orders no writes: a release would be a fence of
-/// the whole device.
+/// The two halves of a barrier of the cluster that orders no writes: a release would be a fence of the whole device.
 __device__ __forceinline__ void cluster_arrive(int cluster) {
 #if __CUDA_ARCH__ >= 900
   if (cluster > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -104,15 +102,14 @@ __global__ void __launch_bounds__(kThreads)
   const int head = int(blockIdx.x) / s.cluster;
   const int group = m.heads / m.kv_heads, positional = m.sinks + m.window,
             slots = positional + m.memory;
-  const int pairs =
-      s.key_columns / 2;  // of this block; an odd K has one block, where columns are 0 … K-1
+  // of this block; an odd K has one block, where columns are 0 … K-1
+  const int pairs = s.key_columns / 2;
   const auto key_column = [&](int c) {
     return c < pairs ? rank * pairs + c : m.k_dim / 2 + rank * pairs + (c - pairs);
   };
   const int value_first = rank * s.value_columns;
 
-  // The segment table and the state were written by earlier launches than this chain: no need to
-  // wait for it.
+  // The segment table and the state were written by earlier launches than this chain: no need to wait for it.
   const Segment segment = segments[blockIdx.y];
   const std::size_t offset = m.layer_offset + std::size_t(head) * m.head_floats;
   const float* keys_in = segment.state_in + offset;
@@ -143,8 +140,8 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   // Angles are computed in double: the position grows without bound.
-  float* rotation =
-      shared + at.rotation;  // cos, sin of t; cos, sin of min(t, sink_distance): 4 floats a pair
+  // cos, sin of t; cos, sin of min(t, sink_distance): 4 floats a pair
+  float* rotation = shared + at.rotation;
   const auto fill_rotation = [&](std::uint64_t t) {
     for (int i = tid; i < pairs; i += kThreads) {
       const double f = m.turns[rank * pairs + i];

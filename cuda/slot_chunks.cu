@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The slot recurrence of many tokens, chunk by chunk on tensor cores: no state but the one at each
-// chunk's start is ever stored. With G the running sum of log alpha inside a chunk and h, hv the
-// memory at its start:
+// chunk's start is ever stored. With G the running sum of log alpha inside a chunk and h, hv the memory at its start:
 //   logits_t = scale ((h q_t) e^{G_t} + sum_{j<=t} (q_t . k_j) s_j e^{G_t - G_j}) + biases
 //   o_t      = (p_t e^{G_t}) hv + sum_{j<=t} (sum_m p_t s_j e^{G_t - G_j}) v_j
 //   h'       = h e^{G_last} + sum_j (s_j e^{G_last - G_j}) k_j^T,  hv' likewise with v
@@ -137,8 +136,7 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
     return;
   }
   block -= tokens;
-  // A row of the window before the pass, or a sink: from the state, or, a sink written by this
-  // pass, from its token.
+  // A row of the window before the pass, or a sink: from the state, or, a sink written by this pass, from its token.
   const bool sink = block >= kChunk;
   const int row = sink ? block - kChunk : block;
   int slot = -1;

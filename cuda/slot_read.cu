@@ -4,8 +4,7 @@
 // the next product (cuda/slot_gates.cu says how the decays factor):
 //   logits = scale (q h^T 2^R + tril(q k^T) W) * rise + biases     W = s 2^(R - G)
 //   o      = (p rise 2^R) hv + tril((p rise) W^T) v
-// Sinks and the window are ordinary attention over 16 + 64 + 64 rotated keys under the same
-// softmax.
+// Sinks and the window are ordinary attention over 16 + 64 + 64 rotated keys under the same softmax.
 //
 // Two warps share 16 tokens: one takes the scores of the memory and of the window inside the chunk,
 // its partner those of the chunk's keys and of the window before it; they trade through shared
@@ -23,8 +22,8 @@ __global__ void __launch_bounds__(kReadThreads, kPositional ? 1 : 2)
     read_kernel(const __grid_constant__ ChunkArgs a) {
   using S = ReadShared<kPositional>;
   extern __shared__ __align__(16) unsigned char dynamic[];
-  auto* weights =
-      reinterpret_cast<std::uint16_t*>(dynamic + kReadStages * S::kStage);  // [token][slot]
+  // [token][slot]
+  auto* weights = reinterpret_cast<std::uint16_t*>(dynamic + kReadStages * S::kStage);
   chain_trigger();
   chain_wait();
   const SlotMixer& m = a.m;
@@ -321,8 +320,7 @@ __global__ void __launch_bounds__(kReadThreads, kPositional ? 1 : 2)
     inverse[half] = 1.0F / row_sum(total);
   }
 
-  // 4. Weights of the values as left operands: of the memory, the chunk's tokens, those before it,
-  // the sinks.
+  // 4. Weights of the values as left operands: of the memory, the chunk's tokens, those before it, the sinks.
   std::uint32_t of_memory[4][4], of_own[4][4];
   std::uint32_t of_before[kPositional ? 4 : 1][4], of_sinks[4];
 #pragma unroll

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block to and from floats, per format. Callers check sizes and that the values are finite and
-// not too large.
+// One block to and from floats, per format. Callers check sizes and that the values are finite and not too large.
 #pragma once
 
 #include "quant/formats.h"
 
 namespace runnel::quant {
 
-/// `x` has kQ8Block values. Rounding of ggml's reference: d = max|x| / 127, codes rounded half away
-/// from zero.
+/// `x` has kQ8Block values. Rounding of ggml's reference: d = max|x| / 127, codes rounded half away from zero.
 BlockQ8_0 encode_q8_0(const float* x);
 void decode(const BlockQ8_0& block, float* out);
 
@@ -17,8 +15,7 @@ void decode(const BlockQ8_0& block, float* out);
 BlockQ4_0 encode_q4_0(const float* x);
 void decode(const BlockQ4_0& block, float* out);
 
-/// `x` has kSuperBlock values. Weighted least squares over scales and minima; never worse than
-/// plain rounding.
+/// `x` has kSuperBlock values. Weighted least squares over scales and minima; never worse than plain rounding.
 BlockQ4_K encode_q4_k(const float* x);
 void decode(const BlockQ4_K& block, float* out);
 

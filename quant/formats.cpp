@@ -5,15 +5,15 @@ namespace runnel::quant {
 namespace {
 
 constexpr BlockTraits kTraits[] = {
-    {BlockType::f32, "f32", 1, 4, false},
-    {BlockType::f16, "f16", 1, 2, false},
-    {BlockType::bf16, "bf16", 1, 2, false},
-    {BlockType::q8_0, "q8_0", kQ8Block, sizeof(BlockQ8_0), true},
-    {BlockType::q4_0, "q4_0", kQ8Block, sizeof(BlockQ4_0), true},
-    {BlockType::q4_k, "q4_k", kSuperBlock, sizeof(BlockQ4_K), true},
-    {BlockType::q6_k, "q6_k", kSuperBlock, sizeof(BlockQ6_K), true},
-    {BlockType::i8, "i8", 1, 1, false},
-    {BlockType::i32, "i32", 1, 4, false},
+    {BlockType::f32, "f32", 1, 4},
+    {BlockType::f16, "f16", 1, 2},
+    {BlockType::bf16, "bf16", 1, 2},
+    {BlockType::q8_0, "q8_0", kQ8Block, sizeof(BlockQ8_0)},
+    {BlockType::q4_0, "q4_0", kQ8Block, sizeof(BlockQ4_0)},
+    {BlockType::q4_k, "q4_k", kSuperBlock, sizeof(BlockQ4_K)},
+    {BlockType::q6_k, "q6_k", kSuperBlock, sizeof(BlockQ6_K)},
+    {BlockType::i8, "i8", 1, 1},
+    {BlockType::i32, "i32", 1, 4},
 };
 
 }  // namespace

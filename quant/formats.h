@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block formats of weight tensors: one truth for files, CPU, CUDA and GLSL. Bit-compatible with
-// ggml's.
+// The block formats of weight tensors: one truth for files, CPU, CUDA and GLSL. Bit-compatible with ggml's.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +22,8 @@ enum class BlockType : std::uint32_t {
   bf16 = 30,
 };
 
-inline constexpr int kQ8Block =
-    32;  // inputs that share one scale in Q8_0 and Q4_0, and in int8 activations
+// inputs that share one scale in Q8_0 and Q4_0, and in int8 activations
+inline constexpr int kQ8Block = 32;
 inline constexpr int kSuperBlock = 256;  // inputs of one Q4_K or Q6_K block
 
 /// 32 values of 8 bits:  w[i] = d * qs[i],  qs in [-127, 127].
@@ -34,8 +33,7 @@ struct BlockQ8_0 {
 };
 static_assert(sizeof(BlockQ8_0) == 34);
 
-/// 32 values of 4 bits:  w[j] = d * ((qs[j] & 15) - 8),  w[j + 16] = d * ((qs[j] >> 4) - 8),  j =
-/// 0…15.
+/// 32 values of 4 bits:  w[j] = d * ((qs[j] & 15) - 8),  w[j + 16] = d * ((qs[j] >> 4) - 8),  j = 0…15.
 struct BlockQ4_0 {
   std::uint16_t d;  // f16 scale
   std::uint8_t qs[16];
@@ -43,10 +41,10 @@ struct BlockQ4_0 {
 static_assert(sizeof(BlockQ4_0) == 18);
 
 /// 256 values of 4 bits in 8 groups of 32:  w = d * scale[g] * q - dmin * min[g],  q in [0, 15].
-/// `scales` packs 8 six-bit scales and 8 six-bit minima: g < 4: scale = scales[g] & 63, min =
-/// scales[g+4] & 63; g >= 4: scale = (scales[g+4] & 15) | (scales[g-4] >> 6) << 4, min =
-/// (scales[g+4] >> 4) | (scales[g] >> 6) << 4. qs[32 p + l] holds value l of group 2p in its low
-/// and of group 2p+1 in its high half.
+/// `scales` packs 8 six-bit scales and 8 six-bit minima:
+///   g < 4   scale = scales[g] & 63,                                 min = scales[g+4] & 63
+///   g >= 4  scale = (scales[g+4] & 15) | (scales[g-4] >> 6) << 4,   min = (scales[g+4] >> 4) | (scales[g] >> 6) << 4
+/// qs[32 p + l] holds value l of group 2p in its low and of group 2p+1 in its high half.
 struct BlockQ4_K {
   std::uint16_t d;     // f16 scale of the scales
   std::uint16_t dmin;  // f16 scale of the minima
@@ -73,8 +71,19 @@ struct BlockTraits {
   std::string_view name;  // "f32", "q4_0", …
   int block_values;       // values in a block (1 for plain types)
   int block_bytes;        // bytes of a block
-  bool quantised;         // multiplied with int8 activations
 };
+
+/// Whether a type stores blocks of quantised values with common scales. Fast backends multiply these with int8
+/// activations.
+constexpr bool is_block_type(BlockType type) {
+  return type == BlockType::q8_0 || type == BlockType::q4_0 || type == BlockType::q4_k ||
+         type == BlockType::q6_k;
+}
+
+/// Whether a type stores a floating-point number per value.
+constexpr bool is_float_type(BlockType type) {
+  return type == BlockType::f32 || type == BlockType::f16 || type == BlockType::bf16;
+}
 
 /// The traits of a known type id, or nothing for an id this library does not know.
 std::optional<BlockTraits> block_traits(BlockType type);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Q4_K: 8 groups of 32 values, w = d * scale * q - dmin * min. Encoding alternates between choosing
 // codes for given scales and solving the weighted least squares for the scales given the codes,
-// first per group in floats, then with the six-bit scales and minima, last for the block's own d
-// and dmin.
+// first per group in floats, then with the six-bit scales and minima, last for the block's own d and dmin.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -140,8 +139,7 @@ int to_field(float value, float unit) {
 
 float as_stored(float v) { return f16_to_f32(f32_to_f16(v)); }
 
-/// The neighbours of the rounded fields may fit better together; q receives the codes of the best
-/// pair.
+/// The neighbours of the rounded fields may fit better together; q receives the codes of the best pair.
 float refine_fields(const Group& g, float d, float dmin, int& scale, int& min, float* q) {
   float best_error = std::numeric_limits<float>::max();
   const int scale0 = scale;

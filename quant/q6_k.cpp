@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Q6_K: 16 groups of 16 values, w = d * scale * q with q in [-32, 31]. Encoding searches each
-// group's scale by least squares, then adjusts the eight-bit scales and the block's d to each
-// other.
+// group's scale by least squares, then adjusts the eight-bit scales and the block's d to each other.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -47,8 +46,7 @@ Moments moments_of(const float* x, const float* q) {
 /// Square error less the constant sum of x^2.
 float error_of(const Moments& m, float scale) { return scale * scale * m.qq - 2.0F * scale * m.xq; }
 
-/// The scale of least error; the value of largest magnitude lies at code -32 or a little inside,
-/// whatever its sign.
+/// The scale of least error; the value of largest magnitude lies at code -32 or a little inside, whatever its sign.
 float search_group(const float* x) {
   float extreme = 0;
   for (int i = 0; i < kGroup; ++i) {

@@ -14,6 +14,7 @@
 
 #include "quant/block_codecs.h"
 #include "runtime/base/half.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::quant {
@@ -21,8 +22,7 @@ namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-/// The largest magnitude that `type` can hold, as the bits of a float: beyond it a value or a scale
-/// becomes infinite.
+/// The largest magnitude that `type` can hold, as the bits of a float: beyond it a value or a scale becomes infinite.
 std::uint32_t largest_bits(BlockType type) {
   switch (type) {
     case BlockType::f16:
@@ -169,7 +169,7 @@ void for_each_row(std::size_t rows, std::size_t cols, int threads, const Work& w
       for (std::size_t row = first; row < std::min(rows, first + band); ++row) work(row);
     }
   };
-  const std::size_t useful = std::min(static_cast<std::size_t>(threads), (rows + band - 1) / band);
+  const std::size_t useful = std::min(static_cast<std::size_t>(threads), divide_up(rows, band));
   std::vector<std::jthread> helpers;
   try {
     for (std::size_t i = 1; i < useful; ++i) helpers.emplace_back(run);

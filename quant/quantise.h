@@ -17,15 +17,14 @@ namespace runnel::quant {
 /// Stores row-major floats as `type`. Q8_0 and Q4_0 round as ggml's reference does, so that the
 /// float form of quantised weights gives back the same codes; Q4_K and Q6_K search for good scales.
 /// The result does not depend on `threads`.
-/// @param in    [rows, cols], finite
-/// @param cols  a multiple of the type's block size
-/// @param out   rows * row_bytes(type, cols) bytes
+/// @param in         [rows, cols], finite
+/// @param cols       a multiple of the type's block size
+/// @param out        rows * row_bytes(type, cols) bytes
 /// @param threads    1 … 256; the calling thread is one of them
 /// @param first_row  the number of `in`'s first row in its tensor, for messages
-/// @return malformed, naming the first value that is not finite or too large for the type, as
-/// "value I (row R, column C)
-///         is V"; invalid_argument for sizes that do not fit or a type that holds no weights. `out`
-///         is then unspecified.
+/// @return malformed, naming the first value that is not finite or too large for the type, as "value I (row R,
+///         column C) is V"; invalid_argument for sizes that do not fit or a type that holds no weights. `out` is
+///         then unspecified.
 Status quantize_rows(BlockType type, std::span<const float> in, std::int64_t cols,
                      std::span<std::byte> out, int threads = 1, std::int64_t first_row = 0);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Q8_0 and Q4_0. The order of the float operations is ggml's reference's, because the codes must
-// come out the same.
+// Q8_0 and Q4_0. The order of the float operations is ggml's reference's, because the codes must come out the same.
 #include <cmath>
 
 #include "quant/block_codecs.h"
@@ -9,8 +8,7 @@
 namespace runnel::quant {
 namespace {
 
-/// 1 / d, or 0 for a block whose values vanish beside the smallest scale (1 / d overflows for d <
-/// 2^-128).
+/// 1 / d, or 0 for a block whose values vanish beside the smallest scale (1 / d overflows for d < 2^-128).
 float inverse(float d) {
   const float id = d != 0.0F ? 1.0F / d : 0.0F;
   return std::isfinite(id) ? id : 0.0F;

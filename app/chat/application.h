@@ -19,8 +19,8 @@ struct StartOptions {
   QString library;   // empty: the user's
   QString settings;  // empty: the user's
   QString language;  // empty: as set, or the system's
-  QString
-      views;  // empty: those inside the program; else a folder of QML files, for working on them
+  // empty: those inside the program; else a folder of QML files, for working on them
+  QString views;
   bool kiosk = false;
 };
 

@@ -69,7 +69,8 @@ class Chat {
     return {};
   }
 
-  /// Until the input ends or the user leaves. @return an exit code.
+  /// Until the input ends or the user leaves.
+  /// @return an exit code.
   int converse() {
     if (decorated_) greet();
     bool leaving = false;  // Ctrl-C was pressed at an empty prompt
@@ -134,8 +135,7 @@ class Chat {
 
   static void complain(const Error& error) { report(error); }
 
-  // Where the conversation stands follows from the session alone, so a loaded snapshot goes on
-  // rightly.
+  // Where the conversation stands follows from the session alone, so a loaded snapshot goes on rightly.
   ChatContinuation continuation() {
     if (session().position() == 0) return ChatContinuation::start;
     const auto recent = session().recent_tokens();

@@ -9,7 +9,7 @@
 #include "app/cli/terminal.h"
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_data.h"
-#include "runtime/store/path_reader.h"
+#include "runtime/store/replay.h"
 
 namespace runnel::cli {
 namespace {

@@ -60,7 +60,8 @@ class ChatStore {
 
   static const char* help();
 
-  /// Carries out one of its commands. @return false if `command` is none of them
+  /// Carries out one of its commands.
+  /// @return false if `command` is none of them
   bool obey(const std::string& command, const std::string& argument,
             const GenerationOptions& options, const AnswerView& view, std::stop_token stop);
 
@@ -85,8 +86,7 @@ class ChatStore {
   std::uint64_t repeats_ = 0;
 };
 
-/// The text of a pack, and its tokens if they are of this model: how a chat that is not kept
-/// begins.
+/// The text of a pack, and its tokens if they are of this model: how a chat that is not kept begins.
 struct PackStart {
   std::string system;
   std::size_t tokens = 0;  // behind the session

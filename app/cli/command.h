@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of the program: one function a file, each adds a subcommand to the parser and says
-// what it does.
+// The commands of the program: one function a file, each adds a subcommand to the parser and says what it does.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How help looks: one line an option, its default at the end, nothing of the parser's inner
-// workings.
+// How help looks: one line an option, its default at the end, nothing of the parser's inner workings.
 #pragma once
 
 #include <CLI/CLI.hpp>

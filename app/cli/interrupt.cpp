@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signal handler only writes a byte to a pipe: requesting a stop takes locks, which a handler
-// must not.
+// The signal handler only writes a byte to a pipe: requesting a stop takes locks, which a handler must not.
 #include "app/cli/interrupt.h"
 
 #include <fcntl.h>

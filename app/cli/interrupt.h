@@ -9,8 +9,7 @@
 
 namespace runnel::cli {
 
-/// Catches SIGINT from construction on. One at a time; before it exists Ctrl-C ends the program as
-/// usual.
+/// Catches SIGINT from construction on. One at a time; before it exists Ctrl-C ends the program as usual.
 class InterruptHandler {
  public:
   InterruptHandler();

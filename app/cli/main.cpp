@@ -73,8 +73,7 @@ int run_program(int argc, char** argv) {
 }  // namespace runnel::cli
 
 int main(int argc, char** argv) {
-  // A reader that goes away (`runnel run … | head`) ends the output with an error instead of
-  // killing us unsaved.
+  // A reader that goes away (`runnel run … | head`) ends the output with an error instead of killing us unsaved.
   std::signal(SIGPIPE, SIG_IGN);
   try {
     return runnel::cli::run_program(argc, argv);

@@ -21,8 +21,8 @@ struct ModelChoice {
 void add_model_options(CLI::App& parser, ModelChoice& choice);
 
 /// The default model's file: in `models` of the source tree or the directory that the program runs
-/// from, or among the data files of the user or the system. @return not_found, listing where it was
-/// looked for.
+/// from, or among the data files of the user or the system.
+/// @return not_found, listing where it was looked for.
 Result<std::string> find_default_model();
 
 /// The file to load: the one given, else the default model's.

@@ -20,8 +20,8 @@
 namespace runnel::cli {
 namespace {
 
-constexpr std::size_t kChunk =
-    128;  // tokens scored at once; their logits take 128 * vocab * 4 bytes
+// tokens scored at once; their logits take 128 * vocab * 4 bytes
+constexpr std::size_t kChunk = 128;
 
 struct Options {
   ModelChoice model;

@@ -24,7 +24,7 @@ struct Options {
 void warn_if_requantised(const std::string& in, const std::vector<StoredTensor>& tensors) {
   int again = 0;
   for (const StoredTensor& t : tensors) {
-    again += static_cast<int>(quant::block_traits(t.from)->quantised && t.to != t.from);
+    again += static_cast<int>(quant::is_block_type(t.from) && t.to != t.from);
   }
   if (again == 0) return;
   std::fprintf(stderr,

@@ -22,12 +22,11 @@ struct GenerationChoice {
 /// --ignore-end. `choice.options` holds the defaults that help shows.
 void add_generation_options(CLI::App& parser, GenerationChoice& choice);
 
-/// The options as parsed. @return invalid_argument for a bias that is not ID=VALUE or an option
-/// outside its range.
+/// The options as parsed.
+/// @return invalid_argument for a bias that is not ID=VALUE or an option outside its range.
 Result<GenerationOptions> generation_options(const GenerationChoice& choice);
 
-/// sampling <- `kept` (if there is any), except for what the command line gave: how a loaded
-/// snapshot goes on.
+/// sampling <- `kept` (if there is any), except for what the command line gave: how a loaded snapshot goes on.
 void keep_given_options(const CLI::App& parser, const std::optional<SamplingOptions>& kept,
                         SamplingOptions& sampling);
 

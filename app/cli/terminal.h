@@ -22,8 +22,7 @@ std::size_t terminal_columns();
 /// Writes all of `text` to standard output at once. False when nobody reads it any more.
 bool write_out(std::string_view text);
 
-/// "runnel: message" on standard error; returns kFailed, so that commands can `return
-/// report(error)`.
+/// "runnel: message" on standard error; returns kFailed, so that commands can `return report(error)`.
 int report(const Error& error);
 
 /// A wrong combination of options; returns kUsage.

@@ -8,8 +8,7 @@
 
 namespace runnel::cli {
 
-/// A word is held back until it is whole; everything else passes as it comes, and so do line breaks
-/// and indentation.
+/// A word is held back until it is whole; everything else passes as it comes, and so do line breaks and indentation.
 class WordWrap {
  public:
   /// @param columns  width of the terminal; 0: passes everything.

@@ -29,8 +29,7 @@ class Job {
     bool over = false;
   };
 
-  /// @param session  to continue; null: a new one on `model`, made when the job starts, so that
-  /// waiting costs no state
+  /// @param session  to continue; null: a new one on `model`, made when the job starts: waiting costs no state
   Job(std::shared_ptr<const Model> model, std::unique_ptr<Session> session,
       std::vector<TokenId> tokens, GenerationOptions options)
       : model_(std::move(model)),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HTTP server: OpenAI's chat and completion interfaces, and conversations whose states are
-// kept.
+// The HTTP server: OpenAI's chat and completion interfaces, and conversations whose states are kept.
 //
 //   RUNNEL_TRY(std::unique_ptr<Server> server, Server::create(model, settings));
 //   server->run();                     // until stop()
@@ -29,16 +28,17 @@ struct ServerSettings {
   std::size_t body_bytes = 1 << 20;    // of one request
   std::size_t parallel = 8;            // requests that are answered together
   std::size_t queue = 64;              // requests that wait
-  std::uint64_t state_memory =
-      256'000'000;               // bytes of all states, those of running requests included
+  // bytes of all states, those of running requests included
+  std::uint64_t state_memory = 256'000'000;
   std::filesystem::path states;  // folder for saved states; empty: saving is refused
   std::chrono::milliseconds request_time{10'000};  // for a client to send a request
 };
 
 class Server {
  public:
-  /// Binds the port. @return invalid_argument for settings that cannot work together or a model
-  /// that cannot talk, io if the address cannot be had.
+  /// Binds the port.
+  /// @return invalid_argument for settings that cannot work together or a model that cannot talk, io if the address
+  ///         cannot be had.
   static Result<std::unique_ptr<Server>> create(std::shared_ptr<const Model> model,
                                                 ServerSettings settings);
   ~Server();

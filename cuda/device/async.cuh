@@ -43,8 +43,7 @@ __device__ __forceinline__ void pause_until(unsigned since, unsigned clocks) {
   }
 }
 
-/// Registers a thread of this group of four warps may use from here on, where the device can pass
-/// them on.
+/// Registers a thread of this group of four warps may use from here on, where the device can pass them on.
 template <int kCount>
 __device__ __forceinline__ void more_registers() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -155,8 +154,7 @@ struct ClusterPeer {
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"(block));
     return {there - own};
   }
-  /// Sends to the place of the other block that is `to` here; its barrier that is `b` here counts
-  /// the bytes.
+  /// Sends to the place of the other block that is `to` here; its barrier that is `b` here counts the bytes.
   __device__ __forceinline__ void store(float* to, float4 v, std::uint64_t* b) const {
     asm volatile(
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "

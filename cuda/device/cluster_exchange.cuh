@@ -106,8 +106,7 @@ __device__ __forceinline__ void take_exchange(const ClusterDecode& p, int which,
 }
 
 /// Sends floats [from, to) of exchange `which`, which lie in their place, to the block with this
-/// warp's number, if there is one. All warps of the block come here, after a barrier behind the
-/// last write.
+/// warp's number, if there is one. All warps of the block come here, after a barrier behind the last write.
 __device__ __forceinline__ void send_part(const ClusterDecode& p, int which, int from, int to) {
   const int block = thread_index() >> 5;
   if (block >= p.blocks) return;

@@ -8,8 +8,7 @@
 
 namespace runnel::cuda {
 
-/// A thread's vectors of keys and values: one column of slots slot(0), slot(1)… A row is shared by
-/// 2^kShift lanes.
+/// A thread's vectors of keys and values: one column of slots slot(0), slot(1)… A row is shared by 2^kShift lanes.
 template <int kShift>
 struct ClusterSlots {
   static constexpr int kLanes = 1 << kShift, kStep = kClusterThreads >> kShift;

@@ -134,8 +134,7 @@ struct EvenInput {
   }
 };
 
-/// This warp's part of a phase's input: of down 512 columns, of the others half of 256. With it,
-/// its squares.
+/// This warp's part of a phase's input: of down 512 columns, of the others half of 256. With it, its squares.
 template <EvenShape kShape, BlockType kType, int kKind>
 __device__ __forceinline__ float take_even(const Decode& p, int phase,
                                            const EvenInput<kShape, kType, kKind>& to, bool plain,

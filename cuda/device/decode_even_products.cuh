@@ -58,8 +58,7 @@ struct EvenWeights {
   using S = typename Walk::S;
   typename S::Weights w[Walk::kBatch][Walk::kWarpSteps];
 
-  /// Of `left` units, at least one, that the block has not walked yet. A unit that does not exist
-  /// is another.
+  /// Of `left` units, at least one, that the block has not walked yet. A unit that does not exist is another.
   __device__ __forceinline__ void take(const Decode& p, Ring& ring, const EvenRing& in, int left,
                                        int warp, int lane) {
     take_piece<0>(p, ring, in, left, warp, lane, 0, 1);
@@ -103,8 +102,7 @@ struct EvenWeights {
   }
 };
 
-/// What a warp without columns does of a matrix: others wait for it to say that it has done with
-/// the pieces.
+/// What a warp without columns does of a matrix: others wait for it to say that it has done with the pieces.
 template <class Walk>
 __device__ __forceinline__ void pass_even(const Decode& p, Ring& ring, const EvenRing& in,
                                           int units, int lane) {

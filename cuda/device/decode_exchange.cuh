@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the decode kernel share: parameters in shared memory, values exchanged between
-// blocks.
+// What the parts of the decode kernel share: parameters in shared memory, values exchanged between blocks.
 //
 // Every part of a phase finds what it needs in shared memory, at places that seem to depend on the
 // phase: else the compiler computes ahead of the loop what all parts need, and spills it. With so
@@ -54,8 +53,7 @@ struct Waiter {
   __device__ __forceinline__ bool other(float v) const {
     return ((__float_as_uint(v) ^ bit) & 1U) != 0;
   }
-  /// In bit 0, whether some of it is not of this use. Several are joined by |, and asked for by
-  /// some_missing().
+  /// In bit 0, whether some of it is not of this use. Several are joined by |, and asked for by some_missing().
   __device__ __forceinline__ unsigned missing(float4 v) const {
     return (__float_as_uint(v.x) ^ bit) | (__float_as_uint(v.y) ^ bit) |
            (__float_as_uint(v.z) ^ bit) | (__float_as_uint(v.w) ^ bit);

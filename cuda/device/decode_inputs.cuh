@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs of the decode kernel's products: taken from the exchange, joined from the slots,
-// rounded.
+// The inputs of the decode kernel's products: taken from the exchange, joined from the slots, rounded.
 #pragma once
 
 #include "cuda/device/decode_exchange.cuh"

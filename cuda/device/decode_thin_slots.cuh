@@ -105,8 +105,7 @@ __device__ __forceinline__ float add_rows_apart(const float (&v)[8], int lane) {
   return (odd ? b[1] : b[0]) + __shfl_xor_sync(~0U, odd ? b[0] : b[1], 16);
 }
 
-/// The mixer's output in 16 columns, and the values there. Eight rows of four lanes have eight
-/// slots each.
+/// The mixer's output in 16 columns, and the values there. Eight rows of four lanes have eight slots each.
 template <int kHead>
 __device__ __forceinline__ void thin_read(const Decode& p, const DecodeToken& token, Waiter& wait,
                                           float* set, int layer, int column, int columns, int lane,

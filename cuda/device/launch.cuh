@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launching a kernel with the attributes of a Launch, and the device side of programmatic dependent
-// launch.
+// Launching a kernel with the attributes of a Launch, and the device side of programmatic dependent launch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,8 +8,7 @@
 
 namespace runnel::cuda {
 
-/// Lets the next kernel of the chain start: it may read what no kernel of the chain writes, until
-/// it waits itself.
+/// Lets the next kernel of the chain start: it may read what no kernel of the chain writes, until it waits itself.
 __device__ __forceinline__ void chain_trigger() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

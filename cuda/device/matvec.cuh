@@ -16,8 +16,7 @@ namespace runnel::cuda {
 
 constexpr int kMostPieces = kMostNormed / 128;
 
-/// How blocks divide the work of one segment: `tiles` tiles a block and warps / tiles parts of the
-/// steps.
+/// How blocks divide the work of one segment: `tiles` tiles a block and warps / tiles parts of the steps.
 template <int kWarps>
 struct MatvecShared {
   float partial[kWarps * 32];  // row sums of each warp
@@ -169,8 +168,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1024 / (kWarps * 32))
   input.f_low = reinterpret_cast<float4*>(dynamic);
   input.f_high = input.f_low + 4 * blocks32;
 
-  // The norm weights are needed right after the wait and lie in device memory by then: bring them
-  // near.
+  // The norm weights are needed right after the wait and lie in device memory by then: bring them near.
   if (a.norm_weight != nullptr && tid * 32 < a.n) prefetch_l2(a.norm_weight + tid * 32);
 
   const int rows = tiles * tile_rows;  // of this block, at most a thread each

@@ -36,8 +36,7 @@ __device__ __forceinline__ void load_tiles_transposed(std::uint32_t (&r)[4],
                : "r"(address));
 }
 
-/// c [16, 8] += a [16, 16] b [16, 8].  Lane t holds rows t/4 and t/4 + 8, columns 2(t%4) and + 1 of
-/// c.
+/// c [16, 8] += a [16, 16] b [16, 8].  Lane t holds rows t/4 and t/4 + 8, columns 2(t%4) and + 1 of c.
 __device__ __forceinline__ void mma_bf16(float (&c)[4], const std::uint32_t (&a)[4],
                                          std::uint32_t b0, std::uint32_t b1) {
   asm volatile(

@@ -39,8 +39,7 @@ __device__ __forceinline__ int4 nibbles_high(uint4 q) {
                    int((q.w >> 4) & m));
 }
 
-/// kBatch loads of a lane are in flight at once; `index` counts pieces as load() of the matrix's
-/// layout needs them.
+/// kBatch loads of a lane are in flight at once; `index` counts pieces as load() of the matrix's layout needs them.
 template <BlockType>
 struct Packed;
 

@@ -123,7 +123,8 @@ class Sampling {
     return v;
   }
 
-  /// Sum over the warp. @param v  below 2^48 in all
+  /// Sum over the warp.
+  /// @param v  below 2^48 in all
   static __device__ std::uint64_t warp_sum(std::uint64_t v) {
     const std::uint32_t low = __reduce_add_sync(~0U, std::uint32_t(v) & 0xFFFFFFU);
     const std::uint32_t high = __reduce_add_sync(~0U, std::uint32_t(v >> 24));
@@ -217,8 +218,7 @@ class Sampling {
     return shared_.edge;
   }
 
-  /// The first index at which the values up to it come to more than `target`, which all together
-  /// do.
+  /// The first index at which the values up to it come to more than `target`, which all together do.
   template <class Values>
   __device__ int index_beyond(const Values& values, std::uint64_t target) {
     const int warps = threads_ / 32;

@@ -60,8 +60,7 @@ __device__ __forceinline__ float rotated(const SlotMixer& m, const float* x, int
   return own * r.x + other * r.y;
 }
 
-/// kRows rows of kColumns bf16 values into a tile of kStride a row; rows and columns outside are
-/// zero.
+/// kRows rows of kColumns bf16 values into a tile of kStride a row; rows and columns outside are zero.
 template <int kThreads, int kRows, int kColumns, int kStride>
 __device__ __forceinline__ void load_tile(std::uint16_t* tile, const std::uint16_t* from,
                                           std::size_t stride, int rows, int columns) {

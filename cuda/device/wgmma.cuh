@@ -161,8 +161,7 @@ __device__ __forceinline__ void hold(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-/// d [64, N] = or += a [64, 16] b [N, 16]^T, both in shared memory; d is laid out like mma_bf16's,
-/// 16 rows a warp.
+/// d [64, N] = or += a [64, 16] b [N, 16]^T, both in shared memory; d is laid out like mma_bf16's, 16 rows a warp.
 template <int kN>
 struct Wgmma;
 

@@ -12,8 +12,8 @@ namespace runnel {
 std::size_t total_tokens(std::span<const PlanItem> items);
 
 /// Refuses an empty list, missing or repeated states, empty or over-long token lists, ids outside
-/// [0, vocab) and logit buffers of the wrong size. @return invalid_argument naming the item and the
-/// value.
+/// [0, vocab) and logit buffers of the wrong size.
+/// @return invalid_argument naming the item and the value.
 Status check_items(std::span<const PlanItem> items, int max_tokens, int vocab_size);
 
 }  // namespace runnel

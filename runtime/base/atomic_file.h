@@ -16,8 +16,7 @@
 
 namespace runnel {
 
-/// A temporary file beside its target, renamed onto it by commit(). Move-only; one thread at a
-/// time.
+/// A temporary file beside its target, renamed onto it by commit(). Move-only; one thread at a time.
 class AtomicFile {
  public:
   static constexpr unsigned kDefaultMode = 0644;

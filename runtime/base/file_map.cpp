@@ -8,6 +8,7 @@
 
 #include <functional>
 
+#include "runtime/base/integers.h"
 #include "runtime/base/system_error.h"
 
 namespace runnel {
@@ -43,7 +44,7 @@ void FileMap::release(std::span<const std::byte> part) const {
     return;
   }
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const auto first = static_cast<std::size_t>(part.data() - bytes_.data() + page - 1) / page * page;
+  const auto first = round_up(static_cast<std::size_t>(part.data() - bytes_.data()), page);
   const auto last = static_cast<std::size_t>(end - bytes_.data()) / page * page;
   if (first >= last) return;
   // A private mapping that nobody wrote to: the pages come back from the file unchanged.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit floats as bit patterns: f16 (IEEE binary16) and bf16, to and from f32, rounded to nearest
-// even.
+// 16-bit floats as bit patterns: f16 (IEEE binary16) and bf16, to and from f32, rounded to nearest even.
 //
 // Plain integer and float operations that compilers vectorise; no input is subnormal when a float
 // operation sees it, so that flush-to-zero modes do not change results.
@@ -27,8 +26,7 @@ constexpr float f16_to_f32(std::uint16_t h) {
   return std::bit_cast<float>(bits | sign);
 }
 
-/// The nearest f16, ties to even. Too large becomes infinity; a NaN stays one, quiet, with its
-/// upper payload.
+/// The nearest f16, ties to even. Too large becomes infinity; a NaN stays one, quiet, with its upper payload.
 constexpr std::uint16_t f32_to_f16(float f) {
   const std::uint32_t all = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t sign = (all >> 16) & 0x8000U;
@@ -41,8 +39,7 @@ constexpr std::uint16_t f32_to_f16(float f) {
   if (bits >= kTooLarge) {
     out = bits > kInfinity ? 0x7e00U | ((bits >> 13) & 0x3ffU) : 0x7c00U;
   } else if (bits < kNormal) {
-    // Adding 1/2 moves the mantissa to where its last bit is 2^-24; the addition itself rounds to
-    // nearest even.
+    // Adding 1/2 moves the mantissa to where its last bit is 2^-24; the addition itself rounds to nearest even.
     constexpr std::uint32_t kHalf = 126U << 23;
     out = std::bit_cast<std::uint32_t>(std::bit_cast<float>(bits) + std::bit_cast<float>(kHalf)) -
           kHalf;

@@ -12,8 +12,7 @@
 
 namespace runnel {
 
-/// "models/x.gguf: cannot open: No such file or directory"; not_found for missing paths, io for the
-/// rest.
+/// "models/x.gguf: cannot open: No such file or directory"; not_found for missing paths, io for the rest.
 inline Error system_error(const std::filesystem::path& path, std::string_view action,
                           int error_number) {
   const bool missing = error_number == ENOENT || error_number == ENOTDIR;

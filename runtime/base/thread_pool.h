@@ -23,13 +23,11 @@ namespace runnel {
 /// one thread, in order, so that what they read is one stream. One caller at a time.
 class ThreadPool {
  public:
-  static constexpr int kMaxItems =
-      65535;  // of one loop; a run packs begin and end into 16 bits each
+  // of one loop; a run packs begin and end into 16 bits each
+  static constexpr int kMaxItems = 65535;
 
-  /// @param threads  in all, the caller of for_each among them; 0 means the number of CPUs this
-  /// process may use.
-  /// @return invalid_argument beyond 1,024 threads, out_of_memory if the system starts no more
-  /// threads.
+  /// @param threads  in all, the caller of for_each among them; 0 means the number of CPUs this process may use.
+  /// @return invalid_argument beyond 1,024 threads, out_of_memory if the system starts no more threads.
   static Result<std::unique_ptr<ThreadPool>> create(int threads);
 
   ~ThreadPool();
@@ -39,8 +37,7 @@ class ThreadPool {
   int threads() const { return 1 + static_cast<int>(workers_.size()); }
 
   /// Calls body(item, thread) for every item in [0, count), count <= kMaxItems, and returns when
-  /// all have returned. `thread` is in [0, threads()): no two calls with the same number run at
-  /// once.
+  /// all have returned. `thread` is in [0, threads()): no two calls with the same number run at once.
   template <class Body>
   void for_each(int count, const Body& body) {
     if (count <= 0) return;

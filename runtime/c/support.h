@@ -69,8 +69,7 @@ Result<std::span<const T>> span_of(const T* data, std::size_t count, std::string
   return std::span<const T>(data, count);
 }
 
-/// Copies `from` out, as runnel.h promises for arrays; RUNNEL_TOO_SMALL without touching `to`
-/// unless they fit.
+/// Copies `from` out, as runnel.h promises for arrays; RUNNEL_TOO_SMALL without touching `to` unless they fit.
 template <class T, class From>
 runnel_status copy_out(std::span<const From> from, T* to, std::size_t capacity, std::size_t* count,
                        runnel_error* error) {

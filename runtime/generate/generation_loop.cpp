@@ -10,8 +10,7 @@
 namespace runnel {
 namespace {
 
-// What is reserved at once, so that a token allocates nothing; longer generations grow as vectors
-// do.
+// What is reserved at once, so that a token allocates nothing; longer generations grow as vectors do.
 constexpr std::uint64_t kReservedTokens = 65'536;
 constexpr std::uint64_t kReservedBytes = 8;  // of text for each
 

@@ -39,8 +39,7 @@ class TokenSource {
   virtual bool is_end(TokenId token) const = 0;
 };
 
-/// What one generation leaves for the next on the same session, so that continuing is never having
-/// stopped.
+/// What one generation leaves for the next on the same session, so that continuing is never having stopped.
 struct GenerationCarry {
   std::string utf8;  // the beginning of a character
   std::string stop;  // text that may be the beginning of a stop string

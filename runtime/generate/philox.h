@@ -30,10 +30,8 @@ constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
 }
 
 /// The random word that chooses the token after `position` consumed ones:
-///   key = (low, high word of seed), counter = (low, high word of position, 0, 0), first output
-///   word.
-/// It stands for the number word / 2^32 in [0, 1). As an integer it is used without rounding, see
-/// draw_below.
+///   key = (low, high word of seed), counter = (low, high word of position, 0, 0), first output word
+/// It stands for the number word / 2^32 in [0, 1). As an integer it is used without rounding, see draw_below.
 constexpr std::uint32_t sampling_word(std::uint64_t seed, std::uint64_t position) {
   return philox4x32(
       {static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32), 0, 0},

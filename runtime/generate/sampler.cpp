@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling in a few passes over the vocabulary; nothing is sorted, see token_weights.h for the
-// arithmetic.
+// Sampling in a few passes over the vocabulary; nothing is sorted, see token_weights.h for the arithmetic.
 #include "runtime/generate/sampler.h"
 
 #include <algorithm>
@@ -35,8 +34,7 @@ std::size_t find_from(std::span<const float> logits, std::size_t begin, const Pr
   return i;
 }
 
-// Greater key: more likely, or as likely with a lower index. Orders floats as integers; -0 counts
-// as 0.
+// Greater key: more likely, or as likely with a lower index. Orders floats as integers; -0 counts as 0.
 std::uint64_t rank_key(float logit, std::size_t index) {
   const auto bits = std::bit_cast<std::uint32_t>(logit + 0.0F);
   const std::uint32_t ordered = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
@@ -164,8 +162,7 @@ std::span<const float> Sampler::adjust(std::span<const float> logits,
 }
 
 // ids_ and top_logits_ <- the top_k_ most likely tokens, by ascending id. Collects what beats the
-// k-th best so far in a buffer of 4 k and cuts it to k when it is full: linear in the vocabulary
-// for any k.
+// k-th best so far in a buffer of 4 k and cuts it to k when it is full: linear in the vocabulary for any k.
 void Sampler::keep_top_k(std::span<const float> logits) {
   const auto k = static_cast<std::size_t>(top_k_);
   const auto kth = [this, k] { return top_.begin() + static_cast<std::ptrdiff_t>(k - 1); };

@@ -2,8 +2,7 @@
 // Chooses the next token: a pure function of logits, recent tokens, options and position.
 //
 //   RUNNEL_TRY(Sampler sampler, Sampler::create(options, vocab_size));
-//   RUNNEL_TRY(TokenId token, sampler.sample(session.logits(), session.recent_tokens(),
-//   session.position()));
+//   RUNNEL_TRY(TokenId token, sampler.sample(session.logits(), session.recent_tokens(), session.position()));
 #pragma once
 
 #include <cstdint>
@@ -19,16 +18,13 @@
 namespace runnel {
 
 /// Options checked once and the memory that sampling needs, so that a token allocates nothing.
-/// Keeps no state between tokens: the draw depends on seed and position alone. Used by one thread
-/// at a time.
+/// Keeps no state between tokens: the draw depends on seed and position alone. Used by one thread at a time.
 class Sampler {
  public:
-  /// @return invalid_argument for an option outside its range or a bias of a token outside [0,
-  /// vocab_size).
+  /// @return invalid_argument for an option outside its range or a bias of a token outside [0, vocab_size).
   static Result<Sampler> create(const SamplingOptions& options, std::int32_t vocab_size);
 
-  /// @param logits    [vocab_size]. NaN counts as -inf; a +inf is certain (the lowest id among
-  /// several).
+  /// @param logits    [vocab_size]. NaN counts as -inf; a +inf is certain (the lowest id among several).
   /// @param recent    tokens consumed so far, oldest first; the last penalty_window of them count.
   /// @param position  tokens consumed so far: the counter of the draw.
   /// @return invalid_argument if logits have another size or leave no token to choose.
@@ -43,8 +39,7 @@ class Sampler {
  private:
   Sampler(const SamplingOptions& options, std::int32_t vocab_size);
 
-  // Leaves the tokens that can be drawn in candidate_weights() with their cut; a token without draw
-  // if it is certain.
+  // Leaves the tokens that can be drawn in candidate_weights() with their cut; a token without draw if it is certain.
   Result<TokenId> prepare(std::span<const float> logits, std::span<const TokenId> recent);
   std::span<const float> adjust(std::span<const float> logits, std::span<const TokenId> recent);
   void keep_top_k(std::span<const float> logits);

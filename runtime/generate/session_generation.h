@@ -57,8 +57,8 @@ class SessionBatch {
  public:
   /// Each session stands after its tokens, with their logits.
   /// @param feeds  at most max_tokens() tokens in all
-  /// @return invalid_argument for a bad token, with nothing fed; device if the driver failed: the
-  /// sessions are then lost until they are reset or restored.
+  /// @return invalid_argument for a bad token, with nothing fed; device if the driver failed: the sessions are then
+  ///         lost until they are reset or restored.
   Status run(std::span<const SessionFeed> feeds);
 
  private:

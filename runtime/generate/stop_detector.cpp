@@ -18,8 +18,7 @@ StopDetector::StopDetector(const std::vector<std::string>& stops) {
     Pattern pattern{
         .text = text, .border = std::vector<std::size_t>(text.size() + 1), .matched = 0};
     for (std::size_t n = 1; n < text.size(); ++n) {
-      // The border of text[0, n + 1) is what the automaton has matched after reading text[1, n +
-      // 1).
+      // The border of text[0, n + 1) is what the automaton has matched after reading text[1, n + 1).
       pattern.advance(text[n]);
       pattern.border[n + 1] = pattern.matched;
     }

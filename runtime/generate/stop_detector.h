@@ -30,8 +30,7 @@ class StopDetector {
   /// Whether a stop string was found.
   bool stopped() const { return stopped_; }
 
-  /// The text held back: a beginning of some stop string. Pushing it into a fresh detector gives
-  /// this one's state.
+  /// The text held back: a beginning of some stop string. Pushing it into a fresh detector gives this one's state.
   std::string_view held() const { return held_; }
 
   /// The text ended: gives what was held back and begins anew.
@@ -41,9 +40,9 @@ class StopDetector {
   // One stop string with the failure links of Knuth, Morris and Pratt.
   struct Pattern {
     std::string text;
-    std::vector<std::size_t> border;  // border[n]: longest proper prefix of text[0, n) that is also
-                                      // its suffix; border[0] 0
-    std::size_t matched = 0;          // longest prefix of text that the input ends with
+    // border[n]: longest proper prefix of text[0, n) that is also its suffix; border[0] 0
+    std::vector<std::size_t> border;
+    std::size_t matched = 0;  // longest prefix of text that the input ends with
     void advance(char next);
   };
 

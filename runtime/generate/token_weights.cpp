@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes over the vocabulary, written in lanes so that the compiler vectorises them without
-// reordering any float sum.
+// Passes over the vocabulary, written in lanes so that the compiler vectorises them without reordering any float sum.
 #include "runtime/generate/token_weights.h"
 
 #include <algorithm>
@@ -9,11 +8,12 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/base/integers.h"
+
 namespace runnel {
 namespace {
 
-// Vectors of the compiler (GCC and Clang), not of one instruction set: each is an SSE or NEON
-// register.
+// Vectors of the compiler (GCC and Clang), not of one instruction set: each is an SSE or NEON register.
 constexpr std::size_t kLanes = 4;
 using Floats = float __attribute__((vector_size(4 * kLanes)));
 using Ints = std::int32_t __attribute__((vector_size(4 * kLanes)));
@@ -28,8 +28,7 @@ Vector load(const T* from) {
   return v;
 }
 
-// Sum of the weights >= cut of one block of kBlock. Weights are below 2^31: signed comparisons are
-// right.
+// Sum of the weights >= cut of one block of kBlock. Weights are below 2^31: signed comparisons are right.
 std::uint64_t block_sum(const std::uint32_t* weights, std::uint32_t cut) {
   Ints a{}, b{}, c{}, d{};  // 8 weights of 2^28 a lane stay below 2^32
   const Ints below = Ints{} + (static_cast<std::int32_t>(cut) - 1);
@@ -153,7 +152,7 @@ NucleusCut nucleus_cut(std::span<const std::uint32_t> weights, std::uint64_t wan
     (sum_at_least(pool, middle) >= wanted ? low : high) = middle;
   }
   const std::uint64_t missing = wanted - sum_at_least(pool, low + 1);
-  return {.weight = low, .ties = (missing + low - 1) / low};
+  return {.weight = low, .ties = divide_up(missing, low)};
 }
 
 std::size_t index_at(std::span<const std::uint32_t> weights, std::uint32_t cut,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logits as integer weights: the few passes over the vocabulary that sampling needs, the same on
-// every processor.
+// Logits as integer weights: the few passes over the vocabulary that sampling needs, the same on every processor.
 //
 // A token's weight is its probability relative to the likeliest token, as an integer: exp((logit -
 // max) / T) * 2^28, rounded. Sums of integers do not depend on their order, so a backend may add
@@ -25,8 +24,7 @@ float max_logit(std::span<const float> logits);
 /// additions in a fixed order (no fused ones), so that every processor gives the same bits.
 float portable_exp(float x);
 
-/// weights[i] = round(kWeightOne * exp(max((logits[i] - max) * inverse_temperature, -20.5))); NaN
-/// and -inf weigh 0.
+/// weights[i] = round(kWeightOne * exp(max((logits[i] - max) * inverse_temperature, -20.5))); NaN and -inf weigh 0.
 void token_weights(std::span<const float> logits, float max, float inverse_temperature,
                    std::span<std::uint32_t> weights);
 
@@ -46,8 +44,8 @@ NucleusCut nucleus_cut(std::span<const std::uint32_t> weights, std::uint64_t wan
                        std::span<std::uint32_t> scratch);
 
 /// Index of the token at `target` on the line on which the tokens that weigh at least `cut` lie
-/// side by side by ascending index, each as long as its weight. @param target in [0,
-/// sum_at_least(weights, cut))
+/// side by side by ascending index, each as long as its weight.
+/// @param target  in [0, sum_at_least(weights, cut))
 std::size_t index_at(std::span<const std::uint32_t> weights, std::uint32_t cut,
                      std::uint64_t target);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GGUF reader. Layout: magic, version, counts, metadata pairs, tensor table, padding, tensor
-// data.
+// The GGUF reader. Layout: magic, version, counts, metadata pairs, tensor table, padding, tensor data.
 #include "runtime/io/gguf.h"
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/byte_reader.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/io/gguf_layout.h"
@@ -91,8 +91,8 @@ Result<GgufParser::Counts> GgufParser::read_header() {
   RUNNEL_TRY(counts.tensors, read<std::uint64_t>("tensor count"));
   RUNNEL_TRY(counts.pairs, read<std::uint64_t>("metadata count"));
   constexpr std::uint64_t kLeastPair = 8 + 1 + 4 + 1;  // key length, key, type, value
-  constexpr std::uint64_t kLeastTensor =
-      8 + 1 + 4 + 8 + 4 + 8;  // name length, name, dimensions, one size, type, offset
+  // name length, name, dimensions, one size, type, offset
+  constexpr std::uint64_t kLeastTensor = 8 + 1 + 4 + 8 + 4 + 8;
   if (counts.pairs > reader_.remaining() / kLeastPair) {
     return fail(ErrorCode::malformed, "metadata count is ", counts.pairs, ", but the ",
                 reader_.remaining(), " bytes left hold at most ", reader_.remaining() / kLeastPair);
@@ -264,8 +264,8 @@ Status GgufParser::read_tensor_info(GgufFile& file) {
       return here(
           fail(ErrorCode::malformed, "dimension ", i, " is ", *size, ", expected 1 to 2^63 - 1"));
     }
-    tensor.shape[*dimensions - 1 - i] =
-        static_cast<std::int64_t>(*size);  // the file has the fastest first
+    // the file has the fastest first
+    tensor.shape[*dimensions - 1 - i] = static_cast<std::int64_t>(*size);
   }
   Result<std::uint32_t> type = read<std::uint32_t>("tensor type");
   if (!type) return here(std::move(type).error());
@@ -305,7 +305,7 @@ Status GgufParser::read_alignment(const GgufFile& file) {
 Status GgufParser::place_tensors(GgufFile& file) {
   if (extents_.empty()) return {};
   const std::uint64_t file_size = reader_.position() + reader_.remaining();
-  const std::uint64_t start = gguf::align_up(reader_.position(), alignment_);
+  const std::uint64_t start = round_up(reader_.position(), alignment_);
   const std::uint64_t available = start < file_size ? file_size - start : 0;
   for (const Extent& extent : extents_) {
     GgufTensor& tensor = file.tensors_[extent.tensor];

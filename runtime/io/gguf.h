@@ -22,8 +22,7 @@
 
 namespace runnel {
 
-/// An array value: one alternative per GGUF element type, in the order of the type ids (arrays
-/// cannot be elements).
+/// An array value: one alternative per GGUF element type, in the order of the type ids (arrays cannot be elements).
 using GgufArray =
     std::variant<std::vector<std::uint8_t>, std::vector<std::int8_t>, std::vector<std::uint16_t>,
                  std::vector<std::int16_t>, std::vector<std::uint32_t>, std::vector<std::int32_t>,
@@ -38,8 +37,7 @@ using GgufValue = std::variant<std::uint8_t, std::int8_t, std::uint16_t, std::in
 /// The type of a value for people: "u32", "string", "array of f32".
 std::string gguf_type_name(const GgufValue& value);
 
-/// One tensor of a file. Dimensions in row-major order, slowest first (the reverse of the file's
-/// order).
+/// One tensor of a file. Dimensions in row-major order, slowest first (the reverse of the file's order).
 struct GgufTensor {
   std::string name;
   quant::BlockType type = quant::BlockType::f32;
@@ -48,16 +46,14 @@ struct GgufTensor {
 };
 
 /// A parsed GGUF file. Immutable and thread-safe; tensors view the mapping, which this object keeps
-/// alive. Memory taken beside the mapping is at most 16 times the file's size plus 1 MiB, whatever
-/// the file says.
+/// alive. Memory taken beside the mapping is at most 16 times the file's size plus 1 MiB, whatever the file says.
 class GgufFile {
  public:
-  /// Maps and checks a file. @return not_found, io, malformed (what, where, expected), unsupported
-  /// (version, tensor type).
+  /// Maps and checks a file.
+  /// @return not_found, io, malformed (what, where, expected), unsupported (version, tensor type).
   static Result<std::shared_ptr<const GgufFile>> open(const std::filesystem::path& path);
 
-  /// Checks bytes in memory, which must outlive the result and start at a multiple of 8. For tests
-  /// and fuzzing.
+  /// Checks bytes in memory, which must outlive the result and start at a multiple of 8. For tests and fuzzing.
   static Result<std::shared_ptr<const GgufFile>> parse(std::span<const std::byte> bytes);
 
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
@@ -110,9 +106,11 @@ class GgufFile {
 };
 
 /// Writes a GGUF file tensor by tensor, so that the whole model is never in memory.
-///   GgufWriter writer;  writer.set("general.architecture", std::string("gsa"));
-///   writer.add_tensor("model.norm.weight", BlockType::f32, {576}, [&]() ->
-///   Result<std::vector<std::byte>> {...}); RUNNEL_CHECK_OK(writer.write(path, progress));
+///   GgufWriter writer;
+///   writer.set("general.architecture", std::string("gsa"));
+///   writer.add_tensor("model.norm.weight", BlockType::f32, {576},
+///                     [&]() -> Result<std::vector<std::byte>> { return bytes_of(norm); });
+///   RUNNEL_CHECK_OK(writer.write(path, progress));
 class GgufWriter {
  public:
   /// Makes the bytes of one tensor when its turn comes: exactly rows * row_bytes of them.
@@ -121,18 +119,16 @@ class GgufWriter {
   /// Adds a key, or replaces its value. Keys are written in the order of their first set.
   void set(std::string key, GgufValue value);
 
-  /// Adds a tensor; they are written in this order. @param shape slowest dimension first, as in
-  /// GgufTensor.
+  /// Adds a tensor; they are written in this order.
+  /// @param shape  slowest dimension first, as in GgufTensor.
   void add_tensor(std::string name, quant::BlockType type, std::vector<std::int64_t> shape,
                   Producer producer);
 
   /// Writes to a temporary file beside `path`, then renames it. The same input gives the same
   /// bytes. Tensor data is aligned to general.alignment if that key was set (u32), else to 32.
   /// @param progress  receives the fraction of tensor bytes done after each tensor; false cancels.
-  /// @return invalid_argument for names, shapes or keys that no reader would take, or a producer
-  /// whose bytes have the
-  ///         wrong size; io; cancelled; what a producer returns. Without success `path` is
-  ///         untouched.
+  /// @return invalid_argument for names, shapes or keys that no reader would take, or a producer whose bytes have
+  ///         the wrong size; io; cancelled; what a producer returns. Without success `path` is untouched.
   Status write(const std::filesystem::path& path,
                const std::function<bool(float)>& progress = {}) const;
 

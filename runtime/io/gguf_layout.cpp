@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/io/gguf_layout.h"
 
-#include <bit>
 #include <limits>
 #include <string_view>
 
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::gguf {
@@ -28,7 +28,7 @@ std::string type_name(std::uint32_t id) {
 }
 
 Status check_alignment(std::uint64_t alignment) {
-  if (std::has_single_bit(alignment) && alignment >= kLeastAlignment && alignment <= kMostAlignment)
+  if (is_power_of_two(alignment) && alignment >= kLeastAlignment && alignment <= kMostAlignment)
     return {};
   return fail(ErrorCode::malformed, kAlignmentKey, " is ", alignment,
               ", expected a power of two in [", kLeastAlignment, ", ", kMostAlignment, "]");

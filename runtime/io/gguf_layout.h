@@ -39,13 +39,7 @@ constexpr std::uint32_t element_type(std::size_t index) {
 
 Status check_alignment(std::uint64_t alignment);
 
-/// Smallest multiple of `alignment` (a power of two) that is at least `offset`.
-constexpr std::uint64_t align_up(std::uint64_t offset, std::uint64_t alignment) {
-  return (offset + alignment - 1) & ~(alignment - 1);
-}
-
-/// Bytes of a tensor, or why there is no such tensor: dimensions (slowest first), overflow, part of
-/// a block, type.
+/// Bytes of a tensor, or why there is no such tensor: dimensions (slowest first), overflow, part of a block, type.
 Result<std::uint64_t> tensor_bytes(std::uint32_t type_id, std::span<const std::int64_t> shape);
 
 }  // namespace runnel::gguf

@@ -8,6 +8,7 @@
 
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/byte_reader.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/io/gguf.h"
@@ -42,7 +43,7 @@ class Bytes {
   }
   void raw(std::string_view bytes) { bytes_ += bytes; }
   void pad(std::uint64_t alignment) {
-    bytes_.resize(static_cast<std::size_t>(gguf::align_up(bytes_.size(), alignment)), '\0');
+    bytes_.resize(static_cast<std::size_t>(round_up(bytes_.size(), alignment)), '\0');
   }
   std::string_view view() const { return bytes_; }
 
@@ -52,7 +53,7 @@ class Bytes {
 
 Status write_padding(AtomicFile& file, std::uint64_t alignment) {
   constexpr std::array<std::byte, 4096> kZeros = {};
-  for (std::uint64_t left = gguf::align_up(file.size(), alignment) - file.size(); left > 0;) {
+  for (std::uint64_t left = round_up(file.size(), alignment) - file.size(); left > 0;) {
     const std::uint64_t now = std::min<std::uint64_t>(left, kZeros.size());
     RUNNEL_CHECK_OK(file.write(std::span(kZeros).first(static_cast<std::size_t>(now))));
     left -= now;
@@ -120,7 +121,7 @@ Result<GgufWriter::Layout> GgufWriter::lay_out() const {
       return fail(ErrorCode::invalid_argument, "tensor ", in_quotes(entry.name),
                   ": the file would be larger than 2^62 bytes");
     }
-    layout.data_bytes = gguf::align_up(layout.data_bytes + *bytes, layout.alignment);
+    layout.data_bytes = round_up(layout.data_bytes + *bytes, layout.alignment);
   }
   return layout;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout of a file: u64 length of the header, the header (JSON, padded with spaces), the tensors'
-// bytes without gaps.
+// Layout of a file: u64 length of the header, the header (JSON, padded with spaces), the tensors' bytes without gaps.
 #include "runtime/io/safetensors.h"
 
 #include <algorithm>

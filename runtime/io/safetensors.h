@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints in the safetensors format: one file, or shards listed by
-// model.safetensors.index.json. Read only.
+// Checkpoints in the safetensors format: one file, or shards listed by model.safetensors.index.json. Read only.
 //
 //   RUNNEL_TRY(auto checkpoint, SafetensorsCheckpoint::open("GSA-1.3B"));
 //   if (const SafetensorsTensor* t = checkpoint.find("model.norm.weight")) {
@@ -22,8 +21,7 @@
 
 namespace runnel {
 
-/// Element types that can be converted. A file with others (8-bit floats and below) is refused as
-/// unsupported.
+/// Element types that can be converted. A file with others (8-bit floats and below) is refused as unsupported.
 enum class SafetensorsType { boolean, u8, i8, u16, i16, f16, bf16, u32, i32, f32, u64, i64, f64 };
 
 /// The type's name in files ("BF16"), and the bytes of an element.
@@ -33,8 +31,8 @@ std::size_t element_bytes(SafetensorsType type);
 /// One tensor. `bytes` view the mapped file and need not be aligned for the type.
 struct SafetensorsTensor {
   SafetensorsType type = SafetensorsType::f32;
-  std::vector<std::int64_t>
-      shape;  // row-major, slowest first; empty for a scalar; a dimension may be 0
+  // row-major, slowest first; empty for a scalar; a dimension may be 0
+  std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;  // elements() * element_bytes(type)
 
   std::int64_t elements() const;
@@ -44,14 +42,11 @@ struct SafetensorsTensor {
 Result<std::vector<float>> to_f32(const SafetensorsTensor& tensor);
 
 /// All tensors of a checkpoint. Immutable and thread-safe; keeps the files mapped. Move-only;
-/// tensors stay where they are when it moves. A file costs at most 16 times its header plus 1 MiB
-/// of memory.
+/// tensors stay where they are when it moves. A file costs at most 16 times its header plus 1 MiB of memory.
 class SafetensorsCheckpoint {
  public:
-  /// @param path  a .safetensors file, or a directory with model.safetensors.index.json or
-  /// model.safetensors
-  /// @return not_found, io, malformed, unsupported; the message names file and tensor, value and
-  /// expectation.
+  /// @param path  a .safetensors file, or a directory with model.safetensors.index.json or model.safetensors
+  /// @return not_found, io, malformed, unsupported; the message names file and tensor, value and expectation.
   static Result<SafetensorsCheckpoint> open(const std::filesystem::path& path);
 
   /// Checks one file's bytes in memory, which must outlive the result. For tests and fuzzing.

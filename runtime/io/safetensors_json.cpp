@@ -24,8 +24,7 @@ class Events : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return refuse("holds binary data"); }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    // nlohmann writes "[json.exception.parse_error.101] parse error at line…: reason; last read:
-    // …".
+    // nlohmann writes "[json.exception.parse_error.101] parse error at line…: reason; last read: …".
     std::string_view reason = error.what();
     if (const std::size_t bracket = reason.find("] "); bracket != reason.npos)
       reason.remove_prefix(bracket + 2);

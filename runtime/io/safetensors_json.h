@@ -15,8 +15,7 @@
 
 namespace runnel::safetensors {
 
-/// One tensor as the header describes it; offsets into the data section, not yet checked against
-/// it.
+/// One tensor as the header describes it; offsets into the data section, not yet checked against it.
 struct Entry {
   SafetensorsType type = SafetensorsType::f32;
   std::vector<std::int64_t> shape;  // each >= 0
@@ -26,8 +25,7 @@ struct Entry {
 
 using Header = std::map<std::string, Entry, std::less<>>;
 
-/// {"__metadata__": {key: string…}, name: {"dtype": …, "shape": […], "data_offsets": [begin,
-/// end]}…}
+/// {"__metadata__": {key: string…}, name: {"dtype": …, "shape": […], "data_offsets": [begin, end]}…}
 Result<Header> parse_header(std::string_view json);
 
 /// model.safetensors.index.json: which of `shards` holds a tensor.

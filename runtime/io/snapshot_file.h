@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshots as files: written whole or not at all, read whole or refused with the name of the
-// section that is wrong.
+// Snapshots as files: written whole or not at all, read whole or refused with the name of the section that is wrong.
 #pragma once
 
 #include <cstddef>
@@ -23,20 +22,18 @@ enum class Checksums { verify, ignore };
 /// file of version 1.0, anything else one of 1.1.
 std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncoding encoding = {});
 
-/// @return malformed, naming the section and what is wrong; unsupported for a newer major version
-/// or an unknown section
-///         that is not optional. Memory is taken only for what the bytes really hold.
+/// @return malformed, naming the section and what is wrong; unsupported for a newer major version or an unknown
+///         section that is not optional. Memory is taken only for what the bytes really hold.
 Result<SnapshotData> snapshot_from_bytes(std::span<const std::byte> bytes,
                                          Checksums checksums = Checksums::verify);
 
-/// Replaces `file` at once, synced, permissions 0600. @return io or not_found with the operating
-/// system's reason.
+/// Replaces `file` at once, synced, permissions 0600.
+/// @return io or not_found with the operating system's reason.
 Status write_snapshot(const std::filesystem::path& file, const SnapshotData& data,
                       SnapshotEncoding encoding = {},
                       const FileSystem& system = FileSystem::real());
 
-/// @return as snapshot_from_bytes; not_found or io for the file itself. Messages begin with the
-/// path.
+/// @return as snapshot_from_bytes; not_found or io for the file itself. Messages begin with the path.
 Result<SnapshotData> read_snapshot(const std::filesystem::path& file);
 
 /// One section as `runnel snapshot inspect` lists it.

@@ -10,6 +10,7 @@
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/byte_reader.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_file.h"
@@ -37,7 +38,7 @@ class ByteWriter {
   void overwrite(std::size_t at, T value) {
     std::memcpy(bytes_.data() + at, &value, sizeof value);
   }
-  void pad() { bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment); }
+  void pad() { bytes_.resize(round_up(bytes_.size(), kAlignment)); }
 
   std::size_t size() const { return bytes_.size(); }
   void reserve(std::size_t size) { bytes_.reserve(size); }

@@ -11,6 +11,7 @@
 
 #include "runtime/base/byte_reader.h"
 #include "runtime/base/half.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel {
@@ -26,7 +27,7 @@ constexpr int kZstdLevel = 1;       // higher levels take longer and save under 
 // that is emptier than this is stored plainly.
 constexpr std::uint64_t kMostExpansion = 15;
 
-constexpr std::size_t scale_count(std::size_t floats) { return (floats + kBlock - 1) / kBlock; }
+constexpr std::size_t scale_count(std::size_t floats) { return divide_up(floats, kBlock); }
 
 std::uint64_t raw_bytes(StateEncoding kind, std::uint64_t floats) {
   switch (kind) {
@@ -35,7 +36,7 @@ std::uint64_t raw_bytes(StateEncoding kind, std::uint64_t floats) {
     case StateEncoding::f16:
       return floats * 2;
     case StateEncoding::int8:
-      return (floats + kBlock - 1) / kBlock * 4 + floats;
+      return divide_up(floats, kBlock) * 4 + floats;
   }
   return 0;
 }
@@ -45,8 +46,7 @@ bool may_be_packed(StateEncoding kind, std::uint64_t floats, std::uint64_t packe
          raw_bytes(kind, floats) + floats * sizeof(float) <= packed_bytes * kMostExpansion;
 }
 
-// Byte k of every number, one after another: signs and exponents, which repeat, come to lie
-// together.
+// Byte k of every number, one after another: signs and exponents, which repeat, come to lie together.
 template <class Word>
 void to_planes(std::span<const std::byte> numbers, std::byte* planes) {
   const std::size_t n = numbers.size() / sizeof(Word);
@@ -167,8 +167,8 @@ Result<Header> read_header(std::span<const std::byte> section) {
   }
   header.kind = static_cast<StateEncoding>(kind);
   header.packing = static_cast<Packing>(packing);
-  const std::uint64_t most =
-      header.payload.size() * kMostExpansion;  // of floats; keeps sums from overflowing
+  // of floats; keeps sums from overflowing
+  const std::uint64_t most = header.payload.size() * kMostExpansion;
   const std::uint64_t raw = header.floats > most ? 0 : raw_bytes(header.kind, header.floats);
   if (header.floats > most || (header.packing == Packing::zstd &&
                                !may_be_packed(header.kind, header.floats, header.payload.size()))) {

@@ -22,7 +22,8 @@ std::vector<std::byte> encode_state(std::span<const float> state, SnapshotEncodi
 /// @return malformed or unsupported, saying what is wrong.
 Result<std::vector<float>> decode_state(std::span<const std::byte> section);
 
-/// The encoding that the section really has. @return as decode_state.
+/// The encoding that the section really has.
+/// @return as decode_state.
 Result<SnapshotEncoding> state_encoding(std::span<const std::byte> section);
 
 }  // namespace runnel

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModelConfig as `gsa.*` keys of a GGUF file, and the range of every number. docs/model-file.md has
-// the table.
+// ModelConfig as `gsa.*` keys of a GGUF file, and the range of every number. docs/model-file.md has the table.
 #include <algorithm>
 #include <array>
 #include <cmath>

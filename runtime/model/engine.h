@@ -18,8 +18,8 @@ namespace runnel {
 /// Thread-safe: runs are serialised, one pass on the device at a time.
 class Engine {
  public:
-  static constexpr int kDecodeTokens =
-      16;  // tokens of one decode pass: one each of up to 16 sessions
+  // tokens of one decode pass: one each of up to 16 sessions
+  static constexpr int kDecodeTokens = 16;
 
   /// Another backend to go on with where the first has no room, or fails.
   using Fallback = std::function<Result<std::unique_ptr<Backend>>()>;
@@ -49,8 +49,7 @@ class Engine {
   /// Most tokens of one run, over all items.
   int max_tokens() const { return current()->prefill->max_tokens(); }
 
-  /// Plan::run of the decode plan where it suffices, else of the prefill plan. Blocks while another
-  /// thread runs.
+  /// Plan::run of the decode plan where it suffices, else of the prefill plan. Blocks while another thread runs.
   /// @param generation  of every state
   /// @return device also for states of another generation. After it a fallback has taken over.
   Status run(std::span<const PlanItem> items, std::stop_token stop = {},

@@ -107,8 +107,7 @@ WeightView row_range(const WeightView& view, std::string name, std::int64_t firs
   return part;
 }
 
-/// Whether the checkpoint must have this tensor; tensors that are there without a reason are found
-/// at the end.
+/// Whether the checkpoint must have this tensor; tensors that are there without a reason are found at the end.
 bool expected(const LayerTensor& t, const HfConfig& config) {
   if (t.member == &LayerWeights::g_norm) return config.model.output_norm && config.g_norm_weight;
   if (t.member == &LayerWeights::f_bias && t.presence == Presence::optional) {

@@ -28,8 +28,8 @@ struct HfConfig {
   bool slot_biases = false;   // f_proj.bias, read_bias and head_read_bias are there (runnel_gsa)
   bool gate_bias = false;     // f_proj.bias is there
   bool tied_maps = false;     // one feature map for queries and keys
-  int repeat_kv = 1;  // kv heads of the model for each of the checkpoint: heads that read the
-                      // same key forget differently
+  // kv heads of the model for each of the checkpoint: heads that read the same key forget differently
+  int repeat_kv = 1;
 };
 
 /// The checkpoint's tensors under our names; `storage` owns what is not a view of it.
@@ -44,9 +44,8 @@ Result<HfConfig> parse_hf_config(std::string_view json);
 
 /// The checkpoint's tensors under our names, in the order of the file; the views live as long as
 /// `checkpoint` and the result.
-/// @return malformed, naming a missing tensor or one of the wrong shape; unsupported, naming
-/// tensors that have no place or
-///         an element type that is no 16- or 32-bit float.
+/// @return malformed, naming a missing tensor or one of the wrong shape; unsupported, naming tensors that have no
+///         place or an element type that is no 16- or 32-bit float.
 Result<MappedTensors> map_hf_tensors(const HfConfig& config,
                                      const SafetensorsCheckpoint& checkpoint);
 

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "runtime/base/beside.h"
+#include "runtime/base/background_task.h"
 #include "runtime/base/try.h"
 #include "runtime/model/engine.h"
 #include "runtime/model/model_loader.h"
@@ -76,7 +76,7 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   RUNNEL_TRY(ModelFile model_file, ModelFile::from_gguf(gguf));
   auto impl = std::make_unique<Model::Impl>();
   // A third of the time until the first token, while the engine packs the weights.
-  Beside<std::shared_ptr<const Tokenizer>> tokenizer(
+  BackgroundTask<std::shared_ptr<const Tokenizer>> tokenizer(
       [gguf, vocab_size = model_file.config.vocab_size] {
         return Tokenizer::from_gguf(*gguf, vocab_size);
       });
@@ -86,8 +86,7 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   impl->info.vocab_size = model_file.config.vocab_size;
   impl->info.parameters = count_parameters(*gguf);
   impl->info.fingerprint = model_file.fingerprint;
-  // Packed weights are never smaller than the file's, so what cannot fit is refused before the
-  // work.
+  // Packed weights are never smaller than the file's, so what cannot fit is refused before the work.
   const std::uint64_t state = StateLayout::of(model_file.config).total_floats() * sizeof(float);
   RUNNEL_CHECK_OK(check_limit(options.memory_limit, tensor_bytes(*gguf) + state));
   gguf.reset();

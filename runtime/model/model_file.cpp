@@ -18,8 +18,7 @@
 namespace runnel {
 namespace {
 
-/// Looks tensors up by name, checks them and counts them, so that what was not asked for can be
-/// named.
+/// Looks tensors up by name, checks them and counts them, so that what was not asked for can be named.
 class TensorReader {
  public:
   explicit TensorReader(const GgufFile& file) : file_(file), used_(file.tensors().size()) {}
@@ -106,8 +105,7 @@ Status read_layers(const ModelConfig& config, TensorReader& reader, Weights& wei
   return {};
 }
 
-/// A key of another version may change what the model computes: better refused than computed
-/// wrongly.
+/// A key of another version may change what the model computes: better refused than computed wrongly.
 Status refuse_unknown_keys(const GgufFile& file) {
   const auto& metadata = file.metadata();
   for (auto it = metadata.lower_bound(std::string_view("gsa.")); it != metadata.end(); ++it) {

@@ -27,8 +27,7 @@ struct ModelFile {
   static Result<ModelFile> from_gguf(std::shared_ptr<const GgufFile> file);
 };
 
-/// The configuration as GGUF keys in the order in which they are written, and back.
-/// docs/model-file.md has the table.
+/// The configuration as GGUF keys in the order in which they are written, and back. docs/model-file.md has the table.
 std::vector<std::pair<std::string, GgufValue>> config_keys(const ModelConfig& config);
 void config_to_gguf(const ModelConfig& config, GgufWriter& writer);
 Result<ModelConfig> config_from_gguf(const GgufFile& file);

@@ -63,7 +63,7 @@ struct ErrorSums {
 /// tensor are never all in memory.
 Result<std::vector<std::byte>> store(const WeightView& source, BlockType type, int threads,
                                      double* relative_rms) {
-  const bool quantised = quant::block_traits(type)->quantised;
+  const bool quantised = quant::is_block_type(type);
   if (type == source.type && quantised) {
     return std::vector<std::byte>(source.data.begin(), source.data.end());
   }

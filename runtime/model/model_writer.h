@@ -31,8 +31,8 @@ struct TypeOverride {
 };
 
 struct StoreOptions {
-  quant::BlockType type =
-      quant::BlockType::f32;            // of linear weights; other roles follow, see storage_type
+  // of linear weights; other roles follow, see storage_type
+  quant::BlockType type = quant::BlockType::f32;
   std::vector<TypeOverride> overrides;  // the last that matches counts
   int threads = 1;
   bool measure_error = false;           // fills StoredTensor::relative_rms
@@ -53,20 +53,18 @@ struct StoredTensor {
 /// The type for a tensor of `role` in a file of linear weights of `type`:
 ///   norms, biases, convs, t2r maps   f32
 ///   gates                            f32 for f32, bf16 for bf16, else f16
-///   embedding, head and wide gates   q8_0 for q4_0, q6_k for q4_k, else `type`: they are read by
-///   every token's logits, or multiply its state
+///   embedding, head and wide gates   q8_0 for q4_0, q6_k for q4_k, else `type`: they are read by every token's
+///                                    logits, or multiply its state
 ///   linear weights                   `type`
 quant::BlockType storage_type(WeightRole role, quant::BlockType type);
 
-/// `type`, or the next wider one whose blocks fit rows of `cols`: q4_k → q4_0, q6_k → q8_0, both →
-/// f16.
+/// `type`, or the next wider one whose blocks fit rows of `cols`: q4_k → q4_0, q6_k → q8_0, both → f16.
 quant::BlockType fitting_type(quant::BlockType type, std::int64_t cols);
 
 /// Adds the tensors to `writer`, which has all other keys already, and writes the file.
-/// @return what became of every tensor, in order; invalid_argument for a bad pattern, one that
-/// matches no tensor, or a
-///         type its tensor cannot have; malformed, naming tensor and value, for a weight that is
-///         not finite; and what GgufWriter::write returns.
+/// @return what became of every tensor, in order; invalid_argument for a bad pattern, one that matches no tensor,
+///         or a type its tensor cannot have; malformed, naming tensor and value, for a weight that is not finite; and
+///         what GgufWriter::write returns.
 Result<std::vector<StoredTensor>> write_model(const std::vector<ModelTensor>& tensors,
                                               GgufWriter& writer, const std::filesystem::path& path,
                                               const StoreOptions& options);

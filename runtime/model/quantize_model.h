@@ -10,8 +10,7 @@
 
 namespace runnel {
 
-/// Writes `model` to `path`; every key is kept, tensors whose type does not change are copied byte
-/// for byte.
+/// Writes `model` to `path`; every key is kept, tensors whose type does not change are copied byte for byte.
 /// @return as write_model.
 Result<std::vector<StoredTensor>> quantize_model(const ModelFile& model,
                                                  const std::filesystem::path& path,

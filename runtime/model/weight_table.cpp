@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor names are those of the fla-hub checkpoints, so that a converted file can be compared by
-// name.
+// Tensor names are those of the fla-hub checkpoints, so that a converted file can be compared by name.
 #include "runtime/model/weight_table.h"
 
 namespace runnel {

@@ -59,8 +59,7 @@ inline constexpr std::string_view kHeadName = "lm_head.weight";
 /// Key: whether the head is the embedding, so that a lost head is not mistaken for a tied one.
 inline constexpr std::string_view kTiedKey = "gsa.tie_word_embeddings";
 
-/// Checks every number against its documented range, so that no size computed from a checked
-/// configuration overflows.
+/// Checks every number against its documented range, so that no size computed from a checked configuration overflows.
 /// @return malformed, naming the key, its value and the range.
 Status check_config(const ModelConfig& config);
 

@@ -8,7 +8,7 @@
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_data.h"
 #include "runtime/model/session_impl.h"
-#include "runtime/store/path_reader.h"
+#include "runtime/store/replay.h"
 
 namespace runnel {
 
@@ -42,7 +42,7 @@ struct Conversation::Impl {
   Status move_to(std::vector<PathStep> to, const ReplayOptions& replay, TokenCost& cost,
                  std::string& warning) {
     in_place = false;
-    RUNNEL_CHECK_OK(read_to_end(*store.impl(), session, to, replay, cost, warning));
+    RUNNEL_CHECK_OK(replay_path(*store.impl(), session, to, replay, cost, warning));
     path = std::move(to);
     in_place = true;
     return {};

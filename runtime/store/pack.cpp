@@ -6,7 +6,7 @@
 #include "runnel/conversation.h"
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_data.h"
-#include "runtime/store/path_reader.h"
+#include "runtime/store/replay.h"
 
 namespace runnel {
 

@@ -32,7 +32,8 @@ class SnapshotCache {
   /// Makes the folder (0700) if there is none.
   Status prepare() const;
 
-  /// Permissions 0600. @return io with the operating system's reason; no part of a file stays.
+  /// Permissions 0600.
+  /// @return io with the operating system's reason; no part of a file stays.
   Status write(const std::string& name, std::span<const std::byte> bytes) const;
 
   /// @return as Snapshot::load.

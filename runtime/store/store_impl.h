@@ -45,8 +45,7 @@ struct PathStep {
 
 /// Every method takes the lock itself, but those that say otherwise.
 struct ConversationStore::Impl {
-  /// SQL: whether snapshot `s` is never dropped: of a pinned message or conversation, or where one
-  /// was left.
+  /// SQL: whether snapshot `s` is never dropped: of a pinned message or conversation, or where one was left.
   static constexpr const char* kPinned =
       "EXISTS(SELECT 1 FROM boundaries b JOIN messages m ON m.id = b.message "
       "JOIN conversations c ON c.id = m.conversation WHERE b.snapshot = s.hash "
@@ -67,7 +66,8 @@ struct ConversationStore::Impl {
   /// Adds or replaces the boundary of a message that is there.
   Status put_boundary(MessageId message, const NewBoundary& boundary, std::string& warning);
 
-  /// Makes `message` the head. @return not_found if it is not one of the conversation's.
+  /// Makes `message` the head.
+  /// @return not_found if it is not one of the conversation's.
   Status set_head(ConversationId conversation, MessageId message);
 
   /// From the first message to `message`, with what they became for `model`.

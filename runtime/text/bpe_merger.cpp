@@ -38,8 +38,8 @@ void BpeMerger::merge_short(std::vector<TokenId>& tokens, std::size_t first) {
 
 void BpeMerger::merge_long(std::vector<TokenId>& tokens, std::size_t first) {
   TokenId* word = tokens.data() + first;
-  const auto n =
-      static_cast<std::uint32_t>(tokens.size() - first);  // < 2^30: Tokenizer::max_text()
+  // < 2^30: Tokenizer::max_text()
+  const auto n = static_cast<std::uint32_t>(tokens.size() - first);
   links_.resize(n);
   heap_.clear();
   const auto offer = [&](std::uint32_t left, std::uint32_t right) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The merging loop of byte-pair encoding, and a small memory of words already merged in the same
-// text.
+// The merging loop of byte-pair encoding, and a small memory of words already merged in the same text.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +42,7 @@ class BpeMerger {
   std::vector<Link> links_;
 };
 
-/// Direct-mapped cache from word to where its tokens stand in the output of the same call. Lives as
-/// long as the text.
+/// Direct-mapped cache from word to where its tokens stand in the output of the same call. Lives as long as the text.
 class WordCache {
  public:
   struct Entry {

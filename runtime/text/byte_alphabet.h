@@ -9,8 +9,7 @@
 
 namespace runnel {
 
-/// Printable Latin-1 bytes stand for themselves; the other 68, in order, for U+0100 and on ("Ġ" is
-/// the space).
+/// Printable Latin-1 bytes stand for themselves; the other 68, in order, for U+0100 and on ("Ġ" is the space).
 class ByteAlphabet {
  public:
   ByteAlphabet();

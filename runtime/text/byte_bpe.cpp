@@ -82,8 +82,7 @@ Status ByteBpe::add_tokens(const std::vector<std::string>& texts,
         raw = texts[i];
         break;
       default:
-        // A character outside the alphabet makes the text stand for itself, as in the decoders of
-        // this family.
+        // A character outside the alphabet makes the text stand for itself, as in the decoders of this family.
         if (!alphabet.read(texts[i], raw))
           raw = texts[i];
         else if (raw.size() == 1)
@@ -174,8 +173,7 @@ class ByteBpe::Encoder {
       return;
     }
     const std::size_t first = tokens.size();
-    // A byte without a token is left out before merging, so its neighbours may merge: as in the
-    // original.
+    // A byte without a token is left out before merging, so its neighbours may merge: as in the original.
     for (const char byte : word) {
       if (const TokenId token = byte_token(byte); token >= 0) tokens.push_back(token);
     }

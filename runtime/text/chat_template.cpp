@@ -50,8 +50,7 @@ class StepReader {
   std::size_t at_ = 0;
 };
 
-/// {% for message in messages %}[{% if loop.first and … %}system prompt{% endif %}]message{% endfor
-/// %}
+/// {% for message in messages %}[{% if loop.first and … %}system prompt{% endif %}]message{% endfor %}
 /// {% if add_generation_prompt %}…{% endif %}
 bool read_chatml(StepReader& reader, std::string& prompt) {
   if (reader.statement("if not add_generation_prompt is defined") &&

@@ -20,13 +20,11 @@
 
 namespace runnel {
 
-/// The format that a Jinja chat template writes: chatml with its default system prompt, or none
-/// with the reason.
+/// The format that a Jinja chat template writes: chatml with its default system prompt, or none with the reason.
 ChatFormat recognise_chat_template(std::string_view jinja);
 
 /// The format of a model file: `gsa.chat.style` ("plain", "chatml", "none") and
-/// `gsa.chat.default_system_prompt` if there, else `tokenizer.chat_template` as recognised, else
-/// plain.
+/// `gsa.chat.default_system_prompt` if there, else `tokenizer.chat_template` as recognised, else plain.
 /// @return malformed for keys of another type, unsupported for an unknown style.
 Result<ChatFormat> chat_format_from_gguf(const GgufFile& file);
 
@@ -40,10 +38,8 @@ void chat_format_to_gguf(const ChatFormat& format,
 /// Tokens of `messages` in `format`. Markers are the tokenizer's special tokens; what messages say
 /// never is, whatever it looks like.
 /// @param add_generation_prompt  append what makes the model answer as the assistant.
-/// @param continuation  see runnel/chat.h; anything but `start` closes the earlier answer and adds
-/// no system prompt.
-/// @return invalid_argument for a role that is not system, user or assistant; malformed for text
-/// that is not UTF-8;
+/// @param continuation  see runnel/chat.h; anything but `start` closes the earlier answer and adds no system prompt.
+/// @return invalid_argument for a role that is not system, user or assistant; malformed for text that is not UTF-8;
 ///         unsupported if the style is none, or chatml without its markers in the vocabulary.
 Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatFormat& format,
                                          std::span<const ChatMessage> messages,

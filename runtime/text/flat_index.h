@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two flat hash tables for tokenizers: text → index, and pair of tokens → merge. Built once, then
-// only read.
+// Two flat hash tables for tokenizers: text → index, and pair of tokens → merge. Built once, then only read.
 #pragma once
 
 #include <xxhash.h>

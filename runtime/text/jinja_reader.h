@@ -10,8 +10,7 @@
 
 namespace runnel {
 
-/// One step of a template, in a normal form: no spaces outside texts, single quotes, a.b for
-/// a['b'].
+/// One step of a template, in a normal form: no spaces outside texts, single quotes, a.b for a['b'].
 struct JinjaStep {
   enum class Kind {
     statement,   // {% text %}
@@ -25,10 +24,8 @@ struct JinjaStep {
 };
 
 /// Neighbouring texts are joined; comments are dropped; block tags eat the newline after them and
-/// the spaces before them on their line, as chat templates are rendered (trim_blocks,
-/// lstrip_blocks).
-/// @return malformed if a tag or a string is not closed; unsupported if the template is longer than
-/// 64 KiB.
+/// the spaces before them on their line, as chat templates are rendered (trim_blocks, lstrip_blocks).
+/// @return malformed if a tag or a string is not closed; unsupported if the template is longer than 64 KiB.
 Result<std::vector<JinjaStep>> read_jinja(std::string_view source);
 
 }  // namespace runnel

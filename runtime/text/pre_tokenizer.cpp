@@ -23,8 +23,7 @@ struct FreeMatch {
   void operator()(pcre2_match_data* match) const { pcre2_match_data_free(match); }
 };
 
-// Spaces by Unicode's White_Space. PCRE2's own \s also has U+180E, which lost that property in
-// Unicode 6.3.
+// Spaces by Unicode's White_Space. PCRE2's own \s also has U+180E, which lost that property in Unicode 6.3.
 #define RUNNEL_SPACES \
   R"(\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})"
 

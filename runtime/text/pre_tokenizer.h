@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts text into the words that byte-level BPE merges within, by the regular expression of a named
-// pre-tokenizer.
+// Cuts text into the words that byte-level BPE merges within, by the regular expression of a named pre-tokenizer.
 #pragma once
 
 #include <memory>
@@ -13,8 +12,7 @@ namespace runnel {
 /// A compiled rule. Immutable and thread-safe; each thread cuts with its own Cutter.
 class PreTokenizer {
  public:
-  /// @param name  as `tokenizer.ggml.pre` has it: "gpt-2", or one that keeps every digit apart
-  /// first ("smollm",
+  /// @param name  as `tokenizer.ggml.pre` has it: "gpt-2", or one that keeps every digit apart first ("smollm",
   ///              "starcoder", "refact", "command-r", "codeshell").
   /// @return unsupported for another name.
   static Result<PreTokenizer> create(std::string_view name);

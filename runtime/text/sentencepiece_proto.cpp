@@ -217,8 +217,7 @@ Status check_pieces(const SentencepieceModel& model) {
     if (!seen.insert(piece.text).second) return bad("is there twice");
     if (!std::isfinite(piece.score)) return bad("its score is not a finite number");
     if (piece.kind == TokenKind::unknown && ++unknowns > 1) return bad("is a second unknown token");
-    // The library looks single characters up among control pieces too: a user could type such a
-    // token.
+    // The library looks single characters up among control pieces too: a user could type such a token.
     if (piece.kind == TokenKind::control && utf8_step(piece.text).length == piece.text.size())
       return bad("is a control token of one character");
     if (piece.kind == TokenKind::user_defined && piece.text.size() > kMaxUserBytes)

@@ -15,8 +15,7 @@ namespace runnel {
 /// The parts of sentencepiece's ModelProto that encoding and decoding depend on.
 ///
 /// libsentencepiece logs, dereferences null or reads past arrays on some models that are valid
-/// protobuf but not valid models, so it is never shown a file: it gets serialize() of what parse()
-/// has checked.
+/// protobuf but not valid models, so it is never shown a file: it gets serialize() of what parse() has checked.
 struct SentencepieceModel {
   struct Piece {
     std::string text;
@@ -32,8 +31,7 @@ struct SentencepieceModel {
   std::string unknown_surface = " \xE2\x81\x87 ";  // what an unknown token decodes to
   std::int32_t unknown_id = 0, begin_id = 1, end_id = 2, padding_id = -1;  // -1: none
 
-  /// @return malformed (where, what) or unsupported (a unigram model; a normalizer that rewrites
-  /// characters).
+  /// @return malformed (where, what) or unsupported (a unigram model; a normalizer that rewrites characters).
   static Result<SentencepieceModel> parse(std::string_view bytes);
 
   /// A ModelProto with these fields and no other.

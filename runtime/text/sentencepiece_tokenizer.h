@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentencepiece tokenizers (byte-pair encoding with byte fallback, as Mistral's) through
-// libsentencepiece.
+// Sentencepiece tokenizers (byte-pair encoding with byte fallback, as Mistral's) through libsentencepiece.
 #pragma once
 
 #include <memory>
@@ -17,8 +16,7 @@ class SentencePieceProcessor;
 
 namespace runnel {
 
-/// Each stretch of text between special tokens is encoded on its own, with the leading space that
-/// the model adds.
+/// Each stretch of text between special tokens is encoded on its own, with the leading space that the model adds.
 class SentencepieceTokenizer final : public Tokenizer {
  public:
   /// From `gsa.tokenizer.sentencepiece` (the bytes of a tokenizer.model) and `tokenizer.ggml.*`

@@ -105,8 +105,7 @@ Result<std::vector<TokenKind>> read_token_kinds(const GgufFile& file,
         is_marker(texts[i]))
       kinds[i] = TokenKind::control;
   }
-  // An end token that is plain text by its kind could be typed by a user; without kinds only the
-  // roles tell.
+  // An end token that is plain text by its kind could be typed by a user; without kinds only the roles tell.
   const auto force = [&](TokenId id) {
     if (id < 0) return;
     TokenKind& kind = kinds[static_cast<std::size_t>(id)];

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both kinds of tokenizer share: the bytes and the kind of every entry, special texts, begin
-// and end tokens.
+// What both kinds of tokenizer share: the bytes and the kind of every entry, special texts, begin and end tokens.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +57,8 @@ struct TokenRoles {
   bool add_begin = false;     // the model's convention: `begin` opens a document
   std::vector<TokenId> ends;  // end of text, of turn, of message; sorted, distinct
 
-  /// @param entries  ids in the file must be below it. @param add_begin_default  when the file does
-  /// not say.
+  /// @param entries            ids in the file must be below it.
+  /// @param add_begin_default  when the file does not say.
   static Result<TokenRoles> read(const GgufFile& file, std::int32_t entries,
                                  bool add_begin_default);
   bool is_end(TokenId token) const;
@@ -72,8 +71,7 @@ Result<const std::vector<std::string>*> read_token_texts(const GgufFile& file,
 
 /// `tokenizer.ggml.token_type`, or all normal if the file has none; as many as `texts`. Texts that
 /// mark chat messages are control whatever the file says, so that no message can contain them;
-/// those that end one are added to `roles.ends`, because a chat model ends at both, whichever its
-/// file names.
+/// those that end one are added to `roles.ends`, because a chat model ends at both, whichever its file names.
 Result<std::vector<TokenKind>> read_token_kinds(const GgufFile& file,
                                                 const std::vector<std::string>& texts,
                                                 TokenRoles& roles);
@@ -81,8 +79,8 @@ Result<std::vector<TokenKind>> read_token_kinds(const GgufFile& file,
 /// Finds texts of special tokens in a text, the longest first.
 class SpecialMatcher {
  public:
-  static constexpr std::size_t kMaxLength =
-      1024;  // bytes of one special text: bounds the work at each position
+  // bytes of one special text: bounds the work at each position
+  static constexpr std::size_t kMaxLength = 1024;
 
   /// @return malformed for an empty, too long or repeated text.
   Status add(std::string_view text, TokenId token);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to token ids and back: byte-level BPE (GPT-2 family) and sentencepiece, behind one
-// interface.
+// Text to token ids and back: byte-level BPE (GPT-2 family) and sentencepiece, behind one interface.
 #pragma once
 
 #include <filesystem>
@@ -23,15 +22,13 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// Entries of the tokenizer: at most the rows of the embedding. Rows past it are padding and have
-  /// empty pieces.
+  /// Entries of the tokenizer: at most the rows of the embedding. Rows past it are padding and have empty pieces.
   virtual std::int32_t vocab_size() const = 0;
 
   /// UTF-8 text → ids. With `parse_special`, texts of special tokens become those tokens (longest
-  /// match first). A byte for which the vocabulary has no token gives none, as in the tokenizers
-  /// this follows.
-  /// @return malformed if `text` is not UTF-8 (names the byte offset); invalid_argument if it is
-  /// longer than max_text().
+  /// match first). A byte for which the vocabulary has no token gives none, as in the tokenizers this follows.
+  /// @return malformed if `text` is not UTF-8 (names the byte offset); invalid_argument if it is longer than
+  ///         max_text().
   virtual Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special) const = 0;
 
   /// The bytes of one token as it is streamed, after `first` = whether it opens the text
@@ -54,11 +51,10 @@ class Tokenizer {
   /// Longest text that encode() takes at once, in bytes: intermediate offsets have 32 bits.
   static constexpr std::size_t max_text() { return std::size_t{1} << 30; }
 
-  /// Reads the `tokenizer.ggml.*` and `gsa.tokenizer.*` keys of a model file; nullptr if it carries
-  /// no tokenizer.
+  /// Reads the `tokenizer.ggml.*` and `gsa.tokenizer.*` keys of a model file; nullptr if it carries no tokenizer.
   /// @param vocab_size  rows of the embedding; the tokenizer may not have more entries.
-  /// @return malformed (which key, which entry), unsupported (a kind or pre-tokenizer not known),
-  /// mismatch (too large).
+  /// @return malformed (which key, which entry), unsupported (a kind or pre-tokenizer not known), mismatch (too
+  ///         large).
   static Result<std::shared_ptr<const Tokenizer>> from_gguf(const GgufFile& file,
                                                             std::int32_t vocab_size);
 };
@@ -69,13 +65,10 @@ struct TokenizerConversion {
   std::vector<std::string> warnings;  ///< for people: e.g. why the file will have no chat format
 };
 
-/// Tokenizer files of a Hugging Face directory → GGUF keys (tokenizer.json, tokenizer_config.json,
-/// tokenizer.model).
+/// Tokenizer files of a Hugging Face directory → GGUF keys (tokenizer.json, tokenizer_config.json, tokenizer.model).
 /// @param vocab_size  rows of the embedding; the tokenizer may not have more entries.
-/// @param style  the chat format to write; by default what the directory's template is recognised
-/// as.
-/// @return unsupported, naming the part, if the directory has a tokenizer that this library cannot
-/// run exactly;
+/// @param style  the chat format to write; by default what the directory's template is recognised as.
+/// @return unsupported, naming the part, if the directory has a tokenizer that this library cannot run exactly;
 ///         malformed or mismatch for broken files.
 Result<TokenizerConversion> tokenizer_to_gguf(const std::filesystem::path& directory,
                                               std::int32_t vocab_size, GgufWriter& writer,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tokenizer_to_gguf(): from the tokenizer files of a checkpoint to the keys that
-// Tokenizer::from_gguf() reads.
+// tokenizer_to_gguf(): from the tokenizer files of a checkpoint to the keys that Tokenizer::from_gguf() reads.
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -265,8 +264,7 @@ void convert_chat(const Settings& settings, const std::optional<ChatFormat>& sty
   } else {
     format = recognise_chat_template(settings.chat_template);
     if (format.style == ChatStyle::none) {
-      // The style is not written: the file's template keeps saying why, and a later version may
-      // know it.
+      // The style is not written: the file's template keeps saying why, and a later version may know it.
       keys.warnings.push_back("no chat: " + format.reason + "; name a chat style to have one");
       return;
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hugging Face's tokenizer.json: byte-level BPE is taken over exactly, every other part is refused
-// by name.
+// Hugging Face's tokenizer.json: byte-level BPE is taken over exactly, every other part is refused by name.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -22,8 +21,7 @@ struct TokenizerJson {
   TokenId begin = -1;               // put before a text by the post-processor; -1: none
 };
 
-/// @return malformed for broken data; unsupported, naming the part and its value, for what would
-/// not run exactly.
+/// @return malformed for broken data; unsupported, naming the part and its value, for what would not run exactly.
 Result<TokenizerJson> read_tokenizer_json(const nlohmann::json& json);
 
 /// An entry of `added_tokens`.

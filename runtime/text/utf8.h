@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8, one character at a time: what is whole, what is cut short, what can never become a
-// character.
+// UTF-8, one character at a time: what is whole, what is cut short, what can never become a character.
 #pragma once
 
 #include <cstddef>

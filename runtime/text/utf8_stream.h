@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens end inside characters; people must not see that: holds bytes back until a UTF-8 character
-// is whole.
+// Tokens end inside characters; people must not see that: holds bytes back until a UTF-8 character is whole.
 //
 //   Utf8Stream stream;
 //   while (...) show(stream.push(tokenizer.piece(token, first, false)));
@@ -15,8 +14,7 @@
 namespace runnel {
 
 /// Joins bytes to whole characters. What can no longer become a character is given as U+FFFD, once
-/// for each maximal subpart, so that the text does not depend on where the bytes were split. Not
-/// thread-safe.
+/// for each maximal subpart, so that the text does not depend on where the bytes were split. Not thread-safe.
 class Utf8Stream {
  public:
   /// Takes `bytes` and returns the characters that are now complete: always UTF-8, maybe empty.
@@ -26,8 +24,7 @@ class Utf8Stream {
   /// Ends the text: what is still held back becomes one U+FFFD. The stream is empty afterwards.
   std::string flush();
 
-  /// Bytes held back: at most 3, the beginning of a character. With restore() the stream goes on as
-  /// if never stopped.
+  /// Bytes held back: at most 3, the beginning of a character. With restore() the stream goes on as if never stopped.
   const std::string& carry() const { return carry_; }
 
   /// @return malformed unless `carry` is empty or the proper beginning of a character.

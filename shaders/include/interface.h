@@ -2,8 +2,7 @@
 // What the host and the shaders must agree on: bindings, push constants (at most 128 bytes), the
 // words of the pass buffer, modes. Compiled as C++ and as GLSL.
 //
-// T tokens of a pass, D hidden, HQ query heads, H kv heads, G = HQ/H, K and V head dims, M memory
-// slots.
+// T tokens of a pass, D hidden, HQ query heads, H kv heads, G = HQ/H, K and V head dims, M memory slots.
 #ifndef RUNNEL_SHADERS_INTERFACE_H
 #define RUNNEL_SHADERS_INTERFACE_H
 
@@ -40,8 +39,7 @@ RUNNEL_CONST kOutputAdd = 1;
 RUNNEL_CONST kOutputSwigluPairs = 2;
 RUNNEL_CONST kOutputSwigluWith = 3;
 
-/// Specialisation constants that nobody sets: rows of tiles that are right operands, or sums as f16
-/// (matrix_words.h).
+/// Specialisation constants that nobody sets: rows of tiles that are right operands, or sums as f16 (matrix_words.h).
 RUNNEL_CONST kRightTile = 90;
 RUNNEL_CONST kNarrowTile = 91;
 
@@ -61,10 +59,10 @@ RUNNEL_CONST kPassTag = 5;
 RUNNEL_CONST kPassDrawn = 6;    // address of what the host reads of the token, two words
 RUNNEL_CONST kPassHeader = 16;  // words
 
-RUNNEL_CONST kTokenWords =
-    4;  // id, positional slot it writes or kNone, sinks in use, window in use
-RUNNEL_CONST kItemWords =
-    6;  // first row, rows, place of its state in the bank, bank, first chunk, chunks
+// id, positional slot it writes or kNone, sinks in use, window in use
+RUNNEL_CONST kTokenWords = 4;
+// first row, rows, place of its state in the bank, bank, first chunk, chunks
+RUNNEL_CONST kItemWords = 6;
 RUNNEL_CONST kChunkWords = 4;          // first row, rows, item, nothing
 RUNNEL_CONST kLongItem = 0x80000000U;  // in a token's fourth word: its slots went chunk by chunk
 
@@ -83,8 +81,7 @@ struct PassLayout {
   uint chunks;
 };
 
-/// One part of a weight matrix: rows [first_row, first_row + rows). Offsets in words from the bound
-/// range.
+/// One part of a weight matrix: rows [first_row, first_row + rows). Offsets in words from the bound range.
 struct MatrixPart {
   uint first_row;
   uint rows;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels whose errors a whole model would hide: exponentials and gates over their whole range,
-// rounding, packing.
+// Kernels whose errors a whole model would hide: exponentials and gates over their whole range, rounding, packing.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -129,7 +129,7 @@ TEST_P(CpuParity, EveryOpIsTheReferences) {
   const std::vector<TokenId> tokens = random_.tokens(41, 200);
   for (BlockType type : kAllTypes) {
     const RandomModel model = make_random_model(wide_config(), {.linear = type}, 5);
-    const bool quantised = quant::block_traits(type)->quantised;
+    const bool quantised = quant::is_block_type(type);
     for (Ops_of ops : {only_mixer, only_mlp}) {
       const std::vector<float> actual = logits_of(*cpu_, model, ops, tokens);
       EXPECT_LE(rms_relative_error(actual, logits_of(*rounded_, model, ops, tokens)),

@@ -17,8 +17,8 @@
 namespace runnel::test {
 namespace {
 
-constexpr double kSplitTolerance =
-    2e-5;  // chunkwise against stepwise, both f32, of the largest logit
+// chunkwise against stepwise, both f32, of the largest logit
+constexpr double kSplitTolerance = 2e-5;
 constexpr double kGroupTolerance = 1e-5;  // one state per kv head against repeated heads
 
 struct Case {
@@ -166,8 +166,7 @@ TEST_P(BackendProperties, LastLogitsAreTheLastOfAll) {
 }
 
 TEST_P(BackendProperties, PositionsPastThirtyTwoBitsKeepTheirRotation) {
-  // Two sessions a whole number of window turns apart differ only by rotation, which relative
-  // attention does not see.
+  // Two sessions a whole number of window turns apart differ only by rotation, which relative attention does not see.
   const std::uint64_t turns = 1ULL << 32;
   const ModelConfig& c = loaded_.source.config;
   const std::uint64_t shift = turns * static_cast<std::uint64_t>(std::max(1, c.num_window_slots));
@@ -189,8 +188,8 @@ TEST_P(BackendProperties, PositionsPastThirtyTwoBitsKeepTheirRotation) {
   EXPECT_EQ(far->position(), shift + 164);
   // After the ring has turned over once, nothing of the old rotation is left in it.
   const std::size_t tail = static_cast<std::size_t>(vocab_) * 80;
-  constexpr double kFarTolerance =
-      5e-3;  // sinks and memory still carry the first turns' small differences
+  // sinks and memory still carry the first turns' small differences
+  constexpr double kFarTolerance = 5e-3;
   if (c.num_positional_slots() == 0 && !c.rotary) {
     EXPECT_EQ(far_logits, near_logits);
   } else {

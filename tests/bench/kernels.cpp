@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runnel_kernels: the matrix and slot kernels alone on one core, data in the caches, as shares of
-// the int8 peak.
+// runnel_kernels: the matrix and slot kernels alone on one core, data in the caches, as shares of the int8 peak.
 #include "runtime/backend/cpu/kernels.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runnel_make_model SHAPE TYPE OUT.gguf: a model of random weights, to measure speed with. It has
-// no tokenizer.
+// runnel_make_model SHAPE TYPE OUT.gguf: a model of random weights, to measure speed with. It has no tokenizer.
 //
 // SHAPE: 135m (the default model's: sinks, window, gated slots, tied), small (the same slots,
 // 0.6 M parameters: for very many tokens), 340m (tied), 1.3b, and of the family gla, hgrn2, retnet,

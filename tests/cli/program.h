@@ -15,8 +15,7 @@ struct Outcome {
   std::string err;
 };
 
-/// Runs `runnel` with `arguments`; `input` is its standard input. Fails the test if it takes longer
-/// than a minute.
+/// Runs `runnel` with `arguments`; `input` is its standard input. Fails the test if it takes longer than a minute.
 Outcome run_program(const std::vector<std::string>& arguments, const std::string& input = "");
 
 /// A model file with a byte-level tokenizer and ChatML, random weights: 264 entries, two layers.

@@ -249,8 +249,7 @@ void trace_blocks(const std::vector<std::uint64_t>& t, const cuda::Decode& d) {
   std::printf("\n");
 }
 
-/// Medians over layers of the clocks between the marks of blocks 0 (which has slots) and 1; of a
-/// cluster, 0 and 15.
+/// Medians over layers of the clocks between the marks of blocks 0 (which has slots) and 1; of a cluster, 0 and 15.
 void trace(Device& on, Kernel& kernel) {
   must(cudaMemset(on.trace.get(), 0, on.trace.bytes()));
   must(cudaDeviceSynchronize());
@@ -307,8 +306,7 @@ void trace(Device& on, Kernel& kernel) {
   if (kernel.d.even != 0) trace_blocks(t, kernel.d);
 }
 
-/// Whole generation: steps that draw their tokens on the device, as the host that reads along sees
-/// them.
+/// Whole generation: steps that draw their tokens on the device, as the host that reads along sees them.
 void generation(Device& on) {
   struct Kind {
     const char* name;

@@ -199,8 +199,8 @@ std::vector<Case> cases() {
                  {.blocks = 5, .splits = 2, .copies = 2},
                  14});
   ModelConfig c = small_config();
-  c.num_layers =
-      9;  // blocks that only take part in the head must not take an early layer for the last
+  // blocks that only take part in the head must not take an early layer for the last
+  c.num_layers = 9;
   all.push_back({"many_layers", c, {}, 12, {.blocks = 6, .splits = 1}, 3});
   c = small_positional_config();
   c.num_layers = 3;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels that stay for a whole token, with as few blocks and as small a model as run all of
-// them: for a race detector, which has no time for more. Against the reference; skips without a
-// GPU.
+// them: for a race detector, which has no time for more. Against the reference; skips without a GPU.
 #include <gtest/gtest.h>
 
 #include <cmath>

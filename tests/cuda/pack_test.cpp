@@ -19,8 +19,8 @@ namespace {
 
 using quant::BlockType;
 
-constexpr double kScaleTolerance =
-    3e-3;  // of weights near 1: q4_k and q6_k scales are f16 products
+// of weights near 1: q4_k and q6_k scales are f16 products
+constexpr double kScaleTolerance = 3e-3;
 
 struct Tensor {
   std::vector<std::byte> bytes;

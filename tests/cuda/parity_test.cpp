@@ -21,8 +21,8 @@ using reference::Activations;
 // RMS errors relative to the reference, over logits and over the state.
 constexpr double kF32Tolerance = 2e-5;        // f32 throughout
 constexpr double kPlainStepTolerance = 1e-4;  // 16-bit weights, f32 activations
-constexpr double kRoundedTolerance =
-    2e-2;                                  // int8 activations; ties round apart, and layers amplify
+// int8 activations; ties round apart, and layers amplify
+constexpr double kRoundedTolerance = 2e-2;
 constexpr double kTensorTolerance = 2e-2;  // bf16 operands in long passes
 // Long passes of a recurrence against a reference with the same bf16 operands: sums in another
 // order round a few operands apart. Against exact operands the bound would say little: rounding
@@ -49,8 +49,7 @@ Activations activations_for(BlockType t) {
   return is_plain(t) ? Activations::exact : Activations::rounded;
 }
 
-/// Runs the same tokens on both and compares logits and state. Prints the errors: they are the
-/// measure of tolerances.
+/// Runs the same tokens on both and compares logits and state. Prints the errors: they are the measure of tolerances.
 void compare(Backend& backend, const RandomModel& model, std::span<const TokenId> tokens,
              std::size_t piece, Activations activations, double tolerance,
              const std::string& what) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes as recorded graphs: what is recorded when, and that a replay computes what launches do.
-// Skips without a GPU.
+// Passes as recorded graphs: what is recorded when, and that a replay computes what launches do. Skips without a GPU.
 #include "runtime/backend/cuda/pass_graphs.h"
 
 #include <gtest/gtest.h>

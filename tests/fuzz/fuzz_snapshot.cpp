@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a snapshot, its checksums not compared; what is taken is written again and must come
-// back equal.
+// Any bytes as a snapshot, its checksums not compared; what is taken is written again and must come back equal.
 #include <cstdint>
 #include <cstdlib>
 #include <span>

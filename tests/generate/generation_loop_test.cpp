@@ -29,8 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Sources, GenerationLoop, testing::Bool(), [](const auto
   return each.param ? "DrawingAhead" : "StepByStep";
 });
 
-// Says the tokens of a script, one after the other, whatever it is fed; id 7 ends. Past its end it
-// says id 0.
+// Says the tokens of a script, one after the other, whatever it is fed; id 7 ends. Past its end it says id 0.
 class Script final : public TokenSource {
  public:
   Script(std::vector<TokenId> script, std::map<TokenId, std::string> pieces)

@@ -91,8 +91,7 @@ TEST(Sampler, SameSeedAndPositionDrawTheSameAndOthersDoNot) {
   EXPECT_GT(by_seed.size(), 40U);
 }
 
-// Chi-square over 200,000 draws; 29 degrees of freedom exceed 58.3 once in a thousand seeds, and
-// the seed is fixed.
+// Chi-square over 200,000 draws; 29 degrees of freedom exceed 58.3 once in a thousand seeds, and the seed is fixed.
 TEST(Sampler, DrawsFollowTheSoftmax) {
   constexpr int kDraws = 200000;
   constexpr double kCritical = 58.3;

@@ -27,8 +27,8 @@ namespace {
 
 constexpr double kLogitTolerance = 1e-3;  // f32, of the largest logit
 constexpr double kStateTolerance = 1e-3;  // f32, of the largest slot value
-constexpr double kExactGap =
-    0.02;  // f32 chooses alike while the two best logits are this far apart
+// f32 chooses alike while the two best logits are this far apart
+constexpr double kExactGap = 0.02;
 constexpr double kShippedGap = 0.4;           // the same with int8 activations
 constexpr double kNllTolerance = 0.002;       // f32, nats a token
 constexpr double kShippedPerplexity = 0.005;  // relative
@@ -257,8 +257,8 @@ TEST_F(DefaultModelFloat, LogitsAndSlotsAfterALongPrompt) {
   for (int layer : {0, 14, 29}) {
     const std::string prefix = "layer" + std::to_string(layer) + ".";
     for (const char* part : {"k", "v"}) {
-      const std::vector<float> positional =
-          golden.floats(prefix + "positional_" + part);  // [heads, 64, 64]
+      // [heads, 64, 64]
+      const std::vector<float> positional = golden.floats(prefix + "positional_" + part);
       const std::vector<float> memory = golden.floats(prefix + "memory_" + part);
       std::vector<float> actual;
       std::vector<float> expected;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference slot step against vectors of an independent float64 loop (tests/data/README.md says
-// whence).
+// The reference slot step against vectors of an independent float64 loop (tests/data/README.md says whence).
 #include "runtime/backend/reference/ops.h"
 
 #include <gtest/gtest.h>

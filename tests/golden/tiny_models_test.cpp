@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiny checkpoints in both fla-hub layouts → our file → every device: logits and states against
-// float64.
+// Tiny checkpoints in both fla-hub layouts → our file → every device: logits and states against float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>

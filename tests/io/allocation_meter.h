@@ -6,8 +6,7 @@
 
 namespace runnel::test {
 
-/// Bytes asked for since this thread began, whether freed since or not: an upper bound of what was
-/// held at once.
+/// Bytes asked for since this thread began, whether freed since or not: an upper bound of what was held at once.
 std::uint64_t allocated_bytes();
 
 }  // namespace runnel::test

@@ -21,8 +21,7 @@ using test::RawGguf;
 
 using Reader = std::function<bool(std::span<const std::byte>)>;  // whether the file was taken
 
-// Reads every byte that a successful parse hands out, so that sanitizers see a view that leaves the
-// file.
+// Reads every byte that a successful parse hands out, so that sanitizers see a view that leaves the file.
 unsigned touch(std::span<const std::byte> bytes) {
   unsigned sum = 0;
   for (const std::byte b : bytes) sum += static_cast<unsigned>(b);

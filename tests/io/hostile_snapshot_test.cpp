@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshot files that are damaged or made to mislead: each is refused with the name of the section
-// that is wrong.
+// Snapshot files that are damaged or made to mislead: each is refused with the name of the section that is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshot files: what is saved is what is loaded, privately, whole, and readable by later
-// versions.
+// Snapshot files: what is saved is what is loaded, privately, whole, and readable by later versions.
 #include "runnel/snapshot.h"
 
 #include <gmock/gmock.h>
@@ -53,8 +52,8 @@ TEST(SnapshotFile, PassesOverUnknownOptionalSectionsOfALaterMinorVersion) {
   std::vector<std::byte> bytes = snapshot_to_bytes(sample_snapshot());
   bytes[10] = std::byte{7};             // minor version
   bytes[40 + 5 * 32] = std::byte{200};  // the sampler becomes a section of the future
-  const auto read =
-      snapshot_from_bytes(bytes, Checksums::ignore);  // the checksum covers both edits
+  // the checksum covers both edits
+  const auto read = snapshot_from_bytes(bytes, Checksums::ignore);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_FALSE(read->has_sampler);
   EXPECT_EQ(read->state, sample_snapshot().state);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// States kept smaller: what is exact stays exact, what is rounded stays near, hostile bytes cost
-// nothing.
+// States kept smaller: what is exact stays exact, what is rounded stays near, hostile bytes cost nothing.
 #include "runtime/io/state_codec.h"
 
 #include <gmock/gmock.h>

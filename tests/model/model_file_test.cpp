@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model files: keys and back, every way in which a file can be wrong, and what the fingerprint
-// sees.
+// Model files: keys and back, every way in which a file can be wrong, and what the fingerprint sees.
 #include "runtime/model/model_file.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block formats: bit for bit against an independent implementation, error bounds by format, and bad
-// input.
+// Block formats: bit for bit against an independent implementation, error bounds by format, and bad input.
 #include "quant/quantise.h"
 
 #include <gmock/gmock.h>

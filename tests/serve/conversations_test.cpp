@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversations with a kept state: nothing is read twice; fork, save, delete; room for a bounded
-// number.
+// Conversations with a kept state: nothing is read twice; fork, save, delete; room for a bounded number.
 #include "tests/serve/fixture.h"
 
 namespace runnel {

@@ -13,8 +13,7 @@
 
 namespace runnel::test {
 
-/// Writes `model` as a GGUF file, without a tokenizer unless `add_keys` sets its keys. Throws on
-/// error.
+/// Writes `model` as a GGUF file, without a tokenizer unless `add_keys` sets its keys. Throws on error.
 void write_gguf(const RandomModel& model, const std::filesystem::path& file,
                 const std::function<void(GgufWriter&)>& add_keys = {});
 

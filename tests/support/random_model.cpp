@@ -21,8 +21,7 @@ using quant::BlockType;
 /// Storage of all tensors of one model.
 using Arena = std::vector<std::vector<std::byte>>;
 
-/// The type a row of `cols` values can have: 256-wide blocks fall back to 32-wide ones, those to
-/// f16.
+/// The type a row of `cols` values can have: 256-wide blocks fall back to 32-wide ones, those to f16.
 BlockType fitting(BlockType type, std::int64_t cols) {
   if (type == BlockType::q4_k && cols % quant::kSuperBlock != 0) type = BlockType::q4_0;
   if (type == BlockType::q6_k && cols % quant::kSuperBlock != 0) type = BlockType::q8_0;

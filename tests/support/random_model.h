@@ -23,10 +23,10 @@ struct RandomModel {
 
 /// Which optional parts a random model has besides what its config implies.
 struct RandomParts {
-  quant::BlockType linear = quant::BlockType::f32;  // projections and SwiGLU; rows that do not fit
-                                                    // a block get q8_0 or f16
-  quant::BlockType table = quant::BlockType::f32;   // embeddings and head
-  quant::BlockType small = quant::BlockType::f32;   // f_proj, convs and t2r map: f32, f16 or bf16
+  // projections and SwiGLU; rows that do not fit a block get q8_0 or f16
+  quant::BlockType linear = quant::BlockType::f32;
+  quant::BlockType table = quant::BlockType::f32;  // embeddings and head
+  quant::BlockType small = quant::BlockType::f32;  // f_proj, convs and t2r map: f32, f16 or bf16
   bool tied = false;
   bool gate_bias = false;
   bool read_biases = false;

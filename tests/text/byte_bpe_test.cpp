@@ -137,8 +137,7 @@ TEST_F(DefaultModel, CachedWordsEncodeAsTheFirstTime) {
   EXPECT_EQ(encode(many), expected);
 }
 
-// The heap must make the same choices as the scan: a repeated word of 63 and of 650 tokens under
-// the same merges.
+// The heap must make the same choices as the scan: a repeated word of 63 and of 650 tokens under the same merges.
 TEST(ByteBpe, LongWordsMergeByTheSameRule) {
   const auto tokenizer = load(test::small_metadata());
   ASSERT_NE(tokenizer, nullptr);
@@ -191,8 +190,8 @@ TEST(ByteBpe, TheLongestSpecialTokenWins) {
 
 TEST(ByteBpe, ChatMarkersAreSpecialWhateverTheFileSays) {
   test::Metadata m = test::small_metadata();
-  m.array<std::int32_t>("tokenizer.ggml.token_type")[1] =
-      4;  // user-defined: would be found in messages
+  // user-defined: would be found in messages
+  m.array<std::int32_t>("tokenizer.ggml.token_type")[1] = 4;
   const auto tokenizer = load(m);
   ASSERT_NE(tokenizer, nullptr);
   EXPECT_EQ(test::encode(*tokenizer, "<|im_end|>", true), Ids{1});

@@ -100,8 +100,7 @@ inline nlohmann::json read_json(const std::string& name) {
   return nlohmann::json::parse(read_data(name));
 }
 
-/// Entries of the default model's vocabulary, in order: 17 special tokens, the bytes it knows, what
-/// each merge makes.
+/// Entries of the default model's vocabulary, in order: 17 special tokens, the bytes it knows, what each merge makes.
 struct DefaultVocabulary {
   std::vector<std::string> specials = read_lines("default_model/special_tokens.txt");
   std::vector<std::string> merges = read_lines("default_model/merges.txt");

@@ -16,8 +16,7 @@ namespace {
 using quant::BlockType;
 
 constexpr double kStepTolerance = 2e-5;  // f32 sums in another order, the last bit of activations
-// Inputs rounded to int8; ties round apart, layers amplify, and passes of several tokens do not
-// round.
+// Inputs rounded to int8; ties round apart, layers amplify, and passes of several tokens do not round.
 constexpr double kRoundedTolerance = 2e-2;
 constexpr double kEvenTolerance = 5e-2;  // of a small model that amplifies them more
 
@@ -105,7 +104,7 @@ TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyMatchTheReference) {
     SCOPED_TRACE(quant::block_traits(type)->name);
     const RandomModel model = make_random_model(
         even_config(256), {.linear = type, .small = type, .read_biases = true}, 65);
-    const bool rounded = quant::block_traits(type)->quantised;
+    const bool rounded = quant::is_block_type(type);
     for (const std::uint32_t n : groups) {
       expect_parity(model, {.integer_dot = rounded, .tuning = {.step_groups = n}}, "decode_even.",
                     kEvenTolerance);
@@ -125,8 +124,8 @@ TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyWithGatesOfAnotherTypeMatchTheRefer
     const RandomParts parts{
         .linear = linear, .small = gates, .gate_bias = true, .read_biases = true};
     expect_parity(make_random_model(even_config(width), parts, 68),
-                  {.integer_dot = quant::block_traits(linear)->quantised, .tuning = tuning},
-                  "decode_even.", kEvenTolerance);
+                  {.integer_dot = quant::is_block_type(linear), .tuning = tuning}, "decode_even.",
+                  kEvenTolerance);
   };
   // The software driver's subgroups are small, so that some have two rows of the gates.
   expect(256, BlockType::q4_0, BlockType::f16, {.step_groups = 1});
@@ -179,7 +178,7 @@ TEST_F(VulkanDecodeStep, WorkgroupsHandEachOtherActivations) {
     SCOPED_TRACE(quant::block_traits(type)->name);
     for (const std::uint32_t groups : {0, 2, 7}) expect_parity(model_of(type), groups);
     expect_parity(model_of(type, 1), 0);
-    if (quant::block_traits(type)->quantised) expect_parity(model_of(type), 0, true);
+    if (quant::is_block_type(type)) expect_parity(model_of(type), 0, true);
   }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole default model on Vulkan, on the software driver with the validation layer too: a prompt
-// and a few greedy tokens as the vectors of its float32 form say, and a slice of text scored like
-// the CPU does.
+// and a few greedy tokens as the vectors of its float32 form say, and a slice of text scored like the CPU does.
 #include <algorithm>
 #include <cmath>
 #include <fstream>

@@ -19,8 +19,7 @@ struct MarkdownBlock {
   bool operator==(const MarkdownBlock&) const = default;
 };
 
-/// Splits Markdown. HTML and images in prose become plain text: nothing in an answer may load
-/// anything.
+/// Splits Markdown. HTML and images in prose become plain text: nothing in an answer may load anything.
 QVector<MarkdownBlock> splitMarkdown(const QString& text);
 
 class MarkdownBlocks : public QAbstractListModel {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// x[t] = table[id[t]]            one row out of the tiles, which the head multiplies with when they
-// are tied logits[t] = W_head RMSNorm(x[t]; final_norm)   for the tokens that are wanted
+// x[t] = table[id[t]]                             one row out of the tiles, which the head multiplies with if tied
+// logits[t] = W_head RMSNorm(x[t]; final_norm)    for the tokens that are wanted
 #include "runtime/backend/cpu/pass.h"
 
 namespace runnel::cpu {

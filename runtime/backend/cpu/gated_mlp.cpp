@@ -2,8 +2,7 @@
 // x += W_down(silu(W_gate x~) * W_up x~),  x~ = RMSNorm(x; mlp_norm)
 //
 // An item computes 32 rows of gate and up for its tokens, joins them and rounds them: one whole
-// group of down's input, so that the hidden vector never exists as floats and needs no loop of its
-// own.
+// group of down's input, so that the hidden vector never exists as floats and needs no loop of its own.
 #include <algorithm>
 
 #include "runtime/backend/cpu/pass.h"

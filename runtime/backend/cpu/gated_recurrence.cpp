@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per kv head and token:  S <- diag(a) S diag(b) + k v^T,  o = scale S^T q;  with slots twice, and
-// a softmax between (the slots' keys as S^T, decayed along the columns, then their values).
+// Per kv head and token:
+//   S <- diag(a) S diag(b) + k v^T,  o = scale S^T q
+// with slots twice, and a softmax between (the slots' keys as S^T, decayed along the columns, then their values).
 //
 // Three loops: features and decays of every token and head; what runs from token to token (log
 // sums, running maxima), a head an item; the recurrence, an item a block of columns, so that a few

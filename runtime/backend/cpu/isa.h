@@ -10,8 +10,7 @@ namespace runnel::cpu {
 
 struct Kernels;
 
-/// One compilation of the kernels. `generic` runs on every CPU of the architecture the library was
-/// built for.
+/// One compilation of the kernels. `generic` runs on every CPU of the architecture the library was built for.
 enum class Isa {
   generic,      // GCC vector extensions: SSE2 on x86-64
   avx2,         // with FMA and F16C

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of SIMD kernels that each instruction set exports, and the layouts they share: weight
 // tiles of 16 rows, activation packs of 1, 4 or more tokens. Plain C types only: the kernels' files
-// are compiled with other flags than the rest, and no inline function of a common header may be
-// instantiated there.
+// are compiled with other flags than the rest, and no inline function of a common header may be instantiated there.
 #pragma once
 
 #include <stddef.h>
@@ -10,18 +9,16 @@
 
 namespace runnel::cpu {
 
-// ---- weight tiles
-// -----------------------------------------------------------------------------------------------
+// ---- weight tiles -------------------------------------------------------------------------------
 // 16 rows of a matrix, so that the lanes of a register are rows: a dot product then needs no sum
 // across lanes. Inside a tile the codes come first, then the scales, each in the order in which a
 // kernel streams over the inputs.
 //   float types   [cols][16 rows]
 //   q8_0          codes [cols/32][8 steps][16 rows][4] u8 = q + 128;     d [cols/32][16] f16
-//   q4_0          codes [cols/32][4 steps][16 rows][4] u8: low half = step s, high half = step s +
-//   4;  d [cols/32][16] f16 q4_k          codes [cols/64][8 steps][16 rows][4] u8: low half = first
-//   group of 32, high half = second;
-//                 scales [cols/256][12 bytes as in the block][16];       d, dmin [cols/256][2][16]
-//                 f16
+//   q4_0          codes [cols/32][4 steps][16 rows][4] u8: low half = step s, high half = step s + 4;
+//                 d [cols/32][16] f16
+//   q4_k          codes [cols/64][8 steps][16 rows][4] u8: low half = first group of 32, high half = second;
+//                 scales [cols/256][12 bytes as in the block][16];       d, dmin [cols/256][2][16] f16
 //   q6_k          ql [cols/256][2][2][8 steps][16 rows][4];  qh [cols/256][2][8][16][4];
 //                 scales [cols/256][16][16] i8;                          d [cols/256][16] f16
 // where step s of a group of 32 inputs is its inputs 4s … 4s+3.
@@ -38,13 +35,11 @@ enum TileFormat : int {
   kTileFormats,
 };
 
-// ---- activation packs
-// ------------------------------------------------------------------------------------------- W
-// tokens side by side, W one of Kernels::widths. For quantised weights, per group of 32 inputs:
+// ---- activation packs ---------------------------------------------------------------------------
+// W tokens side by side, W one of Kernels::widths. For quantised weights, per group of 32 inputs:
 //   q [W][32] i8;  d [W] f32: the scale, a = d * q;  ds [W] f32 = d * sum(q);
 //   t [W] i32 = -8 * sum(q);  h [W] i32 = -8 * sum(first 16 of q)
-// For float weights: [cols][W] f32. A pack of the tokens [s, s + W) starts at s * (bytes of one
-// token).
+// For float weights: [cols][W] f32. A pack of the tokens [s, s + W) starts at s * (bytes of one token).
 constexpr size_t kGroupBytes = 48;  // of one token
 constexpr int kWidths = 4;
 
@@ -61,14 +56,13 @@ struct MatmulArgs {
 };
 using MatmulKernel = void (*)(const MatmulArgs&);
 
-// ---- slots
-// ------------------------------------------------------------------------------------------------------
-// K~ lies [channel][lanes], lanes = slots rounded up to 16; V~ lies [slot][channels rounded up to
-// 16].
+// ---- slots --------------------------------------------------------------------------------------
+// K~ lies [channel][lanes], lanes = slots rounded up to 16; V~ lies [slot][channels rounded up to 16].
 
-/// For each token in order: update the keys of lanes [lane_begin, lane_end), then out[h][lane] =
-/// q_h . K~[lane]. alpha != nullptr: K~ <- alpha K~ + write k. Else the token at position p
-/// overwrites slot p (p < sinks) or sinks + (p - sinks) mod window.  k == nullptr: no update.
+/// For each token in order: update the keys of lanes [lane_begin, lane_end), then out[h][lane] = q_h . K~[lane].
+///   alpha != nullptr  K~ <- alpha K~ + write k
+///   alpha == nullptr  the token at position p overwrites slot p (p < sinks) or sinks + (p - sinks) mod window
+///   k == nullptr      no update
 struct SlotKeysArgs {
   float* keys;
   int lanes;                 // floats between channels
@@ -90,8 +84,9 @@ struct SlotKeysArgs {
   int out_lanes;  // only lanes below this are written to `out`
 };
 
-/// p = softmax over the slots that count:  scale * x (positional, slot < valid), scale * x +
-/// read_bias + head_bias (memory).
+/// p = softmax over the slots that count:
+///   scale * x                          positional, slot < valid
+///   scale * x + read_bias + head_bias  memory
 struct SlotSoftmaxArgs {
   float* logits;  // [positional_lanes + memory_lanes], in place; lanes that do not count become 0
   int positional_lanes, valid;
@@ -123,8 +118,7 @@ struct SlotValuesArgs {
   ptrdiff_t out_stride, out_head;
 };
 
-// ---- gated recurrence
-// -------------------------------------------------------------------------------------------
+// ---- gated recurrence ---------------------------------------------------------------------------
 /// For each token in order: S <- diag(a) S diag(b) + k v^T, then out[h] = S^T q_h, columns
 /// [begin, end). The decay lies along the rows (a) or along the columns (b); the other is 1.
 struct RecurrenceArgs {
@@ -161,8 +155,8 @@ struct Kernels {
   void (*silu)(float* x, int n);
   /// gate = silu(gate) * up
   void (*swiglu)(float* gate, const float* up, int n);
-  /// log a = max(floor, logsigmoid(f + bias) / tau), no floor if it is 0;  alpha = exp(log a);
-  /// write = -expm1(log a)
+  /// log a = max(floor, logsigmoid(f + bias) / tau), no floor if it is 0
+  /// alpha = exp(log a);  write = -expm1(log a)
   void (*gates)(const float* f, const float* bias, int n, float tau, float floor, float* alpha,
                 float* write);
 
@@ -174,8 +168,7 @@ struct Kernels {
   void (*slot_values)(const SlotValuesArgs&);
   void (*recurrence)(const RecurrenceArgs&);
 
-  /// Measures the peak of the int8 dot product: operations (2 a multiply-add) that one call with
-  /// `rounds` does.
+  /// Measures the peak of the int8 dot product: operations (2 a multiply-add) that one call with `rounds` does.
   double (*int8_peak)(int rounds, int32_t* sink);
   /// Reads `bytes` (a multiple of 1,024) once, in order; the result keeps the compiler honest.
   uint32_t (*read)(const uint8_t* from, size_t bytes);

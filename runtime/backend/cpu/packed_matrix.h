@@ -29,8 +29,8 @@ struct PackedMatrix {
   std::size_t bytes() const { return static_cast<std::size_t>(tiles) * tile_bytes; }
 };
 
-/// The layout of `view` without data. @return unsupported if its type is no weight type of this
-/// backend.
+/// The layout of `view` without data.
+/// @return unsupported if its type is no weight type of this backend.
 Result<PackedMatrix> plan_packing(const WeightView& view);
 
 /// Fills tiles [begin, end) of `matrix` from the rows of `view`.
@@ -39,8 +39,7 @@ void pack_tiles(const PackedMatrix& matrix, const WeightView& view, int begin, i
 /// Row `row` as floats. out has cols elements.
 void unpack_row(const PackedMatrix& matrix, int row, std::span<float> out);
 
-/// Any f32, f16 or bf16 tensor (or a quantised one) as floats, row-major; for vectors and other
-/// small tensors.
+/// Any f32, f16 or bf16 tensor (or a quantised one) as floats, row-major; for vectors and other small tensors.
 Result<std::vector<float>> to_floats(const WeightView& view);
 
 }  // namespace runnel::cpu

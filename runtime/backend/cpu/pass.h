@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the steps of one pass share: the tokens of all items one after the other, and the buffers
-// between the steps.
+// What the steps of one pass share: the tokens of all items one after the other, and the buffers between the steps.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +11,7 @@
 
 namespace runnel::cpu {
 
-/// Asks for slice i of n of the weights that come next, so that they are in the second cache when
-/// their turn comes.
+/// Asks for slice i of n of the weights that come next, so that they are in the second cache when their turn comes.
 inline void prefetch_slice(const std::uint8_t* data, std::size_t bytes, int i, int n) {
   const std::size_t lines = bytes / 64, count = static_cast<std::size_t>(n);
   for (std::size_t line = lines * static_cast<std::size_t>(i) / count,
@@ -173,8 +171,7 @@ void multiply_normed(Pass& pass, std::span<const float> norm, const Projection (
 void run_tiles(const Kernels& kernels, const Product& product, const PackedInput& input, int begin,
                int end, int first, int count);
 
-/// Packs `tokens` rows of `cols` floats that row(token, scratch) returns (in `scratch` or
-/// elsewhere).
+/// Packs `tokens` rows of `cols` floats that row(token, scratch) returns (in `scratch` or elsewhere).
 template <class Row>
 void pack_rows(Pass& pass, int tokens, int cols, bool groups, bool floats, const PackedInput& input,
                const Row& row);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products out[t] = W in[t] over tiles of 16 rows: how they are cut into items of a parallel
-// loop.
+// Matrix products out[t] = W in[t] over tiles of 16 rows: how they are cut into items of a parallel loop.
 //
 // Bound, few tokens: the bytes of W, each tile streamed once by one core. Many tokens: arithmetic;
 // a token block is so small that its packs stay in the second cache while the tiles of an item pass
@@ -15,11 +14,11 @@ namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{768}
                                     << 10;  // packs of a token block, of 2 MiB second cache
-constexpr std::size_t kLeastItemBytes =
-    std::size_t{12} << 10;          // weights of an item; claiming one costs about 100 ns
+// weights of an item; claiming one costs about 100 ns
+constexpr std::size_t kLeastItemBytes = std::size_t{12} << 10;
 constexpr int kItemsPerThread = 8;  // so that threads end together
-constexpr int kTilesTogether =
-    2;  // what kernels of many tokens take at once; both stay in the first cache
+// what kernels of many tokens take at once; both stay in the first cache
+constexpr int kTilesTogether = 2;
 
 /// One tile whose rows are not all there, or whose outputs lie anywhere: through a buffer.
 void run_tile_buffered(const Kernels& kernels, const Product& p, const MatmulArgs& args, int tile,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// x^ = RMSNorm(x; attn_norm);  q, k, v, f, r, output gate = W x^;  f = W2 (W1 x^) if its rank is
-// low;  convolutions on q, k (or f), v
+// x^ = RMSNorm(x; attn_norm)
+// q, k, v, f, r, output gate = W x^;  f = W2 (W1 x^) if its rank is low
+// convolutions on q, k (or f), v
 #include "runtime/backend/cpu/pass.h"
 
 namespace runnel::cpu {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per kv head and token:  K~ <- alpha K~ + s k, V~ <- alpha V~ + s v (memory slots);  K~ <- R(t) k,
-// V~ <- v (the slot of the position);  o = V~^T softmax(scale K~ q + biases).  alpha = exp(log
-// alpha), s = -expm1(log alpha).
+// Per kv head and token, with alpha = exp(log alpha), s = -expm1(log alpha):
+//   K~ <- alpha K~ + s k,  V~ <- alpha V~ + s v    memory slots
+//   K~ <- R(t) k,          V~ <- v                 the slot of the position
+//   o = V~^T softmax(scale K~ q + biases)
 //
 // One token: an item is a head, its state passes by once. Several: three loops, logits by blocks of
 // slots, softmax, values by blocks of channels, each block so small that it stays in the first
 // cache while all tokens pass by. Both run the same kernels in the same order of additions, so
 // prefill is the recurrence bit for bit. Bound: one token, the bytes of the state, read once and
 // written once; several, arithmetic: 2 + G multiply-adds a state element (G queries a head). The
-// chunkwise form would save one of them and pay (C/2)(K + M) for its triangles: nothing to gain
-// without matrix units.
+// chunkwise form would save one of them and pay (C/2)(K + M) for its triangles: nothing to gain without matrix units.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

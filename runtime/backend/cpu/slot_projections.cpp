@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// x^ = RMSNorm(x; attn_norm);  q, k, v, f = W x^;  conv: y_t[c] = silu(sum_j w[c, j]
-// x_{t-W+1+j}[c]) on q, k, v
+// x^ = RMSNorm(x; attn_norm);  q, k, v, f = W x^
+// conv: y_t[c] = silu(sum_j w[c, j] x_{t-W+1+j}[c]) on q, k, v
 //
-// The maps, rotations and gates that follow belong to a head: slot_attention.cpp does them where it
-// uses them.
+// The maps, rotations and gates that follow belong to a head: slot_attention.cpp does them where it uses them.
 #include <algorithm>
 #include <cstring>
 
@@ -12,8 +11,7 @@
 namespace runnel::cpu {
 namespace {
 
-/// Channels [begin, end) of one item's tokens. tail [channels, taps]: the last inputs, oldest
-/// first.
+/// Channels [begin, end) of one item's tokens. tail [channels, taps]: the last inputs, oldest first.
 void convolve(const Pass& pass, const PassItem& item, const std::vector<float>& weight, float* rows,
               int channels, float* tail, int begin, int end) {
   const int taps = pass.config().conv_size;

@@ -92,8 +92,7 @@ struct CublasLt::Impl {
     if (handle != nullptr) library.destroy(handle);
   }
 
-  /// Column-major to the library: C^T [rows, T] = B^T-as-stored [K, rows] transposed times A^T [K,
-  /// T].
+  /// Column-major to the library: C^T [rows, T] = B^T-as-stored [K, rows] transposed times A^T [K, T].
   bool prepare(cudaStream_t stream, const Matmul& m, Prepared& p) {
     const auto ok = [](cublasStatus_t s) { return s == CUBLAS_STATUS_SUCCESS; };
     const cublasOperation_t transposed = CUBLAS_OP_T;
@@ -125,8 +124,7 @@ struct CublasLt::Impl {
     return true;
   }
 
-  /// Whole passes come again and again; a rest of any length may never. What is being recorded
-  /// cannot be timed.
+  /// Whole passes come again and again; a rest of any length may never. What is being recorded cannot be timed.
   static bool worth_timing(cudaStream_t stream, const Matmul& m) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     return m.tokens % kTimedTokens == 0 && cudaStreamIsCapturing(stream, &status) == cudaSuccess &&

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt where it is installed: found at run time, never linked. Without it our own matrix
-// product does the work.
+// cuBLASLt where it is installed: found at run time, never linked. Without it our own matrix product does the work.
 #pragma once
 
 #include <memory>
@@ -19,7 +18,8 @@ class CublasLt {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  /// matmul_bf16 by the library. @return false if it has no kernel for the shape: use ours.
+  /// matmul_bf16 by the library.
+  /// @return false if it has no kernel for the shape: use ours.
   bool matmul(cudaStream_t stream, const Matmul& p);
 
  private:

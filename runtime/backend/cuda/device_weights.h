@@ -21,8 +21,8 @@ struct Projection {
 /// One block. Null pointers: the model has no such tensor.
 struct LayerOnDevice {
   const float* attn_norm = nullptr;
-  std::vector<Projection> projections;  // q, k, v, f stacked as far as types agree; of a recurrence
-                                        // output gate, r and f's low rank too
+  // q, k, v, f stacked as far as types agree; of a recurrence output gate, r and f's low rank too
+  std::vector<Projection> projections;
   const float* f_bias = nullptr;
   const float* read_bias = nullptr;
   const float* head_read_bias = nullptr;
@@ -37,8 +37,8 @@ struct LayerOnDevice {
   const float* g_norm = nullptr;
   Matrix o_proj;
   const float* mlp_norm = nullptr;
-  std::vector<Projection>
-      gate_up;  // one matrix of alternating rows; two, stacked, if their types differ
+  // one matrix of alternating rows; two, stacked, if their types differ
+  std::vector<Projection> gate_up;
   Matrix down;
 };
 

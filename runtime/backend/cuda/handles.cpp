@@ -9,8 +9,8 @@ namespace runnel::cuda {
 
 Status check(cudaError_t code, std::string_view what) {
   if (code == cudaSuccess) return {};
-  static_cast<void>(
-      cudaGetLastError());  // an error that is not sticky shall not show up again elsewhere
+  // an error that is not sticky shall not show up again elsewhere
+  static_cast<void>(cudaGetLastError());
   const ErrorCode kind =
       code == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::device;
   return fail(kind, "cuda: ", what, ": ", cudaGetErrorString(code), " (error ",

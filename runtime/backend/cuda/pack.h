@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weight tensors rearranged on the host into the streams that the kernels read; see cuda/launch.h,
-// Matrix.
+// Weight tensors rearranged on the host into the streams that the kernels read; see cuda/launch.h, Matrix.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,7 @@
 namespace runnel::cuda {
 
 /// The first pass of a size goes launch by launch: kernels are loaded and products of the size
-/// prepared. The second is recorded, and from then on a pass of this size is one launch of its
-/// graph.
+/// prepared. The second is recorded, and from then on a pass of this size is one launch of its graph.
 class PassGraphs {
  public:
   /// Graphs kept; passes of further sizes go launch by launch.
@@ -21,8 +20,8 @@ class PassGraphs {
 
   using Size = std::pair<int, int>;  // tokens; the first that is wanted
 
-  /// @param launches puts the pass on `stream`: the same launches, with the same arguments, for
-  /// every pass of this size.
+  /// @param launches  puts the pass on `stream`: the same launches, with the same arguments, for every pass of this
+  ///                  size.
   Status run(cudaStream_t stream, Size size, const std::function<Status()>& launches);
 
   int recorded() const { return recorded_; }

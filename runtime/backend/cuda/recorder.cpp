@@ -32,10 +32,6 @@ Act act_of(FeatureMap f) {
   return Act::identity;
 }
 
-bool is_block_type(BlockType t) {
-  return t != BlockType::f32 && t != BlockType::f16 && t != BlockType::bf16;
-}
-
 int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
 /// Where row `first` of a dense matrix begins.
@@ -328,7 +324,7 @@ Status Recorder::gated_mlp(int layer, const LayerWeights&) {
                                "swiglu"));
       return multiply(p, w.down, h, stride, x, d, true, false);
     }
-    const bool quantised = joined && is_block_type(w.down.type);
+    const bool quantised = joined && quant::is_block_type(w.down.type);
     const QuantisedVector hq{quantised ? b_.h_words.get() : nullptr, b_.h_meta.get()};
     if (joined) {
       Matvec v{.x = in.x,

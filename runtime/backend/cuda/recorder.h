@@ -49,8 +49,8 @@ struct Pass {
   /// With `many`: rows of x before this one are not read after the last layer, so what only makes
   /// them is left out there.
   int first_wanted = 0;
-  int first_row =
-      0;  // of x and o that an op of `tokens` rows works on; not 0 in the last layer alone
+  // of x and o that an op of `tokens` rows works on; not 0 in the last layer alone
+  int first_row = 0;
 };
 
 class Recorder final : public Ops {

@@ -210,8 +210,7 @@ Status Recorder::gated_recurrence(int layer, const LayerWeights&) {
   const bool is_slots = recurrence_is_slots(a) && slot_recurrent_fits(m_->launch(), slots);
   const bool chunkwise =
       is_slots && m_->slot_chunks && !m_->precise && slot_chunks_fit(slots) && a.at.q % 4 == 0;
-  // Where q and k need no more than an activation and a rotation, the slots' kernel makes its
-  // inputs itself.
+  // Where q and k need no more than an activation and a rotation, the slots' kernel makes its inputs itself.
   const bool elementwise =
       a.map == FeatureMap::identity || a.map == FeatureMap::swish || a.map == FeatureMap::relu;
   SlotMixer own = slots;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of one value or one vector: activations, RMSNorm, int8 rounding, feature maps, gate,
-// rotation.
+// Functions of one value or one vector: activations, RMSNorm, int8 rounding, feature maps, gate, rotation.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -36,8 +36,7 @@ void linear(const WeightView& w, Activations activations, std::span<const float>
   const std::size_t rows = static_cast<std::size_t>(w.rows);
   const std::size_t tokens = x.size() / cols;
   std::vector<float> inputs(x.begin(), x.end());
-  const std::optional<quant::BlockTraits> traits = quant::block_traits(w.type);
-  if (activations == Activations::rounded && traits && traits->quantised) {
+  if (activations == Activations::rounded && quant::is_block_type(w.type)) {
     for (std::size_t t = 0; t < tokens; ++t)
       round_to_int8_blocks(std::span(inputs).subspan(t * cols, cols));
   }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The equations, one function each, in scalar fp32: the specification of every backend and the
-// oracle of its tests.
+// The equations, one function each, in scalar fp32: the specification of every backend and the oracle of its tests.
 //
-// Buffers are row-major spans; T tokens, D hidden, HQ query heads, H kv heads, K and V head dims, M
-// memory slots.
+// Buffers are row-major spans; T tokens, D hidden, HQ query heads, H kv heads, K and V head dims, M memory slots.
 #pragma once
 
 #include <cstdint>
@@ -46,20 +44,18 @@ void linear(const WeightView& w, Activations activations, std::span<const float>
 /// x[t] = table[tokens[t]];  x [T, D].
 void embed(const WeightView& table, std::span<const TokenId> tokens, std::span<float> x);
 
-/// Causal depthwise convolution over T tokens, with silu or without: y_t[c] = silu(sum_j w[c, j]
-/// x_{t-W+1+j}[c]). x [T, C] in and out; tail [C, W] holds the last W inputs, oldest first, and is
-/// advanced.
+/// Causal depthwise convolution over T tokens, with silu or without:
+///   y_t[c] = silu(sum_j w[c, j] x_{t-W+1+j}[c])
+/// x [T, C] in and out; tail [C, W] holds the last W inputs, oldest first, and is advanced.
 void short_conv(const WeightView& w, bool silu, std::span<float> x, std::span<float> tail);
 
 /// phi(x) on each head of x [T, heads * K]; `map` is the [K, K] matrix of t2r.
 void feature_map(FeatureMap kind, const WeightView& map, std::int32_t head_dim, std::span<float> x);
 
-/// log alpha = max(floor, logsigmoid(f + bias) / tau), in place on f [T, H*M]. A floor of 0 means
-/// none.
+/// log alpha = max(floor, logsigmoid(f + bias) / tau), in place on f [T, H*M]. A floor of 0 means none.
 void log_decay(const WeightView& bias, float normalizer, float floor, std::span<float> f);
 
-/// Rotates pairs (i, i + K/2) of x [K] by position * theta^(-2i/K); angles in double, so positions
-/// have no bound.
+/// Rotates pairs (i, i + K/2) of x [K] by position * theta^(-2i/K); angles in double, so positions have no bound.
 void rotate(std::span<float> x, double position, double theta);
 
 /// What one kv head sees of one token.
@@ -74,11 +70,14 @@ struct SlotInput {
 };
 
 /// One token of one kv head: update the slots, then read.
-///   sink and window slots: K~ <- R(t) k, V~ <- v at slot t (t < sinks) or sinks + (t - sinks) mod
-///   window memory slots:          K~ <- alpha K~ + s k,   V~ <- alpha V~ + s v o_g = softmax(scale
-///   q_g K~ (+ biases)) V~ over all written slots; queries rotated for positional slots, and by at
-///   most sink_distance for sinks.
-/// @param keys [slots, K], values [slots, V] the state, in canonical slot order;  o [G, V]
+///   sink and window slots:  K~ <- R(t) k,          V~ <- v           at slot t (t < sinks)
+///                                                                    or sinks + (t - sinks) mod window
+///   memory slots:           K~ <- alpha K~ + s k,  V~ <- alpha V~ + s v
+///   o_g = softmax(scale q_g K~ (+ biases)) V~      over all written slots; queries rotated for positional slots,
+///                                                  and by at most sink_distance for sinks
+/// @param keys    [slots, K], the state, in canonical slot order
+/// @param values  [slots, V], likewise
+/// @param o       [G, V]
 void slot_step(const ModelConfig& config, std::uint64_t position, const SlotInput& in,
                std::span<float> keys, std::span<float> values, std::span<float> o);
 

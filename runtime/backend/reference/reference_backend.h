@@ -9,8 +9,7 @@
 
 namespace runnel::reference {
 
-/// @param activations  rounded: as backends with int8 activations see them, for comparing like with
-/// like.
+/// @param activations  rounded: as backends with int8 activations see them, for comparing like with like.
 std::unique_ptr<Backend> make_backend(Activations activations = Activations::exact);
 
 }  // namespace runnel::reference

@@ -46,8 +46,7 @@ void slot_step(const ModelConfig& config, std::uint64_t position, const SlotInpu
     for (std::size_t c = 0; c < dim_v; ++c) value[c] = alpha * value[c] + in.s[m] * in.v[c];
   }
 
-  // Read. Positional slots in use: sinks and window slots that some position up to this one has
-  // written.
+  // Read. Positional slots in use: sinks and window slots that some position up to this one has written.
   const std::size_t used_sinks =
       static_cast<std::size_t>(std::min<std::uint64_t>(sinks, position + 1));
   const std::size_t used_window =

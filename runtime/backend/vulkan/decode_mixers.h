@@ -6,8 +6,7 @@
 
 namespace runnel::vulkan {
 
-/// Makes `step`, ready for decode_step.comp, one of decode_mixers.comp where the model has the
-/// shape for it.
+/// Makes `step`, ready for decode_step.comp, one of decode_mixers.comp where the model has the shape for it.
 void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& config,
                 const WeightStore& weights);
 

@@ -278,8 +278,7 @@ class Maker {
     std::uint32_t lanes = 0, items = 0;
   };
 
-  /// The team that a multiprocessor is through with first: of all subgroups the instructions, of
-  /// one its waits.
+  /// The team that a multiprocessor is through with first: of all subgroups the instructions, of one its waits.
   Team team_of(std::uint32_t stage, std::uint32_t groups) const {
     constexpr std::uint32_t kSchedulers = 4, kItem = 40, kItemWait = 60, kPass = 180,
                             kPassWait = 300, kLoadWait = 1500;
@@ -308,8 +307,8 @@ class Maker {
   /// Items of a lane under way.
   std::uint32_t items_held(BlockType type, std::uint32_t most) const {
     const std::uint32_t tuned = device_.tuning().step_chunk;
-    const bool wide =
-        type == BlockType::q4_k || type == BlockType::q6_k;  // 8 would not fit registers
+    // 8 would not fit registers
+    const bool wide = type == BlockType::q4_k || type == BlockType::q6_k;
     const std::uint32_t wanted = tuned > 0                         ? std::max(tuned, 2U)
                                  : device_.capabilities().software ? 2
                                  : wide                            ? kMostHeld / 2

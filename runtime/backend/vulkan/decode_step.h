@@ -39,8 +39,7 @@ struct DecodeStep {
 
   bool fits() const { return *why_not == '\0'; }
   std::uint32_t stuck_at() const { return args.stuck_at; }
-  /// Words of the activations behind each workgroup's likeliest token: for what nobody reads of a
-  /// token drawn.
+  /// Words of the activations behind each workgroup's likeliest token: for what nobody reads of a token drawn.
   std::uint32_t drawn_at() const { return args.stuck_at + 4 + 4 * groups; }
 
   static Result<DecodeStep> create(Device& device, const ModelConfig& config,

@@ -21,8 +21,7 @@ std::optional<std::uint32_t> find_memory(const VkPhysicalDeviceMemoryProperties&
   return std::nullopt;
 }
 
-/// The property sets of a kind, best first. Host-visible memory is always coherent here: nothing is
-/// flushed by hand.
+/// The property sets of a kind, best first. Host-visible memory is always coherent here: nothing is flushed by hand.
 std::vector<VkMemoryPropertyFlags> preferences(MemoryKind kind) {
   constexpr VkMemoryPropertyFlags kHost =
       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A logical device with one compute queue; its buffers and other handles as values that free
-// themselves.
+// A logical device with one compute queue; its buffers and other handles as values that free themselves.
 #pragma once
 
 #include <array>

@@ -113,8 +113,8 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
   c.handle = device;
   c.queue_family = compute_family(f, device);
   const VkPhysicalDeviceLimits& limits = p.properties.limits;
-  constexpr std::uint32_t kStorageBuffers =
-      7;  // of slot_read; every driver of 1.2 we know has more
+  // of slot_read; every driver of 1.2 we know has more
+  constexpr std::uint32_t kStorageBuffers = 7;
   if (c.queue_family == VK_QUEUE_FAMILY_IGNORED || f12.timelineSemaphore == VK_FALSE ||
       limits.maxPerStageDescriptorStorageBuffers < kStorageBuffers)
     return false;
@@ -136,8 +136,7 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
   c.group_threads =
       std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]);
   c.group_subgroups = size_control ? sizes.maxComputeWorkgroupSubgroups : 0;
-  // Seen to hold with this driver alone: it runs a context alone and starts a workgroup wherever
-  // one fits.
+  // Seen to hold with this driver alone: it runs a context alone and starts a workgroup wherever one fits.
   if (counts && p12.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY)
     c.resident_groups = multiprocessors.shaderSMCount;
 

@@ -87,7 +87,8 @@ class Instance {
 /// "VK_ERROR_DEVICE_LOST" for messages.
 const char* to_string(VkResult result);
 
-/// An error for a failed call: out_of_memory or device. @param what  "vulkan:0: vkQueueSubmit"
+/// An error for a failed call: out_of_memory or device.
+/// @param what  "vulkan:0: vkQueueSubmit"
 Error vk_error(VkResult result, const std::string& what);
 
 }  // namespace runnel::vulkan

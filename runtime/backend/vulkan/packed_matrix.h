@@ -3,8 +3,10 @@
 //
 // A part holds whole rows. Row-major units of 8 columns (the last one padded with zeros), then a
 // plane of scales, then for Q6_K a plane of upper bits:
-//   f32 8 words a unit, f16 and bf16 4, q8_0 2 (bytes in column order)
-//   q4_0, q4_k, q6_k  1: byte j has column j in its low and column j + 4 in its high half
+//   f32               8 words a unit
+//   f16, bf16         4 words a unit
+//   q8_0              2 words a unit: bytes in column order
+//   q4_0, q4_k, q6_k  1 word a unit: byte j has column j in its low and column j + 4 in its high half
 //   scales            q8_0, q4_0: f16 a block of 32
 //                     q4_k: 5 words a block of 256: d and dmin, 8 of scale and minimum, a byte each
 //                     q6_k: 5 words a block of 256: d, 16 signed scales

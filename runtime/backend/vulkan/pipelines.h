@@ -23,8 +23,8 @@ inline constexpr std::uint32_t kPushBytes = 128;
 /// Thread-safe.
 class Pipelines {
  public:
-  /// @param cache  file of the pipeline cache; empty: none. A file that is missing, damaged or of
-  /// another driver is no error.
+  /// @param cache  file of the pipeline cache; empty: none. A file that is missing, damaged or of another driver is
+  ///               no error.
   static Result<std::unique_ptr<Pipelines>> create(std::shared_ptr<Device> device,
                                                    std::filesystem::path cache);
 

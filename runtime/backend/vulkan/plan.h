@@ -71,7 +71,8 @@ class VulkanPlan final : public Plan {
   void flip_tags(const PassShape& shape);
   /// Copies one row of logits to the host, where the commands before made it.
   Result<VkCommandBuffer> logits_copy();
-  /// After a pass in one dispatch: whether it came to its end. @param report  see PassBuffers
+  /// After a pass in one dispatch: whether it came to its end.
+  /// @param report  see PassBuffers
   Status check_report(std::uint32_t report);
   Status add_times(std::span<const VkCommandBuffer> commands) const;
   PassShape body_shape(std::span<const PlanItem> items) const;
@@ -92,8 +93,7 @@ class VulkanPlan final : public Plan {
   OwnedCommandPool pool_;
   std::map<PassShape, Program> programs_;
   std::mutex mutex_;
-  // Of the next pass in one dispatch, and of the next that makes logits: the buffer begins with
-  // zeros.
+  // Of the next pass in one dispatch, and of the next that makes logits: the buffer begins with zeros.
   std::uint32_t tag_ = 1, head_tag_ = 1;
   VkCommandBuffer logits_copy_ = VK_NULL_HANDLE;
   std::array<std::vector<StepSet>, 2> spare_;  // of chains that are over; with candidates

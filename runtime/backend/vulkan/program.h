@@ -133,8 +133,7 @@ void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipel
                      const Dispatch& d, VkDescriptorSet set);
 
 /// Copies what the shape's dispatches read of the parameters from a place of pass_host: many
-/// shaders that read the host's memory themselves would each wait for the bus. A barrier must
-/// follow.
+/// shaders that read the host's memory themselves would each wait for the bus. A barrier must follow.
 void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PassBuffers& buffers,
                      const PassShape& shape, std::uint32_t place);
 

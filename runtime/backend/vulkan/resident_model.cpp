@@ -42,8 +42,7 @@ Result<SlotSplit> choose_slot_split(const Device& device, const ModelConfig& c) 
                        std::clamp(most, 1U, slots));
   s.splits = (slots + s.share - 1) / s.share;
   s.share = (slots + s.splits - 1) / s.splits;
-  // A team per slot where there are lanes for it, but at least 8 lanes: 32 bytes of a key at a
-  // time.
+  // A team per slot where there are lanes for it, but at least 8 lanes: 32 bytes of a key at a time.
   s.team = std::clamp(kThreads / std::bit_ceil(s.share), 8U, 32U);
   const std::uint64_t bytes = shared_bytes(c, s);
   if (bytes > device.capabilities().shared_bytes) {

@@ -60,8 +60,8 @@ struct ResidentModel {
   }
 };
 
-/// @return unsupported if a head's features do not fit the device's shared memory, or its state the
-/// registers of a workgroup.
+/// @return unsupported if a head's features do not fit the device's shared memory, or its state the registers of a
+///         workgroup.
 Status check_recurrence(const Device& device, const ModelConfig& config);
 
 /// @return unsupported if the heads do not fit the device's shared memory.

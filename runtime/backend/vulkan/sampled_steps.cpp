@@ -11,8 +11,8 @@ namespace runnel::vulkan {
 namespace {
 
 constexpr std::uint64_t kDrawnBytes = 4 * kDrawnWords;
-constexpr std::uint64_t kFoundBytes =
-    8 + 8ULL * kMostCandidates + 4ULL * kMostCandidateLists;  // of candidates
+// of candidates
+constexpr std::uint64_t kFoundBytes = 8 + 8ULL * kMostCandidates + 4ULL * kMostCandidateLists;
 // Of candidates, behind what is found: the words of a drawn token, of which the report counts.
 constexpr std::uint64_t kDrawnBehind = (kFoundBytes + kDrawnBytes - 1) / kDrawnBytes * kDrawnBytes;
 static_assert(kFoundBytes >= kStepPlaces * kDrawnBytes);

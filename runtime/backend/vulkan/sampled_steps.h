@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps that draw their own tokens. Greedy ones draw on the device, which goes from step to step
-// by itself; with top-k, biases or penalties the device finds the candidates and the host's sampler
-// draws among them.
+// by itself; with top-k, biases or penalties the device finds the candidates and the host's sampler draws among them.
 #pragma once
 
 #include <array>
@@ -51,8 +50,7 @@ class VulkanSteps final : public SampledSteps {
   Result<TokenId> drawn() override;
   Status logits(std::span<float> out) override;
 
-  /// Waits, and takes its logits out of the plan's buffers, which another use needs. The plan's
-  /// mutex is held.
+  /// Waits, and takes its logits out of the plan's buffers, which another use needs. The plan's mutex is held.
   Status give_way();
 
  private:

@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint64_t kMaxPartBytes = 256U << 20;    // also what packing takes on the host
 constexpr std::uint64_t kMaxBlockBytes = 1024U << 20;  // of one allocation
 constexpr std::uint64_t kStagingBytes = 16U << 20;
-constexpr std::int64_t kPartRows =
-    65528;  // one workgroup a row must fit the smallest dispatch limit
+// one workgroup a row must fit the smallest dispatch limit
+constexpr std::int64_t kPartRows = 65528;
 
 /// The stored rows of a matrix: views one after the other, or two in alternation.
 struct RowSource {

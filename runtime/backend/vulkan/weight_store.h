@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a model in device memory: a few large buffers of packed matrices and one of f32
-// vectors.
+// The weights of a model in device memory: a few large buffers of packed matrices and one of f32 vectors.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chat messages and the format in which a model was taught to read them.
+//
+// Example, in a function that returns a Result:
+//   std::vector<runnel::ChatMessage> messages{{"system", "Answer briefly."}, {"user", "What is a lighthouse?"}};
+//   auto tokens = model->encode_chat(messages);
+//   if (!tokens) return tokens.error();
+//   if (auto read = session.prefill(*tokens); !read) return read.error();    // generate() now answers
 #pragma once
 
 #include <string>
@@ -18,16 +24,15 @@ struct ChatMessage {
 enum class ChatStyle {
   plain,   ///< "User: …\nAssistant: …": for models whose file names no template
   chatml,  ///< <|im_start|>role\n…<|im_end|>\n
-  none,    ///< the file names a template that this library does not run: no chat unless a style is
-           ///< given
+  none,  ///< the file names a template that this library does not run: no chat without a given style
 };
 
 /// The chat format of one model.
 struct ChatFormat {
   ChatStyle style = ChatStyle::plain;
-  std::string
-      default_system_prompt;  ///< used when the first message is not a system message; may be empty
-  std::string reason;         ///< with ChatStyle::none: what in the template is not run
+  /// used when the first message is not a system message; may be empty
+  std::string default_system_prompt;
+  std::string reason;  ///< with ChatStyle::none: what in the template is not run
 };
 
 /// Where the messages to encode stand in the conversation.

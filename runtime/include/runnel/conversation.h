@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // One stored conversation on a session: talk, go back, branch, and pay only for new tokens.
 //
-//   auto chat = runnel::Conversation::open_or_create(*store, model, {.name = "plans"});
-//   chat->send("What shall we plant?", options, show);   // user message and answer, both saved
-//   chat->regenerate(options, show);                     // another answer: 0 tokens replayed
-//   chat->rewind(message);                               // what follows becomes another branch
+// Example, in a function that returns a Result:
+//   auto chat = runnel::Conversation::open_or_create(store, model, {.name = "plans"});
+//   if (!chat) return chat.error();
+//   auto turn = chat->send("What shall we plant?", {.max_tokens = 100});    // message and answer, both saved
+//   if (!turn) return turn.error();
+//   auto again = chat->regenerate({.sampling = {.temperature = 0.8F}});     // another answer: no token read again
+//   if (!again) return again.error();
+//   auto cost = chat->rewind(turn->user);    // what follows becomes another branch
+//   if (!cost) return cost.error();
 #pragma once
 
 #include <cstdint>
@@ -98,8 +103,7 @@ class RUNNEL_API Conversation {
   Result<Turn> add_user(std::string_view text, std::stop_token stop = {});
   Result<Turn> add_user(std::string_view text, const ReplayOptions& replay);
 
-  /// Generates an answer to the head, which must be a user's message, and saves it, cut short or
-  /// not.
+  /// Generates an answer to the head, which must be a user's message, and saves it, cut short or not.
   Result<Turn> answer(const GenerationOptions& options, const TextCallback& on_text = {},
                       std::stop_token stop = {});
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices this build can compute on.
 //
-//   for (const runnel::DeviceInfo& d : runnel::devices()) std::cout << d.id << "  " << d.name <<
-//   '\n';
+// Example:
+//   for (const runnel::DeviceInfo& d : runnel::devices()) std::cout << d.id << "  " << d.name << '\n';
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generating text: sampling options, stop conditions, the loop.
 //
-//   runnel::GenerationOptions options{.sampling = {.temperature = 0.7f, .top_p = 0.95f, .seed = 1},
-//   .max_tokens = 200}; auto result = runnel::generate(session, options, [](std::string_view text)
-//   { std::cout << text; return true; }, stop);
+// Example, in a function that returns a Result:
+//   runnel::GenerationOptions options{.sampling = {.temperature = 0.7F, .top_p = 0.95F, .seed = 1},
+//                                     .max_tokens = 200};
+//   auto show = [](std::string_view text) {
+//     std::cout << text;
+//     return true;
+//   };
+//   auto result = runnel::generate(session, options, show);
+//   if (!result) return result.error();
+//   if (result->reason == runnel::FinishReason::length) std::cout << "…\n";
 #pragma once
 
 #include <cstdint>
@@ -28,19 +35,19 @@ namespace runnel {
 struct SamplingOptions {
   float temperature = 0.0F;  ///< [0, inf); 0: greedy (the most likely token, ties to the lower id)
   std::int32_t top_k = 0;    ///< keep the k most likely; 0: all
-  float top_p =
-      1.0F;  ///< (0, 1]: keep the smallest set whose probability reaches it (arXiv:1904.09751)
-  float min_p =
-      0.0F;  ///< [0, 1): drop what is less likely than min_p times the likeliest (arXiv:2407.01082)
-  float repetition_penalty = 1.0F;  ///< (0, inf): divides positive and multiplies negative logits
-                                    ///< of recent tokens (arXiv:1909.05858)
-  float presence_penalty = 0.0F;    ///< subtracted once from the logit of a recent token
-  float frequency_penalty = 0.0F;   ///< subtracted for each occurrence of a recent token
-  std::int32_t penalty_window =
-      256;  ///< how many recent tokens penalties see, [0, Session::kHistoryWindow]
+  /// (0, 1]: keep the smallest set whose probability reaches it (arXiv:1904.09751)
+  float top_p = 1.0F;
+  /// [0, 1): drop what is less likely than min_p times the likeliest (arXiv:2407.01082)
+  float min_p = 0.0F;
+  /// (0, inf): divides positive and multiplies negative logits of recent tokens (arXiv:1909.05858)
+  float repetition_penalty = 1.0F;
+  float presence_penalty = 0.0F;   ///< subtracted once from the logit of a recent token
+  float frequency_penalty = 0.0F;  ///< subtracted for each occurrence of a recent token
+  /// how many recent tokens penalties see, [0, Session::kHistoryWindow]
+  std::int32_t penalty_window = 256;
   std::map<TokenId, float> logit_bias;  ///< added to single logits; -inf forbids a token
-  std::uint64_t seed =
-      0;  ///< key of Philox4x32-10; the counter is the position: same seed, same text
+  /// key of Philox4x32-10; the counter is the position: same seed, same text
+  std::uint64_t seed = 0;
 };
 
 /// Sees the logits [vocab] from which the next token will be chosen, and may change them:
@@ -70,23 +77,20 @@ enum class FinishReason {
 
 struct GenerationResult {
   FinishReason reason = FinishReason::length;
-  std::vector<TokenId>
-      tokens;        ///< what was generated and consumed by the session, an end token included
+  /// what was generated and consumed by the session, an end token included
+  std::vector<TokenId> tokens;
   std::string text;  ///< all of the text handed to the callback
   /// Text after it that was not shown because a stop string may have begun; empty after `end` and
-  /// `stop_text`. The next generate() on the same session begins with it. A caller that does not go
-  /// on may show it.
+  /// `stop_text`. The next generate() on the same session begins with it. A caller that does not go on may show it.
   std::string held_back;
 };
 
-/// Receives text as it comes: whole UTF-8 characters only, never part of a stop string. Returning
-/// false stops.
+/// Receives text as it comes: whole UTF-8 characters only, never part of a stop string. Returning false stops.
 using TextCallback = std::function<bool(std::string_view text)>;
 
 /// Continues `session` (which must have consumed at least one token) and leaves it after the last
 /// generated token. A requested stop leaves it after the last whole token.
-/// A generation that goes on from another's length, cancel or callback gives what that one would
-/// have given.
+/// A generation that goes on from another's length, cancel or callback gives what that one would have given.
 /// @return invalid_argument for an option outside its range or an empty session; unsupported for
 ///         stop strings without a tokenizer; device if the driver failed.
 RUNNEL_API Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
@@ -94,12 +98,11 @@ RUNNEL_API Result<GenerationResult> generate(Session& session, const GenerationO
                                              std::stop_token stop = {});
 
 /// The sampling options of the last generate() on this session, or those its snapshot came with;
-/// nothing before that. With them and the same stop strings generate() goes on as if it had never
-/// stopped.
+/// nothing before that. With them and the same stop strings generate() goes on as if it had never stopped.
 RUNNEL_API std::optional<SamplingOptions> last_sampling(const Session& session);
 
-/// Checks the ranges stated above. @return invalid_argument naming the option, its value and its
-/// range.
+/// Checks the ranges stated above.
+/// @return invalid_argument naming the option, its value and its range.
 RUNNEL_API Status validate(const SamplingOptions& options);
 
 }  // namespace runnel

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model: weights, tokenizer and configuration, loaded once and immutable.
 //
-//   auto model = runnel::Model::load("models/runnel-gsa-135m-instruct.gguf", {.device = "auto",
-//   .threads = 2}); if (!model) { std::cerr << model.error().message << '\n'; return 1; } auto
-//   session = runnel::Session::create(*model);
+// Example, in main():
+//   auto model = runnel::Model::load("models/runnel-gsa-135m-instruct.gguf", {.device = "auto", .threads = 2});
+//   if (!model) {
+//     std::cerr << model.error().message << '\n';
+//     return 1;
+//   }
+//   std::cout << (*model)->info().name << " on " << (*model)->info().device << '\n';
 #pragma once
 
 #include <cstdint>
@@ -33,13 +37,11 @@ struct ModelOptions {
   /// present. With "auto" the model goes on on the CPU where the device has too little memory, or
   /// fails later: sessions are then lost (ErrorCode::device) until they are reset or restored.
   std::string device = "auto";
-  /// Threads that compute on the CPU, the caller's included; 0: one per core this process may use.
-  /// Range [0, 1024].
+  /// Threads that compute on the CPU, the caller's included; 0: one per core this process may use. Range [0, 1024].
   int threads = 0;
   /// Most bytes that weights, scratch and one session may take on the device; 0: no limit.
   std::uint64_t memory_limit = 0;
-  /// Called on the loading thread with the fraction done, in [0, 1]; returning false stops the load
-  /// (cancelled).
+  /// Called on the loading thread with the fraction done, in [0, 1]; returning false stops the load (cancelled).
   std::function<bool(float fraction)> progress;
   /// Directory that keeps what a device compiled for its next start (Vulkan pipelines), made if it
   /// is missing; empty: none is kept. What lies there is used only if it is whole and of the same
@@ -56,18 +58,16 @@ struct ModelInfo {
   std::int64_t parameters = 0;     ///< elements of all distinct tensors
   std::uint64_t weight_bytes = 0;  ///< memory taken by the weights on the device
   std::uint64_t state_bytes = 0;   ///< memory taken by one session's state, whatever its length
-  std::uint64_t fingerprint =
-      0;  ///< hash of configuration, tensor table, tokenizer and a sample of the weights
+  /// hash of configuration, tensor table, tokenizer and a sample of the weights
+  std::uint64_t fingerprint = 0;
 };
 
 /// An immutable model. All methods are const and thread-safe; shared by its Sessions.
 class RUNNEL_API Model {
  public:
   /// Reads and checks a GGUF file and puts its weights on a device.
-  /// @return not_found or io (the file), malformed or unsupported (its contents), out_of_memory or
-  /// device (the device),
-  ///         cancelled (progress returned false). The message names tensor or key, value and
-  ///         expectation.
+  /// @return not_found or io (the file), malformed or unsupported (its contents), out_of_memory or device (the
+  ///         device), cancelled (progress returned false). The message names tensor or key, value and expectation.
   static Result<std::shared_ptr<const Model>> load(const std::filesystem::path& file,
                                                    ModelOptions options = {});
 
@@ -85,8 +85,7 @@ class RUNNEL_API Model {
   /// @return unsupported without a tokenizer; malformed if `text` is not UTF-8.
   Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special = false) const;
 
-  /// Ids → bytes (special tokens give nothing unless `show_special`). The bytes may end inside a
-  /// UTF-8 character.
+  /// Ids → bytes (special tokens give nothing unless `show_special`). The bytes may end inside a UTF-8 character.
   /// @return unsupported without a tokenizer; invalid_argument for an id outside the vocabulary.
   Result<std::string> decode(std::span<const TokenId> tokens, bool show_special = false) const;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors as values: Result<T> holds a T or an Error; Status is Result<void>.
 //
-//   Result<Model> model = Model::load("model.gguf");
-//   if (!model) return model.error();          // code + message naming thing, value, expectation
-//   use(*model);
+// Example, in a function that returns a Result:
+//   runnel::Result<std::shared_ptr<const runnel::Model>> model = runnel::Model::load("model.gguf");
+//   if (!model) return model.error();    // a code, and a message naming thing, value and expectation
+//   std::cout << (*model)->info().name << '\n';
 //
 // Member names follow std::expected, so that the type can become an alias of it one day.
 #pragma once
@@ -64,8 +65,7 @@ struct Error {
   std::string message;
 };
 
-/// A value of T or the Error that prevented it. Reading `*r` without a value is a programming
-/// error.
+/// A value of T or the Error that prevented it. Reading `*r` without a value is a programming error.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -82,12 +82,13 @@ class [[nodiscard]] Result {
 
   T& operator*() & { return *std::get_if<0>(&value_); }
   const T& operator*() const& { return *std::get_if<0>(&value_); }
-  T&& operator*() && { return std::move(*std::get_if<0>(&value_)); }
+  /// By value: `for (auto& x : *f())` would outlive a reference into the temporary.
+  T operator*() && { return std::move(*std::get_if<0>(&value_)); }
   T* operator->() { return std::get_if<0>(&value_); }
   const T* operator->() const { return std::get_if<0>(&value_); }
 
   const Error& error() const& { return *std::get_if<1>(&value_); }
-  Error&& error() && { return std::move(*std::get_if<1>(&value_)); }
+  Error error() && { return std::move(*std::get_if<1>(&value_)); }
 
   template <class U>
   T value_or(U&& other) const& {
@@ -125,7 +126,7 @@ class [[nodiscard]] Result<void> {
   explicit operator bool() const noexcept { return has_value(); }
 
   const Error& error() const& { return *error_; }
-  Error&& error() && { return std::move(*error_); }
+  Error error() && { return std::move(*error_); }
 
  private:
   std::optional<Error> error_;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The C API: everything that sessions do in C++, for C99 and for whatever can call C.
  *
+ * Example:
  *   runnel_model* model = NULL;
  *   runnel_error error;
  *   if (runnel_model_load("model.gguf", NULL, &model, &error) != RUNNEL_OK) puts(error.message);
+ *   runnel_model_free(model);
  *
  * HANDLES are opaque. What a function creates, its _free takes back; _free(NULL) does nothing. A
  * session keeps its model alive, so the order of freeing does not matter.

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session: one conversation's state on a model. Constant size, whatever the length.
 //
+// Example, in a function that returns a Result:
 //   auto session = runnel::Session::create(model);
-//   session->prefill(model->encode("Once upon a time").value_or(...));
-//   auto result = runnel::generate(*session, {.max_tokens = 100}, [](std::string_view text) { ...;
-//   return true; }); runnel::Snapshot here = *session->snapshot();      // go back with
-//   session->restore(here)
+//   if (!session) return session.error();
+//   auto prompt = model->encode("Once upon a time");
+//   if (!prompt) return prompt.error();
+//   if (auto read = session->prefill(*prompt); !read) return read.error();
+//   auto here = session->snapshot();
+//   if (!here) return here.error();
+//   auto story = runnel::generate(*session, {.max_tokens = 100});
+//   if (!story) return story.error();
+//   if (auto back = session->restore(*here); !back) return back.error();    // as it was after the prompt
 #pragma once
 
 #include <cstdint>
@@ -32,8 +38,7 @@ struct PrefillResult {
 /// Reports tokens consumed so far and in total, between chunks, on the calling thread.
 using PrefillProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-/// One conversation. Move-only; used by one thread at a time. Different Sessions of one Model may
-/// run at once.
+/// One conversation. Move-only; used by one thread at a time. Different Sessions of one Model may run at once.
 class RUNNEL_API Session {
  public:
   /// @return out_of_memory or device if the state cannot be made.
@@ -48,18 +53,15 @@ class RUNNEL_API Session {
 
   /// Feeds `tokens` in chunks and leaves the session after the last of them, with their logits.
   /// @param tokens  ids in [0, vocab); empty is allowed and does nothing.
-  /// @return invalid_argument for a bad id (nothing consumed), device if the driver failed. A
-  /// requested stop is no error:
-  ///         the session stands after the last completed chunk and the result says how many tokens
-  ///         that is.
+  /// @return invalid_argument for a bad id (nothing consumed), device if the driver failed. A requested stop is no
+  ///         error: the session stands after the last completed chunk and the result says how many tokens that is.
   Result<PrefillResult> prefill(std::span<const TokenId> tokens, std::stop_token stop = {},
                                 const PrefillProgress& progress = {});
 
   /// Feeds `tokens` and returns the logits after each, [tokens, vocab] row-major. For scoring.
   Result<std::vector<float>> score(std::span<const TokenId> tokens);
 
-  /// Logits after the last token, [vocab]; empty before the first token. Valid until the next
-  /// non-const call.
+  /// Logits after the last token, [vocab]; empty before the first token. Valid until the next non-const call.
   std::span<const float> logits() const;
 
   /// Tokens consumed since the session was empty.

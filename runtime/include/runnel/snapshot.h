@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A snapshot: everything a session remembers, as an immutable value that can be kept, saved and
-// carried.
+// A snapshot: everything a session remembers, as an immutable value that can be kept, saved and carried.
+//
+// Example, in a function that returns a Result:
+//   auto snapshot = session.snapshot();
+//   if (!snapshot) return snapshot.error();
+//   auto saved = snapshot->save("story.snap", {.state = runnel::StateEncoding::f16, .compress = true});
+//   if (!saved) return saved.error();
+//   auto loaded = runnel::Snapshot::load("story.snap");    // later, perhaps on another machine
+//   if (!loaded) return loaded.error();
+//   if (auto back = session.restore(*loaded); !back) return back.error();
 #pragma once
 
 #include <cstddef>
@@ -52,12 +60,10 @@ class RUNNEL_API Snapshot {
   Status save(const std::filesystem::path& file, SnapshotEncoding encoding = {}) const;
 
   /// Reads and validates a whole snapshot file.
-  /// @return not_found, io, malformed (truncated, damaged: the message says which section),
-  /// unsupported (version).
+  /// @return not_found, io, malformed (truncated, damaged: the message says which section), unsupported (version).
   static Result<Snapshot> load(const std::filesystem::path& file);
 
-  /// The bytes save() would write, and a snapshot of such bytes. The same snapshot gives the same
-  /// bytes.
+  /// The bytes save() would write, and a snapshot of such bytes. The same snapshot gives the same bytes.
   /// @return out_of_memory; malformed or unsupported as load().
   Result<std::vector<std::byte>> to_bytes(SnapshotEncoding encoding = {}) const;
   static Result<Snapshot> from_bytes(std::span<const std::byte> bytes);

@@ -2,10 +2,16 @@
 // A library of conversations on disk: messages as a tree, a snapshot at every message boundary, one
 // SQLite file. Needs no model; conversation.h opens one of its conversations on a session.
 //
+// Example, in a function that returns a Result:
 //   auto store = runnel::ConversationStore::open({.file = "chats.db"});
-//   for (const auto& c : *store->list()) std::cout << c.id << "  " << c.name << '\n';
+//   if (!store) return store.error();
 //   auto hits = store->search("lighthouse");
-//   store->forget_conversation(7);  // afterwards no file of the store holds its text
+//   if (!hits) return hits.error();
+//   for (const runnel::SearchHit& hit : *hits) {
+//     std::cout << hit.name << ": " << hit.excerpt << '\n';
+//     auto gone = store->forget_conversation(hit.conversation);
+//     if (!gone) return gone.error();    // else no file of the store holds its text
+//   }
 #pragma once
 
 #include <chrono>
@@ -33,8 +39,7 @@ struct StoreSettings {
   /// The database; snapshots lie in the folder beside it that has its name and ".snapshots".
   std::filesystem::path file;
   /// Snapshots of older boundaries are dropped, the least recently used first, when all of them
-  /// take more. A conversation whose snapshot is gone is read again from its tokens. 0: keep the
-  /// pinned ones only.
+  /// take more. A conversation whose snapshot is gone is read again from its tokens. 0: keep the pinned ones only.
   std::uint64_t budget_bytes = 1'000'000'000;
   /// f32 goes on bit-identically.
   SnapshotEncoding encoding = {.state = StateEncoding::f32, .compress = true};
@@ -116,7 +121,8 @@ class RUNNEL_API ConversationStore {
   /// @return unsupported if a newer version of the library made it.
   static Result<ConversationStore> open(StoreSettings options);
 
-  /// Newest first. @param with_trash  also what was deleted and can be undone
+  /// Newest first.
+  /// @param with_trash  also what was deleted and can be undone
   Result<std::vector<ConversationInfo>> list(bool with_trash = false) const;
   Result<ConversationInfo> info(ConversationId id) const;
   /// The most recently used conversation of that name.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels over the channels of one token: norm, rounding to int8, activations, gates. Equations in
-// kernels.h.
+// Kernels over the channels of one token: norm, rounding to int8, activations, gates. Equations in kernels.h.
 #pragma once
 
 namespace runnel::cpu::RUNNEL_ISA {

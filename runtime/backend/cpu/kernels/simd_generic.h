@@ -36,8 +36,7 @@ inline F choose(I mask, F yes, F no) {
 inline I words(const uint16_t* p) { return I{p[0], p[1], p[2], p[3]}; }
 inline F load_bf16(const uint16_t* p) { return reinterpret_cast<F>(words(p) << 16); }
 inline F load_f16(const uint16_t* p) {
-  // Exponent and fraction as a float that is 2^112 too small; subnormals come out right by the
-  // multiplication.
+  // Exponent and fraction as a float that is 2^112 too small; subnormals come out right by the multiplication.
   const I h = words(p);
   const I magnitude = (h & 0x7FFF) << 13;
   const F finite = reinterpret_cast<F>(magnitude) * splat(0x1p112F);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The slot recurrence of one kv head, fused with its read: state lines are loaded once, updated,
 // read by all query heads of the group and stored once. Equations in kernels.h. Prefill runs the
-// same code token after token over lanes few enough to stay in the first cache, so it is the
-// recurrence bit for bit.
+// same code token after token over lanes few enough to stay in the first cache, so it is the recurrence bit for bit.
 #pragma once
 
 namespace runnel::cpu::RUNNEL_ISA {
 namespace {
 
 constexpr int kMaxHeads = 4;  // query heads that one pass over the state serves
-constexpr int kTogether =
-    kLanes == 16 ? 4 : 2;  // registers of lanes side by side: kMaxHeads chains each
+// registers of lanes side by side: kMaxHeads chains each
+constexpr int kTogether = kLanes == 16 ? 4 : 2;
 
 /// The slot that position p overwrites, or -1.
 inline int positional_slot(uint64_t p, int sinks, int window) {
@@ -20,8 +19,7 @@ inline int positional_slot(uint64_t p, int sinks, int window) {
          static_cast<int>((p - static_cast<uint64_t>(sinks)) % static_cast<uint64_t>(window));
 }
 
-/// N registers of slots, one token: K~ <- alpha K~ + write k (kUpdate); out[h] = q_h . K~ for G
-/// heads.
+/// N registers of slots, one token: K~ <- alpha K~ + write k (kUpdate); out[h] = q_h . K~ for G heads.
 template <int N, int G, bool kUpdate>
 inline void keys_step(const SlotKeysArgs& s, int lane, int token, int head) {
   float* keys = s.keys + lane;
@@ -142,8 +140,7 @@ void slot_softmax(const SlotSoftmaxArgs& s) {
   for (int i = 0; i < lanes; i += kLanes) store(s.logits + i, mul(load(s.logits + i), inverse));
 }
 
-/// N registers of channels, one token, G heads: V~ <- alpha V~ + write v (kUpdate); out[h] = p_h .
-/// V~.
+/// N registers of channels, one token, G heads: V~ <- alpha V~ + write v (kUpdate); out[h] = p_h . V~.
 template <int N, int G, bool kUpdate>
 inline void values_step(const SlotValuesArgs& s, int channel, int token, int head, int valid) {
   const float* p = s.p + token * s.p_stride + head * s.p_head;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A piece of work that runs beside the caller's.
+// Work that runs in a thread of its own while the caller continues.
 #pragma once
 
 #include <new>
@@ -12,13 +12,13 @@
 
 namespace runnel {
 
-/// Calls `make`, which returns a Result<T>, in a thread of its own, or at once when the system has
-/// none to give. What `make` refers to outlives this object, whose destructor waits for it.
+/// Calls `make`, which returns a Result<T>, in a thread of its own, or in the constructor if the system
+/// cannot start one. Everything `make` refers to must outlive this object, whose destructor waits for it.
 template <class T>
-class Beside {
+class BackgroundTask {
  public:
   template <class F>
-  explicit Beside(F make) {
+  explicit BackgroundTask(F make) {
     const auto run = [this, make = std::move(make)] {
       try {
         result_ = make();
@@ -31,8 +31,8 @@ class Beside {
       run();
     }
   }
-  Beside(const Beside&) = delete;
-  Beside& operator=(const Beside&) = delete;
+  BackgroundTask(const BackgroundTask&) = delete;
+  BackgroundTask& operator=(const BackgroundTask&) = delete;
 
   /// Waits for the result; once. Throws std::bad_alloc if `make` did.
   Result<T> get() {

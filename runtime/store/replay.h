@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bringing a session to a message: from the nearest snapshot, the rest read again from its tokens.
+// Brings a session to a message of a stored conversation: restores the nearest snapshot and replays the tokens after it.
 #pragma once
 
 #include <span>
@@ -24,13 +24,14 @@ Result<std::vector<TokenId>> encode_after(const Model& model, std::span<const Pa
 Result<NewBoundary> boundary_of(const Session& session, std::vector<TokenId> tokens,
                                 SnapshotEncoding encoding);
 
-/// Prefills all of `tokens`. @return cancelled if a stop came first; the session is then between.
+/// Prefills all of `tokens`.
+/// @return cancelled if a stop was requested before the end; the session has then consumed some of them.
 Status feed(Session& session, std::span<const TokenId> tokens, const ReplayOptions& replay);
 
-/// Brings `session` to the end of `path` and fills in what its steps lack. Adds what it cost.
-/// What had to be read is stored again, so that the next time costs nothing.
-/// @return cancelled, device … : the session is then anywhere.
-Status read_to_end(ConversationStore::Impl& store, Session& session, std::vector<PathStep>& path,
+/// Brings `session` to the end of `path`, fills in missing tokens and positions of its steps and adds the cost.
+/// Stores the state again if any token was replayed, so that the next time costs nothing.
+/// @return cancelled, device and so on; the position of the session is then unspecified.
+Status replay_path(ConversationStore::Impl& store, Session& session, std::vector<PathStep>& path,
                    const ReplayOptions& replay, TokenCost& cost, std::string& warning);
 
 }  // namespace runnel

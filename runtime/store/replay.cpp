@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/store/path_reader.h"
+#include "runtime/store/replay.h"
 
 #include <algorithm>
 #include <utility>
@@ -79,7 +79,7 @@ Status feed(Session& session, std::span<const TokenId> tokens, const ReplayOptio
   return {};
 }
 
-Status read_to_end(ConversationStore::Impl& store, Session& session, std::vector<PathStep>& path,
+Status replay_path(ConversationStore::Impl& store, Session& session, std::vector<PathStep>& path,
                    const ReplayOptions& replay, TokenCost& cost, std::string& warning) {
   std::size_t known = 0;  // steps from the first on whose tokens are known for this model
   while (known < path.size() && path[known].has_tokens) ++known;

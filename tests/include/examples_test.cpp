@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every usage example in the public headers, as extract_examples.py finds it: it compiles, and it runs on a tiny model.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runnel/chat.h"
+#include "runnel/device.h"
+#include "runnel/generation.h"
+#include "runnel/model.h"
+#include "runnel/result.h"
+#include "runnel/session.h"
+#include "runnel/snapshot.h"
+#ifdef RUNNEL_HAS_STORE
+#include "runnel/conversation.h"
+#include "runnel/store.h"
+#endif
+#include "tests/include/example_c99.h"
+#include "tests/support/chat_model.h"
+#include "tests/support/temporary_directory.h"
+
+namespace {
+
+// What the examples take for granted: the files they name in the current directory, a model, a session with a prompt.
+class HeaderExamples : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(directory_ / "models");
+    runnel::test::write_chat_model(directory_ / "model.gguf");
+    std::filesystem::copy_file(directory_ / "model.gguf",
+                               directory_ / "models/runnel-gsa-135m-instruct.gguf");
+    std::filesystem::current_path(directory_.path());
+    model_ = *runnel::Model::load("model.gguf", {.device = "cpu", .threads = 1});
+    session_ = *runnel::Session::create(model_);
+    const std::vector<runnel::TokenId> prompt = *model_->encode("Once");
+    ASSERT_TRUE(session_->prefill(prompt));
+  }
+  void TearDown() override { std::filesystem::current_path(before_); }
+
+  const std::shared_ptr<const runnel::Model>& loaded() const { return model_; }
+  runnel::Session& prefilled() { return *session_; }
+
+ private:
+  std::filesystem::path before_ = std::filesystem::current_path();
+  runnel::test::TemporaryDirectory directory_;
+  std::shared_ptr<const runnel::Model> model_;
+  std::optional<runnel::Session> session_;
+};
+
+void expect_ok(const runnel::Status& status) {
+  EXPECT_TRUE(status) << (status ? std::string() : status.error().message);
+}
+
+TEST_F(HeaderExamples, Result) {
+  expect_ok([]() -> runnel::Status {
+#include "result_1.inc"
+    return {};
+  }());
+}
+
+TEST_F(HeaderExamples, Device){
+#include "device_1.inc"
+}
+
+TEST_F(HeaderExamples, Model) {
+  const int status = []() {
+#include "model_1.inc"
+    return 0;
+  }();
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(HeaderExamples, Chat) {
+  const auto& model = loaded();
+  runnel::Session session = *runnel::Session::create(model);
+  expect_ok([&]() -> runnel::Status {
+#include "chat_1.inc"
+    return {};
+  }());
+}
+
+TEST_F(HeaderExamples, Session) {
+  const auto& model = loaded();
+  expect_ok([&]() -> runnel::Status {
+#include "session_1.inc"
+    return {};
+  }());
+}
+
+TEST_F(HeaderExamples, Snapshot) {
+  runnel::Session& session = prefilled();
+  expect_ok([&]() -> runnel::Status {
+#include "snapshot_1.inc"
+    return {};
+  }());
+}
+
+TEST_F(HeaderExamples, Generation) {
+  runnel::Session& session = prefilled();
+  expect_ok([&]() -> runnel::Status {
+#include "generation_1.inc"
+    return {};
+  }());
+}
+
+#ifdef RUNNEL_HAS_STORE
+TEST_F(HeaderExamples, Conversation) {
+  const auto& model = loaded();
+  const runnel::ConversationStore store = *runnel::ConversationStore::open({.file = "chats.db"});
+  expect_ok([&]() -> runnel::Status {
+#include "conversation_1.inc"
+    return {};
+  }());
+}
+
+TEST_F(HeaderExamples, Store) {
+  {
+    const runnel::ConversationStore store = *runnel::ConversationStore::open({.file = "chats.db"});
+    runnel::Conversation chat = *runnel::Conversation::create(store, loaded(), {.name = "sea"});
+    ASSERT_TRUE(chat.add_user("Who lives in the lighthouse?"));
+  }
+  expect_ok([]() -> runnel::Status {
+#include "store_1.inc"
+    return {};
+  }());
+  const runnel::ConversationStore store = *runnel::ConversationStore::open({.file = "chats.db"});
+  EXPECT_TRUE(store.list(true)->empty());
+}
+#endif
+
+TEST_F(HeaderExamples, CFromC99) { runnel_example_c99(); }
+
+}  // namespace
