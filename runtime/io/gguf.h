@@ -82,6 +82,12 @@ class GgufFile {
   Result<std::string> get_string(std::string_view key,
                                  std::optional<std::string> fallback = {}) const;
 
+  /// The same conversions of a value, such as an element of an array; `key` names it in errors.
+  static Result<std::int64_t> integer_of(std::string_view key, const GgufValue& value);
+  static Result<double> float_of(std::string_view key, const GgufValue& value);
+  static Result<bool> bool_of(std::string_view key, const GgufValue& value);
+  static Result<std::string> string_of(std::string_view key, const GgufValue& value);
+
   /// The array under `key`, nullptr if absent, malformed if its elements are no T.
   template <class T>
   Result<const std::vector<T>*> get_array(std::string_view key) const {

@@ -58,7 +58,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& fi
   return ModelLoader::load(
       file, options, [&options](ModelFile model, const LoadProgress& progress) {
         return Engine::create(std::move(model), options.device, options.threads, progress,
-                              options.cache_directory);
+                              options.cache_directory, options.step_program);
       });
 }
 
@@ -99,6 +99,7 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   RUNNEL_CHECK_OK(
       check_limit(options.memory_limit, used.weight_bytes + used.state_bytes + used.scratch_bytes));
   impl->info.device = impl->engine->device().id;
+  impl->info.step_program = to_string(impl->engine->step_program());
   impl->info.weight_bytes = impl->engine->memory().weight_bytes;
   impl->info.state_bytes = impl->engine->memory().state_bytes;
   return std::shared_ptr<const Model>(new Model(std::move(impl)));

@@ -47,6 +47,10 @@ struct ModelOptions {
   /// is missing; empty: none is kept. What lies there is used only if it is whole and of the same
   /// driver; that it cannot be read or written is never an error.
   std::filesystem::path cache_directory;
+  /// The program that computes one token of one session, by its name on the device's ladder ("ops" is on every one);
+  /// empty: the best that fits the model. A name that the device lacks is not_found, one that does not fit the model
+  /// unsupported, with the reason.
+  std::string step_program;
 };
 
 /// Facts about a loaded model.
@@ -54,6 +58,9 @@ struct ModelInfo {
   std::string name;
   std::string architecture;  ///< "gsa"
   std::string device;        ///< DeviceInfo::id it was loaded on
+  /// How one token of one session is computed, and why not by the programs above it on the device's ladder:
+  /// "ops; not cluster: heads of 80, expected a power of two".
+  std::string step_program;
   std::int32_t vocab_size = 0;
   std::int64_t parameters = 0;     ///< elements of all distinct tensors
   std::uint64_t weight_bytes = 0;  ///< memory taken by the weights on the device
