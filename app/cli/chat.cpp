@@ -135,7 +135,7 @@ class Chat {
 
   static void complain(const Error& error) { report(error); }
 
-  // Where the conversation stands follows from the session alone, so a loaded snapshot goes on rightly.
+  // The state of the conversation follows from the session alone, so that a loaded snapshot continues correctly.
   ChatContinuation continuation() {
     if (session().position() == 0) return ChatContinuation::start;
     const auto recent = session().recent_tokens();
@@ -153,7 +153,7 @@ class Chat {
     };
   }
 
-  // The first message after a pack is set off from it as the model was taught.
+  // The first message after a pack is separated from it as in the model's training.
   Result<std::vector<TokenId>> encode_message(const std::string& message) {
     std::vector<ChatMessage> messages;
     if (pack_ && session().position() == pack_->tokens) {
@@ -309,7 +309,7 @@ class Chat {
   std::optional<PackStart> pack_;  // what the session began with
   InterruptHandler& interrupts_;
   ChatInput input_;
-  const bool decorated_;  // prompts and remarks, for people only
+  const bool decorated_;  // prompts and remarks, only on a terminal
   bool output_closed_ = false;
   std::optional<WordWrap> wrap_;  // of the answer that is being shown
 

@@ -287,7 +287,7 @@ Result<PackStart> start_from_pack(Session& session, const std::string& file) {
   }
   PackStart start{.system = context.messages[0].content, .tokens = context.tokens.size()};
   if (!context.tokens.empty() && session.restore(pack)) return start;
-  // Of another model: its text is read again.
+  // The pack belongs to another model: read its text again.
   RUNNEL_TRY(const std::vector<TokenId> tokens, encode_system(session.model(), start.system));
   ProgressBar bar("Reading");
   RUNNEL_CHECK_OK(feed(session, tokens, with_bar(bar)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runnel conversation: looks after the library of conversations; needs no model.
+// runnel conversation: lists and changes the library of conversations; needs no model.
 #include <fstream>
 #include <iterator>
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deleting: into the trash, back from it, and for good. For good means that no page, index or log
-// keeps a word: freed pages are zeroed (secure_delete), the word index is written anew, the
-// write-ahead log is emptied, snapshots nobody refers to are removed; and all of it is on the disk.
+// Deleting: into the trash, back from it, and for good. For good means that no page, index or log keeps a word: freed
+// pages are zeroed (secure_delete), the word index is rewritten, the write-ahead log is emptied, unreferenced
+// snapshots are removed; and all of it is synced.
 #include <utility>
 
 #include "runtime/base/try.h"
@@ -15,7 +15,7 @@ constexpr std::string_view kAfter =
     "WITH RECURSIVE after(id) AS (SELECT id FROM messages WHERE parent = ?1 UNION "
     "SELECT m.id FROM messages m JOIN after ON m.parent = after.id) ";
 
-// A head that is gone moves back to the last message that is not.
+// A deleted head moves back to the last message that is not deleted.
 constexpr std::string_view kHeadIfLost =
     "UPDATE conversations SET head = ?1 WHERE id = ?2 AND head <> 0 AND NOT EXISTS("
     "SELECT 1 FROM messages m WHERE m.id = conversations.head AND m.trash = 0)";
@@ -42,7 +42,7 @@ struct Forgetting {
     std::vector<std::string> dropped;
     RUNNEL_CHECK_OK(impl.drop_unreferenced_snapshots(dropped));
     report.snapshots += static_cast<std::int64_t>(dropped.size());
-    // A deleted word stays in the index's older segments until they are merged: begin anew.
+    // A deleted word stays in the index's older segments until they are merged: rebuild the index.
     RUNNEL_CHECK_OK(database.run("INSERT INTO words(words) VALUES ('rebuild')"));
     RUNNEL_CHECK_OK(database.run(
         "DELETE FROM trash WHERE NOT EXISTS(SELECT 1 FROM messages WHERE trash = trash.id) "
