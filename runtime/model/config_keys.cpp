@@ -21,8 +21,8 @@ namespace {
 constexpr std::array<std::string_view, 7> kArchitectures = {"gsa",         "gla", "hgrn2", "retnet",
                                                             "linear_attn", "abc", "regla"};
 
-/// A whole number of the configuration with its range. The ranges hold every released model a
-/// hundred times over and keep all products of the forward pass inside 64 bits.
+/// A whole number of the configuration with its range. The ranges exceed every released model a hundredfold and keep
+/// all products of the forward pass inside 64 bits.
 struct IntKey {
   const char* key;
   std::int32_t ModelConfig::*member;
@@ -61,7 +61,7 @@ constexpr FloatKey kFloatKeys[] = {
     {"gsa.g_norm_eps", &ModelConfig::g_norm_eps, false},
 };
 
-// Keys of a recurrence only. A file of slots that has one is another model than this reads.
+// Keys of a recurrence only. A file of slots that has one describes a model that this version does not know.
 constexpr IntKey kRecurrenceInts[] = {
     {"gsa.gate_rank", &ModelConfig::gate_rank, 0, 1 << 16, false},
 };
@@ -227,7 +227,7 @@ std::string_view decay_name(Decay decay) {
 
 namespace {
 
-/// What only slots have, or only a recurrence, and what excludes each other.
+/// Checks options that only slots or only a recurrence have, and options that exclude each other.
 Status check_mixer(const ModelConfig& c) {
   const auto refuse = [](const char* what, const char* expected) {
     return fail(ErrorCode::unsupported, what, ", expected ", expected);

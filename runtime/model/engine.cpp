@@ -42,7 +42,7 @@ Result<std::unique_ptr<Engine>> Engine::create(ModelFile file, std::unique_ptr<B
     loaded = engine->load(std::move(other), progress);
   }
   RUNNEL_CHECK_OK(loaded);
-  // A backend that still reads the mapping holds it itself; a fallback will read it.
+  // A backend that still reads the mapping owns a reference to it; a fallback will read it.
   if (!engine->fallback_) engine->file_.file.reset();
   return engine;
 }
