@@ -240,10 +240,10 @@ Command add_bench(CLI::App& program) {
   CLI::App* parser = program.add_subcommand("bench", "Measure speed and memory");
   parser->footer(
       "All tests take turns; the median of the repetitions is reported. Decode is greedy "
-      "generation, "
-      "sampling\nincluded. A depth is how many tokens were read before. The limit of decode is the "
-      "bandwidth of reading a\nbuffer as large as the model, that of prefill the int8 arithmetic "
-      "of "
+      "generation,\n"
+      "sampling included. A depth is how many tokens were read before. The limit of decode is the\n"
+      "bandwidth of reading a buffer as large as the model, that of prefill the int8 arithmetic "
+      "of\n"
       "its layers; both are measured first.\n\n"
       "Examples:\n"
       "  runnel bench model.gguf\n"

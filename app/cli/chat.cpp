@@ -24,12 +24,12 @@ namespace {
 
 constexpr const char* kHelp =
     "/help        this list\n"
-    "/reset       forget the conversation and begin anew\n"
+    "/reset       forget the conversation and start over\n"
     "/save FILE   write what the model remembers to a snapshot\n"
-    "/load FILE   go on from a snapshot\n"
+    "/load FILE   continue from a snapshot\n"
     "/stats       length of the conversation, speed, memory\n"
     "/quit        leave (so does Ctrl-D, or Ctrl-C twice)\n"
-    "Ctrl-C stops an answer. A line that ends in \\ goes on in the next; // at its start sends a "
+    "Ctrl-C stops an answer. A line that ends in \\ continues on the next; // at its start sends a "
     "message that begins with /.\n";
 
 struct Options {
@@ -125,9 +125,9 @@ class Chat {
     const ModelInfo& info = session().model().info();
     std::string text = info.name.empty() ? "Model" : info.name;
     text += " on " + info.device + ", " + format_bytes(info.state_bytes) +
-            " of memory whatever the length";
+            " of memory, whatever the length";
     if (session().position() > 0)
-      text += ", going on after " + format_count(session().position()) + " tokens";
+      text += ", continuing after " + format_count(session().position()) + " tokens";
     if (stored_) text += "; " + options_.conversation.name + ": " + stored_->greeting();
     text += ".\nType a message. /help lists the commands.\n\n";
     write_out(text + (stored_ ? stored_->recap() : ""));
@@ -250,10 +250,10 @@ class Chat {
       return true;
     } else if (stored_ && command == "/load") {
       complain({ErrorCode::invalid_argument,
-                "/load would leave the conversation that is kept; start without --conversation"});
+                "/load would leave the kept conversation; start without --conversation"});
     } else if (command == "/reset") {
       finish(pack_ ? begin_with_pack(options_.conversation.pack) : session().reset(),
-             "Begun anew.");
+             "Started over.");
     } else if (command == "/stats") {
       print_stats();
     } else if (command == "/save" || command == "/load") {

@@ -66,7 +66,7 @@ Result<ConversationStore> open_library(const std::string& library) {
 void add_conversation_options(CLI::App& parser, ConversationChoice& choice) {
   parser
       .add_option("--conversation", choice.name,
-                  "Keep the conversation under this name, and go on with it if it is there")
+                  "Keep the conversation under this name, and continue it if it exists")
       ->type_name("NAME");
   parser.add_option("--pack", choice.pack, "Begin after a state pack (see `runnel pack make`)")
       ->type_name("PACK");
@@ -106,10 +106,10 @@ std::string ChatStore::recap() const {
 
 const char* ChatStore::help() {
   return "/list        the messages so far\n"
-         "/rewind [N]  go back to after message N; without N to before your last one\n"
-         "/branch [N]  the ways this conversation went; with N go on with that one\n"
+         "/rewind [N]  go back to the end of message N; without N to before your last one\n"
+         "/branch [N]  the branches of this conversation; with N switch to branch N\n"
          "/again       another answer to your last message\n"
-         "/edit TEXT   say your last message differently\n"
+         "/edit TEXT   replace your last message\n"
          "/forget N    delete everything after message N for good\n"
          "/search TEXT look in all conversations\n";
 }
@@ -133,7 +133,7 @@ bool ChatStore::obey(const std::string& command, const std::string& argument,
   } else if (command == "/search") {
     status = search(argument);
   } else if (command == "/reset") {
-    status = begin_anew();
+    status = start_over();
   } else {
     return false;
   }
@@ -171,7 +171,7 @@ Status ChatStore::list() {
   RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
   std::string text;
   for (std::size_t i = 0; i < messages.size(); ++i) text += list_line(i + 1, messages[i]);
-  if (text.empty()) say("Nothing was said yet.\n");
+  if (text.empty()) say("No messages yet.\n");
   write_out(text);
   return {};
 }
@@ -183,7 +183,7 @@ Status ChatStore::rewind(const std::string& argument) {
     auto last = messages.rbegin();
     while (last != messages.rend() && last->role != "user") ++last;
     if (last == messages.rend()) {
-      return Error{ErrorCode::invalid_argument, "nothing was said yet"};
+      return Error{ErrorCode::invalid_argument, "there is no message yet"};
     }
     to = last->parent;
   } else {
@@ -237,8 +237,7 @@ Status ChatStore::edit(const std::string& text, const GenerationOptions& options
   auto last = messages.rbegin();
   while (last != messages.rend() && last->role != "user") ++last;
   if (last == messages.rend() || text.empty()) {
-    return Error{ErrorCode::invalid_argument,
-                 "/edit needs an earlier message and what to say instead"};
+    return Error{ErrorCode::invalid_argument, "/edit needs an earlier message and its new text"};
   }
   ProgressBar bar("Reading");
   RUNNEL_CHECK_OK(conversation_.edit(last->id, text, with_bar(bar)));
@@ -253,7 +252,7 @@ Status ChatStore::forget(const std::string& argument) {
   if (after == 0) {
     // The whole conversation: every first message goes, the name stays.
     return Error{ErrorCode::invalid_argument,
-                 "to forget all of it leave and use `runnel conversation delete`"};
+                 "to forget the whole conversation leave and use `runnel conversation delete`"};
   }
   RUNNEL_TRY(const ForgetReport forgotten, conversation_.forget_after(after));
   say("Forgot " + std::to_string(forgotten.messages) + " messages.\n");
@@ -262,20 +261,20 @@ Status ChatStore::forget(const std::string& argument) {
 
 Status ChatStore::search(const std::string& words) {
   if (words.empty()) {
-    return Error{ErrorCode::invalid_argument, "/search needs what to look for"};
+    return Error{ErrorCode::invalid_argument, "/search needs words to look for"};
   }
   RUNNEL_TRY(const std::vector<SearchHit> hits, conversation_.store().search(words));
-  if (hits.empty()) say("Found nowhere.\n");
+  if (hits.empty()) say("Nothing found.\n");
   std::string text;
   for (const SearchHit& hit : hits) text += hit.name + ": " + one_line(hit.excerpt, 160) + "\n";
   write_out(text);
   return {};
 }
 
-Status ChatStore::begin_anew() {
+Status ChatStore::start_over() {
   RUNNEL_TRY(const MessageId start, numbered("0"));
   RUNNEL_CHECK_OK(conversation_.rewind(start));
-  say("Begun anew; the earlier messages are a branch.\n");
+  say("Started over; the earlier messages are a branch.\n");
   return {};
 }
 

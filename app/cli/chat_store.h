@@ -76,7 +76,7 @@ class ChatStore {
               std::stop_token stop);
   Status forget(const std::string& argument);
   Status search(const std::string& words);
-  Status begin_anew();
+  Status start_over();
 
   /// The message with a number of /list. 0 is before the first but after the system prompt.
   Result<MessageId> numbered(const std::string& argument) const;
