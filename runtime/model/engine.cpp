@@ -72,7 +72,7 @@ Status Engine::failed_over(Status status) {
     return fail(ErrorCode::device, status.error().message, "; ", loaded.error().message);
   }
   file_.file.reset();
-  return fail(ErrorCode::device, status.error().message, "; the model goes on on ", device().id);
+  return fail(ErrorCode::device, status.error().message, "; the model continues on ", device().id);
 }
 
 Result<std::unique_ptr<RecurrentState>> Engine::create_state(std::uint64_t* generation) const {
