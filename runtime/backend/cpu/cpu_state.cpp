@@ -9,7 +9,7 @@
 namespace runnel::cpu {
 namespace {
 
-constexpr int round_up(int n) { return (n + 15) / 16 * 16; }
+constexpr int kLanes = 16;
 
 /// Calls move(canonical element, native element) for every number of the state.
 template <class Canonical, class Native, class Move>
@@ -49,10 +49,10 @@ NativeLayout NativeLayout::of(const ModelConfig& config) {
   return {.canonical = canonical,
           .positional = config.num_positional_slots(),
           .memory = memory,
-          .positional_lanes = round_up(config.num_positional_slots()),
-          .memory_lanes = round_up(memory),
-          .channels = round_up(canonical.head_v_dim),
-          .extra = round_up(canonical.head_extra)};
+          .positional_lanes = round_up(config.num_positional_slots(), kLanes),
+          .memory_lanes = round_up(memory, kLanes),
+          .channels = round_up(canonical.head_v_dim, kLanes),
+          .extra = round_up(canonical.head_extra, kLanes)};
 }
 
 Result<std::unique_ptr<CpuState>> CpuState::allocate(const NativeLayout& layout) {

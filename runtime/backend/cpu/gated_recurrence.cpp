@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "runtime/backend/cpu/pass.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 namespace {
@@ -280,7 +281,7 @@ void run_columns(const Pass& pass, int layer, const PassItem& item, int head, St
 
 void run_stage(Pass& pass, int layer, Stage stage, int columns) {
   const int heads = pass.config().num_kv_heads;
-  const int blocks = (columns + kColumnBlock - 1) / kColumnBlock;
+  const int blocks = divide_up(columns, kColumnBlock);
   for (const PassItem& item : pass.items) {
     pass.pool().for_each(heads * blocks, [&](int i, int) {
       const int begin = i % blocks * kColumnBlock;
@@ -317,7 +318,7 @@ void gated_recurrence(Pass& pass, int layer) {
     if (first.present()) map_rows(pass, first, x, rows, pass.mapped);
     if (second.present()) map_rows(pass, second, x, rows, pass.mapped2);
   };
-  const int blocks = (pass.tokens + kTokenBlock - 1) / kTokenBlock;
+  const int blocks = divide_up(pass.tokens, kTokenBlock);
   const int step = pass.single ? 1 : heads;  // one token: a head an item
   const auto for_heads = [&](const auto& body) {
     const int parts = heads / step;
