@@ -105,11 +105,11 @@ class Chat {
         continue;
       }
       if (message.starts_with("/") && !message.starts_with("//")) {
-        if (!obey(message)) return kOk;
+        if (!run_command(message)) return kOk;
       } else {
         const Status answered = answer(message.starts_with("//") ? message.substr(1) : message);
         if (!answered) {
-          complain(answered.error());
+          report_error(answered.error());
           if (answered.error().code == ErrorCode::device) return kFailed;
         }
         if (output_closed_) return kFailed;
@@ -133,7 +133,7 @@ class Chat {
     write_out(text + (stored_ ? stored_->recap() : ""));
   }
 
-  static void complain(const Error& error) { report(error); }
+  static void report_error(const Error& error) { report(error); }
 
   // The state of the conversation follows from the session alone, so that a loaded snapshot continues correctly.
   ChatContinuation continuation() {
@@ -189,7 +189,7 @@ class Chat {
     prefill_s_ = read_s;
     decode_s_ = time.seconds() - read_s;
     finish_answer(turn->result);
-    if (!turn->warning.empty()) complain({ErrorCode::io, turn->warning});
+    if (!turn->warning.empty()) report_error({ErrorCode::io, turn->warning});
     return {};
   }
 
@@ -235,7 +235,7 @@ class Chat {
   }
 
   // A line that begins with /. @return false to leave.
-  bool obey(const std::string& line) {
+  bool run_command(const std::string& line) {
     const std::size_t space = line.find(' ');
     const std::string command = line.substr(0, space);
     const std::size_t start =
@@ -246,11 +246,11 @@ class Chat {
     if (command == "/quit" || command == "/exit") return false;
     if (command == "/help") {
       write_out((stored_ ? ChatStore::help() : "") + std::string(kHelp));
-    } else if (stored_ && obey_stored(command, argument)) {
+    } else if (stored_ && run_stored_command(command, argument)) {
       return true;
     } else if (stored_ && command == "/load") {
-      complain({ErrorCode::invalid_argument,
-                "/load would leave the kept conversation; start without --conversation"});
+      report_error({ErrorCode::invalid_argument,
+                    "/load would leave the kept conversation; start without --conversation"});
     } else if (command == "/reset") {
       finish(pack_ ? begin_with_pack(options_.conversation.pack) : session().reset(),
              "Started over.");
@@ -258,22 +258,22 @@ class Chat {
       print_stats();
     } else if (command == "/save" || command == "/load") {
       if (argument.empty()) {
-        complain({ErrorCode::invalid_argument,
-                  command + " needs a file, such as " + command + " talk.snap"});
+        report_error({ErrorCode::invalid_argument,
+                      command + " needs a file, such as " + command + " talk.snap"});
       } else if (command == "/save") {
         finish(save(argument), "Saved " + argument + ".");
       } else {
         finish(load(argument), "Loaded " + argument + ".");
       }
     } else {
-      complain({ErrorCode::invalid_argument, "no command " + command + "; /help lists them"});
+      report_error({ErrorCode::invalid_argument, "no command " + command + "; /help lists them"});
     }
     return true;
   }
 
-  bool obey_stored(const std::string& command, const std::string& argument) {
+  bool run_stored_command(const std::string& command, const std::string& argument) {
     const StopOnInterrupt stop(interrupts_);
-    return stored_->obey(
+    return stored_->run_command(
         command, argument, generation_,
         {.text = show_text(), .finished = [this](const GenerationResult& r) { finish_answer(r); }},
         stop.token());
@@ -281,7 +281,7 @@ class Chat {
 
   void finish(const Status& status, const std::string& done) const {
     if (!status) {
-      complain(status.error());
+      report_error(status.error());
     } else if (decorated_) {
       write_out(done + "\n");
     }

@@ -33,7 +33,7 @@ std::string tokens_read(const TokenCost& cost) {
                             : format_count(cost.replayed) + " tokens read again";
 }
 
-void say(const std::string& text) {
+void write_remark(const std::string& text) {
   if (stdout_is_terminal()) write_out(text);
 }
 
@@ -88,14 +88,14 @@ Result<ChatStore> ChatStore::open(const ConversationChoice& choice,
 }
 
 std::string ChatStore::greeting() const {
-  const auto messages = spoken();
+  const auto messages = shown_messages();
   return (messages ? std::to_string(messages->size()) : "?") + " messages, " +
          tokens_read(conversation_.cost());
 }
 
 std::string ChatStore::recap() const {
   constexpr std::size_t kShown = 2;  // what was said last, and the answer
-  const auto messages = spoken();
+  const auto messages = shown_messages();
   if (!messages || messages->empty()) return "";
   std::string text;
   const std::size_t first = messages->size() - std::min(kShown, messages->size());
@@ -114,9 +114,9 @@ const char* ChatStore::help() {
          "/search TEXT look in all conversations\n";
 }
 
-bool ChatStore::obey(const std::string& command, const std::string& argument,
-                     const GenerationOptions& options, const AnswerView& view,
-                     std::stop_token stop) {
+bool ChatStore::run_command(const std::string& command, const std::string& argument,
+                            const GenerationOptions& options, const AnswerView& view,
+                            std::stop_token stop) {
   Status status;
   if (command == "/list") {
     status = list();
@@ -141,7 +141,7 @@ bool ChatStore::obey(const std::string& command, const std::string& argument,
   return true;
 }
 
-Result<std::vector<MessageInfo>> ChatStore::spoken() const {
+Result<std::vector<MessageInfo>> ChatStore::shown_messages() const {
   std::vector<MessageInfo> path;
   if (conversation_.head() != 0) {
     RUNNEL_TRY(path, conversation_.store().path(conversation_.head()));
@@ -151,7 +151,7 @@ Result<std::vector<MessageInfo>> ChatStore::spoken() const {
 }
 
 Result<MessageId> ChatStore::numbered(const std::string& argument) const {
-  RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+  RUNNEL_TRY(const std::vector<MessageInfo> messages, shown_messages());
   std::size_t number = 0;
   const char* end = argument.data() + argument.size();
   const auto read = std::from_chars(argument.data(), end, number);
@@ -168,10 +168,10 @@ Result<MessageId> ChatStore::numbered(const std::string& argument) const {
 }
 
 Status ChatStore::list() {
-  RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+  RUNNEL_TRY(const std::vector<MessageInfo> messages, shown_messages());
   std::string text;
   for (std::size_t i = 0; i < messages.size(); ++i) text += list_line(i + 1, messages[i]);
-  if (text.empty()) say("No messages yet.\n");
+  if (text.empty()) write_remark("No messages yet.\n");
   write_out(text);
   return {};
 }
@@ -179,7 +179,7 @@ Status ChatStore::list() {
 Status ChatStore::rewind(const std::string& argument) {
   MessageId to = 0;
   if (argument.empty()) {
-    RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+    RUNNEL_TRY(const std::vector<MessageInfo> messages, shown_messages());
     auto last = messages.rbegin();
     while (last != messages.rend() && last->role != "user") ++last;
     if (last == messages.rend()) {
@@ -191,7 +191,8 @@ Status ChatStore::rewind(const std::string& argument) {
   }
   ProgressBar bar("Reading");
   RUNNEL_TRY(const TokenCost cost, conversation_.rewind(to, with_bar(bar)));
-  say("Back after " + format_count(session().position()) + " tokens, " + tokens_read(cost) + ".\n");
+  write_remark("Back after " + format_count(session().position()) + " tokens, " +
+               tokens_read(cost) + ".\n");
   return {};
 }
 
@@ -218,7 +219,7 @@ Status ChatStore::branch(const std::string& argument) {
   }
   ProgressBar bar("Reading");
   RUNNEL_TRY(const TokenCost cost, conversation_.rewind(branches[number - 1].leaf, with_bar(bar)));
-  say("On branch " + argument + ", " + tokens_read(cost) + ".\n");
+  write_remark("On branch " + argument + ", " + tokens_read(cost) + ".\n");
   return {};
 }
 
@@ -233,7 +234,7 @@ Status ChatStore::again(GenerationOptions options, const AnswerView& view, std::
 
 Status ChatStore::edit(const std::string& text, const GenerationOptions& options,
                        const AnswerView& view, std::stop_token stop) {
-  RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+  RUNNEL_TRY(const std::vector<MessageInfo> messages, shown_messages());
   auto last = messages.rbegin();
   while (last != messages.rend() && last->role != "user") ++last;
   if (last == messages.rend() || text.empty()) {
@@ -255,7 +256,7 @@ Status ChatStore::forget(const std::string& argument) {
                  "to forget the whole conversation leave and use `runnel conversation delete`"};
   }
   RUNNEL_TRY(const ForgetReport forgotten, conversation_.forget_after(after));
-  say("Forgot " + std::to_string(forgotten.messages) + " messages.\n");
+  write_remark("Forgot " + std::to_string(forgotten.messages) + " messages.\n");
   return {};
 }
 
@@ -264,7 +265,7 @@ Status ChatStore::search(const std::string& words) {
     return Error{ErrorCode::invalid_argument, "/search needs words to look for"};
   }
   RUNNEL_TRY(const std::vector<SearchHit> hits, conversation_.store().search(words));
-  if (hits.empty()) say("Nothing found.\n");
+  if (hits.empty()) write_remark("Nothing found.\n");
   std::string text;
   for (const SearchHit& hit : hits) text += hit.name + ": " + one_line(hit.excerpt, 160) + "\n";
   write_out(text);
@@ -274,7 +275,7 @@ Status ChatStore::search(const std::string& words) {
 Status ChatStore::start_over() {
   RUNNEL_TRY(const MessageId start, numbered("0"));
   RUNNEL_CHECK_OK(conversation_.rewind(start));
-  say("Started over; the earlier messages are a branch.\n");
+  write_remark("Started over; the earlier messages are a branch.\n");
   return {};
 }
 

@@ -24,14 +24,15 @@ struct Forgetting {
   ConversationStore::Impl& impl;
   ForgetReport report;
 
-  // `doomed` selects ids of messages; ?1 is `value`.
-  Status messages(std::string_view doomed, std::int64_t value) {
+  // `selection` selects ids of messages; ?1 is `value`.
+  Status messages(std::string_view selection, std::int64_t value) {
     Database& database = impl.database;
     RUNNEL_CHECK_OK(database.run("PRAGMA defer_foreign_keys = ON"));  // children before parents
     RUNNEL_CHECK_OK(database.run_with(
-        std::string(doomed.starts_with("WITH") ? doomed.substr(0, doomed.rfind("SELECT")) : "") +
+        std::string(selection.starts_with("WITH") ? selection.substr(0, selection.rfind("SELECT"))
+                                                  : "") +
             "DELETE FROM messages WHERE id IN (" +
-            std::string(doomed.substr(doomed.rfind("SELECT"))) + ")",
+            std::string(selection.substr(selection.rfind("SELECT"))) + ")",
         value));
     report.messages += database.changes();
     return {};
@@ -73,8 +74,8 @@ Result<TrashId> ConversationStore::trash_conversation(ConversationId id) {
 
 namespace {
 
-// Puts what `doomed` selects into the trash; ?1 is `message`. A head among it moves to `head`.
-Result<TrashId> trash_messages(ConversationStore::Impl& impl, std::string_view doomed,
+// Puts what `selection` selects into the trash; ?1 is `message`. A head among it moves to `head`.
+Result<TrashId> trash_messages(ConversationStore::Impl& impl, std::string_view selection,
                                MessageId message, bool and_itself) {
   const std::scoped_lock lock(impl.mutex);
   Database& database = impl.database;
@@ -86,7 +87,7 @@ Result<TrashId> trash_messages(ConversationStore::Impl& impl, std::string_view d
   const TrashId trash = database.last_id();
   RUNNEL_CHECK_OK(database.run_with(
       std::string(kAfter) + "UPDATE messages SET trash = ?2 WHERE trash = 0 AND id IN (" +
-          std::string(doomed) + ")",
+          std::string(selection) + ")",
       message, trash));
   RUNNEL_CHECK_OK(
       database.run_with(kHeadIfLost, and_itself ? named.parent : message, conversation.id));
