@@ -107,7 +107,7 @@ Result<GgufParser::Counts> GgufParser::read_header() {
 
 template <class T>
 Result<GgufArray> GgufParser::read_elements(std::uint64_t count) {
-  // Of a string at least its length is in the file, of a bool its byte.
+  // A string takes at least its length in the file, a bool its byte.
   constexpr std::size_t kLeastBytes =
       std::is_same_v<T, std::string> ? sizeof(std::uint64_t) : sizeof(T);
   if (count > reader_.remaining() / kLeastBytes) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GGUF version 3: reader over a mapped file, and writer. Every count, size and offset is checked
-// before it is believed.
+// GGUF version 3: reader over a mapped file, and writer. Every count, size and offset is checked before it is used.
 #pragma once
 
 #include <cstddef>
@@ -67,8 +66,8 @@ class GgufFile {
   const GgufValue* find(std::string_view key) const;           // nullptr if absent
   const GgufTensor* find_tensor(std::string_view name) const;  // nullptr if absent
 
-  /// Tells the system that these bytes of a mapped file were read for the last time soon: they stay
-  /// readable, but take no memory until then. Does nothing for bytes in memory.
+  /// Tells the system that these bytes of a mapped file will not be read again soon: they stay readable, but take no
+  /// memory until then. Does nothing for bytes in memory.
   void release(std::span<const std::byte> bytes) const { map_.release(bytes); }
 
   /// Typed look-ups: the value if the key is there and of a type that converts without loss (any

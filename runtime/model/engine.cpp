@@ -48,7 +48,7 @@ Result<std::unique_ptr<Engine>> Engine::create(ModelFile file, std::unique_ptr<B
     loaded = engine->load(std::move(other), progress);
   }
   RUNNEL_CHECK_OK(loaded);
-  // A backend that still reads the mapping holds it itself; a fallback will read it.
+  // A backend that still reads the mapping owns a reference to it; a fallback will read it.
   if (!engine->fallback_) engine->file_.file.reset();
   return engine;
 }
@@ -81,7 +81,7 @@ Status Engine::failed_over(Status status) {
     return fail(ErrorCode::device, status.error().message, "; ", loaded.error().message);
   }
   file_.file.reset();
-  return fail(ErrorCode::device, status.error().message, "; the model goes on on ", device().id);
+  return fail(ErrorCode::device, status.error().message, "; the model continues on ", device().id);
 }
 
 Result<std::unique_ptr<RecurrentState>> Engine::create_state(std::uint64_t* generation) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of a checkpoint under our names, whatever its period called them.
+// Tensors of a checkpoint under our names, whatever the version of the library that wrote it called them.
 #include "runtime/model/hf_checkpoint.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class TensorTaker {
     return view;
   }
 
-  /// Names of tensors that no one asked for: they belong to a computation that would be left out.
+  /// Names of tensors that were never requested: they belong to a computation that would be left out.
   Status expect_all_taken() const {
     std::string left;
     int count = 0;
@@ -81,7 +81,7 @@ class TensorTaker {
   std::set<std::string, std::less<>> taken_;
 };
 
-/// How the checkpoint spells what its period spelt differently.
+/// Which of the historical spellings the checkpoint uses.
 struct Layout {
   bool norms_inside = false;  // attn.norm and mlp.norm, 2024
   bool packed_gate = false;   // gate_proj holds gate rows, then up rows; until February 2025
@@ -196,7 +196,7 @@ WeightView repeat_heads(const WeightView& view, std::int32_t heads, int times,
 }
 
 /// lb[layer] = softmax over the layers, summed up to this layer, less row 0: so 0 in layer 0.
-/// @return one vector of f32 a layer
+/// @return one vector of f32 per layer
 Result<std::vector<std::vector<float>>> lower_bounds(const ModelConfig& c, TensorTaker& taker) {
   const std::size_t layers = c.layers.size();
   const auto width = static_cast<std::size_t>(c.layers.front().gate_channels());
@@ -264,7 +264,7 @@ Status map_layer(const HfConfig& config, const Layout& layout, std::int32_t inde
   return {};
 }
 
-/// Our lower bounds of one layer, which no checkpoint has in this form.
+/// The lower bounds of one layer in our form, which no checkpoint has.
 void add_lower_bound(const std::vector<float>& bound, std::int32_t layer, MappedTensors& out) {
   const auto bytes = std::as_bytes(std::span(bound));
   const std::vector<std::byte>& kept =

@@ -20,7 +20,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Typed look-ups with messages that name the key. A null counts as absent, as it does for Hugging Face's classes.
+/// Typed look-ups with messages that name the key. A null counts as absent, as it does for Hugging
+/// Face's classes.
 class Keys {
  public:
   explicit Keys(const Json& object) : object_(object) {}

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GGUF tensors → Weights. Nothing of the weights is read here but a sample for the fingerprint, so
-// that load stays fast.
+// GGUF tensors → Weights. Only a sample of the weights is read here, for the fingerprint, so that loading stays fast.
 #include "runtime/model/model_file.h"
 
 #include <algorithm>
@@ -18,7 +17,7 @@
 namespace runnel {
 namespace {
 
-/// Looks tensors up by name, checks them and counts them, so that what was not asked for can be named.
+/// Looks tensors up by name, checks them and counts them, so that tensors that were not requested can be named.
 class TensorReader {
  public:
   explicit TensorReader(const GgufFile& file) : file_(file), used_(file.tensors().size()) {}
@@ -68,7 +67,7 @@ class TensorReader {
     return view;
   }
 
-  /// A tensor left over would be part of a computation that this library does not do.
+  /// A tensor that is left over belongs to a computation that this library does not implement.
   Status expect_all_used() const {
     for (std::size_t i = 0; i < used_.size(); ++i) {
       if (!used_[i]) {
@@ -199,7 +198,7 @@ class ValueHasher {
   Hasher hasher_;
 };
 
-/// What must agree for a snapshot to fit: configuration, tensor table, tokenizer, and a sample of
+/// Everything that must agree for a snapshot to fit: configuration, tensor table, tokenizer, and a sample of
 /// the weights. The name of the model is left out: renaming a file's model does not change it. The
 /// sample is the first and last 4 KiB of every tensor: other weights differ there, and 8 KiB of
 /// each of 300 tensors cost under a millisecond to read.

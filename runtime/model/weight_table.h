@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors that a model of a given configuration consists of: name, shape and role. One truth
-// for load and convert.
+// The tensors that a model of a given configuration consists of: name, shape and role. The only such table, for
+// loading and converting.
 #pragma once
 
 #include <cstdint>

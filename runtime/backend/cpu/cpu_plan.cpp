@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/backend/plan_items.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cpu {
@@ -147,7 +148,7 @@ Result<std::unique_ptr<Plan>> CpuPlan::record(const CpuModel& model, int max_tok
       pointer =
           reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(plan->arena_.data() + used);
     }
-    used += (bytes + 63) / 64 * 64;
+    used += round_up(bytes, 64);
   };
   const auto floats = [&](float*& pointer, std::size_t per_token) {
     carve(pointer, tokens * per_token * sizeof(float));

@@ -7,6 +7,7 @@
 
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cpu/page_buffer.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 
@@ -43,7 +44,7 @@ struct NativeLayer {
 
  private:
   std::size_t keys_stride() const { return std::size_t(canonical.head_k_dim); }
-  std::size_t conv_floats() const { return (canonical.conv_floats() + 15) / 16 * 16; }
+  std::size_t conv_floats() const { return round_up(canonical.conv_floats(), 16); }
 };
 
 /// The layers' shares one after the other.

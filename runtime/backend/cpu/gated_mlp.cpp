@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/backend/cpu/pass.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 namespace {
@@ -70,9 +71,9 @@ void channel_mix(Pass& pass) {
 
   const int units = (w.up.rows + kGroup - 1) / kGroup;
   const int step = std::max(1, units / (pass.pool().threads() * 8));
-  const int steps = (units + step - 1) / step;
+  const int steps = divide_up(units, step);
   const int block = std::min(pass.tokens, kTileBlock);
-  const int blocks = (pass.tokens + block - 1) / block;
+  const int blocks = divide_up(pass.tokens, block);
   pass.pool().for_each(blocks * steps, [&](int item, int) {
     const int first = item / steps * block;
     const TokenTiles tiles(pass.kernels(), first, std::min(block, pass.tokens - first));

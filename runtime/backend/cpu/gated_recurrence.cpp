@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "runtime/backend/cpu/pass.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 namespace {
@@ -329,7 +330,7 @@ void gated_recurrence(Pass& pass) {
     if (first.present()) map_rows(pass, first, x, rows, pass.mapped);
     if (second.present()) map_rows(pass, second, x, rows, pass.mapped2);
   };
-  const int blocks = (pass.tokens + kTokenBlock - 1) / kTokenBlock;
+  const int blocks = divide_up(pass.tokens, kTokenBlock);
   const int step = pass.single ? 1 : heads;  // one token: a head an item
   const auto for_heads = [&](const auto& body) {
     const int parts = heads / step;

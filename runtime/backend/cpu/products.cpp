@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "runtime/backend/cpu/pass.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 namespace {
@@ -88,15 +89,15 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
   const std::size_t token_bytes = static_cast<std::size_t>(widest) * 3 / 2;
   const int fitting = static_cast<int>(kBlockBytes / token_bytes) / wide * wide;
   const int block = std::min(tokens, std::max(wide, fitting));
-  const int blocks = (tokens + block - 1) / block;
+  const int blocks = divide_up(tokens, block);
   const auto least =
       static_cast<int>(kLeastItemBytes * static_cast<std::size_t>(tiles) / bytes) + 1;
   const int even = (tiles + pass.pool().threads() * kItemsPerThread - 1) /
                    (pass.pool().threads() * kItemsPerThread);
   const int most = ThreadPool::kMaxItems / blocks;
   // A multiple of 4 tiles suits the float kernels.
-  const int step = (std::max({least, even, (tiles + most - 1) / most}) + 3) / 4 * 4;
-  const int steps = (tiles + step - 1) / step;
+  const int step = round_up(std::max({least, even, divide_up(tiles, most)}), 4);
+  const int steps = divide_up(tiles, step);
   pass.pool().for_each(blocks * steps, [&](int item, int) {
     const int first = item / steps * block;
     const int count = std::min(block, tokens - first);

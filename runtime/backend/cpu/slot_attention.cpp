@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "runtime/backend/cpu/pass.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 namespace {
@@ -279,14 +280,14 @@ void slot_attention(Pass& pass) {
     });
     return;
   }
-  const int blocks = (pass.tokens + kTokenBlock - 1) / kTokenBlock;
+  const int blocks = divide_up(pass.tokens, kTokenBlock);
   pass.pool().for_each(blocks, [&](int block, int thread) {
     const int first = block * kTokenBlock, last = std::min(pass.tokens, first + kTokenBlock);
     for (int t = first; t < last; ++t) {
       for (int head = 0; head < heads; ++head) prepare_head(pass, w, t, head, thread);
     }
   });
-  const int lane_blocks = (n.slot_lanes() + kLaneBlock - 1) / kLaneBlock;
+  const int lane_blocks = divide_up(n.slot_lanes(), kLaneBlock);
   pass.pool().for_each(items * lane_blocks, [&](int i, int) {
     const Head head(pass, i / lane_blocks / heads, i / lane_blocks % heads);
     const int begin = i % lane_blocks * kLaneBlock;
@@ -302,7 +303,7 @@ void slot_attention(Pass& pass) {
       }
     }
   });
-  const int channel_blocks = (n.channels + kChannelBlock - 1) / kChannelBlock;
+  const int channel_blocks = divide_up(n.channels, kChannelBlock);
   pass.pool().for_each(items * channel_blocks, [&](int i, int) {
     const Head head(pass, i / channel_blocks / heads, i / channel_blocks % heads);
     const int begin = i % channel_blocks * kChannelBlock;

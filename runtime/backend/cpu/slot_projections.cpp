@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "runtime/backend/cpu/pass.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 namespace {
@@ -48,7 +49,7 @@ void short_convolutions(Pass& pass, float* keys) {
                         {&w.k_conv, keys, s.k_channels},
                         {&w.v_conv, pass.v, s.v_channels}};
   const int all = s.q_channels + s.k_channels + s.v_channels;
-  const int steps = (all + kChannels - 1) / kChannels;
+  const int steps = divide_up(all, kChannels);
   const int items = static_cast<int>(pass.items.size());
   for (int first = 0; first < items; ++first) {
     const PassItem& item = pass.items[static_cast<std::size_t>(first)];
