@@ -82,12 +82,13 @@ class [[nodiscard]] Result {
 
   T& operator*() & { return *std::get_if<0>(&value_); }
   const T& operator*() const& { return *std::get_if<0>(&value_); }
-  T&& operator*() && { return std::move(*std::get_if<0>(&value_)); }
+  /// By value: `for (auto& x : *f())` would outlive a reference into the temporary.
+  T operator*() && { return std::move(*std::get_if<0>(&value_)); }
   T* operator->() { return std::get_if<0>(&value_); }
   const T* operator->() const { return std::get_if<0>(&value_); }
 
   const Error& error() const& { return *std::get_if<1>(&value_); }
-  Error&& error() && { return std::move(*std::get_if<1>(&value_)); }
+  Error error() && { return std::move(*std::get_if<1>(&value_)); }
 
   template <class U>
   T value_or(U&& other) const& {
@@ -125,7 +126,7 @@ class [[nodiscard]] Result<void> {
   explicit operator bool() const noexcept { return has_value(); }
 
   const Error& error() const& { return *error_; }
-  Error&& error() && { return std::move(*error_); }
+  Error error() && { return std::move(*error_); }
 
  private:
   std::optional<Error> error_;
