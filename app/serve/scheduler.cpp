@@ -22,15 +22,23 @@ void Job::cancel() {
   cancelled_ = true;
 }
 
+bool Job::over() const {
+  const std::lock_guard lock(mutex_);
+  return over_;
+}
+
 bool Job::cancelled() const {
   const std::lock_guard lock(mutex_);
   return cancelled_;
 }
 
 void Job::say(std::string_view text) {
-  const std::lock_guard lock(mutex_);
-  text_ += text;
+  {
+    const std::lock_guard lock(mutex_);
+    text_ += text;
+  }
   changed_.notify_one();
+  if (on_news) on_news();
 }
 
 void Job::refuse() { finish(Error{ErrorCode::cancelled, "the queue is full"}); }
@@ -41,9 +49,14 @@ void Job::finish(std::optional<Error> error) {
   const bool lost = error_ && error_->code == ErrorCode::device;
   if (when_over) when_over(*this, lost ? nullptr : std::move(session_));
   session_.reset();
-  const std::lock_guard lock(mutex_);
-  over_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
   changed_.notify_one();
+  if (on_news) on_news();
+  when_over = nullptr;  // they may hold what holds this job
+  on_news = nullptr;
 }
 
 // ---- Scheduler ----
@@ -51,12 +64,13 @@ void Job::finish(std::optional<Error> error) {
 Scheduler::Scheduler(Settings settings)
     : settings_(settings), thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
-Scheduler::~Scheduler() {
+void Scheduler::stop() {
   {
     const std::lock_guard lock(mutex_);
     thread_.request_stop();
   }
   arrived_.notify_all();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool Scheduler::submit(std::shared_ptr<Job> job) {
@@ -124,9 +138,14 @@ void Scheduler::work(const std::stop_token& stop) {
   for (const std::shared_ptr<Job>& job : active_) {
     if (!job->done_) end(*job, stopping);
   }
-  const std::lock_guard lock(mutex_);
-  for (const std::shared_ptr<Job>& job : waiting_) job->finish(stopping);
-  waiting_.clear();
+  active_.clear();
+  std::deque<std::shared_ptr<Job>> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left.swap(waiting_);
+    counts_.active = 0;
+  }
+  for (const std::shared_ptr<Job>& job : left) job->finish(stopping);
 }
 
 void Scheduler::begin_generation(Job& job) {

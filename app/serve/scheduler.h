@@ -20,7 +20,7 @@
 
 namespace runnel::serve {
 
-/// One request under way. A client's thread waits on it; the scheduler's thread works on it.
+/// One request under way. The scheduler's thread works on it, any other looks at it.
 class Job {
  public:
   /// What is new since the last look.
@@ -41,11 +41,15 @@ class Job {
 
   /// Waits until there is text, the end, or `patience` is over.
   News wait(std::chrono::milliseconds patience);
+  /// The same without waiting.
+  News look() { return wait(std::chrono::milliseconds(0)); }
 
   /// Stops it at its next token. Idempotent, from any thread.
   void cancel();
 
-  // Once wait() said that it is over:
+  bool over() const;
+
+  // Once it is over:
   const std::optional<Error>& error() const { return error_; }
   const GenerationResult& result() const { return result_; }
   std::uint64_t fed() const { return tokens_.size(); }
@@ -58,6 +62,9 @@ class Job {
   /// none or it was lost. A job that has it reads its prompt to the end even when it is cancelled,
   /// so that the session stays of use.
   std::function<void(Job&, std::unique_ptr<Session>)> when_over;
+
+  /// Called when there is something to see for look(), on the scheduler's thread: be quick.
+  std::function<void()> on_news;
 
  private:
   friend class Scheduler;
@@ -98,12 +105,15 @@ class Scheduler {
   };
 
   explicit Scheduler(Settings settings);
-  ~Scheduler();  // cancels what is left
+  ~Scheduler() { stop(); }
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
   /// @return false if the queue is full; the job is then untouched.
   bool submit(std::shared_ptr<Job> job);
+
+  /// Ends what runs and what waits with an error. Returns when all of it has ended; idempotent.
+  void stop();
 
   struct Counts {
     std::size_t active = 0;

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/serve/net/connection.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/status.hpp>
+#include <cstdio>
+#include <utility>
+
+#include "app/serve/net/head_check.h"
+
+namespace runnel::serve {
+namespace {
+
+namespace http = boost::beast::http;
+namespace asio = boost::asio;
+
+constexpr std::chrono::milliseconds kLingerTime{1'000};  // for a client to read a last answer
+constexpr std::size_t kMostLingerBytes = 1 << 20;        // thrown away meanwhile
+constexpr std::size_t kMostAhead = 65'536;  // bytes of requests taken while one is answered
+
+std::string chunk_of(const std::string& bytes) {
+  char size[20];
+  std::snprintf(size, sizeof(size), "%zx\r\n", bytes.size());
+  return size + bytes + "\r\n";
+}
+
+bool names_close(std::string_view header) {
+  while (!header.empty()) {
+    const std::size_t comma = header.find(',');
+    std::string_view one = header.substr(0, comma);
+    while (one.starts_with(' ')) one.remove_prefix(1);
+    while (one.ends_with(' ')) one.remove_suffix(1);
+    if (same_name(one, "close")) return true;
+    header.remove_prefix(comma == std::string_view::npos ? header.size() : comma + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+// Hands what other threads say to the reactor's.
+class ConnectionExchange final : public Exchange,
+                                 public std::enable_shared_from_this<ConnectionExchange> {
+ public:
+  ConnectionExchange(std::shared_ptr<Connection> connection, HttpRequest request)
+      : connection_(std::move(connection)), request_(std::move(request)) {}
+
+  HttpRequest& request() override { return request_; }
+
+  void reply(HttpReply reply) override {
+    on_reactor([self = shared_from_this(), reply = std::move(reply)]() mutable {
+      if (self->answers()) self->connection_->say(std::move(reply));
+    });
+  }
+
+  void stream(HttpReply head, std::function<BodyPiece()> next) override {
+    on_reactor(
+        [self = shared_from_this(), head = std::move(head), next = std::move(next)]() mutable {
+          if (self->answers()) self->connection_->stream(std::move(head), std::move(next));
+        });
+  }
+
+  void wake() override {
+    if (waking_.exchange(true)) return;
+    on_reactor([self = shared_from_this()] {
+      self->waking_ = false;
+      if (self->current()) self->connection_->pull();
+    });
+  }
+
+  void on_gone(std::function<void()> gone) override {
+    on_reactor([self = shared_from_this(), gone = std::move(gone)]() mutable {
+      if (self->current()) {
+        self->connection_->gone_ = std::move(gone);
+      } else {
+        gone();
+      }
+    });
+  }
+
+ private:
+  bool current() const { return connection_->exchange_.get() == this; }
+  bool answers() const { return current() && !connection_->answer_begun_; }
+  template <class Work>
+  void on_reactor(Work work) {
+    asio::dispatch(connection_->reactor_.io, std::move(work));
+  }
+
+  const std::shared_ptr<Connection> connection_;
+  HttpRequest request_;
+  std::atomic<bool> waking_{false};
+};
+
+// ---- Reading ----
+
+void Connection::begin() {
+  wait_until(reactor_.settings.idle_time);
+  read();
+}
+
+void Connection::refuse(int status, const char* message, const char* code) {
+  begun_ = Clock::now();
+  error_reply(status, message, code);
+}
+
+void Connection::read() {
+  if (reading_ || left_ || state_ == State::closed) return;
+  reading_ = true;
+  socket_.async_read_some(asio::buffer(chunk_),
+                          [self = shared_from_this()](const ErrorCodeOf& error, std::size_t size) {
+                            self->reading_ = false;
+                            self->took(error, size);
+                          });
+}
+
+void Connection::took(const ErrorCodeOf& error, std::size_t size) {
+  if (state_ == State::closed) return;
+  if (error) {
+    left_ = true;
+    return client_left();
+  }
+  if (state_ == State::lingering) {
+    lingered_ += size;
+    if (lingered_ > kMostLingerBytes) return close();
+    return read();
+  }
+  in_.append(chunk_.data(), size);
+  if (state_ != State::answering) return advance();
+  if (in_.size() < kMostAhead) read();
+}
+
+void Connection::client_left() {
+  // A whole answer that is on its way already may still be read by a client that only sends no
+  // more.
+  if (state_ == State::answering && answer_begun_ && !next_) {
+    close_ = true;
+    return;
+  }
+  close();
+}
+
+void Connection::advance() {
+  while (state_ == State::head || state_ == State::body) {
+    if (!(state_ == State::head ? advance_head() : advance_body())) return;
+  }
+  if (in_.size() < kMostAhead) read();
+}
+
+// False: nothing more to do until something comes.
+bool Connection::advance_head() {
+  if (in_.empty()) {
+    read();
+    return false;
+  }
+  if (checked_ == 0) {
+    wait_until(reactor_.settings.request_time);
+    begun_ = since_ = Clock::now();
+  }
+  const HeadVerdict verdict = check_head(in_, checked_);
+  checked_ = in_.size();
+  if (!verdict.wrong.empty()) {
+    error_reply(verdict.too_long ? 431 : 400, verdict.wrong, "bad_request");
+    return false;
+  }
+  if (verdict.size == 0) {
+    read();
+    return false;
+  }
+  parser_.emplace();
+  parser_->header_limit(static_cast<std::uint32_t>(kMostHeadBytes));
+  parser_->body_limit(reactor_.settings.body_bytes);
+  ErrorCodeOf error;
+  parser_->put(asio::buffer(in_.data(), verdict.size), error);
+  in_.erase(0, verdict.size);
+  checked_ = 0;
+  const bool too_large = error == http::error::body_limit;
+  if (!too_large && (error || !parser_->is_header_done())) {
+    error_reply(400, "the request cannot be read: " + error.message(), "bad_request");
+    return false;
+  }
+  const auto& message = parser_->get();
+  old_ = message.version() < 11;
+  request_ = {};
+  request_.method = std::string(message.method_string());
+  const std::string_view target(message.target().data(), message.target().size());
+  request_.path = std::string(target.substr(0, target.find('?')));
+  for (const auto& field : message)
+    request_.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  request_.address = address_;
+  request_.id = reactor_.id_prefix + std::to_string(++reactor_.requests);
+  head_only_ = request_.method == "HEAD";
+  entry_ = {
+      .id = request_.id, .address = address_, .method = request_.method, .path = request_.path};
+  close_ = old_ || names_close(request_.header("Connection")) ||
+           ++requests_ >= reactor_.settings.requests_per_connection;
+  const bool body = too_large || !parser_->is_done();
+  if (too_large) {
+    error_reply(413,
+                "the body has more than " + std::to_string(reactor_.settings.body_bytes) + " bytes",
+                "body_too_large");
+    return false;
+  }
+  if (reactor_.settings.admit) {
+    if (std::optional<HttpReply> refusal = reactor_.settings.admit(request_)) {
+      close_ = close_ || body;  // what was not read must never be taken for a request
+      state_ = State::answering;
+      ++reactor_.answering;
+      say(std::move(*refusal));
+      return true;
+    }
+  }
+  if (body && same_name(request_.header("Expect"), "100-continue") && in_.empty()) {
+    ErrorCodeOf ignored;
+    constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    socket_.write_some(asio::buffer(kContinue), ignored);  // fits: nothing else is on its way
+  }
+  state_ = State::body;
+  if (!body) dispatch();
+  return true;
+}
+
+bool Connection::advance_body() {
+  parser_->eager(true);
+  ErrorCodeOf error;
+  std::size_t used = 0;
+  if (!in_.empty()) used = parser_->put(asio::buffer(in_), error);
+  in_.erase(0, used);
+  if (error == http::error::body_limit) {
+    error_reply(413,
+                "the body has more than " + std::to_string(reactor_.settings.body_bytes) + " bytes",
+                "body_too_large");
+    return false;
+  }
+  if ((error && error != http::error::need_more) || in_.size() > kMostHeadBytes) {
+    error_reply(
+        400, "the body cannot be read: " + (error ? error.message() : "a chunk's head is too long"),
+        "bad_request");
+    return false;
+  }
+  if (!parser_->is_done()) {
+    read();
+    return false;
+  }
+  request_.body = std::move(parser_->get().body());
+  dispatch();
+  return true;
+}
+
+void Connection::dispatch() {
+  state_ = State::answering;
+  since_ = Clock::now();
+  deadline_.reset();
+  answer_begun_ = last_ = woken_ = false;
+  ++reactor_.answering;
+  exchange_ = std::make_shared<ConnectionExchange>(shared_from_this(), std::move(request_));
+  reactor_.settings.handle(exchange_);
+}
+
+// ---- Answering ----
+
+std::string Connection::head_of(const HttpReply& reply, std::optional<std::size_t> length) {
+  close_ = close_ || reactor_.closing || (!length && old_);
+  entry_.status = reply.status;
+  const auto reason = http::obsolete_reason(static_cast<http::status>(reply.status));
+  std::string head = "HTTP/1.1 " + std::to_string(reply.status) + " ";
+  head.append(reason.data(), reason.size());
+  head += "\r\nContent-Type: " + reply.type;
+  if (length) head += "\r\nContent-Length: " + std::to_string(*length);
+  chunked_ = !length && !old_;
+  if (chunked_) head += "\r\nTransfer-Encoding: chunked";
+  if (!entry_.id.empty()) head += "\r\nX-Request-Id: " + entry_.id;
+  for (const auto& [name, value] : reply.headers) head += "\r\n" + name + ": " + value;
+  head += close_ ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n";
+  return head;
+}
+
+// What is wrong came before the request was read whole.
+void Connection::error_reply(int status, const std::string& message, const char* code) {
+  close_ = true;
+  state_ = State::answering;
+  ++reactor_.answering;
+  HttpReply reply{.status = status};
+  if (reactor_.settings.error_body)
+    reply.body = reactor_.settings.error_body(status, message, code);
+  if (status == 429 || status == 503) reply.headers.emplace_back("Retry-After", "1");
+  say(std::move(reply));
+}
+
+void Connection::say(HttpReply reply) {
+  answer_begun_ = last_ = true;
+  std::string bytes = head_of(reply, reply.body.size());
+  if (!head_only_) bytes += reply.body;
+  send(std::move(bytes));
+}
+
+void Connection::stream(HttpReply head, std::function<BodyPiece()> next) {
+  answer_begun_ = true;
+  next_ = std::move(next);
+  woken_ = true;
+  send(head_of(head, {}));
+}
+
+void Connection::pull() {
+  woken_ = true;
+  if (!next_ || writing_ || last_) return;
+  woken_ = false;
+  BodyPiece piece = next_();
+  std::string bytes;
+  if (!piece.bytes.empty()) bytes = chunked_ ? chunk_of(piece.bytes) : std::move(piece.bytes);
+  last_ = piece.last;
+  if (last_ && chunked_) bytes += "0\r\n\r\n";
+  if (!bytes.empty()) {
+    send(std::move(bytes));
+  } else if (last_) {
+    answered(true);
+  }
+}
+
+void Connection::send(std::string bytes) {
+  out_ = std::move(bytes);
+  out_done_ = 0;
+  entry_.bytes += out_.size();
+  write();
+}
+
+void Connection::write() {
+  writing_ = true;
+  wait_until(reactor_.settings.write_time);
+  socket_.async_write_some(asio::buffer(out_.data() + out_done_, out_.size() - out_done_),
+                           [self = shared_from_this()](const ErrorCodeOf& error, std::size_t size) {
+                             self->writing_ = false;
+                             if (self->state_ == State::closed) return;
+                             if (error) return self->close();
+                             self->out_done_ += size;
+                             if (self->out_done_ < self->out_.size()) return self->write();
+                             self->sent();
+                           });
+}
+
+void Connection::sent() {
+  deadline_.reset();
+  out_.clear();
+  if (last_) return answered(true);
+  if (woken_) pull();
+}
+
+void Connection::answered(bool whole) {
+  entry_.whole = whole;
+  entry_.time = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun_);
+  if (reactor_.settings.log) reactor_.settings.log(entry_);
+  --reactor_.answering;
+  entry_ = {};
+  exchange_.reset();
+  next_ = nullptr;
+  gone_ = nullptr;
+  answer_begun_ = last_ = woken_ = head_only_ = false;
+  if (!whole) return;
+  if (close_ || reactor_.closing) return linger();
+  state_ = State::head;
+  since_ = Clock::now();
+  wait_until(reactor_.settings.idle_time);
+  advance();
+}
+
+// Closing at once with bytes unread would reset the connection, and the client might never see the
+// answer.
+void Connection::linger() {
+  if (left_) return close();
+  ErrorCodeOf ignored;
+  socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+  state_ = State::lingering;
+  in_.clear();
+  wait_until(kLingerTime);
+  read();
+}
+
+void Connection::look(Clock::time_point now) {
+  if (!deadline_ || now < *deadline_) return;
+  if ((state_ == State::head && !in_.empty()) || state_ == State::body)
+    return error_reply(408, "the request did not come whole in time", "request_timeout");
+  close();
+}
+
+void Connection::close() {
+  if (state_ == State::closed) return;
+  const auto self = shared_from_this();
+  const bool unanswered = state_ == State::answering;
+  state_ = State::closed;
+  ErrorCodeOf ignored;
+  socket_.close(ignored);
+  if (unanswered) {
+    const std::function<void()> gone = std::move(gone_);
+    answered(false);
+    if (gone) gone();
+  }
+  reactor_.forget(*this);
+}
+
+}  // namespace runnel::serve
