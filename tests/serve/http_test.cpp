@@ -132,6 +132,17 @@ TEST_F(ServeHttp, RequestsOnOneConnectionAreAnsweredInTheirOrder) {
   EXPECT_EQ(all[2].body.at("object"), "list");
 }
 
+TEST_F(ServeHttp, ARefusedRequestWithoutABodyKeepsItsConnection) {
+  start();
+  const std::vector<Reply> all =
+      answers(conversation("GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n" + kSmuggled +
+                           "GET /health HTTP/1.1\r\nHost: evil.com\r\nConnection: close\r\n\r\n"));
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].status, 404);
+  EXPECT_EQ(all[1].status, 200);
+  EXPECT_EQ(all[2].status, 403);
+}
+
 TEST_F(ServeHttp, NamesAndTypesHaveNoCase) {
   start({.api_key = "secret"});
   EXPECT_EQ(send("POST", "/v1/completions", R"({"prompt": "abc", "max_tokens": 1})",

@@ -3,12 +3,9 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
-#include <boost/beast/http/error.hpp>
 #include <boost/beast/http/status.hpp>
 #include <cstdio>
 #include <utility>
-
-#include "app/serve/net/head_check.h"
 
 namespace runnel::serve {
 namespace {
@@ -126,9 +123,9 @@ void Connection::took(const ErrorCodeOf& error, std::size_t size) {
     if (lingered_ > kMostLingerBytes) return close();
     return read();
   }
-  in_.append(chunk_.data(), size);
+  reader_.append({chunk_.data(), size});
   if (state_ != State::answering) return advance();
-  if (in_.size() < kMostAhead) read();
+  if (reader_.waiting() < kMostAhead) read();
 }
 
 void Connection::client_left() {
@@ -143,109 +140,54 @@ void Connection::client_left() {
 
 void Connection::advance() {
   while (state_ == State::head || state_ == State::body) {
-    if (!(state_ == State::head ? advance_head() : advance_body())) return;
-  }
-  if (in_.size() < kMostAhead) read();
-}
-
-// False: nothing more to do until something comes.
-bool Connection::advance_head() {
-  if (in_.empty()) {
-    read();
-    return false;
-  }
-  if (checked_ == 0) {
-    wait_until(reactor_.settings.request_time);
-    begun_ = since_ = Clock::now();
-  }
-  const HeadVerdict verdict = check_head(in_, checked_);
-  checked_ = in_.size();
-  if (!verdict.wrong.empty()) {
-    error_reply(verdict.too_long ? 431 : 400, verdict.wrong, "bad_request");
-    return false;
-  }
-  if (verdict.size == 0) {
-    read();
-    return false;
-  }
-  parser_.emplace();
-  parser_->header_limit(static_cast<std::uint32_t>(kMostHeadBytes));
-  parser_->body_limit(reactor_.settings.body_bytes);
-  ErrorCodeOf error;
-  parser_->put(asio::buffer(in_.data(), verdict.size), error);
-  in_.erase(0, verdict.size);
-  checked_ = 0;
-  const bool too_large = error == http::error::body_limit;
-  if (!too_large && (error || !parser_->is_header_done())) {
-    error_reply(400, "the request cannot be read: " + error.message(), "bad_request");
-    return false;
-  }
-  const auto& message = parser_->get();
-  old_ = message.version() < 11;
-  request_ = {};
-  request_.method = std::string(message.method_string());
-  const std::string_view target(message.target().data(), message.target().size());
-  request_.path = std::string(target.substr(0, target.find('?')));
-  for (const auto& field : message)
-    request_.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
-  request_.address = address_;
-  request_.id = reactor_.id_prefix + std::to_string(++reactor_.requests);
-  head_only_ = request_.method == "HEAD";
-  entry_ = {
-      .id = request_.id, .address = address_, .method = request_.method, .path = request_.path};
-  close_ = old_ || names_close(request_.header("Connection")) ||
-           ++requests_ >= reactor_.settings.requests_per_connection;
-  const bool body = too_large || !parser_->is_done();
-  if (too_large) {
-    error_reply(413,
-                "the body has more than " + std::to_string(reactor_.settings.body_bytes) + " bytes",
-                "body_too_large");
-    return false;
-  }
-  if (reactor_.settings.admit) {
-    if (std::optional<HttpReply> refusal = reactor_.settings.admit(request_)) {
-      close_ = close_ || body;  // what was not read must never be taken for a request
-      state_ = State::answering;
-      ++reactor_.answering;
-      say(std::move(*refusal));
-      return true;
+    if (state_ == State::head && !timing_ && reader_.waiting() != 0) {
+      timing_ = true;
+      wait_until(reactor_.settings.request_time);
+      begun_ = since_ = Clock::now();
+    }
+    switch (reader_.next()) {
+      case RequestReader::Event::more:
+        return read();
+      case RequestReader::Event::head:
+        take_head();
+        break;
+      case RequestReader::Event::whole:
+        dispatch();
+        break;
+      case RequestReader::Event::wrong:
+        return error_reply(reader_.problem().status, reader_.problem().message,
+                           reader_.problem().code);
     }
   }
-  if (body && same_name(request_.header("Expect"), "100-continue") && in_.empty()) {
+  if (reader_.waiting() < kMostAhead) read();
+}
+
+// Refuses the request or waits for its body.
+void Connection::take_head() {
+  HttpRequest& request = reader_.request();
+  request.address = address_;
+  request.id = reactor_.id_prefix + std::to_string(++reactor_.requests);
+  old_ = reader_.is_old();
+  head_only_ = request.method == "HEAD";
+  entry_ = {.id = request.id, .address = address_, .method = request.method, .path = request.path};
+  close_ = old_ || names_close(request.header("Connection")) ||
+           ++requests_ >= reactor_.settings.requests_per_connection;
+  state_ = State::body;
+  if (reactor_.settings.admit) {
+    if (std::optional<HttpReply> refusal = reactor_.settings.admit(request)) {
+      close_ = close_ || reader_.has_body();    // what was not read must never become a request
+      if (!reader_.has_body()) reader_.next();  // its end
+      state_ = State::answering;
+      ++reactor_.answering;
+      return say(std::move(*refusal));
+    }
+  }
+  if (reader_.has_body() && reader_.waiting() == 0 &&
+      same_name(request.header("Expect"), "100-continue")) {
     ErrorCodeOf ignored;
     constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     socket_.write_some(asio::buffer(kContinue), ignored);  // fits: nothing else is on its way
   }
-  state_ = State::body;
-  if (!body) dispatch();
-  return true;
-}
-
-bool Connection::advance_body() {
-  parser_->eager(true);
-  ErrorCodeOf error;
-  std::size_t used = 0;
-  if (!in_.empty()) used = parser_->put(asio::buffer(in_), error);
-  in_.erase(0, used);
-  if (error == http::error::body_limit) {
-    error_reply(413,
-                "the body has more than " + std::to_string(reactor_.settings.body_bytes) + " bytes",
-                "body_too_large");
-    return false;
-  }
-  if ((error && error != http::error::need_more) || in_.size() > kMostHeadBytes) {
-    error_reply(
-        400, "the body cannot be read: " + (error ? error.message() : "a chunk's head is too long"),
-        "bad_request");
-    return false;
-  }
-  if (!parser_->is_done()) {
-    read();
-    return false;
-  }
-  request_.body = std::move(parser_->get().body());
-  dispatch();
-  return true;
 }
 
 void Connection::dispatch() {
@@ -254,7 +196,8 @@ void Connection::dispatch() {
   deadline_.reset();
   answer_begun_ = last_ = woken_ = false;
   ++reactor_.answering;
-  exchange_ = std::make_shared<ConnectionExchange>(shared_from_this(), std::move(request_));
+  exchange_ =
+      std::make_shared<ConnectionExchange>(shared_from_this(), std::move(reader_.request()));
   reactor_.settings.handle(exchange_);
 }
 
@@ -359,6 +302,7 @@ void Connection::answered(bool whole) {
   if (!whole) return;
   if (close_ || reactor_.closing) return linger();
   state_ = State::head;
+  timing_ = false;
   since_ = Clock::now();
   wait_until(reactor_.settings.idle_time);
   advance();
@@ -371,14 +315,14 @@ void Connection::linger() {
   ErrorCodeOf ignored;
   socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
   state_ = State::lingering;
-  in_.clear();
+  reader_.clear();
   wait_until(kLingerTime);
   read();
 }
 
 void Connection::look(Clock::time_point now) {
   if (!deadline_ || now < *deadline_) return;
-  if ((state_ == State::head && !in_.empty()) || state_ == State::body)
+  if ((state_ == State::head && reader_.waiting() != 0) || state_ == State::body)
     return error_reply(408, "the request did not come whole in time", "request_timeout");
   close();
 }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection as a state machine on the reactor's thread. Includes Asio and Beast, which are
-// slow to compile: for http_server.cpp and connection.cpp alone.
+// One connection as a state machine on the reactor's thread. Includes Asio, which is slow to
+// compile: for http_server.cpp and connection.cpp alone.
 #pragma once
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -18,6 +16,7 @@
 
 #include "app/serve/net/http.h"
 #include "app/serve/net/http_server.h"
+#include "app/serve/net/request_reader.h"
 
 namespace runnel::serve {
 
@@ -41,7 +40,10 @@ struct Reactor {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Reactor& reactor, boost::asio::ip::tcp::socket socket, std::string address)
-      : reactor_(reactor), socket_(std::move(socket)), address_(std::move(address)) {}
+      : reactor_(reactor),
+        socket_(std::move(socket)),
+        address_(std::move(address)),
+        reader_(reactor.settings.body_bytes) {}
 
   void begin();
   /// Answers without having read anything, and closes.
@@ -51,7 +53,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close();
 
   /// Waiting for a request of which nothing came.
-  bool idle() const { return state_ == State::head && in_.empty(); }
+  bool idle() const { return state_ == State::head && reader_.waiting() == 0; }
   /// Being closed: counts for no limit.
   bool ending() const { return state_ >= State::lingering; }
   Clock::time_point since() const { return since_; }
@@ -60,15 +62,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   friend class ConnectionExchange;
   enum class State { head, body, answering, lingering, closed };
-  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using ErrorCodeOf = boost::system::error_code;
 
   void read();
   void took(const ErrorCodeOf& error, std::size_t size);
   void client_left();
   void advance();
-  bool advance_head();
-  bool advance_body();
+  void take_head();
   void dispatch();
   void error_reply(int status, const std::string& message, const char* code);
   void say(HttpReply reply);
@@ -91,13 +91,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t requests_ = 0;
 
   std::vector<char> chunk_ = std::vector<char>(8192);
-  std::string in_;           // came and was not used yet
-  std::size_t checked_ = 0;  // of it by check_head()
+  RequestReader reader_;
+  bool timing_ = false;  // a request has begun
   bool reading_ = false;
   bool left_ = false;         // the client sends no more
   std::size_t lingered_ = 0;  // bytes thrown away before closing
-  std::optional<Parser> parser_;
-  HttpRequest request_;
 
   std::shared_ptr<class ConnectionExchange> exchange_;  // while answering
   std::function<BodyPiece()> next_;                     // of a stream
