@@ -47,6 +47,7 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
     before_ = std::move(before);
     answer_ = std::make_unique<Answer>(request_, owner_.settings_.limits.name_of(request_.model),
                                        exchange_->request().id);
+    job_->client = exchange_->request().address;
     // The job lets go of both when it is over.
     if (!request_.conversation.empty()) {
       job_->when_over = [self = shared_from_this()](Job&, std::unique_ptr<Session> session) {

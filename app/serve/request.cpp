@@ -194,8 +194,7 @@ std::optional<HttpError> Request::match(std::string_view if_match) {
   const bool quoted = if_match.size() > 2 && if_match.front() == '"' && if_match.back() == '"';
   const std::string_view digits = quoted ? if_match.substr(1, if_match.size() - 2) : "";
   std::uint64_t expected = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), expected);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), expected);
   if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) {
     return HttpError{400, "If-Match is not one ETag of this server, such as \"17\"", "",
                      "bad_request"};

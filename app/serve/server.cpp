@@ -35,7 +35,7 @@ struct Server::Impl {
                                           : model->info().name),
         access{.api_key = settings.api_key, .hosts = settings.hosts} {}
 
-  Status open(std::size_t idle_states);
+  Status open(std::size_t idle_states, std::size_t extra);
   std::optional<HttpReply> admit(const HttpRequest& request) const;
   void handle(const std::shared_ptr<Exchange>& exchange);
   void change_state(Exchange& exchange, std::string_view what);
@@ -56,7 +56,7 @@ struct Server::Impl {
   std::unique_ptr<Completions> completions;
 };
 
-Status Server::Impl::open(std::size_t idle_states) {
+Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
   RUNNEL_TRY(states, KeptStates::open(model, {.most = idle_states,
                                               .directory = settings.states,
                                               .autosave = settings.autosave}));
@@ -76,7 +76,7 @@ Status Server::Impl::open(std::size_t idle_states) {
                         .log = settings.log}));
   workers = std::make_unique<Workers>(kWorkers);
   scheduler = std::make_unique<Scheduler>(
-      Scheduler::Settings{.parallel = settings.parallel, .queue = settings.queue});
+      Scheduler::Settings{.parallel = settings.parallel, .extra = extra, .queue = settings.queue});
   completions = std::make_unique<Completions>(
       model,
       Completions::Settings{.limits = {.defaults = settings.defaults,
@@ -246,9 +246,11 @@ Result<std::unique_ptr<Server>> Server::create(std::shared_ptr<const Model> mode
   }
   settings.defaults.max_tokens = std::min(settings.defaults.max_tokens, settings.most_tokens);
   if (model->chat_format().style == ChatStyle::plain) settings.defaults.stop.push_back("\nUser:");
-  const auto idle = static_cast<std::size_t>(fitting - settings.parallel);
+  // Half of what is left over is for requests that take turns, the rest for idle states.
+  const std::size_t spare = static_cast<std::size_t>(fitting) - settings.parallel;
+  const std::size_t extra = std::min(settings.parallel, (spare - 1) / 2);
   auto impl = std::make_unique<Impl>(std::move(model), std::move(settings));
-  RUNNEL_CHECK_OK(impl->open(idle));
+  RUNNEL_CHECK_OK(impl->open(spare - extra, extra));
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 
