@@ -196,7 +196,7 @@ TEST_F(ServeHttp, SlowConnectionsStallNobody) {
     worst = std::max(worst, std::chrono::duration_cast<std::chrono::milliseconds>(
                                 std::chrono::steady_clock::now() - begin));
   }
-  EXPECT_LT(worst.count(), 100);
+  EXPECT_LT(worst.count(), 500) << "milliseconds; on a busy machine with sanitizers";
   EXPECT_EQ(chat("Hello").status, 200);
   for (const int client : slow) ::close(client);
 }
