@@ -14,7 +14,7 @@ app_packages="qt6-base-dev qt6-declarative-dev qt6-tools-dev qt6-tools-dev-tools
 test_packages="libgtest-dev libgmock-dev python3"
 screen_packages="xvfb xdotool imagemagick pngquant python3"
 ci_packages="git bc python3 clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev codespell g++-aarch64-linux-gnu qemu-user googletest abigail-tools"
-serve_packages="python3 python3-venv wrk curl"
+serve_packages="python3 python3-venv wrk curl chromium nginx-light haproxy"
 package_packages="debootstrap lintian dpkg-dev file xz-utils $vulkan_packages $app_packages"
 
 install() {

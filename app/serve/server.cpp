@@ -48,12 +48,12 @@ struct Server::Impl {
   const std::string name;
   const AccessRules access;
   std::atomic<bool> stopping{false};
-  // The later ones use the earlier ones and go first.
+  // The later ones go first: what the scheduler ends is kept by workers, for the completions.
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<KeptStates> states;
+  std::unique_ptr<Completions> completions;
   std::unique_ptr<Workers> workers;
   std::unique_ptr<Scheduler> scheduler;
-  std::unique_ptr<Completions> completions;
 };
 
 Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
@@ -65,6 +65,7 @@ Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
                         .port = settings.port,
                         .body_bytes = settings.body_bytes,
                         .request_time = settings.request_time,
+                        .idle_time = settings.idle_time,
                         .connections = settings.connections,
                         .connections_per_address = settings.connections_per_address,
                         .admit = [this](const HttpRequest& request) { return admit(request); },

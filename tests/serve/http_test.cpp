@@ -241,6 +241,20 @@ TEST_F(ServeHttp, TooManyConnectionsAreToldSo) {
   for (const int client : slow) ::close(client);
 }
 
+TEST_F(ServeHttp, HeadsAreBounded) {
+  start();
+  const std::string begin = "GET /health HTTP/1.1\r\nHost: localhost\r\nX: ";
+  EXPECT_EQ(only_answer(begin + std::string(20'000, 'x')).status, 431) << "before it has ended";
+  EXPECT_EQ(only_answer(begin + std::string(15'000, 'x') + "\r\nConnection: close\r\n\r\n").status,
+            200);
+}
+
+TEST_F(ServeHttp, IdleConnectionsAreClosed) {
+  start({.idle_time = std::chrono::milliseconds(200)});
+  EXPECT_EQ(conversation(""), "");
+  EXPECT_EQ(answers(conversation(kSmuggled)).size(), 1U) << "after an answer too";
+}
+
 TEST_F(ServeHttp, AnswersBearAnId) {
   start();
   const Reply first = get("/health"), second = get("/health");

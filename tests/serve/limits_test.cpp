@@ -90,7 +90,7 @@ TEST_F(ServeLimits, StoppingEndsRunningRequests) {
   while ((got = ::recv(client, piece, sizeof(piece), 0)) > 0)
     said.append(piece, static_cast<std::size_t>(got));
   ASSERT_EQ(test::answers(said).size(), 1U) << "the whole stream";
-  const std::string& events = test::answers(said).front().raw;
+  const std::string events = test::answers(said).front().raw;
   EXPECT_NE(events.find("\"code\":\"stopping\""), std::string::npos);
   EXPECT_TRUE(events.ends_with("data: [DONE]\n\n"));
   ::close(client);
