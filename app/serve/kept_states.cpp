@@ -1,29 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/serve/kept_states.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <iterator>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "app/serve/state_file.h"
-#include "runtime/base/atomic_file.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/system_error.h"
 #include "runtime/base/try.h"
 
 namespace runnel::serve {
 namespace {
 
 constexpr std::size_t kRememberedDrops = 4096;
-constexpr const char* kExtension = ".state";
 
 HttpError not_found(const std::string& id) {
   return {404, "there is no conversation " + id + " here", "conversation",
@@ -65,59 +55,27 @@ void MessageTrail::add(const ChatMessage& message) {
   hash = hash64(std::as_bytes(std::span(text)));
 }
 
-// ---- The folder ----
-
 Result<std::unique_ptr<KeptStates>> KeptStates::open(std::shared_ptr<const Model> model,
                                                      Settings settings) {
   std::unique_ptr<KeptStates> states(new KeptStates(std::move(model), std::move(settings)));
-  if (states->on_disk()) RUNNEL_CHECK_OK(states->own_folder());
+  const Settings& s = states->settings_;
+  if (s.directory.empty()) return states;
+  RUNNEL_TRY(states->folder_, StateFolder::open(s.directory, *s.system));
+  states->last_generation_ = states->folder_->newest();
   return states;
 }
 
-KeptStates::~KeptStates() {
-  if (folder_lock_ >= 0) ::close(folder_lock_);
-}
-
-Status KeptStates::own_folder() {
-  const std::filesystem::path& folder = settings_.directory;
-  const std::filesystem::path lock = folder / ".lock";
-  folder_lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (folder_lock_ < 0) return system_error(lock, "own the folder of states", errno);
-  if (::flock(folder_lock_, LOCK_EX | LOCK_NB) != 0) {
-    return fail(ErrorCode::io, folder.string(), ": another server keeps its states there");
-  }
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(".runnel-") && name.ends_with(".tmp")) {
-      if (settings_.system->unlink(entry.path()) != 0)
-        return system_error(entry.path(), "remove what a killed server left", errno);
-    } else if (entry.path().extension() == kExtension) {
-      if (const auto facts = read_state_facts(entry.path()))
-        last_generation_ = std::max(last_generation_, facts->generation);
-    }
-  }
-  if (error) return system_error(folder, "list", error.value());
-  return {};
-}
-
-std::filesystem::path KeptStates::file(const std::string& id) const {
-  return settings_.directory / (id + kExtension);
-}
-
 std::optional<StateMark> KeptStates::mark_in_file(const std::string& id) const {
-  if (!on_disk()) return {};
-  const Result<StateFacts> facts = read_state_facts(file(id));
-  if (!facts || facts->id != id) return {};
-  return StateMark{facts->generation, facts->position};
+  return on_disk() ? folder_->mark(id) : std::nullopt;
 }
 
-// What is not whole counts as not there: the client sends the conversation again.
+// What is not whole counts as not there: the client sends the conversation
+// again.
 std::optional<KeptState> KeptStates::load(const std::string& id) const {
   if (!on_disk()) return {};
-  const Result<StateFacts> facts = read_state_facts(file(id));
-  if (!facts || facts->id != id) return {};
-  const Result<Snapshot> snapshot = read_state_snapshot(file(id));
+  const std::optional<StateFacts> facts = folder_->facts(id);
+  if (!facts) return {};
+  const Result<Snapshot> snapshot = folder_->snapshot(id);
   if (!snapshot) return {};
   Result<Session> session = Session::create(model_);
   if (!session || !session->restore(*snapshot) || session->position() != facts->position) return {};
@@ -131,22 +89,22 @@ std::optional<KeptState> KeptStates::load(const std::string& id) const {
 
 Status KeptStates::write(const std::string& id, KeptState& state) const {
   RUNNEL_TRY(const Snapshot snapshot, state.session->snapshot());
-  RUNNEL_CHECK_OK(write_state(file(id),
-                              {.id = id,
-                               .generation = state.generation,
-                               .position = state.session->position(),
-                               .messages = state.trail.count,
-                               .hash = state.trail.hash,
-                               .closed = state.closed,
-                               .awaiting = state.awaiting},
-                              snapshot, *settings_.system));
+  RUNNEL_CHECK_OK(folder_->write({.id = id,
+                                  .generation = state.generation,
+                                  .position = state.session->position(),
+                                  .messages = state.trail.count,
+                                  .hash = state.trail.hash,
+                                  .closed = state.closed,
+                                  .awaiting = state.awaiting},
+                                 snapshot));
   state.saved = true;
   return {};
 }
 
 // ---- Reservations. `lock` is held wherever it is a parameter. ----
 
-// Waits while the id is being written or removed. @return 409 while a request has it.
+// Waits while the id is being written or removed. @return 409 while a request
+// has it.
 std::optional<HttpError> KeptStates::settle(const std::string& id, Lock& lock) {
   settled_.wait(lock, [&] { return !writing_.contains(id); });
   if (busy_.contains(id)) return busy(id);
@@ -160,8 +118,8 @@ KeptState KeptStates::take_idle(std::map<std::string, Idle>::iterator found) {
   return state;
 }
 
-// Time in microseconds, or one more than the last: it grows across restarts and deletions without a
-// counter on the disk that would have to be right.
+// Time in microseconds, or one more than the last: it grows across restarts and
+// deletions without a counter on the disk that would have to be right.
 std::uint64_t KeptStates::next_generation() {
   const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
                        std::chrono::system_clock::now().time_since_epoch())
@@ -178,7 +136,8 @@ void KeptStates::remember_drop(const std::string& id, StateMark lost) {
   }
 }
 
-// The least recently used go; what is not on the disk is written first, with the lock released.
+// The least recently used go; what is not on the disk is written first, with
+// the lock released.
 void KeptStates::make_room(Lock& lock) {
   while (!by_age_.empty() && idle_.size() + taken_ >= settings_.most) {
     const std::string id = by_age_.front();
@@ -230,7 +189,8 @@ std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& i
     busy_.erase(id);
     return differs(id, *expect, exists);
   }
-  // Going on from an older state than the client has seen takes its word for it.
+  // Going on from an older state than the client has seen takes its word for
+  // it.
   if (lost && !expect && (!exists || exists->generation < drop->second.generation))
     return Taken{.forgotten = true, .exists = exists};
   if (!loaded) return Taken{};
@@ -273,8 +233,9 @@ void KeptStates::release(const std::string& id, std::uint64_t lost) {
 std::variant<StateMark, HttpError> KeptStates::save(const std::string& id) {
   if (!on_disk()) {
     return HttpError{400,
-                     "this server keeps no states on disk: it was started without --states DIR", "",
-                     "saving_disabled"};
+                     "this server keeps no states on disk: it was started "
+                     "without --states DIR",
+                     "", "saving_disabled"};
   }
   Lock lock(mutex_);
   if (auto error = settle(id, lock)) return *error;
@@ -338,15 +299,9 @@ std::optional<HttpError> KeptStates::remove(const std::string& id) {
   }
   writing_.insert(id);
   lock.unlock();
-  Status removed;
-  bool there = settings_.system->unlink(file(id)) == 0;
-  if (there) {
-    removed = sync_directory(settings_.directory, *settings_.system);
-  } else if (errno != ENOENT) {
-    removed = system_error(file(id), "remove", errno);
-  }
+  const Result<bool> removed = folder_->remove(id);
   lock.lock();
-  there = there || held.has_value();
+  const bool there = held.has_value() || (removed && *removed);
   if (!removed && held) put(id, *std::move(held), lock);
   writing_.erase(id);
   settled_.notify_all();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of conversations that clients may continue. A bounded number lies in memory, the least
-// recently used go first; with a folder they go there.
+// The states of conversations that clients may continue. A bounded number lies
+// in memory, the least recently used go first; with a folder they go there.
 //
-//   RUNNEL_TRY(auto states, KeptStates::open(model, {.most = 16, .directory = "states"}));
-//   auto taken = states->take(id, {});         // the id is reserved
-//   … feed and generate …
-//   auto mark = states->give_back(id, std::move(state), true);
+//   RUNNEL_TRY(auto states, KeptStates::open(model, {.most = 16, .directory =
+//   "states"})); auto taken = states->take(id, {});         // the id is
+//   reserved … feed and generate … auto mark = states->give_back(id,
+//   std::move(state), true);
 #pragma once
 
 #include <condition_variable>
@@ -21,14 +21,15 @@
 #include <variant>
 
 #include "app/serve/json_fields.h"
+#include "app/serve/state_folder.h"
 #include "runnel/chat.h"
 #include "runnel/session.h"
 #include "runtime/base/file_system.h"
 
 namespace runnel::serve {
 
-/// Messages as two numbers: enough to see whether a client sends a conversation again from its
-/// beginning.
+/// Messages as two numbers: enough to see whether a client sends a conversation
+/// again from its beginning.
 struct MessageTrail {
   std::uint64_t count = 0;
   std::uint64_t hash = 0;
@@ -47,8 +48,9 @@ struct KeptState {
   bool saved = false;            // this generation lies in the folder
 };
 
-/// Thread-safe. A state is taken by one request at a time and given back after it. Calls may wait
-/// for the disk, so none belongs on the reactor's or the scheduler's thread.
+/// Thread-safe. A state is taken by one request at a time and given back after
+/// it. Calls may wait for the disk, so none belongs on the reactor's or the
+/// scheduler's thread.
 class KeptStates {
  public:
   struct Settings {
@@ -58,13 +60,11 @@ class KeptStates {
     const FileSystem* system = &FileSystem::real();
   };
 
-  /// Becomes the owner of the folder and sweeps what killed processes left in it.
+  /// Becomes the owner of the folder and sweeps what killed processes left in
+  /// it.
   /// @return io if another process owns it or the operating system refuses.
   static Result<std::unique_ptr<KeptStates>> open(std::shared_ptr<const Model> model,
                                                   Settings settings);
-  ~KeptStates();
-  KeptStates(const KeptStates&) = delete;
-  KeptStates& operator=(const KeptStates&) = delete;
 
   struct Taken {
     std::optional<KeptState> state;   // none: the conversation begins
@@ -72,17 +72,19 @@ class KeptStates {
     std::optional<StateMark> exists;  // what of a lost state the folder still has
   };
 
-  /// Takes the state of `id`, from memory or from its file. The id stays reserved until give_back()
-  /// or release().
+  /// Takes the state of `id`, from memory or from its file. The id stays
+  /// reserved until give_back() or release().
   /// @param expect  the generation that the client has seen; 0: it begins
-  /// @return 409 while another request has it, 412 if it is at another generation.
+  /// @return 409 while another request has it, 412 if it is at another
+  /// generation.
   std::variant<Taken, HttpError> take(const std::string& id, std::optional<std::uint64_t> expect);
 
-  /// Ends a reservation. What changed gets a new generation and, with autosave, is written first.
+  /// Ends a reservation. What changed gets a new generation and, with autosave,
+  /// is written first.
   /// @param was_kept  take() gave a state
   /// @param changed   the state is not what it was
-  /// @return where the conversation stands. If the state cannot be written, 507: it is forgotten,
-  /// and the conversation stands where its file does.
+  /// @return where the conversation stands. If the state cannot be written,
+  /// 507: it is forgotten, and the conversation stands where its file does.
   std::variant<StateMark, HttpError> give_back(const std::string& id, KeptState state,
                                                bool was_kept, bool changed);
   /// Ends a reservation without a state.
@@ -113,9 +115,7 @@ class KeptStates {
   KeptStates(std::shared_ptr<const Model> model, Settings settings)
       : model_(std::move(model)), settings_(std::move(settings)) {}
 
-  Status own_folder();
-  bool on_disk() const { return !settings_.directory.empty(); }
-  std::filesystem::path file(const std::string& id) const;
+  bool on_disk() const { return folder_ != nullptr; }
   std::optional<StateMark> mark_in_file(const std::string& id) const;
   std::optional<KeptState> load(const std::string& id) const;
   Status write(const std::string& id, KeptState& state) const;
@@ -129,7 +129,7 @@ class KeptStates {
 
   const std::shared_ptr<const Model> model_;
   const Settings settings_;
-  int folder_lock_ = -1;
+  std::unique_ptr<StateFolder> folder_;  // null: states live in memory
   mutable std::mutex mutex_;
   std::condition_variable settled_;  // an id is being written no more
   std::map<std::string, Idle> idle_;

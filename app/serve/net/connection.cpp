@@ -2,10 +2,11 @@
 #include "app/serve/net/connection.h"
 
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/dispatch.hpp>
 #include <boost/beast/http/status.hpp>
 #include <cstdio>
 #include <utility>
+
+#include "app/serve/net/connection_exchange.h"
 
 namespace runnel::serve {
 namespace {
@@ -36,59 +37,6 @@ bool names_close(std::string_view header) {
 }
 
 }  // namespace
-
-// Hands what other threads say to the reactor's.
-class ConnectionExchange final : public Exchange,
-                                 public std::enable_shared_from_this<ConnectionExchange> {
- public:
-  ConnectionExchange(std::shared_ptr<Connection> connection, HttpRequest request)
-      : connection_(std::move(connection)), request_(std::move(request)) {}
-
-  HttpRequest& request() override { return request_; }
-
-  void reply(HttpReply reply) override {
-    on_reactor([self = shared_from_this(), reply = std::move(reply)]() mutable {
-      if (self->answers()) self->connection_->say(std::move(reply));
-    });
-  }
-
-  void stream(HttpReply head, std::function<BodyPiece()> next) override {
-    on_reactor(
-        [self = shared_from_this(), head = std::move(head), next = std::move(next)]() mutable {
-          if (self->answers()) self->connection_->stream(std::move(head), std::move(next));
-        });
-  }
-
-  void wake() override {
-    if (waking_.exchange(true)) return;
-    on_reactor([self = shared_from_this()] {
-      self->waking_ = false;
-      if (self->current()) self->connection_->pull();
-    });
-  }
-
-  void on_gone(std::function<void()> gone) override {
-    on_reactor([self = shared_from_this(), gone = std::move(gone)]() mutable {
-      if (self->current()) {
-        self->connection_->gone_ = std::move(gone);
-      } else {
-        gone();
-      }
-    });
-  }
-
- private:
-  bool current() const { return connection_->exchange_.get() == this; }
-  bool answers() const { return current() && !connection_->answer_begun_; }
-  template <class Work>
-  void on_reactor(Work work) {
-    asio::dispatch(connection_->reactor_.io, std::move(work));
-  }
-
-  const std::shared_ptr<Connection> connection_;
-  HttpRequest request_;
-  std::atomic<bool> waking_{false};
-};
 
 // ---- Reading ----
 
@@ -129,8 +77,8 @@ void Connection::took(const ErrorCodeOf& error, std::size_t size) {
 }
 
 void Connection::client_left() {
-  // A whole answer that is on its way already may still be read by a client that only sends no
-  // more.
+  // A whole answer that is on its way already may still be read by a client
+  // that only sends no more.
   if (state_ == State::answering && answer_begun_ && !next_) {
     close_ = true;
     return;
@@ -186,7 +134,8 @@ void Connection::take_head() {
       same_name(request.header("Expect"), "100-continue")) {
     ErrorCodeOf ignored;
     constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    socket_.write_some(asio::buffer(kContinue), ignored);  // fits: nothing else is on its way
+    socket_.write_some(asio::buffer(kContinue),
+                       ignored);  // fits: nothing else is on its way
   }
 }
 
@@ -308,8 +257,8 @@ void Connection::answered(bool whole) {
   advance();
 }
 
-// Closing at once with bytes unread would reset the connection, and the client might never see the
-// answer.
+// Closing at once with bytes unread would reset the connection, and the client
+// might never see the answer.
 void Connection::linger() {
   if (left_) return close();
   ErrorCodeOf ignored;
