@@ -405,8 +405,8 @@ Result<HfConfig> parse_runnel_gsa(const Keys& keys) {
 }  // namespace
 
 Result<HfConfig> parse_hf_config(std::string_view json) {
-  RUNNEL_TRY(const Json root, parse_json(json, "config.json",
-                                         {.bytes = kMostConfigBytes, .unique_keys = true}));
+  RUNNEL_TRY(const Json root,
+             parse_json(json, "config.json", {.bytes = kMostConfigBytes, .unique_keys = true}));
   if (!root.is_object()) {
     return fail(ErrorCode::malformed, "config.json is not a JSON object");
   }
