@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel serve: an OpenAI-compatible HTTP interface on this machine.
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -14,7 +19,9 @@
 #include "app/cli/model_options.h"
 #include "app/cli/sampling_options.h"
 #include "app/cli/terminal.h"
+#include "app/serve/net/host.h"
 #include "app/serve/server.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cli {
@@ -27,7 +34,11 @@ struct Options {
   std::string key_file;
   std::string states;
   std::uint64_t state_megabytes = 256;
+  std::string log = "none";
+  unsigned drain_seconds = 10;
 };
+
+constexpr rlim_t kSpareFiles = 1024;  // besides connections: models, states, what is being closed
 
 Result<std::string> read_key(const std::string& file) {
   if (file.empty()) {
@@ -42,12 +53,46 @@ Result<std::string> read_key(const std::string& file) {
   return key;
 }
 
+std::string now_utc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[32];
+  const std::size_t size = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return {text, size};
+}
+
+// One line an answer. Nothing of what was asked or said; a path is the client's and made safe.
+std::string log_line(const serve::AccessEntry& e, bool json) {
+  const std::string path = printable(e.path, 80);
+  if (json) return serve::to_json_line(e, now_utc());
+  return now_utc() + " " + e.address + " " + printable(e.method, 20) + " " + path + " " +
+         std::to_string(e.status) + " " + std::to_string(e.bytes) + " bytes " +
+         std::to_string(e.time.count() / 1000) + " ms " + e.id + (e.whole ? "" : " cut off") + "\n";
+}
+
+// Connections are files to the system, whose usual limit of 1,024 is lower than ours.
+void allow_connections(std::size_t connections) {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = connections + kSpareFiles;
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 Result<int> run(const Options& o) {
   serve::ServerSettings settings = o.settings;
   RUNNEL_TRY(settings.defaults, generation_options(o.generation));
   RUNNEL_TRY(settings.api_key, read_key(o.key_file));
   settings.state_memory = o.state_megabytes * 1'000'000;
   settings.states = o.states;
+  if (o.log != "none") {
+    settings.log = [json = o.log == "json"](const serve::AccessEntry& entry) {
+      std::fputs(log_line(entry, json).c_str(), stderr);
+    };
+  }
+  allow_connections(settings.connections);
 
   // Before any thread exists, so that all of them leave the signals to the wait below.
   sigset_t ending;
@@ -58,8 +103,8 @@ Result<int> run(const Options& o) {
 
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
   RUNNEL_TRY(const std::unique_ptr<serve::Server> server, serve::Server::create(model, settings));
-  write_out("Serving " + model->info().name + " on http://" + settings.host + ":" +
-            std::to_string(server->port()) + "/v1, Ctrl-C ends\n");
+  write_out("Serving " + model->info().name + " on " +
+            serve::url_of(settings.host, server->port()) + "/v1, Ctrl-C ends\n");
   Status served;
   std::thread serving([&] {
     served = server->run();
@@ -67,9 +112,10 @@ Result<int> run(const Options& o) {
   });
   int signal = 0;
   sigwait(&ending, &signal);
-  server->stop();
+  const Status saved = server->stop(std::chrono::seconds(o.drain_seconds));
   serving.join();
   RUNNEL_CHECK_OK(served);
+  RUNNEL_CHECK_OK(saved);
   return kOk;
 }
 
@@ -115,8 +161,24 @@ Command add_serve(CLI::App& program) {
       ->check(CLI::Range(0, 4096));
   add("--state-memory", o->state_megabytes,
       "Memory for all states, in MB; the oldest idle ones make room", "MB");
-  add("--states", o->states, "Folder for states that clients save; without it saving is refused",
+  add("--states", o->states, "Folder for the states of conversations; without it they are lost",
       "DIR");
+  parser
+      ->add_flag("--autosave,!--no-autosave", s.autosave,
+                 "With --states: an answer comes when its state is on the disk")
+      ->group(kGroup);
+  add("--allow-host", s.hosts, "Another name of this machine that a Host header may bear", "NAME");
+  add("--connections", s.connections, "Connections at once, more get 503", "N")
+      ->check(CLI::Range(1, 65536));
+  add("--connections-per-address", s.connections_per_address,
+      "Connections of one client address, more get 429", "N")
+      ->check(CLI::Range(1, 65536));
+  add("--model-name", s.model_name, "What the model is called, instead of its own name", "NAME");
+  parser->add_flag("--any-model", s.any_model, "Answer whatever model name a request gives")
+      ->group(kGroup);
+  add("--log-format", o->log, "A line for every answer, on standard error", "none|text|json")
+      ->check(CLI::IsMember({"none", "text", "json"}));
+  add("--drain", o->drain_seconds, "Time for running answers when the server is told to end", "S");
   add("--most-tokens", s.most_tokens, "Most tokens generated for one request", "N");
   add("--most-prompt", s.most_prompt, "Most tokens of one request's prompt", "N");
   add("--body-bytes", s.body_bytes, "Most bytes of one request", "N");

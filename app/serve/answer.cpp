@@ -15,12 +15,13 @@ const char* finish_reason(const GenerationResult& result) {
 
 std::string sse(const nlohmann::ordered_json& data) { return "data: " + dump(data) + "\n\n"; }
 
-Answer::Answer(const Request& request, std::string model, std::uint64_t number)
+Answer::Answer(const Request& request, std::string model, const std::string& id)
     : chat_(request.chat),
       include_usage_(request.include_usage),
       conversation_(request.conversation),
+      warnings_(request.warnings),
       model_(std::move(model)),
-      id_((chat_ ? "chatcmpl-" : "cmpl-") + std::to_string(number)),
+      id_((chat_ ? "chatcmpl-" : "cmpl-") + id),
       created_(static_cast<std::int64_t>(std::time(nullptr))) {}
 
 nlohmann::ordered_json Answer::head(const char* object) const {
@@ -37,11 +38,18 @@ nlohmann::ordered_json Answer::usage(const Job& job) const {
           {"prompt_tokens_details", {{"cached_tokens", job.position_before()}}}};
 }
 
-nlohmann::ordered_json Answer::state(const Job& job) const {
-  return {{"id", conversation_},
-          {"cached_tokens", job.position_before()},
-          {"fed_tokens", job.fed()},
-          {"position", job.position_before() + job.fed() + job.result().tokens.size()}};
+// What only the end knows: where the conversation stands, what was done otherwise than asked.
+void Answer::add_state(nlohmann::ordered_json& body, const Job& job,
+                       const std::optional<StateMark>& mark) const {
+  if (!conversation_.empty()) {
+    body["conversation"] = {
+        {"id", conversation_}, {"cached_tokens", job.position_before()}, {"fed_tokens", job.fed()}};
+    if (mark) {
+      body["conversation"]["position"] = mark->position;
+      body["conversation"]["generation"] = mark->generation;
+    }
+  }
+  if (!warnings_.empty()) body["warnings"] = warnings_;
 }
 
 std::string Answer::unshown(const Job& job) const {
@@ -49,7 +57,8 @@ std::string Answer::unshown(const Job& job) const {
   return chat_ || conversation_.empty() ? job.result().held_back : std::string();
 }
 
-std::string Answer::whole(const Job& job, const std::string& text) const {
+std::string Answer::whole(const Job& job, const std::string& text,
+                          const std::optional<StateMark>& mark) const {
   nlohmann::ordered_json choice = {{"index", 0}};
   if (chat_) {
     choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
@@ -61,7 +70,7 @@ std::string Answer::whole(const Job& job, const std::string& text) const {
   nlohmann::ordered_json body = head(chat_ ? "chat.completion" : "text_completion");
   body["choices"] = nlohmann::ordered_json::array({choice});
   body["usage"] = usage(job);
-  if (!conversation_.empty()) body["conversation"] = state(job);
+  add_state(body, job, mark);
   return dump(body);
 }
 
@@ -90,7 +99,7 @@ std::string Answer::event(std::string_view text) const {
   return sse(chunk);
 }
 
-std::string Answer::closing(const Job& job) const {
+std::string Answer::closing(const Job& job, const std::optional<StateMark>& mark) const {
   std::string events;
   if (const std::string rest = unshown(job); !rest.empty()) events += event(rest);
   nlohmann::ordered_json choice = {{"index", 0}};
@@ -103,7 +112,7 @@ std::string Answer::closing(const Job& job) const {
   choice["finish_reason"] = finish_reason(job.result());
   nlohmann::ordered_json chunk = head(chat_ ? "chat.completion.chunk" : "text_completion");
   chunk["choices"] = nlohmann::ordered_json::array({choice});
-  if (!conversation_.empty()) chunk["conversation"] = state(job);
+  add_state(chunk, job, mark);
   events += sse(chunk);
   if (include_usage_) {
     nlohmann::ordered_json last = head(chat_ ? "chat.completion.chunk" : "text_completion");

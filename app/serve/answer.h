@@ -16,16 +16,17 @@ namespace runnel::serve {
 /// OpenAI's forms of one answer.
 class Answer {
  public:
-  /// @param number  of the request, for its id
-  Answer(const Request& request, std::string model, std::uint64_t number);
+  /// @param id  of the request
+  Answer(const Request& request, std::string model, const std::string& id);
 
-  /// The whole answer. `job` is over and has no error.
-  std::string whole(const Job& job, const std::string& text) const;
+  /// The whole answer. `job` is over and has no error; `mark` is where a conversation stands.
+  std::string whole(const Job& job, const std::string& text,
+                    const std::optional<StateMark>& mark) const;
 
   /// Events of a stream: before the first text, for a text, after the last.
   std::string opening() const;
   std::string event(std::string_view text) const;
-  std::string closing(const Job& job) const;
+  std::string closing(const Job& job, const std::optional<StateMark>& mark) const;
 
   /// The text that a stop string might have begun and that nobody will see otherwise.
   std::string unshown(const Job& job) const;
@@ -33,11 +34,13 @@ class Answer {
  private:
   nlohmann::ordered_json head(const char* object) const;
   nlohmann::ordered_json usage(const Job& job) const;
-  nlohmann::ordered_json state(const Job& job) const;
+  void add_state(nlohmann::ordered_json& body, const Job& job,
+                 const std::optional<StateMark>& mark) const;
 
   const bool chat_;
   const bool include_usage_;
   const std::string conversation_;
+  const std::vector<std::string> warnings_;
   const std::string model_;
   const std::string id_;
   const std::int64_t created_;  // seconds since 1970

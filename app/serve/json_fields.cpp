@@ -9,10 +9,13 @@ namespace {
 
 constexpr std::size_t kShownBytes = 60;  // of a client's own value in a message
 
+// A value in a message. Never more of it than a line: it is the client's.
 std::string shown(const nlohmann::json& value) {
-  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (text.size() > kShownBytes) text = text.substr(0, kShownBytes) + "…";
-  return text;
+  if (value.is_array()) return "a list of " + std::to_string(value.size());
+  if (value.is_object()) return "an object";
+  if (!value.is_string()) return value.dump();  // a number, true, false or null
+  const auto& text = value.get_ref<const std::string&>();
+  return '"' + text.substr(0, kShownBytes) + (text.size() > kShownBytes ? "…\"" : "\"");
 }
 
 std::string number_text(double value) {
@@ -36,6 +39,10 @@ std::string to_json(const HttpError& error) {
   body["param"] =
       error.param.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(error.param);
   body["code"] = error.code.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(error.code);
+  if (error.exists) {
+    body["conversation"] = {{"generation", error.exists->generation},
+                            {"position", error.exists->position}};
+  }
   return dump({{"error", body}});
 }
 

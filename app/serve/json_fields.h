@@ -14,12 +14,20 @@
 
 namespace runnel::serve {
 
+/// Where a kept conversation stands. The generation grows with every change of any conversation and
+/// never comes back, not even after a deletion or a restart.
+struct StateMark {
+  std::uint64_t generation = 0;
+  std::uint64_t position = 0;  // tokens
+};
+
 /// What a client is told: an HTTP status and OpenAI's error object.
 struct HttpError {
   int status = 400;
   std::string message;
-  std::string param = {};  // the field at fault, or empty
-  std::string code = {};   // for programs, e.g. "unsupported_field"
+  std::string param = {};                // the field at fault, or empty
+  std::string code = {};                 // for programs, e.g. "unsupported_field"
+  std::optional<StateMark> exists = {};  // of the conversation it is about
 };
 
 /// The body of an error answer.

@@ -2,13 +2,13 @@
 #include "app/serve/kept_states.h"
 
 #include <algorithm>
-#include <fstream>
+#include <chrono>
 #include <iterator>
-#include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/hash.h"
+#include "runtime/base/try.h"
 
 namespace runnel::serve {
 namespace {
@@ -27,6 +27,24 @@ HttpError busy(const std::string& id) {
 
 HttpError failed(const Error& error) { return {500, error.message, "", to_string(error.code)}; }
 
+HttpError not_saved(const std::string& id, const Error& error, std::optional<StateMark> exists) {
+  return {507,
+          "conversation " + id + " could not be saved: " + error.message +
+              (exists ? "; it stands at generation " + std::to_string(exists->generation)
+                      : "; nothing of it is kept"),
+          "conversation", "not_saved", exists};
+}
+
+HttpError differs(const std::string& id, std::uint64_t expect, std::optional<StateMark> exists) {
+  return {412,
+          "conversation " + id + " is " +
+              (exists ? "at generation " + std::to_string(exists->generation) : "not here") +
+              ", expected " + (expect == 0 ? "none yet" : "generation " + std::to_string(expect)),
+          "conversation", "generation_differs", exists};
+}
+
+StateMark mark_of(const KeptState& state) { return {state.generation, state.session->position()}; }
+
 }  // namespace
 
 void MessageTrail::add(const ChatMessage& message) {
@@ -37,166 +55,277 @@ void MessageTrail::add(const ChatMessage& message) {
   hash = hash64(std::as_bytes(std::span(text)));
 }
 
-std::filesystem::path KeptStates::file(const std::string& id, const char* extension) const {
-  return settings_.directory / (id + extension);
+Result<std::unique_ptr<KeptStates>> KeptStates::open(std::shared_ptr<const Model> model,
+                                                     Settings settings) {
+  std::unique_ptr<KeptStates> states(new KeptStates(std::move(model), std::move(settings)));
+  const Settings& s = states->settings_;
+  if (s.directory.empty()) return states;
+  RUNNEL_TRY(states->folder_, StateFolder::open(s.directory, *s.system));
+  states->last_generation_ = states->folder_->newest();
+  return states;
 }
 
-bool KeptStates::is_saved(const std::string& id) const {
-  std::error_code error;
-  return !settings_.directory.empty() && std::filesystem::exists(file(id, ".json"), error);
+std::optional<StateMark> KeptStates::mark_in_file(const std::string& id) const {
+  return on_disk() ? folder_->mark(id) : std::nullopt;
 }
 
-// What is not whole counts as not there: the client sends the conversation again.
+// What is not whole counts as not there: the client sends the conversation
+// again.
 std::optional<KeptState> KeptStates::load(const std::string& id) const {
-  if (!is_saved(id)) return {};
-  std::ifstream in(file(id, ".json"));
-  const nlohmann::json facts = nlohmann::json::parse(in, nullptr, false);
-  const Result<Snapshot> snapshot = Snapshot::load(file(id, ".snap"));
-  if (!facts.is_object() || !snapshot) return {};
+  if (!on_disk()) return {};
+  const std::optional<StateFacts> facts = folder_->facts(id);
+  if (!facts) return {};
+  const Result<Snapshot> snapshot = folder_->snapshot(id);
+  if (!snapshot) return {};
   Result<Session> session = Session::create(model_);
-  if (!session || !session->restore(*snapshot)) return {};
-  try {
-    if (facts.at("position").get<std::uint64_t>() != session->position()) return {};
-    return KeptState{.session = std::make_unique<Session>(std::move(*session)),
-                     .trail = {.count = facts.at("messages").get<std::uint64_t>(),
-                               .hash = facts.at("hash").get<std::uint64_t>()},
-                     .closed = facts.at("closed").get<bool>(),
-                     .awaiting = facts.at("awaiting").get<bool>()};
-  } catch (const nlohmann::json::exception&) {
-    return {};
+  if (!session || !session->restore(*snapshot) || session->position() != facts->position) return {};
+  return KeptState{.session = std::make_unique<Session>(*std::move(session)),
+                   .trail = {.count = facts->messages, .hash = facts->hash},
+                   .closed = facts->closed,
+                   .awaiting = facts->awaiting,
+                   .generation = facts->generation,
+                   .saved = true};
+}
+
+Status KeptStates::write(const std::string& id, KeptState& state) const {
+  RUNNEL_TRY(const Snapshot snapshot, state.session->snapshot());
+  RUNNEL_CHECK_OK(folder_->write({.id = id,
+                                  .generation = state.generation,
+                                  .position = state.session->position(),
+                                  .messages = state.trail.count,
+                                  .hash = state.trail.hash,
+                                  .closed = state.closed,
+                                  .awaiting = state.awaiting},
+                                 snapshot));
+  state.saved = true;
+  return {};
+}
+
+// ---- Reservations. `lock` is held wherever it is a parameter. ----
+
+// Waits while the id is being written or removed. @return 409 while a request
+// has it.
+std::optional<HttpError> KeptStates::settle(const std::string& id, Lock& lock) {
+  settled_.wait(lock, [&] { return !writing_.contains(id); });
+  if (busy_.contains(id)) return busy(id);
+  return {};
+}
+
+KeptState KeptStates::take_idle(std::map<std::string, Idle>::iterator found) {
+  KeptState state = std::move(found->second.state);
+  by_age_.erase(found->second.age);
+  idle_.erase(found);
+  return state;
+}
+
+// Time in microseconds, or one more than the last: it grows across restarts and
+// deletions without a counter on the disk that would have to be right.
+std::uint64_t KeptStates::next_generation() {
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
+  last_generation_ = std::max(last_generation_ + 1, static_cast<std::uint64_t>(now));
+  return last_generation_;
+}
+
+void KeptStates::remember_drop(const std::string& id, StateMark lost) {
+  if (dropped_.insert_or_assign(id, lost).second) drops_by_age_.push_back(id);
+  while (drops_by_age_.size() > kRememberedDrops) {
+    dropped_.erase(drops_by_age_.front());
+    drops_by_age_.pop_front();
   }
 }
 
-std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& id) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (busy_.contains(id)) return busy(id);
-    busy_.insert(id);
-    if (const auto found = idle_.find(id); found != idle_.end()) {
-      Taken taken{.state = std::move(found->second.state)};
-      by_age_.erase(found->second.age);
-      idle_.erase(found);
-      ++taken_;
-      return taken;
+// The least recently used go; what is not on the disk is written first, with
+// the lock released.
+void KeptStates::make_room(Lock& lock) {
+  while (!by_age_.empty() && idle_.size() + taken_ >= settings_.most) {
+    const std::string id = by_age_.front();
+    KeptState state = take_idle(idle_.find(id));
+    ++dropped_count_;
+    if (on_disk() && !state.saved) {
+      writing_.insert(id);
+      lock.unlock();
+      const Status written = write(id, state);
+      lock.lock();
+      writing_.erase(id);
+      settled_.notify_all();
+      if (!written) remember_drop(id, mark_of(state));
+    } else if (!on_disk()) {
+      remember_drop(id, mark_of(state));
     }
   }
-  Taken taken{.state = load(id)};  // reading a file holds up nobody else
-  const std::lock_guard lock(mutex_);
-  if (taken.state) {
-    ++taken_;
-    make_room();
-  }
-  taken.forgotten =
-      !taken.state && std::find(dropped_.begin(), dropped_.end(), id) != dropped_.end();
-  return taken;
 }
 
-void KeptStates::make_room() {
-  while (!by_age_.empty() && idle_.size() + taken_ >= settings_.most) {
-    idle_.erase(by_age_.front());
-    dropped_.splice(dropped_.end(), by_age_, by_age_.begin());
-    if (dropped_.size() > kRememberedDrops) dropped_.pop_front();
-    ++dropped_count_;
-  }
-}
-
-void KeptStates::put(const std::string& id, KeptState state) {
-  make_room();
-  dropped_.remove(id);
+void KeptStates::put(const std::string& id, KeptState state, Lock& lock) {
+  make_room(lock);
+  if (dropped_.erase(id) != 0) drops_by_age_.remove(id);
   by_age_.push_back(id);
   idle_.insert_or_assign(id, Idle{std::move(state), std::prev(by_age_.end())});
 }
 
-void KeptStates::give_back(const std::string& id, KeptState state, bool was_kept) {
-  const std::lock_guard lock(mutex_);
-  busy_.erase(id);
-  if (was_kept) --taken_;
-  put(id, std::move(state));
+// ---- What requests do ----
+
+std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& id,
+                                                            std::optional<std::uint64_t> expect) {
+  Lock lock(mutex_);
+  if (auto error = settle(id, lock)) return *error;
+  if (const auto found = idle_.find(id); found != idle_.end()) {
+    const StateMark mark = mark_of(found->second.state);
+    if (expect && *expect != mark.generation) return differs(id, *expect, mark);
+    busy_.insert(id);
+    ++taken_;
+    return Taken{.state = take_idle(found)};
+  }
+  busy_.insert(id);
+  lock.unlock();  // reading a file holds up nobody else
+  std::optional<KeptState> loaded = load(id);
+  lock.lock();
+  const auto drop = dropped_.find(id);
+  const bool lost = drop != dropped_.end();
+  std::optional<StateMark> exists;
+  if (loaded) exists = mark_of(*loaded);
+  if (expect && *expect != (exists ? exists->generation : 0)) {
+    busy_.erase(id);
+    return differs(id, *expect, exists);
+  }
+  // Going on from an older state than the client has seen takes its word for
+  // it.
+  if (lost && !expect && (!exists || exists->generation < drop->second.generation))
+    return Taken{.forgotten = true, .exists = exists};
+  if (!loaded) return Taken{};
+  ++taken_;
+  make_room(lock);
+  return Taken{.state = std::move(loaded)};
 }
 
-void KeptStates::release(const std::string& id, bool was_kept) {
-  const std::lock_guard lock(mutex_);
-  busy_.erase(id);
+std::variant<StateMark, HttpError> KeptStates::give_back(const std::string& id, KeptState state,
+                                                         bool was_kept, bool changed) {
+  Lock lock(mutex_);
+  if (changed) {
+    state.generation = next_generation();
+    state.saved = false;
+  }
+  std::optional<HttpError> failure;
+  if (changed && on_disk() && settings_.autosave) {
+    lock.unlock();
+    if (const Status written = write(id, state); !written)
+      failure = not_saved(id, written.error(), mark_in_file(id));
+    lock.lock();
+  }
   if (was_kept) --taken_;
+  const StateMark mark = mark_of(state);
+  if (!failure) put(id, std::move(state), lock);
+  busy_.erase(id);  // not before: put() may let go of the lock
+  if (failure) return *failure;
+  return mark;
 }
 
-std::optional<HttpError> KeptStates::save(const std::string& id) {
-  if (settings_.directory.empty()) {
+void KeptStates::release(const std::string& id, std::uint64_t lost) {
+  const std::optional<StateMark> exists = mark_in_file(id);
+  const Lock lock(mutex_);
+  busy_.erase(id);
+  if (lost == 0) return;
+  --taken_;
+  if (!exists || exists->generation < lost) remember_drop(id, {lost, 0});
+}
+
+std::variant<StateMark, HttpError> KeptStates::save(const std::string& id) {
+  if (!on_disk()) {
     return HttpError{400,
-                     "this server keeps no states on disk: it was started without --states DIR", "",
-                     "saving_disabled"};
+                     "this server keeps no states on disk: it was started "
+                     "without --states DIR",
+                     "", "saving_disabled"};
   }
-  std::optional<Snapshot> snapshot;
-  nlohmann::json facts;
-  {
-    const std::lock_guard lock(mutex_);
-    if (busy_.contains(id)) return busy(id);
-    const auto found = idle_.find(id);
-    if (found == idle_.end()) {
-      if (is_saved(id)) return {};
-      return not_found(id);
-    }
-    const KeptState& state = found->second.state;
-    Result<Snapshot> taken = state.session->snapshot();
-    if (!taken) return failed(taken.error());
-    snapshot = std::move(*taken);
-    facts = {{"position", state.session->position()},
-             {"messages", state.trail.count},
-             {"hash", state.trail.hash},
-             {"closed", state.closed},
-             {"awaiting", state.awaiting}};
+  Lock lock(mutex_);
+  if (auto error = settle(id, lock)) return *error;
+  const auto found = idle_.find(id);
+  if (found == idle_.end()) {
+    const std::optional<StateMark> exists = mark_in_file(id);
+    if (!exists) return not_found(id);
+    return *exists;
   }
-  if (const Status written = snapshot->save(file(id, ".snap")); !written)
-    return failed(written.error());
-  std::ofstream out(file(id, ".json"), std::ios::trunc);
-  out << facts.dump() << '\n';
-  out.close();
-  if (!out) return HttpError{500, "the state's description could not be written", "", "io"};
-  return {};
+  if (found->second.state.saved) return mark_of(found->second.state);
+  KeptState state = take_idle(found);
+  ++taken_;
+  writing_.insert(id);
+  lock.unlock();
+  const Status written = write(id, state);
+  lock.lock();
+  const StateMark mark = mark_of(state);
+  --taken_;
+  put(id, std::move(state), lock);
+  writing_.erase(id);
+  settled_.notify_all();
+  if (!written) return not_saved(id, written.error(), mark_in_file(id));
+  return mark;
 }
 
-std::optional<HttpError> KeptStates::fork(const std::string& from, const std::string& to) {
-  const std::lock_guard lock(mutex_);
-  if (busy_.contains(from)) return busy(from);
-  if (busy_.contains(to)) return busy(to);
-  const auto found = idle_.find(from);
-  if (found == idle_.end()) return not_found(from);
-  if (idle_.contains(to) || is_saved(to)) {
+std::variant<StateMark, HttpError> KeptStates::fork(const std::string& from,
+                                                    const std::string& to) {
+  if (settings_.most < 2)
+    return HttpError{507, "there is no room for another state", "", "no_room"};
+  std::variant<Taken, HttpError> got = take(from, {});
+  if (const auto* error = std::get_if<HttpError>(&got)) return *error;
+  std::optional<KeptState>& state = std::get<Taken>(got).state;
+  if (!state) {
+    release(from, 0);
+    return not_found(from);
+  }
+  Result<Session> copy = state->session->fork();
+  KeptState forked{.trail = state->trail, .closed = state->closed, .awaiting = state->awaiting};
+  give_back(from, *std::move(state), true, false);
+  if (!copy) return failed(copy.error());
+  forked.session = std::make_unique<Session>(*std::move(copy));
+  std::variant<Taken, HttpError> place = take(to, {});
+  if (const auto* error = std::get_if<HttpError>(&place)) return *error;
+  if (std::optional<KeptState>& there = std::get<Taken>(place).state) {
+    give_back(to, *std::move(there), true, false);
     return HttpError{409, "there is a conversation " + to + " already", "into",
                      "conversation_exists"};
   }
-  if (settings_.most < 2)
-    return HttpError{507, "there is no room for another state", "", "no_room"};
-  Result<Session> copy = found->second.state.session->fork();
-  if (!copy) return failed(copy.error());
-  KeptState state{.session = std::make_unique<Session>(std::move(*copy)),
-                  .trail = found->second.state.trail,
-                  .closed = found->second.state.closed,
-                  .awaiting = found->second.state.awaiting};
-  by_age_.splice(by_age_.end(), by_age_, found->second.age);  // used now: not the one to make room
-  put(to, std::move(state));
-  return {};
+  return give_back(to, std::move(forked), false, true);
 }
 
 std::optional<HttpError> KeptStates::remove(const std::string& id) {
-  const std::lock_guard lock(mutex_);
-  if (busy_.contains(id)) return busy(id);
-  bool there = is_saved(id);
-  if (there) {
-    std::error_code error;
-    std::filesystem::remove(file(id, ".json"), error);
-    std::filesystem::remove(file(id, ".snap"), error);
-    if (error)
-      return HttpError{500, "the state's file could not be removed: " + error.message(), "", "io"};
+  Lock lock(mutex_);
+  if (auto error = settle(id, lock)) return *error;
+  std::optional<KeptState> held;
+  if (const auto found = idle_.find(id); found != idle_.end()) held = take_idle(found);
+  if (dropped_.erase(id) != 0) drops_by_age_.remove(id);
+  if (!on_disk()) {
+    if (!held) return not_found(id);
+    return {};
   }
-  if (const auto found = idle_.find(id); found != idle_.end()) {
-    by_age_.erase(found->second.age);
-    idle_.erase(found);
-    there = true;
-  }
-  dropped_.remove(id);
+  writing_.insert(id);
+  lock.unlock();
+  const Result<bool> removed = folder_->remove(id);
+  lock.lock();
+  const bool there = held.has_value() || (removed && *removed);
+  if (!removed && held) put(id, *std::move(held), lock);
+  writing_.erase(id);
+  settled_.notify_all();
+  if (!removed) return failed(removed.error());
   if (!there) return not_found(id);
   return {};
+}
+
+Status KeptStates::save_all() {
+  if (!on_disk()) return {};
+  std::vector<std::string> ids;
+  {
+    const Lock lock(mutex_);
+    for (const auto& [id, idle] : idle_) {
+      if (!idle.state.saved) ids.push_back(id);
+    }
+  }
+  Status first;
+  for (const std::string& id : ids) {
+    const auto saved = save(id);
+    if (const auto* error = std::get_if<HttpError>(&saved); error != nullptr && first.has_value())
+      first = Error{ErrorCode::io, error->message};
+  }
+  return first;
 }
 
 KeptStates::Counts KeptStates::counts() const {

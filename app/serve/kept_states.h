@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of conversations that clients may continue: a bounded number, the least recently used
-// go first.
+// The states of conversations that clients may continue. A bounded number lies
+// in memory, the least recently used go first; with a folder they go there.
+//
+//   RUNNEL_TRY(auto states, KeptStates::open(model, {.most = 16, .directory =
+//   "states"})); auto taken = states->take(id, {});         // the id is
+//   reserved … feed and generate … auto mark = states->give_back(id,
+//   std::move(state), true);
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <list>
@@ -11,18 +17,19 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <variant>
 
 #include "app/serve/json_fields.h"
+#include "app/serve/state_folder.h"
 #include "runnel/chat.h"
 #include "runnel/session.h"
+#include "runtime/base/file_system.h"
 
 namespace runnel::serve {
 
-/// Messages as two numbers: enough to see whether a client sends a conversation again from its
-/// beginning.
+/// Messages as two numbers: enough to see whether a client sends a conversation
+/// again from its beginning.
 struct MessageTrail {
   std::uint64_t count = 0;
   std::uint64_t hash = 0;
@@ -34,41 +41,62 @@ struct MessageTrail {
 /// A conversation's state and how it was left.
 struct KeptState {
   std::unique_ptr<Session> session;
-  MessageTrail trail;     // what it has read and said, messages in a chat
-  bool closed = false;    // the last token was the answer's end-of-message
-  bool awaiting = false;  // the last message has no answer yet
+  MessageTrail trail = {};       // what it has read and said, messages in a chat
+  bool closed = false;           // the last token was the answer's end-of-message
+  bool awaiting = false;         // the last message has no answer yet
+  std::uint64_t generation = 0;  // 0: begins
+  bool saved = false;            // this generation lies in the folder
 };
 
-/// Thread-safe. A state is taken by one request at a time and given back after it.
+/// Thread-safe. A state is taken by one request at a time and given back after
+/// it. Calls may wait for the disk, so none belongs on the reactor's or the
+/// scheduler's thread.
 class KeptStates {
  public:
   struct Settings {
     std::size_t most = 16;            // states held in memory, those taken by requests included
-    std::filesystem::path directory;  // where save() writes; empty: saving is refused
+    std::filesystem::path directory;  // where states are written; empty: nowhere
+    bool autosave = true;             // give_back() has written the state when it returns
+    const FileSystem* system = &FileSystem::real();
   };
 
-  KeptStates(std::shared_ptr<const Model> model, Settings settings)
-      : model_(std::move(model)), settings_(std::move(settings)) {}
+  /// Becomes the owner of the folder and sweeps what killed processes left in
+  /// it.
+  /// @return io if another process owns it or the operating system refuses.
+  static Result<std::unique_ptr<KeptStates>> open(std::shared_ptr<const Model> model,
+                                                  Settings settings);
 
   struct Taken {
-    std::optional<KeptState> state;  // none: the conversation begins
-    bool forgotten = false;          // none, because its state had to make room
+    std::optional<KeptState> state;   // none: the conversation begins
+    bool forgotten = false;           // none, because its state was lost
+    std::optional<StateMark> exists;  // what of a lost state the folder still has
   };
 
-  /// Takes the state of `id`, from memory or from its file. The id stays reserved until give_back()
-  /// or release().
-  /// @return 409 while another request has it.
-  std::variant<Taken, HttpError> take(const std::string& id);
+  /// Takes the state of `id`, from memory or from its file. The id stays
+  /// reserved until give_back() or release().
+  /// @param expect  the generation that the client has seen; 0: it begins
+  /// @return 409 while another request has it, 412 if it is at another
+  /// generation.
+  std::variant<Taken, HttpError> take(const std::string& id, std::optional<std::uint64_t> expect);
 
+  /// Ends a reservation. What changed gets a new generation and, with autosave,
+  /// is written first.
   /// @param was_kept  take() gave a state
-  void give_back(const std::string& id, KeptState state, bool was_kept);
-  /// Ends a reservation without a state: the conversation is as if it had not been.
-  void release(const std::string& id, bool was_kept);
+  /// @param changed   the state is not what it was
+  /// @return where the conversation stands. If the state cannot be written,
+  /// 507: it is forgotten, and the conversation stands where its file does.
+  std::variant<StateMark, HttpError> give_back(const std::string& id, KeptState state,
+                                               bool was_kept, bool changed);
+  /// Ends a reservation without a state.
+  /// @param lost  the generation of the state that was taken, 0: none was
+  void release(const std::string& id, std::uint64_t lost);
 
-  std::optional<HttpError> save(const std::string& id);
-  std::optional<HttpError> fork(const std::string& from, const std::string& to);
-  /// From memory and disk.
+  std::variant<StateMark, HttpError> save(const std::string& id);
+  std::variant<StateMark, HttpError> fork(const std::string& from, const std::string& to);
+  /// From memory and disk; nothing that was under way brings it back.
   std::optional<HttpError> remove(const std::string& id);
+  /// Writes what is not written yet. @return the first that could not be.
+  Status save_all();
 
   struct Counts {
     std::size_t idle = 0;
@@ -82,22 +110,37 @@ class KeptStates {
     KeptState state;
     std::list<std::string>::iterator age;  // in by_age_
   };
+  using Lock = std::unique_lock<std::mutex>;
 
-  void make_room();
-  void put(const std::string& id, KeptState state);
+  KeptStates(std::shared_ptr<const Model> model, Settings settings)
+      : model_(std::move(model)), settings_(std::move(settings)) {}
+
+  bool on_disk() const { return folder_ != nullptr; }
+  std::optional<StateMark> mark_in_file(const std::string& id) const;
   std::optional<KeptState> load(const std::string& id) const;
-  std::filesystem::path file(const std::string& id, const char* extension) const;
-  bool is_saved(const std::string& id) const;
+  Status write(const std::string& id, KeptState& state) const;
+
+  std::optional<HttpError> settle(const std::string& id, Lock& lock);
+  KeptState take_idle(std::map<std::string, Idle>::iterator found);
+  void make_room(Lock& lock);
+  void put(const std::string& id, KeptState state, Lock& lock);
+  void remember_drop(const std::string& id, StateMark lost);
+  std::uint64_t next_generation();
 
   const std::shared_ptr<const Model> model_;
   const Settings settings_;
+  std::unique_ptr<StateFolder> folder_;  // null: states live in memory
   mutable std::mutex mutex_;
+  std::condition_variable settled_;  // an id is being written no more
   std::map<std::string, Idle> idle_;
-  std::list<std::string> by_age_;   // idle ids, the least recently used first
-  std::set<std::string> busy_;      // taken by a request
-  std::size_t taken_ = 0;           // states among them
-  std::list<std::string> dropped_;  // the last ids that made room, so that clients can be told
+  std::list<std::string> by_age_;             // idle ids, the least recently used first
+  std::set<std::string> busy_;                // taken by a request
+  std::set<std::string> writing_;             // being written or removed: soon over
+  std::size_t taken_ = 0;                     // states in memory that are not idle
+  std::map<std::string, StateMark> dropped_;  // states that were lost, so that clients can be told
+  std::list<std::string> drops_by_age_;
   std::uint64_t dropped_count_ = 0;
+  std::uint64_t last_generation_ = 0;
 };
 
 }  // namespace runnel::serve

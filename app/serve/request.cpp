@@ -2,9 +2,12 @@
 #include "app/serve/request.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <random>
+
+#include "runtime/text/json_file.h"
 
 namespace runnel::serve {
 namespace {
@@ -12,10 +15,13 @@ namespace {
 constexpr std::size_t kMostMessages = 4096;
 constexpr std::size_t kMostStops = 16;
 constexpr std::size_t kMostStopBytes = 256;
+constexpr std::size_t kMostModelBytes = 60;
 
 // A text, or a list of {"type": "text", "text": …} as newer clients send it.
-std::optional<std::string> read_content(const nlohmann::json& content, Fields& fields) {
+std::optional<std::string> read_content(const nlohmann::json& content, bool assistant,
+                                        Fields& fields) {
   if (content.is_string()) return content.get<std::string>();
+  if (content.is_null() && assistant) return std::string();
   std::string all;
   if (content.is_array()) {
     for (const nlohmann::json& part : content) {
@@ -69,7 +75,8 @@ void read_messages(Fields& fields, std::vector<ChatMessage>& messages) {
           "messages", "unsupported_field");
       return;
     }
-    std::optional<std::string> content = read_content(entry["content"], fields);
+    std::optional<std::string> content =
+        read_content(entry["content"], role == "assistant", fields);
     if (!content) return;
     messages.push_back({std::move(role), std::move(*content)});
   }
@@ -131,18 +138,40 @@ void read_stops(Fields& fields, std::vector<std::string>& stops) {
   }
 }
 
+// An id, or {"id": ID, "expect": GENERATION}.
+void read_conversation(Fields& fields, Request& request) {
+  const nlohmann::json* given = fields.value("conversation");
+  if (given == nullptr) return;
+  if (given->is_string()) {
+    request.conversation = given->get<std::string>();
+  } else if (given->is_object()) {
+    Fields inner(*given);
+    request.conversation = inner.text("id").value_or("");
+    if (const auto v = inner.integer("expect", 0, std::numeric_limits<std::int64_t>::max()))
+      request.expect = static_cast<std::uint64_t>(*v);
+    inner.finish();
+    if (inner.error())
+      return fields.refuse("conversation: " + inner.error()->message, "conversation");
+  }
+  if (!is_conversation_id(request.conversation))
+    fields.refuse(std::string("conversation: expected ") + kConversationIdRule, "conversation");
+}
+
 // What OpenAI's interface has and this server does not do, with the value that asks for nothing.
 void refuse_unsupported(Fields& fields, bool chat) {
   fields.only("n", 1);
   fields.only("logprobs", false);
   fields.only("response_format", {{"type", "text"}});
-  fields.ignore("user");
+  for (const char* name :
+       {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}) {
+    fields.ignore(name);
+  }
   if (chat) {
+    fields.ignore("parallel_tool_calls");  // there are no tools
     fields.only("top_logprobs", 0);
     fields.only("tools", nlohmann::json::array());
     fields.only("tool_choice", "none");
     fields.only("modalities", nlohmann::json::array({"text"}));
-    fields.only("store", false);
   } else {
     fields.only("best_of", 1);
     fields.only("echo", false);
@@ -160,11 +189,28 @@ bool is_conversation_id(std::string_view id) {
          });
 }
 
+std::optional<HttpError> Request::match(std::string_view if_match) {
+  if (if_match.empty()) return {};
+  const bool quoted = if_match.size() > 2 && if_match.front() == '"' && if_match.back() == '"';
+  const std::string_view digits = quoted ? if_match.substr(1, if_match.size() - 2) : "";
+  std::uint64_t expected = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), expected);
+  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) {
+    return HttpError{400, "If-Match is not one ETag of this server, such as \"17\"", "",
+                     "bad_request"};
+  }
+  if (conversation.empty())
+    return HttpError{400, "If-Match needs a conversation", "conversation", "invalid_value"};
+  expect = expected;
+  return {};
+}
+
 std::variant<nlohmann::json, HttpError> read_object(std::string_view body) {
-  nlohmann::json object = nlohmann::json::parse(body, nullptr, false);
-  if (!object.is_object())
+  Result<nlohmann::json> object = parse_json(body, "the body", {.unique_keys = true});
+  if (!object) return HttpError{400, object.error().message, "", "invalid_json"};
+  if (!object->is_object())
     return HttpError{400, "the body is not a JSON object", "", "invalid_json"};
-  return object;
+  return *std::move(object);
 }
 
 std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
@@ -176,10 +222,10 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
   request.chat = chat;
   request.generation = limits.defaults;
 
-  const std::optional<std::string> model = fields.text("model");
-  if (model && *model != limits.model && *model != "default") {
-    return HttpError{404,
-                     "there is no model " + model->substr(0, 60) + " here, only " + limits.model,
+  request.model = fields.text("model").value_or("").substr(0, kMostModelBytes);
+  if (!limits.any_model && !request.model.empty() && request.model != limits.model &&
+      request.model != "default") {
+    return HttpError{404, "there is no model " + request.model + " here, only " + limits.model,
                      "model", "model_not_found"};
   }
   if (chat) {
@@ -189,11 +235,16 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
   }
   read_sampling(fields, request.generation.sampling);
   read_stops(fields, request.generation.stop);
-  const auto most = static_cast<std::int64_t>(limits.most_tokens);
   for (const char* name : {"max_tokens", "max_completion_tokens"}) {
     if (name == std::string_view("max_completion_tokens") && !chat) continue;
-    if (const auto v = fields.integer(name, 1, most))
-      request.generation.max_tokens = static_cast<std::uint64_t>(*v);
+    const auto v = fields.integer(name, 1, std::numeric_limits<std::int64_t>::max());
+    if (!v) continue;
+    request.generation.max_tokens = static_cast<std::uint64_t>(*v);
+    if (request.generation.max_tokens <= limits.most_tokens) continue;
+    request.generation.max_tokens = limits.most_tokens;
+    request.warnings.push_back(std::string(name) + " is " + std::to_string(*v) + ", at most " +
+                               std::to_string(limits.most_tokens) +
+                               " are generated for one request");
   }
   if (const auto v = fields.boolean("ignore_end")) request.generation.ignore_end = *v;
   if (const auto v = fields.boolean("stream")) request.stream = *v;
@@ -208,12 +259,7 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
       if (inner.error()) return *inner.error();
     }
   }
-  if (const auto v = fields.text("conversation")) {
-    request.conversation = *v;
-    if (!is_conversation_id(*v)) {
-      fields.refuse(std::string("conversation: expected ") + kConversationIdRule, "conversation");
-    }
-  }
+  read_conversation(fields, request);
   if (!chat && request.prompt.empty() && request.conversation.empty()) {
     fields.refuse("prompt: is empty, expected a text (or a conversation to continue)", "prompt");
   }

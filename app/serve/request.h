@@ -22,8 +22,14 @@ struct Request {
   std::string prompt;                 // of a completion; empty continues a kept state
   GenerationOptions generation;
   bool stream = false;
-  bool include_usage = false;  // a last chunk of the stream with the token counts
-  std::string conversation;    // id of the kept state to continue, or empty
+  bool include_usage = false;                // a last chunk of the stream with the token counts
+  std::string conversation;                  // id of the kept state to continue, or empty
+  std::optional<std::uint64_t> expect = {};  // generation at which it must be; 0: it must be new
+  std::string model;                         // as given, or empty
+  std::vector<std::string> warnings;         // what was asked for and is done otherwise
+
+  /// Takes an If-Match header, empty for none, as `expect`. @return 400 if it is none of our ETags.
+  std::optional<HttpError> match(std::string_view if_match);
 };
 
 /// What a request may ask for, and what it gets if it does not say.
@@ -31,6 +37,12 @@ struct RequestLimits {
   GenerationOptions defaults;
   std::uint64_t most_tokens = 4096;  // generated for one request
   std::string model;                 // the one name that requests may give
+  bool any_model = false;            // they may give any other too
+
+  /// The model's name in the answer to a request that gave `asked`.
+  std::string name_of(const std::string& asked) const {
+    return any_model && !asked.empty() ? asked : model;
+  }
 };
 
 /// @return the request, or what is wrong with it.

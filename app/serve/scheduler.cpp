@@ -2,12 +2,19 @@
 #include "app/serve/scheduler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <utility>
 
 #include "runtime/base/try.h"
 
 namespace runnel::serve {
+namespace {
+
+constexpr std::uint64_t kYoung = 64;     // tokens until which the shorter answer goes first
+constexpr std::size_t kLeastPiece = 16;  // of a prompt, so that a slice is not cut into crumbs
+
+}  // namespace
 
 // ---- Job ----
 
@@ -22,15 +29,23 @@ void Job::cancel() {
   cancelled_ = true;
 }
 
+bool Job::over() const {
+  const std::lock_guard lock(mutex_);
+  return over_;
+}
+
 bool Job::cancelled() const {
   const std::lock_guard lock(mutex_);
   return cancelled_;
 }
 
 void Job::say(std::string_view text) {
-  const std::lock_guard lock(mutex_);
-  text_ += text;
+  {
+    const std::lock_guard lock(mutex_);
+    text_ += text;
+  }
   changed_.notify_one();
+  if (on_news) on_news();
 }
 
 void Job::refuse() { finish(Error{ErrorCode::cancelled, "the queue is full"}); }
@@ -41,22 +56,30 @@ void Job::finish(std::optional<Error> error) {
   const bool lost = error_ && error_->code == ErrorCode::device;
   if (when_over) when_over(*this, lost ? nullptr : std::move(session_));
   session_.reset();
-  const std::lock_guard lock(mutex_);
-  over_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
   changed_.notify_one();
+  if (on_news) on_news();
+  when_over = nullptr;  // they may hold what holds this job
+  on_news = nullptr;
 }
 
 // ---- Scheduler ----
 
 Scheduler::Scheduler(Settings settings)
-    : settings_(settings), thread_([this](const std::stop_token& stop) { work(stop); }) {}
+    : settings_(settings),
+      pace_(settings.prefill, settings.slice),
+      thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
-Scheduler::~Scheduler() {
+void Scheduler::stop() {
   {
     const std::lock_guard lock(mutex_);
     thread_.request_stop();
   }
   arrived_.notify_all();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool Scheduler::submit(std::shared_ptr<Job> job) {
@@ -74,8 +97,46 @@ bool Scheduler::submit(std::shared_ptr<Job> job) {
 Scheduler::Counts Scheduler::counts() const {
   const std::lock_guard lock(mutex_);
   Counts counts = counts_;
-  counts.waiting = waiting_.size();
+  counts.active = std::min(counts_.active, settings_.parallel);
+  counts.waiting = waiting_.size() + counts_.active - counts.active;
   return counts;
+}
+
+// The first of the client who has the fewest jobs under way.
+std::deque<std::shared_ptr<Job>>::iterator Scheduler::next_waiting() {
+  const auto under_way = [this](const std::shared_ptr<Job>& job) {
+    return std::count_if(active_.begin(), active_.end(),
+                         [&](const auto& other) { return other->client == job->client; });
+  };
+  auto best = waiting_.begin();
+  auto least = under_way(*best);
+  for (auto at = std::next(best); at != waiting_.end() && least > 0; ++at) {
+    if ((*at)->client == (*best)->client) continue;
+    if (const auto count = under_way(*at); count < least) {
+      best = at;
+      least = count;
+    }
+  }
+  return best;
+}
+
+void Scheduler::contend(Job& job, std::uint64_t had) {
+  contenders_.push_back(
+      {.client = job.client, .had = had, .arrival = job.arrival_, .skipped = job.skipped_});
+  contending_.push_back(&job);
+}
+
+// Those of contending_ whose turn it is.
+std::vector<Job*> Scheduler::winners(std::size_t places) {
+  for (Job* job : contending_) ++job->skipped_;
+  std::vector<Job*> chosen;
+  for (const std::size_t i : choose_turns(contenders_, places)) {
+    contending_[i]->skipped_ = 0;
+    chosen.push_back(contending_[i]);
+  }
+  contenders_.clear();
+  contending_.clear();
+  return chosen;
 }
 
 // Fills free places; waits if there is nothing to do. False: stop.
@@ -85,10 +146,12 @@ bool Scheduler::admit(const std::stop_token& stop) {
     arrived_.wait(lock, [&] { return !waiting_.empty() || stop.stop_requested(); });
   }
   if (stop.stop_requested()) return false;
-  while (!waiting_.empty() && active_.size() < settings_.parallel) {
-    active_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
+  while (!waiting_.empty() && active_.size() < settings_.parallel + settings_.extra) {
+    const auto next = next_waiting();
+    active_.push_back(std::move(*next));
+    waiting_.erase(next);
     Job& job = *active_.back();
+    job.arrival_ = ++arrivals_;
     if (!job.session_) {
       Result<Session> made = Session::create(job.model_);
       if (!made) {
@@ -124,9 +187,14 @@ void Scheduler::work(const std::stop_token& stop) {
   for (const std::shared_ptr<Job>& job : active_) {
     if (!job->done_) end(*job, stopping);
   }
-  const std::lock_guard lock(mutex_);
-  for (const std::shared_ptr<Job>& job : waiting_) job->finish(stopping);
-  waiting_.clear();
+  active_.clear();
+  std::deque<std::shared_ptr<Job>> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left.swap(waiting_);
+    counts_.active = 0;
+  }
+  for (const std::shared_ptr<Job>& job : left) job->finish(stopping);
 }
 
 void Scheduler::begin_generation(Job& job) {
@@ -142,27 +210,29 @@ void Scheduler::end(Job& job, std::optional<Error> error) {
   job.finish(std::move(error));
 }
 
-// Decides for every job that is past its prompt what it says next; those that have nothing to say
-// are over.
+// Decides for every job that is past its prompt and has its turn what it says next; those that have
+// nothing to say are over.
 void Scheduler::choose_tokens() {
   feeds_.clear();
   fed_.clear();
   for (const std::shared_ptr<Job>& job : active_) {
     if (job->done_) continue;
-    const bool cancelled = job->cancelled();
-    if (!job->generation_) {
-      if (cancelled && !job->when_over)
-        end(*job, Error{ErrorCode::cancelled, "the client went away"});
-      continue;
+    if (job->generation_) {
+      contend(*job, std::min(job->said_, kYoung));
+    } else if (!job->when_over && job->cancelled()) {
+      end(*job, Error{ErrorCode::cancelled, "the client went away"});
     }
-    const Result<std::optional<TokenId>> token = job->generation_->choose(cancelled);
+  }
+  for (Job* job : winners(settings_.parallel)) {
+    const Result<std::optional<TokenId>> token = job->generation_->choose(job->cancelled());
     if (!token) {
       end(*job, token.error());
     } else if (!token->has_value()) {
       end(*job, {});
     } else {
       job->next_ = **token;
-      fed_.push_back(job.get());
+      ++job->said_;
+      fed_.push_back(job);
       feeds_.push_back(
           {.session = job->session_.get(), .tokens = std::span(&job->next_, 1), .decodes = true});
     }
@@ -185,28 +255,33 @@ void Scheduler::decode() {
   if (ran) counts_.generated += feeds_.size();
 }
 
-// Shares the budget of prompt tokens among those who still read, beginning with another one each
-// time.
+// Reads as much of the prompts as fits a slice of time while others answer, the shortest rest
+// first.
 void Scheduler::read_prompts() {
+  const bool others = !feeds_.empty();
   feeds_.clear();
   fed_.clear();
-  std::size_t readers = 0;
-  for (const std::shared_ptr<Job>& job : active_)
-    readers += !job->done_ && !job->generation_ ? 1U : 0U;
-  if (readers == 0) return;
-  const std::size_t share = std::max<std::size_t>(1, settings_.prefill / readers);
-  std::size_t left = settings_.prefill;
-  ++first_reader_;
-  for (std::size_t i = 0; i < active_.size() && left > 0; ++i) {
-    Job& job = *active_[(first_reader_ + i) % active_.size()];
-    if (job.done_ || job.generation_) continue;
-    const std::size_t piece = std::min({share, left, job.tokens_.size() - job.consumed_});
+  for (const std::shared_ptr<Job>& job : active_) {
+    if (!job->done_ && !job->generation_) contend(*job, job->tokens_.size() - job->consumed_);
+  }
+  if (contending_.empty()) return;
+  const std::size_t budget = pace_.tokens(others);
+  std::vector<Job*> readers = winners(std::max<std::size_t>(1, budget / kLeastPiece));
+  const auto rest = [](const Job* job) { return job->tokens_.size() - job->consumed_; };
+  std::sort(readers.begin(), readers.end(), [&](auto* x, auto* y) { return rest(x) < rest(y); });
+  std::size_t left = budget;
+  for (std::size_t i = 0; i < readers.size(); ++i) {  // what short ones leave goes to longer ones
+    Job& job = *readers[i];
+    const std::size_t piece =
+        std::min(std::max<std::size_t>(1, left / (readers.size() - i)), rest(&job));
     feeds_.push_back({.session = job.session_.get(),
                       .tokens = std::span(job.tokens_).subspan(job.consumed_, piece)});
     fed_.push_back(&job);
-    left -= piece;
+    left -= std::min(left, piece);
   }
+  const auto begin = std::chrono::steady_clock::now();
   const Status ran = batch_.run(feeds_);
+  pace_.took(budget - left, std::chrono::steady_clock::now() - begin);
   for (std::size_t i = 0; i < fed_.size(); ++i) {
     Job& job = *fed_[i];
     if (!ran) {

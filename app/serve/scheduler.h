@@ -14,13 +14,14 @@
 #include <thread>
 #include <vector>
 
+#include "app/serve/turns.h"
 #include "runnel/generation.h"
 #include "runnel/session.h"
 #include "runtime/generate/session_generation.h"
 
 namespace runnel::serve {
 
-/// One request under way. A client's thread waits on it; the scheduler's thread works on it.
+/// One request under way. The scheduler's thread works on it, any other looks at it.
 class Job {
  public:
   /// What is new since the last look.
@@ -40,11 +41,15 @@ class Job {
 
   /// Waits until there is text, the end, or `patience` is over.
   News wait(std::chrono::milliseconds patience);
+  /// The same without waiting.
+  News look() { return wait(std::chrono::milliseconds(0)); }
 
   /// Stops it at its next token. Idempotent, from any thread.
   void cancel();
 
-  // Once wait() said that it is over:
+  bool over() const;
+
+  // Once it is over:
   const std::optional<Error>& error() const { return error_; }
   const GenerationResult& result() const { return result_; }
   std::uint64_t fed() const { return tokens_.size(); }
@@ -57,6 +62,12 @@ class Job {
   /// none or it was lost. A job that has it reads its prompt to the end even when it is cancelled,
   /// so that the session stays of use.
   std::function<void(Job&, std::unique_ptr<Session>)> when_over;
+
+  /// Who asks: clients share the turns alike.
+  std::string client;
+
+  /// Called when there is something to see for look(), on the scheduler's thread: be quick.
+  std::function<void()> on_news;
 
  private:
   friend class Scheduler;
@@ -72,6 +83,9 @@ class Job {
   std::size_t consumed_ = 0;     // of them
   std::uint64_t position_before_;
   bool done_ = false;
+  std::uint64_t arrival_ = 0;
+  std::uint64_t skipped_ = 0;  // turns since its last one
+  std::uint64_t said_ = 0;     // tokens
   GenerationOptions options_;
   TextCallback on_text_;
   std::optional<SessionGeneration> generation_;  // from the end of the prefill on
@@ -86,23 +100,30 @@ class Job {
   bool cancelled_ = false;
 };
 
-/// Every pass gives each active job one token, so clients advance alike however long their prompts
-/// are; prompts are read in pieces between the passes. Jobs start in the order in which they came.
+/// Every pass gives a token to each of `parallel` jobs, prompts are read in slices of time between
+/// the passes. When there are more jobs than turns, `extra` of them hold a session as well and
+/// those go first that have had least, so that a short answer need not wait for the end of long
+/// ones; clients share the turns alike.
 class Scheduler {
  public:
   struct Settings {
-    std::size_t parallel = 8;   // jobs that advance together
-    std::size_t queue = 64;     // jobs that wait
-    std::size_t prefill = 128;  // prompt tokens between two passes
+    std::size_t parallel = 8;             // jobs that advance together
+    std::size_t extra = 0;                // jobs that take turns with them
+    std::size_t queue = 64;               // jobs that wait, those that take turns included
+    std::size_t prefill = 128;            // most prompt tokens between two passes
+    std::chrono::milliseconds slice{50};  // for reading prompts between two passes
   };
 
   explicit Scheduler(Settings settings);
-  ~Scheduler();  // cancels what is left
+  ~Scheduler() { stop(); }
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
   /// @return false if the queue is full; the job is then untouched.
   bool submit(std::shared_ptr<Job> job);
+
+  /// Ends what runs and what waits with an error. Returns when all of it has ended; idempotent.
+  void stop();
 
   struct Counts {
     std::size_t active = 0;
@@ -116,6 +137,9 @@ class Scheduler {
  private:
   void work(const std::stop_token& stop);
   bool admit(const std::stop_token& stop);
+  std::deque<std::shared_ptr<Job>>::iterator next_waiting();
+  void contend(Job& job, std::uint64_t had);
+  std::vector<Job*> winners(std::size_t places);
   void choose_tokens();
   void decode();
   void read_prompts();
@@ -128,7 +152,10 @@ class Scheduler {
   SessionBatch batch_;
   std::vector<SessionFeed> feeds_;
   std::vector<Job*> fed_;
-  std::size_t first_reader_ = 0;  // whose prompt is read first in the next round
+  std::vector<Contender> contenders_;
+  std::vector<Job*> contending_;
+  PromptPace pace_;
+  std::uint64_t arrivals_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable arrived_;

@@ -9,9 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "app/serve/net/http_server.h"
 #include "runnel/generation.h"
 #include "runnel/model.h"
 #include "runnel/result.h"
@@ -31,7 +34,15 @@ struct ServerSettings {
   // bytes of all states, those of running requests included
   std::uint64_t state_memory = 256'000'000;
   std::filesystem::path states;  // folder for saved states; empty: saving is refused
+  bool autosave = true;          // with `states`: an answer says 200 when its state is on the disk
   std::chrono::milliseconds request_time{10'000};  // for a client to send a request
+  std::chrono::milliseconds idle_time{5'000};      // between requests on one connection
+  std::size_t connections = 2048;                  // in all
+  std::size_t connections_per_address = 512;       // of one client address
+  std::vector<std::string> hosts;               // names of this machine that a Host header may bear
+  std::string model_name;                       // in place of the model's own
+  bool any_model = false;                       // requests may give any other too
+  std::function<void(const AccessEntry&)> log;  // called for every answer that has ended
 };
 
 class Server {
@@ -50,13 +61,19 @@ class Server {
   /// Serves until stop().
   Status run();
 
-  /// From any thread. Running requests end at their next token.
-  void stop();
+  /// From any thread; returns when all is said and written, and ends run(). GET /ready says no from
+  /// the beginning, running answers have `grace` to end and then end with an error, states that are
+  /// not on the disk are written. @return io if one could not be.
+  Status stop(std::chrono::milliseconds grace = std::chrono::milliseconds(0));
 
  private:
   struct Impl;
   explicit Server(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+/// An entry of the access log as one line of JSON.
+/// @param time  when, as it shall stand there
+std::string to_json_line(const AccessEntry& entry, const std::string& time);
 
 }  // namespace runnel::serve

@@ -14,11 +14,14 @@
 #include "runtime/base/try.h"
 #include "runtime/model/hf_checkpoint.h"
 #include "runtime/model/weight_table.h"
+#include "runtime/text/json_file.h"
 
 namespace runnel {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::size_t kMostConfigBytes = 16 << 20;
 
 /// Typed look-ups with messages that name the key. A null counts as absent, as it does for Hugging
 /// Face's classes.
@@ -418,7 +421,8 @@ Result<Draft> parse_runnel_gsa(const Keys& keys) {
 }  // namespace
 
 Result<HfConfig> parse_hf_config(std::string_view json) {
-  const Json root = Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
+  RUNNEL_TRY(const Json root,
+             parse_json(json, "config.json", {.bytes = kMostConfigBytes, .unique_keys = true}));
   if (!root.is_object()) {
     return fail(ErrorCode::malformed, "config.json is not a JSON object");
   }

@@ -7,6 +7,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/store/store_impl.h"
+#include "runtime/text/json_file.h"
 
 namespace runnel {
 namespace {
@@ -69,7 +70,7 @@ Result<ImportedMessage> read_one(const json& entry, std::size_t number) {
 }  // namespace
 
 Result<ConversationId> ConversationStore::import_json(std::string_view text) try {
-  const json root = json::parse(text, nullptr, false);
+  RUNNEL_TRY(const json root, parse_json(text, "conversation", {.unique_keys = true}));
   if (!root.is_object()) return fail(ErrorCode::malformed, "conversation: is no JSON object");
   const json* format = member(root, "format");
   if (format == nullptr || *format != "runnel-conversation") {

@@ -178,6 +178,8 @@ TEST_P(BackendProperties, LastLogitsAreTheLastOfAll) {
 TEST_P(BackendProperties, PositionsPastThirtyTwoBitsKeepTheirRotation) {
   // Two sessions a whole number of window turns apart differ only by rotation, which relative attention does not see.
   const std::uint64_t turns = 1ULL << 32;
+  if (GetParam().model == "mixed")
+    GTEST_SKIP() << "what layers above the slots remember of the first turns differs";
   std::int32_t window = 1;
   bool positional = false, rotary = false;
   for (const LayerSpec& layer : loaded_.source.config.layers) {

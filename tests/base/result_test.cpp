@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <concepts>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/base/try.h"
 
@@ -89,6 +91,19 @@ TEST(WithContext, PutsThePlaceBeforeTheMessage) {
 TEST(ErrorCode, HasAName) {
   EXPECT_STREQ(to_string(ErrorCode::out_of_memory), "out_of_memory");
   EXPECT_STREQ(to_string(static_cast<ErrorCode>(99)), "unknown");
+}
+
+Result<std::vector<std::string>> long_names() {
+  return std::vector<std::string>(3, std::string(100, 'n'));
+}
+
+// As the examples in the headers write it. Under AddressSanitizer a reference into the temporary
+// fails.
+TEST(Result, ALoopOverATemporaryOutlivesIt) {
+  static_assert(std::same_as<decltype(*long_names()), std::vector<std::string>>);
+  std::size_t bytes = 0;
+  for (const std::string& name : *long_names()) bytes += name.size();
+  EXPECT_EQ(bytes, 300U);
 }
 
 }  // namespace

@@ -164,6 +164,18 @@ TEST(HfConfig, RefusesByNameWhatCannotBeRun) {
   }
 }
 
+TEST(HfConfig, DepthAndKeysThatComeTwiceAreRefused) {
+  const std::string open(60'000, '['), close(60'000, ']');
+  const Result<HfConfig> deep =
+      parse_hf_config("{\"model_type\": \"gsa\", \"num_heads\": " + open + close + "}");
+  ASSERT_FALSE(deep);
+  EXPECT_EQ(deep.error().message, "config.json: is nested deeper than 64 levels");
+  const Result<HfConfig> twice =
+      parse_hf_config("{\"model_type\": \"gsa\", \"model_type\": \"gla\"}");
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().message, "config.json: has the key 'model_type' twice");
+}
+
 ModelConfig defaults_of(const char* type) {
   const Result<HfConfig> r = parse_hf_config(Json{{"model_type", type}}.dump());
   EXPECT_TRUE(r) << r.error().message;

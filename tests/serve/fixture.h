@@ -3,13 +3,14 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <httplib.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "app/serve/server.h"
@@ -19,11 +20,17 @@ namespace runnel::test {
 
 using Json = nlohmann::json;
 
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
 /// What came back.
 struct Reply {
   int status = -1;  // -1: nothing
   Json body;
-  std::string raw;
+  std::string raw;   // the body
+  std::string head;  // status line and headers
+
+  /// The value of a header, empty if there is none.
+  std::string header(const std::string& name) const;
 };
 
 class Serving : public ::testing::Test {
@@ -34,8 +41,12 @@ class Serving : public ::testing::Test {
   void start(serve::ServerSettings settings = {});
   void stop();
 
-  Reply get(const std::string& path) const;
-  Reply post(const std::string& path, const Json& body, const httplib::Headers& headers = {}) const;
+  Reply get(const std::string& path, const Headers& headers = {}) const;
+  Reply post(const std::string& path, const Json& body, const Headers& headers = {}) const;
+  /// Any request on a connection of its own. Headers replace those of the same name that would be
+  /// sent otherwise.
+  Reply send(const std::string& method, const std::string& path, const std::string& body,
+             const Headers& headers = {}) const;
   Reply chat(const std::string& text, const Json& more = {}) const;
 
   /// The text of an answer.
@@ -43,7 +54,12 @@ class Serving : public ::testing::Test {
   /// Polls /health until `ready`; fails the test after ten seconds.
   bool wait_for(const std::function<bool(const Json&)>& ready) const;
   /// A socket connected to the server that has sent `bytes`.
-  int raw_connection(const std::string& bytes) const;
+  int raw_connection(const std::string& bytes, const char* from = nullptr) const;
+  /// All that the server says to `bytes` until it closes the connection; it does so within
+  /// `patience`, or the test fails.
+  std::string conversation(const std::string& bytes,
+                           std::chrono::seconds patience = std::chrono::seconds(10)) const;
+  serve::Server& server() { return *server_; }
 
   const std::shared_ptr<const Model>& model();
   int port() const { return server_->port(); }
@@ -55,6 +71,9 @@ class Serving : public ::testing::Test {
   std::unique_ptr<serve::Server> server_;
   std::thread thread_;
 };
+
+/// The answers in what a server said on one connection.
+std::vector<Reply> answers(const std::string& said);
 
 /// The "data:" lines of an event stream, without the last [DONE].
 std::vector<Json> events(const std::string& raw);

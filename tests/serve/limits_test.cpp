@@ -32,7 +32,7 @@ TEST_F(ServeLimits, AVanishedClientStopsCostingAnything) {
   start({.most_tokens = 1'000'000, .parallel = 2});
   for (const bool stream : {true, false}) {
     const int client = raw_connection(endless(stream));
-    wait_for([](const Json& h) { return h.at("active") == 1; });
+    ASSERT_TRUE(wait_for([](const Json& h) { return h.at("active") == 1; }));
     ::close(client);
     EXPECT_TRUE(wait_for([](const Json& h) { return h.at("active") == 0; }))
         << "stream: " << stream;
@@ -42,7 +42,7 @@ TEST_F(ServeLimits, AVanishedClientStopsCostingAnything) {
 TEST_F(ServeLimits, AClientThatDoesNotReadHarmsNobody) {
   start({.most_tokens = 1'000'000, .parallel = 2});
   const int client = raw_connection(endless(true));  // never reads what it gets
-  wait_for([](const Json& h) { return h.at("active") == 1; });
+  ASSERT_TRUE(wait_for([](const Json& h) { return h.at("active") == 1; }));
   EXPECT_EQ(chat("Hello").status, 200);
   ::close(client);
   EXPECT_TRUE(wait_for([](const Json& h) { return h.at("active") == 0; }));
@@ -67,9 +67,9 @@ TEST_F(ServeLimits, AClientThatNeverEndsItsRequestIsCutOff) {
 TEST_F(ServeLimits, AFullQueueSaysSo) {
   start({.most_tokens = 1'000'000, .parallel = 1, .queue = 1});
   const int running = raw_connection(endless(true));
-  wait_for([](const Json& h) { return h.at("active") == 1; });
+  ASSERT_TRUE(wait_for([](const Json& h) { return h.at("active") == 1; }));
   const int waiting = raw_connection(endless(true));
-  wait_for([](const Json& h) { return h.at("waiting") == 1; });
+  ASSERT_TRUE(wait_for([](const Json& h) { return h.at("waiting") == 1; }));
   const Reply reply = chat("Hello");
   EXPECT_EQ(reply.status, 429) << reply.raw;
   EXPECT_EQ(reply.body.at("error").at("code"), "queue_full");
@@ -82,8 +82,17 @@ TEST_F(ServeLimits, AFullQueueSaysSo) {
 TEST_F(ServeLimits, StoppingEndsRunningRequests) {
   start({.most_tokens = 1'000'000});
   const int client = raw_connection(endless(true));
-  wait_for([](const Json& h) { return h.at("active") == 1; });
+  ASSERT_TRUE(wait_for([](const Json& h) { return h.at("active") == 1; }));
   stop();
+  std::string said;
+  char piece[16'384];
+  ssize_t got = 0;
+  while ((got = ::recv(client, piece, sizeof(piece), 0)) > 0)
+    said.append(piece, static_cast<std::size_t>(got));
+  ASSERT_EQ(test::answers(said).size(), 1U) << "the whole stream";
+  const std::string events = test::answers(said).front().raw;
+  EXPECT_NE(events.find("\"code\":\"stopping\""), std::string::npos);
+  EXPECT_TRUE(events.ends_with("data: [DONE]\n\n"));
   ::close(client);
 }
 
@@ -97,10 +106,10 @@ TEST_F(ServeLimits, AConversationAnswersOneRequestAtATime) {
   const std::size_t end = request.find("\r\n", at);
   request.replace(at, end - at, std::to_string(request.size() - request.find("\r\n\r\n") - 4));
   const int client = raw_connection(request);
-  wait_for([](const Json& h) { return h.at("active") == 1; });
+  ASSERT_TRUE(wait_for([](const Json& h) { return h.at("active") == 1; }));
   EXPECT_EQ(chat("Hello", {{"conversation", "c"}}).status, 409);
   ::close(client);
-  wait_for([](const Json& h) { return h.at("active") == 0; });
+  ASSERT_TRUE(wait_for([](const Json& h) { return h.at("active") == 0; }));
   EXPECT_EQ(chat("Hello", {{"conversation", "c"}}).status, 200) << "its state is of use still";
 }
 
@@ -124,13 +133,11 @@ TEST_F(ServeLimits, OtherMachinesAreLetInOnlyWithAKey) {
 
 TEST_F(ServeLimits, PagesOfOtherSitesGetNothing) {
   start();
-  httplib::Client client("127.0.0.1", port());
-  const auto rebound = client.Get("/v1/models", {{"Host", "attacker.example"}});
-  ASSERT_TRUE(rebound);
-  EXPECT_EQ(rebound->status, 403);
-  const auto simple = client.Post("/v1/completions", R"({"prompt":"a"})", "text/plain");
-  ASSERT_TRUE(simple);
-  EXPECT_EQ(simple->status, 415) << "what a page may post without asking";
+  EXPECT_EQ(get("/v1/models", {{"Host", "attacker.example"}}).status, 403);
+  EXPECT_EQ(
+      send("POST", "/v1/completions", R"({"prompt":"a"})", {{"Content-Type", "text/plain"}}).status,
+      415)
+      << "what a page may post without asking";
 }
 
 TEST_F(ServeLimits, BodiesAndPromptsAreBounded) {
@@ -139,15 +146,24 @@ TEST_F(ServeLimits, BodiesAndPromptsAreBounded) {
   const Reply reply = chat(std::string(200, 'x'));
   EXPECT_EQ(reply.status, 400);
   EXPECT_EQ(reply.body.at("error").at("code"), "context_length_exceeded");
-  httplib::Client client("127.0.0.1", port());
-  for (const std::string body : {"", "{", "[]", "null", "{\"messages\":{}}"}) {
-    const auto result = client.Post("/v1/chat/completions", body, "application/json");
-    ASSERT_TRUE(result) << body;
-    EXPECT_EQ(result->status, 400) << body;
+  for (const std::string& body :
+       {std::string(), std::string("{"), std::string("[]"), std::string("null"),
+        std::string(R"({"messages":{}})"), std::string(R"({"messages":[],"messages":[]})"),
+        std::string(4000, '[')}) {
+    EXPECT_EQ(send("POST", "/v1/chat/completions", body).status, 400) << body;
   }
-  const auto deep = client.Post("/v1/chat/completions", std::string(4000, '['), "application/json");
-  ASSERT_TRUE(deep);
-  EXPECT_EQ(deep->status, 400);
+}
+
+TEST_F(ServeLimits, DeepValuesAreRefusedAndHarmNobody) {
+  start();
+  const std::string deep = std::string(60'000, '[') + std::string(60'000, ']');
+  for (const char* field : {"n", "seed", "conversation", "stop", "metadata", "messages"}) {
+    const Reply reply =
+        send("POST", "/v1/chat/completions", "{\"" + std::string(field) + "\": " + deep + "}");
+    EXPECT_EQ(reply.status, 400) << field;
+    EXPECT_LT(reply.raw.size(), 400U) << field;
+  }
+  EXPECT_EQ(chat("Hello").status, 200);
 }
 
 TEST_F(ServeLimits, StateMemoryThatHoldsNothingIsRefused) {

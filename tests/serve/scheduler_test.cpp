@@ -65,6 +65,55 @@ TEST_F(Scheduling, ALongAnswerDoesNotHoldUpAShortOne) {
   EXPECT_EQ(generated_, (std::vector<std::size_t>{3, 3000}));
 }
 
+TEST_F(Scheduling, AFullBatchDoesNotHoldUpAShortRequest) {
+  Scheduler scheduler({.parallel = 2, .extra = 1, .queue = 4});
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (const char* name : {"long 1", "long 2"}) jobs.push_back(job(name, 4, 3000));
+  jobs.push_back(job("short", 4, 20));
+  for (const auto& j : jobs) ASSERT_TRUE(scheduler.submit(j));
+  for (const auto& j : jobs) finish(*j);
+  ASSERT_EQ(order_.size(), 3U);
+  EXPECT_EQ(order_.front(), "short");
+}
+
+TEST_F(Scheduling, ClientsShareTheTurns) {
+  Scheduler scheduler({.parallel = 2, .extra = 6, .queue = 16});
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int i = 0; i < 5; ++i) {
+    jobs.push_back(job("greedy", 4, 600));
+    jobs.back()->client = "a";
+  }
+  jobs.push_back(job("modest", 4, 600));
+  jobs.back()->client = "b";
+  for (const auto& j : jobs) ASSERT_TRUE(scheduler.submit(j));
+  for (const auto& j : jobs) finish(*j);
+  ASSERT_EQ(order_.size(), 6U);
+  EXPECT_EQ(order_.front(), "modest") << "half of the turns are its client's";
+}
+
+TEST(Turns, GoToWhoHadLeastAndToEveryClient) {
+  using serve::choose_turns;
+  using Chosen = std::vector<std::size_t>;
+  EXPECT_EQ(choose_turns({{"a", 5, 1}, {"a", 0, 2}}, 2), (Chosen{0, 1})) << "all fit";
+  EXPECT_EQ(choose_turns({{"a", 5, 1}, {"a", 0, 2}, {"a", 3, 3}}, 2), (Chosen{1, 2}));
+  EXPECT_EQ(choose_turns({{"a", 0, 1}, {"a", 0, 2}, {"b", 9, 3}}, 2), (Chosen{0, 2}));
+  EXPECT_EQ(choose_turns({{"a", 9, 1, serve::kMostSkips}, {"a", 0, 2}, {"b", 0, 3}}, 1),
+            (Chosen{0}))
+      << "nobody waits for ever";
+}
+
+TEST(Turns, PromptsAreReadByTheClock) {
+  serve::PromptPace pace(128, std::chrono::milliseconds(50));
+  EXPECT_EQ(pace.tokens(false), 128U) << "nobody waits";
+  pace.took(128, std::chrono::milliseconds(1200));  // a model of 1.3B on two cores
+  EXPECT_LE(pace.tokens(true), 6U);
+  EXPECT_GE(pace.tokens(true), 4U);
+  for (int i = 0; i < 40; ++i) pace.took(100, std::chrono::milliseconds(10));
+  EXPECT_EQ(pace.tokens(true), 128U);
+  pace.took(128, std::chrono::milliseconds(100));
+  EXPECT_EQ(pace.tokens(true), 64U) << "slower is believed at once";
+}
+
 TEST_F(Scheduling, EqualRequestsEndInTheOrderInWhichTheyCame) {
   Scheduler scheduler({.parallel = 2, .queue = 16});
   std::vector<std::shared_ptr<Job>> jobs;

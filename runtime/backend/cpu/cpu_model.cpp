@@ -166,8 +166,10 @@ Rotation rotation_of(const ModelConfig& config) {
   Rotation r;
   for (const LayerSpec& layer : config.layers) {
     if (!layer.rotates()) continue;
-    if (layer.kind() == Mixer::slots && layer.slots().num_sink_slots > 0)
+    if (layer.kind() == Mixer::slots && layer.slots().num_sink_slots > 0) {
+      r.sinks = true;
       r.sink_distance = static_cast<std::uint64_t>(layer.slots().sink_distance);
+    }
     if (!r.frequencies.empty()) continue;
     for (int i = 0; i < layer.head_k_dim / 2; ++i) {
       r.frequencies.push_back(std::pow(layer.common().rope_theta, -2.0 * i / layer.head_k_dim));

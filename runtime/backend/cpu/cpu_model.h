@@ -42,7 +42,8 @@ struct PackedLayer {
 /// How the layers that turn keys and queries by their position do so; one way for a whole model.
 struct Rotation {
   std::vector<double> frequencies;  // [K/2] theta^(-2i/K); empty: no layer turns anything
-  std::uint64_t sink_distance = 0;  // 0: there are no sinks
+  bool sinks = false;
+  std::uint64_t sink_distance = 0;
 };
 
 class CpuModel final : public DeviceModel {

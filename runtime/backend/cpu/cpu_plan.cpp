@@ -139,7 +139,7 @@ Result<std::unique_ptr<Plan>> CpuPlan::record(const CpuModel& model, int max_tok
   const auto threads = static_cast<std::size_t>(model.pool().threads());
   const TokenFloats n = token_floats(model);
   pass.scratch_floats = n.scratch;
-  const bool sinks = model.rotation().sink_distance > 0;
+  const bool sinks = model.rotation().sinks;
 
   // Carved twice: first to add up, then to hand out.
   std::size_t used = 0;

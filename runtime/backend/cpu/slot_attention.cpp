@@ -260,7 +260,7 @@ void prepare_rotations(Pass& pass) {
   pass.pool().for_each(pass.tokens, [&](int t, int) {
     const std::uint64_t position = pass.position[static_cast<std::size_t>(t)];
     turn(static_cast<double>(position), pass.turn + at(t, dim));
-    if (r.sink_distance == 0) return;
+    if (!r.sinks) return;
     turn(static_cast<double>(std::min(position, r.sink_distance)), pass.sink_turn + at(t, dim));
   });
 }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/serve/state_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/system_error.h"
+#include "runtime/base/try.h"
+
+namespace runnel::serve {
+namespace {
+
+constexpr const char* kExtension = ".state";
+
+}  // namespace
+
+Result<std::unique_ptr<StateFolder>> StateFolder::open(std::filesystem::path directory,
+                                                       const FileSystem& system) {
+  std::unique_ptr<StateFolder> folder(new StateFolder(std::move(directory), system));
+  RUNNEL_CHECK_OK(folder->own());
+  return folder;
+}
+
+StateFolder::~StateFolder() {
+  if (lock_ >= 0) ::close(lock_);
+}
+
+Status StateFolder::own() {
+  const std::filesystem::path lock = directory_ / ".lock";
+  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_ < 0) return system_error(lock, "own the folder of states", errno);
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    return fail(ErrorCode::io, directory_.string(), ": another server keeps its states there");
+  }
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(".runnel-") && name.ends_with(".tmp")) {
+      if (system_.unlink(entry.path()) != 0)
+        return system_error(entry.path(), "remove what a killed server left", errno);
+    } else if (entry.path().extension() == kExtension) {
+      if (const auto facts = read_state_facts(entry.path()))
+        newest_ = std::max(newest_, facts->generation);
+    }
+  }
+  if (error) return system_error(directory_, "list", error.value());
+  return {};
+}
+
+std::filesystem::path StateFolder::file(const std::string& id) const {
+  return directory_ / (id + kExtension);
+}
+
+std::optional<StateFacts> StateFolder::facts(const std::string& id) const {
+  Result<StateFacts> facts = read_state_facts(file(id));
+  if (!facts || facts->id != id) return {};
+  return *std::move(facts);
+}
+
+std::optional<StateMark> StateFolder::mark(const std::string& id) const {
+  const std::optional<StateFacts> there = facts(id);
+  if (!there) return {};
+  return StateMark{there->generation, there->position};
+}
+
+Status StateFolder::write(const StateFacts& facts, const Snapshot& snapshot) const {
+  return write_state(file(facts.id), facts, snapshot, system_);
+}
+
+Result<bool> StateFolder::remove(const std::string& id) const {
+  if (system_.unlink(file(id)) != 0) {
+    if (errno == ENOENT) return false;
+    return system_error(file(id), "remove", errno);
+  }
+  RUNNEL_CHECK_OK(sync_directory(directory_, system_));
+  return true;
+}
+
+}  // namespace runnel::serve

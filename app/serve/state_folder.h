@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The folder in which a server keeps its states: one owner, one file a state,
+// no leftovers.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/serve/json_fields.h"
+#include "app/serve/state_file.h"
+#include "runnel/result.h"
+#include "runtime/base/file_system.h"
+
+namespace runnel::serve {
+
+/// Thread-safe for different ids.
+class StateFolder {
+ public:
+  /// Locks the folder and sweeps what killed processes left in it.
+  /// @return io if another process owns it or the operating system refuses.
+  static Result<std::unique_ptr<StateFolder>> open(std::filesystem::path directory,
+                                                   const FileSystem& system);
+  ~StateFolder();
+  StateFolder(const StateFolder&) = delete;
+  StateFolder& operator=(const StateFolder&) = delete;
+
+  /// The newest generation that was there when it was opened.
+  std::uint64_t newest() const { return newest_; }
+
+  /// Where the file of `id` stands; none if there is no whole one.
+  std::optional<StateMark> mark(const std::string& id) const;
+  /// The facts of `id`; none if there is no whole file.
+  std::optional<StateFacts> facts(const std::string& id) const;
+  Result<Snapshot> snapshot(const std::string& id) const { return read_state_snapshot(file(id)); }
+
+  Status write(const StateFacts& facts, const Snapshot& snapshot) const;
+  /// @return whether there was a file. The disk knows of it when this returns.
+  Result<bool> remove(const std::string& id) const;
+
+ private:
+  StateFolder(std::filesystem::path directory, const FileSystem& system)
+      : directory_(std::move(directory)), system_(system) {}
+  Status own();
+  std::filesystem::path file(const std::string& id) const;
+
+  const std::filesystem::path directory_;
+  const FileSystem& system_;
+  int lock_ = -1;
+  std::uint64_t newest_ = 0;
+};
+
+}  // namespace runnel::serve

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kept states never go back unasked, and deleted is deleted.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/serve/fixture.h"
+
+namespace runnel {
+namespace {
+
+using test::Json;
+using test::Reply;
+
+class ServeStates : public test::Serving {
+ protected:
+  Reply say(const std::string& id, const std::string& words, const Json& more = {}) {
+    Json body = {{"conversation", id}};
+    if (!more.is_null()) body.update(more);
+    return chat(words, body);
+  }
+  static std::uint64_t generation(const Reply& reply) {
+    return reply.body.at("conversation").at("generation").get<std::uint64_t>();
+  }
+  static std::uint64_t position(const Reply& reply) {
+    return reply.body.at("conversation").at("position").get<std::uint64_t>();
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      if (entry.path().filename() != ".lock") names.push_back(entry.path().filename().string());
+    return names;
+  }
+  void SetUp() override { std::filesystem::create_directory(folder_); }
+
+  const std::filesystem::path folder_ = directory_.path() / "states";
+};
+
+TEST_F(ServeStates, GenerationsGrowAndAreTold) {
+  start({.states = folder_});
+  const Reply first = say("c", "one");
+  ASSERT_EQ(first.status, 200) << first.raw;
+  EXPECT_EQ(first.header("ETag"), '"' + std::to_string(generation(first)) + '"');
+  const Reply second = say("c", "two");
+  EXPECT_GT(generation(second), generation(first));
+  ASSERT_EQ(post("/v1/states/delete", {{"conversation", "c"}}).status, 200);
+  start({.states = folder_});
+  EXPECT_GT(generation(say("c", "three")), generation(second)) << "also over deletion and restart";
+}
+
+TEST_F(ServeStates, AnotherGenerationThanExpectedIsRefused) {
+  start({.states = folder_});
+  const std::uint64_t seen = generation(say("c", "one"));
+  const Json expecting = {{"conversation", {{"id", "c"}, {"expect", seen}}}};
+  EXPECT_EQ(chat("two", expecting).status, 200);
+  const Reply behind = chat("three", expecting);
+  EXPECT_EQ(behind.status, 412) << behind.raw;
+  EXPECT_EQ(behind.body.at("error").at("code"), "generation_differs");
+  EXPECT_GT(behind.body.at("error").at("conversation").at("generation"), seen);
+  const Json messages = {{{"role", "user"}, {"content", "three"}}};
+  EXPECT_EQ(post("/v1/chat/completions", {{"messages", messages}, {"conversation", "c"}},
+                 {{"If-Match", '"' + std::to_string(seen) + '"'}})
+                .status,
+            412);
+  EXPECT_EQ(chat("four", {{"conversation", {{"id", "c"}, {"expect", 0}}}}).status, 412)
+      << "it is not new";
+  EXPECT_EQ(chat("four", {{"conversation", {{"id", "d"}, {"expect", seen}}}}).status, 412)
+      << "it is not there";
+  EXPECT_EQ(chat("four", {{"conversation", {{"id", "d"}, {"expect", 0}}}}).status, 200);
+}
+
+TEST_F(ServeStates, EveryAnswerOutlivesTheServer) {
+  start({.states = folder_});
+  say("c", "one");
+  const Reply last = say("c", "two");
+  start({.states = folder_});
+  const Reply next = say("c", "three");
+  EXPECT_EQ(next.body.at("conversation").at("cached_tokens"), position(last));
+}
+
+TEST_F(ServeStates, AnEvictedStateIsWrittenFirst) {
+  const std::uint64_t each = model()->info().state_bytes + 264 * sizeof(float) + 32'768;
+  start({.parallel = 1, .state_memory = each * 3, .states = folder_, .autosave = false});
+  ASSERT_EQ(say("c", "one").status, 200);
+  ASSERT_EQ(post("/v1/states/save", {{"conversation", "c"}}).status, 200);
+  const Reply third = say("c", "two");
+  for (const char* other : {"d", "e", "f"}) ASSERT_EQ(say(other, "x").status, 200);
+  const Reply next = say("c", "three");
+  ASSERT_EQ(next.status, 200) << next.raw;
+  EXPECT_EQ(next.body.at("conversation").at("cached_tokens"), position(third))
+      << "not from what was saved before";
+}
+
+TEST_F(ServeStates, FilesAreForTheirOwnerAlone) {
+  start({.states = folder_});
+  say("c", "one");
+  ASSERT_EQ(files(), std::vector<std::string>{"c.state"});
+  EXPECT_EQ(
+      std::filesystem::status(folder_ / "c.state").permissions() & std::filesystem::perms::mask,
+      std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST_F(ServeStates, WhatAKilledServerLeftIsSwept) {
+  std::ofstream(folder_ / ".runnel-0123456789abcdef.tmp") << "half a state";
+  start({.states = folder_});
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(ServeStates, AFolderHasOneOwner) {
+  start({.states = folder_});
+  const auto second = serve::Server::create(model(), {.port = 0, .states = folder_});
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message.find("another server"), std::string::npos);
+}
+
+TEST_F(ServeStates, ADamagedFileIsNotBelieved) {
+  start({.states = folder_});
+  say("c", "one");
+  stop();
+  std::filesystem::resize_file(folder_ / "c.state", 100);
+  start({.states = folder_});
+  const Reply next = say("c", "two");
+  EXPECT_EQ(next.status, 200);
+  EXPECT_EQ(next.body.at("conversation").at("cached_tokens"), 0);
+}
+
+}  // namespace
+}  // namespace runnel
