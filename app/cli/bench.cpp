@@ -188,6 +188,7 @@ Result<int> run(const Options& o) {
         {"model", info.name},
         {"parameters", info.parameters},
         {"device", info.device},
+        {"step_program", info.step_program},
         {"device_name", device.name},
         {"device_detail", device.detail},
         {"threads", threads},
@@ -209,6 +210,7 @@ Result<int> run(const Options& o) {
   text += "device   " + info.device + ": " + device.name +
           (device.detail.empty() ? "" : ", " + device.detail);
   if (on_host) text += ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  text += "\none token by " + info.step_program;
   text += "\nmemory   " + format_bytes(info.weight_bytes) + " weights, " +
           format_bytes(info.state_bytes) + " state at any depth, " + format_bytes(memory) +
           " process after loading\n";

@@ -5,13 +5,22 @@
 #include <string>
 
 #include "app/cli/command.h"
+#include "app/cli/model_options.h"
 #include "app/cli/terminal.h"
 #include "runnel/device.h"
 
 namespace runnel::cli {
 namespace {
 
-int list(bool json) {
+/// What computes one token of the model on the device, or why the model does not load there.
+std::string step_program(const ModelChoice& choice, const std::string& device) {
+  ModelChoice there = choice;
+  there.device = device;
+  const Result<std::shared_ptr<const Model>> model = load_model(there);
+  return model ? (*model)->info().step_program : "does not load: " + model.error().message;
+}
+
+int list(const ModelChoice& model, bool with_model, bool json) {
   const std::vector<DeviceInfo> all = devices();
   if (json) {
     nlohmann::ordered_json out = nlohmann::ordered_json::array();
@@ -21,6 +30,7 @@ int list(bool json) {
                      {"name", d.name},
                      {"detail", d.detail},
                      {"memory_bytes", d.memory_bytes}});
+      if (with_model) out.back()["step_program"] = step_program(model, d.id);
     }
     return write_out(out.dump(2) + "\n") ? kOk : kFailed;
   }
@@ -32,6 +42,8 @@ int list(bool json) {
     if (!d.detail.empty()) text += ", " + d.detail;
     if (d.memory_bytes > 0) text += ", " + format_bytes(d.memory_bytes);
     text += "\n";
+    if (with_model)
+      text += std::string(id.size(), ' ') + "one token: " + step_program(model, d.id) + "\n";
   }
   return write_out(text) ? kOk : kFailed;
 }
@@ -41,10 +53,21 @@ int list(bool json) {
 Command add_devices(CLI::App& program) {
   CLI::App* parser = program.add_subcommand("devices", "List the devices that models can run on");
   parser->footer(
-      "The first column is what --device takes; the first line is what --device auto means.");
-  auto json = std::make_shared<bool>(false);
-  parser->add_flag("--json", *json, "Print JSON");
-  return {parser, [json] { return list(*json); }};
+      "The first column is what --device takes; the first line is what --device auto means.\n"
+      "RUNNEL_STEP=NAME makes any command use the step program of that name, where it fits.");
+  struct Options {
+    ModelChoice model;
+    bool json = false;
+  };
+  auto o = std::make_shared<Options>();
+  const CLI::Option* model = parser
+                                 ->add_option("--model", o->model.file,
+                                              "Load this model on each device in turn and print "
+                                              "which program computes one token there, and "
+                                              "why not a faster one")
+                                 ->type_name("FILE");
+  parser->add_flag("--json", o->json, "Print JSON");
+  return {parser, [o, model] { return list(o->model, model->count() > 0, o->json); }};
 }
 
 }  // namespace runnel::cli

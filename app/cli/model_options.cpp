@@ -87,7 +87,9 @@ Result<std::shared_ptr<const Model>> load_model(const ModelChoice& choice) {
   ModelOptions options{.device = choice.device,
                        .threads = choice.threads,
                        .progress = {},
-                       .cache_directory = cache_directory()};
+                       .cache_directory = cache_directory(),
+                       .step_program = {}};
+  if (const char* step = std::getenv("RUNNEL_STEP"); step != nullptr) options.step_program = step;
   options.progress = [&bar](float fraction) {
     bar.update(static_cast<double>(fraction));
     return true;

@@ -28,7 +28,7 @@ Result<std::string> find_default_model();
 /// The file to load: the one given, else the default model's.
 Result<std::string> model_file(const ModelChoice& choice);
 
-/// Loads with a progress bar.
+/// Loads with a progress bar. The environment variable RUNNEL_STEP, if set, names the step program.
 Result<std::shared_ptr<const Model>> load_model(const ModelChoice& choice);
 
 }  // namespace runnel::cli

@@ -77,6 +77,8 @@ struct LoadedModel {
   qint64 parameters = 0;
   quint64 weightBytes = 0;
   quint64 stateBytes = 0;
+  QString
+      stepProgram;  // of a device with a ladder of them: what computes one token, and why not a faster one
 };
 
 struct Device {

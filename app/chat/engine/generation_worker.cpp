@@ -64,7 +64,8 @@ void GenerationWorker::load(const QString& file, const QString& device, int thre
   m_model = *model;
   const ModelInfo& info = m_model->info();
   Q_EMIT modelLoaded({file, text(info.name), text(info.device), info.parameters, info.weight_bytes,
-                      info.state_bytes});
+                      info.state_bytes,
+                      info.step_program == "ops" ? QString() : text(info.step_program)});
 }
 
 GenerationOptions GenerationWorker::optionsOf(const Sampling& s) const {

@@ -22,6 +22,7 @@ class ModelPicker : public QAbstractListModel {
   Q_PROPERTY(double progress READ progress NOTIFY stateChanged)
   Q_PROPERTY(QString name READ name NOTIFY stateChanged)
   Q_PROPERTY(QString device READ device NOTIFY stateChanged)
+  Q_PROPERTY(QString stepProgram READ stepProgram NOTIFY stateChanged)
   Q_PROPERTY(QString stateSize READ stateSize NOTIFY stateChanged)
   Q_PROPERTY(QString weightSize READ weightSize NOTIFY stateChanged)
   Q_PROPERTY(QVariantList devices READ devices NOTIFY devicesChanged)
@@ -53,6 +54,7 @@ class ModelPicker : public QAbstractListModel {
   double progress() const { return m_progress; }
   QString name() const { return m_loaded.name; }
   QString device() const { return m_loaded.device; }
+  QString stepProgram() const { return m_loaded.stepProgram; }
   QString stateSize() const;
   QString weightSize() const;
   QVariantList devices() const { return m_devices; }

@@ -11,6 +11,9 @@ RowLayout {
     readonly property bool loading: App.models.state === ModelPicker.Loading
     readonly property bool readingLong: state === ChatModel.Reading && App.chat.readingTotal > 64
 
+    // The device, with the program that computes one token there if the device has more than one.
+    readonly property string place: App.models.stepProgram === "" ? App.models.device : App.models.device + ": " + App.models.stepProgram
+
     spacing: Theme.gap
 
     Rectangle {
@@ -42,7 +45,7 @@ RowLayout {
             if (line.loading) return qsTr("Loading the model…");
             if (line.state === ChatModel.Stopping) return qsTr("Stopping…");
             if (App.settings.showStatistics && line.state === ChatModel.Idle && App.chat.tokensWritten > 0)
-                return [qsTr("%L1 tokens/s on %2").arg(App.chat.tokensPerSecond < 10 ? App.chat.tokensPerSecond.toFixed(1) : Math.round(App.chat.tokensPerSecond)).arg(App.models.device),
+                return [qsTr("%L1 tokens/s on %2").arg(App.chat.tokensPerSecond < 10 ? App.chat.tokensPerSecond.toFixed(1) : Math.round(App.chat.tokensPerSecond)).arg(line.place),
                         qsTr("first word after %L1 ms").arg(Math.round(App.chat.firstTokenMs)),
                         qsTr("%L1 tokens in this chat").arg(App.chat.position),
                         qsTr("memory %1").arg(App.models.stateSize)].join("  ·  ");
