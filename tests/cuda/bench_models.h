@@ -16,6 +16,10 @@ struct BenchModel {
   std::shared_ptr<const void> storage;
 };
 
+/// Their shapes alone.
+ModelConfig config_135m();
+ModelConfig config_1380m();
+
 /// The default model's shape: 30 layers, D 576, 9/3 heads of 64, 4 + 60 + 64 slots; Q4_0, Q8_0 table, F16 gates.
 BenchModel model_135m();
 
