@@ -214,6 +214,7 @@ void add_layer_cases(std::vector<MixerCase>& cases) {
   c.layers[2].intermediate_size = 160;
   c.layers[2].slots().num_window_slots = 3;
   cases.push_back({"layers_of_several_kinds", c, {}});
+  cases.push_back({"mixed", mixed_config(), {}});
 }
 
 std::vector<MixerCase> mixer_cases() {

@@ -6,11 +6,6 @@
 
 namespace runnel::test {
 
-inline void set_layers(ModelConfig& config, std::int32_t count) {
-  const LayerSpec layer = config.layers.at(0);
-  config.repeat(layer, count);
-}
-
 /// Of q, k and v alike, or of v apart.
 inline void set_heads(ModelConfig& config, std::int32_t heads, std::int32_t kv_heads,
                       std::int32_t head_dim, std::int32_t v_dim = 0) {

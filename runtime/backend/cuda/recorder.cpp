@@ -5,7 +5,6 @@
 
 #include "cuda/row_ops.h"
 #include "runtime/backend/cuda/activations.h"
-#include "runtime/backend/cuda/plan_array.h"
 #include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
@@ -58,65 +57,6 @@ Status Recorder::check_mixer(const LayerSpec& layer) const {
     }
   }
   return {};
-}
-
-Status Recorder::allocate(int max_tokens) {
-  const ModelConfig& c = m_->config;
-  max_tokens_ = max_tokens;
-  const auto n = static_cast<std::size_t>(max_tokens);
-  const auto u = [](int v) { return static_cast<std::size_t>(v); };
-  std::uint64_t bytes = 0;
-  RUNNEL_CHECK_OK(plan_array(b_.tokens, n, "token ids", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.segments, n, "segments", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.x, n * hidden(), "the residual stream", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.logits, u(kLogitRows) * u(c.vocab_size), "logits", bytes));
-  RUNNEL_CHECK_OK(allocate_inputs(bytes));
-  RUNNEL_CHECK_OK(allocate_channel_mix(bytes));
-  int widest = c.hidden_size;
-  for (const LayerSpec& l : c.layers)
-    widest = std::max({widest, l.o_channels(), l.intermediate_size});
-  widest = round_up(widest, 32);
-  if (m_->weights.has_f32_matrix)
-    RUNNEL_CHECK_OK(plan_array(b_.operand_f32, n * u(widest), "matrix operands", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.operand, n * u(widest), "matrix operands", bytes));
-  RUNNEL_CHECK_OK(
-      plan_array(b_.unpacked, m_->weights.largest_unpacked, "an unpacked matrix", bytes));
-  RUNNEL_CHECK_OK(allocate_recurrences(bytes));
-  if (!m_->precise) RUNNEL_CHECK_OK(allocate_many(bytes));
-  m_->scratch_bytes += bytes;
-  return {};
-}
-
-Status Recorder::allocate_inputs(std::uint64_t& bytes) {
-  const ModelConfig& c = m_->config;
-  std::size_t columns = 0, outputs = 0;
-  bool convolutions = false, layer_norms = c.final_norm.kind == Norm::layer;
-  for (const LayerSpec& l : c.layers) {
-    columns = std::max(columns, static_cast<std::size_t>(input_columns(l)));
-    outputs = std::max(outputs, static_cast<std::size_t>(l.num_heads * l.value_columns()));
-    convolutions = convolutions || l.conv_size > 0;
-    layer_norms = layer_norms || l.norm.kind == Norm::layer || l.channel_norm.kind == Norm::layer;
-  }
-  const auto n = static_cast<std::size_t>(max_tokens_);
-  RUNNEL_CHECK_OK(plan_array(b_.inputs, n * columns, "slot inputs", bytes));
-  if (convolutions) RUNNEL_CHECK_OK(plan_array(b_.raw, n * columns, "convolution inputs", bytes));
-  if (layer_norms) RUNNEL_CHECK_OK(plan_array(b_.normed, n * hidden(), "normed rows", bytes));
-  return plan_array(b_.o, n * outputs, "slot outputs", bytes);
-}
-
-Status Recorder::allocate_channel_mix(std::uint64_t& bytes) {
-  std::size_t ups = 0, inner = 0, blocks = 0;
-  for (const LayerSpec& l : m_->config.layers) {
-    const auto i = static_cast<std::size_t>(l.intermediate_size);
-    ups = std::max(ups, l.channel_mix == ChannelMix::swiglu ? 2 * i : i);
-    inner = std::max(inner, i);
-    blocks = std::max(blocks, divide_up(i, std::size_t{32}));
-  }
-  const auto n = static_cast<std::size_t>(max_tokens_);
-  RUNNEL_CHECK_OK(plan_array(b_.gate_up, n * ups, "gate and up", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.h, n * inner, "the hidden layer", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.h_words, n * blocks * 8, "the hidden layer", bytes));
-  return plan_array(b_.h_meta, n * blocks, "the hidden layer", bytes);
 }
 
 SlotMixer Recorder::mixer(const LayerSpec& layer, bool prepared) const {
@@ -324,24 +264,6 @@ Status Recorder::output_projection(const LayerSpec& layer, const OutputWeights&)
                     .eps = layer.output_norm_eps};
     const Projection to{w.o_proj, 0};
     return linear(p, in, std::span(&to, 1), b_.x.get() + row(p.first_row, d), d, true);
-  });
-  return {};
-}
-
-Status Recorder::gated_mlp(const LayerSpec& layer, const ChannelMixWeights&) {
-  steps_.emplace_back([this, &layer](const Pass& pass) -> Status {
-    const Pass p = behind_mixer(pass, layer);
-    if (p.tokens == 0) return {};
-    if (fuses_swiglu(p, layer)) return fused_swiglu(p, layer);
-    return p.many ? many_swiglu(p, layer) : swiglu(p, layer);
-  });
-  return {};
-}
-
-Status Recorder::squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights&) {
-  steps_.emplace_back([this, &layer](const Pass& pass) -> Status {
-    const Pass p = behind_mixer(pass, layer);
-    return p.tokens == 0 ? Status() : squared_relu(p, layer);
   });
   return {};
 }

@@ -84,9 +84,14 @@ class Recorder final : public Ops {
 
  private:
   explicit Recorder(std::shared_ptr<ModelOnDevice> model) : m_(std::move(model)) {}
+  // recorder_buffers.cpp
   Status allocate(int max_tokens);
   Status allocate_inputs(std::uint64_t& bytes);
   Status allocate_channel_mix(std::uint64_t& bytes);
+  Status allocate_recurrences(std::uint64_t& bytes);
+  Status allocate_maps(std::uint64_t& bytes);
+  Status allocate_many(std::uint64_t& bytes);
+
   /// unsupported, if this device cannot compute the layer's mixer.
   Status check_mixer(const LayerSpec& layer) const;
   /// The layer's weights on the device.
@@ -96,8 +101,6 @@ class Recorder final : public Ops {
   std::size_t hidden() const { return static_cast<std::size_t>(m_->config.hidden_size); }
 
   // recurrence.cpp
-  Status allocate_recurrences(std::uint64_t& bytes);
-  Status allocate_maps(std::uint64_t& bytes);
   Recurrence recurrence(const LayerSpec& layer) const;
   /// Features by matrices of heads, for many tokens.
   Status map_products(const Pass& pass, const Recurrence& a) const;
@@ -105,7 +108,6 @@ class Recorder final : public Ops {
   Status gated_output_projection(const LayerSpec& layer);
 
   // recorder_many.cpp: passes of many tokens through the kernels of prefill.h.
-  Status allocate_many(std::uint64_t& bytes);
   ChunkOperands chunk_operands(const LayerSpec& layer) const;
   std::size_t slot_pool_values(const LayerSpec& layer, ChunkOperands* o) const;
   bool takes_wide(const Pass& pass, const Matrix& m) const;

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of many tokens through the kernels of prefill.h: what follows a product is fused behind
 // it, and slots take bf16 operands straight from the projections.
-#include <algorithm>
-
 #include "runtime/backend/cuda/activations.h"
-#include "runtime/backend/cuda/plan_array.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/base/integers.h"
 #include "runtime/base/try.h"
@@ -61,15 +58,6 @@ ChunkOperands Recorder::chunk_operands(const LayerSpec& layer) const {
   ChunkOperands o;
   slot_pool_values(layer, &o);
   return o;
-}
-
-Status Recorder::allocate_many(std::uint64_t& bytes) {
-  std::size_t values = 0;
-  for (const LayerSpec& l : m_->config.layers) {
-    const bool slots = l.kind() == Mixer::slots || recurrence_is_slots(recurrence(l));
-    if (slots) values = std::max(values, slot_pool_values(l, nullptr));
-  }
-  return plan_array(b_.slot_pool, values, "chunkwise slots", bytes);
 }
 
 bool Recorder::chunkwise(const LayerSpec& layer, const SlotMixer& mixer) const {

@@ -15,6 +15,24 @@ float* rows_from(const DeviceArray<float>& x, const Pass& pass, int columns) {
 
 }  // namespace
 
+Status Recorder::gated_mlp(const LayerSpec& layer, const ChannelMixWeights&) {
+  steps_.emplace_back([this, &layer](const Pass& pass) -> Status {
+    const Pass p = behind_mixer(pass, layer);
+    if (p.tokens == 0) return {};
+    if (fuses_swiglu(p, layer)) return fused_swiglu(p, layer);
+    return p.many ? many_swiglu(p, layer) : swiglu(p, layer);
+  });
+  return {};
+}
+
+Status Recorder::squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights&) {
+  steps_.emplace_back([this, &layer](const Pass& pass) -> Status {
+    const Pass p = behind_mixer(pass, layer);
+    return p.tokens == 0 ? Status() : squared_relu(p, layer);
+  });
+  return {};
+}
+
 /// Few tokens: h goes quantised from one product to the next where both are of block types.
 Status Recorder::swiglu(const Pass& p, const LayerSpec& layer) const {
   const DeviceLayer& w = weights_of(layer);

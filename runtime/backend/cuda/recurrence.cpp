@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "runtime/backend/cuda/activations.h"
-#include "runtime/backend/cuda/plan_array.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/base/integers.h"
 #include "runtime/base/try.h"
@@ -29,65 +28,6 @@ RecurrenceColumns recurrence_columns(const LayerSpec& l) {
   at.r = take(r.decay == Decay::refined, l.gate_channels());
   at.stride = round_up(at.stride, 4);
   return at;
-}
-
-Status Recorder::allocate_recurrences(std::uint64_t& bytes) {
-  std::size_t q = 0, k = 0, slot_keys = 0, decays = 0, logits = 0, y = 0, maxima = 0;
-  const auto most = [](std::size_t& of, std::int64_t n) {
-    of = std::max(of, static_cast<std::size_t>(n));
-  };
-  for (const LayerSpec& l : m_->config.layers) {
-    if (l.kind() == Mixer::slots) {
-      if (l.output_norm == OutputNorm::heads) most(y, l.o_channels());
-      continue;
-    }
-    const std::int64_t heads = l.num_heads, kv = l.num_kv_heads;
-    const std::int64_t slots = l.common().num_memory_slots;
-    const std::int64_t keys = std::max(std::int64_t{l.feature_dim()}, slots);
-    most(q, heads * l.feature_dim());
-    most(k, kv * keys);
-    most(slot_keys, slots > 0 ? l.k_channels() : 0);
-    most(decays, kv * std::max(keys, std::int64_t{l.head_v_dim}));
-    most(logits, heads * slots);
-    most(y, l.o_channels());
-    if (l.common().feature_map == FeatureMap::exponential) most(maxima, kv);
-  }
-  const auto n = static_cast<std::size_t>(max_tokens_);
-  RUNNEL_CHECK_OK(plan_array(b_.features_q, n * q, "query features", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.features_k, n * k, "key features", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.slot_keys, n * slot_keys, "slot keys", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.decays, n * decays, "decays", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.slot_logits, n * logits, "slot logits", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.y, n * y, "mixer outputs", bytes));
-  if (maxima > 0) {
-    RUNNEL_CHECK_OK(plan_array(b_.maxima, n * maxima, "key maxima", bytes));
-    RUNNEL_CHECK_OK(plan_array(b_.before, n * maxima, "key maxima", bytes));
-    RUNNEL_CHECK_OK(
-        plan_array(b_.arrived, m_->config.layers.size() * n * maxima, "counters", bytes));
-    RUNNEL_CHECK_OK(
-        check(cudaMemset(b_.arrived.get(), 0, b_.arrived.bytes()), "clear the counters"));
-    arrived_a_layer_ = n * maxima;
-  }
-  return m_->precise ? Status() : allocate_maps(bytes);
-}
-
-Status Recorder::allocate_maps(std::uint64_t& bytes) {
-  std::size_t rows = 0, weights = 0, products = 0;
-  const auto n = static_cast<std::size_t>(max_tokens_);
-  for (const LayerSpec& l : m_->config.layers) {
-    if (l.kind() != Mixer::recurrence) continue;
-    const Recurrence shape = recurrence(l);
-    if (!recurrence_maps_apart(shape)) continue;
-    const auto k = static_cast<std::size_t>(l.head_k_dim);
-    const std::size_t all = n * static_cast<std::size_t>(l.num_heads);
-    const std::size_t matrices = shape.q_map.second != nullptr ? 2 : 1;
-    rows = std::max(rows, all * 3 * k);
-    weights = std::max(weights, matrices * k * 3 * k);
-    products = std::max(products, all * matrices * k);
-  }
-  RUNNEL_CHECK_OK(plan_array(b_.map_rows, rows, "map operands", bytes));
-  RUNNEL_CHECK_OK(plan_array(b_.map_weights, weights, "map operands", bytes));
-  return plan_array(b_.map_products, products, "map products", bytes);
 }
 
 Recurrence Recorder::recurrence(const LayerSpec& l) const {
