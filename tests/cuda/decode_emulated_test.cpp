@@ -109,6 +109,8 @@ struct Emulated {
           } else if (known_columns) {
             cuda::decode_thread(d,
                                 [](int cta) { cuda::consume<kPlainOnly, 0, 256, 768, 32>(cta); });
+          } else if (d.biased != 0) {
+            cuda::decode_thread(d, [](int cta) { cuda::consume<~0U, 4, 0, 0, 0, true>(cta); });
           } else if (d.thin != 0) {
             cuda::decode_thread(d, [](int cta) { cuda::consume<~0U, 0, 0, 0, 0>(cta); });
           } else {
@@ -171,6 +173,7 @@ struct Case {
   bool known_columns = false;
   bool even = false;
   bool known_head = false;
+  int start = 0;  // tokens consumed before the first, by a state of random numbers; even
 };
 
 ModelConfig wide(int layers) {
@@ -211,6 +214,28 @@ std::vector<Case> cases() {
   set_layers(c, 3);
   set_positional(c, 0, 5, 0);
   all.push_back({"window_only", c, biased, 4, {.blocks = 4, .splits = 1, .poll = 1}, 7});
+  c = small_positional_config();
+  set(c, &LayerSpec::qkv_bias, true);
+  all.push_back({"qkv_bias", c, biased, 6, {.blocks = 5, .splits = 2}, 14});
+  c = small_config();
+  set(c, &LayerSpec::qkv_bias, true);  // never thin
+  set_heads(c, 2, 2, 32);
+  all.push_back({"qkv_bias_all_memory", c, {}, 5, {.blocks = 4, .splits = 2}, 3});
+  c = small_positional_config();  // the mixer of the 0.5B shape; its window is full, its ring turned once
+  set(c, &LayerSpec::qkv_bias, true);
+  set_heads(c, 7, 1, 64);
+  set_positional(c, 4, 252, 256);
+  set_memory(c, 128);
+  const RandomParts four_bits{.linear = BlockType::q4_0,
+                              .table = BlockType::q4_0,
+                              .small = BlockType::f16,
+                              .tied = true,
+                              .gate_bias = true,
+                              .read_biases = true};
+  all.push_back({"slots_384", c, biased, 10, {.blocks = 9, .splits = 8}, 3});
+  all.back().start = 300;
+  all.push_back({"slots_384_splits_4", c, four_bits, 10, {.blocks = 9, .splits = 4}, 3});
+  all.back().start = 250;
   c = small_positional_config();
   set_memory(c, 0);
   all.push_back({"no_memory", c, {.tied = true}, 8, {.blocks = 8, .splits = 4}, 10});
@@ -354,6 +379,11 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
     ASSERT_EQ(d.splits, each.tuning.splits);
   }
   Random random(92);
+  if (each.start > 0) {
+    actual.state = random.normals(actual.state.size(), 1.0F);
+    actual.position = static_cast<std::uint64_t>(each.start);
+    ASSERT_TRUE(expected->import_from(actual.state, actual.position));
+  }
   const double tolerance = plain ? 2e-5 : 2e-2;
   for (int i = 0; i < each.tokens; ++i) {
     const std::vector<TokenId> token = random.tokens(1, each.config.vocab_size);

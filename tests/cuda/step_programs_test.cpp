@@ -168,23 +168,30 @@ TEST(CudaStepProgramsEmulated, TheWideModelHasAnEvenKernelOnAllOfAHopper) {
   EXPECT_EQ(reason(mixed, "grid-even"), "a head of a type that goes with other products");
 }
 
-TEST(CudaStepProgramsEmulated, SaysWhyAShapeIsAGraphOfOps) {
-  for (const StepDevice& device : {kHopper, kThor}) {
-    const StepProgram biased =
-        chosen(config_500m(), {.gates = BlockType::q4_0, .table = BlockType::q4_0}, device);
-    EXPECT_EQ(biased.name, "ops");
-    const StepProgram eighty = chosen(with_heads_of_80(), {}, device);
-    EXPECT_EQ(eighty.name, "ops");
-    for (const char* row : {"cluster-fixed", "cluster", "grid-even", "grid"}) {
-      EXPECT_EQ(reason(biased, row), "biases on q, k and v") << row;
-      EXPECT_EQ(reason(eighty, row), "heads of 80, expected a power of two") << row;
-    }
-  }
+TEST(CudaStepProgramsEmulated, BiasesAndManySlotsTakeTheGeneralKernel) {
+  const Types types{.gates = BlockType::q4_0, .table = BlockType::q4_0};
+  const StepProgram hopper = chosen(config_500m(), types, kHopper);
+  EXPECT_EQ(hopper.name, "grid");
+  for (const char* row : {"cluster-fixed", "cluster", "grid-even"})
+    EXPECT_EQ(reason(hopper, row), "biases on q, k and v") << row;
+  EXPECT_EQ(chosen(config_500m(), types, kThor).name, "grid");
   ModelConfig config = config_500m();
   for (LayerSpec& l : config.layers) l.qkv_bias = false;
-  const StepProgram many = chosen(config, {}, kHopper);
-  EXPECT_EQ(reason(many, "cluster"), "layers of 4864 channels, expected at most 2048");
-  EXPECT_EQ(reason(many, "grid"), "384 slots, expected at most 256");
+  EXPECT_EQ(reason(chosen(config, types, kHopper), "cluster"),
+            "layers of 4864 channels, expected at most 2048");
+}
+
+TEST(CudaStepProgramsEmulated, SaysWhyAShapeIsAGraphOfOps) {
+  for (const StepDevice& device : {kHopper, kThor}) {
+    const StepProgram eighty = chosen(with_heads_of_80(), {}, device);
+    EXPECT_EQ(eighty.name, "ops");
+    for (const char* row : {"cluster-fixed", "cluster", "grid-even", "grid"})
+      EXPECT_EQ(reason(eighty, row), "heads of 80, expected a power of two") << row;
+  }
+  ModelConfig config = config_500m();
+  for (LayerSpec& l : config.layers) l.slots().num_window_slots = 300;
+  EXPECT_EQ(reason(chosen(config, {}, kHopper), "grid"),
+            "304 sink and window slots, expected at most 256");
   config = bench::config_1380m();
   config.final_norm.eps = 1e-3F;
   EXPECT_EQ(reason(chosen(config, {}, kHopper), "grid"), "norms of different epsilons");

@@ -62,6 +62,7 @@ class ClusterLayout {
  private:
   std::string refuse() {
     if (std::string why = refuse_tensors(m_, w_); !why.empty()) return why;
+    if (l_.qkv_bias) return "biases on q, k and v";
     const int widest = std::max({m_.hidden_size, l_.intermediate_size, l_.o_channels()});
     if (widest > kClusterWidest) {
       return "layers of " + std::to_string(widest) + " channels, expected at most " +

@@ -42,9 +42,9 @@ class GridLayout {
     }
     if (l_.head_v_dim > 4 * kDecodeThreads)
       return "heads of " + std::to_string(l_.head_v_dim) + " values";
-    if (l_.slots().num_slots() > kDecodeSlots) {
-      return std::to_string(l_.slots().num_slots()) + " slots, expected at most " +
-             std::to_string(kDecodeSlots);
+    if (l_.slots().num_positional_slots() > kDecodeSlots) {
+      return std::to_string(l_.slots().num_positional_slots()) +
+             " sink and window slots, expected at most " + std::to_string(kDecodeSlots);
     }
     if (l_.queries_per_kv_head() > kDecodeWarps) {
       return std::to_string(l_.queries_per_kv_head()) +
@@ -86,7 +86,7 @@ class GridLayout {
       layer.matrices[kDecodeInputs + 1] = matrix(w.up[0].matrix, true, false, 0);
       layer.matrices[kDecodeInputs + 2] = matrix(w.down, false, false, 0);
       layer.norms[0] = w.norm.weight, layer.norms[1] = w.g_norm;
-      layer.norms[2] = w.channel_norm.weight;
+      layer.norms[2] = w.channel_norm.weight, layer.norms[kQkvBias] = w.qkv_bias;
       layer.f_bias = w.f_bias, layer.read_bias = w.read_bias;
       layer.head_read_bias = w.head_read_bias;
       for (const Projection& q : w.projections)
@@ -147,7 +147,7 @@ class GridLayout {
 
   /// Slots in shares that a warp can do: see decode_thin_slots.cuh.
   bool thin_slots() {
-    if (l_.slots().num_positional_slots() > 0 || l_.num_heads != l_.num_kv_heads ||
+    if (l_.qkv_bias || l_.slots().num_positional_slots() > 0 || l_.num_heads != l_.num_kv_heads ||
         l_.slots().num_memory_slots > 64 || l_.head_k_dim > 512)
       return false;
     int splits = tuning_.splits;
@@ -169,6 +169,7 @@ class GridLayout {
   std::string refuse_even() const {
     const EvenShape& e = limits_.even;
     if (tuning_.even == 0) return "not asked for";
+    if (l_.qkv_bias) return "biases on q, k and v";
     if (p_.thin == 0) return "slots that are not all memory, or shared by query heads";
     if (p_.blocks != e.blocks) {
       return std::to_string(p_.blocks) + " blocks share its rows best, expected " +
@@ -240,6 +241,7 @@ class GridLayout {
     p_.qk_act = act_of(s.feature_map);
     p_.v_act = act_of(s.value_activation), p_.o_act = act_of(l_.output_activation);
     p_.output_norm = l_.output_norm != OutputNorm::none ? 1 : 0;
+    p_.biased = l_.qkv_bias ? 1 : 0;
     p_.turns = w_.turns;
     p_.layer_floats = state.floats(), p_.head_floats = state.head_floats();
   }

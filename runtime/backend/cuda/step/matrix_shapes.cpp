@@ -66,7 +66,6 @@ DeviceTensors shapes_of(const StepModel& model) {
 
 std::string refuse_tensors(const StepModel& model, const DeviceTensors& tensors) {
   if (std::string why = refuse_step_model(model); !why.empty()) return why;
-  if (model.layer.qkv_bias) return "biases on q, k and v";
   const float eps = model.layer.norm.eps;
   if (model.layer.channel_norm.eps != eps || model.final_norm.eps != eps)
     return "norms of different epsilons";
