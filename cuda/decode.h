@@ -49,7 +49,7 @@ struct alignas(16) DecodeShape {
   std::int32_t step_bytes = 0;   // data of a step
   std::int32_t scale_bytes = 0;  // of a step
   std::int32_t high_bytes = 0;   // of a step
-  std::int32_t everybody = 0;    // spread over all blocks of the grid: the head
+  std::int32_t whole_grid = 0;   // spread over all blocks of the grid: the head
   std::int32_t chunks = 0;       // plain types: 16-byte pieces of a row
 };
 

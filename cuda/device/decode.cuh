@@ -10,7 +10,7 @@
 // and 4, the logits. All blocks of the grid must be on the device at once.
 //
 // A place of the exchange is written once a layer. Sets alternate between layers; a set is written
-// again only by a block that has read the next layer's values of everybody, who by then have read
+// again only by a block that has read the next layer's values of all blocks, which by then have read
 // everything of the layer before. So one bit tells this use of a place from the last.
 #pragma once
 
@@ -257,7 +257,7 @@ __device__ __forceinline__ void consume(int cta) {
 
 /// A block's tiles of the matrices of one shape.
 __device__ __forceinline__ int2 tiles_of(const Decode& p, const DecodeShape& s, int cta) {
-  const int blocks = s.everybody != 0 ? p.grid : p.blocks, units = s.tiles / s.unit;
+  const int blocks = s.whole_grid != 0 ? p.grid : p.blocks, units = s.tiles / s.unit;
   if (cta >= blocks) return make_int2(0, 0);
   return make_int2(int((long long)(units)*cta / blocks) * s.unit,
                    int((long long)(units) * (cta + 1) / blocks) * s.unit);

@@ -62,6 +62,11 @@ SlotWeights slot_weights(RandomTensors& m, const LayerSpec& l, std::int64_t d, B
   w.k_proj = m.matrix("k_proj", linear, l.k_channels(), d);
   w.v_proj = m.matrix("v_proj", linear, l.v_channels(), d);
   w.f_proj = m.matrix("f_proj", gates, l.gate_channels(), d);
+  if (l.qkv_bias) {
+    w.q_bias = m.norm("q_bias", l.q_channels(), 0.0F);
+    w.k_bias = m.norm("k_bias", l.k_channels(), 0.0F);
+    w.v_bias = m.norm("v_bias", l.v_channels(), 0.0F);
+  }
   if (biases) {
     w.f_bias = m.norm("f_bias", l.gate_channels(), 0.0F);
     w.read_bias = m.norm("read_bias", l.gate_channels(), 0.0F);
@@ -140,6 +145,27 @@ ModelConfig config_1380m() {
   return c;
 }
 
+ModelConfig config_500m() {
+  ModelConfig c = config_135m();
+  c.name = "0.5B";
+  c.vocab_size = 65536;
+  c.hidden_size = 896;
+  LayerSpec l = c.layers[0];
+  l.num_heads = 14;
+  l.num_kv_heads = 2;
+  l.qkv_bias = true;
+  l.intermediate_size = 4864;
+  l.slots().num_window_slots = 252;
+  l.slots().num_memory_slots = 128;
+  l.slots().sink_distance = 256;
+  c.repeat(l, 24);
+  return c;
+}
+
+BenchModel model_500m() {
+  return build(config_500m(), BlockType::q4_0, BlockType::f16, BlockType::q4_0, true, true);
+}
+
 BenchModel model_135m() {
   return build(config_135m(), BlockType::q4_0, BlockType::f16, BlockType::q8_0, true, true);
 }
@@ -154,6 +180,7 @@ BenchModel model_1380m(BlockType type, bool stored) {
 
 BenchModel model_named(const std::string& name) {
   if (name == "135m") return model_135m();
+  if (name == "500m") return model_500m();
   const std::string type = name.substr(0, name.find('-'));
   return model_1380m(type == "q4_0"   ? BlockType::q4_0
                      : type == "q4_k" ? BlockType::q4_k

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decode kernel on a GPU: checked against the graph of kernels, timed with several layouts, and
-// where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick | TUNING…], MODEL: 135m q4_0
+// where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick | TUNING…], MODEL: 135m 500m q4_0
 // q4_k q8_0 bf16, or as in q4_0-stored, TUNING: as in even=0 or poll=2,copies=1; without one, many. cluster=0 and even=0
 // leave rows of the ladder out.
 #include <algorithm>
@@ -379,6 +379,14 @@ int main(int argc, char** argv) {
       tunings.push_back({.blocks = 48, .splits = 8, .cluster = 0});
     }
     measure(model_named(which), "135M q4_0", tunings, 20);
+    return 0;
+  }
+  if (which == "500m") {
+    if (!quick) {
+      for (int blocks : {0, 32, 64, 96}) tunings.push_back({.blocks = blocks});
+      for (int splits : {4, 8}) tunings.push_back({.splits = splits});
+    }
+    measure(model_named(which), "0.5B q4_0", tunings, 20);
     return 0;
   }
   if (!quick) {

@@ -63,6 +63,9 @@ std::vector<Case> cases() {
                  1});
   // One block more takes part in the head alone.
   all.push_back({"one_kernel", "grid", narrow(2, 32), {.blocks = 2, .splits = 2, .grid = 3}});
+  c = narrow(2, 32);
+  set(c, &LayerSpec::qkv_bias, true);
+  all.push_back({"one_kernel_biased", "grid", c, {.blocks = 2, .splits = 2, .grid = 3}});
   c = small_config();
   c.vocab_size = 32;
   set_heads(c, 2, 2, 32);

@@ -148,6 +148,32 @@ TEST(OneKernel, OfTheWideModelMatchesTheReference) {
   }
 }
 
+/// 7 query heads a kv head, 4 + 252 + 128 slots, biases on q, k and v; past the first turn of its window.
+ModelConfig biased_config() {
+  ModelConfig c = small_positional_config();
+  set(c, &LayerSpec::qkv_bias, true);
+  set_heads(c, 14, 2, 64);
+  set_positional(c, 4, 252, 256);
+  set_memory(c, 128);
+  set_widths(c, 896, 192);
+  return c;
+}
+
+TEST(OneKernel, OfBiasesAndManySlotsMatchesTheReference) {
+  REQUIRE_CUDA_PROGRAMS(backend);
+  const RandomModel model = make_random_model(biased_config(),
+                                              {.linear = BlockType::q4_0,
+                                               .table = BlockType::q4_0,
+                                               .small = BlockType::f16,
+                                               .tied = true,
+                                               .gate_bias = true},
+                                              19);
+  const StepProgram program = load_on(*backend, model, 16).model->step_program();
+  EXPECT_EQ(program.name, cuda::facts_of(0).major < 9 ? "ops" : "grid") << to_string(program);
+  compare(*backend, model, Random(20).tokens(300, 96), 1, Activations::rounded, kRoundedTolerance,
+          "one kernel, biases and 384 slots");
+}
+
 /// As on boards whose GPU shares the host's memory.
 TEST_P(WeightTypes, WeightsInMappedMemoryComputeTheSame) {
   REQUIRE_CUDA_OPS(in_device);
@@ -194,6 +220,7 @@ void add_layer_cases(std::vector<MixerCase>& cases) {
   set(c, &LayerSpec::qkv_bias, true);
   set(c, &LayerSpec::conv_size, 4);
   cases.push_back({"qkv_bias_conv", c, {}});
+  cases.push_back({"qkv_bias_384_slots", biased_config(), {.tied = true, .gate_bias = true}});
   c = family_config("gla");
   set(c, &LayerSpec::qkv_bias, true);
   cases.push_back({"qkv_bias_gla", c, {}});

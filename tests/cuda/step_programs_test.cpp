@@ -82,20 +82,6 @@ struct Shapes {
   StepModel model() const { return record_step_model(forward_of(config, weights)); }
 };
 
-/// 24 layers, D 896, FFN 4,864, 14 query and 2 kv heads of 64, 4 + 252 + 128 slots, biases on q, k and v.
-ModelConfig config_500m() {
-  ModelConfig c = bench::config_135m();
-  c.hidden_size = 896, c.vocab_size = 65536;
-  LayerSpec l = c.layers[0];
-  l.num_heads = 14, l.num_kv_heads = 2;
-  l.qkv_bias = true;
-  l.intermediate_size = 4864;
-  l.slots().num_window_slots = 252, l.slots().num_memory_slots = 128;
-  l.slots().sink_distance = 256;
-  c.repeat(l, 24);
-  return c;
-}
-
 ModelConfig with_heads_of_80() {
   ModelConfig c = bench::config_135m();
   for (LayerSpec& l : c.layers) l.num_heads = 6, l.head_k_dim = l.head_v_dim = 80;
@@ -131,7 +117,8 @@ TEST(CudaStepProgramsEmulated, TheDefaultModelHasAClusterOfItsOwn) {
 }
 
 TEST(CudaStepProgramsEmulated, WithoutClustersTokensAreAGraphOfOps) {
-  for (const ModelConfig& config : {bench::config_135m(), bench::config_1380m(), config_500m()}) {
+  for (const ModelConfig& config :
+       {bench::config_135m(), bench::config_1380m(), bench::config_500m()}) {
     const StepProgram orin = chosen(config, {}, kOrin);
     EXPECT_EQ(orin.name, "ops");
     EXPECT_EQ(orin.detail, "");
@@ -169,13 +156,13 @@ TEST(CudaStepProgramsEmulated, TheWideModelHasAnEvenKernelOnAllOfAHopper) {
 }
 
 TEST(CudaStepProgramsEmulated, BiasesAndManySlotsTakeTheGeneralKernel) {
-  const Types types{.gates = BlockType::q4_0, .table = BlockType::q4_0};
-  const StepProgram hopper = chosen(config_500m(), types, kHopper);
+  const Types types{.table = BlockType::q4_0};
+  const StepProgram hopper = chosen(bench::config_500m(), types, kHopper);
   EXPECT_EQ(hopper.name, "grid");
   for (const char* row : {"cluster-fixed", "cluster", "grid-even"})
     EXPECT_EQ(reason(hopper, row), "biases on q, k and v") << row;
-  EXPECT_EQ(chosen(config_500m(), types, kThor).name, "grid");
-  ModelConfig config = config_500m();
+  EXPECT_EQ(chosen(bench::config_500m(), types, kThor).name, "grid");
+  ModelConfig config = bench::config_500m();
   for (LayerSpec& l : config.layers) l.qkv_bias = false;
   EXPECT_EQ(reason(chosen(config, types, kHopper), "cluster"),
             "layers of 4864 channels, expected at most 2048");
@@ -188,7 +175,7 @@ TEST(CudaStepProgramsEmulated, SaysWhyAShapeIsAGraphOfOps) {
     for (const char* row : {"cluster-fixed", "cluster", "grid-even", "grid"})
       EXPECT_EQ(reason(eighty, row), "heads of 80, expected a power of two") << row;
   }
-  ModelConfig config = config_500m();
+  ModelConfig config = bench::config_500m();
   for (LayerSpec& l : config.layers) l.slots().num_window_slots = 300;
   EXPECT_EQ(reason(chosen(config, {}, kHopper), "grid"),
             "304 sink and window slots, expected at most 256");

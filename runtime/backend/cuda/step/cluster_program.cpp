@@ -222,7 +222,7 @@ class ClusterLayout {
     s.token = take(static_cast<int>(sizeof(ClusterToken)));
     s.shares = take(kClusterMatrices * static_cast<int>(sizeof(ClusterShare)));
     s.expected = take(4 * kClusterExchanges);
-    s.hopeless = take(4);
+    s.given_up = take(4);
     s.barriers = take(8 * (kClusterMatrices + kClusterExchanges));
     s.exchanged = take(4 * floats);
     s.rounded = take(rounded);

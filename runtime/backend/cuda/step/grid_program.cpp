@@ -13,7 +13,7 @@ namespace {
 bool same(const DecodeShape& a, const DecodeShape& b) {
   return a.type == b.type && a.rows == b.rows && a.tiles == b.tiles && a.unit == b.unit &&
          a.row_shift == b.row_shift && a.lane_shift == b.lane_shift && a.steps == b.steps &&
-         a.chunks == b.chunks && a.everybody == b.everybody;
+         a.chunks == b.chunks && a.whole_grid == b.whole_grid;
 }
 
 class GridLayout {

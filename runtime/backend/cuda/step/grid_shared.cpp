@@ -39,7 +39,7 @@ class SharedLayout {
     for (int i = 0; i < p_.num_shapes; ++i) {
       DecodeShape& s = p_.shapes[i];
       largest = std::max(largest, bytes_of_tile(s));
-      s.ways_shift = best_ways_shift(s, share_of(s, s.everybody != 0 ? p_.grid : p_.blocks));
+      s.ways_shift = best_ways_shift(s, share_of(s, s.whole_grid != 0 ? p_.grid : p_.blocks));
     }
     const PhaseBytes widest = widest_phase();
     if (!limits_.head_only && p_.thin == 0) place_slots();
@@ -78,8 +78,9 @@ class SharedLayout {
         }
         w.forms |= (!quant::is_block_type(s.type) ? kFormPlain : kFormRounded) << (2 * kind);
         m.partial = floats;
-        floats += round_up(
-            share_of(s, s.everybody != 0 ? p_.grid : p_.blocks) << (s.row_shift + s.ways_shift), 4);
+        floats += round_up(share_of(s, s.whole_grid != 0 ? p_.grid : p_.blocks)
+                               << (s.row_shift + s.ways_shift),
+                           4);
         widest.partial = std::max(widest.partial, floats * 4);
       }
     }

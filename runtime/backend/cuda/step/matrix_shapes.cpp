@@ -13,7 +13,7 @@ std::vector<Projection> shapes_of(const std::vector<TensorGroup>& groups) {
 }  // namespace
 
 DecodeShape shape_of(const Matrix& m, bool pairs, bool whole_grid) {
-  DecodeShape s{.type = m.type, .rows = m.rows, .everybody = whole_grid ? 1 : 0};
+  DecodeShape s{.type = m.type, .rows = m.rows, .whole_grid = whole_grid ? 1 : 0};
   if (!quant::is_block_type(m.type)) {
     s.tiles = m.rows;
     s.unit = pairs ? 2 : 1;
