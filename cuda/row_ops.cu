@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row-wise steps that stand alone between products: LayerNorm, biases, squared ReLU. One block a row. Bound: bytes in
 // and out.
-#include "cuda/row_ops.h"
-
 #include "cuda/device/launch.cuh"
 #include "cuda/device/math.cuh"
+#include "cuda/row_ops.h"
 
 namespace runnel::cuda {
 namespace {

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "runtime/backend/reference/reference_backend.h"
+#include "runtime/model/forward.h"
 #include "tests/cuda/cuda_backends.h"
 #include "tests/cuda/shapes.h"
 #include "tests/support/compare.h"
@@ -380,6 +381,43 @@ const RandomParts kClusterParts{.linear = BlockType::q4_0,
                                 .tied = true,
                                 .gate_bias = true,
                                 .read_biases = true};
+
+TEST(Cuda, RefusesAStepProgramThatDoesNotFitOrIsNone) {
+  REQUIRE_CUDA_OPS(backend);
+  const RandomModel model = make_random_model(small_config(), {}, 45);
+  const Recording pass = forward_of(model.config, *model.weights);
+  for (const auto& [name, code] :
+       {std::pair{"grid-even", ErrorCode::unsupported}, {"even", ErrorCode::not_found}}) {
+    const auto loaded =
+        cuda_backend(name)->load({.config = model.config, .weights = *model.weights, .pass = pass});
+    ASSERT_FALSE(loaded) << name;
+    EXPECT_EQ(loaded.error().code, code) << loaded.error().message;
+  }
+}
+
+TEST(Cuda, APlanOfAnotherPassThanTheModelsTakesNoStepProgram) {
+  REQUIRE_CUDA_PROGRAMS(backend);
+  const RandomModel model = make_random_model(small_config(), {}, 46);
+  ModelConfig half = model.config;
+  half.layers.resize(1);
+  const LoadedModel whole = load_on(*backend, model);
+  const auto ops = load_on(*cuda_backend(), model);
+  const Recording pass = forward_of(half, *model.weights);
+  auto a = whole.state(), b = ops.state();
+  std::vector<std::vector<float>> logits;
+  for (const auto& [on, state] : {std::pair{&whole, a.get()}, {&ops, b.get()}}) {
+    auto plan = on->model->record(4, pass);
+    ASSERT_TRUE(plan) << plan.error().message;
+    const TokenId token = 7;
+    logits.emplace_back(96, NAN);
+    const PlanItem item{.state = state,
+                        .tokens = std::span(&token, 1),
+                        .wanted = LogitsWanted::last,
+                        .logits = logits.back()};
+    ASSERT_TRUE((*plan)->run(std::span(&item, 1), {}));
+  }
+  EXPECT_EQ(logits[0], logits[1]);
+}
 
 TEST(OneCluster, MatchesTheReference) {
   REQUIRE_CUDA_PROGRAMS(backend);

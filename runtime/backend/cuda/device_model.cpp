@@ -166,9 +166,10 @@ Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
 Result<std::unique_ptr<DeviceModel>> make_device_model(const DeviceFacts& device,
                                                        const LoadRequest& request,
                                                        WeightPlace place) {
-  if (!request.step_program.empty() && step_program(request.step_program) == nullptr) {
-    // Before the weights are on their way.
-    return choose_step_program({}, device.step, request.step_program).error();
+  if (!request.step_program.empty()) {  // before the weights are on their way
+    const auto choice =
+        choose_step_program(record_step_model(request.pass), device.step, request.step_program);
+    if (!choice) return choice.error();
   }
   RUNNEL_TRY(std::shared_ptr<ModelOnDevice> model, load_model(device, request, place));
   const DeviceScope scope(device.index);
