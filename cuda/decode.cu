@@ -7,11 +7,11 @@
 namespace runnel::cuda {
 namespace {
 
-template <unsigned kTypes, int kItems, int kWide, int kInner, int kHead>
+template <unsigned kTypes, int kItems, int kWide, int kInner, int kHead, bool kBiased>
 __global__ void __launch_bounds__(kDecodeAllThreads, 1)
     decode_kernel(const __grid_constant__ Decode p) {
 #if __CUDA_ARCH__ >= 900
-  decode_thread(p, [](int cta) { consume<kTypes, kItems, kWide, kInner, kHead>(cta); });
+  decode_thread(p, [](int cta) { consume<kTypes, kItems, kWide, kInner, kHead, kBiased>(cta); });
   if (p.blocks == 0) chain_wait();  // whoever comes next relies on the cluster's kernel too
 #endif
 }
@@ -21,6 +21,7 @@ using Kernel = DecodeFunction;
 struct Choice {
   unsigned types;
   int items, wide, inner, head;
+  bool biased;
   Kernel kernel;
 };
 constexpr unsigned kFour =
@@ -29,9 +30,17 @@ constexpr unsigned kSuper =
     kTypeBit<BlockType::q4_k> | kTypeBit<BlockType::q6_k> | kTypeBit<BlockType::f16>;
 constexpr unsigned kPlain = kTypeBit<BlockType::bf16>;
 constexpr unsigned kAll = kFour | kSuper | kPlain | kTypeBit<BlockType::f32>;
-template <unsigned kTypes, int kItems, int kWide = 0, int kInner = 0, int kHead = 0>
-constexpr Choice kChoice = {kTypes, kItems, kWide,
-                            kInner, kHead,  &decode_kernel<kTypes, kItems, kWide, kInner, kHead>};
+template <unsigned kTypes, int kItems, int kWide = 0, int kInner = 0, int kHead = 0,
+          bool kBiased = false>
+constexpr Choice kChoice = {kTypes,
+                            kItems,
+                            kWide,
+                            kInner,
+                            kHead,
+                            kBiased,
+                            &decode_kernel<kTypes, kItems, kWide, kInner, kHead, kBiased>};
+template <unsigned kTypes, int kItems>
+constexpr Choice kBiasedChoice = kChoice<kTypes, kItems, 0, 0, 0, true>;
 const Choice kChoices[] = {
     kChoice<kFour, 0, 2048, 5632, 512>,
     kChoice<kSuper, 0, 2048, 5632, 512>,
@@ -42,6 +51,8 @@ const Choice kChoices[] = {
     kChoice<kSuper, 4>,
     kChoice<kPlain, 4>,
     kChoice<kAll, 4>,
+    kBiasedChoice<kFour, 4>,
+    kBiasedChoice<kAll, 4>,
 };
 
 /// The narrowest kernel that does it.
@@ -52,7 +63,7 @@ Kernel choose(const Decode& p) {
   unsigned types = 0;
   for (int i = 0; i < p.num_shapes; ++i) types |= 1U << (unsigned(p.shapes[i].type) & 31U);
   for (const Choice& c : kChoices) {
-    if ((types & ~c.types) != 0) continue;
+    if ((types & ~c.types) != 0 || c.biased != (p.biased != 0)) continue;
     if (p.thin != 0 ? c.items != 0 : c.items == 0 || p.items > c.items) continue;
     if (c.wide == 0 || (p.d == c.wide && p.inner == c.inner && p.heads * p.v_dim == c.wide &&
                         p.k_dim == c.head && p.v_dim == c.head))

@@ -30,7 +30,7 @@ inline constexpr int kDecodeWidest = 4 * kDecodeThreads * kDecodeRounds;  // cha
 inline constexpr int kDecodeShapes = 8;
 inline constexpr int kDecodeSplits = 8;   // blocks a kv head, at most
 inline constexpr int kDecodePieces = 16;  // of the ring at once, at most
-inline constexpr int kDecodeSlots = 256;
+inline constexpr int kDecodeSlots = 256;  // positional ones, at most
 
 /// How the matrices of one shape and type are walked. A tile is a Matrix's (block types) or one row
 /// (plain types); a step of a tile is 32 lanes' worth. A block has some tiles. A warp takes steps
@@ -49,7 +49,7 @@ struct alignas(16) DecodeShape {
   std::int32_t step_bytes = 0;   // data of a step
   std::int32_t scale_bytes = 0;  // of a step
   std::int32_t high_bytes = 0;   // of a step
-  std::int32_t everybody = 0;    // spread over all blocks of the grid: the head
+  std::int32_t whole_grid = 0;   // spread over all blocks of the grid: the head
   std::int32_t chunks = 0;       // plain types: 16-byte pieces of a row
 };
 
@@ -66,12 +66,14 @@ struct DecodeMatrix {
 inline constexpr int kDecodeKinds = 5;
 inline constexpr int kDecodePauses = 5;  // of phases 0 to 3 and of the slots
 inline constexpr int kDecodeInputs = 4;
+inline constexpr int kQkvBias = 4;  // a place in DecodeLayer::norms
 struct DecodeLayer {
   DecodeMatrix matrices[kDecodeInputs + 4];  // q, k, v, f; then one a phase
-  const float* norms[kDecodeKinds] = {};     // of each phase's input, or null
-  const float* f_bias = nullptr;             // or null
-  const float* read_bias = nullptr;          // or null
-  const float* head_read_bias = nullptr;     // or null
+  // of each phase's input, or null; [kQkvBias] of a layer that is not the head's: the biases of q, k and v
+  const float* norms[kDecodeKinds] = {};
+  const float* f_bias = nullptr;          // or null
+  const float* read_bias = nullptr;       // or null
+  const float* head_read_bias = nullptr;  // or null
   std::int32_t num_inputs = 0;
   std::int32_t forms = 0;  // two bits a phase: whether its input is needed as int8, as f32
 };
@@ -191,6 +193,7 @@ struct Decode {
   float norm_eps = 0.0F, g_norm_eps = 0.0F;
   Act qk_act = Act::identity, v_act = Act::identity, o_act = Act::identity;
   std::int32_t output_norm = 0;
+  std::int32_t biased = 0;  // q, k and v have biases
   const double* turns = nullptr;
   std::size_t layer_floats = 0, head_floats = 0;  // of the state
 };

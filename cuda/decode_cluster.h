@@ -2,7 +2,7 @@
 // All layers of a small model for one token of one session, in ONE cluster of 16 blocks (sm_90 and
 // later; fewer where a test asks for it). Their share of a layer's matrices fits the blocks' shared
 // memory, where each matrix has a place of its own, filled with the next layer's as soon as this
-// layer's is used. Blocks exchange activations through distributed shared memory: everybody has a
+// layer's is used. Blocks exchange activations through distributed shared memory: every block has a
 // copy of every exchanged vector, its barrier counts the bytes that others send. The logits are
 // made on the other multiprocessors by the kernel of decode_head.h or, for other widths, of
 // decode.h, launched beside this one: its blocks have their weights there when the last layer is through.
@@ -148,7 +148,7 @@ struct ClusterDecode {
     std::int32_t token = 0;               // ClusterToken
     std::int32_t shares = 0;              // ClusterShare [matrices]
     std::int32_t expected = 0;            // u32 [exchanges]: bytes from other blocks
-    std::int32_t hopeless = 0;            // u32: 1 if a wait of the block was given up
+    std::int32_t given_up = 0;            // u32: 1 if a wait of the block was given up
     std::int32_t barriers = 0;            // full [matrices], arrived [exchanges]
     std::int32_t exchanged = 0;           // f32
     std::int32_t rounded = 0, plain = 0;  // an input

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "cuda/launch.h"
-#include "runtime/model/config.h"
+#include "runtime/model/layer_spec.h"
 
 namespace runnel::cuda {
 

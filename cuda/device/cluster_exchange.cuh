@@ -6,7 +6,7 @@
 // layer. Who has made a value sends it to all who need it, himself too, and a block's barrier
 // counts what it gets. All warps of a block read an exchange together before any of them sends what
 // it made of it, or before it sends its own part. Every block's values are needed by the next
-// exchange of x. So whoever writes a place again knows that everybody has read it.
+// exchange of x. So whoever writes a place again knows that every block has read it.
 #pragma once
 
 #include "cuda/decode_cluster.h"

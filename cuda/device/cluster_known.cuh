@@ -149,18 +149,18 @@ struct KnownLayers {
   /// Whoever waits for something is let go when the last warp, which waits for every exchange, has
   /// given up: few instructions, since there are many waits.
   __device__ __forceinline__ void wait_matrix(int matrix, unsigned parity) const {
-    wait_barrier_or(&barriers.full[matrix], parity, hopeless());
+    wait_barrier_or(&barriers.full[matrix], parity, given_up());
   }
   __device__ __forceinline__ void wait_exchange(int which, unsigned parity) const {
-    wait_barrier_or(&barriers.arrived[which], parity, hopeless());
+    wait_barrier_or(&barriers.arrived[which], parity, given_up());
   }
-  __device__ __forceinline__ std::uint32_t* hopeless() const {
-    return shared_at<std::uint32_t>(p.shared.hopeless);
+  __device__ __forceinline__ std::uint32_t* given_up() const {
+    return shared_at<std::uint32_t>(p.shared.given_up);
   }
   /// The last warp waits too, and prepares for the next time.
   __device__ __forceinline__ void prepare_exchange(int which, unsigned parity) const {
     if (!cluster_wait(p, &barriers.arrived[which], parity, unsigned(which)))
-      show_word(hopeless(), 1);
+      show_word(given_up(), 1);
     if (lane() == 31) expect_exchange(p, which);
   }
 
@@ -225,7 +225,7 @@ struct KnownLayers {
 
   __device__ __forceinline__ void output(const KnownSlots<M>& slots, int layer, unsigned parity,
                                          KnownTrace<M>& trace,
-                                         const ClusterGroup& everybody) const {
+                                         const ClusterGroup& all_blocks) const {
     const int first = first_row<M::kWide, 16>(rank),
               units = (first_row<M::kWide, 16>(rank + 1) - first) / 4;
     static_assert((M::kWide / 16 + kClusterBlocks - 1) / kClusterBlocks * 4 <= kServant);
@@ -239,11 +239,11 @@ struct KnownLayers {
       trace.mark();
       trace.mark();
       const float v = unit.multiply(reinterpret_cast<unsigned char*>(exchanged(p, kRead)));
-      send_fours<4, Output::kLaneShift>(lane(), everybody, exchanged(p, kMixed) + row,
+      send_fours<4, Output::kLaneShift>(lane(), all_blocks, exchanged(p, kMixed) + row,
                                         &barriers.arrived[kMixed], v + before);
       trace.mark();
     } else if (warp == kServant) {
-      if (layer > 0) bring_matrices(p, layer, 3);  // everybody has left it
+      if (layer > 0) bring_matrices(p, layer, 3);  // every block has left it
 #pragma unroll 1
       for (int which = slots.some() ? kPiece : kRead; which >= kRead; which -= kPiece - kRead)
         prepare_exchange(which, parity);
@@ -256,7 +256,7 @@ struct KnownLayers {
 
   __device__ __forceinline__ void gate_up(const ClusterLayer& w, int layer, unsigned parity,
                                           KnownTrace<M>& trace,
-                                          const ClusterGroup& everybody) const {
+                                          const ClusterGroup& all_blocks) const {
     constexpr int kUnits = 2 * M::kInner / kClusterBlocks / 16;
     static_assert(kUnits >= kRoundingWarps && kUnits + kHidden32 <= kServant);
     float* const staged = shared_at<float>(p.shared.parts);
@@ -282,20 +282,20 @@ struct KnownLayers {
     } else {
       if (warp == kServant) prepare_exchange(kMixed, parity);
       sync_first<kClusterThreads>();
-      if (warp == kServant && more) {  // everybody has left these
+      if (warp == kServant && more) {  // every block has left these
 #pragma unroll 1
         for (int phase = 0; phase < 2; ++phase) bring_matrices(p, layer + 1, phase);
       }
       sync_first<kClusterThreads>();
       if (warp < kUnits + kHidden32)
-        send_rounded<M::kInner>(p, everybody, kHidden, rank * kHidden32 + warp - kUnits,
+        send_rounded<M::kInner>(p, all_blocks, kHidden, rank * kHidden32 + warp - kUnits,
                                 staged[(warp - kUnits) * 32 + lane()]);
       if (warp == kServant && more) bring_matrices(p, layer + 1, 2);
     }
   }
 
   __device__ __forceinline__ void down(bool last, unsigned parity, KnownTrace<M>& trace,
-                                       const ClusterGroup& everybody) const {
+                                       const ClusterGroup& all_blocks) const {
     constexpr int kUnits = M::kWide / kClusterBlocks / 4;
     static_assert(kUnits * kClusterBlocks * 4 == M::kWide && kUnits <= kServant);
     if (warp < kUnits) {
@@ -310,7 +310,7 @@ struct KnownLayers {
       const float v =
           unit.multiply(reinterpret_cast<unsigned char*>(exchanged(p, kHidden))) + before;
       if (!last) {
-        send_fours<4, Down::kLaneShift>(lane(), everybody, exchanged(p, kOutput) + row,
+        send_fours<4, Down::kLaneShift>(lane(), all_blocks, exchanged(p, kOutput) + row,
                                         &barriers.arrived[kOutput], v);
       } else if (unit.shows()) {  // the head's blocks take it from L2
         store_exchanged(p.last + row + unit.row(), marked(v, p.last_bit));
@@ -323,7 +323,7 @@ struct KnownLayers {
 
   __device__ __forceinline__ void walk(Trace traced) {
     KnownTrace<M> trace{traced};
-    const ClusterGroup everybody = ClusterGroup::of(0, kClusterBlocks);
+    const ClusterGroup all_blocks = ClusterGroup::of(0, kClusterBlocks);
     KnownSlots<M> slots(p, token, rank);
     if (slots.some()) slots.load(cluster_layer(p, 0), 0);
 #pragma unroll 1
@@ -342,17 +342,17 @@ struct KnownLayers {
         }
         slots.read();
         sync_first<kClusterThreads>();
-        slots.join(everybody, parity);
+        slots.join(all_blocks, parity);
       }
       trace.mark();
       tid = opaque(tid);
-      output(slots, layer, parity, trace, everybody);
+      output(slots, layer, parity, trace, all_blocks);
       trace.mark();
       tid = opaque(tid);
-      gate_up(w, layer, parity, trace, everybody);
+      gate_up(w, layer, parity, trace, all_blocks);
       trace.mark();
       tid = opaque(tid);
-      down(last, parity, trace, everybody);
+      down(last, parity, trace, all_blocks);
       if (slots.some()) {  // now, since there is nothing to do until x is there
         slots.store(layer);
         if (!last) slots.load(cluster_layer(p, layer + 1), layer + 1);

@@ -2,7 +2,7 @@
 // The slots of a model that the compiler knows, in the cluster kernel. Four blocks share a kv head,
 // each has a quarter of its slots, a thread four channels of one: it updates them once and reads
 // them for every query of the group. What the blocks have read is joined in pieces of 32 channels,
-// by one of the four, which rounds the piece and sends it to everybody.
+// by one of the four, which rounds the piece and sends it to all blocks.
 #pragma once
 
 #include "cuda/device/cluster_exchange.cuh"
@@ -165,7 +165,7 @@ struct KnownSlots {
 
   /// After a barrier: joins what the warps have read, a piece a warp, and sends it to the block
   /// that joins the pieces; two more warps do that.
-  __device__ __forceinline__ void join(const ClusterGroup& everybody, unsigned parity) const {
+  __device__ __forceinline__ void join(const ClusterGroup& all_blocks, unsigned parity) const {
     const int lane = thread_index() & 31, warp = thread_index() >> 5;
     float* const pieces = exchanged(p, kPiece);
     std::uint64_t* const arrived = &cluster_barriers(p).arrived[kPiece];
@@ -191,7 +191,7 @@ struct KnownSlots {
     }
     const int piece = part + (warp - kPieces) * Split::kBlocks;  // of this block
     if (warp >= kPieces + 2 || piece >= kPieces) return;
-    wait_barrier_or(arrived, parity, shared_at<std::uint32_t>(p.shared.hopeless));
+    wait_barrier_or(arrived, parity, shared_at<std::uint32_t>(p.shared.given_up));
     const float* from = pieces + (warp - kPieces) * Split::kBlocks * kClusterPiece;
     float2 about[Split::kBlocks];
     float peak = -1e30F, total = 0.0F, sum = 0.0F;
@@ -206,7 +206,7 @@ struct KnownSlots {
       total = fmaf(about[i].y, weight, total);
       sum = fmaf(from[i * kClusterPiece + lane], weight, sum);
     }
-    send_rounded<M::kHeads * M::kWidth>(p, everybody, kRead, kv_head * kPieces + piece,
+    send_rounded<M::kHeads * M::kWidth>(p, all_blocks, kRead, kv_head * kPieces + piece,
                                         __fdividef(sum, total));
   }
 };

@@ -142,7 +142,7 @@ struct ClusterSlots {
   }
 
   /// Joins what the warps have read: 8 channels a warp, four of the other warps a lane.
-  __device__ __forceinline__ void join(const ClusterGroup& everybody) const {
+  __device__ __forceinline__ void join(const ClusterGroup& all_blocks) const {
     const int lane = thread_index() & 31, warp = thread_index() >> 5;
     if (warp >= kWidth / 8) return;
     const int channel = warp * 8 + (lane & 7), first = lane >> 3 << 2;
@@ -157,7 +157,7 @@ struct ClusterSlots {
 #pragma unroll
     for (int o = 1; o < kDecodeWarps; o <<= 1) total += __shfl_xor_sync(~0U, total, o);
     sum += __shfl_xor_sync(~0U, sum, 8), sum += __shfl_xor_sync(~0U, sum, 16);
-    send_values(p, everybody, kRead, token.query * kWidth + warp * 8, 8,
+    send_values(p, all_blocks, kRead, token.query * kWidth + warp * 8, 8,
                 activate(p.o_act, __fdividef(sum, total)), 0);
   }
 };

@@ -10,7 +10,7 @@
 // and 4, the logits. All blocks of the grid must be on the device at once.
 //
 // A place of the exchange is written once a layer. Sets alternate between layers; a set is written
-// again only by a block that has read the next layer's values of everybody, who by then have read
+// again only by a block that has read the next layer's values of all blocks, which by then have read
 // everything of the layer before. So one bit tells this use of a place from the last.
 #pragma once
 
@@ -81,8 +81,15 @@ __device__ __forceinline__ void show_input(const Decode& p, const Waiter& wait, 
   }
 }
 
+/// A row of q, k or v with its bias.
+__device__ __forceinline__ float with_bias(const Decode& p, int layer, int column, float v) {
+  const float* bias = shared_at<const DecodeLayer>(p.shared.layers)[layer].norms[kQkvBias];
+  const int gates = (p.heads + p.kv_heads) * p.k_dim + p.kv_heads * p.v_dim;
+  return column < gates ? v + bias[column] : v;
+}
+
 /// This block's rows, to whoever needs them.
-template <bool kThin>
+template <bool kThin, bool kBiased>
 __device__ __forceinline__ void publish(int phase, int kind, Shown s) {
   if (s.left <= 0) return;
   const Decode& p = program<3>(phase);
@@ -99,6 +106,12 @@ __device__ __forceinline__ void publish(int phase, int kind, Shown s) {
       v += s.before;
     }
     s.sums += 4 * (s.step << s.ways_shift);
+    if constexpr (kBiased) {
+      if (kind == 0) {
+        v = with_bias(p, phase >> 2, s.column, v);
+        s.column += s.step;
+      }
+    }
     if (kind == 4) {
       *s.to = v;
     } else if (kThin && kind == 0) {
@@ -171,8 +184,8 @@ struct Marks {
 };
 
 /// One phase of any shape: its input, its products, its rows. kItems 0: slots are thin. kWide,
-/// kInner: the inputs of all matrices but down and of down; 0: any.
-template <unsigned kTypes, int kItems, int kWide, int kInner>
+/// kInner: the inputs of all matrices but down and of down; 0: any. kBiased: not with thin slots.
+template <unsigned kTypes, int kItems, int kWide, int kInner, bool kBiased = false>
 __device__ __forceinline__ void do_phase(Ring& ring, int phase, int kind, int tid, bool in_layers,
                                          const Marks& marks) {
   // While there is nothing else to do.
@@ -196,7 +209,7 @@ __device__ __forceinline__ void do_phase(Ring& ring, int phase, int kind, int ti
   }
   marks.mark();
   sync_first<kDecodeThreads>();
-  publish<kItems == 0>(phase, kind, shown);
+  publish<kItems == 0, kBiased>(phase, kind, shown);
   marks.mark();
 }
 
@@ -211,7 +224,7 @@ __device__ __forceinline__ void begin_layers(bool in_layers, const Marks& marks)
 }
 
 /// A thread of the warps that multiply. kHead: columns of a head's keys and of its values; 0: any.
-template <unsigned kTypes, int kItems, int kWide, int kInner, int kHead>
+template <unsigned kTypes, int kItems, int kWide, int kInner, int kHead, bool kBiased = false>
 __device__ __forceinline__ void consume(int cta) {
   const Decode& p = program<0>(0);
   const bool in_layers = cta < p.blocks;
@@ -225,7 +238,7 @@ __device__ __forceinline__ void consume(int cta) {
   for (int phase = in_layers ? 0 : phases; phase <= phases; ++phase) {
     tid = opaque(tid);
     const int kind = phase == phases ? 4 : phase & 3;
-    do_phase<kTypes, kItems, kWide, kInner>(ring, phase, kind, tid, in_layers, marks);
+    do_phase<kTypes, kItems, kWide, kInner, kBiased>(ring, phase, kind, tid, in_layers, marks);
     if (has_slots && kind == 0) {
       tid = opaque(tid);
       if constexpr (kItems == 0) {
@@ -244,7 +257,7 @@ __device__ __forceinline__ void consume(int cta) {
 
 /// A block's tiles of the matrices of one shape.
 __device__ __forceinline__ int2 tiles_of(const Decode& p, const DecodeShape& s, int cta) {
-  const int blocks = s.everybody != 0 ? p.grid : p.blocks, units = s.tiles / s.unit;
+  const int blocks = s.whole_grid != 0 ? p.grid : p.blocks, units = s.tiles / s.unit;
   if (cta >= blocks) return make_int2(0, 0);
   return make_int2(int((long long)(units)*cta / blocks) * s.unit,
                    int((long long)(units) * (cta + 1) / blocks) * s.unit);

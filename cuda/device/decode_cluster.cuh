@@ -120,7 +120,7 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
     KnownLayers<kType, M>{p, token, barriers, rank, same_warp, tid}.walk(trace);
     return;
   }
-  const ClusterGroup everybody = ClusterGroup::of(0, p.blocks);
+  const ClusterGroup all_blocks = ClusterGroup::of(0, p.blocks);
   const bool has_plain = p.matrices[kPlainMatrix].rows > 0;
   ClusterSlots<kShift> slots{p, token};
   if (tid == 0 && p.num_layers > 1) ask_for_slots(p, token, 1);
@@ -176,7 +176,7 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
         } else if (phase == 0) {
           send_inputs<kShift>(p, first, rows, v, lane_shift, bias);
         } else if (phase == 1 || !last) {
-          send_values(p, everybody, matrix, first, rows, v + before[row], lane_shift);
+          send_values(p, all_blocks, matrix, first, rows, v + before[row], lane_shift);
         } else if (units.shows()) {  // the head's blocks take it from L2
           store_exchanged(p.last + row, marked(v + before[row], p.last_bit));
         }
@@ -218,7 +218,7 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
         take_exchange(p, kInputs, parity);
         slots.read();
         sync_first<kClusterThreads>();
-        slots.join(everybody);
+        slots.join(all_blocks);
       }
       trace.mark();
     }
@@ -245,7 +245,7 @@ __device__ __forceinline__ void cluster_thread(const ClusterDecode& p) {
 #pragma unroll 1
     for (int i = 0; i < kClusterExchanges; ++i) barrier_init(&b.arrived[i], 1);
     barrier_publish();
-    *shared_at<std::uint32_t>(p.shared.hopeless) = 0;
+    *shared_at<std::uint32_t>(p.shared.given_up) = 0;
   }
   sync_cluster();  // all barriers are there before anybody sends
   constexpr int kParts = kClusterParts * kClusterMatrices;

@@ -57,7 +57,7 @@ __device__ __forceinline__ void wait_for_vectors(const Waiter& wait, const float
     for (int i = 0; i < kN; ++i) v[i] = load_exchanged(from + 128 * i);
 #pragma unroll
     for (int i = 0; i < kN; ++i) missing |= wait.missing(v[i]);
-    if (!wait.some_missing(missing) || wait.hopeless(asked, where)) break;
+    if (!wait.some_missing(missing) || wait.given_up(asked, where)) break;
   }
   sync_warp();
 #pragma unroll

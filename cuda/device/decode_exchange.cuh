@@ -72,7 +72,7 @@ struct Waiter {
     return make_float4(value(v.x), value(v.y), value(v.z), value(v.w));
   }
   /// Counts questions; now and then, whether there is hope.
-  __device__ __forceinline__ bool hopeless(unsigned& asked, int where) const {
+  __device__ __forceinline__ bool given_up(unsigned& asked, int where) const {
     if ((++asked & 1023U) != 0) return false;
     if (load_flag(p.trouble) != 0) return true;
     if (asked < p.patience) return false;
@@ -82,13 +82,13 @@ struct Waiter {
   __device__ __forceinline__ float4 finish(const float* from, float4 v, int where) const {
     unsigned asked = 0;
 #pragma unroll 1
-    while (!here(v) && !hopeless(asked, where)) v = load_exchanged(from);
+    while (!here(v) && !given_up(asked, where)) v = load_exchanged(from);
     return values(v);
   }
   __device__ __forceinline__ float2 finish_pair(const float* from, float2 v, int where) const {
     unsigned asked = 0;
 #pragma unroll 1
-    while ((other(v.x) || other(v.y)) && !hopeless(asked, where)) v = load_exchanged_pair(from);
+    while ((other(v.x) || other(v.y)) && !given_up(asked, where)) v = load_exchanged_pair(from);
     return make_float2(value(v.x), value(v.y));
   }
   __device__ __forceinline__ float4 read(const float* from, int where) const {
@@ -98,7 +98,7 @@ struct Waiter {
     float v = load_exchanged_word(from);
     unsigned asked = 0;
 #pragma unroll 1
-    while (other(v) && !hopeless(asked, where)) v = load_exchanged_word(from);
+    while (other(v) && !given_up(asked, where)) v = load_exchanged_word(from);
     return value(v);
   }
   __device__ __forceinline__ void write_once(float* to, float v) const {
@@ -112,7 +112,7 @@ struct Waiter {
     for (int c = 0; c < copies; ++c, to += apart) store_exchanged(to, with_bit);
   }
 };
-/// Where a block reads, from the first copy on: everybody asks for the same values at the same
+/// Where a block reads, from the first copy on: all blocks ask for the same values at the same
 /// time, and a part of L2 answers one after another.
 __device__ __forceinline__ int own_copy(const Decode& p) {
   return (block_index() & (p.copies - 1)) * p.at.copy;

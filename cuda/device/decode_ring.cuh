@@ -2,7 +2,7 @@
 // The ring of the decode kernel: what a block multiplies, brought to shared memory piece by piece.
 //
 // A piece is some whole tiles of a matrix: their data, scales and upper bits. It lies in one piece
-// in the ring too; what would not fit before the ring's end begins at its beginning. So everybody
+// in the ring too; what would not fit before the ring's end begins at its beginning. So every block
 // knows the place of the next piece.
 #pragma once
 

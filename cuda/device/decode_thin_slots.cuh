@@ -65,7 +65,7 @@ __device__ __forceinline__ void thin_logit(const Decode& p, const DecodeToken& t
     unsigned missing = wait.missing(gate.x) | wait.missing(gate.y);
 #pragma unroll
     for (int i = 0; i < kThinVectors; ++i) missing |= wait.missing(q[i]) | wait.missing(k[i]);
-    if (!wait.some_missing(missing) || wait.hopeless(asked, 1)) break;
+    if (!wait.some_missing(missing) || wait.given_up(asked, 1)) break;
   }
   sync_warp();
   gate = make_float2(wait.value(gate.x), wait.value(gate.y));
@@ -144,7 +144,7 @@ __device__ __forceinline__ void thin_read(const Decode& p, const DecodeToken& to
 #pragma unroll
     for (int j = 0; j < 2; ++j) missing |= wait.missing(gates[j].x) | wait.missing(gates[j].y);
     missing |= wait.missing(of_token);
-    if (!wait.some_missing(missing) || wait.hopeless(asked, 1)) break;
+    if (!wait.some_missing(missing) || wait.given_up(asked, 1)) break;
   }
   of_token = wait.values(of_token);
 #pragma unroll
@@ -159,7 +159,7 @@ __device__ __forceinline__ void thin_read(const Decode& p, const DecodeToken& to
     for (int j = 0; j < 2; ++j) logit[j] = load_exchanged_word(logits + asked_for[j]);
 #pragma unroll
     for (int j = 0; j < 2; ++j) missing |= wait.missing(logit[j]);
-    if (!wait.some_missing(missing) || wait.hopeless(asked, 2)) break;
+    if (!wait.some_missing(missing) || wait.given_up(asked, 2)) break;
   }
   sync_warp();
 #pragma unroll

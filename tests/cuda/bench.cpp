@@ -56,16 +56,19 @@ Loaded load(const BenchModel& source, int max_tokens, unsigned parts = kAll,
   Loaded l;
   l.model = model != nullptr
                 ? model
-                : take(cuda::load_model(cuda::facts_of(0), source.config, source.weights, {}));
+                : take(cuda::load_model(cuda::facts_of(0),
+                                        {.config = source.config, .weights = source.weights}));
   l.recorder = take(cuda::Recorder::create(l.model, max_tokens));
   must(l.recorder->embed(source.weights.embeddings));
-  for (int i = 0; i < source.config.num_layers; ++i) {
-    const LayerWeights& w = source.weights.layers[static_cast<std::size_t>(i)];
-    if ((parts & kProjections) != 0) must(l.recorder->slot_projections(i, w));
-    if ((parts & kSlots) != 0) must(l.recorder->slot_attention(i, w));
-    if ((parts & kOutput) != 0) must(l.recorder->output_projection(i, w));
-    if ((parts & kMlp) != 0) must(l.recorder->gated_mlp(i, w));
+  for (const LayerSpec& layer : source.config.layers) {
+    const LayerWeights& w = source.weights.layers[static_cast<std::size_t>(layer.index)];
+    if ((parts & kProjections) != 0) must(l.recorder->slot_projections(layer, w.slots()));
+    if ((parts & kSlots) != 0) must(l.recorder->slot_attention(layer, w.slots()));
+    if ((parts & kOutput) != 0) must(l.recorder->output_projection(layer, w.output));
+    if ((parts & kMlp) != 0) must(l.recorder->gated_mlp(layer, w.channel_mix));
   }
+  must(
+      l.recorder->logits(source.config.final_norm, source.weights.final_norm, source.weights.head));
   l.state = take(cuda::CudaState::create(l.model));
   l.segment = {.state_in = l.state->data(),
                .state_out = l.state->data(),
@@ -113,7 +116,8 @@ void decode(const BenchModel& source, const char* label, double target) {
         Row{"all but slots", kAll & ~kSlots, true}, Row{"all but mlp", kAll & ~kMlp, true}}) {
     Loaded part = load(source, 1, row.parts, l.model);
     const double t = decode_us(part, true, row.head);
-    std::printf("  %-14s %8.1f us  %6.2f us a layer\n", row.name, t, t / source.config.num_layers);
+    std::printf("  %-14s %8.1f us  %6.2f us a layer\n", row.name, t,
+                t / source.config.num_layers());
   }
 }
 
@@ -136,7 +140,7 @@ void prefill(const BenchModel& source, const char* label, std::vector<int> lengt
                                       {"mlp", unsigned(kMlp)}}) {
       Loaded part = load(source, n, parts, model);
       const double t = run(part);
-      std::printf("  %-14s %10.0f us  %8.1f us a layer\n", name, t, t / source.config.num_layers);
+      std::printf("  %-14s %10.0f us  %8.1f us a layer\n", name, t, t / source.config.num_layers());
     }
     if (model->cublas != nullptr && n == lengths.front()) {
       std::unique_ptr<cuda::CublasLt> library = std::move(model->cublas);

@@ -14,7 +14,8 @@ namespace {
 
 using quant::BlockType;
 
-class Maker {
+/// Tensors of random values that live in an arena.
+class RandomTensors {
  public:
   WeightView matrix(const char* name, BlockType type, std::int64_t rows, std::int64_t cols) {
     constexpr std::int64_t kDrawn = 61;  // rows drawn; prime, so that no tile repeats its neighbour
@@ -53,90 +54,133 @@ class Maker {
   test::Random random_{2026};
 };
 
+SlotWeights slot_weights(RandomTensors& m, const LayerSpec& l, std::int64_t d, BlockType linear,
+                         BlockType gates, bool biases) {
+  SlotWeights w;
+  w.norm.weight = m.norm("attn_norm", d);
+  w.q_proj = m.matrix("q_proj", linear, l.q_channels(), d);
+  w.k_proj = m.matrix("k_proj", linear, l.k_channels(), d);
+  w.v_proj = m.matrix("v_proj", linear, l.v_channels(), d);
+  w.f_proj = m.matrix("f_proj", gates, l.gate_channels(), d);
+  if (l.qkv_bias) {
+    w.q_bias = m.norm("q_bias", l.q_channels(), 0.0F);
+    w.k_bias = m.norm("k_bias", l.k_channels(), 0.0F);
+    w.v_bias = m.norm("v_bias", l.v_channels(), 0.0F);
+  }
+  if (biases) {
+    w.f_bias = m.norm("f_bias", l.gate_channels(), 0.0F);
+    w.read_bias = m.norm("read_bias", l.gate_channels(), 0.0F);
+    w.head_read_bias = m.norm("head_read_bias", l.num_heads, 0.0F);
+  }
+  return w;
+}
+
 BenchModel build(const ModelConfig& c, BlockType linear, BlockType gates, BlockType table,
                  bool tied, bool biases) {
-  Maker m;
+  RandomTensors m;
   BenchModel b{.config = c, .weights = {}, .storage = m.arena};
-  const std::int64_t d = c.hidden_size, q = std::int64_t(c.num_heads) * c.head_k_dim,
-                     k = std::int64_t(c.num_kv_heads) * c.head_k_dim,
-                     v = std::int64_t(c.num_kv_heads) * c.head_v_dim,
-                     f = std::int64_t(c.num_kv_heads) * c.num_memory_slots,
-                     o = std::int64_t(c.num_heads) * c.head_v_dim, i = c.intermediate_size;
+  const std::int64_t d = c.hidden_size;
   b.weights.embeddings = m.matrix("embeddings", table, c.vocab_size, d);
-  for (int layer = 0; layer < c.num_layers; ++layer) {
+  for (const LayerSpec& l : c.layers) {
+    const std::int64_t o = l.o_channels(), i = l.intermediate_size;
     LayerWeights w;
-    w.attn_norm = m.norm("attn_norm", d);
-    w.q_proj = m.matrix("q_proj", linear, q, d);
-    w.k_proj = m.matrix("k_proj", linear, k, d);
-    w.v_proj = m.matrix("v_proj", linear, v, d);
-    w.f_proj = m.matrix("f_proj", gates, f, d);
-    if (biases) {
-      w.f_bias = m.norm("f_bias", f, 0.0F);
-      w.read_bias = m.norm("read_bias", f, 0.0F);
-      w.head_read_bias = m.norm("head_read_bias", c.num_heads, 0.0F);
-    }
-    if (c.output_norm) w.g_norm = m.norm("g_norm", o);
-    w.o_proj = m.matrix("o_proj", linear, d, o);
-    w.mlp_norm = m.norm("mlp_norm", d);
-    w.gate_proj = m.matrix("gate_proj", linear, i, d);
-    w.up_proj = m.matrix("up_proj", linear, i, d);
-    w.down_proj = m.matrix("down_proj", linear, d, i);
+    w.mixer = slot_weights(m, l, d, linear, gates, biases);
+    if (l.output_norm != OutputNorm::none) w.output.g_norm = m.norm("g_norm", o);
+    w.output.o_proj = m.matrix("o_proj", linear, d, o);
+    w.channel_mix.norm.weight = m.norm("mlp_norm", d);
+    w.channel_mix.gate_proj = m.matrix("gate_proj", linear, i, d);
+    w.channel_mix.up_proj = m.matrix("up_proj", linear, i, d);
+    w.channel_mix.down_proj = m.matrix("down_proj", linear, d, i);
     b.weights.layers.push_back(std::move(w));
   }
-  b.weights.final_norm = m.norm("norm", d);
+  b.weights.final_norm.weight = m.norm("norm", d);
   b.weights.head = tied ? b.weights.embeddings : m.matrix("head", table, c.vocab_size, d);
   return b;
 }
 
 }  // namespace
 
-BenchModel model_135m() {
+ModelConfig config_135m() {
+  SlotSpec slots;
+  slots.num_memory_slots = 64;
+  slots.num_sink_slots = 4;
+  slots.num_window_slots = 60;
+  slots.sink_distance = 64;
+  slots.rope_theta = 100000.0;
+  slots.scale = 0.125F;
+  slots.gate_log_min = -1.2F;
+  slots.feature_map = FeatureMap::identity;
+  slots.value_activation = Activation::identity;
+  LayerSpec l;
+  l.norm.eps = l.channel_norm.eps = 1e-5F;
+  l.num_heads = 9;
+  l.num_kv_heads = 3;
+  l.head_k_dim = l.head_v_dim = 64;
+  l.mixer = slots;
+  l.output_activation = Activation::identity;
+  l.output_norm = OutputNorm::none;
+  l.intermediate_size = 1536;
   ModelConfig c;
   c.name = "135M";
   c.vocab_size = 49152;
   c.hidden_size = 576;
-  c.num_layers = 30;
-  c.num_heads = 9;
-  c.num_kv_heads = 3;
-  c.head_k_dim = 64;
-  c.head_v_dim = 64;
-  c.intermediate_size = 1536;
-  c.num_memory_slots = 64;
-  c.num_sink_slots = 4;
-  c.num_window_slots = 60;
-  c.sink_distance = 64;
-  c.rope_theta = 100000.0;
-  c.scale = 0.125F;
-  c.gate_log_min = -1.2F;
-  c.norm_eps = 1e-5F;
-  c.feature_map = FeatureMap::identity;
-  c.value_activation = Activation::identity;
-  c.output_activation = Activation::identity;
-  c.output_norm = false;
-  return build(c, BlockType::q4_0, BlockType::f16, BlockType::q8_0, true, true);
+  c.final_norm.eps = 1e-5F;
+  c.repeat(l, 30);
+  return c;
 }
 
-BenchModel model_1380m(BlockType type, bool stored) {
+ModelConfig config_1380m() {
+  SlotSpec slots;
+  slots.num_memory_slots = 64;
+  LayerSpec l;
+  l.num_heads = l.num_kv_heads = 4;
+  l.head_k_dim = l.head_v_dim = 512;
+  l.mixer = slots;
+  l.intermediate_size = 5632;
   ModelConfig c;
   c.name = "1.38B";
   c.vocab_size = 32000;
   c.hidden_size = 2048;
-  c.num_layers = 24;
-  c.num_heads = 4;
-  c.num_kv_heads = 4;
-  c.head_k_dim = 512;
-  c.head_v_dim = 512;
-  c.intermediate_size = 5632;
-  c.num_memory_slots = 64;
+  c.repeat(l, 24);
+  return c;
+}
+
+ModelConfig config_500m() {
+  ModelConfig c = config_135m();
+  c.name = "0.5B";
+  c.vocab_size = 65536;
+  c.hidden_size = 896;
+  LayerSpec l = c.layers[0];
+  l.num_heads = 14;
+  l.num_kv_heads = 2;
+  l.qkv_bias = true;
+  l.intermediate_size = 4864;
+  l.slots().num_window_slots = 252;
+  l.slots().num_memory_slots = 128;
+  l.slots().sink_distance = 256;
+  c.repeat(l, 24);
+  return c;
+}
+
+BenchModel model_500m() {
+  return build(config_500m(), BlockType::q4_0, BlockType::f16, BlockType::q4_0, true, true);
+}
+
+BenchModel model_135m() {
+  return build(config_135m(), BlockType::q4_0, BlockType::f16, BlockType::q8_0, true, true);
+}
+
+BenchModel model_1380m(BlockType type, bool stored) {
   BlockType gates = type, table = type;
   if (stored && type != BlockType::bf16) gates = BlockType::f16;
   if (stored && type == BlockType::q4_0) table = BlockType::q8_0;
   if (stored && type == BlockType::q4_k) table = BlockType::q6_k;
-  return build(c, type, gates, table, false, false);
+  return build(config_1380m(), type, gates, table, false, false);
 }
 
 BenchModel model_named(const std::string& name) {
   if (name == "135m") return model_135m();
+  if (name == "500m") return model_500m();
   const std::string type = name.substr(0, name.find('-'));
   return model_1380m(type == "q4_0"   ? BlockType::q4_0
                      : type == "q4_k" ? BlockType::q4_k

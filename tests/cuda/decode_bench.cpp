@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decode kernel on a GPU: checked against the graph of kernels, timed with several layouts, and
-// where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick | TUNING…], MODEL: 135m q4_0
-// q4_k q8_0 bf16, or as in q4_0-stored, TUNING: as in even=0 or poll=2,copies=1; without one, many.
+// where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick | TUNING…], MODEL: 135m 500m q4_0
+// q4_k q8_0 bf16, or as in q4_0-stored, TUNING: as in even=0 or poll=2,copies=1; without one, many. cluster=0 and even=0
+// leave rows of the ladder out.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,10 +13,7 @@
 #include <vector>
 
 #include "runnel/generation.h"
-#include "runtime/backend/cuda/cluster_program.h"
 #include "runtime/backend/cuda/cuda_backend.h"
-#include "runtime/backend/cuda/decode_kernel.h"
-#include "runtime/backend/cuda/decode_program.h"
 #include "runtime/backend/cuda/plan.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/model/forward.h"
@@ -31,27 +29,24 @@ constexpr std::size_t kTraced = 256;  // blocks, at most
 struct Device {
   std::shared_ptr<cuda::ModelOnDevice> model;
   const BenchModel& source;
+  StepModel step;
   cudaStream_t stream;
-  int shared_bytes = 0;
   cuda::DeviceArray<std::int32_t> token;
   cuda::DeviceArray<cuda::Segment> segment;
   cuda::DeviceArray<float> logits;
   cuda::DeviceArray<std::uint64_t> trace;
-  cuda::PinnedArray<std::uint32_t> trouble;
 
   explicit Device(const BenchModel& b)
-      : model(take(cuda::load_model(cuda::facts_of(0), b.config, b.weights, {}))),
+      : model(
+            take(cuda::load_model(cuda::facts_of(0), {.config = b.config, .weights = b.weights}))),
         source(b),
+        step(record_step_model(forward_of(b.config, b.weights))),
         stream(model->stream.get()) {
-    must(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
     token = take(cuda::device_array<std::int32_t>(1, "token"));
     segment = take(cuda::device_array<cuda::Segment>(1, "segment"));
     logits =
         take(cuda::device_array<float>(static_cast<std::size_t>(b.config.vocab_size), "logits"));
     trace = take(cuda::device_array<std::uint64_t>(kTraced * cuda::kDecodeTrace, "trace"));
-    trouble = take(cuda::pinned_array<std::uint32_t>(1, "trouble"));
-    *trouble.get() = 0;
-    must(cuda::prepare_decode());
   }
   void place(TokenId id, const cuda::CudaState& state, std::uint64_t position) {
     const cuda::Segment s{.state_in = state.data(),
@@ -64,73 +59,46 @@ struct Device {
   }
 };
 
+/// A program of the ladder with its constants tuned.
 struct Kernel {
-  cuda::Decode d;
-  cuda::ClusterDecode c;  // the layers, if they run in one cluster: `d` is the head
-  cuda::HeadStep head;    // instead of `d`, if it has blocks
-  bool in_cluster = false;
-  cuda::DeviceArray<cuda::DecodeLayer> layers;
-  cuda::DeviceArray<cuda::ClusterLayer> cluster_layers;
-  cuda::DeviceArray<float> exchange;
+  std::unique_ptr<cuda::StepKernel> kernel;
+  std::string name;
+
+  const cuda::Decode& d() const { return kernel->decode(); }
+  bool in_cluster() const { return kernel->cluster() != nullptr; }
+  int num_layers() const { return in_cluster() ? kernel->cluster()->num_layers : d().num_layers; }
 
   bool make(Device& on, const cuda::DecodeTuning& tuning) {
-    const int all = on.model->device.multiprocessors;
-    if (tuning.cluster != 0) {
-      const cuda::ClusterProgram small =
-          cuda::make_cluster_program(on.model->config, on.model->weights, on.shared_bytes);
-      in_cluster = small.fits && cuda::prepare_cluster(small.cluster) == cudaSuccess;
-      static_cast<void>(cudaGetLastError());
-      if (in_cluster) {
-        c = small.cluster;
-        cluster_layers =
-            take(cuda::device_array<cuda::ClusterLayer>(small.layers.size(), "layers"));
-        must(cudaMemcpy(cluster_layers.get(), small.layers.data(), cluster_layers.bytes(),
-                        cudaMemcpyHostToDevice));
-      } else {
-        std::printf("not in a cluster: %s\n", small.why_not);
+    constexpr std::uint32_t kPatience = 1U << 19;
+    for (const cuda::StepProgramRow& row : cuda::step_programs()) {
+      name = row.name;
+      if (row.lay_out == nullptr) return false;
+      if (tuning.cluster == 0 && name.starts_with("cluster")) continue;
+      if (tuning.even == 0 && name == "grid-even") continue;
+      cuda::StepLayout layout =
+          row.lay_out(on.step, on.model->weights, on.model->device.step, tuning);
+      std::string why = layout.why_not;
+      if (why.empty()) {
+        auto made =
+            cuda::StepKernel::create(std::move(layout), on.model->weights, on.stream, kPatience);
+        if (made) {
+          kernel = *std::move(made);
+          return true;
+        }
+        why = made.error().message;
       }
+      std::printf("not %s: %s\n", row.name, why.c_str());
     }
-    cuda::DecodeProgram program = cuda::make_decode_program(
-        on.model->config, on.model->weights,
-        {in_cluster ? all - cuda::kClusterBlocks : all, on.shared_bytes, in_cluster}, tuning);
-    if (!program.fits) {
-      std::printf("does not fit: %s\n", program.why_not);
-      return false;
-    }
-    d = program.decode;
-    layers = take(cuda::device_array<cuda::DecodeLayer>(program.layers.size(), "layers"));
-    must(cudaMemcpy(layers.get(), program.layers.data(), layers.bytes(), cudaMemcpyHostToDevice));
-    exchange =
-        take(cuda::device_array<float>(2 * static_cast<std::size_t>(d.at.total + d.d), "exchange"));
-    must(cudaMemset(exchange.get(), 0, exchange.bytes()));
-    must(cudaDeviceSynchronize());
-    d.layers = layers.get(), d.exchange = exchange.get();
-    d.token = on.token.get(), d.segment = on.segment.get(), d.logits = on.logits.get();
-    d.trouble = on.trouble.get();
-    d.patience = c.patience = 1U << 19;
-    c.layers = cluster_layers.get(), c.token = d.token, c.segment = d.segment;
-    c.trouble = d.trouble, c.last = d.exchange + d.in_at[4];
-    if (in_cluster && cuda::head_fits(on.model->weights.head, d.grid, on.shared_bytes)) {
-      must(cuda::prepare_head());
-      head = cuda::make_head(d, on.model->weights);
-      head.logits = d.logits, head.patience = d.patience;
-    }
-    return true;
+    return false;
   }
   void step(Device& on) {
-    c.last_bit = d.final_bit;
-    if (in_cluster) must(cuda::cluster_step(on.stream, c));
-    head.bit = d.final_bit;
-    must(head.grid > 0 ? cuda::head_step(on.stream, head) : cuda::decode_step(on.stream, d));
-    d.use += static_cast<std::uint32_t>(d.num_layers);
-    d.final_bit ^= 1U;
+    must(kernel->launch(on.stream, on.token.get(), on.segment.get(), on.logits.get()));
   }
   bool fine(Device& on) {
     must(cudaStreamSynchronize(on.stream));
-    if (*on.trouble.get() == 0) return true;
-    std::printf("  STUCK: %08x\n", *on.trouble.get());
-    *on.trouble.get() = 0;
-    return false;
+    const Status done = kernel->finished(on.stream);
+    if (!done) std::printf("  STUCK: %s\n", done.error().message.c_str());
+    return done.has_value();
   }
 };
 
@@ -145,14 +113,7 @@ double relative(const std::vector<float>& a, const std::vector<float>& b) {
 
 void check(Device& on, Kernel& kernel) {
   std::unique_ptr<cuda::Recorder> graph = take(cuda::Recorder::create(on.model, 1));
-  must(graph->embed(on.source.weights.embeddings));
-  for (int i = 0; i < on.source.config.num_layers; ++i) {
-    const LayerWeights& w = on.source.weights.layers[static_cast<std::size_t>(i)];
-    must(graph->slot_projections(i, w));
-    must(graph->slot_attention(i, w));
-    must(graph->output_projection(i, w));
-    must(graph->gated_mlp(i, w));
-  }
+  must(forward(*graph, on.source.config, on.source.weights));
   const auto a = take(cuda::CudaState::create(on.model)),
              b = take(cuda::CudaState::create(on.model));
   const std::size_t vocab = static_cast<std::size_t>(on.source.config.vocab_size);
@@ -253,21 +214,20 @@ void trace_blocks(const std::vector<std::uint64_t>& t, const cuda::Decode& d) {
 void trace(Device& on, Kernel& kernel) {
   must(cudaMemset(on.trace.get(), 0, on.trace.bytes()));
   must(cudaDeviceSynchronize());
-  (kernel.in_cluster ? kernel.c.trace : kernel.d.trace) = on.trace.get();
-  if (kernel.in_cluster) must(cuda::prepare_cluster(kernel.c));  // it may be another kernel
+  must(kernel.kernel->trace(on.trace.get()));
   kernel.step(on);
-  kernel.c.trace = kernel.d.trace = nullptr;
+  must(kernel.kernel->trace(nullptr));
   if (!kernel.fine(on)) return;
   std::vector<std::uint64_t> t(kTraced * cuda::kDecodeTrace);
   must(cudaMemcpy(t.data(), on.trace.get(), on.trace.bytes(), cudaMemcpyDeviceToHost));
   static const char* const kPhase[] = {"q k v f", "output", "gate up", "down"};
   static const char* const kNames[2][4] = {{"input", "barrier", "products", "publish"},
                                            {"weights", "input", "products", "publish"}};
-  const char* const* const kMark = kNames[kernel.d.even != 0 ? 1 : 0];  // publish: with a barrier
+  const char* const* const kMark = kNames[kernel.d().even != 0 ? 1 : 0];  // publish: with a barrier
   for (int block = 0; block < 2; ++block) {
     const std::uint64_t* m = t.data() + block * cuda::kDecodeTrace;
-    const bool slots = block == 0 || kernel.in_cluster || kernel.d.thin != 0;
-    const int num_layers = kernel.in_cluster ? kernel.c.num_layers : kernel.d.num_layers;
+    const bool slots = block == 0 || kernel.in_cluster() || kernel.d().thin != 0;
+    const int num_layers = kernel.num_layers();
     std::printf("  block %d, clocks: start %lld;", block, static_cast<long long>(m[1] - m[0]));
     std::size_t at = 1;
     const std::size_t a_layer = slots ? 17 : 16;
@@ -294,7 +254,7 @@ void trace(Device& on, Kernel& kernel) {
     }
     at += static_cast<std::size_t>(num_layers) * a_layer;
     std::printf("; a layer %.0f; ", total);
-    if (kernel.in_cluster) {
+    if (kernel.in_cluster()) {
       std::printf("all %lld\n", static_cast<long long>(m[at] - m[0]));
       continue;
     }
@@ -303,7 +263,7 @@ void trace(Device& on, Kernel& kernel) {
       std::printf(" %lld", static_cast<long long>(m[at + j + 1] - m[at + j]));
     std::printf("; all %lld\n", static_cast<long long>(m[at + 4] - m[0]));
   }
-  if (kernel.d.even != 0) trace_blocks(t, kernel.d);
+  if (kernel.d().even != 0) trace_blocks(t, kernel.d());
 }
 
 /// Whole generation: steps that draw their tokens on the device, as the host that reads along sees them.
@@ -318,10 +278,13 @@ void generation(Device& on) {
       {"top-k 40, penalties",
        {.temperature = 0.8F, .top_k = 40, .repetition_penalty = 1.1F, .seed = 1}}};
   constexpr int kTokens = 300, kFirst = 50;
-  on.model->step_path = cuda::StepPath::one_kernel;
-  const auto plan = take(cuda::record_plan(
-      on.model, 16, [&on](Ops& ops) { return forward(ops, on.source.config, on.source.weights); }));
-  const auto state = take(cuda::CudaState::create(on.model));
+  auto backend = take(cuda::make_backend(0));
+  const Recording pass = forward_of(on.source.config, on.source.weights);
+  const auto model =
+      take(backend->load({.config = on.source.config, .weights = on.source.weights, .pass = pass}));
+  std::printf("  %s\n", to_string(model->step_program()).c_str());
+  const auto plan = take(model->record(16, pass));
+  const auto state = take(model->create_state());
   for (const Kind& kind : kinds) {
     must(state->reset());
     const TokenId first = 17;
@@ -356,12 +319,12 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     must(cudaDeviceSynchronize());
     const double us = time_us(on, kernel, inner, 9);
     std::printf(
-        "  cluster %d even %d blocks %3d splits %d thin %d copies %d ring %d pieces of %d poll %3d "
+        "  %s: blocks %3d splits %d thin %d copies %d ring %d pieces of %d poll %3d "
         "keep %d pauses %u %u %u %u %u: %7.1f us %6.0f tok/s\n",
-        kernel.in_cluster ? 1 : 0, kernel.d.even, kernel.d.blocks, kernel.d.splits, kernel.d.thin,
-        kernel.d.copies, kernel.d.ring_bytes, kernel.d.piece_bytes, kernel.d.poll, kernel.d.keep,
-        kernel.d.pauses[0], kernel.d.pauses[1], kernel.d.pauses[2], kernel.d.pauses[3],
-        kernel.d.pauses[4], us, 1e6 / us);
+        kernel.name.c_str(), kernel.d().blocks, kernel.d().splits, kernel.d().thin,
+        kernel.d().copies, kernel.d().ring_bytes, kernel.d().piece_bytes, kernel.d().poll,
+        kernel.d().keep, kernel.d().pauses[0], kernel.d().pauses[1], kernel.d().pauses[2],
+        kernel.d().pauses[3], kernel.d().pauses[4], us, 1e6 / us);
     trace(on, kernel);
     if (first) {
       on.place(17, *state, 100000);
@@ -416,6 +379,14 @@ int main(int argc, char** argv) {
       tunings.push_back({.blocks = 48, .splits = 8, .cluster = 0});
     }
     measure(model_named(which), "135M q4_0", tunings, 20);
+    return 0;
+  }
+  if (which == "500m") {
+    if (!quick) {
+      for (int blocks : {0, 32, 64, 96}) tunings.push_back({.blocks = blocks});
+      for (int splits : {4, 8}) tunings.push_back({.splits = splits});
+    }
+    measure(model_named(which), "0.5B q4_0", tunings, 20);
     return 0;
   }
   if (!quick) {

@@ -11,9 +11,11 @@
 #include "cuda/device/decode_cluster.cuh"
 #include "cuda/device/decode_even.cuh"
 #include "cuda/device/decode_head.cuh"
-#include "runtime/backend/cuda/cluster_program.h"
-#include "runtime/backend/cuda/decode_program.h"
+#include "runtime/backend/cuda/step/cluster_program.h"
+#include "runtime/backend/cuda/step/grid_program.h"
 #include "runtime/backend/reference/reference_backend.h"
+#include "runtime/model/forward.h"
+#include "tests/cuda/shapes.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
@@ -29,7 +31,7 @@ constexpr cuda::EvenShape kEven = {2048, 1536, 512, 16, 400};
 
 struct Emulated {
   cuda::DeviceWeights weights;
-  cuda::DecodeProgram program;
+  cuda::GridProgram program;
   cuda::ClusterProgram layers;  // for the layers, if they run in a cluster
   bool in_cluster;
   bool known_columns = false;  // the kernel for inputs of 256 and 768 values
@@ -47,12 +49,12 @@ struct Emulated {
         cuda::DeviceWeights::create(model.config, *model.weights, {}, cuda::WeightPlace::host);
     if (!made) throw std::runtime_error(made.error().message);
     weights = std::move(*made);
-    program = cuda::make_decode_program(model.config, weights, {blocks, kShared, in_cluster, kEven},
-                                        tuning);
-    if (!program.fits) throw std::runtime_error(program.why_not);
+    const StepModel step = record_step_model(forward_of(model.config, *model.weights));
+    program = cuda::make_grid_program(step, weights, {blocks, kShared, in_cluster, kEven}, tuning);
+    if (!program.why_not.empty()) throw std::runtime_error(program.why_not);
     if (in_cluster) {
-      layers = cuda::make_cluster_program(model.config, weights, kShared, cluster_blocks);
-      if (!layers.fits) throw std::runtime_error(layers.why_not);
+      layers = cuda::make_cluster_program(step, weights, {kShared, cluster_blocks});
+      if (!layers.why_not.empty()) throw std::runtime_error(layers.why_not);
     }
     exchange.assign(2 * static_cast<std::size_t>(program.decode.at.total) +
                         static_cast<std::size_t>(model.config.hidden_size) + 4,
@@ -84,7 +86,7 @@ struct Emulated {
     if (known_head) {
       const cuda::HeadStep head{.data = weights.head.data,
                                 .scales = weights.head.scales,
-                                .norm = weights.final_norm,
+                                .norm = weights.final_norm.weight,
                                 .x = d.exchange + d.in_at[4],
                                 .logits = d.logits,
                                 .trouble = d.trouble,
@@ -107,6 +109,8 @@ struct Emulated {
           } else if (known_columns) {
             cuda::decode_thread(d,
                                 [](int cta) { cuda::consume<kPlainOnly, 0, 256, 768, 32>(cta); });
+          } else if (d.biased != 0) {
+            cuda::decode_thread(d, [](int cta) { cuda::consume<~0U, 4, 0, 0, 0, true>(cta); });
           } else if (d.thin != 0) {
             cuda::decode_thread(d, [](int cta) { cuda::consume<~0U, 0, 0, 0, 0>(cta); });
           } else {
@@ -169,12 +173,16 @@ struct Case {
   bool known_columns = false;
   bool even = false;
   bool known_head = false;
+  int start = 0;  // tokens consumed before the first, by a state of random numbers; even
 };
 
 ModelConfig wide(int layers) {
   ModelConfig c = small_config();
-  c.hidden_size = 256, c.num_heads = 8, c.num_kv_heads = 2, c.head_k_dim = c.head_v_dim = 32;
-  c.num_memory_slots = 16, c.intermediate_size = 512, c.vocab_size = 301, c.num_layers = layers;
+  set_layers(c, layers);
+  set_widths(c, 256, 512);
+  set_heads(c, 8, 2, 32);
+  set_memory(c, 16);
+  c.vocab_size = 301;
   return c;
 }
 
@@ -182,7 +190,7 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (BlockType t : {BlockType::f32, BlockType::f16, BlockType::bf16, BlockType::q8_0,
                       BlockType::q4_0, BlockType::q4_k, BlockType::q6_k}) {
-    const bool plain = t == BlockType::f32 || t == BlockType::f16 || t == BlockType::bf16;
+    const bool plain = !quant::is_block_type(t);
     all.push_back({quant::block_traits(t)->name.data(),
                    wide(2),
                    {.linear = t, .table = t, .small = plain ? t : BlockType::f16},
@@ -200,27 +208,52 @@ std::vector<Case> cases() {
                  14});
   ModelConfig c = small_config();
   // blocks that only take part in the head must not take an early layer for the last
-  c.num_layers = 9;
+  set_layers(c, 9);
   all.push_back({"many_layers", c, {}, 12, {.blocks = 6, .splits = 1}, 3});
   c = small_positional_config();
-  c.num_layers = 3;
-  c.num_sink_slots = 0, c.sink_distance = 0, c.num_window_slots = 5;
+  set_layers(c, 3);
+  set_positional(c, 0, 5, 0);
   all.push_back({"window_only", c, biased, 4, {.blocks = 4, .splits = 1, .poll = 1}, 7});
   c = small_positional_config();
-  c.num_memory_slots = 0;
+  set(c, &LayerSpec::qkv_bias, true);
+  all.push_back({"qkv_bias", c, biased, 6, {.blocks = 5, .splits = 2}, 14});
+  c = small_config();
+  set(c, &LayerSpec::qkv_bias, true);  // never thin
+  set_heads(c, 2, 2, 32);
+  all.push_back({"qkv_bias_all_memory", c, {}, 5, {.blocks = 4, .splits = 2}, 3});
+  c = small_positional_config();  // the mixer of the 0.5B shape; its window is full, its ring turned once
+  set(c, &LayerSpec::qkv_bias, true);
+  set_heads(c, 7, 1, 64);
+  set_positional(c, 4, 252, 256);
+  set_memory(c, 128);
+  const RandomParts four_bits{.linear = BlockType::q4_0,
+                              .table = BlockType::q4_0,
+                              .small = BlockType::f16,
+                              .tied = true,
+                              .gate_bias = true,
+                              .read_biases = true};
+  all.push_back({"slots_384", c, biased, 10, {.blocks = 9, .splits = 8}, 3});
+  all.back().start = 300;
+  all.push_back({"slots_384_splits_4", c, four_bits, 10, {.blocks = 9, .splits = 4}, 3});
+  all.back().start = 250;
+  c = small_positional_config();
+  set_memory(c, 0);
   all.push_back({"no_memory", c, {.tied = true}, 8, {.blocks = 8, .splits = 4}, 10});
   c = small_config();
-  c.num_heads = c.num_kv_heads = 2, c.head_k_dim = c.head_v_dim = 512, c.num_memory_slots = 64;
-  c.num_layers = 1;
+  set_layers(c, 1);
+  set_heads(c, 2, 2, 512);
+  set_memory(c, 64);
   all.push_back({"heads_of_512", c, {}, 10, {.blocks = 9, .splits = 4}, 2});
   c = wide(3);  // every block has slots, a warp a slot
-  c.num_kv_heads = c.num_heads, c.num_memory_slots = 21;
+  set_heads(c, 8, 8, 32);
+  set_memory(c, 21);
   all.push_back({"thin_slots", c, biased, 17, {.blocks = 16, .splits = 2, .copies = 4}, 5});
-  c.intermediate_size = 768, c.num_memory_slots = 16;
+  set_widths(c, 256, 768);
+  set_memory(c, 16);
   for (BlockType t :
        {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k, BlockType::bf16}) {
     const BlockType small = t == BlockType::bf16 ? t : BlockType::f16;
-    c.num_layers = t == BlockType::q4_k ? 1 : 3;  // the reference does not round its scales
+    set_layers(c, t == BlockType::q4_k ? 1 : 3);  // the reference does not round its scales
     all.push_back({"known_columns_",
                    c,
                    {.linear = t, .table = t, .small = small, .gate_bias = true},
@@ -231,8 +264,11 @@ std::vector<Case> cases() {
                    true});
   }
   c = small_config();
-  c.hidden_size = 2048, c.num_heads = c.num_kv_heads = 4, c.head_k_dim = c.head_v_dim = 512;
-  c.intermediate_size = kEven.inner, c.num_memory_slots = 16, c.vocab_size = 301, c.num_layers = 2;
+  set_layers(c, 2);
+  set_widths(c, kEven.wide, kEven.inner);
+  set_heads(c, 4, 4, kEven.head);
+  set_memory(c, 16);
+  c.vocab_size = 301;
   const auto even = [&all, &c](const char* name, BlockType t, BlockType gates, BlockType table) {
     const RandomParts parts{.linear = t, .table = table, .small = gates, .gate_bias = true};
     all.push_back({name,
@@ -249,19 +285,19 @@ std::vector<Case> cases() {
   even("even_", BlockType::q4_0, BlockType::f16, BlockType::q8_0);
   even("even_", BlockType::q8_0, BlockType::f16, BlockType::q8_0);
   even("even_", BlockType::bf16, BlockType::bf16, BlockType::bf16);
-  c.num_layers = 1;  // as above
+  set_layers(c, 1);  // as above
   even("even_", BlockType::q4_k, BlockType::f16, BlockType::q6_k);
   c = small_config();
-  c.num_heads = c.num_kv_heads = 1, c.head_k_dim = 64, c.head_v_dim = 128, c.num_memory_slots = 64;
+  set_heads(c, 1, 1, 64, 128);
+  set_memory(c, 64);
   all.push_back({"thin_head", c, {.linear = BlockType::q8_0}, 14, {.blocks = 12, .splits = 8}, 3});
   all.push_back(
       {"thin_block", c, biased, 3, {.blocks = 2, .splits = 1, .poll = 1, .copies = 2}, 3});
-  c.num_heads = 4, c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = 128;
+  set_heads(c, 4, 1, 128);
   all.push_back({"heads_of_128", c, {}, 8, {.blocks = 8, .splits = 8}, 2});
   c = small_positional_config();
-  c.num_heads = 9, c.num_kv_heads = 3, c.head_k_dim = c.head_v_dim = 64, c.num_memory_slots = 64;
-  c.num_sink_slots = 4, c.num_window_slots = 60, c.sink_distance = 64, c.scale = 0.125F;
-  c.hidden_size = 576, c.intermediate_size = 192;
+  set_default_mixer(c);
+  set_widths(c, 576, 192);
   all.push_back({"default_model",
                  c,
                  {.linear = BlockType::q4_0,
@@ -275,18 +311,20 @@ std::vector<Case> cases() {
                  3});
   const Case default_model = all.back();
   c = small_positional_config();
-  c.num_heads = 2, c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = 32;
-  c.hidden_size = 64, c.intermediate_size = 64, c.vocab_size = 32;
-  c.num_sink_slots = 1, c.num_window_slots = 2, c.sink_distance = 3;
+  set_heads(c, 2, 1, 32);
+  set_widths(c, 64, 64);
+  set_positional(c, 1, 2, 3);
+  c.vocab_size = 32;
   all.push_back(
       {"few_blocks", c, default_model.parts, 3, {.blocks = 2, .splits = 2, .grid = 3}, 3});
   c = small_config();
-  c.vocab_size = 32, c.num_heads = c.num_kv_heads = 2, c.head_k_dim = c.head_v_dim = 32;
+  c.vocab_size = 32;
+  set_heads(c, 2, 2, 32);
   all.push_back(
       {"few_blocks_thin", c, default_model.parts, 5, {.blocks = 4, .splits = 2, .grid = 5}, 3});
   c = default_model.config;
   all.push_back({"cluster_default_model", c, default_model.parts, 2, {}, 9, true});
-  c.intermediate_size = 1536;
+  set_widths(c, 576, 1536);
   c.vocab_size = 16 * 50;  // tiles in shared memory and in registers
   all.push_back(
       {"cluster_known_model", c, default_model.parts, 2, {}, 5, true, false, false, true});
@@ -295,22 +333,24 @@ std::vector<Case> cases() {
     const RandomParts parts{.linear = linear,
                             .table = BlockType::q8_0,
                             .small = BlockType::f16,
-                            .gate_bias = config.num_memory_slots > 0,
-                            .read_biases = config.num_memory_slots > 0};
+                            .gate_bias = config.layers[0].common().num_memory_slots > 0,
+                            .read_biases = config.layers[0].common().num_memory_slots > 0};
     all.push_back({name, config, parts, 2, {}, 4, true});
   };
   cluster("cluster_q8_0", wide(3), BlockType::q8_0);
-  c.num_layers = 3, c.num_heads = c.num_kv_heads = 3, c.num_sink_slots = c.sink_distance = 0;
-  c.num_window_slots = 5, c.num_memory_slots = 0;
+  set_layers(c, 3);
+  set_heads(c, 3, 3, 64);
+  set_positional(c, 0, 5, 0);
+  set_memory(c, 0);
   cluster("cluster_window_only", c, BlockType::q4_0);
   c = small_config();
-  c.num_heads = 4, c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = 128, c.num_memory_slots = 48;
+  set_heads(c, 4, 1, 128);
+  set_memory(c, 48);
   cluster("cluster_heads_of_128", c, BlockType::q8_0);
   c = small_positional_config();
-  c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = 64;
   for (const auto& [name, blocks] :
        {std::pair{"cluster_of_2", 2}, {"cluster_of_4", 4}, {"cluster_of_16", 16}}) {
-    c.num_heads = std::min(blocks - 1, 3);
+    set_heads(c, std::min(blocks - 1, 3), 1, 64);
     cluster(name, c, BlockType::q4_0);
     all.back().tuning.cluster_blocks = blocks;
   }
@@ -322,8 +362,7 @@ class DecodeEmulated : public testing::TestWithParam<Case> {};
 TEST_P(DecodeEmulated, MatchesTheReference) {
   const Case& each = GetParam();
   const RandomModel model = make_random_model(each.config, each.parts, 91);
-  const bool plain = each.parts.linear == BlockType::f32 || each.parts.linear == BlockType::f16 ||
-                     each.parts.linear == BlockType::bf16;
+  const bool plain = !quant::is_block_type(each.parts.linear);
   const auto reference = reference::make_backend(plain ? reference::Activations::exact
                                                        : reference::Activations::rounded);
   const LoadedModel host = load_on(*reference, model);
@@ -340,6 +379,11 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
     ASSERT_EQ(d.splits, each.tuning.splits);
   }
   Random random(92);
+  if (each.start > 0) {
+    actual.state = random.normals(actual.state.size(), 1.0F);
+    actual.position = static_cast<std::uint64_t>(each.start);
+    ASSERT_TRUE(expected->import_from(actual.state, actual.position));
+  }
   const double tolerance = plain ? 2e-5 : 2e-2;
   for (int i = 0; i < each.tokens; ++i) {
     const std::vector<TokenId> token = random.tokens(1, each.config.vocab_size);
@@ -363,9 +407,9 @@ TEST(ClusterEmulated, HasRoomForTheDefaultModel) {
     return each.name == std::string("cluster_default_model");
   });
   ModelConfig config = narrow->config;
-  config.intermediate_size = 1536;
+  set_widths(config, 576, 1536);
   const Emulated one(make_random_model(config, narrow->parts, 93), narrow->grid, {}, true);
-  const int layers = 30 - config.num_layers;
+  const int layers = 30 - config.num_layers();
   const int bytes =
       one.layers.cluster.shared.total + layers * static_cast<int>(sizeof(cuda::ClusterLayer));
   std::printf("[ layout   ] default model: %d of %d bytes\n", bytes, kShared);

@@ -7,9 +7,10 @@
 #include <cstdio>
 
 #include "runtime/backend/cuda/cuda_backend.h"
-#include "runtime/backend/cuda/decode_kernel.h"
 #include "runtime/backend/reference/reference_backend.h"
+#include "runtime/model/forward.h"
 #include "tests/cuda/prefill_support.h"
+#include "tests/cuda/shapes.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
@@ -26,6 +27,7 @@ constexpr std::uint32_t kPatience = 1U << 26;
 
 struct Case {
   const char* name;
+  const char* program;
   ModelConfig config;
   cuda::DecodeTuning tuning;
   int tokens = 2;
@@ -36,29 +38,38 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 /// Two layers: what is brought for the next one, and what follows the last.
 ModelConfig narrow(int heads, int head) {
   ModelConfig c = small_positional_config();
-  c.hidden_size = 64, c.intermediate_size = 64, c.vocab_size = 32;
-  c.num_heads = heads, c.num_kv_heads = 1, c.head_k_dim = c.head_v_dim = head;
-  c.num_sink_slots = 1, c.num_window_slots = 2, c.sink_distance = 3;
+  set_widths(c, 64, 64);
+  set_heads(c, heads, 1, head);
+  set_positional(c, 1, 2, 3);
+  c.vocab_size = 32;
   return c;
 }
 
 std::vector<Case> cases() {
   std::vector<Case> all;
   // A block without slots; blocks that share a kv head.
-  all.push_back({"cluster_of_2", narrow(1, 64), {.grid = 2, .cluster_blocks = 2}});
-  all.push_back({"cluster_of_4", narrow(3, 64), {.grid = 2, .cluster_blocks = 4}});
-  all.push_back({"cluster_of_8", narrow(3, 64), {.grid = 2, .cluster_blocks = 8}});
-  all.push_back({"cluster_of_16", narrow(3, 64), {.grid = 2, .cluster_blocks = 16}});
+  all.push_back({"cluster_of_2", "cluster", narrow(1, 64), {.grid = 2, .cluster_blocks = 2}});
+  all.push_back({"cluster_of_4", "cluster", narrow(3, 64), {.grid = 2, .cluster_blocks = 4}});
+  all.push_back({"cluster_of_8", "cluster", narrow(3, 64), {.grid = 2, .cluster_blocks = 8}});
+  all.push_back({"cluster_of_16", "cluster", narrow(3, 64), {.grid = 2, .cluster_blocks = 16}});
   ModelConfig c = small_positional_config();  // has a kernel of its own
-  c.hidden_size = 576, c.intermediate_size = 1536, c.vocab_size = 32;
-  c.num_heads = 9, c.num_kv_heads = 3, c.head_k_dim = c.head_v_dim = 64, c.num_memory_slots = 64;
-  c.num_sink_slots = 4, c.num_window_slots = 60, c.sink_distance = 64, c.scale = 0.125F;
-  all.push_back({"default_model", c, {.grid = 2, .cluster_blocks = cuda::kClusterBlocks}, 1});
+  set_widths(c, 576, 1536);
+  set_default_mixer(c);
+  c.vocab_size = 32;
+  all.push_back({"default_model",
+                 "cluster-fixed",
+                 c,
+                 {.grid = 2, .cluster_blocks = cuda::kClusterBlocks},
+                 1});
   // One block more takes part in the head alone.
-  all.push_back({"one_kernel", narrow(2, 32), {.blocks = 2, .splits = 2, .cluster = 0, .grid = 3}});
+  all.push_back({"one_kernel", "grid", narrow(2, 32), {.blocks = 2, .splits = 2, .grid = 3}});
+  c = narrow(2, 32);
+  set(c, &LayerSpec::qkv_bias, true);
+  all.push_back({"one_kernel_biased", "grid", c, {.blocks = 2, .splits = 2, .grid = 3}});
   c = small_config();
-  c.vocab_size = 32, c.num_heads = c.num_kv_heads = 2, c.head_k_dim = c.head_v_dim = 32;
-  all.push_back({"thin_slots", c, {.blocks = 4, .splits = 2, .cluster = 0, .grid = 5}});
+  c.vocab_size = 32;
+  set_heads(c, 2, 2, 32);
+  all.push_back({"thin_slots", "grid", c, {.blocks = 4, .splits = 2, .grid = 5}});
   return all;
 }
 
@@ -81,17 +92,21 @@ TEST_P(OneToken, MatchesTheReference) {
   const LoadedModel host = load_on(*reference, source);
   const auto expected = host.state();
 
-  auto model = cuda::load_model(cuda::facts_of(0), config, *source.weights, {});
+  const cuda::DeviceFacts facts = cuda::facts_of(0);
+  auto model = cuda::load_model(facts, {.config = config, .weights = *source.weights});
   ASSERT_TRUE(model) << model.error().message;
-  auto kernel = cuda::DecodeKernel::create(**model, tuning);
+  const cuda::StepProgramRow* row = cuda::step_program(GetParam().program);
+  ASSERT_NE(row, nullptr);
+  cuda::StepLayout layout = row->lay_out(record_step_model(forward_of(config, *source.weights)),
+                                         (*model)->weights, facts.step, tuning);
+  ASSERT_EQ(layout.why_not, "") << "does not fit";
+  auto kernel = cuda::StepKernel::create(std::move(layout), (*model)->weights,
+                                         (*model)->stream.get(), kPatience);
   ASSERT_TRUE(kernel) << kernel.error().message;
-  ASSERT_NE(*kernel, nullptr) << "does not fit";
-  cuda::DecodeKernel& k = **kernel;
-  k.decode().patience = kPatience;
+  cuda::StepKernel& k = **kernel;
   ASSERT_EQ(k.cluster() != nullptr, tuning.cluster_blocks > 0);
   ASSERT_EQ(k.decode().grid, tuning.grid);
   ASSERT_EQ(k.decode().blocks, tuning.blocks);
-  if (k.cluster() != nullptr) k.cluster()->patience = kPatience;
   auto state = cuda::CudaState::create(*model);
   ASSERT_TRUE(state) << state.error().message;
 

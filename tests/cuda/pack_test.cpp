@@ -138,10 +138,9 @@ TEST(DeviceWeights, GivesEveryTensorOfTheFileBack) {
   ASSERT_TRUE(made);
   EXPECT_GT(made->bytes, 0U);
   for (const LayerWeights& layer : weights.layers) {
-    for (const auto member : kLayerViews) {
-      const WeightView& view = layer.*member;
+    for_each_view(layer, [&](const WeightView& view) {
       EXPECT_TRUE(!view.present() || released.contains(view.data.data())) << view.name;
-    }
+    });
   }
   EXPECT_TRUE(released.contains(weights.embeddings.data.data()));
   EXPECT_TRUE(released.contains(weights.head.data.data()));

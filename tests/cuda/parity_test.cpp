@@ -3,11 +3,15 @@
 // mixer, ragged lengths. Skips without a GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-#include "runtime/backend/cuda/cuda_backend.h"
 #include "runtime/backend/reference/reference_backend.h"
+#include "runtime/model/forward.h"
+#include "tests/cuda/cuda_backends.h"
+#include "tests/cuda/mixer_cases.h"
+#include "tests/cuda/shapes.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
@@ -30,19 +34,7 @@ constexpr double kTensorTolerance = 2e-2;  // bf16 operands in long passes
 // almost nothing that the first token reads.
 constexpr double kSameOperandsTolerance = 5e-3;
 
-std::unique_ptr<Backend> cuda_backend(cuda::StepPath path = cuda::StepPath::graph) {
-  if (cuda::devices().empty()) return nullptr;
-  auto backend = cuda::make_backend(0, path);
-  return backend ? std::move(*backend) : nullptr;
-}
-
-#define REQUIRE_CUDA(backend)                              \
-  const std::unique_ptr<Backend> backend = cuda_backend(); \
-  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked"
-
-bool is_plain(BlockType t) {
-  return t == BlockType::f32 || t == BlockType::f16 || t == BlockType::bf16;
-}
+bool is_plain(BlockType t) { return !quant::is_block_type(t); }
 
 /// Of single tokens: block types meet int8 activations.
 Activations activations_for(BlockType t) {
@@ -70,13 +62,9 @@ void compare(Backend& backend, const RandomModel& model, std::span<const TokenId
 /// Wide enough for 256-value blocks everywhere.
 ModelConfig wide_config() {
   ModelConfig c = small_config();
-  c.hidden_size = 256;
-  c.num_heads = 8;
-  c.num_kv_heads = 2;
-  c.head_k_dim = 32;
-  c.head_v_dim = 32;
-  c.num_memory_slots = 16;
-  c.intermediate_size = 512;
+  set_widths(c, 256, 512);
+  set_heads(c, 8, 2, 32);
+  set_memory(c, 16);
   c.vocab_size = 301;
   return c;
 }
@@ -84,7 +72,7 @@ ModelConfig wide_config() {
 class WeightTypes : public testing::TestWithParam<BlockType> {};
 
 TEST_P(WeightTypes, StepsMatchTheReference) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   const BlockType type = GetParam();
   const RandomParts parts{
       .linear = type, .table = type, .small = is_plain(type) ? type : BlockType::f16};
@@ -100,7 +88,7 @@ TEST_P(WeightTypes, StepsMatchTheReference) {
 }
 
 TEST_P(WeightTypes, LongPassesMatchTheReference) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   const BlockType type = GetParam();
   const RandomParts parts{
       .linear = type, .table = type, .small = is_plain(type) ? type : BlockType::f16};
@@ -123,8 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Cuda, WeightTypes,
 
 /// The kernel that stays for a token, on every shape that it takes; others fall back to the graph.
 TEST_P(WeightTypes, StepsInOneKernelMatchTheReference) {
-  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
-  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  REQUIRE_CUDA_PROGRAMS(backend);
   const BlockType type = GetParam();
   const RandomParts parts{
       .linear = type, .table = type, .small = is_plain(type) ? type : BlockType::f16};
@@ -140,12 +127,12 @@ TEST_P(WeightTypes, StepsInOneKernelMatchTheReference) {
 /// A layer of the shape that has kernels of its own: inputs of 2,048 and 5,632 values, heads of
 /// 512. Of the types that quantize stores, and of types mixed so that none of them fits.
 TEST(OneKernel, OfTheWideModelMatchesTheReference) {
-  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
-  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  REQUIRE_CUDA_PROGRAMS(backend);
   ModelConfig config = small_config();
-  config.hidden_size = 2048, config.intermediate_size = 5632, config.num_layers = 1;
-  config.num_heads = config.num_kv_heads = 4, config.head_k_dim = config.head_v_dim = 512;
-  config.num_memory_slots = 64;
+  set_layers(config, 1);
+  set_widths(config, 2048, 5632);
+  set_heads(config, 4, 4, 512);
+  set_memory(config, 64);
   const RandomParts all[] = {
       {.linear = BlockType::q4_0, .table = BlockType::q8_0, .small = BlockType::f16},
       {.linear = BlockType::q4_k, .table = BlockType::q6_k, .small = BlockType::f16},
@@ -163,21 +150,36 @@ TEST(OneKernel, OfTheWideModelMatchesTheReference) {
   }
 }
 
+TEST(OneKernel, OfBiasesAndManySlotsMatchesTheReference) {
+  REQUIRE_CUDA_PROGRAMS(backend);
+  const RandomModel model = make_random_model(biased_config(),
+                                              {.linear = BlockType::q4_0,
+                                               .table = BlockType::q4_0,
+                                               .small = BlockType::f16,
+                                               .tied = true,
+                                               .gate_bias = true},
+                                              19);
+  const StepProgram program = load_on(*backend, model, 16).model->step_program();
+  EXPECT_EQ(program.name, cuda::facts_of(0).major < 9 ? "ops" : "grid") << to_string(program);
+  compare(*backend, model, Random(20).tokens(300, 96), 1, Activations::rounded, kRoundedTolerance,
+          "one kernel, biases and 384 slots");
+}
+
 /// As on boards whose GPU shares the host's memory.
 TEST_P(WeightTypes, WeightsInMappedMemoryComputeTheSame) {
-  REQUIRE_CUDA(in_device);
+  REQUIRE_CUDA_OPS(in_device);
   const BlockType type = GetParam();
   const RandomParts parts{
       .linear = type, .table = type, .small = is_plain(type) ? type : BlockType::f16};
   const RandomModel model = make_random_model(wide_config(), parts, 5);
   Random random(6);
   const std::vector<TokenId> tokens = random.tokens(80, 301);
-  for (cuda::StepPath path : {cuda::StepPath::graph, cuda::StepPath::one_kernel}) {
+  for (const char* program : {"ops", ""}) {
     std::vector<std::vector<float>> logits;
     for (cuda::WeightPlace place : {cuda::WeightPlace::device, cuda::WeightPlace::mapped}) {
-      auto backend = cuda::make_backend(0, path, place);
-      ASSERT_TRUE(backend) << backend.error().message;
-      const LoadedModel loaded = load_on(**backend, model);
+      const std::unique_ptr<Backend> backend = cuda_backend(program, place);
+      ASSERT_NE(backend, nullptr);
+      const LoadedModel loaded = load_on(*backend, model);
       for (std::size_t piece : {1U, 80U}) {
         auto state = loaded.state();
         logits.push_back(loaded.run(*state, tokens, piece));
@@ -188,77 +190,22 @@ TEST_P(WeightTypes, WeightsInMappedMemoryComputeTheSame) {
   }
 }
 
-struct MixerCase {
-  const char* name;
-  ModelConfig config;
-  RandomParts parts;
-};
+bool any_recurrence(const ModelConfig& config) {
+  return std::any_of(config.layers.begin(), config.layers.end(),
+                     [](const LayerSpec& l) { return l.kind() == Mixer::recurrence; });
+}
 
-void PrintTo(const MixerCase& c, std::ostream* out) { *out << c.name; }
-
-constexpr const char* kFamily[] = {"gla",      "gla_conv", "hgrn2",    "retnet",   "linear",
-                                   "elu",      "dpfp",     "t2r_map",  "hedgehog", "abc",
-                                   "abc_conv", "regla",    "regla_key"};
-
-std::vector<MixerCase> mixer_cases() {
-  std::vector<MixerCase> cases;
-  const RandomParts biased{.tied = true, .gate_bias = true, .read_biases = true};
-  ModelConfig c = small_config();
-  cases.push_back({"plain", c, {}});
-  cases.push_back({"positional", small_positional_config(), biased});
-  c.conv_size = 4;
-  cases.push_back({"conv", c, {}});
-  c.feature_map = FeatureMap::t2r;
-  cases.push_back({"conv_t2r", c, {}});
-  c = small_config();
-  c.head_k_dim = 24, c.head_v_dim = 16, c.feature_map = FeatureMap::relu;
-  cases.push_back({"wide_keys", c, {.g_norm_weight = false}});
-  c.head_k_dim = 16, c.head_v_dim = 40;
-  cases.push_back({"wide_values", c, {}});
-  c.head_k_dim = 30, c.head_v_dim = 15;  // no vector loads, no tensor cores
-  cases.push_back({"odd_dims", c, {}});
-  c = small_positional_config();
-  c.num_sink_slots = 0, c.sink_distance = 0, c.num_window_slots = 5;
-  cases.push_back({"window_only", c, biased});
-  c = small_positional_config();
-  c.num_memory_slots = 0;
-  cases.push_back({"no_memory", c, {}});
-  c = small_config();  // the shapes of the models people run, narrow elsewhere
-  c.num_heads = 2, c.num_kv_heads = 2, c.head_k_dim = 512, c.head_v_dim = 512,
-  c.num_memory_slots = 64;
-  cases.push_back({"heads_of_512", c, {}});
-  c.num_heads = 8, c.num_kv_heads = 2, c.head_k_dim = 128, c.head_v_dim = 128;
-  cases.push_back({"heads_of_128", c, {}});
-  c = small_positional_config();
-  c.num_heads = 9, c.num_kv_heads = 3, c.head_k_dim = 64, c.head_v_dim = 64,
-  c.num_memory_slots = 64;
-  c.num_sink_slots = 4, c.num_window_slots = 60, c.sink_distance = 64, c.scale = 0.125F;
-  cases.push_back({"default_model", c, biased});
-  c.num_memory_slots = 100;  // more than a chunkwise tile
-  cases.push_back({"many_slots", c, biased});
-  for (const char* name : kFamily) cases.push_back({name, family_config(name), {}});
-  c = family_config("gla");  // the heads of 1.3B
-  c.num_heads = 2, c.num_kv_heads = 2, c.head_k_dim = 256, c.head_v_dim = 512;
-  cases.push_back({"gla_wide_heads", c, {}});
-  for (const auto& [family, name] : {std::pair{"retnet", "retnet_wide"},
-                                     {"hgrn2", "hgrn2_wide"},
-                                     {"linear", "linear_wide"},
-                                     {"regla", "regla_wide"},
-                                     {"regla_key", "regla_key_wide"},
-                                     {"abc", "abc_wide"}}) {
-    c = family_config(family);  // norms and gates of whole heads, as the heads of 1.3B have them
-    c.num_heads = 4, c.num_kv_heads = c.complement_keys || c.rotary ? 4 : 2;
-    c.head_k_dim = 64, c.head_v_dim = 128, c.conv_size = 0;
-    if (c.num_memory_slots > 0) c.num_memory_slots = 64;
-    cases.push_back({name, c, {}});
-  }
-  return cases;
+/// Whether the mixer of some layer takes bf16 operands of its own in long passes.
+bool any_slots(const ModelConfig& config) {
+  return std::any_of(config.layers.begin(), config.layers.end(), [](const LayerSpec& l) {
+    return l.kind() == Mixer::slots || l.common().num_memory_slots > 0;
+  });
 }
 
 class Mixers : public testing::TestWithParam<MixerCase> {};
 
 TEST_P(Mixers, RecurrentMatchesTheReferenceInF32) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   const RandomModel model = make_random_model(GetParam().config, GetParam().parts, 21);
   Random random(22);
   for (std::size_t piece : {1U, 8U, 70U}) {
@@ -270,7 +217,7 @@ TEST_P(Mixers, RecurrentMatchesTheReferenceInF32) {
 /// Every kernel that single tokens and short and long passes meet, once or twice: as much as a race
 /// detector has time for.
 TEST_P(Mixers, FirstTokensMatchTheReference) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   RandomParts parts = GetParam().parts;
   const RandomModel exact = make_random_model(GetParam().config, parts, 23);
   Random random(24);
@@ -279,14 +226,13 @@ TEST_P(Mixers, FirstTokensMatchTheReference) {
             GetParam().name);
   }
   parts.linear = BlockType::bf16;
-  const bool recurrence = GetParam().config.mixer == Mixer::recurrence;
+  const bool recurrence = any_recurrence(GetParam().config);
   compare(*backend, make_random_model(GetParam().config, parts, 33), random.tokens(66, 96), 0,
           recurrence ? Activations::tensor : Activations::exact, kTensorTolerance, GetParam().name);
 }
 
 TEST_P(Mixers, OneKernelMatchesTheReferenceInF32) {
-  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
-  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  REQUIRE_CUDA_PROGRAMS(backend);
   const RandomModel model = make_random_model(GetParam().config, GetParam().parts, 21);
   Random random(22);
   compare(*backend, model, random.tokens(140, 96), 1, Activations::exact, kF32Tolerance,
@@ -294,17 +240,15 @@ TEST_P(Mixers, OneKernelMatchesTheReferenceInF32) {
 }
 
 TEST_P(Mixers, ChunkwiseMatchesTheReference) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   RandomParts parts = GetParam().parts;
   parts.linear = BlockType::bf16;
   const RandomModel model = make_random_model(GetParam().config, parts, 31);
   Random random(32);
-  const bool recurrence = GetParam().config.mixer == Mixer::recurrence;
+  const bool recurrence = any_recurrence(GetParam().config);
   const Activations activations = recurrence ? Activations::tensor : Activations::exact;
   // Slots have bf16 operands of their own beside those of the products.
-  const double tolerance = recurrence && GetParam().config.num_memory_slots == 0
-                               ? kSameOperandsTolerance
-                               : kTensorTolerance;
+  const double tolerance = any_slots(GetParam().config) ? kTensorTolerance : kSameOperandsTolerance;
   for (std::size_t n : {9U, 63U, 64U, 65U, 130U}) {
     compare(*backend, model, random.tokens(n, 96), 0, activations, tolerance, GetParam().name);
   }
@@ -315,9 +259,9 @@ TEST_P(Mixers, ChunkwiseMatchesTheReference) {
 /// Small enough for one cluster (cuda/decode_cluster.h), in the shape of the default model.
 ModelConfig cluster_config() {
   ModelConfig c = small_positional_config();
-  c.hidden_size = 576, c.intermediate_size = 192, c.num_layers = 5;
-  c.num_heads = 9, c.num_kv_heads = 3, c.head_k_dim = c.head_v_dim = 64, c.num_memory_slots = 64;
-  c.num_sink_slots = 4, c.num_window_slots = 60, c.sink_distance = 64, c.scale = 0.125F;
+  set_layers(c, 5);
+  set_widths(c, 576, 192);
+  set_default_mixer(c);
   return c;
 }
 const RandomParts kClusterParts{.linear = BlockType::q4_0,
@@ -327,13 +271,49 @@ const RandomParts kClusterParts{.linear = BlockType::q4_0,
                                 .gate_bias = true,
                                 .read_biases = true};
 
+TEST(Cuda, RefusesAStepProgramThatDoesNotFitOrIsNone) {
+  REQUIRE_CUDA_OPS(backend);
+  const RandomModel model = make_random_model(small_config(), {}, 45);
+  const Recording pass = forward_of(model.config, *model.weights);
+  for (const auto& [name, code] :
+       {std::pair{"grid-even", ErrorCode::unsupported}, {"even", ErrorCode::not_found}}) {
+    const auto loaded =
+        cuda_backend(name)->load({.config = model.config, .weights = *model.weights, .pass = pass});
+    ASSERT_FALSE(loaded) << name;
+    EXPECT_EQ(loaded.error().code, code) << loaded.error().message;
+  }
+}
+
+TEST(Cuda, APlanOfAnotherPassThanTheModelsTakesNoStepProgram) {
+  REQUIRE_CUDA_PROGRAMS(backend);
+  const RandomModel model = make_random_model(small_config(), {}, 46);
+  ModelConfig half = model.config;
+  half.layers.resize(1);
+  const LoadedModel whole = load_on(*backend, model);
+  const auto ops = load_on(*cuda_backend(), model);
+  const Recording pass = forward_of(half, *model.weights);
+  auto a = whole.state(), b = ops.state();
+  std::vector<std::vector<float>> logits;
+  for (const auto& [on, state] : {std::pair{&whole, a.get()}, {&ops, b.get()}}) {
+    auto plan = on->model->record(4, pass);
+    ASSERT_TRUE(plan) << plan.error().message;
+    const TokenId token = 7;
+    logits.emplace_back(96, NAN);
+    const PlanItem item{.state = state,
+                        .tokens = std::span(&token, 1),
+                        .wanted = LogitsWanted::last,
+                        .logits = logits.back()};
+    ASSERT_TRUE((*plan)->run(std::span(&item, 1), {}));
+  }
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
 TEST(OneCluster, MatchesTheReference) {
-  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
-  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  REQUIRE_CUDA_PROGRAMS(backend);
   // The default model's width has a kernel of its own.
   for (int inner : {192, 1536}) {
     ModelConfig config = cluster_config();
-    config.intermediate_size = inner;
+    set_widths(config, 576, inner);
     const RandomModel model = make_random_model(config, kClusterParts, 41);
     compare(*backend, model, Random(42).tokens(150, 96), 1, Activations::rounded, kRoundedTolerance,
             "one cluster, " + std::to_string(inner));
@@ -341,10 +321,9 @@ TEST(OneCluster, MatchesTheReference) {
 }
 
 TEST(OneCluster, GoesOnFromASnapshotBitForBit) {
-  const std::unique_ptr<Backend> backend = cuda_backend(cuda::StepPath::one_kernel);
-  if (backend == nullptr) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  REQUIRE_CUDA_PROGRAMS(backend);
   ModelConfig config = cluster_config();
-  config.intermediate_size = 1536;
+  set_widths(config, 576, 1536);
   const RandomModel model = make_random_model(config, kClusterParts, 43);
   const LoadedModel on = load_on(*backend, model);
   constexpr int kCuts = 1000;
@@ -362,7 +341,7 @@ INSTANTIATE_TEST_SUITE_P(Cuda, Mixers, testing::ValuesIn(mixer_cases()),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST(Cuda, EveryLengthUpTo130Matches) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   ModelConfig c = small_positional_config();
   const RandomModel model =
       make_random_model(c, {.linear = BlockType::bf16, .gate_bias = true, .read_biases = true}, 41);
@@ -385,7 +364,7 @@ TEST(Cuda, EveryLengthUpTo130Matches) {
 }
 
 TEST(Cuda, TwoThousandTokensInOnePassMatch) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   ModelConfig c = small_positional_config();
   const RandomModel model =
       make_random_model(c, {.linear = BlockType::q8_0, .gate_bias = true}, 51);
@@ -396,10 +375,10 @@ TEST(Cuda, TwoThousandTokensInOnePassMatch) {
 
 /// Long enough for projections with what follows them fused behind, where the device has those.
 TEST(Cuda, LongPassesOfWideHeadsMatch) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   ModelConfig c = small_config();
-  c.num_heads = 2, c.num_kv_heads = 2, c.head_k_dim = 128, c.head_v_dim = 128;
-  c.num_memory_slots = 64;
+  set_heads(c, 2, 2, 128);
+  set_memory(c, 64);
   for (BlockType type : {BlockType::bf16, BlockType::q4_0}) {
     const RandomModel model = make_random_model(c, {.linear = type, .gate_bias = true}, 55);
     Random random(56);
@@ -410,7 +389,7 @@ TEST(Cuda, LongPassesOfWideHeadsMatch) {
 
 /// The last layer computes only what somebody asked for.
 TEST(Cuda, LogitsOfTheLastTokenAndNoneAreThoseOfAll) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   for (const ModelConfig& config :
        {small_config(), small_positional_config(), family_config("gla"), family_config("abc")}) {
     for (BlockType type : {BlockType::f32, BlockType::bf16}) {
@@ -437,9 +416,9 @@ TEST(Cuda, LogitsOfTheLastTokenAndNoneAreThoseOfAll) {
 }
 
 TEST(Cuda, StrongGatesNeitherOverflowNorVanish) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   ModelConfig c = small_config();
-  c.gate_normalizer = 0.05F;  // log alpha down to -100 and beyond
+  set(c, &MixerSpec::gate_normalizer, 0.05F);  // log alpha down to -100 and beyond
   const RandomModel model = make_random_model(c, {.linear = BlockType::bf16}, 61);
   Random random(62);
   compare(*backend, model, random.tokens(200, 96), 0, Activations::exact, kTensorTolerance,
@@ -449,7 +428,7 @@ TEST(Cuda, StrongGatesNeitherOverflowNorVanish) {
 }
 
 TEST(Cuda, StatesTravelBetweenBackends) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   const RandomModel model = make_random_model(small_positional_config(), {}, 71);
   const auto reference = reference::make_backend();
   const LoadedModel host = load_on(*reference, model), device = load_on(*backend, model);
@@ -472,7 +451,7 @@ TEST(Cuda, StatesTravelBetweenBackends) {
 }
 
 TEST(Cuda, ThousandSnapshotRoundTripsChangeNothing) {
-  REQUIRE_CUDA(backend);
+  REQUIRE_CUDA_OPS(backend);
   const RandomModel model = make_random_model(small_positional_config(), {}, 81);
   const LoadedModel device = load_on(*backend, model);
   Random random(82);

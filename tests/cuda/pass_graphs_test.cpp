@@ -6,8 +6,8 @@
 
 #include <tuple>
 
-#include "runtime/backend/cuda/cuda_backend.h"
 #include "runtime/base/try.h"
+#include "tests/cuda/cuda_backends.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
 
@@ -97,17 +97,15 @@ TEST(PassGraphs, AFailedPassIsAnErrorAndLeavesTheStreamUsable) {
 
 /// Sessions take turns on one plan: a recorded pass knows neither their states nor positions.
 TEST(PassGraphs, SessionsThatTakeTurnsComputeWhatTheyWouldAlone) {
-  REQUIRE_CUDA();
-  auto backend = cuda::make_backend(0, cuda::StepPath::graph);
-  ASSERT_TRUE(backend.has_value());
+  REQUIRE_CUDA_OPS(backend);
   for (const ModelConfig& config :
        {small_config(), small_positional_config(), family_config("gla"), family_config("abc")}) {
     const RandomModel model =
         make_random_model(config, {.linear = quant::BlockType::bf16, .gate_bias = true}, 91);
     Random random(92);
     const std::vector<TokenId> a = random.tokens(400, 96), b = random.tokens(400, 96);
-    const LoadedModel own_a = load_on(**backend, model), own_b = load_on(**backend, model),
-                      shared = load_on(**backend, model);
+    const LoadedModel own_a = load_on(*backend, model), own_b = load_on(*backend, model),
+                      shared = load_on(*backend, model);
     auto alone_a = own_a.state(), alone_b = own_b.state(), one = shared.state(),
          two = shared.state();
     const std::vector<float> expected_a = own_a.run(*alone_a, a, 80),

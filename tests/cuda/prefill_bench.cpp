@@ -203,8 +203,8 @@ std::vector<Way> ways() {
 }
 
 void model(const BenchModel& source, const char* label, const std::vector<int>& lengths) {
-  const std::shared_ptr<cuda::ModelOnDevice> model =
-      take(cuda::load_model(cuda::facts_of(0), source.config, source.weights, {}));
+  const std::shared_ptr<cuda::ModelOnDevice> model = take(
+      cuda::load_model(cuda::facts_of(0), {.config = source.config, .weights = source.weights}));
   for (int n : lengths) {
     test::Random random(1);
     const std::vector<TokenId> tokens =
@@ -219,12 +219,12 @@ void model(const BenchModel& source, const char* label, const std::vector<int>& 
     const auto recorder_of = [&](unsigned parts) {
       auto r = take(cuda::Recorder::create(model, n));
       must(r->embed(source.weights.embeddings));
-      for (int i = 0; i < source.config.num_layers; ++i) {
-        const LayerWeights& w = source.weights.layers[static_cast<std::size_t>(i)];
-        if ((parts & kProjections) != 0) must(r->slot_projections(i, w));
-        if ((parts & kSlots) != 0) must(r->slot_attention(i, w));
-        if ((parts & kOutput) != 0) must(r->output_projection(i, w));
-        if ((parts & kMlp) != 0) must(r->gated_mlp(i, w));
+      for (const LayerSpec& layer : source.config.layers) {
+        const LayerWeights& w = source.weights.layers[static_cast<std::size_t>(layer.index)];
+        if ((parts & kProjections) != 0) must(r->slot_projections(layer, w.slots()));
+        if ((parts & kSlots) != 0) must(r->slot_attention(layer, w.slots()));
+        if ((parts & kOutput) != 0) must(r->output_projection(layer, w.output));
+        if ((parts & kMlp) != 0) must(r->gated_mlp(layer, w.channel_mix));
       }
       // A part alone reads what nothing wrote: zeros, never gates of any strength.
       const cuda::PlanBuffers& b = r->buffers();
@@ -260,7 +260,7 @@ void model(const BenchModel& source, const char* label, const std::vector<int>& 
       std::printf("prefill %s %5d tokens, %-22s %9.0f us %8.0f tok/s;", label, n, way.name, us,
                   n * 1e6 / us);
       for (const Piece& piece : pieces)
-        std::printf(" %s %.1f", piece.name, run(*piece.recorder) / source.config.num_layers);
+        std::printf(" %s %.1f", piece.name, run(*piece.recorder) / source.config.num_layers());
       std::printf("%s\n", pieces.empty() ? "" : " us a layer");
     }
     model->prefill = {};

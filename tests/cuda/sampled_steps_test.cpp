@@ -8,8 +8,8 @@
 
 #include "runnel/generation.h"
 #include "runnel/session.h"
-#include "runtime/backend/cuda/cuda_backend.h"
 #include "runtime/generate/sampler.h"
+#include "tests/cuda/cuda_backends.h"
 #include "tests/support/host_draws.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/random.h"
@@ -49,10 +49,10 @@ class SampledStepsTest : public testing::TestWithParam<SamplingKind> {
 };
 
 TEST_P(SampledStepsTest, GiveWhatTheHostDraws) {
-  for (cuda::StepPath path : {cuda::StepPath::graph, cuda::StepPath::one_kernel}) {
-    auto backend = cuda::make_backend(0, path);
-    ASSERT_TRUE(backend) << backend.error().message;
-    const LoadedModel loaded = load_on(**backend, model_to_draw_from());
+  for (const char* program : {"ops", ""}) {
+    const std::unique_ptr<Backend> backend = cuda_backend(program);
+    ASSERT_NE(backend, nullptr);
+    const LoadedModel loaded = load_on(*backend, model_to_draw_from());
     Random random(52);
     std::vector<TokenId> recent = random.tokens(30, kVocab);
     const auto one_at_a_time = [&](RecurrentState& state, TokenId token) {
@@ -132,9 +132,9 @@ TEST_P(SampledStepsTest, GoOnWhileAnotherSessionGenerates) {
 
 /// Every part of the sampling kernel in few passes: for tools that watch each access.
 TEST_P(SampledStepsTest, GiveTheFirstTokensInAGraph) {
-  auto backend = cuda::make_backend(0, cuda::StepPath::graph);
-  ASSERT_TRUE(backend) << backend.error().message;
-  const LoadedModel loaded = load_on(**backend, model_to_draw_from());
+  const std::unique_ptr<Backend> backend = cuda_backend();
+  ASSERT_NE(backend, nullptr);
+  const LoadedModel loaded = load_on(*backend, model_to_draw_from());
   auto plain = loaded.state(), drawn = loaded.state();
   std::vector<TokenId> all = {17};
   auto steps = loaded.plan->sampled_steps(*drawn, all, GetParam().sampling);

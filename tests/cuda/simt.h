@@ -174,7 +174,7 @@ class Grid {
   Warp& warp() { return block().warps[static_cast<std::size_t>(current->thread / 32)]; }
 
   std::mt19937 random;
-  Meeting everybody;
+  Meeting all_threads;
   std::vector<Block> blocks;
   std::vector<Copy> copies;
   bool progress = false;
@@ -243,7 +243,7 @@ inline void sync_block() {
 }
 /// The grid is one cluster.
 inline void sync_cluster() {
-  simt::grid->meet(simt::grid->everybody,
+  simt::grid->meet(simt::grid->all_threads,
                    int(simt::grid->blocks.size() * simt::grid->block().fibers.size()));
 }
 inline void wait_for_kernels() {}

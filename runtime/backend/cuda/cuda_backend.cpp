@@ -24,6 +24,18 @@ bool has_code(int index) {
   return scope.status().has_value() && prepare_matvec() == cudaSuccess;
 }
 
+StepDevice step_device(const cudaDeviceProp& p) {
+  return {.major = p.major,
+          .minor = p.minor,
+          .multiprocessors = p.multiProcessorCount,
+          .shared_bytes = static_cast<int>(p.sharedMemPerBlockOptin),
+          // What a kernel may ask for; each device says at load whether it has room for it.
+          .largest_cluster = p.major < 9     ? 1
+                             : p.major == 12 ? 8
+                                             : 16,
+          .cooperative = p.cooperativeLaunch != 0};
+}
+
 DeviceInfo describe(int index, DeviceFacts* facts) {
   cudaDeviceProp p{};
   DeviceInfo info{.id = "cuda:" + std::to_string(index), .backend = "cuda"};
@@ -41,6 +53,7 @@ DeviceInfo describe(int index, DeviceFacts* facts) {
             .major = p.major,
             .minor = p.minor,
             .multiprocessors = p.multiProcessorCount,
+            .step = step_device(p),
             .memory_bytes = p.totalGlobalMem,
             .integrated = p.integrated != 0,
             .maps_memory = p.canMapHostMemory != 0};
@@ -49,21 +62,18 @@ DeviceInfo describe(int index, DeviceFacts* facts) {
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(DeviceInfo info, const DeviceFacts& facts, StepPath step_path, WeightPlace place)
-      : info_(std::move(info)), facts_(facts), step_path_(step_path), place_(place) {}
+  CudaBackend(DeviceInfo info, const DeviceFacts& facts, WeightPlace place)
+      : info_(std::move(info)), facts_(facts), place_(place) {}
 
   const DeviceInfo& device() const override { return info_; }
 
-  Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
-                                            std::shared_ptr<const void>,
-                                            const LoadProgress& progress) override {
-    return make_device_model(facts_, config, weights, progress, step_path_, place_);
+  Result<std::unique_ptr<DeviceModel>> load(const LoadRequest& request) override {
+    return make_device_model(facts_, request, place_);
   }
 
  private:
   DeviceInfo info_;
   DeviceFacts facts_;
-  StepPath step_path_;
   WeightPlace place_;
 };
 
@@ -87,8 +97,7 @@ DeviceFacts facts_of(int index) {
   return facts;
 }
 
-Result<std::unique_ptr<Backend>> make_backend(int index, StepPath step_path,
-                                              std::optional<WeightPlace> place) {
+Result<std::unique_ptr<Backend>> make_backend(int index, std::optional<WeightPlace> place) {
   cudaError_t why = cudaSuccess;
   const int count = count_devices(&why);
   if (index < 0 || index >= count) {
@@ -106,8 +115,8 @@ Result<std::unique_ptr<Backend>> make_backend(int index, StepPath step_path,
     return fail(ErrorCode::unsupported, "device cuda:", index,
                 ": this build has no code for compute capability ", facts.major, ".", facts.minor);
   }
-  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(
-      std::move(info), facts, step_path, place.value_or(weight_place(facts))));
+  return std::unique_ptr<Backend>(
+      std::make_unique<CudaBackend>(std::move(info), facts, place.value_or(weight_place(facts))));
 }
 
 }  // namespace runnel::cuda

@@ -19,7 +19,6 @@ DeviceFacts facts_of(int index);
 
 /// The device "cuda:<index>", its weights where weight_place() says or where the caller wants them.
 /// @return not_found, saying how many there are and why none.
-Result<std::unique_ptr<Backend>> make_backend(int index, StepPath step_path = StepPath::one_kernel,
-                                              std::optional<WeightPlace> place = {});
+Result<std::unique_ptr<Backend>> make_backend(int index, std::optional<WeightPlace> place = {});
 
 }  // namespace runnel::cuda

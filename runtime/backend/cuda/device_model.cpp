@@ -100,6 +100,8 @@ class CudaModel final : public DeviceModel {
     return device.memory_bytes < kVeryRoomy ? 2048 : 8192;
   }
 
+  StepProgram step_program() const override { return model_->step_program; }
+
   MemoryUse memory() const override {
     return {.weight_bytes = model_->weights.bytes,
             .state_bytes = StateLayout::of(model_->config).total_floats() * sizeof(float),
@@ -110,42 +112,69 @@ class CudaModel final : public DeviceModel {
   std::shared_ptr<ModelOnDevice> model_;
 };
 
+/// Whether products take f32 arithmetic: some linear weight is f32.
+bool has_f32_products(const Weights& weights) {
+  for (const LayerWeights& w : weights.layers) {
+    const ChannelMixWeights& c = w.channel_mix;
+    const WeightView& up = c.gate_proj.present() ? c.gate_proj : c.up_proj;
+    for (const WeightView* view : {&w.projections().q_proj, &w.output.o_proj, &up, &c.down_proj}) {
+      if (view->present() && view->type == BlockType::f32) return true;
+    }
+  }
+  return false;
+}
+
+Status choose_step_kernel(ModelOnDevice& m, const LoadRequest& request) {
+  m.step_model = record_step_model(request.pass);
+  const BuildStep build = [&m](const StepProgramRow& row) -> Result<std::string> {
+    auto kernel = row.build(m.step_model, m.weights, m.device.step, m.stream.get());
+    if (!kernel && kernel.error().code == ErrorCode::unsupported) return kernel.error().message;
+    RUNNEL_TRY(m.step_kernel, std::move(kernel));
+    return std::string();
+  };
+  RUNNEL_TRY(StepChoice choice,
+             choose_step_program(m.step_model, m.device.step, request.step_program, build));
+  m.step_program = std::move(choice.program);
+  if (m.step_kernel != nullptr) m.scratch_bytes += m.step_kernel->bytes();
+  return {};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
-                                                  const ModelConfig& config, const Weights& weights,
-                                                  const LoadProgress& progress, WeightPlace place) {
+                                                  const LoadRequest& request, WeightPlace place) {
   const DeviceScope scope(device.index);
   RUNNEL_CHECK_OK(scope.status());
   auto model = std::make_shared<ModelOnDevice>();
-  model->config = config;
+  model->config = request.config;
   model->device = device;
   RUNNEL_CHECK_OK(check(prepare_matvec(), "load the kernels"));
   RUNNEL_CHECK_OK(check(prepare_matmul(), "load the kernels"));
   model->slot_chunks = check(prepare_slot_chunks(), "load the kernels").has_value();
   model->wide = prepare_wide_matmul();
   RUNNEL_TRY(model->stream, create_stream());
-  RUNNEL_TRY(model->weights, DeviceWeights::create(config, weights, progress, place));
+  RUNNEL_TRY(model->weights,
+             DeviceWeights::create(request.config, request.weights, request.progress, place));
   model->cublas = CublasLt::load();
   if (model->cublas == nullptr) {
     model->prefill = {.wide_products = true, .wide_tokens = 128, .tuning = {}};
   }
-  for (const LayerWeights& w : weights.layers) {
-    for (const WeightView* view : {&w.q_proj, &w.o_proj, &w.gate_proj, &w.down_proj}) {
-      model->precise = model->precise || view->type == BlockType::f32;
-    }
-  }
+  model->precise = has_f32_products(request.weights);
   return model;
 }
 
 Result<std::unique_ptr<DeviceModel>> make_device_model(const DeviceFacts& device,
-                                                       const ModelConfig& config,
-                                                       const Weights& weights,
-                                                       const LoadProgress& progress,
-                                                       StepPath step_path, WeightPlace place) {
-  RUNNEL_TRY(std::shared_ptr<ModelOnDevice> model,
-             load_model(device, config, weights, progress, place));
-  model->step_path = step_path;
+                                                       const LoadRequest& request,
+                                                       WeightPlace place) {
+  if (!request.step_program.empty()) {  // before the weights are on their way
+    const auto choice =
+        choose_step_program(record_step_model(request.pass), device.step, request.step_program);
+    if (!choice) return choice.error();
+  }
+  RUNNEL_TRY(std::shared_ptr<ModelOnDevice> model, load_model(device, request, place));
+  const DeviceScope scope(device.index);
+  RUNNEL_CHECK_OK(scope.status());
+  RUNNEL_CHECK_OK(choose_step_kernel(*model, request));
   return std::unique_ptr<DeviceModel>(std::make_unique<CudaModel>(std::move(model)));
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cuda/cublas.h"
 #include "runtime/backend/cuda/device_weights.h"
+#include "runtime/backend/cuda/step/programs.h"
 
 namespace runnel::cuda {
 
@@ -17,6 +18,7 @@ struct DeviceFacts {
   int index = 0;
   int major = 0, minor = 0;
   int multiprocessors = 1;
+  StepDevice step;
   std::uint64_t memory_bytes = 0;
   bool integrated = false;
   bool maps_memory = false;  // reads pinned memory of the host
@@ -35,9 +37,6 @@ struct PrefillOptions {
   WideTuning tuning;
 };
 
-/// How a single token is computed: by a graph of kernels, or by one kernel where that fits.
-enum class StepPath { graph, one_kernel };
-
 /// Shared by the DeviceModel, its states and its plans; lives until the last of them is gone.
 struct ModelOnDevice {
   ModelConfig config;
@@ -49,7 +48,9 @@ struct ModelOnDevice {
   bool wide = false;                 // the device has wgmma and this build too
   PrefillOptions prefill;
   bool precise = false;  // f32 linear weights: f32 arithmetic everywhere
-  StepPath step_path = StepPath::graph;
+  StepModel step_model;
+  StepProgram step_program;
+  std::unique_ptr<StepKernel> step_kernel;  // null: tokens are a graph of ops
   std::atomic<std::uint64_t> scratch_bytes{0};
 
   Launch launch() const {
@@ -87,15 +88,14 @@ class CudaState final : public RecurrentState {
   std::uint64_t position_ = 0;
 };
 
+/// The weights of a model on the device, and nothing that computes a token as a whole.
 Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
-                                                  const ModelConfig& config, const Weights& weights,
-                                                  const LoadProgress& progress,
+                                                  const LoadRequest& request,
                                                   WeightPlace place = WeightPlace::device);
 
+/// The same as a model of the seam, with the one-token program that the request wants or that fits best.
 Result<std::unique_ptr<DeviceModel>> make_device_model(const DeviceFacts& device,
-                                                       const ModelConfig& config,
-                                                       const Weights& weights,
-                                                       const LoadProgress& progress,
-                                                       StepPath step_path, WeightPlace place);
+                                                       const LoadRequest& request,
+                                                       WeightPlace place);
 
 }  // namespace runnel::cuda

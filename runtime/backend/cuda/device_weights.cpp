@@ -38,15 +38,14 @@ Result<void*> DeviceWeights::upload_bytes(const void* data, std::size_t size,
   return memory_.back().get();
 }
 
-Result<Matrix> DeviceWeights::upload(std::span<const WeightView* const> tensors, bool alternating) {
-  const PackedMatrix packed =
-      pack(tensors, alternating ? RowOrder::alternating : RowOrder::stacked);
+Result<Matrix> DeviceWeights::upload(const TensorGroup& group) {
+  const PackedMatrix packed = pack(group.tensors, group.order);
   Matrix m{.type = packed.type,
            .rows = packed.rows,
            .cols = packed.cols,
            .lanes = packed.lanes,
            .steps = packed.steps};
-  const std::string& name = tensors[0]->name;
+  const std::string& name = group.tensors[0]->name;
   RUNNEL_TRY(m.data, upload_bytes(packed.data.data(), packed.data.size(), name));
   if (!packed.scales.empty()) {
     RUNNEL_TRY(m.scales, upload_bytes(packed.scales.data(), packed.scales.size(), name));
@@ -70,14 +69,109 @@ Result<const float*> DeviceWeights::upload_floats(const WeightView& tensor) {
   return static_cast<const float*>(p);
 }
 
+Result<std::vector<Projection>> DeviceWeights::upload(const std::vector<TensorGroup>& groups) {
+  std::vector<Projection> all;
+  for (const TensorGroup& group : groups) {
+    RUNNEL_TRY(const Matrix m, upload(group));
+    all.push_back({m, group.column});
+  }
+  return all;
+}
+
+Result<DeviceNorm> DeviceWeights::upload(const NormWeights& norm) {
+  DeviceNorm n;
+  RUNNEL_TRY(n.weight, upload_floats(norm.weight));
+  RUNNEL_TRY(n.bias, upload_floats(norm.bias));
+  return n;
+}
+
+Status DeviceWeights::upload_biases(DeviceLayer& to, const ProjectionWeights& w) {
+  if (!w.q_bias.present() && !w.k_bias.present() && !w.v_bias.present()) return {};
+  std::vector<float> all;
+  for (const auto& [matrix, bias] :
+       {std::pair{&w.q_proj, &w.q_bias}, {&w.k_proj, &w.k_bias}, {&w.v_proj, &w.v_bias}}) {
+    if (!matrix->present()) continue;
+    std::vector<float> values(static_cast<std::size_t>(matrix->rows), 0.0F);
+    if (bias->present())
+      RUNNEL_CHECK_OK(quant::dequantize_rows(bias->type, bias->data, bias->cols, values));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  RUNNEL_TRY(void* p, upload_bytes(all.data(), all.size() * sizeof(float), w.q_bias.name));
+  to.qkv_bias = static_cast<const float*>(p);
+  to.num_qkv_bias = static_cast<std::int32_t>(all.size());
+  return {};
+}
+
+Status DeviceWeights::upload_turns(const LayerSpec& layer) {
+  if (turns != nullptr || !layer.rotates()) return {};
+  std::vector<double> values(static_cast<std::size_t>(layer.head_k_dim / 2));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(layer.head_k_dim);
+    values[i] = std::pow(layer.common().rope_theta, exponent) / 6.283185307179586476925;
+  }
+  RUNNEL_TRY(void* p, upload_bytes(values.data(), values.size() * sizeof(double), "rotary table"));
+  turns = static_cast<const double*>(p);
+  return {};
+}
+
+Status DeviceWeights::upload_mixer(DeviceLayer& to, const LayerSpec&, const SlotWeights& w) {
+  RUNNEL_TRY(to.projections, upload(projection_groups(w)));
+  RUNNEL_TRY(to.read_bias, upload_floats(w.read_bias));
+  RUNNEL_TRY(to.head_read_bias, upload_floats(w.head_read_bias));
+  RUNNEL_TRY(to.feature_map, upload_floats(w.feature_map));
+  return {};
+}
+
+Status DeviceWeights::upload_mixer(DeviceLayer& to, const LayerSpec& layer,
+                                   const RecurrenceWeights& w) {
+  RUNNEL_TRY(to.projections, upload(projection_groups(layer, w)));
+  if (layer.recurrence().gate_rank > 0) {
+    RUNNEL_TRY(to.f_up, upload_floats(w.f_proj));
+  }
+  RUNNEL_TRY(to.r_bias, upload_floats(w.r_bias));
+  RUNNEL_TRY(to.lower_bound, upload_floats(w.lower_bound));
+  RUNNEL_TRY(to.q_map.first, upload_floats(w.q_map));
+  RUNNEL_TRY(to.q_map.first_bias, upload_floats(w.q_map_bias));
+  RUNNEL_TRY(to.q_map.second, upload_floats(w.q_map2));
+  RUNNEL_TRY(to.q_map.second_bias, upload_floats(w.q_map2_bias));
+  RUNNEL_TRY(to.k_map.first, upload_floats(w.k_map));
+  RUNNEL_TRY(to.k_map.first_bias, upload_floats(w.k_map_bias));
+  RUNNEL_TRY(to.k_map.second, upload_floats(w.k_map2));
+  RUNNEL_TRY(to.k_map.second_bias, upload_floats(w.k_map2_bias));
+  return {};
+}
+
+Result<DeviceLayer> DeviceWeights::upload_layer(const LayerSpec& layer, const LayerWeights& w) {
+  DeviceLayer to;
+  switch (layer.kind()) {
+    case Mixer::slots:
+      RUNNEL_CHECK_OK(upload_mixer(to, layer, w.slots()));
+      break;
+    case Mixer::recurrence:
+      RUNNEL_CHECK_OK(upload_mixer(to, layer, w.recurrence()));
+      break;
+  }
+  const ProjectionWeights& p = w.projections();
+  RUNNEL_TRY(to.norm, upload(p.norm));
+  RUNNEL_CHECK_OK(upload_biases(to, p));
+  RUNNEL_TRY(to.f_bias, upload_floats(p.f_bias));
+  RUNNEL_TRY(to.q_conv, upload_floats(p.q_conv));
+  RUNNEL_TRY(to.k_conv, upload_floats(p.k_conv));
+  RUNNEL_TRY(to.v_conv, upload_floats(p.v_conv));
+  RUNNEL_CHECK_OK(upload_turns(layer));
+  RUNNEL_TRY(to.g_norm, upload_floats(w.output.g_norm));
+  RUNNEL_TRY(to.o_proj, upload(TensorGroup(w.output.o_proj)));
+  if (layer.channel_mix == ChannelMix::none) return to;
+  RUNNEL_TRY(to.channel_norm, upload(w.channel_mix.norm));
+  RUNNEL_TRY(to.up, upload(up_groups(layer, w.channel_mix)));
+  RUNNEL_TRY(to.down, upload(TensorGroup(w.channel_mix.down_proj)));
+  return to;
+}
+
 Result<DeviceWeights> DeviceWeights::create(const ModelConfig& config, const Weights& weights,
                                             const LoadProgress& progress, WeightPlace place) {
   DeviceWeights d;
   d.place_ = place;
-  const auto single = [&d](const WeightView& w) {
-    const WeightView* const one[] = {&w};
-    return d.upload(one, false);
-  };
   const float pieces = static_cast<float>(weights.layers.size() + 2);
   const auto report = [&](std::size_t done) -> Status {
     if (progress && !progress(static_cast<float>(done) / pieces)) {
@@ -85,92 +179,24 @@ Result<DeviceWeights> DeviceWeights::create(const ModelConfig& config, const Wei
     }
     return {};
   };
+  const auto release = [&weights](const WeightView& view) {
+    if (weights.release && view.present()) weights.release(view.data);
+  };
   RUNNEL_CHECK_OK(report(0));
-  RUNNEL_TRY(d.embeddings, single(weights.embeddings));
+  RUNNEL_TRY(d.embeddings, d.upload(TensorGroup(weights.embeddings)));
   if (weights.tied()) {
     d.head = d.embeddings;
   } else {
-    RUNNEL_TRY(d.head, single(weights.head));
+    RUNNEL_TRY(d.head, d.upload(TensorGroup(weights.head)));
   }
-  for (const WeightView* table : {&weights.embeddings, &weights.head}) {
-    if (weights.release) weights.release(table->data);
-  }
-  RUNNEL_TRY(d.final_norm, d.upload_floats(weights.final_norm));
-  if (config.num_positional_slots() > 0 || config.rotary) {
-    std::vector<double> turns(static_cast<std::size_t>(config.head_k_dim / 2));
-    for (std::size_t i = 0; i < turns.size(); ++i) {
-      const double exponent =
-          -2.0 * static_cast<double>(i) / static_cast<double>(config.head_k_dim);
-      turns[i] = std::pow(config.rope_theta, exponent) / 6.283185307179586476925;
-    }
-    RUNNEL_TRY(void* p,
-               d.upload_bytes(turns.data(), turns.size() * sizeof(double), "rotary table"));
-    d.turns = static_cast<const double*>(p);
-  }
+  release(weights.embeddings);
+  release(weights.head);
+  RUNNEL_TRY(d.final_norm, d.upload(weights.final_norm));
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     RUNNEL_CHECK_OK(report(i + 1));
-    const LayerWeights& w = weights.layers[i];
-    LayerOnDevice layer;
-    std::int32_t column = 0;
-    std::vector<const WeightView*> run;
-    std::int32_t run_column = 0;
-    const auto flush = [&]() -> Status {
-      if (run.empty()) return {};
-      RUNNEL_TRY(const Matrix m, d.upload(run, false));
-      layer.projections.push_back({m, run_column});
-      run.clear();
-      return {};
-    };
-    const bool low_rank = config.gate_rank > 0;
-    const WeightView none;
-    for (const WeightView* view : {config.output_gate ? &w.out_gate : &none, &w.q_proj, &w.k_proj,
-                                   &w.v_proj, low_rank ? &w.f_down : &w.f_proj, &w.r_proj}) {
-      if (!view->present()) continue;
-      if (!run.empty() && run.back()->type != view->type) RUNNEL_CHECK_OK(flush());
-      if (run.empty()) run_column = column;
-      run.push_back(view);
-      column += static_cast<std::int32_t>(view->rows);
-    }
-    RUNNEL_CHECK_OK(flush());
-    RUNNEL_TRY(layer.attn_norm, d.upload_floats(w.attn_norm));
-    RUNNEL_TRY(layer.f_bias, d.upload_floats(w.f_bias));
-    RUNNEL_TRY(layer.read_bias, d.upload_floats(w.read_bias));
-    RUNNEL_TRY(layer.head_read_bias, d.upload_floats(w.head_read_bias));
-    RUNNEL_TRY(layer.q_conv, d.upload_floats(w.q_conv));
-    RUNNEL_TRY(layer.k_conv, d.upload_floats(w.k_conv));
-    RUNNEL_TRY(layer.v_conv, d.upload_floats(w.v_conv));
-    RUNNEL_TRY(layer.feature_map, d.upload_floats(w.feature_map));
-    if (low_rank) {
-      RUNNEL_TRY(layer.f_up, d.upload_floats(w.f_proj));
-    }
-    RUNNEL_TRY(layer.r_bias, d.upload_floats(w.r_bias));
-    RUNNEL_TRY(layer.lower_bound, d.upload_floats(w.lower_bound));
-    RUNNEL_TRY(layer.q_map.first, d.upload_floats(w.q_map));
-    RUNNEL_TRY(layer.q_map.first_bias, d.upload_floats(w.q_map_bias));
-    RUNNEL_TRY(layer.q_map.second, d.upload_floats(w.q_map2));
-    RUNNEL_TRY(layer.q_map.second_bias, d.upload_floats(w.q_map2_bias));
-    RUNNEL_TRY(layer.k_map.first, d.upload_floats(w.k_map));
-    RUNNEL_TRY(layer.k_map.first_bias, d.upload_floats(w.k_map_bias));
-    RUNNEL_TRY(layer.k_map.second, d.upload_floats(w.k_map2));
-    RUNNEL_TRY(layer.k_map.second_bias, d.upload_floats(w.k_map2_bias));
-    RUNNEL_TRY(layer.g_norm, d.upload_floats(w.g_norm));
-    RUNNEL_TRY(layer.mlp_norm, d.upload_floats(w.mlp_norm));
-    RUNNEL_TRY(layer.o_proj, single(w.o_proj));
-    RUNNEL_TRY(layer.down, single(w.down_proj));
-    if (w.gate_proj.type == w.up_proj.type) {
-      const WeightView* const both[] = {&w.gate_proj, &w.up_proj};
-      RUNNEL_TRY(const Matrix m, d.upload(both, true));
-      layer.gate_up.push_back({m, 0});
-    } else {
-      RUNNEL_TRY(const Matrix gate, single(w.gate_proj));
-      RUNNEL_TRY(const Matrix up, single(w.up_proj));
-      layer.gate_up.push_back({gate, 0});
-      layer.gate_up.push_back({up, gate.rows});
-    }
+    RUNNEL_TRY(DeviceLayer layer, d.upload_layer(config.layers[i], weights.layers[i]));
     d.layers.push_back(std::move(layer));
-    for (const auto member : kLayerViews) {
-      if (weights.release && (w.*member).present()) weights.release((w.*member).data);
-    }
+    for_each_view(weights.layers[i], release);
   }
   RUNNEL_CHECK_OK(report(weights.layers.size() + 2));
   return d;

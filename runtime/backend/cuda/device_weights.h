@@ -9,6 +9,7 @@
 #include "cuda/recurrence.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cuda/handles.h"
+#include "runtime/backend/cuda/layer_matrices.h"
 
 namespace runnel::cuda {
 
@@ -18,28 +19,46 @@ struct Projection {
   std::int32_t column = 0;
 };
 
-/// One block. Null pointers: the model has no such tensor.
-struct LayerOnDevice {
-  const float* attn_norm = nullptr;
-  // q, k, v, f stacked as far as types agree; of a recurrence output gate, r and f's low rank too
-  std::vector<Projection> projections;
+/// A norm over D channels. Null pointers: no such tensor.
+struct DeviceNorm {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+};
+
+/// One layer. Null pointers: the model has no such tensor.
+struct DeviceLayer {
+  DeviceNorm norm;
+  std::vector<Projection> projections;  // see projection_groups
+  const float* qkv_bias = nullptr;      // of q, k and v, as their columns lie
+  std::int32_t num_qkv_bias = 0;
   const float* f_bias = nullptr;
-  const float* read_bias = nullptr;
-  const float* head_read_bias = nullptr;
   const float* q_conv = nullptr;
   const float* k_conv = nullptr;
   const float* v_conv = nullptr;
+  // Mixer::slots
+  const float* read_bias = nullptr;
+  const float* head_read_bias = nullptr;
   const float* feature_map = nullptr;
+  // Mixer::recurrence
   const float* f_up = nullptr;
   const float* r_bias = nullptr;
   const float* lower_bound = nullptr;
   RecurrenceMap q_map, k_map;
+
   const float* g_norm = nullptr;
   Matrix o_proj;
-  const float* mlp_norm = nullptr;
-  // one matrix of alternating rows; two, stacked, if their types differ
-  std::vector<Projection> gate_up;
+  DeviceNorm channel_norm;
+  std::vector<Projection> up;  // see up_groups
   Matrix down;
+};
+
+/// The tensors of a model as kernels read them. Without places where only shapes are wanted.
+struct DeviceTensors {
+  Matrix embeddings;
+  Matrix head;
+  DeviceNorm final_norm;
+  const double* turns = nullptr;  // [K/2], see SlotMixer; of every layer that rotates
+  std::vector<DeviceLayer> layers;
 };
 
 /// Where weights lie.
@@ -51,23 +70,25 @@ enum class WeightPlace {
 };
 
 /// Owns the memory behind the pointers.
-class DeviceWeights {
+class DeviceWeights : public DeviceTensors {
  public:
   /// Packs and uploads a tensor at a time and gives its pages of the file back; reports progress.
   static Result<DeviceWeights> create(const ModelConfig& config, const Weights& weights,
                                       const LoadProgress& progress, WeightPlace place);
 
-  Matrix embeddings;
-  Matrix head;
-  const float* final_norm = nullptr;
-  const double* turns = nullptr;  // [K/2], see SlotMixer
-  std::vector<LayerOnDevice> layers;
   std::uint64_t bytes = 0;
   bool has_f32_matrix = false;
   std::size_t largest_unpacked = 0;  // values of the largest matrix that is not bf16 already
 
  private:
-  Result<Matrix> upload(std::span<const WeightView* const> tensors, bool alternating);
+  Result<DeviceLayer> upload_layer(const LayerSpec& layer, const LayerWeights& weights);
+  Status upload_mixer(DeviceLayer& to, const LayerSpec& layer, const SlotWeights& weights);
+  Status upload_mixer(DeviceLayer& to, const LayerSpec& layer, const RecurrenceWeights& weights);
+  Status upload_biases(DeviceLayer& to, const ProjectionWeights& weights);
+  Status upload_turns(const LayerSpec& layer);
+  Result<std::vector<Projection>> upload(const std::vector<TensorGroup>& groups);
+  Result<Matrix> upload(const TensorGroup& group);
+  Result<DeviceNorm> upload(const NormWeights& norm);
   Result<const float*> upload_floats(const WeightView& tensor);
   Result<void*> upload_bytes(const void* data, std::size_t size, const std::string& name);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/base/half.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cuda {
 namespace {
@@ -92,33 +93,42 @@ int lanes_that_divide(int n) {
 
 }  // namespace
 
+PackedMatrix packed_layout(BlockType type, std::int64_t rows, std::int64_t cols) {
+  PackedMatrix m{.type = type, .rows = static_cast<std::int32_t>(rows)};
+  int units = 0;  // that the lanes of a row share
+  if (quant::is_block_type(type)) {
+    m.cols = static_cast<std::int32_t>(cols);
+    units = m.cols / 32;
+  } else {
+    m.cols = static_cast<std::int32_t>(round_up(cols, 8));
+    units = m.cols * (type == BlockType::f32 ? 4 : 2) / 16;
+  }
+  m.lanes = lanes_that_divide(units);
+  m.steps = units / m.lanes;
+  return m;
+}
+
 PackedMatrix pack(std::span<const WeightView* const> tensors, RowOrder order) {
-  PackedMatrix m;
-  m.type = tensors[0]->type;
+  const BlockType type = tensors[0]->type;
   const std::int64_t cols = tensors[0]->cols;
   std::vector<const std::byte*> rows;
-  const std::size_t row_bytes = quant::row_bytes(m.type, cols);
+  const std::size_t row_bytes = quant::row_bytes(type, cols);
+  const auto add = [&](const WeightView& t, std::int64_t r) {
+    rows.push_back(t.data.data() + static_cast<std::size_t>(r) * row_bytes);
+  };
   if (order == RowOrder::stacked) {
     for (const WeightView* t : tensors) {
-      for (std::int64_t r = 0; r < t->rows; ++r) {
-        rows.push_back(t->data.data() + static_cast<std::size_t>(r) * row_bytes);
-      }
+      for (std::int64_t r = 0; r < t->rows; ++r) add(*t, r);
     }
   } else {
     for (std::int64_t r = 0; r < tensors[0]->rows; ++r) {
-      for (const WeightView* t : tensors) {
-        rows.push_back(t->data.data() + static_cast<std::size_t>(r) * row_bytes);
-      }
+      for (const WeightView* t : tensors) add(*t, r);
     }
   }
-  m.rows = static_cast<std::int32_t>(rows.size());
+  PackedMatrix m = packed_layout(type, static_cast<std::int64_t>(rows.size()), cols);
 
-  if (m.type == BlockType::f32 || m.type == BlockType::f16 || m.type == BlockType::bf16) {
-    const int value_bytes = m.type == BlockType::f32 ? 4 : 2;
-    m.cols = static_cast<std::int32_t>((cols + 7) / 8 * 8);
-    const int chunks = m.cols * value_bytes / 16;
-    m.lanes = lanes_that_divide(chunks);
-    m.steps = chunks / m.lanes;
+  if (!quant::is_block_type(type)) {
+    const int value_bytes = type == BlockType::f32 ? 4 : 2;
     const std::size_t stride =
         static_cast<std::size_t>(m.cols) * static_cast<std::size_t>(value_bytes);
     m.data.resize(rows.size() * stride);
@@ -128,13 +138,9 @@ PackedMatrix pack(std::span<const WeightView* const> tensors, RowOrder order) {
     return m;
   }
 
-  m.cols = static_cast<std::int32_t>(cols);
   const int blocks = m.cols / 32;
-  m.lanes = lanes_that_divide(blocks);
-  m.steps = blocks / m.lanes;
   const int tile_rows = 32 / m.lanes;
-  const std::size_t tiles =
-      (rows.size() + static_cast<std::size_t>(tile_rows) - 1) / static_cast<std::size_t>(tile_rows);
+  const std::size_t tiles = divide_up(rows.size(), static_cast<std::size_t>(tile_rows));
   const std::size_t pieces = tiles * static_cast<std::size_t>(m.steps) * 32;
   const std::size_t parts = m.type == BlockType::q8_0 ? 2 : 1;
   const std::size_t scale_bytes = m.type == BlockType::q4_0 || m.type == BlockType::q8_0 ? 2 : 4;

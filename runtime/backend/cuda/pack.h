@@ -25,6 +25,9 @@ struct PackedMatrix {
 /// How the rows of several tensors become one matrix.
 enum class RowOrder { stacked, alternating };
 
+/// The layout of such a matrix without its bytes.
+PackedMatrix packed_layout(quant::BlockType type, std::int64_t rows, std::int64_t cols);
+
 /// Tensors of one type and width as one matrix. Alternating: row 0 of each, row 1 of each, …
 PackedMatrix pack(std::span<const WeightView* const> tensors, RowOrder order = RowOrder::stacked);
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <vector>
 
-#include "runtime/backend/cuda/decode_kernel.h"
 #include "runtime/backend/cuda/pass_graphs.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/backend/cuda/sampled_steps.h"
@@ -33,10 +32,9 @@ class CudaPlan final : public Plan, private StepHost {
     RUNNEL_TRY(segments_, pinned_array<Segment>(n, "segments"));
     RUNNEL_TRY(logits_,
                pinned_array<float>(static_cast<std::size_t>(kLogitRows) * vocab(), "logits"));
-    if (m_->step_path == StepPath::one_kernel) {
-      RUNNEL_TRY(one_kernel_, DecodeKernel::create(*m_, {}));
-      if (one_kernel_ != nullptr) m_->scratch_bytes += one_kernel_->bytes();
-    }
+    // What the program was built from, and not another pass.
+    if (m_->step_kernel != nullptr && record_step_model(recording) == m_->step_model)
+      one_kernel_ = m_->step_kernel.get();
     return {};
   }
 
@@ -196,7 +194,7 @@ class CudaPlan final : public Plan, private StepHost {
   PinnedArray<float> logits_;  // [kLogitRows, vocab]
   GraphExec step_;
   PassGraphs passes_;
-  std::unique_ptr<DecodeKernel> one_kernel_;  // instead of the graph, where it fits
+  StepKernel* one_kernel_ = nullptr;  // the model's, instead of the graph
 };
 
 }  // namespace

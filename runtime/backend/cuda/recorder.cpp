@@ -3,36 +3,13 @@
 
 #include <algorithm>
 
+#include "cuda/row_ops.h"
+#include "runtime/backend/cuda/activations.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cuda {
 namespace {
-
-Act act_of(Activation a) {
-  switch (a) {
-    case Activation::identity:
-      return Act::identity;
-    case Activation::swish:
-      return Act::swish;
-    case Activation::relu:
-      return Act::relu;
-  }
-  return Act::identity;
-}
-
-Act act_of(FeatureMap f) {
-  switch (f) {
-    case FeatureMap::swish:
-      return Act::swish;
-    case FeatureMap::relu:
-      return Act::relu;
-    default:
-      return Act::identity;
-  }
-  return Act::identity;
-}
-
-int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
 /// Where row `first` of a dense matrix begins.
 std::size_t row(int first, int columns) {
@@ -43,102 +20,109 @@ Status launched(cudaError_t code, const char* op) { return check(code, op); }
 
 }  // namespace
 
+int input_columns(const LayerSpec& l) {
+  switch (l.kind()) {
+    case Mixer::slots:
+      return round_up(l.q_channels() + l.k_channels() + l.v_channels() + l.gate_channels(), 4);
+    case Mixer::recurrence:
+      return recurrence_columns(l).stride;
+  }
+  return 0;
+}
+
 Result<std::unique_ptr<Recorder>> Recorder::create(std::shared_ptr<ModelOnDevice> model,
                                                    int max_tokens) {
   std::unique_ptr<Recorder> r(new Recorder(std::move(model)));
+  r->layout_ = StateLayout::of(r->m_->config);
   RUNNEL_CHECK_OK(r->allocate(max_tokens));
-  if (r->m_->config.mixer == Mixer::recurrence) return r;
-  const SlotMixer m = r->mixer(0, false);
-  if (!slot_recurrent_fits(r->m_->launch(), m)) {
-    return fail(ErrorCode::unsupported, "cuda: a head of ", m.sinks + m.window + m.memory,
-                " slots of ", m.k_dim, " + ", m.v_dim,
-                " channels does not fit this device's registers");
-  }
+  for (const LayerSpec& layer : r->m_->config.layers) RUNNEL_CHECK_OK(r->check_mixer(layer));
   return r;
 }
 
-Status Recorder::allocate(int max_tokens) {
-  const ModelConfig& c = m_->config;
-  max_tokens_ = max_tokens;
-  columns_ = round_up((c.num_heads + c.num_kv_heads) * c.head_k_dim +
-                          c.num_kv_heads * (c.head_v_dim + c.num_memory_slots),
-                      4);
-  const bool recurrence = c.mixer == Mixer::recurrence;
-  if (recurrence) columns_ = recurrence_columns(c).stride;
-  const auto n = static_cast<std::size_t>(max_tokens);
-  std::uint64_t bytes = 0;
-  const auto make = [&bytes](auto& array, std::size_t count, const char* what) -> Status {
-    using T = std::remove_pointer_t<decltype(array.get())>;
-    RUNNEL_TRY(array, device_array<T>(count, what));
-    bytes += array.bytes();
-    return {};
-  };
-  const auto u = [](int v) { return static_cast<std::size_t>(v); };
-  const int v_columns = c.num_heads * c.head_v_dim;
-  const int hidden32 = round_up(c.intermediate_size, 32);
-  RUNNEL_CHECK_OK(make(b_.tokens, n, "token ids"));
-  RUNNEL_CHECK_OK(make(b_.segments, n, "segments"));
-  RUNNEL_CHECK_OK(make(b_.x, n * u(c.hidden_size), "the residual stream"));
-  RUNNEL_CHECK_OK(make(b_.inputs, n * u(columns_), "slot inputs"));
-  if (c.conv_size > 0) RUNNEL_CHECK_OK(make(b_.raw, n * u(columns_), "convolution inputs"));
-  RUNNEL_CHECK_OK(make(b_.o, n * u(c.num_heads * c.value_columns()), "slot outputs"));
-  RUNNEL_CHECK_OK(make(b_.gate_up, n * u(2 * c.intermediate_size), "gate and up"));
-  RUNNEL_CHECK_OK(make(b_.h, n * u(c.intermediate_size), "the hidden layer"));
-  RUNNEL_CHECK_OK(make(b_.h_words, n * u(hidden32 / 4), "the hidden layer"));
-  RUNNEL_CHECK_OK(make(b_.h_meta, n * u(hidden32 / 32), "the hidden layer"));
-  RUNNEL_CHECK_OK(make(b_.logits, u(kLogitRows) * u(c.vocab_size), "logits"));
-  const int widest = round_up(std::max({c.hidden_size, v_columns, c.intermediate_size}), 32);
-  if (m_->weights.has_f32_matrix) {
-    RUNNEL_CHECK_OK(make(b_.operand_f32, n * u(widest), "matrix operands"));
+Status Recorder::check_mixer(const LayerSpec& layer) const {
+  switch (layer.kind()) {
+    case Mixer::slots: {
+      const SlotMixer m = mixer(layer, false);
+      if (slot_recurrent_fits(m_->launch(), m)) return {};
+      return fail(ErrorCode::unsupported, "cuda: a head of ", m.sinks + m.window + m.memory,
+                  " slots of ", m.k_dim, " + ", m.v_dim,
+                  " channels does not fit this device's registers");
+    }
+    case Mixer::recurrence: {
+      const Recurrence a = recurrence(layer);
+      if (gated_recurrence_fits(a)) return {};
+      return fail(ErrorCode::unsupported, "cuda: a state of ", std::max(a.features, a.slots),
+                  " rows read by ", layer.queries_per_kv_head(),
+                  " queries does not fit this device's registers and shared memory");
+    }
   }
-  RUNNEL_CHECK_OK(make(b_.operand, n * u(widest), "matrix operands"));
-  RUNNEL_CHECK_OK(make(b_.unpacked, m_->weights.largest_unpacked, "an unpacked matrix"));
-  if (recurrence) {
-    RUNNEL_CHECK_OK(allocate_recurrence(bytes));
-  } else if (!m_->precise) {
-    RUNNEL_CHECK_OK(allocate_many(bytes));
-  }
-  m_->scratch_bytes += bytes;
   return {};
 }
 
-SlotMixer Recorder::mixer(int layer, bool prepared) const {
-  const ModelConfig& c = m_->config;
-  const StateLayout layout = StateLayout::of(c);
-  const LayerOnDevice* w =
-      m_->weights.layers.empty() ? nullptr : &m_->weights.layers[static_cast<std::size_t>(layer)];
-  return {.heads = c.num_heads,
-          .kv_heads = c.num_kv_heads,
-          .k_dim = c.head_k_dim,
-          .v_dim = c.head_v_dim,
-          .sinks = c.num_sink_slots,
-          .window = c.num_window_slots,
-          .memory = c.num_memory_slots,
-          .sink_distance = c.sink_distance,
-          .scale = c.scale,
-          .gate_normalizer = c.gate_normalizer,
-          .gate_log_min = c.gate_log_min,
-          .qk_act = act_of(c.feature_map),
-          .v_act = act_of(c.value_activation),
+SlotMixer Recorder::mixer(const LayerSpec& layer, bool prepared) const {
+  const SlotSpec& s = layer.slots();
+  const DeviceLayer& w = weights_of(layer);
+  const LayerState& state = layout_.layer(layer.index);
+  return {.heads = layer.num_heads,
+          .kv_heads = layer.num_kv_heads,
+          .k_dim = layer.head_k_dim,
+          .v_dim = layer.head_v_dim,
+          .sinks = s.num_sink_slots,
+          .window = s.num_window_slots,
+          .memory = s.num_memory_slots,
+          .sink_distance = s.sink_distance,
+          .scale = s.scale,
+          .gate_normalizer = s.gate_normalizer,
+          .gate_log_min = s.gate_log_min,
+          .qk_act = act_of(s.feature_map),
+          .v_act = act_of(s.value_activation),
           .prepared = prepared,
-          .f_bias = w != nullptr ? w->f_bias : nullptr,
-          .read_bias = w != nullptr ? w->read_bias : nullptr,
-          .head_read_bias = w != nullptr ? w->head_read_bias : nullptr,
-          .turns = m_->weights.turns,
-          .layer_offset = layout.keys_offset(layer, 0),
-          .head_floats = layout.head_floats(),
+          .f_bias = w.f_bias,
+          .read_bias = w.read_bias,
+          .head_read_bias = w.head_read_bias,
+          .turns = layer.rotates() ? m_->weights.turns : nullptr,
+          .layer_offset = state.keys_offset(0),
+          .head_floats = state.head_floats(),
           .inputs = b_.inputs.get(),
-          .input_stride = columns_,
+          .input_stride = input_columns(layer),
           .out = b_.o.get()};
 }
 
-Pass Recorder::behind_mixer(const Pass& pass, int layer) const {
+Pass Recorder::behind_mixer(const Pass& pass, const LayerSpec& layer) const {
   Pass p = pass;
-  if (pass.many && layer == m_->config.num_layers - 1) {
+  if (pass.many && layer.index == m_->config.num_layers() - 1) {
     p.first_row = pass.first_wanted;
     p.tokens = pass.tokens - pass.first_wanted;
   }
   return p;
+}
+
+Result<Recorder::Linear> Recorder::normed(const Pass& pass, const float* x, const NormSpec& norm,
+                                          const DeviceNorm& weights) const {
+  const int d = m_->config.hidden_size;
+  switch (norm.kind) {
+    case Norm::rms:
+      return Linear{
+          .x = x, .n = d, .norm_weight = weights.weight, .normalise = true, .eps = norm.eps};
+    case Norm::layer:
+      break;
+  }
+  RUNNEL_CHECK_OK(launched(layer_norm_rows(pass.launch, x, d, norm.eps, weights.weight,
+                                           weights.bias, b_.normed.get(), pass.tokens),
+                           "norm rows"));
+  return Linear{.x = b_.normed.get(), .n = d};
+}
+
+Rows Recorder::rows_of(const Linear& in, void* out) const {
+  return {.x = in.x,
+          .x_stride = in.n,
+          .n = in.n,
+          .out_stride = round_up(in.n, 32),
+          .act = in.act,
+          .normalise = in.normalise,
+          .eps = in.eps,
+          .weight = in.norm_weight,
+          .out = out};
 }
 
 Status Recorder::multiply(const Pass& pass, const Matrix& m, const void* a, int lda, void* c,
@@ -189,15 +173,7 @@ Status Recorder::linear(const Pass& pass, const Linear& in, std::span<const Proj
                            pass.tokens, nullptr, {}),
                     "multiply a vector");
   }
-  const int stride = round_up(in.n, 32);
-  Rows rows{.x = in.x,
-            .x_stride = in.n,
-            .n = in.n,
-            .out_stride = stride,
-            .act = in.act,
-            .normalise = in.normalise,
-            .eps = in.eps,
-            .weight = in.norm_weight};
+  Rows rows = rows_of(in, nullptr);
   bool have_f32 = false, have_bf16 = false;
   for (const Projection& p : to) {
     const bool f32 = p.matrix.type == BlockType::f32;
@@ -206,8 +182,8 @@ Status Recorder::linear(const Pass& pass, const Linear& in, std::span<const Proj
     rows.out_bf16 = !f32;
     if (!have) RUNNEL_CHECK_OK(launched(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
     have = true;
-    RUNNEL_CHECK_OK(
-        multiply(pass, p.matrix, rows.out, stride, out + p.column, out_stride, add, false));
+    RUNNEL_CHECK_OK(multiply(pass, p.matrix, rows.out, rows.out_stride, out + p.column, out_stride,
+                             add, false));
   }
   return {};
 }
@@ -223,41 +199,46 @@ Status Recorder::embed(const WeightView&) {
   return {};
 }
 
-Status Recorder::slot_projections(int layer, const LayerWeights&) {
-  const LayerOnDevice& w = m_->weights.layers[static_cast<std::size_t>(layer)];
-  steps_.emplace_back([this, &w, layer](const Pass& p) {
-    const Linear in{.x = b_.x.get(),
-                    .n = m_->config.hidden_size,
-                    .norm_weight = w.attn_norm,
-                    .normalise = true,
-                    .eps = m_->config.norm_eps};
-    if (fuses_slots(p, w)) return project_slots(p, w, layer);
-    return linear(p, in, w.projections, b_.inputs.get(), columns_, false);
+Status Recorder::add_biases(const Pass& pass, const LayerSpec& layer, int column) const {
+  const DeviceLayer& w = weights_of(layer);
+  if (w.qkv_bias == nullptr) return {};
+  return launched(bias_rows(pass.launch, b_.inputs.get() + column, input_columns(layer), w.qkv_bias,
+                            w.num_qkv_bias, pass.tokens),
+                  "add biases");
+}
+
+Status Recorder::slot_projections(const LayerSpec& layer, const SlotWeights&) {
+  steps_.emplace_back([this, &layer](const Pass& p) -> Status {
+    if (fuses_slots(p, layer)) return project_slots(p, layer);
+    const DeviceLayer& w = weights_of(layer);
+    RUNNEL_TRY(const Linear in, normed(p, b_.x.get(), layer.norm, w.norm));
+    RUNNEL_CHECK_OK(linear(p, in, w.projections, b_.inputs.get(), input_columns(layer), false));
+    return add_biases(p, layer, 0);
   });
   return {};
 }
 
-Status Recorder::slot_attention(int layer, const LayerWeights&) {
-  const LayerOnDevice& w = m_->weights.layers[static_cast<std::size_t>(layer)];
-  const bool mapped = m_->config.conv_size > 0 || m_->config.feature_map == FeatureMap::t2r;
+Status Recorder::slot_attention(const LayerSpec& layer, const SlotWeights&) {
+  const DeviceLayer& w = weights_of(layer);
+  const bool mapped = layer.conv_size > 0 || layer.slots().feature_map == FeatureMap::t2r;
   const SlotMixer raw = mixer(layer, false), prepared = mixer(layer, true);
-  const bool chunkwise = m_->slot_chunks && !m_->precise && slot_chunks_fit(prepared);
+  const bool chunks = chunkwise(layer, prepared);
   SlotInputs inputs{.mixer = raw,
-                    .conv = m_->config.conv_size,
+                    .conv = layer.conv_size,
                     .q_conv = w.q_conv,
                     .k_conv = w.k_conv,
                     .v_conv = w.v_conv,
                     .t2r = w.feature_map,
-                    .conv_offset = StateLayout::of(m_->config).q_conv_offset(layer),
+                    .conv_offset = layout_.layer(layer.index).q_conv_offset(),
                     .raw = b_.raw.get()};
   steps_.emplace_back(
-      [this, &w, mapped, raw, prepared, chunkwise, inputs](const Pass& p) -> Status {
+      [this, &layer, mapped, raw, prepared, chunks, inputs](const Pass& p) -> Status {
         if (mapped) {
           RUNNEL_CHECK_OK(
               launched(slot_inputs(p.launch, inputs, b_.segments.get(), p.num_segments, p.tokens),
                        "map slot inputs"));
         }
-        if (p.many && chunkwise) return many_slots(p, w, mapped ? prepared : raw);
+        if (p.many && chunks) return many_slots(p, layer, mapped ? prepared : raw);
         return launched(
             slot_recurrent(p.launch, mapped ? prepared : raw, b_.segments.get(), p.num_segments),
             "slots");
@@ -265,91 +246,32 @@ Status Recorder::slot_attention(int layer, const LayerWeights&) {
   return {};
 }
 
-Status Recorder::output_projection(int layer, const LayerWeights&) {
-  if (m_->config.mixer == Mixer::recurrence) return recurrence_output_projection(layer);
-  const LayerOnDevice& w = m_->weights.layers[static_cast<std::size_t>(layer)];
-  steps_.emplace_back([this, &w, layer](const Pass& pass) -> Status {
-    const ModelConfig& c = m_->config;
+Status Recorder::output_projection(const LayerSpec& layer, const OutputWeights&) {
+  if (layer.kind() == Mixer::recurrence || layer.output_norm == OutputNorm::heads)
+    return gated_output_projection(layer);
+  steps_.emplace_back([this, &layer](const Pass& pass) -> Status {
+    const DeviceLayer& w = weights_of(layer);
     const Pass p = behind_mixer(pass, layer);
     if (p.tokens == 0) return {};
-    const Linear in{.x = b_.o.get() + row(p.first_row, c.num_heads * c.head_v_dim),
-                    .n = c.num_heads * c.head_v_dim,
-                    .act = act_of(c.output_activation),
-                    .norm_weight = c.output_norm ? w.g_norm : nullptr,
-                    .normalise = c.output_norm,
-                    .eps = c.g_norm_eps};
-    if (fuses_slots(p, w)) return output_rows(p, w);
+    if (fuses_slots(p, layer)) return output_rows(p, layer);
+    const int o = layer.o_channels(), d = m_->config.hidden_size;
+    const bool normalise = layer.output_norm != OutputNorm::none;
+    const Linear in{.x = b_.o.get() + row(p.first_row, o),
+                    .n = o,
+                    .act = act_of(layer.output_activation),
+                    .norm_weight = normalise ? w.g_norm : nullptr,
+                    .normalise = normalise,
+                    .eps = layer.output_norm_eps};
     const Projection to{w.o_proj, 0};
-    return linear(p, in, std::span(&to, 1), b_.x.get() + row(p.first_row, c.hidden_size),
-                  c.hidden_size, true);
+    return linear(p, in, std::span(&to, 1), b_.x.get() + row(p.first_row, d), d, true);
   });
   return {};
 }
 
-Status Recorder::gated_mlp(int layer, const LayerWeights&) {
-  const LayerOnDevice& w = m_->weights.layers[static_cast<std::size_t>(layer)];
-  steps_.emplace_back([this, &w, layer](const Pass& pass) -> Status {
-    const ModelConfig& c = m_->config;
-    const Pass p = behind_mixer(pass, layer);
-    if (p.tokens == 0) return {};
-    const int d = c.hidden_size, inner = c.intermediate_size;
-    float* const x = b_.x.get() + row(p.first_row, d);
-    const Linear in{
-        .x = x, .n = d, .norm_weight = w.mlp_norm, .normalise = true, .eps = c.norm_eps};
-    const bool joined = w.gate_up.size() == 1;
-    if (fuses_swiglu(p, w)) return many_mlp(p, w);
-    if (p.many) {
-      const bool f32 = w.down.type == BlockType::f32;
-      const bool gu_bf16 = joined && w.gate_up[0].matrix.type != BlockType::f32;
-      if (gu_bf16) {
-        const int stride = round_up(d, 32);
-        const Rows rows{.x = in.x,
-                        .x_stride = d,
-                        .n = d,
-                        .out_stride = stride,
-                        .normalise = true,
-                        .eps = in.eps,
-                        .weight = in.norm_weight,
-                        .out = b_.operand.get()};
-        RUNNEL_CHECK_OK(launched(norm_rows(p.launch, rows, p.tokens), "norm rows"));
-        RUNNEL_CHECK_OK(multiply(p, w.gate_up[0].matrix, b_.operand.get(), stride, b_.gate_up.get(),
-                                 2 * inner, false, true));
-      } else {
-        RUNNEL_CHECK_OK(linear(p, in, w.gate_up, b_.gate_up.get(), 2 * inner, false));
-      }
-      const int stride = round_up(inner, 32);
-      void* h = f32 ? static_cast<void*>(b_.operand_f32.get()) : b_.operand.get();
-      RUNNEL_CHECK_OK(launched(swiglu_rows(p.launch, b_.gate_up.get(), gu_bf16, 2 * inner, !joined,
-                                           inner, p.tokens, h, !f32, stride),
-                               "swiglu"));
-      return multiply(p, w.down, h, stride, x, d, true, false);
-    }
-    const bool quantised = joined && quant::is_block_type(w.down.type);
-    const QuantisedVector hq{quantised ? b_.h_words.get() : nullptr, b_.h_meta.get()};
-    if (joined) {
-      Matvec v{.x = in.x,
-               .n = d,
-               .x_stride = d,
-               .norm_weight = in.norm_weight,
-               .normalise = true,
-               .eps = in.eps};
-      v.segments[v.num_segments++] = {.w = w.gate_up[0].matrix};
-      RUNNEL_CHECK_OK(launched(matvec(p.launch, MatvecOutput::swiglu, v, p.tokens, b_.h.get(), hq),
-                               "gate and up"));
-    } else {
-      RUNNEL_CHECK_OK(linear(p, in, w.gate_up, b_.gate_up.get(), 2 * inner, false));
-      RUNNEL_CHECK_OK(launched(swiglu_rows(p.launch, b_.gate_up.get(), false, 2 * inner, true,
-                                           inner, p.tokens, b_.h.get(), false, inner),
-                               "swiglu"));
-    }
-    Matvec v{.x = quantised ? nullptr : b_.h.get(), .n = inner, .x_stride = inner, .quantised = hq};
-    v.segments[v.num_segments++] = {.w = w.down, .out = x, .out_stride = d};
-    return launched(matvec(p.launch, MatvecOutput::add, v, p.tokens, nullptr, {}), "down");
-  });
+Status Recorder::logits(const NormSpec& norm, const NormWeights&, const WeightView&) {
+  final_norm_ = norm;
   return {};
 }
-
-Status Recorder::logits(const WeightView&, const WeightView&) { return {}; }
 
 Status Recorder::run(const Pass& pass) const {
   for (const Step& step : steps_) RUNNEL_CHECK_OK(step(pass));
@@ -357,17 +279,12 @@ Status Recorder::run(const Pass& pass) const {
 }
 
 Status Recorder::run_head(const Launch& launch, int first, int count) const {
-  const ModelConfig& c = m_->config;
-  Matvec v{
-      .x = b_.x.get() + static_cast<std::size_t>(first) * static_cast<std::size_t>(c.hidden_size),
-      .n = c.hidden_size,
-      .x_stride = c.hidden_size,
-      .norm_weight = m_->weights.final_norm,
-      .normalise = true,
-      .eps = c.norm_eps};
-  v.segments[v.num_segments++] = {
-      .w = m_->weights.head, .out = b_.logits.get(), .out_stride = c.vocab_size};
-  return launched(matvec(launch, MatvecOutput::store, v, count, nullptr, {}), "logits");
+  const int d = m_->config.hidden_size;
+  const Pass pass{.launch = launch, .tokens = count};
+  RUNNEL_TRY(const Linear in,
+             normed(pass, b_.x.get() + row(first, d), final_norm_, m_->weights.final_norm));
+  const Projection to{m_->weights.head, 0};
+  return linear(pass, in, std::span(&to, 1), b_.logits.get(), m_->config.vocab_size, false);
 }
 
 }  // namespace runnel::cuda

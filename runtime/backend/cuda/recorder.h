@@ -10,15 +10,16 @@
 
 namespace runnel::cuda {
 
-/// Device buffers of a plan for N tokens. Shapes as in launch.h; C = HQ*K + H*K + H*V + H*M.
+/// Device buffers of a plan for N tokens, as large as the largest layer needs. Shapes as in launch.h; C = input_columns.
 struct PlanBuffers {
   DeviceArray<std::int32_t> tokens;   // [N]
   DeviceArray<Segment> segments;      // [N]
   DeviceArray<float> x;               // [N, D]
   DeviceArray<float> inputs;          // [N, C]
   DeviceArray<float> raw;             // [N, C], with convolutions
+  DeviceArray<float> normed;          // [N, D], with LayerNorms
   DeviceArray<float> o;               // [N, HQ*V]
-  DeviceArray<float> gate_up;         // [N, 2 I]
+  DeviceArray<float> gate_up;         // [N, 2 I], or [N, I] of a squared ReLU
   DeviceArray<float> h;               // [N, I]
   DeviceArray<std::int32_t> h_words;  // [N, I/4]
   DeviceArray<int2> h_meta;           // [N, I/32]
@@ -37,8 +38,11 @@ struct PlanBuffers {
 };
 inline constexpr int kLogitRows = 32;
 
-/// Where a row of the inputs of a recurrence has what; see DeviceWeights.
-RecurrenceColumns recurrence_columns(const ModelConfig& config);
+/// Where a row of the inputs of a recurrence has what; see projection_groups.
+RecurrenceColumns recurrence_columns(const LayerSpec& layer);
+
+/// Columns of a row of a mixer's inputs, with padding.
+int input_columns(const LayerSpec& layer);
 
 /// One pass as the closures see it.
 struct Pass {
@@ -61,13 +65,15 @@ class Recorder final : public Ops {
                                                   int max_tokens);
 
   Status embed(const WeightView& table) override;
-  Status slot_projections(int layer, const LayerWeights& weights) override;
-  Status slot_attention(int layer, const LayerWeights& weights) override;
-  Status recurrence_projections(int layer, const LayerWeights& weights) override;
-  Status gated_recurrence(int layer, const LayerWeights& weights) override;
-  Status output_projection(int layer, const LayerWeights& weights) override;
-  Status gated_mlp(int layer, const LayerWeights& weights) override;
-  Status logits(const WeightView& final_norm, const WeightView& head) override;
+  Status slot_projections(const LayerSpec& layer, const SlotWeights& weights) override;
+  Status slot_attention(const LayerSpec& layer, const SlotWeights& weights) override;
+  Status recurrence_projections(const LayerSpec& layer, const RecurrenceWeights& weights) override;
+  Status gated_recurrence(const LayerSpec& layer, const RecurrenceWeights& weights) override;
+  Status output_projection(const LayerSpec& layer, const OutputWeights& weights) override;
+  Status gated_mlp(const LayerSpec& layer, const ChannelMixWeights& weights) override;
+  Status squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& weights) override;
+  Status logits(const NormSpec& norm, const NormWeights& norm_weights,
+                const WeightView& head) override;
 
   /// Every op but the head.
   Status run(const Pass& pass) const;
@@ -78,30 +84,51 @@ class Recorder final : public Ops {
 
  private:
   explicit Recorder(std::shared_ptr<ModelOnDevice> model) : m_(std::move(model)) {}
+  // recorder_buffers.cpp
   Status allocate(int max_tokens);
-  /// The buffers of a recurrence; recurrence.cpp.
-  Status allocate_recurrence(std::uint64_t& bytes);
-  Recurrence recurrence(int layer) const;
+  Status allocate_inputs(std::uint64_t& bytes);
+  Status allocate_channel_mix(std::uint64_t& bytes);
+  Status allocate_recurrences(std::uint64_t& bytes);
+  Status allocate_maps(std::uint64_t& bytes);
+  Status allocate_many(std::uint64_t& bytes);
+
+  /// unsupported, if this device cannot compute the layer's mixer.
+  Status check_mixer(const LayerSpec& layer) const;
+  /// The layer's weights on the device.
+  const DeviceLayer& weights_of(const LayerSpec& layer) const {
+    return m_->weights.layers[static_cast<std::size_t>(layer.index)];
+  }
+  std::size_t hidden() const { return static_cast<std::size_t>(m_->config.hidden_size); }
+
+  // recurrence.cpp
+  Recurrence recurrence(const LayerSpec& layer) const;
   /// Features by matrices of heads, for many tokens.
   Status map_products(const Pass& pass, const Recurrence& a) const;
-  Status recurrence_output_projection(int layer);
+  /// With norms of heads, an output gate or a normalizer: what slots do not have.
+  Status gated_output_projection(const LayerSpec& layer);
 
   // recorder_many.cpp: passes of many tokens through the kernels of prefill.h.
-  Status allocate_many(std::uint64_t& bytes);
-  ChunkOperands chunk_operands() const;
-  std::size_t slot_pool_values(ChunkOperands* o) const;
+  ChunkOperands chunk_operands(const LayerSpec& layer) const;
+  std::size_t slot_pool_values(const LayerSpec& layer, ChunkOperands* o) const;
   bool takes_wide(const Pass& pass, const Matrix& m) const;
+  /// Whether passes of many tokens go chunk by chunk. Not with biases on q, k and v: keys of 200 do not fit bf16.
+  bool chunkwise(const LayerSpec& layer, const SlotMixer& mixer) const;
   /// Whether the slots take their operands as the projections of this layer leave them.
-  bool fuses_slots(const Pass& pass, const LayerOnDevice& w) const;
-  Status project_slots(const Pass& pass, const LayerOnDevice& w, int layer) const;
-  Status many_slots(const Pass& pass, const LayerOnDevice& w, const SlotMixer& m) const;
-  Status output_rows(const Pass& pass, const LayerOnDevice& w) const;
-  bool fuses_swiglu(const Pass& pass, const LayerOnDevice& w) const;
-  Status many_mlp(const Pass& pass, const LayerOnDevice& w) const;
+  bool fuses_slots(const Pass& pass, const LayerSpec& layer) const;
+  Status project_slots(const Pass& pass, const LayerSpec& layer) const;
+  Status many_slots(const Pass& pass, const LayerSpec& layer, const SlotMixer& m) const;
+  Status output_rows(const Pass& pass, const LayerSpec& layer) const;
+  bool fuses_swiglu(const Pass& pass, const LayerSpec& layer) const;
+  Status fused_swiglu(const Pass& pass, const LayerSpec& layer) const;
   Result<const void*> as_bf16(const Pass& pass, const Matrix& m) const;
 
-  SlotMixer mixer(int layer, bool prepared) const;
-  /// out[t, column + r] (+)= W f(x): by matvec or as a matrix product, as the pass wants.
+  // recorder_mlp.cpp
+  Status swiglu(const Pass& pass, const LayerSpec& layer) const;
+  Status many_swiglu(const Pass& pass, const LayerSpec& layer) const;
+  Status squared_relu(const Pass& pass, const LayerSpec& layer) const;
+
+  SlotMixer mixer(const LayerSpec& layer, bool prepared) const;
+  /// What a product takes in.
   struct Linear {
     const float* x = nullptr;
     int n = 0;
@@ -111,10 +138,18 @@ class Recorder final : public Ops {
     float eps = 0.0F;
     HeadNorm heads;  // of few tokens
   };
+  /// Rows of the residual stream through a norm: an RMSNorm becomes a part of the product, a LayerNorm is computed now.
+  Result<Linear> normed(const Pass& pass, const float* x, const NormSpec& norm,
+                        const DeviceNorm& weights) const;
+  /// The operand of a product of many tokens.
+  Rows rows_of(const Linear& in, void* out) const;
+  /// out[t, column + r] (+)= W f(x): by matvec or as a matrix product, as the pass wants.
   Status linear(const Pass& pass, const Linear& in, std::span<const Projection> to, float* out,
                 int out_stride, bool add) const;
+  /// Adds the biases of q, k and v to the mixer's inputs, from this column on.
+  Status add_biases(const Pass& pass, const LayerSpec& layer, int column) const;
   /// The pass as the ops behind the last layer's mixer see it: rows that are wanted.
-  Pass behind_mixer(const Pass& pass, int layer) const;
+  Pass behind_mixer(const Pass& pass, const LayerSpec& layer) const;
   Status multiply(const Pass& pass, const Matrix& m, const void* a, int lda, void* c, int ldc,
                   bool add, bool c_bf16) const;
   /// The product of bf16 matrices by whoever is fastest.
@@ -122,9 +157,11 @@ class Recorder final : public Ops {
 
   std::shared_ptr<ModelOnDevice> m_;
   PlanBuffers b_;
+  StateLayout layout_;
   std::vector<Step> steps_;
+  NormSpec final_norm_;
   int max_tokens_ = 0;
-  int columns_ = 0;  // C
+  std::size_t arrived_a_layer_ = 0;  // of PlanBuffers::arrived
 };
 
 }  // namespace runnel::cuda

@@ -1,75 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of many tokens through the kernels of prefill.h: what follows a product is fused behind
 // it, and slots take bf16 operands straight from the projections.
+#include "runtime/backend/cuda/activations.h"
 #include "runtime/backend/cuda/recorder.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cuda {
 namespace {
 
-Act act_of(Activation a) {
-  return a == Activation::swish ? Act::swish : a == Activation::relu ? Act::relu : Act::identity;
+bool positional(const LayerSpec& l) {
+  return l.kind() == Mixer::slots && l.slots().num_positional_slots() > 0;
 }
-Act act_of(FeatureMap f) {
-  return f == FeatureMap::swish ? Act::swish : f == FeatureMap::relu ? Act::relu : Act::identity;
-}
-
-int round_up(int n, int to) { return (n + to - 1) / to * to; }
-
-bool positional(const ModelConfig& c) { return c.num_sink_slots + c.num_window_slots > 0; }
 
 }  // namespace
 
 /// Values of 16 bits in the pool; sets the pointers of `o` if it is given.
-std::size_t Recorder::slot_pool_values(ChunkOperands* o) const {
-  const ModelConfig& c = m_->config;
+std::size_t Recorder::slot_pool_values(const LayerSpec& l, ChunkOperands* o) const {
   const auto u = [](int v) { return static_cast<std::size_t>(v); };
   std::uint16_t* pool = b_.slot_pool.get();
   std::size_t used = 0;
   const auto take = [&](auto** to, std::size_t rows, std::size_t columns) {
     if (o != nullptr) *to = reinterpret_cast<std::remove_reference_t<decltype(*to)>>(pool + used);
-    used += (rows * columns * (sizeof(**to) / 2) + 127) / 128 * 128;
+    used += round_up(rows * columns * (sizeof(**to) / 2), std::size_t{128});
   };
   ChunkOperands own;
   ChunkOperands& to = o != nullptr ? *o : own;
-  const std::size_t n = u(max_tokens_), chunks = (n + kChunk - 1) / kChunk,
-                    tiles = chunks * u(c.num_kv_heads), q = u(c.num_heads * c.head_k_dim),
-                    k = u(c.num_kv_heads * c.head_k_dim), v = u(c.num_kv_heads * c.head_v_dim);
-  const std::size_t before = positional(c) ? kChunk : 0;
+  const int slots = l.common().num_memory_slots;
+  const std::size_t n = u(max_tokens_), chunks = divide_up(n, std::size_t{kChunk}),
+                    tiles = chunks * u(l.num_kv_heads), q = u(l.q_channels()),
+                    k = u(l.k_channels()), v = u(l.v_channels());
+  const std::size_t before = positional(l) ? kChunk : 0;
   take(&to.q, n, q);
   take(&to.k, n, k);
   take(&to.v, n + before, v);
-  if (positional(c)) {
+  if (positional(l)) {
     take(&to.q_turned, n, q);
     take(&to.q_near, n, q);
     take(&to.k_turned, n + before, k);
     take(&to.k_sink, kMostSinks, k);
     take(&to.v_sink, kMostSinks, v);
   }
-  take(&to.gates, n, u(c.num_kv_heads * c.num_memory_slots));
-  to.gate_stride = c.num_kv_heads * c.num_memory_slots;
+  take(&to.gates, n, u(l.num_kv_heads * slots));
+  to.gate_stride = l.num_kv_heads * slots;
   take(&to.decay, tiles, kChunk);
   take(&to.centre, tiles, kChunk);
   take(&to.rise, tiles * kChunk, kChunk);
   take(&to.write, tiles * kChunk, kChunk);
   take(&to.carry, tiles * kChunk, kChunk);
   take(&to.strong, tiles, 1);
-  take(&to.keys, tiles * kChunk, u(c.head_k_dim));
-  take(&to.values, tiles * kChunk, u(c.head_v_dim));
+  take(&to.keys, tiles * kChunk, u(l.head_k_dim));
+  take(&to.values, tiles * kChunk, u(l.head_v_dim));
   return used;
 }
 
-ChunkOperands Recorder::chunk_operands() const {
+ChunkOperands Recorder::chunk_operands(const LayerSpec& layer) const {
   ChunkOperands o;
-  slot_pool_values(&o);
+  slot_pool_values(layer, &o);
   return o;
 }
 
-Status Recorder::allocate_many(std::uint64_t& bytes) {
-  RUNNEL_TRY(b_.slot_pool,
-             device_array<std::uint16_t>(slot_pool_values(nullptr), "chunkwise slots"));
-  bytes += b_.slot_pool.bytes();
-  return {};
+bool Recorder::chunkwise(const LayerSpec& layer, const SlotMixer& mixer) const {
+  return m_->slot_chunks && !m_->precise && !layer.qkv_bias && slot_chunks_fit(mixer);
 }
 
 bool Recorder::takes_wide(const Pass& pass, const Matrix& m) const {
@@ -83,32 +75,27 @@ Result<const void*> Recorder::as_bf16(const Pass& pass, const Matrix& m) const {
   return static_cast<const void*>(b_.unpacked.get());
 }
 
-bool Recorder::fuses_slots(const Pass& pass, const LayerOnDevice& w) const {
-  const ModelConfig& c = m_->config;
-  if (!pass.many || !m_->slot_chunks || m_->precise || positional(c) || c.conv_size > 0 ||
-      c.feature_map == FeatureMap::t2r || w.projections.size() != 1 ||
-      w.projections[0].matrix.type == BlockType::f32 || c.num_heads * c.head_v_dim > 8192 ||
-      !slot_chunks_fit(mixer(0, true))) {
+bool Recorder::fuses_slots(const Pass& pass, const LayerSpec& l) const {
+  const DeviceLayer& w = weights_of(l);
+  if (!pass.many || positional(l) || l.conv_size > 0 || l.output_norm == OutputNorm::heads ||
+      l.slots().feature_map == FeatureMap::t2r || w.projections.size() != 1 ||
+      w.projections[0].matrix.type == BlockType::f32 || l.o_channels() > 8192 ||
+      !chunkwise(l, mixer(l, true))) {
     return false;
   }
-  return c.head_k_dim % 8 == 0 && c.head_v_dim % 8 == 0;
+  return l.head_k_dim % 8 == 0 && l.head_v_dim % 8 == 0;
 }
 
-Status Recorder::project_slots(const Pass& pass, const LayerOnDevice& w, int layer) const {
-  const ModelConfig& c = m_->config;
+Status Recorder::project_slots(const Pass& pass, const LayerSpec& l) const {
+  const DeviceLayer& w = weights_of(l);
   const Matrix& m = w.projections[0].matrix;
-  const int stride = round_up(c.hidden_size, 32);
-  const Rows rows{.x = b_.x.get(),
-                  .x_stride = c.hidden_size,
-                  .n = c.hidden_size,
-                  .out_stride = stride,
-                  .normalise = true,
-                  .eps = c.norm_eps,
-                  .weight = w.attn_norm,
-                  .out = b_.operand.get()};
+  RUNNEL_TRY(const Linear in, normed(pass, b_.x.get(), l.norm, w.norm));
+  const Rows rows = rows_of(in, b_.operand.get());
+  const int stride = rows.out_stride;
   RUNNEL_CHECK_OK(check(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
   RUNNEL_TRY(const void* weights, as_bf16(pass, m));
-  const ChunkOperands o = chunk_operands();
+  const ChunkOperands o = chunk_operands(l);
+  const int gates = l.gate_channels(), qkv = m.rows - gates;
   const WideMatmul product{.p = {.a = b_.operand.get(),
                                  .lda = stride,
                                  .b = weights,
@@ -117,17 +104,16 @@ Status Recorder::project_slots(const Pass& pass, const LayerOnDevice& w, int lay
                                  .rows = m.rows,
                                  .inner = m.cols},
                            .output = WideOutput::slots,
-                           .slots = {.q = c.num_heads * c.head_k_dim,
-                                     .k = c.num_kv_heads * c.head_k_dim,
-                                     .v = c.num_kv_heads * c.head_v_dim,
-                                     .f = c.num_kv_heads * c.num_memory_slots,
+                           .slots = {.q = l.q_channels(),
+                                     .k = l.k_channels(),
+                                     .v = l.v_channels(),
+                                     .f = gates,
                                      .activated = o.q,
                                      .gates = o.gates,
-                                     .qk_act = act_of(c.feature_map),
-                                     .v_act = act_of(c.value_activation)}};
+                                     .qk_act = act_of(l.slots().feature_map),
+                                     .v_act = act_of(l.slots().value_activation)}};
   if (takes_wide(pass, m) && wide_matmul_fits(product))
     return check(wide_matmul(pass.launch, product, m_->prefill.tuning), "project slots");
-  const int gates = c.num_kv_heads * c.num_memory_slots, qkv = m.rows - gates;
   Matmul p{.a = b_.operand.get(),
            .lda = stride,
            .b = weights,
@@ -147,13 +133,13 @@ Status Recorder::project_slots(const Pass& pass, const LayerOnDevice& w, int lay
     p.c = o.gates;
     RUNNEL_CHECK_OK(multiply_bf16(pass, p, false));
   }
-  return check(activate_projections(pass.launch, mixer(layer, false), pass.tokens, o),
+  return check(activate_projections(pass.launch, mixer(l, false), pass.tokens, o),
                "activate projections");
 }
 
-Status Recorder::many_slots(const Pass& pass, const LayerOnDevice& w, const SlotMixer& m) const {
-  ChunkOperands o = chunk_operands();
-  if (fuses_slots(pass, w)) {
+Status Recorder::many_slots(const Pass& pass, const LayerSpec& layer, const SlotMixer& m) const {
+  ChunkOperands o = chunk_operands(layer);
+  if (fuses_slots(pass, layer)) {
     // One matrix [T, q + k + v]: it takes the place of the three, which lie one after another.
     const int q = m.heads * m.k_dim, k = m.kv_heads * m.k_dim, v = m.kv_heads * m.v_dim;
     o.k = o.q + q, o.v = o.k + k;
@@ -165,50 +151,44 @@ Status Recorder::many_slots(const Pass& pass, const LayerOnDevice& w, const Slot
                "slots, chunkwise");
 }
 
-Status Recorder::output_rows(const Pass& pass, const LayerOnDevice& w) const {
-  const ModelConfig& c = m_->config;
-  const int n = c.num_heads * c.head_v_dim, stride = round_up(n, 32);
+Status Recorder::output_rows(const Pass& pass, const LayerSpec& l) const {
+  const DeviceLayer& w = weights_of(l);
+  const int n = l.o_channels(), stride = round_up(n, 32), d = m_->config.hidden_size;
   const auto skipped = static_cast<std::size_t>(pass.first_row);
+  const bool normalise = l.output_norm != OutputNorm::none;
   const Rows rows{.x_bf16 = reinterpret_cast<const std::uint16_t*>(b_.o.get()) +
                             skipped * static_cast<std::size_t>(n),
                   .x_stride = n,
                   .n = n,
                   .out_stride = stride,
-                  .act = act_of(c.output_activation),
-                  .normalise = c.output_norm,
-                  .eps = c.g_norm_eps,
-                  .weight = c.output_norm ? w.g_norm : nullptr,
+                  .act = act_of(l.output_activation),
+                  .normalise = normalise,
+                  .eps = l.output_norm_eps,
+                  .weight = normalise ? w.g_norm : nullptr,
                   .out = b_.operand.get()};
   RUNNEL_CHECK_OK(check(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
-  float* const x = b_.x.get() + skipped * static_cast<std::size_t>(c.hidden_size);
-  return multiply(pass, w.o_proj, b_.operand.get(), stride, x, c.hidden_size, true, false);
+  float* const x = b_.x.get() + skipped * static_cast<std::size_t>(d);
+  return multiply(pass, w.o_proj, b_.operand.get(), stride, x, d, true, false);
 }
 
-bool Recorder::fuses_swiglu(const Pass& pass, const LayerOnDevice& w) const {
-  const ModelConfig& c = m_->config;
-  return w.gate_up.size() == 1 && takes_wide(pass, w.gate_up[0].matrix) &&
-         w.down.type != BlockType::f32 && c.intermediate_size % 32 == 0 &&
-         w.down.cols == c.intermediate_size;
+bool Recorder::fuses_swiglu(const Pass& pass, const LayerSpec& l) const {
+  const DeviceLayer& w = weights_of(l);
+  return w.up.size() == 1 && takes_wide(pass, w.up[0].matrix) && w.down.type != BlockType::f32 &&
+         l.intermediate_size % 32 == 0 && w.down.cols == l.intermediate_size;
 }
 
-Status Recorder::many_mlp(const Pass& pass, const LayerOnDevice& w) const {
-  const ModelConfig& c = m_->config;
-  const int d = c.hidden_size, inner = c.intermediate_size, stride = round_up(d, 32);
+Status Recorder::fused_swiglu(const Pass& pass, const LayerSpec& l) const {
+  const DeviceLayer& w = weights_of(l);
+  const int d = m_->config.hidden_size, inner = l.intermediate_size;
   float* const x =
       b_.x.get() + static_cast<std::size_t>(pass.first_row) * static_cast<std::size_t>(d);
-  const Rows rows{.x = x,
-                  .x_stride = d,
-                  .n = d,
-                  .out_stride = stride,
-                  .normalise = true,
-                  .eps = c.norm_eps,
-                  .weight = w.mlp_norm,
-                  .out = b_.operand.get()};
+  RUNNEL_TRY(const Linear in, normed(pass, x, l.channel_norm, w.channel_norm));
+  const Rows rows = rows_of(in, b_.operand.get());
   RUNNEL_CHECK_OK(check(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
-  const Matrix& m = w.gate_up[0].matrix;
+  const Matrix& m = w.up[0].matrix;
   RUNNEL_TRY(const void* weights, as_bf16(pass, m));
   const WideMatmul product{.p = {.a = b_.operand.get(),
-                                 .lda = stride,
+                                 .lda = rows.out_stride,
                                  .b = weights,
                                  .ldb = m.cols,
                                  .tokens = pass.tokens,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/backend/cuda/cluster_program.h"
+#include "runtime/backend/cuda/step/cluster_program.h"
 
 #include <algorithm>
-#include <bit>
+#include <utility>
 
-#include "runtime/backend/cuda/decode_shapes.h"
+#include "runtime/backend/cuda/activations.h"
+#include "runtime/backend/cuda/step/matrix_shapes.h"
 
 namespace runnel::cuda {
 namespace {
@@ -16,7 +17,7 @@ ClusterMatrix layout_of(const Matrix& m, bool pairs) {
   c.steps = s.steps, c.lane_shift = s.lane_shift, c.row_shift = s.row_shift;
   // Four floats are sent at once; of gates and ups two make one.
   c.granule = std::max(1 << s.row_shift, pairs ? 8 : 4);
-  if (is_plain(m.type)) {
+  if (!quant::is_block_type(m.type)) {
     c.row_bytes[0] = s.tile_bytes;
   } else {
     c.row_bytes[0] = s.tile_bytes >> s.row_shift;
@@ -46,30 +47,42 @@ int best_sub_shift(const ClusterMatrix& m, int blocks, bool pairs, int warps) {
   return best;
 }
 
-class Maker {
+class ClusterLayout {
  public:
-  Maker(const ModelConfig& config, const DeviceWeights& weights, int shared_bytes, int blocks)
-      : c_(config), w_(weights), shared_bytes_(shared_bytes), p_(out_.cluster) {
-    p_.blocks = blocks;
+  ClusterLayout(const StepModel& model, const DeviceTensors& tensors, const ClusterLimits& limits)
+      : m_(model), l_(model.layer), w_(tensors), limits_(limits), p_(out_.cluster) {
+    p_.blocks = limits.blocks;
   }
 
   ClusterProgram make() {
     out_.why_not = refuse();
-    out_.fits = out_.why_not[0] == '\0';
     return std::move(out_);
   }
 
  private:
-  const char* refuse() {
-    if (const char* why = refuse_slot_model(c_, w_); why[0] != '\0') return why;
-    const int o = c_.num_heads * c_.head_v_dim;
-    if (std::max({c_.hidden_size, c_.intermediate_size, o}) > kClusterWidest) return "wide layers";
-    if (c_.head_k_dim != c_.head_v_dim || c_.head_k_dim < 32 || c_.head_k_dim > 128)
-      return "head dimensions";
-    if (c_.num_heads > p_.blocks) return "many heads";
-    if (c_.num_slots() * c_.head_k_dim > 4 * kClusterThreads * kClusterItems) return "many slots";
+  std::string refuse() {
+    if (std::string why = refuse_tensors(m_, w_); !why.empty()) return why;
+    if (l_.qkv_bias) return "biases on q, k and v";
+    const int widest = std::max({m_.hidden_size, l_.intermediate_size, l_.o_channels()});
+    if (widest > kClusterWidest) {
+      return "layers of " + std::to_string(widest) + " channels, expected at most " +
+             std::to_string(kClusterWidest);
+    }
+    if (l_.head_k_dim != l_.head_v_dim || l_.head_k_dim < 32 || l_.head_k_dim > 128) {
+      return "heads of " + std::to_string(l_.head_k_dim) + " and " + std::to_string(l_.head_v_dim) +
+             ", expected both the same, 32 to 128";
+    }
+    if (l_.num_heads > p_.blocks) {
+      return std::to_string(l_.num_heads) + " query heads, expected at most " +
+             std::to_string(p_.blocks);
+    }
+    const int slots = l_.slots().num_slots();
+    const int most_slots = 4 * kClusterThreads * kClusterItems / l_.head_k_dim;
+    if (slots > most_slots) {
+      return std::to_string(slots) + " slots, expected at most " + std::to_string(most_slots);
+    }
     fill_model();
-    if (const char* why = collect(); why[0] != '\0') return why;
+    if (std::string why = collect(); !why.empty()) return why;
     return lay_out();
   }
 
@@ -88,21 +101,22 @@ class Maker {
            known.row_bytes[0] == c.row_bytes[0];
   }
 
-  const char* collect() {
+  std::string collect() {
     bool fits = true;
-    for (const LayerOnDevice& w : w_.layers) {
-      if (w.gate_up.size() != 1) return "gate and up of different types";
+    for (const DeviceLayer& w : w_.layers) {
       ClusterLayer layer;
+      bool taken[kClusterMatrices] = {};
       for (const Projection& q : w.projections) {
-        const int i = is_plain(q.matrix.type) ? kPlainMatrix : 0;
-        if (layer.parts[0][i] != nullptr) return "many projections";
+        const int i = quant::is_block_type(q.matrix.type) ? 0 : kPlainMatrix;
+        if (std::exchange(taken[i], true)) return "projections of several types";
         fits = fits && add(i, q.matrix, false, q.column, layer);
       }
       fits = fits && add(matrix_of(1), w.o_proj, false, 0, layer) &&
-             add(matrix_of(2), w.gate_up[0].matrix, true, 0, layer) &&
+             add(matrix_of(2), w.up[0].matrix, true, 0, layer) &&
              add(matrix_of(3), w.down, false, 0, layer);
-      if (!fits) return "layers of different shapes";
-      layer.norms[0] = w.attn_norm, layer.norms[1] = w.g_norm, layer.norms[2] = w.mlp_norm;
+      if (!fits) return "layers of different shapes, or rows in no whole units";
+      layer.norms[0] = w.norm.weight, layer.norms[1] = w.g_norm;
+      layer.norms[2] = w.channel_norm.weight;
       layer.f_bias = w.f_bias, layer.read_bias = w.read_bias;
       layer.head_read_bias = w.head_read_bias;
       out_.layers.push_back(layer);
@@ -113,56 +127,57 @@ class Maker {
     const BlockType type = p_.matrices[0].type;
     for (int phase = 0; phase < 4; ++phase) {
       const ClusterMatrix& m = p_.matrices[matrix_of(phase)];
-      if (m.rows == 0 || is_plain(m.type) || m.type != type) return "several types";
+      if (m.rows == 0 || !quant::is_block_type(m.type) || m.type != type)
+        return "products of other types than one block type";
     }
     return "";
   }
 
   void fill_model() {
-    const StateLayout layout = StateLayout::of(c_);
-    p_.num_layers = c_.num_layers;
+    const SlotSpec& s = l_.slots();
+    const LayerState state = m_.state();
+    p_.num_layers = static_cast<std::int32_t>(m_.layers.size());
     p_.embeddings = w_.embeddings;
-    p_.d = c_.hidden_size, p_.inner = c_.intermediate_size;
-    p_.heads = c_.num_heads, p_.kv_heads = c_.num_kv_heads;
-    p_.group = c_.queries_per_kv_head(), p_.k_dim = c_.head_k_dim;
-    p_.sinks = c_.num_sink_slots, p_.window = c_.num_window_slots, p_.memory = c_.num_memory_slots;
-    p_.sink_distance = c_.sink_distance;
+    p_.d = m_.hidden_size, p_.inner = l_.intermediate_size;
+    p_.heads = l_.num_heads, p_.kv_heads = l_.num_kv_heads;
+    p_.group = l_.queries_per_kv_head(), p_.k_dim = l_.head_k_dim;
+    p_.sinks = s.num_sink_slots, p_.window = s.num_window_slots, p_.memory = s.num_memory_slots;
+    p_.sink_distance = s.sink_distance;
     if (p_.memory > 0) p_.heads_a_gate = 1.0F / static_cast<float>(p_.memory);
-    p_.scale = c_.scale, p_.gate_normalizer = c_.gate_normalizer, p_.gate_log_min = c_.gate_log_min;
-    p_.norm_eps = c_.norm_eps, p_.g_norm_eps = c_.g_norm_eps;
-    p_.qk_act = act_of(c_.feature_map), p_.v_act = act_of(c_.value_activation);
-    p_.o_act = act_of(c_.output_activation);
-    p_.output_norm = c_.output_norm ? 1 : 0;
+    p_.scale = s.scale, p_.gate_normalizer = s.gate_normalizer, p_.gate_log_min = s.gate_log_min;
+    p_.norm_eps = l_.norm.eps, p_.g_norm_eps = l_.output_norm_eps;
+    p_.qk_act = act_of(s.feature_map), p_.v_act = act_of(s.value_activation);
+    p_.o_act = act_of(l_.output_activation);
+    p_.output_norm = l_.output_norm != OutputNorm::none ? 1 : 0;
     p_.turns = w_.turns;
-    p_.layer_floats = layout.layer_floats(), p_.head_floats = layout.head_floats();
+    p_.layer_floats = state.floats(), p_.head_floats = state.head_floats();
   }
 
   /// Whether the kernel for the default model takes it.
-  bool is_known() const {
+  bool is_default_model() const {
     using M = DefaultClusterModel;
-    const LayerOnDevice& w = w_.layers[0];
+    const SlotSpec& s = l_.slots();
     return p_.blocks == kClusterBlocks && p_.matrices[0].type == BlockType::q4_0 &&
            p_.matrices[kPlainMatrix].type == BlockType::f16 &&
            p_.matrices[kPlainMatrix].rows == M::kKvHeads * M::kMemory &&
-           c_.hidden_size == M::kWide && c_.intermediate_size == M::kInner &&
-           c_.num_heads == M::kHeads && c_.num_kv_heads == M::kKvHeads &&
-           c_.head_k_dim == M::kWidth && c_.num_sink_slots == M::kSinks &&
-           c_.num_window_slots == M::kWindow && c_.num_memory_slots == M::kMemory &&
-           !c_.output_norm && w.g_norm == nullptr && p_.qk_act == Act::identity &&
-           p_.v_act == Act::identity && p_.o_act == Act::identity;
+           m_.hidden_size == M::kWide && l_.intermediate_size == M::kInner &&
+           l_.num_heads == M::kHeads && l_.num_kv_heads == M::kKvHeads &&
+           l_.head_k_dim == M::kWidth && s.num_sink_slots == M::kSinks &&
+           s.num_window_slots == M::kWindow && s.num_memory_slots == M::kMemory &&
+           l_.output_norm == OutputNorm::none && !m_.layers[0].output->g_norm.present() &&
+           p_.qk_act == Act::identity && p_.v_act == Act::identity && p_.o_act == Act::identity;
   }
 
-  const char* lay_out() {
-    p_.known = is_known() ? 1 : 0;
-    p_.gates = (c_.num_heads + 2 * c_.num_kv_heads) * c_.head_k_dim;
-    const int o = c_.num_heads * c_.head_v_dim;
-    int counts[kClusterExchanges] = {3 * c_.head_k_dim + 2 * c_.num_memory_slots,
-                                     o,
-                                     c_.hidden_size,
-                                     c_.intermediate_size,
-                                     c_.hidden_size,
+  /// What is exchanged, one behind the other. Sets `reads`, those of a warp.
+  int lay_out_exchanges(int& reads) {
+    p_.gates = l_.q_channels() + l_.k_channels() + l_.v_channels();
+    int counts[kClusterExchanges] = {3 * l_.head_k_dim + 2 * l_.slots().num_memory_slots,
+                                     l_.o_channels(),
+                                     m_.hidden_size,
+                                     l_.intermediate_size,
+                                     m_.hidden_size,
                                      0};
-    int reads = 1;  // of a warp
+    reads = 1;
     if (p_.known != 0) {
       using Split = ClusterSplit<DefaultClusterModel>;
       // A block of 32 that is rounded by who sends it is 40 bytes.
@@ -175,6 +190,13 @@ class Maker {
       p_.exchange_at[i] = floats, p_.exchange_floats[i] = counts[i];
       floats += round_up(counts[i], 32);
     }
+    return floats;
+  }
+
+  std::string lay_out() {
+    p_.known = limits_.fixed && is_default_model() ? 1 : 0;
+    int reads = 1;
+    const int floats = lay_out_exchanges(reads);
     int at = 0;
     const auto take = [&at](int bytes) {
       const int here = at;
@@ -182,14 +204,14 @@ class Maker {
       return here;
     };
     int rounded = 0, plain = 0;
-    const int widths[4] = {c_.hidden_size, o, c_.hidden_size, c_.intermediate_size};
+    const int widths[4] = {m_.hidden_size, l_.o_channels(), m_.hidden_size, l_.intermediate_size};
     for (int i = 0; i < kClusterMatrices; ++i) {
       ClusterMatrix& m = p_.matrices[i];
       if (m.rows == 0) continue;
       const int phase = std::max(0, i - 1), rows = rows_of_block(m, p_.blocks);
       for (int part = 0; part < kClusterParts; ++part) m.at[part] = take(rows * m.row_bytes[part]);
-      p_.forms[phase] |= is_plain(m.type) ? kFormPlain : kFormRounded;
-      if (is_plain(m.type)) {
+      p_.forms[phase] |= !quant::is_block_type(m.type) ? kFormPlain : kFormRounded;
+      if (!quant::is_block_type(m.type)) {
         plain = std::max(plain, widths[phase] * 4);
       } else {
         rounded = std::max(rounded, widths[phase] / 32 * 40);
@@ -200,7 +222,7 @@ class Maker {
     s.token = take(static_cast<int>(sizeof(ClusterToken)));
     s.shares = take(kClusterMatrices * static_cast<int>(sizeof(ClusterShare)));
     s.expected = take(4 * kClusterExchanges);
-    s.hopeless = take(4);
+    s.given_up = take(4);
     s.barriers = take(8 * (kClusterMatrices + kClusterExchanges));
     s.exchanged = take(4 * floats);
     s.rounded = take(rounded);
@@ -212,21 +234,24 @@ class Maker {
     s.about = take(8 * kDecodeWarps * reads);
     s.parts = take(4 * kDecodeWarps * reads * p_.k_dim);
     s.total = at;
-    return at <= shared_bytes_ ? "" : "large layers";
+    if (at <= limits_.shared_bytes) return "";
+    return "layers that need " + std::to_string(at) + " bytes of shared memory a block, of " +
+           std::to_string(limits_.shared_bytes);
   }
 
-  const ModelConfig& c_;
-  const DeviceWeights& w_;
-  int shared_bytes_;
+  const StepModel& m_;
+  const LayerSpec& l_;
+  const DeviceTensors& w_;
+  const ClusterLimits& limits_;
   ClusterProgram out_;
   ClusterDecode& p_;
 };
 
 }  // namespace
 
-ClusterProgram make_cluster_program(const ModelConfig& config, const DeviceWeights& weights,
-                                    int shared_bytes, int blocks) {
-  return Maker(config, weights, shared_bytes, blocks).make();
+ClusterProgram make_cluster_program(const StepModel& model, const DeviceTensors& tensors,
+                                    const ClusterLimits& limits) {
+  return ClusterLayout(model, tensors, limits).make();
 }
 
 }  // namespace runnel::cuda

@@ -2,22 +2,28 @@
 // Lays a small model out for the cluster kernel of cuda/decode_cluster.h. Knows nothing of the driver.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "cuda/decode_cluster.h"
 #include "runtime/backend/cuda/device_weights.h"
+#include "runtime/backend/step_model.h"
 
 namespace runnel::cuda {
 
 struct ClusterProgram {
   ClusterDecode cluster;             // without `layers` and what changes from token to token
   std::vector<ClusterLayer> layers;  // to be put where `cluster.layers` points
-  bool fits = false;
-  const char* why_not = "";
+  std::string why_not;               // empty: it fits
 };
 
-/// shared_bytes: of a block; blocks: of the cluster.
-ClusterProgram make_cluster_program(const ModelConfig& config, const DeviceWeights& weights,
-                                    int shared_bytes, int blocks = kClusterBlocks);
+struct ClusterLimits {
+  int shared_bytes = 0;  // of a block
+  int blocks = kClusterBlocks;
+  bool fixed = true;  // by the kernel for the default model, if it is that
+};
+
+ClusterProgram make_cluster_program(const StepModel& model, const DeviceTensors& tensors,
+                                    const ClusterLimits& limits);
 
 }  // namespace runnel::cuda

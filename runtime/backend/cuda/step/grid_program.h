@@ -3,28 +3,35 @@
 // block divides its shared memory. Knows nothing of the driver.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "cuda/decode_even.h"
 #include "runtime/backend/cuda/device_weights.h"
+#include "runtime/backend/step_model.h"
 
 namespace runnel::cuda {
 
-struct DecodeLimits {
+struct GridLimits {
   int multiprocessors = 1;
   int shared_bytes = 0;         // of a block
   bool head_only = false;       // another kernel computes the layers
   EvenShape even = kEvenShape;  // for which there is a kernel
 };
 
-struct DecodeProgram {
+struct GridProgram {
   Decode decode;  // without `layers`, exchange and what changes from token to token
   std::vector<DecodeLayer> layers;  // to be put where `decode.layers` points
-  bool fits = false;
-  const char* why_not = "";
+  std::string why_not;              // empty: it fits
+  std::string why_not_even;         // why it is not for a kernel of decode_even.h, or ""
 };
 
-DecodeProgram make_decode_program(const ModelConfig& config, const DeviceWeights& weights,
-                                  const DecodeLimits& limits, const DecodeTuning& tuning);
+GridProgram make_grid_program(const StepModel& model, const DeviceTensors& tensors,
+                              const GridLimits& limits, const DecodeTuning& tuning);
+
+/// Divides a block's shared memory (grid_shared.cpp).
+/// @return why it does not suffice, or ""
+std::string lay_out_shared(GridProgram& program, const GridLimits& limits,
+                           const DecodeTuning& tuning);
 
 }  // namespace runnel::cuda

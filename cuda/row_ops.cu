@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row-wise steps that stand alone between products: LayerNorm, biases, squared ReLU. One block a row. Bound: bytes in
+// and out.
+#include "cuda/device/launch.cuh"
+#include "cuda/device/math.cuh"
+#include "cuda/row_ops.h"
+
+namespace runnel::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// The sum of v over the block's threads, for all of them.
+__device__ __forceinline__ float block_sum(float v, float* sums) {
+  v = warp_sum(v);
+  __syncthreads();  // the sums before are read
+  if ((threadIdx.x & 31U) == 0) sums[threadIdx.x >> 5] = v;
+  __syncthreads();
+  float sum = 0.0F;
+#pragma unroll
+  for (int w = 0; w < kThreads / 32; ++w) sum += sums[w];
+  return sum;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    layer_norm_kernel(const float* all, int n, float eps, const float* weight, const float* bias,
+                      float* out) {
+  __shared__ float sums[kThreads / 32];
+  chain_trigger();
+  chain_wait();
+  const std::size_t row = std::size_t(blockIdx.x) * n;
+  const float* x = all + row;
+  float sum = 0.0F;
+  for (int i = int(threadIdx.x); i < n; i += kThreads) sum += x[i];
+  const float mean = block_sum(sum, sums) / static_cast<float>(n);
+  float squares = 0.0F;
+  for (int i = int(threadIdx.x); i < n; i += kThreads) {
+    const float v = x[i] - mean;
+    squares = fmaf(v, v, squares);
+  }
+  const float factor = rsqrtf(block_sum(squares, sums) / static_cast<float>(n) + eps);
+  for (int i = int(threadIdx.x); i < n; i += kThreads) {
+    float v = (x[i] - mean) * factor;
+    if (weight != nullptr) v *= weight[i];
+    if (bias != nullptr) v += bias[i];
+    out[row + i] = v;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    bias_kernel(float* x, int stride, const float* bias, int n) {
+  chain_trigger();
+  chain_wait();
+  float* row = x + std::size_t(blockIdx.x) * stride;
+  for (int i = int(threadIdx.x); i < n; i += kThreads) row[i] += bias[i];
+}
+
+template <bool kBf16>
+__global__ void __launch_bounds__(kThreads)
+    squared_relu_kernel(const float* x, int n, void* h, int h_stride) {
+  chain_trigger();
+  chain_wait();
+  const std::size_t from = std::size_t(blockIdx.x) * n, to = std::size_t(blockIdx.x) * h_stride;
+  for (int i = int(threadIdx.x); i < h_stride; i += kThreads) {
+    const float r = i < n ? fmaxf(x[from + i], 0.0F) : 0.0F;
+    if constexpr (kBf16) {
+      static_cast<__nv_bfloat16*>(h)[to + i] = __float2bfloat16_rn(r * r);
+    } else {
+      static_cast<float*>(h)[to + i] = r * r;
+    }
+  }
+}
+
+}  // namespace
+
+cudaError_t layer_norm_rows(const Launch& l, const float* x, int n, float eps, const float* weight,
+                            const float* bias, float* out, int count) {
+  return launch(l, layer_norm_kernel, dim3(static_cast<unsigned>(count)), kThreads, 0, 1, x, n, eps,
+                weight, bias, out);
+}
+
+cudaError_t bias_rows(const Launch& l, float* x, int stride, const float* bias, int n, int count) {
+  return launch(l, bias_kernel, dim3(static_cast<unsigned>(count)), kThreads, 0, 1, x, stride, bias,
+                n);
+}
+
+cudaError_t squared_relu_rows(const Launch& l, const float* x, int n, void* h, bool h_bf16,
+                              int h_stride, int count) {
+  const dim3 grid(static_cast<unsigned>(count));
+  if (h_bf16) return launch(l, squared_relu_kernel<true>, grid, kThreads, 0, 1, x, n, h, h_stride);
+  return launch(l, squared_relu_kernel<false>, grid, kThreads, 0, 1, x, n, h, h_stride);
+}
+
+}  // namespace runnel::cuda

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/cuda/step/step_kernel.h"
+
+#include "runtime/base/try.h"
+
+namespace runnel::cuda {
+namespace {
+
+template <class T>
+Status upload(DeviceArray<T>& to, const std::vector<T>& from, cudaStream_t stream) {
+  RUNNEL_TRY(to, device_array<T>(from.size(), "the layers of a one-token program"));
+  return check(cudaMemcpyAsync(to.get(), from.data(), to.bytes(), cudaMemcpyHostToDevice, stream),
+               "upload a one-token program");
+}
+
+/// A refusal of the driver, which leaves nothing behind.
+Status accepted(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return {};
+  static_cast<void>(cudaGetLastError());
+  return fail(ErrorCode::unsupported, "the device refuses ", what, " (", cudaGetErrorString(code),
+              ")");
+}
+
+HeadStep make_head(const Decode& d, const DeviceTensors& tensors) {
+  return {.data = tensors.head.data,
+          .scales = tensors.head.scales,
+          .norm = tensors.final_norm.weight,
+          .x = d.exchange + d.in_at[4],
+          .trouble = d.trouble,
+          .patience = d.patience,
+          .tiles = tensors.head.tiles(),
+          .grid = d.grid,
+          .norm_eps = d.norm_eps};
+}
+
+}  // namespace
+
+Status StepKernel::prepare() {
+  RUNNEL_CHECK_OK(accepted(prepare_decode(), "kernels whose blocks wait for each other"));
+  return in_cluster_ ? accepted(prepare_cluster(cluster_), "the cluster or its shared memory")
+                     : Status();
+}
+
+Result<std::unique_ptr<StepKernel>> StepKernel::create(StepLayout layout,
+                                                       const DeviceTensors& tensors,
+                                                       cudaStream_t stream,
+                                                       std::uint32_t patience) {
+  std::unique_ptr<StepKernel> kernel(new StepKernel);
+  StepKernel& k = *kernel;
+  Decode& d = k.decode_;
+  d = layout.grid.decode;
+  k.in_cluster_ = layout.cluster.has_value();
+  if (k.in_cluster_) k.cluster_ = layout.cluster->cluster;
+  RUNNEL_CHECK_OK(k.prepare());
+  if (layout.fixed_head) RUNNEL_CHECK_OK(accepted(prepare_head(), "the head's shared memory"));
+  d.patience = k.cluster_.patience = patience;
+  RUNNEL_TRY(k.exchange_, device_array<float>(2 * static_cast<std::size_t>(d.at.total) +
+                                                  static_cast<std::size_t>(d.d),
+                                              "what blocks exchange"));
+  RUNNEL_TRY(k.trouble_, pinned_array<std::uint32_t>(1, "a flag"));
+  RUNNEL_CHECK_OK(upload(k.layers_, layout.grid.layers, stream));
+  if (k.in_cluster_) RUNNEL_CHECK_OK(upload(k.cluster_layers_, layout.cluster->layers, stream));
+  RUNNEL_CHECK_OK(k.clear(stream));  // and waits: the layout's copies end with this function
+  d.layers = k.layers_.get();
+  d.exchange = k.exchange_.get();
+  d.trouble = k.cluster_.trouble = k.trouble_.get();
+  k.cluster_.layers = k.cluster_layers_.get();
+  k.cluster_.last = d.exchange + d.in_at[4];
+  if (layout.fixed_head) k.head_ = make_head(d, tensors);
+  return kernel;
+}
+
+Status StepKernel::clear(cudaStream_t stream) {
+  decode_.use = 0;
+  decode_.final_bit = 1;
+  *trouble_.get() = 0;
+  RUNNEL_CHECK_OK(check(cudaMemsetAsync(exchange_.get(), 0, exchange_.bytes(), stream),
+                        "clear what blocks exchange"));
+  return check(cudaStreamSynchronize(stream), "clear what blocks exchange");
+}
+
+Status StepKernel::trace(std::uint64_t* clocks) {
+  (in_cluster_ ? cluster_.trace : decode_.trace) = clocks;
+  return prepare();  // it may be another kernel
+}
+
+Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
+                          float* logits) {
+  const std::lock_guard lock(launching_);
+  decode_.token = token;
+  decode_.segment = segment;
+  decode_.logits = logits;
+  if (in_cluster_) {
+    cluster_.token = token;
+    cluster_.segment = segment;
+    cluster_.last_bit = decode_.final_bit;
+    RUNNEL_CHECK_OK(check(cluster_step(stream, cluster_), "launch a token"));
+  }
+  if (head_.grid > 0) {
+    head_.bit = decode_.final_bit, head_.logits = logits;
+    RUNNEL_CHECK_OK(check(head_step(stream, head_), "launch a token's head"));
+  } else {
+    RUNNEL_CHECK_OK(check(decode_step(stream, decode_), "launch a token"));
+  }
+  decode_.use += static_cast<std::uint32_t>(decode_.num_layers);
+  decode_.final_bit ^= 1U;
+  return {};
+}
+
+Status StepKernel::finished(cudaStream_t stream) {
+  const std::uint32_t trouble = *static_cast<volatile std::uint32_t*>(trouble_.get());
+  if (trouble == 0) return {};
+  RUNNEL_CHECK_OK(clear(stream));
+  return fail(ErrorCode::device, "cuda: a token did not come to its end: blocks waited too long (",
+              trouble, ")");
+}
+
+}  // namespace runnel::cuda

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A one-token program on a device, ready to run on any plan's buffers: cuda/decode.h, cuda/decode_cluster.h.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "cuda/decode_head.h"
+#include "runtime/backend/cuda/handles.h"
+#include "runtime/backend/cuda/step/cluster_program.h"
+#include "runtime/backend/cuda/step/grid_program.h"
+
+namespace runnel::cuda {
+
+/// How a token is computed, without anything on a device.
+struct StepLayout {
+  std::string why_not;  // empty: it fits
+  std::string detail;   // for people
+  std::optional<ClusterProgram>
+      cluster;  // the layers, if they run in one cluster: `grid` is the head alone
+  GridProgram grid;
+  bool fixed_head = false;  // the head by the kernel of cuda/decode_head.h, not by `grid`
+};
+
+class StepKernel {
+ public:
+  static constexpr std::uint32_t kPatience = 1U << 22;  // questions before a wait is given up
+
+  /// @return unsupported, if the device refuses the program.
+  static Result<std::unique_ptr<StepKernel>> create(StepLayout layout, const DeviceTensors& tensors,
+                                                    cudaStream_t stream,
+                                                    std::uint32_t patience = kPatience);
+
+  /// One token: reads *token and *segment on the device, advances the state, writes the logits. All calls on one stream.
+  Status launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
+                float* logits);
+
+  /// After the stream is idle: a device error if a token did not come to its end.
+  Status finished(cudaStream_t stream);
+
+  /// Whether a token did not come to its end. Any thread may ask.
+  bool stuck() const { return *static_cast<volatile std::uint32_t*>(trouble_.get()) != 0; }
+
+  std::uint64_t bytes() const {
+    return layers_.bytes() + cluster_layers_.bytes() + exchange_.bytes();
+  }
+
+  const Decode& decode() const { return decode_; }
+  const ClusterDecode* cluster() const { return in_cluster_ ? &cluster_ : nullptr; }
+  bool fixed_head() const { return head_.grid > 0; }
+  /// Where the kernels leave their clocks from now on, see kDecodeTrace; null: nowhere.
+  Status trace(std::uint64_t* clocks);
+
+ private:
+  StepKernel() = default;
+  Status clear(cudaStream_t stream);
+  Status prepare();
+
+  std::mutex launching_;  // the kernels of a token follow each other
+  Decode decode_;
+  bool in_cluster_ = false;
+  ClusterDecode cluster_;
+  HeadStep head_;  // beside the cluster; without blocks: `decode_`
+  DeviceArray<DecodeLayer> layers_;
+  DeviceArray<ClusterLayer> cluster_layers_;
+  DeviceArray<float> exchange_;
+  PinnedArray<std::uint32_t> trouble_;
+};
+
+}  // namespace runnel::cuda
