@@ -42,12 +42,15 @@ RUNNEL_CONST kOutputSwigluWith = 3;
 /// Specialisation constants that nobody sets: rows of tiles that are right operands, or sums as f16 (matrix_words.h).
 RUNNEL_CONST kRightTile = 90;
 RUNNEL_CONST kNarrowTile = 91;
+/// Specialisation constant: word of the pass buffer with what tokens are to a layer (layer_tokens.glsl).
+RUNNEL_CONST kTokensAt = 92;
 
 /// "There is no such vector."
 RUNNEL_CONST kNone = 0xFFFFFFFF;
 
 // The pass buffer: this header, then per token kTokenWords, per item kItemWords, the list of rows
-// whose logits are wanted, the chunks of long items, per token K/2 rotations of 4 floats.
+// whose logits are wanted, the chunks of long items, per token K/2 rotations of 4 floats; where layers have other sinks
+// and windows than the first, per token kTokenWords of each of these kinds of layers.
 RUNNEL_CONST kPassTokens = 0;  // tokens of this pass
 RUNNEL_CONST kPassItems = 1;   // sessions of this pass
 RUNNEL_CONST kPassRows = 2;    // rows whose logits this submission computes
@@ -116,7 +119,21 @@ struct RowsArgs {
   uint count_at;
 };
 
-// Of a gated recurrence: maps, decays and flags, as in ModelConfig.
+struct LayerNormArgs {
+  InputArgs in_;
+  uint bias;  // float offset into the vectors, or kNone
+  uint columns;
+  uint out_stride;
+  uint count_at;
+};
+
+struct ElementwiseArgs {
+  uint stride;
+  uint columns;
+  uint bias;  // float offset into the vectors
+};
+
+// Of a gated recurrence: maps, decays and flags.
 RUNNEL_CONST kMapIdentity = 0;
 RUNNEL_CONST kMapSwish = 1;
 RUNNEL_CONST kMapRelu = 2;

@@ -74,14 +74,25 @@ void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const P
       regions.push_back({.srcOffset = first + 4 * word, .dstOffset = 4 * word, .size = 4 * words});
   };
   const PassLayout& at = buffers.layout;
-  const std::uint64_t rotations = buffers.pass.bytes / 4 - at.rotations;
-  const std::uint64_t most_tokens = (at.items - kPassHeader) / kTokenWords;
   add(0, kPassHeader + std::uint64_t{shape.tokens} * kTokenWords);
   add(at.items, std::uint64_t{shape.all_items} * kItemWords);
   add(at.rows, at.chunks - at.rows + std::uint64_t{shape.chunks} * kChunkWords);
-  add(at.rotations, rotations / most_tokens * shape.tokens);
+  add(at.rotations, std::uint64_t{buffers.rotation_words} * shape.tokens);
+  for (std::size_t i = 1; i < buffers.token_kinds.size(); ++i)
+    add(buffers.token_kinds[i].at, std::uint64_t{shape.tokens} * kTokenWords);
   f.vkCmdCopyBuffer(commands, buffers.pass_host.get(), buffers.pass.get(),
                     static_cast<std::uint32_t>(regions.size()), regions.data());
+}
+
+TokenKind TokenKind::of(const LayerSpec& l) {
+  switch (l.kind()) {
+    case Mixer::slots:
+      return {.sinks = static_cast<std::uint64_t>(l.slots().num_sink_slots),
+              .window = static_cast<std::uint64_t>(l.slots().num_window_slots)};
+    case Mixer::recurrence:
+      return {.recurrence = true};
+  }
+  return {};
 }
 
 std::uint32_t tile_units(std::int64_t columns) {

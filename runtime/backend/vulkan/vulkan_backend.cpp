@@ -61,23 +61,19 @@ class VulkanBackend final : public Backend {
 
   const DeviceInfo& device() const override { return info_; }
 
-  Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
-                                            std::shared_ptr<const void>,
-                                            const LoadProgress& progress) override {
+  Result<std::unique_ptr<DeviceModel>> load(const LoadRequest& request) override {
     auto model = std::make_shared<ResidentModel>();
     model->device = device_;
     if (device_->capabilities().timestamp_ns > 0.0F) model->profile = profile_;
-    model->config = config;
-    model->layout = StateLayout::of(config);
-    if (config.mixer == Mixer::slots) {
-      RUNNEL_TRY(model->slots, choose_slot_split(*device_, config));
-    } else {
-      RUNNEL_CHECK_OK(check_recurrence(*device_, config));
-    }
+    model->config = request.config;
+    model->layout = StateLayout::of(request.config);
+    RUNNEL_TRY(model->splits, choose_splits(*device_, request.config));
     RUNNEL_TRY(model->pipelines, Pipelines::create(device_, cache_));
     RUNNEL_TRY(model->states, StateStore::create(device_, model->layout));
-    RUNNEL_TRY(model->weights, WeightStore::create(*device_, config, weights, progress));
-    RUNNEL_TRY(model->step, DecodeStep::create(*device_, config, model->layout, *model->weights));
+    RUNNEL_TRY(model->weights,
+               DeviceWeights::create(*device_, request.config, request.weights, request.progress));
+    model->step_model = record_step_model(request.pass);
+    RUNNEL_TRY(model->step, DecodeStep::create(*device_, model->step_model, *model->weights));
     return std::unique_ptr<DeviceModel>(std::make_unique<VulkanModel>(std::move(model)));
   }
 

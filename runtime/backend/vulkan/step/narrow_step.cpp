@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/backend/vulkan/decode_mixers.h"
+#include "runtime/backend/vulkan/step/narrow_step.h"
 
 #include <algorithm>
 #include <bit>
 
+#include "runtime/backend/vulkan/device_weights.h"
 #include "runtime/backend/vulkan/pass_builder.h"
-#include "runtime/backend/vulkan/weight_store.h"
 
 namespace runnel::vulkan {
 namespace {
@@ -21,26 +21,29 @@ constexpr std::uint32_t kThreads32 = 512;     // of workgroups whose subgroups a
 
 }  // namespace
 
-void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& config,
-                const WeightStore& weights) {
+void use_mixers(DecodeStep& step, const Device& device, const StepModel& model,
+                const DeviceWeights& weights) {
+  const LayerSpec& l = model.layer;
+  const SlotSpec& m = l.slots();
   const Capabilities& limits = device.capabilities();
   const auto u = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
   const std::uint32_t threads = step.constants[1], lanes = limits.subgroup;
-  const std::uint32_t d = u(config.hidden_size), inner = u(config.intermediate_size);
-  const std::uint32_t heads = u(config.num_heads), items = d / 32;
-  const std::uint32_t slots = u(config.num_slots()), layers = u(config.num_layers);
+  const std::uint32_t d = u(model.hidden_size), inner = u(l.intermediate_size);
+  const std::uint32_t heads = u(l.num_heads), items = d / 32;
+  const std::uint32_t slots = u(m.num_slots()),
+                      layers = static_cast<std::uint32_t>(model.layers.size());
   if (!device.tuning().step_mixers || !limits.addresses || step.shader != "decode_step.q4_0.dot" ||
       weights.layers.front().projections.size() != 2)
     return;
-  if (config.head_k_dim != kDim || config.head_v_dim != kDim || d % 64 != 0 ||
+  if (l.head_k_dim != kDim || l.head_v_dim != kDim || d % 64 != 0 ||
       ceil_div(d / 8, lanes) > kMostGateUnits || ceil_div(items, lanes) > kMostItems ||
-      d / 4 > threads || heads > kMostHeads || d > 2 * threads || config.num_memory_slots < 1 ||
-      u(config.num_memory_slots) > kDim || 4 * slots > threads)
+      d / 4 > threads || heads > kMostHeads || d > 2 * threads || m.num_memory_slots < 1 ||
+      u(m.num_memory_slots) > kDim || 4 * slots > threads)
     return;
   if (2 * (items / 8) + ceil_div(2 * (items % 8), 8) > kMostProjected) return;
-  if (shader_constant(config.feature_map) != kIdentity ||
-      shader_constant(config.value_activation) != kIdentity ||
-      shader_constant(config.output_activation) != kIdentity || config.output_norm)
+  if (shader_constant(m.feature_map) != kIdentity ||
+      shader_constant(m.value_activation) != kIdentity ||
+      shader_constant(l.output_activation) != kIdentity || l.output_norm != OutputNorm::none)
     return;
   const auto type_of = [](const DeviceLayer& w) { return w.projections.back().matrix.type; };
   const quant::BlockType gate_type = type_of(weights.layers.front());
@@ -53,7 +56,7 @@ void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& confi
   if (step.groups != 1 && step.groups < 2 * heads) return;
   std::uint32_t shares = step.groups == 1 ? 1 : kMostShares;
   while (shares > 1 && (d % shares != 0 || 4 * heads * shares > step.groups ||
-                        u(config.queries_per_kv_head()) * shares > lanes))
+                        u(l.queries_per_kv_head()) * shares > lanes))
     --shares;
   const std::uint32_t gate_team = std::bit_ceil(ceil_div(items, kMostItems));
   const std::uint32_t down_team = std::bit_ceil(ceil_div(inner / 32, kMostItems));
@@ -67,9 +70,9 @@ void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& confi
                                128;                                     // alignment
   if (shared > limits.shared_bytes) return;
   const std::uint32_t copies = step.groups == 1 ? 1 : std::min({kMostCopies, gate_team, down_team});
-  const std::uint64_t gates = 2 * u(config.num_kv_heads * config.num_memory_slots);
+  const std::uint64_t gates = 2 * u(l.num_kv_heads * m.num_memory_slots);
   const std::uint64_t places = std::uint64_t{heads} * d + std::uint64_t{copies} * (inner + d) +
-                               u(config.num_kv_heads) * kDim + (gates + 3) / 4 * 4;
+                               u(l.num_kv_heads) * kDim + (gates + 3) / 4 * 4;
   const std::uint64_t words = places * layers;
   if (4 * (words + 4) > limits.storage_range) return;
   const std::uint32_t head_team = step.draws ? step.head_constants.back() : 0;
@@ -80,11 +83,11 @@ void use_mixers(DecodeStep& step, const Device& device, const ModelConfig& confi
                     threads,
                     d,
                     inner,
-                    u(config.num_memory_slots),
-                    u(config.num_sink_slots),
-                    u(config.num_window_slots),
-                    u(config.queries_per_kv_head()),
-                    u(config.num_kv_heads),
+                    u(m.num_memory_slots),
+                    u(m.num_sink_slots),
+                    u(m.num_window_slots),
+                    u(l.queries_per_kv_head()),
+                    u(l.num_kv_heads),
                     other,
                     limits.software ? 1U : 0U,
                     layers,

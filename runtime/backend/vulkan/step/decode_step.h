@@ -8,14 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "runtime/backend/step_model.h"
 #include "runtime/backend/vulkan/device.h"
-#include "runtime/model/config.h"
-#include "runtime/model/state_layout.h"
 #include "shaders/include/interface.h"
 
 namespace runnel::vulkan {
 
-class WeightStore;
+class DeviceWeights;
 
 struct DecodeStep {
   const char* why_not = "";  // a token takes many dispatches; empty: this one
@@ -42,8 +41,8 @@ struct DecodeStep {
   /// Words of the activations behind each workgroup's likeliest token: for what nobody reads of a token drawn.
   std::uint32_t drawn_at() const { return args.stuck_at + 4 + 4 * groups; }
 
-  static Result<DecodeStep> create(Device& device, const ModelConfig& config,
-                                   const StateLayout& layout, const WeightStore& weights);
+  static Result<DecodeStep> create(Device& device, const StepModel& model,
+                                   const DeviceWeights& weights);
 };
 
 }  // namespace runnel::vulkan

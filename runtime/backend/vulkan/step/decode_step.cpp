@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/backend/vulkan/decode_step.h"
+#include "runtime/backend/vulkan/step/decode_step.h"
 
 #include <algorithm>
 #include <bit>
 #include <numeric>
 #include <string_view>
 
-#include "runtime/backend/vulkan/decode_mixers.h"
+#include "runtime/backend/vulkan/device_weights.h"
 #include "runtime/backend/vulkan/packed_matrix.h"
 #include "runtime/backend/vulkan/pass_builder.h"
-#include "runtime/backend/vulkan/weight_store.h"
+#include "runtime/backend/vulkan/step/narrow_step.h"
 #include "runtime/base/try.h"
 
 namespace runnel::vulkan {
@@ -63,9 +63,8 @@ std::array<std::uint32_t, kStepMatrixWords> entry_of(const DeviceMatrix& m) {
 
 class Maker {
  public:
-  Maker(const Device& device, const ModelConfig& config, const StateLayout& layout,
-        const WeightStore& weights)
-      : device_(device), c_(config), layout_(layout), w_(weights) {
+  Maker(const Device& device, const StepModel& model, const DeviceWeights& weights)
+      : device_(device), c_(model), w_(weights) {
     const Capabilities& limits = device.capabilities();
     const std::uint32_t most =
         device.tuning().step_threads > 0 ? device.tuning().step_threads : kMostThreads;
@@ -83,17 +82,17 @@ class Maker {
     std::uint32_t parts =
         tuned.step_parts > 0
             ? tuned.step_parts
-            : std::clamp(std::bit_floor(u(c_.head_v_dim) / kFewestColumns), 1U, kMostParts);
-    while (parts > 1 && (c_.head_v_dim % u(parts) != 0 || u(c_.num_kv_heads) * parts > step.groups))
+            : std::clamp(std::bit_floor(u(l_.head_v_dim) / kFewestColumns), 1U, kMostParts);
+    while (parts > 1 && (l_.head_v_dim % u(parts) != 0 || u(l_.num_kv_heads) * parts > step.groups))
       parts /= 2;
-    const std::uint32_t columns = u(c_.head_v_dim) / parts;
+    const std::uint32_t columns = u(l_.head_v_dim) / parts;
     // A workgroup a query, where there are enough.
-    std::uint32_t queries = u(c_.queries_per_kv_head());
-    if (parts > 1 && columns % 4 == 0 && u(c_.num_heads) * parts <= step.groups)
+    std::uint32_t queries = u(l_.queries_per_kv_head());
+    if (parts > 1 && columns % 4 == 0 && u(l_.num_heads) * parts <= step.groups)
       parts *= queries, queries = 1;
     if (!std::has_single_bit(columns) || columns > threads_) return "its heads";
-    const std::uint32_t o = u(c_.num_heads * c_.head_v_dim);
-    const std::uint32_t other = std::max(u(c_.intermediate_size), o);
+    const std::uint32_t o = u(l_.num_heads * l_.head_v_dim);
+    const std::uint32_t other = std::max(u(l_.intermediate_size), o);
     const BlockType type = w_.layers.front().o_proj.type;
     const bool dot = is_blocks(type) && limits.integer_dot && limits.subgroup >= kRoundingLanes;
     const bool gates = w_.layers.front().projections.size() == 2;
@@ -111,47 +110,47 @@ class Maker {
     step.constants = {1,
                       threads_,
                       u(c_.hidden_size),
-                      u(c_.intermediate_size),
-                      u(c_.head_k_dim),
-                      u(c_.head_v_dim),
-                      u(c_.num_memory_slots),
-                      u(c_.num_sink_slots),
-                      u(c_.num_window_slots),
-                      u(c_.queries_per_kv_head()),
-                      u(c_.num_kv_heads),
+                      u(l_.intermediate_size),
+                      u(l_.head_k_dim),
+                      u(l_.head_v_dim),
+                      u(s_.num_memory_slots),
+                      u(s_.num_sink_slots),
+                      u(s_.num_window_slots),
+                      u(l_.queries_per_kv_head()),
+                      u(l_.num_kv_heads),
                       parts,
                       other,
-                      shader_constant(c_.feature_map),
-                      shader_constant(c_.value_activation),
-                      shader_constant(c_.output_activation),
-                      c_.output_norm ? 1U : 0U,
+                      shader_constant(s_.feature_map),
+                      shader_constant(s_.value_activation),
+                      shader_constant(l_.output_activation),
+                      l_.output_norm != OutputNorm::none ? 1U : 0U,
                       held,
                       limits.software ? 1U : 0U,
-                      u(c_.num_layers),
+                      static_cast<std::uint32_t>(layers_),
                       step.groups,
                       gates ? 1U : 0U,
                       teams,
                       queries};
     const auto fours = [](std::uint64_t n) { return (n + 3) / 4 * 4; };
-    const std::uint64_t projected = u((c_.num_heads + c_.num_kv_heads) * c_.head_k_dim +
-                                      c_.num_kv_heads * (c_.head_v_dim + c_.num_memory_slots));
+    const std::uint64_t projected = u((l_.num_heads + l_.num_kv_heads) * l_.head_k_dim +
+                                      l_.num_kv_heads * (l_.head_v_dim + s_.num_memory_slots));
     const std::uint64_t places =
-        fours(projected) + o + 2 * u(c_.hidden_size) + u(c_.intermediate_size);
-    const std::uint64_t words = places * u(c_.num_layers);
+        fours(projected) + o + 2 * u(c_.hidden_size) + u(l_.intermediate_size);
+    const std::uint64_t words = places * static_cast<std::uint32_t>(layers_);
     step.act_words = words + 4;
     step.args = {.pass = {},
-                 .phases = 4 * u(c_.num_layers),
+                 .phases = 4 * static_cast<std::uint32_t>(layers_),
                  .layer_stride = 0,
-                 .layer_floats = static_cast<std::uint32_t>(layout_.layer_floats()),
+                 .layer_floats = static_cast<std::uint32_t>(c_.state().floats()),
                  .stuck_at = static_cast<std::uint32_t>(words),
                  .patience = tuned.step_patience > 0 ? tuned.step_patience
                              : limits.software       ? kSoftwarePatience
                                                      : kPatience,
-                 .scale = c_.scale,
-                 .gate_normalizer = c_.gate_normalizer,
-                 .gate_log_min = c_.gate_log_min,
-                 .eps = c_.norm_eps,
-                 .g_norm_eps = c_.g_norm_eps};
+                 .scale = s_.scale,
+                 .gate_normalizer = s_.gate_normalizer,
+                 .gate_log_min = s_.gate_log_min,
+                 .eps = l_.norm.eps,
+                 .g_norm_eps = l_.output_norm_eps};
     step.weights = w_.block_of(w_.layers.front().o_proj);
     if (limits.addresses) {
       const auto [low, high] = device_.address_of(step.weights);
@@ -170,11 +169,11 @@ class Maker {
     const Capabilities& limits = device_.capabilities();
     if (!step.shader.starts_with(kStepName)) return;
     const BlockType type = w_.layers.front().o_proj.type;
-    const auto heads = static_cast<std::uint32_t>(c_.num_kv_heads);
+    const auto heads = static_cast<std::uint32_t>(l_.num_kv_heads);
     const std::uint32_t parts = step.constants[kPartsConstant];
     const std::uint32_t queries = step.constants[kQueriesConstant];
     const auto columns =
-        static_cast<std::uint32_t>(c_.head_v_dim * c_.queries_per_kv_head()) / (parts * queries);
+        static_cast<std::uint32_t>(l_.head_v_dim * l_.queries_per_kv_head()) / (parts * queries);
     const std::uint32_t groups = even_groups(step.groups);
     if (groups == 0 || (parts > 1 && groups < heads * parts) ||
         (!step.shader.ends_with(".dot") && !is_short(type)) || type == BlockType::q6_k ||
@@ -222,7 +221,7 @@ class Maker {
   }
   std::array<EvenStage, 4> even_stages(BlockType type, std::uint32_t groups) const {
     const auto u = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
-    const std::uint32_t d = u(c_.hidden_size), inner = u(c_.intermediate_size);
+    const std::uint32_t d = u(c_.hidden_size), inner = u(l_.intermediate_size);
     const DeviceLayer& w = w_.layers.front();
     EvenStage projected = even_stage(type, d, u(w.projections.front().matrix.rows) / groups);
     if (const DeviceMatrix* gates = gates_of(w); gates != nullptr && projected.slices > 0) {
@@ -230,7 +229,7 @@ class Maker {
       projected.sums += projected.slices * projected.ways * std::bit_ceil(turns);
       if (turns * projected.vectors > kMostGateVectors) projected.slices = 0;
     }
-    return {projected, even_stage(type, u(c_.num_heads * c_.head_v_dim), d / groups),
+    return {projected, even_stage(type, u(l_.num_heads * l_.head_v_dim), d / groups),
             even_stage(type, d, 2 * inner / groups), even_stage(type, inner, d / groups)};
   }
 
@@ -239,7 +238,7 @@ class Maker {
     const Capabilities& limits = device_.capabilities();
     const DeviceLayer& w = w_.layers.front();
     std::int64_t all = std::gcd(std::gcd(w.projections.front().matrix.rows, w.o_proj.rows),
-                                std::int64_t{c_.intermediate_size});
+                                std::int64_t{l_.intermediate_size});
     if (const DeviceMatrix* gates = gates_of(w)) {
       all = std::gcd(all, gates->rows);
       for (const DeviceLayer& other : w_.layers) {
@@ -316,33 +315,58 @@ class Maker {
     return std::min({std::bit_ceil(std::max(most, 2U)), std::bit_ceil(wanted), kMostHeld});
   }
 
+  /// What no program of one token computes.
+  const char* refuse_form() const {
+    if (!c_.recognised()) return c_.why_not.c_str();
+    if (l_.norm.kind != Norm::rms || l_.channel_norm.kind != Norm::rms ||
+        c_.final_norm.kind != Norm::rms || l_.norm.eps != l_.channel_norm.eps)
+      return "norms of other kinds";
+    if (l_.qkv_bias) return "biases on q, k and v";
+    if (l_.conv_size > 0) return "convolutions";
+    if (l_.output_gate || l_.output_norm == OutputNorm::heads)
+      return "an output gate or norms of heads";
+    switch (s_.feature_map) {
+      case FeatureMap::identity:
+      case FeatureMap::swish:
+      case FeatureMap::relu:
+        return "";
+      case FeatureMap::t2r:
+      case FeatureMap::elu:
+      case FeatureMap::product:
+      case FeatureMap::hedgehog:
+      case FeatureMap::dpfp:
+      case FeatureMap::exponential:
+        return "a feature map with weights";
+    }
+    return "";
+  }
+
   const char* refuse() const {
     const Capabilities& limits = device_.capabilities();
     if (limits.resident_groups == 0) return "a device that promises no workgroups at the same time";
     if (limits.subgroup < 4 || limits.subgroup > 32 || threads_ < kFewestThreads)
       return "small workgroups";
-    if (c_.mixer != Mixer::slots || w_.layers.empty()) return "a recurrence";
-    if (c_.conv_size > 0 || c_.feature_map == FeatureMap::t2r) return "convolutions or maps";
-    const std::int64_t o = std::int64_t{c_.num_heads} * c_.head_v_dim;
+    if (const char* why = refuse_form(); *why != '\0') return why;
+    const std::int64_t o = std::int64_t{l_.num_heads} * l_.head_v_dim;
     for (const DeviceLayer& w : w_.layers) {
       if (w.projections.size() != w_.layers.front().projections.size())
         return "layers of several kinds";
     }
-    if (c_.head_k_dim % 4 != 0 || c_.head_v_dim % 4 != 0 || layout_.layer_floats() % 4 != 0)
+    if (l_.head_k_dim % 4 != 0 || l_.head_v_dim % 4 != 0 || c_.state().floats() % 4 != 0)
       return "head dimensions";
-    if (static_cast<std::uint32_t>(c_.head_k_dim) > 4 * kMostKeyVectors * limits.subgroup)
+    if (static_cast<std::uint32_t>(l_.head_k_dim) > 4 * kMostKeyVectors * limits.subgroup)
       return "its head dimensions";
     const BlockType type = w_.layers.front().o_proj.type;
     if (!is_blocks(type) && !is_short(type)) return "its weight type";
     const std::int64_t width = type == BlockType::q4_k || type == BlockType::q6_k ? 256 : 32;
-    if (c_.hidden_size % width != 0 || c_.intermediate_size % width != 0 || o % width != 0)
+    if (c_.hidden_size % width != 0 || l_.intermediate_size % width != 0 || o % width != 0)
       return "its widths";
     const Range block = w_.block_of(w_.layers.front().o_proj);
     const auto takes = [&](const DeviceMatrix& m) {
       return m.type == type && m.parts.size() == 1 && m.parts.front().range.buffer == block.buffer;
     };
     const auto gates_at = static_cast<std::uint32_t>(
-        (c_.num_heads + c_.num_kv_heads) * c_.head_k_dim + c_.num_kv_heads * c_.head_v_dim);
+        (l_.num_heads + l_.num_kv_heads) * l_.head_k_dim + l_.num_kv_heads * l_.head_v_dim);
     for (const DeviceLayer& w : w_.layers) {
       if (!takes(w.projections.front().matrix) || !takes(w.o_proj) || w.gate_up.size() != 1 ||
           !takes(w.gate_up.front()) || !takes(w.down_proj))
@@ -387,15 +411,15 @@ class Maker {
     step.head_weights = block;
     step.draw_args = {.w = part_of(w_.head),
                       .first = entry_of(w_.head)[0],
-                      .norm_weight = w_.final_norm,
-                      .eps = c_.norm_eps,
+                      .norm_weight = w_.final_norm.weight,
+                      .eps = c_.final_norm.eps,
                       .table_first = entry_of(table)[0] * (item_columns(type) / kUnit),
                       .table = part_of(table)};
   }
 
   void add_head(std::vector<std::uint32_t>& table) const {
     std::array<std::uint32_t, kStepLayerWords> words{};
-    words[kStepFinalNorm] = w_.final_norm;
+    words[kStepFinalNorm] = w_.final_norm.weight;
     std::ranges::copy(entry_of(w_.head), &words[kStepHead]);
     std::ranges::copy(entry_of(w_.embeddings), &words[kStepTable]);
     table.insert(table.end(), words.begin(), words.end());
@@ -403,9 +427,9 @@ class Maker {
 
   void add(const DeviceLayer& w, std::vector<std::uint32_t>& table) const {
     std::array<std::uint32_t, kStepLayerWords> words{};
-    words[kStepAttnNorm] = w.attn_norm;
+    words[kStepAttnNorm] = w.norm.weight;
     words[kStepGNorm] = w.g_norm;
-    words[kStepMlpNorm] = w.mlp_norm;
+    words[kStepMlpNorm] = w.channel_norm.weight;
     words[kStepFBias] = w.f_bias;
     words[kStepReadBias] = w.read_bias;
     words[kStepHeadReadBias] = w.head_read_bias;
@@ -441,32 +465,34 @@ class Maker {
   std::uint64_t slot_bytes(std::uint64_t columns, std::uint64_t g) const {
     const auto u = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
     const std::uint64_t lanes = device_.capabilities().subgroup, warps = threads_ / lanes;
-    const std::uint64_t k = u(c_.head_k_dim);
-    const bool rotary = c_.num_positional_slots() > 0;
+    const std::uint64_t k = u(l_.head_k_dim);
+    const bool rotary = s_.num_positional_slots() > 0;
     const std::uint64_t partials = columns < lanes ? warps : threads_ / columns;
-    return 4 * (kStepLayerWords * u(c_.num_layers) + warps + 16 + (rotary ? 3 : 1) * g * k +
-                (rotary ? 2 : 1) * k + 2 * u(c_.num_memory_slots) + g * (u(c_.num_slots()) + 2) +
-                columns + partials * g * columns) +
+    return 4 * (kStepLayerWords * static_cast<std::uint32_t>(layers_) + warps + 16 +
+                (rotary ? 3 : 1) * g * k + (rotary ? 2 : 1) * k + 2 * u(s_.num_memory_slots) +
+                g * (u(s_.num_slots()) + 2) + columns + partials * g * columns) +
            128;  // alignment
   }
 
   const Device& device_;
-  const ModelConfig& c_;
-  const StateLayout& layout_;
-  const WeightStore& w_;
+  const StepModel& c_;
+  const LayerSpec& l_ = c_.layer;
+  const SlotSpec s_ = c_.recognised() ? c_.layer.slots() : SlotSpec{};
+  const std::size_t layers_ = c_.layers.size();
+  const DeviceWeights& w_;
   std::uint32_t threads_ = 0;
 };
 
 }  // namespace
 
-Result<DecodeStep> DecodeStep::create(Device& device, const ModelConfig& config,
-                                      const StateLayout& layout, const WeightStore& weights) {
+Result<DecodeStep> DecodeStep::create(Device& device, const StepModel& model,
+                                      const DeviceWeights& weights) {
   DecodeStep step;
   std::vector<std::uint32_t> table;
-  Maker maker(device, config, layout, weights);
+  Maker maker(device, model, weights);
   step.why_not = maker.make(step, table);
   if (!step.fits()) return step;
-  use_mixers(step, device, config, weights);
+  use_mixers(step, device, model, weights);
   maker.use_even(step);
   RUNNEL_TRY(step.table,
              device.create_buffer(4 * table.size(), MemoryKind::device, "table of layers"));

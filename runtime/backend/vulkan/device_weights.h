@@ -32,10 +32,17 @@ struct DeviceProjection {
   std::uint32_t out_column = 0;  // of its first row in the projections [T, q | k | v | f]
 };
 
+/// A norm over D channels; its vectors as in DeviceLayer.
+struct DeviceNorm {
+  std::uint32_t weight = kNone;
+  std::uint32_t bias = kNone;
+};
+
 /// One layer. Vectors are float offsets into the vector buffer, kNone where the model has none.
 struct DeviceLayer {
-  std::uint32_t attn_norm = kNone;
+  DeviceNorm norm;
   std::vector<DeviceProjection> projections;
+  std::uint32_t qkv_bias = kNone;  // [channels of q, k, v]
   std::uint32_t f_bias = kNone;
   std::uint32_t conv = kNone;  // [channels of q, k, v; taps]
   std::uint32_t feature_map = kNone;
@@ -47,20 +54,21 @@ struct DeviceLayer {
   std::uint32_t maps = kNone;  // matrices and biases of q's map, then of k's
   std::uint32_t g_norm = kNone;
   DeviceMatrix o_proj;
-  std::uint32_t mlp_norm = kNone;
-  std::vector<DeviceMatrix> gate_up;  // one with alternating rows, or gate and up
+  DeviceNorm channel_norm;
+  /// SwiGLU: one with alternating rows, or gate and up. Squared ReLU: up. Without a channel mix: none.
+  std::vector<DeviceMatrix> gate_up;
   DeviceMatrix down_proj;
 };
 
-class WeightStore {
+class DeviceWeights {
  public:
-  static Result<std::unique_ptr<WeightStore>> create(Device& device, const ModelConfig& config,
-                                                     const Weights& weights,
-                                                     const LoadProgress& progress);
+  static Result<std::unique_ptr<DeviceWeights>> create(Device& device, const ModelConfig& config,
+                                                       const Weights& weights,
+                                                       const LoadProgress& progress);
 
   DeviceMatrix embeddings;
   std::vector<DeviceLayer> layers;
-  std::uint32_t final_norm = kNone;
+  DeviceNorm final_norm;
   DeviceMatrix head;  // the same place as embeddings where they are tied
 
   /// The whole buffer that holds a matrix's first part.
