@@ -259,7 +259,7 @@ RUNNEL_CONST kStepGateType = 7;
 RUNNEL_CONST kStepMatrices = 8;     // projections, output, gate and up by turns, down; of each:
 RUNNEL_CONST kStepMatrixWords = 4;  // first load, rows, planes of scales and upper bits
 RUNNEL_CONST kStepLayerWords = 24;
-// Of the entry behind the last layer's, where decode_mixers makes the logits, too:
+// Of the entry behind the last layer's, where narrow_step makes the logits, too:
 RUNNEL_CONST kStepFinalNorm = 0;
 RUNNEL_CONST kStepHead = 8;    // a matrix like those
 RUNNEL_CONST kStepTable = 12;  // of embeddings
@@ -271,8 +271,8 @@ struct StepArgs {
   uint phases;        // four a layer
   uint layer_stride;  // floats of a bank's layer
   uint layer_floats;  // of one state
-  uint stuck_at;      // word of the activations that says that a workgroup gave up
-  int patience;       // looks at a value that is not there, in all
+  uint timed_out_at;      // word of the activations that says that a workgroup gave up
+  int poll_limit;       // looks at a value that is not there, in all
   float scale;
   float gate_normalizer;
   float gate_log_min;  // 0: none
@@ -284,7 +284,7 @@ struct StepArgs {
   uint act_high;
   uint state_low;  // of the bank
   uint state_high;
-  uint logits_low;  // where decode_mixers puts them; 0: they are not its
+  uint logits_low;  // where narrow_step puts them; 0: they are not its
   uint logits_high;
 };
 
@@ -298,7 +298,7 @@ struct HeadArgs {
   uint table_first;  // unit of token 0's embedding
   MatrixPart table;
   uint drawn_at;  // word of what the host reads
-  uint stuck_at;  // word of the activations that says that a workgroup gave up
+  uint timed_out_at;  // word of the activations that says that a workgroup gave up
 };
 
 /// What the host reads of a token that the device drew.

@@ -65,11 +65,11 @@ class VulkanDecodeStep : public VulkanTest {
   static ModelConfig even_config(std::int32_t width) {
     ModelConfig c = small_positional_config();
     c.hidden_size = width;
-    c.intermediate_size = width;
-    c.num_heads = 4;
-    c.num_kv_heads = 2;
-    c.head_k_dim = 64;
-    c.head_v_dim = 64;
+    set(c, &LayerSpec::intermediate_size, width);
+    set(c, &LayerSpec::num_heads, 4);
+    set(c, &LayerSpec::num_kv_heads, 2);
+    set(c, &LayerSpec::head_k_dim, 64);
+    set(c, &LayerSpec::head_v_dim, 64);
     return c;
   }
 
@@ -77,11 +77,11 @@ class VulkanDecodeStep : public VulkanTest {
                               BlockType table = BlockType::f32, bool tied = true) {
     ModelConfig c = small_positional_config();
     c.hidden_size = 256;
-    c.intermediate_size = 512;
-    c.num_heads = 12;
-    c.num_kv_heads = kv_heads;
-    c.head_k_dim = 64;
-    c.head_v_dim = 64;
+    set(c, &LayerSpec::intermediate_size, 512);
+    set(c, &LayerSpec::num_heads, 12);
+    set(c, &LayerSpec::num_kv_heads, kv_heads);
+    set(c, &LayerSpec::head_k_dim, 64);
+    set(c, &LayerSpec::head_v_dim, 64);
     return make_random_model(c,
                              {.linear = type,
                               .table = table,
@@ -142,9 +142,9 @@ TEST_F(VulkanDecodeStep, WideInputsOfWhichSomeSubgroupsHaveNoneMatchTheReference
     if (software && type != BlockType::q8_0) break;
     SCOPED_TRACE(quant::block_traits(type)->name);
     ModelConfig c = even_config(128);
-    c.num_heads = 12;
-    c.num_kv_heads = 1;
-    c.head_k_dim = 16;
+    set(c, &LayerSpec::num_heads, 12);
+    set(c, &LayerSpec::num_kv_heads, 1);
+    set(c, &LayerSpec::head_k_dim, 16);
     expect_parity(make_random_model(c, {.linear = type, .small = type}, 66),
                   {.tuning = {.step_groups = 1, .step_threads = 128}}, "decode_even.",
                   kEvenTolerance);
@@ -184,7 +184,7 @@ TEST_F(VulkanDecodeStep, WorkgroupsHandEachOtherActivations) {
 
 TEST_F(VulkanDecodeStep, MixersOfNarrowModelsMatchTheReference) {
   const auto expect = [&](const RandomModel& model, std::uint32_t groups) {
-    expect_parity(model, {.tuning = {.step_groups = groups}}, "decode_mixers.");
+    expect_parity(model, {.tuning = {.step_groups = groups}}, "narrow_step.");
   };
   // Rows of whole teams and with a rest, three queries of a kv head and one, gates of both types.
   for (const BlockType gates : {BlockType::f16, BlockType::bf16}) {
@@ -195,9 +195,9 @@ TEST_F(VulkanDecodeStep, MixersOfNarrowModelsMatchTheReference) {
     expect(make_random_model(c, parts, 75), 1);
     if (vulkan::find_devices().front().software) continue;
     expect(make_random_model(c, parts, 75), 13);
-    c.num_sink_slots = 4;
-    c.num_window_slots = 60;
-    c.num_memory_slots = 64;
+    set(c, &SlotSpec::num_sink_slots, 4);
+    set(c, &SlotSpec::num_window_slots, 60);
+    set(c, &MixerSpec::num_memory_slots, 64);
     expect(make_random_model(c, parts, 76), 0);
   }
 }
@@ -227,7 +227,7 @@ TEST_F(VulkanDecodeStep, BitsOfATokenDoNotDependOnThoseBefore) {
            true);
   }
   {
-    SCOPED_TRACE("decode_mixers");
+    SCOPED_TRACE("narrow_step");
     expect(make_random_model(narrow_config(256, 6),
                              {.linear = BlockType::q4_0, .small = BlockType::bf16}, 75),
            true);
@@ -275,28 +275,28 @@ TEST_F(VulkanDecodeStep, TheHeadDrawsTheLikeliestTokenAndEmbedsIt) {
 
 TEST_F(VulkanDecodeStep, WideHeadsAndOneMatrixOfProjectionsMatchTheReference) {
   ModelConfig c = small_config();
-  c.num_layers = 2;
+  c.layers.resize(2);
   c.hidden_size = 96;
-  c.intermediate_size = 160;
-  c.num_heads = 2;
-  c.num_kv_heads = 2;
-  c.head_k_dim = 132;
-  c.head_v_dim = 128;
-  c.num_memory_slots = 33;
-  c.output_activation = Activation::swish;
+  set(c, &LayerSpec::intermediate_size, 160);
+  set(c, &LayerSpec::num_heads, 2);
+  set(c, &LayerSpec::num_kv_heads, 2);
+  set(c, &LayerSpec::head_k_dim, 132);
+  set(c, &LayerSpec::head_v_dim, 128);
+  set(c, &MixerSpec::num_memory_slots, 33);
+  set(c, &LayerSpec::output_activation, Activation::swish);
   expect_parity(make_random_model(c, {.linear = BlockType::bf16, .small = BlockType::bf16}, 63), 1);
 }
 
 TEST_F(VulkanDecodeStep, MoreSlotsAndRowsThanAreHeldAtOnceMatchTheReference) {
   ModelConfig c = small_config();
-  c.num_layers = 2;
+  c.layers.resize(2);
   c.hidden_size = 256;
-  c.intermediate_size = 2048;
-  c.num_heads = 2;
-  c.num_kv_heads = 1;
-  c.head_k_dim = 256;
-  c.head_v_dim = 64;
-  c.num_memory_slots = 130;
+  set(c, &LayerSpec::intermediate_size, 2048);
+  set(c, &LayerSpec::num_heads, 2);
+  set(c, &LayerSpec::num_kv_heads, 1);
+  set(c, &LayerSpec::head_k_dim, 256);
+  set(c, &LayerSpec::head_v_dim, 64);
+  set(c, &MixerSpec::num_memory_slots, 130);
   expect_parity(make_random_model(c, {.linear = BlockType::bf16, .small = BlockType::bf16}, 64), 1);
 }
 

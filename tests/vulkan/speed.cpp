@@ -47,6 +47,15 @@ std::vector<float> pass(Plan& plan, RecurrentState& state, std::span<const Token
   return logits;
 }
 
+Recording recording_of(const BenchModel& model) { return forward_of(model.config, model.weights); }
+
+LoadRequest request_of(const BenchModel& model) {
+  return {.config = model.config,
+          .weights = model.weights,
+          .keep_alive = model.storage,
+          .pass = recording_of(model)};
+}
+
 struct Settings {
   int device = 0;
   bool profile = false;
@@ -130,11 +139,9 @@ std::vector<float> prefill_rate(const BenchModel& model, const std::string& name
   const auto backend = must(vulkan::make_backend(
       settings.device,
       {.pipeline_cache = settings.cache, .features = features, .profile = profile}));
-  const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
+  const auto resident = must(backend->load(request_of(model)));
   const std::size_t length = settings.quick ? 128 : 2048;
-  const auto plan = must(resident->record(static_cast<int>(length), [&](Ops& ops) {
-    return forward(ops, model.config, model.weights);
-  }));
+  const auto plan = must(resident->record(static_cast<int>(length), recording_of(model)));
   const auto vocab = static_cast<std::size_t>(model.config.vocab_size);
   const std::vector<TokenId> prompt = test::Random(2).tokens(length, model.config.vocab_size);
   auto state = must(resident->create_state());
@@ -150,7 +157,7 @@ std::vector<float> prefill_rate(const BenchModel& model, const std::string& name
   const auto& products = profile->by_shader["matmul_tiles"];
   std::printf("%-6s tiles %u: %10.1f tok/s, products %8.1f us a layer, against the first %.2e\n",
               name.c_str(), tiles, median(rates),
-              products.microseconds / repeats / model.config.num_layers,
+              products.microseconds / repeats / model.config.num_layers(),
               expected.empty() ? 0.0 : test::rms_relative_error(logits, expected));
   std::fflush(stdout);
   return logits;
@@ -163,9 +170,8 @@ void measure(const std::string& name, const Settings& settings) {
     features.tuning = tuning;
     const auto backend = must(vulkan::make_backend(
         settings.device, {.pipeline_cache = settings.cache, .features = features}));
-    const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
-    const auto decode = must(
-        resident->record(16, [&](Ops& ops) { return forward(ops, model.config, model.weights); }));
+    const auto resident = must(backend->load(request_of(model)));
+    const auto decode = must(resident->record(16, recording_of(model)));
     decode_rate(*decode, *must(resident->create_state()), model, name, tuning);
   }
   std::vector<float> expected;
@@ -182,10 +188,10 @@ void measure(const std::string& name, const Settings& settings) {
       {.pipeline_cache = settings.cache, .features = settings.features, .profile = profile}));
   const double open_ms = ms_since(start);
   start = Clock::now();
-  const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
+  const auto resident = must(backend->load(request_of(model)));
   const double load_ms = ms_since(start);
   start = Clock::now();
-  const Recording recording = [&](Ops& ops) { return forward(ops, model.config, model.weights); };
+  const Recording recording = recording_of(model);
   const auto decode = must(resident->record(16, recording));
   const std::size_t length = settings.quick ? 128 : 2048;
   const auto prefill = must(resident->record(static_cast<int>(length), recording));

@@ -13,11 +13,8 @@
 namespace runnel::vulkan {
 namespace {
 
-constexpr std::uint64_t kMaxPartBytes = 256U << 20;    // also what packing takes on the host
 constexpr std::uint64_t kMaxBlockBytes = 1024U << 20;  // of one allocation
 constexpr std::uint64_t kStagingBytes = 16U << 20;
-// one workgroup a row must fit the smallest dispatch limit
-constexpr std::int64_t kPartRows = 65528;
 
 /// The stored rows of a matrix: views one after the other, or two in alternation.
 struct RowSource {
@@ -93,7 +90,7 @@ class Loader {
 
   Status place() {
     const Capabilities& c = device_.capabilities();
-    const std::uint64_t part_limit = std::min(c.storage_range, kMaxPartBytes);
+    const std::uint64_t part_limit = std::min(c.storage_range, kMostPartBytes);
     // Where a token is one dispatch, all layers are one binding.
     const std::uint64_t block_limit = std::min(
         c.allocation_bytes,
@@ -101,7 +98,7 @@ class Loader {
     block_bytes_.push_back(0);
     for (Job& job : jobs_) {
       DeviceMatrix& m = *job.matrix;
-      std::int64_t rows = std::min(m.rows, kPartRows);
+      std::int64_t rows = std::min(m.rows, kMostPartRows);
       while (rows > 8 && part_bytes(m, rows) > part_limit) rows = round_up(rows / 2, 8);
       if (part_bytes(m, rows) > part_limit) {
         return fail(ErrorCode::unsupported, device_.id(), ": ", job.source.views.front()->name,
@@ -180,8 +177,7 @@ class Loader {
   }
 
   std::uint64_t align(std::uint64_t offset) const {
-    // Whole groups of loads, so that decode_step can count them through.
-    const std::uint64_t to = std::max<std::uint64_t>(256, device_.capabilities().storage_alignment);
+    const std::uint64_t to = std::max(kMatrixAlignment, device_.capabilities().storage_alignment);
     return round_up(offset, to);
   }
 

@@ -13,6 +13,13 @@
 
 namespace runnel::vulkan {
 
+/// Bytes and rows of a part at most; bytes that parts begin at multiples of, so that a step program can count whole
+/// groups of loads through.
+inline constexpr std::uint64_t kMostPartBytes = 256U << 20;  // also what packing takes on the host
+inline constexpr std::int64_t kMostPartRows =
+    65528;  // a workgroup a row must fit the smallest limit
+inline constexpr std::uint64_t kMatrixAlignment = 256;
+
 /// A matrix on the device. Where it is larger than one binding it lies in several parts of whole
 /// rows, each a dispatch of its own.
 struct DeviceMatrix {

@@ -69,9 +69,8 @@ Status PassBuilder::add_dispatch(Dispatch d, const std::vector<std::uint32_t>& c
   return {};
 }
 
-Status PassBuilder::add_one_dispatch() {
+Status PassBuilder::add(const StepDispatch& step) {
   if (!shape_.embedded) RUNNEL_CHECK_OK(embed());
-  const DecodeStep& step = m_.step;
   const std::uint32_t bank = shape_.banks.front();
   StepArgs args = step.args;
   args.pass = b_.layout;
@@ -162,8 +161,7 @@ Status PassBuilder::squared_relu_mlp(const PassLayer& l) {
 }
 
 /// What a token that went in one dispatch has of logits.
-Status PassBuilder::head_of_step() {
-  const DecodeStep& step = m_.step;
+Status PassBuilder::head_of_step(const StepHead& head) {
   for (const DeviceMatrix::Part& part : m_.weights->head.parts) {
     const HeadArgs args{.w = part.rows,
                         .first = 0,
@@ -171,15 +169,16 @@ Status PassBuilder::head_of_step() {
                         .eps = m_.config.final_norm.eps,
                         .table_first = 0,
                         .table = {}};
-    RUNNEL_CHECK_OK(dispatch(step.head_shader, step.head_constants,
+    RUNNEL_CHECK_OK(dispatch(head.shader, head.constants,
                              {part.range, b_.x, m_.weights->vectors(), b_.whole_logits()}, args,
-                             {step.head_groups, 1, 1}, &part == &m_.weights->head.parts.front()));
+                             {head.groups, 1, 1}, &part == &m_.weights->head.parts.front()));
   }
   return {};
 }
 
 Status PassBuilder::logits(const NormSpec& norm) {
-  if (shape_.after_one_dispatch && !m_.step.head_shader.empty()) return head_of_step();
+  if (shape_.after_one_dispatch && m_.step.dispatch->head)
+    return head_of_step(*m_.step.dispatch->head);
   RUNNEL_TRY(const ProductInput input, normed(norm, m_.weights->final_norm));
   RUNNEL_TRY(const ProductInput in, prepare(input));
   return product(m_.weights->head, in,

@@ -74,7 +74,7 @@ class PassBuilder {
 
   Status add(const RecordedOp& op);
   /// The whole body of one token.
-  Status add_one_dispatch();
+  Status add(const StepDispatch& step);
 
   std::vector<Dispatch> dispatches;
 
@@ -110,7 +110,7 @@ class PassBuilder {
     return {};
   }
 
-  Range parameters() const;  // of embed and decode_step
+  Range parameters() const;  // of embed and step programs
   Status embed();
   Status projections(const PassLayer& l);
   Status add_biases(const PassLayer& l);
@@ -127,7 +127,7 @@ class PassBuilder {
   Status gated_mlp(const PassLayer& l);
   Status squared_relu_mlp(const PassLayer& l);
   Status logits(const NormSpec& norm);
-  Status head_of_step();
+  Status head_of_step(const StepHead& head);
 
   /// Rows that products of this program compute at most.
   std::uint32_t rows() const { return shape_.logit_rows > 0 ? shape_.logit_rows : shape_.tokens; }

@@ -89,7 +89,7 @@ Result<std::unique_ptr<Plan>> VulkanPlan::create(std::shared_ptr<ResidentModel> 
   std::unique_ptr<VulkanPlan> plan(new VulkanPlan(std::move(model), max_tokens));
   Recorder recorder(plan->model_->config, plan->ops_);
   RUNNEL_CHECK_OK(recording(recorder));
-  plan->takes_step_ = record_step_model(recording) == plan->model_->step_model;
+  plan->takes_step_ = record_step_model(recording) == plan->model_->step.model;
   plan->prepare_rotations();
   RUNNEL_CHECK_OK(plan->allocate());
   RUNNEL_TRY(plan->pool_, plan->model_->device->create_command_pool());
@@ -104,7 +104,7 @@ Result<std::unique_ptr<Plan>> VulkanPlan::create(std::shared_ptr<ResidentModel> 
                           .chunks = chunks > 0 ? bucket(chunks, 1, plan->buffers_.most_chunks) : 0,
                           .banks = {0}}));
   RUNNEL_CHECK_OK(plan->commands_for({.logit_rows = 1}));
-  if (plan->buffers_.act.bytes > 0 && !plan->model_->step.head_inside)
+  if (plan->buffers_.act.bytes > 0 && !plan->model_->step.dispatch->head_inside)
     RUNNEL_CHECK_OK(plan->commands_for({.logit_rows = 1, .after_one_dispatch = true}));
   plan->model_->pipelines->save();
   return std::unique_ptr<Plan>(std::move(plan));
@@ -181,8 +181,11 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
   std::array<VkCommandBuffer, 2> commands{};
   PassShape body = body_shape(items);
   const bool one_dispatch = in_one_dispatch(buffers_, body);
-  body.makes_logits = one_dispatch && !wanted.empty() && model_->step.head_inside;
-  mark_step(body, {buffers_.act.get(), 4ULL * model_->step.drawn_at(), 4 * kDrawnWords}, words);
+  body.makes_logits = one_dispatch && !wanted.empty() && model_->step.dispatch->head_inside;
+  Range unread;  // for what nobody reads of a token that such a pass draws
+  if (body.makes_logits)
+    unread = {buffers_.act.get(), 4ULL * model_->step.dispatch->drawn_at(), 4 * kDrawnWords};
+  mark_step(body, unread, words);
   RUNNEL_TRY(commands[0], commands_for(body));
   bool body_done = false;
   std::size_t at = 0;
@@ -257,7 +260,7 @@ Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet
   shape.step = true;
   shape.embedded = chained && set.draws;
   if (reads_host(*model_, buffers_, shape)) shape.place = 1 + place;
-  shape.makes_logits = in_one_dispatch(buffers_, shape) && model_->step.head_inside;
+  shape.makes_logits = in_one_dispatch(buffers_, shape) && model_->step.dispatch->head_inside;
   mark_step(shape, set.drawn_at(place), words);
   std::array<VkCommandBuffer, 4> commands{};
   std::size_t n = 0;

@@ -197,10 +197,10 @@ Status VulkanPlan::allocate_logits() {
   RUNNEL_TRY(buffers_.logits_host, m.device->create_buffer(logit_rows_ * row_bytes + 16,
                                                            MemoryKind::output, "logits, host"));
   std::memset(buffers_.logits_host.mapped, 0, buffers_.logits_host.bytes);
-  if (m.step.fits() && max_tokens_ <= kFewTokens && takes_step_ &&
+  if (m.step.dispatch && takes_step_ && max_tokens_ <= kFewTokens &&
       m.states->bank(0).bytes <= m.device->capabilities().storage_range) {
-    RUNNEL_TRY(buffers_.act, m.device->create_buffer(4 * m.step.act_words, MemoryKind::device,
-                                                     "activations of a step"));
+    RUNNEL_TRY(buffers_.act, m.device->create_buffer(4 * m.step.dispatch->act_words,
+                                                     MemoryKind::device, "activations of a step"));
     RUNNEL_CHECK_OK(m.device->fill_zero(buffers_.act));
   }
   return {};

@@ -109,7 +109,7 @@ bool in_one_dispatch(const PassBuffers& buffers, const PassShape& shape) {
 }
 
 bool reads_host(const ResidentModel& model, const PassBuffers& buffers, const PassShape& shape) {
-  return in_one_dispatch(buffers, shape) && !model.step.head_shader.empty();
+  return in_one_dispatch(buffers, shape) && model.step.dispatch->head.has_value();
 }
 
 void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipelineLayout layout,
@@ -127,8 +127,9 @@ void copy_logits(const DeviceFunctions& f, VkCommandBuffer commands, const Resid
                                  static_cast<std::uint64_t>(model.config.vocab_size)};
   f.vkCmdCopyBuffer(commands, buffers.logits.get(), buffers.logits_host.get(), 1, &all);
   if (buffers.act.bytes > 0) {
-    const VkBufferCopy report{
-        .srcOffset = 4ULL * model.step.stuck_at(), .dstOffset = buffers.logits.bytes, .size = 4};
+    const VkBufferCopy report{.srcOffset = 4ULL * model.step.dispatch->timed_out_at(),
+                              .dstOffset = buffers.logits.bytes,
+                              .size = 4};
     f.vkCmdCopyBuffer(commands, buffers.act.get(), buffers.logits_host.get(), 1, &report);
   }
   full_barrier(f, commands, true);
@@ -139,7 +140,7 @@ Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
                               const PassShape& shape, const OwnedCommandPool& pool) {
   PassBuilder builder(model, buffers, few_tokens, shape);
   if (in_one_dispatch(buffers, shape)) {
-    RUNNEL_CHECK_OK(builder.add_one_dispatch());
+    RUNNEL_CHECK_OK(builder.add(*model.step.dispatch));
   } else {
     for (const RecordedOp& op : ops) RUNNEL_CHECK_OK(builder.add(op));
   }

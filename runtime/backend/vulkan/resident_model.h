@@ -11,7 +11,7 @@
 #include "runtime/backend/vulkan/pipelines.h"
 #include "runtime/backend/vulkan/profile.h"
 #include "runtime/backend/vulkan/state_store.h"
-#include "runtime/backend/vulkan/step/decode_step.h"
+#include "runtime/backend/vulkan/step/programs.h"
 
 namespace runnel::vulkan {
 
@@ -45,8 +45,7 @@ struct ResidentModel {
   std::vector<SlotSplit> splits;  // of each layer; nothing of a recurrence
   std::unique_ptr<DeviceWeights> weights;
   std::unique_ptr<StateStore> states;
-  StepModel step_model;
-  DecodeStep step;
+  LoadedStep step;
   std::shared_ptr<DispatchProfile> profile;  // where times of dispatches are wanted
 };
 

@@ -40,6 +40,8 @@ class VulkanModel final : public DeviceModel {
     return !c.software && c.storage_range >= kRoomy && c.memory_bytes >= 8 * kRoomy ? 2048 : 512;
   }
 
+  StepProgram step_program() const override { return model_->step.program; }
+
   MemoryUse memory() const override {
     return {.weight_bytes = model_->weights->bytes(),
             .state_bytes = model_->layout.total_floats() * sizeof(float),
@@ -68,12 +70,15 @@ class VulkanBackend final : public Backend {
     model->config = request.config;
     model->layout = StateLayout::of(request.config);
     RUNNEL_TRY(model->splits, choose_splits(*device_, request.config));
+    StepModel step = record_step_model(request.pass);
+    RUNNEL_TRY(const StepChoice choice,
+               choose_step(step, StepDevice::of(device_->capabilities(), device_->tuning()),
+                           device_->id(), request.step_program));
     RUNNEL_TRY(model->pipelines, Pipelines::create(device_, cache_));
     RUNNEL_TRY(model->states, StateStore::create(device_, model->layout));
     RUNNEL_TRY(model->weights,
                DeviceWeights::create(*device_, request.config, request.weights, request.progress));
-    model->step_model = record_step_model(request.pass);
-    RUNNEL_TRY(model->step, DecodeStep::create(*device_, model->step_model, *model->weights));
+    RUNNEL_TRY(model->step, build_chosen(choice, std::move(step), *device_, *model->weights));
     return std::unique_ptr<DeviceModel>(std::make_unique<VulkanModel>(std::move(model)));
   }
 
