@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dispatch over formats, checks of sizes and values, and rows shared out to threads.
+// Dispatch over formats, checks of sizes and values, distribution of rows over threads.
 #include "quant/quantise.h"
 
 #include <algorithm>
@@ -155,11 +155,11 @@ Status check_sizes(BlockType type, std::size_t values, std::int64_t cols, std::s
   return {};
 }
 
-/// Calls work(row) for every row. Threads take bands of rows from one counter; if the system gives
-/// no more threads, the ones there are do all the work.
+/// Calls work(row) for every row. Threads take bands of rows from one counter; if the system starts no more threads,
+/// the existing ones do all the work.
 template <class Work>
 void for_each_row(std::size_t rows, std::size_t cols, int threads, const Work& work) {
-  constexpr std::size_t kBandValues = 1 << 15;  // some 10 µs of work at the least
+  constexpr std::size_t kBandValues = 1 << 15;  // at least about 10 µs of work
   const std::size_t band = std::max<std::size_t>(1, kBandValues / cols);
   std::atomic<std::size_t> next{0};
   const auto run = [&] {

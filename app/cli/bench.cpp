@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runnel bench: tokens a second of prefill and decode, at any depth of the conversation.
+// runnel bench: tokens per second of prefill and decode, at any depth of the conversation.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -47,7 +47,7 @@ struct Measurement {
   }
 };
 
-// Any tokens do: cost does not depend on them. They only must not be all the same row of the table.
+// Any tokens do, because the cost does not depend on them; but they must not all read the same row of the table.
 std::vector<TokenId> some_tokens(std::uint64_t count, std::int32_t vocab) {
   std::vector<TokenId> tokens(count);
   std::uint32_t state = 1;
@@ -78,12 +78,12 @@ Status measure(const Session& start, Measurement& m) {
   return {};
 }
 
-// What one token takes of the machine.
+// What one token costs.
 struct Work {
-  // Read and written by a decoded token: the weights once (of a token table that is not the head
-  // one row), the state in and out.
+  // Bytes that a decoded token moves: the weights once (one row of a token table that is not the head), the state in
+  // and out.
   std::uint64_t decode_bytes = 0;
-  // Of a prefilled token: a multiplication and an addition for each weight of the layers' matrices.
+  // Operations of a prefilled token: a multiplication and an addition for each weight of the layers' matrices.
   std::uint64_t prefill_ops = 0;
 };
 
@@ -165,7 +165,7 @@ Result<int> run(const Options& o) {
   for (const Stand& stand : stands)
     results.insert(results.end(), stand.tests.begin(), stand.tests.end());
 
-  // Of the bandwidth for decode, of the int8 arithmetic for prefill; nothing where it is unknown.
+  // The share of the bandwidth for decode, of the int8 arithmetic for prefill; nothing if it is unknown.
   const auto share = [&](const Measurement& m) -> std::optional<double> {
     if (!on_host) return std::nullopt;
     return m.test == "decode"
@@ -240,10 +240,10 @@ Command add_bench(CLI::App& program) {
   CLI::App* parser = program.add_subcommand("bench", "Measure speed and memory");
   parser->footer(
       "All tests take turns; the median of the repetitions is reported. Decode is greedy "
-      "generation, "
-      "sampling\nincluded. A depth is how many tokens were read before. The limit of decode is the "
-      "bandwidth of reading a\nbuffer as large as the model, that of prefill the int8 arithmetic "
-      "of "
+      "generation,\n"
+      "sampling included. A depth is how many tokens were read before. The limit of decode is the\n"
+      "bandwidth of reading a buffer as large as the model, that of prefill the int8 arithmetic "
+      "of\n"
       "its layers; both are measured first.\n\n"
       "Examples:\n"
       "  runnel bench model.gguf\n"

@@ -24,12 +24,12 @@ namespace {
 
 constexpr const char* kHelp =
     "/help        this list\n"
-    "/reset       forget the conversation and begin anew\n"
+    "/reset       forget the conversation and start over\n"
     "/save FILE   write what the model remembers to a snapshot\n"
-    "/load FILE   go on from a snapshot\n"
+    "/load FILE   continue from a snapshot\n"
     "/stats       length of the conversation, speed, memory\n"
     "/quit        leave (so does Ctrl-D, or Ctrl-C twice)\n"
-    "Ctrl-C stops an answer. A line that ends in \\ goes on in the next; // at its start sends a "
+    "Ctrl-C stops an answer. A line that ends in \\ continues on the next; // at its start sends a "
     "message that begins with /.\n";
 
 struct Options {
@@ -105,11 +105,11 @@ class Chat {
         continue;
       }
       if (message.starts_with("/") && !message.starts_with("//")) {
-        if (!obey(message)) return kOk;
+        if (!run_command(message)) return kOk;
       } else {
         const Status answered = answer(message.starts_with("//") ? message.substr(1) : message);
         if (!answered) {
-          complain(answered.error());
+          report_error(answered.error());
           if (answered.error().code == ErrorCode::device) return kFailed;
         }
         if (output_closed_) return kFailed;
@@ -125,17 +125,17 @@ class Chat {
     const ModelInfo& info = session().model().info();
     std::string text = info.name.empty() ? "Model" : info.name;
     text += " on " + info.device + ", " + format_bytes(info.state_bytes) +
-            " of memory whatever the length";
+            " of memory, whatever the length";
     if (session().position() > 0)
-      text += ", going on after " + format_count(session().position()) + " tokens";
+      text += ", continuing after " + format_count(session().position()) + " tokens";
     if (stored_) text += "; " + options_.conversation.name + ": " + stored_->greeting();
     text += ".\nType a message. /help lists the commands.\n\n";
     write_out(text + (stored_ ? stored_->recap() : ""));
   }
 
-  static void complain(const Error& error) { report(error); }
+  static void report_error(const Error& error) { report(error); }
 
-  // Where the conversation stands follows from the session alone, so a loaded snapshot goes on rightly.
+  // The state of the conversation follows from the session alone, so that a loaded snapshot continues correctly.
   ChatContinuation continuation() {
     if (session().position() == 0) return ChatContinuation::start;
     const auto recent = session().recent_tokens();
@@ -153,7 +153,7 @@ class Chat {
     };
   }
 
-  // The first message after a pack is set off from it as the model was taught.
+  // The first message after a pack is separated from it as in the model's training.
   Result<std::vector<TokenId>> encode_message(const std::string& message) {
     std::vector<ChatMessage> messages;
     if (pack_ && session().position() == pack_->tokens) {
@@ -189,7 +189,7 @@ class Chat {
     prefill_s_ = read_s;
     decode_s_ = time.seconds() - read_s;
     finish_answer(turn->result);
-    if (!turn->warning.empty()) complain({ErrorCode::io, turn->warning});
+    if (!turn->warning.empty()) report_error({ErrorCode::io, turn->warning});
     return {};
   }
 
@@ -235,7 +235,7 @@ class Chat {
   }
 
   // A line that begins with /. @return false to leave.
-  bool obey(const std::string& line) {
+  bool run_command(const std::string& line) {
     const std::size_t space = line.find(' ');
     const std::string command = line.substr(0, space);
     const std::size_t start =
@@ -246,34 +246,34 @@ class Chat {
     if (command == "/quit" || command == "/exit") return false;
     if (command == "/help") {
       write_out((stored_ ? ChatStore::help() : "") + std::string(kHelp));
-    } else if (stored_ && obey_stored(command, argument)) {
+    } else if (stored_ && run_stored_command(command, argument)) {
       return true;
     } else if (stored_ && command == "/load") {
-      complain({ErrorCode::invalid_argument,
-                "/load would leave the conversation that is kept; start without --conversation"});
+      report_error({ErrorCode::invalid_argument,
+                    "/load would leave the kept conversation; start without --conversation"});
     } else if (command == "/reset") {
       finish(pack_ ? begin_with_pack(options_.conversation.pack) : session().reset(),
-             "Begun anew.");
+             "Started over.");
     } else if (command == "/stats") {
       print_stats();
     } else if (command == "/save" || command == "/load") {
       if (argument.empty()) {
-        complain({ErrorCode::invalid_argument,
-                  command + " needs a file, such as " + command + " talk.snap"});
+        report_error({ErrorCode::invalid_argument,
+                      command + " needs a file, such as " + command + " talk.snap"});
       } else if (command == "/save") {
         finish(save(argument), "Saved " + argument + ".");
       } else {
         finish(load(argument), "Loaded " + argument + ".");
       }
     } else {
-      complain({ErrorCode::invalid_argument, "no command " + command + "; /help lists them"});
+      report_error({ErrorCode::invalid_argument, "no command " + command + "; /help lists them"});
     }
     return true;
   }
 
-  bool obey_stored(const std::string& command, const std::string& argument) {
+  bool run_stored_command(const std::string& command, const std::string& argument) {
     const StopOnInterrupt stop(interrupts_);
-    return stored_->obey(
+    return stored_->run_command(
         command, argument, generation_,
         {.text = show_text(), .finished = [this](const GenerationResult& r) { finish_answer(r); }},
         stop.token());
@@ -281,7 +281,7 @@ class Chat {
 
   void finish(const Status& status, const std::string& done) const {
     if (!status) {
-      complain(status.error());
+      report_error(status.error());
     } else if (decorated_) {
       write_out(done + "\n");
     }
@@ -309,7 +309,7 @@ class Chat {
   std::optional<PackStart> pack_;  // what the session began with
   InterruptHandler& interrupts_;
   ChatInput input_;
-  const bool decorated_;  // prompts and remarks, for people only
+  const bool decorated_;  // prompts and remarks, only on a terminal
   bool output_closed_ = false;
   std::optional<WordWrap> wrap_;  // of the answer that is being shown
 

@@ -33,7 +33,7 @@ std::string tokens_read(const TokenCost& cost) {
                             : format_count(cost.replayed) + " tokens read again";
 }
 
-void say(const std::string& text) {
+void write_remark(const std::string& text) {
   if (stdout_is_terminal()) write_out(text);
 }
 
@@ -66,7 +66,7 @@ Result<ConversationStore> open_library(const std::string& library) {
 void add_conversation_options(CLI::App& parser, ConversationChoice& choice) {
   parser
       .add_option("--conversation", choice.name,
-                  "Keep the conversation under this name, and go on with it if it is there")
+                  "Keep the conversation under this name, and continue it if it exists")
       ->type_name("NAME");
   parser.add_option("--pack", choice.pack, "Begin after a state pack (see `runnel pack make`)")
       ->type_name("PACK");
@@ -88,14 +88,14 @@ Result<ChatStore> ChatStore::open(const ConversationChoice& choice,
 }
 
 std::string ChatStore::greeting() const {
-  const auto messages = spoken();
+  const auto messages = shown_messages();
   return (messages ? std::to_string(messages->size()) : "?") + " messages, " +
          tokens_read(conversation_.cost());
 }
 
 std::string ChatStore::recap() const {
   constexpr std::size_t kShown = 2;  // what was said last, and the answer
-  const auto messages = spoken();
+  const auto messages = shown_messages();
   if (!messages || messages->empty()) return "";
   std::string text;
   const std::size_t first = messages->size() - std::min(kShown, messages->size());
@@ -106,17 +106,17 @@ std::string ChatStore::recap() const {
 
 const char* ChatStore::help() {
   return "/list        the messages so far\n"
-         "/rewind [N]  go back to after message N; without N to before your last one\n"
-         "/branch [N]  the ways this conversation went; with N go on with that one\n"
+         "/rewind [N]  go back to the end of message N; without N to before your last one\n"
+         "/branch [N]  the branches of this conversation; with N switch to branch N\n"
          "/again       another answer to your last message\n"
-         "/edit TEXT   say your last message differently\n"
+         "/edit TEXT   replace your last message\n"
          "/forget N    delete everything after message N for good\n"
          "/search TEXT look in all conversations\n";
 }
 
-bool ChatStore::obey(const std::string& command, const std::string& argument,
-                     const GenerationOptions& options, const AnswerView& view,
-                     std::stop_token stop) {
+bool ChatStore::run_command(const std::string& command, const std::string& argument,
+                            const GenerationOptions& options, const AnswerView& view,
+                            std::stop_token stop) {
   Status status;
   if (command == "/list") {
     status = list();
@@ -133,7 +133,7 @@ bool ChatStore::obey(const std::string& command, const std::string& argument,
   } else if (command == "/search") {
     status = search(argument);
   } else if (command == "/reset") {
-    status = begin_anew();
+    status = start_over();
   } else {
     return false;
   }
@@ -141,7 +141,7 @@ bool ChatStore::obey(const std::string& command, const std::string& argument,
   return true;
 }
 
-Result<std::vector<MessageInfo>> ChatStore::spoken() const {
+Result<std::vector<MessageInfo>> ChatStore::shown_messages() const {
   std::vector<MessageInfo> path;
   if (conversation_.head() != 0) {
     RUNNEL_TRY(path, conversation_.store().path(conversation_.head()));
@@ -151,7 +151,7 @@ Result<std::vector<MessageInfo>> ChatStore::spoken() const {
 }
 
 Result<MessageId> ChatStore::numbered(const std::string& argument) const {
-  RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+  RUNNEL_TRY(const std::vector<MessageInfo> messages, shown_messages());
   std::size_t number = 0;
   const char* end = argument.data() + argument.size();
   const auto read = std::from_chars(argument.data(), end, number);
@@ -168,10 +168,10 @@ Result<MessageId> ChatStore::numbered(const std::string& argument) const {
 }
 
 Status ChatStore::list() {
-  RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+  RUNNEL_TRY(const std::vector<MessageInfo> messages, shown_messages());
   std::string text;
   for (std::size_t i = 0; i < messages.size(); ++i) text += list_line(i + 1, messages[i]);
-  if (text.empty()) say("Nothing was said yet.\n");
+  if (text.empty()) write_remark("No messages yet.\n");
   write_out(text);
   return {};
 }
@@ -179,11 +179,11 @@ Status ChatStore::list() {
 Status ChatStore::rewind(const std::string& argument) {
   MessageId to = 0;
   if (argument.empty()) {
-    RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+    RUNNEL_TRY(const std::vector<MessageInfo> messages, shown_messages());
     auto last = messages.rbegin();
     while (last != messages.rend() && last->role != "user") ++last;
     if (last == messages.rend()) {
-      return Error{ErrorCode::invalid_argument, "nothing was said yet"};
+      return Error{ErrorCode::invalid_argument, "there is no message yet"};
     }
     to = last->parent;
   } else {
@@ -191,7 +191,8 @@ Status ChatStore::rewind(const std::string& argument) {
   }
   ProgressBar bar("Reading");
   RUNNEL_TRY(const TokenCost cost, conversation_.rewind(to, with_bar(bar)));
-  say("Back after " + format_count(session().position()) + " tokens, " + tokens_read(cost) + ".\n");
+  write_remark("Back after " + format_count(session().position()) + " tokens, " +
+               tokens_read(cost) + ".\n");
   return {};
 }
 
@@ -218,7 +219,7 @@ Status ChatStore::branch(const std::string& argument) {
   }
   ProgressBar bar("Reading");
   RUNNEL_TRY(const TokenCost cost, conversation_.rewind(branches[number - 1].leaf, with_bar(bar)));
-  say("On branch " + argument + ", " + tokens_read(cost) + ".\n");
+  write_remark("On branch " + argument + ", " + tokens_read(cost) + ".\n");
   return {};
 }
 
@@ -233,12 +234,11 @@ Status ChatStore::again(GenerationOptions options, const AnswerView& view, std::
 
 Status ChatStore::edit(const std::string& text, const GenerationOptions& options,
                        const AnswerView& view, std::stop_token stop) {
-  RUNNEL_TRY(const std::vector<MessageInfo> messages, spoken());
+  RUNNEL_TRY(const std::vector<MessageInfo> messages, shown_messages());
   auto last = messages.rbegin();
   while (last != messages.rend() && last->role != "user") ++last;
   if (last == messages.rend() || text.empty()) {
-    return Error{ErrorCode::invalid_argument,
-                 "/edit needs an earlier message and what to say instead"};
+    return Error{ErrorCode::invalid_argument, "/edit needs an earlier message and its new text"};
   }
   ProgressBar bar("Reading");
   RUNNEL_CHECK_OK(conversation_.edit(last->id, text, with_bar(bar)));
@@ -253,29 +253,29 @@ Status ChatStore::forget(const std::string& argument) {
   if (after == 0) {
     // The whole conversation: every first message goes, the name stays.
     return Error{ErrorCode::invalid_argument,
-                 "to forget all of it leave and use `runnel conversation delete`"};
+                 "to forget the whole conversation leave and use `runnel conversation delete`"};
   }
   RUNNEL_TRY(const ForgetReport forgotten, conversation_.forget_after(after));
-  say("Forgot " + std::to_string(forgotten.messages) + " messages.\n");
+  write_remark("Forgot " + std::to_string(forgotten.messages) + " messages.\n");
   return {};
 }
 
 Status ChatStore::search(const std::string& words) {
   if (words.empty()) {
-    return Error{ErrorCode::invalid_argument, "/search needs what to look for"};
+    return Error{ErrorCode::invalid_argument, "/search needs words to look for"};
   }
   RUNNEL_TRY(const std::vector<SearchHit> hits, conversation_.store().search(words));
-  if (hits.empty()) say("Found nowhere.\n");
+  if (hits.empty()) write_remark("Nothing found.\n");
   std::string text;
   for (const SearchHit& hit : hits) text += hit.name + ": " + one_line(hit.excerpt, 160) + "\n";
   write_out(text);
   return {};
 }
 
-Status ChatStore::begin_anew() {
+Status ChatStore::start_over() {
   RUNNEL_TRY(const MessageId start, numbered("0"));
   RUNNEL_CHECK_OK(conversation_.rewind(start));
-  say("Begun anew; the earlier messages are a branch.\n");
+  write_remark("Started over; the earlier messages are a branch.\n");
   return {};
 }
 
@@ -287,7 +287,7 @@ Result<PackStart> start_from_pack(Session& session, const std::string& file) {
   }
   PackStart start{.system = context.messages[0].content, .tokens = context.tokens.size()};
   if (!context.tokens.empty() && session.restore(pack)) return start;
-  // Of another model: its text is read again.
+  // The pack belongs to another model: read its text again.
   RUNNEL_TRY(const std::vector<TokenId> tokens, encode_system(session.model(), start.system));
   ProgressBar bar("Reading");
   RUNNEL_CHECK_OK(feed(session, tokens, with_bar(bar)));

@@ -62,8 +62,8 @@ class ChatStore {
 
   /// Carries out one of its commands.
   /// @return false if `command` is none of them
-  bool obey(const std::string& command, const std::string& argument,
-            const GenerationOptions& options, const AnswerView& view, std::stop_token stop);
+  bool run_command(const std::string& command, const std::string& argument,
+                   const GenerationOptions& options, const AnswerView& view, std::stop_token stop);
 
  private:
   explicit ChatStore(Conversation conversation) : conversation_(std::move(conversation)) {}
@@ -76,11 +76,12 @@ class ChatStore {
               std::stop_token stop);
   Status forget(const std::string& argument);
   Status search(const std::string& words);
-  Status begin_anew();
+  Status start_over();
 
   /// The message with a number of /list. 0 is before the first but after the system prompt.
   Result<MessageId> numbered(const std::string& argument) const;
-  Result<std::vector<MessageInfo>> spoken() const;  // of the path, without the system prompt
+  /// The messages of the path, without the system prompt.
+  Result<std::vector<MessageInfo>> shown_messages() const;
 
   Conversation conversation_;
   std::uint64_t repeats_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of the program: one function a file, each adds a subcommand to the parser and says what it does.
+// The commands of the program: one function per file, which adds a subcommand and its help to the parser.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runnel conversation: looks after the library of conversations; needs no model.
+// runnel conversation: lists and changes the library of conversations; needs no model.
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -89,8 +89,8 @@ Result<int> forget(const Options& o) {
 }  // namespace
 
 Command add_conversation(CLI::App& program) {
-  CLI::App* parser =
-      program.add_subcommand("conversation", "Look after the conversations that chat keeps");
+  CLI::App* parser = program.add_subcommand(
+      "conversation", "List, search, export and delete the conversations that chat keeps");
   parser->require_subcommand(1);
   parser->footer(
       "Examples:\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How help looks: one line an option, its default at the end, nothing of the parser's inner workings.
+// The layout of help: one line per option, its default at the end, no internals of the parser.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -6,6 +6,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "app/cli/command.h"
@@ -52,71 +55,74 @@ std::uint64_t elements(const GgufTensor& tensor) {
   return n;
 }
 
+/// The keys that describe the computation, without their prefix: a value, or one per layer where layers differ.
 Json config_json(const ModelConfig& c) {
-  Json json = {{"vocab_size", c.vocab_size},
-               {"hidden_size", c.hidden_size},
-               {"num_layers", c.num_layers},
-               {"num_heads", c.num_heads},
-               {"num_kv_heads", c.num_kv_heads},
-               {"head_k_dim", c.head_k_dim},
-               {"head_v_dim", c.head_v_dim},
-               {"intermediate_size", c.intermediate_size},
-               {"num_memory_slots", c.num_memory_slots},
-               {"num_sink_slots", c.num_sink_slots},
-               {"num_window_slots", c.num_window_slots},
-               {"sink_distance", c.sink_distance},
-               {"rope_theta", c.rope_theta},
-               {"scale", c.scale},
-               {"gate_normalizer", c.gate_normalizer},
-               {"gate_log_min", c.gate_log_min},
-               {"norm_eps", c.norm_eps},
-               {"g_norm_eps", c.g_norm_eps},
-               {"feature_map", std::string(feature_map_name(c.feature_map))},
-               {"value_activation", std::string(activation_name(c.value_activation))},
-               {"output_activation", std::string(activation_name(c.output_activation))},
-               {"output_norm", c.output_norm},
-               {"conv_size", c.conv_size}};
-  if (c.mixer == Mixer::slots) return json;
-  json.update({{"decay", std::string(decay_name(c.decay))},
-               {"decay_on_values", c.decay_on_values},
-               {"gate_rank", c.gate_rank},
-               {"gate_logit_min", c.gate_logit_min},
-               {"gate_logit_max", c.gate_logit_max},
-               {"lower_bound", c.lower_bound},
-               {"complement_keys", c.complement_keys},
-               {"rotary", c.rotary},
-               {"feature_norm_q", c.feature_norm_q},
-               {"feature_norm_k", c.feature_norm_k},
-               {"normalizer", c.normalizer},
-               {"output_gate", c.output_gate},
-               {"output_norm_heads", c.output_norm_heads},
-               {"conv_silu", c.conv_silu}});
+  constexpr std::string_view kPrefix = "gsa.";
+  Json json = Json::object();
+  const auto put = [&json](const std::string& name, const auto& value) { json[name] = value; };
+  for (const auto& [key, value] : config_keys(c)) {
+    if (!key.starts_with(kPrefix)) continue;
+    const std::string name = key.substr(kPrefix.size());
+    if (const auto* array = std::get_if<GgufArray>(&value)) {
+      std::visit([&](const auto& elements) { put(name, elements); }, *array);
+    } else {
+      std::visit(
+          [&]<class T>(const T& scalar) {
+            if constexpr (!std::is_same_v<T, GgufArray>) put(name, scalar);
+          },
+          value);
+    }
+  }
   return json;
 }
 
-/// What a layer keeps from token to token, as StateLayout has it.
+/// Layers whose blocks are alike, by the first of them.
+struct Block {
+  const LayerSpec* layer;
+  std::vector<std::int32_t> indices;
+};
+
+std::vector<Block> blocks_of(const ModelConfig& c) {
+  std::vector<Block> blocks;
+  for (const LayerSpec& layer : c.layers) {
+    const auto known = std::find_if(blocks.begin(), blocks.end(),
+                                    [&](const Block& b) { return alike(*b.layer, layer); });
+    Block& block = known == blocks.end() ? blocks.emplace_back(Block{&layer, {}}) : *known;
+    block.indices.push_back(layer.index);
+  }
+  return blocks;
+}
+
+/// What a layer keeps from token to token, as LayerState has it.
+Json layer_state_json(const LayerSpec& layer) {
+  const LayerState s = LayerState::of(layer);
+  return {{"kv_heads", s.kv_heads},       {"rows", s.slots},
+          {"key_columns", s.head_k_dim},  {"value_columns", s.head_v_dim},
+          {"more_numbers", s.head_extra}, {"conv_taps", s.conv_size}};
+}
+
 Json state_json(const ModelConfig& c) {
-  const StateLayout s = StateLayout::of(c);
-  return {{"layers", s.layers},
-          {"kv_heads", s.kv_heads},
-          {"rows", s.slots},
-          {"key_columns", s.head_k_dim},
-          {"value_columns", s.head_v_dim},
-          {"more_numbers", s.head_extra},
-          {"conv_taps", s.conv_size},
-          {"bytes", s.total_floats() * sizeof(float)}};
+  const std::vector<Block> blocks = blocks_of(c);
+  Json json = {{"layers", c.num_layers()},
+               {"bytes", StateLayout::of(c).total_floats() * sizeof(float)}};
+  if (blocks.size() == 1) {
+    json.update(layer_state_json(c.layers.front()));
+    return json;
+  }
+  for (const LayerSpec& layer : c.layers) json["by_layer"].push_back(layer_state_json(layer));
+  return json;
 }
 
 /// The layout in words, for one kv head of one layer.
-std::string state_text(const ModelConfig& c) {
-  const StateLayout s = StateLayout::of(c);
+std::string state_text(const LayerSpec& c) {
+  const LayerState s = LayerState::of(c);
   const auto shape = [&s](std::int32_t columns) {
     return std::to_string(s.slots) + " x " + std::to_string(columns);
   };
   std::string text;
   if (s.head_k_dim > 0) text += "keys " + shape(s.head_k_dim) + ", values ";
   text += shape(s.head_v_dim);
-  if (c.normalizer) text += " (the last column the sum of the keys)";
+  if (c.value_columns() > c.head_v_dim) text += " (the last column the sum of the keys)";
   if (s.head_extra > 0) text += " and " + std::to_string(s.head_extra) + " more";
   text += " numbers in each of " + std::to_string(s.kv_heads) + " kv heads of each layer";
   if (s.conv_size > 0) {
@@ -125,10 +131,15 @@ std::string state_text(const ModelConfig& c) {
   return text;
 }
 
-std::string mixer_text(const ModelConfig& c) {
-  if (c.mixer == Mixer::slots) return "gated slot attention";
-  std::string text =
-      c.architecture + ": gated recurrence, decay " + std::string(decay_name(c.decay));
+std::string mixer_text(const LayerSpec& layer) {
+  switch (layer.kind()) {
+    case Mixer::slots:
+      return "gated slot attention";
+    case Mixer::recurrence:
+      break;
+  }
+  const RecurrenceSpec& c = layer.recurrence();
+  std::string text = "gated recurrence, decay " + std::string(decay_name(c.decay));
   if (c.has_gate() && c.num_memory_slots == 0) {
     text += c.decay_on_values ? " along the values" : " along the keys";
   }
@@ -136,6 +147,18 @@ std::string mixer_text(const ModelConfig& c) {
     text += " of " + std::to_string(c.num_memory_slots) + " slots, two passes";
   }
   return text;
+}
+
+std::string channel_mix_text(const LayerSpec& c) {
+  switch (c.channel_mix) {
+    case ChannelMix::swiglu:
+      return ", SwiGLU " + std::to_string(c.intermediate_size);
+    case ChannelMix::squared_relu:
+      return ", squared ReLU " + std::to_string(c.intermediate_size);
+    case ChannelMix::none:
+      return ", no channel mix";
+  }
+  return "";
 }
 
 struct Totals {
@@ -176,7 +199,7 @@ std::string as_json(const Facts& f) {
   Json out = {{"file", f.path},
               {"name", f.model.config.name},
               {"architecture", f.model.config.architecture},
-              {"mixer", std::string(mixer_name(f.model.config.mixer))},
+              {"mixer", std::string(mixer_name(f.model.config.layers.front().kind()))},
               {"parameters", totals.parameters},
               {"weight_bytes", totals.bytes},
               {"state_bytes", state_bytes},
@@ -206,44 +229,89 @@ std::string row(const char* label, const std::string& value) {
   return line + value + "\n";
 }
 
-std::string slots_text(const ModelConfig& c) {
+std::string slots_text(const LayerSpec& layer) {
+  const SlotSpec& c = layer.slots();
   std::string text = std::to_string(c.num_memory_slots) + " memory";
   if (c.num_window_slots > 0) text += " + " + std::to_string(c.num_window_slots) + " window";
   if (c.num_sink_slots > 0) text += " + " + std::to_string(c.num_sink_slots) + " sink";
-  return text + " in each of " + std::to_string(c.num_kv_heads) + " kv heads of each layer";
+  return text + " in each of " + std::to_string(layer.num_kv_heads) + " kv heads of each layer";
+}
+
+std::string positions_text(const LayerSpec& c) {
+  std::string text = "rotary base " + format_number(c.common().rope_theta, 0);
+  if (c.kind() == Mixer::slots && c.slots().num_sink_slots > 0) {
+    text += ", sinks at most " + std::to_string(c.slots().sink_distance) + " away";
+  }
+  return text;
+}
+
+std::string activations_text(const LayerSpec& c) {
+  const Activation values =
+      c.kind() == Mixer::slots ? c.slots().value_activation : Activation::identity;
+  std::string text = "queries and keys " + std::string(feature_map_name(c.common().feature_map)) +
+                     ", values " + std::string(activation_name(values)) + ", output " +
+                     std::string(activation_name(c.output_activation));
+  switch (c.output_norm) {
+    case OutputNorm::none:
+      break;
+    case OutputNorm::channels:
+      text += " and norm";
+      break;
+    case OutputNorm::heads:
+      text += " and norm of each head";
+      break;
+  }
+  return text + (c.output_gate ? ", gated" : "");
+}
+
+/// The rows about layers of one kind.
+std::string block_text(const LayerSpec& c) {
+  std::string text =
+      row("heads", std::to_string(c.num_heads) + " query, " + std::to_string(c.num_kv_heads) +
+                       " kv; key " + std::to_string(c.head_k_dim) + ", value " +
+                       std::to_string(c.head_v_dim));
+  if (c.kind() == Mixer::slots) text += row("slots", slots_text(c));
+  if (c.rotates()) text += row("positions", positions_text(c));
+  text += row("activations", activations_text(c));
+  if (c.norm.kind == Norm::layer) text += row("norms", "LayerNorm with bias");
+  if (c.qkv_bias) text += row("biases", "of queries, keys, values");
+  if (c.conv_size > 0)
+    text +=
+        row("convolutions", "of " + std::to_string(c.conv_size) + " taps on queries, keys, values");
+  return text;
+}
+
+std::string layers_text(const ModelConfig& c, const Block& block) {
+  std::string text = std::to_string(block.indices.size());
+  if (static_cast<std::int32_t>(block.indices.size()) != c.num_layers()) {
+    text += " of " + std::to_string(c.num_layers()) + " (";
+    for (const std::int32_t i : block.indices) {
+      text += (i == block.indices.front() ? "" : ", ") + std::to_string(i);
+    }
+    text += "): " + mixer_text(*block.layer);
+  }
+  return text + " of width " + std::to_string(c.hidden_size) + channel_mix_text(*block.layer);
+}
+
+std::string model_text(const ModelConfig& c, const std::vector<Block>& blocks) {
+  if (blocks.size() > 1)
+    return c.architecture + ": layers of " + std::to_string(blocks.size()) + " kinds";
+  const LayerSpec& layer = c.layers.front();
+  return (layer.kind() == Mixer::slots ? "" : c.architecture + ": ") + mixer_text(layer);
 }
 
 std::string as_text(const Facts& f) {
   const ModelConfig& c = f.model.config;
   const Totals totals = total(*f.file);
   const std::uint64_t state_bytes = StateLayout::of(c).total_floats() * sizeof(float);
+  const std::vector<Block> blocks = blocks_of(c);
 
   std::string text = row("name", c.name.empty() ? "(none)" : c.name);
-  text += row("model", mixer_text(c) + ", " + format_count(totals.parameters) + " parameters");
   text +=
-      row("layers", std::to_string(c.num_layers) + " of width " + std::to_string(c.hidden_size) +
-                        ", SwiGLU " + std::to_string(c.intermediate_size));
-  text += row("heads", std::to_string(c.num_heads) + " query, " + std::to_string(c.num_kv_heads) +
-                           " kv; key " + std::to_string(c.head_k_dim) + ", value " +
-                           std::to_string(c.head_v_dim));
-  if (c.mixer == Mixer::slots) text += row("slots", slots_text(c));
-  if (c.rotary) text += row("positions", "rotary base " + format_number(c.rope_theta, 0));
-  if (c.num_positional_slots() > 0) {
-    text +=
-        row("positions", "rotary base " + format_number(c.rope_theta, 0) +
-                             (c.num_sink_slots > 0
-                                  ? ", sinks at most " + std::to_string(c.sink_distance) + " away"
-                                  : ""));
+      row("model", model_text(c, blocks) + ", " + format_count(totals.parameters) + " parameters");
+  for (const Block& block : blocks) {
+    text += row("layers", layers_text(c, block)) + block_text(*block.layer);
   }
-  text += row("activations",
-              std::string("queries and keys ") + std::string(feature_map_name(c.feature_map)) +
-                  ", values " + std::string(activation_name(c.value_activation)) + ", output " +
-                  std::string(activation_name(c.output_activation)) +
-                  (c.output_norm ? " and norm" : "") +
-                  (c.output_norm_heads ? " of each head" : "") + (c.output_gate ? ", gated" : ""));
-  if (c.conv_size > 0)
-    text +=
-        row("convolutions", "of " + std::to_string(c.conv_size) + " taps on queries, keys, values");
   text += row("vocabulary", format_count(static_cast<std::uint64_t>(c.vocab_size)) +
                                 (f.model.weights.tied() ? ", head tied to the embeddings" : ""));
   text += row("weights", format_bytes(totals.bytes));
@@ -253,7 +321,9 @@ std::string as_text(const Facts& f) {
   }
   text += row("state", format_bytes(state_bytes) + " a session, whatever its length (" +
                            format_count(state_bytes) + " bytes)");
-  if (c.mixer != Mixer::slots) text += row("", state_text(c));
+  for (const Block& block : blocks) {
+    if (block.layer->kind() != Mixer::slots) text += row("", state_text(*block.layer));
+  }
   if (f.tokenizer != nullptr) {
     const auto model = f.file->get_string("tokenizer.ggml.model", "");
     text +=

@@ -26,8 +26,7 @@ extern "C" void on_interrupt(int) {
 }  // namespace
 
 InterruptHandler::InterruptHandler() {
-  if (::pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0)
-    return;  // Ctrl-C then ends the program, as without us
+  if (::pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) return;  // Ctrl-C then ends the program as usual
   interrupt_pipe = pipe_[1];
   struct sigaction action {};
   action.sa_handler = on_interrupt;

@@ -73,7 +73,8 @@ int run_program(int argc, char** argv) {
 }  // namespace runnel::cli
 
 int main(int argc, char** argv) {
-  // A reader that goes away (`runnel run … | head`) ends the output with an error instead of killing us unsaved.
+  // A reader that closes the pipe (`runnel run … | head`) makes writes fail instead of killing the process before it
+  // has saved.
   std::signal(SIGPIPE, SIG_IGN);
   try {
     return runnel::cli::run_program(argc, argv);

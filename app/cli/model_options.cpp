@@ -59,7 +59,7 @@ void add_model_options(CLI::App& parser, ModelChoice& choice) {
                   "Where to compute: a device as `runnel devices` lists it, or auto")
       ->type_name("ID")
       ->capture_default_str();
-  parser.add_option("-t,--threads", choice.threads, "Threads on the CPU, 0 for one a core")
+  parser.add_option("-t,--threads", choice.threads, "Threads on the CPU, 0 for one per core")
       ->type_name("N")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

@@ -52,7 +52,8 @@ Command add_pack(CLI::App& program) {
   CLI::App* maker =
       parser->add_subcommand("make", "Read a system prompt and documents into a state pack");
   maker->footer(
-      "A chat with --pack begins after them with nothing to read. With another model the texts are "
+      "A chat with --pack begins after them and reads no token of them. With another model the "
+      "texts are "
       "read again.\n\n"
       "Example:\n"
       "  runnel pack make --system \"You keep a lighthouse.\" --document tower.txt -o "

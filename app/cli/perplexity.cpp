@@ -91,7 +91,7 @@ Result<int> run(const Options& o) {
   }
   const std::string line =
       "perplexity " + format_number(std::exp(nll), 4) + "   (" + format_count(tokens.size()) +
-      " tokens, " + format_number(nll, 4) + " nats a token, " +
+      " tokens, " + format_number(nll, 4) + " nats per token, " +
       format_number(static_cast<double>(scored) / time.seconds(), 0) + " tokens/s)\n";
   return write_out(line) ? kOk : kFailed;
 }

@@ -147,7 +147,8 @@ Command add_run(CLI::App& program) {
       "  runnel run model.gguf -p - --temp 0.8 --top-p 0.95 --seed 7 < story.txt\n"
       "  runnel run model.gguf -p \"Chapter 1\" --save state.snap     keep what the model "
       "remembers …\n"
-      "  runnel run model.gguf --load state.snap                    … and go on, without reading "
+      "  runnel run model.gguf --load state.snap                    … and continue, without "
+      "reading "
       "anything again\n"
       "  runnel run model.gguf --tokens 1,17,52                     token ids in, token ids out");
   auto o = std::make_shared<Options>();

@@ -78,16 +78,12 @@ Result<int> run(const Options& o) {
 Command add_serve(CLI::App& program) {
   CLI::App* parser = program.add_subcommand("serve", "Serve an OpenAI-compatible HTTP interface");
   parser->footer(
-      "Listens to this machine only, unless --host says otherwise, which needs an API key: the "
-      "first line of "
-      "--api-key-file, or RUNNEL_API_KEY.\n"
-      "Requests take turns token by token, so that all advance together. A request with "
-      "\"conversation\": \"ID\" "
-      "leaves its state\n"
-      "behind, and the next one with that id goes on from it: nothing is read again. POST "
-      "/v1/states/save, fork and "
-      "delete\n"
-      "work on such states.\n\n"
+      "Listens on this machine only, unless --host names another address, which needs an API key:\n"
+      "the first line of --api-key-file, or RUNNEL_API_KEY.\n"
+      "All running requests are decoded together, one token per pass. A request with\n"
+      "\"conversation\": \"ID\" keeps its state, and the next one with that id continues from it "
+      "and\n"
+      "reads only new messages. POST /v1/states/save, fork and delete work on kept states.\n\n"
       "Examples:\n"
       "  runnel serve\n"
       "  runnel serve model.gguf --port 9000 --parallel 16 --states ~/states\n"

@@ -143,11 +143,12 @@ Command add_snapshot(CLI::App& program) {
     SnapshotBenchOptions bench;
     bool json = false;
   };
-  CLI::App* parser = program.add_subcommand("snapshot", "Look at snapshot files");
+  CLI::App* parser =
+      program.add_subcommand("snapshot", "Inspect, verify, compare and time snapshot files");
   parser->require_subcommand(1);
   parser->footer("Example:\n  runnel snapshot inspect talk.snap");
-  CLI::App* look = parser->add_subcommand("inspect", "Check a snapshot file and say what it holds");
-  look->group("Commands");
+  CLI::App* look =
+      parser->add_subcommand("inspect", "Check a snapshot file and show what it holds");
   look->footer("Example:\n  runnel snapshot inspect talk.snap");
   auto o = std::make_shared<Options>();
   look->add_option("FILE", o->file, "Snapshot file")->required();

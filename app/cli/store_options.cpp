@@ -91,7 +91,7 @@ CLI::Option* add_store_options(CLI::App& parser, StoreChoice& choice) {
       ->type_name("REGEX=TYPE")
       ->take_all()
       ->allow_extra_args(false);
-  parser.add_option("-t,--threads", choice.threads, "Threads; 0: one for each core")
+  parser.add_option("-t,--threads", choice.threads, "Threads; 0: one per core")
       ->type_name("N")
       ->check(CLI::Range(0, 256))
       ->capture_default_str();

@@ -32,7 +32,7 @@ Result<StoreOptions> store_options(const StoreChoice& choice);
 /// @return invalid_argument if `path` is there and --force was not given.
 Status check_overwrite(const std::string& path, const StoreChoice& choice);
 
-/// Writes to standard output what became of the tensors: rows that fitted no block, the table of --report, the sizes.
+/// Reports the stored tensors on standard output: rows that fitted no block, the table of --report, the sizes.
 void print_stored(const std::string& path, const std::vector<StoredTensor>& tensors,
                   const StoreChoice& choice);
 

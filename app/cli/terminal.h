@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing to people: errors, progress, numbers with units.
+// Output for people: errors, progress, numbers with units.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ bool stderr_is_terminal();
 /// Columns of the terminal on standard output; 0 if unknown.
 std::size_t terminal_columns();
 
-/// Writes all of `text` to standard output at once. False when nobody reads it any more.
+/// Writes all of `text` to standard output at once. False if the reader has closed it.
 bool write_out(std::string_view text);
 
 /// "runnel: message" on standard error; returns kFailed, so that commands can `return report(error)`.
@@ -33,7 +33,7 @@ std::string format_count(std::uint64_t count);          // "137,822,976"
 std::string format_number(double value, int decimals);  // "0.70"
 
 /// A bar on standard error while something long runs: redrawn in place on a terminal, nothing
-/// elsewhere. It appears only when the work takes longer than a moment, and is wiped at the end.
+/// elsewhere. It appears only when the work takes longer than a moment, and is erased at the end.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label) : label_(std::move(label)) {}

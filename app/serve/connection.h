@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// httplib's server with our own patience: how long a client may take to ask and to listen, and how many may at once.
+// httplib's server with our own patience: how long a client may take to ask and to listen, and how
+// many may at once.
 #pragma once
 
 #include <httplib.h>
@@ -23,7 +24,8 @@ struct Patience {
   std::size_t requests = 1000;                // on one connection
 };
 
-/// A socket with deadlines. A client that sends a byte now and then still has only so long for its request.
+/// A socket with deadlines. A client that sends a byte now and then still has only so long for its
+/// request.
 class PatientStream final : public httplib::Stream {
  public:
   PatientStream(int socket, const Patience& patience) : socket_(socket), patience_(patience) {}

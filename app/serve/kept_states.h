@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of conversations that clients may continue: a bounded number, the least recently used go first.
+// The states of conversations that clients may continue: a bounded number, the least recently used
+// go first.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@
 
 namespace runnel::serve {
 
-/// Messages as two numbers: enough to see whether a client sends a conversation again from its beginning.
+/// Messages as two numbers: enough to see whether a client sends a conversation again from its
+/// beginning.
 struct MessageTrail {
   std::uint64_t count = 0;
   std::uint64_t hash = 0;
@@ -53,7 +55,8 @@ class KeptStates {
     bool forgotten = false;          // none, because its state had to make room
   };
 
-  /// Takes the state of `id`, from memory or from its file. The id stays reserved until give_back() or release().
+  /// Takes the state of `id`, from memory or from its file. The id stays reserved until give_back()
+  /// or release().
   /// @return 409 while another request has it.
   std::variant<Taken, HttpError> take(const std::string& id);
 

@@ -142,7 +142,8 @@ void Scheduler::end(Job& job, std::optional<Error> error) {
   job.finish(std::move(error));
 }
 
-// Decides for every job that is past its prompt what it says next; those that have nothing to say are over.
+// Decides for every job that is past its prompt what it says next; those that have nothing to say
+// are over.
 void Scheduler::choose_tokens() {
   feeds_.clear();
   fed_.clear();
@@ -184,7 +185,8 @@ void Scheduler::decode() {
   if (ran) counts_.generated += feeds_.size();
 }
 
-// Shares the budget of prompt tokens among those who still read, beginning with another one each time.
+// Shares the budget of prompt tokens among those who still read, beginning with another one each
+// time.
 void Scheduler::read_prompts() {
   feeds_.clear();
   fed_.clear();

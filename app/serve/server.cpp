@@ -215,7 +215,8 @@ std::variant<Server::Impl::Started, HttpError> Server::Impl::start(Request reque
       std::make_shared<Job>(model, std::move(before.session),
                             std::get<std::vector<TokenId>>(std::move(tokens)), request.generation);
   if (!request.conversation.empty()) {
-    // Copyable, as std::function wants it: what the state was like before, and what this request adds.
+    // Copyable, as std::function wants it: what the state was like before, and what this request
+    // adds.
     job->when_over = [this, id = request.conversation, trail, chat = request.chat, was_kept,
                       old_trail = before.trail, old_closed = before.closed,
                       old_awaiting = before.awaiting](Job& done,

@@ -60,7 +60,8 @@ struct PlanItem {
 };
 
 /// Records the ops of one pass over T tokens. The residual stream x [T, D] and the buffers between the ops belong to
-/// the plan. An op is given all it needs: its layer's description and its own weights, which outlive the plan.
+/// the plan. An op is given all it needs: its layer's description, which it copies, and its own weights, which outlive
+/// the plan.
 /// Recording checks shapes and types; nothing is computed here.
 class Ops {
  public:
@@ -175,6 +176,9 @@ struct StepProgram {
 
 /// "cluster, fixed 576; not even: …" for people.
 std::string to_string(const StepProgram& program);
+
+/// For backends whose ladder is the one row "ops". @return not_found for any other wanted name
+Status expect_ops(const std::string& wanted, const std::string& device);
 
 /// The weights of one model on one device. Immutable after load; shared by threads.
 class DeviceModel {

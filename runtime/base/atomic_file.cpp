@@ -39,7 +39,7 @@ Status sync_directory(const std::filesystem::path& directory, const FileSystem& 
   if (fd < 0) return system_error(directory, "open", errno);
   const int error_number = system.fsync(fd) == 0 ? 0 : errno;
   system.close(fd);
-  // Some file systems cannot sync directories and say EINVAL; there is nothing to wait for then.
+  // Some file systems cannot sync directories and return EINVAL; then there is nothing to wait for.
   if (error_number != 0 && error_number != EINVAL)
     return system_error(directory, "sync", error_number);
   return {};
@@ -64,7 +64,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, unsig
   }
 
   const std::filesystem::path directory = directory_of(file.target_);
-  constexpr int kAttempts = 16;  // names are random: a second one is already rare
+  constexpr int kAttempts = 16;  // names are random: a collision is rare
   for (int attempt = 0; attempt < kAttempts && file.fd_ < 0; ++attempt) {
     std::filesystem::path temporary = directory / temporary_name();
     file.fd_ =

@@ -42,8 +42,8 @@ class AtomicFile {
   /// Syncs the file, renames it onto the target, syncs the directory. The last call on this object.
   Status commit();
 
-  /// Renames it onto the target without waiting for the disk: for what can be made again. After a
-  /// power cut the target may be anything.
+  /// Renames it onto the target without waiting for the disk, for files that can be rebuilt. After a power cut the
+  /// target's contents are undefined.
   Status commit_unsynced();
 
  private:
@@ -57,8 +57,8 @@ class AtomicFile {
   std::uint64_t size_ = 0;
 };
 
-/// Waits until what was made, renamed or removed in `directory` is on the disk. File systems that
-/// cannot sync directories have nothing to wait for.
+/// Waits until files created, renamed or removed in `directory` are on the disk; returns at once on file systems that
+/// cannot sync directories.
 Status sync_directory(const std::filesystem::path& directory,
                       const FileSystem& system = FileSystem::real());
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cursor over untrusted little-endian bytes that cannot leave them.
+// A bounds-checked cursor over untrusted little-endian bytes.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@ namespace runnel {
 static_assert(std::endian::native == std::endian::little,
               "file formats are read as they lie in memory");
 
-/// Views the bytes, which must outlive it. What does not fit gives nothing and moves nothing.
+/// Views the bytes, which must outlive it. A read past the end returns nothing and does not move the cursor.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -47,7 +47,7 @@ void FileMap::release(std::span<const std::byte> part) const {
   const auto first = round_up(static_cast<std::size_t>(part.data() - bytes_.data()), page);
   const auto last = static_cast<std::size_t>(end - bytes_.data()) / page * page;
   if (first >= last) return;
-  // A private mapping that nobody wrote to: the pages come back from the file unchanged.
+  // A private mapping without writes: the pages are loaded from the file again, unchanged.
   (void)::madvise(const_cast<std::byte*>(bytes_.data()) + first, last - first, MADV_DONTNEED);
 }
 

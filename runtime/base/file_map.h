@@ -12,8 +12,8 @@
 namespace runnel {
 
 /// Owns one read-only mapping of a whole regular file. Move-only; the bytes stay where they are
-/// when it moves. The file must not be cut short by others while it is mapped: the operating system
-/// answers a read behind its new end with a signal. Writers in this project replace files instead
+/// when it moves. The file must not be truncated while it is mapped: the operating system answers a read past its new
+/// end with a signal. Writers in this project replace files instead
 /// of changing them (atomic_file.h), which is safe.
 class FileMap {
  public:
@@ -31,8 +31,8 @@ class FileMap {
   /// The whole file, page-aligned; empty for an empty file.
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  /// Gives back the memory of the whole pages in `part`; reading them again takes them from the
-  /// file again. What is not of this mapping is left alone.
+  /// Releases the memory of the whole pages in `part`; the next read loads them from the file again. Bytes outside
+  /// this mapping are ignored.
   void release(std::span<const std::byte> part) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The system calls of an AtomicFile behind an interface, so that tests can let each of them fail
-// and play what a power cut leaves.
+// The system calls of an AtomicFile behind an interface, so that tests can make each of them fail and simulate a
+// power cut.
 #pragma once
 
 #include <sys/types.h>

@@ -14,7 +14,7 @@ namespace runnel {
 /// XXH3_64bits of `bytes`, seed 0.
 std::uint64_t hash64(std::span<const std::byte> bytes);
 
-/// The same over bytes that come in pieces: equal to hash64 of their concatenation.
+/// The same over bytes in pieces: equal to hash64 of their concatenation.
 class Hasher {
  public:
   Hasher();

@@ -9,7 +9,7 @@
 namespace runnel {
 
 /// `text` with control characters and bytes outside ASCII written as \xNN, cut after `limit` bytes
-/// ("…" as "..."). Keeps terminals and logs safe from what a hostile file calls its tensors.
+/// ("…" as "..."). Keeps terminals and logs safe from the names in a hostile file.
 std::string printable(std::string_view text, std::size_t limit = 256);
 
 /// The same between single quotes, cut after 64 bytes: a name inside a sentence. (Not "quoted":

@@ -12,8 +12,8 @@ namespace runnel {
 namespace {
 
 // Long enough for the gap between two loops of one token and for a greedy choice between two
-// tokens; short enough that a core whose thread only waits goes idle soon and takes over a thread
-// that was put aside elsewhere.
+// tokens; short enough that the core of a waiting thread soon becomes idle and can run a thread that was preempted on
+// another.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kPausesPerLook = 16;
 
@@ -86,7 +86,7 @@ int ThreadPool::take_items(int thread) {
     std::atomic<std::uint64_t>& word = runs_[(self + i) % threads].word;
     std::uint64_t run = word.load(std::memory_order_acquire);
     while (open(run)) {
-      // Others' from the end: their owner goes on undisturbed at the beginning.
+      // Steals from the end: the owner continues undisturbed at the beginning.
       const std::uint64_t rest = own ? run + (1U << 16) : run - 1;
       if (!word.compare_exchange_weak(run, rest, std::memory_order_acq_rel,
                                       std::memory_order_acquire)) {

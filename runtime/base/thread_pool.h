@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool for many short parallel loops a second: every thread works through a run of items of its
-// own, then takes what others have left; threads spin briefly between loops, then sleep. Starting a
-// loop takes no lock and no allocation.
+// A pool for many short parallel loops per second: every thread works through its own range of items, then steals
+// from the other threads; threads spin briefly between loops, then sleep. Starting a loop takes no lock and allocates
+// nothing.
 //
 //   RUNNEL_TRY(std::unique_ptr<ThreadPool> pool, ThreadPool::create(4));
 //   pool->for_each(100, [&](int item, int thread) { out[item] = f(item, scratch[thread]); });
@@ -17,8 +17,8 @@
 
 namespace runnel {
 
-/// Loops are finished when their items are, not when every thread has come by: a thread that the
-/// system has put aside holds up nobody but the one item it was working on. Which thread runs an
+/// A loop is finished when its items are, not when every thread has taken part: a preempted thread delays only the
+/// one item it was working on. Which thread runs an
 /// item is not determined; results must depend on the item alone. Neighbouring items mostly run on
 /// one thread, in order, so that what they read is one stream. One caller at a time.
 class ThreadPool {
@@ -59,7 +59,7 @@ class ThreadPool {
   ThreadPool() = default;
   void run(int count, Call call, const void* context);
   void work(int thread, const std::stop_token& stop);
-  int take_items(int thread);  // its own, then those that others have left
+  int take_items(int thread);  // its own, then stolen ones
 
   // What is left of a thread's items in the current loop: sequence number of the loop << 32 |
   // begin << 16 | end. A successful exchange proves that the loop is still open, hence that call_

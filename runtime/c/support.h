@@ -54,7 +54,7 @@ runnel_status guarded(runnel_error* error, const Body& body) noexcept {
   }
 }
 
-/// The error of a null pointer that may not be one.
+/// The error for a null pointer that is not allowed.
 Status check_not_null(const void* pointer, std::string_view name);
 
 /// A text with its length; RUNNEL_NUL: up to its zero byte. Null with 0 bytes is empty.
@@ -90,8 +90,8 @@ void copy_text(std::string_view text, char (&to)[N]) {
   std::memset(to + n, 0, N - n);
 }
 
-/// A caller's sized struct, brought to the size this library knows: what the caller's header did
-/// not have keeps its default; what this library does not know must be zero.
+/// A caller's sized struct, converted to the size this library knows: members that the caller's header lacks keep
+/// their defaults; members that this library does not know must be zero.
 /// @param least  bytes the struct had in its first version
 template <class T>
 Result<T> known_struct(const T* given, const T& defaults, std::size_t least,

@@ -123,8 +123,8 @@ GenerationResult TokenLoop::finish(GenerationCarry& carry) {
 namespace {
 
 /// The loop after its first token on a source that draws the others itself. A token is queued
-/// before it is known, so that the source is at work on it while the text of the one before is
-/// shown; a token that is queued is always part of the result.
+/// before it is known, so that the source computes it while the text of the one before is shown; a token that is
+/// queued is always part of the result.
 Status run_ahead(TokenSource& source, TokenLoop& loop, TokenId token, const std::stop_token& stop) {
   RUNNEL_CHECK_OK(source.queue());
   while (true) {

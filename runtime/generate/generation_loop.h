@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generation loop without the session it runs on: what generate() does, on anything that gives
-// logits; whole, or a token at a time for those who run several at once.
+// The generation loop without the session it runs on: what generate() does, on any source of logits; as a whole, or
+// one token at a time for callers that run several at once.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class TokenSource {
   virtual bool is_end(TokenId token) const = 0;
 };
 
-/// What one generation leaves for the next on the same session, so that continuing is never having stopped.
+/// What one generation leaves for the next on the same session, so that stopping and continuing changes nothing.
 struct GenerationCarry {
   std::string utf8;  // the beginning of a character
   std::string stop;  // text that may be the beginning of a stop string

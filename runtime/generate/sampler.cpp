@@ -183,7 +183,7 @@ void Sampler::keep_top_k(std::span<const float> logits) {
     std::nth_element(top_.begin(), kth(), top_.end(), std::greater<>());
     top_.resize(k);
   }
-  // By ascending id: the few by sorting, the many by another pass that finds them again.
+  // By ascending id: a few are sorted, many are found again by another pass.
   ids_.clear();
   top_logits_.clear();
   constexpr std::size_t kFew = 512;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A generation on a session, a token at a time, and feeding several sessions in one pass: what a
-// server needs that talks to many at once.
+// A generation on a session, one token at a time, and feeding several sessions in one pass: what a server with many
+// clients needs.
 #pragma once
 
 #include <memory>
@@ -45,7 +45,7 @@ class SessionGeneration {
   TokenLoop loop_;
 };
 
-/// One session's share of a pass.
+/// One session's part of a pass.
 struct SessionFeed {
   Session* session = nullptr;  // each once
   std::span<const TokenId> tokens;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drawing ahead on a session: the device draws, the session's books follow token by token.
+// Drawing ahead on a session: the device draws, and the session's position and history follow token by token.
 #include "runtime/generate/session_source.h"
 
 #include "runtime/base/try.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds stop strings in text that comes in pieces, and holds back what could still become one.
+// Finds stop strings in text that comes in pieces, and holds back text that could still become one.
 //
 //   StopDetector detector({"\nUser:"});
 //   show(detector.push(piece));              // never any part of a stop string
@@ -33,7 +33,7 @@ class StopDetector {
   /// The text held back: a beginning of some stop string. Pushing it into a fresh detector gives this one's state.
   std::string_view held() const { return held_; }
 
-  /// The text ended: gives what was held back and begins anew.
+  /// The text ended: returns what was held back and starts over.
   std::string_view finish();
 
  private:

@@ -30,7 +30,7 @@ Vector load(const T* from) {
 
 // Sum of the weights >= cut of one block of kBlock. Weights are below 2^31: signed comparisons are right.
 std::uint64_t block_sum(const std::uint32_t* weights, std::uint32_t cut) {
-  Ints a{}, b{}, c{}, d{};  // 8 weights of 2^28 a lane stay below 2^32
+  Ints a{}, b{}, c{}, d{};  // 8 weights of 2^28 per lane stay below 2^32
   const Ints below = Ints{} + (static_cast<std::int32_t>(cut) - 1);
   const auto kept = [&](std::size_t i) {
     const Ints w = load<Ints>(weights + i);
@@ -133,7 +133,7 @@ std::uint64_t sum_at_least(std::span<const std::uint32_t> weights, std::uint32_t
 
 NucleusCut nucleus_cut(std::span<const std::uint32_t> weights, std::uint64_t wanted,
                        std::span<std::uint32_t> scratch) {
-  // Mostly the set lies among the few likely tokens: look only at those if they suffice.
+  // The set mostly lies among the few likely tokens: search only those if they suffice.
   constexpr std::uint32_t kLikely = kWeightOne >> 10;
   std::size_t kept = 0;
   for (const std::uint32_t w : weights) {

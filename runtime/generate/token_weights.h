@@ -4,8 +4,8 @@
 // A token's weight is its probability relative to the likeliest token, as an integer: exp((logit -
 // max) / T) * 2^28, rounded. Sums of integers do not depend on their order, so a backend may add
 // them up in any shape (lanes, warps, work groups) and still draw the same token. Weights below
-// half of 2^-28 of the likeliest are zero: such tokens are never drawn, which moves the
-// distribution by at most 2e-9 a token.
+// half of 2^-28 of the likeliest are zero: such tokens are never drawn, which changes the distribution by at most
+// 2e-9 per token.
 #pragma once
 
 #include <cstdint>

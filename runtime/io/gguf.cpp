@@ -107,7 +107,7 @@ Result<GgufParser::Counts> GgufParser::read_header() {
 
 template <class T>
 Result<GgufArray> GgufParser::read_elements(std::uint64_t count) {
-  // Of a string at least its length is in the file, of a bool its byte.
+  // A string takes at least its length in the file, a bool its byte.
   constexpr std::size_t kLeastBytes =
       std::is_same_v<T, std::string> ? sizeof(std::uint64_t) : sizeof(T);
   if (count > reader_.remaining() / kLeastBytes) {
@@ -387,10 +387,7 @@ Error missing_key(std::string_view key) {
 
 }  // namespace
 
-Result<std::int64_t> GgufFile::get_int(std::string_view key,
-                                       std::optional<std::int64_t> fallback) const {
-  const GgufValue* value = find(key);
-  if (value == nullptr) return fallback ? Result<std::int64_t>(*fallback) : missing_key(key);
+Result<std::int64_t> GgufFile::integer_of(std::string_view key, const GgufValue& value) {
   return std::visit(
       [&]<class T>(const T& number) -> Result<std::int64_t> {
         if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
@@ -398,34 +395,52 @@ Result<std::int64_t> GgufFile::get_int(std::string_view key,
           return fail(ErrorCode::malformed, "key ", in_quotes(key), " is ", number,
                       ", expected less than 2^63");
         } else {
-          return wrong_type(key, *value, "an integer");
+          return wrong_type(key, value, "an integer");
         }
       },
-      *value);
+      value);
+}
+
+Result<double> GgufFile::float_of(std::string_view key, const GgufValue& value) {
+  if (const auto* single = std::get_if<float>(&value)) return static_cast<double>(*single);
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  return wrong_type(key, value, "f32 or f64");
+}
+
+Result<bool> GgufFile::bool_of(std::string_view key, const GgufValue& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag;
+  return wrong_type(key, value, "bool");
+}
+
+Result<std::string> GgufFile::string_of(std::string_view key, const GgufValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  return wrong_type(key, value, "string");
+}
+
+Result<std::int64_t> GgufFile::get_int(std::string_view key,
+                                       std::optional<std::int64_t> fallback) const {
+  const GgufValue* value = find(key);
+  if (value != nullptr) return integer_of(key, *value);
+  return fallback ? Result<std::int64_t>(*fallback) : missing_key(key);
 }
 
 Result<double> GgufFile::get_float(std::string_view key, std::optional<double> fallback) const {
   const GgufValue* value = find(key);
-  if (value == nullptr) return fallback ? Result<double>(*fallback) : missing_key(key);
-  if (const auto* single = std::get_if<float>(value)) return static_cast<double>(*single);
-  if (const auto* number = std::get_if<double>(value)) return *number;
-  return wrong_type(key, *value, "f32 or f64");
+  if (value != nullptr) return float_of(key, *value);
+  return fallback ? Result<double>(*fallback) : missing_key(key);
 }
 
 Result<bool> GgufFile::get_bool(std::string_view key, std::optional<bool> fallback) const {
   const GgufValue* value = find(key);
-  if (value == nullptr) return fallback ? Result<bool>(*fallback) : missing_key(key);
-  if (const auto* flag = std::get_if<bool>(value)) return *flag;
-  return wrong_type(key, *value, "bool");
+  if (value != nullptr) return bool_of(key, *value);
+  return fallback ? Result<bool>(*fallback) : missing_key(key);
 }
 
 Result<std::string> GgufFile::get_string(std::string_view key,
                                          std::optional<std::string> fallback) const {
   const GgufValue* value = find(key);
-  if (value == nullptr)
-    return fallback ? Result<std::string>(*std::move(fallback)) : missing_key(key);
-  if (const auto* text = std::get_if<std::string>(value)) return *text;
-  return wrong_type(key, *value, "string");
+  if (value != nullptr) return string_of(key, *value);
+  return fallback ? Result<std::string>(*std::move(fallback)) : missing_key(key);
 }
 
 std::string gguf_type_name(const GgufValue& value) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GGUF version 3: reader over a mapped file, and writer. Every count, size and offset is checked
-// before it is believed.
+// GGUF version 3: reader over a mapped file, and writer. Every count, size and offset is checked before it is used.
 #pragma once
 
 #include <cstddef>
@@ -67,8 +66,8 @@ class GgufFile {
   const GgufValue* find(std::string_view key) const;           // nullptr if absent
   const GgufTensor* find_tensor(std::string_view name) const;  // nullptr if absent
 
-  /// Tells the system that these bytes of a mapped file were read for the last time soon: they stay
-  /// readable, but take no memory until then. Does nothing for bytes in memory.
+  /// Tells the system that these bytes of a mapped file will not be read again soon: they stay readable, but take no
+  /// memory until then. Does nothing for bytes in memory.
   void release(std::span<const std::byte> bytes) const { map_.release(bytes); }
 
   /// Typed look-ups: the value if the key is there and of a type that converts without loss (any
@@ -81,6 +80,12 @@ class GgufFile {
   Result<bool> get_bool(std::string_view key, std::optional<bool> fallback = {}) const;
   Result<std::string> get_string(std::string_view key,
                                  std::optional<std::string> fallback = {}) const;
+
+  /// The same conversions of a value, such as an element of an array; `key` names it in errors.
+  static Result<std::int64_t> integer_of(std::string_view key, const GgufValue& value);
+  static Result<double> float_of(std::string_view key, const GgufValue& value);
+  static Result<bool> bool_of(std::string_view key, const GgufValue& value);
+  static Result<std::string> string_of(std::string_view key, const GgufValue& value);
 
   /// The array under `key`, nullptr if absent, malformed if its elements are no T.
   template <class T>

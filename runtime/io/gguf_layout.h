@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the GGUF reader and writer must agree on: numbers of the format and the size of a tensor.
+// What the GGUF reader and writer share: constants of the format and the size of a tensor.
 #pragma once
 
 #include <cstdint>

@@ -14,11 +14,11 @@
 namespace runnel::safetensors {
 namespace {
 
-constexpr int kMaxDepth = 32;              // of members that are passed over
+constexpr int kMaxDepth = 32;              // of members that are skipped
 constexpr std::size_t kMaxDimensions = 8;  // PyTorch checkpoints have at most 5
 constexpr std::size_t kMaxShards = 4096;
 
-// What both texts share: remembering the first error. Returning false stops nlohmann's parser.
+// What both texts share: they keep the first error. Returning false stops nlohmann's parser.
 class Events : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool binary(binary_t&) override { return refuse("holds binary data"); }
@@ -277,8 +277,8 @@ class IndexEvents final : public Events {
   bool in_map_ = false;
 };
 
-// nlohmann throws on exhausted memory only (sax_parse reports the rest as events); nothing may pass
-// this library's API.
+// nlohmann throws only when memory is exhausted (sax_parse reports the rest as events); no exception may cross this
+// library's API.
 Status parse(std::string_view json, Events& events) {
   try {
     nlohmann::json::sax_parse(json.begin(), json.end(), &events);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two JSON texts of safetensors checkpoints, read as a stream of events: no document is built,
-// so that memory stays proportional to what is kept and no depth of nesting costs anything.
+// The two JSON texts of safetensors checkpoints, read as a stream of events: no document is built, so that memory
+// stays proportional to what is kept, whatever the depth of nesting.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct Index {
   std::map<std::string, std::uint32_t, std::less<>> shard_of;
 };
 
-/// {"weight_map": {tensor: shard file…}, …}; other members are passed over.
+/// {"weight_map": {tensor: shard file…}, …}; other members are skipped.
 Result<Index> parse_index(std::string_view json);
 
 }  // namespace runnel::safetensors

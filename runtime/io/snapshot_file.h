@@ -15,7 +15,7 @@
 
 namespace runnel {
 
-/// Whether checksums are compared. Fuzzers ignore them, or they would never get behind them.
+/// Whether checksums are compared. Fuzzers ignore them, because mutated input would hardly ever pass them.
 enum class Checksums { verify, ignore };
 
 /// The file's bytes. The same data gives the same bytes. A plain f32 state without a context is a
@@ -23,7 +23,7 @@ enum class Checksums { verify, ignore };
 std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncoding encoding = {});
 
 /// @return malformed, naming the section and what is wrong; unsupported for a newer major version or an unknown
-///         section that is not optional. Memory is taken only for what the bytes really hold.
+/// section that is not optional. Allocates memory only in proportion to the bytes.
 Result<SnapshotData> snapshot_from_bytes(std::span<const std::byte> bytes,
                                          Checksums checksums = Checksums::verify);
 

@@ -16,7 +16,7 @@ std::string section_name(std::uint32_t id) {
          (known ? " (" + std::string(kSectionNames[id]) + ")" : "");
 }
 
-// With zeros in place of the checksum itself.
+// Computed with zeros in place of the checksum itself.
 std::uint64_t file_checksum(std::span<const std::byte> bytes) {
   constexpr std::array<std::byte, sizeof(std::uint64_t)> kZeros = {};
   Hasher hasher;

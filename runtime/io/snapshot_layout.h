@@ -26,7 +26,7 @@ inline constexpr std::size_t kHeaderBytes = 40;
 inline constexpr std::size_t kTableEntryBytes = 32;
 inline constexpr std::size_t kAlignment = 64;
 inline constexpr std::uint32_t kMaxSections = 64;
-/// Flag: a reader that does not know the section may pass over it.
+/// Flag: a reader that does not know the section may skip it.
 inline constexpr std::uint32_t kOptional = 1;
 
 enum class SectionId : std::uint32_t {
@@ -63,7 +63,7 @@ struct Section {
 /// @return malformed or unsupported (version), saying what is wrong.
 Result<std::vector<Section>> read_table(std::span<const std::byte> bytes);
 
-/// Of the whole file (at least a header), with zeros in place of the checksum itself.
+/// The checksum of the whole file (at least a header), computed with zeros in its place.
 std::uint64_t file_checksum(std::span<const std::byte> bytes);
 
 }  // namespace runnel::snapshot_layout

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshots from bytes and from files; every field is checked before it is believed.
+// Snapshots from bytes and from files; every field is checked before it is used.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -55,7 +55,7 @@ class Fields {
     }
   }
   std::size_t remaining() const { return reader_.remaining(); }
-  /// Success if everything fitted and nothing is left.
+  /// Success if every field fitted and no byte is left.
   Status finish() {
     if (!error_ && reader_.remaining() > 0) {
       return fail(ErrorCode::malformed, "has ", size_, " bytes, expected ", reader_.position());

@@ -22,8 +22,8 @@ enum class Packing : std::uint32_t { none = 0, zstd = 1 };
 constexpr std::size_t kHeaderBytes = 16;
 constexpr std::size_t kBlock = 64;  // floats that share one int8 scale: a slot of the usual width
 constexpr int kZstdLevel = 1;       // higher levels take longer and save under 1 % more
-// Of the payload's bytes: what unpacked numbers and floats may take together, so that no file makes
-// a reader take more than 16 times its size. Noise-like floats pack to two thirds at best; a state
+// The most that unpacked numbers and floats may take together, as a multiple of the payload's bytes, so that no file
+// makes a reader allocate more than 16 times its size. Noise-like floats pack to two thirds at best; a state
 // that is emptier than this is stored plainly.
 constexpr std::uint64_t kMostExpansion = 15;
 

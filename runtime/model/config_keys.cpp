@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModelConfig as `gsa.*` keys of a GGUF file, and the range of every number. docs/model-file.md has the table.
+// ModelConfig as `gsa.*` keys of a GGUF file. docs/model-file.md has the table.
+#include "runtime/model/config_keys.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "runtime/base/text.h"
@@ -21,72 +24,97 @@ namespace {
 constexpr std::array<std::string_view, 7> kArchitectures = {"gsa",         "gla", "hgrn2", "retnet",
                                                             "linear_attn", "abc", "regla"};
 
-/// A whole number of the configuration with its range. The ranges hold every released model a
-/// hundred times over and keep all products of the forward pass inside 64 bits.
+constexpr const char* kVocabSize = "gsa.vocab_size";
+constexpr const char* kHiddenSize = "gsa.hidden_size";
+constexpr const char* kNumLayers = "gsa.num_layers";
+constexpr std::int64_t kMostVocabulary = 1 << 24, kMostWidth = 1 << 17, kMostLayers = 4096;
+
+// What the keys of a layer say. A member that the layer's mixer does not have is null.
+template <class T>
+using Member = T* (*)(LayerSpec&);
+
+template <auto kMember, class T>
+T* of_layer(LayerSpec& l) {
+  return &(l.*kMember);
+}
+template <auto kMember, class T>
+T* of_mixer(LayerSpec& l) {
+  return &(l.common().*kMember);
+}
+template <auto kMember, class T>
+T* of_slots(LayerSpec& l) {
+  SlotSpec* s = std::get_if<SlotSpec>(&l.mixer);
+  return s == nullptr ? nullptr : &(s->*kMember);
+}
+template <auto kMember, class T>
+T* of_recurrence(LayerSpec& l) {
+  RecurrenceSpec* r = std::get_if<RecurrenceSpec>(&l.mixer);
+  return r == nullptr ? nullptr : &(r->*kMember);
+}
+
+/// A whole number of a layer with its range. The ranges hold every released model a hundred times over and keep all
+/// products of the forward pass inside 64 bits.
 struct IntKey {
   const char* key;
-  std::int32_t ModelConfig::*member;
+  Member<std::int32_t> member;
   std::int32_t low;
   std::int32_t high;
   bool required;  // else 0 when the key is absent
 };
 
+using Int = std::int32_t;
 constexpr IntKey kIntKeys[] = {
-    {"gsa.vocab_size", &ModelConfig::vocab_size, 1, 1 << 24, true},
-    {"gsa.hidden_size", &ModelConfig::hidden_size, 1, 1 << 17, true},
-    {"gsa.num_layers", &ModelConfig::num_layers, 1, 4096, true},
-    {"gsa.num_heads", &ModelConfig::num_heads, 1, 4096, true},
-    {"gsa.num_kv_heads", &ModelConfig::num_kv_heads, 1, 4096, true},
-    {"gsa.head_k_dim", &ModelConfig::head_k_dim, 1, 1 << 14, true},
-    {"gsa.head_v_dim", &ModelConfig::head_v_dim, 1, 1 << 14, true},
-    {"gsa.intermediate_size", &ModelConfig::intermediate_size, 1, 1 << 20, true},
-    {"gsa.num_memory_slots", &ModelConfig::num_memory_slots, 0, 1 << 14, true},
-    {"gsa.num_sink_slots", &ModelConfig::num_sink_slots, 0, 1 << 14, false},
-    {"gsa.num_window_slots", &ModelConfig::num_window_slots, 0, 1 << 14, false},
-    {"gsa.sink_distance", &ModelConfig::sink_distance, 0, 1 << 30, false},
-    {"gsa.conv_size", &ModelConfig::conv_size, 0, 64, false},
+    {"gsa.num_heads", of_layer<&LayerSpec::num_heads, Int>, 1, 4096, true},
+    {"gsa.num_kv_heads", of_layer<&LayerSpec::num_kv_heads, Int>, 1, 4096, true},
+    {"gsa.head_k_dim", of_layer<&LayerSpec::head_k_dim, Int>, 1, 1 << 14, true},
+    {"gsa.head_v_dim", of_layer<&LayerSpec::head_v_dim, Int>, 1, 1 << 14, true},
+    {"gsa.intermediate_size", of_layer<&LayerSpec::intermediate_size, Int>, 0, 1 << 20, true},
+    {"gsa.num_memory_slots", of_mixer<&MixerSpec::num_memory_slots, Int>, 0, 1 << 14, true},
+    {"gsa.num_sink_slots", of_slots<&SlotSpec::num_sink_slots, Int>, 0, 1 << 14, false},
+    {"gsa.num_window_slots", of_slots<&SlotSpec::num_window_slots, Int>, 0, 1 << 14, false},
+    {"gsa.sink_distance", of_slots<&SlotSpec::sink_distance, Int>, 0, 1 << 30, false},
+    {"gsa.conv_size", of_layer<&LayerSpec::conv_size, Int>, 0, 64, false},
 };
 
 struct FloatKey {
   const char* key;
-  float ModelConfig::*member;
+  Member<float> member;
   bool required;
 };
 
 constexpr FloatKey kFloatKeys[] = {
-    {"gsa.scale", &ModelConfig::scale, true},
-    {"gsa.gate_normalizer", &ModelConfig::gate_normalizer, true},
-    {"gsa.gate_log_min", &ModelConfig::gate_log_min, false},
-    {"gsa.norm_eps", &ModelConfig::norm_eps, true},
-    {"gsa.g_norm_eps", &ModelConfig::g_norm_eps, false},
+    {"gsa.scale", of_mixer<&MixerSpec::scale, float>, true},
+    {"gsa.gate_normalizer", of_mixer<&MixerSpec::gate_normalizer, float>, true},
+    {"gsa.gate_log_min", of_mixer<&MixerSpec::gate_log_min, float>, false},
+    {"gsa.norm_eps", [](LayerSpec& l) { return &l.norm.eps; }, true},
+    {"gsa.g_norm_eps", of_layer<&LayerSpec::output_norm_eps, float>, false},
 };
 
-// Keys of a recurrence only. A file of slots that has one is another model than this reads.
+// Keys of a recurrence only. A file of slots that has one describes a model that this version does not know.
 constexpr IntKey kRecurrenceInts[] = {
-    {"gsa.gate_rank", &ModelConfig::gate_rank, 0, 1 << 16, false},
+    {"gsa.gate_rank", of_recurrence<&RecurrenceSpec::gate_rank, Int>, 0, 1 << 16, false},
 };
 
 constexpr FloatKey kRecurrenceFloats[] = {
-    {"gsa.gate_logit_min", &ModelConfig::gate_logit_min, false},
-    {"gsa.gate_logit_max", &ModelConfig::gate_logit_max, false},
+    {"gsa.gate_logit_min", of_recurrence<&RecurrenceSpec::gate_logit_min, float>, false},
+    {"gsa.gate_logit_max", of_recurrence<&RecurrenceSpec::gate_logit_max, float>, false},
 };
 
 struct BoolKey {
   const char* key;
-  bool ModelConfig::*member;
+  Member<bool> member;
 };
 
 constexpr BoolKey kRecurrenceBools[] = {
-    {"gsa.decay_on_values", &ModelConfig::decay_on_values},
-    {"gsa.lower_bound", &ModelConfig::lower_bound},
-    {"gsa.complement_keys", &ModelConfig::complement_keys},
-    {"gsa.rotary", &ModelConfig::rotary},
-    {"gsa.feature_norm_q", &ModelConfig::feature_norm_q},
-    {"gsa.feature_norm_k", &ModelConfig::feature_norm_k},
-    {"gsa.normalizer", &ModelConfig::normalizer},
-    {"gsa.output_gate", &ModelConfig::output_gate},
-    {"gsa.output_norm_heads", &ModelConfig::output_norm_heads},
-    {"gsa.conv_silu", &ModelConfig::conv_silu},
+    {"gsa.decay_on_values", of_recurrence<&RecurrenceSpec::decay_on_values, bool>},
+    {"gsa.lower_bound", of_recurrence<&RecurrenceSpec::lower_bound, bool>},
+    {"gsa.complement_keys", of_recurrence<&RecurrenceSpec::complement_keys, bool>},
+    {"gsa.rotary", of_recurrence<&RecurrenceSpec::rotary, bool>},
+    {"gsa.feature_norm_q", of_recurrence<&RecurrenceSpec::feature_norm_q, bool>},
+    {"gsa.feature_norm_k", of_recurrence<&RecurrenceSpec::feature_norm_k, bool>},
+    {"gsa.normalizer", of_recurrence<&RecurrenceSpec::normalizer, bool>},
+    {"gsa.output_gate", of_layer<&LayerSpec::output_gate, bool>},
+    {"gsa.conv_silu", of_layer<&LayerSpec::conv_silu, bool>},
 };
 
 constexpr const char* kMixer = "gsa.mixer";
@@ -96,41 +124,9 @@ constexpr const char* kFeatureMap = "gsa.feature_map";
 constexpr const char* kValueActivation = "gsa.value_activation";
 constexpr const char* kOutputActivation = "gsa.output_activation";
 constexpr const char* kOutputNorm = "gsa.output_norm";
-
-/// 4 GiB of floats: what one session may hold. The largest released model holds 16 MiB.
-constexpr std::int64_t kMaxStateFloats = std::int64_t{1} << 30;
-
-Status check_product(const char* what, std::int64_t a, std::int64_t b, std::int64_t high) {
-  if (a * b > high) {
-    return fail(ErrorCode::malformed, what, " is ", a * b, ", expected at most ", high);
-  }
-  return {};
-}
-
-Status check_float(const char* key, double value, bool ok, const char* expected) {
-  if (std::isfinite(value) && ok) return {};
-  return fail(ErrorCode::malformed, key, " is ", value, ", expected ", expected);
-}
-
-Status check_state_size(const ModelConfig& c) {
-  // Every factor is at most 2^17 here, so the product of these three stays below 2^51.
-  const bool one_pass = c.mixer == Mixer::recurrence && c.num_memory_slots == 0;
-  const std::int64_t rows = one_pass ? c.feature_dim() : c.num_slots();
-  const std::int64_t columns = (one_pass ? 0 : c.head_k_dim) + c.value_columns();
-  const std::int64_t head = rows * (columns + 1);
-  const std::int64_t heads = head * c.num_kv_heads;
-  const std::int64_t conv =
-      std::int64_t{c.conv_size} * (std::int64_t{c.num_heads + c.num_kv_heads} * c.head_k_dim +
-                                   std::int64_t{c.num_kv_heads} * c.head_v_dim);
-  const std::int64_t layer = heads + conv;
-  if (layer > kMaxStateFloats / c.num_layers) {
-    return fail(ErrorCode::malformed, "the state of ", c.num_layers, " layers with ",
-                c.num_kv_heads, " kv heads and ", rows, one_pass ? " rows of " : " slots of ",
-                columns, " numbers is too large, expected at most ", kMaxStateFloats,
-                " numbers in all");
-  }
-  return {};
-}
+constexpr const char* kOutputNormHeads = "gsa.output_norm_heads";  // of a recurrence only
+constexpr const char* kNorm = "gsa.norm";
+constexpr const char* kChannelMix = "gsa.channel_mix";
 
 }  // namespace
 
@@ -196,6 +192,21 @@ Result<Mixer> mixer_from_name(std::string_view name) {
               ", expected slots or recurrence");
 }
 
+Result<Norm> norm_from_name(std::string_view name) {
+  for (Norm n : {Norm::rms, Norm::layer}) {
+    if (norm_name(n) == name) return n;
+  }
+  return fail(ErrorCode::unsupported, kNorm, " is ", in_quotes(name), ", expected rms or layer");
+}
+
+Result<ChannelMix> channel_mix_from_name(std::string_view name) {
+  for (ChannelMix m : {ChannelMix::swiglu, ChannelMix::squared_relu, ChannelMix::none}) {
+    if (channel_mix_name(m) == name) return m;
+  }
+  return fail(ErrorCode::unsupported, kChannelMix, " is ", in_quotes(name),
+              ", expected swiglu, squared_relu or none");
+}
+
 }  // namespace
 
 std::string_view feature_map_name(FeatureMap map) {
@@ -216,7 +227,37 @@ Result<FeatureMap> feature_map_from_name(std::string_view key, std::string_view 
                                  : " or t2r");
 }
 
-std::string_view mixer_name(Mixer mixer) { return mixer == Mixer::slots ? "slots" : "recurrence"; }
+std::string_view mixer_name(Mixer mixer) {
+  switch (mixer) {
+    case Mixer::slots:
+      return "slots";
+    case Mixer::recurrence:
+      return "recurrence";
+  }
+  return "slots";
+}
+
+std::string_view norm_name(Norm norm) {
+  switch (norm) {
+    case Norm::rms:
+      return "rms";
+    case Norm::layer:
+      return "layer";
+  }
+  return "rms";
+}
+
+std::string_view channel_mix_name(ChannelMix mix) {
+  switch (mix) {
+    case ChannelMix::swiglu:
+      return "swiglu";
+    case ChannelMix::squared_relu:
+      return "squared_relu";
+    case ChannelMix::none:
+      return "none";
+  }
+  return "swiglu";
+}
 
 std::string_view decay_name(Decay decay) {
   for (const DecayName& d : kDecays) {
@@ -225,136 +266,45 @@ std::string_view decay_name(Decay decay) {
   return "none";
 }
 
+std::span<const std::string_view> architectures() { return kArchitectures; }
+
 namespace {
 
-/// What only slots have, or only a recurrence, and what excludes each other.
-Status check_mixer(const ModelConfig& c) {
-  const auto refuse = [](const char* what, const char* expected) {
-    return fail(ErrorCode::unsupported, what, ", expected ", expected);
-  };
-  if (c.mixer == Mixer::slots) {
-    if (c.num_memory_slots < 1) {
-      return fail(ErrorCode::malformed, "gsa.num_memory_slots is ", c.num_memory_slots,
-                  ", expected 1 to ", 1 << 14);
-    }
-    if (c.feature_map > FeatureMap::t2r) {
-      return refuse("gsa.feature_map of slots is a map of another mixer",
-                    "identity, swish, relu or t2r");
-    }
-    return {};
-  }
-  const bool slots = c.num_memory_slots > 0;
-  if (c.num_positional_slots() > 0) {
-    return refuse("a recurrence has window or sink slots", "none");
-  }
-  if (slots != (c.decay == Decay::running_sum)) {
-    return refuse("a recurrence has memory slots without gsa.decay running_sum or the reverse",
-                  "both or none");
-  }
-  if (c.decay_on_values && c.decay != Decay::refined) {
-    return refuse("gsa.decay_on_values is true", "it only with gsa.decay refined");
-  }
-  if (c.lower_bound && c.decay != Decay::log_sigmoid) {
-    return refuse("gsa.lower_bound is true", "it only with gsa.decay log_sigmoid");
-  }
-  if (c.complement_keys && (c.decay != Decay::log_sigmoid || c.gate_rank > 0)) {
-    return refuse("gsa.complement_keys is true", "it only with gsa.decay log_sigmoid of full rank");
-  }
-  if (c.complement_keys && (c.rotary || c.feature_norm_k || c.feature_dim() != c.head_k_dim)) {
-    return refuse("gsa.complement_keys is true beside a map or rotation of the keys", "neither");
-  }
-  if (slots && (c.normalizer || c.feature_dim() != c.head_k_dim ||
-                c.feature_map == FeatureMap::exponential)) {
-    return refuse("a recurrence with slots has a normalizer or a widening map", "neither");
-  }
-  if (c.feature_map == FeatureMap::exponential && c.decay != Decay::refined) {
-    return refuse("gsa.feature_map is exponential", "it only with gsa.decay refined");
-  }
-  if (c.decay == Decay::refined && c.feature_map != FeatureMap::exponential) {
-    return refuse("gsa.decay is refined", "it only with gsa.feature_map exponential");
-  }
-  if (c.normalizer && (c.decay_on_values || c.decay == Decay::refined)) {
-    return refuse("gsa.normalizer is true beside a refined decay", "another decay");
-  }
-  if (c.rotary && (c.head_k_dim % 2 != 0 || c.feature_dim() != c.head_k_dim)) {
-    return refuse("gsa.rotary is true with an odd gsa.head_k_dim or a widening map",
-                  "pairs of channels");
-  }
-  if (c.gate_rank > 0 && !c.has_gate()) {
-    return refuse("gsa.gate_rank is above 0 without a gate", "0");
-  }
-  if (c.output_gate && !c.output_norm) {
-    return refuse("gsa.output_gate is true without gsa.output_norm", "both");
-  }
-  return {};
+Status check_range(const char* key, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value >= low && value <= high) return {};
+  return fail(ErrorCode::malformed, key, " is ", value, ", expected ", low, " to ", high);
 }
 
 }  // namespace
 
-std::span<const std::string_view> architectures() { return kArchitectures; }
+Status check_model_ranges(const ModelConfig& c) {
+  RUNNEL_CHECK_OK(check_range(kVocabSize, c.vocab_size, 1, kMostVocabulary));
+  RUNNEL_CHECK_OK(check_range(kHiddenSize, c.hidden_size, 1, kMostWidth));
+  return check_range(kNumLayers, c.num_layers(), 1, kMostLayers);
+}
 
-Status check_config(const ModelConfig& c) {
-  const auto check_ints = [&c](std::span<const IntKey> keys) -> Status {
+Status check_key_ranges(LayerSpec layer) {
+  for (const std::span<const IntKey> keys :
+       {std::span(kIntKeys).first(std::size(kIntKeys)), std::span<const IntKey>(kRecurrenceInts)}) {
     for (const IntKey& k : keys) {
-      const std::int32_t value = c.*k.member;
-      if (value < k.low || value > k.high) {
-        return fail(ErrorCode::malformed, k.key, " is ", value, ", expected ", k.low, " to ",
-                    k.high);
-      }
+      const std::int32_t* value = k.member(layer);
+      if (value != nullptr) RUNNEL_CHECK_OK(check_range(k.key, *value, k.low, k.high));
     }
-    return {};
-  };
-  RUNNEL_CHECK_OK(check_ints(kIntKeys));
-  RUNNEL_CHECK_OK(check_ints(kRecurrenceInts));
-  RUNNEL_CHECK_OK(check_mixer(c));
-  if (c.num_heads % c.num_kv_heads != 0) {
-    return fail(ErrorCode::malformed, "gsa.num_heads is ", c.num_heads,
-                ", expected a multiple of gsa.num_kv_heads ", c.num_kv_heads);
   }
-  constexpr std::int64_t kMaxChannels = 1 << 20;
-  RUNNEL_CHECK_OK(
-      check_product("gsa.num_heads * gsa.head_k_dim", c.num_heads, c.head_k_dim, kMaxChannels));
-  RUNNEL_CHECK_OK(
-      check_product("gsa.num_heads * gsa.head_v_dim", c.num_heads, c.head_v_dim, kMaxChannels));
-  RUNNEL_CHECK_OK(
-      check_product("gsa.num_heads * features", c.num_heads, c.feature_dim(), kMaxChannels));
-  RUNNEL_CHECK_OK(check_product("gsa.num_kv_heads * gsa.num_memory_slots", c.num_kv_heads,
-                                c.num_memory_slots, kMaxChannels));
-  if (c.num_positional_slots() > 0 && c.head_k_dim % 2 != 0) {
-    return fail(ErrorCode::malformed, "gsa.head_k_dim is ", c.head_k_dim,
-                ", expected an even number because sink and window slots are rotated in pairs");
-  }
-  if (c.num_sink_slots > 0 && c.sink_distance < c.num_sink_slots) {
-    return fail(ErrorCode::malformed, "gsa.sink_distance is ", c.sink_distance,
-                ", expected at least gsa.num_sink_slots ", c.num_sink_slots);
-  }
-  if (c.num_sink_slots > 0 && c.num_window_slots == 0) {
-    return fail(ErrorCode::unsupported, "gsa.num_sink_slots is ", c.num_sink_slots,
-                " and gsa.num_window_slots is 0, expected sink slots only beside window slots");
-  }
-  RUNNEL_CHECK_OK(check_state_size(c));
-  RUNNEL_CHECK_OK(check_float("gsa.scale", c.scale, true, "a finite number"));
-  RUNNEL_CHECK_OK(check_float("gsa.gate_normalizer", c.gate_normalizer, c.gate_normalizer > 0,
-                              "a finite number above 0"));
-  RUNNEL_CHECK_OK(check_float("gsa.gate_log_min", c.gate_log_min, c.gate_log_min <= 0,
-                              "a finite number, negative or 0 for none"));
-  RUNNEL_CHECK_OK(check_float("gsa.norm_eps", c.norm_eps, c.norm_eps > 0 && c.norm_eps <= 1,
-                              "a number above 0 and at most 1"));
-  RUNNEL_CHECK_OK(check_float("gsa.g_norm_eps", c.g_norm_eps, c.g_norm_eps > 0 && c.g_norm_eps <= 1,
-                              "a number above 0 and at most 1"));
-  const bool clamp = c.gate_logit_min != 0 || c.gate_logit_max != 0;
-  RUNNEL_CHECK_OK(check_float("gsa.gate_logit_min", c.gate_logit_min, true, "a finite number"));
-  RUNNEL_CHECK_OK(check_float("gsa.gate_logit_max", c.gate_logit_max,
-                              !clamp || c.gate_logit_min < c.gate_logit_max,
-                              "a finite number above gsa.gate_logit_min"));
-  return check_float(kRopeTheta, c.rope_theta, c.rope_theta > 1, "a finite number above 1");
+  return {};
+}
+
+Status repeat_layers(const LayerSpec& layer, std::int64_t count, ModelConfig& config) {
+  RUNNEL_CHECK_OK(check_range(kNumLayers, count, 1, kMostLayers));
+  config.repeat(layer, static_cast<std::int32_t>(count));
+  return {};
 }
 
 namespace {
 
 bool is_recurrence_key(std::string_view key) {
   const auto named = [key](const auto& k) { return key == k.key; };
-  return key == kDecay || std::ranges::any_of(kRecurrenceInts, named) ||
+  return key == kDecay || key == kOutputNormHeads || std::ranges::any_of(kRecurrenceInts, named) ||
          std::ranges::any_of(kRecurrenceFloats, named) ||
          std::ranges::any_of(kRecurrenceBools, named);
 }
@@ -366,22 +316,91 @@ float narrowed(double value) {
   return beyond ? std::numeric_limits<float>::infinity() : static_cast<float>(value);
 }
 
-Status read_recurrence(const GgufFile& file, ModelConfig& c) {
-  RUNNEL_TRY(const std::string decay, file.get_string(kDecay));
-  RUNNEL_TRY(c.decay, decay_from_name(decay));
-  for (const IntKey& k : kRecurrenceInts) {
-    RUNNEL_TRY(const std::int64_t value, file.get_int(k.key, 0));
-    if (value < k.low || value > k.high) {
-      return fail(ErrorCode::malformed, k.key, " is ", value, ", expected ", k.low, " to ", k.high);
+/// The keys of one layer: each a value for all layers, or an array with one value per layer.
+class LayerKeys {
+ public:
+  LayerKeys(const GgufFile& file, std::size_t layers) : file_(file), layers_(layers) {}
+
+  void select(std::size_t layer) { layer_ = layer; }
+
+  Result<std::int64_t> integer(const char* key, std::optional<std::int64_t> fallback) const {
+    return look_up<std::int64_t>(key, fallback, &GgufFile::integer_of);
+  }
+  Result<double> number(const char* key, std::optional<double> fallback) const {
+    return look_up<double>(key, fallback, &GgufFile::float_of);
+  }
+  Result<bool> boolean(const char* key, std::optional<bool> fallback) const {
+    return look_up<bool>(key, fallback, &GgufFile::bool_of);
+  }
+  Result<std::string> text(const char* key, std::optional<std::string> fallback = {}) const {
+    return look_up<std::string>(key, fallback, &GgufFile::string_of);
+  }
+
+ private:
+  template <class T>
+  Result<T> look_up(const char* key, const std::optional<T>& fallback,
+                    Result<T> (*convert)(std::string_view, const GgufValue&)) const {
+    const GgufValue* value = file_.find(key);
+    if (value == nullptr) {
+      if (fallback) return *fallback;
+      return fail(ErrorCode::not_found, "key ", in_quotes(key), " is missing");
     }
-    c.*k.member = static_cast<std::int32_t>(value);
+    const auto* array = std::get_if<GgufArray>(value);
+    if (array == nullptr) return convert(key, *value);
+    return std::visit(
+        [&](const auto& elements) -> Result<T> {
+          if (elements.size() != layers_) {
+            return fail(ErrorCode::malformed, "key ", in_quotes(key), " has ", elements.size(),
+                        " values, expected one for each of ", layers_, " layers");
+          }
+          return convert(key, GgufValue(elements[layer_]));
+        },
+        *array);
   }
-  for (const FloatKey& k : kRecurrenceFloats) {
-    RUNNEL_TRY(const double value, file.get_float(k.key, 0.0));
-    c.*k.member = narrowed(value);
+
+  const GgufFile& file_;
+  std::size_t layers_;
+  std::size_t layer_ = 0;
+};
+
+template <std::size_t kN>
+Status read_ints(const LayerKeys& keys, const IntKey (&table)[kN], LayerSpec& layer) {
+  for (const IntKey& k : table) {
+    std::int32_t* const member = k.member(layer);
+    const std::optional<std::int64_t> fallback =
+        k.required ? std::nullopt : std::optional<std::int64_t>(0);
+    RUNNEL_TRY(const std::int64_t value, keys.integer(k.key, fallback));
+    RUNNEL_CHECK_OK(check_range(k.key, value, k.low, k.high));
+    if (member != nullptr) {
+      *member = static_cast<std::int32_t>(value);
+    } else if (value != 0) {
+      return fail(ErrorCode::unsupported, k.key, " is ", value, " in layer ", layer.index,
+                  ", whose mixer has no such thing, expected 0");
+    }
   }
+  return {};
+}
+
+template <std::size_t kN>
+Status read_floats(const LayerKeys& keys, const FloatKey (&table)[kN], LayerSpec& layer) {
+  for (const FloatKey& k : table) {
+    float* const member = k.member(layer);
+    const std::optional<double> fallback =
+        k.required ? std::nullopt : std::optional<double>(*member);
+    RUNNEL_TRY(const double value, keys.number(k.key, fallback));
+    *member = narrowed(value);
+  }
+  return {};
+}
+
+Status read_recurrence(const LayerKeys& keys, LayerSpec& layer) {
+  RUNNEL_TRY(const std::string decay, keys.text(kDecay));
+  RUNNEL_TRY(layer.recurrence().decay, decay_from_name(decay));
+  RUNNEL_CHECK_OK(read_ints(keys, kRecurrenceInts, layer));
+  RUNNEL_CHECK_OK(read_floats(keys, kRecurrenceFloats, layer));
   for (const BoolKey& k : kRecurrenceBools) {
-    RUNNEL_TRY(c.*k.member, file.get_bool(k.key, c.*k.member));
+    bool* const member = k.member(layer);
+    RUNNEL_TRY(*member, keys.boolean(k.key, *member));
   }
   return {};
 }
@@ -395,17 +414,95 @@ Status refuse_recurrence_keys(const GgufFile& file) {
   return {};
 }
 
+/// The norms and the channel mix: of files older than the keys, RMSNorm and SwiGLU.
+Status read_block(const LayerKeys& keys, LayerSpec& layer) {
+  RUNNEL_TRY(const std::string norm, keys.text(kNorm, std::string(norm_name(Norm::rms))));
+  RUNNEL_TRY(layer.norm.kind, norm_from_name(norm));
+  layer.channel_norm = layer.norm;
+  RUNNEL_TRY(const std::string mix,
+             keys.text(kChannelMix, std::string(channel_mix_name(ChannelMix::swiglu))));
+  RUNNEL_TRY(layer.channel_mix, channel_mix_from_name(mix));
+  RUNNEL_TRY(const bool output_norm, keys.boolean(kOutputNorm, std::nullopt));
+  RUNNEL_TRY(const bool heads, keys.boolean(kOutputNormHeads, false));
+  layer.output_norm = !output_norm ? OutputNorm::none
+                      : heads      ? OutputNorm::heads
+                                   : OutputNorm::channels;
+  RUNNEL_TRY(const std::string output_act, keys.text(kOutputActivation));
+  RUNNEL_TRY(layer.output_activation, activation_from_name(kOutputActivation, output_act));
+  return {};
+}
+
+Status read_value_activation(const LayerKeys& keys, LayerSpec& layer) {
+  RUNNEL_TRY(const std::string name, keys.text(kValueActivation));
+  RUNNEL_TRY(const Activation activation, activation_from_name(kValueActivation, name));
+  switch (layer.kind()) {
+    case Mixer::slots:
+      layer.slots().value_activation = activation;
+      return {};
+    case Mixer::recurrence:
+      break;
+  }
+  if (activation == Activation::identity) return {};
+  return fail(ErrorCode::unsupported, kValueActivation, " of a recurrence is ", in_quotes(name),
+              ", expected identity");
+}
+
+Status read_layer(const LayerKeys& keys, LayerSpec& layer) {
+  RUNNEL_TRY(const std::string mixer, keys.text(kMixer, std::string(mixer_name(Mixer::slots))));
+  RUNNEL_TRY(const Mixer kind, mixer_from_name(mixer));
+  switch (kind) {
+    case Mixer::slots:
+      layer.mixer.emplace<SlotSpec>();
+      break;
+    case Mixer::recurrence:
+      layer.mixer.emplace<RecurrenceSpec>();
+      break;
+  }
+  RUNNEL_CHECK_OK(read_ints(keys, kIntKeys, layer));
+  RUNNEL_CHECK_OK(read_floats(keys, kFloatKeys, layer));
+  if (kind == Mixer::recurrence) RUNNEL_CHECK_OK(read_recurrence(keys, layer));
+  const std::optional<double> theta =
+      layer.rotates() ? std::nullopt : std::optional<double>(layer.common().rope_theta);
+  RUNNEL_TRY(layer.common().rope_theta, keys.number(kRopeTheta, theta));
+  if (kind == Mixer::slots && layer.slots().num_sink_slots == 0) layer.slots().sink_distance = 0;
+  RUNNEL_TRY(const std::string map, keys.text(kFeatureMap));
+  RUNNEL_TRY(layer.common().feature_map, feature_map_from_name(kFeatureMap, map, kind));
+  RUNNEL_CHECK_OK(read_value_activation(keys, layer));
+  return read_block(keys, layer);
+}
+
+/// One key of all layers: the value that they share, or an array. `read` gives a layer's value.
+template <class T, class Read>
+GgufValue layer_value(const ModelConfig& config, const Read& read) {
+  std::vector<T> values;
+  for (const LayerSpec& layer : config.layers) values.push_back(read(layer));
+  for (const T& value : values) {
+    if (value != values.front()) return GgufArray(values);
+  }
+  return GgufValue(T(values.front()));
+}
+
+/// What the member is in a layer; nothing where the layer's mixer does not have it.
+template <class T>
+T member_value(Member<T> member, LayerSpec layer) {
+  const T* value = member(layer);
+  return value == nullptr ? T() : *value;
+}
+
 }  // namespace
 
 bool is_config_key(std::string_view key) {
+  for (const char* k : {kVocabSize, kHiddenSize, kNumLayers, kMixer, kRopeTheta, kFeatureMap,
+                        kValueActivation, kOutputActivation, kOutputNorm, kNorm, kChannelMix}) {
+    if (key == k) return true;
+  }
   for (const IntKey& k : kIntKeys) {
     if (key == k.key) return true;
   }
   for (const FloatKey& k : kFloatKeys) {
     if (key == k.key) return true;
   }
-  return is_recurrence_key(key) || key == kMixer || key == kRopeTheta || key == kFeatureMap ||
-         key == kValueActivation || key == kOutputActivation || key == kOutputNorm;
+  return is_recurrence_key(key);
 }
 
 std::vector<std::pair<std::string, GgufValue>> config_keys(const ModelConfig& c) {
@@ -413,23 +510,71 @@ std::vector<std::pair<std::string, GgufValue>> config_keys(const ModelConfig& c)
   const auto set = [&keys](const char* key, GgufValue value) {
     keys.emplace_back(key, std::move(value));
   };
+  const auto each = [&c, &set]<class T>(const char* key, T (*read)(const LayerSpec&)) {
+    set(key, layer_value<T>(c, read));
+  };
+  const auto ints = [&c, &set](std::span<const IntKey> table) {
+    for (const IntKey& k : table) {
+      set(k.key, layer_value<std::uint32_t>(c, [&k](const LayerSpec& l) {
+            return static_cast<std::uint32_t>(member_value(k.member, l));
+          }));
+    }
+  };
+  const auto floats = [&c, &set](std::span<const FloatKey> table) {
+    for (const FloatKey& k : table) {
+      set(k.key,
+          layer_value<float>(c, [&k](const LayerSpec& l) { return member_value(k.member, l); }));
+    }
+  };
   set("general.architecture", c.architecture);
   if (!c.name.empty()) set("general.name", c.name);
-  for (const IntKey& k : kIntKeys) set(k.key, static_cast<std::uint32_t>(c.*k.member));
-  for (const FloatKey& k : kFloatKeys) set(k.key, c.*k.member);
-  set(kRopeTheta, c.rope_theta);
-  set(kFeatureMap, std::string(feature_map_name(c.feature_map)));
-  set(kValueActivation, std::string(activation_name(c.value_activation)));
-  set(kOutputActivation, std::string(activation_name(c.output_activation)));
-  set(kOutputNorm, c.output_norm);
-  if (c.mixer == Mixer::slots) return keys;  // files of slots are older than the other mixers
-  set(kMixer, std::string(mixer_name(c.mixer)));
-  set(kDecay, std::string(decay_name(c.decay)));
-  for (const IntKey& k : kRecurrenceInts) {
-    set(k.key, static_cast<std::uint32_t>(c.*k.member));
+  set(kVocabSize, static_cast<std::uint32_t>(c.vocab_size));
+  set(kHiddenSize, static_cast<std::uint32_t>(c.hidden_size));
+  set(kNumLayers, static_cast<std::uint32_t>(c.num_layers()));
+  ints(kIntKeys);
+  floats(kFloatKeys);
+  each(
+      kRopeTheta, +[](const LayerSpec& l) { return l.common().rope_theta; });
+  each(
+      kFeatureMap,
+      +[](const LayerSpec& l) { return std::string(feature_map_name(l.common().feature_map)); });
+  each(
+      kValueActivation, +[](const LayerSpec& l) {
+        return std::string(activation_name(l.kind() == Mixer::slots ? l.slots().value_activation
+                                                                    : Activation::identity));
+      });
+  each(
+      kOutputActivation,
+      +[](const LayerSpec& l) { return std::string(activation_name(l.output_activation)); });
+  each(
+      kOutputNorm, +[](const LayerSpec& l) { return l.output_norm != OutputNorm::none; });
+  // Files of RMSNorms, SwiGLUs and slots are older than the keys that follow, and stay as they were.
+  const auto any = [&c](auto... wanted) { return std::ranges::any_of(c.layers, wanted...); };
+  if (any([](const LayerSpec& l) { return l.norm.kind != Norm::rms; })) {
+    each(
+        kNorm, +[](const LayerSpec& l) { return std::string(norm_name(l.norm.kind)); });
   }
-  for (const FloatKey& k : kRecurrenceFloats) set(k.key, c.*k.member);
-  for (const BoolKey& k : kRecurrenceBools) set(k.key, c.*k.member);
+  if (any([](const LayerSpec& l) { return l.channel_mix != ChannelMix::swiglu; })) {
+    each(
+        kChannelMix,
+        +[](const LayerSpec& l) { return std::string(channel_mix_name(l.channel_mix)); });
+  }
+  if (!any([](const LayerSpec& l) { return l.kind() == Mixer::recurrence; })) return keys;
+  each(
+      kMixer, +[](const LayerSpec& l) { return std::string(mixer_name(l.kind())); });
+  each(
+      kDecay, +[](const LayerSpec& l) {
+        return std::string(
+            decay_name(l.kind() == Mixer::recurrence ? l.recurrence().decay : Decay::none));
+      });
+  ints(kRecurrenceInts);
+  floats(kRecurrenceFloats);
+  for (const BoolKey& k : kRecurrenceBools) {
+    set(k.key,
+        layer_value<bool>(c, [&k](const LayerSpec& l) { return member_value(k.member, l); }));
+  }
+  each(
+      kOutputNormHeads, +[](const LayerSpec& l) { return l.output_norm == OutputNorm::heads; });
   return keys;
 }
 
@@ -445,46 +590,30 @@ Result<ModelConfig> config_from_gguf(const GgufFile& file) {
   }
   ModelConfig c;
   c.architecture = architecture;
-  RUNNEL_TRY(const std::string mixer, file.get_string(kMixer, std::string(mixer_name(c.mixer))));
-  RUNNEL_TRY(c.mixer, mixer_from_name(mixer));
-  if ((c.mixer == Mixer::slots) != (architecture == kArchitectures.front())) {
-    return fail(ErrorCode::unsupported, kMixer, " is ", mixer, " in a file of architecture ",
-                in_quotes(architecture), ", expected slots for gsa and recurrence for the others");
-  }
   RUNNEL_TRY(c.name, file.get_string("general.name", std::string()));
-  for (const IntKey& k : kIntKeys) {
-    const std::optional<std::int64_t> fallback =
-        k.required ? std::nullopt : std::optional<std::int64_t>(0);
-    RUNNEL_TRY(const std::int64_t value, file.get_int(k.key, fallback));
-    if (value < k.low || value > k.high) {
-      return fail(ErrorCode::malformed, k.key, " is ", value, ", expected ", k.low, " to ", k.high);
-    }
-    c.*k.member = static_cast<std::int32_t>(value);
+  const auto size = [&file](const char* key, std::int64_t most) -> Result<std::int32_t> {
+    RUNNEL_TRY(const std::int64_t value, file.get_int(key));
+    RUNNEL_CHECK_OK(check_range(key, value, 1, most));
+    return static_cast<std::int32_t>(value);
+  };
+  RUNNEL_TRY(c.vocab_size, size(kVocabSize, kMostVocabulary));
+  RUNNEL_TRY(c.hidden_size, size(kHiddenSize, kMostWidth));
+  RUNNEL_TRY(const std::int32_t layers, size(kNumLayers, kMostLayers));
+  RUNNEL_CHECK_OK(repeat_layers(LayerSpec(), layers, c));
+  LayerKeys keys(file, c.layers.size());
+  bool slots = true;
+  for (std::size_t i = 0; i < c.layers.size(); ++i) {
+    keys.select(i);
+    RUNNEL_CHECK_OK(read_layer(keys, c.layers[i]));
+    slots = slots && c.layers[i].kind() == Mixer::slots;
   }
-  for (const FloatKey& k : kFloatKeys) {
-    const std::optional<double> fallback =
-        k.required ? std::nullopt : std::optional<double>(c.*k.member);
-    RUNNEL_TRY(const double value, file.get_float(k.key, fallback));
-    c.*k.member = narrowed(value);
+  if (slots != (architecture == kArchitectures.front())) {
+    return fail(ErrorCode::unsupported, kMixer, " is ", slots ? "slots" : "recurrence",
+                " in a file of architecture ", in_quotes(architecture),
+                ", expected slots for gsa and recurrence for the others");
   }
-  if (c.mixer == Mixer::recurrence) {
-    RUNNEL_CHECK_OK(read_recurrence(file, c));
-  } else {
-    RUNNEL_CHECK_OK(refuse_recurrence_keys(file));
-  }
-  const bool positional = c.num_positional_slots() > 0 || c.rotary;
-  const std::optional<double> theta =
-      positional ? std::nullopt : std::optional<double>(c.rope_theta);
-  RUNNEL_TRY(c.rope_theta, file.get_float(kRopeTheta, theta));
-  if (c.num_sink_slots == 0) c.sink_distance = 0;
-
-  RUNNEL_TRY(const std::string map, file.get_string(kFeatureMap));
-  RUNNEL_TRY(c.feature_map, feature_map_from_name(kFeatureMap, map, c.mixer));
-  RUNNEL_TRY(const std::string value_act, file.get_string(kValueActivation));
-  RUNNEL_TRY(c.value_activation, activation_from_name(kValueActivation, value_act));
-  RUNNEL_TRY(const std::string output_act, file.get_string(kOutputActivation));
-  RUNNEL_TRY(c.output_activation, activation_from_name(kOutputActivation, output_act));
-  RUNNEL_TRY(c.output_norm, file.get_bool(kOutputNorm));
+  if (slots) RUNNEL_CHECK_OK(refuse_recurrence_keys(file));
+  c.final_norm = c.layers.front().norm;
   RUNNEL_CHECK_OK(check_config(c));
   return c;
 }

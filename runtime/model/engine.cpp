@@ -22,27 +22,33 @@ bool may_fall_back(ErrorCode code) {
 
 Result<std::unique_ptr<Engine>> Engine::create(ModelFile file, const std::string& device,
                                                int threads, const LoadProgress& progress,
-                                               const std::filesystem::path& cache) {
+                                               const std::filesystem::path& cache,
+                                               std::string step_program) {
   RUNNEL_TRY(std::unique_ptr<Backend> backend, make_backend(device, threads, cache));
   Fallback fallback;
   if (device == "auto" && backend->device().backend != "cpu") {
     fallback = [threads] { return make_backend("cpu", threads); };
   }
-  return create(std::move(file), std::move(backend), progress, std::move(fallback));
+  return create(std::move(file), std::move(backend), progress, std::move(fallback),
+                std::move(step_program));
 }
 
 Result<std::unique_ptr<Engine>> Engine::create(ModelFile file, std::unique_ptr<Backend> backend,
-                                               const LoadProgress& progress, Fallback fallback) {
+                                               const LoadProgress& progress, Fallback fallback,
+                                               std::string step_program) {
   std::unique_ptr<Engine> engine(new Engine);
   engine->file_ = std::move(file);
   engine->fallback_ = std::move(fallback);
+  engine->step_program_ = std::move(step_program);
   Status loaded = engine->load(std::move(backend), progress);
-  if (!loaded && engine->fallback_ && may_fall_back(loaded.error().code)) {
+  // Whoever names a program of a device does not mean another device.
+  if (!loaded && engine->fallback_ && engine->step_program_.empty() &&
+      may_fall_back(loaded.error().code)) {
     RUNNEL_TRY(std::unique_ptr<Backend> other, std::exchange(engine->fallback_, {})());
     loaded = engine->load(std::move(other), progress);
   }
   RUNNEL_CHECK_OK(loaded);
-  // A backend that still reads the mapping holds it itself; a fallback will read it.
+  // A backend that still reads the mapping owns a reference to it; a fallback will read it.
   if (!engine->fallback_) engine->file_.file.reset();
   return engine;
 }
@@ -52,11 +58,13 @@ Status Engine::load(std::unique_ptr<Backend> backend, const LoadProgress& progre
   next->backend = std::move(backend);
   next->generation = loaded_.size();
   const ModelFile& source = file_;
-  RUNNEL_TRY(next->model,
-             next->backend->load(source.config, source.weights, source.file, progress));
-  const Recording recording = [&source](Ops& ops) {
-    return forward(ops, source.config, source.weights);
-  };
+  const Recording recording = forward_of(source.config, source.weights);
+  RUNNEL_TRY(next->model, next->backend->load({.config = source.config,
+                                               .weights = source.weights,
+                                               .keep_alive = source.file,
+                                               .pass = recording,
+                                               .progress = progress,
+                                               .step_program = step_program_}));
   RUNNEL_TRY(next->decode, next->model->record(kDecodeTokens, recording));
   RUNNEL_TRY(next->prefill, next->model->record(next->model->prefill_tokens(), recording));
   loaded_.push_back(std::move(next));
@@ -67,12 +75,13 @@ Status Engine::load(std::unique_ptr<Backend> backend, const LoadProgress& progre
 Status Engine::failed_over(Status status) {
   if (status || status.error().code != ErrorCode::device || !fallback_) return status;
   Result<std::unique_ptr<Backend>> other = std::exchange(fallback_, {})();
+  step_program_.clear();  // it was the failed device's
   const Status loaded = other ? load(*std::move(other), {}) : Status(other.error());
   if (!loaded) {
     return fail(ErrorCode::device, status.error().message, "; ", loaded.error().message);
   }
   file_.file.reset();
-  return fail(ErrorCode::device, status.error().message, "; the model goes on on ", device().id);
+  return fail(ErrorCode::device, status.error().message, "; the model continues on ", device().id);
 }
 
 Result<std::unique_ptr<RecurrentState>> Engine::create_state(std::uint64_t* generation) const {

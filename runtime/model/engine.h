@@ -21,24 +21,28 @@ class Engine {
   // tokens of one decode pass: one each of up to 16 sessions
   static constexpr int kDecodeTokens = 16;
 
-  /// Another backend to go on with where the first has no room, or fails.
+  /// Makes the backend that takes over if the first has too little memory or fails.
   using Fallback = std::function<Result<std::unique_ptr<Backend>>()>;
 
-  /// With "auto" the CPU takes over from another device that has no room or fails.
+  /// With "auto" the CPU takes over from a device that has too little memory or fails.
   /// @param threads  as ModelOptions::threads
   /// @param cache    as ModelOptions::cache_directory
+  /// @param step_program  as ModelOptions::step_program
   static Result<std::unique_ptr<Engine>> create(ModelFile file, const std::string& device,
                                                 int threads, const LoadProgress& progress,
-                                                const std::filesystem::path& cache = {});
+                                                const std::filesystem::path& cache = {},
+                                                std::string step_program = {});
   /// On a backend of the caller's choice.
   static Result<std::unique_ptr<Engine>> create(ModelFile file, std::unique_ptr<Backend> backend,
                                                 const LoadProgress& progress = {},
-                                                Fallback fallback = {});
+                                                Fallback fallback = {},
+                                                std::string step_program = {});
 
   const ModelConfig& config() const { return file_.config; }
   std::uint64_t fingerprint() const { return file_.fingerprint; }
   const DeviceInfo& device() const { return current()->backend->device(); }
   MemoryUse memory() const { return current()->model->memory(); }
+  StepProgram step_program() const { return current()->model->step_program(); }
   StateLayout layout() const { return StateLayout::of(file_.config); }
 
   /// Counts the devices: states made under another number are lost.
@@ -55,8 +59,8 @@ class Engine {
   Status run(std::span<const PlanItem> items, std::stop_token stop = {},
              std::uint64_t generation = 0);
 
-  /// Plan::sampled_steps of the decode plan, null where the backend has none. Passes of other
-  /// threads go between the steps.
+  /// Plan::sampled_steps of the decode plan, null where the backend has none. Passes of other threads run between the
+  /// steps.
   Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
                                                       std::span<const TokenId> recent,
                                                       const SamplingOptions& sampling,
@@ -80,9 +84,10 @@ class Engine {
   /// `status`; if it says that the device failed, after the fallback has taken over.
   Status failed_over(Status status);
 
-  ModelFile file_;     // its weights are what the device model was made of
+  ModelFile file_;  // its weights are what the device model was made of
+  std::string step_program_;
   Fallback fallback_;  // empty: none, or it has taken over
-  // All that ever were: callers may still hold on to a device's name, or free its states.
+  // Every device so far: callers may still hold a device's name or free its states.
   std::vector<std::unique_ptr<Loaded>> loaded_;
   std::atomic<const Loaded*> current_{nullptr};
   std::mutex running_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of a checkpoint under our names, whatever its period called them.
+// Tensors of a checkpoint under our names, whatever the version of the library that wrote it called them.
 #include "runtime/model/hf_checkpoint.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class TensorTaker {
     return view;
   }
 
-  /// Names of tensors that no one asked for: they belong to a computation that would be left out.
+  /// Names of tensors that were never requested: they belong to a computation that would be left out.
   Status expect_all_taken() const {
     std::string left;
     int count = 0;
@@ -81,7 +81,7 @@ class TensorTaker {
   std::set<std::string, std::less<>> taken_;
 };
 
-/// How the checkpoint spells what its period spelt differently.
+/// Which of the historical spellings the checkpoint uses.
 struct Layout {
   bool norms_inside = false;  // attn.norm and mlp.norm, 2024
   bool packed_gate = false;   // gate_proj holds gate rows, then up rows; until February 2025
@@ -107,10 +107,13 @@ WeightView row_range(const WeightView& view, std::string name, std::int64_t firs
   return part;
 }
 
+constexpr std::string_view kOutputNormName = "attn.g_norm.weight";
+constexpr std::string_view kLowerBoundName = "attn.lower_bound";
+
 /// Whether the checkpoint must have this tensor; tensors that are there without a reason are found at the end.
 bool expected(const LayerTensor& t, const HfConfig& config) {
-  if (t.member == &LayerWeights::g_norm) return config.model.output_norm && config.g_norm_weight;
-  if (t.member == &LayerWeights::f_bias && t.presence == Presence::optional) {
+  if (t.suffix == kOutputNormName) return config.g_norm_weight;
+  if (t.suffix == "attn.f_proj.bias" && t.presence == Presence::optional) {
     return config.slot_biases || config.gate_bias;
   }
   if (t.presence == Presence::optional) return config.slot_biases;
@@ -167,7 +170,7 @@ std::string source_name(const HfConfig& config, const TensorTaker& taker, const 
     name = taker.has(single) ? single : taker.has(tied) ? tied : without_number(tied);
   }
   // The norm that is fused with its gate.
-  if (t.member == &LayerWeights::g_norm && !taker.has(name)) {
+  if (t.suffix == kOutputNormName && !taker.has(name)) {
     const std::string fused = prefix + "attn.g_norm_swish_gate.weight";
     if (taker.has(fused)) name = fused;
   }
@@ -193,13 +196,12 @@ WeightView repeat_heads(const WeightView& view, std::int32_t heads, int times,
 }
 
 /// lb[layer] = softmax over the layers, summed up to this layer, less row 0: so 0 in layer 0.
-/// @return one vector of f32 a layer
+/// @return one vector of f32 per layer
 Result<std::vector<std::vector<float>>> lower_bounds(const ModelConfig& c, TensorTaker& taker) {
-  const auto layers = static_cast<std::size_t>(c.num_layers);
-  const std::size_t width =
-      static_cast<std::size_t>(c.num_kv_heads) * static_cast<std::size_t>(c.gate_dim());
+  const std::size_t layers = c.layers.size();
+  const auto width = static_cast<std::size_t>(c.layers.front().gate_channels());
   RUNNEL_TRY(const WeightView view,
-             taker.take("model.lower_bounds", {c.num_layers, static_cast<std::int64_t>(width)}));
+             taker.take("model.lower_bounds", {c.num_layers(), static_cast<std::int64_t>(width)}));
   std::vector<float> values(layers * width);
   RUNNEL_CHECK_OK(quant::dequantize_rows(view.type, view.data, view.cols, values));
   std::vector<std::vector<float>> bounds(layers, std::vector<float>(width));
@@ -222,27 +224,28 @@ Result<std::vector<std::vector<float>>> lower_bounds(const ModelConfig& c, Tenso
 Status map_layer(const HfConfig& config, const Layout& layout, std::int32_t index,
                  TensorTaker& taker, MappedTensors& out) {
   const std::string prefix = layer_prefix(index);
-  const std::int64_t rows = config.model.intermediate_size;
+  const LayerSpec& layer = config.model.layers[static_cast<std::size_t>(index)];
+  const std::int64_t rows = layer.intermediate_size;
   std::optional<WeightView> packed;
-  for (const LayerTensor& t : layer_tensors(config.model)) {
-    if (!expected(t, config) || t.member == &LayerWeights::lower_bound) continue;
+  for (const LayerTensor& t : layer_tensors(layer, config.model.hidden_size)) {
+    if (!expected(t, config) || t.suffix == kLowerBoundName) continue;
     const std::string name = prefix + std::string(t.suffix);
     const std::string theirs = source_name(config, taker, prefix, t);
     ModelTensor tensor;
     tensor.shape = t.shape;
     tensor.role = t.role;
-    const bool gate = t.member == &LayerWeights::gate_proj;
-    const bool up = t.member == &LayerWeights::up_proj;
-    const bool kv = t.member == &LayerWeights::k_proj || t.member == &LayerWeights::v_proj;
+    const bool gate = t.suffix == "mlp.gate_proj.weight";
+    const bool up = t.suffix == "mlp.up_proj.weight";
+    const bool kv = t.suffix == "attn.k_proj.weight" || t.suffix == "attn.v_proj.weight";
     if (layout.packed_gate && (gate || up)) {
       if (!packed) {
         RUNNEL_TRY(packed, taker.take(prefix + "mlp.gate_proj.weight",
                                       {2 * rows, config.model.hidden_size}));
       }
       tensor.source = row_range(*packed, name, gate ? 0 : rows, rows);
-    } else if (layout.norms_inside && t.member == &LayerWeights::attn_norm) {
+    } else if (layout.norms_inside && t.suffix == "attn_norm.weight") {
       RUNNEL_TRY(tensor.source, taker.take(prefix + "attn.norm.weight", t.shape));
-    } else if (layout.norms_inside && t.member == &LayerWeights::mlp_norm) {
+    } else if (layout.norms_inside && t.suffix == "mlp_norm.weight") {
       RUNNEL_TRY(tensor.source, taker.take(prefix + "mlp.norm.weight", t.shape));
     } else if (name.ends_with("_conv1d.weight")) {
       // [channels, 1, taps] in the checkpoint: the middle dimension is the group's one input.
@@ -250,8 +253,8 @@ Status map_layer(const HfConfig& config, const Layout& layout, std::int32_t inde
     } else if (kv && config.repeat_kv > 1) {
       RUNNEL_TRY(const WeightView view,
                  taker.take(theirs, {t.shape[0] / config.repeat_kv, t.shape[1]}));
-      tensor.source = repeat_heads(view, config.model.num_kv_heads / config.repeat_kv,
-                                   config.repeat_kv, out.storage);
+      tensor.source =
+          repeat_heads(view, layer.num_kv_heads / config.repeat_kv, config.repeat_kv, out.storage);
     } else {
       RUNNEL_TRY(tensor.source, taker.take(theirs, t.shape));
     }
@@ -261,14 +264,14 @@ Status map_layer(const HfConfig& config, const Layout& layout, std::int32_t inde
   return {};
 }
 
-/// Our lower bounds of one layer, which no checkpoint has in this form.
+/// The lower bounds of one layer in our form, which no checkpoint has.
 void add_lower_bound(const std::vector<float>& bound, std::int32_t layer, MappedTensors& out) {
   const auto bytes = std::as_bytes(std::span(bound));
   const std::vector<std::byte>& kept =
       out.storage.emplace_back(std::vector<std::byte>(bytes.begin(), bytes.end()));
   const auto width = static_cast<std::int64_t>(bound.size());
   ModelTensor tensor;
-  tensor.source.name = layer_prefix(layer) + "attn.lower_bound";
+  tensor.source.name = layer_prefix(layer) + std::string(kLowerBoundName);
   tensor.source.rows = 1;
   tensor.source.cols = width;
   tensor.source.data = kept;
@@ -300,12 +303,14 @@ Result<MappedTensors> map_hf_tensors(const HfConfig& config,
   out.push_back({embeddings, table, WeightRole::embedding});
   const Layout layout = detect_layout(taker);
   std::vector<std::vector<float>> bounds;
-  if (c.lower_bound) {
+  const LayerSpec& first = c.layers.front();
+  const bool bounded = first.kind() == Mixer::recurrence && first.recurrence().lower_bound;
+  if (bounded) {
     RUNNEL_TRY(bounds, lower_bounds(c, taker));
   }
-  for (std::int32_t i = 0; i < c.num_layers; ++i) {
+  for (std::int32_t i = 0; i < c.num_layers(); ++i) {
     RUNNEL_CHECK_OK(map_layer(config, layout, i, taker, mapped));
-    if (c.lower_bound) add_lower_bound(bounds[static_cast<std::size_t>(i)], i, mapped);
+    if (bounded) add_lower_bound(bounds[static_cast<std::size_t>(i)], i, mapped);
   }
   RUNNEL_TRY(WeightView norm, taker.take(std::string(kFinalNormName), {c.hidden_size}));
   out.push_back({std::move(norm), {c.hidden_size}, WeightRole::vector});

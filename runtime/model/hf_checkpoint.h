@@ -20,7 +20,7 @@
 
 namespace runnel {
 
-/// What config.json says, in our words.
+/// The contents of config.json as our configuration.
 struct HfConfig {
   ModelConfig model;
   bool tied = false;          // the head is the embedding

@@ -20,7 +20,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Typed look-ups with messages that name the key. A null counts as absent, as it does for Hugging Face's classes.
+/// Typed look-ups with messages that name the key. A null counts as absent, as it does for Hugging
+/// Face's classes.
 class Keys {
  public:
   explicit Keys(const Json& object) : object_(object) {}
@@ -151,25 +152,33 @@ struct Defaults {
   double hidden_ratio = 4.0;
 };
 
-Status parse_common(const Keys& keys, const Defaults& d, HfConfig& out) {
-  ModelConfig& c = out.model;
-  RUNNEL_TRY(c.vocab_size, keys.integer("vocab_size", 32000));
-  RUNNEL_TRY(c.hidden_size, keys.integer("hidden_size", 2048));
-  RUNNEL_TRY(c.num_layers, keys.integer("num_hidden_layers", 24));
+/// A configuration while it is read: the layers of these models are all like one.
+struct Draft : HfConfig {
+  LayerSpec layer;
+  std::int32_t num_layers = 0;
+};
+
+Status parse_common(const Keys& keys, const Defaults& d, Draft& out) {
+  ModelConfig& m = out.model;
+  LayerSpec& c = out.layer;
+  RUNNEL_TRY(m.vocab_size, keys.integer("vocab_size", 32000));
+  RUNNEL_TRY(m.hidden_size, keys.integer("hidden_size", 2048));
+  RUNNEL_TRY(out.num_layers, keys.integer("num_hidden_layers", 24));
   RUNNEL_TRY(c.num_heads, keys.integer("num_heads", d.heads));
   RUNNEL_TRY(c.num_kv_heads, keys.integer("num_kv_heads", c.num_heads));
   RUNNEL_TRY(c.head_k_dim,
-             head_dim(keys, "expand_k", "exapnd_k", c.hidden_size, c.num_heads, d.expand_k));
+             head_dim(keys, "expand_k", "exapnd_k", m.hidden_size, c.num_heads, d.expand_k));
   RUNNEL_TRY(c.head_v_dim,
-             head_dim(keys, "expand_v", "exapnd_v", c.hidden_size, c.num_heads, d.expand_v));
-  RUNNEL_TRY(c.intermediate_size, intermediate_size(keys, c.hidden_size, d.hidden_ratio));
-  RUNNEL_TRY(c.norm_eps, keys.real("norm_eps", 1e-6));
+             head_dim(keys, "expand_v", "exapnd_v", m.hidden_size, c.num_heads, d.expand_v));
+  RUNNEL_TRY(c.intermediate_size, intermediate_size(keys, m.hidden_size, d.hidden_ratio));
+  RUNNEL_TRY(m.final_norm.eps, keys.real("norm_eps", 1e-6));
+  c.norm.eps = c.channel_norm.eps = m.final_norm.eps;
   RUNNEL_TRY(out.g_norm_weight, keys.boolean("elementwise_affine", true));
   RUNNEL_TRY(out.tied, keys.boolean("tie_word_embeddings", false));
   return {};
 }
 
-Status parse_short_conv(const Keys& keys, ModelConfig& c) {
+Status parse_short_conv(const Keys& keys, LayerSpec& c) {
   RUNNEL_TRY(const bool conv, keys.boolean("use_short_conv", false));
   if (!conv) return {};
   RUNNEL_TRY(c.conv_size, keys.integer("conv_size", 4));
@@ -180,13 +189,13 @@ Status parse_short_conv(const Keys& keys, ModelConfig& c) {
 
 /// The map of a recurrence under the name that configurations use; null is identity.
 Status parse_feature_map(const Keys& keys, std::initializer_list<const char*> known,
-                         ModelConfig& c) {
+                         MixerSpec& mixer) {
   RUNNEL_TRY(std::string map, keys.text("feature_map", "identity"));
   if (map == "silu") map = "swish";
   std::string expected;
   for (const char* name : known) {
     if (map == name) {
-      RUNNEL_TRY(c.feature_map,
+      RUNNEL_TRY(mixer.feature_map,
                  feature_map_from_name("config.json: feature_map", map, Mixer::recurrence));
       return {};
     }
@@ -198,34 +207,33 @@ Status parse_feature_map(const Keys& keys, std::initializer_list<const char*> kn
 
 /// The parts of a recurrence that most of the family share: a norm of each head's output, with the
 /// model's epsilon, and a scale of 1 / sqrt(K').
-void recurrence(ModelConfig& c, const char* architecture, Decay decay) {
-  c.architecture = architecture;
-  c.mixer = Mixer::recurrence;
-  c.decay = decay;
-  c.value_activation = Activation::identity;
+void recurrence(Draft& out, const char* architecture, Decay decay) {
+  out.model.architecture = architecture;
+  LayerSpec& c = out.layer;
+  c.recurrence().decay = decay;
   c.output_activation = Activation::identity;
-  c.output_norm = true;
-  c.output_norm_heads = true;
-  c.g_norm_eps = c.norm_eps;
-  c.gate_normalizer = 1.0F;
-  c.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.feature_dim())));
+  c.output_norm = OutputNorm::heads;
+  c.output_norm_eps = c.norm.eps;
+  c.recurrence().gate_normalizer = 1.0F;
+  c.recurrence().scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.feature_dim())));
 }
 
 /// Gated linear attention (arXiv:2312.06635).
-Result<HfConfig> parse_gla(const Keys& keys) {
-  HfConfig out;
-  ModelConfig& c = out.model;
+Result<Draft> parse_gla(const Keys& keys) {
+  Draft out;
+  LayerSpec& c = out.layer;
+  RecurrenceSpec& r = c.mixer.emplace<RecurrenceSpec>();
   RUNNEL_CHECK_OK(parse_common(keys, {.expand_k = 0.5}, out));
-  RUNNEL_CHECK_OK(parse_feature_map(keys, {"identity", "swish", "relu"}, c));
-  recurrence(c, "gla", Decay::log_sigmoid);
+  RUNNEL_CHECK_OK(parse_feature_map(keys, {"identity", "swish", "relu"}, r));
+  recurrence(out, "gla", Decay::log_sigmoid);
   // Defaults of the layer: the configuration has no such keys.
-  RUNNEL_TRY(c.gate_rank, keys.integer("gate_low_rank_dim", 16));
-  RUNNEL_TRY(c.gate_normalizer, keys.real("gate_logit_normalizer", 16.0));
-  RUNNEL_TRY(c.gate_log_min, keys.real("clamp_min", 0.0));
+  RUNNEL_TRY(r.gate_rank, keys.integer("gate_low_rank_dim", 16));
+  RUNNEL_TRY(r.gate_normalizer, keys.real("gate_logit_normalizer", 16.0));
+  RUNNEL_TRY(r.gate_log_min, keys.real("clamp_min", 0.0));
   RUNNEL_TRY(c.output_gate, keys.boolean("use_output_gate", true));
   RUNNEL_CHECK_OK(parse_short_conv(keys, c));
-  if (c.gate_rank < 1) {
-    return fail(ErrorCode::malformed, "config.json: gate_low_rank_dim is ", c.gate_rank,
+  if (r.gate_rank < 1) {
+    return fail(ErrorCode::malformed, "config.json: gate_low_rank_dim is ", r.gate_rank,
                 ", expected at least 1");
   }
   out.gate_bias = true;
@@ -233,9 +241,10 @@ Result<HfConfig> parse_gla(const Keys& keys) {
 }
 
 /// HGRN2 (arXiv:2404.07904).
-Result<HfConfig> parse_hgrn2(const Keys& keys) {
-  HfConfig out;
-  ModelConfig& c = out.model;
+Result<Draft> parse_hgrn2(const Keys& keys) {
+  Draft out;
+  LayerSpec& c = out.layer;
+  RecurrenceSpec& r = c.mixer.emplace<RecurrenceSpec>();
   RUNNEL_TRY(const std::int32_t width, keys.integer("hidden_size", 2048));
   RUNNEL_TRY(const std::int32_t expand, keys.integer("expand_ratio", 128));
   if (expand < 1 || width % expand != 0) {
@@ -246,25 +255,26 @@ Result<HfConfig> parse_hgrn2(const Keys& keys) {
   RUNNEL_CHECK_OK(parse_common(keys, {.heads = width / expand}, out));
   c.num_heads = c.num_kv_heads = width / expand;
   c.head_k_dim = c.head_v_dim = expand;
-  c.feature_map = FeatureMap::swish;  // of the queries: the keys are 1 - a
-  recurrence(c, "hgrn2", Decay::log_sigmoid);
-  c.complement_keys = true;
-  c.output_norm_heads = false;
-  c.g_norm_eps = 1e-5F;  // the layer calls its output norm without the model's
+  r.feature_map = FeatureMap::swish;  // of the queries: the keys are 1 - a
+  recurrence(out, "hgrn2", Decay::log_sigmoid);
+  r.complement_keys = true;
+  c.output_norm = OutputNorm::channels;
+  c.output_norm_eps = 1e-5F;  // the layer calls its output norm without the model's
   c.conv_silu = false;
-  RUNNEL_TRY(c.lower_bound, keys.boolean("use_lower_bound", true));
+  RUNNEL_TRY(r.lower_bound, keys.boolean("use_lower_bound", true));
   RUNNEL_CHECK_OK(parse_short_conv(keys, c));
   return out;
 }
 
 /// RetNet (arXiv:2307.08621).
-Result<HfConfig> parse_retnet(const Keys& keys) {
-  HfConfig out;
-  ModelConfig& c = out.model;
+Result<Draft> parse_retnet(const Keys& keys) {
+  Draft out;
+  LayerSpec& c = out.layer;
+  RecurrenceSpec& r = c.mixer.emplace<RecurrenceSpec>();
   RUNNEL_CHECK_OK(parse_common(keys, {.heads = 8, .expand_v = 2.0, .hidden_ratio = 2.0}, out));
-  RUNNEL_CHECK_OK(parse_feature_map(keys, {"identity", "swish", "relu"}, c));
-  recurrence(c, "retnet", Decay::fixed);
-  c.rotary = true;
+  RUNNEL_CHECK_OK(parse_feature_map(keys, {"identity", "swish", "relu"}, r));
+  recurrence(out, "retnet", Decay::fixed);
+  r.rotary = true;
   RUNNEL_TRY(c.output_gate, keys.boolean("use_output_gate", true));
   if (c.num_kv_heads < 1 || c.num_heads % c.num_kv_heads != 0) {
     return fail(ErrorCode::malformed, "config.json: num_kv_heads is ", c.num_kv_heads,
@@ -276,23 +286,24 @@ Result<HfConfig> parse_retnet(const Keys& keys) {
 }
 
 /// Linear attention, with its feature maps.
-Result<HfConfig> parse_linear_attn(const Keys& keys) {
-  HfConfig out;
-  ModelConfig& c = out.model;
+Result<Draft> parse_linear_attn(const Keys& keys) {
+  Draft out;
+  LayerSpec& c = out.layer;
+  RecurrenceSpec& r = c.mixer.emplace<RecurrenceSpec>();
   RUNNEL_CHECK_OK(parse_common(keys, {}, out));
   const char* const map = keys.find("feature_map") == nullptr && !keys.has_null("feature_map")
                               ? "elementwise_product"
                               : nullptr;
   if (map != nullptr) {
-    c.feature_map = FeatureMap::product;
+    r.feature_map = FeatureMap::product;
   } else {
     RUNNEL_CHECK_OK(parse_feature_map(
-        keys, {"identity", "relu", "elu", "t2r", "elementwise_product", "hedgehog", "dpfp"}, c));
+        keys, {"identity", "relu", "elu", "t2r", "elementwise_product", "hedgehog", "dpfp"}, r));
   }
-  recurrence(c, "linear_attn", Decay::none);
-  RUNNEL_TRY(c.normalizer, keys.boolean("norm_feature_map", false));
-  RUNNEL_TRY(c.feature_norm_q, keys.boolean("norm_q", false));
-  RUNNEL_TRY(c.feature_norm_k, keys.boolean("norm_k", false));
+  recurrence(out, "linear_attn", Decay::none);
+  RUNNEL_TRY(r.normalizer, keys.boolean("norm_feature_map", false));
+  RUNNEL_TRY(r.feature_norm_q, keys.boolean("norm_q", false));
+  RUNNEL_TRY(r.feature_norm_k, keys.boolean("norm_k", false));
   RUNNEL_TRY(out.tied_maps, keys.boolean("tie_feature_map_qk", false));
   RUNNEL_TRY(const std::string norm, keys.text("output_norm", "rmsnorm"));
   if (norm != "rmsnorm") {
@@ -303,17 +314,18 @@ Result<HfConfig> parse_linear_attn(const Keys& keys) {
 }
 
 /// Attention with bounded memory control (arXiv:2110.02488).
-Result<HfConfig> parse_abc(const Keys& keys) {
-  HfConfig out;
-  ModelConfig& c = out.model;
+Result<Draft> parse_abc(const Keys& keys) {
+  Draft out;
+  LayerSpec& c = out.layer;
+  RecurrenceSpec& r = c.mixer.emplace<RecurrenceSpec>();
   RUNNEL_CHECK_OK(parse_common(keys, {.expand_k = 0.5}, out));
-  recurrence(c, "abc", Decay::running_sum);
-  c.feature_map = FeatureMap::identity;
-  RUNNEL_TRY(c.rotary, keys.boolean("use_rope", true));
+  recurrence(out, "abc", Decay::running_sum);
+  r.feature_map = FeatureMap::identity;
+  RUNNEL_TRY(r.rotary, keys.boolean("use_rope", true));
   const std::int32_t slots = keys.has_null("num_slots") ? c.head_k_dim : 64;
-  RUNNEL_TRY(c.num_memory_slots, keys.integer("num_slots", slots));
-  RUNNEL_TRY(c.gate_logit_min, keys.real("clamp_min", keys.has_null("clamp_min") ? -1e30 : -32.0));
-  RUNNEL_TRY(c.gate_logit_max, keys.real("clamp_max", keys.has_null("clamp_max") ? 1e30 : 32.0));
+  RUNNEL_TRY(r.num_memory_slots, keys.integer("num_slots", slots));
+  RUNNEL_TRY(r.gate_logit_min, keys.real("clamp_min", keys.has_null("clamp_min") ? -1e30 : -32.0));
+  RUNNEL_TRY(r.gate_logit_max, keys.real("clamp_max", keys.has_null("clamp_max") ? 1e30 : 32.0));
   c.num_kv_heads = c.num_heads;
   c.output_gate = true;
   RUNNEL_CHECK_OK(parse_short_conv(keys, c));
@@ -321,78 +333,83 @@ Result<HfConfig> parse_abc(const Keys& keys) {
 }
 
 /// ReGLA (arXiv:2502.01578): refined gate, exponential feature map.
-Result<HfConfig> parse_regla(const Keys& keys) {
-  HfConfig out;
-  ModelConfig& c = out.model;
+Result<Draft> parse_regla(const Keys& keys) {
+  Draft out;
+  LayerSpec& c = out.layer;
+  RecurrenceSpec& r = c.mixer.emplace<RecurrenceSpec>();
   RUNNEL_CHECK_OK(parse_common(keys, {.expand_k = 0.5}, out));
-  recurrence(c, "regla", Decay::refined);
-  c.feature_map = FeatureMap::exponential;
+  recurrence(out, "regla", Decay::refined);
+  r.feature_map = FeatureMap::exponential;
   constexpr double e = 2.718281828459045;
-  c.scale = static_cast<float>(1.0 / (e * std::sqrt(c.head_k_dim * (e * e - 1.0))));
+  r.scale = static_cast<float>(1.0 / (e * std::sqrt(c.head_k_dim * (e * e - 1.0))));
   RUNNEL_TRY(const std::string side, keys.text("gate_side", "key"));
   if (side != "key" && side != "value") {
     return fail(ErrorCode::unsupported, "config.json: gate_side is ", in_quotes(side),
                 ", expected 'key' or 'value'");
   }
-  c.decay_on_values = side == "value";
+  r.decay_on_values = side == "value";
   out.gate_bias = true;
   return out;
 }
 
-Result<HfConfig> parse_gsa(const Keys& keys) {
-  HfConfig out;
-  ModelConfig& c = out.model;
+Result<Draft> parse_gsa(const Keys& keys) {
+  Draft out;
+  LayerSpec& c = out.layer;
+  SlotSpec& s = c.mixer.emplace<SlotSpec>();
   RUNNEL_CHECK_OK(keys.refuse("use_rope", "rotary positions on gated slots"));
   RUNNEL_CHECK_OK(parse_common(keys, {}, out));
   // Absent means GSAConfig's default; null means the layer's, as many slots as key channels.
   const std::int32_t slots = keys.has_null("num_slots") ? c.head_k_dim : 64;
-  RUNNEL_TRY(c.num_memory_slots, keys.integer("num_slots", slots));
-  RUNNEL_TRY(c.gate_normalizer, keys.real("gate_logit_normalizer", 8.0));
+  RUNNEL_TRY(s.num_memory_slots, keys.integer("num_slots", slots));
+  RUNNEL_TRY(s.gate_normalizer, keys.real("gate_logit_normalizer", 8.0));
   // Not config.norm_eps: the layer calls its output norm without one, which means 1e-5.
-  RUNNEL_TRY(c.g_norm_eps, keys.real("g_norm_eps", 1e-5));
+  RUNNEL_TRY(c.output_norm_eps, keys.real("g_norm_eps", 1e-5));
   RUNNEL_TRY(const std::string map, keys.text("feature_map", "swish"));
   if (map == "identity") {
     return fail(ErrorCode::unsupported,
                 "config.json: feature_map is 'identity', expected swish, relu or t2r");
   }
-  RUNNEL_TRY(c.feature_map, feature_map_from_name("config.json: feature_map", map));
+  RUNNEL_TRY(s.feature_map, feature_map_from_name("config.json: feature_map", map));
   RUNNEL_CHECK_OK(parse_short_conv(keys, c));
   return out;
 }
 
-Result<HfConfig> parse_runnel_gsa(const Keys& keys) {
-  HfConfig out;
+Result<Draft> parse_runnel_gsa(const Keys& keys) {
+  Draft out;
   RUNNEL_CHECK_OK(keys.refuse("use_rope", "rotary positions on gated slots"));
-  ModelConfig& c = out.model;
-  RUNNEL_TRY(c.vocab_size, keys.integer("vocab_size"));
-  RUNNEL_TRY(c.hidden_size, keys.integer("hidden_size"));
-  RUNNEL_TRY(c.num_layers, keys.integer("num_hidden_layers"));
+  LayerSpec& c = out.layer;
+  SlotSpec& s = c.mixer.emplace<SlotSpec>();
+  RUNNEL_TRY(out.model.vocab_size, keys.integer("vocab_size"));
+  RUNNEL_TRY(out.model.hidden_size, keys.integer("hidden_size"));
+  RUNNEL_TRY(out.num_layers, keys.integer("num_hidden_layers"));
   RUNNEL_TRY(c.num_heads, keys.integer("num_heads"));
   RUNNEL_TRY(c.num_kv_heads, keys.integer("num_kv_heads"));
   RUNNEL_TRY(c.head_k_dim, keys.integer("head_dim"));
   c.head_v_dim = c.head_k_dim;
   RUNNEL_TRY(c.intermediate_size, keys.integer("intermediate_size"));
-  RUNNEL_TRY(c.num_memory_slots, keys.integer("num_memory_slots"));
-  RUNNEL_TRY(c.num_sink_slots, keys.integer("num_sink_slots"));
-  RUNNEL_TRY(c.num_window_slots, keys.integer("num_window_slots"));
-  if (c.num_sink_slots > 0) {
-    RUNNEL_TRY(c.sink_distance, keys.integer("sink_distance"));
+  RUNNEL_TRY(s.num_memory_slots, keys.integer("num_memory_slots"));
+  RUNNEL_TRY(s.num_sink_slots, keys.integer("num_sink_slots"));
+  RUNNEL_TRY(s.num_window_slots, keys.integer("num_window_slots"));
+  if (s.num_sink_slots > 0) {
+    RUNNEL_TRY(s.sink_distance, keys.integer("sink_distance"));
   }
-  RUNNEL_TRY(c.rope_theta, keys.number("rope_theta"));
-  RUNNEL_TRY(c.scale, keys.real("scale"));
-  RUNNEL_TRY(c.gate_normalizer, keys.real("gate_logit_normalizer"));
-  RUNNEL_TRY(c.gate_log_min, keys.real("gate_log_min", 0.0));
-  RUNNEL_TRY(c.norm_eps, keys.real("norm_eps"));
-  RUNNEL_TRY(c.g_norm_eps, keys.real("g_norm_eps", 1e-5));
+  RUNNEL_TRY(s.rope_theta, keys.number("rope_theta"));
+  RUNNEL_TRY(s.scale, keys.real("scale"));
+  RUNNEL_TRY(s.gate_normalizer, keys.real("gate_logit_normalizer"));
+  RUNNEL_TRY(s.gate_log_min, keys.real("gate_log_min", 0.0));
+  RUNNEL_TRY(out.model.final_norm.eps, keys.real("norm_eps"));
+  c.norm.eps = c.channel_norm.eps = out.model.final_norm.eps;
+  RUNNEL_TRY(c.output_norm_eps, keys.real("g_norm_eps", 1e-5));
   RUNNEL_TRY(const std::string map, keys.text("feature_map"));
-  RUNNEL_TRY(c.feature_map, feature_map_from_name("config.json: feature_map", map));
+  RUNNEL_TRY(s.feature_map, feature_map_from_name("config.json: feature_map", map));
   RUNNEL_TRY(const std::string value, keys.text("value_activation", "identity"));
-  RUNNEL_TRY(c.value_activation, activation_from_name("config.json: value_activation", value));
+  RUNNEL_TRY(s.value_activation, activation_from_name("config.json: value_activation", value));
   RUNNEL_TRY(const std::string output, keys.text("output_activation"));
   RUNNEL_TRY(c.output_activation, activation_from_name("config.json: output_activation", output));
-  RUNNEL_TRY(c.output_norm, keys.boolean("use_output_norm"));
+  RUNNEL_TRY(const bool output_norm, keys.boolean("use_output_norm"));
+  c.output_norm = output_norm ? OutputNorm::channels : OutputNorm::none;
   RUNNEL_CHECK_OK(keys.refuse("use_short_conv", "a short convolution in this model type"));
-  RUNNEL_TRY(out.g_norm_weight, keys.boolean("elementwise_affine", c.output_norm));
+  RUNNEL_TRY(out.g_norm_weight, keys.boolean("elementwise_affine", output_norm));
   RUNNEL_TRY(out.tied, keys.boolean("tie_word_embeddings"));
   out.slot_biases = true;
   return out;
@@ -409,7 +426,7 @@ Result<HfConfig> parse_hf_config(std::string_view json) {
   RUNNEL_TRY(const std::string type, keys.text("model_type"));
   struct Known {
     std::string_view type;
-    Result<HfConfig> (*parse)(const Keys&);
+    Result<Draft> (*parse)(const Keys&);
   };
   constexpr Known kKnown[] = {{"gsa", parse_gsa},     {"gla", parse_gla},
                               {"hgrn2", parse_hgrn2}, {"retnet", parse_retnet},
@@ -423,11 +440,11 @@ Result<HfConfig> parse_hf_config(std::string_view json) {
                 ", expected one of ", names);
   }
   RUNNEL_CHECK_OK(refuse_common(keys));
-  RUNNEL_TRY(HfConfig config, known->parse(keys));
-  if (Status s = check_config(config.model); !s) {
-    return with_context(s.error(), "config.json: as a model, ");
-  }
-  return config;
+  RUNNEL_TRY(Draft draft, known->parse(keys));
+  Status model = repeat_layers(draft.layer, draft.num_layers, draft.model);
+  if (model) model = check_config(draft.model);
+  if (!model) return with_context(model.error(), "config.json: as a model, ");
+  return static_cast<HfConfig&&>(draft);
 }
 
 }  // namespace runnel

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public Model: file, tokenizer and engine under one roof.
+// The public Model: owns file, tokenizer and engine.
 #include "runnel/model.h"
 
 #include <new>
@@ -58,7 +58,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& fi
   return ModelLoader::load(
       file, options, [&options](ModelFile model, const LoadProgress& progress) {
         return Engine::create(std::move(model), options.device, options.threads, progress,
-                              options.cache_directory);
+                              options.cache_directory, options.step_program);
       });
 }
 
@@ -75,7 +75,7 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(file));
   RUNNEL_TRY(ModelFile model_file, ModelFile::from_gguf(gguf));
   auto impl = std::make_unique<Model::Impl>();
-  // A third of the time until the first token, while the engine packs the weights.
+  // Takes a third of the time until the first token, so it runs while the engine packs the weights.
   BackgroundTask<std::shared_ptr<const Tokenizer>> tokenizer(
       [gguf, vocab_size = model_file.config.vocab_size] {
         return Tokenizer::from_gguf(*gguf, vocab_size);
@@ -99,6 +99,7 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   RUNNEL_CHECK_OK(
       check_limit(options.memory_limit, used.weight_bytes + used.state_bytes + used.scratch_bytes));
   impl->info.device = impl->engine->device().id;
+  impl->info.step_program = to_string(impl->engine->step_program());
   impl->info.weight_bytes = impl->engine->memory().weight_bytes;
   impl->info.state_bytes = impl->engine->memory().state_bytes;
   return std::shared_ptr<const Model>(new Model(std::move(impl)));

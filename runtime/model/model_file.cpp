@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GGUF tensors → Weights. Nothing of the weights is read here but a sample for the fingerprint, so
-// that load stays fast.
+// GGUF tensors → Weights. Only a sample of the weights is read here, for the fingerprint, so that loading stays fast.
 #include "runtime/model/model_file.h"
 
 #include <algorithm>
@@ -18,7 +17,7 @@
 namespace runnel {
 namespace {
 
-/// Looks tensors up by name, checks them and counts them, so that what was not asked for can be named.
+/// Looks tensors up by name, checks them and counts them, so that tensors that were not requested can be named.
 class TensorReader {
  public:
   explicit TensorReader(const GgufFile& file) : file_(file), used_(file.tensors().size()) {}
@@ -68,7 +67,7 @@ class TensorReader {
     return view;
   }
 
-  /// A tensor left over would be part of a computation that this library does not do.
+  /// A tensor that is left over belongs to a computation that this library does not implement.
   Status expect_all_used() const {
     for (std::size_t i = 0; i < used_.size(); ++i) {
       if (!used_[i]) {
@@ -84,25 +83,48 @@ class TensorReader {
   std::vector<bool> used_;  // [tensors of the file]
 };
 
+/// The first layer whose block is like that of layer `i`.
+std::size_t first_alike(const ModelConfig& config, std::size_t i) {
+  std::size_t first = 0;
+  while (!alike(config.layers[first], config.layers[i])) ++first;
+  return first;
+}
+
+Status read_norm(TensorReader& reader, const NormSpec& spec, std::int64_t width, NormWeights& out) {
+  RUNNEL_TRY(out.weight, reader.read(std::string(kFinalNormName), WeightRole::vector, {width},
+                                     Presence::required));
+  const Presence bias = spec.kind == Norm::layer ? Presence::required : Presence::absent;
+  RUNNEL_TRY(out.bias,
+             reader.read(std::string(kFinalNormBiasName), WeightRole::vector, {width}, bias));
+  return {};
+}
+
 Status read_layers(const ModelConfig& config, TensorReader& reader, Weights& weights) {
-  const std::vector<LayerTensor> table = layer_tensors(config);
-  for (std::int32_t i = 0; i < config.num_layers; ++i) {
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
     // Grows with what the file really has: the first layer without tensors ends a made-up count.
-    LayerWeights& layer = weights.layers.emplace_back();
-    const std::string prefix = layer_prefix(i);
-    for (const LayerTensor& t : table) {
+    const LayerSpec& spec = config.layers[i];
+    weights.layers.push_back(empty_weights(spec));
+    const std::size_t model = first_alike(config, i);
+    const std::string prefix = layer_prefix(spec.index);
+    for (const LayerTensor& t : layer_tensors(spec, config.hidden_size)) {
       RUNNEL_TRY(WeightView view,
                  reader.read(prefix + std::string(t.suffix), t.role, t.shape, t.presence));
-      if (t.presence == Presence::optional && i > 0 &&
-          view.present() != (weights.layers.front().*t.member).present()) {
+      if (t.presence == Presence::optional && i != model &&
+          view.present() != t.view_of(weights.layers[model]).present()) {
         return fail(ErrorCode::malformed, "tensor ", prefix, t.suffix, " is ",
-                    view.present() ? "there" : "missing", ", in layer 0 it is ",
+                    view.present() ? "there" : "missing", ", in layer ", model, " it is ",
                     view.present() ? "missing" : "there", ", expected in all layers or in none");
       }
-      layer.*t.member = std::move(view);
+      t.view(weights.layers.back()) = std::move(view);
     }
   }
   return {};
+}
+
+/// Biases of q, k and v have no key: a file has them in all layers or in none.
+void find_biases(const GgufFile& file, ModelConfig& config) {
+  const bool there = file.find_tensor(layer_prefix(0) + "attn.q_proj.bias") != nullptr;
+  for (LayerSpec& layer : config.layers) layer.qkv_bias = there;
 }
 
 /// A key of another version may change what the model computes: better refused than computed wrongly.
@@ -176,7 +198,7 @@ class ValueHasher {
   Hasher hasher_;
 };
 
-/// What must agree for a snapshot to fit: configuration, tensor table, tokenizer, and a sample of
+/// Everything that must agree for a snapshot to fit: configuration, tensor table, tokenizer, and a sample of
 /// the weights. The name of the model is left out: renaming a file's model does not change it. The
 /// sample is the first and last 4 KiB of every tensor: other weights differ there, and 8 KiB of
 /// each of 300 tensors cost under a millisecond to read.
@@ -200,12 +222,14 @@ std::uint64_t fingerprint_of(const GgufFile& file, const ModelConfig& config,
     hash.bytes(w.data.first(sample));
     hash.bytes(w.data.last(sample));
   };
-  const std::vector<LayerTensor> table = layer_tensors(config);
   tensor(weights.embeddings);
-  for (const LayerWeights& layer : weights.layers) {
-    for (const LayerTensor& t : table) tensor(layer.*t.member);
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    for (const LayerTensor& t : layer_tensors(config.layers[i], config.hidden_size)) {
+      tensor(t.view_of(weights.layers[i]));
+    }
   }
-  tensor(weights.final_norm);
+  tensor(weights.final_norm.weight);
+  tensor(weights.final_norm.bias);
   if (!weights.tied()) tensor(weights.head);
   return hash.digest();
 }
@@ -217,6 +241,7 @@ Result<ModelFile> ModelFile::from_gguf(std::shared_ptr<const GgufFile> file) {
   ModelFile model;
   RUNNEL_TRY(model.config, config_from_gguf(*file));
   RUNNEL_CHECK_OK(refuse_unknown_keys(*file));
+  find_biases(*file, model.config);
 
   const ModelConfig& c = model.config;
   Weights& w = model.weights;
@@ -225,8 +250,7 @@ Result<ModelFile> ModelFile::from_gguf(std::shared_ptr<const GgufFile> file) {
   RUNNEL_TRY(w.embeddings, reader.read(std::string(kEmbeddingsName), WeightRole::embedding, table,
                                        Presence::required));
   RUNNEL_CHECK_OK(read_layers(c, reader, w));
-  RUNNEL_TRY(w.final_norm, reader.read(std::string(kFinalNormName), WeightRole::vector,
-                                       {c.hidden_size}, Presence::required));
+  RUNNEL_CHECK_OK(read_norm(reader, c.final_norm, c.hidden_size, w.final_norm));
   const bool head_there = file->find_tensor(kHeadName) != nullptr;
   RUNNEL_TRY(const bool tied, file->get_bool(kTiedKey, !head_there));
   RUNNEL_TRY(w.head, reader.read(std::string(kHeadName), WeightRole::embedding, table,

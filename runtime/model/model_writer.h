@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the tensors of a model into a GGUF file, each in the storage type that its role and the
-// wanted type call for.
+// Writes the tensors of a model into a GGUF file, each in the storage type that follows from its role and the wanted
+// type.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct StoreOptions {
   std::function<bool(float)> progress;  // fraction done; false cancels
 };
 
-/// What became of one tensor.
+/// How one tensor was stored.
 struct StoredTensor {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -62,7 +62,7 @@ quant::BlockType storage_type(WeightRole role, quant::BlockType type);
 quant::BlockType fitting_type(quant::BlockType type, std::int64_t cols);
 
 /// Adds the tensors to `writer`, which has all other keys already, and writes the file.
-/// @return what became of every tensor, in order; invalid_argument for a bad pattern, one that matches no tensor,
+/// @return how every tensor was stored, in order; invalid_argument for a bad pattern, one that matches no tensor,
 ///         or a type its tensor cannot have; malformed, naming tensor and value, for a weight that is not finite; and
 ///         what GgufWriter::write returns.
 Result<std::vector<StoredTensor>> write_model(const std::vector<ModelTensor>& tensors,

@@ -17,11 +17,13 @@ Result<std::vector<StoredTensor>> quantize_model(const ModelFile& model,
     if (view.present()) tensors.push_back({view, std::move(shape), role});
   };
   add(model.weights.embeddings, {c.vocab_size, c.hidden_size}, WeightRole::embedding);
-  const std::vector<LayerTensor> table = layer_tensors(c);
-  for (const LayerWeights& layer : model.weights.layers) {
-    for (const LayerTensor& t : table) add(layer.*t.member, t.shape, t.role);
+  for (std::size_t i = 0; i < c.layers.size(); ++i) {
+    for (const LayerTensor& t : layer_tensors(c.layers[i], c.hidden_size)) {
+      add(t.view_of(model.weights.layers[i]), t.shape, t.role);
+    }
   }
-  add(model.weights.final_norm, {c.hidden_size}, WeightRole::vector);
+  add(model.weights.final_norm.weight, {c.hidden_size}, WeightRole::vector);
+  add(model.weights.final_norm.bias, {c.hidden_size}, WeightRole::vector);
   if (!model.weights.tied()) {
     add(model.weights.head, {c.vocab_size, c.hidden_size}, WeightRole::embedding);
   }

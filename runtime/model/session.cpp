@@ -106,7 +106,7 @@ const Session::Impl& Session::impl() const { return *impl_; }
 const Model& Session::model() const { return *impl_->model; }
 const std::shared_ptr<const Model>& Session::shared_model() const { return impl_->model; }
 std::span<const float> Session::logits() const {
-  static_cast<void>(impl_->catch_up());  // what fails here fails the generation too
+  static_cast<void>(impl_->catch_up());  // an error here also ends the generation
   return impl_->logits;
 }
 std::uint64_t Session::position() const { return impl_->state->position(); }
@@ -139,7 +139,7 @@ Result<PrefillResult> Session::prefill(std::span<const TokenId> tokens, std::sto
       result.cancelled = true;
       return result;
     }
-    // Every chunk leaves its logits, so that a stop between chunks leaves a session that can go on.
+    // Every chunk leaves its logits, so that a session stopped between chunks can continue.
     const std::span<const TokenId> piece =
         tokens.subspan(result.consumed, std::min(chunk, tokens.size() - result.consumed));
     if (Status fed = impl_->feed(piece, LogitsWanted::last, after, stop); !fed) {

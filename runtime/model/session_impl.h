@@ -52,19 +52,19 @@ struct Session::Impl {
 
   /// Whether the state is lost: its device failed, for this session or for another.
   bool lost() const { return broken || generation != engine().generation(); }
-  /// A state to begin again with, if that is so.
+  /// A new state, if that is so.
   Status replace_lost_state();
 
   /// Brings `logits` up to date with the last step.
   Status catch_up();
 
-  /// Drops `steps`: the state goes on without them.
+  /// Drops `steps`: the state continues without them.
   void stop_drawing();
 
   /// Refuses ids outside the vocabulary and a session whose device failed.
   Status check(std::span<const TokenId> tokens) const;
 
-  /// Books tokens that the state has consumed.
+  /// Updates position, history and recent tokens for tokens that the state has consumed.
   void consumed(std::span<const TokenId> tokens);
 };
 

@@ -2,6 +2,8 @@
 // Tensor names are those of the fla-hub checkpoints, so that a converted file can be compared by name.
 #include "runtime/model/weight_table.h"
 
+#include <iterator>
+
 namespace runnel {
 
 using quant::BlockType;
@@ -58,88 +60,236 @@ const char* allowed_types(WeightRole role) {
   return "f32";
 }
 
-std::vector<LayerTensor> layer_tensors(const ModelConfig& c) {
-  const std::int64_t d = c.hidden_size;
-  const std::int64_t intermediate = c.intermediate_size;
-  const std::int64_t kv_heads = c.num_kv_heads;
-  const std::int64_t gates = kv_heads * c.gate_dim();
-  const std::int64_t q = std::int64_t{c.num_heads} * c.head_k_dim;
-  const std::int64_t k = kv_heads * c.head_k_dim;
-  const std::int64_t v = kv_heads * c.head_v_dim;
-  const std::int64_t o = std::int64_t{c.num_heads} * c.head_v_dim;
-  const std::int64_t taps = c.conv_size;
-  const std::int64_t dim = c.head_k_dim;
+LayerWeights empty_weights(const LayerSpec& layer) {
+  LayerWeights w;
+  switch (layer.kind()) {
+    case Mixer::slots:
+      w.mixer.emplace<SlotWeights>();
+      break;
+    case Mixer::recurrence:
+      w.mixer.emplace<RecurrenceWeights>();
+      break;
+  }
+  return w;
+}
 
-  using W = LayerWeights;
-  using R = WeightRole;
-  constexpr Presence kRequired = Presence::required;
-  constexpr Presence kOptional = Presence::optional;
-  const auto when = [](bool there, Presence p = Presence::required) {
-    return there ? p : Presence::absent;
+namespace {
+
+using W = LayerWeights;
+using R = WeightRole;
+constexpr Presence kRequired = Presence::required;
+constexpr Presence kOptional = Presence::optional;
+
+Presence when(bool there, Presence p = Presence::required) { return there ? p : Presence::absent; }
+
+// Where a tensor lies.
+using View = WeightView& (*)(LayerWeights&);
+template <auto kMember>
+WeightView& projection(W& w) {
+  return w.projections().*kMember;
+}
+template <auto kMember>
+WeightView& of_slots(W& w) {
+  return w.slots().*kMember;
+}
+template <auto kMember>
+WeightView& of_recurrence(W& w) {
+  return w.recurrence().*kMember;
+}
+template <auto kMember>
+WeightView& of_output(W& w) {
+  return w.output.*kMember;
+}
+template <auto kMember>
+WeightView& of_mix(W& w) {
+  return w.channel_mix.*kMember;
+}
+
+/// What is asked of a layer's gate.
+struct Gate {
+  WeightRole role;
+  Presence bias;
+  std::int64_t inputs;
+};
+
+Gate gate_of(const LayerSpec& c, std::int64_t d) {
+  switch (c.kind()) {
+    case Mixer::slots:
+      return {R::gate, kOptional, d};
+    case Mixer::recurrence:
+      break;
+  }
+  const RecurrenceSpec& r = c.recurrence();
+  Gate gate{r.gate_rank == 0 && r.num_memory_slots == 0 ? R::wide_gate : R::gate, kOptional,
+            r.gate_rank > 0 ? r.gate_rank : d};
+  switch (r.decay) {
+    case Decay::none:
+    case Decay::fixed:
+    case Decay::
+        running_sum:  // has no bias in any model: absent, so that a file with one is refused
+      gate.bias = Presence::absent;
+      break;
+    case Decay::log_sigmoid:
+      break;
+    case Decay::refined:
+      gate.bias = kRequired;
+      break;
+  }
+  return gate;
+}
+
+/// What a recurrence projects besides q, k, v and f.
+void add_recurrence_gates(const LayerSpec& c, std::int64_t d, WeightRole gate,
+                          std::vector<LayerTensor>& table) {
+  using P = RecurrenceWeights;
+  const std::int64_t gates = c.gate_channels();
+  const bool refined = c.recurrence().decay == Decay::refined;
+  table.push_back(
+      {"attn.r_proj.weight", of_recurrence<&P::r_proj>, gate, when(refined), {gates, d}});
+  table.push_back(
+      {"attn.r_proj.bias", of_recurrence<&P::r_bias>, R::vector, when(refined), {gates}});
+  table.push_back({"attn.lower_bound",
+                   of_recurrence<&P::lower_bound>,
+                   R::vector,
+                   when(c.recurrence().lower_bound),
+                   {gates}});
+  table.push_back({"attn.g_proj.weight",
+                   of_recurrence<&P::out_gate>,
+                   R::matrix,
+                   when(c.output_gate),
+                   {c.o_channels(), d}});
+}
+
+void add_recurrence_maps(const LayerSpec& c, std::vector<LayerTensor>& table) {
+  using P = RecurrenceWeights;
+  const std::int64_t dim = c.head_k_dim;
+  const FeatureMap map = c.recurrence().feature_map;
+  const Presence map2 = when(map == FeatureMap::product);
+  const Presence bias = when(map == FeatureMap::product || map == FeatureMap::hedgehog);
+  const Presence maps = when(bias == kRequired || map == FeatureMap::t2r);
+  const LayerTensor more[] = {
+      {"attn.q_map.weight", of_recurrence<&P::q_map>, R::gate, maps, {dim, dim}},
+      {"attn.q_map.bias", of_recurrence<&P::q_map_bias>, R::vector, bias, {dim}},
+      {"attn.q_map2.weight", of_recurrence<&P::q_map2>, R::gate, map2, {dim, dim}},
+      {"attn.q_map2.bias", of_recurrence<&P::q_map2_bias>, R::vector, map2, {dim}},
+      {"attn.k_map.weight", of_recurrence<&P::k_map>, R::gate, maps, {dim, dim}},
+      {"attn.k_map.bias", of_recurrence<&P::k_map_bias>, R::vector, bias, {dim}},
+      {"attn.k_map2.weight", of_recurrence<&P::k_map2>, R::gate, map2, {dim, dim}},
+      {"attn.k_map2.bias", of_recurrence<&P::k_map2_bias>, R::vector, map2, {dim}},
   };
-  const bool slots = c.mixer == Mixer::slots;
-  const bool recurrence = c.mixer == Mixer::recurrence;
-  const bool refined = recurrence && c.decay == Decay::refined;
-  const Presence conv = when(c.conv_size > 0);
-  const FeatureMap map = c.feature_map;
-  const Presence maps = when(recurrence && (map == FeatureMap::t2r || map == FeatureMap::product ||
-                                            map == FeatureMap::hedgehog));
-  const Presence map_bias =
-      when(recurrence && (map == FeatureMap::product || map == FeatureMap::hedgehog));
-  const Presence map2 = when(recurrence && map == FeatureMap::product);
-  const R gate = recurrence && c.gate_rank == 0 && c.num_memory_slots == 0 ? R::wide_gate : R::gate;
-  // The running sum has no bias in any model: absent, so that a file with one is refused.
-  const Presence f_bias =
-      refined ? kRequired : when(c.has_gate() && c.decay != Decay::running_sum, kOptional);
-  std::vector<LayerTensor> table = {
-      {"attn_norm.weight", &W::attn_norm, R::vector, kRequired, {d}},
-      {"attn.q_proj.weight", &W::q_proj, R::matrix, kRequired, {q, d}},
-      {"attn.k_proj.weight", &W::k_proj, R::matrix, when(!c.complement_keys), {k, d}},
-      {"attn.v_proj.weight", &W::v_proj, R::matrix, kRequired, {v, d}},
-      {"attn.f_down.weight", &W::f_down, R::gate, when(c.gate_rank > 0), {c.gate_rank, d}},
-      {"attn.f_proj.weight",
-       &W::f_proj,
-       gate,
-       when(c.has_gate()),
-       {gates, c.gate_rank > 0 ? c.gate_rank : d}},
-      {"attn.f_proj.bias", &W::f_bias, R::vector, f_bias, {gates}},
-      {"attn.r_proj.weight", &W::r_proj, gate, when(refined), {gates, d}},
-      {"attn.r_proj.bias", &W::r_bias, R::vector, when(refined), {gates}},
-      {"attn.lower_bound", &W::lower_bound, R::vector, when(c.lower_bound), {gates}},
-      {"attn.g_proj.weight", &W::out_gate, R::matrix, when(c.output_gate), {o, d}},
-      {"attn.q_conv1d.weight", &W::q_conv, R::small, conv, {q, taps}},
-      {"attn.k_conv1d.weight", &W::k_conv, R::small, conv, {k, taps}},
-      {"attn.v_conv1d.weight", &W::v_conv, R::small, conv, {v, taps}},
+  table.insert(table.end(), std::begin(more), std::end(more));
+}
+
+void add_slots(const LayerSpec& c, std::vector<LayerTensor>& table) {
+  using P = SlotWeights;
+  const std::int64_t dim = c.head_k_dim, kv_heads = c.num_kv_heads;
+  const LayerTensor more[] = {
       {"attn.feature_map.layer.weight",
-       &W::feature_map,
+       of_slots<&P::feature_map>,
        R::small,
-       when(slots && map == FeatureMap::t2r),
+       when(c.slots().feature_map == FeatureMap::t2r),
        {dim, dim}},
-      {"attn.q_map.weight", &W::q_map, R::gate, maps, {dim, dim}},
-      {"attn.q_map.bias", &W::q_map_bias, R::vector, map_bias, {dim}},
-      {"attn.q_map2.weight", &W::q_map2, R::gate, map2, {dim, dim}},
-      {"attn.q_map2.bias", &W::q_map2_bias, R::vector, map2, {dim}},
-      {"attn.k_map.weight", &W::k_map, R::gate, maps, {dim, dim}},
-      {"attn.k_map.bias", &W::k_map_bias, R::vector, map_bias, {dim}},
-      {"attn.k_map2.weight", &W::k_map2, R::gate, map2, {dim, dim}},
-      {"attn.k_map2.bias", &W::k_map2_bias, R::vector, map2, {dim}},
       {"attn.read_bias",
-       &W::read_bias,
+       of_slots<&P::read_bias>,
        R::vector,
-       when(slots, kOptional),
-       {kv_heads, c.num_memory_slots}},
-      {"attn.head_read_bias", &W::head_read_bias, R::vector, when(slots, kOptional), {c.num_heads}},
-      {"attn.g_norm.weight",
-       &W::g_norm,
-       R::vector,
-       when(c.output_norm, kOptional),
-       {c.output_norm_heads ? c.head_v_dim : o}},
-      {"attn.o_proj.weight", &W::o_proj, R::matrix, kRequired, {d, o}},
-      {"mlp_norm.weight", &W::mlp_norm, R::vector, kRequired, {d}},
-      {"mlp.gate_proj.weight", &W::gate_proj, R::matrix, kRequired, {intermediate, d}},
-      {"mlp.up_proj.weight", &W::up_proj, R::matrix, kRequired, {intermediate, d}},
-      {"mlp.down_proj.weight", &W::down_proj, R::matrix, kRequired, {d, intermediate}},
+       kOptional,
+       {kv_heads, c.slots().num_memory_slots}},
+      {"attn.head_read_bias", of_slots<&P::head_read_bias>, R::vector, kOptional, {c.num_heads}},
   };
+  table.insert(table.end(), std::begin(more), std::end(more));
+}
+
+void add_channel_mix(const LayerSpec& c, std::int64_t d, std::vector<LayerTensor>& table) {
+  using P = ChannelMixWeights;
+  const std::int64_t inner = c.intermediate_size;
+  const bool there = c.channel_mix != ChannelMix::none;
+  const LayerTensor more[] = {
+      {"mlp_norm.weight",
+       [](W& w) -> WeightView& { return w.channel_mix.norm.weight; },
+       R::vector,
+       when(there),
+       {d}},
+      {"mlp_norm.bias",
+       [](W& w) -> WeightView& { return w.channel_mix.norm.bias; },
+       R::vector,
+       when(there && c.channel_norm.kind == Norm::layer),
+       {d}},
+      {"mlp.gate_proj.weight",
+       of_mix<&P::gate_proj>,
+       R::matrix,
+       when(c.channel_mix == ChannelMix::swiglu),
+       {inner, d}},
+      {"mlp.up_proj.weight", of_mix<&P::up_proj>, R::matrix, when(there), {inner, d}},
+      {"mlp.down_proj.weight", of_mix<&P::down_proj>, R::matrix, when(there), {d, inner}},
+  };
+  table.insert(table.end(), std::begin(more), std::end(more));
+}
+
+}  // namespace
+
+std::vector<LayerTensor> layer_tensors(const LayerSpec& c, std::int32_t hidden_size) {
+  using P = ProjectionWeights;
+  const std::int64_t d = hidden_size, taps = c.conv_size, gates = c.gate_channels();
+  const std::int64_t q = c.q_channels(), k = c.k_channels(), v = c.v_channels();
+  const bool recurrence = c.kind() == Mixer::recurrence;
+  const bool keys = !recurrence || !c.recurrence().complement_keys;
+  const Presence conv = when(c.conv_size > 0), bias = when(c.qkv_bias);
+  const Gate gate = gate_of(c, d);
+  std::vector<LayerTensor> table = {
+      {"attn_norm.weight",
+       [](W& w) -> WeightView& { return w.projections().norm.weight; },
+       R::vector,
+       kRequired,
+       {d}},
+      {"attn_norm.bias",
+       [](W& w) -> WeightView& { return w.projections().norm.bias; },
+       R::vector,
+       when(c.norm.kind == Norm::layer),
+       {d}},
+      {"attn.q_proj.weight", projection<&P::q_proj>, R::matrix, kRequired, {q, d}},
+      {"attn.q_proj.bias", projection<&P::q_bias>, R::vector, bias, {q}},
+      {"attn.k_proj.weight", projection<&P::k_proj>, R::matrix, when(keys), {k, d}},
+      {"attn.k_proj.bias", projection<&P::k_bias>, R::vector, when(keys, bias), {k}},
+      {"attn.v_proj.weight", projection<&P::v_proj>, R::matrix, kRequired, {v, d}},
+      {"attn.v_proj.bias", projection<&P::v_bias>, R::vector, bias, {v}},
+  };
+  if (recurrence && c.recurrence().gate_rank > 0) {
+    table.push_back({"attn.f_down.weight",
+                     of_recurrence<&RecurrenceWeights::f_down>,
+                     R::gate,
+                     kRequired,
+                     {gate.inputs, d}});
+  }
+  table.push_back({"attn.f_proj.weight",
+                   projection<&P::f_proj>,
+                   gate.role,
+                   when(gates > 0),
+                   {gates, gate.inputs}});
+  table.push_back(
+      {"attn.f_proj.bias", projection<&P::f_bias>, R::vector, when(gates > 0, gate.bias), {gates}});
+  if (recurrence) add_recurrence_gates(c, d, gate.role, table);
+  table.push_back({"attn.q_conv1d.weight", projection<&P::q_conv>, R::small, conv, {q, taps}});
+  table.push_back({"attn.k_conv1d.weight", projection<&P::k_conv>, R::small, conv, {k, taps}});
+  table.push_back({"attn.v_conv1d.weight", projection<&P::v_conv>, R::small, conv, {v, taps}});
+  switch (c.kind()) {
+    case Mixer::slots:
+      add_slots(c, table);
+      break;
+    case Mixer::recurrence:
+      add_recurrence_maps(c, table);
+      break;
+  }
+  table.push_back({"attn.g_norm.weight",
+                   of_output<&OutputWeights::g_norm>,
+                   R::vector,
+                   when(c.output_norm != OutputNorm::none, kOptional),
+                   {c.output_norm == OutputNorm::heads ? c.head_v_dim : c.o_channels()}});
+  table.push_back({"attn.o_proj.weight",
+                   of_output<&OutputWeights::o_proj>,
+                   R::matrix,
+                   kRequired,
+                   {d, c.o_channels()}});
+  add_channel_mix(c, d, table);
   std::erase_if(table, [](const LayerTensor& t) { return t.presence == Presence::absent; });
   return table;
 }

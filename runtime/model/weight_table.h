@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors that a model of a given configuration consists of: name, shape and role. One truth
-// for load and convert.
+// The tensors that a model of a given configuration consists of: name, shape and role. The only such table, for
+// loading and converting.
 #pragma once
 
 #include <cstdint>
@@ -39,21 +39,29 @@ enum class Presence { required, optional, absent };
 /// One tensor of a layer; `suffix` follows "model.layers.N.".
 struct LayerTensor {
   std::string_view suffix;
-  WeightView LayerWeights::*member;
+  WeightView& (*view)(LayerWeights& layer);  // where it lies in weights of the layer's mixer
   WeightRole role;
   Presence presence;
   std::vector<std::int64_t> shape;  // row-major, as in the file: 1 or 2 dimensions
+
+  const WeightView& view_of(const LayerWeights& layer) const {
+    return view(const_cast<LayerWeights&>(layer));
+  }
 };
 
-/// All tensors that a layer of this configuration can have, in the order of the forward pass.
-/// `config` must have passed check_config.
-std::vector<LayerTensor> layer_tensors(const ModelConfig& config);
+/// All tensors that a layer of this description can have, in the order of the forward pass. `layer` must have passed
+/// check_config.
+std::vector<LayerTensor> layer_tensors(const LayerSpec& layer, std::int32_t hidden_size);
+
+/// Weights of the layer's mixer, all absent.
+LayerWeights empty_weights(const LayerSpec& layer);
 
 /// "model.layers.7." for layer 7.
 std::string layer_prefix(std::int32_t layer);
 
 inline constexpr std::string_view kEmbeddingsName = "model.embeddings.weight";
 inline constexpr std::string_view kFinalNormName = "model.norm.weight";
+inline constexpr std::string_view kFinalNormBiasName = "model.norm.bias";
 inline constexpr std::string_view kHeadName = "lm_head.weight";
 
 /// Key: whether the head is the embedding, so that a lost head is not mistaken for a tied one.
@@ -62,6 +70,9 @@ inline constexpr std::string_view kTiedKey = "gsa.tie_word_embeddings";
 /// Checks every number against its documented range, so that no size computed from a checked configuration overflows.
 /// @return malformed, naming the key, its value and the range.
 Status check_config(const ModelConfig& config);
+
+/// Makes the model of `count` layers like `layer`. @return malformed for a count outside 1 to 4096
+Status repeat_layers(const LayerSpec& layer, std::int64_t count, ModelConfig& config);
 
 /// Whether config_to_gguf writes this key.
 bool is_config_key(std::string_view key);
@@ -73,6 +84,8 @@ std::string_view feature_map_name(FeatureMap map);
 Result<FeatureMap> feature_map_from_name(std::string_view key, std::string_view name,
                                          Mixer mixer = Mixer::slots);
 std::string_view mixer_name(Mixer mixer);
+std::string_view norm_name(Norm norm);
+std::string_view channel_mix_name(ChannelMix mix);
 std::string_view decay_name(Decay decay);
 
 /// The values of general.architecture that can be read; the first is that of slots.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Talking, going back, branching on one stored conversation.
+// Sending, going back and branching in one stored conversation.
 #include "runnel/conversation.h"
 
 #include <new>
@@ -51,11 +51,11 @@ struct Conversation::Impl {
   /// After a failed operation: back to where the handle stands.
   Status settle(const ReplayOptions& replay, Turn& turn) {
     if (in_place) return {};
-    RUNNEL_TRY(std::vector<PathStep> to, path_to(head()));  // read anew: with its snapshots
+    RUNNEL_TRY(std::vector<PathStep> to, path_to(head()));  // read again, with its snapshots
     return move_to(std::move(to), replay, turn.cost, turn.warning);
   }
 
-  /// Stores what the session has just taken in or written as a message after the head.
+  /// Stores what the session has just read or generated as a message after the head.
   Result<MessageId> append(const std::string& role, std::string text, bool complete,
                            std::vector<TokenId> tokens, std::string& warning) {
     RUNNEL_TRY(const NewBoundary boundary,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening a library, looking at what it holds, small changes.
+// Opens a library, lists what it holds, makes small changes.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -232,7 +232,7 @@ Result<std::vector<BranchInfo>> ConversationStore::branches(ConversationId id) c
       at = parent->second;
     }
     branch.preview = preview_of(first_own->text);
-    // Standing before the end of several branches, none of them alone is the current one.
+    // If the head lies before the end of several branches, none of them is the current one.
     branch.current = conversation.head == leaf.id;
     branches.push_back(std::move(branch));
   }

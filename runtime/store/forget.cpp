@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deleting: into the trash, back from it, and for good. For good means that no page, index or log
-// keeps a word: freed pages are zeroed (secure_delete), the word index is written anew, the
-// write-ahead log is emptied, snapshots nobody refers to are removed; and all of it is on the disk.
+// Deleting: into the trash, back from it, and for good. For good means that no page, index or log keeps a word: freed
+// pages are zeroed (secure_delete), the word index is rewritten, the write-ahead log is emptied, unreferenced
+// snapshots are removed; and all of it is synced.
 #include <utility>
 
 #include "runtime/base/try.h"
@@ -15,7 +15,7 @@ constexpr std::string_view kAfter =
     "WITH RECURSIVE after(id) AS (SELECT id FROM messages WHERE parent = ?1 UNION "
     "SELECT m.id FROM messages m JOIN after ON m.parent = after.id) ";
 
-// A head that is gone moves back to the last message that is not.
+// A deleted head moves back to the last message that is not deleted.
 constexpr std::string_view kHeadIfLost =
     "UPDATE conversations SET head = ?1 WHERE id = ?2 AND head <> 0 AND NOT EXISTS("
     "SELECT 1 FROM messages m WHERE m.id = conversations.head AND m.trash = 0)";
@@ -24,14 +24,15 @@ struct Forgetting {
   ConversationStore::Impl& impl;
   ForgetReport report;
 
-  // `doomed` selects ids of messages; ?1 is `value`.
-  Status messages(std::string_view doomed, std::int64_t value) {
+  // `selection` selects ids of messages; ?1 is `value`.
+  Status messages(std::string_view selection, std::int64_t value) {
     Database& database = impl.database;
     RUNNEL_CHECK_OK(database.run("PRAGMA defer_foreign_keys = ON"));  // children before parents
     RUNNEL_CHECK_OK(database.run_with(
-        std::string(doomed.starts_with("WITH") ? doomed.substr(0, doomed.rfind("SELECT")) : "") +
+        std::string(selection.starts_with("WITH") ? selection.substr(0, selection.rfind("SELECT"))
+                                                  : "") +
             "DELETE FROM messages WHERE id IN (" +
-            std::string(doomed.substr(doomed.rfind("SELECT"))) + ")",
+            std::string(selection.substr(selection.rfind("SELECT"))) + ")",
         value));
     report.messages += database.changes();
     return {};
@@ -42,7 +43,7 @@ struct Forgetting {
     std::vector<std::string> dropped;
     RUNNEL_CHECK_OK(impl.drop_unreferenced_snapshots(dropped));
     report.snapshots += static_cast<std::int64_t>(dropped.size());
-    // A deleted word stays in the index's older segments until they are merged: begin anew.
+    // A deleted word stays in the index's older segments until they are merged: rebuild the index.
     RUNNEL_CHECK_OK(database.run("INSERT INTO words(words) VALUES ('rebuild')"));
     RUNNEL_CHECK_OK(database.run(
         "DELETE FROM trash WHERE NOT EXISTS(SELECT 1 FROM messages WHERE trash = trash.id) "
@@ -73,8 +74,8 @@ Result<TrashId> ConversationStore::trash_conversation(ConversationId id) {
 
 namespace {
 
-// Puts what `doomed` selects into the trash; ?1 is `message`. A head among it moves to `head`.
-Result<TrashId> trash_messages(ConversationStore::Impl& impl, std::string_view doomed,
+// Puts what `selection` selects into the trash; ?1 is `message`. A head among it moves to `head`.
+Result<TrashId> trash_messages(ConversationStore::Impl& impl, std::string_view selection,
                                MessageId message, bool and_itself) {
   const std::scoped_lock lock(impl.mutex);
   Database& database = impl.database;
@@ -86,7 +87,7 @@ Result<TrashId> trash_messages(ConversationStore::Impl& impl, std::string_view d
   const TrashId trash = database.last_id();
   RUNNEL_CHECK_OK(database.run_with(
       std::string(kAfter) + "UPDATE messages SET trash = ?2 WHERE trash = 0 AND id IN (" +
-          std::string(doomed) + ")",
+          std::string(selection) + ")",
       message, trash));
   RUNNEL_CHECK_OK(
       database.run_with(kHeadIfLost, and_itself ? named.parent : message, conversation.id));

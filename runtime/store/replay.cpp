@@ -14,7 +14,7 @@ bool begins_with(std::span<const TokenId> tokens, std::span<const TokenId> prefi
   return tokens.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
 }
 
-// How the message after these is set off: an answer that was cut has no end-of-message yet.
+// How the next message is separated from these: an answer that was cut has no end-of-message yet.
 ChatContinuation continuation_after(const Model& model, std::span<const PathStep> before) {
   for (auto step = before.rbegin(); step != before.rend(); ++step) {
     if (step->tokens.empty()) continue;
@@ -45,7 +45,7 @@ Result<std::vector<TokenId>> encode_after(const Model& model, std::span<const Pa
   }
   const bool answer_next = role == "user";
   if (before.size() == 1 && before[0].message.role == "system") {
-    // Read together, so that the system prompt is set off as the model was taught.
+    // Read together, so that the system prompt is separated as in the model's training.
     const ChatMessage conversation[] = {{"system", before[0].message.text}, said};
     RUNNEL_TRY(std::vector<TokenId> tokens, model.encode_chat(conversation, answer_next));
     if (begins_with(tokens, before[0].tokens)) {
@@ -84,7 +84,7 @@ Status replay_path(ConversationStore::Impl& store, Session& session, std::vector
   std::size_t known = 0;  // steps from the first on whose tokens are known for this model
   while (known < path.size() && path[known].has_tokens) ++known;
 
-  std::size_t done = 0;  // steps the session has behind it
+  std::size_t done = 0;  // steps that the session has consumed
   for (std::size_t i = known; i > 0 && done == 0; --i) {
     if (path[i - 1].snapshot.empty()) continue;
     const std::optional<Snapshot> snapshot = store.read_snapshot(path[i - 1].snapshot);
@@ -126,7 +126,7 @@ Status replay_path(ConversationStore::Impl& store, Session& session, std::vector
     step.has_tokens = true;
     step.position = position;
     step.history = history;
-    // Reading again worked: that it could not be stored is worth a word, not a failure.
+    // The replay worked: that it could not be stored is a warning, not a failure.
     if (Status put = store.put_boundary(step.message.id, boundary, warning); !put) {
       warning = put.error().message;
     }

@@ -66,7 +66,7 @@ CREATE TABLE trash(
   head INTEGER NOT NULL                           -- of the conversation before
 );
 
--- Filled by hand (index_words, and anew after deletions): triggers on it would need a trusted schema.
+-- Filled by hand (index_words, and again after deletions): triggers on it would need a trusted schema.
 CREATE VIRTUAL TABLE words USING fts5(
   text, content='messages', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
 )sql";

@@ -16,11 +16,11 @@
 
 namespace runnel {
 
-/// A folder of snapshot files. Which of them exist by right is the database's to say: callers
-/// change the folder only inside a transaction, so that processes do not cross each other.
+/// A folder of snapshot files. The database says which of them are in use: callers change the folder only inside a
+/// transaction, so that processes do not interfere with each other.
 ///
-/// Files are not synced: each is checked whole before use, and one that a power cut damaged is made
-/// again from the tokens. Waiting for the disk would make every turn longer for nothing.
+/// Files are not synced: each is checked whole before use, and one that a power cut damaged is rebuilt from the
+/// tokens. Waiting for the disk would only make every turn slower.
 class SnapshotCache {
  public:
   SnapshotCache(std::filesystem::path folder, const FileSystem* system)

@@ -35,7 +35,7 @@ class Statement {
 
   /// Whether there is a row (more).
   Result<bool> step();
-  /// Runs to the end; rows are passed over.
+  /// Runs to the end and ignores rows.
   Status run();
 
   std::int64_t integer(int column) const;  // NULL is 0
@@ -73,15 +73,15 @@ class Database {
   /// @param wait  how long a call waits for another connection's lock before it fails with io.
   static Result<Database> open(const std::filesystem::path& file, std::chrono::milliseconds wait);
 
-  /// From now on waits so long for others.
+  /// How long later calls wait for the locks of others.
   void set_wait(std::chrono::milliseconds wait);
 
   Result<Statement> prepare(std::string_view sql);
 
-  /// Statements without parameters, rows passed over.
+  /// Runs statements without parameters and ignores rows.
   Status run(const char* sql);
 
-  /// One statement with parameters, rows passed over.
+  /// Runs one statement with parameters and ignores rows.
   template <class... Values>
   Status run_with(std::string_view sql, const Values&... values) {
     auto statement = prepare(sql);
@@ -110,7 +110,7 @@ class Database {
   std::unique_ptr<sqlite3, Close> handle_;
 };
 
-/// Begins at once as the only writer; undone unless committed.
+/// Begins at once as the only writer; rolled back unless committed.
 class Transaction {
  public:
   static Result<Transaction> begin(Database& database);
@@ -121,7 +121,7 @@ class Transaction {
 
  private:
   explicit Transaction(Database& database) : database_(&database) {}
-  Database* database_;  // null: over
+  Database* database_;  // null: committed or rolled back
 };
 
 }  // namespace runnel

@@ -65,7 +65,7 @@ Result<MessageId> ConversationStore::Impl::add_message(const NewMessage& message
                                                        std::string& warning) {
   const std::scoped_lock lock(mutex);
   RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
-  // Another process may have deleted where this one stands.
+  // Another process may have deleted this one's head.
   RUNNEL_TRY(
       const auto stands,
       database.number("SELECT 1 FROM conversations WHERE id = ?1 AND trash = 0 AND (?2 = 0 OR "
@@ -161,7 +161,7 @@ Status ConversationStore::Impl::evict(std::vector<std::string>& dropped, Message
 
 Status ConversationStore::Impl::remove_files(const std::vector<std::string>& dropped) {
   if (dropped.empty()) return {};
-  // Inside a transaction, so that no other process saves one of these snapshots anew meanwhile.
+  // Inside a transaction, so that no other process saves one of these snapshots again meanwhile.
   RUNNEL_TRY(const Transaction transaction, Transaction::begin(database));
   for (const std::string& name : dropped) {
     RUNNEL_TRY(const auto named, database.number("SELECT 1 FROM snapshots WHERE hash = ?1", name));

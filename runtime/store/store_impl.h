@@ -16,7 +16,7 @@
 
 namespace runnel {
 
-/// What a message became for one model, to be stored with it.
+/// A message's tokens and state for one model, to be stored with it.
 struct NewBoundary {
   std::uint64_t model = 0;
   std::vector<TokenId> tokens;  // of this message alone
@@ -43,7 +43,7 @@ struct PathStep {
   std::string snapshot;  // name; empty: none
 };
 
-/// Every method takes the lock itself, but those that say otherwise.
+/// Every method takes the lock itself unless it says otherwise.
 struct ConversationStore::Impl {
   /// SQL: whether snapshot `s` is never dropped: of a pinned message or conversation, or where one was left.
   static constexpr const char* kPinned =
@@ -70,7 +70,7 @@ struct ConversationStore::Impl {
   /// @return not_found if it is not one of the conversation's.
   Status set_head(ConversationId conversation, MessageId message);
 
-  /// From the first message to `message`, with what they became for `model`.
+  /// From the first message to `message`, with their boundaries for `model`.
   Result<std::vector<PathStep>> read_path(MessageId message, std::uint64_t model);
 
   /// A snapshot by name; nothing if it is gone, damaged or of a version this library does not read
@@ -90,8 +90,8 @@ struct ConversationStore::Impl {
   Status evict(std::vector<std::string>& dropped, MessageId just_written = 0);
   Status drop_unreferenced_snapshots(std::vector<std::string>& dropped);
 
-  /// After the commit, with the lock: removes files that no row names. What cannot be removed now
-  /// is swept up when the library is opened again.
+  /// After the commit, with the lock: removes files that no row names. Files that cannot be removed now are removed
+  /// when the library is opened again.
   Status remove_files(const std::vector<std::string>& dropped);
   Result<ConversationInfo> info(ConversationId id);
   Result<MessageInfo> message(MessageId id);

@@ -61,7 +61,7 @@ void BpeMerger::merge_long(std::vector<TokenId>& tokens, std::size_t first) {
     const auto left = static_cast<std::uint32_t>(order);
     const std::uint32_t right = links_[left].next;
     if (word[left] == kGone || right == kEnd) continue;
-    // The pair may have changed since it was offered; its present form was offered on its own.
+    // The pair may have changed since it was queued; its present form was queued separately.
     const Merge merge = merges_.find(word[left], word[right]);
     if (merge.rank != static_cast<std::uint32_t>(order >> 32)) continue;
     word[left] = merge.token;

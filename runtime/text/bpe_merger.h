@@ -16,8 +16,8 @@ class BpeMerger {
  public:
   explicit BpeMerger(const MergeTable& merges) : merges_(merges) {}
 
-  /// Replaces tokens[first …] by what merging leaves of them: lowest rank first, leftmost of
-  /// equals. O(n²) steps over n <= 64 tokens in registers and cache, O(n log n) beyond.
+  /// Replaces tokens[first …] by the result of merging them: lowest rank first, leftmost of equals. O(n²) steps over
+  /// n <= 64 tokens in registers and cache, O(n log n) beyond.
   void merge(std::vector<TokenId>& tokens, std::size_t first);
 
  private:

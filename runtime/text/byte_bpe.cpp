@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading a byte-level BPE vocabulary, and taking text apart around its special tokens.
+// Loads a byte-level BPE vocabulary and splits text at its special tokens.
 #include "runtime/text/byte_bpe.h"
 
 #include <algorithm>

@@ -23,7 +23,7 @@ class ByteBpe final : public Tokenizer {
   static Result<std::shared_ptr<const Tokenizer>> from_gguf(const GgufFile& file,
                                                             std::int32_t vocab_size);
 
-  /// From texts and kinds of all tokens, one kind a text, and merges "a b" by rank.
+  /// From texts and kinds of all tokens, one kind per text, and merges "a b" by rank.
   /// @return malformed, naming the entry, or unsupported (a pre-tokenizer not known).
   static Result<std::shared_ptr<const ByteBpe>> create(std::string_view pre_tokenizer,
                                                        const std::vector<std::string>& texts,

@@ -35,8 +35,8 @@ const char* to_string(ChatStyle style);
 void chat_format_to_gguf(const ChatFormat& format,
                          const std::function<void(std::string, std::string)>& set);
 
-/// Tokens of `messages` in `format`. Markers are the tokenizer's special tokens; what messages say
-/// never is, whatever it looks like.
+/// Tokens of `messages` in `format`. Markers are the tokenizer's special tokens; the text of messages never becomes
+/// one, whatever it contains.
 /// @param add_generation_prompt  append what makes the model answer as the assistant.
 /// @param continuation  see runnel/chat.h; anything but `start` closes the earlier answer and adds no system prompt.
 /// @return invalid_argument for a role that is not system, user or assistant; malformed for text that is not UTF-8;

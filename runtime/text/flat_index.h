@@ -14,8 +14,8 @@
 
 namespace runnel {
 
-/// Longest run of full slots that a table accepts: tables are at most half full, so honest entries
-/// come nowhere near it, and entries made to collide become an error, not quadratic time.
+/// Longest run of full slots that a table accepts: tables are at most half full, so ordinary entries stay far below
+/// it, and entries made to collide cause an error instead of quadratic time.
 constexpr std::size_t kMaxProbes = 512;
 
 /// Index of each string of a vector, which must outlive this.
@@ -40,7 +40,7 @@ class StringIndex {
     return Added::degenerate;
   }
 
-  /// Of strings that are known to be distinct.
+  /// An index of strings that are known to be distinct.
   static StringIndex of(const std::vector<std::string>& strings) {
     StringIndex index(strings);
     for (std::size_t i = 0; i < strings.size(); ++i) index.add(i);
@@ -65,7 +65,7 @@ class StringIndex {
   std::vector<std::uint32_t> slots_;  // index + 1; 0: free
 };
 
-/// What a pair of neighbouring tokens becomes, and how early.
+/// The token that a pair of neighbouring tokens merges into, and its rank.
 struct Merge {
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
   std::uint32_t rank = kNone;  // lower goes first

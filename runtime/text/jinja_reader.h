@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a Jinja template into statements and outputs; knows no meaning.
+// Cuts a Jinja template into statements and outputs, without interpreting them.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ struct JinjaStep {
   bool operator==(const JinjaStep&) const = default;
 };
 
-/// Neighbouring texts are joined; comments are dropped; block tags eat the newline after them and
-/// the spaces before them on their line, as chat templates are rendered (trim_blocks, lstrip_blocks).
+/// Neighbouring texts are joined; comments are dropped; block tags remove the newline after them and the spaces
+/// before them on their line, as chat templates are rendered (trim_blocks, lstrip_blocks).
 /// @return malformed if a tag or a string is not closed; unsupported if the template is longer than 64 KiB.
 Result<std::vector<JinjaStep>> read_jinja(std::string_view source);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nlohmann's parser behind limits.
+// nlohmann's parser with limits.
 #include "runtime/text/json_file.h"
 
 #include "runtime/base/file_map.h"

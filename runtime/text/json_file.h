@@ -10,8 +10,8 @@
 
 namespace runnel {
 
-/// @return not_found or io (the file), malformed (its JSON), unsupported (longer than 256 MiB, nested deeper than
-///         64).
+/// @return not_found or io (the file), malformed (its JSON), unsupported (longer than 256 MiB,
+/// nested deeper than 64).
 Result<nlohmann::json> read_json_file(const std::filesystem::path& path);
 
 /// The same for text; `name` is put before messages.

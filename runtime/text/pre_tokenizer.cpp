@@ -28,7 +28,7 @@ struct FreeMatch {
   R"(\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})"
 
 // GPT-2's expression, 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ ,
-// with possessive quantifiers where nothing can be given back.
+// with possessive quantifiers where backtracking cannot help.
 constexpr const char* kGpt2 = R"('(?:[stmd]|re|ve|ll)| ?\p{L}++| ?\p{N}++)"
                               R"(| ?[^)" RUNNEL_SPACES R"(\p{L}\p{N}]++)"
                               R"(|[)" RUNNEL_SPACES R"(]+(?![^)" RUNNEL_SPACES R"(]))"

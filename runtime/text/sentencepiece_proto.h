@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a sentencepiece tokenizer.model without protobuf and checks all that the library trusts.
+// Reads a sentencepiece tokenizer.model without protobuf and checks everything that the library trusts.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace runnel {
 /// The parts of sentencepiece's ModelProto that encoding and decoding depend on.
 ///
 /// libsentencepiece logs, dereferences null or reads past arrays on some models that are valid
-/// protobuf but not valid models, so it is never shown a file: it gets serialize() of what parse() has checked.
+/// protobuf but not valid models, so it never reads a file directly, only serialize() of what parse() has checked.
 struct SentencepieceModel {
   struct Piece {
     std::string text;

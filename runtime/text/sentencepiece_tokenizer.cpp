@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that sees libsentencepiece. It must also stay the only part of the process that
-// sees protobuf: Debian's libsentencepiece carries a copy of protobuf-lite that collides with the real one.
+// The only file that uses libsentencepiece. It must also stay the only part of the process that uses protobuf:
+// Debian's libsentencepiece carries a copy of protobuf-lite that collides with the real one.
 #include "runtime/text/sentencepiece_tokenizer.h"
 
 #include <sentencepiece_processor.h>

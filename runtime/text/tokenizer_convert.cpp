@@ -26,7 +26,7 @@ bool has_file(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// Keys to be written, once all is known to be right.
+/// Keys to be written once everything has been checked.
 struct Keys {
   std::vector<std::pair<std::string, GgufValue>> values;
   std::vector<std::string> warnings;
@@ -184,7 +184,7 @@ Status convert_bpe(const fs::path& path, std::int32_t vocab_size, const Settings
     if (find(root, part) != nullptr)
       keys.warnings.push_back(std::string("tokenizer.json: ") + part + " is left out");
   }
-  // Loading what will be written finds what is wrong with it.
+  // Loading the keys before they are written finds errors in them.
   TokenRoles roles;
   RUNNEL_TRY(const std::shared_ptr<const ByteBpe> built,
              ByteBpe::create(bpe.pre_tokenizer, bpe.tokens, bpe.kinds, bpe.merges, roles));
@@ -264,7 +264,7 @@ void convert_chat(const Settings& settings, const std::optional<ChatFormat>& sty
   } else {
     format = recognise_chat_template(settings.chat_template);
     if (format.style == ChatStyle::none) {
-      // The style is not written: the file's template keeps saying why, and a later version may know it.
+      // The style is not written: the reason follows from the file's template, and a later version may support it.
       keys.warnings.push_back("no chat: " + format.reason + "; name a chat style to have one");
       return;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hugging Face's tokenizer.json: byte-level BPE is taken over exactly, every other part is refused by name.
+// Hugging Face's tokenizer.json: byte-level BPE is converted exactly, every other part is refused by name.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

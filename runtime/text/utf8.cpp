@@ -14,7 +14,7 @@ Utf8Step utf8_step(std::string_view bytes) {
 
   std::size_t length = 0;
   std::uint8_t low = 0x80;   // bounds of the second byte: they rule out overlong forms, surrogates
-  std::uint8_t high = 0xBF;  // and what lies past U+10FFFF
+  std::uint8_t high = 0xBF;  // and code points past U+10FFFF
   if (lead >= 0xC2 && lead <= 0xDF) {
     length = 2;
   } else if (lead >= 0xE0 && lead <= 0xEF) {

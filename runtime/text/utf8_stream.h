@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens end inside characters; people must not see that: holds bytes back until a UTF-8 character is whole.
+// Tokens may end inside characters: holds bytes back until a UTF-8 character is complete.
 //
 //   Utf8Stream stream;
 //   while (...) show(stream.push(tokenizer.piece(token, first, false)));
@@ -24,7 +24,8 @@ class Utf8Stream {
   /// Ends the text: what is still held back becomes one U+FFFD. The stream is empty afterwards.
   std::string flush();
 
-  /// Bytes held back: at most 3, the beginning of a character. With restore() the stream goes on as if never stopped.
+  /// Bytes held back: at most 3, the beginning of a character. With restore() the stream continues as if it had never
+  /// stopped.
   const std::string& carry() const { return carry_; }
 
   /// @return malformed unless `carry` is empty or the proper beginning of a character.

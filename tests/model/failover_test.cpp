@@ -152,7 +152,8 @@ TEST_F(Failover, SessionsOfALostDeviceGoOnFromTheirSnapshotsOnTheCpu) {
   const auto lost = talk.prefill(all.subspan(40));
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().code, ErrorCode::device);
-  EXPECT_NE(lost.error().message.find("goes on on cpu"), std::string::npos) << lost.error().message;
+  EXPECT_NE(lost.error().message.find("continues on cpu"), std::string::npos)
+      << lost.error().message;
   for (Session* each : {&talk, &idle}) {
     const auto again = each->prefill(all.subspan(40));
     ASSERT_FALSE(again) << "its memory was on the device";

@@ -63,34 +63,76 @@ class Builder {
 
 }  // namespace
 
+void set_norm_eps(ModelConfig& config, float eps) {
+  config.final_norm.eps = eps;
+  for (LayerSpec& layer : config.layers) layer.norm.eps = layer.channel_norm.eps = eps;
+}
+
+void set_layers(ModelConfig& config, std::int32_t count) {
+  config.repeat(LayerSpec(config.layers.front()), count);
+}
+
+namespace {
+
+LayerSpec small_layer() {
+  LayerSpec layer;
+  layer.num_heads = 4;
+  layer.num_kv_heads = 2;
+  layer.head_k_dim = 16;
+  layer.head_v_dim = 16;
+  layer.intermediate_size = 96;
+  layer.slots().num_memory_slots = 8;
+  return layer;
+}
+
+}  // namespace
+
 ModelConfig small_config() {
   ModelConfig c;
   c.name = "random";
   c.vocab_size = 96;
   c.hidden_size = 64;
-  c.num_layers = 2;
-  c.num_heads = 4;
-  c.num_kv_heads = 2;
-  c.head_k_dim = 16;
-  c.head_v_dim = 16;
-  c.intermediate_size = 96;
-  c.num_memory_slots = 8;
+  c.repeat(small_layer(), 2);
   return c;
 }
 
 ModelConfig small_positional_config() {
   ModelConfig c = small_config();
-  c.num_sink_slots = 2;
-  c.num_window_slots = 6;
-  c.sink_distance = 8;
-  c.rope_theta = 100000.0;
-  c.scale = 0.25F;
-  c.gate_log_min = -1.2F;
-  c.norm_eps = 1e-5F;
-  c.feature_map = FeatureMap::identity;
-  c.value_activation = Activation::identity;
-  c.output_activation = Activation::identity;
-  c.output_norm = false;
+  LayerSpec layer = small_layer();
+  SlotSpec& slots = layer.slots();
+  slots.num_sink_slots = 2;
+  slots.num_window_slots = 6;
+  slots.sink_distance = 8;
+  slots.rope_theta = 100000.0;
+  slots.scale = 0.25F;
+  slots.gate_log_min = -1.2F;
+  slots.feature_map = FeatureMap::identity;
+  slots.value_activation = Activation::identity;
+  layer.output_activation = Activation::identity;
+  layer.output_norm = OutputNorm::none;
+  c.repeat(layer, 2);
+  set_norm_eps(c, 1e-5F);
+  return c;
+}
+
+ModelConfig mixed_config() {
+  ModelConfig c = small_positional_config();
+  set(c, &LayerSpec::qkv_bias, true);
+  const LayerSpec slots = c.layers.front();
+  LayerSpec recurrence = family_config("gla").layers.front();
+  recurrence.norm.kind = recurrence.channel_norm.kind = Norm::layer;
+  recurrence.channel_mix = ChannelMix::squared_relu;
+  recurrence.intermediate_size = 160;
+  LayerSpec bare = small_layer();
+  bare.num_heads = bare.num_kv_heads = 2;
+  bare.head_k_dim = bare.head_v_dim = 32;
+  bare.slots().num_memory_slots = 20;
+  bare.channel_mix = ChannelMix::none;
+  bare.intermediate_size = 0;
+  c.layers = {slots, recurrence, bare, slots};
+  for (std::size_t i = 0; i < c.layers.size(); ++i) c.layers[i].index = static_cast<int>(i);
+  c.architecture = "gla";
+  c.final_norm.kind = Norm::layer;
   return c;
 }
 
@@ -101,83 +143,83 @@ std::vector<std::string> family_names() {
 
 ModelConfig family_config(const std::string& name) {
   ModelConfig c = small_config();
-  c.mixer = Mixer::recurrence;
   c.architecture = "linear_attn";
-  c.num_memory_slots = 0;
-  c.head_v_dim = 24;  // no multiple of 16
-  c.scale = 0.25F;
-  c.feature_map = FeatureMap::identity;
-  c.value_activation = c.output_activation = Activation::identity;
-  c.output_norm = c.output_norm_heads = true;
+  LayerSpec layer = small_layer();
+  RecurrenceSpec& r = layer.mixer.emplace<RecurrenceSpec>();
+  layer.head_v_dim = 24;  // no multiple of 16
+  r.scale = 0.25F;
+  r.feature_map = FeatureMap::identity;
+  layer.output_activation = Activation::identity;
+  layer.output_norm = OutputNorm::heads;
   if (name.starts_with("gla")) {
     c.architecture = "gla";
-    c.decay = Decay::log_sigmoid;
-    c.gate_rank = 8;
-    c.gate_normalizer = 16.0F;
-    c.gate_log_min = -0.15F;
-    c.output_gate = true;
-    if (name == "gla_conv") c.conv_size = 4, c.feature_map = FeatureMap::relu;
+    r.decay = Decay::log_sigmoid;
+    r.gate_rank = 8;
+    r.gate_normalizer = 16.0F;
+    r.gate_log_min = -0.15F;
+    layer.output_gate = true;
+    if (name == "gla_conv") layer.conv_size = 4, r.feature_map = FeatureMap::relu;
   } else if (name == "hgrn2") {
     c.architecture = name;
-    c.decay = Decay::log_sigmoid;
-    c.gate_normalizer = 1.0F;
-    c.num_kv_heads = c.num_heads;
-    c.complement_keys = c.lower_bound = true;
-    c.feature_map = FeatureMap::swish;
-    c.output_norm_heads = false;
-    c.conv_size = 3, c.conv_silu = false;
+    r.decay = Decay::log_sigmoid;
+    r.gate_normalizer = 1.0F;
+    layer.num_kv_heads = layer.num_heads;
+    r.complement_keys = r.lower_bound = true;
+    r.feature_map = FeatureMap::swish;
+    layer.output_norm = OutputNorm::channels;
+    layer.conv_size = 3, layer.conv_silu = false;
   } else if (name == "retnet") {
     c.architecture = name;
-    c.decay = Decay::fixed;
-    c.num_kv_heads = c.num_heads;
-    c.head_v_dim = 32;
-    c.rotary = c.output_gate = true;
+    r.decay = Decay::fixed;
+    layer.num_kv_heads = layer.num_heads;
+    layer.head_v_dim = 32;
+    r.rotary = layer.output_gate = true;
   } else if (name == "linear") {
-    c.feature_map = FeatureMap::product;
+    r.feature_map = FeatureMap::product;
   } else if (name == "elu") {
-    c.feature_map = FeatureMap::elu;
-    c.normalizer = c.feature_norm_q = c.feature_norm_k = true;
-    c.head_v_dim = 32;  // the normalizer's column begins a block of its own
+    r.feature_map = FeatureMap::elu;
+    r.normalizer = r.feature_norm_q = r.feature_norm_k = true;
+    layer.head_v_dim = 32;  // the normalizer's column begins a block of its own
   } else if (name == "dpfp") {
-    c.feature_map = FeatureMap::dpfp;
+    r.feature_map = FeatureMap::dpfp;
   } else if (name == "t2r_map") {
-    c.feature_map = FeatureMap::t2r;
+    r.feature_map = FeatureMap::t2r;
   } else if (name == "hedgehog") {
-    c.feature_map = FeatureMap::hedgehog;
-    c.normalizer = true;
+    r.feature_map = FeatureMap::hedgehog;
+    r.normalizer = true;
   } else if (name.starts_with("abc")) {
     c.architecture = "abc";
-    c.decay = Decay::running_sum;
-    c.num_memory_slots = 10;
-    c.gate_logit_min = -5.0F, c.gate_logit_max = 5.0F;
-    c.rotary = c.output_gate = true;
-    if (name == "abc_conv") c.conv_size = 4;
+    r.decay = Decay::running_sum;
+    r.num_memory_slots = 10;
+    r.gate_logit_min = -5.0F, r.gate_logit_max = 5.0F;
+    r.rotary = layer.output_gate = true;
+    if (name == "abc_conv") layer.conv_size = 4;
   } else {
     c.architecture = "regla";
-    c.decay = Decay::refined;
-    c.feature_map = FeatureMap::exponential;
-    c.decay_on_values = name == "regla";
-    c.scale = 0.03F;
+    r.decay = Decay::refined;
+    r.feature_map = FeatureMap::exponential;
+    r.decay_on_values = name == "regla";
+    r.scale = 0.03F;
   }
+  c.repeat(layer, 2);
   return c;
 }
 
 namespace {
 
 /// A layer by the table of its tensors.
-LayerWeights family_layer(const ModelConfig& c, const RandomParts& parts, Builder& b) {
-  LayerWeights w;
-  for (const LayerTensor& t : layer_tensors(c)) {
-    if (t.presence == Presence::absent) continue;
+LayerWeights random_layer(const LayerSpec& c, std::int32_t hidden_size, const RandomParts& parts,
+                          Builder& b) {
+  LayerWeights w = empty_weights(c);
+  for (const LayerTensor& t : layer_tensors(c, hidden_size)) {
     const std::string name(t.suffix);
-    const bool norm = name.find("norm") != std::string::npos;
+    const bool weight = name.find("norm.weight") != std::string::npos;
     const std::int64_t rows = t.shape.size() == 2 ? t.shape[0] : 1, cols = t.shape.back();
-    WeightView& view = w.*t.member;
+    WeightView& view = t.view(w);
     if (t.role == WeightRole::vector) {
-      view = norm ? b.norm(name, cols)
-             : t.member == &LayerWeights::lower_bound
-                 ? b.tensor(name, BlockType::f32, 1, cols, 0.05F, 0.4F)
-                 : b.tensor(name, BlockType::f32, 1, cols, 0.5F);
+      view = weight                       ? b.norm(name, cols)
+             : name == "attn.lower_bound" ? b.tensor(name, BlockType::f32, 1, cols, 0.05F, 0.4F)
+                                          : b.tensor(name, BlockType::f32, 1, cols, 0.5F);
       continue;
     }
     const bool wide = t.role == WeightRole::matrix || t.role == WeightRole::wide_gate;
@@ -186,50 +228,76 @@ LayerWeights family_layer(const ModelConfig& c, const RandomParts& parts, Builde
   return w;
 }
 
+void add_bias(Builder& b, const std::string& name, std::int64_t n, bool there, WeightView& view) {
+  if (there) view = b.tensor(name, BlockType::f32, 1, n, 0.5F);
+}
+
+ChannelMixWeights random_channel_mix(const LayerSpec& c, std::int64_t d, const RandomParts& parts,
+                                     Builder& b) {
+  ChannelMixWeights w;
+  if (c.channel_mix == ChannelMix::none) return w;
+  w.norm.weight = b.norm("mlp_norm", d);
+  add_bias(b, "mlp_norm.bias", d, c.channel_norm.kind == Norm::layer, w.norm.bias);
+  if (c.channel_mix == ChannelMix::swiglu)
+    w.gate_proj = b.matrix("gate_proj", parts.linear, c.intermediate_size, d);
+  w.up_proj = b.matrix("up_proj", parts.linear, c.intermediate_size, d);
+  w.down_proj = b.matrix("down_proj", parts.linear, d, c.intermediate_size);
+  return w;
+}
+
+/// A layer of slots, with the gains that keep its parts of one size.
+LayerWeights random_slots(const LayerSpec& c, std::int64_t d, const RandomParts& parts,
+                          Builder& b) {
+  LayerWeights layer;
+  SlotWeights& w = layer.slots();
+  w.norm.weight = b.norm("attn_norm", d);
+  add_bias(b, "attn_norm.bias", d, c.norm.kind == Norm::layer, w.norm.bias);
+  w.q_proj = b.matrix("q_proj", parts.linear, c.q_channels(), d, 1.5F);
+  w.k_proj = b.matrix("k_proj", parts.linear, c.k_channels(), d, 1.5F);
+  w.v_proj = b.matrix("v_proj", parts.linear, c.v_channels(), d);
+  add_bias(b, "q_proj.bias", c.q_channels(), c.qkv_bias, w.q_bias);
+  add_bias(b, "k_proj.bias", c.k_channels(), c.qkv_bias, w.k_bias);
+  add_bias(b, "v_proj.bias", c.v_channels(), c.qkv_bias, w.v_bias);
+  w.f_proj = b.matrix("f_proj", parts.small, c.gate_channels(), d, 2.0F);
+  add_bias(b, "f_proj.bias", c.gate_channels(), parts.gate_bias, w.f_bias);
+  if (c.conv_size > 0) {
+    w.q_conv = b.matrix("q_conv", parts.small, c.q_channels(), c.conv_size, 2.0F);
+    w.k_conv = b.matrix("k_conv", parts.small, c.k_channels(), c.conv_size, 2.0F);
+    w.v_conv = b.matrix("v_conv", parts.small, c.v_channels(), c.conv_size, 2.0F);
+  }
+  if (c.slots().feature_map == FeatureMap::t2r)
+    w.feature_map = b.matrix("feature_map", parts.small, c.head_k_dim, c.head_k_dim, 1.5F);
+  if (parts.read_biases) {
+    w.read_bias =
+        b.tensor("read_bias", BlockType::f32, c.num_kv_heads, c.slots().num_memory_slots, 0.5F);
+    w.head_read_bias = b.tensor("head_read_bias", BlockType::f32, 1, c.num_heads, 0.5F);
+  }
+  if (c.output_norm != OutputNorm::none && parts.g_norm_weight)
+    layer.output.g_norm = b.norm("g_norm", c.o_channels());
+  layer.output.o_proj = b.matrix("o_proj", parts.linear, d, c.o_channels());
+  layer.channel_mix = random_channel_mix(c, d, parts, b);
+  return layer;
+}
+
 }  // namespace
 
 RandomModel make_random_model(const ModelConfig& c, const RandomParts& parts, std::uint64_t seed) {
   Builder b(seed);
   auto weights = std::make_shared<Weights>();
   const std::int64_t d = c.hidden_size;
-  const std::int64_t q_rows = std::int64_t(c.num_heads) * c.head_k_dim;
-  const std::int64_t k_rows = std::int64_t(c.num_kv_heads) * c.head_k_dim;
-  const std::int64_t v_rows = std::int64_t(c.num_kv_heads) * c.head_v_dim;
-  const std::int64_t f_rows = std::int64_t(c.num_kv_heads) * c.num_memory_slots;
-  const std::int64_t o_cols = std::int64_t(c.num_heads) * c.head_v_dim;
   weights->embeddings = b.tensor("embeddings", parts.table, c.vocab_size, d, 1.0F);
-  for (int i = 0; i < c.num_layers; ++i) {
-    if (c.mixer == Mixer::recurrence) {
-      weights->layers.push_back(family_layer(c, parts, b));
-      continue;
+  for (const LayerSpec& layer : c.layers) {
+    switch (layer.kind()) {
+      case Mixer::slots:
+        weights->layers.push_back(random_slots(layer, d, parts, b));
+        break;
+      case Mixer::recurrence:
+        weights->layers.push_back(random_layer(layer, c.hidden_size, parts, b));
+        break;
     }
-    LayerWeights w;
-    w.attn_norm = b.norm("attn_norm", d);
-    w.q_proj = b.matrix("q_proj", parts.linear, q_rows, d, 1.5F);
-    w.k_proj = b.matrix("k_proj", parts.linear, k_rows, d, 1.5F);
-    w.v_proj = b.matrix("v_proj", parts.linear, v_rows, d);
-    w.f_proj = b.matrix("f_proj", parts.small, f_rows, d, 2.0F);
-    if (parts.gate_bias) w.f_bias = b.tensor("f_proj.bias", BlockType::f32, 1, f_rows, 0.5F);
-    if (c.conv_size > 0) {
-      w.q_conv = b.matrix("q_conv", parts.small, q_rows, c.conv_size, 2.0F);
-      w.k_conv = b.matrix("k_conv", parts.small, k_rows, c.conv_size, 2.0F);
-      w.v_conv = b.matrix("v_conv", parts.small, v_rows, c.conv_size, 2.0F);
-    }
-    if (c.feature_map == FeatureMap::t2r)
-      w.feature_map = b.matrix("feature_map", parts.small, c.head_k_dim, c.head_k_dim, 1.5F);
-    if (parts.read_biases) {
-      w.read_bias = b.tensor("read_bias", BlockType::f32, c.num_kv_heads, c.num_memory_slots, 0.5F);
-      w.head_read_bias = b.tensor("head_read_bias", BlockType::f32, 1, c.num_heads, 0.5F);
-    }
-    if (c.output_norm && parts.g_norm_weight) w.g_norm = b.norm("g_norm", o_cols);
-    w.o_proj = b.matrix("o_proj", parts.linear, d, o_cols);
-    w.mlp_norm = b.norm("mlp_norm", d);
-    w.gate_proj = b.matrix("gate_proj", parts.linear, c.intermediate_size, d);
-    w.up_proj = b.matrix("up_proj", parts.linear, c.intermediate_size, d);
-    w.down_proj = b.matrix("down_proj", parts.linear, d, c.intermediate_size);
-    weights->layers.push_back(std::move(w));
   }
-  weights->final_norm = b.norm("norm", d);
+  weights->final_norm.weight = b.norm("norm", d);
+  add_bias(b, "norm.bias", d, c.final_norm.kind == Norm::layer, weights->final_norm.bias);
   weights->head =
       parts.tied ? weights->embeddings : b.matrix("head", parts.table, c.vocab_size, d, 2.0F);
   return {.config = c, .weights = weights, .storage = b.arena()};
@@ -272,13 +340,20 @@ std::vector<float> LoadedModel::canonical(const RecurrentState& state) const {
   return floats;
 }
 
-LoadedModel load_on(Backend& backend, const RandomModel& source, int max_tokens) {
-  LoadedModel loaded{.source = source, .model = nullptr, .plan = nullptr};
-  auto model = backend.load(source.config, *source.weights, source.storage, {});
+LoadedModel load_on(Backend& backend, const RandomModel& source, int max_tokens,
+                    const std::string& step_program) {
+  LoadedModel loaded;
+  loaded.source = source;
+  loaded.recorded = std::make_shared<const ModelConfig>(source.config);
+  const Recording pass = forward_of(*loaded.recorded, *source.weights);
+  auto model = backend.load({.config = source.config,
+                             .weights = *source.weights,
+                             .keep_alive = source.storage,
+                             .pass = pass,
+                             .step_program = step_program});
   if (!model) throw std::runtime_error(model.error().message);
   loaded.model = std::move(*model);
-  auto plan = loaded.model->record(
-      max_tokens, [&](Ops& ops) { return forward(ops, source.config, *source.weights); });
+  auto plan = loaded.model->record(max_tokens, pass);
   if (!plan) throw std::runtime_error(plan.error().message);
   loaded.plan = std::move(*plan);
   return loaded;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/backend/backend.h"
@@ -33,6 +34,35 @@ struct RandomParts {
   bool g_norm_weight = true;
 };
 
+/// Sets a member of every layer's description.
+template <class T>
+void set(ModelConfig& config, T LayerSpec::*member, std::type_identity_t<T> value) {
+  for (LayerSpec& layer : config.layers) layer.*member = value;
+}
+/// Of every layer's mixer.
+template <class T>
+void set(ModelConfig& config, T MixerSpec::*member, std::type_identity_t<T> value) {
+  for (LayerSpec& layer : config.layers) layer.common().*member = value;
+}
+/// Of the mixer of every layer of that kind.
+template <class T>
+void set(ModelConfig& config, T SlotSpec::*member, std::type_identity_t<T> value) {
+  for (LayerSpec& layer : config.layers) {
+    if (layer.kind() == Mixer::slots) layer.slots().*member = value;
+  }
+}
+template <class T>
+void set(ModelConfig& config, T RecurrenceSpec::*member, std::type_identity_t<T> value) {
+  for (LayerSpec& layer : config.layers) {
+    if (layer.kind() == Mixer::recurrence) layer.recurrence().*member = value;
+  }
+}
+/// The epsilon of every norm but the output's.
+void set_norm_eps(ModelConfig& config, float eps);
+
+/// The same model with another number of layers.
+void set_layers(ModelConfig& config, std::int32_t count);
+
 /// A small configuration to start from: 2 layers, D 64, 4 query and 2 kv heads of 16, 8 memory
 /// slots, FFN 96, vocab 96.
 ModelConfig small_config();
@@ -47,12 +77,17 @@ std::vector<std::string> family_names();
 /// The configuration of such a name: 2 layers, D 64, 4 query heads of 16.
 ModelConfig family_config(const std::string& name);
 
+/// Four layers of three kinds: positional slots with biases and a SwiGLU; a gated recurrence with LayerNorms and a
+/// squared ReLU; slots of another shape without a channel mix; the first kind again.
+ModelConfig mixed_config();
+
 RandomModel make_random_model(const ModelConfig& config, const RandomParts& parts,
                               std::uint64_t seed);
 
 /// A model on a backend, ready to run passes.
 struct LoadedModel {
   RandomModel source;
+  std::shared_ptr<const ModelConfig> recorded;  // what the pass was recorded from
   std::unique_ptr<DeviceModel> model;
   std::unique_ptr<Plan> plan;
 
@@ -73,6 +108,8 @@ std::vector<float> run_in_pieces(std::int64_t vocab_size, RecurrentState& state,
                                  const std::function<Status(std::span<const PlanItem>)>& run);
 
 /// Loads and records; fails the test (and throws) on error.
-LoadedModel load_on(Backend& backend, const RandomModel& model, int max_tokens = 256);
+/// @param step_program  a row of the device's ladder; empty: the best that fits
+LoadedModel load_on(Backend& backend, const RandomModel& model, int max_tokens = 256,
+                    const std::string& step_program = {});
 
 }  // namespace runnel::test

@@ -32,7 +32,7 @@ Status read(ModelFacts& facts) {
     most = std::max(most, sum);
   }
   facts.name = text(model.config.name);
-  facts.layers = model.config.num_layers;
+  facts.layers = model.config.num_layers();
   facts.width = model.config.hidden_size;
   facts.vocabulary = model.config.vocab_size;
   facts.stateBytes =

@@ -38,10 +38,8 @@ class CpuBackend final : public Backend {
 
   const DeviceInfo& device() const override { return device_; }
 
-  Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
-                                            std::shared_ptr<const void> /*keep_alive*/,
-                                            const LoadProgress& progress) override {
-    return CpuModel::load(config, weights, kernels_, threads_, progress);
+  Result<std::unique_ptr<DeviceModel>> load(const LoadRequest& request) override {
+    return CpuModel::load(request, kernels_, threads_);
   }
 
  private:

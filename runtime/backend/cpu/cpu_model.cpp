@@ -56,95 +56,153 @@ Status take(const WeightView& view, std::size_t count, std::vector<float>& out) 
               count);
 }
 
+/// The same of a matrix that a layer may lack.
+Status queue_present(const WeightView& view, std::int64_t rows, std::int64_t cols,
+                     PackedMatrix& matrix, std::vector<Packing>& packings) {
+  return view.present() ? queue(view, rows, cols, matrix, packings) : Status{};
+}
+
+std::size_t count(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+Status take_norm(const NormWeights& w, std::int64_t d, PackedNorm& out) {
+  RUNNEL_CHECK_OK(take(w.weight, count(d), out.weight));
+  return take(w.bias, count(d), out.bias);
+}
+
+/// What both mixers have.
+Status pack_projections(const LayerSpec& c, const ProjectionWeights& w, std::int64_t d,
+                        std::int64_t f_cols, PackedLayer& p, std::vector<Packing>& packings) {
+  const std::int64_t q_rows = c.q_channels(), k_rows = c.k_channels(), v_rows = c.v_channels();
+  RUNNEL_CHECK_OK(take_norm(w.norm, d, p.attn_norm));
+  RUNNEL_CHECK_OK(queue(w.q_proj, q_rows, d, p.q, packings));
+  RUNNEL_CHECK_OK(queue_present(w.k_proj, k_rows, d, p.k, packings));
+  RUNNEL_CHECK_OK(queue(w.v_proj, v_rows, d, p.v, packings));
+  if (c.gate_channels() > 0)
+    RUNNEL_CHECK_OK(queue(w.f_proj, c.gate_channels(), f_cols, p.f, packings));
+  RUNNEL_CHECK_OK(take(w.q_bias, count(q_rows), p.q_bias));
+  RUNNEL_CHECK_OK(take(w.k_bias, count(k_rows), p.k_bias));
+  RUNNEL_CHECK_OK(take(w.v_bias, count(v_rows), p.v_bias));
+  RUNNEL_CHECK_OK(take(w.f_bias, count(c.gate_channels()), p.f_bias));
+  RUNNEL_CHECK_OK(take(w.q_conv, count(q_rows * c.conv_size), p.q_conv));
+  RUNNEL_CHECK_OK(take(w.k_conv, count(k_rows * c.conv_size), p.k_conv));
+  return take(w.v_conv, count(v_rows * c.conv_size), p.v_conv);
+}
+
+Status pack_slots(const LayerSpec& c, const SlotWeights& w, std::int64_t d, PackedLayer& p,
+                  std::vector<Packing>& packings) {
+  RUNNEL_CHECK_OK(pack_projections(c, w, d, d, p, packings));
+  RUNNEL_CHECK_OK(
+      take(w.feature_map, count(std::int64_t{c.head_k_dim} * c.head_k_dim), p.feature_map));
+  RUNNEL_CHECK_OK(take(w.head_read_bias, count(c.num_heads), p.head_read_bias));
+  std::vector<float> read_bias;
+  RUNNEL_CHECK_OK(take(w.read_bias, count(c.gate_channels()), read_bias));
+  if (read_bias.empty()) return {};
+  const std::int32_t slots = c.slots().num_memory_slots, lanes = p.layout.memory_lanes;
+  p.read_bias.resize(count(std::int64_t{c.num_kv_heads} * lanes));
+  for (int head = 0; head < c.num_kv_heads; ++head) {
+    std::copy_n(read_bias.begin() + head * slots, slots, p.read_bias.begin() + head * lanes);
+  }
+  return {};
+}
+
+Status pack_recurrence(const LayerSpec& c, const RecurrenceWeights& w, std::int64_t d,
+                       PackedLayer& p, std::vector<Packing>& packings) {
+  const std::int64_t rank = c.recurrence().gate_rank, dim = c.head_k_dim;
+  const std::int64_t gates = c.gate_channels();
+  RUNNEL_CHECK_OK(pack_projections(c, w, d, rank > 0 ? rank : d, p, packings));
+  RUNNEL_CHECK_OK(queue_present(w.f_down, rank, d, p.f_down, packings));
+  RUNNEL_CHECK_OK(queue_present(w.r_proj, gates, d, p.r, packings));
+  RUNNEL_CHECK_OK(queue_present(w.out_gate, c.o_channels(), d, p.out_gate, packings));
+  RUNNEL_CHECK_OK(queue_present(w.q_map, dim, dim, p.q_map, packings));
+  RUNNEL_CHECK_OK(queue_present(w.q_map2, dim, dim, p.q_map2, packings));
+  RUNNEL_CHECK_OK(queue_present(w.k_map, dim, dim, p.k_map, packings));
+  RUNNEL_CHECK_OK(queue_present(w.k_map2, dim, dim, p.k_map2, packings));
+  RUNNEL_CHECK_OK(take(w.q_map_bias, count(dim), p.q_map_bias));
+  RUNNEL_CHECK_OK(take(w.q_map2_bias, count(dim), p.q_map2_bias));
+  RUNNEL_CHECK_OK(take(w.k_map_bias, count(dim), p.k_map_bias));
+  RUNNEL_CHECK_OK(take(w.k_map2_bias, count(dim), p.k_map2_bias));
+  RUNNEL_CHECK_OK(take(w.r_bias, count(gates), p.r_bias));
+  return take(w.lower_bound, count(gates), p.lower_bound);
+}
+
+Status pack_layer(const LayerSpec& c, const LayerWeights& w, std::int64_t d, PackedLayer& p,
+                  std::vector<Packing>& packings) {
+  switch (c.kind()) {
+    case Mixer::slots:
+      RUNNEL_CHECK_OK(pack_slots(c, w.slots(), d, p, packings));
+      break;
+    case Mixer::recurrence:
+      RUNNEL_CHECK_OK(pack_recurrence(c, w.recurrence(), d, p, packings));
+      break;
+  }
+  RUNNEL_CHECK_OK(queue(w.output.o_proj, d, c.o_channels(), p.o, packings));
+  switch (c.output_norm) {
+    case OutputNorm::none:
+      break;
+    case OutputNorm::channels:
+      RUNNEL_CHECK_OK(take(w.output.g_norm, count(c.o_channels()), p.g_norm));
+      break;
+    case OutputNorm::heads:
+      RUNNEL_CHECK_OK(take(w.output.g_norm, count(c.head_v_dim), p.g_norm));
+      break;
+  }
+  const ChannelMixWeights& m = w.channel_mix;
+  switch (c.channel_mix) {
+    case ChannelMix::swiglu:
+      RUNNEL_CHECK_OK(queue(m.gate_proj, c.intermediate_size, d, p.gate, packings));
+      break;
+    case ChannelMix::squared_relu:
+      break;
+    case ChannelMix::none:
+      return {};
+  }
+  RUNNEL_CHECK_OK(queue(m.up_proj, c.intermediate_size, d, p.up, packings));
+  RUNNEL_CHECK_OK(queue(m.down_proj, d, c.intermediate_size, p.down, packings));
+  return take_norm(m.norm, d, p.mlp_norm);
+}
+
+/// The one rotation of all layers that turn; check_config() saw to it that they agree.
+Rotation rotation_of(const ModelConfig& config) {
+  Rotation r;
+  for (const LayerSpec& layer : config.layers) {
+    if (!layer.rotates()) continue;
+    if (layer.kind() == Mixer::slots && layer.slots().num_sink_slots > 0)
+      r.sink_distance = static_cast<std::uint64_t>(layer.slots().sink_distance);
+    if (!r.frequencies.empty()) continue;
+    for (int i = 0; i < layer.head_k_dim / 2; ++i) {
+      r.frequencies.push_back(std::pow(layer.common().rope_theta, -2.0 * i / layer.head_k_dim));
+    }
+  }
+  return r;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<DeviceModel>> CpuModel::load(const ModelConfig& config,
-                                                    const Weights& weights, const Kernels& kernels,
-                                                    int threads, const LoadProgress& progress) {
+Result<std::unique_ptr<DeviceModel>> CpuModel::load(const LoadRequest& request,
+                                                    const Kernels& kernels, int threads) {
+  RUNNEL_CHECK_OK(expect_ops(request.step_program, "cpu"));
   std::unique_ptr<CpuModel> model(new CpuModel);
-  model->config_ = config;
-  model->layout_ = NativeLayout::of(config);
+  model->config_ = request.config;
+  model->layout_ = NativeLayout::of(request.config);
   model->kernels_ = &kernels;
-  for (int i = 0; i < config.head_k_dim / 2; ++i) {
-    model->frequencies_.push_back(std::pow(config.rope_theta, -2.0 * i / config.head_k_dim));
-  }
+  model->rotation_ = rotation_of(request.config);
   RUNNEL_TRY(model->pool_, ThreadPool::create(threads));
-  RUNNEL_CHECK_OK(model->pack(weights, progress));
+  RUNNEL_CHECK_OK(model->pack(request.weights, request.progress));
   return std::unique_ptr<DeviceModel>(std::move(model));
 }
 
 Status CpuModel::pack(const Weights& weights, const LoadProgress& progress) {
   const ModelConfig& c = config_;
-  const std::int64_t d = c.hidden_size, inner = c.intermediate_size;
-  const std::int64_t q_rows = std::int64_t{c.num_heads} * c.head_k_dim;
-  const std::int64_t k_rows = std::int64_t{c.num_kv_heads} * c.head_k_dim;
-  const std::int64_t v_rows = std::int64_t{c.num_kv_heads} * c.head_v_dim;
-  const std::int64_t f_rows = std::int64_t{c.num_kv_heads} * c.gate_dim();
-  const std::int64_t dim = c.head_k_dim;
-  const std::int64_t f_cols = c.gate_rank > 0 ? c.gate_rank : d;
-  const std::int64_t o_cols = std::int64_t{c.num_heads} * c.head_v_dim;
-  const auto count = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-
+  const std::int64_t d = c.hidden_size;
   std::vector<Packing> packings;
   RUNNEL_CHECK_OK(queue(weights.embeddings, c.vocab_size, d, embeddings_, packings));
   if (!weights.tied()) RUNNEL_CHECK_OK(queue(weights.head, c.vocab_size, d, head_, packings));
-  RUNNEL_CHECK_OK(take(weights.final_norm, count(d), final_norm_));
+  RUNNEL_CHECK_OK(take_norm(weights.final_norm, d, final_norm_));
   layers_.resize(weights.layers.size());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const LayerWeights& w = weights.layers[i];
-    PackedLayer& p = layers_[i];
-    RUNNEL_CHECK_OK(queue(w.q_proj, q_rows, d, p.q, packings));
-    if (!c.complement_keys) RUNNEL_CHECK_OK(queue(w.k_proj, k_rows, d, p.k, packings));
-    RUNNEL_CHECK_OK(queue(w.v_proj, v_rows, d, p.v, packings));
-    if (f_rows > 0) RUNNEL_CHECK_OK(queue(w.f_proj, f_rows, f_cols, p.f, packings));
-    if (c.mixer == Mixer::recurrence) {
-      const auto some = [&packings](const WeightView& view, std::int64_t rows, std::int64_t cols,
-                                    PackedMatrix& matrix) -> Status {
-        return view.present() ? queue(view, rows, cols, matrix, packings) : Status{};
-      };
-      RUNNEL_CHECK_OK(some(w.f_down, c.gate_rank, d, p.f_down));
-      RUNNEL_CHECK_OK(some(w.r_proj, f_rows, d, p.r));
-      if (c.output_gate) RUNNEL_CHECK_OK(some(w.out_gate, o_cols, d, p.out_gate));
-      RUNNEL_CHECK_OK(some(w.q_map, dim, dim, p.q_map));
-      RUNNEL_CHECK_OK(some(w.q_map2, dim, dim, p.q_map2));
-      RUNNEL_CHECK_OK(some(w.k_map, dim, dim, p.k_map));
-      RUNNEL_CHECK_OK(some(w.k_map2, dim, dim, p.k_map2));
-      RUNNEL_CHECK_OK(take(w.q_map_bias, count(dim), p.q_map_bias));
-      RUNNEL_CHECK_OK(take(w.q_map2_bias, count(dim), p.q_map2_bias));
-      RUNNEL_CHECK_OK(take(w.k_map_bias, count(dim), p.k_map_bias));
-      RUNNEL_CHECK_OK(take(w.k_map2_bias, count(dim), p.k_map2_bias));
-      RUNNEL_CHECK_OK(take(w.r_bias, count(f_rows), p.r_bias));
-      RUNNEL_CHECK_OK(take(w.lower_bound, count(f_rows), p.lower_bound));
-    }
-    RUNNEL_CHECK_OK(queue(w.o_proj, d, o_cols, p.o, packings));
-    RUNNEL_CHECK_OK(queue(w.gate_proj, inner, d, p.gate, packings));
-    RUNNEL_CHECK_OK(queue(w.up_proj, inner, d, p.up, packings));
-    RUNNEL_CHECK_OK(queue(w.down_proj, d, inner, p.down, packings));
-    RUNNEL_CHECK_OK(take(w.attn_norm, count(d), p.attn_norm));
-    RUNNEL_CHECK_OK(take(w.mlp_norm, count(d), p.mlp_norm));
-    if (c.output_norm) {
-      RUNNEL_CHECK_OK(take(w.g_norm, count(c.output_norm_heads ? c.head_v_dim : o_cols), p.g_norm));
-    }
-    RUNNEL_CHECK_OK(take(w.f_bias, count(f_rows), p.f_bias));
-    RUNNEL_CHECK_OK(take(w.head_read_bias, count(c.num_heads), p.head_read_bias));
-    std::vector<float> read_bias;
-    RUNNEL_CHECK_OK(take(w.read_bias, count(f_rows), read_bias));
-    if (!read_bias.empty()) {
-      p.read_bias.resize(count(c.num_kv_heads) * count(layout_.memory_lanes));
-      for (int head = 0; head < c.num_kv_heads; ++head) {
-        std::copy_n(read_bias.begin() + head * c.num_memory_slots, c.num_memory_slots,
-                    p.read_bias.begin() + head * layout_.memory_lanes);
-      }
-    }
-    if (c.conv_size > 0) {
-      RUNNEL_CHECK_OK(take(w.q_conv, count(q_rows * c.conv_size), p.q_conv));
-      RUNNEL_CHECK_OK(take(w.k_conv, count(k_rows * c.conv_size), p.k_conv));
-      RUNNEL_CHECK_OK(take(w.v_conv, count(v_rows * c.conv_size), p.v_conv));
-    }
-    if (c.mixer == Mixer::slots && c.feature_map == FeatureMap::t2r) {
-      RUNNEL_CHECK_OK(
-          take(w.feature_map, count(std::int64_t{c.head_k_dim} * c.head_k_dim), p.feature_map));
-    }
+    layers_[i].spec = c.layers[i];
+    layers_[i].layout = layout_.layers[i];
+    RUNNEL_CHECK_OK(pack_layer(c.layers[i], weights.layers[i], d, layers_[i], packings));
   }
 
   std::size_t total = 0;

@@ -15,12 +15,21 @@
 
 namespace runnel::cpu {
 
-/// One block; shapes as in LayerWeights. Small tensors as floats, empty if the model has none.
+/// A norm over D channels; the bias is empty but for a LayerNorm.
+struct PackedNorm {
+  std::vector<float> weight, bias;
+};
+
+/// One layer; shapes as in LayerWeights. Small tensors as floats, empty if the model has none.
 struct PackedLayer {
+  LayerSpec spec;
+  NativeLayer layout;
   PackedMatrix q, k, v, f, o, gate, up, down;
   PackedMatrix f_down, r, out_gate;           // of a recurrence
   PackedMatrix q_map, q_map2, k_map, k_map2;  // [K, K]
-  std::vector<float> attn_norm, mlp_norm, g_norm;
+  PackedNorm attn_norm, mlp_norm;
+  std::vector<float> g_norm;
+  std::vector<float> q_bias, k_bias, v_bias;
   std::vector<float> f_bias;                  // [H*M]
   std::vector<float> read_bias;               // [H, memory lanes], padded with zeros
   std::vector<float> head_read_bias;          // [HQ]
@@ -30,11 +39,16 @@ struct PackedLayer {
   std::vector<float> q_map_bias, q_map2_bias, k_map_bias, k_map2_bias;  // [K]
 };
 
+/// How the layers that turn keys and queries by their position do so; one way for a whole model.
+struct Rotation {
+  std::vector<double> frequencies;  // [K/2] theta^(-2i/K); empty: no layer turns anything
+  std::uint64_t sink_distance = 0;  // 0: there are no sinks
+};
+
 class CpuModel final : public DeviceModel {
  public:
-  static Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config,
-                                                   const Weights& weights, const Kernels& kernels,
-                                                   int threads, const LoadProgress& progress);
+  static Result<std::unique_ptr<DeviceModel>> load(const LoadRequest& request,
+                                                   const Kernels& kernels, int threads);
 
   Result<std::unique_ptr<RecurrentState>> create_state() const override;
   Result<std::unique_ptr<Plan>> record(int max_tokens, const Recording& recording) const override;
@@ -45,9 +59,9 @@ class CpuModel final : public DeviceModel {
   const Kernels& kernels() const { return *kernels_; }
   const PackedMatrix& embeddings() const { return embeddings_; }
   const PackedMatrix& head() const { return head_; }
-  const std::vector<float>& final_norm() const { return final_norm_; }
+  const PackedNorm& final_norm() const { return final_norm_; }
   const PackedLayer& layer(int i) const { return layers_[static_cast<std::size_t>(i)]; }
-  const std::vector<double>& frequencies() const { return frequencies_; }
+  const Rotation& rotation() const { return rotation_; }
 
   /// The pool, for one pass at a time.
   ThreadPool& pool() const { return *pool_; }
@@ -64,9 +78,9 @@ class CpuModel final : public DeviceModel {
   PageBuffer arena_;  // all tiles
   PackedMatrix embeddings_;
   PackedMatrix head_;  // the same tiles if the embeddings are tied
-  std::vector<float> final_norm_;
+  PackedNorm final_norm_;
   std::vector<PackedLayer> layers_;
-  std::vector<double> frequencies_;  // [K/2] theta^(-2i/K)
+  Rotation rotation_;
   std::unique_ptr<ThreadPool> pool_;
   mutable std::mutex pool_in_use_;
   mutable std::atomic<std::uint64_t> scratch_bytes_{0};

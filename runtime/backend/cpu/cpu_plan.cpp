@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/backend/plan_items.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cpu {
@@ -14,44 +15,113 @@ class Recorder final : public Ops {
   explicit Recorder(CpuPlan& plan) : plan_(plan) {}
 
   Status embed(const WeightView& table) override {
-    return add(cpu::embed, table.rows == plan_.model_.config().vocab_size, table.name);
+    return add(cpu::embed, nullptr, table.rows == plan_.model_.config().vocab_size, table.name);
   }
-  Status slot_projections(int layer, const LayerWeights& w) override {
-    return add(cpu::slot_projections, known(layer), w.q_proj.name, layer);
+  Status slot_projections(const LayerSpec& layer, const SlotWeights& w) override {
+    return add(cpu::slot_projections, layer, w.q_proj.name);
   }
-  Status slot_attention(int layer, const LayerWeights& w) override {
-    return add(cpu::slot_attention, known(layer), w.k_proj.name, layer);
+  Status slot_attention(const LayerSpec& layer, const SlotWeights& w) override {
+    return add(cpu::slot_attention, layer, w.k_proj.name);
   }
-  Status recurrence_projections(int layer, const LayerWeights& w) override {
-    return add(cpu::recurrence_projections, known(layer), w.q_proj.name, layer);
+  Status recurrence_projections(const LayerSpec& layer, const RecurrenceWeights& w) override {
+    return add(cpu::recurrence_projections, layer, w.q_proj.name);
   }
-  Status gated_recurrence(int layer, const LayerWeights& w) override {
-    return add(cpu::gated_recurrence, known(layer), w.v_proj.name, layer);
+  Status gated_recurrence(const LayerSpec& layer, const RecurrenceWeights& w) override {
+    return add(cpu::gated_recurrence, layer, w.v_proj.name);
   }
-  Status output_projection(int layer, const LayerWeights& w) override {
-    return add(cpu::output_projection, known(layer), w.o_proj.name, layer);
+  Status output_projection(const LayerSpec& layer, const OutputWeights& w) override {
+    return add(cpu::output_projection, layer, w.o_proj.name);
   }
-  Status gated_mlp(int layer, const LayerWeights& w) override {
-    return add(cpu::gated_mlp, known(layer), w.up_proj.name, layer);
+  Status gated_mlp(const LayerSpec& layer, const ChannelMixWeights& w) override {
+    return add(cpu::channel_mix, layer, w.up_proj.name);
   }
-  Status logits(const WeightView&, const WeightView& head) override {
-    return add(cpu::logits, head.rows == plan_.model_.config().vocab_size, head.name);
+  Status squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& w) override {
+    return add(cpu::channel_mix, layer, w.up_proj.name);
+  }
+  Status logits(const NormSpec&, const NormWeights&, const WeightView& head) override {
+    return add(cpu::logits, nullptr, head.rows == plan_.model_.config().vocab_size, head.name);
   }
 
  private:
-  bool known(int layer) const { return layer >= 0 && layer < plan_.model_.config().num_layers; }
+  /// The op of a layer, which must be that of the loaded model.
+  Status add(void (*run)(Pass&), const LayerSpec& layer, const std::string& name) {
+    const bool known = layer.index >= 0 && layer.index < plan_.model_.config().num_layers();
+    const PackedLayer* packed = known ? &plan_.model_.layer(layer.index) : nullptr;
+    return add(run, packed, known && packed->spec == layer, name);
+  }
 
-  Status add(void (*run)(Pass&, int), bool fits, const std::string& name, int layer = 0) {
-    if (!fits) {
-      return fail(ErrorCode::invalid_argument, name, " (layer ", layer,
-                  "): not of the loaded model");
-    }
+  Status add(void (*run)(Pass&), const PackedLayer* layer, bool fits, const std::string& name) {
+    if (!fits) return fail(ErrorCode::invalid_argument, name, ": not of the loaded model");
     plan_.steps_.push_back({run, layer});
     return {};
   }
 
   CpuPlan& plan_;
 };
+
+namespace {
+
+/// Floats per token of a plan's buffers: the most that a layer needs of each.
+struct TokenFloats {
+  std::size_t widest = 0;   // channels of a product's input but down's
+  std::size_t scratch = 0;  // of a thread
+  std::size_t q = 0, k = 0, v = 0, f = 0, padded_v = 0, gates = 0, p = 0, o = 0;
+  std::size_t inner = 0, low = 0, r = 0, output_gate = 0, mapped = 0;
+  std::size_t turned_q = 0, turned_k = 0, turn = 0;
+};
+
+void take_most(std::size_t& most, std::int64_t n) {
+  most = std::max(most, static_cast<std::size_t>(n));
+}
+
+TokenFloats token_floats(const CpuModel& model) {
+  TokenFloats most;
+  const std::int64_t d = model.config().hidden_size;
+  take_most(most.widest, d);
+  take_most(most.scratch, d);
+  for (int i = 0; i < model.config().num_layers(); ++i) {
+    const PackedLayer& layer = model.layer(i);
+    const LayerSpec& c = layer.spec;
+    const NativeLayer& n = layer.layout;
+    take_most(most.widest, c.o_channels());
+    for (std::int64_t floats : {std::int64_t{c.o_channels()}, std::int64_t{c.intermediate_size},
+                                std::int64_t{c.head_k_dim}, std::int64_t{3} * c.gate_dim()}) {
+      take_most(most.scratch, floats);
+    }
+    take_most(most.q, c.q_channels());
+    take_most(most.k, c.k_channels());
+    take_most(most.v, c.v_channels());
+    take_most(most.f, c.gate_channels());
+    take_most(most.padded_v, std::int64_t{c.num_kv_heads} * n.channels);
+    take_most(most.p, std::int64_t{c.num_heads} * n.slot_lanes());
+    take_most(most.o, std::int64_t{c.num_heads} * n.channels);
+    take_most(most.inner, c.intermediate_size);
+    take_most(most.output_gate, c.output_gate ? c.o_channels() : 0);
+    take_most(most.turn, c.rotates() ? c.head_k_dim : 0);
+    int gate_lanes = n.memory_lanes;
+    switch (c.kind()) {
+      case Mixer::slots:
+        take_most(most.turned_q, c.rotates() ? c.q_channels() : 0);
+        take_most(most.turned_k, c.rotates() ? c.k_channels() : 0);
+        break;
+      case Mixer::recurrence: {
+        const RecurrenceSpec& spec = c.recurrence();
+        if (spec.decay_on_values) gate_lanes = std::max(gate_lanes, n.channels);
+        take_most(most.widest, std::max(c.q_channels(), spec.gate_rank));
+        take_most(most.scratch, std::max(c.q_channels(), spec.gate_rank));
+        take_most(most.low, spec.gate_rank);
+        take_most(most.r, layer.r.present() ? c.gate_channels() : 0);
+        take_most(most.mapped, layer.q_map.present() ? c.q_channels() : 0);
+        break;
+      }
+    }
+    take_most(most.gates, std::int64_t{c.num_kv_heads} * gate_lanes);
+  }
+  most.scratch = (most.scratch + 15) / 16 * 16;
+  return most;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Plan>> CpuPlan::record(const CpuModel& model, int max_tokens,
                                               const Recording& recording) {
@@ -63,28 +133,13 @@ Result<std::unique_ptr<Plan>> CpuPlan::record(const CpuModel& model, int max_tok
   Recorder recorder(*plan);
   RUNNEL_CHECK_OK(recording(recorder));
 
-  const ModelConfig& c = model.config();
-  const NativeLayout& n = model.layout();
   Pass& pass = plan->pass_;
   pass.model = &model;
   const auto tokens = static_cast<std::size_t>(max_tokens);
-  const auto size = [](std::int64_t a, std::int64_t b = 1) {
-    return static_cast<std::size_t>(a * b);
-  };
-  const std::size_t q = tokens * size(c.num_heads, c.head_k_dim);
-  const std::size_t k = tokens * size(c.num_kv_heads, c.head_k_dim);
-  const bool recurrence = c.mixer == Mixer::recurrence;
-  std::size_t widest = std::max(size(c.hidden_size), size(c.num_heads, c.head_v_dim));
-  if (recurrence) widest = std::max({widest, size(c.num_heads, c.head_k_dim), size(c.gate_rank)});
-  pass.scratch_floats =
-      (std::max({widest, size(c.intermediate_size), size(c.head_k_dim), size(3, c.gate_dim())}) +
-       15) /
-      16 * 16;
-  const bool turns = n.positional > 0;
-  const std::size_t gates =
-      tokens * size(c.num_kv_heads, std::max(n.memory_lanes, c.decay_on_values ? n.channels : 0));
-  const std::size_t mapped =
-      recurrence && !model.layer(0).q_map.present() ? 0 : tokens * size(c.num_heads, c.head_k_dim);
+  const auto threads = static_cast<std::size_t>(model.pool().threads());
+  const TokenFloats n = token_floats(model);
+  pass.scratch_floats = n.scratch;
+  const bool sinks = model.rotation().sink_distance > 0;
 
   // Carved twice: first to add up, then to hand out.
   std::size_t used = 0;
@@ -93,44 +148,42 @@ Result<std::unique_ptr<Plan>> CpuPlan::record(const CpuModel& model, int max_tok
       pointer =
           reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(plan->arena_.data() + used);
     }
-    used += (bytes + 63) / 64 * 64;
+    used += round_up(bytes, 64);
+  };
+  const auto floats = [&](float*& pointer, std::size_t per_token) {
+    carve(pointer, tokens * per_token * sizeof(float));
   };
   const auto carve_all = [&] {
     used = 0;
-    constexpr std::size_t kFloat = sizeof(float);
-    carve(pass.x, tokens * size(c.hidden_size) * kFloat);
-    carve(pass.scratch, size(model.pool().threads()) * pass.scratch_floats * kFloat);
-    carve(pass.input.groups, tokens * (widest / 32) * kGroupBytes);
-    carve(pass.input.floats, tokens * widest * kFloat);
-    carve(pass.hidden.groups, tokens * size(c.intermediate_size / 32) * kGroupBytes);
-    carve(pass.hidden.floats, tokens * size(c.intermediate_size) * kFloat);
-    carve(pass.q, q * kFloat);
-    carve(pass.k, k * kFloat);
-    carve(pass.v, tokens * size(c.num_kv_heads, c.head_v_dim) * kFloat);
-    carve(pass.f, tokens * size(c.num_kv_heads, c.gate_dim()) * kFloat);
-    carve(pass.turned_q, turns ? q * kFloat : 0);
-    carve(pass.sink_q, turns ? q * kFloat : 0);
-    carve(pass.turned_k, turns ? k * kFloat : 0);
-    carve(pass.padded_v, tokens * size(c.num_kv_heads, n.channels) * kFloat);
-    carve(pass.alpha, gates * kFloat);
-    carve(pass.write, gates * kFloat);
-    carve(pass.turn, turns || c.rotary ? tokens * size(c.head_k_dim) * kFloat : 0);
-    carve(pass.sink_turn, turns ? tokens * size(c.head_k_dim) * kFloat : 0);
-    carve(pass.p, tokens * size(c.num_heads, n.slot_lanes()) * kFloat);
-    carve(pass.o, tokens * size(c.num_heads, n.channels) * kFloat);
-    if (!recurrence) return;
-    const bool refined = c.decay == Decay::refined;
-    carve(pass.low, tokens * size(c.gate_rank) * kFloat);
-    carve(pass.r, refined ? tokens * size(c.num_kv_heads, c.gate_dim()) * kFloat : 0);
-    carve(pass.gate, c.output_gate ? tokens * size(c.num_heads, c.head_v_dim) * kFloat : 0);
-    carve(pass.mapped, mapped * kFloat);
-    carve(pass.mapped2, mapped * kFloat);
+    floats(pass.x, static_cast<std::size_t>(model.config().hidden_size));
+    carve(pass.scratch, threads * n.scratch * sizeof(float));
+    carve(pass.input.groups, tokens * (n.widest / 32) * kGroupBytes);
+    floats(pass.input.floats, n.widest);
+    carve(pass.hidden.groups, tokens * (n.inner / 32) * kGroupBytes);
+    floats(pass.hidden.floats, n.inner);
+    floats(pass.q, n.q);
+    floats(pass.k, n.k);
+    floats(pass.v, n.v);
+    floats(pass.f, n.f);
+    floats(pass.turned_q, n.turned_q);
+    floats(pass.sink_q, sinks ? n.turned_q : 0);
+    floats(pass.turned_k, n.turned_k);
+    floats(pass.padded_v, n.padded_v);
+    floats(pass.alpha, n.gates);
+    floats(pass.write, n.gates);
+    floats(pass.turn, n.turn);
+    floats(pass.sink_turn, sinks ? n.turn : 0);
+    floats(pass.p, n.p);
+    floats(pass.o, n.o);
+    floats(pass.low, n.low);
+    floats(pass.r, n.r);
+    floats(pass.gate, n.output_gate);
+    floats(pass.mapped, n.mapped);
+    floats(pass.mapped2, n.mapped);
   };
   carve_all();
   RUNNEL_TRY(plan->arena_, PageBuffer::create(used));
   carve_all();
-  // Padding lanes of the gates keep their slots at zero. A plan of one row of lanes has none.
-  if (n.memory_lanes != n.memory) std::fill_n(pass.alpha, gates, 1.0F);
   pass.items.reserve(tokens);
   pass.ids.reserve(tokens);
   pass.position.reserve(tokens);
@@ -177,7 +230,10 @@ Status CpuPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
   }
   pass_.tokens = static_cast<int>(pass_.ids.size());
   prepare_rotations(pass_);
-  for (const Step& step : steps_) step.run(pass_, step.layer);
+  for (const Step& step : steps_) {
+    pass_.layer = step.layer;
+    step.run(pass_);
+  }
   for (const PassItem& item : pass_.items)
     item.state->advance(static_cast<std::size_t>(item.count));
   return {};

@@ -22,10 +22,10 @@ class CpuPlan final : public Plan {
   friend class Recorder;
   CpuPlan(const CpuModel& model, int max_tokens) : model_(model), max_tokens_(max_tokens) {}
 
-  /// One op with its layer (or 0).
+  /// One op with its layer, null for those of the model.
   struct Step {
-    void (*run)(Pass& pass, int layer);
-    int layer;
+    void (*run)(Pass& pass);
+    const PackedLayer* layer;
   };
 
   const CpuModel& model_;

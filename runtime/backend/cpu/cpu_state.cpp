@@ -9,18 +9,19 @@
 namespace runnel::cpu {
 namespace {
 
-constexpr int round_up(int n) { return (n + 15) / 16 * 16; }
+/// A whole number of lines of 16 floats.
+constexpr int whole_lines(int n) { return (n + 15) / 16 * 16; }
 
 /// Calls move(canonical element, native element) for every number of the state.
 template <class Canonical, class Native, class Move>
-void for_each_number(const NativeLayout& n, Canonical* canonical, Native* native,
+void for_each_number(const NativeLayout& layout, Canonical* canonical, Native* native,
                      const Move& move) {
-  const StateLayout& c = n.canonical;
-  for (int layer = 0; layer < c.layers; ++layer) {
+  for (const NativeLayer& n : layout.layers) {
+    const LayerState& c = n.canonical;
     for (int head = 0; head < c.kv_heads; ++head) {
-      Canonical* keys = canonical + c.keys_offset(layer, head);
-      Canonical* values = canonical + c.values_offset(layer, head);
-      Native* base = native + n.head_offset(layer, head);
+      Canonical* keys = canonical + c.keys_offset(head);
+      Canonical* values = canonical + c.values_offset(head);
+      Native* base = native + n.head_offset(head);
       for (int slot = 0; slot < c.slots; ++slot) {
         const bool memory = slot >= n.positional;
         const int index = memory ? slot - n.positional : slot;
@@ -35,24 +36,46 @@ void for_each_number(const NativeLayout& n, Canonical* canonical, Native* native
         move(*values++, base[n.extra_offset() + static_cast<std::size_t>(i)]);
       }
     }
-    Canonical* tails = canonical + c.q_conv_offset(layer);
-    Native* own = native + n.conv_offset(layer);
+    Canonical* tails = canonical + c.q_conv_offset();
+    Native* own = native + n.conv_offset();
     for (std::size_t i = 0; i < c.conv_floats(); ++i) move(tails[i], own[i]);
   }
 }
 
 }  // namespace
 
+NativeLayer NativeLayer::of(const LayerSpec& layer, const LayerState& canonical) {
+  int positional = 0;
+  switch (layer.kind()) {
+    case Mixer::slots:
+      positional = layer.slots().num_positional_slots();
+      break;
+    case Mixer::recurrence:
+      break;
+  }
+  const int memory = canonical.slots - positional;
+  return {.canonical = canonical,
+          .offset = 0,
+          .positional = positional,
+          .memory = memory,
+          .positional_lanes = whole_lines(positional),
+          .memory_lanes = whole_lines(memory),
+          .channels = whole_lines(canonical.head_v_dim),
+          .extra = whole_lines(canonical.head_extra)};
+}
+
 NativeLayout NativeLayout::of(const ModelConfig& config) {
   const StateLayout canonical = StateLayout::of(config);
-  const int memory = canonical.slots - config.num_positional_slots();
-  return {.canonical = canonical,
-          .positional = config.num_positional_slots(),
-          .memory = memory,
-          .positional_lanes = round_up(config.num_positional_slots()),
-          .memory_lanes = round_up(memory),
-          .channels = round_up(canonical.head_v_dim),
-          .extra = round_up(canonical.head_extra)};
+  NativeLayout layout;
+  layout.canonical_floats = canonical.total_floats();
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    NativeLayer layer = NativeLayer::of(config.layers[i], canonical.layers[i]);
+    layer.offset = at;
+    at += layer.floats();
+    layout.layers.push_back(layer);
+  }
+  return layout;
 }
 
 Result<std::unique_ptr<CpuState>> CpuState::allocate(const NativeLayout& layout) {
@@ -70,9 +93,9 @@ Result<std::unique_ptr<RecurrentState>> CpuState::create(const NativeLayout& lay
 }
 
 Status CpuState::export_to(std::span<float> out) const {
-  if (out.size() != layout_.canonical.total_floats()) {
+  if (out.size() != layout_.canonical_floats) {
     return fail(ErrorCode::invalid_argument, "state: buffer has ", out.size(), " floats, expected ",
-                layout_.canonical.total_floats());
+                layout_.canonical_floats);
   }
   for_each_number(layout_, out.data(), buffer_.floats().data(),
                   [](float& canonical, const float& own) { canonical = own; });
@@ -80,9 +103,9 @@ Status CpuState::export_to(std::span<float> out) const {
 }
 
 Status CpuState::import_from(std::span<const float> canonical, std::uint64_t position) {
-  if (canonical.size() != layout_.canonical.total_floats()) {
+  if (canonical.size() != layout_.canonical_floats) {
     return fail(ErrorCode::mismatch, "state: has ", canonical.size(), " floats, expected ",
-                layout_.canonical.total_floats());
+                layout_.canonical_floats);
   }
   for_each_number(layout_, canonical.data(), data(),
                   [](const float& from, float& own) { own = from; });

@@ -3,27 +3,30 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cpu/page_buffer.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 
-/// Float offsets into a native state. Per layer and kv head: positional keys [K, positional lanes],
-/// memory keys [K, memory lanes], positional values [P, channels], memory values [M, channels],
-/// more numbers as in the canonical layout; lanes, channels and more rounded up to 16; after the
-/// heads the conv tails as in the canonical layout. What the padding holds never reaches an output.
-/// A recurrence of one pass has its state where memory values are, a row for each feature.
-struct NativeLayout {
-  StateLayout canonical;
-  int positional = 0;  // P slots
-  int memory = 0;      // M slots, or K' features
+/// One layer's share of a native state, in floats. Per kv head: positional keys [K, positional lanes], memory keys
+/// [K, memory lanes], positional values [P, channels], memory values [M, channels], more numbers as in the canonical
+/// layout; lanes, channels and more rounded up to 16; after the heads the conv tails as in the canonical layout. What
+/// the padding holds never reaches an output. A recurrence of one pass has its state where memory values are, a row for
+/// each feature.
+struct NativeLayer {
+  LayerState canonical;
+  std::size_t offset = 0;  // in the native state
+  int positional = 0;      // P slots
+  int memory = 0;          // M slots, or K' features
   int positional_lanes = 0;
   int memory_lanes = 0;
   int channels = 0;  // V (and a normalizer's column) rounded up
   int extra = 0;
 
-  static NativeLayout of(const ModelConfig& config);
+  static NativeLayer of(const LayerSpec& layer, const LayerState& canonical);
 
   std::size_t memory_keys() const { return keys_stride() * std::size_t(positional_lanes); }
   std::size_t positional_values() const { return keys_stride() * std::size_t(slot_lanes()); }
@@ -34,19 +37,26 @@ struct NativeLayout {
     return memory_values() + std::size_t(memory) * std::size_t(channels);
   }
   std::size_t head_floats() const { return extra_offset() + std::size_t(extra); }
-  std::size_t layer_floats() const {
-    return std::size_t(canonical.kv_heads) * head_floats() + conv_floats();
-  }
-  std::size_t total_floats() const { return std::size_t(canonical.layers) * layer_floats(); }
-  std::size_t head_offset(int layer, int head) const {
-    return std::size_t(layer) * layer_floats() + std::size_t(head) * head_floats();
-  }
-  std::size_t conv_offset(int layer) const { return head_offset(layer, canonical.kv_heads); }
+  std::size_t floats() const { return conv_offset() - offset + conv_floats(); }
+  std::size_t head_offset(int head) const { return offset + std::size_t(head) * head_floats(); }
+  std::size_t conv_offset() const { return head_offset(canonical.kv_heads); }
   int slot_lanes() const { return positional_lanes + memory_lanes; }
 
  private:
   std::size_t keys_stride() const { return std::size_t(canonical.head_k_dim); }
-  std::size_t conv_floats() const { return (canonical.conv_floats() + 15) / 16 * 16; }
+  std::size_t conv_floats() const { return round_up(canonical.conv_floats(), 16); }
+};
+
+/// The layers' shares one after the other.
+struct NativeLayout {
+  std::vector<NativeLayer> layers;
+  std::size_t canonical_floats = 0;
+
+  static NativeLayout of(const ModelConfig& config);
+
+  std::size_t total_floats() const {
+    return layers.empty() ? 0 : layers.back().offset + layers.back().floats();
+  }
 };
 
 class CpuState final : public RecurrentState {

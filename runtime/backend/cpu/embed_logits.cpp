@@ -5,24 +5,24 @@
 
 namespace runnel::cpu {
 
-void embed(Pass& pass, int) {
-  const auto d = static_cast<std::size_t>(pass.config().hidden_size);
+void embed(Pass& pass) {
+  const auto d = static_cast<std::size_t>(pass.model->config().hidden_size);
   pass.pool().for_each(pass.tokens, [&](int t, int) {
     unpack_row(pass.model->embeddings(), pass.ids[static_cast<std::size_t>(t)],
                {pass.x + static_cast<std::size_t>(t) * d, d});
   });
 }
 
-void logits(Pass& pass, int) {
+void logits(Pass& pass) {
   if (pass.wanted.empty()) return;
   const CpuModel& model = *pass.model;
   const PackedMatrix& head = model.head();
-  const int d = pass.config().hidden_size;
+  const int d = pass.model->config().hidden_size;
   const int tokens = static_cast<int>(pass.wanted.size());
   pack_rows(
       pass, tokens, d, head.quantised(), !head.quantised(), pass.input, [&](int t, float* scratch) {
         const float* x = pass.x + std::ptrdiff_t{pass.wanted[static_cast<std::size_t>(t)]} * d;
-        pass.kernels().rms_norm(x, d, pass.config().norm_eps, model.final_norm().data(), scratch);
+        norm_row(pass.kernels(), model.config().final_norm, model.final_norm(), x, d, scratch);
         return scratch;
       });
   const Product product{.matrix = &head,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// x += W_down(silu(W_gate x~) * W_up x~),  x~ = RMSNorm(x; mlp_norm)
+// The channel mixes:  x += W_down(silu(W_gate x~) * W_up x~)  or  x += W_down(relu(W_up x~)^2),  x~ = norm(x)
 //
 // An item computes 32 rows of gate and up for its tokens, joins them and rounds them: one whole
 // group of down's input, so that the hidden vector never exists as floats and needs no loop of its own.
 #include <algorithm>
 
 #include "runtime/backend/cpu/pass.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 namespace {
@@ -14,10 +15,10 @@ constexpr int kGroup = 32;       // rows of an item's unit, inputs of a group
 constexpr int kMostWidth = 16;   // tokens of a pack
 constexpr int kTileBlock = 256;  // tokens of an item
 
-/// Rows [32 unit, …) of silu(gate) * up for the tokens of one pack, into the packs of `hidden`.
+/// Rows [32 unit, …) of down's input, silu(gate) * up or relu(up)^2, for the tokens of one pack, into the packs of `hidden`.
 void hidden_unit(Pass& pass, const PackedLayer& w, int unit, const TokenTile& tile) {
   const Kernels& kernels = pass.kernels();
-  const int rows = std::min(kGroup, w.gate.rows - unit * kGroup);
+  const int rows = std::min(kGroup, w.up.rows - unit * kGroup);
   alignas(64) float gate[kMostWidth * kGroup];
   alignas(64) float up[kMostWidth * kGroup];
   const auto multiply = [&](const PackedMatrix& m, float* out) {
@@ -31,12 +32,20 @@ void hidden_unit(Pass& pass, const PackedLayer& w, int unit, const TokenTile& ti
     args.out_stride = kGroup;
     kernels.matmul[m.format][tile.index](args);
   };
-  multiply(w.gate, gate);
-  multiply(w.up, up);
+  const bool gated = w.gate.present();
+  multiply(gated ? w.gate : w.up, gate);
+  if (gated) multiply(w.up, up);
   const auto n = static_cast<std::size_t>(w.down.cols),
              first = static_cast<std::size_t>(tile.first);
   const auto width = static_cast<std::size_t>(tile.width);
-  for (int t = 0; t < tile.width; ++t) kernels.swiglu(gate + t * kGroup, up + t * kGroup, rows);
+  for (int t = 0; t < tile.width; ++t) {
+    float* row = gate + t * kGroup;
+    if (gated) {
+      kernels.swiglu(row, up + t * kGroup, rows);
+    } else {
+      for (int r = 0; r < rows; ++r) row[r] = std::max(row[r], 0.0F) * std::max(row[r], 0.0F);
+    }
+  }
   if (w.down.quantised()) {
     std::uint8_t* pack = pass.hidden.groups +
                          (first * (n / 32) + static_cast<std::size_t>(unit) * width) * kGroupBytes;
@@ -53,19 +62,18 @@ void hidden_unit(Pass& pass, const PackedLayer& w, int unit, const TokenTile& ti
 
 }  // namespace
 
-void gated_mlp(Pass& pass, int layer) {
-  const PackedLayer& w = pass.model->layer(layer);
-  const ModelConfig& c = pass.config();
-  const int d = c.hidden_size;
-  const bool groups = w.gate.quantised() || w.up.quantised();
-  const bool floats = !w.gate.quantised() || !w.up.quantised();
-  pack_normed(pass, w.mlp_norm, groups, floats);
+void channel_mix(Pass& pass) {
+  const PackedLayer& w = *pass.layer;
+  const bool gated = w.gate.present();
+  const bool groups = w.up.quantised() || (gated && w.gate.quantised());
+  const bool floats = !w.up.quantised() || (gated && !w.gate.quantised());
+  pack_normed(pass, pass.spec().channel_norm, w.mlp_norm, groups, floats);
 
-  const int units = (w.gate.rows + kGroup - 1) / kGroup;
+  const int units = (w.up.rows + kGroup - 1) / kGroup;
   const int step = std::max(1, units / (pass.pool().threads() * 8));
-  const int steps = (units + step - 1) / step;
+  const int steps = divide_up(units, step);
   const int block = std::min(pass.tokens, kTileBlock);
-  const int blocks = (pass.tokens + block - 1) / block;
+  const int blocks = divide_up(pass.tokens, block);
   pass.pool().for_each(blocks * steps, [&](int item, int) {
     const int first = item / steps * block;
     const TokenTiles tiles(pass.kernels(), first, std::min(block, pass.tokens - first));
@@ -74,6 +82,7 @@ void gated_mlp(Pass& pass, int layer) {
       for (int i = 0; i < tiles.size(); ++i) {
         if (tiles.size() > 1) {
           for (const PackedMatrix* m : {&w.gate, &w.up}) {
+            if (!m->present()) continue;
             const std::size_t bytes = 2 * m->tile_bytes;
             prefetch_slice(m->data + static_cast<std::size_t>(unit + 1) * bytes, bytes, i,
                            tiles.size());
@@ -83,7 +92,7 @@ void gated_mlp(Pass& pass, int layer) {
       }
     }
   });
-  const Product down{.matrix = &w.down, .out = pass.x, .stride = d, .accumulate = true};
+  const Product down{.matrix = &w.down, .out = pass.x, .stride = w.down.rows, .accumulate = true};
   run_products(pass, {&down, 1}, pass.hidden, pass.tokens);
 }
 

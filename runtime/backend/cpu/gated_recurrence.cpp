@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "runtime/backend/cpu/pass.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 namespace {
@@ -26,7 +27,8 @@ std::ptrdiff_t at(int a, int b) { return std::ptrdiff_t{a} * b; }
 
 /// Lanes of one head's decay.
 int decay_lanes(const Pass& pass) {
-  return pass.config().decay_on_values ? pass.layout().channels : pass.layout().memory_lanes;
+  return pass.spec().recurrence().decay_on_values ? pass.layout().channels
+                                                  : pass.layout().memory_lanes;
 }
 
 /// W x on every head of `x`, [T, heads, K].
@@ -47,9 +49,10 @@ struct MapBias {
 /// phi of one head's x [K] into out [K'], by way of what map_rows made (y, y2).
 void features(const Pass& pass, const float* x, const float* y, const float* y2,
               const MapBias& bias, bool normalise, float* out) {
-  const ModelConfig& c = pass.config();
+  const LayerSpec& c = pass.spec();
+  const RecurrenceSpec& spec = c.recurrence();
   const int dim = c.head_k_dim;
-  switch (c.feature_map) {
+  switch (spec.feature_map) {
     case FeatureMap::identity:
     case FeatureMap::exponential:
       std::copy_n(x, dim, out);
@@ -116,15 +119,16 @@ void sigmoids(const Pass& pass, const float* x, const float* bias, int n, float*
 
 /// The decay of one token and kv head, and the keys if they are its complement.
 void prepare_decay(const Pass& pass, const PackedLayer& w, int t, int head, float* scratch) {
-  const ModelConfig& c = pass.config();
-  const NativeLayout& n = pass.layout();
+  const LayerSpec& c = pass.spec();
+  const RecurrenceSpec& spec = c.recurrence();
+  const NativeLayer& n = pass.layout();
   const int gates = c.gate_dim(), row = t * c.num_kv_heads + head;
   float* decay = pass.alpha + at(row, decay_lanes(pass));
   const float* f = pass.f + at(row, gates);
   const auto of = [&](const std::vector<float>& all) {
     return all.empty() ? nullptr : all.data() + at(head, gates);
   };
-  switch (c.decay) {
+  switch (spec.decay) {
     case Decay::none:
     case Decay::running_sum:
       return;
@@ -132,8 +136,9 @@ void prepare_decay(const Pass& pass, const PackedLayer& w, int t, int head, floa
       std::fill_n(decay, n.memory, static_cast<float>(1.0 - std::exp2(-5.0 - head)));
       return;
     case Decay::log_sigmoid: {
-      float* taken = c.complement_keys ? pass.write + at(row, n.memory_lanes) : scratch;
-      pass.kernels().gates(f, of(w.f_bias), gates, c.gate_normalizer, c.gate_log_min, decay, taken);
+      float* taken = spec.complement_keys ? pass.write + at(row, n.memory_lanes) : scratch;
+      pass.kernels().gates(f, of(w.f_bias), gates, spec.gate_normalizer, spec.gate_log_min, decay,
+                           taken);
       if (const float* bound = of(w.lower_bound); bound != nullptr) {
         for (int i = 0; i < gates; ++i) {
           decay[i] = bound[i] + (1.0F - bound[i]) * decay[i];
@@ -158,65 +163,72 @@ void prepare_decay(const Pass& pass, const PackedLayer& w, int t, int head, floa
 
 /// Features, rotations, values and decays of one token and kv head.
 void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head, float* scratch) {
-  const ModelConfig& c = pass.config();
-  const NativeLayout& n = pass.layout();
+  const LayerSpec& c = pass.spec();
+  const RecurrenceSpec& spec = c.recurrence();
+  const NativeLayer& n = pass.layout();
   const int dim = c.head_k_dim, group = c.queries_per_kv_head(), half = dim / 2;
   const int row = t * c.num_kv_heads + head, query = t * c.num_heads + head * group;
   const float* turn = pass.turn + at(t, dim);
   // With slots q and k stay where they are, because p and write are the slots'.
-  const bool slots = c.num_memory_slots > 0;
+  const bool slots = spec.num_memory_slots > 0;
   for (int g = 0; g < group; ++g) {
     const std::ptrdiff_t own = at(query + g, dim);
     float* out = slots ? pass.q + own : pass.p + at(query + g, n.memory_lanes);
     features(pass, pass.q + own, pass.mapped + own, pass.mapped2 + own,
-             {w.q_map_bias, w.q_map2_bias}, c.feature_norm_q, out);
-    if (c.rotary) rotate(out, half, turn, out);
-    if (c.feature_map == FeatureMap::exponential) {
+             {w.q_map_bias, w.q_map2_bias}, spec.feature_norm_q, out);
+    if (spec.rotary) rotate(out, half, turn, out);
+    if (spec.feature_map == FeatureMap::exponential) {
       pass.kernels().exp_less(out, dim, *std::max_element(out, out + dim));
     }
     if (slots) continue;
-    for (int i = 0; i < c.feature_dim(); ++i) out[i] *= c.scale;
+    for (int i = 0; i < c.feature_dim(); ++i) out[i] *= spec.scale;
   }
   float* v = pass.padded_v + at(row, n.channels);
   std::copy_n(pass.v + at(row, c.head_v_dim), c.head_v_dim, v);
-  if (c.normalizer) v[c.head_v_dim] = 1.0F;
+  if (spec.normalizer) v[c.head_v_dim] = 1.0F;
+  std::fill(v + c.value_columns(), v + n.channels, 0.0F);
   prepare_decay(pass, w, t, head, scratch);
 }
 
 /// Keys of one token and kv head; apart from the queries because one buffer holds what the maps'
 /// matrices make of either.
 void prepare_keys(const Pass& pass, const PackedLayer& w, int t, int head) {
-  const ModelConfig& c = pass.config();
+  const LayerSpec& c = pass.spec();
+  const RecurrenceSpec& spec = c.recurrence();
   const int dim = c.head_k_dim, row = t * c.num_kv_heads + head;
-  const bool slots = c.num_memory_slots > 0;
+  const bool slots = spec.num_memory_slots > 0;
   float* out = slots ? pass.k + at(row, dim) : pass.write + at(row, pass.layout().memory_lanes);
   features(pass, pass.k + at(row, dim), pass.mapped + at(row, dim), pass.mapped2 + at(row, dim),
-           {w.k_map_bias, w.k_map2_bias}, c.feature_norm_k, out);
-  if (c.rotary) rotate(out, dim / 2, pass.turn + at(t, dim), out);
+           {w.k_map_bias, w.k_map2_bias}, spec.feature_norm_k, out);
+  if (spec.rotary) rotate(out, dim / 2, pass.turn + at(t, dim), out);
 }
 
 /// What runs from token to token: z of the running sum, m of exponential keys.
 void scan_head(const Pass& pass, const PassItem& item, int head, float* extra) {
-  const ModelConfig& c = pass.config();
-  const NativeLayout& n = pass.layout();
-  const bool clamp = c.gate_logit_min != 0.0F || c.gate_logit_max != 0.0F;
+  const LayerSpec& c = pass.spec();
+  const RecurrenceSpec& spec = c.recurrence();
+  const NativeLayer& n = pass.layout();
+  const bool clamp = spec.gate_logit_min != 0.0F || spec.gate_logit_max != 0.0F;
   for (int t = item.first; t < item.first + item.count; ++t) {
     const bool first = pass.position[static_cast<std::size_t>(t)] == 0;
     const int row = t * c.num_kv_heads + head;
     float* decay = pass.alpha + at(row, decay_lanes(pass));
     float* write = pass.write + at(row, n.memory_lanes);
-    if (c.decay == Decay::running_sum) {
+    if (spec.decay == Decay::running_sum) {
       const float* f = pass.f + at(row, n.memory);
       for (int i = 0; i < n.memory; ++i) {
-        const float x = clamp ? std::clamp(f[i], c.gate_logit_min, c.gate_logit_max) : f[i];
+        const float x = clamp ? std::clamp(f[i], spec.gate_logit_min, spec.gate_logit_max) : f[i];
         const float z = extra[i];
         const float sum = first ? x : std::max(z, x) + std::log1p(std::exp(-std::fabs(z - x)));
         decay[i] = first ? 0.0F : std::exp(z - sum);
         write[i] = std::exp(x - sum);
         extra[i] = sum;
       }
+      // Padding lanes keep their slots as they are: at zero.
+      std::fill(decay + n.memory, decay + n.memory_lanes, 1.0F);
+      std::fill(write + n.memory, write + n.memory_lanes, 0.0F);
     }
-    if (c.feature_map == FeatureMap::exponential) {
+    if (spec.feature_map == FeatureMap::exponential) {
       const float own = *std::max_element(write, write + c.head_k_dim);
       const float largest = first ? own : std::max(extra[0], own);
       const float shrink = first ? 0.0F : std::exp(extra[0] - largest);
@@ -230,19 +242,20 @@ void scan_head(const Pass& pass, const PassItem& item, int head, float* extra) {
 /// Columns [begin, end) of the slots' keys as S^T, of their values, or of the one state.
 enum class Stage { slot_keys, values };
 
-void run_columns(const Pass& pass, int layer, const PassItem& item, int head, Stage stage,
-                 int begin, int end) {
-  const ModelConfig& c = pass.config();
-  const NativeLayout& n = pass.layout();
+void run_columns(const Pass& pass, const PassItem& item, int head, Stage stage, int begin,
+                 int end) {
+  const LayerSpec& c = pass.spec();
+  const RecurrenceSpec& spec = c.recurrence();
+  const NativeLayer& n = pass.layout();
   const int group = c.queries_per_kv_head(), heads = c.num_kv_heads;
   const int row = item.first * heads + head, query = item.first * c.num_heads + head * group;
-  float* state = item.state->data() + n.head_offset(layer, head);
+  float* state = item.state->data() + n.head_offset(head);
   RecurrenceArgs a{};
   a.begin = begin;
   a.end = end;
   a.tokens = item.count;
   a.heads = group;
-  a.decay = c.decay == Decay::none ? nullptr : pass.alpha + at(row, decay_lanes(pass));
+  a.decay = spec.decay == Decay::none ? nullptr : pass.alpha + at(row, decay_lanes(pass));
   a.decay_stride = at(heads, decay_lanes(pass));
   if (stage == Stage::slot_keys) {
     a.state = state + n.memory_keys();
@@ -267,7 +280,7 @@ void run_columns(const Pass& pass, int layer, const PassItem& item, int head, St
     a.k_stride = at(heads, n.memory_lanes);
     a.v = pass.padded_v + at(row, n.channels);
     a.v_stride = at(heads, n.channels);
-    a.on_columns = c.decay_on_values ? 1 : 0;
+    a.on_columns = spec.decay_on_values ? 1 : 0;
     a.q = pass.p + at(query, n.memory_lanes);
     a.q_stride = at(c.num_heads, n.memory_lanes);
     a.q_head = n.memory_lanes;
@@ -278,28 +291,27 @@ void run_columns(const Pass& pass, int layer, const PassItem& item, int head, St
   pass.kernels().recurrence(a);
 }
 
-void run_stage(Pass& pass, int layer, Stage stage, int columns) {
-  const int heads = pass.config().num_kv_heads;
+void run_stage(Pass& pass, Stage stage, int columns) {
+  const int heads = pass.spec().num_kv_heads;
   const int blocks = (columns + kColumnBlock - 1) / kColumnBlock;
   for (const PassItem& item : pass.items) {
     pass.pool().for_each(heads * blocks, [&](int i, int) {
       const int begin = i % blocks * kColumnBlock;
-      run_columns(pass, layer, item, i / blocks, stage, begin,
-                  std::min(columns, begin + kColumnBlock));
+      run_columns(pass, item, i / blocks, stage, begin, std::min(columns, begin + kColumnBlock));
     });
   }
 }
 
 void softmax_slots(Pass& pass) {
-  const NativeLayout& n = pass.layout();
-  const int heads = pass.config().num_heads;
+  const NativeLayer& n = pass.layout();
+  const int heads = pass.spec().num_heads;
   pass.pool().for_each(pass.tokens, [&](int t, int) {
     for (int h = 0; h < heads; ++h) {
       SlotSoftmaxArgs a{};
       a.logits = pass.p + at(t * heads + h, n.memory_lanes);
       a.memory_lanes = n.memory_lanes;
       a.memory = n.memory;
-      a.scale = pass.config().scale;
+      a.scale = pass.spec().recurrence().scale;
       pass.kernels().slot_softmax(a);
     }
   });
@@ -307,17 +319,18 @@ void softmax_slots(Pass& pass) {
 
 }  // namespace
 
-void gated_recurrence(Pass& pass, int layer) {
-  const PackedLayer& w = pass.model->layer(layer);
-  const ModelConfig& c = pass.config();
-  const NativeLayout& n = pass.layout();
+void gated_recurrence(Pass& pass) {
+  const PackedLayer& w = *pass.layer;
+  const LayerSpec& c = pass.spec();
+  const RecurrenceSpec& spec = c.recurrence();
+  const NativeLayer& n = pass.layout();
   const int heads = c.num_kv_heads;
   const auto map = [&](const PackedMatrix& first, const PackedMatrix& second, const float* x,
                        int rows) {
     if (first.present()) map_rows(pass, first, x, rows, pass.mapped);
     if (second.present()) map_rows(pass, second, x, rows, pass.mapped2);
   };
-  const int blocks = (pass.tokens + kTokenBlock - 1) / kTokenBlock;
+  const int blocks = divide_up(pass.tokens, kTokenBlock);
   const int step = pass.single ? 1 : heads;  // one token: a head an item
   const auto for_heads = [&](const auto& body) {
     const int parts = heads / step;
@@ -334,25 +347,25 @@ void gated_recurrence(Pass& pass, int layer) {
   const bool mapped = w.q_map.present();
   for_heads([&](int t, int h, float* scratch) {
     prepare_head(pass, w, t, h, scratch);
-    if (!mapped && !c.complement_keys) prepare_keys(pass, w, t, h);
+    if (!mapped && !spec.complement_keys) prepare_keys(pass, w, t, h);
   });
   if (mapped) {
     map(w.k_map, w.k_map2, pass.k, pass.tokens * heads);
     for_heads([&](int t, int h, float*) { prepare_keys(pass, w, t, h); });
   }
-  if (c.decay == Decay::running_sum || c.feature_map == FeatureMap::exponential) {
+  if (spec.decay == Decay::running_sum || spec.feature_map == FeatureMap::exponential) {
     const int items = static_cast<int>(pass.items.size());
     pass.pool().for_each(items * heads, [&](int i, int) {
       const PassItem& item = pass.items[static_cast<std::size_t>(i / heads)];
-      float* extra = item.state->data() + n.head_offset(layer, i % heads) + n.extra_offset();
+      float* extra = item.state->data() + n.head_offset(i % heads) + n.extra_offset();
       scan_head(pass, item, i % heads, extra);
     });
   }
-  if (c.num_memory_slots > 0) {
-    run_stage(pass, layer, Stage::slot_keys, n.memory_lanes);
+  if (spec.num_memory_slots > 0) {
+    run_stage(pass, Stage::slot_keys, n.memory_lanes);
     softmax_slots(pass);
   }
-  run_stage(pass, layer, Stage::values, n.channels);
+  run_stage(pass, Stage::values, n.channels);
 }
 
 }  // namespace runnel::cpu

@@ -11,6 +11,7 @@
 #include "quant/formats.h"
 #include "quant/quantise.h"
 #include "runtime/base/half.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cpu {
@@ -201,8 +202,8 @@ Result<PackedMatrix> plan_packing(const WeightView& view) {
   }
   m.rows = static_cast<int>(view.rows);
   m.cols = static_cast<int>(view.cols);
-  m.tiles = (m.rows + kTileRows - 1) / kTileRows;
-  m.tile_bytes = (tile_payload(m.format, m.cols) + 63) / 64 * 64;
+  m.tiles = divide_up(m.rows, kTileRows);
+  m.tile_bytes = round_up(tile_payload(m.format, m.cols), 64);
   return m;
 }
 

@@ -81,8 +81,9 @@ struct PassItem {
 /// Shapes as in ModelConfig, T = tokens of the pass; lanes and channels as in NativeLayout.
 struct Pass {
   const CpuModel* model = nullptr;
-  int tokens = 0;      // T
-  bool single = true;  // every item has one token
+  const PackedLayer* layer = nullptr;  // whose op runs
+  int tokens = 0;                      // T
+  bool single = true;                  // every item has one token
   std::vector<PassItem> items;
   std::vector<TokenId> ids;             // [T]
   std::vector<std::uint64_t> position;  // [T]
@@ -116,24 +117,34 @@ struct Pass {
   float* mapped = nullptr;   // [T, HQ, K] W x of a feature map
   float* mapped2 = nullptr;  // [T, HQ, K]
 
-  const ModelConfig& config() const { return model->config(); }
-  const NativeLayout& layout() const { return model->layout(); }
+  const LayerSpec& spec() const { return layer->spec; }
+  const NativeLayer& layout() const { return layer->layout; }
   const Kernels& kernels() const { return model->kernels(); }
   ThreadPool& pool() const { return model->pool(); }
 };
 
-// The ops, each in its own file.
-void embed(Pass& pass, int);
-void slot_projections(Pass& pass, int layer);
-void slot_attention(Pass& pass, int layer);
-void recurrence_projections(Pass& pass, int layer);
-void gated_recurrence(Pass& pass, int layer);
-void output_projection(Pass& pass, int layer);
-void gated_mlp(Pass& pass, int layer);
-void logits(Pass& pass, int);
+// The ops, each in its own file. Those of a layer find it in pass.layer.
+void embed(Pass& pass);
+void slot_projections(Pass& pass);
+void slot_attention(Pass& pass);
+void recurrence_projections(Pass& pass);
+void gated_recurrence(Pass& pass);
+void output_projection(Pass& pass);
+void channel_mix(Pass& pass);
+void logits(Pass& pass);
 
-/// The convolutions on q, k (or f) and v.
-void short_convolutions(Pass& pass, int layer);
+/// The layer's biases on q, k and v, as far as it has them.
+void add_biases(Pass& pass);
+
+/// The convolutions on q, on `keys` (k or f) and on v.
+void short_convolutions(Pass& pass, float* keys);
+
+/// x [n] by the activation, in place.
+void activate(const Kernels& kernels, Activation activation, float* x, int n);
+
+/// The norm of one row.
+void norm_row(const Kernels& kernels, const NormSpec& spec, const PackedNorm& norm, const float* x,
+              int n, float* out);
 
 /// Pairs (i, i + half) of x, turned by the angles of `turn` ([half] cosines, [half] sines).
 void rotate(const float* x, int half, const float* turn, float* out);
@@ -156,16 +167,17 @@ struct Product {
 void run_products(Pass& pass, std::span<const Product> products, const PackedInput& input,
                   int tokens);
 
-/// RMSNorm(x; norm) of every token, packed into pass.input as groups, as floats, or both.
-void pack_normed(Pass& pass, std::span<const float> norm, bool groups, bool floats);
+/// norm(x) of every token, packed into pass.input as groups, as floats, or both.
+void pack_normed(Pass& pass, const NormSpec& spec, const PackedNorm& norm, bool groups,
+                 bool floats);
 
-/// out = W RMSNorm(x; norm), rows of W apart: a layer's projections, of which some may be missing.
+/// out = W norm(x), rows of W apart: a layer's projections, of which some may be missing.
 struct Projection {
   const PackedMatrix* matrix;
   float* out;
 };
 template <std::size_t kN>
-void multiply_normed(Pass& pass, std::span<const float> norm, const Projection (&projections)[kN]);
+void multiply_normed(Pass& pass, const Projection (&projections)[kN]);
 
 /// Tiles [begin, end) of one product for tokens [first, first + count).
 void run_tiles(const Kernels& kernels, const Product& product, const PackedInput& input, int begin,
@@ -194,7 +206,7 @@ void pack_rows(Pass& pass, int tokens, int cols, bool groups, bool floats, const
 }
 
 template <std::size_t kN>
-void multiply_normed(Pass& pass, std::span<const float> norm, const Projection (&projections)[kN]) {
+void multiply_normed(Pass& pass, const Projection (&projections)[kN]) {
   Product products[kN];
   std::size_t n = 0;
   bool groups = false, floats = false;
@@ -204,7 +216,7 @@ void multiply_normed(Pass& pass, std::span<const float> norm, const Projection (
         .matrix = p.matrix, .out = p.out, .stride = p.matrix->rows, .accumulate = false};
     (p.matrix->quantised() ? groups : floats) = true;
   }
-  pack_normed(pass, norm, groups, floats);
+  pack_normed(pass, pass.spec().norm, pass.layer->attn_norm, groups, floats);
   run_products(pass, {products, n}, pass.input, pass.tokens);
 }
 

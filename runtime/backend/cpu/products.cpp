@@ -5,9 +5,11 @@
 // a token block is so small that its packs stay in the second cache while the tiles of an item pass
 // by, and a tile stays in the first.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "runtime/backend/cpu/pass.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 namespace {
@@ -87,15 +89,15 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
   const std::size_t token_bytes = static_cast<std::size_t>(widest) * 3 / 2;
   const int fitting = static_cast<int>(kBlockBytes / token_bytes) / wide * wide;
   const int block = std::min(tokens, std::max(wide, fitting));
-  const int blocks = (tokens + block - 1) / block;
+  const int blocks = divide_up(tokens, block);
   const auto least =
       static_cast<int>(kLeastItemBytes * static_cast<std::size_t>(tiles) / bytes) + 1;
   const int even = (tiles + pass.pool().threads() * kItemsPerThread - 1) /
                    (pass.pool().threads() * kItemsPerThread);
   const int most = ThreadPool::kMaxItems / blocks;
   // A multiple of 4 tiles suits the float kernels.
-  const int step = (std::max({least, even, (tiles + most - 1) / most}) + 3) / 4 * 4;
-  const int steps = (tiles + step - 1) / step;
+  const int step = round_up(std::max({least, even, divide_up(tiles, most)}), 4);
+  const int steps = divide_up(tiles, step);
   pass.pool().for_each(blocks * steps, [&](int item, int) {
     const int first = item / steps * block;
     const int count = std::min(block, tokens - first);
@@ -114,11 +116,44 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
   });
 }
 
-void pack_normed(Pass& pass, std::span<const float> norm, bool groups, bool floats) {
-  const int d = pass.config().hidden_size;
+void norm_row(const Kernels& kernels, const NormSpec& spec, const PackedNorm& norm, const float* x,
+              int n, float* out) {
+  switch (spec.kind) {
+    case Norm::rms:
+      kernels.rms_norm(x, n, spec.eps, norm.weight.data(), out);
+      return;
+    case Norm::layer:
+      break;
+  }
+  float sum = 0.0F, squares = 0.0F;
+  for (int i = 0; i < n; ++i) sum += x[i];
+  const float mean = sum / static_cast<float>(n);
+  for (int i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const float scale = 1.0F / std::sqrt(squares / static_cast<float>(n) + spec.eps);
+  for (int i = 0; i < n; ++i) {
+    const auto c = static_cast<std::size_t>(i);
+    out[i] = (x[i] - mean) * scale * norm.weight[c] + norm.bias[c];
+  }
+}
+
+void activate(const Kernels& kernels, Activation activation, float* x, int n) {
+  switch (activation) {
+    case Activation::identity:
+      return;
+    case Activation::swish:
+      kernels.silu(x, n);
+      return;
+    case Activation::relu:
+      for (int i = 0; i < n; ++i) x[i] = std::max(x[i], 0.0F);
+      return;
+  }
+}
+
+void pack_normed(Pass& pass, const NormSpec& spec, const PackedNorm& norm, bool groups,
+                 bool floats) {
+  const int d = pass.model->config().hidden_size;
   pack_rows(pass, pass.tokens, d, groups, floats, pass.input, [&](int t, float* scratch) {
-    pass.kernels().rms_norm(pass.x + std::ptrdiff_t{t} * d, d, pass.config().norm_eps, norm.data(),
-                            scratch);
+    norm_row(pass.kernels(), spec, norm, pass.x + std::ptrdiff_t{t} * d, d, scratch);
     return scratch;
   });
 }

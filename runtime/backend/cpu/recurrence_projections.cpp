@@ -6,24 +6,24 @@
 
 namespace runnel::cpu {
 
-void recurrence_projections(Pass& pass, int layer) {
-  const PackedLayer& w = pass.model->layer(layer);
-  const ModelConfig& c = pass.config();
-  const bool low_rank = c.gate_rank > 0;
-  multiply_normed(pass, w.attn_norm,
-                  {{&w.q, pass.q},
-                   {&w.k, pass.k},
-                   {&w.v, pass.v},
-                   {low_rank ? &w.f_down : &w.f, low_rank ? pass.low : pass.f},
-                   {&w.r, pass.r},
-                   {&w.out_gate, pass.gate}});
+void recurrence_projections(Pass& pass) {
+  const PackedLayer& w = *pass.layer;
+  const RecurrenceSpec& spec = pass.spec().recurrence();
+  const bool low_rank = spec.gate_rank > 0;
+  multiply_normed(pass, {{&w.q, pass.q},
+                         {&w.k, pass.k},
+                         {&w.v, pass.v},
+                         {low_rank ? &w.f_down : &w.f, low_rank ? pass.low : pass.f},
+                         {&w.r, pass.r},
+                         {&w.out_gate, pass.gate}});
+  add_biases(pass);
   if (low_rank) {
     const Product up{.matrix = &w.f, .out = pass.f, .stride = w.f.rows, .accumulate = false};
-    pack_rows(pass, pass.tokens, c.gate_rank, w.f.quantised(), !w.f.quantised(), pass.input,
-              [&](int t, float*) { return pass.low + std::ptrdiff_t{t} * c.gate_rank; });
+    pack_rows(pass, pass.tokens, spec.gate_rank, w.f.quantised(), !w.f.quantised(), pass.input,
+              [&](int t, float*) { return pass.low + std::ptrdiff_t{t} * spec.gate_rank; });
     run_products(pass, {&up, 1}, pass.input, pass.tokens);
   }
-  if (c.conv_size > 0) short_convolutions(pass, layer);
+  if (pass.spec().conv_size > 0) short_convolutions(pass, spec.complement_keys ? pass.f : pass.k);
 }
 
 }  // namespace runnel::cpu

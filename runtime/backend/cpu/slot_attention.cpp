@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "runtime/backend/cpu/pass.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 namespace {
@@ -28,8 +29,8 @@ std::ptrdiff_t at(int a, int b) { return std::ptrdiff_t{a} * b; }
 /// phi on `count` vectors of K channels.
 /// @param scratch  [K], of the calling thread
 void map_features(const Pass& pass, const PackedLayer& w, float* x, int count, float* scratch) {
-  const int dim = pass.config().head_k_dim;
-  switch (pass.config().feature_map) {
+  const int dim = pass.spec().head_k_dim;
+  switch (pass.spec().slots().feature_map) {
     case FeatureMap::identity:
       return;
     case FeatureMap::swish:
@@ -38,8 +39,14 @@ void map_features(const Pass& pass, const PackedLayer& w, float* x, int count, f
     case FeatureMap::relu:
       for (int i = 0; i < count * dim; ++i) x[i] = std::max(x[i], 0.0F);
       return;
-    default:
-      break;  // t2r
+    case FeatureMap::t2r:
+      break;
+    case FeatureMap::elu:
+    case FeatureMap::product:
+    case FeatureMap::hedgehog:
+    case FeatureMap::dpfp:
+    case FeatureMap::exponential:
+      return;  // of a recurrence
   }
   // relu(W x), in place by way of a small buffer of outputs.
   for (; count > 0; --count, x += dim) {
@@ -55,8 +62,9 @@ void map_features(const Pass& pass, const PackedLayer& w, float* x, int count, f
 
 /// Maps, rotations and gates of one token and kv head.
 void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head, int thread) {
-  const ModelConfig& c = pass.config();
-  const NativeLayout& n = pass.layout();
+  const LayerSpec& c = pass.spec();
+  const SlotSpec& spec = c.slots();
+  const NativeLayer& n = pass.layout();
   const int dim = c.head_k_dim, group = c.queries_per_kv_head();
   float* q = pass.q + at(t * c.num_heads + head * group, dim);
   float* k = pass.k + at(t * c.num_kv_heads + head, dim);
@@ -66,10 +74,8 @@ void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head, int t
 
   float* v = pass.padded_v + at(t * c.num_kv_heads + head, n.channels);
   std::copy_n(pass.v + at(t * c.num_kv_heads + head, c.head_v_dim), c.head_v_dim, v);
-  if (c.value_activation == Activation::swish) pass.kernels().silu(v, c.head_v_dim);
-  if (c.value_activation == Activation::relu) {
-    for (int i = 0; i < c.head_v_dim; ++i) v[i] = std::max(v[i], 0.0F);
-  }
+  activate(pass.kernels(), spec.value_activation, v, c.head_v_dim);
+  std::fill(v + c.head_v_dim, v + n.channels, 0.0F);
 
   if (n.positional > 0) {
     const int half = dim / 2;
@@ -79,15 +85,18 @@ void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head, int t
     for (int g = 0; g < group; ++g) {
       const std::ptrdiff_t h = at(t * c.num_heads + head * group + g, dim);
       rotate(q + at(g, dim), half, turn, pass.turned_q + h);
-      if (c.num_sink_slots > 0) rotate(q + at(g, dim), half, sink_turn, pass.sink_q + h);
+      if (spec.num_sink_slots > 0) rotate(q + at(g, dim), half, sink_turn, pass.sink_q + h);
     }
   }
   if (n.memory > 0) {
     const std::ptrdiff_t gate = at(t * c.num_kv_heads + head, n.memory_lanes);
     pass.kernels().gates(pass.f + at(t * c.num_kv_heads + head, n.memory),
                          w.f_bias.empty() ? nullptr : w.f_bias.data() + at(head, n.memory),
-                         n.memory, c.gate_normalizer, c.gate_log_min, pass.alpha + gate,
+                         n.memory, spec.gate_normalizer, spec.gate_log_min, pass.alpha + gate,
                          pass.write + gate);
+    // Padding lanes keep their slots as they are: at zero.
+    std::fill(pass.alpha + gate + n.memory, pass.alpha + gate + n.memory_lanes, 1.0F);
+    std::fill(pass.write + gate + n.memory, pass.write + gate + n.memory_lanes, 0.0F);
   }
 }
 
@@ -99,19 +108,20 @@ struct Head {
   int head;
   float* state;
 
-  Head(const Pass& p, int layer, int item_index, int kv_head)
+  Head(const Pass& p, int item_index, int kv_head)
       : pass(p),
-        w(p.model->layer(layer)),
+        w(*p.layer),
         item(p.items[static_cast<std::size_t>(item_index)]),
         head(kv_head),
-        state(item.state->data() + p.layout().head_offset(layer, kv_head)) {}
+        state(item.state->data() + p.layout().head_offset(kv_head)) {}
 
   std::uint64_t position() const { return item.state->position(); }
 
   /// Logits of lanes [begin, end) of the row [positional lanes | memory lanes], for all tokens.
   void keys(int begin, int end) const {
-    const ModelConfig& c = pass.config();
-    const NativeLayout& n = pass.layout();
+    const LayerSpec& c = pass.spec();
+    const SlotSpec& spec = c.slots();
+    const NativeLayer& n = pass.layout();
     const int group = c.queries_per_kv_head();
     const std::ptrdiff_t kv = at(item.first * c.num_kv_heads + head, 1);
     const std::ptrdiff_t query = at(item.first * c.num_heads + head * group, c.head_k_dim);
@@ -121,8 +131,8 @@ struct Head {
     a.k_stride = at(c.num_kv_heads, c.head_k_dim);
     a.gate_stride = at(c.num_kv_heads, n.memory_lanes);
     a.position = position();
-    a.sinks = c.num_sink_slots;
-    a.window = c.num_window_slots;
+    a.sinks = spec.num_sink_slots;
+    a.window = spec.num_window_slots;
     a.q_stride = at(c.num_heads, c.head_k_dim);
     a.q_head = c.head_k_dim;
     a.heads = group;
@@ -141,11 +151,11 @@ struct Head {
       pass.kernels().slot_keys(a);
       // Sinks see the query from no farther than the sink distance. They are written once, so a
       // later look is as good.
-      if (begin < c.num_sink_slots) {
+      if (begin < spec.num_sink_slots) {
         a.k = nullptr;
         a.q = pass.sink_q + query;
-        a.out_lanes = c.num_sink_slots;
-        a.lane_end = std::min(a.lane_end, (c.num_sink_slots + 15) / 16 * 16);
+        a.out_lanes = spec.num_sink_slots;
+        a.lane_end = std::min(a.lane_end, (spec.num_sink_slots + 15) / 16 * 16);
         pass.kernels().slot_keys(a);
       }
     }
@@ -166,8 +176,9 @@ struct Head {
 
   /// Tokens [first, first + count) of the item.
   void softmax(int first, int count) const {
-    const ModelConfig& c = pass.config();
-    const NativeLayout& n = pass.layout();
+    const LayerSpec& c = pass.spec();
+    const SlotSpec& spec = c.slots();
+    const NativeLayer& n = pass.layout();
     const int group = c.queries_per_kv_head();
     for (int t = first; t < first + count; ++t) {
       const std::uint64_t seen = position() + static_cast<std::uint64_t>(t) + 1;
@@ -180,7 +191,7 @@ struct Head {
             std::min<std::uint64_t>(seen, static_cast<std::uint64_t>(n.positional)));
         a.memory_lanes = n.memory_lanes;
         a.memory = n.memory;
-        a.scale = c.scale;
+        a.scale = spec.scale;
         a.head_bias =
             w.head_read_bias.empty() ? 0.0F : w.head_read_bias[static_cast<std::size_t>(h)];
         a.read_bias = w.read_bias.empty() ? nullptr : w.read_bias.data() + at(head, n.memory_lanes);
@@ -191,8 +202,9 @@ struct Head {
 
   /// Channels [begin, end) of the outputs, for all tokens.
   void values(int begin, int end) const {
-    const ModelConfig& c = pass.config();
-    const NativeLayout& n = pass.layout();
+    const LayerSpec& c = pass.spec();
+    const SlotSpec& spec = c.slots();
+    const NativeLayer& n = pass.layout();
     const int group = c.queries_per_kv_head();
     const std::ptrdiff_t kv = at(item.first * c.num_kv_heads + head, 1);
     const std::ptrdiff_t query = at(item.first * c.num_heads + head * group, 1);
@@ -209,8 +221,8 @@ struct Head {
     a.write = pass.write + kv * n.memory_lanes;
     a.gate_stride = at(c.num_kv_heads, n.memory_lanes);
     a.position = position();
-    a.sinks = c.num_sink_slots;
-    a.window = c.num_window_slots;
+    a.sinks = spec.num_sink_slots;
+    a.window = spec.num_window_slots;
     a.memory_slots = n.memory;
     a.p = pass.p + query * n.slot_lanes();
     a.p_stride = at(c.num_heads, n.slot_lanes());
@@ -235,33 +247,32 @@ void rotate(const float* x, int half, const float* turn, float* out) {
 }
 
 void prepare_rotations(Pass& pass) {
-  const ModelConfig& c = pass.config();
-  if (pass.layout().positional == 0 && !c.rotary) return;
-  const std::vector<double>& frequencies = pass.model->frequencies();
-  const auto half = frequencies.size();
+  const Rotation& r = pass.model->rotation();
+  if (r.frequencies.empty()) return;
+  const auto half = r.frequencies.size();
   const auto turn = [&](double position, float* out) {
     for (std::size_t i = 0; i < half; ++i) {
-      out[i] = static_cast<float>(std::cos(position * frequencies[i]));
-      out[half + i] = static_cast<float>(std::sin(position * frequencies[i]));
+      out[i] = static_cast<float>(std::cos(position * r.frequencies[i]));
+      out[half + i] = static_cast<float>(std::sin(position * r.frequencies[i]));
     }
   };
+  const auto dim = static_cast<int>(2 * half);
   pass.pool().for_each(pass.tokens, [&](int t, int) {
     const std::uint64_t position = pass.position[static_cast<std::size_t>(t)];
-    turn(static_cast<double>(position), pass.turn + at(t, c.head_k_dim));
-    if (c.num_sink_slots == 0) return;
-    const auto farthest = static_cast<std::uint64_t>(c.sink_distance);
-    turn(static_cast<double>(std::min(position, farthest)), pass.sink_turn + at(t, c.head_k_dim));
+    turn(static_cast<double>(position), pass.turn + at(t, dim));
+    if (r.sink_distance == 0) return;
+    turn(static_cast<double>(std::min(position, r.sink_distance)), pass.sink_turn + at(t, dim));
   });
 }
 
-void slot_attention(Pass& pass, int layer) {
-  const PackedLayer& w = pass.model->layer(layer);
-  const NativeLayout& n = pass.layout();
-  const int heads = pass.config().num_kv_heads;
+void slot_attention(Pass& pass) {
+  const PackedLayer& w = *pass.layer;
+  const NativeLayer& n = pass.layout();
+  const int heads = pass.spec().num_kv_heads;
   const int items = static_cast<int>(pass.items.size()) * heads;
   if (pass.single) {
     pass.pool().for_each(items, [&](int i, int thread) {
-      const Head head(pass, layer, i / heads, i % heads);
+      const Head head(pass, i / heads, i % heads);
       prepare_head(pass, w, head.item.first, head.head, thread);
       head.keys(0, n.slot_lanes());
       head.softmax(0, 1);
@@ -269,16 +280,16 @@ void slot_attention(Pass& pass, int layer) {
     });
     return;
   }
-  const int blocks = (pass.tokens + kTokenBlock - 1) / kTokenBlock;
+  const int blocks = divide_up(pass.tokens, kTokenBlock);
   pass.pool().for_each(blocks, [&](int block, int thread) {
     const int first = block * kTokenBlock, last = std::min(pass.tokens, first + kTokenBlock);
     for (int t = first; t < last; ++t) {
       for (int head = 0; head < heads; ++head) prepare_head(pass, w, t, head, thread);
     }
   });
-  const int lane_blocks = (n.slot_lanes() + kLaneBlock - 1) / kLaneBlock;
+  const int lane_blocks = divide_up(n.slot_lanes(), kLaneBlock);
   pass.pool().for_each(items * lane_blocks, [&](int i, int) {
-    const Head head(pass, layer, i / lane_blocks / heads, i / lane_blocks % heads);
+    const Head head(pass, i / lane_blocks / heads, i / lane_blocks % heads);
     const int begin = i % lane_blocks * kLaneBlock;
     head.keys(begin, std::min(n.slot_lanes(), begin + kLaneBlock));
   });
@@ -287,14 +298,14 @@ void slot_attention(Pass& pass, int layer) {
     for (int t = first; t < last; ++t) {
       const int item = pass.item_of[static_cast<std::size_t>(t)];
       for (int j = 0; j < heads; ++j) {
-        const Head head(pass, layer, item, j);
+        const Head head(pass, item, j);
         head.softmax(t - head.item.first, 1);
       }
     }
   });
-  const int channel_blocks = (n.channels + kChannelBlock - 1) / kChannelBlock;
+  const int channel_blocks = divide_up(n.channels, kChannelBlock);
   pass.pool().for_each(items * channel_blocks, [&](int i, int) {
-    const Head head(pass, layer, i / channel_blocks / heads, i / channel_blocks % heads);
+    const Head head(pass, i / channel_blocks / heads, i / channel_blocks % heads);
     const int begin = i % channel_blocks * kChannelBlock;
     head.values(begin, std::min(n.channels, begin + kChannelBlock));
   });

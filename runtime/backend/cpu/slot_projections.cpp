@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "runtime/backend/cpu/pass.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 /// Channels [begin, end) of one item's tokens. tail [channels, taps]: the last inputs, oldest first.
 void convolve(const Pass& pass, const PassItem& item, const std::vector<float>& weight, float* rows,
               int channels, float* tail, int begin, int end) {
-  const int taps = pass.config().conv_size;
+  const int taps = pass.spec().conv_size;
   for (int c = begin; c < end; ++c) {
     float* last = tail + std::ptrdiff_t{c} * taps;
     const float* w = weight.data() + std::ptrdiff_t{c} * taps;
@@ -28,16 +29,16 @@ void convolve(const Pass& pass, const PassItem& item, const std::vector<float>& 
     }
   }
   for (int t = item.first; t < item.first + item.count; ++t) {
-    if (!pass.config().conv_silu) break;
+    if (!pass.spec().conv_silu) break;
     pass.kernels().silu(rows + std::ptrdiff_t{t} * channels + begin, end - begin);
   }
 }
 
 }  // namespace
 
-void short_convolutions(Pass& pass, int layer) {
-  const PackedLayer& w = pass.model->layer(layer);
-  const StateLayout& s = pass.layout().canonical;
+void short_convolutions(Pass& pass, float* keys) {
+  const PackedLayer& w = *pass.layer;
+  const LayerState& s = pass.layout().canonical;
   constexpr int kChannels = 64;  // of an item
   struct Part {
     const std::vector<float>* weight;
@@ -45,15 +46,15 @@ void short_convolutions(Pass& pass, int layer) {
     int channels;
   };
   const Part parts[] = {{&w.q_conv, pass.q, s.q_channels},
-                        {&w.k_conv, pass.config().complement_keys ? pass.f : pass.k, s.k_channels},
+                        {&w.k_conv, keys, s.k_channels},
                         {&w.v_conv, pass.v, s.v_channels}};
   const int all = s.q_channels + s.k_channels + s.v_channels;
-  const int steps = (all + kChannels - 1) / kChannels;
+  const int steps = divide_up(all, kChannels);
   const int items = static_cast<int>(pass.items.size());
   for (int first = 0; first < items; ++first) {
     const PassItem& item = pass.items[static_cast<std::size_t>(first)];
     pass.pool().for_each(std::min(steps, ThreadPool::kMaxItems), [&](int step, int) {
-      float* tail = item.state->data() + pass.layout().conv_offset(layer);
+      float* tail = item.state->data() + pass.layout().conv_offset();
       int begin = step * kChannels, left = kChannels;
       for (const Part& p : parts) {
         const int end = std::min(p.channels, begin + left);
@@ -69,12 +70,26 @@ void short_convolutions(Pass& pass, int layer) {
   }
 }
 
-void slot_projections(Pass& pass, int layer) {
-  const PackedLayer& w = pass.model->layer(layer);
-  const ModelConfig& c = pass.config();
-  multiply_normed(pass, w.attn_norm,
-                  {{&w.q, pass.q}, {&w.k, pass.k}, {&w.v, pass.v}, {&w.f, pass.f}});
-  if (c.conv_size > 0) short_convolutions(pass, layer);
+void add_biases(Pass& pass) {
+  const PackedLayer& w = *pass.layer;
+  struct Part {
+    const std::vector<float>& bias;
+    float* rows;
+  };
+  for (const Part& p : {Part{w.q_bias, pass.q}, Part{w.k_bias, pass.k}, Part{w.v_bias, pass.v}}) {
+    const auto n = static_cast<std::ptrdiff_t>(p.bias.size());
+    for (std::ptrdiff_t t = 0; n > 0 && t < pass.tokens; ++t) {
+      float* row = p.rows + t * n;
+      for (std::ptrdiff_t i = 0; i < n; ++i) row[i] += p.bias[static_cast<std::size_t>(i)];
+    }
+  }
+}
+
+void slot_projections(Pass& pass) {
+  const PackedLayer& w = *pass.layer;
+  multiply_normed(pass, {{&w.q, pass.q}, {&w.k, pass.k}, {&w.v, pass.v}, {&w.f, pass.f}});
+  add_biases(pass);
+  if (pass.spec().conv_size > 0) short_convolutions(pass, pass.k);
 }
 
 }  // namespace runnel::cpu

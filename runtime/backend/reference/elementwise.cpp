@@ -34,6 +34,37 @@ void rms_norm(std::span<const float> x, const WeightView& w, float eps, std::spa
   for (std::size_t i = 0; i < x.size(); ++i) out[i] = x[i] * scale * weight[i];
 }
 
+namespace {
+
+void layer_norm(std::span<const float> x, const NormWeights& w, float eps, std::span<float> out) {
+  const auto n = static_cast<float>(x.size());
+  float sum = 0.0F, squares = 0.0F;
+  for (float v : x) sum += v;
+  const float mean = sum / n;
+  for (float v : x) squares += (v - mean) * (v - mean);
+  const float scale = 1.0F / std::sqrt(squares / n + eps);
+  const std::vector<float> weight = row_values(w.weight, 0), bias = row_values(w.bias, 0);
+  for (std::size_t i = 0; i < x.size(); ++i) out[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+}
+
+}  // namespace
+
+void norm(const NormSpec& spec, const NormWeights& w, std::span<const float> x,
+          std::span<float> out) {
+  const auto width = static_cast<std::size_t>(w.weight.cols);
+  for (std::size_t at = 0; at < x.size(); at += width) {
+    const std::span<const float> row = x.subspan(at, width);
+    switch (spec.kind) {
+      case Norm::rms:
+        rms_norm(row, w.weight, spec.eps, out.subspan(at, width));
+        break;
+      case Norm::layer:
+        layer_norm(row, w, spec.eps, out.subspan(at, width));
+        break;
+    }
+  }
+}
+
 void round_to_int8_blocks(std::span<float> x) {
   for (std::size_t start = 0; start < x.size(); start += quant::kQ8Block) {
     const std::span<float> block =
@@ -64,8 +95,12 @@ void feature_map(FeatureMap kind, const WeightView& map, std::int32_t head_dim,
       static_cast<void>(head_dim);
       return;
     }
-    default:  // of the recurrence: see features()
-      return;
+    case FeatureMap::elu:
+    case FeatureMap::product:
+    case FeatureMap::hedgehog:
+    case FeatureMap::dpfp:
+    case FeatureMap::exponential:
+      return;  // of the recurrence: see features()
   }
 }
 

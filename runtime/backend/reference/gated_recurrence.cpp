@@ -118,12 +118,13 @@ void recurrence_read(std::span<const float> q, float scale, std::span<const floa
   for (float& x : o) x *= scale;
 }
 
-void recurrence_step(const ModelConfig& c, std::uint64_t position, int head,
+void recurrence_step(const LayerSpec& layer, std::uint64_t position, int head,
                      const RecurrenceInput& in, const HeadState& state, std::span<float> o) {
-  const std::size_t group = static_cast<std::size_t>(c.queries_per_kv_head());
-  const std::size_t dim_k = static_cast<std::size_t>(c.head_k_dim);
-  const std::size_t dim_v = static_cast<std::size_t>(c.head_v_dim);
-  const std::size_t gates = static_cast<std::size_t>(c.gate_dim());
+  const RecurrenceSpec& c = layer.recurrence();
+  const std::size_t group = static_cast<std::size_t>(layer.queries_per_kv_head());
+  const std::size_t dim_k = static_cast<std::size_t>(layer.head_k_dim);
+  const std::size_t dim_v = static_cast<std::size_t>(layer.head_v_dim);
+  const std::size_t gates = static_cast<std::size_t>(layer.gate_dim());
   const bool first = position == 0;
 
   // Features and rotations.

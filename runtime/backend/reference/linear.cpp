@@ -52,6 +52,12 @@ void linear(const WeightView& w, Activations activations, std::span<const float>
   }
 }
 
+void add_bias(const WeightView& bias, std::span<float> y) {
+  if (!bias.present()) return;
+  const std::vector<float> b = row_values(bias, 0);
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] += b[i % b.size()];
+}
+
 void embed(const WeightView& table, std::span<const TokenId> tokens, std::span<float> x) {
   const std::size_t width = static_cast<std::size_t>(table.cols);
   for (std::size_t t = 0; t < tokens.size(); ++t) {
@@ -77,19 +83,26 @@ void short_conv(const WeightView& w, bool silu, std::span<float> x, std::span<fl
   }
 }
 
-void output_projection(const ModelConfig& config, const LayerWeights& w, Activations activations,
+void output_projection(const LayerSpec& layer, const OutputWeights& w, Activations activations,
                        std::span<const float> o, std::span<const float> gate, std::span<float> x) {
   const std::size_t channels = static_cast<std::size_t>(w.o_proj.cols);
-  const std::size_t tokens = o.size() / channels;
   std::vector<float> normed(o.begin(), o.end());
-  for (float& v : normed) v = activate(config.output_activation, v);
-  if (config.output_norm) {
-    const std::size_t width =
-        config.output_norm_heads ? static_cast<std::size_t>(config.head_v_dim) : channels;
-    for (std::size_t at = 0; at < tokens * channels; at += width) {
+  for (float& v : normed) v = activate(layer.output_activation, v);
+  const auto norm_rows = [&](std::size_t width) {
+    for (std::size_t at = 0; at < normed.size(); at += width) {
       const std::span<float> row = std::span(normed).subspan(at, width);
-      rms_norm(row, w.g_norm, config.g_norm_eps, row);
+      rms_norm(row, w.g_norm, layer.output_norm_eps, row);
     }
+  };
+  switch (layer.output_norm) {
+    case OutputNorm::none:
+      break;
+    case OutputNorm::channels:
+      norm_rows(channels);
+      break;
+    case OutputNorm::heads:
+      norm_rows(static_cast<std::size_t>(layer.head_v_dim));
+      break;
   }
   for (std::size_t i = 0; i < gate.size(); ++i) normed[i] *= swish(gate[i]);
   std::vector<float> y(x.size());
@@ -97,16 +110,12 @@ void output_projection(const ModelConfig& config, const LayerWeights& w, Activat
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
 }
 
-void gated_mlp(const ModelConfig& config, const LayerWeights& w, Activations activations,
+void gated_mlp(const LayerSpec& layer, const ChannelMixWeights& w, Activations activations,
                std::span<float> x) {
-  const std::size_t width = static_cast<std::size_t>(config.hidden_size);
-  const std::size_t tokens = x.size() / width;
   std::vector<float> normed(x.size());
-  for (std::size_t t = 0; t < tokens; ++t) {
-    rms_norm(x.subspan(t * width, width), w.mlp_norm, config.norm_eps,
-             std::span(normed).subspan(t * width, width));
-  }
-  std::vector<float> gate(tokens * static_cast<std::size_t>(config.intermediate_size));
+  norm(layer.channel_norm, w.norm, x, normed);
+  const std::size_t tokens = x.size() / static_cast<std::size_t>(w.up_proj.cols);
+  std::vector<float> gate(tokens * static_cast<std::size_t>(layer.intermediate_size));
   std::vector<float> up(gate.size());
   linear(w.gate_proj, activations, normed, gate);
   linear(w.up_proj, activations, normed, up);
@@ -120,14 +129,23 @@ void gated_mlp(const ModelConfig& config, const LayerWeights& w, Activations act
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
 }
 
-void logits(const ModelConfig& config, const WeightView& final_norm, const WeightView& head,
-            Activations activations, std::span<const float> x, std::span<float> out) {
-  const std::size_t width = static_cast<std::size_t>(config.hidden_size);
+void squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& w, Activations activations,
+                      std::span<float> x) {
   std::vector<float> normed(x.size());
-  for (std::size_t at = 0; at < x.size(); at += width) {
-    rms_norm(x.subspan(at, width), final_norm, config.norm_eps,
-             std::span(normed).subspan(at, width));
-  }
+  norm(layer.channel_norm, w.norm, x, normed);
+  const std::size_t tokens = x.size() / static_cast<std::size_t>(w.up_proj.cols);
+  std::vector<float> up(tokens * static_cast<std::size_t>(layer.intermediate_size));
+  linear(w.up_proj, activations, normed, up);
+  for (float& v : up) v = std::max(v, 0.0F) * std::max(v, 0.0F);
+  std::vector<float> y(x.size());
+  linear(w.down_proj, activations, up, y);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+}
+
+void logits(const NormSpec& spec, const NormWeights& norm_weights, const WeightView& head,
+            Activations activations, std::span<const float> x, std::span<float> out) {
+  std::vector<float> normed(x.size());
+  norm(spec, norm_weights, x, normed);
   linear(head, activations == Activations::tensor ? Activations::exact : activations, normed, out);
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runnel/types.h"
-#include "runtime/model/config.h"
+#include "runtime/model/layer_spec.h"
 #include "runtime/model/weights.h"
 
 namespace runnel::reference {
@@ -30,6 +30,14 @@ float activate(Activation a, float x);
 
 /// out = x * rsqrt(mean(x^2) + eps) * w; without w: out = x * rsqrt(mean(x^2) + eps).
 void rms_norm(std::span<const float> x, const WeightView& w, float eps, std::span<float> out);
+
+/// The norm of each row of x [T, D] as `spec` says: an RMSNorm, or LayerNorm
+///   out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * w + b
+void norm(const NormSpec& spec, const NormWeights& w, std::span<const float> x,
+          std::span<float> out);
+
+/// y[t, r] += bias[r];  y [T, rows]. Nothing without a bias.
+void add_bias(const WeightView& bias, std::span<float> y);
 
 /// Each block of 32 values (the last may be shorter) becomes d * round(x / d), d = max|x| / 127.
 void round_to_int8_blocks(std::span<float> x);
@@ -78,7 +86,7 @@ struct SlotInput {
 /// @param keys    [slots, K], the state, in canonical slot order
 /// @param values  [slots, V], likewise
 /// @param o       [G, V]
-void slot_step(const ModelConfig& config, std::uint64_t position, const SlotInput& in,
+void slot_step(const LayerSpec& layer, std::uint64_t position, const SlotInput& in,
                std::span<float> keys, std::span<float> values, std::span<float> o);
 
 /// e^x / sum e^x, in place.
@@ -123,19 +131,23 @@ struct HeadState {
 };
 
 /// One token of one kv head: features, decays, update, read.  o [G, V]
-void recurrence_step(const ModelConfig& config, std::uint64_t position, int head,
+void recurrence_step(const LayerSpec& layer, std::uint64_t position, int head,
                      const RecurrenceInput& in, const HeadState& state, std::span<float> o);
 
 /// x += W_o (norm(act(o)) * swish(gate));  o [T, HQ*V], gate the same or empty, x [T, D].
-void output_projection(const ModelConfig& config, const LayerWeights& w, Activations activations,
+void output_projection(const LayerSpec& layer, const OutputWeights& w, Activations activations,
                        std::span<const float> o, std::span<const float> gate, std::span<float> x);
 
-/// x += W_down(silu(W_gate x~) * W_up x~), x~ = RMSNorm(x; mlp_norm);  x [T, D].
-void gated_mlp(const ModelConfig& config, const LayerWeights& w, Activations activations,
+/// x += W_down(silu(W_gate x~) * W_up x~), x~ = norm(x);  x [T, D].
+void gated_mlp(const LayerSpec& layer, const ChannelMixWeights& w, Activations activations,
                std::span<float> x);
 
-/// out = W_head RMSNorm(x; final_norm);  x [T, D], out [T, vocab].
-void logits(const ModelConfig& config, const WeightView& final_norm, const WeightView& head,
+/// x += W_down(relu(W_up x~)^2), x~ = norm(x);  x [T, D].
+void squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& w, Activations activations,
+                      std::span<float> x);
+
+/// out = W_head norm(x);  x [T, D], out [T, vocab].
+void logits(const NormSpec& norm, const NormWeights& norm_weights, const WeightView& head,
             Activations activations, std::span<const float> x, std::span<float> out);
 
 }  // namespace runnel::reference

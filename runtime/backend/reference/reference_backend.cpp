@@ -69,60 +69,68 @@ struct Pass {
   std::vector<float> o;          // [T, HQ, V]
 };
 
-/// Records each op as a closure over the model's description.
+/// Records each op as a closure over the layer's description and the op's weights.
 class Recorder final : public Ops {
  public:
   using Step = std::function<void(Pass&)>;
 
-  Recorder(const ModelConfig& config, Activations activations)
-      : c_(config), activations_(activations) {}
+  Recorder(const StateLayout& layout, Activations activations)
+      : layout_(layout), activations_(activations) {}
 
   Status embed(const WeightView& table) override {
     steps.emplace_back([&table](Pass& p) { reference::embed(table, p.tokens, p.x); });
     return {};
   }
 
-  Status slot_projections(int layer, const LayerWeights& w) override {
-    steps.emplace_back([this, layer, &w](Pass& p) { project(layer, w, p); });
+  Status slot_projections(const LayerSpec& layer, const SlotWeights& w) override {
+    steps.emplace_back([this, layer, &w](Pass& p) { project_slots(layer, w, p); });
     return {};
   }
 
-  Status slot_attention(int layer, const LayerWeights& w) override {
+  Status slot_attention(const LayerSpec& layer, const SlotWeights& w) override {
     steps.emplace_back([this, layer, &w](Pass& p) { attend(layer, w, p); });
     return {};
   }
 
-  Status output_projection(int, const LayerWeights& w) override {
-    steps.emplace_back([this, &w](Pass& p) {
-      reference::output_projection(c_, w, activations_, p.o, p.gate, p.x);
+  Status output_projection(const LayerSpec& layer, const OutputWeights& w) override {
+    steps.emplace_back([this, layer, &w](Pass& p) {
+      reference::output_projection(layer, w, activations_, p.o, p.gate, p.x);
     });
     return {};
   }
 
-  Status recurrence_projections(int layer, const LayerWeights& w) override {
+  Status recurrence_projections(const LayerSpec& layer, const RecurrenceWeights& w) override {
     steps.emplace_back([this, layer, &w](Pass& p) { project_recurrence(layer, w, p); });
     return {};
   }
 
-  Status gated_recurrence(int layer, const LayerWeights& w) override {
+  Status gated_recurrence(const LayerSpec& layer, const RecurrenceWeights& w) override {
     steps.emplace_back([this, layer, &w](Pass& p) { recur(layer, w, p); });
     return {};
   }
 
-  Status gated_mlp(int, const LayerWeights& w) override {
-    steps.emplace_back([this, &w](Pass& p) { reference::gated_mlp(c_, w, activations_, p.x); });
+  Status gated_mlp(const LayerSpec& layer, const ChannelMixWeights& w) override {
+    steps.emplace_back(
+        [this, layer, &w](Pass& p) { reference::gated_mlp(layer, w, activations_, p.x); });
     return {};
   }
 
-  Status logits(const WeightView& final_norm, const WeightView& head) override {
-    steps.emplace_back([this, &final_norm, &head](Pass& p) {
-      const std::size_t width = static_cast<std::size_t>(c_.hidden_size);
+  Status squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& w) override {
+    steps.emplace_back(
+        [this, layer, &w](Pass& p) { reference::squared_relu_mlp(layer, w, activations_, p.x); });
+    return {};
+  }
+
+  Status logits(const NormSpec& norm, const NormWeights& norm_weights,
+                const WeightView& head) override {
+    steps.emplace_back([this, norm, &norm_weights, &head](Pass& p) {
+      const std::size_t width = static_cast<std::size_t>(head.cols);
       std::size_t first = 0;
       for (const PlanItem& item : p.items) {
         const std::size_t n = item.tokens.size();
         const std::size_t skip = item.wanted == LogitsWanted::last ? n - 1 : 0;
         if (item.wanted != LogitsWanted::none) {
-          reference::logits(c_, final_norm, head, activations_,
+          reference::logits(norm, norm_weights, head, activations_,
                             std::span(p.x).subspan((first + skip) * width, (n - skip) * width),
                             item.logits);
         }
@@ -135,74 +143,87 @@ class Recorder final : public Ops {
   std::vector<Step> steps;
 
  private:
-  std::vector<float> normed_input(const LayerWeights& w, const Pass& p) const {
-    const std::size_t width = static_cast<std::size_t>(c_.hidden_size);
+  /// out [T, rows] = W x + bias, resized.
+  void project(const WeightView& w, const WeightView& bias, std::span<const float> x, Pass& p,
+               std::vector<float>& out) const {
+    out.assign(p.tokens.size() * static_cast<std::size_t>(w.rows), 0.0F);
+    if (!w.present()) return;
+    linear(w, activations_, x, out);
+    add_bias(bias, out);
+  }
+
+  /// What both mixers have: q, k, v.  @return norm(x)
+  std::vector<float> project_common(const LayerSpec& layer, const ProjectionWeights& w,
+                                    Pass& p) const {
     std::vector<float> normed(p.x.size());
-    for (std::size_t at = 0; at < p.x.size(); at += width) {
-      rms_norm(std::span(p.x).subspan(at, width), w.attn_norm, c_.norm_eps,
-               std::span(normed).subspan(at, width));
-    }
+    norm(layer.norm, w.norm, p.x, normed);
+    project(w.q_proj, w.q_bias, normed, p, p.q);
+    project(w.k_proj, w.k_bias, normed, p, p.k);
+    project(w.v_proj, w.v_bias, normed, p, p.v);
+    p.o.assign(p.tokens.size() * static_cast<std::size_t>(layer.o_channels()), 0.0F);
+    p.gate.clear();
     return normed;
   }
 
-  void project(int layer, const LayerWeights& w, Pass& p) const {
-    const std::vector<float> normed = normed_input(w, p);
-    linear(w.q_proj, activations_, normed, p.q);
-    linear(w.k_proj, activations_, normed, p.k);
-    linear(w.v_proj, activations_, normed, p.v);
-    linear(w.f_proj, activations_, normed, p.log_alpha);
-    if (c_.conv_size > 0) convolve(layer, w, p);
-    feature_map(c_.feature_map, w.feature_map, c_.head_k_dim, p.q);
-    feature_map(c_.feature_map, w.feature_map, c_.head_k_dim, p.k);
-    for (float& v : p.v) v = activate(c_.value_activation, v);
-    log_decay(w.f_bias, c_.gate_normalizer, c_.gate_log_min, p.log_alpha);
+  void project_slots(const LayerSpec& layer, const SlotWeights& w, Pass& p) const {
+    const std::vector<float> normed = project_common(layer, w, p);
+    project(w.f_proj, {}, normed, p, p.log_alpha);
+    if (layer.conv_size > 0) convolve(layer, w, p.k, p);
+    const SlotSpec& slots = layer.slots();
+    feature_map(slots.feature_map, w.feature_map, layer.head_k_dim, p.q);
+    feature_map(slots.feature_map, w.feature_map, layer.head_k_dim, p.k);
+    for (float& v : p.v) v = activate(slots.value_activation, v);
+    log_decay(w.f_bias, slots.gate_normalizer, slots.gate_log_min, p.log_alpha);
+    p.s.resize(p.log_alpha.size());
     std::transform(p.log_alpha.begin(), p.log_alpha.end(), p.s.begin(),
                    [](float g) { return -std::expm1(g); });
   }
 
-  void convolve(int layer, const LayerWeights& w, Pass& p) const {
-    const StateLayout layout = StateLayout::of(c_);
+  /// @param keys  what the keys' convolution is on
+  void convolve(const LayerSpec& layer, const ProjectionWeights& w, std::vector<float>& keys,
+                Pass& p) const {
+    const LayerState& state = layout_.layer(layer.index);
     std::size_t first = 0;
     for (const PlanItem& item : p.items) {
       const std::size_t n = item.tokens.size();
-      std::vector<float>& state = static_cast<State*>(item.state)->floats;
+      std::vector<float>& floats = static_cast<State*>(item.state)->floats;
       const auto conv = [&](const WeightView& kernel, std::vector<float>& x, std::size_t tail) {
         const std::size_t channels = static_cast<std::size_t>(kernel.rows);
         short_conv(
-            kernel, c_.conv_silu, std::span(x).subspan(first * channels, n * channels),
-            std::span(state).subspan(tail, channels * static_cast<std::size_t>(c_.conv_size)));
+            kernel, layer.conv_silu, std::span(x).subspan(first * channels, n * channels),
+            std::span(floats).subspan(tail, channels * static_cast<std::size_t>(layer.conv_size)));
       };
-      conv(w.q_conv, p.q, layout.q_conv_offset(layer));
-      conv(w.k_conv, c_.complement_keys ? p.f : p.k, layout.k_conv_offset(layer));
-      conv(w.v_conv, p.v, layout.v_conv_offset(layer));
+      conv(w.q_conv, p.q, state.q_conv_offset());
+      conv(w.k_conv, keys, state.k_conv_offset());
+      conv(w.v_conv, p.v, state.v_conv_offset());
       first += n;
     }
   }
 
-  void project_recurrence(int layer, const LayerWeights& w, Pass& p) const {
-    const std::vector<float> normed = normed_input(w, p);
-    linear(w.q_proj, activations_, normed, p.q);
-    if (w.k_proj.present()) linear(w.k_proj, activations_, normed, p.k);
-    linear(w.v_proj, activations_, normed, p.v);
-    if (c_.gate_rank > 0) {
-      std::vector<float> low(p.tokens.size() * static_cast<std::size_t>(c_.gate_rank));
-      linear(w.f_down, activations_, normed, low);
-      linear(w.f_proj, activations_, low, p.f);
-    } else if (c_.has_gate()) {
-      linear(w.f_proj, activations_, normed, p.f);
+  void project_recurrence(const LayerSpec& layer, const RecurrenceWeights& w, Pass& p) const {
+    const RecurrenceSpec& spec = layer.recurrence();
+    const std::vector<float> normed = project_common(layer, w, p);
+    p.f.clear();
+    p.r.clear();
+    if (spec.gate_rank > 0) {
+      std::vector<float> low;
+      project(w.f_down, {}, normed, p, low);
+      project(w.f_proj, {}, low, p, p.f);
+    } else if (spec.has_gate()) {
+      project(w.f_proj, {}, normed, p, p.f);
     }
-    if (c_.decay == Decay::refined) linear(w.r_proj, activations_, normed, p.r);
-    if (c_.output_gate) linear(w.out_gate, activations_, normed, p.gate);
-    if (c_.conv_size > 0) convolve(layer, w, p);
+    if (spec.decay == Decay::refined) project(w.r_proj, {}, normed, p, p.r);
+    if (layer.output_gate) project(w.out_gate, {}, normed, p, p.gate);
+    if (layer.conv_size > 0) convolve(layer, w, spec.complement_keys ? p.f : p.k, p);
   }
 
-  void recur(int layer, const LayerWeights& w, Pass& p) const {
-    const StateLayout layout = StateLayout::of(c_);
-    const std::size_t heads = static_cast<std::size_t>(c_.num_kv_heads);
-    const std::size_t group = static_cast<std::size_t>(c_.queries_per_kv_head());
-    const std::size_t dim_k = static_cast<std::size_t>(c_.head_k_dim);
-    const std::size_t dim_v = static_cast<std::size_t>(c_.head_v_dim);
-    const std::size_t gates = static_cast<std::size_t>(c_.gate_dim());
+  void recur(const LayerSpec& layer, const RecurrenceWeights& w, Pass& p) const {
+    const LayerState& layout = layout_.layer(layer.index);
+    const std::size_t heads = static_cast<std::size_t>(layer.num_kv_heads);
+    const std::size_t group = static_cast<std::size_t>(layer.queries_per_kv_head());
+    const std::size_t dim_k = static_cast<std::size_t>(layer.head_k_dim);
+    const std::size_t dim_v = static_cast<std::size_t>(layer.head_v_dim);
+    const std::size_t gates = static_cast<std::size_t>(layer.gate_dim());
     const auto values = [](const WeightView& v) {
       return v.present() ? all_values(v) : std::vector<float>();
     };
@@ -231,10 +252,10 @@ class Recorder final : public Ops {
                                    .q_map = {&w.q_map, &w.q_map_bias, &w.q_map2, &w.q_map2_bias},
                                    .k_map = {&w.k_map, &w.k_map_bias, &w.k_map2, &w.k_map2_bias}};
           recurrence_step(
-              c_, state.tokens + t, head, in,
-              {.keys = floats.subspan(layout.keys_offset(layer, head), layout.keys_floats()),
-               .values = floats.subspan(layout.values_offset(layer, head), layout.values_floats()),
-               .extra = floats.subspan(layout.extra_offset(layer, head),
+              layer, state.tokens + t, head, in,
+              {.keys = floats.subspan(layout.keys_offset(head), layout.keys_floats()),
+               .values = floats.subspan(layout.values_offset(head), layout.values_floats()),
+               .extra = floats.subspan(layout.extra_offset(head),
                                        static_cast<std::size_t>(layout.head_extra))},
               std::span(p.o).subspan(at * group * dim_v, group * dim_v));
         }
@@ -242,13 +263,13 @@ class Recorder final : public Ops {
     }
   }
 
-  void attend(int layer, const LayerWeights& w, Pass& p) const {
-    const StateLayout layout = StateLayout::of(c_);
-    const std::size_t heads = static_cast<std::size_t>(c_.num_kv_heads);
-    const std::size_t group = static_cast<std::size_t>(c_.queries_per_kv_head());
-    const std::size_t dim_k = static_cast<std::size_t>(c_.head_k_dim);
-    const std::size_t dim_v = static_cast<std::size_t>(c_.head_v_dim);
-    const std::size_t slots = static_cast<std::size_t>(c_.num_memory_slots);
+  void attend(const LayerSpec& layer, const SlotWeights& w, Pass& p) const {
+    const LayerState& layout = layout_.layer(layer.index);
+    const std::size_t heads = static_cast<std::size_t>(layer.num_kv_heads);
+    const std::size_t group = static_cast<std::size_t>(layer.queries_per_kv_head());
+    const std::size_t dim_k = static_cast<std::size_t>(layer.head_k_dim);
+    const std::size_t dim_v = static_cast<std::size_t>(layer.head_v_dim);
+    const std::size_t slots = static_cast<std::size_t>(layer.slots().num_memory_slots);
     const std::vector<float> bias =
         w.read_bias.present() ? all_values(w.read_bias) : std::vector<float>();
     const std::vector<float> head_bias =
@@ -272,14 +293,12 @@ class Recorder final : public Ops {
                                         : std::span(bias).subspan(h * slots, slots),
               .head_read_bias = head_bias.empty() ? std::span<const float>()
                                                   : std::span(head_bias).subspan(h * group, group)};
-          slot_step(
-              c_, state.tokens + t, in,
-              std::span(state.floats)
-                  .subspan(layout.keys_offset(layer, static_cast<int>(h)), layout.keys_floats()),
-              std::span(state.floats)
-                  .subspan(layout.values_offset(layer, static_cast<int>(h)),
-                           layout.values_floats()),
-              std::span(p.o).subspan(at * group * dim_v, group * dim_v));
+          slot_step(layer, state.tokens + t, in,
+                    std::span(state.floats)
+                        .subspan(layout.keys_offset(static_cast<int>(h)), layout.keys_floats()),
+                    std::span(state.floats)
+                        .subspan(layout.values_offset(static_cast<int>(h)), layout.values_floats()),
+                    std::span(p.o).subspan(at * group * dim_v, group * dim_v));
         }
       }
     }
@@ -294,39 +313,26 @@ class Recorder final : public Ops {
     return all;
   }
 
-  const ModelConfig& c_;
+  const StateLayout& layout_;
   Activations activations_;
 };
 
 class ReferencePlan final : public Plan {
  public:
-  ReferencePlan(const ModelConfig& config, Activations activations, int max_tokens)
-      : recorder(config, activations), c_(config), max_tokens_(max_tokens) {}
+  ReferencePlan(const ModelConfig& config, const StateLayout& layout, Activations activations,
+                int max_tokens)
+      : recorder(layout, activations), c_(config), max_tokens_(max_tokens) {}
 
   int max_tokens() const override { return max_tokens_; }
 
   Status run(std::span<const PlanItem> items, std::stop_token stop) override {
     RUNNEL_CHECK_OK(check_items(items, max_tokens_, c_.vocab_size));
     if (stop.stop_requested()) return fail(ErrorCode::cancelled, "pass: a stop was requested");
-    const auto size = [tokens = total_tokens(items)](std::int64_t a, std::int64_t b = 1) {
-      return tokens * static_cast<std::size_t>(a) * static_cast<std::size_t>(b);
-    };
     Pass pass;
     pass.items = items;
     for (const PlanItem& item : items)
       pass.tokens.insert(pass.tokens.end(), item.tokens.begin(), item.tokens.end());
-    pass.x.resize(size(c_.hidden_size));
-    pass.q.resize(size(c_.num_heads, c_.head_k_dim));
-    pass.k.resize(size(c_.num_kv_heads, c_.head_k_dim));
-    pass.v.resize(size(c_.num_kv_heads, c_.head_v_dim));
-    pass.log_alpha.resize(size(c_.num_kv_heads, c_.num_memory_slots));
-    pass.s.resize(pass.log_alpha.size());
-    if (c_.mixer == Mixer::recurrence) {
-      pass.f.resize(size(c_.num_kv_heads, c_.gate_dim()));
-      if (c_.decay == Decay::refined) pass.r.resize(pass.f.size());
-      if (c_.output_gate) pass.gate.resize(size(c_.num_heads, c_.head_v_dim));
-    }
-    pass.o.resize(size(c_.num_heads, c_.head_v_dim));
+    pass.x.resize(pass.tokens.size() * static_cast<std::size_t>(c_.hidden_size));
     for (const Recorder::Step& step : recorder.steps) step(pass);
     for (const PlanItem& item : items)
       static_cast<State*>(item.state)->tokens += item.tokens.size();
@@ -344,33 +350,35 @@ class Model final : public DeviceModel {
  public:
   Model(ModelConfig config, const Weights& weights, std::shared_ptr<const void> keep_alive,
         Activations activations)
-      : config_(std::move(config)), keep_alive_(std::move(keep_alive)), activations_(activations) {
+      : config_(std::move(config)),
+        layout_(StateLayout::of(config_)),
+        keep_alive_(std::move(keep_alive)),
+        activations_(activations) {
     const auto add = [this](const WeightView& w) { weight_bytes_ += w.data.size(); };
     add(weights.embeddings);
     if (!weights.tied()) add(weights.head);
-    for (const LayerWeights& l : weights.layers) {
-      for (WeightView LayerWeights::*const view : kLayerViews) add(l.*view);
-    }
+    for (const LayerWeights& l : weights.layers) for_each_view(l, add);
   }
 
   Result<std::unique_ptr<RecurrentState>> create_state() const override {
-    return std::unique_ptr<RecurrentState>(std::make_unique<State>(StateLayout::of(config_)));
+    return std::unique_ptr<RecurrentState>(std::make_unique<State>(layout_));
   }
 
   Result<std::unique_ptr<Plan>> record(int max_tokens, const Recording& recording) const override {
-    auto plan = std::make_unique<ReferencePlan>(config_, activations_, max_tokens);
+    auto plan = std::make_unique<ReferencePlan>(config_, layout_, activations_, max_tokens);
     RUNNEL_CHECK_OK(recording(plan->recorder));
     return std::unique_ptr<Plan>(std::move(plan));
   }
 
   MemoryUse memory() const override {
     return {.weight_bytes = weight_bytes_,
-            .state_bytes = StateLayout::of(config_).total_floats() * sizeof(float),
+            .state_bytes = layout_.total_floats() * sizeof(float),
             .scratch_bytes = 0};
   }
 
  private:
   ModelConfig config_;
+  StateLayout layout_;
   std::shared_ptr<const void> keep_alive_;
   Activations activations_;
   std::uint64_t weight_bytes_ = 0;
@@ -382,13 +390,12 @@ class ReferenceBackend final : public Backend {
 
   const DeviceInfo& device() const override { return device_; }
 
-  Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
-                                            std::shared_ptr<const void> keep_alive,
-                                            const LoadProgress& progress) override {
-    if (progress && !progress(1.0F))
+  Result<std::unique_ptr<DeviceModel>> load(const LoadRequest& request) override {
+    RUNNEL_CHECK_OK(expect_ops(request.step_program, device_.id));
+    if (request.progress && !request.progress(1.0F))
       return fail(ErrorCode::cancelled, "load: stopped by the caller");
     return std::unique_ptr<DeviceModel>(
-        std::make_unique<Model>(config, weights, std::move(keep_alive), activations_));
+        std::make_unique<Model>(request.config, request.weights, request.keep_alive, activations_));
   }
 
  private:

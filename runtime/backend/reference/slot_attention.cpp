@@ -18,14 +18,15 @@ float dot(const float* a, const float* b, std::size_t n) {
 
 }  // namespace
 
-void slot_step(const ModelConfig& config, std::uint64_t position, const SlotInput& in,
+void slot_step(const LayerSpec& layer, std::uint64_t position, const SlotInput& in,
                std::span<float> keys, std::span<float> values, std::span<float> o) {
-  const std::size_t dim_k = static_cast<std::size_t>(config.head_k_dim);
-  const std::size_t dim_v = static_cast<std::size_t>(config.head_v_dim);
-  const std::size_t sinks = static_cast<std::size_t>(config.num_sink_slots);
-  const std::size_t window = static_cast<std::size_t>(config.num_window_slots);
+  const SlotSpec& spec = layer.slots();
+  const std::size_t dim_k = static_cast<std::size_t>(layer.head_k_dim);
+  const std::size_t dim_v = static_cast<std::size_t>(layer.head_v_dim);
+  const std::size_t sinks = static_cast<std::size_t>(spec.num_sink_slots);
+  const std::size_t window = static_cast<std::size_t>(spec.num_window_slots);
   const std::size_t positional = sinks + window;
-  const std::size_t slots = positional + static_cast<std::size_t>(config.num_memory_slots);
+  const std::size_t slots = positional + static_cast<std::size_t>(spec.num_memory_slots);
 
   // Write: the positional slot of this position, if there is one …
   if (position < sinks || window > 0) {
@@ -34,7 +35,7 @@ void slot_step(const ModelConfig& config, std::uint64_t position, const SlotInpu
                                  : sinks + static_cast<std::size_t>((position - sinks) % window);
     const std::span<float> key = keys.subspan(slot * dim_k, dim_k);
     std::copy(in.k.begin(), in.k.end(), key.begin());
-    rotate(key, static_cast<double>(position), config.rope_theta);
+    rotate(key, static_cast<double>(position), spec.rope_theta);
     std::copy(in.v.begin(), in.v.end(), values.begin() + static_cast<std::ptrdiff_t>(slot * dim_v));
   }
   // … and every memory slot by its gate.
@@ -61,21 +62,21 @@ void slot_step(const ModelConfig& config, std::uint64_t position, const SlotInpu
     if (used_sinks > 0) {
       std::vector<float> rotated(q.begin(), q.end());
       const std::uint64_t distance =
-          std::min<std::uint64_t>(position, static_cast<std::uint64_t>(config.sink_distance));
-      rotate(rotated, static_cast<double>(distance), config.rope_theta);
+          std::min<std::uint64_t>(position, static_cast<std::uint64_t>(spec.sink_distance));
+      rotate(rotated, static_cast<double>(distance), spec.rope_theta);
       for (std::size_t i = 0; i < used_sinks; ++i) {
-        p[i] = config.scale * dot(rotated.data(), keys.data() + i * dim_k, dim_k);
+        p[i] = spec.scale * dot(rotated.data(), keys.data() + i * dim_k, dim_k);
       }
     }
     if (used_window > 0) {
       std::vector<float> rotated(q.begin(), q.end());
-      rotate(rotated, static_cast<double>(position), config.rope_theta);
+      rotate(rotated, static_cast<double>(position), spec.rope_theta);
       for (std::size_t i = sinks; i < sinks + used_window; ++i) {
-        p[i] = config.scale * dot(rotated.data(), keys.data() + i * dim_k, dim_k);
+        p[i] = spec.scale * dot(rotated.data(), keys.data() + i * dim_k, dim_k);
       }
     }
     for (std::size_t i = positional; i < slots; ++i) {
-      p[i] = config.scale * dot(q.data(), keys.data() + i * dim_k, dim_k);
+      p[i] = spec.scale * dot(q.data(), keys.data() + i * dim_k, dim_k);
       if (!in.read_bias.empty()) p[i] += in.read_bias[i - positional];
       if (!in.head_read_bias.empty()) p[i] += in.head_read_bias[g];
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One stored conversation on a session: talk, go back, branch, and pay only for new tokens.
+// One stored conversation on a session: send, go back, branch, and read only new tokens.
 //
 // Example, in a function that returns a Result:
 //   auto chat = runnel::Conversation::open_or_create(store, model, {.name = "plans"});
@@ -31,8 +31,8 @@ namespace runnel {
 
 /// What an operation cost, in tokens.
 struct TokenCost {
-  std::uint64_t replayed = 0;  ///< read before, read again: a snapshot was gone or of another model
-  std::uint64_t fed = 0;       ///< read for the first time: the new message
+  std::uint64_t replayed = 0;   ///< read again, because a snapshot was gone or of another model
+  std::uint64_t fed = 0;        ///< read for the first time: the new message
   std::uint64_t generated = 0;  ///< written
 };
 
@@ -42,7 +42,7 @@ struct Turn {
   MessageId answer = 0;  ///< 0 if nothing was generated
   GenerationResult result;
   TokenCost cost;
-  /// What people should know though nothing failed: e.g. that a snapshot could not be written, so
+  /// A warning for the user although nothing failed: e.g. that a snapshot could not be written, so
   /// that reopening will read the tokens again. Usually empty.
   std::string warning;
 };
@@ -54,18 +54,17 @@ struct NewConversation {
   std::optional<Snapshot> pack;  ///< a state pack (make_pack): begin after it; `system` is ignored
 };
 
-/// Where an operation stops reading and how it tells how far it came.
+/// How an operation that reads tokens is stopped and reports its progress.
 struct ReplayOptions {
   PrefillProgress progress;  ///< tokens read again so far and in total
   std::stop_token stop;      ///< the operation fails with cancelled; nothing stored is lost
 };
 
 /// A conversation with a session that stands at its head. Move-only, one thread at a time. Several
-/// handles, in several processes, may have the same conversation open: each goes on from its own
-/// head, and what they add become branches.
+/// handles, in several processes, may have the same conversation open: each continues from its own head, and their
+/// additions become branches.
 ///
-/// Every call may fail as ConversationStore's and as Session's do. After a failure the handle
-/// stands where it stood before.
+/// Every call may fail as ConversationStore's and as Session's do. After a failure the handle is where it was before.
 class RUNNEL_API Conversation {
  public:
   static Result<Conversation> create(const ConversationStore& store,
@@ -92,7 +91,7 @@ class RUNNEL_API Conversation {
   MessageId head() const;         ///< the message the session stands after; 0: before the first
   const TokenCost& cost() const;  ///< of opening it
   const ConversationStore& store() const;
-  /// To read from (logits, position). Feeding it behind the handle's back loses the thread.
+  /// For reading (logits, position) only: tokens that are fed to it directly are not stored.
   Session& session();
 
   /// add_user() and answer().
@@ -111,11 +110,11 @@ class RUNNEL_API Conversation {
   Result<Turn> regenerate(const GenerationOptions& options, const TextCallback& on_text = {},
                           std::stop_token stop = {}, const ReplayOptions& replay = {});
 
-  /// Says a user's message differently: a new branch beside it, read but not answered yet.
+  /// Replaces a user's message by another text: a new branch beside it, read but not answered yet.
   Result<Turn> edit(MessageId message, std::string_view text, const ReplayOptions& replay = {});
 
-  /// Goes to any message of the conversation (0: before the first). What is said next becomes a
-  /// branch there; nothing is deleted.
+  /// Goes to any message of the conversation (0: before the first). The next message starts a branch there; nothing
+  /// is deleted.
   Result<TokenCost> rewind(MessageId message, const ReplayOptions& replay = {});
 
   /// Deletes everything after `message` for good, on all branches, and goes there.

@@ -51,7 +51,7 @@ struct SamplingOptions {
 };
 
 /// Sees the logits [vocab] from which the next token will be chosen, and may change them:
-/// constraints of one's own (grammars, forbidden words). -inf forbids a token. `generated` are this
+/// custom constraints (grammars, forbidden words). -inf forbids a token. `generated` are this
 /// generation's tokens so far. Called on the generating thread, before bias and penalties.
 /// Returning false ends the generation before that token.
 using LogitsCallback =
@@ -81,7 +81,7 @@ struct GenerationResult {
   std::vector<TokenId> tokens;
   std::string text;  ///< all of the text handed to the callback
   /// Text after it that was not shown because a stop string may have begun; empty after `end` and
-  /// `stop_text`. The next generate() on the same session begins with it. A caller that does not go on may show it.
+  /// `stop_text`. The next generate() on the same session begins with it. A caller that ends here may show it.
   std::string held_back;
 };
 
@@ -90,7 +90,7 @@ using TextCallback = std::function<bool(std::string_view text)>;
 
 /// Continues `session` (which must have consumed at least one token) and leaves it after the last
 /// generated token. A requested stop leaves it after the last whole token.
-/// A generation that goes on from another's length, cancel or callback gives what that one would have given.
+/// After another's length, cancel or callback a generation continues exactly as that one would have continued.
 /// @return invalid_argument for an option outside its range or an empty session; unsupported for
 ///         stop strings without a tokenizer; device if the driver failed.
 RUNNEL_API Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
@@ -98,7 +98,7 @@ RUNNEL_API Result<GenerationResult> generate(Session& session, const GenerationO
                                              std::stop_token stop = {});
 
 /// The sampling options of the last generate() on this session, or those its snapshot came with;
-/// nothing before that. With them and the same stop strings generate() goes on as if it had never stopped.
+/// nothing before that. With them and the same stop strings generate() continues as if it had never stopped.
 RUNNEL_API std::optional<SamplingOptions> last_sampling(const Session& session);
 
 /// Checks the ranges stated above.

@@ -34,8 +34,8 @@ class Tokenizer;    // internal
 /// How to load a model.
 struct ModelOptions {
   /// A DeviceInfo::id, a backend name ("cuda" means "cuda:0"), or "auto" for the best device
-  /// present. With "auto" the model goes on on the CPU where the device has too little memory, or
-  /// fails later: sessions are then lost (ErrorCode::device) until they are reset or restored.
+  /// present. With "auto" the model continues on the CPU if the device has too little memory or fails later: sessions
+  /// are then lost (ErrorCode::device) until they are reset or restored.
   std::string device = "auto";
   /// Threads that compute on the CPU, the caller's included; 0: one per core this process may use. Range [0, 1024].
   int threads = 0;
@@ -43,10 +43,14 @@ struct ModelOptions {
   std::uint64_t memory_limit = 0;
   /// Called on the loading thread with the fraction done, in [0, 1]; returning false stops the load (cancelled).
   std::function<bool(float fraction)> progress;
-  /// Directory that keeps what a device compiled for its next start (Vulkan pipelines), made if it
-  /// is missing; empty: none is kept. What lies there is used only if it is whole and of the same
-  /// driver; that it cannot be read or written is never an error.
+  /// Directory for compiled device code (Vulkan pipelines), which makes the next start faster; created if it is
+  /// missing; empty: nothing is kept. Its files are used only if they are complete and of the same driver; that they
+  /// cannot be read or written is never an error.
   std::filesystem::path cache_directory;
+  /// The program that computes one token of one session, by its name on the device's ladder ("ops" is on every one);
+  /// empty: the best that fits the model. A name that the device lacks is not_found, one that does not fit the model
+  /// unsupported, with the reason.
+  std::string step_program;
 };
 
 /// Facts about a loaded model.
@@ -54,6 +58,9 @@ struct ModelInfo {
   std::string name;
   std::string architecture;  ///< "gsa"
   std::string device;        ///< DeviceInfo::id it was loaded on
+  /// How one token of one session is computed, and why not by the programs above it on the device's ladder:
+  /// "ops; not cluster: heads of 80, expected a power of two".
+  std::string step_program;
   std::int32_t vocab_size = 0;
   std::int64_t parameters = 0;     ///< elements of all distinct tensors
   std::uint64_t weight_bytes = 0;  ///< memory taken by the weights on the device
@@ -98,9 +105,9 @@ class RUNNEL_API Model {
   /// The model's chat format as its file says; see chat.h.
   const ChatFormat& chat_format() const;
 
-  /// Tokens of `messages` in the model's chat format, ready to prefill. `continues` is for messages
-  /// that follow an earlier answer: nothing is put before them, and the end-of-message of that
-  /// answer is added first if needed.
+  /// Tokens of `messages` in the model's chat format, ready to prefill. A `continuation` other than `start` is for
+  /// messages that follow an earlier answer: nothing is put before them, and the end-of-message of that answer is
+  /// added first if needed.
   /// @param add_generation_prompt  append what makes the model answer as the assistant.
   Result<std::vector<TokenId>> encode_chat(
       std::span<const ChatMessage> messages, bool add_generation_prompt = true,

@@ -112,8 +112,8 @@ typedef struct runnel_model runnel_model;
 
 typedef struct runnel_model_options {
   size_t size;
-  const char* device; /* a device id, a backend name or "auto" (also NULL) */
-  int32_t threads; /* that compute on the CPU, the caller's included; 0: one a core; at most 1024 */
+  const char* device;    /* a device id, a backend name or "auto" (also NULL) */
+  int32_t threads;       /* on the CPU, the caller's included; 0: one per core; at most 1024 */
   uint64_t memory_limit; /* bytes that weights, scratch and one session may take; 0: no limit */
   bool (*on_progress)(float fraction, void* user); /* false stops the load */
   void* user;

@@ -31,7 +31,7 @@ namespace runnel {
 
 /// What a prefill did: how far it came.
 struct PrefillResult {
-  std::uint64_t consumed = 0;  ///< tokens of this call that the state has taken
+  std::uint64_t consumed = 0;  ///< tokens of this call that the state has consumed
   bool cancelled = false;      ///< a stop was requested before the last one
 };
 

@@ -25,10 +25,10 @@ namespace runnel {
 
 struct SnapshotData;  // internal
 
-/// How a saved snapshot holds the numbers of the state. docs/conversations.md has what each costs
-/// and what f16 and int8 change.
+/// How a saved snapshot stores the numbers of the state. docs/snapshot-format.md says how large each is and what f16
+/// and int8 change.
 enum class StateEncoding {
-  f32,   ///< exact: goes on bit-identically
+  f32,   ///< exact: continues bit-identically
   f16,   ///< half the bytes
   int8,  ///< a quarter of the bytes: 64 numbers share a scale
 };

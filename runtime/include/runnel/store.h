@@ -34,14 +34,14 @@ using ConversationId = std::int64_t;
 using MessageId = std::int64_t;
 using TrashId = std::int64_t;
 
-/// Where the store is and what its snapshots may take.
+/// Where the store is and how much its snapshots may take.
 struct StoreSettings {
   /// The database; snapshots lie in the folder beside it that has its name and ".snapshots".
   std::filesystem::path file;
-  /// Snapshots of older boundaries are dropped, the least recently used first, when all of them
-  /// take more. A conversation whose snapshot is gone is read again from its tokens. 0: keep the pinned ones only.
+  /// When all snapshots take more, those of older boundaries are dropped, the least recently used first. A
+  /// conversation whose snapshot is gone is read again from its tokens. 0: keep the pinned ones only.
   std::uint64_t budget_bytes = 1'000'000'000;
-  /// f32 goes on bit-identically.
+  /// f32 continues bit-identically.
   SnapshotEncoding encoding = {.state = StateEncoding::f32, .compress = true};
   /// How long to wait for another process that is writing.
   std::chrono::milliseconds busy_timeout{10'000};
@@ -74,10 +74,10 @@ struct MessageInfo {
   bool complete = true;  ///< false: an answer that was cut short
   bool pinned = false;
   bool has_snapshot = false;  ///< for some model
-  std::string name;           ///< what somebody called this place, usually empty
+  std::string name;           ///< a name that the user gave this message, usually empty
 };
 
-/// One way through the tree: from the first message to one that nothing follows.
+/// One path through the tree: from the first message to a leaf.
 struct BranchInfo {
   MessageId leaf = 0;
   MessageId fork = 0;         ///< the last message shared with another branch, 0 if none
@@ -132,7 +132,7 @@ class RUNNEL_API ConversationStore {
   /// Pinned: its snapshots are never dropped.
   Status pin(ConversationId id, bool pinned);
   Status pin_message(MessageId id, bool pinned);
-  /// Gives a place in a conversation a name; empty takes it away.
+  /// Names a message of a conversation; an empty name removes it.
   Status name_message(MessageId id, std::string_view name);
   /// Where the conversation will be opened next; 0: before the first message. Conversation::rewind
   /// does this and brings a session there.
@@ -149,7 +149,7 @@ class RUNNEL_API ConversationStore {
   /// matter), or, where no word matches, with `query` somewhere inside.
   Result<std::vector<SearchHit>> search(std::string_view query, int limit = 50) const;
 
-  /// Deleting, to be undone: hidden at once, but still in the file until forget_trash().
+  /// Deleting that can be undone: hidden at once, but still in the file until forget_trash().
   Result<TrashId> trash_conversation(ConversationId id);
   /// Everything after `message`, on all branches.
   Result<TrashId> trash_after(MessageId message);
@@ -158,7 +158,7 @@ class RUNNEL_API ConversationStore {
   Status undo(TrashId id);
 
   /// Forgetting: when these return (with log_emptied) no file of the store holds the text, the
-  /// tokens or a snapshot of them any more. What is in the trash under them goes too.
+  /// tokens or a snapshot of them any more. Their messages in the trash are forgotten too.
   Result<ForgetReport> forget_conversation(ConversationId id);
   Result<ForgetReport> forget_after(MessageId message);
   /// @param older_than  only what was deleted that long ago; 0: all of it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names for the small numbers that cross the API.
+// Names for the integers of the API.
 #pragma once
 
 #include <cstdint>
