@@ -25,22 +25,20 @@ class VulkanDecodeStep : public VulkanTest {
   /// @param rounded  whether products of integers may round their inputs
   void expect_parity(const RandomModel& model, std::uint32_t groups, bool rounded = false) {
     expect_parity(model,
-                  {.integer_dot = rounded,
-                   .addresses = false,
-                   .tuning = {.step_groups = groups, .step_mixers = false}},
-                  "decode_step.");
+                  {.integer_dot = rounded, .addresses = false, .tuning = {.step_groups = groups}},
+                  "step");
   }
 
-  /// The same on a device with `features`, in shaders called that.
-  void expect_parity(const RandomModel& model, const vulkan::FeatureMask& features,
-                     const char* shader_name, double rounded_tolerance = kRoundedTolerance) {
+  /// The same on a device with `features`, by that row of the ladder.
+  void expect_parity(const RandomModel& model, const vulkan::FeatureMask& features, const char* row,
+                     double rounded_tolerance = kRoundedTolerance) {
     const bool rounded = features.integer_dot;
     const auto profile = std::make_shared<vulkan::DispatchProfile>();
     auto device = backend(features, {}, profile);
     auto reference = reference::make_backend(rounded ? reference::Activations::rounded
                                                      : reference::Activations::exact);
     const double tolerance = rounded ? rounded_tolerance : kStepTolerance;
-    const LoadedModel actual = load_on(*device, model, 16);
+    const LoadedModel actual = load_with(*device, model, 16, row);
     const LoadedModel expected = load_on(*reference, model, 16);
     Random random(61);
     auto a = actual.state(), b = expected.state();
@@ -54,11 +52,15 @@ class VulkanDecodeStep : public VulkanTest {
     EXPECT_LE(max_relative_error(actual.canonical(*a), expected.canonical(*b)), tolerance);
     std::size_t steps = 0;
     for (const auto& [shader, entry] : profile->by_shader) {
-      if (!shader.starts_with(shader_name)) continue;
+      if (!shader.starts_with(shader_of(row))) continue;
       steps += entry.count;
       EXPECT_EQ(shader.ends_with(".dot"), rounded);
     }
     EXPECT_EQ(steps, 5U) << "passes of one token";
+  }
+
+  static std::string shader_of(const std::string& row) {
+    return row == "mixers" ? "narrow_step." : "decode_" + row + ".";
   }
 
   /// Of widths that decode_even takes, where all matrices of a layer are of one type.
@@ -106,25 +108,24 @@ TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyMatchTheReference) {
         even_config(256), {.linear = type, .small = type, .read_biases = true}, 65);
     const bool rounded = quant::is_block_type(type);
     for (const std::uint32_t n : groups) {
-      expect_parity(model, {.integer_dot = rounded, .tuning = {.step_groups = n}}, "decode_even.",
+      expect_parity(model, {.integer_dot = rounded, .tuning = {.step_groups = n}}, "even",
                     kEvenTolerance);
     }
     if (type != BlockType::q4_k) continue;
     expect_parity(model, {.integer_dot = true, .addresses = false, .tuning = {.step_groups = 1}},
-                  "decode_step.", kEvenTolerance);
+                  "step", kEvenTolerance);
   }
 }
 
 TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyWithGatesOfAnotherTypeMatchTheReference) {
   const auto expect = [&](std::int32_t width, BlockType linear, BlockType gates,
-                          vulkan::Tuning tuning) {
+                          const vulkan::Tuning& tuning) {
     SCOPED_TRACE(std::string(quant::block_traits(linear)->name) + ", gates " +
                  std::string(quant::block_traits(gates)->name));
-    tuning.step_mixers = false;
     const RandomParts parts{
         .linear = linear, .small = gates, .gate_bias = true, .read_biases = true};
     expect_parity(make_random_model(even_config(width), parts, 68),
-                  {.integer_dot = quant::is_block_type(linear), .tuning = tuning}, "decode_even.",
+                  {.integer_dot = quant::is_block_type(linear), .tuning = tuning}, "even",
                   kEvenTolerance);
   };
   // The software driver's subgroups are small, so that some have two rows of the gates.
@@ -146,8 +147,7 @@ TEST_F(VulkanDecodeStep, WideInputsOfWhichSomeSubgroupsHaveNoneMatchTheReference
     set(c, &LayerSpec::num_kv_heads, 1);
     set(c, &LayerSpec::head_k_dim, 16);
     expect_parity(make_random_model(c, {.linear = type, .small = type}, 66),
-                  {.tuning = {.step_groups = 1, .step_threads = 128}}, "decode_even.",
-                  kEvenTolerance);
+                  {.tuning = {.step_groups = 1, .step_threads = 128}}, "even", kEvenTolerance);
   }
 }
 
@@ -184,7 +184,7 @@ TEST_F(VulkanDecodeStep, WorkgroupsHandEachOtherActivations) {
 
 TEST_F(VulkanDecodeStep, MixersOfNarrowModelsMatchTheReference) {
   const auto expect = [&](const RandomModel& model, std::uint32_t groups) {
-    expect_parity(model, {.tuning = {.step_groups = groups}}, "narrow_step.");
+    expect_parity(model, {.tuning = {.step_groups = groups}}, "mixers");
   };
   // Rows of whole teams and with a rest, three queries of a kv head and one, gates of both types.
   for (const BlockType gates : {BlockType::f16, BlockType::bf16}) {
@@ -203,9 +203,10 @@ TEST_F(VulkanDecodeStep, MixersOfNarrowModelsMatchTheReference) {
 }
 
 TEST_F(VulkanDecodeStep, BitsOfATokenDoNotDependOnThoseBefore) {
-  const auto expect = [&](const RandomModel& model, bool addresses) {
-    auto device = backend({.addresses = addresses, .tuning = {.step_groups = 1}});
-    const LoadedModel loaded = load_on(*device, model, 16);
+  const auto expect = [&](const RandomModel& model, const char* row) {
+    SCOPED_TRACE(row);
+    auto device = backend({.tuning = {.step_groups = 1}});
+    const LoadedModel loaded = load_with(*device, model, 16, row);
     // An odd number of passes: exchanged values are marked as of the other kind the second time.
     const std::vector<TokenId> tokens = Random(67).tokens(3, model.config.vocab_size);
     const auto run = [&] {
@@ -216,22 +217,13 @@ TEST_F(VulkanDecodeStep, BitsOfATokenDoNotDependOnThoseBefore) {
     };
     EXPECT_EQ(run(), run());
   };
-  {
-    SCOPED_TRACE("decode_step");
-    expect(model_of(BlockType::q4_0), false);
-  }
-  {
-    SCOPED_TRACE("decode_even");
-    expect(make_random_model(even_config(256),
-                             {.linear = BlockType::q4_k, .small = BlockType::q4_k}, 65),
-           true);
-  }
-  {
-    SCOPED_TRACE("narrow_step");
-    expect(make_random_model(narrow_config(256, 6),
-                             {.linear = BlockType::q4_0, .small = BlockType::bf16}, 75),
-           true);
-  }
+  expect(model_of(BlockType::q4_0), "step");
+  expect(make_random_model(even_config(256), {.linear = BlockType::q4_k, .small = BlockType::q4_k},
+                           65),
+         "even");
+  expect(make_random_model(narrow_config(256, 6),
+                           {.linear = BlockType::q4_0, .small = BlockType::bf16}, 75),
+         "mixers");
 }
 
 TEST_F(VulkanDecodeStep, HeadsOfEachTypeMatchTheReference) {
@@ -311,7 +303,7 @@ TEST_F(VulkanDecodeStep, WhoWaitsInVainReportsIt) {
                                                      .tied = true},
                                                      75)}) {
     // More workgroups than a software driver has threads: the last begin when the first are over.
-    auto device = backend({.tuning = {.step_groups = 64, .step_patience = 2000}});
+    auto device = backend({.tuning = {.step_groups = 64, .step_poll_limit = 2000}});
     const LoadedModel loaded = load_on(*device, model, 16);
     auto state = loaded.state();
     const std::vector<TokenId> token = {3};
