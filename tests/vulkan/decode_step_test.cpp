@@ -38,7 +38,8 @@ class VulkanDecodeStep : public VulkanTest {
     auto reference = reference::make_backend(rounded ? reference::Activations::rounded
                                                      : reference::Activations::exact);
     const double tolerance = rounded ? rounded_tolerance : kStepTolerance;
-    const LoadedModel actual = load_with(*device, model, 16, row);
+    const LoadedModel actual = load_on(*device, model, 16, row);
+    EXPECT_EQ(actual.model->step_program().name, row);
     const LoadedModel expected = load_on(*reference, model, 16);
     Random random(61);
     auto a = actual.state(), b = expected.state();
@@ -206,7 +207,7 @@ TEST_F(VulkanDecodeStep, BitsOfATokenDoNotDependOnThoseBefore) {
   const auto expect = [&](const RandomModel& model, const char* row) {
     SCOPED_TRACE(row);
     auto device = backend({.tuning = {.step_groups = 1}});
-    const LoadedModel loaded = load_with(*device, model, 16, row);
+    const LoadedModel loaded = load_on(*device, model, 16, row);
     // An odd number of passes: exchanged values are marked as of the other kind the second time.
     const std::vector<TokenId> tokens = Random(67).tokens(3, model.config.vocab_size);
     const auto run = [&] {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which program computes one token, and why not another: for invented devices, without a driver.
-#include "runtime/backend/vulkan/step/programs.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <memory>
 #include <string>
 
+#include "runtime/backend/vulkan/step/programs.h"
 #include "runtime/backend/vulkan/step/step_shape.h"
 #include "runtime/model/forward.h"
 
@@ -20,31 +19,29 @@ using quant::BlockType;
 struct Shape {
   ModelConfig config;
   BlockType linear = BlockType::q4_0, gates = BlockType::f16, table = BlockType::q8_0;
+  Weights weights = {};
 
   StepModel recorded() {
     const std::int64_t d = config.hidden_size;
     const auto view = [](BlockType type, std::int64_t rows, std::int64_t cols) {
       return WeightView{.name = {}, .type = type, .rows = rows, .cols = cols, .data = {}};
     };
-    weights_.layers.clear();
-    weights_.embeddings = weights_.head = view(table, config.vocab_size, d);
+    weights.layers.clear();
+    weights.embeddings = weights.head = view(table, config.vocab_size, d);
     for (const LayerSpec& l : config.layers) {
       SlotWeights mixer;
       mixer.q_proj = view(linear, l.q_channels(), d);
       mixer.k_proj = view(linear, l.k_channels(), d);
       mixer.v_proj = view(linear, l.v_channels(), d);
       mixer.f_proj = view(gates, l.gate_channels(), d);
-      LayerWeights& w = weights_.layers.emplace_back();
+      LayerWeights& w = weights.layers.emplace_back();
       w.mixer = mixer;
       w.output.o_proj = view(linear, d, l.o_channels());
       w.channel_mix.gate_proj = w.channel_mix.up_proj = view(linear, l.intermediate_size, d);
       w.channel_mix.down_proj = view(linear, d, l.intermediate_size);
     }
-    return record_step_model(forward_of(config, weights_));
+    return record_step_model(forward_of(config, weights));
   }
-
- private:
-  Weights weights_;
 };
 
 LayerSpec slot_layer(std::int32_t heads, std::int32_t kv_heads, std::int32_t dim,
@@ -95,7 +92,8 @@ Shape model_1380m(BlockType type) {
 
 /// 0.5B: biases, seven queries of a kv head, 384 slots.
 Shape model_500m() {
-  Shape m{.config = {}, .linear = BlockType::q4_0, .gates = BlockType::f16, .table = BlockType::q4_0};
+  Shape m{
+      .config = {}, .linear = BlockType::q4_0, .gates = BlockType::f16, .table = BlockType::q4_0};
   m.config.vocab_size = 65536;
   m.config.hidden_size = 896;
   LayerSpec l = slot_layer(14, 2, 64, positional(4, 252, 128));
@@ -141,13 +139,14 @@ StepDevice software_driver() {
   return d;
 }
 
-std::string chosen(const StepModel& model, const StepDevice& device) {
+[[maybe_unused]] std::string chosen(const StepModel& model, const StepDevice& device) {
   const auto choice = choose_step(model, device, "test");
   return choice ? choice->row->name : choice.error().message;
 }
 
 /// Why a row was not chosen.
-std::string reason(const StepModel& model, const StepDevice& device, const std::string& row) {
+[[maybe_unused]] std::string reason(const StepModel& model, const StepDevice& device,
+                                    const std::string& row) {
   const auto choice = choose_step(model, device, "test");
   if (!choice) return choice.error().message;
   for (const StepProgram::Refused& r : choice->refused) {
@@ -164,12 +163,26 @@ void print(const char* what, const StepModel& m, const StepDevice& d) {
   printf(" | step %u of %u, even %u\n", s.groups, s.threads, e.groups);
 }
 TEST(StepPrograms, Print) {
-  auto a = default_model(); auto b = model_1380m(BlockType::q4_0); auto b2 = model_1380m(BlockType::bf16); auto c = model_500m(); auto c2 = model_500m();
+  auto a = default_model();
+  auto b = model_1380m(BlockType::q4_0);
+  auto b2 = model_1380m(BlockType::bf16);
+  auto c = model_500m();
+  auto c2 = model_500m();
   for (auto& l : c2.config.layers) l.qkv_bias = false;
-  auto e = default_model(); for (auto& l : e.config.layers) l.head_k_dim = l.head_v_dim = 80;
-  for (auto& [n, d] : std::map<std::string, StepDevice>{{"h200", data_centre_gpu()}, {"i16", integrated_gpu(16, 0)}, {"i32x16", integrated_gpu(32, 16)}, {"i16x16", integrated_gpu(16, 16)}, {"soft", software_driver()}}) {
+  auto e = default_model();
+  for (auto& l : e.config.layers) l.head_k_dim = l.head_v_dim = 80;
+  for (auto& [n, d] : std::map<std::string, StepDevice>{{"h200", data_centre_gpu()},
+                                                        {"i16", integrated_gpu(16, 0)},
+                                                        {"i32x16", integrated_gpu(32, 16)},
+                                                        {"i16x16", integrated_gpu(16, 16)},
+                                                        {"soft", software_driver()}}) {
     printf("== %s\n", n.c_str());
-    print("135m", a.recorded(), d); print("1.38 q4_0", b.recorded(), d); print("1.38 bf16", b2.recorded(), d); print("0.5", c.recorded(), d); print("0.5 nobias", c2.recorded(), d); print("80", e.recorded(), d);
+    print("135m", a.recorded(), d);
+    print("1.38 q4_0", b.recorded(), d);
+    print("1.38 bf16", b2.recorded(), d);
+    print("0.5", c.recorded(), d);
+    print("0.5 nobias", c2.recorded(), d);
+    print("80", e.recorded(), d);
   }
 }
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "runtime/backend/vulkan/vulkan_backend.h"
-#include "runtime/model/forward.h"
 #include "tests/support/random_model.h"
 
 namespace runnel::test {
@@ -56,22 +55,6 @@ class VulkanTest : public testing::Test {
                                          .profile = std::move(profile)});
     if (!made) throw std::runtime_error(made.error().message);
     return std::move(*made);
-  }
-
-  /// Loads and records with a row of the ladder of programs (step/programs.h).
-  static LoadedModel load_with(Backend& backend, const RandomModel& model, int max_tokens,
-                               const char* step_program) {
-    const Recording pass = forward_of(model.config, *model.weights);
-    auto loaded = backend.load({.config = model.config,
-                                .weights = *model.weights,
-                                .keep_alive = model.storage,
-                                .pass = pass,
-                                .step_program = step_program});
-    if (!loaded) throw std::runtime_error(loaded.error().message);
-    EXPECT_EQ((*loaded)->step_program().name, step_program);
-    auto plan = (*loaded)->record(max_tokens, pass);
-    if (!plan) throw std::runtime_error(plan.error().message);
-    return {model, std::move(*loaded), std::move(*plan)};
   }
 
   /// What narrow_step takes, where products are of Q4_0 and gates of their own type.
