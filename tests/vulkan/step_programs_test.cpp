@@ -2,8 +2,6 @@
 // Which program computes one token, and why not another: for invented devices, without a driver.
 #include <gtest/gtest.h>
 
-#include <map>
-#include <memory>
 #include <string>
 
 #include "runtime/backend/vulkan/step/programs.h"
@@ -139,51 +137,129 @@ StepDevice software_driver() {
   return d;
 }
 
-[[maybe_unused]] std::string chosen(const StepModel& model, const StepDevice& device) {
-  const auto choice = choose_step(model, device, "test");
-  return choice ? choice->row->name : choice.error().message;
-}
-
-/// Why a row was not chosen.
-[[maybe_unused]] std::string reason(const StepModel& model, const StepDevice& device,
-                                    const std::string& row) {
-  const auto choice = choose_step(model, device, "test");
+/// "row; row above: why not; …"
+std::string chosen(Shape model, const StepDevice& device) {
+  const auto choice = choose_step(model.recorded(), device, "test");
   if (!choice) return choice.error().message;
-  for (const StepProgram::Refused& r : choice->refused) {
-    if (r.name == row) return r.reason;
-  }
-  return "";
+  std::string text = choice->row->name;
+  for (const StepProgram::Refused& r : choice->refused) text += "; " + r.name + ": " + r.reason;
+  return text;
 }
 
-void print(const char* what, const StepModel& m, const StepDevice& d) {
-  const auto c = choose_step(m, d, "test");
-  printf("%s: %s", what, c->row->name);
-  for (auto& r : c->refused) printf("; not %s: %s", r.name.c_str(), r.reason.c_str());
-  auto s = StepShape::of(m, d), e = StepShape::even(m, d);
-  printf(" | step %u of %u, even %u\n", s.groups, s.threads, e.groups);
+/// The same reason for every row but the last.
+std::string ops_because(const std::string& why) {
+  return "ops; mixers: " + why + "; even: " + why + "; step: " + why;
 }
-TEST(StepPrograms, Print) {
-  auto a = default_model();
-  auto b = model_1380m(BlockType::q4_0);
-  auto b2 = model_1380m(BlockType::bf16);
-  auto c = model_500m();
-  auto c2 = model_500m();
-  for (auto& l : c2.config.layers) l.qkv_bias = false;
-  auto e = default_model();
-  for (auto& l : e.config.layers) l.head_k_dim = l.head_v_dim = 80;
-  for (auto& [n, d] : std::map<std::string, StepDevice>{{"h200", data_centre_gpu()},
-                                                        {"i16", integrated_gpu(16, 0)},
-                                                        {"i32x16", integrated_gpu(32, 16)},
-                                                        {"i16x16", integrated_gpu(16, 16)},
-                                                        {"soft", software_driver()}}) {
-    printf("== %s\n", n.c_str());
-    print("135m", a.recorded(), d);
-    print("1.38 q4_0", b.recorded(), d);
-    print("1.38 bf16", b2.recorded(), d);
-    print("0.5", c.recorded(), d);
-    print("0.5 nobias", c2.recorded(), d);
-    print("80", e.recorded(), d);
+
+Shape without_biases(Shape m) {
+  for (LayerSpec& l : m.config.layers) l.qkv_bias = false;
+  return m;
+}
+
+TEST(StepPrograms, TheDataCentreGpuTakesTheBestThatFits) {
+  const StepDevice d = data_centre_gpu();
+  EXPECT_EQ(chosen(default_model(), d), "mixers");
+  EXPECT_EQ(chosen(model_1380m(BlockType::q4_0), d),
+            "even; mixers: gates of the same type as the rest, expected f16 or bf16");
+  EXPECT_EQ(chosen(model_1380m(BlockType::bf16), d),
+            "even; mixers: weights of another type than q4_0");
+  EXPECT_EQ(chosen(model_1380m(BlockType::f32), d),
+            ops_because("weights of f32, expected blocks or 16 bits"));
+  EXPECT_EQ(chosen(model_500m(), d), ops_because("biases on q, k and v"));
+  EXPECT_EQ(chosen(without_biases(model_500m()), d),
+            "step; mixers: 128 memory slots, expected at most 64; even: 4864 columns, which 16 "
+            "subgroups cannot share evenly");
+}
+
+TEST(StepPrograms, WorkSplitsOfTheDataCentreGpu) {
+  Shape narrow = default_model(), wide = model_1380m(BlockType::q4_0);
+  const StepDevice d = data_centre_gpu();
+  const NarrowShape mixers = NarrowShape::of(narrow.recorded(), d);
+  EXPECT_EQ(mixers.groups, 132U);
+  EXPECT_EQ(mixers.threads, 512U);
+  EXPECT_EQ(mixers.mixers, 3U);
+  EXPECT_GT(mixers.head_team, 0U) << "the head is inside";
+  EXPECT_EQ(StepShape::of(wide.recorded(), d).groups, 132U);
+  EXPECT_EQ(StepShape::even(wide.recorded(), d).groups, 128U);
+  EXPECT_EQ(StepShape::of(wide.recorded(), d).teams, 5U << 24 | 3U << 16 | 4U << 8 | 3U)
+      << "lanes: 8, 16, 8, 32";
+}
+
+TEST(StepPrograms, AnIntegratedGpuPromisesNothing) {
+  const std::string why = "a device that promises no workgroups at the same time";
+  for (const std::uint32_t subgroup : {16U, 32U}) {
+    const StepDevice d = integrated_gpu(subgroup, 0);
+    EXPECT_EQ(chosen(default_model(), d), ops_because(why));
+    EXPECT_EQ(chosen(model_1380m(BlockType::q4_0), d), ops_because(why));
+    EXPECT_EQ(chosen(model_500m(), d), ops_because("biases on q, k and v"));
   }
+}
+
+TEST(StepPrograms, AnIntegratedGpuThatPromisedWorkgroups) {
+  EXPECT_EQ(chosen(default_model(), integrated_gpu(16, 16)),
+            "even; mixers: 16 workgroups, expected at least 18");
+  EXPECT_EQ(chosen(default_model(), integrated_gpu(32, 16)),
+            "step; mixers: 16 workgroups, expected at least 18; even: 576 columns, which 16 "
+            "subgroups cannot share evenly");
+  EXPECT_EQ(chosen(model_1380m(BlockType::q4_0), integrated_gpu(32, 16)),
+            ops_because("weights of 737624320 bytes, expected one binding of at most 134217728"));
+}
+
+TEST(StepPrograms, TheSoftwareDriverHasSmallWorkgroups) {
+  EXPECT_EQ(chosen(default_model(), software_driver()),
+            "step; mixers: a width of 576 on workgroups of 256; even: a width of 576, expected at "
+            "most 256");
+}
+
+TEST(StepPrograms, HeadsAreOfAPowerOfTwo) {
+  Shape m = default_model();
+  for (LayerSpec& l : m.config.layers) {
+    l.num_heads = 8;
+    l.num_kv_heads = 4;
+    l.head_k_dim = l.head_v_dim = 80;
+  }
+  EXPECT_EQ(chosen(m, data_centre_gpu()), ops_because("heads of 80, expected a power of two"));
+}
+
+TEST(StepPrograms, SharedMemoryBoundsTheWidths) {
+  StepDevice d = data_centre_gpu();
+  d.shared_bytes = 8 << 10;
+  Shape m = default_model();
+  const StepShape shape = StepShape::of(m.recorded(), d);
+  EXPECT_NE(shape.why_not.find("bytes of shared memory, expected at most 8192"), std::string::npos)
+      << shape.why_not;
+}
+
+TEST(StepPrograms, OtherFormsSayWhatTheyAre) {
+  const StepDevice d = data_centre_gpu();
+  Shape m = default_model();
+  m.config.layers[3].intermediate_size = 1024;
+  EXPECT_EQ(chosen(m, d), ops_because("layer 3 is not like layer 0"));
+  m = default_model();
+  for (LayerSpec& l : m.config.layers) l.norm.kind = Norm::layer;
+  EXPECT_EQ(chosen(m, d), ops_because("a LayerNorm"));
+  EXPECT_EQ(choose_step(record_step_model({}), d, "test")->row->name, std::string("ops"));
+}
+
+TEST(StepPrograms, RowsCanBeAskedForByName) {
+  const StepDevice d = data_centre_gpu();
+  Shape m = default_model(), other = model_500m();
+  for (const char* name : {"mixers", "step", "ops"}) {
+    const auto choice = choose_step(m.recorded(), d, "test", name);
+    ASSERT_TRUE(choice) << choice.error().message;
+    EXPECT_EQ(choice->row->name, std::string(name));
+    EXPECT_TRUE(choice->refused.empty());
+  }
+  const auto unknown = choose_step(m.recorded(), d, "test", "cluster");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::not_found);
+  EXPECT_EQ(unknown.error().message,
+            "test: step program \"cluster\": not found, expected mixers, even, step, ops");
+  const auto refused = choose_step(other.recorded(), d, "test", "step");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+  EXPECT_EQ(refused.error().message,
+            "test: step program \"step\" does not take the model: biases on q, k and v");
 }
 
 }  // namespace

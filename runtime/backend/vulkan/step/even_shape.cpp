@@ -99,8 +99,13 @@ std::string refuse(const StepModel& m, const StepDevice& d, const StepShape& s) 
   if (u(m.hidden_size) > even * s.threads)
     return "a width of " + std::to_string(m.hidden_size) + ", expected at most " +
            std::to_string(even * s.threads);
-  for (const Stage& stage : stages_of(m, d, s.type, even)) {
-    if (stage.slices == 0) return "widths that subgroups cannot share by columns";
+  const std::array<std::int32_t, 4> columns{m.hidden_size, m.layer.o_channels(), m.hidden_size,
+                                            m.layer.intermediate_size};
+  const auto stages = stages_of(m, d, s.type, even);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    if (stages[i].slices == 0)
+      return std::to_string(columns[i]) + " columns, which " +
+             std::to_string(s.threads / d.subgroup) + " subgroups cannot share evenly";
   }
   if (s.parts > 1 && even < u(m.layer.num_kv_heads) * s.parts)
     return std::to_string(even) + " workgroups, expected " +
