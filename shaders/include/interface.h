@@ -39,7 +39,7 @@ RUNNEL_CONST kOutputAdd = 1;
 RUNNEL_CONST kOutputSwigluPairs = 2;
 RUNNEL_CONST kOutputSwigluWith = 3;
 
-/// Specialisation constants that nobody sets: rows of tiles that are right operands, or sums as f16 (matrix_words.h).
+/// Specialisation constants that nobody sets: rows of tiles that are right operands, or sums as f16 (khr_matrices.h).
 RUNNEL_CONST kRightTile = 90;
 RUNNEL_CONST kNarrowTile = 91;
 /// Specialisation constant: word of the pass buffer with what tokens are to a layer (layer_tokens.glsl).

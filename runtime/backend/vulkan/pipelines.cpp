@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "runtime/backend/vulkan/matrix_words.h"
+#include "runtime/backend/vulkan/khr_matrices.h"
 #include "runtime/backend/vulkan/shader_registry.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/file_map.h"
