@@ -12,7 +12,7 @@
 //   the slots of a kv head, PARTS shares of the value columns            H * PARTS workgroups
 //   x += W_o act(o);   h = swiglu(W RMSNorm(x));   x += W_down h
 // A subgroup's lanes are teams with a row each; its rows come in passes of as many as it has teams. HELD items of a lane are
-// under way, the first before it waits for its input. All sums are in a fixed order.
+// under way, the first before it waits for its input. All sums are in a fixed order. RUNNEL_BIASES: q, k and v have some.
 // Grid: (GROUPS). Bound: latency of five exchanges a layer; bytes of W for a large model.
 #define RUNNEL_OWN_WORKGROUP
 #extension GL_GOOGLE_include_directive : require
@@ -216,6 +216,9 @@ void main() {
         float v = sum * factor;
         const float up = subgroupShuffleXor(v, team & (kLanes - 1));
         const uint own_row = first + row + in_pass;
+#ifdef RUNNEL_BIASES
+        if (stage == 0 && own_row < (G + 1) * H * K + H * V) v += vectors.v[in_table(layer, kStepBiases) + own_row];
+#endif
         bool mine = row + in_pass < rows && in_team == 0;
         uint activation = kIdentity;
         if (stage == 0 && own_row < (G + 1) * H * K + H * V)

@@ -42,8 +42,10 @@ RUNNEL_CONST kOutputSwigluWith = 3;
 /// Specialisation constants that nobody sets: rows of tiles that are right operands, or sums as f16 (khr_matrices.h).
 RUNNEL_CONST kRightTile = 90;
 RUNNEL_CONST kNarrowTile = 91;
+#ifdef __cplusplus
 /// Specialisation constant: word of the pass buffer with what tokens are to a layer (layer_tokens.glsl).
-RUNNEL_CONST kTokensAt = 92;
+RUNNEL_CONST kTokensAt = kNarrowTile + 1;
+#endif
 
 /// "There is no such vector."
 RUNNEL_CONST kNone = 0xFFFFFFFF;
@@ -258,6 +260,9 @@ RUNNEL_CONST kStepGates = 6;  // f where it is a matrix of its own, in units of 
 RUNNEL_CONST kStepGateType = 7;
 RUNNEL_CONST kStepMatrices = 8;     // projections, output, gate and up by turns, down; of each:
 RUNNEL_CONST kStepMatrixWords = 4;  // first load, rows, planes of scales and upper bits
+#if defined(__cplusplus) || defined(RUNNEL_BIASES)
+RUNNEL_CONST kStepBiases = 11;  // of q, k and v, in the place of the projections' upper bits, which then have none
+#endif
 RUNNEL_CONST kStepLayerWords = 24;
 // Of the entry behind the last layer's, where narrow_step makes the logits, too:
 RUNNEL_CONST kStepFinalNorm = 0;

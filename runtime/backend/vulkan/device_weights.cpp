@@ -40,13 +40,14 @@ class Loader {
  public:
   Loader(Device& device, const LoadProgress& progress) : device_(device), progress_(progress) {}
 
-  void add(DeviceMatrix& matrix, RowSource source) {
+  /// @param most_rows  of a part
+  void add(DeviceMatrix& matrix, RowSource source, std::int64_t most_rows = kMostPartRows) {
     const WeightView& first = *source.views.front();
     matrix.type = first.type;
     matrix.cols = first.cols;
     matrix.rows = 0;
     for (const WeightView* view : source.views) matrix.rows += view->rows;
-    jobs_.push_back({&matrix, std::move(source)});
+    jobs_.push_back({&matrix, std::move(source), most_rows});
   }
 
   /// The values of a small tensor as f32, or kNone.
@@ -98,7 +99,7 @@ class Loader {
     block_bytes_.push_back(0);
     for (Job& job : jobs_) {
       DeviceMatrix& m = *job.matrix;
-      std::int64_t rows = std::min(m.rows, kMostPartRows);
+      std::int64_t rows = std::min(m.rows, job.most_rows);
       while (rows > 8 && part_bytes(m, rows) > part_limit) rows = round_up(rows / 2, 8);
       if (part_bytes(m, rows) > part_limit) {
         return fail(ErrorCode::unsupported, device_.id(), ": ", job.source.views.front()->name,
@@ -170,6 +171,7 @@ class Loader {
   struct Job {
     DeviceMatrix* matrix;
     RowSource source;
+    std::int64_t most_rows;
   };
 
   static std::uint64_t part_bytes(const DeviceMatrix& m, std::int64_t rows) {
@@ -333,12 +335,13 @@ Result<std::unique_ptr<DeviceWeights>> DeviceWeights::create(Device& device,
                                                              const LoadProgress& progress) {
   auto store = std::make_unique<DeviceWeights>();
   Loader loader(device, progress);
-  loader.add(store->embeddings, {.views = {&weights.embeddings}});
+  // Neither is unpacked a workgroup a row.
+  loader.add(store->embeddings, {.views = {&weights.embeddings}}, weights.embeddings.rows);
   store->layers.resize(config.layers.size());
   for (std::size_t i = 0; i < store->layers.size(); ++i)
     RUNNEL_CHECK_OK(add_layer(loader, config.layers[i], weights.layers[i], store->layers[i]));
   RUNNEL_TRY(store->final_norm, loader.add_norm(weights.final_norm));
-  if (!weights.tied()) loader.add(store->head, {.views = {&weights.head}});
+  if (!weights.tied()) loader.add(store->head, {.views = {&weights.head}}, weights.head.rows);
   RUNNEL_CHECK_OK(loader.place());
   RUNNEL_CHECK_OK(loader.upload(store->blocks_, store->vectors_));
   if (weights.tied()) store->head = store->embeddings;

@@ -81,6 +81,7 @@ std::uint32_t even_groups(const StepModel& m, std::uint32_t groups) {
 }
 
 std::string refuse(const StepModel& m, const StepDevice& d, const StepShape& s) {
+  if (s.biases) return "biases on q, k and v";
   if (!d.addresses) return "a device without addresses of buffers";
   if (d.subgroup < kRoundingLanes)
     return "subgroups of " + std::to_string(d.subgroup) + ", expected at least " +

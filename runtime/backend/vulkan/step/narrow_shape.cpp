@@ -88,7 +88,8 @@ NarrowShape NarrowShape::of(const StepModel& m, const StepDevice& d) {
   NarrowShape s;
   const StepShape base = StepShape::of(m, d);
   if (s.why_not = base.why_not; !s.why_not.empty()) return s;
-  if (!d.addresses) s.why_not = "a device without addresses of buffers";
+  if (base.biases) s.why_not = "biases on q, k and v";
+  if (s.why_not.empty() && !d.addresses) s.why_not = "a device without addresses of buffers";
   if (s.why_not.empty()) s.why_not = refuse_weights(m, base);
   if (s.why_not.empty()) s.why_not = refuse_layer(m.layer);
   if (s.why_not.empty()) s.why_not = refuse_widths(m, d, base);

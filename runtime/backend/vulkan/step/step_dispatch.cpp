@@ -64,6 +64,7 @@ TableEntry layer_entry(const DeviceLayer& w) {
        {&w.projections.front().matrix, &w.o_proj, &w.gate_up.front(), &w.down_proj}) {
     for (const std::uint32_t word : entry_of(*m)) words[at++] = word;
   }
+  if (w.qkv_bias != kNone) words[kStepBiases] = w.qkv_bias;
   return words;
 }
 
@@ -200,7 +201,7 @@ Result<StepDispatch> build(Device& device, const StepModel& m, const DeviceWeigh
                            const StepShape& s, const char* stem) {
   RUNNEL_TRY(StepDispatch step, common_of(device, m, w, s.exchanged_words));
   const StepDevice d = StepDevice::of(device.capabilities(), device.tuning());
-  step.shader = shader_of(stem, s.type, s.dot);
+  step.shader = shader_of(stem, s.type, s.dot) + (s.biases ? ".biases" : "");
   step.constants = list_of(constants_of(m, d, s));
   step.groups = s.groups;
   step.threads = s.threads;

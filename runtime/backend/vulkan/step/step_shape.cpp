@@ -31,7 +31,6 @@ std::string refuse_form(const StepModel& m) {
       m.final_norm.kind != Norm::rms)
     return "a LayerNorm";
   if (l.norm.eps != l.channel_norm.eps) return "norms of two epsilons in a layer";
-  if (l.qkv_bias) return "biases on q, k and v";
   if (l.conv_size > 0) return "convolutions";
   if (l.output_gate) return "an output gate";
   switch (l.output_norm) {
@@ -181,6 +180,11 @@ StepShape StepShape::of(const StepModel& m, const StepDevice& d) {
   s.type = m.layers.front().output->o_proj.type;
   s.dot = takes_integers(s.type, d);
   s.gates = gates_apart(m.layers.front()) != nullptr;
+  s.biases = l.qkv_bias;
+  if (s.biases && s.type == BlockType::q6_k) {
+    s.why_not = "biases on q, k and v beside weights of q6_k";
+    return s;
+  }
   s.threads = step_threads(d);
   s.groups = d.resident_groups;
   choose_parts(l, d, s);

@@ -17,6 +17,7 @@ struct StepShape {
   quant::BlockType type = quant::BlockType::f32;  // of a layer's matrices but f
   bool dot = false;                               // products of integers
   bool gates = false;                             // f is a matrix of its own
+  bool biases = false;                            // q, k and v have biases: decode_step alone
   std::uint32_t threads = 0;                      // of a workgroup
   std::uint32_t groups = 0;                       // workgroups
   std::uint32_t parts = 0;                        // workgroups of a kv head's slots

@@ -60,8 +60,7 @@ std::int64_t projected_rows(const StepModel& model) {
 }
 
 bool in_one_part(BlockType type, std::int64_t rows, std::int64_t cols, const StepDevice& d) {
-  return rows <= kMostPartRows &&
-         packed_bytes(type, rows, cols) <= std::min(d.storage_range, kMostPartBytes);
+  return packed_bytes(type, rows, cols) <= std::min(d.storage_range, kMostPartBytes);
 }
 
 std::string refuse_weights(const StepModel& model, const StepDevice& d) {
@@ -81,7 +80,9 @@ std::string refuse_weights(const StepModel& model, const StepDevice& d) {
     if (std::string why = refuse_types(layer, type); !why.empty()) return why;
   }
   const std::int64_t d_cols = model.hidden_size;
-  if (!in_one_part(type, projected_rows(model), d_cols, d) ||
+  const std::int64_t most_rows =
+      std::max({projected_rows(model), d_cols, std::int64_t{2} * l.intermediate_size});
+  if (most_rows > kMostPartRows || !in_one_part(type, projected_rows(model), d_cols, d) ||
       !in_one_part(type, d_cols, l.o_channels(), d) ||
       !in_one_part(type, 2 * l.intermediate_size, d_cols, d) ||
       !in_one_part(type, d_cols, l.intermediate_size, d)) {

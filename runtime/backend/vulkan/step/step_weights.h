@@ -36,7 +36,7 @@ inline const WeightView* gates_apart(const StepLayer& layer) {
 /// Rows of the matrix of q, k and v, and of f where it is not apart.
 std::int64_t projected_rows(const StepModel& model);
 
-/// Whether a matrix lies in one part, see DeviceMatrix.
+/// Whether a matrix lies in one part, see DeviceMatrix, as far as its bytes go.
 bool in_one_part(quant::BlockType type, std::int64_t rows, std::int64_t cols, const StepDevice& d);
 
 /// @return why the matrices are not what a program with all layers in one binding reads, or ""
