@@ -45,39 +45,41 @@ std::unique_ptr<Backend> cpu_backend(Isa isa, int threads) {
 ModelConfig wide_config() {
   ModelConfig c = small_config();
   c.hidden_size = 256;
-  c.intermediate_size = 512;
-  c.num_heads = 6;
-  c.num_kv_heads = 2;
-  c.head_k_dim = 128;
-  c.head_v_dim = 128;
-  c.num_layers = 1;
+  set(c, &LayerSpec::intermediate_size, 512);
+  set(c, &LayerSpec::num_heads, 6);
+  set(c, &LayerSpec::num_kv_heads, 2);
+  set(c, &LayerSpec::head_k_dim, 128);
+  set(c, &LayerSpec::head_v_dim, 128);
+  set_layers(c, 1);
   c.vocab_size = 200;  // not a multiple of 16
   return c;
 }
 
-using Ops_of = Status (*)(Ops&, const Weights&);
+using Ops_of = Status (*)(Ops&, const ModelConfig&, const Weights&);
 
-Status whole_product(Ops& ops, const Weights& w) {
+Status whole_product(Ops& ops, const ModelConfig& c, const Weights& w) {
   RUNNEL_CHECK_OK(ops.embed(w.embeddings));
-  return ops.logits(w.final_norm, w.head);
+  return ops.logits(c.final_norm, w.final_norm, w.head);
 }
-Status only_mixer(Ops& ops, const Weights& w) {
+Status only_mixer(Ops& ops, const ModelConfig& c, const Weights& w) {
+  const LayerSpec& layer = c.layers[0];
   RUNNEL_CHECK_OK(ops.embed(w.embeddings));
-  RUNNEL_CHECK_OK(ops.slot_projections(0, w.layers[0]));
-  RUNNEL_CHECK_OK(ops.slot_attention(0, w.layers[0]));
-  RUNNEL_CHECK_OK(ops.output_projection(0, w.layers[0]));
-  return ops.logits(w.final_norm, w.head);
+  RUNNEL_CHECK_OK(ops.slot_projections(layer, w.layers[0].slots()));
+  RUNNEL_CHECK_OK(ops.slot_attention(layer, w.layers[0].slots()));
+  RUNNEL_CHECK_OK(ops.output_projection(layer, w.layers[0].output));
+  return ops.logits(c.final_norm, w.final_norm, w.head);
 }
-Status only_mlp(Ops& ops, const Weights& w) {
+Status only_mlp(Ops& ops, const ModelConfig& c, const Weights& w) {
   RUNNEL_CHECK_OK(ops.embed(w.embeddings));
-  RUNNEL_CHECK_OK(ops.gated_mlp(0, w.layers[0]));
-  return ops.logits(w.final_norm, w.head);
+  RUNNEL_CHECK_OK(ops.gated_mlp(c.layers[0], w.layers[0].channel_mix));
+  return ops.logits(c.final_norm, w.final_norm, w.head);
 }
-Status everything(Ops& ops, const Weights& w) { return forward(ops, ModelConfig{}, w); }
+Status everything(Ops& ops, const ModelConfig& c, const Weights& w) { return forward(ops, c, w); }
 
 LoadedModel load_ops(Backend& backend, const RandomModel& source, Ops_of record) {
   LoadedModel loaded = load_on(backend, source);
-  auto plan = loaded.model->record(256, [&](Ops& ops) { return record(ops, *source.weights); });
+  auto plan = loaded.model->record(
+      256, [&](Ops& ops) { return record(ops, source.config, *source.weights); });
   if (!plan) throw std::runtime_error(plan.error().message);
   loaded.plan = std::move(*plan);
   return loaded;
@@ -149,35 +151,36 @@ TEST_P(CpuParity, WholeModelsOfEveryKindAreTheReferences) {
   };
   ModelConfig c = small_config();
   add("plain", c);
-  c.num_heads = 10;  // five queries a kv head: more than one pass over the state serves
+  set(c, &LayerSpec::num_heads,
+      10);  // five queries a kv head: more than one pass over the state serves
   add("five queries", c);
   c = small_config();
-  c.num_memory_slots = 37;
-  c.head_k_dim = 10;
-  c.head_v_dim = 23;
+  set(c, &MixerSpec::num_memory_slots, 37);
+  set(c, &LayerSpec::head_k_dim, 10);
+  set(c, &LayerSpec::head_v_dim, 23);
   c.hidden_size = 51;
-  c.intermediate_size = 77;
+  set(c, &LayerSpec::intermediate_size, 77);
   add("odd sizes", c, {.small = BlockType::f16});
   c = small_config();
-  c.conv_size = 4;
+  set(c, &LayerSpec::conv_size, 4);
   add("conv", c);
-  c.feature_map = FeatureMap::t2r;
+  set(c, &MixerSpec::feature_map, FeatureMap::t2r);
   add("conv and t2r", c);
-  c.feature_map = FeatureMap::relu;
-  c.value_activation = Activation::relu;
-  c.output_activation = Activation::relu;
+  set(c, &MixerSpec::feature_map, FeatureMap::relu);
+  set(c, &SlotSpec::value_activation, Activation::relu);
+  set(c, &LayerSpec::output_activation, Activation::relu);
   add("relu", c, {.g_norm_weight = false});
   c = small_positional_config();
   add("positional", c,
       {.small = BlockType::bf16, .tied = true, .gate_bias = true, .read_biases = true});
-  c.num_sink_slots = 20;  // more than a register of lanes
-  c.num_window_slots = 70;
+  set(c, &SlotSpec::num_sink_slots, 20);  // more than a register of lanes
+  set(c, &SlotSpec::num_window_slots, 70);
   add("many sinks", c);
-  c.num_sink_slots = 0;
-  c.sink_distance = 0;
+  set(c, &SlotSpec::num_sink_slots, 0);
+  set(c, &SlotSpec::sink_distance, 0);
   add("window", c);
-  c.num_window_slots = 0;
-  c.num_sink_slots = 3;
+  set(c, &SlotSpec::num_window_slots, 0);
+  set(c, &SlotSpec::num_sink_slots, 3);
   add("sinks and memory", c);
   for (const auto& [name, model] : models) {
     const std::vector<TokenId> tokens = random_.tokens(130, model.config.vocab_size);
@@ -192,10 +195,10 @@ TEST_P(CpuParity, WholeModelsOfEveryKindAreTheReferences) {
 
 TEST_P(CpuParity, ThreadsAndSplitsChangeNoBit) {
   ModelConfig c = wide_config();
-  c.num_layers = 2;
-  c.num_sink_slots = 2;
-  c.num_window_slots = 9;
-  c.sink_distance = 8;
+  set_layers(c, 2);
+  set(c, &SlotSpec::num_sink_slots, 2);
+  set(c, &SlotSpec::num_window_slots, 9);
+  set(c, &SlotSpec::sink_distance, 8);
   for (BlockType type : {BlockType::f16, BlockType::q4_0, BlockType::q4_k, BlockType::q6_k}) {
     const RandomModel model = make_random_model(c, {.linear = type, .table = BlockType::q8_0}, 5);
     const std::vector<TokenId> tokens = random_.tokens(45, c.vocab_size);
@@ -216,8 +219,8 @@ TEST_P(CpuParity, ThreadsAndSplitsChangeNoBit) {
 TEST_P(CpuParity, TheFamilyIsTheReferencesAndNoSplitChangesABit) {
   for (const std::string& name : family_names()) {
     ModelConfig c = family_config(name);
-    if (name == "gla") c.num_heads = 10;       // five queries a kv head
-    if (name == "linear") c.num_kv_heads = 4;  // one
+    if (name == "gla") set(c, &LayerSpec::num_heads, 10);       // five queries a kv head
+    if (name == "linear") set(c, &LayerSpec::num_kv_heads, 4);  // one
     for (BlockType type : {BlockType::f32, BlockType::q8_0}) {
       const bool exact = type == BlockType::f32;
       const RandomModel model = make_random_model(

@@ -39,19 +39,29 @@ RandomModel model_named(const std::string& name) {
     config = small_positional_config();
     parts = {.tied = true, .gate_bias = true, .read_biases = true};
   } else if (name == "conv") {
-    config.conv_size = 4;
+    set(config, &LayerSpec::conv_size, 4);
   } else if (name == "t2r") {
-    config.feature_map = FeatureMap::t2r;
+    set(config, &MixerSpec::feature_map, FeatureMap::t2r);
   } else if (name == "wide_values") {
-    config.head_k_dim = 24;
-    config.head_v_dim = 16;
-    config.feature_map = FeatureMap::relu;
+    set(config, &LayerSpec::head_k_dim, 24);
+    set(config, &LayerSpec::head_v_dim, 16);
+    set(config, &MixerSpec::feature_map, FeatureMap::relu);
     parts.g_norm_weight = false;
   } else if (name == "window_only") {
     config = small_positional_config();
-    config.num_sink_slots = 0;
-    config.sink_distance = 0;
-    config.num_window_slots = 5;
+    set(config, &SlotSpec::num_sink_slots, 0);
+    set(config, &SlotSpec::sink_distance, 0);
+    set(config, &SlotSpec::num_window_slots, 5);
+  } else if (name == "biases") {
+    config = small_positional_config();
+    set(config, &LayerSpec::qkv_bias, true);
+  } else if (name == "layer_norm") {
+    for (LayerSpec& layer : config.layers) layer.norm.kind = layer.channel_norm.kind = Norm::layer;
+    config.final_norm.kind = Norm::layer;
+  } else if (name == "squared_relu") {
+    set(config, &LayerSpec::channel_mix, ChannelMix::squared_relu);
+  } else if (name == "mixed") {
+    config = mixed_config();
   }
   return make_random_model(config, parts, 7);
 }
@@ -241,8 +251,12 @@ TEST_P(BackendProperties, StopRequestedBeforeThePassChangesNothing) {
 TEST_P(BackendProperties, OneStatePerKvHeadEqualsRepeatedHeads) {
   // The same model with its kv heads written out for every query head computes the same function.
   const RandomModel& grouped = loaded_.source;
-  if (grouped.config.queries_per_kv_head() == 1) GTEST_SKIP() << "no query groups in this model";
-  if (grouped.config.decay == Decay::fixed) GTEST_SKIP() << "each head has a decay of its own";
+  const LayerSpec& layer = grouped.config.layers.front();
+  const int group = layer.queries_per_kv_head();
+  if (group == 1) GTEST_SKIP() << "no query groups in this model";
+  if (GetParam().model == "mixed") GTEST_SKIP() << "layers of several shapes";
+  if (layer.kind() == Mixer::recurrence && layer.recurrence().decay == Decay::fixed)
+    GTEST_SKIP() << "each head has a decay of its own";
   const auto repeat = [&](const WeightView& w, int heads,
                           std::vector<std::vector<std::byte>>& arena) {
     if (!w.present()) return w;
@@ -250,7 +264,6 @@ TEST_P(BackendProperties, OneStatePerKvHeadEqualsRepeatedHeads) {
     const std::size_t row = w.data.size() / static_cast<std::size_t>(total_rows);
     const std::size_t head_bytes = static_cast<std::size_t>(total_rows / heads) * row;
     std::vector<std::byte> bytes;
-    const int group = grouped.config.queries_per_kv_head();
     for (int h = 0; h < heads; ++h) {
       for (int g = 0; g < group; ++g) {
         const auto head = w.data.subspan(static_cast<std::size_t>(h) * head_bytes, head_bytes);
@@ -266,14 +279,17 @@ TEST_P(BackendProperties, OneStatePerKvHeadEqualsRepeatedHeads) {
   RandomModel repeated = grouped;
   auto arena = std::make_shared<std::vector<std::vector<std::byte>>>();
   auto weights = std::make_shared<Weights>(*grouped.weights);
-  const int heads = grouped.config.num_kv_heads;
+  const int heads = layer.num_kv_heads;
   for (LayerWeights& w : weights->layers) {
-    for (WeightView* view : {&w.k_proj, &w.v_proj, &w.f_proj, &w.f_bias, &w.r_proj, &w.r_bias,
-                             &w.lower_bound, &w.k_conv, &w.v_conv, &w.read_bias}) {
-      *view = repeat(*view, heads, *arena);
-    }
+    ProjectionWeights& p = w.projections();
+    std::vector<WeightView*> views = {&p.k_proj, &p.k_bias, &p.v_proj, &p.v_bias,
+                                      &p.f_proj, &p.f_bias, &p.k_conv, &p.v_conv};
+    if (auto* slots = std::get_if<SlotWeights>(&w.mixer)) views.push_back(&slots->read_bias);
+    if (auto* r = std::get_if<RecurrenceWeights>(&w.mixer))
+      views.insert(views.end(), {&r->r_proj, &r->r_bias, &r->lower_bound});
+    for (WeightView* view : views) *view = repeat(*view, heads, *arena);
   }
-  repeated.config.num_kv_heads = grouped.config.num_heads;
+  set(repeated.config, &LayerSpec::num_kv_heads, layer.num_heads);
   repeated.weights = weights;
   const LoadedModel wide = load_on(*backend_, repeated);
   const std::vector<TokenId> tokens = random_.tokens(80, vocab_);
@@ -286,10 +302,10 @@ TEST_P(BackendProperties, OneStatePerKvHeadEqualsRepeatedHeads) {
 }
 
 /// A copy of the model with one tensor of its last layer changed, every value by another amount.
-RandomModel with_changed(const RandomModel& model, WeightView LayerWeights::*member) {
+RandomModel with_changed(const RandomModel& model, const LayerTensor& tensor) {
   RandomModel changed = model;
   auto weights = std::make_shared<Weights>(*model.weights);
-  WeightView& view = weights->layers.back().*member;
+  WeightView& view = tensor.view(weights->layers.back());
   auto bytes = std::make_shared<std::vector<std::byte>>(view.data.begin(), view.data.end());
   for (std::size_t i = 0; i * sizeof(float) < bytes->size(); ++i) {
     float value = 0.0F;
@@ -308,9 +324,10 @@ TEST_P(BackendProperties, EveryTensorOfALayerMatters) {
   const std::vector<TokenId> tokens = random_.tokens(12, vocab_);
   auto state = loaded_.state();
   const std::vector<float> expected = loaded_.run(*state, tokens);
-  for (const LayerTensor& tensor : layer_tensors(loaded_.source.config)) {
-    if (!(loaded_.source.weights->layers.back().*tensor.member).present()) continue;
-    const LoadedModel other = load_on(*backend_, with_changed(loaded_.source, tensor.member));
+  const ModelConfig& config = loaded_.source.config;
+  for (const LayerTensor& tensor : layer_tensors(config.layers.back(), config.hidden_size)) {
+    if (!tensor.view_of(loaded_.source.weights->layers.back()).present()) continue;
+    const LoadedModel other = load_on(*backend_, with_changed(loaded_.source, tensor));
     auto own = other.state();
     EXPECT_GT(max_relative_error(other.run(*own, tokens), expected), kSplitTolerance)
         << "a model computes the same with another " << tensor.suffix;
@@ -320,7 +337,8 @@ TEST_P(BackendProperties, EveryTensorOfALayerMatters) {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const DeviceInfo& device : devices()) {
-    for (const char* model : {"plain", "positional", "conv", "t2r", "wide_values", "window_only"}) {
+    for (const char* model : {"plain", "positional", "conv", "t2r", "wide_values", "window_only",
+                              "biases", "layer_norm", "squared_relu", "mixed"}) {
       cases.push_back({device.id, model});
     }
     for (const std::string& model : family_names()) cases.push_back({device.id, model});

@@ -28,6 +28,7 @@ using quant::BlockType;
 struct Shape {
   ModelConfig config;
   bool tied;
+  bool plain_table = false;  // the embedding is stored like the linear weights
 };
 
 /// 24 layers of width 2048 with the family's own heads and expansions.
@@ -35,90 +36,113 @@ std::optional<Shape> family_shape(const std::string& name) {
   ModelConfig c;
   c.name = "random " + name + " 1.3b";
   c.architecture = name;
-  c.mixer = Mixer::recurrence;
   c.vocab_size = 32000;
   c.hidden_size = 2048;
-  c.num_layers = 24;
-  c.num_heads = c.num_kv_heads = 4;
-  c.head_k_dim = 256;
-  c.head_v_dim = 512;
-  c.intermediate_size = 5632;
-  c.feature_map = FeatureMap::identity;
-  c.value_activation = c.output_activation = Activation::identity;
-  c.output_norm_heads = true;
-  c.gate_normalizer = 1.0F;
+  LayerSpec layer;
+  RecurrenceSpec& r = layer.mixer.emplace<RecurrenceSpec>();
+  layer.num_heads = layer.num_kv_heads = 4;
+  layer.head_k_dim = 256;
+  layer.head_v_dim = 512;
+  layer.intermediate_size = 5632;
+  layer.output_activation = Activation::identity;
+  layer.output_norm = OutputNorm::heads;
+  r.feature_map = FeatureMap::identity;
+  r.gate_normalizer = 1.0F;
   if (name == "gla") {
-    c.decay = Decay::log_sigmoid;
-    c.gate_rank = 16;
-    c.gate_normalizer = 16.0F;
-    c.output_gate = true;
+    r.decay = Decay::log_sigmoid;
+    r.gate_rank = 16;
+    r.gate_normalizer = 16.0F;
+    layer.output_gate = true;
   } else if (name == "hgrn2") {
-    c.decay = Decay::log_sigmoid;
-    c.complement_keys = c.lower_bound = true;
-    c.num_heads = c.num_kv_heads = 16;
-    c.head_k_dim = c.head_v_dim = 128;
-    c.feature_map = FeatureMap::swish;
-    c.output_norm_heads = false;
+    r.decay = Decay::log_sigmoid;
+    r.complement_keys = r.lower_bound = true;
+    layer.num_heads = layer.num_kv_heads = 16;
+    layer.head_k_dim = layer.head_v_dim = 128;
+    r.feature_map = FeatureMap::swish;
+    layer.output_norm = OutputNorm::channels;
   } else if (name == "retnet") {
-    c.decay = Decay::fixed;
-    c.rotary = c.output_gate = true;
-    c.num_heads = c.num_kv_heads = 8;
-    c.intermediate_size = 2816;
+    r.decay = Decay::fixed;
+    r.rotary = layer.output_gate = true;
+    layer.num_heads = layer.num_kv_heads = 8;
+    layer.intermediate_size = 2816;
   } else if (name == "linear_attn") {
-    c.feature_map = FeatureMap::product;
-    c.head_k_dim = 512;
+    r.feature_map = FeatureMap::product;
+    layer.head_k_dim = 512;
   } else if (name == "abc" || name == "abc_passes") {
     // Slots by a gate of low rank are two passes of the recurrence everywhere.
-    if (name != "abc") c.gate_rank = 16;
+    if (name != "abc") r.gate_rank = 16;
     c.architecture = "abc";
-    c.decay = Decay::running_sum;
-    c.num_memory_slots = 64;
-    c.gate_logit_min = -32.0F, c.gate_logit_max = 32.0F;
-    c.rotary = c.output_gate = true;
+    r.decay = Decay::running_sum;
+    r.num_memory_slots = 64;
+    r.gate_logit_min = -32.0F, r.gate_logit_max = 32.0F;
+    r.rotary = layer.output_gate = true;
   } else if (name == "regla") {
-    c.decay = Decay::refined;
-    c.feature_map = FeatureMap::exponential;
+    r.decay = Decay::refined;
+    r.feature_map = FeatureMap::exponential;
   } else {
     return std::nullopt;
   }
-  c.scale = 1.0F / std::sqrt(static_cast<float>(c.feature_dim()));
+  r.scale = 1.0F / std::sqrt(static_cast<float>(layer.feature_dim()));
+  c.repeat(layer, 24);
   return Shape{c, false};
+}
+
+/// Sinks, window and memory under one softmax, identity maps, no output norm; as the default models.
+LayerSpec positional_layer(std::int32_t heads, std::int32_t kv_heads, std::int32_t head_dim,
+                           std::int32_t window, std::int32_t memory) {
+  LayerSpec layer;
+  layer.num_heads = heads;
+  layer.num_kv_heads = kv_heads;
+  layer.head_k_dim = layer.head_v_dim = head_dim;
+  layer.output_activation = Activation::identity;
+  layer.output_norm = OutputNorm::none;
+  SlotSpec& slots = layer.slots();
+  slots.num_memory_slots = memory;
+  slots.num_sink_slots = 4;
+  slots.num_window_slots = window;
+  slots.sink_distance = window + 4;
+  slots.scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
+  slots.gate_log_min = -1.2F;
+  slots.feature_map = FeatureMap::identity;
+  slots.value_activation = Activation::identity;
+  return layer;
 }
 
 std::optional<Shape> shape_named(const std::string& name) {
   ModelConfig c;
   c.name = "random " + name;
-  const bool small = name == "small";
-  if (small || name == "135m") {
+  if (name == "small" || name == "135m") {
+    const bool small = name == "small";
     c.vocab_size = small ? 1024 : 49152;
     c.hidden_size = small ? 128 : 576;
-    c.num_layers = small ? 3 : 30;
-    c.num_heads = small ? 2 : 9;
-    c.num_kv_heads = small ? 1 : 3;
-    c.head_k_dim = c.head_v_dim = 64;
-    c.intermediate_size = small ? 256 : 1536;
-    c.num_memory_slots = 64;
-    c.num_sink_slots = 4;
-    c.num_window_slots = 60;
-    c.sink_distance = 64;
-    c.rope_theta = 100000.0;
-    c.scale = 0.125F;
-    c.gate_log_min = -1.2F;
-    c.norm_eps = 1e-5F;
-    c.feature_map = FeatureMap::identity;
-    c.value_activation = c.output_activation = Activation::identity;
-    c.output_norm = false;
+    LayerSpec layer = positional_layer(small ? 2 : 9, small ? 1 : 3, 64, 60, 64);
+    layer.intermediate_size = small ? 256 : 1536;
+    layer.slots().rope_theta = 100000.0;
+    layer.norm.eps = layer.channel_norm.eps = c.final_norm.eps = 1e-5F;
+    c.repeat(layer, small ? 3 : 30);
     return Shape{c, true};
+  }
+  if (name == "0.5b" || name == "1.5b") {
+    const bool large = name == "1.5b";
+    c.vocab_size = 65536;
+    c.hidden_size = large ? 1536 : 896;
+    LayerSpec layer = positional_layer(large ? 12 : 14, 2, large ? 128 : 64, 252, 128);
+    layer.intermediate_size = large ? 8960 : 4864;
+    layer.qkv_bias = true;
+    layer.slots().rope_theta = 1000000.0;
+    c.repeat(layer, large ? 28 : 24);
+    return Shape{c, true, true};
   }
   const bool large = name == "1.3b";
   if (!large && name != "340m") return family_shape(name);
   c.vocab_size = 32000;
   c.hidden_size = large ? 2048 : 1024;
-  c.num_layers = 24;
-  c.num_heads = c.num_kv_heads = 4;
-  c.head_k_dim = c.head_v_dim = c.hidden_size / 4;
-  c.intermediate_size = large ? 5632 : 2816;
-  c.num_memory_slots = 64;
+  LayerSpec layer;
+  layer.num_heads = layer.num_kv_heads = 4;
+  layer.head_k_dim = layer.head_v_dim = c.hidden_size / 4;
+  layer.intermediate_size = large ? 5632 : 2816;
+  layer.slots().num_memory_slots = 64;
+  c.repeat(layer, 24);
   return Shape{c, !large};
 }
 
@@ -214,7 +238,8 @@ Status make(const std::string& name, const std::string& type_name, const std::st
   const std::optional<Shape> shape = shape_named(name);
   if (!shape)
     return fail(ErrorCode::invalid_argument, "shape \"", name,
-                "\": expected 135m, 340m, 1.3b, gla, ", "hgrn2, retnet, linear_attn, abc or regla");
+                "\": expected 135m, 0.5b, 1.5b, 340m, 1.3b, gla, ",
+                "hgrn2, retnet, linear_attn, abc or regla");
   const std::optional<BlockType> type = quant::block_type_from_name(type_name);
   if (!type) return fail(ErrorCode::invalid_argument, "type \"", type_name, "\": not a block type");
   const auto fitting = [](BlockType t, std::int64_t cols) {
@@ -238,12 +263,13 @@ Status make(const std::string& name, const std::string& type_name, const std::st
   BlockType table = *type == BlockType::q4_0   ? BlockType::q8_0
                     : *type == BlockType::q4_k ? BlockType::q6_k
                                                : *type;
+  if (shape->plain_table) table = *type;
   table = fitting(table, c.hidden_size);
   const float table_sigma = 1.0F / std::sqrt(static_cast<float>(c.hidden_size));
   add(std::string(kEmbeddingsName), table, {c.vocab_size, c.hidden_size}, 0.0F, table_sigma);
-  for (std::int32_t layer = 0; layer < c.num_layers; ++layer) {
-    for (const LayerTensor& t : layer_tensors(c)) {
-      if (t.presence == Presence::absent) continue;
+  for (std::int32_t layer = 0; layer < c.num_layers(); ++layer) {
+    for (const LayerTensor& t :
+         layer_tensors(c.layers[static_cast<std::size_t>(layer)], c.hidden_size)) {
       const bool matrix = t.role == WeightRole::matrix;
       const bool vector = t.role == WeightRole::vector;
       const bool wide = t.role == WeightRole::wide_gate;
@@ -267,7 +293,8 @@ Status make(const std::string& name, const std::string& type_name, const std::st
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::cerr << "usage: runnel_make_model 135m|340m|1.3b|gla|hgrn2|retnet|linear_attn|abc|regla "
+    std::cerr << "usage: runnel_make_model "
+                 "135m|0.5b|1.5b|340m|1.3b|gla|hgrn2|retnet|linear_attn|abc|regla "
                  "TYPE OUT.gguf\n";
     return 2;
   }

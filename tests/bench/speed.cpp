@@ -33,26 +33,29 @@ class Only final : public Ops {
   Status embed(const WeightView& table) override {
     return has(Part::embed_and_logits) ? ops_.embed(table) : Status{};
   }
-  Status slot_projections(int layer, const LayerWeights& w) override {
+  Status slot_projections(const LayerSpec& layer, const SlotWeights& w) override {
     return has(Part::projections) ? ops_.slot_projections(layer, w) : Status{};
   }
-  Status slot_attention(int layer, const LayerWeights& w) override {
+  Status slot_attention(const LayerSpec& layer, const SlotWeights& w) override {
     return has(Part::mixer) ? ops_.slot_attention(layer, w) : Status{};
   }
-  Status recurrence_projections(int layer, const LayerWeights& w) override {
+  Status recurrence_projections(const LayerSpec& layer, const RecurrenceWeights& w) override {
     return has(Part::projections) ? ops_.recurrence_projections(layer, w) : Status{};
   }
-  Status gated_recurrence(int layer, const LayerWeights& w) override {
+  Status gated_recurrence(const LayerSpec& layer, const RecurrenceWeights& w) override {
     return has(Part::mixer) ? ops_.gated_recurrence(layer, w) : Status{};
   }
-  Status output_projection(int layer, const LayerWeights& w) override {
+  Status output_projection(const LayerSpec& layer, const OutputWeights& w) override {
     return has(Part::output) ? ops_.output_projection(layer, w) : Status{};
   }
-  Status gated_mlp(int layer, const LayerWeights& w) override {
+  Status gated_mlp(const LayerSpec& layer, const ChannelMixWeights& w) override {
     return has(Part::mlp) ? ops_.gated_mlp(layer, w) : Status{};
   }
-  Status logits(const WeightView& norm, const WeightView& head) override {
-    return has(Part::embed_and_logits) ? ops_.logits(norm, head) : Status{};
+  Status squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& w) override {
+    return has(Part::mlp) ? ops_.squared_relu_mlp(layer, w) : Status{};
+  }
+  Status logits(const NormSpec& spec, const NormWeights& norm, const WeightView& head) override {
+    return has(Part::embed_and_logits) ? ops_.logits(spec, norm, head) : Status{};
   }
 
  private:
@@ -66,8 +69,9 @@ Status measure(const char* path, int threads, int tokens, int rounds) {
   RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(path));
   RUNNEL_TRY(ModelFile file, ModelFile::from_gguf(gguf));
   RUNNEL_TRY(const std::unique_ptr<Backend> backend, make_backend("cpu", threads));
-  RUNNEL_TRY(const std::unique_ptr<DeviceModel> model,
-             backend->load(file.config, file.weights, file.file, {}));
+  RUNNEL_TRY(
+      const std::unique_ptr<DeviceModel> model,
+      backend->load({.config = file.config, .weights = file.weights, .keep_alive = file.file}));
   RUNNEL_TRY(const std::unique_ptr<RecurrentState> state, model->create_state());
   RUNNEL_TRY(const cpu::Roofline roof,
              cpu::measure_roofline(threads, model->memory().weight_bytes));

@@ -82,8 +82,8 @@ class NoHeapAfterLoad : public ::testing::TestWithParam<FeatureMap> {};
 
 TEST_P(NoHeapAfterLoad, DecodingAnyFeatureMapAllocatesNothing) {
   ModelConfig config = test::small_positional_config();
-  config.feature_map = GetParam();
-  config.conv_size = GetParam() == FeatureMap::identity ? 0 : 4;
+  test::set(config, &MixerSpec::feature_map, GetParam());
+  test::set(config, &LayerSpec::conv_size, GetParam() == FeatureMap::identity ? 0 : 4);
   const auto model =
       test::load_model(test::make_random_model(config, {.gate_bias = true}, 21), "cpu", 2);
   auto session = Session::create(model);

@@ -49,9 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   require(runnel::StateLayout::of(model->config).total_floats() <= std::size_t{1} << 30);
-  const auto table = runnel::layer_tensors(model->config);
   for (const runnel::LayerWeights& layer : model->weights.layers) {
-    for (const runnel::LayerTensor& t : table) check_view(layer.*t.member);
+    runnel::for_each_view(layer, check_view);
   }
   check_view(model->weights.embeddings);
   check_view(model->weights.head);

@@ -39,13 +39,13 @@ TEST_P(GoldenOps, SlotStepReproducesOutputsAndFinalState) {
   const std::size_t batch = size("B"), tokens = size("T"), queries = size("HQ"), heads = size("H");
   const std::size_t dim_k = size("K"), dim_v = size("V"), slots = size("M"),
                     group = queries / heads;
-  ModelConfig config;
-  config.num_heads = static_cast<int>(queries);
-  config.num_kv_heads = static_cast<int>(heads);
-  config.head_k_dim = static_cast<int>(dim_k);
-  config.head_v_dim = static_cast<int>(dim_v);
-  config.num_memory_slots = static_cast<int>(slots);
-  config.scale = shape.at("scale").get<float>();
+  LayerSpec layer;
+  layer.num_heads = static_cast<int>(queries);
+  layer.num_kv_heads = static_cast<int>(heads);
+  layer.head_k_dim = static_cast<int>(dim_k);
+  layer.head_v_dim = static_cast<int>(dim_v);
+  layer.slots().num_memory_slots = static_cast<int>(slots);
+  layer.slots().scale = shape.at("scale").get<float>();
 
   const std::vector<float> q = tensor("q"), k = tensor("k"), v = tensor("v"), s = tensor("s"),
                            g = tensor("g");
@@ -69,7 +69,7 @@ TEST_P(GoldenOps, SlotStepReproducesOutputsAndFinalState) {
                                       .v = std::span(v).subspan(at * dim_v, dim_v),
                                       .log_alpha = std::span(g).subspan(at * slots, slots),
                                       .s = std::span(s).subspan(at * slots, slots)};
-        reference::slot_step(config, t, in, keys, values,
+        reference::slot_step(layer, t, in, keys, values,
                              std::span(o).subspan(at * group * dim_v, group * dim_v));
       }
       const std::vector<float> final_keys = transposed(keys, slots, dim_k);

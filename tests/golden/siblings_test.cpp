@@ -71,12 +71,13 @@ TEST_P(Sibling, LogitsStepByStep) {
 
 TEST_P(Sibling, StateAfterThePrompt) {
   run(golden_.tokens("input_ids"), 100);
-  const StateLayout layout = engine_->layout();
-  const ModelConfig& c = engine_->config();
-  std::vector<float> state(layout.total_floats(), NAN);
+  const StateLayout all = engine_->layout();
+  std::vector<float> state(all.total_floats(), NAN);
   ASSERT_TRUE(state_->export_to(state).has_value());
-  for (int layer = 0; layer < layout.layers; ++layer) {
-    const std::string prefix = "state.layer" + std::to_string(layer) + ".";
+  for (const LayerSpec& c : engine_->config().layers) {
+    const LayerState& layout = all.layer(c.index);
+    const RecurrenceSpec& spec = c.recurrence();
+    const std::string prefix = "state.layer" + std::to_string(c.index) + ".";
     const std::size_t rows = static_cast<std::size_t>(layout.slots);
     const std::size_t columns = static_cast<std::size_t>(c.head_v_dim);
     for (int head = 0; head < layout.kv_heads; ++head) {
@@ -90,26 +91,26 @@ TEST_P(Sibling, StateAfterThePrompt) {
         const auto span = std::span(all).subspan(at * n, n);
         return std::vector<float>(span.begin(), span.end());
       };
-      std::vector<float> values = part(layout.values_offset(layer, head), layout.values_floats());
-      if (c.normalizer) {
+      std::vector<float> values = part(layout.values_offset(head), layout.values_floats());
+      if (spec.normalizer) {
         const std::vector<float> by_column = transposed(values, rows, columns + 1);
         const auto z = std::span(by_column).last(rows);
         EXPECT_LE(max_relative_error(z, golden("z", rows)), kTolerance);
         values = transposed(std::span(by_column).first(rows * columns), columns, rows);
       }
-      const bool slots = c.num_memory_slots > 0;
+      const bool slots = spec.num_memory_slots > 0;
       EXPECT_LE(max_relative_error(values, golden(slots ? "hv" : "S", rows * columns)), kTolerance);
       if (slots) {
         const std::size_t dim = static_cast<std::size_t>(c.head_k_dim);
-        const std::vector<float> keys = part(layout.keys_offset(layer, head), layout.keys_floats());
+        const std::vector<float> keys = part(layout.keys_offset(head), layout.keys_floats());
         EXPECT_LE(max_relative_error(transposed(keys, rows, dim), golden("hk", rows * dim)),
                   kTolerance);
       }
       if (layout.head_extra > 0) {
         const std::size_t n = static_cast<std::size_t>(layout.head_extra);
-        EXPECT_LE(max_relative_error(part(layout.extra_offset(layer, head), n),
-                                     golden(slots ? "z" : "m", n)),
-                  kTolerance);
+        EXPECT_LE(
+            max_relative_error(part(layout.extra_offset(head), n), golden(slots ? "z" : "m", n)),
+            kTolerance);
       }
     }
     if (layout.conv_size == 0) continue;
@@ -119,9 +120,9 @@ TEST_P(Sibling, StateAfterThePrompt) {
                 kTolerance)
           << name;
     };
-    tail("conv_q", layout.q_conv_offset(layer));
-    tail("conv_f", layout.k_conv_offset(layer));
-    tail("conv_i", layout.v_conv_offset(layer));
+    tail("conv_q", layout.q_conv_offset());
+    tail("conv_f", layout.k_conv_offset());
+    tail("conv_i", layout.v_conv_offset());
   }
 }
 
@@ -137,20 +138,23 @@ TEST_P(Sibling, RecurrenceOutputOfTheFirstLayerHasItsScale) {
   auto model = ModelFile::from_gguf(file_);
   ASSERT_TRUE(model.has_value());
   ModelConfig c = model->config;
-  c.output_norm = c.output_norm_heads = c.output_gate = false;
-  c.num_layers = 1;
+  set_layers(c, 1);
+  LayerSpec& layer = c.layers.front();
+  layer.output_norm = OutputNorm::none;
+  layer.output_gate = false;
   model->weights.layers.resize(1);
   const Weights& w = model->weights;
   auto backend = make_backend(GetParam().device, 2);
   ASSERT_TRUE(backend.has_value());
-  auto loaded = (*backend)->load(c, w, file_, {});
+  auto loaded = (*backend)->load({.config = c, .weights = w, .keep_alive = file_});
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
-  auto plan = (*loaded)->record(64, [&w](Ops& ops) -> Status {
+  auto plan = (*loaded)->record(64, [&c, &w](Ops& ops) -> Status {
+    const LayerSpec& first = c.layers.front();
     RUNNEL_CHECK_OK(ops.embed(w.embeddings));
-    RUNNEL_CHECK_OK(ops.recurrence_projections(0, w.layers[0]));
-    RUNNEL_CHECK_OK(ops.gated_recurrence(0, w.layers[0]));
-    RUNNEL_CHECK_OK(ops.output_projection(0, w.layers[0]));
-    return ops.logits(w.final_norm, w.head);
+    RUNNEL_CHECK_OK(ops.recurrence_projections(first, w.layers[0].recurrence()));
+    RUNNEL_CHECK_OK(ops.gated_recurrence(first, w.layers[0].recurrence()));
+    RUNNEL_CHECK_OK(ops.output_projection(first, w.layers[0].output));
+    return ops.logits(c.final_norm, w.final_norm, w.head);
   });
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   auto state = (*loaded)->create_state();
@@ -164,7 +168,8 @@ TEST_P(Sibling, RecurrenceOutputOfTheFirstLayerHasItsScale) {
 
   const std::vector<float> o = golden_.floats("act.layer0.o");  // [1, T, HQ, V]
   const std::vector<float> table = values_of(w.embeddings), head = values_of(w.head),
-                           out = values_of(w.layers[0].o_proj), norm = values_of(w.final_norm);
+                           out = values_of(w.layers[0].output.o_proj),
+                           norm = values_of(w.final_norm.weight);
   const std::size_t width = static_cast<std::size_t>(c.hidden_size);
   const std::size_t channels = o.size() / tokens.size();
   std::vector<double> expected;
@@ -178,7 +183,8 @@ TEST_P(Sibling, RecurrenceOutputOfTheFirstLayerHasItsScale) {
       }
       squares += x[i] * x[i];
     }
-    const double scale = 1.0 / std::sqrt(squares / static_cast<double>(width) + double{c.norm_eps});
+    const double scale =
+        1.0 / std::sqrt(squares / static_cast<double>(width) + double{c.final_norm.eps});
     for (std::size_t r = 0; r < vocab; ++r) {
       double sum = 0;
       for (std::size_t i = 0; i < width; ++i) {

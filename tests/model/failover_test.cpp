@@ -64,11 +64,9 @@ class DoomedBackend final : public Backend {
  public:
   explicit DoomedBackend(Fate& fate) : fate_(fate) {}
   const DeviceInfo& device() const override { return info_; }
-  Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
-                                            std::shared_ptr<const void> keep_alive,
-                                            const LoadProgress& progress) override {
+  Result<std::unique_ptr<DeviceModel>> load(const LoadRequest& request) override {
     if (!fate_.loads) return Error{fate_.load, "it has no room"};
-    auto model = reference_->load(config, weights, std::move(keep_alive), progress);
+    auto model = reference_->load(request);
     if (!model) return model;
     return std::unique_ptr<DeviceModel>(std::make_unique<DoomedModel>(std::move(*model), fate_));
   }

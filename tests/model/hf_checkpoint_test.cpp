@@ -70,15 +70,15 @@ TEST(HfCheckpoint, EveryTinyModelLoadsInEveryType) {
                                : type == BlockType::q6_k ? BlockType::q8_0
                                                          : type;
       const LayerWeights& layer = model->weights.layers[1];
-      EXPECT_EQ(layer.q_proj.type, linear);
-      EXPECT_EQ(layer.down_proj.type, name == std::string("tiny_gqa") ? linear : type);
-      EXPECT_EQ(layer.f_proj.type,
+      EXPECT_EQ(layer.slots().q_proj.type, linear);
+      EXPECT_EQ(layer.channel_mix.down_proj.type, name == std::string("tiny_gqa") ? linear : type);
+      EXPECT_EQ(layer.slots().f_proj.type,
                 type == BlockType::f32 || type == BlockType::bf16 ? type : BlockType::f16);
-      EXPECT_EQ(layer.attn_norm.type, BlockType::f32);
+      EXPECT_EQ(layer.slots().norm.weight.type, BlockType::f32);
       EXPECT_EQ(model->weights.tied(), name == std::string("tiny_tied"));
-      EXPECT_EQ(layer.g_norm.present(), name != std::string("tiny_noaffine_relu"));
-      EXPECT_EQ(layer.q_conv.present(), name == std::string("tiny_conv"));
-      EXPECT_EQ(layer.feature_map.present(), name == std::string("tiny_t2r"));
+      EXPECT_EQ(layer.output.g_norm.present(), name != std::string("tiny_noaffine_relu"));
+      EXPECT_EQ(layer.slots().q_conv.present(), name == std::string("tiny_conv"));
+      EXPECT_EQ(layer.slots().feature_map.present(), name == std::string("tiny_t2r"));
     }
   }
 }

@@ -34,21 +34,22 @@ Json runnel_gsa() {
 TEST(HfConfig, ReadsThe7BAndIgnoresWhatItsLayerIgnores) {
   const Result<HfConfig> r = parse_hf_config(gsa_7b().dump());
   ASSERT_TRUE(r) << r.error().message;
-  const ModelConfig& c = r->model;
+  const ModelConfig& m = r->model;
+  const LayerSpec& c = m.layers.front();
   EXPECT_EQ(c.head_k_dim, 128);
   EXPECT_EQ(c.head_v_dim, 128);
   EXPECT_EQ(c.num_kv_heads, 8);
-  EXPECT_EQ(c.num_memory_slots, 64);
-  EXPECT_EQ(c.num_positional_slots(), 0);
-  EXPECT_EQ(c.scale, 1.0F);
-  EXPECT_EQ(c.gate_normalizer, 8.0F);
-  EXPECT_EQ(c.gate_log_min, 0.0F);
-  EXPECT_EQ(c.norm_eps, 1e-5F);
-  EXPECT_EQ(c.g_norm_eps, 1e-5F);
-  EXPECT_EQ(c.feature_map, FeatureMap::swish);
-  EXPECT_EQ(c.value_activation, Activation::swish);
+  EXPECT_EQ(c.common().num_memory_slots, 64);
+  EXPECT_EQ(c.slots().num_positional_slots(), 0);
+  EXPECT_EQ(c.common().scale, 1.0F);
+  EXPECT_EQ(c.common().gate_normalizer, 8.0F);
+  EXPECT_EQ(c.common().gate_log_min, 0.0F);
+  EXPECT_EQ(m.final_norm.eps, 1e-5F);
+  EXPECT_EQ(c.output_norm_eps, 1e-5F);
+  EXPECT_EQ(c.common().feature_map, FeatureMap::swish);
+  EXPECT_EQ(c.slots().value_activation, Activation::swish);
   EXPECT_EQ(c.output_activation, Activation::swish);
-  EXPECT_TRUE(c.output_norm);
+  EXPECT_EQ(c.output_norm, OutputNorm::channels);
   EXPECT_EQ(c.conv_size, 0);
   EXPECT_TRUE(r->g_norm_weight);
   EXPECT_FALSE(r->tied);
@@ -58,13 +59,13 @@ TEST(HfConfig, AnEmptyGsaConfigurationHasTheClassDefaults) {
   const Result<HfConfig> r = parse_hf_config(R"({"model_type": "gsa"})");
   ASSERT_TRUE(r) << r.error().message;
   EXPECT_EQ(r->model.hidden_size, 2048);
-  EXPECT_EQ(r->model.num_layers, 24);
-  EXPECT_EQ(r->model.num_kv_heads, 4);
-  EXPECT_EQ(r->model.head_k_dim, 512);
-  EXPECT_EQ(r->model.num_memory_slots, 64);
-  EXPECT_EQ(r->model.intermediate_size, 5632);
-  EXPECT_EQ(r->model.norm_eps, 1e-6F);
-  EXPECT_EQ(r->model.g_norm_eps, 1e-5F);
+  EXPECT_EQ(r->model.num_layers(), 24);
+  EXPECT_EQ(r->model.layers.front().num_kv_heads, 4);
+  EXPECT_EQ(r->model.layers.front().head_k_dim, 512);
+  EXPECT_EQ(r->model.layers.front().common().num_memory_slots, 64);
+  EXPECT_EQ(r->model.layers.front().intermediate_size, 5632);
+  EXPECT_EQ(r->model.final_norm.eps, 1e-6F);
+  EXPECT_EQ(r->model.layers.front().output_norm_eps, 1e-5F);
   EXPECT_EQ(r->model.vocab_size, 32000);
 }
 
@@ -73,9 +74,9 @@ TEST(HfConfig, DerivedSizesFollowTheTrainingCode) {
     base[key] = std::move(value);
     const Result<HfConfig> r = parse_hf_config(base.dump());
     EXPECT_TRUE(r) << r.error().message;
-    return r ? r->model : ModelConfig{};
+    return r ? r->model.layers.front() : LayerSpec{};
   };
-  EXPECT_EQ(model("num_slots", nullptr).num_memory_slots, 128);  // as many as key channels
+  EXPECT_EQ(model("num_slots", nullptr).common().num_memory_slots, 128);  // as many as key channels
   EXPECT_EQ(model("num_kv_heads", nullptr).num_kv_heads, 32);
   EXPECT_EQ(model("expand_k", 0.5).head_k_dim, 64);
   EXPECT_EQ(model("exapnd_k", 0.5).head_k_dim, 64);
@@ -96,16 +97,17 @@ TEST(HfConfig, DerivedSizesFollowTheTrainingCode) {
 TEST(HfConfig, ReadsTheModelWithSinksAndWindow) {
   const Result<HfConfig> r = parse_hf_config(runnel_gsa().dump());
   ASSERT_TRUE(r) << r.error().message;
-  const ModelConfig& c = r->model;
-  EXPECT_EQ(c.num_slots(), 128);
-  EXPECT_EQ(c.sink_distance, 64);
-  EXPECT_EQ(c.rope_theta, 100000.0);
-  EXPECT_EQ(c.gate_log_min, -1.2F);
-  EXPECT_EQ(c.feature_map, FeatureMap::identity);
-  EXPECT_EQ(c.value_activation, Activation::identity);
+  const ModelConfig& m = r->model;
+  const LayerSpec& c = m.layers.front();
+  EXPECT_EQ(c.slots().num_slots(), 128);
+  EXPECT_EQ(c.slots().sink_distance, 64);
+  EXPECT_EQ(c.common().rope_theta, 100000.0);
+  EXPECT_EQ(c.common().gate_log_min, -1.2F);
+  EXPECT_EQ(c.common().feature_map, FeatureMap::identity);
+  EXPECT_EQ(c.slots().value_activation, Activation::identity);
   EXPECT_EQ(c.output_activation, Activation::identity);
-  EXPECT_FALSE(c.output_norm);
-  EXPECT_EQ(c.scale, 0.125F);
+  EXPECT_EQ(c.output_norm, OutputNorm::none);
+  EXPECT_EQ(c.common().scale, 0.125F);
   EXPECT_TRUE(r->tied);
   EXPECT_TRUE(r->slot_biases);
 }
@@ -170,28 +172,28 @@ ModelConfig defaults_of(const char* type) {
 
 TEST(HfConfig, TheFamilyHasTheDefaultsOfItsClasses) {
   const ModelConfig gla = defaults_of("gla");
-  EXPECT_EQ(gla.mixer, Mixer::recurrence);
-  EXPECT_EQ(gla.head_k_dim, 256);
-  EXPECT_EQ(gla.head_v_dim, 512);
-  EXPECT_EQ(gla.gate_rank, 16);
-  EXPECT_EQ(gla.gate_normalizer, 16.0F);
-  EXPECT_EQ(gla.scale, 0.0625F);
-  EXPECT_TRUE(gla.output_gate);
+  EXPECT_EQ(gla.layers.front().kind(), Mixer::recurrence);
+  EXPECT_EQ(gla.layers.front().head_k_dim, 256);
+  EXPECT_EQ(gla.layers.front().head_v_dim, 512);
+  EXPECT_EQ(gla.layers.front().recurrence().gate_rank, 16);
+  EXPECT_EQ(gla.layers.front().common().gate_normalizer, 16.0F);
+  EXPECT_EQ(gla.layers.front().common().scale, 0.0625F);
+  EXPECT_TRUE(gla.layers.front().output_gate);
   const ModelConfig hgrn2 = defaults_of("hgrn2");
-  EXPECT_EQ(hgrn2.num_heads, 16);
-  EXPECT_EQ(hgrn2.g_norm_eps, 1e-5F);
-  EXPECT_TRUE(hgrn2.complement_keys);
-  EXPECT_TRUE(hgrn2.lower_bound);
+  EXPECT_EQ(hgrn2.layers.front().num_heads, 16);
+  EXPECT_EQ(hgrn2.layers.front().output_norm_eps, 1e-5F);
+  EXPECT_TRUE(hgrn2.layers.front().recurrence().complement_keys);
+  EXPECT_TRUE(hgrn2.layers.front().recurrence().lower_bound);
   const ModelConfig retnet = defaults_of("retnet");
-  EXPECT_EQ(retnet.num_heads, 8);
-  EXPECT_EQ(retnet.head_v_dim, 512);
-  EXPECT_EQ(retnet.intermediate_size, 2816);
-  EXPECT_TRUE(retnet.rotary);
-  EXPECT_EQ(defaults_of("linear_attn").feature_map, FeatureMap::product);
+  EXPECT_EQ(retnet.layers.front().num_heads, 8);
+  EXPECT_EQ(retnet.layers.front().head_v_dim, 512);
+  EXPECT_EQ(retnet.layers.front().intermediate_size, 2816);
+  EXPECT_TRUE(retnet.layers.front().recurrence().rotary);
+  EXPECT_EQ(defaults_of("linear_attn").layers.front().common().feature_map, FeatureMap::product);
   const ModelConfig abc = defaults_of("abc");
-  EXPECT_EQ(abc.num_memory_slots, 64);
-  EXPECT_EQ(abc.gate_logit_min, -32.0F);
-  EXPECT_FALSE(defaults_of("regla").decay_on_values);
+  EXPECT_EQ(abc.layers.front().common().num_memory_slots, 64);
+  EXPECT_EQ(abc.layers.front().recurrence().gate_logit_min, -32.0F);
+  EXPECT_FALSE(defaults_of("regla").layers.front().recurrence().decay_on_values);
 }
 
 TEST(HfConfig, RefusesOptionsOfTheFamilyByName) {

@@ -54,10 +54,10 @@ TEST_F(QuantizeModel, EachRoleGetsItsType) {
   EXPECT_EQ(model->weights.embeddings.type, BlockType::q8_0);
   EXPECT_EQ(model->weights.head.type, BlockType::q8_0);
   for (const LayerWeights& layer : model->weights.layers) {
-    EXPECT_EQ(layer.q_proj.type, BlockType::q4_0);
-    EXPECT_EQ(layer.down_proj.type, BlockType::q4_0);
-    EXPECT_EQ(layer.f_proj.type, BlockType::f16);
-    EXPECT_EQ(layer.g_norm.type, BlockType::f32);
+    EXPECT_EQ(layer.slots().q_proj.type, BlockType::q4_0);
+    EXPECT_EQ(layer.channel_mix.down_proj.type, BlockType::q4_0);
+    EXPECT_EQ(layer.slots().f_proj.type, BlockType::f16);
+    EXPECT_EQ(layer.output.g_norm.type, BlockType::f32);
   }
 }
 

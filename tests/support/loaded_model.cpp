@@ -28,14 +28,17 @@ void write_gguf(const RandomModel& model, const std::filesystem::path& file,
   writer.set(std::string(kTiedKey), w.tied());
   add(writer, std::string(kEmbeddingsName), w.embeddings, {w.embeddings.rows, w.embeddings.cols});
   for (std::size_t i = 0; i < w.layers.size(); ++i) {
-    for (const LayerTensor& t : layer_tensors(model.config)) {
-      const WeightView& view = w.layers[i].*t.member;
+    for (const LayerTensor& t : layer_tensors(model.config.layers[i], model.config.hidden_size)) {
+      const WeightView& view = t.view_of(w.layers[i]);
       if (view.present())
         add(writer, layer_prefix(static_cast<std::int32_t>(i)) + std::string(t.suffix), view,
             t.shape);
     }
   }
-  add(writer, std::string(kFinalNormName), w.final_norm, {w.final_norm.cols});
+  const WeightView& norm = w.final_norm.weight;
+  add(writer, std::string(kFinalNormName), norm, {norm.cols});
+  if (w.final_norm.bias.present())
+    add(writer, std::string(kFinalNormBiasName), w.final_norm.bias, {norm.cols});
   if (!w.tied()) add(writer, std::string(kHeadName), w.head, {w.head.rows, w.head.cols});
   if (add_keys) add_keys(writer);
   const Status written = writer.write(file);

@@ -53,18 +53,19 @@ FileParts full_model_parts() {
   c.name = "zeros";
   c.vocab_size = 16;
   c.hidden_size = 32;
-  c.num_layers = 2;
-  c.num_heads = 4;
-  c.num_kv_heads = 2;
-  c.head_k_dim = 8;
-  c.head_v_dim = 8;
-  c.intermediate_size = 64;
-  c.num_memory_slots = 4;
-  c.num_sink_slots = 2;
-  c.num_window_slots = 6;
-  c.sink_distance = 8;
-  c.conv_size = 4;
-  c.feature_map = FeatureMap::t2r;
+  LayerSpec layer;
+  layer.num_heads = 4;
+  layer.num_kv_heads = 2;
+  layer.head_k_dim = layer.head_v_dim = 8;
+  layer.intermediate_size = 64;
+  layer.conv_size = 4;
+  SlotSpec& slots = layer.slots();
+  slots.num_memory_slots = 4;
+  slots.num_sink_slots = 2;
+  slots.num_window_slots = 6;
+  slots.sink_distance = 8;
+  slots.feature_map = FeatureMap::t2r;
+  c.repeat(layer, 2);
 
   FileParts parts;
   // GgufWriter keeps its keys to itself: read them back from a file without tensors.
@@ -81,8 +82,8 @@ FileParts full_model_parts() {
   parts.tensors[std::string(kEmbeddingsName)] = {.shape = table};
   parts.tensors[std::string(kHeadName)] = {.shape = table};
   parts.tensors[std::string(kFinalNormName)] = {.shape = {c.hidden_size}};
-  for (std::int32_t i = 0; i < c.num_layers; ++i) {
-    for (const LayerTensor& t : layer_tensors(c)) {
+  for (std::int32_t i = 0; i < c.num_layers(); ++i) {
+    for (const LayerTensor& t : layer_tensors(layer, c.hidden_size)) {
       parts.tensors[layer_prefix(i) + std::string(t.suffix)] = {.shape = t.shape};
     }
   }
