@@ -1,7 +1,7 @@
 #version 460
 // SPDX-License-Identifier: Apache-2.0
 // All layers of one token of one session in one dispatch: workgroups stay and hand each other activations through the
-// device's memory. Only where as many workgroups as are started certainly run at the same time (decode_step.h).
+// device's memory. Only where as many workgroups as are started certainly run at the same time (step/programs.h).
 //
 // Exchange: every activation has a place of its own in each layer, and the lowest bit of its float says whether it is
 // this token's (TAG alternates from token to token). Who sees the bit has the value: no barrier across workgroups, no
