@@ -255,6 +255,7 @@ TEST_F(DefaultModelFloat, LogitsAndSlotsAfterALongPrompt) {
   std::vector<float> state(layout.total_floats(), NAN);
   ASSERT_TRUE(session.impl().state->export_to(state).has_value());
   for (int layer : {0, 14, 29}) {
+    const LayerState& own = layout.layer(layer);
     const std::string prefix = "layer" + std::to_string(layer) + ".";
     for (const char* part : {"k", "v"}) {
       // [heads, 64, 64]
@@ -262,11 +263,10 @@ TEST_F(DefaultModelFloat, LogitsAndSlotsAfterALongPrompt) {
       const std::vector<float> memory = golden.floats(prefix + "memory_" + part);
       std::vector<float> actual;
       std::vector<float> expected;
-      for (int head = 0; head < layout.kv_heads; ++head) {
-        const std::size_t half = layout.keys_floats() / 2;
-        const std::size_t from =
-            part[0] == 'k' ? layout.keys_offset(layer, head) : layout.values_offset(layer, head);
-        const std::span<const float> slots = std::span(state).subspan(from, layout.keys_floats());
+      for (int head = 0; head < own.kv_heads; ++head) {
+        const std::size_t half = own.keys_floats() / 2;
+        const std::size_t from = part[0] == 'k' ? own.keys_offset(head) : own.values_offset(head);
+        const std::span<const float> slots = std::span(state).subspan(from, own.keys_floats());
         actual.insert(actual.end(), slots.begin(), slots.end());
         const std::size_t at = static_cast<std::size_t>(head) * half;
         expected.insert(expected.end(), positional.begin() + static_cast<std::ptrdiff_t>(at),

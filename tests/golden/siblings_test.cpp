@@ -71,11 +71,11 @@ TEST_P(Sibling, LogitsStepByStep) {
 
 TEST_P(Sibling, StateAfterThePrompt) {
   run(golden_.tokens("input_ids"), 100);
-  const StateLayout all = engine_->layout();
-  std::vector<float> state(all.total_floats(), NAN);
+  const StateLayout layouts = engine_->layout();
+  std::vector<float> state(layouts.total_floats(), NAN);
   ASSERT_TRUE(state_->export_to(state).has_value());
   for (const LayerSpec& c : engine_->config().layers) {
-    const LayerState& layout = all.layer(c.index);
+    const LayerState& layout = layouts.layer(c.index);
     const RecurrenceSpec& spec = c.recurrence();
     const std::string prefix = "state.layer" + std::to_string(c.index) + ".";
     const std::size_t rows = static_cast<std::size_t>(layout.slots);
