@@ -5,6 +5,7 @@
 
 #include "runnel/generation.h"
 #include "runtime/backend/reference/reference_backend.h"
+#include "runtime/model/forward.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
@@ -314,6 +315,51 @@ TEST_F(VulkanDecodeStep, BiasesAndSevenQueriesOfAKvHeadMatchTheReference) {
     if (vulkan::find_devices().front().software) break;
     for (const bool rounded : {false, true}) expect_parity(model, 0, rounded);
   }
+}
+
+TEST_F(VulkanDecodeStep, ProgramsAreAskedForByName) {
+  auto device = backend({.tuning = {.step_groups = 1}});
+  const RandomModel taken = model_of(BlockType::q4_0);
+  const RandomModel refused = make_random_model(small_config(), {}, 79);
+  const auto load = [&](const RandomModel& model, const char* row) {
+    return device->load({.config = model.config,
+                         .weights = *model.weights,
+                         .keep_alive = model.storage,
+                         .pass = forward_of(model.config, *model.weights),
+                         .step_program = row});
+  };
+  for (const char* row : {"step", "ops"}) {
+    const auto loaded = load(taken, row);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_EQ((*loaded)->step_program().name, row);
+  }
+  EXPECT_EQ(load(taken, "cluster").error().code, ErrorCode::not_found);
+  const auto forced = load(refused, "step");
+  ASSERT_FALSE(forced);
+  EXPECT_EQ(forced.error().code, ErrorCode::unsupported);
+  EXPECT_NE(forced.error().message.find("weights of f32"), std::string::npos)
+      << forced.error().message;
+  const auto any = load(refused, "");
+  ASSERT_TRUE(any);
+  EXPECT_EQ((*any)->step_program().name, "ops");
+  EXPECT_EQ((*any)->step_program().refused.size(), 3U);
+}
+
+TEST_F(VulkanDecodeStep, PlansOfOtherOpsDoNotTakeTheProgram) {
+  const auto profile = std::make_shared<vulkan::DispatchProfile>();
+  auto device = backend({.tuning = {.step_groups = 1}}, {}, profile);
+  LoadedModel loaded = load_on(*device, model_of(BlockType::q4_0), 16, "step");
+  const Weights& weights = *loaded.source.weights;
+  auto plan = loaded.model->record(16, [&](Ops& ops) -> Status {
+    if (Status s = ops.embed(weights.embeddings); !s) return s;
+    return ops.logits(loaded.source.config.final_norm, weights.final_norm, weights.head);
+  });
+  ASSERT_TRUE(plan) << plan.error().message;
+  loaded.plan = std::move(*plan);
+  auto state = loaded.state();
+  loaded.run(*state, std::vector<TokenId>{3});
+  for (const auto& [shader, entry] : profile->by_shader)
+    EXPECT_FALSE(shader.starts_with("decode_")) << shader;
 }
 
 TEST_F(VulkanDecodeStep, WhoWaitsInVainReportsIt) {

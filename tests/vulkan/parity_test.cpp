@@ -365,6 +365,15 @@ TEST_F(VulkanParity, LayerNormsAndOtherChannelMixesMatchTheReference) {
   }
 }
 
+TEST_F(VulkanParity, EveryMemberOfTheFamilyMatchesTheReference) {
+  for (const std::string& name : family_names()) {
+    SCOPED_TRACE(name);
+    const RandomModel model = make_random_model(family_config(name), {.gate_bias = true}, 94);
+    expect_parity(model, kDecodePlan);
+    expect_parity(model, kPrefillPlan, {.cooperative_matrix = false});
+  }
+}
+
 /// Layers of several widths, slot counts and mixers in one model.
 TEST_F(VulkanParity, LayersThatDifferMatchTheReference) {
   ModelConfig c = small_positional_config();
