@@ -133,7 +133,7 @@ void main() {
     if (n + THREAD < LAYERS * kStepLayerWords) layers_[n + THREAD] = table.v[n + THREAD];
   }
   tag = pass.word[kPassTag];
-  patience = a.patience;
+  poll_limit = a.poll_limit;
   token_place = pass.word[a.pass.items + 2];
   token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
   barrier();
@@ -271,5 +271,5 @@ void main() {
     publish_projected(base);
     DO_SLOTS(next)
   }
-  if (patience < 0) act.v[a.stuck_at] = 1;
+  if (poll_limit < 0) act.v[a.timed_out_at] = 1;
 }

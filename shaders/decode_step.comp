@@ -1,7 +1,7 @@
 #version 460
 // SPDX-License-Identifier: Apache-2.0
 // All layers of one token of one session in one dispatch: workgroups stay and hand each other activations through the
-// device's memory. Only where as many workgroups as are started certainly run at the same time (decode_step.h).
+// device's memory. Only where as many workgroups as are started certainly run at the same time (step/programs.h).
 //
 // Exchange: every activation has a place of its own in each layer, and the lowest bit of its float says whether it is
 // this token's (TAG alternates from token to token). Who sees the bit has the value: no barrier across workgroups, no
@@ -12,7 +12,7 @@
 //   the slots of a kv head, PARTS shares of the value columns            H * PARTS workgroups
 //   x += W_o act(o);   h = swiglu(W RMSNorm(x));   x += W_down h
 // A subgroup's lanes are teams with a row each; its rows come in passes of as many as it has teams. HELD items of a lane are
-// under way, the first before it waits for its input. All sums are in a fixed order.
+// under way, the first before it waits for its input. All sums are in a fixed order. RUNNEL_BIASES: q, k and v have some.
 // Grid: (GROUPS). Bound: latency of five exchanges a layer; bytes of W for a large model.
 #define RUNNEL_OWN_WORKGROUP
 #extension GL_GOOGLE_include_directive : require
@@ -119,7 +119,7 @@ void main() {
     if (n + THREAD < LAYERS * kStepLayerWords) layers_[n + THREAD] = table.v[n + THREAD];
   }
   tag = pass.word[kPassTag];
-  patience = a.patience;
+  poll_limit = a.poll_limit;
   token_place = pass.word[a.pass.items + 2];
   token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
   barrier();
@@ -216,6 +216,9 @@ void main() {
         float v = sum * factor;
         const float up = subgroupShuffleXor(v, team & (kLanes - 1));
         const uint own_row = first + row + in_pass;
+#ifdef RUNNEL_BIASES
+        if (stage == 0 && own_row < (G + 1) * H * K + H * V) v += vectors.v[in_table(layer, kStepBiases) + own_row];
+#endif
         bool mine = row + in_pass < rows && in_team == 0;
         uint activation = kIdentity;
         if (stage == 0 && own_row < (G + 1) * H * K + H * V)
@@ -258,5 +261,5 @@ void main() {
       }
     }
   }
-  if (patience < 0) act.v[a.stuck_at] = 1;
+  if (poll_limit < 0) act.v[a.timed_out_at] = 1;
 }

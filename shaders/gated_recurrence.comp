@@ -12,6 +12,7 @@
 #include "common.glsl"
 #define PASS_BINDING 3
 #include "pass.glsl"
+#include "layer_tokens.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Projections { float v[]; } projections;
 layout(set = 0, binding = 1) buffer Features { float v[]; } features;  // STAGE_OUTPUT: y
@@ -211,7 +212,7 @@ void main() {
       float z = state.v[extra + i];
       for (uint t = first_row; t < first_row + rows; ++t) {
         const uint row = t * a.feature_stride + head * SLOTS + i;
-        const bool first = token_word(t, 1) != 0;
+        const bool first = layer_token_word(t, 1) != 0;
         const float f = features.v[row + a.keys];
         const float sum = first ? f : max(z, f) + exact_log1p(exact_exp(-abs(z - f)));
         features.v[row + a.decays] = first ? 0.0 : exact_exp(z - sum);
@@ -229,7 +230,7 @@ void main() {
     float own = -infinity();
     for (uint i = THREAD; i < FEATURES; i += kThreads) own = max(own, features.v[key + i]);
     own = team_max(own, kThreads);
-    const bool first = token_word(t, 1) != 0;
+    const bool first = layer_token_word(t, 1) != 0;
     const float largest = first ? own : max(m, own);
     const float shrink = first ? 0.0 : exact_exp(m - largest);
     for (uint i = THREAD; i < FEATURES; i += kThreads) features.v[key + i] = exact_exp(features.v[key + i] - largest);

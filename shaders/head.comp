@@ -65,7 +65,7 @@ void draw() {
   if (THREAD == 0) {
     found.finished = 0;
     drawn.word[a.drawn_at + kDrawnToken] = all.x == 0 ? kNoToken : next;
-    drawn.word[a.drawn_at + kDrawnReport] = act.v[a.stuck_at];
+    drawn.word[a.drawn_at + kDrawnReport] = act.v[a.timed_out_at];
   }
   for (uint unit = THREAD; unit < D / 8; unit += THREADS) {
     const Unit u = decode(load_unit(a.table, a.table_first + next * (D / 8) + unit));

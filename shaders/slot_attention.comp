@@ -13,6 +13,7 @@
 #include "common.glsl"
 #define PASS_BINDING 4
 #include "pass.glsl"
+#include "layer_tokens.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Projections { float v[]; } projections;  // [T, stride]: q, k, v, f
 layout(set = 0, binding = 1) buffer State { float v[]; } state;  // [places, layer_floats], canonical within a layer
@@ -163,9 +164,9 @@ void main() {
     const uint token = first_token + n;
     barrier();
     load_inputs(token, head, slot0);
-    const uint written = token_word(token, 1);
-    const uint used_sinks = token_word(token, 2);
-    const uint used_window = token_word(token, 3);
+    const uint written = layer_token_word(token, 1);
+    const uint used_sinks = layer_token_word(token, 2);
+    const uint used_window = layer_token_word(token, 3);
     barrier();
 
     [[unroll]] for (uint i = 0; i < kKeySlots; ++i) {

@@ -16,6 +16,7 @@
 #include "common.glsl"
 #define PASS_BINDING 6
 #include "pass.glsl"
+#include "layer_tokens.glsl"
 #include "slots.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Projections { float v[]; } projections;
@@ -84,7 +85,7 @@ vec4 state_at4(uint at, uint end) {  // a place's floats need not begin at a mul
 
 /// Where the keys and values of row `r` of the second scores lie.
 uint place_of_row(uint r) {
-  const uint first = token_word(row_base, 1);  // slot that the item's first row writes
+  const uint first = layer_token_word(row_base, 1);  // slot that the item's first row writes
   if (r >= kSinkRow) {
     const uint sink = r - kSinkRow, earlier = min(first, SINKS);
     if (sink >= SINKS) return kNone;
@@ -313,10 +314,10 @@ void main() {
         bool used;
         if (r < kSinkRow) {
           // Of the window's tokens, t counts as 64 + t.
-          const uint used_window = token_word(row, 3) & ~kLongItem;
+          const uint used_window = layer_token_word(row, 3) & ~kLongItem;
           used = r <= kMostChunkWindow + t && r + used_window > kMostChunkWindow + t;
         } else {
-          used = r - kSinkRow < token_word(row, 2);
+          used = r - kSinkRow < layer_token_word(row, 2);
         }
         of_position[r * kPitch + t] = used ? a.scale * sums[i][e] : -1e30;
       }

@@ -15,6 +15,7 @@
 #include "common.glsl"
 #define PASS_BINDING 6
 #include "pass.glsl"
+#include "layer_tokens.glsl"
 #include "slots.glsl"
 #include "tiles.glsl"
 
@@ -243,7 +244,7 @@ void main() {
       float largest = max(logits.x, logits.y);
       if (kRotary) {
         const uint row = row0 + min(t0 + t, rows - 1);
-        const uint used_sinks = token_word(row, 2), used_window = token_word(row, 3) & ~kLongItem;
+        const uint used_sinks = layer_token_word(row, 2), used_window = layer_token_word(row, 3) & ~kLongItem;
         [[unroll]] for (uint n = 0; n < 2; ++n) {
           [[unroll]] for (uint e = 0; e < 2; ++e) {
             const uint r = 64 * n + 2 * lane + e;

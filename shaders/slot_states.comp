@@ -17,6 +17,7 @@
 #include "common.glsl"
 #define PASS_BINDING 3
 #include "pass.glsl"
+#include "layer_tokens.glsl"
 #include "slots.glsl"
 
 #ifdef STAGE_SUMS_TILES
@@ -256,7 +257,7 @@ void main() {
   const Item item = item_of(gl_WorkGroupID.z);
   if (item.bank != a.bank || item.chunks == 0) return;
   const uint head = gl_WorkGroupID.y, r = gl_WorkGroupID.x;
-  const uint first = token_word(item.row, 1);  // slot that the item's first row writes
+  const uint first = layer_token_word(item.row, 1);  // slot that the item's first row writes
   uint slot = kNone, row = kNone;              // of the state, or of the pass
   if (r < kMostChunkWindow) {
     const uint back = kMostChunkWindow - r;
@@ -299,16 +300,16 @@ void main() {
   const Item item = item_of(gl_WorkGroupID.z);
   if (item.bank != a.bank || item.chunks == 0) return;
   const uint head = gl_WorkGroupID.y, slot = gl_WorkGroupID.x;
-  const uint first = token_word(item.row, 1);  // slot that the first row writes
+  const uint first = layer_token_word(item.row, 1);  // slot that the first row writes
   const uint last_row = item.row + item.rows - 1;
   uint back;  // rows from the last one to the one that wrote this slot
   if (slot < SINKS) {
     if (first > slot || slot - first >= item.rows) return;  // written before, or not yet
     back = item.rows - 1 - (slot - first);
   } else {
-    const uint used = token_word(last_row, 3) & ~kLongItem;
+    const uint used = layer_token_word(last_row, 3) & ~kLongItem;
     if (used == 0) return;
-    const uint last = token_word(last_row, 1);
+    const uint last = layer_token_word(last_row, 1);
     back = (last + WINDOW - slot) % WINDOW;
     if (back >= used || back >= item.rows) return;
   }

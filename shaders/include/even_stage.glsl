@@ -45,8 +45,8 @@
       [[unroll]] for (uint j = 0; j < 4; ++j) {
         if (j < OF(kVectors)) missing |= ((seen[j].x ^ tag) | (seen[j].y ^ tag)) | ((seen[j].z ^ tag) | (seen[j].w ^ tag));
       }
-      --patience;
-      if (subgroupAll((missing & 1) == 0 || patience < 0)) break;
+      --poll_limit;
+      if (subgroupAll((missing & 1) == 0 || poll_limit < 0)) break;
     }
     [[unroll]] for (uint j = 0; j < 4; ++j) v[j] = j < OF(kVectors) ? uintBitsToFloat(seen[j] & ~kTag) : vec4(0.0);
 #endif

@@ -39,15 +39,20 @@ RUNNEL_CONST kOutputAdd = 1;
 RUNNEL_CONST kOutputSwigluPairs = 2;
 RUNNEL_CONST kOutputSwigluWith = 3;
 
-/// Specialisation constants that nobody sets: rows of tiles that are right operands, or sums as f16 (matrix_words.h).
+/// Specialisation constants that nobody sets: rows of tiles that are right operands, or sums as f16 (khr_matrices.h).
 RUNNEL_CONST kRightTile = 90;
 RUNNEL_CONST kNarrowTile = 91;
+#ifdef __cplusplus
+/// Specialisation constant: word of the pass buffer with what tokens are to a layer (layer_tokens.glsl).
+RUNNEL_CONST kTokensAt = kNarrowTile + 1;
+#endif
 
 /// "There is no such vector."
 RUNNEL_CONST kNone = 0xFFFFFFFF;
 
 // The pass buffer: this header, then per token kTokenWords, per item kItemWords, the list of rows
-// whose logits are wanted, the chunks of long items, per token K/2 rotations of 4 floats.
+// whose logits are wanted, the chunks of long items, per token K/2 rotations of 4 floats; where layers have other sinks
+// and windows than the first, per token kTokenWords of each of these kinds of layers.
 RUNNEL_CONST kPassTokens = 0;  // tokens of this pass
 RUNNEL_CONST kPassItems = 1;   // sessions of this pass
 RUNNEL_CONST kPassRows = 2;    // rows whose logits this submission computes
@@ -116,7 +121,21 @@ struct RowsArgs {
   uint count_at;
 };
 
-// Of a gated recurrence: maps, decays and flags, as in ModelConfig.
+struct LayerNormArgs {
+  InputArgs in_;
+  uint bias;  // float offset into the vectors, or kNone
+  uint columns;
+  uint out_stride;
+  uint count_at;
+};
+
+struct ElementwiseArgs {
+  uint stride;
+  uint columns;
+  uint bias;  // float offset into the vectors
+};
+
+// Of a gated recurrence: maps, decays and flags.
 RUNNEL_CONST kMapIdentity = 0;
 RUNNEL_CONST kMapSwish = 1;
 RUNNEL_CONST kMapRelu = 2;
@@ -241,8 +260,11 @@ RUNNEL_CONST kStepGates = 6;  // f where it is a matrix of its own, in units of 
 RUNNEL_CONST kStepGateType = 7;
 RUNNEL_CONST kStepMatrices = 8;     // projections, output, gate and up by turns, down; of each:
 RUNNEL_CONST kStepMatrixWords = 4;  // first load, rows, planes of scales and upper bits
+#if defined(__cplusplus) || defined(RUNNEL_BIASES)
+RUNNEL_CONST kStepBiases = 11;  // of q, k and v, in the place of the projections' upper bits, which then have none
+#endif
 RUNNEL_CONST kStepLayerWords = 24;
-// Of the entry behind the last layer's, where decode_mixers makes the logits, too:
+// Of the entry behind the last layer's, where narrow_step makes the logits, too:
 RUNNEL_CONST kStepFinalNorm = 0;
 RUNNEL_CONST kStepHead = 8;    // a matrix like those
 RUNNEL_CONST kStepTable = 12;  // of embeddings
@@ -254,8 +276,8 @@ struct StepArgs {
   uint phases;        // four a layer
   uint layer_stride;  // floats of a bank's layer
   uint layer_floats;  // of one state
-  uint stuck_at;      // word of the activations that says that a workgroup gave up
-  int patience;       // looks at a value that is not there, in all
+  uint timed_out_at;      // word of the activations that says that a workgroup gave up
+  int poll_limit;       // looks at a value that is not there, in all
   float scale;
   float gate_normalizer;
   float gate_log_min;  // 0: none
@@ -267,7 +289,7 @@ struct StepArgs {
   uint act_high;
   uint state_low;  // of the bank
   uint state_high;
-  uint logits_low;  // where decode_mixers puts them; 0: they are not its
+  uint logits_low;  // where narrow_step puts them; 0: they are not its
   uint logits_high;
 };
 
@@ -281,7 +303,7 @@ struct HeadArgs {
   uint table_first;  // unit of token 0's embedding
   MatrixPart table;
   uint drawn_at;  // word of what the host reads
-  uint stuck_at;  // word of the activations that says that a workgroup gave up
+  uint timed_out_at;  // word of the activations that says that a workgroup gave up
 };
 
 /// What the host reads of a token that the device drew.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What workgroups of decode_mixers that are no mixers do with x first: the gates of all slots and v, a subgroup a row.
+// What workgroups of narrow_step that are no mixers do with x first: the gates of all slots and v, a subgroup a row.
 
 shared vec4 gate_input[D / 4];  // x of the norm: columns 0-3 of each 8, then columns 4-7
 

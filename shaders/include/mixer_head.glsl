@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The head behind the layers of decode_mixers, whose first weights are asked for while the last x is not yet there:
+// The head behind the layers of narrow_step, whose first weights are asked for while the last x is not yet there:
 //   logits = W RMSNorm(x),  W of Q8_0;  the likeliest token, for the host;  its embedding, where the next step begins.
 //
 // Rows as in head.comp: a team of lanes shares a row, a subgroup has kHeadSide rows
@@ -31,18 +31,18 @@ bool makes_logits() { return HEAD_TEAM > 0 && (a.logits_low | a.logits_high) != 
 /// workgroup gave up; each with the tag.
 void publish_best(uvec2 best) {
   const uvec4 words = uvec4(best.x >> 16, best.x & 0xFFFFu, ~best.y, gave_up ? 1 : 0);
-  act4.v[(a.stuck_at + 4) / 4 + gl_WorkGroupID.x] = words << 1 | tag;
+  act4.v[(a.timed_out_at + 4) / 4 + gl_WorkGroupID.x] = words << 1 | tag;
 }
 
 /// Workgroup 0: what all have published, for the host and the next step.
 void draw_head(uvec2 to) {
   const bool mine = THREAD < GROUPS;
-  const uint at4 = (a.stuck_at + 4) / 4 + THREAD;
+  const uint at4 = (a.timed_out_at + 4) / 4 + THREAD;
   const uvec4 seen = wait_for4(mine, look4(mine, at4), at4) >> 1;
   const uvec2 all = likeliest(mine ? uvec2(seen.x << 16 | seen.y, ~seen.z) : uvec2(0));
   const uint next = all.x == 0 ? 0 : ~all.y;
   Drawn drawn = Drawn(to);
-  if (patience < 0 || (mine && seen.w != 0) || (THREAD == 0 && act.v[a.stuck_at] != 0)) drawn.word[kDrawnReport] = 1;
+  if (poll_limit < 0 || (mine && seen.w != 0) || (THREAD == 0 && act.v[a.timed_out_at] != 0)) drawn.word[kDrawnReport] = 1;
   if (THREAD == 0) drawn.word[kDrawnToken] = all.x == 0 ? kNoToken : next;
   for (uint n = THREAD; n < D / 8; n += THREADS) {
     const uint unit = 2 * HEAD_WORD(kStepTable) + next * (D / 8) + n, block = unit / 4;
@@ -103,7 +103,7 @@ void head(uint head_tag, uvec2 to) {
     keep_words(0, D, THREAD, x * weight, true);
   }
   if (lane == 0) head_squares[warp] = squares;
-  if (patience < 0) gave_up = true;
+  if (poll_limit < 0) gave_up = true;
   barrier();
   precise float mean = 0.0;
   [[unroll]] for (uint i = 0; i < kWarps; ++i) mean += head_squares[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mixer of decode_mixers does for its query head: q and k, slots, its part of the output projection.
+// What a mixer of narrow_step does for its query head: q and k, slots, its part of the output projection.
 //
 // A team of 8 lanes has a row of q and of k. Four lanes have a slot, as
 //   memory:      h' = alpha h + (1 - alpha) k,  logits from alpha q h + (1 - alpha) q k

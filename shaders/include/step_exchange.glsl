@@ -23,27 +23,27 @@ layout(set = 0, binding = 1) volatile coherent buffer Act4 { uvec4 v[]; } act4;
 
 uint tag = 0;
 const uint kTag = 1;  // the bit
-int patience = 0;  // looks that are left; whoever has none takes what is there
+int poll_limit = 0;  // looks that are left; whoever has none takes what is there
 
 // Lanes of a subgroup wait for each other, so that drivers know that they go on together: all must call. Each waits for a
 // value, or a vector, of which `v` was seen, if it is `mine`; others have the tag for it.
 float wait_on(bool mine, uint v, uint at) {
-  while (!subgroupAll(((v ^ tag) & 1) == 0 || patience < 0)) {
-    --patience;
+  while (!subgroupAll(((v ^ tag) & 1) == 0 || poll_limit < 0)) {
+    --poll_limit;
     if (mine) v = act.v[at];
   }
   return uintBitsToFloat(v & ~kTag);
 }
 vec2 wait_on2(bool mine, uvec2 v, uint at2) {
-  while (!subgroupAll((((v.x ^ tag) | (v.y ^ tag)) & 1) == 0 || patience < 0)) {
-    --patience;
+  while (!subgroupAll((((v.x ^ tag) | (v.y ^ tag)) & 1) == 0 || poll_limit < 0)) {
+    --poll_limit;
     if (mine) v = act2.v[at2];
   }
   return uintBitsToFloat(v & ~kTag);
 }
 uvec4 wait_for4(bool mine, uvec4 v, uint at4) {
-  while (!subgroupAll(((((v.x ^ tag) | (v.y ^ tag)) | ((v.z ^ tag) | (v.w ^ tag))) & 1) == 0 || patience < 0)) {
-    --patience;
+  while (!subgroupAll(((((v.x ^ tag) | (v.y ^ tag)) | ((v.z ^ tag) | (v.w ^ tag))) & 1) == 0 || poll_limit < 0)) {
+    --poll_limit;
     if (mine) v = act4.v[at4];
   }
   return v;

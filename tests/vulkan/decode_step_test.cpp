@@ -5,6 +5,7 @@
 
 #include "runnel/generation.h"
 #include "runtime/backend/reference/reference_backend.h"
+#include "runtime/model/forward.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
@@ -25,22 +26,21 @@ class VulkanDecodeStep : public VulkanTest {
   /// @param rounded  whether products of integers may round their inputs
   void expect_parity(const RandomModel& model, std::uint32_t groups, bool rounded = false) {
     expect_parity(model,
-                  {.integer_dot = rounded,
-                   .addresses = false,
-                   .tuning = {.step_groups = groups, .step_mixers = false}},
-                  "decode_step.");
+                  {.integer_dot = rounded, .addresses = false, .tuning = {.step_groups = groups}},
+                  "step");
   }
 
-  /// The same on a device with `features`, in shaders called that.
-  void expect_parity(const RandomModel& model, const vulkan::FeatureMask& features,
-                     const char* shader_name, double rounded_tolerance = kRoundedTolerance) {
+  /// The same on a device with `features`, by that row of the ladder.
+  void expect_parity(const RandomModel& model, const vulkan::FeatureMask& features, const char* row,
+                     double rounded_tolerance = kRoundedTolerance) {
     const bool rounded = features.integer_dot;
     const auto profile = std::make_shared<vulkan::DispatchProfile>();
     auto device = backend(features, {}, profile);
     auto reference = reference::make_backend(rounded ? reference::Activations::rounded
                                                      : reference::Activations::exact);
     const double tolerance = rounded ? rounded_tolerance : kStepTolerance;
-    const LoadedModel actual = load_on(*device, model, 16);
+    const LoadedModel actual = load_on(*device, model, 16, row);
+    EXPECT_EQ(actual.model->step_program().name, row);
     const LoadedModel expected = load_on(*reference, model, 16);
     Random random(61);
     auto a = actual.state(), b = expected.state();
@@ -54,22 +54,26 @@ class VulkanDecodeStep : public VulkanTest {
     EXPECT_LE(max_relative_error(actual.canonical(*a), expected.canonical(*b)), tolerance);
     std::size_t steps = 0;
     for (const auto& [shader, entry] : profile->by_shader) {
-      if (!shader.starts_with(shader_name)) continue;
+      if (!shader.starts_with(shader_of(row))) continue;
       steps += entry.count;
-      EXPECT_EQ(shader.ends_with(".dot"), rounded);
+      EXPECT_EQ(shader.find(".dot") != std::string::npos, rounded);
     }
     EXPECT_EQ(steps, 5U) << "passes of one token";
+  }
+
+  static std::string shader_of(const std::string& row) {
+    return row == "mixers" ? "narrow_step." : "decode_" + row + ".";
   }
 
   /// Of widths that decode_even takes, where all matrices of a layer are of one type.
   static ModelConfig even_config(std::int32_t width) {
     ModelConfig c = small_positional_config();
     c.hidden_size = width;
-    c.intermediate_size = width;
-    c.num_heads = 4;
-    c.num_kv_heads = 2;
-    c.head_k_dim = 64;
-    c.head_v_dim = 64;
+    set(c, &LayerSpec::intermediate_size, width);
+    set(c, &LayerSpec::num_heads, 4);
+    set(c, &LayerSpec::num_kv_heads, 2);
+    set(c, &LayerSpec::head_k_dim, 64);
+    set(c, &LayerSpec::head_v_dim, 64);
     return c;
   }
 
@@ -77,11 +81,11 @@ class VulkanDecodeStep : public VulkanTest {
                               BlockType table = BlockType::f32, bool tied = true) {
     ModelConfig c = small_positional_config();
     c.hidden_size = 256;
-    c.intermediate_size = 512;
-    c.num_heads = 12;
-    c.num_kv_heads = kv_heads;
-    c.head_k_dim = 64;
-    c.head_v_dim = 64;
+    set(c, &LayerSpec::intermediate_size, 512);
+    set(c, &LayerSpec::num_heads, 12);
+    set(c, &LayerSpec::num_kv_heads, kv_heads);
+    set(c, &LayerSpec::head_k_dim, 64);
+    set(c, &LayerSpec::head_v_dim, 64);
     return make_random_model(c,
                              {.linear = type,
                               .table = table,
@@ -106,25 +110,24 @@ TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyMatchTheReference) {
         even_config(256), {.linear = type, .small = type, .read_biases = true}, 65);
     const bool rounded = quant::is_block_type(type);
     for (const std::uint32_t n : groups) {
-      expect_parity(model, {.integer_dot = rounded, .tuning = {.step_groups = n}}, "decode_even.",
+      expect_parity(model, {.integer_dot = rounded, .tuning = {.step_groups = n}}, "even",
                     kEvenTolerance);
     }
     if (type != BlockType::q4_k) continue;
     expect_parity(model, {.integer_dot = true, .addresses = false, .tuning = {.step_groups = 1}},
-                  "decode_step.", kEvenTolerance);
+                  "step", kEvenTolerance);
   }
 }
 
 TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyWithGatesOfAnotherTypeMatchTheReference) {
   const auto expect = [&](std::int32_t width, BlockType linear, BlockType gates,
-                          vulkan::Tuning tuning) {
+                          const vulkan::Tuning& tuning) {
     SCOPED_TRACE(std::string(quant::block_traits(linear)->name) + ", gates " +
                  std::string(quant::block_traits(gates)->name));
-    tuning.step_mixers = false;
     const RandomParts parts{
         .linear = linear, .small = gates, .gate_bias = true, .read_biases = true};
     expect_parity(make_random_model(even_config(width), parts, 68),
-                  {.integer_dot = quant::is_block_type(linear), .tuning = tuning}, "decode_even.",
+                  {.integer_dot = quant::is_block_type(linear), .tuning = tuning}, "even",
                   kEvenTolerance);
   };
   // The software driver's subgroups are small, so that some have two rows of the gates.
@@ -142,12 +145,11 @@ TEST_F(VulkanDecodeStep, WideInputsOfWhichSomeSubgroupsHaveNoneMatchTheReference
     if (software && type != BlockType::q8_0) break;
     SCOPED_TRACE(quant::block_traits(type)->name);
     ModelConfig c = even_config(128);
-    c.num_heads = 12;
-    c.num_kv_heads = 1;
-    c.head_k_dim = 16;
+    set(c, &LayerSpec::num_heads, 12);
+    set(c, &LayerSpec::num_kv_heads, 1);
+    set(c, &LayerSpec::head_k_dim, 16);
     expect_parity(make_random_model(c, {.linear = type, .small = type}, 66),
-                  {.tuning = {.step_groups = 1, .step_threads = 128}}, "decode_even.",
-                  kEvenTolerance);
+                  {.tuning = {.step_groups = 1, .step_threads = 128}}, "even", kEvenTolerance);
   }
 }
 
@@ -184,7 +186,7 @@ TEST_F(VulkanDecodeStep, WorkgroupsHandEachOtherActivations) {
 
 TEST_F(VulkanDecodeStep, MixersOfNarrowModelsMatchTheReference) {
   const auto expect = [&](const RandomModel& model, std::uint32_t groups) {
-    expect_parity(model, {.tuning = {.step_groups = groups}}, "decode_mixers.");
+    expect_parity(model, {.tuning = {.step_groups = groups}}, "mixers");
   };
   // Rows of whole teams and with a rest, three queries of a kv head and one, gates of both types.
   for (const BlockType gates : {BlockType::f16, BlockType::bf16}) {
@@ -195,17 +197,18 @@ TEST_F(VulkanDecodeStep, MixersOfNarrowModelsMatchTheReference) {
     expect(make_random_model(c, parts, 75), 1);
     if (vulkan::find_devices().front().software) continue;
     expect(make_random_model(c, parts, 75), 13);
-    c.num_sink_slots = 4;
-    c.num_window_slots = 60;
-    c.num_memory_slots = 64;
+    set(c, &SlotSpec::num_sink_slots, 4);
+    set(c, &SlotSpec::num_window_slots, 60);
+    set(c, &MixerSpec::num_memory_slots, 64);
     expect(make_random_model(c, parts, 76), 0);
   }
 }
 
 TEST_F(VulkanDecodeStep, BitsOfATokenDoNotDependOnThoseBefore) {
-  const auto expect = [&](const RandomModel& model, bool addresses) {
-    auto device = backend({.addresses = addresses, .tuning = {.step_groups = 1}});
-    const LoadedModel loaded = load_on(*device, model, 16);
+  const auto expect = [&](const RandomModel& model, const char* row) {
+    SCOPED_TRACE(row);
+    auto device = backend({.tuning = {.step_groups = 1}});
+    const LoadedModel loaded = load_on(*device, model, 16, row);
     // An odd number of passes: exchanged values are marked as of the other kind the second time.
     const std::vector<TokenId> tokens = Random(67).tokens(3, model.config.vocab_size);
     const auto run = [&] {
@@ -216,22 +219,13 @@ TEST_F(VulkanDecodeStep, BitsOfATokenDoNotDependOnThoseBefore) {
     };
     EXPECT_EQ(run(), run());
   };
-  {
-    SCOPED_TRACE("decode_step");
-    expect(model_of(BlockType::q4_0), false);
-  }
-  {
-    SCOPED_TRACE("decode_even");
-    expect(make_random_model(even_config(256),
-                             {.linear = BlockType::q4_k, .small = BlockType::q4_k}, 65),
-           true);
-  }
-  {
-    SCOPED_TRACE("decode_mixers");
-    expect(make_random_model(narrow_config(256, 6),
-                             {.linear = BlockType::q4_0, .small = BlockType::bf16}, 75),
-           true);
-  }
+  expect(model_of(BlockType::q4_0), "step");
+  expect(make_random_model(even_config(256), {.linear = BlockType::q4_k, .small = BlockType::q4_k},
+                           65),
+         "even");
+  expect(make_random_model(narrow_config(256, 6),
+                           {.linear = BlockType::q4_0, .small = BlockType::bf16}, 75),
+         "mixers");
 }
 
 TEST_F(VulkanDecodeStep, HeadsOfEachTypeMatchTheReference) {
@@ -275,29 +269,97 @@ TEST_F(VulkanDecodeStep, TheHeadDrawsTheLikeliestTokenAndEmbedsIt) {
 
 TEST_F(VulkanDecodeStep, WideHeadsAndOneMatrixOfProjectionsMatchTheReference) {
   ModelConfig c = small_config();
-  c.num_layers = 2;
+  c.layers.resize(2);
   c.hidden_size = 96;
-  c.intermediate_size = 160;
-  c.num_heads = 2;
-  c.num_kv_heads = 2;
-  c.head_k_dim = 132;
-  c.head_v_dim = 128;
-  c.num_memory_slots = 33;
-  c.output_activation = Activation::swish;
+  set(c, &LayerSpec::intermediate_size, 160);
+  set(c, &LayerSpec::num_heads, 2);
+  set(c, &LayerSpec::num_kv_heads, 2);
+  set(c, &LayerSpec::head_k_dim, 132);
+  set(c, &LayerSpec::head_v_dim, 128);
+  set(c, &MixerSpec::num_memory_slots, 33);
+  set(c, &LayerSpec::output_activation, Activation::swish);
   expect_parity(make_random_model(c, {.linear = BlockType::bf16, .small = BlockType::bf16}, 63), 1);
 }
 
 TEST_F(VulkanDecodeStep, MoreSlotsAndRowsThanAreHeldAtOnceMatchTheReference) {
   ModelConfig c = small_config();
-  c.num_layers = 2;
+  c.layers.resize(2);
   c.hidden_size = 256;
-  c.intermediate_size = 2048;
-  c.num_heads = 2;
-  c.num_kv_heads = 1;
-  c.head_k_dim = 256;
-  c.head_v_dim = 64;
-  c.num_memory_slots = 130;
+  set(c, &LayerSpec::intermediate_size, 2048);
+  set(c, &LayerSpec::num_heads, 2);
+  set(c, &LayerSpec::num_kv_heads, 1);
+  set(c, &LayerSpec::head_k_dim, 256);
+  set(c, &LayerSpec::head_v_dim, 64);
+  set(c, &MixerSpec::num_memory_slots, 130);
   expect_parity(make_random_model(c, {.linear = BlockType::bf16, .small = BlockType::bf16}, 64), 1);
+}
+
+TEST_F(VulkanDecodeStep, BiasesAndSevenQueriesOfAKvHeadMatchTheReference) {
+  ModelConfig c = small_positional_config();
+  c.hidden_size = 128;
+  set(c, &LayerSpec::intermediate_size, 160);
+  set(c, &LayerSpec::num_heads, 14);
+  set(c, &LayerSpec::num_kv_heads, 2);
+  set(c, &LayerSpec::head_k_dim, 64);
+  set(c, &LayerSpec::head_v_dim, 64);
+  set(c, &LayerSpec::qkv_bias, true);
+  set(c, &SlotSpec::num_sink_slots, 4);
+  set(c, &SlotSpec::num_window_slots, 252);
+  set(c, &SlotSpec::sink_distance, 256);
+  set(c, &MixerSpec::num_memory_slots, 128);
+  for (const BlockType gates : {BlockType::f16, BlockType::bf16}) {
+    const RandomModel model = make_random_model(
+        c, {.linear = BlockType::q4_0, .table = BlockType::q4_0, .small = gates, .gate_bias = true},
+        78);
+    for (const bool rounded : {false, true}) expect_parity(model, 1, rounded);
+    if (vulkan::find_devices().front().software) break;
+    for (const bool rounded : {false, true}) expect_parity(model, 0, rounded);
+  }
+}
+
+TEST_F(VulkanDecodeStep, ProgramsAreAskedForByName) {
+  auto device = backend({.tuning = {.step_groups = 1}});
+  const RandomModel taken = model_of(BlockType::q4_0);
+  const RandomModel refused = make_random_model(small_config(), {}, 79);
+  const auto load = [&](const RandomModel& model, const char* row) {
+    return device->load({.config = model.config,
+                         .weights = *model.weights,
+                         .keep_alive = model.storage,
+                         .pass = forward_of(model.config, *model.weights),
+                         .step_program = row});
+  };
+  for (const char* row : {"step", "ops"}) {
+    const auto loaded = load(taken, row);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_EQ((*loaded)->step_program().name, row);
+  }
+  EXPECT_EQ(load(taken, "cluster").error().code, ErrorCode::not_found);
+  const auto forced = load(refused, "step");
+  ASSERT_FALSE(forced);
+  EXPECT_EQ(forced.error().code, ErrorCode::unsupported);
+  EXPECT_NE(forced.error().message.find("weights of f32"), std::string::npos)
+      << forced.error().message;
+  const auto any = load(refused, "");
+  ASSERT_TRUE(any);
+  EXPECT_EQ((*any)->step_program().name, "ops");
+  EXPECT_EQ((*any)->step_program().refused.size(), 3U);
+}
+
+TEST_F(VulkanDecodeStep, PlansOfOtherOpsDoNotTakeTheProgram) {
+  const auto profile = std::make_shared<vulkan::DispatchProfile>();
+  auto device = backend({.tuning = {.step_groups = 1}}, {}, profile);
+  LoadedModel loaded = load_on(*device, model_of(BlockType::q4_0), 16, "step");
+  const Weights& weights = *loaded.source.weights;
+  auto plan = loaded.model->record(16, [&](Ops& ops) -> Status {
+    if (Status s = ops.embed(weights.embeddings); !s) return s;
+    return ops.logits(loaded.source.config.final_norm, weights.final_norm, weights.head);
+  });
+  ASSERT_TRUE(plan) << plan.error().message;
+  loaded.plan = std::move(*plan);
+  auto state = loaded.state();
+  loaded.run(*state, std::vector<TokenId>{3});
+  for (const auto& [shader, entry] : profile->by_shader)
+    EXPECT_FALSE(shader.starts_with("decode_")) << shader;
 }
 
 TEST_F(VulkanDecodeStep, WhoWaitsInVainReportsIt) {
@@ -311,7 +373,7 @@ TEST_F(VulkanDecodeStep, WhoWaitsInVainReportsIt) {
                                                      .tied = true},
                                                      75)}) {
     // More workgroups than a software driver has threads: the last begin when the first are over.
-    auto device = backend({.tuning = {.step_groups = 64, .step_patience = 2000}});
+    auto device = backend({.tuning = {.step_groups = 64, .step_poll_limit = 2000}});
     const LoadedModel loaded = load_on(*device, model, 16);
     auto state = loaded.state();
     const std::vector<TokenId> token = {3};

@@ -28,15 +28,15 @@ struct Heads {
 };
 ModelConfig with_heads(const Heads& h) {
   ModelConfig c = h.sinks + h.window > 0 ? small_positional_config() : small_config();
-  c.num_layers = 1;
-  c.num_heads = h.query;
-  c.num_kv_heads = h.kv;
-  c.head_k_dim = h.k;
-  c.head_v_dim = h.v;
-  c.num_memory_slots = h.memory;
-  c.num_sink_slots = h.sinks;
-  c.num_window_slots = h.window;
-  if (h.sinks + h.window > 0) c.sink_distance = h.far;
+  c.layers.resize(1);
+  set(c, &LayerSpec::num_heads, h.query);
+  set(c, &LayerSpec::num_kv_heads, h.kv);
+  set(c, &LayerSpec::head_k_dim, h.k);
+  set(c, &LayerSpec::head_v_dim, h.v);
+  set(c, &MixerSpec::num_memory_slots, h.memory);
+  set(c, &SlotSpec::num_sink_slots, h.sinks);
+  set(c, &SlotSpec::num_window_slots, h.window);
+  if (h.sinks + h.window > 0) set(c, &SlotSpec::sink_distance, h.far);
   return c;
 }
 
@@ -155,7 +155,7 @@ TEST_F(VulkanChunks, SlotsOnMatrixUnitsMatchTheReference) {
 TEST_F(VulkanChunks, GatesThatForgetEverythingOnMatrixUnits) {
   if (!has_matrix_units()) GTEST_SKIP() << "the device has no cooperative matrices";
   ModelConfig c = with_heads({.query = 2, .kv = 1, .k = 32, .v = 32, .memory = 32});
-  c.gate_normalizer = 1e-3F;
+  set(c, &MixerSpec::gate_normalizer, 1e-3F);
   expect_chunks(make_random_model(c, {.linear = BlockType::f16, .gate_bias = true}, 36), {},
                 kF16Tolerance, {100, 40});
 }
@@ -163,10 +163,10 @@ TEST_F(VulkanChunks, GatesThatForgetEverythingOnMatrixUnits) {
 TEST_F(VulkanChunks, SinksWithoutAWindowAndAWindowWithoutSinks) {
   for (const bool sinks : {false, true}) {
     ModelConfig c = small_positional_config();
-    c.num_layers = 1;
-    c.num_sink_slots = sinks ? 16 : 0;
-    c.num_window_slots = sinks ? 0 : 64;
-    c.sink_distance = 20;
+    c.layers.resize(1);
+    set(c, &SlotSpec::num_sink_slots, sinks ? 16 : 0);
+    set(c, &SlotSpec::num_window_slots, sinks ? 0 : 64);
+    set(c, &SlotSpec::sink_distance, 20);
     expect_chunks(make_random_model(c, {}, 34), {.cooperative_matrix = false}, kParityTolerance,
                   {5, 90, 33});
   }
@@ -174,8 +174,8 @@ TEST_F(VulkanChunks, SinksWithoutAWindowAndAWindowWithoutSinks) {
 
 TEST_F(VulkanChunks, GatesThatForgetEverythingAreExact) {
   ModelConfig c = small_positional_config();
-  c.num_layers = 1;
-  c.gate_normalizer = 1e-3F;  // log alpha of some -700 a token
+  c.layers.resize(1);
+  set(c, &MixerSpec::gate_normalizer, 1e-3F);  // log alpha of some -700 a token
   expect_chunks(make_random_model(c, {.gate_bias = true}, 35), {.cooperative_matrix = false},
                 kParityTolerance, {100, 40});
 }
@@ -235,8 +235,8 @@ class VulkanWeightTypes : public VulkanParity, public testing::WithParamInterfac
 RandomModel model_of(BlockType type) {
   ModelConfig c = small_positional_config();
   c.hidden_size = 256;  // one block of the 256-wide types
-  c.intermediate_size = 512;
-  c.num_layers = 1;
+  set(c, &LayerSpec::intermediate_size, 512);
+  c.layers.resize(1);
   const bool narrow = type == BlockType::f16 || type == BlockType::bf16;
   return make_random_model(c,
                            {.linear = type,
@@ -253,9 +253,9 @@ TEST_P(VulkanWeightTypes, DecodePlanMatchesTheReference) {
 
 TEST_P(VulkanWeightTypes, LongRowsMatchTheReference) {
   ModelConfig c = small_config();
-  c.num_layers = 1;
+  c.layers.resize(1);
   c.hidden_size = 1280;  // lanes load whole blocks, the last step not all of them
-  c.intermediate_size = 2304;
+  set(c, &LayerSpec::intermediate_size, 2304);
   expect_parity(make_random_model(c, {.linear = GetParam(), .table = BlockType::q8_0}, 18),
                 kDecodePlan);
 }
@@ -286,12 +286,12 @@ TEST_F(VulkanParity, WithoutSubgroupsMatchesTheReference) {
 TEST_F(VulkanParity, ColumnsThatFillNoUnitAreMasked) {
   ModelConfig c = small_config();
   c.hidden_size = 52;
-  c.intermediate_size = 45;
-  c.num_heads = 3;
-  c.num_kv_heads = 3;
-  c.head_k_dim = 11;
-  c.head_v_dim = 13;
-  c.num_memory_slots = 7;
+  set(c, &LayerSpec::intermediate_size, 45);
+  set(c, &LayerSpec::num_heads, 3);
+  set(c, &LayerSpec::num_kv_heads, 3);
+  set(c, &LayerSpec::head_k_dim, 11);
+  set(c, &LayerSpec::head_v_dim, 13);
+  set(c, &MixerSpec::num_memory_slots, 7);
   c.vocab_size = 61;
   const RandomModel model = make_random_model(c, {.linear = BlockType::f16}, 4);
   expect_parity(model, kDecodePlan);
@@ -314,10 +314,10 @@ TEST_F(VulkanParity, WideHeadsWithoutPositionalSlots) {
 
 TEST_F(VulkanParity, ConvolutionsAndT2rMapsMatchTheReference) {
   ModelConfig c = small_config();
-  c.conv_size = 4;
-  c.feature_map = FeatureMap::t2r;
-  c.value_activation = Activation::relu;
-  c.output_activation = Activation::identity;
+  set(c, &LayerSpec::conv_size, 4);
+  set(c, &MixerSpec::feature_map, FeatureMap::t2r);
+  set(c, &SlotSpec::value_activation, Activation::relu);
+  set(c, &LayerSpec::output_activation, Activation::identity);
   const RandomModel model =
       make_random_model(c, {.small = BlockType::bf16, .g_norm_weight = false}, 8);
   expect_parity(model, kDecodePlan);
@@ -330,17 +330,75 @@ TEST_F(VulkanParity, GateAndUpOfDifferentTypesMatchTheReference) {
   RandomModel mixed = wide;
   auto weights = std::make_shared<Weights>(*wide.weights);
   for (std::size_t i = 0; i < weights->layers.size(); ++i) {
-    weights->layers[i].up_proj = narrow.weights->layers[i].up_proj;
-    weights->layers[i].k_proj = narrow.weights->layers[i].k_proj;
+    weights->layers[i].channel_mix.up_proj = narrow.weights->layers[i].channel_mix.up_proj;
+    weights->layers[i].projections().k_proj = narrow.weights->layers[i].projections().k_proj;
   }
   mixed.weights = weights;
   expect_parity(mixed, kDecodePlan);
   expect_parity(mixed, kPrefillPlan, {.cooperative_matrix = false});
 }
 
+TEST_F(VulkanParity, BiasesOfProjectionsMatchTheReference) {
+  for (const BlockType type : {BlockType::f32, BlockType::q8_0}) {
+    ModelConfig c = small_positional_config();
+    set(c, &LayerSpec::qkv_bias, true);
+    const RandomModel model = make_random_model(c, {.linear = type, .small = BlockType::f32}, 91);
+    expect_parity(model, kDecodePlan);
+    expect_parity(model, kPrefillPlan, {.cooperative_matrix = false});
+  }
+}
+
+TEST_F(VulkanParity, LayerNormsAndOtherChannelMixesMatchTheReference) {
+  for (const std::string& name : {std::string(), family_names().front()}) {
+    SCOPED_TRACE(name);
+    ModelConfig c = name.empty() ? small_positional_config() : family_config(name);
+    c.repeat(c.layers.front(), 3);
+    c.final_norm.kind = Norm::layer;
+    for (LayerSpec& l : c.layers) l.norm.kind = l.channel_norm.kind = Norm::layer;
+    c.layers[0].channel_mix = ChannelMix::squared_relu;
+    c.layers[1].channel_mix = ChannelMix::none;
+    c.layers[1].intermediate_size = 0;
+    c.layers[2].norm.kind = Norm::rms;
+    const RandomModel model = make_random_model(c, {}, 92);
+    expect_parity(model, kDecodePlan);
+    expect_parity(model, kPrefillPlan, {.cooperative_matrix = false});
+  }
+}
+
+TEST_F(VulkanParity, EveryMemberOfTheFamilyMatchesTheReference) {
+  for (const std::string& name : family_names()) {
+    SCOPED_TRACE(name);
+    const RandomModel model = make_random_model(family_config(name), {.gate_bias = true}, 94);
+    expect_parity(model, kDecodePlan);
+    expect_parity(model, kPrefillPlan, {.cooperative_matrix = false});
+  }
+}
+
+/// Layers of several widths, slot counts and mixers in one model.
+TEST_F(VulkanParity, LayersThatDifferMatchTheReference) {
+  ModelConfig c = small_positional_config();
+  const LayerSpec slots = c.layers.front();
+  const LayerSpec recurrence = family_config(family_names().front()).layers.front();
+  c.repeat(slots, 5);
+  c.layers[1].slots().num_window_slots = 3;
+  c.layers[1].slots().num_memory_slots = 21;
+  c.layers[1].intermediate_size = 200;
+  c.layers[2].num_heads = 6;
+  c.layers[2].head_v_dim = 24;
+  c.layers[2].slots().num_sink_slots = 0;
+  c.layers[2].slots().num_window_slots = 0;
+  c.layers[3] = recurrence;
+  c.layers[3].index = 3;
+  c.layers[4].num_kv_heads = 1;
+  c.layers[4].intermediate_size = 40;
+  const RandomModel model = make_random_model(c, {.gate_bias = true, .read_biases = true}, 93);
+  expect_parity(model, kDecodePlan);
+  expect_parity(model, kPrefillPlan, {.cooperative_matrix = false});
+}
+
 TEST_F(VulkanParity, LargeVocabulariesMatchTheReference) {
   ModelConfig c = small_config();
-  c.num_layers = 1;
+  c.layers.resize(1);
   c.vocab_size = 16411;  // a team takes four rows of a matrix this tall; the last has fewer
   expect_parity(make_random_model(c, {.table = BlockType::q8_0}, 11), kDecodePlan);
 }
@@ -412,7 +470,8 @@ TEST_F(VulkanParity, StatesMoveBetweenBackends) {
 TEST_F(VulkanParity, PassTooLargeForABindingIsRefusedAtRecording) {
   auto device = backend({.storage_range = 4096});
   const RandomModel model = make_random_model(small_config(), {}, 16);
-  auto loaded = device->load(model.config, *model.weights, model.storage, {});
+  auto loaded = device->load(
+      {.config = model.config, .weights = *model.weights, .keep_alive = model.storage});
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
   auto plan =
       (*loaded)->record(256, [&](Ops& ops) { return ops.embed(model.weights->embeddings); });

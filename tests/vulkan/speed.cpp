@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel_vulkan_speed [--device N] [--profile] [--short] [--cache FILE]
-// [--tune R,B,A,S,F,G,P,C] [--dispatches] [--nv] [--plain-slots] [--tiles N] [MODEL…]: one row of
+// [--tune R,B,A,S,F,G,P,C] [--dispatches] [--program ROW] [--nv] [--plain-slots] [--tiles N] [MODEL…]: one row of
 // load, first token, decode (logits to the host; greedy with the tokens drawn on the device; top-k
 // with the host's sampler among the device's candidates) and prefill a model: 135m, or 1.38B as
 // q4_0, q4_k, q8_0, bf16, or as `runnel quantize` stores it, as in q4_0-stored; random weights of
 // those shapes. --tune and --tiles: only decode or prefill, with a work split (Tuning in device.h).
-// --dispatches: a token takes many, as where the device promises nothing. --nv: NVIDIA's
+// --dispatches: a token takes many, as where the device promises nothing. --program: the one-token program of that name
+// (mixers, even, step, ops). --nv: NVIDIA's
 // cooperative matrices where the device has the Khronos ones too; --plain-slots: slots without matrix units.
 #include <algorithm>
 #include <chrono>
@@ -47,15 +48,26 @@ std::vector<float> pass(Plan& plan, RecurrentState& state, std::span<const Token
   return logits;
 }
 
+Recording recording_of(const BenchModel& model) { return forward_of(model.config, model.weights); }
+
 struct Settings {
   int device = 0;
   bool profile = false;
   bool quick = false;
   vulkan::FeatureMask features;
   std::string cache;
+  std::string program;  // a row of the ladder of one-token programs; empty: the best that fits
   std::vector<vulkan::Tuning> tunings;  // if any: decode alone, with each
   std::vector<std::uint32_t> tiles;     // if any: prefill alone, with each
 };
+
+LoadRequest request_of(const BenchModel& model, const Settings& settings) {
+  return {.config = model.config,
+          .weights = model.weights,
+          .keep_alive = model.storage,
+          .pass = recording_of(model),
+          .step_program = settings.program};
+}
 
 void print_profile(const char* what, vulkan::DispatchProfile& profile, double runs) {
   std::printf("  %s, us on the device by shader:\n", what);
@@ -130,11 +142,9 @@ std::vector<float> prefill_rate(const BenchModel& model, const std::string& name
   const auto backend = must(vulkan::make_backend(
       settings.device,
       {.pipeline_cache = settings.cache, .features = features, .profile = profile}));
-  const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
+  const auto resident = must(backend->load(request_of(model, settings)));
   const std::size_t length = settings.quick ? 128 : 2048;
-  const auto plan = must(resident->record(static_cast<int>(length), [&](Ops& ops) {
-    return forward(ops, model.config, model.weights);
-  }));
+  const auto plan = must(resident->record(static_cast<int>(length), recording_of(model)));
   const auto vocab = static_cast<std::size_t>(model.config.vocab_size);
   const std::vector<TokenId> prompt = test::Random(2).tokens(length, model.config.vocab_size);
   auto state = must(resident->create_state());
@@ -150,7 +160,7 @@ std::vector<float> prefill_rate(const BenchModel& model, const std::string& name
   const auto& products = profile->by_shader["matmul_tiles"];
   std::printf("%-6s tiles %u: %10.1f tok/s, products %8.1f us a layer, against the first %.2e\n",
               name.c_str(), tiles, median(rates),
-              products.microseconds / repeats / model.config.num_layers,
+              products.microseconds / repeats / model.config.num_layers(),
               expected.empty() ? 0.0 : test::rms_relative_error(logits, expected));
   std::fflush(stdout);
   return logits;
@@ -163,9 +173,8 @@ void measure(const std::string& name, const Settings& settings) {
     features.tuning = tuning;
     const auto backend = must(vulkan::make_backend(
         settings.device, {.pipeline_cache = settings.cache, .features = features}));
-    const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
-    const auto decode = must(
-        resident->record(16, [&](Ops& ops) { return forward(ops, model.config, model.weights); }));
+    const auto resident = must(backend->load(request_of(model, settings)));
+    const auto decode = must(resident->record(16, recording_of(model)));
     decode_rate(*decode, *must(resident->create_state()), model, name, tuning);
   }
   std::vector<float> expected;
@@ -182,10 +191,10 @@ void measure(const std::string& name, const Settings& settings) {
       {.pipeline_cache = settings.cache, .features = settings.features, .profile = profile}));
   const double open_ms = ms_since(start);
   start = Clock::now();
-  const auto resident = must(backend->load(model.config, model.weights, model.storage, {}));
+  const auto resident = must(backend->load(request_of(model, settings)));
   const double load_ms = ms_since(start);
   start = Clock::now();
-  const Recording recording = [&](Ops& ops) { return forward(ops, model.config, model.weights); };
+  const Recording recording = recording_of(model);
   const auto decode = must(resident->record(16, recording));
   const std::size_t length = settings.quick ? 128 : 2048;
   const auto prefill = must(resident->record(static_cast<int>(length), recording));
@@ -232,6 +241,7 @@ void measure(const std::string& name, const Settings& settings) {
   std::printf("%-6s %8.0f %8.0f %9.0f %9.0f %12.1f %12.1f %12.1f %14.1f %11.2e   %s\n",
               name.c_str(), open_ms, load_ms, record_ms, first_ms, decoded, greedy, likeliest,
               filled, difference, backend->device().name.c_str());
+  std::printf("  one token by %s\n", to_string(resident->step_program()).c_str());
   std::fflush(stdout);
 }
 
@@ -244,6 +254,8 @@ int run(int argc, char** argv) {
       settings.profile = true;
     } else if (arg == "--dispatches") {
       settings.features.one_dispatch = false;
+    } else if (arg == "--program" && i + 1 < argc) {
+      settings.program = argv[++i];
     } else if (arg == "--nv") {
       settings.features.khr_matrices = false;
     } else if (arg == "--plain-slots") {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,15 +57,15 @@ class VulkanTest : public testing::Test {
     return std::move(*made);
   }
 
-  /// What decode_mixers takes, where products are of Q4_0 and gates of their own type.
+  /// What narrow_step takes, where products are of Q4_0 and gates of their own type.
   static ModelConfig narrow_config(std::int32_t width, std::int32_t kv_heads) {
     ModelConfig c = small_positional_config();
     c.hidden_size = width;
-    c.intermediate_size = 416;
-    c.num_heads = 6;
-    c.num_kv_heads = kv_heads;
-    c.head_k_dim = 64;
-    c.head_v_dim = 64;
+    set(c, &LayerSpec::intermediate_size, 416);
+    set(c, &LayerSpec::num_heads, 6);
+    set(c, &LayerSpec::num_kv_heads, kv_heads);
+    set(c, &LayerSpec::head_k_dim, 64);
+    set(c, &LayerSpec::head_v_dim, 64);
     return c;
   }
 

@@ -24,13 +24,12 @@ struct Tuning {
   std::uint32_t slot_values = 0;  // of keys and of values that a thread keeps in registers
   std::uint32_t few_splits = 0;   // of slots that every workgroup of the output projection joins
   std::uint32_t tiles = 0;        // work split of products on matrix units, see products.cpp
-  // Of a token in one dispatch, see decode_step.h.
-  std::uint32_t step_groups = 0;   // workgroups; more than run at the same time give up
-  std::uint32_t step_threads = 0;  // of a workgroup, at most
-  std::uint32_t step_parts = 0;    // workgroups of a kv head's slots
-  std::uint32_t step_chunk = 0;    // loads of a row under way
-  std::int32_t step_patience = 0;  // looks at a value that is not there
-  bool step_mixers = true;         // two roles of workgroups, where a model is narrow
+  // Of a token in one dispatch, see step/.
+  std::uint32_t step_groups = 0;     // workgroups; more than run at the same time give up
+  std::uint32_t step_threads = 0;    // of a workgroup, at most
+  std::uint32_t step_parts = 0;      // workgroups of a kv head's slots
+  std::uint32_t step_chunk = 0;      // loads of a row under way
+  std::int32_t step_poll_limit = 0;  // looks at a value that is not there
 };
 
 /// Which optional features and how much of a limit to use. Tests take them away to reach fallbacks.

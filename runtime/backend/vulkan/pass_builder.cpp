@@ -32,28 +32,33 @@ Status PassBuilder::add(const RecordedOp& op) {
   using Kind = RecordedOp::Kind;
   const bool body = shape_.logit_rows == 0;
   if (body != (op.kind != Kind::logits)) return {};
+  tokens_at_ = kPassHeader;
   switch (op.kind) {
     case Kind::embed:
       return embed();
-    case Kind::slot_projections:
-      return slot_projections(layer(op));
+    case Kind::projections:
+      return projections(layer(op));
     case Kind::slot_attention:
-      return slot_attention(layer(op), op.layer);
+      tokens_at_ = b_.tokens_at[static_cast<std::size_t>(op.layer.index)];
+      return slot_attention(layer(op));
     case Kind::gated_recurrence:
-      return gated_recurrence(layer(op), op.layer);
+      tokens_at_ = b_.tokens_at[static_cast<std::size_t>(op.layer.index)];
+      return gated_recurrence(layer(op));
     case Kind::output_projection:
       return output_projection(layer(op));
     case Kind::gated_mlp:
       return gated_mlp(layer(op));
+    case Kind::squared_relu_mlp:
+      return squared_relu_mlp(layer(op));
     case Kind::logits:
-      return logits();
+      return logits(op.norm);
   }
   return {};
 }
 
 Status PassBuilder::add_dispatch(Dispatch d, const std::vector<std::uint32_t>& constants) {
   const Capabilities& c = m_.device->capabilities();
-  RUNNEL_TRY(d.pipeline, m_.pipelines->get(d.shader, constants));
+  RUNNEL_TRY(d.pipeline, m_.pipelines->get(d.shader, constants, tokens_at_));
   for (const Range& range : d.bindings) {
     if (range.bytes > c.storage_range) {
       return fail(ErrorCode::unsupported, m_.device->id(), ": ", d.shader, ": a binding of ",
@@ -64,9 +69,8 @@ Status PassBuilder::add_dispatch(Dispatch d, const std::vector<std::uint32_t>& c
   return {};
 }
 
-Status PassBuilder::add_one_dispatch() {
+Status PassBuilder::add(const StepDispatch& step) {
   if (!shape_.embedded) RUNNEL_CHECK_OK(embed());
-  const DecodeStep& step = m_.step;
   const std::uint32_t bank = shape_.banks.front();
   StepArgs args = step.args;
   args.pass = b_.layout;
@@ -110,9 +114,10 @@ Status PassBuilder::embed() {
   return {};
 }
 
-Status PassBuilder::gated_mlp(const DeviceLayer& w) {
-  const auto inner_columns = static_cast<std::uint32_t>(m_.config.intermediate_size);
-  const ProductInput in = normed(b_.x, b_.x_stride, w.mlp_norm);
+Status PassBuilder::gated_mlp(const PassLayer& l) {
+  const DeviceLayer& w = l.weights;
+  const auto inner_columns = static_cast<std::uint32_t>(l.spec.intermediate_size);
+  RUNNEL_TRY(const ProductInput in, normed(l.spec.channel_norm, w.channel_norm));
   if (b_.tiles.mlp) {
     RUNNEL_CHECK_OK(prepare_tiles(in));
     std::vector<const DeviceMatrix*> gate_up, down{&w.down_proj};
@@ -140,26 +145,42 @@ Status PassBuilder::gated_mlp(const DeviceLayer& w) {
                  {.kind = kOutputAdd, .rows = b_.x, .stride = b_.x_stride});
 }
 
+/// In f32, without matrix units.
+Status PassBuilder::squared_relu_mlp(const PassLayer& l) {
+  const DeviceLayer& w = l.weights;
+  const auto inner_columns = static_cast<std::uint32_t>(l.spec.intermediate_size);
+  RUNNEL_TRY(const ProductInput in, normed(l.spec.channel_norm, w.channel_norm));
+  RUNNEL_TRY(const ProductInput ready, prepare(in));
+  RUNNEL_CHECK_OK(product(w.gate_up.front(), ready,
+                          {.kind = kOutputStore, .rows = b_.hidden, .stride = b_.hidden_stride}));
+  const ElementwiseArgs args{.stride = b_.hidden_stride, .columns = inner_columns, .bias = kNone};
+  RUNNEL_CHECK_OK(dispatch("elementwise.squared_relu", {}, {b_.hidden, {}, b_.whole_pass()}, args,
+                           {ceil_div(inner_columns, kThreads), shape_.tokens, 1}));
+  return product(w.down_proj, plain(b_.hidden, b_.hidden_stride, inner_columns),
+                 {.kind = kOutputAdd, .rows = b_.x, .stride = b_.x_stride});
+}
+
 /// What a token that went in one dispatch has of logits.
-Status PassBuilder::head_of_step() {
-  const DecodeStep& step = m_.step;
+Status PassBuilder::head_of_step(const StepHead& head) {
   for (const DeviceMatrix::Part& part : m_.weights->head.parts) {
     const HeadArgs args{.w = part.rows,
                         .first = 0,
-                        .norm_weight = m_.weights->final_norm,
-                        .eps = m_.config.norm_eps,
+                        .norm_weight = m_.weights->final_norm.weight,
+                        .eps = m_.config.final_norm.eps,
                         .table_first = 0,
                         .table = {}};
-    RUNNEL_CHECK_OK(dispatch(step.head_shader, step.head_constants,
+    RUNNEL_CHECK_OK(dispatch(head.shader, head.constants,
                              {part.range, b_.x, m_.weights->vectors(), b_.whole_logits()}, args,
-                             {step.head_groups, 1, 1}, &part == &m_.weights->head.parts.front()));
+                             {head.groups, 1, 1}, &part == &m_.weights->head.parts.front()));
   }
   return {};
 }
 
-Status PassBuilder::logits() {
-  if (shape_.after_one_dispatch && !m_.step.head_shader.empty()) return head_of_step();
-  RUNNEL_TRY(const ProductInput in, prepare(normed(b_.x, b_.x_stride, m_.weights->final_norm)));
+Status PassBuilder::logits(const NormSpec& norm) {
+  if (shape_.after_one_dispatch && m_.step.dispatch->head)
+    return head_of_step(*m_.step.dispatch->head);
+  RUNNEL_TRY(const ProductInput input, normed(norm, m_.weights->final_norm));
+  RUNNEL_TRY(const ProductInput in, prepare(input));
   return product(m_.weights->head, in,
                  {.kind = kOutputStore,
                   .rows = b_.whole_logits(),

@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "runtime/backend/vulkan/program.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::vulkan {
 
 /// Whether slots of this model can go chunk by chunk on this device.
-bool chunks_take(const Device& device, const ModelConfig& c);
+bool chunks_take(const Device& device, const ModelConfig& config);
 /// Whether the products of slots that go chunk by chunk can be made of whole tiles; not with f32
 /// weights, whose models would lose three digits.
 bool slots_take_tiles(const ResidentModel& m);
@@ -37,6 +38,7 @@ struct ProductInput {
   std::uint32_t columns = 0;
   std::uint32_t activation = kIdentity;
   bool normalise = false;
+  std::uint32_t value_dim = 1, splits = 1;  // kInputSlots
 };
 
 struct ProductOutput {
@@ -47,12 +49,22 @@ struct ProductOutput {
 };
 
 inline std::uint32_t ceil_div(std::uint64_t a, std::uint64_t b) {
-  return static_cast<std::uint32_t>((a + b - 1) / b);
+  return static_cast<std::uint32_t>(divide_up(a, b));
 }
 
 std::uint32_t shader_constant(Activation a);
-/// The elementwise part of a feature map; t2r is a product of its own, done before.
+/// The elementwise part of a feature map of slots; t2r is a product of its own, done before.
 std::uint32_t shader_constant(FeatureMap m);
+
+/// The layer of an op: what was recorded, and what this device has of it.
+struct PassLayer {
+  const LayerSpec& spec;
+  const DeviceLayer& weights;
+  const SlotSplit& split;
+  LayerState state;  // offsets within the layer
+
+  int index() const { return spec.index; }
+};
 
 class PassBuilder {
  public:
@@ -62,13 +74,14 @@ class PassBuilder {
 
   Status add(const RecordedOp& op);
   /// The whole body of one token.
-  Status add_one_dispatch();
+  Status add(const StepDispatch& step);
 
   std::vector<Dispatch> dispatches;
 
  private:
-  const DeviceLayer& layer(const RecordedOp& op) const {
-    return m_.weights->layers[static_cast<std::size_t>(op.layer)];
+  PassLayer layer(const RecordedOp& op) const {
+    const auto i = static_cast<std::size_t>(op.layer.index);
+    return {op.layer, m_.weights->layers[i], m_.splits[i], LayerState::of(op.layer)};
   }
 
   template <class Args>
@@ -97,25 +110,30 @@ class PassBuilder {
     return {};
   }
 
-  Range parameters() const;  // of embed and decode_step
+  Range parameters() const;  // of embed and step programs
   Status embed();
-  Status slot_projections(const DeviceLayer& w);
-  Status short_convolutions(const DeviceLayer& w, int layer);
-  Status slot_attention(const DeviceLayer& w, int layer);
-  Status slots_token_by_token(const DeviceLayer& w, int layer, bool after_all);
-  Status slots_by_chunks(const DeviceLayer& w, int layer);
-  Status slots_on_tiles(const std::vector<std::uint32_t>& constants, ChunkArgs args, int layer);
-  Status gated_recurrence(const DeviceLayer& w, int layer);
-  Status recurrence_output(const DeviceLayer& w);
-  Status output_projection(const DeviceLayer& w);
-  Status gated_mlp(const DeviceLayer& w);
-  Status logits();
-  Status head_of_step();
+  Status projections(const PassLayer& l);
+  Status add_biases(const PassLayer& l);
+  Status short_convolutions(const PassLayer& l);
+  Status slot_attention(const PassLayer& l);
+  Status slots_token_by_token(const PassLayer& l, bool after_all);
+  Status slots_by_chunks(const PassLayer& l);
+  Status slots_on_tiles(const std::vector<std::uint32_t>& constants, ChunkArgs args,
+                        const PassLayer& l);
+  Status gated_recurrence(const PassLayer& l);
+  Status recurrence_output(const PassLayer& l);
+  Status output_projection(const PassLayer& l);
+  Status slot_output(const PassLayer& l);
+  Status gated_mlp(const PassLayer& l);
+  Status squared_relu_mlp(const PassLayer& l);
+  Status logits(const NormSpec& norm);
+  Status head_of_step(const StepHead& head);
 
   /// Rows that products of this program compute at most.
   std::uint32_t rows() const { return shape_.logit_rows > 0 ? shape_.logit_rows : shape_.tokens; }
   std::uint32_t count_at() const { return shape_.logit_rows > 0 ? kPassRows : kPassTokens; }
-  ProductInput normed(const Range& rows, std::uint32_t stride, std::uint32_t norm) const;
+  /// norm(x): a product's own where it is an RMSNorm, else rows that a dispatch prepares here.
+  Result<ProductInput> normed(const NormSpec& norm, const DeviceNorm& weights);
   ProductInput plain(const Range& rows, std::uint32_t stride, std::uint32_t columns) const;
   bool fuses(const ProductInput& in) const;
   std::vector<std::uint32_t> input_constants(const ProductInput& in) const;
@@ -134,7 +152,8 @@ class PassBuilder {
   Status product_on_tiles(std::span<const DeviceMatrix* const> matrices, std::size_t area,
                           const Range& input, const ProductOutput& out);
 
-  std::vector<std::uint32_t> recurrence_constants(std::uint32_t share, std::uint32_t keys) const;
+  static std::vector<std::uint32_t> recurrence_constants(const LayerSpec& l, std::uint32_t share,
+                                                         std::uint32_t keys);
 
   ResidentModel& m_;
   const PassBuffers& b_;
@@ -142,6 +161,8 @@ class PassBuilder {
   const PassShape& shape_;
   /// The last dispatch was a barrier after slot_read: what reads its outputs needs none.
   bool slots_read_ = false;
+  /// Of the layer whose mixer is being added, see PassBuffers.
+  std::uint32_t tokens_at_ = kPassHeader;
 };
 
 }  // namespace runnel::vulkan

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "runtime/backend/vulkan/matrix_words.h"
+#include "runtime/backend/vulkan/khr_matrices.h"
 #include "runtime/backend/vulkan/shader_registry.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/file_map.h"
@@ -122,9 +122,10 @@ Status Pipelines::read_cache() {
 }
 
 Result<VkPipeline> Pipelines::get(const std::string& shader,
-                                  const std::vector<std::uint32_t>& constants) {
+                                  const std::vector<std::uint32_t>& constants,
+                                  std::uint32_t tokens_at) {
   const std::lock_guard lock(mutex_);
-  const auto key = std::make_pair(shader, constants);
+  const auto key = std::make_tuple(shader, constants, tokens_at);
   if (const auto found = built_.find(key); found != built_.end()) return found->second.get();
 
   const std::uint32_t subgroup = device_->capabilities().subgroup;
@@ -162,6 +163,12 @@ Result<VkPipeline> Pipelines::get(const std::string& shader,
   std::vector<VkSpecializationMapEntry> entries;
   for (std::uint32_t i = 0; i < values.size(); ++i)
     entries.push_back({.constantID = i, .offset = 4 * i, .size = 4});
+  if (tokens_at != kPassHeader) {
+    entries.push_back({.constantID = kTokensAt,
+                       .offset = static_cast<std::uint32_t>(4 * values.size()),
+                       .size = 4});
+    values.push_back(tokens_at);
+  }
   const VkSpecializationInfo specialization{
       .mapEntryCount = static_cast<std::uint32_t>(entries.size()),
       .pMapEntries = entries.data(),

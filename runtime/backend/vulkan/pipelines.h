@@ -8,9 +8,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/backend/vulkan/device.h"
+#include "shaders/include/interface.h"
 
 namespace runnel::vulkan {
 
@@ -33,7 +35,9 @@ class Pipelines {
 
   /// @param shader  name without the subgroup suffix ("matvec.q4_0")
   /// @param constants  values of constant ids 1, 2, …; id 0 is the subgroup size
-  Result<VkPipeline> get(const std::string& shader, const std::vector<std::uint32_t>& constants);
+  /// @param tokens_at  of constant kTokensAt, where it is not what the shader says
+  Result<VkPipeline> get(const std::string& shader, const std::vector<std::uint32_t>& constants,
+                         std::uint32_t tokens_at = kPassHeader);
 
   /// Writes the cache file if pipelines were built since it was read or written. A cache that
   /// cannot be written is no error: it costs time at the next start, nothing else.
@@ -50,7 +54,8 @@ class Pipelines {
   OwnedPipelineLayout layout_;
   OwnedPipelineCache cache_;
   std::mutex mutex_;
-  std::map<std::pair<std::string, std::vector<std::uint32_t>>, OwnedPipeline> built_;
+  std::map<std::tuple<std::string, std::vector<std::uint32_t>, std::uint32_t>, OwnedPipeline>
+      built_;
   std::size_t saved_ = 0;  // pipelines in the file
 };
 

@@ -13,56 +13,60 @@
 namespace runnel::vulkan {
 namespace {
 
-constexpr std::uint32_t kMaxLogitRows = 16;
-constexpr std::uint64_t kMaxLogitBytes = 16U << 20;
-/// Items of more tokens go chunk by chunk: what an item computes depends on nothing but its length.
-constexpr std::size_t kTokenByToken = 16;
 constexpr std::size_t kMaxPrograms = 64;  // shapes kept; a server's mix of banks must not pile up
 
 /// Notes the ops of a pass; checks that they belong to the model.
 class Recorder final : public Ops {
  public:
-  Recorder(int layers, std::vector<RecordedOp>& ops) : layers_(layers), ops_(ops) {}
+  Recorder(const ModelConfig& config, std::vector<RecordedOp>& ops) : config_(config), ops_(ops) {}
 
-  Status embed(const WeightView&) override { return add({RecordedOp::Kind::embed}); }
-  Status slot_projections(int layer, const LayerWeights&) override {
-    return add({RecordedOp::Kind::slot_projections, layer});
+  Status embed(const WeightView&) override {
+    ops_.push_back({RecordedOp::Kind::embed, {}, {}});
+    return {};
   }
-  Status slot_attention(int layer, const LayerWeights&) override {
-    return add({RecordedOp::Kind::slot_attention, layer});
+  Status slot_projections(const LayerSpec& layer, const SlotWeights&) override {
+    return add(RecordedOp::Kind::projections, layer);
   }
-  Status recurrence_projections(int layer, const LayerWeights&) override {
-    return add({RecordedOp::Kind::slot_projections, layer});
+  Status slot_attention(const LayerSpec& layer, const SlotWeights&) override {
+    return add(RecordedOp::Kind::slot_attention, layer);
   }
-  Status gated_recurrence(int layer, const LayerWeights&) override {
-    return add({RecordedOp::Kind::gated_recurrence, layer});
+  Status recurrence_projections(const LayerSpec& layer, const RecurrenceWeights&) override {
+    return add(RecordedOp::Kind::projections, layer);
   }
-  Status output_projection(int layer, const LayerWeights&) override {
-    return add({RecordedOp::Kind::output_projection, layer});
+  Status gated_recurrence(const LayerSpec& layer, const RecurrenceWeights&) override {
+    return add(RecordedOp::Kind::gated_recurrence, layer);
   }
-  Status gated_mlp(int layer, const LayerWeights&) override {
-    return add({RecordedOp::Kind::gated_mlp, layer});
+  Status output_projection(const LayerSpec& layer, const OutputWeights&) override {
+    return add(RecordedOp::Kind::output_projection, layer);
   }
-  Status logits(const WeightView&, const WeightView&) override {
-    return add({RecordedOp::Kind::logits});
+  Status gated_mlp(const LayerSpec& layer, const ChannelMixWeights&) override {
+    return add(RecordedOp::Kind::gated_mlp, layer);
   }
-
- private:
-  Status add(RecordedOp op) {
-    if (op.layer < 0 || op.layer >= layers_) {
-      return fail(ErrorCode::invalid_argument, "recording: layer ", op.layer, ", expected 0 to ",
-                  layers_ - 1);
-    }
-    ops_.push_back(op);
+  Status squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights&) override {
+    return add(RecordedOp::Kind::squared_relu_mlp, layer);
+  }
+  Status logits(const NormSpec& norm, const NormWeights&, const WeightView&) override {
+    ops_.push_back({RecordedOp::Kind::logits, {}, norm});
     return {};
   }
 
-  int layers_;
+ private:
+  Status add(RecordedOp::Kind kind, const LayerSpec& layer) {
+    if (layer.index < 0 || layer.index >= config_.num_layers()) {
+      return fail(ErrorCode::invalid_argument, "recording: layer ", layer.index, ", expected 0 to ",
+                  config_.num_layers() - 1);
+    }
+    if (layer != config_.layers[static_cast<std::size_t>(layer.index)]) {
+      return fail(ErrorCode::invalid_argument, "recording: layer ", layer.index,
+                  " differs from the model's, expected the description that was loaded");
+    }
+    ops_.push_back({kind, layer, {}});
+    return {};
+  }
+
+  const ModelConfig& config_;
   std::vector<RecordedOp>& ops_;
 };
-
-/// Rows of f32: whole units, and whole tiles of matrix units.
-std::uint32_t padded(std::uint32_t columns) { return (columns + 15) / 16 * 16; }
 
 /// The powers of two from `smallest` up, capped by `most`.
 std::uint32_t bucket(std::size_t n, std::uint32_t smallest, std::uint32_t most) {
@@ -83,10 +87,11 @@ Result<std::unique_ptr<Plan>> VulkanPlan::create(std::shared_ptr<ResidentModel> 
     return fail(ErrorCode::invalid_argument, "plan: ", max_tokens, " tokens, expected 1 to 32768");
   }
   std::unique_ptr<VulkanPlan> plan(new VulkanPlan(std::move(model), max_tokens));
-  Recorder recorder(plan->model_->config.num_layers, plan->ops_);
+  Recorder recorder(plan->model_->config, plan->ops_);
   RUNNEL_CHECK_OK(recording(recorder));
-  RUNNEL_CHECK_OK(plan->allocate());
+  plan->takes_step_ = record_step_model(recording) == plan->model_->step.model;
   plan->prepare_rotations();
+  RUNNEL_CHECK_OK(plan->allocate());
   RUNNEL_TRY(plan->pool_, plan->model_->device->create_command_pool());
   // The shapes of every conversation, so that recording fails here and not at the first token.
   const std::uint32_t first =
@@ -99,168 +104,10 @@ Result<std::unique_ptr<Plan>> VulkanPlan::create(std::shared_ptr<ResidentModel> 
                           .chunks = chunks > 0 ? bucket(chunks, 1, plan->buffers_.most_chunks) : 0,
                           .banks = {0}}));
   RUNNEL_CHECK_OK(plan->commands_for({.logit_rows = 1}));
-  if (plan->buffers_.act.bytes > 0 && !plan->model_->step.head_inside)
+  if (plan->buffers_.act.bytes > 0 && !plan->model_->step.dispatch->head_inside)
     RUNNEL_CHECK_OK(plan->commands_for({.logit_rows = 1, .after_one_dispatch = true}));
   plan->model_->pipelines->save();
   return std::unique_ptr<Plan>(std::move(plan));
-}
-
-Status VulkanPlan::allocate() {
-  const ResidentModel& m = *model_;
-  const ModelConfig& c = m.config;
-  const auto tokens = static_cast<std::uint64_t>(max_tokens_);
-  const auto hidden = static_cast<std::uint32_t>(c.hidden_size);
-  buffers_.x_stride = padded(hidden);
-  buffers_.inputs_stride = padded(std::max(hidden, m.o_columns()));
-  buffers_.projected_stride = padded(m.q_columns() + m.k_columns() + m.v_columns() + m.f_columns());
-  buffers_.slots_stride = static_cast<std::uint32_t>(c.num_heads) * m.slots.splits *
-                          (2 + static_cast<std::uint32_t>(c.head_v_dim));
-  if (c.mixer == Mixer::recurrence) {
-    const RecurrenceColumns columns = RecurrenceColumns::of(c);
-    buffers_.projected_stride = padded(columns.all);
-    buffers_.features_stride = padded(columns.features);
-    buffers_.slots_stride = static_cast<std::uint32_t>(c.num_heads * c.value_columns());
-  }
-  buffers_.hidden_stride = padded(static_cast<std::uint32_t>(c.intermediate_size));
-  const bool many = max_tokens_ > kFewTokens;
-  // A chunk's floats: memories of all heads and their decays.
-  const auto u = [](std::int32_t n) { return static_cast<std::uint64_t>(n); };
-  const std::uint64_t chunk_slots = u(c.num_kv_heads) * u(c.num_memory_slots);
-  const std::uint64_t columns = u(c.head_k_dim) + u(c.head_v_dim);
-  if (many && chunks_take(*m.device, c)) {
-    // Each chunk has more than kTokenByToken tokens or is the last of more than kChunk.
-    const std::uint64_t most = tokens / (kTokenByToken + 1) + 1;
-    if (most * chunk_slots * (columns + 1) * sizeof(float) <=
-        m.device->capabilities().storage_range) {
-      buffers_.most_chunks = static_cast<std::uint32_t>(most);
-      buffers_.features_stride =
-          padded((c.num_positional_slots() > 0 ? m.k_columns() : 0) + m.f_columns());
-    }
-  }
-  std::uint64_t bytes = 0;
-  const std::uint64_t alignment = m.device->capabilities().storage_alignment;
-  const auto section = [&](Range& range, std::uint64_t size) {
-    range.offset = bytes;
-    range.bytes = size;
-    bytes = (bytes + size + alignment - 1) / alignment * alignment;
-  };
-  allocate_tiles(section);
-  const std::uint64_t n_rows =
-      buffers_.tiles.allowed ? (tokens + kTileRows - 1) / kTileRows * kTileRows : tokens;
-  const auto floats = [&](Range& range, std::uint32_t stride) {
-    section(range, n_rows * stride * sizeof(float));
-  };
-  floats(buffers_.x, buffers_.x_stride);
-  floats(buffers_.inputs, buffers_.inputs_stride);
-  floats(buffers_.projected, buffers_.projected_stride);
-  floats(buffers_.slots, buffers_.slots_stride);
-  floats(buffers_.hidden, buffers_.tiles.mlp ? 0 : buffers_.hidden_stride);
-  floats(buffers_.features, buffers_.features_stride);
-  const std::uint64_t all_slots = buffers_.most_chunks * chunk_slots;
-  buffers_.chunk_decays = static_cast<std::uint32_t>(all_slots * columns);
-  section(buffers_.chunks, all_slots * (columns + 1) * sizeof(float));
-  // Rows of tiles begin at multiples of 16 bytes.
-  if (buffers_.most_chunks > 0 && buffers_.slots_stride % 4 == 0 && slots_take_tiles(m)) {
-    // A last block of 16 reads past its item's rows.
-    const bool rotary = c.num_positional_slots() > 0;
-    const std::uint64_t row = (rotary ? 3 : 1) * m.q_columns() + (rotary ? 2 : 1) * m.k_columns() +
-                              std::uint64_t{m.v_columns()};
-    const std::uint64_t window =
-        rotary ? (kMostChunkWindow + kMostChunkSinks) * u(c.num_kv_heads) * columns : 0;
-    const std::uint64_t operands = (n_rows + kChunk) * row + buffers_.most_chunks * window;
-    const std::uint64_t memories = all_slots * columns;
-    buffers_.slot_window = static_cast<std::uint32_t>((n_rows + kChunk) * row / kUnit);
-    if (2 * std::max(operands, memories) <= m.device->capabilities().storage_range) {
-      section(buffers_.slot_operands, 2 * operands);
-      section(buffers_.slot_memories, 2 * memories);
-    }
-  }
-  RUNNEL_TRY(buffers_.scratch, m.device->create_buffer(bytes, MemoryKind::device, "activations"));
-  for (Range* range :
-       {&buffers_.x, &buffers_.inputs, &buffers_.projected, &buffers_.slots, &buffers_.hidden,
-        &buffers_.features, &buffers_.chunks, &buffers_.slot_operands, &buffers_.slot_memories,
-        &buffers_.tiles.inputs, &buffers_.tiles.hidden, &buffers_.tiles.weights[0],
-        &buffers_.tiles.weights[1]})
-    range->buffer = buffers_.scratch.get();
-  RUNNEL_CHECK_OK(m.device->fill_zero(buffers_.scratch));  // the padding of rows stays zero
-
-  const auto n = static_cast<std::uint32_t>(max_tokens_);
-  const std::uint32_t rotary =
-      c.num_positional_slots() > 0 || c.rotary ? static_cast<std::uint32_t>(c.head_k_dim) / 2 : 0;
-  buffers_.layout.items = kPassHeader + n * kTokenWords;
-  buffers_.layout.rows = buffers_.layout.items + n * kItemWords;
-  buffers_.layout.chunks = buffers_.layout.rows + kMaxLogitRows;
-  buffers_.layout.rotations =
-      (buffers_.layout.chunks + buffers_.most_chunks * kChunkWords + 3) / 4 * 4;
-  const std::uint64_t words = buffers_.layout.rotations + std::uint64_t{n} * rotary * 4;
-  RUNNEL_TRY(buffers_.pass,
-             m.device->create_buffer(words * 4, MemoryKind::device, "pass parameters"));
-  buffers_.host_stride = (words * 4 + alignment - 1) / alignment * alignment;
-  RUNNEL_TRY(buffers_.pass_host,
-             m.device->create_buffer(buffers_.host_stride * (many ? 1 : 1 + kStepPlaces),
-                                     MemoryKind::input, "pass parameters, host"));
-  std::memset(buffers_.pass_host.mapped, 0, buffers_.pass_host.bytes);
-
-  const std::uint64_t row_bytes = static_cast<std::uint64_t>(c.vocab_size) * sizeof(float);
-  logit_rows_ = static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(kMaxLogitBytes / row_bytes, 1, std::min(n, kMaxLogitRows)));
-  logit_rows_ = std::bit_floor(logit_rows_);
-  RUNNEL_TRY(buffers_.logits,
-             m.device->create_buffer(logit_rows_ * row_bytes, MemoryKind::device, "logits"));
-  RUNNEL_TRY(buffers_.logits_host, m.device->create_buffer(logit_rows_ * row_bytes + 16,
-                                                           MemoryKind::output, "logits, host"));
-  std::memset(buffers_.logits_host.mapped, 0, buffers_.logits_host.bytes);
-  if (m.step.fits() && max_tokens_ <= kFewTokens &&
-      m.states->bank(0).bytes <= m.device->capabilities().storage_range) {
-    RUNNEL_TRY(buffers_.act, m.device->create_buffer(4 * m.step.act_words, MemoryKind::device,
-                                                     "activations of a step"));
-    RUNNEL_CHECK_OK(m.device->fill_zero(buffers_.act));
-  }
-  return {};
-}
-
-/// Weights and rows of f16, where the device has matrix units and the buffers fit its bindings.
-template <class Section>
-void VulkanPlan::allocate_tiles(const Section& section) {
-  const ResidentModel& m = *model_;
-  const ModelConfig& c = m.config;
-  const std::uint64_t limit = m.device->capabilities().storage_range;
-  TileBuffers& tiles = buffers_.tiles;
-  if (max_tokens_ <= kFewTokens || !m.device->capabilities().cooperative_matrix() ||
-      c.hidden_size % 16 != 0)
-    return;
-  std::uint64_t areas[2] = {0, 0};
-  tiles.mlp = c.intermediate_size % 16 == 0;
-  const auto bytes = [](const DeviceMatrix& w) {
-    return static_cast<std::uint64_t>(w.rows) * tile_units(w.cols) * 16;
-  };
-  for (const DeviceLayer& layer : m.weights->layers) {
-    std::uint64_t projections = 0, gate_up = 0;
-    for (const DeviceProjection& p : layer.projections)
-      projections += tiles_take(p.matrix) ? bytes(p.matrix) : 0;
-    for (const DeviceMatrix& w : layer.gate_up) {
-      gate_up += bytes(w);
-      tiles.mlp = tiles.mlp && tiles_take(w);
-    }
-    tiles.mlp = tiles.mlp && tiles_take(layer.down_proj);
-    areas[0] = std::max({areas[0], projections, gate_up});
-    areas[1] = std::max({areas[1], bytes(layer.o_proj), bytes(layer.down_proj)});
-  }
-  tiles.allowed = std::max(areas[0], areas[1]) <= limit;
-  tiles.mlp = tiles.mlp && tiles.allowed;
-  if (!tiles.allowed) return;
-  const std::uint64_t rows =
-      (static_cast<std::uint64_t>(max_tokens_) + kTileRows - 1) / kTileRows * kTileRows;
-  const auto widest = std::max<std::int64_t>(c.hidden_size, m.o_columns());
-  section(tiles.inputs, rows * tile_units(widest) * 16);
-  section(tiles.hidden, tiles.mlp ? rows * tile_units(c.intermediate_size) * 16 : 0);
-  section(tiles.weights[0], areas[0]);
-  section(tiles.weights[1], areas[1]);
-}
-
-std::uint32_t VulkanPlan::chunks_of(std::size_t tokens) const {
-  if (buffers_.most_chunks == 0 || tokens <= kTokenByToken) return 0;
-  return ceil_div(tokens, kChunk);
 }
 
 PassShape VulkanPlan::body_shape(std::span<const PlanItem> items) const {
@@ -334,8 +181,11 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
   std::array<VkCommandBuffer, 2> commands{};
   PassShape body = body_shape(items);
   const bool one_dispatch = in_one_dispatch(buffers_, body);
-  body.makes_logits = one_dispatch && !wanted.empty() && model_->step.head_inside;
-  mark_step(body, {buffers_.act.get(), 4ULL * model_->step.drawn_at(), 4 * kDrawnWords}, words);
+  body.makes_logits = one_dispatch && !wanted.empty() && model_->step.dispatch->head_inside;
+  Range unread;  // for what nobody reads of a token that such a pass draws
+  if (body.makes_logits)
+    unread = {buffers_.act.get(), 4ULL * model_->step.dispatch->drawn_at(), 4 * kDrawnWords};
+  mark_step(body, unread, words);
   RUNNEL_TRY(commands[0], commands_for(body));
   bool body_done = false;
   std::size_t at = 0;
@@ -410,7 +260,7 @@ Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet
   shape.step = true;
   shape.embedded = chained && set.draws;
   if (reads_host(*model_, buffers_, shape)) shape.place = 1 + place;
-  shape.makes_logits = in_one_dispatch(buffers_, shape) && model_->step.head_inside;
+  shape.makes_logits = in_one_dispatch(buffers_, shape) && model_->step.dispatch->head_inside;
   mark_step(shape, set.drawn_at(place), words);
   std::array<VkCommandBuffer, 4> commands{};
   std::size_t n = 0;

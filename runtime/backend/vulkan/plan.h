@@ -17,6 +17,7 @@ namespace runnel::vulkan {
 
 class VulkanSteps;
 struct StepSet;
+struct Widths;  // plan_buffers.cpp
 
 class VulkanPlan final : public Plan {
  public:
@@ -55,8 +56,12 @@ class VulkanPlan final : public Plan {
   VulkanPlan(std::shared_ptr<ResidentModel> model, int max_tokens);
 
   Status allocate();
+  Status allocate_activations(const Widths& widths);
   template <class Section>
-  void allocate_tiles(const Section& section);
+  void allocate_tiles(const Section& section, const Widths& widths);
+  Status allocate_parameters();
+  Status allocate_logits();
+  std::uint32_t most_chunks(const Widths& widths) const;
   /// Chunks that an item's slots take; 0: they go token by token.
   std::uint32_t chunks_of(std::size_t tokens) const;
   void prepare_rotations();
@@ -81,6 +86,7 @@ class VulkanPlan final : public Plan {
   int max_tokens_;
   std::uint32_t logit_rows_ = 1;  // of one logits submission
   std::vector<RecordedOp> ops_;
+  bool takes_step_ = false;  // the recording is what the model's step program computes
   PassBuffers buffers_;
 
   struct Frequency {
@@ -88,7 +94,8 @@ class VulkanPlan final : public Plan {
     double cos_1, sin_1;     // of one turn
     float cos_far, sin_far;  // of sink_distance turns
   };
-  std::vector<Frequency> frequencies_;  // [K/2]
+  std::vector<Frequency> frequencies_;  // [K/2] of the layers that rotate
+  std::uint64_t sink_distance_ = 0;
 
   OwnedCommandPool pool_;
   std::map<PassShape, Program> programs_;

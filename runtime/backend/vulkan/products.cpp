@@ -53,16 +53,28 @@ TileSplit choose_tiles(std::uint64_t rows, std::uint64_t columns, std::uint64_t 
 
 }  // namespace
 
-ProductInput PassBuilder::normed(const Range& rows, std::uint32_t stride,
-                                 std::uint32_t norm) const {
-  return {.kind = kInputNorm,
-          .rows = rows,
-          .args = {.stride = stride,
-                   .norm_weight = norm,
-                   .eps = m_.config.norm_eps,
-                   .rows_at = shape_.logit_rows > 0 ? b_.layout.rows : kNone},
-          .columns = static_cast<std::uint32_t>(m_.config.hidden_size),
-          .normalise = true};
+Result<ProductInput> PassBuilder::normed(const NormSpec& norm, const DeviceNorm& weights) {
+  const auto columns = static_cast<std::uint32_t>(m_.config.hidden_size);
+  const InputArgs args{.stride = b_.x_stride,
+                       .norm_weight = weights.weight,
+                       .eps = norm.eps,
+                       .rows_at = shape_.logit_rows > 0 ? b_.layout.rows : kNone};
+  switch (norm.kind) {
+    case Norm::rms:
+      return ProductInput{
+          .kind = kInputNorm, .rows = b_.x, .args = args, .columns = columns, .normalise = true};
+    case Norm::layer:
+      break;
+  }
+  const LayerNormArgs layer_norm{.in_ = args,
+                                 .bias = weights.bias,
+                                 .columns = columns,
+                                 .out_stride = b_.inputs_stride,
+                                 .count_at = count_at()};
+  RUNNEL_CHECK_OK(dispatch("layer_norm", {},
+                           {b_.x, m_.weights->vectors(), b_.inputs, b_.whole_pass()}, layer_norm,
+                           {rows(), 1, 1}));
+  return plain(b_.inputs, b_.inputs_stride, columns);
 }
 
 ProductInput PassBuilder::plain(const Range& rows, std::uint32_t stride,
@@ -75,10 +87,8 @@ ProductInput PassBuilder::plain(const Range& rows, std::uint32_t stride,
 
 /// Whether a product of one token prepares its input itself.
 bool PassBuilder::fuses(const ProductInput& in) const {
-  const std::uint64_t shares = in.kind == kInputSlots
-                                   ? std::uint64_t{m_.slots.splits} * in.columns /
-                                         static_cast<std::uint64_t>(m_.config.head_v_dim)
-                                   : 1;
+  const std::uint64_t shares =
+      in.kind == kInputSlots ? std::uint64_t{in.splits} * in.columns / in.value_dim : 1;
   const std::uint64_t needed =
       std::uint64_t{units_of(in.columns)} * kUnit * 9 / 2 + 16 + 4 * kThreads + 4 * shares;
   return (few_tokens_ || shape_.logit_rows > 0) && rows() == 1 && in.kind != kInputPlain &&
@@ -91,8 +101,8 @@ std::vector<std::uint32_t> PassBuilder::input_constants(const ProductInput& in) 
           in.columns,
           in.activation,
           in.normalise ? 1U : 0U,
-          slots ? static_cast<std::uint32_t>(m_.config.head_v_dim) : 1U,
-          slots ? m_.slots.splits : 1U};
+          slots ? in.value_dim : 1U,
+          slots ? in.splits : 1U};
 }
 
 Result<ProductInput> PassBuilder::prepare(const ProductInput& in, bool after_all) {

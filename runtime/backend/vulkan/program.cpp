@@ -74,14 +74,25 @@ void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const P
       regions.push_back({.srcOffset = first + 4 * word, .dstOffset = 4 * word, .size = 4 * words});
   };
   const PassLayout& at = buffers.layout;
-  const std::uint64_t rotations = buffers.pass.bytes / 4 - at.rotations;
-  const std::uint64_t most_tokens = (at.items - kPassHeader) / kTokenWords;
   add(0, kPassHeader + std::uint64_t{shape.tokens} * kTokenWords);
   add(at.items, std::uint64_t{shape.all_items} * kItemWords);
   add(at.rows, at.chunks - at.rows + std::uint64_t{shape.chunks} * kChunkWords);
-  add(at.rotations, rotations / most_tokens * shape.tokens);
+  add(at.rotations, std::uint64_t{buffers.rotation_words} * shape.tokens);
+  for (std::size_t i = 1; i < buffers.token_kinds.size(); ++i)
+    add(buffers.token_kinds[i].at, std::uint64_t{shape.tokens} * kTokenWords);
   f.vkCmdCopyBuffer(commands, buffers.pass_host.get(), buffers.pass.get(),
                     static_cast<std::uint32_t>(regions.size()), regions.data());
+}
+
+TokenKind TokenKind::of(const LayerSpec& l) {
+  switch (l.kind()) {
+    case Mixer::slots:
+      return {.sinks = static_cast<std::uint64_t>(l.slots().num_sink_slots),
+              .window = static_cast<std::uint64_t>(l.slots().num_window_slots)};
+    case Mixer::recurrence:
+      return {.recurrence = true};
+  }
+  return {};
 }
 
 std::uint32_t tile_units(std::int64_t columns) {
@@ -98,7 +109,7 @@ bool in_one_dispatch(const PassBuffers& buffers, const PassShape& shape) {
 }
 
 bool reads_host(const ResidentModel& model, const PassBuffers& buffers, const PassShape& shape) {
-  return in_one_dispatch(buffers, shape) && !model.step.head_shader.empty();
+  return in_one_dispatch(buffers, shape) && model.step.dispatch->head.has_value();
 }
 
 void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipelineLayout layout,
@@ -116,8 +127,9 @@ void copy_logits(const DeviceFunctions& f, VkCommandBuffer commands, const Resid
                                  static_cast<std::uint64_t>(model.config.vocab_size)};
   f.vkCmdCopyBuffer(commands, buffers.logits.get(), buffers.logits_host.get(), 1, &all);
   if (buffers.act.bytes > 0) {
-    const VkBufferCopy report{
-        .srcOffset = 4ULL * model.step.stuck_at(), .dstOffset = buffers.logits.bytes, .size = 4};
+    const VkBufferCopy report{.srcOffset = 4ULL * model.step.dispatch->timed_out_at(),
+                              .dstOffset = buffers.logits.bytes,
+                              .size = 4};
     f.vkCmdCopyBuffer(commands, buffers.act.get(), buffers.logits_host.get(), 1, &report);
   }
   full_barrier(f, commands, true);
@@ -128,7 +140,7 @@ Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
                               const PassShape& shape, const OwnedCommandPool& pool) {
   PassBuilder builder(model, buffers, few_tokens, shape);
   if (in_one_dispatch(buffers, shape)) {
-    RUNNEL_CHECK_OK(builder.add_one_dispatch());
+    RUNNEL_CHECK_OK(builder.add(*model.step.dispatch));
   } else {
     for (const RecordedOp& op : ops) RUNNEL_CHECK_OK(builder.add(op));
   }

@@ -16,21 +16,23 @@ namespace runnel::vulkan {
 struct RecordedOp {
   enum class Kind {
     embed,
-    slot_projections,
+    projections,
     slot_attention,
     gated_recurrence,
     output_projection,
     gated_mlp,
+    squared_relu_mlp,
     logits
   };
   Kind kind;
-  int layer = 0;
+  LayerSpec layer;  // of an op of a layer
+  NormSpec norm;    // of logits
 };
 
 /// Of products on matrix units: rows of f16 in units of 8, padded with zeros to 32 columns.
 struct TileBuffers {
   bool allowed = false;          // for matrices that tiles_take
-  bool mlp = false;              // all matrices of the MLP
+  bool mlp = false;              // all matrices of all SwiGLUs
   Range inputs;                  // [T, max(D, HQ*V)]
   Range hidden;                  // [T, I]
   std::array<Range, 2> weights;  // unpacked: projections or gate and up; output or down
@@ -48,7 +50,20 @@ bool tiles_take(const DeviceMatrix& w);
 /// Passes of a chain of steps that are queued and not asked for yet, at most, plus one.
 inline constexpr std::uint32_t kStepPlaces = 4;
 
-/// Buffers of one plan. Activations are rows of floats, padded to units of 8 with zeros.
+/// What tokens are to layers of one kind: the words of layer_tokens.glsl.
+struct TokenKind {
+  std::uint64_t sinks = 0;
+  std::uint64_t window = 0;
+  bool recurrence = false;
+  std::uint32_t at = kPassHeader;  // word of the pass buffer
+
+  static TokenKind of(const LayerSpec& l);
+  bool like(const TokenKind& other) const {
+    return sinks == other.sinks && window == other.window && recurrence == other.recurrence;
+  }
+};
+
+/// Buffers of one plan. Activations are rows of floats, as wide as the widest layer needs, padded to units of 8.
 struct PassBuffers {
   Buffer scratch;
   Buffer pass;         // see PassLayout
@@ -59,17 +74,17 @@ struct PassBuffers {
   Range x;             // [T, D]              the residual stream
   Range inputs;        // [T, max(D, HQ*V)]   prepared inputs of products
   Range projected;     // [T, q | k | v | f]
-  Range slots;         // [T, HQ, splits, 2 + V]; of a recurrence [T, HQ, columns]
-  Range features;      // [T, …] of a recurrence, see RecurrenceColumns
-  Range hidden;        // [T, I]
-  Range chunks;        // [chunks, H, M*(K+V)] memories, then [chunks, H, M] decays
+  Range
+      slots;  // [T, HQ, splits, 2 + V]; of a recurrence [T, HQ, columns]; rows as narrow as the layer's
+  Range features;  // [T, …] of a recurrence, see RecurrenceColumns
+  Range hidden;    // [T, I]
+  Range chunks;    // [chunks, H, M*(K+V)] memories, then [chunks, H, M] decays
   // Of slots on matrix units; without bytes: slots go without.
   Range slot_operands;  // [T, q | k | v | …] f16 and windows, see slots.glsl
   Range slot_memories;  // [chunks, H, M*(K+V)] f16
   std::uint32_t x_stride = 0;
   std::uint32_t inputs_stride = 0;
   std::uint32_t projected_stride = 0;
-  std::uint32_t slots_stride = 0;
   std::uint32_t hidden_stride = 0;
   std::uint32_t features_stride = 0;
   std::uint32_t chunk_decays = 0;  // where the decays lie, in floats
@@ -77,7 +92,10 @@ struct PassBuffers {
   std::uint32_t most_chunks = 0;   // 0: slots go token by token
   TileBuffers tiles;
   PassLayout layout{};
-  std::uint64_t host_stride = 0;  // bytes from one place of pass_host to the next
+  std::uint32_t rotation_words = 0;      // of a token
+  std::vector<TokenKind> token_kinds;    // the first behind the header
+  std::vector<std::uint32_t> tokens_at;  // of each layer, into the pass buffer
+  std::uint64_t host_stride = 0;         // bytes from one place of pass_host to the next
 
   Range whole_pass() const { return {pass.get(), 0, pass.bytes}; }
   Range host_pass(std::uint32_t place) const {
@@ -114,7 +132,7 @@ struct Program {
   std::optional<Timestamps> timestamps;
 };
 
-/// Whether the body of a shape is decode_step.
+/// Whether the body of a shape is the model's step program.
 bool in_one_dispatch(const PassBuffers& buffers, const PassShape& shape);
 
 /// Whether all that follows the parameters reads them where the host wrote them: few dispatches do,

@@ -4,14 +4,14 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <vector>
 
-#include "runtime/backend/vulkan/decode_step.h"
 #include "runtime/backend/vulkan/device.h"
+#include "runtime/backend/vulkan/device_weights.h"
 #include "runtime/backend/vulkan/pipelines.h"
 #include "runtime/backend/vulkan/profile.h"
 #include "runtime/backend/vulkan/state_store.h"
-#include "runtime/backend/vulkan/weight_store.h"
+#include "runtime/backend/vulkan/step/programs.h"
 
 namespace runnel::vulkan {
 
@@ -22,49 +22,41 @@ struct SlotSplit {
   std::uint32_t team = 8;   // lanes that share a slot's key
 };
 
+/// Floats of a token's splits [HQ, splits, 2 + V], or of its outputs where slots go chunk by chunk.
+std::uint32_t slots_stride(const LayerSpec& l, const SlotSplit& split);
+
 /// Columns of a row of projections and of features of a recurrence, see RecurrenceArgs.
 struct RecurrenceColumns {
   std::uint32_t q = 0, k = 0, v = 0, f = 0, low = 0, r = 0, gate = 0, all = 0;
   std::uint32_t queries = 0, keys = 0, slot_keys = 0, decays = 0, slot_logits = 0, features = 0;
   std::uint32_t decay_lanes = 0;  // of a head
 
-  static RecurrenceColumns of(const ModelConfig& c);
+  static RecurrenceColumns of(const LayerSpec& l);
 };
+
+/// Columns of a layer's row of projections: q | k | v | f, or those of its recurrence.
+std::uint32_t projection_columns(const LayerSpec& l);
 
 struct ResidentModel {
   std::shared_ptr<Device> device;
   std::unique_ptr<Pipelines> pipelines;
   ModelConfig config;
   StateLayout layout;
-  SlotSplit slots;
-  std::unique_ptr<WeightStore> weights;
+  std::vector<SlotSplit> splits;  // of each layer; nothing of a recurrence
+  std::unique_ptr<DeviceWeights> weights;
   std::unique_ptr<StateStore> states;
-  DecodeStep step;
+  LoadedStep step;
   std::shared_ptr<DispatchProfile> profile;  // where times of dispatches are wanted
-
-  // Columns of the projections [T, q | k | v | f].
-  std::uint32_t q_columns() const {
-    return static_cast<std::uint32_t>(config.num_heads * config.head_k_dim);
-  }
-  std::uint32_t k_columns() const {
-    return static_cast<std::uint32_t>(config.num_kv_heads * config.head_k_dim);
-  }
-  std::uint32_t v_columns() const {
-    return static_cast<std::uint32_t>(config.num_kv_heads * config.head_v_dim);
-  }
-  std::uint32_t f_columns() const {
-    return static_cast<std::uint32_t>(config.num_kv_heads * config.gate_dim());
-  }
-  std::uint32_t o_columns() const {
-    return static_cast<std::uint32_t>(config.num_heads * config.head_v_dim);
-  }
 };
 
-/// @return unsupported if a head's features do not fit the device's shared memory, or its state the registers of a
-///         workgroup.
-Status check_recurrence(const Device& device, const ModelConfig& config);
+/// @return unsupported if the device cannot run the layer: a head's features do not fit its shared memory, or a state the
+///         registers of a workgroup.
+Status check_recurrence(const Device& device, const LayerSpec& l);
 
 /// @return unsupported if the heads do not fit the device's shared memory.
-Result<SlotSplit> choose_slot_split(const Device& device, const ModelConfig& config);
+Result<SlotSplit> choose_slot_split(const Device& device, const LayerSpec& l);
+
+/// The work split of each layer.
+Result<std::vector<SlotSplit>> choose_splits(const Device& device, const ModelConfig& config);
 
 }  // namespace runnel::vulkan

@@ -60,13 +60,17 @@ Range StepSet::drawn_at(std::uint32_t place) const {
 Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers, bool candidates) {
   Device& device = *model.device;
   StepSet s;
-  s.draws = !candidates && buffers.act.bytes > 0 && model.step.draws;
+  // The step program of this plan, and its head where that draws.
+  const StepDispatch* step = buffers.act.bytes > 0 ? &*model.step.dispatch : nullptr;
+  const StepHead* head =
+      step != nullptr && step->head && step->head->draws ? &*step->head : nullptr;
+  s.draws = !candidates && head != nullptr;
   RUNNEL_TRY(s.host,
              device.create_buffer(kDrawnBehind + kDrawnBytes, MemoryKind::output, "drawn tokens"));
   std::memset(s.host.mapped, 0, s.host.bytes);
-  if (s.draws && model.step.head_inside) return s;  // nothing goes before or behind a step
+  if (s.draws && step->head_inside) return s;  // nothing goes before or behind a step
   const std::uint64_t found =
-      candidates ? kFoundBytes : 16 + 8 * std::max(kGreedyGroups, model.step.head_groups);
+      candidates ? kFoundBytes : 16 + 8 * std::max(kGreedyGroups, s.draws ? head->groups : 0);
   RUNNEL_TRY(s.found, device.create_buffer(found, MemoryKind::device, "likely tokens"));
   RUNNEL_CHECK_OK(device.fill_zero(s.found));
   std::vector<Dispatch> dispatches;
@@ -79,13 +83,12 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
     for (const char* shader : {"candidates.count", "candidates.collect"})
       dispatches.push_back(of_shader(shader, model.config, bindings, kGreedyGroups));
   } else if (s.draws) {
-    const DecodeStep& step = model.step;
     dispatches.push_back(
-        {.shader = step.head_shader + ".draw",
-         .bindings = {step.head_weights, buffers.x, model.weights->vectors(),
-                      buffers.whole_logits(), whole(s.found), whole(s.host), whole(buffers.act)},
-         .push_bytes = sizeof(step.draw_args),
-         .groups = {step.head_groups, 1, 1}});
+        {.shader = head->shader + ".draw",
+         .bindings = {head->weights, buffers.x, model.weights->vectors(), buffers.whole_logits(),
+                      whole(s.found), whole(s.host), whole(buffers.act)},
+         .push_bytes = sizeof(head->draw_args),
+         .groups = {head->groups, 1, 1}});
   } else {
     RUNNEL_TRY(s.drawn, device.create_buffer(kDrawnBytes, MemoryKind::device, "drawn token"));
     dispatches.push_back(of_shader("greedy", model.config,
@@ -93,8 +96,8 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
                                    kGreedyGroups));
   }
   for (Dispatch& d : dispatches) {
-    RUNNEL_TRY(d.pipeline, model.pipelines->get(d.shader, s.draws ? model.step.head_constants
-                                                                  : std::vector<std::uint32_t>{}));
+    RUNNEL_TRY(d.pipeline, model.pipelines->get(
+                               d.shader, s.draws ? head->constants : std::vector<std::uint32_t>{}));
   }
   RUNNEL_TRY(const std::vector<VkDescriptorSet> sets, make_sets(model, dispatches, s.descriptors));
   RUNNEL_TRY(s.pool, device.create_command_pool());
@@ -133,8 +136,8 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
                    if (i > 0) dispatch_barrier(f, to);
                    f.vkCmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, dispatches[i].pipeline);
                    if (s.draws) {  // to the host's memory: a copy is a phase of its own
-                     HeadArgs args = model.step.draw_args;
-                     args.drawn_at = place * kDrawnWords, args.stuck_at = model.step.stuck_at();
+                     HeadArgs args = head->draw_args;
+                     args.drawn_at = place * kDrawnWords, args.timed_out_at = step->timed_out_at();
                      std::memcpy(dispatches[i].push.data(), &args, sizeof(args));
                    }
                    record_dispatch(f, to, layout, dispatches[i], sets[i]);
@@ -145,8 +148,8 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
                                           .size = candidates ? kFoundBytes : 4 * kDrawnReport};
                    f.vkCmdCopyBuffer(to, candidates ? s.found.get() : s.drawn.get(), s.host.get(),
                                      1, &all);
-                   if (buffers.act.bytes > 0) {
-                     const VkBufferCopy report{.srcOffset = 4ULL * model.step.stuck_at(),
+                   if (step != nullptr) {
+                     const VkBufferCopy report{.srcOffset = 4ULL * step->timed_out_at(),
                                                .dstOffset = report_at(candidates, place),
                                                .size = 4};
                      f.vkCmdCopyBuffer(to, buffers.act.get(), s.host.get(), 1, &report);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::vulkan {
@@ -12,6 +13,8 @@ namespace {
 constexpr std::uint64_t kFirstPlaces = 4;
 constexpr std::uint64_t kMaxBankBytes = 256U << 20;
 
+std::uint64_t bytes_of(const LayerState& layer) { return layer.floats() * sizeof(float); }
+
 }  // namespace
 
 Result<std::unique_ptr<StateStore>> StateStore::create(std::shared_ptr<Device> device,
@@ -19,7 +22,9 @@ Result<std::unique_ptr<StateStore>> StateStore::create(std::shared_ptr<Device> d
   std::unique_ptr<StateStore> store(new StateStore);
   store->device_ = std::move(device);
   store->layout_ = layout;
-  const std::uint64_t layer_bytes = layout.layer_floats() * sizeof(float);
+  for (const LayerState& layer : layout.layers)
+    store->layer_bytes_ = std::max(store->layer_bytes_, bytes_of(layer));
+  const std::uint64_t layer_bytes = store->layer_bytes_;
   if (layer_bytes > store->device_->capabilities().storage_range) {
     return fail(ErrorCode::unsupported, store->device_->id(), ": one layer of a state takes ",
                 layer_bytes, " bytes, expected at most ",
@@ -34,19 +39,20 @@ Result<std::unique_ptr<StateStore>> StateStore::create(std::shared_ptr<Device> d
 }
 
 Status StateStore::grow() {
-  const std::uint64_t layer_bytes = layout_.layer_floats() * sizeof(float);
   const std::uint64_t state_bytes = layout_.total_floats() * sizeof(float);
   const std::uint64_t wanted = std::min<std::uint64_t>(kFirstPlaces << banks_.size(), 64);
   const std::uint64_t places =
       std::max<std::uint64_t>(1, std::min({wanted, kMaxBankBytes / state_bytes,
-                                           device_->capabilities().storage_range / layer_bytes}));
+                                           device_->capabilities().storage_range / layer_bytes_}));
   auto bank = std::make_unique<Bank>();
-  const std::uint64_t alignment = device_->capabilities().storage_alignment;
-  bank->layer_stride = (places * layer_bytes + alignment - 1) / alignment * alignment;
+  std::uint64_t at = 0;
+  for (const LayerState& layer : layout_.layers) {
+    bank->layers.push_back(at);
+    at += round_up(places * bytes_of(layer), device_->capabilities().storage_alignment);
+  }
+  bank->layers.push_back(at);
   bank->taken.resize(places);
-  RUNNEL_TRY(bank->buffer,
-             device_->create_buffer(bank->layer_stride * static_cast<std::uint64_t>(layout_.layers),
-                                    MemoryKind::device, "states"));
+  RUNNEL_TRY(bank->buffer, device_->create_buffer(at, MemoryKind::device, "states"));
   banks_.push_back(std::move(bank));
   return {};
 }
@@ -84,12 +90,12 @@ void StateStore::release(Place place) noexcept {
 }
 
 std::vector<VkBufferCopy> StateStore::regions(const Bank& bank, std::uint32_t index) const {
-  const std::uint64_t layer_bytes = layout_.layer_floats() * sizeof(float);
   std::vector<VkBufferCopy> all;
-  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(layout_.layers); ++i) {
-    all.push_back({.srcOffset = i * layer_bytes,
-                   .dstOffset = i * bank.layer_stride + index * layer_bytes,
-                   .size = layer_bytes});
+  for (std::size_t i = 0; i < layout_.layers.size(); ++i) {
+    const std::uint64_t bytes = bytes_of(layout_.layers[i]);
+    all.push_back({.srcOffset = layout_.layers[i].offset * sizeof(float),
+                   .dstOffset = bank.layers[i] + index * bytes,
+                   .size = bytes});
   }
   return all;
 }
@@ -163,14 +169,14 @@ Range StateStore::bank(std::uint32_t bank) const {
 
 std::uint64_t StateStore::layer_stride(std::uint32_t bank) const {
   const std::lock_guard lock(mutex_);
-  return banks_[bank]->layer_stride / sizeof(float);
+  return banks_[bank]->layers[1] / sizeof(float);
 }
 
 Range StateStore::layer(std::uint32_t bank, int layer) const {
   const std::lock_guard lock(mutex_);
   const Bank& b = *banks_[bank];
-  return {b.buffer.get(), static_cast<std::uint64_t>(layer) * b.layer_stride,
-          b.taken.size() * layout_.layer_floats() * sizeof(float)};
+  return {b.buffer.get(), b.layers[static_cast<std::size_t>(layer)],
+          b.taken.size() * bytes_of(layout_.layer(layer))};
 }
 
 }  // namespace runnel::vulkan

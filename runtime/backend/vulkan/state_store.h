@@ -2,8 +2,8 @@
 // The states of all sessions of a model: places in a few buffers ("banks"), so that a recorded
 // command buffer serves every session of a bank.
 //
-// A bank is layer-major, [layers][places][layer_floats], each layer's region aligned for binding;
-// within a layer a place has the canonical layout. So one binding holds one layer of all places.
+// A bank is layer-major, [layers][places][floats of the layer], each layer's region aligned for
+// binding; within a layer a place has the canonical layout. So one binding holds one layer of all places.
 #pragma once
 
 #include <cstdint>
@@ -38,16 +38,16 @@ class StateStore {
   Status read(Place place, std::span<float> canonical);
   Status write(Place place, std::span<const float> canonical);
 
-  /// One layer of all places of a bank.
-  /// A bank's buffer, and the floats from one of its layers to the next.
+  /// A bank's buffer, and the floats from one of its layers to the next where all are alike.
   Range bank(std::uint32_t bank) const;
   std::uint64_t layer_stride(std::uint32_t bank) const;
+  /// One layer of all places of a bank.
   Range layer(std::uint32_t bank, int layer) const;
 
  private:
   struct Bank {
     Buffer buffer;
-    std::uint64_t layer_stride = 0;  // bytes
+    std::vector<std::uint64_t> layers;  // where each begins, in bytes, and the end
     std::vector<bool> taken;
   };
 
@@ -59,6 +59,7 @@ class StateStore {
 
   std::shared_ptr<Device> device_;
   StateLayout layout_;
+  std::uint64_t layer_bytes_ = 0;  // of the largest layer of a state
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Bank>> banks_;
   Buffer staging_;  // one canonical state

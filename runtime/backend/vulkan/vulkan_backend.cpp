@@ -40,6 +40,8 @@ class VulkanModel final : public DeviceModel {
     return !c.software && c.storage_range >= kRoomy && c.memory_bytes >= 8 * kRoomy ? 2048 : 512;
   }
 
+  StepProgram step_program() const override { return model_->step.program; }
+
   MemoryUse memory() const override {
     return {.weight_bytes = model_->weights->bytes(),
             .state_bytes = model_->layout.total_floats() * sizeof(float),
@@ -61,23 +63,22 @@ class VulkanBackend final : public Backend {
 
   const DeviceInfo& device() const override { return info_; }
 
-  Result<std::unique_ptr<DeviceModel>> load(const ModelConfig& config, const Weights& weights,
-                                            std::shared_ptr<const void>,
-                                            const LoadProgress& progress) override {
+  Result<std::unique_ptr<DeviceModel>> load(const LoadRequest& request) override {
     auto model = std::make_shared<ResidentModel>();
     model->device = device_;
     if (device_->capabilities().timestamp_ns > 0.0F) model->profile = profile_;
-    model->config = config;
-    model->layout = StateLayout::of(config);
-    if (config.mixer == Mixer::slots) {
-      RUNNEL_TRY(model->slots, choose_slot_split(*device_, config));
-    } else {
-      RUNNEL_CHECK_OK(check_recurrence(*device_, config));
-    }
+    model->config = request.config;
+    model->layout = StateLayout::of(request.config);
+    RUNNEL_TRY(model->splits, choose_splits(*device_, request.config));
+    StepModel step = record_step_model(request.pass);
+    RUNNEL_TRY(const StepChoice choice,
+               choose_step(step, StepDevice::of(device_->capabilities(), device_->tuning()),
+                           device_->id(), request.step_program));
     RUNNEL_TRY(model->pipelines, Pipelines::create(device_, cache_));
     RUNNEL_TRY(model->states, StateStore::create(device_, model->layout));
-    RUNNEL_TRY(model->weights, WeightStore::create(*device_, config, weights, progress));
-    RUNNEL_TRY(model->step, DecodeStep::create(*device_, config, model->layout, *model->weights));
+    RUNNEL_TRY(model->weights,
+               DeviceWeights::create(*device_, request.config, request.weights, request.progress));
+    RUNNEL_TRY(model->step, build_chosen(choice, std::move(step), *device_, *model->weights));
     return std::unique_ptr<DeviceModel>(std::make_unique<VulkanModel>(std::move(model)));
   }
 

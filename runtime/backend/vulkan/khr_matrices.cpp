@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/backend/vulkan/matrix_words.h"
+#include "runtime/backend/vulkan/khr_matrices.h"
 
 #include <cstring>
 #include <map>

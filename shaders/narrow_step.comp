@@ -193,11 +193,11 @@ void mlp(uint layer, uint me, vec4 x, inout Side side) {
   if (I < kHeads) x += uintBitsToFloat(part[I] & ~kTag);
     uint differs;
     do {
-      --patience;
+      --poll_limit;
       EACH_16(LOOK_PART)
       differs = 0;
       EACH_16(IS_PART)
-    } while (!subgroupAll((differs & 1) == 0 || patience < 0));
+    } while (!subgroupAll((differs & 1) == 0 || poll_limit < 0));
     EACH_16(ADD_PART)
     if (!mine) x = vec4(0.0);
     keep_squares(1, x);
@@ -272,7 +272,7 @@ void main() {
   }
   const uint tags = pass.word[kPassTag];
   tag = tags & 1;
-  patience = a.patience;
+  poll_limit = a.poll_limit;
   token_place = pass.word[a.pass.items + 2];
   token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
   if (THREAD == 0) {
@@ -305,5 +305,5 @@ void main() {
     }
   }
   if (subgroupAll(makes_logits())) head(tags >> 1, drawn_to);
-  if (patience < 0) act.v[a.stuck_at] = 1;
+  if (poll_limit < 0) act.v[a.timed_out_at] = 1;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/backend/vulkan/weight_store.h"
+#include "runtime/backend/vulkan/device_weights.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,16 +7,14 @@
 
 #include "quant/quantise.h"
 #include "runtime/backend/vulkan/packed_matrix.h"
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::vulkan {
 namespace {
 
-constexpr std::uint64_t kMaxPartBytes = 256U << 20;    // also what packing takes on the host
 constexpr std::uint64_t kMaxBlockBytes = 1024U << 20;  // of one allocation
 constexpr std::uint64_t kStagingBytes = 16U << 20;
-// one workgroup a row must fit the smallest dispatch limit
-constexpr std::int64_t kPartRows = 65528;
 
 /// The stored rows of a matrix: views one after the other, or two in alternation.
 struct RowSource {
@@ -42,13 +40,14 @@ class Loader {
  public:
   Loader(Device& device, const LoadProgress& progress) : device_(device), progress_(progress) {}
 
-  void add(DeviceMatrix& matrix, RowSource source) {
+  /// @param most_rows  of a part
+  void add(DeviceMatrix& matrix, RowSource source, std::int64_t most_rows = kMostPartRows) {
     const WeightView& first = *source.views.front();
     matrix.type = first.type;
     matrix.cols = first.cols;
     matrix.rows = 0;
     for (const WeightView* view : source.views) matrix.rows += view->rows;
-    jobs_.push_back({&matrix, std::move(source)});
+    jobs_.push_back({&matrix, std::move(source), most_rows});
   }
 
   /// The values of a small tensor as f32, or kNone.
@@ -64,13 +63,35 @@ class Loader {
 
   /// The same, at a whole vector of 4 floats.
   Result<std::uint32_t> add_norm(const WeightView& w) {
-    floats_.resize((floats_.size() + 3) / 4 * 4);
+    floats_.resize(round_up(floats_.size(), 4U));
     return add_vector(w);
+  }
+  Result<DeviceNorm> add_norm(const NormWeights& w) {
+    DeviceNorm norm;
+    RUNNEL_TRY(norm.weight, add_norm(w.weight));
+    RUNNEL_TRY(norm.bias, add_vector(w.bias));
+    return norm;
+  }
+
+  /// The biases of q, k and v one after the other, zeros for one that is missing.
+  Result<std::uint32_t> add_biases(const LayerSpec& l, const ProjectionWeights& w) {
+    if (!l.qkv_bias) return kNone;
+    const std::size_t at = floats_.size();
+    for (const auto& [view, channels] :
+         {std::pair(&w.q_bias, l.q_channels()), std::pair(&w.k_bias, l.k_channels()),
+          std::pair(&w.v_bias, l.v_channels())}) {
+      if (view->present()) {
+        RUNNEL_CHECK_OK(add_vector(*view));
+      } else {
+        floats_.resize(floats_.size() + static_cast<std::size_t>(channels));
+      }
+    }
+    return static_cast<std::uint32_t>(at);
   }
 
   Status place() {
     const Capabilities& c = device_.capabilities();
-    const std::uint64_t part_limit = std::min(c.storage_range, kMaxPartBytes);
+    const std::uint64_t part_limit = std::min(c.storage_range, kMostPartBytes);
     // Where a token is one dispatch, all layers are one binding.
     const std::uint64_t block_limit = std::min(
         c.allocation_bytes,
@@ -78,8 +99,8 @@ class Loader {
     block_bytes_.push_back(0);
     for (Job& job : jobs_) {
       DeviceMatrix& m = *job.matrix;
-      std::int64_t rows = std::min(m.rows, kPartRows);
-      while (rows > 8 && part_bytes(m, rows) > part_limit) rows = (rows / 2 + 7) / 8 * 8;
+      std::int64_t rows = std::min(m.rows, job.most_rows);
+      while (rows > 8 && part_bytes(m, rows) > part_limit) rows = round_up(rows / 2, 8);
       if (part_bytes(m, rows) > part_limit) {
         return fail(ErrorCode::unsupported, device_.id(), ": ", job.source.views.front()->name,
                     ": 8 rows of ", m.cols, " columns take ", part_bytes(m, rows),
@@ -150,6 +171,7 @@ class Loader {
   struct Job {
     DeviceMatrix* matrix;
     RowSource source;
+    std::int64_t most_rows;
   };
 
   static std::uint64_t part_bytes(const DeviceMatrix& m, std::int64_t rows) {
@@ -157,9 +179,8 @@ class Loader {
   }
 
   std::uint64_t align(std::uint64_t offset) const {
-    // Whole groups of loads, so that decode_step can count them through.
-    const std::uint64_t to = std::max<std::uint64_t>(256, device_.capabilities().storage_alignment);
-    return (offset + to - 1) / to * to;
+    const std::uint64_t to = std::max(kMatrixAlignment, device_.capabilities().storage_alignment);
+    return round_up(offset, to);
   }
 
   Status copy(const Range& to, std::span<const std::byte> bytes) {
@@ -194,25 +215,40 @@ class Loader {
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
 };
 
-bool alike(const WeightView& a, const WeightView& b) {
+bool stored_alike(const WeightView& a, const WeightView& b) {
   return a.type == b.type && a.cols == b.cols;
 }
 
-/// Neighbours among q, k, v, f of one type become one matrix.
-void add_projections(Loader& loader, const ModelConfig& c, const LayerWeights& w,
+/// What makes a row of projections, in the order of its columns; some may be missing. The convolutions are on the
+/// first three.
+std::vector<const WeightView*> projections_of(const LayerSpec& l, const LayerWeights& layer) {
+  const ProjectionWeights& w = layer.projections();
+  switch (l.kind()) {
+    case Mixer::slots:
+      return {&w.q_proj, &w.k_proj, &w.v_proj, &w.f_proj};
+    case Mixer::recurrence: {
+      const RecurrenceWeights& r = layer.recurrence();
+      const bool complement = l.recurrence().complement_keys,
+                 low_rank = l.recurrence().gate_rank > 0;
+      std::vector<const WeightView*> all{&w.q_proj, complement ? &w.f_proj : &w.k_proj, &w.v_proj};
+      if (low_rank) all.push_back(&r.f_down);
+      if (!low_rank && !complement) all.push_back(&w.f_proj);
+      all.push_back(&r.r_proj);
+      if (l.output_gate) all.push_back(&r.out_gate);
+      return all;
+    }
+  }
+  return {};
+}
+
+/// Neighbours of one type become one matrix.
+void add_projections(Loader& loader, const LayerSpec& l, const LayerWeights& w,
                      DeviceLayer& layer) {
   std::vector<RowSource> sources;
   std::uint32_t column = 0;
-  // The order of projection_columns. The convolutions are on the first three.
-  const bool low_rank = c.gate_rank > 0;
-  const WeightView none;
-  for (const WeightView* view : {&w.q_proj, c.complement_keys ? &w.f_proj : &w.k_proj, &w.v_proj,
-                                 low_rank            ? &w.f_down
-                                 : c.complement_keys ? &none
-                                                     : &w.f_proj,
-                                 &w.r_proj, c.output_gate ? &w.out_gate : &none}) {
+  for (const WeightView* view : projections_of(l, w)) {
     if (!view->present()) continue;
-    if (sources.empty() || !alike(*sources.back().views.back(), *view)) {
+    if (sources.empty() || !stored_alike(*sources.back().views.back(), *view)) {
       sources.emplace_back();
       layer.projections.push_back({.matrix = {}, .out_column = column});
     }
@@ -223,68 +259,103 @@ void add_projections(Loader& loader, const ModelConfig& c, const LayerWeights& w
     loader.add(layer.projections[i].matrix, std::move(sources[i]));
 }
 
-Status add_layer(Loader& loader, const ModelConfig& c, const LayerWeights& w, DeviceLayer& layer) {
-  RUNNEL_TRY(layer.attn_norm, loader.add_norm(w.attn_norm));
+Status add_mixer(Loader& loader, const LayerSpec& l, const LayerWeights& weights,
+                 DeviceLayer& layer) {
+  const ProjectionWeights& w = weights.projections();
+  RUNNEL_TRY(layer.norm, loader.add_norm(w.norm));
+  RUNNEL_TRY(layer.qkv_bias, loader.add_biases(l, w));
   RUNNEL_TRY(layer.f_bias, loader.add_vector(w.f_bias));
   RUNNEL_TRY(layer.conv, loader.add_vector(w.q_conv));
   RUNNEL_CHECK_OK(loader.add_vector(w.k_conv));  // adjacent: channels count through q, k, v
   RUNNEL_CHECK_OK(loader.add_vector(w.v_conv));
-  RUNNEL_TRY(layer.feature_map, loader.add_vector(w.feature_map));
-  RUNNEL_TRY(layer.read_bias, loader.add_vector(w.read_bias));
-  RUNNEL_TRY(layer.head_read_bias, loader.add_vector(w.head_read_bias));
-  if (c.gate_rank > 0) {
-    RUNNEL_TRY(layer.f_up, loader.add_vector(w.f_proj));
+  switch (l.kind()) {
+    case Mixer::slots: {
+      const SlotWeights& s = weights.slots();
+      RUNNEL_TRY(layer.feature_map, loader.add_vector(s.feature_map));
+      RUNNEL_TRY(layer.read_bias, loader.add_vector(s.read_bias));
+      RUNNEL_TRY(layer.head_read_bias, loader.add_vector(s.head_read_bias));
+      break;
+    }
+    case Mixer::recurrence: {
+      const RecurrenceWeights& r = weights.recurrence();
+      if (l.recurrence().gate_rank > 0) {
+        RUNNEL_TRY(layer.f_up, loader.add_vector(w.f_proj));
+      }
+      RUNNEL_TRY(layer.r_bias, loader.add_vector(r.r_bias));
+      RUNNEL_TRY(layer.lower_bound, loader.add_vector(r.lower_bound));
+      RUNNEL_TRY(layer.maps, loader.add_vector(r.q_map));
+      for (const WeightView* view : {&r.q_map_bias, &r.q_map2, &r.q_map2_bias, &r.k_map,
+                                     &r.k_map_bias, &r.k_map2, &r.k_map2_bias}) {
+        RUNNEL_CHECK_OK(loader.add_vector(*view));  // adjacent
+      }
+      break;
+    }
   }
-  RUNNEL_TRY(layer.r_bias, loader.add_vector(w.r_bias));
-  RUNNEL_TRY(layer.lower_bound, loader.add_vector(w.lower_bound));
-  RUNNEL_TRY(layer.maps, loader.add_vector(w.q_map));
-  for (const WeightView* view : {&w.q_map_bias, &w.q_map2, &w.q_map2_bias, &w.k_map, &w.k_map_bias,
-                                 &w.k_map2, &w.k_map2_bias}) {
-    RUNNEL_CHECK_OK(loader.add_vector(*view));  // adjacent
-  }
-  RUNNEL_TRY(layer.g_norm, loader.add_norm(w.g_norm));
-  RUNNEL_TRY(layer.mlp_norm, loader.add_norm(w.mlp_norm));
-  add_projections(loader, c, w, layer);
-  loader.add(layer.o_proj, {.views = {&w.o_proj}});
-  if (alike(w.gate_proj, w.up_proj)) {
-    layer.gate_up.resize(1);
-    loader.add(layer.gate_up[0], {.views = {&w.gate_proj, &w.up_proj}, .alternate = true});
-  } else {
-    layer.gate_up.resize(2);
-    loader.add(layer.gate_up[0], {.views = {&w.gate_proj}});
-    loader.add(layer.gate_up[1], {.views = {&w.up_proj}});
+  RUNNEL_TRY(layer.g_norm, loader.add_norm(weights.output.g_norm));
+  return {};
+}
+
+void add_channel_mix(Loader& loader, const LayerSpec& l, const ChannelMixWeights& w,
+                     DeviceLayer& layer) {
+  switch (l.channel_mix) {
+    case ChannelMix::none:
+      return;
+    case ChannelMix::squared_relu:
+      layer.gate_up.resize(1);
+      loader.add(layer.gate_up[0], {.views = {&w.up_proj}});
+      break;
+    case ChannelMix::swiglu:
+      if (stored_alike(w.gate_proj, w.up_proj)) {
+        layer.gate_up.resize(1);
+        loader.add(layer.gate_up[0], {.views = {&w.gate_proj, &w.up_proj}, .alternate = true});
+      } else {
+        layer.gate_up.resize(2);
+        loader.add(layer.gate_up[0], {.views = {&w.gate_proj}});
+        loader.add(layer.gate_up[1], {.views = {&w.up_proj}});
+      }
+      break;
   }
   loader.add(layer.down_proj, {.views = {&w.down_proj}});
+}
+
+Status add_layer(Loader& loader, const LayerSpec& l, const LayerWeights& w, DeviceLayer& layer) {
+  RUNNEL_CHECK_OK(add_mixer(loader, l, w, layer));
+  RUNNEL_TRY(layer.channel_norm, loader.add_norm(w.channel_mix.norm));
+  add_projections(loader, l, w, layer);
+  loader.add(layer.o_proj, {.views = {&w.output.o_proj}});
+  add_channel_mix(loader, l, w.channel_mix, layer);
   return {};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<WeightStore>> WeightStore::create(Device& device, const ModelConfig& config,
-                                                         const Weights& weights,
-                                                         const LoadProgress& progress) {
-  auto store = std::make_unique<WeightStore>();
+Result<std::unique_ptr<DeviceWeights>> DeviceWeights::create(Device& device,
+                                                             const ModelConfig& config,
+                                                             const Weights& weights,
+                                                             const LoadProgress& progress) {
+  auto store = std::make_unique<DeviceWeights>();
   Loader loader(device, progress);
-  loader.add(store->embeddings, {.views = {&weights.embeddings}});
-  store->layers.resize(static_cast<std::size_t>(config.num_layers));
+  // Neither is unpacked a workgroup a row.
+  loader.add(store->embeddings, {.views = {&weights.embeddings}}, weights.embeddings.rows);
+  store->layers.resize(config.layers.size());
   for (std::size_t i = 0; i < store->layers.size(); ++i)
-    RUNNEL_CHECK_OK(add_layer(loader, config, weights.layers[i], store->layers[i]));
-  RUNNEL_TRY(store->final_norm, loader.add_vector(weights.final_norm));
-  if (!weights.tied()) loader.add(store->head, {.views = {&weights.head}});
+    RUNNEL_CHECK_OK(add_layer(loader, config.layers[i], weights.layers[i], store->layers[i]));
+  RUNNEL_TRY(store->final_norm, loader.add_norm(weights.final_norm));
+  if (!weights.tied()) loader.add(store->head, {.views = {&weights.head}}, weights.head.rows);
   RUNNEL_CHECK_OK(loader.place());
   RUNNEL_CHECK_OK(loader.upload(store->blocks_, store->vectors_));
   if (weights.tied()) store->head = store->embeddings;
   return store;
 }
 
-Range WeightStore::block_of(const DeviceMatrix& m) const {
+Range DeviceWeights::block_of(const DeviceMatrix& m) const {
   for (const Buffer& block : blocks_) {
     if (block.get() == m.parts.front().range.buffer) return {block.get(), 0, block.bytes};
   }
   return {};
 }
 
-std::uint64_t WeightStore::bytes() const {
+std::uint64_t DeviceWeights::bytes() const {
   std::uint64_t sum = vectors_.bytes;
   for (const Buffer& block : blocks_) sum += block.bytes;
   return sum;

@@ -13,6 +13,13 @@
 
 namespace runnel::vulkan {
 
+/// Bytes and rows of a part at most; bytes that parts begin at multiples of, so that a step program can count whole
+/// groups of loads through.
+inline constexpr std::uint64_t kMostPartBytes = 256U << 20;  // also what packing takes on the host
+inline constexpr std::int64_t kMostPartRows =
+    65528;  // of a layer's: a workgroup a row must fit the smallest limit
+inline constexpr std::uint64_t kMatrixAlignment = 256;
+
 /// A matrix on the device. Where it is larger than one binding it lies in several parts of whole
 /// rows, each a dispatch of its own.
 struct DeviceMatrix {
@@ -32,10 +39,17 @@ struct DeviceProjection {
   std::uint32_t out_column = 0;  // of its first row in the projections [T, q | k | v | f]
 };
 
+/// A norm over D channels; its vectors as in DeviceLayer.
+struct DeviceNorm {
+  std::uint32_t weight = kNone;
+  std::uint32_t bias = kNone;
+};
+
 /// One layer. Vectors are float offsets into the vector buffer, kNone where the model has none.
 struct DeviceLayer {
-  std::uint32_t attn_norm = kNone;
+  DeviceNorm norm;
   std::vector<DeviceProjection> projections;
+  std::uint32_t qkv_bias = kNone;  // [channels of q, k, v]
   std::uint32_t f_bias = kNone;
   std::uint32_t conv = kNone;  // [channels of q, k, v; taps]
   std::uint32_t feature_map = kNone;
@@ -47,20 +61,21 @@ struct DeviceLayer {
   std::uint32_t maps = kNone;  // matrices and biases of q's map, then of k's
   std::uint32_t g_norm = kNone;
   DeviceMatrix o_proj;
-  std::uint32_t mlp_norm = kNone;
-  std::vector<DeviceMatrix> gate_up;  // one with alternating rows, or gate and up
+  DeviceNorm channel_norm;
+  /// SwiGLU: one with alternating rows, or gate and up. Squared ReLU: up. Without a channel mix: none.
+  std::vector<DeviceMatrix> gate_up;
   DeviceMatrix down_proj;
 };
 
-class WeightStore {
+class DeviceWeights {
  public:
-  static Result<std::unique_ptr<WeightStore>> create(Device& device, const ModelConfig& config,
-                                                     const Weights& weights,
-                                                     const LoadProgress& progress);
+  static Result<std::unique_ptr<DeviceWeights>> create(Device& device, const ModelConfig& config,
+                                                       const Weights& weights,
+                                                       const LoadProgress& progress);
 
   DeviceMatrix embeddings;
   std::vector<DeviceLayer> layers;
-  std::uint32_t final_norm = kNone;
+  DeviceNorm final_norm;
   DeviceMatrix head;  // the same place as embeddings where they are tied
 
   /// The whole buffer that holds a matrix's first part.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/backend/vulkan/matrix_words.h"
+#include "runtime/backend/vulkan/khr_matrices.h"
 
 #include <gtest/gtest.h>
 
@@ -32,13 +32,13 @@ std::span<const std::uint32_t> shader(const std::string& name) {
   return {};
 }
 
-TEST(MatrixWords, ModulesWithoutMatricesStayAsTheyAre) {
+TEST(KhrMatrices, ModulesWithoutMatricesStayAsTheyAre) {
   const auto words = shader("rows");
   const Words translated = vulkan::with_khr_matrices(words);
   EXPECT_TRUE(std::equal(words.begin(), words.end(), translated.begin(), translated.end()));
 }
 
-TEST(MatrixWords, EveryShaderOfTilesHasACounterpart) {
+TEST(KhrMatrices, EveryShaderOfTilesHasACounterpart) {
   int found = 0;
   for (const auto& [name, words] : vulkan::embedded_shaders()) {
     if (all_of(words, 5358).empty()) continue;
@@ -63,7 +63,7 @@ TEST(MatrixWords, EveryShaderOfTilesHasACounterpart) {
   EXPECT_GT(found, 0);
 }
 
-TEST(MatrixWords, WhatIsNoModuleHasNone) {
+TEST(KhrMatrices, WhatIsNoModuleHasNone) {
   EXPECT_TRUE(vulkan::with_khr_matrices({}).empty());
   const Words cut = {0x07230203, 0x10500, 0, 10, 0, (6U << 16) | 5358};
   EXPECT_TRUE(vulkan::with_khr_matrices(cut).empty());

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// decode_even.comp: a subgroup has some columns of all rows of its workgroup.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <numeric>
+
+#include "runtime/backend/vulkan/step/step_shape.h"
+#include "runtime/base/integers.h"
+
+namespace runnel::vulkan {
+namespace {
+
+using quant::BlockType;
+
+// Inputs are whole multiples of this wide; all but one of so many workgroups have rows; and items of
+// a lane of a stage, each with code of its own.
+constexpr std::uint32_t kEvenColumns = 64, kEvenOf = 16, kMostEvenItems = 80;
+// Vectors of 4 columns that a lane has of gates of their own type.
+constexpr std::uint32_t kMostGateVectors = 8;
+
+std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
+
+/// How a stage's columns are shared, as include/even_columns.glsl has it.
+struct Stage {
+  std::uint32_t slices = 0;   // 0: not at all
+  std::uint32_t ways = 0;     // subgroups with the same slice
+  std::uint32_t vectors = 0;  // of 4 columns in a lane
+  std::uint32_t sums = 0;     // of rows, by slices
+  std::uint32_t rounded = 0;  // columns that pass through shared memory
+};
+
+Stage stage_of(const StepDevice& d, BlockType type, std::uint32_t columns, std::uint32_t rows) {
+  const std::uint32_t threads = step_threads(d), lanes = d.subgroup, warps = threads / lanes;
+  const std::uint32_t vectors = columns <= 4 * threads ? 1 : columns <= 8 * threads ? 2 : 4;
+  const std::uint32_t slice = 4 * vectors * lanes, slices = columns / slice;
+  if (columns % kEvenColumns != 0 || columns % slice != 0 || slices > warps) return {};
+  const std::uint32_t across = slice / item_columns(type), team = std::min(lanes, across);
+  const std::uint32_t side = lanes / team;
+  const std::uint32_t ways = warps / slices;
+  const std::uint32_t turns = divide_up(rows, side * ways), rest = turns % 8;
+  if (turns * (across / team) > kMostEvenItems) return {};
+  const std::uint32_t room = turns - rest + (rest < 3 ? rest : rest < 5 ? 4 : 8);
+  return {slices, ways, vectors, slices * room * side * ways, vectors > 1 ? columns : 0};
+}
+
+std::array<Stage, 4> stages_of(const StepModel& m, const StepDevice& d, BlockType type,
+                               std::uint32_t groups) {
+  const LayerSpec& l = m.layer;
+  const std::uint32_t width = u(m.hidden_size), inner = u(l.intermediate_size);
+  Stage projected = stage_of(d, type, width, u(projected_rows(m)) / groups);
+  if (gates_apart(m.layers.front()) != nullptr && projected.slices > 0) {
+    const std::uint32_t turns = divide_up(u(l.gate_channels()) / groups, projected.ways);
+    projected.sums += projected.slices * projected.ways * std::bit_ceil(turns);
+    if (turns * projected.vectors > kMostGateVectors) projected.slices = 0;
+  }
+  return {projected, stage_of(d, type, u(l.o_channels()), width / groups),
+          stage_of(d, type, width, 2 * inner / groups), stage_of(d, type, inner, width / groups)};
+}
+
+/// Shared memory that decode_even declares.
+std::uint64_t shared_bytes(const StepModel& m, const StepDevice& d, const StepShape& s,
+                           std::uint64_t columns) {
+  const auto stages = stages_of(m, d, s.type, s.groups);
+  std::uint64_t rounded = 0;
+  for (const Stage& stage : stages) rounded = std::max<std::uint64_t>(rounded, stage.rounded);
+  const std::uint64_t sums =
+      std::max(stages[0].sums, stages[2].sums) + std::max(stages[1].sums, stages[3].sums);
+  return 4 * (sums + 2 * (s.threads / d.subgroup)) + rounded + rounded / 8 + 20 +
+         slot_bytes(m, d, columns, s.queries);
+}
+
+/// Workgroups over which all rows divide evenly, of `groups` at most.
+std::uint32_t even_groups(const StepModel& m, std::uint32_t groups) {
+  std::int64_t all = std::gcd(std::gcd(projected_rows(m), std::int64_t{m.hidden_size}),
+                              std::int64_t{m.layer.intermediate_size});
+  if (gates_apart(m.layers.front()) != nullptr)
+    all = std::gcd(all, std::int64_t{m.layer.gate_channels()});
+  while (all % groups != 0) --groups;
+  return groups;
+}
+
+std::string refuse(const StepModel& m, const StepDevice& d, const StepShape& s) {
+  if (s.biases) return "biases on q, k and v";
+  if (!d.addresses) return "a device without addresses of buffers";
+  if (d.subgroup < kRoundingLanes)
+    return "subgroups of " + std::to_string(d.subgroup) + ", expected at least " +
+           std::to_string(kRoundingLanes);
+  if (s.type == BlockType::q6_k) return "weights of q6_k";
+  if (!s.dot && !is_short(s.type)) return "a device without products of four bytes";
+  for (const StepLayer& layer : m.layers) {
+    const WeightView* gates = gates_apart(layer);
+    if (gates != nullptr && gates->type != m.layers.front().mixer->f_proj.type)
+      return "gates of several types";
+  }
+  const std::uint32_t even = even_groups(m, s.groups);
+  if (even * kEvenOf < s.groups * (kEvenOf - 1))
+    return "rows that divide evenly over " + std::to_string(even) + " of " +
+           std::to_string(s.groups) + " workgroups";
+  if (u(m.hidden_size) > even * s.threads)
+    return "a width of " + std::to_string(m.hidden_size) + ", expected at most " +
+           std::to_string(even * s.threads);
+  const std::array<std::int32_t, 4> columns{m.hidden_size, m.layer.o_channels(), m.hidden_size,
+                                            m.layer.intermediate_size};
+  const auto stages = stages_of(m, d, s.type, even);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    if (stages[i].slices == 0)
+      return std::to_string(columns[i]) + " columns, which " +
+             std::to_string(s.threads / d.subgroup) + " subgroups cannot share evenly";
+  }
+  if (s.parts > 1 && even < u(m.layer.num_kv_heads) * s.parts)
+    return std::to_string(even) + " workgroups, expected " +
+           std::to_string(u(m.layer.num_kv_heads) * s.parts) + " for the slots";
+  return "";
+}
+
+}  // namespace
+
+StepShape StepShape::even(const StepModel& m, const StepDevice& d) {
+  StepShape s = of(m, d);
+  if (!s.why_not.empty()) return s;
+  if (s.why_not = refuse(m, d, s); !s.why_not.empty()) return s;
+  s.groups = even_groups(m, s.groups);
+  // Items of a lane of a stage under way, with two stages' in its registers.
+  s.held = s.type == BlockType::q8_0 ? 12 : 16;
+  const std::uint64_t columns =
+      u(m.layer.head_v_dim * m.layer.queries_per_kv_head()) / (s.parts * s.queries);
+  const std::uint64_t bytes = shared_bytes(m, d, s, columns);
+  if (bytes > d.shared_bytes)
+    s.why_not = std::to_string(bytes) + " bytes of shared memory, expected at most " +
+                std::to_string(d.shared_bytes);
+  return s;
+}
+
+}  // namespace runnel::vulkan

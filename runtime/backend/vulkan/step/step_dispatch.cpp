@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/vulkan/step/step_dispatch.h"
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/backend/vulkan/pass_builder.h"
+#include "runtime/backend/vulkan/step/step_shape.h"
+#include "runtime/base/try.h"
+
+namespace runnel::vulkan {
+namespace {
+
+using quant::BlockType;
+
+/// Looks at a value that is not there, before a workgroup gives up: far more than a token's waiting. A look takes some
+/// 0.5 us on a GPU, and a thread of a software driver may not run for a while.
+constexpr std::int32_t kPollLimit = 1 << 21, kSoftwarePollLimit = 1 << 30;
+
+std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
+
+/// A matrix as the shaders find it: loads counted from the beginning of the weights, planes moved so
+/// that they are indexed by the same number.
+std::array<std::uint32_t, kStepMatrixWords> entry_of(const DeviceMatrix& m) {
+  const DeviceMatrix::Part& part = m.parts.front();
+  const std::uint64_t first = part.range.offset / 16, word = part.range.offset / 4;
+  std::uint64_t scales = word + part.rows.scales, high = word + part.rows.high;
+  if (m.type == BlockType::q4_0) scales -= first / 2;
+  if (m.type == BlockType::q8_0) scales -= first / 4;
+  if (m.type == BlockType::q4_k || m.type == BlockType::q6_k) scales -= first / 8 * 5;
+  if (m.type == BlockType::q6_k) high -= 2 * first;
+  const auto word_of = [](std::uint64_t n) { return static_cast<std::uint32_t>(n); };
+  return {word_of(first), word_of(static_cast<std::uint64_t>(m.rows)), word_of(scales),
+          word_of(high)};
+}
+
+MatrixPart part_of(const DeviceMatrix& m) {
+  const auto entry = entry_of(m);
+  return {.first_row = 0, .rows = entry[1], .scales = entry[2], .high = entry[3]};
+}
+
+std::string shader_of(const char* stem, BlockType type, bool dot) {
+  return stem + std::string(quant::block_traits(type)->name) + (dot ? ".dot" : "");
+}
+
+using TableEntry = std::array<std::uint32_t, kStepLayerWords>;
+
+TableEntry layer_entry(const DeviceLayer& w) {
+  TableEntry words{};
+  words[kStepAttnNorm] = w.norm.weight;
+  words[kStepGNorm] = w.g_norm;
+  words[kStepMlpNorm] = w.channel_norm.weight;
+  words[kStepFBias] = w.f_bias;
+  words[kStepReadBias] = w.read_bias;
+  words[kStepHeadReadBias] = w.head_read_bias;
+  words[kStepGates] = kNone;
+  if (w.projections.size() == 2) {
+    const DeviceMatrix& gates = w.projections.back().matrix;
+    words[kStepGates] = entry_of(gates)[0];
+    words[kStepGateType] = gates.type == BlockType::f16 ? kStepF16 : kStepBf16;
+  }
+  std::size_t at = kStepMatrices;
+  for (const DeviceMatrix* m :
+       {&w.projections.front().matrix, &w.o_proj, &w.gate_up.front(), &w.down_proj}) {
+    for (const std::uint32_t word : entry_of(*m)) words[at++] = word;
+  }
+  if (w.qkv_bias != kNone) words[kStepBiases] = w.qkv_bias;
+  return words;
+}
+
+TableEntry head_entry(const DeviceWeights& w) {
+  TableEntry words{};
+  words[kStepFinalNorm] = w.final_norm.weight;
+  std::ranges::copy(entry_of(w.head), &words[kStepHead]);
+  std::ranges::copy(entry_of(w.embeddings), &words[kStepTable]);
+  return words;
+}
+
+/// Whether the weights lie as refuse_weights() expects.
+bool in_one_block(const DeviceWeights& w) {
+  const Range block = w.block_of(w.layers.front().o_proj);
+  const auto there = [&](const DeviceMatrix& m) {
+    return m.parts.size() == 1 && m.parts.front().range.buffer == block.buffer;
+  };
+  return std::ranges::all_of(w.layers, [&](const DeviceLayer& l) {
+    return l.projections.size() <= 2 && l.gate_up.size() == 1 && there(l.o_proj) &&
+           there(l.gate_up.front()) && there(l.down_proj) &&
+           std::ranges::all_of(l.projections,
+                               [&](const DeviceProjection& p) { return there(p.matrix); });
+  });
+}
+
+std::optional<StepHead> head_of(const StepModel& m, const StepDevice& d, const DeviceWeights& w) {
+  const HeadShape shape = HeadShape::of(m, d);
+  if (!shape.fits) return std::nullopt;
+  const BlockType type = w.head.type;
+  StepHead head{.shader = shader_of("head.", type, shape.dot),
+                .constants = {1, shape.threads, u(m.hidden_size), shape.team},
+                .groups = shape.groups,
+                .draws = shape.draws};
+  if (!head.draws) return head;
+  head.weights = w.block_of(w.head);
+  head.draw_args = {.w = part_of(w.head),
+                    .first = entry_of(w.head)[0],
+                    .norm_weight = w.final_norm.weight,
+                    .eps = m.final_norm.eps,
+                    .table_first = entry_of(w.embeddings)[0] * (item_columns(type) / kUnit),
+                    .table = part_of(w.embeddings)};
+  return head;
+}
+
+/// What all three programs have.
+Result<StepDispatch> common_of(Device& device, const StepModel& m, const DeviceWeights& w,
+                               std::uint64_t exchanged_words) {
+  if (!in_one_block(w)) {
+    return fail(ErrorCode::internal, device.id(),
+                ": the weights of a step program lie in several buffers, expected one");
+  }
+  const StepDevice d = StepDevice::of(device.capabilities(), device.tuning());
+  const LayerSpec& l = m.layer;
+  StepDispatch step;
+  step.weights = w.block_of(w.layers.front().o_proj);
+  step.head = head_of(m, d, w);
+  const auto [low, high] =
+      d.addresses ? device.address_of(step.weights) : std::array<std::uint32_t, 2>{};
+  step.args = {.pass = {},
+               .phases = static_cast<std::uint32_t>(4 * m.layers.size()),
+               .layer_stride = 0,
+               .layer_floats = static_cast<std::uint32_t>(m.state().floats()),
+               .timed_out_at = static_cast<std::uint32_t>(exchanged_words),
+               .poll_limit = d.tuned_poll_limit > 0 ? d.tuned_poll_limit
+                             : d.software           ? kSoftwarePollLimit
+                                                    : kPollLimit,
+               .scale = l.slots().scale,
+               .gate_normalizer = l.slots().gate_normalizer,
+               .gate_log_min = l.slots().gate_log_min,
+               .eps = l.norm.eps,
+               .g_norm_eps = l.output_norm_eps,
+               .weights_low = low,
+               .weights_high = high};
+  std::vector<TableEntry> table;
+  for (const DeviceLayer& layer : w.layers) table.push_back(layer_entry(layer));
+  if (step.head && step.head->draws) table.push_back(head_entry(w));
+  RUNNEL_TRY(step.table, device.create_buffer(table.size() * sizeof(TableEntry), MemoryKind::device,
+                                              "table of layers"));
+  RUNNEL_CHECK_OK(device.copy_in(step.table, std::as_bytes(std::span(table))));
+  return step;
+}
+
+/// Constants 1, 2, … of decode_step.comp and, with the last, of decode_even.comp, in this order.
+struct StepConstants {
+  std::uint32_t units = 1;
+  std::uint32_t threads, width, inner, head_k_dim, head_v_dim, memory, sinks, window, queries,
+      kv_heads, parts, other, feature_map, value_activation, output_activation, output_norm, held,
+      software, layers, groups, gates, teams, queries_of_part;
+};
+
+StepConstants constants_of(const StepModel& m, const StepDevice& d, const StepShape& s) {
+  const LayerSpec& l = m.layer;
+  const SlotSpec& slots = l.slots();
+  return {.threads = s.threads,
+          .width = u(m.hidden_size),
+          .inner = u(l.intermediate_size),
+          .head_k_dim = u(l.head_k_dim),
+          .head_v_dim = u(l.head_v_dim),
+          .memory = u(slots.num_memory_slots),
+          .sinks = u(slots.num_sink_slots),
+          .window = u(slots.num_window_slots),
+          .queries = u(l.queries_per_kv_head()),
+          .kv_heads = u(l.num_kv_heads),
+          .parts = s.parts,
+          .other = s.other,
+          .feature_map = shader_constant(slots.feature_map),
+          .value_activation = shader_constant(slots.value_activation),
+          .output_activation = shader_constant(l.output_activation),
+          .output_norm = l.output_norm != OutputNorm::none ? 1U : 0U,
+          .held = s.held,
+          .software = d.software ? 1U : 0U,
+          .layers = static_cast<std::uint32_t>(m.layers.size()),
+          .groups = s.groups,
+          .gates = s.gates ? 1U : 0U,
+          .teams = s.teams,
+          .queries_of_part = s.queries};
+}
+
+/// Constants 1, 2, … of narrow_step.comp, in this order.
+struct NarrowConstants {
+  std::uint32_t units = 1;
+  std::uint32_t threads, width, inner, memory, sinks, window, queries, kv_heads, other, software,
+      layers, groups, gate_team, down_team, gate_type, copies, head_team, mixers;
+};
+
+template <class Constants>
+std::vector<std::uint32_t> list_of(const Constants& constants) {
+  std::vector<std::uint32_t> list(sizeof(Constants) / sizeof(std::uint32_t));
+  std::memcpy(list.data(), &constants, sizeof(Constants));
+  return list;
+}
+
+Result<StepDispatch> build(Device& device, const StepModel& m, const DeviceWeights& w,
+                           const StepShape& s, const char* stem) {
+  RUNNEL_TRY(StepDispatch step, common_of(device, m, w, s.exchanged_words));
+  const StepDevice d = StepDevice::of(device.capabilities(), device.tuning());
+  step.shader = shader_of(stem, s.type, s.dot) + (s.biases ? ".biases" : "");
+  step.constants = list_of(constants_of(m, d, s));
+  step.groups = s.groups;
+  step.threads = s.threads;
+  step.act_words = s.exchanged_words + 4;
+  return step;
+}
+
+}  // namespace
+
+Result<StepDispatch> build_step(Device& device, const StepModel& m, const DeviceWeights& w) {
+  const StepDevice d = StepDevice::of(device.capabilities(), device.tuning());
+  return build(device, m, w, StepShape::of(m, d), "decode_step.");
+}
+
+Result<StepDispatch> build_even(Device& device, const StepModel& m, const DeviceWeights& w) {
+  const StepDevice d = StepDevice::of(device.capabilities(), device.tuning());
+  RUNNEL_TRY(StepDispatch step, build(device, m, w, StepShape::even(m, d), "decode_even."));
+  step.constants.push_back(gate_type_constant(m));
+  return step;
+}
+
+Result<StepDispatch> build_narrow(Device& device, const StepModel& m, const DeviceWeights& w) {
+  const StepDevice d = StepDevice::of(device.capabilities(), device.tuning());
+  const NarrowShape s = NarrowShape::of(m, d);
+  const LayerSpec& l = m.layer;
+  RUNNEL_TRY(StepDispatch step, common_of(device, m, w, s.exchanged_words));
+  step.shader = "narrow_step.q4_0.dot";
+  step.constants = list_of(NarrowConstants{.threads = s.threads,
+                                           .width = u(m.hidden_size),
+                                           .inner = u(l.intermediate_size),
+                                           .memory = u(l.slots().num_memory_slots),
+                                           .sinks = u(l.slots().num_sink_slots),
+                                           .window = u(l.slots().num_window_slots),
+                                           .queries = u(l.queries_per_kv_head()),
+                                           .kv_heads = u(l.num_kv_heads),
+                                           .other = s.other,
+                                           .software = d.software ? 1U : 0U,
+                                           .layers = static_cast<std::uint32_t>(m.layers.size()),
+                                           .groups = s.groups,
+                                           .gate_team = s.gate_team,
+                                           .down_team = s.down_team,
+                                           .gate_type = gate_type_constant(m),
+                                           .copies = s.copies,
+                                           .head_team = s.head_team,
+                                           .mixers = s.mixers});
+  step.groups = s.groups;
+  step.threads = s.threads;
+  step.head_inside = s.head_team > 0;
+  step.act_words = std::uint64_t{step.drawn_at()} + kDrawnWords;
+  return step;
+}
+
+}  // namespace runnel::vulkan

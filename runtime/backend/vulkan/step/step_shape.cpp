@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/vulkan/step/step_shape.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "runtime/base/integers.h"
+#include "shaders/include/interface.h"
+
+namespace runnel::vulkan {
+namespace {
+
+using quant::BlockType;
+
+constexpr std::uint32_t kMostThreads = 512, kFewestThreads = 128;  // of a workgroup
+constexpr std::uint32_t kMostParts = 8, kFewestColumns = 16;  // of a head's slots: of one of them
+constexpr std::uint32_t kMostKeyVectors = 16;                 // of 4 of a key, in a lane
+constexpr std::uint32_t kMostHeld = 8;                        // items of a lane under way
+// Of the head: workgroups on each multiprocessor, their threads, lanes that share a row, items of
+// a row that one of them takes at most while there are more lanes.
+constexpr std::uint32_t kHeadGroups = 2, kHeadThreads = 256;
+constexpr std::uint32_t kFewestHeadLanes = 4, kMostHeadItems = 9;
+
+std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
+
+/// What no program of one token computes.
+std::string refuse_form(const StepModel& m) {
+  if (!m.recognised()) return m.why_not;
+  const LayerSpec& l = m.layer;
+  if (l.norm.kind != Norm::rms || l.channel_norm.kind != Norm::rms ||
+      m.final_norm.kind != Norm::rms)
+    return "a LayerNorm";
+  if (l.norm.eps != l.channel_norm.eps) return "norms of two epsilons in a layer";
+  if (l.conv_size > 0) return "convolutions";
+  if (l.output_gate) return "an output gate";
+  switch (l.output_norm) {
+    case OutputNorm::none:
+    case OutputNorm::channels:
+      break;
+    case OutputNorm::heads:
+      return "an output norm over each head";
+  }
+  switch (l.slots().feature_map) {
+    case FeatureMap::identity:
+    case FeatureMap::swish:
+    case FeatureMap::relu:
+      return "";
+    case FeatureMap::t2r:
+    case FeatureMap::elu:
+    case FeatureMap::product:
+    case FeatureMap::hedgehog:
+    case FeatureMap::dpfp:
+    case FeatureMap::exponential:
+      return "a feature map with weights";
+  }
+  return "";
+}
+
+/// What decode_step.comp declares.
+std::uint64_t shared_bytes(const StepModel& m, const StepDevice& d, const StepShape& s) {
+  const std::uint64_t width = u(m.hidden_size), other = s.other;
+  const auto padded = [&](std::uint64_t n) {
+    return 4 * n + (is_short(s.type) ? 0 : 16 * (n / item_columns(s.type) + 1));
+  };
+  const std::uint64_t inputs =
+      s.dot ? (width + other) + (width + other) / 32 * 8 : padded(width) + padded(other);
+  const std::uint64_t warps = s.threads / d.subgroup;
+  return inputs + (s.gates ? 4 * width : 0) + 16 +
+         4 * (warps + 9 + 2 * divide_up(width, s.groups)) + slot_bytes(m, d, s.columns, s.queries);
+}
+
+/// Lanes that share a row of a stage, and its items in each.
+struct Team {
+  std::uint32_t lanes = 0, items = 0;
+};
+
+/// The team that a multiprocessor is through with first: of all subgroups the instructions, of one its waits.
+/// @param pair  2 where rows meet in pairs: gate and up
+Team team_of(const StepDevice& d, const StepShape& s, std::int64_t all_rows, std::int64_t columns,
+             std::uint32_t pair) {
+  constexpr std::uint32_t kSchedulers = 4, kItem = 40, kItemWait = 60, kPass = 180, kPassWait = 300,
+                          kLoadWait = 1500;
+  const std::uint32_t lanes = d.subgroup, warps = s.threads / lanes;
+  const std::uint32_t rows = pair * divide_up(u(all_rows) / pair, s.groups);
+  const std::uint32_t items = u(columns) / item_columns(s.type);
+  Team best;
+  std::uint32_t least = UINT32_MAX;
+  for (std::uint32_t team = lanes / pair; team >= std::min(4U, lanes / 2); team /= 2) {
+    const std::uint32_t passes = divide_up(rows * team, lanes), each = divide_up(items, team);
+    const std::uint32_t cost =
+        std::max(passes * (each * kItem + kPass) / kSchedulers,
+                 divide_up(passes, warps) *
+                     (each * kItemWait + kPassWait + (each - 1) / kMostHeld * kLoadWait));
+    if (cost < least) least = cost, best = {team, each};
+  }
+  return best;
+}
+
+void choose_teams(const StepModel& m, const StepDevice& d, StepShape& s) {
+  const LayerSpec& l = m.layer;
+  const std::int64_t width = m.hidden_size;
+  const Team teams[] = {team_of(d, s, projected_rows(m), width, 1),
+                        team_of(d, s, width, l.o_channels(), 1),
+                        team_of(d, s, 2 * l.intermediate_size, width, 2),
+                        team_of(d, s, width, l.intermediate_size, 1)};
+  std::uint32_t most_items = 1, stage = 0;
+  for (const Team& team : teams) {
+    s.teams |= static_cast<std::uint32_t>(std::countr_zero(team.lanes)) << (8 * stage++);
+    most_items = std::max(most_items, team.items);
+  }
+  // 8 would not fit registers
+  const bool wide = s.type == BlockType::q4_k || s.type == BlockType::q6_k;
+  const std::uint32_t wanted = d.tuned_items > 0 ? std::max(d.tuned_items, 2U)
+                               : d.software      ? 2
+                               : wide            ? kMostHeld / 2
+                                                 : kMostHeld;
+  s.held = std::min({std::bit_ceil(std::max(most_items, 2U)), std::bit_ceil(wanted), kMostHeld});
+}
+
+/// How many workgroups share the slots of a kv head, and in what.
+void choose_parts(const LayerSpec& l, const StepDevice& d, StepShape& s) {
+  s.parts = d.tuned_parts > 0
+                ? d.tuned_parts
+                : std::clamp(std::bit_floor(u(l.head_v_dim) / kFewestColumns), 1U, kMostParts);
+  while (s.parts > 1 && (u(l.head_v_dim) % s.parts != 0 || u(l.num_kv_heads) * s.parts > s.groups))
+    s.parts /= 2;
+  s.columns = u(l.head_v_dim) / s.parts;
+  // A workgroup a query, where there are enough.
+  s.queries = u(l.queries_per_kv_head());
+  if (s.parts > 1 && s.columns % 4 == 0 && u(l.num_heads) * s.parts <= s.groups)
+    s.parts *= s.queries, s.queries = 1;
+}
+
+}  // namespace
+
+std::uint32_t gate_type_constant(const StepModel& model) {
+  const WeightView* gates = gates_apart(model.layers.front());
+  return gates == nullptr || gates->type == BlockType::f16 ? kStepF16 : kStepBf16;
+}
+
+std::uint32_t step_threads(const StepDevice& d) {
+  const std::uint32_t most = d.tuned_threads > 0 ? d.tuned_threads : kMostThreads;
+  return std::bit_floor(std::min({most, d.group_threads, d.group_subgroups * d.subgroup}));
+}
+
+std::uint64_t slot_bytes(const StepModel& m, const StepDevice& d, std::uint64_t columns,
+                         std::uint64_t queries) {
+  const LayerSpec& l = m.layer;
+  const std::uint64_t threads = step_threads(d), warps = threads / d.subgroup;
+  const std::uint64_t k = u(l.head_k_dim), slots = u(l.slots().num_slots());
+  const std::uint64_t partials = columns < d.subgroup ? warps : threads / columns;
+  return 4 * (kStepLayerWords * m.layers.size() + warps + 16 + (l.rotates() ? 3 : 1) * queries * k +
+              (l.rotates() ? 2 : 1) * k + 2 * u(l.slots().num_memory_slots) +
+              queries * (slots + 2) + columns + partials * queries * columns) +
+         128;  // alignment
+}
+
+std::string refuse_step(const StepModel& m, const StepDevice& d) {
+  if (std::string why = refuse_form(m); !why.empty()) return why;
+  if (d.resident_groups == 0) return "a device that promises no workgroups at the same time";
+  if (d.subgroup < 4 || d.subgroup > 32)
+    return "subgroups of " + std::to_string(d.subgroup) + ", expected 4 to 32";
+  if (step_threads(d) < kFewestThreads)
+    return "workgroups of " + std::to_string(step_threads(d)) + " threads, expected " +
+           std::to_string(kFewestThreads);
+  const LayerSpec& l = m.layer;
+  if (l.head_k_dim % 4 != 0 || l.head_v_dim % 4 != 0 || m.state().floats() % 4 != 0)
+    return "heads of " + std::to_string(l.head_k_dim) + " and " + std::to_string(l.head_v_dim) +
+           ", expected multiples of 4";
+  if (u(l.head_k_dim) > 4 * kMostKeyVectors * d.subgroup)
+    return "heads of " + std::to_string(l.head_k_dim) + ", expected at most " +
+           std::to_string(4 * kMostKeyVectors * d.subgroup);
+  return refuse_weights(m, d);
+}
+
+StepShape StepShape::of(const StepModel& m, const StepDevice& d) {
+  StepShape s;
+  if (s.why_not = refuse_step(m, d); !s.why_not.empty()) return s;
+  const LayerSpec& l = m.layer;
+  s.type = m.layers.front().output->o_proj.type;
+  s.dot = takes_integers(s.type, d);
+  s.gates = gates_apart(m.layers.front()) != nullptr;
+  s.biases = l.qkv_bias;
+  if (s.biases && s.type == BlockType::q6_k) {
+    s.why_not = "biases on q, k and v beside weights of q6_k";
+    return s;
+  }
+  s.threads = step_threads(d);
+  s.groups = d.resident_groups;
+  choose_parts(l, d, s);
+  if (!std::has_single_bit(s.columns) || s.columns > s.threads) {
+    s.why_not = "heads of " + std::to_string(l.head_v_dim) + ", expected a power of two";
+    return s;
+  }
+  s.other = u(std::max(l.intermediate_size, l.o_channels()));
+  const std::uint64_t bytes = shared_bytes(m, d, s);
+  if (bytes > d.shared_bytes) {
+    s.why_not = std::to_string(bytes) + " bytes of shared memory, expected at most " +
+                std::to_string(d.shared_bytes);
+    return s;
+  }
+  choose_teams(m, d, s);
+  const std::uint64_t projected =
+      u(l.q_channels() + l.k_channels() + l.v_channels() + l.gate_channels());
+  s.exchanged_words = m.layers.size() * (round_up(projected, 4U) + u(l.o_channels()) +
+                                         2 * u(m.hidden_size) + u(l.intermediate_size));
+  if (4 * (s.exchanged_words + 4) > d.storage_range) s.why_not = "activations in several bindings";
+  return s;
+}
+
+HeadShape HeadShape::of(const StepModel& m, const StepDevice& d) {
+  HeadShape h;
+  const BlockType type = m.head->type;
+  const std::uint32_t columns = u(m.hidden_size);
+  const std::uint32_t width = type == BlockType::q4_k || type == BlockType::q6_k ? 256 : 32;
+  h.dot = takes_integers(type, d);
+  h.fits =
+      (h.dot || is_short(type)) && columns % width == 0 && 4 * columns + 1024 <= d.shared_bytes;
+  if (!h.fits) return h;
+  const std::uint32_t items = columns / item_columns(type);
+  h.team = std::min(kFewestHeadLanes, d.subgroup);
+  while (h.team < d.subgroup && divide_up(items, h.team) > kMostHeadItems) h.team *= 2;
+  h.threads = std::min(step_threads(d), kHeadThreads);
+  h.groups = d.resident_groups * kHeadGroups;
+  h.draws = m.embeddings->type == type && in_one_part(type, m.head->rows, m.head->cols, d) &&
+            in_one_part(type, m.embeddings->rows, m.embeddings->cols, d);
+  return h;
+}
+
+}  // namespace runnel::vulkan

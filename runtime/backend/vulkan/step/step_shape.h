@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The work splits of the one-token programs, from a model and what a device offers. Each says why it does not fit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/backend/vulkan/step/step_weights.h"
+
+namespace runnel::vulkan {
+
+/// Of decode_step.comp and decode_even.comp.
+struct StepShape {
+  std::string why_not;  // empty: it fits
+
+  quant::BlockType type = quant::BlockType::f32;  // of a layer's matrices but f
+  bool dot = false;                               // products of integers
+  bool gates = false;                             // f is a matrix of its own
+  bool biases = false;                            // q, k and v have biases: decode_step alone
+  std::uint32_t threads = 0;                      // of a workgroup
+  std::uint32_t groups = 0;                       // workgroups
+  std::uint32_t parts = 0;                        // workgroups of a kv head's slots
+  std::uint32_t queries = 0;                      // that each of them takes
+  std::uint32_t columns = 0;                      // of values, of each of them
+  std::uint32_t other = 0;            // columns of the wider of the inputs that are not x
+  std::uint32_t teams = 0;            // log2 of lanes that share a row, a byte a stage
+  std::uint32_t held = 0;             // items of a lane under way
+  std::uint64_t exchanged_words = 0;  // what workgroups hand each other, of all layers
+
+  static StepShape of(const StepModel& model, const StepDevice& device);
+  /// Where all rows divide evenly over the workgroups: decode_even.
+  static StepShape even(const StepModel& model, const StepDevice& device);
+};
+
+/// Of narrow_step.comp, which has workgroups of two roles.
+struct NarrowShape {
+  std::string why_not;
+
+  std::uint32_t threads = 0;
+  std::uint32_t groups = 0;
+  std::uint32_t other = 0;
+  std::uint32_t gate_team = 0, down_team = 0;  // lanes that share a row of gate and up, of down
+  std::uint32_t copies = 0;                    // of what all workgroups ask for
+  std::uint32_t mixers = 0;                    // workgroups of a query head
+  std::uint32_t head_team = 0;  // lanes that share a row of the head; 0: it is not inside
+  std::uint64_t exchanged_words = 0;
+
+  static NarrowShape of(const StepModel& model, const StepDevice& device);
+};
+
+/// Of head.comp, the logits behind all layers. It may not fit where the layers do.
+struct HeadShape {
+  bool fits = false;
+  bool dot = false;
+  bool draws = false;  // the likeliest token and its embedding, too
+  std::uint32_t threads = 0;
+  std::uint32_t team = 0;  // lanes that share a row
+  std::uint32_t groups = 0;
+
+  static HeadShape of(const StepModel& model, const StepDevice& device);
+};
+
+/// The constants of gates of their own type; f16 where there are none.
+std::uint32_t gate_type_constant(const StepModel& model);
+
+/// Threads of a workgroup of all programs.
+std::uint32_t step_threads(const StepDevice& device);
+
+/// Shared memory that the slots and the table of layers take, of a workgroup with `columns` of values and `queries`.
+std::uint64_t slot_bytes(const StepModel& model, const StepDevice& device, std::uint64_t columns,
+                         std::uint64_t queries);
+
+/// @return why no program takes the model on the device, or ""
+std::string refuse_step(const StepModel& model, const StepDevice& device);
+
+}  // namespace runnel::vulkan

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrices of a recognised model as the one-token programs read them: types, rows, and where DeviceWeights will put
+// them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/backend/step_model.h"
+#include "runtime/backend/vulkan/step/step_device.h"
+
+namespace runnel::vulkan {
+
+constexpr bool is_short(quant::BlockType t) {
+  return t == quant::BlockType::f16 || t == quant::BlockType::bf16;
+}
+
+/// Columns of the 16 bytes of codes that a lane loads at a time.
+constexpr std::uint32_t item_columns(quant::BlockType t) {
+  return is_short(t) ? 8 : t == quant::BlockType::q8_0 ? 16 : 32;
+}
+
+/// Lanes that share a block of 32 columns where inputs are rounded.
+inline constexpr std::uint32_t kRoundingLanes = 8;
+
+/// Whether products of a type are made of integers.
+inline bool takes_integers(quant::BlockType t, const StepDevice& d) {
+  return quant::is_block_type(t) && d.integer_dot && d.subgroup >= kRoundingLanes;
+}
+
+/// f where it is a matrix of its own, else null: q, k, v and f are one.
+inline const WeightView* gates_apart(const StepLayer& layer) {
+  return layer.mixer->f_proj.type == layer.mixer->v_proj.type ? nullptr : &layer.mixer->f_proj;
+}
+
+/// Rows of the matrix of q, k and v, and of f where it is not apart.
+std::int64_t projected_rows(const StepModel& model);
+
+/// Whether a matrix lies in one part, see DeviceMatrix, as far as its bytes go.
+bool in_one_part(quant::BlockType type, std::int64_t rows, std::int64_t cols, const StepDevice& d);
+
+/// @return why the matrices are not what a program with all layers in one binding reads, or ""
+std::string refuse_weights(const StepModel& model, const StepDevice& device);
+
+}  // namespace runnel::vulkan

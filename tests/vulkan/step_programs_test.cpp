@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which program computes one token, and why not another: for invented devices, without a driver.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "runtime/backend/vulkan/step/programs.h"
+#include "runtime/backend/vulkan/step/step_shape.h"
+#include "runtime/model/forward.h"
+
+namespace runnel::vulkan {
+namespace {
+
+using quant::BlockType;
+
+/// A model of views without bytes behind them.
+struct Shape {
+  ModelConfig config;
+  BlockType linear = BlockType::q4_0, gates = BlockType::f16, table = BlockType::q8_0;
+  Weights weights = {};
+
+  StepModel recorded() {
+    const std::int64_t d = config.hidden_size;
+    const auto view = [](BlockType type, std::int64_t rows, std::int64_t cols) {
+      return WeightView{.name = {}, .type = type, .rows = rows, .cols = cols, .data = {}};
+    };
+    weights.layers.clear();
+    weights.embeddings = weights.head = view(table, config.vocab_size, d);
+    for (const LayerSpec& l : config.layers) {
+      SlotWeights mixer;
+      mixer.q_proj = view(linear, l.q_channels(), d);
+      mixer.k_proj = view(linear, l.k_channels(), d);
+      mixer.v_proj = view(linear, l.v_channels(), d);
+      mixer.f_proj = view(gates, l.gate_channels(), d);
+      LayerWeights& w = weights.layers.emplace_back();
+      w.mixer = mixer;
+      w.output.o_proj = view(linear, d, l.o_channels());
+      w.channel_mix.gate_proj = w.channel_mix.up_proj = view(linear, l.intermediate_size, d);
+      w.channel_mix.down_proj = view(linear, d, l.intermediate_size);
+    }
+    return record_step_model(forward_of(config, weights));
+  }
+};
+
+LayerSpec slot_layer(std::int32_t heads, std::int32_t kv_heads, std::int32_t dim,
+                     const SlotSpec& slots) {
+  LayerSpec l;
+  l.num_heads = heads;
+  l.num_kv_heads = kv_heads;
+  l.head_k_dim = l.head_v_dim = dim;
+  l.mixer = slots;
+  return l;
+}
+
+/// Identity maps, as the models with positional slots have.
+SlotSpec positional(std::int32_t sinks, std::int32_t window, std::int32_t memory) {
+  SlotSpec s;
+  s.num_sink_slots = sinks;
+  s.num_window_slots = window;
+  s.num_memory_slots = memory;
+  s.sink_distance = sinks + window;
+  s.feature_map = FeatureMap::identity;
+  s.value_activation = Activation::identity;
+  return s;
+}
+
+Shape default_model() {
+  Shape m;
+  m.config.vocab_size = 49152;
+  m.config.hidden_size = 576;
+  LayerSpec l = slot_layer(9, 3, 64, positional(4, 60, 64));
+  l.intermediate_size = 1536;
+  l.output_activation = Activation::identity;
+  l.output_norm = OutputNorm::none;
+  m.config.repeat(l, 30);
+  return m;
+}
+
+Shape model_1380m(BlockType type) {
+  Shape m{.config = {}, .linear = type, .gates = type, .table = type};
+  m.config.vocab_size = 32000;
+  m.config.hidden_size = 2048;
+  SlotSpec slots;
+  slots.num_memory_slots = 64;
+  LayerSpec l = slot_layer(4, 4, 512, slots);
+  l.intermediate_size = 5632;
+  m.config.repeat(l, 24);
+  return m;
+}
+
+/// 0.5B: biases, seven queries of a kv head, 384 slots.
+Shape model_500m() {
+  Shape m{
+      .config = {}, .linear = BlockType::q4_0, .gates = BlockType::f16, .table = BlockType::q4_0};
+  m.config.vocab_size = 65536;
+  m.config.hidden_size = 896;
+  LayerSpec l = slot_layer(14, 2, 64, positional(4, 252, 128));
+  l.qkv_bias = true;
+  l.intermediate_size = 4864;
+  l.output_activation = Activation::identity;
+  l.output_norm = OutputNorm::none;
+  m.config.repeat(l, 24);
+  return m;
+}
+
+StepDevice data_centre_gpu() {
+  return {.subgroup = 32,
+          .group_threads = 1024,
+          .group_subgroups = 32,
+          .resident_groups = 132,
+          .shared_bytes = 48 << 10,
+          .storage_range = 0xFFFFFFFF,
+          .allocation_bytes = 0xFFE00000,
+          .storage_alignment = 16,
+          .integer_dot = true,
+          .addresses = true};
+}
+
+/// Whose driver promises nothing of workgroups; `groups`: if one did.
+StepDevice integrated_gpu(std::uint32_t subgroup, std::uint32_t groups) {
+  StepDevice d = data_centre_gpu();
+  d.subgroup = subgroup;
+  d.resident_groups = groups;
+  d.shared_bytes = 32 << 10;
+  d.storage_range = 128U << 20;
+  d.allocation_bytes = 4ULL << 30;
+  return d;
+}
+
+StepDevice software_driver() {
+  StepDevice d = data_centre_gpu();
+  d.subgroup = 8;
+  d.resident_groups = 1;
+  d.shared_bytes = 32 << 10;
+  d.storage_range = 128U << 20;
+  d.software = true;
+  return d;
+}
+
+/// "row; row above: why not; …"
+std::string chosen(Shape model, const StepDevice& device) {
+  const auto choice = choose_step(model.recorded(), device, "test");
+  if (!choice) return choice.error().message;
+  std::string text = choice->row->name;
+  for (const StepProgram::Refused& r : choice->refused) text += "; " + r.name + ": " + r.reason;
+  return text;
+}
+
+/// The same reason for every row but the last.
+std::string ops_because(const std::string& why) {
+  return "ops; mixers: " + why + "; even: " + why + "; step: " + why;
+}
+
+Shape without_biases(Shape m) {
+  for (LayerSpec& l : m.config.layers) l.qkv_bias = false;
+  return m;
+}
+
+TEST(StepPrograms, TheDataCentreGpuTakesTheBestThatFits) {
+  const StepDevice d = data_centre_gpu();
+  EXPECT_EQ(chosen(default_model(), d), "mixers");
+  EXPECT_EQ(chosen(model_1380m(BlockType::q4_0), d),
+            "even; mixers: gates of the same type as the rest, expected f16 or bf16");
+  EXPECT_EQ(chosen(model_1380m(BlockType::bf16), d),
+            "even; mixers: weights of another type than q4_0");
+  EXPECT_EQ(chosen(model_1380m(BlockType::f32), d),
+            ops_because("weights of f32, expected blocks or 16 bits"));
+  EXPECT_EQ(chosen(model_500m(), d),
+            "step; mixers: biases on q, k and v; even: biases on q, k and v");
+  EXPECT_EQ(chosen(without_biases(model_500m()), d),
+            "step; mixers: 128 memory slots, expected at most 64; even: 4864 columns, which 16 "
+            "subgroups cannot share evenly");
+}
+
+TEST(StepPrograms, WorkSplitsOfTheDataCentreGpu) {
+  Shape narrow = default_model(), wide = model_1380m(BlockType::q4_0);
+  const StepDevice d = data_centre_gpu();
+  const NarrowShape mixers = NarrowShape::of(narrow.recorded(), d);
+  EXPECT_EQ(mixers.groups, 132U);
+  EXPECT_EQ(mixers.threads, 512U);
+  EXPECT_EQ(mixers.mixers, 3U);
+  EXPECT_GT(mixers.head_team, 0U) << "the head is inside";
+  EXPECT_EQ(StepShape::of(wide.recorded(), d).groups, 132U);
+  EXPECT_EQ(StepShape::even(wide.recorded(), d).groups, 128U);
+  EXPECT_EQ(StepShape::of(wide.recorded(), d).teams, 5U << 24 | 3U << 16 | 4U << 8 | 3U)
+      << "lanes: 8, 16, 8, 32";
+}
+
+TEST(StepPrograms, AnIntegratedGpuPromisesNothing) {
+  const std::string why = "a device that promises no workgroups at the same time";
+  for (const std::uint32_t subgroup : {16U, 32U}) {
+    const StepDevice d = integrated_gpu(subgroup, 0);
+    EXPECT_EQ(chosen(default_model(), d), ops_because(why));
+    EXPECT_EQ(chosen(model_1380m(BlockType::q4_0), d), ops_because(why));
+    EXPECT_EQ(chosen(model_500m(), d), ops_because(why));
+  }
+}
+
+TEST(StepPrograms, AnIntegratedGpuThatPromisedWorkgroups) {
+  EXPECT_EQ(chosen(default_model(), integrated_gpu(16, 16)),
+            "even; mixers: 16 workgroups, expected at least 18");
+  EXPECT_EQ(chosen(default_model(), integrated_gpu(32, 16)),
+            "step; mixers: 16 workgroups, expected at least 18; even: 576 columns, which 16 "
+            "subgroups cannot share evenly");
+  EXPECT_EQ(chosen(model_1380m(BlockType::q4_0), integrated_gpu(32, 16)),
+            ops_because("weights of 737624320 bytes, expected one binding of at most 134217728"));
+}
+
+TEST(StepPrograms, TheSoftwareDriverHasSmallWorkgroups) {
+  EXPECT_EQ(chosen(default_model(), software_driver()),
+            "step; mixers: a width of 576 on workgroups of 256; even: a width of 576, expected at "
+            "most 256");
+}
+
+TEST(StepPrograms, HeadsAreOfAPowerOfTwo) {
+  Shape m = default_model();
+  for (LayerSpec& l : m.config.layers) {
+    l.num_heads = 8;
+    l.num_kv_heads = 4;
+    l.head_k_dim = l.head_v_dim = 80;
+  }
+  EXPECT_EQ(chosen(m, data_centre_gpu()), ops_because("heads of 80, expected a power of two"));
+}
+
+TEST(StepPrograms, SharedMemoryBoundsTheWidths) {
+  StepDevice d = data_centre_gpu();
+  d.shared_bytes = 8 << 10;
+  Shape m = default_model();
+  const StepShape shape = StepShape::of(m.recorded(), d);
+  EXPECT_NE(shape.why_not.find("bytes of shared memory, expected at most 8192"), std::string::npos)
+      << shape.why_not;
+}
+
+TEST(StepPrograms, OtherFormsSayWhatTheyAre) {
+  const StepDevice d = data_centre_gpu();
+  Shape m = default_model();
+  m.config.layers[3].intermediate_size = 1024;
+  EXPECT_EQ(chosen(m, d), ops_because("layer 3 is not like layer 0"));
+  m = default_model();
+  for (LayerSpec& l : m.config.layers) l.norm.kind = Norm::layer;
+  EXPECT_EQ(chosen(m, d), ops_because("a LayerNorm"));
+  EXPECT_EQ(choose_step(record_step_model({}), d, "test")->row->name, std::string("ops"));
+}
+
+TEST(StepPrograms, RowsCanBeAskedForByName) {
+  const StepDevice d = data_centre_gpu();
+  Shape m = default_model(), other = model_500m();
+  for (const char* name : {"mixers", "step", "ops"}) {
+    const auto choice = choose_step(m.recorded(), d, "test", name);
+    ASSERT_TRUE(choice) << choice.error().message;
+    EXPECT_EQ(choice->row->name, std::string(name));
+    EXPECT_TRUE(choice->refused.empty());
+  }
+  const auto unknown = choose_step(m.recorded(), d, "test", "cluster");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::not_found);
+  EXPECT_EQ(unknown.error().message,
+            "test: step program \"cluster\": not found, expected mixers, even, step, ops");
+  const auto refused = choose_step(other.recorded(), d, "test", "even");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+  EXPECT_EQ(refused.error().message,
+            "test: step program \"even\" does not take the model: biases on q, k and v");
+}
+
+}  // namespace
+}  // namespace runnel::vulkan
