@@ -49,8 +49,8 @@ struct ResidentModel {
   std::shared_ptr<DispatchProfile> profile;  // where times of dispatches are wanted
 };
 
-/// @return unsupported if the device cannot run the layer: a head's features do not fit its shared memory, or a state the
-///         registers of a workgroup.
+/// @return unsupported if a head's features do not fit the device's shared memory, or its state the registers of a
+///         workgroup.
 Status check_recurrence(const Device& device, const LayerSpec& l);
 
 /// @return unsupported if the heads do not fit the device's shared memory.
