@@ -261,7 +261,8 @@ RUNNEL_CONST kStepGateType = 7;
 RUNNEL_CONST kStepMatrices = 8;     // projections, output, gate and up by turns, down; of each:
 RUNNEL_CONST kStepMatrixWords = 4;  // first load, rows, planes of scales and upper bits
 #if defined(__cplusplus) || defined(RUNNEL_BIASES)
-RUNNEL_CONST kStepBiases = 11;  // of q, k and v, in the place of the projections' upper bits, which then have none
+RUNNEL_CONST kStepBiases =
+    11;  // of q, k and v, in the place of the projections' upper bits, which then have none
 #endif
 RUNNEL_CONST kStepLayerWords = 24;
 // Of the entry behind the last layer's, where narrow_step makes the logits, too:
@@ -276,8 +277,8 @@ struct StepArgs {
   uint phases;        // four a layer
   uint layer_stride;  // floats of a bank's layer
   uint layer_floats;  // of one state
-  uint timed_out_at;      // word of the activations that says that a workgroup gave up
-  int poll_limit;       // looks at a value that is not there, in all
+  uint timed_out_at;  // word of the activations that says that a workgroup gave up
+  int poll_limit;     // looks at a value that is not there, in all
   float scale;
   float gate_normalizer;
   float gate_log_min;  // 0: none
@@ -302,7 +303,7 @@ struct HeadArgs {
   float eps;
   uint table_first;  // unit of token 0's embedding
   MatrixPart table;
-  uint drawn_at;  // word of what the host reads
+  uint drawn_at;      // word of what the host reads
   uint timed_out_at;  // word of the activations that says that a workgroup gave up
 };
 
