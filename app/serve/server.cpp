@@ -212,7 +212,7 @@ Status Server::Impl::stop(std::chrono::milliseconds grace) {
   scheduler->stop();
   http->close_after_answers();
   wait_until_quiet(kLastWords);
-  const Status saved = states->save_all();
+  Status saved = states->save_all();
   http->stop();
   return saved;
 }

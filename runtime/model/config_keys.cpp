@@ -374,8 +374,8 @@ Status read_ints(const LayerKeys& keys, const IntKey (&table)[kN], LayerSpec& la
     if (member != nullptr) {
       *member = static_cast<std::int32_t>(value);
     } else if (value != 0) {
-      return fail(ErrorCode::unsupported, k.key, " is ", value, " in layer ", layer.index,
-                  ", whose mixer has no such thing, expected 0");
+      return fail(ErrorCode::unsupported, "a recurrence has window or sink slots: ", k.key, " is ",
+                  value, " in layer ", layer.index, ", expected 0");
     }
   }
   return {};
@@ -447,7 +447,8 @@ Status read_value_activation(const LayerKeys& keys, LayerSpec& layer) {
               ", expected identity");
 }
 
-Status read_layer(const LayerKeys& keys, LayerSpec& layer) {
+/// Makes the layer one of the mixer that the keys name.
+Status read_mixer(const LayerKeys& keys, LayerSpec& layer) {
   RUNNEL_TRY(const std::string mixer, keys.text(kMixer, std::string(mixer_name(Mixer::slots))));
   RUNNEL_TRY(const Mixer kind, mixer_from_name(mixer));
   switch (kind) {
@@ -458,6 +459,11 @@ Status read_layer(const LayerKeys& keys, LayerSpec& layer) {
       layer.mixer.emplace<RecurrenceSpec>();
       break;
   }
+  return {};
+}
+
+Status read_layer(const LayerKeys& keys, LayerSpec& layer) {
+  const Mixer kind = layer.kind();
   RUNNEL_CHECK_OK(read_ints(keys, kIntKeys, layer));
   RUNNEL_CHECK_OK(read_floats(keys, kFloatKeys, layer));
   if (kind == Mixer::recurrence) RUNNEL_CHECK_OK(read_recurrence(keys, layer));
@@ -604,7 +610,7 @@ Result<ModelConfig> config_from_gguf(const GgufFile& file) {
   bool slots = true;
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     keys.select(i);
-    RUNNEL_CHECK_OK(read_layer(keys, c.layers[i]));
+    RUNNEL_CHECK_OK(read_mixer(keys, c.layers[i]));
     slots = slots && c.layers[i].kind() == Mixer::slots;
   }
   if (slots != (architecture == kArchitectures.front())) {
@@ -613,6 +619,10 @@ Result<ModelConfig> config_from_gguf(const GgufFile& file) {
                 ", expected slots for gsa and recurrence for the others");
   }
   if (slots) RUNNEL_CHECK_OK(refuse_recurrence_keys(file));
+  for (std::size_t i = 0; i < c.layers.size(); ++i) {
+    keys.select(i);
+    RUNNEL_CHECK_OK(read_layer(keys, c.layers[i]));
+  }
   c.final_norm = c.layers.front().norm;
   RUNNEL_CHECK_OK(check_config(c));
   return c;

@@ -112,7 +112,7 @@ Status pack_recurrence(const LayerSpec& c, const RecurrenceWeights& w, std::int6
   RUNNEL_CHECK_OK(pack_projections(c, w, d, rank > 0 ? rank : d, p, packings));
   RUNNEL_CHECK_OK(queue_present(w.f_down, rank, d, p.f_down, packings));
   RUNNEL_CHECK_OK(queue_present(w.r_proj, gates, d, p.r, packings));
-  RUNNEL_CHECK_OK(queue_present(w.out_gate, c.o_channels(), d, p.out_gate, packings));
+  if (c.output_gate) RUNNEL_CHECK_OK(queue(w.out_gate, c.o_channels(), d, p.out_gate, packings));
   RUNNEL_CHECK_OK(queue_present(w.q_map, dim, dim, p.q_map, packings));
   RUNNEL_CHECK_OK(queue_present(w.q_map2, dim, dim, p.q_map2, packings));
   RUNNEL_CHECK_OK(queue_present(w.k_map, dim, dim, p.k_map, packings));
