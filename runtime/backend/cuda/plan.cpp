@@ -74,9 +74,14 @@ class CudaPlan final : public Plan, private StepHost {
     return upload(1, 1);
   }
   Status wait_for_logits(float* to) override { return copy_logits(m_->stream.get(), 1, to); }
-  bool stuck() const override { return one_kernel_ != nullptr && one_kernel_->stuck(); }
-  Status finished() override {
-    return one_kernel_ != nullptr ? one_kernel_->finished(m_->stream.get()) : Status();
+  std::uint32_t failures() const override {
+    return one_kernel_ != nullptr ? one_kernel_->failures() : 0;
+  }
+  bool stuck(std::uint32_t since) const override {
+    return one_kernel_ != nullptr && one_kernel_->stuck(since);
+  }
+  Status finished(std::uint32_t since) override {
+    return one_kernel_ != nullptr ? one_kernel_->finished(m_->stream.get(), since) : Status();
   }
 
   std::size_t vocab() const { return static_cast<std::size_t>(m_->config.vocab_size); }
@@ -113,12 +118,13 @@ class CudaPlan final : public Plan, private StepHost {
   Status pass(std::span<const PlanItem> items, bool many) {
     Pass p{.launch = m_->launch(), .many = many};
     RUNNEL_CHECK_OK(copy_in(items, p));
+    const std::uint32_t since = failures();
     const Status done = launch(p, items);
     // Whatever happened, nothing may still be running on buffers that the caller frees next.
     const Status idle = check(cudaStreamSynchronize(p.launch.stream), "wait for a pass");
     RUNNEL_CHECK_OK(done);
     RUNNEL_CHECK_OK(idle);
-    RUNNEL_CHECK_OK(finished());
+    if (p.tokens == 1) RUNNEL_CHECK_OK(finished(since));  // other passes are ops alone
     for (const PlanItem& item : items)
       static_cast<CudaState*>(item.state)->advance(item.tokens.size());
     return {};

@@ -208,7 +208,7 @@ Status Recorder::add_biases(const Pass& pass, const LayerSpec& layer, int column
 }
 
 Status Recorder::slot_projections(const LayerSpec& layer, const SlotWeights&) {
-  steps_.emplace_back([this, &layer](const Pass& p) -> Status {
+  steps_.emplace_back([this, layer](const Pass& p) -> Status {
     if (fuses_slots(p, layer)) return project_slots(p, layer);
     const DeviceLayer& w = weights_of(layer);
     RUNNEL_TRY(const Linear in, normed(p, b_.x.get(), layer.norm, w.norm));
@@ -232,7 +232,7 @@ Status Recorder::slot_attention(const LayerSpec& layer, const SlotWeights&) {
                     .conv_offset = layout_.layer(layer.index).q_conv_offset(),
                     .raw = b_.raw.get()};
   steps_.emplace_back(
-      [this, &layer, mapped, raw, prepared, chunks, inputs](const Pass& p) -> Status {
+      [this, layer, mapped, raw, prepared, chunks, inputs](const Pass& p) -> Status {
         if (mapped) {
           RUNNEL_CHECK_OK(
               launched(slot_inputs(p.launch, inputs, b_.segments.get(), p.num_segments, p.tokens),
@@ -249,7 +249,7 @@ Status Recorder::slot_attention(const LayerSpec& layer, const SlotWeights&) {
 Status Recorder::output_projection(const LayerSpec& layer, const OutputWeights&) {
   if (layer.kind() == Mixer::recurrence || layer.output_norm == OutputNorm::heads)
     return gated_output_projection(layer);
-  steps_.emplace_back([this, &layer](const Pass& pass) -> Status {
+  steps_.emplace_back([this, layer](const Pass& pass) -> Status {
     const DeviceLayer& w = weights_of(layer);
     const Pass p = behind_mixer(pass, layer);
     if (p.tokens == 0) return {};

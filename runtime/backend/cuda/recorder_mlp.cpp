@@ -16,7 +16,7 @@ float* rows_from(const DeviceArray<float>& x, const Pass& pass, int columns) {
 }  // namespace
 
 Status Recorder::gated_mlp(const LayerSpec& layer, const ChannelMixWeights&) {
-  steps_.emplace_back([this, &layer](const Pass& pass) -> Status {
+  steps_.emplace_back([this, layer](const Pass& pass) -> Status {
     const Pass p = behind_mixer(pass, layer);
     if (p.tokens == 0) return {};
     if (fuses_swiglu(p, layer)) return fused_swiglu(p, layer);
@@ -26,7 +26,7 @@ Status Recorder::gated_mlp(const LayerSpec& layer, const ChannelMixWeights&) {
 }
 
 Status Recorder::squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights&) {
-  steps_.emplace_back([this, &layer](const Pass& pass) -> Status {
+  steps_.emplace_back([this, layer](const Pass& pass) -> Status {
     const Pass p = behind_mixer(pass, layer);
     return p.tokens == 0 ? Status() : squared_relu(p, layer);
   });

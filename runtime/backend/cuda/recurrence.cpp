@@ -97,7 +97,7 @@ Recurrence Recorder::recurrence(const LayerSpec& l) const {
 
 Status Recorder::recurrence_projections(const LayerSpec& layer, const RecurrenceWeights&) {
   const RecurrenceColumns at = recurrence_columns(layer);
-  steps_.emplace_back([this, &layer, at](const Pass& p) -> Status {
+  steps_.emplace_back([this, layer, at](const Pass& p) -> Status {
     const DeviceLayer& w = weights_of(layer);
     RUNNEL_TRY(const Linear in, normed(p, b_.x.get(), layer.norm, w.norm));
     constexpr std::size_t kMost = std::size(Matvec{}.segments);
@@ -177,7 +177,7 @@ Status Recorder::gated_recurrence(const LayerSpec& layer, const RecurrenceWeight
   const bool direct =
       is_slots && elementwise && !a.norm_q && !a.norm_k && slot_running_fits(m_->launch(), own);
   const bool maps = recurrence_maps_apart(a), step = recurrence_step_fits(a);
-  steps_.emplace_back([=, this, &layer](const Pass& p) -> Status {
+  steps_.emplace_back([=, this](const Pass& p) -> Status {
     const Segment* segments = b_.segments.get();
     RUNNEL_CHECK_OK(check(recurrence_convolutions(p.launch, a, segments, p.num_segments, p.tokens),
                           "convolutions"));

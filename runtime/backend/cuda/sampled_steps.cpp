@@ -82,7 +82,7 @@ CudaSteps::~CudaSteps() {
   static_cast<void>(cudaStreamSynchronize(model_->stream.get()));
   if (host_.active == this) {
     host_.active = nullptr;
-    static_cast<void>(host_.finished());
+    static_cast<void>(host_.finished(failures(queued_)));
   }
   if (b_.drawn.get() != nullptr) host_.spare.push_back(std::move(b_));
 }
@@ -90,7 +90,9 @@ CudaSteps::~CudaSteps() {
 Status CudaSteps::give_way() {
   host_.active = nullptr;
   logits_.resize(static_cast<std::size_t>(model_->config.vocab_size));
-  return host_.wait_for_logits(logits_.data());
+  RUNNEL_CHECK_OK(host_.wait_for_logits(logits_.data()));
+  gave_way_ = host_.finished(failures(queued_));
+  return {};
 }
 
 Status CudaSteps::take_over() {
@@ -117,8 +119,9 @@ Status CudaSteps::queue() {
   }
   RUNNEL_CHECK_OK(take_over());
   const Launch launch = model_->launch();
-  RUNNEL_CHECK_OK(host_.launch_step(launch));
   const std::uint32_t ticket = queued_ + 1;
+  failures(ticket) = host_.failures();
+  RUNNEL_CHECK_OK(host_.launch_step(launch));
   sample_.ticket = ticket;
   sample_.drawn = b_.drawn.get() + ticket % kDrawnPlaces;
   RUNNEL_CHECK_OK(check(sample(launch.stream, sample_), "draw a token"));
@@ -147,7 +150,7 @@ Result<TokenId> CudaSteps::drawn() {
     RUNNEL_CHECK_OK(check(state, "draw a token"));
     if (!here()) return fail(ErrorCode::device, "cuda: a pass came to its end without a token");
   }
-  if (host_.stuck()) {
+  if (host_.stuck(failures(ticket))) {
     return fail(ErrorCode::device, "cuda: a token did not come to its end: blocks waited too long");
   }
   const auto token = static_cast<std::uint32_t>(place(ticket));
@@ -166,11 +169,12 @@ Status CudaSteps::logits(std::span<float> out) {
   const DeviceScope scope(model_->device.index);
   RUNNEL_CHECK_OK(scope.status());
   if (host_.active != this) {
+    RUNNEL_CHECK_OK(gave_way_);
     std::copy(logits_.begin(), logits_.end(), out.begin());
     return {};
   }
   RUNNEL_CHECK_OK(host_.wait_for_logits(out.data()));
-  return host_.finished();
+  return host_.finished(failures(queued_));
 }
 
 }  // namespace runnel::cuda

@@ -37,10 +37,12 @@ class StepHost {
   virtual Status launch_step(const Launch& launch) = 0;
   /// Waits for the stream; the logits of the last step.
   virtual Status wait_for_logits(float* to) = 0;
-  /// Whether a step did not come to its end. Any thread may ask.
-  virtual bool stuck() const = 0;
+  /// How often steps of this plan or others did not come to their end; any thread may ask. See StepKernel.
+  virtual std::uint32_t failures() const = 0;
+  /// Whether a step launched at `since` failures or later did not come to its end. Any thread may ask.
+  virtual bool stuck(std::uint32_t since) const = 0;
   /// After the stream is idle: as stuck(), as an error, and ready for other steps again.
-  virtual Status finished() = 0;
+  virtual Status finished(std::uint32_t since) = 0;
 
   CudaSteps* active = nullptr;       // whose token, segment and logits are in the buffers
   std::vector<SampleBuffers> spare;  // of generations that are over
@@ -59,7 +61,8 @@ class CudaSteps final : public SampledSteps {
   Result<TokenId> drawn() override;
   Status logits(std::span<float> out) override;
 
-  /// Waits, and takes its logits out of the plan's buffers, which another use needs.
+  /// Waits, and takes its logits out of the plan's buffers, which another use needs. That a step did not come to its
+  /// end is told to whoever asks for its token or its logits, not to the other use.
   Status give_way();
 
  private:
@@ -67,6 +70,7 @@ class CudaSteps final : public SampledSteps {
       : host_(host), model_(std::move(model)), state_(state) {}
   /// Makes the plan's buffers this object's.
   Status take_over();
+  std::uint32_t& failures(std::uint32_t ticket) { return failures_[ticket % kDrawnPlaces]; }
   volatile std::uint64_t& place(std::uint32_t ticket) const {
     return b_.drawn.get()[ticket % kDrawnPlaces];
   }
@@ -77,8 +81,10 @@ class CudaSteps final : public SampledSteps {
   Sample sample_;
   SampleBuffers b_;
   TokenId first_ = 0;
-  std::uint32_t queued_ = 0, taken_ = 0;  // passes; the ticket of a pass is its number from 1
-  std::vector<float> logits_;             // after give_way()
+  std::uint32_t queued_ = 0, taken_ = 0;       // passes; the ticket of a pass is its number from 1
+  std::uint32_t failures_[kDrawnPlaces] = {};  // StepHost::failures() as each pass was queued
+  std::vector<float> logits_;                  // after give_way(), and
+  Status gave_way_;                            // whether they are the last pass's
 };
 
 }  // namespace runnel::cuda

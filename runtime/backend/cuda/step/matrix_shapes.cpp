@@ -69,6 +69,7 @@ std::string refuse_tensors(const StepModel& model, const DeviceTensors& tensors)
   const float eps = model.layer.norm.eps;
   if (model.layer.channel_norm.eps != eps || model.final_norm.eps != eps)
     return "norms of different epsilons";
+  if (tensors.layers.size() != model.layers.size()) return "a pass that leaves layers out";
   for (const DeviceLayer& layer : tensors.layers) {
     if (layer.up.size() != 1) return "gate and up of different types";
   }

@@ -107,9 +107,18 @@ Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const 
   return {};
 }
 
-Status StepKernel::finished(cudaStream_t stream) {
+Status StepKernel::finished(cudaStream_t stream, std::uint32_t since) {
+  const std::lock_guard lock(launching_);
   const std::uint32_t trouble = *static_cast<volatile std::uint32_t*>(trouble_.get());
-  if (trouble == 0) return {};
+  if (trouble == 0) {
+    if (failures() == since) return {};
+    return fail(ErrorCode::device,
+                "cuda: a token before or beside this one did not come to its end");
+  }
+  failures_.fetch_add(1);  // before the flag is cleared, see stuck()
+  std::atomic_thread_fence(std::memory_order_release);
+  // Tokens of others may be on their way, and may still ask for the flag and set it.
+  RUNNEL_CHECK_OK(check(cudaStreamSynchronize(stream), "wait for a token"));
   RUNNEL_CHECK_OK(clear(stream));
   return fail(ErrorCode::device, "cuda: a token did not come to its end: blocks waited too long (",
               trouble, ")");

@@ -2,6 +2,7 @@
 // A one-token program on a device, ready to run on any plan's buffers: cuda/decode.h, cuda/decode_cluster.h.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,11 +37,20 @@ class StepKernel {
   Status launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
                 float* logits);
 
-  /// After the stream is idle: a device error if a token did not come to its end.
-  Status finished(cudaStream_t stream);
+  /// How often the kernel was made ready again because a token did not come to its end. Plans share it: who launches
+  /// remembers the number, and is told later of what others found. Any thread may ask.
+  std::uint32_t failures() const { return failures_.load(std::memory_order_acquire); }
 
-  /// Whether a token did not come to its end. Any thread may ask.
-  bool stuck() const { return *static_cast<volatile std::uint32_t*>(trouble_.get()) != 0; }
+  /// After the stream is idle: a device error if a token launched at `since` failures or later did not come to its
+  /// end, or may not have. Then it is ready for others again.
+  Status finished(cudaStream_t stream, std::uint32_t since = 0);
+
+  /// The same at any time. Any thread may ask.
+  bool stuck(std::uint32_t since) const {
+    const bool now = *static_cast<volatile std::uint32_t*>(trouble_.get()) != 0;
+    std::atomic_thread_fence(std::memory_order_acquire);  // finished() counts, then clears the flag
+    return now || failures() != since;
+  }
 
   std::uint64_t bytes() const {
     return layers_.bytes() + cluster_layers_.bytes() + exchange_.bytes();
@@ -58,6 +68,7 @@ class StepKernel {
   Status prepare();
 
   std::mutex launching_;  // the kernels of a token follow each other
+  std::atomic<std::uint32_t> failures_{0};
   Decode decode_;
   bool in_cluster_ = false;
   ClusterDecode cluster_;
