@@ -482,10 +482,8 @@ template <class T, class Read>
 GgufValue layer_value(const ModelConfig& config, const Read& read) {
   std::vector<T> values;
   for (const LayerSpec& layer : config.layers) values.push_back(read(layer));
-  for (const T& value : values) {
-    if (value != values.front()) return GgufArray(values);
-  }
-  return GgufValue(T(values.front()));
+  const bool shared = std::equal(values.begin() + 1, values.end(), values.begin());
+  return shared ? GgufValue(T(values.front())) : GgufValue(GgufArray(values));
 }
 
 /// What the member is in a layer; nothing where the layer's mixer does not have it.
@@ -623,7 +621,7 @@ Result<ModelConfig> config_from_gguf(const GgufFile& file) {
     keys.select(i);
     RUNNEL_CHECK_OK(read_layer(keys, c.layers[i]));
   }
-  c.final_norm = c.layers.front().norm;
+  c.final_norm = c.layers.back().norm;
   RUNNEL_CHECK_OK(check_config(c));
   return c;
 }

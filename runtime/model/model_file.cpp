@@ -121,10 +121,21 @@ Status read_layers(const ModelConfig& config, TensorReader& reader, Weights& wei
   return {};
 }
 
-/// Biases of q, k and v have no key: a file has them in all layers or in none.
-void find_biases(const GgufFile& file, ModelConfig& config) {
-  const bool there = file.find_tensor(layer_prefix(0) + "attn.q_proj.bias") != nullptr;
-  for (LayerSpec& layer : config.layers) layer.qkv_bias = there;
+/// Biases of q, k and v have no key: layers that are alike have them all, or none has.
+Status find_biases(const GgufFile& file, ModelConfig& config) {
+  std::vector<bool> there;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const std::string name = layer_prefix(config.layers[i].index) + "attn.q_proj.bias";
+    there.push_back(file.find_tensor(name) != nullptr);
+    const std::size_t model = first_alike(config, i);
+    if (there[i] != there[model]) {
+      return fail(ErrorCode::malformed, "tensor ", name, " is ", there[i] ? "there" : "missing",
+                  ", in layer ", model, " it is ", there[model] ? "there" : "missing",
+                  ", expected in all layers or in none");
+    }
+  }
+  for (std::size_t i = 0; i < there.size(); ++i) config.layers[i].qkv_bias = there[i];
+  return {};
 }
 
 /// A key of another version may change what the model computes: better refused than computed wrongly.
@@ -241,7 +252,7 @@ Result<ModelFile> ModelFile::from_gguf(std::shared_ptr<const GgufFile> file) {
   ModelFile model;
   RUNNEL_TRY(model.config, config_from_gguf(*file));
   RUNNEL_CHECK_OK(refuse_unknown_keys(*file));
-  find_biases(*file, model.config);
+  RUNNEL_CHECK_OK(find_biases(*file, model.config));
 
   const ModelConfig& c = model.config;
   Weights& w = model.weights;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/model/weight_table.h"
+#include "tests/support/loaded_model.h"
 #include "tests/support/model_files.h"
 #include "tests/support/random_model.h"
 #include "tests/support/temporary_directory.h"
@@ -92,6 +93,47 @@ TEST(ModelFile, EveryNumberOfTheConfigurationComesBack) {
   EXPECT_EQ(r->hidden_size, c.hidden_size);
   EXPECT_EQ(r->final_norm, c.final_norm);
   EXPECT_EQ(r->layers, c.layers);
+}
+
+TEST(ModelFile, LayersOfSeveralKindsComeBack) {
+  const ModelConfig c = test::mixed_config();
+  const test::TemporaryDirectory directory;
+  test::write_gguf(test::make_random_model(c, {.gate_bias = true}, 8),
+                   directory.path() / "mixed.gguf");
+  const auto file = GgufFile::open(directory.path() / "mixed.gguf");
+  ASSERT_TRUE(file) << file.error().message;
+  const Result<ModelFile> r = ModelFile::from_gguf(*file);
+  ASSERT_TRUE(r) << r.error().message;
+  EXPECT_EQ(r->config.final_norm, c.final_norm);
+  ASSERT_EQ(r->config.layers.size(), c.layers.size());
+  for (std::size_t i = 0; i < c.layers.size(); ++i) {
+    EXPECT_EQ(r->config.layers[i], c.layers[i]) << "layer " << i;
+  }
+}
+
+TEST(ModelFile, ABiasThatOneLayerLacksIsNamed) {
+  ModelConfig c = test::small_config();
+  test::set(c, &LayerSpec::qkv_bias, true);
+  test::RandomModel model = test::make_random_model(c, {}, 9);
+  auto weights = std::make_shared<Weights>(*model.weights);
+  weights->layers[1].slots().q_bias = {};
+  model.weights = weights;
+  const test::TemporaryDirectory directory;
+  test::write_gguf(model, directory.path() / "some.gguf");
+  const auto file = GgufFile::open(directory.path() / "some.gguf");
+  ASSERT_TRUE(file) << file.error().message;
+  const Result<ModelFile> r = ModelFile::from_gguf(*file);
+  ASSERT_FALSE(r);
+  EXPECT_THAT(r.error().message, HasSubstr("model.layers.1.attn.q_proj.bias is missing"));
+}
+
+TEST(ModelFile, AnArrayOfAnotherLengthThanTheLayersIsRefused) {
+  FileParts parts = test::full_model_parts();
+  parts.keys["gsa.num_heads"] = GgufArray(std::vector<std::uint32_t>{4, 4, 4});
+  const Result<ModelFile> model = load(parts);
+  ASSERT_FALSE(model);
+  EXPECT_THAT(model.error().message,
+              HasSubstr("key 'gsa.num_heads' has 3 values, expected one for each of 2 layers"));
 }
 
 /// One change to a valid file, and what the message must name.

@@ -132,7 +132,7 @@ ModelConfig mixed_config() {
   c.layers = {slots, recurrence, bare, slots};
   for (std::size_t i = 0; i < c.layers.size(); ++i) c.layers[i].index = static_cast<int>(i);
   c.architecture = "gla";
-  c.final_norm.kind = Norm::layer;
+  c.final_norm = c.layers.back().norm;
   return c;
 }
 
