@@ -189,7 +189,8 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
 
 bool slot_chunks_fit(const SlotMixer& m) {
   return m.memory >= 1 && m.memory <= kTile && m.window <= kChunk && m.sinks <= kMostSinks &&
-         m.k_dim % 8 == 0 && m.v_dim % 8 == 0 && m.k_dim <= kMostHeadDim;
+         m.k_dim % 8 == 0 && m.v_dim % 8 == 0 && m.k_dim <= kMostHeadDim &&
+         ((m.layer_offset | m.head_floats) & 1) == 0;  // the state is read in pairs
 }
 
 cudaError_t prepare_slot_chunks() {

@@ -27,13 +27,15 @@ inline int lanes_for(int vectors) {
 inline Split split_for(const Launch& l, const SlotMixer& m) {
   const int slots = m.sinks + m.window + m.memory;
   Split s;
-  for (int c = l.cluster_limit; c > 1; c /= 2) {
+  // Behind a layer of another kind a state may begin anywhere.
+  const bool aligned = ((m.layer_offset | m.head_floats) & 3) == 0;
+  for (int c = l.cluster_limit; aligned && c > 1; c /= 2) {
     if (m.k_dim % (8 * c) == 0 && m.v_dim % (4 * c) == 0) {
       s.cluster = c;
       break;
     }
   }
-  s.vector = m.k_dim % 8 == 0 && m.v_dim % 4 == 0;
+  s.vector = aligned && m.k_dim % 8 == 0 && m.v_dim % 4 == 0;
   const int width = s.vector ? 4 : 1;
   s.key_columns = m.k_dim / s.cluster;
   s.value_columns = m.v_dim / s.cluster;

@@ -43,6 +43,13 @@ void add_layer_cases(std::vector<MixerCase>& cases) {
   c.layers[2].slots().num_window_slots = 3;
   cases.push_back({"layers_of_several_kinds", c, {}});
   cases.push_back({"mixed", mixed_config(), {}});
+  c = small_config();  // states that begin at no multiple of 16 bytes
+  set_layers(c, 3);
+  c.layers[0] = family_config("regla_key").layers[0];
+  c.layers[0].num_heads = c.layers[0].num_kv_heads = 2;
+  cases.push_back({"slots_behind_770_floats", c, {}});
+  c.layers[0].num_heads = c.layers[0].num_kv_heads = 1;
+  cases.push_back({"slots_behind_385_floats", c, {}});
 }
 
 }  // namespace
