@@ -163,7 +163,8 @@ std::string Connection::head_of(const HttpReply& reply, std::optional<std::size_
   chunked_ = !length && !old_;
   if (chunked_) head += "\r\nTransfer-Encoding: chunked";
   if (!entry_.id.empty()) head += "\r\nX-Request-Id: " + entry_.id;
-  for (const auto& [name, value] : reply.headers) head.append("\r\n").append(name).append(": ").append(value);
+  for (const auto& [name, value] : reply.headers)
+    head.append("\r\n").append(name).append(": ").append(value);
   head += close_ ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n";
   return head;
 }
