@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/step_model.h"
 
-#include <bit>
 #include <utility>
 
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel {
@@ -102,8 +102,6 @@ class StepRecorder final : public Ops {
   Next next_ = Next::embed;
 };
 
-bool power_of_two(std::int32_t n) { return n > 0 && std::has_single_bit(static_cast<unsigned>(n)); }
-
 }  // namespace
 
 StepModel record_step_model(const Recording& pass) {
@@ -153,7 +151,7 @@ std::string refuse_step_model(const StepModel& model) {
   if (model.hidden_size % 32 != 0) return uneven("hidden size", model.hidden_size);
   if (l.intermediate_size % 32 != 0) return uneven("intermediate size", l.intermediate_size);
   if (l.o_channels() % 32 != 0) return uneven("output channels", l.o_channels());
-  if (!power_of_two(l.head_k_dim) || !power_of_two(l.head_v_dim) || l.head_k_dim < 8 ||
+  if (!is_power_of_two(l.head_k_dim) || !is_power_of_two(l.head_v_dim) || l.head_k_dim < 8 ||
       l.head_v_dim < 4) {
     return "heads of " + std::to_string(l.head_k_dim) +
            (l.head_v_dim == l.head_k_dim ? "" : " and " + std::to_string(l.head_v_dim)) +

@@ -117,7 +117,7 @@ TokenFloats token_floats(const CpuModel& model) {
     }
     take_most(most.gates, std::int64_t{c.num_kv_heads} * gate_lanes);
   }
-  most.scratch = (most.scratch + 15) / 16 * 16;
+  most.scratch = round_up(most.scratch, std::size_t{16});
   return most;
 }
 

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cpu {
 namespace {
 
-/// A whole number of lines of 16 floats.
-constexpr int whole_lines(int n) { return (n + 15) / 16 * 16; }
+constexpr int kLanes = 16;  // of which rows of the native layout are whole multiples
 
 /// Calls move(canonical element, native element) for every number of the state.
 template <class Canonical, class Native, class Move>
@@ -58,10 +58,10 @@ NativeLayer NativeLayer::of(const LayerSpec& layer, const LayerState& canonical)
           .offset = 0,
           .positional = positional,
           .memory = memory,
-          .positional_lanes = whole_lines(positional),
-          .memory_lanes = whole_lines(memory),
-          .channels = whole_lines(canonical.head_v_dim),
-          .extra = whole_lines(canonical.head_extra)};
+          .positional_lanes = round_up(positional, kLanes),
+          .memory_lanes = round_up(memory, kLanes),
+          .channels = round_up(canonical.head_v_dim, kLanes),
+          .extra = round_up(canonical.head_extra, kLanes)};
 }
 
 NativeLayout NativeLayout::of(const ModelConfig& config) {
