@@ -47,7 +47,7 @@ if(RUNNEL_SENTENCEPIECE)
 endif()
 
 if(RUNNEL_VULKAN)
-  # Headers only: the loader is opened at run time (runtime/backend/vulkan/functions.h).
+  # Headers only: the loader is opened at run time (runtime/backend/vulkan/driver/functions.h).
   find_path(RUNNEL_VULKAN_HEADERS vulkan/vulkan_core.h)
   if(NOT RUNNEL_VULKAN_HEADERS)
     runnel_missing("The Vulkan headers" libvulkan-dev)

@@ -7,7 +7,7 @@
 // order, whatever the pass. Bound: 3 multiply-adds an element and token.
 #include <cuda_pipeline.h>
 
-#include "cuda/device/recurrence_core.cuh"
+#include "cuda/device/ops/recurrence_core.cuh"
 
 namespace runnel::cuda {
 namespace {

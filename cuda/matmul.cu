@@ -6,7 +6,7 @@
 // memory (cp.async); 64-byte rows are swizzled by their 16-byte columns, so that ldmatrix reads
 // without bank conflicts. Bound: 2 T rows K operations.
 #include "cuda/device/launch.cuh"
-#include "cuda/device/mma.cuh"
+#include "cuda/device/ops/mma.cuh"
 
 namespace runnel::cuda {
 namespace {

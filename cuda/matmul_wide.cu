@@ -12,8 +12,8 @@
 #include <algorithm>
 
 #include "cuda/device/launch.cuh"
-#include "cuda/device/quick.cuh"
-#include "cuda/device/wgmma.cuh"
+#include "cuda/device/ops/fast_activation.cuh"
+#include "cuda/device/ops/wgmma.cuh"
 #include "cuda/prefill.h"
 
 namespace runnel::cuda {
@@ -132,8 +132,8 @@ __device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int e = (g * 16 + j) * 4 + half * 2;
-          const float first = quick_swish(acc[e]) * acc[e + 1],
-                      second = quick_swish(acc[e + 4]) * acc[e + 5];
+          const float first = fast_swish(acc[e]) * acc[e + 1],
+                      second = fast_swish(acc[e + 4]) * acc[e + 5];
           // Neighbours trade: even lanes take two columns of the first block, odd of the second.
           const float got = __shfl_xor_sync(~0U, odd ? first : second, 1);
           pieces.put(at, j / 2, half, odd ? 2 + (pieces.quad >> 1) : pieces.quad >> 1,
@@ -165,7 +165,7 @@ __device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[
         Act act = Act::identity;
         if constexpr (kOutput == WideOutput::slots) act = column < s.q + s.k ? s.qk_act : s.v_act;
         if (act == Act::swish) {
-          put_all([](float x) { return quick_swish(x); });
+          put_all([](float x) { return fast_swish(x); });
         } else if (act == Act::relu) {
           put_all([](float x) { return fmaxf(x, 0.0F); });
         } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches matvec_kernel with a work split that fits the matrices.
-#include "cuda/device/matvec.cuh"
+#include "cuda/device/ops/matvec.cuh"
 
 namespace runnel::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lies between the projections and a gated recurrence in long passes and where a step does not
 // do it itself: convolutions, feature maps, rotations, decays. Bound: the [T, channels] f32 buffers.
-#include "cuda/device/recurrence.cuh"
+#include "cuda/device/ops/recurrence.cuh"
 
 namespace runnel::cuda {
 namespace {

@@ -2,7 +2,7 @@
 // What of a gated recurrence runs from token to token beside the state: the running sum of slots,
 // the running maximum of exponential keys, and the decays that follow from them.
 // Bound: latency of a few tokens, else the [T, H, A] f32 buffers.
-#include "cuda/device/recurrence.cuh"
+#include "cuda/device/ops/recurrence.cuh"
 
 namespace runnel::cuda {
 namespace {

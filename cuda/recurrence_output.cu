@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What follows a gated recurrence: its normaliser, the norm of a head or of all, the output gate.
 // Bound: bytes in and out.
-#include "cuda/device/recurrence.cuh"
+#include "cuda/device/ops/recurrence.cuh"
 
 namespace runnel::cuda {
 namespace {

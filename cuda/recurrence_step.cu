@@ -5,7 +5,7 @@
 // that a token needs comes in one trip to shared memory.
 #include <cuda_pipeline.h>
 
-#include "cuda/device/recurrence_core.cuh"
+#include "cuda/device/ops/recurrence_core.cuh"
 
 namespace runnel::cuda {
 namespace {

@@ -3,7 +3,7 @@
 // matrix product. One block a row. Bound: bytes in and out.
 #include "cuda/device/launch.cuh"
 #include "cuda/device/math.cuh"
-#include "cuda/device/quick.cuh"
+#include "cuda/device/ops/fast_activation.cuh"
 
 namespace runnel::cuda {
 namespace {
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads) norm_vectors_kernel(const __grid_con
     }
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      x[v][j] = quick_activate(a.act, x[v][j]);
+      x[v][j] = fast_activate(a.act, x[v][j]);
       sum = fmaf(x[v][j], x[v][j], sum);
     }
   }
@@ -165,11 +165,11 @@ __global__ void __launch_bounds__(kThreads)
         uint2 r = make_uint2(0, 0);
         if (4 * i < n) {
           const __nv_bfloat162 a =
-              __floats2bfloat162_rn(quick_swish(bf16_low(w[j].x)) * bf16_high(w[j].x),
-                                    quick_swish(bf16_low(w[j].y)) * bf16_high(w[j].y));
+              __floats2bfloat162_rn(fast_swish(bf16_low(w[j].x)) * bf16_high(w[j].x),
+                                    fast_swish(bf16_low(w[j].y)) * bf16_high(w[j].y));
           const __nv_bfloat162 b =
-              __floats2bfloat162_rn(quick_swish(bf16_low(w[j].z)) * bf16_high(w[j].z),
-                                    quick_swish(bf16_low(w[j].w)) * bf16_high(w[j].w));
+              __floats2bfloat162_rn(fast_swish(bf16_low(w[j].z)) * bf16_high(w[j].z),
+                                    fast_swish(bf16_low(w[j].w)) * bf16_high(w[j].w));
           r.x = *reinterpret_cast<const unsigned*>(&a);
           r.y = *reinterpret_cast<const unsigned*>(&b);
         }

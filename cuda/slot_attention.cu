@@ -13,7 +13,7 @@
 
 #include "cuda/device/launch.cuh"
 #include "cuda/device/math.cuh"
-#include "cuda/device/slot_split.cuh"
+#include "cuda/device/ops/slot_split.cuh"
 #include "cuda/slot_step.h"
 
 namespace runnel::cuda {

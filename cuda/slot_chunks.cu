@@ -9,8 +9,8 @@
 // memory at chunk starts; all heads and channels at once, chunk after chunk), slot_read.cu (scores,
 // softmax, outputs; all chunks and query heads at once).
 #include "cuda/device/launch.cuh"
-#include "cuda/device/quick.cuh"
-#include "cuda/device/slot_tiles.cuh"
+#include "cuda/device/ops/fast_activation.cuh"
+#include "cuda/device/ops/slot_tiles.cuh"
 
 namespace runnel::cuda {
 namespace {
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__
                           : i < q + k ? a.o.k + std::size_t(t) * k + (i - q)
                                       : a.o.v + std::size_t(t) * v + (i - q - k);
       const auto pair = [act](float one, float two) {
-        return pack_bf16(quick_activate(act, one), quick_activate(act, two));
+        return pack_bf16(fast_activate(act, one), fast_activate(act, two));
       };
       *reinterpret_cast<uint4*>(to) =
           make_uint4(pair(low[j].x, low[j].y), pair(low[j].z, low[j].w), pair(high[j].x, high[j].y),
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads) activate_kernel(const __grid_constan
       if (i >= end) continue;
       const Act act = i < qk ? m.qk_act : m.v_act;
       const auto both = [act](std::uint32_t w) {
-        return pack_bf16(quick_activate(act, bf16_low(w)), quick_activate(act, bf16_high(w)));
+        return pack_bf16(fast_activate(act, bf16_low(w)), fast_activate(act, bf16_high(w)));
       };
       *reinterpret_cast<uint4*>(row + i) =
           make_uint4(both(x[j].x), both(x[j].y), both(x[j].z), both(x[j].w));

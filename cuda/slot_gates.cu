@@ -7,7 +7,7 @@
 // tokens) neither leaves +-100, so both fit bf16's exponent and the triangle j <= t is one plain
 // product. Chunks with stronger gates are marked and summed exactly.
 #include "cuda/device/launch.cuh"
-#include "cuda/device/slot_tiles.cuh"
+#include "cuda/device/ops/slot_tiles.cuh"
 
 namespace runnel::cuda {
 namespace {

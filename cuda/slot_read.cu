@@ -12,7 +12,7 @@
 // three stages of 64-wide tiles, one barrier a stage. Chunks with gates too strong for the factors
 // take the sums of products one by one.
 #include "cuda/device/launch.cuh"
-#include "cuda/device/slot_read.cuh"
+#include "cuda/device/ops/slot_read.cuh"
 
 namespace runnel::cuda {
 namespace {

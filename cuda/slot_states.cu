@@ -7,7 +7,7 @@
 // warp 8 products of 16 x 8 x 16 and one barrier. Nothing but the memory at chunk starts is stored,
 // in bf16, as the reading products take it. Blocks past those write the state's positional slots.
 #include "cuda/device/launch.cuh"
-#include "cuda/device/slot_tiles.cuh"
+#include "cuda/device/ops/slot_tiles.cuh"
 
 namespace runnel::cuda {
 namespace {

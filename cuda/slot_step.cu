@@ -10,9 +10,9 @@
 // own finds them while the others take h q, and states are updated while the reads travel. Bound:
 // latency, of which a kernel that does nothing has a fifth.
 #include "cuda/device/async.cuh"
-#include "cuda/device/cluster.cuh"
 #include "cuda/device/launch.cuh"
 #include "cuda/device/math.cuh"
+#include "cuda/device/ops/cluster.cuh"
 #include "cuda/slot_step.h"
 
 namespace runnel::cuda {

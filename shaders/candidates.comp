@@ -6,8 +6,8 @@
 // NaN and -inf are no candidates.
 // Grid: (workgroups). Bound: latency.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
-#include "logits.glsl"
+#include "contract/common.glsl"
+#include "draw/logits.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Logits { float v[]; } logits;
 layout(set = 0, binding = 1) buffer Bins { uint counted[kCandidateBins]; } bins;

@@ -17,20 +17,20 @@
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
-#include "common.glsl"
-#include "weights.glsl"
+#include "contract/common.glsl"
+#include "contract/weights.glsl"
 #define PASS_BINDING 4
-#include "pass.glsl"
+#include "contract/pass.glsl"
 
-#include "step_model.glsl"
+#include "step/model.glsl"
 layout(constant_id = 18) const uint HELD = 8;  // items of a lane of a stage under way
 layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; } vectors_here4;
 
-#include "step_exchange.glsl"
-#include "step_items.glsl"
-#include "even_columns.glsl"
-#include "even_gates.glsl"
-#include "step_slots.glsl"
+#include "step/exchange.glsl"
+#include "step/items.glsl"
+#include "step/even_columns.glsl"
+#include "step/even_gates.glsl"
+#include "step/slots.glsl"
 
 #define OF0(X) X##0
 #define OF1(X) X##1
@@ -161,7 +161,7 @@ void main() {
 #define FROM_STREAM
 #define WITH_COLUMNS SUM_GATES
 #define ASK_NEXT ASK_SLOTS(0)
-#include "even_stage.glsl"
+#include "step/even_stage.glsl"
 #undef ASK_NEXT
 #undef WITH_COLUMNS
 #undef FROM_STREAM
@@ -194,7 +194,7 @@ void main() {
 #define ROW_PARTS odd_parts
 #define SQUARES odd_squares
 #define ASK_NEXT ASK_FROM(2, kEarly, kAhead2)
-#include "even_stage.glsl"
+#include "step/even_stage.glsl"
 #undef ASK_NEXT
     if (THREAD < kRows1) {
       float factor = 1.0;
@@ -217,7 +217,7 @@ void main() {
 #define ROW_PARTS even_parts
 #define SQUARES even_squares
 #define ASK_NEXT ASK_FROM(3, 0, kAhead3)
-#include "even_stage.glsl"
+#include "step/even_stage.glsl"
 #undef ASK_NEXT
     publish_hidden(base);
 
@@ -239,7 +239,7 @@ void main() {
 #define ROW_PARTS odd_parts
 #define SQUARES odd_squares
 #define ASK_NEXT ASK_FIRST
-#include "even_stage.glsl"
+#include "step/even_stage.glsl"
 #undef ASK_NEXT
     if (THREAD < kRows3) {
       residual += sum_odd(kSlices3, kRoom3, THREAD);
@@ -264,7 +264,7 @@ void main() {
 #define SQUARES even_squares
 #define ASK_NEXT ASK_SLOTS(next)
 #define WITH_COLUMNS SUM_GATES
-#include "even_stage.glsl"
+#include "step/even_stage.glsl"
 #undef WITH_COLUMNS
 #undef ASK_NEXT
     base += kLayerPlaces;

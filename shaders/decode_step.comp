@@ -19,18 +19,18 @@
 #extension GL_KHR_memory_scope_semantics : enable
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_ballot : require
-#include "common.glsl"
-#include "weights.glsl"
+#include "contract/common.glsl"
+#include "contract/weights.glsl"
 #define PASS_BINDING 4
-#include "pass.glsl"
+#include "contract/pass.glsl"
 
-#include "step_model.glsl"
+#include "step/model.glsl"
 layout(constant_id = 18) const uint HELD = 2;  // items of a lane under way: 2, 4 or 8
 layout(constant_id = 23) const uint TEAMS = 0;  // lanes of a row of each stage: their logarithms, a byte each
 
-#include "step_exchange.glsl"
-#include "step_products.glsl"
-#include "step_slots.glsl"
+#include "step/exchange.glsl"
+#include "step/products.glsl"
+#include "step/slots.glsl"
 
 // Of two stages each, so that one barrier a stage is enough.
 shared vec4 warp_squares[2][kWarps / 4];

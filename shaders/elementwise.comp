@@ -5,9 +5,9 @@
 //   STAGE_SQUARED_RELU  x[t, c] = max(x[t, c], 0)^2
 // Grid: (columns / 128, tokens). Bound: the rows' bytes.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 2
-#include "pass.glsl"
+#include "contract/pass.glsl"
 
 layout(set = 0, binding = 0) buffer Rows { float v[]; } rows;
 #ifdef STAGE_BIAS

@@ -3,10 +3,10 @@
 // x[t] = table[token t].  Grid: (units of a row / 128, tokens); a thread decodes 8 columns. A table larger than one
 // binding comes in parts: each dispatch writes the tokens of its rows.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
-#include "weights.glsl"
+#include "contract/common.glsl"
+#include "contract/weights.glsl"
 #define PASS_BINDING 2
-#include "pass.glsl"
+#include "contract/pass.glsl"
 
 layout(set = 0, binding = 1) writeonly buffer Output { float v[]; } x;
 layout(push_constant) uniform Push { EmbedArgs a; };

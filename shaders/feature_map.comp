@@ -3,9 +3,9 @@
 // phi(x) = relu(W x) on each head of q and k, in place (the t2r map).  Grid: (HQ + H heads, tokens). q and k are adjacent,
 // so heads count through both.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 2
-#include "pass.glsl"
+#include "contract/pass.glsl"
 
 layout(set = 0, binding = 0) buffer Projections { float v[]; } projections;
 layout(set = 0, binding = 1) readonly buffer Vectors { float v[]; } vectors;

@@ -9,10 +9,10 @@
 //   STAGE_OUTPUT   norm and gate.                              Grid: (tokens)
 // Every sum has one order, whatever the pass. Bound: the bytes of the state for one token, arithmetic for many.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 3
-#include "pass.glsl"
-#include "layer_tokens.glsl"
+#include "contract/pass.glsl"
+#include "ops/layer_tokens.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Projections { float v[]; } projections;
 layout(set = 0, binding = 1) buffer Features { float v[]; } features;  // STAGE_OUTPUT: y

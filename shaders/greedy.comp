@@ -6,8 +6,8 @@
 // Work split: each workgroup looks at a share of the row; the last one to finish compares what they found.
 // Grid: (workgroups, at most 128). Bound: latency.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
-#include "logits.glsl"
+#include "contract/common.glsl"
+#include "draw/logits.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Logits { float v[]; } logits;
 layout(set = 0, binding = 1) coherent buffer Found { uint finished; uint unused[3]; uvec2 of[]; } found;

@@ -11,15 +11,15 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_ballot : require
-#include "common.glsl"
-#include "weights.glsl"
+#include "contract/common.glsl"
+#include "contract/weights.glsl"
 
 layout(local_size_x_id = 2) in;
 layout(set = 0, binding = 1) buffer Stream4 { vec4 v[]; } stream4;
 layout(set = 0, binding = 2) readonly buffer Vectors4 { vec4 v[]; } vectors4;
 layout(set = 0, binding = 3) writeonly buffer Logits { float v[]; } logits;
 #ifdef RUNNEL_DRAW
-#include "logits.glsl"
+#include "draw/logits.glsl"
 layout(set = 0, binding = 4) coherent buffer Found { uint finished; uint unused[3]; uvec2 of[]; } found;
 layout(set = 0, binding = 5) writeonly buffer Drawn { uint word[]; } drawn;  // in the host's memory
 layout(set = 0, binding = 6) readonly buffer Act { uint v[]; } act;
@@ -33,7 +33,7 @@ layout(constant_id = 4) const uint TEAM = 1;
 const uint OTHER = 0;
 const uint kLanes = kSubgroup;
 const uint kWarps = THREADS / kLanes;
-#include "step_products.glsl"
+#include "step/products.glsl"
 
 const uint kItems = D / kItemColumns;  // of a row
 const uint kEach = (kItems + TEAM - 1) / TEAM;
@@ -44,7 +44,7 @@ shared float warp_squares[kWarps];
 #define HELD 8
 
 #ifdef RUNNEL_DRAW
-#include "likeliest.glsl"
+#include "draw/likeliest.glsl"
 uvec2 mine = uvec2(0);
 shared bool last;
 

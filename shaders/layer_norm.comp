@@ -3,9 +3,9 @@
 // out[t] = (x - mean) / sqrt(var + eps) * w + b of a row of x, once before the products that read it.
 // Grid: (tokens). Bound: latency of two sums.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 3
-#include "pass.glsl"
+#include "contract/pass.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Input { float v[]; } source;
 layout(set = 0, binding = 1) readonly buffer Vectors { float v[]; } vectors;

@@ -5,10 +5,10 @@
 // Work split: a workgroup computes 64 rows x 64 tokens in steps of 16 columns through shared memory (8.5 KiB); a thread
 // 8 rows x 4 tokens. Grid: (rows / 64, tokens / 64). Bound: 2 T rows columns operations.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
-#include "weights.glsl"
+#include "contract/common.glsl"
+#include "contract/weights.glsl"
 #define PASS_BINDING 4
-#include "pass.glsl"
+#include "contract/pass.glsl"
 
 layout(set = 0, binding = 1) readonly buffer Input4 { vec4 v[]; } source4;
 layout(set = 0, binding = 3) buffer Output { float v[]; } y;

@@ -12,10 +12,10 @@
 // Needs cooperative matrices (16 x 16 x 16), a subgroup of 32; matmul.comp is the fallback.
 #define RUNNEL_OWN_WORKGROUP
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 4
-#include "pass.glsl"
-#include "tiles.glsl"
+#include "contract/pass.glsl"
+#include "ops/tiles.glsl"
 
 layout(local_size_x_id = 2) in;
 layout(set = 0, binding = 0) readonly buffer Weights { uvec4 v[]; } weights;  // [rows, stride] 8 f16 each

@@ -7,13 +7,13 @@
 // Bound: bytes of W at one token on a large model; the latency of the chain on a small one, so weights are loaded
 // before the input is prepared, and the input is prepared in every workgroup rather than in a pass of its own.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
-#include "weights.glsl"
+#include "contract/common.glsl"
+#include "contract/weights.glsl"
 #define INPUT_BINDING 1
 #define VECTORS_BINDING 2
-#include "input.glsl"
+#include "ops/input.glsl"
 #define PASS_BINDING 4
-#include "pass.glsl"
+#include "contract/pass.glsl"
 
 layout(set = 0, binding = 3) buffer Output { float v[]; } y;
 layout(push_constant) uniform Push { MatvecArgs a; };

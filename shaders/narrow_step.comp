@@ -3,11 +3,11 @@
 // All layers of one token of one session in one dispatch, as decode_step, for narrow models: workgroups have two roles and
 // three exchanges a layer one behind the other are enough.
 //
-//   mixers, a few a query head (include/mixer_slots.glsl): from x to the head's part of the output projection
+//   mixers, a few a query head (include/step/narrow_slots.glsl): from x to the head's part of the output projection
 //     q k = W RMSNorm(x),  o = the head's slots,  p_h = W_o[rows, columns of h] o
 //     Each has a share of W_o's rows. The rest is made by each again, as is k by each query head of a kv head: that costs
 //     less than an exchange.
-//   the others:  gates and v of x, which mixers need only after their first products (include/mixer_gates.glsl);
+//   the others:  gates and v of x, which mixers need only after their first products (include/step/narrow_gates.glsl);
 //     x += p_0 + p_1 + ... ;  h = swiglu(W RMSNorm(x));  x += W_down h
 // While one role is at work the other asks for all that it needs of its next turn, so that no load is waited for and no
 // weights are live from layer to layer. Each stage is straight code for the shape: no guards but at the end. Sums are in a
@@ -22,10 +22,10 @@
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
-#include "common.glsl"
-#include "weights.glsl"
+#include "contract/common.glsl"
+#include "contract/weights.glsl"
 #define PASS_BINDING 4
-#include "pass.glsl"
+#include "contract/pass.glsl"
 
 layout(local_size_x_id = 2) in;
 // Volatile: loads stay where they are written, which is long before their values are needed.
@@ -92,8 +92,8 @@ uint token_place = 0;          // of its state in the bank
 uvec3 token_slots = uvec3(0);  // positional slot it writes, sinks and window in use
 shared uvec2 drawn_to;         // address of what the host reads of the token drawn
 
-#include "step_exchange.glsl"
-#include "step_products.glsl"
+#include "step/exchange.glsl"
+#include "step/products.glsl"
 
 #define HOLD_ITEM(R, PART, I) \
   R.a = early4.w[I];          \
@@ -135,9 +135,9 @@ vec4 take_x(uint layer) {
   return mine ? v : vec4(0.0);
 }
 
-#include "mixer_slots.glsl"
-#include "mixer_gates.glsl"
-#include "mixer_head.glsl"
+#include "step/narrow_slots.glsl"
+#include "step/narrow_gates.glsl"
+#include "step/narrow_head.glsl"
 
 const uint kMostPairs = (INNER + kOthers - 1) / kOthers;  // of a workgroup
 const uint kGateSide = THREADS / GATE_TEAM, kGateRounds = (2 * kMostPairs + kGateSide - 1) / kGateSide;

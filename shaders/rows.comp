@@ -4,13 +4,13 @@
 // product would repeat them. OUTPUT_F16: as f16 for matrix units, columns past the last as zeros.
 // Grid: (tokens). Bound: bytes in and out.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 3
-#include "pass.glsl"
+#include "contract/pass.glsl"
 #define INPUT_BINDING 0
 #define VECTORS_BINDING 1
 #define RUNNEL_LONG_ITEMS
-#include "input.glsl"
+#include "ops/input.glsl"
 
 layout(push_constant) uniform Push { RowsArgs a; };
 

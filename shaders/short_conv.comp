@@ -5,9 +5,9 @@
 // Grid: (channels / 128, items); a thread walks one channel through the tokens of one item. Bound: the projections'
 // bytes.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 3
-#include "pass.glsl"
+#include "contract/pass.glsl"
 
 layout(set = 0, binding = 0) buffer Projections { float v[]; } projections;
 layout(set = 0, binding = 1) buffer State { float v[]; } state;

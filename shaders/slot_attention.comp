@@ -10,10 +10,10 @@
 // whoever reads o joins the splits (input.glsl). Keys: TEAM lanes a slot; values: a thread a column.
 // Bound: S (K + V) * 8 bytes of state a head and pass; at one token the latency load -> dot -> softmax -> read.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 4
-#include "pass.glsl"
-#include "layer_tokens.glsl"
+#include "contract/pass.glsl"
+#include "ops/layer_tokens.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Projections { float v[]; } projections;  // [T, stride]: q, k, v, f
 layout(set = 0, binding = 1) buffer State { float v[]; } state;  // [places, layer_floats], canonical within a layer

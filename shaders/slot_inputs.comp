@@ -7,10 +7,10 @@
 // Work split: a thread a value, of rotated keys a pair; of f16 four values or pairs. Grid: (values / 128, tokens).
 // Bound: bytes in and out.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 3
-#include "pass.glsl"
-#include "slots.glsl"
+#include "contract/pass.glsl"
+#include "ops/slots.glsl"
 
 layout(set = 0, binding = 0) buffer Projections { float v[]; } projections;
 layout(set = 0, binding = 1) writeonly buffer Features { float v[]; } features;

@@ -4,12 +4,12 @@
 // workgroup of the output projection would read more splits than weights.
 // Grid: (columns / 128, tokens). Bound: latency.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 3
-#include "pass.glsl"
+#include "contract/pass.glsl"
 #define INPUT_BINDING 0
 #define VECTORS_BINDING 1
-#include "input.glsl"
+#include "ops/input.glsl"
 
 layout(set = 0, binding = 2) writeonly buffer Output { float v[]; } destination;
 layout(push_constant) uniform Push { RowsArgs a; };

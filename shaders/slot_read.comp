@@ -13,11 +13,11 @@
 // thread 2 tokens x 4 columns, values from the cache.  Shared memory: 31 KiB.
 // Bound: 16 x 2 x (240 K + 240 V) operations (128 without positional slots).
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 6
-#include "pass.glsl"
-#include "layer_tokens.glsl"
-#include "slots.glsl"
+#include "contract/pass.glsl"
+#include "ops/layer_tokens.glsl"
+#include "ops/slots.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Projections { float v[]; } projections;
 layout(set = 0, binding = 0) readonly buffer Projections4 { vec4 v[]; } projections4;

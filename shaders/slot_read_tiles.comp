@@ -12,12 +12,12 @@
 // Products of alphas alone, none larger than 1.
 // Bound: 16 x 2 x 128 (K + V) operations on matrix units.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 6
-#include "pass.glsl"
-#include "layer_tokens.glsl"
-#include "slots.glsl"
-#include "tiles.glsl"
+#include "contract/pass.glsl"
+#include "ops/layer_tokens.glsl"
+#include "ops/slots.glsl"
+#include "ops/tiles.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Projections { vec2 v[]; } projections;
 layout(set = 0, binding = 1) readonly buffer Features { vec2 v[]; } features;

@@ -14,15 +14,15 @@
 // last to the first in steps of 16 through shared memory (8 KiB). Scan: a thread a value, grid (values / 128, H,
 // items). Keep: grid (positional slots, H, items).  Bound: sums 2 n M (K + V) operations, scan bytes.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
+#include "contract/common.glsl"
 #define PASS_BINDING 3
-#include "pass.glsl"
-#include "layer_tokens.glsl"
-#include "slots.glsl"
+#include "contract/pass.glsl"
+#include "ops/layer_tokens.glsl"
+#include "ops/slots.glsl"
 
 #ifdef STAGE_SUMS_TILES
 
-#include "tiles.glsl"
+#include "ops/tiles.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Projections { vec2 v[]; } projections;
 layout(set = 0, binding = 1) readonly buffer Features { vec2 v[]; } features;

@@ -4,8 +4,8 @@
 // Rows of gate and up go to alternating groups of 16, so that a tile of each lies side by side (matmul_tiles).
 // Work split: a thread 8 columns. Grid: (units of a row / 128, rows). Bound: bytes in and out.
 #extension GL_GOOGLE_include_directive : require
-#include "common.glsl"
-#include "weights.glsl"
+#include "contract/common.glsl"
+#include "contract/weights.glsl"
 
 layout(set = 0, binding = 1) writeonly buffer Output { uvec4 v[]; } f16_rows;
 layout(push_constant) uniform Push { UnpackArgs a; };

@@ -69,7 +69,7 @@ struct Kernel {
   int num_layers() const { return in_cluster() ? kernel->cluster()->num_layers : d().num_layers; }
 
   bool make(Device& on, const cuda::DecodeTuning& tuning) {
-    constexpr std::uint32_t kPatience = 1U << 19;
+    constexpr std::uint32_t kPollLimit = 1U << 19;
     for (const cuda::StepProgramRow& row : cuda::step_programs()) {
       name = row.name;
       if (row.lay_out == nullptr) return false;
@@ -80,7 +80,7 @@ struct Kernel {
       std::string why = layout.why_not;
       if (why.empty()) {
         auto made =
-            cuda::StepKernel::create(std::move(layout), on.model->weights, on.stream, kPatience);
+            cuda::StepKernel::create(std::move(layout), on.model->weights, on.stream, kPollLimit);
         if (made) {
           kernel = *std::move(made);
           return true;
@@ -226,7 +226,7 @@ void trace(Device& on, Kernel& kernel) {
   const char* const* const kMark = kNames[kernel.d().even != 0 ? 1 : 0];  // publish: with a barrier
   for (int block = 0; block < 2; ++block) {
     const std::uint64_t* m = t.data() + block * cuda::kDecodeTrace;
-    const bool slots = block == 0 || kernel.in_cluster() || kernel.d().thin != 0;
+    const bool slots = block == 0 || kernel.in_cluster() || kernel.d().warp_slots != 0;
     const int num_layers = kernel.num_layers();
     std::printf("  block %d, clocks: start %lld;", block, static_cast<long long>(m[1] - m[0]));
     std::size_t at = 1;
@@ -319,9 +319,9 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     must(cudaDeviceSynchronize());
     const double us = time_us(on, kernel, inner, 9);
     std::printf(
-        "  %s: blocks %3d splits %d thin %d copies %d ring %d pieces of %d poll %3d "
+        "  %s: blocks %3d splits %d warp_slots %d copies %d ring %d pieces of %d poll %3d "
         "keep %d pauses %u %u %u %u %u: %7.1f us %6.0f tok/s\n",
-        kernel.name.c_str(), kernel.d().blocks, kernel.d().splits, kernel.d().thin,
+        kernel.name.c_str(), kernel.d().blocks, kernel.d().splits, kernel.d().warp_slots,
         kernel.d().copies, kernel.d().ring_bytes, kernel.d().piece_bytes, kernel.d().poll,
         kernel.d().keep, kernel.d().pauses[0], kernel.d().pauses[1], kernel.d().pauses[2],
         kernel.d().pauses[3], kernel.d().pauses[4], us, 1e6 / us);
@@ -341,11 +341,14 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
 cuda::DecodeTuning tuning_of(std::string text) {
   cuda::DecodeTuning tuning;
   const std::pair<const char*, std::int32_t*> names[] = {
-      {"blocks", &tuning.blocks}, {"splits", &tuning.splits},     {"ring_kb", &tuning.ring_kb},
-      {"poll", &tuning.poll},     {"piece_kb", &tuning.piece_kb}, {"keep", &tuning.keep},
-      {"thin", &tuning.thin},     {"copies", &tuning.copies},     {"cluster", &tuning.cluster},
-      {"even", &tuning.even},     {"p0", &tuning.pauses[0]},      {"p1", &tuning.pauses[1]},
-      {"p2", &tuning.pauses[2]},  {"p3", &tuning.pauses[3]},      {"ps", &tuning.pauses[4]}};
+      {"blocks", &tuning.blocks},         {"splits", &tuning.splits},
+      {"ring_kb", &tuning.ring_kb},       {"poll", &tuning.poll},
+      {"piece_kb", &tuning.piece_kb},     {"keep", &tuning.keep},
+      {"warp_slots", &tuning.warp_slots}, {"copies", &tuning.copies},
+      {"cluster", &tuning.cluster},       {"even", &tuning.even},
+      {"p0", &tuning.pauses[0]},          {"p1", &tuning.pauses[1]},
+      {"p2", &tuning.pauses[2]},          {"p3", &tuning.pauses[3]},
+      {"ps", &tuning.pauses[4]}};
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size()), is = text.find('=', at);
     for (const auto& [name, to] : names) {
@@ -394,7 +397,7 @@ int main(int argc, char** argv) {
     tunings.push_back({.poll = 2});
     tunings.push_back({.poll = 2, .copies = 1});
     tunings.push_back({.splits = 16});
-    tunings.push_back({.thin = 0});
+    tunings.push_back({.warp_slots = 0});
     for (int kb : {12, 24, 42}) tunings.push_back({.piece_kb = kb});
     for (int kb : {100, 218}) tunings.push_back({.ring_kb = kb});
     const std::vector<cuda::DecodeTuning> once = tunings;

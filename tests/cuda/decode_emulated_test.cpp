@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "cuda/device/decode.cuh"
-#include "cuda/device/decode_cluster.cuh"
-#include "cuda/device/decode_even.cuh"
-#include "cuda/device/decode_head.cuh"
+#include "cuda/device/cluster/layers.cuh"
+#include "cuda/device/step/fixed_head.cuh"
+#include "cuda/device/step/grid.cuh"
+#include "cuda/device/step/grid_even.cuh"
 #include "runtime/backend/cuda/step/cluster_program.h"
 #include "runtime/backend/cuda/step/grid_program.h"
 #include "runtime/backend/reference/reference_backend.h"
@@ -34,10 +34,10 @@ struct Emulated {
   cuda::GridProgram program;
   cuda::ClusterProgram layers;  // for the layers, if they run in a cluster
   bool in_cluster;
-  bool known_columns = false;  // the kernel for inputs of 256 and 768 values
-  bool known_head = false;     // inputs of 576 values
+  bool fixed_columns = false;  // the kernel for inputs of 256 and 768 values
+  bool fixed_head = false;     // inputs of 576 values
   std::vector<float> exchange, state, logits;
-  std::uint32_t trouble = 0;
+  std::uint32_t timed_out = 0;
   std::uint64_t position = 0;
   std::uint32_t use = 0;
 
@@ -80,18 +80,18 @@ struct Emulated {
     while (reinterpret_cast<std::uintptr_t>(d.exchange) % 16 != 0) ++d.exchange;
     d.use = use;
     d.final_bit = (position & 1U) == 0 ? 1U : 0U;
-    d.trouble = &trouble;
-    d.patience = 1U << 30;
+    d.timed_out = &timed_out;
+    d.poll_limit = 1U << 30;
     if (in_cluster && !run_layers(d, seed)) return false;
-    if (known_head) {
+    if (fixed_head) {
       const cuda::HeadStep head{.data = weights.head.data,
                                 .scales = weights.head.scales,
                                 .norm = weights.final_norm.weight,
                                 .x = d.exchange + d.in_at[4],
                                 .logits = d.logits,
-                                .trouble = d.trouble,
+                                .timed_out = d.timed_out,
                                 .bit = d.final_bit,
-                                .patience = d.patience,
+                                .poll_limit = d.poll_limit,
                                 .tiles = weights.head.tiles(),
                                 .grid = d.grid,
                                 .norm_eps = d.norm_eps};
@@ -106,12 +106,12 @@ struct Emulated {
           constexpr unsigned kPlainOnly = ~cuda::kTypeBit<BlockType::f32>;
           if (d.even != 0) {
             even_thread(d);
-          } else if (known_columns) {
+          } else if (fixed_columns) {
             cuda::decode_thread(d,
                                 [](int cta) { cuda::consume<kPlainOnly, 0, 256, 768, 32>(cta); });
           } else if (d.biased != 0) {
             cuda::decode_thread(d, [](int cta) { cuda::consume<~0U, 4, 0, 0, 0, true>(cta); });
-          } else if (d.thin != 0) {
+          } else if (d.warp_slots != 0) {
             cuda::decode_thread(d, [](int cta) { cuda::consume<~0U, 0, 0, 0, 0>(cta); });
           } else {
             cuda::decode_thread(d, [](int cta) { cuda::consume<~0U, 4, 0, 0, 0>(cta); });
@@ -141,11 +141,11 @@ struct Emulated {
     c.segment = head.segment;
     c.last = head.exchange + head.in_at[4];
     c.last_bit = head.final_bit;
-    c.trouble = head.trouble;
-    c.patience = head.patience;
+    c.timed_out = head.timed_out;
+    c.poll_limit = head.poll_limit;
     const auto thread = [&c]<BlockType kType>() {
       if (c.matrices[0].type != kType) return;
-      if (c.known != 0) {
+      if (c.fixed != 0) {
         cuda::cluster_thread<BlockType::q4_0, BlockType::f16, 4, cuda::DefaultClusterModel>(c);
         return;
       }
@@ -170,9 +170,9 @@ struct Case {
   cuda::DecodeTuning tuning;
   int tokens;
   bool in_cluster = false;  // the layers; the grid is the head's
-  bool known_columns = false;
+  bool fixed_columns = false;
   bool even = false;
-  bool known_head = false;
+  bool fixed_head = false;
   int start = 0;  // tokens consumed before the first, by a state of random numbers; even
 };
 
@@ -218,7 +218,7 @@ std::vector<Case> cases() {
   set(c, &LayerSpec::qkv_bias, true);
   all.push_back({"qkv_bias", c, biased, 6, {.blocks = 5, .splits = 2}, 14});
   c = small_config();
-  set(c, &LayerSpec::qkv_bias, true);  // never thin
+  set(c, &LayerSpec::qkv_bias, true);  // never shared by warps
   set_heads(c, 2, 2, 32);
   all.push_back({"qkv_bias_all_memory", c, {}, 5, {.blocks = 4, .splits = 2}, 3});
   c = small_positional_config();  // the mixer of the 0.5B shape; its window is full, its ring turned once
@@ -247,14 +247,14 @@ std::vector<Case> cases() {
   c = wide(3);  // every block has slots, a warp a slot
   set_heads(c, 8, 8, 32);
   set_memory(c, 21);
-  all.push_back({"thin_slots", c, biased, 17, {.blocks = 16, .splits = 2, .copies = 4}, 5});
+  all.push_back({"warp_slots", c, biased, 17, {.blocks = 16, .splits = 2, .copies = 4}, 5});
   set_widths(c, 256, 768);
   set_memory(c, 16);
   for (BlockType t :
        {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k, BlockType::bf16}) {
     const BlockType small = t == BlockType::bf16 ? t : BlockType::f16;
     set_layers(c, t == BlockType::q4_k ? 1 : 3);  // the reference does not round its scales
-    all.push_back({"known_columns_",
+    all.push_back({"fixed_columns_",
                    c,
                    {.linear = t, .table = t, .small = small, .gate_bias = true},
                    17,
@@ -290,9 +290,10 @@ std::vector<Case> cases() {
   c = small_config();
   set_heads(c, 1, 1, 64, 128);
   set_memory(c, 64);
-  all.push_back({"thin_head", c, {.linear = BlockType::q8_0}, 14, {.blocks = 12, .splits = 8}, 3});
   all.push_back(
-      {"thin_block", c, biased, 3, {.blocks = 2, .splits = 1, .poll = 1, .copies = 2}, 3});
+      {"warp_slot_head", c, {.linear = BlockType::q8_0}, 14, {.blocks = 12, .splits = 8}, 3});
+  all.push_back(
+      {"warp_slot_block", c, biased, 3, {.blocks = 2, .splits = 1, .poll = 1, .copies = 2}, 3});
   set_heads(c, 4, 1, 128);
   all.push_back({"heads_of_128", c, {}, 8, {.blocks = 8, .splits = 8}, 2});
   c = small_positional_config();
@@ -326,8 +327,7 @@ std::vector<Case> cases() {
   all.push_back({"cluster_default_model", c, default_model.parts, 2, {}, 9, true});
   set_widths(c, 576, 1536);
   c.vocab_size = 16 * 50;  // tiles in shared memory and in registers
-  all.push_back(
-      {"cluster_known_model", c, default_model.parts, 2, {}, 5, true, false, false, true});
+  all.push_back({"cluster_fixed", c, default_model.parts, 2, {}, 5, true, false, false, true});
   c = default_model.config;
   const auto cluster = [&all](const char* name, const ModelConfig& config, BlockType linear) {
     const RandomParts parts{.linear = linear,
@@ -368,7 +368,7 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
   const LoadedModel host = load_on(*reference, model);
   auto expected = host.state();
   Emulated actual(model, each.grid, each.tuning, each.in_cluster);
-  actual.known_columns = each.known_columns, actual.known_head = each.known_head;
+  actual.fixed_columns = each.fixed_columns, actual.fixed_head = each.fixed_head;
   const cuda::Decode& d = actual.program.decode;
   std::printf(
       "[ layout   ] %s: %d of %d blocks, %d splits, %d items, pieces of %d in %d, %d bytes\n",
@@ -389,7 +389,7 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
     const std::vector<TokenId> token = random.tokens(1, each.config.vocab_size);
     const std::vector<float> logits = host.run(*expected, token);
     ASSERT_TRUE(actual.step(token[0], static_cast<unsigned>(i))) << "stuck at token " << i;
-    ASSERT_EQ(actual.trouble, 0U);
+    ASSERT_EQ(actual.timed_out, 0U);
     const double error = rms_relative_error(actual.logits, logits);
     const double state = rms_relative_error(actual.state, host.canonical(*expected));
     if (i == each.tokens - 1)

@@ -23,7 +23,7 @@ using quant::BlockType;
 // Int8 activations: ties round apart, and layers amplify.
 constexpr double kRoundedTolerance = 2e-2;
 // Questions before a wait is given up. Under a race detector an answer takes long.
-constexpr std::uint32_t kPatience = 1U << 26;
+constexpr std::uint32_t kPollLimit = 1U << 26;
 
 struct Case {
   const char* name;
@@ -62,14 +62,14 @@ std::vector<Case> cases() {
                  {.grid = 2, .cluster_blocks = cuda::kClusterBlocks},
                  1});
   // One block more takes part in the head alone.
-  all.push_back({"one_kernel", "grid", narrow(2, 32), {.blocks = 2, .splits = 2, .grid = 3}});
+  all.push_back({"grid", "grid", narrow(2, 32), {.blocks = 2, .splits = 2, .grid = 3}});
   c = narrow(2, 32);
   set(c, &LayerSpec::qkv_bias, true);
-  all.push_back({"one_kernel_biased", "grid", c, {.blocks = 2, .splits = 2, .grid = 3}});
+  all.push_back({"grid_biased", "grid", c, {.blocks = 2, .splits = 2, .grid = 3}});
   c = small_config();
   c.vocab_size = 32;
   set_heads(c, 2, 2, 32);
-  all.push_back({"thin_slots", "grid", c, {.blocks = 4, .splits = 2, .grid = 5}});
+  all.push_back({"warp_slots", "grid", c, {.blocks = 4, .splits = 2, .grid = 5}});
   return all;
 }
 
@@ -101,7 +101,7 @@ TEST_P(OneToken, MatchesTheReference) {
                                          (*model)->weights, facts.step, tuning);
   ASSERT_EQ(layout.why_not, "") << "does not fit";
   auto kernel = cuda::StepKernel::create(std::move(layout), (*model)->weights,
-                                         (*model)->stream.get(), kPatience);
+                                         (*model)->stream.get(), kPollLimit);
   ASSERT_TRUE(kernel) << kernel.error().message;
   cuda::StepKernel& k = **kernel;
   ASSERT_EQ(k.cluster() != nullptr, tuning.cluster_blocks > 0);

@@ -256,7 +256,7 @@ TEST_P(Mixers, ChunkwiseMatchesTheReference) {
   compare(*backend, model, random.tokens(450, 96), 150, activations, tolerance, GetParam().name);
 }
 
-/// Small enough for one cluster (cuda/decode_cluster.h), in the shape of the default model.
+/// Small enough for one cluster (cuda/step_cluster.h), in the shape of the default model.
 ModelConfig cluster_config() {
   ModelConfig c = small_positional_config();
   set_layers(c, 5);

@@ -62,7 +62,7 @@ class VulkanDecodeStep : public VulkanTest {
   }
 
   static std::string shader_of(const std::string& row) {
-    return row == "mixers" ? "narrow_step." : "decode_" + row + ".";
+    return row == "narrow" ? "narrow_step." : "decode_" + row + ".";
   }
 
   /// Of widths that decode_even takes, where all matrices of a layer are of one type.
@@ -186,7 +186,7 @@ TEST_F(VulkanDecodeStep, WorkgroupsHandEachOtherActivations) {
 
 TEST_F(VulkanDecodeStep, MixersOfNarrowModelsMatchTheReference) {
   const auto expect = [&](const RandomModel& model, std::uint32_t groups) {
-    expect_parity(model, {.tuning = {.step_groups = groups}}, "mixers");
+    expect_parity(model, {.tuning = {.step_groups = groups}}, "narrow");
   };
   // Rows of whole teams and with a rest, three queries of a kv head and one, gates of both types.
   for (const BlockType gates : {BlockType::f16, BlockType::bf16}) {
@@ -225,7 +225,7 @@ TEST_F(VulkanDecodeStep, BitsOfATokenDoNotDependOnThoseBefore) {
          "even");
   expect(make_random_model(narrow_config(256, 6),
                            {.linear = BlockType::q4_0, .small = BlockType::bf16}, 75),
-         "mixers");
+         "narrow");
 }
 
 TEST_F(VulkanDecodeStep, HeadsOfEachTypeMatchTheReference) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices: listing, choice, messages, memory.
-#include "runtime/backend/vulkan/device.h"
+#include "runtime/backend/vulkan/driver/device.h"
 
 #include <cstdlib>
 

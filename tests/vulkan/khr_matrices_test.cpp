@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/backend/vulkan/khr_matrices.h"
+#include "runtime/backend/vulkan/driver/khr_matrices.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/backend/vulkan/shader_registry.h"
+#include "runtime/backend/vulkan/driver/shader_registry.h"
 
 namespace runnel {
 namespace {

@@ -148,7 +148,7 @@ std::string chosen(Shape model, const StepDevice& device) {
 
 /// The same reason for every row but the last.
 std::string ops_because(const std::string& why) {
-  return "ops; mixers: " + why + "; even: " + why + "; step: " + why;
+  return "ops; narrow: " + why + "; even: " + why + "; step: " + why;
 }
 
 Shape without_biases(Shape m) {
@@ -158,28 +158,28 @@ Shape without_biases(Shape m) {
 
 TEST(StepPrograms, TheDataCentreGpuTakesTheBestThatFits) {
   const StepDevice d = data_centre_gpu();
-  EXPECT_EQ(chosen(default_model(), d), "mixers");
+  EXPECT_EQ(chosen(default_model(), d), "narrow");
   EXPECT_EQ(chosen(model_1380m(BlockType::q4_0), d),
-            "even; mixers: gates of the same type as the rest, expected f16 or bf16");
+            "even; narrow: gates of the same type as the rest, expected f16 or bf16");
   EXPECT_EQ(chosen(model_1380m(BlockType::bf16), d),
-            "even; mixers: weights of another type than q4_0");
+            "even; narrow: weights of another type than q4_0");
   EXPECT_EQ(chosen(model_1380m(BlockType::f32), d),
             ops_because("weights of f32, expected blocks or 16 bits"));
   EXPECT_EQ(chosen(model_500m(), d),
-            "step; mixers: biases on q, k and v; even: biases on q, k and v");
+            "step; narrow: biases on q, k and v; even: biases on q, k and v");
   EXPECT_EQ(chosen(without_biases(model_500m()), d),
-            "step; mixers: 128 memory slots, expected at most 64; even: 4864 columns, which 16 "
+            "step; narrow: 128 memory slots, expected at most 64; even: 4864 columns, which 16 "
             "subgroups cannot share evenly");
 }
 
 TEST(StepPrograms, WorkSplitsOfTheDataCentreGpu) {
   Shape narrow = default_model(), wide = model_1380m(BlockType::q4_0);
   const StepDevice d = data_centre_gpu();
-  const NarrowShape mixers = NarrowShape::of(narrow.recorded(), d);
-  EXPECT_EQ(mixers.groups, 132U);
-  EXPECT_EQ(mixers.threads, 512U);
-  EXPECT_EQ(mixers.mixers, 3U);
-  EXPECT_GT(mixers.head_team, 0U) << "the head is inside";
+  const NarrowShape narrow = NarrowShape::of(narrow.recorded(), d);
+  EXPECT_EQ(narrow.groups, 132U);
+  EXPECT_EQ(narrow.threads, 512U);
+  EXPECT_EQ(narrow.narrow, 3U);
+  EXPECT_GT(narrow.head_team, 0U) << "the head is inside";
   EXPECT_EQ(StepShape::of(wide.recorded(), d).groups, 132U);
   EXPECT_EQ(StepShape::even(wide.recorded(), d).groups, 128U);
   EXPECT_EQ(StepShape::of(wide.recorded(), d).teams, 5U << 24 | 3U << 16 | 4U << 8 | 3U)
@@ -198,9 +198,9 @@ TEST(StepPrograms, AnIntegratedGpuPromisesNothing) {
 
 TEST(StepPrograms, AnIntegratedGpuThatPromisedWorkgroups) {
   EXPECT_EQ(chosen(default_model(), integrated_gpu(16, 16)),
-            "even; mixers: 16 workgroups, expected at least 18");
+            "even; narrow: 16 workgroups, expected at least 18");
   EXPECT_EQ(chosen(default_model(), integrated_gpu(32, 16)),
-            "step; mixers: 16 workgroups, expected at least 18; even: 576 columns, which 16 "
+            "step; narrow: 16 workgroups, expected at least 18; even: 576 columns, which 16 "
             "subgroups cannot share evenly");
   EXPECT_EQ(chosen(model_1380m(BlockType::q4_0), integrated_gpu(32, 16)),
             ops_because("weights of 737624320 bytes, expected one binding of at most 134217728"));
@@ -208,7 +208,7 @@ TEST(StepPrograms, AnIntegratedGpuThatPromisedWorkgroups) {
 
 TEST(StepPrograms, TheSoftwareDriverHasSmallWorkgroups) {
   EXPECT_EQ(chosen(default_model(), software_driver()),
-            "step; mixers: a width of 576 on workgroups of 256; even: a width of 576, expected at "
+            "step; narrow: a width of 576 on workgroups of 256; even: a width of 576, expected at "
             "most 256");
 }
 
@@ -245,7 +245,7 @@ TEST(StepPrograms, OtherFormsSayWhatTheyAre) {
 TEST(StepPrograms, RowsCanBeAskedForByName) {
   const StepDevice d = data_centre_gpu();
   Shape m = default_model(), other = model_500m();
-  for (const char* name : {"mixers", "step", "ops"}) {
+  for (const char* name : {"narrow", "step", "ops"}) {
     const auto choice = choose_step(m.recorded(), d, "test", name);
     ASSERT_TRUE(choice) << choice.error().message;
     EXPECT_EQ(choice->row->name, std::string(name));
@@ -255,7 +255,7 @@ TEST(StepPrograms, RowsCanBeAskedForByName) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, ErrorCode::not_found);
   EXPECT_EQ(unknown.error().message,
-            "test: step program \"cluster\": not found, expected mixers, even, step, ops");
+            "test: step program \"cluster\": not found, expected narrow, even, step, ops");
   const auto refused = choose_step(other.recorded(), d, "test", "even");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::unsupported);

@@ -34,7 +34,7 @@ class CudaPlan final : public Plan, private StepHost {
                pinned_array<float>(static_cast<std::size_t>(kLogitRows) * vocab(), "logits"));
     // What the program was built from, and not another pass.
     if (m_->step_kernel != nullptr && record_step_model(recording) == m_->step_model)
-      one_kernel_ = m_->step_kernel.get();
+      step_kernel_ = m_->step_kernel.get();
     return {};
   }
 
@@ -75,13 +75,13 @@ class CudaPlan final : public Plan, private StepHost {
   }
   Status wait_for_logits(float* to) override { return copy_logits(m_->stream.get(), 1, to); }
   std::uint32_t failures() const override {
-    return one_kernel_ != nullptr ? one_kernel_->failures() : 0;
+    return step_kernel_ != nullptr ? step_kernel_->failures() : 0;
   }
   bool stuck(std::uint32_t since) const override {
-    return one_kernel_ != nullptr && one_kernel_->stuck(since);
+    return step_kernel_ != nullptr && step_kernel_->stuck(since);
   }
   Status finished(std::uint32_t since) override {
-    return one_kernel_ != nullptr ? one_kernel_->finished(m_->stream.get(), since) : Status();
+    return step_kernel_ != nullptr ? step_kernel_->finished(m_->stream.get(), since) : Status();
   }
 
   std::size_t vocab() const { return static_cast<std::size_t>(m_->config.vocab_size); }
@@ -178,9 +178,9 @@ class CudaPlan final : public Plan, private StepHost {
   /// One token and its logits, as a graph that is recorded on first use. Everything that differs
   /// between sessions and tokens is read from device memory, so one graph serves them all.
   Status launch_step(const Launch& l) override {
-    if (one_kernel_ != nullptr) {
+    if (step_kernel_ != nullptr) {
       const PlanBuffers& b = recorder_->buffers();
-      return one_kernel_->launch(l.stream, b.tokens.get(), b.segments.get(), b.logits.get());
+      return step_kernel_->launch(l.stream, b.tokens.get(), b.segments.get(), b.logits.get());
     }
     if (!step_) {
       const Pass one{.launch = l, .tokens = 1, .num_segments = 1, .many = false};
@@ -200,7 +200,7 @@ class CudaPlan final : public Plan, private StepHost {
   PinnedArray<float> logits_;  // [kLogitRows, vocab]
   GraphExec step_;
   PassGraphs passes_;
-  StepKernel* one_kernel_ = nullptr;  // the model's, instead of the graph
+  StepKernel* step_kernel_ = nullptr;  // the model's, instead of the graph
 };
 
 }  // namespace

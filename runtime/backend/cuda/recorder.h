@@ -107,7 +107,7 @@ class Recorder final : public Ops {
   /// With norms of heads, an output gate or a normalizer: what slots do not have.
   Status gated_output_projection(const LayerSpec& layer);
 
-  // recorder_many.cpp: passes of many tokens through the kernels of prefill.h.
+  // recorder_prefill.cpp: passes of many tokens through the kernels of prefill.h.
   ChunkOperands chunk_operands(const LayerSpec& layer) const;
   std::size_t slot_pool_values(const LayerSpec& layer, ChunkOperands* o) const;
   bool takes_wide(const Pass& pass, const Matrix& m) const;

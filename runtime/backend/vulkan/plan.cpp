@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "runtime/backend/plan_items.h"
-#include "runtime/backend/vulkan/pass_builder.h"
+#include "runtime/backend/vulkan/pass/pass_builder.h"
 #include "runtime/backend/vulkan/sampled_steps.h"
 #include "runtime/base/try.h"
 

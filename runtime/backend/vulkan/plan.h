@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "runtime/backend/backend.h"
-#include "runtime/backend/vulkan/program.h"
-#include "runtime/backend/vulkan/state.h"
+#include "runtime/backend/vulkan/memory/state.h"
+#include "runtime/backend/vulkan/pass/program.h"
 
 namespace runnel::vulkan {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "runtime/backend/vulkan/pass_builder.h"
+#include "runtime/backend/vulkan/pass/pass_builder.h"
 
 namespace runnel::vulkan {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "runtime/backend/backend.h"
-#include "runtime/backend/vulkan/device.h"
-#include "runtime/backend/vulkan/profile.h"
+#include "runtime/backend/vulkan/driver/device.h"
+#include "runtime/backend/vulkan/pass/profile.h"
 
 namespace runnel::vulkan {
 

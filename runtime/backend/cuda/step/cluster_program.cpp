@@ -178,7 +178,7 @@ class ClusterLayout {
                                      m_.hidden_size,
                                      0};
     reads = 1;
-    if (p_.known != 0) {
+    if (p_.fixed != 0) {
       using Split = ClusterSplit<DefaultClusterModel>;
       // A block of 32 that is rounded by who sends it is 40 bytes.
       for (int i : {kRead, kHidden}) counts[i] = counts[i] / 32 * 10;
@@ -194,7 +194,7 @@ class ClusterLayout {
   }
 
   std::string lay_out() {
-    p_.known = limits_.fixed && is_default_model() ? 1 : 0;
+    p_.fixed = limits_.fixed && is_default_model() ? 1 : 0;
     int reads = 1;
     const int floats = lay_out_exchanges(reads);
     int at = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays a small model out for the cluster kernel of cuda/decode_cluster.h. Knows nothing of the driver.
+// Lays a small model out for the cluster kernel of cuda/step_cluster.h. Knows nothing of the driver.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "cuda/decode_cluster.h"
+#include "cuda/step_cluster.h"
 #include "runtime/backend/cuda/device_weights.h"
 #include "runtime/backend/step_model.h"
 

@@ -126,7 +126,7 @@ class GridLayout {
       for (int n = 1; n < most; ++n) least = std::min(least, busiest(n));
       while (p_.blocks > 1 && busiest(p_.blocks - 1) * 100 <= least * 103) --p_.blocks;
     }
-    if (tuning_.thin != 0 && thin_slots()) return "";
+    if (tuning_.warp_slots != 0 && warp_slots()) return "";
     // Splits: as asked, else four where they fit.
     for (int splits : {tuning_.splits, 4, 8, 2, 1}) {
       if (splits < 1 || splits > kDecodeSplits || l_.num_kv_heads * splits > p_.blocks) continue;
@@ -145,8 +145,8 @@ class GridLayout {
     return std::to_string(l_.slots().num_slots()) + " slots, more than blocks have registers for";
   }
 
-  /// Slots in shares that a warp can do: see decode_thin_slots.cuh.
-  bool thin_slots() {
+  /// Slots in shares that a warp can do: see step/warp_slots.cuh.
+  bool warp_slots() {
     if (l_.qkv_bias || l_.slots().num_positional_slots() > 0 || l_.num_heads != l_.num_kv_heads ||
         l_.slots().num_memory_slots > 64 || l_.head_k_dim > 512)
       return false;
@@ -161,16 +161,16 @@ class GridLayout {
       return false;
     p_.splits = splits, p_.slots_per_split = divide_up(l_.slots().num_memory_slots, splits),
     p_.items = 0;
-    p_.thin = 1, p_.columns = l_.head_v_dim / splits;
+    p_.warp_slots = 1, p_.columns = l_.head_v_dim / splits;
     return true;
   }
 
-  /// Why no kernel of decode_even.cuh computes it, or "".
+  /// Why no kernel of step/grid_even.cuh computes it, or "".
   std::string refuse_even() const {
     const EvenShape& e = limits_.even;
     if (tuning_.even == 0) return "not asked for";
     if (l_.qkv_bias) return "biases on q, k and v";
-    if (p_.thin == 0) return "slots that are not all memory, or shared by query heads";
+    if (p_.warp_slots == 0) return "slots that are not all memory, or shared by query heads";
     if (p_.blocks != e.blocks) {
       return std::to_string(p_.blocks) + " blocks share its rows best, expected " +
              std::to_string(e.blocks);
@@ -220,7 +220,7 @@ class GridLayout {
     const LayerState state = m_.state();
     p_.num_layers = limits_.head_only ? 0 : static_cast<std::int32_t>(m_.layers.size());
     p_.embeddings = w_.embeddings;
-    p_.poll = tuning_.poll > 0 ? 2 - tuning_.poll : p_.thin, p_.keep = tuning_.keep;
+    p_.poll = tuning_.poll > 0 ? 2 - tuning_.poll : p_.warp_slots, p_.keep = tuning_.keep;
     out_.why_not_even = limits_.head_only ? "the head alone" : refuse_even();
     p_.even = out_.why_not_even.empty() ? 1 : 0;
     if (p_.even != 0) {
@@ -254,15 +254,15 @@ class GridLayout {
       return here;
     };
     p_.at.inputs = take(l_.q_channels() + l_.k_channels() + l_.v_channels() +
-                        (p_.thin != 0 ? 2 : 1) * l_.gate_channels());
-    if (p_.thin != 0) p_.at.logits = take(l_.num_heads * l_.slots().num_memory_slots);
+                        (p_.warp_slots != 0 ? 2 : 1) * l_.gate_channels());
+    if (p_.warp_slots != 0) p_.at.logits = take(l_.num_heads * l_.slots().num_memory_slots);
     p_.at.parts =
-        take(p_.thin != 0 ? l_.o_channels() : l_.num_heads * p_.splits * (l_.head_v_dim + 4));
+        take(p_.warp_slots != 0 ? l_.o_channels() : l_.num_heads * p_.splits * (l_.head_v_dim + 4));
     p_.at.x1 = take(m_.hidden_size);
     p_.at.h = take(l_.intermediate_size);
     p_.at.x2 = take(m_.hidden_size);
     p_.at.copy = at;
-    p_.copies = p_.even != 0 ? 1 : tuning_.copies > 0 ? tuning_.copies : p_.thin != 0 ? 2 : 1;
+    p_.copies = p_.even != 0 ? 1 : tuning_.copies > 0 ? tuning_.copies : p_.warp_slots != 0 ? 2 : 1;
     p_.at.total = p_.copies * at;
     const int widths[kDecodeKinds] = {m_.hidden_size, l_.o_channels(), m_.hidden_size,
                                       l_.intermediate_size, m_.hidden_size};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays a model out for the decode kernel of cuda/decode.h: which block takes which rows, how a
+// Lays a model out for the decode kernel of cuda/step_grid.h: which block takes which rows, how a
 // block divides its shared memory. Knows nothing of the driver.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "cuda/decode_even.h"
+#include "cuda/step_grid_even.h"
 #include "runtime/backend/cuda/device_weights.h"
 #include "runtime/backend/step_model.h"
 
@@ -23,7 +23,7 @@ struct GridProgram {
   Decode decode;  // without `layers`, exchange and what changes from token to token
   std::vector<DecodeLayer> layers;  // to be put where `decode.layers` points
   std::string why_not;              // empty: it fits
-  std::string why_not_even;         // why it is not for a kernel of decode_even.h, or ""
+  std::string why_not_even;         // why it is not for a kernel of step_grid_even.h, or ""
 };
 
 GridProgram make_grid_program(const StepModel& model, const DeviceTensors& tensors,

@@ -42,7 +42,7 @@ class SharedLayout {
       s.ways_shift = best_ways_shift(s, share_of(s, s.whole_grid != 0 ? p_.grid : p_.blocks));
     }
     const PhaseBytes widest = widest_phase();
-    if (!limits_.head_only && p_.thin == 0) place_slots();
+    if (!limits_.head_only && p_.warp_slots == 0) place_slots();
     place(widest);
     place_ring();
     if (p_.ring_bytes < 3 * round_up(static_cast<int>(largest), 128))
@@ -167,7 +167,7 @@ class SharedLayout {
     }
   }
 
-  /// Pieces as the kernel of decode_even.cuh expects them.
+  /// Pieces as the kernel of step/grid_even.cuh expects them.
   void take_even_pieces() {
     for (const DecodeLayer& w : std::span(out_.layers).first(out_.layers.size() - 1)) {
       for (int i = 0; i < kDecodeInputs + 3; ++i) {

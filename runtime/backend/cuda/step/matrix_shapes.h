@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "cuda/decode.h"
+#include "cuda/step_grid.h"
 #include "runtime/backend/cuda/device_weights.h"
 #include "runtime/backend/step_model.h"
 #include "runtime/base/integers.h"

@@ -26,8 +26,8 @@ HeadStep make_head(const Decode& d, const DeviceTensors& tensors) {
           .scales = tensors.head.scales,
           .norm = tensors.final_norm.weight,
           .x = d.exchange + d.in_at[4],
-          .trouble = d.trouble,
-          .patience = d.patience,
+          .timed_out = d.timed_out,
+          .poll_limit = d.poll_limit,
           .tiles = tensors.head.tiles(),
           .grid = d.grid,
           .norm_eps = d.norm_eps};
@@ -44,7 +44,7 @@ Status StepKernel::prepare() {
 Result<std::unique_ptr<StepKernel>> StepKernel::create(StepLayout layout,
                                                        const DeviceTensors& tensors,
                                                        cudaStream_t stream,
-                                                       std::uint32_t patience) {
+                                                       std::uint32_t poll_limit) {
   std::unique_ptr<StepKernel> kernel(new StepKernel);
   StepKernel& k = *kernel;
   Decode& d = k.decode_;
@@ -53,17 +53,17 @@ Result<std::unique_ptr<StepKernel>> StepKernel::create(StepLayout layout,
   if (k.in_cluster_) k.cluster_ = layout.cluster->cluster;
   RUNNEL_CHECK_OK(k.prepare());
   if (layout.fixed_head) RUNNEL_CHECK_OK(accepted(prepare_head(), "the head's shared memory"));
-  d.patience = k.cluster_.patience = patience;
+  d.poll_limit = k.cluster_.poll_limit = poll_limit;
   RUNNEL_TRY(k.exchange_, device_array<float>(2 * static_cast<std::size_t>(d.at.total) +
                                                   static_cast<std::size_t>(d.d),
                                               "what blocks exchange"));
-  RUNNEL_TRY(k.trouble_, pinned_array<std::uint32_t>(1, "a flag"));
+  RUNNEL_TRY(k.timed_out_, pinned_array<std::uint32_t>(1, "a flag"));
   RUNNEL_CHECK_OK(upload(k.layers_, layout.grid.layers, stream));
   if (k.in_cluster_) RUNNEL_CHECK_OK(upload(k.cluster_layers_, layout.cluster->layers, stream));
   RUNNEL_CHECK_OK(k.clear(stream));  // and waits: the layout's copies end with this function
   d.layers = k.layers_.get();
   d.exchange = k.exchange_.get();
-  d.trouble = k.cluster_.trouble = k.trouble_.get();
+  d.timed_out = k.cluster_.timed_out = k.timed_out_.get();
   k.cluster_.layers = k.cluster_layers_.get();
   k.cluster_.last = d.exchange + d.in_at[4];
   if (layout.fixed_head) k.head_ = make_head(d, tensors);
@@ -73,7 +73,7 @@ Result<std::unique_ptr<StepKernel>> StepKernel::create(StepLayout layout,
 Status StepKernel::clear(cudaStream_t stream) {
   decode_.use = 0;
   decode_.final_bit = 1;
-  *trouble_.get() = 0;
+  *timed_out_.get() = 0;
   RUNNEL_CHECK_OK(check(cudaMemsetAsync(exchange_.get(), 0, exchange_.bytes(), stream),
                         "clear what blocks exchange"));
   return check(cudaStreamSynchronize(stream), "clear what blocks exchange");
@@ -109,8 +109,8 @@ Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const 
 
 Status StepKernel::finished(cudaStream_t stream, std::uint32_t since) {
   const std::lock_guard lock(launching_);
-  const std::uint32_t trouble = *static_cast<volatile std::uint32_t*>(trouble_.get());
-  if (trouble == 0) {
+  const std::uint32_t timed_out = *static_cast<volatile std::uint32_t*>(timed_out_.get());
+  if (timed_out == 0) {
     if (failures() == since) return {};
     return fail(ErrorCode::device,
                 "cuda: a token before or beside this one did not come to its end");
@@ -121,7 +121,7 @@ Status StepKernel::finished(cudaStream_t stream, std::uint32_t since) {
   RUNNEL_CHECK_OK(check(cudaStreamSynchronize(stream), "wait for a token"));
   RUNNEL_CHECK_OK(clear(stream));
   return fail(ErrorCode::device, "cuda: a token did not come to its end: blocks waited too long (",
-              trouble, ")");
+              timed_out, ")");
 }
 
 }  // namespace runnel::cuda

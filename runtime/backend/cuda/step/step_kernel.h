@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A one-token program on a device, ready to run on any plan's buffers: cuda/decode.h, cuda/decode_cluster.h.
+// A one-token program on a device, ready to run on any plan's buffers: cuda/step_grid.h, cuda/step_cluster.h.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <mutex>
 #include <optional>
 
-#include "cuda/decode_head.h"
+#include "cuda/step_head.h"
 #include "runtime/backend/cuda/handles.h"
 #include "runtime/backend/cuda/step/cluster_program.h"
 #include "runtime/backend/cuda/step/grid_program.h"
@@ -21,17 +21,17 @@ struct StepLayout {
   std::optional<ClusterProgram>
       cluster;  // the layers, if they run in one cluster: `grid` is the head alone
   GridProgram grid;
-  bool fixed_head = false;  // the head by the kernel of cuda/decode_head.h, not by `grid`
+  bool fixed_head = false;  // the head by the kernel of cuda/step_head.h, not by `grid`
 };
 
 class StepKernel {
  public:
-  static constexpr std::uint32_t kPatience = 1U << 22;  // questions before a wait is given up
+  static constexpr std::uint32_t kPollLimit = 1U << 22;  // questions before a wait is given up
 
   /// @return unsupported, if the device refuses the program.
   static Result<std::unique_ptr<StepKernel>> create(StepLayout layout, const DeviceTensors& tensors,
                                                     cudaStream_t stream,
-                                                    std::uint32_t patience = kPatience);
+                                                    std::uint32_t poll_limit = kPollLimit);
 
   /// One token: reads *token and *segment on the device, advances the state, writes the logits. All calls on one stream.
   Status launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
@@ -47,7 +47,7 @@ class StepKernel {
 
   /// The same at any time. Any thread may ask.
   bool stuck(std::uint32_t since) const {
-    const bool now = *static_cast<volatile std::uint32_t*>(trouble_.get()) != 0;
+    const bool now = *static_cast<volatile std::uint32_t*>(timed_out_.get()) != 0;
     std::atomic_thread_fence(std::memory_order_acquire);  // finished() counts, then clears the flag
     return now || failures() != since;
   }
@@ -76,7 +76,7 @@ class StepKernel {
   DeviceArray<DecodeLayer> layers_;
   DeviceArray<ClusterLayer> cluster_layers_;
   DeviceArray<float> exchange_;
-  PinnedArray<std::uint32_t> trouble_;
+  PinnedArray<std::uint32_t> timed_out_;
 };
 
 }  // namespace runnel::cuda

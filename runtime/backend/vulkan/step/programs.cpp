@@ -11,7 +11,7 @@ namespace {
 
 constexpr StepRow kRows[] = {
     // Narrow models of Q4_0: two roles of workgroups.
-    {"mixers", 1,
+    {"narrow", 1,
      [](const StepModel& m, const StepDevice& d) { return NarrowShape::of(m, d).why_not; },
      build_narrow},
     // Rows that divide evenly over the workgroups.

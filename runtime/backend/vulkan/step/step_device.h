@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "runtime/backend/vulkan/device.h"
+#include "runtime/backend/vulkan/driver/device.h"
 
 namespace runnel::vulkan {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "runtime/backend/vulkan/pass_builder.h"
+#include "runtime/backend/vulkan/pass/pass_builder.h"
 #include "runtime/backend/vulkan/step/step_shape.h"
 #include "runtime/base/try.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "runtime/backend/step_model.h"
-#include "runtime/backend/vulkan/device_weights.h"
-#include "shaders/include/interface.h"
+#include "runtime/backend/vulkan/memory/device_weights.h"
+#include "shaders/include/contract/interface.h"
 
 namespace runnel::vulkan {
 

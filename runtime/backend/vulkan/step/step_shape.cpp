@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "runtime/base/integers.h"
-#include "shaders/include/interface.h"
+#include "shaders/include/contract/interface.h"
 
 namespace runnel::vulkan {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "runtime/backend/vulkan/device_weights.h"
-#include "runtime/backend/vulkan/packed_matrix.h"
+#include "runtime/backend/vulkan/memory/device_weights.h"
+#include "runtime/backend/vulkan/memory/packed_matrix.h"
 #include "runtime/base/integers.h"
 
 namespace runnel::vulkan {

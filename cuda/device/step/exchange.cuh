@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the decode kernel share: parameters in shared memory, values exchanged between blocks.
+//
+// Every part of a phase finds what it needs in shared memory, at places that seem to depend on the
+// phase: else the compiler computes ahead of the loop what all parts need, and spills it. With so
+// much shared memory there is hardly an L1 left to spill to.
+#pragma once
+
+#include "cuda/device/async.cuh"
+#include "cuda/device/math.cuh"
+#include "cuda/step_grid.h"
+
+namespace runnel::cuda {
+
+/// 0, which no compiler knows.
+template <int kPart>
+__device__ __forceinline__ int hidden_zero(int phase) {
+  return phase >> (24 + kPart);
+}
+/// The block's copy of the parameters.
+template <int kPart>
+__device__ __forceinline__ const Decode& program(int phase) {
+  return *reinterpret_cast<const Decode*>(shared_memory() + hidden_zero<kPart>(phase));
+}
+template <class T>
+__device__ __forceinline__ T* shared_at(int offset) {
+  return reinterpret_cast<T*>(shared_memory() + offset);
+}
+
+/// The same value, of which the compiler knows no more than that it is in a register: what is
+/// computed from it is not computed ahead of the loop.
+template <class T>
+__device__ __forceinline__ T opaque(T v) {
+  asm volatile("" : "+r"(v));
+  return v;
+}
+
+/// The weight types that a kernel multiplies, as bits; one for each type would be many registers.
+template <BlockType kType>
+constexpr unsigned kTypeBit = 1U << (unsigned(kType) & 31U);
+
+/// A value whose lowest bit says which use of its place it belongs to.
+__device__ __forceinline__ float marked(float v, unsigned bit) {
+  return __uint_as_float((__float_as_uint(v) & ~1U) | bit);
+}
+
+/// Asks for exchanged values until they are there, or gives up. The loops are as short as they can
+/// be: half of one is what an answer is late by.
+struct Waiter {
+  const Decode& p;
+  unsigned bit;  // of this use
+
+  __device__ __forceinline__ bool other(float v) const {
+    return ((__float_as_uint(v) ^ bit) & 1U) != 0;
+  }
+  /// In bit 0, whether some of it is not of this use. Several are joined by |, and asked for by some_missing().
+  __device__ __forceinline__ unsigned missing(float4 v) const {
+    return (__float_as_uint(v.x) ^ bit) | (__float_as_uint(v.y) ^ bit) |
+           (__float_as_uint(v.z) ^ bit) | (__float_as_uint(v.w) ^ bit);
+  }
+  __device__ __forceinline__ unsigned missing(float v) const { return __float_as_uint(v) ^ bit; }
+  /// Opaque: else the bit is looked for in every word, which takes three instructions each.
+  static __device__ __forceinline__ bool some_missing(unsigned missing) {
+    return (opaque(missing) & 1U) != 0;
+  }
+  __device__ __forceinline__ bool here(float4 v) const { return !some_missing(missing(v)); }
+  /// The value without the bit.
+  static __device__ __forceinline__ float value(float v) {
+    return __uint_as_float(__float_as_uint(v) & ~1U);
+  }
+  static __device__ __forceinline__ float4 values(float4 v) {
+    return make_float4(value(v.x), value(v.y), value(v.z), value(v.w));
+  }
+  /// Counts questions; now and then, whether there is hope.
+  __device__ __forceinline__ bool given_up(unsigned& asked, int where) const {
+    if ((++asked & 1023U) != 0) return false;
+    if (load_flag(p.timed_out) != 0) return true;
+    if (asked < p.poll_limit) return false;
+    store_flag(p.timed_out, unsigned(where) | 0x80000000U);
+    return true;
+  }
+  __device__ __forceinline__ float4 finish(const float* from, float4 v, int where) const {
+    unsigned asked = 0;
+#pragma unroll 1
+    while (!here(v) && !given_up(asked, where)) v = load_exchanged(from);
+    return values(v);
+  }
+  __device__ __forceinline__ float2 finish_pair(const float* from, float2 v, int where) const {
+    unsigned asked = 0;
+#pragma unroll 1
+    while ((other(v.x) || other(v.y)) && !given_up(asked, where)) v = load_exchanged_pair(from);
+    return make_float2(value(v.x), value(v.y));
+  }
+  __device__ __forceinline__ float4 read(const float* from, int where) const {
+    return finish(from, load_exchanged(from), where);
+  }
+  __device__ __forceinline__ float read_word(const float* from, int where) const {
+    float v = load_exchanged_word(from);
+    unsigned asked = 0;
+#pragma unroll 1
+    while (other(v) && !given_up(asked, where)) v = load_exchanged_word(from);
+    return value(v);
+  }
+  __device__ __forceinline__ void write_once(float* to, float v) const {
+    store_exchanged(to, marked(v, bit));
+  }
+  /// To every copy.
+  __device__ __forceinline__ void write(float* to, float v) const {
+    const float with_bit = marked(v, bit);
+    const int copies = p.copies, apart = p.at.copy;
+#pragma unroll 1
+    for (int c = 0; c < copies; ++c, to += apart) store_exchanged(to, with_bit);
+  }
+};
+/// Where a block reads, from the first copy on: all blocks ask for the same values at the same
+/// time, and a part of L2 answers one after another.
+__device__ __forceinline__ int own_copy(const Decode& p) {
+  return (block_index() & (p.copies - 1)) * p.at.copy;
+}
+
+__device__ __forceinline__ float4 activate4(Act a, float4 v) {
+  return make_float4(activate(a, v.x), activate(a, v.y), activate(a, v.z), activate(a, v.w));
+}
+__device__ __forceinline__ float4 times(float4 a, float4 b) {
+  return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
+}
+__device__ __forceinline__ float4 scaled(float4 a, float s) {
+  return make_float4(a.x * s, a.y * s, a.z * s, a.w * s);
+}
+__device__ __forceinline__ float4 plus_scaled(float4 a, float4 b, float s) {
+  return make_float4(fmaf(b.x, s, a.x), fmaf(b.y, s, a.y), fmaf(b.z, s, a.z), fmaf(b.w, s, a.w));
+}
+__device__ __forceinline__ float dot_vectors(float4 a, float4 b, float acc) {
+  return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, acc))));
+}
+__device__ __forceinline__ float sum_squares(float4 v, float acc) { return dot_vectors(v, v, acc); }
+
+}  // namespace runnel::cuda

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/vulkan/memory/resident_model.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "runtime/base/integers.h"
+#include "runtime/base/try.h"
+
+namespace runnel::vulkan {
+namespace {
+
+/// State values of one kind that a thread keeps in registers, and the most splits: 4 instead of 16
+/// brought 843 to 904 tokens/s on an H200 (heads of 64: more workgroups, less code in each).
+constexpr std::uint32_t kRegisterValues = 4;
+constexpr std::uint32_t kMostSplits = 16;
+/// More leave no room for the rest.
+constexpr std::uint32_t kMostRegisterValues = 16;
+
+/// Shared memory of slot_attention.comp.
+std::uint64_t shared_bytes(const LayerSpec& l, const SlotSplit& s) {
+  const auto k = static_cast<std::uint64_t>(l.head_k_dim);
+  const auto v = static_cast<std::uint64_t>(l.head_v_dim);
+  const auto g = static_cast<std::uint64_t>(l.queries_per_kv_head());
+  const bool rotary = l.rotates();
+  const std::uint64_t groups = std::max<std::uint64_t>(1, kThreads / v);
+  return 4 * ((rotary ? 3 : 1) * g * k + (rotary ? 2 : 1) * k + v + (2 + g) * s.share +
+              groups * g * v + kThreads);
+}
+
+}  // namespace
+
+Result<SlotSplit> choose_slot_split(const Device& device, const LayerSpec& l) {
+  const auto slots = static_cast<std::uint32_t>(l.slots().num_slots());
+  const auto widest = static_cast<std::uint32_t>(std::max(l.head_k_dim, l.head_v_dim));
+  SlotSplit s;
+  const std::uint32_t kept =
+      device.tuning().slot_values > 0 ? device.tuning().slot_values : kRegisterValues;
+  const std::uint32_t most = kThreads * std::max(kept, kMostRegisterValues) / widest;
+  s.share = std::clamp(std::max(kThreads * kept / widest, divide_up(slots, kMostSplits)), 1U,
+                       std::clamp(most, 1U, slots));
+  s.splits = divide_up(slots, s.share);
+  s.share = divide_up(slots, s.splits);
+  // A team per slot where there are lanes for it, but at least 8 lanes: 32 bytes of a key at a time.
+  s.team = std::clamp(kThreads / std::bit_ceil(s.share), 8U, 32U);
+  const std::uint64_t bytes = shared_bytes(l, s);
+  if (bytes > device.capabilities().shared_bytes) {
+    return fail(ErrorCode::unsupported, device.id(), ": ", l.queries_per_kv_head(),
+                " query heads of ", l.head_k_dim, " and ", l.head_v_dim, " values need ", bytes,
+                " bytes of shared memory, the device has ", device.capabilities().shared_bytes);
+  }
+  return s;
+}
+
+std::uint32_t slots_stride(const LayerSpec& l, const SlotSplit& split) {
+  return static_cast<std::uint32_t>(l.num_heads) * split.splits *
+         (2 + static_cast<std::uint32_t>(l.head_v_dim));
+}
+
+RecurrenceColumns RecurrenceColumns::of(const LayerSpec& l) {
+  const RecurrenceSpec& r = l.recurrence();
+  const auto u = [](std::int32_t n) { return static_cast<std::uint32_t>(n); };
+  RecurrenceColumns at;
+  const auto take = [](std::uint32_t& all, std::int32_t n) {
+    const std::uint32_t here = all;
+    all += static_cast<std::uint32_t>(n);
+    return here;
+  };
+  const std::int32_t gates = l.gate_channels();
+  at.q = take(at.all, l.q_channels());
+  at.k = take(at.all, l.k_channels());
+  at.v = take(at.all, l.v_channels());
+  at.low = take(at.all, r.gate_rank);
+  at.f = r.complement_keys ? at.k : take(at.all, r.gate_rank > 0 ? 0 : gates);
+  at.r = take(at.all, r.decay == Decay::refined ? gates : 0);
+  at.gate = take(at.all, l.output_gate ? l.o_channels() : 0);
+
+  const std::int32_t heads = l.num_heads, kv = l.num_kv_heads, slots = r.num_memory_slots;
+  at.decay_lanes = r.decay == Decay::none ? 0
+                   : slots > 0            ? u(slots)
+                   : r.decay_on_values    ? u(l.head_v_dim)
+                                          : u(l.feature_dim());
+  at.queries = take(at.features, heads * l.feature_dim());
+  at.keys = take(at.features, kv * (slots > 0 ? slots : l.feature_dim()));
+  at.slot_keys = take(at.features, slots > 0 ? kv * l.head_k_dim : 0);
+  at.decays = take(at.features, kv * static_cast<std::int32_t>(at.decay_lanes));
+  at.slot_logits = take(at.features, heads * slots);
+  return at;
+}
+
+std::uint32_t projection_columns(const LayerSpec& l) {
+  switch (l.kind()) {
+    case Mixer::slots:
+      return static_cast<std::uint32_t>(l.q_channels() + l.k_channels() + l.v_channels() +
+                                        l.gate_channels());
+    case Mixer::recurrence:
+      return RecurrenceColumns::of(l).all;
+  }
+  return 0;
+}
+
+Status check_recurrence(const Device& device, const LayerSpec& l) {
+  constexpr std::int32_t kMostRows = 1024;  // 128 registers a thread
+  const std::int32_t rows = std::max(l.feature_dim(), l.recurrence().num_memory_slots);
+  const auto bytes =
+      (static_cast<std::uint64_t>(l.head_k_dim + l.feature_dim()) + 2 * kThreads) * sizeof(float);
+  if (rows <= kMostRows && bytes <= device.capabilities().shared_bytes) return {};
+  return fail(ErrorCode::unsupported, device.id(), ": a head of ", rows, " features takes ", bytes,
+              " bytes of shared memory, expected at most ", kMostRows, " features and ",
+              device.capabilities().shared_bytes, " bytes");
+}
+
+Result<std::vector<SlotSplit>> choose_splits(const Device& device, const ModelConfig& config) {
+  std::vector<SlotSplit> splits(config.layers.size());
+  for (std::size_t i = 0; i < splits.size(); ++i) {
+    const LayerSpec& l = config.layers[i];
+    switch (l.kind()) {
+      case Mixer::slots: {
+        if (l.output_gate || l.output_norm == OutputNorm::heads) {
+          return fail(ErrorCode::unsupported, device.id(), ": layer ", i,
+                      " has slots and an output gate or a norm of each head, expected neither");
+        }
+        RUNNEL_TRY(splits[i], choose_slot_split(device, l));
+        break;
+      }
+      case Mixer::recurrence:
+        RUNNEL_CHECK_OK(check_recurrence(device, l));
+        break;
+    }
+  }
+  return splits;
+}
+
+}  // namespace runnel::vulkan
