@@ -175,11 +175,11 @@ TEST(StepPrograms, TheDataCentreGpuTakesTheBestThatFits) {
 TEST(StepPrograms, WorkSplitsOfTheDataCentreGpu) {
   Shape narrow = default_model(), wide = model_1380m(BlockType::q4_0);
   const StepDevice d = data_centre_gpu();
-  const NarrowShape narrow = NarrowShape::of(narrow.recorded(), d);
-  EXPECT_EQ(narrow.groups, 132U);
-  EXPECT_EQ(narrow.threads, 512U);
-  EXPECT_EQ(narrow.narrow, 3U);
-  EXPECT_GT(narrow.head_team, 0U) << "the head is inside";
+  const NarrowShape shape = NarrowShape::of(narrow.recorded(), d);
+  EXPECT_EQ(shape.groups, 132U);
+  EXPECT_EQ(shape.threads, 512U);
+  EXPECT_EQ(shape.mixers, 3U);
+  EXPECT_GT(shape.head_team, 0U) << "the head is inside";
   EXPECT_EQ(StepShape::of(wide.recorded(), d).groups, 132U);
   EXPECT_EQ(StepShape::even(wide.recorded(), d).groups, 128U);
   EXPECT_EQ(StepShape::of(wide.recorded(), d).teams, 5U << 24 | 3U << 16 | 4U << 8 | 3U)
