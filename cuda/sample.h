@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drawing the next token on the device, so that a step of generation waits for no host: the
-// arithmetic of runtime/generate/sampler.h, to the bit.
+// arithmetic of runtime/sampling/sampler.h, to the bit.
 #pragma once
 
 #include "cuda/launch.h"

@@ -1,7 +1,7 @@
 #version 460
 // SPDX-License-Identifier: Apache-2.0
 // token = the likeliest of a row of logits, the lowest of equal ones; NaN and -inf are never chosen. The token of the
-// host's sampler (runtime/generate/sampler.h), left where the next step reads it.
+// host's sampler (runtime/sampling/sampler.h), left where the next step reads it.
 //
 // Work split: each workgroup looks at a share of the row; the last one to finish compares what they found.
 // Grid: (workgroups, at most 128). Bound: latency.

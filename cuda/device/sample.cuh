@@ -9,7 +9,7 @@
 
 #include "cuda/device/async.cuh"
 #include "cuda/sample.h"
-#include "runtime/generate/philox.h"
+#include "runtime/sampling/philox.h"
 
 namespace runnel::cuda {
 
@@ -286,7 +286,7 @@ class Sampling {
     sync_block();
   }
 
-  /// portable_exp and token_weights of runtime/generate/token_weights.cpp.
+  /// portable_exp and token_weights of runtime/sampling/token_weights.cpp.
   __device__ std::uint32_t weight(float logit, float max) const {
     constexpr float kNothing = -20.5F, kRound = 12582912.0F;
     const float scaled = __fmul_rn(__fsub_rn(logit, max), s_.inverse_temperature);

@@ -24,7 +24,7 @@
 
 namespace runnel {
 
-struct SamplingOptions;  // runnel/generation.h
+struct SamplingOptions;  // runnel/sampling.h
 
 /// The memory of one session on one device: constant size, advanced in place by Plan::run.
 class RecurrentState {

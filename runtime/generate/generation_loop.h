@@ -14,8 +14,8 @@
 #include "runnel/generation.h"
 #include "runnel/result.h"
 #include "runnel/types.h"
-#include "runtime/generate/sampler.h"
 #include "runtime/generate/stop_detector.h"
+#include "runtime/sampling/sampler.h"
 #include "runtime/text/utf8_stream.h"
 
 namespace runnel {

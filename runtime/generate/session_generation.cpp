@@ -9,6 +9,9 @@
 
 namespace runnel {
 
+static_assert(SamplingOptions::kMaxPenaltyWindow <= Session::kHistoryWindow,
+              "penalties see tokens that a session remembers");
+
 Result<SessionGeneration> SessionGeneration::create(Session& session,
                                                     const GenerationOptions& options,
                                                     const TextCallback& on_text) {

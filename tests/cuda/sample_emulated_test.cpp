@@ -10,7 +10,7 @@
 
 #include "cuda/device/sample.cuh"
 #include "runtime/backend/cuda/sample_setup.h"
-#include "runtime/generate/sampler.h"
+#include "runtime/sampling/sampler.h"
 #include "tests/support/random.h"
 
 namespace runnel::test {

@@ -8,7 +8,7 @@
 
 #include "runnel/generation.h"
 #include "runnel/session.h"
-#include "runtime/generate/sampler.h"
+#include "runtime/sampling/sampler.h"
 #include "tests/cuda/cuda_backends.h"
 #include "tests/support/host_draws.h"
 #include "tests/support/loaded_model.h"

@@ -5,8 +5,8 @@
 
 #include <ostream>
 
-#include "runtime/generate/sampler.h"
 #include "runtime/model/config.h"
+#include "runtime/sampling/sampler.h"
 
 namespace runnel::test {
 

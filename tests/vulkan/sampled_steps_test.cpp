@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "runnel/generation.h"
-#include "runtime/generate/sampler.h"
 #include "runtime/model/config.h"
+#include "runtime/sampling/sampler.h"
 #include "tests/support/host_draws.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"

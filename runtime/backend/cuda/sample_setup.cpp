@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/generate/token_weights.h"
+#include "runtime/sampling/token_weights.h"
 
 namespace runnel::cuda {
 

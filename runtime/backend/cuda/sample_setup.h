@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cuda/sample.h"
-#include "runnel/generation.h"
+#include "runnel/sampling.h"
 
 namespace runnel::cuda {
 

@@ -24,7 +24,8 @@ Result<SampleBuffers> SampleBuffers::create(std::int32_t vocab) {
   SampleBuffers b;
   RUNNEL_TRY(b.bias_ids, device_array<std::int32_t>(n, "biases"));
   RUNNEL_TRY(b.bias_values, device_array<float>(n, "biases"));
-  RUNNEL_TRY(b.recent, device_array<std::int32_t>(Session::kHistoryWindow, "recent tokens"));
+  RUNNEL_TRY(b.recent,
+             device_array<std::int32_t>(SamplingOptions::kMaxPenaltyWindow, "recent tokens"));
   RUNNEL_TRY(b.recent_at, device_array<std::int32_t>(1, "recent tokens"));
   RUNNEL_TRY(b.counts, device_array<std::int32_t>(n, "counts of tokens"));
   RUNNEL_TRY(b.adjusted, device_array<float>(n, "logits with penalties"));

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/backend/vulkan/plan.h"
-#include "runtime/generate/sampler.h"
+#include "runtime/sampling/sampler.h"
 
 namespace runnel::vulkan {
 

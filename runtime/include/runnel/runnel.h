@@ -232,7 +232,7 @@ typedef struct runnel_logit_bias {
   float bias; /* -INFINITY forbids it */
 } runnel_logit_bias;
 
-/* Defaults are greedy: see runnel/generation.h for ranges. */
+/* Defaults are greedy: see runnel/sampling.h for ranges. */
 typedef struct runnel_generation_options {
   size_t size;
   uint64_t max_tokens;      /* 256 */

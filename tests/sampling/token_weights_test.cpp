@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/generate/token_weights.h"
+#include "runtime/sampling/token_weights.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/generate/sampler.h"
+#include "runtime/sampling/sampler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sampling in a few passes over the vocabulary; nothing is sorted, see token_weights.h for the arithmetic.
-#include "runtime/generate/sampler.h"
+#include "runtime/sampling/sampler.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "runtime/base/try.h"
-#include "runtime/generate/philox.h"
-#include "runtime/generate/token_weights.h"
+#include "runtime/sampling/philox.h"
+#include "runtime/sampling/token_weights.h"
 
 namespace runnel {
 namespace {
@@ -76,10 +76,10 @@ Status validate(const SamplingOptions& options) {
     return out_of_range("frequency_penalty", options.frequency_penalty,
                         "a finite number (0: none)");
   }
-  if (options.penalty_window < 0 ||
-      static_cast<std::size_t>(options.penalty_window) > Session::kHistoryWindow) {
+  constexpr std::int32_t kMaxWindow = SamplingOptions::kMaxPenaltyWindow;
+  if (options.penalty_window < 0 || options.penalty_window > kMaxWindow) {
     return fail(ErrorCode::invalid_argument, "penalty_window is ", options.penalty_window,
-                ", expected 0 to ", std::size_t{Session::kHistoryWindow});
+                ", expected 0 to ", kMaxWindow);
   }
   for (const auto& [token, bias] : options.logit_bias) {
     if (std::isnan(bias) || bias == std::numeric_limits<float>::infinity()) {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "runnel/generation.h"
 #include "runnel/result.h"
+#include "runnel/sampling.h"
 #include "runnel/types.h"
 
 namespace runnel {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/generate/philox.h"
+#include "runtime/sampling/philox.h"
 
 #include <gtest/gtest.h>
 

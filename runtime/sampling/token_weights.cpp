@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes over the vocabulary, written in lanes so that the compiler vectorises them without reordering any float sum.
-#include "runtime/generate/token_weights.h"
+#include "runtime/sampling/token_weights.h"
 
 #include <algorithm>
 #include <bit>
