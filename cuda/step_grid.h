@@ -169,7 +169,7 @@ struct Decode {
   std::int32_t columns = 0;                      // of a split, if warps share the slots
   std::int32_t ring_bytes = 0, piece_bytes = 0;  // piece: the largest
   std::int32_t warp_slots = 0;                   // warps share the slots: see step/warp_slots.cuh
-  std::int32_t even = 0;                         // 1: by a kernel of step_grid_even.h
+  std::int32_t even = 0;  // number of its shape in the list of step_grid_even.h, from 1
   std::int32_t poll = 0;  // 1: every thread asks for its own values; 0: one lane of a warp first
   std::int32_t keep = 0, copies = 1;
   // Clocks from the end of a block's products until it asks for the next input, if `even`.

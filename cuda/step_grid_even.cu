@@ -5,28 +5,31 @@
 namespace runnel::cuda {
 namespace {
 
-template <BlockType kType, unsigned kTypes>
+template <int kShape, BlockType kType, unsigned kTypes>
 __global__ void __launch_bounds__(kDecodeAllThreads, 1)
     decode_even_kernel(const __grid_constant__ Decode p) {
 #if __CUDA_ARCH__ >= 900
-  decode_thread(p, [](int cta) { consume_even<kEvenShape, kType, kTypes>(cta); });
+  decode_thread(p, [](int cta) { consume_even<kEvenShapes[kShape], kType, kTypes>(cta); });
 #endif
 }
 
 struct Choice {
+  int shape;
   BlockType type;
   unsigned types;  // of the layers and of the head
   DecodeFunction kernel;
 };
 constexpr unsigned kGates = kTypeBit<BlockType::f16>;
-template <BlockType kType, BlockType kHead = kType>
-constexpr Choice kChoice = {kType, kTypeBit<kType> | kTypeBit<kHead> | kGates,
-                            &decode_even_kernel<kType, kTypeBit<kType> | kTypeBit<kHead>>};
+template <int kShape, BlockType kType, BlockType kHead = kType>
+constexpr Choice kChoice = {kShape, kType, kTypeBit<kType> | kTypeBit<kHead> | kGates,
+                            &decode_even_kernel<kShape, kType, kTypeBit<kType> | kTypeBit<kHead>>};
 const Choice kChoices[] = {
-    kChoice<BlockType::q4_0, BlockType::q8_0>,
-    kChoice<BlockType::q4_k, BlockType::q6_k>,
-    kChoice<BlockType::q8_0>,
-    kChoice<BlockType::bf16>,
+    kChoice<0, BlockType::q4_0, BlockType::q8_0>,
+    kChoice<0, BlockType::q4_k, BlockType::q6_k>,
+    kChoice<0, BlockType::q8_0>,
+    kChoice<0, BlockType::bf16>,
+    kChoice<1, BlockType::q4_0, BlockType::q8_0>,
+    kChoice<2, BlockType::q4_0, BlockType::q8_0>,
 };
 
 }  // namespace
@@ -35,7 +38,8 @@ DecodeFunction even_kernel(const Decode& p) {
   unsigned types = 0;
   for (int i = 0; i < p.num_shapes; ++i) types |= 1U << (unsigned(p.shapes[i].type) & 31U);
   for (const Choice& c : kChoices) {
-    if (c.type == p.shapes[0].type && (types & ~c.types) == 0) return c.kernel;
+    if (c.shape + 1 == p.even && c.type == p.shapes[0].type && (types & ~c.types) == 0)
+      return c.kernel;
   }
   return nullptr;
 }

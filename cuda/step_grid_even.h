@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode kernels for one shape, whose rows divide evenly over the blocks (device/step/grid_even.cuh):
-// what they and the layout of their shared memory agree on.
+// Decode kernels for fixed shapes, whose rows divide (nearly) evenly over the blocks (device/step/grid_even.cuh): THE LIST
+// of the shapes, and what the kernels and the layout of their shared memory agree on.
 #pragma once
 
 #include "cuda/step_grid.h"
@@ -9,12 +9,42 @@ namespace runnel::cuda {
 
 /// Known to the compiler.
 struct EvenShape {
-  int wide = 0, inner = 0;  // channels, of the SwiGLU too; a warp has 256 columns, or 512
+  int wide = 0, inner = 0;  // channels, of the SwiGLU too
   int head = 0;             // columns of a head's keys and of its values
+  int group = 1;            // query heads per kv head
   int blocks = 0;
-  int rows = 0;  // of a block in one phase, at most
+  int rows = 0;    // of a block in one phase, at most
+  int splits = 0;  // shares of kEvenSlots slots per kv head; 0: warps share the slots
 };
-inline constexpr EvenShape kEvenShape = {2048, 5632, 512, 128, 96};
+inline constexpr int kEvenSlots = 64;  // of a split, all positional or all memory
+
+/// A new shape is one row here; its kernels follow in step_grid_even.cu.
+inline constexpr EvenShape kEvenShapes[] = {
+    {.wide = 2048, .inner = 5632, .head = 512, .blocks = 128, .rows = 96},
+    {.wide = 896, .inner = 4864, .head = 64, .group = 7, .blocks = 112, .rows = 96, .splits = 6},
+    {.wide = 1536, .inner = 8960, .head = 128, .group = 6, .blocks = 128, .rows = 144, .splits = 6},
+};
+
+constexpr int even_width(EvenShape s, int kind) { return kind == 3 ? s.inner : s.wide; }
+/// Columns of a step: 32 per lane for block types, whose rows 8 lanes share, or 4 in narrow layers.
+constexpr int even_columns(EvenShape s, int kind) {
+  return even_width(s, kind) % 256 == 0 ? 256 : 128;
+}
+constexpr int even_steps(EvenShape s, int kind) {
+  return even_width(s, kind) / even_columns(s, kind);
+}
+/// Steps of a row that one warp multiplies; of down it may be several, and the last warp may have fewer.
+constexpr int even_warp_steps(EvenShape s, int kind) {
+  return kind == 3 ? (even_steps(s, kind) + kDecodeWarps - 1) / kDecodeWarps : 1;
+}
+/// Warps with other columns.
+constexpr int even_ways(EvenShape s, int kind) {
+  return (even_steps(s, kind) + even_warp_steps(s, kind) - 1) / even_warp_steps(s, kind);
+}
+/// Columns of an input in shared memory: whole shares of a warp, zeros behind the last.
+constexpr int even_padded(EvenShape s, int kind) {
+  return even_ways(s, kind) * even_warp_steps(s, kind) * even_columns(s, kind);
+}
 
 /// How such a phase is walked, in units: tiles of block types, rows of plain types.
 struct EvenPlan {
@@ -22,11 +52,17 @@ struct EvenPlan {
   int piece = 1;  // of a block copied at once
   int sure = 8;   // of a batch, multiplied without asking whether they exist
 };
-constexpr EvenPlan even_plan(BlockType type, int kind) {
-  if (type == BlockType::f16) return {1, 2};  // gates
+constexpr EvenPlan even_plan(EvenShape s, BlockType type, int kind) {
+  if (type == BlockType::f16) return even_columns(s, kind) == 256 ? EvenPlan{1, 2} : EvenPlan{1, 4};
   if (type == BlockType::bf16) return kind == 3 ? EvenPlan{4, 2} : EvenPlan{8, 4};
   if (type == BlockType::q8_0)
     return kind == 1 ? EvenPlan{2, 2} : kind == 3 ? EvenPlan{2, 1} : EvenPlan{4, 2};
+  if (s.splits > 0) {  // few rows each
+    const int few = even_columns(s, 0) == 256 ? 2 : 1;
+    return kind == 2   ? EvenPlan{6, 4, 5}
+           : kind == 3 ? EvenPlan{few + 1, few + 1}
+                       : EvenPlan{few, 2 * few};
+  }
   return kind == 0   ? EvenPlan{8, 4, 6}
          : kind == 1 ? EvenPlan{2, 4}
          : kind == 2 ? EvenPlan{6, 4}
@@ -38,13 +74,37 @@ constexpr int even_stride(EvenShape s, int kind) {
 }
 /// Floats of one phase's sums. There are two sets.
 constexpr int even_partial(EvenShape s) {
-  const int wide = s.wide / 256 * even_stride(s, 0), down = s.inner / 512 * even_stride(s, 3);
+  const int wide = even_ways(s, 0) * even_stride(s, 0), down = even_ways(s, 3) * even_stride(s, 3);
   return wide > down ? wide : down;
 }
 
+/// A split's slots of one token in a block's shared memory, offsets in floats.
+struct EvenSlots {
+  int near = 0;    // queries [group, head] as sinks see them; at 0 as the other slots do
+  int key = 0;     // [head]
+  int value = 0;   // [head]
+  int gates = 0;   // [kEvenSlots] pairs: decay, write
+  int logits = 0;  // [group, kEvenSlots]
+  int shares = 0;  // [kEvenSlots, 8] exponentials
+  int reads = 0;   // [warps, group, head] sums of a warp's slots
+  int total = 0;
+  static constexpr EvenSlots of(EvenShape s) {
+    EvenSlots at;
+    at.near = s.group * s.head;
+    at.key = at.near + s.group * s.head;
+    at.value = at.key + s.head;
+    at.gates = at.value + s.head;
+    at.logits = at.gates + 2 * kEvenSlots;
+    at.shares = at.logits + s.group * kEvenSlots;
+    at.reads = at.shares + 8 * kEvenSlots;
+    at.total = at.reads + kDecodeWarps * s.group * s.head;
+    return at;
+  }
+};
+
 using DecodeFunction = void (*)(Decode);
 
-/// For a program whose `even` is set; null: not with its head's type.
+/// For a program whose `even` is set; null: not with its types.
 DecodeFunction even_kernel(const Decode&);
 /// Allows `shared_bytes` of shared memory.
 cudaError_t prepare_even(int shared_bytes);

@@ -162,8 +162,24 @@ ModelConfig config_500m() {
   return c;
 }
 
+ModelConfig config_1500m() {
+  ModelConfig c = config_500m();
+  c.name = "1.5B";
+  c.hidden_size = 1536;
+  LayerSpec l = c.layers[0];
+  l.num_heads = 12;
+  l.head_k_dim = l.head_v_dim = 128;
+  l.intermediate_size = 8960;
+  c.repeat(l, 28);
+  return c;
+}
+
 BenchModel model_500m() {
   return build(config_500m(), BlockType::q4_0, BlockType::f16, BlockType::q4_0, true, true);
+}
+
+BenchModel model_1500m() {
+  return build(config_1500m(), BlockType::q4_0, BlockType::f16, BlockType::q4_0, true, true);
 }
 
 BenchModel model_135m() {
@@ -181,6 +197,7 @@ BenchModel model_1380m(BlockType type, bool stored) {
 BenchModel model_named(const std::string& name) {
   if (name == "135m") return model_135m();
   if (name == "500m") return model_500m();
+  if (name == "1500m") return model_1500m();
   const std::string type = name.substr(0, name.find('-'));
   return model_1380m(type == "q4_0"   ? BlockType::q4_0
                      : type == "q4_k" ? BlockType::q4_k

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decode kernel on a GPU: checked against the graph of kernels, timed with several layouts, and
-// where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick | TUNING…], MODEL: 135m 500m q4_0
+// where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick | TUNING…], MODEL: 135m 500m 1500m q4_0
 // q4_k q8_0 bf16, or as in q4_0-stored, TUNING: as in even=0 or poll=2,copies=1; without one, many. cluster=0 and even=0
 // leave rows of the ladder out.
 #include <algorithm>
@@ -267,7 +267,7 @@ void trace(Device& on, Kernel& kernel) {
 }
 
 /// Whole generation: steps that draw their tokens on the device, as the host that reads along sees them.
-void generation(Device& on) {
+void generation(const BenchModel& source, const char* program) {
   struct Kind {
     const char* name;
     SamplingOptions sampling;
@@ -277,11 +277,11 @@ void generation(Device& on) {
       {"temperature 0.8, top-p 0.95", {.temperature = 0.8F, .top_p = 0.95F, .seed = 1}},
       {"top-k 40, penalties",
        {.temperature = 0.8F, .top_k = 40, .repetition_penalty = 1.1F, .seed = 1}}};
-  constexpr int kTokens = 300, kFirst = 50;
+  constexpr int kTokens = 1300, kFirst = 1000;  // until the clocks have risen
   auto backend = take(cuda::make_backend(0));
-  const Recording pass = forward_of(on.source.config, on.source.weights);
-  const auto model =
-      take(backend->load({.config = on.source.config, .weights = on.source.weights, .pass = pass}));
+  const Recording pass = forward_of(source.config, source.weights);
+  const auto model = take(backend->load(
+      {.config = source.config, .weights = source.weights, .pass = pass, .step_program = program}));
   std::printf("  %s\n", to_string(model->step_program()).c_str());
   const auto plan = take(model->record(16, pass));
   const auto state = take(model->create_state());
@@ -306,6 +306,9 @@ void generation(Device& on) {
 
 void measure(const BenchModel& source, const char* label, std::vector<cuda::DecodeTuning> tunings,
              int inner) {
+  std::printf("%s\n", label);
+  generation(source, "");  // alone on the device
+  generation(source, "ops");
   Device on(source);
   std::printf("%s: %.0f MB of weights\n", label,
               static_cast<double>(on.model->weights.bytes) / 1e6);
@@ -334,7 +337,6 @@ void measure(const BenchModel& source, const char* label, std::vector<cuda::Deco
     }
     first = false;
   }
-  generation(on);
 }
 
 /// "poll=2,copies=1" -> a tuning.
@@ -384,12 +386,12 @@ int main(int argc, char** argv) {
     measure(model_named(which), "135M q4_0", tunings, 20);
     return 0;
   }
-  if (which == "500m") {
+  if (which == "500m" || which == "1500m") {
     if (!quick) {
       for (int blocks : {0, 32, 64, 96}) tunings.push_back({.blocks = blocks});
       for (int splits : {4, 8}) tunings.push_back({.splits = splits});
     }
-    measure(model_named(which), "0.5B q4_0", tunings, 20);
+    measure(model_named(which), which == "500m" ? "0.5B q4_0" : "1.5B q4_0", tunings, 20);
     return 0;
   }
   if (!quick) {

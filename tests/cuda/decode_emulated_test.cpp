@@ -26,8 +26,13 @@ namespace {
 using quant::BlockType;
 
 constexpr int kShared = 227 * 1024;  // of a block
-// As wide as kEvenShape, since warps share columns; all else as small as can be.
-constexpr cuda::EvenShape kEven = {2048, 1536, 512, 16, 400};
+// As wide as those of the list, since warps share columns; all else as small as can be.
+constexpr cuda::EvenShape kEven[] = {
+    {.wide = 2048, .inner = 1536, .head = 512, .blocks = 16, .rows = 400},
+    // down has 17 steps: the last warp has half of its columns
+    {.wide = 896, .inner = 4352, .head = 64, .group = 7, .blocks = 14, .rows = 632, .splits = 6},
+    {.wide = 1536, .inner = 512, .head = 128, .group = 6, .blocks = 12, .rows = 200, .splits = 6},
+};
 
 struct Emulated {
   cuda::DeviceWeights weights;
@@ -125,9 +130,14 @@ struct Emulated {
 
   static void even_thread(const cuda::Decode& d) {
     const auto with = [&d]<BlockType kType>() {
-      if (d.shapes[0].type == kType)
-        cuda::decode_thread(d, [](int cta) { cuda::consume_even<kEven, kType, ~0U>(cta); });
+      if (d.shapes[0].type == kType && d.even == 1)
+        cuda::decode_thread(d, [](int cta) { cuda::consume_even<kEven[0], kType, ~0U>(cta); });
     };
+    constexpr BlockType kType = BlockType::q4_0;
+    if (d.even == 2)
+      cuda::decode_thread(d, [](int cta) { cuda::consume_even<kEven[1], kType, ~0U>(cta); });
+    if (d.even == 3)
+      cuda::decode_thread(d, [](int cta) { cuda::consume_even<kEven[2], kType, ~0U>(cta); });
     with.template operator()<BlockType::q4_0>();
     with.template operator()<BlockType::q4_k>();
     with.template operator()<BlockType::q8_0>();
@@ -265,8 +275,8 @@ std::vector<Case> cases() {
   }
   c = small_config();
   set_layers(c, 2);
-  set_widths(c, kEven.wide, kEven.inner);
-  set_heads(c, 4, 4, kEven.head);
+  set_widths(c, kEven[0].wide, kEven[0].inner);
+  set_heads(c, 4, 4, kEven[0].head);
   set_memory(c, 16);
   c.vocab_size = 301;
   const auto even = [&all, &c](const char* name, BlockType t, BlockType gates, BlockType table) {
@@ -274,8 +284,8 @@ std::vector<Case> cases() {
     all.push_back({name,
                    c,
                    parts,
-                   kEven.blocks + 1,
-                   {.blocks = kEven.blocks, .splits = 4},
+                   kEven[0].blocks + 1,
+                   {.blocks = kEven[0].blocks, .splits = 4},
                    2,
                    false,
                    false,
@@ -287,6 +297,21 @@ std::vector<Case> cases() {
   even("even_", BlockType::bf16, BlockType::bf16, BlockType::bf16);
   set_layers(c, 1);  // as above
   even("even_", BlockType::q4_k, BlockType::f16, BlockType::q6_k);
+  for (const auto& [name, number, start] : {std::tuple{"even_split", 1, 0},
+                                            {"even_split_full", 1, 300},
+                                            {"even_split_heads_of_128", 2, 130}}) {
+    const cuda::EvenShape& e = kEven[number];
+    ModelConfig of = small_positional_config();
+    set_layers(of, start == 0 ? 2 : 1);
+    set_widths(of, e.wide, e.inner);
+    set_heads(of, e.wide / e.head, e.wide / e.head / e.group, e.head);
+    set(of, &LayerSpec::qkv_bias, start != 130);
+    set_positional(of, 4, 252, 256);
+    set_memory(of, 128);
+    of.vocab_size = 301;
+    all.push_back({name, of, four_bits, e.blocks + 1, {.blocks = e.blocks, .splits = e.splits}, 2});
+    all.back().even = true, all.back().start = start;
+  }
   c = small_config();
   set_heads(c, 1, 1, 64, 128);
   set_memory(c, 64);

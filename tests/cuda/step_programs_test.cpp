@@ -149,23 +149,50 @@ TEST(CudaStepProgramsEmulated, TheWideModelHasAnEvenKernelOnAllOfAHopper) {
   }
   const StepProgram thor = chosen(bench::config_1380m(), {}, kThor);
   EXPECT_EQ(thor.name, "grid");
-  EXPECT_EQ(reason(thor, "grid-even"), "20 blocks share its rows best, expected 128");
+  EXPECT_EQ(reason(thor, "grid-even"), "20 blocks, expected at least 128");
   const StepProgram mixed = chosen(bench::config_1380m(), {.table = BlockType::q6_k}, kHopper);
   EXPECT_EQ(mixed.name, "grid");
   EXPECT_EQ(reason(mixed, "grid-even"), "a head of a type that goes with other products");
 }
 
-TEST(CudaStepProgramsEmulated, BiasesAndManySlotsTakeTheGeneralKernel) {
-  const Types types{.table = BlockType::q4_0};
-  const StepProgram hopper = chosen(bench::config_500m(), types, kHopper);
-  EXPECT_EQ(hopper.name, "grid");
-  for (const char* row : {"cluster-fixed", "cluster", "grid-even"})
-    EXPECT_EQ(reason(hopper, row), "biases on q, k and v") << row;
-  EXPECT_EQ(chosen(bench::config_500m(), types, kThor).name, "grid");
+TEST(CudaStepProgramsEmulated, TheNextDefaultModelAndItsLargerSisterHaveEvenKernels) {
+  for (const BlockType table : {BlockType::q4_0, BlockType::q8_0}) {
+    const StepProgram half = chosen(bench::config_500m(), {.table = table}, kHopper);
+    EXPECT_EQ(half.name, "grid-even");
+    EXPECT_EQ(half.detail, "112 blocks");
+    EXPECT_EQ(reason(half, "cluster"), "biases on q, k and v");
+    const StepProgram sister = chosen(bench::config_1500m(), {.table = table}, kHopper);
+    EXPECT_EQ(sister.name, "grid-even");
+    EXPECT_EQ(sister.detail, "128 blocks");
+  }
   ModelConfig config = bench::config_500m();
   for (LayerSpec& l : config.layers) l.qkv_bias = false;
-  EXPECT_EQ(reason(chosen(config, types, kHopper), "cluster"),
-            "layers of 4864 channels, expected at most 2048");
+  EXPECT_EQ(chosen(config, {}, kHopper).name, "grid-even");
+}
+
+TEST(CudaStepProgramsEmulated, BiasesAndManySlotsOfOtherShapesTakeTheGeneralKernel) {
+  EXPECT_EQ(chosen(bench::config_500m(), {}, kThor).name, "grid");
+  StepProgram program = chosen(bench::config_500m(), {.linear = BlockType::q8_0}, kHopper);
+  EXPECT_EQ(program.name, "grid");
+  EXPECT_EQ(reason(program, "grid-even"), "products of another type than Q4_0");
+  ModelConfig config = bench::config_500m();
+  for (LayerSpec& l : config.layers) l.slots().num_window_slots = 124;
+  program = chosen(config, {}, kHopper);
+  EXPECT_EQ(program.name, "grid");
+  EXPECT_EQ(
+      reason(program, "grid-even"),
+      "128 positional and 128 memory slots, expected 384 in all and of each kind a multiple of 64");
+  config = bench::config_500m();
+  for (LayerSpec& l : config.layers) l.intermediate_size = 2816;
+  program = chosen(config, {}, kHopper);
+  EXPECT_EQ(program.name, "grid");
+  EXPECT_EQ(reason(program, "grid-even"),
+            "channels, SwiGLU and heads of 896, 2816, 14 of 64, expected one of: 2048, 5632, 4 of "
+            "512; 896, 4864, "
+            "14 of 64; 1536, 8960, 12 of 128");
+  for (LayerSpec& l : config.layers) l.qkv_bias = false;
+  EXPECT_EQ(reason(chosen(config, {}, kHopper), "cluster"),
+            "layers of 2816 channels, expected at most 2048");
 }
 
 TEST(CudaStepProgramsEmulated, SaysWhyAShapeIsAGraphOfOps) {

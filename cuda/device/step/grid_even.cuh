@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decode kernel of cuda/device/step/grid.cuh for one shape, whose widths the compiler knows and
-// whose rows divide evenly over the blocks, with matrices of one type (the gates' may be f16).
+// The decode kernel of cuda/device/step/grid.cuh for a shape of the list, whose widths the compiler knows and whose rows
+// divide evenly over the blocks (those of gate and up nearly), with matrices of one type (the gates' may be f16).
 //
-// Warps wait for each other once a phase. Two warps share 256 columns of an input: each takes half
-// of them from the exchange, and they meet alone; a row's sums are joined by the thread that shows
-// it. The residual stays in the block, which has the same rows of both matrices that add to it.
+// Warps wait for each other once per phase. Two warps share 256 columns of an input, or 128: each takes half of them from
+// the exchange, and they meet alone; a row's sums are joined by the thread that shows it. The residual stays in the
+// block, which has the same rows of both matrices that add to it.
 #pragma once
 
+#include "cuda/device/step/even_slots.cuh"
 #include "cuda/device/step/grid.cuh"
 #include "cuda/device/step/grid_even_products.cuh"
 
@@ -16,13 +17,15 @@ namespace runnel::cuda {
 struct EvenRow {
   float* to = nullptr;  // null: none
   Act act = Act::identity;
-  int gate = -1;  // its number, if it is one
+  int gate = -1;      // its number, if it is one
+  float bias = 0.0F;  // of shapes whose slots are split
 };
 template <EvenShape kShape, int kKind>
 __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& w, float* set,
                                             int tid) {
   EvenRow of;
   if constexpr (kKind == 0) {
+    constexpr int kQueries = kShape.wide, kKeys = kQueries / kShape.group;
     int row = tid;
 #pragma unroll 1
     for (int i = 0; i < w.num_inputs; ++i) {
@@ -32,31 +35,51 @@ __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& 
       if (row >= 0 && row < rows) {
         const int column = m.column + (range.x << shift) + row;
         of.to = set + p.at.inputs + column;
-        of.act = column < 2 * kShape.wide ? p.qk_act : p.v_act;
-        of.gate = column - 3 * kShape.wide;
+        of.act = column < kQueries + kKeys ? p.qk_act : p.v_act;
+        of.gate = column - kQueries - 2 * kKeys;
+        if constexpr (kShape.splits > 0) {
+          const float* const biases = of.gate < 0 ? w.norms[kQkvBias] : w.f_bias;
+          if (biases != nullptr) of.bias = biases[of.gate < 0 ? column : of.gate];
+        }
       }
       row -= rows;
     }
   } else {
-    constexpr int kRows = (kKind == 2 ? kShape.inner : kShape.wide) / kShape.blocks;
+    int first = block_index() * (kShape.wide / kShape.blocks), rows = kShape.wide / kShape.blocks;
+    if constexpr (kKind == 2) {
+      if constexpr (kShape.inner % kShape.blocks == 0) {
+        rows = kShape.inner / kShape.blocks, first = block_index() * rows;
+      } else {
+        const int shape = w.matrices[kDecodeInputs + 1].shape;
+        const int2 range = shared_at<const int2>(p.shared.ranges)[shape];
+        const int shift = p.shapes[shape].row_shift;
+        first = (range.x << shift) >> 1, rows = ((range.y - range.x) << shift) >> 1;
+      }
+    }
     float* const to = set + (kKind == 1 ? p.at.x1 : kKind == 2 ? p.at.h : p.at.x2);
-    if (tid < kRows) of.to = to + block_index() * kRows + tid;
+    if (tid < rows) of.to = to + first + tid;
   }
   return of;
 }
 
-/// A lane's vectors of the exchange, 32 apart.
-template <int kN>
+/// A lane's vectors of the exchange, 32 apart; zeros where exists(i) is false.
+template <int kN, class Exists>
 __device__ __forceinline__ void wait_for_vectors(const Waiter& wait, const float* from,
-                                                 float4 (&v)[kN], int where) {
+                                                 float4 (&v)[kN], int where, Exists&& exists) {
   unsigned asked = 0;
+#pragma unroll
+  for (int i = 0; i < kN; ++i) v[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
 #pragma unroll 1
   for (;;) {
     unsigned missing = 0;
 #pragma unroll
-    for (int i = 0; i < kN; ++i) v[i] = load_exchanged(from + 128 * i);
+    for (int i = 0; i < kN; ++i) {
+      if (exists(i)) v[i] = load_exchanged(from + 128 * i);
+    }
 #pragma unroll
-    for (int i = 0; i < kN; ++i) missing |= wait.missing(v[i]);
+    for (int i = 0; i < kN; ++i) {
+      if (exists(i)) missing |= wait.missing(v[i]);
+    }
     if (!wait.some_missing(missing) || wait.given_up(asked, where)) break;
   }
   sync_warp();
@@ -69,20 +92,28 @@ template <EvenShape kShape, BlockType kType, int kKind>
 struct EvenInput {
   using Walk = EvenWalk<kShape, kType, kKind>;
   using S = typename Walk::S;
-  static constexpr int kWidth = kKind == 3 ? kShape.inner : kShape.wide;
-  static constexpr int kVectors = kKind == 3 ? 4 : 1;  // that a lane takes, 32 apart
+  static constexpr int kWidth = even_width(kShape, kKind), kPadded = even_padded(kShape, kKind);
+  // Vectors of four that a lane takes, 32 apart, and lanes of a warp that take others than those before them.
+  static constexpr int kVectors = kKind == 3 ? 2 * Walk::kWarpSteps : 1;
+  static constexpr int kTaking = kKind == 3 || Walk::kColumns == 256 ? 32 : 16;
 
-  unsigned char* rounded;  // [2][kWidth / 32][16] int8: columns 0-15, 16-31; f32 [kWidth / 32]
-  float4* plain;           // [2][kWidth / 8]: columns 0-3, 4-7
+  unsigned char* rounded;  // [2][kPadded / 32][16] int8: columns 0-15, 16-31; f32 [kPadded / 32]
+  float4* plain;           // [2][kPadded / 8]: columns 0-3, 4-7
   int first;               // vector of this lane
 
   static __device__ __forceinline__ EvenInput of(const Decode& p, int tid) {
-    const int first = kKind == 3 ? (tid >> 5) * 128 + (tid & 31) : tid;
+    const int first = kKind == 3      ? (tid >> 5) * (32 * kVectors) + (tid & 31)
+                      : kTaking == 32 ? tid
+                                      : (tid >> 5) * kTaking + (tid & (kTaking - 1));
     return {shared_at<unsigned char>(p.shared.rounded), shared_at<float4>(p.shared.plain), first};
   }
 
+  /// Whether the lane's vector i is not behind the last.
+  __device__ __forceinline__ bool exists(int i) const {
+    return kPadded == kWidth || first + 32 * i < kWidth / 4;
+  }
   __device__ __forceinline__ void keep_plain(const float4 (&v)[kVectors]) const {
-    float4* const to = plain + (first & 1) * (kWidth / 8) + (first >> 1);
+    float4* const to = plain + (first & 1) * (kPadded / 8) + (first >> 1);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) to[16 * i] = v[i];
   }
@@ -99,8 +130,8 @@ struct EvenInput {
     // Added to what is rounded, it leaves the integer in the lowest bits.
     constexpr float kRound = 12582912.0F;
     unsigned char* const to =
-        rounded + (first >> 2 & 1) * (kWidth / 2) + (first >> 3) * 16 + (first & 3) * 4;
-    float* const scales = reinterpret_cast<float*>(rounded + kWidth) + (first >> 3);
+        rounded + (first >> 2 & 1) * (kPadded / 2) + (first >> 3) * 16 + (first & 3) * 4;
+    float* const scales = reinterpret_cast<float*>(rounded + kPadded) + (first >> 3);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
       const float inverse = peak[i] > 1e-36F ? 127.0F * reciprocal(peak[i]) : 0.0F;
@@ -113,15 +144,15 @@ struct EvenInput {
       if ((first & 7) == 0) scales[4 * i] = peak[i] * (1.0F / 127.0F);
     }
   }
-  /// Of step `step`, 256 columns.
+  /// Of step `step`.
   __device__ __forceinline__ typename S::Input load(int step, int lane) const {
     if constexpr (S::kBlocks) {
       constexpr int kOnes = 0x01010101;
-      const int block = step * 8 + (lane & 7);
+      const int block = step * Walk::kLanes + (lane & (Walk::kLanes - 1));
       RoundedInput in;
       in.low = *reinterpret_cast<const int4*>(rounded + block * 16);
-      in.high = *reinterpret_cast<const int4*>(rounded + kWidth / 2 + block * 16);
-      in.scale = reinterpret_cast<const float*>(rounded + kWidth)[block];
+      in.high = *reinterpret_cast<const int4*>(rounded + kPadded / 2 + block * 16);
+      in.scale = reinterpret_cast<const float*>(rounded + kPadded)[block];
       const int4 ones = make_int4(kOnes, kOnes, kOnes, kOnes);
       in.sums = (dot16(in.low, ones, 0) & 0xFFFF) | dot16(in.high, ones, 0) << 16;
       return in;
@@ -130,22 +161,25 @@ struct EvenInput {
     }
   }
   __device__ __forceinline__ PlainInput load_plain(int step, int lane) const {
-    return {plain[step * 32 + lane], plain[kWidth / 8 + step * 32 + lane]};
+    constexpr int kChunks = Walk::kColumns / 8;
+    const int chunk = step * kChunks + (lane & (kChunks - 1));
+    return {plain[chunk], plain[kPadded / 8 + chunk]};
   }
 };
 
-/// This warp's part of a phase's input: of down 512 columns, of the others half of 256. With it, its squares.
+/// This warp's part of a phase's input: of the others than down half of its pair's columns. With it, its squares.
 template <EvenShape kShape, BlockType kType, int kKind>
 __device__ __forceinline__ float take_even(const Decode& p, int phase,
                                            const EvenInput<kShape, kType, kKind>& to, bool plain,
                                            unsigned since) {
-  constexpr int kVectors = EvenInput<kShape, kType, kKind>::kVectors;
-  constexpr bool kBlocks = Streamed<kType>::kBlocks;
+  using Input = EvenInput<kShape, kType, kKind>;
+  constexpr int kVectors = Input::kVectors;
+  constexpr bool kBlocks = Streamed<kType>::kBlocks, kJoined = kKind == 1 && kShape.splits > 0;
   const int layer = phase >> 2, first = to.first;
   const float* const norm = shared_at<const DecodeLayer>(p.shared.layers)[layer].norms[kKind];
   const unsigned use = p.use + unsigned(layer) - (kKind == 0 ? 1U : 0U);
   const float* const from =
-      p.exchange + p.in_at[kKind] + std::size_t(use & 1U) * unsigned(p.at.total) + 4 * first;
+      p.exchange + p.in_at[kKind] + std::size_t(use & 1U) * unsigned(p.at.total);
   const Waiter wait{p, ((use >> 1) & 1U) ^ 1U};
   float4 v[kVectors], weight = make_float4(1.0F, 1.0F, 1.0F, 1.0F);
   if (kKind < 3 && norm != nullptr) weight = reinterpret_cast<const float4*>(norm)[first];
@@ -153,11 +187,18 @@ __device__ __forceinline__ float take_even(const Decode& p, int phase,
     v[0] = shared_at<const float4>(p.shared.x)[first];
   } else {
     pause_until(since, p.pauses[kKind]);
-    wait_for_vectors(wait, from, v, 16 + kKind);
+    if constexpr (kJoined) {
+      v[0] = activate4(p.o_act, join_even<kShape, Input::kTaking>(wait, from, first));
+    } else {
+      wait_for_vectors(wait, from + 4 * first, v, 16 + kKind,
+                       [&to](int i) { return to.exists(i); });
+    }
   }
   float squared = 0.0F;
   if constexpr (kKind < 3) {
     squared = sum_squares(v[0], 0.0F);
+    if constexpr (Input::kTaking < 32)
+      squared *= (thread_index() & Input::kTaking) == 0 ? 1.0F : 0.0F;
     v[0] = times(v[0], weight);
   }
   if constexpr (kBlocks) to.keep_rounded(v);
@@ -169,7 +210,7 @@ __device__ __forceinline__ float take_even(const Decode& p, int phase,
 template <EvenShape kShape, int kKind>
 __device__ __forceinline__ void show_row(const Decode& p, int phase, const EvenRow& row,
                                          const float* partial, int tid) {
-  constexpr int kWays = kKind == 3 ? kShape.inner / 512 : kShape.wide / 256;
+  constexpr int kWays = even_ways(kShape, kKind);
   constexpr int kStride = even_stride(kShape, kKind);
   const int layer = phase >> 2;
   const unsigned use = p.use + unsigned(layer);
@@ -193,7 +234,11 @@ __device__ __forceinline__ void show_row(const Decode& p, int phase, const EvenR
       Waiter{p, p.final_bit}.write_once(
           p.exchange + p.in_at[4] + block_index() * (kShape.wide / kShape.blocks) + tid, v);
   } else if (row.gate < 0) {
-    wait.write_once(row.to, activate(row.act, v));
+    wait.write_once(row.to, activate(row.act, kShape.splits > 0 ? v + row.bias : v));
+  } else if constexpr (kShape.splits > 0) {
+    const float2 gate = gate_of(v + row.bias, p.gate_normalizer, p.gate_log_min);
+    wait.write_once(row.to, gate.x);
+    wait.write_once(row.to + p.kv_heads * p.memory, gate.y);
   } else {
     show_gate(p, wait, layer, row.gate, v, row.to);
   }
@@ -218,21 +263,21 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
   const EvenRow row =
       even_row<kShape, kKind>(p, w, p.exchange + std::size_t(use & 1U) * unsigned(p.at.total), tid);
   float* const partial = shared_at<float>(p.shared.partial) + (phase & 1) * even_partial(kShape);
+  // Gates that are stored as f16 come behind q, k, v in the ring.
+  using Gates = EvenWalk<kShape, BlockType::f16, 0>;
+  const bool two = kKind == 0 && S::kBlocks && w.num_inputs > 1;
+  const int gates = two ? units_of(1) : 0;
   if (Walk::works(warp)) {
     EvenWeights<Walk> weights;
     weights.take(p, ring, in, units, warp, lane);
-    // Gates that are stored as f16 come behind q, k, v in the ring.
-    using Gates = EvenWalk<kShape, BlockType::f16, 0>;
     EvenWeights<Gates> of_gates;
-    const bool two = kKind == 0 && S::kBlocks && w.num_inputs > 1;
-    const int gates = two ? units_of(1) : 0;
     const bool gates_next = gates > 0 && units <= Walk::kBatch * Walk::kApart;
     if (gates_next) of_gates.take(p, ring, in, gates, warp, lane);
     marks.mark();
     const auto x = EvenInput<kShape, kType, kKind>::of(p, tid);
     float* const squares = squares_of(p, phase) + warp;
     const float squared = take_even(p, phase, x, two, since);
-    if constexpr (kKind == 3) {
+    if constexpr (Walk::kApart == 1) {
       sync_warp();
     } else {
       sync_pair(Walk::way(warp));
@@ -257,6 +302,8 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
     marks.mark();
   } else {
     pass_even<Walk>(p, ring, in, units, lane);
+    if constexpr (kKind == 0) pass_even<Gates>(p, ring, in, gates, lane);
+    if (kKind < 3 && lane == 0) squares_of(p, phase)[warp] = 0.0F;
   }
   sync_first<kDecodeThreads>();
   since = clock_low();
@@ -279,7 +326,11 @@ __device__ __forceinline__ void consume_even(int cta) {
     for (int phase = 0; phase < phases; phase += 4) {
       even_phase<kShape, kType, 0>(ring, phase, tid, since, marks);
       if (shared_at<const DecodeToken>(program<0>(phase).shared.token)->head >= 0) {
-        step_warp_slots<kShape.head>(phase, opaque(tid), since);
+        if constexpr (kShape.splits > 0) {
+          step_even_slots<kShape>(phase, opaque(tid), since);
+        } else {
+          step_warp_slots<kShape.head>(phase, opaque(tid), since);
+        }
         marks.mark();
       }
       even_phase<kShape, kType, 1>(ring, phase + 1, tid, since, marks);
@@ -287,7 +338,8 @@ __device__ __forceinline__ void consume_even(int cta) {
       even_phase<kShape, kType, 3>(ring, phase + 3, tid, since, marks);
     }
   }
-  do_phase<kTypes, 0, kShape.wide, kShape.wide>(ring, phases, 4, opaque(tid), in_layers, marks);
+  constexpr int kWholeSteps = kShape.splits == 0 ? kShape.wide : 0;
+  do_phase<kTypes, 0, kWholeSteps, kWholeSteps>(ring, phases, 4, opaque(tid), in_layers, marks);
 }
 
 }  // namespace runnel::cuda

@@ -16,32 +16,44 @@ __device__ __forceinline__ float2 plus(float2 a, float2 b) {
   return make_float2(a.x + b.x, a.y + b.y);
 }
 
-/// The matrices of a phase. A unit is a tile of four rows, or a row of a plain type.
+/// The matrices of a phase. A unit is a tile of four or eight rows; of a plain type a row, or two in narrow layers.
 template <EvenShape kShape, BlockType kOf, int kPhaseKind>
 struct EvenWalk {
   using S = Streamed<kOf>;
   static constexpr BlockType kType = kOf;
   static constexpr int kKind = kPhaseKind;
-  static constexpr EvenPlan kPlan = even_plan(kType, kKind);
-  static constexpr int kUnitRows = S::kBlocks ? 4 : 1;
-  static constexpr int kUnitSteps = (kKind == 3 ? kShape.inner : kShape.wide) / 256;
-  static constexpr int kWarpSteps = kKind == 3 ? 2 : 1;  // steps of a unit that are a warp's
-  static constexpr int kWays = kUnitSteps / kWarpSteps;  // warps with other columns
-  static constexpr int kApart = kKind == 3 ? 1 : kDecodeWarps / kWays;
+  static constexpr EvenPlan kPlan = even_plan(kShape, kType, kKind);
+  static constexpr int kColumns = even_columns(kShape, kKind);              // of a step
+  static constexpr int kLanes = S::kBlocks ? kColumns / 32 : kColumns / 8;  // that share a row
+  static constexpr int kUnitRows = 32 / kLanes;
+  static constexpr int kUnitTiles = S::kBlocks ? 1 : kUnitRows;  // of the ring
+  static constexpr int kUnitSteps = even_steps(kShape, kKind);
+  static constexpr int kWarpSteps =
+      even_warp_steps(kShape, kKind);                     // steps of a unit that are a warp's
+  static constexpr int kWays = even_ways(kShape, kKind);  // warps with other columns
+  static constexpr bool kPadded = kWays * kWarpSteps != kUnitSteps;
+  static constexpr int kApart = kKind == 3 ? 1 : 2;
   static constexpr int kBatch = kPlan.batch, kPiece = kPlan.piece;
-  static constexpr int kPieces = kBatch * kApart / kPiece, kOfPiece = kPiece / kApart;
-  static constexpr int kData = kUnitSteps * S::kStepBytes, kScales = kUnitSteps * S::kScaleBytes;
+  static constexpr int kOfPiece = kPiece / (kApart * kUnitTiles), kPieces = kBatch / kOfPiece;
+  static constexpr int kStepBytes = S::kBlocks ? S::kStepBytes : kLanes * 16;
+  static constexpr int kData = kUnitSteps * kStepBytes,
+                       kScales = kUnitSteps * S::kScaleBytes;  // of a tile
   static constexpr int kStride = even_stride(kShape, kKind);
-  static_assert(kUnitSteps % kWarpSteps == 0 && kWays <= kDecodeWarps && kBatch <= 8);
-  static_assert(kKind == 3 || kApart == 2);
-  static_assert(kPieces * kPiece == kBatch * kApart && kOfPiece * kApart == kPiece);
+  static_assert(kWays * kApart <= kDecodeWarps && kBatch <= 8 &&
+                kUnitSteps * kColumns == even_width(kShape, kKind));
+  static_assert(kPieces * kOfPiece == kBatch && kOfPiece * kApart * kUnitTiles == kPiece);
 
-  /// Of down there are columns for some warps only.
+  /// There are columns for some warps only.
   static __device__ __forceinline__ bool works(int warp) {
     return kWays * kApart == kDecodeWarps || warp < kWays * kApart;
   }
-  static __device__ __forceinline__ int way(int warp) { return kKind == 3 ? warp : warp >> 1; }
-  static __device__ __forceinline__ int own(int warp) { return kKind == 3 ? 0 : warp & 1; }
+  static __device__ __forceinline__ int way(int warp) { return kApart == 1 ? warp : warp >> 1; }
+  static __device__ __forceinline__ int own(int warp) { return kApart == 1 ? 0 : warp & 1; }
+  /// A step of a warp; one that does not exist is the last, whose input is zero.
+  static __device__ __forceinline__ int step(int warp, int s) {
+    const int step = way(warp) * kWarpSteps + s;
+    return kPadded ? min(step, kUnitSteps - 1) : step;
+  }
 };
 
 /// Where a block's part of a matrix passes through.
@@ -58,7 +70,7 @@ struct EvenWeights {
   using S = typename Walk::S;
   typename S::Weights w[Walk::kBatch][Walk::kWarpSteps];
 
-  /// Of `left` units, at least one, that the block has not walked yet. A unit that does not exist is another.
+  /// Of `left` tiles, at least one, that the block has not walked yet. A tile that does not exist is another.
   __device__ __forceinline__ void take(const Decode& p, Ring& ring, const EvenRing& in, int left,
                                        int warp, int lane) {
     take_piece<0>(p, ring, in, left, warp, lane, 0, 1);
@@ -78,20 +90,24 @@ struct EvenWeights {
       wait_barrier(p, barriers + slot, ring.parity);
       ring.advance();
     }
-    const int step = Walk::way(warp) * Walk::kWarpSteps, own = Walk::own(warp);
-    const unsigned char* const data =
-        shared_at<const unsigned char>(in.pieces) + at + step * S::kStepBytes + lane * 16;
+    const int own = Walk::own(warp), in_step = S::kBlocks ? lane : lane & (Walk::kLanes - 1);
+    const unsigned char* const data = shared_at<const unsigned char>(in.pieces) + at +
+                                      Walk::step(warp, 0) * Walk::kStepBytes + in_step * 16;
     const unsigned char* const scales = shared_at<const unsigned char>(in.pieces) + at +
-                                        count * Walk::kData + step * S::kScaleBytes +
+                                        count * Walk::kData + Walk::step(warp, 0) * S::kScaleBytes +
                                         lane * (S::kScaleBytes / 32);
 #pragma unroll
     for (int j = 0; j < Walk::kOfPiece; ++j) {
-      const int unit = min(own + j * Walk::kApart, count - 1);
+      int tile = own + j * Walk::kApart;
+      if constexpr (Walk::kUnitTiles > 1) tile = tile * Walk::kUnitTiles + lane / Walk::kLanes;
+      tile = min(tile, count - 1);
 #pragma unroll
-      for (int s = 0; s < Walk::kWarpSteps; ++s)
+      for (int s = 0; s < Walk::kWarpSteps; ++s) {
+        const int later = Walk::kPadded ? Walk::step(warp, s) - Walk::step(warp, 0) : s;
         w[kIndex * Walk::kOfPiece + j][s] = load_weights<Walk::kType>(
-            {data + unit * Walk::kData + s * S::kStepBytes,
-             scales + unit * Walk::kScales + s * S::kScaleBytes, nullptr});
+            {data + tile * Walk::kData + later * Walk::kStepBytes,
+             scales + tile * Walk::kScales + later * S::kScaleBytes, nullptr});
+      }
     }
     if (exists) {
       sync_warp();
@@ -116,9 +132,9 @@ __device__ __forceinline__ void pass_even(const Decode& p, Ring& ring, const Eve
   }
 }
 
-/// Sums over lanes that differ in bits kBit to 4; lane i of eight has v[i]'s, if there is one.
-template <int kN, int kBit = 1>
-__device__ __forceinline__ float add_eight_apart(const float (&v)[kN], int lane) {
+/// Sums over lanes that differ in bits kBit to kLast; with kBit 1 lane i of 2 kLast has v[i]'s, if there is one.
+template <int kLast, int kN, int kBit = 1>
+__device__ __forceinline__ float add_apart(const float (&v)[kN], int lane) {
   const bool odd = (lane & kBit) != 0;
   float half[(kN + 1) / 2];
 #pragma unroll
@@ -126,14 +142,14 @@ __device__ __forceinline__ float add_eight_apart(const float (&v)[kN], int lane)
     const int next = min(i + 1, kN - 1);
     half[i / 2] = (odd ? v[next] : v[i]) + __shfl_xor_sync(~0U, odd ? v[i] : v[next], kBit);
   }
-  if constexpr (kBit < 4) {
-    return add_eight_apart<(kN + 1) / 2, 2 * kBit>(half, lane);
+  if constexpr (kBit < kLast) {
+    return add_apart<kLast, (kN + 1) / 2, 2 * kBit>(half, lane);
   } else {
     return half[0];
   }
 }
 
-/// The products of the block's units of a matrix, of which the first weights are there. `input`: of
+/// The products of the block's `units` tiles of a matrix, of which the first weights are there. `input`: of
 /// the warp's steps; `to`: the sums of its columns.
 template <class Walk>
 __device__ __forceinline__ void multiply_even(
@@ -141,30 +157,40 @@ __device__ __forceinline__ void multiply_even(
     const typename Walk::S::Input (&input)[Walk::kWarpSteps], int units, float* to, int warp,
     int lane) {
   using S = typename Walk::S;
-  constexpr int kUnits = Walk::kBatch * Walk::kApart;
-  const int own = Walk::own(warp) + (lane & 7) * Walk::kApart;
-  to += S::kBlocks ? lane >> 3 : 0;
+  constexpr int kTiles = Walk::kBatch * Walk::kApart * Walk::kUnitTiles;
+  // Lanes that have a batch's sums of one row, and sums of each.
+  constexpr int kTrading = Walk::kLanes < 8 ? Walk::kLanes : 8,
+                kSums = (Walk::kBatch + kTrading - 1) / kTrading;
+  const int row = lane / Walk::kLanes, in_row = lane & (Walk::kLanes - 1);
+  const int own = Walk::own(warp) + (in_row & (kTrading - 1)) * Walk::kApart;
+  to += Walk::kUnitRows > 1 ? row : 0;
 #pragma unroll 1
-  for (int left = units;; left -= kUnits) {
-    float sums[Walk::kBatch];
+  for (int left = units;; left -= kTiles) {
+    float sums[kSums][kSums > 1 ? kTrading : Walk::kBatch];
 #pragma unroll
-    for (int j = 0; j < Walk::kBatch; ++j) {
-      sums[j] = 0.0F;
-      if (j >= Walk::kPlan.sure && Walk::own(warp) + j * Walk::kApart >= left) continue;
+    for (int j = 0; j < kSums * kTrading && j < (kSums > 1 ? kSums * kTrading : Walk::kBatch);
+         ++j) {
+      float& sum = sums[j / kTrading][j % kTrading];
+      sum = 0.0F;
+      if (j >= Walk::kBatch) continue;
+      if (j >= Walk::kPlan.sure && (Walk::own(warp) + j * Walk::kApart) * Walk::kUnitTiles >= left)
+        continue;
 #pragma unroll
-      for (int s = 0; s < Walk::kWarpSteps; ++s)
-        sums[j] = S::dot(weights.w[j][s], input[s], sums[j]);
+      for (int s = 0; s < Walk::kWarpSteps; ++s) sum = S::dot(weights.w[j][s], input[s], sum);
     }
-    if (left > kUnits) weights.take(p, ring, in, left - kUnits, warp, lane);
-    float sum = add_eight_apart(sums, lane);
-    if constexpr (!S::kBlocks) {
-      sum += __shfl_xor_sync(~0U, sum, 8);
-      sum += __shfl_xor_sync(~0U, sum, 16);
+    if (left > kTiles) weights.take(p, ring, in, left - kTiles, warp, lane);
+#pragma unroll
+    for (int r = 0; r < kSums; ++r) {
+      float sum = add_apart<kTrading / 2>(sums[r], lane);
+#pragma unroll
+      for (int o = 8; o < Walk::kLanes; o <<= 1) sum += __shfl_xor_sync(~0U, sum, o);
+      const int unit = own + r * kTrading * Walk::kApart;
+      const int tile = Walk::kUnitTiles > 1 ? unit * Walk::kUnitTiles + row : unit;
+      if (in_row < kTrading && r * kTrading + in_row < Walk::kBatch && tile < left)
+        to[unit * Walk::kUnitRows] = sum;
     }
-    if ((lane & 7) < Walk::kBatch && own < left && (S::kBlocks || lane < 8))
-      to[own * Walk::kUnitRows] = sum;
-    to += kUnits * Walk::kUnitRows;
-    if (left <= kUnits) break;
+    to += Walk::kBatch * Walk::kApart * Walk::kUnitRows;
+    if (left <= kTiles) break;
   }
 }
 

@@ -105,6 +105,16 @@ __device__ __forceinline__ typename Streamed<kType>::Input load_input(const Shar
   }
 }
 
+/// Makes a step's products zero.
+template <class Input>
+__device__ __forceinline__ void clear_input(Input& in, bool clear) {
+  if constexpr (requires { in.scale; }) {
+    in.scale = clear ? 0.0F : in.scale;
+  } else if (clear) {
+    in = {};
+  }
+}
+
 /// One step each of `some` of up to kN tiles, with the same input.
 template <BlockType kType, int kN>
 __device__ __forceinline__ void multiply_tiles(const typename Streamed<kType>::Input& in,
@@ -162,13 +172,16 @@ __device__ __forceinline__ void multiply_matrix(Ring& ring, int phase, int tid, 
   std::uint64_t* const barriers = shared_at<std::uint64_t>(job.barriers);
   float* const partial = shared_at<float>(job.partial) + way + ((lane >> lane_shift) << ways_shift);
   const int tile_shift = row_shift + ways_shift;  // of `partial`
+  // Of steps that are no power of two the last warps have none: they multiply the last one by zero.
   const bool once =
-      kOnce || (!kFixedShape && steps == ways && (!S::kBlocks || lane_shift >= kLanesApart));
+      kOnce || (!kFixedShape && steps <= ways && (!S::kBlocks || lane_shift >= kLanesApart));
+  const int own_step = kOnce ? way : min(way, steps - 1);
   // A lane's place in a step.
-  const int chunks = way == steps - 1 ? tail : 32;
+  const int chunks = own_step == steps - 1 ? tail : 32;
   const int data_at = S::kBlocks ? lane * 16 : 0, scale_at = lane * (S::kScaleBytes / 32);
   // Whether or not: else the registers would be kept for it all around the loop of phases.
-  const typename S::Input in = load_input<kType>(x, way, lane_shift, in_row, lane, chunks);
+  typename S::Input in = load_input<kType>(x, own_step, lane_shift, in_row, lane, chunks);
+  if constexpr (!kOnce) clear_input(in, way >= steps);
 #pragma unroll 1
   for (int first = 0; first < job.tiles; first += job.places.x) {
     const int here = min(job.places.x, job.tiles - first);
@@ -182,9 +195,9 @@ __device__ __forceinline__ void multiply_matrix(Ring& ring, int phase, int tid, 
       const int in_step = S::kBlocks ? data_at : min(lane, chunks - 1) * 16;
 #pragma unroll 1
       for (; tile < here; tile += 4 * apart) {
-        const StagePiece at{data + tile * tile_bytes + way * S::kStepBytes + in_step,
-                            scales + tile * scale_bytes + way * S::kScaleBytes + scale_at,
-                            high + tile * high_bytes + way * kHigh + lane * 8};
+        const StagePiece at{data + tile * tile_bytes + own_step * S::kStepBytes + in_step,
+                            scales + tile * scale_bytes + own_step * S::kScaleBytes + scale_at,
+                            high + tile * high_bytes + own_step * kHigh + lane * 8};
         const int3 next = make_int3(tile_bytes << tiles_shift, scale_bytes << tiles_shift,
                                     high_bytes << tiles_shift);
         const int some = min(4, (here - tile + apart - 1) >> tiles_shift);

@@ -73,6 +73,8 @@ __device__ __forceinline__ void ask_for_layer(const Decode& p, int cta, int l) {
   if (l % p.blocks != cta) return;
 #pragma unroll 1
   for (int i = 0; i < 3; ++i) prefetch_vector(w.norms[i], p.widths[i]);
+  if (p.biased != 0)
+    prefetch_vector(w.norms[kQkvBias], (p.heads + p.kv_heads) * p.k_dim + p.kv_heads * p.v_dim);
   prefetch_vector(w.f_bias, p.kv_heads * p.memory);
   prefetch_vector(w.read_bias, p.kv_heads * p.memory);
   prefetch_vector(w.head_read_bias, p.heads);

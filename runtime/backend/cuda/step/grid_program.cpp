@@ -35,11 +35,6 @@ class GridLayout {
  private:
   std::string refuse() {
     if (std::string why = refuse_tensors(m_, w_); !why.empty()) return why;
-    const int widest = std::max({m_.hidden_size, l_.intermediate_size, l_.o_channels()});
-    if (widest > kDecodeWidest) {
-      return "layers of " + std::to_string(widest) + " channels, expected at most " +
-             std::to_string(kDecodeWidest);
-    }
     if (l_.head_v_dim > 4 * kDecodeThreads)
       return "heads of " + std::to_string(l_.head_v_dim) + " values";
     if (l_.slots().num_positional_slots() > kDecodeSlots) {
@@ -55,9 +50,20 @@ class GridLayout {
     if (!limits_.head_only) {
       if (std::string why = share_blocks(); !why.empty()) return why;
     }
+    if (std::string why = refuse_width(); !why.empty()) return why;
     fill_model();
     fill_exchange();
     return lay_out_shared(out_, limits_, tuning_);
+  }
+
+  /// Kernels of fixed shapes are as wide as they are; the general one has registers for so much of an input.
+  std::string refuse_width() const {
+    const int widest = limits_.head_only || p_.even != 0
+                           ? m_.hidden_size
+                           : std::max({m_.hidden_size, l_.intermediate_size, l_.o_channels()});
+    if (widest <= kDecodeWidest) return "";
+    return "layers of " + std::to_string(widest) + " channels, expected at most " +
+           std::to_string(kDecodeWidest);
   }
 
   int add(const Matrix& m, bool pairs, bool whole_grid) {
@@ -118,6 +124,7 @@ class GridLayout {
       most = std::min(most, s.tiles / s.unit);  // every block has rows of gate and up
     }
     if (most < 1) return "a SwiGLU of no rows";
+    if (take_even()) return "";
     p_.blocks = most;
     if (tuning_.blocks > 0) {
       p_.blocks = std::min(most, tuning_.blocks);
@@ -147,9 +154,7 @@ class GridLayout {
 
   /// Slots in shares that a warp can do: see step/warp_slots.cuh.
   bool warp_slots() {
-    if (l_.qkv_bias || l_.slots().num_positional_slots() > 0 || l_.num_heads != l_.num_kv_heads ||
-        l_.slots().num_memory_slots > 64 || l_.head_k_dim > 512)
-      return false;
+    if (!slots_for_warps()) return false;
     int splits = tuning_.splits;
     if (splits < 1) {
       for (splits = 1; 2 * splits * l_.num_kv_heads <= p_.blocks &&
@@ -165,27 +170,60 @@ class GridLayout {
     return true;
   }
 
-  /// Why no kernel of step/grid_even.cuh computes it, or "".
-  std::string refuse_even() const {
-    const EvenShape& e = limits_.even;
+  bool slots_for_warps() const {
+    return !(l_.qkv_bias || l_.slots().num_positional_slots() > 0 ||
+             l_.num_heads != l_.num_kv_heads || l_.slots().num_memory_slots > 64 ||
+             l_.head_k_dim > 512);
+  }
+
+  /// The layers by a kernel of a fixed shape, if they are of one.
+  bool take_even() {
+    const EvenShape* shape = nullptr;
+    for (const EvenShape& e : limits_.even) {
+      if (m_.hidden_size == e.wide && l_.o_channels() == e.wide &&
+          l_.intermediate_size == e.inner && l_.head_k_dim == e.head && l_.head_v_dim == e.head &&
+          l_.queries_per_kv_head() == e.group)
+        shape = &e;
+    }
+    out_.why_not_even = shape == nullptr ? refuse_widths() : refuse_even(*shape);
+    if (!out_.why_not_even.empty()) return false;
+    p_.blocks = shape->blocks;
+    p_.even = static_cast<std::int32_t>(shape - limits_.even.data()) + 1;
+    if (shape->splits > 0) {
+      p_.splits = shape->splits, p_.slots_per_split = kEvenSlots, p_.items = 0;
+      return true;
+    }
+    return warp_slots();
+  }
+
+  std::string refuse_widths() const {
+    std::string known;
+    for (const EvenShape& e : limits_.even) {
+      known += (known.empty() ? "" : "; ") + std::to_string(e.wide) + ", " +
+               std::to_string(e.inner) + ", " + std::to_string(e.wide / e.head) + " of " +
+               std::to_string(e.head);
+    }
+    return "channels, SwiGLU and heads of " + std::to_string(m_.hidden_size) + ", " +
+           std::to_string(l_.intermediate_size) + ", " + std::to_string(l_.num_heads) + " of " +
+           std::to_string(l_.head_k_dim) + ", expected one of: " + known;
+  }
+
+  /// Why the kernel of step/grid_even.cuh for layers of these widths does not compute it, or "".
+  std::string refuse_even(const EvenShape& e) const {
     if (tuning_.even == 0) return "not asked for";
-    if (l_.qkv_bias) return "biases on q, k and v";
-    if (p_.warp_slots == 0) return "slots that are not all memory, or shared by query heads";
-    if (p_.blocks != e.blocks) {
-      return std::to_string(p_.blocks) + " blocks share its rows best, expected " +
-             std::to_string(e.blocks);
+    if (p_.grid < e.blocks || (tuning_.blocks > 0 && tuning_.blocks != e.blocks)) {
+      return std::to_string(tuning_.blocks > 0 ? tuning_.blocks : p_.grid) +
+             " blocks, expected at least " + std::to_string(e.blocks);
     }
-    if (m_.hidden_size != e.wide || l_.o_channels() != e.wide || l_.intermediate_size != e.inner ||
-        l_.head_k_dim != e.head || l_.head_v_dim != e.head) {
-      return "other widths than " + std::to_string(e.wide) + ", " + std::to_string(e.inner) +
-             " and heads of " + std::to_string(e.head);
-    }
+    if (std::string why = refuse_slots(e); !why.empty()) return why;
     const BlockType type = p_.shapes[out_.layers[0].matrices[kDecodeInputs].shape].type;
-    if (type != BlockType::q4_0 && type != BlockType::q4_k && type != BlockType::q8_0 &&
-        type != BlockType::bf16)
-      return "products of another type than Q4_0, Q4_K, Q8_0 and BF16";
+    if (type != BlockType::q4_0 &&
+        (e.splits > 0 ||
+         (type != BlockType::q4_k && type != BlockType::q8_0 && type != BlockType::bf16)))
+      return e.splits > 0 ? "products of another type than Q4_0"
+                          : "products of another type than Q4_0, Q4_K, Q8_0 and BF16";
     for (const DecodeLayer& w : std::span(out_.layers).first(w_.layers.size())) {
-      if (!is_even(w, type)) return "rows or types that do not divide evenly over blocks";
+      if (!is_even(e, w, type)) return "rows or types that do not divide evenly over blocks";
     }
     const BlockType head = w_.head.type;
     const bool with_head = head == type || (type == BlockType::q4_0 && head == BlockType::q8_0) ||
@@ -193,21 +231,37 @@ class GridLayout {
     return with_head ? "" : "a head of a type that goes with other products";
   }
 
-  bool is_even(const DecodeLayer& w, BlockType type) const {
-    const EvenShape& e = limits_.even;
+  std::string refuse_slots(const EvenShape& e) const {
+    if (e.splits == 0) {
+      if (l_.qkv_bias) return "biases on q, k and v";
+      return slots_for_warps() ? "" : "slots that are not all memory";
+    }
+    const int positional = l_.slots().num_positional_slots(), slots = l_.slots().num_slots();
+    if (slots != e.splits * kEvenSlots || positional % kEvenSlots != 0) {
+      return std::to_string(positional) + " positional and " + std::to_string(slots - positional) +
+             " memory slots, expected " + std::to_string(e.splits * kEvenSlots) +
+             " in all and of each kind a multiple of " + std::to_string(kEvenSlots);
+    }
+    return l_.output_norm == OutputNorm::none ? "" : "a norm behind the slots";
+  }
+
+  bool is_even(const EvenShape& e, const DecodeLayer& w, BlockType type) const {
     const auto shape = [&](int i) -> const DecodeShape& { return p_.shapes[w.matrices[i].shape]; };
+    const auto rows_of = [&](int i) { return share_of(shape(i), e.blocks) << shape(i).row_shift; };
     if (w.num_inputs > (quant::is_block_type(type) ? 2 : 1)) return false;
     int rows = 0;  // of a block in the first phase
     for (int i = 0; i < w.num_inputs; ++i) {
       const DecodeShape& s = shape(i);
       if (s.type != (i == 0 ? type : BlockType::f16) || s.rows % (1 << s.row_shift) != 0)
         return false;
-      rows += share_of(s, e.blocks) << s.row_shift;
+      rows += rows_of(i);
     }
-    if (shape(0).tiles < e.blocks || rows > e.rows) return false;
+    if (shape(0).tiles < e.blocks || std::max(rows, rows_of(kDecodeInputs + 1)) > e.rows)
+      return false;
     for (int kind = 1; kind < 4; ++kind) {
       const DecodeShape& s = shape(kDecodeInputs - 1 + kind);
-      if (s.type != type || s.tiles % e.blocks != 0) return false;
+      if (s.type != type || s.rows % (1 << s.row_shift) != 0) return false;
+      if ((kind != 2 || e.splits == 0) && s.tiles % e.blocks != 0) return false;
       for (int i = 0; i < kDecodeInputs - 1 + kind; ++i) {  // pieces are chosen by shape
         if (w.matrices[i].shape == w.matrices[kDecodeInputs - 1 + kind].shape) return false;
       }
@@ -221,14 +275,15 @@ class GridLayout {
     p_.num_layers = limits_.head_only ? 0 : static_cast<std::int32_t>(m_.layers.size());
     p_.embeddings = w_.embeddings;
     p_.poll = tuning_.poll > 0 ? 2 - tuning_.poll : p_.warp_slots, p_.keep = tuning_.keep;
-    out_.why_not_even = limits_.head_only ? "the head alone" : refuse_even();
-    p_.even = out_.why_not_even.empty() ? 1 : 0;
+    if (limits_.head_only) out_.why_not_even = "the head alone";
     if (p_.even != 0) {
       // An answer takes that long at least, and questions keep it off.
       constexpr std::uint32_t kPauses[kDecodePauses] = {1200, 4000, 1200, 1500, 900};
+      constexpr std::uint32_t kWithSplits[kDecodePauses] = {1200, 7000, 1200, 1500, 900};
+      const auto& chosen = p_.warp_slots != 0 ? kPauses : kWithSplits;
       for (int i = 0; i < kDecodePauses; ++i)
         p_.pauses[i] =
-            tuning_.pauses[i] < 0 ? kPauses[i] : static_cast<std::uint32_t>(tuning_.pauses[i]);
+            tuning_.pauses[i] < 0 ? chosen[i] : static_cast<std::uint32_t>(tuning_.pauses[i]);
     }
     p_.d = m_.hidden_size, p_.inner = l_.intermediate_size, p_.vocab = m_.vocab_size;
     p_.heads = l_.num_heads, p_.kv_heads = l_.num_kv_heads;
@@ -254,7 +309,7 @@ class GridLayout {
       return here;
     };
     p_.at.inputs = take(l_.q_channels() + l_.k_channels() + l_.v_channels() +
-                        (p_.warp_slots != 0 ? 2 : 1) * l_.gate_channels());
+                        (p_.warp_slots != 0 || p_.even != 0 ? 2 : 1) * l_.gate_channels());
     if (p_.warp_slots != 0) p_.at.logits = take(l_.num_heads * l_.slots().num_memory_slots);
     p_.at.parts =
         take(p_.warp_slots != 0 ? l_.o_channels() : l_.num_heads * p_.splits * (l_.head_v_dim + 4));

@@ -3,6 +3,7 @@
 // block divides its shared memory. Knows nothing of the driver.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,9 @@ namespace runnel::cuda {
 
 struct GridLimits {
   int multiprocessors = 1;
-  int shared_bytes = 0;         // of a block
-  bool head_only = false;       // another kernel computes the layers
-  EvenShape even = kEvenShape;  // for which there is a kernel
+  int shared_bytes = 0;                           // of a block
+  bool head_only = false;                         // another kernel computes the layers
+  std::span<const EvenShape> even = kEvenShapes;  // for which there are kernels
 };
 
 struct GridProgram {

@@ -14,11 +14,12 @@ int best_ways_shift(const DecodeShape& s, int tiles) {
   constexpr double kWithInput = 1.3, kSum = 1.5;
   int best = 0;
   double least = 0.0;
-  for (int shift = 0; 1 << shift <= std::min(s.steps, kDecodeWarps); ++shift) {
+  for (int shift = 0; 1 << shift < std::min(2 * s.steps, 2 * kDecodeWarps); ++shift) {
     const int ways = 1 << shift;
+    if (input_once(s, ways)) return shift;
+    if (ways > s.steps) break;
     const double tile = divide_up(s.steps, ways) * kWithInput + kSum;
     const double cost = divide_up(tiles, kDecodeWarps / ways) * tile;
-    if (input_once(s, ways)) return shift;
     if (shift == 0 || cost < least) least = cost, best = shift;
   }
   return best;
@@ -42,7 +43,7 @@ class SharedLayout {
       s.ways_shift = best_ways_shift(s, share_of(s, s.whole_grid != 0 ? p_.grid : p_.blocks));
     }
     const PhaseBytes widest = widest_phase();
-    if (!limits_.head_only && p_.warp_slots == 0) place_slots();
+    if (!limits_.head_only && p_.warp_slots == 0 && p_.even == 0) place_slots();
     place(widest);
     place_ring();
     if (p_.ring_bytes < 3 * round_up(static_cast<int>(largest), 128))
@@ -84,9 +85,21 @@ class SharedLayout {
         widest.partial = std::max(widest.partial, floats * 4);
       }
     }
-    if (p_.even != 0) widest.partial = std::max(widest.partial, 2 * 4 * even_partial(limits_.even));
+    if (p_.even != 0) {
+      const EvenShape shape = even_shape();
+      widest.partial = std::max(widest.partial, 2 * 4 * even_partial(shape));
+      for (int kind = 0; kind < 4; ++kind) {
+        const int n = even_padded(shape, kind);
+        if (widest.rounded > 0) widest.rounded = std::max(widest.rounded, n / 32 * 40);
+        // Beside block types only the gates are plain, whose input is as wide as x.
+        if (widest.plain > 0 && (kind == 0 || widest.rounded == 0))
+          widest.plain = std::max(widest.plain, n * 4);
+      }
+    }
     return widest;
   }
+
+  EvenShape even_shape() const { return limits_.even[static_cast<std::size_t>(p_.even) - 1]; }
 
   void place_slots() {
     DecodeSlots& slots = p_.slots;
@@ -131,6 +144,8 @@ class SharedLayout {
     s.plain = take(widest.plain);
     s.slots = s.rounded;
     at = std::max(at, s.slots + round_up(4 * p_.slots.total, 128));
+    // Warps that are through with their slots take the next input while others still read theirs.
+    if (p_.even != 0 && p_.warp_slots == 0) s.slots = take(4 * EvenSlots::of(even_shape()).total);
     s.partial = take(widest.partial);
     s.ring = at;
   }
@@ -139,10 +154,11 @@ class SharedLayout {
     const int at = p_.shared.ring;
     // A multiprocessor's 256 KB serve L1 too, which gets 60 KB beside 196 and 28 beside more; the
     // kernel's few spilled registers and all blocks' questions need some of it.
-    // Even kernels of plain types spill nothing, and memory bounds them: 2 % for 32 KB more.
-    const bool all = p_.even != 0 && !quant::is_block_type(p_.shapes[0].type);
-    const int most_shared = all ? limits_.shared_bytes : 195 * 1024;
-    int ring = std::min(limits_.shared_bytes, most_shared) - at;
+    // Even kernels spill nothing. Where memory bounds them, 32 KB more give 2 % (plain types) or 4 % (a ring below 96 KB).
+    constexpr int kWithL1 = 195 * 1024, kSmallRing = 96 * 1024;
+    const bool all =
+        p_.even != 0 && (!quant::is_block_type(p_.shapes[0].type) || kWithL1 - at < kSmallRing);
+    int ring = (all ? limits_.shared_bytes : std::min(limits_.shared_bytes, kWithL1)) - at;
     if (tuning_.ring_kb > 0) ring = std::min(limits_.shared_bytes - at, tuning_.ring_kb * 1024);
     p_.ring_bytes = ring / 128 * 128;
   }
@@ -173,7 +189,8 @@ class SharedLayout {
       for (int i = 0; i < kDecodeInputs + 3; ++i) {
         if (w.matrices[i].shape < 0) continue;
         DecodeShape& s = p_.shapes[w.matrices[i].shape];
-        s.piece_tiles = even_plan(s.type, i < kDecodeInputs ? 0 : i - kDecodeInputs + 1).piece;
+        s.piece_tiles =
+            even_plan(even_shape(), s.type, i < kDecodeInputs ? 0 : i - kDecodeInputs + 1).piece;
       }
     }
   }

@@ -45,7 +45,8 @@ int share_of(const DecodeShape& s, int blocks) {
 }
 
 bool input_once(const DecodeShape& s, int ways) {
-  return s.steps == ways && (!quant::is_block_type(s.type) || s.lane_shift >= 2);
+  return s.steps <= ways && 2 * s.steps > ways &&
+         (!quant::is_block_type(s.type) || s.lane_shift >= 2);
 }
 
 DeviceTensors shapes_of(const StepModel& model) {
