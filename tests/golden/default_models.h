@@ -30,14 +30,14 @@ using Json = nlohmann::json;
 
 /// A model and what its vectors cover.
 struct GoldenModel {
-  const char* name;      // of its vectors' folder in tests/data, and of the test
-  const char* file;      // in models/
-  const char* variable;  // environment: another path of the file
-  std::vector<int> layers;      // whose slots are in activations.safetensors
+  const char* name;         // of its vectors' folder in tests/data, and of the test
+  const char* file;         // in models/
+  const char* variable;     // environment: another path of the file
+  std::vector<int> layers;  // whose slots are in activations.safetensors
   std::size_t state_floats;
-  std::size_t clear_choices;        // of the greedy replies, by more than 0.4
-  std::size_t float_choices;        // compared in f32: those clear by more than 0.02, or fewer for speed
-  std::size_t nll_tokens;           // of each text, 0 for all: 1,024 has a mean of its own in the vectors
+  std::size_t clear_choices;  // of the greedy replies, by more than 0.4
+  std::size_t float_choices;  // compared in f32: those clear by more than 0.02, or fewer for speed
+  std::size_t nll_tokens;     // of each text, 0 for all: 1,024 has a mean of its own in the vectors
 
   std::filesystem::path data(const std::string& what) const {
     return std::filesystem::path(RUNNEL_TEST_DATA) / name / what;
@@ -131,7 +131,8 @@ class FloatModel {
   }
   void widen(WeightView& view) {
     if (!view.present() || view.type == quant::BlockType::f32) return;
-    std::vector<float>& values = storage_.emplace_back(static_cast<std::size_t>(view.rows * view.cols));
+    std::vector<float>& values =
+        storage_.emplace_back(static_cast<std::size_t>(view.rows * view.cols));
     const Status done = quant::dequantize_rows(view.type, view.data, view.cols, values, 2);
     if (!done) throw std::runtime_error(done.error().message);
     view.type = quant::BlockType::f32;
