@@ -15,6 +15,7 @@
 #include "app/cli/terminal.h"
 #include "quant/formats.h"
 #include "runtime/base/try.h"
+#include "runtime/model/config_names.h"
 #include "runtime/model/model_file.h"
 #include "runtime/model/state_layout.h"
 #include "runtime/model/weight_table.h"

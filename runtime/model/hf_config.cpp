@@ -12,6 +12,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/model/config_names.h"
 #include "runtime/model/hf_checkpoint.h"
 #include "runtime/model/weight_table.h"
 #include "runtime/text/json_file.h"
