@@ -198,6 +198,7 @@ std::string as_json(const Facts& f) {
                        {"bytes", tensor.data.size()}});
   }
   Json out = {{"file", f.path},
+              {"files", f.file->num_parts()},
               {"name", f.model.config.name},
               {"architecture", f.model.config.architecture},
               {"mixer", std::string(mixer_name(f.model.config.layers.front().kind()))},
@@ -315,7 +316,9 @@ std::string as_text(const Facts& f) {
   }
   text += row("vocabulary", format_count(static_cast<std::uint64_t>(c.vocab_size)) +
                                 (f.model.weights.tied() ? ", head tied to the embeddings" : ""));
-  text += row("weights", format_bytes(totals.bytes));
+  const std::size_t files = f.file->num_parts();
+  text += row("weights", format_bytes(totals.bytes) +
+                             (files > 1 ? " in " + std::to_string(files) + " files" : ""));
   for (const auto& [type, sum] : totals.types) {
     text += row("", type + ": " + std::to_string(sum.first) +
                         (sum.first == 1 ? " tensor, " : " tensors, ") + format_bytes(sum.second));
