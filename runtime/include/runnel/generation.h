@@ -15,7 +15,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -25,30 +24,11 @@
 
 #include "runnel/export.h"
 #include "runnel/result.h"
+#include "runnel/sampling.h"
 #include "runnel/session.h"
 #include "runnel/types.h"
 
 namespace runnel {
-
-/// How the next token is chosen from the logits. Applied in this order: logit bias, penalties,
-/// temperature, top-k, top-p, min-p, draw. The defaults are greedy.
-struct SamplingOptions {
-  float temperature = 0.0F;  ///< [0, inf); 0: greedy (the most likely token, ties to the lower id)
-  std::int32_t top_k = 0;    ///< keep the k most likely; 0: all
-  /// (0, 1]: keep the smallest set whose probability reaches it (arXiv:1904.09751)
-  float top_p = 1.0F;
-  /// [0, 1): drop what is less likely than min_p times the likeliest (arXiv:2407.01082)
-  float min_p = 0.0F;
-  /// (0, inf): divides positive and multiplies negative logits of recent tokens (arXiv:1909.05858)
-  float repetition_penalty = 1.0F;
-  float presence_penalty = 0.0F;   ///< subtracted once from the logit of a recent token
-  float frequency_penalty = 0.0F;  ///< subtracted for each occurrence of a recent token
-  /// how many recent tokens penalties see, [0, Session::kHistoryWindow]
-  std::int32_t penalty_window = 256;
-  std::map<TokenId, float> logit_bias;  ///< added to single logits; -inf forbids a token
-  /// key of Philox4x32-10; the counter is the position: same seed, same text
-  std::uint64_t seed = 0;
-};
 
 /// Sees the logits [vocab] from which the next token will be chosen, and may change them:
 /// custom constraints (grammars, forbidden words). -inf forbids a token. `generated` are this
@@ -100,9 +80,5 @@ RUNNEL_API Result<GenerationResult> generate(Session& session, const GenerationO
 /// The sampling options of the last generate() on this session, or those its snapshot came with;
 /// nothing before that. With them and the same stop strings generate() continues as if it had never stopped.
 RUNNEL_API std::optional<SamplingOptions> last_sampling(const Session& session);
-
-/// Checks the ranges stated above.
-/// @return invalid_argument naming the option, its value and its range.
-RUNNEL_API Status validate(const SamplingOptions& options);
 
 }  // namespace runnel
