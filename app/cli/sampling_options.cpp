@@ -60,7 +60,8 @@ void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
   parser
       .add_option(
           "--dry-breaker", s.dry_breakers,
-          "Text that DRY does not look across; repeatable, in place of line ends, : \" and *")
+          "Text that DRY does not look across; repeatable, in place of line ends, : \" and *; "
+          "\"\" for none")
       ->group(kGroup)
       ->type_name("TEXT")
       ->allow_extra_args(false);
@@ -83,6 +84,7 @@ void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
 
 Result<GenerationOptions> generation_options(const GenerationChoice& choice) {
   GenerationOptions options = choice.options;
+  std::erase(options.sampling.dry_breakers, "");
   for (const std::string& bias : choice.logit_bias)
     RUNNEL_CHECK_OK(apply_logit_bias(bias, options.sampling));
   RUNNEL_CHECK_OK(validate(options.sampling));
@@ -92,7 +94,8 @@ Result<GenerationOptions> generation_options(const GenerationChoice& choice) {
 void keep_given_options(const CLI::App& parser, const std::optional<SamplingOptions>& kept,
                         SamplingOptions& sampling) {
   if (!kept) return;
-  const SamplingOptions given = sampling;
+  SamplingOptions given = sampling;
+  std::erase(given.dry_breakers, "");
   sampling = *kept;
   const auto keep = [&](const char* name, auto SamplingOptions::*member) {
     if (parser.count(name) > 0) sampling.*member = given.*member;

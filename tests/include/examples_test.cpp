@@ -15,6 +15,7 @@
 #include "runnel/generation.h"
 #include "runnel/model.h"
 #include "runnel/result.h"
+#include "runnel/sampling.h"
 #include "runnel/session.h"
 #include "runnel/snapshot.h"
 #ifdef RUNNEL_HAS_STORE
@@ -97,6 +98,14 @@ TEST_F(HeaderExamples, Snapshot) {
   runnel::Session& session = prefilled();
   expect_ok([&]() -> runnel::Status {
 #include "snapshot_1.inc"
+    return {};
+  }());
+}
+
+TEST_F(HeaderExamples, Sampling) {
+  runnel::Session& session = prefilled();
+  expect_ok([&]() -> runnel::Status {
+#include "sampling_1.inc"
     return {};
   }());
 }

@@ -37,11 +37,11 @@ TEST(SamplingKeys, EveryOptionIsRead) {
     for (const char* assignment :
          {"temp=0.25", "top_k=40", "top_p=0.5", "min_p=0.125", "penalty_repeat=1.5",
           "penalty_present=0.75", "penalty_freq=-0.5", "penalty_last_n=64", "dry_multiplier=0.875",
-          "dry_base=2", "dry_allowed_length=3", "dry_penalty_last_n=-1"}) {
+          "dry_base=2", "dry_allowed_length=3", "dry_penalty_last_n=-1",
+          R"(dry_sequence_breakers=["\n"])"}) {
       const Status set = set_sampling_key(assignment, w);
       EXPECT_TRUE(set) << assignment;
     }
-    w.set("general.sampling.dry_sequence_breakers", std::vector<std::string>{"\n"});
   });
   ASSERT_TRUE(options) << options.error().message;
   SamplingOptions expected;
@@ -89,8 +89,8 @@ TEST(SamplingKeys, BadValuesAreMalformedByName) {
 
 TEST(SamplingKeys, AssignmentsThatAreNoneAreRefused) {
   GgufWriter writer;
-  for (const char* text :
-       {"", "temp", "temp=", "temp=x", "temp=0.5x", "=1", "heat=1", "top_k=1.5"}) {
+  for (const char* text : {"", "temp", "temp=", "temp=x", "temp=0.5x", "=1", "heat=1", "top_k=1.5",
+                           "dry_sequence_breakers=x", "dry_sequence_breakers=[1]"}) {
     const Status status = set_sampling_key(text, writer);
     ASSERT_FALSE(status) << text;
     EXPECT_EQ(status.error().code, ErrorCode::invalid_argument);

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the next token is chosen.
+//
+// Example, in a function that returns a Result:
+//   runnel::SamplingOptions sampling = session.model().sampling();  // as the model's file recommends
+//   sampling.dry_multiplier = 0.8F;
+//   sampling.seed = 7;
+//   if (runnel::Status valid = runnel::validate(sampling); !valid) return valid.error();
+//   auto result = runnel::generate(session, {.sampling = sampling, .max_tokens = 20});
+//   if (!result) return result.error();
 #pragma once
 
 #include <cstdint>
