@@ -33,6 +33,7 @@ constexpr const char* kHelp =
     "message that begins with /.\n";
 
 struct Options {
+  const CLI::App* parser = nullptr;  // knows which options were given
   ModelChoice model;
   GenerationChoice generation;
   std::string system;
@@ -320,8 +321,10 @@ class Chat {
 };
 
 Result<int> run(const Options& o) {
-  RUNNEL_TRY(GenerationOptions generation, generation_options(o.generation));
+  RUNNEL_CHECK_OK(generation_options(o.generation));  // said before the model is loaded
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
+  RUNNEL_TRY(GenerationOptions generation,
+             model_generation_options(*o.parser, o.generation, *model));
   if (!model->has_tokenizer()) {
     return fail(ErrorCode::unsupported,
                 "the model's file has no tokenizer, so it cannot chat: use `runnel run --tokens` "
@@ -357,10 +360,7 @@ Command add_chat(CLI::App& program) {
       "  runnel chat --conversation plans\n"
       "  runnel chat --load yesterday.snap --save today.snap");
   auto o = std::make_shared<Options>();
-  SamplingOptions& sampling = o->generation.options.sampling;
-  sampling.temperature = 0.7F;
-  sampling.top_p = 0.95F;
-  sampling.repetition_penalty = 1.15F;
+  o->parser = parser;
   o->generation.options.max_tokens = 1024;
   add_model_options(*parser, o->model);
   CLI::Option* system = parser
@@ -373,6 +373,7 @@ Command add_chat(CLI::App& program) {
   parser->get_option("--load")->excludes("--conversation")->excludes("--pack");
   parser->get_option("--system")->excludes("--pack");
   add_generation_options(*parser, o->generation);
+  show_model_defaults(*parser);
   CLI::Option* seed = parser->get_option("--seed");
   seed->description("Same seed, same answers; without it they differ each time")->default_str("");
   return {parser, [o, system, seed] {

@@ -21,6 +21,7 @@ struct Options {
   std::string license;
   std::string chat;
   std::string system;
+  std::vector<std::string> sampling;
   StoreChoice store;
 };
 
@@ -37,6 +38,8 @@ Result<int> run(const Options& o) {
   } else if (!o.system.empty()) {
     return fail(ErrorCode::invalid_argument, "--system needs --chat");
   }
+
+  options.sampling = o.sampling;
 
   InterruptHandler interrupts;
   const StopOnInterrupt stop(interrupts);
@@ -90,6 +93,12 @@ Command add_convert(CLI::App& program) {
       ->check(CLI::IsMember({"chatml", "plain"}));
   parser->add_option("--system", options->system, "With --chat: the default system prompt")
       ->type_name("TEXT");
+  parser
+      ->add_option("--sampling", options->sampling,
+                   "How chats should draw by default, as in temp=0.7 or dry_multiplier=0.8; may be "
+                   "repeated")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
   parser->footer(kStorageHelp);
   return {parser, [options] {
             const Result<int> code = run(*options);

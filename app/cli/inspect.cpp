@@ -15,7 +15,9 @@
 #include "app/cli/terminal.h"
 #include "quant/formats.h"
 #include "runtime/base/try.h"
+#include "runtime/model/config_names.h"
 #include "runtime/model/model_file.h"
+#include "runtime/model/sampling_keys.h"
 #include "runtime/model/state_layout.h"
 #include "runtime/model/weight_table.h"
 #include "runtime/text/chat_template.h"
@@ -32,6 +34,7 @@ struct Facts {
   ModelFile model;
   std::shared_ptr<const Tokenizer> tokenizer;  // null: none
   ChatFormat chat;
+  SamplingOptions sampling;
 };
 
 Result<Facts> read(const std::string& path) {
@@ -41,6 +44,7 @@ Result<Facts> read(const std::string& path) {
   RUNNEL_TRY(facts.model, ModelFile::from_gguf(facts.file));
   RUNNEL_TRY(facts.tokenizer, Tokenizer::from_gguf(*facts.file, facts.model.config.vocab_size));
   RUNNEL_TRY(facts.chat, chat_format_from_gguf(*facts.file));
+  RUNNEL_TRY(facts.sampling, sampling_from_gguf(*facts.file));
   return facts;
 }
 
@@ -186,6 +190,28 @@ std::string fingerprint(const Facts& f) {
   return text;
 }
 
+/// How chats draw from the model unless told otherwise: what is not off.
+Json sampling_json(const SamplingOptions& s) {
+  const SamplingOptions off;
+  Json json = {{"temperature", s.temperature}};
+  const auto put = [&](const char* name, auto SamplingOptions::*member) {
+    if (s.*member != off.*member) json[name] = s.*member;
+  };
+  put("top_k", &SamplingOptions::top_k);
+  put("top_p", &SamplingOptions::top_p);
+  put("min_p", &SamplingOptions::min_p);
+  put("repetition_penalty", &SamplingOptions::repetition_penalty);
+  put("presence_penalty", &SamplingOptions::presence_penalty);
+  put("frequency_penalty", &SamplingOptions::frequency_penalty);
+  put("penalty_window", &SamplingOptions::penalty_window);
+  put("dry_multiplier", &SamplingOptions::dry_multiplier);
+  put("dry_base", &SamplingOptions::dry_base);
+  put("dry_allowed_length", &SamplingOptions::dry_allowed_length);
+  put("dry_range", &SamplingOptions::dry_range);
+  put("dry_breakers", &SamplingOptions::dry_breakers);
+  return json;
+}
+
 std::string as_json(const Facts& f) {
   const Totals totals = total(*f.file);
   const std::uint64_t state_bytes = StateLayout::of(f.model.config).total_floats() * sizeof(float);
@@ -197,6 +223,7 @@ std::string as_json(const Facts& f) {
                        {"bytes", tensor.data.size()}});
   }
   Json out = {{"file", f.path},
+              {"files", f.file->num_parts()},
               {"name", f.model.config.name},
               {"architecture", f.model.config.architecture},
               {"mixer", std::string(mixer_name(f.model.config.layers.front().kind()))},
@@ -213,7 +240,8 @@ std::string as_json(const Facts& f) {
                         {"entries", f.tokenizer->vocab_size()},
                         {"begin_token", f.tokenizer->begin_token()}};
     out["chat"] = {{"style", to_string(f.chat.style)},
-                   {"default_system_prompt", f.chat.default_system_prompt}};
+                   {"default_system_prompt", f.chat.default_system_prompt},
+                   {"sampling", sampling_json(f.sampling)}};
     if (!f.chat.reason.empty()) out["chat"]["reason"] = f.chat.reason;
   } else {
     out["tokenizer"] = nullptr;
@@ -314,7 +342,9 @@ std::string as_text(const Facts& f) {
   }
   text += row("vocabulary", format_count(static_cast<std::uint64_t>(c.vocab_size)) +
                                 (f.model.weights.tied() ? ", head tied to the embeddings" : ""));
-  text += row("weights", format_bytes(totals.bytes));
+  const std::size_t files = f.file->num_parts();
+  text += row("weights", format_bytes(totals.bytes) +
+                             (files > 1 ? " in " + std::to_string(files) + " files" : ""));
   for (const auto& [type, sum] : totals.types) {
     text += row("", type + ": " + std::to_string(sum.first) +
                         (sum.first == 1 ? " tensor, " : " tensors, ") + format_bytes(sum.second));

@@ -46,12 +46,25 @@ void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
   add("--top-p", s.top_p, "Draw among the fewest tokens whose probability reaches P", "P");
   add("--min-p", s.min_p, "Leave out tokens less likely than P times the likeliest", "P");
   add("--repeat-penalty", s.repetition_penalty,
-      "Weaken the logits of recent tokens by this factor; 1 is none", "X");
-  add("--presence-penalty", s.presence_penalty, "Subtract from the logit of each recent token",
+      "Weaken the logits of generated tokens by this factor; 1 is none", "X");
+  add("--presence-penalty", s.presence_penalty, "Subtract from the logit of each generated token",
       "X");
-  add("--frequency-penalty", s.frequency_penalty, "Subtract for each time a recent token occurred",
+  add("--frequency-penalty", s.frequency_penalty, "Subtract for each time a token was generated",
       "X");
-  add("--penalty-window", s.penalty_window, "How many recent tokens the penalties see", "N");
+  add("--penalty-window", s.penalty_window, "How many generated tokens the penalties see", "N");
+  add("--dry-multiplier", s.dry_multiplier,
+      "Weaken what would go on with a repetition (DRY); 0 is off, 0.8 is usual", "X");
+  add("--dry-base", s.dry_base, "DRY grows by this factor with each repeated token", "X");
+  add("--dry-allowed-length", s.dry_allowed_length, "Tokens that may be repeated before DRY", "N");
+  add("--dry-range", s.dry_range, "How many generated tokens DRY sees", "N");
+  parser
+      .add_option(
+          "--dry-breaker", s.dry_breakers,
+          "Text that DRY does not look across; repeatable, in place of line ends, : \" and *; "
+          "\"\" for none")
+      ->group(kGroup)
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   add("--seed", s.seed, "Same seed, same text", "SEED");
   // One value each, so that an option never swallows what follows it.
   parser
@@ -71,6 +84,7 @@ void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
 
 Result<GenerationOptions> generation_options(const GenerationChoice& choice) {
   GenerationOptions options = choice.options;
+  std::erase(options.sampling.dry_breakers, "");
   for (const std::string& bias : choice.logit_bias)
     RUNNEL_CHECK_OK(apply_logit_bias(bias, options.sampling));
   RUNNEL_CHECK_OK(validate(options.sampling));
@@ -80,7 +94,8 @@ Result<GenerationOptions> generation_options(const GenerationChoice& choice) {
 void keep_given_options(const CLI::App& parser, const std::optional<SamplingOptions>& kept,
                         SamplingOptions& sampling) {
   if (!kept) return;
-  const SamplingOptions given = sampling;
+  SamplingOptions given = sampling;
+  std::erase(given.dry_breakers, "");
   sampling = *kept;
   const auto keep = [&](const char* name, auto SamplingOptions::*member) {
     if (parser.count(name) > 0) sampling.*member = given.*member;
@@ -93,8 +108,33 @@ void keep_given_options(const CLI::App& parser, const std::optional<SamplingOpti
   keep("--presence-penalty", &SamplingOptions::presence_penalty);
   keep("--frequency-penalty", &SamplingOptions::frequency_penalty);
   keep("--penalty-window", &SamplingOptions::penalty_window);
+  keep("--dry-multiplier", &SamplingOptions::dry_multiplier);
+  keep("--dry-base", &SamplingOptions::dry_base);
+  keep("--dry-allowed-length", &SamplingOptions::dry_allowed_length);
+  keep("--dry-range", &SamplingOptions::dry_range);
+  keep("--dry-breaker", &SamplingOptions::dry_breakers);
   keep("--logit-bias", &SamplingOptions::logit_bias);
   keep("--seed", &SamplingOptions::seed);
+}
+
+void show_model_defaults(CLI::App& parser) {
+  for (const char* name :
+       {"--temp", "--top-k", "--top-p", "--min-p", "--repeat-penalty", "--presence-penalty",
+        "--frequency-penalty", "--penalty-window", "--dry-multiplier", "--dry-base",
+        "--dry-allowed-length", "--dry-range"}) {
+    parser.get_option(name)->default_str("the model's");
+  }
+}
+
+Result<GenerationOptions> model_generation_options(const CLI::App& parser,
+                                                   const GenerationChoice& choice,
+                                                   const Model& model) {
+  RUNNEL_TRY(GenerationOptions options, generation_options(choice));
+  SamplingOptions recommended = model.sampling();
+  recommended.seed = options.sampling.seed;
+  keep_given_options(parser, recommended, options.sampling);
+  RUNNEL_CHECK_OK(validate(options.sampling));
+  return options;
 }
 
 }  // namespace runnel::cli

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runnel/generation.h"
+#include "runnel/model.h"
 #include "runnel/result.h"
 
 namespace runnel::cli {
@@ -18,7 +19,7 @@ struct GenerationChoice {
   std::vector<std::string> logit_bias;  // "ID=VALUE", see apply_logit_bias
 };
 
-/// Adds -n, --temp, --top-k, --top-p, --min-p, the penalties, --logit-bias, --seed, --stop and
+/// Adds -n, --temp, --top-k, --top-p, --min-p, the penalties, DRY's options, --logit-bias, --seed, --stop and
 /// --ignore-end. `choice.options` holds the defaults that help shows.
 void add_generation_options(CLI::App& parser, GenerationChoice& choice);
 
@@ -29,5 +30,14 @@ Result<GenerationOptions> generation_options(const GenerationChoice& choice);
 /// sampling <- `kept` (if there is any), except for what the command line gave: how a loaded snapshot goes on.
 void keep_given_options(const CLI::App& parser, const std::optional<SamplingOptions>& kept,
                         SamplingOptions& sampling);
+
+/// Makes help say that the sampling options' defaults are the model's, as model_generation_options() has it.
+void show_model_defaults(CLI::App& parser);
+
+/// The options as parsed on top of what the model recommends; the seed as parsed.
+/// @return as generation_options()
+Result<GenerationOptions> model_generation_options(const CLI::App& parser,
+                                                   const GenerationChoice& choice,
+                                                   const Model& model);
 
 }  // namespace runnel::cli

@@ -28,6 +28,7 @@ namespace runnel::cli {
 namespace {
 
 struct Options {
+  const CLI::App* parser = nullptr;  // knows which options were given
   ModelChoice model;
   GenerationChoice generation;
   serve::ServerSettings settings;
@@ -83,7 +84,7 @@ void allow_connections(std::size_t connections) {
 
 Result<int> run(const Options& o) {
   serve::ServerSettings settings = o.settings;
-  RUNNEL_TRY(settings.defaults, generation_options(o.generation));
+  RUNNEL_CHECK_OK(generation_options(o.generation));  // said before the model is loaded
   RUNNEL_TRY(settings.api_key, read_key(o.key_file));
   settings.state_memory = o.state_megabytes * 1'000'000;
   settings.states = o.states;
@@ -102,6 +103,7 @@ Result<int> run(const Options& o) {
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
 
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
+  RUNNEL_TRY(settings.defaults, model_generation_options(*o.parser, o.generation, *model));
   RUNNEL_TRY(const std::unique_ptr<serve::Server> server, serve::Server::create(model, settings));
   write_out("Serving " + model->info().name + " on " +
             serve::url_of(settings.host, server->port()) + "/v1, Ctrl-C ends\n");
@@ -137,10 +139,7 @@ Command add_serve(CLI::App& program) {
       "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}], \"conversation\": "
       "\"first\"}'");
   auto o = std::make_shared<Options>();
-  SamplingOptions& sampling = o->generation.options.sampling;
-  sampling.temperature = 0.7F;
-  sampling.top_p = 0.95F;
-  sampling.repetition_penalty = 1.15F;
+  o->parser = parser;
   o->generation.options.max_tokens = 512;
   add_model_options(*parser, o->model);
   constexpr const char* kGroup = "Server";
@@ -183,6 +182,7 @@ Command add_serve(CLI::App& program) {
   add("--most-prompt", s.most_prompt, "Most tokens of one request's prompt", "N");
   add("--body-bytes", s.body_bytes, "Most bytes of one request", "N");
   add_generation_options(*parser, o->generation);
+  show_model_defaults(*parser);
   return {parser, [o] {
             const Result<int> code = run(*o);
             return code ? *code : report(code.error());

@@ -2,9 +2,11 @@
 #include "app/cli/store_options.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -12,6 +14,7 @@
 
 #include "app/cli/terminal.h"
 #include "runtime/base/try.h"
+#include "runtime/io/gguf_parts.h"
 #include "runtime/model/weight_table.h"
 
 namespace runnel::cli {
@@ -69,6 +72,33 @@ std::string table(const std::vector<StoredTensor>& tensors) {
   return out;
 }
 
+/// "90M" → 90,000,000, as gguf-split reads it.
+Result<std::uint64_t> split_size(const std::string& text) {
+  constexpr std::uint64_t kMega = 1'000'000;
+  const std::uint64_t unit = text.ends_with('M') ? kMega : text.ends_with('G') ? 1000 * kMega : 0;
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size() - 1;
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (unit > 0 && error == std::errc() && at == end && number >= 1 && number <= kMega) {
+    return number * unit;
+  }
+  return fail(ErrorCode::invalid_argument, "--split-max-size ", text,
+              ": expected a whole number and M or G, as in 500M");
+}
+
+/// A file that `path` stands for where it is split: any part of any number of parts.
+std::optional<std::string> a_part_of(const std::filesystem::path& path) {
+  const std::filesystem::path stem = gguf::stem_of(path);
+  std::error_code error;
+  const std::filesystem::path directory =
+      stem.has_parent_path() ? stem.parent_path() : std::filesystem::path(".");
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::optional<gguf::PartName> name = gguf::part_name(entry.path());
+    if (name && name->stem.filename() == stem.filename()) return entry.path().string();
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 const char* const kStorageHelp =
@@ -91,6 +121,11 @@ CLI::Option* add_store_options(CLI::App& parser, StoreChoice& choice) {
       ->type_name("REGEX=TYPE")
       ->take_all()
       ->allow_extra_args(false);
+  parser
+      .add_option("--split-max-size", choice.split,
+                  "Write parts of at most this size, as in 500M or 2G (of 1000): "
+                  "OUT-00001-of-00003.gguf and so on")
+      ->type_name("N(M|G)");
   parser.add_option("-t,--threads", choice.threads, "Threads; 0: one per core")
       ->type_name("N")
       ->check(CLI::Range(0, 256))
@@ -103,6 +138,9 @@ CLI::Option* add_store_options(CLI::App& parser, StoreChoice& choice) {
 
 Result<StoreOptions> store_options(const StoreChoice& choice) {
   StoreOptions options;
+  if (!choice.split.empty()) {
+    RUNNEL_TRY(options.split_bytes, split_size(choice.split));
+  }
   if (!choice.type.empty()) options.type = *quant::block_type_from_name(choice.type);
   for (const std::string& text : choice.tensors) {
     const std::size_t at = text.rfind('=');
@@ -121,9 +159,16 @@ Result<StoreOptions> store_options(const StoreChoice& choice) {
 }
 
 Status check_overwrite(const std::string& path, const StoreChoice& choice) {
+  if (choice.force) return {};
   std::error_code error;
-  if (choice.force || !std::filesystem::exists(path, error)) return {};
-  return fail(ErrorCode::invalid_argument, path, " exists; --force replaces it");
+  std::optional<std::string> there;
+  if (!choice.split.empty()) {
+    there = a_part_of(path);
+  } else if (std::filesystem::exists(path, error)) {
+    there = path;
+  }
+  if (!there) return {};
+  return fail(ErrorCode::invalid_argument, *there, " exists; --force replaces it");
 }
 
 void print_stored(const std::string& path, const std::vector<StoredTensor>& tensors,
@@ -144,8 +189,15 @@ void print_stored(const std::string& path, const std::vector<StoredTensor>& tens
     types += (types.empty() ? "" : ", ") + name + " " + format_bytes(size);
   }
   const double bits = 8.0 * static_cast<double>(bytes) / static_cast<double>(parameters);
-  out += path + ": " + format_count(parameters) + " parameters in " + format_bytes(bytes) + " (" +
-         types + "), " + format_number(bits, 2) + " bits each\n";
+  const int parts = tensors.back().part;
+  if (parts > 0) {
+    out += gguf::part_path(gguf::stem_of(path), 1, parts).string() +
+           (parts > 1 ? " and the parts that follow: " : ": ");
+  } else {
+    out += path + ": ";
+  }
+  out += format_count(parameters) + " parameters in " + format_bytes(bytes) + " (" + types + "), " +
+         format_number(bits, 2) + " bits each\n";
   write_out(out);
 }
 

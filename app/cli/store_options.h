@@ -15,6 +15,7 @@ namespace runnel::cli {
 struct StoreChoice {
   std::string type;                  // empty: not given
   std::vector<std::string> tensors;  // REGEX=TYPE
+  std::string split;                 // N(M|G); empty: one file
   int threads = 0;
   bool report = false;
   bool force = false;
@@ -23,13 +24,13 @@ struct StoreChoice {
 /// What --type does to tensors that are not linear weights; for the footer of --help.
 extern const char* const kStorageHelp;
 
-/// Adds --type, --tensor, --threads, --report and --force.
+/// Adds --type, --tensor, --split-max-size, --threads, --report and --force.
 CLI::Option* add_store_options(CLI::App& parser, StoreChoice& choice);
 
-/// @return invalid_argument for a --tensor that is no REGEX=TYPE.
+/// @return invalid_argument for a --tensor that is no REGEX=TYPE or a --split-max-size that is no size.
 Result<StoreOptions> store_options(const StoreChoice& choice);
 
-/// @return invalid_argument if `path` is there and --force was not given.
+/// @return invalid_argument if `path`, or a part of it where it is to be split, is there and --force was not given.
 Status check_overwrite(const std::string& path, const StoreChoice& choice);
 
 /// Reports the stored tensors on standard output: rows that fitted no block, the table of --report, the sizes.

@@ -23,6 +23,11 @@ SamplerState to_state(const SamplingOptions& options) {
           .presence_penalty = options.presence_penalty,
           .frequency_penalty = options.frequency_penalty,
           .penalty_window = options.penalty_window,
+          .dry = {.multiplier = options.dry_multiplier,
+                  .base = options.dry_base,
+                  .allowed_length = options.dry_allowed_length,
+                  .range = options.dry_range,
+                  .breakers = options.dry_breakers},
           .logit_bias = {options.logit_bias.begin(), options.logit_bias.end()}};
 }
 
@@ -35,6 +40,11 @@ SamplingOptions to_options(const SamplerState& state) {
           .presence_penalty = state.presence_penalty,
           .frequency_penalty = state.frequency_penalty,
           .penalty_window = state.penalty_window,
+          .dry_multiplier = state.dry.multiplier,
+          .dry_base = state.dry.base,
+          .dry_allowed_length = state.dry.allowed_length,
+          .dry_range = state.dry.range,
+          .dry_breakers = state.dry.breakers,
           .logit_bias = {state.logit_bias.begin(), state.logit_bias.end()},
           .seed = state.seed};
 }

@@ -41,14 +41,16 @@ TokenLoop::TokenLoop(const GenerationOptions& options, const TextCallback& on_te
 }
 
 Result<TokenLoop> TokenLoop::create(const GenerationOptions& options, std::size_t vocab_size,
-                                    const GenerationCarry& carry, const TextCallback& on_text) {
+                                    const GenerationCarry& carry, const TextCallback& on_text,
+                                    PieceOf piece) {
   RUNNEL_CHECK_OK(check_stops(options.stop));
   if (vocab_size == 0) {
     return fail(ErrorCode::invalid_argument,
                 "the session is empty, expected at least one token before generating");
   }
-  RUNNEL_TRY(Sampler sampler,
-             Sampler::create(options.sampling, static_cast<std::int32_t>(vocab_size)));
+  RUNNEL_TRY(
+      Sampler sampler,
+      Sampler::create(options.sampling, static_cast<std::int32_t>(vocab_size), std::move(piece)));
   TokenLoop loop(options, on_text, std::move(sampler));
   if (options.on_logits) loop.own_.resize(vocab_size);
   RUNNEL_CHECK_OK(loop.characters_.restore(carry.utf8));
@@ -78,7 +80,7 @@ bool TokenLoop::goes_on(bool stop_requested) {
 }
 
 Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
-                                                 std::span<const TokenId> recent,
+                                                 std::span<const TokenId> generated,
                                                  std::uint64_t position, bool stop_requested) {
   if (!goes_on(stop_requested)) return std::optional<TokenId>();
   if (options_->on_logits) {
@@ -89,7 +91,7 @@ Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
     }
     logits = own_;
   }
-  RUNNEL_TRY(const TokenId token, sampler_.sample(logits, recent, position));
+  RUNNEL_TRY(const TokenId token, sampler_.sample(logits, generated, position));
   return std::optional(token);
 }
 
@@ -140,11 +142,12 @@ Status run_ahead(TokenSource& source, TokenLoop& loop, TokenId token, const std:
 Result<GenerationResult> run_generation(TokenSource& source, const GenerationOptions& options,
                                         GenerationCarry& carry, const TextCallback& on_text,
                                         const std::stop_token& stop) {
-  RUNNEL_TRY(TokenLoop loop, TokenLoop::create(options, source.logits().size(), carry, on_text));
+  RUNNEL_TRY(TokenLoop loop, TokenLoop::create(options, source.logits().size(), carry, on_text,
+                                               [&source](TokenId t) { return source.piece(t); }));
   bool first = true;
   while (!loop.over()) {
     RUNNEL_TRY(const std::optional<TokenId> token,
-               loop.choose(source.logits(), source.recent_tokens(), source.position(),
+               loop.choose(source.logits(), source.generated_tokens(), source.position(),
                            stop.stop_requested()));
     if (!token) break;
     if (first && !options.on_logits && options.max_tokens > 1) {

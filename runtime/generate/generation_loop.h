@@ -25,7 +25,8 @@ class TokenSource {
  public:
   virtual ~TokenSource() = default;
   virtual std::span<const float> logits() const = 0;  // [vocab] after the last token
-  virtual std::span<const TokenId> recent_tokens() const = 0;
+  virtual std::span<const TokenId> generated_tokens()
+      const = 0;  // since the last prompt, oldest first
   virtual std::uint64_t position() const = 0;
   virtual Status step(TokenId token) = 0;  // consumes one token
 
@@ -48,7 +49,7 @@ struct GenerationCarry {
 /// One generation, a token at a time:
 ///
 ///   while (true) {
-///     RUNNEL_TRY(std::optional<TokenId> token, generation.choose(logits, recent, position, stop));
+///     RUNNEL_TRY(std::optional<TokenId> token, generation.choose(logits, generated, position, stop));
 ///     if (!token) break;
 ///     … the model consumes it …
 ///     generation.took(*token, is_end, piece);
@@ -60,12 +61,14 @@ class TokenLoop {
  public:
   /// `options` and `on_text` must outlive it.
   /// @param vocab_size  logits of a token; 0: the session is empty, which is an error.
+  /// @param piece       texts of tokens, which DRY's breakers are found in; empty: there are none
   static Result<TokenLoop> create(const GenerationOptions& options, std::size_t vocab_size,
-                                  const GenerationCarry& carry, const TextCallback& on_text);
+                                  const GenerationCarry& carry, const TextCallback& on_text,
+                                  PieceOf piece = {});
 
   /// The next token, or none if the generation is over.
   Result<std::optional<TokenId>> choose(std::span<const float> logits,
-                                        std::span<const TokenId> recent, std::uint64_t position,
+                                        std::span<const TokenId> generated, std::uint64_t position,
                                         bool stop_requested);
 
   /// Whether choose() would choose a token; ends the generation if not.

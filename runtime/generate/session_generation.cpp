@@ -19,12 +19,15 @@ Result<SessionGeneration> SessionGeneration::create(Session& session,
   const Session::Impl& impl = session.impl();
   RUNNEL_TRY(TokenLoop loop,
              TokenLoop::create(options, session.logits().size(),
-                               {.utf8 = impl.utf8_carry, .stop = impl.stop_carry}, on_text));
+                               {.utf8 = impl.utf8_carry, .stop = impl.stop_carry}, on_text,
+                               [tokenizer = session.model().tokenizer()](TokenId token) {
+                                 return piece_of(tokenizer, token);
+                               }));
   return SessionGeneration(session, options, std::move(loop));
 }
 
 Result<std::optional<TokenId>> SessionGeneration::choose(bool stop_requested) {
-  return loop_.choose(session_->logits(), session_->recent_tokens(), session_->position(),
+  return loop_.choose(session_->logits(), session_->impl().generated_tokens(), session_->position(),
                       stop_requested);
 }
 
@@ -61,7 +64,7 @@ Status SessionBatch::run(std::span<const SessionFeed> feeds) {
   }
   for (const SessionFeed& feed : feeds) {
     Session::Impl& impl = feed.session->impl();
-    impl.consumed(feed.tokens);
+    impl.consumed(feed.tokens, feed.decodes ? Origin::generated : Origin::prompt);
     if (feed.decodes) continue;
     impl.utf8_carry.clear();
     impl.stop_carry.clear();

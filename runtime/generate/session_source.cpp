@@ -11,9 +11,12 @@ SessionSource::~SessionSource() {
 }
 
 Result<bool> SessionSource::draw_ahead(TokenId first, const SamplingOptions& sampling) {
+  // Devices draw without DRY: the loop then draws as it does on the CPU.
+  if (sampling.dry_multiplier > 0.0F) return false;
   Session::Impl& impl = session_.impl();
   RUNNEL_CHECK_OK(impl.check(std::span(&first, 1)));
-  std::vector<TokenId> recent(impl.recent);
+  const std::span<const TokenId> generated = impl.generated_tokens();
+  std::vector<TokenId> recent(generated.begin(), generated.end());
   recent.push_back(first);
   RUNNEL_TRY(impl.steps,
              impl.engine().sampled_steps(*impl.state, recent, sampling, impl.generation));
@@ -33,7 +36,7 @@ Status SessionSource::queue() {
     return queued;
   }
   impl.logits_behind = true;
-  if (first_) impl.consumed(std::span(&*first_, 1));
+  if (first_) impl.consumed(std::span(&*first_, 1), Origin::generated);
   first_.reset();
   return {};
 }
@@ -42,7 +45,7 @@ Result<TokenId> SessionSource::drawn() {
   Session::Impl& impl = session_.impl();
   Result<TokenId> token = impl.steps->drawn();
   if (token) {
-    impl.consumed(std::span(&*token, 1));
+    impl.consumed(std::span(&*token, 1), Origin::generated);
   } else {
     impl.broken = true;  // the device has gone on with another token
   }

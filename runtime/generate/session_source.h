@@ -13,6 +13,13 @@
 
 namespace runnel {
 
+/// The text of a token within a sequence. Special tokens, and ids past the tokenizer's entries (padding rows of the
+/// embedding), have none.
+inline std::string_view piece_of(const Tokenizer* tokenizer, TokenId token) {
+  if (tokenizer == nullptr || token >= tokenizer->vocab_size()) return {};
+  return tokenizer->piece(token, false, false);
+}
+
 class SessionSource final : public TokenSource {
  public:
   explicit SessionSource(Session& session)
@@ -23,7 +30,9 @@ class SessionSource final : public TokenSource {
   ~SessionSource() override;
 
   std::span<const float> logits() const override { return session_.logits(); }
-  std::span<const TokenId> recent_tokens() const override { return session_.recent_tokens(); }
+  std::span<const TokenId> generated_tokens() const override {
+    return session_.impl().generated_tokens();
+  }
   std::uint64_t position() const override { return session_.position(); }
   Status step(TokenId token) override { return session_.impl().step(token); }
   Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling) override;
@@ -31,11 +40,7 @@ class SessionSource final : public TokenSource {
   Result<TokenId> drawn() override;
   /// After the last token: its logits are the session's. Whatever failed while it was drawn ahead.
   Status settle();
-  std::string_view piece(TokenId token) const override {
-    // Ids past the tokenizer's entries (padding rows of the embedding) have no text.
-    if (tokenizer_ == nullptr || token >= tokenizer_->vocab_size()) return {};
-    return tokenizer_->piece(token, false, false);
-  }
+  std::string_view piece(TokenId token) const override { return piece_of(tokenizer_, token); }
   bool is_end(TokenId token) const override { return session_.model().is_end(token); }
 
  private:

@@ -21,7 +21,7 @@ namespace runnel {
 /// anything is allocated for it, which bounds the memory by a constant times the file.
 class GgufParser {
  public:
-  explicit GgufParser(std::span<const std::byte> bytes) : reader_(bytes) {}
+  explicit GgufParser(std::span<const std::byte> bytes) : bytes_(bytes), reader_(bytes) {}
 
   Status parse_into(GgufFile& file);
 
@@ -50,6 +50,7 @@ class GgufParser {
   template <class T>
   Result<GgufArray> read_elements(std::uint64_t count);
 
+  std::span<const std::byte> bytes_;
   ByteReader reader_;
   std::uint64_t alignment_ = gguf::kDefaultAlignment;
   std::vector<Extent> extents_;  // of tensor data, relative to the data section, in table order
@@ -304,7 +305,7 @@ Status GgufParser::read_alignment(const GgufFile& file) {
 
 Status GgufParser::place_tensors(GgufFile& file) {
   if (extents_.empty()) return {};
-  const std::uint64_t file_size = reader_.position() + reader_.remaining();
+  const std::uint64_t file_size = bytes_.size();
   const std::uint64_t start = round_up(reader_.position(), alignment_);
   const std::uint64_t available = start < file_size ? file_size - start : 0;
   for (const Extent& extent : extents_) {
@@ -314,8 +315,8 @@ Status GgufParser::place_tensors(GgufFile& file) {
                   extent.begin, " to ", extent.end,
                   " of the data section lie outside the file, which has ", available, " there");
     }
-    tensor.data = file.bytes_.subspan(static_cast<std::size_t>(start + extent.begin),
-                                      static_cast<std::size_t>(extent.end - extent.begin));
+    tensor.data = bytes_.subspan(static_cast<std::size_t>(start + extent.begin),
+                                 static_cast<std::size_t>(extent.end - extent.begin));
   }
   std::sort(extents_.begin(), extents_.end(),
             [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
@@ -338,29 +339,24 @@ Status GgufParser::parse_into(GgufFile& file) {
   return place_tensors(file);
 }
 
-Result<std::shared_ptr<const GgufFile>> GgufFile::parse(std::span<const std::byte> bytes) {
+Result<std::shared_ptr<GgufFile>> GgufFile::read(std::span<const std::byte> bytes) {
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % gguf::kLeastAlignment != 0) {
     return fail(ErrorCode::invalid_argument, "GGUF bytes in memory must start at a multiple of ",
                 gguf::kLeastAlignment);
   }
   try {
     std::shared_ptr<GgufFile> file(new GgufFile());
-    file->bytes_ = bytes;
     RUNNEL_CHECK_OK(GgufParser(bytes).parse_into(*file));
-    return std::shared_ptr<const GgufFile>(std::move(file));
+    return file;
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::out_of_memory, "not enough memory for the metadata of a GGUF file of ",
                 bytes.size(), " bytes");
   }
 }
 
-Result<std::shared_ptr<const GgufFile>> GgufFile::open(const std::filesystem::path& path) {
-  RUNNEL_TRY(FileMap map, FileMap::open(path));
-  Result<std::shared_ptr<const GgufFile>> file = parse(map.bytes());
-  if (!file) return with_context(std::move(file).error(), printable(path.native()) + ": ");
-  // The only other owner of this object so far; the bytes stay where they are.
-  const_cast<GgufFile&>(**file).map_ = std::move(map);
-  return file;
+Result<std::shared_ptr<const GgufFile>> GgufFile::parse(std::span<const std::byte> bytes) {
+  RUNNEL_TRY(std::shared_ptr<GgufFile> file, read(bytes));
+  return std::shared_ptr<const GgufFile>(std::move(file));
 }
 
 const GgufValue* GgufFile::find(std::string_view key) const {

@@ -44,31 +44,38 @@ struct GgufTensor {
   std::span<const std::byte> data;
 };
 
-/// A parsed GGUF file. Immutable and thread-safe; tensors view the mapping, which this object keeps
-/// alive. Memory taken beside the mapping is at most 16 times the file's size plus 1 MiB, whatever the file says.
+/// A parsed GGUF file, or the parts of a split one as if it were one file. Immutable and thread-safe; tensors view the
+/// mappings, which this object keeps alive. Memory taken beside the mappings is at most 16 times the files' size plus
+/// 1 MiB, whatever the files say.
 class GgufFile {
  public:
-  /// Maps and checks a file.
-  /// @return not_found, io, malformed (what, where, expected), unsupported (version, tensor type).
+  /// Maps and checks a file. Where it says that it is a part of a split model (`split.count`), all parts are opened,
+  /// whichever of them is named; their names end in "-00001-of-00003.gguf" and so on.
+  /// @return not_found (for a part that is missing, too), io, malformed (what, where, expected), unsupported
+  ///         (version, tensor type).
   static Result<std::shared_ptr<const GgufFile>> open(const std::filesystem::path& path);
 
   /// Checks bytes in memory, which must outlive the result and start at a multiple of 8. For tests and fuzzing.
+  /// A part of a split model stays a part, with its `split.*` keys.
   static Result<std::shared_ptr<const GgufFile>> parse(std::span<const std::byte> bytes);
 
+  /// An opened file has no `split.*` keys: what it holds does not depend on how it was split.
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
 
-  /// In the order of the file's table.
+  /// In the order of the file's table; those of a split model part by part.
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 
-  /// The whole file.
-  std::span<const std::byte> bytes() const { return bytes_; }
+  /// Of how many files it was opened; 0 for bytes in memory.
+  std::size_t num_parts() const { return maps_.size(); }
 
   const GgufValue* find(std::string_view key) const;           // nullptr if absent
   const GgufTensor* find_tensor(std::string_view name) const;  // nullptr if absent
 
   /// Tells the system that these bytes of a mapped file will not be read again soon: they stay readable, but take no
   /// memory until then. Does nothing for bytes in memory.
-  void release(std::span<const std::byte> bytes) const { map_.release(bytes); }
+  void release(std::span<const std::byte> bytes) const {
+    for (const FileMap& map : maps_) map.release(bytes);
+  }
 
   /// Typed look-ups: the value if the key is there and of a type that converts without loss (any
   /// integer type for integers, f32 or f64 for floats), `fallback` if the key is absent, malformed
@@ -100,14 +107,15 @@ class GgufFile {
 
  private:
   friend class GgufParser;
+  friend class GgufParts;
   GgufFile() = default;
+  static Result<std::shared_ptr<GgufFile>> read(std::span<const std::byte> bytes);
   static Error wrong_type(std::string_view key, const GgufValue& value, std::string_view expected);
 
-  FileMap map_;                       // empty if parsed from memory
-  std::span<const std::byte> bytes_;  // the mapping, or what parse() was given
+  std::vector<FileMap> maps_;  // one per file; none if parsed from memory
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::vector<GgufTensor> tensors_;
-  std::map<std::string_view, std::size_t> tensor_index_;  // keys view bytes_
+  std::map<std::string_view, std::size_t> tensor_index_;  // keys view the files' bytes
 };
 
 /// Writes a GGUF file tensor by tensor, so that the whole model is never in memory.
@@ -137,6 +145,16 @@ class GgufWriter {
   Status write(const std::filesystem::path& path,
                const std::function<bool(float)>& progress = {}) const;
 
+  /// Writes parts of at most `most_bytes`: "name-00001-of-00003.gguf" and so on for a `path` of "name.gguf". The keys
+  /// are in the first; every part has `split.no`, `split.count` and `split.tensors.count`. Which tensors go into
+  /// which part does not change when the keys grow or shrink within the same multiple of kSplitReserve: the first
+  /// part leaves room for that much. The parts are renamed onto their names when all of them are written.
+  /// @return the number of the part, from 1, of each tensor; invalid_argument also if a tensor or the keys do not fit
+  ///         into a part, or there were more than 1,000 parts; else as write().
+  Result<std::vector<int>> write_split(const std::filesystem::path& path, std::uint64_t most_bytes,
+                                       const std::function<bool(float)>& progress = {}) const;
+  static constexpr std::uint64_t kSplitReserve = 4'000'000;
+
  private:
   struct Entry {
     std::string name;
@@ -144,18 +162,25 @@ class GgufWriter {
     std::vector<std::int64_t> shape;
     Producer producer;
   };
+  using Pair = std::pair<std::string, GgufValue>;
   struct Layout {
-    struct Extent {
-      std::uint64_t offset = 0;  // in the data section
-      std::uint64_t bytes = 0;
-    };
     std::uint64_t alignment = 32;
-    std::uint64_t data_bytes = 0;
-    std::vector<Extent> tensors;
+    std::vector<std::uint64_t> bytes;  // of each tensor's data
   };
-  Result<Layout> lay_out() const;
+  /// One file: tensors [first, end) after the keys.
+  struct Part {
+    std::filesystem::path path;
+    std::vector<Pair> keys;
+    std::size_t first = 0;
+    std::size_t end = 0;
+  };
+  Result<Layout> check() const;
+  Result<std::vector<Part>> split(const Layout& layout, std::uint64_t most_bytes) const;
+  std::string header(const Part& part, const Layout& layout) const;
+  Status write_parts(const std::vector<Part>& parts, const Layout& layout,
+                     const std::function<bool(float)>& progress) const;
 
-  std::vector<std::pair<std::string, GgufValue>> metadata_;
+  std::vector<Pair> metadata_;
   std::vector<Entry> tensors_;
 };
 

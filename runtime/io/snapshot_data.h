@@ -24,6 +24,17 @@ struct SamplerState {
   float presence_penalty = 0.0F;
   float frequency_penalty = 0.0F;
   std::int32_t penalty_window = 256;
+
+  struct Dry {
+    float multiplier = 0.0F;
+    float base = 1.75F;
+    std::int32_t allowed_length = 2;
+    std::int32_t range = 1024;
+    std::vector<std::string> breakers = {"\n", ":", "\"", "*"};
+
+    bool operator==(const Dry&) const = default;
+  };
+  Dry dry;
   std::vector<std::pair<TokenId, float>> logit_bias;  // ascending token ids
 
   bool operator==(const SamplerState&) const = default;
@@ -48,6 +59,7 @@ struct SnapshotData {
   std::vector<float> state;            // StateLayout::total_floats(), canonical layout
   std::vector<float> logits;           // [vocab] after the last token; empty before the first
   std::vector<TokenId> recent_tokens;  // oldest first
+  std::uint64_t generated_tokens = 0;  // how many at their end were generated since the last prompt
   std::string utf8_carry;              // bytes of a character that is not whole yet
   std::string stop_carry;              // text held back because a stop text may be starting in it
   bool has_sampler = false;

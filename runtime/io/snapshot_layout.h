@@ -38,11 +38,12 @@ enum class SectionId : std::uint32_t {
   sampler,
   encoded_state,  // 1.1: in place of state
   context,        // 1.1
+  generation,
 };
 
-inline constexpr std::string_view kSectionNames[] = {"",        "identity",      "state",
-                                                     "logits",  "recent tokens", "carry",
-                                                     "sampler", "encoded state", "context"};
+inline constexpr std::string_view kSectionNames[] = {
+    "",      "identity", "state",         "logits",  "recent tokens",
+    "carry", "sampler",  "encoded state", "context", "generation"};
 
 /// "section 2 (state)"
 std::string section_name(std::uint32_t id);

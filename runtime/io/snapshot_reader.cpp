@@ -119,6 +119,25 @@ Status get_sampler(std::span<const std::byte> bytes, SnapshotData& data) {
   return in.finish();
 }
 
+Status get_generation(std::span<const std::byte> bytes, SnapshotData& data) {
+  Fields in(bytes);
+  SamplerState::Dry& dry = data.sampler.dry;
+  in.get(data.generated_tokens);
+  in.get(dry.multiplier);
+  in.get(dry.base);
+  in.get(dry.allowed_length);
+  in.get(dry.range);
+  std::uint32_t breakers = 0;
+  in.get(breakers);
+  if (breakers > in.remaining() / sizeof(std::uint32_t)) {
+    return fail(ErrorCode::malformed, "breaker count is ", breakers, ", but ", in.remaining(),
+                " bytes are left in it");
+  }
+  dry.breakers.resize(breakers);
+  for (std::string& breaker : dry.breakers) in.get(breaker);
+  return in.finish();
+}
+
 Status get_context(std::span<const std::byte> bytes, SnapshotContext& context) {
   Fields in(bytes);
   std::uint32_t messages = 0;
@@ -170,6 +189,8 @@ Status get_section(const Section& section, std::span<const std::byte> bytes, Sna
     }
     case SectionId::context:
       return get_context(bytes, data.context);
+    case SectionId::generation:
+      return get_generation(bytes, data);
   }
   if ((section.flags & kOptional) != 0) return {};
   return fail(ErrorCode::unsupported, "is not known to this version and not optional");
@@ -213,6 +234,11 @@ Result<SnapshotData> parse(std::span<const std::byte> bytes, Checksums checksums
     return fail(ErrorCode::malformed, section_name(SectionId::recent_tokens), ": has ",
                 data.recent_tokens.size(), " tokens, expected at most the ", data.position,
                 " consumed");
+  }
+  if (data.generated_tokens > data.recent_tokens.size()) {
+    return fail(ErrorCode::malformed, section_name(SectionId::generation), ": has ",
+                data.generated_tokens, " generated tokens, expected at most the ",
+                data.recent_tokens.size(), " recent ones");
   }
   if (checksums == Checksums::verify) {
     std::uint64_t stored = 0;

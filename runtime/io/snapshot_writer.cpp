@@ -78,6 +78,17 @@ void put_sampler(ByteWriter& out, const SamplerState& sampler) {
   }
 }
 
+void put_generation(ByteWriter& out, const SnapshotData& data) {
+  const SamplerState::Dry& dry = data.sampler.dry;
+  out.put(data.generated_tokens);
+  out.put(dry.multiplier);
+  out.put(dry.base);
+  out.put(dry.allowed_length);
+  out.put(dry.range);
+  out.put(static_cast<std::uint32_t>(dry.breakers.size()));
+  for (const std::string& breaker : dry.breakers) out.put(breaker);
+}
+
 void put_context(ByteWriter& out, const SnapshotContext& context) {
   out.put(static_cast<std::uint32_t>(context.messages.size()));
   for (const ChatMessage& message : context.messages) {
@@ -92,8 +103,10 @@ void put_context(ByteWriter& out, const SnapshotContext& context) {
 
 std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncoding encoding) {
   const bool plain = encoding == SnapshotEncoding{};
-  const std::uint32_t sections =
-      5 + std::uint32_t(data.has_sampler) + std::uint32_t(!data.context.empty());
+  // Left out where it says nothing.
+  const bool generation = data.generated_tokens > 0 || data.sampler.dry != SamplerState::Dry();
+  const std::uint32_t sections = 5 + std::uint32_t(data.has_sampler) +
+                                 std::uint32_t(!data.context.empty()) + std::uint32_t(generation);
   const std::uint16_t minor = plain && data.context.empty() ? 0 : 1;
   ByteWriter out;
   out.reserve(1024 + (data.state.size() + data.logits.size()) * sizeof(float) +
@@ -136,6 +149,7 @@ std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncod
     section(SectionId::sampler, kOptional, [&] { put_sampler(out, data.sampler); });
   if (!data.context.empty())
     section(SectionId::context, kOptional, [&] { put_context(out, data.context); });
+  if (generation) section(SectionId::generation, kOptional, [&] { put_generation(out, data); });
 
   out.overwrite(file_bytes_at, static_cast<std::uint64_t>(out.size()));
   out.overwrite(kChecksumOffset, file_checksum(out.view()));

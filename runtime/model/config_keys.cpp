@@ -15,6 +15,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/model/config_names.h"
 #include "runtime/model/model_file.h"
 #include "runtime/model/weight_table.h"
 
@@ -129,142 +130,6 @@ constexpr const char* kNorm = "gsa.norm";
 constexpr const char* kChannelMix = "gsa.channel_mix";
 
 }  // namespace
-
-std::string_view activation_name(Activation activation) {
-  switch (activation) {
-    case Activation::identity:
-      return "identity";
-    case Activation::swish:
-      return "swish";
-    case Activation::relu:
-      return "relu";
-  }
-  return "identity";
-}
-
-Result<Activation> activation_from_name(std::string_view key, std::string_view name) {
-  for (Activation a : {Activation::identity, Activation::swish, Activation::relu}) {
-    if (activation_name(a) == name) return a;
-  }
-  return fail(ErrorCode::unsupported, key, " is ", in_quotes(name),
-              ", expected identity, swish or relu");
-}
-
-namespace {
-
-struct FeatureMapName {
-  FeatureMap map;
-  std::string_view name;
-};
-constexpr FeatureMapName kFeatureMaps[] = {{FeatureMap::identity, "identity"},
-                                           {FeatureMap::swish, "swish"},
-                                           {FeatureMap::relu, "relu"},
-                                           {FeatureMap::t2r, "t2r"},
-                                           {FeatureMap::elu, "elu"},
-                                           {FeatureMap::product, "elementwise_product"},
-                                           {FeatureMap::hedgehog, "hedgehog"},
-                                           {FeatureMap::dpfp, "dpfp"},
-                                           {FeatureMap::exponential, "exponential"}};
-
-struct DecayName {
-  Decay decay;
-  std::string_view name;
-};
-constexpr DecayName kDecays[] = {{Decay::none, "none"},
-                                 {Decay::fixed, "fixed"},
-                                 {Decay::log_sigmoid, "log_sigmoid"},
-                                 {Decay::refined, "refined"},
-                                 {Decay::running_sum, "running_sum"}};
-
-Result<Decay> decay_from_name(std::string_view name) {
-  for (const DecayName& d : kDecays) {
-    if (d.name == name) return d.decay;
-  }
-  return fail(ErrorCode::unsupported, kDecay, " is ", in_quotes(name),
-              ", expected none, fixed, log_sigmoid, refined or running_sum");
-}
-
-Result<Mixer> mixer_from_name(std::string_view name) {
-  for (Mixer m : {Mixer::slots, Mixer::recurrence}) {
-    if (mixer_name(m) == name) return m;
-  }
-  return fail(ErrorCode::unsupported, kMixer, " is ", in_quotes(name),
-              ", expected slots or recurrence");
-}
-
-Result<Norm> norm_from_name(std::string_view name) {
-  for (Norm n : {Norm::rms, Norm::layer}) {
-    if (norm_name(n) == name) return n;
-  }
-  return fail(ErrorCode::unsupported, kNorm, " is ", in_quotes(name), ", expected rms or layer");
-}
-
-Result<ChannelMix> channel_mix_from_name(std::string_view name) {
-  for (ChannelMix m : {ChannelMix::swiglu, ChannelMix::squared_relu, ChannelMix::none}) {
-    if (channel_mix_name(m) == name) return m;
-  }
-  return fail(ErrorCode::unsupported, kChannelMix, " is ", in_quotes(name),
-              ", expected swiglu, squared_relu or none");
-}
-
-}  // namespace
-
-std::string_view feature_map_name(FeatureMap map) {
-  for (const FeatureMapName& m : kFeatureMaps) {
-    if (m.map == map) return m.name;
-  }
-  return "identity";
-}
-
-Result<FeatureMap> feature_map_from_name(std::string_view key, std::string_view name, Mixer mixer) {
-  for (const FeatureMapName& m : kFeatureMaps) {
-    const bool any = mixer == Mixer::recurrence || m.map <= FeatureMap::t2r;
-    if (any && m.name == name) return m.map;
-  }
-  return fail(
-      ErrorCode::unsupported, key, " is ", in_quotes(name), ", expected identity, swish, relu",
-      mixer == Mixer::recurrence ? ", t2r, elu, elementwise_product, hedgehog, dpfp or exponential"
-                                 : " or t2r");
-}
-
-std::string_view mixer_name(Mixer mixer) {
-  switch (mixer) {
-    case Mixer::slots:
-      return "slots";
-    case Mixer::recurrence:
-      return "recurrence";
-  }
-  return "slots";
-}
-
-std::string_view norm_name(Norm norm) {
-  switch (norm) {
-    case Norm::rms:
-      return "rms";
-    case Norm::layer:
-      return "layer";
-  }
-  return "rms";
-}
-
-std::string_view channel_mix_name(ChannelMix mix) {
-  switch (mix) {
-    case ChannelMix::swiglu:
-      return "swiglu";
-    case ChannelMix::squared_relu:
-      return "squared_relu";
-    case ChannelMix::none:
-      return "none";
-  }
-  return "swiglu";
-}
-
-std::string_view decay_name(Decay decay) {
-  for (const DecayName& d : kDecays) {
-    if (d.decay == decay) return d.name;
-  }
-  return "none";
-}
 
 std::span<const std::string_view> architectures() { return kArchitectures; }
 
@@ -395,7 +260,7 @@ Status read_floats(const LayerKeys& keys, const FloatKey (&table)[kN], LayerSpec
 
 Status read_recurrence(const LayerKeys& keys, LayerSpec& layer) {
   RUNNEL_TRY(const std::string decay, keys.text(kDecay));
-  RUNNEL_TRY(layer.recurrence().decay, decay_from_name(decay));
+  RUNNEL_TRY(layer.recurrence().decay, decay_from_name(kDecay, decay));
   RUNNEL_CHECK_OK(read_ints(keys, kRecurrenceInts, layer));
   RUNNEL_CHECK_OK(read_floats(keys, kRecurrenceFloats, layer));
   for (const BoolKey& k : kRecurrenceBools) {
@@ -417,11 +282,11 @@ Status refuse_recurrence_keys(const GgufFile& file) {
 /// The norms and the channel mix: of files older than the keys, RMSNorm and SwiGLU.
 Status read_block(const LayerKeys& keys, LayerSpec& layer) {
   RUNNEL_TRY(const std::string norm, keys.text(kNorm, std::string(norm_name(Norm::rms))));
-  RUNNEL_TRY(layer.norm.kind, norm_from_name(norm));
+  RUNNEL_TRY(layer.norm.kind, norm_from_name(kNorm, norm));
   layer.channel_norm = layer.norm;
   RUNNEL_TRY(const std::string mix,
              keys.text(kChannelMix, std::string(channel_mix_name(ChannelMix::swiglu))));
-  RUNNEL_TRY(layer.channel_mix, channel_mix_from_name(mix));
+  RUNNEL_TRY(layer.channel_mix, channel_mix_from_name(kChannelMix, mix));
   RUNNEL_TRY(const bool output_norm, keys.boolean(kOutputNorm, std::nullopt));
   RUNNEL_TRY(const bool heads, keys.boolean(kOutputNormHeads, false));
   layer.output_norm = !output_norm ? OutputNorm::none
@@ -450,7 +315,7 @@ Status read_value_activation(const LayerKeys& keys, LayerSpec& layer) {
 /// Makes the layer one of the mixer that the keys name.
 Status read_mixer(const LayerKeys& keys, LayerSpec& layer) {
   RUNNEL_TRY(const std::string mixer, keys.text(kMixer, std::string(mixer_name(Mixer::slots))));
-  RUNNEL_TRY(const Mixer kind, mixer_from_name(mixer));
+  RUNNEL_TRY(const Mixer kind, mixer_from_name(kMixer, mixer));
   switch (kind) {
     case Mixer::slots:
       layer.mixer.emplace<SlotSpec>();
@@ -552,7 +417,7 @@ std::vector<std::pair<std::string, GgufValue>> config_keys(const ModelConfig& c)
       +[](const LayerSpec& l) { return std::string(activation_name(l.output_activation)); });
   each(
       kOutputNorm, +[](const LayerSpec& l) { return l.output_norm != OutputNorm::none; });
-  // Files of RMSNorms, SwiGLUs and slots are older than the keys that follow, and stay as they were.
+  // Files of RMSNorms, SwiGLUs and slots without biases are older than the keys that follow, and stay as they were.
   const auto any = [&c](auto... wanted) { return std::ranges::any_of(c.layers, wanted...); };
   if (any([](const LayerSpec& l) { return l.norm.kind != Norm::rms; })) {
     each(
@@ -563,9 +428,12 @@ std::vector<std::pair<std::string, GgufValue>> config_keys(const ModelConfig& c)
         kChannelMix,
         +[](const LayerSpec& l) { return std::string(channel_mix_name(l.channel_mix)); });
   }
-  if (!any([](const LayerSpec& l) { return l.kind() == Mixer::recurrence; })) return keys;
-  each(
-      kMixer, +[](const LayerSpec& l) { return std::string(mixer_name(l.kind())); });
+  const bool recurrence = any([](const LayerSpec& l) { return l.kind() == Mixer::recurrence; });
+  if (recurrence || any([](const LayerSpec& l) { return l.qkv_bias; })) {
+    each(
+        kMixer, +[](const LayerSpec& l) { return std::string(mixer_name(l.kind())); });
+  }
+  if (!recurrence) return keys;
   each(
       kDecay, +[](const LayerSpec& l) {
         return std::string(

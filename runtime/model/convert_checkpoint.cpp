@@ -7,6 +7,7 @@
 #include "runtime/base/try.h"
 #include "runtime/model/hf_checkpoint.h"
 #include "runtime/model/model_file.h"
+#include "runtime/model/sampling_keys.h"
 #include "runtime/model/weight_table.h"
 #include "runtime/text/tokenizer.h"
 
@@ -48,6 +49,9 @@ Result<ConvertReport> convert_checkpoint(const std::filesystem::path& directory,
   GgufWriter writer;
   config_to_gguf(config, writer);
   if (!options.license.empty()) writer.set("general.license", options.license);
+  for (const std::string& assignment : options.sampling) {
+    RUNNEL_CHECK_OK(set_sampling_key(assignment, writer));
+  }
   writer.set(std::string(kTiedKey), report.config.tied);
   RUNNEL_TRY(TokenizerConversion tokenizer,
              tokenizer_to_gguf(directory, config.vocab_size, writer, options.chat));

@@ -55,6 +55,7 @@ struct ConvertOptions {
   std::optional<ChatFormat> chat;        // none: what the directory's template is recognised as
   std::string name;                      // general.name; empty: the directory's name
   std::string license;                   // general.license; empty: none
+  std::vector<std::string> sampling;     // NAME=VALUE, see set_sampling_key()
 };
 
 struct ConvertReport {

@@ -12,6 +12,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/model/config_names.h"
 #include "runtime/model/hf_checkpoint.h"
 #include "runtime/model/weight_table.h"
 #include "runtime/text/json_file.h"
@@ -414,6 +415,7 @@ Result<Draft> parse_runnel_gsa(const Keys& keys) {
   RUNNEL_CHECK_OK(keys.refuse("use_short_conv", "a short convolution in this model type"));
   RUNNEL_TRY(out.g_norm_weight, keys.boolean("elementwise_affine", output_norm));
   RUNNEL_TRY(out.tied, keys.boolean("tie_word_embeddings"));
+  RUNNEL_TRY(c.qkv_bias, keys.boolean("attention_bias", false));
   out.slot_biases = true;
   return out;
 }

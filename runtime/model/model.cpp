@@ -9,6 +9,7 @@
 #include "runtime/base/try.h"
 #include "runtime/model/engine.h"
 #include "runtime/model/model_loader.h"
+#include "runtime/model/sampling_keys.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
 
@@ -18,6 +19,7 @@ struct Model::Impl {
   ModelInfo info;
   std::shared_ptr<const Tokenizer> tokenizer;  // null: ids only
   ChatFormat chat;
+  SamplingOptions sampling;
   std::unique_ptr<Engine> engine;
 };
 
@@ -81,6 +83,7 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
         return Tokenizer::from_gguf(*gguf, vocab_size);
       });
   RUNNEL_TRY(impl->chat, chat_format_from_gguf(*gguf));
+  RUNNEL_TRY(impl->sampling, sampling_from_gguf(*gguf));
   impl->info.name = model_file.config.name;
   impl->info.architecture = model_file.config.architecture;
   impl->info.vocab_size = model_file.config.vocab_size;
@@ -113,6 +116,7 @@ Model::~Model() = default;
 const ModelInfo& Model::info() const { return impl_->info; }
 bool Model::has_tokenizer() const { return impl_->tokenizer != nullptr; }
 const ChatFormat& Model::chat_format() const { return impl_->chat; }
+const SamplingOptions& Model::sampling() const { return impl_->sampling; }
 Engine& Model::engine() const { return *impl_->engine; }
 const Tokenizer* Model::tokenizer() const { return impl_->tokenizer.get(); }
 bool Model::is_end(TokenId token) const {

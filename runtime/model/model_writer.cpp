@@ -182,7 +182,13 @@ Result<std::vector<StoredTensor>> write_model(const std::vector<ModelTensor>& te
                         return bytes;
                       });
   }
-  RUNNEL_CHECK_OK(writer.write(path, options.progress));
+  if (options.split_bytes == 0) {
+    RUNNEL_CHECK_OK(writer.write(path, options.progress));
+    return stored;
+  }
+  RUNNEL_TRY(const std::vector<int> parts,
+             writer.write_split(path, options.split_bytes, options.progress));
+  for (std::size_t i = 0; i < parts.size(); ++i) stored[i].part = parts[i];
   return stored;
 }
 

@@ -36,6 +36,7 @@ struct StoreOptions {
   std::vector<TypeOverride> overrides;  // the last that matches counts
   int threads = 1;
   bool measure_error = false;           // fills StoredTensor::relative_rms
+  std::uint64_t split_bytes = 0;        // most bytes of a part of a split file; 0: one file
   std::function<bool(float)> progress;  // fraction done; false cancels
 };
 
@@ -47,6 +48,7 @@ struct StoredTensor {
   quant::BlockType wanted = quant::BlockType::f32;  // `to`, unless the row length did not allow it
   quant::BlockType to = quant::BlockType::f32;
   std::uint64_t bytes = 0;
+  int part = 0;             // of a split file, from 1; 0 in one file
   double relative_rms = 0;  // of (stored - source) against source; 0 when copied
 };
 
@@ -61,10 +63,10 @@ quant::BlockType storage_type(WeightRole role, quant::BlockType type);
 /// `type`, or the next wider one whose blocks fit rows of `cols`: q4_k → q4_0, q6_k → q8_0, both → f16.
 quant::BlockType fitting_type(quant::BlockType type, std::int64_t cols);
 
-/// Adds the tensors to `writer`, which has all other keys already, and writes the file.
+/// Adds the tensors to `writer`, which has all other keys already, and writes the file or its parts.
 /// @return how every tensor was stored, in order; invalid_argument for a bad pattern, one that matches no tensor,
 ///         or a type its tensor cannot have; malformed, naming tensor and value, for a weight that is not finite; and
-///         what GgufWriter::write returns.
+///         what GgufWriter::write or write_split returns.
 Result<std::vector<StoredTensor>> write_model(const std::vector<ModelTensor>& tensors,
                                               GgufWriter& writer, const std::filesystem::path& path,
                                               const StoreOptions& options);

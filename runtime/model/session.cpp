@@ -43,7 +43,7 @@ Status Session::Impl::check(std::span<const TokenId> tokens) const {
 }
 
 Status Session::Impl::feed(std::span<const TokenId> tokens, LogitsWanted wanted,
-                           std::span<float> out, std::stop_token stop) {
+                           std::span<float> out, std::stop_token stop, Origin origin) {
   stop_drawing();
   const PlanItem item{.state = state.get(), .tokens = tokens, .wanted = wanted, .logits = out};
   Status status = engine().run(std::span(&item, 1), std::move(stop), generation);
@@ -51,14 +51,14 @@ Status Session::Impl::feed(std::span<const TokenId> tokens, LogitsWanted wanted,
     broken = status.error().code == ErrorCode::device;
     return status;
   }
-  consumed(tokens);
+  consumed(tokens, origin);
   return {};
 }
 
 Status Session::Impl::step(TokenId token) {
   RUNNEL_CHECK_OK(check(std::span(&token, 1)));
   logits.resize(static_cast<std::size_t>(engine().config().vocab_size));
-  return feed(std::span(&token, 1), LogitsWanted::last, logits, {});
+  return feed(std::span(&token, 1), LogitsWanted::last, logits, {}, Origin::generated);
 }
 
 void Session::Impl::stop_drawing() {
@@ -75,12 +75,18 @@ Status Session::Impl::catch_up() {
   return status;
 }
 
-void Session::Impl::consumed(std::span<const TokenId> tokens) {
+void Session::Impl::consumed(std::span<const TokenId> tokens, Origin origin) {
   for (TokenId token : tokens) history_hash = extend_history(history_hash, token);
   recent.insert(recent.end(), tokens.begin(), tokens.end());
+  generated = origin == Origin::generated ? generated + tokens.size() : 0;
   if (recent.size() > 2 * kHistoryWindow) {  // trimmed rarely, so that a token costs O(1)
     recent.erase(recent.begin(), recent.end() - static_cast<std::ptrdiff_t>(kHistoryWindow));
   }
+  generated = std::min(generated, recent.size());
+}
+
+std::span<const TokenId> Session::Impl::generated_tokens() const {
+  return std::span(recent).last(std::min({generated, recent.size(), kHistoryWindow}));
 }
 
 std::unique_ptr<Session::Impl> Session::Impl::copy_without_state() const {
@@ -89,6 +95,7 @@ std::unique_ptr<Session::Impl> Session::Impl::copy_without_state() const {
   copy->logits = logits;
   copy->recent.reserve(2 * kHistoryWindow + 1);
   copy->recent = recent;
+  copy->generated = generated;
   copy->history_hash = history_hash;
   copy->utf8_carry = utf8_carry;
   copy->stop_carry = stop_carry;
@@ -142,7 +149,7 @@ Result<PrefillResult> Session::prefill(std::span<const TokenId> tokens, std::sto
     // Every chunk leaves its logits, so that a session stopped between chunks can continue.
     const std::span<const TokenId> piece =
         tokens.subspan(result.consumed, std::min(chunk, tokens.size() - result.consumed));
-    if (Status fed = impl_->feed(piece, LogitsWanted::last, after, stop); !fed) {
+    if (Status fed = impl_->feed(piece, LogitsWanted::last, after, stop, Origin::prompt); !fed) {
       if (fed.error().code != ErrorCode::cancelled) return fed.error();
       result.cancelled = true;
       return result;
@@ -166,7 +173,7 @@ Result<std::vector<float>> Session::score(std::span<const TokenId> tokens) try {
     const std::span<const TokenId> piece =
         tokens.subspan(done, std::min(kScoreChunk, tokens.size() - done));
     const std::span<float> out = std::span(all).subspan(done * vocab, piece.size() * vocab);
-    RUNNEL_CHECK_OK(impl_->feed(piece, LogitsWanted::all, out, {}));
+    RUNNEL_CHECK_OK(impl_->feed(piece, LogitsWanted::all, out, {}, Origin::prompt));
     impl_->logits.assign(out.end() - static_cast<std::ptrdiff_t>(vocab), out.end());
     done += piece.size();
     impl_->utf8_carry.clear();
@@ -184,6 +191,7 @@ Status Session::reset() {
   RUNNEL_CHECK_OK(impl_->state->reset());
   impl_->logits.clear();
   impl_->recent.clear();
+  impl_->generated = 0;
   impl_->history_hash = 0;
   impl_->utf8_carry.clear();
   impl_->stop_carry.clear();
@@ -204,6 +212,7 @@ Result<Snapshot> Session::snapshot() const try {
   RUNNEL_CHECK_OK(impl_->state->export_to(data->state));
   data->logits = impl_->logits;
   data->recent_tokens.assign(recent_tokens().begin(), recent_tokens().end());
+  data->generated_tokens = impl_->generated_tokens().size();
   data->utf8_carry = impl_->utf8_carry;
   data->stop_carry = impl_->stop_carry;
   data->has_sampler = impl_->sampler.has_value();
@@ -245,6 +254,7 @@ Status Session::restore(const Snapshot& snapshot) try {
   next->recent.reserve(2 * kHistoryWindow + 1);
   next->recent.assign(data.recent_tokens.end() - static_cast<std::ptrdiff_t>(kept),
                       data.recent_tokens.end());
+  next->generated = std::min(static_cast<std::size_t>(data.generated_tokens), kept);
   next->history_hash = data.history_hash;
   next->utf8_carry = data.utf8_carry;
   next->stop_carry = data.stop_carry;

@@ -24,12 +24,17 @@ inline std::uint64_t extend_history(std::uint64_t hash, TokenId token) {
   return z ^ (z >> 31);
 }
 
+/// Whence tokens come: penalties look back on generated ones.
+enum class Origin { prompt, generated };
+
 struct Session::Impl {
   std::shared_ptr<const Model> model;
   std::unique_ptr<RecurrentState> state;
   std::uint64_t generation = 0;  // of the engine's devices, to which the state belongs
   std::vector<float> logits;     // [vocab] after the last token; empty before the first; catch_up()
   std::vector<TokenId> recent;  // last tokens, oldest first; up to 2 * kHistoryWindow between trims
+  std::size_t generated =
+      0;  // how many at the end of `recent` were generated since the last prompt
   std::uint64_t history_hash = 0;  // of all tokens consumed, in order
   std::string utf8_carry;          // bytes of a character begun by the last generated token
   std::string stop_carry;          // generated text held back because a stop string may have begun
@@ -45,7 +50,7 @@ struct Session::Impl {
 
   /// Feeds at most Engine::max_tokens() tokens in one pass; `wanted` logits go to `out`.
   Status feed(std::span<const TokenId> tokens, LogitsWanted wanted, std::span<float> out,
-              std::stop_token stop);
+              std::stop_token stop, Origin origin);
 
   /// Feeds one token and keeps its logits: a step of generation.
   Status step(TokenId token);
@@ -65,7 +70,10 @@ struct Session::Impl {
   Status check(std::span<const TokenId> tokens) const;
 
   /// Updates position, history and recent tokens for tokens that the state has consumed.
-  void consumed(std::span<const TokenId> tokens);
+  void consumed(std::span<const TokenId> tokens, Origin origin);
+
+  /// The tokens generated since the last prompt, oldest first, at most kHistoryWindow: what penalties look back on.
+  std::span<const TokenId> generated_tokens() const;
 };
 
 }  // namespace runnel

@@ -77,17 +77,6 @@ Status repeat_layers(const LayerSpec& layer, std::int64_t count, ModelConfig& co
 /// Whether config_to_gguf writes this key.
 bool is_config_key(std::string_view key);
 
-/// The names of the enumerations as files write them, and back.
-std::string_view activation_name(Activation activation);
-Result<Activation> activation_from_name(std::string_view key, std::string_view name);
-std::string_view feature_map_name(FeatureMap map);
-Result<FeatureMap> feature_map_from_name(std::string_view key, std::string_view name,
-                                         Mixer mixer = Mixer::slots);
-std::string_view mixer_name(Mixer mixer);
-std::string_view norm_name(Norm norm);
-std::string_view channel_mix_name(ChannelMix mix);
-std::string_view decay_name(Decay decay);
-
 /// The values of general.architecture that can be read; the first is that of slots.
 std::span<const std::string_view> architectures();
 

@@ -81,6 +81,27 @@ Status validate(const SamplingOptions& options) {
     return fail(ErrorCode::invalid_argument, "penalty_window is ", options.penalty_window,
                 ", expected 0 to ", kMaxWindow);
   }
+  if (!(options.dry_multiplier >= 0.0F) || std::isinf(options.dry_multiplier)) {
+    return out_of_range("dry_multiplier", options.dry_multiplier,
+                        "a finite number from 0 (off) up");
+  }
+  if (!(options.dry_base >= 1.0F) || std::isinf(options.dry_base)) {
+    return out_of_range("dry_base", options.dry_base, "a finite number of at least 1");
+  }
+  if (options.dry_allowed_length < 1) {
+    return out_of_range("dry_allowed_length", options.dry_allowed_length, "at least 1");
+  }
+  if (options.dry_range < 0 ||
+      static_cast<std::size_t>(options.dry_range) > Session::kHistoryWindow) {
+    return fail(ErrorCode::invalid_argument, "dry_range is ", options.dry_range, ", expected 0 to ",
+                std::size_t{Session::kHistoryWindow});
+  }
+  for (const std::string& breaker : options.dry_breakers) {
+    if (breaker.empty()) {
+      return fail(ErrorCode::invalid_argument,
+                  "dry_breakers has an empty text, expected at least one character");
+    }
+  }
   for (const auto& [token, bias] : options.logit_bias) {
     if (std::isnan(bias) || bias == std::numeric_limits<float>::infinity()) {
       return fail(ErrorCode::invalid_argument, "logit_bias of token ", token, " is ", bias,
@@ -90,7 +111,8 @@ Status validate(const SamplingOptions& options) {
   return {};
 }
 
-Result<Sampler> Sampler::create(const SamplingOptions& options, std::int32_t vocab_size) {
+Result<Sampler> Sampler::create(const SamplingOptions& options, std::int32_t vocab_size,
+                                PieceOf piece) {
   RUNNEL_CHECK_OK(validate(options));
   if (vocab_size < 1)
     return fail(ErrorCode::invalid_argument, "vocab_size is ", vocab_size, ", expected at least 1");
@@ -100,10 +122,10 @@ Result<Sampler> Sampler::create(const SamplingOptions& options, std::int32_t voc
                   ", expected an id from 0 to ", vocab_size - 1);
     }
   }
-  return Sampler(options, vocab_size);
+  return Sampler(options, vocab_size, std::move(piece));
 }
 
-Sampler::Sampler(const SamplingOptions& options, std::int32_t vocab_size)
+Sampler::Sampler(const SamplingOptions& options, std::int32_t vocab_size, PieceOf piece)
     : vocab_size_(vocab_size),
       top_k_(options.top_k < vocab_size ? options.top_k : 0),
       top_p_(options.top_p),
@@ -111,7 +133,8 @@ Sampler::Sampler(const SamplingOptions& options, std::int32_t vocab_size)
       presence_penalty_(options.presence_penalty),
       frequency_penalty_(options.frequency_penalty),
       seed_(options.seed),
-      bias_(options.logit_bias.begin(), options.logit_bias.end()) {
+      bias_(options.logit_bias.begin(), options.logit_bias.end()),
+      dry_(options, vocab_size, std::move(piece)) {
   const auto vocab = static_cast<std::size_t>(vocab_size);
   if (options.temperature > 0.0F) {
     // Below about 3e-39 the inverse would be infinite, and 0 * inf is NaN.
@@ -134,7 +157,7 @@ Sampler::Sampler(const SamplingOptions& options, std::int32_t vocab_size)
     penalty_window_ = static_cast<std::size_t>(options.penalty_window);
     counts_.resize(vocab);
   }
-  if (penalty_window_ > 0 || !bias_.empty()) adjusted_.resize(vocab);
+  if (penalty_window_ > 0 || !bias_.empty() || dry_.on()) adjusted_.resize(vocab);
 }
 
 std::span<const float> Sampler::adjust(std::span<const float> logits,
@@ -142,8 +165,12 @@ std::span<const float> Sampler::adjust(std::span<const float> logits,
   if (adjusted_.empty()) return logits;
   std::copy(logits.begin(), logits.end(), adjusted_.begin());
   for (const auto& [token, bias] : bias_) adjusted_[static_cast<std::size_t>(token)] += bias;
-  if (penalty_window_ == 0) return adjusted_;
+  if (penalty_window_ > 0) penalise(recent);
+  dry_.apply(recent, adjusted_);
+  return adjusted_;
+}
 
+void Sampler::penalise(std::span<const TokenId> recent) {
   recent = recent.last(std::min(penalty_window_, recent.size()));
   const auto known = [this](TokenId token) { return token >= 0 && token < vocab_size_; };
   for (const TokenId token : recent) {
@@ -158,7 +185,6 @@ std::span<const float> Sampler::adjust(std::span<const float> logits,
     logit -= presence_penalty_ + static_cast<float>(count) * frequency_penalty_;
     count = 0;
   }
-  return adjusted_;
 }
 
 // ids_ and top_logits_ <- the top_k_ most likely tokens, by ascending id. Collects what beats the

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the next token: a pure function of logits, recent tokens, options and position.
+// Chooses the next token: a pure function of logits, generated tokens, options and position.
 //
 //   RUNNEL_TRY(Sampler sampler, Sampler::create(options, vocab_size));
-//   RUNNEL_TRY(TokenId token, sampler.sample(session.logits(), session.recent_tokens(), session.position()));
+//   RUNNEL_TRY(TokenId token, sampler.sample(session.logits(), generated, session.position()));
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "runnel/result.h"
 #include "runnel/sampling.h"
 #include "runnel/types.h"
+#include "runtime/generate/dry.h"
 
 namespace runnel {
 
@@ -22,10 +23,13 @@ namespace runnel {
 class Sampler {
  public:
   /// @return invalid_argument for an option outside its range or a bias of a token outside [0, vocab_size).
-  static Result<Sampler> create(const SamplingOptions& options, std::int32_t vocab_size);
+  /// @param piece  texts of tokens, for DRY's breakers; empty: there are none
+  static Result<Sampler> create(const SamplingOptions& options, std::int32_t vocab_size,
+                                PieceOf piece = {});
 
   /// @param logits    [vocab_size]. NaN counts as -inf; a +inf is certain (the lowest id among several).
-  /// @param recent    tokens consumed so far, oldest first; the last penalty_window of them count.
+  /// @param recent    tokens generated since the last prompt, oldest first; the last penalty_window of them count, for
+  ///                  DRY the last dry_range.
   /// @param position  tokens consumed so far: the counter of the draw.
   /// @return invalid_argument if logits have another size or leave no token to choose.
   Result<TokenId> sample(std::span<const float> logits, std::span<const TokenId> recent,
@@ -37,11 +41,12 @@ class Sampler {
                                                                std::span<const TokenId> recent);
 
  private:
-  Sampler(const SamplingOptions& options, std::int32_t vocab_size);
+  Sampler(const SamplingOptions& options, std::int32_t vocab_size, PieceOf piece);
 
   // Leaves the tokens that can be drawn in candidate_weights() with their cut; a token without draw if it is certain.
   Result<TokenId> prepare(std::span<const float> logits, std::span<const TokenId> recent);
   std::span<const float> adjust(std::span<const float> logits, std::span<const TokenId> recent);
+  void penalise(std::span<const TokenId> recent);
   void keep_top_k(std::span<const float> logits);
   void apply_top_p();
   TokenId token_at(std::size_t index) const;
@@ -59,6 +64,7 @@ class Sampler {
   std::size_t penalty_window_ = 0;  // 0: no penalties
   std::uint64_t seed_ = 0;
   std::vector<std::pair<TokenId, float>> bias_;
+  Dry dry_;
 
   std::vector<float> adjusted_;          // [vocab] logits after bias and penalties
   std::vector<std::uint16_t> counts_;    // [vocab] occurrences in the window; zero between calls

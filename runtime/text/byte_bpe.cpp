@@ -3,11 +3,13 @@
 #include "runtime/text/byte_bpe.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "runtime/base/try.h"
 #include "runtime/text/bpe_merger.h"
 #include "runtime/text/byte_alphabet.h"
+#include "runtime/text/nfc.h"
 #include "runtime/text/utf8.h"
 
 namespace runnel {
@@ -150,6 +152,8 @@ class ByteBpe::Encoder {
 
   /// Appends the tokens of text without special tokens.
   Status add(std::string_view text) {
+    // Words are remembered by their text, which therefore stays.
+    if (bpe_.pre_tokenizer_.wants_nfc()) text = normalise_nfc(text, normalised_.emplace_back());
     cutter_.start(text);
     while (true) {
       RUNNEL_TRY(const std::string_view word, cutter_.next());
@@ -187,6 +191,7 @@ class ByteBpe::Encoder {
   PreTokenizer::Cutter& cutter_;
   BpeMerger merger_;
   WordCache words_;
+  std::deque<std::string> normalised_;
 };
 
 Result<std::vector<TokenId>> ByteBpe::encode(std::string_view text, bool parse_special) const {

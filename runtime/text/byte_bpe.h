@@ -16,7 +16,7 @@
 
 namespace runnel {
 
-/// Words are cut by a PreTokenizer; within a word the pair of lowest rank merges first, the leftmost of equals.
+/// Text is normalised and cut into words as the PreTokenizer says; within a word the pair of lowest rank merges first, the leftmost of equals.
 class ByteBpe final : public Tokenizer {
  public:
   /// From `tokenizer.ggml.*` keys with model "gpt2".

@@ -33,6 +33,18 @@ class StepReader {
     if (at_ >= steps_.size() || steps_[at_].kind != JinjaStep::Kind::text) return nullptr;
     return &steps_[at_++].text;
   }
+  /// Skips what stands before the `elif`, `else` or `endif` of the condition that has just been taken.
+  void skip_branch() {
+    int depth = 0;
+    for (; at_ < steps_.size(); ++at_) {
+      if (steps_[at_].kind != JinjaStep::Kind::statement) continue;
+      const std::string& s = steps_[at_].text;
+      const bool ends = s == "else" || s == "endif" || s.starts_with("elif");
+      if (depth == 0 && ends) return;
+      if (s.starts_with("if ") || s.starts_with("if(") || s.starts_with("for ")) ++depth;
+      if (s == "endif" || s == "endfor") --depth;
+    }
+  }
   bool done() const { return at_ == steps_.size(); }
 
   std::string reason() const {
@@ -50,6 +62,17 @@ class StepReader {
   std::size_t at_ = 0;
 };
 
+/// The prompt within "<|im_start|>system\n…<|im_end|>\n".
+bool read_prompt(const std::string* text, std::string& prompt) {
+  const std::string opening = std::string(kStart) + "system\n";
+  const std::string closing = std::string(kEnd) + "\n";
+  if (text == nullptr || text->size() <= opening.size() + closing.size() ||
+      !text->starts_with(opening) || !text->ends_with(closing))
+    return false;
+  prompt = text->substr(opening.size(), text->size() - opening.size() - closing.size());
+  return prompt.find("<|") == std::string::npos;  // markers within: more than one message
+}
+
 /// {% for message in messages %}[{% if loop.first and … %}system prompt{% endif %}]message{% endfor %}
 /// {% if add_generation_prompt %}…{% endif %}
 bool read_chatml(StepReader& reader, std::string& prompt) {
@@ -58,20 +81,39 @@ bool read_chatml(StepReader& reader, std::string& prompt) {
     return false;
   if (!reader.statement("for message in messages")) return false;
   if (reader.statement("if loop.first and messages[0].role!='system'")) {
-    const std::string opening = std::string(kStart) + "system\n";
-    const std::string closing = std::string(kEnd) + "\n";
-    const std::string* text = reader.any_text();
-    if (text == nullptr || text->size() <= opening.size() + closing.size() ||
-        !text->starts_with(opening) || !text->ends_with(closing))
-      return false;
-    prompt = text->substr(opening.size(), text->size() - opening.size() - closing.size());
-    if (prompt.find("<|") != std::string::npos)
-      return false;  // markers within: more than one message
-    if (!reader.statement("endif")) return false;
+    if (!read_prompt(reader.any_text(), prompt) || !reader.statement("endif")) return false;
   }
   return reader.text(kStart) && reader.expression("message.role") && reader.text("\n") &&
          reader.expression("message.content") && reader.text(std::string(kEnd) + "\n") &&
          reader.statement("endfor") && reader.statement("if add_generation_prompt") &&
+         reader.text(std::string(kStart) + "assistant\n") && reader.statement("endif") &&
+         reader.done();
+}
+
+/// Qwen2.5's: the first system message or the default prompt, then the messages. What it does with tools and their
+/// results is skipped: there are none here.
+bool read_chatml_with_tools(StepReader& reader, std::string& prompt) {
+  const std::string closing = std::string(kEnd) + "\n";
+  if (!reader.statement("if tools")) return false;
+  reader.skip_branch();
+  if (!reader.statement("else") || !reader.statement("if messages[0].role=='system'") ||
+      !reader.text(std::string(kStart) + "system\n") || !reader.expression("messages[0].content") ||
+      !reader.text(closing) || !reader.statement("else") ||
+      !read_prompt(reader.any_text(), prompt) || !reader.statement("endif") ||
+      !reader.statement("endif"))
+    return false;
+  if (!reader.statement("for message in messages") ||
+      !reader.statement("if(message.role=='user')or(message.role=='system'and not loop.first)or"
+                        "(message.role=='assistant'and not message.tool_calls)") ||
+      !reader.text(kStart) || !reader.expression("message.role") || !reader.text("\n") ||
+      !reader.expression("message.content") || !reader.text(closing) ||
+      !reader.statement("elif message.role=='assistant'"))
+    return false;
+  reader.skip_branch();
+  if (!reader.statement("elif message.role=='tool'")) return false;
+  reader.skip_branch();
+  return reader.statement("endif") && reader.statement("endfor") &&
+         reader.statement("if add_generation_prompt") &&
          reader.text(std::string(kStart) + "assistant\n") && reader.statement("endif") &&
          reader.done();
 }
@@ -166,9 +208,12 @@ const char* to_string(ChatStyle style) {
 ChatFormat recognise_chat_template(std::string_view jinja) {
   const Result<std::vector<JinjaStep>> steps = read_jinja(jinja);
   if (!steps) return no_format(steps.error().message);
+  const auto first = JinjaStep{JinjaStep::Kind::statement, "if tools"};
   StepReader reader(*steps);
   std::string prompt;
-  if (!read_chatml(reader, prompt)) return no_format(reader.reason());
+  const bool tools = !steps->empty() && steps->front() == first;
+  if (!(tools ? read_chatml_with_tools : read_chatml)(reader, prompt))
+    return no_format(reader.reason());
   return {ChatStyle::chatml, std::move(prompt), {}};
 }
 

@@ -42,10 +42,21 @@ constexpr const char* kDigitsThenGpt2 =
     R"(|[)" RUNNEL_SPACES R"(]+(?![^)" RUNNEL_SPACES R"(\p{N}]))"
     R"(|[)" RUNNEL_SPACES R"(]++)";
 
+// Qwen2's expression, which qwen2_expression() has as it is usually spelled. "\s*[\r\n]+" takes spaces up to the last
+// line break among them: here as runs of other spaces and breaks, so that nothing is tried twice.
+constexpr const char* kQwen2 = R"((?i:'(?:[stmd]|re|ve|ll))|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N})"
+                               R"(| ?[^)" RUNNEL_SPACES R"(\p{L}\p{N}]++[\r\n]*+)"
+                               R"(|(?:(?:(?![\r\n])[)" RUNNEL_SPACES R"(])*+[\r\n]++)++)"
+                               R"(|[)" RUNNEL_SPACES R"(]+(?![^)" RUNNEL_SPACES R"(]))"
+                               R"(|[)" RUNNEL_SPACES R"(]++)";
+
 #undef RUNNEL_SPACES
+
+constexpr std::string_view kQwen2Name = "qwen2";
 
 const char* expression_of(std::string_view name) {
   if (name == "gpt-2") return kGpt2;
+  if (name == kQwen2Name) return kQwen2;
   constexpr std::array<std::string_view, 5> kDigitsApart = {"smollm", "starcoder", "refact",
                                                             "command-r", "codeshell"};
   if (std::find(kDigitsApart.begin(), kDigitsApart.end(), name) != kDigitsApart.end())
@@ -58,6 +69,7 @@ const char* expression_of(std::string_view name) {
 struct PreTokenizer::Impl {
   std::unique_ptr<pcre2_code, FreeCode> code;
   bool compiled = false;  // to machine code
+  bool wants_nfc = false;
 };
 
 struct PreTokenizer::Cutter::Impl {
@@ -79,7 +91,7 @@ Result<PreTokenizer> PreTokenizer::create(std::string_view name) {
   const char* expression = expression_of(name);
   if (expression == nullptr)
     return fail(ErrorCode::unsupported, "pre-tokenizer '", name.substr(0, 64),
-                "': is not one of gpt-2, smollm, starcoder, refact, command-r, codeshell");
+                "': is not one of gpt-2, smollm, starcoder, refact, command-r, codeshell, qwen2");
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto impl = std::make_unique<Impl>();
@@ -89,7 +101,15 @@ Result<PreTokenizer> PreTokenizer::create(std::string_view name) {
     return fail(ErrorCode::internal, "pre-tokenizer '", name, "': PCRE2 error ", error, " at ",
                 offset);
   impl->compiled = pcre2_jit_compile(impl->code.get(), PCRE2_JIT_COMPLETE) == 0;
+  impl->wants_nfc = name == kQwen2Name;
   return PreTokenizer(std::move(impl));
+}
+
+bool PreTokenizer::wants_nfc() const { return impl_->wants_nfc; }
+
+std::string_view PreTokenizer::qwen2_expression() {
+  return R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+         R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 }
 
 Result<std::unique_ptr<PreTokenizer::Cutter>> PreTokenizer::cutter() const {

@@ -12,14 +12,21 @@ namespace runnel {
 /// A compiled rule. Immutable and thread-safe; each thread cuts with its own Cutter.
 class PreTokenizer {
  public:
-  /// @param name  as `tokenizer.ggml.pre` has it: "gpt-2", or one that keeps every digit apart first ("smollm",
-  ///              "starcoder", "refact", "command-r", "codeshell").
+  /// @param name  as `tokenizer.ggml.pre` has it: "gpt-2"; one that keeps every digit apart first ("smollm",
+  ///              "starcoder", "refact", "command-r", "codeshell"); or "qwen2", which keeps digits apart, too, and is
+  ///              for text in normal form C.
   /// @return unsupported for another name.
   static Result<PreTokenizer> create(std::string_view name);
 
   PreTokenizer(PreTokenizer&&) noexcept;
   PreTokenizer& operator=(PreTokenizer&&) noexcept;
   ~PreTokenizer();
+
+  /// Whether text is to be brought into Unicode's normal form C before it is cut.
+  bool wants_nfc() const;
+
+  /// The expression of "qwen2" as tokenizer.json spells it.
+  static std::string_view qwen2_expression();
 
   /// Goes over one text.
   class Cutter {

@@ -26,7 +26,8 @@ class Tokenizer {
   virtual std::int32_t vocab_size() const = 0;
 
   /// UTF-8 text → ids. With `parse_special`, texts of special tokens become those tokens (longest
-  /// match first). A byte for which the vocabulary has no token is dropped, as in the original tokenizers.
+  /// match first). Tokenizers that normalise (qwen2: form C) encode the normalised text between special tokens.
+  /// A byte for which the vocabulary has no token is dropped, as in the original tokenizers.
   /// @return malformed if `text` is not UTF-8 (names the byte offset); invalid_argument if it is longer than
   ///         max_text().
   virtual Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special) const = 0;

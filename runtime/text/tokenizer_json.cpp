@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/try.h"
+#include "runtime/text/pre_tokenizer.h"
 
 namespace runnel {
 
@@ -58,9 +59,9 @@ bool has_only(const json& object, std::initializer_list<std::string_view> keys) 
   return true;
 }
 
-bool is_byte_level(const json& part) {
+bool is_byte_level(const json& part, bool cuts) {
   return type_of(part) == "ByteLevel" && !is_true(part, "add_prefix_space", true) &&
-         is_true(part, "use_regex", true) &&
+         is_true(part, "use_regex", true) == cuts &&
          has_only(part, {"type", "add_prefix_space", "trim_offsets", "use_regex"});
 }
 bool is_digits_apart(const json& part) {
@@ -68,23 +69,37 @@ bool is_digits_apart(const json& part) {
          has_only(part, {"type", "individual_digits"});
 }
 
+bool is_qwen2_split(const json& part) {
+  const json& pattern = member(part, "pattern");
+  return type_of(part) == "Split" && member(part, "behavior") == "Isolated" &&
+         !is_true(part, "invert", false) && pattern.is_object() &&
+         member(pattern, "Regex") == PreTokenizer::qwen2_expression() &&
+         has_only(part, {"type", "pattern", "behavior", "invert"});
+}
+
 Result<std::string> read_pre_tokenizer(const json& part) {
-  if (is_byte_level(part)) return std::string("gpt-2");
+  if (is_byte_level(part, true)) return std::string("gpt-2");
   if (type_of(part) == "Sequence") {
     const json& steps = member(part, "pretokenizers");
-    if (steps.is_array() && steps.size() == 1 && is_byte_level(steps[0]))
+    if (steps.is_array() && steps.size() == 1 && is_byte_level(steps[0], true))
       return std::string("gpt-2");
     if (steps.is_array() && steps.size() == 2 && is_digits_apart(steps[0]) &&
-        is_byte_level(steps[1]))
+        is_byte_level(steps[1], true))
       return std::string("smollm");
+    if (steps.is_array() && steps.size() == 2 && is_qwen2_split(steps[0]) &&
+        is_byte_level(steps[1], false))
+      return std::string("qwen2");
   }
   return unsupported("pre_tokenizer", part);
 }
 
-Status check_normalizer(const json& part) {
-  if (part.is_null()) return {};
+/// The normaliser must be the one that the pre-tokenizer's name stands for.
+Status check_normalizer(const json& part, std::string_view pre_tokenizer) {
   const json& steps = type_of(part) == "Sequence" ? member(part, "normalizers") : part;
-  if (steps.is_array() && steps.empty()) return {};
+  const bool none = part.is_null() || (steps.is_array() && steps.empty());
+  const json& only = steps.is_array() && steps.size() == 1 ? steps[0] : part;
+  const bool nfc = type_of(only) == "NFC" && has_only(only, {"type"});
+  if (pre_tokenizer == "qwen2" ? nfc : none) return {};
   return unsupported("normalizer", part);
 }
 
@@ -249,8 +264,8 @@ Result<TokenizerJson> read_tokenizer_json(const json& root) {
   TokenizerJson out;
   const json& model = member(root, "model");
   RUNNEL_CHECK_OK(check_model(model));
-  RUNNEL_CHECK_OK(check_normalizer(member(root, "normalizer")));
   RUNNEL_TRY(out.pre_tokenizer, read_pre_tokenizer(member(root, "pre_tokenizer")));
+  RUNNEL_CHECK_OK(check_normalizer(member(root, "normalizer"), out.pre_tokenizer));
   RUNNEL_TRY(out.begin, read_post_processor(member(root, "post_processor")));
   if (type_of(member(root, "decoder")) != "ByteLevel")
     return unsupported("decoder", member(root, "decoder"));

@@ -57,7 +57,9 @@ TEST(Run, SavedAndLoadedGoesOnAsIfNeverStopped) {
   const std::string snapshot = (scratch() / "run.snap").string();
   for (const std::vector<std::string>& sampling :
        {std::vector<std::string>{},
-        {"--temp", "1.2", "--seed", "5", "--top-p", "0.9", "--repeat-penalty", "1.3"}}) {
+        {"--temp", "1.2", "--seed", "5", "--top-p", "0.9", "--repeat-penalty", "1.3"},
+        {"--repeat-penalty", "3", "--presence-penalty", "2"},
+        {"--dry-multiplier", "4", "--dry-allowed-length", "1", "--dry-breaker", "e"}}) {
     std::vector<std::string> whole = continue_text({"-p", "The river", "-n", "40", "--ignore-end"});
     whole.insert(whole.end(), sampling.begin(), sampling.end());
     const std::string expected = output(whole);

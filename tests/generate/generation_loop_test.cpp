@@ -38,7 +38,7 @@ class Script final : public TokenSource {
   }
 
   std::span<const float> logits() const override { return logits_; }
-  std::span<const TokenId> recent_tokens() const override { return consumed_; }
+  std::span<const TokenId> generated_tokens() const override { return consumed_; }
   std::uint64_t position() const override { return 1 + consumed_.size(); }
   Status step(TokenId token) override {
     if (fails_at_ == consumed_.size())

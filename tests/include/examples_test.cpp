@@ -103,7 +103,8 @@ TEST_F(HeaderExamples, Snapshot) {
 }
 
 TEST_F(HeaderExamples, Sampling) {
-  expect_ok([]() -> runnel::Status {
+  runnel::Session& session = prefilled();
+  expect_ok([&]() -> runnel::Status {
 #include "sampling_1.inc"
     return {};
   }());

@@ -29,6 +29,44 @@ TEST(SnapshotFile, ReadsBackEverything) {
   EXPECT_EQ(*read, sample_snapshot());
 }
 
+SnapshotData generating_snapshot() {
+  SnapshotData data = sample_snapshot();
+  data.generated_tokens = 2;
+  data.sampler.dry = {.multiplier = 0.8F,
+                      .base = 2.0F,
+                      .allowed_length = 3,
+                      .range = 512,
+                      .breakers = {"\n", "**"}};
+  return data;
+}
+
+TEST(SnapshotFile, ReadsBackWhatWasGenerated) {
+  const SnapshotData data = generating_snapshot();
+  const Result<SnapshotData> read = snapshot_from_bytes(snapshot_to_bytes(data));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, data);
+}
+
+TEST(SnapshotFile, RefusesMoreGeneratedThanRecentTokens) {
+  SnapshotData data = generating_snapshot();
+  data.generated_tokens = data.recent_tokens.size() + 1;
+  const Result<SnapshotData> read = snapshot_from_bytes(snapshot_to_bytes(data));
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().message, HasSubstr("section 9 (generation): has 4 generated tokens"));
+}
+
+TEST(SnapshotFile, RefusesBreakersThatAreNotThere) {
+  const std::vector<std::byte> good = snapshot_to_bytes(generating_snapshot());
+  std::vector<std::byte> bad = good;
+  // The count of breakers lies behind a u64 and four numbers of 32 bits in the last section.
+  std::uint64_t offset = 0;
+  std::memcpy(&offset, good.data() + 40 + 6 * 32 + 8, sizeof offset);
+  bad[static_cast<std::size_t>(offset) + 8 + 16 + 3] = std::byte{0x7f};
+  const Result<SnapshotData> read = snapshot_from_bytes(bad, Checksums::ignore);
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().message, HasSubstr("breaker count is 2130706434"));
+}
+
 TEST(SnapshotFile, ReadsBackAnEmptySession) {
   const SnapshotData empty;
   const Result<SnapshotData> read = snapshot_from_bytes(snapshot_to_bytes(empty));

@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <set>
 #include <thread>
 
+#include "runnel/generation.h"
 #include "runtime/model/session_impl.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/random.h"
@@ -232,6 +236,43 @@ TEST_F(SessionTest, RecentTokensAreTheLastOnes) {
   }
   const std::vector<TokenId> recent(s.recent_tokens().begin(), s.recent_tokens().end());
   EXPECT_EQ(recent, std::vector<TokenId>(all.end() - Session::kHistoryWindow, all.end()));
+}
+
+/// What generation says with a penalty that forbids whatever it counts.
+using Ids = std::vector<TokenId>;
+
+Ids said(Session& s, std::uint64_t tokens) {
+  const auto done = generate(s, {.sampling = {.presence_penalty = 1e6F, .penalty_window = 1024},
+                                 .max_tokens = tokens,
+                                 .ignore_end = true});
+  EXPECT_TRUE(done) << done.error().message;
+  return done ? done->tokens : Ids();
+}
+
+TEST_F(SessionTest, PenaltiesCountNoPrompt) {
+  Session s = session();
+  Ids everything(static_cast<std::size_t>(model_->info().vocab_size));
+  std::iota(everything.begin(), everything.end(), 0);
+  feed(s, everything);
+  const auto likeliest = [&s] {
+    return static_cast<TokenId>(std::ranges::max_element(s.logits()) - s.logits().begin());
+  };
+  const TokenId best = likeliest();
+  EXPECT_EQ(said(s, 1), Ids{best}) << "the prompt holds it, too";
+  // From here on every token is another one, over calls, forks and snapshots.
+  Session fork = *s.fork();
+  Session restored = session();
+  ASSERT_TRUE(restored.restore(*s.snapshot()));
+  const Ids more = said(s, 20);
+  std::set<TokenId> distinct(more.begin(), more.end());
+  distinct.insert(best);
+  EXPECT_EQ(distinct.size(), 21U);
+  EXPECT_EQ(said(fork, 20), more);
+  EXPECT_EQ(said(restored, 20), more);
+  // The next prompt begins anew.
+  feed(s, everything);
+  const TokenId next = likeliest();
+  EXPECT_EQ(said(s, 1), Ids{next});
 }
 
 TEST_F(SessionTest, ResetForgets) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The default model's file holds the codes that training left, bit for bit: it is the trained
-// model, not a rounding of it.
+// The files of models/ hold the codes that training left, bit for bit: each is the trained model, not a
+// rounding of it.
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -21,9 +22,26 @@ namespace {
 
 using quant::BlockType;
 
-/// tests/data/default_model/codes.json, made by make_codes.py from the training checkpoint.
-nlohmann::json expected_codes() {
-  std::ifstream in(RUNNEL_TEST_DATA "/default_model/codes.json");
+struct Stored {
+  const char*
+      folder;  // in tests/data; its codes.json was made by make_codes.py from the training checkpoint
+  const char* file;      // in models/
+  const char* variable;  // environment: another path of the file
+
+  std::string path() const {
+    const char* other = std::getenv(variable);
+    return other != nullptr ? other : std::string(RUNNEL_MODELS "/") + file;
+  }
+};
+
+constexpr Stored kSmall = {"default_model", "runnel-gsa-135m-instruct.gguf",
+                           "RUNNEL_TEST_MODEL_135M"};
+constexpr Stored kHalfBillion = {"default_model_05b",
+                                 "runnel-gsa-0.5b-coder-instruct-00001-of-00003.gguf",
+                                 "RUNNEL_TEST_MODEL_05B"};
+
+nlohmann::json expected_codes(const Stored& stored) {
+  std::ifstream in(std::string(RUNNEL_TEST_DATA "/") + stored.folder + "/codes.json");
   return nlohmann::json::parse(in);
 }
 
@@ -53,24 +71,27 @@ Parts split(std::span<const std::byte> data) {
   return parts;
 }
 
-constexpr const char* kPath = RUNNEL_MODELS "/runnel-gsa-135m-instruct.gguf";
-
-class DefaultModel : public ::testing::Test {
+class DefaultModel : public ::testing::TestWithParam<Stored> {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kPath)) {
-      GTEST_SKIP() << kPath << " is not in this checkout: its codes are NOT checked";
+    auto opened = GgufFile::open(GetParam().path());
+    if (!opened && opened.error().code == ErrorCode::not_found) {
+      GTEST_SKIP() << "its codes are NOT checked: " << opened.error().message;
     }
+    ASSERT_TRUE(opened) << opened.error().message;
+    file_ = *std::move(opened);
   }
+  std::shared_ptr<const GgufFile> file_;
 };
 
-TEST_F(DefaultModel, EveryTensorHoldsTheCodesThatTrainingLeft) {
-  const auto file = GgufFile::open(kPath);
-  ASSERT_TRUE(file) << file.error().message;
-  const nlohmann::json expected = expected_codes();
-  EXPECT_EQ((*file)->tensors().size(), expected.size());
+INSTANTIATE_TEST_SUITE_P(Models, DefaultModel, ::testing::Values(kSmall, kHalfBillion),
+                         [](const auto& each) { return std::string(each.param.folder); });
+
+TEST_P(DefaultModel, EveryTensorHoldsTheCodesThatTrainingLeft) {
+  const nlohmann::json expected = expected_codes(GetParam());
+  EXPECT_EQ(file_->tensors().size(), expected.size());
   for (const auto& [name, want] : expected.items()) {
-    const GgufTensor* tensor = (*file)->find_tensor(name);
+    const GgufTensor* tensor = file_->find_tensor(name);
     ASSERT_NE(tensor, nullptr) << name;
     ASSERT_EQ(quant::block_traits(tensor->type)->name, want.at("type").get<std::string>()) << name;
     ASSERT_EQ(tensor->shape, want.at("shape").get<std::vector<std::int64_t>>()) << name;
@@ -89,31 +110,32 @@ TEST_F(DefaultModel, EveryTensorHoldsTheCodesThatTrainingLeft) {
   }
 }
 
-TEST_F(DefaultModel, SaysWhatItsModelCardSays) {
-  auto file = GgufFile::open(kPath);
-  ASSERT_TRUE(file) << file.error().message;
-  const auto model = ModelFile::from_gguf(*file);
+TEST_P(DefaultModel, SaysWhatItsModelCardSays) {
+  const bool small = std::string(GetParam().folder) == kSmall.folder;
+  const auto model = ModelFile::from_gguf(file_);
   ASSERT_TRUE(model) << model.error().message;
   const ModelConfig& m = model->config;
   const LayerSpec& c = m.layers.front();
   const SlotSpec& s = c.slots();
-  EXPECT_EQ(m.name, "runnel-gsa-135m-instruct");
-  EXPECT_EQ(*(*file)->get_string("general.license"), "apache-2.0");
+  EXPECT_EQ(m.name, small ? "runnel-gsa-135m-instruct" : "runnel-gsa-0.5b-coder-instruct");
+  EXPECT_EQ(*file_->get_string("general.license"), "apache-2.0");
+  EXPECT_EQ(m.num_layers(), small ? 30 : 24);
   EXPECT_EQ(s.num_sink_slots, 4);
-  EXPECT_EQ(s.num_window_slots, 60);
-  EXPECT_EQ(s.num_memory_slots, 64);
-  EXPECT_EQ(s.sink_distance, 64);
-  EXPECT_EQ(s.rope_theta, 100000.0);
+  EXPECT_EQ(s.num_window_slots, small ? 60 : 252);
+  EXPECT_EQ(s.num_memory_slots, small ? 64 : 128);
+  EXPECT_EQ(s.sink_distance, small ? 64 : 256);
+  EXPECT_EQ(s.rope_theta, small ? 100000.0 : 1000000.0);
   EXPECT_EQ(s.scale, 0.125F);
   EXPECT_EQ(s.gate_normalizer, 8.0F);
   EXPECT_EQ(s.gate_log_min, -1.2F);
-  EXPECT_EQ(m.final_norm.eps, 1e-5F);
+  EXPECT_EQ(m.final_norm.eps, small ? 1e-5F : 1e-6F);
+  EXPECT_EQ(c.qkv_bias, !small);
   EXPECT_EQ(s.feature_map, FeatureMap::identity);
   EXPECT_EQ(s.value_activation, Activation::identity);
   EXPECT_EQ(c.output_activation, Activation::identity);
   EXPECT_EQ(c.output_norm, OutputNorm::none);
   EXPECT_TRUE(model->weights.tied());
-  EXPECT_TRUE((*file)->find("tokenizer.ggml.tokens") != nullptr);
+  EXPECT_TRUE(file_->find("tokenizer.ggml.tokens") != nullptr);
 }
 
 }  // namespace

@@ -361,6 +361,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{"frequency_penalty", [](SamplingOptions& o) { o.frequency_penalty = kNan; }},
         BadOption{"penalty_window", [](SamplingOptions& o) { o.penalty_window = -1; }},
         BadOption{"penalty_window", [](SamplingOptions& o) { o.penalty_window = 1025; }},
+        BadOption{"dry_multiplier", [](SamplingOptions& o) { o.dry_multiplier = -0.1F; }},
+        BadOption{"dry_multiplier", [](SamplingOptions& o) { o.dry_multiplier = kInf; }},
+        BadOption{"dry_base", [](SamplingOptions& o) { o.dry_base = 0.9F; }},
+        BadOption{"dry_base", [](SamplingOptions& o) { o.dry_base = kNan; }},
+        BadOption{"dry_allowed_length", [](SamplingOptions& o) { o.dry_allowed_length = 0; }},
+        BadOption{"dry_range", [](SamplingOptions& o) { o.dry_range = 1025; }},
+        BadOption{"dry_breakers",
+                  [](SamplingOptions& o) {
+                    o.dry_breakers = {"x", ""};
+                  }},
         BadOption{"logit_bias", [](SamplingOptions& o) { o.logit_bias[3] = kNan; }}));
 
 TEST(Sampler, RefusesABiasOutsideTheVocabulary) {

@@ -176,7 +176,10 @@ TEST(ChatTemplate, OthersAreRefusedWithWhatDoesNotFit) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "ends early"},
       {"{% for m in messages %}", "for m in messages"},
-      {"{% if tools %}x{% endif %}", "if tools"},
+      {"{% if tools %}x{% endif %}", "'endif'"},
+      {"{% if tools %}x{% else %}{% if messages[0]['role'] == 'user' %}y{% endif %}{% endif %}",
+       "messages[0].role=='user'"},
+      {"{% if tools %}x", "ends early"},
       {"[INST] {{ messages[0].content }} [/INST]", "[INST]"},
       {"{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
        "message['content'] | trim + '<|im_end|>' + '\\n' }}",

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "runtime/text/chat_template.h"
+#include "runtime/text/pre_tokenizer.h"
 #include "tests/text/tokenizer_fixture.h"
 
 namespace runnel {
@@ -62,7 +63,9 @@ std::shared_ptr<const GgufFile> written(const TemporaryDirectory& directory,
 
 TEST(TokenizerConvert, TheDefaultModelsFilesGiveItsEncodings) {
   const TemporaryDirectory directory;
-  const test::DefaultVocabulary vocabulary;
+  test::Vocabulary vocabulary("default_model");
+  vocabulary.add_specials();
+  vocabulary.add_text(test::bytes_of_default_model());
   json root = small_json();
   root["added_tokens"] = json::array();
   root["model"]["vocab"] = json::object();
@@ -94,6 +97,58 @@ TEST(TokenizerConvert, TheDefaultModelsFilesGiveItsEncodings) {
   EXPECT_TRUE((*tokenizer)->is_end(2));
   EXPECT_EQ((*tokenizer)->begin_token(), -1);
   for (const auto& c : test::read_json("default_model/tokenizer.json"))
+    EXPECT_EQ(test::encode(**tokenizer, c["text"].get<std::string>(), true), c["ids"].get<Ids>());
+}
+
+/// Changes small_json() to Qwen2's steps: form C, its expression, bytes.
+void make_qwen2(json& root) {
+  root["normalizer"] = {{"type", "NFC"}};
+  root["pre_tokenizer"]["pretokenizers"] = {
+      {{"type", "Split"},
+       {"pattern", {{"Regex", std::string(PreTokenizer::qwen2_expression())}}},
+       {"behavior", "Isolated"},
+       {"invert", false}},
+      {{"type", "ByteLevel"},
+       {"add_prefix_space", false},
+       {"trim_offsets", false},
+       {"use_regex", false}}};
+}
+
+TEST(TokenizerConvert, TheHalfBillionModelsFilesGiveItsEncodings) {
+  const TemporaryDirectory directory;
+  test::Vocabulary vocabulary("default_model_05b");
+  vocabulary.add_text(test::bytes_in_order());
+  const std::size_t specials = vocabulary.tokens.size();
+  vocabulary.add_specials();
+  json root = small_json();
+  make_qwen2(root);
+  root["added_tokens"] = json::array();
+  root["model"]["vocab"] = json::object();
+  root["model"]["merges"] = vocabulary.merges;
+  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    const std::string& text = vocabulary.tokens[i];
+    root["model"]["vocab"][text] = i;
+    if (i >= specials)
+      root["added_tokens"].push_back(
+          {{"id", i}, {"content", text}, {"special", text.find("tool_call") == std::string::npos}});
+  }
+  directory.file("tokenizer.json", root.dump());
+  directory.file("tokenizer_config.json",
+                 test::read_data("default_model_05b/tokenizer_config.json"));
+  GgufWriter writer;
+  const auto done = convert(directory, writer, test::kQwen2Rows);
+  ASSERT_TRUE(done.has_value()) << done.error().message;
+  EXPECT_TRUE(done->warnings.empty());
+  const auto file = written(directory, writer);
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->get_string("tokenizer.ggml.model").value_or(""), "gpt2");
+  EXPECT_EQ(file->get_string("tokenizer.ggml.pre").value_or(""), "qwen2");
+  EXPECT_EQ(file->get_int("tokenizer.ggml.eos_token_id").value_or(0), 65527);
+  const auto tokenizer = Tokenizer::from_gguf(*file, test::kQwen2Rows);
+  ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
+  EXPECT_TRUE((*tokenizer)->is_end(65525));
+  const nlohmann::json cases = test::read_json("default_model_05b/tokenizer.json");
+  for (const auto& c : cases)
     EXPECT_EQ(test::encode(**tokenizer, c["text"].get<std::string>(), true), c["ids"].get<Ids>());
 }
 
@@ -227,6 +282,30 @@ INSTANTIATE_TEST_SUITE_P(
               r["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "Lowercase"}}}}};
             },
             kNot, "Lowercase"},
+        Refused{"Qwen2WithoutFormC",
+                [](J& r, J&) {
+                  make_qwen2(r);
+                  r["normalizer"] = nullptr;
+                },
+                kNot, "normalizer"},
+        Refused{"Qwen2WithAnotherExpression",
+                [](J& r, J&) {
+                  make_qwen2(r);
+                  r["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\s+";
+                },
+                kNot, "pre_tokenizer"},
+        Refused{"Qwen2ThatCutsTwice",
+                [](J& r, J&) {
+                  make_qwen2(r);
+                  r["pre_tokenizer"]["pretokenizers"][1]["use_regex"] = true;
+                },
+                kNot, "pre_tokenizer"},
+        Refused{"Qwen2Inverted",
+                [](J& r, J&) {
+                  make_qwen2(r);
+                  r["pre_tokenizer"]["pretokenizers"][0]["invert"] = true;
+                },
+                kNot, "invert"},
         Refused{"NoPreTokenizer", [](J& r, J&) { r["pre_tokenizer"] = nullptr; }, kNot,
                 "pre_tokenizer"},
         Refused{"Split",

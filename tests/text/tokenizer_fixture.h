@@ -100,51 +100,91 @@ inline nlohmann::json read_json(const std::string& name) {
   return nlohmann::json::parse(read_data(name));
 }
 
-/// Entries of the default model's vocabulary, in order: 17 special tokens, the bytes it knows, what each merge makes.
-struct DefaultVocabulary {
-  std::vector<std::string> specials = read_lines("default_model/special_tokens.txt");
-  std::vector<std::string> merges = read_lines("default_model/merges.txt");
-  std::vector<std::string> tokens = specials;
+/// The printable characters that spell bytes, in the order of GPT-2's alphabet.
+inline std::vector<int> bytes_in_order() {
+  const auto printable = [](int b) { return (b > 32 && b < 127) || (b > 160 && b != 173); };
+  std::vector<int> bytes;
+  for (int b = 0; b < 256; ++b)
+    if (printable(b)) bytes.push_back(b);
+  for (int b = 0; b < 256; ++b)
+    if (!printable(b)) bytes.push_back(b);
+  return bytes;
+}
 
-  DefaultVocabulary() {
+/// A vocabulary rebuilt from a folder of tests/data: bytes, then what each merge makes.
+struct Vocabulary {
+  std::vector<std::string> specials;
+  std::vector<std::string> merges;
+  std::vector<std::string> tokens;
+  std::vector<std::int32_t> types;
+
+  explicit Vocabulary(const std::string& folder)
+      : specials(read_lines(folder + "/special_tokens.txt")),
+        merges(read_lines(folder + "/merges.txt")) {}
+
+  void add_specials() {
+    tokens.insert(tokens.end(), specials.begin(), specials.end());
+    types.resize(tokens.size(), 3);
+  }
+  void add_text(const std::vector<int>& bytes) {
     const ByteAlphabet alphabet;
-    const auto add_byte = [&](int byte) {
-      // Bytes that its training text did not contain.
-      for (const int absent : {0x04, 0x06, 0x13, 0x14, 0x16, 0x1d, 0xc0, 0xc1, 0xf1, 0xf2})
-        if (byte == absent) return;
-      if (byte >= 0xf5) return;
+    for (const int byte : bytes) {
       std::string spelled;
       alphabet.spell(static_cast<std::uint8_t>(byte), spelled);
       tokens.push_back(spelled);
-    };
-    // In the order of the characters that spell them: printable bytes first.
-    const auto printable = [](int b) { return (b > 32 && b < 127) || (b > 160 && b != 173); };
-    for (int b = 0; b < 256; ++b)
-      if (printable(b)) add_byte(b);
-    for (int b = 0; b < 256; ++b)
-      if (!printable(b)) add_byte(b);
+    }
     for (std::string merge : merges) tokens.push_back(merge.erase(merge.find(' '), 1));
+    types.resize(tokens.size(), 1);
+  }
+
+  Metadata metadata(const char* pre_tokenizer, const std::string& folder, std::uint32_t begin,
+                    std::uint32_t end) && {
+    Metadata m;
+    m.set("tokenizer.ggml.model", std::string("gpt2"))
+        .set("tokenizer.ggml.pre", std::string(pre_tokenizer))
+        .set("tokenizer.ggml.tokens", GgufArray(std::move(tokens)))
+        .set("tokenizer.ggml.token_type", GgufArray(std::move(types)))
+        .set("tokenizer.ggml.merges", GgufArray(std::move(merges)))
+        .set("tokenizer.ggml.bos_token_id", begin)
+        .set("tokenizer.ggml.eos_token_id", end)
+        .set("tokenizer.ggml.add_bos_token", false)
+        .set("tokenizer.chat_template",
+             read_json(folder + "/tokenizer_config.json")["chat_template"].get<std::string>());
+    return m;
   }
 };
 
+/// The bytes that the 135M model's training text contained.
+inline std::vector<int> bytes_of_default_model() {
+  std::vector<int> bytes = bytes_in_order();
+  std::erase_if(bytes, [](int b) {
+    for (const int absent : {0x04, 0x06, 0x13, 0x14, 0x16, 0x1d, 0xc0, 0xc1, 0xf1, 0xf2})
+      if (b == absent) return true;
+    return b >= 0xf5;
+  });
+  return bytes;
+}
+
+/// The 135M model's: 17 special tokens, the bytes it knows, the merges.
 inline Metadata default_model_metadata() {
-  DefaultVocabulary v;
-  std::vector<std::int32_t> types(v.tokens.size(), 1);
-  std::fill_n(types.begin(), v.specials.size(), 3);
-  Metadata m;
-  m.set("tokenizer.ggml.model", std::string("gpt2"))
-      .set("tokenizer.ggml.pre", std::string("smollm"))
-      .set("tokenizer.ggml.tokens", GgufArray(std::move(v.tokens)))
-      .set("tokenizer.ggml.token_type", GgufArray(std::move(types)))
-      .set("tokenizer.ggml.merges", GgufArray(std::move(v.merges)))
-      .set("tokenizer.ggml.bos_token_id", std::uint32_t{1})
-      .set("tokenizer.ggml.eos_token_id", std::uint32_t{2})
-      .set("tokenizer.ggml.add_bos_token", false)
-      .set("tokenizer.chat_template",
-           read_json("default_model/tokenizer_config.json")["chat_template"].get<std::string>());
-  return m;
+  Vocabulary v("default_model");
+  v.add_specials();
+  v.add_text(bytes_of_default_model());
+  return std::move(v).metadata("smollm", "default_model", 1, 2);
 }
 inline constexpr std::int32_t kDefaultRows = 49152;
+
+/// The 0.5B model's: all bytes, the merges, 11 special tokens, two of which are text to a decoder.
+inline Metadata qwen2_metadata() {
+  Vocabulary v("default_model_05b");
+  v.add_text(bytes_in_order());
+  v.add_specials();
+  for (std::size_t i = 0; i < v.tokens.size(); ++i) {
+    if (v.tokens[i] == "<tool_call>" || v.tokens[i] == "</tool_call>") v.types[i] = 4;
+  }
+  return std::move(v).metadata("qwen2", "default_model_05b", 65526, 65527);
+}
+inline constexpr std::int32_t kQwen2Rows = 65536;
 
 /// Twenty tokens or so: letters, a few merges, one special token.
 inline Metadata small_metadata() {

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/io/gguf_parts.h"
+
 namespace runnel::chat {
 namespace {
 
@@ -171,8 +173,11 @@ QStringList ModelPicker::files() const {
   files.removeIf([](const QString& file) { return !QFileInfo::exists(file); });
   for (const QString& folder : m_folders) {
     const QDir directory(folder);
-    for (const QString& name : directory.entryList({QStringLiteral("*.gguf")}, QDir::Files))
+    for (const QString& name : directory.entryList({QStringLiteral("*.gguf")}, QDir::Files)) {
+      const auto part = gguf::part_name(name.toStdString());
+      if (part && part->number > 1) continue;  // the first part stands for the model
       files.push_back(QDir::cleanPath(directory.absoluteFilePath(name)));
+    }
   }
   files.removeDuplicates();
   return files;

@@ -23,6 +23,7 @@
 #include "runnel/device.h"
 #include "runnel/export.h"
 #include "runnel/result.h"
+#include "runnel/sampling.h"
 #include "runnel/types.h"
 
 namespace runnel {
@@ -104,6 +105,10 @@ class RUNNEL_API Model {
 
   /// The model's chat format as its file says; see chat.h.
   const ChatFormat& chat_format() const;
+
+  /// How to draw from this model: what its file recommends (`general.sampling.*`), Runnel's own defaults if it says
+  /// nothing. Nothing uses it by itself: GenerationOptions are greedy.
+  const SamplingOptions& sampling() const;
 
   /// Tokens of `messages` in the model's chat format, ready to prefill. A `continuation` other than `start` is for
   /// messages that follow an earlier answer: nothing is put before them, and the end-of-message of that answer is

@@ -67,7 +67,8 @@ class RUNNEL_API Session {
   /// Tokens consumed since the session was empty.
   std::uint64_t position() const;
 
-  /// The last tokens consumed, oldest first, at most kHistoryWindow: what penalties look back on.
+  /// The last tokens consumed, read or generated, oldest first, at most kHistoryWindow. Penalties look back on those that
+  /// were generated since the last prompt.
   std::span<const TokenId> recent_tokens() const;
   static constexpr std::size_t kHistoryWindow = 1024;
 

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes codes.json: a hash of the codes and of the scales of every tensor of the default model's checkpoint.
+"""Prints codes.json: a hash of the codes and of the scales of every tensor of a default model's checkpoint.
 
-    pip install numpy xxhash && python3 make_codes.py packed.safetensors
+    pip install numpy xxhash && python3 make_codes.py packed.safetensors > default_model_05b/codes.json
 
 Read straight from the training checkpoint, without any of the project's code: U8 [rows, cols/2] holds 4-bit codes (byte j
 of a block of 32 = code j | code j+16 << 4), I8 [rows, cols] 8-bit codes, NAME.scale the F16 scale of each block; other
 tensors are plain F16 or F32. Hashes are XXH3 (64 bits) of the bytes as they lie in that file.
 """
 import json
-import os
 import struct
 import sys
 
@@ -40,9 +39,7 @@ def main():
         out[name] = {'type': kind, 'shape': shape, 'codes': digest(name)}
         if name + '.scale' in head:
             out[name]['scales'] = digest(name + '.scale')
-    here = os.path.dirname(os.path.abspath(__file__))
-    with open(os.path.join(here, 'codes.json'), 'w') as f:
-        f.write('{\n' + ',\n'.join('%s: %s' % (json.dumps(k), json.dumps(v)) for k, v in out.items()) + '\n}\n')
+    print('{\n' + ',\n'.join('%s: %s' % (json.dumps(k), json.dumps(v)) for k, v in out.items()) + '\n}')
 
 
 if __name__ == '__main__':
