@@ -92,9 +92,9 @@ Status validate(const SamplingOptions& options) {
     return out_of_range("dry_allowed_length", options.dry_allowed_length, "at least 1");
   }
   if (options.dry_range < 0 ||
-      static_cast<std::size_t>(options.dry_range) > Session::kHistoryWindow) {
+      options.dry_range > SamplingOptions::kMaxPenaltyWindow) {
     return fail(ErrorCode::invalid_argument, "dry_range is ", options.dry_range, ", expected 0 to ",
-                std::size_t{Session::kHistoryWindow});
+                std::int32_t{SamplingOptions::kMaxPenaltyWindow});
   }
   for (const std::string& breaker : options.dry_breakers) {
     if (breaker.empty()) {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <map>
 
-#include "runtime/generate/sampler.h"
+#include "runtime/sampling/sampler.h"
 #include "tests/support/random.h"
 
 namespace runnel {
