@@ -45,7 +45,7 @@ class CudaPlan final : public Plan, private StepHost {
     if (stop.stop_requested()) return fail(ErrorCode::cancelled, "pass: a stop was requested");
     const DeviceScope scope(m_->device.index);
     RUNNEL_CHECK_OK(scope.status());
-    if (active != nullptr) RUNNEL_CHECK_OK(active->give_way());
+    RUNNEL_CHECK_OK(active.give_way());
     std::vector<PlanItem> few;
     for (const PlanItem& item : items) {
       if (item.tokens.size() <= kFewTokens) few.push_back(item);

@@ -161,7 +161,7 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
   RUNNEL_CHECK_OK(check_items(items, max_tokens_, model_->config.vocab_size));
   if (stop.stop_requested()) return fail(ErrorCode::cancelled, "pass: a stop was requested");
   const std::lock_guard lock(mutex_);
-  if (active != nullptr) RUNNEL_CHECK_OK(active->give_way());
+  RUNNEL_CHECK_OK(active.give_way());
   RUNNEL_CHECK_OK(make_room_for_programs());
   fill_pass(items, reinterpret_cast<std::uint32_t*>(buffers_.pass_host.mapped));
 

@@ -9,13 +9,12 @@
 #include <mutex>
 #include <vector>
 
-#include "runtime/backend/backend.h"
+#include "runtime/backend/draw_ahead.h"
 #include "runtime/backend/vulkan/memory/state.h"
 #include "runtime/backend/vulkan/pass/program.h"
 
 namespace runnel::vulkan {
 
-class VulkanSteps;
 struct StepSet;
 struct Widths;  // plan_buffers.cpp
 
@@ -38,7 +37,7 @@ class VulkanPlan final : public Plan {
   // For VulkanSteps, which share the plan's buffers.
   /// Held while buffers of the plan are in use or change hands.
   std::mutex& mutex() { return mutex_; }
-  VulkanSteps* active = nullptr;  // whose logits are in the buffers
+  ActiveSteps active;  // whose logits are in the buffers
   Result<StepSet> take_step_set(bool candidates);
   void keep_step_set(StepSet set, bool candidates);
   /// Queues the pass of one token and what draws the next; returns what to wait for.
