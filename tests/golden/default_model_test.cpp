@@ -253,7 +253,7 @@ TEST_F(DefaultModelFloat, LogitsAndSlotsAfterALongPrompt) {
 
   const StateLayout layout = model_->engine().layout();
   std::vector<float> state(layout.total_floats(), NAN);
-  ASSERT_TRUE(session.impl().state->export_to(state).has_value());
+  ASSERT_TRUE(session.impl().state().export_to(state).has_value());
   for (int layer : {0, 14, 29}) {
     const LayerState& own = layout.layer(layer);
     const std::string prefix = "layer" + std::to_string(layer) + ".";

@@ -135,7 +135,7 @@ TEST_F(SessionTest, RestoredSessionContinuesBitForBit) {
       ASSERT_EQ(copy(restored.logits()), copy(control.logits()))
           << "cut " << cut << " piece " << piece;
     }
-    EXPECT_EQ(restored.impl().history_hash, control.impl().history_hash);
+    EXPECT_EQ(restored.impl().history_hash(), control.impl().history_hash());
   }
 }
 
@@ -143,9 +143,7 @@ TEST_F(SessionTest, SnapshotThroughAFileIsTheSame) {
   const TemporaryDirectory folder;
   Session s = session();
   feed(s, tokens(25));
-  s.impl().utf8_carry = "\xE2\x82";
-  s.impl().stop_carry = "<|";
-  s.impl().sampler = SamplerState{.seed = 9, .temperature = 0.5F};
+  s.impl().keep_generation({.seed = 9, .temperature = 0.5F}, {.utf8 = "\xE2\x82", .stop = "<|"});
   const auto taken = s.snapshot();
   ASSERT_TRUE(taken.has_value());
   ASSERT_TRUE(taken->save(folder / "s.snap").has_value());
@@ -155,9 +153,8 @@ TEST_F(SessionTest, SnapshotThroughAFileIsTheSame) {
   Session other = session();
   ASSERT_TRUE(other.restore(*read).has_value());
   EXPECT_EQ(copy(other.logits()), copy(s.logits()));
-  EXPECT_EQ(other.impl().utf8_carry, "\xE2\x82");
-  EXPECT_EQ(other.impl().stop_carry, "<|");
-  EXPECT_EQ(other.impl().sampler, s.impl().sampler);
+  EXPECT_EQ(other.impl().carry(), (GenerationCarry{.utf8 = "\xE2\x82", .stop = "<|"}));
+  EXPECT_EQ(other.impl().sampler(), s.impl().sampler());
 }
 
 TEST_F(SessionTest, SnapshotOfAnEmptySessionRestoresToEmpty) {
