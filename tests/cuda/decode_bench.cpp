@@ -27,7 +27,7 @@ namespace {
 constexpr std::size_t kTraced = 256;  // blocks, at most
 
 struct Device {
-  std::shared_ptr<cuda::ModelOnDevice> model;
+  std::shared_ptr<cuda::ResidentModel> model;
   const BenchModel& source;
   StepModel step;
   cudaStream_t stream;
@@ -70,7 +70,7 @@ struct Kernel {
 
   bool make(Device& on, const cuda::DecodeTuning& tuning) {
     constexpr std::uint32_t kPollLimit = 1U << 19;
-    for (const cuda::StepProgramRow& row : cuda::step_programs()) {
+    for (const cuda::StepRow& row : cuda::step_programs()) {
       name = row.name;
       if (row.lay_out == nullptr) return false;
       if (tuning.cluster == 0 && name.starts_with("cluster")) continue;

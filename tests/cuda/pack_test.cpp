@@ -9,7 +9,7 @@
 #include <set>
 
 #include "quant/quantise.h"
-#include "runtime/backend/cuda/device_model.h"
+#include "runtime/backend/cuda/resident_model.h"
 #include "runtime/base/half.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"

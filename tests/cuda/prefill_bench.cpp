@@ -203,7 +203,7 @@ std::vector<Way> ways() {
 }
 
 void model(const BenchModel& source, const char* label, const std::vector<int>& lengths) {
-  const std::shared_ptr<cuda::ModelOnDevice> model = take(
+  const std::shared_ptr<cuda::ResidentModel> model = take(
       cuda::load_model(cuda::facts_of(0), {.config = source.config, .weights = source.weights}));
   for (int n : lengths) {
     test::Random random(1);

@@ -118,7 +118,7 @@ void sigmoids(const Pass& pass, const float* x, const float* bias, int n, float*
 }
 
 /// The decay of one token and kv head, and the keys if they are its complement.
-void prepare_decay(const Pass& pass, const PackedLayer& w, int t, int head, float* scratch) {
+void prepare_decay(const Pass& pass, const DeviceLayer& w, int t, int head, float* scratch) {
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();
   const NativeLayer& n = pass.layout();
@@ -162,7 +162,7 @@ void prepare_decay(const Pass& pass, const PackedLayer& w, int t, int head, floa
 }
 
 /// Features, rotations, values and decays of one token and kv head.
-void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head, float* scratch) {
+void prepare_head(const Pass& pass, const DeviceLayer& w, int t, int head, float* scratch) {
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();
   const NativeLayer& n = pass.layout();
@@ -192,7 +192,7 @@ void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head, float
 
 /// Keys of one token and kv head; apart from the queries because one buffer holds what the maps'
 /// matrices make of either.
-void prepare_keys(const Pass& pass, const PackedLayer& w, int t, int head) {
+void prepare_keys(const Pass& pass, const DeviceLayer& w, int t, int head) {
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();
   const int dim = c.head_k_dim, row = t * c.num_kv_heads + head;
@@ -320,7 +320,7 @@ void softmax_slots(Pass& pass) {
 }  // namespace
 
 void gated_recurrence(Pass& pass) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();
   const NativeLayer& n = pass.layout();

@@ -32,7 +32,7 @@ void norm_output(const Pass& pass, float* row, int n) {
 }  // namespace
 
 void output_projection(Pass& pass) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   const LayerSpec& c = pass.spec();
   const int channels = pass.layout().channels, n = c.o_channels();
   const bool normalizer = c.value_columns() > c.head_v_dim;

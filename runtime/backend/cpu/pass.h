@@ -81,7 +81,7 @@ struct PassItem {
 /// Shapes as in ModelConfig, T = tokens of the pass; lanes and channels as in NativeLayout.
 struct Pass {
   const CpuModel* model = nullptr;
-  const PackedLayer* layer = nullptr;  // whose op runs
+  const DeviceLayer* layer = nullptr;  // whose op runs
   int tokens = 0;                      // T
   bool single = true;                  // every item has one token
   std::vector<PassItem> items;
@@ -143,7 +143,7 @@ void short_convolutions(Pass& pass, float* keys);
 void activate(const Kernels& kernels, Activation activation, float* x, int n);
 
 /// The norm of one row.
-void norm_row(const Kernels& kernels, const NormSpec& spec, const PackedNorm& norm, const float* x,
+void norm_row(const Kernels& kernels, const NormSpec& spec, const DeviceNorm& norm, const float* x,
               int n, float* out);
 
 /// Pairs (i, i + half) of x, turned by the angles of `turn` ([half] cosines, [half] sines).
@@ -168,7 +168,7 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
                   int tokens);
 
 /// norm(x) of every token, packed into pass.input as groups, as floats, or both.
-void pack_normed(Pass& pass, const NormSpec& spec, const PackedNorm& norm, bool groups,
+void pack_normed(Pass& pass, const NormSpec& spec, const DeviceNorm& norm, bool groups,
                  bool floats);
 
 /// out = W norm(x), rows of W apart: a layer's projections, of which some may be missing.
@@ -216,7 +216,7 @@ void multiply_normed(Pass& pass, const Projection (&projections)[kN]) {
         .matrix = p.matrix, .out = p.out, .stride = p.matrix->rows, .accumulate = false};
     (p.matrix->quantised() ? groups : floats) = true;
   }
-  pack_normed(pass, pass.spec().norm, pass.layer->attn_norm, groups, floats);
+  pack_normed(pass, pass.spec().norm, pass.layer->norm, groups, floats);
   run_products(pass, {products, n}, pass.input, pass.tokens);
 }
 

@@ -116,7 +116,7 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
   });
 }
 
-void norm_row(const Kernels& kernels, const NormSpec& spec, const PackedNorm& norm, const float* x,
+void norm_row(const Kernels& kernels, const NormSpec& spec, const DeviceNorm& norm, const float* x,
               int n, float* out) {
   switch (spec.kind) {
     case Norm::rms:
@@ -149,7 +149,7 @@ void activate(const Kernels& kernels, Activation activation, float* x, int n) {
   }
 }
 
-void pack_normed(Pass& pass, const NormSpec& spec, const PackedNorm& norm, bool groups,
+void pack_normed(Pass& pass, const NormSpec& spec, const DeviceNorm& norm, bool groups,
                  bool floats) {
   const int d = pass.model->config().hidden_size;
   pack_rows(pass, pass.tokens, d, groups, floats, pass.input, [&](int t, float* scratch) {

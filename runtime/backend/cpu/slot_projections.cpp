@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// x^ = RMSNorm(x; attn_norm);  q, k, v, f = W x^
+// x^ = RMSNorm(x; norm);  q, k, v, f = W x^
 // conv: y_t[c] = silu(sum_j w[c, j] x_{t-W+1+j}[c]) on q, k, v
 //
 // The maps, rotations and gates that follow belong to a head: slot_attention.cpp does them where it uses them.
@@ -37,7 +37,7 @@ void convolve(const Pass& pass, const PassItem& item, const std::vector<float>& 
 }  // namespace
 
 void short_convolutions(Pass& pass, float* keys) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   const LayerState& s = pass.layout().canonical;
   constexpr int kChannels = 64;  // of an item
   struct Part {
@@ -71,7 +71,7 @@ void short_convolutions(Pass& pass, float* keys) {
 }
 
 void add_biases(Pass& pass) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   struct Part {
     const std::vector<float>& bias;
     float* rows;
@@ -86,7 +86,7 @@ void add_biases(Pass& pass) {
 }
 
 void slot_projections(Pass& pass) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   multiply_normed(pass, {{&w.q, pass.q}, {&w.k, pass.k}, {&w.v, pass.v}, {&w.f, pass.f}});
   add_biases(pass);
   if (pass.spec().conv_size > 0) short_convolutions(pass, pass.k);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/cuda/cuda_backend.h"
 
-#include "runtime/backend/cuda/device_model.h"
+#include "runtime/backend/cuda/resident_model.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cuda {

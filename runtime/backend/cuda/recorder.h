@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cuda/head_norm.h"
-#include "runtime/backend/cuda/device_model.h"
+#include "runtime/backend/cuda/resident_model.h"
 
 namespace runnel::cuda {
 
@@ -61,7 +61,7 @@ class Recorder final : public Ops {
  public:
   using Step = std::function<Status(const Pass&)>;
 
-  static Result<std::unique_ptr<Recorder>> create(std::shared_ptr<ModelOnDevice> model,
+  static Result<std::unique_ptr<Recorder>> create(std::shared_ptr<ResidentModel> model,
                                                   int max_tokens);
 
   Status embed(const WeightView& table) override;
@@ -83,7 +83,7 @@ class Recorder final : public Ops {
   const PlanBuffers& buffers() const { return b_; }
 
  private:
-  explicit Recorder(std::shared_ptr<ModelOnDevice> model) : m_(std::move(model)) {}
+  explicit Recorder(std::shared_ptr<ResidentModel> model) : m_(std::move(model)) {}
   // recorder_buffers.cpp
   Status allocate(int max_tokens);
   Status allocate_inputs(std::uint64_t& bytes);
@@ -144,8 +144,8 @@ class Recorder final : public Ops {
   /// The operand of a product of many tokens.
   Rows rows_of(const Linear& in, void* out) const;
   /// out[t, column + r] (+)= W f(x): by matvec or as a matrix product, as the pass wants.
-  Status linear(const Pass& pass, const Linear& in, std::span<const Projection> to, float* out,
-                int out_stride, bool add) const;
+  Status linear(const Pass& pass, const Linear& in, std::span<const DeviceProjection> to,
+                float* out, int out_stride, bool add) const;
   /// Adds the biases of q, k and v to the mixer's inputs, from this column on.
   Status add_biases(const Pass& pass, const LayerSpec& layer, int column) const;
   /// The pass as the ops behind the last layer's mixer see it: rows that are wanted.
@@ -155,7 +155,7 @@ class Recorder final : public Ops {
   /// The product of bf16 matrices by whoever is fastest.
   Status multiply_bf16(const Pass& pass, const Matmul& p, bool wide) const;
 
-  std::shared_ptr<ModelOnDevice> m_;
+  std::shared_ptr<ResidentModel> m_;
   PlanBuffers b_;
   StateLayout layout_;
   std::vector<Step> steps_;

@@ -35,7 +35,7 @@ Result<SampleBuffers> SampleBuffers::create(std::int32_t vocab) {
 }
 
 Result<std::unique_ptr<CudaSteps>> CudaSteps::create(StepHost& host,
-                                                     std::shared_ptr<ModelOnDevice> model,
+                                                     std::shared_ptr<ResidentModel> model,
                                                      CudaState& state,
                                                      std::span<const TokenId> recent,
                                                      const SamplingOptions& sampling) {

@@ -50,14 +50,14 @@ class StepHost {
 class CudaSteps final : public DrawAhead {
  public:
   static Result<std::unique_ptr<CudaSteps>> create(StepHost& host,
-                                                   std::shared_ptr<ModelOnDevice> model,
+                                                   std::shared_ptr<ResidentModel> model,
                                                    CudaState& state,
                                                    std::span<const TokenId> recent,
                                                    const SamplingOptions& sampling);
   ~CudaSteps() override;
 
  private:
-  CudaSteps(StepHost& host, std::shared_ptr<ModelOnDevice> model, CudaState& state, TokenId first)
+  CudaSteps(StepHost& host, std::shared_ptr<ResidentModel> model, CudaState& state, TokenId first)
       : DrawAhead(host.active, model->config.vocab_size, first, kDrawnPlaces),
         host_(host),
         model_(std::move(model)),
@@ -76,7 +76,7 @@ class CudaSteps final : public DrawAhead {
   }
 
   StepHost& host_;
-  std::shared_ptr<ModelOnDevice> model_;
+  std::shared_ptr<ResidentModel> model_;
   CudaState& state_;
   Sample sample_;
   SampleBuffers b_;

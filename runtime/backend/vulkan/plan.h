@@ -76,7 +76,7 @@ class VulkanPlan final : public Plan {
   /// Copies one row of logits to the host, where the commands before made it.
   Result<VkCommandBuffer> logits_copy();
   /// After a pass in one dispatch: whether it came to its end.
-  /// @param report  see PassBuffers
+  /// @param report  see PlanBuffers
   Status check_report(std::uint32_t report);
   Status add_times(std::span<const VkCommandBuffer> commands) const;
   PassShape body_shape(std::span<const PlanItem> items) const;
@@ -86,7 +86,7 @@ class VulkanPlan final : public Plan {
   std::uint32_t logit_rows_ = 1;  // of one logits submission
   std::vector<RecordedOp> ops_;
   bool takes_step_ = false;  // the recording is what the model's step program computes
-  PassBuffers buffers_;
+  PlanBuffers buffers_;
 
   struct Frequency {
     double turn;             // radians a token

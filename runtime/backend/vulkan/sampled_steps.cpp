@@ -57,7 +57,7 @@ Range StepSet::drawn_at(std::uint32_t place) const {
   return {host.get(), host_words_at(bins.bytes > 0, place), kDrawnBytes};
 }
 
-Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers, bool candidates) {
+Result<StepSet> StepSet::create(ResidentModel& model, const PlanBuffers& buffers, bool candidates) {
   Device& device = *model.device;
   StepSet s;
   // The step program of this plan, and its head where that draws.

@@ -34,7 +34,7 @@ struct StepSet {
   /// Where a step that makes the logits itself writes the kDrawn… words of the token.
   Range drawn_at(std::uint32_t place) const;
 
-  static Result<StepSet> create(ResidentModel& model, const PassBuffers& buffers, bool candidates);
+  static Result<StepSet> create(ResidentModel& model, const PlanBuffers& buffers, bool candidates);
 };
 
 class VulkanSteps final : public DrawAhead {

@@ -106,14 +106,14 @@ class ClusterLayout {
     for (const DeviceLayer& w : w_.layers) {
       ClusterLayer layer;
       bool taken[kClusterMatrices] = {};
-      for (const Projection& q : w.projections) {
+      for (const DeviceProjection& q : w.projections) {
         const int i = quant::is_block_type(q.matrix.type) ? 0 : kPlainMatrix;
         if (std::exchange(taken[i], true)) return "projections of several types";
         fits = fits && add(i, q.matrix, false, q.column, layer);
       }
       fits = fits && add(matrix_of(1), w.o_proj, false, 0, layer) &&
-             add(matrix_of(2), w.up[0].matrix, true, 0, layer) &&
-             add(matrix_of(3), w.down, false, 0, layer);
+             add(matrix_of(2), w.gate_up[0].matrix, true, 0, layer) &&
+             add(matrix_of(3), w.down_proj, false, 0, layer);
       if (!fits) return "layers of different shapes, or rows in no whole units";
       layer.norms[0] = w.norm.weight, layer.norms[1] = w.g_norm;
       layer.norms[2] = w.channel_norm.weight;

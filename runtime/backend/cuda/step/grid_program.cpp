@@ -83,13 +83,13 @@ class GridLayout {
       if (w.projections.size() > std::size_t{kDecodeInputs}) return "projections of many types";
       DecodeLayer layer;
       layer.matrices[kDecodeInputs] = matrix(w.o_proj, false, false, 0);
-      layer.matrices[kDecodeInputs + 1] = matrix(w.up[0].matrix, true, false, 0);
-      layer.matrices[kDecodeInputs + 2] = matrix(w.down, false, false, 0);
+      layer.matrices[kDecodeInputs + 1] = matrix(w.gate_up[0].matrix, true, false, 0);
+      layer.matrices[kDecodeInputs + 2] = matrix(w.down_proj, false, false, 0);
       layer.norms[0] = w.norm.weight, layer.norms[1] = w.g_norm;
       layer.norms[2] = w.channel_norm.weight, layer.norms[kQkvBias] = w.qkv_bias;
       layer.f_bias = w.f_bias, layer.read_bias = w.read_bias;
       layer.head_read_bias = w.head_read_bias;
-      for (const Projection& q : w.projections)
+      for (const DeviceProjection& q : w.projections)
         layer.matrices[layer.num_inputs++] = matrix(q.matrix, false, false, q.column);
       out_.layers.push_back(layer);
     }

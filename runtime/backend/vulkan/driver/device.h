@@ -122,14 +122,14 @@ class Device {
  public:
   /// @param id  "vulkan:0", the beginning of every message
   static Result<std::shared_ptr<Device>> create(std::shared_ptr<Instance> instance,
-                                                const Capabilities& capabilities, std::string id,
+                                                const DeviceFacts& facts, std::string id,
                                                 const FeatureMask& use);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   ~Device();
 
   /// What the device offers, less what the mask took away.
-  const Capabilities& capabilities() const { return capabilities_; }
+  const DeviceFacts& facts() const { return facts_; }
   const Tuning& tuning() const { return tuning_; }
   const std::string& id() const { return id_; }
   VkDevice handle() const { return handle_; }
@@ -165,7 +165,7 @@ class Device {
   Device() = default;
 
   std::shared_ptr<Instance> instance_;
-  Capabilities capabilities_;
+  DeviceFacts facts_;
   Tuning tuning_;
   std::shared_ptr<const std::atomic<bool>> lost_;
   std::string id_;

@@ -60,7 +60,7 @@ std::uint32_t compute_family(const InstanceFunctions& f, VkPhysicalDevice device
 }
 
 /// Fills `c`; false if the device cannot run this backend.
-bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c) {
+bool query(const InstanceFunctions& f, VkPhysicalDevice device, DeviceFacts& c) {
   VkPhysicalDeviceProperties2 basic{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
   f.vkGetPhysicalDeviceProperties2(device, &basic);
   if (basic.properties.apiVersion < VK_API_VERSION_1_2) return false;
@@ -268,18 +268,18 @@ Instance::~Instance() {
     f_.vkDestroyInstance(handle_, nullptr);
 }
 
-std::vector<Capabilities> Instance::devices() const {
+std::vector<DeviceFacts> Instance::devices() const {
   std::uint32_t count = 0;
   if (f_.vkEnumeratePhysicalDevices(handle_, &count, nullptr) != VK_SUCCESS) return {};
   std::vector<VkPhysicalDevice> handles(count);
   if (f_.vkEnumeratePhysicalDevices(handle_, &count, handles.data()) < 0) return {};
-  std::vector<Capabilities> found;
+  std::vector<DeviceFacts> found;
   for (VkPhysicalDevice handle : handles) {
-    Capabilities c;
+    DeviceFacts c;
     if (query(f_, handle, c)) found.push_back(std::move(c));
   }
   std::stable_partition(found.begin(), found.end(),
-                        [](const Capabilities& c) { return !c.software; });
+                        [](const DeviceFacts& c) { return !c.software; });
   return found;
 }
 

@@ -36,7 +36,7 @@ struct DeviceMatrix {
 /// Rows of q, k, v and f that are stored alike and so are one matrix.
 struct DeviceProjection {
   DeviceMatrix matrix;
-  std::uint32_t out_column = 0;  // of its first row in the projections [T, q | k | v | f]
+  std::uint32_t column = 0;  // of its first row in the projections [T, q | k | v | f]
 };
 
 /// A norm over D channels; its vectors as in DeviceLayer.

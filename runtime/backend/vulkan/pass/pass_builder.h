@@ -68,7 +68,7 @@ struct PassLayer {
 
 class PassBuilder {
  public:
-  PassBuilder(ResidentModel& model, const PassBuffers& buffers, bool few_tokens,
+  PassBuilder(ResidentModel& model, const PlanBuffers& buffers, bool few_tokens,
               const PassShape& shape)
       : m_(model), b_(buffers), few_tokens_(few_tokens), shape_(shape) {}
 
@@ -156,12 +156,12 @@ class PassBuilder {
                                                          std::uint32_t keys);
 
   ResidentModel& m_;
-  const PassBuffers& b_;
+  const PlanBuffers& b_;
   bool few_tokens_;
   const PassShape& shape_;
   /// The last dispatch was a barrier after slot_read: what reads its outputs needs none.
   bool slots_read_ = false;
-  /// Of the layer whose mixer is being added, see PassBuffers.
+  /// Of the layer whose mixer is being added, see PlanBuffers.
   std::uint32_t tokens_at_ = kPassHeader;
 };
 

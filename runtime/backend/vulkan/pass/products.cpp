@@ -92,7 +92,7 @@ bool PassBuilder::fuses(const ProductInput& in) const {
   const std::uint64_t needed =
       std::uint64_t{units_of(in.columns)} * kUnit * 9 / 2 + 16 + 4 * kThreads + 4 * shares;
   return (few_tokens_ || shape_.logit_rows > 0) && rows() == 1 && in.kind != kInputPlain &&
-         needed <= m_.device->capabilities().shared_bytes;
+         needed <= m_.device->facts().shared_bytes;
 }
 
 std::vector<std::uint32_t> PassBuilder::input_constants(const ProductInput& in) const {
@@ -210,9 +210,8 @@ Status PassBuilder::product_on_tiles(std::span<const DeviceMatrix* const> matric
                        .stride = tile_units(matrices.front()->cols),
                        .out_stride = out.stride,
                        .out_column = out.column};
-  const TileSplit t =
-      choose_tiles(rows_of_all, args.stride, rows(), m_.device->capabilities().group_threads,
-                   m_.device->tuning().tiles);
+  const TileSplit t = choose_tiles(rows_of_all, args.stride, rows(),
+                                   m_.device->facts().group_threads, m_.device->tuning().tiles);
   return dispatch("matmul_tiles",
                   {out.kind, t.threads(), t.tokens, t.rows, t.step, t.halves, t.depth, t.sub_tokens,
                    t.sub_rows, t.band},

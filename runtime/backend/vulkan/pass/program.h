@@ -64,7 +64,7 @@ struct TokenKind {
 };
 
 /// Buffers of one plan. Activations are rows of floats, as wide as the widest layer needs, padded to units of 8.
-struct PassBuffers {
+struct PlanBuffers {
   Buffer scratch;
   Buffer pass;         // see PassLayout
   Buffer pass_host;    // what the host writes: of a run, then of the places of queued steps
@@ -133,11 +133,11 @@ struct Program {
 };
 
 /// Whether the body of a shape is the model's step program.
-bool in_one_dispatch(const PassBuffers& buffers, const PassShape& shape);
+bool in_one_dispatch(const PlanBuffers& buffers, const PassShape& shape);
 
 /// Whether all that follows the parameters reads them where the host wrote them: few dispatches do,
 /// and a copy is a phase of its own.
-bool reads_host(const ResidentModel& model, const PassBuffers& buffers, const PassShape& shape);
+bool reads_host(const ResidentModel& model, const PlanBuffers& buffers, const PassShape& shape);
 
 struct Dispatch;  // pass_builder.h
 
@@ -152,18 +152,18 @@ void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipel
 
 /// Copies what the shape's dispatches read of the parameters from a place of pass_host: many
 /// shaders that read the host's memory themselves would each wait for the bus. A barrier must follow.
-void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PassBuffers& buffers,
+void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PlanBuffers& buffers,
                      const PassShape& shape, std::uint32_t place);
 
 /// After what makes them: rows of logits, and the step's report where there is one, to the host.
 void copy_logits(const DeviceFunctions& f, VkCommandBuffer commands, const ResidentModel& model,
-                 const PassBuffers& buffers, std::uint32_t rows);
+                 const PlanBuffers& buffers, std::uint32_t rows);
 
 /// Builds and records the program of a shape.
 /// @param few_tokens  products read weights once per few tokens (matvec) instead of in tiles
 ///                    (matmul); a property of the plan, so that a token's bits do not depend on how
 ///                    many others share its pass
-Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
+Result<Program> build_program(ResidentModel& model, const PlanBuffers& buffers,
                               const std::vector<RecordedOp>& ops, bool few_tokens,
                               const PassShape& shape, const OwnedCommandPool& pool);
 

@@ -32,7 +32,7 @@ std::string row_names() {
 
 }  // namespace
 
-std::span<const StepRow> step_rows() { return kRows; }
+std::span<const StepRow> step_programs() { return kRows; }
 
 Result<StepChoice> choose_step(const StepModel& model, const StepDevice& device,
                                const std::string& who, std::string_view wanted) {

@@ -22,7 +22,7 @@ struct StepRow {
                                 const DeviceWeights& weights);
 };
 
-std::span<const StepRow> step_rows();
+std::span<const StepRow> step_programs();
 
 struct StepChoice {
   const StepRow* row = nullptr;
