@@ -67,7 +67,7 @@ void channel_mix(Pass& pass) {
   const bool gated = w.gate.present();
   const bool groups = w.up.quantised() || (gated && w.gate.quantised());
   const bool floats = !w.up.quantised() || (gated && !w.gate.quantised());
-  pack_normed(pass, pass.spec().channel_norm, w.channel_norm, groups, floats);
+  pack_normed(pass, pass.spec().channel_norm, w.channel_norm, pass.input.only(groups, floats));
 
   const int units = (w.up.rows + kGroup - 1) / kGroup;
   const int step = std::max(1, units / (pass.pool().threads() * 8));

@@ -34,8 +34,7 @@ int decay_lanes(const Pass& pass) {
 /// W x on every head of `x`, [T, heads, K].
 void map_rows(Pass& pass, const PackedMatrix& m, const float* x, int rows, float* out) {
   const int dim = m.cols;
-  pack_rows(pass, rows, dim, m.quantised(), !m.quantised(), pass.input,
-            [&](int t, float*) { return x + at(t, dim); });
+  pack_rows(pass, rows, dim, pass.input.only_for(m), [&](int t, float*) { return x + at(t, dim); });
   const Product product{.matrix = &m, .out = out, .stride = dim, .accumulate = false};
   run_products(pass, {&product, 1}, pass.input, rows);
 }

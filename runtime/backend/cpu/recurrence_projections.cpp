@@ -19,7 +19,7 @@ void recurrence_projections(Pass& pass) {
   add_biases(pass);
   if (low_rank) {
     const Product up{.matrix = &w.f, .out = pass.f, .stride = w.f.rows, .accumulate = false};
-    pack_rows(pass, pass.tokens, spec.gate_rank, w.f.quantised(), !w.f.quantised(), pass.input,
+    pack_rows(pass, pass.tokens, spec.gate_rank, pass.input.only_for(w.f),
               [&](int t, float*) { return pass.low + std::ptrdiff_t{t} * spec.gate_rank; });
     run_products(pass, {&up, 1}, pass.input, pass.tokens);
   }

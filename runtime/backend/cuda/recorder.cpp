@@ -126,7 +126,7 @@ Rows Recorder::rows_of(const Linear& in, void* out) const {
 }
 
 Status Recorder::multiply(const Pass& pass, const Matrix& m, const void* a, int lda, void* c,
-                          int ldc, bool add, bool c_bf16) const {
+                          int ldc, WideOutput to) const {
   Matmul p{.a = a,
            .lda = lda,
            .b = m.data,
@@ -136,8 +136,8 @@ Status Recorder::multiply(const Pass& pass, const Matrix& m, const void* a, int 
            .inner = m.cols,
            .c = c,
            .ldc = ldc,
-           .add = add,
-           .c_bf16 = c_bf16};
+           .add = to == WideOutput::add_f32,
+           .c_bf16 = to == WideOutput::store_bf16};
   if (m.type == BlockType::f32) return launched(matmul_f32(pass.launch, p), "multiply matrices");
   RUNNEL_TRY(p.b, as_bf16(pass, m));
   return multiply_bf16(pass, p, m_->prefill.wide_products && takes_wide(pass, m));
@@ -183,7 +183,7 @@ Status Recorder::linear(const Pass& pass, const Linear& in, std::span<const Devi
     if (!have) RUNNEL_CHECK_OK(launched(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
     have = true;
     RUNNEL_CHECK_OK(multiply(pass, p.matrix, rows.out, rows.out_stride, out + p.column, out_stride,
-                             add, false));
+                             add ? WideOutput::add_f32 : WideOutput::store_f32));
   }
   return {};
 }

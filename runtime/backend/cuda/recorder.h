@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/head_norm.h"
+#include "cuda/prefill.h"
 #include "runtime/backend/cuda/resident_model.h"
 
 namespace runnel::cuda {
@@ -150,9 +151,11 @@ class Recorder final : public Ops {
   Status add_biases(const Pass& pass, const LayerSpec& layer, int column) const;
   /// The pass as the ops behind the last layer's mixer see it: rows that are wanted.
   Pass behind_mixer(const Pass& pass, const LayerSpec& layer) const;
+  /// C [T, rows of m] (+)= A mᵀ, as `to` says; A is bf16, or f32 as m is.
+  /// @param to  store_f32, add_f32 or store_bf16
   Status multiply(const Pass& pass, const Matrix& m, const void* a, int lda, void* c, int ldc,
-                  bool add, bool c_bf16) const;
-  /// The product of bf16 matrices by whoever is fastest.
+                  WideOutput to) const;
+  /// The product of bf16 matrices by the fastest kernel that takes it.
   Status multiply_bf16(const Pass& pass, const Matmul& p, bool wide) const;
 
   std::shared_ptr<ResidentModel> m_;

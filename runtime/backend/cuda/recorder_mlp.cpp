@@ -75,7 +75,7 @@ Status Recorder::many_swiglu(const Pass& p, const LayerSpec& layer) const {
     const Rows rows = rows_of(in, b_.operand.get());
     RUNNEL_CHECK_OK(check(norm_rows(p.launch, rows, p.tokens), "norm rows"));
     RUNNEL_CHECK_OK(multiply(p, w.gate_up[0].matrix, b_.operand.get(), rows.out_stride,
-                             b_.gate_up.get(), 2 * inner, false, true));
+                             b_.gate_up.get(), 2 * inner, WideOutput::store_bf16));
   } else {
     RUNNEL_CHECK_OK(linear(p, in, w.gate_up, b_.gate_up.get(), 2 * inner, false));
   }
@@ -84,7 +84,7 @@ Status Recorder::many_swiglu(const Pass& p, const LayerSpec& layer) const {
   RUNNEL_CHECK_OK(check(swiglu_rows(p.launch, b_.gate_up.get(), gu_bf16, 2 * inner, !joined, inner,
                                     p.tokens, h, !f32, stride),
                         "swiglu"));
-  return multiply(p, w.down_proj, h, stride, x, d, true, false);
+  return multiply(p, w.down_proj, h, stride, x, d, WideOutput::add_f32);
 }
 
 Status Recorder::squared_relu(const Pass& p, const LayerSpec& layer) const {
@@ -107,7 +107,7 @@ Status Recorder::squared_relu(const Pass& p, const LayerSpec& layer) const {
   RUNNEL_CHECK_OK(
       check(squared_relu_rows(p.launch, b_.gate_up.get(), inner, h, !f32, stride, p.tokens),
             "squared ReLU"));
-  return multiply(p, w.down_proj, h, stride, x, d, true, false);
+  return multiply(p, w.down_proj, h, stride, x, d, WideOutput::add_f32);
 }
 
 }  // namespace runnel::cuda

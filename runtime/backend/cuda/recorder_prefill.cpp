@@ -168,7 +168,7 @@ Status Recorder::output_rows(const Pass& pass, const LayerSpec& l) const {
                   .out = b_.operand.get()};
   RUNNEL_CHECK_OK(check(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
   float* const x = b_.x.get() + skipped * static_cast<std::size_t>(d);
-  return multiply(pass, w.o_proj, b_.operand.get(), stride, x, d, true, false);
+  return multiply(pass, w.o_proj, b_.operand.get(), stride, x, d, WideOutput::add_f32);
 }
 
 bool Recorder::fuses_swiglu(const Pass& pass, const LayerSpec& l) const {
@@ -200,7 +200,7 @@ Status Recorder::fused_swiglu(const Pass& pass, const LayerSpec& l) const {
                            .output = WideOutput::swiglu,
                            .slots = {}};
   RUNNEL_CHECK_OK(check(wide_matmul(pass.launch, product, m_->prefill.tuning), "gate and up"));
-  return multiply(pass, w.down_proj, b_.h.get(), inner, x, d, true, false);
+  return multiply(pass, w.down_proj, b_.h.get(), inner, x, d, WideOutput::add_f32);
 }
 
 }  // namespace runnel::cuda

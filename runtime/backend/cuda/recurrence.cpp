@@ -251,7 +251,7 @@ Status Recorder::gated_output_projection(const LayerSpec& layer) {
     if (p.many && bf16) o.y_bf16 = b_.operand.get(), o.y_stride = n;
     RUNNEL_CHECK_OK(check(recurrence_output(p.launch, o, p.tokens), "norm and gate"));
     if (p.many && bf16)
-      return multiply(p, w.o_proj, b_.operand.get(), n, b_.x.get(), d, true, false);
+      return multiply(p, w.o_proj, b_.operand.get(), n, b_.x.get(), d, WideOutput::add_f32);
     const Linear in{.x = b_.y.get(), .n = n};
     return linear(p, in, std::span(&to, 1), b_.x.get(), d, true);
   });
