@@ -17,7 +17,7 @@ Status check_recent(std::span<const TokenId> recent) {
 Status DrawAhead::queue() {
   if (queued_ - drawn_ >= places_ - 1) {
     return fail(ErrorCode::invalid_argument, "steps: ", queued_ - drawn_,
-                " tokens were queued and not asked for");
+                " tokens were queued and not read");
   }
   std::optional<TokenId> token;
   if (active_.steps != this) {

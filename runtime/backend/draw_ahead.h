@@ -33,7 +33,7 @@ class DrawAhead : public SampledSteps {
  protected:
   /// @param first   what the first pass consumes
   /// @param places  a pass uses place (number % places) of what the host reads, so fewer passes than places are ever
-  ///                queued and not asked for
+  ///                queued and not read
   DrawAhead(ActiveSteps& active, std::int32_t vocab, TokenId first, std::uint32_t places)
       : active_(active), vocab_(vocab), first_(first), places_(places) {}
 
@@ -42,7 +42,7 @@ class DrawAhead : public SampledSteps {
   virtual Status launch(std::uint32_t pass, std::optional<TokenId> token) = 0;
 
   /// Waits for a queued pass, and for no later one. May run beside launch().
-  /// @return device if the pass did not come to its end
+  /// @return device if the pass did not finish
   virtual Status wait_for(std::uint32_t pass) = 0;
 
   /// The token that a pass drew, which is over; none if no token could be chosen.
@@ -51,7 +51,7 @@ class DrawAhead : public SampledSteps {
   /// Waits for all that is queued and copies the logits [vocab] of the last pass out of the plan's buffers.
   virtual Status read_logits(std::span<float> out) = 0;
 
-  /// After read_logits(): whether the last pass came to its end. It is told to the owner of these steps, not to another
+  /// After read_logits(): whether the last pass finished. It fails the owner of these steps, not another
   /// use of the buffers.
   virtual Status check_end(std::uint32_t pass) = 0;
 

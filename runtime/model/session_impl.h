@@ -42,7 +42,7 @@ class Session::Impl {
   /// [vocab] after the last token; empty before the first.
   std::span<const float> logits() const { return memory_.logits; }
   std::span<const TokenId> recent_tokens() const;
-  /// Of all tokens consumed, in order.
+  /// A hash of all tokens consumed, in order.
   std::uint64_t history_hash() const { return memory_.history_hash; }
   const GenerationCarry& carry() const { return memory_.carry; }
   /// Options of the last generation.
@@ -73,7 +73,7 @@ class Session::Impl {
   /// @param generated  the tokens were
   void end_pass(const Status& ran, std::span<const TokenId> tokens, bool generated);
 
-  /// Of the engine's devices, to which the state belongs.
+  /// The generation of the engine's devices to which the state belongs.
   std::uint64_t generation() const { return generation_; }
 
   // A generation whose tokens the device draws: draw_ahead(), then queue_step() and drawn_token() in turns, then
@@ -87,7 +87,7 @@ class Session::Impl {
   /// @return invalid_argument if the session was fed, restored or reset since draw_ahead()
   Status queue_step();
 
-  /// The earliest token not asked for yet; it counts as consumed.
+  /// The earliest token not read yet; it counts as consumed.
   Result<TokenId> drawn_token();
 
   /// Ends it: logits are those after the last token.

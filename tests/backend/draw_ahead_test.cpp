@@ -56,7 +56,7 @@ class FakeSteps final : public DrawAhead {
     return {};
   }
   Status check_end(std::uint32_t) override {
-    return ends ? Status() : fail(ErrorCode::device, "did not come to its end");
+    return ends ? Status() : fail(ErrorCode::device, "did not finish");
   }
 
   Device& device_;
@@ -86,7 +86,7 @@ TEST(DrawAhead, FewerPassesThanPlacesAreQueued) {
   Device device;
   FakeSteps steps(device, 1);
   for (std::uint32_t i = 0; i + 1 < kPlaces; ++i) ASSERT_TRUE(steps.queue());
-  EXPECT_EQ(steps.queue().error().message, "steps: 3 tokens were queued and not asked for");
+  EXPECT_EQ(steps.queue().error().message, "steps: 3 tokens were queued and not read");
   ASSERT_TRUE(steps.drawn());
   EXPECT_TRUE(steps.queue());
 }

@@ -190,7 +190,7 @@ double time_us(Device& on, Kernel& kernel, int inner, int repeats) {
   return times[static_cast<std::size_t>(repeats / 2)];
 }
 
-/// Of every interval of an even layer: mean over layers, least, middle and most of all blocks.
+/// Every interval of an even layer: mean over layers, least, middle and most of all blocks.
 void trace_blocks(const std::vector<std::uint64_t>& t, const cuda::Decode& d) {
   constexpr std::size_t kALayer = 17;
   std::printf("  all blocks:");
@@ -266,7 +266,7 @@ void trace(Device& on, Kernel& kernel) {
   if (kernel.d().even != 0) trace_blocks(t, kernel.d());
 }
 
-/// Whole generation: steps that draw their tokens on the device, as the host that reads along sees them.
+/// Whole generation: steps that draw their tokens on the device, as the host reads them.
 void generation(Device& on) {
   struct Kind {
     const char* name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packed streams hold every weight once, where the kernels look for it. Host only.
+// The packed streams hold every weight once, where the kernels read it. Host only.
 #include "runtime/backend/cuda/pack.h"
 
 #include <gtest/gtest.h>

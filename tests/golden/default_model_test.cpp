@@ -30,7 +30,7 @@ constexpr double kStateTolerance = 1e-3;  // f32, of the largest slot value
 // f32 chooses alike while the two best logits are this far apart
 constexpr double kExactGap = 0.02;
 constexpr double kShippedGap = 0.4;           // the same with int8 activations
-constexpr double kNllTolerance = 0.002;       // f32, nats a token
+constexpr double kNllTolerance = 0.002;       // f32, nats per token
 constexpr double kShippedPerplexity = 0.005;  // relative
 
 constexpr std::size_t kEnoughUnderSanitizers = 8;  // tokens

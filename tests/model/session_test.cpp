@@ -97,7 +97,7 @@ TEST_F(SessionTest, StopBetweenChunksLeavesTheCompletedOnes) {
   EXPECT_TRUE(result->cancelled);
   EXPECT_EQ(result->consumed, 1024U);
   EXPECT_EQ(s.position(), 1024U);
-  // What is left is a whole session: it goes on as one that was never asked for more.
+  // What is left is a whole session: it goes on as one that was never given more.
   Session control = session();
   feed(control, std::span(ids).first(1024));
   EXPECT_EQ(copy(s.logits()), copy(control.logits()));

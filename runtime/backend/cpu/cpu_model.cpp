@@ -161,7 +161,7 @@ Status pack_layer(const LayerSpec& c, const LayerWeights& w, std::int64_t d, Dev
   return take_norm(m.norm, d, p.channel_norm);
 }
 
-/// The one rotation of all layers that turn; check_config() saw to it that they agree.
+/// The one rotation of all layers that rotate; check_config() has checked that they agree.
 Rotation rotation_of(const ModelConfig& config) {
   Rotation r;
   for (const LayerSpec& layer : config.layers) {

@@ -39,9 +39,9 @@ struct DeviceLayer {
   std::vector<float> q_map_bias, q_map2_bias, k_map_bias, k_map2_bias;  // [K]
 };
 
-/// How the layers that turn keys and queries by their position do so; one way for a whole model.
+/// The rotary embedding of the layers that have one; the same for a whole model.
 struct Rotation {
-  std::vector<double> frequencies;  // [K/2] theta^(-2i/K); empty: no layer turns anything
+  std::vector<double> frequencies;  // [K/2] theta^(-2i/K); empty: no layer rotates
   bool sinks = false;
   std::uint64_t sink_distance = 0;
 };

@@ -45,9 +45,9 @@ class Recorder final : public Ops {
  private:
   /// The op of a layer, which must be that of the loaded model.
   Status add(void (*run)(Pass&), const LayerSpec& layer, const std::string& name) {
-    const bool known = layer.index >= 0 && layer.index < plan_.model_.config().num_layers();
-    const DeviceLayer* packed = known ? &plan_.model_.layer(layer.index) : nullptr;
-    return add(run, packed, known && packed->spec == layer, name);
+    const bool has_index = layer.index >= 0 && layer.index < plan_.model_.config().num_layers();
+    const DeviceLayer* packed = has_index ? &plan_.model_.layer(layer.index) : nullptr;
+    return add(run, packed, has_index && packed->spec == layer, name);
   }
 
   Status add(void (*run)(Pass&), const DeviceLayer* layer, bool fits, const std::string& name) {

@@ -4,7 +4,7 @@
 // with slots twice, and a softmax between (the slots' keys as S^T, decayed along the columns, then their values).
 //
 // Three loops: features and decays of every token and head; what runs from token to token (log
-// sums, running maxima), a head an item; the recurrence, an item a block of columns, so that a few
+// sums, running maxima), one item per head; the recurrence, one item per block of columns, so that a few
 // wide heads keep all threads busy. Bound: one token, the bytes of the state, read and written
 // once; several, arithmetic: 3 multiply-adds a state element. The chunkwise form needs 2 and its
 // triangles, and would not be the recurrence bit for bit: a state row that stays in a register for
@@ -330,7 +330,7 @@ void gated_recurrence(Pass& pass) {
     if (second.present()) map_rows(pass, second, x, rows, pass.mapped2);
   };
   const int blocks = divide_up(pass.tokens, kTokenBlock);
-  const int step = pass.single ? 1 : heads;  // one token: a head an item
+  const int step = pass.single ? 1 : heads;  // one token: one item per head
   const auto for_heads = [&](const auto& body) {
     const int parts = heads / step;
     pass.pool().for_each(blocks * parts, [&](int i, int thread) {

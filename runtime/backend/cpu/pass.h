@@ -11,7 +11,7 @@
 
 namespace runnel::cpu {
 
-/// Asks for slice i of n of the weights that come next, so that they are in the second cache when their turn comes.
+/// Prefetches slice i of n of the weights that come next, so that they are in the second cache when their turn comes.
 inline void prefetch_slice(const std::uint8_t* data, std::size_t bytes, int i, int n) {
   const std::size_t lines = bytes / 64, count = static_cast<std::size_t>(n);
   for (std::size_t line = lines * static_cast<std::size_t>(i) / count,
@@ -116,7 +116,7 @@ struct Pass {
   float* sink_turn = nullptr;      // [T, K/2] cosines, then sines
   float* p = nullptr;              // [T, HQ, slot lanes]
   float* o = nullptr;              // [T, HQ, channels]
-  // Of a recurrence, whose features are in p and write. A = lanes of a decay.
+  // A recurrence, whose features are in p and write. A = lanes of a decay.
   float* low = nullptr;      // [T, rank]
   float* r = nullptr;        // [T, H, F]
   float* gate = nullptr;     // [T, HQ, V] output gate

@@ -8,7 +8,7 @@
 // slots, softmax, values by blocks of channels, each block so small that it stays in the first
 // cache while all tokens pass by. Both run the same kernels in the same order of additions, so
 // prefill is the recurrence bit for bit. Bound: one token, the bytes of the state, read once and
-// written once; several, arithmetic: 2 + G multiply-adds a state element (G queries a head). The
+// written once; several, arithmetic: 2 + G multiply-adds per state element (G queries per head). The
 // chunkwise form would save one of them and pay (C/2)(K + M) for its triangles: nothing to gain without matrix units.
 #include <algorithm>
 #include <cmath>

@@ -29,7 +29,7 @@ struct PlanBuffers {
   DeviceArray<std::uint16_t> operand;   // [N, max(D, HQ*V, I)] bf16, or
   DeviceArray<float> operand_f32;       //   the same in f32
   DeviceArray<std::uint16_t> unpacked;  // a matrix as bf16
-  // Of a recurrence, shapes as in cuda/recurrence.h:
+  // Recurrences only, shapes as in cuda/recurrence.h:
   DeviceArray<float> features_q, features_k, slot_keys, decays, slot_logits, maxima, before;
   DeviceArray<int> arrived;
   DeviceArray<std::uint16_t> map_rows, map_weights;  // see split_map

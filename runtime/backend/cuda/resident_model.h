@@ -37,7 +37,7 @@ struct PrefillOptions {
   WideTuning tuning;
 };
 
-/// Shared by the DeviceModel, its states and its plans; lives until the last of them is gone.
+/// Shared by the DeviceModel, its states and its plans; destroyed with the last of them.
 struct ResidentModel {
   ModelConfig config;
   DeviceFacts device;

@@ -120,10 +120,10 @@ Status CudaSteps::wait_for(std::uint32_t pass) {
       continue;
     }
     RUNNEL_CHECK_OK(check(state, "draw a token"));
-    if (!here()) return fail(ErrorCode::device, "cuda: a pass came to its end without a token");
+    if (!here()) return fail(ErrorCode::device, "cuda: a pass ended without a token");
   }
   if (!host_.stuck(failures(pass))) return {};
-  return fail(ErrorCode::device, "cuda: a token did not come to its end: blocks waited too long");
+  return fail(ErrorCode::device, "cuda: a token did not finish: blocks waited too long");
 }
 
 std::optional<TokenId> CudaSteps::token_of(std::uint32_t pass) const {

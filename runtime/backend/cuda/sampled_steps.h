@@ -36,15 +36,15 @@ class StepHost {
   virtual Status launch_step(const Launch& launch) = 0;
   /// Waits for the stream; the logits of the last step.
   virtual Status wait_for_logits(float* to) = 0;
-  /// How often steps of this plan or others did not come to their end; any thread may ask. See StepKernel.
+  /// How often steps of this plan or others did not finish; any thread may call it. See StepKernel.
   virtual std::uint32_t failures() const = 0;
-  /// Whether a step launched at `since` failures or later did not come to its end. Any thread may ask.
+  /// Whether a step launched at `since` failures or later did not finish. Any thread may call it.
   virtual bool stuck(std::uint32_t since) const = 0;
   /// After the stream is idle: as stuck(), as an error, and ready for other steps again.
   virtual Status finished(std::uint32_t since) = 0;
 
   ActiveSteps active;                // whose token, segment and logits are in the buffers
-  std::vector<SampleBuffers> spare;  // of generations that are over
+  std::vector<SampleBuffers> spare;  // of generations that have ended
 };
 
 class CudaSteps final : public DrawAhead {

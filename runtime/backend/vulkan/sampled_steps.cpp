@@ -11,16 +11,16 @@ namespace runnel::vulkan {
 namespace {
 
 constexpr std::uint64_t kDrawnBytes = 4 * kDrawnWords;
-// of candidates
+// with candidates
 constexpr std::uint64_t kFoundBytes = 8 + 8ULL * kMostCandidates + 4ULL * kMostCandidateLists;
-// Of candidates, behind what is found: the words of a drawn token, of which the report counts.
+// With candidates, behind what is found: the words of a drawn token, of which only the report is used.
 constexpr std::uint64_t kDrawnBehind = (kFoundBytes + kDrawnBytes - 1) / kDrawnBytes * kDrawnBytes;
 static_assert(kFoundBytes >= kStepPlaces * kDrawnBytes);
 /// Where the host finds the words of the token of a place.
 std::uint64_t host_words_at(bool candidates, std::uint32_t place) {
   return candidates ? kDrawnBehind : place * kDrawnBytes;
 }
-/// Of them, whether its step gave up.
+/// Where its step's time-out report is.
 std::uint64_t report_at(bool candidates, std::uint32_t place) {
   return host_words_at(candidates, place) + 4 * kDrawnReport;
 }
@@ -290,7 +290,7 @@ Status VulkanSteps::check_end(std::uint32_t pass) {
               sizeof(report));
   if (report == 0) return {};
   return fail(ErrorCode::device, model_->device->id(),
-              ": a token did not come to its end: workgroups waited too long for each other");
+              ": a token did not finish: workgroups waited too long for each other");
 }
 
 Status VulkanSteps::wait_for(std::uint32_t pass) {

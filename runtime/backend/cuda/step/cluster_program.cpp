@@ -92,13 +92,13 @@ class ClusterLayout {
     c.column = column;
     c.sub_shift = best_sub_shift(c, p_.blocks, pairs, kDecodeWarps);
     if (c.rows % c.granule != 0 || column % 4 != 0) return false;
-    ClusterMatrix& known = p_.matrices[i];
-    if (known.rows == 0) known = c;
+    ClusterMatrix& first = p_.matrices[i];
+    if (first.rows == 0) first = c;
     const void* const parts[kClusterParts] = {m.data, m.scales, m.high};
     for (int part = 0; part < kClusterParts; ++part)
       layer.parts[part][i] = static_cast<const char*>(parts[part]);
-    return known.type == c.type && known.rows == c.rows && known.column == c.column &&
-           known.row_bytes[0] == c.row_bytes[0];
+    return first.type == c.type && first.rows == c.rows && first.column == c.column &&
+           first.row_bytes[0] == c.row_bytes[0];
   }
 
   std::string collect() {
@@ -180,7 +180,7 @@ class ClusterLayout {
     reads = 1;
     if (p_.fixed != 0) {
       using Split = ClusterSplit<DefaultClusterModel>;
-      // A block of 32 that is rounded by who sends it is 40 bytes.
+      // A block of 32 that its sender rounds is 40 bytes.
       for (int i : {kRead, kHidden}) counts[i] = counts[i] / 32 * 10;
       counts[kInputs] = Split::kFloats, counts[kPiece] = 2 * Split::kBlocks * kClusterPiece;
       reads = Split::kGroup;

@@ -168,7 +168,7 @@ class GridLayout {
   /// Why no kernel of step/grid_even.cuh computes it, or "".
   std::string refuse_even() const {
     const EvenShape& e = limits_.even;
-    if (tuning_.even == 0) return "not asked for";
+    if (tuning_.even == 0) return "not requested";
     if (l_.qkv_bias) return "biases on q, k and v";
     if (p_.warp_slots == 0) return "slots that are not all memory, or shared by query heads";
     if (p_.blocks != e.blocks) {

@@ -165,7 +165,7 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, DeviceFacts& c) 
   c.handle = device;
   c.queue_family = compute_family(f, device);
   const VkPhysicalDeviceLimits& limits = p.properties.limits;
-  // of slot_read; every driver of 1.2 we know has more
+  // of slot_read; every known driver of 1.2 has more
   constexpr std::uint32_t kStorageBuffers = 7;
   if (c.queue_family == VK_QUEUE_FAMILY_IGNORED || f12.timelineSemaphore == VK_FALSE ||
       limits.maxPerStageDescriptorStorageBuffers < kStorageBuffers)

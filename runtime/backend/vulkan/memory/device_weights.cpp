@@ -335,7 +335,7 @@ Result<std::unique_ptr<DeviceWeights>> DeviceWeights::create(Device& device,
                                                              const LoadProgress& progress) {
   auto store = std::make_unique<DeviceWeights>();
   Loader loader(device, progress);
-  // Neither is unpacked a workgroup a row.
+  // Neither is unpacked by one workgroup per row.
   loader.add(store->embeddings, {.views = {&weights.embeddings}}, weights.embeddings.rows);
   store->layers.resize(config.layers.size());
   for (std::size_t i = 0; i < store->layers.size(); ++i)

@@ -17,7 +17,7 @@ namespace runnel::vulkan {
 /// groups of loads through.
 inline constexpr std::uint64_t kMostPartBytes = 256U << 20;  // also what packing takes on the host
 inline constexpr std::int64_t kMostPartRows =
-    65528;  // of a layer's: a workgroup a row must fit the smallest limit
+    65528;  // of a layer's: one workgroup per row must fit the smallest limit
 inline constexpr std::uint64_t kMatrixAlignment = 256;
 
 /// A matrix on the device. Where it is larger than one binding it lies in several parts of whole

@@ -100,7 +100,7 @@ std::uint32_t projection_columns(const LayerSpec& l) {
 }
 
 Status check_recurrence(const Device& device, const LayerSpec& l) {
-  constexpr std::int32_t kMostRows = 1024;  // 128 registers a thread
+  constexpr std::int32_t kMostRows = 1024;  // 128 registers per thread
   const std::int32_t rows = std::max(l.feature_dim(), l.recurrence().num_memory_slots);
   const auto bytes =
       (static_cast<std::uint64_t>(l.head_k_dim + l.feature_dim()) + 2 * kThreads) * sizeof(float);

@@ -13,7 +13,7 @@ namespace runnel::vulkan {
 /// The widths of a pass's buffers, each that of the layer that needs most.
 struct Widths {
   std::uint32_t inputs = 0, projected = 0, slots = 0, hidden = 0, features = 0;
-  // Of slots chunk by chunk: values of [H, M] and [H, M*(K+V)], of a token's f16 operands, of an item's windows.
+  // Slots chunk by chunk: values of [H, M] and [H, M*(K+V)], of a token's f16 operands, of an item's windows.
   std::uint64_t chunk_slots = 0, chunk_memories = 0, operands = 0, windows = 0;
   std::uint32_t chunk_features = 0;
   bool slots_in_fours = true;  // rows of slots begin at multiples of 16 bytes
@@ -161,10 +161,10 @@ Status VulkanPlan::allocate_parameters() {
   std::uint64_t words = buffers_.layout.rotations + std::uint64_t{n} * buffers_.rotation_words;
   for (const LayerSpec& l : m.config.layers) {
     TokenKind kind = TokenKind::of(l);
-    const auto known = std::ranges::find_if(
+    const auto found = std::ranges::find_if(
         buffers_.token_kinds, [&](const TokenKind& other) { return kind.like(other); });
-    if (known != buffers_.token_kinds.end()) {
-      buffers_.tokens_at.push_back(known->at);
+    if (found != buffers_.token_kinds.end()) {
+      buffers_.tokens_at.push_back(found->at);
       continue;
     }
     if (!buffers_.token_kinds.empty()) {

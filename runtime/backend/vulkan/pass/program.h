@@ -29,7 +29,7 @@ struct RecordedOp {
   NormSpec norm;    // of logits
 };
 
-/// Of products on matrix units: rows of f16 in units of 8, padded with zeros to 32 columns.
+/// For products on matrix units: rows of f16 in units of 8, padded with zeros to 32 columns.
 struct TileBuffers {
   bool allowed = false;          // for matrices that tiles_take
   bool mlp = false;              // all matrices of all SwiGLUs
@@ -47,7 +47,7 @@ std::uint32_t tile_units(std::int64_t columns);
 /// Whether matrix units can make products of it: f16 operands would cost f32 weights three digits.
 bool tiles_take(const DeviceMatrix& w);
 
-/// Passes of a chain of steps that are queued and not asked for yet, at most, plus one.
+/// Passes of a chain of steps that are queued and not read yet, at most, plus one.
 inline constexpr std::uint32_t kStepPlaces = 4;
 
 /// What tokens are to layers of one kind: the words of layer_tokens.glsl.
@@ -79,7 +79,7 @@ struct PlanBuffers {
   Range features;  // [T, …] of a recurrence, see RecurrenceColumns
   Range hidden;    // [T, I]
   Range chunks;    // [chunks, H, M*(K+V)] memories, then [chunks, H, M] decays
-  // Of slots on matrix units; without bytes: slots go without.
+  // For slots on matrix units; no bytes where slots go without them.
   Range slot_operands;  // [T, q | k | v | …] f16 and windows, see slots.glsl
   Range slot_memories;  // [chunks, H, M*(K+V)] f16
   std::uint32_t x_stride = 0;
@@ -112,7 +112,7 @@ struct PassShape {
   std::uint32_t chunks = 0;
   std::uint32_t logit_rows = 0;      // of the logits command buffer; 0: this is the body
   std::vector<std::uint32_t> banks;  // of the states
-  /// Of a chain of steps: parameters that are copied are so by commands of their own, logits stay
+  /// In a chain of steps: parameters that are copied are so by commands of their own, logits stay
   /// on the device, and several runs may be queued.
   bool step = false;
   bool embedded = false;      // the step before left this one's embedding

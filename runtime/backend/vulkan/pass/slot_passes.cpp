@@ -80,27 +80,27 @@ Status PassBuilder::projections(const PassLayer& l) {
   if (any_plain) {
     RUNNEL_TRY(ready, prepare(in));
   }
-  bool beside = false;
+  bool overlaps = false;  // with the dispatches before
   if (any_tiles) {
     RUNNEL_CHECK_OK(prepare_tiles(in));
     for (const Group& g : groups) {
       if (!g.on_tiles) continue;
-      RUNNEL_CHECK_OK(unpack(g.matrices, 0, false, beside));
+      RUNNEL_CHECK_OK(unpack(g.matrices, 0, false, overlaps));
       RUNNEL_CHECK_OK(product_on_tiles(g.matrices, 0, b_.tiles.inputs, output(g)));
-      beside = true;
+      overlaps = true;
     }
   }
   for (const Group& g : groups) {
     if (g.on_tiles) continue;
     for (const DeviceMatrix* matrix : g.matrices) {
-      RUNNEL_CHECK_OK(product(*matrix, ready, output(g), beside));
-      beside = true;
+      RUNNEL_CHECK_OK(product(*matrix, ready, output(g), overlaps));
+      overlaps = true;
     }
   }
   return add_biases(l);
 }
 
-/// Of q, k and v, in place.
+/// On q, k and v, in place.
 Status PassBuilder::add_biases(const PassLayer& l) {
   if (!l.spec.qkv_bias) return {};
   const auto columns =

@@ -13,7 +13,7 @@ namespace {
 
 using quant::BlockType;
 
-/// Looks at a value that is not there, before a workgroup gives up: far more than a token's waiting. A look takes some
+/// Polls of a value that is not there before a workgroup times out: far more than a token's waiting. A poll takes some
 /// 0.5 us on a GPU, and a thread of a software driver may not run for a while.
 constexpr std::int32_t kPollLimit = 1 << 21, kSoftwarePollLimit = 1 << 30;
 
