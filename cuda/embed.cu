@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// x[t] = table[token[t]]: one block a token, eight values a thread. Bound: a row of the table, a
+// x[t] = table[token[t]]: one block per token, eight values per thread. Bound: a row of the table, a
 // few microseconds' latency.
 #include "cuda/device/launch.cuh"
 #include "cuda/device/packed.cuh"

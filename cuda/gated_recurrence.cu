@@ -4,7 +4,7 @@
 // with slots twice, and a softmax between (the slots' keys as S^T). Equations: runtime/backend/reference/.
 //
 // The long pass: takes the tokens of a segment from memory, some at a time. Every sum has one
-// order, whatever the pass. Bound: 3 multiply-adds an element and token.
+// order, whatever the pass. Bound: 3 multiply-adds per element and token.
 #include <cuda_pipeline.h>
 
 #include "cuda/device/ops/recurrence_core.cuh"
@@ -200,7 +200,7 @@ cudaError_t core(const Launch& l, const CorePass& a, Fade fade, const Segment* s
   }
 }
 
-/// p <- softmax over the slots; a warp a row.
+/// p <- softmax over the slots; one warp per row.
 __global__ void softmax_kernel(float* p, int rows, int slots) {
   chain_trigger();
   chain_wait();

@@ -40,7 +40,7 @@ struct Matrix {
   const void* data = nullptr;  // 16-byte units
   // per block: f16 d (q8_0, q4_0), f16x2 d*scale, dmin*min (q4_k), f16x2 of the halves (q6_k)
   const void* scales = nullptr;
-  const void* high = nullptr;  // q6_k: 8 bytes a block, the upper two bits
+  const void* high = nullptr;  // q6_k: 8 bytes per block, the upper two bits
   std::int32_t tile_rows() const { return 32 / lanes; }
   std::int32_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
 };
@@ -114,14 +114,14 @@ struct SlotMixer {
   const float* f_bias;          // [H, M] or null
   const float* read_bias;       // [H, M] or null
   const float* head_read_bias;  // [HQ] or null
-  // [K/2] rotary turns a token, theta^(-2i/K) / 2 pi; null without positional slots
+  // [K/2] rotary turns per token, theta^(-2i/K) / 2 pi; null without positional slots
   const double* turns;
   std::size_t layer_offset;  // floats into the state
   std::size_t head_floats;   // S * (K + V)
   const float* inputs;       // [T, stride]: q [HQ, K], k [H, K], v [H, V], f [H, M]
   std::int32_t input_stride;
   float* out;  // [T, HQ * V]
-  // Of slot_running alone, gates that depend on the tokens before: log alpha = -log(1 + e^(f - z)),
+  // For slot_running alone: gates that depend on the tokens before: log alpha = -log(1 + e^(f - z)),
   // z the log of the sum of e^f so far, [M] floats of the state at `sums` of a head; f is clamped.
   bool running = false;
   bool rotary = false;  // q and k are rotated by their position, and no slot is positional

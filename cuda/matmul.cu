@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(Tile<kM, kN, kWarpM, kWarpN>::kThreads)
   }
 }
 
-/// 64 x 64 of C a block, 4 x 4 a thread, steps of 16.
+/// 64 x 64 of C per block, 4 x 4 per thread, steps of 16.
 __global__ void __launch_bounds__(256) matmul_f32_kernel(const __grid_constant__ Matmul p) {
   __shared__ float sa[16][65], sb[16][65];
   chain_trigger();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C = A B^T for thousands of tokens on sm_90a, with what follows each product fused behind it.
 //
-// One block a multiprocessor walks tiles of 128 tokens x kN rows of B. A producer thread keeps
+// One block per multiprocessor walks tiles of 128 tokens x kN rows of B. A producer thread keeps
 // kStages steps of 64 inner values in flight (bulk tensor copies, 128-byte swizzle); two groups of
 // four warps multiply 64 tokens each (wgmma) and hand theirs to the copy engine while the producer
 // already fetches the next one. Bound: 2 T rows K operations; a step of 128 x 256 x 64 takes the
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (tid == 0) {
     for (int s = 0; s < S::kCount; ++s) {
       barrier_init(full + 8 * s, 1);
-      barrier_init(empty + 8 * s, 8);  // one arrival a warp that multiplies
+      barrier_init(empty + 8 * s, 8);  // one arrival per warp that multiplies
     }
     barrier_init_done();
   }

@@ -5,8 +5,8 @@
 namespace runnel::cuda {
 namespace {
 
-// Of a block: one a multiprocessor, so that a block of the next kernel finds room beside it and has
-// its first weights before its input. Of swiglu 64 rows: gate and up of 32 channels.
+// A block's threads: one block per multiprocessor, so that a block of the next kernel finds room beside it and has
+// its first weights before its input. swiglu takes 64 rows: gate and up of 32 channels.
 constexpr int kWarps = 16;
 
 template <MatvecOutput kOutput>
@@ -59,7 +59,7 @@ cudaError_t matvec(const Launch& l, MatvecOutput output, Matvec a, const HeadNor
     if (output == MatvecOutput::swiglu) {
       s.tiles_per_block = 64 / s.w.tile_rows();
     } else {
-      // Enough blocks for every multiprocessor, but at least two steps a warp.
+      // Enough blocks for every multiprocessor, but at least two steps per warp.
       s.tiles_per_block = kWarps;
       while (s.tiles_per_block > 1 && s.w.steps / (2 * kWarps / s.tiles_per_block) >= 2 &&
              (total_tiles + s.tiles_per_block - 1) / s.tiles_per_block < l.multiprocessors) {

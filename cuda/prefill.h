@@ -11,7 +11,7 @@ namespace runnel::cuda {
 /// What becomes of C[t, r] = sum_k A[t, k] B[r, k].
 enum class WideOutput : std::int32_t {
   store_f32,
-  add_f32,     // C += , one writer an element: the same sum every time
+  add_f32,     // C += , one writer per element: the same sum every time
   store_bf16,  //
   swiglu,      // rows alternate gate, up: C [T, rows / 2] bf16 = silu(gate) * up
   slots,       // rows are q, k, v, f of a slot mixer: see SlotColumns

@@ -40,7 +40,7 @@ struct Recurrence {
   const float* r_bias;       // [H*F] or null
   const float* lower_bound;  // [H*F] or null
   RecurrenceMap q_map, k_map;
-  const double* turns;  // [K/2] rotary turns a token; null without rotation
+  const double* turns;  // [K/2] rotary turns per token; null without rotation
   std::int32_t conv;    // taps, 0: none
   const float* q_conv;
   const float* k_conv;  // of f with complement_keys
@@ -55,7 +55,7 @@ struct Recurrence {
   float* a;        // [T, H, A]
   float* p;        // [T, HQ, M]
   float* o;        // [T, HQ, C]
-  // Of exponential keys:
+  // Exponential keys only:
   float* maxima;  // [T, H] largest channel of a token's key
   float* before;  // [segments, H] m before the pass
   int* arrived;   // [segments, H] of this layer, zeros between passes: blocks that have read m

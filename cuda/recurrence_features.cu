@@ -64,7 +64,7 @@ __global__ void conv_tail_kernel(const __grid_constant__ Recurrence a, const Seg
   }
 }
 
-// ---- features and decays: a block a token and head
+// ---- features and decays: one block per token and head
 
 /// Blocks (t, h): h < HQ queries, then keys of HQ <= h < HQ + H, then decays of the H after.
 __global__ void features_kernel(const __grid_constant__ Recurrence a, const Segment* segments,
@@ -131,9 +131,9 @@ __global__ void features_kernel(const __grid_constant__ Recurrence a, const Segm
 
 // ---- maps by a matrix, apart from what follows them
 
-/// Features of one or a few tokens by W x of each head: a warp a row of the matrices, which it has
+/// Features of one or a few tokens by W x of each head: one warp per row of the matrices, which it has
 /// read before the projections are there. Grid: rows / 8, q or k, tokens.
-constexpr int kMapPieces = 4;  // of four columns a lane: K <= 512
+constexpr int kMapPieces = 4;  // of four columns per lane: K <= 512
 __global__ void __launch_bounds__(kThreads)
     map_vectors_kernel(const __grid_constant__ Recurrence a) {
   chain_trigger();

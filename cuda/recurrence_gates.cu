@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// z of the running sum; a block a head, a thread a slot.
+/// z of the running sum; one block per head, one thread per slot.
 __global__ void running_sum_kernel(const __grid_constant__ Recurrence a, const Segment* segments) {
   chain_trigger();
   chain_wait();
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
 constexpr int kRuns = 64;  // of consecutive tokens, summed side by side
 constexpr int kRunSlots = 16;
 
-/// log a of few tokens and z; a thread a slot.
+/// log a of few tokens and z; one thread per slot.
 __device__ void log_decays(const Recurrence& a, const Segment& s, int h) {
   const int slot = int(threadIdx.x);
   float z = slot < a.slots ? s.state_in[extra_of(a, h) + slot] : 0.0F;
@@ -90,7 +90,7 @@ __device__ void log_decays(const Recurrence& a, const Segment& s, int h) {
   }
 }
 
-/// q and k of a token mapped and rotated in place; a block a token and head. Blocks (segment, h)
+/// q and k of a token mapped and rotated in place; one block per token and head. Blocks (segment, h)
 /// of the kv heads after them, if there are any, make the segment's decays.
 __global__ void slot_rows_kernel(const __grid_constant__ Recurrence a, const Segment* segments,
                                  int num_segments) {
@@ -125,8 +125,8 @@ __global__ void slot_rows_kernel(const __grid_constant__ Recurrence a, const Seg
   for (int i = tid; i < a.k_dim; i += step) x[i] = to[i];
 }
 
-/// f of every token to log a, in place, and z of the state: 16 slots of a head a block, 64 runs of
-/// tokens, each summed by itself before it knows the z it begins with.
+/// f of every token to log a, in place, and z of the state: 16 slots of a head per block, 64 runs of
+/// tokens, each summed by itself before the z it begins with is known.
 __global__ void __launch_bounds__(kRuns* kRunSlots)
     log_decays_kernel(const __grid_constant__ Recurrence a, const Segment* segments) {
   __shared__ float sums[kRuns][kRunSlots];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row-wise steps that stand alone between products: LayerNorm, biases, squared ReLU. One block a row. Bound: bytes in
+// Row-wise steps that stand alone between products: LayerNorm, biases, squared ReLU. One block per row. Bound: bytes in
 // and out.
 #include "cuda/device/launch.cuh"
 #include "cuda/device/math.cuh"

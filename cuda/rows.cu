@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row-wise glue of a prefill pass: norms and SwiGLU that turn f32 rows into the operands of a
-// matrix product. One block a row. Bound: bytes in and out.
+// matrix product. One block per row. Bound: bytes in and out.
 #include "cuda/device/launch.cuh"
 #include "cuda/device/math.cuh"
 #include "cuda/device/ops/fast_activation.cuh"

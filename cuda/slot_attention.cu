@@ -7,7 +7,7 @@
 // Work split: a cluster of C blocks a (segment, kv head); a block owns K/C columns of K~ (pairs i,
 // i + K/2, so that the rotation stays inside) and V/C columns of V~, and keeps both in registers
 // over all tokens of the segment. Partial logits are exchanged through distributed shared memory:
-// one cluster barrier a token. Bound: the state read and written once, S (K + V) * 8 bytes a head
+// one cluster barrier per token. Bound: the state read and written once, S (K + V) * 8 bytes per head
 // and pass; at one token the latency of the chain load -> dot -> exchange -> softmax -> read.
 #include <cooperative_groups.h>
 

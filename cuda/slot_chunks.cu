@@ -22,7 +22,7 @@ __device__ __forceinline__ float mapped(const SlotMixer& m, Act act, float x) {
   return m.prepared ? x : activate(act, x);
 }
 
-/// Without positional slots: one token a block, eight values a thread at a time.
+/// Without positional slots: one token per block, eight values per thread at a time.
 __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__ ChunkArgs a) {
   chain_trigger();
   chain_wait();
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__
   for (int i = int(threadIdx.x); i < f; i += kThreads) gates[i] = x[q + k + v + i];
 }
 
-/// A token a block; eight values a thread at a time, three loads in flight.
+/// One token per block; eight values per thread at a time, three loads in flight.
 __global__ void __launch_bounds__(kThreads) activate_kernel(const __grid_constant__ ChunkArgs a) {
   const SlotMixer& m = a.m;
   const int qk = (m.heads + m.kv_heads) * m.k_dim, all = qk + m.kv_heads * m.v_dim;

@@ -3,7 +3,7 @@
 // of log2 alpha over the chunk's tokens and R half of its last row, everything the products of a
 // chunk need is a power of two of a difference:
 //   2^(G_t - G_j) = 2^(G_t - R) 2^(R - G_j).
-// Each factor spans half of the chunk's range: while G_last > -200 (2.17 nats a token over 64
+// Each factor spans half of the chunk's range: while G_last > -200 (2.17 nats per token over 64
 // tokens) neither leaves +-100, so both fit bf16's exponent and the triangle j <= t is one plain
 // product. Chunks with stronger gates are marked and summed exactly.
 #include "cuda/device/launch.cuh"
@@ -12,7 +12,7 @@
 namespace runnel::cuda {
 namespace {
 
-constexpr int kRun = 16;  // tokens a thread sums
+constexpr int kRun = 16;  // tokens that a thread sums
 constexpr float kLog2E = 1.4426950408889634F;
 constexpr float kWeakest = -200.0F;
 

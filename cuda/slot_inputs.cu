@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lies between the projections and the slots where it is more than an activation: causal
-// depthwise convolutions with their tails, feature maps, gates. Elementwise; one thread a channel
+// depthwise convolutions with their tails, feature maps, gates. Elementwise; one thread per channel
 // and token. Bound: the [T, channels] f32 buffer.
 #include "cuda/device/launch.cuh"
 #include "cuda/device/math.cuh"

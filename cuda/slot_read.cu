@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(kReadThreads, kPositional ? 1 : 2)
     }
   }
 
-  // 3. One softmax a row.
+  // 3. One softmax per row.
   float inverse[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -421,7 +421,7 @@ __global__ void __launch_bounds__(kReadThreads, kPositional ? 1 : 2)
     fetch_values(1);
   }
 
-  // 5. Outputs, 64 columns at a time, 32 a warp.
+  // 5. Outputs, 64 columns at a time, 32 per warp.
   const int column0 = part * 32;
   for (int step = 0; step < value_steps; ++step) {
     copy_wait<1>();

@@ -3,7 +3,7 @@
 // x_j^T, and after the last one, in the state.
 //
 // A block keeps 64 slots x 32 channels of one head's keys or values in f32 registers and walks the
-// chunks, a warp 16 x 16; its operands are four chunks ahead in shared memory, so a chunk costs a
+// chunks, 16 x 16 per warp; its operands are four chunks ahead in shared memory, so a chunk costs a
 // warp 8 products of 16 x 8 x 16 and one barrier. Nothing but the memory at chunk starts is stored,
 // in bf16, as the reading products take it. Blocks past those write the state's positional slots.
 #include "cuda/device/launch.cuh"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kColumns = 32;
-constexpr int kColumnPad = 40;  // 80 bytes a row: no bank conflicts for ldmatrix
+constexpr int kColumnPad = 40;  // 80 bytes per row: no bank conflicts for ldmatrix
 constexpr int kStages = 5;
 constexpr int kStageBytes = kTileBytes + kTile * kColumnPad * 2 + kTile * 4;
 constexpr int kShared = kStages * kStageBytes;

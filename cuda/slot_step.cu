@@ -4,7 +4,7 @@
 //
 // A cluster of blocks a (segment, kv head); a block owns kSlots slots and a thread kColumns columns
 // of each, in registers over all tokens. So a slot's score needs its own block alone, and blocks
-// meet once a token: each sends its exponentials' sum, their peak and what it has read of the
+// meet once per token: each sends its exponentials' sum, their peak and what it has read of the
 // values to the blocks that own the outputs (asynchronous stores that the receiver's barrier
 // counts). Gates are off the way as well, since (a h + w k) q = a (h q) + w (k q): a warp of its
 // own finds them while the others take h q, and states are updated while the reads travel. Bound:
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kMostThreads + 32)
   const int q_all = m.heads * m.k_dim, k_all = m.kv_heads * m.k_dim, v_all = m.kv_heads * m.v_dim;
 
   if (warp == warps) {
-    // Gates before the scores are there, outputs after everybody has read.
+    // Gates before the scores are there, outputs after all threads have read.
     const int slot = first + lane;
     const bool mine = lane < kSlots && slot < m.memory;
     const float bias =

@@ -28,7 +28,7 @@ constexpr int matrix_of(int phase) { return phase == 0 ? 0 : phase + 1; }
 inline constexpr int kClusterItems = 4;  // vectors of keys and of values of a thread
 inline constexpr int kClusterWidest = 4 * kClusterThreads;  // channels of an input
 
-/// A model that a kernel's compiler knows, and any.
+/// A model whose shape a kernel was compiled for, and any.
 struct AnyClusterModel {
   static constexpr int kHeads = 0, kSinks = 0, kWindow = 0, kMemory = 0;
 };
@@ -62,7 +62,7 @@ struct ClusterSplit {
   static constexpr int input_floats(int block) {
     return !has_slots(block) ? 0 : gated(block) ? kFloats : kGate;
   }
-  /// Of pieces that this block joins: 32 channels, a peak, a sum of exponentials.
+  /// The pieces that this block joins: 32 channels, a peak, a sum of exponentials.
   static constexpr int piece_floats(int block) {
     return has_slots(block) ? (kPieces - block % kBlocks + kBlocks - 1) / kBlocks * kBlocks * 34
                             : 0;
@@ -89,7 +89,7 @@ struct ClusterMatrix {
   std::int32_t rows = 0;                       // 0: there is no such matrix
   std::int32_t granule = 1;                    // rows
   std::int32_t steps = 0;                      // of a tile
-  std::int32_t lane_shift = 0, row_shift = 0;  // log2 of lanes a row, of rows a tile
+  std::int32_t lane_shift = 0, row_shift = 0;  // log2 of lanes per row, of rows per tile
   std::int32_t sub_shift = 0;                  // log2 of rows of a unit
   std::int32_t row_bytes[kClusterParts] = {};
   std::int32_t at[kClusterParts] = {};  // of the block's share in shared memory
@@ -116,7 +116,7 @@ struct alignas(16) ClusterLayer {
   const float* head_read_bias = nullptr;  // or null
 };
 
-/// What a block knows of the token.
+/// What a block is given of the token.
 struct ClusterToken {
   Segment segment;
   std::int32_t target = 0;              // the positional slot that is overwritten, or -1

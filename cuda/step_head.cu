@@ -10,7 +10,7 @@ __global__ void __launch_bounds__(kHeadThreads, 1) head_kernel(const __grid_cons
 #if __CUDA_ARCH__ >= 900
   chain_trigger();  // the next token's kernel fetches its first layer's weights meanwhile
   head_thread(p);
-  chain_wait();  // whoever comes next relies on the kernel of the layers too
+  chain_wait();  // the next kernel relies on that of the layers, too
 #endif
 }
 

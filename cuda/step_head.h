@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The logits of one token whose layers another kernel computes (step_cluster.h), for inputs of a
-// width that the compiler knows. Launched beside it, one block a multiprocessor that is left: a
+// width fixed at compile time. Launched beside it, one block per multiprocessor that is left: a
 // block has all of its rows on the chip, most in shared memory, some in registers, when the last layer is through.
 #pragma once
 

@@ -174,7 +174,7 @@ void for_each_row(std::size_t rows, std::size_t cols, int threads, const Work& w
   try {
     for (std::size_t i = 1; i < useful; ++i) helpers.emplace_back(run);
   } catch (const std::system_error&) {
-    // fewer threads than asked for
+    // fewer threads than requested
   }
   run();
 }

@@ -1,6 +1,6 @@
 #version 460
 // SPDX-License-Identifier: Apache-2.0
-// The likeliest tokens of a row of logits, a few more than asked for, so that the host's sampler need not see the row.
+// The likeliest tokens of a row of logits, a few more than wanted, so that the host's sampler need not see the row.
 // STAGE_COUNT: how many logits have each upper 12 bits. STAGE_COLLECT: all logits down to the bits at which enough
 // are reached, in any order, and the logits of the tokens in a list (biased or penalised, which may fall or rise).
 // NaN and -inf are no candidates.

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // decode_step for a model whose rows divide evenly over the workgroups: the same exchange and slots, other products.
 //
-// A product is split by columns: a subgroup has a slice of them, of all rows of its workgroup or, with others, of tiles by
-// turns. It takes those columns by itself; a lane then has its columns in registers and an item of each row. One barrier a
-// stage, behind which a thread a row puts the slices' sums together.
-// A layer is straight code with registers of their own for each stage: what comes next is asked for behind a stage's
+// A product is split by columns: a subgroup has a slice of them, of all rows of its workgroup or, with others, of tiles in
+// turns. It takes those columns by itself; a lane then has its columns in registers and an item of each row.
+// One barrier per stage, behind which one thread per row adds the slices' sums.
+// A layer is straight code with registers of their own for each stage: what comes next is loaded behind a stage's
 // products, and of the output, gate and up together behind the slots. Nothing is under way where the loop over layers
 // begins again, for registers that are would be copied there, and a copy waits for the load.
-// Grid: (GROUPS). Bound: latency of five exchanges a layer; bytes of W for a large model.
+// Grid: (GROUPS). Bound: latency of five exchanges per layer; bytes of W for a large model.
 #define RUNNEL_OWN_WORKGROUP
 #define RUNNEL_ADDRESSES
 #extension GL_GOOGLE_include_directive : require
@@ -51,7 +51,7 @@ layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; }
     if (kTurns##S * kSide##S * kWays##S > kRows##S)                                                                    \
       end##S = item_at(LAYER, entry, real ? first + last * kRowItems##S + column : first);                             \
   }
-/// Asks for item I of a stage.
+/// Loads item I of a stage.
 #define ASK(OF_, I)                                                                                                 \
   if ((OF_(kTurns) * OF_(kSide) * OF_(kWays) > OF_(kRows) ? OF_(kTurns) - 1 : OF_(kTurns)) == (I) / OF_(kFolds)) {  \
     TAKE_ITEM(OF_(items)[I], OF_(end), (I) % OF_(kFolds) * OF_(kTeam))                                              \
@@ -62,7 +62,7 @@ layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; }
 #define ASK_FROM(S, FIRST, COUNT) \
   { [[unroll]] for (uint i = FIRST; i < (COUNT); ++i) ASK(OF##S, i) }
 
-// Of stage 0, with the gates where they are a matrix of their own.
+// Values of stage 0, with the gates where they are a matrix of their own.
 #define FIND_GATES(LAYER, EXISTS) \
   if (GATES != 0) gates_at = find_gates(LAYER, EXISTS);
 #define ASK_FIRST                               \
@@ -73,7 +73,7 @@ layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; }
 #define SUM_GATES \
   if (GATES != 0) sum_gates(gates, v, way, slice);
 
-/// Of the first head, which of others is asked for later: more than one only where a part is a whole head.
+/// Loads of the first head; others are loaded later: more than one only where a part is a whole head.
 #define ASK_SLOTS(LAYER)                                           \
   {                                                                \
     if (me < H * PARTS) {                                          \

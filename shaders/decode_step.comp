@@ -4,16 +4,16 @@
 // device's memory. Only where as many workgroups as are started certainly run at the same time (step/programs.h).
 //
 // Exchange: every activation has a place of its own in each layer, and the lowest bit of its float says whether it is
-// this token's (TAG alternates from token to token). Who sees the bit has the value: no barrier across workgroups, no
-// order between places. Who waits too long gives up for good and reports it; nothing hangs.
+// this token's (TAG alternates from token to token). A reader that sees the bit has the value: no barrier
+// between workgroups, no order of places. A workgroup that waits too long stops for good and reports it; nothing hangs.
 //
-// Five exchanges a layer:
+// Five exchanges per layer:
 //   q k v f = W RMSNorm(x)          rows over all subgroups of all workgroups
 //   the slots of a kv head, PARTS shares of the value columns            H * PARTS workgroups
 //   x += W_o act(o);   h = swiglu(W RMSNorm(x));   x += W_down h
 // A subgroup's lanes are teams with a row each; its rows come in passes of as many as it has teams. HELD items of a lane are
 // under way, the first before it waits for its input. All sums are in a fixed order. RUNNEL_BIASES: q, k and v have some.
-// Grid: (GROUPS). Bound: latency of five exchanges a layer; bytes of W for a large model.
+// Grid: (GROUPS). Bound: latency of five exchanges per layer; bytes of W for a large model.
 #define RUNNEL_OWN_WORKGROUP
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_memory_scope_semantics : enable
@@ -32,7 +32,7 @@ layout(constant_id = 23) const uint TEAMS = 0;  // lanes of a row of each stage:
 #include "step/products.glsl"
 #include "step/slots.glsl"
 
-// Of two stages each, so that one barrier a stage is enough.
+// Two stages each, so that one barrier per stage is enough.
 shared vec4 warp_squares[2][kWarps / 4];
 const uint kOwnRows = (D + GROUPS - 1) / GROUPS;
 shared float residual[2][kOwnRows];  // x of this workgroup's rows
@@ -58,7 +58,7 @@ void share_out() {
 float take_input(uint stage, uint from, uint columns, uint weights_at) {
   precise float squares = 0.0;
   const uint vectors_ = columns / 4, at4 = from / 4 + THREAD;
-  // A few looks at once: each takes a while.
+  // A few polls at once: each takes a while.
   uvec4 seen = uvec4(tag), second = uvec4(tag), third = uvec4(tag);
   vec4 weight = vec4(1.0);
   if (weights_at != kNone && THREAD < vectors_) weight = vectors4.v[weights_at / 4 + THREAD];
@@ -126,7 +126,7 @@ void main() {
   share_out();
   barrier();
 
-  // One body for all products of all layers, and no copy of it: code that is met once a layer comes from far. So the number
+  // One body for all products of all layers, and no copy of it: code run once per layer is not cached. So the number
   // of stages is the host's.
   [[dont_unroll]] for (uint phase = 0; phase < a.phases; ++phase) {
     const uint layer = phase / 4, stage = phase % 4, base = layer * kLayerPlaces;

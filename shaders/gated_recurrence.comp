@@ -279,7 +279,7 @@ void main() {
       if (fades && on_columns) b = features.v[fade + column];
     }
     [[unroll]] for (uint i = 0; i < SHARE; ++i) {
-      const uint r = min(group * SHARE + i, all_rows - 1);  // rows past the end are read by nobody
+      const uint r = min(group * SHARE + i, all_rows - 1);  // rows past the end are not read
       const float decay = !fades ? 1.0 : on_columns ? b : features.v[fade + r];
       s[i] = fma(features.v[key + r], v, decay * s[i]);
     }

@@ -3,7 +3,7 @@
 // token = the likeliest of a row of logits, the lowest of equal ones; NaN and -inf are never chosen. The token of the
 // host's sampler (runtime/sampling/sampler.h), left where the next step reads it.
 //
-// Work split: each workgroup looks at a share of the row; the last one to finish compares what they found.
+// Work split: each workgroup reads a share of the row; the last one to finish compares what they found.
 // Grid: (workgroups, at most 128). Bound: latency.
 #extension GL_GOOGLE_include_directive : require
 #include "contract/common.glsl"

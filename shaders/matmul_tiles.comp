@@ -3,7 +3,7 @@
 // y[t, r] = sum_c W[r, c] x[t, c] for many tokens on matrix units: f16 operands (unpack, rows), f32 sums.
 //
 // Work split: a workgroup computes TILE_TOKENS x TILE_ROWS, a subgroup SUB_TOKENS x SUB_ROWS of it as tiles of 16 x 16.
-// Columns in steps of STEP units through shared memory, in two halves (one barrier a step) or one (two barriers, half
+// Columns in steps of STEP units through shared memory, in two halves (one barrier per step) or one (two barriers, half
 // the memory); the next steps are loaded into registers while this one is multiplied.
 // Grid: (rows / TILE_ROWS, tokens / TILE_TOKENS), taken in columns of BAND tiles of rows, so that workgroups that run
 // at the same time share weights and inputs in L2.

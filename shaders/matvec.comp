@@ -36,7 +36,7 @@ layout(constant_id = 13) const uint AHEAD = 4;
 const uint kAhead = kSteps < AHEAD ? kSteps : AHEAD;
 
 // Lanes side by side read blocks, or units, side by side: a block's eight vectors are followed by one of padding, the
-// halves of units lie apart. Eight lanes then meet on no bank.
+// halves of units lie apart. Eight lanes then share no bank.
 shared vec4 prepared[INPUT == kInputPlain ? 1 : 2 * UNITS + UNITS / 4 + 1];
 uint place(uint i) { return BLOCK == 4 ? i + i / 8 : i % 2 * UNITS + i / 2; }
 #define PUT(c, value) prepared[place((c) / 4)][(c) % 4] = (value)
@@ -95,7 +95,7 @@ float row_sum(Unit u, vec4 low, vec4 high) {
 
 void main() {
   const uint token0 = gl_WorkGroupID.y * TOKENS;
-  // A program of one token never runs with fewer: nobody waits for the count.
+  // A program of one token never runs with fewer: nothing waits for the count.
   const uint count = TOKENS == 1 ? 1 : pass.word[a.count_at];
   if (token0 >= count) return;
   const uint lane = THREAD % TEAM;

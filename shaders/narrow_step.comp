@@ -1,7 +1,7 @@
 #version 460
 // SPDX-License-Identifier: Apache-2.0
 // All layers of one token of one session in one dispatch, as decode_step, for narrow models: workgroups have two roles and
-// three exchanges a layer one behind the other are enough.
+// three exchanges per layer one behind the other are enough.
 //
 //   mixers, a few a query head (include/step/narrow_slots.glsl): from x to the head's part of the output projection
 //     q k = W RMSNorm(x),  o = the head's slots,  p_h = W_o[rows, columns of h] o
@@ -9,9 +9,9 @@
 //     less than an exchange.
 //   the others:  gates and v of x, which mixers need only after their first products (include/step/narrow_gates.glsl);
 //     x += p_0 + p_1 + ... ;  h = swiglu(W RMSNorm(x));  x += W_down h
-// While one role is at work the other asks for all that it needs of its next turn, so that no load is waited for and no
-// weights are live from layer to layer. Each stage is straight code for the shape: no guards but at the end. Sums are in a
-// fixed order. With one workgroup (a software driver) it has both roles, head by head.
+// While one role is at work the other loads all that it needs of its next turn, so that no load is waited for and no
+// weights stay in registers from layer to layer. Each stage is straight code for the shape, guarded at its end.
+// Sums have a fixed order. With one workgroup (a software driver) it has both roles, head by head.
 // Grid: (GROUPS). Bound: latency of the exchanges and of the chain between them.
 #define RUNNEL_OWN_WORKGROUP
 #define RUNNEL_DOT
@@ -60,14 +60,14 @@ layout(constant_id = 13) const uint GROUPS = 1;
 layout(constant_id = 14) const uint GATE_TEAM = 8;  // lanes of a row of gate and up
 layout(constant_id = 15) const uint DOWN_TEAM = 8;
 layout(constant_id = 16) const uint F_TYPE = kStepF16;  // of the gates' matrix
-// Of x and of the hidden units, at most lanes of a row: a workgroup asks for one, so that fewer meet at the same lines.
+// Copies of x and of the hidden units, at most lanes of a row: a workgroup reads one, so that fewer share lines.
 layout(constant_id = 17) const uint COPIES = 1;
 layout(constant_id = 18) const uint HEAD_TEAM = 0;  // lanes of a row of the head; 0: a dispatch of its own makes the logits
 layout(constant_id = 19) const uint SHARES = 1;  // of the output projection's rows, mixers of a query head; a divisor of D
 
 #define LANE gl_SubgroupInvocationID
 #define WARP warp_index
-uint warp_index = 0;  // gl_SubgroupID, of which drivers know that all lanes have the same
+uint warp_index = 0;  // gl_SubgroupID, which drivers treat as the same in all lanes
 const uint kLanes = kSubgroup;
 const uint kWarps = THREADS / kLanes;
 const uint kHeads = G * H;
@@ -153,7 +153,7 @@ float team_sum_of(float v, const uint team) {
   return v;
 }
 
-/// The MLP's share of workgroup `me` of kOthers. `x`: this thread's four of the layer's input. Asks for `side` of the next
+/// The MLP's share of workgroup `me` of kOthers. `x`: this thread's four of the layer's input. Loads `side` of the next
 /// layer.
 void mlp(uint layer, uint me, vec4 x, inout Side side) {
   const uint lane = LANE, warp = WARP, base = layer * kLayerPlaces;
@@ -283,7 +283,7 @@ void main() {
   if (kRotary && THREAD < kDim / 2) turns[THREAD] = uintBitsToFloat(pass4.word[a.pass.rotations / 4 + THREAD]);
   barrier();
 
-  // What others have to do first of a layer ends the layer before: so nothing that is asked for is live from round to round.
+  // What others do first in a layer ends the layer before, so nothing that is loaded stays live between rounds.
   const uint other = GROUPS == 1 ? 0 : me - kMixers;
   vec4 x = vec4(0.0);
   if (GROUPS == 1 || subgroupAll(me >= kMixers)) {

@@ -7,8 +7,8 @@
 //
 // Work split: grid (SPLITS, H, items). A workgroup owns SHARE slots of one kv head, keeps their keys and values in
 // registers over all tokens of the item and writes, per query head, (largest logit, sum of weights, weighted values);
-// whoever reads o joins the splits (input.glsl). Keys: TEAM lanes a slot; values: a thread a column.
-// Bound: S (K + V) * 8 bytes of state a head and pass; at one token the latency load -> dot -> softmax -> read.
+// the reader of o joins the splits (input.glsl). Keys: TEAM lanes per slot; values: one thread per column.
+// Bound: S (K + V) * 8 bytes of state per head and pass; at one token the latency load -> dot -> softmax -> read.
 #extension GL_GOOGLE_include_directive : require
 #include "contract/common.glsl"
 #define PASS_BINDING 4

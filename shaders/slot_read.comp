@@ -284,7 +284,7 @@ void main() {
   }
   barrier();
 
-  // 3. The block's own tokens: a thread a slot, every other token.
+  // 3. The block's own tokens: one thread per slot, every other token.
   {
     const uint m = THREAD % kMostChunkSlots;
     const float bias = a.read_bias != kNone && m < MEMORY ? vectors.v[a.read_bias + head * MEMORY + m] : 0.0;
@@ -313,7 +313,7 @@ void main() {
         const uint row = row0 + min(t0 + t, rows - 1);
         bool used;
         if (r < kSinkRow) {
-          // Of the window's tokens, t counts as 64 + t.
+          // Among the window's tokens, t counts as 64 + t.
           const uint used_window = layer_token_word(row, 3) & ~kLongItem;
           used = r <= kMostChunkWindow + t && r + used_window > kMostChunkWindow + t;
         } else {
@@ -325,7 +325,7 @@ void main() {
   }
   barrier();
 
-  // 5. Softmax: eight lanes a token; the sum divides at the end.
+  // 5. Softmax: eight lanes per token; the sum divides at the end.
   {
     const uint t = THREAD / 8, first = THREAD % 8;
     float largest = -1e30;
@@ -353,7 +353,7 @@ void main() {
   }
   barrier();
 
-  // 6. Weights of the chunk's values. The block's own tokens: eight lanes a token j.
+  // 6. Weights of the chunk's values. The block's own tokens: eight lanes per token j.
   load_own_gates();
   barrier();
   {

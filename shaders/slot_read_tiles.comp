@@ -51,7 +51,7 @@ shared uint position_shares[kRotary ? kRows * kPositionPitch : 4];         // [t
 shared uint w_tile[(kChunk - kRows) * kSlotPitch];             // W [earlier token][slot]
 shared vec2 block_decay[kTeams][32];                           // of earlier blocks: prod alpha
 
-/// Of 2 N values a lane, N sums over pairs of lanes 2 N apart: the upper lane of each pair takes the upper half.
+/// From 2 N values per lane, N sums over pairs of lanes 2 N apart: the upper lane of each pair takes the upper half.
 #define SUM_HALVES(VALUES, N)                                                    \
   [[unroll]] for (uint n = 0; n < N; ++n) {                                      \
     const bool upper = (lane & (2 * N)) != 0;                                    \
@@ -248,7 +248,7 @@ void main() {
         [[unroll]] for (uint n = 0; n < 2; ++n) {
           [[unroll]] for (uint e = 0; e < 2; ++e) {
             const uint r = 64 * n + 2 * lane + e;
-            // Of the window's tokens, t counts as 64 + t.
+            // Among the window's tokens, t counts as 64 + t.
             const bool used = r < kWindowRows ? r <= kMostChunkWindow + t && r + used_window > kMostChunkWindow + t
                                               : r < kPositions && r - kWindowRows < used_sinks;
             position[i][n][e] = used ? a.scale * uintBitsToFloat(shares[t * kPositionScores + r]) : -1e30;
@@ -282,7 +282,7 @@ void main() {
       const vec2 later = p[i] * decays[i];
       shares[t * kSharePitch + lane] = packHalf2x16(later * before);
       earlier_tile[t * kSlotPitch + lane] = packHalf2x16(later);
-      // Of the block's own values: sums over all slots for each j.
+      // The block's own values: sums over all slots for each j.
       float weights[kRows];
       vec2 left = p[i];
       [[unroll]] for (uint back = 0; back < kRows; ++back) {
@@ -318,7 +318,7 @@ void main() {
   }
   barrier();
 
-  // 6. Outputs: 16 slots or tokens a step. In the window, the chunk's tokens begin at 64 - t0.
+  // 6. Outputs: 16 slots or tokens per step. In the window, the chunk's tokens begin at 64 - t0.
   const uint memory_values = (memory_at(chunk, head) + MEMORY * K) / 8;
   const uint token_values = row0 * kOperandStride + ((G + 1) * H * K + head * V) / 8;
   for (uint c = team * kGroup * 16; c < V; c += kTeams * kGroup * 16) {

@@ -128,23 +128,9 @@ Result<Stand> stand_at(const std::shared_ptr<const Model>& model, std::uint64_t 
   return stand;
 }
 
-Result<int> run(const Options& o) {
-  RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
-  const ModelInfo& info = model->info();
-  DeviceInfo device;
-  for (const DeviceInfo& d : devices()) {
-    if (d.id == info.device) device = d;
-  }
-  const bool on_host = device.backend == "cpu" || device.backend == "reference";
-  const int threads =
-      o.model.threads > 0 ? o.model.threads : static_cast<int>(std::thread::hardware_concurrency());
-  const std::uint64_t memory = peak_memory_bytes();  // before the buffers of the measurements below
-  RUNNEL_TRY(const Work work, work_per_token(o.model, info.state_bytes));
-  cpu::Roofline roof;
-  if (on_host) {
-    RUNNEL_TRY(roof, cpu::measure_roofline(threads, info.weight_bytes));
-  }
-
+/// All tests of all depths, in turns.
+Result<std::vector<Measurement>> measure_all(const std::shared_ptr<const Model>& model,
+                                             const Options& o) {
   ProgressBar bar("Measuring");
   const double steps = static_cast<double>(o.depths.size()) + o.repetitions;
   double step = 0.0;
@@ -164,76 +150,109 @@ Result<int> run(const Options& o) {
   std::vector<Measurement> results;
   for (const Stand& stand : stands)
     results.insert(results.end(), stand.tests.begin(), stand.tests.end());
+  return results;
+}
 
-  // The share of the bandwidth for decode, of the int8 arithmetic for prefill; nothing if it is unknown.
-  const auto share = [&](const Measurement& m) -> std::optional<double> {
-    if (!on_host) return std::nullopt;
+// What is printed, as text or as JSON.
+struct Report {
+  ModelInfo info;
+  DeviceInfo device;
+  int threads = 0;
+  std::uint64_t memory = 0;  // of the process after loading
+  Work work;
+  std::optional<cpu::Roofline> roof;  // of the host, if that computes
+  std::vector<Measurement> results;
+
+  /// The share of the bandwidth for decode, of the int8 arithmetic for prefill; nothing if it is unknown.
+  std::optional<double> share(const Measurement& m) const {
+    if (!roof) return std::nullopt;
     return m.test == "decode"
-               ? m.median() * static_cast<double>(work.decode_bytes) / roof.read_bytes_per_second
-               : m.median() * static_cast<double>(work.prefill_ops) / roof.int8_ops_per_second;
-  };
-  if (o.json) {
-    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-    for (const Measurement& m : results) {
-      nlohmann::ordered_json row = {{"test", m.test},
-                                    {"tokens", m.tokens},
-                                    {"depth", m.depth},
-                                    {"tokens_per_second", m.median()},
-                                    {"repetitions", m.rates}};
-      if (const auto part = share(m))
-        row[m.test == "decode" ? "bandwidth_share" : "int8_share"] = *part;
-      rows.push_back(std::move(row));
-    }
-    const nlohmann::ordered_json out = {
-        {"model", info.name},
-        {"parameters", info.parameters},
-        {"device", info.device},
-        {"step_program", info.step_program},
-        {"device_name", device.name},
-        {"device_detail", device.detail},
-        {"threads", threads},
-        {"weight_bytes", info.weight_bytes},
-        {"state_bytes", info.state_bytes},
-        {"peak_memory_bytes", memory},
-        {"bytes_per_decoded_token", work.decode_bytes},
-        {"operations_per_prefilled_token", work.prefill_ops},
-        {"read_bandwidth_bytes_per_second",
-         on_host ? nlohmann::ordered_json(roof.read_bytes_per_second) : nullptr},
-        {"int8_operations_per_second",
-         on_host ? nlohmann::ordered_json(roof.int8_ops_per_second) : nullptr},
-        {"results", rows}};
-    return write_out(out.dump(2) + "\n") ? kOk : kFailed;
+               ? m.median() * static_cast<double>(work.decode_bytes) / roof->read_bytes_per_second
+               : m.median() * static_cast<double>(work.prefill_ops) / roof->int8_ops_per_second;
   }
+};
 
+std::string to_json(const Report& r) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Measurement& m : r.results) {
+    nlohmann::ordered_json row = {{"test", m.test},
+                                  {"tokens", m.tokens},
+                                  {"depth", m.depth},
+                                  {"tokens_per_second", m.median()},
+                                  {"repetitions", m.rates}};
+    if (const auto part = r.share(m))
+      row[m.test == "decode" ? "bandwidth_share" : "int8_share"] = *part;
+    rows.push_back(std::move(row));
+  }
+  const nlohmann::ordered_json out = {
+      {"model", r.info.name},
+      {"parameters", r.info.parameters},
+      {"device", r.info.device},
+      {"step_program", r.info.step_program},
+      {"device_name", r.device.name},
+      {"device_detail", r.device.detail},
+      {"threads", r.threads},
+      {"weight_bytes", r.info.weight_bytes},
+      {"state_bytes", r.info.state_bytes},
+      {"peak_memory_bytes", r.memory},
+      {"bytes_per_decoded_token", r.work.decode_bytes},
+      {"operations_per_prefilled_token", r.work.prefill_ops},
+      {"read_bandwidth_bytes_per_second",
+       r.roof ? nlohmann::ordered_json(r.roof->read_bytes_per_second) : nullptr},
+      {"int8_operations_per_second",
+       r.roof ? nlohmann::ordered_json(r.roof->int8_ops_per_second) : nullptr},
+      {"results", rows}};
+  return out.dump(2) + "\n";
+}
+
+std::string to_text(const Report& r) {
+  const ModelInfo& info = r.info;
   std::string text = "model    " + info.name + ", " +
                      format_count(static_cast<std::uint64_t>(info.parameters)) + " parameters\n";
-  text += "device   " + info.device + ": " + device.name +
-          (device.detail.empty() ? "" : ", " + device.detail);
-  if (on_host) text += ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  text += "device   " + info.device + ": " + r.device.name +
+          (r.device.detail.empty() ? "" : ", " + r.device.detail);
+  if (r.roof) text += ", " + std::to_string(r.threads) + (r.threads == 1 ? " thread" : " threads");
   text += "\none token by " + info.step_program;
   text += "\nmemory   " + format_bytes(info.weight_bytes) + " weights, " +
-          format_bytes(info.state_bytes) + " state at any depth, " + format_bytes(memory) +
+          format_bytes(info.state_bytes) + " state at any depth, " + format_bytes(r.memory) +
           " process after loading\n";
-  if (on_host) {
-    text += "limits   " + format_number(roof.read_bytes_per_second / 1e9, 1) +
-            " GB/s, a decoded token moves " + format_bytes(work.decode_bytes) + "; " +
-            format_number(roof.int8_ops_per_second / 1e9, 0) +
+  if (r.roof) {
+    text += "limits   " + format_number(r.roof->read_bytes_per_second / 1e9, 1) +
+            " GB/s, a decoded token moves " + format_bytes(r.work.decode_bytes) + "; " +
+            format_number(r.roof->int8_ops_per_second / 1e9, 0) +
             " int8 Gop/s, a prefilled one takes " +
-            format_number(static_cast<double>(work.prefill_ops) / 1e9, 2) + " Gop\n";
+            format_number(static_cast<double>(r.work.prefill_ops) / 1e9, 2) + " Gop\n";
   }
   text += "\ntest       tokens      depth    tokens/s     least      most" +
-          std::string(on_host ? "   of the limit" : "") + "\n";
-  for (const Measurement& m : results) {
+          std::string(r.roof ? "   of the limit" : "") + "\n";
+  for (const Measurement& m : r.results) {
     char row[160];
     const auto [least, most] = std::minmax_element(m.rates.begin(), m.rates.end());
     std::snprintf(row, sizeof(row), "%-8s %8llu %10llu %11.1f %9.1f %9.1f", m.test.c_str(),
                   static_cast<unsigned long long>(m.tokens),
                   static_cast<unsigned long long>(m.depth), m.median(), *least, *most);
     text += row;
-    if (const auto part = share(m)) text += "          " + format_number(100.0 * *part, 0) + " %";
+    if (const auto part = r.share(m)) text += "          " + format_number(100.0 * *part, 0) + " %";
     text += "\n";
   }
-  return write_out(text) ? kOk : kFailed;
+  return text;
+}
+
+Result<int> run(const Options& o) {
+  RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
+  Report r{.info = model->info()};
+  for (const DeviceInfo& d : devices()) {
+    if (d.id == r.info.device) r.device = d;
+  }
+  r.threads =
+      o.model.threads > 0 ? o.model.threads : static_cast<int>(std::thread::hardware_concurrency());
+  r.memory = peak_memory_bytes();  // before the buffers of the measurements below
+  RUNNEL_TRY(r.work, work_per_token(o.model, r.info.state_bytes));
+  if (r.device.backend == "cpu" || r.device.backend == "reference") {
+    RUNNEL_TRY(r.roof, cpu::measure_roofline(r.threads, r.info.weight_bytes));
+  }
+  RUNNEL_TRY(r.results, measure_all(model, o));
+  return write_out(o.json ? to_json(r) : to_text(r)) ? kOk : kFailed;
 }
 
 }  // namespace

@@ -332,7 +332,7 @@ class Sampling {
                s_.weights[i] = w;
                total += w;
              });
-    total = block_sum<false>(total, 0).sum;  // and shows the weights to everybody
+    total = block_sum<false>(total, 0).sum;  // and shows the weights to all threads
     const std::uint32_t* const weights = s_.weights;
     // What top-p and min-p leave: weights above `cut`, and those equal to it up to an index.
     std::uint32_t cut = 1;

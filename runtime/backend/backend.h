@@ -106,7 +106,7 @@ class Ops {
 /// to the next without asking the host:
 ///
 ///   queue();                                  // consumes the first token, draws the second
-///   loop { queue(); token = *drawn(); … }     // the device is a pass ahead of whoever reads
+///   loop { queue(); token = *drawn(); … }     // the device is a pass ahead of the reader
 ///
 /// Tokens are those of Sampler, bit for bit. The state's position counts what is queued.
 class SampledSteps {
@@ -116,8 +116,8 @@ class SampledSteps {
   /// Queues the pass that consumes the token drawn last and draws the next; does not wait.
   virtual Status queue() = 0;
 
-  /// The token drawn by the earliest pass not asked for yet; waits for it, alone of what is queued.
-  /// May run while another thread is at work on the plan.
+  /// The token drawn by the earliest pass not read yet; waits for that pass only.
+  /// May run while another thread uses the plan.
   /// @return invalid_argument if no token could be chosen, or device: the state is undefined then.
   virtual Result<TokenId> drawn() = 0;
 

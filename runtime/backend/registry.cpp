@@ -48,9 +48,9 @@ Result<std::unique_ptr<Backend>> make_backend(const std::string& device, int thr
 #endif
   if (device == "auto" || device == "cpu") return cpu::make_backend(threads, {});
   if (device == "reference") return reference::make_backend();
-  std::string known = "auto";
-  for (const DeviceInfo& d : devices()) known += ", " + d.id;
-  return fail(ErrorCode::not_found, "device \"", device, "\": not found, expected one of: ", known);
+  std::string ids = "auto";
+  for (const DeviceInfo& d : devices()) ids += ", " + d.id;
+  return fail(ErrorCode::not_found, "device \"", device, "\": not found, expected one of: ", ids);
 }
 
 std::vector<DeviceInfo> devices() {

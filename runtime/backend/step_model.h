@@ -40,7 +40,7 @@ struct StepModel {
   bool operator==(const StepModel&) const = default;
 };
 
-/// Records `pass`. Never fails: what is not of the form says so in `why_not`.
+/// Records `pass`. Never fails: if the pass is not of that form, `why_not` has the reason.
 StepModel record_step_model(const Recording& pass);
 
 /// What every one-token program of today expects of a recognised model: f32 arithmetic on slots with identity, swish or

@@ -95,7 +95,7 @@ int ThreadPool::take_items(int thread) {
       call_(context_, static_cast<int>(own ? begin_of(run) : end_of(rest)), thread);
       ++finished;
       run = word.load(std::memory_order_acquire);
-      // Another loop can only have begun after this one's items were all counted, ours among them: it has not.
+      // Another loop can only have begun after this one's items were all counted, this item among them: it has not.
     }
   }
   return finished;
@@ -140,7 +140,7 @@ void ThreadPool::work(int thread, const std::stop_token& stop) {
       return open(own.load(std::memory_order_acquire)) || stop.stop_requested();
     };
     if (spin_until(more)) continue;
-    // Announce, then look once more: either this look sees the new loop or its caller sees the announcement.
+    // Announce, then check once more: either this check sees the new loop or its caller sees the announcement.
     const std::uint32_t epoch = epoch_.load(std::memory_order_seq_cst);
     sleeping_workers_.fetch_add(1, std::memory_order_seq_cst);
     if (!open(own.load(std::memory_order_seq_cst)) && !stop.stop_requested()) {

@@ -89,6 +89,7 @@ runnel_status runnel_model_get_info(const runnel_model* model, runnel_model_info
   });
 }
 
+// NOLINTNEXTLINE(readability-function-size): in C a text, a buffer and an error are many parameters
 runnel_status runnel_model_encode(const runnel_model* model, const char* text, size_t bytes,
                                   bool parse_special, runnel_token* tokens, size_t capacity,
                                   size_t* count, runnel_error* error) {
@@ -100,6 +101,7 @@ runnel_status runnel_model_encode(const runnel_model* model, const char* text, s
   });
 }
 
+// NOLINTNEXTLINE(readability-function-size): in C a text, a buffer and an error are many parameters
 runnel_status runnel_model_decode(const runnel_model* model, const runnel_token* tokens,
                                   size_t token_count, bool show_special, char* text,
                                   size_t capacity, size_t* count, runnel_error* error) {
@@ -114,6 +116,7 @@ bool runnel_model_is_end(const runnel_model* model, runnel_token token) {
   return model != nullptr && model->model->is_end(token);
 }
 
+// NOLINTNEXTLINE(readability-function-size): in C a text, a buffer and an error are many parameters
 runnel_status runnel_model_encode_chat(const runnel_model* model,
                                        const runnel_chat_message* messages, size_t message_count,
                                        bool add_prompt, int32_t continuation, runnel_token* tokens,

@@ -90,8 +90,8 @@ void copy_text(std::string_view text, char (&to)[N]) {
   std::memset(to + n, 0, N - n);
 }
 
-/// A caller's sized struct, converted to the size this library knows: members that the caller's header lacks keep
-/// their defaults; members that this library does not know must be zero.
+/// A caller's sized struct, converted to this library's size: members that the caller's header lacks keep
+/// their defaults; members that this library does not have must be zero.
 /// @param least  bytes the struct had in its first version
 template <class T>
 Result<T> known_struct(const T* given, const T& defaults, std::size_t least,

@@ -52,7 +52,7 @@ SamplingOptions to_options(const SamplerState& state) {
 }  // namespace
 
 std::optional<SamplingOptions> last_sampling(const Session& session) {
-  const std::optional<SamplerState>& state = session.impl().sampler;
+  const std::optional<SamplerState>& state = session.impl().sampler();
   return state ? std::optional(to_options(*state)) : std::nullopt;
 }
 
@@ -64,16 +64,14 @@ Status check_stop_strings(const Model& model, const GenerationOptions& options) 
 
 void keep_after_generation(Session& session, const GenerationOptions& options,
                            GenerationCarry carry) {
-  session.impl().sampler = to_state(options.sampling);
-  session.impl().utf8_carry = std::move(carry.utf8);
-  session.impl().stop_carry = std::move(carry.stop);
+  session.impl().keep_generation(to_state(options.sampling), std::move(carry));
 }
 
 Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
                                   const TextCallback& on_text, std::stop_token stop) try {
   RUNNEL_CHECK_OK(check_stop_strings(session.model(), options));
   SessionSource source(session);
-  GenerationCarry carry{.utf8 = session.impl().utf8_carry, .stop = session.impl().stop_carry};
+  GenerationCarry carry = session.impl().carry();
   RUNNEL_TRY(GenerationResult result, run_generation(source, options, carry, on_text, stop));
   RUNNEL_CHECK_OK(source.settle());
   keep_after_generation(session, options, std::move(carry));

@@ -15,6 +15,7 @@
 #include "runnel/result.h"
 #include "runnel/types.h"
 #include "runtime/generate/stop_detector.h"
+#include "runtime/model/generation_carry.h"
 #include "runtime/sampling/sampler.h"
 #include "runtime/text/utf8_stream.h"
 
@@ -38,12 +39,6 @@ class TokenSource {
 
   virtual std::string_view piece(TokenId token) const = 0;  // its bytes, empty for special tokens
   virtual bool is_end(TokenId token) const = 0;
-};
-
-/// What one generation leaves for the next on the same session, so that stopping and continuing changes nothing.
-struct GenerationCarry {
-  std::string utf8;  // the beginning of a character
-  std::string stop;  // text that may be the beginning of a stop string
 };
 
 /// One generation, a token at a time:

@@ -16,10 +16,8 @@ Result<SessionGeneration> SessionGeneration::create(Session& session,
                                                     const GenerationOptions& options,
                                                     const TextCallback& on_text) {
   RUNNEL_CHECK_OK(check_stop_strings(session.model(), options));
-  const Session::Impl& impl = session.impl();
   RUNNEL_TRY(TokenLoop loop,
-             TokenLoop::create(options, session.logits().size(),
-                               {.utf8 = impl.utf8_carry, .stop = impl.stop_carry}, on_text,
+             TokenLoop::create(options, session.logits().size(), session.impl().carry(), on_text,
                                [tokenizer = session.model().tokenizer()](TokenId token) {
                                  return piece_of(tokenizer, token);
                                }));
@@ -47,29 +45,13 @@ Status SessionBatch::run(std::span<const SessionFeed> feeds) {
   items_.clear();
   if (feeds.empty()) return {};
   for (const SessionFeed& feed : feeds) RUNNEL_CHECK_OK(feed.session->impl().check(feed.tokens));
-  for (const SessionFeed& feed : feeds) {
-    Session::Impl& impl = feed.session->impl();
-    impl.logits.resize(static_cast<std::size_t>(impl.engine().config().vocab_size));
-    items_.push_back({.state = impl.state.get(),
-                      .tokens = feed.tokens,
-                      .wanted = LogitsWanted::last,
-                      .logits = impl.logits});
-  }
+  for (const SessionFeed& feed : feeds)
+    items_.push_back(feed.session->impl().begin_pass(feed.tokens));
   const Session::Impl& first = feeds[0].session->impl();
-  if (Status ran = first.engine().run(items_, {}, first.generation); !ran) {
-    if (ran.error().code == ErrorCode::device) {
-      for (const SessionFeed& feed : feeds) feed.session->impl().broken = true;
-    }
-    return ran;
-  }
-  for (const SessionFeed& feed : feeds) {
-    Session::Impl& impl = feed.session->impl();
-    impl.consumed(feed.tokens, feed.decodes ? Origin::generated : Origin::prompt);
-    if (feed.decodes) continue;
-    impl.utf8_carry.clear();
-    impl.stop_carry.clear();
-  }
-  return {};
+  Status ran = first.engine().run(items_, {}, first.generation());
+  for (const SessionFeed& feed : feeds)
+    feed.session->impl().end_pass(ran, feed.tokens, feed.decodes);
+  return ran;
 }
 
 }  // namespace runnel

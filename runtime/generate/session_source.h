@@ -2,7 +2,6 @@
 // A session as what a generation draws from, and what a generation leaves in it.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -36,8 +35,8 @@ class SessionSource final : public TokenSource {
   std::uint64_t position() const override { return session_.position(); }
   Status step(TokenId token) override { return session_.impl().step(token); }
   Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling) override;
-  Status queue() override;
-  Result<TokenId> drawn() override;
+  Status queue() override { return session_.impl().queue_step(); }
+  Result<TokenId> drawn() override { return session_.impl().drawn_token(); }
   /// After the last token: its logits are the session's. Whatever failed while it was drawn ahead.
   Status settle();
   std::string_view piece(TokenId token) const override { return piece_of(tokenizer_, token); }
@@ -46,8 +45,7 @@ class SessionSource final : public TokenSource {
  private:
   Session& session_;
   const Tokenizer* tokenizer_;
-  std::optional<TokenId> first_;  // drawn by the loop, not queued yet
-  bool ahead_ = false;            // the session's steps are of this source
+  bool ahead_ = false;  // the session draws ahead for this source
 };
 
 /// @return unsupported for stop strings without a tokenizer.

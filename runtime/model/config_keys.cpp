@@ -91,7 +91,7 @@ constexpr FloatKey kFloatKeys[] = {
     {"gsa.g_norm_eps", of_layer<&LayerSpec::output_norm_eps, float>, false},
 };
 
-// Keys of a recurrence only. A file of slots that has one describes a model that this version does not know.
+// Keys of a recurrence only. A file of slots that has one describes a model that this version does not run.
 constexpr IntKey kRecurrenceInts[] = {
     {"gsa.gate_rank", of_recurrence<&RecurrenceSpec::gate_rank, Int>, 0, 1 << 16, false},
 };

@@ -41,7 +41,7 @@ Result<std::unique_ptr<Engine>> Engine::create(ModelFile file, std::unique_ptr<B
   engine->fallback_ = std::move(fallback);
   engine->step_program_ = std::move(step_program);
   Status loaded = engine->load(std::move(backend), progress);
-  // Whoever names a program of a device does not mean another device.
+  // A program named for one device is not meant for another.
   if (!loaded && engine->fallback_ && engine->step_program_.empty() &&
       may_fall_back(loaded.error().code)) {
     RUNNEL_TRY(std::unique_ptr<Backend> other, std::exchange(engine->fallback_, {})());

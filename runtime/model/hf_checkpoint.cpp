@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of a checkpoint under our names, whatever the version of the library that wrote it called them.
+// Tensors of a checkpoint under Runnel's names, whatever the version of the library that wrote it called them.
 #include "runtime/model/hf_checkpoint.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ Result<BlockType> float_type(std::string_view name, SafetensorsType type) {
   }
 }
 
-/// Takes tensors out of a checkpoint by name and remembers which were taken.
+/// Takes tensors out of a checkpoint by name and keeps which were taken.
 class TensorTaker {
  public:
   explicit TensorTaker(const SafetensorsCheckpoint& checkpoint) : checkpoint_(checkpoint) {}

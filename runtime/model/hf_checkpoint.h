@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint directory as Hugging Face lays it out (config.json, safetensors, tokenizer files) →
-// a model file. Knows `model_type` gsa, gla, hgrn2, retnet, linear_attn and abc in the layouts of
+// a model file. Reads `model_type` gsa, gla, hgrn2, retnet, linear_attn and abc in the layouts of
 // 2024 and 2025, regla, and runnel_gsa.
 #pragma once
 
@@ -42,7 +42,7 @@ struct MappedTensors {
 /// @return malformed, or unsupported naming the option that this library cannot run.
 Result<HfConfig> parse_hf_config(std::string_view json);
 
-/// The checkpoint's tensors under our names, in the order of the file; the views live as long as
+/// The checkpoint's tensors under our names, in the order of the file; the views are valid as long as
 /// `checkpoint` and the result.
 /// @return malformed, naming a missing tensor or one of the wrong shape; unsupported, naming tensors that have no
 ///         place or an element type that is no 16- or 32-bit float.

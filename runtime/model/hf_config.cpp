@@ -107,7 +107,7 @@ class Keys {
   const Json& object_;
 };
 
-/// Options that change the computation in ways that this library does not know, in any model type.
+/// Options that change the computation in ways that this library does not compute, in any model type.
 Status refuse_common(const Keys& keys) {
   RUNNEL_CHECK_OK(keys.refuse("attn", "a hybrid with softmax attention layers"));
   RUNNEL_CHECK_OK(keys.refuse("attnres_block_size", "a model with attention residuals"));

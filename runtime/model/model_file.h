@@ -16,7 +16,7 @@
 
 namespace runnel {
 
-/// What a model file says. The views in `weights` live as long as `file`.
+/// What a model file says. The views in `weights` are valid as long as `file`.
 struct ModelFile {
   std::shared_ptr<const GgufFile> file;
   ModelConfig config;

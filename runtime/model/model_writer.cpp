@@ -24,7 +24,7 @@ using quant::BlockType;
 
 std::string_view type_name(BlockType type) { return quant::block_traits(type)->name; }
 
-/// The number that other programs know a file of this kind by (general.file_type).
+/// The number by which other programs recognise a file of this kind (general.file_type).
 std::uint32_t file_type_number(BlockType type) {
   switch (type) {
     case BlockType::f16:

@@ -6,12 +6,12 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "runnel/session.h"
 #include "runtime/io/snapshot_data.h"
 #include "runtime/model/engine.h"
+#include "runtime/model/generation_carry.h"
 
 namespace runnel {
 
@@ -24,56 +24,130 @@ inline std::uint64_t extend_history(std::uint64_t hash, TokenId token) {
   return z ^ (z >> 31);
 }
 
-/// Whence tokens come: penalties look back on generated ones.
-enum class Origin { prompt, generated };
+/// Between calls:
+///  * recent tokens, history hash and position are those of the tokens known to be consumed; while the device draws
+///    ahead, the state may be one token further;
+///  * logits() are those after the last of them, once catch_up() was called;
+///  * a carry is of generated text: tokens of any other origin clear it;
+///  * a state whose device failed is not used again before reset() or restore() has replaced it.
+class Session::Impl {
+ public:
+  /// @return out_of_memory or device if the state cannot be made.
+  static Result<std::unique_ptr<Impl>> create(std::shared_ptr<const Model> model);
 
-struct Session::Impl {
-  std::shared_ptr<const Model> model;
-  std::unique_ptr<RecurrentState> state;
-  std::uint64_t generation = 0;  // of the engine's devices, to which the state belongs
-  std::vector<float> logits;     // [vocab] after the last token; empty before the first; catch_up()
-  std::vector<TokenId> recent;  // last tokens, oldest first; up to 2 * kHistoryWindow between trims
-  std::size_t generated =
-      0;  // how many at the end of `recent` were generated since the last prompt
-  std::uint64_t history_hash = 0;  // of all tokens consumed, in order
-  std::string utf8_carry;          // bytes of a character begun by the last generated token
-  std::string stop_carry;          // generated text held back because a stop string may have begun
-  std::optional<SamplerState> sampler;  // options of the last generation
-  bool broken = false;  // a device failed: the state is undefined until reset or restore
-  std::unique_ptr<SampledSteps> steps;  // during a generation whose tokens the device draws
-  bool logits_behind = false;           // `steps` has newer ones
+  const std::shared_ptr<const Model>& model() const { return model_; }
+  Engine& engine() const { return model_->engine(); }
+  const RecurrentState& state() const { return *state_; }
 
-  Engine& engine() const { return model->engine(); }
-
-  /// A copy of everything but the state.
-  std::unique_ptr<Impl> copy_without_state() const;
-
-  /// Feeds at most Engine::max_tokens() tokens in one pass; `wanted` logits go to `out`.
-  Status feed(std::span<const TokenId> tokens, LogitsWanted wanted, std::span<float> out,
-              std::stop_token stop, Origin origin);
-
-  /// Feeds one token and keeps its logits: a step of generation.
-  Status step(TokenId token);
-
-  /// Whether the state is lost: its device failed, for this session or for another.
-  bool lost() const { return broken || generation != engine().generation(); }
-  /// A new state, if that is so.
-  Status replace_lost_state();
-
-  /// Brings `logits` up to date with the last step.
-  Status catch_up();
-
-  /// Drops `steps`: the state continues without them.
-  void stop_drawing();
+  /// [vocab] after the last token; empty before the first.
+  std::span<const float> logits() const { return memory_.logits; }
+  std::span<const TokenId> recent_tokens() const;
+  /// Those of them that were generated since the last prompt: what penalties look back on.
+  std::span<const TokenId> generated_tokens() const;
+  /// A hash of all tokens consumed, in order.
+  std::uint64_t history_hash() const { return memory_.history_hash; }
+  const GenerationCarry& carry() const { return memory_.carry; }
+  /// Options of the last generation.
+  const std::optional<SamplerState>& sampler() const { return memory_.sampler; }
 
   /// Refuses ids outside the vocabulary and a session whose device failed.
   Status check(std::span<const TokenId> tokens) const;
 
-  /// Updates position, history and recent tokens for tokens that the state has consumed.
-  void consumed(std::span<const TokenId> tokens, Origin origin);
+  // Feeding. Tokens were checked.
 
-  /// The tokens generated since the last prompt, oldest first, at most kHistoryWindow: what penalties look back on.
-  std::span<const TokenId> generated_tokens() const;
+  /// Feeds at most Engine::max_tokens() tokens in one pass. Its logits go through `after` [vocab]: those of the session
+  /// change only with its state.
+  /// @return cancelled, if `stop` was requested: nothing has changed
+  Status prefill(std::span<const TokenId> tokens, std::vector<float>& after, std::stop_token stop);
+
+  /// The same, with the logits after every token in `out` [tokens, vocab].
+  Status score(std::span<const TokenId> tokens, std::span<float> out);
+
+  /// Checks and feeds one token that was generated.
+  Status step(TokenId token);
+
+  // A pass shared with other sessions: begin_pass(), Engine::run() with the items of all, end_pass().
+
+  /// The logits after the last of `tokens` go to the session.
+  PlanItem begin_pass(std::span<const TokenId> tokens);
+
+  /// @param ran        what Engine::run() returned
+  /// @param generated  the tokens were
+  void end_pass(const Status& ran, std::span<const TokenId> tokens, bool generated);
+
+  /// The generation of the engine's devices to which the state belongs.
+  std::uint64_t generation() const { return generation_; }
+
+  // A generation whose tokens the device draws: draw_ahead(), then queue_step() and drawn_token() in turns, then
+  // settle().
+
+  /// @param first  drawn by the host; the first queue_step() consumes it
+  /// @return false if the device does not draw with these options
+  Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling);
+
+  /// Begins to consume the token drawn last.
+  /// @return invalid_argument if the session was fed, restored or reset since draw_ahead()
+  Status queue_step();
+
+  /// The earliest token not read yet; it counts as consumed.
+  Result<TokenId> drawn_token();
+
+  /// Ends it: logits are those after the last token.
+  Status settle();
+
+  /// Brings logits() up to date with the last step that was queued.
+  Status catch_up();
+
+  /// Keeps what the next generation begins with.
+  void keep_generation(SamplerState sampler, GenerationCarry carry);
+
+  // The whole session.
+
+  Status reset();
+  /// Everything but where it came from.
+  Status copy_to(SnapshotData& data) const;
+  /// On any error nothing has changed.
+  Status restore(const SnapshotData& data);
+  Result<std::unique_ptr<Impl>> fork() const;
+
+ private:
+  /// What follows from the tokens consumed, beside the state.
+  struct Memory {
+    std::vector<float> logits;
+    std::vector<TokenId> recent;  // oldest first; up to 2 * kHistoryWindow between trims
+    std::size_t generated =
+        0;  // how many at the end of `recent` were generated since the last prompt
+    std::uint64_t history_hash = 0;
+    GenerationCarry carry;
+    std::optional<SamplerState> sampler;
+  };
+
+  Impl(std::shared_ptr<const Model> model, Memory memory)
+      : model_(std::move(model)), memory_(std::move(memory)) {}
+
+  std::size_t vocab() const { return static_cast<std::size_t>(engine().config().vocab_size); }
+  static Memory with_room(Memory memory);
+
+  /// Whether the state is lost: its device failed, for this session or for another.
+  bool lost() const { return broken_ || generation_ != engine().generation(); }
+  /// A new state on the engine's current device, if this one is of another.
+  Status replace_lost_state();
+
+  Status feed(const PlanItem& item, bool generated, std::stop_token stop);
+  /// Drops `steps_`: the state continues without them.
+  void stop_drawing();
+  /// Updates history and recent tokens for tokens that the state has consumed.
+  void consumed(std::span<const TokenId> tokens, bool generated);
+
+  std::shared_ptr<const Model> model_;
+  std::unique_ptr<RecurrentState> state_;
+  std::uint64_t generation_ = 0;
+  Memory memory_;
+  bool broken_ = false;  // a device failed: the state is undefined until reset or restore
+
+  std::unique_ptr<SampledSteps> steps_;  // during a generation whose tokens the device draws
+  std::optional<TokenId> first_drawn_;   // of draw_ahead(), not queued yet
+  bool logits_behind_ = false;           // `steps_` has newer ones
 };
 
 }  // namespace runnel

@@ -139,7 +139,7 @@ struct Weights {
   NormWeights final_norm;
   WeightView head;  // [vocab, D]
 
-  /// A backend that has copied bytes tells their owner, who may then give their memory back. They stay readable.
+  /// For a backend that has copied bytes: their owner may give their memory back now. They stay readable.
   /// May be empty.
   std::function<void(std::span<const std::byte>)> release;
 

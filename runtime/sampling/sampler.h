@@ -14,7 +14,7 @@
 #include "runnel/result.h"
 #include "runnel/sampling.h"
 #include "runnel/types.h"
-#include "runtime/generate/dry.h"
+#include "runtime/sampling/dry.h"
 
 namespace runnel {
 

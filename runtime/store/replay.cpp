@@ -62,7 +62,7 @@ Result<NewBoundary> boundary_of(const Session& session, std::vector<TokenId> tok
   NewBoundary boundary{.model = session.model().info().fingerprint,
                        .tokens = std::move(tokens),
                        .position = session.position(),
-                       .history = session.impl().history_hash};
+                       .history = session.impl().history_hash()};
   if (boundary.position > 0) {
     RUNNEL_TRY(const Snapshot snapshot, session.snapshot());
     RUNNEL_TRY(boundary.snapshot, snapshot.to_bytes(encoding));
@@ -106,7 +106,7 @@ Status replay_path(ConversationStore::Impl& store, Session& session, std::vector
     rest.insert(rest.end(), step.tokens.begin(), step.tokens.end());
   }
   std::uint64_t position = session.position();
-  std::uint64_t history = session.impl().history_hash;
+  std::uint64_t history = session.impl().history_hash();
   RUNNEL_CHECK_OK(feed(session, rest, replay));
   cost.replayed += rest.size();
 

@@ -127,7 +127,7 @@ TEST_F(CApi, NullsAndBadValuesAreErrorsThatNameThem) {
             RUNNEL_INVALID_ARGUMENT);
   EXPECT_EQ(runnel_session_prefill(session_, &outside, 1, nullptr, nullptr, nullptr),
             RUNNEL_INVALID_ARGUMENT)
-      << "a caller who wants no message";
+      << "a caller that wants no message";
   EXPECT_EQ(runnel_session_prefill_text(session_, "text", RUNNEL_NUL, false, &error_),
             RUNNEL_UNSUPPORTED)
       << "the file has no tokenizer";

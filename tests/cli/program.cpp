@@ -23,7 +23,7 @@ extern char** environ;
 namespace runnel::test {
 namespace {
 
-// Of one run of the program; emulated ones share their cores with other tests.
+// The limit of one run of the program; emulated ones share their cores with other tests.
 constexpr std::chrono::seconds kPatience{sizeof RUNNEL_EMULATOR > 1 ? 600 : 60};
 
 std::string slurp(int file) {

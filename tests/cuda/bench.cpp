@@ -43,7 +43,7 @@ double time_graph_us(cudaStream_t stream, const std::function<void()>& work, int
 }
 
 struct Loaded {
-  std::shared_ptr<cuda::ModelOnDevice> model;
+  std::shared_ptr<cuda::ResidentModel> model;
   std::unique_ptr<cuda::Recorder> recorder;
   std::unique_ptr<cuda::CudaState> state;
   cuda::Segment segment;
@@ -52,7 +52,7 @@ struct Loaded {
 enum Part : unsigned { kProjections = 1, kSlots = 2, kOutput = 4, kMlp = 8, kAll = 15 };
 
 Loaded load(const BenchModel& source, int max_tokens, unsigned parts = kAll,
-            std::shared_ptr<cuda::ModelOnDevice> model = nullptr) {
+            std::shared_ptr<cuda::ResidentModel> model = nullptr) {
   Loaded l;
   l.model = model != nullptr
                 ? model
@@ -122,7 +122,7 @@ void decode(const BenchModel& source, const char* label, double target) {
 }
 
 void prefill(const BenchModel& source, const char* label, std::vector<int> lengths) {
-  std::shared_ptr<cuda::ModelOnDevice> model;
+  std::shared_ptr<cuda::ResidentModel> model;
   for (int n : lengths) {
     Loaded l = load(source, n, kAll, model);
     model = l.model;

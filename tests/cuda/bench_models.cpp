@@ -14,7 +14,7 @@ namespace {
 
 using quant::BlockType;
 
-/// Tensors of random values that live in an arena.
+/// Tensors of random values in an arena.
 class RandomTensors {
  public:
   WeightView matrix(const char* name, BlockType type, std::int64_t rows, std::int64_t cols) {

@@ -27,7 +27,7 @@ namespace {
 constexpr std::size_t kTraced = 256;  // blocks, at most
 
 struct Device {
-  std::shared_ptr<cuda::ModelOnDevice> model;
+  std::shared_ptr<cuda::ResidentModel> model;
   const BenchModel& source;
   StepModel step;
   cudaStream_t stream;
@@ -70,7 +70,7 @@ struct Kernel {
 
   bool make(Device& on, const cuda::DecodeTuning& tuning) {
     constexpr std::uint32_t kPollLimit = 1U << 19;
-    for (const cuda::StepProgramRow& row : cuda::step_programs()) {
+    for (const cuda::StepRow& row : cuda::step_programs()) {
       name = row.name;
       if (row.lay_out == nullptr) return false;
       if (tuning.cluster == 0 && name.starts_with("cluster")) continue;
@@ -190,7 +190,7 @@ double time_us(Device& on, Kernel& kernel, int inner, int repeats) {
   return times[static_cast<std::size_t>(repeats / 2)];
 }
 
-/// Of every interval of an even layer: mean over layers, least, middle and most of all blocks.
+/// Every interval of an even layer: mean over layers, least, middle and most of all blocks.
 void trace_blocks(const std::vector<std::uint64_t>& t, const cuda::Decode& d) {
   constexpr std::size_t kALayer = 17;
   std::printf("  all blocks:");
@@ -266,7 +266,7 @@ void trace(Device& on, Kernel& kernel) {
   if (kernel.d().even != 0) trace_blocks(t, kernel.d());
 }
 
-/// Whole generation: steps that draw their tokens on the device, as the host that reads along sees them.
+/// Whole generation: steps that draw their tokens on the device, as the host reads them.
 void generation(const BenchModel& source, const char* program) {
   struct Kind {
     const char* name;

@@ -254,7 +254,7 @@ std::vector<Case> cases() {
   set_heads(c, 2, 2, 512);
   set_memory(c, 64);
   all.push_back({"heads_of_512", c, {}, 10, {.blocks = 9, .splits = 4}, 2});
-  c = wide(3);  // every block has slots, a warp a slot
+  c = wide(3);  // every block has slots, one warp per slot
   set_heads(c, 8, 8, 32);
   set_memory(c, 21);
   all.push_back({"warp_slots", c, biased, 17, {.blocks = 16, .splits = 2, .copies = 4}, 5});

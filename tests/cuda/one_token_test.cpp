@@ -95,7 +95,7 @@ TEST_P(OneToken, MatchesTheReference) {
   const cuda::DeviceFacts facts = cuda::facts_of(0);
   auto model = cuda::load_model(facts, {.config = config, .weights = *source.weights});
   ASSERT_TRUE(model) << model.error().message;
-  const cuda::StepProgramRow* row = cuda::step_program(GetParam().program);
+  const cuda::StepRow* row = cuda::step_program(GetParam().program);
   ASSERT_NE(row, nullptr);
   cuda::StepLayout layout = row->lay_out(record_step_model(forward_of(config, *source.weights)),
                                          (*model)->weights, facts.step, tuning);

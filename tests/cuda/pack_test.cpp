@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packed streams hold every weight once, where the kernels look for it. Host only.
+// The packed streams hold every weight once, where the kernels read it. Host only.
 #include "runtime/backend/cuda/pack.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "quant/quantise.h"
-#include "runtime/backend/cuda/device_model.h"
+#include "runtime/backend/cuda/resident_model.h"
 #include "runtime/base/half.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"

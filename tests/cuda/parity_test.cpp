@@ -36,7 +36,7 @@ constexpr double kSameOperandsTolerance = 5e-3;
 
 bool is_plain(BlockType t) { return !quant::is_block_type(t); }
 
-/// Of single tokens: block types meet int8 activations.
+/// Single tokens: block types times int8 activations.
 Activations activations_for(BlockType t) {
   return is_plain(t) ? Activations::exact : Activations::rounded;
 }
@@ -214,7 +214,7 @@ TEST_P(Mixers, RecurrentMatchesTheReferenceInF32) {
   }
 }
 
-/// Every kernel that single tokens and short and long passes meet, once or twice: as much as a race
+/// Every kernel that single tokens and short and long passes use, once or twice: as much as a race
 /// detector has time for.
 TEST_P(Mixers, FirstTokensMatchTheReference) {
   REQUIRE_CUDA_OPS(backend);
@@ -387,7 +387,7 @@ TEST(Cuda, LongPassesOfWideHeadsMatch) {
   }
 }
 
-/// The last layer computes only what somebody asked for.
+/// The last layer computes only what was requested.
 TEST(Cuda, LogitsOfTheLastTokenAndNoneAreThoseOfAll) {
   REQUIRE_CUDA_OPS(backend);
   for (const ModelConfig& config :

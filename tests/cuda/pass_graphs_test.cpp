@@ -95,7 +95,7 @@ TEST(PassGraphs, AFailedPassIsAnErrorAndLeavesTheStreamUsable) {
   EXPECT_EQ(pass.graphs.replayed(), 2U);
 }
 
-/// Sessions take turns on one plan: a recorded pass knows neither their states nor positions.
+/// Sessions take turns on one plan: a recorded pass holds neither their states nor positions.
 TEST(PassGraphs, SessionsThatTakeTurnsComputeWhatTheyWouldAlone) {
   REQUIRE_CUDA_OPS(backend);
   for (const ModelConfig& config :

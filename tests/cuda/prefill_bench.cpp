@@ -203,7 +203,7 @@ std::vector<Way> ways() {
 }
 
 void model(const BenchModel& source, const char* label, const std::vector<int>& lengths) {
-  const std::shared_ptr<cuda::ModelOnDevice> model = take(
+  const std::shared_ptr<cuda::ResidentModel> model = take(
       cuda::load_model(cuda::facts_of(0), {.config = source.config, .weights = source.weights}));
   for (int n : lengths) {
     test::Random random(1);
@@ -271,7 +271,7 @@ void model(const BenchModel& source, const char* label, const std::vector<int>& 
       must(graphs.run(stream, {n, n - 1}, [&] { return whole->run(prompt); }));
     };
     const double us = time_us(stream, 1, 11, replay);
-    // From rest, as a prompt meets the board: in a row, passes run into the board's power limit.
+    // From rest, as a prompt finds the board: in a row, passes run into the board's power limit.
     std::vector<double> rested;
     for (int i = 0; i < 5; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(150));

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "runtime/backend/cuda/cuda_backend.h"
-#include "runtime/backend/cuda/device_model.h"
+#include "runtime/backend/cuda/resident_model.h"
 #include "tests/cuda/prefill_support.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
@@ -106,7 +106,7 @@ void compare_slots(const MixerShape& shape, int tokens, float gate, std::uint64_
   EXPECT_LE(h, kStateTolerance) << shape.name << ", " << tokens << " tokens";
 
   if (shape.sinks + shape.window > 0) return;
-  // The same from operands that somebody else made, into bf16.
+  // The same from operands that were made before, into bf16.
   const OnDevice<float> again_state(start);
   const OnDevice<std::uint16_t> again(outputs);
   const std::size_t columns = static_cast<std::size_t>(shape.kv_heads * shape.memory);

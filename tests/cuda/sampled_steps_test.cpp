@@ -70,7 +70,7 @@ TEST_P(SampledStepsTest, GiveWhatTheHostDraws) {
     ASSERT_TRUE(steps && *steps != nullptr);
     ASSERT_TRUE((*steps)->queue());
     for (std::size_t i = 1; i < kTokens; ++i) {
-      if (i == 20) one_at_a_time(*other, 7);  // somebody else on the same buffers
+      if (i == 20) one_at_a_time(*other, 7);  // another session on the same buffers
       ASSERT_TRUE((*steps)->queue());
       const auto token = (*steps)->drawn();
       ASSERT_TRUE(token) << token.error().message;

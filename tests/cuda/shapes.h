@@ -6,7 +6,7 @@
 
 namespace runnel::test {
 
-/// Of q, k and v alike, or of v apart.
+/// Types of q, k and v alike, or of v apart.
 inline void set_heads(ModelConfig& config, std::int32_t heads, std::int32_t kv_heads,
                       std::int32_t head_dim, std::int32_t v_dim = 0) {
   set(config, &LayerSpec::num_heads, heads);
@@ -31,7 +31,7 @@ inline void set_memory(ModelConfig& config, std::int32_t slots) {
   set(config, &MixerSpec::num_memory_slots, slots);
 }
 
-/// The mixer of the default model: 9 query and 3 kv heads of 64, 4 + 60 + 64 slots. Of a small_positional_config().
+/// The mixer of the default model: 9 query and 3 kv heads of 64, 4 + 60 + 64 slots. For a small_positional_config().
 inline void set_default_mixer(ModelConfig& config) {
   set_heads(config, 9, 3, 64);
   set_positional(config, 4, 60, 64);

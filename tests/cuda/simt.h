@@ -282,7 +282,7 @@ inline bool barrier_passed(std::uint64_t* b, unsigned parity) {
     simt::grid->progress = true;
     return true;
   }
-  // Sleeps until somebody arrives or the phase is complete.
+  // Waits until a thread arrives or the phase is complete.
   static_assert(sizeof(simt::Counter) == 2 * sizeof(int));
   simt::current->watched = reinterpret_cast<const int*>(b);
   std::memcpy(&simt::current->seen, b, sizeof(int));

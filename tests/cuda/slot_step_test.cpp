@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "runtime/backend/cuda/cuda_backend.h"
-#include "runtime/backend/cuda/device_model.h"
+#include "runtime/backend/cuda/resident_model.h"
 #include "tests/cuda/prefill_support.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"

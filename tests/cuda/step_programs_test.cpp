@@ -235,7 +235,7 @@ TEST(CudaStepProgramsEmulated, ARowCanBeAskedForByName) {
 TEST(CudaStepProgramsEmulated, ARowThatTheDeviceRefusesLeavesItToTheNext) {
   const Shapes shapes(bench::config_135m(), {});
   const auto choice = cuda::choose_step_program(
-      shapes.model(), kHopper, "", [](const cuda::StepProgramRow& row) -> Result<std::string> {
+      shapes.model(), kHopper, "", [](const cuda::StepRow& row) -> Result<std::string> {
         return std::string(std::string(row.name).starts_with("cluster") ? "no room" : "");
       });
   ASSERT_TRUE(choice);

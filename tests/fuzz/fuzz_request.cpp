@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as what a client sends: the HTTP layer, who may ask, and the JSON of bodies.
+// Any bytes as what a client sends: the HTTP layer, the checks of its origin, and the JSON of bodies.
 //   input: 1 byte that says where the bytes after it are cut, the bytes
 // Requests must be the same whether their bytes come at once or in pieces.
 #include <cstdint>

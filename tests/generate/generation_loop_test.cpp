@@ -62,7 +62,7 @@ class Script final : public TokenSource {
   }
   Result<TokenId> drawn() override {
     // Must have been queued before: the device would have waited for the host.
-    if (known_.empty()) return Error{ErrorCode::device, "asked for a token that was not queued"};
+    if (known_.empty()) return Error{ErrorCode::device, "reads a token that was not queued"};
     const TokenId token = known_.front();
     known_.pop_front();
     return token;
@@ -90,7 +90,7 @@ class Script final : public TokenSource {
   std::vector<float> logits_;
   std::size_t fails_at_ = SIZE_MAX;
   TokenId next_ = 0;           // drawn last
-  std::deque<TokenId> known_;  // queued, not asked for
+  std::deque<TokenId> known_;  // queued, not read
   bool queued_any_ = false;
 };
 

@@ -21,7 +21,7 @@ constexpr double kStateTolerance = 1e-3;  // f32, of the largest slot value
 // f32 chooses alike while the two best logits are this far apart
 constexpr double kExactGap = 0.02;
 constexpr double kShippedGap = 0.4;           // the same with int8 activations
-constexpr double kNllTolerance = 0.002;       // f32, nats a token
+constexpr double kNllTolerance = 0.002;       // f32, nats per token
 constexpr double kShippedPerplexity = 0.005;  // relative
 constexpr double kShippedNll = 0.03;          // nats a token, mean of kFewTokens
 
@@ -263,7 +263,7 @@ TEST_P(DefaultModelFloat, LogitsAndSlotsAfterALongPrompt) {
 
   const StateLayout layout = model()->engine().layout();
   std::vector<float> state(layout.total_floats(), NAN);
-  ASSERT_TRUE(session.impl().state->export_to(state).has_value());
+  ASSERT_TRUE(session.impl().state().export_to(state).has_value());
   for (int layer : golden_.layers) {
     const LayerState& own = layout.layer(layer);
     const std::string prefix = "layer" + std::to_string(layer) + ".";

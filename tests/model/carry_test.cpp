@@ -18,7 +18,7 @@
 namespace runnel {
 namespace {
 
-// Of logits, root mean square, between backends that all compute in f32 but in other orders; the
+// Root mean square of logits between backends that all compute in f32 but in other orders; the
 // last one for a state that a thousand tokens of both went into.
 constexpr double kCarryTolerance = 1e-4;
 constexpr double kManyTripsTolerance = 1e-3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model file stored in other types: who gets which type, what stays untouched, what is refused.
+// A model file stored in other types: which tensor gets which type, what stays untouched, what is refused.
 #include "runtime/model/quantize_model.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session that was stopped anywhere, kept and restored goes on bit for bit as one that never
-// stopped; sessions of one model know nothing of each other.
+// stopped; sessions of one model do not affect each other.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

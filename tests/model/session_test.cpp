@@ -101,7 +101,7 @@ TEST_F(SessionTest, StopBetweenChunksLeavesTheCompletedOnes) {
   EXPECT_TRUE(result->cancelled);
   EXPECT_EQ(result->consumed, 1024U);
   EXPECT_EQ(s.position(), 1024U);
-  // What is left is a whole session: it goes on as one that was never asked for more.
+  // What is left is a whole session: it goes on as one that was never given more.
   Session control = session();
   feed(control, std::span(ids).first(1024));
   EXPECT_EQ(copy(s.logits()), copy(control.logits()));
@@ -139,7 +139,7 @@ TEST_F(SessionTest, RestoredSessionContinuesBitForBit) {
       ASSERT_EQ(copy(restored.logits()), copy(control.logits()))
           << "cut " << cut << " piece " << piece;
     }
-    EXPECT_EQ(restored.impl().history_hash, control.impl().history_hash);
+    EXPECT_EQ(restored.impl().history_hash(), control.impl().history_hash());
   }
 }
 
@@ -147,9 +147,7 @@ TEST_F(SessionTest, SnapshotThroughAFileIsTheSame) {
   const TemporaryDirectory folder;
   Session s = session();
   feed(s, tokens(25));
-  s.impl().utf8_carry = "\xE2\x82";
-  s.impl().stop_carry = "<|";
-  s.impl().sampler = SamplerState{.seed = 9, .temperature = 0.5F};
+  s.impl().keep_generation({.seed = 9, .temperature = 0.5F}, {.utf8 = "\xE2\x82", .stop = "<|"});
   const auto taken = s.snapshot();
   ASSERT_TRUE(taken.has_value());
   ASSERT_TRUE(taken->save(folder / "s.snap").has_value());
@@ -159,9 +157,8 @@ TEST_F(SessionTest, SnapshotThroughAFileIsTheSame) {
   Session other = session();
   ASSERT_TRUE(other.restore(*read).has_value());
   EXPECT_EQ(copy(other.logits()), copy(s.logits()));
-  EXPECT_EQ(other.impl().utf8_carry, "\xE2\x82");
-  EXPECT_EQ(other.impl().stop_carry, "<|");
-  EXPECT_EQ(other.impl().sampler, s.impl().sampler);
+  EXPECT_EQ(other.impl().carry(), (GenerationCarry{.utf8 = "\xE2\x82", .stop = "<|"}));
+  EXPECT_EQ(other.impl().sampler(), s.impl().sampler());
 }
 
 TEST_F(SessionTest, SnapshotOfAnEmptySessionRestoresToEmpty) {

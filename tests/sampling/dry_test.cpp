@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // DRY against its definition, spelled out over all earlier places, and its limits one by one.
-#include "runtime/generate/dry.h"
+#include "runtime/sampling/dry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -44,7 +44,7 @@ double median_ratio(const std::vector<double>& a, const std::vector<double>& b) 
   return median(std::move(ratios));
 }
 
-// One greedy generation of `tokens` on each of the sessions, all in one pass a token.
+// One greedy generation of `tokens` on each of the sessions, all in one pass per token.
 bool generate_together(std::vector<runnel::Session>& sessions, std::uint64_t tokens) {
   const runnel::GenerationOptions options{.max_tokens = tokens, .ignore_end = true};
   const runnel::TextCallback silent;

@@ -39,12 +39,12 @@ template <class T>
 void set(ModelConfig& config, T LayerSpec::*member, std::type_identity_t<T> value) {
   for (LayerSpec& layer : config.layers) layer.*member = value;
 }
-/// Of every layer's mixer.
+/// Types of every layer's mixer.
 template <class T>
 void set(ModelConfig& config, T MixerSpec::*member, std::type_identity_t<T> value) {
   for (LayerSpec& layer : config.layers) layer.common().*member = value;
 }
-/// Of the mixer of every layer of that kind.
+/// Types of the mixer of every layer of that kind.
 template <class T>
 void set(ModelConfig& config, T SlotSpec::*member, std::type_identity_t<T> value) {
   for (LayerSpec& layer : config.layers) {

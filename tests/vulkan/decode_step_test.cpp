@@ -65,7 +65,7 @@ class VulkanDecodeStep : public VulkanTest {
     return row == "narrow" ? "narrow_step." : "decode_" + row + ".";
   }
 
-  /// Of widths that decode_even takes, where all matrices of a layer are of one type.
+  /// Widths that decode_even takes, where all matrices of a layer are of one type.
   static ModelConfig even_config(std::int32_t width) {
     ModelConfig c = small_positional_config();
     c.hidden_size = width;
@@ -364,7 +364,7 @@ TEST_F(VulkanDecodeStep, PlansOfOtherOpsDoNotTakeTheProgram) {
 
 TEST_F(VulkanDecodeStep, WhoWaitsInVainReportsIt) {
   if (!vulkan::find_devices().front().software) GTEST_SKIP() << "the device runs all of them";
-  // The second makes its logits, too, in the dispatch that gives up.
+  // The second makes its logits, too, in the dispatch that times out.
   for (const RandomModel& model :
        {model_of(BlockType::q4_0), make_random_model(narrow_config(256, 6),
                                                      {.linear = BlockType::q4_0,

@@ -18,10 +18,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kClearGap = 0.2;       // of the two best logits: rounded inputs choose alike
-constexpr double kNllTolerance = 0.01;  // nats a token between f32 here and 8-bit activations there
-constexpr std::size_t kReply = 6;       // tokens
-constexpr std::size_t kSlice = 96;      // tokens: two chunks, the second not full
+constexpr double kClearGap = 0.2;  // of the two best logits: rounded inputs choose alike
+constexpr double kNllTolerance =
+    0.01;                           // nats per token between f32 here and 8-bit activations there
+constexpr std::size_t kReply = 6;   // tokens
+constexpr std::size_t kSlice = 96;  // tokens: two chunks, the second not full
 
 std::filesystem::path data(const std::string& name) {
   return std::filesystem::path(RUNNEL_TEST_DATA) / "default_model" / name;

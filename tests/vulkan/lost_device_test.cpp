@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that is lost while a session talks: an error that says so, then the CPU.
+// A device that is lost while a session generates: an error that says so, then the CPU.
 #include <atomic>
 
 #include "runnel/generation.h"

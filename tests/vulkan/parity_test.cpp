@@ -175,7 +175,7 @@ TEST_F(VulkanChunks, SinksWithoutAWindowAndAWindowWithoutSinks) {
 TEST_F(VulkanChunks, GatesThatForgetEverythingAreExact) {
   ModelConfig c = small_positional_config();
   c.layers.resize(1);
-  set(c, &MixerSpec::gate_normalizer, 1e-3F);  // log alpha of some -700 a token
+  set(c, &MixerSpec::gate_normalizer, 1e-3F);  // log alpha of some -700 per token
   expect_chunks(make_random_model(c, {.gate_bias = true}, 35), {.cooperative_matrix = false},
                 kParityTolerance, {100, 40});
 }

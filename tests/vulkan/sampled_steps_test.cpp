@@ -63,7 +63,7 @@ void VulkanSampledSteps::expect_what_the_host_draws(Backend& device, const Rando
   ASSERT_TRUE(steps && *steps != nullptr);
   ASSERT_TRUE((*steps)->queue());
   for (std::size_t i = 1; i < kTokens; ++i) {
-    if (i == 7) one(*other, 7);  // somebody else on the same buffers
+    if (i == 7) one(*other, 7);  // another session on the same buffers
     ASSERT_TRUE((*steps)->queue());
     const auto token = (*steps)->drawn();
     ASSERT_TRUE(token) << token.error().message;

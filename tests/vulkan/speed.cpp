@@ -88,7 +88,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Tokens a second of steps that draw their own tokens, or find the candidates of.
+/// Tokens per second of steps that draw their own tokens or find candidates for them.
 double drawn_rate(Plan& plan, RecurrentState& state, const SamplingOptions& sampling,
                   std::size_t tokens, int repeats) {
   const std::vector<TokenId> first = {1};

@@ -2,11 +2,11 @@
 // What the parts of the cluster kernel of cuda/step_cluster.h share: places in shared memory,
 // shares of matrices, the exchange between blocks.
 //
-// An exchanged vector has one place in every block, at the same offset, and is written once a
-// layer. Who has made a value sends it to all who need it, himself too, and a block's barrier
+// An exchanged vector has one place in every block, at the same offset, and is written once
+// per layer. A thread sends its value to all blocks that need it, its own too, and a block's barrier
 // counts what it gets. All warps of a block read an exchange together before any of them sends what
 // it made of it, or before it sends its own part. Every block's values are needed by the next
-// exchange of x. So whoever writes a place again knows that every block has read it.
+// exchange of x. So when a place is written again, every block has read it.
 #pragma once
 
 #include "cuda/device/async.cuh"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of a model that the compiler knows, in the cluster kernel of cuda/step_cluster.h.
+// The layers of a model whose shape is fixed at compile time, in the cluster kernel of cuda/step_cluster.h.
 // Phases and places are those of cluster/layers.cuh. Different is:
-//   - who multiplies has its weights unpacked in registers, and every address, before the input
+//   - a thread that multiplies has its weights unpacked in registers, and every address, before the input
 //     comes;
-//   - the mixer's output and the SwiGLU's are rounded by who sends them, 40 bytes instead of 128 a
-//     block of 32, so that nobody who multiplies them waits for a barrier;
+//   - the mixer's output and the SwiGLU's are rounded by their senders, 40 bytes instead of 128 per
+//     block of 32, so that no product waits for a barrier;
 //   - a warp waits for what it needs itself; warp 15 prepares barriers and brings matrices.
 #pragma once
 
@@ -146,8 +146,8 @@ struct FixedLayers {
     for (int i = 0; i < kRoundingWarps; ++i) sum += squares(set)[i];
     return rsqrtf(fmaf(sum, 1.0F / static_cast<float>(M::kWide), p.norm_eps));
   }
-  /// Whoever waits for something is let go when the last warp, which waits for every exchange, has
-  /// given up: few instructions, since there are many waits.
+  /// A thread that waits for something is released when the last warp, which waits for every exchange, has
+  /// timed out: few instructions, since there are many waits.
   __device__ __forceinline__ void wait_matrix(int matrix, unsigned parity) const {
     wait_barrier_or(&barriers.full[matrix], parity, given_up());
   }

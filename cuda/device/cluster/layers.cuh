@@ -276,7 +276,7 @@ __device__ __forceinline__ void cluster_thread(const ClusterDecode& p) {
   wait_for_kernels();
   cluster_layers<kType, kPlain, kShift, M>(p, rank);
   sync_warp();
-  sync_cluster();  // nobody leaves while others may still send to him
+  sync_cluster();  // no block leaves while others may still send to it
 }
 
 }  // namespace runnel::cuda

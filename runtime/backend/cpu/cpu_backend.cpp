@@ -12,7 +12,7 @@
 namespace runnel::cpu {
 namespace {
 
-/// The vendor's name, as Linux tells it; ARM kernels do not.
+/// The vendor's name, as Linux reports it; on ARM it does not.
 std::string cpu_name() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {

@@ -64,16 +64,16 @@ Status queue_present(const WeightView& view, std::int64_t rows, std::int64_t col
 
 std::size_t count(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-Status take_norm(const NormWeights& w, std::int64_t d, PackedNorm& out) {
+Status take_norm(const NormWeights& w, std::int64_t d, DeviceNorm& out) {
   RUNNEL_CHECK_OK(take(w.weight, count(d), out.weight));
   return take(w.bias, count(d), out.bias);
 }
 
 /// What both mixers have.
 Status pack_projections(const LayerSpec& c, const ProjectionWeights& w, std::int64_t d,
-                        std::int64_t f_cols, PackedLayer& p, std::vector<Packing>& packings) {
+                        std::int64_t f_cols, DeviceLayer& p, std::vector<Packing>& packings) {
   const std::int64_t q_rows = c.q_channels(), k_rows = c.k_channels(), v_rows = c.v_channels();
-  RUNNEL_CHECK_OK(take_norm(w.norm, d, p.attn_norm));
+  RUNNEL_CHECK_OK(take_norm(w.norm, d, p.norm));
   RUNNEL_CHECK_OK(queue(w.q_proj, q_rows, d, p.q, packings));
   RUNNEL_CHECK_OK(queue_present(w.k_proj, k_rows, d, p.k, packings));
   RUNNEL_CHECK_OK(queue(w.v_proj, v_rows, d, p.v, packings));
@@ -88,7 +88,7 @@ Status pack_projections(const LayerSpec& c, const ProjectionWeights& w, std::int
   return take(w.v_conv, count(v_rows * c.conv_size), p.v_conv);
 }
 
-Status pack_slots(const LayerSpec& c, const SlotWeights& w, std::int64_t d, PackedLayer& p,
+Status pack_slots(const LayerSpec& c, const SlotWeights& w, std::int64_t d, DeviceLayer& p,
                   std::vector<Packing>& packings) {
   RUNNEL_CHECK_OK(pack_projections(c, w, d, d, p, packings));
   RUNNEL_CHECK_OK(
@@ -106,7 +106,7 @@ Status pack_slots(const LayerSpec& c, const SlotWeights& w, std::int64_t d, Pack
 }
 
 Status pack_recurrence(const LayerSpec& c, const RecurrenceWeights& w, std::int64_t d,
-                       PackedLayer& p, std::vector<Packing>& packings) {
+                       DeviceLayer& p, std::vector<Packing>& packings) {
   const std::int64_t rank = c.recurrence().gate_rank, dim = c.head_k_dim;
   const std::int64_t gates = c.gate_channels();
   RUNNEL_CHECK_OK(pack_projections(c, w, d, rank > 0 ? rank : d, p, packings));
@@ -125,7 +125,7 @@ Status pack_recurrence(const LayerSpec& c, const RecurrenceWeights& w, std::int6
   return take(w.lower_bound, count(gates), p.lower_bound);
 }
 
-Status pack_layer(const LayerSpec& c, const LayerWeights& w, std::int64_t d, PackedLayer& p,
+Status pack_layer(const LayerSpec& c, const LayerWeights& w, std::int64_t d, DeviceLayer& p,
                   std::vector<Packing>& packings) {
   switch (c.kind()) {
     case Mixer::slots:
@@ -158,10 +158,10 @@ Status pack_layer(const LayerSpec& c, const LayerWeights& w, std::int64_t d, Pac
   }
   RUNNEL_CHECK_OK(queue(m.up_proj, c.intermediate_size, d, p.up, packings));
   RUNNEL_CHECK_OK(queue(m.down_proj, d, c.intermediate_size, p.down, packings));
-  return take_norm(m.norm, d, p.mlp_norm);
+  return take_norm(m.norm, d, p.channel_norm);
 }
 
-/// The one rotation of all layers that turn; check_config() saw to it that they agree.
+/// The one rotation of all layers that rotate; check_config() has checked that they agree.
 Rotation rotation_of(const ModelConfig& config) {
   Rotation r;
   for (const LayerSpec& layer : config.layers) {

@@ -16,18 +16,18 @@
 namespace runnel::cpu {
 
 /// A norm over D channels; the bias is empty but for a LayerNorm.
-struct PackedNorm {
+struct DeviceNorm {
   std::vector<float> weight, bias;
 };
 
 /// One layer; shapes as in LayerWeights. Small tensors as floats, empty if the model has none.
-struct PackedLayer {
+struct DeviceLayer {
   LayerSpec spec;
   NativeLayer layout;
   PackedMatrix q, k, v, f, o, gate, up, down;
   PackedMatrix f_down, r, out_gate;           // of a recurrence
   PackedMatrix q_map, q_map2, k_map, k_map2;  // [K, K]
-  PackedNorm attn_norm, mlp_norm;
+  DeviceNorm norm, channel_norm;
   std::vector<float> g_norm;
   std::vector<float> q_bias, k_bias, v_bias;
   std::vector<float> f_bias;                  // [H*M]
@@ -39,9 +39,9 @@ struct PackedLayer {
   std::vector<float> q_map_bias, q_map2_bias, k_map_bias, k_map2_bias;  // [K]
 };
 
-/// How the layers that turn keys and queries by their position do so; one way for a whole model.
+/// The rotary embedding of the layers that have one; the same for a whole model.
 struct Rotation {
-  std::vector<double> frequencies;  // [K/2] theta^(-2i/K); empty: no layer turns anything
+  std::vector<double> frequencies;  // [K/2] theta^(-2i/K); empty: no layer rotates
   bool sinks = false;
   std::uint64_t sink_distance = 0;
 };
@@ -60,8 +60,8 @@ class CpuModel final : public DeviceModel {
   const Kernels& kernels() const { return *kernels_; }
   const PackedMatrix& embeddings() const { return embeddings_; }
   const PackedMatrix& head() const { return head_; }
-  const PackedNorm& final_norm() const { return final_norm_; }
-  const PackedLayer& layer(int i) const { return layers_[static_cast<std::size_t>(i)]; }
+  const DeviceNorm& final_norm() const { return final_norm_; }
+  const DeviceLayer& layer(int i) const { return layers_[static_cast<std::size_t>(i)]; }
   const Rotation& rotation() const { return rotation_; }
 
   /// The pool, for one pass at a time.
@@ -79,8 +79,8 @@ class CpuModel final : public DeviceModel {
   PageBuffer arena_;  // all tiles
   PackedMatrix embeddings_;
   PackedMatrix head_;  // the same tiles if the embeddings are tied
-  PackedNorm final_norm_;
-  std::vector<PackedLayer> layers_;
+  DeviceNorm final_norm_;
+  std::vector<DeviceLayer> layers_;
   Rotation rotation_;
   std::unique_ptr<ThreadPool> pool_;
   mutable std::mutex pool_in_use_;

@@ -45,12 +45,12 @@ class Recorder final : public Ops {
  private:
   /// The op of a layer, which must be that of the loaded model.
   Status add(void (*run)(Pass&), const LayerSpec& layer, const std::string& name) {
-    const bool known = layer.index >= 0 && layer.index < plan_.model_.config().num_layers();
-    const PackedLayer* packed = known ? &plan_.model_.layer(layer.index) : nullptr;
-    return add(run, packed, known && packed->spec == layer, name);
+    const bool has_index = layer.index >= 0 && layer.index < plan_.model_.config().num_layers();
+    const DeviceLayer* packed = has_index ? &plan_.model_.layer(layer.index) : nullptr;
+    return add(run, packed, has_index && packed->spec == layer, name);
   }
 
-  Status add(void (*run)(Pass&), const PackedLayer* layer, bool fits, const std::string& name) {
+  Status add(void (*run)(Pass&), const DeviceLayer* layer, bool fits, const std::string& name) {
     if (!fits) return fail(ErrorCode::invalid_argument, name, ": not of the loaded model");
     plan_.steps_.push_back({run, layer});
     return {};
@@ -80,7 +80,7 @@ TokenFloats token_floats(const CpuModel& model) {
   take_most(most.widest, d);
   take_most(most.scratch, d);
   for (int i = 0; i < model.config().num_layers(); ++i) {
-    const PackedLayer& layer = model.layer(i);
+    const DeviceLayer& layer = model.layer(i);
     const LayerSpec& c = layer.spec;
     const NativeLayer& n = layer.layout;
     take_most(most.widest, c.o_channels());

@@ -25,7 +25,7 @@ class CpuPlan final : public Plan {
   /// One op with its layer, null for those of the model.
   struct Step {
     void (*run)(Pass& pass);
-    const PackedLayer* layer;
+    const DeviceLayer* layer;
   };
 
   const CpuModel& model_;

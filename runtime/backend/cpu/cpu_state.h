@@ -75,7 +75,7 @@ class CpuState final : public RecurrentState {
 
  private:
   explicit CpuState(const NativeLayout& layout) : layout_(layout) {}
-  /// Zeros whose pages nobody has written.
+  /// Zeros whose pages have not been written.
   static Result<std::unique_ptr<CpuState>> allocate(const NativeLayout& layout);
 
   NativeLayout layout_;

@@ -19,12 +19,11 @@ void logits(Pass& pass) {
   const PackedMatrix& head = model.head();
   const int d = pass.model->config().hidden_size;
   const int tokens = static_cast<int>(pass.wanted.size());
-  pack_rows(
-      pass, tokens, d, head.quantised(), !head.quantised(), pass.input, [&](int t, float* scratch) {
-        const float* x = pass.x + std::ptrdiff_t{pass.wanted[static_cast<std::size_t>(t)]} * d;
-        norm_row(pass.kernels(), model.config().final_norm, model.final_norm(), x, d, scratch);
-        return scratch;
-      });
+  pack_rows(pass, tokens, d, pass.input.only_for(head), [&](int t, float* scratch) {
+    const float* x = pass.x + std::ptrdiff_t{pass.wanted[static_cast<std::size_t>(t)]} * d;
+    norm_row(pass.kernels(), model.config().final_norm, model.final_norm(), x, d, scratch);
+    return scratch;
+  });
   const Product product{.matrix = &head,
                         .out = nullptr,
                         .stride = 0,

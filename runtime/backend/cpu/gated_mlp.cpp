@@ -16,7 +16,7 @@ constexpr int kMostWidth = 16;   // tokens of a pack
 constexpr int kTileBlock = 256;  // tokens of an item
 
 /// Rows [32 unit, …) of down's input, silu(gate) * up or relu(up)^2, for the tokens of one pack, into the packs of `hidden`.
-void hidden_unit(Pass& pass, const PackedLayer& w, int unit, const TokenTile& tile) {
+void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& tile) {
   const Kernels& kernels = pass.kernels();
   const int rows = std::min(kGroup, w.up.rows - unit * kGroup);
   alignas(64) float gate[kMostWidth * kGroup];
@@ -63,11 +63,11 @@ void hidden_unit(Pass& pass, const PackedLayer& w, int unit, const TokenTile& ti
 }  // namespace
 
 void channel_mix(Pass& pass) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   const bool gated = w.gate.present();
   const bool groups = w.up.quantised() || (gated && w.gate.quantised());
   const bool floats = !w.up.quantised() || (gated && !w.gate.quantised());
-  pack_normed(pass, pass.spec().channel_norm, w.mlp_norm, groups, floats);
+  pack_normed(pass, pass.spec().channel_norm, w.channel_norm, pass.input.only(groups, floats));
 
   const int units = (w.up.rows + kGroup - 1) / kGroup;
   const int step = std::max(1, units / (pass.pool().threads() * 8));

@@ -4,7 +4,7 @@
 // with slots twice, and a softmax between (the slots' keys as S^T, decayed along the columns, then their values).
 //
 // Three loops: features and decays of every token and head; what runs from token to token (log
-// sums, running maxima), a head an item; the recurrence, an item a block of columns, so that a few
+// sums, running maxima), one item per head; the recurrence, one item per block of columns, so that a few
 // wide heads keep all threads busy. Bound: one token, the bytes of the state, read and written
 // once; several, arithmetic: 3 multiply-adds a state element. The chunkwise form needs 2 and its
 // triangles, and would not be the recurrence bit for bit: a state row that stays in a register for
@@ -34,8 +34,7 @@ int decay_lanes(const Pass& pass) {
 /// W x on every head of `x`, [T, heads, K].
 void map_rows(Pass& pass, const PackedMatrix& m, const float* x, int rows, float* out) {
   const int dim = m.cols;
-  pack_rows(pass, rows, dim, m.quantised(), !m.quantised(), pass.input,
-            [&](int t, float*) { return x + at(t, dim); });
+  pack_rows(pass, rows, dim, pass.input.only_for(m), [&](int t, float*) { return x + at(t, dim); });
   const Product product{.matrix = &m, .out = out, .stride = dim, .accumulate = false};
   run_products(pass, {&product, 1}, pass.input, rows);
 }
@@ -118,7 +117,7 @@ void sigmoids(const Pass& pass, const float* x, const float* bias, int n, float*
 }
 
 /// The decay of one token and kv head, and the keys if they are its complement.
-void prepare_decay(const Pass& pass, const PackedLayer& w, int t, int head, float* scratch) {
+void prepare_decay(const Pass& pass, const DeviceLayer& w, int t, int head, float* scratch) {
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();
   const NativeLayer& n = pass.layout();
@@ -162,7 +161,7 @@ void prepare_decay(const Pass& pass, const PackedLayer& w, int t, int head, floa
 }
 
 /// Features, rotations, values and decays of one token and kv head.
-void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head, float* scratch) {
+void prepare_head(const Pass& pass, const DeviceLayer& w, int t, int head, float* scratch) {
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();
   const NativeLayer& n = pass.layout();
@@ -192,7 +191,7 @@ void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head, float
 
 /// Keys of one token and kv head; apart from the queries because one buffer holds what the maps'
 /// matrices make of either.
-void prepare_keys(const Pass& pass, const PackedLayer& w, int t, int head) {
+void prepare_keys(const Pass& pass, const DeviceLayer& w, int t, int head) {
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();
   const int dim = c.head_k_dim, row = t * c.num_kv_heads + head;
@@ -320,7 +319,7 @@ void softmax_slots(Pass& pass) {
 }  // namespace
 
 void gated_recurrence(Pass& pass) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();
   const NativeLayer& n = pass.layout();
@@ -331,7 +330,7 @@ void gated_recurrence(Pass& pass) {
     if (second.present()) map_rows(pass, second, x, rows, pass.mapped2);
   };
   const int blocks = divide_up(pass.tokens, kTokenBlock);
-  const int step = pass.single ? 1 : heads;  // one token: a head an item
+  const int step = pass.single ? 1 : heads;  // one token: one item per head
   const auto for_heads = [&](const auto& body) {
     const int parts = heads / step;
     pass.pool().for_each(blocks * parts, [&](int i, int thread) {

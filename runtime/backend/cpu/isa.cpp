@@ -54,7 +54,7 @@ std::vector<Isa> supported_isas() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   // __builtin_cpu_supports also asks whether the system saves the wide registers.
-  // F16C is asked for by cpuid: clang 14 does not know its name.
+  // F16C is read from cpuid: clang 14 has no name for it.
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;

@@ -170,7 +170,7 @@ struct Kernels {
 
   /// Measures the peak of the int8 dot product: operations (2 a multiply-add) that one call with `rounds` does.
   double (*int8_peak)(int rounds, int32_t* sink);
-  /// Reads `bytes` (a multiple of 1,024) once, in order; the result keeps the compiler honest.
+  /// Reads `bytes` (a multiple of 1,024) once, in order; the result keeps the compiler from dropping the reads.
   uint32_t (*read)(const uint8_t* from, size_t bytes);
 };
 

@@ -32,28 +32,27 @@ void norm_output(const Pass& pass, float* row, int n) {
 }  // namespace
 
 void output_projection(Pass& pass) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   const LayerSpec& c = pass.spec();
   const int channels = pass.layout().channels, n = c.o_channels();
   const bool normalizer = c.value_columns() > c.head_v_dim;
-  pack_rows(pass, pass.tokens, n, w.o.quantised(), !w.o.quantised(), pass.input,
-            [&](int t, float* scratch) {
-              const float* o = pass.o + std::ptrdiff_t{t} * c.num_heads * channels;
-              for (int h = 0; h < c.num_heads; ++h) {
-                float* own = scratch + h * c.head_v_dim;
-                std::copy_n(o + h * channels, c.head_v_dim, own);
-                if (normalizer) {
-                  const float divisor = o[h * channels + c.head_v_dim] + kNormalizerEps;
-                  for (int i = 0; i < c.head_v_dim; ++i) own[i] /= divisor;
-                }
-              }
-              activate(pass.kernels(), c.output_activation, scratch, n);
-              norm_output(pass, scratch, n);
-              if (!c.output_gate) return scratch;
-              float* gate = pass.gate + std::ptrdiff_t{t} * n;
-              pass.kernels().swiglu(gate, scratch, n);
-              return gate;
-            });
+  pack_rows(pass, pass.tokens, n, pass.input.only_for(w.o), [&](int t, float* scratch) {
+    const float* o = pass.o + std::ptrdiff_t{t} * c.num_heads * channels;
+    for (int h = 0; h < c.num_heads; ++h) {
+      float* own = scratch + h * c.head_v_dim;
+      std::copy_n(o + h * channels, c.head_v_dim, own);
+      if (normalizer) {
+        const float divisor = o[h * channels + c.head_v_dim] + kNormalizerEps;
+        for (int i = 0; i < c.head_v_dim; ++i) own[i] /= divisor;
+      }
+    }
+    activate(pass.kernels(), c.output_activation, scratch, n);
+    norm_output(pass, scratch, n);
+    if (!c.output_gate) return scratch;
+    float* gate = pass.gate + std::ptrdiff_t{t} * n;
+    pass.kernels().swiglu(gate, scratch, n);
+    return gate;
+  });
   const Product product{.matrix = &w.o, .out = pass.x, .stride = w.o.rows, .accumulate = true};
   run_products(pass, {&product, 1}, pass.input, pass.tokens);
 }

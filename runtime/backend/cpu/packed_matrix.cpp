@@ -216,7 +216,7 @@ void pack_tiles(const PackedMatrix& m, const WeightView& view, int begin, int en
     for (int r = 0; r < kTileRows && first + r < m.rows; r += 4) {
       std::array<const std::uint8_t*, 4> four;
       for (std::size_t k = 0; k < 4; ++k) {
-        // Past the end the last row again: nobody reads what comes of it.
+        // Past the end the last row again: what comes of it is not read.
         const int row = std::min(first + r + static_cast<int>(k), m.rows - 1);
         four[k] = rows + static_cast<std::size_t>(row) * row_bytes;
       }

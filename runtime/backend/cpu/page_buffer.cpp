@@ -29,7 +29,7 @@ Result<PageBuffer> PageBuffer::create(std::size_t bytes) {
   if (huge)
     buffer.data_ += (kHugePage - reinterpret_cast<std::uintptr_t>(p) % kHugePage) % kHugePage;
   buffer.size_ = bytes;
-  // Only whole huge pages: the last one would otherwise be filled up with zeros that nobody uses.
+  // Only whole huge pages: the last one would otherwise be filled up with zeros that are not used.
   if (huge) (void)madvise(buffer.data_, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return buffer;
 }

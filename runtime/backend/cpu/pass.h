@@ -11,7 +11,7 @@
 
 namespace runnel::cpu {
 
-/// Asks for slice i of n of the weights that come next, so that they are in the second cache when their turn comes.
+/// Prefetches slice i of n of the weights that come next, so that they are in the second cache when their turn comes.
 inline void prefetch_slice(const std::uint8_t* data, std::size_t bytes, int i, int n) {
   const std::size_t lines = bytes / 64, count = static_cast<std::size_t>(n);
   for (std::size_t line = lines * static_cast<std::size_t>(i) / count,
@@ -64,6 +64,12 @@ struct PackedInput {
   std::uint8_t* groups = nullptr;  // [T, cols / 32] of kGroupBytes
   float* floats = nullptr;         // [T, cols]
 
+  /// What is packed for some matrices: the other pointer is null.
+  PackedInput only(bool of_groups, bool of_floats) const {
+    return {of_groups ? groups : nullptr, of_floats ? floats : nullptr};
+  }
+  PackedInput only_for(const PackedMatrix& m) const { return only(m.quantised(), !m.quantised()); }
+
   const std::uint8_t* at(const PackedMatrix& m, int token) const {
     const auto t = static_cast<std::size_t>(token), cols = static_cast<std::size_t>(m.cols);
     return m.quantised() ? groups + t * (cols / 32) * kGroupBytes
@@ -81,7 +87,7 @@ struct PassItem {
 /// Shapes as in ModelConfig, T = tokens of the pass; lanes and channels as in NativeLayout.
 struct Pass {
   const CpuModel* model = nullptr;
-  const PackedLayer* layer = nullptr;  // whose op runs
+  const DeviceLayer* layer = nullptr;  // whose op runs
   int tokens = 0;                      // T
   bool single = true;                  // every item has one token
   std::vector<PassItem> items;
@@ -110,7 +116,7 @@ struct Pass {
   float* sink_turn = nullptr;      // [T, K/2] cosines, then sines
   float* p = nullptr;              // [T, HQ, slot lanes]
   float* o = nullptr;              // [T, HQ, channels]
-  // Of a recurrence, whose features are in p and write. A = lanes of a decay.
+  // A recurrence, whose features are in p and write. A = lanes of a decay.
   float* low = nullptr;      // [T, rank]
   float* r = nullptr;        // [T, H, F]
   float* gate = nullptr;     // [T, HQ, V] output gate
@@ -143,7 +149,7 @@ void short_convolutions(Pass& pass, float* keys);
 void activate(const Kernels& kernels, Activation activation, float* x, int n);
 
 /// The norm of one row.
-void norm_row(const Kernels& kernels, const NormSpec& spec, const PackedNorm& norm, const float* x,
+void norm_row(const Kernels& kernels, const NormSpec& spec, const DeviceNorm& norm, const float* x,
               int n, float* out);
 
 /// Pairs (i, i + half) of x, turned by the angles of `turn` ([half] cosines, [half] sines).
@@ -167,9 +173,9 @@ struct Product {
 void run_products(Pass& pass, std::span<const Product> products, const PackedInput& input,
                   int tokens);
 
-/// norm(x) of every token, packed into pass.input as groups, as floats, or both.
-void pack_normed(Pass& pass, const NormSpec& spec, const PackedNorm& norm, bool groups,
-                 bool floats);
+/// norm(x) of every token, packed into `input`: as groups, as floats, or both.
+void pack_normed(Pass& pass, const NormSpec& spec, const DeviceNorm& norm,
+                 const PackedInput& input);
 
 /// out = W norm(x), rows of W apart: a layer's projections, of which some may be missing.
 struct Projection {
@@ -185,22 +191,20 @@ void run_tiles(const Kernels& kernels, const Product& product, const PackedInput
 
 /// Packs `tokens` rows of `cols` floats that row(token, scratch) returns (in `scratch` or elsewhere).
 template <class Row>
-void pack_rows(Pass& pass, int tokens, int cols, bool groups, bool floats, const PackedInput& input,
-               const Row& row);
+void pack_rows(Pass& pass, int tokens, int cols, const PackedInput& input, const Row& row);
 
 /// Writes one row into the packs it belongs to.
-void pack_row(const Kernels& kernels, const float* row, int cols, bool groups, bool floats,
-              const TokenTile& tile, int token, const PackedInput& input);
+void pack_row(const Kernels& kernels, const float* row, int cols, const TokenTile& tile, int token,
+              const PackedInput& input);
 
 template <class Row>
-void pack_rows(Pass& pass, int tokens, int cols, bool groups, bool floats, const PackedInput& input,
-               const Row& row) {
+void pack_rows(Pass& pass, int tokens, int cols, const PackedInput& input, const Row& row) {
   const TokenTiles tiles(pass.kernels(), 0, tokens);
   pass.pool().for_each(tiles.size(), [&](int i, int thread) {
     const TokenTile tile = tiles[i];
     float* scratch = pass.scratch + static_cast<std::size_t>(thread) * pass.scratch_floats;
     for (int t = tile.first; t < tile.first + tile.width; ++t) {
-      pack_row(pass.kernels(), row(t, scratch), cols, groups, floats, tile, t, input);
+      pack_row(pass.kernels(), row(t, scratch), cols, tile, t, input);
     }
   });
 }
@@ -216,7 +220,7 @@ void multiply_normed(Pass& pass, const Projection (&projections)[kN]) {
         .matrix = p.matrix, .out = p.out, .stride = p.matrix->rows, .accumulate = false};
     (p.matrix->quantised() ? groups : floats) = true;
   }
-  pack_normed(pass, pass.spec().norm, pass.layer->attn_norm, groups, floats);
+  pack_normed(pass, pass.spec().norm, pass.layer->norm, pass.input.only(groups, floats));
   run_products(pass, {products, n}, pass.input, pass.tokens);
 }
 

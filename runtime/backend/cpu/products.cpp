@@ -116,7 +116,7 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
   });
 }
 
-void norm_row(const Kernels& kernels, const NormSpec& spec, const PackedNorm& norm, const float* x,
+void norm_row(const Kernels& kernels, const NormSpec& spec, const DeviceNorm& norm, const float* x,
               int n, float* out) {
   switch (spec.kind) {
     case Norm::rms:
@@ -149,25 +149,25 @@ void activate(const Kernels& kernels, Activation activation, float* x, int n) {
   }
 }
 
-void pack_normed(Pass& pass, const NormSpec& spec, const PackedNorm& norm, bool groups,
-                 bool floats) {
+void pack_normed(Pass& pass, const NormSpec& spec, const DeviceNorm& norm,
+                 const PackedInput& input) {
   const int d = pass.model->config().hidden_size;
-  pack_rows(pass, pass.tokens, d, groups, floats, pass.input, [&](int t, float* scratch) {
+  pack_rows(pass, pass.tokens, d, input, [&](int t, float* scratch) {
     norm_row(pass.kernels(), spec, norm, pass.x + std::ptrdiff_t{t} * d, d, scratch);
     return scratch;
   });
 }
 
-void pack_row(const Kernels& kernels, const float* row, int cols, bool groups, bool floats,
-              const TokenTile& tile, int token, const PackedInput& input) {
+void pack_row(const Kernels& kernels, const float* row, int cols, const TokenTile& tile, int token,
+              const PackedInput& input) {
   const auto width = static_cast<std::size_t>(tile.width), n = static_cast<std::size_t>(cols);
   const auto t = static_cast<std::size_t>(token - tile.first);
-  if (groups) {
+  if (input.groups != nullptr) {
     std::uint8_t* pack =
         input.groups + static_cast<std::size_t>(tile.first) * (n / 32) * kGroupBytes;
     kernels.quantise(row, cols, pack, tile.width, token - tile.first);
   }
-  if (floats) {
+  if (input.floats != nullptr) {
     float* pack = input.floats + static_cast<std::size_t>(tile.first) * n;
     if (width == 1) {
       if (pack != row) std::memcpy(pack, row, n * sizeof(float));

@@ -8,7 +8,7 @@
 // slots, softmax, values by blocks of channels, each block so small that it stays in the first
 // cache while all tokens pass by. Both run the same kernels in the same order of additions, so
 // prefill is the recurrence bit for bit. Bound: one token, the bytes of the state, read once and
-// written once; several, arithmetic: 2 + G multiply-adds a state element (G queries a head). The
+// written once; several, arithmetic: 2 + G multiply-adds per state element (G queries per head). The
 // chunkwise form would save one of them and pay (C/2)(K + M) for its triangles: nothing to gain without matrix units.
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@ std::ptrdiff_t at(int a, int b) { return std::ptrdiff_t{a} * b; }
 
 /// phi on `count` vectors of K channels.
 /// @param scratch  [K], of the calling thread
-void map_features(const Pass& pass, const PackedLayer& w, float* x, int count, float* scratch) {
+void map_features(const Pass& pass, const DeviceLayer& w, float* x, int count, float* scratch) {
   const int dim = pass.spec().head_k_dim;
   switch (pass.spec().slots().feature_map) {
     case FeatureMap::identity:
@@ -61,7 +61,7 @@ void map_features(const Pass& pass, const PackedLayer& w, float* x, int count, f
 }
 
 /// Maps, rotations and gates of one token and kv head.
-void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head, int thread) {
+void prepare_head(const Pass& pass, const DeviceLayer& w, int t, int head, int thread) {
   const LayerSpec& c = pass.spec();
   const SlotSpec& spec = c.slots();
   const NativeLayer& n = pass.layout();
@@ -103,7 +103,7 @@ void prepare_head(const Pass& pass, const PackedLayer& w, int t, int head, int t
 /// What the kernels need of one item and kv head.
 struct Head {
   const Pass& pass;
-  const PackedLayer& w;
+  const DeviceLayer& w;
   const PassItem& item;
   int head;
   float* state;
@@ -266,7 +266,7 @@ void prepare_rotations(Pass& pass) {
 }
 
 void slot_attention(Pass& pass) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   const NativeLayer& n = pass.layout();
   const int heads = pass.spec().num_kv_heads;
   const int items = static_cast<int>(pass.items.size()) * heads;

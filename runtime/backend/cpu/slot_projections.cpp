@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// x^ = RMSNorm(x; attn_norm);  q, k, v, f = W x^
+// x^ = RMSNorm(x; norm);  q, k, v, f = W x^
 // conv: y_t[c] = silu(sum_j w[c, j] x_{t-W+1+j}[c]) on q, k, v
 //
 // The maps, rotations and gates that follow belong to a head: slot_attention.cpp does them where it uses them.
@@ -12,15 +12,22 @@
 namespace runnel::cpu {
 namespace {
 
+/// Rows [T, channels] that go through one convolution.
+struct Convolution {
+  const std::vector<float>* weight;  // [channels, taps]
+  float* rows;
+  int channels;
+};
+
 /// Channels [begin, end) of one item's tokens. tail [channels, taps]: the last inputs, oldest first.
-void convolve(const Pass& pass, const PassItem& item, const std::vector<float>& weight, float* rows,
-              int channels, float* tail, int begin, int end) {
+void convolve(const Pass& pass, const PassItem& item, const Convolution& c, float* tail, int begin,
+              int end) {
   const int taps = pass.spec().conv_size;
-  for (int c = begin; c < end; ++c) {
-    float* last = tail + std::ptrdiff_t{c} * taps;
-    const float* w = weight.data() + std::ptrdiff_t{c} * taps;
+  for (int channel = begin; channel < end; ++channel) {
+    float* last = tail + std::ptrdiff_t{channel} * taps;
+    const float* w = c.weight->data() + std::ptrdiff_t{channel} * taps;
     for (int t = item.first; t < item.first + item.count; ++t) {
-      float& x = rows[std::ptrdiff_t{t} * channels + c];
+      float& x = c.rows[std::ptrdiff_t{t} * c.channels + channel];
       std::memmove(last, last + 1, static_cast<std::size_t>(taps - 1) * sizeof(float));
       last[taps - 1] = x;
       float sum = 0.0F;
@@ -30,24 +37,19 @@ void convolve(const Pass& pass, const PassItem& item, const std::vector<float>& 
   }
   for (int t = item.first; t < item.first + item.count; ++t) {
     if (!pass.spec().conv_silu) break;
-    pass.kernels().silu(rows + std::ptrdiff_t{t} * channels + begin, end - begin);
+    pass.kernels().silu(c.rows + std::ptrdiff_t{t} * c.channels + begin, end - begin);
   }
 }
 
 }  // namespace
 
 void short_convolutions(Pass& pass, float* keys) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   const LayerState& s = pass.layout().canonical;
   constexpr int kChannels = 64;  // of an item
-  struct Part {
-    const std::vector<float>* weight;
-    float* rows;
-    int channels;
-  };
-  const Part parts[] = {{&w.q_conv, pass.q, s.q_channels},
-                        {&w.k_conv, keys, s.k_channels},
-                        {&w.v_conv, pass.v, s.v_channels}};
+  const Convolution parts[] = {{&w.q_conv, pass.q, s.q_channels},
+                               {&w.k_conv, keys, s.k_channels},
+                               {&w.v_conv, pass.v, s.v_channels}};
   const int all = s.q_channels + s.k_channels + s.v_channels;
   const int steps = divide_up(all, kChannels);
   const int items = static_cast<int>(pass.items.size());
@@ -56,10 +58,10 @@ void short_convolutions(Pass& pass, float* keys) {
     pass.pool().for_each(std::min(steps, ThreadPool::kMaxItems), [&](int step, int) {
       float* tail = item.state->data() + pass.layout().conv_offset();
       int begin = step * kChannels, left = kChannels;
-      for (const Part& p : parts) {
+      for (const Convolution& p : parts) {
         const int end = std::min(p.channels, begin + left);
         if (begin < end) {
-          convolve(pass, item, *p.weight, p.rows, p.channels, tail, begin, end);
+          convolve(pass, item, p, tail, begin, end);
           left -= end - begin;
         }
         begin = std::max(0, begin - p.channels);
@@ -71,7 +73,7 @@ void short_convolutions(Pass& pass, float* keys) {
 }
 
 void add_biases(Pass& pass) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   struct Part {
     const std::vector<float>& bias;
     float* rows;
@@ -86,7 +88,7 @@ void add_biases(Pass& pass) {
 }
 
 void slot_projections(Pass& pass) {
-  const PackedLayer& w = *pass.layer;
+  const DeviceLayer& w = *pass.layer;
   multiply_normed(pass, {{&w.q, pass.q}, {&w.k, pass.k}, {&w.v, pass.v}, {&w.f, pass.f}});
   add_biases(pass);
   if (pass.spec().conv_size > 0) short_convolutions(pass, pass.k);

@@ -19,7 +19,7 @@ inline Act act_of(Activation a) {
   return Act::identity;
 }
 
-/// Of maps that are activations; identity for the others, which kernels of their own compute.
+/// For maps that are activations; identity for the others, which kernels of their own compute.
 inline Act act_of(FeatureMap f) {
   switch (f) {
     case FeatureMap::swish:

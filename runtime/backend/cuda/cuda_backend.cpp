@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/cuda/cuda_backend.h"
 
-#include "runtime/backend/cuda/device_model.h"
+#include "runtime/backend/cuda/resident_model.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cuda {
@@ -29,7 +29,7 @@ StepDevice step_device(const cudaDeviceProp& p) {
           .minor = p.minor,
           .multiprocessors = p.multiProcessorCount,
           .shared_bytes = static_cast<int>(p.sharedMemPerBlockOptin),
-          // What a kernel may ask for; each device says at load whether it has room for it.
+          // What a kernel may use at most; each device says at load whether it has room for it.
           .largest_cluster = p.major < 9     ? 1
                              : p.major == 12 ? 8
                                              : 16,

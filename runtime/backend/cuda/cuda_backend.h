@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/backend/backend.h"
-#include "runtime/backend/cuda/device_model.h"
+#include "runtime/backend/cuda/resident_model.h"
 
 namespace runnel::cuda {
 

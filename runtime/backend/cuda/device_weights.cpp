@@ -69,8 +69,9 @@ Result<const float*> DeviceWeights::upload_floats(const WeightView& tensor) {
   return static_cast<const float*>(p);
 }
 
-Result<std::vector<Projection>> DeviceWeights::upload(const std::vector<TensorGroup>& groups) {
-  std::vector<Projection> all;
+Result<std::vector<DeviceProjection>> DeviceWeights::upload(
+    const std::vector<TensorGroup>& groups) {
+  std::vector<DeviceProjection> all;
   for (const TensorGroup& group : groups) {
     RUNNEL_TRY(const Matrix m, upload(group));
     all.push_back({m, group.column});
@@ -163,8 +164,8 @@ Result<DeviceLayer> DeviceWeights::upload_layer(const LayerSpec& layer, const La
   RUNNEL_TRY(to.o_proj, upload(TensorGroup(w.output.o_proj)));
   if (layer.channel_mix == ChannelMix::none) return to;
   RUNNEL_TRY(to.channel_norm, upload(w.channel_mix.norm));
-  RUNNEL_TRY(to.up, upload(up_groups(layer, w.channel_mix)));
-  RUNNEL_TRY(to.down, upload(TensorGroup(w.channel_mix.down_proj)));
+  RUNNEL_TRY(to.gate_up, upload(up_groups(layer, w.channel_mix)));
+  RUNNEL_TRY(to.down_proj, upload(TensorGroup(w.channel_mix.down_proj)));
   return to;
 }
 

@@ -14,7 +14,7 @@
 namespace runnel::cuda {
 
 /// A matrix and the column of the output row where its rows go.
-struct Projection {
+struct DeviceProjection {
   Matrix matrix;
   std::int32_t column = 0;
 };
@@ -28,8 +28,8 @@ struct DeviceNorm {
 /// One layer. Null pointers: the model has no such tensor.
 struct DeviceLayer {
   DeviceNorm norm;
-  std::vector<Projection> projections;  // see projection_groups
-  const float* qkv_bias = nullptr;      // of q, k and v, as their columns lie
+  std::vector<DeviceProjection> projections;  // see projection_groups
+  const float* qkv_bias = nullptr;            // of q, k and v, as their columns lie
   std::int32_t num_qkv_bias = 0;
   const float* f_bias = nullptr;
   const float* q_conv = nullptr;
@@ -48,8 +48,8 @@ struct DeviceLayer {
   const float* g_norm = nullptr;
   Matrix o_proj;
   DeviceNorm channel_norm;
-  std::vector<Projection> up;  // see up_groups
-  Matrix down;
+  std::vector<DeviceProjection> gate_up;  // see up_groups
+  Matrix down_proj;
 };
 
 /// The tensors of a model as kernels read them. Without places where only shapes are wanted.
@@ -86,7 +86,7 @@ class DeviceWeights : public DeviceTensors {
   Status upload_mixer(DeviceLayer& to, const LayerSpec& layer, const RecurrenceWeights& weights);
   Status upload_biases(DeviceLayer& to, const ProjectionWeights& weights);
   Status upload_turns(const LayerSpec& layer);
-  Result<std::vector<Projection>> upload(const std::vector<TensorGroup>& groups);
+  Result<std::vector<DeviceProjection>> upload(const std::vector<TensorGroup>& groups);
   Result<Matrix> upload(const TensorGroup& group);
   Result<DeviceNorm> upload(const NormWeights& norm);
   Result<const float*> upload_floats(const WeightView& tensor);

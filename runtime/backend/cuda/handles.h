@@ -91,7 +91,7 @@ Result<PinnedArray<T>> pinned_array(std::size_t count, std::string_view what) {
   return PinnedArray<T>(*std::move(memory), count);
 }
 
-/// Makes `device` the calling thread's device while it lives.
+/// Makes `device` the calling thread's device as long as it exists.
 class DeviceScope {
  public:
   explicit DeviceScope(int device) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tensors of a layer become which matrix. Without a driver: DeviceWeights puts them on a device by it, and one-token
-// programs know shapes by it before there is anything on a device.
+// Which tensors of a layer become which matrix. Needs no driver: DeviceWeights uploads by it, and one-token
+// programs take shapes from it before anything is on a device.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ std::vector<TensorGroup> projection_groups(const SlotWeights& weights);
 std::vector<TensorGroup> projection_groups(const LayerSpec& layer,
                                            const RecurrenceWeights& weights);
 
-/// Of a SwiGLU one matrix of alternating rows; two, one behind the other, if their types differ. Of a squared ReLU the
+/// SwiGLU: one matrix of alternating rows; two, one behind the other, if their types differ. Squared ReLU: the
 /// one matrix. None without a channel mix.
 std::vector<TensorGroup> up_groups(const LayerSpec& layer, const ChannelMixWeights& weights);
 

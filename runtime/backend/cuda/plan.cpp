@@ -21,7 +21,7 @@ constexpr std::size_t kFewTokens = 8;
 
 class CudaPlan final : public Plan, private StepHost {
  public:
-  CudaPlan(std::shared_ptr<ModelOnDevice> model, int max_tokens)
+  CudaPlan(std::shared_ptr<ResidentModel> model, int max_tokens)
       : m_(std::move(model)), max_tokens_(max_tokens) {}
 
   Status prepare(const Recording& recording) {
@@ -45,7 +45,7 @@ class CudaPlan final : public Plan, private StepHost {
     if (stop.stop_requested()) return fail(ErrorCode::cancelled, "pass: a stop was requested");
     const DeviceScope scope(m_->device.index);
     RUNNEL_CHECK_OK(scope.status());
-    if (active != nullptr) RUNNEL_CHECK_OK(active->give_way());
+    RUNNEL_CHECK_OK(active.give_way());
     std::vector<PlanItem> few;
     for (const PlanItem& item : items) {
       if (item.tokens.size() <= kFewTokens) few.push_back(item);
@@ -192,7 +192,7 @@ class CudaPlan final : public Plan, private StepHost {
     return check(cudaGraphLaunch(step_.get(), l.stream), "launch a step");
   }
 
-  std::shared_ptr<ModelOnDevice> m_;
+  std::shared_ptr<ResidentModel> m_;
   int max_tokens_;
   std::unique_ptr<Recorder> recorder_;
   PinnedArray<std::int32_t> tokens_;
@@ -205,7 +205,7 @@ class CudaPlan final : public Plan, private StepHost {
 
 }  // namespace
 
-Result<std::unique_ptr<Plan>> record_plan(std::shared_ptr<ModelOnDevice> model, int max_tokens,
+Result<std::unique_ptr<Plan>> record_plan(std::shared_ptr<ResidentModel> model, int max_tokens,
                                           const Recording& recording) {
   const DeviceScope scope(model->device.index);
   RUNNEL_CHECK_OK(scope.status());

@@ -5,11 +5,11 @@
 
 #include <memory>
 
-#include "runtime/backend/cuda/device_model.h"
+#include "runtime/backend/cuda/resident_model.h"
 
 namespace runnel::cuda {
 
-Result<std::unique_ptr<Plan>> record_plan(std::shared_ptr<ModelOnDevice> model, int max_tokens,
+Result<std::unique_ptr<Plan>> record_plan(std::shared_ptr<ResidentModel> model, int max_tokens,
                                           const Recording& recording);
 
 }  // namespace runnel::cuda

@@ -30,7 +30,7 @@ int input_columns(const LayerSpec& l) {
   return 0;
 }
 
-Result<std::unique_ptr<Recorder>> Recorder::create(std::shared_ptr<ModelOnDevice> model,
+Result<std::unique_ptr<Recorder>> Recorder::create(std::shared_ptr<ResidentModel> model,
                                                    int max_tokens) {
   std::unique_ptr<Recorder> r(new Recorder(std::move(model)));
   r->layout_ = StateLayout::of(r->m_->config);
@@ -126,7 +126,7 @@ Rows Recorder::rows_of(const Linear& in, void* out) const {
 }
 
 Status Recorder::multiply(const Pass& pass, const Matrix& m, const void* a, int lda, void* c,
-                          int ldc, bool add, bool c_bf16) const {
+                          int ldc, WideOutput to) const {
   Matmul p{.a = a,
            .lda = lda,
            .b = m.data,
@@ -136,8 +136,8 @@ Status Recorder::multiply(const Pass& pass, const Matrix& m, const void* a, int 
            .inner = m.cols,
            .c = c,
            .ldc = ldc,
-           .add = add,
-           .c_bf16 = c_bf16};
+           .add = to == WideOutput::add_f32,
+           .c_bf16 = to == WideOutput::store_bf16};
   if (m.type == BlockType::f32) return launched(matmul_f32(pass.launch, p), "multiply matrices");
   RUNNEL_TRY(p.b, as_bf16(pass, m));
   return multiply_bf16(pass, p, m_->prefill.wide_products && takes_wide(pass, m));
@@ -155,7 +155,7 @@ Status Recorder::multiply_bf16(const Pass& pass, const Matmul& p, bool wide) con
   return launched(matmul_bf16(pass.launch, p), "multiply matrices");
 }
 
-Status Recorder::linear(const Pass& pass, const Linear& in, std::span<const Projection> to,
+Status Recorder::linear(const Pass& pass, const Linear& in, std::span<const DeviceProjection> to,
                         float* out, int out_stride, bool add) const {
   if (!pass.many) {
     Matvec v{.x = in.x,
@@ -165,7 +165,7 @@ Status Recorder::linear(const Pass& pass, const Linear& in, std::span<const Proj
              .norm_weight = in.norm_weight,
              .normalise = in.normalise,
              .eps = in.eps};
-    for (const Projection& p : to) {
+    for (const DeviceProjection& p : to) {
       v.segments[v.num_segments++] = {
           .w = p.matrix, .out = out + p.column, .out_stride = out_stride};
     }
@@ -175,7 +175,7 @@ Status Recorder::linear(const Pass& pass, const Linear& in, std::span<const Proj
   }
   Rows rows = rows_of(in, nullptr);
   bool have_f32 = false, have_bf16 = false;
-  for (const Projection& p : to) {
+  for (const DeviceProjection& p : to) {
     const bool f32 = p.matrix.type == BlockType::f32;
     bool& have = f32 ? have_f32 : have_bf16;
     rows.out = f32 ? static_cast<void*>(b_.operand_f32.get()) : b_.operand.get();
@@ -183,7 +183,7 @@ Status Recorder::linear(const Pass& pass, const Linear& in, std::span<const Proj
     if (!have) RUNNEL_CHECK_OK(launched(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
     have = true;
     RUNNEL_CHECK_OK(multiply(pass, p.matrix, rows.out, rows.out_stride, out + p.column, out_stride,
-                             add, false));
+                             add ? WideOutput::add_f32 : WideOutput::store_f32));
   }
   return {};
 }
@@ -262,7 +262,7 @@ Status Recorder::output_projection(const LayerSpec& layer, const OutputWeights&)
                     .norm_weight = normalise ? w.g_norm : nullptr,
                     .normalise = normalise,
                     .eps = layer.output_norm_eps};
-    const Projection to{w.o_proj, 0};
+    const DeviceProjection to{w.o_proj, 0};
     return linear(p, in, std::span(&to, 1), b_.x.get() + row(p.first_row, d), d, true);
   });
   return {};
@@ -283,7 +283,7 @@ Status Recorder::run_head(const Launch& launch, int first, int count) const {
   const Pass pass{.launch = launch, .tokens = count};
   RUNNEL_TRY(const Linear in,
              normed(pass, b_.x.get() + row(first, d), final_norm_, m_->weights.final_norm));
-  const Projection to{m_->weights.head, 0};
+  const DeviceProjection to{m_->weights.head, 0};
   return linear(pass, in, std::span(&to, 1), b_.logits.get(), m_->config.vocab_size, false);
 }
 

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "cuda/head_norm.h"
-#include "runtime/backend/cuda/device_model.h"
+#include "cuda/prefill.h"
+#include "runtime/backend/cuda/resident_model.h"
 
 namespace runnel::cuda {
 
@@ -28,7 +29,7 @@ struct PlanBuffers {
   DeviceArray<std::uint16_t> operand;   // [N, max(D, HQ*V, I)] bf16, or
   DeviceArray<float> operand_f32;       //   the same in f32
   DeviceArray<std::uint16_t> unpacked;  // a matrix as bf16
-  // Of a recurrence, shapes as in cuda/recurrence.h:
+  // Recurrences only, shapes as in cuda/recurrence.h:
   DeviceArray<float> features_q, features_k, slot_keys, decays, slot_logits, maxima, before;
   DeviceArray<int> arrived;
   DeviceArray<std::uint16_t> map_rows, map_weights;  // see split_map
@@ -61,7 +62,7 @@ class Recorder final : public Ops {
  public:
   using Step = std::function<Status(const Pass&)>;
 
-  static Result<std::unique_ptr<Recorder>> create(std::shared_ptr<ModelOnDevice> model,
+  static Result<std::unique_ptr<Recorder>> create(std::shared_ptr<ResidentModel> model,
                                                   int max_tokens);
 
   Status embed(const WeightView& table) override;
@@ -83,7 +84,7 @@ class Recorder final : public Ops {
   const PlanBuffers& buffers() const { return b_; }
 
  private:
-  explicit Recorder(std::shared_ptr<ModelOnDevice> model) : m_(std::move(model)) {}
+  explicit Recorder(std::shared_ptr<ResidentModel> model) : m_(std::move(model)) {}
   // recorder_buffers.cpp
   Status allocate(int max_tokens);
   Status allocate_inputs(std::uint64_t& bytes);
@@ -144,18 +145,20 @@ class Recorder final : public Ops {
   /// The operand of a product of many tokens.
   Rows rows_of(const Linear& in, void* out) const;
   /// out[t, column + r] (+)= W f(x): by matvec or as a matrix product, as the pass wants.
-  Status linear(const Pass& pass, const Linear& in, std::span<const Projection> to, float* out,
-                int out_stride, bool add) const;
+  Status linear(const Pass& pass, const Linear& in, std::span<const DeviceProjection> to,
+                float* out, int out_stride, bool add) const;
   /// Adds the biases of q, k and v to the mixer's inputs, from this column on.
   Status add_biases(const Pass& pass, const LayerSpec& layer, int column) const;
   /// The pass as the ops behind the last layer's mixer see it: rows that are wanted.
   Pass behind_mixer(const Pass& pass, const LayerSpec& layer) const;
+  /// C [T, rows of m] (+)= A mᵀ, as `to` says; A is bf16, or f32 as m is.
+  /// @param to  store_f32, add_f32 or store_bf16
   Status multiply(const Pass& pass, const Matrix& m, const void* a, int lda, void* c, int ldc,
-                  bool add, bool c_bf16) const;
-  /// The product of bf16 matrices by whoever is fastest.
+                  WideOutput to) const;
+  /// The product of bf16 matrices by the fastest kernel that takes it.
   Status multiply_bf16(const Pass& pass, const Matmul& p, bool wide) const;
 
-  std::shared_ptr<ModelOnDevice> m_;
+  std::shared_ptr<ResidentModel> m_;
   PlanBuffers b_;
   StateLayout layout_;
   std::vector<Step> steps_;

@@ -39,8 +39,8 @@ Status Recorder::swiglu(const Pass& p, const LayerSpec& layer) const {
   const int d = m_->config.hidden_size, inner = layer.intermediate_size;
   float* const x = rows_from(b_.x, p, d);
   RUNNEL_TRY(const Linear in, normed(p, x, layer.channel_norm, w.channel_norm));
-  const bool joined = w.up.size() == 1;
-  const bool quantised = joined && quant::is_block_type(w.down.type);
+  const bool joined = w.gate_up.size() == 1;
+  const bool quantised = joined && quant::is_block_type(w.down_proj.type);
   const QuantisedVector hq{quantised ? b_.h_words.get() : nullptr, b_.h_meta.get()};
   if (joined) {
     Matvec v{.x = in.x,
@@ -49,17 +49,17 @@ Status Recorder::swiglu(const Pass& p, const LayerSpec& layer) const {
              .norm_weight = in.norm_weight,
              .normalise = in.normalise,
              .eps = in.eps};
-    v.segments[v.num_segments++] = {.w = w.up[0].matrix};
+    v.segments[v.num_segments++] = {.w = w.gate_up[0].matrix};
     RUNNEL_CHECK_OK(
         check(matvec(p.launch, MatvecOutput::swiglu, v, p.tokens, b_.h.get(), hq), "gate and up"));
   } else {
-    RUNNEL_CHECK_OK(linear(p, in, w.up, b_.gate_up.get(), 2 * inner, false));
+    RUNNEL_CHECK_OK(linear(p, in, w.gate_up, b_.gate_up.get(), 2 * inner, false));
     RUNNEL_CHECK_OK(check(swiglu_rows(p.launch, b_.gate_up.get(), false, 2 * inner, true, inner,
                                       p.tokens, b_.h.get(), false, inner),
                           "swiglu"));
   }
   Matvec v{.x = quantised ? nullptr : b_.h.get(), .n = inner, .x_stride = inner, .quantised = hq};
-  v.segments[v.num_segments++] = {.w = w.down, .out = x, .out_stride = d};
+  v.segments[v.num_segments++] = {.w = w.down_proj, .out = x, .out_stride = d};
   return check(matvec(p.launch, MatvecOutput::add, v, p.tokens, nullptr, {}), "down");
 }
 
@@ -68,23 +68,23 @@ Status Recorder::many_swiglu(const Pass& p, const LayerSpec& layer) const {
   const int d = m_->config.hidden_size, inner = layer.intermediate_size;
   float* const x = rows_from(b_.x, p, d);
   RUNNEL_TRY(const Linear in, normed(p, x, layer.channel_norm, w.channel_norm));
-  const bool joined = w.up.size() == 1;
-  const bool f32 = w.down.type == BlockType::f32;
-  const bool gu_bf16 = joined && w.up[0].matrix.type != BlockType::f32;
+  const bool joined = w.gate_up.size() == 1;
+  const bool f32 = w.down_proj.type == BlockType::f32;
+  const bool gu_bf16 = joined && w.gate_up[0].matrix.type != BlockType::f32;
   if (gu_bf16) {
     const Rows rows = rows_of(in, b_.operand.get());
     RUNNEL_CHECK_OK(check(norm_rows(p.launch, rows, p.tokens), "norm rows"));
-    RUNNEL_CHECK_OK(multiply(p, w.up[0].matrix, b_.operand.get(), rows.out_stride, b_.gate_up.get(),
-                             2 * inner, false, true));
+    RUNNEL_CHECK_OK(multiply(p, w.gate_up[0].matrix, b_.operand.get(), rows.out_stride,
+                             b_.gate_up.get(), 2 * inner, WideOutput::store_bf16));
   } else {
-    RUNNEL_CHECK_OK(linear(p, in, w.up, b_.gate_up.get(), 2 * inner, false));
+    RUNNEL_CHECK_OK(linear(p, in, w.gate_up, b_.gate_up.get(), 2 * inner, false));
   }
   const int stride = round_up(inner, 32);
   void* h = f32 ? static_cast<void*>(b_.operand_f32.get()) : b_.operand.get();
   RUNNEL_CHECK_OK(check(swiglu_rows(p.launch, b_.gate_up.get(), gu_bf16, 2 * inner, !joined, inner,
                                     p.tokens, h, !f32, stride),
                         "swiglu"));
-  return multiply(p, w.down, h, stride, x, d, true, false);
+  return multiply(p, w.down_proj, h, stride, x, d, WideOutput::add_f32);
 }
 
 Status Recorder::squared_relu(const Pass& p, const LayerSpec& layer) const {
@@ -92,22 +92,22 @@ Status Recorder::squared_relu(const Pass& p, const LayerSpec& layer) const {
   const int d = m_->config.hidden_size, inner = layer.intermediate_size;
   float* const x = rows_from(b_.x, p, d);
   RUNNEL_TRY(const Linear in, normed(p, x, layer.channel_norm, w.channel_norm));
-  RUNNEL_CHECK_OK(linear(p, in, w.up, b_.gate_up.get(), inner, false));
+  RUNNEL_CHECK_OK(linear(p, in, w.gate_up, b_.gate_up.get(), inner, false));
   if (!p.many) {
     RUNNEL_CHECK_OK(check(
         squared_relu_rows(p.launch, b_.gate_up.get(), inner, b_.h.get(), false, inner, p.tokens),
         "squared ReLU"));
     const Linear h{.x = b_.h.get(), .n = inner};
-    const Projection to{w.down, 0};
+    const DeviceProjection to{w.down_proj, 0};
     return linear(p, h, std::span(&to, 1), x, d, true);
   }
-  const bool f32 = w.down.type == BlockType::f32;
+  const bool f32 = w.down_proj.type == BlockType::f32;
   const int stride = round_up(inner, 32);
   void* h = f32 ? static_cast<void*>(b_.operand_f32.get()) : b_.operand.get();
   RUNNEL_CHECK_OK(
       check(squared_relu_rows(p.launch, b_.gate_up.get(), inner, h, !f32, stride, p.tokens),
             "squared ReLU"));
-  return multiply(p, w.down, h, stride, x, d, true, false);
+  return multiply(p, w.down_proj, h, stride, x, d, WideOutput::add_f32);
 }
 
 }  // namespace runnel::cuda

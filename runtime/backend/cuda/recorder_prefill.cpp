@@ -168,13 +168,14 @@ Status Recorder::output_rows(const Pass& pass, const LayerSpec& l) const {
                   .out = b_.operand.get()};
   RUNNEL_CHECK_OK(check(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
   float* const x = b_.x.get() + skipped * static_cast<std::size_t>(d);
-  return multiply(pass, w.o_proj, b_.operand.get(), stride, x, d, true, false);
+  return multiply(pass, w.o_proj, b_.operand.get(), stride, x, d, WideOutput::add_f32);
 }
 
 bool Recorder::fuses_swiglu(const Pass& pass, const LayerSpec& l) const {
   const DeviceLayer& w = weights_of(l);
-  return w.up.size() == 1 && takes_wide(pass, w.up[0].matrix) && w.down.type != BlockType::f32 &&
-         l.intermediate_size % 32 == 0 && w.down.cols == l.intermediate_size;
+  return w.gate_up.size() == 1 && takes_wide(pass, w.gate_up[0].matrix) &&
+         w.down_proj.type != BlockType::f32 && l.intermediate_size % 32 == 0 &&
+         w.down_proj.cols == l.intermediate_size;
 }
 
 Status Recorder::fused_swiglu(const Pass& pass, const LayerSpec& l) const {
@@ -185,7 +186,7 @@ Status Recorder::fused_swiglu(const Pass& pass, const LayerSpec& l) const {
   RUNNEL_TRY(const Linear in, normed(pass, x, l.channel_norm, w.channel_norm));
   const Rows rows = rows_of(in, b_.operand.get());
   RUNNEL_CHECK_OK(check(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
-  const Matrix& m = w.up[0].matrix;
+  const Matrix& m = w.gate_up[0].matrix;
   RUNNEL_TRY(const void* weights, as_bf16(pass, m));
   const WideMatmul product{.p = {.a = b_.operand.get(),
                                  .lda = rows.out_stride,
@@ -199,7 +200,7 @@ Status Recorder::fused_swiglu(const Pass& pass, const LayerSpec& l) const {
                            .output = WideOutput::swiglu,
                            .slots = {}};
   RUNNEL_CHECK_OK(check(wide_matmul(pass.launch, product, m_->prefill.tuning), "gate and up"));
-  return multiply(pass, w.down, b_.h.get(), inner, x, d, true, false);
+  return multiply(pass, w.down_proj, b_.h.get(), inner, x, d, WideOutput::add_f32);
 }
 
 }  // namespace runnel::cuda

@@ -101,7 +101,7 @@ Status Recorder::recurrence_projections(const LayerSpec& layer, const Recurrence
     const DeviceLayer& w = weights_of(layer);
     RUNNEL_TRY(const Linear in, normed(p, b_.x.get(), layer.norm, w.norm));
     constexpr std::size_t kMost = std::size(Matvec{}.segments);
-    const std::span<const Projection> all(w.projections);
+    const std::span<const DeviceProjection> all(w.projections);
     for (std::size_t first = 0; first < all.size(); first += kMost) {
       RUNNEL_CHECK_OK(linear(p, in, all.subspan(first, std::min(kMost, all.size() - first)),
                              b_.inputs.get(), at.stride, false));
@@ -244,14 +244,14 @@ Status Recorder::gated_output_projection(const LayerSpec& layer) {
           .head_dim = heads ? out.v_dim : 0, .gate = out.gate, .gate_stride = out.gate_stride}};
   const bool bf16 = w.o_proj.type != BlockType::f32 && n % 32 == 0;
   steps_.emplace_back([this, &w, out, n, fused, together, bf16](const Pass& p) -> Status {
-    const Projection to{w.o_proj, 0};
+    const DeviceProjection to{w.o_proj, 0};
     const int d = m_->config.hidden_size;
     if (!p.many && fused) return linear(p, together, std::span(&to, 1), b_.x.get(), d, true);
     RecurrenceOutput o = out;
     if (p.many && bf16) o.y_bf16 = b_.operand.get(), o.y_stride = n;
     RUNNEL_CHECK_OK(check(recurrence_output(p.launch, o, p.tokens), "norm and gate"));
     if (p.many && bf16)
-      return multiply(p, w.o_proj, b_.operand.get(), n, b_.x.get(), d, true, false);
+      return multiply(p, w.o_proj, b_.operand.get(), n, b_.x.get(), d, WideOutput::add_f32);
     const Linear in{.x = b_.y.get(), .n = n};
     return linear(p, in, std::span(&to, 1), b_.x.get(), d, true);
   });

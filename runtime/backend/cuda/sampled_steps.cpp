@@ -35,17 +35,17 @@ Result<SampleBuffers> SampleBuffers::create(std::int32_t vocab) {
 }
 
 Result<std::unique_ptr<CudaSteps>> CudaSteps::create(StepHost& host,
-                                                     std::shared_ptr<ModelOnDevice> model,
+                                                     std::shared_ptr<ResidentModel> model,
                                                      CudaState& state,
                                                      std::span<const TokenId> recent,
                                                      const SamplingOptions& sampling) {
-  if (recent.empty()) return fail(ErrorCode::invalid_argument, "steps: no token to begin with");
+  RUNNEL_CHECK_OK(check_recent(recent));
   const DeviceScope scope(model->device.index);
   RUNNEL_CHECK_OK(scope.status());
   const std::int32_t vocab = model->config.vocab_size;
   const SampleSetup setup = make_sample_setup(sampling, vocab, recent);
   const cudaStream_t stream = model->stream.get();
-  std::unique_ptr<CudaSteps> steps(new CudaSteps(host, std::move(model), state));
+  std::unique_ptr<CudaSteps> steps(new CudaSteps(host, std::move(model), state, recent.back()));
   CudaSteps& s = *steps;
   if (host.spare.empty()) {
     RUNNEL_TRY(s.b_, SampleBuffers::create(vocab));
@@ -53,7 +53,6 @@ Result<std::unique_ptr<CudaSteps>> CudaSteps::create(StepHost& host,
     s.b_ = std::move(host.spare.back());
     host.spare.pop_back();
   }
-  s.first_ = recent.back();
   using Ids = std::span<const std::int32_t>;
   RUNNEL_CHECK_OK(upload(s.b_.bias_ids, Ids(setup.bias_ids), stream));
   RUNNEL_CHECK_OK(upload(s.b_.bias_values, std::span<const float>(setup.bias_values), stream));
@@ -81,101 +80,61 @@ CudaSteps::~CudaSteps() {
   const DeviceScope scope(model_->device.index);
   // What is queued writes to memory that is freed now.
   static_cast<void>(cudaStreamSynchronize(model_->stream.get()));
-  if (host_.active == this) {
-    host_.active = nullptr;
-    static_cast<void>(host_.finished(failures(queued_)));
-  }
+  if (leave()) static_cast<void>(check_end(queued()));
   if (b_.drawn.get() != nullptr) host_.spare.push_back(std::move(b_));
 }
 
-Status CudaSteps::give_way() {
-  host_.active = nullptr;
-  logits_.resize(static_cast<std::size_t>(model_->config.vocab_size));
-  RUNNEL_CHECK_OK(host_.wait_for_logits(logits_.data()));
-  gave_way_ = host_.finished(failures(queued_));
-  return {};
-}
-
-Status CudaSteps::take_over() {
-  if (host_.active == this) return {};
-  if (host_.active != nullptr) RUNNEL_CHECK_OK(host_.active->give_way());
-  // After give_way() nothing is queued, so the last token is known.
-  const auto last = static_cast<std::uint32_t>(place(queued_));
-  const TokenId token = queued_ == 0 ? first_ : last == kNoToken ? 0 : static_cast<TokenId>(last);
-  RUNNEL_CHECK_OK(host_.put(token, {.state_in = state_.data(),
-                                    .state_out = state_.data(),
-                                    .position = state_.position(),
-                                    .first = 0,
-                                    .count = 1}));
-  host_.active = this;
-  return {};
-}
-
-Status CudaSteps::queue() {
+Status CudaSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
   const DeviceScope scope(model_->device.index);
   RUNNEL_CHECK_OK(scope.status());
-  if (queued_ - taken_ >= kDrawnPlaces - 1) {
-    return fail(ErrorCode::invalid_argument, "steps: ", queued_ - taken_,
-                " tokens were queued and not asked for");
+  if (token) {
+    RUNNEL_CHECK_OK(host_.put(*token, {.state_in = state_.data(),
+                                       .state_out = state_.data(),
+                                       .position = state_.position(),
+                                       .first = 0,
+                                       .count = 1}));
   }
-  RUNNEL_CHECK_OK(take_over());
   const Launch launch = model_->launch();
-  const std::uint32_t ticket = queued_ + 1;
-  failures(ticket) = host_.failures();
+  failures(pass) = host_.failures();
   RUNNEL_CHECK_OK(host_.launch_step(launch));
-  sample_.ticket = ticket;
-  sample_.drawn = b_.drawn.get() + ticket % kDrawnPlaces;
+  sample_.ticket = pass;
+  sample_.drawn = b_.drawn.get() + pass % kDrawnPlaces;
   RUNNEL_CHECK_OK(check(sample(launch.stream, sample_), "draw a token"));
   state_.advance(1);
-  queued_ = ticket;
   return {};
 }
 
-Result<TokenId> CudaSteps::drawn() {
-  if (taken_ == queued_) return fail(ErrorCode::invalid_argument, "steps: nothing is queued");
-  const std::uint32_t ticket = ++taken_;
+Status CudaSteps::wait_for(std::uint32_t pass) {
   const DeviceScope scope(model_->device.index);
   RUNNEL_CHECK_OK(scope.status());
-  // The next pass is queued already: who is told late loses nothing, so do not burn a core.
-  constexpr unsigned kSpins = 400, kSleepsBetweenLooks = 50;
-  const auto here = [&] { return place(ticket) >> 32 == ticket; };
-  for (unsigned asked = 0; !here(); ++asked) {
-    if (asked < kSpins) continue;
+  // The next pass is queued already, so a token that is read late costs nothing: poll a little, then sleep.
+  constexpr unsigned kSpins = 400, kSleepsPerQuery = 50;
+  const auto here = [&] { return place(pass) >> 32 == pass; };
+  for (unsigned polls = 0; !here(); ++polls) {
+    if (polls < kSpins) continue;
     std::this_thread::sleep_for(std::chrono::microseconds(20));
-    if (asked % kSleepsBetweenLooks != 0) continue;
+    if (polls % kSleepsPerQuery != 0) continue;
     const cudaError_t state = cudaStreamQuery(model_->stream.get());
     if (state == cudaErrorNotReady) {
       static_cast<void>(cudaGetLastError());
       continue;
     }
     RUNNEL_CHECK_OK(check(state, "draw a token"));
-    if (!here()) return fail(ErrorCode::device, "cuda: a pass came to its end without a token");
+    if (!here()) return fail(ErrorCode::device, "cuda: a pass ended without a token");
   }
-  if (host_.stuck(failures(ticket))) {
-    return fail(ErrorCode::device, "cuda: a token did not come to its end: blocks waited too long");
-  }
-  const auto token = static_cast<std::uint32_t>(place(ticket));
-  if (token == kNoToken) {
-    return fail(ErrorCode::invalid_argument, "no token can be chosen: all ",
-                model_->config.vocab_size, " logits are -inf or not a number");
-  }
-  return static_cast<TokenId>(token);
+  if (!host_.stuck(failures(pass))) return {};
+  return fail(ErrorCode::device, "cuda: a token did not finish: blocks waited too long");
 }
 
-Status CudaSteps::logits(std::span<float> out) {
-  if (out.size() != static_cast<std::size_t>(model_->config.vocab_size)) {
-    return fail(ErrorCode::invalid_argument, "steps: buffer has ", out.size(), " floats, expected ",
-                model_->config.vocab_size);
-  }
+std::optional<TokenId> CudaSteps::token_of(std::uint32_t pass) const {
+  const auto token = static_cast<std::uint32_t>(place(pass));
+  return token == kNoToken ? std::nullopt : std::optional(static_cast<TokenId>(token));
+}
+
+Status CudaSteps::read_logits(std::span<float> out) {
   const DeviceScope scope(model_->device.index);
   RUNNEL_CHECK_OK(scope.status());
-  if (host_.active != this) {
-    RUNNEL_CHECK_OK(gave_way_);
-    std::copy(logits_.begin(), logits_.end(), out.begin());
-    return {};
-  }
-  RUNNEL_CHECK_OK(host_.wait_for_logits(out.data()));
-  return host_.finished(failures(queued_));
+  return host_.wait_for_logits(out.data());
 }
 
 }  // namespace runnel::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps that draw their own tokens: the sampling kernel after each, its token in device memory for
-// the next step and in pinned host memory for whoever reads along.
+// the next step and in pinned host memory for the host.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,11 @@
 
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/backend/cuda/sample_setup.h"
+#include "runtime/backend/draw_ahead.h"
 
 namespace runnel::cuda {
 
-class CudaSteps;
-
-/// More than passes are ever queued and not asked for.
+/// Places for tokens that were drawn and not read yet.
 inline constexpr std::uint32_t kDrawnPlaces = 8;
 
 /// What drawing tokens needs besides a plan's buffers.
@@ -37,54 +36,51 @@ class StepHost {
   virtual Status launch_step(const Launch& launch) = 0;
   /// Waits for the stream; the logits of the last step.
   virtual Status wait_for_logits(float* to) = 0;
-  /// How often steps of this plan or others did not come to their end; any thread may ask. See StepKernel.
+  /// How often steps of this plan or others did not finish; any thread may call it. See StepKernel.
   virtual std::uint32_t failures() const = 0;
-  /// Whether a step launched at `since` failures or later did not come to its end. Any thread may ask.
+  /// Whether a step launched at `since` failures or later did not finish. Any thread may call it.
   virtual bool stuck(std::uint32_t since) const = 0;
   /// After the stream is idle: as stuck(), as an error, and ready for other steps again.
   virtual Status finished(std::uint32_t since) = 0;
 
-  CudaSteps* active = nullptr;       // whose token, segment and logits are in the buffers
-  std::vector<SampleBuffers> spare;  // of generations that are over
+  ActiveSteps active;                // whose token, segment and logits are in the buffers
+  std::vector<SampleBuffers> spare;  // of generations that have ended
 };
 
-class CudaSteps final : public SampledSteps {
+class CudaSteps final : public DrawAhead {
  public:
   static Result<std::unique_ptr<CudaSteps>> create(StepHost& host,
-                                                   std::shared_ptr<ModelOnDevice> model,
+                                                   std::shared_ptr<ResidentModel> model,
                                                    CudaState& state,
                                                    std::span<const TokenId> recent,
                                                    const SamplingOptions& sampling);
   ~CudaSteps() override;
 
-  Status queue() override;
-  Result<TokenId> drawn() override;
-  Status logits(std::span<float> out) override;
-
-  /// Waits, and takes its logits out of the plan's buffers, which another use needs. That a step did not come to its
-  /// end is told to whoever asks for its token or its logits, not to the other use.
-  Status give_way();
-
  private:
-  CudaSteps(StepHost& host, std::shared_ptr<ModelOnDevice> model, CudaState& state)
-      : host_(host), model_(std::move(model)), state_(state) {}
-  /// Makes the plan's buffers this object's.
-  Status take_over();
-  std::uint32_t& failures(std::uint32_t ticket) { return failures_[ticket % kDrawnPlaces]; }
-  volatile std::uint64_t& place(std::uint32_t ticket) const {
-    return b_.drawn.get()[ticket % kDrawnPlaces];
+  CudaSteps(StepHost& host, std::shared_ptr<ResidentModel> model, CudaState& state, TokenId first)
+      : DrawAhead(host.active, model->config.vocab_size, first, kDrawnPlaces),
+        host_(host),
+        model_(std::move(model)),
+        state_(state) {}
+
+  // DrawAhead
+  Status launch(std::uint32_t pass, std::optional<TokenId> token) override;
+  Status wait_for(std::uint32_t pass) override;
+  std::optional<TokenId> token_of(std::uint32_t pass) const override;
+  Status read_logits(std::span<float> out) override;
+  Status check_end(std::uint32_t pass) override { return host_.finished(failures(pass)); }
+
+  std::uint32_t& failures(std::uint32_t pass) { return failures_[pass % kDrawnPlaces]; }
+  volatile std::uint64_t& place(std::uint32_t pass) const {
+    return b_.drawn.get()[pass % kDrawnPlaces];
   }
 
   StepHost& host_;
-  std::shared_ptr<ModelOnDevice> model_;
+  std::shared_ptr<ResidentModel> model_;
   CudaState& state_;
   Sample sample_;
   SampleBuffers b_;
-  TokenId first_ = 0;
-  std::uint32_t queued_ = 0, taken_ = 0;       // passes; the ticket of a pass is its number from 1
   std::uint32_t failures_[kDrawnPlaces] = {};  // StepHost::failures() as each pass was queued
-  std::vector<float> logits_;                  // after give_way(), and
-  Status gave_way_;                            // whether they are the last pass's
 };
 
 }  // namespace runnel::cuda

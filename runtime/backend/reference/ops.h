@@ -14,7 +14,7 @@
 
 namespace runnel::reference {
 
-/// What becomes of activations before they meet a weight: nothing; int8 blocks of 32 where the
+/// How activations are rounded before a product: not at all; to int8 blocks of 32 where the
 /// weight is quantised, as fast backends do; bf16 where it is not f32, as tensor cores take many
 /// tokens (the outputs of the SwiGLU's first half then are bf16 too, the logits stay exact).
 enum class Activations { exact, rounded, tensor };
@@ -66,7 +66,7 @@ void log_decay(const WeightView& bias, float normalizer, float floor, std::span<
 /// Rotates pairs (i, i + K/2) of x [K] by position * theta^(-2i/K); angles in double, so positions have no bound.
 void rotate(std::span<float> x, double position, double theta);
 
-/// What one kv head sees of one token.
+/// One kv head's inputs of one token.
 struct SlotInput {
   std::span<const float> q;               // [G, K] queries of the G heads that share this kv head
   std::span<const float> k;               // [K]
@@ -112,7 +112,7 @@ void recurrence_core(std::span<const float> a, std::span<const float> b, std::sp
 void recurrence_read(std::span<const float> q, float scale, std::span<const float> state,
                      std::span<float> o);
 
-/// What one kv head sees of one token; empty where the model has no such thing. F = gate_dim().
+/// One kv head's inputs of one token; empty where the model has no such tensor. F = gate_dim().
 struct RecurrenceInput {
   std::span<const float> q;                            // [G, K]
   std::span<const float> k;                            // [K]

@@ -14,9 +14,9 @@
 namespace runnel::reference {
 namespace {
 
-class State final : public RecurrentState {
+class ReferenceState final : public RecurrentState {
  public:
-  explicit State(const StateLayout& layout) : floats(layout.total_floats()) {}
+  explicit ReferenceState(const StateLayout& layout) : floats(layout.total_floats()) {}
 
   std::uint64_t position() const override { return tokens; }
 
@@ -40,7 +40,7 @@ class State final : public RecurrentState {
   }
 
   Result<std::unique_ptr<RecurrentState>> clone() const override {
-    return std::unique_ptr<RecurrentState>(std::make_unique<State>(*this));
+    return std::unique_ptr<RecurrentState>(std::make_unique<ReferenceState>(*this));
   }
 
   Status reset() override {
@@ -186,7 +186,7 @@ class Recorder final : public Ops {
     std::size_t first = 0;
     for (const PlanItem& item : p.items) {
       const std::size_t n = item.tokens.size();
-      std::vector<float>& floats = static_cast<State*>(item.state)->floats;
+      std::vector<float>& floats = static_cast<ReferenceState*>(item.state)->floats;
       const auto conv = [&](const WeightView& kernel, std::vector<float>& x, std::size_t tail) {
         const std::size_t channels = static_cast<std::size_t>(kernel.rows);
         short_conv(
@@ -232,7 +232,7 @@ class Recorder final : public Ops {
     const std::vector<float> bound = values(w.lower_bound);
     std::size_t row = 0;  // token within the pass
     for (const PlanItem& item : p.items) {
-      State& state = *static_cast<State*>(item.state);
+      ReferenceState& state = *static_cast<ReferenceState*>(item.state);
       const std::span<float> floats(state.floats);
       for (std::size_t t = 0; t < item.tokens.size(); ++t, ++row) {
         for (std::size_t h = 0; h < heads; ++h) {
@@ -276,7 +276,7 @@ class Recorder final : public Ops {
         w.head_read_bias.present() ? all_values(w.head_read_bias) : std::vector<float>();
     std::size_t row = 0;  // token within the pass
     for (const PlanItem& item : p.items) {
-      State& state = *static_cast<State*>(item.state);
+      ReferenceState& state = *static_cast<ReferenceState*>(item.state);
       for (std::size_t t = 0; t < item.tokens.size(); ++t, ++row) {
         for (std::size_t h = 0; h < heads; ++h) {
           const std::size_t at = row * heads + h;  // [T, H] index
@@ -335,7 +335,7 @@ class ReferencePlan final : public Plan {
     pass.x.resize(pass.tokens.size() * static_cast<std::size_t>(c_.hidden_size));
     for (const Recorder::Step& step : recorder.steps) step(pass);
     for (const PlanItem& item : items)
-      static_cast<State*>(item.state)->tokens += item.tokens.size();
+      static_cast<ReferenceState*>(item.state)->tokens += item.tokens.size();
     return {};
   }
 
@@ -346,10 +346,10 @@ class ReferencePlan final : public Plan {
   int max_tokens_;
 };
 
-class Model final : public DeviceModel {
+class ReferenceModel final : public DeviceModel {
  public:
-  Model(ModelConfig config, const Weights& weights, std::shared_ptr<const void> keep_alive,
-        Activations activations)
+  ReferenceModel(ModelConfig config, const Weights& weights, std::shared_ptr<const void> keep_alive,
+                 Activations activations)
       : config_(std::move(config)),
         layout_(StateLayout::of(config_)),
         keep_alive_(std::move(keep_alive)),
@@ -361,7 +361,7 @@ class Model final : public DeviceModel {
   }
 
   Result<std::unique_ptr<RecurrentState>> create_state() const override {
-    return std::unique_ptr<RecurrentState>(std::make_unique<State>(layout_));
+    return std::unique_ptr<RecurrentState>(std::make_unique<ReferenceState>(layout_));
   }
 
   Result<std::unique_ptr<Plan>> record(int max_tokens, const Recording& recording) const override {
@@ -394,8 +394,8 @@ class ReferenceBackend final : public Backend {
     RUNNEL_CHECK_OK(expect_ops(request.step_program, device_.id));
     if (request.progress && !request.progress(1.0F))
       return fail(ErrorCode::cancelled, "load: stopped by the caller");
-    return std::unique_ptr<DeviceModel>(
-        std::make_unique<Model>(request.config, request.weights, request.keep_alive, activations_));
+    return std::unique_ptr<DeviceModel>(std::make_unique<ReferenceModel>(
+        request.config, request.weights, request.keep_alive, activations_));
   }
 
  private:

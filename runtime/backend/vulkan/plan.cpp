@@ -161,7 +161,7 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
   RUNNEL_CHECK_OK(check_items(items, max_tokens_, model_->config.vocab_size));
   if (stop.stop_requested()) return fail(ErrorCode::cancelled, "pass: a stop was requested");
   const std::lock_guard lock(mutex_);
-  if (active != nullptr) RUNNEL_CHECK_OK(active->give_way());
+  RUNNEL_CHECK_OK(active.give_way());
   RUNNEL_CHECK_OK(make_room_for_programs());
   fill_pass(items, reinterpret_cast<std::uint32_t*>(buffers_.pass_host.mapped));
 
@@ -182,7 +182,7 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
   PassShape body = body_shape(items);
   const bool one_dispatch = in_one_dispatch(buffers_, body);
   body.makes_logits = one_dispatch && !wanted.empty() && model_->step.dispatch->head_inside;
-  Range unread;  // for what nobody reads of a token that such a pass draws
+  Range unread;  // where a token goes that such a pass draws in vain
   if (body.makes_logits)
     unread = {buffers_.act.get(), 4ULL * model_->step.dispatch->drawn_at(), 4 * kDrawnWords};
   mark_step(body, unread, words);
@@ -284,7 +284,7 @@ Status VulkanPlan::check_report(std::uint32_t report) {
   tag_ = head_tag_ = 1;
   RUNNEL_CHECK_OK(model_->device->fill_zero(buffers_.act));
   return fail(ErrorCode::device, model_->device->id(),
-              ": a token did not come to its end: workgroups waited too long for each other");
+              ": a token did not finish: workgroups waited too long for each other");
 }
 
 void VulkanPlan::mark_step(const PassShape& shape, const Range& drawn, std::uint32_t* words) const {

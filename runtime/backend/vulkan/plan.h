@@ -9,13 +9,12 @@
 #include <mutex>
 #include <vector>
 
-#include "runtime/backend/backend.h"
+#include "runtime/backend/draw_ahead.h"
 #include "runtime/backend/vulkan/memory/state.h"
 #include "runtime/backend/vulkan/pass/program.h"
 
 namespace runnel::vulkan {
 
-class VulkanSteps;
 struct StepSet;
 struct Widths;  // plan_buffers.cpp
 
@@ -38,7 +37,7 @@ class VulkanPlan final : public Plan {
   // For VulkanSteps, which share the plan's buffers.
   /// Held while buffers of the plan are in use or change hands.
   std::mutex& mutex() { return mutex_; }
-  VulkanSteps* active = nullptr;  // whose logits are in the buffers
+  ActiveSteps active;  // whose logits are in the buffers
   Result<StepSet> take_step_set(bool candidates);
   void keep_step_set(StepSet set, bool candidates);
   /// Queues the pass of one token and what draws the next; returns what to wait for.
@@ -70,14 +69,14 @@ class VulkanPlan final : public Plan {
   void fill_rotations(std::uint64_t position, std::size_t tokens, std::uint32_t* out) const;
   Result<VkCommandBuffer> commands_for(const PassShape& shape);
   Status make_room_for_programs();
-  /// What a pass in one dispatch is told besides items: tags; where the token that it draws goes.
+  /// What a pass in one dispatch reads besides items: tags; where the token that it draws goes.
   void mark_step(const PassShape& shape, const Range& drawn, std::uint32_t* words) const;
   /// After a pass was queued.
   void flip_tags(const PassShape& shape);
   /// Copies one row of logits to the host, where the commands before made it.
   Result<VkCommandBuffer> logits_copy();
-  /// After a pass in one dispatch: whether it came to its end.
-  /// @param report  see PassBuffers
+  /// After a pass in one dispatch: whether it finished.
+  /// @param report  see PlanBuffers
   Status check_report(std::uint32_t report);
   Status add_times(std::span<const VkCommandBuffer> commands) const;
   PassShape body_shape(std::span<const PlanItem> items) const;
@@ -87,10 +86,10 @@ class VulkanPlan final : public Plan {
   std::uint32_t logit_rows_ = 1;  // of one logits submission
   std::vector<RecordedOp> ops_;
   bool takes_step_ = false;  // the recording is what the model's step program computes
-  PassBuffers buffers_;
+  PlanBuffers buffers_;
 
   struct Frequency {
-    double turn;             // radians a token
+    double turn;             // radians per token
     double cos_1, sin_1;     // of one turn
     float cos_far, sin_far;  // of sink_distance turns
   };
@@ -100,7 +99,7 @@ class VulkanPlan final : public Plan {
   OwnedCommandPool pool_;
   std::map<PassShape, Program> programs_;
   std::mutex mutex_;
-  // Of the next pass in one dispatch, and of the next that makes logits: the buffer begins with zeros.
+  // Tags of the next pass in one dispatch, and of the next that makes logits: the buffer begins with zeros.
   std::uint32_t tag_ = 1, head_tag_ = 1;
   VkCommandBuffer logits_copy_ = VK_NULL_HANDLE;
   std::array<std::vector<StepSet>, 2> spare_;  // of chains that are over; with candidates

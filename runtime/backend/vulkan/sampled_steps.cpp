@@ -11,16 +11,16 @@ namespace runnel::vulkan {
 namespace {
 
 constexpr std::uint64_t kDrawnBytes = 4 * kDrawnWords;
-// of candidates
+// with candidates
 constexpr std::uint64_t kFoundBytes = 8 + 8ULL * kMostCandidates + 4ULL * kMostCandidateLists;
-// Of candidates, behind what is found: the words of a drawn token, of which the report counts.
+// With candidates, behind what is found: the words of a drawn token, of which only the report is used.
 constexpr std::uint64_t kDrawnBehind = (kFoundBytes + kDrawnBytes - 1) / kDrawnBytes * kDrawnBytes;
 static_assert(kFoundBytes >= kStepPlaces * kDrawnBytes);
 /// Where the host finds the words of the token of a place.
 std::uint64_t host_words_at(bool candidates, std::uint32_t place) {
   return candidates ? kDrawnBehind : place * kDrawnBytes;
 }
-/// Of them, whether its step gave up.
+/// Where its step's time-out report is.
 std::uint64_t report_at(bool candidates, std::uint32_t place) {
   return host_words_at(candidates, place) + 4 * kDrawnReport;
 }
@@ -57,7 +57,7 @@ Range StepSet::drawn_at(std::uint32_t place) const {
   return {host.get(), host_words_at(bins.bytes > 0, place), kDrawnBytes};
 }
 
-Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers, bool candidates) {
+Result<StepSet> StepSet::create(ResidentModel& model, const PlanBuffers& buffers, bool candidates) {
   Device& device = *model.device;
   StepSet s;
   // The step program of this plan, and its head where that draws.
@@ -161,21 +161,27 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PassBuffers& buffers
   return s;
 }
 
+VulkanSteps::VulkanSteps(VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
+                         TokenId first)
+    : DrawAhead(plan.active, model->config.vocab_size, first, kStepPlaces),
+      plan_(plan),
+      model_(std::move(model)),
+      state_(state) {}
+
 Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(VulkanPlan& plan,
                                                           std::shared_ptr<ResidentModel> model,
                                                           VulkanState& state,
                                                           std::span<const TokenId> recent,
                                                           const SamplingOptions& sampling) {
-  if (recent.empty()) return fail(ErrorCode::invalid_argument, "steps: no token to begin with");
+  RUNNEL_CHECK_OK(check_recent(recent));
   const std::int32_t vocab = model->config.vocab_size;
   const bool penalties = sampling.penalty_window > 0 &&
                          (sampling.repetition_penalty != 1.0F ||
                           sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F);
   const bool greedy = sampling.temperature == 0.0F;
   const bool alone = greedy && !penalties && sampling.logit_bias.empty();
-  std::unique_ptr<VulkanSteps> steps(new VulkanSteps(plan, std::move(model), state));
+  std::unique_ptr<VulkanSteps> steps(new VulkanSteps(plan, std::move(model), state, recent.back()));
   VulkanSteps& s = *steps;
-  s.first_ = recent.back();
   if (!alone) {
     if (penalties) s.window_ = static_cast<std::size_t>(sampling.penalty_window);
     const std::size_t listed = sampling.logit_bias.size() + s.window_;
@@ -196,59 +202,35 @@ Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(VulkanPlan& plan,
 VulkanSteps::~VulkanSteps() {
   const std::lock_guard lock(plan_.mutex());
   // What is queued writes to memory that the next chain uses.
-  if (queued_ > 0) static_cast<void>(model_->device->wait(submissions_[queued_ % kStepPlaces]));
-  if (plan_.active == this) plan_.active = nullptr;
+  if (queued() > 0) static_cast<void>(model_->device->wait(submissions_[queued() % kStepPlaces]));
+  static_cast<void>(leave());
   if (set_.host.bytes > 0) plan_.keep_step_set(std::move(set_), candidates());
 }
 
-Status VulkanSteps::give_way() {
-  plan_.active = nullptr;
-  RUNNEL_CHECK_OK(model_->device->wait(submissions_[queued_ % kStepPlaces]));
-  logits_.resize(static_cast<std::size_t>(model_->config.vocab_size));
-  return plan_.read_logits(logits_);
-}
-
-std::uint32_t VulkanSteps::token_of(std::uint32_t pass) const {
-  std::uint32_t token = 0;
-  std::memcpy(&token, set_.host.mapped + pass % kStepPlaces * kDrawnBytes + 4 * kDrawnToken,
-              sizeof(token));
-  return token;
-}
-
 Status VulkanSteps::queue() {
-  if (queued_ - taken_ >= kStepPlaces - 1) {
-    return fail(ErrorCode::invalid_argument, "steps: ", queued_ - taken_,
-                " tokens were queued and not asked for");
-  }
   if (candidates()) RUNNEL_CHECK_OK(decide());
   const std::lock_guard lock(plan_.mutex());
-  if (plan_.active != this && plan_.active != nullptr) RUNNEL_CHECK_OK(plan_.active->give_way());
-  TokenId token = first_;
-  bool chained = false;
-  if (queued_ > 0 && candidates()) {
-    const Result<TokenId>& last = *tokens_[queued_ % kStepPlaces];
-    token = last ? *last : 0;
-  } else if (queued_ > 0) {
-    chained = plan_.active == this;
-    if (!chained) {  // what was queued is over
-      const std::uint32_t last = token_of(queued_);
-      token = last == kNoToken ? 0 : static_cast<TokenId>(last);
-    } else {
-      token = 0;  // the device knows
-    }
-  }
+  return DrawAhead::queue();
+}
+
+Status VulkanSteps::logits(std::span<float> out) {
+  const std::lock_guard lock(plan_.mutex());
+  return DrawAhead::logits(out);
+}
+
+Status VulkanSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
+  const bool chained = !token && !candidates();
+  const TokenId next = chained ? 0 : token.value_or(next_after(pass - 1));
   if (candidates()) {
-    recent_.push_back(token);
+    recent_.push_back(next);
     list_special_tokens();
   }
-  const std::uint32_t place = (queued_ + 1) % kStepPlaces;
+  const std::uint32_t place = pass % kStepPlaces;
   if (submissions_[place] != 0) RUNNEL_CHECK_OK(model_->device->wait(submissions_[place]));
   std::memset(set_.host.mapped + report_at(candidates(), place), 0, 4);
-  const PlanItem item{.state = &state_, .tokens = std::span(&token, 1)};
+  const PlanItem item{.state = &state_, .tokens = std::span(&next, 1)};
   RUNNEL_TRY(submissions_[place], plan_.queue_step(item, set_, place, chained));
-  plan_.active = this;
   state_.tokens += 1;
-  ++queued_;
   return {};
 }
 
@@ -284,65 +266,45 @@ Result<std::span<const float>> VulkanSteps::row() {
   }
   // More tokens are as likely as the last candidate than there is room for: the whole row.
   const std::lock_guard lock(plan_.mutex());
-  if (plan_.active == this) {
-    logits_.resize(row_.size());
-    RUNNEL_CHECK_OK(plan_.read_logits(logits_));
-  }
-  return std::span<const float>(logits_);
+  return logits_on_host();
 }
 
 Status VulkanSteps::decide() {
-  if (decided_ == queued_) return {};
-  RUNNEL_CHECK_OK(model_->device->wait(submissions_[queued_ % kStepPlaces]));
-  RUNNEL_CHECK_OK(ended(queued_));
+  const std::uint32_t last = queued();
+  if (decided_ == last) return {};
+  RUNNEL_CHECK_OK(model_->device->wait(submissions_[last % kStepPlaces]));
+  RUNNEL_CHECK_OK(check_end(last));
   RUNNEL_TRY(const std::span<const float> logits, row());
   const std::size_t seen = std::min(window_, recent_.size());
-  tokens_[queued_ % kStepPlaces] =
+  const Result<TokenId> token =
       sampler_->sample(logits, std::span<const TokenId>(recent_).last(seen), state_.tokens);
+  tokens_[last % kStepPlaces] = token ? std::optional(*token) : std::nullopt;
   if (logits.data() == row_.data()) std::fill(row_.begin(), row_.end(), kNever);
-  decided_ = queued_;
+  decided_ = last;
   return {};
 }
 
-Status VulkanSteps::ended(std::uint32_t pass) const {
+Status VulkanSteps::check_end(std::uint32_t pass) {
   std::uint32_t report = 0;
   std::memcpy(&report, set_.host.mapped + report_at(candidates(), pass % kStepPlaces),
               sizeof(report));
   if (report == 0) return {};
   return fail(ErrorCode::device, model_->device->id(),
-              ": a token did not come to its end: workgroups waited too long for each other");
+              ": a token did not finish: workgroups waited too long for each other");
 }
 
-Result<TokenId> VulkanSteps::drawn() {
-  if (taken_ == queued_) return fail(ErrorCode::invalid_argument, "steps: nothing is queued");
-  const std::uint32_t pass = taken_ + 1;
-  if (candidates()) {
-    if (decided_ < pass) RUNNEL_CHECK_OK(decide());
-    taken_ = pass;
-    return *tokens_[pass % kStepPlaces];
-  }
+Status VulkanSteps::wait_for(std::uint32_t pass) {
+  if (candidates()) return decided_ < pass ? decide() : Status();
   RUNNEL_CHECK_OK(model_->device->wait(submissions_[pass % kStepPlaces]));
-  RUNNEL_CHECK_OK(ended(pass));
-  taken_ = pass;
-  const std::uint32_t token = token_of(pass);
-  if (token == kNoToken) {
-    return fail(ErrorCode::invalid_argument, "no token can be chosen: all ",
-                model_->config.vocab_size, " logits are -inf or not a number");
-  }
-  return static_cast<TokenId>(token);
+  return check_end(pass);
 }
 
-Status VulkanSteps::logits(std::span<float> out) {
-  if (out.size() != static_cast<std::size_t>(model_->config.vocab_size)) {
-    return fail(ErrorCode::invalid_argument, "steps: buffer has ", out.size(), " floats, expected ",
-                model_->config.vocab_size);
-  }
-  const std::lock_guard lock(plan_.mutex());
-  if (plan_.active == this) return plan_.read_logits(out);
-  if (logits_.size() != out.size())
-    return fail(ErrorCode::invalid_argument, "steps: nothing was queued");
-  std::copy(logits_.begin(), logits_.end(), out.begin());
-  return {};
+std::optional<TokenId> VulkanSteps::token_of(std::uint32_t pass) const {
+  if (candidates()) return tokens_[pass % kStepPlaces];
+  std::uint32_t token = 0;
+  std::memcpy(&token, set_.host.mapped + pass % kStepPlaces * kDrawnBytes + 4 * kDrawnToken,
+              sizeof(token));
+  return token == kNoToken ? std::nullopt : std::optional(static_cast<TokenId>(token));
 }
 
 }  // namespace runnel::vulkan

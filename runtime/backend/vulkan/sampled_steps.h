@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/backend/draw_ahead.h"
 #include "runtime/backend/vulkan/plan.h"
 #include "runtime/sampling/sampler.h"
 
@@ -33,10 +34,10 @@ struct StepSet {
   /// Where a step that makes the logits itself writes the kDrawn… words of the token.
   Range drawn_at(std::uint32_t place) const;
 
-  static Result<StepSet> create(ResidentModel& model, const PassBuffers& buffers, bool candidates);
+  static Result<StepSet> create(ResidentModel& model, const PlanBuffers& buffers, bool candidates);
 };
 
-class VulkanSteps final : public SampledSteps {
+class VulkanSteps final : public DrawAhead {
  public:
   /// @return null if the host has to see whole rows of logits.
   static Result<std::unique_ptr<SampledSteps>> create(VulkanPlan& plan,
@@ -46,21 +47,22 @@ class VulkanSteps final : public SampledSteps {
                                                       const SamplingOptions& sampling);
   ~VulkanSteps() override;
 
+  // Both hold the plan's mutex: drawn() may need a row of its logits.
   Status queue() override;
-  Result<TokenId> drawn() override;
   Status logits(std::span<float> out) override;
 
-  /// Waits, and takes its logits out of the plan's buffers, which another use needs. The plan's mutex is held.
-  Status give_way();
-
  private:
-  VulkanSteps(VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state)
-      : plan_(plan), model_(std::move(model)), state_(state) {}
+  VulkanSteps(VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
+              TokenId first);
+
+  // DrawAhead
+  Status launch(std::uint32_t pass, std::optional<TokenId> token) override;
+  Status wait_for(std::uint32_t pass) override;
+  std::optional<TokenId> token_of(std::uint32_t pass) const override;
+  Status read_logits(std::span<float> out) override { return plan_.read_logits(out); }
+  Status check_end(std::uint32_t pass) override;
+
   bool candidates() const { return sampler_.has_value(); }
-  /// The token of a pass that is over.
-  std::uint32_t token_of(std::uint32_t pass) const;
-  /// Whether a pass that is over came to its end.
-  Status ended(std::uint32_t pass) const;
   /// Waits for the last pass and draws from its candidates.
   Status decide();
   /// The sparse row of what the device found, or the whole one.
@@ -71,10 +73,7 @@ class VulkanSteps final : public SampledSteps {
   std::shared_ptr<ResidentModel> model_;
   VulkanState& state_;
   StepSet set_;
-  TokenId first_ = 0;
-  std::uint32_t queued_ = 0, taken_ = 0;  // passes, numbered from 1
   std::array<std::uint64_t, kStepPlaces> submissions_{};
-  std::vector<float> logits_;  // after give_way()
 
   // With candidates.
   std::optional<Sampler> sampler_;
@@ -82,8 +81,8 @@ class VulkanSteps final : public SampledSteps {
   std::size_t window_ = 0;
   std::int32_t likeliest_ = 1;  // candidates wanted, besides those in the list
   std::uint32_t decided_ = 0;   // passes
-  std::array<std::optional<Result<TokenId>>, kStepPlaces> tokens_;
-  std::vector<float> row_;  // [vocab] -inf but for candidates
+  std::array<std::optional<TokenId>, kStepPlaces> tokens_;  // none: no token could be chosen
+  std::vector<float> row_;                                  // [vocab] -inf but for candidates
 };
 
 }  // namespace runnel::vulkan

@@ -9,7 +9,7 @@
 namespace runnel::vulkan {
 namespace {
 
-DeviceInfo describe(const Capabilities& c, std::size_t index) {
+DeviceInfo describe(const DeviceFacts& c, std::size_t index) {
   const std::string version = std::to_string(VK_API_VERSION_MAJOR(c.api_version)) + "." +
                               std::to_string(VK_API_VERSION_MINOR(c.api_version));
   return {.id = "vulkan:" + std::to_string(index),
@@ -35,7 +35,7 @@ class VulkanModel final : public DeviceModel {
 
   /// Long passes where the device has the memory and takes bindings for it.
   int prefill_tokens() const override {
-    const Capabilities& c = model_->device->capabilities();
+    const DeviceFacts& c = model_->device->facts();
     constexpr std::uint64_t kRoomy = 1ULL << 30;
     return !c.software && c.storage_range >= kRoomy && c.memory_bytes >= 8 * kRoomy ? 2048 : 512;
   }
@@ -66,14 +66,14 @@ class VulkanBackend final : public Backend {
   Result<std::unique_ptr<DeviceModel>> load(const LoadRequest& request) override {
     auto model = std::make_shared<ResidentModel>();
     model->device = device_;
-    if (device_->capabilities().timestamp_ns > 0.0F) model->profile = profile_;
+    if (device_->facts().timestamp_ns > 0.0F) model->profile = profile_;
     model->config = request.config;
     model->layout = StateLayout::of(request.config);
     RUNNEL_TRY(model->splits, choose_splits(*device_, request.config));
     StepModel step = record_step_model(request.pass);
     RUNNEL_TRY(const StepChoice choice,
-               choose_step(step, StepDevice::of(device_->capabilities(), device_->tuning()),
-                           device_->id(), request.step_program));
+               choose_step(step, StepDevice::of(device_->facts(), device_->tuning()), device_->id(),
+                           request.step_program));
     RUNNEL_TRY(model->pipelines, Pipelines::create(device_, cache_));
     RUNNEL_TRY(model->states, StateStore::create(device_, model->layout));
     RUNNEL_TRY(model->weights,
@@ -95,7 +95,7 @@ std::vector<FoundDevice> find_devices() {
   std::vector<FoundDevice> found;
   const Result<std::shared_ptr<Instance>> instance = Instance::create();
   if (!instance) return found;
-  for (const Capabilities& c : (*instance)->devices())
+  for (const DeviceFacts& c : (*instance)->devices())
     found.push_back({.info = describe(c, found.size()), .software = c.software});
   return found;
 }
@@ -109,7 +109,7 @@ std::filesystem::path cache_file(const std::filesystem::path& directory, int ind
 
 Result<std::unique_ptr<Backend>> make_backend(int index, const Options& options) {
   RUNNEL_TRY(std::shared_ptr<Instance> instance, Instance::create(options.messages));
-  const std::vector<Capabilities> all = instance->devices();
+  const std::vector<DeviceFacts> all = instance->devices();
   if (index < 0 || static_cast<std::size_t>(index) >= all.size()) {
     return fail(ErrorCode::not_found, "vulkan:", index, ": not found, there are ", all.size(),
                 " usable Vulkan devices");

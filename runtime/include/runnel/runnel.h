@@ -286,7 +286,7 @@ typedef struct runnel_generation_result {
 RUNNEL_API void runnel_generation_result_init(runnel_generation_result* result, size_t size);
 
 /* Continues the session, which must have consumed at least one token, and leaves it after the last
- * generated one. options and result may be NULL. A stop is no error: result->finish tells. */
+ * generated one. options and result may be NULL. A stop is no error: see result->finish. */
 RUNNEL_API runnel_status runnel_generate(runnel_session* session,
                                          const runnel_generation_options* options,
                                          runnel_generation_result* result, runnel_error* error);

@@ -85,7 +85,7 @@ class RUNNEL_API Session {
   /// An independent session with the same memory.
   Result<Session> fork() const;
 
-  struct Impl;
+  class Impl;
   Impl& impl();              ///< internal
   const Impl& impl() const;  ///< internal
 

@@ -5,7 +5,7 @@
 // integer sum exact. Every accumulator takes its groups in the order of the inputs and nothing else
 // depends on W: one token gives the same floats whether it is multiplied alone or in a batch.
 // Bound: for W = 1 the bytes of the tile, read once and in order; for W = 16 the dot instructions
-// (8 of 11 a token; 8 of 12 with minima).
+// (8 of 11 per token; 8 of 12 with minima).
 #pragma once
 
 namespace runnel::cpu::RUNNEL_ISA {
@@ -32,9 +32,9 @@ struct Weights {
   F other;
 };
 
-/// Asks for the lines that a kernel of few tokens, which streams, needs soon: the hardware does not
+/// Prefetches the lines that a kernel of few tokens, which streams, needs soon: the hardware does not
 /// look past the end of a page, and takes several misses to find that a stream goes on elsewhere.
-/// Codes are asked for kGroupsAhead groups ahead, by the last groups of a tile those of the next;
+/// Codes are prefetched kGroupsAhead groups ahead, by the last groups of a tile those of the next;
 /// scales, which lie behind the codes, a whole tile ahead.
 template <int W, int kLines>
 RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
@@ -90,7 +90,7 @@ RUNNEL_INLINE void add_group(F (&acc)[W], const Weights& w, const Group<W>& a) {
 }
 
 // A format is a cursor over the groups of one tile, lanes [sub * kLanes, + kLanes), and what one
-// group adds to the accumulators. After turn() it asks for codes of the next tile.
+// group adds to the accumulators. After turn() it prefetches codes of the next tile.
 template <int W>
 struct Q8_0 {
   const uint8_t* codes;
@@ -298,7 +298,7 @@ constexpr int kInputsAhead = 2;  // groups; of 1, 2, 3 and 4 the best
 /// Tiles i and i + 1 of many tokens: an input is broadcast once for both, so that the dot
 /// instructions do not wait for the load ports. Registers hold the integer sums of kBatchTokens
 /// tokens; codes and accumulators lie in the first cache. Inputs, which come from the second, and
-/// the outputs' lines are asked for early. For formats with one scale a group: not Q6_K.
+/// the outputs' lines are prefetched early. For formats with one scale per group: not Q6_K.
 template <int W, template <int> class Format>
 void two_tiles(const MatmulArgs& m, int i) {
   const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registers of 8 lanes: AVX2, FMA, F16C; with AVX-VNNI where the compiler is told so. Names as in simd_generic.h.
+// Registers of 8 lanes: AVX2, FMA, F16C; with AVX-VNNI where it is compiled for that. Names as in simd_generic.h.
 #pragma once
 
 #include <immintrin.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registers of 16 lanes: AVX-512 F, BW, DQ, VL; with VNNI where the compiler is told so. Names as in simd_generic.h.
+// Registers of 16 lanes: AVX-512 F, BW, DQ, VL; with VNNI where it is compiled for that. Names as in simd_generic.h.
 #pragma once
 
 #include <immintrin.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registers of 4 lanes in GCC's vector extensions: every CPU. The reference for the names that all
-// simd_*.h define: F floats, I int32, B 4 bytes a lane; dot<max code, steps>: acc[lane] += sum of 4
+// simd_*.h define: F floats, I int32, B 4 bytes per lane; dot<max code, steps>: acc[lane] += sum of 4
 // * steps products u8 * i8.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registers of 4 lanes: ARMv8 NEON; with dotprod or i8mm where the compiler is told so. Names as in simd_generic.h.
+// Registers of 4 lanes: ARMv8 NEON; with dotprod or i8mm where it is compiled for that. Names as in simd_generic.h.
 #pragma once
 
 #include <arm_neon.h>

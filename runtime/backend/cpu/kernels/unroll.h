@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops that are written out before the compiler decides what lives in registers: GCC unrolls a
+// Loops that are written out before the compiler decides what stays in registers: GCC unrolls a
 // loop over an array of accumulators too late to keep them there.
 #pragma once
 

@@ -92,13 +92,13 @@ class ClusterLayout {
     c.column = column;
     c.sub_shift = best_sub_shift(c, p_.blocks, pairs, kDecodeWarps);
     if (c.rows % c.granule != 0 || column % 4 != 0) return false;
-    ClusterMatrix& known = p_.matrices[i];
-    if (known.rows == 0) known = c;
+    ClusterMatrix& first = p_.matrices[i];
+    if (first.rows == 0) first = c;
     const void* const parts[kClusterParts] = {m.data, m.scales, m.high};
     for (int part = 0; part < kClusterParts; ++part)
       layer.parts[part][i] = static_cast<const char*>(parts[part]);
-    return known.type == c.type && known.rows == c.rows && known.column == c.column &&
-           known.row_bytes[0] == c.row_bytes[0];
+    return first.type == c.type && first.rows == c.rows && first.column == c.column &&
+           first.row_bytes[0] == c.row_bytes[0];
   }
 
   std::string collect() {
@@ -106,14 +106,14 @@ class ClusterLayout {
     for (const DeviceLayer& w : w_.layers) {
       ClusterLayer layer;
       bool taken[kClusterMatrices] = {};
-      for (const Projection& q : w.projections) {
+      for (const DeviceProjection& q : w.projections) {
         const int i = quant::is_block_type(q.matrix.type) ? 0 : kPlainMatrix;
         if (std::exchange(taken[i], true)) return "projections of several types";
         fits = fits && add(i, q.matrix, false, q.column, layer);
       }
       fits = fits && add(matrix_of(1), w.o_proj, false, 0, layer) &&
-             add(matrix_of(2), w.up[0].matrix, true, 0, layer) &&
-             add(matrix_of(3), w.down, false, 0, layer);
+             add(matrix_of(2), w.gate_up[0].matrix, true, 0, layer) &&
+             add(matrix_of(3), w.down_proj, false, 0, layer);
       if (!fits) return "layers of different shapes, or rows in no whole units";
       layer.norms[0] = w.norm.weight, layer.norms[1] = w.g_norm;
       layer.norms[2] = w.channel_norm.weight;
@@ -180,7 +180,7 @@ class ClusterLayout {
     reads = 1;
     if (p_.fixed != 0) {
       using Split = ClusterSplit<DefaultClusterModel>;
-      // A block of 32 that is rounded by who sends it is 40 bytes.
+      // A block of 32 that its sender rounds is 40 bytes.
       for (int i : {kRead, kHidden}) counts[i] = counts[i] / 32 * 10;
       counts[kInputs] = Split::kFloats, counts[kPiece] = 2 * Split::kBlocks * kClusterPiece;
       reads = Split::kGroup;

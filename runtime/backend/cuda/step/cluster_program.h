@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays a small model out for the cluster kernel of cuda/step_cluster.h. Knows nothing of the driver.
+// Lays a small model out for the cluster kernel of cuda/step_cluster.h. Needs no driver.
 #pragma once
 
 #include <string>

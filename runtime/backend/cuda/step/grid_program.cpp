@@ -89,13 +89,13 @@ class GridLayout {
       if (w.projections.size() > std::size_t{kDecodeInputs}) return "projections of many types";
       DecodeLayer layer;
       layer.matrices[kDecodeInputs] = matrix(w.o_proj, false, false, 0);
-      layer.matrices[kDecodeInputs + 1] = matrix(w.up[0].matrix, true, false, 0);
-      layer.matrices[kDecodeInputs + 2] = matrix(w.down, false, false, 0);
+      layer.matrices[kDecodeInputs + 1] = matrix(w.gate_up[0].matrix, true, false, 0);
+      layer.matrices[kDecodeInputs + 2] = matrix(w.down_proj, false, false, 0);
       layer.norms[0] = w.norm.weight, layer.norms[1] = w.g_norm;
       layer.norms[2] = w.channel_norm.weight, layer.norms[kQkvBias] = w.qkv_bias;
       layer.f_bias = w.f_bias, layer.read_bias = w.read_bias;
       layer.head_read_bias = w.head_read_bias;
-      for (const Projection& q : w.projections)
+      for (const DeviceProjection& q : w.projections)
         layer.matrices[layer.num_inputs++] = matrix(q.matrix, false, false, q.column);
       out_.layers.push_back(layer);
     }
@@ -210,7 +210,7 @@ class GridLayout {
 
   /// Why the kernel of step/grid_even.cuh for layers of these widths does not compute it, or "".
   std::string refuse_even(const EvenShape& e) const {
-    if (tuning_.even == 0) return "not asked for";
+    if (tuning_.even == 0) return "not requested";
     if (p_.grid < e.blocks || (tuning_.blocks > 0 && tuning_.blocks != e.blocks)) {
       return std::to_string(tuning_.blocks > 0 ? tuning_.blocks : p_.grid) +
              " blocks, expected at least " + std::to_string(e.blocks);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lays a model out for the decode kernel of cuda/step_grid.h: which block takes which rows, how a
-// block divides its shared memory. Knows nothing of the driver.
+// block divides its shared memory. Needs no driver.
 #pragma once
 
 #include <span>

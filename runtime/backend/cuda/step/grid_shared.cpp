@@ -172,7 +172,7 @@ class SharedLayout {
       const int most_kb = tuning_.piece_kb > 0 ? tuning_.piece_kb : four_bits ? 42 : 24;
       const int most = std::min(p_.ring_bytes / 3, most_kb * 1024);
       if (input_once(shape, ways)) {
-        // Four tiles a warp at a time, or as many as there is room for.
+        // Four tiles per warp at a time, or as many as there is room for.
         const int apart = kDecodeWarps / ways;
         int each = 4;
         while (each > 1 && each * apart * tile > most) each /= 2;

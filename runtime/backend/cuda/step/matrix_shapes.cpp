@@ -4,8 +4,8 @@
 namespace runnel::cuda {
 namespace {
 
-std::vector<Projection> shapes_of(const std::vector<TensorGroup>& groups) {
-  std::vector<Projection> all;
+std::vector<DeviceProjection> shapes_of(const std::vector<TensorGroup>& groups) {
+  std::vector<DeviceProjection> all;
   for (const TensorGroup& group : groups) all.push_back({group.shape(), group.column});
   return all;
 }
@@ -58,8 +58,8 @@ DeviceTensors shapes_of(const StepModel& model) {
     DeviceLayer shapes;
     shapes.projections = shapes_of(projection_groups(*layer.mixer));
     shapes.o_proj = TensorGroup(layer.output->o_proj).shape();
-    shapes.up = shapes_of(up_groups(model.layer, *layer.channel_mix));
-    shapes.down = TensorGroup(layer.channel_mix->down_proj).shape();
+    shapes.gate_up = shapes_of(up_groups(model.layer, *layer.channel_mix));
+    shapes.down_proj = TensorGroup(layer.channel_mix->down_proj).shape();
     all.layers.push_back(std::move(shapes));
   }
   return all;
@@ -72,7 +72,7 @@ std::string refuse_tensors(const StepModel& model, const DeviceTensors& tensors)
     return "norms of different epsilons";
   if (tensors.layers.size() != model.layers.size()) return "a pass that leaves layers out";
   for (const DeviceLayer& layer : tensors.layers) {
-    if (layer.up.size() != 1) return "gate and up of different types";
+    if (layer.gate_up.size() != 1) return "gate and up of different types";
   }
   return "";
 }

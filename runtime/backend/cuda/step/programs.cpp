@@ -91,7 +91,7 @@ StepLayout grid(const StepModel& model, const DeviceTensors& tensors, const Step
   return in_grid(model, tensors, device, general);
 }
 
-constexpr StepProgramRow kRows[] = {
+constexpr StepRow kRows[] = {
     {"cluster-fixed", 1, cluster_fixed},
     {"cluster", 1, cluster},
     {"grid-even", 1, grid_even},
@@ -101,23 +101,23 @@ constexpr StepProgramRow kRows[] = {
 
 }  // namespace
 
-std::span<const StepProgramRow> step_programs() { return kRows; }
+std::span<const StepRow> step_programs() { return kRows; }
 
-const StepProgramRow* step_program(const std::string& name) {
-  for (const StepProgramRow& row : kRows) {
+const StepRow* step_program(const std::string& name) {
+  for (const StepRow& row : kRows) {
     if (row.name == name) return &row;
   }
   return nullptr;
 }
 
-std::string StepProgramRow::fits(const StepModel& model, const StepDevice& device) const {
+std::string StepRow::fits(const StepModel& model, const StepDevice& device) const {
   return lay_out == nullptr ? "" : lay_out(model, shapes_of(model), device, {}).why_not;
 }
 
-Result<std::unique_ptr<StepKernel>> StepProgramRow::build(const StepModel& model,
-                                                          const DeviceTensors& tensors,
-                                                          const StepDevice& device,
-                                                          cudaStream_t stream) const {
+Result<std::unique_ptr<StepKernel>> StepRow::build(const StepModel& model,
+                                                   const DeviceTensors& tensors,
+                                                   const StepDevice& device,
+                                                   cudaStream_t stream) const {
   if (lay_out == nullptr) return std::unique_ptr<StepKernel>();
   StepLayout layout = lay_out(model, tensors, device, {});
   if (!layout.why_not.empty()) return fail(ErrorCode::unsupported, layout.why_not);
@@ -128,13 +128,12 @@ Result<StepChoice> choose_step_program(const StepModel& model, const StepDevice&
                                        const std::string& wanted, const BuildStep& build) {
   if (!wanted.empty() && step_program(wanted) == nullptr) {
     std::string names;
-    for (const StepProgramRow& row : kRows)
-      names += (names.empty() ? "" : ", ") + std::string(row.name);
+    for (const StepRow& row : kRows) names += (names.empty() ? "" : ", ") + std::string(row.name);
     return fail(ErrorCode::not_found, "step program ", wanted, ": cuda has ", names);
   }
   const DeviceTensors shapes = shapes_of(model);
   StepChoice choice;
-  for (const StepProgramRow& row : kRows) {
+  for (const StepRow& row : kRows) {
     if (!wanted.empty() && row.name != wanted) continue;
     StepLayout layout;
     if (row.lay_out != nullptr) layout = row.lay_out(model, shapes, device, {});

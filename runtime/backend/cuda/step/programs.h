@@ -12,7 +12,7 @@
 
 namespace runnel::cuda {
 
-struct StepProgramRow {
+struct StepRow {
   const char* name;
   int tokens;  // that one launch computes
   /// Null: the graph of kernels, which needs none.
@@ -32,19 +32,19 @@ struct StepProgramRow {
 /// grid-even      one kernel for the widths of the 1.3B models
 /// grid           one kernel
 /// ops            the graph of kernels
-std::span<const StepProgramRow> step_programs();
+std::span<const StepRow> step_programs();
 
 /// The row of that name, or null.
-const StepProgramRow* step_program(const std::string& name);
+const StepRow* step_program(const std::string& name);
 
 struct StepChoice {
-  const StepProgramRow* row = nullptr;
+  const StepRow* row = nullptr;
   StepProgram program;  // its name and detail, and why not the rows above
 };
 
 /// Builds a row that fits.
 /// @return why the device refused it, or ""
-using BuildStep = std::function<Result<std::string>(const StepProgramRow&)>;
+using BuildStep = std::function<Result<std::string>(const StepRow&)>;
 
 /// The first row that fits and can be built, or the row `wanted`.
 /// @return not_found for a `wanted` that is no row, listing the rows; unsupported if that row does not fit, with the reason.

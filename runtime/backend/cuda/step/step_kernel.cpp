@@ -112,15 +112,14 @@ Status StepKernel::finished(cudaStream_t stream, std::uint32_t since) {
   const std::uint32_t timed_out = *static_cast<volatile std::uint32_t*>(timed_out_.get());
   if (timed_out == 0) {
     if (failures() == since) return {};
-    return fail(ErrorCode::device,
-                "cuda: a token before or beside this one did not come to its end");
+    return fail(ErrorCode::device, "cuda: a token before or beside this one did not finish");
   }
   failures_.fetch_add(1);  // before the flag is cleared, see stuck()
   std::atomic_thread_fence(std::memory_order_release);
-  // Tokens of others may be on their way, and may still ask for the flag and set it.
+  // Tokens of other plans may be on their way, and may still read the flag and set it.
   RUNNEL_CHECK_OK(check(cudaStreamSynchronize(stream), "wait for a token"));
   RUNNEL_CHECK_OK(clear(stream));
-  return fail(ErrorCode::device, "cuda: a token did not come to its end: blocks waited too long (",
+  return fail(ErrorCode::device, "cuda: a token did not finish: blocks waited too long (",
               timed_out, ")");
 }
 

@@ -37,15 +37,15 @@ class StepKernel {
   Status launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
                 float* logits);
 
-  /// How often the kernel was made ready again because a token did not come to its end. Plans share it: who launches
-  /// remembers the number, and is told later of what others found. Any thread may ask.
+  /// How often the kernel was made ready again because a token did not finish. Plans share it: one that launches
+  /// keeps the number, and learns by it later what others found. Any thread may call it.
   std::uint32_t failures() const { return failures_.load(std::memory_order_acquire); }
 
-  /// After the stream is idle: a device error if a token launched at `since` failures or later did not come to its
-  /// end, or may not have. Then it is ready for others again.
+  /// After the stream is idle: a device error if a token launched at `since` failures or later did not finish,
+  /// or may not have. Then it is ready for others again.
   Status finished(cudaStream_t stream, std::uint32_t since = 0);
 
-  /// The same at any time. Any thread may ask.
+  /// The same at any time. Any thread may call it.
   bool stuck(std::uint32_t since) const {
     const bool now = *static_cast<volatile std::uint32_t*>(timed_out_.get()) != 0;
     std::atomic_thread_fence(std::memory_order_acquire);  // finished() counts, then clears the flag

@@ -39,13 +39,13 @@ std::vector<VkMemoryPropertyFlags> preferences(MemoryKind kind) {
 }  // namespace
 
 Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instance,
-                                               const Capabilities& capabilities, std::string id,
+                                               const DeviceFacts& facts, std::string id,
                                                const FeatureMask& use) {
   std::shared_ptr<Device> device(new Device);
   device->instance_ = std::move(instance);
-  device->capabilities_ = capabilities;
+  device->facts_ = facts;
   device->id_ = std::move(id);
-  Capabilities& c = device->capabilities_;
+  DeviceFacts& c = device->facts_;
   if (!use.subgroups) c.subgroup = 1;
   c.storage_range = std::min(c.storage_range, use.storage_range);
   c.shared_bytes = std::min(c.shared_bytes, use.shared_bytes);
@@ -145,13 +145,13 @@ Device::~Device() {
 
 Result<Buffer> Device::create_buffer(std::uint64_t bytes, MemoryKind kind, const char* what) const {
   const std::string name = id_ + ": buffer \"" + what + "\" of " + std::to_string(bytes) + " bytes";
-  if (bytes > capabilities_.allocation_bytes) {
+  if (bytes > facts_.allocation_bytes) {
     return fail(ErrorCode::out_of_memory, name, ": the device allocates at most ",
-                capabilities_.allocation_bytes, " bytes at once");
+                facts_.allocation_bytes, " bytes at once");
   }
   Buffer buffer;
   buffer.bytes = bytes;
-  const bool addressed = capabilities_.addresses && kind != MemoryKind::input;
+  const bool addressed = facts_.addresses && kind != MemoryKind::input;
   const VkBufferCreateInfo info{
       .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
       .size = bytes,
@@ -199,7 +199,7 @@ std::array<std::uint32_t, 2> Device::address_of(const Range& range) const {
 
 Result<OwnedCommandPool> Device::create_command_pool() const {
   const VkCommandPoolCreateInfo info{.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                     .queueFamilyIndex = capabilities_.queue_family};
+                                     .queueFamilyIndex = facts_.queue_family};
   VkCommandPool pool = VK_NULL_HANDLE;
   RUNNEL_VK_CHECK(f_.vkCreateCommandPool(handle_, &info, nullptr, &pool),
                   named("vkCreateCommandPool"));

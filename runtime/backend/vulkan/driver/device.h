@@ -19,17 +19,17 @@ namespace runnel::vulkan {
 /// Work splits of products of few tokens and of slots, chosen by measuring; 0: by the shapes.
 struct Tuning {
   std::uint32_t team_rows = 0;    // rows that a team of lanes computes at once
-  std::uint32_t block = 0;        // units of 8 columns a load: 1 or 4
+  std::uint32_t block = 0;        // units of 8 columns per load: 1 or 4
   std::uint32_t ahead = 0;        // loads under way per row
   std::uint32_t slot_values = 0;  // of keys and of values that a thread keeps in registers
   std::uint32_t few_splits = 0;   // of slots that every workgroup of the output projection joins
   std::uint32_t tiles = 0;        // work split of products on matrix units, see products.cpp
-  // Of a token in one dispatch, see step/.
-  std::uint32_t step_groups = 0;     // workgroups; more than run at the same time give up
+  // One token in one dispatch, see step/.
+  std::uint32_t step_groups = 0;     // workgroups; more than run at the same time time out
   std::uint32_t step_threads = 0;    // of a workgroup, at most
   std::uint32_t step_parts = 0;      // workgroups of a kv head's slots
   std::uint32_t step_chunk = 0;      // loads of a row under way
-  std::int32_t step_poll_limit = 0;  // looks at a value that is not there
+  std::int32_t step_poll_limit = 0;  // polls of a value that is not there
 };
 
 /// Which optional features and how much of a limit to use. Tests take them away to reach fallbacks.
@@ -92,7 +92,7 @@ using OwnedSemaphore = Owned<VkSemaphore, &DeviceFunctions::vkDestroySemaphore>;
 using OwnedQueryPool = Owned<VkQueryPool, &DeviceFunctions::vkDestroyQueryPool>;
 using OwnedShaderModule = Owned<VkShaderModule, &DeviceFunctions::vkDestroyShaderModule>;
 
-/// Where a buffer lives.
+/// Where a buffer lies.
 enum class MemoryKind {
   device,  // fast for shaders; not mapped
   input,   // written by the host, read by shaders: device-local and mapped where that exists
@@ -122,14 +122,14 @@ class Device {
  public:
   /// @param id  "vulkan:0", the beginning of every message
   static Result<std::shared_ptr<Device>> create(std::shared_ptr<Instance> instance,
-                                                const Capabilities& capabilities, std::string id,
+                                                const DeviceFacts& facts, std::string id,
                                                 const FeatureMask& use);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   ~Device();
 
   /// What the device offers, less what the mask took away.
-  const Capabilities& capabilities() const { return capabilities_; }
+  const DeviceFacts& facts() const { return facts_; }
   const Tuning& tuning() const { return tuning_; }
   const std::string& id() const { return id_; }
   VkDevice handle() const { return handle_; }
@@ -165,7 +165,7 @@ class Device {
   Device() = default;
 
   std::shared_ptr<Instance> instance_;
-  Capabilities capabilities_;
+  DeviceFacts facts_;
   Tuning tuning_;
   std::shared_ptr<const std::atomic<bool>> lost_;
   std::string id_;

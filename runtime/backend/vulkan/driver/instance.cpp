@@ -59,8 +59,60 @@ std::uint32_t compute_family(const InstanceFunctions& f, VkPhysicalDevice device
   return VK_QUEUE_FAMILY_IGNORED;
 }
 
+std::uint64_t largest_device_heap(const InstanceFunctions& f, VkPhysicalDevice device) {
+  VkPhysicalDeviceMemoryProperties memory{};
+  f.vkGetPhysicalDeviceMemoryProperties(device, &memory);
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
+    if ((memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0)
+      bytes = std::max<std::uint64_t>(bytes, memory.memoryHeaps[i].size);
+  }
+  return bytes;
+}
+
+/// DeviceFacts::subgroup of a device whose pipelines can demand a size.
+std::uint32_t usable_subgroup(const VkPhysicalDeviceVulkan11Properties& p11,
+                              const VkPhysicalDeviceSubgroupSizeControlProperties& sizes) {
+  constexpr VkSubgroupFeatureFlags kNeeded =
+      VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT |
+      VK_SUBGROUP_FEATURE_VOTE_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
+  if ((p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) == 0 ||
+      (p11.subgroupSupportedOperations & kNeeded) != kNeeded ||
+      (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) == 0)
+    return 1;
+  const std::uint32_t size =
+      std::clamp(p11.subgroupSize, sizes.minSubgroupSize, sizes.maxSubgroupSize);
+  const bool fits =
+      size <= 128 && std::has_single_bit(size) && 128 / size <= sizes.maxComputeWorkgroupSubgroups;
+  return fits ? size : 1;
+}
+
+/// Names, versions and limits.
+void take_properties(const VkPhysicalDeviceProperties& p,
+                     const VkPhysicalDeviceVulkan11Properties& p11,
+                     const VkPhysicalDeviceVulkan12Properties& p12, DeviceFacts& c) {
+  const VkPhysicalDeviceLimits& limits = p.limits;
+  c.name = p.deviceName;
+  c.driver = std::string(p12.driverName) + " " + p12.driverInfo;
+  c.api_version = p.apiVersion;
+  c.vendor_id = p.vendorID;
+  c.device_id = p.deviceID;
+  c.driver_version = p.driverVersion;
+  std::copy_n(p11.driverUUID, VK_UUID_SIZE, c.driver_uuid.begin());
+  std::copy_n(p.pipelineCacheUUID, VK_UUID_SIZE, c.cache_uuid.begin());
+  c.software = p.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+  c.storage_range = limits.maxStorageBufferRange;
+  c.storage_alignment = std::max<std::uint64_t>(16, limits.minStorageBufferOffsetAlignment);
+  c.allocation_bytes = p11.maxMemoryAllocationSize;
+  c.shared_bytes = limits.maxComputeSharedMemorySize;
+  c.timestamp_ns = limits.timestampComputeAndGraphics == VK_TRUE ? limits.timestampPeriod : 0.0F;
+  c.groups = limits.maxComputeWorkGroupCount[0];
+  c.group_threads =
+      std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]);
+}
+
 /// Fills `c`; false if the device cannot run this backend.
-bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c) {
+bool query(const InstanceFunctions& f, VkPhysicalDevice device, DeviceFacts& c) {
   VkPhysicalDeviceProperties2 basic{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
   f.vkGetPhysicalDeviceProperties2(device, &basic);
   if (basic.properties.apiVersion < VK_API_VERSION_1_2) return false;
@@ -113,55 +165,22 @@ bool query(const InstanceFunctions& f, VkPhysicalDevice device, Capabilities& c)
   c.handle = device;
   c.queue_family = compute_family(f, device);
   const VkPhysicalDeviceLimits& limits = p.properties.limits;
-  // of slot_read; every driver of 1.2 we know has more
+  // of slot_read; every known driver of 1.2 has more
   constexpr std::uint32_t kStorageBuffers = 7;
   if (c.queue_family == VK_QUEUE_FAMILY_IGNORED || f12.timelineSemaphore == VK_FALSE ||
       limits.maxPerStageDescriptorStorageBuffers < kStorageBuffers)
     return false;
-  c.name = p.properties.deviceName;
-  c.driver = std::string(p12.driverName) + " " + p12.driverInfo;
-  c.api_version = p.properties.apiVersion;
-  c.vendor_id = p.properties.vendorID;
-  c.device_id = p.properties.deviceID;
-  c.driver_version = p.properties.driverVersion;
-  std::copy_n(p11.driverUUID, VK_UUID_SIZE, c.driver_uuid.begin());
-  std::copy_n(p.properties.pipelineCacheUUID, VK_UUID_SIZE, c.cache_uuid.begin());
-  c.software = p.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
-  c.storage_range = limits.maxStorageBufferRange;
-  c.storage_alignment = std::max<std::uint64_t>(16, limits.minStorageBufferOffsetAlignment);
-  c.allocation_bytes = p11.maxMemoryAllocationSize;
-  c.shared_bytes = limits.maxComputeSharedMemorySize;
-  c.timestamp_ns = limits.timestampComputeAndGraphics == VK_TRUE ? limits.timestampPeriod : 0.0F;
-  c.groups = limits.maxComputeWorkGroupCount[0];
-  c.group_threads =
-      std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]);
+  take_properties(p.properties, p11, p12, c);
   c.group_subgroups = size_control ? sizes.maxComputeWorkgroupSubgroups : 0;
   // Seen to hold with this driver alone: it runs a context alone and starts a workgroup wherever one fits.
   if (counts && p12.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY)
     c.resident_groups = multiprocessors.shaderSMCount;
 
-  VkPhysicalDeviceMemoryProperties memory{};
-  f.vkGetPhysicalDeviceMemoryProperties(device, &memory);
-  for (std::uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
-    if ((memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0)
-      c.memory_bytes = std::max<std::uint64_t>(c.memory_bytes, memory.memoryHeaps[i].size);
-  }
-
-  constexpr VkSubgroupFeatureFlags kNeeded =
-      VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT |
-      VK_SUBGROUP_FEATURE_VOTE_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
-  const bool in_compute = (p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+  c.memory_bytes = std::max(c.memory_bytes, largest_device_heap(f, device));
+  c.subgroup_extension = !core13;
   if (size_control && control.subgroupSizeControl == VK_TRUE &&
-      control.computeFullSubgroups == VK_TRUE && in_compute &&
-      (p11.subgroupSupportedOperations & kNeeded) == kNeeded &&
-      (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0) {
-    const std::uint32_t size =
-        std::clamp(p11.subgroupSize, sizes.minSubgroupSize, sizes.maxSubgroupSize);
-    if (size <= 128 && std::has_single_bit(size) &&
-        128 / size <= sizes.maxComputeWorkgroupSubgroups)
-      c.subgroup = size;
-    c.subgroup_extension = !core13;
-  }
+      control.computeFullSubgroups == VK_TRUE)
+    c.subgroup = usable_subgroup(p11, sizes);
   c.addresses = f12.bufferDeviceAddress == VK_TRUE;
   c.integer_dot = dots.shaderIntegerDotProduct == VK_TRUE;
   c.integer_dot_extension = !core13;
@@ -268,18 +287,18 @@ Instance::~Instance() {
     f_.vkDestroyInstance(handle_, nullptr);
 }
 
-std::vector<Capabilities> Instance::devices() const {
+std::vector<DeviceFacts> Instance::devices() const {
   std::uint32_t count = 0;
   if (f_.vkEnumeratePhysicalDevices(handle_, &count, nullptr) != VK_SUCCESS) return {};
   std::vector<VkPhysicalDevice> handles(count);
   if (f_.vkEnumeratePhysicalDevices(handle_, &count, handles.data()) < 0) return {};
-  std::vector<Capabilities> found;
+  std::vector<DeviceFacts> found;
   for (VkPhysicalDevice handle : handles) {
-    Capabilities c;
+    DeviceFacts c;
     if (query(f_, handle, c)) found.push_back(std::move(c));
   }
   std::stable_partition(found.begin(), found.end(),
-                        [](const Capabilities& c) { return !c.software; });
+                        [](const DeviceFacts& c) { return !c.software; });
   return found;
 }
 

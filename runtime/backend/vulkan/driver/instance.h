@@ -19,7 +19,7 @@ namespace runnel::vulkan {
 using MessageSink = std::function<void(const std::string& message)>;
 
 /// What a physical device offers, as far as this backend asks.
-struct Capabilities {
+struct DeviceFacts {
   VkPhysicalDevice handle = VK_NULL_HANDLE;
   std::string name;
   std::string driver;
@@ -70,7 +70,7 @@ class Instance {
 
   /// The devices that can run this backend: Vulkan 1.2 with timeline semaphores and a compute
   /// queue. Real GPUs first, in the driver's order.
-  std::vector<Capabilities> devices() const;
+  std::vector<DeviceFacts> devices() const;
 
   const InstanceFunctions& functions() const { return f_; }
 

@@ -11,7 +11,7 @@
 namespace runnel::vulkan {
 namespace {
 
-// Of the SPIR-V specification and its two extensions.
+// From the SPIR-V specification and its two extensions.
 constexpr std::uint32_t kOpExtension = 10, kOpCapability = 17, kOpTypeInt = 21, kOpTypeFloat = 22,
                         kOpConstantTrue = 41, kOpConstantFalse = 42, kOpDecorate = 71,
                         kOpTypeNv = 5358, kOpLoadNv = 5359, kOpStoreNv = 5360, kOpMulAddNv = 5361,

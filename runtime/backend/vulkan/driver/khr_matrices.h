@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cooperative matrices of the Khronos extension from shaders written for NVIDIA's: Debian's glslang
-// knows the latter alone, and NVIDIA's driver makes slower code of it (shaders/README.md).
+// has the latter alone, and NVIDIA's driver makes slower code of it (shaders/README.md).
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ static_assert(sizeof(CacheHeader) == 72);
 
 constexpr std::uint64_t kMaxCacheBytes = 256U << 20;
 
-CacheHeader header_for(const Capabilities& c, std::span<const std::byte> data) {
+CacheHeader header_for(const DeviceFacts& c, std::span<const std::byte> data) {
   CacheHeader h;
   std::memcpy(h.driver_uuid, c.driver_uuid.data(), VK_UUID_SIZE);
   std::memcpy(h.cache_uuid, c.cache_uuid.data(), VK_UUID_SIZE);
@@ -44,7 +44,7 @@ CacheHeader header_for(const Capabilities& c, std::span<const std::byte> data) {
 }
 
 /// The driver's data in a cache file, or nothing if it is not this driver's or damaged.
-std::span<const std::byte> usable_data(const Capabilities& c, std::span<const std::byte> file) {
+std::span<const std::byte> usable_data(const DeviceFacts& c, std::span<const std::byte> file) {
   if (file.size() < sizeof(CacheHeader) || file.size() > kMaxCacheBytes) return {};
   const std::span<const std::byte> data = file.subspan(sizeof(CacheHeader));
   const CacheHeader expected = header_for(c, data);
@@ -107,7 +107,7 @@ Status Pipelines::read_cache() {
     Result<FileMap> opened = FileMap::open(path_);
     if (opened) {
       file = std::move(*opened);
-      data = usable_data(device_->capabilities(), file.bytes());
+      data = usable_data(device_->facts(), file.bytes());
     }
   }
   const VkPipelineCacheCreateInfo info{.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
@@ -128,7 +128,7 @@ Result<VkPipeline> Pipelines::get(const std::string& shader,
   const auto key = std::make_tuple(shader, constants, tokens_at);
   if (const auto found = built_.find(key); found != built_.end()) return found->second.get();
 
-  const std::uint32_t subgroup = device_->capabilities().subgroup;
+  const std::uint32_t subgroup = device_->facts().subgroup;
   std::span<const std::uint32_t> words;
   bool sized = subgroup > 1;
   if (sized) words = find_shader(shader + ".subgroups");
@@ -140,7 +140,7 @@ Result<VkPipeline> Pipelines::get(const std::string& shader,
     return fail(ErrorCode::internal, device_->id(), ": no shader \"", shader, "\" in this build");
 
   std::vector<std::uint32_t> khr;
-  if (device_->capabilities().khr_matrices) {
+  if (device_->facts().khr_matrices) {
     khr = with_khr_matrices(words);
     if (khr.empty())
       return fail(ErrorCode::internal, device_->id(), ": shader \"", shader,
@@ -212,7 +212,7 @@ void Pipelines::save() {
     return;
   file.resize(sizeof(CacheHeader) + bytes);
   const CacheHeader header =
-      header_for(device_->capabilities(), std::span<const std::byte>(file).subspan(sizeof(header)));
+      header_for(device_->facts(), std::span<const std::byte>(file).subspan(sizeof(header)));
   std::memcpy(file.data(), &header, sizeof(header));
   if (write_file_atomically(path_, file, AtomicFile::kPrivateMode)) saved_ = built_.size();
 }

@@ -90,7 +90,7 @@ class Loader {
   }
 
   Status place() {
-    const Capabilities& c = device_.capabilities();
+    const DeviceFacts& c = device_.facts();
     const std::uint64_t part_limit = std::min(c.storage_range, kMostPartBytes);
     // Where a token is one dispatch, all layers are one binding.
     const std::uint64_t block_limit = std::min(
@@ -179,7 +179,7 @@ class Loader {
   }
 
   std::uint64_t align(std::uint64_t offset) const {
-    const std::uint64_t to = std::max(kMatrixAlignment, device_.capabilities().storage_alignment);
+    const std::uint64_t to = std::max(kMatrixAlignment, device_.facts().storage_alignment);
     return round_up(offset, to);
   }
 
@@ -250,7 +250,7 @@ void add_projections(Loader& loader, const LayerSpec& l, const LayerWeights& w,
     if (!view->present()) continue;
     if (sources.empty() || !stored_alike(*sources.back().views.back(), *view)) {
       sources.emplace_back();
-      layer.projections.push_back({.matrix = {}, .out_column = column});
+      layer.projections.push_back({.matrix = {}, .column = column});
     }
     sources.back().views.push_back(view);
     column += static_cast<std::uint32_t>(view->rows);
@@ -335,7 +335,7 @@ Result<std::unique_ptr<DeviceWeights>> DeviceWeights::create(Device& device,
                                                              const LoadProgress& progress) {
   auto store = std::make_unique<DeviceWeights>();
   Loader loader(device, progress);
-  // Neither is unpacked a workgroup a row.
+  // Neither is unpacked by one workgroup per row.
   loader.add(store->embeddings, {.views = {&weights.embeddings}}, weights.embeddings.rows);
   store->layers.resize(config.layers.size());
   for (std::size_t i = 0; i < store->layers.size(); ++i)

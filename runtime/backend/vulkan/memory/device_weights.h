@@ -17,7 +17,7 @@ namespace runnel::vulkan {
 /// groups of loads through.
 inline constexpr std::uint64_t kMostPartBytes = 256U << 20;  // also what packing takes on the host
 inline constexpr std::int64_t kMostPartRows =
-    65528;  // of a layer's: a workgroup a row must fit the smallest limit
+    65528;  // of a layer's: one workgroup per row must fit the smallest limit
 inline constexpr std::uint64_t kMatrixAlignment = 256;
 
 /// A matrix on the device. Where it is larger than one binding it lies in several parts of whole
@@ -36,7 +36,7 @@ struct DeviceMatrix {
 /// Rows of q, k, v and f that are stored alike and so are one matrix.
 struct DeviceProjection {
   DeviceMatrix matrix;
-  std::uint32_t out_column = 0;  // of its first row in the projections [T, q | k | v | f]
+  std::uint32_t column = 0;  // of its first row in the projections [T, q | k | v | f]
 };
 
 /// A norm over D channels; its vectors as in DeviceLayer.

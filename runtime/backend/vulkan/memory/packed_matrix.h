@@ -3,14 +3,14 @@
 //
 // A part holds whole rows. Row-major units of 8 columns (the last one padded with zeros), then a
 // plane of scales, then for Q6_K a plane of upper bits:
-//   f32               8 words a unit
-//   f16, bf16         4 words a unit
-//   q8_0              2 words a unit: bytes in column order
-//   q4_0, q4_k, q6_k  1 word a unit: byte j has column j in its low and column j + 4 in its high half
-//   scales            q8_0, q4_0: f16 a block of 32
-//                     q4_k: 5 words a block of 256: d and dmin, 8 of scale and minimum, a byte each
-//                     q6_k: 5 words a block of 256: d, 16 signed scales
-//   upper bits        q6_k: 16 bits a unit, two for each column
+//   f32               8 words per unit
+//   f16, bf16         4 words per unit
+//   q8_0              2 words per unit: bytes in column order
+//   q4_0, q4_k, q6_k  1 word per unit: byte j has column j in its low and column j + 4 in its high half
+//   scales            q8_0, q4_0: f16 per block of 32
+//                     q4_k: 5 words per block of 256: d and dmin, 8 of scale and minimum, a byte each
+//                     q6_k: 5 words per block of 256: d, 16 signed scales
+//   upper bits        q6_k: 16 bits per unit, two for each column
 // Bytes are those of the file within 2 % (Q4_K: 148 for 144, Q6_K: 212 for 210).
 #pragma once
 

@@ -44,10 +44,10 @@ Result<SlotSplit> choose_slot_split(const Device& device, const LayerSpec& l) {
   // A team per slot where there are lanes for it, but at least 8 lanes: 32 bytes of a key at a time.
   s.team = std::clamp(kThreads / std::bit_ceil(s.share), 8U, 32U);
   const std::uint64_t bytes = shared_bytes(l, s);
-  if (bytes > device.capabilities().shared_bytes) {
+  if (bytes > device.facts().shared_bytes) {
     return fail(ErrorCode::unsupported, device.id(), ": ", l.queries_per_kv_head(),
                 " query heads of ", l.head_k_dim, " and ", l.head_v_dim, " values need ", bytes,
-                " bytes of shared memory, the device has ", device.capabilities().shared_bytes);
+                " bytes of shared memory, the device has ", device.facts().shared_bytes);
   }
   return s;
 }
@@ -100,14 +100,14 @@ std::uint32_t projection_columns(const LayerSpec& l) {
 }
 
 Status check_recurrence(const Device& device, const LayerSpec& l) {
-  constexpr std::int32_t kMostRows = 1024;  // 128 registers a thread
+  constexpr std::int32_t kMostRows = 1024;  // 128 registers per thread
   const std::int32_t rows = std::max(l.feature_dim(), l.recurrence().num_memory_slots);
   const auto bytes =
       (static_cast<std::uint64_t>(l.head_k_dim + l.feature_dim()) + 2 * kThreads) * sizeof(float);
-  if (rows <= kMostRows && bytes <= device.capabilities().shared_bytes) return {};
+  if (rows <= kMostRows && bytes <= device.facts().shared_bytes) return {};
   return fail(ErrorCode::unsupported, device.id(), ": a head of ", rows, " features takes ", bytes,
               " bytes of shared memory, expected at most ", kMostRows, " features and ",
-              device.capabilities().shared_bytes, " bytes");
+              device.facts().shared_bytes, " bytes");
 }
 
 Result<std::vector<SlotSplit>> choose_splits(const Device& device, const ModelConfig& config) {

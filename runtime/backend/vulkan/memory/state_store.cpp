@@ -25,10 +25,9 @@ Result<std::unique_ptr<StateStore>> StateStore::create(std::shared_ptr<Device> d
   for (const LayerState& layer : layout.layers)
     store->layer_bytes_ = std::max(store->layer_bytes_, bytes_of(layer));
   const std::uint64_t layer_bytes = store->layer_bytes_;
-  if (layer_bytes > store->device_->capabilities().storage_range) {
+  if (layer_bytes > store->device_->facts().storage_range) {
     return fail(ErrorCode::unsupported, store->device_->id(), ": one layer of a state takes ",
-                layer_bytes, " bytes, expected at most ",
-                store->device_->capabilities().storage_range);
+                layer_bytes, " bytes, expected at most ", store->device_->facts().storage_range);
   }
   RUNNEL_TRY(store->staging_, store->device_->create_buffer(layout.total_floats() * sizeof(float),
                                                             MemoryKind::output, "state staging"));
@@ -43,12 +42,12 @@ Status StateStore::grow() {
   const std::uint64_t wanted = std::min<std::uint64_t>(kFirstPlaces << banks_.size(), 64);
   const std::uint64_t places =
       std::max<std::uint64_t>(1, std::min({wanted, kMaxBankBytes / state_bytes,
-                                           device_->capabilities().storage_range / layer_bytes_}));
+                                           device_->facts().storage_range / layer_bytes_}));
   auto bank = std::make_unique<Bank>();
   std::uint64_t at = 0;
   for (const LayerState& layer : layout_.layers) {
     bank->layers.push_back(at);
-    at += round_up(places * bytes_of(layer), device_->capabilities().storage_alignment);
+    at += round_up(places * bytes_of(layer), device_->facts().storage_alignment);
   }
   bank->layers.push_back(at);
   bank->taken.resize(places);

@@ -57,7 +57,7 @@ Status PassBuilder::add(const RecordedOp& op) {
 }
 
 Status PassBuilder::add_dispatch(Dispatch d, const std::vector<std::uint32_t>& constants) {
-  const Capabilities& c = m_.device->capabilities();
+  const DeviceFacts& c = m_.device->facts();
   RUNNEL_TRY(d.pipeline, m_.pipelines->get(d.shader, constants, tokens_at_));
   for (const Range& range : d.bindings) {
     if (range.bytes > c.storage_range) {
@@ -75,7 +75,7 @@ Status PassBuilder::add(const StepDispatch& step) {
   StepArgs args = step.args;
   args.pass = b_.layout;
   args.layer_stride = static_cast<std::uint32_t>(m_.states->layer_stride(bank));
-  if (m_.device->capabilities().addresses) {
+  if (m_.device->facts().addresses) {
     const auto act = m_.device->address_of({b_.act.get(), 0, b_.act.bytes});
     const auto state = m_.device->address_of(m_.states->bank(bank));
     args.act_low = act[0], args.act_high = act[1];

@@ -68,7 +68,7 @@ struct PassLayer {
 
 class PassBuilder {
  public:
-  PassBuilder(ResidentModel& model, const PassBuffers& buffers, bool few_tokens,
+  PassBuilder(ResidentModel& model, const PlanBuffers& buffers, bool few_tokens,
               const PassShape& shape)
       : m_(model), b_(buffers), few_tokens_(few_tokens), shape_(shape) {}
 
@@ -139,9 +139,9 @@ class PassBuilder {
   std::vector<std::uint32_t> input_constants(const ProductInput& in) const;
   /// Returns the input that products read: itself where they prepare it, else prepared rows.
   Result<ProductInput> prepare(const ProductInput& in, bool after_all = true);
-  /// @param beside  writes something that the dispatch before does not touch, and needs the same
+  /// @param overlaps  writes what the dispatch before does not touch, and needs the same input
   Status product(const DeviceMatrix& w, const ProductInput& in, const ProductOutput& out,
-                 bool beside = false);
+                 bool overlaps = false);
 
   /// The way of many tokens on matrix units: rows of f16, weights of f16, tiles.
   bool on_tiles(const DeviceMatrix& w) const { return b_.tiles.allowed && tiles_take(w); }
@@ -156,12 +156,12 @@ class PassBuilder {
                                                          std::uint32_t keys);
 
   ResidentModel& m_;
-  const PassBuffers& b_;
+  const PlanBuffers& b_;
   bool few_tokens_;
   const PassShape& shape_;
   /// The last dispatch was a barrier after slot_read: what reads its outputs needs none.
   bool slots_read_ = false;
-  /// Of the layer whose mixer is being added, see PassBuffers.
+  /// Those of the layer whose mixer is being added, see PlanBuffers.
   std::uint32_t tokens_at_ = kPassHeader;
 };
 

@@ -13,7 +13,7 @@ namespace runnel::vulkan {
 /// The widths of a pass's buffers, each that of the layer that needs most.
 struct Widths {
   std::uint32_t inputs = 0, projected = 0, slots = 0, hidden = 0, features = 0;
-  // Of slots chunk by chunk: values of [H, M] and [H, M*(K+V)], of a token's f16 operands, of an item's windows.
+  // Slots chunk by chunk: values of [H, M] and [H, M*(K+V)], of a token's f16 operands, of an item's windows.
   std::uint64_t chunk_slots = 0, chunk_memories = 0, operands = 0, windows = 0;
   std::uint32_t chunk_features = 0;
   bool slots_in_fours = true;  // rows of slots begin at multiples of 16 bytes
@@ -92,7 +92,7 @@ std::uint32_t VulkanPlan::most_chunks(const Widths& widths) const {
   // Each chunk has more than kTokenByToken tokens or is the last of more than kChunk.
   const std::uint64_t most = static_cast<std::uint64_t>(max_tokens_) / (kTokenByToken + 1) + 1;
   const std::uint64_t bytes = most * (widths.chunk_memories + widths.chunk_slots) * sizeof(float);
-  return bytes <= device.capabilities().storage_range ? static_cast<std::uint32_t>(most) : 0;
+  return bytes <= device.facts().storage_range ? static_cast<std::uint32_t>(most) : 0;
 }
 
 Status VulkanPlan::allocate_activations(const Widths& widths) {
@@ -107,7 +107,7 @@ Status VulkanPlan::allocate_activations(const Widths& widths) {
       padded(buffers_.most_chunks > 0 ? std::max(widths.features, widths.chunk_features)
                                       : widths.features);
   std::uint64_t bytes = 0;
-  const std::uint64_t alignment = m.device->capabilities().storage_alignment;
+  const std::uint64_t alignment = m.device->facts().storage_alignment;
   const auto section = [&](Range& range, std::uint64_t size) {
     range.offset = bytes;
     range.bytes = size;
@@ -132,7 +132,7 @@ Status VulkanPlan::allocate_activations(const Widths& widths) {
     const std::uint64_t rows = (n_rows + kChunk) * widths.operands;
     const std::uint64_t operands = rows + buffers_.most_chunks * widths.windows;
     buffers_.slot_window = static_cast<std::uint32_t>(rows / kUnit);
-    if (2 * std::max(operands, memories) <= m.device->capabilities().storage_range) {
+    if (2 * std::max(operands, memories) <= m.device->facts().storage_range) {
       section(buffers_.slot_operands, 2 * operands);
       section(buffers_.slot_memories, 2 * memories);
     }
@@ -151,7 +151,7 @@ Status VulkanPlan::allocate_activations(const Widths& widths) {
 Status VulkanPlan::allocate_parameters() {
   const ResidentModel& m = *model_;
   const auto n = static_cast<std::uint32_t>(max_tokens_);
-  const std::uint64_t alignment = m.device->capabilities().storage_alignment;
+  const std::uint64_t alignment = m.device->facts().storage_alignment;
   buffers_.rotation_words = 4 * static_cast<std::uint32_t>(frequencies_.size());
   buffers_.layout.items = kPassHeader + n * kTokenWords;
   buffers_.layout.rows = buffers_.layout.items + n * kItemWords;
@@ -161,10 +161,10 @@ Status VulkanPlan::allocate_parameters() {
   std::uint64_t words = buffers_.layout.rotations + std::uint64_t{n} * buffers_.rotation_words;
   for (const LayerSpec& l : m.config.layers) {
     TokenKind kind = TokenKind::of(l);
-    const auto known = std::ranges::find_if(
+    const auto found = std::ranges::find_if(
         buffers_.token_kinds, [&](const TokenKind& other) { return kind.like(other); });
-    if (known != buffers_.token_kinds.end()) {
-      buffers_.tokens_at.push_back(known->at);
+    if (found != buffers_.token_kinds.end()) {
+      buffers_.tokens_at.push_back(found->at);
       continue;
     }
     if (!buffers_.token_kinds.empty()) {
@@ -198,7 +198,7 @@ Status VulkanPlan::allocate_logits() {
                                                            MemoryKind::output, "logits, host"));
   std::memset(buffers_.logits_host.mapped, 0, buffers_.logits_host.bytes);
   if (m.step.dispatch && takes_step_ && max_tokens_ <= kFewTokens &&
-      m.states->bank(0).bytes <= m.device->capabilities().storage_range) {
+      m.states->bank(0).bytes <= m.device->facts().storage_range) {
     RUNNEL_TRY(buffers_.act, m.device->create_buffer(4 * m.step.dispatch->act_words,
                                                      MemoryKind::device, "activations of a step"));
     RUNNEL_CHECK_OK(m.device->fill_zero(buffers_.act));
@@ -210,9 +210,9 @@ Status VulkanPlan::allocate_logits() {
 template <class Section>
 void VulkanPlan::allocate_tiles(const Section& section, const Widths& widths) {
   const ResidentModel& m = *model_;
-  const std::uint64_t limit = m.device->capabilities().storage_range;
+  const std::uint64_t limit = m.device->facts().storage_range;
   TileBuffers& tiles = buffers_.tiles;
-  if (max_tokens_ <= kFewTokens || !m.device->capabilities().cooperative_matrix() ||
+  if (max_tokens_ <= kFewTokens || !m.device->facts().cooperative_matrix() ||
       m.config.hidden_size % 16 != 0)
     return;
   std::uint64_t areas[2] = {0, 0};

@@ -25,7 +25,7 @@ bool in_blocks(BlockType type) {
 /// Lanes of a row: enough that a step of all of them is at most one row, at most a subgroup of 32.
 std::uint32_t team_for(std::uint32_t units) { return std::clamp(std::bit_floor(units), 4U, 32U); }
 
-/// Work splits of matmul_tiles: a workgroup's tile, units of 8 columns a step, halves of shared
+/// Work splits of matmul_tiles: a workgroup's tile, units of 8 columns per step, halves of shared
 /// memory, steps under way, a subgroup's tile, tiles of rows a band.
 struct TileSplit {
   std::uint32_t tokens, rows, step, halves, depth, sub_tokens, sub_rows, band;
@@ -44,7 +44,7 @@ TileSplit choose_tiles(std::uint64_t rows, std::uint64_t columns, std::uint64_t 
     return columns % split.step == 0 && split.threads() <= most_threads;
   };
   // Measured on an H200, see shaders/README.md: more subgroups where there are few tiles, more
-  // products a load where there are many.
+  // products per load where there are many.
   const bool large = rows * tokens >= 2048 * 2048 && columns >= 2048 / kUnit;
   std::uint32_t chosen = large ? 3 : 2;
   if (tuned > 0 && tuned <= std::size(kSplits)) chosen = tuned;
@@ -92,7 +92,7 @@ bool PassBuilder::fuses(const ProductInput& in) const {
   const std::uint64_t needed =
       std::uint64_t{units_of(in.columns)} * kUnit * 9 / 2 + 16 + 4 * kThreads + 4 * shares;
   return (few_tokens_ || shape_.logit_rows > 0) && rows() == 1 && in.kind != kInputPlain &&
-         needed <= m_.device->capabilities().shared_bytes;
+         needed <= m_.device->facts().shared_bytes;
 }
 
 std::vector<std::uint32_t> PassBuilder::input_constants(const ProductInput& in) const {
@@ -118,8 +118,8 @@ Result<ProductInput> PassBuilder::prepare(const ProductInput& in, bool after_all
 }
 
 Status PassBuilder::product(const DeviceMatrix& w, const ProductInput& input,
-                            const ProductOutput& out, bool beside) {
-  bool after_all = !beside;
+                            const ProductOutput& out, bool overlaps) {
+  bool after_all = !overlaps;
   // A plain row of one token goes through shared memory like any other: a wait less per load.
   ProductInput in = input;
   if (in.kind == kInputPlain && in.columns > 0) {
@@ -140,7 +140,7 @@ Status PassBuilder::product(const DeviceMatrix& w, const ProductInput& input,
     constants.insert(constants.end(), prepared.begin(), prepared.end());
     if (few_tokens_ || shape_.logit_rows > 0) {
       const std::uint32_t tokens = std::min(std::bit_ceil(rows()), 8U);
-      // Long rows: 32 columns a load, and more rows a workgroup, since each prepares the input
+      // Long rows: 32 columns per load, and more rows per workgroup, since each prepares the input
       // anew. Measured on an H200, see shaders/README.md.
       const bool wide = units >= 128;
       const Tuning& tuned = m_.device->tuning();
@@ -210,9 +210,8 @@ Status PassBuilder::product_on_tiles(std::span<const DeviceMatrix* const> matric
                        .stride = tile_units(matrices.front()->cols),
                        .out_stride = out.stride,
                        .out_column = out.column};
-  const TileSplit t =
-      choose_tiles(rows_of_all, args.stride, rows(), m_.device->capabilities().group_threads,
-                   m_.device->tuning().tiles);
+  const TileSplit t = choose_tiles(rows_of_all, args.stride, rows(),
+                                   m_.device->facts().group_threads, m_.device->tuning().tiles);
   return dispatch("matmul_tiles",
                   {out.kind, t.threads(), t.tokens, t.rows, t.step, t.halves, t.depth, t.sub_tokens,
                    t.sub_rows, t.band},

@@ -27,7 +27,7 @@ Status Timestamps::add_to(DispatchProfile& profile, const Device& device) const 
     DispatchProfile::Entry& entry = profile.by_shader[names[i]];
     ++entry.count;
     entry.microseconds += static_cast<double>(ticks[i + 1] - ticks[i]) *
-                          static_cast<double>(device.capabilities().timestamp_ns) / 1e3;
+                          static_cast<double>(device.facts().timestamp_ns) / 1e3;
   }
   return {};
 }

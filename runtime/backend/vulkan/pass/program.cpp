@@ -65,7 +65,7 @@ Result<std::vector<VkDescriptorSet>> make_sets(ResidentModel& model,
   return of_dispatch;
 }
 
-void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PassBuffers& buffers,
+void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PlanBuffers& buffers,
                      const PassShape& shape, std::uint32_t place) {
   const std::uint64_t first = place * buffers.host_stride;
   std::vector<VkBufferCopy> regions;
@@ -103,12 +103,12 @@ bool tiles_take(const DeviceMatrix& w) {
   return w.type != quant::BlockType::f32 && w.rows % 16 == 0;
 }
 
-bool in_one_dispatch(const PassBuffers& buffers, const PassShape& shape) {
+bool in_one_dispatch(const PlanBuffers& buffers, const PassShape& shape) {
   return buffers.act.bytes > 0 && shape.tokens == 1 && shape.items == 1 && shape.all_items == 1 &&
          shape.logit_rows == 0;
 }
 
-bool reads_host(const ResidentModel& model, const PassBuffers& buffers, const PassShape& shape) {
+bool reads_host(const ResidentModel& model, const PlanBuffers& buffers, const PassShape& shape) {
   return in_one_dispatch(buffers, shape) && model.step.dispatch->head.has_value();
 }
 
@@ -122,7 +122,7 @@ void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipel
 }
 
 void copy_logits(const DeviceFunctions& f, VkCommandBuffer commands, const ResidentModel& model,
-                 const PassBuffers& buffers, std::uint32_t rows) {
+                 const PlanBuffers& buffers, std::uint32_t rows) {
   const VkBufferCopy all{.size = std::uint64_t{rows} * sizeof(float) *
                                  static_cast<std::uint64_t>(model.config.vocab_size)};
   f.vkCmdCopyBuffer(commands, buffers.logits.get(), buffers.logits_host.get(), 1, &all);
@@ -135,7 +135,7 @@ void copy_logits(const DeviceFunctions& f, VkCommandBuffer commands, const Resid
   full_barrier(f, commands, true);
 }
 
-Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
+Result<Program> build_program(ResidentModel& model, const PlanBuffers& buffers,
                               const std::vector<RecordedOp>& ops, bool few_tokens,
                               const PassShape& shape, const OwnedCommandPool& pool) {
   PassBuilder builder(model, buffers, few_tokens, shape);

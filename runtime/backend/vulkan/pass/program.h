@@ -29,7 +29,7 @@ struct RecordedOp {
   NormSpec norm;    // of logits
 };
 
-/// Of products on matrix units: rows of f16 in units of 8, padded with zeros to 32 columns.
+/// For products on matrix units: rows of f16 in units of 8, padded with zeros to 32 columns.
 struct TileBuffers {
   bool allowed = false;          // for matrices that tiles_take
   bool mlp = false;              // all matrices of all SwiGLUs
@@ -47,7 +47,7 @@ std::uint32_t tile_units(std::int64_t columns);
 /// Whether matrix units can make products of it: f16 operands would cost f32 weights three digits.
 bool tiles_take(const DeviceMatrix& w);
 
-/// Passes of a chain of steps that are queued and not asked for yet, at most, plus one.
+/// Passes of a chain of steps that are queued and not read yet, at most, plus one.
 inline constexpr std::uint32_t kStepPlaces = 4;
 
 /// What tokens are to layers of one kind: the words of layer_tokens.glsl.
@@ -64,7 +64,7 @@ struct TokenKind {
 };
 
 /// Buffers of one plan. Activations are rows of floats, as wide as the widest layer needs, padded to units of 8.
-struct PassBuffers {
+struct PlanBuffers {
   Buffer scratch;
   Buffer pass;         // see PassLayout
   Buffer pass_host;    // what the host writes: of a run, then of the places of queued steps
@@ -79,7 +79,7 @@ struct PassBuffers {
   Range features;  // [T, …] of a recurrence, see RecurrenceColumns
   Range hidden;    // [T, I]
   Range chunks;    // [chunks, H, M*(K+V)] memories, then [chunks, H, M] decays
-  // Of slots on matrix units; without bytes: slots go without.
+  // For slots on matrix units; no bytes where slots go without them.
   Range slot_operands;  // [T, q | k | v | …] f16 and windows, see slots.glsl
   Range slot_memories;  // [chunks, H, M*(K+V)] f16
   std::uint32_t x_stride = 0;
@@ -112,7 +112,7 @@ struct PassShape {
   std::uint32_t chunks = 0;
   std::uint32_t logit_rows = 0;      // of the logits command buffer; 0: this is the body
   std::vector<std::uint32_t> banks;  // of the states
-  /// Of a chain of steps: parameters that are copied are so by commands of their own, logits stay
+  /// In a chain of steps: parameters that are copied are so by commands of their own, logits stay
   /// on the device, and several runs may be queued.
   bool step = false;
   bool embedded = false;      // the step before left this one's embedding
@@ -133,11 +133,11 @@ struct Program {
 };
 
 /// Whether the body of a shape is the model's step program.
-bool in_one_dispatch(const PassBuffers& buffers, const PassShape& shape);
+bool in_one_dispatch(const PlanBuffers& buffers, const PassShape& shape);
 
 /// Whether all that follows the parameters reads them where the host wrote them: few dispatches do,
 /// and a copy is a phase of its own.
-bool reads_host(const ResidentModel& model, const PassBuffers& buffers, const PassShape& shape);
+bool reads_host(const ResidentModel& model, const PlanBuffers& buffers, const PassShape& shape);
 
 struct Dispatch;  // pass_builder.h
 
@@ -152,18 +152,18 @@ void record_dispatch(const DeviceFunctions& f, VkCommandBuffer commands, VkPipel
 
 /// Copies what the shape's dispatches read of the parameters from a place of pass_host: many
 /// shaders that read the host's memory themselves would each wait for the bus. A barrier must follow.
-void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PassBuffers& buffers,
+void copy_parameters(const DeviceFunctions& f, VkCommandBuffer commands, const PlanBuffers& buffers,
                      const PassShape& shape, std::uint32_t place);
 
 /// After what makes them: rows of logits, and the step's report where there is one, to the host.
 void copy_logits(const DeviceFunctions& f, VkCommandBuffer commands, const ResidentModel& model,
-                 const PassBuffers& buffers, std::uint32_t rows);
+                 const PlanBuffers& buffers, std::uint32_t rows);
 
 /// Builds and records the program of a shape.
 /// @param few_tokens  products read weights once per few tokens (matvec) instead of in tiles
 ///                    (matmul); a property of the plan, so that a token's bits do not depend on how
 ///                    many others share its pass
-Result<Program> build_program(ResidentModel& model, const PassBuffers& buffers,
+Result<Program> build_program(ResidentModel& model, const PlanBuffers& buffers,
                               const std::vector<RecordedOp>& ops, bool few_tokens,
                               const PassShape& shape, const OwnedCommandPool& pool);
 

@@ -31,13 +31,13 @@ bool has_slots(const LayerSpec& l) { return l.kind() == Mixer::slots; }
 
 bool chunks_take(const Device& device, const ModelConfig& config) {
   constexpr std::uint32_t kSharedBytes = 31U << 10;  // of slot_read
-  return device.capabilities().chunks && device.capabilities().shared_bytes >= kSharedBytes &&
+  return device.facts().chunks && device.facts().shared_bytes >= kSharedBytes &&
          std::ranges::any_of(config.layers, has_slots) &&
          std::ranges::all_of(config.layers, [](const LayerSpec& l) { return chunks_take(l); });
 }
 
 bool slots_take_tiles(const ResidentModel& m) {
-  if (!m.device->capabilities().slot_tiles) return false;
+  if (!m.device->facts().slot_tiles) return false;
   for (const LayerSpec& l : m.config.layers) {
     const DeviceLayer& w = m.weights->layers[static_cast<std::size_t>(l.index)];
     if (w.o_proj.type == quant::BlockType::f32) return false;
@@ -61,9 +61,9 @@ Status PassBuilder::projections(const PassLayer& l) {
   };
   std::vector<Group> groups;
   for (const DeviceProjection& p : w.projections) {
-    const bool tiles = on_tiles(p.matrix) && p.out_column % 16 == 0;
+    const bool tiles = on_tiles(p.matrix) && p.column % 16 == 0;
     if (groups.empty() || !tiles || !groups.back().on_tiles)
-      groups.push_back({.matrices = {}, .column = p.out_column, .on_tiles = tiles});
+      groups.push_back({.matrices = {}, .column = p.column, .on_tiles = tiles});
     groups.back().matrices.push_back(&p.matrix);
   }
   const bool any_tiles =
@@ -80,27 +80,27 @@ Status PassBuilder::projections(const PassLayer& l) {
   if (any_plain) {
     RUNNEL_TRY(ready, prepare(in));
   }
-  bool beside = false;
+  bool overlaps = false;  // with the dispatches before
   if (any_tiles) {
     RUNNEL_CHECK_OK(prepare_tiles(in));
     for (const Group& g : groups) {
       if (!g.on_tiles) continue;
-      RUNNEL_CHECK_OK(unpack(g.matrices, 0, false, beside));
+      RUNNEL_CHECK_OK(unpack(g.matrices, 0, false, overlaps));
       RUNNEL_CHECK_OK(product_on_tiles(g.matrices, 0, b_.tiles.inputs, output(g)));
-      beside = true;
+      overlaps = true;
     }
   }
   for (const Group& g : groups) {
     if (g.on_tiles) continue;
     for (const DeviceMatrix* matrix : g.matrices) {
-      RUNNEL_CHECK_OK(product(*matrix, ready, output(g), beside));
-      beside = true;
+      RUNNEL_CHECK_OK(product(*matrix, ready, output(g), overlaps));
+      overlaps = true;
     }
   }
   return add_biases(l);
 }
 
-/// Of q, k and v, in place.
+/// On q, k and v, in place.
 Status PassBuilder::add_biases(const PassLayer& l) {
   if (!l.spec.qkv_bias) return {};
   const auto columns =

@@ -16,7 +16,7 @@ constexpr std::uint32_t kDim = 64;  // of a head
 // What the shader has registers for: parts of the output projection that a thread adds up; items of
 // a lane of q and k; of a row elsewhere; units of 8 columns of a gate.
 constexpr std::uint32_t kMostHeads = 16, kMostProjected = 8, kMostItems = 4, kMostGateUnits = 8;
-constexpr std::uint32_t kMostCopies = 4;      // of what all workgroups ask for
+constexpr std::uint32_t kMostCopies = 4;      // of what all workgroups poll
 constexpr std::uint32_t kMostMixers = 3;      // of a query head
 constexpr std::uint32_t kMostHeadItems = 12;  // of a lane of a row of the head
 constexpr std::uint32_t kThreads32 = 512;     // of workgroups whose subgroups are of 32 lanes

@@ -32,10 +32,10 @@ std::string row_names() {
 
 }  // namespace
 
-std::span<const StepRow> step_rows() { return kRows; }
+std::span<const StepRow> step_programs() { return kRows; }
 
 Result<StepChoice> choose_step(const StepModel& model, const StepDevice& device,
-                               const std::string& who, std::string_view wanted) {
+                               const std::string& id, std::string_view wanted) {
   StepChoice choice;
   for (const StepRow& row : kRows) {
     if (!wanted.empty() && wanted != row.name) continue;
@@ -45,12 +45,12 @@ Result<StepChoice> choose_step(const StepModel& model, const StepDevice& device,
       return choice;
     }
     if (!wanted.empty()) {
-      return fail(ErrorCode::unsupported, who, ": step program \"", wanted,
+      return fail(ErrorCode::unsupported, id, ": step program \"", wanted,
                   "\" does not take the model: ", why);
     }
     choice.refused.push_back({row.name, std::move(why)});
   }
-  return fail(ErrorCode::not_found, who, ": step program \"", wanted, "\": not found, expected ",
+  return fail(ErrorCode::not_found, id, ": step program \"", wanted, "\": not found, expected ",
               row_names());
 }
 

@@ -22,7 +22,7 @@ struct StepRow {
                                 const DeviceWeights& weights);
 };
 
-std::span<const StepRow> step_rows();
+std::span<const StepRow> step_programs();
 
 struct StepChoice {
   const StepRow* row = nullptr;
@@ -30,11 +30,11 @@ struct StepChoice {
 };
 
 /// The first row that fits, or the one of that name.
-/// @param who     "vulkan:0", the beginning of messages
+/// @param id      "vulkan:0", the beginning of messages
 /// @param wanted  of a row; empty: any
 /// @return not_found if there is no such row; unsupported if it does not fit, with the reason.
 Result<StepChoice> choose_step(const StepModel& model, const StepDevice& device,
-                               const std::string& who, std::string_view wanted = {});
+                               const std::string& id, std::string_view wanted = {});
 
 /// A model's choice on its device, shared by its plans.
 struct LoadedStep {

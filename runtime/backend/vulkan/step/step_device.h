@@ -27,7 +27,7 @@ struct StepDevice {
   std::uint32_t tuned_items = 0;
   std::int32_t tuned_poll_limit = 0;
 
-  static StepDevice of(const Capabilities& c, const Tuning& t) {
+  static StepDevice of(const DeviceFacts& c, const Tuning& t) {
     return {.subgroup = c.subgroup,
             .group_threads = c.group_threads,
             .group_subgroups = c.group_subgroups,

@@ -13,7 +13,7 @@ namespace {
 
 using quant::BlockType;
 
-/// Looks at a value that is not there, before a workgroup gives up: far more than a token's waiting. A look takes some
+/// Polls of a value that is not there before a workgroup times out: far more than a token's waiting. A poll takes some
 /// 0.5 us on a GPU, and a thread of a software driver may not run for a while.
 constexpr std::int32_t kPollLimit = 1 << 21, kSoftwarePollLimit = 1 << 30;
 
@@ -116,7 +116,7 @@ Result<StepDispatch> common_of(Device& device, const StepModel& m, const DeviceW
     return fail(ErrorCode::internal, device.id(),
                 ": the weights of a step program lie in several buffers, expected one");
   }
-  const StepDevice d = StepDevice::of(device.capabilities(), device.tuning());
+  const StepDevice d = StepDevice::of(device.facts(), device.tuning());
   const LayerSpec& l = m.layer;
   StepDispatch step;
   step.weights = w.block_of(w.layers.front().o_proj);
@@ -200,7 +200,7 @@ std::vector<std::uint32_t> list_of(const Constants& constants) {
 Result<StepDispatch> build(Device& device, const StepModel& m, const DeviceWeights& w,
                            const StepShape& s, const char* stem) {
   RUNNEL_TRY(StepDispatch step, common_of(device, m, w, s.exchanged_words));
-  const StepDevice d = StepDevice::of(device.capabilities(), device.tuning());
+  const StepDevice d = StepDevice::of(device.facts(), device.tuning());
   step.shader = shader_of(stem, s.type, s.dot) + (s.biases ? ".biases" : "");
   step.constants = list_of(constants_of(m, d, s));
   step.groups = s.groups;
@@ -212,19 +212,19 @@ Result<StepDispatch> build(Device& device, const StepModel& m, const DeviceWeigh
 }  // namespace
 
 Result<StepDispatch> build_step(Device& device, const StepModel& m, const DeviceWeights& w) {
-  const StepDevice d = StepDevice::of(device.capabilities(), device.tuning());
+  const StepDevice d = StepDevice::of(device.facts(), device.tuning());
   return build(device, m, w, StepShape::of(m, d), "decode_step.");
 }
 
 Result<StepDispatch> build_even(Device& device, const StepModel& m, const DeviceWeights& w) {
-  const StepDevice d = StepDevice::of(device.capabilities(), device.tuning());
+  const StepDevice d = StepDevice::of(device.facts(), device.tuning());
   RUNNEL_TRY(StepDispatch step, build(device, m, w, StepShape::even(m, d), "decode_even."));
   step.constants.push_back(gate_type_constant(m));
   return step;
 }
 
 Result<StepDispatch> build_narrow(Device& device, const StepModel& m, const DeviceWeights& w) {
-  const StepDevice d = StepDevice::of(device.capabilities(), device.tuning());
+  const StepDevice d = StepDevice::of(device.facts(), device.tuning());
   const NarrowShape s = NarrowShape::of(m, d);
   const LayerSpec& l = m.layer;
   RUNNEL_TRY(StepDispatch step, common_of(device, m, w, s.exchanged_words));

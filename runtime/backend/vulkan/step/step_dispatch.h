@@ -36,9 +36,9 @@ struct StepDispatch {
   std::optional<StepHead> head;  // without it the logits are products like any other
   bool head_inside = false;      // the dispatch makes the logits and draws, where a pass is to
 
-  /// Word of the activations that says that a workgroup gave up.
+  /// Word of the activations that says that a workgroup timed out.
   std::uint32_t timed_out_at() const { return args.timed_out_at; }
-  /// Words of the activations behind each workgroup's likeliest token: for what nobody reads of a token drawn.
+  /// Words of the activations behind each workgroup's likeliest token: where a token goes that is drawn in vain.
   std::uint32_t drawn_at() const { return args.timed_out_at + 4 + 4 * groups; }
 };
 

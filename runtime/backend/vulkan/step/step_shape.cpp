@@ -16,7 +16,7 @@ constexpr std::uint32_t kMostThreads = 512, kFewestThreads = 128;  // of a workg
 constexpr std::uint32_t kMostParts = 8, kFewestColumns = 16;  // of a head's slots: of one of them
 constexpr std::uint32_t kMostKeyVectors = 16;                 // of 4 of a key, in a lane
 constexpr std::uint32_t kMostHeld = 8;                        // items of a lane under way
-// Of the head: workgroups on each multiprocessor, their threads, lanes that share a row, items of
+// The head: workgroups on each multiprocessor, their threads, lanes that share a row, items of
 // a row that one of them takes at most while there are more lanes.
 constexpr std::uint32_t kHeadGroups = 2, kHeadThreads = 256;
 constexpr std::uint32_t kFewestHeadLanes = 4, kMostHeadItems = 9;
@@ -75,7 +75,7 @@ struct Team {
 };
 
 /// The team that a multiprocessor is through with first: of all subgroups the instructions, of one its waits.
-/// @param pair  2 where rows meet in pairs: gate and up
+/// @param pair  2 where rows belong together in pairs: gate and up
 Team team_of(const StepDevice& d, const StepShape& s, std::int64_t all_rows, std::int64_t columns,
              std::uint32_t pair) {
   constexpr std::uint32_t kSchedulers = 4, kItem = 40, kItemWait = 60, kPass = 180, kPassWait = 300,

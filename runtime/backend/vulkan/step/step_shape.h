@@ -10,7 +10,7 @@
 
 namespace runnel::vulkan {
 
-/// Of decode_step.comp and decode_even.comp.
+/// Work split of decode_step.comp and decode_even.comp.
 struct StepShape {
   std::string why_not;  // empty: it fits
 
@@ -33,7 +33,7 @@ struct StepShape {
   static StepShape even(const StepModel& model, const StepDevice& device);
 };
 
-/// Of narrow_step.comp, which has workgroups of two roles.
+/// Work split of narrow_step.comp, which has workgroups of two roles.
 struct NarrowShape {
   std::string why_not;
 
@@ -41,7 +41,7 @@ struct NarrowShape {
   std::uint32_t groups = 0;
   std::uint32_t other = 0;
   std::uint32_t gate_team = 0, down_team = 0;  // lanes that share a row of gate and up, of down
-  std::uint32_t copies = 0;                    // of what all workgroups ask for
+  std::uint32_t copies = 0;                    // of what all workgroups poll
   std::uint32_t mixers = 0;                    // workgroups of a query head
   std::uint32_t head_team = 0;  // lanes that share a row of the head; 0: it is not inside
   std::uint64_t exchanged_words = 0;
@@ -49,7 +49,7 @@ struct NarrowShape {
   static NarrowShape of(const StepModel& model, const StepDevice& device);
 };
 
-/// Of head.comp, the logits behind all layers. It may not fit where the layers do.
+/// Work split of head.comp, the logits behind all layers. It may not fit where the layers do.
 struct HeadShape {
   bool fits = false;
   bool dot = false;

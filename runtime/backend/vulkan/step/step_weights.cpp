@@ -36,7 +36,7 @@ std::uint64_t all_bytes(const StepModel& model, const StepDevice& d) {
   return all;
 }
 
-/// Of one layer, whose matrices have to be of `type`.
+/// Checks one layer, whose matrices have to be of `type`.
 std::string refuse_types(const StepLayer& l, BlockType type) {
   for (const WeightView* w :
        {&l.mixer->q_proj, &l.mixer->k_proj, &l.mixer->v_proj, &l.output->o_proj,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/backend/cuda/device_model.h"
+#include "runtime/backend/cuda/resident_model.h"
 
 #include "runtime/backend/cuda/plan.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cuda {
 
-Result<std::unique_ptr<CudaState>> CudaState::create(std::shared_ptr<ModelOnDevice> model) {
+Result<std::unique_ptr<CudaState>> CudaState::create(std::shared_ptr<ResidentModel> model) {
   const DeviceScope scope(model->device.index);
   RUNNEL_CHECK_OK(scope.status());
   std::unique_ptr<CudaState> state(new CudaState(std::move(model)));
@@ -81,7 +81,7 @@ namespace {
 
 class CudaModel final : public DeviceModel {
  public:
-  explicit CudaModel(std::shared_ptr<ModelOnDevice> model) : model_(std::move(model)) {}
+  explicit CudaModel(std::shared_ptr<ResidentModel> model) : model_(std::move(model)) {}
 
   Result<std::unique_ptr<RecurrentState>> create_state() const override {
     RUNNEL_TRY(std::unique_ptr<CudaState> state, CudaState::create(model_));
@@ -109,7 +109,7 @@ class CudaModel final : public DeviceModel {
   }
 
  private:
-  std::shared_ptr<ModelOnDevice> model_;
+  std::shared_ptr<ResidentModel> model_;
 };
 
 /// Whether products take f32 arithmetic: some linear weight is f32.
@@ -124,9 +124,9 @@ bool has_f32_products(const Weights& weights) {
   return false;
 }
 
-Status choose_step_kernel(ModelOnDevice& m, const LoadRequest& request) {
+Status choose_step_kernel(ResidentModel& m, const LoadRequest& request) {
   m.step_model = record_step_model(request.pass);
-  const BuildStep build = [&m](const StepProgramRow& row) -> Result<std::string> {
+  const BuildStep build = [&m](const StepRow& row) -> Result<std::string> {
     auto kernel = row.build(m.step_model, m.weights, m.device.step, m.stream.get());
     if (!kernel && kernel.error().code == ErrorCode::unsupported) return kernel.error().message;
     RUNNEL_TRY(m.step_kernel, std::move(kernel));
@@ -141,11 +141,11 @@ Status choose_step_kernel(ModelOnDevice& m, const LoadRequest& request) {
 
 }  // namespace
 
-Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
+Result<std::shared_ptr<ResidentModel>> load_model(const DeviceFacts& device,
                                                   const LoadRequest& request, WeightPlace place) {
   const DeviceScope scope(device.index);
   RUNNEL_CHECK_OK(scope.status());
-  auto model = std::make_shared<ModelOnDevice>();
+  auto model = std::make_shared<ResidentModel>();
   model->config = request.config;
   model->device = device;
   RUNNEL_CHECK_OK(check(prepare_matvec(), "load the kernels"));
@@ -171,7 +171,7 @@ Result<std::unique_ptr<DeviceModel>> make_device_model(const DeviceFacts& device
         choose_step_program(record_step_model(request.pass), device.step, request.step_program);
     if (!choice) return choice.error();
   }
-  RUNNEL_TRY(std::shared_ptr<ModelOnDevice> model, load_model(device, request, place));
+  RUNNEL_TRY(std::shared_ptr<ResidentModel> model, load_model(device, request, place));
   const DeviceScope scope(device.index);
   RUNNEL_CHECK_OK(scope.status());
   RUNNEL_CHECK_OK(choose_step_kernel(*model, request));

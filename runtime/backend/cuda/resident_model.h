@@ -37,8 +37,8 @@ struct PrefillOptions {
   WideTuning tuning;
 };
 
-/// Shared by the DeviceModel, its states and its plans; lives until the last of them is gone.
-struct ModelOnDevice {
+/// Shared by the DeviceModel, its states and its plans; destroyed with the last of them.
+struct ResidentModel {
   ModelConfig config;
   DeviceFacts device;
   DeviceWeights weights;
@@ -64,7 +64,7 @@ struct ModelOnDevice {
 /// A state: canonical layout in device memory.
 class CudaState final : public RecurrentState {
  public:
-  static Result<std::unique_ptr<CudaState>> create(std::shared_ptr<ModelOnDevice> model);
+  static Result<std::unique_ptr<CudaState>> create(std::shared_ptr<ResidentModel> model);
 
   std::uint64_t position() const override { return position_; }
   Status export_to(std::span<float> out) const override;
@@ -81,15 +81,15 @@ class CudaState final : public RecurrentState {
   void swap_shadow() { std::swap(floats_, shadow_); }
 
  private:
-  explicit CudaState(std::shared_ptr<ModelOnDevice> model) : model_(std::move(model)) {}
+  explicit CudaState(std::shared_ptr<ResidentModel> model) : model_(std::move(model)) {}
 
-  std::shared_ptr<ModelOnDevice> model_;
+  std::shared_ptr<ResidentModel> model_;
   DeviceArray<float> floats_, shadow_;
   std::uint64_t position_ = 0;
 };
 
 /// The weights of a model on the device, and nothing that computes a token as a whole.
-Result<std::shared_ptr<ModelOnDevice>> load_model(const DeviceFacts& device,
+Result<std::shared_ptr<ResidentModel>> load_model(const DeviceFacts& device,
                                                   const LoadRequest& request,
                                                   WeightPlace place = WeightPlace::device);
 

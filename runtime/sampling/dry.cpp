@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/generate/dry.h"
+#include "runtime/sampling/dry.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace runnel {
+
+/// What one generation leaves for the next on the same session, so that stopping and continuing changes nothing.
+struct GenerationCarry {
+  std::string utf8;  // bytes of a character begun by the last generated token
+  std::string stop;  // text held back because it may be the beginning of a stop string
+
+  bool operator==(const GenerationCarry&) const = default;
+};
+
+}  // namespace runnel
