@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "tests/cuda/shapes.h"
+#include "tests/support/shapes.h"
 
 namespace runnel::test {
 namespace {

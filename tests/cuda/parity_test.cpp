@@ -11,7 +11,7 @@
 #include "runtime/model/forward.h"
 #include "tests/cuda/cuda_backends.h"
 #include "tests/cuda/mixer_cases.h"
-#include "tests/cuda/shapes.h"
+#include "tests/support/shapes.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
