@@ -24,6 +24,7 @@
 
 namespace runnel {
 
+class PassProbe;         // runtime/backend/pass_probe.h
 struct SamplingOptions;  // runnel/sampling.h
 
 /// The memory of one session on one device: constant size, advanced in place by Plan::run.
@@ -70,12 +71,12 @@ class Ops {
   /// x[t] = table[token[t]]
   virtual Status embed(const WeightView& table) = 0;
 
-  /// x^ = norm(x);  q, k, v, f = W x^ + bias (+ conv, maps, activations);
-  /// log alpha = max(floor, logsigmoid(f + bias) / tau);  s = -expm1(log alpha)
+  /// x^ = norm(x);  q, k, v, f = W x^ + bias (+ conv)
   virtual Status slot_projections(const LayerSpec& layer, const SlotWeights& weights) = 0;
 
-  /// Per kv head and token: update the slots, then read o = softmax(logits over all slots) V~. T = 1: the recurrence;
-  /// T > 1: chunkwise, the same function. Advances the state of this layer in place.
+  /// Maps of q and k, activation of v;  log alpha = max(floor, logsigmoid(f + bias) / tau),  s = -expm1(log alpha).
+  /// Then per kv head and token: update the slots, then read o = softmax(logits over all slots) V~. T = 1: the
+  /// recurrence; T > 1: chunkwise, the same function. Advances the state of this layer in place.
   virtual Status slot_attention(const LayerSpec& layer, const SlotWeights& weights) = 0;
 
   /// x^ = norm(x);  what the model has of q, k, v, f, r, output gate = W x^ (+ bias, conv); f by way of its low rank
@@ -150,6 +151,9 @@ class Plan {
                                                               const SamplingOptions& /*sampling*/) {
     return std::unique_ptr<SampledSteps>();
   }
+
+  /// What tests see of the buffers between the ops; the plan's own, null where it shows none.
+  virtual PassProbe* probe() { return nullptr; }
 };
 
 /// Bytes a DeviceModel holds.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA against the reference backend on random models: every weight type, every option of the
-// mixer, ragged lengths. Skips without a GPU.
+// What only this backend has, against the reference: kernels for a shape of their own, mapped weights, tensor cores at
+// any length, the choice of a one-token program. Models of every kind and type: tests/backend/parity_test.cpp. Skips
+// without a GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,11 +11,11 @@
 #include "runtime/backend/reference/reference_backend.h"
 #include "runtime/model/forward.h"
 #include "tests/cuda/cuda_backends.h"
-#include "tests/cuda/mixer_cases.h"
-#include "tests/cuda/shapes.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer_cases.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
+#include "tests/support/shapes.h"
 
 namespace runnel::test {
 namespace {
@@ -28,11 +29,6 @@ constexpr double kPlainStepTolerance = 1e-4;  // 16-bit weights, f32 activations
 // int8 activations; ties round apart, and layers amplify
 constexpr double kRoundedTolerance = 2e-2;
 constexpr double kTensorTolerance = 2e-2;  // bf16 operands in long passes
-// Long passes of a recurrence against a reference with the same bf16 operands: sums in another
-// order round a few operands apart. Against exact operands the bound would say little: rounding
-// alone moves the logits of "gla" by 4.6 % at 130 tokens, where the norm of a head divides by the
-// almost nothing that the first token reads.
-constexpr double kSameOperandsTolerance = 5e-3;
 
 bool is_plain(BlockType t) { return !quant::is_block_type(t); }
 
@@ -71,36 +67,6 @@ ModelConfig wide_config() {
 
 class WeightTypes : public testing::TestWithParam<BlockType> {};
 
-TEST_P(WeightTypes, StepsMatchTheReference) {
-  REQUIRE_CUDA_OPS(backend);
-  const BlockType type = GetParam();
-  const RandomParts parts{
-      .linear = type, .table = type, .small = is_plain(type) ? type : BlockType::f16};
-  const RandomModel model = make_random_model(wide_config(), parts, 5);
-  Random random(6);
-  const double tolerance = type == BlockType::f32 ? kF32Tolerance
-                           : is_plain(type)       ? kPlainStepTolerance
-                                                  : kRoundedTolerance;
-  compare(*backend, model, random.tokens(24, 301), 1, activations_for(type), tolerance,
-          std::string(quant::block_traits(type)->name));
-  compare(*backend, model, random.tokens(24, 301), 7, activations_for(type), tolerance,
-          std::string(quant::block_traits(type)->name));
-}
-
-TEST_P(WeightTypes, LongPassesMatchTheReference) {
-  REQUIRE_CUDA_OPS(backend);
-  const BlockType type = GetParam();
-  const RandomParts parts{
-      .linear = type, .table = type, .small = is_plain(type) ? type : BlockType::f16};
-  const RandomModel model = make_random_model(wide_config(), parts, 8);
-  Random random(9);
-  const double tolerance = type == BlockType::f32 ? kF32Tolerance : kTensorTolerance;
-  for (std::size_t n : {9U, 64U, 100U}) {
-    compare(*backend, model, random.tokens(n, 301), 0, Activations::exact, tolerance,
-            std::string(quant::block_traits(type)->name));
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Cuda, WeightTypes,
                          testing::Values(BlockType::f32, BlockType::f16, BlockType::bf16,
                                          BlockType::q8_0, BlockType::q4_0, BlockType::q4_k,
@@ -108,21 +74,6 @@ INSTANTIATE_TEST_SUITE_P(Cuda, WeightTypes,
                          [](const auto& type) {
                            return std::string(quant::block_traits(type.param)->name);
                          });
-
-/// The kernel that stays for a token, on every shape that it takes; others fall back to the graph.
-TEST_P(WeightTypes, StepsInOneKernelMatchTheReference) {
-  REQUIRE_CUDA_PROGRAMS(backend);
-  const BlockType type = GetParam();
-  const RandomParts parts{
-      .linear = type, .table = type, .small = is_plain(type) ? type : BlockType::f16};
-  const RandomModel model = make_random_model(wide_config(), parts, 5);
-  Random random(6);
-  const double tolerance = type == BlockType::f32 ? kF32Tolerance
-                           : is_plain(type)       ? kPlainStepTolerance
-                                                  : kRoundedTolerance;
-  compare(*backend, model, random.tokens(24, 301), 1, activations_for(type), tolerance,
-          "one kernel, " + std::string(quant::block_traits(type)->name));
-}
 
 /// A layer of the shape that has kernels of its own: inputs of 2,048 and 5,632 values, heads of
 /// 512. Of the types that quantize stores, and of types mixed so that none of them fits.
@@ -195,24 +146,7 @@ bool any_recurrence(const ModelConfig& config) {
                      [](const LayerSpec& l) { return l.kind() == Mixer::recurrence; });
 }
 
-/// Whether the mixer of some layer takes bf16 operands of its own in long passes.
-bool any_slots(const ModelConfig& config) {
-  return std::any_of(config.layers.begin(), config.layers.end(), [](const LayerSpec& l) {
-    return l.kind() == Mixer::slots || l.common().num_memory_slots > 0;
-  });
-}
-
 class Mixers : public testing::TestWithParam<MixerCase> {};
-
-TEST_P(Mixers, RecurrentMatchesTheReferenceInF32) {
-  REQUIRE_CUDA_OPS(backend);
-  const RandomModel model = make_random_model(GetParam().config, GetParam().parts, 21);
-  Random random(22);
-  for (std::size_t piece : {1U, 8U, 70U}) {
-    compare(*backend, model, random.tokens(140, 96), piece, Activations::exact, kF32Tolerance,
-            GetParam().name);
-  }
-}
 
 /// Every kernel that single tokens and short and long passes use, once or twice: as much as a race
 /// detector has time for.
@@ -229,31 +163,6 @@ TEST_P(Mixers, FirstTokensMatchTheReference) {
   const bool recurrence = any_recurrence(GetParam().config);
   compare(*backend, make_random_model(GetParam().config, parts, 33), random.tokens(66, 96), 0,
           recurrence ? Activations::tensor : Activations::exact, kTensorTolerance, GetParam().name);
-}
-
-TEST_P(Mixers, OneKernelMatchesTheReferenceInF32) {
-  REQUIRE_CUDA_PROGRAMS(backend);
-  const RandomModel model = make_random_model(GetParam().config, GetParam().parts, 21);
-  Random random(22);
-  compare(*backend, model, random.tokens(140, 96), 1, Activations::exact, kF32Tolerance,
-          std::string("one kernel, ") + GetParam().name);
-}
-
-TEST_P(Mixers, ChunkwiseMatchesTheReference) {
-  REQUIRE_CUDA_OPS(backend);
-  RandomParts parts = GetParam().parts;
-  parts.linear = BlockType::bf16;
-  const RandomModel model = make_random_model(GetParam().config, parts, 31);
-  Random random(32);
-  const bool recurrence = any_recurrence(GetParam().config);
-  const Activations activations = recurrence ? Activations::tensor : Activations::exact;
-  // Slots have bf16 operands of their own beside those of the products.
-  const double tolerance = any_slots(GetParam().config) ? kTensorTolerance : kSameOperandsTolerance;
-  for (std::size_t n : {9U, 63U, 64U, 65U, 130U}) {
-    compare(*backend, model, random.tokens(n, 96), 0, activations, tolerance, GetParam().name);
-  }
-  // Launch by launch, recorded, replayed.
-  compare(*backend, model, random.tokens(450, 96), 150, activations, tolerance, GetParam().name);
 }
 
 /// Small enough for one cluster (cuda/step_cluster.h), in the shape of the default model.
@@ -425,29 +334,6 @@ TEST(Cuda, StrongGatesNeitherOverflowNorVanish) {
           "strong gates");
   compare(*backend, model, random.tokens(40, 96), 1, Activations::exact, kPlainStepTolerance * 10,
           "strong gates");
-}
-
-TEST(Cuda, StatesTravelBetweenBackends) {
-  REQUIRE_CUDA_OPS(backend);
-  const RandomModel model = make_random_model(small_positional_config(), {}, 71);
-  const auto reference = reference::make_backend();
-  const LoadedModel host = load_on(*reference, model), device = load_on(*backend, model);
-  Random random(72);
-  auto a = device.state(), b = host.state(), control = host.state();
-  for (int i = 0; i < 50; ++i) {
-    const std::vector<TokenId> tokens = random.tokens(1 + random.below(20), 96);
-    const std::vector<float> expected = host.run(*control, tokens);
-    std::vector<float> got;
-    if (i % 2 == 0) {
-      ASSERT_TRUE(a->import_from(host.canonical(*b), b->position()).has_value());
-      got = device.run(*a, tokens);
-    } else {
-      ASSERT_TRUE(b->import_from(device.canonical(*a), a->position()).has_value());
-      got = host.run(*b, tokens);
-    }
-    EXPECT_LE(rms_relative_error(got, expected), kF32Tolerance * 10) << "turn " << i;
-    EXPECT_EQ(i % 2 == 0 ? a->position() : b->position(), control->position());
-  }
 }
 
 TEST(Cuda, ThousandSnapshotRoundTripsChangeNothing) {

@@ -8,6 +8,7 @@
 #include "runtime/backend/cuda/pass_graphs.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/backend/cuda/sampled_steps.h"
+#include "runtime/backend/pass_probe.h"
 #include "runtime/backend/plan_items.h"
 #include "runtime/base/try.h"
 
@@ -19,7 +20,7 @@ namespace {
 /// not depend on the other items.
 constexpr std::size_t kFewTokens = 8;
 
-class CudaPlan final : public Plan, private StepHost {
+class CudaPlan final : public Plan, private StepHost, private PassProbe {
  public:
   CudaPlan(std::shared_ptr<ResidentModel> model, int max_tokens)
       : m_(std::move(model)), max_tokens_(max_tokens) {}
@@ -65,7 +66,36 @@ class CudaPlan final : public Plan, private StepHost {
     return std::unique_ptr<SampledSteps>(std::move(steps));
   }
 
+  PassProbe* probe() override { return this; }
+
  private:
+  // PassProbe
+  Status write(PassBuffer buffer, const LayerSpec& layer, std::span<const float> rows) override {
+    return copy_rows(buffer, layer, rows.size(), [&](const ProbedRows& own, std::size_t bytes) {
+      return cudaMemcpy2DAsync(own.first, own.stride, rows.data(), bytes, bytes,
+                               rows.size_bytes() / bytes, cudaMemcpyHostToDevice, m_->stream.get());
+    });
+  }
+  Status read(PassBuffer buffer, const LayerSpec& layer, std::span<float> rows) override {
+    return copy_rows(buffer, layer, rows.size(), [&](const ProbedRows& own, std::size_t bytes) {
+      return cudaMemcpy2DAsync(rows.data(), bytes, own.first, own.stride, bytes,
+                               rows.size_bytes() / bytes, cudaMemcpyDeviceToHost, m_->stream.get());
+    });
+  }
+  /// copy(rows on the device, bytes of a canonical row) queues the copy.
+  template <class Copy>
+  Status copy_rows(PassBuffer buffer, const LayerSpec& layer, std::size_t floats,
+                   const Copy& copy) {
+    const std::int64_t hidden = m_->config.hidden_size;
+    RUNNEL_CHECK_OK(check_rows(buffer, layer, hidden, floats, max_tokens_));
+    const DeviceScope scope(m_->device.index);
+    RUNNEL_CHECK_OK(scope.status());
+    const auto columns = static_cast<std::size_t>(columns_of(buffer, layer, hidden));
+    RUNNEL_CHECK_OK(
+        check(copy(recorder_->probed(buffer, layer), columns * sizeof(float)), "copy probed rows"));
+    return check(cudaStreamSynchronize(m_->stream.get()), "copy probed rows");
+  }
+
   // StepHost
   const PlanBuffers& buffers() const override { return recorder_->buffers(); }
   Status put(TokenId token, const Segment& segment) override {

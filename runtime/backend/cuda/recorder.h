@@ -8,6 +8,7 @@
 #include "cuda/head_norm.h"
 #include "cuda/prefill.h"
 #include "runtime/backend/cuda/resident_model.h"
+#include "runtime/backend/pass_probe.h"
 
 namespace runnel::cuda {
 
@@ -44,6 +45,12 @@ RecurrenceColumns recurrence_columns(const LayerSpec& layer);
 
 /// Columns of a row of a mixer's inputs, with padding.
 int input_columns(const LayerSpec& layer);
+
+/// Rows of a buffer between ops.
+struct ProbedRows {
+  float* first = nullptr;
+  std::size_t stride = 0;  // bytes
+};
 
 /// One pass as the closures see it.
 struct Pass {
@@ -82,6 +89,8 @@ class Recorder final : public Ops {
   Status run_head(const Launch& launch, int first, int count) const;
 
   const PlanBuffers& buffers() const { return b_; }
+  /// Where the rows of a buffer lie that the layer has.
+  ProbedRows probed(PassBuffer buffer, const LayerSpec& layer) const;
 
  private:
   explicit Recorder(std::shared_ptr<ResidentModel> model) : m_(std::move(model)) {}

@@ -136,4 +136,44 @@ Status Recorder::allocate_many(std::uint64_t& bytes) {
   return plan_array(b_.slot_pool, values, "chunkwise slots", bytes);
 }
 
+ProbedRows Recorder::probed(PassBuffer buffer, const LayerSpec& layer) const {
+  RecurrenceColumns at;
+  switch (layer.kind()) {
+    case Mixer::slots:
+      at.q = 0;
+      at.k = layer.q_channels();
+      at.v = at.k + layer.k_channels();
+      at.f = at.v + layer.v_channels();
+      break;
+    case Mixer::recurrence:
+      at = recurrence_columns(layer);
+      break;
+  }
+  const auto rows = [](float* first, int columns) {
+    return ProbedRows{first, static_cast<std::size_t>(columns) * sizeof(float)};
+  };
+  const auto inputs = [&](int column) {
+    return rows(b_.inputs.get() + column, input_columns(layer));
+  };
+  switch (buffer) {
+    case PassBuffer::x:
+      return rows(b_.x.get(), m_->config.hidden_size);
+    case PassBuffer::q:
+      return inputs(at.q);
+    case PassBuffer::k:
+      return inputs(at.k);
+    case PassBuffer::v:
+      return inputs(at.v);
+    case PassBuffer::f:
+      return inputs(at.f);
+    case PassBuffer::r:
+      return inputs(at.r);
+    case PassBuffer::gate:
+      return inputs(at.gate);
+    case PassBuffer::o:
+      break;
+  }
+  return rows(b_.o.get(), layer.num_heads * layer.value_columns());
+}
+
 }  // namespace runnel::cuda

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/backend/pass_probe.h"
 #include "runtime/backend/plan_items.h"
 #include "runtime/backend/reference/weight_rows.h"
 #include "runtime/base/try.h"
@@ -56,17 +57,15 @@ class ReferenceState final : public RecurrentState {
 /// The buffers of one pass. T = tokens of all items, one after the other.
 struct Pass {
   std::span<const PlanItem> items;
-  std::vector<TokenId> tokens;   // [T]
-  std::vector<float> x;          // [T, D]
-  std::vector<float> q;          // [T, HQ, K]
-  std::vector<float> k;          // [T, H, K]
-  std::vector<float> v;          // [T, H, V]
-  std::vector<float> log_alpha;  // [T, H, M]
-  std::vector<float> s;          // [T, H, M]
-  std::vector<float> f;          // [T, H, F] gate logits of a recurrence
-  std::vector<float> r;          // [T, H, F] refining logits
-  std::vector<float> gate;       // [T, HQ, V] output gate
-  std::vector<float> o;          // [T, HQ, V]
+  std::vector<TokenId> tokens;  // [T]
+  std::vector<float> x;         // [T, D]
+  std::vector<float> q;         // [T, HQ, K]
+  std::vector<float> k;         // [T, H, K]
+  std::vector<float> v;         // [T, H, V]
+  std::vector<float> f;         // [T, H, F] gate logits
+  std::vector<float> r;         // [T, H, F] refining logits
+  std::vector<float> gate;      // [T, HQ, V] output gate
+  std::vector<float> o;         // [T, HQ, V]
 };
 
 /// Records each op as a closure over the layer's description and the op's weights.
@@ -167,16 +166,8 @@ class Recorder final : public Ops {
 
   void project_slots(const LayerSpec& layer, const SlotWeights& w, Pass& p) const {
     const std::vector<float> normed = project_common(layer, w, p);
-    project(w.f_proj, {}, normed, p, p.log_alpha);
+    project(w.f_proj, {}, normed, p, p.f);
     if (layer.conv_size > 0) convolve(layer, w, p.k, p);
-    const SlotSpec& slots = layer.slots();
-    feature_map(slots.feature_map, w.feature_map, layer.head_k_dim, p.q);
-    feature_map(slots.feature_map, w.feature_map, layer.head_k_dim, p.k);
-    for (float& v : p.v) v = activate(slots.value_activation, v);
-    log_decay(w.f_bias, slots.gate_normalizer, slots.gate_log_min, p.log_alpha);
-    p.s.resize(p.log_alpha.size());
-    std::transform(p.log_alpha.begin(), p.log_alpha.end(), p.s.begin(),
-                   [](float g) { return -std::expm1(g); });
   }
 
   /// @param keys  what the keys' convolution is on
@@ -264,12 +255,21 @@ class Recorder final : public Ops {
   }
 
   void attend(const LayerSpec& layer, const SlotWeights& w, Pass& p) const {
+    const SlotSpec& spec = layer.slots();
+    feature_map(spec.feature_map, w.feature_map, layer.head_k_dim, p.q);
+    feature_map(spec.feature_map, w.feature_map, layer.head_k_dim, p.k);
+    for (float& v : p.v) v = activate(spec.value_activation, v);
+    std::vector<float>& log_alpha = p.f;  // [T, H, M]
+    log_decay(w.f_bias, spec.gate_normalizer, spec.gate_log_min, log_alpha);
+    std::vector<float> write(log_alpha.size());  // [T, H, M]
+    std::transform(log_alpha.begin(), log_alpha.end(), write.begin(),
+                   [](float g) { return -std::expm1(g); });
     const LayerState& layout = layout_.layer(layer.index);
     const std::size_t heads = static_cast<std::size_t>(layer.num_kv_heads);
     const std::size_t group = static_cast<std::size_t>(layer.queries_per_kv_head());
     const std::size_t dim_k = static_cast<std::size_t>(layer.head_k_dim);
     const std::size_t dim_v = static_cast<std::size_t>(layer.head_v_dim);
-    const std::size_t slots = static_cast<std::size_t>(layer.slots().num_memory_slots);
+    const std::size_t slots = static_cast<std::size_t>(spec.num_memory_slots);
     const std::vector<float> bias =
         w.read_bias.present() ? all_values(w.read_bias) : std::vector<float>();
     const std::vector<float> head_bias =
@@ -287,8 +287,8 @@ class Recorder final : public Ops {
               .q = std::span(p.q).subspan(at * group * dim_k, group * dim_k),
               .k = std::span(p.k).subspan(at * dim_k, dim_k),
               .v = std::span(p.v).subspan(at * dim_v, dim_v),
-              .log_alpha = gate(p.log_alpha),
-              .s = gate(p.s),
+              .log_alpha = gate(log_alpha),
+              .s = gate(write),
               .read_bias = bias.empty() ? std::span<const float>()
                                         : std::span(bias).subspan(h * slots, slots),
               .head_read_bias = head_bias.empty() ? std::span<const float>()
@@ -317,7 +317,7 @@ class Recorder final : public Ops {
   Activations activations_;
 };
 
-class ReferencePlan final : public Plan {
+class ReferencePlan final : public Plan, private PassProbe {
  public:
   ReferencePlan(const ModelConfig& config, const StateLayout& layout, Activations activations,
                 int max_tokens)
@@ -328,22 +328,63 @@ class ReferencePlan final : public Plan {
   Status run(std::span<const PlanItem> items, std::stop_token stop) override {
     RUNNEL_CHECK_OK(check_items(items, max_tokens_, c_.vocab_size));
     if (stop.stop_requested()) return fail(ErrorCode::cancelled, "pass: a stop was requested");
-    Pass pass;
-    pass.items = items;
+    pass_.items = items;
+    pass_.tokens.clear();
     for (const PlanItem& item : items)
-      pass.tokens.insert(pass.tokens.end(), item.tokens.begin(), item.tokens.end());
-    pass.x.resize(pass.tokens.size() * static_cast<std::size_t>(c_.hidden_size));
-    for (const Recorder::Step& step : recorder.steps) step(pass);
+      pass_.tokens.insert(pass_.tokens.end(), item.tokens.begin(), item.tokens.end());
+    pass_.x.resize(pass_.tokens.size() * static_cast<std::size_t>(c_.hidden_size));
+    for (const Recorder::Step& step : recorder.steps) step(pass_);
     for (const PlanItem& item : items)
       static_cast<ReferenceState*>(item.state)->tokens += item.tokens.size();
     return {};
   }
 
+  PassProbe* probe() override { return this; }
+
   Recorder recorder;
 
  private:
+  // PassProbe
+  Status write(PassBuffer buffer, const LayerSpec& layer, std::span<const float> rows) override {
+    RUNNEL_CHECK_OK(check_rows(buffer, layer, c_.hidden_size, rows.size(), max_tokens_));
+    rows_of(buffer).assign(rows.begin(), rows.end());
+    return {};
+  }
+  Status read(PassBuffer buffer, const LayerSpec& layer, std::span<float> rows) override {
+    RUNNEL_CHECK_OK(check_rows(buffer, layer, c_.hidden_size, rows.size(), max_tokens_));
+    const std::vector<float>& own = rows_of(buffer);
+    if (own.size() < rows.size()) {
+      return fail(ErrorCode::invalid_argument, "probe: ", rows.size(), " floats, expected at most ",
+                  own.size());
+    }
+    std::copy_n(own.begin(), rows.size(), rows.begin());
+    return {};
+  }
+  std::vector<float>& rows_of(PassBuffer buffer) {
+    switch (buffer) {
+      case PassBuffer::x:
+        return pass_.x;
+      case PassBuffer::q:
+        return pass_.q;
+      case PassBuffer::k:
+        return pass_.k;
+      case PassBuffer::v:
+        return pass_.v;
+      case PassBuffer::f:
+        return pass_.f;
+      case PassBuffer::r:
+        return pass_.r;
+      case PassBuffer::gate:
+        return pass_.gate;
+      case PassBuffer::o:
+        break;
+    }
+    return pass_.o;
+  }
+
   const ModelConfig& c_;
   int max_tokens_;
+  Pass pass_;
 };
 
 class ReferenceModel final : public DeviceModel {

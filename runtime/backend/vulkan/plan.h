@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/backend/draw_ahead.h"
+#include "runtime/backend/pass_probe.h"
 #include "runtime/backend/vulkan/memory/state.h"
 #include "runtime/backend/vulkan/pass/program.h"
 
@@ -18,7 +19,7 @@ namespace runnel::vulkan {
 struct StepSet;
 struct Widths;  // plan_buffers.cpp
 
-class VulkanPlan final : public Plan {
+class VulkanPlan final : public Plan, private PassProbe {
  public:
   ~VulkanPlan() override;
 
@@ -33,6 +34,7 @@ class VulkanPlan final : public Plan {
   Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
                                                       std::span<const TokenId> recent,
                                                       const SamplingOptions& sampling) override;
+  PassProbe* probe() override { return this; }
 
   // For VulkanSteps, which share the plan's buffers.
   /// Held while buffers of the plan are in use or change hands.
@@ -53,6 +55,12 @@ class VulkanPlan final : public Plan {
 
  private:
   VulkanPlan(std::shared_ptr<ResidentModel> model, int max_tokens);
+
+  // PassProbe, in pass/pass_probe.cpp
+  Status write(PassBuffer buffer, const LayerSpec& layer, std::span<const float> rows) override;
+  Status read(PassBuffer buffer, const LayerSpec& layer, std::span<float> rows) override;
+  struct ProbedRows;
+  Result<ProbedRows> rows_of(PassBuffer buffer, const LayerSpec& layer, std::size_t floats) const;
 
   Status allocate();
   Status allocate_activations(const Widths& widths);

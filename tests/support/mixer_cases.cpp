@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/cuda/mixer_cases.h"
+#include "tests/support/mixer_cases.h"
 
 #include <utility>
 
-#include "tests/cuda/shapes.h"
+#include "tests/support/shapes.h"
 
 namespace runnel::test {
 namespace {
+
+using quant::BlockType;
 
 constexpr const char* kFamily[] = {"gla",      "gla_conv", "hgrn2",    "retnet",   "linear",
                                    "elu",      "dpfp",     "t2r_map",  "hedgehog", "abc",
@@ -21,7 +23,7 @@ void add_layer_cases(std::vector<MixerCase>& cases) {
   set(c, &LayerSpec::qkv_bias, true);
   set(c, &LayerSpec::conv_size, 4);
   cases.push_back({"qkv_bias_conv", c, {}});
-  cases.push_back({"qkv_bias_384_slots", biased_config(), {.tied = true, .gate_bias = true}});
+  cases.push_back({"qkv_bias_384_slots", biased_config(), {.tied = true, .gate_bias = true}, true});
   c = family_config("gla");
   set(c, &LayerSpec::qkv_bias, true);
   cases.push_back({"qkv_bias_gla", c, {}});
@@ -41,13 +43,13 @@ void add_layer_cases(std::vector<MixerCase>& cases) {
   c.layers[2].num_heads = c.layers[2].num_kv_heads = 2;
   c.layers[2].intermediate_size = 160;
   c.layers[2].slots().num_window_slots = 3;
-  cases.push_back({"layers_of_several_kinds", c, {}});
+  cases.push_back({"layers_of_several_kinds", c, {}, true});
   cases.push_back({"mixed", mixed_config(), {}});
   c = small_config();  // states that begin at no multiple of 16 bytes
   set_layers(c, 3);
   c.layers[0] = family_config("regla_key").layers[0];
   c.layers[0].num_heads = c.layers[0].num_kv_heads = 2;
-  cases.push_back({"slots_behind_770_floats", c, {}});
+  cases.push_back({"slots_behind_770_floats", c, {}, true});
   c.layers[0].num_heads = c.layers[0].num_kv_heads = 1;
   cases.push_back({"slots_behind_385_floats", c, {}});
 }
@@ -88,22 +90,30 @@ std::vector<MixerCase> mixer_cases() {
   c = small_positional_config();
   set_memory(c, 0);
   cases.push_back({"no_memory", c, {}});
+  c = small_positional_config();  // more sinks than a register has lanes
+  set_positional(c, 20, 70, 8);
+  cases.push_back({"many_sinks", c, biased});
+  set_positional(c, 3, 0, 8);
+  cases.push_back({"sinks_and_memory", c, {.small = BlockType::bf16}});
+  c = small_config();  // more queries than one pass over the state serves
+  set(c, &LayerSpec::num_heads, 10);
+  cases.push_back({"five_queries", c, {}, true});
   c = small_config();  // the shapes of the models people run, narrow elsewhere
   set_heads(c, 2, 2, 512);
   set_memory(c, 64);
-  cases.push_back({"heads_of_512", c, {}});
+  cases.push_back({"heads_of_512", c, {}, true});
   set_heads(c, 8, 2, 128);
-  cases.push_back({"heads_of_128", c, {}});
+  cases.push_back({"heads_of_128", c, {}, true});
   c = small_positional_config();
   set_default_mixer(c);
   cases.push_back({"default_model", c, biased});
   set_memory(c, 100);  // more than a chunkwise tile
-  cases.push_back({"many_slots", c, biased});
+  cases.push_back({"many_slots", c, biased, true});
   add_layer_cases(cases);
   for (const char* name : kFamily) cases.push_back({name, family_config(name), {}});
   c = family_config("gla");  // the heads of 1.3B
   set_heads(c, 2, 2, 256, 512);
-  cases.push_back({"gla_wide_heads", c, {}});
+  cases.push_back({"gla_wide_heads", c, {}, true});
   for (const auto& [family, name] : {std::pair{"retnet", "retnet_wide"},
                                      {"hgrn2", "hgrn2_wide"},
                                      {"linear", "linear_wide"},
@@ -115,7 +125,7 @@ std::vector<MixerCase> mixer_cases() {
     set_heads(c, 4, r.complement_keys || r.rotary ? 4 : 2, 64, 128);
     set(c, &LayerSpec::conv_size, 0);
     if (r.num_memory_slots > 0) set_memory(c, 64);
-    cases.push_back({name, c, {}});
+    cases.push_back({name, c, {}, true});
   }
   return cases;
 }

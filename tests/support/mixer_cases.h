@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small models of every kind of layer, for the tests on a GPU.
+// Small models of every kind of layer, for parity with the reference.
 #pragma once
 
 #include <ostream>
@@ -13,6 +13,8 @@ struct MixerCase {
   const char* name;
   ModelConfig config;
   RandomParts parts;
+  bool large =
+      false;  // for a device that needs long for it: a software driver, a slower instruction set
 };
 
 inline void PrintTo(const MixerCase& c, std::ostream* out) { *out << c.name; }

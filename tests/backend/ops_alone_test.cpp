@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each op of the seam by itself on every device, beside the reference: fresh random inputs, the same on both sides;
+// outputs that begin as NaN; every weight type, odd sizes. ctest -R OpsAlone
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "runtime/backend/reference/reference_backend.h"
+#include "tests/backend/ops_alone_cases.h"
+#include "tests/support/compare.h"
+#include "tests/support/random.h"
+#include "tests/support/test_devices.h"
+
+namespace runnel::test {
+namespace {
+
+using quant::BlockType;
+using reference::Activations;
+
+// Largest errors of one unit, relative to the largest value of the buffer.
+constexpr double kExactTolerance = 0.0;   // a row of a table, in f32
+constexpr double kFloatTolerance = 1e-5;  // f32, sums in another order
+constexpr double kCudaMixerTolerance =
+    5e-5;  // the same through fast exponentials, up to 65 tokens long
+constexpr double kPlainTolerance = 1e-4;  // 16-bit weights on CUDA, which multiplies pairs
+constexpr double kRoundedTolerance =
+    5e-3;                                // int8 inputs: a code may fall to the other side of a half
+constexpr double kHalfTolerance = 5e-3;  // f16 operands
+constexpr double kTensorTolerance = 2e-2;  // bf16 operands beside f32 ones
+constexpr int kFewTokens =
+    16;  // a plan of so few multiplies vectors, one of more multiplies matrices
+constexpr int kManyTokens = 65;
+constexpr std::size_t kCudaFew = 8;  // tokens of an item that CUDA multiplies as vectors
+
+/// How a device computes a unit: what the reference does with activations to do the same, and how near it then is.
+struct Expected {
+  Activations activations;
+  double tolerance;
+};
+
+Expected expected_of(const TestDevice& device, Unit unit, BlockType type, int plan,
+                     std::size_t tokens) {
+  const bool blocks = quant::is_block_type(type), f32 = type == BlockType::f32;
+  const bool fast = device.is("cuda") && advances_state(unit);
+  const Expected exact{Activations::exact, fast ? kCudaMixerTolerance : kFloatTolerance};
+  const Expected rounded{Activations::rounded, kRoundedTolerance};
+  if (unit == Unit::embed) return {Activations::exact, kExactTolerance};
+  if (device.is("cpu")) return blocks ? rounded : exact;
+  if (device.is("vulkan")) {
+    const bool tiles = plan > kFewTokens && !f32 && !device.software() && unit != Unit::logits;
+    return tiles ? Expected{Activations::exact, kHalfTolerance} : exact;
+  }
+  if (f32) return exact;
+  if (tokens > kCudaFew && unit != Unit::logits) return {Activations::tensor, kTensorTolerance};
+  return blocks ? rounded : Expected{Activations::exact, kPlainTolerance};
+}
+
+/// A model on a backend without a plan: only units are recorded.
+struct Loaded {
+  const RandomModel* source;
+  std::unique_ptr<DeviceModel> model;
+  std::unique_ptr<RecurrentState> state;
+};
+
+template <class T>
+T value_of(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+
+void check(const Status& status) {
+  if (!status) throw std::runtime_error(status.error().message);
+}
+
+Loaded load(Backend& backend, const RandomModel& source) {
+  Loaded loaded{
+      &source,
+      value_of(backend.load(
+          {.config = source.config, .weights = *source.weights, .keep_alive = source.storage})),
+      nullptr};
+  loaded.state = value_of(loaded.model->create_state());
+  return loaded;
+}
+
+std::unique_ptr<Plan> record(const Loaded& loaded, Unit unit, int max_tokens) {
+  const RandomModel& source = *loaded.source;
+  return value_of(loaded.model->record(max_tokens, [&](Ops& ops) {
+    return record_unit(unit, ops, source.config, *source.weights);
+  }));
+}
+
+std::vector<float> canonical(const Loaded& loaded) {
+  std::vector<float> floats(StateLayout::of(loaded.source->config).total_floats(), NAN);
+  check(loaded.state->export_to(floats));
+  return floats;
+}
+
+using Rows = std::map<PassBuffer, std::vector<float>>;
+
+constexpr PassBuffer kAllBuffers[] = {PassBuffer::x,    PassBuffer::q, PassBuffer::k,
+                                      PassBuffer::v,    PassBuffer::f, PassBuffer::r,
+                                      PassBuffer::gate, PassBuffer::o};
+
+/// Every buffer of the layer: what the unit reads is random, all else begins as NaN.
+Rows prepared(Unit unit, const ModelConfig& config, std::size_t tokens, Random& random) {
+  const std::vector<PassBuffer> inputs = inputs_of(unit, config);
+  Rows rows;
+  for (const PassBuffer buffer : kAllBuffers) {
+    const auto n = tokens * static_cast<std::size_t>(
+                                columns_of(buffer, config.layers.front(), config.hidden_size));
+    if (n == 0) continue;
+    const bool input = std::find(inputs.begin(), inputs.end(), buffer) != inputs.end();
+    rows[buffer] = input ? random.normals(n) : std::vector<float>(n, NAN);
+  }
+  return rows;
+}
+
+/// What a unit made: its buffers, what it added to x, the state, the logits.
+struct Made {
+  Rows rows;
+  std::vector<float> x, state, logits;
+};
+
+/// Runs the unit once on prepared rows.
+Made run_unit(const Loaded& loaded, Plan& plan, Unit unit, const Rows& rows,
+              std::span<const TokenId> tokens) {
+  const ModelConfig& config = loaded.source->config;
+  const LayerSpec& layer = config.layers.front();
+  PassProbe* probe = plan.probe();
+  if (probe == nullptr) throw std::runtime_error("a plan without a probe");
+  for (const auto& [buffer, values] : rows) check(probe->write(buffer, layer, values));
+  Made made;
+  std::vector<float> logits(tokens.size() * static_cast<std::size_t>(config.vocab_size), NAN);
+  // All are wanted, so that no device leaves rows out.
+  const PlanItem item{
+      .state = loaded.state.get(), .tokens = tokens, .wanted = LogitsWanted::all, .logits = logits};
+  check(plan.run(std::span(&item, 1), {}));
+  if (unit == Unit::logits) made.logits = std::move(logits);
+  for (const PassBuffer buffer : outputs_of(unit, config)) {
+    std::vector<float>& values = made.rows[buffer];
+    values.assign(rows.at(buffer).size(), NAN);
+    check(probe->read(buffer, layer, values));
+  }
+  if (adds_to_x(unit)) {
+    made.x.assign(rows.at(PassBuffer::x).size(), NAN);
+    check(probe->read(PassBuffer::x, layer, made.x));
+  }
+  if (advances_state(unit)) made.state = canonical(loaded);
+  return made;
+}
+
+double worst_error(const Made& actual, const Made& expected, std::span<const float> x_before) {
+  double worst = max_relative_error(actual.state, expected.state);
+  for (const auto& [buffer, values] : expected.rows)
+    worst = std::max(worst, max_relative_error(actual.rows.at(buffer), values));
+  worst = std::max(worst, max_relative_error(actual.logits, expected.logits));
+  std::vector<float> added = actual.x, wanted = expected.x;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    added[i] -= x_before[i];
+    wanted[i] -= x_before[i];
+  }
+  return std::max(worst, max_relative_error(added, wanted));
+}
+
+/// x as embed leaves it.
+std::vector<float> embedded(const RandomModel& model, std::span<const TokenId> tokens) {
+  std::vector<float> x(tokens.size() * static_cast<std::size_t>(model.config.hidden_size));
+  reference::embed(model.weights->embeddings, tokens, x);
+  return x;
+}
+
+struct Case {
+  TestDevice device;
+  Unit unit;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.device.name << " " << name_of(c.unit); }
+
+class OpsAlone : public testing::TestWithParam<Case> {
+ protected:
+  /// All passes of a case, each from the reference's state.
+  void compare(const OpCase& c, const RandomModel& model) {
+    const auto& [device, unit] = GetParam();
+    const Loaded actual = load(*backend_, model);
+    std::map<Activations, Loaded> oracles;
+    Random random(71);
+    std::vector<float> before = canonical(actual);
+    std::uint64_t position = 0;
+    int max_tokens = 0;
+    std::unique_ptr<Plan> plan;
+    for (const std::size_t n : c.tokens) {
+      const int most = n > static_cast<std::size_t>(kFewTokens) ? kManyTokens : kFewTokens;
+      if (std::exchange(max_tokens, most) != most) plan = record(actual, unit, most);
+      const Expected expected = expected_of(device, unit, c.type, most, n);
+      Loaded& oracle = oracles[expected.activations];
+      if (oracle.model == nullptr)
+        oracle = load(*reference::make_backend(expected.activations), model);
+      for (const Loaded* loaded : {&actual, static_cast<const Loaded*>(&oracle)})
+        ASSERT_TRUE(loaded->state->import_from(before, position).has_value());
+      const std::vector<TokenId> tokens = random.tokens(n, model.config.vocab_size);
+      const Rows rows = prepared(unit, model.config, n, random);
+      const Made made = run_unit(actual, *plan, unit, rows, tokens);
+      const Made wanted = run_unit(oracle, *record(oracle, unit, most), unit, rows, tokens);
+      const double error = worst_error(made, wanted, embedded(model, tokens));
+      EXPECT_LE(error, expected.tolerance)
+          << name_of(unit) << ", " << c.name << ", " << n << " tokens at " << position;
+      EXPECT_EQ(actual.state->position(), position + n);
+      const double share = expected.tolerance > 0.0 ? error / expected.tolerance : error;
+      if (share >= nearest_) nearest_ = share, nearest_name_ = c.name + ", T " + std::to_string(n);
+      if (advances_state(unit)) before = wanted.state;
+      position += n;
+    }
+  }
+
+  std::unique_ptr<Backend> backend_ = open(GetParam().device);
+  double nearest_ = 0.0;  // the largest error as a share of its tolerance
+  std::string nearest_name_;
+};
+
+TEST_P(OpsAlone, MatchTheReference) {
+  const auto& [device, unit] = GetParam();
+  const Extent extent = device.is("cpu")    ? Extent::all
+                        : device.software() ? Extent::few_shapes
+                                            : Extent::matrix_units;
+  std::uint64_t seed = 500;
+  for (const OpCase& c : cases_of(unit, extent))
+    compare(c, make_random_model(c.config, c.parts, ++seed));
+  std::printf("[ op       ] %s: the largest error is %.2f of its tolerance: %s\n",
+              name_of(unit).c_str(), nearest_, nearest_name_.c_str());
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const TestDevice& device : test_devices()) {
+    for (const Unit unit : all_units()) cases.push_back({device, unit});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OpsAlone, testing::ValuesIn(all_cases()), [](const auto& each) {
+  return each.param.device.name + "_" + name_of(each.param.unit);
+});
+
+}  // namespace
+}  // namespace runnel::test

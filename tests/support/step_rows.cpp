@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/step_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/model/forward.h"
+#include "tests/support/compare.h"
+#include "tests/support/random.h"
+#include "tests/support/shapes.h"
+
+namespace runnel::test {
+namespace {
+
+using quant::BlockType;
+
+/// Positional slots, products of Q4_0, gates of their own type.
+RandomModel positional(const ModelConfig& config, BlockType gates, std::uint64_t seed) {
+  return make_random_model(config,
+                           {.linear = BlockType::q4_0,
+                            .table = BlockType::q8_0,
+                            .small = gates,
+                            .tied = true,
+                            .gate_bias = true,
+                            .read_biases = true},
+                           seed);
+}
+
+ModelConfig with_heads(std::int32_t width, std::int32_t inner, std::int32_t heads,
+                       std::int32_t kv_heads) {
+  ModelConfig c = small_positional_config();
+  set_widths(c, width, inner);
+  set_heads(c, heads, kv_heads, 64);
+  return c;
+}
+
+ModelConfig default_mixer(std::int32_t inner) {
+  ModelConfig c = small_positional_config();
+  set_widths(c, 576, inner);
+  set_default_mixer(c);
+  return c;
+}
+
+/// A layer of the shape of 1.3B.
+ModelConfig wide_config() {
+  ModelConfig c = small_config();
+  set_layers(c, 1);
+  set_widths(c, 2048, 5632);
+  set_heads(c, 4, 4, 512);
+  set_memory(c, 64);
+  return c;
+}
+
+ModelConfig biased() {
+  ModelConfig c = with_heads(128, 160, 14, 2);
+  set(c, &LayerSpec::qkv_bias, true);
+  set_positional(c, 4, 252, 256);
+  set_memory(c, 128);
+  return c;
+}
+
+/// Positions on both sides of the sinks' and the window's ends.
+constexpr std::size_t kTokens = 9;
+
+std::vector<float> run_two(const LoadedModel& on, RecurrentState& a, RecurrentState& b,
+                           std::span<const TokenId> tokens) {
+  const auto vocab = static_cast<std::size_t>(on.source.config.vocab_size);
+  std::vector<float> logits(2 * vocab, NAN);
+  std::vector<PlanItem> items;
+  for (RecurrentState* state : {&a, &b}) {
+    const std::size_t i = items.size();
+    items.push_back({.state = state,
+                     .tokens = tokens.subspan(i, 1),
+                     .wanted = LogitsWanted::last,
+                     .logits = std::span(logits).subspan(i * vocab, vocab)});
+  }
+  const Status ran = on.plan->run(items, {});
+  EXPECT_TRUE(ran.has_value()) << ran.error().message;
+  return logits;
+}
+
+}  // namespace
+
+const std::vector<StepRowModel>& step_row_models() {
+  static const std::vector<StepRowModel> models = {
+      {"narrow", [] { return positional(with_heads(256, 416, 6, 6), BlockType::bf16, 101); }},
+      {"narrow, groups", [] { return positional(with_heads(320, 416, 6, 2), BlockType::f16, 102); },
+       true},
+      {"even",
+       [] {
+         return make_random_model(
+             with_heads(256, 256, 4, 2),
+             {.linear = BlockType::q4_k, .small = BlockType::q4_k, .read_biases = true}, 103);
+       }},
+      {"16 bits",
+       [] {
+         return make_random_model(
+             with_heads(256, 256, 4, 2),
+             {.linear = BlockType::bf16, .small = BlockType::bf16, .read_biases = true}, 104);
+       },
+       true},
+      {"biases, 384 slots", [] { return positional(biased(), BlockType::f16, 105); }},
+      {"default model", [] { return positional(default_mixer(1536), BlockType::f16, 106); }, true},
+      {"default mixer", [] { return positional(default_mixer(192), BlockType::f16, 107); }},
+      {"wide",
+       [] {
+         return make_random_model(
+             wide_config(),
+             {.linear = BlockType::q4_0, .table = BlockType::q8_0, .small = BlockType::f16}, 108);
+       },
+       true},
+      {"32 bits", [] { return make_random_model(small_config(), {}, 109); }},
+  };
+  return models;
+}
+
+bool has_blocks(const RandomModel& model) {
+  return quant::is_block_type(model.weights->layers.front().output.o_proj.type);
+}
+
+bool check_step_row(Backend& backend, const std::string& row, const StepRowModel& model,
+                    StepRowRules (*rules)(const std::string&, const RandomModel&)) {
+  const RandomModel source = model.make();
+  {
+    const Recording pass = forward_of(source.config, *source.weights);
+    const auto taken = backend.load({.config = source.config,
+                                     .weights = *source.weights,
+                                     .keep_alive = source.storage,
+                                     .pass = pass,
+                                     .step_program = row});
+    if (!taken) {
+      EXPECT_EQ(taken.error().code, ErrorCode::unsupported) << taken.error().message;
+      return false;
+    }
+  }
+  SCOPED_TRACE(row + ", " + model.name);
+  const StepRowRules& rule = rules(row, source);
+  const LoadedModel on = load_on(backend, source, 4, row);
+  EXPECT_EQ(on.model->step_program().name, row);
+  const auto reference = reference::make_backend(rule.activations);
+  const LoadedModel host = load_on(*reference, source, 4);
+  const std::int32_t vocab = source.config.vocab_size;
+  Random random(111);
+
+  // Alone.
+  auto state = on.state(), expected = host.state();
+  for (std::size_t i = 0; i < kTokens; ++i) {
+    const std::vector<TokenId> token = random.tokens(1, vocab);
+    EXPECT_LE(rms_relative_error(on.run(*state, token), host.run(*expected, token)), rule.tolerance)
+        << "alone, token " << i;
+  }
+  EXPECT_LE(rms_relative_error(on.canonical(*state), host.canonical(*expected)), rule.tolerance)
+      << "alone";
+
+  // Two sessions of one pass, of which the other has just begun; then each goes on by itself.
+  auto other = on.state(), other_expected = host.state();
+  for (int pass = 0; pass < 2; ++pass) {
+    const std::vector<TokenId> tokens = random.tokens(2, vocab);
+    EXPECT_LE(rms_relative_error(run_two(on, *state, *other, tokens),
+                                 run_two(host, *expected, *other_expected, tokens)),
+              rule.tolerance)
+        << "two sessions, pass " << pass;
+    for (const auto& [own, theirs] :
+         {std::pair{state.get(), expected.get()}, std::pair{other.get(), other_expected.get()}}) {
+      const std::vector<TokenId> token = random.tokens(1, vocab);
+      EXPECT_LE(rms_relative_error(on.run(*own, token), host.run(*theirs, token)), rule.tolerance)
+          << "behind two sessions, pass " << pass;
+      EXPECT_LE(rms_relative_error(on.canonical(*own), host.canonical(*theirs)), rule.tolerance)
+          << "behind two sessions, pass " << pass;
+    }
+  }
+
+  // After a restore: bit for bit as if it had never stopped.
+  auto restored = on.state();
+  EXPECT_TRUE(restored->import_from(on.canonical(*state), state->position()).has_value());
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<TokenId> token = random.tokens(1, vocab);
+    EXPECT_EQ(on.run(*restored, token), on.run(*state, token)) << "restored, token " << i;
+    EXPECT_EQ(on.canonical(*restored), on.canonical(*state)) << "restored, token " << i;
+  }
+  return true;
+}
+
+}  // namespace runnel::test
