@@ -35,12 +35,20 @@ HttpError not_saved(const std::string& id, const Error& error, std::optional<Sta
           "conversation", "not_saved", exists};
 }
 
-HttpError differs(const std::string& id, std::uint64_t expect, std::optional<StateMark> exists) {
+std::string place(std::optional<std::uint64_t> generation, std::optional<std::uint64_t> position) {
+  if (generation.value_or(1) == 0 || (!generation && position.value_or(1) == 0)) return "none yet";
+  return (generation ? "generation " + std::to_string(*generation) : "") +
+         (generation && position ? ", " : "") +
+         (position ? "position " + std::to_string(*position) : "");
+}
+
+HttpError differs(const std::string& id, const Expectation& expect,
+                  std::optional<StateMark> exists) {
   return {412,
           "conversation " + id + " is " +
-              (exists ? "at generation " + std::to_string(exists->generation) : "not here") +
-              ", expected " + (expect == 0 ? "none yet" : "generation " + std::to_string(expect)),
-          "conversation", "generation_differs", exists};
+              (exists ? "at " + place(exists->generation, exists->position) : "not here") +
+              ", expected " + place(expect.generation, expect.position),
+          "conversation", "generation_differs", exists ? exists : StateMark{}};
 }
 
 StateMark mark_of(const KeptState& state) { return {state.generation, state.session->position()}; }
@@ -167,12 +175,12 @@ void KeptStates::put(const std::string& id, KeptState state, Lock& lock) {
 // ---- What requests do ----
 
 std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& id,
-                                                            std::optional<std::uint64_t> expect) {
+                                                            const Expectation& expect) {
   Lock lock(mutex_);
   if (auto error = settle(id, lock)) return *error;
   if (const auto found = idle_.find(id); found != idle_.end()) {
     const StateMark mark = mark_of(found->second.state);
-    if (expect && *expect != mark.generation) return differs(id, *expect, mark);
+    if (!expect.fits(mark)) return differs(id, expect, mark);
     busy_.insert(id);
     ++taken_;
     return Taken{.state = take_idle(found)};
@@ -185,13 +193,13 @@ std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& i
   const bool lost = drop != dropped_.end();
   std::optional<StateMark> exists;
   if (loaded) exists = mark_of(*loaded);
-  if (expect && *expect != (exists ? exists->generation : 0)) {
+  if (!expect.fits(exists)) {
     busy_.erase(id);
-    return differs(id, *expect, exists);
+    return differs(id, expect, exists);
   }
   // Going on from an older state than the client has seen takes its word for
   // it.
-  if (lost && !expect && (!exists || exists->generation < drop->second.generation))
+  if (lost && !expect.given() && (!exists || exists->generation < drop->second.generation))
     return Taken{.forgotten = true, .exists = exists};
   if (!loaded) return Taken{};
   ++taken_;

@@ -82,13 +82,14 @@ void Scheduler::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool Scheduler::submit(std::shared_ptr<Job> job) {
+bool Scheduler::submit(std::span<const std::shared_ptr<Job>> jobs) {
   {
     const std::lock_guard lock(mutex_);
     if (thread_.get_stop_token().stop_requested()) return false;
     // The queue is what waits while all places are taken.
-    if (waiting_.size() + counts_.active >= settings_.queue + settings_.parallel) return false;
-    waiting_.push_back(std::move(job));
+    const std::size_t under_way = waiting_.size() + counts_.active;
+    if (under_way + jobs.size() > settings_.queue + settings_.parallel) return false;
+    waiting_.insert(waiting_.end(), jobs.begin(), jobs.end());
   }
   arrived_.notify_one();
   return true;

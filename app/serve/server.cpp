@@ -85,7 +85,8 @@ Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
                                        .model = name,
                                        .any_model = settings.any_model},
                             .most_prompt = settings.most_prompt,
-                            .queue = settings.queue},
+                            .queue = settings.queue,
+                            .most_prompts = settings.parallel + settings.queue},
       *states, *scheduler, *workers);
   return {};
 }

@@ -69,6 +69,39 @@ TEST_F(ServeStates, AnotherGenerationThanExpectedIsRefused) {
   EXPECT_EQ(chat("four", {{"conversation", {{"id", "d"}, {"expect", 0}}}}).status, 200);
 }
 
+TEST_F(ServeStates, AnotherPositionThanExpectedIsRefused) {
+  start();
+  const std::uint64_t seen = position(say("c", "one"));
+  const auto at = [](std::uint64_t place) {
+    return Json{{"conversation", {{"id", "c"}, {"position", place}}}};
+  };
+  EXPECT_EQ(chat("two", at(seen)).status, 200);
+  const Reply behind = chat("three", at(seen));
+  EXPECT_EQ(behind.status, 412) << behind.raw;
+  EXPECT_GT(behind.body.at("error").at("conversation").at("position"), seen);
+  EXPECT_EQ(chat("three", at(0)).status, 412) << "it is not new";
+}
+
+TEST_F(ServeStates, AConversationThatIsGoneIsSaidToBegin) {
+  start();  // without a folder: a restart forgets
+  const Reply first = say("c", "one"), second = say("c", "two");
+  EXPECT_EQ(first.body.at("conversation").at("begun"), true);
+  EXPECT_EQ(second.body.at("conversation").at("begun"), false);
+  start();
+  for (const Json& seen : {Json{{"id", "c"}, {"expect", generation(second)}},
+                           Json{{"id", "c"}, {"position", position(second)}}}) {
+    const Reply refused = chat("three", {{"conversation", seen}});
+    EXPECT_EQ(refused.status, 412) << refused.raw;
+    EXPECT_EQ(refused.body.at("error").at("conversation").at("position"), 0);
+    EXPECT_EQ(refused.header("ETag"), "\"0\"");
+  }
+  const Reply streamed = chat("three", {{"conversation", "c"}, {"stream", true}});
+  ASSERT_EQ(streamed.status, 200);
+  const std::vector<Json> events = test::events(streamed.raw);
+  EXPECT_EQ(events.front().at("conversation").at("begun"), true) << "before any text";
+  EXPECT_EQ(events.back().at("conversation").at("begun"), true);
+}
+
 TEST_F(ServeStates, EveryAnswerOutlivesTheServer) {
   start({.states = folder_});
   say("c", "one");
