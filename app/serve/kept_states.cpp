@@ -188,19 +188,19 @@ std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& i
   busy_.insert(id);
   lock.unlock();  // reading a file holds up nobody else
   std::optional<KeptState> loaded = load(id);
+  const bool behind = on_disk() && folder_->behind(id);
   lock.lock();
   const auto drop = dropped_.find(id);
-  const bool lost = drop != dropped_.end();
   std::optional<StateMark> exists;
   if (loaded) exists = mark_of(*loaded);
   if (!expect.fits(exists)) {
     busy_.erase(id);
     return differs(id, expect, exists);
   }
-  // Going on from an older state than the client has seen takes its word for
-  // it.
-  if (lost && !expect.given() && (!exists || exists->generation < drop->second.generation))
-    return Taken{.forgotten = true, .exists = exists};
+  // Going on from an older state than the client has seen takes its word for it.
+  const bool lost =
+      drop != dropped_.end() && (!exists || exists->generation < drop->second.generation);
+  if ((lost || behind) && !expect.given()) return Taken{.forgotten = true, .exists = exists};
   if (!loaded) return Taken{};
   ++taken_;
   make_room(lock);
@@ -210,6 +210,7 @@ std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& i
 std::variant<StateMark, HttpError> KeptStates::give_back(const std::string& id, KeptState state,
                                                          bool was_kept, bool changed) {
   Lock lock(mutex_);
+  const bool was_saved = state.saved || state.generation == 0;
   if (changed) {
     state.generation = next_generation();
     state.saved = false;
@@ -219,6 +220,11 @@ std::variant<StateMark, HttpError> KeptStates::give_back(const std::string& id, 
     lock.unlock();
     if (const Status written = write(id, state); !written)
       failure = not_saved(id, written.error(), mark_in_file(id));
+    lock.lock();
+  } else if (changed && on_disk() && was_saved) {
+    lock.unlock();
+    // Where no note can be written nothing can be saved either, and only memory is promised.
+    static_cast<void>(folder_->note_behind(id));
     lock.lock();
   }
   if (was_kept) --taken_;

@@ -211,7 +211,7 @@ TEST_F(FullDisk, OneForReadingOnlyIsOpenedForReading) {
     EXPECT_FALSE(store->read_only());
     talk(*store, "harbour", 5, 1000);
   }
-  ASSERT_TRUE(disk_.remount_read_only());
+  ASSERT_TRUE(disk_.make_read_only());
   auto store = open();
   ASSERT_TRUE(store) << store.error().message;
   EXPECT_TRUE(store->read_only());
@@ -241,14 +241,14 @@ TEST_F(FullDisk, ALogThatWasLeftIsReadWhereNothingCanBeWritten) {
   }
   file_ = disk_.path() / "left.db";
   ASSERT_GT(std::filesystem::file_size(file_.native() + "-wal"), 0U);
-  ASSERT_TRUE(disk_.remount_read_only());
+  ASSERT_TRUE(disk_.make_read_only());
   auto store = open();
   ASSERT_TRUE(store) << store.error().message;
   expect_readable(*store, "harbour");
 }
 
 TEST_F(FullDisk, NothingIsMadeOnADiskForReadingOnly) {
-  ASSERT_TRUE(disk_.remount_read_only());
+  ASSERT_TRUE(disk_.make_read_only());
   const auto store = open();
   ASSERT_FALSE(store);
   EXPECT_THAT(store.error().message, HasSubstr("Read-only file system"));

@@ -50,9 +50,11 @@ class SmallDisk {
   }
   void empty() const { std::filesystem::remove(path() / "other"); }
 
-  /// As when it was mounted so: files that are open for writing must be closed before.
-  bool remount_read_only() const {
-    return ::mount("tmpfs", path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr) == 0;
+  /// Files that are open for writing must be closed before.
+  bool make_read_only(bool read_only = true) const {
+    const unsigned long flags =
+        MS_REMOUNT | (read_only ? static_cast<unsigned long>(MS_RDONLY) : 0UL);
+    return ::mount("tmpfs", path().c_str(), "tmpfs", flags, nullptr) == 0;
   }
 
  private:
