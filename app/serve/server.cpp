@@ -66,6 +66,7 @@ Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
                         .body_bytes = settings.body_bytes,
                         .request_time = settings.request_time,
                         .idle_time = settings.idle_time,
+                        .write_time = settings.write_time,
                         .connections = settings.connections,
                         .connections_per_address = settings.connections_per_address,
                         .admit = [this](const HttpRequest& request) { return admit(request); },
