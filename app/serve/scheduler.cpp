@@ -70,7 +70,7 @@ void Job::finish(std::optional<Error> error) {
 
 Scheduler::Scheduler(Settings settings)
     : settings_(settings),
-      pace_(settings.prefill, settings.slice),
+      pace_(settings.prefill, settings.slice, settings.pause),
       thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
 void Scheduler::stop() {
@@ -242,7 +242,9 @@ void Scheduler::choose_tokens() {
 
 void Scheduler::decode() {
   if (feeds_.empty()) return;
+  const auto begin = std::chrono::steady_clock::now();
   const Status ran = batch_.run(feeds_);
+  pace_.decoded(std::chrono::steady_clock::now() - begin);
   for (Job* job : fed_) {
     if (!ran) {
       end(*job, ran.error());

@@ -113,6 +113,7 @@ class Scheduler {
     std::size_t queue = 64;               // jobs that wait, those that take turns included
     std::size_t prefill = 128;            // most prompt tokens between two passes
     std::chrono::milliseconds slice{50};  // for reading prompts between two passes
+    std::chrono::milliseconds pause{85};  // for both, where the model is not too slow for that
   };
 
   explicit Scheduler(Settings settings);
