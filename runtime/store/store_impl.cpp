@@ -196,6 +196,31 @@ std::vector<std::string> ConversationStore::Impl::drop_files(std::uint64_t bytes
   return dropped;
 }
 
+bool Room::find() {
+  if (!impl_.database.lacked_space()) return false;
+  if (tried_ == 0) {
+    // Pages go to the log once, not whenever the cache is full: their bytes are what is reserved.
+    static_cast<void>(impl_.database.run("PRAGMA cache_spill = OFF"));
+    tried_ = 1;
+    if (impl_.reserve.release()) return true;
+  }
+  if (tried_ == 1) {
+    tried_ = 2;
+    dropped_ = impl_.drop_files(impl_.reserve_bytes());
+    return !dropped_.empty();
+  }
+  return false;
+}
+
+// What fails here is made good when the library is opened or its snapshots are read.
+Room::~Room() {
+  if (tried_ == 0) return;
+  if (!dropped_.empty()) static_cast<void>(impl_.drop_rows(dropped_));
+  static_cast<void>(impl_.database.run("PRAGMA cache_spill = ON"));
+  static_cast<void>(impl_.empty_log());
+  impl_.keep_reserve();
+}
+
 Status ConversationStore::Impl::drop_rows(const std::vector<std::string>& names) {
   RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
   RUNNEL_CHECK_OK(clear_rows(names));

@@ -119,26 +119,28 @@ struct ConversationStore::Impl {
   Result<bool> empty_log();
 };
 
+/// Ways to room on a full disk, one after the other; tidied up behind.
+class Room {
+ public:
+  explicit Room(ConversationStore::Impl& impl) : impl_(impl) { impl_.database.lacked_space(); }
+  ~Room();
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+  /// Whether there may be more room now than when the last call failed for lack of it.
+  bool find();
+
+ private:
+  ConversationStore::Impl& impl_;
+  int tried_ = 0;
+  std::vector<std::string> dropped_;  // snapshots whose files are gone
+};
+
 template <class Change>
 std::invoke_result_t<Change&> ConversationStore::Impl::with_room(Change change) {
-  database.lacked_space();
+  Room room(*this);
   std::invoke_result_t<Change&> done = change();
-  if (done || !database.lacked_space()) return done;
-  // Pages go to the log once, not whenever the cache is full: their bytes are what is reserved.
-  static_cast<void>(database.run("PRAGMA cache_spill = OFF"));
-  bool full = true;
-  if (reserve.release()) {
-    done = change();
-    full = database.lacked_space();
-  }
-  if (!done && full) {
-    const std::vector<std::string> dropped = drop_files(reserve_bytes());
-    if (!dropped.empty()) done = change();
-    if (done) static_cast<void>(drop_rows(dropped));
-  }
-  static_cast<void>(database.run("PRAGMA cache_spill = ON"));
-  static_cast<void>(empty_log());
-  keep_reserve();
+  while (!done && room.find()) done = change();
   return done;
 }
 
