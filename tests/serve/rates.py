@@ -2,7 +2,7 @@
 """Who waits how long: rates.py speed PROGRAM OTHER | first PROGRAM | pauses PROGRAM
 speed:  tokens a second of eight clients of each program, in turns, and their ratio.
 first:  32 clients with prompts of 64 tokens and answers of 400, again and again; the time to the first token of a 33rd
-        request of 20 tokens, from the moment on when the 32 arrive.
+        request with a prompt of 20 tokens, from the moment on when the 32 arrive.
 pauses: between the tokens of eight streams, alone and while prompts of 1,500 words are read.
 RUNNEL_SERVE_MODEL: another model; RUNNEL_SERVE_ROUNDS, RUNNEL_SERVE_LOOKS, RUNNEL_SERVE_SECONDS: how much. Prints the
 machine's load, which is to be small."""
@@ -81,9 +81,11 @@ def first(program):
     clients = [threading.Thread(target=client, args=(i,)) for i in range(32)]
     for c in clients:
         c.start()
+    enough = threading.Event()
+    enough.set()  # its first token is what is waited for
     for _ in range(LOOKS):
         times, begin = [], time.monotonic()
-        stream(server, "Say a word.", 20, times)
+        stream(server, "word " * 20, 20, times, enough)
         firsts.append(times[0] - begin)
     health = server.ask("/health")[1]
     stop.set()
