@@ -209,7 +209,10 @@ std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& i
 
 std::variant<StateMark, HttpError> KeptStates::give_back(const std::string& id, KeptState state,
                                                          bool was_kept, bool changed) {
+  // An older state that one client asked for is not what others go on from unasked.
+  bool older = !changed && state.saved && on_disk() && folder_->behind(id);
   Lock lock(mutex_);
+  older = older || (!changed && state.saved && dropped_.contains(id));
   const bool was_saved = state.saved || state.generation == 0;
   if (changed) {
     state.generation = next_generation();
@@ -229,7 +232,7 @@ std::variant<StateMark, HttpError> KeptStates::give_back(const std::string& id, 
   }
   if (was_kept) --taken_;
   const StateMark mark = mark_of(state);
-  if (!failure) put(id, std::move(state), lock);
+  if (!failure && !older) put(id, std::move(state), lock);
   busy_.erase(id);  // not before: put() may let go of the lock
   if (failure) return *failure;
   return mark;

@@ -158,7 +158,12 @@ TEST_F(StateSchedules, AStateThatIsLostIsSaidToBe) {
   states->release("c", 0);
   got = states->take("c", {.generation = saved.generation});
   ASSERT_TRUE(std::holds_alternative<KeptStates::Taken>(got));
-  EXPECT_TRUE(std::get<KeptStates::Taken>(got).state) << "who asks for the older one gets it";
+  auto& older = std::get<KeptStates::Taken>(got).state;
+  ASSERT_TRUE(older) << "who asks for the older one gets it";
+  states->give_back("c", *std::move(older), true, false);
+  got = states->take("c", {});
+  ASSERT_TRUE(std::holds_alternative<KeptStates::Taken>(got));
+  EXPECT_TRUE(std::get<KeptStates::Taken>(got).forgotten) << "others are told still";
 }
 
 TEST_F(StateSchedules, AFullDiskStillDeletes) {
