@@ -28,28 +28,38 @@ nlohmann::ordered_json Answer::head(const char* object) const {
   return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}};
 }
 
+nlohmann::ordered_json Answer::chunk(nlohmann::ordered_json choices) const {
+  nlohmann::ordered_json chunk = head(chat_ ? "chat.completion.chunk" : "text_completion");
+  chunk["choices"] = std::move(choices);
+  return chunk;
+}
+
 // Tokens that the state had read before count as cached: nothing is read twice.
-nlohmann::ordered_json Answer::usage(const Job& job) const {
-  const std::uint64_t prompt = job.position_before() + job.fed();
-  const std::uint64_t completion = job.result().tokens.size();
+nlohmann::ordered_json Answer::usage(const Jobs& jobs) {
+  std::uint64_t prompt = 0, completion = 0, cached = 0;
+  for (const std::shared_ptr<Job>& job : jobs) {
+    prompt += job->position_before() + job->fed();
+    completion += job->result().tokens.size();
+    cached += job->position_before();
+  }
   return {{"prompt_tokens", prompt},
           {"completion_tokens", completion},
           {"total_tokens", prompt + completion},
-          {"prompt_tokens_details", {{"cached_tokens", job.position_before()}}}};
+          {"prompt_tokens_details", {{"cached_tokens", cached}}}};
 }
 
-// What only the end knows: where the conversation stands, what was done otherwise than asked.
+// Where the conversation stands.
 void Answer::add_state(nlohmann::ordered_json& body, const Job& job,
                        const std::optional<StateMark>& mark) const {
-  if (!conversation_.empty()) {
-    body["conversation"] = {
-        {"id", conversation_}, {"cached_tokens", job.position_before()}, {"fed_tokens", job.fed()}};
-    if (mark) {
-      body["conversation"]["position"] = mark->position;
-      body["conversation"]["generation"] = mark->generation;
-    }
+  if (conversation_.empty()) return;
+  body["conversation"] = {{"id", conversation_},
+                          {"begun", job.position_before() == 0},
+                          {"cached_tokens", job.position_before()},
+                          {"fed_tokens", job.fed()}};
+  if (mark) {
+    body["conversation"]["position"] = mark->position;
+    body["conversation"]["generation"] = mark->generation;
   }
-  if (!warnings_.empty()) body["warnings"] = warnings_;
 }
 
 std::string Answer::unshown(const Job& job) const {
@@ -57,36 +67,46 @@ std::string Answer::unshown(const Job& job) const {
   return chat_ || conversation_.empty() ? job.result().held_back : std::string();
 }
 
-std::string Answer::whole(const Job& job, const std::string& text,
-                          const std::optional<StateMark>& mark) const {
-  nlohmann::ordered_json choice = {{"index", 0}};
-  if (chat_) {
-    choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
-  } else {
-    choice["text"] = text;
+std::string Answer::whole(const Jobs& jobs, const std::optional<StateMark>& mark) const {
+  nlohmann::ordered_json choices = nlohmann::ordered_json::array();
+  for (const std::shared_ptr<Job>& job : jobs) {
+    const std::string text = job->result().text + unshown(*job);
+    nlohmann::ordered_json choice = {{"index", choices.size()}};
+    if (chat_) {
+      choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
+    } else {
+      choice["text"] = text;
+    }
+    choice["logprobs"] = nullptr;
+    choice["finish_reason"] = finish_reason(job->result());
+    choices.push_back(std::move(choice));
   }
-  choice["logprobs"] = nullptr;
-  choice["finish_reason"] = finish_reason(job.result());
   nlohmann::ordered_json body = head(chat_ ? "chat.completion" : "text_completion");
-  body["choices"] = nlohmann::ordered_json::array({choice});
-  body["usage"] = usage(job);
-  add_state(body, job, mark);
+  body["choices"] = std::move(choices);
+  body["usage"] = usage(jobs);
+  add_state(body, *jobs.front(), mark);
+  if (!warnings_.empty()) body["warnings"] = warnings_;
   return dump(body);
 }
 
-std::string Answer::opening() const {
-  if (!chat_) return {};
-  nlohmann::ordered_json chunk = head("chat.completion.chunk");
-  chunk["choices"] =
-      nlohmann::ordered_json::array({{{"index", 0},
-                                      {"delta", {{"role", "assistant"}, {"content", ""}}},
-                                      {"logprobs", nullptr},
-                                      {"finish_reason", nullptr}}});
-  return sse(chunk);
+// Says at once whether a conversation goes on or begins.
+std::string Answer::opening(const Job& first) const {
+  if (!chat_ && conversation_.empty()) return {};
+  nlohmann::ordered_json choice = {{"index", 0}};
+  if (chat_) {
+    choice["delta"] = {{"role", "assistant"}, {"content", ""}};
+  } else {
+    choice["text"] = "";
+  }
+  choice["logprobs"] = nullptr;
+  choice["finish_reason"] = nullptr;
+  nlohmann::ordered_json begin = chunk(nlohmann::ordered_json::array({choice}));
+  add_state(begin, first, {});
+  return sse(begin);
 }
 
-std::string Answer::event(std::string_view text) const {
-  nlohmann::ordered_json choice = {{"index", 0}};
+std::string Answer::event(std::size_t index, std::string_view text) const {
+  nlohmann::ordered_json choice = {{"index", index}};
   if (chat_) {
     choice["delta"] = {{"content", text}};
   } else {
@@ -94,15 +114,14 @@ std::string Answer::event(std::string_view text) const {
   }
   choice["logprobs"] = nullptr;
   choice["finish_reason"] = nullptr;
-  nlohmann::ordered_json chunk = head(chat_ ? "chat.completion.chunk" : "text_completion");
-  chunk["choices"] = nlohmann::ordered_json::array({choice});
-  return sse(chunk);
+  return sse(chunk(nlohmann::ordered_json::array({choice})));
 }
 
-std::string Answer::closing(const Job& job, const std::optional<StateMark>& mark) const {
+std::string Answer::choice_end(std::size_t index, const Job& job,
+                               const std::optional<StateMark>& mark) const {
   std::string events;
-  if (const std::string rest = unshown(job); !rest.empty()) events += event(rest);
-  nlohmann::ordered_json choice = {{"index", 0}};
+  if (const std::string rest = unshown(job); !rest.empty()) events += event(index, rest);
+  nlohmann::ordered_json choice = {{"index", index}};
   if (chat_) {
     choice["delta"] = nlohmann::ordered_json::object();
   } else {
@@ -110,14 +129,17 @@ std::string Answer::closing(const Job& job, const std::optional<StateMark>& mark
   }
   choice["logprobs"] = nullptr;
   choice["finish_reason"] = finish_reason(job.result());
-  nlohmann::ordered_json chunk = head(chat_ ? "chat.completion.chunk" : "text_completion");
-  chunk["choices"] = nlohmann::ordered_json::array({choice});
-  add_state(chunk, job, mark);
-  events += sse(chunk);
+  nlohmann::ordered_json end = chunk(nlohmann::ordered_json::array({choice}));
+  add_state(end, job, mark);
+  if (!warnings_.empty() && index == 0) end["warnings"] = warnings_;
+  return events + sse(end);
+}
+
+std::string Answer::closing(const Jobs& jobs) const {
+  std::string events;
   if (include_usage_) {
-    nlohmann::ordered_json last = head(chat_ ? "chat.completion.chunk" : "text_completion");
-    last["choices"] = nlohmann::ordered_json::array();
-    last["usage"] = usage(job);
+    nlohmann::ordered_json last = chunk(nlohmann::ordered_json::array());
+    last["usage"] = usage(jobs);
     events += sse(last);
   }
   return events + "data: [DONE]\n\n";

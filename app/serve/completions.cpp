@@ -41,39 +41,48 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
     MessageTrail trail;  // with this request's messages
   };
 
-  void begin(Request request, std::shared_ptr<Job> job, Before before) {
+  /// @param jobs  one for every prompt; only one if there is a conversation
+  void begin(Request request, Answer::Jobs jobs, Before before) {
     request_ = std::move(request);
-    job_ = std::move(job);
+    jobs_ = std::move(jobs);
+    ended_.resize(jobs_.size());
     before_ = std::move(before);
     answer_ = std::make_unique<Answer>(request_, owner_.settings_.limits.name_of(request_.model),
                                        exchange_->request().id);
-    job_->client = exchange_->request().address;
-    // The job lets go of both when it is over.
+    // The jobs let go of these when they are over.
     if (!request_.conversation.empty()) {
-      job_->when_over = [self = shared_from_this()](Job&, std::unique_ptr<Session> session) {
+      jobs_[0]->when_over = [self = shared_from_this()](Job&, std::unique_ptr<Session> session) {
         self->session_ = std::move(session);
       };
     }
-    job_->on_news = [self = shared_from_this()] { self->news(); };
+    for (const std::shared_ptr<Job>& job : jobs_) {
+      job->client = exchange_->request().address;
+      job->on_news = [self = shared_from_this()] { self->news(); };
+    }
   }
 
   // The answer's head goes out; from here on the client may leave.
   void open() {
-    exchange_->on_gone([job = job_] { job->cancel(); });
+    exchange_->on_gone([jobs = jobs_] {
+      for (const std::shared_ptr<Job>& job : jobs) job->cancel();
+    });
     if (!request_.stream) return;
     exchange_->stream({.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}},
                       [self = shared_from_this()] { return self->next(); });
   }
 
   void take_back() {
-    job_->on_news = nullptr;
-    job_->refuse();
+    for (const std::shared_ptr<Job>& job : jobs_) {
+      job->on_news = nullptr;
+      job->refuse();
+    }
     if (!request_.conversation.empty()) keep();
   }
 
  private:
   void news() {
-    if (!job_->over()) return exchange_->wake();
+    const auto over = [](const std::shared_ptr<Job>& job) { return job->over(); };
+    if (!std::all_of(jobs_.begin(), jobs_.end(), over)) return exchange_->wake();
     if (request_.conversation.empty()) return finish();
     owner_.workers_.run([self = shared_from_this()] {
       self->keep();
@@ -83,7 +92,7 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
 
   // Gives the conversation back as this request left it.
   void keep() {
-    const Job& job = *job_;
+    const Job& job = *jobs_[0];
     const std::string& id = request_.conversation;
     const bool untouched = session_ && session_->position() == job.position_before();
     if (!session_ || (untouched && !before_.was_kept) || (job.error() && !untouched))
@@ -108,12 +117,13 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   }
 
   void finish() {
-    if (job_->error() && !failure_) failure_ = of_error(*job_->error());
+    for (const std::shared_ptr<Job>& job : jobs_) {
+      if (job->error() && !failure_) failure_ = of_error(*job->error());
+    }
     finished_ = true;  // publishes what keep() wrote
     if (request_.stream) return exchange_->wake();
     if (failure_) return exchange_->reply(error_reply(*failure_));
-    HttpReply reply{
-        .body = answer_->whole(*job_, job_->result().text + answer_->unshown(*job_), mark_)};
+    HttpReply reply{.body = answer_->whole(jobs_, mark_)};
     if (mark_) reply.headers.emplace_back("ETag", '"' + std::to_string(mark_->generation) + '"');
     exchange_->reply(std::move(reply));
   }
@@ -121,22 +131,36 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   // On the reactor's thread.
   BodyPiece next() {
     const bool over = finished_;
-    const Job::News news = job_->look();
     BodyPiece piece;
-    if ((!news.text.empty() || over) && !std::exchange(opened_, true))
-      piece.bytes = answer_->opening();
-    if (!news.text.empty()) piece.bytes += answer_->event(news.text);
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      const Job::News news = jobs_[i]->look();
+      // A conversation's last event says where it stands, which is known when all is kept.
+      const bool ends = news.over && (over || request_.conversation.empty()) && !ended_[i];
+      if ((!news.text.empty() || ends) && !std::exchange(opened_, true))
+        piece.bytes = answer_->opening(*jobs_[0]);
+      if (!news.text.empty()) piece.bytes += answer_->event(i, news.text);
+      if (!ends || failure_of(i)) continue;
+      ended_[i] = true;
+      piece.bytes += answer_->choice_end(i, *jobs_[i], mark_);
+    }
     if (!over) return piece;
     piece.last = true;
-    piece.bytes += failure_ ? "data: " + to_json(*failure_) + "\n\ndata: [DONE]\n\n"
-                            : answer_->closing(*job_, mark_);
+    piece.bytes +=
+        failure_ ? "data: " + to_json(*failure_) + "\n\ndata: [DONE]\n\n" : answer_->closing(jobs_);
     return piece;
+  }
+
+  // Whether choice `i`, whose job is over, has no end of its own: the whole answer ends with an
+  // error.
+  bool failure_of(std::size_t i) const {
+    return jobs_[i]->error().has_value() || (finished_ && failure_);
   }
 
   Completions& owner_;
   const std::shared_ptr<Exchange> exchange_;
   Request request_;
-  std::shared_ptr<Job> job_;
+  Answer::Jobs jobs_;
+  std::vector<bool> ended_;  // choices whose end was sent; of the reactor's thread
   std::unique_ptr<Answer> answer_;
   Before before_;
   std::unique_ptr<Session> session_;  // from the job
@@ -146,38 +170,67 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   bool opened_ = false;
 };
 
-// The tokens to feed: all of a new conversation, what is new of a kept one.
-std::variant<std::vector<TokenId>, HttpError> Completions::tokens_of(const Request& request,
-                                                                     const KeptStates::Taken& taken,
-                                                                     MessageTrail& trail) const {
-  const bool goes_on = taken.state.has_value();
-  trail = goes_on ? taken.state->trail : MessageTrail{};
-  const auto dropped = [&](const char* advice) {
-    return HttpError{
-        410,
-        "the last state of conversation " + request.conversation + " is lost" +
-            (taken.exists
-                 ? "; its file stands at generation " + std::to_string(taken.exists->generation)
-                 : "") +
-            advice,
-        "conversation", "state_dropped", taken.exists ? taken.exists : std::optional(StateMark{})};
-  };
-  if (!request.chat) {
-    if (taken.forgotten) return dropped("");
-    Result<std::vector<TokenId>> tokens =
-        request.prompt.empty() ? std::vector<TokenId>{} : model_->encode(request.prompt, false);
-    if (!tokens) return of_error(tokens.error());
-    if (tokens->empty() && !goes_on) {
-      return HttpError{400, "the prompt is empty, and so is the conversation", "prompt",
-                       "invalid_value"};
-    }
-    return *std::move(tokens);
-  }
+namespace {
 
+HttpError state_dropped(const Request& request, const KeptStates::Taken& taken,
+                        const char* advice) {
+  return {410,
+          "the last state of conversation " + request.conversation + " is lost" +
+              (taken.exists
+                   ? "; its file stands at generation " + std::to_string(taken.exists->generation)
+                   : "") +
+              advice,
+          "conversation", "state_dropped",
+          taken.exists ? taken.exists : std::optional(StateMark{})};
+}
+
+}  // namespace
+
+std::variant<Completions::Tokens, HttpError> Completions::tokens_of(const Prompt& prompt) const {
+  if (const auto* given = std::get_if<Tokens>(&prompt)) {
+    for (const TokenId token : *given) {
+      if (token < model_->info().vocab_size) continue;
+      return HttpError{
+          400, "prompt names token " + std::to_string(token) + ", which the model does not have",
+          "prompt", "invalid_value"};
+    }
+    return *given;
+  }
+  const auto& text = std::get<std::string>(prompt);
+  Result<Tokens> tokens = text.empty() ? Tokens{} : model_->encode(text, false);
+  if (!tokens) return of_error(tokens.error());
+  return *std::move(tokens);
+}
+
+// What to feed for every prompt: all of a new conversation, what is new of a kept one.
+std::variant<std::vector<Completions::Tokens>, HttpError> Completions::tokens_of(
+    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail) const {
+  trail = taken.state ? taken.state->trail : MessageTrail{};
+  std::vector<Tokens> all;
+  if (request.chat) {
+    std::variant<Tokens, HttpError> tokens = chat_tokens(request, taken, trail);
+    if (const auto* error = std::get_if<HttpError>(&tokens)) return *error;
+    all.push_back(std::get<Tokens>(std::move(tokens)));
+    return all;
+  }
+  if (taken.forgotten) return state_dropped(request, taken, "");
+  for (const Prompt& prompt : request.prompts) {
+    std::variant<Tokens, HttpError> tokens = tokens_of(prompt);
+    if (const auto* error = std::get_if<HttpError>(&tokens)) return *error;
+    all.push_back(std::get<Tokens>(std::move(tokens)));
+    if (!all.back().empty() || taken.state) continue;
+    return HttpError{400, "the prompt is empty, and so is the conversation", "prompt",
+                     "invalid_value"};
+  }
+  return all;
+}
+
+std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
+    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail) const {
   std::span<const ChatMessage> fresh(request.messages);
   const bool whole = std::any_of(fresh.begin(), fresh.end(),
                                  [](const ChatMessage& m) { return m.role != "user"; });
-  if (goes_on) {
+  if (taken.state) {
     MessageTrail begun;
     const std::size_t known = std::min<std::uint64_t>(trail.count, fresh.size());
     for (const ChatMessage& message : fresh.first(known)) begun.add(message);
@@ -189,28 +242,38 @@ std::variant<std::vector<TokenId>, HttpError> Completions::tokens_of(const Reque
                            " has read and said nor are they new ones of the user alone",
                        "messages", "conversation_differs"};
     }
-    if (fresh.empty() && taken.state->awaiting) return std::vector<TokenId>{};
+    if (fresh.empty() && taken.state->awaiting) return Tokens{};
     if (fresh.empty())
       return HttpError{400, "messages: none of them is new", "messages", "invalid_value"};
   } else if (taken.forgotten && !whole) {
-    return dropped(": send the whole conversation");
+    return state_dropped(request, taken, ": send the whole conversation");
   }
   for (const ChatMessage& message : fresh) trail.add(message);
-  const ChatContinuation continuation = !goes_on ? ChatContinuation::start
+  const ChatContinuation continuation = !taken.state ? ChatContinuation::start
                                         : taken.state->closed
                                             ? ChatContinuation::after_closed_answer
                                             : ChatContinuation::after_cut_answer;
-  Result<std::vector<TokenId>> tokens = model_->encode_chat(fresh, true, continuation);
+  Result<Tokens> tokens = model_->encode_chat(fresh, true, continuation);
   if (!tokens) return of_error(tokens.error());
   return *std::move(tokens);
 }
 
-std::optional<HttpError> Completions::check(const Request& request, std::size_t tokens) const {
+std::optional<HttpError> Completions::check(const Request& request,
+                                            const std::vector<Tokens>& prompts) const {
+  std::size_t tokens = 0;
+  for (const Tokens& prompt : prompts) tokens += prompt.size();
   if (tokens > settings_.most_prompt) {
     return HttpError{400,
                      "the prompt has " + std::to_string(tokens) + " tokens, at most " +
                          std::to_string(settings_.most_prompt) + " are read for one request",
                      request.chat ? "messages" : "prompt", "context_length_exceeded"};
+  }
+  if (prompts.size() > settings_.most_prompts) {
+    return HttpError{400,
+                     "prompt is a list of " + std::to_string(prompts.size()) + ", at most " +
+                         std::to_string(settings_.most_prompts) +
+                         " are answered or wait at once on this server",
+                     "prompt", "invalid_value"};
   }
   for (const auto& [token, bias] : request.generation.sampling.logit_bias) {
     if (token >= model_->info().vocab_size) {
@@ -233,12 +296,12 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     taken = std::move(std::get<KeptStates::Taken>(got));
   }
   MessageTrail trail;
-  std::variant<std::vector<TokenId>, HttpError> got = tokens_of(request, taken, trail);
+  std::variant<std::vector<Tokens>, HttpError> got = tokens_of(request, taken, trail);
   std::optional<HttpError> wrong;
   if (const auto* error = std::get_if<HttpError>(&got)) {
     wrong = *error;
   } else {
-    wrong = check(request, std::get<std::vector<TokenId>>(got).size());
+    wrong = check(request, std::get<std::vector<Tokens>>(got));
   }
   if (wrong) {
     if (taken.state) {
@@ -250,11 +313,13 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
   }
   Running::Before before{.was_kept = taken.state.has_value(), .trail = trail};
   if (taken.state) before.state = *std::move(taken.state);
-  auto job =
-      std::make_shared<Job>(model_, std::move(before.state.session),
-                            std::get<std::vector<TokenId>>(std::move(got)), request.generation);
-  running->begin(std::move(request), job, std::move(before));
-  if (scheduler_.submit(job)) {
+  Answer::Jobs jobs;
+  for (Tokens& tokens : std::get<std::vector<Tokens>>(got)) {  // one, if there is a session
+    jobs.push_back(std::make_shared<Job>(model_, std::move(before.state.session), std::move(tokens),
+                                         request.generation));
+  }
+  running->begin(std::move(request), jobs, std::move(before));
+  if (scheduler_.submit(jobs)) {
     running->open();
     return {};
   }

@@ -23,7 +23,8 @@ class Completions {
   struct Settings {
     RequestLimits limits;
     std::uint64_t most_prompt = 32'768;
-    std::size_t queue = 64;  // for its message
+    std::size_t queue = 64;         // for its message
+    std::size_t most_prompts = 72;  // of one request: more would never find room
   };
 
   Completions(std::shared_ptr<const Model> model, Settings settings, KeptStates& states,
@@ -41,10 +42,15 @@ class Completions {
   class Running;
 
   std::optional<HttpError> start(const std::shared_ptr<Running>& running, Request request);
-  std::variant<std::vector<TokenId>, HttpError> tokens_of(const Request& request,
-                                                          const KeptStates::Taken& taken,
-                                                          MessageTrail& trail) const;
-  std::optional<HttpError> check(const Request& request, std::size_t tokens) const;
+  using Tokens = std::vector<TokenId>;
+  std::variant<std::vector<Tokens>, HttpError> tokens_of(const Request& request,
+                                                         const KeptStates::Taken& taken,
+                                                         MessageTrail& trail) const;
+  std::variant<Tokens, HttpError> tokens_of(const Prompt& prompt) const;
+  std::variant<Tokens, HttpError> chat_tokens(const Request& request,
+                                              const KeptStates::Taken& taken,
+                                              MessageTrail& trail) const;
+  std::optional<HttpError> check(const Request& request, const std::vector<Tokens>& prompts) const;
 
   const std::shared_ptr<const Model> model_;
   const Settings settings_;

@@ -21,6 +21,20 @@ struct StateMark {
   std::uint64_t position = 0;  // tokens
 };
 
+/// Where a client takes a conversation to stand, as far as it says so. 0: nowhere yet.
+struct Expectation {
+  std::optional<std::uint64_t> generation = {};
+  std::optional<std::uint64_t> position = {};
+
+  bool given() const { return generation || position; }
+  /// Whether a conversation at `mark` is meant; none: there is none yet.
+  bool fits(const std::optional<StateMark>& mark) const {
+    const StateMark at = mark.value_or(StateMark{});
+    return generation.value_or(at.generation) == at.generation &&
+           position.value_or(at.position) == at.position;
+  }
+};
+
 /// What a client is told: an HTTP status and OpenAI's error object.
 struct HttpError {
   int status = 400;

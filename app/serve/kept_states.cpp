@@ -35,12 +35,20 @@ HttpError not_saved(const std::string& id, const Error& error, std::optional<Sta
           "conversation", "not_saved", exists};
 }
 
-HttpError differs(const std::string& id, std::uint64_t expect, std::optional<StateMark> exists) {
+std::string place(std::optional<std::uint64_t> generation, std::optional<std::uint64_t> position) {
+  if (generation.value_or(1) == 0 || (!generation && position.value_or(1) == 0)) return "none yet";
+  return (generation ? "generation " + std::to_string(*generation) : "") +
+         (generation && position ? ", " : "") +
+         (position ? "position " + std::to_string(*position) : "");
+}
+
+HttpError differs(const std::string& id, const Expectation& expect,
+                  std::optional<StateMark> exists) {
   return {412,
           "conversation " + id + " is " +
-              (exists ? "at generation " + std::to_string(exists->generation) : "not here") +
-              ", expected " + (expect == 0 ? "none yet" : "generation " + std::to_string(expect)),
-          "conversation", "generation_differs", exists};
+              (exists ? "at " + place(exists->generation, exists->position) : "not here") +
+              ", expected " + place(expect.generation, expect.position),
+          "conversation", "generation_differs", exists ? exists : StateMark{}};
 }
 
 StateMark mark_of(const KeptState& state) { return {state.generation, state.session->position()}; }
@@ -167,12 +175,12 @@ void KeptStates::put(const std::string& id, KeptState state, Lock& lock) {
 // ---- What requests do ----
 
 std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& id,
-                                                            std::optional<std::uint64_t> expect) {
+                                                            const Expectation& expect) {
   Lock lock(mutex_);
   if (auto error = settle(id, lock)) return *error;
   if (const auto found = idle_.find(id); found != idle_.end()) {
     const StateMark mark = mark_of(found->second.state);
-    if (expect && *expect != mark.generation) return differs(id, *expect, mark);
+    if (!expect.fits(mark)) return differs(id, expect, mark);
     busy_.insert(id);
     ++taken_;
     return Taken{.state = take_idle(found)};
@@ -180,19 +188,19 @@ std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& i
   busy_.insert(id);
   lock.unlock();  // reading a file holds up nobody else
   std::optional<KeptState> loaded = load(id);
+  const bool behind = on_disk() && folder_->behind(id);
   lock.lock();
   const auto drop = dropped_.find(id);
-  const bool lost = drop != dropped_.end();
   std::optional<StateMark> exists;
   if (loaded) exists = mark_of(*loaded);
-  if (expect && *expect != (exists ? exists->generation : 0)) {
+  if (!expect.fits(exists)) {
     busy_.erase(id);
-    return differs(id, *expect, exists);
+    return differs(id, expect, exists);
   }
-  // Going on from an older state than the client has seen takes its word for
-  // it.
-  if (lost && !expect && (!exists || exists->generation < drop->second.generation))
-    return Taken{.forgotten = true, .exists = exists};
+  // Going on from an older state than the client has seen takes its word for it.
+  const bool lost =
+      drop != dropped_.end() && (!exists || exists->generation < drop->second.generation);
+  if ((lost || behind) && !expect.given()) return Taken{.forgotten = true, .exists = exists};
   if (!loaded) return Taken{};
   ++taken_;
   make_room(lock);
@@ -201,7 +209,11 @@ std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& i
 
 std::variant<StateMark, HttpError> KeptStates::give_back(const std::string& id, KeptState state,
                                                          bool was_kept, bool changed) {
+  // An older state that one client asked for is not what others go on from unasked.
+  bool older = !changed && state.saved && on_disk() && folder_->behind(id);
   Lock lock(mutex_);
+  older = older || (!changed && state.saved && dropped_.contains(id));
+  const bool was_saved = state.saved || state.generation == 0;
   if (changed) {
     state.generation = next_generation();
     state.saved = false;
@@ -212,10 +224,15 @@ std::variant<StateMark, HttpError> KeptStates::give_back(const std::string& id, 
     if (const Status written = write(id, state); !written)
       failure = not_saved(id, written.error(), mark_in_file(id));
     lock.lock();
+  } else if (changed && on_disk() && was_saved) {
+    lock.unlock();
+    // Where no note can be written nothing can be saved either, and only memory is promised.
+    static_cast<void>(folder_->note_behind(id));
+    lock.lock();
   }
   if (was_kept) --taken_;
   const StateMark mark = mark_of(state);
-  if (!failure) put(id, std::move(state), lock);
+  if (!failure && !older) put(id, std::move(state), lock);
   busy_.erase(id);  // not before: put() may let go of the lock
   if (failure) return *failure;
   return mark;

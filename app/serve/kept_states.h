@@ -74,10 +74,9 @@ class KeptStates {
 
   /// Takes the state of `id`, from memory or from its file. The id stays
   /// reserved until give_back() or release().
-  /// @param expect  the generation that the client has seen; 0: it begins
-  /// @return 409 while another request has it, 412 if it is at another
-  /// generation.
-  std::variant<Taken, HttpError> take(const std::string& id, std::optional<std::uint64_t> expect);
+  /// @param expect  where the client takes it to stand
+  /// @return 409 while another request has it, 412 if it stands elsewhere.
+  std::variant<Taken, HttpError> take(const std::string& id, const Expectation& expect);
 
   /// Ends a reservation. What changed gets a new generation and, with autosave,
   /// is written first.

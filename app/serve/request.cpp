@@ -16,6 +16,7 @@ constexpr std::size_t kMostMessages = 4096;
 constexpr std::size_t kMostStops = 16;
 constexpr std::size_t kMostStopBytes = 256;
 constexpr std::size_t kMostModelBytes = 60;
+constexpr std::size_t kMostPrompts = 64;
 
 // A text, or a list of {"type": "text", "text": …} as newer clients send it.
 std::optional<std::string> read_content(const nlohmann::json& content, bool assistant,
@@ -85,6 +86,73 @@ void read_messages(Fields& fields, std::vector<ChatMessage>& messages) {
   }
 }
 
+// Token ids, or nothing if the list holds anything else.
+std::optional<std::vector<TokenId>> read_tokens(const nlohmann::json& list) {
+  std::vector<TokenId> tokens;
+  for (const nlohmann::json& id : list) {
+    if (!id.is_number_unsigned()) return {};
+    const auto token = id.get<std::uint64_t>();
+    if (token > std::numeric_limits<TokenId>::max()) return {};
+    tokens.push_back(static_cast<TokenId>(token));
+  }
+  return tokens;
+}
+
+// A text, a list of texts, a list of token ids, or a list of such lists.
+void read_prompts(Fields& fields, std::vector<Prompt>& prompts) {
+  const nlohmann::json* given = fields.value("prompt");
+  bool wrong = false;
+  if (given != nullptr && given->is_string()) {
+    prompts.emplace_back(given->get<std::string>());
+  } else if (given != nullptr && given->is_array() && !given->empty()) {
+    if (given->front().is_number()) {
+      std::optional<std::vector<TokenId>> tokens = read_tokens(*given);
+      wrong = !tokens;
+      if (tokens) prompts.emplace_back(*std::move(tokens));
+    } else if (given->size() > kMostPrompts) {
+      return fields.refuse("prompt is a list of " + std::to_string(given->size()) + ", at most " +
+                               std::to_string(kMostPrompts) + " are answered in one request",
+                           "prompt");
+    } else {
+      for (const nlohmann::json& one : *given) {
+        std::optional<std::vector<TokenId>> tokens;
+        if (one.is_array()) tokens = read_tokens(one);
+        if (one.is_string()) {
+          prompts.emplace_back(one.get<std::string>());
+        } else if (tokens) {
+          prompts.emplace_back(*std::move(tokens));
+        }
+      }
+      wrong = prompts.size() != given->size();
+    }
+  } else {
+    wrong = given != nullptr && !given->is_array();
+  }
+  if (wrong) {
+    return fields.refuse(
+        "prompt: expected a text, a list of texts, a list of token ids or a list of such lists",
+        "prompt");
+  }
+  if (prompts.empty()) prompts.emplace_back();
+}
+
+// What only one prompt can have, and that there is something to answer.
+void check_prompts(Fields& fields, const Request& request) {
+  const bool one = request.prompts.size() == 1;
+  if (!one && !request.conversation.empty()) {
+    return fields.refuse("prompt is a list of " + std::to_string(request.prompts.size()) +
+                             ", expected one for a conversation",
+                         "prompt");
+  }
+  if (one && !request.conversation.empty()) return;
+  for (const Prompt& prompt : request.prompts) {
+    if (std::visit([](const auto& p) { return p.empty(); }, prompt)) {
+      return fields.refuse(
+          "prompt: is empty, expected a text or tokens (or a conversation to continue)", "prompt");
+    }
+  }
+}
+
 void read_sampling(Fields& fields, SamplingOptions& s) {
   constexpr double kFloatMost = 1e6;
   if (const auto v = fields.number("temperature", 0, 2)) s.temperature = static_cast<float>(*v);
@@ -138,7 +206,7 @@ void read_stops(Fields& fields, std::vector<std::string>& stops) {
   }
 }
 
-// An id, or {"id": ID, "expect": GENERATION}.
+// An id, or {"id": ID, "expect": GENERATION, "position": TOKENS}.
 void read_conversation(Fields& fields, Request& request) {
   const nlohmann::json* given = fields.value("conversation");
   if (given == nullptr) return;
@@ -148,7 +216,9 @@ void read_conversation(Fields& fields, Request& request) {
     Fields inner(*given);
     request.conversation = inner.text("id").value_or("");
     if (const auto v = inner.integer("expect", 0, std::numeric_limits<std::int64_t>::max()))
-      request.expect = static_cast<std::uint64_t>(*v);
+      request.expect.generation = static_cast<std::uint64_t>(*v);
+    if (const auto v = inner.integer("position", 0, std::numeric_limits<std::int64_t>::max()))
+      request.expect.position = static_cast<std::uint64_t>(*v);
     inner.finish();
     if (inner.error())
       return fields.refuse("conversation: " + inner.error()->message, "conversation");
@@ -201,7 +271,7 @@ std::optional<HttpError> Request::match(std::string_view if_match) {
   }
   if (conversation.empty())
     return HttpError{400, "If-Match needs a conversation", "conversation", "invalid_value"};
-  expect = expected;
+  expect.generation = expected;
   return {};
 }
 
@@ -230,8 +300,8 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
   }
   if (chat) {
     read_messages(fields, request.messages);
-  } else if (const std::vector<std::string> prompts = fields.texts("prompt", 1); !prompts.empty()) {
-    request.prompt = prompts[0];
+  } else {
+    read_prompts(fields, request.prompts);
   }
   read_sampling(fields, request.generation.sampling);
   read_stops(fields, request.generation.stop);
@@ -260,9 +330,7 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
     }
   }
   read_conversation(fields, request);
-  if (!chat && request.prompt.empty() && request.conversation.empty()) {
-    fields.refuse("prompt: is empty, expected a text (or a conversation to continue)", "prompt");
-  }
+  if (!chat) check_prompts(fields, request);
   refuse_unsupported(fields, chat);
   fields.finish();
   if (fields.error()) return *fields.error();

@@ -15,20 +15,23 @@
 
 namespace runnel::serve {
 
+/// A text, or the tokens of one. Empty: goes on from a kept state.
+using Prompt = std::variant<std::string, std::vector<TokenId>>;
+
 /// What a client asks for.
 struct Request {
   bool chat = false;                  // else a completion
   std::vector<ChatMessage> messages;  // of a chat
-  std::string prompt;                 // of a completion; empty continues a kept state
+  std::vector<Prompt> prompts;        // of a completion: at least one, each has its own answer
   GenerationOptions generation;
   bool stream = false;
-  bool include_usage = false;                // a last chunk of the stream with the token counts
-  std::string conversation;                  // id of the kept state to continue, or empty
-  std::optional<std::uint64_t> expect = {};  // generation at which it must be; 0: it must be new
-  std::string model;                         // as given, or empty
-  std::vector<std::string> warnings;         // what was asked for and is done otherwise
+  bool include_usage = false;         // a last chunk of the stream with the token counts
+  std::string conversation;           // id of the kept state to continue, or empty
+  Expectation expect;                 // where it must stand
+  std::string model;                  // as given, or empty
+  std::vector<std::string> warnings;  // what was asked for and is done otherwise
 
-  /// Takes an If-Match header, empty for none, as `expect`. @return 400 if it is none of our ETags.
+  /// Takes an If-Match header, empty for none, as the expected generation. @return 400 if it is none of our ETags.
   std::optional<HttpError> match(std::string_view if_match);
 };
 

@@ -70,7 +70,7 @@ void Job::finish(std::optional<Error> error) {
 
 Scheduler::Scheduler(Settings settings)
     : settings_(settings),
-      pace_(settings.prefill, settings.slice),
+      pace_(settings.prefill, settings.slice, settings.pause),
       thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
 void Scheduler::stop() {
@@ -82,13 +82,14 @@ void Scheduler::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool Scheduler::submit(std::shared_ptr<Job> job) {
+bool Scheduler::submit(std::span<const std::shared_ptr<Job>> jobs) {
   {
     const std::lock_guard lock(mutex_);
     if (thread_.get_stop_token().stop_requested()) return false;
     // The queue is what waits while all places are taken.
-    if (waiting_.size() + counts_.active >= settings_.queue + settings_.parallel) return false;
-    waiting_.push_back(std::move(job));
+    const std::size_t under_way = waiting_.size() + counts_.active;
+    if (under_way + jobs.size() > settings_.queue + settings_.parallel) return false;
+    waiting_.insert(waiting_.end(), jobs.begin(), jobs.end());
   }
   arrived_.notify_one();
   return true;
@@ -241,7 +242,9 @@ void Scheduler::choose_tokens() {
 
 void Scheduler::decode() {
   if (feeds_.empty()) return;
+  const auto begin = std::chrono::steady_clock::now();
   const Status ran = batch_.run(feeds_);
+  pace_.decoded(std::chrono::steady_clock::now() - begin);
   for (Job* job : fed_) {
     if (!ran) {
       end(*job, ran.error());

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -112,6 +113,7 @@ class Scheduler {
     std::size_t queue = 64;               // jobs that wait, those that take turns included
     std::size_t prefill = 128;            // most prompt tokens between two passes
     std::chrono::milliseconds slice{50};  // for reading prompts between two passes
+    std::chrono::milliseconds pause{85};  // for both, where the model is not too slow for that
   };
 
   explicit Scheduler(Settings settings);
@@ -119,8 +121,9 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// @return false if the queue is full; the job is then untouched.
-  bool submit(std::shared_ptr<Job> job);
+  /// All of them or none. @return false if the queue is full; they are then untouched.
+  bool submit(std::span<const std::shared_ptr<Job>> jobs);
+  bool submit(const std::shared_ptr<Job>& job) { return submit(std::span(&job, 1)); }
 
   /// Ends what runs and what waits with an error. Returns when all of it has ended; idempotent.
   void stop();

@@ -66,6 +66,7 @@ Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
                         .body_bytes = settings.body_bytes,
                         .request_time = settings.request_time,
                         .idle_time = settings.idle_time,
+                        .write_time = settings.write_time,
                         .connections = settings.connections,
                         .connections_per_address = settings.connections_per_address,
                         .admit = [this](const HttpRequest& request) { return admit(request); },
@@ -85,7 +86,8 @@ Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
                                        .model = name,
                                        .any_model = settings.any_model},
                             .most_prompt = settings.most_prompt,
-                            .queue = settings.queue},
+                            .queue = settings.queue,
+                            .most_prompts = settings.parallel + settings.queue},
       *states, *scheduler, *workers);
   return {};
 }

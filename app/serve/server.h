@@ -37,6 +37,7 @@ struct ServerSettings {
   bool autosave = true;          // with `states`: an answer says 200 when its state is on the disk
   std::chrono::milliseconds request_time{10'000};  // for a client to send a request
   std::chrono::milliseconds idle_time{5'000};      // between requests on one connection
+  std::chrono::milliseconds write_time{5'000};     // for a client to take anything of what is sent
   std::size_t connections = 2048;                  // in all
   std::size_t connections_per_address = 512;       // of one client address
   std::vector<std::string> hosts;               // names of this machine that a Host header may bear

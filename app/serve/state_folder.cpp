@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +20,7 @@ namespace runnel::serve {
 namespace {
 
 constexpr const char* kExtension = ".state";
+constexpr const char* kNoteExtension = ".behind";
 
 }  // namespace
 
@@ -35,15 +38,17 @@ StateFolder::~StateFolder() {
 Status StateFolder::own() {
   const std::filesystem::path lock = directory_ / ".lock";
   lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const bool read_only = lock_ < 0 && (errno == EROFS || errno == EACCES);
+  if (read_only) lock_ = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) return system_error(lock, "own the folder of states", errno);
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+  if (::flock(lock_, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
     return fail(ErrorCode::io, directory_.string(), ": another server keeps its states there");
   }
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with(".runnel-") && name.ends_with(".tmp")) {
-      if (system_.unlink(entry.path()) != 0)
+      if (system_.unlink(entry.path()) != 0 && !read_only)
         return system_error(entry.path(), "remove what a killed server left", errno);
     } else if (entry.path().extension() == kExtension) {
       if (const auto facts = read_state_facts(entry.path()))
@@ -70,17 +75,37 @@ std::optional<StateMark> StateFolder::mark(const std::string& id) const {
   return StateMark{there->generation, there->position};
 }
 
+std::filesystem::path StateFolder::note(const std::string& id) const {
+  return directory_ / (id + kNoteExtension);
+}
+
 Status StateFolder::write(const StateFacts& facts, const Snapshot& snapshot) const {
-  return write_state(file(facts.id), facts, snapshot, system_);
+  RUNNEL_CHECK_OK(write_state(file(facts.id), facts, snapshot, system_));
+  system_.unlink(note(facts.id));  // if it stays, the generation in it is no longer the file's
+  return {};
 }
 
 Result<bool> StateFolder::remove(const std::string& id) const {
-  if (system_.unlink(file(id)) != 0) {
-    if (errno == ENOENT) return false;
-    return system_error(file(id), "remove", errno);
-  }
-  RUNNEL_CHECK_OK(sync_directory(directory_, system_));
-  return true;
+  const bool noted = system_.unlink(note(id)) == 0;
+  const bool removed = system_.unlink(file(id)) == 0;
+  if (!removed && errno != ENOENT) return system_error(file(id), "remove", errno);
+  if (noted || removed) RUNNEL_CHECK_OK(sync_directory(directory_, system_));
+  return removed;
+}
+
+Status StateFolder::note_behind(const std::string& id) const {
+  const std::optional<StateMark> there = mark(id);
+  const std::string generation = std::to_string(there ? there->generation : 0);
+  return write_file_atomically(note(id), std::as_bytes(std::span(generation)),
+                               AtomicFile::kPrivateMode, system_);
+}
+
+bool StateFolder::behind(const std::string& id) const {
+  std::ifstream in(note(id));
+  std::uint64_t generation = 0;
+  if (!(in >> generation)) return false;
+  const std::optional<StateMark> there = mark(id);
+  return generation == (there ? there->generation : 0);
 }
 
 }  // namespace runnel::serve

@@ -19,7 +19,8 @@ namespace runnel::serve {
 /// Thread-safe for different ids.
 class StateFolder {
  public:
-  /// Locks the folder and sweeps what killed processes left in it.
+  /// Locks the folder and sweeps what killed processes left in it. Of one for reading only there
+  /// may be several owners, whose writes fail.
   /// @return io if another process owns it or the operating system refuses.
   static Result<std::unique_ptr<StateFolder>> open(std::filesystem::path directory,
                                                    const FileSystem& system);
@@ -40,11 +41,18 @@ class StateFolder {
   /// @return whether there was a file. The disk knows of it when this returns.
   Result<bool> remove(const std::string& id) const;
 
+  /// Answers of `id` are from now on further than its file: notes it on the disk, so that a killed
+  /// server is not taken to have been there where the file is.
+  Status note_behind(const std::string& id) const;
+  /// Whether that was noted and the file has not been written since.
+  bool behind(const std::string& id) const;
+
  private:
   StateFolder(std::filesystem::path directory, const FileSystem& system)
       : directory_(std::move(directory)), system_(system) {}
   Status own();
   std::filesystem::path file(const std::string& id) const;
+  std::filesystem::path note(const std::string& id) const;
 
   const std::filesystem::path directory_;
   const FileSystem& system_;

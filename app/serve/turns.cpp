@@ -34,8 +34,11 @@ std::vector<std::size_t> choose_turns(const std::vector<Contender>& contenders,
 std::size_t PromptPace::tokens(bool others) const {
   if (!others) return most_;
   if (rate_ == 0) return std::min<std::size_t>(most_, kLeast * 4);
-  return std::clamp(static_cast<std::size_t>(rate_ * slice_.count()), kLeast, most_);
+  const auto slice = std::max(kLeastSlice, std::min(slice_, pause_ - pass_));
+  return std::clamp(static_cast<std::size_t>(rate_ * slice.count()), kLeast, most_);
 }
+
+void PromptPace::decoded(std::chrono::duration<double> time) { pass_ += (time - pass_) / 4; }
 
 void PromptPace::took(std::size_t tokens, std::chrono::duration<double> time) {
   const double now = static_cast<double>(tokens) / std::max(time.count(), 1e-6);

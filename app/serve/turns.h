@@ -24,20 +24,27 @@ std::vector<std::size_t> choose_turns(const std::vector<Contender>& contenders, 
 
 constexpr std::uint64_t kMostSkips = 8;
 
-/// How many tokens of prompts are read between two tokens of running answers: what takes a given
-/// time.
+/// How many tokens of prompts are read between two tokens of running answers: what takes a slice of
+/// time, or what a pass over the running answers leaves of their pause.
 class PromptPace {
  public:
-  PromptPace(std::size_t most, std::chrono::milliseconds slice) : most_(most), slice_(slice) {}
+  /// @param pause  between two tokens of an answer, as far as the pass itself is shorter
+  PromptPace(std::size_t most, std::chrono::milliseconds slice, std::chrono::milliseconds pause)
+      : most_(most), slice_(slice), pause_(pause) {}
 
   /// @param others  answers are running
   std::size_t tokens(bool others) const;
   void took(std::size_t tokens, std::chrono::duration<double> time);
+  /// What a pass over the running answers took.
+  void decoded(std::chrono::duration<double> time);
 
  private:
   static constexpr std::size_t kLeast = 4;
+  static constexpr std::chrono::duration<double> kLeastSlice{0.01};
   const std::size_t most_;
   const std::chrono::duration<double> slice_;
+  const std::chrono::duration<double> pause_;
+  std::chrono::duration<double> pass_{0};
   double rate_ = 0;  // tokens a second, 0: not known yet
 };
 

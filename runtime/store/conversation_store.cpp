@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <new>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "runnel/store.h"
@@ -21,6 +23,7 @@ namespace runnel {
 namespace {
 
 constexpr std::size_t kPreviewBytes = 80;
+constexpr std::uint64_t kIndexBytes = 40 * 1024;  // SQLite makes a file of 32 KiB to open a log
 
 // SQLite would make the file with the process's umask; its log files take their mode from it.
 Status make_private(const std::filesystem::path& file) {
@@ -91,11 +94,58 @@ std::filesystem::path default_store_file(std::string_view xdg_data_home, std::st
   return data / "runnel" / "conversations.db";
 }
 
-Result<ConversationStore> ConversationStore::open(StoreSettings options) try {
+namespace {
+
+// Whether the file is there and cannot be changed: it, its folder or their disk is for reading only.
+bool only_readable(const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  const auto refused = [](const std::filesystem::path& path) {
+    return ::access(path.c_str(), W_OK) != 0 && (errno == EROFS || errno == EACCES);
+  };
+  return ::access(file.c_str(), R_OK) == 0 && (refused(file) || refused(folder));
+}
+
+Result<Database> open_to_read(const StoreSettings& options) {
+  const auto open = [&](Database::Access access) -> Result<Database> {
+    RUNNEL_TRY(Database database, Database::open(options.file, options.busy_timeout, access));
+    RUNNEL_CHECK_OK(check_schema(database, options.file));
+    return database;
+  };
+  Result<Database> database = open(Database::Access::read);
+  if (database || database.error().code != ErrorCode::io) return database;
+  // SQLite wants to make files beside it. They are of no use if there is nothing in its log.
+  std::error_code error;
+  const std::uintmax_t log = std::filesystem::file_size(beside(options.file, "-wal"), error);
+  return error || log == 0 ? open(Database::Access::read_still) : std::move(database);
+}
+
+Result<Database> open_to_write(const StoreSettings& options) {
   RUNNEL_CHECK_OK(make_private(options.file));
-  RUNNEL_TRY(Database database, Database::open(options.file, options.busy_timeout));
-  RUNNEL_CHECK_OK(prepare_schema(database, options.file, options.busy_timeout));
-  auto impl = std::make_shared<Impl>(std::move(database), std::move(options));
+  bool full = false;
+  const auto open = [&](bool alone) -> Result<Database> {
+    RUNNEL_TRY(Database database, Database::open(options.file, options.busy_timeout));
+    Status ready;
+    if (alone) ready = database.run("PRAGMA locking_mode = EXCLUSIVE");
+    if (ready) ready = prepare_schema(database, options.file, options.busy_timeout);
+    full = database.lacked_space();
+    if (!ready) return std::move(ready).error();
+    return database;
+  };
+  Result<Database> database = open(false);
+  if (!database && full && Reserve(beside(options.file, ".reserve")).release(kIndexBytes))
+    database = open(false);
+  // Who has it alone needs no file beside it to share the log's index with others.
+  if (!database && full) database = open(true);
+  return database;
+}
+
+}  // namespace
+
+Result<ConversationStore> ConversationStore::open(StoreSettings options) try {
+  const bool read_only = only_readable(options.file);
+  RUNNEL_TRY(Database database, read_only ? open_to_read(options) : open_to_write(options));
+  auto impl = std::make_shared<Impl>(std::move(database), std::move(options), read_only);
+  if (read_only) return ConversationStore(std::move(impl));
   // What a crash left: files without a row, and a log with text that was deleted since.
   {
     RUNNEL_TRY(Transaction transaction, Transaction::begin(impl->database));
@@ -109,12 +159,16 @@ Result<ConversationStore> ConversationStore::open(StoreSettings options) try {
     impl->cache.sweep(names);
   }
   impl->database.set_wait(std::chrono::milliseconds(0));  // not for others that are reading
-  RUNNEL_CHECK_OK(impl->empty_log());
+  const Result<bool> emptied = impl->empty_log();
+  if (!emptied && !impl->database.lacked_space()) return emptied.error();
   impl->database.set_wait(impl->options.busy_timeout);
+  impl->keep_reserve();
   return ConversationStore(std::move(impl));
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "conversations: not enough memory");
 }
+
+bool ConversationStore::read_only() const { return impl_->read_only; }
 
 Result<ConversationInfo> ConversationStore::Impl::info(ConversationId id) {
   RUNNEL_TRY(Statement rows, database.prepare(std::string(kConversation) + "WHERE c.id = ?1"));
@@ -262,19 +316,24 @@ Result<StoreUsage> ConversationStore::usage() const {
 Status ConversationStore::set_budget(std::uint64_t bytes) {
   const std::scoped_lock lock(impl_->mutex);
   impl_->options.budget_bytes = bytes;
-  RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
   std::vector<std::string> dropped;
-  RUNNEL_CHECK_OK(impl_->evict(dropped));
-  RUNNEL_CHECK_OK(transaction.commit());
-  static_cast<void>(impl_->remove_files(dropped));
-  return {};
+  const Status kept = impl_->with_room([&]() -> Status {
+    dropped.clear();
+    RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
+    RUNNEL_CHECK_OK(impl_->evict(dropped));
+    return transaction.commit();
+  });
+  if (kept) static_cast<void>(impl_->remove_files(dropped));
+  return kept;
 }
 
 Status ConversationStore::vacuum() {
   const std::scoped_lock lock(impl_->mutex);
-  RUNNEL_CHECK_OK(impl_->database.run("VACUUM"));
-  RUNNEL_CHECK_OK(impl_->empty_log());
-  return {};
+  return impl_->with_room([&]() -> Status {
+    RUNNEL_CHECK_OK(impl_->database.run("VACUUM"));
+    RUNNEL_CHECK_OK(impl_->empty_log());
+    return {};
+  });
 }
 
 }  // namespace runnel

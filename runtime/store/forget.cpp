@@ -22,7 +22,8 @@ constexpr std::string_view kHeadIfLost =
 
 struct Forgetting {
   ConversationStore::Impl& impl;
-  ForgetReport report;
+  ForgetReport report = {};
+  std::vector<std::string> dropped = {};  // snapshots
 
   // `selection` selects ids of messages; ?1 is `value`.
   Status messages(std::string_view selection, std::int64_t value) {
@@ -38,9 +39,8 @@ struct Forgetting {
     return {};
   }
 
-  Status finish(Transaction transaction) {
+  Status commit(Transaction transaction) {
     Database& database = impl.database;
-    std::vector<std::string> dropped;
     RUNNEL_CHECK_OK(impl.drop_unreferenced_snapshots(dropped));
     report.snapshots += static_cast<std::int64_t>(dropped.size());
     // A deleted word stays in the index's older segments until they are merged: rebuild the index.
@@ -48,9 +48,14 @@ struct Forgetting {
     RUNNEL_CHECK_OK(database.run(
         "DELETE FROM trash WHERE NOT EXISTS(SELECT 1 FROM messages WHERE trash = trash.id) "
         "AND NOT EXISTS(SELECT 1 FROM conversations c WHERE c.trash = trash.id)"));
-    RUNNEL_CHECK_OK(transaction.commit());
+    return transaction.commit();
+  }
+
+  // After the commit: files, and the log, in which the text still is.
+  Status clean() {
     RUNNEL_CHECK_OK(impl.remove_files(dropped));
-    RUNNEL_TRY(report.log_emptied, impl.empty_log());
+    RUNNEL_TRY(report.log_emptied, impl.with_room([this] { return impl.empty_log(); }));
+    impl.keep_reserve();
     return impl.cache.sync();
   }
 };
@@ -60,16 +65,19 @@ struct Forgetting {
 Result<TrashId> ConversationStore::trash_conversation(ConversationId id) {
   const std::scoped_lock lock(impl_->mutex);
   Database& database = impl_->database;
-  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
-  RUNNEL_TRY(const ConversationInfo conversation, impl_->info(id));
-  if (conversation.trash != 0) return conversation.trash;
-  RUNNEL_CHECK_OK(database.run_with("INSERT INTO trash(at, conversation, head) VALUES (?1, ?2, ?3)",
-                                    now_ms(), id, conversation.head));
-  const TrashId trash = database.last_id();
-  RUNNEL_CHECK_OK(
-      database.run_with("UPDATE conversations SET trash = ?1 WHERE id = ?2", trash, id));
-  RUNNEL_CHECK_OK(transaction.commit());
-  return trash;
+  return impl_->with_room([&]() -> Result<TrashId> {
+    RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+    RUNNEL_TRY(const ConversationInfo conversation, impl_->info(id));
+    if (conversation.trash != 0) return conversation.trash;
+    RUNNEL_CHECK_OK(
+        database.run_with("INSERT INTO trash(at, conversation, head) VALUES (?1, ?2, ?3)", now_ms(),
+                          id, conversation.head));
+    const TrashId trash = database.last_id();
+    RUNNEL_CHECK_OK(
+        database.run_with("UPDATE conversations SET trash = ?1 WHERE id = ?2", trash, id));
+    RUNNEL_CHECK_OK(transaction.commit());
+    return trash;
+  });
 }
 
 namespace {
@@ -79,20 +87,23 @@ Result<TrashId> trash_messages(ConversationStore::Impl& impl, std::string_view s
                                MessageId message, bool and_itself) {
   const std::scoped_lock lock(impl.mutex);
   Database& database = impl.database;
-  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
-  RUNNEL_TRY(const MessageInfo named, impl.message(message));
-  RUNNEL_TRY(const ConversationInfo conversation, impl.info(named.conversation));
-  RUNNEL_CHECK_OK(database.run_with("INSERT INTO trash(at, conversation, head) VALUES (?1, ?2, ?3)",
-                                    now_ms(), conversation.id, conversation.head));
-  const TrashId trash = database.last_id();
-  RUNNEL_CHECK_OK(database.run_with(
-      std::string(kAfter) + "UPDATE messages SET trash = ?2 WHERE trash = 0 AND id IN (" +
-          std::string(selection) + ")",
-      message, trash));
-  RUNNEL_CHECK_OK(
-      database.run_with(kHeadIfLost, and_itself ? named.parent : message, conversation.id));
-  RUNNEL_CHECK_OK(transaction.commit());
-  return trash;
+  return impl.with_room([&]() -> Result<TrashId> {
+    RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+    RUNNEL_TRY(const MessageInfo named, impl.message(message));
+    RUNNEL_TRY(const ConversationInfo conversation, impl.info(named.conversation));
+    RUNNEL_CHECK_OK(
+        database.run_with("INSERT INTO trash(at, conversation, head) VALUES (?1, ?2, ?3)", now_ms(),
+                          conversation.id, conversation.head));
+    const TrashId trash = database.last_id();
+    RUNNEL_CHECK_OK(database.run_with(
+        std::string(kAfter) + "UPDATE messages SET trash = ?2 WHERE trash = 0 AND id IN (" +
+            std::string(selection) + ")",
+        message, trash));
+    RUNNEL_CHECK_OK(
+        database.run_with(kHeadIfLost, and_itself ? named.parent : message, conversation.id));
+    RUNNEL_CHECK_OK(transaction.commit());
+    return trash;
+  });
 }
 
 }  // namespace
@@ -125,47 +136,63 @@ Status ConversationStore::undo(TrashId id) {
   return transaction.commit();
 }
 
-Result<ForgetReport> ConversationStore::forget_conversation(ConversationId id) {
-  const std::scoped_lock lock(impl_->mutex);
-  Forgetting forgetting{.impl = *impl_};
-  RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
-  RUNNEL_CHECK_OK(impl_->info(id));
-  RUNNEL_CHECK_OK(forgetting.messages("SELECT id FROM messages WHERE conversation = ?1", id));
-  RUNNEL_CHECK_OK(impl_->database.run_with("DELETE FROM conversations WHERE id = ?1", id));
-  RUNNEL_CHECK_OK(forgetting.finish(std::move(transaction)));
+namespace {
+
+// `change` deletes and commits with a new Forgetting, however often it takes.
+template <class Change>
+Result<ForgetReport> forget(ConversationStore::Impl& impl, Change change) {
+  const std::scoped_lock lock(impl.mutex);
+  Forgetting forgetting{.impl = impl};
+  RUNNEL_CHECK_OK(impl.with_room([&]() -> Status {
+    forgetting.report = {};
+    forgetting.dropped.clear();
+    RUNNEL_TRY(Transaction transaction, Transaction::begin(impl.database));
+    return change(forgetting, std::move(transaction));
+  }));
+  RUNNEL_CHECK_OK(forgetting.clean());
   return forgetting.report;
+}
+
+}  // namespace
+
+Result<ForgetReport> ConversationStore::forget_conversation(ConversationId id) {
+  return forget(*impl_, [this, id](Forgetting& forgetting, Transaction transaction) -> Status {
+    RUNNEL_CHECK_OK(impl_->info(id));
+    RUNNEL_CHECK_OK(forgetting.messages("SELECT id FROM messages WHERE conversation = ?1", id));
+    RUNNEL_CHECK_OK(impl_->database.run_with("DELETE FROM conversations WHERE id = ?1", id));
+    return forgetting.commit(std::move(transaction));
+  });
 }
 
 Result<ForgetReport> ConversationStore::forget_after(MessageId message) {
-  const std::scoped_lock lock(impl_->mutex);
-  Forgetting forgetting{.impl = *impl_};
-  RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
-  RUNNEL_TRY(const MessageInfo last, impl_->message(message));
-  RUNNEL_CHECK_OK(forgetting.messages(std::string(kAfter) + "SELECT id FROM after", message));
-  RUNNEL_CHECK_OK(impl_->database.run_with(kHeadIfLost, message, last.conversation));
-  RUNNEL_CHECK_OK(forgetting.finish(std::move(transaction)));
-  return forgetting.report;
+  return forget(*impl_, [this, message](Forgetting& forgetting, Transaction transaction) -> Status {
+    RUNNEL_TRY(const MessageInfo last, impl_->message(message));
+    RUNNEL_CHECK_OK(forgetting.messages(std::string(kAfter) + "SELECT id FROM after", message));
+    RUNNEL_CHECK_OK(impl_->database.run_with(kHeadIfLost, message, last.conversation));
+    return forgetting.commit(std::move(transaction));
+  });
 }
 
 Result<ForgetReport> ConversationStore::forget_trash(std::chrono::milliseconds older_than) {
-  const std::scoped_lock lock(impl_->mutex);
-  Forgetting forgetting{.impl = *impl_};
-  RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
   const std::int64_t before = now_ms() - older_than.count();
-  Database& database = impl_->database;
-  RUNNEL_TRY(const auto any, database.number("SELECT 1 FROM trash WHERE at <= ?1", before));
-  if (!any) return forgetting.report;
-  // What follows a deleted message was deleted with it or is in a later deletion: it goes too.
-  RUNNEL_CHECK_OK(forgetting.messages(
-      "WITH RECURSIVE old(id) AS (SELECT m.id FROM messages m JOIN trash t ON t.id = m.trash "
-      "WHERE t.at <= ?1 UNION SELECT m.id FROM messages m JOIN conversations c ON c.id = "
-      "m.conversation JOIN trash t ON t.id = c.trash WHERE t.at <= ?1 UNION "
-      "SELECT m.id FROM messages m JOIN old ON m.parent = old.id) SELECT id FROM old",
-      before));
-  RUNNEL_CHECK_OK(database.run_with(
-      "DELETE FROM conversations WHERE trash IN (SELECT id FROM trash WHERE at <= ?1)", before));
-  RUNNEL_CHECK_OK(forgetting.finish(std::move(transaction)));
-  return forgetting.report;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    RUNNEL_TRY(const auto any,
+               impl_->database.number("SELECT 1 FROM trash WHERE at <= ?1", before));
+    if (!any) return ForgetReport{};
+  }
+  return forget(*impl_, [this, before](Forgetting& forgetting, Transaction transaction) -> Status {
+    // What follows a deleted message was deleted with it or is in a later deletion: it goes too.
+    RUNNEL_CHECK_OK(forgetting.messages(
+        "WITH RECURSIVE old(id) AS (SELECT m.id FROM messages m JOIN trash t ON t.id = m.trash "
+        "WHERE t.at <= ?1 UNION SELECT m.id FROM messages m JOIN conversations c ON c.id = "
+        "m.conversation JOIN trash t ON t.id = c.trash WHERE t.at <= ?1 UNION "
+        "SELECT m.id FROM messages m JOIN old ON m.parent = old.id) SELECT id FROM old",
+        before));
+    RUNNEL_CHECK_OK(impl_->database.run_with(
+        "DELETE FROM conversations WHERE trash IN (SELECT id FROM trash WHERE at <= ?1)", before));
+    return forgetting.commit(std::move(transaction));
+  });
 }
 
 }  // namespace runnel

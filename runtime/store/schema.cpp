@@ -86,7 +86,24 @@ Status use_write_ahead_log(Database& database, std::chrono::milliseconds wait) {
   }
 }
 
+Status refuse_version(const std::filesystem::path& file, std::int64_t version) {
+  return fail(ErrorCode::unsupported, printable(file.native()), ": its tables have version ",
+              version, ", expected ", version > kVersion ? "at most " : "", kVersion);
+}
+
 }  // namespace
+
+Status check_schema(Database& database, const std::filesystem::path& file) {
+  RUNNEL_CHECK_OK(database.run("PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF"));
+  RUNNEL_TRY(const auto version, database.number("PRAGMA user_version"));
+  RUNNEL_TRY(const auto application, database.number("PRAGMA application_id"));
+  if (application.value_or(0) != kApplication) {
+    return fail(ErrorCode::malformed, printable(file.native()),
+                ": is the database of another program");
+  }
+  if (version.value_or(0) != kVersion) return refuse_version(file, version.value_or(0));
+  return {};
+}
 
 Status prepare_schema(Database& database, const std::filesystem::path& file,
                       std::chrono::milliseconds wait) {
@@ -114,10 +131,7 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
     RUNNEL_CHECK_OK(database.run(kFrom1To2));
     return transaction.commit();
   }
-  if (version.value_or(0) != kVersion) {
-    return fail(ErrorCode::unsupported, printable(file.native()), ": its tables have version ",
-                version.value_or(0), ", expected at most ", kVersion);
-  }
+  if (version.value_or(0) != kVersion) return refuse_version(file, version.value_or(0));
   return transaction.commit();
 }
 

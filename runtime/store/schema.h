@@ -14,4 +14,7 @@ namespace runnel {
 Status prepare_schema(Database& database, const std::filesystem::path& file,
                       std::chrono::milliseconds wait);
 
+/// The same for a connection that only reads, which needs tables of today's version.
+Status check_schema(Database& database, const std::filesystem::path& file);
+
 }  // namespace runnel

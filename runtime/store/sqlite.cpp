@@ -4,7 +4,9 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -30,14 +32,57 @@ ErrorCode code_of(int sqlite_code) {
   }
 }
 
-Error error_of(sqlite3* handle, int sqlite_code) {
+bool is_full(sqlite3* handle, int sqlite_code) {
+  const int kind = sqlite_code & 0xff;
+  if (kind == SQLITE_FULL) return true;
+  const int reason = sqlite3_system_errno(handle);
+  return (kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN) &&
+         (reason == ENOSPC || reason == EDQUOT || reason == EFBIG);
+}
+
+std::string reason_of(sqlite3* handle, int sqlite_code) {
+  const int system = sqlite3_system_errno(handle);
+  const auto text = [](int number) { return std::generic_category().message(number); };
+  switch (sqlite_code & 0xff) {
+    case SQLITE_BUSY:
+      return "another process keeps it locked";
+    case SQLITE_CONSTRAINT:
+      return "what this belongs to has been deleted";
+    case SQLITE_READONLY:
+      return "cannot be changed: it or its folder is for reading only";
+    case SQLITE_FULL:
+      return "the disk is full: " + text(ENOSPC);
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+      return (is_full(handle, sqlite_code) ? "the disk is full" : sqlite3_errmsg(handle)) +
+             (system != 0 ? ": " + text(system) : std::string());
+    default:
+      return sqlite3_errmsg(handle);
+  }
+}
+
+Error error_of(sqlite3* handle, int sqlite_code, bool& no_space) {
   const char* path = sqlite3_db_filename(handle, "main");
-  const char* reason = (sqlite_code & 0xff) == SQLITE_BUSY ? "another process keeps it locked"
-                       : (sqlite_code & 0xff) == SQLITE_CONSTRAINT
-                           ? "what this belongs to has been deleted"
-                           : sqlite3_errmsg(handle);
+  if (is_full(handle, sqlite_code)) no_space = true;
   return fail(code_of(sqlite_code), path != nullptr ? printable(path) : "conversations", ": ",
-              reason);
+              reason_of(handle, sqlite_code));
+}
+
+// As SQLite reads addresses of files.
+std::string address_of(const std::filesystem::path& file) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string address = "file:";
+  std::error_code ignored;  // a relative path will do
+  const std::filesystem::path absolute = std::filesystem::absolute(file, ignored);
+  for (const char c : absolute.native()) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '%' || c == '?' || c == '#') {
+      address += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    } else {
+      address += c;
+    }
+  }
+  return address + "?immutable=1";
 }
 
 }  // namespace
@@ -67,11 +112,11 @@ void Statement::bind_one(int index, std::span<const std::byte> blob) {
 
 Result<bool> Statement::step() {
   sqlite3* database = sqlite3_db_handle(handle_.get());
-  if (bind_error_ != SQLITE_OK) return error_of(database, bind_error_);
+  if (bind_error_ != SQLITE_OK) return error_of(database, bind_error_, *no_space_);
   const int code = sqlite3_step(handle_.get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
-  return error_of(database, code);
+  return error_of(database, code, *no_space_);
 }
 
 Status Statement::run() {
@@ -105,13 +150,17 @@ std::vector<std::byte> Statement::blob(int column) const {
 
 void Database::Close::operator()(sqlite3* handle) const noexcept { sqlite3_close_v2(handle); }
 
-Result<Database> Database::open(const std::filesystem::path& file, std::chrono::milliseconds wait) {
+Result<Database> Database::open(const std::filesystem::path& file, std::chrono::milliseconds wait,
+                                Access access) {
   sqlite3* handle = nullptr;
-  const int code =
-      sqlite3_open_v2(file.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const bool still = access == Access::read_still;
+  const int flags = (access == Access::write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) |
+                    (still ? SQLITE_OPEN_URI : 0) | SQLITE_OPEN_NOMUTEX;
+  const std::string name = still ? address_of(file) : file.native();
+  const int code = sqlite3_open_v2(name.c_str(), &handle, flags, nullptr);
   if (handle == nullptr) return fail(ErrorCode::out_of_memory, "conversations: not enough memory");
   Database database(handle);
-  if (code != SQLITE_OK) return error_of(handle, code);
+  if (code != SQLITE_OK) return error_of(handle, code, *database.no_space_);
   sqlite3_extended_result_codes(handle, 1);
   database.set_wait(wait);
   return database;
@@ -128,13 +177,13 @@ Result<Statement> Database::prepare(std::string_view sql) {
   sqlite3_stmt* statement = nullptr;
   const int code = sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()),
                                       &statement, nullptr);
-  if (code != SQLITE_OK) return error_of(handle_.get(), code);
-  return Statement(statement);
+  if (code != SQLITE_OK) return error_of(handle_.get(), code, *no_space_);
+  return Statement(statement, no_space_.get());
 }
 
 Status Database::run(const char* sql) {
   const int code = sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr);
-  if (code != SQLITE_OK) return error_of(handle_.get(), code);
+  if (code != SQLITE_OK) return error_of(handle_.get(), code, *no_space_);
   return {};
 }
 

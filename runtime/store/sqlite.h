@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runnel/result.h"
@@ -23,7 +24,8 @@ namespace runnel {
 /// A prepared statement. Views of bound text and bytes must live until it has run.
 class Statement {
  public:
-  explicit Statement(sqlite3_stmt* handle) : handle_(handle) {}
+  /// @param no_space  set when the disk is full
+  Statement(sqlite3_stmt* handle, bool* no_space) : handle_(handle), no_space_(no_space) {}
 
   /// Parameters ?1, ?2 … in order.
   template <class... Values>
@@ -64,14 +66,22 @@ class Statement {
   }
 
   std::unique_ptr<sqlite3_stmt, Finalize> handle_;
+  bool* no_space_;
   int bind_error_ = 0;  // of the first bind that failed
 };
 
 /// A connection. One thread at a time.
 class Database {
  public:
+  enum class Access {
+    write,
+    read,
+    read_still,  // and nobody changes the file meanwhile: needs no file beside it
+  };
+
   /// @param wait  how long a call waits for another connection's lock before it fails with io.
-  static Result<Database> open(const std::filesystem::path& file, std::chrono::milliseconds wait);
+  static Result<Database> open(const std::filesystem::path& file, std::chrono::milliseconds wait,
+                               Access access = Access::write);
 
   /// How long later calls wait for the locks of others.
   void set_wait(std::chrono::milliseconds wait);
@@ -102,12 +112,16 @@ class Database {
   std::int64_t last_id() const;
   std::int64_t changes() const;
 
+  /// Whether a call has failed since the last look because the disk is full.
+  bool lacked_space() { return std::exchange(*no_space_, false); }
+
  private:
   struct Close {
     void operator()(sqlite3* handle) const noexcept;
   };
-  explicit Database(sqlite3* handle) : handle_(handle) {}
+  explicit Database(sqlite3* handle) : handle_(handle), no_space_(std::make_unique<bool>(false)) {}
   std::unique_ptr<sqlite3, Close> handle_;
+  std::unique_ptr<bool> no_space_;  // where statements find it
 };
 
 /// Begins at once as the only writer; rolled back unless committed.

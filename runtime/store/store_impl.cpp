@@ -21,12 +21,14 @@ std::vector<TokenId> tokens_of(const std::vector<std::byte>& blob) {
   return tokens;
 }
 
-std::filesystem::path snapshot_folder(std::filesystem::path file) {
-  file += ".snapshots";
-  return file;
-}
+constexpr std::uint64_t kReserveSlack = 256 * 1024;  // until it grows again
 
 }  // namespace
+
+std::filesystem::path beside(std::filesystem::path file, const char* suffix) {
+  file += suffix;
+  return file;
+}
 
 std::int64_t now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -47,10 +49,12 @@ MessageInfo read_message(const Statement& row) {
           .name = row.text(9)};
 }
 
-ConversationStore::Impl::Impl(Database opened, StoreSettings chosen)
+ConversationStore::Impl::Impl(Database opened, StoreSettings chosen, bool only_reads)
     : database(std::move(opened)),
-      cache(snapshot_folder(chosen.file), &FileSystem::real()),
-      options(std::move(chosen)) {}
+      cache(beside(chosen.file, ".snapshots"), &FileSystem::real()),
+      reserve(beside(chosen.file, ".reserve")),
+      options(std::move(chosen)),
+      read_only(only_reads) {}
 
 Result<ConversationId> ConversationStore::Impl::new_conversation(std::string_view name) {
   const std::scoped_lock lock(mutex);
@@ -151,12 +155,76 @@ Status ConversationStore::Impl::evict(std::vector<std::string>& dropped, Message
       total -= static_cast<std::uint64_t>(oldest.integer(1));
     }
   }
-  for (const std::string& name : dropped) {
+  return clear_rows(dropped);
+}
+
+Status ConversationStore::Impl::clear_rows(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
     RUNNEL_CHECK_OK(
         database.run_with("UPDATE boundaries SET snapshot = NULL WHERE snapshot = ?1", name));
     RUNNEL_CHECK_OK(database.run_with("DELETE FROM snapshots WHERE hash = ?1", name));
   }
   return {};
+}
+
+std::uint64_t ConversationStore::Impl::reserve_bytes() {
+  const auto pages = database.number("PRAGMA page_count");
+  const auto page = database.number("PRAGMA page_size");
+  const std::uint64_t bytes =
+      pages && page ? static_cast<std::uint64_t>(pages->value_or(0) * page->value_or(0)) : 0;
+  return bytes + bytes / 4 + kReserveSlack;
+}
+
+void ConversationStore::Impl::keep_reserve() {
+  if (!read_only) reserve.keep(reserve_bytes());
+}
+
+std::vector<std::string> ConversationStore::Impl::drop_files(std::uint64_t bytes) {
+  std::vector<std::string> dropped;
+  // Nobody else may save one of them again meanwhile; nothing is written, so it needs no room.
+  const Result<Transaction> transaction = Transaction::begin(database);
+  if (!transaction) return dropped;
+  Result<Statement> oldest = database.prepare("SELECT s.hash, s.bytes FROM snapshots s WHERE NOT " +
+                                              std::string(kPinned) + " ORDER BY s.used");
+  if (!oldest) return dropped;
+  for (std::uint64_t freed = 0; freed < bytes;) {
+    const Result<bool> row = oldest->step();
+    if (!row || !*row || !cache.remove(oldest->text(0))) break;
+    dropped.push_back(oldest->text(0));
+    freed += static_cast<std::uint64_t>(oldest->integer(1));
+  }
+  return dropped;
+}
+
+bool Room::find() {
+  if (!impl_.database.lacked_space()) return false;
+  if (tried_ == 0) {
+    // Pages go to the log once, not whenever the cache is full: their bytes are what is reserved.
+    static_cast<void>(impl_.database.run("PRAGMA cache_spill = OFF"));
+    tried_ = 1;
+    if (impl_.reserve.release()) return true;
+  }
+  if (tried_ == 1) {
+    tried_ = 2;
+    dropped_ = impl_.drop_files(impl_.reserve_bytes());
+    return !dropped_.empty();
+  }
+  return false;
+}
+
+// What fails here is made good when the library is opened or its snapshots are read.
+Room::~Room() {
+  if (tried_ == 0) return;
+  if (!dropped_.empty()) static_cast<void>(impl_.drop_rows(dropped_));
+  static_cast<void>(impl_.database.run("PRAGMA cache_spill = ON"));
+  static_cast<void>(impl_.empty_log());
+  impl_.keep_reserve();
+}
+
+Status ConversationStore::Impl::drop_rows(const std::vector<std::string>& names) {
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  RUNNEL_CHECK_OK(clear_rows(names));
+  return transaction.commit();
 }
 
 Status ConversationStore::Impl::remove_files(const std::vector<std::string>& dropped) {
@@ -246,12 +314,7 @@ std::optional<Snapshot> ConversationStore::Impl::read_snapshot(const std::string
                        code == ErrorCode::unsupported;
   if (useless) {
     if (Result<Transaction> transaction = Transaction::begin(database)) {
-      const Status cleared =
-          database.run_with("UPDATE boundaries SET snapshot = NULL WHERE snapshot = ?1", name);
-      if (cleared && database.run_with("DELETE FROM snapshots WHERE hash = ?1", name) &&
-          transaction->commit()) {
-        static_cast<void>(remove_files({name}));
-      }
+      if (clear_rows({name}) && transaction->commit()) static_cast<void>(remove_files({name}));
     }
   }
   return std::nullopt;
@@ -291,8 +354,7 @@ Status ConversationStore::Impl::index_words(MessageId id, std::string_view text)
 Result<bool> ConversationStore::Impl::empty_log() {
   RUNNEL_TRY(const auto busy, database.number("PRAGMA wal_checkpoint(TRUNCATE)"));
   // SQLite leaves it to the system when the shortened log reaches the disk.
-  std::filesystem::path log = options.file;
-  log += "-wal";
+  const std::filesystem::path log = beside(options.file, "-wal");
   const FileSystem& system = cache.system();
   const int fd = system.open(log, O_RDONLY | O_CLOEXEC, 0);
   if (fd >= 0) {

@@ -6,11 +6,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "runnel/chat.h"
 #include "runnel/store.h"
 #include "runnel/types.h"
+#include "runtime/store/reserve.h"
 #include "runtime/store/snapshot_cache.h"
 #include "runtime/store/sqlite.h"
 
@@ -51,12 +53,14 @@ struct ConversationStore::Impl {
       "JOIN conversations c ON c.id = m.conversation WHERE b.snapshot = s.hash "
       "AND (m.pinned OR (c.trash = 0 AND (c.pinned OR c.head = m.id))))";
 
-  Impl(Database opened, StoreSettings chosen);
+  Impl(Database opened, StoreSettings chosen, bool only_reads);
 
   std::mutex mutex;  // of everything below
   Database database;
   SnapshotCache cache;
+  Reserve reserve;
   StoreSettings options;
+  const bool read_only;
 
   /// Saves a message with its boundary, makes it its conversation's head, keeps to the budget.
   /// A snapshot that cannot be written is no failure: `warning` says why it is missing.
@@ -84,10 +88,26 @@ struct ConversationStore::Impl {
   Result<ConversationId> new_conversation(std::string_view name);
 
   // The following expect the lock, and those that write a transaction.
+
+  /// Runs `change`, which deletes in a transaction of its own and returns a Result. On a full disk
+  /// again with the reserve's room, and then with that of snapshots, which tokens can replace.
+  template <class Change>
+  std::invoke_result_t<Change&> with_room(Change change);
+  /// Gives the reserve the size that a deletion may need, if there is room.
+  void keep_reserve();
+  /// Removes files of snapshots that may be dropped, the least recently used first, until `bytes`
+  /// are free. @return their names; their rows cannot be changed now.
+  std::vector<std::string> drop_files(std::uint64_t bytes);
+  /// The same for their rows, in a transaction of its own.
+  Status drop_rows(const std::vector<std::string>& names);
+  std::uint64_t reserve_bytes();
+
   Status write_boundary(MessageId message, const NewBoundary& boundary, std::string& warning);
   /// Drops what is over budget, but nothing of `just_written`. The names of what went are added to
   /// `dropped`: their files may go once the transaction is on the disk, not before.
   Status evict(std::vector<std::string>& dropped, MessageId just_written = 0);
+  /// No message has these snapshots any more.
+  Status clear_rows(const std::vector<std::string>& names);
   Status drop_unreferenced_snapshots(std::vector<std::string>& dropped);
 
   /// After the commit, with the lock: removes files that no row names. Files that cannot be removed now are removed
@@ -98,6 +118,34 @@ struct ConversationStore::Impl {
   Status index_words(MessageId id, std::string_view text);
   Result<bool> empty_log();
 };
+
+/// Ways to room on a full disk, one after the other; tidied up behind.
+class Room {
+ public:
+  explicit Room(ConversationStore::Impl& impl) : impl_(impl) { impl_.database.lacked_space(); }
+  ~Room();
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+  /// Whether there may be more room now than when the last call failed for lack of it.
+  bool find();
+
+ private:
+  ConversationStore::Impl& impl_;
+  int tried_ = 0;
+  std::vector<std::string> dropped_;  // snapshots whose files are gone
+};
+
+template <class Change>
+std::invoke_result_t<Change&> ConversationStore::Impl::with_room(Change change) {
+  Room room(*this);
+  std::invoke_result_t<Change&> done = change();
+  while (!done && room.find()) done = change();
+  return done;
+}
+
+/// FILE with a suffix: the files that belong to a library lie beside it.
+std::filesystem::path beside(std::filesystem::path file, const char* suffix);
 
 /// Milliseconds since 1970.
 std::int64_t now_ms();

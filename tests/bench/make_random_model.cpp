@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runnel_make_model SHAPE TYPE OUT.gguf: a model of random weights, to measure speed with. It has no tokenizer.
+// runnel_make_model SHAPE TYPE OUT.gguf [bytes]: a model of random weights, to measure speed with. It has no tokenizer,
+// or with "bytes" one that reads every byte as a token, so that `runnel serve` takes it.
 //
 // SHAPE: 135m (the default model's: sinks, window, gated slots, tied), small (the same slots,
 // 0.6 M parameters: for very many tokens), 340m (tied), 1.3b, and of the family gla, hgrn2, retnet,
@@ -19,6 +20,7 @@
 #include "runtime/io/gguf.h"
 #include "runtime/model/model_file.h"
 #include "runtime/model/weight_table.h"
+#include "runtime/text/byte_alphabet.h"
 
 namespace runnel {
 namespace {
@@ -234,7 +236,27 @@ std::vector<std::byte> random_tensor(BlockType type, std::size_t rows, std::int6
   return out;
 }
 
-Status make(const std::string& name, const std::string& type_name, const std::string& path) {
+// Bytes, and words that no text becomes for the rest of the vocabulary.
+void add_tokenizer(GgufWriter& writer, std::int32_t vocab_size) {
+  const ByteAlphabet alphabet;
+  std::vector<std::string> tokens;
+  for (std::int32_t id = 0; id < vocab_size; ++id) {
+    std::string text;
+    if (id < 256) {
+      alphabet.spell(static_cast<std::uint8_t>(id), text);
+    } else {
+      text = "w" + std::to_string(id);
+    }
+    tokens.push_back(std::move(text));
+  }
+  writer.set("tokenizer.ggml.model", std::string("gpt2"));
+  writer.set("tokenizer.ggml.tokens", GgufArray(tokens));
+  writer.set("tokenizer.ggml.merges", GgufArray(std::vector<std::string>()));
+  writer.set("tokenizer.ggml.eos_token_id", static_cast<std::uint32_t>(vocab_size - 1));
+}
+
+Status make(const std::string& name, const std::string& type_name, const std::string& path,
+            bool tokenizer) {
   const std::optional<Shape> shape = shape_named(name);
   if (!shape)
     return fail(ErrorCode::invalid_argument, "shape \"", name,
@@ -251,6 +273,7 @@ Status make(const std::string& name, const std::string& type_name, const std::st
   GgufWriter writer;
   config_to_gguf(c, writer);
   writer.set(std::string(kTiedKey), shape->tied);
+  if (tokenizer) add_tokenizer(writer, c.vocab_size);
   std::uint64_t seed = 1;
   const auto add = [&](const std::string& tensor, BlockType t,
                        const std::vector<std::int64_t>& dims, float mean, float sigma) {
@@ -292,13 +315,14 @@ Status make(const std::string& name, const std::string& type_name, const std::st
 }  // namespace runnel
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
+  const bool tokenizer = argc == 5 && std::string(argv[4]) == "bytes";
+  if (argc != 4 && !tokenizer) {
     std::cerr << "usage: runnel_make_model "
                  "135m|0.5b|1.5b|340m|1.3b|gla|hgrn2|retnet|linear_attn|abc|regla "
-                 "TYPE OUT.gguf\n";
+                 "TYPE OUT.gguf [bytes]\n";
     return 2;
   }
-  const runnel::Status made = runnel::make(argv[1], argv[2], argv[3]);
+  const runnel::Status made = runnel::make(argv[1], argv[2], argv[3], tokenizer);
   if (!made) std::cerr << "runnel_make_model: " << made.error().message << '\n';
   return made ? 0 : 1;
 }

@@ -13,9 +13,10 @@ from serving import Server
 
 program, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 600
 stall_ms = float(os.environ.get("RUNNEL_ATTACK_STALL_MS", "1000"))  # on a busy machine; sanitizers are slower
+patience_s = float(os.environ.get("RUNNEL_ATTACK_PATIENCE", "60"))  # for an answer, of 16 that are asked for at once
 server = Server(program, "--most-tokens", "1000000")
 end = time.monotonic() + seconds
-counts, problems = {}, []
+counts, problems, waits = {}, [], []
 INNER = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -53,18 +54,22 @@ KEEPING = [  # one answer, whatever becomes of the connection
 ]
 
 
-def talk(bytes_, patience=60):
+def talk(bytes_, patience=patience_s):
     with socket.create_connection(("127.0.0.1", server.port), timeout=patience) as s:
         try:
             s.sendall(bytes_)
         except OSError:
             pass  # refused before it was read whole
-        said = b""
+        said, begin = b"", time.monotonic()
         try:
             while piece := s.recv(65536):
+                if not said:
+                    waits.append(time.monotonic() - begin)
                 said += piece
         except ConnectionResetError:
             said += b"(reset)"
+        except TimeoutError:
+            raise TimeoutError(f"after {said[:200]} to {bytes_[:100]}… {bytes_[-100:]}") from None
         return said
 
 
@@ -85,7 +90,7 @@ def attacker(seed):
             elif kind in ("garbage", "mutated"):
                 talk((garbage if kind == "garbage" else mutated)(dice))
             else:
-                s = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+                s = socket.create_connection(("127.0.0.1", server.port), timeout=patience_s)
                 if kind == "slow":
                     for byte in post(b"{}")[:dice.randrange(1, 60)]:
                         s.send(bytes([byte]))
@@ -96,7 +101,7 @@ def attacker(seed):
                     s.recv(dice.randrange(1, 400))
                 s.close()
         except OSError as error:
-            problems.append((kind, str(error)))
+            problems.append((kind, str(error), server.ask("/health")[1]))
 
 
 threads = [threading.Thread(target=attacker, args=(i,)) for i in range(16)]
@@ -127,7 +132,7 @@ while alive and not quiet and time.monotonic() < deadline:
     time.sleep(0.1)
 code = server.stop() if alive else server.process.returncode
 print(f"{sum(counts.values())} attacks in {seconds:.0f} s {counts}; {looks} looks at /health: mean {sum_ms / max(looks, 1):.1f} ms, "
-      f"worst {worst:.0f} ms; exit code {code}; {len(problems)} problems")
+      f"worst {worst:.0f} ms; slowest of {len(waits)} answers {max(waits, default=0):.1f} s; exit code {code}; {len(problems)} problems")
 for problem in problems[:10]:
     print(problem)
 sys.exit(0 if alive and quiet and code == 0 and not problems and worst < stall_ms else 1)

@@ -43,7 +43,8 @@ void Serving::start(serve::ServerSettings settings) {
 
 void Serving::stop() {
   if (!server_) return;
-  EXPECT_TRUE(server_->stop());
+  const Status stopped = server_->stop();
+  EXPECT_TRUE(stopped) << stopped.error().message;
   thread_.join();
   server_.reset();
 }

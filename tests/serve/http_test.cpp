@@ -255,6 +255,30 @@ TEST_F(ServeHttp, IdleConnectionsAreClosed) {
   EXPECT_EQ(answers(conversation(kSmuggled)).size(), 1U) << "after an answer too";
 }
 
+TEST_F(ServeHttp, AConnectionEndsAfterManyRequests) {
+  start();
+  const std::string one = "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const int client = raw_connection("");
+  std::thread asking([&] {  // the server reads on as its answers are taken
+    std::string all;
+    for (int i = 0; i < 10'001; ++i) all += one;
+    for (std::size_t sent = 0; sent < all.size();) {
+      const ssize_t now = ::send(client, all.data() + sent, all.size() - sent, MSG_NOSIGNAL);
+      if (now <= 0) break;
+      sent += static_cast<std::size_t>(now);
+    }
+  });
+  std::string said;
+  char piece[16'384];
+  for (ssize_t got = 0; (got = ::recv(client, piece, sizeof(piece), 0)) > 0;)
+    said.append(piece, static_cast<std::size_t>(got));
+  asking.join();
+  ::close(client);
+  const std::vector<Reply> all = answers(said);
+  ASSERT_EQ(all.size(), 10'000U);
+  EXPECT_EQ(all.back().header("Connection"), "close");
+}
+
 TEST_F(ServeHttp, AnswersBearAnId) {
   start();
   const Reply first = get("/health"), second = get("/health");

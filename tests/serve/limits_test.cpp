@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "tests/serve/fixture.h"
@@ -48,6 +50,15 @@ TEST_F(ServeLimits, AClientThatDoesNotReadHarmsNobody) {
   EXPECT_TRUE(wait_for([](const Json& h) { return h.at("active") == 0; }));
 }
 
+TEST_F(ServeLimits, AClientThatDoesNotReadIsCutOff) {
+  start({.most_tokens = 1'000'000, .parallel = 2, .write_time = std::chrono::milliseconds(200)});
+  const int client = raw_connection(endless(true));  // stays, and never reads what it gets
+  ASSERT_TRUE(wait_for([](const Json& h) { return h.at("active") == 1; }));
+  EXPECT_TRUE(wait_for([](const Json& h) { return h.at("active") == 0; }))
+      << "when its buffers are full";
+  ::close(client);
+}
+
 TEST_F(ServeLimits, AClientThatNeverEndsItsRequestIsCutOff) {
   start({.request_time = std::chrono::milliseconds(500)});
   std::vector<int> slow;
@@ -55,11 +66,11 @@ TEST_F(ServeLimits, AClientThatNeverEndsItsRequestIsCutOff) {
     slow.push_back(raw_connection("POST /v1/chat/completions HTTP/1.1\r\nHost: local"));
   EXPECT_EQ(chat("Hello").status, 200);
   for (const int client : slow) {
-    char bytes[4096];
-    ssize_t got = 0;
-    while ((got = ::recv(client, bytes, sizeof(bytes), 0)) > 0) {
-    }
-    EXPECT_LE(got, 0) << "the server closes";
+    std::string said(4096, '\0');
+    said.resize(static_cast<std::size_t>(
+        std::max<ssize_t>(0, ::recv(client, said.data(), said.size(), MSG_WAITALL))));
+    ASSERT_EQ(test::answers(said).size(), 1U) << "and the server closes";
+    EXPECT_EQ(test::answers(said).front().status, 408);
     ::close(client);
   }
 }
@@ -164,6 +175,36 @@ TEST_F(ServeLimits, DeepValuesAreRefusedAndHarmNobody) {
     EXPECT_LT(reply.raw.size(), 400U) << field;
   }
   EXPECT_EQ(chat("Hello").status, 200);
+}
+
+// The table of limits in docs/server.md.
+TEST(ServeDocs, EveryLimitNamesATestThatIsThere) {
+  std::set<std::string> tests;
+  const auto& all = *::testing::UnitTest::GetInstance();
+  for (int i = 0; i < all.total_test_suite_count(); ++i) {
+    const auto& suite = *all.GetTestSuite(i);
+    for (int j = 0; j < suite.total_test_count(); ++j)
+      tests.insert(std::string(suite.name()) + "." + suite.GetTestInfo(j)->name());
+  }
+  std::istringstream page(test::read_text("docs/server.md"));
+  bool table = false;
+  int rows = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("| limit |")) table = true;
+    if (line.empty()) table = false;
+    if (!table || !line.starts_with("| ") || line.starts_with("| limit |")) continue;
+    ++rows;
+    const std::string last = line.substr(line.rfind("| ", line.size() - 3));
+    std::size_t named = 0;
+    for (std::size_t at = 0; (at = last.find('`', at)) != std::string::npos; ++named) {
+      const std::size_t end = last.find('`', at + 1);
+      const std::string name = last.substr(at + 1, end - at - 1);
+      EXPECT_TRUE(tests.contains(name)) << name;
+      at = end + 1;
+    }
+    EXPECT_GT(named, 0U) << line;
+  }
+  EXPECT_GE(rows, 14);
 }
 
 TEST_F(ServeLimits, StateMemoryThatHoldsNothingIsRefused) {

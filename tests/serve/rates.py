@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two servers in turns, and who waits how long: rates.py PROGRAM [OTHER]
-Tokens a second of eight clients of each program (and their ratio), then of PROGRAM alone: the first token of a 33rd
-request beside 32 long ones, and the pauses of eight streams while long prompts are read."""
+"""Who waits how long: rates.py speed PROGRAM OTHER | first PROGRAM | pauses PROGRAM
+speed:  tokens a second of eight clients of each program, in turns, and their ratio.
+first:  32 clients with prompts of 64 tokens and answers of 400, again and again; the time to the first token of a 33rd
+        request with a prompt of 20 tokens, from the moment on when the 32 arrive.
+pauses: between the tokens of eight streams, alone and while prompts of 1,500 words are read.
+RUNNEL_SERVE_MODEL: another model; RUNNEL_SERVE_ROUNDS, RUNNEL_SERVE_LOOKS, RUNNEL_SERVE_SECONDS: how much. Prints the
+machine's load, which is to be small."""
 import concurrent.futures
 import json
 import os
@@ -13,10 +17,12 @@ import time
 from serving import Server
 
 ROUNDS = int(os.environ.get("RUNNEL_SERVE_ROUNDS", "5"))
+LOOKS = int(os.environ.get("RUNNEL_SERVE_LOOKS", "40"))
+SECONDS = float(os.environ.get("RUNNEL_SERVE_SECONDS", "15"))
 
 
-def stream(server, prompt, tokens, times):
-    """Asks for a stream and notes when its pieces came; the number of tokens."""
+def stream(server, prompt, tokens, times, stop=None):
+    """Asks for a stream and notes when its pieces came; the number of tokens. Hangs up when `stop` is set."""
     connection = server.connect()
     body = {"prompt": prompt, "max_tokens": tokens, "ignore_end": True, "stream": True, "seed": 1, "temperature": 0.8,
             "stream_options": {"include_usage": True}}
@@ -25,11 +31,18 @@ def stream(server, prompt, tokens, times):
     assert answer.status == 200, answer.read()
     said = 0
     for line in answer:
-        times.append(time.monotonic())
         if line.startswith(b"data: {"):
+            times.append(time.monotonic())
             event = json.loads(line[6:])
             said = (event.get("usage") or {}).get("completion_tokens", said)
+        if stop is not None and stop.is_set():
+            break
+    connection.close()
     return said
+
+
+def quantile(values, q):
+    return sorted(values)[min(len(values) - 1, int(q * len(values)))]
 
 
 def rate(server, clients=8, tokens=128):
@@ -39,60 +52,84 @@ def rate(server, clients=8, tokens=128):
     return said / (time.monotonic() - begin)
 
 
-def quantile(values, q):
-    return sorted(values)[min(len(values) - 1, int(q * len(values)))]
-
-
-programs = sys.argv[1:3]
-if len(programs) == 2:
+def speed(programs):
     rates = {p: [] for p in programs}
     servers = {p: Server(p) for p in programs}
     for server in servers.values():
         rate(server, tokens=16)
-    for _ in range(ROUNDS):
-        for program, server in servers.items():
-            rates[program].append(rate(server))
+    for i in range(ROUNDS):
+        for program in programs if i % 2 == 0 else programs[::-1]:
+            rates[program].append(rate(servers[program]))
     ratios = [a / b for a, b in zip(rates[programs[0]], rates[programs[1]])]
     for program in programs:
         print(f"{program}: {statistics.median(rates[program]):.1f} tokens/s of 8 clients")
-    print(f"ratio: median {statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}")
+    print(f"ratio: median {statistics.median(ratios):.3f} of {ROUNDS}, {min(ratios):.3f} to {max(ratios):.3f}")
     for server in servers.values():
         server.stop()
+    return statistics.median(ratios) >= 0.97
 
-server = Server(programs[0], "--parallel", "32", "--queue", "64", "--state-memory", "512")
-long_prompt = "word " * 64
-with concurrent.futures.ThreadPoolExecutor(40) as pool:
-    busy = [pool.submit(stream, server, f"{i} {long_prompt}", 400, []) for i in range(32)]
-    time.sleep(15)  # past their prompts
-    firsts = []
-    while not any(b.done() for b in busy) and len(firsts) < 20:
-        times = []
-        begin = time.monotonic()
-        stream(server, "Say a word.", 20, times)
+
+def first(program):
+    server = Server(program, "--parallel", "32", "--queue", "64", "--state-memory", "512")
+    stop, firsts, said = threading.Event(), [], []
+    words = "word " * 64
+
+    def client(i):
+        while not stop.is_set():
+            said.append(stream(server, f"{i} {words}"[:len(words)], 400, [], stop))
+
+    clients = [threading.Thread(target=client, args=(i,)) for i in range(32)]
+    for c in clients:
+        c.start()
+    enough = threading.Event()
+    enough.set()  # its first token is what is waited for
+    for _ in range(LOOKS):
+        times, begin = [], time.monotonic()
+        stream(server, "word " * 20, 20, times, enough)
         firsts.append(times[0] - begin)
-    for b in busy:
-        b.result()
-print(f"first token of a 33rd request: median {1000 * statistics.median(firsts):.0f} ms, "
-      f"p95 {1000 * quantile(firsts, 0.95):.0f} ms of {len(firsts)}")
-server.stop()
+    health = server.ask("/health")[1]
+    stop.set()
+    for c in clients:
+        c.join()
+    p95 = quantile(firsts, 0.95)
+    print(f"first token of a 33rd request beside {health['active'] + health['waiting']} others, {len(said)} answers: median "
+          f"{1000 * statistics.median(firsts):.0f} ms, p95 {1000 * p95:.0f} ms, worst {1000 * max(firsts):.0f} ms of {LOOKS}")
+    server.stop()
+    return p95 <= 1
 
-server = Server(programs[0], "--parallel", "16")
-pauses = []
-for reading in (False, True):
-    streams = [[] for _ in range(8)]
-    with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        talking = [pool.submit(stream, server, f"Story {i}:", 150, streams[i]) for i in range(8)]
-        time.sleep(1.5)
-        begin = time.monotonic()
-        if reading:
-            stream(server, "word " * 1500, 1, [])
-        else:
-            time.sleep(2)
+
+def pauses(program):
+    server = Server(program, "--parallel", "16")
+    p95 = []
+    for reading in (False, True):
+        stop, streams = threading.Event(), [[] for _ in range(8)]
+        clients = [threading.Thread(target=stream, args=(server, f"Story {i}:", 4096, streams[i], stop)) for i in range(8)]
+        for c in clients:
+            c.start()
+        while any(len(s) < 3 for s in streams):
+            time.sleep(0.01)
+        begin, prompts = time.monotonic(), 0
+        while time.monotonic() - begin < SECONDS:
+            if reading:
+                stream(server, f"{prompts} " + "word " * 1500, 1, [])
+                prompts += 1
+            else:
+                time.sleep(0.1)
         end = time.monotonic()
-        for t in talking:
-            t.result()
-    gaps = [b - a for s in streams for a, b in zip(s, s[1:]) if begin < a < end and b - a > 0.001]
-    pauses.append(quantile(gaps, 0.95))
-    print(f"pause of 8 streams {'while a prompt of 1,500 words is read' if reading else 'alone'}: "
-          f"p95 {1000 * pauses[-1]:.0f} ms, longest {1000 * max(gaps):.0f} ms")
-print(f"exit code {server.stop()}")
+        stop.set()
+        for c in clients:
+            c.join()
+        gaps = [b - a for s in streams for a, b in zip(s, s[1:]) if begin < a < end]
+        assert all(s[-1] >= end - 1 for s in streams), "a stream ended before"
+        p95.append(quantile(gaps, 0.95))
+        print(f"pause of 8 streams {f'while {prompts} prompts of 1,500 words are read' if reading else 'alone'}: median "
+              f"{1000 * statistics.median(gaps):.0f} ms, p95 {1000 * p95[-1]:.0f} ms, longest {1000 * max(gaps):.0f} ms of {len(gaps)}")
+    server.stop()
+    return p95[-1] <= 0.1
+
+
+what = sys.argv[1]
+print(f"load {os.getloadavg()[0]:.1f} before")
+good = speed(sys.argv[2:4]) if what == "speed" else first(sys.argv[2]) if what == "first" else pauses(sys.argv[2])
+print(f"load {os.getloadavg()[0]:.1f} after")
+sys.exit(0 if good else 1)

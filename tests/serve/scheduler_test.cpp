@@ -103,7 +103,7 @@ TEST(Turns, GoToWhoHadLeastAndToEveryClient) {
 }
 
 TEST(Turns, PromptsAreReadByTheClock) {
-  serve::PromptPace pace(128, std::chrono::milliseconds(50));
+  serve::PromptPace pace(128, std::chrono::milliseconds(50), std::chrono::milliseconds(85));
   EXPECT_EQ(pace.tokens(false), 128U) << "nobody waits";
   pace.took(128, std::chrono::milliseconds(1200));  // a model of 1.3B on two cores
   EXPECT_LE(pace.tokens(true), 6U);
@@ -112,6 +112,16 @@ TEST(Turns, PromptsAreReadByTheClock) {
   EXPECT_EQ(pace.tokens(true), 128U);
   pace.took(128, std::chrono::milliseconds(100));
   EXPECT_EQ(pace.tokens(true), 64U) << "slower is believed at once";
+}
+
+TEST(Turns, PromptsGetWhatAPassLeavesOfThePause) {
+  serve::PromptPace pace(128, std::chrono::milliseconds(50), std::chrono::milliseconds(85));
+  pace.took(100, std::chrono::milliseconds(100));
+  EXPECT_EQ(pace.tokens(true), 50U) << "a whole slice after short passes";
+  for (int i = 0; i < 40; ++i) pace.decoded(std::chrono::milliseconds(60));
+  EXPECT_NEAR(static_cast<double>(pace.tokens(true)), 25.0, 1.0);
+  for (int i = 0; i < 40; ++i) pace.decoded(std::chrono::milliseconds(200));
+  EXPECT_EQ(pace.tokens(true), 10U) << "prompts are read, however slow the passes are";
 }
 
 TEST_F(Scheduling, EqualRequestsEndInTheOrderInWhichTheyCame) {

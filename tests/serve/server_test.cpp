@@ -122,5 +122,90 @@ TEST_F(Serve, ListsItsModel) {
   EXPECT_EQ(get("/nowhere").body.at("error").at("code"), "not_found");
 }
 
+TEST_F(Serve, AListOfPromptsIsAnsweredAsEachAlone) {
+  start();
+  const Json options = {{"max_tokens", 6}, {"temperature", 0}, {"ignore_end", true}};
+  const auto ask = [&](const Json& prompt) {
+    Json body = options;
+    body["prompt"] = prompt;
+    return post("/v1/completions", body);
+  };
+  const Json lists[] = {{"abc", "x", "a longer one"},
+                        {{97, 98, 99}, {120}, "a longer one"},
+                        {"a longer one", "abc", "abc"}};
+  for (const Json& prompts : lists) {
+    const Reply all = ask(prompts);
+    ASSERT_EQ(all.status, 200) << all.raw;
+    ASSERT_EQ(all.body.at("choices").size(), prompts.size());
+    std::uint64_t read = 0;
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      const Reply alone = ask(prompts[i]);
+      const Json& choice = all.body.at("choices").at(i);
+      EXPECT_EQ(choice.at("index"), i);
+      EXPECT_EQ(choice.at("text"), alone.body.at("choices").at(0).at("text")) << prompts[i];
+      EXPECT_EQ(choice.at("finish_reason"), "length");
+      read += alone.body.at("usage").at("prompt_tokens").get<std::uint64_t>();
+    }
+    EXPECT_EQ(all.body.at("usage").at("prompt_tokens"), read);
+    EXPECT_EQ(all.body.at("usage").at("completion_tokens"), 6 * prompts.size());
+  }
+  EXPECT_EQ(ask({97, 98, 99}).body.at("choices"), ask("abc").body.at("choices")) << "one prompt";
+}
+
+TEST_F(Serve, AListOfPromptsIsStreamedWithTheIndexOfEach) {
+  start();
+  const Json body = {
+      {"prompt", {"abc", "x", "y"}}, {"max_tokens", 5}, {"temperature", 0}, {"ignore_end", true}};
+  Json streamed = body;
+  streamed.update({{"stream", true}, {"stream_options", {{"include_usage", true}}}});
+  const Reply whole = post("/v1/completions", body), stream = post("/v1/completions", streamed);
+  ASSERT_EQ(stream.status, 200) << stream.raw;
+  std::string texts[3];
+  int ends[3] = {};
+  Json usage;
+  for (const Json& event : test::events(stream.raw)) {
+    if (event.contains("usage")) usage = event.at("usage");
+    for (const Json& choice : event.at("choices")) {
+      const auto i = choice.at("index").get<std::size_t>();
+      ASSERT_LT(i, 3U);
+      EXPECT_EQ(ends[i], 0) << "no text after the end";
+      texts[i] += choice.at("text").get<std::string>();
+      ends[i] += choice.at("finish_reason").is_null() ? 0 : 1;
+    }
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(texts[i], whole.body.at("choices").at(i).at("text"));
+    EXPECT_EQ(ends[i], 1);
+  }
+  EXPECT_EQ(usage, whole.body.at("usage"));
+}
+
+TEST_F(Serve, ListsOfPromptsThatCannotBeAnsweredAreRefused) {
+  start({.most_prompt = 100, .parallel = 2, .queue = 4});
+  const Json many(7, "a"), more(65, "a");
+  const Json cases[] = {{{"prompt", Json::array()}},
+                        {{"prompt", {"a", ""}}},
+                        {{"prompt", {"a", 1}}},
+                        {{"prompt", {1, "a"}}},
+                        {{"prompt", {1, -1}}},
+                        {{"prompt", {1.5}}},
+                        {{"prompt", {1, 999999}}},
+                        {{"prompt", {1, 99999999999}}},
+                        {{"prompt", {{"a"}}}},
+                        {{"prompt", {Json::array(), "a"}}},
+                        {{"prompt", {{"a", 1}}}},
+                        {{"prompt", many}},
+                        {{"prompt", more}},
+                        {{"prompt", {std::string(60, 'x'), std::string(60, 'x')}}},
+                        {{"prompt", {"a", "b"}}, {"conversation", "c"}}};
+  for (const Json& body : cases) {
+    const Reply reply = post("/v1/completions", body);
+    EXPECT_EQ(reply.status, 400) << body << reply.raw;
+    EXPECT_EQ(reply.body.at("error").at("param"), "prompt") << body;
+  }
+  EXPECT_EQ(post("/v1/completions", {{"prompt", Json(6, "a")}, {"max_tokens", 1}}).status, 200)
+      << "as many as find room";
+}
+
 }  // namespace
 }  // namespace runnel

@@ -132,7 +132,7 @@ TEST_F(StateSchedules, WhatCannotBeWrittenIsNotAcknowledgedAndDoesNotCount) {
     EXPECT_EQ(error.exists->generation, kept.generation);
     EXPECT_EQ(files(), 1U) << "and no temporary file";
   }
-  const auto again = states->take("c", kept.generation);
+  const auto again = states->take("c", {.generation = kept.generation});
   ASSERT_TRUE(std::holds_alternative<KeptStates::Taken>(again));
   EXPECT_EQ(std::get<KeptStates::Taken>(again).state->session->position(), kept.position);
 }
@@ -156,9 +156,14 @@ TEST_F(StateSchedules, AStateThatIsLostIsSaidToBe) {
   EXPECT_EQ(taken.exists->generation, saved.generation);
   EXPECT_EQ(taken.exists->position, saved.position);
   states->release("c", 0);
-  got = states->take("c", saved.generation);
+  got = states->take("c", {.generation = saved.generation});
   ASSERT_TRUE(std::holds_alternative<KeptStates::Taken>(got));
-  EXPECT_TRUE(std::get<KeptStates::Taken>(got).state) << "who asks for the older one gets it";
+  auto& older = std::get<KeptStates::Taken>(got).state;
+  ASSERT_TRUE(older) << "who asks for the older one gets it";
+  states->give_back("c", *std::move(older), true, false);
+  got = states->take("c", {});
+  ASSERT_TRUE(std::holds_alternative<KeptStates::Taken>(got));
+  EXPECT_TRUE(std::get<KeptStates::Taken>(got).forgotten) << "others are told still";
 }
 
 TEST_F(StateSchedules, AFullDiskStillDeletes) {

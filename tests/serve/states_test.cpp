@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tests/serve/fixture.h"
+#include "tests/support/small_disk.h"
 
 namespace runnel {
 namespace {
@@ -69,6 +70,39 @@ TEST_F(ServeStates, AnotherGenerationThanExpectedIsRefused) {
   EXPECT_EQ(chat("four", {{"conversation", {{"id", "d"}, {"expect", 0}}}}).status, 200);
 }
 
+TEST_F(ServeStates, AnotherPositionThanExpectedIsRefused) {
+  start();
+  const std::uint64_t seen = position(say("c", "one"));
+  const auto at = [](std::uint64_t place) {
+    return Json{{"conversation", {{"id", "c"}, {"position", place}}}};
+  };
+  EXPECT_EQ(chat("two", at(seen)).status, 200);
+  const Reply behind = chat("three", at(seen));
+  EXPECT_EQ(behind.status, 412) << behind.raw;
+  EXPECT_GT(behind.body.at("error").at("conversation").at("position"), seen);
+  EXPECT_EQ(chat("three", at(0)).status, 412) << "it is not new";
+}
+
+TEST_F(ServeStates, AConversationThatIsGoneIsSaidToBegin) {
+  start();  // without a folder: a restart forgets
+  const Reply first = say("c", "one"), second = say("c", "two");
+  EXPECT_EQ(first.body.at("conversation").at("begun"), true);
+  EXPECT_EQ(second.body.at("conversation").at("begun"), false);
+  start();
+  for (const Json& seen : {Json{{"id", "c"}, {"expect", generation(second)}},
+                           Json{{"id", "c"}, {"position", position(second)}}}) {
+    const Reply refused = chat("three", {{"conversation", seen}});
+    EXPECT_EQ(refused.status, 412) << refused.raw;
+    EXPECT_EQ(refused.body.at("error").at("conversation").at("position"), 0);
+    EXPECT_EQ(refused.header("ETag"), "\"0\"");
+  }
+  const Reply streamed = chat("three", {{"conversation", "c"}, {"stream", true}});
+  ASSERT_EQ(streamed.status, 200);
+  const std::vector<Json> events = test::events(streamed.raw);
+  EXPECT_EQ(events.front().at("conversation").at("begun"), true) << "before any text";
+  EXPECT_EQ(events.back().at("conversation").at("begun"), true);
+}
+
 TEST_F(ServeStates, EveryAnswerOutlivesTheServer) {
   start({.states = folder_});
   say("c", "one");
@@ -122,6 +156,76 @@ TEST_F(ServeStates, ADamagedFileIsNotBelieved) {
   const Reply next = say("c", "two");
   EXPECT_EQ(next.status, 200);
   EXPECT_EQ(next.body.at("conversation").at("cached_tokens"), 0);
+}
+
+// What a killed server leaves: the folder as it is while another one still runs.
+TEST_F(ServeStates, AKilledServerThatDidNotSaveIsNotGoneBackBehind) {
+  const std::filesystem::path killed = directory_.path() / "killed";
+  start({.states = folder_, .autosave = false});
+  const Reply saved = say("c", "one");
+  ASSERT_EQ(post("/v1/states/save", {{"conversation", "c"}}).status, 200);
+  ASSERT_EQ(say("c", "two").status, 200);
+  ASSERT_EQ(say("never-saved", "one").status, 200);
+  ASSERT_EQ(say("saved", "one").status, 200);
+  ASSERT_EQ(post("/v1/states/save", {{"conversation", "saved"}}).status, 200);
+  ASSERT_EQ(say("deleted", "one").status, 200);
+  ASSERT_EQ(post("/v1/states/delete", {{"conversation", "deleted"}}).status, 200);
+  std::filesystem::copy(folder_, killed);
+  start({.states = killed, .autosave = false});
+  const Reply behind = say("c", "three");
+  EXPECT_EQ(behind.status, 410) << behind.raw;
+  EXPECT_EQ(behind.body.at("error").at("conversation").at("generation"), generation(saved));
+  EXPECT_EQ(behind.body.at("error").at("conversation").at("position"), position(saved));
+  EXPECT_EQ(say("never-saved", "two").status, 410);
+  EXPECT_EQ(say("saved", "two").status, 200);
+  EXPECT_EQ(say("deleted", "two").status, 200);
+  const Json older = {{"conversation", {{"id", "c"}, {"expect", generation(saved)}}}};
+  EXPECT_EQ(chat("three", older).status, 200) << "who asks for the older one gets it";
+  EXPECT_EQ(say("c", "four").status, 200);
+}
+
+TEST_F(ServeStates, AFullDiskIsSaidAndStillDeletes) {
+  const test::SmallDisk disk(1 << 20);
+  RUNNEL_NEEDS_DISK(disk);
+  start({.states = disk.path()});
+  const Reply first = say("c", "one");
+  ASSERT_EQ(first.status, 200) << first.raw;
+  disk.fill_all_but(0);
+  const Reply full = say("c", "two");
+  EXPECT_EQ(full.status, 507) << full.raw;
+  const std::string message = full.body.at("error").at("message");
+  EXPECT_NE(message.find(disk.path().native()), std::string::npos) << message;
+  EXPECT_NE(message.find("No space left on device"), std::string::npos) << message;
+  EXPECT_EQ(full.body.at("error").at("conversation").at("generation"), generation(first));
+  EXPECT_EQ(chat("Hello").status, 200) << "who keeps nothing is answered";
+  EXPECT_EQ(get("/health").status, 200);
+  EXPECT_EQ(post("/v1/states/delete", {{"conversation", "c"}}).status, 200);
+  EXPECT_FALSE(std::filesystem::exists(disk.path() / "c.state"));
+  stop();
+  start({.states = disk.path()});
+  EXPECT_EQ(chat("Hello").status, 200) << "it starts on a full disk, too";
+  stop();
+}
+
+TEST_F(ServeStates, AFolderForReadingOnlyIsReadOnly) {
+  const test::SmallDisk disk(1 << 20);
+  RUNNEL_NEEDS_DISK(disk);
+  start({.states = disk.path()});
+  const Reply first = say("c", "one");
+  stop();
+  ASSERT_TRUE(disk.make_read_only());
+  start({.states = disk.path(), .autosave = false});
+  const Reply second = say("c", "two");
+  ASSERT_EQ(second.status, 200) << second.raw;
+  EXPECT_EQ(second.body.at("conversation").at("cached_tokens"), position(first));
+  const Reply saved = post("/v1/states/save", {{"conversation", "c"}});
+  EXPECT_EQ(saved.status, 507);
+  EXPECT_NE(saved.raw.find("Read-only file system"), std::string::npos) << saved.raw;
+  const Reply deleted = post("/v1/states/delete", {{"conversation", "c"}});
+  EXPECT_EQ(deleted.status, 500);
+  EXPECT_NE(deleted.raw.find("Read-only file system"), std::string::npos) << deleted.raw;
+  ASSERT_TRUE(disk.make_read_only(false)) << "so that it can end well";
+  stop();
 }
 
 }  // namespace

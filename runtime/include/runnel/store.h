@@ -118,8 +118,14 @@ struct StoreUsage {
 class RUNNEL_API ConversationStore {
  public:
   /// Opens or makes the file (0600, its folder 0700).
+  /// A file that cannot be changed, as on a disk mounted for reading only, is opened for reading:
+  /// calls that write then fail with io. A full disk keeps nobody from opening, reading or deleting:
+  /// for that FILE.reserve, as large as the database, lies beside it.
   /// @return unsupported if a newer version of the library made it.
   static Result<ConversationStore> open(StoreSettings options);
+
+  /// Whether it was opened for reading only.
+  bool read_only() const;
 
   /// Newest first.
   /// @param with_trash  also what was deleted and can be undone
