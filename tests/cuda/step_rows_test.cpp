@@ -40,7 +40,7 @@ TEST_P(CudaStepRows, ComputeWhatTheReferenceDoes) {
 
 std::vector<std::string> rows() {
   std::vector<std::string> names;
-  for (const cuda::StepProgramRow& row : cuda::step_programs()) names.emplace_back(row.name);
+  for (const cuda::StepRow& row : cuda::step_programs()) names.emplace_back(row.name);
   return names;
 }
 

@@ -53,6 +53,19 @@ ModelConfig wide_config() {
   return c;
 }
 
+/// A layer of the shape of 0.5B, or of 1.5B.
+ModelConfig biased_config(std::int32_t width, std::int32_t inner, std::int32_t heads,
+                          std::int32_t head) {
+  ModelConfig c = small_positional_config();
+  set_layers(c, 1);
+  set_widths(c, width, inner);
+  set_heads(c, heads, 2, head);
+  set(c, &LayerSpec::qkv_bias, true);
+  set_positional(c, 4, 252, 256);
+  set_memory(c, 128);
+  return c;
+}
+
 ModelConfig biased() {
   ModelConfig c = with_heads(128, 160, 14, 2);
   set(c, &LayerSpec::qkv_bias, true);
@@ -110,6 +123,10 @@ const std::vector<StepRowModel>& step_row_models() {
              wide_config(),
              {.linear = BlockType::q4_0, .table = BlockType::q8_0, .small = BlockType::f16}, 108);
        },
+       true},
+      {"0.5B", [] { return positional(biased_config(896, 4864, 14, 64), BlockType::f16, 112); },
+       true},
+      {"1.5B", [] { return positional(biased_config(1536, 8960, 12, 128), BlockType::f16, 113); },
        true},
       {"32 bits", [] { return make_random_model(small_config(), {}, 109); }},
   };
