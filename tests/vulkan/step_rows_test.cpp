@@ -34,7 +34,7 @@ TEST_P(VulkanStepRows, ComputeWhatTheReferenceDoes) {
 
 std::vector<std::string> rows() {
   std::vector<std::string> names;
-  for (const vulkan::StepRow& row : vulkan::step_rows()) names.emplace_back(row.name);
+  for (const vulkan::StepRow& row : vulkan::step_programs()) names.emplace_back(row.name);
   return names;
 }
 
