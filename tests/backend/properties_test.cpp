@@ -246,7 +246,10 @@ TEST_P(BackendProperties, PositionsPastThirtyTwoBitsKeepTheirRotation) {
   // A recurrence keeps its rotated keys for ever: there the two sessions begin with nothing.
   if (rotary) std::ranges::fill(before, 0.0F);
   ASSERT_TRUE(far->import_from(before, shift + 64).has_value());
-  const std::vector<TokenId> more = random_.tokens(100, vocab_);
+  // Some more than the ring has slots; a software driver takes long for a token.
+  const bool slow = backend_->device().name.find("llvmpipe") != std::string::npos;
+  const std::size_t length = slow ? 40 : 100;
+  const std::vector<TokenId> more = random_.tokens(length, vocab_);
   auto near = loaded_.state();
   loaded_.run(*near, tokens);
   if (rotary) {
@@ -254,9 +257,9 @@ TEST_P(BackendProperties, PositionsPastThirtyTwoBitsKeepTheirRotation) {
   }
   const std::vector<float> near_logits = loaded_.run(*near, more, 1);
   const std::vector<float> far_logits = loaded_.run(*far, more, 1);
-  EXPECT_EQ(far->position(), shift + 164);
+  EXPECT_EQ(far->position(), shift + 64 + length);
   // After the ring has turned over once, nothing of the old rotation is left in it.
-  const std::size_t tail = static_cast<std::size_t>(vocab_) * 80;
+  const std::size_t tail = static_cast<std::size_t>(vocab_) * (length - 20);
   // sinks and memory still carry the first turns' small differences
   constexpr double kFarTolerance = 5e-3;
   if (!positional && !rotary) {

@@ -10,10 +10,10 @@
 #include "runtime/backend/reference/reference_backend.h"
 #include "runtime/model/forward.h"
 #include "tests/cuda/prefill_support.h"
-#include "tests/support/shapes.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
+#include "tests/support/shapes.h"
 
 namespace runnel::test {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "runtime/model/forward.h"
 #include "tests/support/compare.h"
@@ -140,22 +141,27 @@ bool has_blocks(const RandomModel& model) {
 bool check_step_row(Backend& backend, const std::string& row, const StepRowModel& model,
                     StepRowRules (*rules)(const std::string&, const RandomModel&)) {
   const RandomModel source = model.make();
-  {
-    const Recording pass = forward_of(source.config, *source.weights);
-    const auto taken = backend.load({.config = source.config,
-                                     .weights = *source.weights,
-                                     .keep_alive = source.storage,
-                                     .pass = pass,
-                                     .step_program = row});
-    if (!taken) {
-      EXPECT_EQ(taken.error().code, ErrorCode::unsupported) << taken.error().message;
-      return false;
-    }
+  LoadedModel on{.source = source,
+                 .recorded = std::make_shared<const ModelConfig>(source.config),
+                 .model = nullptr,
+                 .plan = nullptr};
+  const Recording pass = forward_of(*on.recorded, *source.weights);
+  auto taken = backend.load({.config = source.config,
+                             .weights = *source.weights,
+                             .keep_alive = source.storage,
+                             .pass = pass,
+                             .step_program = row});
+  if (!taken) {
+    EXPECT_EQ(taken.error().code, ErrorCode::unsupported) << taken.error().message;
+    return false;
   }
   SCOPED_TRACE(row + ", " + model.name);
-  const StepRowRules& rule = rules(row, source);
-  const LoadedModel on = load_on(backend, source, 4, row);
+  on.model = std::move(*taken);
+  auto plan = on.model->record(4, pass);
+  if (!plan) throw std::runtime_error(plan.error().message);
+  on.plan = std::move(*plan);
   EXPECT_EQ(on.model->step_program().name, row);
+  const StepRowRules rule = rules(row, source);
   const auto reference = reference::make_backend(rule.activations);
   const LoadedModel host = load_on(*reference, source, 4);
   const std::int32_t vocab = source.config.vocab_size;
@@ -173,19 +179,19 @@ bool check_step_row(Backend& backend, const std::string& row, const StepRowModel
 
   // Two sessions of one pass, of which the other has just begun; then each goes on by itself.
   auto other = on.state(), other_expected = host.state();
-  for (int pass = 0; pass < 2; ++pass) {
+  for (int round = 0; round < 2; ++round) {
     const std::vector<TokenId> tokens = random.tokens(2, vocab);
     EXPECT_LE(rms_relative_error(run_two(on, *state, *other, tokens),
                                  run_two(host, *expected, *other_expected, tokens)),
               rule.tolerance)
-        << "two sessions, pass " << pass;
+        << "two sessions, round " << round;
     for (const auto& [own, theirs] :
          {std::pair{state.get(), expected.get()}, std::pair{other.get(), other_expected.get()}}) {
       const std::vector<TokenId> token = random.tokens(1, vocab);
       EXPECT_LE(rms_relative_error(on.run(*own, token), host.run(*theirs, token)), rule.tolerance)
-          << "behind two sessions, pass " << pass;
+          << "behind two sessions, round " << round;
       EXPECT_LE(rms_relative_error(on.canonical(*own), host.canonical(*theirs)), rule.tolerance)
-          << "behind two sessions, pass " << pass;
+          << "behind two sessions, round " << round;
     }
   }
 
