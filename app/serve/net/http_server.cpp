@@ -20,7 +20,9 @@ using asio::ip::tcp;
 using Failure = boost::system::error_code;
 
 constexpr int kBacklog = 1024;
-constexpr std::chrono::milliseconds kLook{100};     // between looks at deadlines
+constexpr std::chrono::milliseconds kLook{100};  // between looks at deadlines
+constexpr int kSendBuffer =
+    131'072;  // of the system, for a client that does not read; 4 MB if it may choose
 constexpr std::chrono::milliseconds kNoSocket{20};  // before another try to accept
 constexpr std::size_t kEndingConnections = 512;     // being closed, beyond the limit
 
@@ -102,6 +104,7 @@ void HttpServer::Impl::take(tcp::socket socket) {
   const tcp::endpoint from = socket.remote_endpoint(failure);
   if (failure) return;  // it has gone already
   socket.set_option(tcp::no_delay(true), failure);
+  socket.set_option(tcp::socket::send_buffer_size(kSendBuffer), failure);
   socket.non_blocking(true, failure);
   const HttpSettings& s = reactor.settings;
   if (connections.size() >= s.connections + kEndingConnections) {
