@@ -195,7 +195,7 @@ std::vector<OpCase> conv_cases() {
   set(c, &MixerSpec::feature_map, FeatureMap::t2r);
   set(c, &LayerSpec::qkv_bias, true);
   cases.push_back(
-      {"conv, t2r, biases", c, {.small = BlockType::f16}, BlockType::f32, kAnyTokens, true});
+      {"conv, t2r, biases", c, {.small = BlockType::f16}, BlockType::f16, kAnyTokens, true});
   return cases;
 }
 

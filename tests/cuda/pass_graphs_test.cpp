@@ -22,6 +22,7 @@ class Counting {
  public:
   Counting() : stream_(*cuda::create_stream()), bytes_(*cuda::device_array<char>(2, "bytes")) {
     EXPECT_EQ(cudaMemset(bytes_.get(), 0, 2), cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);  // the stream does not wait for it
   }
   void run(int tokens) {
     const Status done = graphs.run(stream_.get(), {tokens, 0}, [&]() -> Status {

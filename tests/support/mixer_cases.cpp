@@ -94,7 +94,7 @@ std::vector<MixerCase> mixer_cases() {
   set_positional(c, 20, 70, 8);
   cases.push_back({"many_sinks", c, biased});
   set_positional(c, 3, 0, 8);
-  cases.push_back({"sinks_and_memory", c, {.small = BlockType::bf16}});
+  cases.push_back({"sinks_and_memory", c, {}});
   c = small_config();  // more queries than one pass over the state serves
   set(c, &LayerSpec::num_heads, 10);
   cases.push_back({"five_queries", c, {}, true});
