@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(kDecodeAllThreads, 1)
     decode_kernel(const __grid_constant__ Decode p) {
 #if __CUDA_ARCH__ >= 900
   decode_thread(p, [](int cta) { consume<kTypes, kItems, kWide, kInner, kHead, kBiased>(cta); });
-  if (p.blocks == 0) chain_wait();  // whoever comes next relies on the cluster's kernel too
+  if (p.blocks == 0) chain_wait();  // the next kernel relies on the cluster's too
 #endif
 }
 

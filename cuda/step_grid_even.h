@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode kernels for fixed shapes, whose rows divide (nearly) evenly over the blocks (device/step/grid_even.cuh): THE LIST
-// of the shapes, and what the kernels and the layout of their shared memory agree on.
+// Decode kernels for fixed shapes, whose rows divide (nearly) evenly over the blocks (device/step/grid_even.cuh): THE
+// LIST of the shapes, and what the kernels and the layout of their shared memory agree on.
 #pragma once
 
 #include "cuda/step_grid.h"

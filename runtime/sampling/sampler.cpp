@@ -91,8 +91,7 @@ Status validate(const SamplingOptions& options) {
   if (options.dry_allowed_length < 1) {
     return out_of_range("dry_allowed_length", options.dry_allowed_length, "at least 1");
   }
-  if (options.dry_range < 0 ||
-      options.dry_range > SamplingOptions::kMaxPenaltyWindow) {
+  if (options.dry_range < 0 || options.dry_range > SamplingOptions::kMaxPenaltyWindow) {
     return fail(ErrorCode::invalid_argument, "dry_range is ", options.dry_range, ", expected 0 to ",
                 std::int32_t{SamplingOptions::kMaxPenaltyWindow});
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots of fixed shapes whose query heads share them: `splits` blocks per kv head, 64 slots each, all positional or all
-// memory. Every block updates its slots, takes the softmax over them alone and reads them for all query heads of the
-// group; whoever needs the mixer's output joins the splits.
+// The slots of fixed shapes whose query heads share them: `splits` blocks per kv head, 64 slots each, all positional
+// or all memory. Every block updates its slots, takes the softmax over them alone and reads them for all query heads
+// of the group; the blocks that need the output join the splits.
 //
 // Lanes of a row, 16 (heads of 64) or 32 (of 128), hold a slot's key and value. A lane's vector of the key meets all
-// queries at once, whose sums are traded among the lanes; its vector of the value is weighted for all queries at once, and
-// warps meet in shared memory. What others wait for is sent before the state is stored.
+// queries at once, whose sums are traded among the lanes; its vector of the value is weighted for all queries at
+// once, and warps meet in shared memory. What others wait for is sent before the state is stored.
 #pragma once
 
 #include "cuda/device/step/grid_even_products.cuh"
@@ -13,9 +13,9 @@
 
 namespace runnel::cuda {
 
-/// The read of vector `i` of the mixer's output, from the splits that begin at `parts`: [heads, splits, 4 + head]: peak and
-/// sum of exponentials, then the read. kTaking 16: both halves of the warp ask for the same vector and join half of the
-/// splits each.
+/// The read of vector `i` of the mixer's output, from the splits that begin at `parts`: [heads, splits, 4 + head]:
+/// peak and sum of exponentials, then the read. kTaking 16: both halves of the warp ask for the same vector and join
+/// half of the splits each.
 template <EvenShape kShape, int kTaking>
 __device__ __forceinline__ float4 join_even(const Waiter& wait, const float* parts, int i) {
   constexpr int kHalves = 32 / kTaking, kN = kShape.splits / kHalves;
@@ -217,7 +217,7 @@ struct EvenSlotStep {
     }
   }
 
-  /// The sums of all warps, to whoever joins them.
+  /// The sums of all warps, for the blocks that join them.
   __device__ __forceinline__ void show_reads(int tid, float* parts) const {
     constexpr int kApart = kShape.splits * (kHead + 4);  // of two query heads' parts
     constexpr int kFloats = kGroup * kHead;

@@ -2,7 +2,7 @@
 // The decode kernel of cuda/step_grid.h. Phases of a layer, each a round of exchange between blocks:
 //   0  q, k, v, f   every block: RMSNorm x, round, its rows of W
 //   -  slots        `splits` blocks a kv head, each some of its slots: update, softmax over its own
-//                   slots, read; what the splits found is joined by whoever reads it
+//                   slots, read; the reading blocks join what the splits found
 //                   (slots that warps share are exchanged twice: step/warp_slots.cuh)
 //   1  output       join, activation, norm, round, its rows of W_o, residual
 //   2  gate, up     RMSNorm, round, its rows, SwiGLU
@@ -88,7 +88,7 @@ __device__ __forceinline__ float with_bias(const Decode& p, int layer, int colum
   return column < gates ? v + bias[column] : v;
 }
 
-/// This block's rows, to whoever needs them.
+/// This block's rows, for the blocks that need them.
 template <bool kThin, bool kBiased>
 __device__ __forceinline__ void publish(int phase, int kind, Shown s) {
   if (s.left <= 0) return;
@@ -167,7 +167,7 @@ __device__ __forceinline__ void take_columns(int phase, int kind, int tid, bool 
   }
 }
 
-/// Clocks of the first thread, if anybody wants them.
+/// Clocks of the first thread, if they are wanted.
 struct Marks {
   bool wanted;
 

@@ -133,7 +133,7 @@ __device__ __forceinline__ void fill_ring(int cta) {
       for (int tile = range.x; tile < range.y; tile += s.piece_tiles) {
         const int n = min(s.piece_tiles, range.y - tile);
         const int here = filler.make_room(piece_bytes(n, s.tile_bytes, tile_scales + tile_high));
-        if (here < 0) return;  // nobody empties the ring any more
+        if (here < 0) return;  // the ring is not emptied any more
         const unsigned data = unsigned(n * s.tile_bytes), scales = unsigned(n * tile_scales),
                        high = unsigned(n * tile_high);
         unsigned char* const to = shared_at<unsigned char>(p.shared.ring) + here;

@@ -31,7 +31,7 @@ __device__ __forceinline__ void make_rotation(const double* turns, int pairs, st
   }
 }
 
-/// Clocks of one thread, if anybody wants them.
+/// Clocks of one thread, if they are wanted.
 struct Trace {
   std::uint64_t* to;
   __device__ __forceinline__ void mark() {
