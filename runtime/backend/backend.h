@@ -143,7 +143,7 @@ class Plan {
 
   /// Steps of `state` that draw their own tokens; null where the backend does not. They may take
   /// turns with run() and with other steps of this plan, which outlives them; the state too.
-  /// @param recent    tokens consumed so far, oldest first, as far as penalties look back, and then
+  /// @param recent    tokens generated since the last prompt, oldest first, as far as penalties look back, and then
   ///                  the first to consume
   /// @param sampling  valid; ids of biases in [0, vocab)
   virtual Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& /*state*/,

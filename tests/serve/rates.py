@@ -3,8 +3,9 @@
 speed:  tokens a second of eight clients of each program, in turns, and their ratio.
 first:  32 clients with prompts of 64 tokens and answers of 400, again and again; the time to the first token of a 33rd
         request with a prompt of 20 tokens, from the moment on when the 32 arrive.
-pauses: between the tokens of eight streams, alone and while prompts of 1,500 words are read.
-RUNNEL_SERVE_MODEL: another model; RUNNEL_SERVE_ROUNDS, RUNNEL_SERVE_LOOKS, RUNNEL_SERVE_SECONDS: how much. Prints the
+pauses: between the tokens of eight streams, alone and while prompts of {WORDS} words are read.
+RUNNEL_SERVE_MODEL: another model; RUNNEL_SERVE_ROUNDS, RUNNEL_SERVE_LOOKS, RUNNEL_SERVE_SECONDS,
+RUNNEL_SERVE_WORDS (of the prompts, 1,500): how much. Prints the
 machine's load, which is to be small."""
 import concurrent.futures
 import json
@@ -18,6 +19,7 @@ from serving import Server
 
 ROUNDS = int(os.environ.get("RUNNEL_SERVE_ROUNDS", "5"))
 LOOKS = int(os.environ.get("RUNNEL_SERVE_LOOKS", "40"))
+WORDS = int(os.environ.get("RUNNEL_SERVE_WORDS", "1500"))
 SECONDS = float(os.environ.get("RUNNEL_SERVE_SECONDS", "15"))
 
 
@@ -99,7 +101,7 @@ def first(program):
 
 
 def pauses(program):
-    server = Server(program, "--parallel", "16")
+    server = Server(program, "--parallel", "16", "--state-memory", "4096")
     p95 = []
     for reading in (False, True):
         stop, streams = threading.Event(), [[] for _ in range(8)]
@@ -111,7 +113,7 @@ def pauses(program):
         begin, prompts = time.monotonic(), 0
         while time.monotonic() - begin < SECONDS:
             if reading:
-                stream(server, f"{prompts} " + "word " * 1500, 1, [])
+                stream(server, f"{prompts} " + "word " * WORDS, 1, [])
                 prompts += 1
             else:
                 time.sleep(0.1)
@@ -122,7 +124,7 @@ def pauses(program):
         gaps = [b - a for s in streams for a, b in zip(s, s[1:]) if begin < a < end]
         assert all(s[-1] >= end - 1 for s in streams), "a stream ended before"
         p95.append(quantile(gaps, 0.95))
-        print(f"pause of 8 streams {f'while {prompts} prompts of 1,500 words are read' if reading else 'alone'}: median "
+        print(f"pause of 8 streams {f'while {prompts} prompts of {WORDS} words are read' if reading else 'alone'}: median "
               f"{1000 * statistics.median(gaps):.0f} ms, p95 {1000 * p95[-1]:.0f} ms, longest {1000 * max(gaps):.0f} ms of {len(gaps)}")
     server.stop()
     return p95[-1] <= 0.1
