@@ -41,7 +41,7 @@ std::int64_t digits(std::string_view text) {
 }  // namespace
 
 std::optional<PartName> part_name(const std::filesystem::path& path) {
-  const std::string name = path.native();
+  const std::string& name = path.native();
   constexpr std::string_view kOf = "-of-";
   constexpr std::size_t kLength = 1 + kDigits + kOf.size() + kDigits + kEnding.size();
   if (name.size() <= kLength) return std::nullopt;

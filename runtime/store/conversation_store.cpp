@@ -317,7 +317,7 @@ Status ConversationStore::set_budget(std::uint64_t bytes) {
   const std::scoped_lock lock(impl_->mutex);
   impl_->options.budget_bytes = bytes;
   std::vector<std::string> dropped;
-  const Status kept = impl_->with_room([&]() -> Status {
+  Status kept = impl_->with_room([&]() -> Status {
     dropped.clear();
     RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
     RUNNEL_CHECK_OK(impl_->evict(dropped));
