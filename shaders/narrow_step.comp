@@ -53,7 +53,7 @@ layout(constant_id = 6) const uint SINKS = 0;
 layout(constant_id = 7) const uint WINDOW = 0;
 layout(constant_id = 8) const uint G = 1;
 layout(constant_id = 9) const uint H = 1;
-layout(constant_id = 10) const uint OTHER = 64;  // the wider of a head's output and INNER
+layout(constant_id = 10) const uint OTHER = 64;  // the widest of a head's output, D and INNER
 layout(constant_id = 11) const uint IN_TURNS = 0;  // a software driver runs a workgroup's subgroups barrier by barrier
 layout(constant_id = 12) const uint LAYERS = 1;
 layout(constant_id = 13) const uint GROUPS = 1;

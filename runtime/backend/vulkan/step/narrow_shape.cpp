@@ -111,7 +111,7 @@ NarrowShape NarrowShape::of(const StepModel& m, const StepDevice& d) {
                 " on subgroups of " + std::to_string(d.subgroup);
     return s;
   }
-  s.other = std::max(inner, kDim);
+  s.other = std::max({inner, width, kDim});  // v is made of x there
   if (const std::uint64_t bytes = shared_bytes(m, d, s); bytes > d.shared_bytes) {
     s.why_not = too_many(" bytes of shared memory", bytes, d.shared_bytes);
     return s;
