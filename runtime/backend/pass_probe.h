@@ -34,12 +34,13 @@ class PassProbe {
  public:
   virtual ~PassProbe() = default;
 
-  /// Sets the first rows of a buffer.
+  /// Sets the first rows of a buffer; nothing, if this device has no such buffer of this layer.
   /// @param rows  [T, columns_of(buffer)], T at most Plan::max_tokens()
   /// @return invalid_argument for another size; device
   virtual Status write(PassBuffer buffer, const LayerSpec& layer, std::span<const float> rows) = 0;
 
   /// The first rows of a buffer, as the last run or write() left them. Sizes and errors as above.
+  /// @return unsupported if this device has no such buffer of this layer
   virtual Status read(PassBuffer buffer, const LayerSpec& layer, std::span<float> rows) = 0;
 };
 

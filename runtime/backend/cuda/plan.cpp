@@ -71,6 +71,7 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
  private:
   // PassProbe
   Status write(PassBuffer buffer, const LayerSpec& layer, std::span<const float> rows) override {
+    if (recorder_->probed(buffer, layer).first == nullptr) return {};
     return copy_rows(buffer, layer, rows.size(), [&](const ProbedRows& own, std::size_t bytes) {
       return cudaMemcpy2DAsync(own.first, own.stride, rows.data(), bytes, bytes,
                                rows.size_bytes() / bytes, cudaMemcpyHostToDevice, m_->stream.get());
@@ -91,8 +92,11 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
     const DeviceScope scope(m_->device.index);
     RUNNEL_CHECK_OK(scope.status());
     const auto columns = static_cast<std::size_t>(columns_of(buffer, layer, hidden));
-    RUNNEL_CHECK_OK(
-        check(copy(recorder_->probed(buffer, layer), columns * sizeof(float)), "copy probed rows"));
+    const ProbedRows own = recorder_->probed(buffer, layer);
+    if (own.first == nullptr)
+      return fail(ErrorCode::unsupported, "probe: no buffer ", static_cast<int>(buffer),
+                  " of this layer on CUDA");
+    RUNNEL_CHECK_OK(check(copy(own, columns * sizeof(float)), "copy probed rows"));
     return check(cudaStreamSynchronize(m_->stream.get()), "copy probed rows");
   }
 

@@ -153,7 +153,7 @@ ProbedRows Recorder::probed(PassBuffer buffer, const LayerSpec& layer) const {
     return ProbedRows{first, static_cast<std::size_t>(columns) * sizeof(float)};
   };
   const auto inputs = [&](int column) {
-    return rows(b_.inputs.get() + column, input_columns(layer));
+    return column < 0 ? ProbedRows() : rows(b_.inputs.get() + column, input_columns(layer));
   };
   switch (buffer) {
     case PassBuffer::x:
