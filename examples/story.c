@@ -9,15 +9,15 @@ static bool show(const char* text, size_t bytes, void* user) {
   return fwrite(text, 1, bytes, stdout) == bytes; /* false stops */
 }
 
-static int tell_story(runnel_session* session, const char* prompt, runnel_error* error) {
+static int tell_story(const runnel_model* model, runnel_session* session, const char* prompt,
+                      runnel_error* error) {
   runnel_snapshot* after_prompt = NULL; /* 6 MB, however long the prompt was */
   runnel_generation_options options;
   int status = runnel_session_prefill_text(session, prompt, RUNNEL_NUL, false, error);
   if (status == RUNNEL_OK) status = runnel_session_snapshot(session, &after_prompt, error);
 
   RUNNEL_INIT(runnel_generation_options, options);
-  options.temperature = 0.8f;
-  options.top_p = 0.95f;
+  if (status == RUNNEL_OK) status = runnel_model_sampling(model, &options, error);
   options.max_tokens = 40;
   options.on_text = show;
   for (options.seed = 1; options.seed <= 2 && status == RUNNEL_OK; ++options.seed) {
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   }
   status = runnel_model_load(argv[1], NULL, &model, &error);
   if (status == RUNNEL_OK) status = runnel_session_create(model, &session, &error);
-  if (status == RUNNEL_OK) status = tell_story(session, argv[2], &error);
+  if (status == RUNNEL_OK) status = tell_story(model, session, argv[2], &error);
   if (status != RUNNEL_OK) fprintf(stderr, "%s: %s\n", runnel_status_name(status), error.message);
   runnel_session_free(session);
   runnel_model_free(model);

@@ -35,8 +35,8 @@ int main(int argc, char** argv) {
   };
   for (const unsigned seed : {1U, 2U}) {
     std::cout << "\n--- end " << seed << ": " << argv[2];
-    const runnel::GenerationOptions options{
-        .sampling = {.temperature = 0.8F, .top_p = 0.95F, .seed = seed}, .max_tokens = 40};
+    runnel::GenerationOptions options{.sampling = (*model)->sampling(), .max_tokens = 40};
+    options.sampling.seed = seed;
     const auto done = runnel::generate(*session, options, show);
     if (!done) return fail(done.error());
     if (const auto back = session->restore(*after_prompt); !back) return fail(back.error());

@@ -190,25 +190,19 @@ std::string fingerprint(const Facts& f) {
   return text;
 }
 
-/// How chats draw from the model unless told otherwise: what is not off.
+/// How chats draw from the model unless told otherwise, by the names of the file's keys: the temperature and what is not
+/// off.
 Json sampling_json(const SamplingOptions& s) {
   const SamplingOptions off;
-  Json json = {{"temperature", s.temperature}};
-  const auto put = [&](const char* name, auto SamplingOptions::*member) {
-    if (s.*member != off.*member) json[name] = s.*member;
+  Json json;
+  const auto put = [&](std::string_view key, auto SamplingOptions::*member, bool always = false) {
+    if (always || s.*member != off.*member)
+      json[std::string(key.substr(kSamplingPrefix.size()))] = s.*member;
   };
-  put("top_k", &SamplingOptions::top_k);
-  put("top_p", &SamplingOptions::top_p);
-  put("min_p", &SamplingOptions::min_p);
-  put("repetition_penalty", &SamplingOptions::repetition_penalty);
-  put("presence_penalty", &SamplingOptions::presence_penalty);
-  put("frequency_penalty", &SamplingOptions::frequency_penalty);
-  put("penalty_window", &SamplingOptions::penalty_window);
-  put("dry_multiplier", &SamplingOptions::dry_multiplier);
-  put("dry_base", &SamplingOptions::dry_base);
-  put("dry_allowed_length", &SamplingOptions::dry_allowed_length);
-  put("dry_range", &SamplingOptions::dry_range);
-  put("dry_breakers", &SamplingOptions::dry_breakers);
+  for (const SamplingFloat& k : kSamplingFloats)
+    put(k.key, k.member, k.member == &SamplingOptions::temperature);
+  for (const SamplingInt& k : kSamplingInts) put(k.key, k.member);
+  put(kSamplingBreakers, &SamplingOptions::dry_breakers);
   return json;
 }
 

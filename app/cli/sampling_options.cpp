@@ -58,8 +58,12 @@ void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
   add("--dry-allowed-length", s.dry_allowed_length, "Tokens that may be repeated before DRY", "N");
   add("--dry-range", s.dry_range, "How many generated tokens DRY sees", "N");
   parser
-      .add_option(
-          "--dry-breaker", s.dry_breakers,
+      .add_option_function<std::vector<std::string>>(
+          "--dry-breaker",
+          [&s](const std::vector<std::string>& texts) {
+            s.dry_breakers = texts;
+            std::erase(s.dry_breakers, "");
+          },
           "Text that DRY does not look across; repeatable, in place of line ends, : \" and *; "
           "\"\" for none")
       ->group(kGroup)
@@ -84,7 +88,6 @@ void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
 
 Result<GenerationOptions> generation_options(const GenerationChoice& choice) {
   GenerationOptions options = choice.options;
-  std::erase(options.sampling.dry_breakers, "");
   for (const std::string& bias : choice.logit_bias)
     RUNNEL_CHECK_OK(apply_logit_bias(bias, options.sampling));
   RUNNEL_CHECK_OK(validate(options.sampling));
@@ -94,8 +97,7 @@ Result<GenerationOptions> generation_options(const GenerationChoice& choice) {
 void keep_given_options(const CLI::App& parser, const std::optional<SamplingOptions>& kept,
                         SamplingOptions& sampling) {
   if (!kept) return;
-  SamplingOptions given = sampling;
-  std::erase(given.dry_breakers, "");
+  const SamplingOptions given = sampling;
   sampling = *kept;
   const auto keep = [&](const char* name, auto SamplingOptions::*member) {
     if (parser.count(name) > 0) sampling.*member = given.*member;

@@ -17,6 +17,8 @@ constexpr std::size_t kMostStops = 16;
 constexpr std::size_t kMostStopBytes = 256;
 constexpr std::size_t kMostModelBytes = 60;
 constexpr std::size_t kMostPrompts = 64;
+constexpr std::size_t kMostBreakers = 16;
+constexpr std::size_t kMostBreakerBytes = 64;
 
 // A text, or a list of {"type": "text", "text": …} as newer clients send it.
 std::optional<std::string> read_content(const nlohmann::json& content, bool assistant,
@@ -153,6 +155,26 @@ void check_prompts(Fields& fields, const Request& request) {
   }
 }
 
+// DRY, by the names of llama.cpp's server.
+void read_dry(Fields& fields, SamplingOptions& s) {
+  if (const auto v = fields.number("dry_multiplier", 0, 100))
+    s.dry_multiplier = static_cast<float>(*v);
+  if (const auto v = fields.number("dry_base", 1, 100)) s.dry_base = static_cast<float>(*v);
+  if (const auto v = fields.integer("dry_allowed_length", 1, 1'000'000))
+    s.dry_allowed_length = static_cast<std::int32_t>(*v);
+  constexpr std::int32_t kFarthest = SamplingOptions::kMaxPenaltyWindow;
+  if (const auto v = fields.integer("dry_penalty_last_n", -1, kFarthest))
+    s.dry_range = *v == -1 ? kFarthest : static_cast<std::int32_t>(*v);
+  if (fields.value("dry_sequence_breakers") == nullptr) return;
+  s.dry_breakers = fields.texts("dry_sequence_breakers", kMostBreakers);
+  for (const std::string& breaker : s.dry_breakers) {
+    if (!breaker.empty() && breaker.size() <= kMostBreakerBytes) continue;
+    return fields.refuse("dry_sequence_breakers: a text has " + std::to_string(breaker.size()) +
+                             " bytes, expected 1 to " + std::to_string(kMostBreakerBytes),
+                         "dry_sequence_breakers");
+  }
+}
+
 void read_sampling(Fields& fields, SamplingOptions& s) {
   constexpr double kFloatMost = 1e6;
   if (const auto v = fields.number("temperature", 0, 2)) s.temperature = static_cast<float>(*v);
@@ -165,6 +187,7 @@ void read_sampling(Fields& fields, SamplingOptions& s) {
     s.presence_penalty = static_cast<float>(*v);
   if (const auto v = fields.number("frequency_penalty", -2, 2))
     s.frequency_penalty = static_cast<float>(*v);
+  read_dry(fields, s);
   if (const auto v = fields.integer("seed", std::numeric_limits<std::int64_t>::min(),
                                     std::numeric_limits<std::int64_t>::max())) {
     s.seed = static_cast<std::uint64_t>(*v);

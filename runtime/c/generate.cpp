@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generation in the C API.
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -11,21 +12,42 @@ using namespace runnel::c;
 
 namespace {
 
+// Before the members of DRY came.
+constexpr std::size_t kLeastOptions = offsetof(runnel_generation_options, dry_multiplier);
+
+// o <- all of `s` but its bias and its seed; `breakers` are those of `s`.
+void put_sampling(const SamplingOptions& s, const TextList& breakers,
+                  runnel_generation_options& o) {
+  o.temperature = s.temperature;
+  o.top_k = s.top_k;
+  o.top_p = s.top_p;
+  o.min_p = s.min_p;
+  o.repetition_penalty = s.repetition_penalty;
+  o.presence_penalty = s.presence_penalty;
+  o.frequency_penalty = s.frequency_penalty;
+  o.penalty_window = s.penalty_window;
+  o.dry_multiplier = s.dry_multiplier;
+  o.dry_base = s.dry_base;
+  o.dry_allowed_length = s.dry_allowed_length;
+  o.dry_range = s.dry_range;
+  o.dry_breakers = breakers.pointers().data();
+  o.dry_breaker_count = breakers.pointers().size();
+}
+
 runnel_generation_options default_options() {
+  static const TextList breakers(SamplingOptions().dry_breakers);
   runnel_generation_options o{};
   const GenerationOptions d;
   o.size = sizeof(o);
   o.max_tokens = d.max_tokens;
-  o.temperature = d.sampling.temperature;
-  o.top_k = d.sampling.top_k;
-  o.top_p = d.sampling.top_p;
-  o.min_p = d.sampling.min_p;
-  o.repetition_penalty = d.sampling.repetition_penalty;
-  o.presence_penalty = d.sampling.presence_penalty;
-  o.frequency_penalty = d.sampling.frequency_penalty;
-  o.penalty_window = d.sampling.penalty_window;
   o.seed = d.sampling.seed;
+  put_sampling(d.sampling, breakers, o);
   return o;
+}
+
+// What the caller set, and the defaults for what its header lacks.
+Result<runnel_generation_options> known_options(const runnel_generation_options* options) {
+  return known_struct(options, default_options(), kLeastOptions, "runnel_generation_options");
 }
 
 Result<GenerationOptions> to_options(const runnel_generation_options& o) {
@@ -37,6 +59,11 @@ Result<GenerationOptions> to_options(const runnel_generation_options& o) {
                                         .presence_penalty = o.presence_penalty,
                                         .frequency_penalty = o.frequency_penalty,
                                         .penalty_window = o.penalty_window,
+                                        .dry_multiplier = o.dry_multiplier,
+                                        .dry_base = o.dry_base,
+                                        .dry_allowed_length = o.dry_allowed_length,
+                                        .dry_range = o.dry_range,
+                                        .dry_breakers = {},
                                         .logit_bias = {},
                                         .seed = o.seed},
                            .max_tokens = o.max_tokens,
@@ -46,6 +73,12 @@ Result<GenerationOptions> to_options(const runnel_generation_options& o) {
   RUNNEL_TRY(const std::span<const runnel_logit_bias> biases,
              span_of(o.logit_bias, o.logit_bias_count, "logit_bias"));
   for (const runnel_logit_bias& b : biases) wanted.sampling.logit_bias[b.token] = b.bias;
+  RUNNEL_TRY(const std::span<const char* const> breakers,
+             span_of(o.dry_breakers, o.dry_breaker_count, "dry_breakers"));
+  for (const char* text : breakers) {
+    RUNNEL_CHECK_OK(check_not_null(text, "a breaker of DRY"));
+    wanted.sampling.dry_breakers.emplace_back(text);
+  }
   RUNNEL_TRY(const std::span<const char* const> stops,
              span_of(o.stop_texts, o.stop_text_count, "stop_texts"));
   for (const char* text : stops) {
@@ -75,9 +108,7 @@ runnel_status runnel_generate(runnel_session* session, const runnel_generation_o
                               runnel_generation_result* result, runnel_error* error) {
   return guarded(error, [&]() -> Status {
     RUNNEL_CHECK_OK(check_not_null(session, "session"));
-    RUNNEL_TRY(const runnel_generation_options o,
-               known_struct(options, default_options(), sizeof(runnel_generation_options),
-                            "runnel_generation_options"));
+    RUNNEL_TRY(const runnel_generation_options o, known_options(options));
     RUNNEL_TRY(runnel_generation_result out,
                known_struct(result, runnel_generation_result{}, sizeof(runnel_generation_result),
                             "runnel_generation_result"));
@@ -109,6 +140,18 @@ runnel_status runnel_generate(runnel_session* session, const runnel_generation_o
   });
 }
 
+runnel_status runnel_model_sampling(const runnel_model* model, runnel_generation_options* options,
+                                    runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(model, "model"));
+    RUNNEL_CHECK_OK(check_not_null(options, "options"));
+    RUNNEL_TRY(runnel_generation_options o, known_options(options));
+    put_sampling(model->model->sampling(), model->breakers, o);
+    fill_struct(options, o);
+    return {};
+  });
+}
+
 runnel_status runnel_session_last_sampling(const runnel_session* session,
                                            runnel_generation_options* options, bool* known,
                                            runnel_error* error) {
@@ -116,20 +159,12 @@ runnel_status runnel_session_last_sampling(const runnel_session* session,
     RUNNEL_CHECK_OK(check_not_null(session, "session"));
     RUNNEL_CHECK_OK(check_not_null(options, "options"));
     RUNNEL_CHECK_OK(check_not_null(known, "known"));
-    RUNNEL_TRY(runnel_generation_options o,
-               known_struct(options, default_options(), sizeof(runnel_generation_options),
-                            "runnel_generation_options"));
+    RUNNEL_TRY(runnel_generation_options o, known_options(options));
     const std::optional<SamplingOptions> last = last_sampling(session->session);
     *known = last.has_value();
     if (!last) return {};
-    o.temperature = last->temperature;
-    o.top_k = last->top_k;
-    o.top_p = last->top_p;
-    o.min_p = last->min_p;
-    o.repetition_penalty = last->repetition_penalty;
-    o.presence_penalty = last->presence_penalty;
-    o.frequency_penalty = last->frequency_penalty;
-    o.penalty_window = last->penalty_window;
+    session->breakers = TextList(last->dry_breakers);
+    put_sampling(*last, session->breakers, o);
     o.seed = last->seed;
     fill_struct(options, o);
     return {};

@@ -10,7 +10,10 @@
 #include <new>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "runnel/result.h"
 #include "runnel/runnel.h"
@@ -18,14 +21,40 @@
 #include "runnel/snapshot.h"
 #include "runtime/base/try.h"
 
+namespace runnel::c {
+
+/// Texts as C has them: an array of pointers that lives as long as this.
+class TextList {
+ public:
+  TextList() = default;
+  explicit TextList(std::vector<std::string> texts) : texts_(std::move(texts)) {
+    for (const std::string& text : texts_) pointers_.push_back(text.c_str());
+  }
+  TextList(TextList&&) = default;  // moves the vector, so that its texts stay where they are
+  TextList& operator=(TextList&&) = default;
+  TextList(const TextList&) = delete;
+  TextList& operator=(const TextList&) = delete;
+  ~TextList() = default;
+
+  std::span<const char* const> pointers() const { return pointers_; }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<const char*> pointers_;
+};
+
+}  // namespace runnel::c
+
 struct runnel_stop {
   std::stop_source source;
 };
 struct runnel_model {
   std::shared_ptr<const runnel::Model> model;
+  runnel::c::TextList breakers;  // of its sampling()
 };
 struct runnel_session {
   runnel::Session session;
+  mutable runnel::c::TextList breakers;  // of the last sampling that was asked for
 };
 struct runnel_snapshot {
   runnel::Snapshot snapshot;

@@ -2,6 +2,9 @@
 // The C API against the C++ one: the same tokens, and errors instead of crashes for wrong calls.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <span>
 #include <string>
 #include <thread>
@@ -10,6 +13,7 @@
 #include "runnel/generation.h"
 #include "runnel/runnel.h"
 #include "runtime/c/support.h"
+#include "runtime/model/sampling_keys.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/random_model.h"
 #include "tests/support/temporary_directory.h"
@@ -41,6 +45,116 @@ class CApi : public ::testing::Test {
   runnel_model* model_ = nullptr;
   runnel_session* session_ = nullptr;
 };
+
+// What runnel_generate() gives after kPrompt; empty if it failed.
+std::vector<TokenId> generated(runnel_session* session, const runnel_generation_options& options) {
+  runnel_error error{};
+  std::vector<TokenId> tokens(kTokens, -7);
+  runnel_generation_result result;
+  RUNNEL_INIT(runnel_generation_result, result);
+  result.tokens = tokens.data();
+  result.token_capacity = tokens.size();
+  EXPECT_EQ(runnel_session_reset(session, &error), RUNNEL_OK) << error.message;
+  EXPECT_EQ(
+      runnel_session_prefill(session, kPrompt.data(), kPrompt.size(), nullptr, nullptr, &error),
+      RUNNEL_OK)
+      << error.message;
+  EXPECT_EQ(runnel_generate(session, &options, &result, &error), RUNNEL_OK) << error.message;
+  tokens.resize(std::min(result.token_count, tokens.size()));
+  return tokens;
+}
+
+TEST_F(CApi, DryIsTheOneOfCpp) {
+  auto model = Model::load(file_);
+  ASSERT_TRUE(model);
+  auto session = Session::create(*model);
+  ASSERT_TRUE(session && session->prefill(kPrompt));
+  SamplingOptions sampling;
+  sampling.dry_multiplier = 50.0F;
+  sampling.dry_base = 1.5F;
+  sampling.dry_allowed_length = 1;
+  sampling.dry_range = 20;
+  sampling.dry_breakers = {"x"};
+  const auto expected = generate(*session, {.sampling = sampling, .max_tokens = kTokens});
+  ASSERT_TRUE(expected) << expected.error().message;
+
+  runnel_generation_options options;
+  RUNNEL_INIT(runnel_generation_options, options);
+  options.max_tokens = kTokens;
+  const std::vector<TokenId> greedy = generated(session_, options);
+  options.dry_multiplier = 50.0F;
+  options.dry_base = 1.5F;
+  options.dry_allowed_length = 1;
+  options.dry_range = 20;
+  const char* const breakers[] = {"x"};
+  options.dry_breakers = breakers;
+  options.dry_breaker_count = 1;
+  EXPECT_EQ(generated(session_, options), expected->tokens);
+  EXPECT_NE(greedy, expected->tokens) << "the case is not one in which DRY matters";
+
+  bool known = false;
+  runnel_generation_options last;
+  RUNNEL_INIT(runnel_generation_options, last);
+  ASSERT_EQ(runnel_session_last_sampling(session_, &last, &known, &error_), RUNNEL_OK);
+  EXPECT_TRUE(known);
+  EXPECT_EQ(last.dry_multiplier, 50.0F);
+  EXPECT_EQ(last.dry_range, 20);
+  ASSERT_EQ(last.dry_breaker_count, 1U);
+  EXPECT_STREQ(last.dry_breakers[0], "x");
+
+  const char* const nothing[] = {nullptr};
+  options.dry_breakers = nothing;
+  EXPECT_EQ(runnel_generate(session_, &options, nullptr, &error_), RUNNEL_INVALID_ARGUMENT);
+  options.dry_breaker_count = 0;
+  options.dry_base = 0.5F;
+  EXPECT_EQ(runnel_generate(session_, &options, nullptr, &error_), RUNNEL_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(error_.message).find("dry_base is 0.5"), std::string::npos);
+}
+
+TEST_F(CApi, AProgramOlderThanDryIsServedAsBefore) {
+  constexpr std::size_t kBefore = offsetof(runnel_generation_options, dry_multiplier);
+  runnel_generation_options options;
+  std::memset(&options, 0xff, sizeof(options));  // what lies behind such a program's struct
+  runnel_generation_options_init(&options, kBefore);
+  options.max_tokens = kTokens;
+  EXPECT_EQ(options.size, kBefore);
+  runnel_generation_options newer;
+  RUNNEL_INIT(runnel_generation_options, newer);
+  newer.max_tokens = kTokens;
+  EXPECT_EQ(generated(session_, options), generated(session_, newer));
+  ASSERT_EQ(runnel_model_sampling(model_, &options, &error_), RUNNEL_OK) << error_.message;
+  EXPECT_EQ(options.dry_range, -1) << "written beyond the struct's size";
+}
+
+TEST_F(CApi, SamplingOfTheModelIsWhatItsFileRecommends) {
+  runnel_generation_options options;
+  RUNNEL_INIT(runnel_generation_options, options);
+  EXPECT_EQ(options.dry_multiplier, 0.0F);
+  EXPECT_EQ(options.dry_breaker_count, SamplingOptions().dry_breakers.size());
+  options.seed = 9;
+  options.max_tokens = 3;
+  ASSERT_EQ(runnel_model_sampling(model_, &options, &error_), RUNNEL_OK) << error_.message;
+  EXPECT_EQ(options.temperature, default_sampling().temperature);
+  EXPECT_EQ(options.repetition_penalty, default_sampling().repetition_penalty);
+
+  const std::string file = (folder_ / "keys.gguf").string();
+  test::write_gguf(random_, file, [](GgufWriter& w) {
+    for (const char* key : {"min_p=0.25", "dry_multiplier=0.75", "dry_sequence_breakers=[\"a\"]"})
+      EXPECT_TRUE(set_sampling_key(key, w));
+  });
+  runnel_model* model = nullptr;
+  ASSERT_EQ(runnel_model_load(file.c_str(), nullptr, &model, &error_), RUNNEL_OK);
+  ASSERT_EQ(runnel_model_sampling(model, &options, &error_), RUNNEL_OK) << error_.message;
+  EXPECT_EQ(options.min_p, 0.25F);
+  EXPECT_EQ(options.dry_multiplier, 0.75F);
+  EXPECT_EQ(options.repetition_penalty, 1.0F) << "not named by the file, so off";
+  ASSERT_EQ(options.dry_breaker_count, 1U);
+  EXPECT_STREQ(options.dry_breakers[0], "a");
+  EXPECT_EQ(options.seed, 9U);
+  EXPECT_EQ(options.max_tokens, 3U);
+  runnel_model_free(model);
+  EXPECT_EQ(runnel_model_sampling(nullptr, &options, &error_), RUNNEL_INVALID_ARGUMENT);
+}
 
 TEST_F(CApi, GeneratesWhatCppGenerates) {
   auto model = Model::load(file_);

@@ -297,35 +297,77 @@ class ListsTest : public QObject {
   }
 
   void settingsAreKeptAndBroughtIntoTheirRange() {
-    m_settings->temperature = 0.3;
+    m_settings->chooseSampling(QStringLiteral("temperature"), 0.3);
     m_settings->theme = QStringLiteral("dark");
     m_settings->save();
     {
       const Settings again(m_folder->filePath("s.ini"));
-      QCOMPARE(again.temperature, 0.3);
+      QCOMPARE(again.shownSampling().value("temperature").toDouble(), 0.3);
+      QCOMPARE(again.sampling().temperature, 0.3F);
       QCOMPARE(again.theme, QStringLiteral("dark"));
     }
     QFile file(m_folder->filePath("bad.ini"));
     QVERIFY(file.open(QIODevice::WriteOnly));
-    file.write("[settings]\ntemperature=nan\ntopP=-4\nthreads=99999\ntheme=pink\nfontScale=1e9\n");
+    file.write("[settings]\nthreads=99999\ntheme=pink\nfontScale=1e9\n");
+    file.write("[sampling]\ntemperature=nan\ntopP=-4\ntopK=x\nwhat=1\n");
     file.close();
     const Settings bad(file.fileName());
-    QCOMPARE(bad.temperature, 0.7);
-    QCOMPARE(bad.topP, 0.95);
+    QCOMPARE(bad.shownSampling(), bad.modelSampling());
     QCOMPARE(bad.threads, 1024);
     QCOMPARE(bad.theme, QStringLiteral("system"));
     QCOMPARE(bad.fontScale, 1.0);
   }
 
   void samplingIsResetToItsStandard() {
-    m_settings->temperature = 1.9;
-    m_settings->topK = 3;
+    m_settings->chooseSampling(QStringLiteral("temperature"), 1.9);
+    m_settings->chooseSampling(QStringLiteral("topK"), 3);
     m_settings->seed = 4;
     QCOMPARE(m_settings->sampling().seed, 4U);
+    QCOMPARE(m_settings->sampling().top_k, 3);
     m_settings->resetSampling();
-    QCOMPARE(m_settings->temperature, Sampling().temperature);
-    QCOMPARE(m_settings->topK, 0);
+    QCOMPARE(m_settings->shownSampling(), m_settings->modelSampling());
     QVERIFY(m_settings->sampling().seed != m_settings->sampling().seed);
+  }
+
+  void samplingIsTheModelsWhereTheUserChoseNothing() {
+    SamplingOptions recommended;
+    recommended.temperature = 0.25F;
+    recommended.presence_penalty = 0.5F;  // not shown, and used all the same
+    recommended.dry_multiplier = 0.75F;
+    recommended.dry_breakers = {"\n"};
+    m_settings->chooseSampling(QStringLiteral("minP"), 0.125);
+    m_settings->seed = 4;
+    Q_EMIT m_engine->modelLoaded({.file = modelFile(QStringLiteral("a.gguf")),
+                                  .name = QStringLiteral("A"),
+                                  .sampling = recommended});
+    SamplingOptions expected = recommended;
+    expected.min_p = 0.125F;
+    expected.seed = 4;
+    QVERIFY(m_settings->sampling() == expected);
+    QCOMPARE(m_settings->shownSampling().value("dryMultiplier").toDouble(), 0.75);
+    m_settings->save();
+    {
+      Settings again(m_folder->filePath("s.ini"));
+      recommended.temperature = 0.5F;  // another model
+      again.recommend(recommended);
+      expected.temperature = 0.5F;
+      QVERIFY(again.sampling() == expected);
+    }
+    m_settings->resetSampling();
+    QCOMPARE(m_settings->sampling().min_p, 0.0F);
+    QCOMPARE(m_settings->sampling().dry_multiplier, 0.75F);
+  }
+
+  void anAnswerIsDrawnAsTheSettingsSay() {
+    m_settings->chooseSampling(QStringLiteral("dryMultiplier"), 0.5);
+    m_settings->seed = 7;
+    m_settings->maxTokens = 33;
+    Q_EMIT m_engine->modelLoaded({.file = modelFile(QStringLiteral("a.gguf"))});
+    m_app->chat()->setDraft(QStringLiteral("hi"));
+    QVERIFY(m_app->chat()->send());
+    QVERIFY(m_engine->requests.last().sampling == m_settings->sampling());
+    QCOMPARE(m_engine->requests.last().sampling.dry_multiplier, 0.5F);
+    QCOMPARE(m_engine->requests.last().maxTokens, 33);
   }
 
   void theBudgetIsHandedOnWhenItChanges() {

@@ -13,7 +13,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/model/sampling_keys.h"
 #include "tests/cli/program.h"
+#include "tests/support/chat_model.h"
 #include "tests/support/temporary_directory.h"
 
 extern char** environ;
@@ -33,8 +35,8 @@ class CliServe : public ::testing::Test {
   }
 
   // The first line that it says.
-  std::string start(std::vector<std::string> more) {
-    std::vector<std::string> words = {RUNNEL_PROGRAM, "serve", test::chat_model(), "--port", "0"};
+  std::string start(std::vector<std::string> more, const std::string& model = test::chat_model()) {
+    std::vector<std::string> words = {RUNNEL_PROGRAM, "serve", model, "--port", "0"};
     words.insert(words.end(), more.begin(), more.end());
     std::vector<char*> pointers;
     for (std::string& word : words) pointers.push_back(word.data());
@@ -108,6 +110,28 @@ TEST_F(CliServe, EndsWellOnSigtermAndHasLoggedEveryAnswerAsJson) {
   EXPECT_EQ(entry.at("id"), id);
   EXPECT_EQ(entry.at("status"), 200);
   EXPECT_EQ(log.find("secret"), std::string::npos) << log;
+}
+
+TEST_F(CliServe, WhatNobodySaysOfTheSamplingIsAsTheModelsFileRecommends) {
+  const std::string model = directory_ / "keys.gguf";
+  test::write_chat_model(model, [](GgufWriter& w) {
+    for (const char* key : {"temp=0", "dry_multiplier=3", "dry_allowed_length=1"})
+      EXPECT_TRUE(set_sampling_key(key, w));
+  });
+  const auto text = [&](const std::vector<std::string>& options, const std::string& fields) {
+    const std::string said =
+        ask(start(options, model),
+            R"({"prompt": "abcabc", "max_tokens": 40, "ignore_end": true)" + fields + "}");
+    EXPECT_EQ(said.substr(0, 15), "HTTP/1.1 200 OK") << said;
+    EXPECT_EQ(end(), 0);
+    return nlohmann::json::parse(said.substr(said.find("\r\n\r\n") + 4)).at("choices").at(0).dump();
+  };
+  const std::string dry = text({}, "");
+  const std::string greedy = text({"--dry-multiplier", "0"}, "");
+  EXPECT_NE(dry, greedy) << "the case is not one in which DRY matters";
+  EXPECT_EQ(text({}, R"(, "dry_multiplier": 0)"), greedy);
+  EXPECT_EQ(text({"--dry-multiplier", "0"}, R"(, "dry_multiplier": 3)"), dry);
+  EXPECT_EQ(text({}, R"(, "temperature": 0, "seed": 5)"), dry) << "0 is greedy";
 }
 
 TEST_F(CliServe, WritesItsStatesBeforeItEnds) {

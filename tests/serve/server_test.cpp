@@ -102,16 +102,91 @@ TEST_F(Serve, RefusesByNameWhatItDoesNotSupport) {
 
 TEST_F(Serve, RefusesValuesOutsideTheirRanges) {
   start();
-  for (const Json& wrong :
-       {Json{{"temperature", -1}}, Json{{"temperature", "warm"}}, Json{{"top_p", 0}},
-        Json{{"max_tokens", 0}}, Json{{"max_tokens", 1e18}}, Json{{"stop", 5}}, Json{{"stop", ""}},
-        Json{{"stream", "yes"}}, Json{{"logit_bias", {{"999999", 1}}}}, Json{{"seed", 0.5}},
-        Json{{"messages", Json::array()}}, Json{{"conversation", "../up"}}}) {
+  for (const Json& wrong : {Json{{"temperature", -1}},
+                            Json{{"temperature", "warm"}},
+                            Json{{"top_p", 0}},
+                            Json{{"max_tokens", 0}},
+                            Json{{"max_tokens", 1e18}},
+                            Json{{"stop", 5}},
+                            Json{{"stop", ""}},
+                            Json{{"stream", "yes"}},
+                            Json{{"logit_bias", {{"999999", 1}}}},
+                            Json{{"seed", 0.5}},
+                            Json{{"messages", Json::array()}},
+                            Json{{"conversation", "../up"}},
+                            Json{{"dry_multiplier", -0.1}},
+                            Json{{"dry_multiplier", 101}},
+                            Json{{"dry_base", 0.9}},
+                            Json{{"dry_allowed_length", 0}},
+                            Json{{"dry_penalty_last_n", -2}},
+                            Json{{"dry_penalty_last_n", 1025}},
+                            Json{{"dry_sequence_breakers", {"\n", ""}}},
+                            Json{{"dry_sequence_breakers", {1}}},
+                            Json{{"dry_sequence_breakers", std::string(65, 'x')}},
+                            Json{{"dry_sequence_breakers", std::vector<std::string>(17, "x")}}}) {
     const Reply reply = chat("Hello", wrong);
     EXPECT_EQ(reply.status, 400) << wrong << reply.raw;
     EXPECT_EQ(reply.body.at("error").at("param"), wrong.begin().key());
   }
   EXPECT_EQ(chat("Hello", {{"model", "gpt-4"}}).status, 404);
+}
+
+// What the library generates after `prompt` with `sampling`.
+std::string generated(const std::shared_ptr<const Model>& model, const std::string& prompt,
+                      const SamplingOptions& sampling, std::uint64_t tokens) {
+  auto session = Session::create(model);
+  const auto ids = model->encode(prompt);
+  if (!session || !ids || !session->prefill(*ids)) return "the model cannot read";
+  const auto result = generate(
+      *session, {.sampling = sampling, .max_tokens = tokens, .stop = {}, .ignore_end = true});
+  return result ? result->text + result->held_back : result.error().message;
+}
+
+TEST_F(Serve, DrawsWithDryAsARequestSays) {
+  start();
+  constexpr int kTokens = 60;
+  Json body = {
+      {"prompt", "abcabc"}, {"max_tokens", kTokens}, {"temperature", 0}, {"ignore_end", true}};
+  const auto asked = [&] {
+    const Reply reply = post("/v1/completions", body);
+    return reply.status == 200 ? reply.body.at("choices").at(0).at("text").get<std::string>()
+                               : reply.raw;
+  };
+  const std::string greedy = asked();
+  EXPECT_EQ(greedy, generated(model(), "abcabc", {}, kTokens));
+  body.update({{"dry_multiplier", 3},
+               {"dry_base", 2},
+               {"dry_allowed_length", 1},
+               {"dry_penalty_last_n", -1},
+               {"dry_sequence_breakers", Json::array()}});
+  SamplingOptions sampling;
+  sampling.dry_multiplier = 3.0F;
+  sampling.dry_base = 2.0F;
+  sampling.dry_allowed_length = 1;
+  sampling.dry_range = SamplingOptions::kMaxPenaltyWindow;
+  sampling.dry_breakers.clear();
+  EXPECT_EQ(asked(), generated(model(), "abcabc", sampling, kTokens));
+  EXPECT_NE(asked(), greedy) << "the case is not one in which DRY matters";
+  body["dry_penalty_last_n"] = 7;
+  sampling.dry_range = 7;
+  EXPECT_EQ(asked(), generated(model(), "abcabc", sampling, kTokens));
+  body["dry_sequence_breakers"] = {"a", "e"};
+  sampling.dry_breakers = {"a", "e"};
+  EXPECT_EQ(asked(), generated(model(), "abcabc", sampling, kTokens));
+}
+
+TEST_F(Serve, WhatARequestDoesNotSayIsTheServersDefault) {
+  SamplingOptions sampling;
+  sampling.repetition_penalty = 1.5F;
+  sampling.dry_multiplier = 3.0F;
+  sampling.dry_allowed_length = 1;
+  start({.defaults = {.sampling = sampling}});
+  constexpr int kTokens = 60;
+  const Json body = {{"prompt", "abcabc"}, {"max_tokens", kTokens}, {"ignore_end", true}};
+  const Reply reply = post("/v1/completions", body);
+  ASSERT_EQ(reply.status, 200) << reply.raw;
+  EXPECT_EQ(reply.body.at("choices").at(0).at("text"),
+            generated(model(), "abcabc", sampling, kTokens));
 }
 
 TEST_F(Serve, ListsItsModel) {

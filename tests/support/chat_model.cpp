@@ -46,8 +46,12 @@ RandomModel chat_weights() {
   return make_random_model(config, {.gate_bias = true, .read_biases = true}, 11);
 }
 
-void write_chat_model(const std::filesystem::path& file) {
-  write_gguf(chat_weights(), file, add_tokenizer);
+void write_chat_model(const std::filesystem::path& file,
+                      const std::function<void(GgufWriter&)>& add_keys) {
+  write_gguf(chat_weights(), file, [&](GgufWriter& writer) {
+    add_tokenizer(writer);
+    if (add_keys) add_keys(writer);
+  });
 }
 
 }  // namespace runnel::test

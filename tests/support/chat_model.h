@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 
+#include "runtime/io/gguf.h"
 #include "tests/support/random_model.h"
 
 namespace runnel::test {
@@ -11,7 +13,8 @@ namespace runnel::test {
 /// Two layers, 264 entries, window and sink slots.
 RandomModel chat_weights();
 
-/// Those weights with the tokenizer.
-void write_chat_model(const std::filesystem::path& file);
+/// Those weights with the tokenizer, and with further keys.
+void write_chat_model(const std::filesystem::path& file,
+                      const std::function<void(GgufWriter&)>& add_keys = {});
 
 }  // namespace runnel::test

@@ -6,6 +6,7 @@
 #include <QVector>
 
 #include "runnel/result.h"
+#include "runnel/sampling.h"
 
 namespace runnel::chat {
 
@@ -79,6 +80,7 @@ struct LoadedModel {
   quint64 stateBytes = 0;
   QString
       stepProgram;  // of a device with a ladder of them: what computes one token, and why not a faster one
+  SamplingOptions sampling;  // as its file recommends
 };
 
 struct Device {
@@ -86,16 +88,6 @@ struct Device {
   QString name;
   QString detail;
   quint64 memoryBytes = 0;
-};
-
-struct Sampling {
-  double temperature = 0.7;
-  int topK = 0;
-  double topP = 0.95;
-  double minP = 0.0;
-  double repetitionPenalty = 1.15;
-  int maxTokens = 1024;
-  quint64 seed = 0;
 };
 
 /// One answer: go to `after` in `conversation`, say `text` there (unless empty), answer.
@@ -107,7 +99,8 @@ struct AnswerRequest {
   QString text;
   QString name;    // of a conversation to make
   QString system;  // its system prompt, empty: the model's own
-  Sampling sampling;
+  SamplingOptions sampling;
+  int maxTokens = 0;  // of the answer, at most
 };
 
 enum class AnswerEnd { Complete, Length, Stopped };

@@ -65,18 +65,14 @@ void GenerationWorker::load(const QString& file, const QString& device, int thre
   const ModelInfo& info = m_model->info();
   Q_EMIT modelLoaded({file, text(info.name), text(info.device), info.parameters, info.weight_bytes,
                       info.state_bytes,
-                      info.step_program == "ops" ? QString() : text(info.step_program)});
+                      info.step_program == "ops" ? QString() : text(info.step_program),
+                      m_model->sampling()});
 }
 
-GenerationOptions GenerationWorker::optionsOf(const Sampling& s) const {
+GenerationOptions GenerationWorker::optionsOf(const AnswerRequest& request) const {
   GenerationOptions options;
-  options.sampling = {.temperature = static_cast<float>(s.temperature),
-                      .top_k = s.topK,
-                      .top_p = static_cast<float>(s.topP),
-                      .min_p = static_cast<float>(s.minP),
-                      .repetition_penalty = static_cast<float>(s.repetitionPenalty),
-                      .seed = s.seed};
-  options.max_tokens = static_cast<std::uint64_t>(std::max(1, s.maxTokens));
+  options.sampling = request.sampling;
+  options.max_tokens = static_cast<std::uint64_t>(std::max(1, request.maxTokens));
   if (m_model->chat_format().style == ChatStyle::plain) options.stop.push_back("\nUser:");
   return options;
 }
@@ -168,7 +164,7 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
     joiner.add(piece, emitPiece);
     return true;
   };
-  RUNNEL_TRY(Turn turn, m_chat->answer(optionsOf(request.sampling), onText, stop));
+  RUNNEL_TRY(Turn turn, m_chat->answer(optionsOf(request), onText, stop));
   const double seconds = writing.isValid() ? static_cast<double>(writing.nsecsElapsed()) / 1e9 : 0;
   joiner.add(turn.result.held_back, emitPiece);
   joiner.flush(emitPiece);

@@ -36,7 +36,7 @@ class GenerationWorker : public QObject {
  private:
   Status carryOut(const AnswerRequest& request, const std::stop_token& stop);
   Status goTo(const AnswerRequest& request, const ReplayOptions& replay, AnswerReport& report);
-  GenerationOptions optionsOf(const Sampling& sampling) const;
+  GenerationOptions optionsOf(const AnswerRequest& request) const;
 
   std::shared_ptr<SharedStore> m_store;
   std::shared_ptr<const Model> m_model;

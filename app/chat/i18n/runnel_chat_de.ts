@@ -897,10 +897,6 @@
         <translation>Gegen Wiederholung</translation>
     </message>
     <message>
-        <source>Above 1, words used lately become less likely. Small models need a little.</source>
-        <translation>Über 1 werden zuletzt benutzte Wörter unwahrscheinlicher. Kleine Modelle brauchen ein wenig davon.</translation>
-    </message>
-    <message>
         <source>Longest answer</source>
         <translation>Längste Antwort</translation>
     </message>
@@ -951,6 +947,26 @@
     <message>
         <source>Runnel Chat uses no network. Chats, settings and models stay in your own folders.</source>
         <translation>Runnel Chat benutzt kein Netz. Chats, Einstellungen und Modelle bleiben in Ihren eigenen Ordnern.</translation>
+    </message>
+    <message>
+        <source>The model&apos;s default is %1.</source>
+        <translation>Das Modell empfiehlt %1.</translation>
+    </message>
+    <message>
+        <source>As the model&apos;s file recommends, until you change it.</source>
+        <translation>Wie die Modelldatei es empfiehlt, bis Sie es ändern.</translation>
+    </message>
+    <message>
+        <source>Above 1, words used lately become less likely.</source>
+        <translation>Über 1 werden zuletzt benutzte Wörter unwahrscheinlicher.</translation>
+    </message>
+    <message>
+        <source>Against loops (DRY)</source>
+        <translation>Gegen Schleifen (DRY)</translation>
+    </message>
+    <message>
+        <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
+        <translation>Macht es unwahrscheinlich, dass eine Antwort dieselbe Stelle noch einmal sagt. Üblich ist 0,8.</translation>
     </message>
 </context>
 <context>

@@ -897,10 +897,6 @@
         <translation>Against repetition</translation>
     </message>
     <message>
-        <source>Above 1, words used lately become less likely. Small models need a little.</source>
-        <translation>Above 1, words used lately become less likely. Small models need a little.</translation>
-    </message>
-    <message>
         <source>Longest answer</source>
         <translation>Longest answer</translation>
     </message>
@@ -951,6 +947,26 @@
     <message>
         <source>Runnel Chat uses no network. Chats, settings and models stay in your own folders.</source>
         <translation>Runnel Chat uses no network. Chats, settings and models stay in your own folders.</translation>
+    </message>
+    <message>
+        <source>The model&apos;s default is %1.</source>
+        <translation>The model&apos;s default is %1.</translation>
+    </message>
+    <message>
+        <source>As the model&apos;s file recommends, until you change it.</source>
+        <translation>As the model&apos;s file recommends, until you change it.</translation>
+    </message>
+    <message>
+        <source>Above 1, words used lately become less likely.</source>
+        <translation>Above 1, words used lately become less likely.</translation>
+    </message>
+    <message>
+        <source>Against loops (DRY)</source>
+        <translation>Against loops (DRY)</translation>
+    </message>
+    <message>
+        <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
+        <translation>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</translation>
     </message>
 </context>
 <context>

@@ -162,7 +162,8 @@ void ChatModel::begin(qint64 after, const QString& text) {
                         .conversation = m_conversation,
                         .after = after,
                         .text = text,
-                        .sampling = m_settings.sampling()};
+                        .sampling = m_settings.sampling(),
+                        .maxTokens = m_settings.maxTokens};
   if (m_conversation == 0) {
     request.name = nameFor(text);
     request.system = m_settings.systemPrompt;

@@ -94,7 +94,7 @@ ModelPicker::ModelPicker(ChatEngine& engine, Settings& settings, QStringList fol
     m_state = m_wanted.isEmpty() ? Loaded : Loading;
     m_settings.modelFile = model.file;
     qCInfo(logged).noquote() << "model" << m_loaded.name << "on" << m_loaded.device;
-    Q_EMIT m_settings.changed();
+    m_settings.recommend(model.sampling);  // tells of the file, too
     Q_EMIT stateChanged();
     if (!m_deviceBefore.isEmpty() && m_state == Loaded) {
       m_deviceBefore.clear();

@@ -4,22 +4,67 @@
 #include <QMetaProperty>
 #include <QRandomGenerator>
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "runtime/model/sampling_keys.h"
 
 namespace runnel::chat {
 namespace {
 
 constexpr int kSaveAfterMs = 400;
 
-// The properties of this class, not of QObject.
+// What of the sampling can be chosen: a number or a whole one, and its range.
+struct SamplingChoice {
+  const char* name;
+  float SamplingOptions::*number;
+  std::int32_t SamplingOptions::*whole;
+  double least;
+  double most;
+};
+constexpr SamplingChoice kSamplingChoices[] = {
+    {"temperature", &SamplingOptions::temperature, nullptr, 0.0, 2.0},
+    {"topP", &SamplingOptions::top_p, nullptr, 0.01, 1.0},
+    {"topK", nullptr, &SamplingOptions::top_k, 0.0, 1000.0},
+    {"minP", &SamplingOptions::min_p, nullptr, 0.0, 0.99},
+    {"repetitionPenalty", &SamplingOptions::repetition_penalty, nullptr, 0.5, 2.0},
+    {"dryMultiplier", &SamplingOptions::dry_multiplier, nullptr, 0.0, 5.0},
+};
+
+void apply(const SamplingChoice& choice, double value, SamplingOptions& sampling) {
+  if (choice.number != nullptr) sampling.*choice.number = static_cast<float>(value);
+  if (choice.whole != nullptr) sampling.*choice.whole = static_cast<std::int32_t>(value);
+}
+
+QVariantMap shown(const SamplingOptions& sampling) {
+  QVariantMap numbers;
+  for (const SamplingChoice& c : kSamplingChoices) {
+    // A float's 0.7 is 0.699999988; what is shown and compared is the number it was written as.
+    constexpr double kDigits = 1e6;
+    const double value = c.number != nullptr
+                             ? std::round(double{sampling.*c.number} * kDigits) / kDigits
+                             : static_cast<double>(sampling.*c.whole);
+    numbers.insert(QLatin1String(c.name), value);
+  }
+  return numbers;
+}
+
+QString samplingKey(const SamplingChoice& choice) {
+  return QStringLiteral("sampling/") + QLatin1String(choice.name);
+}
+
+// The properties of this class that are kept, not those of QObject.
 template <class Use>
 void eachProperty(const QMetaObject& meta, const Use& use) {
-  for (int i = meta.propertyOffset(); i < meta.propertyCount(); ++i) use(meta.property(i));
+  for (int i = meta.propertyOffset(); i < meta.propertyCount(); ++i) {
+    if (meta.property(i).isStored()) use(meta.property(i));
+  }
 }
 
 }  // namespace
 
 Settings::Settings(const QString& file, QObject* parent)
-    : QObject(parent), m_file(file, QSettings::IniFormat) {
+    : QObject(parent), m_recommended(default_sampling()), m_file(file, QSettings::IniFormat) {
   load();
   m_saving.setSingleShot(true);
   m_saving.setInterval(kSaveAfterMs);
@@ -36,6 +81,10 @@ void Settings::load() {
         m_file.value(QStringLiteral("settings/") + QLatin1String(property.name()));
     if (stored.isValid()) property.write(this, stored);
   });
+  for (const SamplingChoice& c : kSamplingChoices) {
+    const QVariant stored = m_file.value(samplingKey(c));
+    if (stored.isValid()) chooseSampling(QLatin1String(c.name), stored.toDouble());
+  }
   bound();
 }
 
@@ -44,11 +93,6 @@ void Settings::bound() {
     return value >= low && value <= high ? value : otherwise;  // also of what is no number
   };
   fontScale = number(fontScale, 0.8, 2.0, 1.0);
-  temperature = number(temperature, 0.0, 2.0, 0.7);
-  topP = number(topP, 0.01, 1.0, 0.95);
-  minP = number(minP, 0.0, 0.99, 0.0);
-  repetitionPenalty = number(repetitionPenalty, 0.5, 2.0, 1.15);
-  topK = std::clamp(topK, 0, 1000);
   maxTokens = std::clamp(maxTokens, 1, 1'000'000);
   threads = std::clamp(threads, 0, 1024);
   budgetMegabytes = std::clamp(budgetMegabytes, 0, 1'000'000);
@@ -62,27 +106,47 @@ void Settings::save() {
     m_file.setValue(QStringLiteral("settings/") + QLatin1String(property.name()),
                     property.read(this));
   });
+  for (const SamplingChoice& c : kSamplingChoices) {
+    const auto chosen = m_chosen.constFind(QLatin1String(c.name));
+    if (chosen != m_chosen.cend()) {
+      m_file.setValue(samplingKey(c), *chosen);
+    } else {
+      m_file.remove(samplingKey(c));
+    }
+  }
   m_file.sync();
 }
 
-Sampling Settings::sampling() const {
-  return {.temperature = temperature,
-          .topK = topK,
-          .topP = topP,
-          .minP = minP,
-          .repetitionPenalty = repetitionPenalty,
-          .maxTokens = maxTokens,
-          .seed = seed > 0 ? static_cast<quint64>(seed) : QRandomGenerator::global()->generate64()};
+SamplingOptions Settings::sampling() const {
+  SamplingOptions sampling = m_recommended;
+  for (const SamplingChoice& c : kSamplingChoices) {
+    const auto chosen = m_chosen.constFind(QLatin1String(c.name));
+    if (chosen != m_chosen.cend()) apply(c, *chosen, sampling);
+  }
+  sampling.seed = seed > 0 ? static_cast<quint64>(seed) : QRandomGenerator::global()->generate64();
+  return sampling;
+}
+
+QVariantMap Settings::shownSampling() const { return shown(sampling()); }
+
+QVariantMap Settings::modelSampling() const { return shown(m_recommended); }
+
+void Settings::recommend(const SamplingOptions& sampling) {
+  m_recommended = sampling;
+  Q_EMIT changed();
+}
+
+void Settings::chooseSampling(const QString& name, double value) {
+  for (const SamplingChoice& c : kSamplingChoices) {
+    if (name != QLatin1String(c.name) || !(value >= c.least && value <= c.most)) continue;
+    m_chosen.insert(name, value);
+    Q_EMIT changed();
+  }
 }
 
 void Settings::resetSampling() {
-  const Sampling standard;
-  temperature = standard.temperature;
-  topK = standard.topK;
-  topP = standard.topP;
-  minP = standard.minP;
-  repetitionPenalty = standard.repetitionPenalty;
-  maxTokens = standard.maxTokens;
+  m_chosen.clear();
+  maxTokens = kMaxTokens;
   seed = 0;
   Q_EMIT changed();
 }

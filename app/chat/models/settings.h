@@ -4,6 +4,7 @@
 
 #include <QtQml/qqmlregistration.h>
 
+#include <QMap>
 #include <QObject>
 #include <QSettings>
 #include <QTimer>
@@ -23,11 +24,10 @@ class Settings : public QObject {
   Q_PROPERTY(QString fontFamily MEMBER fontFamily NOTIFY changed)  // empty: the system's
   Q_PROPERTY(QString language MEMBER language NOTIFY changed)      // empty: the system's
   Q_PROPERTY(QString systemPrompt MEMBER systemPrompt NOTIFY changed)
-  Q_PROPERTY(double temperature MEMBER temperature NOTIFY changed)
-  Q_PROPERTY(int topK MEMBER topK NOTIFY changed)
-  Q_PROPERTY(double topP MEMBER topP NOTIFY changed)
-  Q_PROPERTY(double minP MEMBER minP NOTIFY changed)
-  Q_PROPERTY(double repetitionPenalty MEMBER repetitionPenalty NOTIFY changed)
+  // Numbers by name: temperature, topP, topK, minP, repetitionPenalty, dryMultiplier. What answers are drawn with: the
+  // user's choice, else the model's.
+  Q_PROPERTY(QVariantMap sampling READ shownSampling NOTIFY changed STORED false)
+  Q_PROPERTY(QVariantMap modelSampling READ modelSampling NOTIFY changed STORED false)
   Q_PROPERTY(int maxTokens MEMBER maxTokens NOTIFY changed)
   Q_PROPERTY(int seed MEMBER seed NOTIFY changed)        // 0: another one each time
   Q_PROPERTY(int threads MEMBER threads NOTIFY changed)  // 0: one a core
@@ -43,7 +43,15 @@ class Settings : public QObject {
   explicit Settings(const QString& file, QObject* parent = nullptr);
   ~Settings() override;
 
-  Sampling sampling() const;
+  /// What the model recommends, with what the user chose, and a seed.
+  SamplingOptions sampling() const;
+  QVariantMap shownSampling() const;
+  QVariantMap modelSampling() const;
+  /// What holds where the user chose nothing. Before a model is loaded: as of a file that recommends nothing.
+  void recommend(const SamplingOptions& sampling);
+  /// Keeps the user's choice of one number of `sampling`, for every model. A value outside its range changes nothing.
+  Q_INVOKABLE void chooseSampling(const QString& name, double value);
+  /// Forgets the user's choices.
   Q_INVOKABLE void resetSampling();
 
   QString draft(qint64 conversation) const;  // 0: of the conversation not begun yet
@@ -62,12 +70,7 @@ class Settings : public QObject {
   QString fontFamily;
   QString language;
   QString systemPrompt;
-  double temperature = 0.7;
-  int topK = 0;
-  double topP = 0.95;
-  double minP = 0.0;
-  double repetitionPenalty = 1.15;
-  int maxTokens = 1024;
+  int maxTokens = kMaxTokens;
   int seed = 0;
   int threads = 0;
   QString device = QStringLiteral("auto");
@@ -81,9 +84,13 @@ class Settings : public QObject {
   void changed();
 
  private:
+  static constexpr int kMaxTokens = 1024;
+
   void load();
   void bound();  // brings what a file says into its range
 
+  SamplingOptions m_recommended;
+  QMap<QString, double> m_chosen;  // of the sampling, by name
   QSettings m_file;
   QTimer m_saving;
 };

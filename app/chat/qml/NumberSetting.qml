@@ -17,6 +17,10 @@ ColumnLayout {
     property string special  // words for the lowest value
     signal moved(real value)
 
+    function inWords(number: real): string {
+        return special !== "" && number <= from ? special : Number(number).toLocaleString(Qt.locale(), "f", decimals);
+    }
+
     spacing: 0
 
     RowLayout {
@@ -29,7 +33,7 @@ ColumnLayout {
             font.family: Theme.fontFamily
         }
         Text {
-            text: setting.special !== "" && setting.value <= setting.from ? setting.special : Number(setting.value).toLocaleString(Qt.locale(), "f", setting.decimals)
+            text: setting.inWords(setting.value)
             color: Theme.accent
             font.pixelSize: Theme.fontSize
             font.family: Theme.fontFamily

@@ -31,6 +31,16 @@ Sheet {
         font.pixelSize: Theme.smallSize
         font.family: Theme.fontFamily
     }
+    // A number of the sampling: the model's, until somebody changes it.
+    component SamplingSetting: NumberSetting {
+        required property string name  // in App.settings.sampling
+        required property string words
+        readonly property real own: App.settings.modelSampling[name]
+        Layout.fillWidth: true
+        explanation: inWords(value) === inWords(own) ? words : words + " " + qsTr("The model's default is %1.").arg(inWords(own))
+        value: App.settings.sampling[name]
+        onMoved: value => App.settings.chooseSampling(name, value)
+    }
     component Choice: RowLayout {
         id: choice
         required property string title
@@ -183,54 +193,52 @@ Sheet {
                     onClicked: sheet.settings.resetSampling()
                 }
             }
-            NumberSetting {
-                Layout.fillWidth: true
+            Explanation { text: qsTr("As the model's file recommends, until you change it.") }
+            SamplingSetting {
+                name: "temperature"
                 title: qsTr("Temperature")
-                explanation: qsTr("0 always takes the likeliest word. Higher is livelier and errs more.")
+                words: qsTr("0 always takes the likeliest word. Higher is livelier and errs more.")
                 to: 2
                 special: qsTr("none")
-                value: sheet.settings.temperature
-                onMoved: value => sheet.settings.temperature = value
             }
-            NumberSetting {
-                Layout.fillWidth: true
+            SamplingSetting {
+                name: "topP"
                 title: "Top-p"
-                explanation: qsTr("Chooses among the likeliest words that together have this share. 1 chooses among all.")
+                words: qsTr("Chooses among the likeliest words that together have this share. 1 chooses among all.")
                 from: 0.05
-                value: sheet.settings.topP
-                onMoved: value => sheet.settings.topP = value
             }
-            NumberSetting {
-                Layout.fillWidth: true
+            SamplingSetting {
+                name: "topK"
                 title: "Top-k"
-                explanation: qsTr("Chooses among so many words at most.")
+                words: qsTr("Chooses among so many words at most.")
                 to: 200
                 step: 1
                 decimals: 0
                 special: qsTr("all")
-                value: sheet.settings.topK
-                onMoved: value => sheet.settings.topK = value
             }
-            NumberSetting {
-                Layout.fillWidth: true
+            SamplingSetting {
+                name: "minP"
                 title: "Min-p"
-                explanation: qsTr("Leaves out words less likely than this share of the likeliest.")
+                words: qsTr("Leaves out words less likely than this share of the likeliest.")
                 to: 0.5
                 step: 0.01
                 special: qsTr("off")
-                value: sheet.settings.minP
-                onMoved: value => sheet.settings.minP = value
             }
-            NumberSetting {
-                Layout.fillWidth: true
+            SamplingSetting {
+                name: "repetitionPenalty"
                 title: qsTr("Against repetition")
-                explanation: qsTr("Above 1, words used lately become less likely. Small models need a little.")
+                words: qsTr("Above 1, words used lately become less likely.")
                 from: 1
                 to: 1.5
                 step: 0.01
                 special: qsTr("off")
-                value: sheet.settings.repetitionPenalty
-                onMoved: value => sheet.settings.repetitionPenalty = value
+            }
+            SamplingSetting {
+                name: "dryMultiplier"
+                title: qsTr("Against loops (DRY)")
+                words: qsTr("Makes it unlikely that an answer says the same passage again. 0.8 is usual.")
+                to: 2
+                special: qsTr("off")
             }
             NumberSetting {
                 Layout.fillWidth: true

@@ -260,6 +260,17 @@ typedef struct runnel_generation_options {
                     void* user);
   void* user;              /* for both */
   const runnel_stop* stop; /* may be NULL */
+
+  /* DRY, "do not repeat yourself": what would go on with a repetition of n generated tokens, n at
+   * least dry_allowed_length, loses dry_multiplier * dry_base^(n - dry_allowed_length). */
+  float dry_multiplier;       /* 0: off */
+  float dry_base;             /* 1.75 */
+  int32_t dry_allowed_length; /* 2 */
+  int32_t dry_range; /* how many generated tokens it sees, at most 1,024, which is the default */
+  /* Texts that a repetition does not reach over, zero-terminated: line ends, colons, quotes and
+   * asterisks. NULL with a count of 0: none. */
+  const char* const* dry_breakers;
+  size_t dry_breaker_count;
 } runnel_generation_options;
 RUNNEL_API void runnel_generation_options_init(runnel_generation_options* options, size_t size);
 
@@ -291,9 +302,16 @@ RUNNEL_API runnel_status runnel_generate(runnel_session* session,
                                          const runnel_generation_options* options,
                                          runnel_generation_result* result, runnel_error* error);
 
+/* Sets the sampling members of `options`, but not the seed, as the model's file recommends, or to
+ * Runnel's own defaults if it says nothing. dry_breakers are valid until the model is freed. */
+RUNNEL_API runnel_status runnel_model_sampling(const runnel_model* model,
+                                               runnel_generation_options* options,
+                                               runnel_error* error);
+
 /* Sets the sampling members of `options` to those of the session's last generation, or of the one
  * its snapshot came with. *known false: there was none, and nothing is set. A logit bias is not
- * given back. */
+ * given back. dry_breakers are valid until the next call of this for the session, or until that is
+ * freed. */
 RUNNEL_API runnel_status runnel_session_last_sampling(const runnel_session* session,
                                                       runnel_generation_options* options,
                                                       bool* known, runnel_error* error);

@@ -110,20 +110,24 @@ WindowCase {
     function test_settingsAreChangedByKeysAndReset() {
         show(window.settingsSheet);
         const settings = App.settings;
+        const model = settings.modelSampling;
         for (const [name, property, by] of [["Temperature", "temperature", 0.05], ["Top-p", "topP", -0.05], ["Top-k", "topK", 1], ["Min-p", "minP", 0.01],
-                                            ["Against repetition", "repetitionPenalty", 0.01], ["Seed", "seed", 1]]) {
-            const before = settings[property];
-            slider(name);
+                                            ["Against repetition", "repetitionPenalty", 0.01], ["Against loops (DRY)", "dryMultiplier", 0.05]]) {
+            const before = settings.sampling[property];
+            verify(!slider(name).Accessible.description.includes("The model's default"), name + " is not changed");
             keyClick(by > 0 ? Qt.Key_Right : Qt.Key_Left);
-            fuzzyCompare(settings[property] - before, by, 1e-6, name);
+            fuzzyCompare(settings.sampling[property] - before, by, 1e-6, name);
+            compare(settings.modelSampling[property], model[property]);
+            verify(slider(name).Accessible.description.includes("The model's default is "), name + " is changed");
             verify(slider(name).Accessible.description.length > 20, name + " is not explained");
         }
+        slider("Seed");
+        keyClick(Qt.Key_Right);
+        compare(settings.seed, 1);
         mouseClick(button(window.settingsSheet.contentItem, "Reset"));
-        compare(settings.temperature, 0.7);
-        compare(settings.topP, 0.95);
-        compare(settings.topK, 0);
+        compare(settings.sampling, model);
         compare(settings.seed, 0);
-        compare(slider("Top-p").value, 0.95);
+        compare(slider("Top-p").value, model.topP);
         for (const [name, property] of [["Size of text", "fontScale"], ["Longest answer", "maxTokens"], ["Disk for going back at once (MB)", "budgetMegabytes"],
                                         ["Threads", "threads"]]) {
             const before = settings[property];
