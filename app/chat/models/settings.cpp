@@ -51,6 +51,7 @@ void Settings::bound() {
   topK = std::clamp(topK, 0, 1000);
   maxTokens = std::clamp(maxTokens, 1, 1'000'000);
   threads = std::clamp(threads, 0, 1024);
+  windowSlots = std::clamp(windowSlots, 0, 1 << 14);
   budgetMegabytes = std::clamp(budgetMegabytes, 0, 1'000'000);
   if (theme != QStringLiteral("light") && theme != QStringLiteral("dark"))
     theme = QStringLiteral("system");
