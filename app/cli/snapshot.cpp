@@ -64,12 +64,11 @@ Result<int> inspect(const std::string& file, bool json) {
     text = "position       " + format_count(data.position) + " tokens\n" +
            "model          fingerprint " + hex(data.model_fingerprint) +
            (data.window_slots ? ", window of " + std::to_string(*data.window_slots) : "") + "\n" +
-           "history        " +
-           hex(data.history_hash) + "\n" + "taken on       " + data.backend + "\n" +
-           "state          " + format_bytes(data.state.size() * sizeof(float)) + ", in the file " +
-           encoding + "\n" + "file           " + format_bytes(map.bytes().size()) +
-           (data.context.empty() ? "" : ", a state pack") + "\n" + "recent tokens  " +
-           std::to_string(data.recent_tokens.size()) + "\n";
+           "history        " + hex(data.history_hash) + "\n" + "taken on       " + data.backend +
+           "\n" + "state          " + format_bytes(data.state.size() * sizeof(float)) +
+           ", in the file " + encoding + "\n" + "file           " +
+           format_bytes(map.bytes().size()) + (data.context.empty() ? "" : ", a state pack") +
+           "\n" + "recent tokens  " + std::to_string(data.recent_tokens.size()) + "\n";
     if (data.has_sampler) {
       text += "sampling       temperature " + format_number(data.sampler.temperature, 2) +
               ", top-p " + format_number(data.sampler.top_p, 2) + ", seed " +

@@ -46,8 +46,8 @@ enum class SectionId : std::uint32_t {
 inline constexpr std::int32_t kMostWindowSlots = 1 << 14;
 
 inline constexpr std::string_view kSectionNames[] = {
-    "",      "identity", "state",         "logits",  "recent tokens",
-    "carry", "sampler",  "encoded state", "context", "generation",    "window"};
+    "",        "identity",      "state",   "logits",     "recent tokens", "carry",
+    "sampler", "encoded state", "context", "generation", "window"};
 
 /// "section 2 (state)"
 std::string section_name(std::uint32_t id);

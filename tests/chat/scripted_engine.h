@@ -21,7 +21,7 @@ class ScriptedEngine : public ChatEngine {
   QVector<AnswerRequest> requests;
   int stops = 0;
   int emptied = 0;
-  QStringList loads;  // "file device threads"
+  QStringList loads;   // "file device threads"
   QList<int> windows;  // of each of them
   QStringList searches;
   QStringList calls;

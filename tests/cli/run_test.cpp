@@ -108,8 +108,7 @@ TEST(Run, ASnapshotGoesBackIntoItsWindowAlone) {
   EXPECT_NE(whole, output(continue_text({"-p", "The river", "-n", "30", "--ignore-end"})));
   std::string text = output(continue_text(
       {"-p", "The river", "-n", "10", "--ignore-end", "--window", "3", "--save", snapshot}));
-  text += output(
-      continue_text({"--load", snapshot, "-n", "20", "--ignore-end", "--window", "3"}));
+  text += output(continue_text({"--load", snapshot, "-n", "20", "--ignore-end", "--window", "3"}));
   EXPECT_EQ(text, whole);
   EXPECT_THAT(output({"snapshot", "inspect", snapshot}), HasSubstr("window of 3"));
   const Outcome o = run_program(continue_text({"--load", snapshot, "-n", "1"}));

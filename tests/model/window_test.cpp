@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runnel/session.h"
+#include "runtime/io/snapshot_data.h"
 #include "tests/support/compare.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/random.h"
@@ -98,9 +99,9 @@ TEST_P(WindowTest, AnySplitGivesTheLogitsOfSingleSteps) {
       Session split = session(model);
       EXPECT_LE(max_relative_error(scores(split, tokens_, piece), expected), kSplitTolerance)
           << "window " << window << ", pieces of " << piece;
-      EXPECT_LE(max_relative_error(split.snapshot()->data().state,
-                                   stepwise.snapshot()->data().state),
-                kSplitTolerance)
+      EXPECT_LE(
+          max_relative_error(split.snapshot()->data().state, stepwise.snapshot()->data().state),
+          kSplitTolerance)
           << "window " << window << ", pieces of " << piece;
     }
   }
@@ -133,9 +134,8 @@ TEST_P(WindowTest, TheStateHasSlotsForTheWindowAlone) {
     const auto model = loaded(window);
     const ModelConfig config = small_positional_config();
     const LayerSpec& layer = config.layers[0];
-    const std::int64_t rows =
-        window + std::min<std::int64_t>(window, 6) +
-        2 * (kSinks + std::int64_t{layer.slots().num_memory_slots});
+    const std::int64_t rows = window + std::min<std::int64_t>(window, 6) +
+                              2 * (kSinks + std::int64_t{layer.slots().num_memory_slots});
     EXPECT_EQ(session(model).snapshot()->data().state.size(),
               static_cast<std::size_t>(rows * layer.num_kv_heads *
                                        (layer.head_k_dim + layer.head_v_dim)));
@@ -204,9 +204,9 @@ INSTANTIATE_TEST_SUITE_P(Devices, WindowTest, testing::ValuesIn([] {
 TEST(WindowChoice, OutsideTheFilesWindowIsAnErrorThatNamesIt) {
   const TemporaryDirectory folder;
   write_gguf(model_with(kFileWindow, 6), folder / "model.gguf");
-  for (const std::int64_t window : {std::int64_t{-1}, std::int64_t{13}, std::int64_t{1'000'000'000'000},
-                                    std::numeric_limits<std::int64_t>::min(),
-                                    std::numeric_limits<std::int64_t>::max()}) {
+  for (const std::int64_t window :
+       {std::int64_t{-1}, std::int64_t{13}, std::int64_t{1'000'000'000'000},
+        std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
     const auto model =
         Model::load(folder / "model.gguf", {.device = "cpu", .window_slots = window});
     ASSERT_FALSE(model);

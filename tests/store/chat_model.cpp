@@ -36,7 +36,8 @@ std::shared_ptr<const Model> chat_model(std::uint64_t seed, std::optional<std::i
   const RandomModel source = make_random_model(config, {.read_biases = true}, seed);
   const TemporaryDirectory folder;
   write_gguf(source, folder.path() / "chat.gguf", add_tokenizer);
-  auto model = Model::load(folder.path() / "chat.gguf", {.device = "reference", .threads = 1, .window_slots = window});
+  auto model = Model::load(folder.path() / "chat.gguf",
+                           {.device = "reference", .threads = 1, .window_slots = window});
   if (!model) throw std::runtime_error(model.error().message);
   return *model;
 }

@@ -61,10 +61,10 @@ struct ModelFacts {
   QString name;
   qint64 parameters = 0;
   quint64 weightBytes = 0;
-  quint64 stateBytes = 0;  // of one conversation, whatever its length
-  int windowSlots = 0;     // 0: none
+  quint64 stateBytes = 0;       // of one conversation, whatever its length
+  int windowSlots = 0;          // 0: none
   quint64 windowSlotBytes = 0;  // what the state shrinks by for each that is not used
-  QString quantisation;    // the type most of the weights have
+  QString quantisation;         // the type most of the weights have
   qint64 layers = 0;
   qint64 width = 0;
   qint64 vocabulary = 0;

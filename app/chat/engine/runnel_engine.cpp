@@ -73,11 +73,10 @@ void RunnelEngine::inLibrary(Call call) {
 void RunnelEngine::loadModel(const QString& file, const QString& device, int threads, int window) {
   m_loading.request_stop();  // of a load that is still going on
   m_loading = std::stop_source();
-  QMetaObject::invokeMethod(
-      m_generation,
-      [worker = m_generation, file, device, threads, window, stop = m_loading.get_token()] {
-        worker->load(file, device, threads, window, stop);
-      });
+  QMetaObject::invokeMethod(m_generation, [worker = m_generation, file, device, threads, window,
+                                           stop = m_loading.get_token()] {
+    worker->load(file, device, threads, window, stop);
+  });
 }
 
 void RunnelEngine::cancelLoading() { m_loading.request_stop(); }

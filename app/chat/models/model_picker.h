@@ -25,8 +25,9 @@ class ModelPicker : public QAbstractListModel {
   Q_PROPERTY(QString stepProgram READ stepProgram NOTIFY stateChanged)
   Q_PROPERTY(QString stateSize READ stateSize NOTIFY stateChanged)
   Q_PROPERTY(QString weightSize READ weightSize NOTIFY stateChanged)
-  Q_PROPERTY(QVariantList windows READ windows NOTIFY stateChanged)  // slots; one or none: no choice
-  Q_PROPERTY(int window READ window NOTIFY stateChanged)             // slots in use
+  Q_PROPERTY(
+      QVariantList windows READ windows NOTIFY stateChanged)  // slots; one or none: no choice
+  Q_PROPERTY(int window READ window NOTIFY stateChanged)      // slots in use
   Q_PROPERTY(QVariantList devices READ devices NOTIFY devicesChanged)
   Q_PROPERTY(QString freeMemory READ freeMemory NOTIFY stateChanged)
 

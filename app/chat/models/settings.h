@@ -29,8 +29,8 @@ class Settings : public QObject {
   Q_PROPERTY(double minP MEMBER minP NOTIFY changed)
   Q_PROPERTY(double repetitionPenalty MEMBER repetitionPenalty NOTIFY changed)
   Q_PROPERTY(int maxTokens MEMBER maxTokens NOTIFY changed)
-  Q_PROPERTY(int seed MEMBER seed NOTIFY changed)        // 0: another one each time
-  Q_PROPERTY(int threads MEMBER threads NOTIFY changed)  // 0: one a core
+  Q_PROPERTY(int seed MEMBER seed NOTIFY changed)                // 0: another one each time
+  Q_PROPERTY(int threads MEMBER threads NOTIFY changed)          // 0: one a core
   Q_PROPERTY(int windowSlots MEMBER windowSlots NOTIFY changed)  // 0: all that a model has
   Q_PROPERTY(QString device MEMBER device NOTIFY changed)
   Q_PROPERTY(QString modelFile MEMBER modelFile NOTIFY changed)

@@ -70,9 +70,9 @@ struct ModelInfo {
   /// "ops; not cluster: heads of 80, expected a power of two".
   std::string step_program;
   std::int32_t vocab_size = 0;
-  std::int64_t parameters = 0;     ///< elements of all distinct tensors
-  std::uint64_t weight_bytes = 0;  ///< memory taken by the weights on the device
-  std::uint64_t state_bytes = 0;   ///< memory taken by one session's state, whatever its length
+  std::int64_t parameters = 0;         ///< elements of all distinct tensors
+  std::uint64_t weight_bytes = 0;      ///< memory taken by the weights on the device
+  std::uint64_t state_bytes = 0;       ///< memory taken by one session's state, whatever its length
   std::int32_t window_slots = 0;       ///< window slots of the layer that has most, as loaded
   std::int32_t file_window_slots = 0;  ///< the same in the file; 0: the model has none
   /// hash of configuration, tensor table, tokenizer and a sample of the weights; and of window_slots where they are

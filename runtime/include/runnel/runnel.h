@@ -140,8 +140,8 @@ typedef struct runnel_model_info {
   uint64_t state_bytes;  /* memory of one session, whatever its length */
   uint64_t fingerprint;
   bool has_tokenizer;
-  runnel_token begin_token; /* begins a document, -1 if there is none */
-  int32_t window_slots;     /* of the layer that has most, as loaded */
+  runnel_token begin_token;  /* begins a document, -1 if there is none */
+  int32_t window_slots;      /* of the layer that has most, as loaded */
   int32_t file_window_slots; /* the same in the file; 0: the model has none */
 } runnel_model_info;
 RUNNEL_API void runnel_model_info_init(runnel_model_info* info, size_t size);
@@ -227,7 +227,7 @@ RUNNEL_API runnel_status runnel_session_fork(const runnel_session* session, runn
                                              runnel_error* error);
 RUNNEL_API runnel_status runnel_session_snapshot(const runnel_session* session,
                                                  runnel_snapshot** snapshot, runnel_error* error);
-/* RUNNEL_MISMATCH if the snapshot belongs to another model. */
+/* RUNNEL_MISMATCH if the snapshot belongs to another model or window. */
 RUNNEL_API runnel_status runnel_session_restore(runnel_session* session,
                                                 const runnel_snapshot* snapshot,
                                                 runnel_error* error);
