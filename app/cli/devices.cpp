@@ -66,6 +66,8 @@ Command add_devices(CLI::App& program) {
                                               "which program computes one token there, and "
                                               "why not a faster one")
                                  ->type_name("FILE");
+  add_window_option(*parser, o->model);
+  parser->get_option("--window")->needs("--model");
   parser->add_flag("--json", o->json, "Print JSON");
   return {parser, [o, model] { return list(o->model, model->count() > 0, o->json); }};
 }

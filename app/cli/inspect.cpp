@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "app/cli/command.h"
+#include "app/cli/model_options.h"
 #include "app/cli/terminal.h"
 #include "quant/formats.h"
 #include "runtime/base/try.h"
@@ -20,6 +22,7 @@
 #include "runtime/model/sampling_keys.h"
 #include "runtime/model/state_layout.h"
 #include "runtime/model/weight_table.h"
+#include "runtime/model/window.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
 
@@ -37,11 +40,12 @@ struct Facts {
   SamplingOptions sampling;
 };
 
-Result<Facts> read(const std::string& path) {
+Result<Facts> read(const std::string& path, std::optional<std::int64_t> window) {
   Facts facts;
   facts.path = path;
   RUNNEL_TRY(facts.file, GgufFile::open(path));
   RUNNEL_TRY(facts.model, ModelFile::from_gguf(facts.file));
+  RUNNEL_CHECK_OK(choose_window(facts.model, window));
   RUNNEL_TRY(facts.tokenizer, Tokenizer::from_gguf(*facts.file, facts.model.config.vocab_size));
   RUNNEL_TRY(facts.chat, chat_format_from_gguf(*facts.file));
   RUNNEL_TRY(facts.sampling, sampling_from_gguf(*facts.file));
@@ -379,8 +383,8 @@ std::string as_text(const Facts& f) {
   return text;
 }
 
-Result<int> inspect(const std::string& path, bool json) {
-  RUNNEL_TRY(const Facts facts, read(path));
+Result<int> inspect(const ModelChoice& choice, bool json) {
+  RUNNEL_TRY(const Facts facts, read(choice.file, choice.window));
   return write_out(json ? as_json(facts) : as_text(facts)) ? kOk : kFailed;
 }
 
@@ -388,16 +392,17 @@ Result<int> inspect(const std::string& path, bool json) {
 
 Command add_inspect(CLI::App& program) {
   struct Options {
-    std::string file;
+    ModelChoice model;
     bool json = false;
   };
   CLI::App* parser = program.add_subcommand("inspect", "Show what a model file holds");
   parser->footer("Example:\n  runnel inspect model.gguf");
   auto o = std::make_shared<Options>();
-  parser->add_option("FILE", o->file, "Model file (GGUF)")->required();
+  parser->add_option("FILE", o->model.file, "Model file (GGUF)")->required();
+  add_window_option(*parser, o->model);
   parser->add_flag("--json", o->json, "Print JSON");
   return {parser, [o] {
-            const Result<int> code = inspect(o->file, o->json);
+            const Result<int> code = inspect(o->model, o->json);
             return code ? *code : report(code.error());
           }};
 }

@@ -51,6 +51,14 @@ std::filesystem::path cache_directory() {
 
 }  // namespace
 
+void add_window_option(CLI::App& parser, ModelChoice& choice) {
+  parser
+      .add_option("--window", choice.window,
+                  "Window slots: how many of the newest tokens are seen word for word, 0 to the "
+                  "number in the file, which is the default; fewer make the state smaller")
+      ->type_name("N");
+}
+
 void add_model_options(CLI::App& parser, ModelChoice& choice) {
   parser.add_option("FILE", choice.file,
                     std::string("Model file (GGUF). Without it: ") + kDefaultModel);
@@ -63,6 +71,7 @@ void add_model_options(CLI::App& parser, ModelChoice& choice) {
       ->type_name("N")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  add_window_option(parser, choice);
 }
 
 Result<std::string> find_default_model() {
@@ -88,7 +97,8 @@ Result<std::shared_ptr<const Model>> load_model(const ModelChoice& choice) {
                        .threads = choice.threads,
                        .progress = {},
                        .cache_directory = cache_directory(),
-                       .step_program = {}};
+                       .step_program = {},
+                       .window_slots = choice.window};
   if (const char* step = std::getenv("RUNNEL_STEP"); step != nullptr) options.step_program = step;
   options.progress = [&bar](float fraction) {
     bar.update(static_cast<double>(fraction));

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runnel/model.h"
@@ -15,9 +17,13 @@ struct ModelChoice {
   std::string file;  // empty: the default model
   std::string device = "auto";
   int threads = 0;
+  std::optional<std::int64_t> window;  // empty: the file's
 };
 
-/// Adds FILE, --device and --threads.
+/// Adds --window alone.
+void add_window_option(CLI::App& parser, ModelChoice& choice);
+
+/// Adds FILE, --device, --threads and --window.
 void add_model_options(CLI::App& parser, ModelChoice& choice);
 
 /// The default model's file: in `models` of the source tree or the directory that the program runs

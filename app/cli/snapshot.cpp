@@ -46,6 +46,7 @@ Result<int> inspect(const std::string& file, bool json) {
                                   {"encoding", encoding},
                                   {"file_bytes", map.bytes().size()},
                                   {"pack", !data.context.empty()}};
+    if (data.window_slots) out["window_slots"] = *data.window_slots;
     if (data.has_sampler) {
       const SamplerState& s = data.sampler;
       out["sampler"] = {{"seed", s.seed},
@@ -61,12 +62,13 @@ Result<int> inspect(const std::string& file, bool json) {
     text = out.dump(2) + "\n";
   } else {
     text = "position       " + format_count(data.position) + " tokens\n" +
-           "model          fingerprint " + hex(data.model_fingerprint) + "\n" + "history        " +
-           hex(data.history_hash) + "\n" + "taken on       " + data.backend + "\n" +
-           "state          " + format_bytes(data.state.size() * sizeof(float)) + ", in the file " +
-           encoding + "\n" + "file           " + format_bytes(map.bytes().size()) +
-           (data.context.empty() ? "" : ", a state pack") + "\n" + "recent tokens  " +
-           std::to_string(data.recent_tokens.size()) + "\n";
+           "model          fingerprint " + hex(data.model_fingerprint) +
+           (data.window_slots ? ", window of " + std::to_string(*data.window_slots) : "") + "\n" +
+           "history        " + hex(data.history_hash) + "\n" + "taken on       " + data.backend +
+           "\n" + "state          " + format_bytes(data.state.size() * sizeof(float)) +
+           ", in the file " + encoding + "\n" + "file           " +
+           format_bytes(map.bytes().size()) + (data.context.empty() ? "" : ", a state pack") +
+           "\n" + "recent tokens  " + std::to_string(data.recent_tokens.size()) + "\n";
     if (data.has_sampler) {
       text += "sampling       temperature " + format_number(data.sampler.temperature, 2) +
               ", top-p " + format_number(data.sampler.top_p, 2) + ", seed " +
@@ -108,6 +110,10 @@ Result<int> diff(const std::string& left, const std::string& right) {
     if (of_x != of_y) text += what + of_x + " | " + of_y + "\n";
   };
   line("model          ", hex(x.model_fingerprint), hex(y.model_fingerprint));
+  const auto window = [](const SnapshotData& s) {
+    return s.window_slots ? std::to_string(*s.window_slots) : "that of the file";
+  };
+  line("window         ", window(x), window(y));
   line("taken on       ", x.backend, y.backend);
   line("position       ", format_count(x.position), format_count(y.position));
   line("history        ", hex(x.history_hash), hex(y.history_hash));

@@ -18,9 +18,10 @@ constexpr runnel_model_options kDefaults{.size = sizeof(runnel_model_options),
                                          .threads = 0,
                                          .memory_limit = 0,
                                          .on_progress = nullptr,
-                                         .user = nullptr};
-constexpr std::size_t kLeastOptions = sizeof(runnel_model_options);
-constexpr std::size_t kLeastInfo = sizeof(runnel_model_info);
+                                         .user = nullptr,
+                                         .window_slots = RUNNEL_FILE_WINDOW};
+constexpr std::size_t kLeastOptions = offsetof(runnel_model_options, window_slots);
+constexpr std::size_t kLeastInfo = offsetof(runnel_model_info, window_slots);
 
 // Runs `make` (→ Result<vector of T>) and copies what it made out.
 template <class T, class To, class Make>
@@ -56,6 +57,7 @@ runnel_status runnel_model_load(const char* file, const runnel_model_options* op
     if (o.device != nullptr) wanted.device = o.device;
     wanted.threads = o.threads;
     wanted.memory_limit = o.memory_limit;
+    if (o.window_slots != RUNNEL_FILE_WINDOW) wanted.window_slots = o.window_slots;
     if (o.on_progress != nullptr) {
       wanted.progress = [o](float fraction) { return o.on_progress(fraction, o.user); };
     }
@@ -85,6 +87,8 @@ runnel_status runnel_model_get_info(const runnel_model* model, runnel_model_info
     value.fingerprint = facts.fingerprint;
     value.has_tokenizer = model->model->has_tokenizer();
     value.begin_token = model->model->begin_token();
+    value.window_slots = facts.window_slots;
+    value.file_window_slots = facts.file_window_slots;
     fill_struct(info, value);
     return {};
   });

@@ -15,6 +15,8 @@ std::uint64_t Snapshot::position() const { return data_->position; }
 
 std::uint64_t Snapshot::model_fingerprint() const { return data_->model_fingerprint; }
 
+std::optional<std::int32_t> Snapshot::window_slots() const { return data_->window_slots; }
+
 std::uint64_t Snapshot::bytes() const {
   return sizeof(SnapshotData) + data_->backend.size() + data_->state.size() * sizeof(float) +
          data_->logits.size() * sizeof(float) + data_->recent_tokens.size() * sizeof(TokenId) +

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,7 @@ struct SnapshotContext {
 /// docs/snapshot-format.md says how this lies in a file.
 struct SnapshotData {
   std::uint64_t model_fingerprint = 0;
+  std::optional<std::int32_t> window_slots;  // fewer than the model's file has; empty: as many
   std::string backend;  // where it was taken ("cpu", "cuda"): only there it goes on bit-identically
   std::uint64_t position = 0;          // tokens consumed
   std::uint64_t history_hash = 0;      // of all tokens consumed, in order

@@ -39,11 +39,15 @@ enum class SectionId : std::uint32_t {
   encoded_state,  // 1.1: in place of state
   context,        // 1.1
   generation,
+  window,
 };
 
+/// Most window slots that a model file may have.
+inline constexpr std::int32_t kMostWindowSlots = 1 << 14;
+
 inline constexpr std::string_view kSectionNames[] = {
-    "",      "identity", "state",         "logits",  "recent tokens",
-    "carry", "sampler",  "encoded state", "context", "generation"};
+    "",        "identity",      "state",   "logits",     "recent tokens", "carry",
+    "sampler", "encoded state", "context", "generation", "window"};
 
 /// "section 2 (state)"
 std::string section_name(std::uint32_t id);

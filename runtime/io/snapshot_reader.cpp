@@ -163,6 +163,19 @@ Status get_context(std::span<const std::byte> bytes, SnapshotContext& context) {
   return in.finish();
 }
 
+Status get_window(std::span<const std::byte> bytes, SnapshotData& data) {
+  Fields in(bytes);
+  std::int32_t slots = 0;
+  in.get(slots);
+  RUNNEL_CHECK_OK(in.finish());
+  if (slots < 0 || slots > kMostWindowSlots) {
+    return fail(ErrorCode::malformed, "window is ", slots, " slots, expected 0 to ",
+                kMostWindowSlots);
+  }
+  data.window_slots = slots;
+  return {};
+}
+
 Status get_section(const Section& section, std::span<const std::byte> bytes, SnapshotData& data) {
   switch (static_cast<SectionId>(section.id)) {
     case SectionId::identity:
@@ -191,6 +204,8 @@ Status get_section(const Section& section, std::span<const std::byte> bytes, Sna
       return get_context(bytes, data.context);
     case SectionId::generation:
       return get_generation(bytes, data);
+    case SectionId::window:
+      return get_window(bytes, data);
   }
   if ((section.flags & kOptional) != 0) return {};
   return fail(ErrorCode::unsupported, "is not known to this version and not optional");

@@ -106,7 +106,8 @@ std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncod
   // Left out where it says nothing.
   const bool generation = data.generated_tokens > 0 || data.sampler.dry != SamplerState::Dry();
   const std::uint32_t sections = 5 + std::uint32_t(data.has_sampler) +
-                                 std::uint32_t(!data.context.empty()) + std::uint32_t(generation);
+                                 std::uint32_t(!data.context.empty()) + std::uint32_t(generation) +
+                                 std::uint32_t(data.window_slots.has_value());
   const std::uint16_t minor = plain && data.context.empty() ? 0 : 1;
   ByteWriter out;
   out.reserve(1024 + (data.state.size() + data.logits.size()) * sizeof(float) +
@@ -150,6 +151,8 @@ std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncod
   if (!data.context.empty())
     section(SectionId::context, kOptional, [&] { put_context(out, data.context); });
   if (generation) section(SectionId::generation, kOptional, [&] { put_generation(out, data); });
+  if (data.window_slots)
+    section(SectionId::window, kOptional, [&] { out.put(*data.window_slots); });
 
   out.overwrite(file_bytes_at, static_cast<std::uint64_t>(out.size()));
   out.overwrite(kChecksumOffset, file_checksum(out.view()));

@@ -76,10 +76,6 @@ Status check_slots(const LayerSpec& layer) {
     return fail(ErrorCode::malformed, "gsa.sink_distance is ", c.sink_distance,
                 ", expected at least gsa.num_sink_slots ", c.num_sink_slots);
   }
-  if (c.num_sink_slots > 0 && c.num_window_slots == 0) {
-    return fail(ErrorCode::unsupported, "gsa.num_sink_slots is ", c.num_sink_slots,
-                " and gsa.num_window_slots is 0, expected sink slots only beside window slots");
-  }
   return {};
 }
 

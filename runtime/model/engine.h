@@ -40,6 +40,7 @@ class Engine {
 
   const ModelConfig& config() const { return file_.config; }
   std::uint64_t fingerprint() const { return file_.fingerprint; }
+  WindowChoice window() const { return file_.window; }
   const DeviceInfo& device() const { return current()->backend->device(); }
   MemoryUse memory() const { return current()->model->memory(); }
   StepProgram step_program() const { return current()->model->step_program(); }

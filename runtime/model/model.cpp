@@ -10,6 +10,7 @@
 #include "runtime/model/engine.h"
 #include "runtime/model/model_loader.h"
 #include "runtime/model/sampling_keys.h"
+#include "runtime/model/window.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
 
@@ -76,6 +77,7 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   };
   RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(file));
   RUNNEL_TRY(ModelFile model_file, ModelFile::from_gguf(gguf));
+  RUNNEL_CHECK_OK(choose_window(model_file, options.window_slots));
   auto impl = std::make_unique<Model::Impl>();
   // Takes a third of the time until the first token, so it runs while the engine packs the weights.
   BackgroundTask<std::shared_ptr<const Tokenizer>> tokenizer(
@@ -89,6 +91,8 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   impl->info.vocab_size = model_file.config.vocab_size;
   impl->info.parameters = count_parameters(*gguf);
   impl->info.fingerprint = model_file.fingerprint;
+  impl->info.window_slots = model_file.window.slots;
+  impl->info.file_window_slots = model_file.window.file_slots;
   // Packed weights are never smaller than the file's, so what cannot fit is refused before the work.
   const std::uint64_t state = StateLayout::of(model_file.config).total_floats() * sizeof(float);
   RUNNEL_CHECK_OK(check_limit(options.memory_limit, tensor_bytes(*gguf) + state));

@@ -13,6 +13,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/model/weight_table.h"
+#include "runtime/model/window.h"
 
 namespace runnel {
 namespace {
@@ -270,6 +271,8 @@ Result<ModelFile> ModelFile::from_gguf(std::shared_ptr<const GgufFile> file) {
   RUNNEL_CHECK_OK(reader.expect_all_used());
 
   model.fingerprint = fingerprint_of(*file, c, w);
+  const std::int32_t window = most_window_slots(c);
+  model.window = {.slots = window, .file_slots = window, .file_fingerprint = model.fingerprint};
   model.weights.release = [source = file.get()](std::span<const std::byte> bytes) {
     source->release(bytes);
   };

@@ -91,6 +91,8 @@ Result<Snapshot> Session::snapshot() const try {
   RUNNEL_CHECK_OK(impl_->catch_up());
   auto data = std::make_shared<SnapshotData>();
   data->model_fingerprint = impl_->engine().fingerprint();
+  const WindowChoice window = impl_->engine().window();
+  if (window.chosen()) data->window_slots = window.slots;
   data->backend = impl_->engine().device().backend;
   RUNNEL_CHECK_OK(impl_->copy_to(*data));
   return Snapshot(std::move(data));

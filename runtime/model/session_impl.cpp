@@ -214,11 +214,23 @@ Status Session::Impl::copy_to(SnapshotData& data) const {
   return {};
 }
 
-Status Session::Impl::restore(const SnapshotData& data) {
+Status Session::Impl::check_model(const SnapshotData& data) const {
   if (data.model_fingerprint != engine().fingerprint()) {
+    const WindowChoice here = engine().window();
+    const std::int32_t there = data.window_slots.value_or(here.file_slots);
+    if (data.model_fingerprint == here.fingerprint(there)) {
+      return fail(ErrorCode::mismatch, "snapshot: was taken with a window of ", there,
+                  " slots, this model was loaded with one of ", here.slots,
+                  ", expected the same window");
+    }
     return fail(ErrorCode::mismatch, "snapshot: belongs to the model with fingerprint ", std::hex,
                 data.model_fingerprint, ", this one has ", engine().fingerprint());
   }
+  return {};
+}
+
+Status Session::Impl::restore(const SnapshotData& data) {
+  RUNNEL_CHECK_OK(check_model(data));
   const std::size_t floats = engine().layout().total_floats();
   if (data.state.size() != floats) {
     return fail(ErrorCode::mismatch, "snapshot: its state has ", data.state.size(),

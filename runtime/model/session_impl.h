@@ -127,6 +127,8 @@ class Session::Impl {
 
   std::size_t vocab() const { return static_cast<std::size_t>(engine().config().vocab_size); }
   static Memory with_room(Memory memory);
+  /// @return mismatch for a snapshot of another model or window
+  Status check_model(const SnapshotData& data) const;
 
   /// Whether the state is lost: its device failed, for this session or for another.
   bool lost() const { return broken_ || generation_ != engine().generation(); }

@@ -156,6 +156,51 @@ TEST_F(CApi, SamplingOfTheModelIsWhatItsFileRecommends) {
   EXPECT_EQ(runnel_model_sampling(nullptr, &options, &error_), RUNNEL_INVALID_ARGUMENT);
 }
 
+TEST_F(CApi, LoadsWithFewerWindowSlots) {
+  runnel_model_info whole, info;
+  RUNNEL_INIT(runnel_model_info, whole);
+  ASSERT_EQ(runnel_model_get_info(model_, &whole, &error_), RUNNEL_OK);
+  EXPECT_EQ(whole.window_slots, 6);
+  EXPECT_EQ(whole.file_window_slots, 6);
+  runnel_model_options options;
+  RUNNEL_INIT(runnel_model_options, options);
+  EXPECT_EQ(options.window_slots, RUNNEL_FILE_WINDOW);
+  options.window_slots = 1;
+  runnel_model* small = nullptr;
+  ASSERT_EQ(runnel_model_load(file_.c_str(), &options, &small, &error_), RUNNEL_OK)
+      << error_.message;
+  RUNNEL_INIT(runnel_model_info, info);
+  ASSERT_EQ(runnel_model_get_info(small, &info, &error_), RUNNEL_OK);
+  EXPECT_EQ(info.window_slots, 1);
+  EXPECT_EQ(info.file_window_slots, 6);
+  EXPECT_LT(info.state_bytes, whole.state_bytes);
+  EXPECT_NE(info.fingerprint, whole.fingerprint);
+  runnel_model_free(small);
+  for (const std::int64_t window : {std::int64_t{-1}, std::int64_t{7}, std::int64_t{1} << 40}) {
+    options.window_slots = window;
+    runnel_model* none = nullptr;
+    EXPECT_EQ(runnel_model_load(file_.c_str(), &options, &none, &error_), RUNNEL_INVALID_ARGUMENT);
+    EXPECT_EQ(none, nullptr);
+    EXPECT_NE(std::string(error_.message).find("expected 0 to 6"), std::string::npos);
+  }
+}
+
+TEST_F(CApi, TakesTheStructOfAProgramBuiltBeforeWindowsWereChosen) {
+  runnel_model_options options;
+  runnel_model_options_init(&options, offsetof(runnel_model_options, window_slots));
+  options.window_slots = 1;  // not a part of that program's struct
+  runnel_model* model = nullptr;
+  ASSERT_EQ(runnel_model_load(file_.c_str(), &options, &model, &error_), RUNNEL_OK)
+      << error_.message;
+  runnel_model_info info;
+  runnel_model_info_init(&info, offsetof(runnel_model_info, window_slots));
+  info.window_slots = -9;
+  ASSERT_EQ(runnel_model_get_info(model, &info, &error_), RUNNEL_OK);
+  EXPECT_EQ(info.window_slots, -9);
+  EXPECT_EQ(info.vocab_size, 96);
+  runnel_model_free(model);
+}
+
 TEST_F(CApi, GeneratesWhatCppGenerates) {
   auto model = Model::load(file_);
   ASSERT_TRUE(model);

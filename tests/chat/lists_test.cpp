@@ -253,6 +253,31 @@ class ListsTest : public QObject {
     }
   }
 
+  void aWindowIsChosenAmongThoseThatTheModelHas() {
+    const QString a = modelFile(QStringLiteral("a.gguf"));
+    ModelPicker* models = m_app->models();
+    models->choose(a);
+    m_engine->finishLoad(QStringLiteral("cpu"));
+    QVERIFY(models->windows().isEmpty());
+    m_engine->finishWindow(60, 60);
+    QCOMPARE(models->windows(), QVariantList({60}));
+    m_engine->finishWindow(252, 252);
+    QCOMPARE(models->windows(), QVariantList({60, 124, 252}));
+    QCOMPARE(models->window(), 252);
+    const qsizetype before = m_engine->loads.size();
+    models->chooseWindow(252);  // in use
+    QCOMPARE(m_engine->loads.size(), before);
+    models->chooseWindow(60);
+    QCOMPARE(m_engine->loads.size(), before + 1);
+    QVERIFY(m_engine->loads.last().startsWith(a));
+    QCOMPARE(m_engine->windows.last(), 60);
+    QCOMPARE(m_settings->windowSlots, 60);
+    m_engine->finishWindow(60, 252);
+    QCOMPARE(models->window(), 60);
+    models->chooseWindow(252);
+    QCOMPARE(m_engine->windows.last(), 0);  // the file's, whichever model comes next
+  }
+
   void aFileThatFailsOnTheCpuTooIsNoReasonToLeaveTheDevice() {
     const QString a = modelFile(QStringLiteral("a.gguf"));
     m_settings->device = QStringLiteral("vulkan:0");

@@ -21,7 +21,8 @@ class ScriptedEngine : public ChatEngine {
   QVector<AnswerRequest> requests;
   int stops = 0;
   int emptied = 0;
-  QStringList loads;  // "file device threads"
+  QStringList loads;   // "file device threads"
+  QList<int> windows;  // of each of them
   QStringList searches;
   QStringList calls;
 
@@ -94,6 +95,13 @@ class ScriptedEngine : public ChatEngine {
                         .device = device,
                         .stateBytes = static_cast<quint64>(stateBytes)});
   }
+  Q_INVOKABLE void finishWindow(int window, int ofFile) {
+    Q_EMIT modelLoaded({.file = lastLoad().section(u' ', 0, -3),
+                        .name = QStringLiteral("tiny"),
+                        .device = QStringLiteral("cpu"),
+                        .windowSlots = window,
+                        .fileWindowSlots = ofFile});
+  }
   Q_INVOKABLE void progress(double fraction) { Q_EMIT loadProgress(fraction); }
   void failLoad(ErrorCode code) { Q_EMIT modelFailed({code, QStringLiteral("why")}); }
   Q_INVOKABLE void failDevice() { failLoad(ErrorCode::device); }
@@ -114,7 +122,8 @@ class ScriptedEngine : public ChatEngine {
   QHash<qint64, ConversationTree> trees;
 
   // ChatEngine
-  void loadModel(const QString& file, const QString& device, int threads) override {
+  void loadModel(const QString& file, const QString& device, int threads, int window) override {
+    windows.push_back(window);
     loads.push_back(QStringLiteral("%1 %2 %3").arg(file, device).arg(threads));
   }
   void cancelLoading() override { calls.push_back(QStringLiteral("cancel")); }

@@ -98,6 +98,15 @@ TEST(Inspect, NamesMixerStateAndBytesOfTheFamily) {
   }
 }
 
+TEST(Inspect, SaysTheStateOfASmallerWindow) {
+  const Json whole = json_of({"inspect", chat_model()});
+  const Json j = json_of({"inspect", chat_model(), "--window", "2"});
+  EXPECT_EQ(j["config"]["num_window_slots"], 2);
+  EXPECT_LT(j["state_bytes"], whole["state_bytes"]);
+  EXPECT_NE(j["fingerprint"], whole["fingerprint"]);
+  EXPECT_NE(run_program({"inspect", chat_model(), "--window", "99"}).code, 0);
+}
+
 TEST(Bench, ReportsEachTestAtEachDepth) {
   const Json j = json_of({"bench", bare_model(), "-p", "16", "-n", "4", "--depth", "0", "--depth",
                           "40", "-r", "2", "-t", "1"});

@@ -101,6 +101,31 @@ TEST(Run, ASnapshotOfAnotherModelIsRefused) {
   EXPECT_THAT(o.err, HasSubstr("fingerprint"));
 }
 
+TEST(Run, ASnapshotGoesBackIntoItsWindowAlone) {
+  const std::string snapshot = (scratch() / "window.snap").string();
+  const std::string whole =
+      output(continue_text({"-p", "The river", "-n", "30", "--ignore-end", "--window", "3"}));
+  EXPECT_NE(whole, output(continue_text({"-p", "The river", "-n", "30", "--ignore-end"})));
+  std::string text = output(continue_text(
+      {"-p", "The river", "-n", "10", "--ignore-end", "--window", "3", "--save", snapshot}));
+  text += output(continue_text({"--load", snapshot, "-n", "20", "--ignore-end", "--window", "3"}));
+  EXPECT_EQ(text, whole);
+  EXPECT_THAT(output({"snapshot", "inspect", snapshot}), HasSubstr("window of 3"));
+  const Outcome o = run_program(continue_text({"--load", snapshot, "-n", "1"}));
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("window of 3 slots, this model was loaded with one of 6"));
+}
+
+TEST(Run, AWindowThatTheModelLacksIsAnError) {
+  for (const char* window : {"-1", "7", "1000000000000"}) {
+    const Outcome o = run_program(continue_text({"-p", "x", "-n", "1", "--window", window}));
+    EXPECT_NE(o.code, 0);
+    EXPECT_THAT(o.err, HasSubstr("window_slots: " + std::string(window) + ", expected 0 to 6"));
+    EXPECT_THAT(o.out, IsEmpty());
+  }
+  EXPECT_NE(run_program(continue_text({"-p", "x", "--window", "many"})).code, 0);
+}
+
 TEST(Run, AnUnwritableSnapshotIsAnErrorAfterTheText) {
   const Outcome o = run_program(continue_text({"-p", "x", "-n", "3", "--save", "/nowhere/a.snap"}));
   EXPECT_EQ(o.code, 1);

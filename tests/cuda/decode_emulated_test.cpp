@@ -224,6 +224,8 @@ std::vector<Case> cases() {
   set_layers(c, 3);
   set_positional(c, 0, 5, 0);
   all.push_back({"window_only", c, biased, 4, {.blocks = 4, .splits = 1, .poll = 1}, 7});
+  set_positional(c, 3, 0, 5);
+  all.push_back({"sinks_only", c, biased, 4, {.blocks = 4, .splits = 1}, 9});
   c = small_positional_config();
   set(c, &LayerSpec::qkv_bias, true);
   all.push_back({"qkv_bias", c, biased, 6, {.blocks = 5, .splits = 2}, 14});
@@ -368,6 +370,9 @@ std::vector<Case> cases() {
   set_positional(c, 0, 5, 0);
   set_memory(c, 0);
   cluster("cluster_window_only", c, BlockType::q4_0);
+  set_positional(c, 2, 0, 4);
+  set_memory(c, 8);
+  cluster("cluster_sinks_only", c, BlockType::q4_0);
   c = small_config();
   set_heads(c, 4, 1, 128);
   set_memory(c, 48);

@@ -74,6 +74,33 @@ TEST(SnapshotFile, ReadsBackAnEmptySession) {
   EXPECT_EQ(*read, empty);
 }
 
+TEST(SnapshotFile, NamesAWindowOnlyWhereItIsNotTheFiles) {
+  SnapshotData data = sample_snapshot();
+  const std::vector<std::byte> without = snapshot_to_bytes(data);
+  const auto sections = [](const std::vector<std::byte>& bytes) {
+    return outline_snapshot(bytes)->sections.size();
+  };
+  for (const std::int32_t window : {0, 1, 252, 1 << 14}) {
+    data.window_slots = window;
+    const std::vector<std::byte> bytes = snapshot_to_bytes(data);
+    EXPECT_EQ(sections(bytes), sections(without) + 1);
+    const auto read = snapshot_from_bytes(bytes);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, data);
+  }
+}
+
+TEST(SnapshotFile, RefusesAWindowThatNoModelHas) {
+  for (const std::int32_t window : {-1, (1 << 14) + 1}) {
+    SnapshotData data = sample_snapshot();
+    data.window_slots = window;
+    const auto read = snapshot_from_bytes(snapshot_to_bytes(data));
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ErrorCode::malformed);
+    EXPECT_NE(read.error().message.find("section 10 (window)"), std::string::npos);
+  }
+}
+
 TEST(SnapshotFile, KeepsTheBitsOfEveryFloat) {
   SnapshotData data = sample_snapshot();
   data.state = {-0.0F, std::numeric_limits<float>::denorm_min(), std::nanf("7"), -INFINITY};

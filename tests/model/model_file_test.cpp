@@ -218,7 +218,6 @@ std::vector<Case> hostile_cases() {
       {"odd head with rotary slots", key("gsa.head_k_dim", u32(7)), "gsa.head_k_dim is 7"},
       {"sink farther than its distance", key("gsa.sink_distance", u32(1)),
        "gsa.sink_distance is 1"},
-      {"sinks without a window", key("gsa.num_window_slots", u32(0)), "gsa.num_window_slots is 0"},
       {"scale not finite", key("gsa.scale", kNan), "gsa.scale is nan"},
       {"scale beyond f32", key("gsa.scale", 1e300), "gsa.scale is inf"},
       {"gate normalizer zero", key("gsa.gate_normalizer", 0.0F), "gsa.gate_normalizer is 0"},
@@ -343,6 +342,15 @@ TEST(ModelFile, AHeadMayBeTiedByLeavingItOut) {
   EXPECT_TRUE(tied->weights.tied());
   parts.keys.erase("gsa.tie_word_embeddings");
   EXPECT_TRUE(load(parts));
+}
+
+TEST(ModelFile, SinksMayBeWithoutAWindow) {
+  FileParts parts = test::full_model_parts();
+  parts.keys["gsa.num_window_slots"] = std::uint32_t{0};
+  const Result<ModelFile> model = load(parts);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->window.file_slots, 0);
+  EXPECT_GT(model->config.layers[0].slots().num_sink_slots, 0);
 }
 
 TEST(Fingerprint, SeesWeightsTypesConfigurationAndTokenizer) {

@@ -30,13 +30,14 @@ void add_tokenizer(GgufWriter& writer) {
 
 }  // namespace
 
-std::shared_ptr<const Model> chat_model(std::uint64_t seed) {
+std::shared_ptr<const Model> chat_model(std::uint64_t seed, std::optional<std::int64_t> window) {
   ModelConfig config = small_positional_config();
   config.vocab_size = 258;
   const RandomModel source = make_random_model(config, {.read_biases = true}, seed);
   const TemporaryDirectory folder;
   write_gguf(source, folder.path() / "chat.gguf", add_tokenizer);
-  auto model = Model::load(folder.path() / "chat.gguf", {.device = "reference", .threads = 1});
+  auto model = Model::load(folder.path() / "chat.gguf",
+                           {.device = "reference", .threads = 1, .window_slots = window});
   if (!model) throw std::runtime_error(model.error().message);
   return *model;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@
 namespace runnel::test {
 
 /// Throws on error. Models of the same seed are equal, fingerprint included.
-std::shared_ptr<const Model> chat_model(std::uint64_t seed = 1);
+/// @param window  ModelOptions::window_slots
+std::shared_ptr<const Model> chat_model(std::uint64_t seed = 1,
+                                        std::optional<std::int64_t> window = {});
 
 /// A store in `folder`; fails the test and throws on error.
 ConversationStore open_store(const std::filesystem::path& folder,

@@ -67,6 +67,20 @@ TEST_F(ConversationTest, OpensAtOnceWhereItWasLeft) {
   EXPECT_EQ(send(again, "Go on").result.text, send(first, "Go on").result.text);
 }
 
+TEST_F(ConversationTest, ReadsAnewWithAnotherWindowAndAtOnceWhenItIsBack) {
+  Conversation first = create();
+  send(first, "Hello");
+  send(first, "And now?");
+  const auto narrow = test::chat_model(1, 2);
+  Conversation there = open(first.id(), narrow);
+  EXPECT_GT(there.cost().replayed, 0U);
+  EXPECT_NE(logits(there), logits(first));
+  EXPECT_EQ(open(first.id(), narrow).cost().replayed, 0U);
+  Conversation back = open(first.id());
+  EXPECT_EQ(back.cost().replayed, 0U);
+  EXPECT_EQ(logits(back), logits(first));
+}
+
 TEST_F(ConversationTest, ReadsOnlyNewTokens) {
   Conversation chat = create();
   const Turn first = send(chat, "Hello");

@@ -75,6 +75,19 @@ ModelConfig biased() {
   return c;
 }
 
+/// As `--window 61` and `--window 0` make of a model.
+ModelConfig odd_window() {
+  ModelConfig c = biased();
+  set_positional(c, 4, 61, 256);
+  return c;
+}
+
+ModelConfig sinks_alone() {
+  ModelConfig c = with_heads(256, 416, 6, 6);
+  set_positional(c, 2, 0, 8);
+  return c;
+}
+
 /// Positions on both sides of the sinks' and the window's ends.
 constexpr std::size_t kTokens = 9;
 
@@ -116,6 +129,8 @@ const std::vector<StepRowModel>& step_row_models() {
        },
        true},
       {"biases, 384 slots", [] { return positional(biased(), BlockType::f16, 105); }},
+      {"odd window", [] { return positional(odd_window(), BlockType::f16, 114); }},
+      {"sinks alone", [] { return positional(sinks_alone(), BlockType::f16, 115); }},
       {"default model", [] { return positional(default_mixer(1536), BlockType::f16, 106); }, true},
       {"default mixer", [] { return positional(default_mixer(192), BlockType::f16, 107); }},
       {"wide",

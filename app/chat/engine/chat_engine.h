@@ -16,7 +16,8 @@ class ChatEngine : public QObject {
   using QObject::QObject;
 
   // Models. A model replaces the one before; a load that fails or is cancelled leaves that one.
-  virtual void loadModel(const QString& file, const QString& device, int threads) = 0;
+  /// @param window  window slots; 0, or no fewer than the file has: all of the file's
+  virtual void loadModel(const QString& file, const QString& device, int threads, int window) = 0;
   virtual void cancelLoading() = 0;
   virtual void inspect(const QString& file) = 0;
   virtual void listDevices() = 0;

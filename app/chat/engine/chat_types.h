@@ -62,8 +62,10 @@ struct ModelFacts {
   QString name;
   qint64 parameters = 0;
   quint64 weightBytes = 0;
-  quint64 stateBytes = 0;  // of one conversation, whatever its length
-  QString quantisation;    // the type most of the weights have
+  quint64 stateBytes = 0;       // of one conversation, whatever its length
+  int windowSlots = 0;          // 0: none
+  quint64 windowSlotBytes = 0;  // what the state shrinks by for each that is not used
+  QString quantisation;         // the type most of the weights have
   qint64 layers = 0;
   qint64 width = 0;
   qint64 vocabulary = 0;
@@ -81,6 +83,8 @@ struct LoadedModel {
   QString
       stepProgram;  // of a device with a ladder of them: what computes one token, and why not a faster one
   SamplingOptions sampling;  // as its file recommends
+  int windowSlots = 0;      // in use
+  int fileWindowSlots = 0;  // 0: the model has none
 };
 
 struct Device {

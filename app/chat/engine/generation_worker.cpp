@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "app/chat/engine/convert.h"
+#include "app/chat/engine/model_facts.h"
 #include "runtime/base/try.h"
 
 namespace runnel::chat {
@@ -36,7 +37,7 @@ class PieceJoiner {
 
 }  // namespace
 
-void GenerationWorker::load(const QString& file, const QString& device, int threads,
+void GenerationWorker::load(const QString& file, const QString& device, int threads, int window,
                             const std::stop_token& stop) {
   QElapsedTimer sent;
   ModelOptions options{.device = device.toStdString(), .threads = threads, .progress = {}};
@@ -47,6 +48,8 @@ void GenerationWorker::load(const QString& file, const QString& device, int thre
     }
     return !stop.stop_requested();
   };
+  // One setting for all models: those with smaller windows keep theirs.
+  if (window > 0 && window < fileWindowSlots(file)) options.window_slots = window;
   const QString cache = QStandardPaths::writableLocation(QStandardPaths::GenericCacheLocation);
   if (!cache.isEmpty()) options.cache_directory = (cache + QStringLiteral("/runnel")).toStdString();
   auto model = Model::load(file.toStdString(), options);
@@ -66,7 +69,7 @@ void GenerationWorker::load(const QString& file, const QString& device, int thre
   Q_EMIT modelLoaded({file, text(info.name), text(info.device), info.parameters, info.weight_bytes,
                       info.state_bytes,
                       info.step_program == "ops" ? QString() : text(info.step_program),
-                      m_model->sampling()});
+                      m_model->sampling(), info.window_slots, info.file_window_slots});
 }
 
 GenerationOptions GenerationWorker::optionsOf(const AnswerRequest& request) const {

@@ -20,7 +20,8 @@ class GenerationWorker : public QObject {
  public:
   explicit GenerationWorker(std::shared_ptr<SharedStore> store) : m_store(std::move(store)) {}
 
-  void load(const QString& file, const QString& device, int threads, const std::stop_token& stop);
+  void load(const QString& file, const QString& device, int threads, int window,
+            const std::stop_token& stop);
   void answer(const AnswerRequest& request, const std::stop_token& stop);
 
  Q_SIGNALS:

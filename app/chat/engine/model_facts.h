@@ -9,4 +9,7 @@ namespace runnel::chat {
 /// Reads the file's header and tables. Never fails: `problem` says what is wrong with the file.
 ModelFacts readModelFacts(const QString& file);
 
+/// Window slots of a model file; 0: none, or it cannot be read.
+int fileWindowSlots(const QString& file);
+
 }  // namespace runnel::chat

@@ -70,13 +70,13 @@ void RunnelEngine::inLibrary(Call call) {
                             [worker = m_library, call = std::move(call)] { call(*worker); });
 }
 
-void RunnelEngine::loadModel(const QString& file, const QString& device, int threads) {
+void RunnelEngine::loadModel(const QString& file, const QString& device, int threads, int window) {
   m_loading.request_stop();  // of a load that is still going on
   m_loading = std::stop_source();
-  QMetaObject::invokeMethod(
-      m_generation, [worker = m_generation, file, device, threads, stop = m_loading.get_token()] {
-        worker->load(file, device, threads, stop);
-      });
+  QMetaObject::invokeMethod(m_generation, [worker = m_generation, file, device, threads, window,
+                                           stop = m_loading.get_token()] {
+    worker->load(file, device, threads, window, stop);
+  });
 }
 
 void RunnelEngine::cancelLoading() { m_loading.request_stop(); }

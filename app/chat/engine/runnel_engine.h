@@ -20,7 +20,7 @@ class RunnelEngine : public ChatEngine {
   RunnelEngine(std::filesystem::path library, quint64 budgetBytes, QObject* parent = nullptr);
   ~RunnelEngine() override;
 
-  void loadModel(const QString& file, const QString& device, int threads) override;
+  void loadModel(const QString& file, const QString& device, int threads, int window) override;
   void cancelLoading() override;
   void inspect(const QString& file) override;
   void listDevices() override;

@@ -929,6 +929,14 @@
         <translation>Wie viele Prozessorkerne rechnen. Eine Änderung lädt das Modell neu.</translation>
     </message>
     <message>
+        <source>Memory window</source>
+        <translation>Gedächtnisfenster</translation>
+    </message>
+    <message>
+        <source>How many of the latest tokens the model sees word for word. Fewer need less memory. Changing it loads the model again, and chats saved with another window are read again.</source>
+        <translation>Wie viele der letzten Token das Modell wörtlich sieht. Weniger brauchen weniger Speicher. Eine Änderung lädt das Modell neu, und Chats, die mit einem anderen Fenster gespeichert wurden, werden neu gelesen.</translation>
+    </message>
+    <message>
         <source>one a core</source>
         <translation>einer je Kern</translation>
     </message>

@@ -929,6 +929,14 @@
         <translation>How many processor cores compute. Changing it loads the model again.</translation>
     </message>
     <message>
+        <source>Memory window</source>
+        <translation>Memory window</translation>
+    </message>
+    <message>
+        <source>How many of the latest tokens the model sees word for word. Fewer need less memory. Changing it loads the model again, and chats saved with another window are read again.</source>
+        <translation>How many of the latest tokens the model sees word for word. Fewer need less memory. Changing it loads the model again, and chats saved with another window are read again.</translation>
+    </message>
+    <message>
         <source>one a core</source>
         <translation>one a core</translation>
     </message>

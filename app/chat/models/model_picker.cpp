@@ -46,6 +46,9 @@ bool mayFallBack(ErrorCode code) {
          code == ErrorCode::unsupported || code == ErrorCode::not_found;
 }
 
+/// Beside the file's own: what the default model was trained with, too.
+constexpr int kSmallerWindows[] = {60, 124};
+
 bool isModelFile(const QString& file) {
   return file.endsWith(QStringLiteral(".gguf"), Qt::CaseInsensitive);
 }
@@ -134,7 +137,10 @@ QHash<int, QByteArray> ModelPicker::roleNames() const {
 QVariant ModelPicker::data(const QModelIndex& index, int role) const {
   if (index.row() < 0 || index.row() >= m_rows.size()) return {};
   const ModelFacts& row = m_rows.at(index.row());
-  const quint64 needed = row.weightBytes + row.stateBytes;
+  const int unused =
+      m_settings.windowSlots > 0 ? std::max(0, row.windowSlots - m_settings.windowSlots) : 0;
+  const quint64 state = row.stateBytes - static_cast<quint64>(unused) * row.windowSlotBytes;
+  const quint64 needed = row.weightBytes + state;
   switch (role) {
     case FileRole:
       return row.file;
@@ -150,7 +156,7 @@ QVariant ModelPicker::data(const QModelIndex& index, int role) const {
       if (needed == 0) return QString();
       return QCoreApplication::translate(
                  "Runnel", "Needs %1: %2 of weights and %3 for a conversation of any length")
-          .arg(sizeText(needed), sizeText(row.weightBytes), sizeText(row.stateBytes));
+          .arg(sizeText(needed), sizeText(row.weightBytes), sizeText(state));
     case ProblemRole:
       return row.problem;
     case CurrentRole:
@@ -211,7 +217,7 @@ void ModelPicker::choose(const QString& file) {
   m_wanted = file;
   m_state = Loading;
   m_progress = 0;
-  m_engine.loadModel(file, m_settings.device, m_settings.threads);
+  m_engine.loadModel(file, m_settings.device, m_settings.threads, m_settings.windowSlots);
   Q_EMIT stateChanged();
   if (!m_rows.isEmpty()) Q_EMIT dataChanged(index(0), index(rowCount() - 1));
 }
@@ -247,6 +253,23 @@ void ModelPicker::chooseDevice(const QString& id) {
   m_deviceBefore.clear();
   if (id == m_settings.device) return;
   m_settings.device = id;
+  Q_EMIT m_settings.changed();
+  reload();
+}
+
+QVariantList ModelPicker::windows() const {
+  QVariantList windows;
+  for (const int slots : kSmallerWindows) {
+    if (slots < m_loaded.fileWindowSlots) windows.push_back(slots);
+  }
+  if (m_loaded.fileWindowSlots > 0) windows.push_back(m_loaded.fileWindowSlots);
+  return windows;
+}
+
+void ModelPicker::chooseWindow(int slots) {
+  const int chosen = slots < m_loaded.fileWindowSlots ? slots : 0;
+  if (chosen == m_settings.windowSlots) return;
+  m_settings.windowSlots = chosen;
   Q_EMIT m_settings.changed();
   reload();
 }

@@ -25,6 +25,9 @@ class ModelPicker : public QAbstractListModel {
   Q_PROPERTY(QString stepProgram READ stepProgram NOTIFY stateChanged)
   Q_PROPERTY(QString stateSize READ stateSize NOTIFY stateChanged)
   Q_PROPERTY(QString weightSize READ weightSize NOTIFY stateChanged)
+  Q_PROPERTY(
+      QVariantList windows READ windows NOTIFY stateChanged)  // slots; one or none: no choice
+  Q_PROPERTY(int window READ window NOTIFY stateChanged)      // slots in use
   Q_PROPERTY(QVariantList devices READ devices NOTIFY devicesChanged)
   Q_PROPERTY(QString freeMemory READ freeMemory NOTIFY stateChanged)
 
@@ -57,6 +60,8 @@ class ModelPicker : public QAbstractListModel {
   QString stepProgram() const { return m_loaded.stepProgram; }
   QString stateSize() const;
   QString weightSize() const;
+  QVariantList windows() const;
+  int window() const { return m_loaded.windowSlots; }
   QVariantList devices() const { return m_devices; }
   static QString freeMemory();
 
@@ -67,7 +72,8 @@ class ModelPicker : public QAbstractListModel {
   Q_INVOKABLE bool add(const QUrl& file);  // and load it. False if it is no local GGUF file
   Q_INVOKABLE void cancel();
   Q_INVOKABLE void chooseDevice(const QString& id);
-  Q_INVOKABLE void reload();  // with the device and threads of the settings
+  Q_INVOKABLE void chooseWindow(int slots);
+  Q_INVOKABLE void reload();  // with the device, threads and window of the settings
 
   /// The model goes on on the CPU. False if that is where it runs, or where nothing else was
   /// chosen: with "auto" the library itself falls back.

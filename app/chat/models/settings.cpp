@@ -95,6 +95,7 @@ void Settings::bound() {
   fontScale = number(fontScale, 0.8, 2.0, 1.0);
   maxTokens = std::clamp(maxTokens, 1, 1'000'000);
   threads = std::clamp(threads, 0, 1024);
+  windowSlots = std::clamp(windowSlots, 0, 1 << 14);
   budgetMegabytes = std::clamp(budgetMegabytes, 0, 1'000'000);
   if (theme != QStringLiteral("light") && theme != QStringLiteral("dark"))
     theme = QStringLiteral("system");

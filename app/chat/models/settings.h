@@ -29,8 +29,9 @@ class Settings : public QObject {
   Q_PROPERTY(QVariantMap sampling READ shownSampling NOTIFY changed STORED false)
   Q_PROPERTY(QVariantMap modelSampling READ modelSampling NOTIFY changed STORED false)
   Q_PROPERTY(int maxTokens MEMBER maxTokens NOTIFY changed)
-  Q_PROPERTY(int seed MEMBER seed NOTIFY changed)        // 0: another one each time
-  Q_PROPERTY(int threads MEMBER threads NOTIFY changed)  // 0: one a core
+  Q_PROPERTY(int seed MEMBER seed NOTIFY changed)                // 0: another one each time
+  Q_PROPERTY(int threads MEMBER threads NOTIFY changed)          // 0: one a core
+  Q_PROPERTY(int windowSlots MEMBER windowSlots NOTIFY changed)  // 0: all that a model has
   Q_PROPERTY(QString device MEMBER device NOTIFY changed)
   Q_PROPERTY(QString modelFile MEMBER modelFile NOTIFY changed)
   Q_PROPERTY(int budgetMegabytes MEMBER budgetMegabytes NOTIFY changed)
@@ -73,6 +74,7 @@ class Settings : public QObject {
   int maxTokens = kMaxTokens;
   int seed = 0;
   int threads = 0;
+  int windowSlots = 0;
   QString device = QStringLiteral("auto");
   QString modelFile;
   int budgetMegabytes = 1000;

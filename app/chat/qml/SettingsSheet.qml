@@ -283,6 +283,19 @@ Sheet {
                     onTriggered: App.models.reload()
                 }
             }
+            Choice {
+                id: windows
+                objectName: "windows"
+                visible: App.models.windows.length > 1
+                title: qsTr("Memory window")
+                options: App.models.windows.map(slots => ({id: String(slots), words: slots.toLocaleString(Qt.locale(), "f", 0)}))
+                chosen: String(App.models.window)
+                onPicked: id => App.models.chooseWindow(Number(id))
+            }
+            Explanation {
+                visible: windows.visible
+                text: qsTr("How many of the latest tokens the model sees word for word. Fewer need less memory. Changing it loads the model again, and chats saved with another window are read again.")
+            }
             NumberSetting {
                 Layout.fillWidth: true
                 title: qsTr("Disk for going back at once (MB)")

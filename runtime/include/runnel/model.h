@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,12 @@ struct ModelOptions {
   /// empty: the best that fits the model. A name that the device lacks is not_found, one that does not fit the model
   /// unsupported, with the reason.
   std::string step_program;
+  /// Window slots of every layer, fewer than the file has: the newest tokens that the model sees word for word. The
+  /// state of a session shrinks to sum over layers of kv heads * (sinks + window_slots + memory slots) * (K + V)
+  /// numbers; sinks, memory slots and weights stay. Range [0, ModelInfo::file_window_slots], outside of it
+  /// invalid_argument; unsupported for a model without window slots; empty: all of them. A model with another window
+  /// has another fingerprint: snapshots go back only into the window that they were taken with.
+  std::optional<std::int64_t> window_slots;
 };
 
 /// Facts about a loaded model.
@@ -63,10 +70,13 @@ struct ModelInfo {
   /// "ops; not cluster: heads of 80, expected a power of two".
   std::string step_program;
   std::int32_t vocab_size = 0;
-  std::int64_t parameters = 0;     ///< elements of all distinct tensors
-  std::uint64_t weight_bytes = 0;  ///< memory taken by the weights on the device
-  std::uint64_t state_bytes = 0;   ///< memory taken by one session's state, whatever its length
-  /// hash of configuration, tensor table, tokenizer and a sample of the weights
+  std::int64_t parameters = 0;         ///< elements of all distinct tensors
+  std::uint64_t weight_bytes = 0;      ///< memory taken by the weights on the device
+  std::uint64_t state_bytes = 0;       ///< memory taken by one session's state, whatever its length
+  std::int32_t window_slots = 0;       ///< window slots of the layer that has most, as loaded
+  std::int32_t file_window_slots = 0;  ///< the same in the file; 0: the model has none
+  /// hash of configuration, tensor table, tokenizer and a sample of the weights; and of window_slots where they are
+  /// fewer than the file's
   std::uint64_t fingerprint = 0;
 };
 

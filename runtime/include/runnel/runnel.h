@@ -117,7 +117,12 @@ typedef struct runnel_model_options {
   uint64_t memory_limit; /* bytes that weights, scratch and one session may take; 0: no limit */
   bool (*on_progress)(float fraction, void* user); /* false stops the load */
   void* user;
+  /* Window slots of every layer, 0 to runnel_model_info.file_window_slots: fewer make the state smaller. Outside of
+   * that RUNNEL_INVALID_ARGUMENT, RUNNEL_UNSUPPORTED for a model without them; RUNNEL_FILE_WINDOW: all of the
+   * file's. */
+  int64_t window_slots;
 } runnel_model_options;
+#define RUNNEL_FILE_WINDOW INT64_MIN
 RUNNEL_API void runnel_model_options_init(runnel_model_options* options, size_t size);
 
 /* options may be NULL. */
@@ -135,7 +140,9 @@ typedef struct runnel_model_info {
   uint64_t state_bytes;  /* memory of one session, whatever its length */
   uint64_t fingerprint;
   bool has_tokenizer;
-  runnel_token begin_token; /* begins a document, -1 if there is none */
+  runnel_token begin_token;  /* begins a document, -1 if there is none */
+  int32_t window_slots;      /* of the layer that has most, as loaded */
+  int32_t file_window_slots; /* the same in the file; 0: the model has none */
 } runnel_model_info;
 RUNNEL_API void runnel_model_info_init(runnel_model_info* info, size_t size);
 RUNNEL_API runnel_status runnel_model_get_info(const runnel_model* model, runnel_model_info* info,
@@ -220,7 +227,7 @@ RUNNEL_API runnel_status runnel_session_fork(const runnel_session* session, runn
                                              runnel_error* error);
 RUNNEL_API runnel_status runnel_session_snapshot(const runnel_session* session,
                                                  runnel_snapshot** snapshot, runnel_error* error);
-/* RUNNEL_MISMATCH if the snapshot belongs to another model. */
+/* RUNNEL_MISMATCH if the snapshot belongs to another model or window. */
 RUNNEL_API runnel_status runnel_session_restore(runnel_session* session,
                                                 const runnel_snapshot* snapshot,
                                                 runnel_error* error);

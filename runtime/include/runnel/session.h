@@ -79,7 +79,7 @@ class RUNNEL_API Session {
   Result<Snapshot> snapshot() const;
 
   /// Becomes what `snapshot` was taken from. On any error the session is unchanged.
-  /// @return mismatch if the snapshot belongs to another model.
+  /// @return mismatch if the snapshot belongs to another model or window.
   Status restore(const Snapshot& snapshot);
 
   /// An independent session with the same memory.

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,6 +51,10 @@ class RUNNEL_API Snapshot {
 
   /// Fingerprint of the model it belongs to (ModelInfo::fingerprint).
   std::uint64_t model_fingerprint() const;
+
+  /// The window it was taken with, in slots, where ModelOptions::window_slots made it smaller than that of the model's
+  /// file; empty: all of the file's. It goes back into that window only.
+  std::optional<std::int32_t> window_slots() const;
 
   /// Bytes it takes in memory.
   std::uint64_t bytes() const;
