@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether an answer of a chat model is right, and whether it loops.
+
+A check is an object with a "type":
+
+  regex    any: one of these is found; all: each of them; none: none of them. Patterns know no case, ^ and $ are those of a
+           line, \\A and \\Z those of the answer. Markdown and thousands separators are taken out before (plain()), unless
+           "raw" is true (for code).
+  number   the answer concludes with "value" (concluded()).
+  python   the answer's function or class "name" passes each expression of "asserts" (run_python()).
+  list     "count" different items, each one of the patterns "among" (items()).
+  json     the first JSON object in the answer has "fields": a value, a list of values that are all right, or a list that
+           begins with "=" and goes on with what must be in the answer's list.
+
+Any of them may also ask for "least_words" and "most_words", for "no_loop", and for "shorter" (than the answer before).
+"""
+import json
+import math
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+
+UNITS = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+         "eighteen nineteen").split()
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+LETTER = r"[^\W\d_]"
+SECONDS = 5
+MEGABYTES = 512
+
+
+def plain(text):
+    """The words of an answer: no Markdown emphasis, no LaTeX brackets, straight quotation marks, 1000 for 1,000."""
+    text = text.translate(str.maketrans("‘’“”−–—×÷\u00a0\u202f", "''\"\"---*/  "))
+    text = text.replace("\\times", "*").replace("\\cdot", "*").replace("\\div", "/").replace("\\%", "%")
+    text = re.sub(r"\\(?:boxed|text|mathrm|mathbf)\s*\{([^{}]*)\}", r"\1", text)
+    text = re.sub(r"\\[\[\]()]|\*\*|__|[`$]", "", text)
+    text = re.sub(r"(?<!\S)[*_](?=\S)|(?<=\S)[*_](?!\S)", "", text)
+    return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
+
+
+def numbers(text):
+    """All numbers of a plain text with where they stand, in digits or in words up to 99 ("forty-two"): [(place, value)]."""
+    values = {word: n for n, word in enumerate(UNITS)}
+    tens = {word: 20 + 10 * n for n, word in enumerate(TENS)}
+    pattern = r"(?<![\w.])-?\d+(?:\.\d+)?|\b(%s)(?:[ -](%s))?\b|\b(%s)\b" % (
+        "|".join(TENS), "|".join(UNITS[1:10]), "|".join(reversed(UNITS)))
+    found = []
+    for m in re.finditer(pattern, text, re.IGNORECASE):
+        if m.group(1):
+            value = tens[m.group(1).lower()] + values.get((m.group(2) or "zero").lower())
+        elif m.group(3):
+            value = values[m.group(3).lower()]
+        else:
+            value = float(m.group())
+        found.append((m.start(), value))
+    return found
+
+
+def concluded(answer, question):
+    """The numbers that an answer may be taken to conclude with.
+
+    If it calculates: what follows the last "=", and its last number. If not: the first number that the question did not
+    name, and the last one. "36 + 4 = 40" gives 40; "She has 7 apples after buying 3" gives 7 (and 3)."""
+    text = plain(answer)
+    found = numbers(text)
+    if not found:
+        return set()
+    result = {found[-1][1]}
+    if "=" in text:
+        after = [value for place, value in found if place > text.rindex("=")]
+        return result | set(after[:1])
+    named = {value for _, value in numbers(plain(question))}
+    return result | set([value for _, value in found if value not in named][:1])
+
+
+def code_of(answer, name):
+    """The Python code in an answer: the first fenced block with the definition of `name`, or all from the first line
+    that begins code. An answer that was cut off within a block keeps what there is."""
+    blocks = re.findall(r"```[a-zA-Z0-9]*[ \t]*\n(.*?)(?:```|\Z)", answer, re.DOTALL)
+    for block in blocks:
+        if re.search(r"^\s*(def|class)\s+%s\b" % re.escape(name), block, re.MULTILINE):
+            return block
+    if blocks:
+        return "\n".join(blocks)
+    start = re.search(r"^(def|class|import|from)\s", answer, re.MULTILINE)
+    return answer[start.start():] if start else ""
+
+
+def bounded(folder):
+    """Limits for code that a model wrote, set in the child before it runs; `folder` is empty and thrown away."""
+    def limit():
+        memory = MEGABYTES << 20
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(SECONDS), math.ceil(SECONDS)))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    return {"cwd": folder, "env": {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, "preexec_fn": limit, "start_new_session": True}
+
+
+def run_python(answer, name, asserts):
+    """Whether the code in an answer passes every assert, by a fresh `python3 -I` in an empty folder, in SECONDS, with
+    MEGABYTES of memory, files of at most 1 MB and no further processes (as far as the system bounds them for this user).
+    A word only this call knows must be printed after the last assert, so that code that ends early has not passed."""
+    code = code_of(answer, name)
+    if not code.strip():
+        return False
+    word = os.urandom(8).hex()
+    program = code + "\n" + "".join(f"\nassert {a}" for a in asserts) + f"\nprint('{word}')\n"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            run = subprocess.run([sys.executable, "-I", "-c", program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.DEVNULL, timeout=SECONDS, **bounded(folder))
+        except (subprocess.TimeoutExpired, ValueError):  # ValueError: a zero byte in the code
+            return False
+    return run.returncode == 0 and run.stdout.decode(errors="replace").rstrip().endswith(word)
+
+
+def items(answer):
+    """The items of the list in an answer: its marked lines ("1.", "-", "*"; those least indented), or else what commas and
+    "and" separate after the last colon or in the whole answer."""
+    marked = re.findall(r"^([ \t]*)(?:\d+[.)]|[-*•])[ \t]+(\S.*)$", answer, re.MULTILINE)
+    if len(marked) >= 2:
+        least = min(len(indent) for indent, _ in marked)
+        return [plain(text).strip() for indent, text in marked if len(indent) == least]
+    text = plain(answer).strip()
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if len(lines) >= 3 and all(len(line.split()) <= 4 for line in lines[1:]):
+        return lines[1:] if lines[0].endswith(":") else lines
+    text = re.split(r"\n\s*\n", text)[0] if ":" not in text else text
+    text = text[text.rindex(":") + 1:] if re.search(r":\s*\S", text) else text
+    return [part.strip(" .\n") for part in re.split(r",|;|\n|\band\b|&", text) if part.strip(" .\n")]
+
+
+def right_list(answer, check):
+    """Whether exactly `count` items are named, and each is another one of `among`."""
+    named = items(answer)
+    if len(named) != check["count"]:
+        return False
+    kinds = set()
+    for item in named:
+        head = re.split(r"[:(]|\s-\s", item)[0] or item
+        matches = [n for n, pattern in enumerate(check["among"])
+                   if re.search(r"(?<!\w)(?:%s)(?!\w)" % pattern, head, re.IGNORECASE)]
+        fresh = [n for n in matches if n not in kinds]
+        if not fresh:
+            return False
+        kinds.add(fresh[0])
+    return True
+
+
+def first_json(answer):
+    """The first JSON object in a text, or None."""
+    place = answer.find("{")
+    while place >= 0:
+        try:
+            value, _ = json.JSONDecoder().raw_decode(answer[place:])
+            return value
+        except ValueError:
+            place = answer.find("{", place + 1)
+    return None
+
+
+def same_value(given, wanted):
+    """Numbers by value, texts without case and outer spaces; a number may come as text."""
+    if isinstance(wanted, list):
+        if wanted and wanted[0] == "=":
+            return (isinstance(given, list) and len(given) == len(wanted) - 1
+                    and all(any(same_value(g, w) for g in given) for w in wanted[1:]))
+        return any(same_value(given, w) for w in wanted)
+    if isinstance(wanted, (int, float)):
+        try:
+            return not isinstance(given, (bool, list, dict)) and math.isclose(float(given), wanted)
+        except (TypeError, ValueError):
+            return False
+    return isinstance(given, str) and given.strip().lower() == str(wanted).lower()
+
+
+def right_json(answer, fields):
+    value = first_json(answer)
+    if not isinstance(value, dict):
+        return False
+    value = {str(key).lower(): v for key, v in value.items()}
+    return all(key in value and same_value(value[key], wanted) for key, wanted in fields.items())
+
+
+def right_regex(answer, check):
+    text = answer if check.get("raw") else plain(answer)
+
+    def found(pattern):
+        return re.search(pattern, text, re.IGNORECASE | re.MULTILINE) is not None
+    return (all(found(p) for p in check.get("all", [])) and not any(found(p) for p in check.get("none", []))
+            and ("any" not in check or any(found(p) for p in check["any"])))
+
+
+def right(answer, check, question="", before=""):
+    """Whether `answer` passes `check`. `question` is the user's last message, `before` the answer before this one."""
+    words = len(answer.split())
+    if words < check.get("least_words", 1) or words > check.get("most_words", math.inf):
+        return False
+    if check.get("no_loop") and loops(answer):
+        return False
+    if check.get("shorter") and words >= len(before.split()):
+        return False
+    kind = check["type"]
+    if kind == "regex":
+        return right_regex(answer, check)
+    if kind == "number":
+        return any(math.isclose(value, check["value"], abs_tol=1e-9) for value in concluded(answer, question))
+    if kind == "python":
+        return run_python(answer, check["name"], check["asserts"])
+    if kind == "list":
+        return right_list(answer, check)
+    if kind == "json":
+        return right_json(answer, check["fields"])
+    raise ValueError(f"a check has the type {kind!r}, expected regex, number, python, list or json")
+
+
+def loops(answer):
+    """Whether an answer goes round in circles. One of these:
+
+    1. Four or more times the same piece in direct succession, 80 characters or more together: with a letter or digit in it,
+       or, if all digits are taken for 0, with a letter.
+    2. The same line, without its list mark, or the same sentence, of 20 characters or more, four times or more anywhere
+       outside fenced code, where lines may well be alike. Digits are taken for 0.
+    3. In an answer of 60 words or more: of the runs of four words in its last 60 %, fewer than 40 % are new, that is, did not
+       stand earlier in the answer. Digits are taken for 0, runs without letters left out, 30 runs needed. This finds circles that change a
+       word a turn.
+
+    White space of any length is one blank.
+    """
+    text = re.sub(r"\s+", " ", answer).strip()
+    zeros = re.sub(r"\d+", "0", text)
+    for form, needed in ((text, r"\w"), (zeros, LETTER)):
+        for m in re.finditer(r"(.{1,200}?)\1{3,}", form):
+            if len(m.group()) >= 80 and re.search(needed, m.group(1)):
+                return True
+    prose = re.sub(r"```.*?(?:```|\Z)", "\n", answer, flags=re.DOTALL)
+    lines = [re.sub(r"^\s*(?:0[.)]|[-*•>#]+)\s*", "", re.sub(r"\d+", "0", line)).strip() for line in prose.split("\n")]
+    sentences = [s.strip() for line in lines for s in re.split(r"(?<=[.!?])\s+", line)]
+    for pieces in (lines, sentences):
+        if any(len(p) >= 20 and pieces.count(p) >= 4 for p in set(pieces)):
+            return True
+    words = zeros.lower().split()
+    if len(words) < 60:
+        return False
+    seen = set()
+    fresh = []
+    for i in range(len(words) - 3):
+        run = " ".join(words[i:i + 4])
+        if re.search(LETTER, run):
+            fresh.append(run not in seen)
+            seen.add(run)
+    tail = fresh[int(0.4 * len(fresh)):]
+    return len(tail) >= 30 and sum(tail) < 0.4 * len(tail)
