@@ -18,7 +18,6 @@ import json
 import math
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -89,18 +88,14 @@ def code_of(answer, name):
     return answer[start.start():] if start else ""
 
 
-def bounded(folder):
-    """Limits for code that a model wrote, set in the child before it runs; `folder` is empty and thrown away."""
-    def limit():
-        memory = MEGABYTES << 20
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(SECONDS), math.ceil(SECONDS)))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
-        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-    return {"cwd": folder, "env": {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, "preexec_fn": limit, "start_new_session": True}
+# What the child runs: it bounds itself, then runs the program that it is given as its argument.
+BOUNDED = """
+import resource, sys
+for limit, most in ((resource.RLIMIT_AS, {bytes}), (resource.RLIMIT_CPU, {seconds}), (resource.RLIMIT_FSIZE, 1 << 20),
+                    (resource.RLIMIT_NOFILE, 32), (resource.RLIMIT_NPROC, 0), (resource.RLIMIT_CORE, 0)):
+    resource.setrlimit(limit, (most, most))
+exec(compile(sys.argv[1], "answer", "exec"), {{"__name__": "__main__"}})
+"""
 
 
 def run_python(answer, name, asserts):
@@ -112,10 +107,12 @@ def run_python(answer, name, asserts):
         return False
     word = os.urandom(8).hex()
     program = code + "\n" + "".join(f"\nassert {a}" for a in asserts) + f"\nprint('{word}')\n"
+    bounded = BOUNDED.format(bytes=MEGABYTES << 20, seconds=math.ceil(SECONDS))
     with tempfile.TemporaryDirectory() as folder:
         try:
-            run = subprocess.run([sys.executable, "-I", "-c", program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                 stderr=subprocess.DEVNULL, timeout=SECONDS, **bounded(folder))
+            run = subprocess.run([sys.executable, "-I", "-c", bounded, program], cwd=folder, stdin=subprocess.DEVNULL,
+                                 env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, start_new_session=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=SECONDS)
         except (subprocess.TimeoutExpired, ValueError):  # ValueError: a zero byte in the code
             return False
     return run.returncode == 0 and run.stdout.decode(errors="replace").rstrip().endswith(word)
