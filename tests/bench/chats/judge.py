@@ -12,7 +12,8 @@ A check is an object with a "type":
   json     the first JSON object in the answer has "fields": a value, a list of values that are all right, or a list that
            begins with "=" and goes on with what must be in the answer's list.
 
-Any of them may also ask for "least_words" and "most_words", for "no_loop", and for "shorter" (than the answer before).
+Any of them may also ask for "least_words" and "most_words", for "fresh" (not repetitive()), and for "shorter"
+(than the answer before).
 """
 import json
 import math
@@ -200,7 +201,7 @@ def right(answer, check, question="", before=""):
     words = len(answer.split())
     if words < check.get("least_words", 1) or words > check.get("most_words", math.inf):
         return False
-    if check.get("no_loop") and loops(answer):
+    if check.get("fresh") and repetitive(answer):
         return False
     if check.get("shorter") and words >= len(before.split()):
         return False
@@ -218,6 +219,11 @@ def right(answer, check, question="", before=""):
     raise ValueError(f"a check has the type {kind!r}, expected regex, number, python, list or json")
 
 
+def prose_of(answer):
+    """An answer without its fenced code."""
+    return re.sub(r"```.*?(?:```|\Z)", "\n", answer, flags=re.DOTALL)
+
+
 def loops(answer):
     """Whether an answer goes round in circles. One of these:
 
@@ -226,8 +232,7 @@ def loops(answer):
     2. The same line, without its list mark, or the same sentence, of 20 characters or more, four times or more anywhere
        outside fenced code, where lines may well be alike. Digits are taken for 0.
     3. In an answer of 60 words or more: of the runs of four words in its last 60 %, fewer than 40 % are new, that is, did not
-       stand earlier in the answer. Digits are taken for 0, runs without letters left out, 30 runs needed. This finds circles that change a
-       word a turn.
+       stand earlier in the answer. This finds circles that change a word a turn.
 
     White space of any length is one blank.
     """
@@ -237,21 +242,31 @@ def loops(answer):
         for m in re.finditer(r"(.{1,200}?)\1{3,}", form):
             if len(m.group()) >= 80 and re.search(needed, m.group(1)):
                 return True
-    prose = re.sub(r"```.*?(?:```|\Z)", "\n", answer, flags=re.DOTALL)
-    lines = [re.sub(r"^\s*(?:0[.)]|[-*•>#]+)\s*", "", re.sub(r"\d+", "0", line)).strip() for line in prose.split("\n")]
+    lines = [re.sub(r"^\s*(?:0[.)]|[-*•>#]+)\s*", "", re.sub(r"\d+", "0", line)).strip() for line in prose_of(answer).split("\n")]
     sentences = [s.strip() for line in lines for s in re.split(r"(?<=[.!?])\s+", line)]
     for pieces in (lines, sentences):
         if any(len(p) >= 20 and pieces.count(p) >= 4 for p in set(pieces)):
             return True
-    words = zeros.lower().split()
-    if len(words) < 60:
-        return False
+    return fresh_share(answer, 4) < 0.4
+
+
+def repetitive(answer):
+    """Whether an answer says the same over and over, in a loop or in changing words: it loops, or it has 60 words or more and
+    of the runs of three words in its last 60 % fewer than 40 % are new."""
+    return loops(answer) or fresh_share(answer, 3) < 0.4
+
+
+def fresh_share(answer, length):
+    """Of the runs of `length` words in the last 60 % of an answer without its fenced code, the share that did not stand
+    earlier in it; 1 below 60 words, and for tables of numbers. All numbers are one word."""
+    words = re.findall(r"[^\W_]+", re.sub(r"\d+", "0", prose_of(answer)).lower())
+    if len(words) < 60 or sum(word.isalpha() for word in words) < len(words) / 2:
+        return 1.0
     seen = set()
     fresh = []
-    for i in range(len(words) - 3):
-        run = " ".join(words[i:i + 4])
-        if re.search(LETTER, run):
-            fresh.append(run not in seen)
-            seen.add(run)
+    for i in range(len(words) - length + 1):
+        run = tuple(words[i:i + length])
+        fresh.append(run not in seen)
+        seen.add(run)
     tail = fresh[int(0.4 * len(fresh)):]
-    return len(tail) >= 30 and sum(tail) < 0.4 * len(tail)
+    return sum(tail) / len(tail)

@@ -49,8 +49,8 @@ class Regex(unittest.TestCase):
         self.assertTrue(judge.right("blue", check, before="it is blue"))
         self.assertFalse(judge.right("it is blue", check, before="it is blue"))
 
-    def test_loops_are_wrong_where_asked_for(self):
-        self.assertFalse(self.right("the sea is blue and wide, " * 8, any=["blue"], no_loop=True))
+    def test_repetitive_answers_are_wrong_where_asked_for(self):
+        self.assertFalse(self.right("the sea is blue and wide, " * 8, any=["blue"], fresh=True))
 
     def test_an_unknown_type_is_an_error(self):
         with self.assertRaises(ValueError):
@@ -163,6 +163,14 @@ class Loops(unittest.TestCase):
         names = "ash birch cedar elm fir holly ivy larch maple oak pine rowan spruce willow yew".split()
         self.assertTrue(judge.loops(" ".join(f"and then the fox went into the dark wood and met the {n}" for n in names)))
 
+    def test_the_same_in_changing_words_is_repetitive(self):
+        answer = ("Lily was a wise and kind person and she was willing to help anyone who needed help. She asked her if she was friends "
+                  "with a dragon. Lily was friends with a dragon, and she was happy to be friends with a dragon. She asked her if she "
+                  "was friends with the dragon. Lily was friends with the dragon, and she was happy to be friends. She asked her if "
+                  "she was friends with someone who needed help. Lily was a wise and kind person who was willing to help anyone.")
+        self.assertTrue(judge.repetitive(answer))
+        self.assertFalse(judge.loops(answer))
+
     def test_ordinary_answers_do_not_loop(self):
         refrain = "\n".join(f"{verse}\nO rain, sweet rain of summer nights.\n" for verse in (
             "The clouds come in from over the hill,", "A lamp is lit, the streets are still,",
@@ -172,6 +180,7 @@ class Loops(unittest.TestCase):
         table = "| a | b |\n" + "|---|---|\n" * 1 + "\n".join(f"| {n} | {n * n} |" for n in range(12))
         for answer in (PARAGRAPH, refrain, code, table, "-" * 200, "", "Yes.", "ha ha ha ha", "1, 2, 3, 4, 5, 6, 7, 8, 9"):
             self.assertFalse(judge.loops(answer), answer)
+            self.assertFalse(judge.repetitive(answer), answer)
 
 
 class Prompts(unittest.TestCase):

@@ -36,28 +36,27 @@ OPTIONS = {"temperature": "--temp", "top_p": "--top-p", "top_k": "--top-k", "min
            "frequency_penalty": "--frequency-penalty", "dry_multiplier": "--dry-multiplier", "dry_base": "--dry-base",
            "dry_allowed_length": "--dry-allowed-length", "dry_penalty_last_n": "--dry-range",
            "dry_sequence_breakers": "--dry-breaker"}
-USUAL_BREAKERS = ["\n", ":", "\"", "*"]
+# Sequence breakers by the end of a setting's name: usual ones, none, and those of code (indentation, quotation marks).
+BREAKERS = {"": ["\n", ":", "\"", "*"], "open": [], "code": ["  ", "\t", "\""]}
 
 
-def dry(length, breakers=None):
-    fields = {"dry_multiplier": 0.8, "dry_base": 1.75, "dry_allowed_length": length, "dry_penalty_last_n": 1024}
-    return fields | {"dry_sequence_breakers": USUAL_BREAKERS if breakers is None else breakers}
+def with_dry(name, fields):
+    """A setting and what DRY makes of it, by allowed length and breakers."""
+    yield name, fields
+    for length in (2, 3, 4, 6, 8):
+        for suffix, breakers in BREAKERS.items():
+            yield f"{name}+dry{length}{suffix}", fields | {
+                "dry_multiplier": 0.8, "dry_base": 1.75, "dry_allowed_length": length, "dry_penalty_last_n": 1024,
+                "dry_sequence_breakers": breakers}
 
 
 def built_in_settings():
     """All settings by name. "default" is what the model's file says, "penalty" what programs drew with before files did."""
     settings = {"greedy": {}, "default": None, "penalty": {"temperature": 0.7, "top_p": 0.95, "repetition_penalty": 1.15}}
-    for length in (2, 4, 6, 8):
-        settings[f"greedy+dry{length}"] = dry(length)
-        settings[f"greedy+dry{length}open"] = dry(length, [])
+    settings |= with_dry("greedy", {})
     for temperature in (0.3, 0.5, 0.7):
         for min_p in (0.05, 0.1):
-            name = f"t{temperature}m{min_p}"
-            drawn = {"temperature": temperature, "min_p": min_p}
-            settings[name] = drawn
-            for length in (2, 4, 6, 8):
-                settings[f"{name}+dry{length}"] = drawn | dry(length)
-                settings[f"{name}+dry{length}open"] = drawn | dry(length, [])
+            settings |= with_dry(f"t{temperature}m{min_p}", {"temperature": temperature, "min_p": min_p})
     return settings
 
 
@@ -150,7 +149,8 @@ def judged(entry, said, setting, seed):
     before = said["answers"][-2] if len(said["answers"]) > 1 else ""
     return {"id": entry["id"], "kind": entry["kind"], "setting": setting, "seed": seed,
             "right": judge.right(last, entry["check"], entry["turns"][-1], before),
-            "loops": any(judge.loops(a) for a in said["answers"]), "turns": entry["turns"], **said}
+            "loops": any(judge.loops(a) for a in said["answers"]),
+            "repetitive": any(judge.repetitive(a) for a in said["answers"]), "turns": entry["turns"], **said}
 
 
 def run_setting(study, name, fields, seed, entries, out):
@@ -210,13 +210,14 @@ def table_row(name, results, entries):
         of = [r for r in results if r["kind"] == kind]
         cells.append(f"{sum(r['right'] for r in of) / seeds:.4g}" if of else "")
     loops = sum(r["loops"] for r in results) / seeds
-    cells += [f"{loops:.4g}", f"{sum(r['tokens'] for r in results) / len(results):.1f}", str(seeds)]
+    repetitive = sum(r["repetitive"] for r in results) / seeds
+    cells += [f"{loops:.4g}", f"{repetitive:.4g}", f"{sum(r['tokens'] for r in results) / len(results):.1f}", str(seeds)]
     return "| " + " | ".join(cells) + " |", right, loops
 
 
 def table_head(entries):
     counts = [f"{kind} of {sum(e['kind'] == kind for e in entries)}" for kind in KINDS]
-    cells = ["setting", f"right of {len(entries)}", "95 %", *counts, "looping", "tokens", "seeds"]
+    cells = ["setting", f"right of {len(entries)}", "95 %", *counts, "looping", "repetitive", "tokens", "seeds"]
     return "| " + " | ".join(cells) + " |\n|" + "---|" * len(cells)
 
 
