@@ -89,13 +89,22 @@ def code_of(answer, name):
     return answer[start.start():] if start else ""
 
 
-# What the child runs: it bounds itself, then runs the program that it is given as its argument.
+# What the child runs: it bounds itself, then takes the definitions out of the code that is its first argument, with imports
+# and what is assigned before the last of them, and runs its second argument on them. Examples of use are left out: they may
+# read input, wait, or give the function's name to its result.
 BOUNDED = """
-import resource, sys
+import ast, resource, sys
 for limit, most in ((resource.RLIMIT_AS, {bytes}), (resource.RLIMIT_CPU, {seconds}), (resource.RLIMIT_FSIZE, 1 << 20),
                     (resource.RLIMIT_NOFILE, 32), (resource.RLIMIT_NPROC, 0), (resource.RLIMIT_CORE, 0)):
     resource.setrlimit(limit, (most, most))
-exec(compile(sys.argv[1], "answer", "exec"), {{"__name__": "__main__"}})
+module = ast.parse(sys.argv[1])
+definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+last = max([n for n, part in enumerate(module.body) if isinstance(part, definitions)], default=0)
+module.body = [part for n, part in enumerate(module.body) if isinstance(part, definitions + (ast.Import, ast.ImportFrom))
+               or n < last and isinstance(part, (ast.Assign, ast.AnnAssign))]
+names = {{"__name__": "answer"}}
+exec(compile(module, "answer", "exec"), names)
+exec(sys.argv[2], names)
 """
 
 
@@ -107,14 +116,14 @@ def run_python(answer, name, asserts):
     if not code.strip():
         return False
     word = os.urandom(8).hex()
-    program = code + "\n" + "".join(f"\nassert {a}" for a in asserts) + f"\nprint('{word}')\n"
+    tests = "".join(f"assert {a}\n" for a in asserts) + f"print('{word}')\n"
     bounded = BOUNDED.format(bytes=MEGABYTES << 20, seconds=math.ceil(SECONDS))
     with tempfile.TemporaryDirectory() as folder:
         try:
-            run = subprocess.run([sys.executable, "-I", "-c", bounded, program], cwd=folder, stdin=subprocess.DEVNULL,
+            run = subprocess.run([sys.executable, "-I", "-c", bounded, code, tests], cwd=folder, stdin=subprocess.DEVNULL,
                                  env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, start_new_session=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=SECONDS)
-        except (subprocess.TimeoutExpired, ValueError):  # ValueError: a zero byte in the code
+        except (subprocess.TimeoutExpired, ValueError, OSError):  # the latter: a zero byte in the code, or too much of it
             return False
     return run.returncode == 0 and run.stdout.decode(errors="replace").rstrip().endswith(word)
 

@@ -91,6 +91,10 @@ class Python(unittest.TestCase):
                        f"```sh\nls\n```\nthen\n```py\n{code}```"):
             self.assertTrue(self.right(answer), answer)
 
+    def test_examples_of_use_are_left_out(self):
+        self.assertTrue(self.right("import math\nzero = math.floor(0.5)\ndef add(a, b):\n    return a + b + zero\n"
+                                   "add = add(1, int(input()))\nprint(add)"))
+
     def test_wrong_or_missing_code_fails(self):
         for answer in ("def add(a, b):\n    return a - b", "def plus(a, b):\n    return a + b", "a + b", "def add(a, b) return"):
             self.assertFalse(self.right(answer), answer)
