@@ -224,6 +224,12 @@ class Table(unittest.TestCase):
         self.assertAlmostEqual(low, 0.4314, 3)
         self.assertAlmostEqual(high, 0.5686, 3)
 
+    def test_settings_are_compared_prompt_by_prompt(self):
+        def results(*rights):
+            return [{"id": n, "right": right} for n, right in enumerate(rights)]
+        self.assertEqual(study.against(results(1, 0, 1, 1), results(1, 0, 1, 1)), "+0 ± 0.0")
+        self.assertEqual(study.against(results(1, 1, 0, 1) + results(1, 0, 0, 1), results(1, 0, 1, 1)), "-0.5 ± 2.5")
+
     def test_expectations_that_are_missed_are_named(self):
         self.assertEqual(study.missed("greedy=140,loops=4", {"greedy": 140}, {"default": 4}), [])
         self.assertEqual(len(study.missed("greedy=141,default=1,loops=3", {"greedy": 140}, {"default": 4})), 3)

@@ -171,7 +171,7 @@ def rejudged(folder, entries):
     prompts that have changed since are left out."""
     known = {e["id"]: e for e in entries}
     found = {}
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(os.listdir(folder), key=lambda name: (not name.startswith("greedy-"), name)):
         with open(os.path.join(folder, name)) as file:
             rows = [json.loads(line) for line in file]
         results = [judged(known[r["id"]], {k: r[k] for k in ("answers", "tokens", "cut")}, r["setting"], r["seed"])
@@ -194,18 +194,37 @@ def interval(share, count):
     return middle - half, middle + half
 
 
+def shares(results):
+    """The share of right answers by prompt, over the seeds."""
+    by_id = {}
+    for r in results:
+        by_id.setdefault(r["id"], []).append(r["right"])
+    return {name: sum(rights) / len(rights) for name, rights in by_id.items()}
+
+
+def against(results, first):
+    """How many prompts more (or fewer) than `first` these results have right, with the 95 % interval of that difference,
+    from the prompts that both have: much narrower than two intervals beside each other."""
+    ours, theirs = shares(results), shares(first)
+    differences = [ours[name] - theirs[name] for name in ours if name in theirs]
+    count = len(differences)
+    total = sum(differences)
+    squares = sum((d - total / count) ** 2 for d in differences)
+    return f"{total:+.4g} ± {1.96 * math.sqrt(count * squares / max(1, count - 1)):.1f}"
+
+
 def draws(fields):
     return fields is None or fields.get("temperature", 0) > 0
 
 
-def table_row(name, results, entries):
+def table_row(name, results, entries, first):
     """Counts are means over the seeds, out of the number of prompts; the interval is that of the prompts, since seeds share
     them."""
     count = len(entries)
     seeds = len({r["seed"] for r in results})
     right = sum(r["right"] for r in results) / seeds
     low, high = interval(right / count, count)
-    cells = [name, f"{right:.4g}", f"{low * count:.0f} to {high * count:.0f}"]
+    cells = [name, f"{right:.4g}", f"{low * count:.0f} to {high * count:.0f}", against(results, first)]
     for kind in KINDS:
         of = [r for r in results if r["kind"] == kind]
         cells.append(f"{sum(r['right'] for r in of) / seeds:.4g}" if of else "")
@@ -217,7 +236,7 @@ def table_row(name, results, entries):
 
 def table_head(entries):
     counts = [f"{kind} of {sum(e['kind'] == kind for e in entries)}" for kind in KINDS]
-    cells = ["setting", f"right of {len(entries)}", "95 %", *counts, "looping", "repetitive", "tokens", "seeds"]
+    cells = ["setting", f"right of {len(entries)}", "95 %", "against the first", *counts, "looping", "repetitive", "tokens", "seeds"]
     return "| " + " | ".join(cells) + " |\n|" + "---|" * len(cells)
 
 
@@ -275,8 +294,10 @@ def main():
         parser.error("expected PROGRAM and MODEL, or --rejudge DIR")
     rights, loops = {}, {}
     print(table_head(entries), flush=True)
+    first = None
     for name, results in runs:
-        row, rights[name], loops[name] = table_row(name, results, entries)
+        first = first or results
+        row, rights[name], loops[name] = table_row(name, results, entries, first)
         print(row, flush=True)
     misses = missed(arguments.expect, rights, loops)
     for miss in misses:
