@@ -36,8 +36,10 @@ OPTIONS = {"temperature": "--temp", "top_p": "--top-p", "top_k": "--top-k", "min
            "frequency_penalty": "--frequency-penalty", "dry_multiplier": "--dry-multiplier", "dry_base": "--dry-base",
            "dry_allowed_length": "--dry-allowed-length", "dry_penalty_last_n": "--dry-range",
            "dry_sequence_breakers": "--dry-breaker"}
-# Sequence breakers by the end of a setting's name: usual ones, none, and those of code (indentation, quotation marks).
-BREAKERS = {"": ["\n", ":", "\"", "*"], "open": [], "code": ["  ", "\t", "\""]}
+# Sequence breakers by the end of a setting's name: usual ones; none; those of code (indentation, quotation marks); and those of
+# all that must be said exactly again: code, LaTeX, equations, digits.
+BREAKERS = {"": ["\n", ":", "\"", "*"], "open": [], "code": ["  ", "\t", "\""],
+            "exact": ["  ", "\t", "\"", "\\", "=", *"0123456789"]}
 
 
 def with_dry(name, fields):
