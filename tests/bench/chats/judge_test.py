@@ -232,6 +232,7 @@ class Table(unittest.TestCase):
 
     def test_expectations_that_are_missed_are_named(self):
         self.assertEqual(study.missed("greedy=140,loops=4", {"greedy": 140}, {"default": 4}), [])
+        self.assertEqual(len(study.missed("loops=4", {"greedy": 140}, {"greedy": 0})), 1)
         self.assertEqual(len(study.missed("greedy=141,default=1,loops=3", {"greedy": 140}, {"default": 4})), 3)
 
     def test_a_setting_becomes_command_line_options(self):

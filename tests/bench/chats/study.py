@@ -248,7 +248,9 @@ def missed(expected, rights, loops):
     for part in (expected.split(",") if expected else []):
         name, least = part.split("=")
         if name == "loops":
-            if loops.get("default", 0) > float(least):
+            if "default" not in loops:
+                misses.append("loops: default was not measured")
+            elif loops["default"] > float(least):
                 misses.append(f"default: {loops['default']:.4g} looping, expected at most {least}")
         elif name not in rights:
             misses.append(f"{name}: not measured")
