@@ -4,15 +4,22 @@ import http.client
 import json
 import os
 import subprocess
+import threading
 
 MODEL = os.environ.get("RUNNEL_SERVE_MODEL", "models/runnel-gsa-135m-instruct.gguf")
 
 
 class Server:
-    def __init__(self, program, *options):
-        self.process = subprocess.Popen([program, "serve", MODEL, "--port", "0", *options],
+    def __init__(self, program, *options, model=MODEL, seconds=600):
+        """Starts it and waits until it listens, for at most `seconds`."""
+        self.process = subprocess.Popen([program, "serve", model, "--port", "0", *options],
                                         stdout=subprocess.PIPE, text=True)
+        patience = threading.Timer(seconds, self.process.kill)
+        patience.start()
         line = self.process.stdout.readline()
+        patience.cancel()
+        if "//127.0.0.1:" not in line:
+            raise RuntimeError(f"the server said {line!r} within {seconds} s, expected its address")
         self.port = int(line.split("//127.0.0.1:")[1].split("/")[0])
 
     def connect(self, timeout=600):
