@@ -127,6 +127,8 @@ struct SlotMixer {
   bool rotary = false;  // q and k are rotated by their position, and no slot is positional
   float clamp_min = 0.0F, clamp_max = 0.0F;  // both 0: no clamp
   std::size_t sums = 0;
+  // [H, K] or null: what every key of `inputs` has in common. The chunkwise kernels take it out of what they round.
+  const float* k_bias = nullptr;
 };
 
 /// The recurrence, token by token, all in f32: state in registers, one cluster of blocks a kv head.
@@ -157,8 +159,7 @@ cudaError_t slot_inputs(const Launch&, const SlotInputs&, const Segment* segment
 
 // ---- the chunkwise recurrence: see prefill.h
 
-// tokens of one chunk; also the most memory slots and the widest window
-inline constexpr int kChunk = 64;
+inline constexpr int kChunk = 64;  // tokens of one chunk
 inline constexpr int kMostSinks = 16;
 
 // ---- matmul.cu, rows.cu: products for many tokens -----------------------------------------------

@@ -44,7 +44,18 @@ bool prepare_wide_matmul();
 bool wide_matmul_fits(const WideMatmul&);
 cudaError_t wide_matmul(const Launch&, const WideMatmul&, const WideTuning&);
 
-// ---- slot_chunks.cu, slot_gates.cu, slot_states.cu, slot_read.cu: the slot recurrence, chunk by chunk
+// ---- slot_chunks.cu, slot_gates.cu, slot_states.cu, slot_read.cu: the slot recurrence, chunk by chunk;
+// ---- broad_slot_operands.cu, broad_slot_read.cu: the same for larger states and keys with biases
+
+/// Which chunkwise kernels take a mixer.
+enum class ChunkKernels : std::int32_t {
+  none,
+  narrow,  // up to 64 memory slots and a window of 64, keys in bf16
+  broad,   // up to 128 and 256, heads of up to 64, keys as sums of two bf16, gates with a floor
+};
+inline constexpr int kBroadMemory = 128;
+inline constexpr int kBroadWindow = 256;
+inline constexpr int kBroadHeadDim = 64;
 
 /// Operands and scratch of the chunkwise kernels for T tokens in chunks of 64. The rotated copies
 /// are used only with positional slots. "Memory" is the state's gated slots.
@@ -62,11 +73,19 @@ struct ChunkOperands {
   std::int32_t q_stride = 0;        // values from row to row of q, k and v; 0: no gaps
   std::int32_t k_stride = 0;
   std::int32_t v_stride = 0;
-  float* gates = nullptr;  // [T, gate_stride]: f [H, M], made likewise; log alpha where `prepared`
+  // [T, gate_stride]: f [H, M], made likewise; log alpha where `prepared`. Broad: null, read in SlotMixer::inputs
+  float* gates = nullptr;
   std::int32_t gate_stride = 0;
   bool ready = false;                 // q, k, v are there already; without positional slots only
   std::uint16_t* out_bf16 = nullptr;  // [T, HQ, V] instead of SlotMixer::out
-  // Scratch of a chunk and kv head; G is the running sum of log2 alpha inside the chunk, R half of its last row:
+  // Broad kernels alone, which have no q here, 256 rows instead of 64 before k_turned and v, and k, keys without
+  // SlotMixer::k_bias. What the bf16 above have lost by rounding, as bf16:
+  std::uint16_t* k_turned_low = nullptr;
+  std::uint16_t* k_sink_low = nullptr;
+  std::uint16_t* keys_low = nullptr;
+  float2* rotation = nullptr;  // [T + 1, K/2] cos, sin: of every token; of sink_distance
+  // Scratch of a chunk and kv head, or, broad, of a chunk, kv head and 64 of its slots; G is the running sum of log2
+  // alpha inside the chunk, R half of its last row:
   float* decay = nullptr;           // [chunks, H, 64]      2^G_last
   float* centre = nullptr;          // [chunks, H, 64]      2^R
   float* rise = nullptr;            // [chunks, H, 64, 64]  2^(G_t - R), or G_t where `strong`
@@ -87,7 +106,7 @@ struct ChunkPass {
 /// The same function as slot_recurrent for one segment advanced in place: bf16 operands, f32 sums,
 /// f32 gates and states.
 cudaError_t slot_chunks(const Launch&, const SlotMixer&, const ChunkPass&, const ChunkOperands&);
-bool slot_chunks_fit(const SlotMixer&);
+ChunkKernels chunk_kernels_of(const SlotMixer&);
 /// Allows their shared memory. An error means that this device has too little: use slot_recurrent.
 cudaError_t prepare_slot_chunks();
 
@@ -102,5 +121,10 @@ cudaError_t slot_states(const Launch&, const SlotMixer&, const ChunkPass&, const
 cudaError_t slot_read(const Launch&, const SlotMixer&, const ChunkPass&, const ChunkOperands&);
 cudaError_t prepare_slot_states();
 cudaError_t prepare_slot_read();
+cudaError_t broad_slot_operands(const Launch&, const SlotMixer&, const ChunkPass&,
+                                const ChunkOperands&);
+cudaError_t broad_slot_read(const Launch&, const SlotMixer&, const ChunkPass&,
+                            const ChunkOperands&);
+cudaError_t prepare_broad_slot_read();
 
 }  // namespace runnel::cuda

@@ -17,11 +17,6 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// A value of the input as the slots take it.
-__device__ __forceinline__ float mapped(const SlotMixer& m, Act act, float x) {
-  return m.prepared ? x : activate(act, x);
-}
-
 /// Without positional slots: one token per block, eight values per thread at a time.
 __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__ ChunkArgs a) {
   chain_trigger();
@@ -187,15 +182,26 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
 
 }  // namespace
 
-bool slot_chunks_fit(const SlotMixer& m) {
-  return m.memory >= 1 && m.memory <= kTile && m.window <= kChunk && m.sinks <= kMostSinks &&
-         m.k_dim % 8 == 0 && m.v_dim % 8 == 0 && m.k_dim <= kMostHeadDim &&
-         ((m.layer_offset | m.head_floats) & 1) == 0;  // the state is read in pairs
+ChunkKernels chunk_kernels_of(const SlotMixer& m) {
+  if (m.memory < 1 || m.sinks > kMostSinks || m.k_dim % 8 != 0 || m.v_dim % 8 != 0 ||
+      ((m.layer_offset | m.head_floats) & 1) != 0) {  // the state is read in pairs
+    return ChunkKernels::none;
+  }
+  if (m.k_bias == nullptr && m.memory <= kTile && m.window <= kChunk && m.k_dim <= kMostHeadDim)
+    return ChunkKernels::narrow;
+  // No gate can decay too much in a chunk for the factors of slot_gates.cu: 2.1 nats * 64 < 200 bits.
+  constexpr float kStrongestFloor = -2.1F;
+  const bool bounded = m.gate_log_min < 0.0F && m.gate_log_min >= kStrongestFloor && !m.running;
+  return bounded && m.memory <= kBroadMemory && m.window <= kBroadWindow &&
+                 m.k_dim <= kBroadHeadDim && m.v_dim <= kBroadHeadDim
+             ? ChunkKernels::broad
+             : ChunkKernels::none;
 }
 
 cudaError_t prepare_slot_chunks() {
   if (cudaError_t e = prepare_slot_states(); e != cudaSuccess) return e;
-  return prepare_slot_read();
+  if (cudaError_t e = prepare_slot_read(); e != cudaSuccess) return e;
+  return prepare_broad_slot_read();
 }
 
 cudaError_t slot_operands(const Launch& l, const SlotMixer& m, const ChunkPass& pass,
@@ -221,12 +227,15 @@ cudaError_t slot_chunks(const Launch& launch, const SlotMixer& m, const ChunkPas
   // Blocks that started early and wait slowed the others down by a third.
   Launch l = launch;
   l.chain = false;
-  if (!o.ready) {
+  const bool broad = chunk_kernels_of(m) == ChunkKernels::broad;
+  if (broad) {
+    if (cudaError_t e = broad_slot_operands(l, m, pass, o); e != cudaSuccess) return e;
+  } else if (!o.ready) {
     if (cudaError_t e = slot_operands(l, m, pass, o); e != cudaSuccess) return e;
   }
   if (cudaError_t e = slot_gates(l, m, pass, o); e != cudaSuccess) return e;
   if (cudaError_t e = slot_states(l, m, pass, o); e != cudaSuccess) return e;
-  return slot_read(l, m, pass, o);
+  return broad ? broad_slot_read(l, m, pass, o) : slot_read(l, m, pass, o);
 }
 
 }  // namespace runnel::cuda

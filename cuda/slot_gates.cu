@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gates of a chunk and kv head, once for all query heads and columns: with G_t the running sum
+// The gates of a chunk, kv head and 64 of its slots, once for all query heads and columns: with G_t the running sum
 // of log2 alpha over the chunk's tokens and R half of its last row, everything the products of a
 // chunk need is a power of two of a difference:
 //   2^(G_t - G_j) = 2^(G_t - R) 2^(R - G_j).
@@ -21,19 +21,26 @@ __global__ void __launch_bounds__(256) gates_kernel(const __grid_constant__ Chun
   chain_trigger();
   chain_wait();
   const SlotMixer& m = a.m;
-  const int chunk = int(blockIdx.x), head = int(blockIdx.y);
+  const int blocks = a.slot_blocks(), head = int(blockIdx.y) / blocks,
+            slot0 = int(blockIdx.y) % blocks * kTile, slots = min(kTile, m.memory - slot0);
+  const int chunk = int(blockIdx.x);
   const int slot = int(threadIdx.x) % kTile, run = int(threadIdx.x) / kTile;
-  const std::size_t at = std::size_t(chunk) * m.kv_heads + head;
+  const std::size_t at = std::size_t(chunk) * gridDim.y + blockIdx.y;
   const int token0 = chunk * kChunk + run * kRun;
-  float* from = a.o.gates + std::size_t(token0) * a.o.gate_stride + head * m.memory + slot;
+  const bool in_place = a.o.gates == nullptr;  // of the inputs
+  const std::size_t stride = std::size_t(in_place ? m.input_stride : a.o.gate_stride);
+  const int column = head * m.memory + slot0 + slot;
+  const float* from = in_place ? row_of(a, token0) + (m.heads + m.kv_heads) * m.k_dim +
+                                     m.kv_heads * m.v_dim + column
+                               : a.o.gates + std::size_t(token0) * stride + column;
   float g[kRun];
 #pragma unroll
   for (int t = 0; t < kRun; ++t) {
     // Tokens past the end and slots past M neither decay nor write.
-    g[t] = slot < m.memory && token0 + t < a.tokens ? from[std::size_t(t) * a.o.gate_stride] : 0.0F;
+    g[t] = slot < slots && token0 + t < a.tokens ? from[std::size_t(t) * stride] : 0.0F;
   }
-  if (!m.prepared && slot < m.memory) {
-    const float bias = m.f_bias != nullptr ? m.f_bias[head * m.memory + slot] : 0.0F;
+  if (!m.prepared && slot < slots) {
+    const float bias = m.f_bias != nullptr ? m.f_bias[column] : 0.0F;
 #pragma unroll
     for (int t = 0; t < kRun; ++t) {
       if (token0 + t < a.tokens) g[t] = log_decay(g[t] + bias, m.gate_normalizer, m.gate_log_min);
@@ -57,10 +64,11 @@ __global__ void __launch_bounds__(256) gates_kernel(const __grid_constant__ Chun
     a.o.centre[at * kTile + slot] = exp2f(centre);
   }
   if (threadIdx.x == 0) a.o.strong[at] = strong ? 1 : 0;
-  if (strong && slot < m.memory) {  // the reading kernel takes these one by one
+  if (strong && slot < slots && !in_place) {  // the reading kernel takes these one by one
+    float* to = a.o.gates + std::size_t(token0) * stride + column;
 #pragma unroll
     for (int t = 0; t < kRun; ++t) {
-      if (token0 + t < a.tokens) from[std::size_t(t) * a.o.gate_stride] = g[t];
+      if (token0 + t < a.tokens) to[std::size_t(t) * stride] = g[t];
     }
   }
   const std::size_t to = (at * kTile + std::size_t(run * kRun)) * kTile + slot;
@@ -80,7 +88,8 @@ __global__ void __launch_bounds__(256) gates_kernel(const __grid_constant__ Chun
 cudaError_t slot_gates(const Launch& l, const SlotMixer& m, const ChunkPass& pass,
                        const ChunkOperands& o) {
   const ChunkArgs a = chunk_args(m, pass, o);
-  return launch(l, gates_kernel, dim3(unsigned(a.chunks), unsigned(m.kv_heads)), 256, 0, 1, a);
+  return launch(l, gates_kernel, dim3(unsigned(a.chunks), unsigned(m.kv_heads * a.slot_blocks())),
+                256, 0, 1, a);
 }
 
 }  // namespace runnel::cuda

@@ -6,6 +6,8 @@
 // chunks, 16 x 16 per warp; its operands are four chunks ahead in shared memory, so a chunk costs a
 // warp 8 products of 16 x 8 x 16 and one barrier. Nothing but the memory at chunk starts is stored,
 // in bf16, as the reading products take it. Blocks past those write the state's positional slots.
+// Of broad states the memory is walked 64 slots at a time, keys without what they share (SlotMixer::k_bias), stored as
+// sums of two bf16.
 #include "cuda/device/launch.cuh"
 #include "cuda/device/ops/slot_tiles.cuh"
 
@@ -49,6 +51,7 @@ __device__ void write_positional(const ChunkArgs& a, int slot, float2* rotation)
   }
 }
 
+template <bool kBroad>
 __global__ void __launch_bounds__(kThreads)
     states_kernel(const __grid_constant__ ChunkArgs a, int memory_blocks, int key_tiles) {
   extern __shared__ __align__(16) unsigned char dynamic[];
@@ -59,8 +62,13 @@ __global__ void __launch_bounds__(kThreads)
     write_positional(a, int(blockIdx.x) - memory_blocks, reinterpret_cast<float2*>(dynamic));
     return;
   }
-  const int head = int(blockIdx.x) % m.kv_heads, tile = int(blockIdx.x) / m.kv_heads;
+  // 64 slots of a head, "part", and 32 channels.
+  const int blocks = kBroad ? a.slot_blocks() : 1, parts = m.kv_heads * blocks;
+  const int part = int(blockIdx.x) % parts, tile = int(blockIdx.x) / parts;
+  const int head = part / blocks, slot0 = kBroad ? part % blocks * kTile : 0;
+  const int slots = kBroad ? min(kTile, m.memory - slot0) : m.memory;
   const bool keys = tile < key_tiles;
+  constexpr int kBefore = kBroad ? kBroadWindow : kChunk;  // rows of values before the pass's own
   const int column0 = (keys ? tile : tile - key_tiles) * kColumns;
   const int dim = keys ? m.k_dim : m.v_dim, columns = min(kColumns, dim - column0);
   const int stride = keys ? a.o.k_stride : a.o.v_stride;
@@ -73,16 +81,16 @@ __global__ void __launch_bounds__(kThreads)
   // What this thread fetches: two pieces of 16 bytes of the weights, one of the channels, a decay.
   const int carry_row = tid / 8, x_row = tid / 4, x_column = tid % 4 * 8;
   const std::uint16_t* carry_from =
-      a.o.carry + std::size_t(head) * kTile * kTile + carry_row * kTile + tid % 8 * 8;
+      a.o.carry + std::size_t(part) * kTile * kTile + carry_row * kTile + tid % 8 * 8;
   const std::uint16_t* x_from =
-      (keys ? a.o.k : a.o.v + std::size_t(a.positional() > 0 ? kChunk : 0) * x_stride) +
+      (keys ? a.o.k : a.o.v + std::size_t(a.positional() > 0 ? kBefore : 0) * x_stride) +
       std::size_t(head) * dim + column0 + std::size_t(x_row) * x_stride + x_column;
-  const float* decay_from = a.o.decay + std::size_t(head) * kTile + tid * 4;
+  const float* decay_from = a.o.decay + std::size_t(part) * kTile + tid * 4;
   const std::uint32_t carry_to = shared + (carry_row * kPad + tid % 8 * 8) * 2,
                       x_to = shared + kTileBytes + (x_row * kColumnPad + x_column) * 2,
                       decay_to = shared + kTileBytes + kTile * kColumnPad * 2 + tid * 16;
-  const std::size_t carry_step = std::size_t(m.kv_heads) * kTile * kTile,
-                    x_step = kChunk * x_stride, decay_step = std::size_t(m.kv_heads) * kTile;
+  const std::size_t carry_step = std::size_t(parts) * kTile * kTile, x_step = kChunk * x_stride,
+                    decay_step = std::size_t(parts) * kTile;
   const bool x_inside = x_column < columns;
   int fetched = 0;
   std::uint32_t fetch_at = 0;
@@ -106,19 +114,24 @@ __global__ void __launch_bounds__(kThreads)
       m.layer_offset + std::size_t(head) * m.head_floats +
       (keys ? std::size_t(a.positional()) * m.k_dim
             : std::size_t(a.slots()) * m.k_dim + std::size_t(a.positional()) * m.v_dim) +
-      std::size_t(column0);
+      std::size_t(slot0) * dim + std::size_t(column0);
   const float* state_in = a.segment->state_in;
   float* state_out = a.segment->state_out;
   float h[2][4] = {};
+  float2 common[2] = {};
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
+    if (kBroad && keys && m.k_bias != nullptr && column + n * 8 < columns) {
+      const float* b = m.k_bias + head * dim + column0 + column + n * 8;
+      common[n] = make_float2(b[0], b[1]);
+    }
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
       const int s = slot + e * 4, c = column + n * 8;
-      if (s < m.memory && c < columns) {
+      if (s < slots && c < columns) {
         const float2 v =
             *reinterpret_cast<const float2*>(state_in + memory_at + std::size_t(s) * dim + c);
-        h[n][e] = v.x, h[n][e + 1] = v.y;
+        h[n][e] = v.x - common[n].x, h[n][e + 1] = v.y - common[n].y;
       }
     }
   }
@@ -126,9 +139,10 @@ __global__ void __launch_bounds__(kThreads)
   // Lanes trade halves of two blocks so that each stores eight bytes.
   const bool odd = (lane & 1) != 0;
   const int out_column = odd ? column + 6 : column;
-  std::uint16_t* out = (keys ? a.o.keys : a.o.values) + std::size_t(head) * kTile * dim + column0 +
+  std::uint16_t* out = (keys ? a.o.keys : a.o.values) + std::size_t(part) * kTile * dim + column0 +
                        std::size_t(slot) * dim + out_column;
-  const std::size_t out_step = std::size_t(m.kv_heads) * kTile * dim;
+  const std::ptrdiff_t to_low = kBroad && keys ? a.o.keys_low - a.o.keys : 0;
+  const std::size_t out_step = std::size_t(parts) * kTile * dim;
   const bool out_inside = out_column < columns;
   int at = 0;
   for (int chunk = 0; chunk < a.chunks; ++chunk) {
@@ -141,12 +155,20 @@ __global__ void __launch_bounds__(kThreads)
         reinterpret_cast<const float*>(dynamic + at + kTileBytes + kTile * kColumnPad * 2);
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
+      const bool inside = slot + e * 4 < slots && out_inside;
+      const auto store = [&](std::uint16_t* to, std::uint32_t one, std::uint32_t two) {
+        const std::uint32_t got = __shfl_xor_sync(~0U, odd ? one : two, 1);
+        if (inside) {
+          *reinterpret_cast<uint2*>(to + std::size_t(e * 4) * dim) =
+              odd ? make_uint2(got, two) : make_uint2(one, got);
+        }
+      };
       const std::uint32_t one = pack_bf16(h[0][e], h[0][e + 1]),
                           two = pack_bf16(h[1][e], h[1][e + 1]);
-      const std::uint32_t got = __shfl_xor_sync(~0U, odd ? one : two, 1);
-      if (slot + e * 4 < m.memory && out_inside) {
-        *reinterpret_cast<uint2*>(out + std::size_t(e * 4) * dim) =
-            odd ? make_uint2(got, two) : make_uint2(one, got);
+      store(out, one, two);
+      if (kBroad && keys) {
+        store(out + to_low, pack_bf16(h[0][e] - bf16_low(one), h[0][e + 1] - bf16_high(one)),
+              pack_bf16(h[1][e] - bf16_low(two), h[1][e + 1] - bf16_high(two)));
       }
       const float d = decay[slot + e * 4];
 #pragma unroll
@@ -168,9 +190,9 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
       const int s = slot + e * 4, c = column + n * 8;
-      if (s < m.memory && c < columns) {
+      if (s < slots && c < columns) {
         *reinterpret_cast<float2*>(state_out + memory_at + std::size_t(s) * dim + c) =
-            make_float2(h[n][e], h[n][e + 1]);
+            make_float2(h[n][e] + common[n].x, h[n][e + 1] + common[n].y);
       }
     }
   }
@@ -179,8 +201,13 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 cudaError_t prepare_slot_states() {
-  return cudaFuncSetAttribute(reinterpret_cast<const void*>(&states_kernel),
-                              cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+  for (const void* kernel : {reinterpret_cast<const void*>(&states_kernel<false>),
+                             reinterpret_cast<const void*>(&states_kernel<true>)}) {
+    const cudaError_t e =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+    if (e != cudaSuccess) return e;
+  }
+  return cudaSuccess;
 }
 
 cudaError_t slot_states(const Launch& l, const SlotMixer& m, const ChunkPass& pass,
@@ -188,9 +215,11 @@ cudaError_t slot_states(const Launch& l, const SlotMixer& m, const ChunkPass& pa
   const ChunkArgs a = chunk_args(m, pass, o);
   const int key_tiles = (m.k_dim + kColumns - 1) / kColumns,
             value_tiles = (m.v_dim + kColumns - 1) / kColumns;
-  const int memory_blocks = (key_tiles + value_tiles) * m.kv_heads;
-  return launch(l, states_kernel, dim3(unsigned(memory_blocks + m.sinks + m.window)), kThreads,
-                kShared, 1, a, memory_blocks, key_tiles);
+  const bool broad = chunk_kernels_of(m) == ChunkKernels::broad;
+  const int memory_blocks = (key_tiles + value_tiles) * m.kv_heads * (broad ? a.slot_blocks() : 1);
+  return launch(l, broad ? states_kernel<true> : states_kernel<false>,
+                dim3(unsigned(memory_blocks + m.sinks + m.window)), kThreads, kShared, 1, a,
+                memory_blocks, key_tiles);
 }
 
 }  // namespace runnel::cuda

@@ -49,7 +49,8 @@ void slots(const Launch& launch) {
   l.chain = false;
   for (const MixerShape& s :
        {MixerShape{"1.38B", 4, 4, 512, 512, 64, 0, 0}, MixerShape{"7B", 32, 8, 128, 128, 64, 0, 0},
-        MixerShape{"135M", 9, 3, 64, 64, 64, 4, 60}}) {
+        MixerShape{"135M", 9, 3, 64, 64, 64, 4, 60},
+        MixerShape{"0.5B", 14, 2, 64, 64, 128, 4, 252, 200.0F}}) {
     for (int n : {512, 2048, 8192, 32768}) {
       if (n == 32768 && s.heads == 32) continue;
       cuda::SlotMixer m = test::mixer_of(s);
@@ -66,6 +67,9 @@ void slots(const Launch& launch) {
       const OnDevice<float> gates(
           floats(tokens * static_cast<std::size_t>(s.kv_heads * s.memory), 0.03F, -0.1F));
       const test::ChunkPool pool(s, n);
+      const OnDevice<float> k_bias(
+          std::vector<float>(static_cast<std::size_t>(s.kv_heads * s.k_dim), s.k_bias));
+      if (s.broad()) m.k_bias = k_bias.get();
       m.inputs = inputs.get(), m.out = out.get(), m.turns = turns.get();
       const cuda::Segment segment{
           .state_in = state.get(), .state_out = state.get(), .position = 0, .first = 0, .count = n};
@@ -77,8 +81,11 @@ void slots(const Launch& launch) {
         return time_us(l.stream, 5, 9, [&] { must(f()); });
       };
       const double whole = run([&] { return cuda::slot_chunks(l, m, pass, o); });
-      o.gates = gates.get(), o.gate_stride = s.kv_heads * s.memory;
-      const double operands = run([&] { return cuda::slot_operands(l, m, pass, o); });
+      if (!s.broad()) o.gates = gates.get(), o.gate_stride = s.kv_heads * s.memory;
+      const double operands = run([&] {
+        return s.broad() ? cuda::broad_slot_operands(l, m, pass, o)
+                         : cuda::slot_operands(l, m, pass, o);
+      });
       if (s.sinks + s.window == 0) {
         o.ready = true;
         o.out_bf16 = reinterpret_cast<std::uint16_t*>(out.get());
@@ -90,8 +97,10 @@ void slots(const Launch& launch) {
           "operands %7.1f gates %6.1f states %7.1f read %7.1f us\n",
           s.name, n, whole, ready, again, operands,
           run([&] { return cuda::slot_gates(l, m, pass, o); }),
-          run([&] { return cuda::slot_states(l, m, pass, o); }),
-          run([&] { return cuda::slot_read(l, m, pass, o); }));
+          run([&] { return cuda::slot_states(l, m, pass, o); }), run([&] {
+            return s.broad() ? cuda::broad_slot_read(l, m, pass, o)
+                             : cuda::slot_read(l, m, pass, o);
+          }));
     }
   }
 }
@@ -310,5 +319,6 @@ int main(int argc, char** argv) {
   if (wanted("products")) products(launch);
   if (wanted("model")) model(model_1380m(BlockType::bf16), "1.38B bf16", {512, 2048, 4096, 8192});
   if (wanted("small")) model(model_135m(), "135M", {512, 2048});
+  if (wanted("500m")) model(model_500m(), "0.5B", {512, 2048, 8192});
   return 0;
 }

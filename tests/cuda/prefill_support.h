@@ -62,6 +62,8 @@ inline float of_bf16(std::uint16_t h) {
 struct MixerShape {
   const char* name;
   int heads, kv_heads, k_dim, v_dim, memory, sinks, window;
+  float k_bias = 0.0F;  // of the slowest pair of channels of every key
+  bool broad() const { return k_bias != 0.0F || memory > 64 || window > 64; }
 };
 
 inline cuda::SlotMixer mixer_of(const MixerShape& s) {
@@ -72,6 +74,7 @@ inline cuda::SlotMixer mixer_of(const MixerShape& s) {
   m.scale = 1.0F;
   m.gate_normalizer = 1.0F;
   m.prepared = true;
+  m.gate_log_min = s.broad() ? -1.2F : 0.0F;  // the broad kernels want a floor
   m.head_floats = static_cast<std::size_t>(s.sinks + s.window + s.memory) *
                   static_cast<std::size_t>(s.k_dim + s.v_dim);
   m.input_stride = (s.heads + s.kv_heads) * s.k_dim + s.kv_heads * (s.v_dim + s.memory);
@@ -99,19 +102,27 @@ class ChunkPool {
     };
     cuda::ChunkOperands mine;
     cuda::ChunkOperands& to = o != nullptr ? *o : mine;
-    const std::size_t n = u(tokens), chunks = (n + 63) / 64, tiles = chunks * u(s.kv_heads),
-                      q = u(s.heads * s.k_dim), k = u(s.kv_heads * s.k_dim),
-                      v = u(s.kv_heads * s.v_dim);
+    const std::size_t n = u(tokens), chunks = (n + 63) / 64,
+                      tiles = chunks * u(s.kv_heads) * ((u(s.memory) + 63) / 64),
+                      before = s.broad() ? cuda::kBroadWindow : 64, q = u(s.heads * s.k_dim),
+                      k = u(s.kv_heads * s.k_dim), v = u(s.kv_heads * s.v_dim);
     take(&to.q, n * q);
     take(&to.q_turned, n * q);
     take(&to.q_near, n * q);
     take(&to.k, n * k);
-    take(&to.k_turned, (n + 64) * k);
-    take(&to.v, (n + 64) * v);
+    take(&to.k_turned, (n + before) * k);
+    take(&to.v, (n + before) * v);
     take(&to.k_sink, 16 * k);
     take(&to.v_sink, 16 * v);
-    take(&to.gates, n * u(s.kv_heads * s.memory));
-    to.gate_stride = s.kv_heads * s.memory;
+    if (s.broad()) {
+      take(&to.k_turned_low, (n + before) * k);
+      take(&to.k_sink_low, 16 * k);
+      take(&to.keys_low, tiles * 64 * u(s.k_dim));
+      take(&to.rotation, (n + 1) * u(s.k_dim / 2));
+    } else {
+      take(&to.gates, n * u(s.kv_heads * s.memory));
+      to.gate_stride = s.kv_heads * s.memory;
+    }
     take(&to.decay, tiles * 64);
     take(&to.centre, tiles * 64);
     take(&to.rise, tiles * 4096);

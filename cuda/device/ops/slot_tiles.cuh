@@ -21,6 +21,8 @@ struct ChunkArgs {
   std::int32_t tokens, chunks;
   __device__ int positional() const { return m.sinks + m.window; }
   __device__ int slots() const { return m.sinks + m.window + m.memory; }
+  /// Tiles of 64 slots that the memory of a kv head takes; the narrow kernels have one.
+  __host__ __device__ int slot_blocks() const { return (m.memory + kTile - 1) / kTile; }
 };
 
 inline ChunkArgs chunk_args(const SlotMixer& m, const ChunkPass& pass, const ChunkOperands& o) {
@@ -58,6 +60,11 @@ __device__ __forceinline__ float rotated(const SlotMixer& m, const float* x, int
     other = c < half ? -activate(m.qk_act, x[c + half]) : activate(m.qk_act, x[c - half]);
   }
   return own * r.x + other * r.y;
+}
+
+/// A value of the input as the slots take it.
+__device__ __forceinline__ float mapped(const SlotMixer& m, Act act, float x) {
+  return m.prepared ? x : activate(act, x);
 }
 
 /// kRows rows of kColumns bf16 values into a tile of kStride a row; rows and columns outside are zero.

@@ -63,6 +63,9 @@ SlotMixer Recorder::mixer(const LayerSpec& layer, bool prepared) const {
   const SlotSpec& s = layer.slots();
   const DeviceLayer& w = weights_of(layer);
   const LayerState& state = layout_.layer(layer.index);
+  // Nothing but the rotation comes after the projection.
+  const bool plain_keys = s.feature_map == FeatureMap::identity && layer.conv_size == 0;
+  const bool biased_keys = w.qkv_bias != nullptr && plain_keys;
   return {.heads = layer.num_heads,
           .kv_heads = layer.num_kv_heads,
           .k_dim = layer.head_k_dim,
@@ -85,7 +88,8 @@ SlotMixer Recorder::mixer(const LayerSpec& layer, bool prepared) const {
           .head_floats = state.head_floats(),
           .inputs = b_.inputs.get(),
           .input_stride = input_columns(layer),
-          .out = b_.o.get()};
+          .out = b_.o.get(),
+          .k_bias = biased_keys ? w.qkv_bias + layer.q_channels() : nullptr};
 }
 
 Pass Recorder::behind_mixer(const Pass& pass, const LayerSpec& layer) const {

@@ -13,20 +13,37 @@ bool positional(const LayerSpec& l) {
   return l.kind() == Mixer::slots && l.slots().num_positional_slots() > 0;
 }
 
+/// Cuts a pool of values of 16 bits, or, without one, only counts them.
+class PoolCutter {
+ public:
+  explicit PoolCutter(std::uint16_t* pool) : pool_(pool) {}
+  template <class T>
+  void take(T** to, std::size_t rows, std::size_t columns) {
+    if (pool_ != nullptr) *to = reinterpret_cast<T*>(pool_ + used_);
+    used_ += round_up(rows * columns * (sizeof(T) / 2), std::size_t{128});
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::uint16_t* pool_;
+  std::size_t used_ = 0;
+};
+
 }  // namespace
 
 /// Values of 16 bits in the pool; sets the pointers of `o` if it is given.
 std::size_t Recorder::slot_pool_values(const LayerSpec& l, ChunkOperands* o) const {
   const auto u = [](int v) { return static_cast<std::size_t>(v); };
-  std::uint16_t* pool = b_.slot_pool.get();
-  std::size_t used = 0;
+  PoolCutter pool(o != nullptr ? b_.slot_pool.get() : nullptr);
   const auto take = [&](auto** to, std::size_t rows, std::size_t columns) {
-    if (o != nullptr) *to = reinterpret_cast<std::remove_reference_t<decltype(*to)>>(pool + used);
-    used += round_up(rows * columns * (sizeof(**to) / 2), std::size_t{128});
+    pool.take(to, rows, columns);
   };
   ChunkOperands own;
   ChunkOperands& to = o != nullptr ? *o : own;
   const int slots = l.common().num_memory_slots;
+  if (l.kind() == Mixer::slots && chunk_kernels_of(mixer(l, false)) == ChunkKernels::broad) {
+    return broad_pool_values(l, o);
+  }
   const std::size_t n = u(max_tokens_), chunks = divide_up(n, std::size_t{kChunk}),
                     tiles = chunks * u(l.num_kv_heads), q = u(l.q_channels()),
                     k = u(l.k_channels()), v = u(l.v_channels());
@@ -51,7 +68,43 @@ std::size_t Recorder::slot_pool_values(const LayerSpec& l, ChunkOperands* o) con
   take(&to.strong, tiles, 1);
   take(&to.keys, tiles * kChunk, u(l.head_k_dim));
   take(&to.values, tiles * kChunk, u(l.head_v_dim));
-  return used;
+  return pool.used();
+}
+
+/// The same for the broad kernels.
+std::size_t Recorder::broad_pool_values(const LayerSpec& l, ChunkOperands* o) const {
+  const auto u = [](int v) { return static_cast<std::size_t>(v); };
+  PoolCutter pool(o != nullptr ? b_.slot_pool.get() : nullptr);
+  const auto take = [&](auto** to, std::size_t rows, std::size_t columns) {
+    pool.take(to, rows, columns);
+  };
+  ChunkOperands own;
+  ChunkOperands& to = o != nullptr ? *o : own;
+  const std::size_t n = u(max_tokens_), chunks = divide_up(n, std::size_t{kChunk}),
+                    blocks = divide_up(u(l.slots().num_memory_slots), std::size_t{kChunk}),
+                    tiles = chunks * u(l.num_kv_heads) * blocks, k = u(l.k_channels()),
+                    v = u(l.v_channels());
+  const std::size_t before = positional(l) ? kBroadWindow : 0;
+  take(&to.k, n, k);
+  take(&to.v, n + before, v);
+  if (positional(l)) {
+    take(&to.k_turned, n + before, k);
+    take(&to.k_turned_low, n + before, k);
+    take(&to.k_sink, kMostSinks, k);
+    take(&to.k_sink_low, kMostSinks, k);
+    take(&to.v_sink, kMostSinks, v);
+    take(&to.rotation, n + 1, u(l.head_k_dim / 2));
+  }
+  take(&to.decay, tiles, kChunk);
+  take(&to.centre, tiles, kChunk);
+  take(&to.rise, tiles * kChunk, kChunk);
+  take(&to.write, tiles * kChunk, kChunk);
+  take(&to.carry, tiles * kChunk, kChunk);
+  take(&to.strong, tiles, 1);
+  take(&to.keys, tiles * kChunk, u(l.head_k_dim));
+  take(&to.keys_low, tiles * kChunk, u(l.head_k_dim));
+  take(&to.values, tiles * kChunk, u(l.head_v_dim));
+  return pool.used();
 }
 
 ChunkOperands Recorder::chunk_operands(const LayerSpec& layer) const {
@@ -61,7 +114,8 @@ ChunkOperands Recorder::chunk_operands(const LayerSpec& layer) const {
 }
 
 bool Recorder::chunkwise(const LayerSpec& layer, const SlotMixer& mixer) const {
-  return m_->slot_chunks && !m_->precise && !layer.qkv_bias && slot_chunks_fit(mixer);
+  return m_->slot_chunks && !m_->precise && (!layer.qkv_bias || mixer.k_bias != nullptr) &&
+         chunk_kernels_of(mixer) != ChunkKernels::none;
 }
 
 bool Recorder::takes_wide(const Pass& pass, const Matrix& m) const {
@@ -77,10 +131,11 @@ Result<const void*> Recorder::as_bf16(const Pass& pass, const Matrix& m) const {
 
 bool Recorder::fuses_slots(const Pass& pass, const LayerSpec& l) const {
   const DeviceLayer& w = weights_of(l);
-  if (!pass.many || positional(l) || l.conv_size > 0 || l.output_norm == OutputNorm::heads ||
-      l.slots().feature_map == FeatureMap::t2r || w.projections.size() != 1 ||
-      w.projections[0].matrix.type == BlockType::f32 || l.o_channels() > 8192 ||
-      !chunkwise(l, mixer(l, true))) {
+  if (!pass.many || positional(l) || l.qkv_bias || l.conv_size > 0 ||
+      l.output_norm == OutputNorm::heads || l.slots().feature_map == FeatureMap::t2r ||
+      w.projections.size() != 1 || w.projections[0].matrix.type == BlockType::f32 ||
+      l.o_channels() > 8192 || !chunkwise(l, mixer(l, true)) ||
+      chunk_kernels_of(mixer(l, true)) != ChunkKernels::narrow) {
     return false;
   }
   return l.head_k_dim % 8 == 0 && l.head_v_dim % 8 == 0;
