@@ -192,56 +192,46 @@ __device__ __forceinline__ void as_lefts(std::uint32_t (&to)[4][4], const float 
   for (int i = 0; i < 4; ++i) as_left(to[i], from[2 * i], from[2 * i + 1]);
 }
 
-template <int kHeads>
-__global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHeads>::kBlocks)
-    broad_read_kernel(const __grid_constant__ ChunkArgs a) {
-  using S = BroadShared<kHeads>;
-  extern __shared__ __align__(16) unsigned char dynamic[];
-  chain_trigger();
-  chain_wait();
-  const SlotMixer& m = a.m;
-  const int warp = int(threadIdx.x) >> 5, lane = int(threadIdx.x) & 31;
-  const int own = warp / 4, group = warp % 4, row0 = group * 16, quad = (lane & 3) * 2;
-  const Chunk c(a, int(blockIdx.x), int(blockIdx.z));
-  // A head past the last one of the kv head is computed as that one, and not written.
-  const int queries = m.heads / m.kv_heads, of_group = int(blockIdx.y) * kHeads + own;
-  const int query = c.head * queries + min(of_group, queries - 1);
-  auto* const q_high = reinterpret_cast<std::uint16_t*>(dynamic + 2 * kStage + own * S::kQuery);
-  auto* const q_low = q_high + kTileBytes / 2;
-  const auto stage_of = [&](int step) {
-    return reinterpret_cast<std::uint16_t*>(dynamic + (step & 1) * kStage);
-  };
-  const auto tile = [](std::uint16_t* stage, int i) { return stage + i * (kTileBytes / 2); };
-  const auto row_at = [&](int e) { return row0 + (e >> 1) * 8 + (lane >> 2); };
+/// A warp that reads for 16 tokens [row0, row0 + 16) of a query head; the tiles of its block pass by in steps.
+template <int kThreads>
+struct Reader {
+  const ChunkArgs& a;
+  const SlotMixer& m;
+  const Chunk& c;
+  unsigned char* stages;  // two, of three tiles
+  std::uint16_t* q_high;  // tiles of the head's queries
+  std::uint16_t* q_low;
+  int query, row0, step = 0;
+  float scale;      // of scores in bits
+  float common[2];  // q b
+  OnlineRows rows;
 
-  int step = 0;
-  // Waits for the tiles of the next step and sends for those of the one after it, into the stage that all have left.
-  const auto next = [&]() {
+  __device__ __forceinline__ int lane() const { return int(threadIdx.x) & 31; }
+  __device__ __forceinline__ int group() const { return row0 / 16; }
+  __device__ __forceinline__ int quad() const { return (int(threadIdx.x) & 3) * 2; }
+  /// Of element e of sums.
+  __device__ __forceinline__ int row_at(int e) const { return row0 + (e >> 1) * 8 + (lane() >> 2); }
+  static __device__ __forceinline__ std::uint16_t* tile(std::uint16_t* stage, int i) {
+    return stage + i * (kTileBytes / 2);
+  }
+  __device__ __forceinline__ std::uint16_t* stage_of(int at) const {
+    return reinterpret_cast<std::uint16_t*>(stages + (at & 1) * kStage);
+  }
+  __device__ __forceinline__ void start() {
+    fetch_step<kThreads>(a, c, 0, stage_of(0));
+    copy_commit();
+  }
+  /// Waits for the tiles of the next step and sends for those of the one after it, into the stage that all have left.
+  __device__ __forceinline__ std::uint16_t* next() {
     copy_wait<0>();
     __syncthreads();
-    if (step + 1 < c.steps) fetch_step<S::kThreads>(a, c, step + 1, stage_of(step + 1));
+    if (step + 1 < c.steps) fetch_step<kThreads>(a, c, step + 1, stage_of(step + 1));
     copy_commit();
     return stage_of(step++);
-  };
-  fetch_step<S::kThreads>(a, c, 0, stage_of(0));
-  copy_commit();
-
-  if (m.k_dim < kTile) {
-    for (int i = lane; i < 16 * kTile; i += 32) {
-      const int at = (row0 + i / kTile) * kPad + i % kTile;
-      if (i % kTile >= m.k_dim) q_high[at] = q_low[at] = 0;
-    }
   }
-  float common[2];
-  common_scores(a, c, query, row0, common);
-  put_queries<Turn::none>(a, c, query, row0, q_high, q_low);
 
-  OnlineRows rows;
-  const float scale = m.scale * kLog2E;
-
-  // 1. tril(q k'^T), as the left operand of what it writes.
-  std::uint32_t of_chunk[4][4];
-  {
+  /// tril(q k'^T) of the chunk, as the left operand of what it writes.
+  __device__ __forceinline__ void score_chunk(std::uint32_t (&of_chunk)[4][4]) {
     const std::uint16_t* keys = tile(next(), 0);
     float sum[8][4] = {};
 #pragma unroll
@@ -250,7 +240,7 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
       left<kPad>(fl, q_high, row0, k);
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        if (n > group) continue;  // later tokens are not read
+        if (n > group()) continue;  // later tokens are not read
         right<kPad>(fr, keys, n * 16, k);
         mma_bf16(sum[2 * n], fl, fr[0], fr[1]);
         mma_bf16(sum[2 * n + 1], fl, fr[2], fr[3]);
@@ -260,26 +250,34 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
     for (int n = 0; n < 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        if (n * 8 + quad + (e & 1) > row_at(e)) sum[n][e] = 0.0F;
+        if (n * 8 + quad() + (e & 1) > row_at(e)) sum[n][e] = 0.0F;
       }
     }
     as_lefts(of_chunk, sum);
   }
 
-  // 2. The memory, 64 slots at a time.
-  const float head_bias = (m.head_read_bias != nullptr ? m.head_read_bias[query] : 0.0F) * kLog2E;
-#pragma unroll 1
-  for (int block = 0; block < c.blocks; ++block) {
-    std::uint16_t* stage = next();
+  /// Powers of the gates of 64 memory slots, of this lane's columns; loaded again where they are needed, since 48
+  /// registers would hold them.
+  struct Powers {
+    const float* rise;
+    const float* centre;
+  };
+  __device__ __forceinline__ Powers powers(int block) const {
     const std::size_t at = (std::size_t(c.index) * m.kv_heads + c.head) * c.blocks + block;
-    int pair = quad;
+    int pair = quad();
     hold_back(pair);
-    const float* rise = a.o.rise + at * kTile * kTile + pair;
-    const float* centre = a.o.centre + at * kTile + pair;
+    return {a.o.rise + at * kTile * kTile + pair, a.o.centre + at * kTile + pair};
+  }
+
+  /// Scores of 64 memory slots, in bits.
+  __device__ __forceinline__ void score_memory(int block, const std::uint32_t (&of_chunk)[4][4],
+                                               float (&s)[8][4]) {
+    std::uint16_t* stage = next();
+    const auto [rise, centre] = powers(block);
+    const float head_bias = (m.head_read_bias != nullptr ? m.head_read_bias[query] : 0.0F) * kLog2E;
     const int slots = min(kTile, m.memory - block * kTile);
     const float* read_bias =
         m.read_bias != nullptr ? m.read_bias + c.head * m.memory + block * kTile : nullptr;
-    float s[8][4] = {};
     multiply_split(s, q_high, q_low, tile(stage, 0), tile(stage, 1), row0,
                    [](int) { return true; });
 #pragma unroll
@@ -290,7 +288,7 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (i > group) continue;
+      if (i > group()) continue;
       std::uint32_t fr[4];
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
@@ -301,7 +299,7 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
     }
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      const int slot = n * 8 + quad;
+      const int slot = n * 8 + quad();
       float2 bias = make_float2(head_bias, head_bias);
       if (read_bias != nullptr) {
         if (slot < slots) bias.x = fmaf(read_bias[slot], kLog2E, bias.x);
@@ -316,8 +314,12 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
             slot + 1 < slots ? fmaf(fmaf(s[n][e + 1], up.y, shared), scale, bias.y) : -INFINITY;
       }
     }
-    rows.weigh(s);
-    stage = next();  // powers are loaded again behind it rather than held in 48 registers
+  }
+
+  /// Reads 64 memory slots, and what the chunk's tokens have written to them, by weights p.
+  __device__ __forceinline__ void read_memory(int block, float (&s)[8][4]) {
+    std::uint16_t* stage = next();
+    const auto [rise, centre] = powers(block);
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
 #pragma unroll
@@ -344,7 +346,7 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
     as_lefts(lifted, s);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (i > group) continue;
+      if (i > group()) continue;
       float low[4] = {}, high[4] = {};
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
@@ -355,7 +357,7 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const int j = i * 16 + quad + (e & 1);
+        const int j = i * 16 + quad() + (e & 1);
         if (j > row_at(e)) low[e] = 0.0F;
         if (j + 8 > row_at(e)) high[e] = 0.0F;
       }
@@ -365,8 +367,7 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
     }
   }
 
-  // 3. Sinks.
-  if (c.sinks) {
+  __device__ __forceinline__ void read_sinks() {
     put_queries<Turn::near>(a, c, query, row0, q_high, q_low);
     std::uint16_t* stage = next();
     float s[2][4] = {};
@@ -376,7 +377,7 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const int slot = n * 8 + quad + (e & 1);
+        const int slot = n * 8 + quad() + (e & 1);
         const bool valid =
             slot < m.sinks && std::uint64_t(slot) <= c.first + std::uint64_t(row_at(e));
         s[n][e] = valid ? scale * s[n][e] : -INFINITY;
@@ -388,8 +389,7 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
     rows.read(weights, tile(stage, 2), 0);
   }
 
-  // 4. The window.
-  if (c.window) {
+  __device__ __forceinline__ void read_window() {
     put_queries<Turn::full>(a, c, query, row0, q_high, q_low);
     // Positions before the first token, and sinks, are no keys of the window.
     const int sinks_end = m.sinks - int(c.first < (1U << 20) ? c.first : std::uint64_t(1U << 20));
@@ -408,7 +408,7 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
       for (int n = 0; n < 8; ++n) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int key = ahead + n * 8 + quad + (e & 1), distance = row_at(e) - key;
+          const int key = ahead + n * 8 + quad() + (e & 1), distance = row_at(e) - key;
           const bool valid = distance >= 0 && distance < m.window && key >= sinks_end;
           s[n][e] = valid ? scale * s[n][e] : -INFINITY;
         }
@@ -424,26 +424,72 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
     }
   }
 
-  if (of_group >= queries) return;
-  const float inverse[2] = {1.0F / row_sum(rows.total[0]), 1.0F / row_sum(rows.total[1])};
-  const int first_row = a.segment->first + c.index * kChunk;
+  __device__ __forceinline__ void write() const {
+    const float inverse[2] = {1.0F / row_sum(rows.total[0]), 1.0F / row_sum(rows.total[1])};
+    const int first_row = a.segment->first + c.index * kChunk;
 #pragma unroll
-  for (int n = 0; n < 8; ++n) {
-    const int column = n * 8 + quad;
+    for (int n = 0; n < 8; ++n) {
+      const int column = n * 8 + quad();
 #pragma unroll
-    for (int e = 0; e < 4; e += 2) {
-      const int t = row_at(e);
-      if (t >= c.rows || column >= m.v_dim) continue;
-      const std::size_t to = (std::size_t(first_row + t) * m.heads + query) * m.v_dim + column;
-      const float one = rows.out[n][e] * inverse[e >> 1],
-                  two = rows.out[n][e + 1] * inverse[e >> 1];
-      if (a.o.out_bf16 != nullptr) {
-        *reinterpret_cast<std::uint32_t*>(a.o.out_bf16 + to) = pack_bf16(one, two);
-      } else {
-        *reinterpret_cast<float2*>(m.out + to) = make_float2(one, two);
+      for (int e = 0; e < 4; e += 2) {
+        const int t = row_at(e);
+        if (t >= c.rows || column >= m.v_dim) continue;
+        const std::size_t to = (std::size_t(first_row + t) * m.heads + query) * m.v_dim + column;
+        const float one = rows.out[n][e] * inverse[e >> 1],
+                    two = rows.out[n][e + 1] * inverse[e >> 1];
+        if (a.o.out_bf16 != nullptr) {
+          *reinterpret_cast<std::uint32_t*>(a.o.out_bf16 + to) = pack_bf16(one, two);
+        } else {
+          *reinterpret_cast<float2*>(m.out + to) = make_float2(one, two);
+        }
       }
     }
   }
+};
+
+template <int kHeads>
+__global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHeads>::kBlocks)
+    broad_read_kernel(const __grid_constant__ ChunkArgs a) {
+  using S = BroadShared<kHeads>;
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  chain_trigger();
+  chain_wait();
+  const SlotMixer& m = a.m;
+  const int warp = int(threadIdx.x) >> 5, lane = int(threadIdx.x) & 31, own = warp / 4;
+  const Chunk c(a, int(blockIdx.x), int(blockIdx.z));
+  // A head past the last one of the kv head is computed as that one, and not written.
+  const int queries = m.heads / m.kv_heads, of_group = int(blockIdx.y) * kHeads + own;
+  auto* const q_high = reinterpret_cast<std::uint16_t*>(dynamic + 2 * kStage + own * S::kQuery);
+  Reader<S::kThreads> r{.a = a,
+                        .m = m,
+                        .c = c,
+                        .stages = dynamic,
+                        .q_high = q_high,
+                        .q_low = q_high + kTileBytes / 2,
+                        .query = c.head * queries + min(of_group, queries - 1),
+                        .row0 = warp % 4 * 16,
+                        .scale = m.scale * kLog2E};
+  r.start();
+  if (m.k_dim < kTile) {
+    for (int i = lane; i < 16 * kTile; i += 32) {
+      const int at = (r.row0 + i / kTile) * kPad + i % kTile;
+      if (i % kTile >= m.k_dim) r.q_high[at] = r.q_low[at] = 0;
+    }
+  }
+  common_scores(a, c, r.query, r.row0, r.common);
+  put_queries<Turn::none>(a, c, r.query, r.row0, r.q_high, r.q_low);
+  std::uint32_t of_chunk[4][4];
+  r.score_chunk(of_chunk);
+#pragma unroll 1
+  for (int block = 0; block < c.blocks; ++block) {
+    float s[8][4] = {};
+    r.score_memory(block, of_chunk, s);
+    r.rows.weigh(s);
+    r.read_memory(block, s);
+  }
+  if (c.sinks) r.read_sinks();
+  if (c.window) r.read_window();
+  if (of_group < queries) r.write();
 }
 
 constexpr int kHeadsPerBlock = 1;
