@@ -233,8 +233,8 @@ Result<std::unique_ptr<SampledSteps>> VulkanPlan::sampled_steps(RecurrentState& 
   // Times are read after each pass, before the next is queued.
   if (max_tokens_ > kFewTokens || model_->profile != nullptr)
     return std::unique_ptr<SampledSteps>();
-  return VulkanSteps::create(*this, model_, static_cast<VulkanState&>(state), recent,
-                             Draws{sampling, std::move(piece)});
+  return VulkanSteps::create(*this, model_, static_cast<VulkanState&>(state), recent, sampling,
+                             std::move(piece));
 }
 
 Result<StepSet> VulkanPlan::take_step_set(bool candidates) {

@@ -170,13 +170,10 @@ VulkanSteps::VulkanSteps(VulkanPlan& plan, std::shared_ptr<ResidentModel> model,
       model_(std::move(model)),
       state_(state) {}
 
-Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(VulkanPlan& plan,
-                                                          std::shared_ptr<ResidentModel> model,
-                                                          VulkanState& state,
-                                                          std::span<const TokenId> recent,
-                                                          Draws draws) {
+Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(
+    VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
+    std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece) {
   RUNNEL_CHECK_OK(check_recent(recent));
-  const SamplingOptions& sampling = draws.sampling;
   const std::int32_t vocab = model->config.vocab_size;
   const bool penalties = sampling.penalty_window > 0 &&
                          (sampling.repetition_penalty != 1.0F ||
@@ -193,7 +190,7 @@ Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(VulkanPlan& plan,
     s.likeliest_ = greedy ? 1 : sampling.top_k;
     const std::size_t wanted = listed + static_cast<std::size_t>(s.likeliest_);
     if (s.likeliest_ < 1 || wanted > kMostWanted) return std::unique_ptr<SampledSteps>();
-    RUNNEL_TRY(Sampler sampler, Sampler::create(sampling, vocab, std::move(draws.piece)));
+    RUNNEL_TRY(Sampler sampler, Sampler::create(sampling, vocab, std::move(piece)));
     s.sampler_.emplace(std::move(sampler));
     for (const auto& [token, bias] : sampling.logit_bias) s.biased_.push_back(token);
     s.recent_.assign(recent.begin(), recent.end() - 1);

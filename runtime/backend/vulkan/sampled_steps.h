@@ -37,19 +37,12 @@ struct StepSet {
   static Result<StepSet> create(ResidentModel& model, const PlanBuffers& buffers, bool candidates);
 };
 
-/// How tokens are drawn.
-struct Draws {
-  const SamplingOptions& sampling;
-  PieceOf piece;
-};
-
 class VulkanSteps final : public DrawAhead {
  public:
   /// @return null if the host has to see whole rows of logits.
-  static Result<std::unique_ptr<SampledSteps>> create(VulkanPlan& plan,
-                                                      std::shared_ptr<ResidentModel> model,
-                                                      VulkanState& state,
-                                                      std::span<const TokenId> recent, Draws draws);
+  static Result<std::unique_ptr<SampledSteps>> create(
+      VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
+      std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece);
   ~VulkanSteps() override;
 
   // Both hold the plan's mutex: drawn() may need a row of its logits.
