@@ -9,7 +9,7 @@ namespace runnel::cuda {
 
 /// What is drawn from, how, and where the token goes. Pointers are the device's.
 struct Sample {
-  const float* logits = nullptr;  // [vocab]
+  float* logits = nullptr;  // [vocab] the same afterwards; with DRY alone some change in between
   std::int32_t vocab = 0;
   float inverse_temperature = 0.0F;  // 0: greedy
   std::int32_t top_k = 0;            // 0: all
@@ -26,6 +26,17 @@ struct Sample {
   std::int32_t* recent = nullptr;     // [window], a ring: what was consumed last
   std::int32_t* recent_at = nullptr;  // tokens ever put into the ring
   std::int32_t* counts = nullptr;     // [vocab] occurrences in the ring
+
+  // DRY: runtime/sampling/dry.h says what lengths, losses and breakers are.
+  std::int32_t dry_range = 0;                   // tokens that it sees; 0: off
+  std::uint32_t dry_allowed = 1;                // repetitions shorter than this cost nothing
+  const float* dry_losses = nullptr;            // [dry_range] by length
+  const std::uint32_t* dry_breakers = nullptr;  // a bit for each token
+  std::int32_t* dry_recent = nullptr;           // [dry_range], a ring: what was generated last
+  std::int32_t* dry_recent_at = nullptr;        // tokens ever put into the ring
+  std::uint32_t* dry_lengths = nullptr;         // [dry_range] by distance
+  std::uint32_t* dry_longest = nullptr;         // [vocab] scratch, zero between launches
+  float* dry_kept = nullptr;                    // [dry_range] scratch
 
   float* adjusted = nullptr;         // [vocab] scratch, with biases or a window
   std::uint32_t* weights = nullptr;  // [vocab] scratch, unless greedy

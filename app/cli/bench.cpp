@@ -12,6 +12,7 @@
 
 #include "app/cli/command.h"
 #include "app/cli/model_options.h"
+#include "app/cli/sampling_options.h"
 #include "app/cli/terminal.h"
 #include "runnel/device.h"
 #include "runnel/generation.h"
@@ -30,11 +31,14 @@ struct Options {
   std::vector<std::uint64_t> prefills = {512};
   std::uint64_t decode = 128;
   int repetitions = 5;
+  bool sampled = false;
   bool json = false;
+  const CLI::App* parser = nullptr;  // knows which options were given
+  GenerationChoice generation;       // of sampled decode
 };
 
 struct Measurement {
-  std::string test;  // "prefill" or "decode"
+  std::string test;  // "prefill", "decode" or "sampled"
   std::uint64_t tokens = 0;
   std::uint64_t depth = 0;
   std::vector<double> rates;  // tokens/s of each repetition
@@ -58,7 +62,8 @@ std::vector<TokenId> some_tokens(std::uint64_t count, std::int32_t vocab) {
   return tokens;
 }
 
-Status measure(const Session& start, Measurement& m) {
+/// @param sampling  of "sampled"
+Status measure(const Session& start, const SamplingOptions& sampling, Measurement& m) {
   RUNNEL_TRY(Session session, start.fork());
   if (m.test == "prefill") {
     const std::vector<TokenId> tokens = some_tokens(m.tokens, session.model().info().vocab_size);
@@ -70,6 +75,7 @@ Status measure(const Session& start, Measurement& m) {
   if (session.position() == 0)
     RUNNEL_CHECK_OK(session.prefill(some_tokens(1, session.model().info().vocab_size)));
   GenerationOptions options;
+  if (m.test == "sampled") options.sampling = sampling;
   options.max_tokens = m.tokens;
   options.ignore_end = true;
   const Stopwatch time;
@@ -105,6 +111,7 @@ Result<Work> work_per_token(const ModelChoice& choice, std::uint64_t state_bytes
 // One depth of a conversation and what is measured there.
 struct Stand {
   Session start;
+  SamplingOptions sampling;  // of "sampled"
   std::vector<Measurement> tests;
 };
 
@@ -112,18 +119,22 @@ Result<Stand> stand_at(const std::shared_ptr<const Model>& model, std::uint64_t 
                        const Options& o) {
   RUNNEL_TRY(Session start, Session::create(model));
   RUNNEL_CHECK_OK(start.prefill(some_tokens(depth, model->info().vocab_size)));
-  Stand stand{.start = std::move(start), .tests = {}};
+  RUNNEL_TRY(const GenerationOptions generation,
+             model_generation_options(*o.parser, o.generation, *model));
+  Stand stand{.start = std::move(start), .sampling = generation.sampling, .tests = {}};
   for (const std::uint64_t tokens : o.prefills) {
     if (tokens > 0)
       stand.tests.push_back({.test = "prefill", .tokens = tokens, .depth = depth, .rates = {}});
   }
   if (o.decode > 0)
     stand.tests.push_back({.test = "decode", .tokens = o.decode, .depth = depth, .rates = {}});
+  if (o.decode > 0 && o.sampled)
+    stand.tests.push_back({.test = "sampled", .tokens = o.decode, .depth = depth, .rates = {}});
   for (const Measurement& m : stand.tests) {
     // Once unmeasured: first passes record, touch pages, raise clocks.
     Measurement warm_up = m;
     warm_up.tokens = std::min<std::uint64_t>(m.tokens, 64);
-    RUNNEL_CHECK_OK(measure(stand.start, warm_up));
+    RUNNEL_CHECK_OK(measure(stand.start, stand.sampling, warm_up));
   }
   return stand;
 }
@@ -142,7 +153,7 @@ Result<std::vector<Measurement>> measure_all(const std::shared_ptr<const Model>&
   }
   for (int i = 0; i < o.repetitions; ++i) {
     for (Stand& stand : stands) {
-      for (Measurement& m : stand.tests) RUNNEL_CHECK_OK(measure(stand.start, m));
+      for (Measurement& m : stand.tests) RUNNEL_CHECK_OK(measure(stand.start, stand.sampling, m));
     }
     bar.update(++step / steps);
   }
@@ -166,7 +177,7 @@ struct Report {
   /// The share of the bandwidth for decode, of the int8 arithmetic for prefill; nothing if it is unknown.
   std::optional<double> share(const Measurement& m) const {
     if (!roof) return std::nullopt;
-    return m.test == "decode"
+    return m.test != "prefill"
                ? m.median() * static_cast<double>(work.decode_bytes) / roof->read_bytes_per_second
                : m.median() * static_cast<double>(work.prefill_ops) / roof->int8_ops_per_second;
   }
@@ -181,7 +192,7 @@ std::string to_json(const Report& r) {
                                   {"tokens_per_second", m.median()},
                                   {"repetitions", m.rates}};
     if (const auto part = r.share(m))
-      row[m.test == "decode" ? "bandwidth_share" : "int8_share"] = *part;
+      row[m.test != "prefill" ? "bandwidth_share" : "int8_share"] = *part;
     rows.push_back(std::move(row));
   }
   const nlohmann::ordered_json out = {
@@ -260,16 +271,17 @@ Result<int> run(const Options& o) {
 Command add_bench(CLI::App& program) {
   CLI::App* parser = program.add_subcommand("bench", "Measure speed and memory");
   parser->footer(
-      "All tests take turns; the median of the repetitions is reported. Decode is greedy "
-      "generation,\n"
-      "sampling included. A depth is how many tokens were read before. The limit of decode is the\n"
-      "bandwidth of reading a buffer as large as the model, that of prefill the int8 arithmetic "
-      "of\n"
-      "its layers; both are measured first.\n\n"
+      "All tests take turns; the median of the repetitions is reported. Decode is greedy\n"
+      "generation; with --sampled also generation by the sampling options, which are the model's\n"
+      "where they are not given. A depth is how many tokens were read before. The limit of decode\n"
+      "is the bandwidth of reading a buffer as large as the model, that of prefill the int8\n"
+      "arithmetic of its layers; both are measured first.\n\n"
       "Examples:\n"
       "  runnel bench model.gguf\n"
-      "  runnel bench model.gguf --depth 0 --depth 8192 -r 9 -t 2 --json");
+      "  runnel bench model.gguf --depth 0 --depth 8192 -r 9 -t 2 --json\n"
+      "  runnel bench model.gguf -p 0 -n 512 --temp 0 --dry-multiplier 0.8");
   auto o = std::make_shared<Options>();
+  o->parser = parser;
   add_model_options(*parser, o->model);
   parser->add_option("-p,--prefill", o->prefills, "Tokens of a prefill, 0 to skip it; repeatable")
       ->type_name("N")
@@ -286,8 +298,17 @@ Command add_bench(CLI::App& program) {
       ->type_name("N")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  parser->add_flag(
+      "--sampled", o->sampled,
+      "Decode with sampling, too, in turns with greedy decode; so does any option of it");
   parser->add_flag("--json", o->json, "Print JSON");
+  add_sampling_options(*parser, o->generation);
+  show_model_defaults(*parser);
   return {parser, [o] {
+            // A sampling option asks for what it is of.
+            for (const CLI::Option* option : o->parser->get_options()) {
+              if (option->get_group() == "Generation" && option->count() > 0) o->sampled = true;
+            }
             const Result<int> code = run(*o);
             return code ? *code : report(code.error());
           }};

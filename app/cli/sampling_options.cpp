@@ -9,6 +9,8 @@
 namespace runnel::cli {
 namespace {
 
+constexpr const char* kGroup = "Generation";
+
 Status apply_logit_bias(const std::string& text, SamplingOptions& sampling) {
   const std::size_t equals = text.find('=');
   TokenId token = 0;
@@ -30,16 +32,29 @@ Status apply_logit_bias(const std::string& text, SamplingOptions& sampling) {
 }  // namespace
 
 void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
-  constexpr const char* kGroup = "Generation";
   GenerationOptions& g = choice.options;
-  SamplingOptions& s = g.sampling;
+  parser.add_option("-n,--max-tokens", g.max_tokens, "Most tokens to generate")
+      ->group(kGroup)
+      ->type_name("N")
+      ->capture_default_str();
+  add_sampling_options(parser, choice);
+  parser.add_option("--stop", g.stop, "End before this text; repeatable")
+      ->group(kGroup)
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  parser
+      .add_flag("--ignore-end", g.ignore_end, "Go on after the model says that its text has ended")
+      ->group(kGroup);
+}
+
+void add_sampling_options(CLI::App& parser, GenerationChoice& choice) {
+  SamplingOptions& s = choice.options.sampling;
   const auto add = [&](const char* name, auto& value, const char* help, const char* type) {
     return parser.add_option(name, value, help)
         ->group(kGroup)
         ->type_name(type)
         ->capture_default_str();
   };
-  add("-n,--max-tokens", g.max_tokens, "Most tokens to generate", "N");
   add("--temp", s.temperature,
       "Temperature: 0 takes the likeliest token, 1 draws as the model says", "T");
   add("--top-k", s.top_k, "Draw among the K likeliest tokens, 0 for all", "K");
@@ -77,13 +92,6 @@ void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
       ->group(kGroup)
       ->type_name("ID=VALUE")
       ->allow_extra_args(false);
-  parser.add_option("--stop", g.stop, "End before this text; repeatable")
-      ->group(kGroup)
-      ->type_name("TEXT")
-      ->allow_extra_args(false);
-  parser
-      .add_flag("--ignore-end", g.ignore_end, "Go on after the model says that its text has ended")
-      ->group(kGroup);
 }
 
 Result<GenerationOptions> generation_options(const GenerationChoice& choice) {

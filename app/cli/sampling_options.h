@@ -23,6 +23,9 @@ struct GenerationChoice {
 /// --ignore-end. `choice.options` holds the defaults that help shows.
 void add_generation_options(CLI::App& parser, GenerationChoice& choice);
 
+/// Of those only the ones that say how a token is drawn: from --temp to --logit-bias.
+void add_sampling_options(CLI::App& parser, GenerationChoice& choice);
+
 /// The options as parsed.
 /// @return invalid_argument for a bias that is not ID=VALUE or an option outside its range.
 Result<GenerationOptions> generation_options(const GenerationChoice& choice);

@@ -31,7 +31,8 @@ struct SampleShared {
   int index;
 };
 
-/// A block of `threads` threads (a multiple of 32, at most 1,024) at work on one Sample.
+/// A block of `threads` threads (a multiple of 32, at most 1,024) at work on one Sample. A thread has at most 32 of
+/// DRY's distances.
 class Sampling {
  public:
   __device__ Sampling(const Sample& s, int threads)
@@ -45,7 +46,9 @@ class Sampling {
   __device__ void run() {
     const bool adjusts = s_.biases > 0 || s_.window > 0;
     if (adjusts) adjust();
-    const float* const logits = adjusts ? s_.adjusted : s_.logits;
+    float* const adjusted = adjusts ? s_.adjusted : s_.logits;
+    if (s_.dry_range > 0) lower_repetitions(adjusted);
+    const float* const logits = adjusted;
     std::uint64_t best = 0;
     for_each([logits](int i) { return logits[i]; },
              [&best](int i, float logit) {
@@ -64,6 +67,9 @@ class Sampling {
       token = draw(logits, max);
     }
     if (tid_ == 0) finish(token);
+    if (s_.dry_range == 0) return;
+    if (!adjusts) restore(adjusted);
+    follow(std::int32_t(token == kNoToken ? 0U : token));
   }
 
  private:
@@ -286,6 +292,65 @@ class Sampling {
     sync_block();
   }
 
+  // ---- DRY: a thread for each distance to an earlier place ----
+
+  __device__ bool is_breaker(std::int32_t token) const {
+    return (s_.dry_breakers[token / 32] >> (token % 32) & 1U) != 0;
+  }
+  /// The token generated `distance` places before the next one.
+  __device__ std::int32_t dry_token(int distance) const {
+    return s_.dry_recent[(dry_at_ - distance) % s_.dry_range];
+  }
+  /// use(token, repetition it would extend, distance, number among this thread's distances) for each that costs.
+  template <class Use>
+  __device__ void for_each_repetition(const Use& use) const {
+    const int seen = min(dry_at_, s_.dry_range);
+    for (int i = 1 + tid_, own = 0; i < seen; i += threads_, ++own) {
+      const std::uint32_t length = min(s_.dry_lengths[i], std::uint32_t(seen - i));
+      if (length < s_.dry_allowed) continue;
+      const std::int32_t token = dry_token(i);
+      if (!is_breaker(token)) use(token, length, i, own);
+    }
+  }
+
+  /// Dry::apply.
+  __device__ void lower_repetitions(float* logits) {
+    dry_at_ = *s_.dry_recent_at;
+    for_each_repetition([this](std::int32_t token, std::uint32_t length, int, int) {
+      atomicMax(s_.dry_longest + token, length);
+    });
+    sync_block();
+    for_each_repetition([&](std::int32_t token, std::uint32_t, int distance, int own) {
+      const std::uint32_t longest = atomicExch(s_.dry_longest + token, 0U);
+      if (longest == 0) return;  // another thread's
+      const float logit = logits[token];
+      s_.dry_kept[distance] = logit;
+      logits[token] = __fsub_rn(logit, s_.dry_losses[longest]);
+      lowered_ |= 1U << own;
+    });
+    sync_block();
+  }
+
+  /// Undoes it: every thread what it did. All threads have read the logits.
+  __device__ void restore(float* logits) const {
+    for_each_repetition([&](std::int32_t token, std::uint32_t, int distance, int own) {
+      if ((lowered_ >> own & 1U) != 0) logits[token] = s_.dry_kept[distance];
+    });
+  }
+
+  /// The lengths after a further token, which goes into the ring.
+  __device__ void follow(std::int32_t token) {
+    const bool breaks = is_breaker(token);
+    const int last = min(dry_at_, s_.dry_range - 1);
+    for (int i = 1 + tid_; i <= last; i += threads_) {
+      std::uint32_t& length = s_.dry_lengths[i];
+      length = !breaks && dry_token(i) == token ? length + 1 : 0U;
+    }
+    if (tid_ != 0) return;
+    s_.dry_recent[dry_at_ % s_.dry_range] = token;  // no distance of above leads there
+    *s_.dry_recent_at = dry_at_ + 1 < 2 * s_.dry_range ? dry_at_ + 1 : s_.dry_range;
+  }
+
   /// portable_exp and token_weights of runtime/sampling/token_weights.cpp.
   __device__ std::uint32_t weight(float logit, float max) const {
     constexpr float kNothing = -20.5F, kRound = 12582912.0F;
@@ -378,6 +443,9 @@ class Sampling {
   const int threads_, tid_, lane_, warp_;
   SampleShared& shared_;
   int turn_ = 0;
+  int dry_at_ = 0;  // of the ring, before this token
+  std::uint32_t lowered_ =
+      0;  // a bit for each of this thread's distances whose token it made less likely
 };
 
 }  // namespace runnel::cuda

@@ -21,6 +21,7 @@
 #include "runtime/model/config.h"
 #include "runtime/model/state_layout.h"
 #include "runtime/model/weights.h"
+#include "runtime/sampling/dry.h"
 
 namespace runnel {
 
@@ -143,12 +144,14 @@ class Plan {
 
   /// Steps of `state` that draw their own tokens; null where the backend does not. They may take
   /// turns with run() and with other steps of this plan, which outlives them; the state too.
-  /// @param recent    tokens generated since the last prompt, oldest first, as far as penalties look back, and then
-  ///                  the first to consume
+  /// @param recent    tokens generated since the last prompt, oldest first, as far as penalties and DRY look back, and
+  ///                  then the first to consume
   /// @param sampling  valid; ids of biases in [0, vocab)
+  /// @param piece     texts of tokens, for DRY's breakers, the same for all steps of this plan; empty: there are none
   virtual Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& /*state*/,
                                                               std::span<const TokenId> /*recent*/,
-                                                              const SamplingOptions& /*sampling*/) {
+                                                              const SamplingOptions& /*sampling*/,
+                                                              PieceOf /*piece*/ = {}) {
     return std::unique_ptr<SampledSteps>();
   }
 

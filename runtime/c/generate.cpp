@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generation in the C API.
 #include <cstddef>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -16,7 +17,7 @@ namespace {
 constexpr std::size_t kLeastOptions = offsetof(runnel_generation_options, dry_multiplier);
 
 // o <- all of `s` but its bias and its seed; `breakers` are those of `s`.
-void put_sampling(const SamplingOptions& s, const TextList& breakers,
+void put_sampling(const SamplingOptions& s, std::span<const char* const> breakers,
                   runnel_generation_options& o) {
   o.temperature = s.temperature;
   o.top_k = s.top_k;
@@ -30,18 +31,17 @@ void put_sampling(const SamplingOptions& s, const TextList& breakers,
   o.dry_base = s.dry_base;
   o.dry_allowed_length = s.dry_allowed_length;
   o.dry_range = s.dry_range;
-  o.dry_breakers = breakers.pointers().data();
-  o.dry_breaker_count = breakers.pointers().size();
+  o.dry_breakers = breakers.data();
+  o.dry_breaker_count = breakers.size();
 }
 
 runnel_generation_options default_options() {
-  static const TextList breakers(SamplingOptions().dry_breakers);
   runnel_generation_options o{};
   const GenerationOptions d;
   o.size = sizeof(o);
   o.max_tokens = d.max_tokens;
   o.seed = d.sampling.seed;
-  put_sampling(d.sampling, breakers, o);
+  put_sampling(d.sampling, SamplingOptions::kDryBreakers, o);
   return o;
 }
 
@@ -146,7 +146,7 @@ runnel_status runnel_model_sampling(const runnel_model* model, runnel_generation
     RUNNEL_CHECK_OK(check_not_null(model, "model"));
     RUNNEL_CHECK_OK(check_not_null(options, "options"));
     RUNNEL_TRY(runnel_generation_options o, known_options(options));
-    put_sampling(model->model->sampling(), model->breakers, o);
+    put_sampling(model->model->sampling(), model->breakers.pointers(), o);
     fill_struct(options, o);
     return {};
   });
@@ -164,7 +164,7 @@ runnel_status runnel_session_last_sampling(const runnel_session* session,
     *known = last.has_value();
     if (!last) return {};
     session->breakers = TextList(last->dry_breakers);
-    put_sampling(*last, session->breakers, o);
+    put_sampling(*last, session->breakers.pointers(), o);
     o.seed = last->seed;
     fill_struct(options, o);
     return {};

@@ -11,7 +11,8 @@ SessionSource::~SessionSource() {
 }
 
 Result<bool> SessionSource::draw_ahead(TokenId first, const SamplingOptions& sampling) {
-  RUNNEL_TRY(ahead_, session_.impl().draw_ahead(first, sampling));
+  const auto piece = [tokenizer = tokenizer_](TokenId token) { return piece_of(tokenizer, token); };
+  RUNNEL_TRY(ahead_, session_.impl().draw_ahead(first, sampling, piece));
   return ahead_;
 }
 

@@ -137,11 +137,12 @@ class Engine::LockedSteps final : public SampledSteps {
 Result<std::unique_ptr<SampledSteps>> Engine::sampled_steps(RecurrentState& state,
                                                             std::span<const TokenId> recent,
                                                             const SamplingOptions& sampling,
+                                                            PieceOf piece,
                                                             std::uint64_t generation) {
   const std::lock_guard lock(running_);
   RUNNEL_CHECK_OK(check_generation(generation));
   RUNNEL_TRY(std::unique_ptr<SampledSteps> steps,
-             current()->decode->sampled_steps(state, recent, sampling));
+             current()->decode->sampled_steps(state, recent, sampling, std::move(piece)));
   if (steps == nullptr) return steps;
   return std::unique_ptr<SampledSteps>(std::make_unique<LockedSteps>(*this, std::move(steps)));
 }

@@ -65,7 +65,7 @@ class Engine {
   Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
                                                       std::span<const TokenId> recent,
                                                       const SamplingOptions& sampling,
-                                                      std::uint64_t generation = 0);
+                                                      PieceOf piece, std::uint64_t generation = 0);
 
  private:
   class LockedSteps;

@@ -126,14 +126,15 @@ void Session::Impl::stop_drawing() {
   logits_behind_ = false;
 }
 
-Result<bool> Session::Impl::draw_ahead(TokenId first, const SamplingOptions& sampling) {
+Result<bool> Session::Impl::draw_ahead(TokenId first, const SamplingOptions& sampling,
+                                       PieceOf piece) {
   RUNNEL_CHECK_OK(check(std::span(&first, 1)));
   stop_drawing();
-  if (sampling.dry_multiplier > 0.0F) return false;  // devices draw without DRY
   const std::span<const TokenId> generated = generated_tokens();
   std::vector<TokenId> recent(generated.begin(), generated.end());
   recent.push_back(first);
-  RUNNEL_TRY(steps_, engine().sampled_steps(*state_, recent, sampling, generation_));
+  RUNNEL_TRY(steps_,
+             engine().sampled_steps(*state_, recent, sampling, std::move(piece), generation_));
   if (steps_ != nullptr) first_drawn_ = first;
   return steps_ != nullptr;
 }

@@ -83,7 +83,7 @@ class Session::Impl {
 
   /// @param first  drawn by the host; the first queue_step() consumes it
   /// @return false if the device does not draw with these options
-  Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling);
+  Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling, PieceOf piece);
 
   /// Begins to consume the token drawn last.
   /// @return invalid_argument if the session was fed, restored or reset since draw_ahead()

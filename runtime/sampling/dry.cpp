@@ -8,7 +8,6 @@ namespace runnel {
 
 Dry::Dry(const SamplingOptions& options, std::int32_t vocab_size, PieceOf piece)
     : multiplier_(options.dry_multiplier),
-      base_(options.dry_base),
       allowed_(static_cast<std::size_t>(options.dry_allowed_length)),
       range_(static_cast<std::size_t>(options.dry_range)),
       breakers_(options.dry_breakers),
@@ -16,7 +15,16 @@ Dry::Dry(const SamplingOptions& options, std::int32_t vocab_size, PieceOf piece)
   if (!on()) return;
   known_.resize(static_cast<std::size_t>(vocab_size));
   longest_.resize(known_.size());
-  matches_.resize(range_);
+  lengths_.resize(range_);
+  by_length_.resize(range_);
+  losses_.reserve(std::min(range_, known_.size()));
+  // Multiplied out, so that the numbers are the same on every machine.
+  constexpr float kMost = 1e30F;  // forbids as well as any larger number, and stays finite
+  float loss = std::min(multiplier_, kMost);
+  for (std::size_t length = allowed_; length < range_; ++length) {
+    by_length_[length] = loss;
+    loss = std::min(loss * options.dry_base, kMost);
+  }
 }
 
 bool Dry::is_breaker(TokenId token) {
@@ -32,51 +40,56 @@ bool Dry::is_breaker(TokenId token) {
   return known == Known::breaker;
 }
 
-/// matches_[i], i >= 1: how many tokens before the last i are the same, one by one backwards, as the last ones of all.
-/// The Z function (Gusfield, Algorithms on Strings, 1.4) of the tokens read backwards.
-void Dry::match_ends(std::span<const TokenId> tokens) {
+std::vector<std::uint32_t> Dry::breaker_bits() {
+  std::vector<std::uint32_t> bits((known_.size() + 31) / 32);
+  for (std::size_t i = 0; i < known_.size(); ++i) {
+    if (is_breaker(static_cast<TokenId>(i))) bits[i / 32] |= 1U << (i % 32);
+  }
+  return bits;
+}
+
+// The Z function (Gusfield, Algorithms on Strings, 1.4) of the tokens read backwards, up to a breaker.
+std::span<const std::uint16_t> Dry::lengths(std::span<const TokenId> generated) {
+  std::fill(lengths_.begin(), lengths_.end(), std::uint16_t{0});
+  const std::span<const TokenId> tokens = generated.last(std::min(range_, generated.size()));
   const std::size_t n = tokens.size();
   const auto back = [&](std::size_t i) { return tokens[n - 1 - i]; };
+  std::size_t limit = 0;  // tokens at the end without a breaker
+  while (limit < n && !is_breaker(back(limit))) ++limit;
   std::size_t left = 0, right = 0;  // the match that reaches farthest back
   for (std::size_t i = 1; i < n; ++i) {
     std::size_t length = 0;
-    if (i < right) length = std::min<std::size_t>(right - i, matches_[i - left]);
-    while (i + length < n && back(i + length) == back(length)) ++length;
-    matches_[i] = static_cast<std::uint16_t>(length);
+    if (i < right) length = std::min<std::size_t>(right - i, lengths_[i - left]);
+    while (length < limit && i + length < n && back(i + length) == back(length)) ++length;
+    lengths_[i] = static_cast<std::uint16_t>(length);
     if (i + length > right) left = i, right = i + length;
   }
+  return lengths_;
+}
+
+std::span<const Dry::Loss> Dry::losses(std::span<const TokenId> generated) {
+  losses_.clear();
+  if (!on()) return losses_;
+  lengths(generated);
+  const std::size_t n = std::min(range_, generated.size());
+  const auto followed = [&](std::size_t i) { return generated[generated.size() - i]; };
+  for (std::size_t i = 1; i < n; ++i) {
+    if (lengths_[i] < allowed_ || is_breaker(followed(i))) continue;
+    std::uint16_t& longest = longest_[static_cast<std::size_t>(followed(i))];
+    longest = std::max(longest, lengths_[i]);
+  }
+  for (std::size_t i = 1; i < n; ++i) {
+    if (lengths_[i] < allowed_ || is_breaker(followed(i))) continue;
+    std::uint16_t& longest = longest_[static_cast<std::size_t>(followed(i))];
+    if (longest == 0) continue;  // done at another place
+    losses_.push_back({followed(i), by_length_[longest]});
+    longest = 0;
+  }
+  return losses_;
 }
 
 void Dry::apply(std::span<const TokenId> generated, std::span<float> logits) {
-  if (!on()) return;
-  const std::span<const TokenId> tokens = generated.last(std::min(range_, generated.size()));
-  const std::size_t n = tokens.size();
-  std::size_t limit = 0;  // tokens at the end without a breaker
-  while (limit < n && !is_breaker(tokens[n - 1 - limit])) ++limit;
-  if (limit < allowed_) return;
-
-  match_ends(tokens);
-  for (std::size_t i = 1; i < n; ++i) {
-    const std::size_t length = std::min<std::size_t>(matches_[i], limit);
-    const TokenId next = tokens[n - i];  // what followed there
-    if (length < allowed_ || is_breaker(next)) continue;
-    std::uint16_t& longest = longest_[static_cast<std::size_t>(next)];
-    longest = std::max(longest, static_cast<std::uint16_t>(length));
-  }
-  constexpr float kMost = 1e30F;  // forbids as well as any larger number, and stays finite
-  for (std::size_t i = 1; i < n; ++i) {
-    const TokenId next = tokens[n - i];
-    if (is_breaker(next)) continue;
-    std::uint16_t& longest = longest_[static_cast<std::size_t>(next)];
-    if (longest == 0) continue;
-    // Multiplied out, so that the result is the same on every machine.
-    float penalty = std::min(multiplier_, kMost);
-    for (std::size_t k = allowed_; k < longest && penalty < kMost; ++k) {
-      penalty = std::min(penalty * base_, kMost);
-    }
-    logits[static_cast<std::size_t>(next)] -= penalty;
-    longest = 0;
-  }
+  for (const Loss& l : losses(generated)) logits[static_cast<std::size_t>(l.token)] -= l.loss;
 }
 
 }  // namespace runnel

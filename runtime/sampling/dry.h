@@ -28,16 +28,37 @@ class Dry {
 
   bool on() const { return multiplier_ > 0.0F && range_ > 0; }
 
-  /// Subtracts from the logits [vocab_size] of tokens that would extend a repetition at the end of `generated` (oldest
-  /// first; the last dry_range of them count). Linear in the range.
+  struct Loss {
+    TokenId token;
+    float loss;  // of its logit
+  };
+
+  /// Tokens that would extend a repetition at the end of `generated` (oldest first; the last dry_range of them count),
+  /// each once, and what their logits lose. Linear in the range. Valid until the next call.
+  std::span<const Loss> losses(std::span<const TokenId> generated);
+
+  /// Subtracts the losses from the logits [vocab_size].
   void apply(std::span<const TokenId> generated, std::span<float> logits);
+
+  // What a device needs to go on by itself. After a further token, lengths[i] is one more if that token is no breaker and
+  // the one i places before it is the same, else 0. The token i places before the next one would extend a repetition of
+  // min(lengths[i], tokens in range - i).
+
+  /// [dry_range] For each distance i: how many tokens at the end, none of them a breaker, stand i tokens before as well;
+  /// [0] is 0. Valid until the next call.
+  std::span<const std::uint16_t> lengths(std::span<const TokenId> generated);
+
+  /// [dry_range] What a token loses that would extend a repetition of so many; 0 below the allowed length.
+  std::span<const float> losses_by_length() const { return by_length_; }
+
+  /// A bit for each token: whether a repetition ends at it and it loses nothing; bit id % 32 of word id / 32. Looks at
+  /// every token's text.
+  std::vector<std::uint32_t> breaker_bits();
 
  private:
   bool is_breaker(TokenId token);
-  void match_ends(std::span<const TokenId> tokens);
 
   float multiplier_ = 0.0F;
-  float base_ = 1.0F;
   std::size_t allowed_ = 1;
   std::size_t range_ = 0;
   std::vector<std::string> breakers_;
@@ -47,7 +68,9 @@ class Dry {
   std::vector<Known> known_;  // [vocab] whether a token contains a breaker, once it was asked for
   std::vector<std::uint16_t>
       longest_;  // [vocab] the repetition that a token would extend; zero between calls
-  std::vector<std::uint16_t> matches_;  // [range] see match_ends
+  std::vector<std::uint16_t> lengths_;  // [range]
+  std::vector<float> by_length_;        // [range]
+  std::vector<Loss> losses_;
 };
 
 }  // namespace runnel

@@ -35,6 +35,11 @@ class Sampler {
   Result<TokenId> sample(std::span<const float> logits, std::span<const TokenId> recent,
                          std::uint64_t position);
 
+  /// Tokens whose logits DRY lowers after `recent`, each once. Valid until the next call or sample().
+  std::span<const Dry::Loss> dry_losses(std::span<const TokenId> recent) {
+    return dry_.losses(recent);
+  }
+
   /// What sample() draws from: each token that can be drawn and its probability, by ascending id.
   /// For tests and display.
   Result<std::vector<std::pair<TokenId, double>>> distribution(std::span<const float> logits,

@@ -274,6 +274,7 @@ void generation(const BenchModel& source, const char* program) {
   };
   const Kind kinds[] = {
       {"greedy", {}},
+      {"greedy, DRY", {.dry_multiplier = 0.8F}},
       {"temperature 0.8, top-p 0.95", {.temperature = 0.8F, .top_p = 0.95F, .seed = 1}},
       {"top-k 40, penalties",
        {.temperature = 0.8F, .top_k = 40, .repetition_penalty = 1.1F, .seed = 1}}};

@@ -22,7 +22,7 @@ constexpr std::int32_t kVocab = kDrawnVocab;
 constexpr std::size_t kTokens = 60;
 
 std::vector<SamplingKind> kinds() {
-  return {
+  std::vector<SamplingKind> all = {
       {"greedy", {}},
       {"warm", {.temperature = 0.8F, .seed = 1}},
       {"top_k", {.temperature = 1.2F, .top_k = 40, .seed = 2}},
@@ -39,6 +39,8 @@ std::vector<SamplingKind> kinds() {
         .seed = 5}},
       {"biases", {.temperature = 1.0F, .logit_bias = {{3, 4.0F}, {4, -50.0F}}, .seed = 6}},
   };
+  for (SamplingKind& kind : kinds_with_dry()) all.push_back(std::move(kind));
+  return all;
 }
 
 class SampledStepsTest : public testing::TestWithParam<SamplingKind> {
@@ -63,10 +65,10 @@ TEST_P(SampledStepsTest, GiveWhatTheHostDraws) {
     logits.erase(logits.begin(), logits.end() - kVocab);
     loaded.run(*drawn, recent);
     const std::vector<TokenId> expected =
-        host_draws(loaded, *plain, recent, logits, GetParam().sampling, kTokens + 1);
+        host_draws(loaded, *plain, recent, logits, GetParam(), kTokens + 1);
     ASSERT_EQ(expected.size(), kTokens + 1);
     recent.push_back(expected[0]);
-    auto steps = loaded.plan->sampled_steps(*drawn, recent, GetParam().sampling);
+    auto steps = loaded.plan->sampled_steps(*drawn, recent, GetParam().sampling, GetParam().piece);
     ASSERT_TRUE(steps && *steps != nullptr);
     ASSERT_TRUE((*steps)->queue());
     for (std::size_t i = 1; i < kTokens; ++i) {
@@ -83,6 +85,38 @@ TEST_P(SampledStepsTest, GiveWhatTheHostDraws) {
     steps->reset();
     EXPECT_EQ(drawn->position(), plain->position());
     EXPECT_EQ(loaded.canonical(*drawn), loaded.canonical(*plain));
+  }
+}
+
+TEST_P(SampledStepsTest, GoOnWhereOthersLeftOff) {
+  const std::unique_ptr<Backend> device = cuda_backend();
+  ASSERT_NE(device, nullptr);
+  const LoadedModel loaded = load_on(*device, model_to_draw_from(), 16);
+  Random random(55);
+  std::vector<TokenId> recent = random.tokens(12, kVocab);
+  auto plain = loaded.state(), drawn = loaded.state();
+  std::vector<float> logits;
+  for (const TokenId token : recent) {
+    logits = loaded.run(*plain, std::span(&token, 1));
+    loaded.run(*drawn, std::span(&token, 1));
+  }
+  const std::vector<TokenId> expected =
+      host_draws(loaded, *plain, recent, logits, GetParam(), kTokens + 1);
+  ASSERT_EQ(expected.size(), kTokens + 1);
+  recent.push_back(expected[0]);
+  std::unique_ptr<SampledSteps> steps;
+  for (std::size_t i = 1; i <= kTokens; ++i) {
+    if (i % 5 == 1) {
+      steps.reset();
+      auto made = loaded.plan->sampled_steps(*drawn, recent, GetParam().sampling, GetParam().piece);
+      ASSERT_TRUE(made && *made != nullptr);
+      steps = std::move(*made);
+    }
+    ASSERT_TRUE(steps->queue());
+    const auto token = steps->drawn();
+    ASSERT_TRUE(token) << token.error().message;
+    ASSERT_EQ(*token, expected[i]) << "token " << i;
+    recent.push_back(*token);
   }
 }
 
@@ -137,9 +171,9 @@ TEST_P(SampledStepsTest, GiveTheFirstTokensInAGraph) {
   const LoadedModel loaded = load_on(*backend, model_to_draw_from());
   auto plain = loaded.state(), drawn = loaded.state();
   std::vector<TokenId> all = {17};
-  auto steps = loaded.plan->sampled_steps(*drawn, all, GetParam().sampling);
+  auto steps = loaded.plan->sampled_steps(*drawn, all, GetParam().sampling, GetParam().piece);
   ASSERT_TRUE(steps && *steps != nullptr);
-  auto sampler = Sampler::create(GetParam().sampling, kVocab);
+  auto sampler = Sampler::create(GetParam().sampling, kVocab, GetParam().piece);
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE((*steps)->queue());
     const std::vector<float> logits = loaded.run(*plain, std::span(all).last(1));

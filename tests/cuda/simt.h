@@ -383,6 +383,10 @@ inline int __reduce_max_sync(unsigned mask, int v) {
 inline std::uint32_t atomicAdd(std::uint32_t* p, std::uint32_t v) {
   return std::exchange(*p, *p + v);
 }
+inline std::uint32_t atomicMax(std::uint32_t* p, std::uint32_t v) {
+  return std::exchange(*p, std::max(*p, v));
+}
+inline std::uint32_t atomicExch(std::uint32_t* p, std::uint32_t v) { return std::exchange(*p, v); }
 inline void store_host(std::uint64_t* p, std::uint64_t v) { *p = v; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }

@@ -78,6 +78,44 @@ TEST(Dry, RandomTokensLoseWhatTheDefinitionSays) {
   }
 }
 
+TEST(Dry, LengthsGoOnTokenByTokenAsDevicesDoIt) {
+  test::Random random(12);
+  for (const std::int32_t range : {1, 2, 7, 30}) {
+    SamplingOptions o = options();
+    o.dry_range = range;
+    Dry dry(o, kVocab, piece);
+    Ids generated;
+    std::vector<std::size_t> lengths(static_cast<std::size_t>(range), 0);
+    for (int step = 0; step < 300; ++step) {
+      const auto token = static_cast<TokenId>(kVocab - 1 - random.below(3));
+      for (std::size_t i = 1; i < lengths.size() && i <= generated.size(); ++i) {
+        const bool same = token != kBreaker && generated[generated.size() - i] == token;
+        lengths[i] = same ? lengths[i] + 1 : 0;
+      }
+      generated.push_back(token);
+      const std::size_t seen = std::min(lengths.size(), generated.size());
+      const std::span<const std::uint16_t> all = dry.lengths(generated);
+      ASSERT_EQ(all.size(), lengths.size());
+      for (std::size_t i = 1; i < seen; ++i)
+        ASSERT_EQ(all[i], std::min(lengths[i], seen - i)) << "step " << step << ", distance " << i;
+    }
+  }
+}
+
+TEST(Dry, LossesByLengthBeginAtTheAllowedOne) {
+  const Dry dry(options(), kVocab, piece);
+  EXPECT_EQ(dry.losses_by_length().size(), static_cast<std::size_t>(options().dry_range));
+  EXPECT_THAT(dry.losses_by_length().first(5),
+              ::testing::ElementsAre(0.0F, 0.0F, 0.5F, 1.0F, 2.0F));
+}
+
+TEST(Dry, BreakerBitsAreOfTheTokensWithABreaker) {
+  EXPECT_THAT(Dry(options(), kVocab, piece).breaker_bits(), ::testing::ElementsAre(1U << kBreaker));
+  const auto bits =
+      Dry(options(), 70, [](TokenId t) { return t == 64 ? "a:b" : "a"; }).breaker_bits();
+  EXPECT_THAT(bits, ::testing::ElementsAre(0U, 0U, 1U));
+}
+
 TEST(Dry, ThePenaltyGrowsWithTheRepetition) {
   EXPECT_EQ(losses(options(), {1, 2, 3, 1})[2], 0.0F) << "one token may repeat";
   EXPECT_EQ(losses(options(), {1, 2, 3, 1, 2})[3], 0.5F);

@@ -4,9 +4,11 @@
 
 #include <iosfwd>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "runnel/generation.h"
+#include "runtime/sampling/dry.h"
 #include "tests/support/random_model.h"
 
 namespace runnel::test {
@@ -15,7 +17,14 @@ namespace runnel::test {
 struct SamplingKind {
   const char* name;
   SamplingOptions sampling;
+  PieceOf piece = {};
+  bool differs = false;  // from the same without DRY; fails the test if not
 };
+/// Ways to draw with DRY: greedy ones and others, with breakers, a short range, penalties, and biases that leave few
+/// tokens, so that DRY makes a difference on any model; those without biases make one on model_to_draw_from().
+std::vector<SamplingKind> kinds_with_dry();
+/// Every third token has an "x".
+std::string_view drawn_piece(TokenId token);
 void PrintTo(const SamplingKind& kind, std::ostream* out);
 
 constexpr std::int32_t kDrawnVocab = 3001;
@@ -26,6 +35,6 @@ RandomModel model_to_draw_from();
 /// them but the last are fed, and `logits` is then of the last one fed. Fails the test on error.
 std::vector<TokenId> host_draws(const LoadedModel& loaded, RecurrentState& state,
                                 std::vector<TokenId> tokens, std::vector<float>& logits,
-                                const SamplingOptions& sampling, std::size_t count);
+                                const SamplingKind& kind, std::size_t count);
 
 }  // namespace runnel::test

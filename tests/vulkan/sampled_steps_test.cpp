@@ -22,7 +22,7 @@ constexpr std::int32_t kVocab = kDrawnVocab;
 constexpr std::size_t kTokens = 16;
 
 std::vector<SamplingKind> kinds() {
-  return {
+  std::vector<SamplingKind> all = {
       {"greedy", {}},
       {"top_k", {.temperature = 1.2F, .top_k = 40, .seed = 2}},
       {"penalties",
@@ -38,14 +38,18 @@ std::vector<SamplingKind> kinds() {
       {"biases",
        {.temperature = 1.0F, .top_k = 7, .logit_bias = {{3, 4.0F}, {4, -50.0F}}, .seed = 6}},
   };
+  for (SamplingKind& kind : kinds_with_dry()) all.push_back(std::move(kind));
+  return all;
 }
 
 class VulkanSampledSteps : public VulkanTest, public testing::WithParamInterface<SamplingKind> {
  protected:
-  static void expect_what_the_host_draws(Backend& device, const RandomModel& model);
+  static void expect_what_the_host_draws(Backend& device, const RandomModel& model,
+                                         const SamplingKind& kind);
 };
 
-void VulkanSampledSteps::expect_what_the_host_draws(Backend& device, const RandomModel& model) {
+void VulkanSampledSteps::expect_what_the_host_draws(Backend& device, const RandomModel& model,
+                                                    const SamplingKind& kind) {
   const LoadedModel loaded = load_on(device, model, 16);
   Random random(52);
   std::vector<TokenId> recent = random.tokens(12, kVocab);
@@ -56,10 +60,10 @@ void VulkanSampledSteps::expect_what_the_host_draws(Backend& device, const Rando
   std::vector<float> logits;
   for (const TokenId token : recent) logits = one(*plain, token), one(*drawn, token);
   const std::vector<TokenId> expected =
-      host_draws(loaded, *plain, recent, logits, GetParam().sampling, kTokens + 1);
+      host_draws(loaded, *plain, recent, logits, kind, kTokens + 1);
   ASSERT_EQ(expected.size(), kTokens + 1);
   recent.push_back(expected[0]);
-  auto steps = loaded.plan->sampled_steps(*drawn, recent, GetParam().sampling);
+  auto steps = loaded.plan->sampled_steps(*drawn, recent, kind.sampling, kind.piece);
   ASSERT_TRUE(steps && *steps != nullptr);
   ASSERT_TRUE((*steps)->queue());
   for (std::size_t i = 1; i < kTokens; ++i) {
@@ -84,7 +88,7 @@ void VulkanSampledSteps::expect_what_the_host_draws(Backend& device, const Rando
 }
 
 TEST_P(VulkanSampledSteps, GiveWhatTheHostDraws) {
-  expect_what_the_host_draws(*backend(), model_to_draw_from());
+  expect_what_the_host_draws(*backend(), model_to_draw_from(), GetParam());
 }
 
 TEST_P(VulkanSampledSteps, WithTheHeadBehindTheLayersGiveWhatTheHostDraws) {
@@ -99,7 +103,41 @@ TEST_P(VulkanSampledSteps, WithTheHeadBehindTheLayersGiveWhatTheHostDraws) {
                                                  .gate_bias = true},
                                                 77);
     const std::uint32_t groups = vulkan::find_devices().front().software ? 1 : 0;
-    expect_what_the_host_draws(*backend({.tuning = {.step_groups = groups}}), model);
+    SamplingKind kind = GetParam();
+    kind.differs = kind.differs && !kind.sampling.logit_bias.empty();
+    expect_what_the_host_draws(*backend({.tuning = {.step_groups = groups}}), model, kind);
+  }
+}
+
+TEST_P(VulkanSampledSteps, GoOnWhereOthersLeftOff) {
+  const std::unique_ptr<Backend> device = backend();
+  ASSERT_NE(device, nullptr);
+  const LoadedModel loaded = load_on(*device, model_to_draw_from(), 16);
+  Random random(55);
+  std::vector<TokenId> recent = random.tokens(12, kVocab);
+  auto plain = loaded.state(), drawn = loaded.state();
+  std::vector<float> logits;
+  for (const TokenId token : recent) {
+    logits = loaded.run(*plain, std::span(&token, 1));
+    loaded.run(*drawn, std::span(&token, 1));
+  }
+  const std::vector<TokenId> expected =
+      host_draws(loaded, *plain, recent, logits, GetParam(), kTokens + 1);
+  ASSERT_EQ(expected.size(), kTokens + 1);
+  recent.push_back(expected[0]);
+  std::unique_ptr<SampledSteps> steps;
+  for (std::size_t i = 1; i <= kTokens; ++i) {
+    if (i % 5 == 1) {
+      steps.reset();
+      auto made = loaded.plan->sampled_steps(*drawn, recent, GetParam().sampling, GetParam().piece);
+      ASSERT_TRUE(made && *made != nullptr);
+      steps = std::move(*made);
+    }
+    ASSERT_TRUE(steps->queue());
+    const auto token = steps->drawn();
+    ASSERT_TRUE(token) << token.error().message;
+    ASSERT_EQ(*token, expected[i]) << "token " << i;
+    recent.push_back(*token);
   }
 }
 
@@ -129,11 +167,11 @@ class VulkanSampling : public VulkanTest {
   }
 
   /// The steps' first tokens, against the host on the logits of the same pass.
-  void expect_host(const std::vector<float>& head, const SamplingOptions& sampling) {
+  void expect_host(const std::vector<float>& head, const SamplingOptions& sampling,
+                   std::vector<TokenId> all = {17}) {
     auto device = backend();
     const LoadedModel loaded = load_on(*device, with_head(head), 16);
     auto plain = loaded.state(), drawn = loaded.state();
-    std::vector<TokenId> all = {17};
     auto steps = loaded.plan->sampled_steps(*drawn, all, sampling);
     ASSERT_TRUE(steps && *steps != nullptr);
     auto sampler = Sampler::create(sampling, kVocab);
@@ -179,6 +217,17 @@ TEST_F(VulkanSampling, NotANumberIsNeverChosen) {
   std::fill(head.begin(), head.end(), NAN);
   expect_host(head, greedy_);
   expect_host(head, top_k_);
+}
+
+TEST_F(VulkanSampling, MoreRepetitionsThanCandidatesHaveRoomForAreReadWhole) {
+  SamplingOptions dry = top_k_;
+  dry.dry_multiplier = 2.0F;
+  dry.dry_allowed_length = 1;
+  std::vector<TokenId> all;  // after token 1, 511 different ones
+  for (TokenId i = 0; i < 511; ++i) all.insert(all.end(), {1, 100 + i});
+  all.push_back(1);
+  Random random(9);
+  expect_host(random.normals(kVocab, 1.0F), dry, all);
 }
 
 TEST_F(VulkanSampling, WhatNeedsWholeRowsIsLeftToTheHost) {

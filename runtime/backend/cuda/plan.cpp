@@ -60,9 +60,11 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
 
   Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
                                                       std::span<const TokenId> recent,
-                                                      const SamplingOptions& sampling) override {
+                                                      const SamplingOptions& sampling,
+                                                      PieceOf piece) override {
     RUNNEL_TRY(std::unique_ptr<CudaSteps> steps,
-               CudaSteps::create(*this, m_, static_cast<CudaState&>(state), recent, sampling));
+               CudaSteps::create(*this, m_, static_cast<CudaState&>(state), recent, sampling,
+                                 std::move(piece)));
     return std::unique_ptr<SampledSteps>(std::move(steps));
   }
 

@@ -3,13 +3,36 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "runtime/sampling/token_weights.h"
 
 namespace runnel::cuda {
 
+namespace {
+
+void add_dry(const SamplingOptions& options, std::span<const TokenId> recent, BreakerTexts texts,
+             SampleSetup& setup) {
+  Sample& s = setup.sample;
+  Dry dry(options, s.vocab, std::move(texts.piece));
+  if (!dry.on()) return;
+  s.dry_range = options.dry_range;
+  s.dry_allowed = static_cast<std::uint32_t>(options.dry_allowed_length);
+  const std::span<const std::uint16_t> lengths = dry.lengths(recent);
+  setup.dry_lengths.assign(lengths.begin(), lengths.end());
+  setup.dry_losses.assign(dry.losses_by_length().begin(), dry.losses_by_length().end());
+  const auto range = static_cast<std::size_t>(s.dry_range);
+  recent = recent.last(std::min(recent.size(), range));
+  setup.dry_recent.assign(recent.begin(), recent.end());
+  setup.dry_recent.resize(range);
+  setup.dry_recent_at = static_cast<std::int32_t>(recent.size());
+  if (!texts.known) setup.breakers = dry.breaker_bits();
+}
+
+}  // namespace
+
 SampleSetup make_sample_setup(const SamplingOptions& options, std::int32_t vocab,
-                              std::span<const TokenId> recent) {
+                              std::span<const TokenId> recent, BreakerTexts texts) {
   SampleSetup setup;
   Sample& s = setup.sample;
   s.vocab = vocab;
@@ -26,6 +49,7 @@ SampleSetup make_sample_setup(const SamplingOptions& options, std::int32_t vocab
     setup.bias_values.push_back(bias);
   }
   s.biases = static_cast<std::int32_t>(setup.bias_ids.size());
+  add_dry(options, recent, std::move(texts), setup);
   s.repetition_penalty = options.repetition_penalty;
   s.presence_penalty = options.presence_penalty;
   s.frequency_penalty = options.frequency_penalty;

@@ -30,21 +30,27 @@ Result<SampleBuffers> SampleBuffers::create(std::int32_t vocab) {
   RUNNEL_TRY(b.counts, device_array<std::int32_t>(n, "counts of tokens"));
   RUNNEL_TRY(b.adjusted, device_array<float>(n, "logits with penalties"));
   RUNNEL_TRY(b.weights, device_array<std::uint32_t>(n, "weights of tokens"));
+  constexpr std::size_t kRange = SamplingOptions::kMaxPenaltyWindow;
+  RUNNEL_TRY(b.dry_recent, device_array<std::int32_t>(kRange, "tokens that DRY sees"));
+  RUNNEL_TRY(b.dry_recent_at, device_array<std::int32_t>(1, "tokens that DRY sees"));
+  RUNNEL_TRY(b.dry_lengths, device_array<std::uint32_t>(kRange, "repetitions"));
+  RUNNEL_TRY(b.dry_longest, device_array<std::uint32_t>(n, "repetitions of tokens"));
+  RUNNEL_TRY(b.dry_breakers, device_array<std::uint32_t>((n + 31) / 32, "breakers of DRY"));
+  RUNNEL_TRY(b.dry_losses, device_array<float>(kRange, "losses by DRY"));
+  RUNNEL_TRY(b.dry_kept, device_array<float>(kRange, "logits before DRY"));
+  RUNNEL_CHECK_OK(check(cudaMemset(b.dry_longest.get(), 0, n * sizeof(std::uint32_t)),
+                        "prepare to draw tokens"));
   RUNNEL_TRY(b.drawn, pinned_array<std::uint64_t>(kDrawnPlaces, "drawn tokens"));
   return b;
 }
 
-Result<std::unique_ptr<CudaSteps>> CudaSteps::create(StepHost& host,
-                                                     std::shared_ptr<ResidentModel> model,
-                                                     CudaState& state,
-                                                     std::span<const TokenId> recent,
-                                                     const SamplingOptions& sampling) {
+Result<std::unique_ptr<CudaSteps>> CudaSteps::create(
+    StepHost& host, std::shared_ptr<ResidentModel> model, CudaState& state,
+    std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece) {
   RUNNEL_CHECK_OK(check_recent(recent));
   const DeviceScope scope(model->device.index);
   RUNNEL_CHECK_OK(scope.status());
   const std::int32_t vocab = model->config.vocab_size;
-  const SampleSetup setup = make_sample_setup(sampling, vocab, recent);
-  const cudaStream_t stream = model->stream.get();
   std::unique_ptr<CudaSteps> steps(new CudaSteps(host, std::move(model), state, recent.back()));
   CudaSteps& s = *steps;
   if (host.spare.empty()) {
@@ -53,27 +59,53 @@ Result<std::unique_ptr<CudaSteps>> CudaSteps::create(StepHost& host,
     s.b_ = std::move(host.spare.back());
     host.spare.pop_back();
   }
-  using Ids = std::span<const std::int32_t>;
-  RUNNEL_CHECK_OK(upload(s.b_.bias_ids, Ids(setup.bias_ids), stream));
-  RUNNEL_CHECK_OK(upload(s.b_.bias_values, std::span<const float>(setup.bias_values), stream));
-  RUNNEL_CHECK_OK(upload(s.b_.recent, Ids(setup.recent), stream));
-  RUNNEL_CHECK_OK(upload(s.b_.recent_at, Ids(&setup.recent_at, 1), stream));
-  RUNNEL_CHECK_OK(upload(s.b_.counts, Ids(setup.counts), stream));
-  for (std::uint32_t i = 0; i < kDrawnPlaces; ++i) s.place(i) = 0;
-  RUNNEL_CHECK_OK(check(cudaStreamSynchronize(stream), "prepare to draw tokens"));
-  s.sample_ = setup.sample;
-  s.sample_.bias_ids = s.b_.bias_ids.get();
-  s.sample_.bias_values = s.b_.bias_values.get();
-  s.sample_.recent = s.b_.recent.get();
-  s.sample_.recent_at = s.b_.recent_at.get();
-  s.sample_.counts = s.b_.counts.get();
-  s.sample_.adjusted = s.b_.adjusted.get();
-  s.sample_.weights = s.b_.weights.get();
-  const PlanBuffers& b = host.buffers();
-  s.sample_.logits = b.logits.get();
-  s.sample_.token = b.tokens.get();
-  s.sample_.segment = b.segments.get();
+  // Looking at the text of every token takes milliseconds: once for many generations.
+  const bool known = s.b_.breakers == sampling.dry_breakers;
+  const SampleSetup setup =
+      make_sample_setup(sampling, vocab, recent, {.piece = std::move(piece), .known = known});
+  if (!setup.breakers.empty()) s.b_.breakers.reset();
+  RUNNEL_CHECK_OK(s.prepare(setup));
+  if (!setup.breakers.empty()) s.b_.breakers = sampling.dry_breakers;
   return steps;
+}
+
+Status CudaSteps::prepare(const SampleSetup& setup) {
+  const cudaStream_t stream = model_->stream.get();
+  using Ids = std::span<const std::int32_t>;
+  using Words = std::span<const std::uint32_t>;
+  using Floats = std::span<const float>;
+  RUNNEL_CHECK_OK(upload(b_.bias_ids, Ids(setup.bias_ids), stream));
+  RUNNEL_CHECK_OK(upload(b_.bias_values, Floats(setup.bias_values), stream));
+  RUNNEL_CHECK_OK(upload(b_.recent, Ids(setup.recent), stream));
+  RUNNEL_CHECK_OK(upload(b_.recent_at, Ids(&setup.recent_at, 1), stream));
+  RUNNEL_CHECK_OK(upload(b_.counts, Ids(setup.counts), stream));
+  RUNNEL_CHECK_OK(upload(b_.dry_recent, Ids(setup.dry_recent), stream));
+  RUNNEL_CHECK_OK(upload(b_.dry_recent_at, Ids(&setup.dry_recent_at, 1), stream));
+  RUNNEL_CHECK_OK(upload(b_.dry_lengths, Words(setup.dry_lengths), stream));
+  RUNNEL_CHECK_OK(upload(b_.dry_losses, Floats(setup.dry_losses), stream));
+  RUNNEL_CHECK_OK(upload(b_.dry_breakers, Words(setup.breakers), stream));
+  for (std::uint32_t i = 0; i < kDrawnPlaces; ++i) place(i) = 0;
+  RUNNEL_CHECK_OK(check(cudaStreamSynchronize(stream), "prepare to draw tokens"));
+  sample_ = setup.sample;
+  sample_.bias_ids = b_.bias_ids.get();
+  sample_.bias_values = b_.bias_values.get();
+  sample_.recent = b_.recent.get();
+  sample_.recent_at = b_.recent_at.get();
+  sample_.counts = b_.counts.get();
+  sample_.dry_losses = b_.dry_losses.get();
+  sample_.dry_breakers = b_.dry_breakers.get();
+  sample_.dry_recent = b_.dry_recent.get();
+  sample_.dry_recent_at = b_.dry_recent_at.get();
+  sample_.dry_lengths = b_.dry_lengths.get();
+  sample_.dry_longest = b_.dry_longest.get();
+  sample_.dry_kept = b_.dry_kept.get();
+  sample_.adjusted = b_.adjusted.get();
+  sample_.weights = b_.weights.get();
+  const PlanBuffers& b = host_.buffers();
+  sample_.logits = b.logits.get();
+  sample_.token = b.tokens.get();
+  sample_.segment = b.segments.get();
+  return {};
 }
 
 CudaSteps::~CudaSteps() {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/backend/cuda/recorder.h"
@@ -21,7 +23,12 @@ struct SampleBuffers {
   DeviceArray<std::int32_t> bias_ids, recent, recent_at, counts;  // [vocab], [window], 1, [vocab]
   DeviceArray<float> bias_values, adjusted;                       // [vocab]
   DeviceArray<std::uint32_t> weights;                             // [vocab]
-  PinnedArray<std::uint64_t> drawn;                               // [kDrawnPlaces]
+  // of DRY: [kMaxPenaltyWindow], but for 1, [vocab] and a bit for each token
+  DeviceArray<std::int32_t> dry_recent, dry_recent_at;
+  DeviceArray<std::uint32_t> dry_lengths, dry_longest, dry_breakers;
+  DeviceArray<float> dry_losses, dry_kept;
+  std::optional<std::vector<std::string>> breakers;  // the texts that dry_breakers are of
+  PinnedArray<std::uint64_t> drawn;                  // [kDrawnPlaces]
 
   static Result<SampleBuffers> create(std::int32_t vocab);
 };
@@ -53,7 +60,7 @@ class CudaSteps final : public DrawAhead {
                                                    std::shared_ptr<ResidentModel> model,
                                                    CudaState& state,
                                                    std::span<const TokenId> recent,
-                                                   const SamplingOptions& sampling);
+                                                   const SamplingOptions& sampling, PieceOf piece);
   ~CudaSteps() override;
 
  private:
@@ -62,6 +69,9 @@ class CudaSteps final : public DrawAhead {
         host_(host),
         model_(std::move(model)),
         state_(state) {}
+
+  /// What `setup` holds, to the device; and where it is there.
+  Status prepare(const SampleSetup& setup);
 
   // DrawAhead
   Status launch(std::uint32_t pass, std::optional<TokenId> token) override;

@@ -228,11 +228,13 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
 
 Result<std::unique_ptr<SampledSteps>> VulkanPlan::sampled_steps(RecurrentState& state,
                                                                 std::span<const TokenId> recent,
-                                                                const SamplingOptions& sampling) {
+                                                                const SamplingOptions& sampling,
+                                                                PieceOf piece) {
   // Times are read after each pass, before the next is queued.
   if (max_tokens_ > kFewTokens || model_->profile != nullptr)
     return std::unique_ptr<SampledSteps>();
-  return VulkanSteps::create(*this, model_, static_cast<VulkanState&>(state), recent, sampling);
+  return VulkanSteps::create(*this, model_, static_cast<VulkanState&>(state), recent, sampling,
+                             std::move(piece));
 }
 
 Result<StepSet> VulkanPlan::take_step_set(bool candidates) {

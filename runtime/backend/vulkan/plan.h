@@ -33,7 +33,8 @@ class VulkanPlan final : public Plan, private PassProbe {
   Status run(std::span<const PlanItem> items, std::stop_token stop) override;
   Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
                                                       std::span<const TokenId> recent,
-                                                      const SamplingOptions& sampling) override;
+                                                      const SamplingOptions& sampling,
+                                                      PieceOf piece) override;
   PassProbe* probe() override { return this; }
 
   // For VulkanSteps, which share the plan's buffers.

@@ -24,6 +24,8 @@ std::uint64_t host_words_at(bool candidates, std::uint32_t place) {
 std::uint64_t report_at(bool candidates, std::uint32_t place) {
   return host_words_at(candidates, place) + 4 * kDrawnReport;
 }
+/// Few enough that what is found fits with room for the bin at the edge.
+constexpr std::size_t kMostWanted = kMostCandidates / 2;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 Dispatch of_shader(const char* shader, const ModelConfig& c, std::array<Range, kBindings> bindings,
@@ -168,28 +170,27 @@ VulkanSteps::VulkanSteps(VulkanPlan& plan, std::shared_ptr<ResidentModel> model,
       model_(std::move(model)),
       state_(state) {}
 
-Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(VulkanPlan& plan,
-                                                          std::shared_ptr<ResidentModel> model,
-                                                          VulkanState& state,
-                                                          std::span<const TokenId> recent,
-                                                          const SamplingOptions& sampling) {
+Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(
+    VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
+    std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece) {
   RUNNEL_CHECK_OK(check_recent(recent));
   const std::int32_t vocab = model->config.vocab_size;
   const bool penalties = sampling.penalty_window > 0 &&
                          (sampling.repetition_penalty != 1.0F ||
                           sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F);
   const bool greedy = sampling.temperature == 0.0F;
-  const bool alone = greedy && !penalties && sampling.logit_bias.empty();
+  const bool dry = sampling.dry_multiplier > 0.0F && sampling.dry_range > 0;
+  const bool alone = greedy && !penalties && !dry && sampling.logit_bias.empty();
   std::unique_ptr<VulkanSteps> steps(new VulkanSteps(plan, std::move(model), state, recent.back()));
   VulkanSteps& s = *steps;
   if (!alone) {
     if (penalties) s.window_ = static_cast<std::size_t>(sampling.penalty_window);
+    s.seen_ = std::max(s.window_, dry ? static_cast<std::size_t>(sampling.dry_range) : 0);
     const std::size_t listed = sampling.logit_bias.size() + s.window_;
     s.likeliest_ = greedy ? 1 : sampling.top_k;
     const std::size_t wanted = listed + static_cast<std::size_t>(s.likeliest_);
-    // Few enough that what is found fits with room for the bin at the edge.
-    if (s.likeliest_ < 1 || wanted > kMostCandidates / 2) return std::unique_ptr<SampledSteps>();
-    RUNNEL_TRY(Sampler sampler, Sampler::create(sampling, vocab));
+    if (s.likeliest_ < 1 || wanted > kMostWanted) return std::unique_ptr<SampledSteps>();
+    RUNNEL_TRY(Sampler sampler, Sampler::create(sampling, vocab, std::move(piece)));
     s.sampler_.emplace(std::move(sampler));
     for (const auto& [token, bias] : sampling.logit_bias) s.biased_.push_back(token);
     s.recent_.assign(recent.begin(), recent.end() - 1);
@@ -234,13 +235,16 @@ Status VulkanSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
   return {};
 }
 
-/// Biased tokens and those that penalties see, each once: their logits change after the search.
+/// Biased tokens and those that penalties or DRY make less likely, each once: their logits change after the search.
 void VulkanSteps::list_special_tokens() {
   std::vector<TokenId> list = biased_;
   const std::size_t seen = std::min(window_, recent_.size());
   list.insert(list.end(), recent_.end() - static_cast<std::ptrdiff_t>(seen), recent_.end());
+  for (const Dry::Loss& loss : sampler_->dry_losses(recent_)) list.push_back(loss.token);
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
+  whole_ = list.size() + static_cast<std::size_t>(likeliest_) > kMostWanted;
+  if (whole_) list.clear();
   const std::array<std::uint32_t, 2> header{
       static_cast<std::uint32_t>(likeliest_) + static_cast<std::uint32_t>(list.size()),
       static_cast<std::uint32_t>(list.size())};
@@ -251,7 +255,7 @@ void VulkanSteps::list_special_tokens() {
 Result<std::span<const float>> VulkanSteps::row() {
   std::uint32_t count = 0;
   std::memcpy(&count, set_.host.mapped, sizeof(count));
-  if (count <= kMostCandidates) {
+  if (!whole_ && count <= kMostCandidates) {
     std::vector<std::array<std::uint32_t, 2>> found(count);
     if (count > 0) std::memcpy(found.data(), set_.host.mapped + 8, 8 * found.size());
     for (const auto& [id, bits] : found) std::memcpy(&row_[id], &bits, sizeof(bits));
@@ -264,7 +268,7 @@ Result<std::span<const float>> VulkanSteps::row() {
     }
     return std::span<const float>(row_);
   }
-  // More tokens are as likely as the last candidate than there is room for: the whole row.
+  // More tokens are special, or as likely as the last candidate, than there is room for: the whole row.
   const std::lock_guard lock(plan_.mutex());
   return logits_on_host();
 }
@@ -275,7 +279,7 @@ Status VulkanSteps::decide() {
   RUNNEL_CHECK_OK(model_->device->wait(submissions_[last % kStepPlaces]));
   RUNNEL_CHECK_OK(check_end(last));
   RUNNEL_TRY(const std::span<const float> logits, row());
-  const std::size_t seen = std::min(window_, recent_.size());
+  const std::size_t seen = std::min(seen_, recent_.size());
   const Result<TokenId> token =
       sampler_->sample(logits, std::span<const TokenId>(recent_).last(seen), state_.tokens);
   tokens_[last % kStepPlaces] = token ? std::optional(*token) : std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps that draw their own tokens. Greedy ones draw on the device, which goes from step to step
-// by itself; with top-k, biases or penalties the device finds the candidates and the host's sampler draws among them.
+// by itself; with top-k, biases, penalties or DRY the device finds the candidates and the host's sampler draws among them.
 #pragma once
 
 #include <array>
@@ -40,11 +40,9 @@ struct StepSet {
 class VulkanSteps final : public DrawAhead {
  public:
   /// @return null if the host has to see whole rows of logits.
-  static Result<std::unique_ptr<SampledSteps>> create(VulkanPlan& plan,
-                                                      std::shared_ptr<ResidentModel> model,
-                                                      VulkanState& state,
-                                                      std::span<const TokenId> recent,
-                                                      const SamplingOptions& sampling);
+  static Result<std::unique_ptr<SampledSteps>> create(
+      VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
+      std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece);
   ~VulkanSteps() override;
 
   // Both hold the plan's mutex: drawn() may need a row of its logits.
@@ -78,7 +76,9 @@ class VulkanSteps final : public DrawAhead {
   // With candidates.
   std::optional<Sampler> sampler_;
   std::vector<TokenId> biased_, recent_;
-  std::size_t window_ = 0;
+  std::size_t window_ = 0;      // tokens that penalties see
+  std::size_t seen_ = 0;        // tokens that penalties or DRY see
+  bool whole_ = false;          // more tokens are special now than candidates have room for
   std::int32_t likeliest_ = 1;  // candidates wanted, besides those in the list
   std::uint32_t decided_ = 0;   // passes
   std::array<std::optional<TokenId>, kStepPlaces> tokens_;  // none: no token could be chosen

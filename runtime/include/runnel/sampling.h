@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -48,13 +49,15 @@ struct SamplingOptions {
   std::int32_t dry_range = 1024;
   /// Texts that a repetition does not reach over, so that lists and dialogues keep their form: a token whose text
   /// contains one of them ends what is compared, and is never made less likely. None empty.
-  std::vector<std::string> dry_breakers = {"\n", ":", "\"", "*"};
+  std::vector<std::string> dry_breakers =
+      std::vector<std::string>(std::begin(kDryBreakers), std::end(kDryBreakers));
 
   std::map<TokenId, float> logit_bias;  ///< added to single logits; -inf forbids a token
   /// key of Philox4x32-10; the counter is the position: same seed, same text
   std::uint64_t seed = 0;
 
   static constexpr std::int32_t kMaxPenaltyWindow = 1024;  ///< tokens that a session remembers
+  static constexpr const char* kDryBreakers[] = {"\n", ":", "\"", "*"};
 
   bool operator==(const SamplingOptions&) const = default;
 };
