@@ -109,6 +109,7 @@ class ScriptedEngine : public ChatEngine {
   Q_INVOKABLE int cancelCount() const {
     return static_cast<int>(calls.count(QStringLiteral("cancel")));
   }
+  Q_INVOKABLE int windowOfLastLoad() const { return windows.isEmpty() ? -1 : windows.last(); }
   Q_INVOKABLE QString lastLoad() const { return loads.isEmpty() ? QString() : loads.last(); }
 
   Q_INVOKABLE void finishAnswer() { finish(); }

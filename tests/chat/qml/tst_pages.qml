@@ -139,6 +139,25 @@ WindowCase {
         }
         compare(Theme.fontScale, settings.fontScale);
     }
+    function test_aMemoryWindowIsChosenWhereTheModelHasOne() {
+        desk.drop(window, desk.folder() + "/one.gguf", Qt.point(300, 300));
+        script.finishLoad("cpu");
+        show(window.settingsSheet);
+        const choice = findChild(window.settingsSheet.contentItem, "windows");
+        verify(!choice.visible);
+        script.finishWindow(252, 252);
+        verify(choice.visible);
+        compare(choice.options.map(option => option.words), ["60", "124", "252"]);
+        button(window.settingsSheet.contentItem, "Memory window: 124").clicked();
+        compare(script.windowOfLastLoad(), 124);
+        compare(App.settings.windowSlots, 124);
+        script.finishWindow(124, 252);
+        compare(choice.chosen, "124");
+        button(window.settingsSheet.contentItem, "Memory window: 252").clicked();
+        compare(script.windowOfLastLoad(), 0);
+        script.finishWindow(60, 60);  // another model: no choice
+        verify(!choice.visible);
+    }
     function test_theThemeFollowsItsSetting() {
         show(window.settingsSheet);
         for (const [words, dark] of [["Theme: Dark", true], ["Theme: Light", false]]) {
