@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # Debian packages: cmake --preset package && cmake --build --preset package && (cd build/package && cpack)
-#   librunnel0 (shared libraries), librunnel-dev, runnel (program and default model), runnel-chat (RUNNEL_APP)
+#   librunnel0 (shared libraries), librunnel-dev, runnel (program), runnel-model (the default model), runnel-model-small,
+#   runnel-chat (RUNNEL_APP)
 set(packages runtime:librunnel0 development:librunnel-dev)
 if(RUNNEL_CLI)
-  list(APPEND packages program:runnel)
-  install(FILES ${PROJECT_SOURCE_DIR}/models/runnel-gsa-135m-instruct.gguf DESTINATION ${CMAKE_INSTALL_DATADIR}/runnel
-    COMPONENT program)
+  list(APPEND packages program:runnel model:runnel-model model_small:runnel-model-small)
+  set(models ${PROJECT_SOURCE_DIR}/models)
+  set(large runnel-gsa-0.5b-coder-instruct)
+  foreach(part 1 2 3)
+    install(FILES ${models}/${large}-0000${part}-of-00003.gguf DESTINATION ${CMAKE_INSTALL_DATADIR}/runnel COMPONENT model)
+  endforeach()
+  install(FILES ${models}/${large}.md ${models}/${large}.notice ${models}/${large}.sources.md
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/runnel-model COMPONENT model)
+  install(FILES ${models}/runnel-gsa-135m-instruct.gguf DESTINATION ${CMAKE_INSTALL_DATADIR}/runnel COMPONENT model_small)
+  install(FILES ${models}/README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/runnel-model-small COMPONENT model_small)
   if(RUNNEL_SERVE)
     install(FILES ${PROJECT_SOURCE_DIR}/packaging/runnel.service DESTINATION lib/systemd/system COMPONENT program)
   endif()
-  install(FILES ${PROJECT_SOURCE_DIR}/models/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 endif()
 if(TARGET runnel_chat)
   list(APPEND packages chat:runnel-chat)
@@ -114,11 +121,26 @@ This package has headers for C++20 and C99, a CMake package and pkg-config
 files.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION misc)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS libvulkan1)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "runnel-model | runnel-model-small")
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "chat with a language model on this machine
 ${about}
 
 This package has the command line program, which also serves an
-OpenAI-compatible HTTP interface, and a small default model.")
+OpenAI-compatible HTTP interface.")
+foreach(model MODEL MODEL_SMALL)
+  set(CPACK_DEBIAN_${model}_PACKAGE_SECTION misc)
+  set(CPACK_DEBIAN_${model}_PACKAGE_ARCHITECTURE all)
+  set(CPACK_DEBIAN_${model}_PACKAGE_SHLIBDEPS OFF)
+endforeach()
+set(CPACK_DEBIAN_MODEL_DESCRIPTION "language model for runnel, 422 million parameters
+${about}
+
+This package has the default model, which chats and writes code: 246 MB.")
+set(CPACK_DEBIAN_MODEL_SMALL_DESCRIPTION "language model for runnel, 138 million parameters
+${about}
+
+This package has the model for devices with less than 1 GB of memory: 98 MB.
+It is called by its name: runnel chat -m small.")
 set(CPACK_DEBIAN_CHAT_PACKAGE_SECTION misc)
 # QML modules are loaded by name: no shared library tells of them.
 set(CPACK_DEBIAN_CHAT_PACKAGE_DEPENDS "runnel (= ${PROJECT_VERSION}-1), qml6-module-qtqml, qml6-module-qtqml-workerscript, \

@@ -32,7 +32,7 @@ inline constexpr int kClusterWidest = 4 * kClusterThreads;  // channels of an in
 struct AnyClusterModel {
   static constexpr int kHeads = 0, kSinks = 0, kWindow = 0, kMemory = 0;
 };
-/// models/README.md. No activations of q, k, v or the mixer's output, no norm behind the mixer.
+/// models/runnel-gsa-135m-instruct.md. No activations of q, k, v or the mixer's output, no norm behind the mixer.
 struct DefaultClusterModel {
   static constexpr int kWide = 576, kInner = 1536, kHeads = 9, kKvHeads = 3, kWidth = 64;
   static constexpr int kSinks = 4, kWindow = 60, kMemory = 64;

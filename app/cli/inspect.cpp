@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -210,6 +211,22 @@ Json sampling_json(const SamplingOptions& s) {
   return json;
 }
 
+/// The same in a line: "temp 0.3, min_p 0.1, …".
+std::string sampling_text(const SamplingOptions& sampling) {
+  std::string text;
+  const Json json = sampling_json(sampling);
+  for (const auto& [name, value] : json.items()) {
+    std::ostringstream shown;  // as many digits as a float has
+    if (value.is_number_float()) {
+      shown << value.get<float>();
+    } else {
+      shown << value.dump();
+    }
+    text += (text.empty() ? "" : ", ") + name + " " + shown.str();
+  }
+  return text;
+}
+
 std::string as_json(const Facts& f) {
   const Totals totals = total(*f.file);
   const std::uint64_t state_bytes = StateLayout::of(f.model.config).total_floats() * sizeof(float);
@@ -361,6 +378,7 @@ std::string as_text(const Facts& f) {
     text += row("chat format",
                 to_string(f.chat.style) + (f.chat.reason.empty() ? "" : ": " + f.chat.reason));
     if (!f.chat.default_system_prompt.empty()) text += row("system", f.chat.default_system_prompt);
+    text += row("sampling", sampling_text(f.sampling));
   } else {
     text += row("tokenizer", "none: takes token ids only");
   }

@@ -12,9 +12,18 @@
 namespace runnel::cli {
 namespace {
 
-constexpr const char* kDefaultModel = "runnel-gsa-135m-instruct.gguf";
+/// The models that come with the program, the default first.
+struct CarriedModel {
+  const char* name;  // for --model
+  const char* file;
+  const char* what;
+};
+constexpr CarriedModel kCarriedModels[] = {
+    {"default", "runnel-gsa-0.5b-coder-instruct-00001-of-00003.gguf", "422 M parameters"},
+    {"small", "runnel-gsa-135m-instruct.gguf", "138 M parameters, for devices under 1 GB"},
+};
 
-std::vector<std::filesystem::path> default_model_places() {
+std::vector<std::filesystem::path> carried_model_places() {
   namespace fs = std::filesystem;
   std::vector<fs::path> places;
   std::error_code error;
@@ -39,6 +48,19 @@ std::vector<std::filesystem::path> default_model_places() {
   return places;
 }
 
+/// A carried model's file, in the directories that carried_model_places() lists.
+Result<std::string> find_carried_model(const CarriedModel& model) {
+  std::string looked;
+  for (const std::filesystem::path& place : carried_model_places()) {
+    std::error_code error;
+    const std::filesystem::path file = place / model.file;
+    if (std::filesystem::is_regular_file(file, error)) return file.lexically_normal().string();
+    looked += "\n  " + place.lexically_normal().string();
+  }
+  return fail(ErrorCode::not_found, "the model \"", model.name, "\" (", model.file,
+              ") is in none of these directories:", looked);
+}
+
 /// Where compiled pipelines are kept; empty if the user has no place for such things.
 std::filesystem::path cache_directory() {
   namespace fs = std::filesystem;
@@ -60,8 +82,18 @@ void add_window_option(CLI::App& parser, ModelChoice& choice) {
 }
 
 void add_model_options(CLI::App& parser, ModelChoice& choice) {
-  parser.add_option("FILE", choice.file,
-                    std::string("Model file (GGUF). Without it: ") + kDefaultModel);
+  CLI::Option* const file =
+      parser.add_option("FILE", choice.file, "Model file (GGUF). Without it: the default model");
+  std::string names = "A model that comes with the program:";
+  std::vector<std::string> known;
+  for (const CarriedModel& m : kCarriedModels) {
+    names += std::string(known.empty() ? " " : ", ") + m.name + " (" + m.what + ")";
+    known.emplace_back(m.name);
+  }
+  parser.add_option("-m,--model", choice.name, names)
+      ->type_name("NAME")
+      ->check(CLI::IsMember(known))
+      ->excludes(file);
   parser
       .add_option("--device", choice.device,
                   "Where to compute: a device as `runnel devices` lists it, or auto")
@@ -74,20 +106,12 @@ void add_model_options(CLI::App& parser, ModelChoice& choice) {
   add_window_option(parser, choice);
 }
 
-Result<std::string> find_default_model() {
-  std::string looked;
-  for (const std::filesystem::path& place : default_model_places()) {
-    std::error_code error;
-    const std::filesystem::path file = place / kDefaultModel;
-    if (std::filesystem::is_regular_file(file, error)) return file.lexically_normal().string();
-    looked += "\n  " + place.lexically_normal().string();
-  }
-  return fail(ErrorCode::not_found, "no model file given, and the default model ", kDefaultModel,
-              " is in none of these directories:", looked);
-}
-
 Result<std::string> model_file(const ModelChoice& choice) {
-  return choice.file.empty() ? find_default_model() : choice.file;
+  if (!choice.file.empty()) return choice.file;
+  for (const CarriedModel& m : kCarriedModels) {
+    if (choice.name.empty() || choice.name == m.name) return find_carried_model(m);
+  }
+  return fail(ErrorCode::invalid_argument, "no model is called \"", choice.name, "\"");
 }
 
 Result<std::shared_ptr<const Model>> load_model(const ModelChoice& choice) {

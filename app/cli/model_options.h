@@ -14,7 +14,8 @@
 namespace runnel::cli {
 
 struct ModelChoice {
-  std::string file;  // empty: the default model
+  std::string file;
+  std::string name;  // of a model that comes with the program; empty like the file: the default one
   std::string device = "auto";
   int threads = 0;
   std::optional<std::int64_t> window;  // empty: the file's
@@ -23,15 +24,12 @@ struct ModelChoice {
 /// Adds --window alone.
 void add_window_option(CLI::App& parser, ModelChoice& choice);
 
-/// Adds FILE, --device, --threads and --window.
+/// Adds FILE, --model, --device, --threads and --window.
 void add_model_options(CLI::App& parser, ModelChoice& choice);
 
-/// The default model's file: in `models` of the source tree or the directory that the program runs
-/// from, or among the data files of the user or the system.
-/// @return not_found, listing where it was looked for.
-Result<std::string> find_default_model();
-
-/// The file to load: the one given, else the default model's.
+/// The file to load: the one given, else the carried model of that name in `models` of the source tree or the directory
+/// that the program runs from, or among the data files of the user or the system.
+/// @return not_found, listing where it was looked for; invalid_argument if no model has the name.
 Result<std::string> model_file(const ModelChoice& choice);
 
 /// Loads with a progress bar. The environment variable RUNNEL_STEP, if set, names the step program.

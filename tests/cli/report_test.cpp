@@ -42,6 +42,7 @@ TEST(Inspect, SaysConfigurationTensorsStateAndTokenizer) {
   EXPECT_EQ(o.code, 0);
   EXPECT_THAT(o.out, HasSubstr("model.embeddings.weight"));
   EXPECT_THAT(o.out, HasSubstr("tiny"));
+  EXPECT_THAT(o.out, testing::ContainsRegex("sampling +.*temp 0\\.[0-9]"));
 }
 
 TEST(Inspect, AModelWithoutTokenizerSaysSo) {
