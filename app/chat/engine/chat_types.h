@@ -83,8 +83,8 @@ struct LoadedModel {
   QString
       stepProgram;  // of a device with a ladder of them: what computes one token, and why not a faster one
   SamplingOptions sampling;  // as its file recommends
-  int windowSlots = 0;      // in use
-  int fileWindowSlots = 0;  // 0: the model has none
+  int windowSlots = 0;       // in use
+  int fileWindowSlots = 0;   // 0: the model has none
 };
 
 struct Device {
