@@ -142,7 +142,7 @@ std::vector<OpCase> slot_cases() {
   add("no memory", c);
   c = small_positional_config();
   set_default_mixer(c);
-  add("default model", c, biased, true);
+  add("135M", c, biased, true);
   c = small_config();
   set(c, &MixerSpec::gate_normalizer, 0.05F);  // log alpha of -100 and beyond
   add("strong gates", c, {}, true);

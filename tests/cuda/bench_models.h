@@ -22,7 +22,7 @@ ModelConfig config_500m();
 ModelConfig config_1500m();
 ModelConfig config_1380m();
 
-/// The default model's shape: 30 layers, D 576, 9/3 heads of 64, 4 + 60 + 64 slots; Q4_0, Q8_0 table, F16 gates.
+/// The 135M's shape: 30 layers, D 576, 9/3 heads of 64, 4 + 60 + 64 slots; Q4_0, Q8_0 table, F16 gates.
 BenchModel model_135m();
 
 /// 24 layers, D 896, FFN 4,864, 14/2 heads of 64, 4 + 252 + 128 slots, biases on q, k and v; Q4_0, tied, F16 gates.

@@ -442,7 +442,7 @@ TEST(ClusterEmulated, HasRoomForTheDefaultModel) {
   const int layers = 30 - config.num_layers();
   const int bytes =
       one.layers.cluster.shared.total + layers * static_cast<int>(sizeof(cuda::ClusterLayer));
-  std::printf("[ layout   ] default model: %d of %d bytes\n", bytes, kShared);
+  std::printf("[ layout   ] 135M: %d of %d bytes\n", bytes, kShared);
   EXPECT_LE(bytes + 128, kShared);
 }
 

@@ -165,7 +165,7 @@ TEST_P(Mixers, FirstTokensMatchTheReference) {
           recurrence ? Activations::tensor : Activations::exact, kTensorTolerance, GetParam().name);
 }
 
-/// Small enough for one cluster (cuda/step_cluster.h), in the shape of the default model.
+/// Small enough for one cluster (cuda/step_cluster.h), in the shape of the 135M.
 ModelConfig cluster_config() {
   ModelConfig c = small_positional_config();
   set_layers(c, 5);
@@ -219,7 +219,7 @@ TEST(Cuda, APlanOfAnotherPassThanTheModelsTakesNoStepProgram) {
 
 TEST(OneCluster, MatchesTheReference) {
   REQUIRE_CUDA_PROGRAMS(backend);
-  // The default model's width has a kernel of its own.
+  // The 135M's width has a kernel of its own.
   for (int inner : {192, 1536}) {
     ModelConfig config = cluster_config();
     set_widths(config, 576, inner);

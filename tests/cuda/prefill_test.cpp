@@ -155,7 +155,7 @@ const MixerShape kSmall{"small", 4, 2, 16, 24, 10, 0, 0};
 const MixerShape kSmallPositional{"small positional", 6, 2, 16, 24, 10, 3, 13};
 const MixerShape kWide{"4 heads of 512", 4, 4, 512, 512, 64, 0, 0};
 const MixerShape kGrouped{"32/8 of 128", 32, 8, 128, 128, 64, 0, 0};
-const MixerShape kDefault{"default model", 9, 3, 64, 64, 64, 4, 60};
+const MixerShape kDefault{"135M", 9, 3, 64, 64, 64, 4, 60};
 const MixerShape kWindow{"window alone", 4, 2, 64, 72, 40, 0, 64};
 const MixerShape kSinks{"sinks alone", 4, 2, 72, 64, 64, 16, 0};
 

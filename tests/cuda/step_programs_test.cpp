@@ -134,7 +134,7 @@ TEST(CudaStepProgramsEmulated, OtherShapesThanTheDefaultModelsTakeTheGeneralClus
   const StepProgram program = chosen(config, {}, kHopper);
   EXPECT_EQ(program.name, "cluster");
   EXPECT_EQ(program.detail, "16 blocks, fixed 576");
-  EXPECT_EQ(reason(program, "cluster-fixed"), "another shape than the default model's");
+  EXPECT_EQ(reason(program, "cluster-fixed"), "another shape than the 135M's");
 }
 
 TEST(CudaStepProgramsEmulated, TheWideModelHasAnEvenKernelOnAllOfAHopper) {

@@ -67,7 +67,7 @@ void set_layers(ModelConfig& config, std::int32_t count);
 /// slots, FFN 96, vocab 96.
 ModelConfig small_config();
 
-/// The same with the default model's options: 2 sinks, 6 window slots, RoPE, identity maps, scale
+/// The same with the 135M's options: 2 sinks, 6 window slots, RoPE, identity maps, scale
 /// 0.25, no output norm.
 ModelConfig small_positional_config();
 

@@ -31,7 +31,7 @@ inline void set_memory(ModelConfig& config, std::int32_t slots) {
   set(config, &MixerSpec::num_memory_slots, slots);
 }
 
-/// The mixer of the default model: 9 query and 3 kv heads of 64, 4 + 60 + 64 slots. For a small_positional_config().
+/// The mixer of the 135M: 9 query and 3 kv heads of 64, 4 + 60 + 64 slots. For a small_positional_config().
 inline void set_default_mixer(ModelConfig& config) {
   set_heads(config, 9, 3, 64);
   set_positional(config, 4, 60, 64);

@@ -131,7 +131,7 @@ const std::vector<StepRowModel>& step_row_models() {
       {"biases, 384 slots", [] { return positional(biased(), BlockType::f16, 105); }},
       {"odd window", [] { return positional(odd_window(), BlockType::f16, 114); }},
       {"sinks alone", [] { return positional(sinks_alone(), BlockType::f16, 115); }},
-      {"default model", [] { return positional(default_mixer(1536), BlockType::f16, 106); }, true},
+      {"135M", [] { return positional(default_mixer(1536), BlockType::f16, 106); }, true},
       {"default mixer", [] { return positional(default_mixer(192), BlockType::f16, 107); }},
       {"wide",
        [] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole default model on Vulkan, on the software driver with the validation layer too: a prompt
+// The whole 135M model on Vulkan, on the software driver with the validation layer too: a prompt
 // and a few greedy tokens as the vectors of its float32 form say, and a slice of text scored like the CPU does.
 #include <algorithm>
 #include <cmath>

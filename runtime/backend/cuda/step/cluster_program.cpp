@@ -153,8 +153,8 @@ class ClusterLayout {
     p_.layer_floats = state.floats(), p_.head_floats = state.head_floats();
   }
 
-  /// Whether the kernel for the default model takes it.
-  bool is_default_model() const {
+  /// Whether the kernel for the 135M shape takes it.
+  bool is_fixed_shape() const {
     using M = DefaultClusterModel;
     const SlotSpec& s = l_.slots();
     return p_.blocks == kClusterBlocks && p_.matrices[0].type == BlockType::q4_0 &&
@@ -194,7 +194,7 @@ class ClusterLayout {
   }
 
   std::string lay_out() {
-    p_.fixed = limits_.fixed && is_default_model() ? 1 : 0;
+    p_.fixed = limits_.fixed && is_fixed_shape() ? 1 : 0;
     int reads = 1;
     const int floats = lay_out_exchanges(reads);
     int at = 0;

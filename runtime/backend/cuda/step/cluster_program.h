@@ -20,7 +20,7 @@ struct ClusterProgram {
 struct ClusterLimits {
   int shared_bytes = 0;  // of a block
   int blocks = kClusterBlocks;
-  bool fixed = true;  // by the kernel for the default model, if it is that
+  bool fixed = true;  // by the kernel for the 135M shape, if it is that
 };
 
 ClusterProgram make_cluster_program(const StepModel& model, const DeviceTensors& tensors,

@@ -41,8 +41,7 @@ StepLayout in_cluster(const StepModel& model, const DeviceTensors& tensors,
   StepLayout layout;
   layout.cluster = make_cluster_program(model, tensors, {device.shared_bytes, blocks, fixed});
   if (!layout.cluster->why_not.empty()) return refused(layout.cluster->why_not);
-  if (fixed && layout.cluster->cluster.fixed == 0)
-    return refused("another shape than the default model's");
+  if (fixed && layout.cluster->cluster.fixed == 0) return refused("another shape than the 135M's");
   const int left = at_most(device.multiprocessors - blocks, tuning.grid);
   layout.grid = make_grid_program(
       model, tensors,

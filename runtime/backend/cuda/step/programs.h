@@ -27,7 +27,7 @@ struct StepRow {
                                             const StepDevice& device, cudaStream_t stream) const;
 };
 
-/// cluster-fixed  all layers in one cluster, by the kernel for the default model
+/// cluster-fixed  all layers in one cluster, by the kernel for the 135M shape
 /// cluster        all layers of a small model in one cluster
 /// grid-even      one kernel for the widths of the 1.3B models
 /// grid           one kernel
