@@ -10,11 +10,15 @@
 #include "runtime/base/try.h"
 
 namespace runnel {
+
 SamplingOptions default_sampling() {
   SamplingOptions options;
-  options.temperature = 0.7F;
-  options.top_p = 0.95F;
-  options.repetition_penalty = 1.15F;
+  options.temperature = 0.3F;
+  options.min_p = 0.1F;
+  options.dry_multiplier = 0.8F;
+  // Code, formulas and numbers must often be said exactly again.
+  options.dry_breakers = {"  ", "\t", "\"", "\\", "="};
+  for (char digit = '0'; digit <= '9'; ++digit) options.dry_breakers.emplace_back(1, digit);
   return options;
 }
 

@@ -10,10 +10,10 @@
 
 namespace runnel {
 
-/// What chats start from where the file says nothing: the only place with such numbers.
+/// What chats start from where the file says nothing: the only place with such numbers, chosen by tests/bench/chats.
 SamplingOptions default_sampling();
 
-/// What the file recommends: its keys, and what it does not name off, at a temperature of 0.7; default_sampling() if it
+/// What the file recommends: its keys, and what it does not name off, at default_sampling()'s temperature; default_sampling() if it
 /// has none of the keys.
 /// @return malformed, naming a key of another type or a value outside the range of its option.
 Result<SamplingOptions> sampling_from_gguf(const GgufFile& file);
