@@ -188,7 +188,8 @@ __device__ __forceinline__ void common_scores(const ChunkArgs& a, const Chunk& c
     float v = 0.0F;
     if (lane < half && t < c.rows) {
       const float* q = row_of(a, c.index * kChunk + t) + query * m.k_dim;
-      v = mapped(m, m.qk_act, q[lane] + lacking.x) * k0 + mapped(m, m.qk_act, q[lane + half] + lacking.y) * k1;
+      v = mapped(m, m.qk_act, q[lane] + lacking.x) * k0 +
+          mapped(m, m.qk_act, q[lane + half] + lacking.y) * k1;
     }
     v = warp_sum(v);
     if (r == (lane >> 2)) score[0] = v;
@@ -504,9 +505,21 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
 
 constexpr int kHeadsPerBlock = 1;
 
+/// Queries are read in pairs there.
+bool takes_whole(const SlotMixer& m, const ChunkPass& pass) {
+  int device = 0, bytes = 0;
+  return pass.broad.read == BroadRead::whole && m.input_stride % 2 == 0 &&
+         cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
+             cudaSuccess &&
+         bytes >= broad_slot_whole_bytes();
+}
+
 }  // namespace
 
 cudaError_t prepare_broad_slot_read() {
+  // Without its shared memory it is not taken.
+  if (prepare_broad_slot_whole() != cudaSuccess) static_cast<void>(cudaGetLastError());
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(&broad_read_kernel<kHeadsPerBlock>),
                               cudaFuncAttributeMaxDynamicSharedMemorySize,
                               BroadShared<kHeadsPerBlock>::kBytes);
@@ -514,6 +527,7 @@ cudaError_t prepare_broad_slot_read() {
 
 cudaError_t broad_slot_read(const Launch& l, const SlotMixer& m, const ChunkPass& pass,
                             const ChunkOperands& o) {
+  if (takes_whole(m, pass)) return broad_slot_whole(l, m, pass, o);
   using S = BroadShared<kHeadsPerBlock>;
   const ChunkArgs a = chunk_args(m, pass, o);
   const int pairs = (m.heads / m.kv_heads + kHeadsPerBlock - 1) / kHeadsPerBlock;

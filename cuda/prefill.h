@@ -108,7 +108,8 @@ inline constexpr int kMostSpans = 8;
 
 /// How the broad kernels do their work.
 struct BroadTuning {
-  std::int32_t spans = kMostSpans;  // of chunks whose memories are walked side by side, 1 … kMostSpans
+  std::int32_t spans =
+      kMostSpans;  // of chunks whose memories are walked side by side, 1 … kMostSpans
   BroadRead read = BroadRead::whole;
 };
 

@@ -100,8 +100,9 @@ __global__ void __launch_bounds__(kThreads)
 
   // What this thread fetches: two pieces of 16 bytes of the weights, one of the channels, a decay.
   const int carry_row = tid / 8, x_row = tid / 4, x_column = tid % 4 * 8;
-  const std::uint16_t* carry_from =
-      a.o.carry + (std::size_t(walk.first) * parts + part) * kTile * kTile + carry_row * kTile + tid % 8 * 8;
+  const std::uint16_t* carry_from = a.o.carry +
+                                    (std::size_t(walk.first) * parts + part) * kTile * kTile +
+                                    carry_row * kTile + tid % 8 * 8;
   const std::uint16_t* x_from =
       (keys ? a.o.k : a.o.v + std::size_t(a.positional() > 0 ? kBefore : 0) * x_stride) +
       std::size_t(head) * dim + column0 + std::size_t(walk.first * kChunk + x_row) * x_stride +

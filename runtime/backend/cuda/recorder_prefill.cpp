@@ -225,8 +225,9 @@ Status Recorder::many_slots(const Pass& pass, const LayerSpec& layer, const Slot
   if (reads_bf16(pass, layer)) o.out_bf16 = reinterpret_cast<std::uint16_t*>(b_.o.get());
   SlotMixer own = m;
   if (defers_biases(pass, layer)) own.qkv_bias = weights_of(layer).qkv_bias;
-  return check(slot_chunks(pass.launch, own, {b_.segments.get(), pass.tokens, m_->prefill.broad}, o),
-               "slots, chunkwise");
+  return check(
+      slot_chunks(pass.launch, own, {b_.segments.get(), pass.tokens, m_->prefill.broad}, o),
+      "slots, chunkwise");
 }
 
 Status Recorder::output_rows(const Pass& pass, const LayerSpec& l) const {
@@ -234,8 +235,8 @@ Status Recorder::output_rows(const Pass& pass, const LayerSpec& l) const {
   const int n = l.o_channels(), stride = round_up(n, 32), d = m_->config.hidden_size;
   const auto skipped = static_cast<std::size_t>(pass.first_row);
   const bool normalise = l.output_norm != OutputNorm::none;
-  const std::uint16_t* const from = reinterpret_cast<const std::uint16_t*>(b_.o.get()) +
-                                    skipped * static_cast<std::size_t>(n);
+  const std::uint16_t* const from =
+      reinterpret_cast<const std::uint16_t*>(b_.o.get()) + skipped * static_cast<std::size_t>(n);
   float* const x = b_.x.get() + skipped * static_cast<std::size_t>(d);
   if (!normalise && act_of(l.output_activation) == Act::identity)
     return multiply(pass, w.o_proj, from, n, x, d, WideOutput::add_f32);
