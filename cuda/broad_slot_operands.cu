@@ -46,17 +46,22 @@ __device__ void write_token(const ChunkArgs& a, int t, const float2* rotation) {
   const bool positional = a.positional() > 0;
   const float* k = row_of(a, t) + m.heads * m.k_dim;
   const float* v = k + k_columns;
+  const float* const k_bias = m.qkv_bias != nullptr ? m.qkv_bias + m.heads * m.k_dim : nullptr;
+  const float* const v_bias = k_bias != nullptr ? k_bias + k_columns : nullptr;
   const std::size_t before = positional ? kBroadWindow : 0;
   for (int i = int(threadIdx.x); i < k_columns; i += kThreads) {
-    const float common = m.k_bias != nullptr ? m.k_bias[i] : 0.0F;
+    // Where the biases are still to be added, no map comes after them: what is there is k - b.
+    const float common = k_bias == nullptr && m.k_bias != nullptr ? m.k_bias[i] : 0.0F;
     a.o.k[std::size_t(t) * k_columns + i] = to_bf16(mapped(m, m.qk_act, k[i]) - common);
     if (!positional) continue;
     const int c = i % m.k_dim;
     store_split(a.o.k_turned, a.o.k_turned_low, (before + t) * k_columns + i,
-                rotated(m, k + i - c, c, rotation));
+                rotated(m, k + i - c, k_bias != nullptr ? k_bias + i - c : nullptr, c, rotation));
   }
-  for (int i = int(threadIdx.x); i < v_columns; i += kThreads)
-    a.o.v[(before + t) * v_columns + i] = to_bf16(mapped(m, m.v_act, v[i]));
+  for (int i = int(threadIdx.x); i < v_columns; i += kThreads) {
+    a.o.v[(before + t) * v_columns + i] =
+        to_bf16(mapped(m, m.v_act, v_bias != nullptr ? v[i] + v_bias[i] : v[i]));
+  }
 }
 
 /// Blocks 0 … T-1: a token each; with positional slots then the rotation of sink_distance, kBroadWindow rows of the
@@ -96,13 +101,16 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
   std::uint16_t* low = is_sink ? a.o.k_sink_low : a.o.k_turned_low;
   std::uint16_t* v_to = (is_sink ? a.o.v_sink : a.o.v) + std::size_t(r) * v_columns;
   const float* state = segment.state_in + m.layer_offset;
+  const float* const k_bias = m.qkv_bias != nullptr ? m.qkv_bias + m.heads * m.k_dim : nullptr;
+  const float* const v_bias = k_bias != nullptr ? k_bias + k_columns : nullptr;
   for (int i = tid; i < k_columns; i += kThreads) {
     const int head = i / m.k_dim, c = i % m.k_dim;
     float v = 0.0F;
     if (from.slot >= 0) {
       v = state[std::size_t(head) * m.head_floats + std::size_t(from.slot) * m.k_dim + c];
     } else if (from.token >= 0) {
-      v = rotated(m, row_of(a, from.token) + m.heads * m.k_dim + i - c, c, rotation);
+      v = rotated(m, row_of(a, from.token) + m.heads * m.k_dim + i - c,
+                  k_bias != nullptr ? k_bias + i - c : nullptr, c, rotation);
     }
     store_split(high, low, std::size_t(r) * k_columns + i, v);
   }
@@ -113,7 +121,8 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
       v = state[std::size_t(head) * m.head_floats + std::size_t(a.slots()) * m.k_dim +
                 std::size_t(from.slot) * m.v_dim + c];
     } else if (from.token >= 0) {
-      v = mapped(m, m.v_act, row_of(a, from.token)[m.heads * m.k_dim + k_columns + i]);
+      v = row_of(a, from.token)[m.heads * m.k_dim + k_columns + i];
+      v = mapped(m, m.v_act, v_bias != nullptr ? v + v_bias[i] : v);
     }
     v_to[i] = to_bf16(v);
   }

@@ -119,6 +119,14 @@ __device__ __forceinline__ void fetch_step(const ChunkArgs& a, const Chunk& c, i
   load(2, a.o.v + row * v_columns + c.head * m.v_dim, v_columns, rows, m.v_dim);
 }
 
+/// What the inputs of a query still lack in channels `lane` and K/2 + `lane`.
+__device__ __forceinline__ float2 query_bias(const SlotMixer& m, int query, int lane) {
+  const int half = m.k_dim / 2;
+  if (m.qkv_bias == nullptr || lane >= half) return make_float2(0.0F, 0.0F);
+  const float* bias = m.qkv_bias + query * m.k_dim + lane;
+  return make_float2(bias[0], bias[half]);
+}
+
 enum class Turn { none, near, full };  // near: by min(position, sink_distance)
 
 /// Queries of 16 tokens, turned, to the two tiles of a head, by their warp alone.
@@ -130,6 +138,7 @@ __device__ __forceinline__ void put_queries(const ChunkArgs& a, const Chunk& c, 
   int lane = int(threadIdx.x) & 31;
   hold_back(lane);
   const int half = m.k_dim / 2;
+  const float2 lacking = query_bias(m, query, lane);
   __syncwarp();  // the queries before are read
 #pragma unroll 1
   for (int r0 = row0; r0 < row0 + 16; r0 += kAhead) {
@@ -140,8 +149,8 @@ __device__ __forceinline__ void put_queries(const ChunkArgs& a, const Chunk& c, 
       const int t = r0 + r, token = c.index * kChunk + t;
       const bool valid = lane < half && t < c.rows;
       const float* q = valid ? row_of(a, token) + query * m.k_dim : nullptr;
-      x[r] = valid ? mapped(m, m.qk_act, q[lane]) : 0.0F;
-      y[r] = valid ? mapped(m, m.qk_act, q[lane + half]) : 0.0F;
+      x[r] = valid ? mapped(m, m.qk_act, q[lane] + lacking.x) : 0.0F;
+      y[r] = valid ? mapped(m, m.qk_act, q[lane + half] + lacking.y) : 0.0F;
       turn[r] = make_float2(1.0F, 0.0F);
       if (kTurn != Turn::none && valid) {
         const bool far =
@@ -171,14 +180,16 @@ __device__ __forceinline__ void common_scores(const ChunkArgs& a, const Chunk& c
   score[0] = score[1] = 0.0F;
   if (m.k_bias == nullptr) return;
   const float* bias = m.k_bias + c.head * m.k_dim;
-  const float b0 = lane < half ? bias[lane] : 0.0F, b1 = lane < half ? bias[lane + half] : 0.0F;
+  const float k0 = lane < half ? bias[lane] : 0.0F, k1 = lane < half ? bias[lane + half] : 0.0F;
+  const float2 lacking = query_bias(m, query, lane);
 #pragma unroll 8
   for (int r = 0; r < 16; ++r) {
     const int t = row0 + r;
     float v = 0.0F;
     if (lane < half && t < c.rows) {
       const float* q = row_of(a, c.index * kChunk + t) + query * m.k_dim;
-      v = mapped(m, m.qk_act, q[lane]) * b0 + mapped(m, m.qk_act, q[lane + half]) * b1;
+      v = mapped(m, m.qk_act, q[lane] + lacking.x) * k0 +
+          mapped(m, m.qk_act, q[lane + half] + lacking.y) * k1;
     }
     v = warp_sum(v);
     if (r == (lane >> 2)) score[0] = v;
@@ -494,9 +505,21 @@ __global__ void __launch_bounds__(BroadShared<kHeads>::kThreads, BroadShared<kHe
 
 constexpr int kHeadsPerBlock = 1;
 
+/// Queries are read in pairs there.
+bool takes_whole(const SlotMixer& m, const ChunkPass& pass) {
+  int device = 0, bytes = 0;
+  return pass.broad.read == BroadRead::whole && m.input_stride % 2 == 0 &&
+         cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
+             cudaSuccess &&
+         bytes >= broad_slot_whole_bytes();
+}
+
 }  // namespace
 
 cudaError_t prepare_broad_slot_read() {
+  // Without its shared memory it is not taken.
+  if (prepare_broad_slot_whole() != cudaSuccess) static_cast<void>(cudaGetLastError());
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(&broad_read_kernel<kHeadsPerBlock>),
                               cudaFuncAttributeMaxDynamicSharedMemorySize,
                               BroadShared<kHeadsPerBlock>::kBytes);
@@ -504,6 +527,7 @@ cudaError_t prepare_broad_slot_read() {
 
 cudaError_t broad_slot_read(const Launch& l, const SlotMixer& m, const ChunkPass& pass,
                             const ChunkOperands& o) {
+  if (takes_whole(m, pass)) return broad_slot_whole(l, m, pass, o);
   using S = BroadShared<kHeadsPerBlock>;
   const ChunkArgs a = chunk_args(m, pass, o);
   const int pairs = (m.heads / m.kv_heads + kHeadsPerBlock - 1) / kHeadsPerBlock;

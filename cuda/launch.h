@@ -129,6 +129,8 @@ struct SlotMixer {
   std::size_t sums = 0;
   // [H, K] or null: what every key of `inputs` has in common. The chunkwise kernels take it out of what they round.
   const float* k_bias = nullptr;
+  // [HQ K + H K + H V] or null: what q, k and v of `inputs` still lack. The broad chunkwise kernels add it.
+  const float* qkv_bias = nullptr;
 };
 
 /// The recurrence, token by token, all in f32: state in registers, one cluster of blocks a kv head.

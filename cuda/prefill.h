@@ -53,6 +53,11 @@ enum class ChunkKernels : std::int32_t {
   narrow,  // up to 64 memory slots and a window of 64, keys in bf16
   broad,   // up to 128 and 256, heads of up to 64, keys as sums of two bf16, gates with a floor
 };
+/// Ways of broad_slot_read.cu and broad_slot_whole.cu.
+enum class BroadRead : std::int32_t {
+  tiles,  // a block a chunk and query head; tiles pass by
+  whole,  // a block a chunk and kv head, all whose tiles stay in shared memory: 228 KB
+};
 inline constexpr int kBroadMemory = 128;
 inline constexpr int kBroadWindow = 256;
 inline constexpr int kBroadHeadDim = 64;
@@ -94,6 +99,18 @@ struct ChunkOperands {
   std::int32_t* strong = nullptr;   // [chunks, H]          the powers above would overflow
   std::uint16_t* keys = nullptr;    // [chunks, H, 64, K]   bf16: the memory at a chunk's start
   std::uint16_t* values = nullptr;  // [chunks, H, 64, V]
+  // Broad kernels alone: of the spans in which the chunks are walked (BroadTuning), starts and decays.
+  float* ends = nullptr;        // [spans, H, blocks of 64 slots, 64, K + V, each rounded up to 32]
+  float* span_decay = nullptr;  // [spans, H, blocks of 64 slots, 64]
+};
+
+inline constexpr int kMostSpans = 8;
+
+/// How the broad kernels do their work.
+struct BroadTuning {
+  std::int32_t spans =
+      kMostSpans;  // of chunks whose memories are walked side by side, 1 … kMostSpans
+  BroadRead read = BroadRead::whole;
 };
 
 /// What the chunkwise kernels run on. All but the number of tokens is read on the device, so that a
@@ -101,6 +118,7 @@ struct ChunkOperands {
 struct ChunkPass {
   const Segment* segment = nullptr;
   std::int32_t tokens = 0;  // segment->count
+  BroadTuning broad;
 };
 
 /// The same function as slot_recurrent for one segment advanced in place: bf16 operands, f32 sums,

@@ -115,14 +115,14 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
       const std::size_t to = std::size_t(t) * q_columns + i;
       const int c = i % m.k_dim;
       a.o.q[to] = to_bf16(mapped(m, m.qk_act, q[i]));
-      a.o.q_turned[to] = to_bf16(rotated(m, q + i - c, c, rotation));
-      a.o.q_near[to] = to_bf16(rotated(m, q + i - c, c, rotation + half));
+      a.o.q_turned[to] = to_bf16(rotated(m, q + i - c, nullptr, c, rotation));
+      a.o.q_near[to] = to_bf16(rotated(m, q + i - c, nullptr, c, rotation + half));
     }
     for (int i = tid; i < k_columns; i += kThreads) {
       const int c = i % m.k_dim;
       a.o.k[std::size_t(t) * k_columns + i] = to_bf16(mapped(m, m.qk_act, k[i]));
       a.o.k_turned[std::size_t(kChunk + t) * k_columns + i] =
-          to_bf16(rotated(m, k + i - c, c, rotation));
+          to_bf16(rotated(m, k + i - c, nullptr, c, rotation));
     }
     for (int i = tid; i < v_columns; i += kThreads)
       a.o.v[std::size_t(kChunk + t) * v_columns + i] = to_bf16(mapped(m, m.v_act, v[i]));
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kThreads) operands_kernel(const __grid_constan
       v = segment.state_in[m.layer_offset + std::size_t(head) * m.head_floats +
                            std::size_t(slot) * m.k_dim + c];
     } else if (token >= 0) {
-      v = rotated(m, row_of(a, token) + q_columns + i - c, c, rotation);
+      v = rotated(m, row_of(a, token) + q_columns + i - c, nullptr, c, rotation);
     }
     k_to[i] = to_bf16(v);
   }

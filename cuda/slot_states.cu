@@ -8,6 +8,8 @@
 // in bf16, as the reading products take it. Blocks past those write the state's positional slots.
 // Of broad states the memory is walked 64 slots at a time, keys without what they share (SlotMixer::k_bias), stored as
 // sums of two bf16.
+#include <algorithm>
+
 #include "cuda/device/launch.cuh"
 #include "cuda/device/ops/slot_tiles.cuh"
 
@@ -38,33 +40,51 @@ __device__ void write_positional(const ChunkArgs& a, int slot, float2* rotation)
   __syncthreads();
   const float* k = row_of(a, int(position - start)) + m.heads * m.k_dim;
   const float* v = k + m.kv_heads * m.k_dim;
+  const float* const k_bias = m.qkv_bias != nullptr ? m.qkv_bias + m.heads * m.k_dim : nullptr;
+  const float* const v_bias = k_bias != nullptr ? k_bias + m.kv_heads * m.k_dim : nullptr;
   for (int i = int(threadIdx.x); i < m.kv_heads * m.k_dim; i += kThreads) {
     const int head = i / m.k_dim, c = i % m.k_dim;
     segment.state_out[m.layer_offset + std::size_t(head) * m.head_floats +
-                      std::size_t(slot) * m.k_dim + c] = rotated(m, k + i - c, c, rotation);
+                      std::size_t(slot) * m.k_dim + c] =
+        rotated(m, k + i - c, k_bias != nullptr ? k_bias + i - c : nullptr, c, rotation);
   }
   for (int i = int(threadIdx.x); i < m.kv_heads * m.v_dim; i += kThreads) {
     const int head = i / m.v_dim, c = i % m.v_dim;
     segment.state_out[m.layer_offset + std::size_t(head) * m.head_floats +
                       std::size_t(a.slots()) * m.k_dim + std::size_t(slot) * m.v_dim + c] =
-        m.prepared ? v[i] : activate(m.v_act, v[i]);
+        mapped(m, m.v_act, v_bias != nullptr ? v[i] + v_bias[i] : v[i]);
   }
 }
 
-template <bool kBroad>
+/// Chunks [first, end) that a block walks: span `span` of `spans` about equal ones.
+struct Span {
+  int first, end;
+  __device__ Span(int chunks, int spans, int span)
+      : first(int(std::int64_t(chunks) * span / spans)),
+        end(int(std::int64_t(chunks) * (span + 1) / spans)) {}
+};
+
+/// Grid: memory_blocks of every span, then a block a positional slot. Of a walk in spans, kEnds goes first, and leaves
+/// the memory at the end of every span, walked from zero (the first: from the state), and its decay.
+template <bool kBroad, bool kEnds>
 __global__ void __launch_bounds__(kThreads)
-    states_kernel(const __grid_constant__ ChunkArgs a, int memory_blocks, int key_tiles) {
+    states_kernel(const __grid_constant__ ChunkArgs a, int memory_blocks, int key_tiles,
+                  int spans) {
   extern __shared__ __align__(16) unsigned char dynamic[];
   chain_trigger();
   chain_wait();
   const SlotMixer& m = a.m;
-  if (int(blockIdx.x) >= memory_blocks) {
-    write_positional(a, int(blockIdx.x) - memory_blocks, reinterpret_cast<float2*>(dynamic));
+  const int walks = memory_blocks * (kEnds ? spans - 1 : spans);
+  if (int(blockIdx.x) >= walks) {
+    write_positional(a, int(blockIdx.x) - walks, reinterpret_cast<float2*>(dynamic));
     return;
   }
+  const int block = kBroad ? int(blockIdx.x) % memory_blocks : int(blockIdx.x),
+            span = kBroad ? int(blockIdx.x) / memory_blocks : 0;
+  const Span walk(a.chunks, spans, span);
   // 64 slots of a head, "part", and 32 channels.
   const int blocks = kBroad ? a.slot_blocks() : 1, parts = m.kv_heads * blocks;
-  const int part = int(blockIdx.x) % parts, tile = int(blockIdx.x) / parts;
+  const int part = block % parts, tile = block / parts;
   const int head = part / blocks, slot0 = kBroad ? part % blocks * kTile : 0;
   const int slots = kBroad ? min(kTile, m.memory - slot0) : m.memory;
   const bool keys = tile < key_tiles;
@@ -80,22 +100,24 @@ __global__ void __launch_bounds__(kThreads)
 
   // What this thread fetches: two pieces of 16 bytes of the weights, one of the channels, a decay.
   const int carry_row = tid / 8, x_row = tid / 4, x_column = tid % 4 * 8;
-  const std::uint16_t* carry_from =
-      a.o.carry + std::size_t(part) * kTile * kTile + carry_row * kTile + tid % 8 * 8;
+  const std::uint16_t* carry_from = a.o.carry +
+                                    (std::size_t(walk.first) * parts + part) * kTile * kTile +
+                                    carry_row * kTile + tid % 8 * 8;
   const std::uint16_t* x_from =
       (keys ? a.o.k : a.o.v + std::size_t(a.positional() > 0 ? kBefore : 0) * x_stride) +
-      std::size_t(head) * dim + column0 + std::size_t(x_row) * x_stride + x_column;
-  const float* decay_from = a.o.decay + std::size_t(part) * kTile + tid * 4;
+      std::size_t(head) * dim + column0 + std::size_t(walk.first * kChunk + x_row) * x_stride +
+      x_column;
+  const float* decay_from = a.o.decay + (std::size_t(walk.first) * parts + part) * kTile + tid * 4;
   const std::uint32_t carry_to = shared + (carry_row * kPad + tid % 8 * 8) * 2,
                       x_to = shared + kTileBytes + (x_row * kColumnPad + x_column) * 2,
                       decay_to = shared + kTileBytes + kTile * kColumnPad * 2 + tid * 16;
   const std::size_t carry_step = std::size_t(parts) * kTile * kTile, x_step = kChunk * x_stride,
                     decay_step = std::size_t(parts) * kTile;
   const bool x_inside = x_column < columns;
-  int fetched = 0;
+  int fetched = walk.first;
   std::uint32_t fetch_at = 0;
   const auto fetch = [&]() {
-    if (fetched < a.chunks) {
+    if (fetched < walk.end) {
       copy16(carry_to + fetch_at, carry_from, true);
       copy16(carry_to + fetch_at + 32 * kPad * 2, carry_from + 32 * kTile, true);
       const bool valid = x_inside && x_row < a.tokens - fetched * kChunk;
@@ -125,6 +147,7 @@ __global__ void __launch_bounds__(kThreads)
       const float* b = m.k_bias + head * dim + column0 + column + n * 8;
       common[n] = make_float2(b[0], b[1]);
     }
+    if (span > 0) continue;
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
       const int s = slot + e * 4, c = column + n * 8;
@@ -136,16 +159,51 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 
+  // [span][block][16 x 16 of a warp][lane]: the start of every span but the first, and, last, that of the first, which
+  // the last one may overwrite. Decays: [span][part][64].
+  const auto end_at = [&](int s) {
+    return a.o.ends + ((std::size_t(s) * memory_blocks + block) * kThreads + tid) * 8;
+  };
+  const auto put_end = [&](int s) {
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+      reinterpret_cast<float4*>(end_at(s))[n] = make_float4(h[n][0], h[n][1], h[n][2], h[n][3]);
+  };
+  const auto get_end = [&](int s, float(&v)[2][4]) {
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const float4 w = reinterpret_cast<const float4*>(end_at(s))[n];
+      v[n][0] = w.x, v[n][1] = w.y, v[n][2] = w.z, v[n][3] = w.w;
+    }
+  };
+  const auto decay_at = [&](int s) { return a.o.span_decay + (s * parts + part) * kTile + slot; };
+  float decayed[2] = {1.0F, 1.0F};  // of slots `slot` and `slot` + 8
+  if constexpr (kEnds) {
+    if (span == 0) put_end(spans - 1);
+  } else if (kBroad && spans > 1) {
+    get_end(span > 0 ? 0 : spans - 1, h);
+    for (int s = 1; s < span; ++s) {
+      float v[2][4];
+      get_end(s, v);
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) h[n][e] = fmaf(h[n][e], decay_at(s)[e / 2 * 8], v[n][e]);
+      }
+    }
+  }
+
   // Lanes trade halves of two blocks so that each stores eight bytes.
   const bool odd = (lane & 1) != 0;
   const int out_column = odd ? column + 6 : column;
-  std::uint16_t* out = (keys ? a.o.keys : a.o.values) + std::size_t(part) * kTile * dim + column0 +
+  std::uint16_t* out = (keys ? a.o.keys : a.o.values) +
+                       (std::size_t(walk.first) * parts + part) * kTile * dim + column0 +
                        std::size_t(slot) * dim + out_column;
   const std::ptrdiff_t to_low = kBroad && keys ? a.o.keys_low - a.o.keys : 0;
   const std::size_t out_step = std::size_t(parts) * kTile * dim;
   const bool out_inside = out_column < columns;
   int at = 0;
-  for (int chunk = 0; chunk < a.chunks; ++chunk) {
+  for (int chunk = walk.first; chunk < walk.end; ++chunk) {
     copy_wait<kStages - 2>();
     __syncthreads();
     fetch();  // into the stage that the chunk before this one has left
@@ -158,19 +216,20 @@ __global__ void __launch_bounds__(kThreads)
       const bool inside = slot + e * 4 < slots && out_inside;
       const auto store = [&](std::uint16_t* to, std::uint32_t one, std::uint32_t two) {
         const std::uint32_t got = __shfl_xor_sync(~0U, odd ? one : two, 1);
-        if (inside) {
+        if (inside && !kEnds) {
           *reinterpret_cast<uint2*>(to + std::size_t(e * 4) * dim) =
               odd ? make_uint2(got, two) : make_uint2(one, got);
         }
       };
       const std::uint32_t one = pack_bf16(h[0][e], h[0][e + 1]),
                           two = pack_bf16(h[1][e], h[1][e + 1]);
-      store(out, one, two);
-      if (kBroad && keys) {
+      if (!kEnds) store(out, one, two);
+      if (kBroad && !kEnds && keys) {
         store(out + to_low, pack_bf16(h[0][e] - bf16_low(one), h[0][e + 1] - bf16_high(one)),
               pack_bf16(h[1][e] - bf16_low(two), h[1][e + 1] - bf16_high(two)));
       }
       const float d = decay[slot + e * 4];
+      if (kEnds) decayed[e / 2] *= d;
 #pragma unroll
       for (int n = 0; n < 2; ++n) h[n][e] *= d, h[n][e + 1] *= d;
     }
@@ -185,6 +244,13 @@ __global__ void __launch_bounds__(kThreads)
     out += out_step;
     at = at == (kStages - 1) * kStageBytes ? 0 : at + kStageBytes;
   }
+  if constexpr (kEnds) {
+    put_end(span);
+    if (keys && tile == 0 && first_column == 0 && (lane & 3) == 0)
+      decay_at(span)[0] = decayed[0], decay_at(span)[8] = decayed[1];
+    return;
+  }
+  if (span + 1 < spans) return;
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
 #pragma unroll
@@ -201,8 +267,9 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 cudaError_t prepare_slot_states() {
-  for (const void* kernel : {reinterpret_cast<const void*>(&states_kernel<false>),
-                             reinterpret_cast<const void*>(&states_kernel<true>)}) {
+  for (const void* kernel : {reinterpret_cast<const void*>(&states_kernel<false, false>),
+                             reinterpret_cast<const void*>(&states_kernel<true, false>),
+                             reinterpret_cast<const void*>(&states_kernel<true, true>)}) {
     const cudaError_t e =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
     if (e != cudaSuccess) return e;
@@ -217,9 +284,20 @@ cudaError_t slot_states(const Launch& l, const SlotMixer& m, const ChunkPass& pa
             value_tiles = (m.v_dim + kColumns - 1) / kColumns;
   const bool broad = chunk_kernels_of(m) == ChunkKernels::broad;
   const int memory_blocks = (key_tiles + value_tiles) * m.kv_heads * (broad ? a.slot_blocks() : 1);
-  return launch(l, broad ? states_kernel<true> : states_kernel<false>,
-                dim3(unsigned(memory_blocks + m.sinks + m.window)), kThreads, kShared, 1, a,
-                memory_blocks, key_tiles);
+  // A walk is some 0.6 us a chunk on few blocks: in spans it is done twice, but side by side.
+  constexpr int kFewestChunks = 4;  // of a span
+  const int spans = broad ? std::clamp(a.chunks / kFewestChunks, 1, pass.broad.spans) : 1;
+  if (spans > 1) {
+    const dim3 grid(unsigned(memory_blocks * (spans - 1)));
+    if (cudaError_t e = launch(l, states_kernel<true, true>, grid, kThreads, kShared, 1, a,
+                               memory_blocks, key_tiles, spans);
+        e != cudaSuccess) {
+      return e;
+    }
+  }
+  return launch(l, broad ? states_kernel<true, false> : states_kernel<false, false>,
+                dim3(unsigned(memory_blocks * spans + m.sinks + m.window)), kThreads, kShared, 1, a,
+                memory_blocks, key_tiles, spans);
 }
 
 }  // namespace runnel::cuda

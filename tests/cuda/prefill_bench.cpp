@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speed of long passes on one GPU, kernel by kernel and way by way. Usage: runnel_prefill_bench
-// [part …], parts: slots products model; all of them without arguments. Times are device times
+// [part …], parts: slots products model small 500m; all of them without arguments; with 500m, slots are those of the
+// 0.5B model alone, in all their ways. Times are device times
 // between events, medians of repeats.
 #include <algorithm>
 #include <chrono>
@@ -44,15 +45,47 @@ std::vector<std::uint16_t> halves(std::size_t count, float scale) {
   return all;
 }
 
-void slots(const Launch& launch) {
+struct BroadWay {
+  const char* name;
+  cuda::BroadTuning tuning;
+};
+
+/// Each kernel of the broad slots alone, in every way it can work.
+void broad_ways(const Launch& l, const cuda::SlotMixer& m, const cuda::Segment* segment, int n,
+                cuda::ChunkOperands o) {
+  auto* const bf16 = reinterpret_cast<std::uint16_t*>(m.out);
+  const auto run = [&](const std::function<cudaError_t()>& f) {
+    return time_us(l.stream, 5, 9, [&] { must(f()); });
+  };
+  for (int spans : {1, 2, 4, 8}) {
+    const cuda::ChunkPass pass{segment, n, {.spans = spans}};
+    std::printf("slots broad %6d tokens: states in %d spans %7.1f us\n", n, spans,
+                run([&] { return cuda::slot_states(l, m, pass, o); }));
+  }
+  for (const BroadWay& way : {BroadWay{"tiles", {.read = cuda::BroadRead::tiles}},
+                              BroadWay{"whole", {.read = cuda::BroadRead::whole}}}) {
+    const cuda::ChunkPass pass{segment, n, way.tuning};
+    o.out_bf16 = nullptr;
+    const double to_f32 = run([&] { return cuda::broad_slot_read(l, m, pass, o); });
+    o.out_bf16 = bf16;
+    const double to_bf16 = run([&] { return cuda::broad_slot_read(l, m, pass, o); });
+    const double all = run([&] { return cuda::slot_chunks(l, m, pass, o); });
+    std::printf("slots broad %6d tokens: read %s %7.1f us, to bf16 %7.1f us; all four %7.1f us\n",
+                n, way.name, to_f32, to_bf16, all);
+  }
+}
+
+/// @param broad_alone  the 0.5B model's shape alone
+void slots(const Launch& launch, bool broad_alone) {
   Launch l = launch;
   l.chain = false;
   for (const MixerShape& s :
        {MixerShape{"1.38B", 4, 4, 512, 512, 64, 0, 0}, MixerShape{"7B", 32, 8, 128, 128, 64, 0, 0},
         MixerShape{"135M", 9, 3, 64, 64, 64, 4, 60},
         MixerShape{"0.5B", 14, 2, 64, 64, 128, 4, 252, 200.0F}}) {
+    if (broad_alone && !s.broad()) continue;
     for (int n : {512, 2048, 8192, 32768}) {
-      if (n == 32768 && s.heads == 32) continue;
+      if (n == 32768 && (s.heads == 32 || broad_alone)) continue;
       cuda::SlotMixer m = test::mixer_of(s);
       m.scale = 1.0F / std::sqrt(static_cast<float>(s.k_dim));
       const auto tokens = static_cast<std::size_t>(n);
@@ -101,6 +134,7 @@ void slots(const Launch& launch) {
             return s.broad() ? cuda::broad_slot_read(l, m, pass, o)
                              : cuda::slot_read(l, m, pass, o);
           }));
+      if (s.broad()) broad_ways(l, m, segments.get(), n, o);
     }
   }
 }
@@ -204,7 +238,24 @@ struct Way {
   cuda::PrefillOptions options;
 };
 
-std::vector<Way> ways() {
+/// Of models whose slots the broad kernels take.
+std::vector<Way> broad_model_ways() {
+  using cuda::BroadRead;
+  return {{"as it is", {}},
+          {"read by tiles", {.broad = {.read = BroadRead::tiles}}},
+          {"states in one span", {.broad = {.spans = 1}}},
+          {"biases apart", {.defer_biases = false}},
+          {"slots to f32", {.bf16_outputs = false}},
+          {"all of these",
+           {.defer_biases = false,
+            .bf16_outputs = false,
+            .broad = {.spans = 1, .read = BroadRead::tiles}}},
+          {"products by cuBLASLt", {.wide = false}},
+          {"as it is, again", {}}};
+}
+
+std::vector<Way> ways(bool broad) {
+  if (broad) return broad_model_ways();
   return {{"as it is", {}},
           {"products by cuBLASLt", {.wide = false, .tuning = {}}},
           {"all wide", {.wide_products = true, .tuning = {}}},
@@ -263,7 +314,8 @@ void model(const BenchModel& source, const char* label, const std::vector<int>& 
       pieces.push_back({"output", recorder_of(kOutput)});
       pieces.push_back({"mlp", recorder_of(kMlp)});
     }
-    for (const Way& way : ways()) {
+    const bool broad = source.config.layers[0].qkv_bias;
+    for (const Way& way : ways(broad)) {
       model->prefill = way.options;
       const double us = run(*whole);
       std::printf("prefill %s %5d tokens, %-22s %9.0f us %8.0f tok/s;", label, n, way.name, us,
@@ -271,6 +323,15 @@ void model(const BenchModel& source, const char* label, const std::vector<int>& 
       for (const Piece& piece : pieces)
         std::printf(" %s %.1f", piece.name, run(*piece.recorder) / source.config.num_layers());
       std::printf("%s\n", pieces.empty() ? "" : " us a layer");
+      if (!broad) continue;
+      cuda::PassGraphs graphs;
+      cuda::Pass prompt = pass;
+      prompt.first_wanted = n - 1;
+      const double recorded = time_us(stream, 2, 11, [&] {
+        must(graphs.run(stream, {n, n - 1}, [&] { return whole->run(prompt); }));
+      });
+      std::printf("prefill %s %5d tokens, %-22s %9.0f us %8.0f tok/s recorded, last wanted\n",
+                  label, n, way.name, recorded, n * 1e6 / recorded);
     }
     model->prefill = {};
     cuda::PassGraphs graphs;
@@ -315,7 +376,7 @@ int main(int argc, char** argv) {
                       .multiprocessors = facts.multiprocessors};
   must(cuda::prepare_matmul());
   must(cuda::prepare_slot_chunks());
-  if (wanted("slots")) slots(launch);
+  if (wanted("slots")) slots(launch, parts.count("500m") > 0);
   if (wanted("products")) products(launch);
   if (wanted("model")) model(model_1380m(BlockType::bf16), "1.38B bf16", {512, 2048, 4096, 8192});
   if (wanted("small")) model(model_135m(), "135M", {512, 2048});

@@ -119,6 +119,10 @@ class ChunkPool {
       take(&to.k_sink_low, 16 * k);
       take(&to.keys_low, tiles * 64 * u(s.k_dim));
       take(&to.rotation, (n + 1) * u(s.k_dim / 2));
+      const std::size_t parts =
+          u(cuda::kMostSpans) * u(s.kv_heads) * ((u(s.memory) + 63) / 64) * 64;
+      take(&to.ends, parts * u((s.k_dim + 31) / 32 * 32 + (s.v_dim + 31) / 32 * 32));
+      take(&to.span_decay, parts);
     } else {
       take(&to.gates, n * u(s.kv_heads * s.memory));
       to.gate_stride = s.kv_heads * s.memory;

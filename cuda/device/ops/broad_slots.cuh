@@ -6,6 +6,12 @@
 
 namespace runnel::cuda {
 
+// broad_slot_whole.cu
+cudaError_t prepare_broad_slot_whole();
+int broad_slot_whole_bytes();  // of shared memory
+cudaError_t broad_slot_whole(const Launch&, const SlotMixer&, const ChunkPass&,
+                             const ChunkOperands&);
+
 __device__ __forceinline__ float of_bf16(std::uint16_t v) {
   return __uint_as_float(std::uint32_t(v) << 16);
 }

@@ -49,22 +49,21 @@ __device__ inline void fill_rotation(const SlotMixer& m, std::uint64_t position,
   }
 }
 
-/// Channel c of one head's query or key, mapped and rotated.
-__device__ __forceinline__ float rotated(const SlotMixer& m, const float* x, int c,
-                                         const float2* table) {
-  const int half = m.k_dim / 2;
-  const float2 r = table[c < half ? c : c - half];
-  float own = x[c], other = c < half ? -x[c + half] : x[c - half];
-  if (!m.prepared) {
-    own = activate(m.qk_act, x[c]);
-    other = c < half ? -activate(m.qk_act, x[c + half]) : activate(m.qk_act, x[c - half]);
-  }
-  return own * r.x + other * r.y;
-}
-
 /// A value of the input as the slots take it.
 __device__ __forceinline__ float mapped(const SlotMixer& m, Act act, float x) {
   return m.prepared ? x : activate(act, x);
+}
+
+/// Channel c of one head's query or key, mapped and rotated.
+/// @param bias  of the head, still to be added, or null
+__device__ __forceinline__ float rotated(const SlotMixer& m, const float* x, const float* bias,
+                                         int c, const float2* table) {
+  const int half = m.k_dim / 2, partner = c < half ? c + half : c - half;
+  const float2 r = table[c < half ? c : partner];
+  float own = x[c], other = x[partner];
+  if (bias != nullptr) own += bias[c], other += bias[partner];
+  own = mapped(m, m.qk_act, own), other = mapped(m, m.qk_act, other);
+  return own * r.x + (c < half ? -other : other) * r.y;
 }
 
 /// kRows rows of kColumns bf16 values into a tile of kStride a row; rows and columns outside are zero.

@@ -217,7 +217,7 @@ Status Recorder::slot_projections(const LayerSpec& layer, const SlotWeights&) {
     const DeviceLayer& w = weights_of(layer);
     RUNNEL_TRY(const Linear in, normed(p, b_.x.get(), layer.norm, w.norm));
     RUNNEL_CHECK_OK(linear(p, in, w.projections, b_.inputs.get(), input_columns(layer), false));
-    return add_biases(p, layer, 0);
+    return defers_biases(p, layer) ? Status() : add_biases(p, layer, 0);
   });
   return {};
 }
@@ -257,7 +257,7 @@ Status Recorder::output_projection(const LayerSpec& layer, const OutputWeights&)
     const DeviceLayer& w = weights_of(layer);
     const Pass p = behind_mixer(pass, layer);
     if (p.tokens == 0) return {};
-    if (fuses_slots(p, layer)) return output_rows(p, layer);
+    if (reads_bf16(p, layer)) return output_rows(p, layer);
     const int o = layer.o_channels(), d = m_->config.hidden_size;
     const bool normalise = layer.output_norm != OutputNorm::none;
     const Linear in{.x = b_.o.get() + row(p.first_row, o),

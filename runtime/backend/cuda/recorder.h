@@ -130,6 +130,12 @@ class Recorder final : public Ops {
   Status project_slots(const Pass& pass, const LayerSpec& layer) const;
   Status many_slots(const Pass& pass, const LayerSpec& layer, const SlotMixer& m) const;
   Status output_rows(const Pass& pass, const LayerSpec& layer) const;
+  /// Whether the broad chunkwise kernels take this layer's slots.
+  bool broad_slots(const Pass& pass, const LayerSpec& layer) const;
+  /// Whether the slots add the biases of q, k and v themselves.
+  bool defers_biases(const Pass& pass, const LayerSpec& layer) const;
+  /// Whether the slots leave what output_rows takes: bf16.
+  bool reads_bf16(const Pass& pass, const LayerSpec& layer) const;
   bool fuses_swiglu(const Pass& pass, const LayerSpec& layer) const;
   Status fused_swiglu(const Pass& pass, const LayerSpec& layer) const;
   Result<const void*> as_bf16(const Pass& pass, const Matrix& m) const;

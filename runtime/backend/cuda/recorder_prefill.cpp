@@ -104,6 +104,9 @@ std::size_t Recorder::broad_pool_values(const LayerSpec& l, ChunkOperands* o) co
   take(&to.keys, tiles * kChunk, u(l.head_k_dim));
   take(&to.keys_low, tiles * kChunk, u(l.head_k_dim));
   take(&to.values, tiles * kChunk, u(l.head_v_dim));
+  const std::size_t parts = std::size_t{kMostSpans} * u(l.num_kv_heads) * blocks * kChunk;
+  take(&to.ends, parts, round_up(u(l.head_k_dim), 32) + round_up(u(l.head_v_dim), 32));
+  take(&to.span_decay, parts, 1);
   return pool.used();
 }
 
@@ -127,6 +130,24 @@ Result<const void*> Recorder::as_bf16(const Pass& pass, const Matrix& m) const {
   if (m.type == BlockType::bf16) return m.data;
   RUNNEL_CHECK_OK(check(unpack_bf16(pass.launch, m, b_.unpacked.get()), "unpack a matrix"));
   return static_cast<const void*>(b_.unpacked.get());
+}
+
+bool Recorder::broad_slots(const Pass& pass, const LayerSpec& l) const {
+  if (!pass.many || l.kind() != Mixer::slots) return false;
+  const SlotMixer m = mixer(l, false);
+  return chunkwise(l, m) && chunk_kernels_of(m) == ChunkKernels::broad;
+}
+
+bool Recorder::defers_biases(const Pass& pass, const LayerSpec& l) const {
+  return m_->prefill.defer_biases && l.qkv_bias && broad_slots(pass, l);
+}
+
+bool Recorder::reads_bf16(const Pass& pass, const LayerSpec& l) const {
+  if (fuses_slots(pass, l)) return true;
+  const Matrix& m = weights_of(l).o_proj;
+  return m_->prefill.bf16_outputs && broad_slots(pass, l) && l.output_norm != OutputNorm::heads &&
+         m.type != BlockType::f32 && m.cols == l.o_channels() && l.o_channels() % 8 == 0 &&
+         l.o_channels() <= 8192;
 }
 
 bool Recorder::fuses_slots(const Pass& pass, const LayerSpec& l) const {
@@ -200,10 +221,13 @@ Status Recorder::many_slots(const Pass& pass, const LayerSpec& layer, const Slot
     o.k = o.q + q, o.v = o.k + k;
     o.q_stride = o.k_stride = o.v_stride = q + k + v;
     o.ready = true;
-    o.out_bf16 = reinterpret_cast<std::uint16_t*>(b_.o.get());
   }
-  return check(slot_chunks(pass.launch, m, {b_.segments.get(), pass.tokens}, o),
-               "slots, chunkwise");
+  if (reads_bf16(pass, layer)) o.out_bf16 = reinterpret_cast<std::uint16_t*>(b_.o.get());
+  SlotMixer own = m;
+  if (defers_biases(pass, layer)) own.qkv_bias = weights_of(layer).qkv_bias;
+  return check(
+      slot_chunks(pass.launch, own, {b_.segments.get(), pass.tokens, m_->prefill.broad}, o),
+      "slots, chunkwise");
 }
 
 Status Recorder::output_rows(const Pass& pass, const LayerSpec& l) const {
@@ -211,8 +235,12 @@ Status Recorder::output_rows(const Pass& pass, const LayerSpec& l) const {
   const int n = l.o_channels(), stride = round_up(n, 32), d = m_->config.hidden_size;
   const auto skipped = static_cast<std::size_t>(pass.first_row);
   const bool normalise = l.output_norm != OutputNorm::none;
-  const Rows rows{.x_bf16 = reinterpret_cast<const std::uint16_t*>(b_.o.get()) +
-                            skipped * static_cast<std::size_t>(n),
+  const std::uint16_t* const from =
+      reinterpret_cast<const std::uint16_t*>(b_.o.get()) + skipped * static_cast<std::size_t>(n);
+  float* const x = b_.x.get() + skipped * static_cast<std::size_t>(d);
+  if (!normalise && act_of(l.output_activation) == Act::identity)
+    return multiply(pass, w.o_proj, from, n, x, d, WideOutput::add_f32);
+  const Rows rows{.x_bf16 = from,
                   .x_stride = n,
                   .n = n,
                   .out_stride = stride,
@@ -222,7 +250,6 @@ Status Recorder::output_rows(const Pass& pass, const LayerSpec& l) const {
                   .weight = normalise ? w.g_norm : nullptr,
                   .out = b_.operand.get()};
   RUNNEL_CHECK_OK(check(norm_rows(pass.launch, rows, pass.tokens), "norm rows"));
-  float* const x = b_.x.get() + skipped * static_cast<std::size_t>(d);
   return multiply(pass, w.o_proj, b_.operand.get(), stride, x, d, WideOutput::add_f32);
 }
 
