@@ -52,7 +52,8 @@ const uint kWeightPitch = kTile + 2;
 // What a tile of keys is.
 const uint kOfMemory = 0;
 const uint kOfChunk = 1;
-const uint kOfPositions = 2;
+const uint kOfPass = 2;   // positions that are all rows of the pass
+const uint kOfPlaces = 3;  // or of the state, or nowhere
 
 shared vec4 logits[kTile * kPitch];         // [row][token]: logits, then probabilities
 shared vec4 of_chunk[kChunk * kPitch];      // [token j][token]: q . k, then weights of v
@@ -154,8 +155,10 @@ void score(const uint kind, uint count, out vec4 sums[4]) {
       from[i] = k_at(row0 + r, head);
     } else {
       const uint place = place_of[r];
-      there[i] = there[i] && place != kNone;
-      in_state[i] = there[i] && (place & kInState) != 0;
+      if (kind == kOfPlaces) {
+        there[i] = there[i] && place != kNone;
+        in_state[i] = there[i] && (place & kInState) != 0;
+      }
       from[i] = in_state[i] ? state_at(item.place, head) + (place & ~kInState) * K : turned_at(place, head);
     }
   }
@@ -172,6 +175,8 @@ void score(const uint kind, uint count, out vec4 sums[4]) {
         next[i] = chunks_at(at, end);                                                                      \
       } else if (kind == kOfChunk) {                                                                       \
         next[i] = projections_at(at, end);                                                                 \
+      } else if (kind == kOfPass) {                                                                        \
+        next[i] = features_at(at, end);                                                                    \
       } else {                                                                                             \
         next[i] = in_state[i] ? state_at4(at, end) : features_at(at, end);                                 \
       }                                                                                                    \
@@ -389,13 +394,21 @@ vec4 value_at(uint place, uint c) {
 }
 
 /// A tile of `count` rows of the window from row `base` on, or of the sinks.
-void add_positions(uint base, uint count, const bool sinks, uint c, inout vec4 out_[4]) {
+void add_positions(uint base, uint count, bool sinks, uint c, inout vec4 out_[4]) {
   const uint lane = THREAD % 32, group = THREAD / 32;
+  const int j = int(row0 - row_base + t0 + base) - int(kWindowSelf);  // row of the item
+  const bool in_pass = !sinks && j >= 0;
   barrier();
-  place_of[THREAD] = sinks ? place_of_sink(THREAD) : place_of_window(base + THREAD);
+  place_of[THREAD] = in_pass ? row_base + min(uint(j) + THREAD, item.rows - 1)  // what no token sees has weights of 0
+                     : sinks ? place_of_sink(THREAD)
+                             : place_of_window(base + THREAD);
   barrier();
   vec4 sums[4];
-  score(kOfPositions, count, sums);
+  if (in_pass) {
+    score(kOfPass, count, sums);
+  } else {
+    score(kOfPlaces, count, sums);
+  }
   [[unroll]] for (uint e = 0; e < 4; ++e) {
     const uint r = lane + 32 * e;
     if (32 * e >= count) continue;
@@ -411,7 +424,11 @@ void add_positions(uint base, uint count, const bool sinks, uint c, inout vec4 o
   barrier();
   softmax(count);
   [[unroll]] for (uint i = 0; i < 4; ++i) out_[i] *= rescale[THREAD / 16 % 4 * 4 + i];
-  if (c < V) {
+  if (c >= V) return;
+  if (in_pass) {
+    ADD_VALUES(count, projections_at(v_at(place_of[r], head) + c, v_at(place_of[r], head) + V),
+               logits[r * kPitch + THREAD / 16 % 4])
+  } else {
     ADD_VALUES(count, value_at(place_of[r], c), logits[r * kPitch + THREAD / 16 % 4])
   }
 }
@@ -446,16 +463,15 @@ void main() {
     const uint most = min(t0 + kRows, rows);
     ADD_VALUES(most, projections_at(v_at(row0 + r, head) + c, v_at(row0 + r, head) + V), of_chunk[r * kPitch + four])
   }
-  if (kWindowRows > 0) {
-    load_queries(1);
-    // Rows before the first one that any token sees are left out.
+  if (kRotary) {
+    // Rows before the first one that any token sees are left out; the sinks are the last tile.
     const uint unused = WINDOW - min(WINDOW, layer_token_word(row0 + t0, 3) & ~kLongItem);
-    for (uint base = unused; base < kWindowRows; base += kTile)
-      add_positions(base, min(kTile, kWindowRows - base), false, c, out_);
-  }
-  if (SINKS > 0) {
-    load_queries(2);
-    add_positions(0, SINKS, true, c, out_);
+    const uint used = kWindowRows - min(kWindowRows, unused), tiles = (used + kTile - 1) / kTile;
+    for (uint i = 0; i < tiles + min(SINKS, 1); ++i) {
+      const bool sinks = i == tiles;
+      if (i == 0 || sinks) load_queries(sinks ? 2 : 1);
+      add_positions(unused + i * kTile, sinks ? SINKS : min(kTile, used - i * kTile), sinks, c, out_);
+    }
   }
 
   // The two halves of the rows together.
