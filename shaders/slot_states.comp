@@ -11,7 +11,8 @@
 // leaves memories as f16, KEEP reads f16 operands.
 //
 // Work split. Sums: grid (64-column tiles of K, then of V, H, chunks); a thread 8 slots x 4 columns, tokens from the
-// last to the first in steps of 16 through shared memory (8 KiB). Scan: a thread a value, grid (values / 128, H,
+// last to the first in steps of 16 through shared memory (8 KiB). BROAD: of more than 64 slots, the same tiles for each
+// block of 64. Scan: a thread a value, grid (values / 128, H,
 // items). Keep: grid (positional slots, H, items).  Bound: sums 2 n M (K + V) operations, scan bytes.
 #extension GL_GOOGLE_include_directive : require
 #include "contract/common.glsl"
@@ -109,6 +110,15 @@ const uint kStep = 16;
 shared vec4 weights[kStep][kTile / 4];  // s_j prod alpha, [token, slot]
 shared vec4 columns[kStep][kTile / 4];  // x_j, [token, column]
 
+#ifdef BROAD
+const uint kTiles = (K + kTile - 1) / kTile + (V + kTile - 1) / kTile;
+#define TILE_OF_COLUMNS (gl_WorkGroupID.x % kTiles)
+#define SLOT(IN_BLOCK) (gl_WorkGroupID.x / kTiles * kTile + (IN_BLOCK))
+#else
+#define TILE_OF_COLUMNS gl_WorkGroupID.x
+#define SLOT(IN_BLOCK) (IN_BLOCK)
+#endif
+
 void main() {
   const uint chunk = gl_WorkGroupID.z;
   if (chunk >= pass.word[kPassChunks]) return;
@@ -116,13 +126,13 @@ void main() {
   const uint row0 = pass.word[a.pass.chunks + chunk * kChunkWords];
   const uint rows = pass.word[a.pass.chunks + chunk * kChunkWords + 1];
   const uint key_tiles = (K + kTile - 1) / kTile;
-  const bool of_keys = gl_WorkGroupID.x < key_tiles;
+  const bool of_keys = TILE_OF_COLUMNS < key_tiles;
   const uint width = of_keys ? K : V;
-  const uint column0 = (of_keys ? gl_WorkGroupID.x : gl_WorkGroupID.x - key_tiles) * kTile;
+  const uint column0 = (of_keys ? TILE_OF_COLUMNS : TILE_OF_COLUMNS - key_tiles) * kTile;
   const uint from = (of_keys ? k_at(row0, head) : v_at(row0, head)) + column0;
 
   const uint slot = THREAD % kTile;  // whose weights this thread makes; only the first 64 do
-  const bool makes = THREAD < kTile && slot < MEMORY;
+  const bool makes = THREAD < kTile && SLOT(slot) < MEMORY;
   float product = 1.0;
   vec4 sums[8];
   [[unroll]] for (uint i = 0; i < 8; ++i) sums[i] = vec4(0.0);
@@ -136,8 +146,8 @@ void main() {
       [[unroll]] for (uint j = 0; j < kStep; ++j) {
         const bool there = makes && begin + j < rows;
         const uint row = row0 + begin + j;
-        alphas[j] = there ? projections.v[alpha_at(row, head) + slot] : 1.0;
-        writes[j] = there ? features.v[written_at(row, head) + slot] : 0.0;
+        alphas[j] = there ? projections.v[alpha_at(row, head) + SLOT(slot)] : 1.0;
+        writes[j] = there ? features.v[written_at(row, head) + SLOT(slot)] : 0.0;
       }
       [[unroll]] for (uint back = 0; back < kStep; ++back) {
         const uint j = kStep - 1 - back;
@@ -162,13 +172,13 @@ void main() {
   }
   const uint to = memory_at(chunk, head) + (of_keys ? 0 : MEMORY * K);
   [[unroll]] for (uint i = 0; i < 8; ++i) {
-    const uint m = slots * 4 + i;
+    const uint m = SLOT(slots * 4 + i);
     [[unroll]] for (uint e = 0; e < 4; ++e) {
       const uint c = column0 + column * 4 + e;
       if (m < MEMORY && c < width) chunks.v[to + m * width + c] = sums[i][e];
     }
   }
-  if (gl_WorkGroupID.x == 0 && makes) chunks.v[decay_at(chunk, head) + slot] = product;
+  if (TILE_OF_COLUMNS == 0 && makes) chunks.v[decay_at(chunk, head) + SLOT(slot)] = product;
 }
 
 #elif defined(STAGE_SCAN)

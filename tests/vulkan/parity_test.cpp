@@ -120,6 +120,25 @@ TEST_F(VulkanChunks, WideHeadsWithoutPositionalSlotsMatchTheReference) {
                 {66, 1, 129});
 }
 
+TEST_F(VulkanChunks, ManySlotsAndLongWindowsMatchTheReference) {
+  // Like the 0.5B model; no multiples of anything; memory alone; sinks without a window; only the window is long.
+  const Heads shapes[] = {
+      {.query = 7, .kv = 1, .k = 64, .v = 64, .memory = 128, .sinks = 4, .window = 252, .far = 256},
+      {.query = 2, .kv = 2, .k = 6, .v = 13, .memory = 101, .sinks = 3, .window = 131, .far = 70},
+      {.query = 2, .kv = 2, .k = 33, .v = 24, .memory = 65},
+      {.query = 2, .kv = 1, .k = 16, .v = 64, .memory = 72, .sinks = 16, .far = 9},
+      {.query = 2, .kv = 1, .k = 64, .v = 16, .memory = 8, .window = 256, .far = 9}};
+  for (const Heads& heads : shapes) {
+    SCOPED_TRACE(testing::Message()
+                 << heads.k << " keys, " << heads.v << " values, " << heads.memory << " slots, "
+                 << heads.sinks << " sinks, window " << heads.window);
+    ModelConfig c = with_heads(heads);
+    set(c, &LayerSpec::qkv_bias, true);
+    expect_chunks(make_random_model(c, {.gate_bias = true, .read_biases = true}, 41), {},
+                  kParityTolerance, {2, 65, 1, 200, 17, 64, 130, 3, 40});
+  }
+}
+
 TEST_F(VulkanChunks, SlotsOnMatrixUnitsMatchTheReference) {
   if (!has_matrix_units()) GTEST_SKIP() << "the device has no cooperative matrices";
   const Heads shapes[] = {

@@ -77,6 +77,12 @@ RUNNEL_CONST kReadRows = 16;
 RUNNEL_CONST kMostChunkSlots = 64;
 RUNNEL_CONST kMostChunkWindow = 64;
 RUNNEL_CONST kMostChunkSinks = 16;
+#if defined(__cplusplus) || defined(RUNNEL_BROAD)
+/// The same of slot_read_broad, and its largest head.
+RUNNEL_CONST kMostBroadSlots = 128;
+RUNNEL_CONST kMostBroadWindow = 256;
+RUNNEL_CONST kMostBroadHead = 64;
+#endif
 
 /// Where the sections of the pass buffer start, in words.
 struct PassLayout {

@@ -9,6 +9,23 @@ namespace runnel::vulkan {
 
 namespace {
 
+bool at_most(std::int32_t n, std::uint32_t limit) { return static_cast<std::uint32_t>(n) <= limit; }
+
+/// Whether a slot mixer's memory and window are those of slot_read and slot_read_tiles.
+bool is_narrow(const LayerSpec& l) {
+  const SlotSpec& s = l.slots();
+  return at_most(s.num_memory_slots, kMostChunkSlots) &&
+         at_most(s.num_window_slots, kMostChunkWindow);
+}
+
+/// Whether slot_read_broad takes them.
+bool fits_broad(const LayerSpec& l) {
+  const SlotSpec& s = l.slots();
+  return at_most(s.num_memory_slots, kMostBroadSlots) &&
+         at_most(s.num_window_slots, kMostBroadWindow) && at_most(l.head_k_dim, kMostBroadHead) &&
+         at_most(l.head_v_dim, kMostBroadHead);
+}
+
 bool chunks_take(const LayerSpec& l) {
   switch (l.kind()) {
     case Mixer::recurrence:
@@ -17,11 +34,8 @@ bool chunks_take(const LayerSpec& l) {
       break;
   }
   const SlotSpec& s = l.slots();
-  const auto most = [](std::int32_t n, std::uint32_t limit) {
-    return static_cast<std::uint32_t>(n) <= limit;
-  };
-  return s.num_memory_slots > 0 && most(s.num_memory_slots, kMostChunkSlots) &&
-         most(s.num_window_slots, kMostChunkWindow) && most(s.num_sink_slots, kMostChunkSinks) &&
+  return s.num_memory_slots > 0 && (is_narrow(l) || fits_broad(l)) &&
+         at_most(s.num_sink_slots, kMostChunkSinks) &&
          (s.num_positional_slots() == 0 || l.head_k_dim % 2 == 0);
 }
 
@@ -30,7 +44,7 @@ bool has_slots(const LayerSpec& l) { return l.kind() == Mixer::slots; }
 }  // namespace
 
 bool chunks_take(const Device& device, const ModelConfig& config) {
-  constexpr std::uint32_t kSharedBytes = 31U << 10;  // of slot_read
+  constexpr std::uint32_t kSharedBytes = 31U << 10;  // of slot_read and slot_read_broad
   return device.facts().chunks && device.facts().shared_bytes >= kSharedBytes &&
          std::ranges::any_of(config.layers, has_slots) &&
          std::ranges::all_of(config.layers, [](const LayerSpec& l) { return chunks_take(l); });
@@ -41,7 +55,7 @@ bool slots_take_tiles(const ResidentModel& m) {
   for (const LayerSpec& l : m.config.layers) {
     const DeviceLayer& w = m.weights->layers[static_cast<std::size_t>(l.index)];
     if (w.o_proj.type == quant::BlockType::f32) return false;
-    if (has_slots(l) && (l.head_k_dim % 16 != 0 || l.head_v_dim % 16 != 0 ||
+    if (has_slots(l) && (!is_narrow(l) || l.head_k_dim % 16 != 0 || l.head_v_dim % 16 != 0 ||
                          l.slots().num_memory_slots % 16 != 0)) {
       return false;
     }
@@ -228,9 +242,11 @@ Status PassBuilder::slots_by_chunks(const PassLayer& l) {
   const std::uint32_t values = kv * ((positional > 0 ? k / 2 : k) + v + memory);
   RUNNEL_CHECK_OK(dispatch("slot_inputs", constants, {b_.projected, b_.features, vectors, pass},
                            args, {ceil_div(values, kThreads), shape_.tokens, 1}));
-  RUNNEL_CHECK_OK(dispatch("slot_states.sums", constants,
+  const bool broad = !is_narrow(c);
+  const std::uint32_t blocks = broad ? ceil_div(memory, 64) : 1;  // of slots
+  RUNNEL_CHECK_OK(dispatch(broad ? "slot_states.sums_broad" : "slot_states.sums", constants,
                            {b_.projected, b_.features, b_.chunks, pass}, args,
-                           {ceil_div(k, 64) + ceil_div(v, 64), kv, shape_.chunks}));
+                           {blocks * (ceil_div(k, 64) + ceil_div(v, 64)), kv, shape_.chunks}));
   RUNNEL_CHECK_OK(for_banks(l.index(), [&](std::uint32_t bank, const Range& state, bool first) {
     args.bank = bank;
     return dispatch("slot_states.scan", constants, {state, {}, b_.chunks, pass}, args,
@@ -238,7 +254,7 @@ Status PassBuilder::slots_by_chunks(const PassLayer& l) {
   }));
   RUNNEL_CHECK_OK(for_banks(l.index(), [&](std::uint32_t bank, const Range& state, bool first) {
     args.bank = bank;
-    return dispatch("slot_read", constants,
+    return dispatch(broad ? "slot_read_broad" : "slot_read", constants,
                     {b_.projected, b_.features, b_.chunks, state, b_.slots, vectors, pass}, args,
                     {shape_.chunks * (kChunk / kReadRows), heads, 1}, first);
   }));
