@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sums of broad_slot_read.cu with every tile of a chunk and kv head in shared memory at once, 223 KB: fetched once
 // for all query heads, one barrier. Then every warp takes 16 tokens of one head after the other, with its queries in
-// registers, and waits for no other warp. Bound: products, 29 of 64 x 64 x 64 a chunk and head.
+// registers, and waits for no other warp. Heads of 64 channels that need no map. Bound: products, 29 of 64 x 64 x 64 a chunk and head.
 #include "cuda/device/launch.cuh"
 #include "cuda/device/ops/broad_slots.cuh"
 
@@ -58,46 +58,44 @@ struct Chunk {
 __device__ __forceinline__ void fetch_all(const ChunkArgs& a, const Chunk& c,
                                           unsigned char* shared) {
   const SlotMixer& m = a.m;
-  const int k_columns = m.kv_heads * m.k_dim, v_columns = m.kv_heads * m.v_dim;
+  const int k_columns = m.kv_heads * kTile, v_columns = m.kv_heads * kTile;
   const std::size_t token = std::size_t(c.index) * kChunk;
   const auto load = [&](int i, const std::uint16_t* from, int stride, int rows, int columns) {
     load_tile<kThreads, kTile, kTile, kPad>(tile_at(shared, i), from, std::size_t(stride), rows,
                                             columns);
   };
-  load(0, a.o.k + token * k_columns + c.head * m.k_dim, k_columns, c.rows, m.k_dim);
+  load(0, a.o.k + token * k_columns + c.head * kTile, k_columns, c.rows, kTile);
 #pragma unroll 1
   for (int b = 0; b < c.blocks; ++b) {
     const std::size_t at = (std::size_t(c.index) * m.kv_heads + c.head) * c.blocks + std::size_t(b);
     const int slots = min(kTile, m.memory - b * kTile);
-    load(memory_tile(b, 0), a.o.keys + at * kTile * m.k_dim, m.k_dim, slots, m.k_dim);
-    load(memory_tile(b, 1), a.o.keys_low + at * kTile * m.k_dim, m.k_dim, slots, m.k_dim);
+    load(memory_tile(b, 0), a.o.keys + at * kTile * kTile, kTile, slots, kTile);
+    load(memory_tile(b, 1), a.o.keys_low + at * kTile * kTile, kTile, slots, kTile);
     load(memory_tile(b, 2), a.o.write + at * kTile * kTile, kTile, kTile, kTile);
-    load(memory_tile(b, 3), a.o.values + at * kTile * m.v_dim, m.v_dim, slots, m.v_dim);
+    load(memory_tile(b, 3), a.o.values + at * kTile * kTile, kTile, slots, kTile);
   }
   const int before = a.positional() > 0 ? kBroadWindow : 0;  // rows before the first token
   const std::size_t own = token + std::size_t(before);
-  load(window_tile(kBefore, 2), a.o.v + own * v_columns + c.head * m.v_dim, v_columns, c.rows,
-       m.v_dim);
+  load(window_tile(kBefore, 2), a.o.v + own * v_columns + c.head * kTile, v_columns, c.rows, kTile);
   if (m.sinks > 0) {
     const auto sinks = [&](int i, const std::uint16_t* from, int stride, int columns) {
       load_tile<kThreads, kMostSinks, kTile, kPad>(sink_tile(shared, i), from, std::size_t(stride),
                                                    m.sinks, columns);
     };
-    sinks(0, a.o.k_sink + c.head * m.k_dim, k_columns, m.k_dim);
-    sinks(1, a.o.k_sink_low + c.head * m.k_dim, k_columns, m.k_dim);
-    sinks(2, a.o.v_sink + c.head * m.v_dim, v_columns, m.v_dim);
+    sinks(0, a.o.k_sink + c.head * kTile, k_columns, kTile);
+    sinks(1, a.o.k_sink_low + c.head * kTile, k_columns, kTile);
+    sinks(2, a.o.v_sink + c.head * kTile, v_columns, kTile);
   }
   if (m.window > 0) {
 #pragma unroll 1
     for (int i = c.first_tile; i <= kBefore; ++i) {
       const std::size_t row = token + std::size_t(i) * kTile;
       const int rows = i == kBefore ? c.rows : kTile;
-      const std::size_t k_at = row * k_columns + c.head * m.k_dim;
-      load(window_tile(i, 0), a.o.k_turned + k_at, k_columns, rows, m.k_dim);
-      load(window_tile(i, 1), a.o.k_turned_low + k_at, k_columns, rows, m.k_dim);
+      const std::size_t k_at = row * k_columns + c.head * kTile;
+      load(window_tile(i, 0), a.o.k_turned + k_at, k_columns, rows, kTile);
+      load(window_tile(i, 1), a.o.k_turned_low + k_at, k_columns, rows, kTile);
       if (i < kBefore)
-        load(window_tile(i, 2), a.o.v + row * v_columns + c.head * m.v_dim, v_columns, rows,
-             m.v_dim);
+        load(window_tile(i, 2), a.o.v + row * v_columns + c.head * kTile, v_columns, rows, kTile);
     }
   }
   copy_commit();
@@ -120,58 +118,60 @@ struct WholeReader {
   __device__ __forceinline__ int quad() const { return (int(threadIdx.x) & 3) * 2; }
   __device__ __forceinline__ int row_at(int e) const { return row0 + (e >> 1) * 8 + (lane() >> 2); }
 
-  /// Queries to operands; without a turn q b, too.
+  /// Queries to operands; without a turn q b, too. Rows past the last token take its own.
   template <Turn kTurn>
   __device__ __forceinline__ void take_queries() {
-    const int half = m.k_dim / 2;
+    constexpr int kHalf = kTile / 2;
     float with_bias[2] = {};
+    const float* const k_bias = m.k_bias != nullptr ? m.k_bias + c.head * kTile + quad() : nullptr;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int t = row_at(2 * r), token = c.index * kChunk + min(t, c.rows - 1);
-      const float* const q = row_of(a, token) + query * m.k_dim;
+      const float* const q = row_of(a, token) + query * kTile + quad();
       const bool far =
           kTurn == Turn::near && c.first + std::uint64_t(t) > std::uint64_t(m.sink_distance);
-      const float2* const turns = a.o.rotation + std::size_t(far ? a.tokens : token) * half;
+      const float2* const turns =
+          a.o.rotation + std::size_t(far ? a.tokens : token) * kHalf + quad();
 #pragma unroll
-      for (int k = 0; k < kSteps; ++k) {
+      for (int k = 0; k < kSteps / 2; ++k) {
 #pragma unroll
         for (int b = 0; b < 2; ++b) {
-          const int at = k * 16 + b * 8 + quad();
-          float2 v = make_float2(0.0F, 0.0F);
-          if (t < c.rows && at < m.k_dim) {
-            v = channels(q, at);
-            if constexpr (kTurn == Turn::none) {
-              if (m.k_bias != nullptr) {
-                const float2 w = *reinterpret_cast<const float2*>(m.k_bias + c.head * m.k_dim + at);
-                with_bias[r] = fmaf(v.x, w.x, fmaf(v.y, w.y, with_bias[r]));
-              }
-            } else {
-              const bool upper = at >= half;
-              const int pair = upper ? at - half : at;
-              const float2 other = channels(q, upper ? pair : at + half);
-              const float4 turn = *reinterpret_cast<const float4*>(turns + pair);
-              const float sign = upper ? 1.0F : -1.0F;
-              v.x = v.x * turn.x + sign * other.x * turn.y;
-              v.y = v.y * turn.z + sign * other.y * turn.w;
+          const int at = k * 16 + b * 8;  // a pair of channels and the one it is turned with
+          float2 x = channels(q, at), y = channels(q, at + kHalf);
+          if constexpr (kTurn == Turn::none) {
+            if (k_bias != nullptr) {
+              const float2 v = *reinterpret_cast<const float2*>(k_bias + at),
+                           w = *reinterpret_cast<const float2*>(k_bias + at + kHalf);
+              with_bias[r] = fmaf(x.x, v.x, fmaf(x.y, v.y, with_bias[r]));
+              with_bias[r] = fmaf(y.x, w.x, fmaf(y.y, w.y, with_bias[r]));
             }
+          } else {
+            const float4 turn = *reinterpret_cast<const float4*>(turns + at);
+            const float2 one = x;
+            x.x = one.x * turn.x - y.x * turn.y, x.y = one.y * turn.z - y.y * turn.w;
+            y.x = y.x * turn.x + one.x * turn.y, y.y = y.y * turn.z + one.y * turn.w;
           }
-          const std::uint32_t rounded = pack_bf16(v.x, v.y);
-          high[k][2 * b + r] = rounded;
-          low[k][2 * b + r] = pack_bf16(v.x - bf16_low(rounded), v.y - bf16_high(rounded));
+          put(k, 2 * b + r, x);
+          put(k + kSteps / 2, 2 * b + r, y);
         }
       }
     }
     if constexpr (kTurn == Turn::none)
       common[0] = row_sum(with_bias[0]), common[1] = row_sum(with_bias[1]);
   }
-  /// Channels `at`, at + 1 of a query.
+  __device__ __forceinline__ void put(int k, int i, float2 v) {
+    const std::uint32_t rounded = pack_bf16(v.x, v.y);
+    high[k][i] = rounded;
+    low[k][i] = pack_bf16(v.x - bf16_low(rounded), v.y - bf16_high(rounded));
+  }
+  /// Channels quad() + `at`, + 1 of a query.
   __device__ __forceinline__ float2 channels(const float* q, int at) const {
     float2 v = *reinterpret_cast<const float2*>(q + at);
     if (m.qkv_bias != nullptr) {
-      const float2 w = *reinterpret_cast<const float2*>(m.qkv_bias + query * m.k_dim + at);
+      const float2 w = *reinterpret_cast<const float2*>(m.qkv_bias + query * kTile + quad() + at);
       v.x += w.x, v.y += w.y;
     }
-    return make_float2(mapped(m, m.qk_act, v.x), mapped(m, m.qk_act, v.y));
+    return v;
   }
 
   /// multiply_split of broad_slots.cuh with the queries as they are.
@@ -386,8 +386,8 @@ struct WholeReader {
 #pragma unroll
       for (int e = 0; e < 4; e += 2) {
         const int t = row_at(e);
-        if (t >= c.rows || column >= m.v_dim) continue;
-        const std::size_t to = (std::size_t(first_row + t) * m.heads + query) * m.v_dim + column;
+        if (t >= c.rows) continue;
+        const std::size_t to = (std::size_t(first_row + t) * m.heads + query) * kTile + column;
         const float one = rows.out[n][e] * inverse[e >> 1],
                     two = rows.out[n][e + 1] * inverse[e >> 1];
         if (a.o.out_bf16 != nullptr) {

@@ -42,6 +42,17 @@ __device__ __forceinline__ void multiply_split(
   }
 }
 
+/// 2^x in one instruction; below 2^-126 zero.
+__device__ __forceinline__ float power_of_two(float x) {
+#ifdef __CUDA_ARCH__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f(x);
+#endif
+}
+
 /// One softmax over scores that come a tile at a time, and the values it weighs. Lane t has rows t/4 and t/4 + 8.
 struct OnlineRows {
   float peak[2] = {-INFINITY, -INFINITY};  // of all scores so far
@@ -59,7 +70,7 @@ struct OnlineRows {
 #pragma unroll
       for (int n = 0; n < kBlocks; ++n) top = fmaxf(top, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
       top = fmaxf(peak[half], row_max(top));
-      const float keep = exp2f(peak[half] - top);
+      const float keep = power_of_two(peak[half] - top);
       peak[half] = top;
       total[half] *= keep;
 #pragma unroll
@@ -67,7 +78,8 @@ struct OnlineRows {
 #pragma unroll
       for (int n = 0; n < kBlocks; ++n) {
 #pragma unroll
-        for (int e = 2 * half; e < 2 * half + 2; ++e) total[half] += s[n][e] = exp2f(s[n][e] - top);
+        for (int e = 2 * half; e < 2 * half + 2; ++e)
+          total[half] += s[n][e] = power_of_two(s[n][e] - top);
       }
     }
   }
