@@ -142,7 +142,11 @@ std::vector<OpCase> slot_cases() {
   add("no memory", c);
   c = small_positional_config();
   set_default_mixer(c);
-  add("default model", c, biased, true);
+  add("small model", c, biased, true);
+  set_heads(c, 14, 2, 64);
+  set_positional(c, 4, 252, 256);
+  set_memory(c, 128);
+  add("default model", c, biased);
   c = small_config();
   set(c, &MixerSpec::gate_normalizer, 0.05F);  // log alpha of -100 and beyond
   add("strong gates", c, {}, true);
