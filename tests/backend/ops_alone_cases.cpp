@@ -143,6 +143,10 @@ std::vector<OpCase> slot_cases() {
   c = small_positional_config();
   set_default_mixer(c);
   add("135M", c, biased, true);
+  set_heads(c, 14, 2, 64);
+  set_positional(c, 4, 252, 256);
+  set_memory(c, 128);
+  add("0.5B", c, biased);
   c = small_config();
   set(c, &MixerSpec::gate_normalizer, 0.05F);  // log alpha of -100 and beyond
   add("strong gates", c, {}, true);

@@ -13,6 +13,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
+#include "tests/support/shapes.h"
 
 namespace runnel::test {
 namespace {
@@ -57,6 +58,11 @@ RandomModel model_named(const std::string& name) {
   } else if (name == "biases") {
     config = small_positional_config();
     set(config, &LayerSpec::qkv_bias, true);
+  } else if (name == "many_slots") {
+    config = small_positional_config();
+    set(config, &LayerSpec::qkv_bias, true);
+    set_positional(config, 3, 70, 64);
+    set_memory(config, 72);
   } else if (name == "layer_norm") {
     for (LayerSpec& layer : config.layers) layer.norm.kind = layer.channel_norm.kind = Norm::layer;
     config.final_norm.kind = Norm::layer;
@@ -400,7 +406,7 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const DeviceInfo& device : devices()) {
     for (const char* model : {"plain", "positional", "conv", "t2r", "wide_values", "window_only",
-                              "biases", "layer_norm", "squared_relu", "mixed"}) {
+                              "biases", "many_slots", "layer_norm", "squared_relu", "mixed"}) {
       cases.push_back({device.id, model});
     }
     for (const std::string& model : family_names()) cases.push_back({device.id, model});

@@ -17,6 +17,8 @@ using quant::BlockType;
 
 // Both sides compute in f32 with exact activations, in another order.
 constexpr double kParityTolerance = 2e-5;
+// Logits of some hundred, of which 24 bits are left.
+constexpr double kLargeKeysTolerance = 2e-5;
 // f16 operands on matrix units: 11 bits of each factor.
 constexpr double kF16Tolerance = 5e-3;
 constexpr int kDecodePlan = 16;
@@ -38,6 +40,18 @@ ModelConfig with_heads(const Heads& h) {
   set(c, &SlotSpec::num_window_slots, h.window);
   if (h.sinks + h.window > 0) set(c, &SlotSpec::sink_distance, h.far);
   return c;
+}
+
+/// The same model with these biases on a layer's keys.
+RandomModel with_key_biases(RandomModel model, std::int32_t layer, std::vector<float> biases) {
+  const auto kept = std::make_shared<std::pair<std::shared_ptr<const void>, std::vector<float>>>(
+      model.storage, std::move(biases));
+  auto weights = std::make_shared<Weights>(*model.weights);
+  weights->layers[static_cast<std::size_t>(layer)].slots().k_bias.data =
+      std::as_bytes(std::span<const float>(kept->second));
+  model.weights = std::move(weights);
+  model.storage = kept;
+  return model;
 }
 
 class VulkanParity : public VulkanTest {
@@ -136,6 +150,23 @@ TEST_F(VulkanChunks, ManySlotsAndLongWindowsMatchTheReference) {
     set(c, &LayerSpec::qkv_bias, true);
     expect_chunks(make_random_model(c, {.gate_bias = true, .read_biases = true}, 41), {},
                   kParityTolerance, {2, 65, 1, 200, 17, 64, 130, 3, 40});
+  }
+}
+
+/// Keys of Qwen2 share biases of up to 200, in a few of their columns: logits of some hundred, all but the same.
+TEST_F(VulkanChunks, LargeBiasesOfKeysMatchTheReference) {
+  ModelConfig c = with_heads(
+      {.query = 2, .kv = 1, .k = 64, .v = 64, .memory = 128, .sinks = 4, .window = 252, .far = 256});
+  set(c, &LayerSpec::qkv_bias, true);
+  set(c, &MixerSpec::scale, 0.125F);
+  std::vector<float> biases = Random(43).normals(64, 0.5F);
+  biases[31] = 200.0F;
+  biases[63] = -140.0F;
+  for (const bool chunks : {true, false}) {  // token by token has the same logits to round
+    SCOPED_TRACE(chunks);
+    expect_chunks(with_key_biases(make_random_model(c, {.gate_bias = true, .read_biases = true}, 42),
+                                  0, biases),
+                  {.chunks = chunks}, kLargeKeysTolerance, {150, 130, 40});
   }
 }
 
