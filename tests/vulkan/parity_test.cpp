@@ -155,8 +155,14 @@ TEST_F(VulkanChunks, ManySlotsAndLongWindowsMatchTheReference) {
 
 /// Keys of Qwen2 share biases of up to 200, in a few of their columns: logits of some hundred, all but the same.
 TEST_F(VulkanChunks, LargeBiasesOfKeysMatchTheReference) {
-  ModelConfig c = with_heads(
-      {.query = 2, .kv = 1, .k = 64, .v = 64, .memory = 128, .sinks = 4, .window = 252, .far = 256});
+  ModelConfig c = with_heads({.query = 2,
+                              .kv = 1,
+                              .k = 64,
+                              .v = 64,
+                              .memory = 128,
+                              .sinks = 4,
+                              .window = 252,
+                              .far = 256});
   set(c, &LayerSpec::qkv_bias, true);
   set(c, &MixerSpec::scale, 0.125F);
   std::vector<float> biases = Random(43).normals(64, 0.5F);
@@ -164,9 +170,10 @@ TEST_F(VulkanChunks, LargeBiasesOfKeysMatchTheReference) {
   biases[63] = -140.0F;
   for (const bool chunks : {true, false}) {  // token by token has the same logits to round
     SCOPED_TRACE(chunks);
-    expect_chunks(with_key_biases(make_random_model(c, {.gate_bias = true, .read_biases = true}, 42),
-                                  0, biases),
-                  {.chunks = chunks}, kLargeKeysTolerance, {150, 130, 40});
+    expect_chunks(
+        with_key_biases(make_random_model(c, {.gate_bias = true, .read_biases = true}, 42), 0,
+                        biases),
+        {.chunks = chunks}, kLargeKeysTolerance, {150, 130, 40});
   }
 }
 
