@@ -61,7 +61,6 @@ RandomModel model_named(const std::string& name) {
   } else if (name == "many_slots") {
     config = small_positional_config();
     set(config, &LayerSpec::qkv_bias, true);
-    set_positional(config, 3, 70, 64);
     set_memory(config, 72);
   } else if (name == "layer_norm") {
     for (LayerSpec& layer : config.layers) layer.norm.kind = layer.channel_norm.kind = Norm::layer;
