@@ -83,6 +83,11 @@ class BackendProperties : public testing::TestWithParam<Case> {
     vocab_ = loaded_.source.config.vocab_size;
   }
 
+  /// A driver on the CPU takes a second for ten passes of most models.
+  bool slow() const { return backend_->device().name.find("llvmpipe") != std::string::npos; }
+  /// Minutes there, of a test that loads many models.
+  bool too_slow() const { return slow() && GetParam().model == "many_slots"; }
+
   std::unique_ptr<Backend> backend_;
   LoadedModel loaded_;
   Random random_{11};
@@ -90,15 +95,13 @@ class BackendProperties : public testing::TestWithParam<Case> {
 };
 
 TEST_P(BackendProperties, AnySplitGivesTheLogitsOfSingleSteps) {
-  // A software driver takes a second for ten passes: past the end of a chunk is enough there.
-  const bool slow = backend_->device().name.find("llvmpipe") != std::string::npos;
-  const std::size_t length = slow ? 80 : 150;
+  const std::size_t length = slow() ? 80 : 150;  // past the end of a chunk
   const std::vector<TokenId> tokens = random_.tokens(length, vocab_);
   auto stepwise = loaded_.state();
   const std::vector<float> expected = loaded_.run(*stepwise, tokens, 1);
   for (std::size_t piece : {length, std::size_t{2}, std::size_t{3}, std::size_t{17},
                             std::size_t{64}, std::size_t{65}, std::size_t{128}}) {
-    if (slow && (piece == 3 || piece > length)) continue;
+    if (slow() && (piece == 3 || piece > length)) continue;
     auto state = loaded_.state();
     EXPECT_LE(max_relative_error(loaded_.run(*state, tokens, piece), expected), kSplitTolerance)
         << "pieces of " << piece;
@@ -251,9 +254,7 @@ TEST_P(BackendProperties, PositionsPastThirtyTwoBitsKeepTheirRotation) {
   // A recurrence keeps its rotated keys for ever: there the two sessions begin with nothing.
   if (rotary) std::ranges::fill(before, 0.0F);
   ASSERT_TRUE(far->import_from(before, shift + 64).has_value());
-  // Some more than the ring has slots; a software driver takes long for a token.
-  const bool slow = backend_->device().name.find("llvmpipe") != std::string::npos;
-  const std::size_t length = slow ? 40 : 100;
+  const std::size_t length = slow() ? 40 : 100;  // some more than the ring has slots
   const std::vector<TokenId> more = random_.tokens(length, vocab_);
   auto near = loaded_.state();
   loaded_.run(*near, tokens);
@@ -322,6 +323,7 @@ TEST_P(BackendProperties, OneStatePerKvHeadEqualsRepeatedHeads) {
   const int group = layer.queries_per_kv_head();
   if (group == 1) GTEST_SKIP() << "no query groups in this model";
   if (GetParam().model == "mixed") GTEST_SKIP() << "layers of several shapes";
+  if (too_slow()) GTEST_SKIP() << "minutes on a software driver";
   if (layer.kind() == Mixer::recurrence && layer.recurrence().decay == Decay::fixed)
     GTEST_SKIP() << "each head has a decay of its own";
   const auto repeat = [&](const WeightView& w, int heads,
@@ -388,6 +390,7 @@ RandomModel with_changed(const RandomModel& model, const LayerTensor& tensor) {
 }
 
 TEST_P(BackendProperties, EveryTensorOfALayerMatters) {
+  if (too_slow()) GTEST_SKIP() << "minutes on a software driver";
   const std::vector<TokenId> tokens = random_.tokens(12, vocab_);
   auto state = loaded_.state();
   const std::vector<float> expected = loaded_.run(*state, tokens);
