@@ -107,11 +107,14 @@ class Python(unittest.TestCase):
         self.assertFalse(self.right("def add(a, b):\n    with open('f', 'wb') as f:\n        f.write(bytes(3 << 20))\n    return a + b"))
 
     def test_time_is_bounded(self):
-        before, judge.SECONDS = judge.SECONDS, 0.3
+        before = judge.SECONDS, judge.WALL_SECONDS
         try:
+            judge.SECONDS = 1
+            self.assertFalse(self.right("def add(a, b):\n    while True:\n        pass"))
+            judge.WALL_SECONDS = 0.3
             self.assertFalse(self.right("def add(a, b):\n    import time\n    time.sleep(60)\n    return a + b"))
         finally:
-            judge.SECONDS = before
+            judge.SECONDS, judge.WALL_SECONDS = before
 
 
 class List(unittest.TestCase):
