@@ -7,6 +7,7 @@
 
 #include "runtime/model/config.h"
 #include "runtime/sampling/sampler.h"
+#include "tests/support/random.h"
 
 namespace runnel::test {
 
@@ -68,6 +69,35 @@ std::vector<TokenId> host_draws(const LoadedModel& loaded, RecurrentState& state
   EXPECT_EQ(drawn.size(), count);
   EXPECT_TRUE(differs) << kind.name << ": not a case in which DRY matters";
   return drawn;
+}
+
+void expect_steps_to_go_on(Backend& device, const SamplingKind& kind, std::size_t count) {
+  const LoadedModel loaded = load_on(device, model_to_draw_from(), 16);
+  Random random(55);
+  std::vector<TokenId> recent = random.tokens(12, kDrawnVocab);
+  auto plain = loaded.state(), drawn = loaded.state();
+  std::vector<float> logits;
+  for (const TokenId token : recent) {
+    logits = loaded.run(*plain, std::span(&token, 1));
+    loaded.run(*drawn, std::span(&token, 1));
+  }
+  const std::vector<TokenId> expected = host_draws(loaded, *plain, recent, logits, kind, count + 1);
+  ASSERT_EQ(expected.size(), count + 1);
+  recent.push_back(expected[0]);
+  std::unique_ptr<SampledSteps> steps;
+  for (std::size_t i = 1; i <= count; ++i) {
+    if (i % 5 == 1) {
+      steps.reset();
+      auto made = loaded.plan->sampled_steps(*drawn, recent, kind.sampling, kind.piece);
+      ASSERT_TRUE(made && *made != nullptr);
+      steps = std::move(*made);
+    }
+    ASSERT_TRUE(steps->queue());
+    const auto token = steps->drawn();
+    ASSERT_TRUE(token) << token.error().message;
+    ASSERT_EQ(*token, expected[i]) << "token " << i;
+    recent.push_back(*token);
+  }
 }
 
 }  // namespace runnel::test

@@ -37,4 +37,8 @@ std::vector<TokenId> host_draws(const LoadedModel& loaded, RecurrentState& state
                                 std::vector<TokenId> tokens, std::vector<float>& logits,
                                 const SamplingKind& kind, std::size_t count);
 
+/// Draws `count` tokens of model_to_draw_from() on `device` by steps that end after every fifth, so that the next begin
+/// with what others drew; expects the host's tokens.
+void expect_steps_to_go_on(Backend& device, const SamplingKind& kind, std::size_t count);
+
 }  // namespace runnel::test

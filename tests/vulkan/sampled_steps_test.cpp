@@ -112,33 +112,7 @@ TEST_P(VulkanSampledSteps, WithTheHeadBehindTheLayersGiveWhatTheHostDraws) {
 TEST_P(VulkanSampledSteps, GoOnWhereOthersLeftOff) {
   const std::unique_ptr<Backend> device = backend();
   ASSERT_NE(device, nullptr);
-  const LoadedModel loaded = load_on(*device, model_to_draw_from(), 16);
-  Random random(55);
-  std::vector<TokenId> recent = random.tokens(12, kVocab);
-  auto plain = loaded.state(), drawn = loaded.state();
-  std::vector<float> logits;
-  for (const TokenId token : recent) {
-    logits = loaded.run(*plain, std::span(&token, 1));
-    loaded.run(*drawn, std::span(&token, 1));
-  }
-  const std::vector<TokenId> expected =
-      host_draws(loaded, *plain, recent, logits, GetParam(), kTokens + 1);
-  ASSERT_EQ(expected.size(), kTokens + 1);
-  recent.push_back(expected[0]);
-  std::unique_ptr<SampledSteps> steps;
-  for (std::size_t i = 1; i <= kTokens; ++i) {
-    if (i % 5 == 1) {
-      steps.reset();
-      auto made = loaded.plan->sampled_steps(*drawn, recent, GetParam().sampling, GetParam().piece);
-      ASSERT_TRUE(made && *made != nullptr);
-      steps = std::move(*made);
-    }
-    ASSERT_TRUE(steps->queue());
-    const auto token = steps->drawn();
-    ASSERT_TRUE(token) << token.error().message;
-    ASSERT_EQ(*token, expected[i]) << "token " << i;
-    recent.push_back(*token);
-  }
+  expect_steps_to_go_on(*device, GetParam(), kTokens);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, VulkanSampledSteps, testing::ValuesIn(kinds()),
