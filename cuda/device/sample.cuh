@@ -49,15 +49,14 @@ class Sampling {
     float* const adjusted = adjusts ? s_.adjusted : s_.logits;
     if (s_.dry_range > 0) lower_repetitions(adjusted);
     const float* const logits = adjusted;
-    std::uint64_t best = 0;
-    for_each([logits](int i) { return logits[i]; },
-             [&best](int i, float logit) {
-               const std::uint32_t key = logit_key(logit);
-               // The lowest of equal ones.
-               const std::uint64_t both =
-                   (std::uint64_t(key) << 32) | (0xFFFFFFFFU - std::uint32_t(i));
-               if (key != 0 && both > best) best = both;
-             });
+    float largest = -__int_as_float(0x7F800000);
+    int at = -1;
+    for_each_logit(logits, [&largest, &at](int i, float logit) {
+      const bool larger = logit > largest;  // not a NaN; of equal ones the first
+      largest = larger ? logit : largest, at = larger ? i : at;
+    });
+    std::uint64_t best =
+        at < 0 ? 0 : std::uint64_t(logit_key(largest)) << 32 | (0xFFFFFFFFU - std::uint32_t(at));
     best = block_max(best);
     std::uint32_t token = 0xFFFFFFFFU - std::uint32_t(best);
     const float max = key_logit(std::uint32_t(best >> 32));
@@ -104,6 +103,34 @@ class Sampling {
       for (int j = 0; j < kTogether; ++j) {
         const int i = first + j * threads_;
         if (i < s_.vocab) use(i, loaded[j]);
+      }
+    }
+  }
+
+  /// use(i, logits[i]) for each index, which rises for a thread; vectors of four where the vocabulary has whole ones.
+  template <class Use>
+  __device__ void for_each_logit(const float* logits, const Use& use) const {
+    if (s_.vocab % 4 != 0) {
+      for_each([logits](int i) { return logits[i]; }, use);
+      return;
+    }
+    constexpr int kTogether = 8;
+    const int vectors = s_.vocab / 4;
+    const auto* const from = reinterpret_cast<const float4*>(logits);
+#pragma unroll 1
+    for (int first = tid_; first < vectors; first += kTogether * threads_) {
+      float4 loaded[kTogether];
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) {
+        const int i = first + j * threads_;
+        if (i < vectors) loaded[j] = from[i];
+      }
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) {
+        const int i = first + j * threads_;
+        if (i >= vectors) continue;
+        use(4 * i, loaded[j].x), use(4 * i + 1, loaded[j].y);
+        use(4 * i + 2, loaded[j].z), use(4 * i + 3, loaded[j].w);
       }
     }
   }
@@ -371,8 +398,45 @@ class Sampling {
     return std::uint32_t(__float2int_rz(__fadd_rn(__fmul_rn(__fmul_rn(p, power), one), 0.5F)));
   }
 
+  /// A draw where top-p is off and min-p leaves few: one pass lists them. -1: they are more than the list holds, or,
+  /// with those near them, than top-k leaves.
+  __device__ int draw_from_list(const float* logits, float max) {
+    constexpr std::uint32_t kRoom = kSampleList / 2;
+    std::uint32_t *const weights = shared_.list, *const ids = shared_.list + kRoom;
+    // However the exponential is rounded, what lies below weighs less than min_weight.
+    constexpr float kMargin = 0.01F, kPerOne = 1.0F / 268435456.0F;  // kWeightOne
+    const float least = __logf((float(s_.min_weight) - 0.5F) * kPerOne) - kMargin;
+    if (tid_ == 0) shared_.listed = 0;
+    sync_block();
+    for_each_logit(logits, [&](int i, float logit) {
+      if (!(__fmul_rn(__fsub_rn(logit, max), s_.inverse_temperature) >= least)) return;
+      const std::uint32_t w = weight(logit, max), place = atomicAdd(&shared_.listed, 1U);
+      if (place < kRoom) weights[place] = w < s_.min_weight ? 0U : w, ids[place] = std::uint32_t(i);
+    });
+    sync_block();
+    const std::uint32_t n = shared_.listed;
+    if (n == 0 || n > kRoom || (s_.top_k > 0 && n > std::uint32_t(s_.top_k))) return -1;
+    const std::uint32_t word = sampling_word(s_.seed, s_.segment->position + 1);
+    for (auto own = std::uint32_t(tid_); own < n; own += std::uint32_t(threads_)) {
+      const std::uint32_t id = ids[own], w = weights[own];
+      std::uint64_t before = 0, total = 0;  // before: of those that come first in the vocabulary
+      for (std::uint32_t i = 0; i < n; ++i) {
+        total += weights[i];
+        before += ids[i] < id ? weights[i] : 0U;
+      }
+      const std::uint64_t target = draw_below(total, word);
+      if (target >= before && target - before < w) shared_.index = int(id);
+    }
+    sync_block();
+    return shared_.index;
+  }
+
   __device__ std::uint32_t draw(const float* logits, float max) {
     const int n = s_.vocab;
+    if (s_.min_weight > 1 && !(s_.top_p < 1.0F)) {
+      const int drawn = draw_from_list(logits, max);
+      if (drawn >= 0) return std::uint32_t(drawn);
+    }
     // What top-k leaves: keys above `key`, and those equal to it up to an index.
     std::uint32_t key = 0;
     int last = n;
