@@ -104,6 +104,7 @@ struct DecodeToken {
   std::int32_t target = 0;            // the positional slot that it overwrites, or -1
   std::int32_t written = 0;           // positional slots that have been written, with it
   std::int32_t head = 0, split = 0;   // this block's share of the slots; head -1: none
+  std::int32_t query = 0;             // of the kv head's group, if each has shares of its own
   std::int32_t first = 0, count = 0;  // slots
 };
 
@@ -166,7 +167,8 @@ struct Decode {
 
   std::int32_t blocks = 0, grid = 0;  // blocks of the layers: 0: the head alone
   std::int32_t splits = 0, slots_per_split = 0;
-  std::int32_t columns = 0;                      // of a split, if warps share the slots
+  std::int32_t split_queries = 1;  // query heads of a kv head with shares of their own
+  std::int32_t columns = 0;        // of a split, if warps share the slots
   std::int32_t ring_bytes = 0, piece_bytes = 0;  // piece: the largest
   std::int32_t warp_slots = 0;                   // warps share the slots: see step/warp_slots.cuh
   std::int32_t even = 0;  // number of its shape in the list of step_grid_even.h, from 1

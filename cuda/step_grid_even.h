@@ -14,15 +14,29 @@ struct EvenShape {
   int group = 1;            // query heads per kv head
   int blocks = 0;
   int rows = 0;    // of a block in one phase, at most
-  int splits = 0;  // shares of kEvenSlots slots per kv head; 0: warps share the slots
+  int splits = 0;  // shares of a query head's slots, a block each; 0: warps share the slots
+  int share = 0;   // slots of a split, all positional or all memory
 };
-inline constexpr int kEvenSlots = 64;  // of a split, all positional or all memory
 
 /// A new shape is one row here; its kernels follow in step_grid_even.cu.
 inline constexpr EvenShape kEvenShapes[] = {
     {.wide = 2048, .inner = 5632, .head = 512, .blocks = 128, .rows = 96},
-    {.wide = 896, .inner = 4864, .head = 64, .group = 7, .blocks = 112, .rows = 96, .splits = 6},
-    {.wide = 1536, .inner = 8960, .head = 128, .group = 6, .blocks = 128, .rows = 144, .splits = 6},
+    {.wide = 896,
+     .inner = 4864,
+     .head = 64,
+     .group = 7,
+     .blocks = 112,
+     .rows = 96,
+     .splits = 3,
+     .share = 128},
+    {.wide = 1536,
+     .inner = 8960,
+     .head = 128,
+     .group = 6,
+     .blocks = 128,
+     .rows = 144,
+     .splits = 6,
+     .share = 64},
 };
 
 constexpr int even_width(EvenShape s, int kind) { return kind == 3 ? s.inner : s.wide; }
@@ -80,24 +94,21 @@ constexpr int even_partial(EvenShape s) {
 
 /// A split's slots of one token in a block's shared memory, offsets in floats.
 struct EvenSlots {
-  int near = 0;    // queries [group, head] as sinks see them; at 0 as the other slots do
-  int key = 0;     // [head]
-  int value = 0;   // [head]
-  int gates = 0;   // [kEvenSlots] pairs: decay, write
-  int logits = 0;  // [group, kEvenSlots]
-  int shares = 0;  // [kEvenSlots, 8] exponentials
-  int reads = 0;   // [warps, group, head] sums of a warp's slots
+  int near = 0;   // the query [head] as sinks see it; at 0 as the other slots do
+  int key = 0;    // [head]
+  int value = 0;  // [head]
+  int peaks = 0;  // [warps] of a warp's logits
+  int sums = 0;   // [warps] of its exponentials
+  int reads = 0;  // [warps, head] of its slots
+  int kept = 0;   // [2, threads, 4]: keys, then values that the block has yet to store
   int total = 0;
   static constexpr EvenSlots of(EvenShape s) {
     EvenSlots at;
-    at.near = s.group * s.head;
-    at.key = at.near + s.group * s.head;
-    at.value = at.key + s.head;
-    at.gates = at.value + s.head;
-    at.logits = at.gates + 2 * kEvenSlots;
-    at.shares = at.logits + s.group * kEvenSlots;
-    at.reads = at.shares + 8 * kEvenSlots;
-    at.total = at.reads + kDecodeWarps * s.group * s.head;
+    at.near = s.head, at.key = 2 * s.head, at.value = 3 * s.head;
+    at.peaks = 4 * s.head, at.sums = at.peaks + kDecodeWarps;
+    at.reads = at.sums + kDecodeWarps;
+    at.kept = at.reads + kDecodeWarps * s.head;
+    at.total = at.kept + 2 * 4 * kDecodeThreads;
     return at;
   }
 };

@@ -190,22 +190,35 @@ double time_us(Device& on, Kernel& kernel, int inner, int repeats) {
   return times[static_cast<std::size_t>(repeats / 2)];
 }
 
-/// Every interval of an even layer: mean over layers, least, middle and most of all blocks.
+/// Whether a block of an even program has slots, as take_slots() deals them out.
+bool has_slots(const cuda::Decode& d, int block) {
+  if (d.warp_slots != 0) return true;
+  const int shares = d.kv_heads * d.split_queries * d.splits;
+  const int share = (block * shares + d.blocks - 1) / d.blocks;
+  return share < shares && share * d.blocks / shares == block;
+}
+
+/// Every interval of an even layer: mean over layers, least, middle and most of all blocks (the slots': of those that
+/// have some).
 void trace_blocks(const std::vector<std::uint64_t>& t, const cuda::Decode& d) {
-  constexpr std::size_t kALayer = 17;
+  constexpr std::size_t kParts = 17, kSlots = 4;
   std::printf("  all blocks:");
-  for (std::size_t j = 0; j < kALayer; ++j) {
+  for (std::size_t part = 0; part < kParts; ++part) {
     std::vector<long long> means;
     for (int block = 0; block < d.blocks; ++block) {
+      const bool slots = has_slots(d, block);
+      if (part == kSlots && !slots) continue;
+      const std::size_t a_layer = slots ? kParts : kParts - 1;
+      const std::size_t j = slots || part < kSlots ? part : part - 1;
       const std::uint64_t* m = t.data() + block * cuda::kDecodeTrace;
       std::uint64_t sum = 0;
       for (std::size_t l = 1; l < static_cast<std::size_t>(d.num_layers); ++l)
-        sum += m[2 + l * kALayer + j] - m[1 + l * kALayer + j];
+        sum += m[2 + l * a_layer + j] - m[1 + l * a_layer + j];
       means.push_back(static_cast<long long>(sum) / (d.num_layers - 1));
     }
     std::sort(means.begin(), means.end());
     std::printf(" %lld-%lld-%lld%s", means.front(), means[means.size() / 2], means.back(),
-                j == 4 || (j > 4 && j % 4 == 0) || j == 3 ? ";" : "");
+                part == kSlots || (part > kSlots && part % 4 == 0) || part == 3 ? ";" : "");
   }
   std::printf("\n");
 }
@@ -275,6 +288,8 @@ void generation(const BenchModel& source, const char* program) {
   const Kind kinds[] = {
       {"greedy", {}},
       {"greedy, DRY", {.dry_multiplier = 0.8F}},
+      {"temperature 0.3, min-p 0.1, DRY",
+       {.temperature = 0.3F, .min_p = 0.1F, .dry_multiplier = 0.8F, .seed = 1}},
       {"temperature 0.8, top-p 0.95", {.temperature = 0.8F, .top_p = 0.95F, .seed = 1}},
       {"top-k 40, penalties",
        {.temperature = 0.8F, .top_k = 40, .repetition_penalty = 1.1F, .seed = 1}}};
@@ -301,7 +316,7 @@ void generation(const BenchModel& source, const char* program) {
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
             .count() /
         (kTokens - kFirst);
-    std::printf("  generation, %-28s %7.1f us %6.0f tok/s\n", kind.name, us, 1e6 / us);
+    std::printf("  generation, %-32s %7.1f us %6.0f tok/s\n", kind.name, us, 1e6 / us);
   }
 }
 

@@ -181,7 +181,8 @@ TEST(CudaStepProgramsEmulated, BiasesAndManySlotsOfOtherShapesTakeTheGeneralKern
   EXPECT_EQ(program.name, "grid");
   EXPECT_EQ(
       reason(program, "grid-even"),
-      "128 positional and 128 memory slots, expected 384 in all and of each kind a multiple of 64");
+      "128 positional and 128 memory slots, expected 384 in all and of each kind a multiple of "
+      "128");
   config = bench::config_500m();
   for (LayerSpec& l : config.layers) l.intermediate_size = 2816;
   program = chosen(config, {}, kHopper);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots of fixed shapes whose query heads share them: `splits` blocks per kv head, 64 slots each, all positional
-// or all memory. Every block updates its slots, takes the softmax over them alone and reads them for all query heads
-// of the group; the blocks that need the output join the splits.
+// The slots of fixed shapes whose query heads share them: `splits` blocks per query head, `share` slots each, all
+// positional or all memory. A block advances its slots and reads them for its query head under a softmax over them
+// alone; the blocks that need the output join the splits.
 //
-// Lanes of a row, 16 (heads of 64) or 32 (of 128), hold a slot's key and value. A lane's vector of the key meets all
-// queries at once, whose sums are traded among the lanes; its vector of the value is weighted for all queries at
-// once, and warps meet in shared memory. What others wait for is sent before the state is stored.
+// A warp has some of the slots, 16 lanes (heads of 64) or 32 (of 128) each, takes their softmax by itself and weighs
+// their values; warps meet once before, for q, k and v, and once behind, where their reads are joined.
+//
+// The blocks of a group's query heads read the same slots, and each stores some of them when it has the input of
+// the output projection: by then all have read.
 #pragma once
 
 #include "cuda/device/step/grid_even_products.cuh"
@@ -15,12 +17,11 @@ namespace runnel::cuda {
 
 /// The read of vector `i` of the mixer's output, from the splits that begin at `parts`: [heads, splits, 4 + head]:
 /// peak and sum of exponentials, then the read. kTaking 16: both halves of the warp ask for the same vector and join
-/// half of the splits each.
+/// half of the splits each, if their number is even.
 template <EvenShape kShape, int kTaking>
 __device__ __forceinline__ float4 join_even(const Waiter& wait, const float* parts, int i) {
-  constexpr int kHalves = 32 / kTaking, kN = kShape.splits / kHalves;
+  constexpr int kHalves = kShape.splits % 2 == 0 ? 32 / kTaking : 1, kN = kShape.splits / kHalves;
   constexpr int kStride = kShape.head + 4, kVectors = kShape.head / 4;
-  static_assert(kN * kHalves == kShape.splits);
   const int half = kHalves > 1 ? (thread_index() & 31) / kTaking : 0;
   const float* const from = parts + ((i / kVectors) * kShape.splits + half * kN) * kStride;
   const int column = 4 + 4 * (i & (kVectors - 1));
@@ -65,70 +66,90 @@ template <EvenShape kShape>
 struct EvenSlotStep {
   static constexpr EvenSlots kAt = EvenSlots::of(kShape);
   static constexpr int kHead = kShape.head, kGroup = kShape.group, kVectors = kHead / 4;
-  static constexpr int kRows = kDecodeThreads / kVectors;  // slots that all threads hold at once
-  static constexpr int kOwn = kEvenSlots / kRows;          // of a thread
+  static constexpr int kRows = 32 / kVectors;  // slots that a warp's lanes hold at once
+  static constexpr int kPerWarp = kShape.share / kDecodeWarps;  // slots
+  static constexpr int kOwn = kPerWarp / kRows;                 // of a lane
   static constexpr int kStaged =
-      (kGroup + 2) * kVectors;  // threads that stage a vector: of q, k or v
-  static_assert(kGroup <= 8 && kOwn * kRows == kEvenSlots);
-  static_assert((kStaged + 31) / 32 * 32 + kEvenSlots <= kDecodeThreads);
+      (3 * kVectors + 31) / 32 * 32;  // threads that stage a vector: of q, k or v
+  static_assert((kVectors == 16 || kVectors == 32) && kPerWarp * kDecodeWarps == kShape.share);
+  static_assert((kOwn == 2 || kOwn == 4 || kOwn == 8) && kOwn <= kGroup);
 
   const Decode& p;
   const DecodeToken& token;
   const Waiter wait;
   float* const set;
   float* const scratch;
-  const int lane, warp, row, column;
+  const int lane, warp, column;
+  const int row;  // the lane's first slot in the block; the next are kRows apart
   const int
       memory;  // number of the block's first slot among the memory slots; negative: positional
 
+  static __device__ __forceinline__ EvenSlotStep of(const Decode& p, int layer, int tid) {
+    const auto& token = *shared_at<const DecodeToken>(p.shared.token);
+    const unsigned use = p.use + unsigned(layer);
+    const int lane = tid & 31, warp = tid >> 5;
+    return {p,
+            token,
+            {p, ((use >> 1) & 1U) ^ 1U},
+            p.exchange + std::size_t(use & 1U) * unsigned(p.at.total),
+            shared_at<float>(p.shared.slots),
+            lane,
+            warp,
+            lane & (kVectors - 1),
+            warp * kPerWarp + lane / kVectors,
+            token.first - p.sinks - p.window};
+  }
   __device__ __forceinline__ bool positional() const { return memory < 0; }
   __device__ __forceinline__ float4* vectors(int at) const {
     return reinterpret_cast<float4*>(scratch + at);
   }
-  __device__ __forceinline__ float2 gate(int slot) const {
-    return reinterpret_cast<const float2*>(scratch + kAt.gates)[slot];
+  /// Where the state has the lane's part of slot row + i * kRows; its value lies kValues behind the key.
+  static constexpr int kValues = kShape.splits * kShape.share * kHead;
+  __device__ __forceinline__ std::size_t state_at(int layer, int i) const {
+    return std::size_t(layer) * p.layer_floats + std::size_t(token.head) * p.head_floats +
+           unsigned((token.first + row + i * kRows) * kHead + 4 * column);
+  }
+  /// The same of a value of slot i that lane i of the row has.
+  __device__ __forceinline__ float of_slot(float v, int i) const {
+    return __shfl_sync(~0U, v, (lane & ~(kVectors - 1)) | i);
   }
 
   /// A vector of q, k or v; q and k turned by the token's position if the slots are positional. All lanes of a warp.
   __device__ __forceinline__ void stage_vector(int tid) const {
     constexpr int kQueries = kShape.wide, kKeys = kQueries / kGroup;
-    const int r = min(tid / kVectors, kGroup + 1);  // kGroup: the key, kGroup + 1: the value
-    const int from = r < kGroup    ? (token.head * kGroup + r) * kHead
-                     : r == kGroup ? kQueries + token.head * kHead
-                                   : kQueries + kKeys + token.head * kHead;
+    const int r = min(tid / kVectors, 2);
+    const int from = r == 0   ? (token.head * kGroup + token.query) * kHead
+                     : r == 1 ? kQueries + token.head * kHead
+                              : kQueries + kKeys + token.head * kHead;
     float4 v = wait.read(set + p.at.inputs + from + 4 * column, 1);
     sync_warp();
-    float4 near = v;
     if (positional()) {
       constexpr int kHalf = kVectors / 2;
       const auto* const rotation =
           shared_at<const float4>(p.shared.rotation) + 4 * (column & (kHalf - 1));
       const float sign = column < kHalf ? -1.0F : 1.0F;
       const float x[4] = {v.x, v.y, v.z, v.w};
-      float turned[4], nearer[4];
+      float turned[4], near[4];
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const float other = sign * __shfl_xor_sync(~0U, x[e], kHalf);
         const float4 r4 = rotation[e];
         turned[e] = fmaf(other, r4.y, x[e] * r4.x);
-        nearer[e] = fmaf(other, r4.w, x[e] * r4.z);
+        near[e] = fmaf(other, r4.w, x[e] * r4.z);
       }
-      if (r <= kGroup) v = make_float4(turned[0], turned[1], turned[2], turned[3]);
-      near = make_float4(nearer[0], nearer[1], nearer[2], nearer[3]);
+      if (r < 2) v = make_float4(turned[0], turned[1], turned[2], turned[3]);
+      if (r == 0) vectors(kAt.near)[column] = make_float4(near[0], near[1], near[2], near[3]);
     }
-    if (r < kGroup) {
-      vectors(0)[r * kVectors + column] = v;
-      vectors(kAt.near)[r * kVectors + column] = near;
-    } else {
-      vectors(r == kGroup ? kAt.key : kAt.value)[column] = v;
-    }
+    vectors(r == 0 ? 0 : r == 1 ? kAt.key : kAt.value)[column] = v;
   }
 
-  /// Decay 1 and write 0 keep a slot; 0 and 1 replace it.
-  __device__ __forceinline__ void stage_gate(int slot) const {
+  /// Of slot i, if this is lane i of a row. Decay 1 and write 0 keep a slot; 0 and 1 replace it.
+  __device__ __forceinline__ float2 take_gate() const {
+    const int slot = row + (column & (kOwn - 1)) * kRows;
     float2 gate =
         token.first + slot == token.target ? make_float2(0.0F, 1.0F) : make_float2(1.0F, 0.0F);
-    if (!positional()) {
+    if (positional()) return gate;
+    if (column < kOwn) {
       const float* const decay = set + p.at.inputs + kShape.wide + 2 * (kShape.wide / kGroup) +
                                  token.head * p.memory + memory + slot;
       const float* const write = decay + p.kv_heads * p.memory;
@@ -140,98 +161,72 @@ struct EvenSlotStep {
             wait.given_up(asked, 1))
           break;
       }
-      gate = make_float2(wait.value(gate.x), wait.value(gate.y));
     }
-    reinterpret_cast<float2*>(scratch + kAt.gates)[slot] = gate;
+    sync_warp();
+    return make_float2(wait.value(gate.x), wait.value(gate.y));
   }
 
-  /// Products of a thread's key vectors with those of all queries that lie at `queries`.
-  template <int kN>
-  __device__ __forceinline__ void multiply(const float4 (&k)[kN], int queries,
-                                           float (&sums)[kN][kGroup]) const {
+  /// The product of the lane's keys with the query at `query`: lane i of a row has that of slot i.
+  __device__ __forceinline__ float multiply(const float4 (&k)[kOwn], int query) const {
+    const float4 q = vectors(query)[column];
+    float sums[kOwn];
 #pragma unroll
-    for (int g = 0; g < kGroup; ++g) {
-      const float4 q = vectors(queries)[g * kVectors + column];
+    for (int i = 0; i < kOwn; ++i) sums[i] = dot_vectors(k[i], q, 0.0F);
+    float sum = add_apart<kOwn / 2>(sums, lane);
 #pragma unroll
-      for (int i = 0; i < kN; ++i) sums[i][g] = dot_vectors(k[i], q, 0.0F);
-    }
+    for (int o = kOwn; o < kVectors; o <<= 1) sum += __shfl_xor_sync(~0U, sum, o);
+    return sum;
   }
 
-  /// The logits of slots row, row + kRows…: lane g of a row has query g's.
-  __device__ __forceinline__ void show_logits(const float (&sums)[kOwn][kGroup],
-                                              const float (&bias)[kOwn]) const {
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      float sum = add_apart<4>(sums[i], lane);
-#pragma unroll
-      for (int o = 8; o < kVectors; o <<= 1) sum += __shfl_xor_sync(~0U, sum, o);
-      const int slot = row + i * kRows;
-      float logit = fmaf(sum, p.scale, bias[i]);
-      if (positional() && token.first + slot >= token.written) logit = -1e30F;  // not written yet
-      if (column < kGroup) scratch[kAt.logits + column * kEvenSlots + slot] = logit;
+  /// The warp's slots under a softmax over them, for join_warps(). `bias`: of slot i in lane i of a row.
+  __device__ __forceinline__ void read(const float4 (&k)[kOwn], const float4 (&v)[kOwn],
+                                       float bias) const {
+    float sum = multiply(k, 0);
+    const int slot = token.first + row + (column & (kOwn - 1)) * kRows;
+    if (token.first + warp * kPerWarp < p.sinks) {  // a sink never seems farther than its distance
+      const float near = multiply(k, kAt.near);
+      sum = slot < p.sinks ? near : sum;
     }
+    float logit = fmaf(sum, p.scale, bias);
+    if (positional() && slot >= token.written) logit = -1e30F;  // not written yet
+    const float peak = ordered_float(__reduce_max_sync(~0U, ordered_int(logit)));
+    const float share = logit > -1e29F ? __expf(logit - peak) : 0.0F;
+    float4 sums = scaled(v[0], of_slot(share, 0));
+#pragma unroll
+    for (int i = 1; i < kOwn; ++i) sums = plus_scaled(sums, v[i], of_slot(share, i));
+    float total = share;
+#pragma unroll
+    for (int o = 1; o < kOwn; o <<= 1) total += __shfl_xor_sync(~0U, total, o);
+    if constexpr (kRows == 2) {
+      total += __shfl_xor_sync(~0U, total, 16);
+      sums.x += __shfl_xor_sync(~0U, sums.x, 16), sums.y += __shfl_xor_sync(~0U, sums.y, 16);
+      sums.z += __shfl_xor_sync(~0U, sums.z, 16), sums.w += __shfl_xor_sync(~0U, sums.w, 16);
+    }
+    if (lane < kVectors) vectors(kAt.reads)[warp * kVectors + lane] = sums;
+    if (lane == 0) scratch[kAt.peaks + warp] = peak, scratch[kAt.sums + warp] = total;
   }
 
-  /// Query g's softmax over the block's slots; `to`: its peak and the sum of its exponentials.
-  __device__ __forceinline__ void take_softmax(int g, float* to) const {
-    const float* const logits = scratch + kAt.logits + g * kEvenSlots;
-    float* const shares = scratch + kAt.shares + g;
-    const float a = logits[lane], b = logits[lane + 32];
-    const float peak = ordered_float(__reduce_max_sync(~0U, ordered_int(fmaxf(a, b))));
-    const float of_a = a > -1e29F ? __expf(a - peak) : 0.0F,
-                of_b = b > -1e29F ? __expf(b - peak) : 0.0F;
-    shares[8 * lane] = of_a, shares[8 * (lane + 32)] = of_b;
-    const float sum = warp_sum(of_a + of_b);
-    if (lane < 2) wait.write_once(to + lane, lane == 0 ? peak : sum);
-  }
-
-  /// A warp's sums of its values under all queries' shares.
-  __device__ __forceinline__ void add_values(const float4 (&v)[kOwn]) const {
-    float4 read[8];
+  /// The reads of all warps, for the blocks that join the splits.
+  __device__ __forceinline__ void join_warps(int tid) const {
+    if (tid >= kHead) return;
+    const float* const reads = scratch + kAt.reads + tid;
+    float peaks[kDecodeWarps], read[4] = {}, sum[4] = {}, peak = -1e30F;
 #pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      const float4* const of_slot = vectors(kAt.shares) + 2 * (row + i * kRows);
-      const float4 low = of_slot[0], high = of_slot[1];
-      const float share[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    for (int w = 0; w < kDecodeWarps; ++w) peaks[w] = scratch[kAt.peaks + w];
 #pragma unroll
-      for (int g = 0; g < kGroup; ++g)
-        read[g] = i == 0 ? scaled(v[i], share[g]) : plus_scaled(read[g], v[i], share[g]);
+    for (int w = 0; w < kDecodeWarps; ++w) peak = fmaxf(peak, peaks[w]);
+#pragma unroll
+    for (int w = 0; w < kDecodeWarps; ++w) {
+      const float factor = __expf(peaks[w] - peak);
+      read[w & 3] = fmaf(reads[w * kHead], factor, read[w & 3]);
+      sum[w & 3] = fmaf(scratch[kAt.sums + w], factor, sum[w & 3]);
     }
-    float4* const to = vectors(kAt.reads) + warp * kGroup * kVectors + column;
-    if constexpr (kVectors == 32) {
-#pragma unroll
-      for (int g = 0; g < kGroup; ++g) to[g * kVectors] = read[g];
-    } else {  // two rows: the upper lanes get the sums of queries 4 and up
-      static_assert(kVectors == 16);
-      const bool upper = lane >= 16;
-#pragma unroll
-      for (int g = 0; g < 4; ++g) {
-        const float4 low = read[g], high = g + 4 < kGroup ? read[g + 4] : read[g];
-        float4 mine = upper ? high : low;
-        const float4 other = upper ? low : high;
-        mine.x += __shfl_xor_sync(~0U, other.x, 16), mine.y += __shfl_xor_sync(~0U, other.y, 16);
-        mine.z += __shfl_xor_sync(~0U, other.z, 16), mine.w += __shfl_xor_sync(~0U, other.w, 16);
-        const int query = upper ? g + 4 : g;
-        if (query < kGroup) to[query * kVectors] = mine;
-      }
-    }
-  }
-
-  /// The sums of all warps, for the blocks that join them.
-  __device__ __forceinline__ void show_reads(int tid, float* parts) const {
-    constexpr int kApart = kShape.splits * (kHead + 4);  // of two query heads' parts
-    constexpr int kFloats = kGroup * kHead;
-#pragma unroll
-    for (int i = tid; i < kFloats; i += kDecodeThreads) {
-      float part[kDecodeWarps];
-#pragma unroll
-      for (int w = 0; w < kDecodeWarps; ++w) part[w] = scratch[kAt.reads + w * kFloats + i];
-      float sum[4];
-#pragma unroll
-      for (int w = 0; w < 4; ++w) sum[w] = (part[w] + part[w + 4]) + (part[w + 8] + part[w + 12]);
-      wait.write_once(parts + (i / kHead) * kApart + 4 + i % kHead,
-                      (sum[0] + sum[1]) + (sum[2] + sum[3]));
-    }
+    float* const part =
+        set + p.at.parts +
+        ((token.head * kGroup + token.query) * kShape.splits + token.split) * (kHead + 4);
+    wait.write_once(part + 4 + tid, (read[0] + read[1]) + (read[2] + read[3]));
+    if (tid == 0) wait.write_once(part, peak);
+    if (tid == 1) wait.write_once(part + 1, (sum[0] + sum[1]) + (sum[2] + sum[3]));
   }
 };
 
@@ -240,95 +235,63 @@ template <EvenShape kShape>
 __device__ __forceinline__ void step_even_slots(int phase, int tid, unsigned since) {
   using Step = EvenSlotStep<kShape>;
   constexpr EvenSlots kAt = Step::kAt;
-  constexpr int kHead = Step::kHead, kGroup = Step::kGroup, kVectors = Step::kVectors;
-  constexpr int kRows = Step::kRows, kOwn = Step::kOwn;
+  constexpr int kOwn = Step::kOwn;
   const Decode& p = program<4>(phase);
   const int layer = phase >> 2;
-  const auto& token = *shared_at<const DecodeToken>(p.shared.token);
   const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
-  const unsigned use = p.use + unsigned(layer);
-  const Step step{p,
-                  token,
-                  {p, ((use >> 1) & 1U) ^ 1U},
-                  p.exchange + std::size_t(use & 1U) * unsigned(p.at.total),
-                  shared_at<float>(p.shared.slots),
-                  tid & 31,
-                  tid >> 5,
-                  tid / kVectors,
-                  tid & (kVectors - 1),
-                  token.first - p.sinks - p.window};
-  const int warp = step.warp;
+  const Step step = Step::of(p, layer, tid);
 
   // The state, while the token is on its way.
-  const std::size_t keys_at = std::size_t(layer) * p.layer_floats +
-                              std::size_t(token.head) * p.head_floats +
-                              unsigned((token.first + step.row) * kHead + 4 * step.column);
-  constexpr int kValues = kShape.splits * kEvenSlots * kHead;  // behind a head's keys
-  const float* const state = token.segment.state_in + keys_at;
+  const float* const state = step.token.segment.state_in + step.state_at(layer, 0);
+  constexpr int kApart = Step::kRows * kShape.head;
   float4 k[kOwn], v[kOwn];
 #pragma unroll
-  for (int i = 0; i < kOwn; ++i) k[i] = load_vector(state + i * kRows * kHead);
+  for (int i = 0; i < kOwn; ++i) k[i] = load_vector(state + i * kApart);
 #pragma unroll
-  for (int i = 0; i < kOwn; ++i) v[i] = load_vector(state + kValues + i * kRows * kHead);
-  float of_head = 0.0F, bias[kOwn];
-  if (!step.positional() && w.head_read_bias != nullptr && step.column < kGroup)
-    of_head = w.head_read_bias[token.head * kGroup + step.column];
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
-    bias[i] = of_head;
-    if (!step.positional() && w.read_bias != nullptr)
-      bias[i] += w.read_bias[token.head * p.memory + step.memory + step.row + i * kRows];
+  for (int i = 0; i < kOwn; ++i) v[i] = load_vector(state + Step::kValues + i * kApart);
+  float bias = 0.0F;
+  if (!step.positional()) {
+    if (w.head_read_bias != nullptr)
+      bias = w.head_read_bias[step.token.head * kShape.group + step.token.query];
+    if (w.read_bias != nullptr)
+      bias += w.read_bias[step.token.head * p.memory + step.memory + step.row +
+                          (step.column & (kOwn - 1)) * Step::kRows];
   }
   pause_until(since, p.pauses[4]);
-  if (warp < (Step::kStaged + 31) / 32) {
-    step.stage_vector(tid);
-  } else if (tid >= kDecodeThreads - kEvenSlots) {
-    step.stage_gate(tid - (kDecodeThreads - kEvenSlots));
-  }
+  if (tid < Step::kStaged) step.stage_vector(tid);
+  const float2 gate = step.take_gate();
   sync_first<kDecodeThreads>();
 
-  {
-    const float4 key = step.vectors(kAt.key)[step.column];
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      const float2 gate = step.gate(step.row + i * kRows);
-      k[i] = plus_scaled(scaled(k[i], gate.x), key, gate.y);
-    }
-    float sums[kOwn][kGroup];
-    step.multiply(k, 0, sums);
-    if (token.first + warp * (32 / kVectors) <
-        p.sinks) {  // a sink never seems farther than its distance
-      const float4 first[1] = {k[0]};
-      float near[1][kGroup];
-      step.multiply(first, kAt.near, near);
-#pragma unroll
-      for (int g = 0; g < kGroup; ++g)
-        sums[0][g] = token.first + step.row < p.sinks ? near[0][g] : sums[0][g];
-    }
-    step.show_logits(sums, bias);
-  }
-  sync_first<kDecodeThreads>();
-  float* const parts =
-      step.set + p.at.parts + (token.head * kGroup * kShape.splits + token.split) * (kHead + 4);
-  if (warp < kGroup) step.take_softmax(warp, parts + warp * kShape.splits * (kHead + 4));
-  {
-    const float4 value = step.vectors(kAt.value)[step.column];
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      const float2 gate = step.gate(step.row + i * kRows);
-      v[i] = plus_scaled(scaled(v[i], gate.x), value, gate.y);
-    }
-  }
-  sync_first<kDecodeThreads>();
-  step.add_values(v);
-  sync_first<kDecodeThreads>();
-  step.show_reads(tid, parts);
-  float* const kept = token.segment.state_out + keys_at;
+  const float4 key = step.vectors(kAt.key)[step.column],
+               value = step.vectors(kAt.value)[step.column];
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) {
-    store_vector(kept + i * kRows * kHead, k[i]);
-    store_vector(kept + kValues + i * kRows * kHead, v[i]);
+    const float decay = step.of_slot(gate.x, i), write = step.of_slot(gate.y, i);
+    k[i] = plus_scaled(scaled(k[i], decay), key, write);
+    v[i] = plus_scaled(scaled(v[i], decay), value, write);
   }
+  step.read(k, v, bias);
+  sync_first<kDecodeThreads>();
+  step.join_warps(tid);
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    if (i != step.token.query) continue;
+    step.vectors(kAt.kept)[tid] = k[i];
+    step.vectors(kAt.kept)[kDecodeThreads + tid] = v[i];
+  }
+}
+
+/// Stores what step_even_slots() has left to this block. Every block's part of the layer's output has been seen.
+template <EvenShape kShape>
+__device__ __forceinline__ void store_even_slots(int phase, int tid) {
+  using Step = EvenSlotStep<kShape>;
+  const Decode& p = program<4>(phase);
+  const int layer = phase >> 2;
+  const Step step = Step::of(p, layer, tid);
+  if (step.token.query >= Step::kOwn) return;
+  float* const to = step.token.segment.state_out + step.state_at(layer, step.token.query);
+  store_vector(to, step.vectors(Step::kAt.kept)[tid]);
+  store_vector(to + Step::kValues, step.vectors(Step::kAt.kept)[kDecodeThreads + tid]);
 }
 
 }  // namespace runnel::cuda

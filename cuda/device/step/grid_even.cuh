@@ -16,6 +16,7 @@ namespace runnel::cuda {
 /// The row of a phase (of gate and up: the pair) that a thread shows, and where.
 struct EvenRow {
   float* to = nullptr;  // null: none
+  int at = 0;           // its number among the block's
   Act act = Act::identity;
   int gate = -1;      // its number, if it is one
   float bias = 0.0F;  // of shapes whose slots are split
@@ -26,7 +27,9 @@ __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& 
   EvenRow of;
   if constexpr (kKind == 0) {
     constexpr int kQueries = kShape.wide, kKeys = kQueries / kShape.group;
-    int row = tid;
+    // Few rows: those of the next matrix are another warp's, since gates take longer than q, k and v.
+    constexpr int kApart = kShape.splits > 0 ? 32 : 0;
+    int row = tid, before = 0;
 #pragma unroll 1
     for (int i = 0; i < w.num_inputs; ++i) {
       const DecodeMatrix& m = w.matrices[i];
@@ -37,12 +40,13 @@ __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& 
         of.to = set + p.at.inputs + column;
         of.act = column < kQueries + kKeys ? p.qk_act : p.v_act;
         of.gate = column - kQueries - 2 * kKeys;
+        of.at = before + row;
         if constexpr (kShape.splits > 0) {
           const float* const biases = of.gate < 0 ? w.norms[kQkvBias] : w.f_bias;
           if (biases != nullptr) of.bias = biases[of.gate < 0 ? column : of.gate];
         }
       }
-      row -= rows;
+      row -= kApart > 0 ? kApart : rows, before += rows;
     }
   } else {
     int first = block_index() * (kShape.wide / kShape.blocks), rows = kShape.wide / kShape.blocks;
@@ -57,7 +61,7 @@ __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& 
       }
     }
     float* const to = set + (kKind == 1 ? p.at.x1 : kKind == 2 ? p.at.h : p.at.x2);
-    if (tid < rows) of.to = to + first + tid;
+    if (tid < rows) of.to = to + first + tid, of.at = tid;
   }
   return of;
 }
@@ -220,12 +224,12 @@ __device__ __forceinline__ void show_row(const Decode& p, int phase, const EvenR
   const float before = (kKind & 1) != 0 ? *x : 0.0F;
   const float factor = norm_factor(p, phase, kKind);
   if constexpr (kKind == 2) {
-    float2 v = sum_of_ways<kWays>(reinterpret_cast<const float2*>(partial) + tid, kStride / 2);
+    float2 v = sum_of_ways<kWays>(reinterpret_cast<const float2*>(partial) + row.at, kStride / 2);
     v.x *= factor, v.y *= factor;
     wait.write_once(row.to, v.x * v.y * reciprocal(1.0F + __expf(-v.x)));
     return;
   }
-  const float v = fmaf(sum_of_ways<kWays>(partial + tid, kStride), factor, before);
+  const float v = fmaf(sum_of_ways<kWays>(partial + row.at, kStride), factor, before);
   if constexpr (kKind != 0) {
     wait.write_once(row.to, v);
     *x = v;
@@ -325,7 +329,9 @@ __device__ __forceinline__ void consume_even(int cta) {
 #pragma unroll 1
     for (int phase = 0; phase < phases; phase += 4) {
       even_phase<kShape, kType, 0>(ring, phase, tid, since, marks);
-      if (shared_at<const DecodeToken>(program<0>(phase).shared.token)->head >= 0) {
+      const bool has_slots =
+          shared_at<const DecodeToken>(program<0>(phase).shared.token)->head >= 0;
+      if (has_slots) {
         if constexpr (kShape.splits > 0) {
           step_even_slots<kShape>(phase, opaque(tid), since);
         } else {
@@ -335,6 +341,9 @@ __device__ __forceinline__ void consume_even(int cta) {
       }
       even_phase<kShape, kType, 1>(ring, phase + 1, tid, since, marks);
       even_phase<kShape, kType, 2>(ring, phase + 2, tid, since, marks);
+      if constexpr (kShape.splits > 0) {  // now, since down's input is waited for the longest
+        if (has_slots) store_even_slots<kShape>(phase, opaque(tid));
+      }
       even_phase<kShape, kType, 3>(ring, phase + 3, tid, since, marks);
     }
   }

@@ -42,15 +42,15 @@ __device__ __forceinline__ bool wait_barrier(const Decode& p, std::uint64_t* bar
   return true;
 }
 
-/// This block's share of the slots: `splits` blocks a kv head, spread.
+/// This block's share of the slots: `splits` blocks a kv head or, of some programs, a query head, spread.
 __device__ __forceinline__ void take_slots(const Decode& p, int cta, DecodeToken& t) {
-  t.head = -1, t.split = 0, t.first = 0, t.count = 0;
+  t.head = -1, t.query = 0, t.split = 0, t.first = 0, t.count = 0;
   if (cta >= p.blocks) return;
-  const int shares = p.kv_heads * p.splits;
+  const int of_head = p.split_queries * p.splits, shares = p.kv_heads * of_head;
   // Share j is at block j * blocks / shares.
   const int j = (cta * shares + p.blocks - 1) / p.blocks;
   if (j >= shares || j * p.blocks / shares != cta) return;
-  t.head = j / p.splits, t.split = j % p.splits;
+  t.head = j / of_head, t.query = j % of_head / p.splits, t.split = j % p.splits;
   t.first = t.split * p.slots_per_split;
   t.count = max(0, min(p.slots_per_split, p.sinks + p.window + p.memory - t.first));
 }
@@ -63,7 +63,7 @@ __device__ __forceinline__ void prefetch_vector(const float* v, int floats) {
 __device__ __forceinline__ void ask_for_layer(const Decode& p, int cta, int l) {
   const auto& token = *shared_at<const DecodeToken>(p.shared.token);
   const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[l];
-  if (token.head >= 0 && token.count > 0) {
+  if (token.head >= 0 && token.query == 0 && token.count > 0) {
     const float* keys = token.segment.state_in + std::size_t(l) * p.layer_floats +
                         std::size_t(token.head) * p.head_floats;
     const float* values = keys + std::size_t(p.sinks + p.window + p.memory) * unsigned(p.k_dim);

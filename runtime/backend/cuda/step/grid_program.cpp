@@ -190,7 +190,8 @@ class GridLayout {
     p_.blocks = shape->blocks;
     p_.even = static_cast<std::int32_t>(shape - limits_.even.data()) + 1;
     if (shape->splits > 0) {
-      p_.splits = shape->splits, p_.slots_per_split = kEvenSlots, p_.items = 0;
+      p_.splits = shape->splits, p_.slots_per_split = shape->share, p_.items = 0;
+      p_.split_queries = shape->group;
       return true;
     }
     return warp_slots();
@@ -237,10 +238,10 @@ class GridLayout {
       return slots_for_warps() ? "" : "slots that are not all memory";
     }
     const int positional = l_.slots().num_positional_slots(), slots = l_.slots().num_slots();
-    if (slots != e.splits * kEvenSlots || positional % kEvenSlots != 0) {
+    if (slots != e.splits * e.share || positional % e.share != 0) {
       return std::to_string(positional) + " positional and " + std::to_string(slots - positional) +
-             " memory slots, expected " + std::to_string(e.splits * kEvenSlots) +
-             " in all and of each kind a multiple of " + std::to_string(kEvenSlots);
+             " memory slots, expected " + std::to_string(e.splits * e.share) +
+             " in all and of each kind a multiple of " + std::to_string(e.share);
     }
     return l_.output_norm == OutputNorm::none ? "" : "a norm behind the slots";
   }
@@ -258,6 +259,7 @@ class GridLayout {
     }
     if (shape(0).tiles < e.blocks || std::max(rows, rows_of(kDecodeInputs + 1)) > e.rows)
       return false;
+    if (e.splits > 0 && rows_of(0) > 32) return false;  // a warp shows them
     for (int kind = 1; kind < 4; ++kind) {
       const DecodeShape& s = shape(kDecodeInputs - 1 + kind);
       if (s.type != type || s.rows % (1 << s.row_shift) != 0) return false;
@@ -279,7 +281,7 @@ class GridLayout {
     if (p_.even != 0) {
       // An answer takes that long at least, and questions keep it off.
       constexpr std::uint32_t kPauses[kDecodePauses] = {1200, 4000, 1200, 1500, 900};
-      constexpr std::uint32_t kWithSplits[kDecodePauses] = {1200, 7000, 1200, 1500, 900};
+      constexpr std::uint32_t kWithSplits[kDecodePauses] = {1200, 4900, 1200, 1500, 900};
       const auto& chosen = p_.warp_slots != 0 ? kPauses : kWithSplits;
       for (int i = 0; i < kDecodePauses; ++i)
         p_.pauses[i] =
