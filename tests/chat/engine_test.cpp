@@ -16,7 +16,7 @@
 namespace runnel::chat {
 namespace {
 
-constexpr int kPatienceMs = 120'000;  // sanitizers and busy machines
+constexpr int kTimeoutMs = 120'000;  // sanitizers and busy machines
 const QString kModel = QStringLiteral(RUNNEL_MODELS "/runnel-gsa-135m-instruct.gguf");
 
 }  // namespace
@@ -57,14 +57,14 @@ class EngineTest : public QObject {
     QSignalSpy answered(&chat(), &ChatModel::answered);
     chat().setDraft(text);
     QVERIFY(chat().send());
-    QVERIFY(answered.wait(kPatienceMs));
+    QVERIFY(answered.wait(kTimeoutMs));
   }
 
   // Another conversation of the library as it is now; 0: none.
   qint64 otherThan(qint64 conversation) {
     QSignalSpy lists(m_engine.get(), &ChatEngine::conversationsListed);
     m_engine->listConversations();
-    if (!lists.wait(kPatienceMs)) return 0;
+    if (!lists.wait(kTimeoutMs)) return 0;
     for (const ConversationRow& row : lists.last().at(0).value<QVector<ConversationRow>>()) {
       if (row.id != conversation) return row.id;
     }
@@ -74,7 +74,7 @@ class EngineTest : public QObject {
   QStringList contentOf(qint64 conversation) {
     QSignalSpy trees(m_engine.get(), &ChatEngine::treeRead);
     m_engine->readTree(conversation);
-    if (!trees.wait(kPatienceMs)) return {};
+    if (!trees.wait(kTimeoutMs)) return {};
     const auto tree = trees.last().at(0).value<ConversationTree>();
     QHash<qint64, qsizetype> places;
     QStringList content;
@@ -109,7 +109,7 @@ class EngineTest : public QObject {
     QVERIFY(chat().position() > 10);
     leave();
     start();
-    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kPatienceMs);
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
     QCOMPARE(textAt(1), answer);
     say(QStringLiteral("And of Italy?"));  // goes on from the snapshot
     QCOMPARE(chat().messages()->rowCount(), 4);
@@ -120,7 +120,7 @@ class EngineTest : public QObject {
     const QString first = textAt(1);
     QSignalSpy reports(m_engine.get(), &ChatEngine::answered);
     chat().regenerate(idAt(1));
-    QVERIFY(reports.wait(kPatienceMs));
+    QVERIFY(reports.wait(kTimeoutMs));
     QCOMPARE(textAt(1), first);
     QCOMPARE(reports.first().at(1).value<AnswerReport>().again, 0);
     QCOMPARE(chat().messages()->index(1).data(MessageModel::AlternativesRole).toInt(), 2);
@@ -147,7 +147,7 @@ class EngineTest : public QObject {
     QCOMPARE(timeline->lanes(), 2);
     leave();
     start();
-    QTRY_COMPARE_WITH_TIMEOUT(chat().timeline()->rowCount(), 6, kPatienceMs);
+    QTRY_COMPARE_WITH_TIMEOUT(chat().timeline()->rowCount(), 6, kTimeoutMs);
     QCOMPARE(chat().timeline()->lanes(), 2);
     QCOMPARE(chat().timeline()->headRow(), 5);
   }
@@ -205,19 +205,19 @@ class EngineTest : public QObject {
 
   void aLoadThatIsCancelledKeepsTheModelBefore() {
     ModelPicker* models = m_app->models();
-    QTRY_COMPARE_WITH_TIMEOUT(models->state(), ModelPicker::Loaded, kPatienceMs);
+    QTRY_COMPARE_WITH_TIMEOUT(models->state(), ModelPicker::Loaded, kTimeoutMs);
     const QString link = m_folder.filePath(QStringLiteral("same.gguf"));
     QVERIFY(QFile::link(QFileInfo(kModel).absoluteFilePath(), link));
     QSignalSpy progress(m_engine.get(), &ChatEngine::loadProgress);
     models->choose(link);
     QCOMPARE(models->state(), ModelPicker::Loading);
     models->cancel();
-    QTRY_COMPARE_WITH_TIMEOUT(models->state(), ModelPicker::Loaded, kPatienceMs);
+    QTRY_COMPARE_WITH_TIMEOUT(models->state(), ModelPicker::Loaded, kTimeoutMs);
     QCOMPARE(m_settings->modelFile, kModel);
     QCOMPARE(m_app->notice(), QString());
     say(QStringLiteral("Hi"));
     models->choose(link);
-    QTRY_COMPARE_WITH_TIMEOUT(m_settings->modelFile, link, kPatienceMs);
+    QTRY_COMPARE_WITH_TIMEOUT(m_settings->modelFile, link, kTimeoutMs);
     QVERIFY(progress.count() >= 1);
     QCOMPARE(models->progress(), 1.0);
   }
@@ -246,21 +246,21 @@ class EngineTest : public QObject {
     QSignalSpy pieces(m_engine.get(), &ChatEngine::textWritten);
     chat().setDraft(QStringLiteral("Tell a very long story."));
     QVERIFY(chat().send());
-    QVERIFY(pieces.wait(kPatienceMs));
+    QVERIFY(pieces.wait(kTimeoutMs));
     chat().stop();
-    QTRY_COMPARE_WITH_TIMEOUT(chat().state(), ChatModel::Idle, kPatienceMs);
+    QTRY_COMPARE_WITH_TIMEOUT(chat().state(), ChatModel::Idle, kTimeoutMs);
     QVERIFY(chat().tokensWritten() < 100'000);
   }
 
   void stopWhileReadingGivesTheMessageBack() {
-    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kPatienceMs);
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
     QSignalSpy reading(m_engine.get(), &ChatEngine::reading);
     const QString text = QStringLiteral("word ").repeated(20'000).trimmed();
     chat().setDraft(text);
     QVERIFY(chat().send());
-    QVERIFY(reading.wait(kPatienceMs));
+    QVERIFY(reading.wait(kTimeoutMs));
     chat().stop();
-    QTRY_COMPARE_WITH_TIMEOUT(chat().state(), ChatModel::Idle, kPatienceMs);
+    QTRY_COMPARE_WITH_TIMEOUT(chat().state(), ChatModel::Idle, kTimeoutMs);
     QCOMPARE(chat().draft(), text);
     QCOMPARE(chat().messages()->rowCount(), 0);
     m_app->library()->refresh();
@@ -269,13 +269,13 @@ class EngineTest : public QObject {
   }
 
   void aBrokenFileIsRefusedInWords() {
-    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kPatienceMs);
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
     QFile file(m_folder.filePath(QStringLiteral("broken.gguf")));
     QVERIFY(file.open(QIODevice::WriteOnly));
     file.write("GGUF but not really");
     file.close();
     QVERIFY(m_app->models()->add(QUrl::fromLocalFile(file.fileName())));
-    QTRY_VERIFY_WITH_TIMEOUT(m_app->noticeIsProblem(), kPatienceMs);
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->noticeIsProblem(), kTimeoutMs);
     QCOMPARE(m_app->models()->state(), ModelPicker::Loaded);  // the one before still is
     QTRY_VERIFY(!m_app->models()->index(0).data(ModelPicker::ProblemRole).toString().isEmpty());
   }
@@ -307,7 +307,7 @@ class EngineTest : public QObject {
     m_settings->seed = 6;
     QSignalSpy answered(&chat(), &ChatModel::answered);
     chat().regenerate(first);
-    QVERIFY(answered.wait(kPatienceMs));
+    QVERIFY(answered.wait(kTimeoutMs));
     chat().pin(first, true);
     chat().nameMessage(first, QStringLiteral("früher · 早"));
     chat().rewind(first);
@@ -338,28 +338,28 @@ class EngineTest : public QObject {
     QVERIFY(program.waitForStarted());
     start();  // two programs may use one library
     qint64 killed = 0;
-    QTRY_VERIFY_WITH_TIMEOUT((killed = otherThan(earlier)) != 0, kPatienceMs);
-    QTRY_VERIFY_WITH_TIMEOUT(contentOf(killed).join(u' ').contains(said), kPatienceMs);
+    QTRY_VERIFY_WITH_TIMEOUT((killed = otherThan(earlier)) != 0, kTimeoutMs);
+    QTRY_VERIFY_WITH_TIMEOUT(contentOf(killed).join(u' ').contains(said), kTimeoutMs);
     program.kill();
     QVERIFY(program.waitForFinished());
     leave();
     start();
-    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kPatienceMs);
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
     QCOMPARE(chat().conversation(), earlier);
     QCOMPARE(textAt(1), answer);
     chat().open(killed);
-    QTRY_COMPARE_WITH_TIMEOUT(textAt(0), said, kPatienceMs);
+    QTRY_COMPARE_WITH_TIMEOUT(textAt(0), said, kTimeoutMs);
     QVERIFY(chat().unanswered());
     QSignalSpy answered(&chat(), &ChatModel::answered);
     chat().answerAgain();
-    QVERIFY(answered.wait(kPatienceMs));
+    QVERIFY(answered.wait(kTimeoutMs));
     QCOMPARE(chat().messages()->rowCount(), 2);
   }
 
   void readsAModelsFactsWithoutLoadingIt() {
     QSignalSpy inspected(m_engine.get(), &ChatEngine::inspected);
     m_engine->inspect(kModel);
-    QVERIFY(inspected.wait(kPatienceMs));
+    QVERIFY(inspected.wait(kTimeoutMs));
     const auto facts = inspected.first().at(0).value<ModelFacts>();
     QVERIFY(facts.canChat);
     QCOMPARE(facts.problem, QString());
@@ -372,11 +372,11 @@ class EngineTest : public QObject {
     QSignalSpy pieces(m_engine.get(), &ChatEngine::textWritten);
     chat().setDraft(QStringLiteral("Tell a very long story."));
     QVERIFY(chat().send());
-    QVERIFY(pieces.wait(kPatienceMs));
+    QVERIFY(pieces.wait(kTimeoutMs));
     leave();  // must neither hang nor crash
     start();
     QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2,
-                              kPatienceMs);  // what was written is kept
+                              kTimeoutMs);  // what was written is kept
   }
 };
 

@@ -13,7 +13,7 @@ from serving import Server
 
 program, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 600
 stall_ms = float(os.environ.get("RUNNEL_ATTACK_STALL_MS", "1000"))  # on a busy machine; sanitizers are slower
-patience_s = float(os.environ.get("RUNNEL_ATTACK_PATIENCE", "60"))  # for an answer, of 16 that are asked for at once
+answer_s = float(os.environ.get("RUNNEL_ATTACK_ANSWER_S", "60"))  # at most, of 16 that are asked for at once
 server = Server(program, "--most-tokens", "1000000")
 end = time.monotonic() + seconds
 counts, problems, waits = {}, [], []
@@ -54,8 +54,8 @@ KEEPING = [  # one answer, whatever becomes of the connection
 ]
 
 
-def talk(bytes_, patience=patience_s):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=patience) as s:
+def talk(bytes_, timeout=answer_s):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=timeout) as s:
         try:
             s.sendall(bytes_)
         except OSError:
@@ -90,7 +90,7 @@ def attacker(seed):
             elif kind in ("garbage", "mutated"):
                 talk((garbage if kind == "garbage" else mutated)(dice))
             else:
-                s = socket.create_connection(("127.0.0.1", server.port), timeout=patience_s)
+                s = socket.create_connection(("127.0.0.1", server.port), timeout=answer_s)
                 if kind == "slow":
                     for byte in post(b"{}")[:dice.randrange(1, 60)]:
                         s.send(bytes([byte]))

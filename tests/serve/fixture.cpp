@@ -16,7 +16,7 @@
 namespace runnel::test {
 namespace {
 
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kTimeout{10};
 
 }  // namespace
 
@@ -90,7 +90,7 @@ std::string Serving::text(const Reply& reply) {
 }
 
 bool Serving::wait_for(const std::function<bool(const Json&)>& ready) const {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kTimeout;
   while (std::chrono::steady_clock::now() < deadline) {
     const Reply health = get("/health");
     if (health.status == 200 && ready(health.body)) return true;
@@ -121,9 +121,9 @@ int Serving::raw_connection(const std::string& bytes, const char* from) const {
   return client;
 }
 
-std::string Serving::conversation(const std::string& bytes, std::chrono::seconds patience) const {
+std::string Serving::conversation(const std::string& bytes, std::chrono::seconds timeout) const {
   const int client = raw_connection(bytes);
-  const timeval time{.tv_sec = patience.count(), .tv_usec = 0};
+  const timeval time{.tv_sec = timeout.count(), .tv_usec = 0};
   ::setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
   std::string said;
   char piece[16'384];

@@ -56,9 +56,9 @@ class Serving : public ::testing::Test {
   /// A socket connected to the server that has sent `bytes`.
   int raw_connection(const std::string& bytes, const char* from = nullptr) const;
   /// All that the server says to `bytes` until it closes the connection; it does so within
-  /// `patience`, or the test fails.
+  /// `timeout`, or the test fails.
   std::string conversation(const std::string& bytes,
-                           std::chrono::seconds patience = std::chrono::seconds(10)) const;
+                           std::chrono::seconds timeout = std::chrono::seconds(10)) const;
   serve::Server& server() { return *server_; }
 
   const std::shared_ptr<const Model>& model();

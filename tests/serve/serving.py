@@ -14,10 +14,10 @@ class Server:
         """Starts it and waits until it listens, for at most `seconds`."""
         self.process = subprocess.Popen([program, "serve", model, "--port", "0", *options],
                                         stdout=subprocess.PIPE, text=True)
-        patience = threading.Timer(seconds, self.process.kill)
-        patience.start()
+        timeout = threading.Timer(seconds, self.process.kill)
+        timeout.start()
         line = self.process.stdout.readline()
-        patience.cancel()
+        timeout.cancel()
         if "//127.0.0.1:" not in line:
             raise RuntimeError(f"the server said {line!r} within {seconds} s, expected its address")
         self.port = int(line.split("//127.0.0.1:")[1].split("/")[0])
