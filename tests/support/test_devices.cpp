@@ -6,12 +6,17 @@
 
 #include "runtime/backend/cpu/cpu_backend.h"
 #include "runtime/backend/registry.h"
+#include "tests/support/random_model.h"
 #include "tests/support/slow.h"
 
 namespace runnel::test {
 
 bool TestDevice::software() const {
   return is("vulkan") && info.name.find("llvmpipe") != std::string::npos;
+}
+
+bool TestDevice::takes(const ModelConfig& config) const {
+  return !is("cuda") || !has_removal(config);
 }
 
 std::vector<TestDevice> test_devices() {

@@ -211,6 +211,14 @@ Status Recorder::add_biases(const Pass& pass, const LayerSpec& layer, int column
                   "add biases");
 }
 
+Status Recorder::embedding_norm(const NormSpec&, const NormWeights&) {
+  return fail(ErrorCode::unsupported, "cuda: a norm behind the embedding cannot be computed");
+}
+
+Status Recorder::shifted_projections(const LayerSpec&, const RecurrenceWeights&) {
+  return fail(ErrorCode::unsupported, "cuda: shifted projections cannot be computed");
+}
+
 Status Recorder::slot_projections(const LayerSpec& layer, const SlotWeights&) {
   steps_.emplace_back([this, layer](const Pass& p) -> Status {
     if (fuses_slots(p, layer)) return project_slots(p, layer);

@@ -73,6 +73,9 @@ class Recorder final : public Ops {
                                                   int max_tokens);
 
   Status embed(const WeightView& table) override;
+  // Of models that make_device_model() refuses.
+  Status embedding_norm(const NormSpec& norm, const NormWeights& weights) override;
+  Status shifted_projections(const LayerSpec& layer, const RecurrenceWeights& weights) override;
   Status slot_projections(const LayerSpec& layer, const SlotWeights& weights) override;
   Status slot_attention(const LayerSpec& layer, const SlotWeights& weights) override;
   Status recurrence_projections(const LayerSpec& layer, const RecurrenceWeights& weights) override;

@@ -170,6 +170,8 @@ ProbedRows Recorder::probed(PassBuffer buffer, const LayerSpec& layer) const {
       return inputs(at.r);
     case PassBuffer::gate:
       return inputs(at.gate);
+    case PassBuffer::first_v:
+      return {};
     case PassBuffer::o:
       break;
   }
