@@ -159,12 +159,16 @@ Status find_biases(const GgufFile& file, ModelConfig& config) {
 }
 
 /// A key of another version may change what the model computes: better refused than computed wrongly.
-Status refuse_unknown_keys(const GgufFile& file) {
+Status refuse_unknown_keys(const GgufFile& file, const std::string& architecture) {
   const auto& metadata = file.metadata();
   for (auto it = metadata.lower_bound(std::string_view("gsa.")); it != metadata.end(); ++it) {
     const std::string& key = it->first;
     if (!key.starts_with("gsa.")) break;
     const bool text = key.starts_with("gsa.tokenizer.") || key.starts_with("gsa.chat");
+    if (has_llama_names(architecture) && is_config_key(key)) {
+      return fail(ErrorCode::unsupported, "key ", key,
+                  " does not belong to a file of architecture ", architecture);
+    }
     if (!text && key != kTiedKey && !is_config_key(key)) {
       return fail(ErrorCode::unsupported, "key ", printable(key),
                   " is not known to this version, which might compute another model than meant");
@@ -275,7 +279,7 @@ Result<ModelFile> ModelFile::from_gguf(std::shared_ptr<const GgufFile> file) {
   if (file == nullptr) return fail(ErrorCode::invalid_argument, "no file was given");
   ModelFile model;
   RUNNEL_TRY(model.config, config_from_gguf(*file));
-  RUNNEL_CHECK_OK(refuse_unknown_keys(*file));
+  RUNNEL_CHECK_OK(refuse_unknown_keys(*file, model.config.architecture));
   RUNNEL_CHECK_OK(find_biases(*file, model.config));
 
   const ModelConfig& c = model.config;

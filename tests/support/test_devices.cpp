@@ -16,7 +16,10 @@ bool TestDevice::software() const {
 }
 
 bool TestDevice::takes(const ModelConfig& config) const {
-  return !is("cuda") || !has_removal(config);
+  if (is("vulkan") && config.embedding_norm && config.embedding_norm->kind != Norm::layer)
+    return false;
+  return !is("cuda") ||
+         !(has_removal(config) || config.embedding_norm || config.layers.front().channel_shift > 0);
 }
 
 std::vector<TestDevice> test_devices() {
