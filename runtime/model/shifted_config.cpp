@@ -168,6 +168,10 @@ Result<ModelConfig> shifted_config(const ShiftedSizes& sizes) {
   c.architecture = sizes.architecture;
   RUNNEL_TRY(c.vocab_size, size("the vocabulary", sizes.vocab_size));
   RUNNEL_TRY(c.hidden_size, size("the width of the model", sizes.hidden_size));
+  if (!(sizes.norm_eps > 0 && sizes.norm_eps <= 1)) {
+    return fail(ErrorCode::malformed, "the norms' epsilon is ", sizes.norm_eps,
+                ", expected a number above 0 and at most 1");
+  }
   for (std::size_t i = 0; i < sizes.layers.size(); ++i) {
     RUNNEL_TRY(LayerSpec layer, shifted_layer(sizes, sizes.layers[i], i == 0));
     layer.index = static_cast<std::int32_t>(i);

@@ -145,12 +145,14 @@ TEST(ShiftedModel, NamesWhatIsWrongWithAFile) {
       {"no head", [](test::FileParts& p) { p.keys["rwkv7.wkv.head_size"] = std::int32_t{-1}; },
        "head size is -1"},
       {"no epsilon",
-       [](test::FileParts& p) { p.keys["rwkv7.attention.layer_norm_epsilon"] = 0.0F; }, "epsilon"},
+       [](test::FileParts& p) { p.keys["rwkv7.attention.layer_norm_epsilon"] = 0.0F; },
+       "epsilon is 0, expected a number above 0"},
       {"another number of shifts",
        [](test::FileParts& p) { p.keys["rwkv7.token_shift_count"] = std::uint32_t{1}; },
        "token_shift_count is 1, expected 2"},
       {"a key of ours",
-       [](test::FileParts& p) { p.keys["gsa.num_memory_slots"] = std::uint32_t{4}; }, "key gsa.num_memory_slots does not belong"},
+       [](test::FileParts& p) { p.keys["gsa.num_memory_slots"] = std::uint32_t{4}; },
+       "key gsa.num_memory_slots does not belong"},
       {"no layers",
        [](test::FileParts& p) {
          std::erase_if(p.tensors, [](const auto& t) { return t.first.starts_with("blk."); });
