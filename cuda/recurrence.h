@@ -13,6 +13,8 @@ namespace runnel::cuda {
 /// Where a row of a pass's inputs has what, in floats; -1: nowhere.
 struct RecurrenceColumns {
   std::int32_t q = -1, k = -1, v = -1, f = -1, low = -1, r = -1, gate = -1;
+  // of shifted projections: what is between two products of low rank, and the mix of values
+  std::int32_t low_r = -1, low_gate = -1, low_v = -1, v_mix = -1;
   std::int32_t stride = 0;
 };
 

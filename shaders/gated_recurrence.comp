@@ -337,10 +337,19 @@ float channel(uint token, uint c) {
 void main() {
   const uint token = gl_WorkGroupID.x;
   if (token >= pass.word[kPassTokens]) return;
-  const uint n = HQ * V, width = flag(kFlagNormHeads) ? V : n;
+  const uint n = HQ * V, width = flag(kFlagNormHeads) || flag(kFlagNormGroups) ? V : n;
   for (uint start = 0; start < n; start += width) {
-    float factor = 1.0;
-    if (flag(kFlagNorm)) {
+    float factor = 1.0, mean = 0.0;
+    if (flag(kFlagNormGroups)) {
+      precise float all = 0.0, squares = 0.0;
+      for (uint i = THREAD; i < width; i += kThreads) all += channel(token, start + i);
+      mean = team_sum(all, kThreads) / float(width);
+      for (uint i = THREAD; i < width; i += kThreads) {
+        const float v = channel(token, start + i) - mean;
+        squares = fma(v, v, squares);
+      }
+      factor = 1.0 / sqrt(team_sum(squares, kThreads) / float(width) + a.eps);
+    } else if (flag(kFlagNorm)) {
       float sum = 0.0;
       for (uint i = THREAD; i < width; i += kThreads) {
         const float v = channel(token, start + i);
@@ -349,9 +358,18 @@ void main() {
       factor = inversesqrt(team_sum(sum, kThreads) / float(width) + a.eps);
     }
     for (uint i = THREAD; i < width; i += kThreads) {
-      float v = channel(token, start + i) * factor;
-      if (flag(kFlagNorm) && a.weight != kNone) v *= vectors.v[a.weight + i];
-      if (flag(kFlagGate)) v *= swish(projections.v[token * a.stride + a.at_gate + start + i]);
+      float v = (channel(token, start + i) - mean) * factor;
+      if (flag(kFlagNormGroups)) {
+        v = fma(v, vectors.v[a.weight + start + i], vectors.v[a.bias + start + i]);
+      } else if (flag(kFlagNorm) && a.weight != kNone) {
+        v *= vectors.v[a.weight + i];
+      }
+      const uint row = token * a.stride + start + i;
+      if (flag(kFlagBonus)) v = fma(projections.v[token * a.stride + a.at_bonus + (start + i) / V], projections.v[row + a.at_v], v);
+      if (flag(kFlagGate)) {
+        const float gate = projections.v[row + a.at_gate];
+        v *= flag(kFlagPlainGate) ? gate : swish(gate);
+      }
       features.v[token * a.out_stride + start + i] = v;
     }
   }

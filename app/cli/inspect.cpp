@@ -66,12 +66,12 @@ std::uint64_t elements(const GgufTensor& tensor) {
 
 /// The keys that describe the computation, without their prefix: a value, or one per layer where layers differ.
 Json config_json(const ModelConfig& c) {
-  constexpr std::string_view kPrefix = "gsa.";
+  const std::string own = c.architecture + ".";
   Json json = Json::object();
   const auto put = [&json](const std::string& name, const auto& value) { json[name] = value; };
   for (const auto& [key, value] : config_keys(c)) {
-    if (!key.starts_with(kPrefix)) continue;
-    const std::string name = key.substr(kPrefix.size());
+    if (!key.starts_with("gsa.") && !key.starts_with(own)) continue;
+    const std::string name = key.substr(key.find('.') + 1);
     if (const auto* array = std::get_if<GgufArray>(&value)) {
       std::visit([&](const auto& elements) { put(name, elements); }, *array);
     } else {
@@ -107,7 +107,8 @@ Json layer_state_json(const LayerSpec& layer) {
   const LayerState s = LayerState::of(layer);
   return {{"kv_heads", s.kv_heads},       {"rows", s.slots},
           {"key_columns", s.head_k_dim},  {"value_columns", s.head_v_dim},
-          {"more_numbers", s.head_extra}, {"conv_taps", s.conv_size}};
+          {"more_numbers", s.head_extra}, {"conv_taps", s.conv_size},
+          {"mixer_shift", s.mixer_shift}, {"channel_shift", s.channel_shift}};
 }
 
 Json state_json(const ModelConfig& c) {
@@ -137,6 +138,8 @@ std::string state_text(const LayerSpec& c) {
   if (s.conv_size > 0) {
     text += ", and the last " + std::to_string(s.conv_size) + " inputs of the convolutions";
   }
+  if (s.mixer_shift > 0) text += ", and the last input of the mixer";
+  if (s.channel_shift > 0) text += " and of the channel mix";
   return text;
 }
 
@@ -151,6 +154,16 @@ std::string mixer_text(const LayerSpec& layer) {
   std::string text = "gated recurrence, decay " + std::string(decay_name(c.decay));
   if (c.has_gate() && c.num_memory_slots == 0) {
     text += c.decay_on_values ? " along the values" : " along the keys";
+  }
+  switch (c.removal) {
+    case Removal::none:
+      break;
+    case Removal::delta:
+      text += ", delta rule";
+      break;
+    case Removal::own_key:
+      text += ", delta rule with keys of its own";
+      break;
   }
   if (c.num_memory_slots > 0) {
     text += " of " + std::to_string(c.num_memory_slots) + " slots, two passes";
@@ -290,7 +303,7 @@ std::string positions_text(const LayerSpec& c) {
 
 std::string activations_text(const LayerSpec& c) {
   const Activation values =
-      c.kind() == Mixer::slots ? c.slots().value_activation : Activation::identity;
+      c.kind() == Mixer::slots ? c.slots().value_activation : c.recurrence().value_activation;
   std::string text = "queries and keys " + std::string(feature_map_name(c.common().feature_map)) +
                      ", values " + std::string(activation_name(values)) + ", output " +
                      std::string(activation_name(c.output_activation));
@@ -302,6 +315,9 @@ std::string activations_text(const LayerSpec& c) {
       break;
     case OutputNorm::heads:
       text += " and norm of each head";
+      break;
+    case OutputNorm::groups:
+      text += " and LayerNorm of each head";
       break;
   }
   return text + (c.output_gate ? ", gated" : "");

@@ -72,6 +72,9 @@ class Ops {
   /// x[t] = table[token[t]]
   virtual Status embed(const WeightView& table) = 0;
 
+  /// x <- norm(x)
+  virtual Status embedding_norm(const NormSpec& norm, const NormWeights& weights) = 0;
+
   /// x^ = norm(x);  q, k, v, f = W x^ + bias (+ conv)
   virtual Status slot_projections(const LayerSpec& layer, const SlotWeights& weights) = 0;
 
@@ -84,19 +87,27 @@ class Ops {
   virtual Status recurrence_projections(const LayerSpec& layer,
                                         const RecurrenceWeights& weights) = 0;
 
+  /// h = norm(x), d = h of the token before - h (advances that part of the state), x_j = h + lerp_j d;  q = W x_q and so
+  /// k, v;  f, r and the output gate by way of low ranks, with tanh, nothing and a sigmoid between;  v is kept for later
+  /// layers, or goes towards what was kept by sigmoid(W2 (W1 x_v) + bias)
+  virtual Status shifted_projections(const LayerSpec& layer, const RecurrenceWeights& weights) = 0;
+
   /// Maps, rotations and decays of each head, then per state head and token
   ///   S <- diag(a) S diag(b) + k v^T,  o = scale S^T q,
-  /// twice with a softmax over the slots between if the model has slots. One token: the recurrence; several: the same
+  /// twice with a softmax over the slots between if the model has slots; with a removal
+  ///   S <- diag(a) S + b (c^T S) + k v^T,  of the S before;  bonus_h = sum of q k w over the head's channels.
+  /// One token: the recurrence; several: the same
   /// function in blocks. Advances the state of this layer in place.
   virtual Status gated_recurrence(const LayerSpec& layer, const RecurrenceWeights& weights) = 0;
 
-  /// x += W_o (norm(act(o)) * swish(output gate)), norm over all channels or over each head's
+  /// x += W_o ((norm(act(o)) + bonus v) * act(output gate)), norm over all channels or over each head's
   virtual Status output_projection(const LayerSpec& layer, const OutputWeights& weights) = 0;
 
   /// x += W_down(silu(W_gate x~) * W_up x~),  x~ = norm(x)
   virtual Status gated_mlp(const LayerSpec& layer, const ChannelMixWeights& weights) = 0;
 
-  /// x += W_down(relu(W_up x~)^2),  x~ = norm(x)
+  /// x += W_down(relu(W_up x~)^2),  x~ = norm(x), or between that and norm(x) of the token before as lerp says
+  /// (advances that part of the state)
   virtual Status squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& weights) = 0;
 
   /// logits = W_head norm(x), at the positions each PlanItem wants
@@ -183,6 +194,10 @@ struct StepProgram {
 
 /// "cluster, fixed 576; not even: …" for people.
 std::string to_string(const StepProgram& program);
+
+/// For backends that do not compute removals, shifted inputs or a norm behind the embedding.
+/// @return unsupported, naming the layer and what it has, if the model has one
+Status refuse_removals(const ModelConfig& config, const std::string& device);
 
 /// For backends whose ladder is the one row "ops". @return not_found for any other wanted name
 Status expect_ops(const std::string& wanted, const std::string& device);

@@ -19,11 +19,15 @@ std::int64_t columns_of(PassBuffer buffer, const LayerSpec& layer, std::int64_t 
     case PassBuffer::f:
       return layer.gate_channels();
     case PassBuffer::r:
-      return recurrent && layer.recurrence().decay == Decay::refined ? layer.gate_channels() : 0;
+      return layer.rate_channels();
     case PassBuffer::gate:
       return layer.output_gate ? layer.o_channels() : 0;
     case PassBuffer::o:
       return layer.o_channels();
+    case PassBuffer::first_v:
+      return recurrent && (layer.recurrence().first_values || layer.recurrence().value_rank > 0)
+                 ? layer.v_channels()
+                 : 0;
   }
   return 0;
 }

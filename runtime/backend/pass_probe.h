@@ -13,14 +13,15 @@ namespace runnel {
 
 /// What ops hand to one another, f32, a row per token. D, HQ, H, K, V, F as in LayerSpec.
 enum class PassBuffer {
-  x,     // [T, D]    the residual stream
-  q,     // [T, HQ*K] as the projections leave it: with its bias, before maps and rotations
-  k,     // [T, H*K]  the same
-  v,     // [T, H*V]  the same
-  f,     // [T, H*F]  gate logits without their bias
-  r,     // [T, H*F]  refining logits without their bias
-  gate,  // [T, HQ*V] output gate
-  o,     // [T, HQ*V] what the mixer read
+  x,        // [T, D]    the residual stream
+  q,        // [T, HQ*K] as the projections leave it: with its bias, before maps and rotations
+  k,        // [T, H*K]  the same
+  v,        // [T, H*V]  the same
+  f,        // [T, H*F]  gate logits without their bias
+  r,        // [T, H*R]  refining or rate logits without their bias
+  gate,     // [T, HQ*V] output gate
+  o,        // [T, HQ*V] what the mixer read
+  first_v,  // [T, H*V] values that a layer keeps for later ones
 };
 
 /// Columns of a row of `buffer` in a layer; 0: the layer has none.
@@ -29,7 +30,8 @@ std::int64_t columns_of(PassBuffer buffer, const LayerSpec& layer, std::int64_t 
 /// Between runs of its plan, on the thread that uses the plan. Rows are those of one item.
 ///
 /// Convolutions and gates of low rank belong to the projections on some devices and to the mixer on others, and a
-/// normalizer divides in the mixer or in the output projection: there the ops on both sides are one unit.
+/// normalizer divides in the mixer or in the output projection, as a bonus goes from one to the other: there the ops on
+/// both sides are one unit.
 class PassProbe {
  public:
   virtual ~PassProbe() = default;

@@ -23,6 +23,10 @@ class StepRecorder final : public Ops {
     return {};
   }
 
+  Status embedding_norm(const NormSpec&, const NormWeights&) override {
+    return stop("a norm behind the embedding");
+  }
+
   Status slot_projections(const LayerSpec& layer, const SlotWeights& weights) override {
     if (next_ != Next::layer) return stop("slot projections where another op is due");
     if (m_.layers.empty()) {
@@ -47,6 +51,9 @@ class StepRecorder final : public Ops {
   }
 
   Status recurrence_projections(const LayerSpec&, const RecurrenceWeights&) override {
+    return stop("a recurrence");
+  }
+  Status shifted_projections(const LayerSpec&, const RecurrenceWeights&) override {
     return stop("a recurrence");
   }
   Status gated_recurrence(const LayerSpec&, const RecurrenceWeights&) override {
@@ -142,6 +149,7 @@ std::string refuse_step_model(const StepModel& model) {
     case OutputNorm::channels:
       break;
     case OutputNorm::heads:
+    case OutputNorm::groups:
       return "an output norm over each head";
   }
   if (l.output_gate) return "an output gate";

@@ -37,7 +37,7 @@ std::int64_t layer_state(const LayerSpec& c) {
       std::int64_t{s.slots} * (s.head_k_dim + s.head_v_dim) + std::int64_t{s.head_extra};
   const std::int64_t channels =
       std::int64_t{s.q_channels} + std::int64_t{s.k_channels} + std::int64_t{s.v_channels};
-  return head * s.kv_heads + s.conv_size * channels;
+  return head * s.kv_heads + s.conv_size * channels + s.mixer_shift + s.channel_shift;
 }
 
 Status check_state_size(const ModelConfig& c) {
@@ -64,9 +64,13 @@ Status check_slots(const LayerSpec& layer) {
     return fail(ErrorCode::unsupported, "gsa.feature_map of slots is a map of another mixer",
                 ", expected identity, swish, relu or t2r");
   }
-  if (layer.output_norm == OutputNorm::heads || layer.output_gate) {
+  if (layer.output_norm == OutputNorm::heads || layer.output_norm == OutputNorm::groups ||
+      layer.output_gate) {
     return fail(ErrorCode::unsupported, "slots have an output norm of each head or an output gate",
                 ", expected neither");
+  }
+  if (layer.mixer_shift != 0) {
+    return fail(ErrorCode::unsupported, "slots have shifted projections, expected none");
   }
   if (c.num_positional_slots() > 0 && layer.head_k_dim % 2 != 0) {
     return fail(ErrorCode::malformed, "gsa.head_k_dim is ", layer.head_k_dim,
@@ -75,6 +79,69 @@ Status check_slots(const LayerSpec& layer) {
   if (c.num_sink_slots > 0 && c.sink_distance < c.num_sink_slots) {
     return fail(ErrorCode::malformed, "gsa.sink_distance is ", c.sink_distance,
                 ", expected at least gsa.num_sink_slots ", c.num_sink_slots);
+  }
+  return {};
+}
+
+/// What a removal excludes, and what only a removal has.
+Status check_removal(const LayerSpec& layer) {
+  const RecurrenceSpec& c = layer.recurrence();
+  const auto refuse = [](const char* what, const char* expected) {
+    return fail(ErrorCode::unsupported, what, ", expected ", expected);
+  };
+  RUNNEL_CHECK_OK(check_float("gsa.removal_scale", c.removal_scale, true, "a finite number"));
+  if (c.removal == Removal::none) {
+    if (c.decay == Decay::softplus || c.decay == Decay::bounded || c.values_per_key != 1 ||
+        c.key_norm != KeyNorm::none || c.bonus || layer.mixer_shift != 0) {
+      return refuse(
+          "a recurrence has a decay, a norm of keys, a bonus, shared keys or shifted inputs "
+          "that belong to a gsa.removal",
+          "a removal");
+    }
+    return {};
+  }
+  if (c.decay != Decay::none && c.decay != Decay::softplus && c.decay != Decay::bounded) {
+    return refuse("a recurrence with a gsa.removal has this gsa.decay",
+                  "none, softplus or bounded");
+  }
+  if (layer.num_heads != layer.num_kv_heads) {
+    return refuse("a recurrence with a gsa.removal has several queries of a kv head", "one");
+  }
+  if (c.normalizer || c.rotary || c.num_memory_slots > 0 || c.feature_norm_q || c.feature_norm_k) {
+    return refuse(
+        "a recurrence with a gsa.removal has a normalizer, rotary keys, slots or feature "
+        "norms",
+        "none of them");
+  }
+  switch (c.feature_map) {
+    case FeatureMap::identity:
+    case FeatureMap::swish:
+    case FeatureMap::relu:
+    case FeatureMap::elu:
+      break;
+    case FeatureMap::t2r:
+    case FeatureMap::product:
+    case FeatureMap::hedgehog:
+    case FeatureMap::dpfp:
+    case FeatureMap::exponential:
+      return refuse("a recurrence with a gsa.removal has this gsa.feature_map",
+                    "identity, swish, relu or elu");
+  }
+  if (c.values_per_key < 1 || layer.num_kv_heads % c.values_per_key != 0) {
+    return fail(ErrorCode::malformed, "gsa.values_per_key is ", c.values_per_key,
+                ", expected a divisor of gsa.num_kv_heads ", layer.num_kv_heads);
+  }
+  const bool own_key = c.removal == Removal::own_key;
+  if (own_key != (layer.mixer_shift != 0) || own_key != (c.decay == Decay::bounded)) {
+    return refuse("shifted inputs, a bounded decay and a removal by own keys do not come together",
+                  "all or none");
+  }
+  if (!own_key) return {};
+  if (c.values_per_key != 1 || layer.head_k_dim != layer.head_v_dim || layer.conv_size > 0 ||
+      layer.qkv_bias || c.gate_rank < 1 || c.rate_rank < 1 ||
+      layer.output_gate != (c.output_gate_rank > 0)) {
+    return refuse("shifted inputs beside convolutions, biases, shared keys or full ranks",
+                  "neither");
   }
   return {};
 }
@@ -123,7 +190,8 @@ Status check_recurrence(const LayerSpec& layer) {
   if (c.gate_rank > 0 && !c.has_gate()) {
     return refuse("gsa.gate_rank is above 0 without a gate", "0");
   }
-  if (layer.output_gate && layer.output_norm == OutputNorm::none) {
+  RUNNEL_CHECK_OK(check_removal(layer));
+  if (layer.output_gate && layer.output_norm == OutputNorm::none && c.removal == Removal::none) {
     return refuse("gsa.output_gate is true without gsa.output_norm", "both");
   }
   const bool clamp = c.gate_logit_min != 0 || c.gate_logit_max != 0;
@@ -135,6 +203,10 @@ Status check_recurrence(const LayerSpec& layer) {
 
 Status check_channel_mix(const LayerSpec& c) {
   const bool there = c.channel_mix != ChannelMix::none;
+  if (c.channel_shift != 0 && c.channel_mix != ChannelMix::squared_relu) {
+    return fail(ErrorCode::unsupported,
+                "the channel mix has shifted inputs, expected them with a squared ReLU only");
+  }
   if (there == (c.intermediate_size > 0)) return {};
   return fail(ErrorCode::malformed, "gsa.intermediate_size is ", c.intermediate_size,
               there ? ", expected 1 to 1048576" : ", expected 0 without a channel mix");
@@ -176,6 +248,26 @@ Status check_layer(const LayerSpec& c) {
   return check_float("gsa.rope_theta", m.rope_theta, m.rope_theta > 1, "a finite number above 1");
 }
 
+/// Layers mix their values with those of one earlier layer of the same width.
+Status check_first_values(const ModelConfig& config) {
+  const LayerSpec* first = nullptr;
+  for (const LayerSpec& layer : config.layers) {
+    if (layer.kind() != Mixer::recurrence) continue;
+    const RecurrenceSpec& r = layer.recurrence();
+    if (r.first_values && (first != nullptr || r.value_rank > 0)) {
+      return fail(ErrorCode::unsupported, "layer ", layer.index,
+                  " keeps its values for later layers, expected one layer that does");
+    }
+    if (r.first_values) first = &layer;
+    if (r.value_rank == 0) continue;
+    if (first == nullptr || first->v_channels() != layer.v_channels()) {
+      return fail(ErrorCode::unsupported, "layer ", layer.index, " mixes ", layer.v_channels(),
+                  " values with those of an earlier layer, expected one with as many");
+    }
+  }
+  return {};
+}
+
 /// A pass computes the angles of a token once, for all layers that turn by them.
 Status check_rotations(const ModelConfig& config) {
   const LayerSpec* first = nullptr;
@@ -206,7 +298,18 @@ Status check_rotations(const ModelConfig& config) {
 Status check_config(const ModelConfig& c) {
   RUNNEL_CHECK_OK(check_model_ranges(c));
   RUNNEL_CHECK_OK(check_eps("gsa.norm_eps", c.final_norm.eps));
-  for (const LayerSpec& layer : c.layers) RUNNEL_CHECK_OK(check_layer(layer));
+  if (c.embedding_norm) {
+    RUNNEL_CHECK_OK(check_eps("the epsilon behind the embedding", c.embedding_norm->eps));
+  }
+  for (const LayerSpec& layer : c.layers) {
+    RUNNEL_CHECK_OK(check_layer(layer));
+    for (const std::int32_t shift : {layer.mixer_shift, layer.channel_shift}) {
+      if (shift == 0 || shift == c.hidden_size) continue;
+      return fail(ErrorCode::malformed, "the shifted inputs of layer ", layer.index, " have ",
+                  shift, " channels, expected ", c.hidden_size);
+    }
+  }
+  RUNNEL_CHECK_OK(check_first_values(c));
   RUNNEL_CHECK_OK(check_rotations(c));
   return check_state_size(c);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,13 +11,14 @@
 
 namespace runnel {
 
-/// Shapes and constants of a model: tokens → D channels → the layers in order → logits.
+/// Shapes and constants of a model: tokens → D channels (→ a norm) → the layers in order → logits.
 struct ModelConfig {
   std::string name;                  // people's name of the model, may be empty
   std::string architecture = "gsa";  // one of architectures()
 
   std::int32_t vocab_size = 0;
-  std::int32_t hidden_size = 0;  // D
+  std::int32_t hidden_size = 0;            // D
+  std::optional<NormSpec> embedding_norm;  // of x before the first layer
   std::vector<LayerSpec> layers;
   NormSpec final_norm;
 

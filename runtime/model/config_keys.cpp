@@ -16,14 +16,16 @@
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/model/config_names.h"
+#include "runtime/model/file_names.h"
 #include "runtime/model/model_file.h"
+#include "runtime/model/shifted_config.h"
 #include "runtime/model/weight_table.h"
 
 namespace runnel {
 namespace {
 
-constexpr std::array<std::string_view, 7> kArchitectures = {"gsa",         "gla", "hgrn2", "retnet",
-                                                            "linear_attn", "abc", "regla"};
+constexpr std::array<std::string_view, 9> kArchitectures = {
+    "gsa", "gla", "hgrn2", "retnet", "linear_attn", "abc", "regla", "delta_net", "gated_deltanet"};
 
 constexpr const char* kVocabSize = "gsa.vocab_size";
 constexpr const char* kHiddenSize = "gsa.hidden_size";
@@ -118,6 +120,13 @@ constexpr BoolKey kRecurrenceBools[] = {
     {"gsa.conv_silu", of_layer<&LayerSpec::conv_silu, bool>},
 };
 
+// Keys of a recurrence with a removal only; files without one do not have them.
+constexpr const char* kRemoval = "gsa.removal";
+constexpr const char* kRemovalScale = "gsa.removal_scale";
+constexpr const char* kKeyNorm = "gsa.key_norm";
+constexpr const char* kValuesPerKey = "gsa.values_per_key";
+constexpr const char* kRemovalKeys[] = {kRemoval, kRemovalScale, kKeyNorm, kValuesPerKey};
+
 constexpr const char* kMixer = "gsa.mixer";
 constexpr const char* kDecay = "gsa.decay";
 constexpr const char* kRopeTheta = "gsa.rope_theta";
@@ -169,7 +178,9 @@ namespace {
 
 bool is_recurrence_key(std::string_view key) {
   const auto named = [key](const auto& k) { return key == k.key; };
-  return key == kDecay || key == kOutputNormHeads || std::ranges::any_of(kRecurrenceInts, named) ||
+  return key == kDecay || key == kOutputNormHeads ||
+         std::ranges::find(kRemovalKeys, key) != std::end(kRemovalKeys) ||
+         std::ranges::any_of(kRecurrenceInts, named) ||
          std::ranges::any_of(kRecurrenceFloats, named) ||
          std::ranges::any_of(kRecurrenceBools, named);
 }
@@ -258,6 +269,19 @@ Status read_floats(const LayerKeys& keys, const FloatKey (&table)[kN], LayerSpec
   return {};
 }
 
+Status read_removal(const LayerKeys& keys, RecurrenceSpec& r) {
+  RUNNEL_TRY(const std::string removal, keys.text(kRemoval, std::string(removal_name(r.removal))));
+  RUNNEL_TRY(r.removal, removal_from_name(kRemoval, removal));
+  RUNNEL_TRY(const double scale, keys.number(kRemovalScale, 1.0));
+  r.removal_scale = narrowed(scale);
+  RUNNEL_TRY(const std::string norm, keys.text(kKeyNorm, std::string(key_norm_name(r.key_norm))));
+  RUNNEL_TRY(r.key_norm, key_norm_from_name(kKeyNorm, norm));
+  RUNNEL_TRY(const std::int64_t values, keys.integer(kValuesPerKey, 1));
+  RUNNEL_CHECK_OK(check_range(kValuesPerKey, values, 1, 4096));
+  r.values_per_key = static_cast<std::int32_t>(values);
+  return {};
+}
+
 Status read_recurrence(const LayerKeys& keys, LayerSpec& layer) {
   RUNNEL_TRY(const std::string decay, keys.text(kDecay));
   RUNNEL_TRY(layer.recurrence().decay, decay_from_name(kDecay, decay));
@@ -267,7 +291,7 @@ Status read_recurrence(const LayerKeys& keys, LayerSpec& layer) {
     bool* const member = k.member(layer);
     RUNNEL_TRY(*member, keys.boolean(k.key, *member));
   }
-  return {};
+  return read_removal(keys, layer.recurrence());
 }
 
 Status refuse_recurrence_keys(const GgufFile& file) {
@@ -307,7 +331,8 @@ Status read_value_activation(const LayerKeys& keys, LayerSpec& layer) {
     case Mixer::recurrence:
       break;
   }
-  if (activation == Activation::identity) return {};
+  layer.recurrence().value_activation = activation;
+  if (activation == Activation::identity || layer.recurrence().removal != Removal::none) return {};
   return fail(ErrorCode::unsupported, kValueActivation, " of a recurrence is ", in_quotes(name),
               ", expected identity");
 }
@@ -358,6 +383,25 @@ T member_value(Member<T> member, LayerSpec layer) {
   return value == nullptr ? T() : *value;
 }
 
+/// The keys of recurrences with a removal; of other layers what they would be without them.
+void add_removal_keys(const ModelConfig& c, std::vector<std::pair<std::string, GgufValue>>& keys) {
+  const auto of = [](const LayerSpec& l) {
+    return l.kind() == Mixer::recurrence ? l.recurrence() : RecurrenceSpec();
+  };
+  keys.emplace_back(kRemoval, layer_value<std::string>(c, [&of](const LayerSpec& l) {
+                      return std::string(removal_name(of(l).removal));
+                    }));
+  keys.emplace_back(kRemovalScale, layer_value<float>(c, [&of](const LayerSpec& l) {
+                      return of(l).removal_scale;
+                    }));
+  keys.emplace_back(kKeyNorm, layer_value<std::string>(c, [&of](const LayerSpec& l) {
+                      return std::string(key_norm_name(of(l).key_norm));
+                    }));
+  keys.emplace_back(kValuesPerKey, layer_value<std::uint32_t>(c, [&of](const LayerSpec& l) {
+                      return static_cast<std::uint32_t>(of(l).values_per_key);
+                    }));
+}
+
 }  // namespace
 
 bool is_config_key(std::string_view key) {
@@ -375,6 +419,7 @@ bool is_config_key(std::string_view key) {
 }
 
 std::vector<std::pair<std::string, GgufValue>> config_keys(const ModelConfig& c) {
+  if (has_llama_names(c.architecture)) return shifted_config_keys(c);
   std::vector<std::pair<std::string, GgufValue>> keys;
   const auto set = [&keys](const char* key, GgufValue value) {
     keys.emplace_back(key, std::move(value));
@@ -409,8 +454,9 @@ std::vector<std::pair<std::string, GgufValue>> config_keys(const ModelConfig& c)
       +[](const LayerSpec& l) { return std::string(feature_map_name(l.common().feature_map)); });
   each(
       kValueActivation, +[](const LayerSpec& l) {
-        return std::string(activation_name(l.kind() == Mixer::slots ? l.slots().value_activation
-                                                                    : Activation::identity));
+        return std::string(activation_name(l.kind() == Mixer::slots
+                                               ? l.slots().value_activation
+                                               : l.recurrence().value_activation));
       });
   each(
       kOutputActivation,
@@ -447,18 +493,24 @@ std::vector<std::pair<std::string, GgufValue>> config_keys(const ModelConfig& c)
   }
   each(
       kOutputNormHeads, +[](const LayerSpec& l) { return l.output_norm == OutputNorm::heads; });
+  if (any([](const LayerSpec& l) {
+        return l.kind() == Mixer::recurrence && l.recurrence().removal != Removal::none;
+      })) {
+    add_removal_keys(c, keys);
+  }
   return keys;
 }
 
 Result<ModelConfig> config_from_gguf(const GgufFile& file) {
   RUNNEL_TRY(const std::string architecture, file.get_string("general.architecture"));
+  if (has_llama_names(architecture)) return shifted_config_from_gguf(file);
   if (std::ranges::find(kArchitectures, architecture) == kArchitectures.end()) {
     std::string known;
     for (const std::string_view a : kArchitectures) {
       known += (known.empty() ? "" : ", ") + std::string(a);
     }
     return fail(ErrorCode::unsupported, "general.architecture is ", in_quotes(architecture),
-                ", expected one of ", known);
+                ", expected one of ", known, ", rwkv7, arwkv7");
   }
   ModelConfig c;
   c.architecture = architecture;

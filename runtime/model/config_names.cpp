@@ -50,7 +50,9 @@ constexpr DecayName kDecays[] = {{Decay::none, "none"},
                                  {Decay::fixed, "fixed"},
                                  {Decay::log_sigmoid, "log_sigmoid"},
                                  {Decay::refined, "refined"},
-                                 {Decay::running_sum, "running_sum"}};
+                                 {Decay::running_sum, "running_sum"},
+                                 {Decay::softplus, "softplus"},
+                                 {Decay::bounded, "bounded"}};
 
 }  // namespace
 
@@ -59,7 +61,22 @@ Result<Decay> decay_from_name(std::string_view key, std::string_view name) {
     if (d.name == name) return d.decay;
   }
   return fail(ErrorCode::unsupported, key, " is ", in_quotes(name),
-              ", expected none, fixed, log_sigmoid, refined or running_sum");
+              ", expected none, fixed, log_sigmoid, refined, running_sum or softplus");
+}
+
+Result<Removal> removal_from_name(std::string_view key, std::string_view name) {
+  for (Removal r : {Removal::none, Removal::delta}) {
+    if (removal_name(r) == name) return r;
+  }
+  return fail(ErrorCode::unsupported, key, " is ", in_quotes(name), ", expected none or delta");
+}
+
+Result<KeyNorm> key_norm_from_name(std::string_view key, std::string_view name) {
+  for (KeyNorm n : {KeyNorm::none, KeyNorm::length, KeyNorm::sum}) {
+    if (key_norm_name(n) == name) return n;
+  }
+  return fail(ErrorCode::unsupported, key, " is ", in_quotes(name),
+              ", expected none, length or sum");
 }
 
 Result<Mixer> mixer_from_name(std::string_view key, std::string_view name) {
@@ -133,6 +150,30 @@ std::string_view channel_mix_name(ChannelMix mix) {
       return "none";
   }
   return "swiglu";
+}
+
+std::string_view removal_name(Removal removal) {
+  switch (removal) {
+    case Removal::none:
+      return "none";
+    case Removal::delta:
+      return "delta";
+    case Removal::own_key:
+      return "own_key";
+  }
+  return "none";
+}
+
+std::string_view key_norm_name(KeyNorm norm) {
+  switch (norm) {
+    case KeyNorm::none:
+      return "none";
+    case KeyNorm::length:
+      return "length";
+    case KeyNorm::sum:
+      return "sum";
+  }
+  return "none";
 }
 
 std::string_view decay_name(Decay decay) {

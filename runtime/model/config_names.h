@@ -15,6 +15,8 @@ std::string_view mixer_name(Mixer mixer);
 std::string_view norm_name(Norm norm);
 std::string_view channel_mix_name(ChannelMix mix);
 std::string_view decay_name(Decay decay);
+std::string_view removal_name(Removal removal);
+std::string_view key_norm_name(KeyNorm norm);
 
 /// `key` is what the name was read from, for messages.
 /// @return unsupported, naming the key, the name and those that are known.
@@ -26,5 +28,7 @@ Result<Mixer> mixer_from_name(std::string_view key, std::string_view name);
 Result<Norm> norm_from_name(std::string_view key, std::string_view name);
 Result<ChannelMix> channel_mix_from_name(std::string_view key, std::string_view name);
 Result<Decay> decay_from_name(std::string_view key, std::string_view name);
+Result<Removal> removal_from_name(std::string_view key, std::string_view name);
+Result<KeyNorm> key_norm_from_name(std::string_view key, std::string_view name);
 
 }  // namespace runnel

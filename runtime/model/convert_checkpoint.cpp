@@ -16,13 +16,15 @@ namespace {
 
 constexpr std::size_t kMaxConfigBytes = 16U << 20;
 
-Result<HfConfig> read_config(const std::filesystem::path& directory) {
+Result<HfConfig> read_config(const std::filesystem::path& directory,
+                             const SafetensorsCheckpoint& checkpoint) {
   RUNNEL_TRY(const FileMap file, FileMap::open(directory / "config.json"));
   if (file.bytes().size() > kMaxConfigBytes) {
     return fail(ErrorCode::malformed, "config.json has ", file.bytes().size(),
                 " bytes, expected at most ", kMaxConfigBytes);
   }
-  return parse_hf_config({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  return read_hf_config({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()},
+                        checkpoint);
 }
 
 /// The directory's own name, also for "." and paths that end in a slash.
@@ -39,10 +41,10 @@ Result<ConvertReport> convert_checkpoint(const std::filesystem::path& directory,
                                          const std::filesystem::path& path,
                                          const ConvertOptions& options) {
   ConvertReport report;
-  RUNNEL_TRY(report.config, read_config(directory));
+  RUNNEL_TRY(const SafetensorsCheckpoint checkpoint, SafetensorsCheckpoint::open(directory));
+  RUNNEL_TRY(report.config, read_config(directory, checkpoint));
   ModelConfig& config = report.config.model;
   config.name = options.name.empty() ? directory_name(directory) : options.name;
-  RUNNEL_TRY(const SafetensorsCheckpoint checkpoint, SafetensorsCheckpoint::open(directory));
   RUNNEL_TRY(const MappedTensors mapped, map_hf_tensors(report.config, checkpoint));
   const std::vector<ModelTensor>& tensors = mapped.tensors;
 
@@ -52,7 +54,7 @@ Result<ConvertReport> convert_checkpoint(const std::filesystem::path& directory,
   for (const std::string& assignment : options.sampling) {
     RUNNEL_CHECK_OK(set_sampling_key(assignment, writer));
   }
-  writer.set(std::string(kTiedKey), report.config.tied);
+  if (!report.config.shifted) writer.set(std::string(kTiedKey), report.config.tied);
   RUNNEL_TRY(TokenizerConversion tokenizer,
              tokenizer_to_gguf(directory, config.vocab_size, writer, options.chat));
   report.has_tokenizer = tokenizer.keys > 0;

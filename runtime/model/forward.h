@@ -14,7 +14,11 @@ inline Status forward_layer(Ops& ops, const LayerSpec& layer, const LayerWeights
       if (Status s = ops.slot_attention(layer, w.slots()); !s) return s;
       break;
     case Mixer::recurrence:
-      if (Status s = ops.recurrence_projections(layer, w.recurrence()); !s) return s;
+      if (layer.mixer_shift > 0) {
+        if (Status s = ops.shifted_projections(layer, w.recurrence()); !s) return s;
+      } else {
+        if (Status s = ops.recurrence_projections(layer, w.recurrence()); !s) return s;
+      }
       if (Status s = ops.gated_recurrence(layer, w.recurrence()); !s) return s;
       break;
   }
@@ -33,6 +37,9 @@ inline Status forward_layer(Ops& ops, const LayerSpec& layer, const LayerWeights
 /// Records embed, the layers and the head into `ops`.
 inline Status forward(Ops& ops, const ModelConfig& config, const Weights& weights) {
   if (Status s = ops.embed(weights.embeddings); !s) return s;
+  if (config.embedding_norm) {
+    if (Status s = ops.embedding_norm(*config.embedding_norm, weights.embedding_norm); !s) return s;
+  }
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     if (Status s = forward_layer(ops, config.layers[i], weights.layers[i]); !s) return s;
   }

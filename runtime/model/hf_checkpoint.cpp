@@ -5,81 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <set>
 #include <span>
 #include <utility>
 
 #include "quant/quantise.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/model/hf_shifted.h"
+#include "runtime/model/tensor_taker.h"
 #include "runtime/model/weight_table.h"
 
 namespace runnel {
 namespace {
-
-using quant::BlockType;
-
-Result<BlockType> float_type(std::string_view name, SafetensorsType type) {
-  switch (type) {
-    case SafetensorsType::f32:
-      return BlockType::f32;
-    case SafetensorsType::f16:
-      return BlockType::f16;
-    case SafetensorsType::bf16:
-      return BlockType::bf16;
-    default:
-      return fail(ErrorCode::unsupported, "tensor ", printable(name), " is ", to_string(type),
-                  ", expected F32, F16 or BF16");
-  }
-}
-
-/// Takes tensors out of a checkpoint by name and keeps which were taken.
-class TensorTaker {
- public:
-  explicit TensorTaker(const SafetensorsCheckpoint& checkpoint) : checkpoint_(checkpoint) {}
-
-  bool has(const std::string& name) const { return checkpoint_.find(name) != nullptr; }
-
-  /// The tensor `name`, whose shape must be `shape`, as a [rows, cols] view.
-  Result<WeightView> take(const std::string& name, const std::vector<std::int64_t>& shape) {
-    const SafetensorsTensor* tensor = checkpoint_.find(name);
-    if (tensor == nullptr) {
-      return fail(ErrorCode::malformed, "tensor ", name, " is missing, expected shape ",
-                  shape_text(shape));
-    }
-    if (tensor->shape != shape) {
-      return fail(ErrorCode::malformed, "tensor ", name, " has shape ", shape_text(tensor->shape),
-                  ", expected ", shape_text(shape));
-    }
-    WeightView view;
-    RUNNEL_TRY(view.type, float_type(name, tensor->type));
-    view.name = name;
-    view.cols = shape.back();
-    view.rows = shape.size() == 1 ? 1 : shape.front();
-    view.data = tensor->bytes;
-    taken_.insert(name);
-    return view;
-  }
-
-  /// Names of tensors that were never requested: they belong to a computation that would be left out.
-  Status expect_all_taken() const {
-    std::string left;
-    int count = 0;
-    for (const std::string_view name : checkpoint_.names()) {
-      if (taken_.contains(name)) continue;
-      constexpr int kNamed = 3;
-      if (++count <= kNamed) left += (count > 1 ? ", " : "") + printable(name);
-    }
-    if (count == 0) return {};
-    return fail(ErrorCode::unsupported, "the checkpoint has ", count,
-                " tensors that this configuration has no place for: ", left,
-                count > 3 ? ", …" : "");
-  }
-
- private:
-  const SafetensorsCheckpoint& checkpoint_;
-  std::set<std::string, std::less<>> taken_;
-};
 
 /// Which of the historical spellings the checkpoint uses.
 struct Layout {
@@ -146,6 +83,13 @@ constexpr Renamed kRenamed[] = {
     {"abc", "attn.f_proj.weight", "attn.s_proj.weight"},
     {"regla", "attn.f_proj.weight", "attn.gk_proj.weight"},
     {"regla", "attn.f_proj.bias", "attn.gk_proj.bias"},
+    {"delta_net", "attn.r_proj.weight", "attn.b_proj.weight"},
+    {"delta_net", "attn.g_norm.weight", "attn.o_norm.weight"},
+    {"gated_deltanet", "attn.f_proj.weight", "attn.a_proj.weight"},
+    {"gated_deltanet", "attn.f_proj.bias", "attn.dt_bias"},
+    {"gated_deltanet", "attn.r_proj.weight", "attn.b_proj.weight"},
+    {"gated_deltanet", "attn.log_rate", "attn.A_log"},
+    {"gated_deltanet", "attn.g_norm.weight", "attn.o_norm.weight"},
 };
 
 /// What the checkpoint calls the tensor.
@@ -294,6 +238,7 @@ Status take_duplicate_head(const WeightView& embeddings, TensorTaker& taker) {
 
 Result<MappedTensors> map_hf_tensors(const HfConfig& config,
                                      const SafetensorsCheckpoint& checkpoint) {
+  if (config.shifted) return map_shifted_tensors(config.model, checkpoint);
   const ModelConfig& c = config.model;
   const std::vector<std::int64_t> table = {c.vocab_size, c.hidden_size};
   TensorTaker taker(checkpoint);

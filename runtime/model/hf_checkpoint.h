@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint directory as Hugging Face lays it out (config.json, safetensors, tokenizer files) →
 // a model file. Reads `model_type` gsa, gla, hgrn2, retnet, linear_attn and abc in the layouts of
-// 2024 and 2025, regla, and runnel_gsa.
+// 2024 and 2025, regla, delta_net, gated_deltanet, rwkv7 and runnel_gsa.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@
 #include "runnel/result.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/model/config.h"
+#include "runtime/model/hf_shifted.h"
 #include "runtime/model/model_writer.h"
 
 namespace runnel {
@@ -30,6 +31,8 @@ struct HfConfig {
   bool tied_maps = false;     // one feature map for queries and keys
   // kv heads of the model for each of the checkpoint: heads that read the same key forget differently
   int repeat_kv = 1;
+  // of a model whose sizes come from its tensors: `model` is empty until read_hf_config() has seen them
+  std::optional<HfShifted> shifted;
 };
 
 /// The checkpoint's tensors under our names; `storage` owns what is not a view of it.
@@ -41,6 +44,10 @@ struct MappedTensors {
 /// @param json  the text of config.json
 /// @return malformed, or unsupported naming the option that this library cannot run.
 Result<HfConfig> parse_hf_config(std::string_view json);
+
+/// The same, with the sizes that only the tensors' shapes say.
+/// @return also malformed for a tensor that is missing, or a shape that config.json contradicts
+Result<HfConfig> read_hf_config(std::string_view json, const SafetensorsCheckpoint& checkpoint);
 
 /// The checkpoint's tensors under our names, in the order of the file; the views are valid as long as
 /// `checkpoint` and the result.

@@ -108,17 +108,16 @@ class Keys {
 };
 
 /// Options that change the computation in ways that this library does not compute, in any model type.
-Status refuse_common(const Keys& keys) {
+Status refuse_common(const Keys& keys, std::string_view activation) {
   RUNNEL_CHECK_OK(keys.refuse("attn", "a hybrid with softmax attention layers"));
   RUNNEL_CHECK_OK(keys.refuse("attnres_block_size", "a model with attention residuals"));
   RUNNEL_CHECK_OK(keys.refuse("conv_bias", "a short convolution with bias"));
   RUNNEL_CHECK_OK(keys.refuse("quantization_config", "a checkpoint that is already quantised"));
-  RUNNEL_TRY(const std::string act, keys.text("hidden_act", "swish"));
-  if (act != "swish" && act != "silu") {
-    return fail(ErrorCode::unsupported, "config.json: hidden_act is ", in_quotes(act),
-                ", expected 'swish'");
-  }
-  return {};
+  RUNNEL_TRY(std::string act, keys.text("hidden_act", std::string(activation)));
+  if (act == "silu") act = "swish";
+  if (act == activation) return {};
+  return fail(ErrorCode::unsupported, "config.json: hidden_act is ", in_quotes(act), ", expected '",
+              activation, "'");
 }
 
 /// 256 * ceil(int(D * ratio * 2 / 3) / 256), as flash-linear-attention's GatedMLP does.
@@ -162,23 +161,29 @@ struct Draft : HfConfig {
   std::int32_t num_layers = 0;
 };
 
-Status parse_common(const Keys& keys, const Defaults& d, Draft& out) {
+/// All but the sizes of heads.
+Status parse_sizes(const Keys& keys, std::int32_t heads, Draft& out, double hidden_ratio = 4.0) {
   ModelConfig& m = out.model;
   LayerSpec& c = out.layer;
   RUNNEL_TRY(m.vocab_size, keys.integer("vocab_size", 32000));
   RUNNEL_TRY(m.hidden_size, keys.integer("hidden_size", 2048));
   RUNNEL_TRY(out.num_layers, keys.integer("num_hidden_layers", 24));
-  RUNNEL_TRY(c.num_heads, keys.integer("num_heads", d.heads));
-  RUNNEL_TRY(c.num_kv_heads, keys.integer("num_kv_heads", c.num_heads));
-  RUNNEL_TRY(c.head_k_dim,
-             head_dim(keys, "expand_k", "exapnd_k", m.hidden_size, c.num_heads, d.expand_k));
-  RUNNEL_TRY(c.head_v_dim,
-             head_dim(keys, "expand_v", "exapnd_v", m.hidden_size, c.num_heads, d.expand_v));
-  RUNNEL_TRY(c.intermediate_size, intermediate_size(keys, m.hidden_size, d.hidden_ratio));
+  RUNNEL_TRY(c.num_heads, keys.integer("num_heads", heads));
+  RUNNEL_TRY(c.intermediate_size, intermediate_size(keys, m.hidden_size, hidden_ratio));
   RUNNEL_TRY(m.final_norm.eps, keys.real("norm_eps", 1e-6));
   c.norm.eps = c.channel_norm.eps = m.final_norm.eps;
   RUNNEL_TRY(out.g_norm_weight, keys.boolean("elementwise_affine", true));
   RUNNEL_TRY(out.tied, keys.boolean("tie_word_embeddings", false));
+  return {};
+}
+
+Status parse_common(const Keys& keys, const Defaults& d, Draft& out) {
+  LayerSpec& c = out.layer;
+  RUNNEL_CHECK_OK(parse_sizes(keys, d.heads, out, d.hidden_ratio));
+  const std::int32_t width = out.model.hidden_size;
+  RUNNEL_TRY(c.num_kv_heads, keys.integer("num_kv_heads", c.num_heads));
+  RUNNEL_TRY(c.head_k_dim, head_dim(keys, "expand_k", "exapnd_k", width, c.num_heads, d.expand_k));
+  RUNNEL_TRY(c.head_v_dim, head_dim(keys, "expand_v", "exapnd_v", width, c.num_heads, d.expand_v));
   return {};
 }
 
@@ -356,6 +361,118 @@ Result<Draft> parse_regla(const Keys& keys) {
   return out;
 }
 
+/// What the two delta rules have in common, after the convolutions are known: without them, the maps that follow them
+/// otherwise are on q, k and v by themselves.
+void delta_rule(Draft& out, const char* architecture, bool conv, bool silu) {
+  LayerSpec& c = out.layer;
+  RecurrenceSpec& r = c.recurrence();
+  recurrence(out, architecture, r.decay);
+  r.removal = Removal::delta;
+  r.feature_map = !conv && silu ? FeatureMap::swish : r.feature_map;
+  r.value_activation = conv ? Activation::identity : Activation::swish;
+}
+
+Result<float> beta_scale(const Keys& keys) {
+  RUNNEL_TRY(const bool negative, keys.boolean("allow_neg_eigval", false));
+  return negative ? 2.0F : 1.0F;
+}
+
+/// DeltaNet (arXiv:2406.06484).
+Result<Draft> parse_delta_net(const Keys& keys) {
+  Draft out;
+  LayerSpec& c = out.layer;
+  RecurrenceSpec& r = c.mixer.emplace<RecurrenceSpec>();
+  RUNNEL_CHECK_OK(parse_common(keys, {}, out));
+  RUNNEL_TRY(const bool beta, keys.boolean("use_beta", true));
+  if (!beta) return fail(ErrorCode::unsupported, "config.json: use_beta is false, expected true");
+  RUNNEL_TRY(r.removal_scale, beta_scale(keys));
+  RUNNEL_TRY(const std::string norm, keys.text("qk_norm", "l2"));
+  if (norm != "l2" && norm != "sum") {
+    return fail(ErrorCode::unsupported, "config.json: qk_norm is ", in_quotes(norm),
+                ", expected 'l2' or 'sum'");
+  }
+  r.key_norm = norm == "l2" ? KeyNorm::length : KeyNorm::sum;
+  RUNNEL_TRY(const std::string map, keys.text("qk_activation", "silu"));
+  const bool silu = map == "silu";
+  RUNNEL_TRY(const bool conv, keys.boolean("use_short_conv", true));
+  if (!silu) {
+    RUNNEL_TRY(r.feature_map,
+               feature_map_from_name("config.json: qk_activation", map, Mixer::recurrence));
+    if (conv) {
+      return fail(ErrorCode::unsupported, "config.json: qk_activation is ", in_quotes(map),
+                  " beside short convolutions, expected 'silu'");
+    }
+  } else {
+    r.feature_map = FeatureMap::identity;
+  }
+  if (conv) {
+    RUNNEL_TRY(c.conv_size, keys.integer("conv_size", 4));
+  }
+  RUNNEL_TRY(c.output_gate, keys.boolean("use_gate", false));
+  RUNNEL_TRY(const bool output_norm, keys.boolean("use_output_norm", true));
+  if (!output_norm)
+    return fail(ErrorCode::unsupported, "config.json: use_output_norm is false, expected true");
+  delta_rule(out, "delta_net", conv, silu);
+  return out;
+}
+
+/// Gated DeltaNet (arXiv:2412.06464).
+Result<Draft> parse_gated_deltanet(const Keys& keys) {
+  Draft out;
+  LayerSpec& c = out.layer;
+  RecurrenceSpec& r = c.mixer.emplace<RecurrenceSpec>();
+  // The heads have a size of their own here, whatever the width; q and k may have fewer than v, which the state is of.
+  RUNNEL_CHECK_OK(parse_sizes(keys, 6, out));
+  RUNNEL_TRY(c.head_k_dim, keys.integer("head_dim", 256));
+  RUNNEL_TRY(const double expand, keys.number("expand_v", 2.0));
+  const double dim_v = std::trunc(c.head_k_dim * expand);
+  RUNNEL_TRY(const std::int32_t value_heads, keys.integer("num_v_heads", c.num_heads));
+  if (!(dim_v >= 1 && dim_v <= double{1 << 24}) || c.num_heads < 1 ||
+      value_heads % c.num_heads != 0) {
+    return fail(ErrorCode::malformed, "config.json: expand_v is ", expand, " and num_v_heads ",
+                value_heads, ", expected whole heads and a multiple of num_heads ", c.num_heads);
+  }
+  c.head_v_dim = static_cast<std::int32_t>(dim_v);
+  r.values_per_key = value_heads / c.num_heads;
+  c.num_heads = c.num_kv_heads = value_heads;
+  r.decay = Decay::softplus;
+  r.key_norm = KeyNorm::length;
+  r.feature_map = FeatureMap::identity;
+  RUNNEL_TRY(r.removal_scale, beta_scale(keys));
+  RUNNEL_TRY(const bool conv, keys.boolean("use_short_conv", true));
+  if (conv) {
+    RUNNEL_TRY(c.conv_size, keys.integer("conv_size", 4));
+  }
+  RUNNEL_TRY(c.output_gate, keys.boolean("use_gate", true));
+  delta_rule(out, "gated_deltanet", conv, true);
+  out.gate_bias = true;
+  return out;
+}
+
+/// What a configuration of RWKV-7 (arXiv:2503.14456) states; its sizes come from the tensors.
+Result<Draft> parse_rwkv7(const Keys& keys) {
+  Draft out;
+  HfShifted& stated = out.shifted.emplace();
+  out.model.architecture = "rwkv7";
+  for (const char* key : {"vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size",
+                          "head_dim", "head_size", "num_heads", "decay_low_rank_dim",
+                          "lora_rank_decay", "a_low_rank_dim", "lora_rank_iclr", "v_low_rank_dim",
+                          "lora_rank_value_residual_mix", "gate_low_rank_dim", "lora_rank_gate"}) {
+    if (keys.find(key) == nullptr) continue;
+    RUNNEL_TRY(const std::int32_t value, keys.integer(key));
+    stated.sizes.push_back({key, value});
+  }
+  const char* const eps = keys.find("norm_eps") == nullptr ? "layer_norm_epsilon" : "norm_eps";
+  RUNNEL_TRY(stated.norm_eps, keys.number(eps, 1e-5));
+  RUNNEL_TRY(const bool norm_first, keys.boolean("norm_first", true));
+  RUNNEL_TRY(const bool norm_bias, keys.boolean("norm_bias", true));
+  if (!norm_first || !norm_bias) {
+    return fail(ErrorCode::unsupported,
+                "config.json: norm_first or norm_bias is false, expected true");
+  }
+  return out;
+}
+
 Result<Draft> parse_gsa(const Keys& keys) {
   Draft out;
   LayerSpec& c = out.layer;
@@ -422,6 +539,14 @@ Result<Draft> parse_runnel_gsa(const Keys& keys) {
 
 }  // namespace
 
+Result<HfConfig> read_hf_config(std::string_view json, const SafetensorsCheckpoint& checkpoint) {
+  RUNNEL_TRY(HfConfig config, parse_hf_config(json));
+  if (config.shifted) {
+    RUNNEL_TRY(config.model, shifted_config_of(*config.shifted, checkpoint));
+  }
+  return config;
+}
+
 Result<HfConfig> parse_hf_config(std::string_view json) {
   RUNNEL_TRY(const Json root,
              parse_json(json, "config.json", {.bytes = kMostConfigBytes, .unique_keys = true}));
@@ -433,11 +558,19 @@ Result<HfConfig> parse_hf_config(std::string_view json) {
   struct Known {
     std::string_view type;
     Result<Draft> (*parse)(const Keys&);
+    std::string_view activation = "swish";  // hidden_act
   };
-  constexpr Known kKnown[] = {{"gsa", parse_gsa},     {"gla", parse_gla},
-                              {"hgrn2", parse_hgrn2}, {"retnet", parse_retnet},
-                              {"abc", parse_abc},     {"linear_attn", parse_linear_attn},
-                              {"regla", parse_regla}, {"runnel_gsa", parse_runnel_gsa}};
+  constexpr Known kKnown[] = {{"gsa", parse_gsa},
+                              {"gla", parse_gla},
+                              {"hgrn2", parse_hgrn2},
+                              {"retnet", parse_retnet},
+                              {"abc", parse_abc},
+                              {"linear_attn", parse_linear_attn},
+                              {"regla", parse_regla},
+                              {"delta_net", parse_delta_net},
+                              {"gated_deltanet", parse_gated_deltanet},
+                              {"rwkv7", parse_rwkv7, "sqrelu"},
+                              {"runnel_gsa", parse_runnel_gsa}};
   const Known* const known = std::ranges::find(kKnown, std::string_view(type), &Known::type);
   if (known == std::end(kKnown)) {
     std::string names;
@@ -445,8 +578,9 @@ Result<HfConfig> parse_hf_config(std::string_view json) {
     return fail(ErrorCode::unsupported, "config.json: model_type is ", in_quotes(type),
                 ", expected one of ", names);
   }
-  RUNNEL_CHECK_OK(refuse_common(keys));
+  RUNNEL_CHECK_OK(refuse_common(keys, known->activation));
   RUNNEL_TRY(Draft draft, known->parse(keys));
+  if (draft.shifted) return static_cast<HfConfig&&>(draft);
   Status model = repeat_layers(draft.layer, draft.num_layers, draft.model);
   if (model) model = check_config(draft.model);
   if (!model) return with_context(model.error(), "config.json: as a model, ");

@@ -31,7 +31,7 @@ enum class FeatureMap {
 enum class Mixer {
   slots,  // gated, window and sink slots under one softmax (arXiv:2409.07146): SlotSpec
   recurrence,  // S <- diag(a) S diag(b) + k v^T, o = scale S^T q; twice with a softmax over M slots between if
-               // there are slots: RecurrenceSpec
+               // there are slots; with a removal S <- diag(a) S + b (c^T S) + k v^T: RecurrenceSpec
 };
 
 /// How a recurrence forgets. a lies along the keys, b along the values; what is not named is 1.
@@ -41,6 +41,23 @@ enum class Decay {
   log_sigmoid,  // a = exp(max(floor, logsigmoid(f + bias) / tau)), raised to a lower bound if the model has one
   refined,      // g = sigmoid(f + bias), r = sigmoid(r + bias): (1 - r) g^2 + r (1 - (1 - g)^2)
   running_sum,  // z' = logaddexp(z, f): exp(z - z'), and exp(f - z') is what a slot takes in
+  softplus,     // a = exp(-e^A softplus(f + bias)), one f and one A a head
+  bounded,      // a = exp(-e^(-1/2) sigmoid(f + bias)), so above 0.545
+};
+
+/// What a recurrence takes out of its state before it adds: S <- diag(a) S + b (c^T S) + k v^T, of the S before.
+enum class Removal {
+  none,   // nothing: b = 0
+  delta,  // what the key holds: beta = removal_scale sigmoid(r): c = a k, b = -beta k, k <- beta k
+  own_key,  // what a key of its own holds: c = -(k w_c) of length 1, rate = sigmoid(r + bias): b = -rate c,
+            // k <- k (1 + (rate - 1) w_k)
+};
+
+/// How q and k of each head are scaled after the map.
+enum class KeyNorm {
+  none,
+  length,  // x * rsqrt(sum x^2 + 1e-6)
+  sum,     // x / sum x
 };
 
 /// A norm over the channels of the residual stream.
@@ -49,11 +66,12 @@ enum class Norm {
   layer,  // (x - mean(x)) * rsqrt(var(x) + eps) * w + b
 };
 
-/// The norm of the mixer's output, an RMSNorm.
+/// The norm of the mixer's output, an RMSNorm but for groups.
 enum class OutputNorm {
   none,
   channels,  // over all HQ*V channels, weight [HQ*V]
   heads,     // over each head's V channels, one weight [V] for all heads
+  groups,    // a LayerNorm over each head's V channels, weight and bias [HQ*V]
 };
 
 /// What follows the mixer in a layer.
@@ -107,6 +125,21 @@ struct RecurrenceSpec : MixerSpec {
   bool feature_norm_q = false;   // q / (sum q + 1e-4) after the map
   bool feature_norm_k = false;   // the same for k
   bool normalizer = false;       // o / (scale z^T q + 1e-10), z = sum k: a column V of the state
+  Activation value_activation = Activation::identity;  // on v
+
+  Removal removal = Removal::none;
+  float removal_scale = 1.0F;        // of beta; delta only
+  KeyNorm key_norm = KeyNorm::none;  // with a removal only
+  std::int32_t values_per_key =
+      1;               // state heads that share one head of q and k; with a removal only
+  bool bonus = false;  // y += (sum of q k w) v of each head, behind the output norm
+
+  // Of shifted projections (LayerSpec::mixer_shift), all of low rank.
+  std::int32_t rate_rank = 0;         // r = W2 (W1 x)
+  std::int32_t output_gate_rank = 0;  // 0: no output gate
+  std::int32_t value_rank =
+      0;  // v <- v + (v of the first layer - v) sigmoid(W2 (W1 x) + bias); 0: v stays
+  bool first_values = false;  // v is what later layers mix theirs with
 
   bool has_gate() const {
     switch (decay) {
@@ -116,6 +149,8 @@ struct RecurrenceSpec : MixerSpec {
       case Decay::log_sigmoid:
       case Decay::refined:
       case Decay::running_sum:
+      case Decay::softplus:
+      case Decay::bounded:
         return true;
     }
     return false;
@@ -135,15 +170,19 @@ struct LayerSpec {
   bool qkv_bias = false;          // q, k and v have biases (k none with complement_keys)
   std::int32_t conv_size = 0;     // taps of the depthwise causal convolutions on q, k, v; 0: none
   bool conv_silu = true;          // silu after the convolutions
+  std::int32_t mixer_shift =
+      0;  // D: the mixer's inputs lie between norm(x) and that of the token before; 0: no
   std::variant<SlotSpec, RecurrenceSpec> mixer;
 
   Activation output_activation = Activation::swish;  // on o, before the output norm
   OutputNorm output_norm = OutputNorm::channels;
   float output_norm_eps = 1e-5F;
-  bool output_gate = false;  // the output norm's result times swish(W_g x)
+  bool output_gate = false;  // the output norm's result times act(W_g x)
+  Activation gate_activation = Activation::swish;
 
   NormSpec channel_norm;  // before the channel mix
   ChannelMix channel_mix = ChannelMix::swiglu;
+  std::int32_t channel_shift = 0;      // as mixer_shift; squared_relu only
   std::int32_t intermediate_size = 0;  // I; 0 without a channel mix
 
   Mixer kind() const {
@@ -163,10 +202,14 @@ struct LayerSpec {
   }
 
   std::int32_t queries_per_kv_head() const { return num_heads / num_kv_heads; }
-  std::int32_t q_channels() const { return num_heads * head_k_dim; }     // HQ*K
-  std::int32_t k_channels() const { return num_kv_heads * head_k_dim; }  // H*K
-  std::int32_t v_channels() const { return num_kv_heads * head_v_dim; }  // H*V
-  std::int32_t o_channels() const { return num_heads * head_v_dim; }     // HQ*V
+  /// State head h reads head h / values_per_key() of q and k.
+  std::int32_t values_per_key() const {
+    return kind() == Mixer::recurrence ? recurrence().values_per_key : 1;
+  }
+  std::int32_t q_channels() const { return num_heads / values_per_key() * head_k_dim; }     // HQ*K
+  std::int32_t k_channels() const { return num_kv_heads / values_per_key() * head_k_dim; }  // H*K
+  std::int32_t v_channels() const { return num_kv_heads * head_v_dim; }                     // H*V
+  std::int32_t o_channels() const { return num_heads * head_v_dim; }                        // HQ*V
 
   /// Features of a head's key after the map: K'.
   std::int32_t feature_dim() const {
@@ -196,12 +239,31 @@ struct LayerSpec {
         const RecurrenceSpec& r = recurrence();
         if (!r.has_gate()) return 0;
         if (r.num_memory_slots > 0) return r.num_memory_slots;
+        if (r.decay == Decay::softplus) return 1;
         return r.decay_on_values ? head_v_dim : feature_dim();
       }
     }
     return 0;
   }
   std::int32_t gate_channels() const { return num_kv_heads * gate_dim(); }  // H*F
+
+  /// Logits r of one kv head: of a refined gate, or of the rate of a removal; 0: there are none.
+  std::int32_t rate_dim() const {
+    if (kind() == Mixer::slots) return 0;
+    switch (recurrence().removal) {
+      case Removal::none:
+        return recurrence().decay == Decay::refined ? gate_dim() : 0;
+      case Removal::delta:
+        return 1;
+      case Removal::own_key:
+        return head_k_dim;
+    }
+    return 0;
+  }
+  std::int32_t rate_channels() const { return num_kv_heads * rate_dim(); }  // H*R
+
+  /// Inputs of shifted projections: one for each of q, f, k, v, r and the output gate, in this order.
+  std::int32_t shifted_inputs() const { return mixer_shift == 0 ? 0 : output_gate ? 6 : 5; }
 
   /// Columns of a head's state: the values and, with a normalizer, the sum of the keys.
   std::int32_t value_columns() const {

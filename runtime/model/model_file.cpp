@@ -12,6 +12,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/model/file_names.h"
 #include "runtime/model/weight_table.h"
 #include "runtime/model/window.h"
 
@@ -21,7 +22,10 @@ namespace {
 /// Looks tensors up by name, checks them and counts them, so that tensors that were not requested can be named.
 class TensorReader {
  public:
-  explicit TensorReader(const GgufFile& file) : file_(file), used_(file.tensors().size()) {}
+  TensorReader(const GgufFile& file, const FileNames& names)
+      : file_(file), names_(names), used_(file.tensors().size()) {}
+
+  const FileNames& names() const { return names_; }
 
   /// The checked view of `name`; an empty one if it is optional and not there.
   Result<WeightView> read(const std::string& name, WeightRole role,
@@ -32,7 +36,8 @@ class TensorReader {
       return fail(ErrorCode::malformed, "tensor ", name, " is missing, expected shape ",
                   shape_text(shape));
     }
-    if (tensor->shape != shape) {
+    if (tensor->shape != shape &&
+        !(names_.ignores_ones() && without_ones(tensor->shape) == without_ones(shape))) {
       return fail(ErrorCode::malformed, "tensor ", name, " has shape ", shape_text(tensor->shape),
                   ", expected ", shape_text(shape));
     }
@@ -68,6 +73,12 @@ class TensorReader {
     return view;
   }
 
+  /// Passes over a tensor that nothing computes with.
+  void leave(const std::string& name) {
+    const GgufTensor* tensor = file_.find_tensor(name);
+    if (tensor != nullptr) used_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
+  }
+
   /// A tensor that is left over belongs to a computation that this library does not implement.
   Status expect_all_used() const {
     for (std::size_t i = 0; i < used_.size(); ++i) {
@@ -80,7 +91,13 @@ class TensorReader {
   }
 
  private:
+  static std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
+    std::erase(shape, 1);
+    return shape;
+  }
+
   const GgufFile& file_;
+  const FileNames& names_;
   std::vector<bool> used_;  // [tensors of the file]
 };
 
@@ -91,12 +108,13 @@ std::size_t first_alike(const ModelConfig& config, std::size_t i) {
   return first;
 }
 
-Status read_norm(TensorReader& reader, const NormSpec& spec, std::int64_t width, NormWeights& out) {
-  RUNNEL_TRY(out.weight, reader.read(std::string(kFinalNormName), WeightRole::vector, {width},
+/// A norm outside the layers; `weight` and `bias` are our names of its tensors.
+Status read_norm(TensorReader& reader, const NormSpec& spec, std::int64_t width,
+                 std::string_view weight, std::string_view bias, NormWeights& out) {
+  RUNNEL_TRY(out.weight, reader.read(reader.names().of(weight), WeightRole::vector, {width},
                                      Presence::required));
-  const Presence bias = spec.kind == Norm::layer ? Presence::required : Presence::absent;
-  RUNNEL_TRY(out.bias,
-             reader.read(std::string(kFinalNormBiasName), WeightRole::vector, {width}, bias));
+  const Presence there = spec.kind == Norm::layer ? Presence::required : Presence::absent;
+  RUNNEL_TRY(out.bias, reader.read(reader.names().of(bias), WeightRole::vector, {width}, there));
   return {};
 }
 
@@ -106,13 +124,14 @@ Status read_layers(const ModelConfig& config, TensorReader& reader, Weights& wei
     const LayerSpec& spec = config.layers[i];
     weights.layers.push_back(empty_weights(spec));
     const std::size_t model = first_alike(config, i);
-    const std::string prefix = layer_prefix(spec.index);
+    const FileNames& names = reader.names();
+    for (const FileNames::Unread& u : names.unread(spec.index)) reader.leave(u.name);
     for (const LayerTensor& t : layer_tensors(spec, config.hidden_size)) {
       RUNNEL_TRY(WeightView view,
-                 reader.read(prefix + std::string(t.suffix), t.role, t.shape, t.presence));
+                 reader.read(names.of_layer(spec.index, t.suffix), t.role, t.shape, t.presence));
       if (t.presence == Presence::optional && i != model &&
           view.present() != t.view_of(weights.layers[model]).present()) {
-        return fail(ErrorCode::malformed, "tensor ", prefix, t.suffix, " is ",
+        return fail(ErrorCode::malformed, "tensor ", names.of_layer(spec.index, t.suffix), " is ",
                     view.present() ? "there" : "missing", ", in layer ", model, " it is ",
                     view.present() ? "missing" : "there", ", expected in all layers or in none");
       }
@@ -140,12 +159,16 @@ Status find_biases(const GgufFile& file, ModelConfig& config) {
 }
 
 /// A key of another version may change what the model computes: better refused than computed wrongly.
-Status refuse_unknown_keys(const GgufFile& file) {
+Status refuse_unknown_keys(const GgufFile& file, const std::string& architecture) {
   const auto& metadata = file.metadata();
   for (auto it = metadata.lower_bound(std::string_view("gsa.")); it != metadata.end(); ++it) {
     const std::string& key = it->first;
     if (!key.starts_with("gsa.")) break;
     const bool text = key.starts_with("gsa.tokenizer.") || key.starts_with("gsa.chat");
+    if (has_llama_names(architecture) && is_config_key(key)) {
+      return fail(ErrorCode::unsupported, "key ", key,
+                  " does not belong to a file of architecture ", architecture);
+    }
     if (!text && key != kTiedKey && !is_config_key(key)) {
       return fail(ErrorCode::unsupported, "key ", printable(key),
                   " is not known to this version, which might compute another model than meant");
@@ -218,8 +241,10 @@ std::uint64_t fingerprint_of(const GgufFile& file, const ModelConfig& config,
                              const Weights& weights) {
   constexpr std::size_t kSampleBytes = 4096;
   ValueHasher hash;
+  const std::string own_keys =
+      has_llama_names(config.architecture) ? config.architecture + "." : "gsa.";
   for (const auto& [key, value] : file.metadata()) {
-    if (key.starts_with("gsa.") || key.starts_with("tokenizer.")) {
+    if (key.starts_with("gsa.") || key.starts_with("tokenizer.") || key.starts_with(own_keys)) {
       hash.text(key);
       hash.value(value);
     }
@@ -235,6 +260,8 @@ std::uint64_t fingerprint_of(const GgufFile& file, const ModelConfig& config,
     hash.bytes(w.data.last(sample));
   };
   tensor(weights.embeddings);
+  tensor(weights.embedding_norm.weight);
+  tensor(weights.embedding_norm.bias);
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     for (const LayerTensor& t : layer_tensors(config.layers[i], config.hidden_size)) {
       tensor(t.view_of(weights.layers[i]));
@@ -252,20 +279,27 @@ Result<ModelFile> ModelFile::from_gguf(std::shared_ptr<const GgufFile> file) {
   if (file == nullptr) return fail(ErrorCode::invalid_argument, "no file was given");
   ModelFile model;
   RUNNEL_TRY(model.config, config_from_gguf(*file));
-  RUNNEL_CHECK_OK(refuse_unknown_keys(*file));
+  RUNNEL_CHECK_OK(refuse_unknown_keys(*file, model.config.architecture));
   RUNNEL_CHECK_OK(find_biases(*file, model.config));
 
   const ModelConfig& c = model.config;
   Weights& w = model.weights;
-  TensorReader reader(*file);
+  const FileNames names(c.architecture);
+  TensorReader reader(*file, names);
   const std::vector<std::int64_t> table = {c.vocab_size, c.hidden_size};
-  RUNNEL_TRY(w.embeddings, reader.read(std::string(kEmbeddingsName), WeightRole::embedding, table,
+  RUNNEL_TRY(w.embeddings, reader.read(names.of(kEmbeddingsName), WeightRole::embedding, table,
                                        Presence::required));
+  if (c.embedding_norm) {
+    RUNNEL_CHECK_OK(read_norm(reader, *c.embedding_norm, c.hidden_size, kEmbeddingNormName,
+                              kEmbeddingNormBiasName, w.embedding_norm));
+  }
   RUNNEL_CHECK_OK(read_layers(c, reader, w));
-  RUNNEL_CHECK_OK(read_norm(reader, c.final_norm, c.hidden_size, w.final_norm));
-  const bool head_there = file->find_tensor(kHeadName) != nullptr;
-  RUNNEL_TRY(const bool tied, file->get_bool(kTiedKey, !head_there));
-  RUNNEL_TRY(w.head, reader.read(std::string(kHeadName), WeightRole::embedding, table,
+  RUNNEL_CHECK_OK(read_norm(reader, c.final_norm, c.hidden_size, kFinalNormName, kFinalNormBiasName,
+                            w.final_norm));
+  const bool head_there = file->find_tensor(names.of(kHeadName)) != nullptr;
+  const bool may_tie = !has_llama_names(c.architecture);
+  RUNNEL_TRY(const bool tied, file->get_bool(kTiedKey, may_tie && !head_there));
+  RUNNEL_TRY(w.head, reader.read(names.of(kHeadName), WeightRole::embedding, table,
                                  tied ? Presence::absent : Presence::required));
   if (tied) w.head = w.embeddings;
   RUNNEL_CHECK_OK(reader.expect_all_used());

@@ -141,6 +141,7 @@ BlockType storage_type(WeightRole role, BlockType type) {
     case WeightRole::small:
       return BlockType::f32;
     case WeightRole::gate:
+    case WeightRole::low_rank:
       return type == BlockType::f32 || type == BlockType::bf16 ? type : BlockType::f16;
     case WeightRole::embedding:
     case WeightRole::wide_gate:

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "runtime/model/file_names.h"
 #include "runtime/model/weight_table.h"
 
 namespace runnel {
@@ -16,10 +17,21 @@ Result<std::vector<StoredTensor>> quantize_model(const ModelFile& model,
                               WeightRole role) {
     if (view.present()) tensors.push_back({view, std::move(shape), role});
   };
+  const FileNames names(c.architecture);
   add(model.weights.embeddings, {c.vocab_size, c.hidden_size}, WeightRole::embedding);
+  add(model.weights.embedding_norm.weight, {c.hidden_size}, WeightRole::vector);
+  add(model.weights.embedding_norm.bias, {c.hidden_size}, WeightRole::vector);
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
+    const std::vector<FileNames::Unread> unread = names.unread(c.layers[i].index);
     for (const LayerTensor& t : layer_tensors(c.layers[i], c.hidden_size)) {
-      add(t.view_of(model.weights.layers[i]), t.shape, t.role);
+      const WeightView& view = t.view_of(model.weights.layers[i]);
+      add(view, names.shape(t), t.role);
+      for (const FileNames::Unread& u : unread) {
+        if (u.copy_of != t.suffix) continue;
+        WeightView copy = view;
+        copy.name = u.name;
+        add(copy, names.shape(t), t.role);
+      }
     }
   }
   add(model.weights.final_norm.weight, {c.hidden_size}, WeightRole::vector);

@@ -12,7 +12,8 @@ namespace runnel {
 
 /// One layer's share of a canonical state, in floats. Per kv head the keys [rows, key columns], the values
 /// [rows, value columns] and a few more numbers; after the heads the conv tails q [HQ*K, W], k [H*K, W] (of f with
-/// complement_keys), v [H*V, W], oldest input first. All f32. What has not been written yet is zero, at position 0
+/// complement_keys), v [H*V, W], oldest input first; then the last normed input of a shifted mixer [D], and that of a
+/// shifted channel mix [D]. All f32. What has not been written yet is zero, at position 0
 /// everything.
 ///
 ///   slots                  rows = slots (sinks, window by ring index, memory): K~ and V~
@@ -27,9 +28,11 @@ struct LayerState {
   std::int32_t head_v_dim = 0;  // value columns
   std::int32_t head_extra = 0;  // numbers after a head's values
   std::int32_t conv_size = 0;
-  std::int32_t q_channels = 0;  // HQ*K
-  std::int32_t k_channels = 0;  // H*K
-  std::int32_t v_channels = 0;  // H*V
+  std::int32_t q_channels = 0;     // HQ*K
+  std::int32_t k_channels = 0;     // H*K
+  std::int32_t v_channels = 0;     // H*V
+  std::int32_t mixer_shift = 0;    // D, or 0
+  std::int32_t channel_shift = 0;  // D, or 0
 
   static LayerState of(const LayerSpec& layer) {
     const bool one_pass = layer.kind() == Mixer::recurrence && layer.common().num_memory_slots == 0;
@@ -42,7 +45,9 @@ struct LayerState {
             .conv_size = layer.conv_size,
             .q_channels = layer.q_channels(),
             .k_channels = layer.k_channels(),
-            .v_channels = layer.v_channels()};
+            .v_channels = layer.v_channels(),
+            .mixer_shift = layer.mixer_shift,
+            .channel_shift = layer.channel_shift};
   }
 
   std::size_t keys_floats() const { return std::size_t(slots) * std::size_t(head_k_dim); }
@@ -53,7 +58,11 @@ struct LayerState {
   std::size_t conv_floats() const {
     return std::size_t(conv_size) * std::size_t(q_channels + k_channels + v_channels);
   }
-  std::size_t floats() const { return std::size_t(kv_heads) * head_floats() + conv_floats(); }
+  /// All that follows the heads.
+  std::size_t tail_floats() const {
+    return conv_floats() + std::size_t(mixer_shift) + std::size_t(channel_shift);
+  }
+  std::size_t floats() const { return std::size_t(kv_heads) * head_floats() + tail_floats(); }
 
   // Offsets in the state.
   std::size_t keys_offset(int head) const { return offset + std::size_t(head) * head_floats(); }
@@ -65,6 +74,10 @@ struct LayerState {
   }
   std::size_t v_conv_offset() const {
     return k_conv_offset() + std::size_t(conv_size) * std::size_t(k_channels);
+  }
+  std::size_t mixer_shift_offset() const { return q_conv_offset() + conv_floats(); }
+  std::size_t channel_shift_offset() const {
+    return mixer_shift_offset() + std::size_t(mixer_shift);
   }
 
   bool operator==(const LayerState&) const = default;

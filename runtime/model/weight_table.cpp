@@ -16,6 +16,7 @@ const char* to_string(WeightRole role) {
       return "linear weight";
     case WeightRole::gate:
     case WeightRole::wide_gate:
+    case WeightRole::low_rank:
       return "gate weight";
     case WeightRole::small:
       return "conv or feature-map weight";
@@ -37,7 +38,7 @@ bool role_allows(WeightRole role, BlockType type) {
     case BlockType::q4_k:
     case BlockType::q6_k:
       return role == WeightRole::embedding || role == WeightRole::matrix ||
-             role == WeightRole::wide_gate;
+             role == WeightRole::wide_gate || role == WeightRole::low_rank;
     case BlockType::i8:
     case BlockType::i32:
       return false;
@@ -50,6 +51,7 @@ const char* allowed_types(WeightRole role) {
     case WeightRole::embedding:
     case WeightRole::matrix:
     case WeightRole::wide_gate:
+    case WeightRole::low_rank:
       return "f32, f16, bf16, q8_0, q4_0, q4_k or q6_k";
     case WeightRole::gate:
     case WeightRole::small:
@@ -120,8 +122,8 @@ Gate gate_of(const LayerSpec& c, std::int64_t d) {
       break;
   }
   const RecurrenceSpec& r = c.recurrence();
-  Gate gate{r.gate_rank == 0 && r.num_memory_slots == 0 ? R::wide_gate : R::gate, kOptional,
-            r.gate_rank > 0 ? r.gate_rank : d};
+  const bool every_channel = r.gate_rank == 0 && c.gate_dim() > 1 && r.num_memory_slots == 0;
+  Gate gate{every_channel ? R::wide_gate : R::gate, kOptional, r.gate_rank > 0 ? r.gate_rank : d};
   switch (r.decay) {
     case Decay::none:
     case Decay::fixed:
@@ -131,6 +133,11 @@ Gate gate_of(const LayerSpec& c, std::int64_t d) {
       break;
     case Decay::log_sigmoid:
       break;
+    case Decay::bounded:
+      gate.role = R::low_rank;
+      gate.bias = kRequired;
+      break;
+    case Decay::softplus:
     case Decay::refined:
       gate.bias = kRequired;
       break;
@@ -142,22 +149,73 @@ Gate gate_of(const LayerSpec& c, std::int64_t d) {
 void add_recurrence_gates(const LayerSpec& c, std::int64_t d, WeightRole gate,
                           std::vector<LayerTensor>& table) {
   using P = RecurrenceWeights;
-  const std::int64_t gates = c.gate_channels();
-  const bool refined = c.recurrence().decay == Decay::refined;
-  table.push_back(
-      {"attn.r_proj.weight", of_recurrence<&P::r_proj>, gate, when(refined), {gates, d}});
-  table.push_back(
-      {"attn.r_proj.bias", of_recurrence<&P::r_bias>, R::vector, when(refined), {gates}});
+  const RecurrenceSpec& r = c.recurrence();
+  const std::int64_t gates = c.gate_channels(), rates = c.rate_channels();
+  const bool delta = r.removal == Removal::delta, own_key = r.removal == Removal::own_key;
+  const R role = own_key ? R::low_rank : delta ? R::gate : gate;
+  table.push_back({"attn.r_proj.weight",
+                   of_recurrence<&P::r_proj>,
+                   role,
+                   when(rates > 0),
+                   {rates, r.rate_rank > 0 ? r.rate_rank : d}});
+  table.push_back({"attn.r_proj.bias",
+                   of_recurrence<&P::r_bias>,
+                   R::vector,
+                   when(rates > 0 && !delta),
+                   {rates}});
+  table.push_back({"attn.log_rate",
+                   of_recurrence<&P::log_rate>,
+                   R::vector,
+                   when(r.decay == Decay::softplus),
+                   {c.num_kv_heads}});
   table.push_back({"attn.lower_bound",
                    of_recurrence<&P::lower_bound>,
                    R::vector,
                    when(c.recurrence().lower_bound),
                    {gates}});
+  const std::int64_t rank = r.output_gate_rank;
   table.push_back({"attn.g_proj.weight",
                    of_recurrence<&P::out_gate>,
-                   R::matrix,
+                   rank > 0 ? R::low_rank : R::matrix,
                    when(c.output_gate),
-                   {c.o_channels(), d}});
+                   {c.o_channels(), rank > 0 ? rank : d}});
+}
+
+/// What a removal of its own key, a bonus and shifted projections have.
+void add_shifted(const LayerSpec& c, std::int64_t d, std::vector<LayerTensor>& table) {
+  using P = RecurrenceWeights;
+  const RecurrenceSpec& r = c.recurrence();
+  const Presence own_key = when(r.removal == Removal::own_key), mixed = when(r.value_rank > 0);
+  const Presence gated = when(r.output_gate_rank > 0);
+  const std::int64_t keys = std::int64_t{c.num_kv_heads} * c.head_k_dim;
+  const LayerTensor more[] = {
+      {"attn.removal_key", of_recurrence<&P::removal_key>, R::vector, own_key, {keys}},
+      {"attn.key_rate", of_recurrence<&P::key_rate>, R::vector, own_key, {keys}},
+      {"attn.bonus", of_recurrence<&P::bonus>, R::vector, when(r.bonus), {c.q_channels()}},
+      {"attn.lerp",
+       of_recurrence<&P::lerp>,
+       R::vector,
+       when(c.mixer_shift > 0),
+       {c.shifted_inputs(), d}},
+      {"attn.r_down.weight",
+       of_recurrence<&P::r_down>,
+       R::low_rank,
+       when(r.rate_rank > 0),
+       {r.rate_rank, d}},
+      {"attn.g_down.weight",
+       of_recurrence<&P::out_gate_down>,
+       R::low_rank,
+       gated,
+       {r.output_gate_rank, d}},
+      {"attn.v_down.weight", of_recurrence<&P::v_down>, R::low_rank, mixed, {r.value_rank, d}},
+      {"attn.v_mix.weight",
+       of_recurrence<&P::v_mix>,
+       R::low_rank,
+       mixed,
+       {c.v_channels(), r.value_rank}},
+      {"attn.v_mix.bias", of_recurrence<&P::v_mix_bias>, R::vector, mixed, {c.v_channels()}},
+  };
+  table.insert(table.end(), std::begin(more), std::end(more));
 }
 
 void add_recurrence_maps(const LayerSpec& c, std::vector<LayerTensor>& table) {
@@ -214,6 +272,7 @@ void add_channel_mix(const LayerSpec& c, std::int64_t d, std::vector<LayerTensor
        R::vector,
        when(there && c.channel_norm.kind == Norm::layer),
        {d}},
+      {"mlp.lerp", of_mix<&P::lerp>, R::vector, when(c.channel_shift > 0), {d}},
       {"mlp.gate_proj.weight",
        of_mix<&P::gate_proj>,
        R::matrix,
@@ -256,7 +315,7 @@ std::vector<LayerTensor> layer_tensors(const LayerSpec& c, std::int32_t hidden_s
   if (recurrence && c.recurrence().gate_rank > 0) {
     table.push_back({"attn.f_down.weight",
                      of_recurrence<&RecurrenceWeights::f_down>,
-                     R::gate,
+                     gate.role == R::low_rank ? gate.role : R::gate,
                      kRequired,
                      {gate.inputs, d}});
   }
@@ -267,7 +326,10 @@ std::vector<LayerTensor> layer_tensors(const LayerSpec& c, std::int32_t hidden_s
                    {gates, gate.inputs}});
   table.push_back(
       {"attn.f_proj.bias", projection<&P::f_bias>, R::vector, when(gates > 0, gate.bias), {gates}});
-  if (recurrence) add_recurrence_gates(c, d, gate.role, table);
+  if (recurrence) {
+    add_recurrence_gates(c, d, gate.role, table);
+    add_shifted(c, d, table);
+  }
   table.push_back({"attn.q_conv1d.weight", projection<&P::q_conv>, R::small, conv, {q, taps}});
   table.push_back({"attn.k_conv1d.weight", projection<&P::k_conv>, R::small, conv, {k, taps}});
   table.push_back({"attn.v_conv1d.weight", projection<&P::v_conv>, R::small, conv, {v, taps}});
@@ -282,8 +344,15 @@ std::vector<LayerTensor> layer_tensors(const LayerSpec& c, std::int32_t hidden_s
   table.push_back({"attn.g_norm.weight",
                    of_output<&OutputWeights::g_norm>,
                    R::vector,
-                   when(c.output_norm != OutputNorm::none, kOptional),
+                   c.output_norm == OutputNorm::groups
+                       ? kRequired
+                       : when(c.output_norm != OutputNorm::none, kOptional),
                    {c.output_norm == OutputNorm::heads ? c.head_v_dim : c.o_channels()}});
+  table.push_back({"attn.g_norm.bias",
+                   of_output<&OutputWeights::g_norm_bias>,
+                   R::vector,
+                   when(c.output_norm == OutputNorm::groups),
+                   {c.o_channels()}});
   table.push_back({"attn.o_proj.weight",
                    of_output<&OutputWeights::o_proj>,
                    R::matrix,

@@ -21,8 +21,9 @@ enum class WeightRole {
   matrix,     // a linear layer: any type
   gate,       // the slot gate: 16 or 32 bit, because its error is multiplied by every later token
   wide_gate,  // a gate of every channel, as large as a projection: any type, stored as an embedding
-  small,      // conv taps and the t2r map: 16 or 32 bit
-  vector,     // norms and biases: f32
+  low_rank,  // the two matrices of a gate of low rank beside shifted projections: any type, stored as a gate
+  small,   // conv taps and the t2r map: 16 or 32 bit
+  vector,  // norms and biases: f32
 };
 
 /// The role in words for messages ("linear weight").
@@ -42,7 +43,8 @@ struct LayerTensor {
   WeightView& (*view)(LayerWeights& layer);  // where it lies in weights of the layer's mixer
   WeightRole role;
   Presence presence;
-  std::vector<std::int64_t> shape;  // row-major, as in the file: 1 or 2 dimensions
+  std::vector<std::int64_t>
+      shape;  // row-major, as in the file but for dimensions of 1: 1 or 2 of them
 
   const WeightView& view_of(const LayerWeights& layer) const {
     return view(const_cast<LayerWeights&>(layer));
@@ -60,6 +62,8 @@ LayerWeights empty_weights(const LayerSpec& layer);
 std::string layer_prefix(std::int32_t layer);
 
 inline constexpr std::string_view kEmbeddingsName = "model.embeddings.weight";
+inline constexpr std::string_view kEmbeddingNormName = "model.embedding_norm.weight";
+inline constexpr std::string_view kEmbeddingNormBiasName = "model.embedding_norm.bias";
 inline constexpr std::string_view kFinalNormName = "model.norm.weight";
 inline constexpr std::string_view kFinalNormBiasName = "model.norm.bias";
 inline constexpr std::string_view kHeadName = "lm_head.weight";

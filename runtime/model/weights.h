@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The weights of a model as views into its file, with the shapes that the forward pass expects. Plain data.
 //
-// D, HQ, H, K, V, M, I as in LayerSpec; F = gate_dim() (M for slots). A view without data: the model has no such tensor.
+// D, HQ, H, K, V, M, I as in LayerSpec; F = gate_dim() (M for slots), R = rate_dim(). With values_per_key() state heads
+// that share keys, q has HQ*K and k H*K channels divided by it. A view without data: the model has no such tensor.
 #pragma once
 
 #include <cstddef>
@@ -60,10 +61,11 @@ struct SlotWeights : ProjectionWeights {
 /// Mixer::recurrence.
 struct RecurrenceWeights : ProjectionWeights {
   WeightView f_down;       // [rank, D]  gate_rank > 0
-  WeightView r_proj;       // [H*F, D]   Decay::refined
-  WeightView r_bias;       // [H*F]      Decay::refined
+  WeightView r_proj;       // [H*R, D]   Decay::refined, removals; [H*R, rank] after r_down
+  WeightView r_bias;       // [H*R]      Decay::refined, Removal::own_key
   WeightView lower_bound;  // [H*F]      lower_bound
-  WeightView out_gate;     // [HQ*V, D]  output_gate
+  WeightView log_rate;     // [H]        Decay::softplus: A
+  WeightView out_gate;     // [HQ*V, D]  output_gate; [HQ*V, rank] after out_gate_down
   WeightView q_map;        // [K, K]     t2r, product, hedgehog
   WeightView q_map_bias;   // [K]        product, hedgehog
   WeightView q_map2;       // [K, K]     product
@@ -72,16 +74,29 @@ struct RecurrenceWeights : ProjectionWeights {
   WeightView k_map_bias;
   WeightView k_map2;
   WeightView k_map2_bias;
+
+  WeightView removal_key;  // [H*K]   Removal::own_key: w_c
+  WeightView key_rate;     // [H*K]   Removal::own_key: w_k
+  WeightView bonus;        // [HQ*K]  bonus
+  // Shifted projections: f_down and these.
+  WeightView lerp;           // [5 or 6, D]  how far each input lies towards the token before
+  WeightView r_down;         // [rank, D]
+  WeightView out_gate_down;  // [rank, D]    output_gate
+  WeightView v_down;         // [rank, D]    value_rank > 0
+  WeightView v_mix;          // [H*V, rank]
+  WeightView v_mix_bias;     // [H*V]
 };
 
 /// From the mixer's output back to the residual stream.
 struct OutputWeights {
-  WeightView g_norm;  // [HQ*V]  optional weight of the output norm; [V] if per head
-  WeightView o_proj;  // [D, HQ*V]
+  WeightView g_norm;       // [HQ*V]  optional weight of the output norm; [V] if per head
+  WeightView g_norm_bias;  // [HQ*V]  OutputNorm::groups
+  WeightView o_proj;       // [D, HQ*V]
 };
 
 struct ChannelMixWeights {
   NormWeights norm;
+  WeightView lerp;       // [D]     channel_shift
   WeightView gate_proj;  // [I, D]  ChannelMix::swiglu
   WeightView up_proj;    // [I, D]
   WeightView down_proj;  // [D, I]
@@ -119,6 +134,10 @@ void for_each_view(Layer& layer, const Visit& visit) {
     for (auto* view : {&s->feature_map, &s->read_bias, &s->head_read_bias}) visit(*view);
   }
   if (auto* r = std::get_if<RecurrenceWeights>(&layer.mixer)) {
+    for (auto* view : {&r->lerp, &r->r_down, &r->out_gate_down, &r->v_down, &r->v_mix,
+                       &r->v_mix_bias, &r->log_rate, &r->removal_key, &r->key_rate, &r->bonus}) {
+      visit(*view);
+    }
     for (auto* view : {&r->f_down, &r->r_proj, &r->r_bias, &r->lower_bound, &r->out_gate, &r->q_map,
                        &r->q_map_bias, &r->q_map2, &r->q_map2_bias, &r->k_map, &r->k_map_bias,
                        &r->k_map2, &r->k_map2_bias}) {
@@ -126,8 +145,9 @@ void for_each_view(Layer& layer, const Visit& visit) {
     }
   }
   auto& c = layer.channel_mix;
-  for (auto* view : {&layer.output.g_norm, &layer.output.o_proj, &c.norm.weight, &c.norm.bias,
-                     &c.gate_proj, &c.up_proj, &c.down_proj}) {
+  for (auto* view :
+       {&layer.output.g_norm, &layer.output.g_norm_bias, &layer.output.o_proj, &c.norm.weight,
+        &c.norm.bias, &c.lerp, &c.gate_proj, &c.up_proj, &c.down_proj}) {
     visit(*view);
   }
 }
@@ -135,6 +155,7 @@ void for_each_view(Layer& layer, const Visit& visit) {
 /// All weights. `head` views the same bytes as `embeddings` when they are tied.
 struct Weights {
   WeightView embeddings;  // [vocab, D]
+  NormWeights embedding_norm;
   std::vector<LayerWeights> layers;
   NormWeights final_norm;
   WeightView head;  // [vocab, D]

@@ -162,8 +162,14 @@ std::vector<OpCase> family_cases(std::initializer_list<const char*> names) {
 }
 
 std::vector<OpCase> recurrence_cases() {
-  std::vector<OpCase> cases =
-      family_cases({"retnet", "linear", "dpfp", "t2r_map", "abc", "regla", "regla_key"});
+  std::vector<OpCase> cases = family_cases(
+      {"retnet", "linear", "dpfp", "t2r_map", "abc", "regla", "regla_key", "delta_net"});
+  ModelConfig shared = one_layer(family_config("gated_deltanet"));
+  set(shared, &LayerSpec::conv_size, 0);
+  cases.push_back({"shared keys", shared, {}, BlockType::f32, kAnyTokens});
+  set_heads(shared, 6, 6, 20, 70);
+  set(shared, &RecurrenceSpec::values_per_key, 3);
+  cases.push_back({"shared keys, odd dims", shared, {}, BlockType::f32, kAnyTokens});
   for (const auto& [queries, name] : {std::pair{1, "linear, 1 query"}, {7, "linear, 7 queries"}}) {
     ModelConfig c = family_config("linear");
     set_heads(c, 2 * queries, 2, 20, 36);
@@ -222,16 +228,19 @@ std::vector<OpCase> output_cases() {
 
 std::vector<Unit> all_units() {
   return {Unit::embed,
+          Unit::embedding_norm,
           Unit::slot_projections,
           Unit::slot_attention,
           Unit::slot_projections_and_attention,
           Unit::recurrence_projections,
+          Unit::shifted_projections,
           Unit::gated_recurrence,
           Unit::recurrence_projections_and_recurrence,
           Unit::gated_recurrence_and_output,
           Unit::output_projection,
           Unit::gated_mlp,
           Unit::squared_relu_mlp,
+          Unit::shifted_squared_relu_mlp,
           Unit::logits};
 }
 
@@ -239,6 +248,8 @@ std::string name_of(Unit unit) {
   switch (unit) {
     case Unit::embed:
       return "embed";
+    case Unit::embedding_norm:
+      return "embedding_norm";
     case Unit::slot_projections:
       return "slot_projections";
     case Unit::slot_attention:
@@ -247,6 +258,8 @@ std::string name_of(Unit unit) {
       return "slot_projections_and_slot_attention";
     case Unit::recurrence_projections:
       return "recurrence_projections";
+    case Unit::shifted_projections:
+      return "shifted_projections";
     case Unit::gated_recurrence:
       return "gated_recurrence";
     case Unit::recurrence_projections_and_recurrence:
@@ -259,6 +272,8 @@ std::string name_of(Unit unit) {
       return "gated_mlp";
     case Unit::squared_relu_mlp:
       return "squared_relu_mlp";
+    case Unit::shifted_squared_relu_mlp:
+      return "shifted_squared_relu_mlp";
     case Unit::logits:
       return "logits";
   }
@@ -281,13 +296,18 @@ std::vector<PassBuffer> inputs_of(Unit unit, const ModelConfig& config) {
     case Unit::output_projection:
       all = {B::o, B::gate};
       break;
+    case Unit::shifted_projections:
+      if (config.layers.front().recurrence().value_rank > 0) all = {B::first_v};
+      break;
     case Unit::embed:
+    case Unit::embedding_norm:
     case Unit::slot_projections:
     case Unit::slot_projections_and_attention:
     case Unit::recurrence_projections:
     case Unit::recurrence_projections_and_recurrence:
     case Unit::gated_mlp:
     case Unit::squared_relu_mlp:
+    case Unit::shifted_squared_relu_mlp:
     case Unit::logits:
       break;
   }
@@ -301,6 +321,7 @@ std::vector<PassBuffer> outputs_of(Unit unit, const ModelConfig& config) {
   std::vector<B> all;
   switch (unit) {
     case Unit::embed:
+    case Unit::embedding_norm:
       all = {B::x};
       break;
     case Unit::slot_projections:
@@ -308,6 +329,10 @@ std::vector<PassBuffer> outputs_of(Unit unit, const ModelConfig& config) {
       break;
     case Unit::recurrence_projections:
       all = {B::q, B::k, B::v, B::f, B::r, B::gate};
+      break;
+    case Unit::shifted_projections:
+      all = {B::q, B::k, B::v, B::f, B::r, B::gate};
+      if (config.layers.front().recurrence().first_values) all.push_back(B::first_v);
       break;
     case Unit::recurrence_projections_and_recurrence:
       all = {B::o, B::gate};
@@ -321,6 +346,7 @@ std::vector<PassBuffer> outputs_of(Unit unit, const ModelConfig& config) {
     case Unit::output_projection:
     case Unit::gated_mlp:
     case Unit::squared_relu_mlp:
+    case Unit::shifted_squared_relu_mlp:
     case Unit::logits:
       break;
   }
@@ -336,8 +362,11 @@ bool advances_state(Unit unit) {
     case Unit::gated_recurrence:
     case Unit::recurrence_projections_and_recurrence:
     case Unit::gated_recurrence_and_output:
+    case Unit::shifted_projections:
+    case Unit::shifted_squared_relu_mlp:
       return true;
     case Unit::embed:
+    case Unit::embedding_norm:
     case Unit::slot_projections:
     case Unit::recurrence_projections:
     case Unit::output_projection:
@@ -355,8 +384,11 @@ bool adds_to_x(Unit unit) {
     case Unit::output_projection:
     case Unit::gated_mlp:
     case Unit::squared_relu_mlp:
+    case Unit::shifted_squared_relu_mlp:
       return true;
     case Unit::embed:
+    case Unit::embedding_norm:
+    case Unit::shifted_projections:
     case Unit::slot_projections:
     case Unit::slot_attention:
     case Unit::slot_projections_and_attention:
@@ -376,6 +408,8 @@ Status record_unit(Unit unit, Ops& ops, const ModelConfig& config, const Weights
   switch (unit) {
     case Unit::embed:
       return {};
+    case Unit::embedding_norm:
+      return ops.embedding_norm(*config.embedding_norm, weights.embedding_norm);
     case Unit::slot_projections:
       return ops.slot_projections(layer, w.slots());
     case Unit::slot_attention:
@@ -385,6 +419,8 @@ Status record_unit(Unit unit, Ops& ops, const ModelConfig& config, const Weights
       return ops.slot_attention(layer, w.slots());
     case Unit::recurrence_projections:
       return ops.recurrence_projections(layer, w.recurrence());
+    case Unit::shifted_projections:
+      return ops.shifted_projections(layer, w.recurrence());
     case Unit::gated_recurrence:
       return ops.gated_recurrence(layer, w.recurrence());
     case Unit::recurrence_projections_and_recurrence:
@@ -398,6 +434,7 @@ Status record_unit(Unit unit, Ops& ops, const ModelConfig& config, const Weights
     case Unit::gated_mlp:
       return ops.gated_mlp(layer, w.channel_mix);
     case Unit::squared_relu_mlp:
+    case Unit::shifted_squared_relu_mlp:
       return ops.squared_relu_mlp(layer, w.channel_mix);
     case Unit::logits:
       return ops.logits(config.final_norm, weights.final_norm, weights.head);
@@ -406,6 +443,27 @@ Status record_unit(Unit unit, Ops& ops, const ModelConfig& config, const Weights
 }
 
 namespace {
+
+/// The first layer, which keeps its values, and the second, which mixes its own with them; of every type.
+std::vector<OpCase> shifted_cases() {
+  std::vector<OpCase> cases;
+  for (const char* name : {"rwkv7", "arwkv7"}) {
+    const ModelConfig base = family_config(name);
+    for (const BlockType type : kAllTypes) {
+      ModelConfig c = one_layer(base);
+      if (type == BlockType::q4_k || type == BlockType::q6_k) continue;  // widths of no 256
+      cases.push_back(
+          {std::string(name) + " first, " + std::string(quant::block_traits(type)->name), c,
+           parts_of(type), type, kFewerTokens});
+      c.layers = {base.layers[1]};
+      c.layers.front().index = 0;
+      cases.push_back(
+          {std::string(name) + " later, " + std::string(quant::block_traits(type)->name), c,
+           parts_of(type), type, kFewerTokens});
+    }
+  }
+  return cases;
+}
 
 std::vector<OpCase> all_cases(Unit unit) {
   const ModelConfig slots = without_channel_mix(small_config());
@@ -433,14 +491,32 @@ std::vector<OpCase> all_cases(Unit unit) {
       set(c, &LayerSpec::channel_mix, ChannelMix::squared_relu);
       return of_all_types(c, {kAsItIs, kLayerNorm});
     }
+    case Unit::embedding_norm: {
+      ModelConfig c = one_layer(without_channel_mix(small_config()));
+      c.embedding_norm = {.kind = Norm::layer, .eps = 1e-5F};
+      std::vector<OpCase> cases{{"layer norm", c, {}, BlockType::f32, kFewerTokens}};
+      c.embedding_norm->kind = Norm::rms;
+      cases.push_back({"rms", c, {}, BlockType::f32, kFewerTokens});
+      return cases;
+    }
+    case Unit::shifted_projections:
+      return shifted_cases();
+    case Unit::shifted_squared_relu_mlp: {
+      ModelConfig c = small_config();
+      set(c, &LayerSpec::channel_mix, ChannelMix::squared_relu);
+      std::vector<OpCase> cases = of_all_types(c, {kAsItIs, kLayerNorm});
+      for (OpCase& each : cases)
+        set(each.config, &LayerSpec::channel_shift, each.config.hidden_size);
+      return cases;
+    }
     case Unit::slot_attention:
       return slot_cases();
     case Unit::gated_recurrence:
       return recurrence_cases();
     case Unit::gated_recurrence_and_output:
-      return family_cases({"elu", "hedgehog"});
+      return family_cases({"elu", "hedgehog", "rwkv7", "arwkv7"});
     case Unit::recurrence_projections_and_recurrence:
-      return family_cases({"gla", "gla_conv", "hgrn2", "abc_conv"});
+      return family_cases({"gla", "gla_conv", "hgrn2", "abc_conv", "gated_deltanet"});
     case Unit::slot_projections_and_attention:
       return conv_cases();
   }

@@ -13,16 +13,19 @@ namespace runnel::test {
 /// One op; or two neighbours, where devices divide the work between them in different ways (see PassProbe).
 enum class Unit {
   embed,
+  embedding_norm,
   slot_projections,
   slot_attention,
   slot_projections_and_attention,  // with convolutions
   recurrence_projections,
+  shifted_projections,
   gated_recurrence,
   recurrence_projections_and_recurrence,  // with convolutions or gates of low rank
-  gated_recurrence_and_output,            // with a normalizer
+  gated_recurrence_and_output,            // with a normalizer or a bonus
   output_projection,
   gated_mlp,
   squared_relu_mlp,
+  shifted_squared_relu_mlp,  // which advances its part of the state
   logits,
 };
 

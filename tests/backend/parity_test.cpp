@@ -168,6 +168,7 @@ std::vector<KindCase> kind_cases() {
     const bool slow = device.software() || (device.is("cpu") && device.name != fastest->name);
     for (const MixerCase& model : mixer_cases()) {
       if (model.large && (slow || kSlowBuild)) continue;
+      if (!device.takes(model.config)) continue;
       cases.push_back({device, model});
     }
   }

@@ -18,7 +18,9 @@
 #include "runtime/base/half.h"
 #include "runtime/base/try.h"
 #include "runtime/io/gguf.h"
+#include "runtime/model/file_names.h"
 #include "runtime/model/model_file.h"
+#include "runtime/model/shifted_config.h"
 #include "runtime/model/weight_table.h"
 #include "runtime/text/byte_alphabet.h"
 
@@ -110,7 +112,39 @@ LayerSpec positional_layer(std::int32_t heads, std::int32_t kv_heads, std::int32
   return layer;
 }
 
+/// The published sizes of RWKV-7.
+std::optional<Shape> shifted_shape(const std::string& name) {
+  struct Size {
+    const char* name;
+    int layers, width;
+    std::int64_t decay, rate, value, gate;  // ranks
+  };
+  constexpr Size kSizes[] = {{"rwkv7-0.1b", 12, 768, 64, 64, 32, 128},
+                             {"rwkv7-0.4b", 24, 1024, 64, 64, 32, 128},
+                             {"rwkv7-1.5b", 24, 2048, 96, 96, 64, 256},
+                             {"rwkv7-2.9b", 32, 2560, 96, 96, 64, 320}};
+  for (const Size& size : kSizes) {
+    if (name != size.name) continue;
+    ShiftedSizes sizes;
+    sizes.architecture = "rwkv7";
+    sizes.vocab_size = 65536;
+    sizes.hidden_size = size.width;
+    sizes.layers.assign(static_cast<std::size_t>(size.layers),
+                        {.decay_rank = size.decay,
+                         .rate_rank = size.rate,
+                         .value_rank = size.value,
+                         .gate_rank = size.gate,
+                         .intermediate_size = 4 * size.width});
+    Result<ModelConfig> config = shifted_config(sizes);
+    if (!config) return std::nullopt;
+    config->name = "random " + name;
+    return Shape{*std::move(config), false};
+  }
+  return std::nullopt;
+}
+
 std::optional<Shape> shape_named(const std::string& name) {
+  if (name.starts_with("rwkv7-")) return shifted_shape(name);
   ModelConfig c;
   c.name = "random " + name;
   if (name == "small" || name == "135m") {
@@ -261,7 +295,8 @@ Status make(const std::string& name, const std::string& type_name, const std::st
   if (!shape)
     return fail(ErrorCode::invalid_argument, "shape \"", name,
                 "\": expected 135m, 0.5b, 1.5b, 340m, 1.3b, gla, ",
-                "hgrn2, retnet, linear_attn, abc or regla");
+                "hgrn2, retnet, linear_attn, abc, regla, rwkv7-0.1b, rwkv7-0.4b, rwkv7-1.5b or ",
+                "rwkv7-2.9b");
   const std::optional<BlockType> type = quant::block_type_from_name(type_name);
   if (!type) return fail(ErrorCode::invalid_argument, "type \"", type_name, "\": not a block type");
   const auto fitting = [](BlockType t, std::int64_t cols) {
@@ -272,13 +307,15 @@ Status make(const std::string& name, const std::string& type_name, const std::st
   const ModelConfig& c = shape->config;
   GgufWriter writer;
   config_to_gguf(c, writer);
-  writer.set(std::string(kTiedKey), shape->tied);
+  const FileNames names(c.architecture);
+  if (!has_llama_names(c.architecture)) writer.set(std::string(kTiedKey), shape->tied);
   if (tokenizer) add_tokenizer(writer, c.vocab_size);
   std::uint64_t seed = 1;
   const auto add = [&](const std::string& tensor, BlockType t,
                        const std::vector<std::int64_t>& dims, float mean, float sigma) {
     const std::int64_t cols = dims.back();
-    const auto rows = static_cast<std::size_t>(dims.size() > 1 ? dims[0] : 1);
+    std::size_t rows = 1;
+    for (std::size_t i = 0; i + 1 < dims.size(); ++i) rows *= static_cast<std::size_t>(dims[i]);
     writer.add_tensor(tensor, t, dims, [=, s = seed++]() -> Result<std::vector<std::byte>> {
       return random_tensor(t, rows, cols, mean, sigma, s);
     });
@@ -289,7 +326,13 @@ Status make(const std::string& name, const std::string& type_name, const std::st
   if (shape->plain_table) table = *type;
   table = fitting(table, c.hidden_size);
   const float table_sigma = 1.0F / std::sqrt(static_cast<float>(c.hidden_size));
-  add(std::string(kEmbeddingsName), table, {c.vocab_size, c.hidden_size}, 0.0F, table_sigma);
+  const auto add_norm = [&](std::string_view weight, std::string_view bias, Norm kind) {
+    add(names.of(weight), BlockType::f32, {c.hidden_size}, 1.0F, 0.05F);
+    if (kind == Norm::layer) add(names.of(bias), BlockType::f32, {c.hidden_size}, 0.0F, 0.05F);
+  };
+  add(names.of(kEmbeddingsName), table, {c.vocab_size, c.hidden_size}, 0.0F, table_sigma);
+  if (c.embedding_norm)
+    add_norm(kEmbeddingNormName, kEmbeddingNormBiasName, c.embedding_norm->kind);
   for (std::int32_t layer = 0; layer < c.num_layers(); ++layer) {
     for (const LayerTensor& t :
          layer_tensors(c.layers[static_cast<std::size_t>(layer)], c.hidden_size)) {
@@ -300,14 +343,19 @@ Status make(const std::string& name, const std::string& type_name, const std::st
                                : wide   ? fitting(table, t.shape.back())
                                : vector ? BlockType::f32
                                         : BlockType::f16;
-      add(layer_prefix(layer) + std::string(t.suffix), stored, t.shape,
-          vector && t.suffix.find("norm") != std::string_view::npos ? 1.0F : 0.0F,
-          vector ? 0.05F : 1.0F / std::sqrt(static_cast<float>(t.shape.back())));
+      const bool norm = t.suffix.find("norm") != std::string_view::npos;
+      const bool near_one = norm && !t.suffix.ends_with("bias");
+      const float mean = near_one ? 1.0F : t.suffix == "attn.removal_key" ? 0.8F : 0.0F;
+      const float sigma = vector ? 0.05F : 1.0F / std::sqrt(static_cast<float>(t.shape.back()));
+      add(names.of_layer(layer, t.suffix), stored, names.shape(t), mean, sigma);
+      for (const FileNames::Unread& u : names.unread(layer)) {
+        if (u.copy_of == t.suffix) add(u.name, stored, names.shape(t), mean, sigma);
+      }
     }
   }
-  add(std::string(kFinalNormName), BlockType::f32, {c.hidden_size}, 1.0F, 0.05F);
+  add_norm(kFinalNormName, kFinalNormBiasName, c.final_norm.kind);
   if (!shape->tied)
-    add(std::string(kHeadName), table, {c.vocab_size, c.hidden_size}, 0.0F, table_sigma);
+    add(names.of(kHeadName), table, {c.vocab_size, c.hidden_size}, 0.0F, table_sigma);
   return writer.write(path);
 }
 
@@ -318,7 +366,8 @@ int main(int argc, char** argv) {
   const bool tokenizer = argc == 5 && std::string(argv[4]) == "bytes";
   if (argc != 4 && !tokenizer) {
     std::cerr << "usage: runnel_make_model "
-                 "135m|0.5b|1.5b|340m|1.3b|gla|hgrn2|retnet|linear_attn|abc|regla "
+                 "135m|0.5b|1.5b|340m|1.3b|gla|hgrn2|retnet|linear_attn|abc|regla|"
+                 "rwkv7-0.1b|rwkv7-0.4b|rwkv7-1.5b|rwkv7-2.9b "
                  "TYPE OUT.gguf [bytes]\n";
     return 2;
   }

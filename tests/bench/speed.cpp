@@ -42,6 +42,12 @@ class Only final : public Ops {
   Status recurrence_projections(const LayerSpec& layer, const RecurrenceWeights& w) override {
     return has(Part::projections) ? ops_.recurrence_projections(layer, w) : Status{};
   }
+  Status embedding_norm(const NormSpec& spec, const NormWeights& w) override {
+    return has(Part::embed_and_logits) ? ops_.embedding_norm(spec, w) : Status{};
+  }
+  Status shifted_projections(const LayerSpec& layer, const RecurrenceWeights& w) override {
+    return has(Part::projections) ? ops_.shifted_projections(layer, w) : Status{};
+  }
   Status gated_recurrence(const LayerSpec& layer, const RecurrenceWeights& w) override {
     return has(Part::mixer) ? ops_.gated_recurrence(layer, w) : Status{};
   }

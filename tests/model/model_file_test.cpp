@@ -307,7 +307,7 @@ TEST(ModelFile, OptionsThatAFamilysMixerDoesNotHaveAreRefusedByName) {
       {"gla", key("gsa.mixer", S("mamba")), "gsa.mixer is 'mamba', expected slots or recurrence"},
       {"gla", key("gsa.mixer", S("slots")), "expected slots for gsa and recurrence for the others"},
       {"gla", key("gsa.decay", S("delta")),
-       "gsa.decay is 'delta', expected none, fixed, log_sigmoid, refined or running_sum"},
+       "gsa.decay is 'delta', expected none, fixed, log_sigmoid, refined, running_sum or softplus"},
       {"gla", key("gsa.feature_map", S("taylor")),
        "gsa.feature_map is 'taylor', expected identity"},
       {"gla", key("gsa.decay_on_values", true), "gsa.decay_on_values is true"},

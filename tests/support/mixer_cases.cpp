@@ -10,9 +10,10 @@ namespace {
 
 using quant::BlockType;
 
-constexpr const char* kFamily[] = {"gla",      "gla_conv", "hgrn2",    "retnet",   "linear",
-                                   "elu",      "dpfp",     "t2r_map",  "hedgehog", "abc",
-                                   "abc_conv", "regla",    "regla_key"};
+constexpr const char* kFamily[] = {
+    "gla",       "gla_conv",  "hgrn2",          "retnet", "linear",   "elu",
+    "dpfp",      "t2r_map",   "hedgehog",       "abc",    "abc_conv", "regla",
+    "regla_key", "delta_net", "gated_deltanet", "rwkv7",  "arwkv7"};
 
 /// What a layer may have besides: biases, LayerNorms, another channel mix or none; layers of several kinds.
 void add_layer_cases(std::vector<MixerCase>& cases) {

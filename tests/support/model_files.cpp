@@ -17,13 +17,14 @@ std::filesystem::path tiny_checkpoint(const std::string& name) {
 Result<std::vector<StoredTensor>> convert_tensors(const std::filesystem::path& directory,
                                                   const std::filesystem::path& out,
                                                   const StoreOptions& options) {
-  RUNNEL_TRY(const HfConfig config, parse_hf_config(read_text(directory / "config.json")));
   RUNNEL_TRY(const SafetensorsCheckpoint checkpoint, SafetensorsCheckpoint::open(directory));
+  RUNNEL_TRY(const HfConfig config,
+             read_hf_config(read_text(directory / "config.json"), checkpoint));
   RUNNEL_TRY(const MappedTensors mapped, map_hf_tensors(config, checkpoint));
   const std::vector<ModelTensor>& tensors = mapped.tensors;
   GgufWriter writer;
   config_to_gguf(config.model, writer);
-  writer.set(std::string(kTiedKey), config.tied);
+  if (!config.shifted) writer.set(std::string(kTiedKey), config.tied);
   return write_model(tensors, writer, out, options);
 }
 

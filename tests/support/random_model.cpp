@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -137,11 +138,86 @@ ModelConfig mixed_config() {
 }
 
 std::vector<std::string> family_names() {
-  return {"gla",     "gla_conv", "hgrn2", "retnet",   "linear", "elu",      "dpfp",
-          "t2r_map", "hedgehog", "abc",   "abc_conv", "regla",  "regla_key"};
+  return {"gla",       "gla_conv",  "hgrn2",          "retnet", "linear",   "elu",
+          "dpfp",      "t2r_map",   "hedgehog",       "abc",    "abc_conv", "regla",
+          "regla_key", "delta_net", "gated_deltanet", "rwkv7",  "arwkv7"};
 }
 
+bool has_removal(const ModelConfig& config) {
+  return std::ranges::any_of(config.layers, [](const LayerSpec& l) {
+    return l.kind() == Mixer::recurrence && l.recurrence().removal != Removal::none;
+  });
+}
+
+namespace {
+
+/// The delta rule: plain with maps of its own, or with a decay, keys that heads share, and convolutions.
+ModelConfig delta_config(const std::string& name) {
+  ModelConfig c = small_config();
+  c.architecture = name;
+  LayerSpec layer = small_layer();
+  RecurrenceSpec& r = layer.mixer.emplace<RecurrenceSpec>();
+  layer.num_kv_heads = layer.num_heads;
+  layer.head_v_dim = 24;
+  layer.output_activation = Activation::identity;
+  layer.output_norm = OutputNorm::heads;
+  r.removal = Removal::delta;
+  r.scale = 0.25F;
+  if (name == "delta_net") {
+    r.feature_map = FeatureMap::elu;
+    r.key_norm = KeyNorm::sum;
+    r.value_activation = Activation::swish;
+    r.removal_scale = 2.0F;
+    layer.output_gate = true;
+  } else {
+    r.feature_map = FeatureMap::identity;
+    r.key_norm = KeyNorm::length;
+    r.decay = Decay::softplus;
+    r.values_per_key = 2;
+    layer.conv_size = 3;
+  }
+  c.repeat(layer, 2);
+  return c;
+}
+
+/// Shifted projections, and a channel mix that is shifted too or a SwiGLU; without a norm and gate of the output.
+ModelConfig shifted_family_config(const std::string& name) {
+  ModelConfig c = small_config();
+  c.architecture = name;
+  LayerSpec layer = small_layer();
+  RecurrenceSpec& r = layer.mixer.emplace<RecurrenceSpec>();
+  layer.num_kv_heads = layer.num_heads;
+  layer.mixer_shift = c.hidden_size;
+  layer.output_activation = layer.gate_activation = Activation::identity;
+  layer.output_norm = OutputNorm::none;
+  r.feature_map = FeatureMap::identity;
+  r.removal = Removal::own_key;
+  r.decay = Decay::bounded;
+  r.bonus = true;
+  r.gate_rank = 8;
+  r.rate_rank = 6;
+  if (name == "rwkv7") {
+    layer.norm.kind = layer.channel_norm.kind = Norm::layer;
+    layer.output_norm = OutputNorm::groups;
+    layer.output_norm_eps = 16e-5F;
+    layer.output_gate = true;
+    r.output_gate_rank = 10;
+    layer.channel_mix = ChannelMix::squared_relu;
+    layer.channel_shift = c.hidden_size;
+    c.embedding_norm = layer.norm;
+  }
+  c.repeat(layer, 2);
+  c.layers[0].recurrence().first_values = true;
+  c.layers[1].recurrence().value_rank = 5;
+  c.final_norm = layer.norm;
+  return c;
+}
+
+}  // namespace
+
 ModelConfig family_config(const std::string& name) {
+  if (name.ends_with("rwkv7")) return shifted_family_config(name);
+  if (name.starts_with("delta") || name.starts_with("gated_delta")) return delta_config(name);
   ModelConfig c = small_config();
   c.architecture = "linear_attn";
   LayerSpec layer = small_layer();
@@ -219,7 +295,7 @@ LayerWeights random_layer(const LayerSpec& c, std::int32_t hidden_size, const Ra
     if (t.role == WeightRole::vector) {
       view = weight                       ? b.norm(name, cols)
              : name == "attn.lower_bound" ? b.tensor(name, BlockType::f32, 1, cols, 0.05F, 0.4F)
-                                          : b.tensor(name, BlockType::f32, 1, cols, 0.5F);
+                                          : b.tensor(name, BlockType::f32, rows, cols, 0.5F);
       continue;
     }
     const bool wide = t.role == WeightRole::matrix || t.role == WeightRole::wide_gate;
@@ -238,6 +314,7 @@ ChannelMixWeights random_channel_mix(const LayerSpec& c, std::int64_t d, const R
   if (c.channel_mix == ChannelMix::none) return w;
   w.norm.weight = b.norm("mlp_norm", d);
   add_bias(b, "mlp_norm.bias", d, c.channel_norm.kind == Norm::layer, w.norm.bias);
+  add_bias(b, "mlp.lerp", d, c.channel_shift > 0, w.lerp);
   if (c.channel_mix == ChannelMix::swiglu)
     w.gate_proj = b.matrix("gate_proj", parts.linear, c.intermediate_size, d);
   w.up_proj = b.matrix("up_proj", parts.linear, c.intermediate_size, d);
@@ -286,6 +363,11 @@ RandomModel make_random_model(const ModelConfig& c, const RandomParts& parts, st
   auto weights = std::make_shared<Weights>();
   const std::int64_t d = c.hidden_size;
   weights->embeddings = b.tensor("embeddings", parts.table, c.vocab_size, d, 1.0F);
+  if (c.embedding_norm) {
+    weights->embedding_norm.weight = b.norm("embedding_norm", d);
+    add_bias(b, "embedding_norm.bias", d, c.embedding_norm->kind == Norm::layer,
+             weights->embedding_norm.bias);
+  }
   for (const LayerSpec& layer : c.layers) {
     switch (layer.kind()) {
       case Mixer::slots:

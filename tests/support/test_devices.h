@@ -21,6 +21,8 @@ struct TestDevice {
   bool is(const char* backend) const { return info.backend == backend; }
   /// A Vulkan driver that computes on the CPU: small subgroups, no matrix units, shaders that take long to compile.
   bool software() const;
+  /// Whether it runs such a model; recurrences with a removal are refused by name elsewhere.
+  bool takes(const ModelConfig& config) const;
 };
 
 inline void PrintTo(const TestDevice& d, std::ostream* out) { *out << d.name; }

@@ -105,14 +105,37 @@ Status pack_slots(const LayerSpec& c, const SlotWeights& w, std::int64_t d, Devi
   return {};
 }
 
+/// What shifted projections, a removal by own keys and a bonus have.
+Status pack_shifted(const LayerSpec& c, const RecurrenceWeights& w, std::int64_t d, DeviceLayer& p,
+                    std::vector<Packing>& packings) {
+  const RecurrenceSpec& spec = c.recurrence();
+  RUNNEL_CHECK_OK(queue_present(w.r_down, spec.rate_rank, d, p.r_down, packings));
+  RUNNEL_CHECK_OK(
+      queue_present(w.out_gate_down, spec.output_gate_rank, d, p.out_gate_down, packings));
+  RUNNEL_CHECK_OK(queue_present(w.v_down, spec.value_rank, d, p.v_down, packings));
+  RUNNEL_CHECK_OK(queue_present(w.v_mix, c.v_channels(), spec.value_rank, p.v_mix, packings));
+  RUNNEL_CHECK_OK(take(w.v_mix_bias, count(c.v_channels()), p.v_mix_bias));
+  RUNNEL_CHECK_OK(take(w.lerp, count(c.shifted_inputs() * d), p.lerp));
+  RUNNEL_CHECK_OK(take(w.removal_key, count(c.k_channels()), p.removal_key));
+  RUNNEL_CHECK_OK(take(w.key_rate, count(c.k_channels()), p.key_rate));
+  return take(w.bonus, count(c.q_channels()), p.bonus);
+}
+
 Status pack_recurrence(const LayerSpec& c, const RecurrenceWeights& w, std::int64_t d,
                        DeviceLayer& p, std::vector<Packing>& packings) {
   const std::int64_t rank = c.recurrence().gate_rank, dim = c.head_k_dim;
-  const std::int64_t gates = c.gate_channels();
+  const RecurrenceSpec& spec = c.recurrence();
+  const std::int64_t gates = c.gate_channels(), rates = c.rate_channels();
   RUNNEL_CHECK_OK(pack_projections(c, w, d, rank > 0 ? rank : d, p, packings));
   RUNNEL_CHECK_OK(queue_present(w.f_down, rank, d, p.f_down, packings));
-  RUNNEL_CHECK_OK(queue_present(w.r_proj, gates, d, p.r, packings));
-  if (c.output_gate) RUNNEL_CHECK_OK(queue(w.out_gate, c.o_channels(), d, p.out_gate, packings));
+  RUNNEL_CHECK_OK(
+      queue_present(w.r_proj, rates, spec.rate_rank > 0 ? spec.rate_rank : d, p.r, packings));
+  const std::int64_t out_rank = spec.output_gate_rank;
+  if (c.output_gate) {
+    RUNNEL_CHECK_OK(
+        queue(w.out_gate, c.o_channels(), out_rank > 0 ? out_rank : d, p.out_gate, packings));
+  }
+  RUNNEL_CHECK_OK(pack_shifted(c, w, d, p, packings));
   RUNNEL_CHECK_OK(queue_present(w.q_map, dim, dim, p.q_map, packings));
   RUNNEL_CHECK_OK(queue_present(w.q_map2, dim, dim, p.q_map2, packings));
   RUNNEL_CHECK_OK(queue_present(w.k_map, dim, dim, p.k_map, packings));
@@ -121,7 +144,9 @@ Status pack_recurrence(const LayerSpec& c, const RecurrenceWeights& w, std::int6
   RUNNEL_CHECK_OK(take(w.q_map2_bias, count(dim), p.q_map2_bias));
   RUNNEL_CHECK_OK(take(w.k_map_bias, count(dim), p.k_map_bias));
   RUNNEL_CHECK_OK(take(w.k_map2_bias, count(dim), p.k_map2_bias));
-  RUNNEL_CHECK_OK(take(w.r_bias, count(gates), p.r_bias));
+  RUNNEL_CHECK_OK(take(w.r_bias, count(rates), p.r_bias));
+  RUNNEL_CHECK_OK(take(w.log_rate, count(c.num_kv_heads), p.decay_rate));
+  for (float& rate : p.decay_rate) rate = std::exp(rate);
   return take(w.lower_bound, count(gates), p.lower_bound);
 }
 
@@ -145,6 +170,10 @@ Status pack_layer(const LayerSpec& c, const LayerWeights& w, std::int64_t d, Dev
     case OutputNorm::heads:
       RUNNEL_CHECK_OK(take(w.output.g_norm, count(c.head_v_dim), p.g_norm));
       break;
+    case OutputNorm::groups:
+      RUNNEL_CHECK_OK(take(w.output.g_norm, count(c.o_channels()), p.g_norm));
+      RUNNEL_CHECK_OK(take(w.output.g_norm_bias, count(c.o_channels()), p.g_norm_bias));
+      break;
   }
   const ChannelMixWeights& m = w.channel_mix;
   switch (c.channel_mix) {
@@ -158,6 +187,7 @@ Status pack_layer(const LayerSpec& c, const LayerWeights& w, std::int64_t d, Dev
   }
   RUNNEL_CHECK_OK(queue(m.up_proj, c.intermediate_size, d, p.up, packings));
   RUNNEL_CHECK_OK(queue(m.down_proj, d, c.intermediate_size, p.down, packings));
+  RUNNEL_CHECK_OK(take(m.lerp, count(d), p.channel_lerp));
   return take_norm(m.norm, d, p.channel_norm);
 }
 
@@ -199,6 +229,7 @@ Status CpuModel::pack(const Weights& weights, const LoadProgress& progress) {
   std::vector<Packing> packings;
   RUNNEL_CHECK_OK(queue(weights.embeddings, c.vocab_size, d, embeddings_, packings));
   if (!weights.tied()) RUNNEL_CHECK_OK(queue(weights.head, c.vocab_size, d, head_, packings));
+  RUNNEL_CHECK_OK(take_norm(weights.embedding_norm, d, embedding_norm_));
   RUNNEL_CHECK_OK(take_norm(weights.final_norm, d, final_norm_));
   layers_.resize(weights.layers.size());
   for (std::size_t i = 0; i < layers_.size(); ++i) {

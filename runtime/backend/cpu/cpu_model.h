@@ -25,17 +25,24 @@ struct DeviceLayer {
   LayerSpec spec;
   NativeLayer layout;
   PackedMatrix q, k, v, f, o, gate, up, down;
-  PackedMatrix f_down, r, out_gate;           // of a recurrence
-  PackedMatrix q_map, q_map2, k_map, k_map2;  // [K, K]
+  PackedMatrix f_down, r, out_gate;                   // of a recurrence
+  PackedMatrix r_down, out_gate_down, v_down, v_mix;  // of shifted projections
+  PackedMatrix q_map, q_map2, k_map, k_map2;          // [K, K]
   DeviceNorm norm, channel_norm;
-  std::vector<float> g_norm;
+  std::vector<float> g_norm, g_norm_bias;
   std::vector<float> q_bias, k_bias, v_bias;
   std::vector<float> f_bias;                  // [H*M]
   std::vector<float> read_bias;               // [H, memory lanes], padded with zeros
   std::vector<float> head_read_bias;          // [HQ]
   std::vector<float> q_conv, k_conv, v_conv;  // [channels, conv]
   std::vector<float> feature_map;             // [K, K]
-  std::vector<float> r_bias, lower_bound;     // [H*F]
+  std::vector<float> r_bias, lower_bound;     // [H*R], [H*F]
+  std::vector<float> decay_rate;              // [H] e^A
+  std::vector<float> removal_key, key_rate;   // [H*K]
+  std::vector<float> bonus;                   // [H*K]
+  std::vector<float> lerp;                    // [inputs, D]
+  std::vector<float> channel_lerp;            // [D]
+  std::vector<float> v_mix_bias;              // [H*V]
   std::vector<float> q_map_bias, q_map2_bias, k_map_bias, k_map2_bias;  // [K]
 };
 
@@ -60,6 +67,7 @@ class CpuModel final : public DeviceModel {
   const Kernels& kernels() const { return *kernels_; }
   const PackedMatrix& embeddings() const { return embeddings_; }
   const PackedMatrix& head() const { return head_; }
+  const DeviceNorm& embedding_norm() const { return embedding_norm_; }
   const DeviceNorm& final_norm() const { return final_norm_; }
   const DeviceLayer& layer(int i) const { return layers_[static_cast<std::size_t>(i)]; }
   const Rotation& rotation() const { return rotation_; }
@@ -79,7 +87,7 @@ class CpuModel final : public DeviceModel {
   PageBuffer arena_;  // all tiles
   PackedMatrix embeddings_;
   PackedMatrix head_;  // the same tiles if the embeddings are tied
-  DeviceNorm final_norm_;
+  DeviceNorm embedding_norm_, final_norm_;
   std::vector<DeviceLayer> layers_;
   Rotation rotation_;
   std::unique_ptr<ThreadPool> pool_;

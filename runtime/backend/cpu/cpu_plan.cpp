@@ -17,6 +17,10 @@ class Recorder final : public Ops {
   Status embed(const WeightView& table) override {
     return add(cpu::embed, nullptr, table.rows == plan_.model_.config().vocab_size, table.name);
   }
+  Status embedding_norm(const NormSpec& norm, const NormWeights& w) override {
+    return add(cpu::embedding_norm, nullptr, plan_.model_.config().embedding_norm == norm,
+               w.weight.name);
+  }
   Status slot_projections(const LayerSpec& layer, const SlotWeights& w) override {
     return add(cpu::slot_projections, layer, w.q_proj.name);
   }
@@ -25,6 +29,9 @@ class Recorder final : public Ops {
   }
   Status recurrence_projections(const LayerSpec& layer, const RecurrenceWeights& w) override {
     return add(cpu::recurrence_projections, layer, w.q_proj.name);
+  }
+  Status shifted_projections(const LayerSpec& layer, const RecurrenceWeights& w) override {
+    return add(cpu::shifted_projections, layer, w.q_proj.name);
   }
   Status gated_recurrence(const LayerSpec& layer, const RecurrenceWeights& w) override {
     return add(cpu::gated_recurrence, layer, w.v_proj.name);
@@ -68,6 +75,7 @@ struct TokenFloats {
   std::size_t q = 0, k = 0, v = 0, f = 0, padded_v = 0, gates = 0, p = 0, o = 0;
   std::size_t inner = 0, low = 0, r = 0, output_gate = 0, mapped = 0;
   std::size_t turned_q = 0, turned_k = 0, turn = 0;
+  std::size_t removal = 0, bonus = 0, first_v = 0, v_mix = 0, normed = 0, shifted = 0;
 };
 
 void take_most(std::size_t& most, std::int64_t n) {
@@ -98,6 +106,7 @@ TokenFloats token_floats(const CpuModel& model) {
     take_most(most.inner, c.intermediate_size);
     take_most(most.output_gate, c.output_gate ? c.o_channels() : 0);
     take_most(most.turn, c.rotates() ? c.head_k_dim : 0);
+    take_most(most.normed, std::max(c.mixer_shift, c.channel_shift));
     int gate_lanes = n.memory_lanes;
     switch (c.kind()) {
       case Mixer::slots:
@@ -108,9 +117,20 @@ TokenFloats token_floats(const CpuModel& model) {
         const RecurrenceSpec& spec = c.recurrence();
         if (spec.decay_on_values) gate_lanes = std::max(gate_lanes, n.channels);
         take_most(most.widest, std::max(c.q_channels(), spec.gate_rank));
-        take_most(most.scratch, std::max(c.q_channels(), spec.gate_rank));
-        take_most(most.low, spec.gate_rank);
-        take_most(most.r, layer.r.present() ? c.gate_channels() : 0);
+        take_most(most.scratch, std::max({c.q_channels(), spec.gate_rank, spec.rate_rank,
+                                          spec.output_gate_rank, spec.value_rank}));
+        take_most(most.low,
+                  spec.gate_rank + spec.rate_rank + spec.output_gate_rank + spec.value_rank);
+        take_most(most.r, c.rate_channels());
+        if (c.mixer_shift > 0) {
+          take_most(most.shifted, std::max({c.mixer_shift, spec.gate_rank, spec.rate_rank,
+                                            spec.output_gate_rank, spec.value_rank}));
+        }
+        if (spec.removal != Removal::none)
+          take_most(most.removal, std::int64_t{c.num_kv_heads} * n.memory_lanes);
+        take_most(most.bonus, spec.bonus ? c.num_heads : 0);
+        take_most(most.first_v, spec.first_values || spec.value_rank > 0 ? c.v_channels() : 0);
+        take_most(most.v_mix, spec.value_rank > 0 ? c.v_channels() : 0);
         take_most(most.mapped, layer.q_map.present() ? c.q_channels() : 0);
         break;
       }
@@ -180,6 +200,16 @@ Result<std::unique_ptr<Plan>> CpuPlan::record(const CpuModel& model, int max_tok
     floats(pass.gate, n.output_gate);
     floats(pass.mapped, n.mapped);
     floats(pass.mapped2, n.mapped);
+    floats(pass.removal_c, n.removal);
+    floats(pass.removal_b, n.removal);
+    floats(pass.bonus, n.bonus);
+    floats(pass.first_v, n.first_v);
+    floats(pass.v_mix, n.v_mix);
+    floats(pass.normed, n.normed);
+    for (PackedInput& input : pass.shifted) {
+      carve(input.groups, tokens * (n.shifted / 32) * kGroupBytes);
+      floats(input.floats, n.shifted);
+    }
   };
   carve_all();
   RUNNEL_TRY(plan->arena_, PageBuffer::create(used));

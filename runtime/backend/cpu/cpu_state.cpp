@@ -38,7 +38,7 @@ void for_each_number(const NativeLayout& layout, Canonical* canonical, Native* n
     }
     Canonical* tails = canonical + c.q_conv_offset();
     Native* own = native + n.conv_offset();
-    for (std::size_t i = 0; i < c.conv_floats(); ++i) move(tails[i], own[i]);
+    for (std::size_t i = 0; i < c.tail_floats(); ++i) move(tails[i], own[i]);
   }
 }
 

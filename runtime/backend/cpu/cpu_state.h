@@ -13,7 +13,7 @@ namespace runnel::cpu {
 
 /// One layer's share of a native state, in floats. Per kv head: positional keys [K, positional lanes], memory keys
 /// [K, memory lanes], positional values [P, channels], memory values [M, channels], more numbers as in the canonical
-/// layout; lanes, channels and more rounded up to 16; after the heads the conv tails as in the canonical layout. What
+/// layout; lanes, channels and more rounded up to 16; after the heads the conv tails and shifts as in the canonical layout. What
 /// the padding holds never reaches an output. A recurrence of one pass has its state where memory values are, a row for
 /// each feature.
 struct NativeLayer {
@@ -37,14 +37,18 @@ struct NativeLayer {
     return memory_values() + std::size_t(memory) * std::size_t(channels);
   }
   std::size_t head_floats() const { return extra_offset() + std::size_t(extra); }
-  std::size_t floats() const { return conv_offset() - offset + conv_floats(); }
+  std::size_t floats() const { return conv_offset() - offset + tail_floats(); }
   std::size_t head_offset(int head) const { return offset + std::size_t(head) * head_floats(); }
   std::size_t conv_offset() const { return head_offset(canonical.kv_heads); }
+  std::size_t mixer_shift_offset() const { return conv_offset() + canonical.conv_floats(); }
+  std::size_t channel_shift_offset() const {
+    return mixer_shift_offset() + std::size_t(canonical.mixer_shift);
+  }
   int slot_lanes() const { return positional_lanes + memory_lanes; }
 
  private:
   std::size_t keys_stride() const { return std::size_t(canonical.head_k_dim); }
-  std::size_t conv_floats() const { return round_up(canonical.conv_floats(), 16); }
+  std::size_t tail_floats() const { return round_up(canonical.tail_floats(), 16); }
 };
 
 /// The layers' shares one after the other.

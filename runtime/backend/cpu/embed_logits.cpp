@@ -13,6 +13,17 @@ void embed(Pass& pass) {
   });
 }
 
+void embedding_norm(Pass& pass) {
+  const CpuModel& model = *pass.model;
+  const int d = model.config().hidden_size;
+  pass.pool().for_each(pass.tokens, [&](int t, int thread) {
+    float* scratch = pass.scratch + static_cast<std::size_t>(thread) * pass.scratch_floats;
+    float* x = pass.x + std::ptrdiff_t{t} * d;
+    norm_row(pass.kernels(), *model.config().embedding_norm, model.embedding_norm(), x, d, scratch);
+    std::copy_n(scratch, d, x);
+  });
+}
+
 void logits(Pass& pass) {
   if (pass.wanted.empty()) return;
   const CpuModel& model = *pass.model;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The channel mixes:  x += W_down(silu(W_gate x~) * W_up x~)  or  x += W_down(relu(W_up x~)^2),  x~ = norm(x)
+// The channel mixes:  x += W_down(silu(W_gate x~) * W_up x~)  or  x += W_down(relu(W_up x~)^2),  x~ = norm(x), shifted or not
 //
 // An item computes 32 rows of gate and up for its tokens, joins them and rounds them: one whole
 // group of down's input, so that the hidden vector never exists as floats and needs no loop of its own.
@@ -60,6 +60,20 @@ void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& ti
   }
 }
 
+/// Packs what lies between norm(x) of a token and of the one before.
+void pack_shifted(Pass& pass, const PackedInput& input) {
+  const DeviceLayer& w = *pass.layer;
+  const int d = pass.spec().channel_shift;
+  const std::size_t offset = pass.layout().channel_shift_offset();
+  norm_tokens(pass, pass.spec().channel_norm, w.channel_norm);
+  pack_rows(pass, pass.tokens, d, input, [&](int t, float* scratch) {
+    lerp_row(w.channel_lerp.data(), pass.normed + std::ptrdiff_t{t} * d,
+             normed_before(pass, t, offset), d, scratch);
+    return scratch;
+  });
+  keep_normed(pass, offset);
+}
+
 }  // namespace
 
 void channel_mix(Pass& pass) {
@@ -67,7 +81,11 @@ void channel_mix(Pass& pass) {
   const bool gated = w.gate.present();
   const bool groups = w.up.quantised() || (gated && w.gate.quantised());
   const bool floats = !w.up.quantised() || (gated && !w.gate.quantised());
-  pack_normed(pass, pass.spec().channel_norm, w.channel_norm, pass.input.only(groups, floats));
+  if (pass.spec().channel_shift > 0) {
+    pack_shifted(pass, pass.input.only(groups, floats));
+  } else {
+    pack_normed(pass, pass.spec().channel_norm, w.channel_norm, pass.input.only(groups, floats));
+  }
 
   const int units = (w.up.rows + kGroup - 1) / kGroup;
   const int step = std::max(1, units / (pass.pool().threads() * 8));

@@ -54,22 +54,13 @@ void features(const Pass& pass, const float* x, const float* y, const float* y2,
   switch (spec.feature_map) {
     case FeatureMap::identity:
     case FeatureMap::exponential:
-      std::copy_n(x, dim, out);
-      break;
     case FeatureMap::swish:
-      std::copy_n(x, dim, out);
-      pass.kernels().silu(out, dim);
-      break;
     case FeatureMap::relu:
-      for (int i = 0; i < dim; ++i) out[i] = std::max(x[i], 0.0F);
+    case FeatureMap::elu:
+      map_elements(pass.kernels(), spec.feature_map, x, dim, out);
       break;
     case FeatureMap::t2r:
       for (int i = 0; i < dim; ++i) out[i] = std::max(y[i], 0.0F);
-      break;
-    case FeatureMap::elu:
-      for (int i = 0; i < dim; ++i) out[i] = std::min(x[i], 0.0F);
-      pass.kernels().exp_less(out, dim, 0.0F);
-      for (int i = 0; i < dim; ++i) out[i] += std::max(x[i], 0.0F);  // e^0 = 1 where x > 0
       break;
     case FeatureMap::product:
       for (int i = 0; i < dim; ++i) {
@@ -130,6 +121,8 @@ void prepare_decay(const Pass& pass, const DeviceLayer& w, int t, int head, floa
   switch (spec.decay) {
     case Decay::none:
     case Decay::running_sum:
+    case Decay::softplus:  // go with a removal
+    case Decay::bounded:
       return;
     case Decay::fixed:
       std::fill_n(decay, n.memory, static_cast<float>(1.0 - std::exp2(-5.0 - head)));
@@ -318,7 +311,36 @@ void softmax_slots(Pass& pass) {
 
 }  // namespace
 
+void map_elements(const Kernels& kernels, FeatureMap map, const float* x, int n, float* out) {
+  switch (map) {
+    case FeatureMap::swish:
+      std::copy_n(x, n, out);
+      kernels.silu(out, n);
+      return;
+    case FeatureMap::relu:
+      for (int i = 0; i < n; ++i) out[i] = std::max(x[i], 0.0F);
+      return;
+    case FeatureMap::elu:
+      for (int i = 0; i < n; ++i) out[i] = std::min(x[i], 0.0F);
+      kernels.exp_less(out, n, 0.0F);
+      for (int i = 0; i < n; ++i) out[i] += std::max(x[i], 0.0F);  // e^0 = 1 where x > 0
+      return;
+    case FeatureMap::identity:
+    case FeatureMap::t2r:
+    case FeatureMap::product:
+    case FeatureMap::hedgehog:
+    case FeatureMap::dpfp:
+    case FeatureMap::exponential:
+      std::copy_n(x, n, out);
+      return;
+  }
+}
+
 void gated_recurrence(Pass& pass) {
+  if (pass.spec().recurrence().removal != Removal::none) {
+    removal_recurrence(pass);
+    return;
+  }
   const DeviceLayer& w = *pass.layer;
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();

@@ -121,6 +121,7 @@ struct SlotValuesArgs {
 // ---- gated recurrence ---------------------------------------------------------------------------
 /// For each token in order: S <- diag(a) S diag(b) + k v^T, then out[h] = S^T q_h, columns
 /// [begin, end). The decay lies along the rows (a) or along the columns (b); the other is 1.
+/// With a removal (c != nullptr): S <- diag(a) S + b (c^T S) + k v^T, of the S before; decay along the rows, one head.
 struct RecurrenceArgs {
   float* state;  // [rows][dim]
   int rows;
@@ -139,6 +140,9 @@ struct RecurrenceArgs {
   int heads;
   float* out;  // [dim]
   ptrdiff_t out_stride, out_head;
+  const float* c;  // [rows]
+  const float* b;  // [rows]
+  ptrdiff_t removal_stride;
 };
 
 struct Kernels {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// x += W_o (norm(act(o)) * swish(gate));  norm over all HQ*V channels, over each head's V, or none
+// x += W_o ((norm(act(o)) + bonus v) * act(gate));  norm over all HQ*V channels, over each head's V, or none
 #include <algorithm>
 
 #include "runtime/backend/cpu/pass.h"
@@ -8,6 +8,16 @@ namespace runnel::cpu {
 namespace {
 
 constexpr float kNormalizerEps = 1e-10F;
+
+/// A LayerNorm of each head's channels, in place.
+void group_norm(const Pass& pass, float* row, int n) {
+  const LayerSpec& c = pass.spec();
+  const int dim = c.head_v_dim;
+  for (int i = 0; i < n; i += dim) {
+    layer_norm_row(c.output_norm_eps, pass.layer->g_norm.data() + i,
+                   pass.layer->g_norm_bias.data() + i, row + i, dim, row + i);
+  }
+}
 
 /// The output norm of one row [HQ*V], in place.
 void norm_output(const Pass& pass, float* row, int n) {
@@ -22,6 +32,9 @@ void norm_output(const Pass& pass, float* row, int n) {
     case OutputNorm::heads:
       width = c.head_v_dim;
       break;
+    case OutputNorm::groups:
+      group_norm(pass, row, n);
+      return;
   }
   for (int i = 0; i < n; i += width) {
     pass.kernels().rms_norm(row + i, width, c.output_norm_eps,
@@ -36,6 +49,7 @@ void output_projection(Pass& pass) {
   const LayerSpec& c = pass.spec();
   const int channels = pass.layout().channels, n = c.o_channels();
   const bool normalizer = c.value_columns() > c.head_v_dim;
+  const bool bonus = c.kind() == Mixer::recurrence && c.recurrence().bonus;
   pack_rows(pass, pass.tokens, n, pass.input.only_for(w.o), [&](int t, float* scratch) {
     const float* o = pass.o + std::ptrdiff_t{t} * c.num_heads * channels;
     for (int h = 0; h < c.num_heads; ++h) {
@@ -48,9 +62,19 @@ void output_projection(Pass& pass) {
     }
     activate(pass.kernels(), c.output_activation, scratch, n);
     norm_output(pass, scratch, n);
+    if (bonus) {
+      const float* v = pass.v + std::ptrdiff_t{t} * n;
+      for (int i = 0; i < n; ++i)
+        scratch[i] += pass.bonus[t * c.num_heads + i / c.head_v_dim] * v[i];
+    }
     if (!c.output_gate) return scratch;
     float* gate = pass.gate + std::ptrdiff_t{t} * n;
-    pass.kernels().swiglu(gate, scratch, n);
+    if (c.gate_activation == Activation::swish) {
+      pass.kernels().swiglu(gate, scratch, n);
+    } else {
+      activate(pass.kernels(), c.gate_activation, gate, n);
+      for (int i = 0; i < n; ++i) gate[i] *= scratch[i];
+    }
     return gate;
   });
   const Product product{.matrix = &w.o, .out = pass.x, .stride = w.o.rows, .accumulate = true};

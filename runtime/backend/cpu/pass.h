@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -84,6 +85,8 @@ struct PassItem {
   int count;
 };
 
+constexpr int kMostShifts = 6;  // inputs of shifted projections
+
 /// Shapes as in ModelConfig, T = tokens of the pass; lanes and channels as in NativeLayout.
 struct Pass {
   const CpuModel* model = nullptr;
@@ -117,11 +120,19 @@ struct Pass {
   float* p = nullptr;              // [T, HQ, slot lanes]
   float* o = nullptr;              // [T, HQ, channels]
   // A recurrence, whose features are in p and write. A = lanes of a decay.
-  float* low = nullptr;      // [T, rank]
+  float* low = nullptr;      // [T, rank], for each rank
   float* r = nullptr;        // [T, H, F]
   float* gate = nullptr;     // [T, HQ, V] output gate
   float* mapped = nullptr;   // [T, HQ, K] W x of a feature map
   float* mapped2 = nullptr;  // [T, HQ, K]
+  // Of a removal and of shifted projections.
+  float* removal_c = nullptr;                    // [T, H, feature lanes]
+  float* removal_b = nullptr;                    // [T, H, feature lanes]
+  float* bonus = nullptr;                        // [T, H]
+  float* first_v = nullptr;                      // [T, H, V] values of the layer that keeps its own
+  float* v_mix = nullptr;                        // [T, H, V]
+  float* normed = nullptr;                       // [T, D] norm(x) of a shifted op
+  std::array<PackedInput, kMostShifts> shifted;  // of D channels or a rank
 
   const LayerSpec& spec() const { return layer->spec; }
   const NativeLayer& layout() const { return layer->layout; }
@@ -131,9 +142,11 @@ struct Pass {
 
 // The ops, each in its own file. Those of a layer find it in pass.layer.
 void embed(Pass& pass);
+void embedding_norm(Pass& pass);
 void slot_projections(Pass& pass);
 void slot_attention(Pass& pass);
 void recurrence_projections(Pass& pass);
+void shifted_projections(Pass& pass);
 void gated_recurrence(Pass& pass);
 void output_projection(Pass& pass);
 void channel_mix(Pass& pass);
@@ -152,6 +165,28 @@ void activate(const Kernels& kernels, Activation activation, float* x, int n);
 void norm_row(const Kernels& kernels, const NormSpec& spec, const DeviceNorm& norm, const float* x,
               int n, float* out);
 
+/// out = (x - mean(x)) * rsqrt(var(x) + eps) * weight + bias, [n]; out may be x.
+void layer_norm_row(float eps, const float* weight, const float* bias, const float* x, int n,
+                    float* out);
+
+/// x [n] by a feature map without weights that takes each number by itself, into out.
+void map_elements(const Kernels& kernels, FeatureMap map, const float* x, int n, float* out);
+
+/// gated_recurrence() of a layer with a removal.
+void removal_recurrence(Pass& pass);
+
+/// norm(x) of every token into pass.normed.
+void norm_tokens(Pass& pass, const NormSpec& spec, const DeviceNorm& norm);
+
+/// The row of pass.normed before token t's: of its item, or what its state has at `offset`.
+const float* normed_before(const Pass& pass, int t, std::size_t offset);
+
+/// out = h + lerp (before - h), [n]
+void lerp_row(const float* lerp, const float* h, const float* before, int n, float* out);
+
+/// Each item's last row of pass.normed into its state at `offset`.
+void keep_normed(Pass& pass, std::size_t offset);
+
 /// Pairs (i, i + half) of x, turned by the angles of `turn` ([half] cosines, [half] sines).
 void rotate(const float* x, int half, const float* turn, float* out);
 
@@ -166,7 +201,8 @@ struct Product {
   float* out;  // token t's row begins at out + t * stride …
   std::ptrdiff_t stride;
   bool accumulate;
-  float* const* rows = nullptr;  // … or at rows[t]
+  float* const* rows = nullptr;        // … or at rows[t]
+  const PackedInput* input = nullptr;  // null: what all products of a loop have in common
 };
 
 /// Runs products of one input in one parallel loop.

@@ -26,6 +26,8 @@ float* buffer_of(const Pass& pass, PassBuffer buffer) {
       return pass.r;
     case PassBuffer::gate:
       return pass.gate;
+    case PassBuffer::first_v:
+      return pass.first_v;
     case PassBuffer::o:
       break;
   }

@@ -108,12 +108,22 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
         continue;
       }
       const int end = std::min(p.matrix->tiles, begin + left);
-      run_tiles(kernels, p, input, begin, end, first, count);
+      run_tiles(kernels, p, p.input != nullptr ? *p.input : input, begin, end, first, count);
       left -= end - begin;
       begin = 0;
       if (left == 0) return;
     }
   });
+}
+
+void layer_norm_row(float eps, const float* weight, const float* bias, const float* x, int n,
+                    float* out) {
+  float sum = 0.0F, squares = 0.0F;
+  for (int i = 0; i < n; ++i) sum += x[i];
+  const float mean = sum / static_cast<float>(n);
+  for (int i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const float scale = 1.0F / std::sqrt(squares / static_cast<float>(n) + eps);
+  for (int i = 0; i < n; ++i) out[i] = (x[i] - mean) * scale * weight[i] + bias[i];
 }
 
 void norm_row(const Kernels& kernels, const NormSpec& spec, const DeviceNorm& norm, const float* x,
@@ -125,15 +135,7 @@ void norm_row(const Kernels& kernels, const NormSpec& spec, const DeviceNorm& no
     case Norm::layer:
       break;
   }
-  float sum = 0.0F, squares = 0.0F;
-  for (int i = 0; i < n; ++i) sum += x[i];
-  const float mean = sum / static_cast<float>(n);
-  for (int i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
-  const float scale = 1.0F / std::sqrt(squares / static_cast<float>(n) + spec.eps);
-  for (int i = 0; i < n; ++i) {
-    const auto c = static_cast<std::size_t>(i);
-    out[i] = (x[i] - mean) * scale * norm.weight[c] + norm.bias[c];
-  }
+  layer_norm_row(spec.eps, norm.weight.data(), norm.bias.data(), x, n, out);
 }
 
 void activate(const Kernels& kernels, Activation activation, float* x, int n) {

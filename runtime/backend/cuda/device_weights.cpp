@@ -123,10 +123,35 @@ Status DeviceWeights::upload_mixer(DeviceLayer& to, const LayerSpec&, const Slot
   return {};
 }
 
+Status DeviceWeights::upload_removal(DeviceLayer& to, const LayerSpec& layer,
+                                     const RecurrenceWeights& w) {
+  RUNNEL_TRY(to.log_rate, upload_floats(w.log_rate));
+  RUNNEL_TRY(to.removal_key, upload_floats(w.removal_key));
+  RUNNEL_TRY(to.key_rate, upload_floats(w.key_rate));
+  RUNNEL_TRY(to.bonus, upload_floats(w.bonus));
+  if (layer.mixer_shift == 0) return {};
+  RUNNEL_TRY(to.lerp, upload_floats(w.lerp));
+  RUNNEL_TRY(to.v_mix_bias, upload_floats(w.v_mix_bias));
+  RUNNEL_TRY(to.q, upload(TensorGroup(w.q_proj)));
+  RUNNEL_TRY(to.k, upload(TensorGroup(w.k_proj)));
+  RUNNEL_TRY(to.v, upload(TensorGroup(w.v_proj)));
+  const WeightView* const down[] = {&w.f_down, &w.r_down, &w.out_gate_down, &w.v_down};
+  const WeightView* const up[] = {&w.f_proj, &w.r_proj, &w.out_gate, &w.v_mix};
+  for (std::size_t i = 0; i < to.down.size(); ++i) {
+    if (!down[i]->present()) continue;
+    RUNNEL_TRY(to.down[i], upload(TensorGroup(*down[i])));
+    RUNNEL_TRY(to.up[i], upload(TensorGroup(*up[i])));
+  }
+  return {};
+}
+
 Status DeviceWeights::upload_mixer(DeviceLayer& to, const LayerSpec& layer,
                                    const RecurrenceWeights& w) {
-  RUNNEL_TRY(to.projections, upload(projection_groups(layer, w)));
-  if (layer.recurrence().gate_rank > 0) {
+  if (layer.mixer_shift == 0) {
+    RUNNEL_TRY(to.projections, upload(projection_groups(layer, w)));
+  }
+  RUNNEL_CHECK_OK(upload_removal(to, layer, w));
+  if (layer.recurrence().gate_rank > 0 && layer.mixer_shift == 0) {
     RUNNEL_TRY(to.f_up, upload_floats(w.f_proj));
   }
   RUNNEL_TRY(to.r_bias, upload_floats(w.r_bias));
@@ -161,9 +186,11 @@ Result<DeviceLayer> DeviceWeights::upload_layer(const LayerSpec& layer, const La
   RUNNEL_TRY(to.v_conv, upload_floats(p.v_conv));
   RUNNEL_CHECK_OK(upload_turns(layer));
   RUNNEL_TRY(to.g_norm, upload_floats(w.output.g_norm));
+  RUNNEL_TRY(to.g_norm_bias, upload_floats(w.output.g_norm_bias));
   RUNNEL_TRY(to.o_proj, upload(TensorGroup(w.output.o_proj)));
   if (layer.channel_mix == ChannelMix::none) return to;
   RUNNEL_TRY(to.channel_norm, upload(w.channel_mix.norm));
+  RUNNEL_TRY(to.channel_lerp, upload_floats(w.channel_mix.lerp));
   RUNNEL_TRY(to.gate_up, upload(up_groups(layer, w.channel_mix)));
   RUNNEL_TRY(to.down_proj, upload(TensorGroup(w.channel_mix.down_proj)));
   return to;
@@ -192,6 +219,7 @@ Result<DeviceWeights> DeviceWeights::create(const ModelConfig& config, const Wei
   }
   release(weights.embeddings);
   release(weights.head);
+  RUNNEL_TRY(d.embedding_norm, d.upload(weights.embedding_norm));
   RUNNEL_TRY(d.final_norm, d.upload(weights.final_norm));
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     RUNNEL_CHECK_OK(report(i + 1));

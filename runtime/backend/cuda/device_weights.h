@@ -2,6 +2,7 @@
 // The weights of a model in device memory, grouped as the kernels read them.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -45,7 +46,21 @@ struct DeviceLayer {
   const float* lower_bound = nullptr;
   RecurrenceMap q_map, k_map;
 
+  // of a removal
+  const float* log_rate = nullptr;
+  const float* removal_key = nullptr;
+  const float* key_rate = nullptr;
+  const float* bonus = nullptr;
+  // Of shifted ops; their products are apart, because their inputs are.
+  const float* lerp = nullptr;  // [inputs, D]
+  const float* channel_lerp = nullptr;
+  const float* v_mix_bias = nullptr;
+  Matrix q, k, v;
+  std::array<Matrix, 4> down;  // of f, r, the output gate and the mix of values; not all are there
+  std::array<Matrix, 4> up;
+
   const float* g_norm = nullptr;
+  const float* g_norm_bias = nullptr;
   Matrix o_proj;
   DeviceNorm channel_norm;
   std::vector<DeviceProjection> gate_up;  // see up_groups
@@ -56,6 +71,7 @@ struct DeviceLayer {
 struct DeviceTensors {
   Matrix embeddings;
   Matrix head;
+  DeviceNorm embedding_norm;
   DeviceNorm final_norm;
   const double* turns = nullptr;  // [K/2], see SlotMixer; of every layer that rotates
   std::vector<DeviceLayer> layers;
@@ -84,6 +100,7 @@ class DeviceWeights : public DeviceTensors {
   Result<DeviceLayer> upload_layer(const LayerSpec& layer, const LayerWeights& weights);
   Status upload_mixer(DeviceLayer& to, const LayerSpec& layer, const SlotWeights& weights);
   Status upload_mixer(DeviceLayer& to, const LayerSpec& layer, const RecurrenceWeights& weights);
+  Status upload_removal(DeviceLayer& to, const LayerSpec& layer, const RecurrenceWeights& weights);
   Status upload_biases(DeviceLayer& to, const ProjectionWeights& weights);
   Status upload_turns(const LayerSpec& layer);
   Result<std::vector<DeviceProjection>> upload(const std::vector<TensorGroup>& groups);

@@ -49,6 +49,11 @@ Status Recorder::check_mixer(const LayerSpec& layer) const {
                   " channels does not fit this device's registers");
     }
     case Mixer::recurrence: {
+      if (layer.recurrence().removal != Removal::none) {
+        if (removal_fits(removal_layer(layer))) return {};
+        return fail(ErrorCode::unsupported, "cuda: a state of ", layer.head_k_dim,
+                    " rows does not fit a block's shared memory");
+      }
       const Recurrence a = recurrence(layer);
       if (gated_recurrence_fits(a)) return {};
       return fail(ErrorCode::unsupported, "cuda: a state of ", std::max(a.features, a.slots),
@@ -94,6 +99,7 @@ SlotMixer Recorder::mixer(const LayerSpec& layer, bool prepared) const {
 
 Pass Recorder::behind_mixer(const Pass& pass, const LayerSpec& layer) const {
   Pass p = pass;
+  if (layer.channel_shift > 0) return p;  // every row is the one before another, or the state's
   if (pass.many && layer.index == m_->config.num_layers() - 1) {
     p.first_row = pass.first_wanted;
     p.tokens = pass.tokens - pass.first_wanted;

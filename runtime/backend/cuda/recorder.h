@@ -7,6 +7,7 @@
 
 #include "cuda/head_norm.h"
 #include "cuda/prefill.h"
+#include "cuda/removal.h"
 #include "runtime/backend/cuda/resident_model.h"
 #include "runtime/backend/pass_probe.h"
 
@@ -19,7 +20,7 @@ struct PlanBuffers {
   DeviceArray<float> x;               // [N, D]
   DeviceArray<float> inputs;          // [N, C]
   DeviceArray<float> raw;             // [N, C], with convolutions
-  DeviceArray<float> normed;          // [N, D], with LayerNorms
+  DeviceArray<float> normed;          // [N, D], with LayerNorms or shifted ops
   DeviceArray<float> o;               // [N, HQ*V]
   DeviceArray<float> gate_up;         // [N, 2 I], or [N, I] of a squared ReLU
   DeviceArray<float> h;               // [N, I]
@@ -35,7 +36,11 @@ struct PlanBuffers {
   DeviceArray<int> arrived;
   DeviceArray<std::uint16_t> map_rows, map_weights;  // see split_map
   DeviceArray<float> map_products;
-  DeviceArray<float> y;                  // [N, HQ*V] normed and gated
+  DeviceArray<float> y;  // [N, HQ*V] normed and gated
+  // Removals and shifted ops only, see cuda/removal.h:
+  DeviceArray<float> removal_c, removal_b, bonus;
+  DeviceArray<float> shifted;            // [inputs, N, max(D, rank)]
+  DeviceArray<float> first_v;            // [N, H*V]
   DeviceArray<std::uint16_t> slot_pool;  // see Recorder::chunk_operands
 };
 inline constexpr int kLogitRows = 32;
@@ -73,6 +78,8 @@ class Recorder final : public Ops {
                                                   int max_tokens);
 
   Status embed(const WeightView& table) override;
+  Status embedding_norm(const NormSpec& norm, const NormWeights& weights) override;
+  Status shifted_projections(const LayerSpec& layer, const RecurrenceWeights& weights) override;
   Status slot_projections(const LayerSpec& layer, const SlotWeights& weights) override;
   Status slot_attention(const LayerSpec& layer, const SlotWeights& weights) override;
   Status recurrence_projections(const LayerSpec& layer, const RecurrenceWeights& weights) override;
@@ -114,6 +121,30 @@ class Recorder final : public Ops {
   Recurrence recurrence(const LayerSpec& layer) const;
   /// Features by matrices of heads, for many tokens.
   Status map_products(const Pass& pass, const Recurrence& a) const;
+  // removal.cpp
+  /// norm(x) of every row into `out`, f32; x itself may be it.
+  Status norm_into(const Pass& pass, const NormSpec& norm, const DeviceNorm& weights,
+                   float* out) const;
+  /// What shift() makes inputs of.
+  struct Shift {
+    NormSpec norm;
+    const DeviceNorm* weights = nullptr;
+    const float* lerp = nullptr;
+    int inputs = 0;
+    std::size_t offset = 0;  // of the last row in a state
+  };
+  /// Rows between norm(x) of a token and of the one before, one for each input; advances the states.
+  Status shift(const Pass& pass, const Shift& s) const;
+  float* shifted_input(std::size_t input) const;
+  /// Columns from `column` of the mixer's inputs <- W x of dense rows of n.
+  Status product_of_rows(const Pass& pass, const float* x, const Matrix& m, int n, int column,
+                         int stride) const;
+  Status project_shifted(const Pass& pass, const LayerSpec& layer) const;
+  RemovalLayer removal_layer(const LayerSpec& layer) const;
+  Status removal(const LayerSpec& layer);
+  Status bonus_output_projection(const LayerSpec& layer);
+  Status allocate_removals(std::uint64_t& bytes);
+
   /// With norms of heads, an output gate or a normalizer: what slots do not have.
   Status gated_output_projection(const LayerSpec& layer);
 
@@ -181,6 +212,7 @@ class Recorder final : public Ops {
   std::vector<Step> steps_;
   NormSpec final_norm_;
   int max_tokens_ = 0;
+  std::size_t shifted_floats_ = 0;   // from one shifted input to the next
   std::size_t arrived_a_layer_ = 0;  // of PlanBuffers::arrived
 };
 

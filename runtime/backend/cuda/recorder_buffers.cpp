@@ -22,8 +22,12 @@ Status Recorder::allocate(int max_tokens) {
   RUNNEL_CHECK_OK(allocate_inputs(bytes));
   RUNNEL_CHECK_OK(allocate_channel_mix(bytes));
   int widest = c.hidden_size;
-  for (const LayerSpec& l : c.layers)
+  for (const LayerSpec& l : c.layers) {
     widest = std::max({widest, l.o_channels(), l.intermediate_size});
+    if (l.mixer_shift == 0) continue;
+    const RecurrenceSpec& r = l.recurrence();
+    widest = std::max({widest, r.gate_rank, r.rate_rank, r.output_gate_rank, r.value_rank});
+  }
   widest = round_up(widest, 32);
   if (m_->weights.has_f32_matrix)
     RUNNEL_CHECK_OK(plan_array(b_.operand_f32, n * u(widest), "matrix operands", bytes));
@@ -31,6 +35,7 @@ Status Recorder::allocate(int max_tokens) {
   RUNNEL_CHECK_OK(
       plan_array(b_.unpacked, m_->weights.largest_unpacked, "an unpacked matrix", bytes));
   RUNNEL_CHECK_OK(allocate_recurrences(bytes));
+  RUNNEL_CHECK_OK(allocate_removals(bytes));
   if (!m_->precise) RUNNEL_CHECK_OK(allocate_many(bytes));
   m_->scratch_bytes += bytes;
   return {};
@@ -44,7 +49,8 @@ Status Recorder::allocate_inputs(std::uint64_t& bytes) {
     columns = std::max(columns, static_cast<std::size_t>(input_columns(l)));
     outputs = std::max(outputs, static_cast<std::size_t>(l.num_heads * l.value_columns()));
     convolutions = convolutions || l.conv_size > 0;
-    layer_norms = layer_norms || l.norm.kind == Norm::layer || l.channel_norm.kind == Norm::layer;
+    layer_norms = layer_norms || l.norm.kind == Norm::layer || l.channel_norm.kind == Norm::layer ||
+                  l.mixer_shift > 0 || l.channel_shift > 0;
   }
   const auto n = static_cast<std::size_t>(max_tokens_);
   RUNNEL_CHECK_OK(plan_array(b_.inputs, n * columns, "slot inputs", bytes));
@@ -108,11 +114,39 @@ Status Recorder::allocate_recurrences(std::uint64_t& bytes) {
   return m_->precise ? Status() : allocate_maps(bytes);
 }
 
+Status Recorder::allocate_removals(std::uint64_t& bytes) {
+  std::int64_t inputs = 0, width = 0, removed = 0, bonus = 0, first_v = 0;
+  for (const LayerSpec& l : m_->config.layers) {
+    if (l.channel_shift > 0) inputs = std::max<std::int64_t>(inputs, 1);
+    if (l.kind() != Mixer::recurrence) continue;
+    const RecurrenceSpec& r = l.recurrence();
+    inputs = std::max<std::int64_t>(inputs, l.shifted_inputs());
+    if (l.mixer_shift > 0) {
+      width = std::max<std::int64_t>(
+          {width, r.gate_rank, r.rate_rank, r.output_gate_rank, r.value_rank});
+    }
+    if (r.removal != Removal::none)
+      removed = std::max(removed, std::int64_t{l.num_kv_heads} * l.head_k_dim);
+    if (r.bonus) bonus = std::max<std::int64_t>(bonus, l.num_heads);
+    first_v = std::max(first_v, columns_of(PassBuffer::first_v, l, m_->config.hidden_size));
+  }
+  const auto n = static_cast<std::size_t>(max_tokens_);
+  const auto floats = [n](std::int64_t columns) { return n * static_cast<std::size_t>(columns); };
+  width = std::max<std::int64_t>(width, m_->config.hidden_size);
+  shifted_floats_ = round_up(floats(width), std::size_t{4});
+  RUNNEL_CHECK_OK(plan_array(b_.shifted, static_cast<std::size_t>(inputs) * shifted_floats_,
+                             "shifted inputs", bytes));
+  RUNNEL_CHECK_OK(plan_array(b_.removal_c, floats(removed), "removals", bytes));
+  RUNNEL_CHECK_OK(plan_array(b_.removal_b, floats(removed), "removals", bytes));
+  RUNNEL_CHECK_OK(plan_array(b_.bonus, floats(bonus), "bonuses", bytes));
+  return plan_array(b_.first_v, floats(first_v), "values of the first layer", bytes);
+}
+
 Status Recorder::allocate_maps(std::uint64_t& bytes) {
   std::size_t rows = 0, weights = 0, products = 0;
   const auto n = static_cast<std::size_t>(max_tokens_);
   for (const LayerSpec& l : m_->config.layers) {
-    if (l.kind() != Mixer::recurrence) continue;
+    if (l.kind() != Mixer::recurrence || l.recurrence().removal != Removal::none) continue;
     const Recurrence shape = recurrence(l);
     if (!recurrence_maps_apart(shape)) continue;
     const auto k = static_cast<std::size_t>(l.head_k_dim);
@@ -130,7 +164,8 @@ Status Recorder::allocate_maps(std::uint64_t& bytes) {
 Status Recorder::allocate_many(std::uint64_t& bytes) {
   std::size_t values = 0;
   for (const LayerSpec& l : m_->config.layers) {
-    const bool slots = l.kind() == Mixer::slots || recurrence_is_slots(recurrence(l));
+    const bool removes = l.kind() == Mixer::recurrence && l.recurrence().removal != Removal::none;
+    const bool slots = l.kind() == Mixer::slots || (!removes && recurrence_is_slots(recurrence(l)));
     if (slots) values = std::max(values, slot_pool_values(l, nullptr));
   }
   return plan_array(b_.slot_pool, values, "chunkwise slots", bytes);
@@ -170,6 +205,8 @@ ProbedRows Recorder::probed(PassBuffer buffer, const LayerSpec& layer) const {
       return inputs(at.r);
     case PassBuffer::gate:
       return inputs(at.gate);
+    case PassBuffer::first_v:
+      return rows(b_.first_v.get(), layer.v_channels());
     case PassBuffer::o:
       break;
   }

@@ -91,7 +91,16 @@ Status Recorder::squared_relu(const Pass& p, const LayerSpec& layer) const {
   const DeviceLayer& w = weights_of(layer);
   const int d = m_->config.hidden_size, inner = layer.intermediate_size;
   float* const x = rows_from(b_.x, p, d);
-  RUNNEL_TRY(const Linear in, normed(p, x, layer.channel_norm, w.channel_norm));
+  Linear in{.x = shifted_input(0), .n = d};
+  if (layer.channel_shift > 0) {
+    RUNNEL_CHECK_OK(shift(p, {.norm = layer.channel_norm,
+                              .weights = &w.channel_norm,
+                              .lerp = w.channel_lerp,
+                              .inputs = 1,
+                              .offset = layout_.layer(layer.index).channel_shift_offset()}));
+  } else {
+    RUNNEL_TRY(in, normed(p, x, layer.channel_norm, w.channel_norm));
+  }
   RUNNEL_CHECK_OK(linear(p, in, w.gate_up, b_.gate_up.get(), inner, false));
   if (!p.many) {
     RUNNEL_CHECK_OK(check(

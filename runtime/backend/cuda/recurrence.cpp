@@ -24,8 +24,13 @@ RecurrenceColumns recurrence_columns(const LayerSpec& l) {
   at.k = take(!r.complement_keys, l.k_channels());
   at.v = take(true, l.v_channels());
   at.low = take(r.gate_rank > 0, r.gate_rank);
-  at.f = take(r.gate_rank == 0 && r.has_gate(), l.gate_channels());
-  at.r = take(r.decay == Decay::refined, l.gate_channels());
+  const bool shifted = l.mixer_shift > 0;
+  at.low_r = take(r.rate_rank > 0, r.rate_rank);
+  at.low_gate = take(r.output_gate_rank > 0, r.output_gate_rank);
+  at.low_v = take(r.value_rank > 0, r.value_rank);
+  at.f = take((r.gate_rank == 0 || shifted) && r.has_gate(), l.gate_channels());
+  at.r = take(l.rate_dim() > 0, l.rate_channels());
+  at.v_mix = take(r.value_rank > 0, l.v_channels());
   at.stride = round_up(at.stride, 4);
   return at;
 }
@@ -135,6 +140,7 @@ Status Recorder::map_products(const Pass& pass, const Recurrence& a) const {
 }
 
 Status Recorder::gated_recurrence(const LayerSpec& layer, const RecurrenceWeights&) {
+  if (layer.recurrence().removal != Removal::none) return removal(layer);
   const Recurrence a = recurrence(layer);
   // Slots with a running sum are a slot mixer with other gates.
   const SlotMixer slots{.heads = a.heads,
@@ -214,6 +220,9 @@ Status Recorder::gated_output_projection(const LayerSpec& layer) {
         " has an activation before an output norm of heads or behind a recurrence, expected "
         "none");
   }
+  if (layer.kind() == Mixer::recurrence &&
+      (layer.recurrence().bonus || layer.output_norm == OutputNorm::groups))
+    return bonus_output_projection(layer);
   const DeviceLayer& w = weights_of(layer);
   const bool recurrent = layer.kind() == Mixer::recurrence;
   const RecurrenceColumns at = recurrent ? recurrence_columns(layer) : RecurrenceColumns{};

@@ -13,6 +13,9 @@ namespace {
 
 constexpr float kFeatureSumEps = 1e-4F;
 constexpr float kNormalizerEps = 1e-10F;
+constexpr float kLengthEps = 1e-6F;
+constexpr float kLeastLength = 1e-12F;
+constexpr float kBoundedDecay = -0.60653066F;  // -e^(-1/2)
 
 float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
 
@@ -109,6 +112,16 @@ void recurrence_core(std::span<const float> a, std::span<const float> b, std::sp
   }
 }
 
+void removal_core(std::span<const float> a, std::span<const float> b, std::span<const float> c,
+                  std::span<const float> k, std::span<const float> v, std::span<float> state) {
+  std::vector<float> u(v.size());  // c^T S
+  recurrence_read(c, 1.0F, state, u);
+  recurrence_core(a, {}, k, v, state);
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    for (std::size_t j = 0; j < u.size(); ++j) state[i * u.size() + j] += b[i] * u[j];
+  }
+}
+
 void recurrence_read(std::span<const float> q, float scale, std::span<const float> state,
                      std::span<float> o) {
   std::fill(o.begin(), o.end(), 0.0F);
@@ -116,6 +129,98 @@ void recurrence_read(std::span<const float> q, float scale, std::span<const floa
     for (std::size_t j = 0; j < o.size(); ++j) o[j] += q[i] * state[i * o.size() + j];
   }
   for (float& x : o) x *= scale;
+}
+
+namespace {
+
+void normalise_key(KeyNorm norm, std::span<float> x) {
+  float sum = 0.0F;
+  switch (norm) {
+    case KeyNorm::none:
+      return;
+    case KeyNorm::length:
+      for (float v : x) sum += v * v;
+      for (float& v : x) v /= std::sqrt(sum + kLengthEps);
+      return;
+    case KeyNorm::sum:
+      for (float v : x) sum += v;
+      for (float& v : x) v /= sum;
+      return;
+  }
+}
+
+/// a [K] of a decay that goes with a removal; empty: 1.
+std::vector<float> removal_decay(const LayerSpec& layer, const RecurrenceInput& in) {
+  std::vector<float> a(static_cast<std::size_t>(layer.head_k_dim));
+  switch (layer.recurrence().decay) {
+    case Decay::none:
+    case Decay::fixed:
+    case Decay::log_sigmoid:
+    case Decay::refined:
+    case Decay::running_sum:
+      return {};
+    case Decay::softplus: {
+      const float softplus = -log_sigmoid(-(in.f[0] + in.f_bias[0]));
+      std::fill(a.begin(), a.end(), std::exp(-std::exp(in.log_rate) * softplus));
+      return a;
+    }
+    case Decay::bounded:
+      for (std::size_t i = 0; i < a.size(); ++i)
+        a[i] = std::exp(kBoundedDecay * sigmoid(in.f[i] + in.f_bias[i]));
+      return a;
+  }
+  return {};
+}
+
+}  // namespace
+
+float removal_step(const LayerSpec& layer, const RecurrenceInput& in, std::span<float> state,
+                   std::span<float> o) {
+  const RecurrenceSpec& spec = layer.recurrence();
+  const std::size_t dim = static_cast<std::size_t>(layer.head_k_dim);
+  std::vector<float> q = features(spec.feature_map, in.q_map, false, in.q);
+  std::vector<float> k = features(spec.feature_map, in.k_map, false, in.k);
+  normalise_key(spec.key_norm, q);
+  normalise_key(spec.key_norm, k);
+  std::vector<float> v(in.v.begin(), in.v.end());
+  for (float& x : v) x = activate(spec.value_activation, x);
+  const std::vector<float> a = removal_decay(layer, in);
+
+  std::vector<float> b(dim), c(dim);
+  switch (spec.removal) {
+    case Removal::none:
+      break;
+    case Removal::delta: {
+      const float beta = spec.removal_scale * sigmoid(in.r[0]);
+      for (std::size_t i = 0; i < dim; ++i) {
+        c[i] = (a.empty() ? 1.0F : a[i]) * k[i];
+        b[i] = -beta * k[i];
+        k[i] *= beta;
+      }
+      break;
+    }
+    case Removal::own_key: {
+      float squares = 0.0F;
+      for (std::size_t i = 0; i < dim; ++i) {
+        c[i] = k[i] * in.removal_key[i];
+        squares += c[i] * c[i];
+      }
+      const float length = std::max(std::sqrt(squares), kLeastLength);
+      for (std::size_t i = 0; i < dim; ++i) {
+        const float rate = sigmoid(in.r[i] + in.r_bias[i]);
+        c[i] /= -length;
+        b[i] = -rate * c[i];
+        k[i] *= 1.0F + (rate - 1.0F) * in.key_rate[i];
+      }
+      break;
+    }
+  }
+  removal_core(a, b, c, k, v, state);
+  recurrence_read(q, spec.scale, state, o);
+  float bonus = 0.0F;
+  for (std::size_t i = 0; i < in.bonus_weight.size(); ++i)
+    bonus += q[i] * k[i] * in.bonus_weight[i];
+  return bonus;
 }
 
 void recurrence_step(const LayerSpec& layer, std::uint64_t position, int head,
@@ -142,6 +247,8 @@ void recurrence_step(const LayerSpec& layer, std::uint64_t position, int head,
   std::vector<float> b(c.decay_on_values ? gates : 0);
   switch (c.decay) {
     case Decay::none:
+    case Decay::softplus:  // go with a removal: see removal_step
+    case Decay::bounded:
       break;
     case Decay::fixed:
       a.assign(k.size(), static_cast<float>(1.0 - std::exp2(-5.0 - head)));

@@ -83,10 +83,26 @@ void short_conv(const WeightView& w, bool silu, std::span<float> x, std::span<fl
   }
 }
 
+void group_norm(const WeightView& w, const WeightView& b, float eps, std::size_t width,
+                std::span<float> row) {
+  const std::vector<float> weight = row_values(w, 0), bias = row_values(b, 0);
+  for (std::size_t at = 0; at < row.size(); at += width) {
+    const std::span<float> group = row.subspan(at, width);
+    float sum = 0.0F, squares = 0.0F;
+    for (float v : group) sum += v;
+    const float mean = sum / static_cast<float>(width);
+    for (float v : group) squares += (v - mean) * (v - mean);
+    const float scale = 1.0F / std::sqrt(squares / static_cast<float>(width) + eps);
+    for (std::size_t i = 0; i < width; ++i)
+      group[i] = (group[i] - mean) * scale * weight[at + i] + bias[at + i];
+  }
+}
+
 void output_projection(const LayerSpec& layer, const OutputWeights& w, Activations activations,
-                       std::span<const float> o, std::span<const float> gate, std::span<float> x) {
+                       const OutputInput& in, std::span<float> x) {
   const std::size_t channels = static_cast<std::size_t>(w.o_proj.cols);
-  std::vector<float> normed(o.begin(), o.end());
+  const std::size_t dim = static_cast<std::size_t>(layer.head_v_dim);
+  std::vector<float> normed(in.o.begin(), in.o.end());
   for (float& v : normed) v = activate(layer.output_activation, v);
   const auto norm_rows = [&](std::size_t width) {
     for (std::size_t at = 0; at < normed.size(); at += width) {
@@ -101,10 +117,18 @@ void output_projection(const LayerSpec& layer, const OutputWeights& w, Activatio
       norm_rows(channels);
       break;
     case OutputNorm::heads:
-      norm_rows(static_cast<std::size_t>(layer.head_v_dim));
+      norm_rows(dim);
+      break;
+    case OutputNorm::groups:
+      for (std::size_t at = 0; at < normed.size(); at += channels) {
+        group_norm(w.g_norm, w.g_norm_bias, layer.output_norm_eps, dim,
+                   std::span(normed).subspan(at, channels));
+      }
       break;
   }
-  for (std::size_t i = 0; i < gate.size(); ++i) normed[i] *= swish(gate[i]);
+  for (std::size_t i = 0; i < in.bonus.size() * dim; ++i) normed[i] += in.bonus[i / dim] * in.v[i];
+  for (std::size_t i = 0; i < in.gate.size(); ++i)
+    normed[i] *= activate(layer.gate_activation, in.gate[i]);
   std::vector<float> y(x.size());
   linear(w.o_proj, activations, normed, y);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
@@ -129,10 +153,20 @@ void gated_mlp(const LayerSpec& layer, const ChannelMixWeights& w, Activations a
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
 }
 
+void shift(std::span<const float> lerp, std::span<float> h, std::span<float> last) {
+  const std::size_t width = last.size();
+  for (std::size_t t = 0; t < h.size() / width; ++t) {
+    for (std::size_t i = 0; i < width; ++i) {
+      float& x = h[t * width + i];
+      const float own = x;
+      x = own + lerp[i] * (last[i] - own);
+      last[i] = own;
+    }
+  }
+}
+
 void squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& w, Activations activations,
-                      std::span<float> x) {
-  std::vector<float> normed(x.size());
-  norm(layer.channel_norm, w.norm, x, normed);
+                      std::span<const float> normed, std::span<float> x) {
   const std::size_t tokens = x.size() / static_cast<std::size_t>(w.up_proj.cols);
   std::vector<float> up(tokens * static_cast<std::size_t>(layer.intermediate_size));
   linear(w.up_proj, activations, normed, up);

@@ -108,6 +108,10 @@ std::vector<float> features(FeatureMap kind, const MapWeights& w, bool normalise
 void recurrence_core(std::span<const float> a, std::span<const float> b, std::span<const float> k,
                      std::span<const float> v, std::span<float> state);
 
+/// The same with a removal, of the state before: S <- diag(a) S + b (c^T S) + k v^T.  b, c [rows]
+void removal_core(std::span<const float> a, std::span<const float> b, std::span<const float> c,
+                  std::span<const float> k, std::span<const float> v, std::span<float> state);
+
 /// o = scale S^T q
 void recurrence_read(std::span<const float> q, float scale, std::span<const float> state,
                      std::span<float> o);
@@ -118,9 +122,11 @@ struct RecurrenceInput {
   std::span<const float> k;                            // [K]
   std::span<const float> v;                            // [V]
   std::span<const float> f;                            // [F]
-  std::span<const float> r;                            // [F]
-  std::span<const float> f_bias, r_bias, lower_bound;  // [F]
+  std::span<const float> r;                            // [R]
+  std::span<const float> f_bias, r_bias, lower_bound;  // [F], [R], [F]
   MapWeights q_map, k_map;
+  float log_rate = 0.0F;                                       // Decay::softplus
+  std::span<const float> removal_key, key_rate, bonus_weight;  // [K]
 };
 
 /// One kv head's state, as in StateLayout.
@@ -130,21 +136,42 @@ struct HeadState {
   std::span<float> extra;
 };
 
+/// One token of one state head with a removal: features, decays, update, read.  o [V]
+/// @return the head's bonus, sum q k w; 0 without one
+float removal_step(const LayerSpec& layer, const RecurrenceInput& in, std::span<float> state,
+                   std::span<float> o);
+
 /// One token of one kv head: features, decays, update, read.  o [G, V]
 void recurrence_step(const LayerSpec& layer, std::uint64_t position, int head,
                      const RecurrenceInput& in, const HeadState& state, std::span<float> o);
 
-/// x += W_o (norm(act(o)) * swish(gate));  o [T, HQ*V], gate the same or empty, x [T, D].
+/// (x - mean(x)) * rsqrt(var(x) + eps) * w + b of each group of `width` channels of a row, in place.  w, b [row]
+void group_norm(const WeightView& w, const WeightView& b, float eps, std::size_t width,
+                std::span<float> row);
+
+/// What the output projection reads of the pass; empty where the model has no such thing.
+struct OutputInput {
+  std::span<const float> o;      // [T, HQ*V]
+  std::span<const float> gate;   // [T, HQ*V]
+  std::span<const float> bonus;  // [T, HQ]
+  std::span<const float> v;      // [T, HQ*V]
+};
+
+/// x += W_o ((norm(act(o)) + bonus v) * act(gate));  x [T, D].
 void output_projection(const LayerSpec& layer, const OutputWeights& w, Activations activations,
-                       std::span<const float> o, std::span<const float> gate, std::span<float> x);
+                       const OutputInput& in, std::span<float> x);
+
+/// h [T, D] becomes what lies between it and the row before, h + lerp (before - h); `last` [D] is the row before the
+/// first, and is advanced.
+void shift(std::span<const float> lerp, std::span<float> h, std::span<float> last);
 
 /// x += W_down(silu(W_gate x~) * W_up x~), x~ = norm(x);  x [T, D].
 void gated_mlp(const LayerSpec& layer, const ChannelMixWeights& w, Activations activations,
                std::span<float> x);
 
-/// x += W_down(relu(W_up x~)^2), x~ = norm(x);  x [T, D].
+/// x += W_down(relu(W_up x~)^2);  x [T, D], x~ = norm(x), shifted, [T, D].
 void squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& w, Activations activations,
-                      std::span<float> x);
+                      std::span<const float> normed, std::span<float> x);
 
 /// out = W_head norm(x);  x [T, D], out [T, vocab].
 void logits(const NormSpec& norm, const NormWeights& norm_weights, const WeightView& head,

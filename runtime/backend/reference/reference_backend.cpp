@@ -63,9 +63,11 @@ struct Pass {
   std::vector<float> k;         // [T, H, K]
   std::vector<float> v;         // [T, H, V]
   std::vector<float> f;         // [T, H, F] gate logits
-  std::vector<float> r;         // [T, H, F] refining logits
+  std::vector<float> r;         // [T, H, R] refining or rate logits
   std::vector<float> gate;      // [T, HQ, V] output gate
   std::vector<float> o;         // [T, HQ, V]
+  std::vector<float> bonus;     // [T, HQ]
+  std::vector<float> first_v;   // [T, H, V] of an earlier layer
 };
 
 /// Records each op as a closure over the layer's description and the op's weights.
@@ -81,6 +83,15 @@ class Recorder final : public Ops {
     return {};
   }
 
+  Status embedding_norm(const NormSpec& spec, const NormWeights& w) override {
+    steps.emplace_back([spec, &w](Pass& p) {
+      std::vector<float> normed(p.x.size());
+      norm(spec, w, p.x, normed);
+      p.x = std::move(normed);
+    });
+    return {};
+  }
+
   Status slot_projections(const LayerSpec& layer, const SlotWeights& w) override {
     steps.emplace_back([this, layer, &w](Pass& p) { project_slots(layer, w, p); });
     return {};
@@ -93,13 +104,19 @@ class Recorder final : public Ops {
 
   Status output_projection(const LayerSpec& layer, const OutputWeights& w) override {
     steps.emplace_back([this, layer, &w](Pass& p) {
-      reference::output_projection(layer, w, activations_, p.o, p.gate, p.x);
+      reference::output_projection(layer, w, activations_,
+                                   {.o = p.o, .gate = p.gate, .bonus = p.bonus, .v = p.v}, p.x);
     });
     return {};
   }
 
   Status recurrence_projections(const LayerSpec& layer, const RecurrenceWeights& w) override {
     steps.emplace_back([this, layer, &w](Pass& p) { project_recurrence(layer, w, p); });
+    return {};
+  }
+
+  Status shifted_projections(const LayerSpec& layer, const RecurrenceWeights& w) override {
+    steps.emplace_back([this, layer, &w](Pass& p) { project_shifted(layer, w, p); });
     return {};
   }
 
@@ -115,8 +132,15 @@ class Recorder final : public Ops {
   }
 
   Status squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& w) override {
-    steps.emplace_back(
-        [this, layer, &w](Pass& p) { reference::squared_relu_mlp(layer, w, activations_, p.x); });
+    steps.emplace_back([this, layer, &w](Pass& p) {
+      std::vector<float> normed(p.x.size());
+      norm(layer.channel_norm, w.norm, p.x, normed);
+      if (layer.channel_shift > 0) {
+        shift_items(all_values(w.lerp), layout_.layer(layer.index).channel_shift_offset(), normed,
+                    p);
+      }
+      reference::squared_relu_mlp(layer, w, activations_, normed, p.x);
+    });
     return {};
   }
 
@@ -161,7 +185,73 @@ class Recorder final : public Ops {
     project(w.v_proj, w.v_bias, normed, p, p.v);
     p.o.assign(p.tokens.size() * static_cast<std::size_t>(layer.o_channels()), 0.0F);
     p.gate.clear();
+    p.bonus.clear();
     return normed;
+  }
+
+  /// shift() of each item's rows, by the part of its state at `offset`.
+  void shift_items(std::span<const float> lerp, std::size_t offset, std::vector<float>& rows,
+                   Pass& p) const {
+    std::size_t first = 0;
+    for (const PlanItem& item : p.items) {
+      const std::size_t n = item.tokens.size() * lerp.size();
+      shift(
+          lerp, std::span(rows).subspan(first, n),
+          std::span(static_cast<ReferenceState*>(item.state)->floats).subspan(offset, lerp.size()));
+      first += n;
+    }
+  }
+
+  void project_shifted(const LayerSpec& layer, const RecurrenceWeights& w, Pass& p) const {
+    const auto sigmoid = [](float x) { return 1.0F / (1.0F + std::exp(-x)); };
+    std::vector<float> h(p.x.size());
+    norm(layer.norm, w.norm, p.x, h);
+    const std::vector<float> lerps = all_values(w.lerp);
+    const std::size_t width = static_cast<std::size_t>(w.lerp.cols);
+    const std::size_t offset = layout_.layer(layer.index).mixer_shift_offset();
+    // Each input begins from the same state; the last leaves it advanced.
+    std::vector<std::vector<float>> before;
+    for (const PlanItem& item : p.items) {
+      const auto& floats = static_cast<ReferenceState*>(item.state)->floats;
+      const auto at = floats.begin() + static_cast<std::ptrdiff_t>(offset);
+      before.emplace_back(at, at + static_cast<std::ptrdiff_t>(width));
+    }
+    const auto input = [&](std::size_t i) {
+      for (std::size_t j = 0; j < p.items.size(); ++j) {
+        auto& floats = static_cast<ReferenceState*>(p.items[j].state)->floats;
+        std::copy(before[j].begin(), before[j].end(),
+                  floats.begin() + static_cast<std::ptrdiff_t>(offset));
+      }
+      std::vector<float> x = h;
+      shift_items(std::span(lerps).subspan(i * width, width), offset, x, p);
+      return x;
+    };
+    std::vector<float> low;
+    project(w.q_proj, {}, input(0), p, p.q);
+    project(w.f_down, {}, input(1), p, low);
+    for (float& v : low) v = std::tanh(v);
+    project(w.f_proj, {}, low, p, p.f);
+    project(w.k_proj, {}, input(2), p, p.k);
+    const std::vector<float> x_v = input(3);
+    project(w.v_proj, {}, x_v, p, p.v);
+    project(w.r_down, {}, input(4), p, low);
+    project(w.r_proj, {}, low, p, p.r);
+    p.gate.clear();
+    if (layer.output_gate) {
+      project(w.out_gate_down, {}, input(5), p, low);
+      for (float& v : low) v = sigmoid(v);
+      project(w.out_gate, {}, low, p, p.gate);
+    }
+    if (layer.recurrence().first_values) p.first_v = p.v;
+    if (layer.recurrence().value_rank > 0) {
+      std::vector<float> mix;
+      project(w.v_down, {}, x_v, p, low);
+      project(w.v_mix, w.v_mix_bias, low, p, mix);
+      for (std::size_t i = 0; i < p.v.size(); ++i)
+        p.v[i] += (p.first_v[i] - p.v[i]) * sigmoid(mix[i]);
+    }
+    p.bonus.clear();
+    p.o.assign(p.tokens.size() * static_cast<std::size_t>(layer.o_channels()), 0.0F);
   }
 
   void project_slots(const LayerSpec& layer, const SlotWeights& w, Pass& p) const {
@@ -203,12 +293,62 @@ class Recorder final : public Ops {
     } else if (spec.has_gate()) {
       project(w.f_proj, {}, normed, p, p.f);
     }
-    if (spec.decay == Decay::refined) project(w.r_proj, {}, normed, p, p.r);
+    if (layer.rate_dim() > 0) project(w.r_proj, {}, normed, p, p.r);
     if (layer.output_gate) project(w.out_gate, {}, normed, p, p.gate);
     if (layer.conv_size > 0) convolve(layer, w, spec.complement_keys ? p.f : p.k, p);
   }
 
+  /// recur() with a removal, a state head at a time.
+  void remove(const LayerSpec& layer, const RecurrenceWeights& w, Pass& p) const {
+    const LayerState& layout = layout_.layer(layer.index);
+    const std::size_t heads = static_cast<std::size_t>(layer.num_kv_heads);
+    const std::size_t shared = static_cast<std::size_t>(layer.values_per_key());
+    const std::size_t dim_k = static_cast<std::size_t>(layer.head_k_dim);
+    const std::size_t dim_v = static_cast<std::size_t>(layer.head_v_dim);
+    const std::size_t gates = static_cast<std::size_t>(layer.gate_dim());
+    const std::size_t rates = static_cast<std::size_t>(layer.rate_dim());
+    const auto of = [](const std::vector<float>& all, std::size_t index, std::size_t n) {
+      return all.empty() ? std::span<const float>() : std::span(all).subspan(index * n, n);
+    };
+    const auto values = [](const WeightView& v) {
+      return v.present() ? all_values(v) : std::vector<float>();
+    };
+    const std::vector<float> f_bias = values(w.f_bias), r_bias = values(w.r_bias),
+                             log_rate = values(w.log_rate), removal_key = values(w.removal_key),
+                             key_rate = values(w.key_rate), bonus = values(w.bonus);
+    if (layer.recurrence().bonus) p.bonus.assign(p.tokens.size() * heads, 0.0F);
+    std::size_t row = 0;  // token within the pass
+    for (const PlanItem& item : p.items) {
+      const std::span<float> floats(static_cast<ReferenceState*>(item.state)->floats);
+      for (std::size_t t = 0; t < item.tokens.size(); ++t, ++row) {
+        for (std::size_t h = 0; h < heads; ++h) {
+          const std::size_t at = row * heads + h, key = row * (heads / shared) + h / shared;
+          const RecurrenceInput in{.q = of(p.q, key, dim_k),
+                                   .k = of(p.k, key, dim_k),
+                                   .v = of(p.v, at, dim_v),
+                                   .f = of(p.f, at, gates),
+                                   .r = of(p.r, at, rates),
+                                   .f_bias = of(f_bias, h, gates),
+                                   .r_bias = of(r_bias, h, rates),
+                                   .lower_bound = {},
+                                   .q_map = {},
+                                   .k_map = {},
+                                   .log_rate = log_rate.empty() ? 0.0F : log_rate[h],
+                                   .removal_key = of(removal_key, h, dim_k),
+                                   .key_rate = of(key_rate, h, dim_k),
+                                   .bonus_weight = of(bonus, h, dim_k)};
+          const float own = removal_step(
+              layer, in,
+              floats.subspan(layout.values_offset(static_cast<int>(h)), layout.values_floats()),
+              std::span(p.o).subspan(at * dim_v, dim_v));
+          if (!p.bonus.empty()) p.bonus[at] = own;
+        }
+      }
+    }
+  }
+
   void recur(const LayerSpec& layer, const RecurrenceWeights& w, Pass& p) const {
+    if (layer.recurrence().removal != Removal::none) return remove(layer, w, p);
     const LayerState& layout = layout_.layer(layer.index);
     const std::size_t heads = static_cast<std::size_t>(layer.num_kv_heads);
     const std::size_t group = static_cast<std::size_t>(layer.queries_per_kv_head());
@@ -376,6 +516,8 @@ class ReferencePlan final : public Plan, private PassProbe {
         return pass_.r;
       case PassBuffer::gate:
         return pass_.gate;
+      case PassBuffer::first_v:
+        return pass_.first_v;
       case PassBuffer::o:
         break;
     }

@@ -24,6 +24,13 @@ class Recorder final : public Ops {
     ops_.push_back({RecordedOp::Kind::embed, {}, {}});
     return {};
   }
+  Status embedding_norm(const NormSpec& norm, const NormWeights&) override {
+    ops_.push_back({RecordedOp::Kind::embedding_norm, {}, norm});
+    return {};
+  }
+  Status shifted_projections(const LayerSpec& layer, const RecurrenceWeights&) override {
+    return add(RecordedOp::Kind::shifted_projections, layer);
+  }
   Status slot_projections(const LayerSpec& layer, const SlotWeights&) override {
     return add(RecordedOp::Kind::projections, layer);
   }

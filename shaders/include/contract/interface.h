@@ -156,6 +156,8 @@ RUNNEL_CONST kDecayFixed = 1;
 RUNNEL_CONST kDecayLogSigmoid = 2;
 RUNNEL_CONST kDecayRefined = 3;
 RUNNEL_CONST kDecayRunningSum = 4;
+RUNNEL_CONST kDecaySoftplus = 5;
+RUNNEL_CONST kDecayBounded = 6;
 RUNNEL_CONST kFlagOnValues = 1;
 RUNNEL_CONST kFlagComplement = 2;
 RUNNEL_CONST kFlagRotary = 4;
@@ -165,6 +167,23 @@ RUNNEL_CONST kFlagNormalizer = 32;
 RUNNEL_CONST kFlagNorm = 64;
 RUNNEL_CONST kFlagNormHeads = 128;
 RUNNEL_CONST kFlagGate = 256;
+RUNNEL_CONST kFlagNormGroups = 512;
+RUNNEL_CONST kFlagBonus = 1024;
+RUNNEL_CONST kFlagPlainGate = 2048;
+
+// Of a removal.
+RUNNEL_CONST kRemovalDelta = 1;
+RUNNEL_CONST kRemovalOwnKey = 2;
+RUNNEL_CONST kKeyNormNone = 0;
+RUNNEL_CONST kKeyNormLength = 1;
+RUNNEL_CONST kKeyNormSum = 2;
+
+// Between two products of low rank; of the values of a layer.
+RUNNEL_CONST kLowPlain = 0;
+RUNNEL_CONST kLowTanh = 1;
+RUNNEL_CONST kLowSigmoid = 2;
+RUNNEL_CONST kValuesKept = 0;
+RUNNEL_CONST kValuesMixed = 1;
 
 /// Offsets in floats. at_…: in a row of the projections; queries to slot_logits: in a row of
 /// features; f_up to maps: in the vectors, or kNone.
@@ -186,6 +205,39 @@ struct RecurrenceOutputArgs {
   uint weight;
   float eps;
   uint out_stride;
+  uint bias;  // of groups
+  uint at_bonus, at_v;
+};
+
+/// Of a recurrence with a removal. at_… in a row of the projections, queries to removal_b in a row of features, f_bias
+/// to bonus in the vectors, or kNone.
+struct RemovalArgs {
+  uint stride;
+  uint at_q, at_k, at_v, at_f, at_r, at_bonus;
+  uint feature_stride;
+  uint queries, keys, decays, removal_c, removal_b;
+  uint items_at;
+  uint layer_floats, head_floats, values;  // of a state
+  uint bank;
+  uint f_bias, r_bias, log_rate, removal_key, key_rate, bonus;
+  float scale, removal_scale;
+};
+
+/// Of token_shift. Strides and offsets in floats.
+struct ShiftArgs {
+  uint stride;   // of rows
+  uint columns;  // of a row that are worked on
+  uint column;   // the first of them, but for STAGE_MIX
+  uint out_stride;
+  uint vector;        // lerps [inputs, columns] or the bias of a mix
+  uint inputs;        // STAGE_MIX
+  uint input_floats;  // from one input's rows to the next's
+  uint tail;          // of the last row in a layer's state
+  uint layer_floats;
+  uint bank;
+  uint items_at;
+  uint kind;        // kLow… or kValues…
+  uint mix_column;  // STAGE_VALUES
 };
 
 struct ConvArgs {

@@ -106,7 +106,73 @@ inline void recurrence_tokens(const RecurrenceArgs& a) {
   }
 }
 
+/// N registers of columns, one token of a removal: `u` is c^T S of the state before, and then c'^T S of the state after
+/// with the next token's c', so that a token passes over the state once.
+template <int N, Fade kFade, bool kNext>
+inline void removal_token(const RecurrenceArgs& a, int column, int token, F* u) {
+  const float* k = a.k + token * a.k_stride;
+  const float* q = a.q + token * a.q_stride;
+  const float* b = a.b + token * a.removal_stride;
+  const float* c = a.c + (token + 1) * a.removal_stride;
+  const float* decay = kFade == Fade::none ? nullptr : a.decay + token * a.decay_stride;
+  F v[N], acc[N], next[N];
+  unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
+    v[i] = load(a.v + token * a.v_stride + column + i * kLanes);
+    acc[i] = next[i] = splat(0);
+  });
+  float* row = a.state + column;
+  for (int r = 0; r < a.rows; ++r, row += a.dim) {
+    const F key = splat(k[r]), out = splat(b[r]), query = splat(q[r]);
+    unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      F s = load(row + i * kLanes);
+      if constexpr (kFade == Fade::rows) s = mul(splat(decay[r]), s);
+      s = fma(out, u[i], s);
+      s = fma(key, v[i], s);
+      store(row + i * kLanes, s);
+      acc[i] = fma(s, query, acc[i]);
+      if constexpr (kNext) next[i] = fma(s, splat(c[r]), next[i]);
+    });
+  }
+  unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
+    store(a.out + token * a.out_stride + column + i * kLanes, acc[i]);
+    u[i] = next[i];
+  });
+}
+
+/// All tokens of N registers of columns, which stay in the first cache.
+template <int N, Fade kFade>
+inline void removal_block(const RecurrenceArgs& a, int column) {
+  F u[N];
+  unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA { u[i] = splat(0); });
+  const float* row = a.state + column;
+  for (int r = 0; r < a.rows; ++r, row += a.dim) {
+    unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      u[i] = fma(load(row + i * kLanes), splat(a.c[r]), u[i]);
+    });
+  }
+  int t = 0;
+  for (; t + 1 < a.tokens; ++t) removal_token<N, kFade, true>(a, column, t, u);
+  removal_token<N, kFade, false>(a, column, t, u);
+}
+
+template <Fade kFade>
+inline void removal(const RecurrenceArgs& a) {
+  constexpr int kColumns = kLanes == 8 ? 2 : 4;
+  int column = a.begin;
+  for (; column + kColumns * kLanes <= a.end; column += kColumns * kLanes)
+    removal_block<kColumns, kFade>(a, column);
+  for (; column < a.end; column += kLanes) removal_block<1, kFade>(a, column);
+}
+
 void recurrence(const RecurrenceArgs& a) {
+  if (a.c != nullptr) {
+    if (a.decay == nullptr) {
+      removal<Fade::none>(a);
+    } else {
+      removal<Fade::rows>(a);
+    }
+    return;
+  }
   if (a.decay == nullptr) {
     recurrence_tokens<Fade::none>(a);
   } else if (a.on_columns != 0) {

@@ -259,6 +259,31 @@ void add_projections(Loader& loader, const LayerSpec& l, const LayerWeights& w,
     loader.add(layer.projections[i].matrix, std::move(sources[i]));
 }
 
+Status add_removal_vectors(Loader& loader, const RecurrenceWeights& r, DeviceLayer& layer) {
+  RUNNEL_TRY(layer.log_rate, loader.add_vector(r.log_rate));
+  RUNNEL_TRY(layer.removal_key, loader.add_vector(r.removal_key));
+  RUNNEL_TRY(layer.key_rate, loader.add_vector(r.key_rate));
+  RUNNEL_TRY(layer.bonus, loader.add_vector(r.bonus));
+  RUNNEL_TRY(layer.lerp, loader.add_vector(r.lerp));
+  RUNNEL_TRY(layer.v_mix_bias, loader.add_vector(r.v_mix_bias));
+  return {};
+}
+
+/// The products of shifted projections.
+void add_shifted(Loader& loader, const RecurrenceWeights& r, DeviceLayer& layer) {
+  struct Pair {
+    DeviceMatrix& matrix;
+    const WeightView& view;
+  };
+  for (const Pair& p :
+       {Pair{layer.q, r.q_proj}, Pair{layer.k, r.k_proj}, Pair{layer.v, r.v_proj},
+        Pair{layer.down[0], r.f_down}, Pair{layer.up[0], r.f_proj}, Pair{layer.down[1], r.r_down},
+        Pair{layer.up[1], r.r_proj}, Pair{layer.down[2], r.out_gate_down},
+        Pair{layer.up[2], r.out_gate}, Pair{layer.down[3], r.v_down}, Pair{layer.up[3], r.v_mix}}) {
+    if (p.view.present()) loader.add(p.matrix, {.views = {&p.view}});
+  }
+}
+
 Status add_mixer(Loader& loader, const LayerSpec& l, const LayerWeights& weights,
                  DeviceLayer& layer) {
   const ProjectionWeights& w = weights.projections();
@@ -278,10 +303,11 @@ Status add_mixer(Loader& loader, const LayerSpec& l, const LayerWeights& weights
     }
     case Mixer::recurrence: {
       const RecurrenceWeights& r = weights.recurrence();
-      if (l.recurrence().gate_rank > 0) {
+      if (l.recurrence().gate_rank > 0 && l.mixer_shift == 0) {
         RUNNEL_TRY(layer.f_up, loader.add_vector(w.f_proj));
       }
       RUNNEL_TRY(layer.r_bias, loader.add_vector(r.r_bias));
+      RUNNEL_CHECK_OK(add_removal_vectors(loader, r, layer));
       RUNNEL_TRY(layer.lower_bound, loader.add_vector(r.lower_bound));
       RUNNEL_TRY(layer.maps, loader.add_vector(r.q_map));
       for (const WeightView* view : {&r.q_map_bias, &r.q_map2, &r.q_map2_bias, &r.k_map,
@@ -292,6 +318,7 @@ Status add_mixer(Loader& loader, const LayerSpec& l, const LayerWeights& weights
     }
   }
   RUNNEL_TRY(layer.g_norm, loader.add_norm(weights.output.g_norm));
+  RUNNEL_TRY(layer.g_norm_bias, loader.add_vector(weights.output.g_norm_bias));
   return {};
 }
 
@@ -321,7 +348,12 @@ void add_channel_mix(Loader& loader, const LayerSpec& l, const ChannelMixWeights
 Status add_layer(Loader& loader, const LayerSpec& l, const LayerWeights& w, DeviceLayer& layer) {
   RUNNEL_CHECK_OK(add_mixer(loader, l, w, layer));
   RUNNEL_TRY(layer.channel_norm, loader.add_norm(w.channel_mix.norm));
-  add_projections(loader, l, w, layer);
+  RUNNEL_TRY(layer.channel_lerp, loader.add_vector(w.channel_mix.lerp));
+  if (l.mixer_shift > 0) {
+    add_shifted(loader, w.recurrence(), layer);
+  } else {
+    add_projections(loader, l, w, layer);
+  }
   loader.add(layer.o_proj, {.views = {&w.output.o_proj}});
   add_channel_mix(loader, l, w.channel_mix, layer);
   return {};
@@ -340,6 +372,7 @@ Result<std::unique_ptr<DeviceWeights>> DeviceWeights::create(Device& device,
   store->layers.resize(config.layers.size());
   for (std::size_t i = 0; i < store->layers.size(); ++i)
     RUNNEL_CHECK_OK(add_layer(loader, config.layers[i], weights.layers[i], store->layers[i]));
+  RUNNEL_TRY(store->embedding_norm, loader.add_norm(weights.embedding_norm));
   RUNNEL_TRY(store->final_norm, loader.add_norm(weights.final_norm));
   if (!weights.tied()) loader.add(store->head, {.views = {&weights.head}}, weights.head.rows);
   RUNNEL_CHECK_OK(loader.place());

@@ -2,6 +2,7 @@
 // The weights of a model in device memory: a few large buffers of packed matrices and one of f32 vectors.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -60,6 +61,20 @@ struct DeviceLayer {
   std::uint32_t lower_bound = kNone;
   std::uint32_t maps = kNone;  // matrices and biases of q's map, then of k's
   std::uint32_t g_norm = kNone;
+  std::uint32_t g_norm_bias = kNone;
+  // Of a removal.
+  std::uint32_t log_rate = kNone;
+  std::uint32_t removal_key = kNone;
+  std::uint32_t key_rate = kNone;
+  std::uint32_t bonus = kNone;
+  // Of shifted ops; their products are apart, because their inputs are.
+  std::uint32_t lerp = kNone;  // [inputs, D]
+  std::uint32_t channel_lerp = kNone;
+  std::uint32_t v_mix_bias = kNone;
+  DeviceMatrix q, k, v;
+  std::array<DeviceMatrix, 4>
+      down;  // of f, r, the output gate and the mix of values; not all are there
+  std::array<DeviceMatrix, 4> up;
   DeviceMatrix o_proj;
   DeviceNorm channel_norm;
   /// SwiGLU: one with alternating rows, or gate and up. Squared ReLU: up. Without a channel mix: none.
@@ -75,6 +90,7 @@ class DeviceWeights {
 
   DeviceMatrix embeddings;
   std::vector<DeviceLayer> layers;
+  DeviceNorm embedding_norm;
   DeviceNorm final_norm;
   DeviceMatrix head;  // the same place as embeddings where they are tied
 

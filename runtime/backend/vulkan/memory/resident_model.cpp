@@ -71,9 +71,15 @@ RecurrenceColumns RecurrenceColumns::of(const LayerSpec& l) {
   at.k = take(at.all, l.k_channels());
   at.v = take(at.all, l.v_channels());
   at.low = take(at.all, r.gate_rank);
-  at.f = r.complement_keys ? at.k : take(at.all, r.gate_rank > 0 ? 0 : gates);
-  at.r = take(at.all, r.decay == Decay::refined ? gates : 0);
+  const bool shifted = l.mixer_shift > 0;
+  at.low_r = take(at.all, r.rate_rank);
+  at.low_gate = take(at.all, r.output_gate_rank);
+  at.low_v = take(at.all, r.value_rank);
+  at.f = r.complement_keys ? at.k : take(at.all, r.gate_rank > 0 && !shifted ? 0 : gates);
+  at.r = take(at.all, l.rate_channels());
   at.gate = take(at.all, l.output_gate ? l.o_channels() : 0);
+  at.v_mix = take(at.all, r.value_rank > 0 ? l.v_channels() : 0);
+  at.bonus = take(at.all, r.bonus ? l.num_heads : 0);
 
   const std::int32_t heads = l.num_heads, kv = l.num_kv_heads, slots = r.num_memory_slots;
   at.decay_lanes = r.decay == Decay::none ? 0
@@ -85,6 +91,9 @@ RecurrenceColumns RecurrenceColumns::of(const LayerSpec& l) {
   at.slot_keys = take(at.features, slots > 0 ? kv * l.head_k_dim : 0);
   at.decays = take(at.features, kv * static_cast<std::int32_t>(at.decay_lanes));
   at.slot_logits = take(at.features, heads * slots);
+  const std::int32_t removed = r.removal == Removal::none ? 0 : kv * l.head_k_dim;
+  at.removal_c = take(at.features, removed);
+  at.removal_b = take(at.features, removed);
   return at;
 }
 
@@ -111,6 +120,10 @@ Status check_recurrence(const Device& device, const LayerSpec& l) {
 }
 
 Result<std::vector<SlotSplit>> choose_splits(const Device& device, const ModelConfig& config) {
+  if (config.embedding_norm && config.embedding_norm->kind != Norm::layer) {
+    return fail(ErrorCode::unsupported, device.id(),
+                ": the norm behind the embedding is an RMSNorm, expected a LayerNorm");
+  }
   std::vector<SlotSplit> splits(config.layers.size());
   for (std::size_t i = 0; i < splits.size(); ++i) {
     const LayerSpec& l = config.layers[i];

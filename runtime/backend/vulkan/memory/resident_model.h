@@ -28,7 +28,10 @@ std::uint32_t slots_stride(const LayerSpec& l, const SlotSplit& split);
 /// Columns of a row of projections and of features of a recurrence, see RecurrenceArgs.
 struct RecurrenceColumns {
   std::uint32_t q = 0, k = 0, v = 0, f = 0, low = 0, r = 0, gate = 0, all = 0;
+  // of shifted projections: what is between two products of low rank, and the mix of values; bonus of each head
+  std::uint32_t low_r = 0, low_gate = 0, low_v = 0, v_mix = 0, bonus = 0;
   std::uint32_t queries = 0, keys = 0, slot_keys = 0, decays = 0, slot_logits = 0, features = 0;
+  std::uint32_t removal_c = 0, removal_b = 0;
   std::uint32_t decay_lanes = 0;  // of a head
 
   static RecurrenceColumns of(const LayerSpec& l);

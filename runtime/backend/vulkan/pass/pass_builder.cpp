@@ -36,8 +36,12 @@ Status PassBuilder::add(const RecordedOp& op) {
   switch (op.kind) {
     case Kind::embed:
       return embed();
+    case Kind::embedding_norm:
+      return embedding_norm(op.norm);
     case Kind::projections:
       return projections(layer(op));
+    case Kind::shifted_projections:
+      return shifted_projections(layer(op));
     case Kind::slot_attention:
       tokens_at_ = b_.tokens_at[static_cast<std::size_t>(op.layer.index)];
       return slot_attention(layer(op));
@@ -149,8 +153,18 @@ Status PassBuilder::gated_mlp(const PassLayer& l) {
 Status PassBuilder::squared_relu_mlp(const PassLayer& l) {
   const DeviceLayer& w = l.weights;
   const auto inner_columns = static_cast<std::uint32_t>(l.spec.intermediate_size);
-  RUNNEL_TRY(const ProductInput in, normed(l.spec.channel_norm, w.channel_norm));
-  RUNNEL_TRY(const ProductInput ready, prepare(in));
+  ProductInput ready;
+  if (l.spec.channel_shift > 0) {
+    RUNNEL_CHECK_OK(shift(l, {.norm = l.spec.channel_norm,
+                              .weights = w.channel_norm,
+                              .lerp = w.channel_lerp,
+                              .inputs = 1,
+                              .tail = l.state.channel_shift_offset()}));
+    ready = shifted_input(0, static_cast<std::uint32_t>(m_.config.hidden_size));
+  } else {
+    RUNNEL_TRY(const ProductInput in, normed(l.spec.channel_norm, w.channel_norm));
+    RUNNEL_TRY(ready, prepare(in));
+  }
   RUNNEL_CHECK_OK(product(w.gate_up.front(), ready,
                           {.kind = kOutputStore, .rows = b_.hidden, .stride = b_.hidden_stride}));
   const ElementwiseArgs args{.stride = b_.hidden_stride, .columns = inner_columns, .bias = kNone};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns the ops of a pass into dispatches for one shape. The methods lie in pass_builder.cpp
-// (embedding, MLP, logits), products.cpp, slot_passes.cpp and recurrence_passes.cpp.
+// (embedding, MLP, logits), products.cpp, slot_passes.cpp, recurrence_passes.cpp
+// and removal_passes.cpp.
 #pragma once
 
 #include <array>
@@ -55,6 +56,10 @@ inline std::uint32_t ceil_div(std::uint64_t a, std::uint64_t b) {
 std::uint32_t shader_constant(Activation a);
 /// The elementwise part of a feature map of slots; t2r is a product of its own, done before.
 std::uint32_t shader_constant(FeatureMap m);
+
+/// Maps and decays of recurrences.
+std::uint32_t map_constant(FeatureMap map);
+std::uint32_t decay_constant(Decay decay);
 
 /// The layer of an op: what was recorded, and what this device has of it.
 struct PassLayer {
@@ -120,6 +125,21 @@ class PassBuilder {
   Status slots_by_chunks(const PassLayer& l);
   Status slots_on_tiles(const std::vector<std::uint32_t>& constants, ChunkArgs args,
                         const PassLayer& l);
+  Status embedding_norm(const NormSpec& norm);
+  /// What shift() makes inputs of.
+  struct Shift {
+    NormSpec norm;
+    DeviceNorm weights;
+    std::uint32_t lerp = kNone;  // [inputs, D]
+    std::uint32_t inputs = 0;
+    std::size_t tail = 0;  // of the last row in the layer's state
+  };
+  /// Rows between norm(x) of a token and of the one before, one for each input; advances the state.
+  Status shift(const PassLayer& l, const Shift& s);
+  ProductInput shifted_input(std::size_t input, std::uint32_t columns) const;
+  Status shifted_projections(const PassLayer& l);
+  Status mix_values(const PassLayer& l);
+  Status removal(const PassLayer& l);
   Status gated_recurrence(const PassLayer& l);
   Status recurrence_output(const PassLayer& l);
   Status output_projection(const PassLayer& l);

@@ -75,6 +75,7 @@ std::uint32_t projected_column(PassBuffer buffer, const LayerSpec& l) {
       return at.gate;
     case PassBuffer::x:
     case PassBuffer::o:
+    case PassBuffer::first_v:
       break;
   }
   return 0;
@@ -115,6 +116,9 @@ Result<VulkanPlan::ProbedRows> VulkanPlan::rows_of(PassBuffer buffer, const Laye
   if (buffer == PassBuffer::x) {
     p.rows = buffers_.x;
     p.stride = buffers_.x_stride;
+  } else if (buffer == PassBuffer::first_v) {
+    p.rows = buffers_.first_v;
+    p.stride = buffers_.first_v_stride;
   } else if (buffer != PassBuffer::o) {
     p.rows = buffers_.projected;
     p.stride = buffers_.projected_stride;

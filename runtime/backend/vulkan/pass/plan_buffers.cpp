@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/backend/pass_probe.h"
 #include "runtime/backend/vulkan/pass/pass_builder.h"
 #include "runtime/backend/vulkan/plan.h"
 #include "runtime/base/try.h"
@@ -16,6 +17,7 @@ struct Widths {
   // Slots chunk by chunk: values of [H, M] and [H, M*(K+V)], of a token's f16 operands, of an item's windows.
   std::uint64_t chunk_slots = 0, chunk_memories = 0, operands = 0, windows = 0;
   std::uint32_t chunk_features = 0;
+  std::uint32_t shifted = 0, first_v = 0;
   bool slots_in_fours = true;  // rows of slots begin at multiples of 16 bytes
   bool swiglu_alone = true;    // no layer has another channel mix
 
@@ -42,6 +44,7 @@ Widths Widths::of(const ResidentModel& m) {
   for (const LayerSpec& l : m.config.layers) {
     most(w.inputs, u(l.o_channels()));
     most(w.projected, projection_columns(l));
+    most(w.shifted, u(l.mixer_shift > 0 ? l.shifted_inputs() : l.channel_shift > 0 ? 1 : 0));
     switch (l.channel_mix) {
       case ChannelMix::none:
         break;
@@ -72,6 +75,11 @@ Widths Widths::of(const ResidentModel& m) {
       case Mixer::recurrence:
         most(w.slots, u(l.num_heads * l.value_columns()));
         most(w.features, RecurrenceColumns::of(l).features);
+        most(w.first_v,
+             static_cast<std::uint32_t>(columns_of(PassBuffer::first_v, l, m.config.hidden_size)));
+        for (const std::int32_t rank : {l.recurrence().gate_rank, l.recurrence().rate_rank,
+                                        l.recurrence().output_gate_rank, l.recurrence().value_rank})
+          most(w.inputs, u(l.mixer_shift > 0 ? rank : 0));
         break;
     }
   }
@@ -124,6 +132,10 @@ Status VulkanPlan::allocate_activations(const Widths& widths) {
   floats(buffers_.slots, widths.slots);
   floats(buffers_.hidden, buffers_.tiles.mlp && widths.swiglu_alone ? 0 : buffers_.hidden_stride);
   floats(buffers_.features, buffers_.features_stride);
+  buffers_.first_v_stride = padded(widths.first_v);
+  floats(buffers_.first_v, buffers_.first_v_stride);
+  buffers_.shifted_bytes = round_up(n_rows * buffers_.inputs_stride * sizeof(float), alignment);
+  section(buffers_.shifted, widths.shifted * buffers_.shifted_bytes);
   const std::uint64_t memories = buffers_.most_chunks * widths.chunk_memories;
   buffers_.chunk_decays = static_cast<std::uint32_t>(memories);
   section(buffers_.chunks, (memories + buffers_.most_chunks * widths.chunk_slots) * sizeof(float));
@@ -140,9 +152,9 @@ Status VulkanPlan::allocate_activations(const Widths& widths) {
   RUNNEL_TRY(buffers_.scratch, m.device->create_buffer(bytes, MemoryKind::device, "activations"));
   for (Range* range :
        {&buffers_.x, &buffers_.inputs, &buffers_.projected, &buffers_.slots, &buffers_.hidden,
-        &buffers_.features, &buffers_.chunks, &buffers_.slot_operands, &buffers_.slot_memories,
-        &buffers_.tiles.inputs, &buffers_.tiles.hidden, &buffers_.tiles.weights[0],
-        &buffers_.tiles.weights[1]})
+        &buffers_.features, &buffers_.first_v, &buffers_.shifted, &buffers_.chunks,
+        &buffers_.slot_operands, &buffers_.slot_memories, &buffers_.tiles.inputs,
+        &buffers_.tiles.hidden, &buffers_.tiles.weights[0], &buffers_.tiles.weights[1]})
     range->buffer = buffers_.scratch.get();
   return m.device->fill_zero(buffers_.scratch);  // the padding of rows stays zero
 }

@@ -16,7 +16,9 @@ namespace runnel::vulkan {
 struct RecordedOp {
   enum class Kind {
     embed,
+    embedding_norm,
     projections,
+    shifted_projections,
     slot_attention,
     gated_recurrence,
     output_projection,
@@ -26,7 +28,7 @@ struct RecordedOp {
   };
   Kind kind;
   LayerSpec layer;  // of an op of a layer
-  NormSpec norm;    // of logits
+  NormSpec norm;    // of logits and behind the embedding
 };
 
 /// For products on matrix units: rows of f16 in units of 8, padded with zeros to 32 columns.
@@ -80,8 +82,12 @@ struct PlanBuffers {
   Range hidden;    // [T, I]
   Range chunks;    // [chunks, H, M*(K+V)] memories, then [chunks, H, M] decays
   // For slots on matrix units; no bytes where slots go without them.
-  Range slot_operands;  // [T, q | k | v | …] f16 and windows, see slots.glsl
-  Range slot_memories;  // [chunks, H, M*(K+V)] f16
+  Range slot_operands;              // [T, q | k | v | …] f16 and windows, see slots.glsl
+  Range slot_memories;              // [chunks, H, M*(K+V)] f16
+  Range shifted;                    // [inputs, T, max(D, rank)] of shifted ops
+  Range first_v;                    // [T, H*V] values that a layer keeps for later ones
+  std::uint64_t shifted_bytes = 0;  // from one input to the next
+  std::uint32_t first_v_stride = 0;
   std::uint32_t x_stride = 0;
   std::uint32_t inputs_stride = 0;
   std::uint32_t projected_stride = 0;

@@ -5,6 +5,7 @@
 namespace runnel::vulkan {
 
 Status PassBuilder::gated_recurrence(const PassLayer& l) {
+  if (l.spec.recurrence().removal != Removal::none) return removal(l);
   const LayerSpec& c = l.spec;
   const RecurrenceSpec& r = c.recurrence();
   const DeviceLayer& w = l.weights;
@@ -76,8 +77,6 @@ Status PassBuilder::gated_recurrence(const PassLayer& l) {
                {ceil_div(columns, kColumns), kv_heads, shape_.all_items});
 }
 
-namespace {
-
 std::uint32_t map_constant(FeatureMap map) {
   switch (map) {
     case FeatureMap::identity:
@@ -114,9 +113,15 @@ std::uint32_t decay_constant(Decay decay) {
       return kDecayRefined;
     case Decay::running_sum:
       return kDecayRunningSum;
+    case Decay::softplus:
+      return kDecaySoftplus;
+    case Decay::bounded:
+      return kDecayBounded;
   }
   return kDecayNone;
 }
+
+namespace {
 
 std::uint32_t norm_flags(OutputNorm norm) {
   switch (norm) {
@@ -126,6 +131,8 @@ std::uint32_t norm_flags(OutputNorm norm) {
       return kFlagNorm;
     case OutputNorm::heads:
       return kFlagNorm | kFlagNormHeads;
+    case OutputNorm::groups:
+      return kFlagNormGroups;
   }
   return 0;
 }
@@ -143,7 +150,8 @@ std::vector<std::uint32_t> PassBuilder::recurrence_constants(const LayerSpec& l,
       flag(r.decay_on_values, kFlagOnValues) | flag(r.complement_keys, kFlagComplement) |
       flag(r.rotary, kFlagRotary) | flag(r.feature_norm_q, kFlagNormQ) |
       flag(r.feature_norm_k, kFlagNormK) | flag(r.normalizer, kFlagNormalizer) |
-      norm_flags(l.output_norm) | flag(l.output_gate, kFlagGate);
+      norm_flags(l.output_norm) | flag(l.output_gate, kFlagGate) | flag(r.bonus, kFlagBonus) |
+      flag(l.gate_activation == Activation::identity, kFlagPlainGate);
   return {u(l.head_k_dim),
           u(l.feature_dim()),
           u(l.head_v_dim),
@@ -168,7 +176,10 @@ Status PassBuilder::recurrence_output(const PassLayer& l) {
                                   .at_gate = RecurrenceColumns::of(c).gate,
                                   .weight = w.g_norm,
                                   .eps = c.output_norm_eps,
-                                  .out_stride = b_.inputs_stride};
+                                  .out_stride = b_.inputs_stride,
+                                  .bias = w.g_norm_bias,
+                                  .at_bonus = RecurrenceColumns::of(c).bonus,
+                                  .at_v = RecurrenceColumns::of(c).v};
   RUNNEL_CHECK_OK(
       dispatch("gated_recurrence.output", recurrence_constants(c, 1, 0),
                {b_.projected, b_.inputs, m_.weights->vectors(), b_.whole_pass(), b_.slots}, args,

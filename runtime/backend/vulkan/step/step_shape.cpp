@@ -38,6 +38,7 @@ std::string refuse_form(const StepModel& m) {
     case OutputNorm::channels:
       break;
     case OutputNorm::heads:
+    case OutputNorm::groups:
       return "an output norm over each head";
   }
   switch (l.slots().feature_map) {

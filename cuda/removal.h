@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host-callable launchers of recurrences with a removal and of inputs between a token and the one before (removal.cu,
+// token_shift.cu). Nothing here owns memory; every pointer is a device pointer. Shapes as in launch.h; a state head is a
+// value head, and reads head h / values_per_key of q and k.
+#pragma once
+
+#include "cuda/launch.h"
+#include "cuda/recurrence.h"
+#include "runtime/model/layer_spec.h"
+
+namespace runnel::cuda {
+
+/// One layer: constants, weights, buffers. Null pointers: the model has no such tensor.
+struct RemovalLayer {
+  std::int32_t heads, values_per_key, k_dim, v_dim;
+  Decay decay;
+  FeatureMap map;
+  Removal removal;
+  KeyNorm key_norm;
+  Act v_act;
+  float scale, removal_scale;
+  const float* f_bias;                                   // [H*F]
+  const float* r_bias;                                   // [H*K]
+  const float* log_rate;                                 // [H]
+  const float* removal_key;                              // [H*K]
+  const float* key_rate;                                 // [H*K]
+  const float* bonus_weight;                             // [H*K]
+  std::size_t layer_offset, head_floats, values_offset;  // in the state
+  const float* inputs;                                   // [T, at.stride], after the convolutions
+  RecurrenceColumns at;
+  float* q;      // [T, H, K] times scale
+  float* k;      // [T, H, K]
+  float* a;      // [T, H, K]; nothing without a decay
+  float* c;      // [T, H, K]
+  float* b;      // [T, H, K]
+  float* bonus;  // [T, H] or null
+  float* o;      // [T, H, V]
+};
+
+/// inputs -> q, k, a, c, b, bonus.
+cudaError_t removal_inputs(const Launch&, const RemovalLayer&, int tokens);
+/// S <- diag(a) S + b (c^T S) + k v^T, of the S before; o = S^T q. In f32, token by token.
+cudaError_t removal_core(const Launch&, const RemovalLayer&, const Segment* segments,
+                         int num_segments);
+/// Whether 16 columns of a state fit the shared memory of a block.
+bool removal_fits(const RemovalLayer&);
+
+/// y = (norm(o) + bonus v) * gate, f32 [T, H*V]; the norm a LayerNorm of each head, or none.
+struct RemovalOutput {
+  const float* o = nullptr;  // [T, H, V]
+  std::int32_t heads = 0, v_dim = 0;
+  bool normalise = false;
+  float eps = 0.0F;
+  const float* weight = nullptr;  // [H*V]
+  const float* bias = nullptr;    // [H*V]
+  const float* bonus = nullptr;   // [T, H] or null
+  const float* inputs = nullptr;  // [T, at.stride]: v and the gate
+  RecurrenceColumns at;
+  float* y = nullptr;
+};
+cudaError_t removal_output(const Launch&, const RemovalOutput&, int tokens);
+
+/// out[j][t] = h[t] + lerp[j] (h[t - 1] - h[t]); h [T, n], out[j] rows of n at out + j * input_floats. The row before
+/// the first of a segment is in its state at `offset`, and its last row goes there.
+struct TokenShift {
+  const float* rows = nullptr;
+  const float* lerp = nullptr;  // [inputs, n]
+  std::int32_t n = 0, inputs = 0;
+  std::size_t offset = 0;
+  float* out = nullptr;
+  std::size_t input_floats = 0;
+};
+cudaError_t token_shift(const Launch&, const TokenShift&, const Segment* segments,
+                        int num_segments);
+
+/// What lies between two products of low rank.
+enum class Between : std::int32_t { nothing, tanh, sigmoid };
+/// out[t, i] = f(x[t, i]), i < n;  x [T, stride], out [T, n].
+cudaError_t between_rows(const Launch&, Between, const float* x, int stride, int n, float* out,
+                         int count);
+
+/// v[t] <- v[t] + (first[t] - v[t]) sigmoid(mix[t] + bias);  v and mix rows of `stride`, first [T, n].
+cudaError_t mix_values(const Launch&, float* v, const float* mix, int stride, const float* bias,
+                       const float* first, int n, int count);
+
+}  // namespace runnel::cuda
