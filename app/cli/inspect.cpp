@@ -54,8 +54,7 @@ Result<Facts> read(const std::string& path, std::optional<std::int64_t> window) 
 }
 
 std::string type_name(quant::BlockType type) {
-  const auto traits = quant::block_traits(type);
-  return traits ? std::string(traits->name) : "?";
+  return std::string(quant::format_of(type).name);
 }
 
 std::uint64_t elements(const GgufTensor& tensor) {

@@ -22,7 +22,7 @@ namespace {
 
 using quant::BlockType;
 
-std::string type_name(BlockType type) { return std::string(quant::block_traits(type)->name); }
+std::string type_name(BlockType type) { return std::string(quant::format_of(type).name); }
 
 std::uint64_t elements(const StoredTensor& t) {
   std::uint64_t n = 1;
@@ -53,7 +53,7 @@ std::string fallback_lines(const std::vector<StoredTensor>& tensors) {
     const auto& [wanted, to, cols] = key;
     out += std::to_string(count) + (count == 1 ? " tensor has" : " tensors have") + " rows of " +
            std::to_string(cols) + ", no multiple of " +
-           std::to_string(quant::block_traits(wanted)->block_values) + ": stored as " +
+           std::to_string(quant::format_of(wanted).block_values) + ": stored as " +
            type_name(to) + " instead of " + type_name(wanted) + "\n";
   }
   return out;

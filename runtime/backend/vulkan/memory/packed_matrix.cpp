@@ -55,7 +55,7 @@ void pack_q4_0(const quant::BlockQ4_0& block, std::uint32_t* units) {
 void pack_q4_k(const quant::BlockQ4_K& block, std::uint32_t* units, std::uint32_t* scales) {
   scales[0] = block.d | static_cast<std::uint32_t>(block.dmin) << 16;
   for (std::uint32_t g = 0; g < 8; ++g) {
-    const quant::ScaleMin s = quant::unpack_scale_min(block, static_cast<int>(g));
+    const quant::ScaleMin s = quant::unpack_scale_min(block.scales, static_cast<int>(g));
     scales[1 + g / 2] |= static_cast<std::uint32_t>(s.scale | s.min << 8) << (16 * (g % 2));
     std::uint8_t codes[quant::kQ8Block];
     for (std::uint32_t l = 0; l < 32; ++l)

@@ -13,7 +13,7 @@ namespace {
 using quant::BlockType;
 
 std::string typed(const char* shader, BlockType type) {
-  return std::string(shader) + "." + std::string(quant::block_traits(type)->name);
+  return std::string(shader) + "." + std::string(quant::format_of(type).name);
 }
 
 /// Formats of blocks of 32 columns or more, whose lanes can load a block at once.

@@ -12,7 +12,7 @@ namespace {
 
 using quant::BlockType;
 
-std::string name_of(BlockType type) { return std::string(quant::block_traits(type)->name); }
+std::string name_of(BlockType type) { return std::string(quant::format_of(type).name); }
 
 std::uint64_t packed_bytes(BlockType type, std::int64_t rows, std::int64_t cols) {
   return part_layout(type, rows, cols).words * sizeof(std::uint32_t);
