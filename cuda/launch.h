@@ -38,9 +38,11 @@ struct Matrix {
   std::int32_t lanes = 1;      // lanes of a warp that share a row: 1, 2, 4 or 8
   std::int32_t steps = 0;      // loads of a lane that cover its share of a row
   const void* data = nullptr;  // 16-byte units
-  // per block: f16 d (q8_0, q4_0), f16x2 d*scale, dmin*min (q4_k), f16x2 of the halves (q6_k)
+  // per block: f16 d (q8_0, q4_0, q5_0), f16x2 d*scale, dmin*min (q4_k, q5_k), f16x2 of the halves (q6_k), f32x4 scale and
+  // offset of both halves (wide)
   const void* scales = nullptr;
-  const void* high = nullptr;  // q6_k: 8 bytes per block, the upper two bits
+  // q6_k: 8 bytes per block, the upper two bits; q5_0, q5_k: 4 bytes, the fifth bits
+  const void* high = nullptr;
   std::int32_t tile_rows() const { return 32 / lanes; }
   std::int32_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
 };

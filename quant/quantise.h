@@ -14,8 +14,8 @@
 
 namespace runnel::quant {
 
-/// Stores row-major floats as `type`. Q8_0 and Q4_0 round as ggml's reference does, so that the
-/// float form of quantised weights gives back the same codes; Q4_K and Q6_K search for good scales.
+/// Stores row-major floats as `type`. Q8_0, Q4_0, Q4_1 and Q5_0 round as ggml's reference does, so that the
+/// float form of quantised weights gives back the same codes; Q4_K, Q5_K and Q6_K search for good scales.
 /// The result does not depend on `threads`.
 /// @param in         [rows, cols], finite
 /// @param cols       a multiple of the type's block size
@@ -23,7 +23,7 @@ namespace runnel::quant {
 /// @param threads    1 … 256; the calling thread is one of them
 /// @param first_row  the number of `in`'s first row in its tensor, for messages
 /// @return malformed, naming the first value that is not finite or too large for the type, as "value I (row R,
-///         column C) is V"; invalid_argument for sizes that do not fit or a type that holds no weights. `out` is
+///         column C) is V"; invalid_argument for sizes that do not fit or a type that is not written (is_written()). `out` is
 ///         then unspecified.
 Status quantize_rows(BlockType type, std::span<const float> in, std::int64_t cols,
                      std::span<std::byte> out, int threads = 1, std::int64_t first_row = 0);

@@ -48,16 +48,20 @@ RawBlock load_at(const MatrixPart part, uint row, uint load) {
   if (BLOCK == 4) return load_block(part, row * kLoads + load);
   RawBlock b;
   const Raw r = load_raw(part, row, load);
-#if defined(W_Q8_0)
+#if defined(W_BYTES)
   b.a[0] = uvec4(r.a, 0, 0);
   b.a[1] = uvec4(0);
-  b.scale = r.scale;
 #else
   b.a = uvec4(r.a, 0, 0, 0);
 #endif
-#if defined(W_Q4_0)
+#if defined(W_FIFTH_BITS)
+  b.high = r.high;
+#endif
+#if defined(W_WIDE)
+  b.scale = uvec4(r.scale, 0, 0);
+#elif defined(W_Q8_0) || defined(W_Q4_0) || defined(W_Q4_1) || defined(W_Q5_0)
   b.scale = r.scale;
-#elif defined(W_Q4_K)
+#elif defined(W_Q4_K) || defined(W_Q5_K)
   b.d = r.d;
   b.scale = r.scale;
 #elif defined(W_Q6_K)

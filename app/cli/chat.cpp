@@ -130,7 +130,9 @@ class Chat {
     if (session().position() > 0)
       text += ", continuing after " + format_count(session().position()) + " tokens";
     if (stored_) text += "; " + options_.conversation.name + ": " + stored_->greeting();
-    text += ".\nType a message. /help lists the commands.\n\n";
+    text += ".\n";
+    if (!info.memory_note.empty()) text += "Note: " + info.memory_note + ".\n";
+    text += "Type a message. /help lists the commands.\n\n";
     write_out(text + (stored_ ? stored_->recap() : ""));
   }
 

@@ -19,6 +19,7 @@
 #include "quant/formats.h"
 #include "runtime/base/try.h"
 #include "runtime/model/config_names.h"
+#include "runtime/model/kept_weights.h"
 #include "runtime/model/model_file.h"
 #include "runtime/model/sampling_keys.h"
 #include "runtime/model/state_layout.h"
@@ -53,10 +54,7 @@ Result<Facts> read(const std::string& path, std::optional<std::int64_t> window) 
   return facts;
 }
 
-std::string type_name(quant::BlockType type) {
-  const auto traits = quant::block_traits(type);
-  return traits ? std::string(traits->name) : "?";
-}
+std::string type_name(quant::BlockType type) { return std::string(quant::format_of(type).name); }
 
 std::uint64_t elements(const GgufTensor& tensor) {
   std::uint64_t n = 1;
@@ -183,20 +181,39 @@ std::string channel_mix_text(const LayerSpec& c) {
   return "";
 }
 
+/// Tensors of one type.
+struct TypeTotal {
+  std::uint64_t tensors = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t kept_bytes = 0;  // in memory
+  std::string kept_as;
+};
+
 struct Totals {
   std::uint64_t parameters = 0;
   std::uint64_t bytes = 0;
-  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> types;  // name → tensors, bytes
+  std::uint64_t kept_bytes = 0;
+  std::map<std::string, TypeTotal> types;  // by name
 };
+
+std::string kept_name(const GgufTensor& tensor) { return type_name(quant::kept_as(tensor.type)); }
+
+/// "; in memory wide, 12.3 MB" where that is another type.
+std::string kept_text(const std::string& type, const std::string& kept, std::uint64_t bytes) {
+  return kept == type ? "" : "; in memory " + kept + ", " + format_bytes(bytes);
+}
 
 Totals total(const GgufFile& file) {
   Totals t;
   for (const GgufTensor& tensor : file.tensors()) {
     t.parameters += elements(tensor);
     t.bytes += tensor.data.size();
-    auto& [count, bytes] = t.types[type_name(tensor.type)];
-    ++count;
-    bytes += tensor.data.size();
+    t.kept_bytes += kept_bytes(tensor);
+    TypeTotal& of_type = t.types[type_name(tensor.type)];
+    ++of_type.tensors;
+    of_type.bytes += tensor.data.size();
+    of_type.kept_bytes += kept_bytes(tensor);
+    of_type.kept_as = kept_name(tensor);
   }
   return t;
 }
@@ -248,7 +265,9 @@ std::string as_json(const Facts& f) {
     tensors.push_back({{"name", tensor.name},
                        {"type", type_name(tensor.type)},
                        {"shape", tensor.shape},
-                       {"bytes", tensor.data.size()}});
+                       {"bytes", tensor.data.size()},
+                       {"memory_type", kept_name(tensor)},
+                       {"memory_bytes", kept_bytes(tensor)}});
   }
   Json out = {{"file", f.path},
               {"files", f.file->num_parts()},
@@ -257,6 +276,7 @@ std::string as_json(const Facts& f) {
               {"mixer", std::string(mixer_name(f.model.config.layers.front().kind()))},
               {"parameters", totals.parameters},
               {"weight_bytes", totals.bytes},
+              {"memory_weight_bytes", totals.kept_bytes},
               {"state_bytes", state_bytes},
               {"state", state_json(f.model.config)},
               {"fingerprint", fingerprint(f)},
@@ -374,11 +394,15 @@ std::string as_text(const Facts& f) {
   text += row("vocabulary", format_count(static_cast<std::uint64_t>(c.vocab_size)) +
                                 (f.model.weights.tied() ? ", head tied to the embeddings" : ""));
   const std::size_t files = f.file->num_parts();
-  text += row("weights", format_bytes(totals.bytes) +
-                             (files > 1 ? " in " + std::to_string(files) + " files" : ""));
+  text += row(
+      "weights",
+      format_bytes(totals.bytes) + (files > 1 ? " in " + std::to_string(files) + " files" : "") +
+          (totals.kept_bytes != totals.bytes ? ", " + format_bytes(totals.kept_bytes) + " in memory"
+                                             : ""));
   for (const auto& [type, sum] : totals.types) {
-    text += row("", type + ": " + std::to_string(sum.first) +
-                        (sum.first == 1 ? " tensor, " : " tensors, ") + format_bytes(sum.second));
+    text += row("", type + ": " + std::to_string(sum.tensors) +
+                        (sum.tensors == 1 ? " tensor, " : " tensors, ") + format_bytes(sum.bytes) +
+                        kept_text(type, sum.kept_as, sum.kept_bytes));
   }
   text += row("state", format_bytes(state_bytes) + " a session, whatever its length (" +
                            format_count(state_bytes) + " bytes)");
@@ -408,11 +432,12 @@ std::string as_text(const Facts& f) {
     for (const std::int64_t d : tensor.shape)
       shape += (shape.empty() ? "" : " x ") + std::to_string(d);
     char line[96];
-    std::snprintf(line, sizeof(line), "  %-5s %16s %10s\n", type_name(tensor.type).c_str(),
+    std::snprintf(line, sizeof(line), "  %-6s %16s %10s", type_name(tensor.type).c_str(),
                   shape.c_str(), format_bytes(tensor.data.size()).c_str());
     std::string name = tensor.name;
     name.resize(widest, ' ');
-    text += name + line;
+    text += name + line + kept_text(type_name(tensor.type), kept_name(tensor), kept_bytes(tensor)) +
+            "\n";
   }
   return text;
 }

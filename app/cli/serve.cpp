@@ -107,6 +107,8 @@ Result<int> run(const Options& o) {
   RUNNEL_TRY(const std::unique_ptr<serve::Server> server, serve::Server::create(model, settings));
   write_out("Serving " + model->info().name + " on " +
             serve::url_of(settings.host, server->port()) + "/v1, Ctrl-C ends\n");
+  if (const std::string& note = model->info().memory_note; !note.empty())
+    std::fprintf(stderr, "runnel: note: %s\n", note.c_str());
   Status served;
   std::thread serving([&] {
     served = server->run();

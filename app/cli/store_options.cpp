@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include "app/cli/terminal.h"
 #include "runtime/base/try.h"
@@ -22,7 +23,7 @@ namespace {
 
 using quant::BlockType;
 
-std::string type_name(BlockType type) { return std::string(quant::block_traits(type)->name); }
+std::string type_name(BlockType type) { return std::string(quant::format_of(type).name); }
 
 std::uint64_t elements(const StoredTensor& t) {
   std::uint64_t n = 1;
@@ -53,8 +54,8 @@ std::string fallback_lines(const std::vector<StoredTensor>& tensors) {
     const auto& [wanted, to, cols] = key;
     out += std::to_string(count) + (count == 1 ? " tensor has" : " tensors have") + " rows of " +
            std::to_string(cols) + ", no multiple of " +
-           std::to_string(quant::block_traits(wanted)->block_values) + ": stored as " +
-           type_name(to) + " instead of " + type_name(wanted) + "\n";
+           std::to_string(quant::format_of(wanted).block_values) + ": stored as " + type_name(to) +
+           " instead of " + type_name(wanted) + "\n";
   }
   return out;
 }
@@ -103,17 +104,28 @@ std::optional<std::string> a_part_of(const std::filesystem::path& path) {
 
 const char* const kStorageHelp =
     "TYPE is the type of the linear weights. The others follow:\n"
-    "  embedding, output head   q8_0 for q4_0, q6_k for q4_k, else TYPE\n"
+    "  embedding, output head   q8_0 for q4_0, q4_1 and q5_0, q6_k for q4_k and q5_k, else TYPE\n"
     "  gates of every channel   the same (hgrn2, regla)\n"
     "  other gates (f_proj)     f32 for f32, bf16 for bf16, else f16\n"
     "  norms, biases, convs     f32 always\n"
-    "A row that is no multiple of 256 cannot be q4_k or q6_k: it becomes q4_0 or q8_0.";
+    "A row that is no multiple of 256 cannot be q4_k, q5_k or q6_k: it becomes q4_0, q5_0 or q8_0.";
+
+namespace {
+
+std::vector<std::string> written_types() {
+  std::vector<std::string> names;
+  for (const quant::BlockTraits& t : quant::formats()) {
+    if (quant::is_written(t)) names.emplace_back(t.name);
+  }
+  return names;
+}
+
+}  // namespace
 
 CLI::Option* add_store_options(CLI::App& parser, StoreChoice& choice) {
-  CLI::Option* type =
-      parser.add_option("--type", choice.type, "Type of the linear weights")
-          ->type_name("TYPE")
-          ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q6_k"}));
+  CLI::Option* type = parser.add_option("--type", choice.type, "Type of the linear weights")
+                          ->type_name("TYPE")
+                          ->check(CLI::IsMember(written_types()));
   parser
       .add_option("--tensor", choice.tensors,
                   "Another type for tensors whose name the pattern is found in, as in "

@@ -57,6 +57,12 @@ __device__ __forceinline__ float2 f16_pair(std::uint32_t w) {
 }
 __device__ __forceinline__ float f16(std::uint16_t h) { return __half2float(__ushort_as_half(h)); }
 
+#ifdef RUNNEL_SIMT  // on the host, for tests
+template <class T>
+T load_stream(const T* p) {
+  return *p;
+}
+#else
 /// A load that will not be repeated soon: stays out of L1.
 __device__ __forceinline__ uint4 load_stream(const uint4* p) {
   uint4 v;
@@ -82,5 +88,6 @@ __device__ __forceinline__ std::uint16_t load_stream(const std::uint16_t* p) {
   asm volatile("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(v) : "l"(p));
   return v;
 }
+#endif
 
 }  // namespace runnel::cuda

@@ -145,6 +145,97 @@ struct Packed<BlockType::q6_k> {
   }
 };
 
+/// Codes of five bits. Bit i of each byte of `high` belongs to the low nibbles of word i of q, bit 4 + i to the high ones.
+__device__ __forceinline__ unsigned fifth_bits(std::uint32_t high, int bit) {
+  return ((high >> bit) & 0x01010101U) << 4;
+}
+__device__ __forceinline__ int4 fives_low(uint4 q, std::uint32_t high) {
+  const int4 n = nibbles_low(q);
+  return make_int4(
+      int(unsigned(n.x) | fifth_bits(high, 0)), int(unsigned(n.y) | fifth_bits(high, 1)),
+      int(unsigned(n.z) | fifth_bits(high, 2)), int(unsigned(n.w) | fifth_bits(high, 3)));
+}
+__device__ __forceinline__ int4 fives_high(uint4 q, std::uint32_t high) {
+  const int4 n = nibbles_high(q);
+  return make_int4(
+      int(unsigned(n.x) | fifth_bits(high, 4)), int(unsigned(n.y) | fifth_bits(high, 5)),
+      int(unsigned(n.z) | fifth_bits(high, 6)), int(unsigned(n.w) | fifth_bits(high, 7)));
+}
+
+template <>
+struct Packed<BlockType::q5_0> {
+  static constexpr int kBatch = 8;
+  static constexpr bool kBlocks = true;
+  struct Piece {
+    uint4 q;
+    std::uint32_t h;
+    std::uint32_t d;
+  };
+  static __device__ __forceinline__ Piece load(const Matrix& m, std::size_t index, int) {
+    return {load_stream(static_cast<const uint4*>(m.data) + index),
+            load_stream(static_cast<const std::uint32_t*>(m.high) + index),
+            load_stream(static_cast<const std::uint16_t*>(m.scales) + index)};
+  }
+  static __device__ __forceinline__ float dot(const Piece& p, const SharedInput& x, int block) {
+    int acc = dot16(fives_low(p.q, p.h), x.q_low[block], 0);
+    acc = dot16(fives_high(p.q, p.h), x.q_high[block], acc);
+    const int2 meta = x.meta[block];
+    acc -= 16 * (sum_low(meta.y) + sum_high(meta.y));
+    return f16(static_cast<std::uint16_t>(p.d)) * __int_as_float(meta.x) * static_cast<float>(acc);
+  }
+};
+
+template <>
+struct Packed<BlockType::q5_k> {
+  static constexpr int kBatch = 8;
+  static constexpr bool kBlocks = true;
+  struct Piece {
+    uint4 q;
+    std::uint32_t h;
+    std::uint32_t dm;
+  };
+  static __device__ __forceinline__ Piece load(const Matrix& m, std::size_t index, int) {
+    return {load_stream(static_cast<const uint4*>(m.data) + index),
+            load_stream(static_cast<const std::uint32_t*>(m.high) + index),
+            load_stream(static_cast<const std::uint32_t*>(m.scales) + index)};
+  }
+  static __device__ __forceinline__ float dot(const Piece& p, const SharedInput& x, int block) {
+    int acc = dot16(fives_low(p.q, p.h), x.q_low[block], 0);
+    acc = dot16(fives_high(p.q, p.h), x.q_high[block], acc);
+    const int2 meta = x.meta[block];
+    const float2 dm = f16_pair(p.dm);
+    const float sum = static_cast<float>(sum_low(meta.y) + sum_high(meta.y));
+    return __int_as_float(meta.x) * (dm.x * static_cast<float>(acc) - dm.y * sum);
+  }
+};
+
+template <>
+struct Packed<BlockType::wide> {
+  static constexpr int kBatch = 4;
+  static constexpr bool kBlocks = true;
+  struct Piece {
+    uint4 a, b;
+    uint4 s;  // f32 scale and offset of a, of b
+  };
+  static __device__ __forceinline__ Piece load(const Matrix& m, std::size_t index, int lane) {
+    const uint4* q = static_cast<const uint4*>(m.data) + (2 * index - lane);
+    return {load_stream(q), load_stream(q + 32),
+            load_stream(static_cast<const uint4*>(m.scales) + index)};
+  }
+  static __device__ __forceinline__ float dot(const Piece& p, const SharedInput& x, int block) {
+    const int a =
+        dot16(make_int4(int(p.a.x), int(p.a.y), int(p.a.z), int(p.a.w)), x.q_low[block], 0);
+    const int b =
+        dot16(make_int4(int(p.b.x), int(p.b.y), int(p.b.z), int(p.b.w)), x.q_high[block], 0);
+    const int2 meta = x.meta[block];
+    float sum = __uint_as_float(p.s.y) * static_cast<float>(sum_low(meta.y));
+    sum = fmaf(__uint_as_float(p.s.w), static_cast<float>(sum_high(meta.y)), sum);
+    sum = fmaf(__uint_as_float(p.s.x), static_cast<float>(a), sum);
+    sum = fmaf(__uint_as_float(p.s.z), static_cast<float>(b), sum);
+    return __int_as_float(meta.x) * sum;
+  }
+};
+
 __device__ __forceinline__ float dot4(float4 a, float x, float y, float z, float w, float acc) {
   return fmaf(a.w, w, fmaf(a.z, z, fmaf(a.y, y, fmaf(a.x, x, acc))));
 }
@@ -213,6 +304,12 @@ __device__ __forceinline__ void with_type(BlockType type, F&& f) {
       return f.template operator()<BlockType::q4_k>();
     case BlockType::q6_k:
       return f.template operator()<BlockType::q6_k>();
+    case BlockType::q5_0:
+      return f.template operator()<BlockType::q5_0>();
+    case BlockType::q5_k:
+      return f.template operator()<BlockType::q5_k>();
+    case BlockType::wide:
+      return f.template operator()<BlockType::wide>();
     case BlockType::bf16:
       return f.template operator()<BlockType::bf16>();
     case BlockType::f16:
@@ -257,6 +354,14 @@ __device__ inline void unpack8(const Matrix& m, int row, int first, float (&out)
     for (int i = 0; i < 8; ++i) out[i] = d * static_cast<float>(bytes[i]);
     return;
   }
+  if (m.type == BlockType::wide) {
+    const uint4* q = static_cast<const uint4*>(m.data) + (2 * index - lane) + (j >= 16 ? 32 : 0);
+    const auto* bytes = reinterpret_cast<const std::int8_t*>(q) + j % 16;
+    const float2 s = static_cast<const float2*>(m.scales)[2 * index + (j >= 16 ? 1 : 0)];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) out[i] = fmaf(s.x, static_cast<float>(bytes[i]), s.y);
+    return;
+  }
   const auto* bytes =
       reinterpret_cast<const std::uint8_t*>(static_cast<const uint4*>(m.data) + index) + j % 16;
   const int shift = j >= 16 ? 4 : 0;
@@ -264,6 +369,21 @@ __device__ inline void unpack8(const Matrix& m, int row, int first, float (&out)
     const float d = f16(static_cast<const std::uint16_t*>(m.scales)[index]);
 #pragma unroll
     for (int i = 0; i < 8; ++i) out[i] = d * static_cast<float>(((bytes[i] >> shift) & 15) - 8);
+    return;
+  }
+  if (m.type == BlockType::q5_0 || m.type == BlockType::q5_k) {
+    const auto* fifth =
+        reinterpret_cast<const std::uint8_t*>(static_cast<const std::uint32_t*>(m.high) + index);
+    const bool centred = m.type == BlockType::q5_0;
+    const float2 d =
+        centred ? make_float2(f16(static_cast<const std::uint16_t*>(m.scales)[index]), 0.0F)
+                : f16_pair(static_cast<const std::uint32_t*>(m.scales)[index]);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int v = j + i;
+      const int code = ((bytes[i] >> shift) & 15) | (((fifth[v % 4] >> (v / 4)) & 1) << 4);
+      out[i] = centred ? d.x * static_cast<float>(code - 16) : d.x * static_cast<float>(code) - d.y;
+    }
     return;
   }
   const float2 d = f16_pair(static_cast<const std::uint32_t*>(m.scales)[index]);

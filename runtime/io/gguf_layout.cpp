@@ -35,11 +35,11 @@ Status check_alignment(std::uint64_t alignment) {
 }
 
 Result<std::uint64_t> tensor_bytes(std::uint32_t type_id, std::span<const std::int64_t> shape) {
-  const auto traits = quant::block_traits(static_cast<quant::BlockType>(type_id));
-  if (!traits) {
+  const quant::BlockTraits* const traits = quant::find_file_format(type_id);
+  if (traits == nullptr) {
     const std::string_view name = type_id < std::size(kGgmlNames) ? kGgmlNames[type_id] : "unknown";
     return fail(ErrorCode::unsupported, "has type ", type_id, " (", name,
-                "), expected f32, f16, bf16, q8_0, q4_0, q4_k, q6_k, i8 or i32");
+                "), expected ", quant::format_names(quant::is_stored));
   }
   if (shape.empty() || shape.size() > kMaxDimensions) {
     return fail(ErrorCode::malformed, "has ", shape.size(), " dimensions, expected 1 to ",

@@ -8,6 +8,7 @@
 #include "runtime/base/background_task.h"
 #include "runtime/base/try.h"
 #include "runtime/model/engine.h"
+#include "runtime/model/kept_weights.h"
 #include "runtime/model/model_loader.h"
 #include "runtime/model/sampling_keys.h"
 #include "runtime/model/window.h"
@@ -36,12 +37,6 @@ Status check_limit(std::uint64_t limit, std::uint64_t bytes) {
   if (limit == 0 || bytes <= limit) return {};
   return fail(ErrorCode::out_of_memory, "load: the model takes ", bytes,
               " bytes with one session, memory_limit is ", limit);
-}
-
-std::uint64_t tensor_bytes(const GgufFile& file) {
-  std::uint64_t total = 0;
-  for (const GgufTensor& tensor : file.tensors()) total += tensor.data.size();
-  return total;
 }
 
 std::int64_t count_parameters(const GgufFile& file) {
@@ -95,7 +90,8 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   impl->info.file_window_slots = model_file.window.file_slots;
   // Packed weights are never smaller than the file's, so what cannot fit is refused before the work.
   const std::uint64_t state = StateLayout::of(model_file.config).total_floats() * sizeof(float);
-  RUNNEL_CHECK_OK(check_limit(options.memory_limit, tensor_bytes(*gguf) + state));
+  const KeptWeights kept = KeptWeights::of(*gguf);
+  RUNNEL_CHECK_OK(check_limit(options.memory_limit, kept.bytes + state));
   gguf.reset();
   if (!progress(kParsed)) return fail(ErrorCode::cancelled, "load: stopped by the caller");
   RUNNEL_TRY(impl->engine, make_engine(std::move(model_file), [&](float fraction) {
@@ -108,6 +104,7 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   impl->info.device = impl->engine->device().id;
   impl->info.step_program = to_string(impl->engine->step_program());
   impl->info.weight_bytes = impl->engine->memory().weight_bytes;
+  impl->info.memory_note = memory_note(kept, impl->info.weight_bytes);
   impl->info.state_bytes = impl->engine->memory().state_bytes;
   return std::shared_ptr<const Model>(new Model(std::move(impl)));
 } catch (const std::bad_alloc&) {

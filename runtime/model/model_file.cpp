@@ -41,12 +41,10 @@ class TensorReader {
       return fail(ErrorCode::malformed, "tensor ", name, " has shape ", shape_text(tensor->shape),
                   ", expected ", shape_text(shape));
     }
-    const std::optional<quant::BlockTraits> traits = quant::block_traits(tensor->type);
-    if (!traits || !role_allows(role, tensor->type)) {
-      return fail(ErrorCode::unsupported, "tensor ", name, " is stored as ",
-                  traits ? std::string(traits->name)
-                         : "type " + std::to_string(static_cast<std::uint32_t>(tensor->type)),
-                  ", a ", to_string(role), " is expected as ", allowed_types(role));
+    const quant::BlockTraits& traits = quant::format_of(tensor->type);
+    if (!role_allows(role, tensor->type)) {
+      return fail(ErrorCode::unsupported, "tensor ", name, " is stored as ", traits.name, ", a ",
+                  to_string(role), " is expected as ", allowed_types(role));
     }
     WeightView view;
     view.name = name;
@@ -54,9 +52,9 @@ class TensorReader {
     view.rows = shape.size() == 2 ? shape[0] : 1;
     view.cols = shape.back();
     view.data = tensor->data;
-    if (view.cols % traits->block_values != 0) {
+    if (view.cols % traits.block_values != 0) {
       return fail(ErrorCode::malformed, "tensor ", name, " has rows of ", view.cols, " ",
-                  traits->name, " values, expected a multiple of ", traits->block_values);
+                  traits.name, " values, expected a multiple of ", traits.block_values);
     }
     const std::size_t bytes =
         static_cast<std::size_t>(view.rows) * quant::row_bytes(view.type, view.cols);

@@ -22,27 +22,7 @@ namespace {
 
 using quant::BlockType;
 
-std::string_view type_name(BlockType type) { return quant::block_traits(type)->name; }
-
-/// The number by which other programs recognise a file of this kind (general.file_type).
-std::uint32_t file_type_number(BlockType type) {
-  switch (type) {
-    case BlockType::f16:
-      return 1;
-    case BlockType::q4_0:
-      return 2;
-    case BlockType::q8_0:
-      return 7;
-    case BlockType::q4_k:
-      return 14;
-    case BlockType::q6_k:
-      return 18;
-    case BlockType::bf16:
-      return 32;
-    default:
-      return 0;
-  }
-}
+std::string_view type_name(BlockType type) { return quant::format_of(type).name; }
 
 /// Square sums of a tensor's error, gathered band by band.
 struct ErrorSums {
@@ -116,6 +96,10 @@ Result<std::vector<StoredTensor>> plan(const std::vector<ModelTensor>& tensors,
       matched[i] = true;
       s.wanted = options.overrides[i].type;
     }
+    if (!quant::is_written(quant::format_of(s.wanted))) {
+      return fail(ErrorCode::invalid_argument, "tensor ", s.name, " cannot be written as ",
+                  type_name(s.wanted), ", expected ", quant::format_names(quant::is_written));
+    }
     if (!role_allows(t.role, s.wanted)) {
       return fail(ErrorCode::invalid_argument, "tensor ", s.name, " is a ", to_string(t.role),
                   " and cannot be ", type_name(s.wanted), ", expected ", allowed_types(t.role));
@@ -145,9 +129,7 @@ BlockType storage_type(WeightRole role, BlockType type) {
       return type == BlockType::f32 || type == BlockType::bf16 ? type : BlockType::f16;
     case WeightRole::embedding:
     case WeightRole::wide_gate:
-      if (type == BlockType::q4_0) return BlockType::q8_0;
-      if (type == BlockType::q4_k) return BlockType::q6_k;
-      return type;
+      return quant::format_of(type).for_tables;
     case WeightRole::matrix:
       return type;
   }
@@ -155,19 +137,16 @@ BlockType storage_type(WeightRole role, BlockType type) {
 }
 
 BlockType fitting_type(BlockType type, std::int64_t cols) {
-  const auto fits = [cols](BlockType t) {
-    return cols % quant::block_traits(t)->block_values == 0;
-  };
-  if (type == BlockType::q4_k && !fits(type)) type = BlockType::q4_0;
-  if (type == BlockType::q6_k && !fits(type)) type = BlockType::q8_0;
-  return fits(type) ? type : BlockType::f16;
+  while (cols % quant::format_of(type).block_values != 0)
+    type = quant::format_of(type).for_odd_rows;
+  return type;
 }
 
 Result<std::vector<StoredTensor>> write_model(const std::vector<ModelTensor>& tensors,
                                               GgufWriter& writer, const std::filesystem::path& path,
                                               const StoreOptions& options) {
   RUNNEL_TRY(std::vector<StoredTensor> stored, plan(tensors, options));
-  writer.set("general.file_type", file_type_number(options.type));
+  writer.set("general.file_type", static_cast<std::uint32_t>(quant::format_of(options.type).file_type));
   writer.set("general.quantization_version", std::uint32_t{2});
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const WeightView& source = tensors[i].source;

@@ -55,12 +55,12 @@ struct StoredTensor {
 /// The type for a tensor of `role` in a file of linear weights of `type`:
 ///   norms, biases, convs, t2r maps   f32
 ///   gates                            f32 for f32, bf16 for bf16, else f16
-///   embedding, head and wide gates   q8_0 for q4_0, q6_k for q4_k, else `type`: they are read by every token's
-///                                    logits, or multiply its state
+///   embedding, head and wide gates   BlockTraits::for_tables of `type`: they are read by every token's logits, or
+///                                    multiply its state
 ///   linear weights                   `type`
 quant::BlockType storage_type(WeightRole role, quant::BlockType type);
 
-/// `type`, or the next wider one whose blocks fit rows of `cols`: q4_k → q4_0, q6_k → q8_0, both → f16.
+/// `type`, or the first that follows it (BlockTraits::for_odd_rows) whose blocks fit rows of `cols`; at last f16.
 quant::BlockType fitting_type(quant::BlockType type, std::int64_t cols);
 
 /// Adds the tensors to `writer`, which has all other keys already, and writes the file or its parts.

@@ -27,32 +27,28 @@ const char* to_string(WeightRole role) {
 }
 
 bool role_allows(WeightRole role, BlockType type) {
-  switch (type) {
-    case BlockType::f32:
-      return true;
-    case BlockType::f16:
-    case BlockType::bf16:
-      return role != WeightRole::vector;
-    case BlockType::q4_0:
-    case BlockType::q8_0:
-    case BlockType::q4_k:
-    case BlockType::q6_k:
-      return role == WeightRole::embedding || role == WeightRole::matrix ||
-             role == WeightRole::wide_gate || role == WeightRole::low_rank;
-    case BlockType::i8:
-    case BlockType::i32:
-      return false;
-  }
-  return false;
-}
-
-const char* allowed_types(WeightRole role) {
   switch (role) {
     case WeightRole::embedding:
     case WeightRole::matrix:
     case WeightRole::wide_gate:
     case WeightRole::low_rank:
-      return "f32, f16, bf16, q8_0, q4_0, q4_k or q6_k";
+      return quant::is_block_type(type) || quant::is_float_type(type);
+    case WeightRole::gate:
+    case WeightRole::small:
+      return quant::is_float_type(type);
+    case WeightRole::vector:
+      return type == BlockType::f32;
+  }
+  return false;
+}
+
+std::string allowed_types(WeightRole role) {
+  switch (role) {
+    case WeightRole::embedding:
+    case WeightRole::matrix:
+    case WeightRole::wide_gate:
+    case WeightRole::low_rank:
+      return quant::format_names(quant::is_weight);
     case WeightRole::gate:
     case WeightRole::small:
       return "f32, f16 or bf16";

@@ -33,7 +33,7 @@ const char* to_string(WeightRole role);
 bool role_allows(WeightRole role, quant::BlockType type);
 
 /// The allowed types in words for messages ("f32, f16 or bf16").
-const char* allowed_types(WeightRole role);
+std::string allowed_types(WeightRole role);
 
 enum class Presence { required, optional, absent };
 

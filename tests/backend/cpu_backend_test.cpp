@@ -68,8 +68,7 @@ TEST_P(CpuBackend, ThreadsAndSplitsChangeNoBit) {
         if (piece != 0 && threads == 3) continue;
         auto state = loaded.state();
         EXPECT_EQ(loaded.run(*state, tokens, piece), expected)
-            << quant::block_traits(type)->name << ", " << threads << " threads, pieces of "
-            << piece;
+            << quant::format_of(type).name << ", " << threads << " threads, pieces of " << piece;
       }
     }
   }

@@ -13,6 +13,7 @@
 #include "runtime/backend/cpu/kernels.h"
 #include "runtime/backend/cpu/packed_matrix.h"
 #include "tests/support/random.h"
+#include "tests/support/random_blocks.h"
 
 namespace runnel::cpu {
 namespace {
@@ -123,10 +124,15 @@ TEST(PackedMatrix, RowsComeBackFromTheTilesBitForBit) {
   test::Random random(2);
   constexpr std::int64_t kRows = 21, kCols = 512;
   const std::vector<float> values = random.normals(kRows * kCols);
-  for (BlockType type : {BlockType::f32, BlockType::f16, BlockType::bf16, BlockType::q8_0,
-                         BlockType::q4_0, BlockType::q4_k, BlockType::q6_k}) {
+  for (const BlockType type : quant::weight_formats()) {
+    const quant::BlockTraits& format = quant::format_of(type);
     std::vector<std::byte> bytes(kRows * quant::row_bytes(type, kCols));
-    ASSERT_TRUE(quant::quantize_rows(type, values, kCols, bytes).has_value());
+    if (format.kind == quant::ValueKind::block) {
+      bytes = quant::random_blocks(
+          type, kRows * kCols / static_cast<std::size_t>(format.block_values), 3);
+    } else {
+      ASSERT_TRUE(quant::quantize_rows(type, values, kCols, bytes).has_value());
+    }
     std::vector<float> expected(values.size());
     ASSERT_TRUE(quant::dequantize_rows(type, bytes, kCols, expected).has_value());
     const WeightView view{.name = "w", .type = type, .rows = kRows, .cols = kCols, .data = bytes};
@@ -139,7 +145,7 @@ TEST(PackedMatrix, RowsComeBackFromTheTilesBitForBit) {
     for (int r = 0; r < kRows; ++r) {
       unpack_row(*matrix, r, row);
       EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin() + r * kCols))
-          << quant::block_traits(type)->name << " row " << r;
+          << quant::format_of(type).name << " row " << r;
     }
   }
 }

@@ -5,16 +5,13 @@
 
 #include "quant/formats.h"
 #include "runtime/base/try.h"
+#include "tests/support/random_blocks.h"
 #include "tests/support/shapes.h"
 
 namespace runnel::test {
 namespace {
 
 using quant::BlockType;
-
-constexpr BlockType kAllTypes[] = {BlockType::f32,  BlockType::f16,  BlockType::bf16,
-                                   BlockType::q8_0, BlockType::q4_0, BlockType::q4_k,
-                                   BlockType::q6_k};
 
 /// On both sides of the kernels' limits: single tokens, few, more than 16, more than a chunk.
 const std::vector<std::size_t> kAnyTokens = {1, 2, 3, 17, 65};
@@ -35,7 +32,7 @@ ModelConfig without_channel_mix(ModelConfig c) {
 /// Rows of the least blocks that the type has, and of an odd number of values without blocks.
 ModelConfig odd_shape(ModelConfig c, BlockType type) {
   c = one_layer(std::move(c));
-  const std::int64_t block = quant::block_traits(type)->block_values;
+  const std::int64_t block = quant::format_of(type).block_values;
   const bool mixed = c.layers.front().channel_mix != ChannelMix::none;
   if (block == 1) {
     set_widths(c, 51, 77);
@@ -90,8 +87,12 @@ const Variant kBiases{" biases", [](OpCase& c) { set(c.config, &LayerSpec::qkv_b
 /// All types on odd rows, and on wide ones; with every one of `variants` on the former.
 std::vector<OpCase> of_all_types(const ModelConfig& base, const std::vector<Variant>& variants) {
   std::vector<OpCase> cases;
-  for (const BlockType type : kAllTypes) {
-    const std::string name(quant::block_traits(type)->name);
+  for (const BlockType type : quant::weight_formats()) {
+    const std::string name(quant::format_of(type).name);
+    if (!quant::format_of(type).has_kernels) {  // what it is repacked to has all cases
+      cases.push_back({name + " odd", odd_shape(base, type), parts_of(type), type, kFewerTokens});
+      continue;
+    }
     for (const Variant& vary : variants) {
       OpCase c{name + " odd" + vary.name, odd_shape(base, type), parts_of(type), type, kAnyTokens};
       vary.apply(c);

@@ -12,6 +12,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/mixer_cases.h"
 #include "tests/support/random.h"
+#include "tests/support/random_blocks.h"
 #include "tests/support/shapes.h"
 #include "tests/support/slow.h"
 #include "tests/support/test_devices.h"
@@ -195,7 +196,7 @@ struct TypeCase {
 };
 
 void PrintTo(const TypeCase& c, std::ostream* out) {
-  *out << c.device.name << " " << quant::block_traits(c.type)->name;
+  *out << c.device.name << " " << quant::format_of(c.type).name;
 }
 
 class ParityOfTypes : public testing::TestWithParam<TypeCase> {
@@ -245,7 +246,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ParityOfTypesOnGpus);
 TEST_P(ParityOfTypesOnGpus, StepsOfTheBestProgramMatchTheReference) {
   const RandomModel source = model(5);
   if (!has_program(*backend_, source))
-    GTEST_SKIP() << "ops alone compute a token of " << quant::block_traits(type_)->name << " here";
+    GTEST_SKIP() << "ops alone compute a token of " << quant::format_of(type_).name << " here";
   const std::vector<TokenId> tokens = Random(6).tokens(24, 301);
   const Activations rounds = is_plain(type_) ? Activations::exact : Activations::rounded;
   const double step = is_plain(type_)      ? tolerance()
@@ -271,9 +272,7 @@ TEST_P(ParityOfTypes, LongPassesMatchTheReference) {
 std::vector<TypeCase> type_cases() {
   std::vector<TypeCase> cases;
   for (const TestDevice& device : test_devices()) {
-    for (const BlockType type : {BlockType::f32, BlockType::f16, BlockType::bf16, BlockType::q8_0,
-                                 BlockType::q4_0, BlockType::q4_k, BlockType::q6_k})
-      cases.push_back({device, type});
+    for (const BlockType type : quant::weight_formats()) cases.push_back({device, type});
   }
   return cases;
 }
@@ -285,7 +284,7 @@ std::vector<TypeCase> gpu_type_cases() {
 }
 
 std::string type_name(const testing::TestParamInfo<TypeCase>& each) {
-  return each.param.device.name + "_" + std::string(quant::block_traits(each.param.type)->name);
+  return each.param.device.name + "_" + std::string(quant::format_of(each.param.type).name);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ParityOfTypes, testing::ValuesIn(type_cases()), type_name);

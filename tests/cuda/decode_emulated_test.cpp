@@ -215,7 +215,7 @@ std::vector<Case> cases() {
   for (BlockType t : {BlockType::f32, BlockType::f16, BlockType::bf16, BlockType::q8_0,
                       BlockType::q4_0, BlockType::q4_k, BlockType::q6_k}) {
     const bool plain = !quant::is_block_type(t);
-    all.push_back({quant::block_traits(t)->name.data(),
+    all.push_back({quant::format_of(t).name.data(),
                    wide(2),
                    {.linear = t, .table = t, .small = plain ? t : BlockType::f16},
                    5,
@@ -461,7 +461,7 @@ TEST(ClusterEmulated, HasRoomForTheDefaultModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, DecodeEmulated, testing::ValuesIn(cases()), [](const auto& each) {
-  const auto type = quant::block_traits(each.param.parts.linear);
+  const auto type = quant::find_format(each.param.parts.linear);
   const bool with_type = std::string(each.param.name).ends_with('_');
   return std::string(each.param.name) + (with_type ? type->name.data() : "");
 });

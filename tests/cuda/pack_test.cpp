@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Types, Pack,
                                          BlockType::q8_0, BlockType::q4_0, BlockType::q4_k,
                                          BlockType::q6_k),
                          [](const auto& type) {
-                           return std::string(quant::block_traits(type.param)->name);
+                           return std::string(quant::format_of(type.param).name);
                          });
 
 TEST(WeightPlace, IsMappedMemoryOnlyWhereTheHostSharesItsMemory) {

@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Cuda, WeightTypes,
                                          BlockType::q8_0, BlockType::q4_0, BlockType::q4_k,
                                          BlockType::q6_k),
                          [](const auto& type) {
-                           return std::string(quant::block_traits(type.param)->name);
+                           return std::string(quant::format_of(type.param).name);
                          });
 
 /// A layer of the shape that has kernels of its own: inputs of 2,048 and 5,632 values, heads of
@@ -94,8 +94,8 @@ TEST(OneKernel, OfTheWideModelMatchesTheReference) {
     const RandomModel model = make_random_model(config, parts, 17);
     Random random(18);
     const std::string name = std::string("one kernel, wide, ") +
-                             quant::block_traits(parts.linear)->name.data() + ", head " +
-                             quant::block_traits(parts.table)->name.data();
+                             quant::format_of(parts.linear).name.data() + ", head " +
+                             quant::format_of(parts.table).name.data();
     compare(*backend, model, random.tokens(3, config.vocab_size), 1, activations_for(parts.linear),
             is_plain(parts.linear) ? kPlainStepTolerance : kRoundedTolerance, name);
   }
@@ -299,7 +299,7 @@ TEST(Cuda, LongPassesOfWideHeadsMatch) {
     const RandomModel model = make_random_model(c, {.linear = type, .gate_bias = true}, 55);
     Random random(56);
     compare(*backend, model, random.tokens(700, 96), 0, Activations::exact, kTensorTolerance,
-            "700 tokens, " + std::string(quant::block_traits(type)->name));
+            "700 tokens, " + std::string(quant::format_of(type).name));
   }
 }
 

@@ -30,8 +30,29 @@ bool write_gguf(const fs::path& directory) {
   runnel::test::RawGguf aligned(2, 1);
   aligned.key("general.alignment", 4).put(64U);
   aligned.tensor("q", {256, 1, 1, 1}, 12, 0).tensor("h", {2}, 1, 192);
-  return write(directory, "sample", runnel::test::sample_gguf()) &&
-         write(directory, "aligned", aligned.with_data(196, 64));
+  bool written = write(directory, "sample", runnel::test::sample_gguf()) &&
+                 write(directory, "aligned", aligned.with_data(196, 64));
+  for (const runnel::quant::BlockTraits& t : runnel::quant::formats()) {
+    if (!t.in_files) continue;
+    const auto values = static_cast<std::uint64_t>(t.block_values);
+    runnel::test::RawGguf one(1, 0);
+    one.tensor("w", {values, 2}, static_cast<std::uint32_t>(t.type), 0);
+    written = written &&
+              write(directory, t.name, one.with_data(2 * static_cast<std::size_t>(t.block_bytes)));
+  }
+  return written;
+}
+
+/// Two blocks of each format, all bits different.
+bool write_blocks(const fs::path& directory) {
+  bool written = true;
+  char index = 0;
+  for (const runnel::quant::BlockTraits& t : runnel::quant::formats()) {
+    std::string bytes(1, index++);
+    for (int i = 0; i < 2 * t.block_bytes; ++i) bytes.push_back(static_cast<char>(37 * i + 11));
+    written = written && write(directory, t.name, bytes);
+  }
+  return written;
 }
 
 bool write_safetensors(const fs::path& directory) {
@@ -108,6 +129,7 @@ int main(int argc, char** argv) {
   }
   const fs::path directory = argv[1];
   const bool written = write_gguf(directory / "fuzz_gguf") &&
+                       write_blocks(directory / "fuzz_blocks") &&
                        write_safetensors(directory / "fuzz_safetensors") &&
                        write_snapshots(directory / "fuzz_snapshot") &&
                        write_tokenizers(directory / "fuzz_tokenizer");

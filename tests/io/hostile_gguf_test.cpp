@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "quant/formats.h"
 #include "runtime/base/byte_reader.h"
 #include "runtime/io/gguf.h"
 #include "tests/io/sample_files.h"
@@ -149,9 +150,12 @@ std::vector<Case> cases() {
        "rows of 33 values, expected a multiple of 32, the block of q8_0"},
       {"part of a Q4_K block", one_tensor({128, 2}, 12),
        "rows of 128 values, expected a multiple of 256"},
-      {"type this library does not run", one_tensor({256}, 13),
-       "tensor 'w': has type 13 (q5_k), expected f32", unsupported},
-      {"removed type", one_tensor({256}, 4), "has type 4 (removed)", unsupported},
+      {"type this library does not run", one_tensor({256}, 18),
+       "tensor 'w': has type 18 (iq3_xxs), expected f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, "
+       "q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, i8 or i32",
+       unsupported},
+      {"the layout of memory only", one_tensor({256}, 0x10000), "has type 65536 (unknown)",
+       unsupported},
       {"type from nowhere", one_tensor({256}, 1000000), "has type 1000000 (unknown)", unsupported},
       {"offset off the grid", one_tensor({4}, 0, 33),
        "tensor 'w': offset is 33, expected a multiple of 32"},
@@ -181,6 +185,44 @@ TEST(HostileGguf, IsRefusedWithAMessageThatNamesTheProblem) {
     EXPECT_EQ(file.error().code, c.code);
     EXPECT_THAT(file.error().message, HasSubstr(c.message));
     EXPECT_LT(file.error().message.size(), 400U);
+  }
+}
+
+Error error_of(const std::string& text) {
+  const std::vector<std::byte> bytes(as_bytes(text).begin(), as_bytes(text).end());
+  const auto file = GgufFile::parse(bytes);
+  return file ? Error{} : file.error();
+}
+
+TEST(HostileGguf, TypesThatAreNotReadAreNamed) {
+  const std::pair<std::uint32_t, const char*> types[] = {
+      {4, "removed"}, {5, "removed"},  {9, "q8_1"},     {15, "q8_k"},    {16, "iq2_xxs"},
+      {17, "iq2_xs"}, {18, "iq3_xxs"}, {19, "iq1_s"},   {21, "iq3_s"},   {22, "iq2_s"},
+      {29, "iq1_m"},  {31, "removed"}, {32, "removed"}, {33, "removed"}, {34, "tq1_0"},
+      {35, "tq2_0"},  {39, "mxfp4"},   {40, "unknown"}};
+  for (const auto& [type, name] : types) {
+    const Error error = error_of(one_tensor({256}, type));
+    EXPECT_EQ(error.code, ErrorCode::unsupported) << type;
+    EXPECT_THAT(error.message, HasSubstr("tensor 'w': has type " + std::to_string(type) + " (" +
+                                         name + "), expected f32"));
+  }
+}
+
+TEST(HostileGguf, PartsOfBlocksAndTensorsCutShortAreRefusedInEveryFormat) {
+  for (const quant::BlockTraits& t : quant::formats()) {
+    if (!t.in_files || t.block_values == 1) continue;
+    SCOPED_TRACE(std::string(t.name));
+    const auto type = static_cast<std::uint32_t>(t.type);
+    const auto block = static_cast<std::uint64_t>(t.block_values);
+    const auto bytes = static_cast<std::size_t>(t.block_bytes);
+    for (const std::uint64_t cols : {block - 1, block + 1, block / 2}) {
+      EXPECT_THAT(error_of(one_tensor({cols, 2}, type)).message,
+                  HasSubstr("expected a multiple of " + std::to_string(block) + ", the block of " +
+                            std::string(t.name)));
+    }
+    EXPECT_THAT(error_of(one_tensor({block, 3}, type, 0, 3 * bytes - 1)).message,
+                HasSubstr("lie outside the file"));
+    EXPECT_EQ(error_of(one_tensor({block, 3}, type, 0, 3 * bytes)).message, "");
   }
 }
 

@@ -93,7 +93,7 @@ TEST_P(DefaultModel, EveryTensorHoldsTheCodesThatTrainingLeft) {
   for (const auto& [name, want] : expected.items()) {
     const GgufTensor* tensor = file_->find_tensor(name);
     ASSERT_NE(tensor, nullptr) << name;
-    ASSERT_EQ(quant::block_traits(tensor->type)->name, want.at("type").get<std::string>()) << name;
+    ASSERT_EQ(quant::format_of(tensor->type).name, want.at("type").get<std::string>()) << name;
     ASSERT_EQ(tensor->shape, want.at("shape").get<std::vector<std::int64_t>>()) << name;
     Parts parts;
     if (tensor->type == BlockType::q4_0) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 #include "runtime/model/forward.h"
 #include "runtime/model/weight_table.h"
 #include "tests/support/random.h"
+#include "tests/support/random_blocks.h"
 
 namespace runnel::test {
 namespace {
@@ -24,10 +26,9 @@ using Arena = std::vector<std::vector<std::byte>>;
 
 /// The type a row of `cols` values can have: 256-wide blocks fall back to 32-wide ones, those to f16.
 BlockType fitting(BlockType type, std::int64_t cols) {
-  if (type == BlockType::q4_k && cols % quant::kSuperBlock != 0) type = BlockType::q4_0;
-  if (type == BlockType::q6_k && cols % quant::kSuperBlock != 0) type = BlockType::q8_0;
-  const bool narrow = type == BlockType::q4_0 || type == BlockType::q8_0;
-  return narrow && cols % quant::kQ8Block != 0 ? BlockType::f16 : type;
+  while (cols % quant::format_of(type).block_values != 0)
+    type = quant::format_of(type).for_odd_rows;
+  return type;
 }
 
 class Builder {
@@ -39,9 +40,16 @@ class Builder {
     std::vector<float> values = random_.normals(static_cast<std::size_t>(rows * cols), scale);
     for (float& v : values) v += offset;
     const BlockType type = fitting(wanted, cols);
+    const quant::BlockTraits& format = quant::format_of(type);
     std::vector<std::byte> bytes(static_cast<std::size_t>(rows) * quant::row_bytes(type, cols));
-    const Status done = quant::quantize_rows(type, values, cols, bytes);
-    if (!done) throw std::runtime_error(done.error().message);
+    if (quant::is_written(format)) {
+      const Status done = quant::quantize_rows(type, values, cols, bytes);
+      if (!done) throw std::runtime_error(done.error().message);
+    } else {
+      bytes =
+          quant::scaled_blocks(type, bytes.size() / static_cast<std::size_t>(format.block_bytes),
+                               std::bit_cast<std::uint32_t>(values.front()), scale);
+    }
     arena_->push_back(std::move(bytes));
     return {.name = name, .type = type, .rows = rows, .cols = cols, .data = arena_->back()};
   }

@@ -105,7 +105,7 @@ TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyMatchTheReference) {
   for (const BlockType type :
        {BlockType::q4_k, BlockType::bf16, BlockType::q4_0, BlockType::q8_0, BlockType::f16}) {
     if (software && type != BlockType::q4_k && type != BlockType::bf16) break;
-    SCOPED_TRACE(quant::block_traits(type)->name);
+    SCOPED_TRACE(quant::format_of(type).name);
     const RandomModel model = make_random_model(
         even_config(256), {.linear = type, .small = type, .read_biases = true}, 65);
     const bool rounded = quant::is_block_type(type);
@@ -122,8 +122,8 @@ TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyMatchTheReference) {
 TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyWithGatesOfAnotherTypeMatchTheReference) {
   const auto expect = [&](std::int32_t width, BlockType linear, BlockType gates,
                           const vulkan::Tuning& tuning) {
-    SCOPED_TRACE(std::string(quant::block_traits(linear)->name) + ", gates " +
-                 std::string(quant::block_traits(gates)->name));
+    SCOPED_TRACE(std::string(quant::format_of(linear).name) + ", gates " +
+                 std::string(quant::format_of(gates).name));
     const RandomParts parts{
         .linear = linear, .small = gates, .gate_bias = true, .read_biases = true};
     expect_parity(make_random_model(even_config(width), parts, 68),
@@ -143,7 +143,7 @@ TEST_F(VulkanDecodeStep, WideInputsOfWhichSomeSubgroupsHaveNoneMatchTheReference
   const bool software = vulkan::find_devices().front().software;
   for (const BlockType type : {BlockType::q8_0, BlockType::q4_0}) {
     if (software && type != BlockType::q8_0) break;
-    SCOPED_TRACE(quant::block_traits(type)->name);
+    SCOPED_TRACE(quant::format_of(type).name);
     ModelConfig c = even_config(128);
     set(c, &LayerSpec::num_heads, 12);
     set(c, &LayerSpec::num_kv_heads, 1);
@@ -160,14 +160,14 @@ TEST_F(VulkanDecodeStep, PositionalSlotsAndGroupedQueriesMatchTheReference) {
 TEST_F(VulkanDecodeStep, ProductsOfIntegersMatchTheReferenceThatRounds) {
   for (const BlockType type :
        {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k}) {
-    SCOPED_TRACE(quant::block_traits(type)->name);
+    SCOPED_TRACE(quant::format_of(type).name);
     expect_parity(model_of(type), 1, true);
   }
 }
 
 TEST_F(VulkanDecodeStep, EachTypeOfBlocksMatchesTheReference) {
   for (const BlockType type : {BlockType::q8_0, BlockType::q4_k, BlockType::q6_k}) {
-    SCOPED_TRACE(quant::block_traits(type)->name);
+    SCOPED_TRACE(quant::format_of(type).name);
     expect_parity(model_of(type), 1);
   }
 }
@@ -177,7 +177,7 @@ TEST_F(VulkanDecodeStep, WorkgroupsHandEachOtherActivations) {
     GTEST_SKIP() << "a software driver ends loops that wait";
   for (const BlockType type : {BlockType::q4_0, BlockType::q4_k, BlockType::q6_k, BlockType::q8_0,
                                BlockType::f16, BlockType::bf16}) {
-    SCOPED_TRACE(quant::block_traits(type)->name);
+    SCOPED_TRACE(quant::format_of(type).name);
     for (const std::uint32_t groups : {0, 2, 7}) expect_parity(model_of(type), groups);
     expect_parity(model_of(type, 1), 0);
     if (quant::is_block_type(type)) expect_parity(model_of(type), 0, true);
@@ -190,7 +190,7 @@ TEST_F(VulkanDecodeStep, MixersOfNarrowModelsMatchTheReference) {
   };
   // Rows of whole teams and with a rest, three queries of a kv head and one, gates of both types.
   for (const BlockType gates : {BlockType::f16, BlockType::bf16}) {
-    SCOPED_TRACE(quant::block_traits(gates)->name);
+    SCOPED_TRACE(quant::format_of(gates).name);
     ModelConfig c = gates == BlockType::f16 ? narrow_config(320, 2) : narrow_config(256, 6);
     const RandomParts parts{
         .linear = BlockType::q4_0, .small = gates, .gate_bias = true, .read_biases = true};
@@ -231,7 +231,7 @@ TEST_F(VulkanDecodeStep, BitsOfATokenDoNotDependOnThoseBefore) {
 TEST_F(VulkanDecodeStep, HeadsOfEachTypeMatchTheReference) {
   for (const BlockType type : {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k,
                                BlockType::f16, BlockType::bf16}) {
-    SCOPED_TRACE(quant::block_traits(type)->name);
+    SCOPED_TRACE(quant::format_of(type).name);
     expect_parity(model_of(BlockType::q4_0, 4, type), 1, true);
   }
 }
@@ -240,7 +240,7 @@ TEST_F(VulkanDecodeStep, TheHeadDrawsTheLikeliestTokenAndEmbedsIt) {
   for (const BlockType type :
        {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k, BlockType::bf16}) {
     for (const bool tied : {true, false}) {
-      SCOPED_TRACE(quant::block_traits(type)->name);
+      SCOPED_TRACE(quant::format_of(type).name);
       auto device = backend({.tuning = {.step_groups = 1}});
       const LoadedModel loaded = load_on(*device, model_of(BlockType::q4_0, 4, type, tied), 16);
       auto plain = loaded.state(), drawn = loaded.state(), other = loaded.state();

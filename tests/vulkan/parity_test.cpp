@@ -286,7 +286,7 @@ RandomModel model_of(BlockType type) {
 }
 
 std::string type_name(const testing::TestParamInfo<BlockType>& info) {
-  return std::string(quant::block_traits(info.param)->name);
+  return std::string(quant::format_of(info.param).name);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, VulkanWeightTypes,

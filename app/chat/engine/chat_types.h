@@ -85,6 +85,7 @@ struct LoadedModel {
   SamplingOptions sampling;  // as its file recommends
   int windowSlots = 0;       // in use
   int fileWindowSlots = 0;   // 0: the model has none
+  QString memoryNote;        // a line where weights take much more than their file, else empty
 };
 
 struct Device {

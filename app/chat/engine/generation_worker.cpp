@@ -66,10 +66,10 @@ void GenerationWorker::load(const QString& file, const QString& device, int thre
   m_chat.reset();
   m_model = *model;
   const ModelInfo& info = m_model->info();
-  Q_EMIT modelLoaded({file, text(info.name), text(info.device), info.parameters, info.weight_bytes,
-                      info.state_bytes,
-                      info.step_program == "ops" ? QString() : text(info.step_program),
-                      m_model->sampling(), info.window_slots, info.file_window_slots});
+  Q_EMIT modelLoaded(
+      {file, text(info.name), text(info.device), info.parameters, info.weight_bytes,
+       info.state_bytes, info.step_program == "ops" ? QString() : text(info.step_program),
+       m_model->sampling(), info.window_slots, info.file_window_slots, text(info.memory_note)});
 }
 
 GenerationOptions GenerationWorker::optionsOf(const AnswerRequest& request) const {

@@ -28,8 +28,7 @@ Status read(ModelFacts& facts) {
     for (const std::int64_t d : tensor.shape) elements *= d;
     facts.parameters += elements;
     facts.weightBytes += tensor.data.size();
-    const auto traits = quant::block_traits(tensor.type);
-    if (traits) bytes[std::string(traits->name)] += tensor.data.size();
+    bytes[std::string(quant::format_of(tensor.type).name)] += tensor.data.size();
   }
   std::uint64_t most = 0;
   for (const auto& [type, sum] : bytes) {

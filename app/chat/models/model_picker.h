@@ -23,6 +23,7 @@ class ModelPicker : public QAbstractListModel {
   Q_PROPERTY(QString name READ name NOTIFY stateChanged)
   Q_PROPERTY(QString device READ device NOTIFY stateChanged)
   Q_PROPERTY(QString stepProgram READ stepProgram NOTIFY stateChanged)
+  Q_PROPERTY(QString memoryNote READ memoryNote NOTIFY stateChanged)
   Q_PROPERTY(QString stateSize READ stateSize NOTIFY stateChanged)
   Q_PROPERTY(QString weightSize READ weightSize NOTIFY stateChanged)
   Q_PROPERTY(
@@ -58,6 +59,7 @@ class ModelPicker : public QAbstractListModel {
   QString name() const { return m_loaded.name; }
   QString device() const { return m_loaded.device; }
   QString stepProgram() const { return m_loaded.stepProgram; }
+  QString memoryNote() const { return m_loaded.memoryNote; }
   QString stateSize() const;
   QString weightSize() const;
   QVariantList windows() const;

@@ -49,6 +49,7 @@ RowLayout {
                         qsTr("first word after %L1 ms").arg(Math.round(App.chat.firstTokenMs)),
                         qsTr("%L1 tokens in this chat").arg(App.chat.position),
                         qsTr("memory %1").arg(App.models.stateSize)].join("  ·  ");
+            if (App.models.memoryNote !== "") return App.models.memoryNote;
             return Theme.touch ? "" : qsTr("A small model makes mistakes. Check what matters.");
         }
     }

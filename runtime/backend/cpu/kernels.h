@@ -17,10 +17,14 @@ namespace runnel::cpu {
 //   q8_0          codes [cols/32][8 steps][16 rows][4] u8 = q + 128;     d [cols/32][16] f16
 //   q4_0          codes [cols/32][4 steps][16 rows][4] u8: low half = step s, high half = step s + 4;
 //                 d [cols/32][16] f16
+//   q4_1          as q4_0;  d, m [cols/32][2][16] f16
+//   q5_0          codes as q4_0;  fifth bits [cols/32][16 rows][4] u8: bit s of byte j = input 4s + j;  d as q4_0
 //   q4_k          codes [cols/64][8 steps][16 rows][4] u8: low half = first group of 32, high half = second;
 //                 scales [cols/256][12 bytes as in the block][16];       d, dmin [cols/256][2][16] f16
+//   q5_k          codes as q4_k;  fifth bits as q5_0;  scales, d and dmin as q4_k
 //   q6_k          ql [cols/256][2][2][8 steps][16 rows][4];  qh [cols/256][2][8][16][4];
 //                 scales [cols/256][16][16] i8;                          d [cols/256][16] f16
+//   wide          codes as q8_0;  scales, offsets [cols/16][2][16] f32
 // where step s of a group of 32 inputs is its inputs 4s … 4s+3.
 constexpr int kTileRows = 16;
 
@@ -30,8 +34,12 @@ enum TileFormat : int {
   kTileBf16,
   kTileQ8_0,
   kTileQ4_0,
+  kTileQ4_1,
+  kTileQ5_0,
   kTileQ4_K,
+  kTileQ5_K,
   kTileQ6_K,
+  kTileWide,
   kTileFormats,
 };
 

@@ -10,6 +10,7 @@
 
 #include "quant/formats.h"
 #include "quant/quantise.h"
+#include "quant/repack.h"
 #include "runtime/base/half.h"
 #include "runtime/base/integers.h"
 #include "runtime/base/try.h"
@@ -33,6 +34,11 @@ std::uint16_t half_at(const std::uint8_t* p) {
 
 void put(std::uint8_t* p, std::uint32_t word) { std::memcpy(p, &word, 4); }
 void put(std::uint8_t* p, std::uint16_t half) { std::memcpy(p, &half, 2); }
+
+constexpr std::uint32_t kFlipSigns = 0x80808080U;  // q to q + 128
+
+/// Four bits as the lowest of four bytes.
+std::uint32_t spread(std::uint32_t bits) { return (bits & 15) * 0x00204081U & 0x01010101U; }
 
 using FourWords [[gnu::vector_size(16)]] = std::uint32_t;
 
@@ -75,6 +81,28 @@ class FourRows {
       for (std::size_t k = 0; k < 4; ++k) to[16 * i + r_ + k] = rows_[k][offset + i];
     }
   }
+  /// The fifth bits of 32 inputs, bit i of input i, to a [16 rows] array of words whose byte j has those of inputs
+  /// 4s + j in bit s.
+  void fifth_bits(std::size_t offset, std::uint8_t* to) const {
+    for (std::size_t k = 0; k < 4; ++k) {
+      const std::uint32_t bits = word_at(rows_[k] + offset);
+      std::uint32_t turned = 0;
+      for (unsigned s = 0; s < 8; ++s) turned |= spread(bits >> (4 * s)) << s;
+      put(to + 4 * (r_ + k), turned);
+    }
+  }
+  /// The same for 8 groups of 32 inputs, bit g of byte l of input l of group g, to a [group][16 rows] array.
+  void fifth_bits_of_groups(std::size_t offset, std::uint8_t* to) const {
+    for (std::size_t k = 0; k < 4; ++k) {
+      std::uint32_t step[8];
+      std::memcpy(step, rows_[k] + offset, sizeof step);
+      for (unsigned g = 0; g < 8; ++g) {
+        std::uint32_t turned = 0;
+        for (unsigned s = 0; s < 8; ++s) turned |= (step[s] >> g & 0x01010101U) << s;
+        put(to + 64 * g + 4 * (r_ + k), turned);
+      }
+    }
+  }
 
  private:
   std::array<const std::uint8_t*, 4> rows_;
@@ -95,7 +123,7 @@ void pack_rows(const PackedMatrix& m, FourRows rows, std::uint8_t* tile) {
       std::uint8_t* scales = tile + 16 * cols;
       for (std::size_t g = 0; g < cols / 32; ++g, tile += 512, scales += 32, rows.skip(34)) {
         rows.half(0, scales);
-        rows.words(2, 8, 0x80808080U, tile);
+        rows.words(2, 8, kFlipSigns, tile);
       }
       return;
     }
@@ -104,6 +132,49 @@ void pack_rows(const PackedMatrix& m, FourRows rows, std::uint8_t* tile) {
       for (std::size_t g = 0; g < cols / 32; ++g, tile += 256, scales += 32, rows.skip(18)) {
         rows.half(0, scales);
         rows.words(2, 4, 0, tile);
+      }
+      return;
+    }
+    case kTileQ4_1: {
+      std::uint8_t* scales = tile + 8 * cols;
+      for (std::size_t g = 0; g < cols / 32; ++g, tile += 256, scales += 64, rows.skip(20)) {
+        rows.half(0, scales);
+        rows.half(2, scales + 32);
+        rows.words(4, 4, 0, tile);
+      }
+      return;
+    }
+    case kTileQ5_0: {
+      std::uint8_t* bits = tile + 8 * cols;
+      std::uint8_t* scales = tile + 10 * cols;
+      for (std::size_t g = 0; g < cols / 32;
+           ++g, tile += 256, bits += 64, scales += 32, rows.skip(22)) {
+        rows.half(0, scales);
+        rows.fifth_bits(2, bits);
+        rows.words(6, 4, 0, tile);
+      }
+      return;
+    }
+    case kTileQ5_K: {
+      const std::size_t blocks = cols / 256;
+      std::uint8_t* bits = tile + 2048 * blocks;
+      std::uint8_t* scales = tile + (2048 + 512) * blocks;
+      std::uint8_t* d = tile + (2048 + 512 + 192) * blocks;
+      for (std::size_t b = 0; b < blocks;
+           ++b, tile += 2048, bits += 512, scales += 192, d += 64, rows.skip(176)) {
+        rows.half(0, d);
+        rows.half(2, d + 32);
+        rows.bytes(4, 12, scales);
+        rows.fifth_bits_of_groups(16, bits);
+        rows.words(48, 32, 0, tile);
+      }
+      return;
+    }
+    case kTileWide: {
+      std::uint8_t* scales = tile + 16 * cols;
+      for (std::size_t g = 0; g < cols / 16; ++g, tile += 256, scales += 128, rows.skip(24)) {
+        rows.words(0, 4, kFlipSigns, tile);
+        rows.words(16, 2, 0, scales);
       }
       return;
     }
@@ -151,48 +222,72 @@ std::size_t tile_payload(TileFormat format, int cols) {
       return n / 32 * (34 * 16);
     case kTileQ4_0:
       return n / 32 * (18 * 16);
+    case kTileQ4_1:
+      return n / 32 * (20 * 16);
+    case kTileQ5_0:
+      return n / 32 * (22 * 16);
     case kTileQ4_K:
       return n / 256 * (144 * 16);
+    case kTileQ5_K:
+      return n / 256 * (176 * 16);
     case kTileQ6_K:
       return n / 256 * (210 * 16);
+    case kTileWide:
+      return n / 16 * (24 * 16);
     case kTileFormats:
       break;
   }
   return 0;
 }
 
+/// The tiles of a type that has kernels; kTileFormats: it has none.
+TileFormat tile_format(BlockType type) {
+  switch (type) {
+    case BlockType::f32:
+      return kTileF32;
+    case BlockType::f16:
+      return kTileF16;
+    case BlockType::bf16:
+      return kTileBf16;
+    case BlockType::q8_0:
+      return kTileQ8_0;
+    case BlockType::q4_0:
+      return kTileQ4_0;
+    case BlockType::q4_1:
+      return kTileQ4_1;
+    case BlockType::q5_0:
+      return kTileQ5_0;
+    case BlockType::q4_k:
+      return kTileQ4_K;
+    case BlockType::q5_k:
+      return kTileQ5_K;
+    case BlockType::q6_k:
+      return kTileQ6_K;
+    case BlockType::wide:
+      return kTileWide;
+    case BlockType::q5_1:  // repacked, all of them
+    case BlockType::q2_k:
+    case BlockType::q3_k:
+    case BlockType::iq4_nl:
+    case BlockType::iq4_xs:
+    case BlockType::i8:
+    case BlockType::i32:
+      break;
+  }
+  return kTileFormats;
+}
+
 }  // namespace
 
 Result<PackedMatrix> plan_packing(const WeightView& view) {
   PackedMatrix m;
-  switch (view.type) {
-    case BlockType::f32:
-      m.format = kTileF32;
-      break;
-    case BlockType::f16:
-      m.format = kTileF16;
-      break;
-    case BlockType::bf16:
-      m.format = kTileBf16;
-      break;
-    case BlockType::q8_0:
-      m.format = kTileQ8_0;
-      break;
-    case BlockType::q4_0:
-      m.format = kTileQ4_0;
-      break;
-    case BlockType::q4_k:
-      m.format = kTileQ4_K;
-      break;
-    case BlockType::q6_k:
-      m.format = kTileQ6_K;
-      break;
-    default:
-      return fail(ErrorCode::unsupported, view.name, ": type ", static_cast<unsigned>(view.type),
-                  " is no weight type; expected f32, f16, bf16, q8_0, q4_0, q4_k or q6_k");
+  m.format = tile_format(quant::kept_as(view.type));
+  if (m.format == kTileFormats) {
+    return fail(ErrorCode::unsupported, view.name, ": type ", static_cast<unsigned>(view.type),
+                " is no weight type; expected ", quant::format_names(quant::is_weight));
   }
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kTileRows;
-  const int unit = quant::block_traits(view.type)->block_values;
+  const int unit = quant::format_of(view.type).block_values;
   if (view.rows < 1 || view.rows > kMost || view.cols < 1 || view.cols > kMost ||
       view.cols % unit != 0 ||
       view.data.size() !=
@@ -209,7 +304,10 @@ Result<PackedMatrix> plan_packing(const WeightView& view) {
 
 void pack_tiles(const PackedMatrix& m, const WeightView& view, int begin, int end) {
   const std::size_t row_bytes = quant::row_bytes(view.type, view.cols);
-  const auto* rows = reinterpret_cast<const std::uint8_t*>(view.data.data());
+  const BlockType kept = quant::kept_as(view.type);
+  std::array<quant::RowReader, 4> readers{
+      quant::RowReader(view.type, kept, view.cols), quant::RowReader(view.type, kept, view.cols),
+      quant::RowReader(view.type, kept, view.cols), quant::RowReader(view.type, kept, view.cols)};
   for (int tile = begin; tile < end; ++tile) {
     std::uint8_t* to = m.data + static_cast<std::size_t>(tile) * m.tile_bytes;
     const int first = tile * kTileRows;
@@ -218,7 +316,8 @@ void pack_tiles(const PackedMatrix& m, const WeightView& view, int begin, int en
       for (std::size_t k = 0; k < 4; ++k) {
         // Past the end the last row again: what comes of it is not read.
         const int row = std::min(first + r + static_cast<int>(k), m.rows - 1);
-        four[k] = rows + static_cast<std::size_t>(row) * row_bytes;
+        const auto stored = view.data.subspan(static_cast<std::size_t>(row) * row_bytes, row_bytes);
+        four[k] = reinterpret_cast<const std::uint8_t*>(readers[k](stored).data());
       }
       pack_rows(m, FourRows(four, static_cast<std::size_t>(r)), to);
     }
@@ -233,11 +332,17 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
   const auto byte = [r](const std::uint8_t* codes, std::size_t i) {
     return codes[64 * (i / 4) + 4 * r + i % 4];
   };
+  const auto number = [r](const std::uint8_t* p) {
+    return std::bit_cast<float>(word_at(p + 4 * r));
+  };
+  // The fifth bit of input `i` of a group, where it belongs in a code.
+  const auto fifth = [r](const std::uint8_t* bits, std::size_t i) {
+    return ((bits[4 * r + i % 4] >> (i / 4)) & 1) << 4;
+  };
   const auto half = [r](const std::uint8_t* p) { return f16_to_f32(half_at(p + 2 * r)); };
   switch (m.format) {
     case kTileF32:
-      for (std::size_t c = 0; c < n; ++c)
-        out[c] = std::bit_cast<float>(word_at(tile + 64 * c + 4 * r));
+      for (std::size_t c = 0; c < n; ++c) out[c] = number(tile + 64 * c);
       return;
     case kTileF16:
       for (std::size_t c = 0; c < n; ++c) out[c] = half(tile + 32 * c);
@@ -266,11 +371,42 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
         }
       }
       return;
-    case kTileQ4_K:
+    case kTileQ4_1:
       for (std::size_t g = 0; g < n / 32; ++g) {
-        const std::size_t block = g / 8, j = g % 8;
-        const std::uint8_t* s = tile + n * 8 + 192 * block + r;
-        const std::uint8_t* d = tile + n * 8 + 192 * (n / 256) + 64 * block;
+        const float d = half(tile + n * 8 + 64 * g), offset = half(tile + n * 8 + 64 * g + 32);
+        for (std::size_t i = 0; i < 16; ++i) {
+          const int both = byte(tile + 256 * g, i);
+          out[32 * g + i] = d * static_cast<float>(both & 15) + offset;
+          out[32 * g + i + 16] = d * static_cast<float>(both >> 4) + offset;
+        }
+      }
+      return;
+    case kTileQ5_0:
+      for (std::size_t g = 0; g < n / 32; ++g) {
+        const float d = half(tile + n * 10 + 32 * g);
+        const std::uint8_t* bits = tile + n * 8 + 64 * g;
+        for (std::size_t i = 0; i < 32; ++i) {
+          const int both = byte(tile + 256 * g, i % 16);
+          const int code = (i < 16 ? both & 15 : both >> 4) | fifth(bits, i);
+          out[32 * g + i] = d * static_cast<float>(code - 16);
+        }
+      }
+      return;
+    case kTileWide:
+      for (std::size_t c = 0; c < n; ++c) {
+        const std::uint8_t* scales = tile + n * 16 + 128 * (c / 16);
+        const int code = byte(tile + 512 * (c / 32), c % 32) - 128;
+        out[c] = number(scales) * static_cast<float>(code) + number(scales + 64);
+      }
+      return;
+    case kTileQ4_K:
+    case kTileQ5_K:
+      for (std::size_t g = 0; g < n / 32; ++g) {
+        const bool five = m.format == kTileQ5_K;
+        const std::size_t block = g / 8, j = g % 8, low = n * (five ? 10 : 8);
+        const std::uint8_t* bits = tile + n * 8 + 64 * g;
+        const std::uint8_t* s = tile + low + 192 * block + r;
+        const std::uint8_t* d = tile + low + 192 * (n / 256) + 64 * block;
         const int scale =
             j < 4 ? s[16 * j] & 63 : (s[16 * (j + 4)] & 15) | ((s[16 * (j - 4)] >> 6) << 4);
         const int minimum =
@@ -279,7 +415,8 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
                     less = half(d + 32) * static_cast<float>(minimum);
         for (std::size_t i = 0; i < 32; ++i) {
           const int both = byte(tile + 512 * (g / 2), i);
-          out[32 * g + i] = by * static_cast<float>(g % 2 == 0 ? both & 15 : both >> 4) - less;
+          const int code = (g % 2 == 0 ? both & 15 : both >> 4) | (five ? fifth(bits, i) : 0);
+          out[32 * g + i] = by * static_cast<float>(code) - less;
         }
       }
       return;

@@ -11,7 +11,8 @@ std::vector<TensorGroup> stack(std::initializer_list<const WeightView*> views) {
   std::int32_t column = 0;
   for (const WeightView* view : views) {
     if (!view->present()) continue;
-    if (!groups.empty() && groups.back().tensors.back()->type == view->type) {
+    if (!groups.empty() &&
+        stream_type(groups.back().tensors.back()->type) == stream_type(view->type)) {
       groups.back().tensors.push_back(view);
     } else {
       groups.emplace_back(*view, column);
@@ -26,7 +27,7 @@ std::vector<TensorGroup> stack(std::initializer_list<const WeightView*> views) {
 Matrix TensorGroup::shape() const {
   std::int64_t rows = 0;
   for (const WeightView* tensor : tensors) rows += tensor->rows;
-  const PackedMatrix p = packed_layout(tensors[0]->type, rows, tensors[0]->cols);
+  const PackedMatrix p = packed_layout(stream_type(tensors[0]->type), rows, tensors[0]->cols);
   return {.type = p.type, .rows = p.rows, .cols = p.cols, .lanes = p.lanes, .steps = p.steps};
 }
 
@@ -44,7 +45,8 @@ std::vector<TensorGroup> projection_groups(const LayerSpec& layer, const Recurre
 std::vector<TensorGroup> up_groups(const LayerSpec& layer, const ChannelMixWeights& w) {
   switch (layer.channel_mix) {
     case ChannelMix::swiglu:
-      if (w.gate_proj.type == w.up_proj.type) return {TensorGroup(w.gate_proj, w.up_proj)};
+      if (stream_type(w.gate_proj.type) == stream_type(w.up_proj.type))
+        return {TensorGroup(w.gate_proj, w.up_proj)};
       return {TensorGroup(w.gate_proj),
               TensorGroup(w.up_proj, static_cast<std::int32_t>(w.gate_proj.rows))};
     case ChannelMix::squared_relu:

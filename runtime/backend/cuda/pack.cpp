@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "quant/block_codecs.h"
+#include "quant/repack.h"
 #include "runtime/base/half.h"
 #include "runtime/base/integers.h"
 
@@ -15,9 +17,9 @@ using quant::BlockType;
 /// Where the pieces of one block of 32 values go.
 struct Slot {
   std::byte* first;   // 16 bytes
-  std::byte* second;  // the other 16 bytes of q8_0
-  std::byte* scale;   // 2 or 4 bytes
-  std::byte* high;    // 8 bytes, q6_k
+  std::byte* second;  // the other 16 bytes of q8_0 and of the wide layout
+  std::byte* scale;   // 2, 4 or 16 bytes
+  std::byte* high;    // 4 bytes of q5_0 and q5_k, 8 of q6_k
 };
 
 void put16(std::byte* to, std::uint16_t v) { std::memcpy(to, &v, sizeof v); }
@@ -42,6 +44,59 @@ void pack_q8_0(const std::byte* row, int block, const Slot& s) {
   std::memcpy(s.first, b.qs, 16);
   std::memcpy(s.second, b.qs + 16, 16);
   put16(s.scale, b.d);
+}
+
+template <class Block>
+Block block_at(const std::byte* row, int block) {
+  Block b;
+  std::memcpy(&b, row + static_cast<std::size_t>(block) * sizeof b, sizeof b);
+  return b;
+}
+
+/// v[0…31] of 5 bits: nibbles as above; bit i of byte b of `high` is the fifth of v[4i + b], bit 4 + i of v[16 + 4i + b].
+void put_fives(const std::uint8_t* v, const Slot& s) {
+  std::uint8_t low[32];
+  std::uint8_t upper[4] = {};
+  for (int l = 0; l < 32; ++l) {
+    low[l] = v[l] & 15;
+    upper[l % 4] = static_cast<std::uint8_t>(upper[l % 4] | ((v[l] >> 4) << (l / 4)));
+  }
+  put_nibbles(low, s.first);
+  std::memcpy(s.high, upper, sizeof upper);
+}
+
+void pack_q4_1(const std::byte* row, int block, const Slot& s) {
+  const auto b = block_at<quant::BlockQ4_1>(row, block);
+  std::memcpy(s.first, b.qs, sizeof b.qs);
+  put16(s.scale, b.d);
+  put16(s.scale + 2, b.m ^ 0x8000);  // what is subtracted
+}
+
+void pack_q5_0(const std::byte* row, int block, const Slot& s) {
+  const auto b = block_at<quant::BlockQ5_0>(row, block);
+  std::uint8_t codes[32];
+  quant::unpack_codes(b, codes);
+  put_fives(codes, s);
+  put16(s.scale, b.d);
+}
+
+/// The products of scales in f16, as of Q4_K: at most 2^-12 off.
+void pack_q5_k(const std::byte* row, int block, const Slot& s) {
+  const auto b = block_at<quant::BlockQ5_K>(row, block / 8);
+  std::uint8_t codes[quant::kSuperBlock];
+  quant::unpack_codes(b, codes);
+  put_fives(codes + 32 * (block % 8), s);
+  const quant::ScaleMin fields = quant::unpack_scale_min(b.scales, block % 8);
+  put16(s.scale, f32_to_f16(f16_to_f32(b.d) * static_cast<float>(fields.scale)));
+  put16(s.scale + 2, f32_to_f16(f16_to_f32(b.dmin) * static_cast<float>(fields.min)));
+}
+
+void pack_wide(const std::byte* row, int block, const Slot& s) {
+  for (int half = 0; half < 2; ++half) {
+    const auto b = block_at<quant::BlockWide>(row, 2 * block + half);
+    std::memcpy(half == 0 ? s.first : s.second, b.qs, sizeof b.qs);
+    std::memcpy(s.scale + 8 * half, &b.scale, 2 * sizeof(float));
+  }
 }
 
 void pack_q4_k(const std::byte* row, int block, const Slot& s) {
@@ -91,7 +146,78 @@ int lanes_that_divide(int n) {
   return lanes;
 }
 
+/// One block of 32 values of a row stored as `type`.
+void pack_block(BlockType type, const std::byte* row, int block, const Slot& s) {
+  switch (type) {
+    case BlockType::q4_0:
+      return pack_q4_0(row, block, s);
+    case BlockType::q4_1:
+      return pack_q4_1(row, block, s);
+    case BlockType::q5_0:
+      return pack_q5_0(row, block, s);
+    case BlockType::q8_0:
+      return pack_q8_0(row, block, s);
+    case BlockType::q4_k:
+      return pack_q4_k(row, block, s);
+    case BlockType::q5_k:
+      return pack_q5_k(row, block, s);
+    case BlockType::q6_k:
+      return pack_q6_k(row, block, s);
+    case BlockType::wide:
+      return pack_wide(row, block, s);
+    case BlockType::f32:  // copied by rows
+    case BlockType::f16:
+    case BlockType::bf16:
+    case BlockType::q5_1:  // repacked, all of them
+    case BlockType::q2_k:
+    case BlockType::q3_k:
+    case BlockType::iq4_nl:
+    case BlockType::iq4_xs:
+    case BlockType::i8:
+    case BlockType::i32:
+      return;
+  }
+}
+
+/// Bytes that a block of 32 values has in each plane of a stream.
+struct StreamBytes {
+  std::size_t parts;  // of 16 bytes of codes
+  std::size_t scales;
+  std::size_t high;
+};
+
+StreamBytes bytes_of_stream(BlockType type) {
+  switch (type) {
+    case BlockType::q4_0:
+      return {1, 2, 0};
+    case BlockType::q8_0:
+      return {2, 2, 0};
+    case BlockType::q5_0:
+      return {1, 2, 4};
+    case BlockType::q5_k:
+      return {1, 4, 4};
+    case BlockType::q6_k:
+      return {1, 4, 8};
+    case BlockType::wide:
+      return {2, 16, 0};
+    default:
+      return {1, 4, 0};  // q4_k
+  }
+}
+
+/// A row of a tensor, and what reads it.
+struct Row {
+  std::span<const std::byte> stored;
+  BlockType kept;
+  quant::RowReader* reader;
+};
+
 }  // namespace
+
+BlockType stream_type(BlockType type) {
+  const BlockType kept = quant::kept_as(type);
+  return kept == BlockType::q4_1 ? BlockType::q4_k : kept;
+}
 
 PackedMatrix packed_layout(BlockType type, std::int64_t rows, std::int64_t cols) {
   PackedMatrix m{.type = type, .rows = static_cast<std::int32_t>(rows)};
@@ -109,31 +235,35 @@ PackedMatrix packed_layout(BlockType type, std::int64_t rows, std::int64_t cols)
 }
 
 PackedMatrix pack(std::span<const WeightView* const> tensors, RowOrder order) {
-  const BlockType type = tensors[0]->type;
   const std::int64_t cols = tensors[0]->cols;
-  std::vector<const std::byte*> rows;
-  const std::size_t row_bytes = quant::row_bytes(type, cols);
-  const auto add = [&](const WeightView& t, std::int64_t r) {
-    rows.push_back(t.data.data() + static_cast<std::size_t>(r) * row_bytes);
+  std::vector<quant::RowReader> readers;
+  for (const WeightView* t : tensors) readers.emplace_back(t->type, quant::kept_as(t->type), cols);
+  std::vector<Row> rows;
+  const auto add = [&](std::size_t tensor, std::int64_t r) {
+    const WeightView& t = *tensors[tensor];
+    const std::size_t bytes = quant::row_bytes(t.type, cols);
+    rows.push_back({t.data.subspan(static_cast<std::size_t>(r) * bytes, bytes),
+                    quant::kept_as(t.type), &readers[tensor]});
   };
   if (order == RowOrder::stacked) {
-    for (const WeightView* t : tensors) {
-      for (std::int64_t r = 0; r < t->rows; ++r) add(*t, r);
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      for (std::int64_t r = 0; r < tensors[t]->rows; ++r) add(t, r);
     }
   } else {
     for (std::int64_t r = 0; r < tensors[0]->rows; ++r) {
-      for (const WeightView* t : tensors) add(*t, r);
+      for (std::size_t t = 0; t < tensors.size(); ++t) add(t, r);
     }
   }
-  PackedMatrix m = packed_layout(type, static_cast<std::int64_t>(rows.size()), cols);
+  PackedMatrix m =
+      packed_layout(stream_type(tensors[0]->type), static_cast<std::int64_t>(rows.size()), cols);
 
-  if (!quant::is_block_type(type)) {
-    const int value_bytes = type == BlockType::f32 ? 4 : 2;
+  if (!quant::is_block_type(m.type)) {
+    const int value_bytes = m.type == BlockType::f32 ? 4 : 2;
     const std::size_t stride =
         static_cast<std::size_t>(m.cols) * static_cast<std::size_t>(value_bytes);
     m.data.resize(rows.size() * stride);
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      std::memcpy(m.data.data() + r * stride, rows[r], row_bytes);
+      std::memcpy(m.data.data() + r * stride, rows[r].stored.data(), rows[r].stored.size());
     }
     return m;
   }
@@ -142,12 +272,12 @@ PackedMatrix pack(std::span<const WeightView* const> tensors, RowOrder order) {
   const int tile_rows = 32 / m.lanes;
   const std::size_t tiles = divide_up(rows.size(), static_cast<std::size_t>(tile_rows));
   const std::size_t pieces = tiles * static_cast<std::size_t>(m.steps) * 32;
-  const std::size_t parts = m.type == BlockType::q8_0 ? 2 : 1;
-  const std::size_t scale_bytes = m.type == BlockType::q4_0 || m.type == BlockType::q8_0 ? 2 : 4;
-  m.data.resize(pieces * parts * 16);
-  m.scales.resize(pieces * scale_bytes);
-  if (m.type == BlockType::q6_k) m.high.resize(pieces * 8);
+  const StreamBytes bytes = bytes_of_stream(m.type);
+  m.data.resize(pieces * bytes.parts * 16);
+  m.scales.resize(pieces * bytes.scales);
+  m.high.resize(pieces * bytes.high);
   for (std::size_t r = 0; r < rows.size(); ++r) {
+    const std::byte* const row = (*rows[r].reader)(rows[r].stored).data();
     for (int b = 0; b < blocks; ++b) {
       const std::size_t lane =
           r % static_cast<std::size_t>(tile_rows) * static_cast<std::size_t>(m.lanes) +
@@ -157,24 +287,11 @@ PackedMatrix pack(std::span<const WeightView* const> tensors, RowOrder order) {
           static_cast<std::size_t>(b / m.lanes);
       const std::size_t index = step * 32 + lane;
       Slot s{};
-      s.first = m.data.data() + (step * 32 * parts + lane) * 16;
-      s.second = parts == 2 ? s.first + 512 : nullptr;
-      s.scale = m.scales.data() + index * scale_bytes;
-      s.high = m.high.empty() ? nullptr : m.high.data() + index * 8;
-      switch (m.type) {
-        case BlockType::q4_0:
-          pack_q4_0(rows[r], b, s);
-          break;
-        case BlockType::q8_0:
-          pack_q8_0(rows[r], b, s);
-          break;
-        case BlockType::q4_k:
-          pack_q4_k(rows[r], b, s);
-          break;
-        default:
-          pack_q6_k(rows[r], b, s);
-          break;
-      }
+      s.first = m.data.data() + (step * 32 * bytes.parts + lane) * 16;
+      s.second = bytes.parts == 2 ? s.first + 512 : nullptr;
+      s.scale = m.scales.data() + index * bytes.scales;
+      s.high = m.high.empty() ? nullptr : m.high.data() + index * bytes.high;
+      pack_block(rows[r].kept, row, b, s);
     }
   }
   return m;

@@ -25,10 +25,14 @@ struct PackedMatrix {
 /// How the rows of several tensors become one matrix.
 enum class RowOrder { stacked, alternating };
 
-/// The layout of such a matrix without its bytes.
+/// The type whose kernels read a tensor stored as `type`: its own or, of what is repacked, that of quant::kept_as(); of
+/// Q4_1 that of Q4_K, whose stream has a scale and an offset for each 32 values too.
+quant::BlockType stream_type(quant::BlockType type);
+
+/// The layout of such a matrix without its bytes. @param type  a stream_type()
 PackedMatrix packed_layout(quant::BlockType type, std::int64_t rows, std::int64_t cols);
 
-/// Tensors of one type and width as one matrix. Alternating: row 0 of each, row 1 of each, …
+/// Tensors of one stream_type() and width as one matrix. Alternating: row 0 of each, row 1 of each, …
 PackedMatrix pack(std::span<const WeightView* const> tensors, RowOrder order = RowOrder::stacked);
 
 }  // namespace runnel::cuda

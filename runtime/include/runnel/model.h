@@ -70,8 +70,11 @@ struct ModelInfo {
   /// "ops; not cluster: heads of 80, expected a power of two".
   std::string step_program;
   std::int32_t vocab_size = 0;
-  std::int64_t parameters = 0;         ///< elements of all distinct tensors
-  std::uint64_t weight_bytes = 0;      ///< memory taken by the weights on the device
+  std::int64_t parameters = 0;     ///< elements of all distinct tensors
+  std::uint64_t weight_bytes = 0;  ///< memory taken by the weights on the device
+  /// A line about weight_bytes where they are at least 1.2 times the bytes of the file, because formats without kernels
+  /// are repacked, exactly, into wider ones; else empty.
+  std::string memory_note;
   std::uint64_t state_bytes = 0;       ///< memory taken by one session's state, whatever its length
   std::int32_t window_slots = 0;       ///< window slots of the layer that has most, as loaded
   std::int32_t file_window_slots = 0;  ///< the same in the file; 0: the model has none

@@ -24,12 +24,13 @@ static_assert(sizeof(Group<1>) == kGroupBytes && sizeof(Group<4>) == 4 * kGroupB
 
 inline const uint16_t* as_halves(const uint8_t* p) { return reinterpret_cast<const uint16_t*>(p); }
 
-/// The codes of 32 inputs and their scale. `other`: minus the minimum (Q4_K), the scale of the
-/// second 16 inputs (Q6_K).
+/// The codes of 32 inputs and their scale. `other`: the offset (Q4_1), minus the minimum (Q4_K, Q5_K), the scale of
+/// the second 16 inputs (Q6_K, the wide layout). `offset`: of the first and second 16 inputs of the wide layout.
 struct Weights {
   B w[8];
   F scale;
   F other;
+  F offset[2];
 };
 
 /// Prefetches the lines that a kernel of few tokens, which streams, needs soon: the hardware does not
@@ -123,6 +124,24 @@ struct Q8_0 {
   }
 };
 
+/// Codes 0 … 15 of 32 inputs: steps 0 … 3 lie low, 4 … 7 high.
+RUNNEL_INLINE void load_nibbles(const uint8_t* codes, Weights& w) {
+  unroll<4>([&](auto s) RUNNEL_INLINE_LAMBDA {
+    const B both = load_bytes(codes + 64 * s);
+    w.w[s] = low_half(both);
+    w.w[s + 4] = high_half(both);
+  });
+}
+
+/// Adds the fifth bits: bit s of each byte belongs to step s.
+RUNNEL_INLINE void add_fifth_bits(const uint8_t* bits, Weights& w) {
+  const B all = load_bytes(bits);
+  unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
+    constexpr int kStep = decltype(s)::value;
+    w.w[s] = either(w.w[s], bit_at_4<kStep>(all));
+  });
+}
+
 template <int W>
 struct Q4_0 {
   const uint8_t* codes;
@@ -137,11 +156,7 @@ struct Q4_0 {
   RUNNEL_INLINE void next(Weights& w) {
     prefetch<W, 4>(codes, ahead.at);
     prefetch<W, 1>(scales, tile_bytes);
-    unroll<4>([&](auto s) RUNNEL_INLINE_LAMBDA {
-      const B both = load_bytes(codes + 64 * s);
-      w.w[s] = low_half(both);
-      w.w[s + 4] = high_half(both);
-    });
+    load_nibbles(codes, w);
     w.scale = load_f16(scales);
     codes += 256;
     scales += kTileRows;
@@ -158,19 +173,97 @@ struct Q4_0 {
 };
 
 template <int W>
-struct Q4_K {
+struct Q4_1 {
   const uint8_t* codes;
+  const uint16_t* scales;
+  CodesAhead ahead;
+  ptrdiff_t tile_bytes;
+  Q4_1(const uint8_t* tile, const MatmulArgs& m, int sub)
+      : codes(tile + sub * kLanes * 4),
+        scales(as_halves(tile + static_cast<size_t>(m.cols) * 8) + sub * kLanes),
+        ahead(256, m.cols, m.tile_bytes),
+        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
+  RUNNEL_INLINE void next(Weights& w) {
+    prefetch<W, 4>(codes, ahead.at);
+    prefetch<W, 1>(scales, tile_bytes);
+    load_nibbles(codes, w);
+    w.scale = load_f16(scales);
+    w.other = load_f16(scales + kTileRows);
+    codes += 256;
+    scales += 2 * kTileRows;
+  }
+  void turn() { ahead.at += ahead.turn; }
+  static constexpr int kMax = 15;
+  static RUNNEL_INLINE I start(const Group<W>& /*a*/, int /*t*/) { return splat_int(0); }
+  static RUNNEL_INLINE F finish(F acc, F offset, const Group<W>& a, int t) {
+    return fma(splat(a.ds[t]), offset, acc);
+  }
+  static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
+    add_group<Q4_1>(acc, w, a);
+    unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = finish(acc[t], w.other, a, t); });
+  }
+};
+
+template <int W>
+struct Q5_0 {
+  const uint8_t* codes;
+  const uint8_t* bits;
+  const uint16_t* scales;
+  CodesAhead ahead, bits_ahead;
+  ptrdiff_t tile_bytes;
+  Q5_0(const uint8_t* tile, const MatmulArgs& m, int sub)
+      : codes(tile + sub * kLanes * 4),
+        bits(codes + static_cast<size_t>(m.cols) * 8),
+        scales(as_halves(tile + static_cast<size_t>(m.cols) * 10) + sub * kLanes),
+        ahead(256, m.cols, m.tile_bytes),
+        bits_ahead(64, m.cols, m.tile_bytes),
+        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
+  RUNNEL_INLINE void next(Weights& w) {
+    prefetch<W, 4>(codes, ahead.at);
+    prefetch<W, 1>(bits, bits_ahead.at);
+    prefetch<W, 1>(scales, tile_bytes);
+    load_nibbles(codes, w);
+    add_fifth_bits(bits, w);
+    w.scale = load_f16(scales);
+    codes += 256;
+    bits += 64;
+    scales += kTileRows;
+  }
+  void turn() {
+    ahead.at += ahead.turn;
+    bits_ahead.at += bits_ahead.turn;
+  }
+  static constexpr int kMax = 31;
+  static RUNNEL_INLINE I start(const Group<W>& a, int t) {
+    return shift_left<1>(splat_int(a.t[t]));
+  }
+  static RUNNEL_INLINE F finish(F acc, F /*other*/, const Group<W>& /*a*/, int /*t*/) {
+    return acc;
+  }
+  static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
+    add_group<Q5_0>(acc, w, a);
+  }
+};
+
+/// Q4_K, and Q5_K, which has fifth bits between codes and scales.
+template <int W, bool kFive>
+struct ScaleMin {
+  const uint8_t* codes;
+  const uint8_t* bits;    // of the group; Q5_K
   const uint8_t* scales;  // [12][16 rows] of the block
   const uint16_t* d;
-  CodesAhead ahead;
+  CodesAhead ahead, bits_ahead;
   ptrdiff_t tile_bytes;
   F scale[8], minus_minimum[8];  // of the block's groups
   int group = 0;                 // 0 … 7 of the block
-  Q4_K(const uint8_t* tile, const MatmulArgs& m, int sub)
+  ScaleMin(const uint8_t* tile, const MatmulArgs& m, int sub)
       : codes(tile + sub * kLanes * 4),
-        scales(tile + static_cast<size_t>(m.cols) * 8 + sub * kLanes),
-        d(as_halves(tile + static_cast<size_t>(m.cols / 256) * 2240) + sub * kLanes),
+        bits(codes + static_cast<size_t>(m.cols) * 8),
+        scales(tile + static_cast<size_t>(m.cols) * (kFive ? 10 : 8) + sub * kLanes),
+        d(as_halves(tile + static_cast<size_t>(m.cols / 256) * (kFive ? 2752 : 2240)) +
+          sub * kLanes),
         ahead(256, m.cols, m.tile_bytes),
+        bits_ahead(64, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
   RUNNEL_INLINE void next(Weights& w) {
     if (group == 0) unpack();
@@ -186,6 +279,11 @@ struct Q4_K {
       unroll<8>([&](auto s)
                     RUNNEL_INLINE_LAMBDA { w.w[s] = high_half(load_bytes(codes + 64 * s)); });
       codes += 512;
+    }
+    if constexpr (kFive) {
+      prefetch<W, 1>(bits, bits_ahead.at);
+      add_fifth_bits(bits, w);
+      bits += 64;
     }
     if (++group == 8) {
       group = 0;
@@ -207,16 +305,28 @@ struct Q4_K {
       minus_minimum[i + 4] = mul(to_float(high_minimum), minus_by);
     });
   }
-  void turn() { ahead.at += ahead.turn; }
-  static constexpr int kMax = 15;
+  void turn() {
+    ahead.at += ahead.turn;
+    bits_ahead.at += bits_ahead.turn;
+  }
+  static constexpr int kMax = kFive ? 31 : 15;
   static RUNNEL_INLINE I start(const Group<W>& /*a*/, int /*t*/) { return splat_int(0); }
   static RUNNEL_INLINE F finish(F acc, F minus_minimum, const Group<W>& a, int t) {
     return fma(splat(a.ds[t]), minus_minimum, acc);
   }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
-    add_group<Q4_K>(acc, w, a);
+    add_group<ScaleMin>(acc, w, a);
     unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = finish(acc[t], w.other, a, t); });
   }
+};
+
+template <int W>
+struct Q4_K : ScaleMin<W, false> {
+  using ScaleMin<W, false>::ScaleMin;
+};
+template <int W>
+struct Q5_K : ScaleMin<W, true> {
+  using ScaleMin<W, true>::ScaleMin;
 };
 
 template <int W>
@@ -288,6 +398,47 @@ struct Q6_K {
       const I c0 = dot<63, 4>(shift_left<2>(h), w.w, a.q[t]);
       const I c1 = dot<63, 4>(shift_left<2>(sub_int(splat_int(a.t[t]), h)), w.w + 4, a.q[t] + 16);
       const F both = fma(to_float(c1), w.other, mul(to_float(c0), w.scale));
+      acc[t] = fma(both, splat(a.d[t]), acc[t]);
+    });
+  }
+};
+
+/// acc += d * (scale0 c0 + scale1 c1 + offset0 sum0 + offset1 sum1) over the halves of a group.
+template <int W>
+struct Wide {
+  const uint8_t* codes;
+  const float* scales;
+  CodesAhead ahead;
+  ptrdiff_t tile_bytes;
+  Wide(const uint8_t* tile, const MatmulArgs& m, int sub)
+      : codes(tile + sub * kLanes * 4),
+        scales(reinterpret_cast<const float*>(tile + static_cast<size_t>(m.cols) * 16) +
+               sub * kLanes),
+        ahead(512, m.cols, m.tile_bytes),
+        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
+  RUNNEL_INLINE void next(Weights& w) {
+    prefetch<W, 8>(codes, ahead.at);
+    prefetch<W, 4>(scales, tile_bytes);
+    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(codes + 64 * s); });
+    w.scale = load(scales);
+    w.offset[0] = load(scales + kTileRows);
+    w.other = load(scales + 2 * kTileRows);
+    w.offset[1] = load(scales + 3 * kTileRows);
+    codes += 512;
+    scales += 4 * kTileRows;
+  }
+  void turn() { ahead.at += ahead.turn; }
+  static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
+    unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
+      const int32_t first = a.h[t], second = a.t[t] - a.h[t];  // -8 times the sums of the codes
+      const I none = splat_int(0);
+      const I c0 = dot<255, 4>(kSignedCodes ? none : shift_left<4>(splat_int(first)), w.w, a.q[t]);
+      const I c1 =
+          dot<255, 4>(kSignedCodes ? none : shift_left<4>(splat_int(second)), w.w + 4, a.q[t] + 16);
+      F both = mul(splat(static_cast<float>(first) * -0.125F), w.offset[0]);
+      both = fma(splat(static_cast<float>(second) * -0.125F), w.offset[1], both);
+      both = fma(to_float(c0), w.scale, both);
+      both = fma(to_float(c1), w.other, both);
       acc[t] = fma(both, splat(a.d[t]), acc[t]);
     });
   }

@@ -80,6 +80,11 @@ inline B two_bits_at_4(B a) {  // ((byte >> kBit) & 3) << 4
   const B moved = kBit < 4 ? _mm256_slli_epi16(a, 4 - kBit) : _mm256_srli_epi16(a, kBit - 4);
   return _mm256_and_si256(moved, _mm256_set1_epi8(0x30));
 }
+template <int kBit>
+inline B bit_at_4(B a) {  // ((byte >> kBit) & 1) << 4
+  const B moved = kBit < 4 ? _mm256_slli_epi16(a, 4 - kBit) : _mm256_srli_epi16(a, kBit - 4);
+  return _mm256_and_si256(moved, _mm256_set1_epi8(0x10));
+}
 inline B either(B a, B b) { return _mm256_or_si256(a, b); }
 inline B q8_codes(const uint8_t* p) { return load_bytes(p); }
 

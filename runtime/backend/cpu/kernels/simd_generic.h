@@ -84,6 +84,10 @@ template <int kBit>
 inline B two_bits_at_4(B a) {  // ((byte >> kBit) & 3) << 4
   return ((a >> kBit) & 3) << 4;
 }
+template <int kBit>
+inline B bit_at_4(B a) {  // ((byte >> kBit) & 1) << 4
+  return ((a >> kBit) & 1) << 4;
+}
 inline B either(B a, B b) { return a | b; }
 inline B q8_codes(const uint8_t* p) { return load_bytes(p) ^ 0x80; }
 

@@ -70,6 +70,15 @@ inline B two_bits_at_4(B a) {  // ((byte >> kBit) & 3) << 4
     return vshlq_n_u8(vandq_u8(vshrq_n_u8(a, kBit), three), 4);
   }
 }
+template <int kBit>
+inline B bit_at_4(B a) {  // ((byte >> kBit) & 1) << 4
+  const B one = vdupq_n_u8(1);
+  if constexpr (kBit == 0) {
+    return vshlq_n_u8(vandq_u8(a, one), 4);
+  } else {
+    return vshlq_n_u8(vandq_u8(vshrq_n_u8(a, kBit), one), 4);
+  }
+}
 inline B either(B a, B b) { return vorrq_u8(a, b); }
 inline B q8_codes(const uint8_t* p) { return veorq_u8(load_bytes(p), vdupq_n_u8(0x80)); }
 inline int8x16_t as_signed(B a) { return vreinterpretq_s8_u8(a); }

@@ -12,15 +12,19 @@ template <int kMax>
 inline I dot_step(I acc, B w, B a) {
   return add_wide<1>(acc, pair_products(w, a));
 }
-// Pairs of products stay in 16 bits: 8 steps of codes below 16, or 2 of codes below 64. Codes up to
-// 255 go as two halves.
+// Pairs of products stay in 16 bits: 8 steps of codes below 16, 4 of codes below 32, or 2 of codes below 64. Codes up
+// to 255 go as two halves.
 template <int kMax, int kSteps>
 inline I dot(I acc, const B* w, const int8_t* a) {
-  if constexpr (kMax == 63) {
-    static_assert(kSteps % 2 == 0);
-    for (int s = 0; s < kSteps; s += 2)
-      acc = add_wide<1>(acc, add_pairs(pair_products(w[s], four(a + 4 * s)),
-                                       pair_products(w[s + 1], four(a + 4 * s + 4))));
+  if constexpr (kMax == 31 || kMax == 63) {
+    constexpr int kTogether = kMax == 31 ? 4 : 2;
+    static_assert(kSteps % kTogether == 0);
+    for (int s = 0; s < kSteps; s += kTogether) {
+      I sum = pair_products(w[s], four(a + 4 * s));
+      for (int i = 1; i < kTogether; ++i)
+        sum = add_pairs(sum, pair_products(w[s + i], four(a + 4 * (s + i))));
+      acc = add_wide<1>(acc, sum);
+    }
     return acc;
   } else {
     I low = splat_int(0), high = splat_int(0);

@@ -72,7 +72,8 @@ constexpr int kMiddle = kWide < 8 ? kWide : 8;
 const Kernels kTable = {
     {1, 4, kMiddle, kWide},
     {RUNNEL_FLOAT(F32Rows), RUNNEL_FLOAT(F16Rows), RUNNEL_FLOAT(Bf16Rows), RUNNEL_QUANTISED(Q8_0),
-     RUNNEL_QUANTISED(Q4_0), RUNNEL_QUANTISED(Q4_K), RUNNEL_QUANTISED(Q6_K)},
+     RUNNEL_QUANTISED(Q4_0), RUNNEL_QUANTISED(Q4_1), RUNNEL_QUANTISED(Q5_0), RUNNEL_QUANTISED(Q4_K),
+     RUNNEL_QUANTISED(Q5_K), RUNNEL_QUANTISED(Q6_K), RUNNEL_QUANTISED(Wide)},
     rms_norm,
     quantise,
     silu,

@@ -10,6 +10,28 @@ std::vector<DeviceProjection> shapes_of(const std::vector<TensorGroup>& groups) 
   return all;
 }
 
+/// Whether cuda/device/step/ has products of a type. Models of other types are computed by the ops.
+bool has_step_products(BlockType type) {
+  return !quant::is_block_type(type) || type == BlockType::q4_0 || type == BlockType::q8_0 ||
+         type == BlockType::q4_k || type == BlockType::q6_k;
+}
+
+std::string refuse_types(const DeviceTensors& tensors) {
+  std::vector<const Matrix*> all{&tensors.embeddings, &tensors.head};
+  for (const DeviceLayer& layer : tensors.layers) {
+    for (const DeviceProjection& p : layer.projections) all.push_back(&p.matrix);
+    for (const DeviceProjection& p : layer.gate_up) all.push_back(&p.matrix);
+    all.push_back(&layer.o_proj);
+    all.push_back(&layer.down_proj);
+  }
+  for (const Matrix* m : all) {
+    if (!has_step_products(m->type))
+      return "weights of " + std::string(quant::format_of(m->type).name) +
+             ", expected q4_0, q8_0, q4_k, q6_k or plain ones";
+  }
+  return "";
+}
+
 }  // namespace
 
 DecodeShape shape_of(const Matrix& m, bool pairs, bool whole_grid) {
@@ -67,6 +89,7 @@ DeviceTensors shapes_of(const StepModel& model) {
 
 std::string refuse_tensors(const StepModel& model, const DeviceTensors& tensors) {
   if (std::string why = refuse_step_model(model); !why.empty()) return why;
+  if (std::string why = refuse_types(tensors); !why.empty()) return why;
   const float eps = model.layer.norm.eps;
   if (model.layer.channel_norm.eps != eps || model.final_norm.eps != eps)
     return "norms of different epsilons";

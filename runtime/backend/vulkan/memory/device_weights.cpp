@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "quant/quantise.h"
+#include "quant/repack.h"
 #include "runtime/backend/vulkan/memory/packed_matrix.h"
 #include "runtime/base/integers.h"
 #include "runtime/base/try.h"
@@ -21,7 +22,8 @@ struct RowSource {
   std::vector<const WeightView*> views;
   bool alternate = false;
 
-  std::span<const std::byte> row(std::int64_t r) const {
+  /// Row `r` as the type that is kept, see quant::RowReader.
+  std::span<const std::byte> row(std::int64_t r, std::span<quant::RowReader> readers) const {
     std::size_t which = 0;
     if (alternate) {
       which = static_cast<std::size_t>(r % 2);
@@ -31,7 +33,12 @@ struct RowSource {
     }
     const WeightView& w = *views[which];
     const std::size_t bytes = quant::row_bytes(w.type, w.cols);
-    return w.data.subspan(static_cast<std::size_t>(r) * bytes, bytes);
+    return readers[which](w.data.subspan(static_cast<std::size_t>(r) * bytes, bytes));
+  }
+  std::vector<quant::RowReader> readers() const {
+    std::vector<quant::RowReader> all;
+    for (const WeightView* w : views) all.emplace_back(w->type, quant::kept_as(w->type), w->cols);
+    return all;
   }
 };
 
@@ -43,7 +50,7 @@ class Loader {
   /// @param most_rows  of a part
   void add(DeviceMatrix& matrix, RowSource source, std::int64_t most_rows = kMostPartRows) {
     const WeightView& first = *source.views.front();
-    matrix.type = first.type;
+    matrix.type = quant::kept_as(first.type);
     matrix.cols = first.cols;
     matrix.rows = 0;
     for (const WeightView* view : source.views) matrix.rows += view->rows;
@@ -149,13 +156,14 @@ class Loader {
     std::uint64_t done = 0;
     std::vector<std::uint32_t> packed;
     for (const Job& job : jobs_) {
+      std::vector<quant::RowReader> readers = job.source.readers();
       for (DeviceMatrix::Part& part : job.matrix->parts) {
         part.range.buffer = blocks[part_blocks_[which++]].get();
         const PartLayout layout = part_layout(job.matrix->type, part.rows.rows, job.matrix->cols);
         packed.assign(layout.words, 0);
         for (std::uint32_t r = 0; r < part.rows.rows; ++r) {
-          pack_row(job.matrix->type, job.source.row(part.rows.first_row + std::int64_t{r}), r,
-                   job.matrix->cols, layout, packed);
+          pack_row(job.matrix->type, job.source.row(part.rows.first_row + std::int64_t{r}, readers),
+                   r, job.matrix->cols, layout, packed);
         }
         RUNNEL_CHECK_OK(copy(part.range, std::as_bytes(std::span(packed))));
         done += part.range.bytes;
@@ -216,7 +224,7 @@ class Loader {
 };
 
 bool stored_alike(const WeightView& a, const WeightView& b) {
-  return a.type == b.type && a.cols == b.cols;
+  return quant::kept_as(a.type) == quant::kept_as(b.type) && a.cols == b.cols;
 }
 
 /// What makes a row of projections, in the order of its columns; some may be missing. The convolutions are on the

@@ -18,6 +18,7 @@ std::uint64_t words_per_unit(BlockType type) {
     case BlockType::bf16:
       return 4;
     case BlockType::q8_0:
+    case BlockType::wide:
       return 2;
     default:
       return 1;
@@ -52,11 +53,40 @@ void pack_q4_0(const quant::BlockQ4_0& block, std::uint32_t* units) {
   for (int u = 0; u < 4; ++u) units[u] = pack_nibbles(codes + 8 * u);
 }
 
-void pack_q4_k(const quant::BlockQ4_K& block, std::uint32_t* units, std::uint32_t* scales) {
+/// Codes of 4 or 5 bits of 32 columns: a word of low bits per unit, and, where `high` is given, one word of the fifth.
+void pack_codes(const std::uint8_t* codes, std::uint32_t* units, std::uint32_t* high = nullptr) {
+  for (std::uint32_t u = 0; u < 4; ++u) {
+    std::uint8_t low[8];
+    for (std::uint32_t j = 0; j < 8; ++j) {
+      low[j] = codes[8 * u + j] & 15;
+      if (high != nullptr)
+        *high |= static_cast<std::uint32_t>(codes[8 * u + j] >> 4) << (8 * u + j);
+    }
+    units[u] = pack_nibbles(low);
+  }
+}
+
+/// d and dmin, then scale and minimum of each group of Q4_K and Q5_K.
+template <class Block>
+void pack_scales(const Block& block, std::uint32_t* scales) {
   scales[0] = block.d | static_cast<std::uint32_t>(block.dmin) << 16;
   for (std::uint32_t g = 0; g < 8; ++g) {
-    const quant::ScaleMin s = quant::unpack_scale_min(block, static_cast<int>(g));
+    const quant::ScaleMin s = quant::unpack_scale_min(block.scales, static_cast<int>(g));
     scales[1 + g / 2] |= static_cast<std::uint32_t>(s.scale | s.min << 8) << (16 * (g % 2));
+  }
+}
+
+void pack_q5_k(const quant::BlockQ5_K& block, std::uint32_t* units, std::uint32_t* scales,
+               std::uint32_t* high) {
+  pack_scales(block, scales);
+  std::uint8_t codes[quant::kSuperBlock];
+  quant::unpack_codes(block, codes);
+  for (std::uint32_t g = 0; g < 8; ++g) pack_codes(codes + 32 * g, units + 4 * g, high + g);
+}
+
+void pack_q4_k(const quant::BlockQ4_K& block, std::uint32_t* units, std::uint32_t* scales) {
+  pack_scales(block, scales);
+  for (std::uint32_t g = 0; g < 8; ++g) {
     std::uint8_t codes[quant::kQ8Block];
     for (std::uint32_t l = 0; l < 32; ++l)
       codes[l] = static_cast<std::uint8_t>((block.qs[32 * (g / 2) + l] >> (4 * (g % 2))) & 15);
@@ -95,6 +125,48 @@ void pack_q6_k(const quant::BlockQ6_K& block, std::uint32_t* units, std::uint32_
   }
 }
 
+std::uint64_t scale_words(BlockType type, std::uint64_t units) {
+  switch (type) {
+    case BlockType::q8_0:
+    case BlockType::q4_0:
+    case BlockType::q5_0:
+      return (units / 4 + 1) / 2;
+    case BlockType::q4_1:
+      return units / 4;
+    case BlockType::q4_k:
+    case BlockType::q5_k:
+    case BlockType::q6_k:
+      return units / 32 * 5;
+    case BlockType::wide:
+      return units;
+    default:
+      return 0;
+  }
+}
+
+std::uint64_t high_words(BlockType type, std::uint64_t units) {
+  switch (type) {
+    case BlockType::q5_0:
+    case BlockType::q5_k:
+      return units / 4;
+    case BlockType::q6_k:
+      return (units + 1) / 2;
+    default:
+      return 0;
+  }
+}
+
+/// Blocks of 32 columns of one row.
+struct Blocks {
+  std::span<const std::byte> stored;
+  std::size_t count;
+
+  template <class Block, class Pack>
+  void each(Pack pack) const {
+    for (std::size_t b = 0; b < count; ++b) pack(b, block_at<Block>(stored, b));
+  }
+};
+
 }  // namespace
 
 std::uint32_t units_of(std::int64_t cols) { return static_cast<std::uint32_t>((cols + 7) / 8); }
@@ -106,11 +178,8 @@ PartLayout part_layout(BlockType type, std::int64_t rows, std::int64_t cols) {
   PartLayout layout;
   layout.scales = aligned(units * words_per_unit(type));
   layout.high = layout.scales;
-  if (type == BlockType::q8_0 || type == BlockType::q4_0)
-    layout.high += aligned((units / 4 + 1) / 2);
-  if (type == BlockType::q4_k || type == BlockType::q6_k) layout.high += aligned(units / 32 * 5);
-  layout.words = layout.high;
-  if (type == BlockType::q6_k) layout.words += aligned((units + 1) / 2);
+  layout.high += aligned(scale_words(type, units));
+  layout.words = layout.high + aligned(high_words(type, units));
   return layout;
 }
 
@@ -121,33 +190,66 @@ void pack_row(BlockType type, std::span<const std::byte> stored, std::int64_t ro
   std::uint32_t* scales = part.data() + layout.scales;
   const std::uint64_t block = first_unit / 4;
   const std::uint64_t super_block = first_unit / 32;
+  const auto row_blocks = [&](int values) {
+    return Blocks{stored, static_cast<std::size_t>(cols) / static_cast<std::size_t>(values)};
+  };
+  const Blocks small = row_blocks(quant::kQ8Block), super = row_blocks(quant::kSuperBlock);
+  std::uint32_t* const high = part.data() + layout.high;
   switch (type) {
     case BlockType::q8_0:
-      for (std::size_t b = 0; b < static_cast<std::size_t>(cols) / quant::kQ8Block; ++b) {
-        const auto stored_block = block_at<quant::BlockQ8_0>(stored, b);
-        std::memcpy(units + 8 * b, stored_block.qs, sizeof(stored_block.qs));
-        put_half_word(scales, block + b, stored_block.d);
-      }
-      return;
+      return small.each<quant::BlockQ8_0>([&](std::size_t b, const quant::BlockQ8_0& from) {
+        std::memcpy(units + 8 * b, from.qs, sizeof(from.qs));
+        put_half_word(scales, block + b, from.d);
+      });
     case BlockType::q4_0:
-      for (std::size_t b = 0; b < static_cast<std::size_t>(cols) / quant::kQ8Block; ++b) {
-        const auto stored_block = block_at<quant::BlockQ4_0>(stored, b);
-        pack_q4_0(stored_block, units + 4 * b);
-        put_half_word(scales, block + b, stored_block.d);
-      }
-      return;
+      return small.each<quant::BlockQ4_0>([&](std::size_t b, const quant::BlockQ4_0& from) {
+        pack_q4_0(from, units + 4 * b);
+        put_half_word(scales, block + b, from.d);
+      });
+    case BlockType::q4_1:
+      return small.each<quant::BlockQ4_1>([&](std::size_t b, const quant::BlockQ4_1& from) {
+        std::uint8_t codes[quant::kQ8Block];
+        quant::unpack_codes(from, codes);
+        pack_codes(codes, units + 4 * b);
+        scales[block + b] = from.d | static_cast<std::uint32_t>(from.m) << 16;
+      });
+    case BlockType::q5_0:
+      return small.each<quant::BlockQ5_0>([&](std::size_t b, const quant::BlockQ5_0& from) {
+        std::uint8_t codes[quant::kQ8Block];
+        quant::unpack_codes(from, codes);
+        pack_codes(codes, units + 4 * b, high + block + b);
+        put_half_word(scales, block + b, from.d);
+      });
     case BlockType::q4_k:
-      for (std::size_t b = 0; b < static_cast<std::size_t>(cols) / quant::kSuperBlock; ++b)
-        pack_q4_k(block_at<quant::BlockQ4_K>(stored, b), units + 32 * b,
-                  scales + 5 * (super_block + b));
-      return;
+      return super.each<quant::BlockQ4_K>([&](std::size_t b, const quant::BlockQ4_K& from) {
+        pack_q4_k(from, units + 32 * b, scales + 5 * (super_block + b));
+      });
+    case BlockType::q5_k:
+      return super.each<quant::BlockQ5_K>([&](std::size_t b, const quant::BlockQ5_K& from) {
+        pack_q5_k(from, units + 32 * b, scales + 5 * (super_block + b), high + block + 8 * b);
+      });
     case BlockType::q6_k:
-      for (std::size_t b = 0; b < static_cast<std::size_t>(cols) / quant::kSuperBlock; ++b)
-        pack_q6_k(block_at<quant::BlockQ6_K>(stored, b), units + 32 * b,
-                  scales + 5 * (super_block + b), part.data() + layout.high, first_unit + 32 * b);
-      return;
-    default:  // plain values, the row's padding stays zero
+      return super.each<quant::BlockQ6_K>([&](std::size_t b, const quant::BlockQ6_K& from) {
+        pack_q6_k(from, units + 32 * b, scales + 5 * (super_block + b), high, first_unit + 32 * b);
+      });
+    case BlockType::wide:
+      return row_blocks(quant::kWideBlock)
+          .each<quant::BlockWide>([&](std::size_t b, const quant::BlockWide& from) {
+            std::memcpy(units + 4 * b, from.qs, sizeof(from.qs));
+            std::memcpy(scales + 2 * (2 * block + b), &from.scale, 2 * sizeof(float));
+          });
+    case BlockType::f32:
+    case BlockType::f16:
+    case BlockType::bf16:  // the row's padding stays zero
       std::memcpy(units, stored.data(), stored.size());
+      return;
+    case BlockType::q5_1:  // repacked, all of them
+    case BlockType::q2_k:
+    case BlockType::q3_k:
+    case BlockType::iq4_nl:
+    case BlockType::iq4_xs:
+    case BlockType::i8:
+    case BlockType::i32:
       return;
   }
 }

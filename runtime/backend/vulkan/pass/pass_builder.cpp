@@ -110,7 +110,7 @@ Status PassBuilder::embed() {
   bool first = true;
   for (const DeviceMatrix::Part& part : table.parts) {
     const EmbedArgs args{.w = part.rows, .x_stride = b_.x_stride};
-    RUNNEL_CHECK_OK(dispatch("embed." + std::string(quant::block_traits(table.type)->name), {units},
+    RUNNEL_CHECK_OK(dispatch("embed." + std::string(quant::format_of(table.type).name), {units},
                              {part.range, b_.x, parameters()}, args,
                              {ceil_div(units, kThreads), shape_.tokens, 1}, first));
     first = false;  // parts write different rows

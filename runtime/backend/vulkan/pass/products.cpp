@@ -13,14 +13,11 @@ namespace {
 using quant::BlockType;
 
 std::string typed(const char* shader, BlockType type) {
-  return std::string(shader) + "." + std::string(quant::block_traits(type)->name);
+  return std::string(shader) + "." + std::string(quant::format_of(type).name);
 }
 
-/// Formats of blocks of 32 columns or more, whose lanes can load a block at once.
-bool in_blocks(BlockType type) {
-  return type == BlockType::q4_0 || type == BlockType::q4_k || type == BlockType::q6_k ||
-         type == BlockType::q8_0;
-}
+/// Formats of which lanes can load 32 columns at once.
+bool in_blocks(BlockType type) { return quant::is_block_type(type); }
 
 /// Lanes of a row: enough that a step of all of them is at most one row, at most a subgroup of 32.
 std::uint32_t team_for(std::uint32_t units) { return std::clamp(std::bit_floor(units), 4U, 32U); }

@@ -90,7 +90,7 @@ std::string refuse(const StepModel& m, const StepDevice& d, const StepShape& s) 
   if (!s.dot && !is_short(s.type)) return "a device without products of four bytes";
   for (const StepLayer& layer : m.layers) {
     const WeightView* gates = gates_apart(layer);
-    if (gates != nullptr && gates->type != m.layers.front().mixer->f_proj.type)
+    if (gates != nullptr && kept(*gates) != kept(m.layers.front().mixer->f_proj))
       return "gates of several types";
   }
   const std::uint32_t even = even_groups(m, s.groups);

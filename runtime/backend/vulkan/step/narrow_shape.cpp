@@ -32,7 +32,7 @@ std::string refuse_weights(const StepModel& m, const StepShape& base) {
   if (!base.dot) return "a device without products of four bytes";
   if (!base.gates) return "gates of the same type as the rest, expected f16 or bf16";
   for (const StepLayer& layer : m.layers) {
-    if (layer.mixer->f_proj.type != m.layers.front().mixer->f_proj.type)
+    if (kept(layer.mixer->f_proj) != kept(m.layers.front().mixer->f_proj))
       return "gates of several types";
   }
   return "";
@@ -126,7 +126,7 @@ NarrowShape NarrowShape::of(const StepModel& m, const StepDevice& d) {
     return s;
   }
   const HeadShape head = HeadShape::of(m, d);
-  if (head.draws && head.dot && m.head->type == BlockType::q8_0 && s.groups <= s.threads &&
+  if (head.draws && head.dot && kept(*m.head) == BlockType::q8_0 && s.groups <= s.threads &&
       divide_up(width / 16, head.team) <= kMostHeadItems)
     s.head_team = head.team;
   return s;

@@ -40,7 +40,7 @@ MatrixPart part_of(const DeviceMatrix& m) {
 }
 
 std::string shader_of(const char* stem, BlockType type, bool dot) {
-  return stem + std::string(quant::block_traits(type)->name) + (dot ? ".dot" : "");
+  return stem + std::string(quant::format_of(type).name) + (dot ? ".dot" : "");
 }
 
 using TableEntry = std::array<std::uint32_t, kStepLayerWords>;

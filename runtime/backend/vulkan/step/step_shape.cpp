@@ -136,7 +136,7 @@ void choose_parts(const LayerSpec& l, const StepDevice& d, StepShape& s) {
 
 std::uint32_t gate_type_constant(const StepModel& model) {
   const WeightView* gates = gates_apart(model.layers.front());
-  return gates == nullptr || gates->type == BlockType::f16 ? kStepF16 : kStepBf16;
+  return gates == nullptr || kept(*gates) == BlockType::f16 ? kStepF16 : kStepBf16;
 }
 
 std::uint32_t step_threads(const StepDevice& d) {
@@ -178,7 +178,7 @@ StepShape StepShape::of(const StepModel& m, const StepDevice& d) {
   StepShape s;
   if (s.why_not = refuse_step(m, d); !s.why_not.empty()) return s;
   const LayerSpec& l = m.layer;
-  s.type = m.layers.front().output->o_proj.type;
+  s.type = kept(m.layers.front().output->o_proj);
   s.dot = takes_integers(s.type, d);
   s.gates = gates_apart(m.layers.front()) != nullptr;
   s.biases = l.qkv_bias;
@@ -211,7 +211,7 @@ StepShape StepShape::of(const StepModel& m, const StepDevice& d) {
 
 HeadShape HeadShape::of(const StepModel& m, const StepDevice& d) {
   HeadShape h;
-  const BlockType type = m.head->type;
+  const BlockType type = kept(*m.head);
   const std::uint32_t columns = u(m.hidden_size);
   const std::uint32_t width = type == BlockType::q4_k || type == BlockType::q6_k ? 256 : 32;
   h.dot = takes_integers(type, d);
@@ -223,7 +223,7 @@ HeadShape HeadShape::of(const StepModel& m, const StepDevice& d) {
   while (h.team < d.subgroup && divide_up(items, h.team) > kMostHeadItems) h.team *= 2;
   h.threads = std::min(step_threads(d), kHeadThreads);
   h.groups = d.resident_groups * kHeadGroups;
-  h.draws = m.embeddings->type == type && in_one_part(type, m.head->rows, m.head->cols, d) &&
+  h.draws = kept(*m.embeddings) == type && in_one_part(type, m.head->rows, m.head->cols, d) &&
             in_one_part(type, m.embeddings->rows, m.embeddings->cols, d);
   return h;
 }

@@ -12,7 +12,7 @@ namespace {
 
 using quant::BlockType;
 
-std::string name_of(BlockType type) { return std::string(quant::block_traits(type)->name); }
+std::string name_of(BlockType type) { return std::string(quant::format_of(type).name); }
 
 std::uint64_t packed_bytes(BlockType type, std::int64_t rows, std::int64_t cols) {
   return part_layout(type, rows, cols).words * sizeof(std::uint32_t);
@@ -23,7 +23,7 @@ std::uint64_t all_bytes(const StepModel& model, const StepDevice& d) {
   const std::uint64_t to = std::max<std::uint64_t>(kMatrixAlignment, d.storage_alignment);
   std::uint64_t all = 0;
   const auto add = [&](const WeightView& w) {
-    all += round_up(packed_bytes(w.type, w.rows, w.cols), to) + to;
+    all += round_up(packed_bytes(kept(w), w.rows, w.cols), to) + to;
   };
   add(*model.embeddings);
   if (model.head->data.data() != model.embeddings->data.data()) add(*model.head);
@@ -41,12 +41,12 @@ std::string refuse_types(const StepLayer& l, BlockType type) {
   for (const WeightView* w :
        {&l.mixer->q_proj, &l.mixer->k_proj, &l.mixer->v_proj, &l.output->o_proj,
         &l.channel_mix->gate_proj, &l.channel_mix->up_proj, &l.channel_mix->down_proj}) {
-    if (w->type != type)
-      return "matrices of " + name_of(type) + " and " + name_of(w->type) + ", expected one type";
+    if (kept(*w) != type)
+      return "matrices of " + name_of(type) + " and " + name_of(kept(*w)) + ", expected one type";
   }
   const WeightView* gates = gates_apart(l);
-  if (gates != nullptr && !is_short(gates->type))
-    return "gates of " + name_of(gates->type) + " beside " + name_of(type) +
+  if (gates != nullptr && !is_short(kept(*gates)))
+    return "gates of " + name_of(kept(*gates)) + " beside " + name_of(type) +
            ", expected f16 or bf16";
   return "";
 }
@@ -65,9 +65,9 @@ bool in_one_part(BlockType type, std::int64_t rows, std::int64_t cols, const Ste
 
 std::string refuse_weights(const StepModel& model, const StepDevice& d) {
   const LayerSpec& l = model.layer;
-  const BlockType type = model.layers.front().output->o_proj.type;
-  if (!quant::is_block_type(type) && !is_short(type))
-    return "weights of " + name_of(type) + ", expected blocks or 16 bits";
+  const BlockType type = kept(model.layers.front().output->o_proj);
+  if (!has_step_blocks(type) && !is_short(type))
+    return "weights of " + name_of(type) + ", expected q4_0, q8_0, q4_k, q6_k or 16 bits";
   const std::int32_t width = type == BlockType::q4_k || type == BlockType::q6_k ? 256 : 32;
   for (const std::int32_t n : {model.hidden_size, l.intermediate_size, l.o_channels()}) {
     if (n % width != 0)

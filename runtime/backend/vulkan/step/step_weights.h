@@ -15,6 +15,15 @@ constexpr bool is_short(quant::BlockType t) {
   return t == quant::BlockType::f16 || t == quant::BlockType::bf16;
 }
 
+/// The type in which the device has a tensor.
+inline quant::BlockType kept(const WeightView& w) { return quant::kept_as(w.type); }
+
+/// Whether the one-token programs have shaders for blocks of a type. Models of other types are computed by the ops.
+constexpr bool has_step_blocks(quant::BlockType t) {
+  return t == quant::BlockType::q4_0 || t == quant::BlockType::q8_0 ||
+         t == quant::BlockType::q4_k || t == quant::BlockType::q6_k;
+}
+
 /// Columns of the 16 bytes of codes that a lane loads at a time.
 constexpr std::uint32_t item_columns(quant::BlockType t) {
   return is_short(t) ? 8 : t == quant::BlockType::q8_0 ? 16 : 32;
@@ -25,12 +34,12 @@ inline constexpr std::uint32_t kRoundingLanes = 8;
 
 /// Whether products of a type are made of integers.
 inline bool takes_integers(quant::BlockType t, const StepDevice& d) {
-  return quant::is_block_type(t) && d.integer_dot && d.subgroup >= kRoundingLanes;
+  return has_step_blocks(t) && d.integer_dot && d.subgroup >= kRoundingLanes;
 }
 
 /// f where it is a matrix of its own, else null: q, k, v and f are one.
 inline const WeightView* gates_apart(const StepLayer& layer) {
-  return layer.mixer->f_proj.type == layer.mixer->v_proj.type ? nullptr : &layer.mixer->f_proj;
+  return kept(layer.mixer->f_proj) == kept(layer.mixer->v_proj) ? nullptr : &layer.mixer->f_proj;
 }
 
 /// Rows of the matrix of q, k and v, and of f where it is not apart.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Q4_K: 8 groups of 32 values, w = d * scale * q - dmin * min. Encoding alternates between choosing
+// Q4_K and Q5_K: 8 groups of 32 values, w = d * scale * q - dmin * min. Encoding alternates between choosing
 // codes for given scales and solving the weighted least squares for the scales given the codes,
 // first per group in floats, then with the six-bit scales and minima, last for the block's own d and dmin.
 #include <algorithm>
@@ -16,8 +16,7 @@ namespace {
 
 constexpr int kGroups = 8;
 constexpr int kGroup = kSuperBlock / kGroups;  // 32 values share a scale and a minimum
-constexpr int kMaxCode = 15;
-constexpr int kMaxField = 63;  // six-bit scales and minima
+constexpr int kMaxField = 63;                  // six-bit scales and minima
 
 /// One group with what does not change during the search.
 struct Group {
@@ -54,6 +53,7 @@ Group make_group(const float* x) {
 }
 
 /// q = round((x + min) / scale), clamped. A scale of 0 gives zeros.
+template <int kMaxCode>
 void choose_codes(const float* x, float scale, float min, float* q) {
   const float inverse = scale > 0 ? 1.0F / scale : 0.0F;
   const float finite = std::isfinite(inverse) ? inverse : 0.0F;
@@ -105,6 +105,7 @@ Fit solve(const Group& g, const Moments& m) {
 }
 
 /// Tries ranges a little narrower and wider than [low, high], and solves for each.
+template <int kMaxCode>
 Fit search_group(const Group& g) {
   Fit best;
   best.scale = 0;
@@ -116,7 +117,7 @@ Fit search_group(const Group& g) {
   constexpr int kSteps = 16;
   for (int step = 0; step < kSteps; ++step) {
     const float levels = static_cast<float>(kMaxCode) - 1.2F + 0.15F * static_cast<float>(step);
-    choose_codes(g.x, range / levels, -g.low, q);
+    choose_codes<kMaxCode>(g.x, range / levels, -g.low, q);
     const Fit fit = solve(g, moments_of(g, q));
     if (fit.error < best.error) best = fit;
   }
@@ -140,6 +141,7 @@ int to_field(float value, float unit) {
 float as_stored(float v) { return f16_to_f32(f32_to_f16(v)); }
 
 /// The neighbours of the rounded fields may fit better together; q receives the codes of the best pair.
+template <int kMaxCode>
 float refine_fields(const Group& g, float d, float dmin, int& scale, int& min, float* q) {
   float best_error = std::numeric_limits<float>::max();
   const int scale0 = scale;
@@ -149,7 +151,7 @@ float refine_fields(const Group& g, float d, float dmin, int& scale, int& min, f
     for (int m = std::max(min0 - 1, 0); m <= std::min(min0 + 1, kMaxField); ++m) {
       const float a = d * static_cast<float>(s);
       const float b = dmin * static_cast<float>(m);
-      choose_codes(g.x, a, b, trial);
+      choose_codes<kMaxCode>(g.x, a, b, trial);
       const float error = error_of(g, moments_of(g, trial), a, b);
       if (error < best_error) {
         best_error = error;
@@ -192,8 +194,9 @@ void solve_block(const Group* groups, const float* q, Fields& f) {
   }
 }
 
-BlockQ4_K pack(const Fields& f, const float* q) {
-  BlockQ4_K block;
+/// What both formats have.
+template <class Block>
+void pack_fields(const Fields& f, Block& block) {
   block.d = f32_to_f16(f.d);
   block.dmin = f32_to_f16(f.dmin);
   for (int g = 0; g < 4; ++g) {
@@ -203,38 +206,61 @@ BlockQ4_K pack(const Fields& f, const float* q) {
     block.scales[g + 8] =
         static_cast<std::uint8_t>((f.scale[high] & 15) | ((f.min[high] & 15) << 4));
   }
+}
+
+/// The low four bits of the codes.
+void pack_nibbles(const float* q, std::uint8_t* qs) {
   for (int pair = 0; pair < kGroups / 2; ++pair) {
     const float* low = q + pair * 2 * kGroup;
     for (int l = 0; l < kGroup; ++l) {
-      block.qs[pair * kGroup + l] = static_cast<std::uint8_t>(
-          static_cast<int>(low[l]) | (static_cast<int>(low[l + kGroup]) << 4));
+      qs[pair * kGroup + l] = static_cast<std::uint8_t>(
+          (static_cast<int>(low[l]) & 15) | ((static_cast<int>(low[l + kGroup]) & 15) << 4));
     }
   }
-  return block;
 }
 
-}  // namespace
+template <class Block>
+void decode_groups(const Block& block, const std::uint8_t* codes, float* out) {
+  const float d = f16_to_f32(block.d);
+  const float dmin = f16_to_f32(block.dmin);
+  for (int g = 0; g < kGroups; ++g) {
+    const ScaleMin fields = unpack_scale_min(block.scales, g);
+    const float scale = d * static_cast<float>(fields.scale);
+    const float min = dmin * static_cast<float>(fields.min);
+    for (int l = g * kGroup; l < (g + 1) * kGroup; ++l)
+      out[l] = scale * static_cast<float>(codes[l]) - min;
+  }
+}
 
-BlockQ4_K encode_q4_k(const float* x) {
+/// Byte 32p + l holds value l of group 2p in its low and of group 2p + 1 in its high half.
+void unpack_nibbles(const std::uint8_t* qs, std::uint8_t* codes) {
+  for (int i = 0; i < kSuperBlock; ++i) {
+    const int group = i / kGroup;
+    codes[i] = (qs[group / 2 * kGroup + i % kGroup] >> (group % 2 * 4)) & 15;
+  }
+}
+
+/// The fields of the block, and its codes in q.
+template <int kMaxCode>
+Fields encode(const float* x, float* q) {
   Group groups[kGroups];
   Fit fits[kGroups];
   float largest_scale = 0;
   float largest_min = 0;
   for (int g = 0; g < kGroups; ++g) {
     groups[g] = make_group(x + g * kGroup);
-    fits[g] = search_group(groups[g]);
+    fits[g] = search_group<kMaxCode>(groups[g]);
     largest_scale = std::max(largest_scale, fits[g].scale);
     largest_min = std::max(largest_min, fits[g].min);
   }
   Fields f;
   f.d = as_stored(largest_scale / kMaxField);
   f.dmin = as_stored(largest_min / kMaxField);
-  float q[kSuperBlock];
   float error = 0;
   for (int g = 0; g < kGroups; ++g) {
     f.scale[g] = to_field(fits[g].scale, f.d);
     f.min[g] = to_field(fits[g].min, f.dmin);
-    error += refine_fields(groups[g], f.d, f.dmin, f.scale[g], f.min[g], q + g * kGroup);
+    error += refine_fields<kMaxCode>(groups[g], f.d, f.dmin, f.scale[g], f.min[g], q + g * kGroup);
   }
 
   Fields better = f;
@@ -246,14 +272,37 @@ BlockQ4_K encode_q4_k(const float* x) {
   for (int g = 0; g < kGroups; ++g) {
     const float a = better.d * static_cast<float>(better.scale[g]);
     const float b = better.dmin * static_cast<float>(better.min[g]);
-    choose_codes(x + g * kGroup, a, b, better_q + g * kGroup);
+    choose_codes<kMaxCode>(x + g * kGroup, a, b, better_q + g * kGroup);
     better_error += error_of(groups[g], moments_of(groups[g], better_q + g * kGroup), a, b);
   }
-  return better_error < error ? pack(better, better_q) : pack(f, q);
+  if (!(better_error < error)) return f;
+  std::copy(better_q, better_q + kSuperBlock, q);
+  return better;
 }
 
-ScaleMin unpack_scale_min(const BlockQ4_K& block, int group) {
-  const std::uint8_t* s = block.scales;
+}  // namespace
+
+BlockQ4_K encode_q4_k(const float* x) {
+  float q[kSuperBlock];
+  BlockQ4_K block;
+  pack_fields(encode<15>(x, q), block);
+  pack_nibbles(q, block.qs);
+  return block;
+}
+
+BlockQ5_K encode_q5_k(const float* x) {
+  float q[kSuperBlock];
+  BlockQ5_K block{};
+  pack_fields(encode<31>(x, q), block);
+  pack_nibbles(q, block.qs);
+  for (int i = 0; i < kSuperBlock; ++i) {
+    std::uint8_t& high = block.qh[i % kGroup];
+    high = static_cast<std::uint8_t>(high | ((static_cast<int>(q[i]) >> 4) << (i / kGroup)));
+  }
+  return block;
+}
+
+ScaleMin unpack_scale_min(const std::uint8_t (&s)[12], int group) {
   if (group < 4) {
     return {static_cast<std::uint8_t>(s[group] & 63), static_cast<std::uint8_t>(s[group + 4] & 63)};
   }
@@ -261,19 +310,24 @@ ScaleMin unpack_scale_min(const BlockQ4_K& block, int group) {
           static_cast<std::uint8_t>((s[group + 4] >> 4) | ((s[group] >> 6) << 4))};
 }
 
-void decode(const BlockQ4_K& block, float* out) {
-  const float d = f16_to_f32(block.d);
-  const float dmin = f16_to_f32(block.dmin);
-  for (int g = 0; g < kGroups; ++g) {
-    const ScaleMin fields = unpack_scale_min(block, g);
-    const float scale = d * static_cast<float>(fields.scale);
-    const float min = dmin * static_cast<float>(fields.min);
-    const std::uint8_t* qs = block.qs + (g / 2) * kGroup;
-    const int shift = (g % 2) * 4;
-    for (int l = 0; l < kGroup; ++l) {
-      out[g * kGroup + l] = scale * static_cast<float>((qs[l] >> shift) & 15) - min;
-    }
+void unpack_codes(const BlockQ5_K& block, std::uint8_t* codes) {
+  unpack_nibbles(block.qs, codes);
+  for (int i = 0; i < kSuperBlock; ++i) {
+    const int high = (block.qh[i % kGroup] >> (i / kGroup)) & 1;
+    codes[i] = static_cast<std::uint8_t>(codes[i] | (high << 4));
   }
+}
+
+void decode(const BlockQ4_K& block, float* out) {
+  std::uint8_t codes[kSuperBlock];
+  unpack_nibbles(block.qs, codes);
+  decode_groups(block, codes, out);
+}
+
+void decode(const BlockQ5_K& block, float* out) {
+  std::uint8_t codes[kSuperBlock];
+  unpack_codes(block, codes);
+  decode_groups(block, codes, out);
 }
 
 }  // namespace runnel::quant
