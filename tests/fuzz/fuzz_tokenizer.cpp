@@ -62,7 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)runnel::recognise_chat_template(text);
   (void)runnel::parse_world_vocabulary(text);
   if (const auto token = runnel::unescape_world_token(text)) {
-    require(runnel::unescape_world_token(runnel::escape_world_token(*token)) == *token);
+    const auto again = runnel::unescape_world_token(runnel::escape_world_token(*token));
+    require(again && *again == *token);
   }
   if (const auto model = runnel::SentencepieceModel::parse(text)) {
     require(runnel::SentencepieceModel::parse(model->serialize()).has_value());
