@@ -33,8 +33,10 @@ Result<int> run(const Options& o) {
   options.name = o.name;
   options.license = o.license;
   if (!o.chat.empty()) {
-    options.chat =
-        ChatFormat{o.chat == "chatml" ? ChatStyle::chatml : ChatStyle::plain, o.system, {}};
+    const ChatStyle style = o.chat == "chatml" ? ChatStyle::chatml
+                            : o.chat == "rwkv" ? ChatStyle::rwkv
+                                               : ChatStyle::plain;
+    options.chat = ChatFormat{style, o.system, {}};
   } else if (!o.system.empty()) {
     return fail(ErrorCode::invalid_argument, "--system needs --chat");
   }
@@ -90,7 +92,7 @@ Command add_convert(CLI::App& program) {
       ->add_option("--chat", options->chat,
                    "Chat format of the model. Without it: as the template in the directory says")
       ->type_name("STYLE")
-      ->check(CLI::IsMember({"chatml", "plain"}));
+      ->check(CLI::IsMember({"chatml", "plain", "rwkv"}));
   parser->add_option("--system", options->system, "With --chat: the default system prompt")
       ->type_name("TEXT");
   parser

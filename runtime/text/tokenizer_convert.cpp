@@ -13,6 +13,7 @@
 #include "runtime/text/json_file.h"
 #include "runtime/text/sentencepiece_proto.h"
 #include "runtime/text/tokenizer_json.h"
+#include "runtime/text/world_chat.h"
 #include "runtime/text/world_vocabulary.h"
 
 namespace runnel {
@@ -265,7 +266,12 @@ Status convert_world(const fs::path& path, std::int32_t vocab_size, Keys& keys) 
   });
 }
 
-void convert_chat(const Settings& settings, const std::optional<ChatFormat>& style, Keys& keys) {
+void convert_chat(const Settings& settings, const std::optional<ChatFormat>& style, bool world,
+                  Keys& keys) {
+  if (settings.chat_template.empty() && !style && world) {
+    keys.set("tokenizer.chat_template", std::string("rwkv-world"));
+    return;
+  }
   if (!settings.chat_template.empty()) keys.set("tokenizer.chat_template", settings.chat_template);
   ChatFormat format;
   if (style) {
@@ -273,6 +279,7 @@ void convert_chat(const Settings& settings, const std::optional<ChatFormat>& sty
   } else if (settings.chat_template.empty()) {
     return;  // a file without a template is read as plain
   } else {
+    if (is_world_chat(world ? "rwkv" : "", settings.chat_template)) return;
     format = recognise_chat_template(settings.chat_template);
     if (format.style == ChatStyle::none) {
       // The style is not written: the reason follows from the file's template, and a later version may support it.
@@ -314,7 +321,7 @@ Result<TokenizerConversion> tokenizer_to_gguf(const fs::path& directory, std::in
   } else {
     RUNNEL_CHECK_OK(convert_bpe(directory / "tokenizer.json", vocab_size, settings, keys));
   }
-  convert_chat(settings, style, keys);
+  convert_chat(settings, style, has_world, keys);
   TokenizerConversion done;
   done.keys = static_cast<int>(keys.values.size());
   done.warnings = std::move(keys.warnings);

@@ -46,8 +46,10 @@ void use(const runnel::Tokenizer& tokenizer, std::string_view text) {
     (void)tokenizer.decode(*ids, true);
   }
   const runnel::ChatMessage messages[] = {{"user", std::string(text)}};
-  for (const auto style : {runnel::ChatStyle::plain, runnel::ChatStyle::chatml}) {
-    (void)encode_chat(tokenizer, {style, {}, {}}, messages, true, runnel::ChatContinuation::start);
+  for (const auto style :
+       {runnel::ChatStyle::plain, runnel::ChatStyle::chatml, runnel::ChatStyle::rwkv}) {
+    (void)encode_chat(tokenizer, {style, {}, {}}, messages,
+                      {true, runnel::ChatContinuation::start});
   }
 }
 
