@@ -91,7 +91,11 @@ void TokenLoop::record(TokenId token, std::size_t bytes) {
 
 bool TokenLoop::wants_mark(std::string_view piece) const {
   if (!settles() || !detector_.held().empty()) return false;
-  const auto begins = [&](const std::string& stop) { return piece.find(stop[0]) != piece.npos; };
+  const auto begins = [&](const std::string& stop) {
+    std::size_t n = std::min(piece.size(), stop.size() - 1);
+    while (n > 0 && !stop.starts_with(piece.substr(piece.size() - n))) --n;
+    return n > 0 || piece.find(stop) != piece.npos;
+  };
   return std::any_of(options_->stop.begin(), options_->stop.end(), begins) ||
          std::any_of(options_->answer.stop.begin(), options_->answer.stop.end(), begins);
 }

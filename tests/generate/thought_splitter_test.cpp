@@ -36,7 +36,7 @@ TEST(ThoughtSplitter, DoesNotDependOnWhereTheTextIsCut) {
       {"<think></think>", "", ""},
       {" <think>\nnever closed ", "never closed", ""},
       {" <thinking> is a tag", "", "<thinking> is a tag"},
-      {" <thi", "", "<thi"},
+      {" <thin", "", "<thin"},
       {"The tag <think> comes later", "", "The tag <think> comes later"},
       {"<think>a</think>b<think>c</think>", "a", "b<think>c</think>"},
       {"  \n ", "", ""},
