@@ -61,14 +61,14 @@ Result<TokenLoop> TokenLoop::create(const GenerationOptions& options, std::size_
   TokenLoop loop(options, on_text, std::move(sampler));
   if (options.on_logits) loop.own_.resize(vocab_size);
   RUNNEL_CHECK_OK(loop.characters_.restore(carry.utf8));
-  loop.show_parts(loop.splitter_.push(options.answer.opening));
+  loop.splitter_.open(options.answer.opening);
   loop.show(loop.detector_.push(carry.stop));
   return loop;
 }
 
 void TokenLoop::show(std::string_view text) {
   if (text.empty()) return;
-  if (settles() || options_->answer.thinks) record_.visible += text;
+  if (settles()) record_.visible += text;
   show_parts(splitter_.push(text));
 }
 
@@ -107,11 +107,8 @@ void TokenLoop::finish_answer() {
       result_.reason == FinishReason::end || result_.reason == FinishReason::stop_text;
   // Nothing goes on with it, so what may have begun a stop text is part of it.
   if (!ended) show(detector_.finish());
-  const ThoughtSplitter::Text rest = splitter_.finish();
-  // The opening alone is nobody's text.
-  const std::string& opening = options_->answer.opening;
-  if (opening.empty() || !record_.visible.empty()) show_parts(rest);
-  if (opening.empty() && !splitter_.has_thought()) return;
+  show_parts(splitter_.finish());
+  if (!splitter_.has_thought()) return;
   constexpr std::string_view kSpaces = " \t\r\n";
   const std::size_t size = result_.text.find_last_not_of(kSpaces) + 1;
   record_.rewritten = size == 0 ? "" : " " + result_.text.substr(0, size);

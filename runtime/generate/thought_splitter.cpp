@@ -42,8 +42,19 @@ void ThoughtSplitter::take_thought(Text& out) {
   }
 }
 
+void ThoughtSplitter::open(std::string_view opening) {
+  if (part_ != Part::start || opening.empty()) return;
+  has_thought_ = true;
+  tag_open_ = true;
+  part_ = opening.ends_with(kEnd.substr(0, kEnd.size() - 1)) ? Part::gap : Part::thought;
+}
+
 ThoughtSplitter::Text ThoughtSplitter::push(std::string_view piece) {
   Text out;
+  if (tag_open_ && !piece.empty()) {
+    tag_open_ = false;
+    if (piece.front() == '>') piece.remove_prefix(1);
+  }
   if (part_ == Part::all || part_ == Part::answer) {
     out.answer = piece;
     return out;

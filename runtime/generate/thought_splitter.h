@@ -13,6 +13,10 @@ class ThoughtSplitter {
   /// @param thinks  false: all of the text is answer, as it comes.
   explicit ThoughtSplitter(bool thinks) : part_(thinks ? Part::start : Part::all) {}
 
+  /// The text goes on from this one, AnswerForm::opening: "<think", or "<think> … </think". The ">" that its last tag
+  /// lacks may come or not.
+  void open(std::string_view opening);
+
   /// Text that is now known to be one or the other. White space before and after a thought and before the answer is
   /// left out.
   struct Text {
@@ -36,6 +40,7 @@ class ThoughtSplitter {
   std::string held_;  // not known yet
   bool has_thought_ = false;
   bool thought_begun_ = false;  // some of it was given
+  bool tag_open_ = false;       // a ">" at the beginning ends it
 };
 
 }  // namespace runnel

@@ -51,6 +51,24 @@ TEST(ThoughtSplitter, DoesNotDependOnWhereTheTextIsCut) {
   }
 }
 
+TEST(ThoughtSplitter, GoesOnFromAnOpening) {
+  const auto after = [](const char* opening, const std::string& text) {
+    ThoughtSplitter splitter(true);
+    splitter.open(opening);
+    const ThoughtSplitter::Text first = splitter.push(text.substr(0, 1));
+    const ThoughtSplitter::Text rest = splitter.push(text.substr(1));
+    const ThoughtSplitter::Text last = splitter.finish();
+    EXPECT_TRUE(splitter.has_thought());
+    return std::pair(first.thought + rest.thought + last.thought,
+                     first.answer + rest.answer + last.answer);
+  };
+  using Parts = std::pair<std::string, std::string>;
+  EXPECT_EQ(after(" <think", ">\nhm\n</think>\nYes."), Parts("hm", "Yes."));
+  EXPECT_EQ(after(" <think", "\nhm</think>Yes."), Parts("hm", "Yes."));
+  EXPECT_EQ(after(" <think>\n</think", ">\nYes."), Parts("", "Yes."));
+  EXPECT_EQ(after(" <think>\n</think", " Yes."), Parts("", "Yes."));
+}
+
 TEST(ThoughtSplitter, GivesTheThoughtAsItComes) {
   ThoughtSplitter splitter(true);
   EXPECT_EQ(splitter.push(" <think>one").thought, "one");
