@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/cli/chat_input.h"
@@ -27,6 +28,7 @@ constexpr const char* kHelp =
     "/reset       forget the conversation and start over\n"
     "/save FILE   write what the model remembers to a snapshot\n"
     "/load FILE   continue from a snapshot\n"
+    "/thought     what the model thought before its last answer\n"
     "/stats       length of the conversation, speed, memory\n"
     "/quit        leave (so does Ctrl-D, or Ctrl-C twice)\n"
     "Ctrl-C stops an answer. A line that ends in \\ continues on the next; // at its start sends a "
@@ -40,8 +42,13 @@ struct Options {
   std::string load;
   std::string save;
   ConversationChoice conversation;
+  std::string think;
   bool has_system = false;
 };
+
+Thinking thinking_of(const std::string& think) {
+  return think == "on" ? Thinking::on : think == "off" ? Thinking::off : Thinking::as_trained;
+}
 
 class Chat {
  public:
@@ -53,10 +60,18 @@ class Chat {
         stored_(std::move(stored)),
         interrupts_(interrupts),
         input_(interrupts),
-        decorated_(stdin_is_terminal() && stdout_is_terminal()) {}
+        decorated_(stdin_is_terminal() && stdout_is_terminal()) {
+    // Thoughts are folded: a remark while they last, their text on request.
+    generation_.on_thought = [this](std::string_view) {
+      if (decorated_ && !std::exchange(thinking_, true))
+        output_closed_ = !write_out("(thinking …) ");
+      return !output_closed_;
+    };
+  }
 
   Status load(const std::string& file) {
-    RUNNEL_TRY(const Snapshot snapshot, Snapshot::load(file));
+    RUNNEL_TRY(const Snapshot snapshot, load_start(file, session().shared_model()));
+    start_ = snapshot.position() == 0 ? file : "";
     return session().restore(snapshot);
   }
 
@@ -149,8 +164,10 @@ class Chat {
 
   // What shows an answer as it comes; finish_answer() shows its end.
   TextCallback show_text() {
+    thinking_ = false;
     wrap_.emplace(decorated_ ? terminal_columns() : 0);
     return [this](std::string_view text) {
+      if (std::exchange(thinking_, false)) write_out("\n");
       output_closed_ = !write_out(wrap_->push(text));
       return !output_closed_;
     };
@@ -171,7 +188,7 @@ class Chat {
     if (session().position() == 0 && options_.has_system)
       messages.push_back({.role = "system", .content = options_.system});
     messages.push_back({.role = "user", .content = message});
-    return session().model().encode_chat(messages, true, continuation());
+    return session().model().encode_chat(messages, true, continuation(), session().unread_text());
   }
 
   Status answer_and_keep(const std::string& message) {
@@ -197,6 +214,7 @@ class Chat {
   }
 
   void finish_answer(const GenerationResult& result) {
+    thought_ = result.thought;
     if (output_closed_) return;
     write_out(wrap_->push(result.held_back) + wrap_->finish() + "\n");
     if (!decorated_) return;
@@ -255,10 +273,14 @@ class Chat {
       report_error({ErrorCode::invalid_argument,
                     "/load would leave the kept conversation; start without --conversation"});
     } else if (command == "/reset") {
-      finish(pack_ ? begin_with_pack(options_.conversation.pack) : session().reset(),
+      finish(pack_            ? begin_with_pack(options_.conversation.pack)
+             : start_.empty() ? session().reset()
+                              : load(start_),
              "Started over.");
     } else if (command == "/stats") {
       print_stats();
+    } else if (command == "/thought") {
+      write_out(thought_.empty() ? "There was no thought.\n" : thought_ + "\n");
     } else if (command == "/save" || command == "/load") {
       if (argument.empty()) {
         report_error({ErrorCode::invalid_argument,
@@ -306,15 +328,18 @@ class Chat {
   }
 
   const Options& options_;
-  const GenerationOptions generation_;
+  GenerationOptions generation_;
   Session own_session_;  // of a chat that is not kept
   std::optional<ChatStore> stored_;
   std::optional<PackStart> pack_;  // what the session began with
+  std::string start_;              // file of a state before the first token that it began with
   InterruptHandler& interrupts_;
   ChatInput input_;
   const bool decorated_;  // prompts and remarks, only on a terminal
   bool output_closed_ = false;
   std::optional<WordWrap> wrap_;  // of the answer that is being shown
+  std::string thought_;           // before the last answer
+  bool thinking_ = false;         // a thought goes on
 
   std::size_t prefill_tokens_ = 0;
   std::size_t decode_tokens_ = 0;
@@ -332,7 +357,7 @@ Result<int> run(const Options& o) {
                 "the model's file has no tokenizer, so it cannot chat: use `runnel run --tokens` "
                 "with token ids");
   }
-  if (model->chat_format().style == ChatStyle::plain) generation.stop.push_back("\nUser:");
+  RUNNEL_TRY(generation.answer, model->answer_form(thinking_of(o.think)));
   RUNNEL_TRY(Session session, Session::create(model));
   std::optional<ChatStore> stored;
   if (!o.conversation.name.empty()) {
@@ -369,7 +394,14 @@ Command add_chat(CLI::App& program) {
                             ->add_option("--system", o->system,
                                          "System prompt, instead of the one in the model's file")
                             ->type_name("TEXT");
-  parser->add_option("--load", o->load, "Start from a snapshot")->type_name("SNAPSHOT");
+  parser
+      ->add_option("--think", o->think,
+                   "Make the model think before it answers, or not. Without it: as it was trained")
+      ->type_name("on|off")
+      ->check(CLI::IsMember({"on", "off"}));
+  parser
+      ->add_option("--load", o->load, "Start from a snapshot, or from a tuned state of RWKV (.pth)")
+      ->type_name("SNAPSHOT");
   parser->add_option("--save", o->save, "Write a snapshot when leaving")->type_name("SNAPSHOT");
   add_conversation_options(*parser, o->conversation);
   parser->get_option("--load")->excludes("--conversation")->excludes("--pack");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runnel convert: a Hugging Face checkpoint directory becomes a model file.
+// runnel convert: a checkpoint, a Hugging Face directory or one file of RWKV-7, becomes a model file.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -33,8 +33,10 @@ Result<int> run(const Options& o) {
   options.name = o.name;
   options.license = o.license;
   if (!o.chat.empty()) {
-    options.chat =
-        ChatFormat{o.chat == "chatml" ? ChatStyle::chatml : ChatStyle::plain, o.system, {}};
+    const ChatStyle style = o.chat == "chatml" ? ChatStyle::chatml
+                            : o.chat == "rwkv" ? ChatStyle::rwkv
+                                               : ChatStyle::plain;
+    options.chat = ChatFormat{style, o.system, {}};
   } else if (!o.system.empty()) {
     return fail(ErrorCode::invalid_argument, "--system needs --chat");
   }
@@ -59,7 +61,7 @@ Result<int> run(const Options& o) {
   }
   if (!report->has_tokenizer) {
     std::fprintf(stderr,
-                 "runnel: warning: %s has no tokenizer files; the model will take token ids only\n",
+                 "runnel: warning: %s has no tokenizer; the model will take token ids only\n",
                  o.directory.c_str());
   }
   print_stored(o.out, report->tensors, o.store);
@@ -69,20 +71,20 @@ Result<int> run(const Options& o) {
 }  // namespace
 
 Command add_convert(CLI::App& program) {
-  CLI::App* parser = program.add_subcommand(
-      "convert", "Make a model file from a Hugging Face checkpoint directory");
+  CLI::App* parser = program.add_subcommand("convert", "Make a model file from a checkpoint");
   const auto options = std::make_shared<Options>();
   parser
-      ->add_option("DIR", options->directory,
+      ->add_option("CHECKPOINT", options->directory,
                    "Directory with config.json (model_type gsa or runnel_gsa), *.safetensors and "
-                   "tokenizer files")
+                   "tokenizer files; or one file, .pth or .safetensors, of RWKV-7 as its author "
+                   "publishes it")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check(CLI::ExistingPath);
   parser->add_option("OUT", options->out, "Model file to write (GGUF)")->required();
   add_store_options(*parser, options->store)
       ->description(
           "Type of the linear weights. Without it: the checkpoint's own, nothing is lost");
-  parser->add_option("--name", options->name, "Name of the model. Without it: the directory's")
+  parser->add_option("--name", options->name, "Name of the model. Without it: the checkpoint's")
       ->type_name("TEXT");
   parser->add_option("--license", options->license, "Licence to note in the file, as in apache-2.0")
       ->type_name("TEXT");
@@ -90,7 +92,7 @@ Command add_convert(CLI::App& program) {
       ->add_option("--chat", options->chat,
                    "Chat format of the model. Without it: as the template in the directory says")
       ->type_name("STYLE")
-      ->check(CLI::IsMember({"chatml", "plain"}));
+      ->check(CLI::IsMember({"chatml", "plain", "rwkv"}));
   parser->add_option("--system", options->system, "With --chat: the default system prompt")
       ->type_name("TEXT");
   parser

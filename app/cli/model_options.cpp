@@ -8,6 +8,7 @@
 
 #include "app/cli/terminal.h"
 #include "runtime/base/try.h"
+#include "runtime/model/tuned_state.h"
 
 namespace runnel::cli {
 namespace {
@@ -129,6 +130,10 @@ Result<std::shared_ptr<const Model>> load_model(const ModelChoice& choice) {
     return true;
   };
   return Model::load(file, options);
+}
+
+Result<Snapshot> load_start(const std::string& file, const std::shared_ptr<const Model>& model) {
+  return is_torch_file(file) ? load_tuned_state(file, model) : Snapshot::load(file);
 }
 
 }  // namespace runnel::cli

@@ -10,6 +10,7 @@
 
 #include "runnel/model.h"
 #include "runnel/result.h"
+#include "runnel/snapshot.h"
 
 namespace runnel::cli {
 
@@ -34,5 +35,8 @@ Result<std::string> model_file(const ModelChoice& choice);
 
 /// Loads with a progress bar. The environment variable RUNNEL_STEP, if set, names the step program.
 Result<std::shared_ptr<const Model>> load_model(const ModelChoice& choice);
+
+/// A snapshot to start `model` from: a file of ours, or a tuned state of RWKV (.pth).
+Result<Snapshot> load_start(const std::string& file, const std::shared_ptr<const Model>& model);
 
 }  // namespace runnel::cli

@@ -86,7 +86,7 @@ Result<int> run(const Options& o) {
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
   RUNNEL_TRY(Session session, Session::create(model));
   if (!o.load.empty()) {
-    RUNNEL_TRY(const Snapshot snapshot, Snapshot::load(o.load));
+    RUNNEL_TRY(const Snapshot snapshot, load_start(o.load, model));
     RUNNEL_CHECK_OK(session.restore(snapshot));
     keep_given_options(*o.parser, last_sampling(session), generation.sampling);
   }
@@ -162,7 +162,10 @@ Command add_run(CLI::App& program) {
                    "Token ids to continue, separated by commas; prints token ids")
       ->type_name("IDS")
       ->excludes(prompt);
-  parser->add_option("--load", o->load, "Start from a snapshot; a prompt is read after it")
+  parser
+      ->add_option(
+          "--load", o->load,
+          "Start from a snapshot, or from a tuned state of RWKV (.pth); a prompt is read after it")
       ->type_name("SNAPSHOT");
   parser->add_option("--save", o->save, "Write a snapshot at the end")->type_name("SNAPSHOT");
   parser->add_flag("--stats", o->stats, "Report tokens, speed and memory on standard error");

@@ -140,6 +140,16 @@ Result<int> diff(const std::string& left, const std::string& right) {
   return text.empty() ? kOk : kFailed;
 }
 
+// A tuned state as a file of ours.
+Result<int> make(const ModelChoice& choice, const std::string& file, const std::string& out) {
+  RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(choice));
+  RUNNEL_TRY(const Snapshot snapshot, load_start(file, model));
+  RUNNEL_CHECK_OK(snapshot.save(out));
+  write_out(out + ": " + format_bytes(snapshot.data().state.size() * sizeof(float)) +
+            " of state at position " + format_count(snapshot.position()) + "\n");
+  return kOk;
+}
+
 }  // namespace
 
 Command add_snapshot(CLI::App& program) {
@@ -147,10 +157,11 @@ Command add_snapshot(CLI::App& program) {
     std::string file;
     std::string other;
     SnapshotBenchOptions bench;
+    ModelChoice model;
     bool json = false;
   };
   CLI::App* parser =
-      program.add_subcommand("snapshot", "Inspect, verify, compare and time snapshot files");
+      program.add_subcommand("snapshot", "Make, inspect, verify, compare and time snapshot files");
   parser->require_subcommand(1);
   parser->footer("Example:\n  runnel snapshot inspect talk.snap");
   CLI::App* look =
@@ -165,6 +176,14 @@ Command add_snapshot(CLI::App& program) {
       parser->add_subcommand("diff", "Compare two snapshot files; exit code 1 if they differ");
   differ->add_option("FILE", o->file, "Snapshot file")->required();
   differ->add_option("OTHER", o->other, "Another")->required();
+  CLI::App* maker = parser->add_subcommand(
+      "make", "Make a snapshot file of a tuned state of RWKV (.pth), for the model it belongs to");
+  maker->footer("Example:\n  runnel snapshot make poet.pth poet.snap rwkv7-g1.gguf");
+  maker->add_option("STATE", o->file, "Tuned state: blocks.i.att.time_state of every layer")
+      ->required()
+      ->check(CLI::ExistingFile);
+  maker->add_option("OUT", o->other, "Snapshot file to write")->required();
+  add_model_options(*maker, o->model);
   CLI::App* timer = parser->add_subcommand("bench", "Time saving and restoring, measure drift");
   add_model_options(*timer, o->bench.model);
   timer->add_option("--directory", o->bench.directory, "Where to write")->type_name("DIR");
@@ -173,9 +192,10 @@ Command add_snapshot(CLI::App& program) {
       ->capture_default_str();
   timer->add_option("--text", o->bench.text, "Text to read them from, instead of any tokens")
       ->type_name("FILE");
-  return {parser, [o, verifier, differ, timer] {
+  return {parser, [o, verifier, differ, maker, timer] {
             const Result<int> code = verifier->parsed() ? verify(o->file)
                                      : differ->parsed() ? diff(o->file, o->other)
+                                     : maker->parsed()  ? make(o->model, o->file, o->other)
                                      : timer->parsed()  ? bench_snapshots(o->bench)
                                                         : inspect(o->file, o->json);
             return code ? *code : report(code.error());

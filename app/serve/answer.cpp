@@ -74,6 +74,8 @@ std::string Answer::whole(const Jobs& jobs, const std::optional<StateMark>& mark
     nlohmann::ordered_json choice = {{"index", choices.size()}};
     if (chat_) {
       choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
+      if (const std::string& thought = job->result().thought; !thought.empty())
+        choice["message"]["reasoning_content"] = thought;
     } else {
       choice["text"] = text;
     }
@@ -114,6 +116,14 @@ std::string Answer::event(std::size_t index, std::string_view text) const {
   }
   choice["logprobs"] = nullptr;
   choice["finish_reason"] = nullptr;
+  return sse(chunk(nlohmann::ordered_json::array({choice})));
+}
+
+std::string Answer::thought_event(std::size_t index, std::string_view text) const {
+  nlohmann::ordered_json choice = {{"index", index},
+                                   {"delta", {{"reasoning_content", text}}},
+                                   {"logprobs", nullptr},
+                                   {"finish_reason", nullptr}};
   return sse(chunk(nlohmann::ordered_json::array({choice})));
 }
 

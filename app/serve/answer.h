@@ -31,6 +31,7 @@ class Answer {
   /// (`mark` as above), after all.
   std::string opening(const Job& first) const;
   std::string event(std::size_t index, std::string_view text) const;
+  std::string thought_event(std::size_t index, std::string_view text) const;
   std::string choice_end(std::size_t index, const Job& job,
                          const std::optional<StateMark>& mark) const;
   std::string closing(const Jobs& jobs) const;

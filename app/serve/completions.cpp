@@ -100,6 +100,10 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
     KeptState after = std::move(before_.state);
     after.session = std::move(session_);
     if (!untouched) {
+      if (const Status settled = jobs_[0]->settle(*after.session); !settled) {
+        failure_ = of_error(settled.error());
+        return owner_.states_.release(id, before_.state.generation);
+      }
       const bool silent = job.result().tokens.empty();
       after.trail = request_.chat ? before_.trail : MessageTrail{};
       if (request_.chat && !silent)
@@ -136,8 +140,10 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
       const Job::News news = jobs_[i]->look();
       // A conversation's last event says where it stands, which is known when all is kept.
       const bool ends = news.over && (over || request_.conversation.empty()) && !ended_[i];
-      if ((!news.text.empty() || ends) && !std::exchange(opened_, true))
+      const bool says = !news.text.empty() || !news.thought.empty();
+      if ((says || ends) && !std::exchange(opened_, true))
         piece.bytes = answer_->opening(*jobs_[0]);
+      if (!news.thought.empty()) piece.bytes += answer_->thought_event(i, news.thought);
       if (!news.text.empty()) piece.bytes += answer_->event(i, news.text);
       if (!ends || failure_of(i)) continue;
       ended_[i] = true;
@@ -253,7 +259,10 @@ std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
                                         : taken.state->closed
                                             ? ChatContinuation::after_closed_answer
                                             : ChatContinuation::after_cut_answer;
-  Result<Tokens> tokens = model_->encode_chat(fresh, true, continuation);
+  const bool goes_on = taken.state && taken.state->session;
+  Result<Tokens> tokens =
+      model_->encode_chat(fresh, true, continuation,
+                          goes_on ? taken.state->session->unread_text() : std::string_view());
   if (!tokens) return of_error(tokens.error());
   return *std::move(tokens);
 }
@@ -289,6 +298,15 @@ std::optional<HttpError> Completions::check(const Request& request,
 std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& running,
                                             Request request) {
   const std::string id = request.conversation;
+  if (request.chat) {
+    Result<AnswerForm> form = model_->answer_form(request.thinking);
+    if (!form) {
+      return HttpError{400, request.thinking_field + ": " + form.error().message,
+                       request.thinking_field, "unsupported_field"};
+    }
+    request.generation.answer = *std::move(form);
+    if (id.empty()) request.generation.answer.follows.clear();  // nobody goes on with its state
+  }
   KeptStates::Taken taken;
   if (!id.empty()) {
     std::variant<KeptStates::Taken, HttpError> got = states_.take(id, request.expect);

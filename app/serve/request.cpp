@@ -69,7 +69,7 @@ void read_messages(Fields& fields, std::vector<ChatMessage>& messages) {
     }
     for (const auto& [name, value] : entry.items()) {
       if (name == "role" || name == "content" || name == "refusal" || name == "name" ||
-          value.is_null())
+          name == "reasoning_content" || value.is_null())  // thoughts are not read again
         continue;
       if ((name == "tool_calls" || name == "annotations") && value.is_array() && value.empty())
         continue;
@@ -229,6 +229,33 @@ void read_stops(Fields& fields, std::vector<std::string>& stops) {
   }
 }
 
+// By OpenAI's name and by those of vLLM and others.
+void read_thinking(Fields& fields, Request& request) {
+  const auto choose = [&](bool on, const char* field) {
+    request.thinking = on ? Thinking::on : Thinking::off;
+    request.thinking_field = field;
+  };
+  if (const auto effort = fields.text("reasoning_effort")) {
+    const bool off = *effort == "none" || *effort == "minimal";
+    if (!off && *effort != "low" && *effort != "medium" && *effort != "high") {
+      return fields.refuse("reasoning_effort is " + effort->substr(0, 40) +
+                               ", expected none, minimal, low, medium or high",
+                           "reasoning_effort");
+    }
+    choose(!off, "reasoning_effort");
+  }
+  if (const auto v = fields.boolean("enable_thinking")) choose(*v, "enable_thinking");
+  const nlohmann::json* arguments = fields.value("chat_template_kwargs");
+  if (arguments == nullptr) return;
+  if (!arguments->is_object())
+    return fields.refuse("chat_template_kwargs: expected an object", "chat_template_kwargs");
+  Fields inner(*arguments);
+  if (const auto v = inner.boolean("enable_thinking")) choose(*v, "chat_template_kwargs");
+  inner.finish();
+  if (inner.error())
+    fields.refuse("chat_template_kwargs: " + inner.error()->message, "chat_template_kwargs");
+}
+
 // An id, or {"id": ID, "expect": GENERATION, "position": TOKENS}.
 void read_conversation(Fields& fields, Request& request) {
   const nlohmann::json* given = fields.value("conversation");
@@ -323,6 +350,7 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
   }
   if (chat) {
     read_messages(fields, request.messages);
+    read_thinking(fields, request);
   } else {
     read_prompts(fields, request.prompts);
   }

@@ -24,6 +24,8 @@ struct Request {
   std::vector<ChatMessage> messages;  // of a chat
   std::vector<Prompt> prompts;        // of a completion: at least one, each has its own answer
   GenerationOptions generation;
+  Thinking thinking = Thinking::as_trained;
+  std::string thinking_field;  // that said so
   bool stream = false;
   bool include_usage = false;         // a last chunk of the stream with the token counts
   std::string conversation;           // id of the kept state to continue, or empty

@@ -20,8 +20,9 @@ constexpr std::size_t kLeastPiece = 16;  // of a prompt, so that a slice is not 
 
 Job::News Job::wait(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, patience, [this] { return over_ || !text_.empty(); });
-  return {.text = std::exchange(text_, {}), .over = over_};
+  changed_.wait_for(lock, patience,
+                    [this] { return over_ || !text_.empty() || !thought_.empty(); });
+  return {.text = std::exchange(text_, {}), .thought = std::exchange(thought_, {}), .over = over_};
 }
 
 void Job::cancel() {
@@ -39,10 +40,10 @@ bool Job::cancelled() const {
   return cancelled_;
 }
 
-void Job::say(std::string_view text) {
+void Job::say(std::string_view text, std::string Job::*where) {
   {
     const std::lock_guard lock(mutex_);
-    text_ += text;
+    this->*where += text;
   }
   changed_.notify_one();
   if (on_news) on_news();
@@ -162,7 +163,11 @@ bool Scheduler::admit(const std::stop_token& stop) {
       job.session_ = std::make_unique<Session>(std::move(*made));
     }
     job.on_text_ = [&job](std::string_view text) {
-      job.say(text);
+      job.say(text, &Job::text_);
+      return true;
+    };
+    job.options_.on_thought = [&job](std::string_view text) {
+      job.say(text, &Job::thought_);
       return true;
     };
     if (job.tokens_.empty()) begin_generation(job);
@@ -206,7 +211,10 @@ void Scheduler::begin_generation(Job& job) {
 }
 
 void Scheduler::end(Job& job, std::optional<Error> error) {
-  if (job.generation_) job.result_ = job.generation_->finish();
+  if (job.generation_) {
+    job.result_ = job.generation_->finish();
+    job.settling_ = job.generation_->take_settling();
+  }
   job.generation_.reset();
   job.finish(std::move(error));
 }

@@ -28,6 +28,7 @@ class Job {
   /// What is new since the last look.
   struct News {
     std::string text;
+    std::string thought;  // before it
     bool over = false;
   };
 
@@ -53,6 +54,8 @@ class Job {
   // Once it is over:
   const std::optional<Error>& error() const { return error_; }
   const GenerationResult& result() const { return result_; }
+  /// Leaves the session as a reading of the transcript would; it may read much of the answer again.
+  Status settle(Session& session) { return settling_ ? settling_(session, result_) : Status(); }
   std::uint64_t fed() const { return tokens_.size(); }
   std::uint64_t position_before() const { return position_before_; }
 
@@ -74,7 +77,7 @@ class Job {
   friend class Scheduler;
 
   bool cancelled() const;
-  void say(std::string_view text);
+  void say(std::string_view text, std::string Job::*where);
   void finish(std::optional<Error> error);
 
   // Of the scheduler's thread.
@@ -93,10 +96,12 @@ class Job {
   TokenId next_ = 0;                             // chosen for the pass that comes
   std::optional<Error> error_;
   GenerationResult result_;
+  std::function<Status(Session&, GenerationResult&)> settling_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string text_;  // not fetched yet; at most what one generation writes
+  std::string thought_;
   bool over_ = false;
   bool cancelled_ = false;
 };

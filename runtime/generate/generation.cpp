@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/try.h"
+#include "runtime/generate/answer_settler.h"
 #include "runtime/generate/generation_loop.h"
 #include "runtime/generate/session_source.h"
 #include "runtime/model/session_impl.h"
@@ -57,7 +58,10 @@ std::optional<SamplingOptions> last_sampling(const Session& session) {
 }
 
 Status check_stop_strings(const Model& model, const GenerationOptions& options) {
-  if (options.stop.empty() || model.has_tokenizer()) return {};
+  const AnswerForm& form = options.answer;
+  const bool text =
+      !options.stop.empty() || !form.stop.empty() || !form.opening.empty() || !form.follows.empty();
+  if (!text || model.has_tokenizer()) return {};
   return fail(ErrorCode::unsupported,
               "stop strings need a tokenizer, and the model's file has none");
 }
@@ -70,10 +74,18 @@ void keep_after_generation(Session& session, const GenerationOptions& options,
 Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
                                   const TextCallback& on_text, std::stop_token stop) try {
   RUNNEL_CHECK_OK(check_stop_strings(session.model(), options));
-  SessionSource source(session);
   GenerationCarry carry = session.impl().carry();
-  RUNNEL_TRY(GenerationResult result, run_generation(source, options, carry, on_text, stop));
+  RUNNEL_TRY(AnswerSettler settler, AnswerSettler::begin(session, options.answer));
+  SessionSource source(session, &settler);
+  AnswerRecord record;
+  RUNNEL_TRY(GenerationResult result,
+             run_generation(source, options, carry, on_text, stop, &record));
   RUNNEL_CHECK_OK(source.settle());
+  if (!options.answer.follows.empty()) {
+    RUNNEL_TRY(TranscriptEnd end, settler.settle(session, record));
+    result.kept = std::move(end.tokens);
+    carry.unread = std::move(end.unread);
+  }
   keep_after_generation(session, options, std::move(carry));
   return result;
 } catch (const std::bad_alloc&) {

@@ -27,13 +27,20 @@ Status check_stops(const std::vector<std::string>& stops) {
   return {};
 }
 
+std::vector<std::string> stop_texts(const GenerationOptions& options) {
+  std::vector<std::string> all = options.stop;
+  all.insert(all.end(), options.answer.stop.begin(), options.answer.stop.end());
+  return all;
+}
+
 }  // namespace
 
 TokenLoop::TokenLoop(const GenerationOptions& options, const TextCallback& on_text, Sampler sampler)
     : options_(&options),
       on_text_(&on_text),
       sampler_(std::move(sampler)),
-      detector_(options.stop) {
+      detector_(stop_texts(options)),
+      splitter_(options.answer.thinks) {
   const auto reserved =
       static_cast<std::size_t>(std::min<std::uint64_t>(options.max_tokens, kReservedTokens));
   result_.tokens.reserve(reserved);
@@ -54,14 +61,57 @@ Result<TokenLoop> TokenLoop::create(const GenerationOptions& options, std::size_
   TokenLoop loop(options, on_text, std::move(sampler));
   if (options.on_logits) loop.own_.resize(vocab_size);
   RUNNEL_CHECK_OK(loop.characters_.restore(carry.utf8));
+  loop.splitter_.open(options.answer.opening);
   loop.show(loop.detector_.push(carry.stop));
   return loop;
 }
 
 void TokenLoop::show(std::string_view text) {
   if (text.empty()) return;
-  result_.text += text;
-  if (*on_text_ && !(*on_text_)(text)) refused_ = true;
+  if (settles()) record_.visible += text;
+  show_parts(splitter_.push(text));
+}
+
+void TokenLoop::show_parts(const ThoughtSplitter::Text& parts) {
+  const auto give = [&](const std::string& text, std::string& all, const TextCallback& to) {
+    if (text.empty()) return;
+    all += text;
+    if (to && !to(text)) refused_ = true;
+  };
+  give(parts.thought, result_.thought, options_->on_thought);
+  give(parts.answer, result_.text, *on_text_);
+}
+
+void TokenLoop::record(TokenId token, std::size_t bytes) {
+  if (!settles()) return;
+  record_.tokens.push_back(token);
+  record_.ends.push_back((record_.ends.empty() ? 0 : record_.ends.back()) + bytes);
+  record_.whole.push_back(characters_.carry().empty());
+}
+
+bool TokenLoop::wants_mark(std::string_view piece) const {
+  if (!settles() || !detector_.held().empty()) return false;
+  const auto begins = [&](const std::string& stop) {
+    std::size_t n = std::min(piece.size(), stop.size() - 1);
+    while (n > 0 && !stop.starts_with(piece.substr(piece.size() - n))) --n;
+    return n > 0 || piece.find(stop) != piece.npos;
+  };
+  return std::any_of(options_->stop.begin(), options_->stop.end(), begins) ||
+         std::any_of(options_->answer.stop.begin(), options_->answer.stop.end(), begins);
+}
+
+AnswerRecord TokenLoop::take_record() { return std::move(record_); }
+
+void TokenLoop::finish_answer() {
+  const bool ended =
+      result_.reason == FinishReason::end || result_.reason == FinishReason::stop_text;
+  // Nothing goes on with it, so what may have begun a stop text is part of it.
+  if (!ended) show(detector_.finish());
+  show_parts(splitter_.finish());
+  if (!splitter_.has_thought()) return;
+  constexpr std::string_view kSpaces = " \t\r\n";
+  const std::size_t size = result_.text.find_last_not_of(kSpaces) + 1;
+  record_.rewritten = size == 0 ? "" : " " + result_.text.substr(0, size);
 }
 
 void TokenLoop::end(FinishReason reason) {
@@ -105,7 +155,9 @@ void TokenLoop::took(TokenId token, bool is_end, std::string_view piece) {
     end(stopped ? FinishReason::stop_text : FinishReason::end);
     return;
   }
-  show(detector_.push(characters_.push(piece)));
+  const std::string_view whole = characters_.push(piece);
+  record(token, whole.size());
+  show(detector_.push(whole));
   if (detector_.stopped()) {
     end(FinishReason::stop_text);
   } else if (refused_) {
@@ -115,9 +167,12 @@ void TokenLoop::took(TokenId token, bool is_end, std::string_view piece) {
 
 GenerationResult TokenLoop::finish(GenerationCarry& carry) {
   carry = {};
-  if (result_.reason != FinishReason::end && result_.reason != FinishReason::stop_text) {
-    carry = {.utf8 = characters_.carry(), .stop = std::string(detector_.held())};
+  if (settles() || options_->answer.thinks) {
+    finish_answer();
+  } else if (result_.reason != FinishReason::end && result_.reason != FinishReason::stop_text) {
+    carry = {.utf8 = characters_.carry(), .stop = std::string(detector_.held()), .unread = {}};
   }
+  result_.kept = result_.tokens;
   result_.held_back = carry.stop;
   return std::move(result_);
 }
@@ -141,7 +196,7 @@ Status run_ahead(TokenSource& source, TokenLoop& loop, TokenId token, const std:
 
 Result<GenerationResult> run_generation(TokenSource& source, const GenerationOptions& options,
                                         GenerationCarry& carry, const TextCallback& on_text,
-                                        const std::stop_token& stop) {
+                                        const std::stop_token& stop, AnswerRecord* record) {
   RUNNEL_TRY(TokenLoop loop, TokenLoop::create(options, source.logits().size(), carry, on_text,
                                                [&source](TokenId t) { return source.piece(t); }));
   bool first = true;
@@ -158,10 +213,15 @@ Result<GenerationResult> run_generation(TokenSource& source, const GenerationOpt
       }
     }
     first = false;
-    RUNNEL_CHECK_OK(source.step(*token));
+    // A reading of the transcript has no end token.
+    const bool consumed = !loop.settles() || options.ignore_end || !source.is_end(*token);
+    if (loop.wants_mark(source.piece(*token))) RUNNEL_CHECK_OK(source.mark(loop.taken()));
+    if (consumed) RUNNEL_CHECK_OK(source.step(*token));
     loop.took(*token, source.is_end(*token), source.piece(*token));
   }
-  return loop.finish(carry);
+  GenerationResult result = loop.finish(carry);
+  if (record != nullptr) *record = loop.take_record();
+  return result;
 }
 
 }  // namespace runnel

@@ -14,7 +14,9 @@
 #include "runnel/generation.h"
 #include "runnel/result.h"
 #include "runnel/types.h"
+#include "runtime/generate/answer_settler.h"
 #include "runtime/generate/stop_detector.h"
+#include "runtime/generate/thought_splitter.h"
 #include "runtime/model/generation_carry.h"
 #include "runtime/sampling/sampler.h"
 #include "runtime/text/utf8_stream.h"
@@ -29,7 +31,8 @@ class TokenSource {
   virtual std::span<const TokenId> generated_tokens()
       const = 0;  // since the last prompt, oldest first
   virtual std::uint64_t position() const = 0;
-  virtual Status step(TokenId token) = 0;  // consumes one token
+  virtual Status step(TokenId token) = 0;                    // consumes one token
+  virtual Status mark(std::size_t /*taken*/) { return {}; }  // as AnswerSettler::mark()
 
   /// Asks the source to draw the tokens after `first` itself, ahead of the loop; from then on
   /// queue() and drawn() take the place of step(). False: it does not.
@@ -74,20 +77,34 @@ class TokenLoop {
 
   bool over() const { return over_; }
 
+  // Of an answer that is settled when it is over.
+
+  /// Whether an end token need not be consumed, and a mark be set before `piece` is.
+  bool settles() const { return !options_->answer.follows.empty(); }
+  bool wants_mark(std::string_view piece) const;
+  std::size_t taken() const { return result_.tokens.size(); }
+  /// After finish().
+  AnswerRecord take_record();
+
   /// The result, and what the next generation begins with.
   GenerationResult finish(GenerationCarry& carry);
 
  private:
   TokenLoop(const GenerationOptions& options, const TextCallback& on_text, Sampler sampler);
   void show(std::string_view text);
+  void show_parts(const ThoughtSplitter::Text& parts);
+  void finish_answer();
+  void record(TokenId token, std::size_t bytes);
   void end(FinishReason reason);
 
   const GenerationOptions* options_;
   const TextCallback* on_text_;
   Sampler sampler_;
-  Utf8Stream characters_;   // bytes → whole characters
-  StopDetector detector_;   // → text free of stop strings
-  std::vector<float> own_;  // [vocab] the logits that on_logits may change; empty without it
+  Utf8Stream characters_;     // bytes → whole characters
+  StopDetector detector_;     // → text free of stop strings
+  ThoughtSplitter splitter_;  // → thought and answer
+  AnswerRecord record_;       // of an answer that is settled
+  std::vector<float> own_;    // [vocab] the logits that on_logits may change; empty without it
   GenerationResult result_;
   bool refused_ = false;
   bool over_ = false;
@@ -95,9 +112,11 @@ class TokenLoop {
 
 /// generate() on `source`. Draws a token, lets the source consume it, then shows its text: whatever
 /// ends the loop, the source stands after the last token of the result, and `carry` holds what of
-/// their text was not shown yet.
+/// their text was not shown yet. An answer that is settled need not have consumed its end token.
+/// @param record  of an answer that is settled
 Result<GenerationResult> run_generation(TokenSource& source, const GenerationOptions& options,
                                         GenerationCarry& carry, const TextCallback& on_text,
-                                        const std::stop_token& stop);
+                                        const std::stop_token& stop,
+                                        AnswerRecord* record = nullptr);
 
 }  // namespace runnel

@@ -3,6 +3,7 @@
 // clients needs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include "runnel/result.h"
 #include "runnel/session.h"
 #include "runtime/backend/backend.h"
+#include "runtime/generate/answer_settler.h"
 #include "runtime/generate/generation_loop.h"
 
 namespace runnel {
@@ -36,13 +38,22 @@ class SessionGeneration {
   /// The result. The session keeps what the next generation begins with.
   GenerationResult finish();
 
+  /// After finish(), what is left to do for a session that goes on; nothing without GenerationOptions::answer. It may
+  /// read much of the answer again, so it is for a thread that has the time. Gives `result` what it keeps.
+  std::function<Status(Session&, GenerationResult& result)> take_settling();
+
  private:
-  SessionGeneration(Session& session, const GenerationOptions& options, TokenLoop loop)
-      : session_(&session), options_(&options), loop_(std::move(loop)) {}
+  SessionGeneration(Session& session, const GenerationOptions& options, TokenLoop loop,
+                    AnswerSettler settler)
+      : session_(&session),
+        options_(&options),
+        loop_(std::move(loop)),
+        settler_(std::move(settler)) {}
 
   Session* session_;
   const GenerationOptions* options_;
   TokenLoop loop_;
+  AnswerSettler settler_;
 };
 
 /// One session's part of a pass.

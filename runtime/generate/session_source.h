@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "runnel/generation.h"
+#include "runtime/generate/answer_settler.h"
 #include "runtime/generate/generation_loop.h"
 #include "runtime/model/session_impl.h"
 #include "runtime/text/tokenizer.h"
@@ -21,8 +22,8 @@ inline std::string_view piece_of(const Tokenizer* tokenizer, TokenId token) {
 
 class SessionSource final : public TokenSource {
  public:
-  explicit SessionSource(Session& session)
-      : session_(session), tokenizer_(session.model().tokenizer()) {}
+  explicit SessionSource(Session& session, AnswerSettler* settler = nullptr)
+      : session_(session), tokenizer_(session.model().tokenizer()), settler_(settler) {}
   SessionSource(const SessionSource&) = delete;
   SessionSource& operator=(const SessionSource&) = delete;
   /// Leaves a session that is no longer ahead of its tokens.
@@ -34,6 +35,9 @@ class SessionSource final : public TokenSource {
   }
   std::uint64_t position() const override { return session_.position(); }
   Status step(TokenId token) override { return session_.impl().step(token); }
+  Status mark(std::size_t taken) override {
+    return settler_ == nullptr ? Status() : settler_->mark(session_, taken);
+  }
   Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling) override;
   Status queue() override { return session_.impl().queue_step(); }
   Result<TokenId> drawn() override { return session_.impl().drawn_token(); }
@@ -45,7 +49,8 @@ class SessionSource final : public TokenSource {
  private:
   Session& session_;
   const Tokenizer* tokenizer_;
-  bool ahead_ = false;  // the session draws ahead for this source
+  AnswerSettler* settler_;  // null: the answer is not settled
+  bool ahead_ = false;      // the session draws ahead for this source
 };
 
 /// @return unsupported for stop strings without a tokenizer.

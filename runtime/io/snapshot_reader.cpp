@@ -88,6 +88,7 @@ Status get_carry(std::span<const std::byte> bytes, SnapshotData& data) {
   Fields in(bytes);
   in.get(data.utf8_carry);
   in.get(data.stop_carry);
+  if (in.remaining() > 0) in.get(data.unread_carry);
   return in.finish();
 }
 

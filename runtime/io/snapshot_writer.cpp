@@ -59,6 +59,7 @@ void put_identity(ByteWriter& out, const SnapshotData& data) {
 void put_carry(ByteWriter& out, const SnapshotData& data) {
   out.put(data.utf8_carry);
   out.put(data.stop_carry);
+  if (!data.unread_carry.empty()) out.put(data.unread_carry);
 }
 
 void put_sampler(ByteWriter& out, const SamplerState& sampler) {

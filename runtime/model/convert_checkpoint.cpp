@@ -5,6 +5,7 @@
 
 #include "runtime/base/file_map.h"
 #include "runtime/base/try.h"
+#include "runtime/model/blinkdl_checkpoint.h"
 #include "runtime/model/hf_checkpoint.h"
 #include "runtime/model/model_file.h"
 #include "runtime/model/sampling_keys.h"
@@ -40,6 +41,9 @@ std::string directory_name(const std::filesystem::path& directory) {
 Result<ConvertReport> convert_checkpoint(const std::filesystem::path& directory,
                                          const std::filesystem::path& path,
                                          const ConvertOptions& options) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(directory, ignored))
+    return convert_blinkdl(directory, path, options);
   ConvertReport report;
   RUNNEL_TRY(const SafetensorsCheckpoint checkpoint, SafetensorsCheckpoint::open(directory));
   RUNNEL_TRY(report.config, read_config(directory, checkpoint));

@@ -73,7 +73,7 @@ struct ConvertReport {
   std::vector<std::string> warnings;  // for people: what the tokenizer files could not give
 };
 
-/// Converts `directory` to the model file `path`.
+/// Converts `directory` to the model file `path`; a file is a checkpoint as in blinkdl_checkpoint.h.
 /// @return as the functions above, tokenizer_to_gguf and write_model.
 Result<ConvertReport> convert_checkpoint(const std::filesystem::path& directory,
                                          const std::filesystem::path& path,

@@ -145,10 +145,16 @@ Result<std::string> Model::decode(std::span<const TokenId> tokens, bool show_spe
 
 Result<std::vector<TokenId>> Model::encode_chat(std::span<const ChatMessage> messages,
                                                 bool add_generation_prompt,
-                                                ChatContinuation continuation) const {
+                                                ChatContinuation continuation,
+                                                std::string_view unread) const {
   if (!impl_->tokenizer) return no_tokenizer();
-  return runnel::encode_chat(*impl_->tokenizer, impl_->chat, messages, add_generation_prompt,
-                             continuation);
+  return runnel::encode_chat(
+      *impl_->tokenizer, impl_->chat, messages,
+      {.generation_prompt = add_generation_prompt, .continuation = continuation, .unread = unread});
+}
+
+Result<AnswerForm> Model::answer_form(Thinking thinking) const {
+  return runnel::answer_form(impl_->chat, thinking);
 }
 
 }  // namespace runnel

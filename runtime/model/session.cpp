@@ -31,6 +31,7 @@ std::span<const float> Session::logits() const {
 }
 std::uint64_t Session::position() const { return impl_->state().position(); }
 std::span<const TokenId> Session::recent_tokens() const { return impl_->recent_tokens(); }
+std::string_view Session::unread_text() const { return impl_->carry().unread; }
 
 Result<Session> Session::create(std::shared_ptr<const Model> model) try {
   if (!model) return fail(ErrorCode::invalid_argument, "session: the model is null");

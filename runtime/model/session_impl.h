@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "runnel/session.h"
@@ -100,6 +102,9 @@ class Session::Impl {
 
   /// Keeps what the next generation begins with.
   void keep_generation(SamplerState sampler, GenerationCarry carry);
+
+  /// Text of the last answer that was not consumed.
+  void keep_unread(std::string text) { memory_.carry.unread = std::move(text); }
 
   // The whole session.
 

@@ -80,7 +80,8 @@ struct Conversation::Impl {
   }
 
   Status add_user(std::string_view text, const ReplayOptions& replay, Turn& turn) {
-    RUNNEL_TRY(std::vector<TokenId> tokens, encode_after(model(), path, "user", text));
+    RUNNEL_TRY(std::vector<TokenId> tokens,
+               encode_after(model(), path, "user", text, std::string(session.unread_text())));
     in_place = false;
     RUNNEL_CHECK_OK(feed(session, tokens, replay));
     turn.cost.fed += tokens.size();
@@ -103,7 +104,7 @@ struct Conversation::Impl {
       RUNNEL_TRY(turn.answer, append("assistant", turn.result.text + turn.result.held_back,
                                      turn.result.reason == FinishReason::end ||
                                          turn.result.reason == FinishReason::stop_text,
-                                     turn.result.tokens, turn.warning));
+                                     turn.result.kept, turn.warning));
     }
     in_place = true;
     return {};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/base/try.h"
+#include "runtime/generate/answer_settler.h"
 #include "runtime/model/session_impl.h"
 
 namespace runnel {
@@ -25,6 +26,18 @@ ChatContinuation continuation_after(const Model& model, std::span<const PathStep
   return ChatContinuation::start;
 }
 
+// The end of a last answer that its tokens lack, because it is read in one token with the message that follows.
+std::string unread_of(const Model& model, std::span<const PathStep> before) {
+  if (before.empty() || before.back().message.role != "assistant") return {};
+  const auto form = model.answer_form();
+  const auto read = model.decode(before.back().tokens);
+  if (!form || form->follows.empty() || !read) return {};
+  const std::string& text = before.back().message.text;
+  const std::string_view known =
+      std::string_view(*read).substr(std::min(read->find_first_not_of(' '), read->size()));
+  return text.starts_with(known) ? text.substr(known.size()) : std::string();
+}
+
 }  // namespace
 
 Result<std::vector<TokenId>> encode_system(const Model& model, std::string_view text) {
@@ -37,11 +50,17 @@ Result<std::vector<TokenId>> encode_system(const Model& model, std::string_view 
 }
 
 Result<std::vector<TokenId>> encode_after(const Model& model, std::span<const PathStep> before,
-                                          std::string_view role, std::string_view text) {
+                                          std::string_view role, std::string_view text,
+                                          const std::optional<std::string>& unread) {
   const ChatMessage said{std::string(role), std::string(text)};
   if (before.empty() && role == "system") return encode_system(model, text);
   if (role == "assistant" && !before.empty() && before.back().message.role == "user") {
-    return model.encode(text);  // the user's message ends with what makes the model answer
+    // The user's message ends with what makes the model answer.
+    RUNNEL_TRY(const AnswerForm form, model.answer_form());
+    if (form.follows.empty() || !model.has_tokenizer()) return model.encode(text);
+    RUNNEL_TRY(TranscriptEnd end,
+               read_transcript_end(*model.tokenizer(), " " + said.content, form.follows));
+    return std::move(end.tokens);
   }
   const bool answer_next = role == "user";
   if (before.size() == 1 && before[0].message.role == "system") {
@@ -54,7 +73,8 @@ Result<std::vector<TokenId>> encode_after(const Model& model, std::span<const Pa
       return tokens;
     }
   }
-  return model.encode_chat(std::span(&said, 1), answer_next, continuation_after(model, before));
+  return model.encode_chat(std::span(&said, 1), answer_next, continuation_after(model, before),
+                           unread ? *unread : unread_of(model, before));
 }
 
 Result<NewBoundary> boundary_of(const Session& session, std::vector<TokenId> tokens,
@@ -105,9 +125,11 @@ Status replay_path(ConversationStore::Impl& store, Session& session, std::vector
     }
     rest.insert(rest.end(), step.tokens.begin(), step.tokens.end());
   }
+  const std::string unread = unread_of(session.model(), path);
   std::uint64_t position = session.position();
   std::uint64_t history = session.impl().history_hash();
   RUNNEL_CHECK_OK(feed(session, rest, replay));
+  session.impl().keep_unread(unread);
   cost.replayed += rest.size();
 
   for (std::size_t i = done; i < path.size(); ++i) {

@@ -2,6 +2,7 @@
 // Brings a session to a message of a stored conversation: restores the nearest snapshot and replays the tokens after it.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,8 +18,10 @@ namespace runnel {
 Result<std::vector<TokenId>> encode_system(const Model& model, std::string_view text);
 
 /// Tokens that `role` saying `text` adds after `before` (messages with their tokens).
+/// @param unread  Session::unread_text() behind them; none: what of the last message's text its tokens lack.
 Result<std::vector<TokenId>> encode_after(const Model& model, std::span<const PathStep> before,
-                                          std::string_view role, std::string_view text);
+                                          std::string_view role, std::string_view text,
+                                          const std::optional<std::string>& unread = {});
 
 /// The session's state as it is stored with a message of `tokens`.
 Result<NewBoundary> boundary_of(const Session& session, std::vector<TokenId> tokens,

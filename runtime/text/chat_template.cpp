@@ -6,6 +6,7 @@
 
 #include "runtime/base/try.h"
 #include "runtime/text/jinja_reader.h"
+#include "runtime/text/world_chat.h"
 
 namespace runnel {
 
@@ -199,6 +200,8 @@ const char* to_string(ChatStyle style) {
       return "plain";
     case ChatStyle::chatml:
       return "chatml";
+    case ChatStyle::rwkv:
+      return "rwkv";
     case ChatStyle::none:
       return "none";
   }
@@ -223,13 +226,16 @@ Result<ChatFormat> chat_format_from_gguf(const GgufFile& file) {
     RUNNEL_TRY(std::string prompt, file.get_string(kPromptKey, ""));
     if (style == "plain") return ChatFormat{ChatStyle::plain, std::move(prompt), {}};
     if (style == "chatml") return ChatFormat{ChatStyle::chatml, std::move(prompt), {}};
+    if (style == "rwkv") return ChatFormat{ChatStyle::rwkv, std::move(prompt), {}};
     if (style != "none")
       return fail(ErrorCode::unsupported, kStyleKey, ": '", style.substr(0, 64),
-                  "' is not one of plain, chatml, none");
+                  "' is not one of plain, chatml, rwkv, none");
     return no_format("the model file says that it has no chat format");
   }
+  RUNNEL_TRY(const std::string jinja, file.get_string("tokenizer.chat_template", ""));
+  RUNNEL_TRY(const std::string tokenizer, file.get_string("tokenizer.ggml.model", ""));
+  if (is_world_chat(tokenizer, jinja)) return ChatFormat{ChatStyle::rwkv, {}, {}};
   if (file.find("tokenizer.chat_template") == nullptr) return ChatFormat{};
-  RUNNEL_TRY(const std::string jinja, file.get_string("tokenizer.chat_template"));
   return recognise_chat_template(jinja);
 }
 
@@ -241,20 +247,31 @@ void chat_format_to_gguf(const ChatFormat& format,
 
 Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatFormat& format,
                                          std::span<const ChatMessage> messages,
-                                         bool add_generation_prompt,
-                                         ChatContinuation continuation) {
+                                         const ChatPlace& place) {
   for (const ChatMessage& message : messages) RUNNEL_CHECK_OK(check_role(message));
   switch (format.style) {
     case ChatStyle::chatml:
-      return encode_chatml(tokenizer, format.default_system_prompt, messages, add_generation_prompt,
-                           continuation);
+      return encode_chatml(tokenizer, format.default_system_prompt, messages,
+                           place.generation_prompt, place.continuation);
     case ChatStyle::plain:
-      return encode_plain(tokenizer, format.default_system_prompt, messages, add_generation_prompt,
-                          continuation);
+      return encode_plain(tokenizer, format.default_system_prompt, messages,
+                          place.generation_prompt, place.continuation);
+    case ChatStyle::rwkv:
+      return encode_world_chat(tokenizer, format.default_system_prompt, messages, place);
     case ChatStyle::none:
       break;
   }
   return fail(ErrorCode::unsupported, "chat: ", format.reason);
+}
+
+Result<AnswerForm> answer_form(const ChatFormat& format, Thinking thinking) {
+  if (format.style == ChatStyle::rwkv) return world_answer_form(thinking);
+  if (thinking == Thinking::on)
+    return fail(ErrorCode::unsupported, "thinking: the model's chat format (",
+                to_string(format.style), ") has no thoughts");
+  AnswerForm form;
+  if (format.style == ChatStyle::plain) form.stop.push_back("\nUser:");
+  return form;
 }
 
 }  // namespace runnel

@@ -23,26 +23,36 @@ namespace runnel {
 /// The format that a Jinja chat template writes: chatml with its default system prompt, or none with the reason.
 ChatFormat recognise_chat_template(std::string_view jinja);
 
-/// The format of a model file: `gsa.chat.style` ("plain", "chatml", "none") and
-/// `gsa.chat.default_system_prompt` if there, else `tokenizer.chat_template` as recognised, else plain.
+/// The format of a model file: `gsa.chat.style` ("plain", "chatml", "rwkv", "none") and
+/// `gsa.chat.default_system_prompt` if there, else `tokenizer.chat_template` as recognised, else rwkv with the World
+/// tokenizer, else plain.
 /// @return malformed for keys of another type, unsupported for an unknown style.
 Result<ChatFormat> chat_format_from_gguf(const GgufFile& file);
 
-/// "plain", "chatml", "none".
+/// "plain", "chatml", "rwkv", "none".
 const char* to_string(ChatStyle style);
 
 /// Gives the two `gsa.chat.*` keys and their values to `set`.
 void chat_format_to_gguf(const ChatFormat& format,
                          const std::function<void(std::string, std::string)>& set);
 
+/// Where the tokens of messages go.
+struct ChatPlace {
+  bool generation_prompt = true;  // append what makes the model answer as the assistant
+  /// see runnel/chat.h; anything but `start` closes the earlier answer and adds no system prompt
+  ChatContinuation continuation = ChatContinuation::start;
+  std::string_view unread = {};  // the end of the earlier answer; the tokens begin with it
+};
+
 /// Tokens of `messages` in `format`. Markers are the tokenizer's special tokens; the text of messages never becomes
 /// one, whatever it contains.
-/// @param add_generation_prompt  append what makes the model answer as the assistant.
-/// @param continuation  see runnel/chat.h; anything but `start` closes the earlier answer and adds no system prompt.
 /// @return invalid_argument for a role that is not system, user or assistant; malformed for text that is not UTF-8;
 ///         unsupported if the style is none, or chatml without its markers in the vocabulary.
 Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatFormat& format,
                                          std::span<const ChatMessage> messages,
-                                         bool add_generation_prompt, ChatContinuation continuation);
+                                         const ChatPlace& place);
+
+/// How answers begin and end in `format`. @return unsupported for thoughts where there are none
+Result<AnswerForm> answer_form(const ChatFormat& format, Thinking thinking);
 
 }  // namespace runnel

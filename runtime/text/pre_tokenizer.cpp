@@ -50,12 +50,25 @@ constexpr const char* kQwen2 = R"((?i:'(?:[stmd]|re|ve|ll))|[^\r\n\p{L}\p{N}]?+\
                                R"(|[)" RUNNEL_SPACES R"(]+(?![^)" RUNNEL_SPACES R"(]))"
                                R"(|[)" RUNNEL_SPACES R"(]++)";
 
+// What llama.cpp does for "default" with four expressions one after another, each within the pieces of the one before:
+// runs of punctuation apart, [\p{P}\$\+<=>\^~\|]+ ; GPT-2's; digits apart, \p{N}+ ; three ASCII digits apart,
+// [0-9][0-9][0-9]. Here as one: punctuation is a word by itself and ends the text before it, so spaces before it stay
+// together and no contraction is left; a space before a digit is a word.
+#define RUNNEL_MARKS R"(\p{P}$+<=>^~|)"
+constexpr const char* kDefault =
+    R"([)" RUNNEL_MARKS R"(]++| ?\p{L}++)"
+    R"(|[0-9]{3}|(?:(?![0-9]{3})\p{N})++)"
+    R"(| ?[^)" RUNNEL_SPACES RUNNEL_MARKS R"(\p{L}\p{N}]++)"
+    R"(|[)" RUNNEL_SPACES R"(]+(?![^)" RUNNEL_SPACES RUNNEL_MARKS R"(]))"
+    R"(|[)" RUNNEL_SPACES R"(]++)";
+#undef RUNNEL_MARKS
 #undef RUNNEL_SPACES
 
 constexpr std::string_view kQwen2Name = "qwen2";
 
 const char* expression_of(std::string_view name) {
-  if (name == "gpt-2") return kGpt2;
+  if (name == "gpt-2" || name == "olmo" || name == "mpt") return kGpt2;
+  if (name == "default") return kDefault;
   if (name == kQwen2Name) return kQwen2;
   constexpr std::array<std::string_view, 5> kDigitsApart = {"smollm", "starcoder", "refact",
                                                             "command-r", "codeshell"};
@@ -91,7 +104,8 @@ Result<PreTokenizer> PreTokenizer::create(std::string_view name) {
   const char* expression = expression_of(name);
   if (expression == nullptr)
     return fail(ErrorCode::unsupported, "pre-tokenizer '", name.substr(0, 64),
-                "': is not one of gpt-2, smollm, starcoder, refact, command-r, codeshell, qwen2");
+                "': is not one of gpt-2, olmo, mpt, default, smollm, starcoder, refact, command-r, "
+                "codeshell, qwen2");
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto impl = std::make_unique<Impl>();

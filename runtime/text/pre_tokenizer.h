@@ -12,9 +12,10 @@ namespace runnel {
 /// A compiled rule. Immutable and thread-safe; each thread cuts with its own Cutter.
 class PreTokenizer {
  public:
-  /// @param name  as `tokenizer.ggml.pre` has it: "gpt-2"; one that keeps every digit apart first ("smollm",
-  ///              "starcoder", "refact", "command-r", "codeshell"); or "qwen2", which keeps digits apart, too, and is
-  ///              for text in normal form C.
+  /// @param name  as `tokenizer.ggml.pre` has it: "gpt-2", and "olmo" and "mpt", which are the same; one that keeps
+  ///              every digit apart first ("smollm", "starcoder", "refact", "command-r", "codeshell"); "default", which
+  ///              keeps punctuation apart and digits in threes; or "qwen2", which keeps digits apart, too, and is for
+  ///              text in normal form C.
   /// @return unsupported for another name.
   static Result<PreTokenizer> create(std::string_view name);
 

@@ -7,6 +7,7 @@
 #ifdef RUNNEL_SENTENCEPIECE
 #include "runtime/text/sentencepiece_tokenizer.h"
 #endif
+#include "runtime/text/world_tokenizer.h"
 
 namespace runnel {
 
@@ -32,6 +33,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_gguf(const GgufFile& fi
   RUNNEL_TRY(const std::string name, file.get_string(kModel));
   const std::string_view model = name;
   if (model == "gpt2") return ByteBpe::from_gguf(file, vocab_size);
+  if (model == "rwkv") return WorldTokenizer::from_gguf(file, vocab_size);
   if (model == "none" || model == "no_vocab") return std::shared_ptr<const Tokenizer>();
   if (model == "llama") {
 #ifdef RUNNEL_SENTENCEPIECE
@@ -43,7 +45,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_gguf(const GgufFile& fi
 #endif
   }
   return fail(ErrorCode::unsupported, kModel, ": '", model.substr(0, 64),
-              "' is not one of gpt2, llama");
+              "' is not one of gpt2, llama, rwkv");
 }
 
 }  // namespace runnel

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to token ids and back: byte-level BPE (GPT-2 family) and sentencepiece, behind one interface.
+// Text to token ids and back: byte-level BPE (GPT-2 family), sentencepiece and RWKV's World, behind one interface.
 #pragma once
 
 #include <filesystem>
@@ -28,8 +28,8 @@ class Tokenizer {
   /// UTF-8 text → ids. With `parse_special`, texts of special tokens become those tokens (longest
   /// match first). Tokenizers that normalise (qwen2: form C) encode the normalised text between special tokens.
   /// A byte for which the vocabulary has no token is dropped, as in the original tokenizers.
-  /// @return malformed if `text` is not UTF-8 (names the byte offset); invalid_argument if it is longer than
-  ///         max_text().
+  /// @return malformed if `text` is not UTF-8 (names the byte offset; World works on bytes and takes any);
+  ///         invalid_argument if it is longer than max_text().
   virtual Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special) const = 0;
 
   /// The bytes of one token as it is streamed, after `first` = whether it opens the text

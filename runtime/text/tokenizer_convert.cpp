@@ -13,6 +13,8 @@
 #include "runtime/text/json_file.h"
 #include "runtime/text/sentencepiece_proto.h"
 #include "runtime/text/tokenizer_json.h"
+#include "runtime/text/world_chat.h"
+#include "runtime/text/world_vocabulary.h"
 
 namespace runnel {
 
@@ -254,7 +256,22 @@ Status convert_sentencepiece(const fs::path& directory, std::int32_t vocab_size,
   return {};
 }
 
-void convert_chat(const Settings& settings, const std::optional<ChatFormat>& style, Keys& keys) {
+constexpr const char* kWorldFile = "rwkv_vocab_v20230424.txt";
+
+Status convert_world(const fs::path& path, std::int32_t vocab_size, Keys& keys) {
+  RUNNEL_TRY(const std::vector<std::string> tokens, read_world_vocabulary(path));
+  RUNNEL_CHECK_OK(check_size(tokens.size() + 1, vocab_size, kWorldFile));
+  return world_to_gguf(tokens, vocab_size, [&](std::string key, GgufValue value) {
+    keys.set(std::move(key), std::move(value));
+  });
+}
+
+void convert_chat(const Settings& settings, const std::optional<ChatFormat>& style, bool world,
+                  Keys& keys) {
+  if (settings.chat_template.empty() && !style && world) {
+    keys.set("tokenizer.chat_template", std::string("rwkv-world"));
+    return;
+  }
   if (!settings.chat_template.empty()) keys.set("tokenizer.chat_template", settings.chat_template);
   ChatFormat format;
   if (style) {
@@ -262,6 +279,7 @@ void convert_chat(const Settings& settings, const std::optional<ChatFormat>& sty
   } else if (settings.chat_template.empty()) {
     return;  // a file without a template is read as plain
   } else {
+    if (is_world_chat(world ? "rwkv" : "", settings.chat_template)) return;
     format = recognise_chat_template(settings.chat_template);
     if (format.style == ChatStyle::none) {
       // The style is not written: the reason follows from the file's template, and a later version may support it.
@@ -281,7 +299,8 @@ Result<TokenizerConversion> tokenizer_to_gguf(const fs::path& directory, std::in
                                               const std::optional<ChatFormat>& style) {
   const bool has_model = has_file(directory / "tokenizer.model");
   const bool has_json = has_file(directory / "tokenizer.json");
-  if (!has_model && !has_json) {
+  const bool has_world = has_file(directory / kWorldFile);
+  if (!has_model && !has_json && !has_world) {
     for (const char* name : {"vocab.json", "merges.txt", "vocab.txt", "tekken.json"}) {
       if (has_file(directory / name))
         return fail(ErrorCode::unsupported, name,
@@ -295,12 +314,14 @@ Result<TokenizerConversion> tokenizer_to_gguf(const fs::path& directory, std::in
     return fail(ErrorCode::unsupported,
                 "tokenizer_config.json: add_eos_token true is not run by this library");
   Keys keys;
-  if (has_model) {
+  if (has_world) {
+    RUNNEL_CHECK_OK(convert_world(directory / kWorldFile, vocab_size, keys));
+  } else if (has_model) {
     RUNNEL_CHECK_OK(convert_sentencepiece(directory, vocab_size, settings, keys));
   } else {
     RUNNEL_CHECK_OK(convert_bpe(directory / "tokenizer.json", vocab_size, settings, keys));
   }
-  convert_chat(settings, style, keys);
+  convert_chat(settings, style, has_world, keys);
   TokenizerConversion done;
   done.keys = static_cast<int>(keys.values.size());
   done.warnings = std::move(keys.warnings);

@@ -7,11 +7,13 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/byte_reader.h"
 #include "runtime/io/gguf.h"
 #include "runtime/io/snapshot_file.h"
+#include "runtime/text/world_vocabulary.h"
 #include "tests/io/sample_files.h"
 
 namespace {
@@ -83,6 +85,36 @@ bool write_snapshots(const fs::path& directory) {
          put("int8-zstd", large, {.state = Kind::int8, .compress = true});
 }
 
+/// The bytes that `writer` writes, through a file.
+std::string bytes_of(const runnel::GgufWriter& writer, const fs::path& file) {
+  std::error_code ignored;
+  fs::create_directories(file.parent_path(), ignored);
+  if (!writer.write(file)) return {};
+  std::ifstream in(file, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  fs::remove(file, ignored);
+  return bytes;
+}
+
+std::string tokenizer_input(const std::string& gguf, const std::string& text) {
+  std::string bytes(8, '\0');
+  bytes[0] = static_cast<char>(text.size() & 0xFF);
+  bytes[1] = static_cast<char>(text.size() >> 8);
+  return bytes + gguf + text;
+}
+
+/// A small World vocabulary, and lists of one.
+bool write_world(const fs::path& directory) {
+  runnel::GgufWriter writer;
+  const auto set = runnel::world_to_gguf(
+      {std::string(1, '\0'), "a", "b", "ab", "\n\n", "\xE3\x80\x82\n", "\x80"}, 10,
+      [&](std::string key, runnel::GgufValue value) { writer.set(std::move(key), value); });
+  const std::string gguf = set ? bytes_of(writer, directory / "file") : "";
+  return write(directory, "world", tokenizer_input(gguf, "abba\n\n\xE3\x80\x82\n<s>")) &&
+         write(directory, "world-list",
+               tokenizer_input(gguf, "1 '\\x00' 1\n2 b'\\x80' 1\n3 '\\u3000' 3\n"));
+}
+
 /// A small byte-level BPE, and texts that its fuzzer also tries as templates and JSON.
 bool write_tokenizers(const fs::path& directory) {
   runnel::GgufWriter writer;
@@ -97,19 +129,8 @@ bool write_tokenizers(const fs::path& directory) {
              runnel::GgufArray(std::vector<std::int32_t>{3, 3, 1, 1, 1, 1, 4}));
   writer.set("tokenizer.ggml.merges", runnel::GgufArray(Strings{"a b"}));
   writer.set("tokenizer.ggml.eos_token_id", std::uint32_t{1});
-  const fs::path file = directory / "file";
-  std::error_code ignored;
-  fs::create_directories(directory, ignored);
-  if (!writer.write(file)) return false;
-  std::ifstream in(file, std::ios::binary);
-  const std::string gguf{std::istreambuf_iterator<char>(in), {}};
-  fs::remove(file, ignored);
-  const auto input = [&](const std::string& text) {
-    std::string bytes(8, '\0');
-    bytes[0] = static_cast<char>(text.size() & 0xFF);
-    bytes[1] = static_cast<char>(text.size() >> 8);
-    return bytes + gguf + text;
-  };
+  const std::string gguf = bytes_of(writer, directory / "file");
+  const auto input = [&](const std::string& text) { return tokenizer_input(gguf, text); };
   return write(directory, "text", input("ab a<|im_end|> 12 na\xC3\xAFve")) &&
          write(directory, "template",
                input("{% for message in messages %}{{'<|im_start|>' + message['role']}}{% endfor "
@@ -132,7 +153,8 @@ int main(int argc, char** argv) {
                        write_blocks(directory / "fuzz_blocks") &&
                        write_safetensors(directory / "fuzz_safetensors") &&
                        write_snapshots(directory / "fuzz_snapshot") &&
-                       write_tokenizers(directory / "fuzz_tokenizer");
+                       write_tokenizers(directory / "fuzz_tokenizer") &&
+                       write_world(directory / "fuzz_tokenizer");
   if (!written) std::fprintf(stderr, "%s: cannot be written\n", argv[1]);
   return written ? 0 : 1;
 }

@@ -18,6 +18,8 @@
 #include "runtime/text/tokenizer_json.h"
 #include "runtime/text/utf8.h"
 #include "runtime/text/utf8_stream.h"
+#include "runtime/text/world_tokenizer.h"
+#include "runtime/text/world_vocabulary.h"
 
 namespace {
 
@@ -28,10 +30,11 @@ void require(bool condition) {
 }
 
 void use(const runnel::Tokenizer& tokenizer, std::string_view text) {
-  const bool is_utf8 = runnel::first_invalid_utf8(text) == std::string_view::npos;
+  const bool is_taken = runnel::first_invalid_utf8(text) == std::string_view::npos ||
+                        dynamic_cast<const runnel::WorldTokenizer*>(&tokenizer) != nullptr;
   for (const bool parse_special : {false, true}) {
     const auto ids = tokenizer.encode(text, parse_special);
-    require(ids.has_value() == is_utf8);
+    require(ids.has_value() == is_taken);
     if (!ids) continue;
     runnel::Utf8Stream stream;
     for (const TokenId id : *ids) {
@@ -43,8 +46,10 @@ void use(const runnel::Tokenizer& tokenizer, std::string_view text) {
     (void)tokenizer.decode(*ids, true);
   }
   const runnel::ChatMessage messages[] = {{"user", std::string(text)}};
-  for (const auto style : {runnel::ChatStyle::plain, runnel::ChatStyle::chatml}) {
-    (void)encode_chat(tokenizer, {style, {}, {}}, messages, true, runnel::ChatContinuation::start);
+  for (const auto style :
+       {runnel::ChatStyle::plain, runnel::ChatStyle::chatml, runnel::ChatStyle::rwkv}) {
+    (void)encode_chat(tokenizer, {style, {}, {}}, messages,
+                      {true, runnel::ChatContinuation::start});
   }
 }
 
@@ -57,6 +62,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data) + size - n, n);
 
   (void)runnel::recognise_chat_template(text);
+  (void)runnel::parse_world_vocabulary(text);
+  if (const auto token = runnel::unescape_world_token(text)) {
+    const auto again = runnel::unescape_world_token(runnel::escape_world_token(*token));
+    require(again && *again == *token);
+  }
   if (const auto model = runnel::SentencepieceModel::parse(text)) {
     require(runnel::SentencepieceModel::parse(model->serialize()).has_value());
   }

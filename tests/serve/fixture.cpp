@@ -20,10 +20,12 @@ constexpr std::chrono::seconds kTimeout{10};
 
 }  // namespace
 
+void Serving::write_model(const std::filesystem::path& file) const { write_chat_model(file); }
+
 const std::shared_ptr<const Model>& Serving::model() {
   if (!model_) {
     const std::filesystem::path file = directory_.path() / "tiny.gguf";
-    write_chat_model(file);
+    write_model(file);
     auto loaded = Model::load(file, {.device = "cpu", .threads = 1});
     if (!loaded) throw std::runtime_error(loaded.error().message);
     model_ = *loaded;

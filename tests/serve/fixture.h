@@ -61,6 +61,8 @@ class Serving : public ::testing::Test {
                            std::chrono::seconds timeout = std::chrono::seconds(10)) const;
   serve::Server& server() { return *server_; }
 
+  /// Byte tokens and ChatML, unless a suite has another.
+  virtual void write_model(const std::filesystem::path& file) const;
   const std::shared_ptr<const Model>& model();
   int port() const { return server_->port(); }
 

@@ -2,10 +2,14 @@
 #include "tests/support/chat_model.h"
 
 #include <cstdint>
+#include <iterator>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/text/byte_alphabet.h"
+#include "runtime/text/world_vocabulary.h"
 #include "tests/support/loaded_model.h"
 
 namespace runnel::test {
@@ -51,6 +55,19 @@ void write_chat_model(const std::filesystem::path& file,
   write_gguf(chat_weights(), file, [&](GgufWriter& writer) {
     add_tokenizer(writer);
     if (add_keys) add_keys(writer);
+  });
+}
+
+void write_world_chat_model(const std::filesystem::path& file) {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < kBytes; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  tokens.insert(tokens.end(), std::begin(kWorldTokens), std::end(kWorldTokens));
+  const RandomModel model = chat_weights();
+  write_gguf(model, file, [&](GgufWriter& writer) {
+    const Status set = world_to_gguf(
+        tokens, model.config.vocab_size,
+        [&](std::string key, GgufValue value) { writer.set(std::move(key), std::move(value)); });
+    if (!set) throw std::runtime_error(set.error().message);
   });
 }
 

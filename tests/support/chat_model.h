@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "runnel/types.h"
 #include "runtime/io/gguf.h"
 #include "tests/support/random_model.h"
 
@@ -16,5 +17,13 @@ RandomModel chat_weights();
 /// Those weights with the tokenizer, and with further keys.
 void write_chat_model(const std::filesystem::path& file,
                       const std::function<void(GgufWriter&)>& add_keys = {});
+
+/// The same weights with a World tokenizer of every byte (byte b is token b + 1), and of
+/// kWorldTokens from kFirstWorldToken on.
+void write_world_chat_model(const std::filesystem::path& file);
+
+inline constexpr TokenId kFirstWorldToken = 257;
+inline constexpr const char* kWorldTokens[] = {"\n\n", "\xE3\x80\x82\n", "User",
+                                               " <",   "think",          " \n\n"};
 
 }  // namespace runnel::test

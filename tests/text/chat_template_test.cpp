@@ -33,7 +33,7 @@ class Chat : public testing::Test {
     format_ = *format;
   }
   Ids encode(const Messages& messages, bool prompt, From from = From::start) const {
-    auto ids = encode_chat(*tokenizer_, format_, messages, prompt, from);
+    auto ids = encode_chat(*tokenizer_, format_, messages, {prompt, from});
     EXPECT_TRUE(ids.has_value()) << ids.error().message;
     return ids ? *std::move(ids) : Ids();
   }
@@ -92,7 +92,7 @@ TEST_F(Chat, ContinuationsJoinToTheWholeConversation) {
 }
 
 TEST_F(Chat, OtherRolesAreRefusedByName) {
-  const auto ids = encode_chat(*tokenizer_, format_, Messages{{"tool", "x"}}, true, From::start);
+  const auto ids = encode_chat(*tokenizer_, format_, Messages{{"tool", "x"}}, {true, From::start});
   ASSERT_FALSE(ids.has_value());
   EXPECT_EQ(ids.error().code, ErrorCode::invalid_argument);
   EXPECT_NE(ids.error().message.find("tool"), std::string::npos);
@@ -107,7 +107,7 @@ TEST_F(Chat, PlainLaysTurnsOutAsText) {
 TEST_F(Chat, WithoutAFormatSaysWhy) {
   format_ = recognise_chat_template("{{ bos_token }}");
   EXPECT_EQ(format_.style, ChatStyle::none);
-  const auto ids = encode_chat(*tokenizer_, format_, Messages{{"user", "x"}}, true, From::start);
+  const auto ids = encode_chat(*tokenizer_, format_, Messages{{"user", "x"}}, {true, From::start});
   ASSERT_FALSE(ids.has_value());
   EXPECT_EQ(ids.error().code, ErrorCode::unsupported);
   EXPECT_NE(ids.error().message.find("bos_token"), std::string::npos) << ids.error().message;
@@ -119,7 +119,7 @@ TEST(ChatFormat, ChatmlNeedsItsMarkersInTheVocabulary) {
   const auto tokenizer = test::load_tokenizer(m, 64);
   ASSERT_TRUE(tokenizer.has_value());
   const auto ids = encode_chat(**tokenizer, {ChatStyle::chatml, {}, {}}, Messages{{"user", "a"}},
-                               true, From::start);
+                               {true, From::start});
   ASSERT_FALSE(ids.has_value());
   EXPECT_NE(ids.error().message.find("<|im_start|>"), std::string::npos);
 }

@@ -76,7 +76,7 @@ GenerationOptions GenerationWorker::optionsOf(const AnswerRequest& request) cons
   GenerationOptions options;
   options.sampling = request.sampling;
   options.max_tokens = static_cast<std::uint64_t>(std::max(1, request.maxTokens));
-  if (m_model->chat_format().style == ChatStyle::plain) options.stop.push_back("\nUser:");
+  if (auto form = m_model->answer_form()) options.answer = *std::move(form);
   return options;
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace runnel {
 
@@ -24,6 +25,7 @@ struct ChatMessage {
 enum class ChatStyle {
   plain,   ///< "User: …\nAssistant: …": for models whose file names no template
   chatml,  ///< <|im_start|>role\n…<|im_end|>\n
+  rwkv,    ///< "User: …\n\nAssistant: …", turns apart by a blank line: RWKV's World models
   none,  ///< the file names a template that this library does not run: no chat without a given style
 };
 
@@ -40,6 +42,25 @@ enum class ChatContinuation {
   start,                ///< the session is empty
   after_closed_answer,  ///< the session's last token was the answer's end-of-message
   after_cut_answer,     ///< the answer was stopped before its end-of-message; it is closed first
+};
+
+/// Whether a model is made to think before it answers. Earlier thinking is never part of what it reads later.
+enum class Thinking {
+  as_trained,  ///< nothing is said: the model does what it was trained to do
+  off,         ///< its answer begins behind an empty thought
+  on,          ///< its answer begins with a thought
+};
+
+/// How an answer begins and ends in a chat format; see Model::answer_form() and GenerationOptions::answer.
+struct AnswerForm {
+  std::string opening;  ///< text that the model reads before its first token, as " <think"
+  std::vector<std::string> stop;  ///< the answer ends before any of these texts
+  /// what follows an answer in a transcript; not empty: the answer leaves the session where a reading of the transcript
+  /// would have
+  std::string follows;
+  bool thinks = false;  ///< <think> … </think> at the beginning is a thought, no part of the answer
+
+  bool operator==(const AnswerForm&) const = default;
 };
 
 }  // namespace runnel

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runnel/chat.h"
 #include "runnel/export.h"
 #include "runnel/result.h"
 #include "runnel/sampling.h"
@@ -37,6 +38,9 @@ namespace runnel {
 using LogitsCallback =
     std::function<bool(std::span<float> logits, std::span<const TokenId> generated)>;
 
+/// Receives text as it comes: whole UTF-8 characters only, never part of a stop string. Returning false stops.
+using TextCallback = std::function<bool(std::string_view text)>;
+
 /// When to stop, and how to sample.
 struct GenerationOptions {
   SamplingOptions sampling;
@@ -44,6 +48,13 @@ struct GenerationOptions {
   std::vector<std::string> stop;   ///< generation ends before any of these texts; UTF-8, none empty
   bool ignore_end = false;         ///< go on after an end-of-text token
   LogitsCallback on_logits;        ///< empty: the model's logits as they are
+  /// Of an answer in a chat, by Model::answer_form(): its opening is read first, its stop texts are added to `stop`, its
+  /// thought goes to `on_thought`. If it says what follows an answer, the session is left where a reading of the
+  /// transcript up to the answer's end would leave it: an end token, what was consumed of a stop text and the thought
+  /// are undone (a copy of the state is kept for that), and so is a token that a reading would join with what follows.
+  /// Such an answer is complete: a later generate() does not go on with it.
+  AnswerForm answer;
+  TextCallback on_thought;  ///< empty: the thought is in the result only
 };
 
 /// Why a generation ended.
@@ -59,14 +70,15 @@ struct GenerationResult {
   FinishReason reason = FinishReason::length;
   /// what was generated and consumed by the session, an end token included
   std::vector<TokenId> tokens;
-  std::string text;  ///< all of the text handed to the callback
+  /// the tokens by which the session stands further than before: `tokens`, or what of the transcript
+  /// GenerationOptions::answer leaves; Session::unread_text() is the rest of its text
+  std::vector<TokenId> kept;
+  std::string text;     ///< all of the text handed to the callback
+  std::string thought;  ///< the thought before it, with GenerationOptions::answer
   /// Text after it that was not shown because a stop string may have begun; empty after `end` and
   /// `stop_text`. The next generate() on the same session begins with it. A caller that ends here may show it.
   std::string held_back;
 };
-
-/// Receives text as it comes: whole UTF-8 characters only, never part of a stop string. Returning false stops.
-using TextCallback = std::function<bool(std::string_view text)>;
 
 /// Continues `session` (which must have consumed at least one token) and leaves it after the last
 /// generated token. A requested stop leaves it after the last whole token.

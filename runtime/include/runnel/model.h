@@ -103,7 +103,7 @@ class RUNNEL_API Model {
 
   /// Text → ids. With `parse_special` the texts of special tokens ("<|im_end|>") become those
   /// tokens; without it they are ordinary text, which is what a user's message must be.
-  /// @return unsupported without a tokenizer; malformed if `text` is not UTF-8.
+  /// @return unsupported without a tokenizer; malformed if `text` is not UTF-8 (RWKV's World tokenizer takes any bytes).
   Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special = false) const;
 
   /// Ids → bytes (special tokens give nothing unless `show_special`). The bytes may end inside a UTF-8 character.
@@ -127,9 +127,15 @@ class RUNNEL_API Model {
   /// messages that follow an earlier answer: nothing is put before them, and the end-of-message of that answer is
   /// added first if needed.
   /// @param add_generation_prompt  append what makes the model answer as the assistant.
-  Result<std::vector<TokenId>> encode_chat(
-      std::span<const ChatMessage> messages, bool add_generation_prompt = true,
-      ChatContinuation continuation = ChatContinuation::start) const;
+  /// @param unread  Session::unread_text() of the session that the tokens are for: they begin with it.
+  Result<std::vector<TokenId>> encode_chat(std::span<const ChatMessage> messages,
+                                           bool add_generation_prompt = true,
+                                           ChatContinuation continuation = ChatContinuation::start,
+                                           std::string_view unread = {}) const;
+
+  /// How answers begin and end in the model's chat format, for GenerationOptions::answer.
+  /// @return unsupported for a thought to be switched on in a format that has none.
+  Result<AnswerForm> answer_form(Thinking thinking = Thinking::as_trained) const;
 
   /// Internal: the engine its sessions run on, and the tokenizer or null.
   Engine& engine() const;

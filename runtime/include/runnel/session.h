@@ -19,6 +19,7 @@
 #include <memory>
 #include <span>
 #include <stop_token>
+#include <string_view>
 #include <vector>
 
 #include "runnel/export.h"
@@ -71,6 +72,11 @@ class RUNNEL_API Session {
   /// were generated since the last prompt.
   std::span<const TokenId> recent_tokens() const;
   static constexpr std::size_t kHistoryWindow = 1024;
+
+  /// Text of the last answer that was shown but not consumed, because a reading of the transcript would read it in one
+  /// token with what follows; see GenerationOptions::answer. Mostly empty; Model::encode_chat() takes it. Valid until the
+  /// next non-const call.
+  std::string_view unread_text() const;
 
   /// Back to empty.
   Status reset();

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// World models on the command line: converted from a file of torch, chats with thoughts folded, states as transcripts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+#include "tests/support/chat_model.h"
+
+namespace runnel::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const std::string& world_model() {
+  static const std::string file = [] {
+    const auto path = scratch() / "world.gguf";
+    write_world_chat_model(path);
+    return path.string();
+  }();
+  return file;
+}
+
+Outcome chat(const std::string& input, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments = {"chat", world_model(), "-t",     "1",
+                                        "-n",   "16",          "--seed", "3"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run_program(arguments, input);
+}
+
+TEST(WorldChat, ALoadedConversationGoesOnAsIfNeverLeft) {
+  const std::string file = (scratch() / "world.snap").string();
+  const Outcome whole = chat("Hello\nAnd now?\n");
+  EXPECT_EQ(whole.code, 0);
+  EXPECT_THAT(whole.err, IsEmpty());
+  EXPECT_EQ(chat("Hello\n", {"--save", file}).out + chat("And now?\n", {"--load", file}).out,
+            whole.out);
+}
+
+TEST(WorldChat, ThoughtsAreFolded) {
+  // The model's noise never closes its thought, so there is no answer.
+  const Outcome o = chat("Hello\n", {"--think", "on"});
+  EXPECT_EQ(o.code, 0);
+  EXPECT_EQ(o.out, "\n");
+  const Outcome shown = chat("Hello\n/thought\n", {"--think", "on"});
+  EXPECT_GT(shown.out.size(), 4U);
+  EXPECT_NE(chat("Hello\n", {"--think", "off"}).out, chat("Hello\n").out);
+}
+
+TEST(WorldChat, OtherModelsHaveNoThoughts) {
+  const Outcome o = run_program({"chat", chat_model(), "--think", "on"}, "Hello\n");
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("has no thoughts"));
+}
+
+TEST(ConvertFile, MakesAModelOfAFileOfTorch) {
+  const std::string out = (scratch() / "rwkv7.gguf").string();
+  const Outcome o = run_program({"convert", "tests/data/torch/rwkv7.pth", out});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, HasSubstr("has no tokenizer"));
+  EXPECT_THAT(o.out, HasSubstr("5,728 parameters"));
+}
+
+TEST(ConvertFile, NamesWhatAFileIsNot) {
+  const Outcome o = run_program({"convert", world_model(), (scratch() / "no.gguf").string()});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("is no zip archive"));
+}
+
+}  // namespace
+}  // namespace runnel::test
