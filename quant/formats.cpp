@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "quant/block_codecs.h"
@@ -102,6 +103,14 @@ constexpr BlockTraits kFormats[] = {
 };
 // clang-format on
 
+// Names of GGUF's type ids, for messages about those that this library does not read.
+constexpr std::string_view kIdNames[] = {
+    "f32",     "f16",     "q4_0",    "q4_1",  "removed", "removed", "q5_0",    "q5_1",
+    "q8_0",    "q8_1",    "q2_k",    "q3_k",  "q4_k",    "q5_k",    "q6_k",    "q8_k",
+    "iq2_xxs", "iq2_xs",  "iq3_xxs", "iq1_s", "iq4_nl",  "iq3_s",   "iq2_s",   "iq4_xs",
+    "i8",      "i16",     "i32",     "i64",   "f64",     "iq1_m",   "bf16",    "removed",
+    "removed", "removed", "tq1_0",   "tq2_0", "removed", "removed", "removed", "mxfp4"};
+
 }  // namespace
 
 std::span<const BlockTraits> formats() { return kFormats; }
@@ -131,6 +140,10 @@ bool is_float_type(BlockType type) {
 const BlockTraits* find_file_format(std::uint32_t type_id) {
   const BlockTraits* const t = find_format(static_cast<BlockType>(type_id));
   return t != nullptr && t->in_files ? t : nullptr;
+}
+
+std::string_view type_id_name(std::uint32_t type_id) {
+  return type_id < std::size(kIdNames) ? kIdNames[type_id] : "unknown";
 }
 
 std::optional<BlockType> block_type_from_name(std::string_view name) {

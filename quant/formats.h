@@ -213,6 +213,9 @@ bool is_float_type(BlockType type);
 /// The entry of a type of GGUF files, or null. Types of memory only are not among them.
 const BlockTraits* find_file_format(std::uint32_t type_id);
 
+/// The name of a type id of GGUF files, of one that is not read too; "removed" or "unknown" for others.
+std::string_view type_id_name(std::uint32_t type_id);
+
 /// The type with this lower-case name ("q4_k"), or nothing. Types of memory only have no such name.
 std::optional<BlockType> block_type_from_name(std::string_view name);
 

@@ -234,9 +234,11 @@ void decode_groups(const Block& block, const std::uint8_t* codes, float* out) {
 
 /// Byte 32p + l holds value l of group 2p in its low and of group 2p + 1 in its high half.
 void unpack_nibbles(const std::uint8_t* qs, std::uint8_t* codes) {
-  for (int i = 0; i < kSuperBlock; ++i) {
-    const int group = i / kGroup;
-    codes[i] = (qs[group / 2 * kGroup + i % kGroup] >> (group % 2 * 4)) & 15;
+  for (int pair = 0; pair < kGroups / 2; ++pair, qs += kGroup, codes += 2 * kGroup) {
+    for (int l = 0; l < kGroup; ++l) {
+      codes[l] = qs[l] & 15;
+      codes[l + kGroup] = qs[l] >> 4;
+    }
   }
 }
 
@@ -312,9 +314,9 @@ ScaleMin unpack_scale_min(const std::uint8_t (&s)[12], int group) {
 
 void unpack_codes(const BlockQ5_K& block, std::uint8_t* codes) {
   unpack_nibbles(block.qs, codes);
-  for (int i = 0; i < kSuperBlock; ++i) {
-    const int high = (block.qh[i % kGroup] >> (i / kGroup)) & 1;
-    codes[i] = static_cast<std::uint8_t>(codes[i] | (high << 4));
+  for (int g = 0; g < kGroups; ++g, codes += kGroup) {
+    for (int l = 0; l < kGroup; ++l)
+      codes[l] = static_cast<std::uint8_t>(codes[l] | (((block.qh[l] >> g) & 1) << 4));
   }
 }
 

@@ -4,20 +4,26 @@
 #include "runtime/base/half.h"
 
 namespace runnel::quant {
+namespace {
 
-void unpack_codes(const BlockQ2_K& block, std::uint8_t* codes) {
-  for (int i = 0; i < kSuperBlock; ++i) {
-    const int half = i / 128, part = i % 128 / 32, l = i % 32;
-    codes[i] = static_cast<std::uint8_t>((block.qs[32 * half + l] >> (2 * part)) & 3);
+/// Two bits of each value: for each half h and part p, those of value 128h + 32p + l at bit 2p of qs[32h + l].
+void unpack_two_bits(const std::uint8_t* qs, std::uint8_t* codes) {
+  for (int half = 0; half < 2; ++half, qs += 32) {
+    for (int part = 0; part < 4; ++part, codes += 32) {
+      for (int l = 0; l < 32; ++l) codes[l] = (qs[l] >> (2 * part)) & 3;
+    }
   }
 }
 
+}  // namespace
+
+void unpack_codes(const BlockQ2_K& block, std::uint8_t* codes) { unpack_two_bits(block.qs, codes); }
+
 void unpack_codes(const BlockQ3_K& block, std::uint8_t* codes) {
-  for (int i = 0; i < kSuperBlock; ++i) {
-    const int half = i / 128, part = i % 128 / 32, l = i % 32;
-    const int low = (block.qs[32 * half + l] >> (2 * part)) & 3;
-    const int high = (block.hmask[l] >> (4 * half + part)) & 1;
-    codes[i] = static_cast<std::uint8_t>(low | (high << 2));
+  unpack_two_bits(block.qs, codes);
+  for (int bit = 0; bit < 8; ++bit, codes += 32) {
+    for (int l = 0; l < 32; ++l)
+      codes[l] = static_cast<std::uint8_t>(codes[l] | (((block.hmask[l] >> bit) & 1) << 2));
   }
 }
 
@@ -37,10 +43,11 @@ void decode(const BlockQ2_K& block, float* out) {
   const float d = f16_to_f32(block.d), dmin = f16_to_f32(block.dmin);
   std::uint8_t codes[kSuperBlock];
   unpack_codes(block, codes);
-  for (int i = 0; i < kSuperBlock; ++i) {
-    const std::uint8_t fields = block.scales[i / 16];
-    const float scale = d * static_cast<float>(fields & 15);
-    out[i] = scale * static_cast<float>(codes[i]) - dmin * static_cast<float>(fields >> 4);
+  for (int g = 0; g < 16; ++g) {
+    const float scale = d * static_cast<float>(block.scales[g] & 15);
+    const float minimum = dmin * static_cast<float>(block.scales[g] >> 4);
+    for (int i = 16 * g; i < 16 * g + 16; ++i)
+      out[i] = scale * static_cast<float>(codes[i]) - minimum;
   }
 }
 
@@ -48,8 +55,9 @@ void decode(const BlockQ3_K& block, float* out) {
   const float d = f16_to_f32(block.d);
   std::uint8_t codes[kSuperBlock];
   unpack_codes(block, codes);
-  for (int i = 0; i < kSuperBlock; ++i) {
-    out[i] = d * static_cast<float>(unpack_scale(block, i / 16)) * static_cast<float>(codes[i] - 4);
+  for (int g = 0; g < 16; ++g) {
+    const float scale = d * static_cast<float>(unpack_scale(block, g));
+    for (int i = 16 * g; i < 16 * g + 16; ++i) out[i] = scale * static_cast<float>(codes[i] - 4);
   }
 }
 

@@ -101,7 +101,7 @@ Command add_convert(CLI::App& program) {
                    "repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
-  parser->footer(kStorageHelp);
+  parser->footer(storage_help());
   return {parser, [options] {
             const Result<int> code = run(*options);
             return code ? *code : report(code.error());

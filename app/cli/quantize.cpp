@@ -68,7 +68,7 @@ Command add_quantize(CLI::App& program) {
   parser->add_option("IN", options->in, "Model file to read (GGUF)")->required();
   parser->add_option("OUT", options->out, "Model file to write")->required();
   add_store_options(*parser, options->store)->required();
-  parser->footer(std::string(kStorageHelp) +
+  parser->footer(storage_help() +
                  "\nTensors that have their type already are copied byte for byte.");
   return {parser, [options] {
             const Result<int> code = run(*options);

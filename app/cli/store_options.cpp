@@ -102,14 +102,6 @@ std::optional<std::string> a_part_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-const char* const kStorageHelp =
-    "TYPE is the type of the linear weights. The others follow:\n"
-    "  embedding, output head   q8_0 for q4_0, q4_1 and q5_0, q6_k for q4_k and q5_k, else TYPE\n"
-    "  gates of every channel   the same (hgrn2, regla)\n"
-    "  other gates (f_proj)     f32 for f32, bf16 for bf16, else f16\n"
-    "  norms, biases, convs     f32 always\n"
-    "A row that is no multiple of 256 cannot be q4_k, q5_k or q6_k: it becomes q4_0, q5_0 or q8_0.";
-
 namespace {
 
 std::vector<std::string> written_types() {
@@ -120,7 +112,44 @@ std::vector<std::string> written_types() {
   return names;
 }
 
+/// "q8_0 for q4_0, q4_1, q6_k for q4_k": the formats whose tables have another type.
+std::string table_types() {
+  std::string text;
+  for (const quant::BlockTraits& to : quant::formats()) {
+    std::string from;
+    for (const quant::BlockTraits& t : quant::formats()) {
+      if (quant::is_written(t) && t.for_tables == to.type && t.type != to.type)
+        from += (from.empty() ? "" : ", ") + std::string(t.name);
+    }
+    if (!from.empty()) text += std::string(to.name) + " for " + from + "; ";
+  }
+  return text;
+}
+
+/// "q4_k becomes q4_0, q6_k becomes q8_0": what happens to rows that are no multiple of the large blocks.
+std::string odd_row_types() {
+  std::string text;
+  for (const quant::BlockTraits& t : quant::formats()) {
+    if (!quant::is_written(t) || t.block_values != quant::kSuperBlock) continue;
+    text +=
+        (text.empty() ? "" : ", ") + std::string(t.name) + " becomes " + type_name(t.for_odd_rows);
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string storage_help() {
+  return "TYPE is the type of the linear weights. The others follow:\n"
+         "  embedding, output head   " +
+         table_types() +
+         "else TYPE\n"
+         "  gates of every channel   the same (hgrn2, regla)\n"
+         "  other gates (f_proj)     f32 for f32, bf16 for bf16, else f16\n"
+         "  norms, biases, convs     f32 always\n"
+         "In rows that are no multiple of 256 " +
+         odd_row_types() + ".";
+}
 
 CLI::Option* add_store_options(CLI::App& parser, StoreChoice& choice) {
   CLI::Option* type = parser.add_option("--type", choice.type, "Type of the linear weights")

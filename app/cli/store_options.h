@@ -22,7 +22,7 @@ struct StoreChoice {
 };
 
 /// What --type does to tensors that are not linear weights; for the footer of --help.
-extern const char* const kStorageHelp;
+std::string storage_help();
 
 /// Adds --type, --tensor, --split-max-size, --threads, --report and --force.
 CLI::Option* add_store_options(CLI::App& parser, StoreChoice& choice);

@@ -13,14 +13,6 @@ namespace {
 constexpr std::string_view kTypeNames[kTypes] = {
     "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
 
-// Names of ggml's tensor types by id, for messages about those that this library does not read.
-constexpr std::string_view kGgmlNames[] = {
-    "f32",     "f16",     "q4_0",    "q4_1",  "removed", "removed", "q5_0",    "q5_1",
-    "q8_0",    "q8_1",    "q2_k",    "q3_k",  "q4_k",    "q5_k",    "q6_k",    "q8_k",
-    "iq2_xxs", "iq2_xs",  "iq3_xxs", "iq1_s", "iq4_nl",  "iq3_s",   "iq2_s",   "iq4_xs",
-    "i8",      "i16",     "i32",     "i64",   "f64",     "iq1_m",   "bf16",    "removed",
-    "removed", "removed", "tq1_0",   "tq2_0", "removed", "removed", "removed", "mxfp4"};
-
 }  // namespace
 
 std::string type_name(std::uint32_t id) {
@@ -37,8 +29,7 @@ Status check_alignment(std::uint64_t alignment) {
 Result<std::uint64_t> tensor_bytes(std::uint32_t type_id, std::span<const std::int64_t> shape) {
   const quant::BlockTraits* const traits = quant::find_file_format(type_id);
   if (traits == nullptr) {
-    const std::string_view name = type_id < std::size(kGgmlNames) ? kGgmlNames[type_id] : "unknown";
-    return fail(ErrorCode::unsupported, "has type ", type_id, " (", name,
+    return fail(ErrorCode::unsupported, "has type ", type_id, " (", quant::type_id_name(type_id),
                 "), expected ", quant::format_names(quant::is_stored));
   }
   if (shape.empty() || shape.size() > kMaxDimensions) {

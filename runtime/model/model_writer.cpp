@@ -146,7 +146,8 @@ Result<std::vector<StoredTensor>> write_model(const std::vector<ModelTensor>& te
                                               GgufWriter& writer, const std::filesystem::path& path,
                                               const StoreOptions& options) {
   RUNNEL_TRY(std::vector<StoredTensor> stored, plan(tensors, options));
-  writer.set("general.file_type", static_cast<std::uint32_t>(quant::format_of(options.type).file_type));
+  writer.set("general.file_type",
+             static_cast<std::uint32_t>(std::max(0, quant::format_of(options.type).file_type)));
   writer.set("general.quantization_version", std::uint32_t{2});
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const WeightView& source = tensors[i].source;

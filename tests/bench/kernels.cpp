@@ -28,7 +28,8 @@ double best_seconds(const Work& work) {
 }  // namespace
 
 int main() {
-  const char* names[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q6_k"};
+  const char* names[] = {"f32",  "f16",  "bf16", "q8_0", "q4_0", "q4_1",
+                         "q5_0", "q4_k", "q5_k", "q6_k", "wide"};
   const std::size_t row_bits[] = {32, 16, 16, 0, 0, 0, 0};
   for (const Isa isa : supported_isas()) {
     const Kernels& k = *find_kernels(isa);

@@ -3,7 +3,7 @@
 """make_llama_model.py SHAPE TYPE OUT.gguf: a Llama, RWKV-7 or Mamba-2 model of random weights with the parameter count and block types of
 runnel_make_model's, for llama-bench. Needs numpy and the gguf package.
 
-SHAPE: 135m (SmolLM2-135M's), 340m, 1.3b; rwkv7 (RWKV-7 World 1.5B's), mamba2 (Mamba-2 1.3B's), both with 32,000 tokens. TYPE: q4_0, q8_0 or q4_k; table and head as in runnel_make_model."""
+SHAPE: 135m (SmolLM2-135M's), 340m, 1.3b; rwkv7 (RWKV-7 World 1.5B's), mamba2 (Mamba-2 1.3B's), both with 32,000 tokens. TYPE: a block type in lower case, as q4_0 or q5_k; table and head as in runnel_make_model."""
 import sys
 
 import numpy as np
@@ -15,7 +15,15 @@ SHAPES = {  # layers, width, heads, kv heads, ffn, vocabulary, tied
     "340m": (24, 1024, 16, 16, 2816, 32000, True),
     "1.3b": (24, 2048, 32, 32, 5632, 32000, False),
 }
-BLOCKS = {T.Q4_0: (32, 18), T.Q8_0: (32, 34), T.Q4_K: (256, 144), T.Q6_K: (256, 210)}
+BLOCKS = {T.Q4_0: (32, 18), T.Q8_0: (32, 34), T.Q4_K: (256, 144), T.Q6_K: (256, 210), T.Q4_1: (32, 20), T.Q5_0: (32, 22),
+          T.Q5_1: (32, 24), T.IQ4_NL: (32, 18), T.Q2_K: (256, 84), T.Q3_K: (256, 110), T.Q5_K: (256, 176), T.IQ4_XS: (256, 136)}
+# Where d lies, the deviation of values over d under random codes and scales, and the field beside d over d.
+SCALES = {T.Q4_1: (0, 4.6, -7.5), T.Q5_0: (0, 9.2, None), T.Q5_1: (0, 9.2, -15.5), T.IQ4_NL: (0, 70, None), T.Q2_K: (80, 14, 1.5),
+          T.Q3_K: (108, 43, None), T.Q5_K: (0, 520, 15.5), T.IQ4_XS: (0, 1300, None)}
+# Types of table and head, and of rows that are no multiple of a block.
+TABLES = {T.Q4_0: T.Q8_0, T.Q8_0: T.Q8_0, T.Q4_K: T.Q6_K, T.Q4_1: T.Q8_0, T.Q5_0: T.Q8_0, T.Q5_1: T.Q8_0, T.IQ4_NL: T.Q8_0, T.Q2_K: T.Q6_K,
+          T.Q3_K: T.Q6_K, T.Q5_K: T.Q6_K, T.IQ4_XS: T.Q6_K}
+FITTING = {T.Q4_K: T.Q4_0, T.Q6_K: T.Q8_0, T.Q5_K: T.Q5_0, T.Q2_K: T.Q4_0, T.Q3_K: T.Q4_0, T.IQ4_XS: T.Q4_0}
 
 
 def blocks(rng, kind, rows, cols):
@@ -34,6 +42,11 @@ def blocks(rng, kind, rows, cols):
         raw[..., 4:8] = 32 | 2 << 6
         raw[..., 8:12] = 60 | 3 << 6
         raw[..., 12:16] = 12 << 4
+    elif kind in SCALES:
+        at, of_d, beside = SCALES[kind]
+        raw[..., at:at + 2] = scale(sigma / of_d)
+        if beside is not None:
+            raw[..., at + 2:at + 4] = scale(sigma / of_d * beside)
     else:
         raw[..., 192:208] = 64
         raw[..., 208:] = scale(sigma / (64 * 18.5))
@@ -53,7 +66,7 @@ class Model:
         w.add_head_count(0)
         w.add_vocab_size(32000)
         w.add_tokenizer_model("none")
-        table = {T.Q4_0: T.Q8_0, T.Q8_0: T.Q8_0, T.Q4_K: T.Q6_K}[kind]
+        table = TABLES[kind]
         self.matrix("token_embd.weight", 32000, width, table)
         self.matrix("output.weight", 32000, width, table)
 
@@ -155,16 +168,14 @@ def main():
     writer.add_vocab_size(vocab)
     writer.add_tokenizer_model("none")
 
-    fitting = {T.Q4_K: T.Q4_0, T.Q6_K: T.Q8_0}
-
     def add(name, rows, cols, wanted):
-        used = fitting.get(wanted, wanted) if cols % BLOCKS[wanted][0] else wanted
+        used = FITTING.get(wanted, wanted) if cols % BLOCKS[wanted][0] else wanted
         writer.add_tensor(name, blocks(rng, used, rows, cols), raw_dtype=used)
 
     def norm(name):
         writer.add_tensor(name, np.ones(width, np.float32))
 
-    table = {T.Q4_0: T.Q8_0, T.Q8_0: T.Q8_0, T.Q4_K: T.Q6_K}[kind]
+    table = TABLES[kind]
     kv = width // heads * kv_heads
     add("token_embd.weight", vocab, width, table)
     for i in range(layers):

@@ -23,6 +23,7 @@
 #include "runtime/model/shifted_config.h"
 #include "runtime/model/weight_table.h"
 #include "runtime/text/byte_alphabet.h"
+#include "tests/support/random_blocks.h"
 
 namespace runnel {
 namespace {
@@ -255,6 +256,10 @@ std::vector<std::byte> random_tensor(BlockType type, std::size_t rows, std::int6
       });
       break;
     default: {
+      const quant::BlockTraits& format = quant::format_of(type);
+      if (format.kind == quant::ValueKind::block)
+        return quant::scaled_blocks(type, out.size() / static_cast<std::size_t>(format.block_bytes),
+                                    seed, sigma);
       const std::size_t n = out.size() / (type == BlockType::f32 ? 4 : 2);
       for (std::size_t i = 0; i < n; ++i) {
         const float f = mean + wide * random.uniform();
@@ -300,8 +305,7 @@ Status make(const std::string& name, const std::string& type_name, const std::st
   const std::optional<BlockType> type = quant::block_type_from_name(type_name);
   if (!type) return fail(ErrorCode::invalid_argument, "type \"", type_name, "\": not a block type");
   const auto fitting = [](BlockType t, std::int64_t cols) {
-    if (t == BlockType::q4_k && cols % quant::kSuperBlock != 0) return BlockType::q4_0;
-    if (t == BlockType::q6_k && cols % quant::kSuperBlock != 0) return BlockType::q8_0;
+    while (cols % quant::format_of(t).block_values != 0) t = quant::format_of(t).for_odd_rows;
     return t;
   };
   const ModelConfig& c = shape->config;
@@ -320,9 +324,7 @@ Status make(const std::string& name, const std::string& type_name, const std::st
       return random_tensor(t, rows, cols, mean, sigma, s);
     });
   };
-  BlockType table = *type == BlockType::q4_0   ? BlockType::q8_0
-                    : *type == BlockType::q4_k ? BlockType::q6_k
-                                               : *type;
+  BlockType table = quant::format_of(*type).for_tables;
   if (shape->plain_table) table = *type;
   table = fitting(table, c.hidden_size);
   const float table_sigma = 1.0F / std::sqrt(static_cast<float>(c.hidden_size));

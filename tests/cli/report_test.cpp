@@ -10,6 +10,8 @@
 #include "runnel/session.h"
 #include "runtime/model/engine.h"
 #include "tests/cli/program.h"
+#include "tests/support/loaded_model.h"
+#include "tests/support/mixes.h"
 #include "tests/support/model_files.h"
 
 namespace runnel::test {
@@ -43,6 +45,33 @@ TEST(Inspect, SaysConfigurationTensorsStateAndTokenizer) {
   EXPECT_THAT(o.out, HasSubstr("model.embeddings.weight"));
   EXPECT_THAT(o.out, HasSubstr("tiny"));
   EXPECT_THAT(o.out, testing::ContainsRegex("sampling +.*temp 0\\.[0-9]"));
+}
+
+TEST(Inspect, SaysWhatEachTensorTakesInMemory) {
+  const Mix& mix = llama_mixes().front();  // Q2_K: in these rows iq4_nl and q5_0
+  const std::string file = (scratch() / "mixed.gguf").string();
+  write_gguf(make_mixed_model(small_config(), mix, true, 3), file);
+  const Json j = json_of({"inspect", file});
+  std::uint64_t kept = 0;
+  bool repacked = false;
+  for (const Json& tensor : j["tensors"]) {
+    const auto bytes = tensor["bytes"].get<std::uint64_t>();
+    const auto in_memory = tensor["memory_bytes"].get<std::uint64_t>();
+    kept += in_memory;
+    if (tensor["type"] == "iq4_nl") {
+      repacked = true;
+      EXPECT_EQ(tensor["memory_type"], "q8_0");
+      EXPECT_EQ(in_memory * 18, bytes * 34);
+    } else {
+      EXPECT_EQ(tensor["memory_type"], tensor["type"]);
+      EXPECT_EQ(in_memory, bytes);
+    }
+  }
+  EXPECT_TRUE(repacked);
+  EXPECT_EQ(j["memory_weight_bytes"], kept);
+  const std::string text = run_program({"inspect", file}).out;
+  EXPECT_THAT(text, testing::ContainsRegex("weights +.* in memory"));
+  EXPECT_THAT(text, testing::ContainsRegex("iq4_nl: .*; in memory q8_0, "));
 }
 
 TEST(Inspect, AModelWithoutTokenizerSaysSo) {

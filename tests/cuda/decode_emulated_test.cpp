@@ -310,6 +310,7 @@ std::vector<Case> cases() {
   even("even_gates_as_all", BlockType::q4_0, BlockType::q4_0, BlockType::q8_0);
   even("even_", BlockType::q4_0, BlockType::f16, BlockType::q8_0);
   even("even_", BlockType::q8_0, BlockType::f16, BlockType::q8_0);
+  even("even_", BlockType::q4_1, BlockType::f16, BlockType::q4_1);  // by the products of q4_k
   even("even_", BlockType::bf16, BlockType::bf16, BlockType::bf16);
   set_layers(c, 1);  // as above
   even("even_", BlockType::q4_k, BlockType::f16, BlockType::q6_k);

@@ -13,6 +13,9 @@
 #include "runtime/base/byte_reader.h"
 #include "runtime/io/gguf.h"
 #include "runtime/io/snapshot_file.h"
+#include "runtime/model/config_keys.h"
+#include "runtime/model/model_file.h"
+#include "runtime/model/weight_table.h"
 #include "runtime/text/world_vocabulary.h"
 #include "tests/io/sample_files.h"
 
@@ -41,6 +44,59 @@ bool write_gguf(const fs::path& directory) {
     one.tensor("w", {values, 2}, static_cast<std::uint32_t>(t.type), 0);
     written = written &&
               write(directory, t.name, one.with_data(2 * static_cast<std::size_t>(t.block_bytes)));
+  }
+  return written;
+}
+
+/// A model of zeros with a linear weight of each format: one layer of slots, D 256.
+bool write_models(const fs::path& directory) {
+  using runnel::quant::BlockType;
+  bool written = true;
+  std::error_code ignored;
+  fs::create_directories(directory, ignored);
+  for (const runnel::quant::BlockTraits& t : runnel::quant::formats()) {
+    if (!runnel::quant::is_weight(t) || t.kind != runnel::quant::ValueKind::block) continue;
+    runnel::ModelConfig c;
+    c.name = "zeros";
+    c.vocab_size = 4;
+    c.hidden_size = 256;
+    runnel::LayerSpec layer;
+    layer.num_heads = layer.num_kv_heads = 1;
+    layer.head_k_dim = layer.head_v_dim = 32;
+    layer.intermediate_size = 32;
+    layer.slots().num_memory_slots = 4;
+    layer.slots().scale = 1.0F;
+    c.repeat(layer, 1);
+    runnel::GgufWriter writer;
+    for (auto& [key, value] : runnel::config_keys(c)) writer.set(key, value);
+    const auto add = [&writer](const std::string& name, BlockType type,
+                               const std::vector<std::int64_t>& shape) {
+      const std::int64_t rows = shape.size() > 1 ? shape[0] : 1, cols = shape.back();
+      const std::size_t bytes =
+          static_cast<std::size_t>(rows) * runnel::quant::row_bytes(type, cols);
+      writer.add_tensor(name, type, shape, [bytes]() -> runnel::Result<std::vector<std::byte>> {
+        return std::vector<std::byte>(bytes);
+      });
+    };
+    add(std::string(runnel::kEmbeddingsName), t.type, {c.vocab_size, c.hidden_size});
+    for (const runnel::LayerTensor& w : runnel::layer_tensors(c.layers[0], c.hidden_size)) {
+      if (w.presence != runnel::Presence::required) continue;
+      const bool divides = w.shape.back() % t.block_values == 0;
+      const BlockType type = w.role == runnel::WeightRole::matrix
+                                 ? (divides ? t.type : BlockType::q8_0)
+                             : w.role == runnel::WeightRole::vector ? BlockType::f32
+                                                                    : BlockType::f16;
+      add(runnel::layer_prefix(0) + std::string(w.suffix), type, w.shape);
+    }
+    add(std::string(runnel::kFinalNormName), BlockType::f32, {c.hidden_size});
+    if (!writer.write(directory / t.name)) written = false;
+    const auto file = runnel::GgufFile::open(directory / t.name);
+    const runnel::Result<runnel::ModelFile> model =
+        file ? runnel::ModelFile::from_gguf(*file) : file.error();
+    if (!model) {
+      std::fprintf(stderr, "%s: %s\n", t.name.data(), model.error().message.c_str());
+      written = false;
+    }
   }
   return written;
 }
@@ -151,6 +207,7 @@ int main(int argc, char** argv) {
   const fs::path directory = argv[1];
   const bool written = write_gguf(directory / "fuzz_gguf") &&
                        write_blocks(directory / "fuzz_blocks") &&
+                       write_models(directory / "fuzz_model_file") &&
                        write_safetensors(directory / "fuzz_safetensors") &&
                        write_snapshots(directory / "fuzz_snapshot") &&
                        write_tokenizers(directory / "fuzz_tokenizer") &&

@@ -48,6 +48,25 @@ class QuantizeModel : public ::testing::Test {
   std::vector<StoredTensor> stored_;
 };
 
+TEST_F(QuantizeModel, EveryTypeThatIsWrittenHasTypesForTablesAndOddRows) {
+  for (const quant::BlockTraits& t : quant::formats()) {
+    if (!quant::is_written(t)) continue;
+    const Result<ModelFile> model = quantize({.type = t.type});
+    ASSERT_TRUE(model) << model.error().message;
+    const std::int64_t cols = model->weights.embeddings.cols;
+    EXPECT_EQ(model->weights.embeddings.type, fitting_type(t.for_tables, cols)) << t.name;
+    for (const LayerWeights& layer : model->weights.layers)
+      EXPECT_EQ(layer.slots().q_proj.type, fitting_type(t.type, cols)) << t.name;
+  }
+}
+
+TEST_F(QuantizeModel, RefusesTypesThatAreReadOnly) {
+  const Result<ModelFile> model = quantize({.type = BlockType::q3_k});
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, ErrorCode::invalid_argument);
+  EXPECT_THAT(model.error().message, HasSubstr("cannot be written as q3_k, expected f32, f16"));
+}
+
 TEST_F(QuantizeModel, EachRoleGetsItsType) {
   const Result<ModelFile> model = quantize({.type = BlockType::q4_0});
   ASSERT_TRUE(model) << model.error().message;

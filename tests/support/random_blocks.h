@@ -94,15 +94,24 @@ inline std::vector<std::byte> random_blocks(BlockType type, std::size_t count, s
   return bytes;
 }
 
-/// Blocks of a format that is read, not written, as a matrix may have them: random codes under one scale, so that values
-/// have about the mean 0 and this deviation.
+/// Blocks as a matrix may have them, of a format for which random bytes are codes and scales: values have about the mean 0
+/// and this deviation.
 inline std::vector<std::byte> scaled_blocks(BlockType type, std::size_t count, std::uint64_t seed,
                                             float deviation) {
   // The deviation of a block's values over its d, and the field beside d over d.
   float of_d = 1.0F, beside = 0.0F;
   switch (type) {
+    case BlockType::q4_1:
+      of_d = 4.6F, beside = -7.5F;
+      break;
+    case BlockType::q5_0:
+      of_d = 9.2F;
+      break;
     case BlockType::q5_1:
       of_d = 9.2F, beside = -15.5F;
+      break;
+    case BlockType::q5_k:
+      of_d = 520.0F, beside = 15.5F;
       break;
     case BlockType::q2_k:
       of_d = 14.0F, beside = 1.5F;
