@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -141,12 +140,6 @@ std::vector<std::string> family_names() {
   return {"gla",       "gla_conv",  "hgrn2",          "retnet", "linear",   "elu",
           "dpfp",      "t2r_map",   "hedgehog",       "abc",    "abc_conv", "regla",
           "regla_key", "delta_net", "gated_deltanet", "rwkv7",  "arwkv7"};
-}
-
-bool has_removal(const ModelConfig& config) {
-  return std::ranges::any_of(config.layers, [](const LayerSpec& l) {
-    return l.kind() == Mixer::recurrence && l.recurrence().removal != Removal::none;
-  });
 }
 
 namespace {
