@@ -195,10 +195,6 @@ struct StepProgram {
 /// "cluster, fixed 576; not even: …" for people.
 std::string to_string(const StepProgram& program);
 
-/// For backends that do not compute removals, shifted inputs or a norm behind the embedding.
-/// @return unsupported, naming the layer and what it has, if the model has one
-Status refuse_removals(const ModelConfig& config, const std::string& device);
-
 /// For backends whose ladder is the one row "ops". @return not_found for any other wanted name
 Status expect_ops(const std::string& wanted, const std::string& device);
 

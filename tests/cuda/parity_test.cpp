@@ -152,13 +152,6 @@ class Mixers : public testing::TestWithParam<MixerCase> {};
 /// detector has time for.
 TEST_P(Mixers, FirstTokensMatchTheReference) {
   REQUIRE_CUDA_OPS(backend);
-  if (has_removal(GetParam().config)) {
-    const RandomModel model = make_random_model(GetParam().config, {}, 23);
-    const auto loaded = backend->load({.config = model.config, .weights = *model.weights});
-    ASSERT_FALSE(loaded.has_value());
-    EXPECT_EQ(loaded.error().code, ErrorCode::unsupported) << loaded.error().message;
-    GTEST_SKIP() << "refused by name: " << loaded.error().message;
-  }
   RandomParts parts = GetParam().parts;
   const RandomModel exact = make_random_model(GetParam().config, parts, 23);
   Random random(24);

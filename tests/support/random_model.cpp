@@ -151,12 +151,6 @@ std::vector<std::string> family_names() {
           "regla_key", "delta_net", "gated_deltanet", "rwkv7",  "arwkv7"};
 }
 
-bool has_removal(const ModelConfig& config) {
-  return std::ranges::any_of(config.layers, [](const LayerSpec& l) {
-    return l.kind() == Mixer::recurrence && l.recurrence().removal != Removal::none;
-  });
-}
-
 namespace {
 
 /// The delta rule: plain with maps of its own, or with a decay, keys that heads share, and convolutions.

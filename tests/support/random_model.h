@@ -77,9 +77,6 @@ std::vector<std::string> family_names();
 /// The configuration of such a name: 2 layers, D 64, 4 query heads of 16.
 ModelConfig family_config(const std::string& name);
 
-/// Whether a layer is a recurrence with a removal.
-bool has_removal(const ModelConfig& config);
-
 /// Four layers of three kinds: positional slots with biases and a SwiGLU; a gated recurrence with LayerNorms and a
 /// squared ReLU; slots of another shape without a channel mix; the first kind again.
 ModelConfig mixed_config();

@@ -6,7 +6,6 @@
 
 #include "runtime/backend/cpu/cpu_backend.h"
 #include "runtime/backend/registry.h"
-#include "tests/support/random_model.h"
 #include "tests/support/slow.h"
 
 namespace runnel::test {
@@ -16,10 +15,7 @@ bool TestDevice::software() const {
 }
 
 bool TestDevice::takes(const ModelConfig& config) const {
-  if (is("vulkan") && config.embedding_norm && config.embedding_norm->kind != Norm::layer)
-    return false;
-  return !is("cuda") ||
-         !(has_removal(config) || config.embedding_norm || config.layers.front().channel_shift > 0);
+  return !is("vulkan") || !config.embedding_norm || config.embedding_norm->kind == Norm::layer;
 }
 
 std::vector<TestDevice> test_devices() {

@@ -21,7 +21,7 @@ struct TestDevice {
   bool is(const char* backend) const { return info.backend == backend; }
   /// A Vulkan driver that computes on the CPU: small subgroups, no matrix units, shaders that take long to compile.
   bool software() const;
-  /// Whether it runs such a model; recurrences with a removal are refused by name elsewhere.
+  /// Whether it runs such a model, which it refuses by name otherwise.
   bool takes(const ModelConfig& config) const;
 };
 

@@ -165,6 +165,22 @@ void activate(const Kernels& kernels, Activation activation, float* x, int n);
 void norm_row(const Kernels& kernels, const NormSpec& spec, const DeviceNorm& norm, const float* x,
               int n, float* out);
 
+/// term(0) + … + term(n - 1) in 16 chains, which a compiler keeps in registers; one order, whatever the instruction set.
+template <class Term>
+float sum_in_lanes(int n, const Term& term) {
+  constexpr int kLanes = 16;
+  float lanes[kLanes] = {};
+  int i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) lanes[j] += term(i + j);
+  }
+  for (int j = 0; i < n; ++i, ++j) lanes[j] += term(i);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) lanes[j] += lanes[j + width];
+  }
+  return lanes[0];
+}
+
 /// out = (x - mean(x)) * rsqrt(var(x) + eps) * weight + bias, [n]; out may be x.
 void layer_norm_row(float eps, const float* weight, const float* bias, const float* x, int n,
                     float* out);

@@ -118,10 +118,8 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
 
 void layer_norm_row(float eps, const float* weight, const float* bias, const float* x, int n,
                     float* out) {
-  float sum = 0.0F, squares = 0.0F;
-  for (int i = 0; i < n; ++i) sum += x[i];
-  const float mean = sum / static_cast<float>(n);
-  for (int i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const float mean = sum_in_lanes(n, [&](int i) { return x[i]; }) / static_cast<float>(n);
+  const float squares = sum_in_lanes(n, [&](int i) { return (x[i] - mean) * (x[i] - mean); });
   const float scale = 1.0F / std::sqrt(squares / static_cast<float>(n) + eps);
   for (int i = 0; i < n; ++i) out[i] = (x[i] - mean) * scale * weight[i] + bias[i];
 }

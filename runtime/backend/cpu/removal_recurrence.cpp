@@ -29,9 +29,7 @@ const float* of_head(const std::vector<float>& all, int head, int n) {
 }
 
 float sum_of_squares(const float* x, int n) {
-  float sum = 0.0F;
-  for (int i = 0; i < n; ++i) sum += x[i] * x[i];
-  return sum;
+  return sum_in_lanes(n, [x](int i) { return x[i] * x[i]; });
 }
 
 void multiply(float* x, int n, float by) {
@@ -46,8 +44,7 @@ void normalise_key(KeyNorm norm, float* x, int n) {
       multiply(x, n, 1.0F / std::sqrt(sum_of_squares(x, n) + kLengthEps));
       return;
     case KeyNorm::sum: {
-      float sum = 0.0F;
-      for (int i = 0; i < n; ++i) sum += x[i];
+      const float sum = sum_in_lanes(n, [x](int i) { return x[i]; });
       for (int i = 0; i < n; ++i) x[i] /= sum;
       return;
     }
@@ -140,9 +137,7 @@ void prepare_head(const Pass& pass, int t, int head, float* scratch) {
   prepare_decay(pass, row, head, a, scratch);
   prepare_removal(pass, row, head, spec.has_gate() ? a : nullptr, k);
   if (const float* w = of_head(pass.layer->bonus, head, dim); w != nullptr) {
-    float sum = 0.0F;
-    for (int i = 0; i < dim; ++i) sum += q[i] * k[i] * w[i];
-    pass.bonus[row] = sum;
+    pass.bonus[row] = sum_in_lanes(dim, [=](int i) { return q[i] * k[i] * w[i]; });
   }
   if (spec.scale != 1.0F) multiply(q, dim, spec.scale);
 }

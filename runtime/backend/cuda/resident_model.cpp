@@ -166,7 +166,6 @@ Result<std::shared_ptr<ResidentModel>> load_model(const DeviceFacts& device,
 Result<std::unique_ptr<DeviceModel>> make_device_model(const DeviceFacts& device,
                                                        const LoadRequest& request,
                                                        WeightPlace place) {
-  RUNNEL_CHECK_OK(refuse_removals(request.config, "cuda:" + std::to_string(device.index)));
   if (!request.step_program.empty()) {  // before the weights are on their way
     const auto choice =
         choose_step_program(record_step_model(request.pass), device.step, request.step_program);
