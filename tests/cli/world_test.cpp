@@ -33,8 +33,8 @@ TEST(WorldChat, ALoadedConversationGoesOnAsIfNeverLeft) {
   const Outcome whole = chat("Hello\nAnd now?\n");
   EXPECT_EQ(whole.code, 0);
   EXPECT_THAT(whole.err, IsEmpty());
-  EXPECT_EQ(chat("Hello\n", {"--save", file}).out + chat("And now?\n", {"--load", file}).out,
-            whole.out);
+  const std::string first = chat("Hello\n", {"--save", file}).out;
+  EXPECT_EQ(first + chat("And now?\n", {"--load", file}).out, whole.out);
 }
 
 TEST(WorldChat, ThoughtsAreFolded) {
