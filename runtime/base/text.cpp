@@ -2,7 +2,9 @@
 #include "runtime/base/text.h"
 
 #include <array>
+#include <charconv>
 #include <cstdint>
+#include <iterator>
 
 namespace runnel {
 namespace {
@@ -53,6 +55,11 @@ std::string printable(std::string_view text, std::size_t limit) {
 std::string in_quotes(std::string_view name) {
   constexpr std::size_t kNameLimit = 64;
   return "'" + printable(name, kNameLimit) + "'";
+}
+
+std::string hexadecimal(std::uint64_t n) {
+  char digits[16];
+  return {digits, std::to_chars(digits, std::end(digits), n, 16).ptr};
 }
 
 }  // namespace runnel

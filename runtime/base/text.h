@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,8 @@ std::string printable(std::string_view text, std::size_t limit = 256);
 /// The same between single quotes, cut after 64 bytes: a name inside a sentence. (Not "quoted":
 /// that would find std::quoted.)
 std::string in_quotes(std::string_view name);
+
+/// `n` in lower-case hexadecimal digits, without zeros before them.
+std::string hexadecimal(std::uint64_t n);
 
 }  // namespace runnel

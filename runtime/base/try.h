@@ -2,20 +2,50 @@
 // Propagating errors: RUNNEL_TRY for values, RUNNEL_CHECK_OK for Status, fail() to make an Error.
 #pragma once
 
-#include <sstream>
+#include <concepts>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "runnel/result.h"
 
 namespace runnel {
 
+/// One part of a message: a text or a number. Refers to the text it was made of.
+class MessagePart {
+ public:
+  MessagePart(std::string_view text) : text_(text) {}
+  MessagePart(const std::string& text) : text_(text) {}
+  MessagePart(const char* text) : text_(text) {}
+  MessagePart(char c) : kind_(Kind::character), integer_(c) {}
+  MessagePart(double x) : kind_(Kind::real), real_(x) {}
+  template <std::signed_integral T>
+  MessagePart(T n) : kind_(Kind::integer), integer_(n) {}
+  template <std::unsigned_integral T>
+  MessagePart(T n) : kind_(Kind::natural), integer_(static_cast<std::int64_t>(n)) {}
+
+  /// Appends it as operator<< writes it.
+  void append_to(std::string& message) const;
+
+ private:
+  enum class Kind : std::uint8_t { text, character, integer, natural, real };
+  Kind kind_ = Kind::text;
+  std::string_view text_;
+  union {
+    std::int64_t integer_ = 0;
+    double real_;
+  };
+};
+
+Error make_error(ErrorCode code, std::span<const MessagePart> parts);
+
 /// Makes an Error whose message is the concatenation of `parts`, as operator<< writes them.
 ///   return fail(ErrorCode::malformed, "tensor ", name, ": has ", n, " bytes, expected ", want);
 template <class... Parts>
 Error fail(ErrorCode code, const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  return Error{code, std::move(text).str()};
+  const MessagePart all[] = {MessagePart(parts)...};
+  return make_error(code, all);
 }
 
 /// The same error with `prefix` put before its message: says where it happened.

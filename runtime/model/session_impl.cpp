@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 
 namespace runnel {
@@ -225,8 +226,9 @@ Status Session::Impl::check_model(const SnapshotData& data) const {
                   " slots, this model was loaded with one of ", here.slots,
                   ", expected the same window");
     }
-    return fail(ErrorCode::mismatch, "snapshot: belongs to the model with fingerprint ", std::hex,
-                data.model_fingerprint, ", this one has ", engine().fingerprint());
+    return fail(ErrorCode::mismatch, "snapshot: belongs to the model with fingerprint ",
+                hexadecimal(data.model_fingerprint), ", this one has ",
+                hexadecimal(engine().fingerprint()));
   }
   return {};
 }

@@ -57,8 +57,9 @@ Result<Snapshot> tuned_state(const std::map<std::string, SafetensorsTensor, std:
   RUNNEL_TRY(const Session empty, Session::create(model));
   RUNNEL_TRY(const Snapshot start, empty.snapshot());
   auto data = std::make_shared<SnapshotData>(start.data());
+  const StateLayout layout = engine.layout();
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const LayerState& layer = engine.layout().layers[i];
+    const LayerState& layer = layout.layers[i];
     if (layers[i].kind() != Mixer::recurrence || layer.head_k_dim != 0 || layer.head_extra != 0)
       return fail(ErrorCode::unsupported, "tuned states are for RWKV: layer ", i,
                   " of this model has no state [keys, values] alone");

@@ -454,14 +454,12 @@ std::vector<OpCase> shifted_cases() {
       const quant::BlockTraits& format = quant::format_of(type);
       if (format.block_values > base.hidden_size) continue;
       ModelConfig c = one_layer(base);
-      cases.push_back(
-          {std::string(name) + " first, " + std::string(format.name), c,
-           parts_of(type), type, kFewerTokens});
+      cases.push_back({std::string(name) + " first, " + std::string(format.name), c, parts_of(type),
+                       type, kFewerTokens});
       c.layers = {base.layers[1]};
       c.layers.front().index = 0;
-      cases.push_back(
-          {std::string(name) + " later, " + std::string(format.name), c,
-           parts_of(type), type, kFewerTokens});
+      cases.push_back({std::string(name) + " later, " + std::string(format.name), c, parts_of(type),
+                       type, kFewerTokens});
     }
   }
   return cases;

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <concepts>
+#include <cstdint>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/try.h"
@@ -70,6 +73,18 @@ TEST(Status, IsSuccessUnlessMadeOfAnError) {
   const Status status = fail(ErrorCode::io, "disk is full");
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, ErrorCode::io);
+}
+
+TEST(Fail, WritesEveryPartAsAStreamDoes) {
+  const std::string name = "w";
+  const char* const said = "x";
+  const Error error =
+      fail(ErrorCode::io, std::string_view("a "), name, said, ' ', -7, ' ', std::uint64_t{1} << 63,
+           ' ', 0.25, ' ', 1.0F / 3, ' ', 1e9, ' ', true, ' ', std::int64_t{1} << 40);
+  std::ostringstream stream;
+  stream << "a " << name << said << ' ' << -7 << ' ' << (std::uint64_t{1} << 63) << ' ' << 0.25
+         << ' ' << 1.0F / 3 << ' ' << 1e9 << ' ' << true << ' ' << (std::int64_t{1} << 40);
+  EXPECT_EQ(error.message, stream.str());
 }
 
 TEST(Try, BindsTheValueOrReturnsTheError) {

@@ -30,5 +30,11 @@ TEST(Printable, CutsLongText) { EXPECT_EQ(printable("abcdef", 3), "abc..."); }
 
 TEST(InQuotes, CutsLongNames) { EXPECT_LT(in_quotes(std::string(100000, 'n')).size(), 80U); }
 
+TEST(Hexadecimal, HasNoZerosBeforeIt) {
+  EXPECT_EQ(hexadecimal(0), "0");
+  EXPECT_EQ(hexadecimal(0xfeed01), "feed01");
+  EXPECT_EQ(hexadecimal(~0ULL), "ffffffffffffffff");
+}
+
 }  // namespace
 }  // namespace runnel

@@ -225,8 +225,8 @@ TEST(GgufWriter, RefusesWhatNoReaderWouldTake) {
               HasSubstr("2^63 elements"));
   EXPECT_THAT(message_of(tensor("w", BlockType::i8, {(1LL << 62) + 32}, 4)),
               HasSubstr("2^62 bytes"));
-  EXPECT_THAT(message_of(tensor("w", static_cast<BlockType>(13), {256}, 4)),
-              HasSubstr("type 13 (q5_k)"));
+  EXPECT_THAT(message_of(tensor("w", static_cast<BlockType>(16), {256}, 4)),
+              HasSubstr("type 16 (iq2_xxs)"));
   EXPECT_THAT(message_of(tensor("", BlockType::f32, {1}, 4)),
               HasSubstr("has 0 bytes, expected 1 to 63"));
   EXPECT_THAT(message_of(tensor(std::string(64, 'n'), BlockType::f32, {1}, 4)),

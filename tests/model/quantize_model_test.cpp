@@ -112,7 +112,8 @@ TEST_F(QuantizeModel, RefusesPatternsThatCannotBeMeant) {
   EXPECT_THAT(message("(", BlockType::f16), HasSubstr("pattern (: missing closing parenthesis"));
   EXPECT_THAT(message("norm", BlockType::q8_0), HasSubstr("is a norm or bias and cannot be q8_0"));
   EXPECT_THAT(message("f_proj", BlockType::q4_0), HasSubstr("is a gate weight and cannot be q4_0"));
-  EXPECT_THAT(message("q_proj", BlockType::i8), HasSubstr("cannot be i8"));
+  EXPECT_THAT(message("q_proj", BlockType::i8),
+              HasSubstr("cannot be written as i8, expected f32, f16"));
   EXPECT_FALSE(std::filesystem::exists(out_path()));
 }
 

@@ -45,7 +45,7 @@ class TunedState : public ::testing::Test {
   std::vector<std::vector<float>> numbers_;
   Tensors tensors_;
   std::shared_ptr<const Model> model_ =
-      test::load_model(test::make_random_model(test::family_config("gla"), {}, 3));
+      test::load_model(test::make_random_model(test::family_config("rwkv7"), {}, 3));
 };
 
 TEST_F(TunedState, IsASnapshotBeforeTheFirstToken) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels for AVX2 with AVX-VNNI.
 #define RUNNEL_ISA avx_vnni
+#define RUNNEL_BASE_ISA avx2
 #define RUNNEL_REGISTER(x) "x"(x)
 #include "runtime/backend/cpu/kernels.h"
 //

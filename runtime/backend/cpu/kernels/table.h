@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel table of one instruction set. Included last by its kernels_*.cpp, which defines
-// RUNNEL_ISA and includes the registers; everything but the table has internal linkage.
+// The kernel table of one instruction set. Included last by its kernels_*.cpp, which defines RUNNEL_ISA and includes the
+// registers; everything but the table has internal linkage. An instruction set that only adds integer dot products to
+// another names that as RUNNEL_BASE_ISA, and everything but products of quantised weights is the other's.
 #pragma once
 
 #include "runtime/backend/cpu/kernels.h"
@@ -9,10 +10,12 @@
 //
 #include "runtime/backend/cpu/kernels/math.h"
 //
-#include "runtime/backend/cpu/kernels/elementwise.h"
 #include "runtime/backend/cpu/kernels/matmul.h"
+#if !defined(RUNNEL_BASE_ISA)
+#include "runtime/backend/cpu/kernels/elementwise.h"
 #include "runtime/backend/cpu/kernels/recurrence.h"
 #include "runtime/backend/cpu/kernels/slots.h"
+#endif
 
 namespace runnel::cpu::RUNNEL_ISA {
 namespace {
@@ -39,6 +42,35 @@ double int8_peak(int rounds, int32_t* sink) {
   return 2.0 * rounds * kChains * kLanes * 4;
 }
 
+// Several conversations decoded together are fewer than the widest pack.
+constexpr int kMiddle = kWide < 8 ? kWide : 8;
+
+#define RUNNEL_WIDTHS(kernel, Type) \
+  { kernel<1, Type>, kernel<4, Type>, kernel<kMiddle, Type>, kernel<kWide, Type> }
+
+#if defined(RUNNEL_BASE_ISA)
+
+const Kernels* table() {
+  static const Kernels kTable = [] {
+    constexpr MatmulKernel kProducts[][kWidths] = {
+        RUNNEL_WIDTHS(quantised_matmul, Q8_0), RUNNEL_WIDTHS(quantised_matmul, Q4_0),
+        RUNNEL_WIDTHS(quantised_matmul, Q4_1), RUNNEL_WIDTHS(quantised_matmul, Q5_0),
+        RUNNEL_WIDTHS(quantised_matmul, Q4_K), RUNNEL_WIDTHS(quantised_matmul, Q5_K),
+        RUNNEL_WIDTHS(quantised_matmul, Q6_K), RUNNEL_WIDTHS(quantised_matmul, Wide)};
+    Kernels all = *RUNNEL_BASE_ISA::kernels();
+    constexpr size_t kCount = sizeof(kProducts) / sizeof(kProducts[0]);
+    for (size_t i = 0; i < kCount; ++i) {
+      for (size_t w = 0; w < kWidths; ++w)
+        all.matmul[kTileFormats - kCount + i][w] = kProducts[i][w];
+    }
+    all.int8_peak = int8_peak;
+    return all;
+  }();
+  return &kTable;
+}
+
+#else
+
 uint32_t read(const uint8_t* from, size_t bytes) {
   B seen[4] = {load_bytes(from), load_bytes(from), load_bytes(from), load_bytes(from)};
   for (size_t at = 0; at < bytes; at += 16 * kLanes) {
@@ -55,41 +87,35 @@ uint32_t read(const uint8_t* from, size_t bytes) {
   return all;
 }
 
-// Several conversations decoded together are fewer than the widest pack.
-constexpr int kMiddle = kWide < 8 ? kWide : 8;
+const Kernels* table() {
+  static constexpr Kernels kTable = {
+      {1, 4, kMiddle, kWide},
+      {RUNNEL_WIDTHS(float_matmul, F32Rows), RUNNEL_WIDTHS(float_matmul, F16Rows),
+       RUNNEL_WIDTHS(float_matmul, Bf16Rows), RUNNEL_WIDTHS(quantised_matmul, Q8_0),
+       RUNNEL_WIDTHS(quantised_matmul, Q4_0), RUNNEL_WIDTHS(quantised_matmul, Q4_1),
+       RUNNEL_WIDTHS(quantised_matmul, Q5_0), RUNNEL_WIDTHS(quantised_matmul, Q4_K),
+       RUNNEL_WIDTHS(quantised_matmul, Q5_K), RUNNEL_WIDTHS(quantised_matmul, Q6_K),
+       RUNNEL_WIDTHS(quantised_matmul, Wide)},
+      rms_norm,
+      quantise,
+      silu,
+      swiglu,
+      gates,
+      exp_less,
+      slot_keys,
+      slot_softmax,
+      slot_values,
+      recurrence,
+      int8_peak,
+      read,
+  };
+  return &kTable;
+}
 
-#define RUNNEL_QUANTISED(Format)                                                                 \
-  {                                                                                              \
-    quantised_matmul<1, Format>, quantised_matmul<4, Format>, quantised_matmul<kMiddle, Format>, \
-        quantised_matmul<kWide, Format>                                                          \
-  }
-#define RUNNEL_FLOAT(Rows)                                                     \
-  {                                                                            \
-    float_matmul<1, Rows>, float_matmul<4, Rows>, float_matmul<kMiddle, Rows>, \
-        float_matmul<kWide, Rows>                                              \
-  }
-
-const Kernels kTable = {
-    {1, 4, kMiddle, kWide},
-    {RUNNEL_FLOAT(F32Rows), RUNNEL_FLOAT(F16Rows), RUNNEL_FLOAT(Bf16Rows), RUNNEL_QUANTISED(Q8_0),
-     RUNNEL_QUANTISED(Q4_0), RUNNEL_QUANTISED(Q4_1), RUNNEL_QUANTISED(Q5_0), RUNNEL_QUANTISED(Q4_K),
-     RUNNEL_QUANTISED(Q5_K), RUNNEL_QUANTISED(Q6_K), RUNNEL_QUANTISED(Wide)},
-    rms_norm,
-    quantise,
-    silu,
-    swiglu,
-    gates,
-    exp_less,
-    slot_keys,
-    slot_softmax,
-    slot_values,
-    recurrence,
-    int8_peak,
-    read,
-};
+#endif
 
 }  // namespace
 
-const Kernels* kernels() { return &kTable; }
+const Kernels* kernels() { return table(); }
 
 }  // namespace runnel::cpu::RUNNEL_ISA
