@@ -22,7 +22,7 @@ constexpr double kGateTolerance = 5e-7;  // relative, of alpha and of 1 - alpha 
 
 class CpuKernels : public testing::TestWithParam<Isa> {
  protected:
-  const Kernels& kernels_ = *find_kernels(GetParam());
+  const Kernels kernels_ = *find_kernels(GetParam());
 };
 
 TEST_P(CpuKernels, GatesAreExactWhereAlphaIsNearlyOne) {

@@ -32,7 +32,7 @@ int main() {
                          "q5_0", "q4_k", "q5_k", "q6_k", "wide"};
   const std::size_t row_bits[] = {32, 16, 16, 0, 0, 0, 0};
   for (const Isa isa : supported_isas()) {
-    const Kernels& k = *find_kernels(isa);
+    const Kernels k = *find_kernels(isa);
     std::int32_t sink = 0;
     double operations = 0;
     const double peak_seconds = best_seconds([&] { operations = k.int8_peak(20000, &sink); });

@@ -43,7 +43,7 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  const Kernels& kernels_;
+  const Kernels kernels_;
   int threads_;
   DeviceInfo device_;
 };
@@ -55,8 +55,8 @@ Result<std::unique_ptr<Backend>> make_backend(int threads, std::optional<Isa> fo
     return fail(ErrorCode::invalid_argument, "threads is ", threads, ", expected 0 (all) to 1024");
   }
   const Isa isa = force.value_or(supported_isas().back());
-  const Kernels* kernels = find_kernels(isa);
-  if (kernels == nullptr) {
+  const std::optional<Kernels> kernels = find_kernels(isa);
+  if (!kernels) {
     return fail(ErrorCode::unsupported, "this CPU has no ", isa_name(isa));
   }
   return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(isa, *kernels, threads));

@@ -216,7 +216,7 @@ Result<std::unique_ptr<DeviceModel>> CpuModel::load(const LoadRequest& request,
   std::unique_ptr<CpuModel> model(new CpuModel);
   model->config_ = request.config;
   model->layout_ = NativeLayout::of(request.config);
-  model->kernels_ = &kernels;
+  model->kernels_ = kernels;
   model->rotation_ = rotation_of(request.config);
   RUNNEL_TRY(model->pool_, ThreadPool::create(threads));
   RUNNEL_CHECK_OK(model->pack(request.weights, request.progress));

@@ -64,7 +64,7 @@ class CpuModel final : public DeviceModel {
 
   const ModelConfig& config() const { return config_; }
   const NativeLayout& layout() const { return layout_; }
-  const Kernels& kernels() const { return *kernels_; }
+  const Kernels& kernels() const { return kernels_; }
   const PackedMatrix& embeddings() const { return embeddings_; }
   const PackedMatrix& head() const { return head_; }
   const DeviceNorm& embedding_norm() const { return embedding_norm_; }
@@ -83,7 +83,7 @@ class CpuModel final : public DeviceModel {
 
   ModelConfig config_;
   NativeLayout layout_;
-  const Kernels* kernels_ = nullptr;
+  Kernels kernels_ = {};
   PageBuffer arena_;  // all tiles
   PackedMatrix embeddings_;
   PackedMatrix head_;  // the same tiles if the embeddings are tied

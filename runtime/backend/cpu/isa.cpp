@@ -77,10 +77,10 @@ std::vector<Isa> supported_isas() {
   return found;
 }
 
-const Kernels* find_kernels(Isa isa) {
+std::optional<Kernels> find_kernels(Isa isa) {
   bool supported = false;
   for (const Isa s : supported_isas()) supported = supported || s == isa;
-  if (!supported) return nullptr;
+  if (!supported) return std::nullopt;
   switch (isa) {
     case Isa::generic:
       return generic::kernels();
@@ -102,7 +102,7 @@ const Kernels* find_kernels(Isa isa) {
       return neon_i8mm::kernels();
 #endif
     default:
-      return nullptr;
+      return std::nullopt;
   }
 }
 

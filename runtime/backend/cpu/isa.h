@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-namespace runnel::cpu {
+#include "runtime/backend/cpu/kernels.h"
 
-struct Kernels;
+namespace runnel::cpu {
 
 /// One compilation of the kernels. `generic` runs on every CPU of the architecture the library was built for.
 enum class Isa {
@@ -28,7 +28,7 @@ std::string_view isa_name(Isa isa);
 /// What this build and this CPU can run, slowest first.
 std::vector<Isa> supported_isas();
 
-/// The kernels of `isa`, or nullptr if this build or this CPU does not have it.
-const Kernels* find_kernels(Isa isa);
+/// The kernels of `isa`, or nothing if this build or this CPU does not have it.
+std::optional<Kernels> find_kernels(Isa isa);
 
 }  // namespace runnel::cpu

@@ -187,28 +187,28 @@ struct Kernels {
 };
 
 namespace generic {
-const Kernels* kernels();
+Kernels kernels();
 }
 namespace avx2 {
-const Kernels* kernels();
+Kernels kernels();
 }
 namespace avx_vnni {
-const Kernels* kernels();
+Kernels kernels();
 }
 namespace avx512 {
-const Kernels* kernels();
+Kernels kernels();
 }
 namespace avx512_vnni {
-const Kernels* kernels();
+Kernels kernels();
 }
 namespace neon {
-const Kernels* kernels();
+Kernels kernels();
 }
 namespace neon_dotprod {
-const Kernels* kernels();
+Kernels kernels();
 }
 namespace neon_i8mm {
-const Kernels* kernels();
+Kernels kernels();
 }
 
 }  // namespace runnel::cpu

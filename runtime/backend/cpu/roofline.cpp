@@ -34,7 +34,7 @@ double best_seconds(const Work& work) {
 
 Result<Roofline> measure_roofline(int threads, std::size_t buffer_bytes) {
   RUNNEL_TRY(std::unique_ptr<ThreadPool> pool, ThreadPool::create(threads));
-  const Kernels& kernels = *find_kernels(supported_isas().back());
+  const Kernels kernels = *find_kernels(supported_isas().back());
   constexpr std::size_t kPart = std::size_t{256} << 10;
   const int parts =
       static_cast<int>(std::clamp<std::size_t>(buffer_bytes / kPart, 1, ThreadPool::kMaxItems));

@@ -50,23 +50,19 @@ constexpr int kMiddle = kWide < 8 ? kWide : 8;
 
 #if defined(RUNNEL_BASE_ISA)
 
-const Kernels* table() {
-  static const Kernels kTable = [] {
-    constexpr MatmulKernel kProducts[][kWidths] = {
-        RUNNEL_WIDTHS(quantised_matmul, Q8_0), RUNNEL_WIDTHS(quantised_matmul, Q4_0),
-        RUNNEL_WIDTHS(quantised_matmul, Q4_1), RUNNEL_WIDTHS(quantised_matmul, Q5_0),
-        RUNNEL_WIDTHS(quantised_matmul, Q4_K), RUNNEL_WIDTHS(quantised_matmul, Q5_K),
-        RUNNEL_WIDTHS(quantised_matmul, Q6_K), RUNNEL_WIDTHS(quantised_matmul, Wide)};
-    Kernels all = *RUNNEL_BASE_ISA::kernels();
-    constexpr size_t kCount = sizeof(kProducts) / sizeof(kProducts[0]);
-    for (size_t i = 0; i < kCount; ++i) {
-      for (size_t w = 0; w < kWidths; ++w)
-        all.matmul[kTileFormats - kCount + i][w] = kProducts[i][w];
-    }
-    all.int8_peak = int8_peak;
-    return all;
-  }();
-  return &kTable;
+Kernels table() {
+  constexpr MatmulKernel kProducts[][kWidths] = {
+      RUNNEL_WIDTHS(quantised_matmul, Q8_0), RUNNEL_WIDTHS(quantised_matmul, Q4_0),
+      RUNNEL_WIDTHS(quantised_matmul, Q4_1), RUNNEL_WIDTHS(quantised_matmul, Q5_0),
+      RUNNEL_WIDTHS(quantised_matmul, Q4_K), RUNNEL_WIDTHS(quantised_matmul, Q5_K),
+      RUNNEL_WIDTHS(quantised_matmul, Q6_K), RUNNEL_WIDTHS(quantised_matmul, Wide)};
+  Kernels all = RUNNEL_BASE_ISA::kernels();
+  constexpr size_t kCount = sizeof(kProducts) / sizeof(kProducts[0]);
+  for (size_t i = 0; i < kCount; ++i) {
+    for (size_t w = 0; w < kWidths; ++w) all.matmul[kTileFormats - kCount + i][w] = kProducts[i][w];
+  }
+  all.int8_peak = int8_peak;
+  return all;
 }
 
 #else
@@ -87,8 +83,8 @@ uint32_t read(const uint8_t* from, size_t bytes) {
   return all;
 }
 
-const Kernels* table() {
-  static constexpr Kernels kTable = {
+Kernels table() {
+  return {
       {1, 4, kMiddle, kWide},
       {RUNNEL_WIDTHS(float_matmul, F32Rows), RUNNEL_WIDTHS(float_matmul, F16Rows),
        RUNNEL_WIDTHS(float_matmul, Bf16Rows), RUNNEL_WIDTHS(quantised_matmul, Q8_0),
@@ -109,13 +105,12 @@ const Kernels* table() {
       int8_peak,
       read,
   };
-  return &kTable;
 }
 
 #endif
 
 }  // namespace
 
-const Kernels* kernels() { return table(); }
+Kernels kernels() { return table(); }
 
 }  // namespace runnel::cpu::RUNNEL_ISA
