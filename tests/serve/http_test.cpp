@@ -105,6 +105,8 @@ TEST_F(ServeHttp, ChunksThatAreNoneAreRefused) {
   for (const std::string& chunks :
        {std::string("x\r\n\r\n"), std::string("-1\r\n\r\n"), std::string("5\nhello\n0\n\n"),
         std::string("3\r\nhello\r\n0\r\n\r\n"), std::string("fffffffffffffffff\r\n"),
+        std::string("1;e=\"\n\"\r\na\r\n0\r\n\r\n"), std::string("1 1\r\na\r\n0\r\n\r\n"),
+        std::string("0\r\nno name\r\n\r\n"), std::string("0\r\nX: a\n\r\n"),
         "1;" + std::string(40'000, 'e')}) {
     EXPECT_EQ(only_answer(begin + chunks + kSmuggled).status / 100, 4) << chunks.substr(0, 40);
   }
@@ -116,6 +118,15 @@ TEST_F(ServeHttp, AChunkedBodyIsReadAsOne) {
       "POST /v1/completions HTTP/1.1\r\n" + std::string(kHost) + kJson +
       "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
       "10\r\n{\"prompt\": \"abc\"\r\n12\r\n, \"max_tokens\": 2}\r\n0\r\n\r\n";
+  EXPECT_EQ(only_answer(request).status, 200);
+}
+
+TEST_F(ServeHttp, ExtensionsAndTrailersOfChunksAreReadOver) {
+  start();
+  const std::string request = "POST /v1/completions HTTP/1.1\r\n" + std::string(kHost) + kJson +
+                              "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+                              "10;signed=\"a; b\"\r\n{\"prompt\": \"abc\"\r\n012 ;x\r\n, "
+                              "\"max_tokens\": 2}\r\n0\r\nSum: 1\r\n\r\n";
   EXPECT_EQ(only_answer(request).status, 200);
 }
 

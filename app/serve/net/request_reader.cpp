@@ -7,6 +7,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <utility>
 
+#include "app/serve/net/chunked_body.h"
 #include "app/serve/net/head_check.h"
 
 namespace runnel::serve {
@@ -25,11 +26,19 @@ RequestReader::~RequestReader() = default;
 
 void RequestReader::append(std::string_view bytes) { in_ += bytes; }
 
-RequestReader::Event RequestReader::next() { return parser_ ? read_body() : read_head(); }
+RequestReader::Event RequestReader::next() {
+  if (chunks_) return read_chunks();
+  return parser_ ? read_body() : read_head();
+}
 
 RequestReader::Event RequestReader::wrong(int status, std::string message, const char* code) {
   problem_ = {status, std::move(message), code};
   return Event::wrong;
+}
+
+RequestReader::Event RequestReader::too_large_body() {
+  return wrong(413, "the body has more than " + std::to_string(body_bytes_) + " bytes",
+               "body_too_large");
 }
 
 RequestReader::Event RequestReader::read_head() {
@@ -58,11 +67,30 @@ RequestReader::Event RequestReader::read_head() {
   for (const auto& field : message)
     request_.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
   has_body_ = too_large || !parser.is_done();
-  if (too_large) {
-    return wrong(413, "the body has more than " + std::to_string(body_bytes_) + " bytes",
-                 "body_too_large");
+  if (too_large) return too_large_body();
+  if (message.chunked()) {
+    chunks_ = std::make_unique<ChunkedBody>(body_bytes_);
+    parser_.reset();
   }
   return Event::head;
+}
+
+RequestReader::Event RequestReader::read_chunks() {
+  const ChunkedBody::Step step = chunks_->read(in_);
+  in_.erase(0, step.taken);
+  switch (step.state) {
+    case ChunkedBody::State::more:
+      return Event::more;
+    case ChunkedBody::State::too_large:
+      return too_large_body();
+    case ChunkedBody::State::wrong:
+      return wrong(400, "the body cannot be read: " + chunks_->message());
+    case ChunkedBody::State::done:
+      break;
+  }
+  request_.body = std::move(chunks_->body());
+  chunks_.reset();
+  return Event::whole;
 }
 
 RequestReader::Event RequestReader::read_body() {
@@ -70,16 +98,10 @@ RequestReader::Event RequestReader::read_body() {
   parser.eager(true);
   boost::system::error_code error;
   if (!in_.empty() && !parser.is_done()) in_.erase(0, parser.put(boost::asio::buffer(in_), error));
-  if (error == http::error::body_limit) {
-    return wrong(413, "the body has more than " + std::to_string(body_bytes_) + " bytes",
-                 "body_too_large");
-  }
+  if (error == http::error::body_limit) return too_large_body();
   if (error && error != http::error::need_more)
     return wrong(400, "the body cannot be read: " + error.message());
-  if (!parser.is_done()) {
-    if (in_.size() > kMostHeadBytes) return wrong(400, "a chunk's head is too long");
-    return Event::more;
-  }
+  if (!parser.is_done()) return Event::more;
   request_.body = std::move(parser.get().body());
   parser_.reset();
   return Event::whole;

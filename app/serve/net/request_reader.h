@@ -14,6 +14,8 @@
 
 namespace runnel::serve {
 
+class ChunkedBody;
+
 /// The requests of one connection, one after the other.
 class RequestReader {
  public:
@@ -52,10 +54,13 @@ class RequestReader {
   struct Parser;
   Event read_head();
   Event read_body();
+  Event read_chunks();
+  Event too_large_body();
   Event wrong(int status, std::string message, const char* code = "bad_request");
 
   const std::size_t body_bytes_;
-  std::unique_ptr<Parser> parser_;  // from a head to the end of its body
+  std::unique_ptr<Parser> parser_;       // from a head to the end of its body
+  std::unique_ptr<ChunkedBody> chunks_;  // instead of it, of such a body
   std::string in_;
   std::size_t checked_ = 0;  // of it by check_head()
   HttpRequest request_;
