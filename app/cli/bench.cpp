@@ -20,7 +20,9 @@
 #include "runtime/backend/cpu/roofline.h"
 #include "runtime/base/try.h"
 #include "runtime/io/gguf.h"
+#include "runtime/model/kept_weights.h"
 #include "runtime/model/model_file.h"
+#include "runtime/model/weight_table.h"
 
 namespace runnel::cli {
 namespace {
@@ -86,8 +88,8 @@ Status measure(const Session& start, const SamplingOptions& sampling, Measuremen
 
 // What one token costs.
 struct Work {
-  // Bytes that a decoded token moves: the weights once (one row of a token table that is not the head), the state in
-  // and out.
+  // Bytes that a decoded token moves: the weights once, as they are kept in memory (of a token table that is not the head
+  // one row), the state in and out.
   std::uint64_t decode_bytes = 0;
   // Operations of a prefilled token: a multiplication and an addition for each weight of the layers' matrices.
   std::uint64_t prefill_ops = 0;
@@ -98,13 +100,18 @@ Result<Work> work_per_token(const ModelChoice& choice, std::uint64_t state_bytes
   RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(path));
   RUNNEL_TRY(const ModelFile file, ModelFile::from_gguf(gguf));
   Work work{.decode_bytes = 2 * state_bytes};
+  const std::byte* const table =
+      file.weights.tied() ? nullptr : file.weights.embeddings.data.data();
   for (const GgufTensor& tensor : gguf->tensors()) {
-    work.decode_bytes += tensor.data.size();
-    const bool of_a_layer = tensor.name.find("layers.") != std::string::npos;
-    if (of_a_layer && tensor.shape.size() == 2)
-      work.prefill_ops += 2 * static_cast<std::uint64_t>(tensor.shape[0] * tensor.shape[1]);
+    if (tensor.data.data() != table) work.decode_bytes += kept_bytes(tensor);
   }
-  if (!file.weights.tied()) work.decode_bytes -= file.weights.embeddings.data.size();
+  for (std::size_t i = 0; i < file.config.layers.size(); ++i) {
+    for (const LayerTensor& t : layer_tensors(file.config.layers[i], file.config.hidden_size)) {
+      const WeightView& w = t.view_of(file.weights.layers[i]);
+      if (t.role != WeightRole::small && t.role != WeightRole::vector)
+        work.prefill_ops += 2 * static_cast<std::uint64_t>(w.rows * w.cols);
+    }
+  }
   return work;
 }
 
