@@ -43,7 +43,7 @@ void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& ti
     if (gated) {
       kernels.swiglu(row, up + t * kGroup, rows);
     } else {
-      for (int r = 0; r < rows; ++r) row[r] = std::max(row[r], 0.0F) * std::max(row[r], 0.0F);
+      kernels.squared_relu(row, rows);
     }
   }
   if (w.down.quantised()) {

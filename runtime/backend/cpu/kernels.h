@@ -167,6 +167,8 @@ struct Kernels {
   void (*silu)(float* x, int n);
   /// gate = silu(gate) * up
   void (*swiglu)(float* gate, const float* up, int n);
+  /// x = max(x, 0)^2
+  void (*squared_relu)(float* x, int n);
   /// log a = max(floor, logsigmoid(f + bias) / tau), no floor if it is 0
   /// alpha = exp(log a);  write = -expm1(log a)
   void (*gates)(const float* f, const float* bias, int n, float tau, float floor, float* alpha,

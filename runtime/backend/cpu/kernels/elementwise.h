@@ -96,6 +96,16 @@ void silu(float* x, int n) {
       [&](int at, int count) { store_some(x + at, count, silu_of(load_some(x + at, count))); });
 }
 
+void squared_relu(float* x, int n) {
+  const auto of = [](F v) {
+    const F positive = max(splat(0), v);  // v if that is NaN
+    return mul(positive, positive);
+  };
+  for_registers(
+      n, [&](int at) { store(x + at, of(load(x + at))); },
+      [&](int at, int count) { store_some(x + at, count, of(load_some(x + at, count))); });
+}
+
 void swiglu(float* gate, const float* up, int n) {
   for_registers(
       n, [&](int at) { store(gate + at, mul(silu_of(load(gate + at)), load(up + at))); },

@@ -96,6 +96,7 @@ Kernels table() {
       quantise,
       silu,
       swiglu,
+      squared_relu,
       gates,
       exp_less,
       slot_keys,
