@@ -34,7 +34,7 @@ Result<int> run(const Options& o) {
   options.license = o.license;
   if (!o.chat.empty()) {
     options.chat =
-        ChatFormat{o.chat == "chatml" ? ChatStyle::chatml : ChatStyle::plain, o.system, {}};
+        ChatFormat{o.chat == "chatml" ? ChatStyle::chatml : ChatStyle::plain, o.system, {}, {}};
   } else if (!o.system.empty()) {
     return fail(ErrorCode::invalid_argument, "--system needs --chat");
   }

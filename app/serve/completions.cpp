@@ -37,6 +37,7 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   // What the conversation was like before, but for its session.
   struct Before {
     bool was_kept = false;
+    bool anew = false;  // the session was emptied to read all again
     KeptState state;
     MessageTrail trail;  // with this request's messages
   };
@@ -94,7 +95,10 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   void keep() {
     const Job& job = *jobs_[0];
     const std::string& id = request_.conversation;
-    const bool untouched = session_ && session_->position() == job.position_before();
+    const bool stands = session_ && session_->position() == job.position_before();
+    if (stands && before_.anew)  // emptied, and nothing read
+      return owner_.states_.release(id, before_.state.generation);
+    const bool untouched = stands;
     if (!session_ || (untouched && !before_.was_kept) || (job.error() && !untouched))
       return owner_.states_.release(id, before_.state.generation);
     KeptState after = std::move(before_.state);
@@ -204,11 +208,11 @@ std::variant<Completions::Tokens, HttpError> Completions::tokens_of(const Prompt
 
 // What to feed for every prompt: all of a new conversation, what is new of a kept one.
 std::variant<std::vector<Completions::Tokens>, HttpError> Completions::tokens_of(
-    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail) const {
+    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, bool& anew) const {
   trail = taken.state ? taken.state->trail : MessageTrail{};
   std::vector<Tokens> all;
   if (request.chat) {
-    std::variant<Tokens, HttpError> tokens = chat_tokens(request, taken, trail);
+    std::variant<Tokens, HttpError> tokens = chat_tokens(request, taken, trail, anew);
     if (const auto* error = std::get_if<HttpError>(&tokens)) return *error;
     all.push_back(std::get<Tokens>(std::move(tokens)));
     return all;
@@ -226,7 +230,7 @@ std::variant<std::vector<Completions::Tokens>, HttpError> Completions::tokens_of
 }
 
 std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
-    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail) const {
+    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, bool& anew) const {
   std::span<const ChatMessage> fresh(request.messages);
   const bool whole = std::any_of(fresh.begin(), fresh.end(),
                                  [](const ChatMessage& m) { return m.role != "user"; });
@@ -249,6 +253,17 @@ std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
     return state_dropped(request, taken, ": send the whole conversation");
   }
   for (const ChatMessage& message : fresh) trail.add(message);
+  const std::size_t known = request.messages.size() - fresh.size();
+  if (model_->chat_format().style == ChatStyle::jinja && known > 0) {
+    Result<ChatReading> reading = model_->read_chat(request.messages, known, taken.state->closed);
+    if (reading && reading->kept < known) {
+      // There is no state between the beginning and here.
+      reading = model_->read_chat(request.messages, 0, false);
+      anew = reading.has_value();
+    }
+    if (!reading) return of_error(reading.error());
+    return std::move(reading->tokens);
+  }
   const ChatContinuation continuation = !taken.state ? ChatContinuation::start
                                         : taken.state->closed
                                             ? ChatContinuation::after_closed_answer
@@ -296,12 +311,19 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     taken = std::move(std::get<KeptStates::Taken>(got));
   }
   MessageTrail trail;
-  std::variant<std::vector<Tokens>, HttpError> got = tokens_of(request, taken, trail);
+  bool anew = false;  // the conversation is read from its beginning
+  std::variant<std::vector<Tokens>, HttpError> got = tokens_of(request, taken, trail, anew);
   std::optional<HttpError> wrong;
   if (const auto* error = std::get_if<HttpError>(&got)) {
     wrong = *error;
   } else {
     wrong = check(request, std::get<std::vector<Tokens>>(got));
+  }
+  if (anew && !wrong) {
+    if (const Status reset = taken.state->session->reset(); !reset) wrong = of_error(reset.error());
+    request.warnings.emplace_back(
+        "the chat template lays out earlier turns anew: the conversation was read from its "
+        "beginning");
   }
   if (wrong) {
     if (taken.state) {
@@ -311,7 +333,7 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     }
     return wrong;
   }
-  Running::Before before{.was_kept = taken.state.has_value(), .trail = trail};
+  Running::Before before{.was_kept = taken.state.has_value(), .anew = anew, .trail = trail};
   if (taken.state) before.state = *std::move(taken.state);
   Answer::Jobs jobs;
   for (Tokens& tokens : std::get<std::vector<Tokens>>(got)) {  // one, if there is a session

@@ -121,6 +121,22 @@ bool runnel_model_is_end(const runnel_model* model, runnel_token token) {
   return model != nullptr && model->model->is_end(token);
 }
 
+namespace {
+
+Result<std::vector<ChatMessage>> messages_of(const runnel_chat_message* messages, size_t count) {
+  RUNNEL_TRY(const std::span<const runnel_chat_message> given,
+             span_of(messages, count, "messages"));
+  std::vector<ChatMessage> list;
+  for (const runnel_chat_message& m : given) {
+    RUNNEL_CHECK_OK(check_not_null(m.role, "role"));
+    RUNNEL_TRY(const std::string_view content, text_of(m.content, m.bytes, "content"));
+    list.push_back({m.role, std::string(content)});
+  }
+  return list;
+}
+
+}  // namespace
+
 // NOLINTNEXTLINE(readability-function-size): in C a text, a buffer and an error are many parameters
 runnel_status runnel_model_encode_chat(const runnel_model* model,
                                        const runnel_chat_message* messages, size_t message_count,
@@ -129,18 +145,26 @@ runnel_status runnel_model_encode_chat(const runnel_model* model,
   using Tokens = std::vector<TokenId>;
   return give<Tokens>(tokens, capacity, count, error, [&]() -> Result<Tokens> {
     RUNNEL_CHECK_OK(check_not_null(model, "model"));
-    RUNNEL_TRY(const std::span<const runnel_chat_message> given,
-               span_of(messages, message_count, "messages"));
     if (continuation < RUNNEL_CHAT_START || continuation > RUNNEL_CHAT_AFTER_CUT_ANSWER) {
       return fail(ErrorCode::invalid_argument, "continuation is ", continuation,
                   ", expected 0, 1 or 2");
     }
-    std::vector<ChatMessage> list;
-    for (const runnel_chat_message& m : given) {
-      RUNNEL_CHECK_OK(check_not_null(m.role, "role"));
-      RUNNEL_TRY(const std::string_view content, text_of(m.content, m.bytes, "content"));
-      list.push_back({m.role, std::string(content)});
-    }
+    RUNNEL_TRY(const std::vector<ChatMessage> list, messages_of(messages, message_count));
     return model->model->encode_chat(list, add_prompt, static_cast<ChatContinuation>(continuation));
+  });
+}
+
+// NOLINTNEXTLINE(readability-function-size): in C a text, a buffer and an error are many parameters
+runnel_status runnel_model_read_chat(const runnel_model* model, const runnel_chat_message* messages,
+                                     size_t message_count, size_t read, bool closed, size_t* kept,
+                                     runnel_token* tokens, size_t capacity, size_t* count,
+                                     runnel_error* error) {
+  using Tokens = std::vector<TokenId>;
+  return give<Tokens>(tokens, capacity, count, error, [&]() -> Result<Tokens> {
+    RUNNEL_CHECK_OK(check_not_null(model, "model"));
+    RUNNEL_TRY(const std::vector<ChatMessage> list, messages_of(messages, message_count));
+    RUNNEL_TRY(ChatReading reading, model->model->read_chat(list, read, closed));
+    if (kept != nullptr) *kept = reading.kept;
+    return std::move(reading.tokens);
   });
 }

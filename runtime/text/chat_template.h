@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chat formats: recognised from a model's template text, and applied to messages as token ids.
+// Chat formats: found in a model's file, and applied to messages as text and as token ids.
 //
-// Templates are never executed. A Jinja template is read statement by statement and accepted only
-// if it is, token for token, a format that encode_chat() reproduces; anything else is refused with
-// the first thing that does not fit.
+// A format makes one text of a whole conversation (lay_out_chat). Everything else follows from that text: its tokens,
+// and what a session that has read a part of it must read next.
 #pragma once
 
+#include <ctime>
 #include <functional>
 #include <span>
 #include <string>
@@ -16,33 +16,62 @@
 #include "runnel/result.h"
 #include "runnel/types.h"
 #include "runtime/io/gguf.h"
+#include "runtime/text/jinja/template.h"
 #include "runtime/text/tokenizer.h"
 
 namespace runnel {
 
-/// The format that a Jinja chat template writes: chatml with its default system prompt, or none with the reason.
-ChatFormat recognise_chat_template(std::string_view jinja);
+/// A model's own template, ready to run.
+struct ChatTemplate {
+  jinja::Template parsed;
+  std::string source;
+  std::string begin;  // what it sees as bos_token and eos_token
+  std::string end;
+  std::tm now =
+      {};  // for strftime_now: when the model was loaded, so that no turn sees another day
+};
 
-/// The format of a model file: `gsa.chat.style` ("plain", "chatml", "none") and
-/// `gsa.chat.default_system_prompt` if there, else `tokenizer.chat_template` as recognised, else plain.
+/// A format that runs `source`, or none with the reason.
+ChatFormat chat_format_of(std::string_view source, std::string begin = {}, std::string end = {});
+
+/// The style chatml with its default prompt if `format` lays out sample conversations just so, else `format`.
+ChatFormat simplified(const ChatFormat& format);
+
+/// The format of a model file: `gsa.chat.style` ("plain", "chatml") and `gsa.chat.default_system_prompt` if there, else
+/// the template in `tokenizer.chat_template`, else plain.
 /// @return malformed for keys of another type, unsupported for an unknown style.
 Result<ChatFormat> chat_format_from_gguf(const GgufFile& file);
 
-/// "plain", "chatml", "none".
+/// The built-in format called `name` ("chatml", "plain"), or that of the template in the file `name`, with the begin
+/// and end texts of `own`, the model's.
+/// @return not_found or io (the file); unsupported or malformed if the template cannot be run.
+Result<ChatFormat> chat_format_named(const std::string& name, const GgufFile& own);
+
+/// "plain", "chatml", "none", "jinja".
 const char* to_string(ChatStyle style);
 
 /// Gives the two `gsa.chat.*` keys and their values to `set`.
 void chat_format_to_gguf(const ChatFormat& format,
                          const std::function<void(std::string, std::string)>& set);
 
+/// The text of `messages` in `format`; what the messages say is marked as given (jinja/text.h).
+/// @return invalid_argument for a role that is not system, user or assistant, or what the template refuses;
+///         malformed for text that is not UTF-8; unsupported if the style is none.
+Result<jinja::Text> lay_out_chat(const ChatFormat& format, std::span<const ChatMessage> messages,
+                                 bool add_generation_prompt);
+
 /// Tokens of `messages` in `format`. Markers are the tokenizer's special tokens; the text of messages never becomes
 /// one, whatever it contains.
 /// @param add_generation_prompt  append what makes the model answer as the assistant.
 /// @param continuation  see runnel/chat.h; anything but `start` closes the earlier answer and adds no system prompt.
-/// @return invalid_argument for a role that is not system, user or assistant; malformed for text that is not UTF-8;
-///         unsupported if the style is none, or chatml without its markers in the vocabulary.
+/// @return as lay_out_chat(); unsupported for chatml without its markers in the vocabulary, and for a continuation of
+///         a template that lays out a message in a way that depends on earlier ones: read_chat() can.
 Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatFormat& format,
                                          std::span<const ChatMessage> messages,
                                          bool add_generation_prompt, ChatContinuation continuation);
+
+/// See Model::read_chat().
+Result<ChatReading> read_chat(const Tokenizer& tokenizer, const ChatFormat& format,
+                              std::span<const ChatMessage> messages, std::size_t read, bool closed);
 
 }  // namespace runnel

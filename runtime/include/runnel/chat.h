@@ -8,9 +8,16 @@
 //   if (auto read = session.prefill(*tokens); !read) return read.error();    // generate() now answers
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <string>
+#include <vector>
+
+#include "runnel/types.h"
 
 namespace runnel {
+
+struct ChatTemplate;  // internal
 
 /// One message of a conversation.
 struct ChatMessage {
@@ -25,14 +32,16 @@ enum class ChatStyle {
   plain,   ///< "User: …\nAssistant: …": for models whose file names no template
   chatml,  ///< <|im_start|>role\n…<|im_end|>\n
   none,  ///< the file names a template that this library does not run: no chat without a given style
+  jinja,  ///< as a Jinja template says, which is run for every conversation
 };
 
 /// The chat format of one model.
 struct ChatFormat {
   ChatStyle style = ChatStyle::plain;
-  /// used when the first message is not a system message; may be empty
+  /// used when the first message is not a system message; may be empty. Of plain and chatml.
   std::string default_system_prompt;
   std::string reason;  ///< with ChatStyle::none: what in the template is not run
+  std::shared_ptr<const ChatTemplate> jinja = {};  ///< with ChatStyle::jinja
 };
 
 /// Where the messages to encode stand in the conversation.
@@ -40,6 +49,14 @@ enum class ChatContinuation {
   start,                ///< the session is empty
   after_closed_answer,  ///< the session's last token was the answer's end-of-message
   after_cut_answer,     ///< the answer was stopped before its end-of-message; it is closed first
+};
+
+/// What a session must read so that it answers a conversation of which it has read the first messages.
+struct ChatReading {
+  /// How many of the first messages the session must stand after before it reads `tokens`: those that it has read, or
+  /// fewer if the format lays them out anew because of what follows (0: it must be empty).
+  std::size_t kept = 0;
+  std::vector<TokenId> tokens;
 };
 
 }  // namespace runnel

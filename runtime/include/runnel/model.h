@@ -59,6 +59,9 @@ struct ModelOptions {
   /// invalid_argument; unsupported for a model without window slots; empty: all of them. A model with another window
   /// has another fingerprint: snapshots go back only into the window that they were taken with.
   std::optional<std::int64_t> window_slots;
+  /// How chats are laid out instead of as the model's file says: "chatml", "plain" or the name of a file with a Jinja
+  /// template. Empty: as the model's file says.
+  std::string chat_template = {};
 };
 
 /// Facts about a loaded model.
@@ -127,6 +130,20 @@ class RUNNEL_API Model {
   Result<std::vector<TokenId>> encode_chat(
       std::span<const ChatMessage> messages, bool add_generation_prompt = true,
       ChatContinuation continuation = ChatContinuation::start) const;
+
+  /// What a session that has read the first messages of a conversation must read next to answer all of it. A format may
+  /// lay out an earlier turn anew once others follow (it drops what was thought aloud, moves the system prompt): then
+  /// `kept` of the result is below `read`, and the session must first go back to where it stood after that many.
+  /// @param messages  the whole conversation; answers as they were generated
+  /// @param read      how many of them the session has read or said; the last one that it said counts whole
+  /// @param closed    the session's last token ended its answer
+  /// @return as encode_chat(); invalid_argument if `read` is more than there are.
+  Result<ChatReading> read_chat(std::span<const ChatMessage> messages, std::size_t read,
+                                bool closed) const;
+
+  /// The text of `messages` in the model's chat format, markers and all: for people to look at.
+  Result<std::string> chat_text(std::span<const ChatMessage> messages,
+                                bool add_generation_prompt = true) const;
 
   /// Internal: the engine its sessions run on, and the tokenizer or null.
   Engine& engine() const;

@@ -7,17 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/text.h"
+
 namespace runnel::jinja {
 
 /// UTF-8, and which of its bytes were given (by a message, a tool) rather than written by the template: special tokens
 /// are looked for in the latter alone, so that no message can forge them.
 class Text {
  public:
-  struct Range {
-    std::size_t begin = 0;
-    std::size_t end = 0;
-    bool operator==(const Range&) const = default;
-  };
+  using Range = ByteRange;
 
   Text() = default;
   explicit Text(std::string bytes, bool given = false) : bytes_(std::move(bytes)) {
