@@ -37,6 +37,9 @@ namespace runnel {
 using LogitsCallback =
     std::function<bool(std::span<float> logits, std::span<const TokenId> generated)>;
 
+/// Receives what GenerationOptions::logprobs asks for, before the text of the token is shown.
+using LogprobsCallback = std::function<void(const TokenLogprobs&)>;
+
 /// When to stop, and how to sample.
 struct GenerationOptions {
   SamplingOptions sampling;
@@ -44,6 +47,15 @@ struct GenerationOptions {
   std::vector<std::string> stop;   ///< generation ends before any of these texts; UTF-8, none empty
   bool ignore_end = false;         ///< go on after an end-of-text token
   LogitsCallback on_logits;        ///< empty: the model's logits as they are
+
+  /// Give the log-probability of each token and of the `logprobs` likeliest at its place: 0 to kMostLogprobs, -1: none.
+  /// Tokens are then not drawn ahead on the device.
+  std::int32_t logprobs = -1;
+  /// Of what was drawn from, after bias, penalties, temperature and what the chain cuts off; else the model's own
+  bool logprobs_of_draw = false;
+  LogprobsCallback on_logprobs = {};
+
+  static constexpr std::int32_t kMostLogprobs = 20;
 };
 
 /// Why a generation ended.
@@ -63,6 +75,7 @@ struct GenerationResult {
   /// Text after it that was not shown because a stop string may have begun; empty after `end` and
   /// `stop_text`. The next generate() on the same session begins with it. A caller that ends here may show it.
   std::string held_back;
+  std::vector<TokenLogprobs> logprobs;  ///< of each of `tokens`, if asked for
 };
 
 /// Receives text as it comes: whole UTF-8 characters only, never part of a stop string. Returning false stops.
