@@ -205,13 +205,12 @@ int main(int argc, char** argv) {
     return 2;
   }
   const fs::path directory = argv[1];
-  const bool written = write_gguf(directory / "fuzz_gguf") &&
-                       write_blocks(directory / "fuzz_blocks") &&
-                       write_models(directory / "fuzz_model_file") &&
-                       write_safetensors(directory / "fuzz_safetensors") &&
-                       write_snapshots(directory / "fuzz_snapshot") &&
-                       write_tokenizers(directory / "fuzz_tokenizer") &&
-                       write_world(directory / "fuzz_tokenizer");
+  const bool written =
+      write_gguf(directory / "fuzz_gguf") && write_blocks(directory / "fuzz_blocks") &&
+      write_models(directory / "fuzz_model_file") &&
+      write_safetensors(directory / "fuzz_safetensors") &&
+      write_snapshots(directory / "fuzz_snapshot") &&
+      write_tokenizers(directory / "fuzz_tokenizer") && write_world(directory / "fuzz_tokenizer");
   if (!written) std::fprintf(stderr, "%s: cannot be written\n", argv[1]);
   return written ? 0 : 1;
 }
