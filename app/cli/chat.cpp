@@ -72,6 +72,8 @@ class Chat {
   Status load(const std::string& file) {
     RUNNEL_TRY(const Snapshot snapshot, load_start(file, session().shared_model()));
     start_ = snapshot.position() == 0 ? file : "";
+    said_.clear();
+    knows_all_ = snapshot.position() == 0;  // else something was said before it was taken
     return session().restore(snapshot);
   }
 
@@ -173,22 +175,49 @@ class Chat {
     };
   }
 
-  // The first message after a pack is separated from it as in the model's training.
+  // The tokens to read for a message, with the session where they follow it.
   Result<std::vector<TokenId>> encode_message(const std::string& message) {
-    std::vector<ChatMessage> messages;
+    const ChatMessage said{.role = "user", .content = message};
     if (pack_ && session().position() == pack_->tokens) {
-      messages = {{.role = "system", .content = pack_->system},
-                  {.role = "user", .content = message}};
-      RUNNEL_TRY(std::vector<TokenId> tokens, session().model().encode_chat(messages, true));
+      // The first message after a pack is separated from it as in the model's training.
+      said_ = {{.role = "system", .content = pack_->system}, said};
+      RUNNEL_TRY(std::vector<TokenId> tokens, session().model().encode_chat(said_, true));
       tokens.erase(tokens.begin(),
                    tokens.begin() + static_cast<std::ptrdiff_t>(
                                         std::min<std::size_t>(pack_->tokens, tokens.size())));
       return tokens;
     }
-    if (session().position() == 0 && options_.has_system)
-      messages.push_back({.role = "system", .content = options_.system});
-    messages.push_back({.role = "user", .content = message});
-    return session().model().encode_chat(messages, true, continuation(), session().unread_text());
+    if (!knows_all_)
+      return session().model().encode_chat(std::span(&said, 1), true, continuation(),
+                                           session().unread_text());
+    std::vector<ChatMessage> talk = said_;
+    const std::size_t read = talk.size();
+    if (talk.empty() && options_.has_system)
+      talk.push_back({.role = "system", .content = options_.system});
+    talk.push_back(said);
+    const bool closed = continuation() == ChatContinuation::after_closed_answer;
+    RUNNEL_TRY(ChatReading reading,
+               session().model().read_chat(talk, read, closed, session().unread_text()));
+    if (reading.kept < read) {
+      if (before_answer_ && reading.kept == read - 1) {
+        RUNNEL_CHECK_OK(session().restore(*before_answer_));
+      } else {
+        RUNNEL_CHECK_OK(begin_again());
+        RUNNEL_TRY(reading, session().model().read_chat(talk, 0, false));
+      }
+      say_relaid(reading.tokens.size());
+    }
+    said_ = std::move(talk);
+    return std::move(reading.tokens);
+  }
+
+  // To where the session stood before the first message of a chat without a pack.
+  Status begin_again() { return start_.empty() ? session().reset() : load(start_); }
+
+  void say_relaid(std::uint64_t tokens) const {
+    if (decorated_ && tokens > 0)
+      write_out("(" + format_count(tokens) +
+                " tokens read: the chat template lays out earlier turns anew)\n");
   }
 
   Status answer_and_keep(const std::string& message) {
@@ -204,11 +233,12 @@ class Chat {
         },
         stop.token());
     if (!turn) return turn.error();
-    prefill_tokens_ = turn->cost.fed + turn->cost.replayed;
+    prefill_tokens_ = turn->cost.fed + turn->cost.replayed + turn->cost.relaid;
     decode_tokens_ = turn->cost.generated;
     prefill_s_ = read_s;
     decode_s_ = time.seconds() - read_s;
     finish_answer(turn->result);
+    say_relaid(turn->cost.relaid);
     if (!turn->warning.empty()) report_error({ErrorCode::io, turn->warning});
     return {};
   }
@@ -230,6 +260,7 @@ class Chat {
   Status answer(const std::string& message) {
     if (stored_) return answer_and_keep(message);
     RUNNEL_TRY(const std::vector<TokenId> tokens, encode_message(message));
+    const bool knew_all = std::exchange(knows_all_, false);  // until all has gone well
 
     const StopOnInterrupt stop(interrupts_);
     const Stopwatch prefill_time;
@@ -246,11 +277,16 @@ class Chat {
     }
     prefill_tokens_ = tokens.size();
     prefill_s_ = prefill_time.seconds();
+    if (session().model().chat_format().style == ChatStyle::jinja) {
+      RUNNEL_TRY(before_answer_, session().snapshot());
+    }
     const Stopwatch decode_time;
     RUNNEL_TRY(const GenerationResult result,
                generate(session(), generation_, show_text(), stop.token()));
     decode_tokens_ = result.tokens.size();
     decode_s_ = decode_time.seconds();
+    said_.push_back({.role = "assistant", .content = result.text + result.held_back});
+    knows_all_ = knew_all;
     finish_answer(result);
     return {};
   }
@@ -273,10 +309,10 @@ class Chat {
       report_error({ErrorCode::invalid_argument,
                     "/load would leave the kept conversation; start without --conversation"});
     } else if (command == "/reset") {
-      finish(pack_            ? begin_with_pack(options_.conversation.pack)
-             : start_.empty() ? session().reset()
-                              : load(start_),
-             "Started over.");
+      said_.clear();
+      knows_all_ = true;
+      before_answer_.reset();
+      finish(pack_ ? begin_with_pack(options_.conversation.pack) : begin_again(), "Started over.");
     } else if (command == "/stats") {
       print_stats();
     } else if (command == "/thought") {
@@ -333,6 +369,9 @@ class Chat {
   std::optional<ChatStore> stored_;
   std::optional<PackStart> pack_;  // what the session began with
   std::string start_;              // file of a state before the first token that it began with
+  std::vector<ChatMessage> said_;  // of a chat that is not kept: all that the session has read
+  bool knows_all_ = true;          // it is all indeed
+  std::optional<Snapshot> before_answer_;  // the last one, of a model with a template of its own
   InterruptHandler& interrupts_;
   ChatInput input_;
   const bool decorated_;  // prompts and remarks, only on a terminal
@@ -390,6 +429,7 @@ Command add_chat(CLI::App& program) {
   o->parser = parser;
   o->generation.options.max_tokens = 1024;
   add_model_options(*parser, o->model);
+  add_chat_template_option(*parser, o->model);
   CLI::Option* system = parser
                             ->add_option("--system", o->system,
                                          "System prompt, instead of the one in the model's file")

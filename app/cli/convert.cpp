@@ -36,7 +36,7 @@ Result<int> run(const Options& o) {
     const ChatStyle style = o.chat == "chatml" ? ChatStyle::chatml
                             : o.chat == "rwkv" ? ChatStyle::rwkv
                                                : ChatStyle::plain;
-    options.chat = ChatFormat{style, o.system, {}};
+    options.chat = ChatFormat{style, o.system, {}, {}};
   } else if (!o.system.empty()) {
     return fail(ErrorCode::invalid_argument, "--system needs --chat");
   }

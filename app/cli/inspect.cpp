@@ -442,8 +442,43 @@ std::string as_text(const Facts& f) {
   return text;
 }
 
-Result<int> inspect(const ModelChoice& choice, bool json) {
+/// A conversation as the model reads it, and whether turns stay as they were read when others follow.
+Result<std::string> chat_example(const Facts& facts, const std::string& chat_template) {
+  if (facts.tokenizer == nullptr)
+    return fail(ErrorCode::unsupported, facts.path, ": has no tokenizer, so it cannot chat");
+  ChatFormat format = facts.chat;
+  if (!chat_template.empty()) {
+    RUNNEL_TRY(format, chat_format_named(chat_template, *facts.file));
+  }
+  std::vector<ChatMessage> talk = {
+      {"system", "You answer briefly."},
+      {"user", "What is a river?"},
+      {"assistant", "<think>\nThey ask for a word.\n</think>\n\nWater that runs to the sea."},
+      {"user", "And a lake?"}};
+  Result<jinja::Text> text = lay_out_chat(format, talk, true);
+  if (!text) {
+    talk.erase(talk.begin());  // some have no system prompt
+    const Error with_system = std::move(text).error();
+    text = lay_out_chat(format, talk, true);
+    if (!text) return with_system;
+  }
+  RUNNEL_TRY(const ChatReading reading,
+             read_chat(*facts.tokenizer, format, talk,
+                       {.messages = talk.size() - 1, .closed = true, .unread = {}}));
+  const bool stays = reading.kept + 1 == talk.size();
+  return text->bytes() + "\n\n" + row("chat format", to_string(format.style)) +
+         row("turns", stays ? "stay as they were read"
+                            : "are laid out anew when others follow, here from message " +
+                                  std::to_string(reading.kept + 1) +
+                                  " on: conversations are read again from there");
+}
+
+Result<int> inspect(const ModelChoice& choice, bool json, bool chat) {
   RUNNEL_TRY(const Facts facts, read(choice.file, choice.window));
+  if (chat) {
+    RUNNEL_TRY(const std::string example, chat_example(facts, choice.chat_template));
+    return write_out(example) ? kOk : kFailed;
+  }
   return write_out(json ? as_json(facts) : as_text(facts)) ? kOk : kFailed;
 }
 
@@ -453,15 +488,21 @@ Command add_inspect(CLI::App& program) {
   struct Options {
     ModelChoice model;
     bool json = false;
+    bool chat = false;
   };
   CLI::App* parser = program.add_subcommand("inspect", "Show what a model file holds");
   parser->footer("Example:\n  runnel inspect model.gguf");
   auto o = std::make_shared<Options>();
   parser->add_option("FILE", o->model.file, "Model file (GGUF)")->required();
   add_window_option(*parser, o->model);
-  parser->add_flag("--json", o->json, "Print JSON");
+  CLI::Option* json = parser->add_flag("--json", o->json, "Print JSON");
+  CLI::Option* chat =
+      parser->add_flag("--chat", o->chat, "Print an example conversation as the model reads it");
+  chat->excludes(json);
+  add_chat_template_option(*parser, o->model);
+  parser->get_option("--chat-template")->needs(chat);
   return {parser, [o] {
-            const Result<int> code = inspect(o->model, o->json);
+            const Result<int> code = inspect(o->model, o->json, o->chat);
             return code ? *code : report(code.error());
           }};
 }

@@ -107,6 +107,14 @@ void add_model_options(CLI::App& parser, ModelChoice& choice) {
   add_window_option(parser, choice);
 }
 
+void add_chat_template_option(CLI::App& parser, ModelChoice& choice) {
+  parser
+      .add_option("--chat-template", choice.chat_template,
+                  "Lay out chats so instead of as the model's file says: chatml, plain, rwkv or a "
+                  "file with a Jinja template")
+      ->type_name("FILE|NAME");
+}
+
 Result<std::string> model_file(const ModelChoice& choice) {
   if (!choice.file.empty()) return choice.file;
   for (const CarriedModel& m : kCarriedModels) {
@@ -123,7 +131,8 @@ Result<std::shared_ptr<const Model>> load_model(const ModelChoice& choice) {
                        .progress = {},
                        .cache_directory = cache_directory(),
                        .step_program = {},
-                       .window_slots = choice.window};
+                       .window_slots = choice.window,
+                       .chat_template = choice.chat_template};
   if (const char* step = std::getenv("RUNNEL_STEP"); step != nullptr) options.step_program = step;
   options.progress = [&bar](float fraction) {
     bar.update(static_cast<double>(fraction));

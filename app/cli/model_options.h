@@ -20,6 +20,7 @@ struct ModelChoice {
   std::string device = "auto";
   int threads = 0;
   std::optional<std::int64_t> window;  // empty: the file's
+  std::string chat_template;           // chatml, plain, rwkv or a file; empty: the model's own
 };
 
 /// Adds --window alone.
@@ -27,6 +28,9 @@ void add_window_option(CLI::App& parser, ModelChoice& choice);
 
 /// Adds FILE, --model, --device, --threads and --window.
 void add_model_options(CLI::App& parser, ModelChoice& choice);
+
+/// Adds --chat-template.
+void add_chat_template_option(CLI::App& parser, ModelChoice& choice);
 
 /// The file to load: the one given, else the carried model of that name in `models` of the source tree or the directory
 /// that the program runs from, or among the data files of the user or the system.

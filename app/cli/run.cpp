@@ -14,6 +14,7 @@
 #include "app/cli/sampling_options.h"
 #include "app/cli/terminal.h"
 #include "runnel/session.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cli {
@@ -27,6 +28,8 @@ struct Options {
   std::string load;
   std::string save;
   bool stats = false;
+  std::int32_t logprobs = -1;
+  bool logprobs_of_draw = false;
   CLI::App* parser = nullptr;
 
   bool ids() const { return parser->count("--tokens") > 0; }
@@ -81,8 +84,36 @@ void print_stats(const Session& session, std::size_t prompt, double prefill_s,
                format_count(session.position()).c_str(), format_bytes(peak_memory_bytes()).c_str());
 }
 
+/// A line for each token: its log-probability, its text, and the likeliest at its place.
+Status print_logprobs(const Model& model, const GenerationResult& result) {
+  const auto shown = [&model](const TokenLogprob& one) -> Result<std::string> {
+    std::string piece = std::to_string(one.token);
+    if (model.has_tokenizer()) {
+      RUNNEL_TRY(const std::string bytes, model.decode(std::span(&one.token, 1), true));
+      piece = in_quotes(bytes);
+    }
+    char number[32];
+    std::snprintf(number, sizeof(number), "%9.4f ", static_cast<double>(one.logprob));
+    return number + piece;
+  };
+  std::string text;
+  for (const TokenLogprobs& at : result.logprobs) {
+    RUNNEL_TRY(std::string line, shown(at.chosen));
+    if (!at.top.empty()) line += "  |";
+    for (const TokenLogprob& one : at.top) {
+      RUNNEL_TRY(const std::string other, shown(one));
+      line += " " + other;
+    }
+    text += line + "\n";
+  }
+  std::fputs(text.c_str(), stderr);
+  return {};
+}
+
 Result<int> run(const Options& o) {
   RUNNEL_TRY(GenerationOptions generation, generation_options(o.generation));
+  generation.logprobs = o.logprobs;
+  generation.logprobs_of_draw = o.logprobs_of_draw;
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
   RUNNEL_TRY(Session session, Session::create(model));
   if (!o.load.empty()) {
@@ -128,6 +159,7 @@ Result<int> run(const Options& o) {
     RUNNEL_TRY(const Snapshot snapshot, session.snapshot());
     RUNNEL_CHECK_OK(snapshot.save(o.save));
   }
+  if (o.logprobs >= 0) RUNNEL_CHECK_OK(print_logprobs(*model, result));
   if (o.stats) print_stats(session, tokens.size(), prefill_s, result.tokens.size(), decode_s);
   if (result.reason == FinishReason::cancelled) return kInterrupted;
   return written ? kOk : kFailed;
@@ -169,6 +201,19 @@ Command add_run(CLI::App& program) {
       ->type_name("SNAPSHOT");
   parser->add_option("--save", o->save, "Write a snapshot at the end")->type_name("SNAPSHOT");
   parser->add_flag("--stats", o->stats, "Report tokens, speed and memory on standard error");
+  CLI::Option* logprobs =
+      parser
+          ->add_option("--logprobs", o->logprobs,
+                       "Report on standard error the log-probability of each token and of the N "
+                       "likeliest at its place")
+          ->type_name("N")
+          ->check(CLI::Range(0, GenerationOptions::kMostLogprobs))
+          ->default_str("");
+  parser
+      ->add_flag("--logprobs-of-draw", o->logprobs_of_draw,
+                 "With --logprobs: of what was drawn from, after penalties, temperature and the "
+                 "rest, not of the model's own distribution")
+      ->needs(logprobs);
   add_generation_options(*parser, o->generation);
   return {parser, [o] {
             if (o->parser->count("--prompt") + o->parser->count("--tokens") +

@@ -144,6 +144,7 @@ Command add_serve(CLI::App& program) {
   o->parser = parser;
   o->generation.options.max_tokens = 512;
   add_model_options(*parser, o->model);
+  add_chat_template_option(*parser, o->model);
   constexpr const char* kGroup = "Server";
   const auto add = [&](const char* name, auto& value, const char* help, const char* type) {
     return parser->add_option(name, value, help)

@@ -37,6 +37,7 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   // What the conversation was like before, but for its session.
   struct Before {
     bool was_kept = false;
+    bool anew = false;  // the session was emptied to read all again
     KeptState state;
     MessageTrail trail;  // with this request's messages
   };
@@ -46,8 +47,10 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
     request_ = std::move(request);
     jobs_ = std::move(jobs);
     ended_.resize(jobs_.size());
+    begun_.resize(jobs_.size());
     before_ = std::move(before);
-    answer_ = std::make_unique<Answer>(request_, owner_.settings_.limits.name_of(request_.model),
+    answer_ = std::make_unique<Answer>(request_, owner_.model_,
+                                       owner_.settings_.limits.name_of(request_.model),
                                        exchange_->request().id);
     // The jobs let go of these when they are over.
     if (!request_.conversation.empty()) {
@@ -94,7 +97,10 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   void keep() {
     const Job& job = *jobs_[0];
     const std::string& id = request_.conversation;
-    const bool untouched = session_ && session_->position() == job.position_before();
+    const bool stands = session_ && session_->position() == job.position_before();
+    if (stands && before_.anew)  // emptied, and nothing read
+      return owner_.states_.release(id, before_.state.generation);
+    const bool untouched = stands;
     if (!session_ || (untouched && !before_.was_kept) || (job.error() && !untouched))
       return owner_.states_.release(id, before_.state.generation);
     KeptState after = std::move(before_.state);
@@ -108,7 +114,8 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
       after.trail = request_.chat ? before_.trail : MessageTrail{};
       if (request_.chat && !silent)
         after.trail.add({"assistant", job.result().text + job.result().held_back});
-      after.closed = job.result().reason == FinishReason::end;
+      after.closed = job.result().reason == FinishReason::end &&
+                     request_.generation.answer.follows.empty();  // else its end was undone
       after.awaiting = request_.chat && silent;
     }
     std::variant<StateMark, HttpError> kept =
@@ -140,11 +147,14 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
       const Job::News news = jobs_[i]->look();
       // A conversation's last event says where it stands, which is known when all is kept.
       const bool ends = news.over && (over || request_.conversation.empty()) && !ended_[i];
-      const bool says = !news.text.empty() || !news.thought.empty();
+      const bool answers = !news.text.empty() || !news.logprobs.empty();
+      const bool says = answers || !news.thought.empty();
       if ((says || ends) && !std::exchange(opened_, true))
         piece.bytes = answer_->opening(*jobs_[0]);
+      if ((says || ends) && !std::exchange(begun_[i], true))
+        piece.bytes += answer_->echo(i, *jobs_[i]);
       if (!news.thought.empty()) piece.bytes += answer_->thought_event(i, news.thought);
-      if (!news.text.empty()) piece.bytes += answer_->event(i, news.text);
+      if (answers) piece.bytes += answer_->event(i, news.text, news.logprobs);
       if (!ends || failure_of(i)) continue;
       ended_[i] = true;
       piece.bytes += answer_->choice_end(i, *jobs_[i], mark_);
@@ -166,6 +176,7 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   const std::shared_ptr<Exchange> exchange_;
   Request request_;
   Answer::Jobs jobs_;
+  std::vector<char> begun_;  // choices of which something was sent; of the reactor's thread
   std::vector<bool> ended_;  // choices whose end was sent; of the reactor's thread
   std::unique_ptr<Answer> answer_;
   Before before_;
@@ -210,11 +221,11 @@ std::variant<Completions::Tokens, HttpError> Completions::tokens_of(const Prompt
 
 // What to feed for every prompt: all of a new conversation, what is new of a kept one.
 std::variant<std::vector<Completions::Tokens>, HttpError> Completions::tokens_of(
-    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail) const {
+    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, bool& anew) const {
   trail = taken.state ? taken.state->trail : MessageTrail{};
   std::vector<Tokens> all;
   if (request.chat) {
-    std::variant<Tokens, HttpError> tokens = chat_tokens(request, taken, trail);
+    std::variant<Tokens, HttpError> tokens = chat_tokens(request, taken, trail, anew);
     if (const auto* error = std::get_if<HttpError>(&tokens)) return *error;
     all.push_back(std::get<Tokens>(std::move(tokens)));
     return all;
@@ -232,7 +243,7 @@ std::variant<std::vector<Completions::Tokens>, HttpError> Completions::tokens_of
 }
 
 std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
-    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail) const {
+    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, bool& anew) const {
   std::span<const ChatMessage> fresh(request.messages);
   const bool whole = std::any_of(fresh.begin(), fresh.end(),
                                  [](const ChatMessage& m) { return m.role != "user"; });
@@ -255,14 +266,26 @@ std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
     return state_dropped(request, taken, ": send the whole conversation");
   }
   for (const ChatMessage& message : fresh) trail.add(message);
+  const bool goes_on = taken.state && taken.state->session;
+  const std::string_view unread =
+      goes_on ? taken.state->session->unread_text() : std::string_view();
+  const std::size_t known = request.messages.size() - fresh.size();
+  if (model_->chat_format().style == ChatStyle::jinja && known > 0) {
+    Result<ChatReading> reading =
+        model_->read_chat(request.messages, known, taken.state->closed, unread);
+    if (reading && reading->kept < known) {
+      // There is no state between the beginning and here.
+      reading = model_->read_chat(request.messages, 0, false);
+      anew = reading.has_value();
+    }
+    if (!reading) return of_error(reading.error());
+    return std::move(reading->tokens);
+  }
   const ChatContinuation continuation = !taken.state ? ChatContinuation::start
                                         : taken.state->closed
                                             ? ChatContinuation::after_closed_answer
                                             : ChatContinuation::after_cut_answer;
-  const bool goes_on = taken.state && taken.state->session;
-  Result<Tokens> tokens =
-      model_->encode_chat(fresh, true, continuation,
-                          goes_on ? taken.state->session->unread_text() : std::string_view());
+  Result<Tokens> tokens = model_->encode_chat(fresh, true, continuation, unread);
   if (!tokens) return of_error(tokens.error());
   return *std::move(tokens);
 }
@@ -277,7 +300,14 @@ std::optional<HttpError> Completions::check(const Request& request,
                          std::to_string(settings_.most_prompt) + " are read for one request",
                      request.chat ? "messages" : "prompt", "context_length_exceeded"};
   }
-  if (prompts.size() > settings_.most_prompts) {
+  const std::size_t answers = prompts.size() * request.best_of;
+  if (answers > settings_.most_prompts) {
+    if (request.best_of > 1)
+      return HttpError{400,
+                       std::to_string(answers) + " answers are asked for, at most " +
+                           std::to_string(settings_.most_prompts) +
+                           " are given or wait at once on this server",
+                       "n", "invalid_value"};
     return HttpError{400,
                      "prompt is a list of " + std::to_string(prompts.size()) + ", at most " +
                          std::to_string(settings_.most_prompts) +
@@ -314,12 +344,19 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     taken = std::move(std::get<KeptStates::Taken>(got));
   }
   MessageTrail trail;
-  std::variant<std::vector<Tokens>, HttpError> got = tokens_of(request, taken, trail);
+  bool anew = false;  // the conversation is read from its beginning
+  std::variant<std::vector<Tokens>, HttpError> got = tokens_of(request, taken, trail, anew);
   std::optional<HttpError> wrong;
   if (const auto* error = std::get_if<HttpError>(&got)) {
     wrong = *error;
   } else {
     wrong = check(request, std::get<std::vector<Tokens>>(got));
+  }
+  if (anew && !wrong) {
+    if (const Status reset = taken.state->session->reset(); !reset) wrong = of_error(reset.error());
+    request.warnings.emplace_back(
+        "the chat template lays out earlier turns anew: the conversation was read from its "
+        "beginning");
   }
   if (wrong) {
     if (taken.state) {
@@ -329,12 +366,20 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     }
     return wrong;
   }
-  Running::Before before{.was_kept = taken.state.has_value(), .trail = trail};
+  Running::Before before{.was_kept = taken.state.has_value(), .anew = anew, .trail = trail};
   if (taken.state) before.state = *std::move(taken.state);
   Answer::Jobs jobs;
   for (Tokens& tokens : std::get<std::vector<Tokens>>(got)) {  // one, if there is a session
-    jobs.push_back(std::make_shared<Job>(model_, std::move(before.state.session), std::move(tokens),
-                                         request.generation));
+    jobs.push_back(
+        std::make_shared<Job>(model_, std::move(before.state.session), tokens, request.generation));
+    const std::shared_ptr<Job> first = jobs.back();
+    if (request.echo && request.shows_logprobs) first->score_prompt();
+    for (std::size_t i = 1; i < request.best_of; ++i) {
+      GenerationOptions other = request.generation;
+      other.sampling.seed += i;
+      jobs.push_back(std::make_shared<Job>(model_, nullptr, tokens, std::move(other)));
+      jobs.back()->copy_prompt_of(*first, jobs.back());
+    }
   }
   running->begin(std::move(request), jobs, std::move(before));
   if (scheduler_.submit(jobs)) {

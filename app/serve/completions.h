@@ -45,11 +45,11 @@ class Completions {
   using Tokens = std::vector<TokenId>;
   std::variant<std::vector<Tokens>, HttpError> tokens_of(const Request& request,
                                                          const KeptStates::Taken& taken,
-                                                         MessageTrail& trail) const;
+                                                         MessageTrail& trail, bool& anew) const;
   std::variant<Tokens, HttpError> tokens_of(const Prompt& prompt) const;
   std::variant<Tokens, HttpError> chat_tokens(const Request& request,
-                                              const KeptStates::Taken& taken,
-                                              MessageTrail& trail) const;
+                                              const KeptStates::Taken& taken, MessageTrail& trail,
+                                              bool& anew) const;
   std::optional<HttpError> check(const Request& request, const std::vector<Tokens>& prompts) const;
 
   const std::shared_ptr<const Model> model_;

@@ -19,6 +19,7 @@ constexpr std::size_t kMostModelBytes = 60;
 constexpr std::size_t kMostPrompts = 64;
 constexpr std::size_t kMostBreakers = 16;
 constexpr std::size_t kMostBreakerBytes = 64;
+constexpr std::int64_t kMostAnswers = 16;
 
 // A text, or a list of {"type": "text", "text": …} as newer clients send it.
 std::optional<std::string> read_content(const nlohmann::json& content, bool assistant,
@@ -277,10 +278,46 @@ void read_conversation(Fields& fields, Request& request) {
     fields.refuse(std::string("conversation: expected ") + kConversationIdRule, "conversation");
 }
 
+// How many answers, and the probabilities of their tokens.
+void read_answers(Fields& fields, Request& request) {
+  GenerationOptions& generation = request.generation;
+  if (const auto v = fields.integer("n", 1, kMostAnswers))
+    request.answers = static_cast<std::size_t>(*v);
+  request.best_of = request.answers;
+  if (request.chat) {
+    request.shows_logprobs = fields.boolean("logprobs").value_or(false);
+    const auto top = fields.integer("top_logprobs", 0, GenerationOptions::kMostLogprobs);
+    if (top && *top > 0 && !request.shows_logprobs)
+      return fields.refuse("top_logprobs needs \"logprobs\": true", "top_logprobs");
+    if (request.shows_logprobs) generation.logprobs = static_cast<std::int32_t>(top.value_or(0));
+  } else {
+    const nlohmann::json* given = fields.value("logprobs");
+    if (given == nullptr || *given != false) {
+      const auto top = fields.integer("logprobs", 0, GenerationOptions::kMostLogprobs);
+      request.shows_logprobs = top.has_value();
+      if (top) generation.logprobs = static_cast<std::int32_t>(*top);
+    }
+    request.echo = fields.boolean("echo").value_or(false);
+    if (const auto v = fields.integer("best_of", 1, kMostAnswers))
+      request.best_of = static_cast<std::size_t>(*v);
+    if (request.best_of < request.answers)
+      return fields.refuse("best_of is " + std::to_string(request.best_of) +
+                               ", expected at least n, which is " + std::to_string(request.answers),
+                           "best_of");
+    if (request.best_of > request.answers) {
+      if (request.stream)
+        return fields.refuse("best_of: the best is known at the end only, so there is no stream",
+                             "best_of");
+      generation.logprobs = std::max(generation.logprobs, 0);
+    }
+  }
+  if (request.conversation.empty() || (request.best_of == 1 && !request.echo)) return;
+  fields.refuse("a conversation goes on with one answer: n, best_of and echo are not for it",
+                request.echo ? "echo" : "n");
+}
+
 // What OpenAI's interface has and this server does not do, with the value that asks for nothing.
 void refuse_unsupported(Fields& fields, bool chat) {
-  fields.only("n", 1);
-  fields.only("logprobs", false);
   fields.only("response_format", {{"type", "text"}});
   for (const char* name :
        {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}) {
@@ -288,13 +325,10 @@ void refuse_unsupported(Fields& fields, bool chat) {
   }
   if (chat) {
     fields.ignore("parallel_tool_calls");  // there are no tools
-    fields.only("top_logprobs", 0);
     fields.only("tools", nlohmann::json::array());
     fields.only("tool_choice", "none");
     fields.only("modalities", nlohmann::json::array({"text"}));
   } else {
-    fields.only("best_of", 1);
-    fields.only("echo", false);
     fields.only("suffix", "");
   }
 }
@@ -358,7 +392,9 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
   read_stops(fields, request.generation.stop);
   for (const char* name : {"max_tokens", "max_completion_tokens"}) {
     if (name == std::string_view("max_completion_tokens") && !chat) continue;
-    const auto v = fields.integer(name, 1, std::numeric_limits<std::int64_t>::max());
+    // Nothing but the prompt's probabilities may be asked for.
+    const bool none = !chat && fields.boolean("echo").value_or(false);
+    const auto v = fields.integer(name, none ? 0 : 1, std::numeric_limits<std::int64_t>::max());
     if (!v) continue;
     request.generation.max_tokens = static_cast<std::uint64_t>(*v);
     if (request.generation.max_tokens <= limits.most_tokens) continue;
@@ -381,6 +417,7 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
     }
   }
   read_conversation(fields, request);
+  read_answers(fields, request);
   if (!chat) check_prompts(fields, request);
   refuse_unsupported(fields, chat);
   fields.finish();

@@ -25,7 +25,11 @@ struct Request {
   std::vector<Prompt> prompts;        // of a completion: at least one, each has its own answer
   GenerationOptions generation;
   Thinking thinking = Thinking::as_trained;
-  std::string thinking_field;  // that said so
+  std::string thinking_field;   // that said so
+  std::size_t answers = 1;      // to each prompt
+  std::size_t best_of = 1;      // of so many, the likeliest
+  bool shows_logprobs = false;  // generation.logprobs are for the client
+  bool echo = false;            // the prompt comes first in the answer, with its log-probabilities
   bool stream = false;
   bool include_usage = false;         // a last chunk of the stream with the token counts
   std::string conversation;           // id of the kept state to continue, or empty

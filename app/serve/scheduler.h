@@ -18,6 +18,7 @@
 #include "app/serve/turns.h"
 #include "runnel/generation.h"
 #include "runnel/session.h"
+#include "runnel/snapshot.h"
 #include "runtime/generate/session_generation.h"
 
 namespace runnel::serve {
@@ -29,6 +30,7 @@ class Job {
   struct News {
     std::string text;
     std::string thought;  // before it
+    std::vector<TokenLogprobs> logprobs;
     bool over = false;
   };
 
@@ -56,7 +58,19 @@ class Job {
   const GenerationResult& result() const { return result_; }
   /// Leaves the session as a reading of the transcript would; it may read much of the answer again.
   Status settle(Session& session) { return settling_ ? settling_(session, result_) : Status(); }
-  std::uint64_t fed() const { return tokens_.size(); }
+  std::uint64_t fed() const { return copies_ ? 0 : tokens_.size(); }
+  std::span<const TokenId> prompt() const { return tokens_; }
+  /// Of each token of the prompt, if it was asked to score it; NaN for the first.
+  const std::vector<TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
+
+  /// Before it is submitted: it also gives the probabilities of its prompt's tokens.
+  void score_prompt() { scores_ = true; }
+  /// Before both are submitted: it answers the same prompt as `first`, which alone reads it.
+  void copy_prompt_of(Job& first, const std::shared_ptr<Job>& self) {
+    copies_ = true;
+    ready_ = false;
+    first.copies_of_it_.push_back(self);
+  }
   std::uint64_t position_before() const { return position_before_; }
 
   /// It could not be submitted: calls when_over().
@@ -78,6 +92,7 @@ class Job {
 
   bool cancelled() const;
   void say(std::string_view text, std::string Job::*where);
+  void let_copies_begin(const std::optional<Snapshot>& start);
   void finish(std::optional<Error> error);
 
   // Of the scheduler's thread.
@@ -92,16 +107,23 @@ class Job {
   std::uint64_t said_ = 0;     // tokens
   GenerationOptions options_;
   TextCallback on_text_;
-  std::optional<SessionGeneration> generation_;  // from the end of the prefill on
-  TokenId next_ = 0;                             // chosen for the pass that comes
+  bool scores_ = false;
+  std::vector<TokenLogprobs> prompt_logprobs_;
+  bool copies_ = false;                             // the prompt of another
+  bool ready_ = true;                               // that one has read it, or never will
+  std::optional<Snapshot> start_;                   // after that prompt
+  std::vector<std::shared_ptr<Job>> copies_of_it_;  // until they are ready
+  std::optional<SessionGeneration> generation_;     // from the end of the prefill on
+  TokenId next_ = 0;                                // chosen for the pass that comes
   std::optional<Error> error_;
   GenerationResult result_;
   std::function<Status(Session&, GenerationResult&)> settling_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string text_;  // not fetched yet; at most what one generation writes
-  std::string thought_;
+  std::string text_;                     // not fetched yet; at most what one generation writes
+  std::string thought_;                  // likewise
+  std::vector<TokenLogprobs> logprobs_;  // likewise
   bool over_ = false;
   bool cancelled_ = false;
 };
@@ -152,6 +174,7 @@ class Scheduler {
   void decode();
   void read_prompts();
   void begin_generation(Job& job);
+  void score_piece(Job& job);
   void end(Job& job, std::optional<Error> error);
   void sweep();
 

@@ -9,6 +9,13 @@
 
 namespace runnel {
 
+/// Bytes of a text from `begin` up to before `end`.
+struct ByteRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  bool operator==(const ByteRange&) const = default;
+};
+
 /// `text` with control characters and bytes outside ASCII written as \xNN, cut after `limit` bytes
 /// ("…" as "..."). Keeps terminals and logs safe from the names in a hostile file.
 std::string printable(std::string_view text, std::size_t limit = 256);

@@ -19,21 +19,35 @@ Status read_all(Session& session, std::span<const TokenId> tokens) {
   return {};
 }
 
+// Tokens of `lead`, an answer, which has no special ones, and `follows`.
+Result<std::vector<TokenId>> tokens_around(const Tokenizer& tokenizer, std::string_view lead,
+                                           std::string_view answer, std::string_view follows) {
+  const ByteRange plain{lead.size(), lead.size() + answer.size()};
+  return tokenizer.encode_marked(std::string(lead).append(answer).append(follows),
+                                 std::span(&plain, answer.empty() ? 0U : 1U));
+}
+
 }  // namespace
 
-Result<TranscriptEnd> read_transcript_end(const Tokenizer& tokenizer, std::string_view text,
-                                          std::string_view follows) {
-  RUNNEL_TRY(std::vector<TokenId> tokens,
-             tokenizer.encode(std::string(text).append(follows), false));
+Result<TranscriptEnd> read_transcript_end(const Tokenizer& tokenizer, std::string_view answer,
+                                          const AnswerForm& form) {
+  const std::string_view lead = answer.empty() ? std::string_view() : form.lead;
+  const std::string text = std::string(lead).append(answer);
+  RUNNEL_TRY(std::vector<TokenId> tokens, tokens_around(tokenizer, lead, answer, form.follows));
   std::size_t read = 0;
   std::size_t kept = 0;
   for (; kept < tokens.size(); ++kept) {
-    const std::size_t end = read + tokenizer.piece(tokens[kept], false, false).size();
+    // Of what follows; the text may have been read in a normal form of another length.
+    if (read >= lead.size() && tokenizer.is_special(tokens[kept])) {
+      read = text.size();
+      break;
+    }
+    const std::size_t end = read + tokenizer.piece(tokens[kept], false, true).size();
     if (end > text.size()) break;
     read = end;
   }
   tokens.resize(kept);
-  return TranscriptEnd{std::move(tokens), std::string(text.substr(read))};
+  return TranscriptEnd{std::move(tokens), text.substr(read)};
 }
 
 std::size_t common_tokens(const Tokenizer& tokenizer, const AnswerRecord& record,
@@ -45,7 +59,7 @@ std::size_t common_tokens(const Tokenizer& tokenizer, const AnswerRecord& record
     const std::size_t begin = i == 0 ? 0 : record.ends[i - 1];
     if (visible.size() - begin > kReach) break;
     if (i > 0 && !record.whole[i - 1]) continue;  // no place to begin a reading
-    const auto read = tokenizer.encode(std::string(visible.substr(begin)).append(follows), false);
+    const auto read = tokens_around(tokenizer, {}, visible.substr(begin), follows);
     if (!read || read->empty() || read->front() != record.tokens[i]) kept = i;
   }
   return kept;
@@ -57,7 +71,7 @@ Result<AnswerSettler> AnswerSettler::begin(Session& session, const AnswerForm& f
     RUNNEL_TRY(settler.before_, session.fork());
   }
   if (!form.opening.empty()) {
-    RUNNEL_TRY(const std::vector<TokenId> opening, session.model().encode(form.opening));
+    RUNNEL_TRY(const std::vector<TokenId> opening, session.model().encode(form.opening, true));
     RUNNEL_CHECK_OK(read_all(session, opening));
   }
   settler.start_ = session.position();
@@ -77,7 +91,7 @@ Result<TranscriptEnd> AnswerSettler::settle(Session& session, const AnswerRecord
   if (!before_) return end;
   const Tokenizer& tokenizer = *session.model().tokenizer();
   if (record.rewritten) {
-    RUNNEL_TRY(end, read_transcript_end(tokenizer, *record.rewritten, form_->follows));
+    RUNNEL_TRY(end, read_transcript_end(tokenizer, *record.rewritten, *form_));
     session = *std::exchange(before_, {});
     RUNNEL_CHECK_OK(read_all(session, end.tokens));
     return end;

@@ -23,7 +23,7 @@ struct AnswerRecord {
   std::vector<bool> whole;        // whether it ends a character
   std::string visible;            // text before an end token or a stop text
   std::optional<std::string>
-      rewritten;  // what the transcript has instead: the answer without its thought
+      rewritten;  // what the transcript has instead of it, behind AnswerForm::lead: the answer without its thought
 };
 
 /// What a reading of a transcript makes of its end: tokens that lie in the text, and the bytes after them.
@@ -32,9 +32,10 @@ struct TranscriptEnd {
   std::string unread;
 };
 
-/// Tokens of `text`, to be followed by `follows`; those that would reach into `follows` are left to the next reading.
-Result<TranscriptEnd> read_transcript_end(const Tokenizer& tokenizer, std::string_view text,
-                                          std::string_view follows);
+/// Tokens of `answer` behind the prompt for it, with its lead; those that would reach into what follows are left to the
+/// next reading.
+Result<TranscriptEnd> read_transcript_end(const Tokenizer& tokenizer, std::string_view answer,
+                                          const AnswerForm& form);
 
 /// How many of the record's tokens a reading of the transcript has in common with it: all of them, but for those that
 /// reach beyond the visible text, into a character or, in one token, into `follows`.

@@ -94,6 +94,7 @@ class TokenLoop {
   void show(std::string_view text);
   void show_parts(const ThoughtSplitter::Text& parts);
   void finish_answer();
+  bool rewrites() const;
   void record(TokenId token, std::size_t bytes);
   void end(FinishReason reason);
 
@@ -104,6 +105,7 @@ class TokenLoop {
   StopDetector detector_;     // → text free of stop strings
   ThoughtSplitter splitter_;  // → thought and answer
   AnswerRecord record_;       // of an answer that is settled
+  TokenLogprobs chosen_;      // of the token chosen last, if asked for
   std::vector<float> own_;    // [vocab] the logits that on_logits may change; empty without it
   GenerationResult result_;
   bool refused_ = false;

@@ -45,8 +45,11 @@ void ThoughtSplitter::take_thought(Text& out) {
 void ThoughtSplitter::open(std::string_view opening) {
   if (part_ != Part::start || opening.empty()) return;
   has_thought_ = true;
-  tag_open_ = true;
-  part_ = opening.ends_with(kEnd.substr(0, kEnd.size() - 1)) ? Part::gap : Part::thought;
+  const std::string_view tags = opening.substr(0, opening.find_last_not_of(kSpaces) + 1);
+  tag_open_ = !tags.ends_with('>');
+  const bool closed =
+      tags.ends_with(kEnd) || (tag_open_ && tags.ends_with(kEnd.substr(0, kEnd.size() - 1)));
+  part_ = closed ? Part::gap : Part::thought;
 }
 
 ThoughtSplitter::Text ThoughtSplitter::push(std::string_view piece) {

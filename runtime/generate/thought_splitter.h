@@ -13,8 +13,8 @@ class ThoughtSplitter {
   /// @param thinks  false: all of the text is answer, as it comes.
   explicit ThoughtSplitter(bool thinks) : part_(thinks ? Part::start : Part::all) {}
 
-  /// The text goes on from this one, AnswerForm::opening: "<think", or "<think> … </think". The ">" that its last tag
-  /// lacks may come or not.
+  /// The text goes on from this one, AnswerForm::opening: "<think>", or "<think> … </think>". The ">" that its last tag
+  /// may lack may come or not.
   void open(std::string_view opening);
 
   /// Text that is now known to be one or the other. White space before and after a thought and before the answer is

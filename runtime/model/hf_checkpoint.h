@@ -59,7 +59,7 @@ Result<MappedTensors> map_hf_tensors(const HfConfig& config,
 struct ConvertOptions {
   std::optional<quant::BlockType> type;  // of linear weights; none: the checkpoint's own, lossless
   StoreOptions store;                    // its `type` is replaced by the one above
-  std::optional<ChatFormat> chat;        // none: what the directory's template is recognised as
+  std::optional<ChatFormat> chat;        // none: the directory's template
   std::string name;                      // general.name; empty: the directory's name
   std::string license;                   // general.license; empty: none
   std::vector<std::string> sampling;     // NAME=VALUE, see set_sampling_key()

@@ -79,7 +79,11 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
       [gguf, vocab_size = model_file.config.vocab_size] {
         return Tokenizer::from_gguf(*gguf, vocab_size);
       });
-  RUNNEL_TRY(impl->chat, chat_format_from_gguf(*gguf));
+  if (options.chat_template.empty()) {
+    RUNNEL_TRY(impl->chat, chat_format_from_gguf(*gguf));
+  } else {
+    RUNNEL_TRY(impl->chat, chat_format_named(options.chat_template, *gguf));
+  }
   RUNNEL_TRY(impl->sampling, sampling_from_gguf(*gguf));
   impl->info.name = model_file.config.name;
   impl->info.architecture = model_file.config.architecture;
@@ -155,6 +159,19 @@ Result<std::vector<TokenId>> Model::encode_chat(std::span<const ChatMessage> mes
 
 Result<AnswerForm> Model::answer_form(Thinking thinking) const {
   return runnel::answer_form(impl_->chat, thinking);
+}
+
+Result<ChatReading> Model::read_chat(std::span<const ChatMessage> messages, std::size_t read,
+                                     bool closed, std::string_view unread) const {
+  if (!impl_->tokenizer) return no_tokenizer();
+  return runnel::read_chat(*impl_->tokenizer, impl_->chat, messages,
+                           {.messages = read, .closed = closed, .unread = unread});
+}
+
+Result<std::string> Model::chat_text(std::span<const ChatMessage> messages,
+                                     bool add_generation_prompt) const {
+  RUNNEL_TRY(const jinja::Text text, lay_out_chat(impl_->chat, messages, add_generation_prompt));
+  return text.bytes();
 }
 
 }  // namespace runnel

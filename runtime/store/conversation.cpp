@@ -2,6 +2,7 @@
 // Sending, going back and branching in one stored conversation.
 #include "runnel/conversation.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -79,12 +80,36 @@ struct Conversation::Impl {
     return added;
   }
 
+  /// Brings the session to the end of the first `kept` steps. The others keep their place, but their text is read with
+  /// the next message: they have no tokens any more.
+  Status go_back_to(std::size_t kept, const ReplayOptions& replay, Turn& turn) {
+    std::vector<PathStep> first(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(kept));
+    in_place = false;
+    RUNNEL_CHECK_OK(replay_path(*store.impl(), session, first, replay, turn.cost, turn.warning));
+    RUNNEL_TRY(const NewBoundary boundary,
+               boundary_of(session, {}, store.impl()->options.encoding));
+    for (std::size_t i = kept; i < path.size(); ++i) {
+      PathStep& step = path[i];
+      if (Status put = store.impl()->put_boundary(step.message.id, boundary, turn.warning); !put)
+        turn.warning = put.error().message;
+      step.has_tokens = true;
+      step.tokens.clear();
+      step.position = boundary.position;
+      step.history = boundary.history;
+    }
+    std::copy(first.begin(), first.end(), path.begin());
+    return {};
+  }
+
   Status add_user(std::string_view text, const ReplayOptions& replay, Turn& turn) {
-    RUNNEL_TRY(std::vector<TokenId> tokens,
+    RUNNEL_TRY(AddedTokens added,
                encode_after(model(), path, "user", text, std::string(session.unread_text())));
+    const bool anew = added.kept < path.size();
+    if (anew) RUNNEL_CHECK_OK(go_back_to(added.kept, replay, turn));
+    std::vector<TokenId>& tokens = added.tokens;
     in_place = false;
     RUNNEL_CHECK_OK(feed(session, tokens, replay));
-    turn.cost.fed += tokens.size();
+    (anew ? turn.cost.relaid : turn.cost.fed) += tokens.size();
     RUNNEL_TRY(turn.user, append("user", std::string(text), true, std::move(tokens), turn.warning));
     in_place = true;
     return {};

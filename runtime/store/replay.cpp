@@ -15,15 +15,11 @@ bool begins_with(std::span<const TokenId> tokens, std::span<const TokenId> prefi
   return tokens.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
 }
 
-// How the next message is separated from these: an answer that was cut has no end-of-message yet.
-ChatContinuation continuation_after(const Model& model, std::span<const PathStep> before) {
-  for (auto step = before.rbegin(); step != before.rend(); ++step) {
-    if (step->tokens.empty()) continue;
-    return step->message.role != "system" && !model.is_end(step->tokens.back())
-               ? ChatContinuation::after_cut_answer
-               : ChatContinuation::after_closed_answer;
-  }
-  return ChatContinuation::start;
+// Steps up to the last that has tokens: what a session after them has read.
+std::size_t steps_read(std::span<const PathStep> steps) {
+  std::size_t n = steps.size();
+  while (n > 0 && steps[n - 1].tokens.empty()) --n;
+  return n;
 }
 
 // The end of a last answer that its tokens lack, because it is read in one token with the message that follows.
@@ -38,43 +34,82 @@ std::string unread_of(const Model& model, std::span<const PathStep> before) {
   return text.starts_with(known) ? text.substr(known.size()) : std::string();
 }
 
+// The user's message after earlier turns.
+Result<AddedTokens> encode_user(const Model& model, std::span<const PathStep> before,
+                                const ChatMessage& said, const std::optional<std::string>& unread) {
+  std::vector<ChatMessage> messages;
+  std::vector<std::size_t> ends = {0};  // messages up to each step
+  const auto add = [&messages](const ChatMessage& message) {
+    if (message.role == "user" && !messages.empty() && messages.back().role == "user")
+      messages.push_back({"assistant", ""});  // a question that nobody answered
+    messages.push_back(message);
+  };
+  for (const PathStep& step : before) {
+    add({step.message.role, step.message.text});
+    ends.push_back(messages.size());
+  }
+  add(said);
+  std::size_t kept = steps_read(before);
+  for (;;) {
+    const bool closed = kept > 0 && before[kept - 1].message.role == "assistant" &&
+                        model.is_end(before[kept - 1].tokens.back());
+    const bool last = unread && kept == before.size();
+    RUNNEL_TRY(ChatReading reading,
+               model.read_chat(messages, ends[kept], closed,
+                               last ? *unread : unread_of(model, before.first(kept))));
+    if (reading.kept == ends[kept]) return AddedTokens{kept, std::move(reading.tokens)};
+    // Back to the last step with tokens that stands.
+    while (kept > 0 && (ends[kept] > reading.kept || before[kept - 1].tokens.empty())) --kept;
+  }
+}
+
 }  // namespace
 
 Result<std::vector<TokenId>> encode_system(const Model& model, std::string_view text) {
   const ChatMessage system{"system", std::string(text)};
   const ChatMessage conversation[] = {system, {"user", "x"}};
-  RUNNEL_TRY(std::vector<TokenId> alone, model.encode_chat(std::span(&system, 1), false));
   RUNNEL_TRY(const std::vector<TokenId> together, model.encode_chat(conversation, true));
-  if (!begins_with(together, alone)) alone.clear();
+  Result<std::vector<TokenId>> alone = model.encode_chat(std::span(&system, 1), false);
+  // Some templates refuse a system prompt without a question.
+  if (!alone || !begins_with(together, *alone)) return std::vector<TokenId>();
   return alone;
 }
 
-Result<std::vector<TokenId>> encode_after(const Model& model, std::span<const PathStep> before,
-                                          std::string_view role, std::string_view text,
-                                          const std::optional<std::string>& unread) {
+Result<AddedTokens> encode_after(const Model& model, std::span<const PathStep> before,
+                                 std::string_view role, std::string_view text,
+                                 const std::optional<std::string>& unread) {
   const ChatMessage said{std::string(role), std::string(text)};
-  if (before.empty() && role == "system") return encode_system(model, text);
-  if (role == "assistant" && !before.empty() && before.back().message.role == "user") {
+  AddedTokens out{.kept = before.size(), .tokens = {}};
+  if (before.empty() && role == "system") {
+    RUNNEL_TRY(out.tokens, encode_system(model, text));
+  } else if (role == "assistant" && !before.empty() && before.back().message.role == "user") {
     // The user's message ends with what makes the model answer.
     RUNNEL_TRY(const AnswerForm form, model.answer_form());
-    if (form.follows.empty() || !model.has_tokenizer()) return model.encode(text);
-    RUNNEL_TRY(TranscriptEnd end,
-               read_transcript_end(*model.tokenizer(), " " + said.content, form.follows));
-    return std::move(end.tokens);
-  }
-  const bool answer_next = role == "user";
-  if (before.size() == 1 && before[0].message.role == "system") {
-    // Read together, so that the system prompt is separated as in the model's training.
-    const ChatMessage conversation[] = {{"system", before[0].message.text}, said};
-    RUNNEL_TRY(std::vector<TokenId> tokens, model.encode_chat(conversation, answer_next));
-    if (begins_with(tokens, before[0].tokens)) {
-      tokens.erase(tokens.begin(),
-                   tokens.begin() + static_cast<std::ptrdiff_t>(before[0].tokens.size()));
-      return tokens;
+    if (form.follows.empty() || !model.has_tokenizer()) {
+      RUNNEL_TRY(out.tokens, model.encode(text));
+    } else {
+      RUNNEL_TRY(TranscriptEnd end, read_transcript_end(*model.tokenizer(), text, form));
+      out.tokens = std::move(end.tokens);
     }
+  } else if (role == "user") {
+    RUNNEL_TRY(out, encode_user(model, before, said, unread));
+    if (before.size() == 1 && before[0].message.role == "system") {
+      // Read together, so that the system prompt is separated as in the model's training.
+      const ChatMessage conversation[] = {{"system", before[0].message.text}, said};
+      RUNNEL_TRY(std::vector<TokenId> together, model.encode_chat(conversation, true));
+      if (begins_with(together, before[0].tokens)) {
+        together.erase(together.begin(),
+                       together.begin() + static_cast<std::ptrdiff_t>(before[0].tokens.size()));
+        out = {.kept = 1, .tokens = std::move(together)};
+      }
+    }
+    if (out.kept == steps_read(before)) out.kept = before.size();  // those after it have no tokens
+  } else {
+    RUNNEL_TRY(out.tokens, model.encode_chat(std::span(&said, 1), false,
+                                             before.empty() ? ChatContinuation::start
+                                                            : ChatContinuation::after_cut_answer));
   }
-  return model.encode_chat(std::span(&said, 1), answer_next, continuation_after(model, before),
-                           unread ? *unread : unread_of(model, before));
+  return out;
 }
 
 Result<NewBoundary> boundary_of(const Session& session, std::vector<TokenId> tokens,
@@ -103,6 +138,14 @@ Status replay_path(ConversationStore::Impl& store, Session& session, std::vector
                    const ReplayOptions& replay, TokenCost& cost, std::string& warning) {
   std::size_t known = 0;  // steps from the first on whose tokens are known for this model
   while (known < path.size() && path[known].has_tokens) ++known;
+  for (std::size_t i = known, from = known; i < path.size(); ++i) {
+    RUNNEL_TRY(AddedTokens added, encode_after(session.model(), std::span(path).first(i),
+                                               path[i].message.role, path[i].message.text));
+    for (std::size_t anew = added.kept; anew < i; ++anew) path[anew].tokens.clear();
+    path[i].tokens = std::move(added.tokens);
+    from = std::min(from, added.kept);
+    known = from;  // what follows is stored anew
+  }
 
   std::size_t done = 0;  // steps that the session has consumed
   for (std::size_t i = known; i > 0 && done == 0; --i) {
@@ -118,11 +161,7 @@ Status replay_path(ConversationStore::Impl& store, Session& session, std::vector
   // The rest is read in one go; boundaries on the way are kept as tokens alone.
   std::vector<TokenId> rest;
   for (std::size_t i = done; i < path.size(); ++i) {
-    PathStep& step = path[i];
-    if (i >= known) {
-      RUNNEL_TRY(step.tokens, encode_after(session.model(), std::span(path).first(i),
-                                           step.message.role, step.message.text));
-    }
+    const PathStep& step = path[i];
     rest.insert(rest.end(), step.tokens.begin(), step.tokens.end());
   }
   const std::string unread = unread_of(session.model(), path);

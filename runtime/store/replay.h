@@ -17,11 +17,18 @@ namespace runnel {
 /// as one with the first message.
 Result<std::vector<TokenId>> encode_system(const Model& model, std::string_view text);
 
-/// Tokens that `role` saying `text` adds after `before` (messages with their tokens).
+/// What a message adds.
+struct AddedTokens {
+  std::size_t kept = 0;  ///< steps before it that stay as they were read; the tokens follow those
+  std::vector<TokenId> tokens;
+};
+
+/// What `role` saying `text` adds after `before` (messages with their tokens). Steps from `kept` on have been laid out
+/// anew: their text is among these tokens, and they have none of their own any more.
 /// @param unread  Session::unread_text() behind them; none: what of the last message's text its tokens lack.
-Result<std::vector<TokenId>> encode_after(const Model& model, std::span<const PathStep> before,
-                                          std::string_view role, std::string_view text,
-                                          const std::optional<std::string>& unread = {});
+Result<AddedTokens> encode_after(const Model& model, std::span<const PathStep> before,
+                                 std::string_view role, std::string_view text,
+                                 const std::optional<std::string>& unread = {});
 
 /// The session's state as it is stored with a message of `tokens`.
 Result<NewBoundary> boundary_of(const Session& session, std::vector<TokenId> tokens,

@@ -194,18 +194,24 @@ class ByteBpe::Encoder {
   std::deque<std::string> normalised_;
 };
 
-Result<std::vector<TokenId>> ByteBpe::encode(std::string_view text, bool parse_special) const {
+Result<std::vector<TokenId>> ByteBpe::encode_marked(std::string_view text,
+                                                    std::span<const ByteRange> plain) const {
   if (text.size() > max_text())
     return fail(ErrorCode::invalid_argument, "encode: the text has ", text.size(),
                 " bytes, expected at most ", max_text());
   if (const std::size_t at = first_invalid_utf8(text); at != std::string_view::npos)
     return fail(ErrorCode::malformed, "encode: the text is not UTF-8 at byte ", at);
-  const SpecialMatcher& matcher = parse_special ? always_special_ : always_;
   RUNNEL_TRY(const std::unique_ptr<PreTokenizer::Cutter> cutter, pre_tokenizer_.cutter());
   Encoder encoder(*this, *cutter, text.size());
   std::size_t at = 0;
+  SpecialMatcher::Match special = always_special_.find_outside(text, 0, plain);
+  SpecialMatcher::Match always = always_.find(text, 0);
   while (at < text.size()) {
-    const SpecialMatcher::Match match = matcher.find(text, at);
+    if (special.token >= 0 && special.offset < at)
+      special = always_special_.find_outside(text, at, plain);
+    if (always.token >= 0 && always.offset < at) always = always_.find(text, at);
+    const bool first = special.token >= 0 && (always.token < 0 || special.offset <= always.offset);
+    const SpecialMatcher::Match& match = first ? special : always;
     if (match.token < 0) {
       RUNNEL_CHECK_OK(encoder.add(text.substr(at)));
       break;

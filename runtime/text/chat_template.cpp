@@ -1,194 +1,210 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChatML and plain: reading their templates, writing their tokens.
+// Laying out conversations: ChatML, plain, RWKV's World, and what a template says.
 #include "runtime/text/chat_template.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "runtime/base/file_map.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
-#include "runtime/text/jinja_reader.h"
+#include "runtime/text/utf8.h"
 #include "runtime/text/world_chat.h"
 
 namespace runnel {
 
 namespace {
 
-constexpr std::string_view kStart = "<|im_start|>";
-constexpr std::string_view kEnd = "<|im_end|>";
+using jinja::Text;
+using jinja::Value;
+
+constexpr const char* kStart = "<|im_start|>";
+constexpr const char* kEnd = "<|im_end|>";
 constexpr const char* kStyleKey = "gsa.chat.style";
 constexpr const char* kPromptKey = "gsa.chat.default_system_prompt";
+constexpr const char* kTemplateKey = "tokenizer.chat_template";
 
-/// Goes over the steps of a template and remembers where it stopped fitting.
-class StepReader {
- public:
-  explicit StepReader(const std::vector<JinjaStep>& steps) : steps_(steps) {}
+ChatFormat no_format(std::string reason) { return {ChatStyle::none, {}, std::move(reason), {}}; }
 
-  bool take(JinjaStep::Kind kind, std::string_view text) {
-    if (at_ >= steps_.size() || steps_[at_].kind != kind || steps_[at_].text != text) return false;
-    ++at_;
-    return true;
-  }
-  bool statement(std::string_view text) { return take(JinjaStep::Kind::statement, text); }
-  bool text(std::string_view text) { return take(JinjaStep::Kind::text, text); }
-  bool expression(std::string_view text) { return take(JinjaStep::Kind::expression, text); }
-  const std::string* any_text() {
-    if (at_ >= steps_.size() || steps_[at_].kind != JinjaStep::Kind::text) return nullptr;
-    return &steps_[at_++].text;
-  }
-  /// Skips what stands before the `elif`, `else` or `endif` of the condition that has just been taken.
-  void skip_branch() {
-    int depth = 0;
-    for (; at_ < steps_.size(); ++at_) {
-      if (steps_[at_].kind != JinjaStep::Kind::statement) continue;
-      const std::string& s = steps_[at_].text;
-      const bool ends = s == "else" || s == "endif" || s.starts_with("elif");
-      if (depth == 0 && ends) return;
-      if (s.starts_with("if ") || s.starts_with("if(") || s.starts_with("for ")) ++depth;
-      if (s == "endif" || s == "endfor") --depth;
-    }
-  }
-  bool done() const { return at_ == steps_.size(); }
-
-  std::string reason() const {
-    std::string out = "the chat template is not ChatML as this library writes it: ";
-    if (done()) return out + "it ends early";
-    const JinjaStep& step = steps_[at_];
-    out += step.kind == JinjaStep::Kind::statement ? "statement '"
-           : step.kind == JinjaStep::Kind::text    ? "text '"
-                                                   : "expression '";
-    return out + step.text.substr(0, 80) + "' does not fit";
-  }
-
- private:
-  const std::vector<JinjaStep>& steps_;
-  std::size_t at_ = 0;
-};
-
-/// The prompt within "<|im_start|>system\n…<|im_end|>\n".
-bool read_prompt(const std::string* text, std::string& prompt) {
-  const std::string opening = std::string(kStart) + "system\n";
-  const std::string closing = std::string(kEnd) + "\n";
-  if (text == nullptr || text->size() <= opening.size() + closing.size() ||
-      !text->starts_with(opening) || !text->ends_with(closing))
-    return false;
-  prompt = text->substr(opening.size(), text->size() - opening.size() - closing.size());
-  return prompt.find("<|") == std::string::npos;  // markers within: more than one message
+Status check(const ChatMessage& message) {
+  if (message.role != "system" && message.role != "user" && message.role != "assistant")
+    return fail(ErrorCode::invalid_argument, "chat message: role '", message.role.substr(0, 64),
+                "', expected system, user or assistant");
+  if (const std::size_t at = first_invalid_utf8(message.content); at != std::string_view::npos)
+    return fail(ErrorCode::malformed, "chat message: the text is not UTF-8 at byte ", at);
+  return {};
 }
 
-/// {% for message in messages %}[{% if loop.first and … %}system prompt{% endif %}]message{% endfor %}
-/// {% if add_generation_prompt %}…{% endif %}
-bool read_chatml(StepReader& reader, std::string& prompt) {
-  if (reader.statement("if not add_generation_prompt is defined") &&
-      !(reader.statement("set add_generation_prompt=false") && reader.statement("endif")))
-    return false;
-  if (!reader.statement("for message in messages")) return false;
-  if (reader.statement("if loop.first and messages[0].role!='system'")) {
-    if (!read_prompt(reader.any_text(), prompt) || !reader.statement("endif")) return false;
-  }
-  return reader.text(kStart) && reader.expression("message.role") && reader.text("\n") &&
-         reader.expression("message.content") && reader.text(std::string(kEnd) + "\n") &&
-         reader.statement("endfor") && reader.statement("if add_generation_prompt") &&
-         reader.text(std::string(kStart) + "assistant\n") && reader.statement("endif") &&
-         reader.done();
-}
-
-/// Qwen2.5's: the first system message or the default prompt, then the messages. What it does with tools and their
-/// results is skipped: there are none here.
-bool read_chatml_with_tools(StepReader& reader, std::string& prompt) {
-  const std::string closing = std::string(kEnd) + "\n";
-  if (!reader.statement("if tools")) return false;
-  reader.skip_branch();
-  if (!reader.statement("else") || !reader.statement("if messages[0].role=='system'") ||
-      !reader.text(std::string(kStart) + "system\n") || !reader.expression("messages[0].content") ||
-      !reader.text(closing) || !reader.statement("else") ||
-      !read_prompt(reader.any_text(), prompt) || !reader.statement("endif") ||
-      !reader.statement("endif"))
-    return false;
-  if (!reader.statement("for message in messages") ||
-      !reader.statement("if(message.role=='user')or(message.role=='system'and not loop.first)or"
-                        "(message.role=='assistant'and not message.tool_calls)") ||
-      !reader.text(kStart) || !reader.expression("message.role") || !reader.text("\n") ||
-      !reader.expression("message.content") || !reader.text(closing) ||
-      !reader.statement("elif message.role=='assistant'"))
-    return false;
-  reader.skip_branch();
-  if (!reader.statement("elif message.role=='tool'")) return false;
-  reader.skip_branch();
-  return reader.statement("endif") && reader.statement("endfor") &&
-         reader.statement("if add_generation_prompt") &&
-         reader.text(std::string(kStart) + "assistant\n") && reader.statement("endif") &&
-         reader.done();
-}
-
-ChatFormat no_format(std::string reason) { return {ChatStyle::none, {}, std::move(reason)}; }
-
-Status check_role(const ChatMessage& message) {
-  if (message.role == "system" || message.role == "user" || message.role == "assistant") return {};
-  return fail(ErrorCode::invalid_argument, "chat message: role '", message.role.substr(0, 64),
-              "', expected system, user or assistant");
-}
-
-Result<std::vector<TokenId>> encode_chatml(const Tokenizer& tokenizer,
-                                           const std::string& default_prompt,
-                                           std::span<const ChatMessage> messages,
-                                           bool add_generation_prompt,
-                                           ChatContinuation continuation) {
-  const TokenId start = tokenizer.special_id(kStart);
-  const TokenId end = tokenizer.special_id(kEnd);
-  if (start < 0 || end < 0)
-    return fail(ErrorCode::unsupported, "chat style chatml: the vocabulary has no special token ",
-                start < 0 ? kStart : kEnd);
-  std::vector<TokenId> tokens;
-  const auto add_text = [&](std::string_view text) -> Status {
-    RUNNEL_TRY(const std::vector<TokenId> ids, tokenizer.encode(text, false));
-    tokens.insert(tokens.end(), ids.begin(), ids.end());
-    return {};
+Text chatml(const std::string& default_prompt, std::span<const ChatMessage> messages,
+            bool add_generation_prompt) {
+  Text out;
+  const auto add = [&](const std::string& role, const Text& content) {
+    out.append(kStart + role + "\n");
+    out.append(content);
+    out.append(std::string(kEnd) + "\n");
   };
-  const auto add_message = [&](std::string_view role, std::string_view content) -> Status {
-    tokens.push_back(start);
-    std::string text(role);
-    text += '\n';
-    text += content;
-    RUNNEL_CHECK_OK(add_text(text));
-    tokens.push_back(end);
-    return add_text("\n");
+  if (!default_prompt.empty() && !messages.empty() && messages[0].role != "system")
+    add("system", Text(default_prompt, true));
+  for (const ChatMessage& message : messages) add(message.role, Text(message.content, true));
+  if (add_generation_prompt) out.append(std::string(kStart) + "assistant\n");
+  return out;
+}
+
+Text plain(const std::string& default_prompt, std::span<const ChatMessage> messages,
+           bool add_generation_prompt) {
+  Text out;
+  if (!default_prompt.empty() && !messages.empty() && messages[0].role != "system")
+    out.append(Text(default_prompt + "\n\n", true));
+  for (const ChatMessage& message : messages) {
+    // An answer as the model gave it may begin with the space that follows the colon.
+    const char* space = message.content.starts_with(' ') && message.role == "assistant" ? "" : " ";
+    if (message.role != "system")
+      out.append((message.role == "user" ? "User:" : "Assistant:") + std::string(space));
+    out.append(Text(message.content, true));
+    out.append(message.role == "system" ? "\n\n" : "\n");
+  }
+  if (add_generation_prompt) out.append("Assistant:");
+  return out;
+}
+
+Result<Text> run_template(const ChatTemplate& chat, std::span<const ChatMessage> messages,
+                          bool add_generation_prompt, Thinking thinking = Thinking::as_trained) {
+  jinja::List list;
+  std::size_t bytes = 0;
+  for (const ChatMessage& message : messages) {
+    jinja::Dict entry;
+    entry.set(Value("role"), Value(message.role));
+    entry.set(Value("content"), Value(Text(message.content, true)));
+    list.items.emplace_back(std::move(entry));
+    bytes += message.content.size();
+  }
+  jinja::Limits limits;
+  limits.steps += std::uint64_t{5000} * messages.size();
+  limits.bytes += std::uint64_t{256} * bytes;
+  // What the transformers library passes, with none for what there is not.
+  std::vector<std::pair<std::string, Value>> variables = {
+      {"messages", std::move(list)},    {"add_generation_prompt", Value(add_generation_prompt)},
+      {"tools", Value(nullptr)},        {"documents", Value(nullptr)},
+      {"bos_token", Value(chat.begin)}, {"eos_token", Value(chat.end)}};
+  // The two names that templates have for it.
+  if (thinking != Thinking::as_trained) {
+    for (const char* name : {"enable_thinking", "thinking"})
+      variables.emplace_back(name, Value(thinking == Thinking::on));
+  }
+  return chat.parsed.render(std::move(variables), chat.now, limits);
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t\n\r\f\v";
+  const std::size_t first = text.find_first_not_of(kSpaces);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
+}
+
+/// Finds out how `chat` makes a model think, from sample conversations. Without tags of thoughts, or where earlier turns
+/// are not laid out behind what makes the model answer, its answers have no form.
+void find_answer_form(ChatTemplate& chat) {
+  const std::vector<ChatMessage> talk = {
+      {"user", "Question 1?"}, {"assistant", "Answer 1."}, {"user", "Question 2?"}};
+  const auto text = [&](const std::vector<ChatMessage>& messages, bool prompt,
+                        Thinking thinking = Thinking::as_trained) {
+    const Result<Text> laid_out = run_template(chat, messages, prompt, thinking);
+    return laid_out ? laid_out->bytes() : std::string();
   };
-  if (continuation == ChatContinuation::after_cut_answer) tokens.push_back(end);
-  if (continuation != ChatContinuation::start) {
-    RUNNEL_CHECK_OK(add_text("\n"));  // follows every end of message, so that of the answer too
-  } else if (!default_prompt.empty() && !messages.empty() && messages[0].role != "system") {
-    RUNNEL_CHECK_OK(add_message("system", default_prompt));
+  const auto tag_in = [](std::string_view in, std::size_t from) {
+    return std::min(in.find("<think>", from), in.find("</think>", from));
+  };
+  if (tag_in(chat.source, 0) == std::string::npos) return;
+  const std::string asked = text({talk[0]}, false);
+  const std::string prompt = text({talk[0]}, true);
+  const auto tail = std::mismatch(prompt.begin(), prompt.end(), asked.begin(), asked.end()).first;
+  // Up to here it makes the model answer, be it with a thought or not.
+  const std::string stem =
+      prompt.substr(0, tag_in(prompt, static_cast<std::size_t>(tail - prompt.begin())));
+  const std::string all = text(talk, false);
+  const std::size_t said = all.find(talk[1].content);
+  const std::size_t next = all.find(talk[2].content);
+  if (stem.empty() || !all.starts_with(stem) || said == all.npos || next == all.npos ||
+      said < stem.size())
+    return;
+  const auto opening = [&](Thinking thinking) -> std::optional<std::string> {
+    const std::string other = text({talk[0]}, true, thinking);
+    if (!other.starts_with(stem)) return {};
+    return other.substr(stem.size());
+  };
+  std::vector<ChatMessage> spaced = talk;
+  spaced[1].content = " " + talk[1].content + "\n";
+  const std::size_t end = said + talk[1].content.size();
+  chat.answer = {.opening = prompt.substr(stem.size()),
+                 .stop = {},
+                 .follows = all.substr(end, next - end),
+                 .lead = all.substr(stem.size(), said - stem.size()),
+                 .trims = text(spaced, false) == all,
+                 .thinks = true};
+  chat.on = opening(Thinking::on);
+  chat.off = opening(Thinking::off);
+  // Not so where it says the same without being told, unless that is an empty thought.
+  if (chat.off == chat.answer.opening && chat.off->find("</think>") == std::string::npos)
+    chat.off.reset();
+}
+
+Result<std::vector<TokenId>> tokens_of(const Tokenizer& tokenizer, const Text& text) {
+  return tokenizer.encode_marked(text.bytes(), text.given());
+}
+
+Status check_markers(const Tokenizer& tokenizer, const ChatFormat& format) {
+  for (const char* marker : {kStart, kEnd})
+    if (format.style == ChatStyle::chatml && tokenizer.special_id(marker) < 0)
+      return fail(ErrorCode::unsupported, "chat style chatml: the vocabulary has no special token ",
+                  marker);
+  return {};
+}
+
+/// lay_out_chat() but for what AnswerForm::opening says, be it as the model was trained.
+Result<Text> lay_out_prompt(const ChatFormat& format, std::span<const ChatMessage> messages,
+                            bool add_generation_prompt) {
+  RUNNEL_TRY(Text text, lay_out_chat(format, messages, add_generation_prompt));
+  if (!add_generation_prompt || format.style != ChatStyle::jinja) return text;
+  const std::string& opening = format.jinja->answer.opening;
+  if (!text.bytes().ends_with(opening)) return text;
+  return text.part(0, text.size() - opening.size());
+}
+
+/// What a session has read that stands after all of `messages`: an answer as it was given, or the prompt for one.
+Result<Text> text_after(const ChatFormat& format, std::span<const ChatMessage> messages) {
+  if (messages.empty()) return Text();
+  if (messages.back().role == "system") return lay_out_chat(format, messages, false);
+  if (messages.back().role == "user") return lay_out_prompt(format, messages, true);
+  if (format.style == ChatStyle::rwkv) return lay_out_chat(format, messages, false);
+  RUNNEL_TRY(Text text, lay_out_prompt(format, messages.first(messages.size() - 1), true));
+  std::string_view answer = messages.back().content;
+  if (format.style == ChatStyle::jinja) {
+    const AnswerForm& form = format.jinja->answer;
+    if (form.trims) answer = trimmed(answer);
+    if (!answer.empty()) text.append(form.lead);
   }
-  for (const ChatMessage& message : messages)
-    RUNNEL_CHECK_OK(add_message(message.role, message.content));
-  if (add_generation_prompt) {
-    tokens.push_back(start);
-    RUNNEL_CHECK_OK(add_text("assistant\n"));
-  }
+  text.append(Text(std::string(answer), true));
+  return text;
+}
+
+/// The tokens that begin a conversation.
+Result<std::vector<TokenId>> beginning(const Tokenizer& tokenizer, const ChatFormat& format,
+                                       const Text& whole) {
+  RUNNEL_TRY(std::vector<TokenId> tokens, tokens_of(tokenizer, whole));
+  // A template writes its own begin token.
+  if (format.style == ChatStyle::plain && tokenizer.begin_token() >= 0)
+    tokens.insert(tokens.begin(), tokenizer.begin_token());
   return tokens;
 }
 
-Result<std::vector<TokenId>> encode_plain(const Tokenizer& tokenizer,
-                                          const std::string& default_prompt,
-                                          std::span<const ChatMessage> messages,
-                                          bool add_generation_prompt,
-                                          ChatContinuation continuation) {
-  std::string text;
-  if (continuation != ChatContinuation::start) {
-    text = "\n";
-  } else if (!default_prompt.empty() && !messages.empty() && messages[0].role != "system") {
-    text = default_prompt + "\n\n";
-  }
-  for (const ChatMessage& message : messages) {
-    if (message.role == "system") {
-      text += message.content + "\n\n";
-    } else {
-      text += (message.role == "user" ? "User: " : "Assistant: ") + message.content + "\n";
-    }
-  }
-  if (add_generation_prompt) text += "Assistant:";
-  RUNNEL_TRY(std::vector<TokenId> tokens, tokenizer.encode(text, false));
-  if (continuation == ChatContinuation::start && tokenizer.begin_token() >= 0)
-    tokens.insert(tokens.begin(), tokenizer.begin_token());
+/// The tokens of what follows something that was read but for `unread`.
+/// @param closed  that ended with an answer's end-of-message
+Result<std::vector<TokenId>> following(const Tokenizer& tokenizer, std::string_view unread,
+                                       const Text& rest, bool closed) {
+  Text text(std::string(unread), true);
+  text.append(rest);
+  RUNNEL_TRY(std::vector<TokenId> tokens, tokens_of(tokenizer, text));
+  if (closed && !tokens.empty() && tokenizer.is_end(tokens[0])) tokens.erase(tokens.begin());
   return tokens;
 }
 
@@ -204,39 +220,120 @@ const char* to_string(ChatStyle style) {
       return "rwkv";
     case ChatStyle::none:
       return "none";
+    case ChatStyle::jinja:
+      return "jinja";
   }
   return "none";
 }
 
-ChatFormat recognise_chat_template(std::string_view jinja) {
-  const Result<std::vector<JinjaStep>> steps = read_jinja(jinja);
-  if (!steps) return no_format(steps.error().message);
-  const auto first = JinjaStep{JinjaStep::Kind::statement, "if tools"};
-  StepReader reader(*steps);
-  std::string prompt;
-  const bool tools = !steps->empty() && steps->front() == first;
-  if (!(tools ? read_chatml_with_tools : read_chatml)(reader, prompt))
-    return no_format(reader.reason());
-  return {ChatStyle::chatml, std::move(prompt), {}};
+ChatFormat chat_format_of(std::string_view source, std::string begin, std::string end) {
+  Result<jinja::Template> parsed = jinja::Template::parse(source);
+  if (!parsed) return no_format(parsed.error().message);
+  auto made = std::make_shared<ChatTemplate>(ChatTemplate{
+      *std::move(parsed), std::string(source), std::move(begin), std::move(end), {}, {}, {}, {}});
+  const std::time_t now = std::time(nullptr);
+  static_cast<void>(localtime_r(&now, &made->now));
+  find_answer_form(*made);
+  return {ChatStyle::jinja, {}, {}, std::move(made)};
 }
 
-Result<ChatFormat> chat_format_from_gguf(const GgufFile& file) {
-  if (file.find(kStyleKey) != nullptr) {
-    RUNNEL_TRY(const std::string style, file.get_string(kStyleKey));
-    RUNNEL_TRY(std::string prompt, file.get_string(kPromptKey, ""));
-    if (style == "plain") return ChatFormat{ChatStyle::plain, std::move(prompt), {}};
-    if (style == "chatml") return ChatFormat{ChatStyle::chatml, std::move(prompt), {}};
-    if (style == "rwkv") return ChatFormat{ChatStyle::rwkv, std::move(prompt), {}};
-    if (style != "none")
-      return fail(ErrorCode::unsupported, kStyleKey, ": '", style.substr(0, 64),
-                  "' is not one of plain, chatml, rwkv, none");
-    return no_format("the model file says that it has no chat format");
+ChatFormat simplified(const ChatFormat& format) {
+  if (format.style != ChatStyle::jinja) return format;
+  const std::vector<ChatMessage> talk = {{"user", " a\n"},    {"assistant", "b <think>c</think> "},
+                                         {"user", "d"},       {"assistant", "e"},
+                                         {"system", "late "}, {"user", "f"}};
+  const std::vector<ChatMessage> briefed = {{"system", " s\n"}, {"user", "x"}};
+  const std::vector<ChatMessage> turns = {
+      {"system", "s"}, {"user", " a\n"}, {"assistant", "b\n\nc"}, {"user", "d"}};
+  const auto text = [](const ChatFormat& f, std::span<const ChatMessage> messages, bool prompt) {
+    const Result<Text> laid_out = lay_out_chat(f, messages, prompt);
+    return laid_out ? laid_out->bytes() : "error: " + laid_out.error().message;
+  };
+  const ChatFormat world{ChatStyle::rwkv, {}, {}, {}};
+  bool is_world = true;
+  for (std::size_t n = 2; n <= turns.size(); n += 2) {
+    for (const std::size_t from : {0U, 1U}) {
+      const auto some = std::span(turns).subspan(from, n - from);
+      is_world = is_world && text(format, some, true) == text(world, some, true);
+    }
   }
-  RUNNEL_TRY(const std::string jinja, file.get_string("tokenizer.chat_template", ""));
-  RUNNEL_TRY(const std::string tokenizer, file.get_string("tokenizer.ggml.model", ""));
-  if (is_world_chat(tokenizer, jinja)) return ChatFormat{ChatStyle::rwkv, {}, {}};
-  if (file.find("tokenizer.chat_template") == nullptr) return ChatFormat{};
-  return recognise_chat_template(jinja);
+  if (is_world) return world;
+  // A default prompt is what stands before the first message.
+  const std::string opening = std::string(kStart) + "system\n";
+  const std::string first = text(format, std::span(talk).first(1), false);
+  ChatFormat out{ChatStyle::chatml, {}, {}, {}};
+  const std::string alone = text(out, std::span(talk).first(1), false);
+  const std::string closing = std::string(kEnd) + "\n" + alone;
+  if (first != alone && first.starts_with(opening) && first.ends_with(closing) &&
+      first.size() > opening.size() + closing.size())
+    out.default_system_prompt =
+        first.substr(opening.size(), first.size() - opening.size() - closing.size());
+  for (const bool prompt : {false, true}) {
+    for (std::size_t n = 1; n <= talk.size(); ++n)
+      if (text(format, std::span(talk).first(n), prompt) !=
+          text(out, std::span(talk).first(n), prompt))
+        return format;
+    if (text(format, briefed, prompt) != text(out, briefed, prompt)) return format;
+  }
+  return out;
+}
+
+namespace {
+
+/// The text of the token that a key names, or empty.
+std::string token_text(const GgufFile& file, const char* key) {
+  const auto id = file.get_int(key);
+  const auto texts = file.get_array<std::string>("tokenizer.ggml.tokens");
+  if (!id || !texts || *id < 0 || static_cast<std::size_t>(*id) >= (*texts)->size()) return {};
+  return (**texts)[static_cast<std::size_t>(*id)];
+}
+
+std::string tokenizer_of(const GgufFile& file) {
+  const auto name = file.get_string("tokenizer.ggml.model", "");
+  return name ? *name : std::string();
+}
+
+ChatFormat with_tokens_of(const GgufFile& file, std::string_view source) {
+  // Texts of World models begin with nothing, whatever token their files name.
+  if (tokenizer_of(file) == "rwkv") return chat_format_of(source);
+  return chat_format_of(source, token_text(file, "tokenizer.ggml.bos_token_id"),
+                        token_text(file, "tokenizer.ggml.eos_token_id"));
+}
+
+}  // namespace
+
+Result<ChatFormat> chat_format_from_gguf(const GgufFile& file) {
+  std::string style = "none";
+  if (file.find(kStyleKey) != nullptr) {
+    RUNNEL_TRY(style, file.get_string(kStyleKey));
+    RUNNEL_TRY(std::string prompt, file.get_string(kPromptKey, ""));
+    if (style == "plain") return ChatFormat{ChatStyle::plain, std::move(prompt), {}, {}};
+    if (style == "chatml") return ChatFormat{ChatStyle::chatml, std::move(prompt), {}, {}};
+    if (style == "rwkv") return ChatFormat{ChatStyle::rwkv, std::move(prompt), {}, {}};
+    if (style != "none" && style != "jinja")
+      return fail(ErrorCode::unsupported, kStyleKey, ": '", style.substr(0, 64),
+                  "' is not one of plain, chatml, rwkv, jinja, none");
+    if (style == "none") return no_format("the model file says that it has no chat format");
+  }
+  RUNNEL_TRY(const std::string source, file.get_string(kTemplateKey, ""));
+  if (is_world_chat(tokenizer_of(file), source)) return ChatFormat{ChatStyle::rwkv, {}, {}, {}};
+  if (file.find(kTemplateKey) == nullptr) return ChatFormat{};
+  return simplified(with_tokens_of(file, source));
+}
+
+Result<ChatFormat> chat_format_named(const std::string& name, const GgufFile& own) {
+  if (name == "plain") return ChatFormat{ChatStyle::plain, {}, {}, {}};
+  if (name == "chatml") return ChatFormat{ChatStyle::chatml, {}, {}, {}};
+  if (name == "rwkv") return ChatFormat{ChatStyle::rwkv, {}, {}, {}};
+  Result<FileMap> map = FileMap::open(name);
+  if (!map)
+    return with_context(std::move(map).error(),
+                        "chat template (none of chatml, plain and rwkv, so a file): ");
+  const std::string_view source(reinterpret_cast<const char*>(map->bytes().data()),
+                                map->bytes().size());
+  ChatFormat format = with_tokens_of(own, source);
+  if (format.style == ChatStyle::none) return fail(ErrorCode::malformed, name, ": ", format.reason);
+  return simplified(format);
 }
 
 void chat_format_to_gguf(const ChatFormat& format,
@@ -245,33 +342,95 @@ void chat_format_to_gguf(const ChatFormat& format,
   set(kPromptKey, format.default_system_prompt);
 }
 
-Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatFormat& format,
-                                         std::span<const ChatMessage> messages,
-                                         const ChatPlace& place) {
-  for (const ChatMessage& message : messages) RUNNEL_CHECK_OK(check_role(message));
+Result<Text> lay_out_chat(const ChatFormat& format, std::span<const ChatMessage> messages,
+                          bool add_generation_prompt) {
+  for (const ChatMessage& message : messages) RUNNEL_CHECK_OK(check(message));
   switch (format.style) {
     case ChatStyle::chatml:
-      return encode_chatml(tokenizer, format.default_system_prompt, messages,
-                           place.generation_prompt, place.continuation);
+      return chatml(format.default_system_prompt, messages, add_generation_prompt);
     case ChatStyle::plain:
-      return encode_plain(tokenizer, format.default_system_prompt, messages,
-                          place.generation_prompt, place.continuation);
+      return plain(format.default_system_prompt, messages, add_generation_prompt);
     case ChatStyle::rwkv:
-      return encode_world_chat(tokenizer, format.default_system_prompt, messages, place);
+      return lay_out_world_chat(format.default_system_prompt, messages, add_generation_prompt);
+    case ChatStyle::jinja:
+      return run_template(*format.jinja, messages, add_generation_prompt);
     case ChatStyle::none:
       break;
   }
   return fail(ErrorCode::unsupported, "chat: ", format.reason);
 }
 
+Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatFormat& format,
+                                         std::span<const ChatMessage> messages,
+                                         const ChatPlace& place) {
+  RUNNEL_CHECK_OK(check_markers(tokenizer, format));
+  if (place.continuation == ChatContinuation::start) {
+    RUNNEL_TRY(const Text text, lay_out_prompt(format, messages, place.generation_prompt));
+    return beginning(tokenizer, format, text);
+  }
+  // What comes after any earlier turn, whether answers begin with a space or not: it must be the same after both.
+  std::vector<Text> rests;
+  for (const char* answer : {"y", " y"}) {
+    rests.clear();
+    std::vector<ChatMessage> all;
+    for (int turn = 0; turn < 2; ++turn) {
+      all.push_back({"user", "x"});
+      all.push_back({"assistant", answer});
+      RUNNEL_TRY(const Text read, text_after(format, all));
+      std::vector<ChatMessage> talk = all;
+      talk.insert(talk.end(), messages.begin(), messages.end());
+      RUNNEL_TRY(const Text whole, lay_out_prompt(format, talk, place.generation_prompt));
+      if (whole.bytes().starts_with(read.bytes())) rests.push_back(whole.part(read.size()));
+    }
+    if (rests.size() == 2 && rests[0].bytes() == rests[1].bytes()) break;
+    rests.clear();
+  }
+  if (rests.empty())
+    return fail(ErrorCode::unsupported,
+                "chat: this template lays out earlier turns anew when others follow, so messages "
+                "cannot be read without those before them");
+  return following(tokenizer, place.unread, rests[0],
+                   place.continuation == ChatContinuation::after_closed_answer);
+}
+
 Result<AnswerForm> answer_form(const ChatFormat& format, Thinking thinking) {
   if (format.style == ChatStyle::rwkv) return world_answer_form(thinking);
-  if (thinking == Thinking::on)
-    return fail(ErrorCode::unsupported, "thinking: the model's chat format (",
-                to_string(format.style), ") has no thoughts");
   AnswerForm form;
   if (format.style == ChatStyle::plain) form.stop.push_back("\nUser:");
+  if (format.style == ChatStyle::jinja) form = format.jinja->answer;
+  if (thinking == Thinking::as_trained) return form;
+  if (!form.thinks) {
+    if (thinking == Thinking::off) return form;
+    return fail(ErrorCode::unsupported, "thinking: the model's chat format (",
+                to_string(format.style), ") has no thoughts");
+  }
+  const std::optional<std::string>& opening =
+      thinking == Thinking::on ? format.jinja->on : format.jinja->off;
+  if (!opening)
+    return fail(ErrorCode::unsupported, "thinking: the model's chat template cannot switch it ",
+                thinking == Thinking::on ? "on" : "off");
+  form.opening = *opening;
   return form;
+}
+
+Result<ChatReading> read_chat(const Tokenizer& tokenizer, const ChatFormat& format,
+                              std::span<const ChatMessage> messages, const ChatRead& read) {
+  RUNNEL_CHECK_OK(check_markers(tokenizer, format));
+  if (read.messages > messages.size())
+    return fail(ErrorCode::invalid_argument, "chat: ", read.messages, " messages read, of ",
+                messages.size());
+  RUNNEL_TRY(const Text whole, lay_out_prompt(format, messages, true));
+  ChatReading out;
+  for (out.kept = read.messages; out.kept > 0; --out.kept) {
+    const Result<Text> text = text_after(format, messages.first(out.kept));
+    if (!text || !whole.bytes().starts_with(text->bytes())) continue;
+    const bool all = out.kept == read.messages;
+    RUNNEL_TRY(out.tokens, following(tokenizer, all ? read.unread : std::string_view(),
+                                     whole.part(text->size()), all && read.closed));
+    return out;
+  }
+  RUNNEL_TRY(out.tokens, beginning(tokenizer, format, whole));
+  return out;
 }
 
 }  // namespace runnel

@@ -106,8 +106,8 @@ Result<std::shared_ptr<const Tokenizer>> SentencepieceTokenizer::from_gguf(
   return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }
 
-Result<std::vector<TokenId>> SentencepieceTokenizer::encode(std::string_view text,
-                                                            bool parse_special) const {
+Result<std::vector<TokenId>> SentencepieceTokenizer::encode_marked(
+    std::string_view text, std::span<const ByteRange> plain) const {
   if (text.size() > kMaxText)
     return fail(ErrorCode::invalid_argument, "encode: the text has ", text.size(),
                 " bytes, expected at most ", kMaxText);
@@ -115,19 +115,18 @@ Result<std::vector<TokenId>> SentencepieceTokenizer::encode(std::string_view tex
     return fail(ErrorCode::malformed, "encode: the text is not UTF-8 at byte ", at);
   std::vector<TokenId> tokens;
   std::vector<int> ids;
-  while (!text.empty()) {
-    const SpecialMatcher::Match match =
-        parse_special ? specials_.find(text, 0) : SpecialMatcher::Match{};
-    const std::string_view plain = text.substr(0, match.offset);  // npos: all of it
-    if (!plain.empty()) {
-      const auto status = processor_->Encode(plain, &ids);
+  for (std::size_t at = 0; at < text.size();) {
+    const SpecialMatcher::Match match = specials_.find_outside(text, at, plain);
+    const std::size_t end = std::min(match.offset, text.size());
+    if (end > at) {
+      const auto status = processor_->Encode(text.substr(at, end - at), &ids);
       if (!status.ok())
         return fail(ErrorCode::internal, "encode: sentencepiece: ", std::string(status.message()));
       tokens.insert(tokens.end(), ids.begin(), ids.end());
     }
     if (match.token < 0) break;
     tokens.push_back(match.token);
-    text.remove_prefix(match.offset + match.length);
+    at = match.offset + match.length;
   }
   return tokens;
 }

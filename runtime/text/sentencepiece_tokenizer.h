@@ -27,7 +27,8 @@ class SentencepieceTokenizer final : public Tokenizer {
   ~SentencepieceTokenizer() override;
 
   std::int32_t vocab_size() const override { return table_.size(); }
-  Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special) const override;
+  Result<std::vector<TokenId>> encode_marked(std::string_view text,
+                                             std::span<const ByteRange> plain) const override;
   std::string_view piece(TokenId token, bool first, bool show_special) const override;
   TokenId special_id(std::string_view text) const override { return specials_.exact(text); }
   bool is_special(TokenId token) const override {

@@ -162,6 +162,24 @@ SpecialMatcher::Match SpecialMatcher::find(std::string_view text, std::size_t fr
   return {};
 }
 
+SpecialMatcher::Match SpecialMatcher::find_outside(std::string_view text, std::size_t from,
+                                                   std::span<const ByteRange> plain) const {
+  if (entries_.empty()) return {};
+  auto range = plain.begin();
+  for (std::size_t i = from; i < text.size(); ++i) {
+    while (range != plain.end() && range->end <= i) ++range;
+    if (range != plain.end() && range->begin <= i) {
+      i = range->end - 1;
+      continue;
+    }
+    if (!starts_[static_cast<std::uint8_t>(text[i])]) continue;
+    const Match match = longest_at(text, i);
+    const bool whole = range == plain.end() || i + match.length <= range->begin;
+    if (match.token >= 0 && whole) return match;
+  }
+  return {};
+}
+
 TokenId SpecialMatcher::exact(std::string_view text) const {
   const auto at = std::partition_point(entries_.begin(), entries_.end(),
                                        [&](const Entry& e) { return e.text < text; });

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runnel/result.h"
 #include "runnel/types.h"
+#include "runtime/base/text.h"
 #include "runtime/io/gguf.h"
 
 namespace runnel {
@@ -93,6 +95,10 @@ class SpecialMatcher {
   };
   /// The first match at or after `from`; of those that start there, the longest.
   Match find(std::string_view text, std::size_t from) const;
+
+  /// The first match without a byte in `plain` (ascending, not touching).
+  Match find_outside(std::string_view text, std::size_t from,
+                     std::span<const ByteRange> plain) const;
 
   TokenId exact(std::string_view text) const;  // -1 if absent
   bool empty() const { return entries_.empty(); }

@@ -11,6 +11,11 @@
 
 namespace runnel {
 
+Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, bool parse_special) const {
+  const ByteRange all{0, text.size()};
+  return encode_marked(text, std::span(&all, parse_special ? 0U : 1U));
+}
+
 std::string Tokenizer::decode(std::span<const TokenId> tokens, bool show_special) const {
   std::string text;
   bool first = true;

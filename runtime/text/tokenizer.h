@@ -13,6 +13,7 @@
 #include "runnel/chat.h"
 #include "runnel/result.h"
 #include "runnel/types.h"
+#include "runtime/base/text.h"
 #include "runtime/io/gguf.h"
 
 namespace runnel {
@@ -30,7 +31,12 @@ class Tokenizer {
   /// A byte for which the vocabulary has no token is dropped, as in the original tokenizers.
   /// @return malformed if `text` is not UTF-8 (names the byte offset; World works on bytes and takes any);
   ///         invalid_argument if it is longer than max_text().
-  virtual Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special) const = 0;
+  Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special) const;
+
+  /// The same where texts of special tokens become those tokens unless a byte of them lies in `plain`.
+  /// @param plain  ascending, not touching
+  virtual Result<std::vector<TokenId>> encode_marked(std::string_view text,
+                                                     std::span<const ByteRange> plain) const = 0;
 
   /// The bytes of one token as it is streamed, after `first` = whether it opens the text
   /// (sentencepiece drops one leading space there). Special tokens give an empty string unless
@@ -68,7 +74,7 @@ struct TokenizerConversion {
 
 /// Tokenizer files of a Hugging Face directory → GGUF keys (tokenizer.json, tokenizer_config.json, tokenizer.model).
 /// @param vocab_size  rows of the embedding; the tokenizer may not have more entries.
-/// @param style  the chat format to write; by default what the directory's template is recognised as.
+/// @param style  the chat format to write; by default the directory's template, or the style that it comes to.
 /// @return unsupported, naming the part, if the directory has a tokenizer that this library cannot run exactly;
 ///         malformed or mismatch for broken files.
 Result<TokenizerConversion> tokenizer_to_gguf(const std::filesystem::path& directory,

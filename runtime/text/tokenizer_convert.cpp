@@ -280,12 +280,12 @@ void convert_chat(const Settings& settings, const std::optional<ChatFormat>& sty
     return;  // a file without a template is read as plain
   } else {
     if (is_world_chat(world ? "rwkv" : "", settings.chat_template)) return;
-    format = recognise_chat_template(settings.chat_template);
-    if (format.style == ChatStyle::none) {
-      // The style is not written: the reason follows from the file's template, and a later version may support it.
+    format =
+        simplified(world ? chat_format_of(settings.chat_template)
+                         : chat_format_of(settings.chat_template, settings.begin, settings.end));
+    if (format.style == ChatStyle::none)
       keys.warnings.push_back("no chat: " + format.reason + "; name a chat style to have one");
-      return;
-    }
+    if (format.style != ChatStyle::chatml) return;  // the file's template says it all
   }
   chat_format_to_gguf(format, [&](std::string key, std::string value) {
     keys.set(std::move(key), GgufValue(std::move(value)));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/text/world_chat.h"
 
-#include "runtime/base/try.h"
-#include "runtime/text/utf8.h"
+#include <utility>
 
 namespace runnel {
 namespace {
@@ -35,44 +34,38 @@ std::string_view without_thought(std::string_view text) {
 }  // namespace
 
 bool is_world_chat(std::string_view tokenizer, std::string_view chat_template) {
-  if (chat_template == "rwkv-world") return true;
-  const auto has = [&](std::string_view text) {
-    return chat_template.find(text) != chat_template.npos;
-  };
-  return tokenizer == "rwkv" && (chat_template.empty() || (has("User:") && has("Assistant:")));
+  return chat_template == "rwkv-world" || (tokenizer == "rwkv" && chat_template.empty());
 }
 
-Result<std::vector<TokenId>> encode_world_chat(const Tokenizer& tokenizer,
-                                               const std::string& default_prompt,
-                                               std::span<const ChatMessage> messages,
-                                               const ChatPlace& place) {
-  std::string text(place.unread);
-  bool first = place.continuation == ChatContinuation::start;
-  const auto begin_turn = [&](std::string_view role) {
-    if (!first) text += kTurn;
-    first = false;
-    text += role;
+jinja::Text lay_out_world_chat(const std::string& default_prompt,
+                               std::span<const ChatMessage> messages, bool add_generation_prompt) {
+  jinja::Text text;
+  const auto add_turn = [&](std::string_view role, std::string said) {
+    if (text.size() > 0) text.append(kTurn);
+    text.append(role);
+    if (said.empty()) return;
+    text.append(" ");
+    text.append(jinja::Text(std::move(said), true));
   };
-  if (first && !default_prompt.empty() && !messages.empty() && messages[0].role != "system") {
-    begin_turn("System: ");
-    text += one_break_each(default_prompt);
-  }
+  if (!default_prompt.empty() && !messages.empty() && messages[0].role != "system")
+    add_turn("System:", one_break_each(default_prompt));
   for (const ChatMessage& message : messages) {
-    if (const std::size_t at = first_invalid_utf8(message.content); at != std::string::npos)
-      return fail(ErrorCode::malformed, "chat message: is not UTF-8 at byte ", at);
-    const bool assistant = message.role == "assistant";
-    begin_turn(assistant ? "Assistant: " : message.role == "user" ? "User: " : "System: ");
-    text +=
-        assistant ? std::string(without_thought(message.content)) : one_break_each(message.content);
+    if (message.role == "assistant") {
+      add_turn("Assistant:", std::string(without_thought(message.content)));
+    } else {
+      add_turn(message.role == "user" ? "User:" : "System:", one_break_each(message.content));
+    }
   }
-  if (place.generation_prompt) begin_turn("Assistant:");
-  return tokenizer.encode(text, false);
+  if (add_generation_prompt) add_turn("Assistant:", {});
+  return text;
 }
 
 AnswerForm world_answer_form(Thinking thinking) {
   AnswerForm form{.opening = {},
                   .stop = {"\n\nUser:", "\n\nSystem:"},
                   .follows = std::string(kTurn) + "User:",
+                  .lead = " ",
+                  .trims = true,
                   .thinks = true};
   if (thinking == Thinking::on) form.opening = " <think";
   if (thinking == Thinking::off) form.opening = " <think>\n</think";

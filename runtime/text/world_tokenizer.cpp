@@ -174,20 +174,22 @@ void WorldTokenizer::encode_plain(std::string_view text, std::vector<TokenId>& t
   }
 }
 
-Result<std::vector<TokenId>> WorldTokenizer::encode(std::string_view text,
-                                                    bool parse_special) const {
+Result<std::vector<TokenId>> WorldTokenizer::encode_marked(std::string_view text,
+                                                           std::span<const ByteRange> plain) const {
   if (text.size() > max_text())
     return fail(ErrorCode::invalid_argument, "encode: the text has ", text.size(),
                 " bytes, expected at most ", max_text());
   std::vector<TokenId> tokens;
   tokens.reserve(text.size() / 4 + 4);
-  while (!text.empty()) {
-    const SpecialMatcher::Match match =
-        parse_special ? specials_.find(text, 0) : SpecialMatcher::Match{};
-    encode_plain(text.substr(0, match.offset), tokens);  // npos: all of it
-    if (match.token < 0) break;
+  for (std::size_t at = 0; at < text.size();) {
+    const SpecialMatcher::Match match = specials_.find_outside(text, at, plain);
+    if (match.token < 0) {
+      encode_plain(text.substr(at), tokens);
+      break;
+    }
+    encode_plain(text.substr(at, match.offset - at), tokens);
     tokens.push_back(match.token);
-    text.remove_prefix(match.offset + match.length);
+    at = match.offset + match.length;
   }
   return tokens;
 }

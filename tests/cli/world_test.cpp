@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "tests/cli/program.h"
 #include "tests/support/chat_model.h"
 
@@ -45,6 +47,19 @@ TEST(WorldChat, ThoughtsAreFolded) {
   const Outcome shown = chat("Hello\n/thought\n", {"--think", "on"});
   EXPECT_GT(shown.out.size(), 4U);
   EXPECT_NE(chat("Hello\n", {"--think", "off"}).out, chat("Hello\n").out);
+}
+
+TEST(WorldChat, ThoughtsOfOtherModelsAreFoldedToo) {
+  const auto file = scratch() / "thinking.jinja";
+  std::ofstream(file) << kThinkingTemplate;
+  const auto answers = [&](const char* think) {
+    return run_program({"chat", chat_model(), "--chat-template", file.string(), "-t", "1", "-n",
+                        "16", "--seed", "3", "--think", think},
+                       "Hello\n");
+  };
+  EXPECT_EQ(answers("on").code, 0);
+  EXPECT_EQ(answers("on").out, "\n");
+  EXPECT_GT(answers("off").out.size(), 4U);
 }
 
 TEST(WorldChat, OtherModelsHaveNoThoughts) {

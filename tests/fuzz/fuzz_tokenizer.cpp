@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any metadata as a tokenizer, any text as its input; the same text as a chat template,
-// tokenizer.json, tokenizer.model.
+// Any metadata as a tokenizer, any text as its input; the same text as tokenizer.json, tokenizer.model.
 //   input: 2 bytes n, 6 bytes unused, a GGUF file; the last n bytes are the text
 #include <algorithm>
 #include <cstdint>
@@ -48,7 +47,7 @@ void use(const runnel::Tokenizer& tokenizer, std::string_view text) {
   const runnel::ChatMessage messages[] = {{"user", std::string(text)}};
   for (const auto style :
        {runnel::ChatStyle::plain, runnel::ChatStyle::chatml, runnel::ChatStyle::rwkv}) {
-    (void)encode_chat(tokenizer, {style, {}, {}}, messages,
+    (void)encode_chat(tokenizer, {style, {}, {}, {}}, messages,
                       {true, runnel::ChatContinuation::start});
   }
 }
@@ -61,7 +60,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t n = std::min(wanted, size - 8);
   const std::string_view text(reinterpret_cast<const char*>(data) + size - n, n);
 
-  (void)runnel::recognise_chat_template(text);
   (void)runnel::parse_world_vocabulary(text);
   if (const auto token = runnel::unescape_world_token(text)) {
     const auto again = runnel::unescape_world_token(runnel::escape_world_token(*token));

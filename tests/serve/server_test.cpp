@@ -2,7 +2,9 @@
 // OpenAI's interface: forms of answers, streams, many clients, what is refused.
 #include <thread>
 
+#include "runtime/sampling/logprobs.h"
 #include "tests/serve/fixture.h"
+#include "tests/support/chat_model.h"
 
 namespace runnel {
 namespace {
@@ -81,8 +83,6 @@ TEST_F(Serve, RefusesByNameWhatItDoesNotSupport) {
       {"response_format", {{"type", "json_object"}}},
       {"tools", Json::array({{{"type", "function"}}})},
       {"tool_choice", "auto"},
-      {"n", 2},
-      {"logprobs", true},
       {"audio", Json::object()},
       {"reasoning_effort", "low"},
   };
@@ -280,6 +280,164 @@ TEST_F(Serve, ListsOfPromptsThatCannotBeAnsweredAreRefused) {
   }
   EXPECT_EQ(post("/v1/completions", {{"prompt", Json(6, "a")}, {"max_tokens", 1}}).status, 200)
       << "as many as find room";
+}
+
+TEST_F(Serve, ChatsComeWithLogprobs) {
+  start();
+  const Json more = {
+      {"logprobs", true}, {"top_logprobs", 3}, {"max_tokens", 6}, {"ignore_end", true}};
+  const Reply reply = chat("Hello", more);
+  ASSERT_EQ(reply.status, 200) << reply.raw;
+  const Json content = reply.body["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(content.size(), 6U);
+  for (const Json& at : content) {
+    ASSERT_EQ(at["top_logprobs"].size(), 3U);
+    EXPECT_EQ(at["logprob"], at["top_logprobs"][0]["logprob"]) << "greedy takes the likeliest";
+    EXPECT_LT(at["logprob"].get<double>(), 0);
+    EXPECT_GE(at["top_logprobs"][1]["logprob"], at["top_logprobs"][2]["logprob"]);
+    EXPECT_FALSE(at["bytes"].empty());
+  }
+  Json streamed = more;
+  streamed["stream"] = true;
+  Json gathered = Json::array();
+  for (const Json& event : events(chat("Hello", streamed).raw)) {
+    const Json& logprobs = event["choices"][0]["logprobs"];
+    if (logprobs.is_null()) continue;
+    for (const Json& at : logprobs["content"]) gathered.push_back(at);
+  }
+  EXPECT_EQ(gathered, content);
+  EXPECT_TRUE(chat("Hello").body["choices"][0]["logprobs"].is_null());
+  EXPECT_EQ(chat("Hello", {{"top_logprobs", 3}}).status, 400);
+  EXPECT_EQ(chat("Hello", {{"logprobs", true}, {"top_logprobs", 21}}).status, 400);
+}
+
+TEST_F(Serve, AnEchoedPromptIsScored) {
+  start();
+  const std::string prompt = "Hello there, and more than one piece of it";
+  const Reply reply = post(
+      "/v1/completions", {{"prompt", prompt}, {"echo", true}, {"logprobs", 1}, {"max_tokens", 0}});
+  ASSERT_EQ(reply.status, 200) << reply.raw;
+  const Json& choice = reply.body["choices"][0];
+  EXPECT_EQ(choice["text"], prompt);
+  const Json& logprobs = choice["logprobs"];
+  const auto tokens = model()->encode(prompt);
+  auto session = Session::create(model());
+  ASSERT_TRUE(tokens && session);
+  const auto logits = session->score(*tokens);
+  ASSERT_TRUE(logits);
+  ASSERT_EQ(logprobs["token_logprobs"].size(), tokens->size());
+  EXPECT_TRUE(logprobs["token_logprobs"][0].is_null());
+  EXPECT_TRUE(logprobs["top_logprobs"][0].is_null());
+  const std::size_t vocab = logits->size() / tokens->size();
+  for (std::size_t i = 1; i < tokens->size(); ++i) {
+    const auto row = std::span(*logits).subspan((i - 1) * vocab, vocab);
+    EXPECT_NEAR(logprobs["token_logprobs"][i].get<double>(),
+                token_logprobs(row, (*tokens)[i], 0).chosen.logprob, 1e-4);
+    EXPECT_EQ(logprobs["text_offset"][i], i) << "a token for every byte";
+  }
+}
+
+TEST_F(Serve, SeveralAnswersComeFromOneReadingOfThePrompt) {
+  start({.parallel = 2});
+  const Json sampled = {{"temperature", 1.2}, {"max_tokens", 12}, {"ignore_end", true}};
+  Json several = sampled;
+  several["n"] = 4;
+  several["seed"] = 40;
+  const Reply reply = chat("Hello", several);
+  ASSERT_EQ(reply.status, 200) << reply.raw;
+  ASSERT_EQ(reply.body["choices"].size(), 4U);
+  std::uint64_t prompt = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    Json alone = sampled;
+    alone["seed"] = 40 + i;
+    const Reply single = chat("Hello", alone);
+    prompt = single.body["usage"]["prompt_tokens"];
+    EXPECT_EQ(reply.body["choices"][i]["index"], i);
+    EXPECT_EQ(reply.body["choices"][i]["message"], single.body["choices"][0]["message"]);
+  }
+  EXPECT_EQ(reply.body["usage"]["prompt_tokens"], prompt);
+  EXPECT_EQ(reply.body["usage"]["completion_tokens"], 48U);
+  EXPECT_EQ(chat("Hello", {{"n", 2}, {"conversation", "a"}}).status, 400);
+  EXPECT_EQ(chat("Hello", {{"n", 17}}).status, 400);
+}
+
+TEST_F(Serve, TheBestOfSeveralIsTheLikeliest) {
+  start();
+  const Json asked = {{"prompt", "Hello"}, {"temperature", 1.5}, {"seed", 3},
+                      {"max_tokens", 8},   {"ignore_end", true}, {"logprobs", 0}};
+  const auto mean = [](const Json& choice) {
+    double sum = 0;
+    for (const Json& one : choice["logprobs"]["token_logprobs"]) sum += one.get<double>();
+    return sum / static_cast<double>(choice["logprobs"]["token_logprobs"].size());
+  };
+  Json all = asked, best = asked;
+  all["n"] = 5;
+  best["best_of"] = 5;
+  const Reply many = post("/v1/completions", all);
+  const Reply one = post("/v1/completions", best);
+  ASSERT_EQ(many.status, 200) << many.raw;
+  ASSERT_EQ(one.status, 200) << one.raw;
+  ASSERT_EQ(one.body["choices"].size(), 1U);
+  double likeliest = -1e9;
+  for (const Json& choice : many.body["choices"]) likeliest = std::max(likeliest, mean(choice));
+  EXPECT_DOUBLE_EQ(mean(one.body["choices"][0]), likeliest);
+  best["n"] = 6;
+  EXPECT_EQ(post("/v1/completions", best).status, 400);
+  best["n"] = 1;
+  best["stream"] = true;
+  EXPECT_EQ(post("/v1/completions", best).status, 400);
+}
+
+TEST_F(Serve, ThoughtsOfATemplateAreReasoningContent) {
+  chat_template_ = (directory_.path() / "t.jinja").string();
+  std::ofstream(chat_template_) << test::kThinkingTemplate;
+  start();
+  // The model's noise never closes its thought.
+  const Reply thinking = chat("Hello", {{"max_tokens", 8}});
+  ASSERT_EQ(thinking.status, 200) << thinking.raw;
+  const Json& message = thinking.body.at("choices").at(0).at("message");
+  EXPECT_EQ(message.at("content"), "");
+  EXPECT_FALSE(message.at("reasoning_content").get<std::string>().empty());
+
+  const Json off = {{"conversation", "talk"}, {"max_tokens", 8}, {"enable_thinking", false}};
+  const Reply first = chat("Hello", off);
+  ASSERT_EQ(first.status, 200) << first.raw;
+  EXPECT_FALSE(first.body.at("choices").at(0).at("message").contains("reasoning_content"));
+  EXPECT_NE(text(first), "");
+  Json again = off;
+  again["messages"] = {{{"role", "user"}, {"content", "Hello"}},
+                       {{"role", "assistant"}, {"content", text(first)}},
+                       {{"role", "user"}, {"content", "And now?"}}};
+  const Reply second = post("/v1/chat/completions", again);
+  ASSERT_EQ(second.status, 200) << second.raw;
+  EXPECT_FALSE(second.body.contains("warnings")) << second.raw;
+  Json whole = again;
+  whole.erase("conversation");
+  EXPECT_EQ(text(second), text(post("/v1/chat/completions", whole)));
+}
+
+TEST_F(Serve, TurnsThatATemplateLaysOutAnewAreReadAgainAndItIsSaid) {
+  chat_template_ = (directory_.path() / "t.jinja").string();
+  std::ofstream(chat_template_)
+      << "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+         "{{ m.content if m.role == 'user' else '(said)' }}<|im_end|>\n{% endfor %}"
+         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  start();
+  const Json keep = {{"conversation", "talk"}, {"max_tokens", 5}};
+  const Reply first = chat("Hello", keep);
+  ASSERT_EQ(first.status, 200) << first.raw;
+  Json again = keep;
+  again["messages"] = {{{"role", "user"}, {"content", "Hello"}},
+                       {{"role", "assistant"}, {"content", text(first)}},
+                       {{"role", "user"}, {"content", "And now?"}}};
+  const Reply second = post("/v1/chat/completions", again);
+  ASSERT_EQ(second.status, 200) << second.raw;
+  ASSERT_EQ(second.body["warnings"].size(), 1U) << second.raw;
+  EXPECT_NE(second.body["warnings"][0].get<std::string>().find("anew"), std::string::npos);
+  EXPECT_EQ(second.body["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  Json whole = again;
+  whole.erase("conversation");
+  EXPECT_EQ(text(second), text(post("/v1/chat/completions", whole)));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "tests/store/chat_model.h"
 #include "tests/support/temporary_directory.h"
@@ -369,6 +370,90 @@ TEST_F(ConversationTest, ImportedTextIsReadOnFirstOpening) {
   EXPECT_EQ(imported.cost().replayed, imported.session().position());
   EXPECT_GT(imported.cost().replayed, 0U);
   EXPECT_TRUE(imported.send("More", short_answer()));
+}
+
+TEST_F(ConversationTest, TurnsThatATemplateLaysOutAnewAreReadAgain) {
+  const test::TemporaryDirectory files;
+  test::write_chat_model(files.path() / "m.gguf");
+  std::ofstream(files.path() / "t.jinja")
+      << "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+         "{{ m.content if m.role == 'user' else '(said)' }}<|im_end|>\n{% endfor %}"
+         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  auto loaded = Model::load(
+      files.path() / "m.gguf",
+      {.device = "cpu", .threads = 1, .chat_template = (files.path() / "t.jinja").string()});
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  model_ = *loaded;
+  Conversation chat = create();
+  const Turn first = send(chat, "Hello");
+  EXPECT_EQ(first.cost.relaid, 0U);
+  const Turn second = send(chat, "And now?");
+  EXPECT_GT(second.cost.relaid, 0U);
+  EXPECT_EQ(second.cost.fed, 0U);
+
+  // The session has read what the template writes, and nothing else.
+  const std::vector<ChatMessage> said = {
+      {"user", "Hello"}, {"assistant", first.result.text}, {"user", "And now?"}};
+  const auto whole = model_->encode_chat(said);
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(chat.session().position(), whole->size() + second.result.tokens.size());
+
+  // What was stored brings another session to the same place.
+  Conversation again = open(chat.id());
+  EXPECT_EQ(again.cost().replayed, 0U);
+  EXPECT_EQ(logits(again), logits(chat));
+  for (const fs::path& file : snapshot_files()) fs::remove(file);
+  Conversation replayed = open(chat.id());
+  EXPECT_EQ(replayed.cost().replayed, chat.session().position());
+  // Back at the first answer, the next message is laid out as the template wants it, too.
+  ASSERT_TRUE(replayed.rewind(first.answer));
+  EXPECT_EQ(send(replayed, "And now?").result.text, second.result.text);
+}
+
+TEST_F(ConversationTest, AThoughtOfATemplateIsNoPartOfWhatIsReadLater) {
+  const test::TemporaryDirectory files;
+  test::write_chat_model(files.path() / "m.gguf");
+  std::ofstream(files.path() / "t.jinja") << test::kThinkingTemplate;
+  auto loaded = Model::load(
+      files.path() / "m.gguf",
+      {.device = "cpu", .threads = 1, .chat_template = (files.path() / "t.jinja").string()});
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  model_ = *loaded;
+  Conversation chat = create();
+  const auto answered = [&](const std::string& text, const std::string& answer) {
+    std::vector<TokenId> forced = *model_->encode(answer);
+    forced.push_back(model_->encode("<|im_end|>", true)->front());
+    GenerationOptions options{.max_tokens = forced.size()};
+    options.answer = *model_->answer_form();
+    options.on_logits = [&](std::span<float> logits, std::span<const TokenId> generated) {
+      std::fill(logits.begin(), logits.end(), -std::numeric_limits<float>::infinity());
+      logits[static_cast<std::size_t>(forced[generated.size()])] = 0;
+      return true;
+    };
+    auto turn = chat.send(text, options);
+    if (!turn) throw std::runtime_error(turn.error().message);
+    return *std::move(turn);
+  };
+  const Turn first = answered("Hello", "hm\n</think>\n\nYes.");
+  EXPECT_EQ(first.result.thought, "hm");
+  EXPECT_EQ(first.result.text, "Yes.");
+  const Turn second = answered("And now?", "so\n</think>\n\nNo.");
+  EXPECT_EQ(second.cost.relaid, 0U);
+
+  Session reader = *Session::create(model_);
+  const std::vector<ChatMessage> said = {
+      {"user", "Hello"}, {"assistant", "Yes."}, {"user", "And now?"}};
+  ASSERT_TRUE(reader.prefill(*model_->encode_chat(said)));
+  ASSERT_TRUE(reader.prefill(*model_->encode("No.")));
+  EXPECT_EQ(chat.session().position(), reader.position());
+  const std::vector<float> read(reader.logits().begin(), reader.logits().end());
+  EXPECT_EQ(logits(chat), read);
+
+  // Read again from the stored texts, it is the same.
+  for (const fs::path& file : snapshot_files()) fs::remove(file);
+  Conversation replayed = open(chat.id());
+  EXPECT_EQ(replayed.cost().replayed, reader.position());
+  EXPECT_EQ(logits(replayed), read);
 }
 
 }  // namespace

@@ -18,6 +18,14 @@ RandomModel chat_weights();
 void write_chat_model(const std::filesystem::path& file,
                       const std::function<void(GgufWriter&)>& add_keys = {});
 
+/// A Jinja template of those markers whose answers begin with a thought, which it takes out of earlier turns;
+/// enable_thinking switches it off.
+inline constexpr const char* kThinkingTemplate =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.split('</think>')[-1] "
+    "}}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{{ '<think>\n\n</think>\n\n' if enable_thinking is false else '<think>\n' }}{% endif %}";
+
 /// The same weights with a World tokenizer of every byte (byte b is token b + 1), and of
 /// kWorldTokens from kFirstWorldToken on.
 void write_world_chat_model(const std::filesystem::path& file);

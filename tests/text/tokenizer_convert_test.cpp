@@ -190,17 +190,17 @@ TEST(TokenizerConvert, ADirectoryWithoutTokenizerSetsNothing) {
   EXPECT_EQ(done->keys, 0);
 }
 
-TEST(TokenizerConvert, AnUnknownTemplateWarnsAndLeavesTheFileWithoutChat) {
+TEST(TokenizerConvert, ATemplateThatCannotRunWarnsAndLeavesTheFileWithoutChat) {
   const TemporaryDirectory directory;
   json config = small_config();
-  config["chat_template"] = "[INST] {{ messages[0]['content'] }} [/INST]";
+  config["chat_template"] = "{% include 'other' %}";
   directory.file("tokenizer.json", small_json().dump());
   directory.file("tokenizer_config.json", config.dump());
   GgufWriter writer;
   const auto done = convert(directory, writer);
   ASSERT_TRUE(done.has_value()) << done.error().message;
   ASSERT_EQ(done->warnings.size(), 1U);
-  EXPECT_NE(done->warnings[0].find("[INST]"), std::string::npos) << done->warnings[0];
+  EXPECT_NE(done->warnings[0].find("include"), std::string::npos) << done->warnings[0];
   const auto file = written(directory, writer);
   ASSERT_NE(file, nullptr);
   const auto format = chat_format_from_gguf(*file);
@@ -216,7 +216,7 @@ TEST(TokenizerConvert, AGivenStyleWins) {
   directory.file("tokenizer_config.json", config.dump());
   GgufWriter writer;
   const auto done = tokenizer_to_gguf(directory.path(), 64, writer,
-                                      ChatFormat{ChatStyle::chatml, "Be brief.", {}});
+                                      ChatFormat{ChatStyle::chatml, "Be brief.", {}, {}});
   ASSERT_TRUE(done.has_value()) << done.error().message;
   EXPECT_TRUE(done->warnings.empty());
   const auto format = chat_format_from_gguf(*written(directory, writer));

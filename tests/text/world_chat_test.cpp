@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/text/chat_template.h"
 #include "runtime/text/world_vocabulary.h"
 #include "tests/text/tokenizer_fixture.h"
 
@@ -27,7 +28,7 @@ class WorldChat : public testing::Test {
 
   static std::vector<TokenId> tokens(const Messages& messages, const ChatPlace& place = {},
                                      const std::string& prompt = "") {
-    auto ids = encode_chat(*tokenizer_, {ChatStyle::rwkv, prompt, {}}, messages, place);
+    auto ids = encode_chat(*tokenizer_, {ChatStyle::rwkv, prompt, {}, {}}, messages, place);
     EXPECT_TRUE(ids.has_value()) << ids.error().message;
     return ids.value_or(std::vector<TokenId>());
   }
@@ -48,16 +49,25 @@ TEST_F(WorldChat, IsChosenByTemplatesAndByTheTokenizer) {
       metadata.set("tokenizer.chat_template", std::string(chat_template));
     return chat_format_from_gguf(*metadata.open())->style;
   };
-  constexpr const char* kTurns =
-      "{% for m in messages %}{{ {'user': 'User: ', 'assistant': 'Assistant: '}[m.role] + "
-      "m.content "
-      "}}{% endfor %}Assistant:{% if think %} <think{% endif %}";
+  const std::string published = read_data("chat_templates/rwkv-world.jinja");
+  const char* const kTurns = published.c_str();
+  // The same without switches; and one that separates turns by a single line break.
+  constexpr const char* kOther =
+      "{% for m in messages %}{% if m.role == 'assistant' %}Assistant: {{ "
+      "m.content.split('</think>')[-1] | trim }}"
+      "{% else %}{{ m.role | title }}: {{ m.content | trim }}{% endif %}{{ '\n\n' }}{% endfor %}"
+      "{% if add_generation_prompt %}Assistant:{% endif %}";
+  constexpr const char* kSingle =
+      "{% for m in messages %}{{ m.role | title }}: {{ m.content | trim }}{{ '\n' }}{% endfor %}"
+      "{% if add_generation_prompt %}Assistant:{% endif %}";
   EXPECT_EQ(style_of("rwkv", nullptr), ChatStyle::rwkv);
   EXPECT_EQ(style_of("rwkv", "rwkv-world"), ChatStyle::rwkv);
   EXPECT_EQ(style_of("gpt2", "rwkv-world"), ChatStyle::rwkv);
   EXPECT_EQ(style_of("rwkv", kTurns), ChatStyle::rwkv);
-  EXPECT_EQ(style_of("gpt2", kTurns), ChatStyle::none);
-  EXPECT_EQ(style_of("rwkv", "{{ messages[0].content }}"), ChatStyle::none);
+  EXPECT_EQ(style_of("rwkv", kOther), ChatStyle::rwkv);
+  EXPECT_EQ(style_of("rwkv", kSingle), ChatStyle::jinja);
+  EXPECT_EQ(style_of("rwkv", "{{ messages[0].content }}"), ChatStyle::jinja);
+  EXPECT_EQ(style_of("rwkv", "{% User: Assistant:"), ChatStyle::none);
   EXPECT_EQ(style_of("gpt2", nullptr), ChatStyle::plain);
 }
 
@@ -96,9 +106,9 @@ TEST_F(WorldChat, ReadsUnreadTextInOneTokenWithWhatFollows) {
 
 TEST_F(WorldChat, RefusesTextThatIsNotUtf8) {
   const auto ids =
-      encode_chat(*tokenizer_, {ChatStyle::rwkv, "", {}}, Messages{{"user", "a\xFF"}}, {});
+      encode_chat(*tokenizer_, {ChatStyle::rwkv, "", {}, {}}, Messages{{"user", "a\xFF"}}, {});
   ASSERT_FALSE(ids.has_value());
-  EXPECT_EQ(ids.error().message, "chat message: is not UTF-8 at byte 1");
+  EXPECT_EQ(ids.error().message, "chat message: the text is not UTF-8 at byte 1");
 }
 
 TEST_F(WorldChat, AnswersBeginAsInTraining) {

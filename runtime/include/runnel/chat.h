@@ -8,10 +8,16 @@
 //   if (auto read = session.prefill(*tokens); !read) return read.error();    // generate() now answers
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "runnel/types.h"
+
 namespace runnel {
+
+struct ChatTemplate;  // internal
 
 /// One message of a conversation.
 struct ChatMessage {
@@ -27,14 +33,16 @@ enum class ChatStyle {
   chatml,  ///< <|im_start|>role\n…<|im_end|>\n
   rwkv,    ///< "User: …\n\nAssistant: …", turns apart by a blank line: RWKV's World models
   none,  ///< the file names a template that this library does not run: no chat without a given style
+  jinja,  ///< as a Jinja template says, which is run for every conversation
 };
 
 /// The chat format of one model.
 struct ChatFormat {
   ChatStyle style = ChatStyle::plain;
-  /// used when the first message is not a system message; may be empty
+  /// used when the first message is not a system message; may be empty. Not of jinja.
   std::string default_system_prompt;
   std::string reason;  ///< with ChatStyle::none: what in the template is not run
+  std::shared_ptr<const ChatTemplate> jinja = {};  ///< with ChatStyle::jinja
 };
 
 /// Where the messages to encode stand in the conversation.
@@ -44,20 +52,33 @@ enum class ChatContinuation {
   after_cut_answer,     ///< the answer was stopped before its end-of-message; it is closed first
 };
 
+/// What a session must read so that it answers a conversation of which it has read the first messages.
+struct ChatReading {
+  /// How many of the first messages the session must stand after before it reads `tokens`: those that it has read, or
+  /// fewer if the format lays them out anew because of what follows (0: it must be empty).
+  std::size_t kept = 0;
+  std::vector<TokenId> tokens;
+};
+
 /// Whether a model is made to think before it answers. Earlier thinking is never part of what it reads later.
 enum class Thinking {
   as_trained,  ///< nothing is said: the model does what it was trained to do
-  off,         ///< its answer begins behind an empty thought
-  on,          ///< its answer begins with a thought
+  off,         ///< it is told not to: its answer begins behind an empty thought
+  on,          ///< it is told to: its answer begins with a thought
 };
 
-/// How an answer begins and ends in a chat format; see Model::answer_form() and GenerationOptions::answer.
+/// How an answer begins and ends in a chat format; see Model::answer_form() and GenerationOptions::answer. What
+/// Model::encode_chat() makes the model answer with is the same for all kinds of thinking; the form says the rest.
 struct AnswerForm {
   std::string opening;  ///< text that the model reads before its first token, as " <think"
   std::vector<std::string> stop;  ///< the answer ends before any of these texts
   /// what follows an answer in a transcript; not empty: the answer leaves the session where a reading of the transcript
   /// would have
   std::string follows;
+  std::string
+      lead;  ///< with `follows`: what stands before an answer that is not empty in a transcript, as " "
+  bool trims =
+      false;  ///< with `follows`: a transcript has answers without the white space at their ends
   bool thinks = false;  ///< <think> … </think> at the beginning is a thought, no part of the answer
 
   bool operator==(const AnswerForm&) const = default;

@@ -41,6 +41,9 @@ using LogitsCallback =
 /// Receives text as it comes: whole UTF-8 characters only, never part of a stop string. Returning false stops.
 using TextCallback = std::function<bool(std::string_view text)>;
 
+/// Receives what GenerationOptions::logprobs asks for, before the text of the token is shown.
+using LogprobsCallback = std::function<void(const TokenLogprobs&)>;
+
 /// When to stop, and how to sample.
 struct GenerationOptions {
   SamplingOptions sampling;
@@ -55,6 +58,15 @@ struct GenerationOptions {
   /// Such an answer is complete: a later generate() does not go on with it.
   AnswerForm answer;
   TextCallback on_thought;  ///< empty: the thought is in the result only
+
+  /// Give the log-probability of each token and of the `logprobs` likeliest at its place: 0 to kMostLogprobs, -1: none.
+  /// Tokens are then not drawn ahead on the device.
+  std::int32_t logprobs = -1;
+  /// Of what was drawn from, after bias, penalties, temperature and what the chain cuts off; else the model's own
+  bool logprobs_of_draw = false;
+  LogprobsCallback on_logprobs = {};
+
+  static constexpr std::int32_t kMostLogprobs = 20;
 };
 
 /// Why a generation ended.
@@ -78,6 +90,7 @@ struct GenerationResult {
   /// Text after it that was not shown because a stop string may have begun; empty after `end` and
   /// `stop_text`. The next generate() on the same session begins with it. A caller that ends here may show it.
   std::string held_back;
+  std::vector<TokenLogprobs> logprobs;  ///< of each of `tokens`, if asked for
 };
 
 /// Continues `session` (which must have consumed at least one token) and leaves it after the last

@@ -59,6 +59,9 @@ struct ModelOptions {
   /// invalid_argument; unsupported for a model without window slots; empty: all of them. A model with another window
   /// has another fingerprint: snapshots go back only into the window that they were taken with.
   std::optional<std::int64_t> window_slots;
+  /// How chats are laid out instead of as the model's file says: "chatml", "plain", "rwkv" or the name of a file with a
+  /// Jinja template. Empty: as the model's file says.
+  std::string chat_template = {};
 };
 
 /// Facts about a loaded model.
@@ -126,7 +129,8 @@ class RUNNEL_API Model {
   /// Tokens of `messages` in the model's chat format, ready to prefill. A `continuation` other than `start` is for
   /// messages that follow an earlier answer: nothing is put before them, and the end-of-message of that answer is
   /// added first if needed.
-  /// @param add_generation_prompt  append what makes the model answer as the assistant.
+  /// @param add_generation_prompt  append what makes the model answer as the assistant; generate() then reads the
+  ///   opening of answer_form() itself.
   /// @param unread  Session::unread_text() of the session that the tokens are for: they begin with it.
   Result<std::vector<TokenId>> encode_chat(std::span<const ChatMessage> messages,
                                            bool add_generation_prompt = true,
@@ -134,8 +138,23 @@ class RUNNEL_API Model {
                                            std::string_view unread = {}) const;
 
   /// How answers begin and end in the model's chat format, for GenerationOptions::answer.
-  /// @return unsupported for a thought to be switched on in a format that has none.
+  /// @return unsupported for thoughts to be switched on in a format that has none, or off by a template that cannot.
   Result<AnswerForm> answer_form(Thinking thinking = Thinking::as_trained) const;
+
+  /// What a session that has read the first messages of a conversation must read next to answer all of it. A format may
+  /// lay out an earlier turn anew once others follow (it drops what was thought aloud, moves the system prompt): then
+  /// `kept` of the result is below `read`, and the session must first go back to where it stood after that many.
+  /// @param messages  the whole conversation; answers as they were generated
+  /// @param read      how many of them the session has read or said; the last one that it said counts whole
+  /// @param closed    the session's last token ended its answer
+  /// @param unread    Session::unread_text()
+  /// @return as encode_chat(); invalid_argument if `read` is more than there are.
+  Result<ChatReading> read_chat(std::span<const ChatMessage> messages, std::size_t read,
+                                bool closed, std::string_view unread = {}) const;
+
+  /// The text of `messages` in the model's chat format, markers and all: for people to look at.
+  Result<std::string> chat_text(std::span<const ChatMessage> messages,
+                                bool add_generation_prompt = true) const;
 
   /// Internal: the engine its sessions run on, and the tokenizer or null.
   Engine& engine() const;

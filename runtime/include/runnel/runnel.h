@@ -183,6 +183,16 @@ RUNNEL_API runnel_status runnel_model_encode_chat(const runnel_model* model,
                                                   size_t capacity, size_t* count,
                                                   runnel_error* error);
 
+/* What a session that has read (or said) the first `read` messages must read to answer all of them. *kept (may be NULL)
+ * says how many of those stay as they were read; if they are fewer than `read`, the model's chat template lays out the
+ * others anew, and the session must first be brought back to where it stood after *kept messages (0: reset).
+ * `closed`: the session's last token ended its answer. */
+RUNNEL_API runnel_status runnel_model_read_chat(const runnel_model* model,
+                                                const runnel_chat_message* messages,
+                                                size_t message_count, size_t read, bool closed,
+                                                size_t* kept, runnel_token* tokens, size_t capacity,
+                                                size_t* count, runnel_error* error);
+
 /* ---- session ---- */
 
 /* One conversation; its memory has a constant size. */
