@@ -24,7 +24,8 @@ const std::shared_ptr<const Model>& Serving::model() {
   if (!model_) {
     const std::filesystem::path file = directory_.path() / "tiny.gguf";
     write_chat_model(file);
-    auto loaded = Model::load(file, {.device = "cpu", .threads = 1});
+    auto loaded =
+        Model::load(file, {.device = "cpu", .threads = 1, .chat_template = chat_template_});
     if (!loaded) throw std::runtime_error(loaded.error().message);
     model_ = *loaded;
   }

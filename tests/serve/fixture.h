@@ -65,6 +65,7 @@ class Serving : public ::testing::Test {
   int port() const { return server_->port(); }
 
   TemporaryDirectory directory_;
+  std::string chat_template_;  // a file, before the first start(); empty: the model's own
 
  private:
   std::shared_ptr<const Model> model_;

@@ -371,5 +371,43 @@ TEST_F(ConversationTest, ImportedTextIsReadOnFirstOpening) {
   EXPECT_TRUE(imported.send("More", short_answer()));
 }
 
+TEST_F(ConversationTest, TurnsThatATemplateLaysOutAnewAreReadAgain) {
+  const test::TemporaryDirectory files;
+  test::write_chat_model(files.path() / "m.gguf");
+  std::ofstream(files.path() / "t.jinja")
+      << "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+         "{{ m.content if m.role == 'user' else '(said)' }}<|im_end|>\n{% endfor %}"
+         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  auto loaded = Model::load(
+      files.path() / "m.gguf",
+      {.device = "cpu", .threads = 1, .chat_template = (files.path() / "t.jinja").string()});
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  model_ = *loaded;
+  Conversation chat = create();
+  const Turn first = send(chat, "Hello");
+  EXPECT_EQ(first.cost.relaid, 0U);
+  const Turn second = send(chat, "And now?");
+  EXPECT_GT(second.cost.relaid, 0U);
+  EXPECT_EQ(second.cost.fed, 0U);
+
+  // The session has read what the template writes, and nothing else.
+  const std::vector<ChatMessage> said = {
+      {"user", "Hello"}, {"assistant", first.result.text}, {"user", "And now?"}};
+  const auto whole = model_->encode_chat(said);
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(chat.session().position(), whole->size() + second.result.tokens.size());
+
+  // What was stored brings another session to the same place.
+  Conversation again = open(chat.id());
+  EXPECT_EQ(again.cost().replayed, 0U);
+  EXPECT_EQ(logits(again), logits(chat));
+  for (const fs::path& file : snapshot_files()) fs::remove(file);
+  Conversation replayed = open(chat.id());
+  EXPECT_EQ(replayed.cost().replayed, chat.session().position());
+  // Back at the first answer, the next message is laid out as the template wants it, too.
+  ASSERT_TRUE(replayed.rewind(first.answer));
+  EXPECT_EQ(send(replayed, "And now?").result.text, second.result.text);
+}
+
 }  // namespace
 }  // namespace runnel
