@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/base/try.h"
+#include "runtime/sampling/logprobs.h"
 #include "runtime/text/utf8.h"
 
 namespace runnel {
@@ -44,6 +45,10 @@ Result<TokenLoop> TokenLoop::create(const GenerationOptions& options, std::size_
                                     const GenerationCarry& carry, const TextCallback& on_text,
                                     PieceOf piece) {
   RUNNEL_CHECK_OK(check_stops(options.stop));
+  if (options.logprobs < -1 || options.logprobs > GenerationOptions::kMostLogprobs) {
+    return fail(ErrorCode::invalid_argument, "logprobs is ", options.logprobs,
+                ", expected -1 (none) to ", std::int32_t{GenerationOptions::kMostLogprobs});
+  }
   if (vocab_size == 0) {
     return fail(ErrorCode::invalid_argument,
                 "the session is empty, expected at least one token before generating");
@@ -83,6 +88,7 @@ Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
                                                  std::span<const TokenId> generated,
                                                  std::uint64_t position, bool stop_requested) {
   if (!goes_on(stop_requested)) return std::optional<TokenId>();
+  const std::span<const float> models = logits;
   if (options_->on_logits) {
     own_.assign(logits.begin(), logits.end());
     if (!options_->on_logits(own_, result_.tokens)) {
@@ -92,11 +98,24 @@ Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
     logits = own_;
   }
   RUNNEL_TRY(const TokenId token, sampler_.sample(logits, generated, position));
+  if (options_->logprobs >= 0) {
+    const auto top = static_cast<std::size_t>(options_->logprobs);
+    if (options_->logprobs_of_draw) {
+      RUNNEL_TRY(const auto drawn, sampler_.distribution(logits, generated));
+      chosen_ = token_logprobs(drawn, token, top);
+    } else {
+      chosen_ = token_logprobs(models, token, top);
+    }
+  }
   return std::optional(token);
 }
 
 void TokenLoop::took(TokenId token, bool is_end, std::string_view piece) {
   result_.tokens.push_back(token);
+  if (options_->logprobs >= 0) {
+    if (options_->on_logprobs) options_->on_logprobs(chosen_);
+    result_.logprobs.push_back(std::move(chosen_));
+  }
   if (is_end && !options_->ignore_end) {
     // No more text will come: shows what was held back.
     show(detector_.push(characters_.flush()));
@@ -150,7 +169,7 @@ Result<GenerationResult> run_generation(TokenSource& source, const GenerationOpt
                loop.choose(source.logits(), source.generated_tokens(), source.position(),
                            stop.stop_requested()));
     if (!token) break;
-    if (first && !options.on_logits && options.max_tokens > 1) {
+    if (first && !options.on_logits && options.logprobs < 0 && options.max_tokens > 1) {
       RUNNEL_TRY(const bool ahead, source.draw_ahead(*token, options.sampling));
       if (ahead) {
         RUNNEL_CHECK_OK(run_ahead(source, loop, *token, stop));

@@ -87,6 +87,7 @@ class TokenLoop {
   Sampler sampler_;
   Utf8Stream characters_;   // bytes → whole characters
   StopDetector detector_;   // → text free of stop strings
+  TokenLogprobs chosen_;    // of the token chosen last, if asked for
   std::vector<float> own_;  // [vocab] the logits that on_logits may change; empty without it
   GenerationResult result_;
   bool refused_ = false;

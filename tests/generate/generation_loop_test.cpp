@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <utility>
@@ -268,6 +269,52 @@ TEST_P(GenerationLoop, ADeviceFailureIsReturned) {
   const auto result = run_generation(script, {}, carry, {}, {});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::device);
+}
+
+TEST_P(GenerationLoop, EachTokenComesWithItsLogprobIfAsked) {
+  Script script({1, 2, kEnd}, kPieces);
+  GenerationOptions options;
+  options.logprobs = 2;
+  std::vector<TokenLogprobs> told;
+  options.on_logprobs = [&](const TokenLogprobs& at) { told.push_back(at); };
+  GenerationCarry carry;
+  const Told r = run(script, options, carry);
+  ASSERT_EQ(r.result->logprobs.size(), 3U);
+  EXPECT_EQ(told, r.result->logprobs);
+  const auto likely = static_cast<float>(1 - std::log(std::exp(1.0) + 7));
+  for (std::size_t i = 0; i < 3; ++i) {
+    const TokenLogprobs& at = told[i];
+    EXPECT_EQ(at.chosen.token, r.result->tokens[i]);
+    EXPECT_FLOAT_EQ(at.chosen.logprob, likely);
+    ASSERT_EQ(at.top.size(), 2U);
+    EXPECT_EQ(at.top[0], at.chosen);
+    EXPECT_EQ(at.top[1].token, 0);
+  }
+}
+
+TEST_P(GenerationLoop, LogprobsOfTheDrawKnowWhatTheChainLeft) {
+  Script script({1, 2}, kPieces);
+  GenerationOptions options;
+  options.max_tokens = 2;
+  options.logprobs = 5;
+  options.logprobs_of_draw = true;
+  GenerationCarry carry;
+  const Told r = run(script, options, carry);
+  ASSERT_EQ(r.result->logprobs.size(), 2U);
+  EXPECT_EQ(r.result->logprobs[0].top, (std::vector<TokenLogprob>{{1, 0.0F}}))
+      << "greedy is certain";
+}
+
+TEST_P(GenerationLoop, TooManyLogprobsAreRefused) {
+  Script script({1}, kPieces);
+  GenerationCarry carry;
+  for (const std::int32_t wrong : {-2, 21}) {
+    GenerationOptions options;
+    options.logprobs = wrong;
+    const auto result = run_generation(script, options, carry, {}, {});
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error().message, HasSubstr("logprobs is " + std::to_string(wrong)));
+  }
 }
 
 }  // namespace

@@ -37,6 +37,9 @@ namespace runnel {
 using LogitsCallback =
     std::function<bool(std::span<float> logits, std::span<const TokenId> generated)>;
 
+/// Receives what GenerationOptions::logprobs asks for, before the text of the token is shown.
+using LogprobsCallback = std::function<void(const TokenLogprobs&)>;
+
 /// When to stop, and how to sample.
 struct GenerationOptions {
   SamplingOptions sampling;
@@ -44,6 +47,15 @@ struct GenerationOptions {
   std::vector<std::string> stop;   ///< generation ends before any of these texts; UTF-8, none empty
   bool ignore_end = false;         ///< go on after an end-of-text token
   LogitsCallback on_logits;        ///< empty: the model's logits as they are
+
+  /// Give the log-probability of each token and of the `logprobs` likeliest at its place: 0 to kMostLogprobs, -1: none.
+  /// Tokens are then not drawn ahead on the device.
+  std::int32_t logprobs = -1;
+  /// Of what was drawn from, after bias, penalties, temperature and what the chain cuts off; else the model's own
+  bool logprobs_of_draw = false;
+  LogprobsCallback on_logprobs = {};
+
+  static constexpr std::int32_t kMostLogprobs = 20;
 };
 
 /// Why a generation ended.
@@ -63,6 +75,7 @@ struct GenerationResult {
   /// Text after it that was not shown because a stop string may have begun; empty after `end` and
   /// `stop_text`. The next generate() on the same session begins with it. A caller that ends here may show it.
   std::string held_back;
+  std::vector<TokenLogprobs> logprobs;  ///< of each of `tokens`, if asked for
 };
 
 /// Receives text as it comes: whole UTF-8 characters only, never part of a stop string. Returning false stops.
@@ -76,6 +89,25 @@ using TextCallback = std::function<bool(std::string_view text)>;
 RUNNEL_API Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
                                              const TextCallback& on_text = {},
                                              std::stop_token stop = {});
+
+/// Receives the text of one of several answers, in [0, n); as TextCallback.
+using AnswerCallback = std::function<bool(std::size_t answer, std::string_view text)>;
+
+/// Most answers of generate_several().
+inline constexpr std::size_t kMostAnswers = 16;
+
+/// `n` continuations of `session`, which stays where it is: what came before is read once, and each pass computes a
+/// token of all that go on. Answer i is what generate() gives on a fork with the seed of `options` plus i, but that
+/// nothing is drawn ahead. Callbacks of `options` are called for every answer.
+/// @param n  1 to kMostAnswers
+/// @return as generate(), for each answer; invalid_argument for n; out_of_memory for their states.
+/// Uses the session as its const methods do: not while another thread feeds it.
+RUNNEL_API Result<std::vector<GenerationResult>> generate_several(
+    const Session& session, std::size_t n, const GenerationOptions& options,
+    const AnswerCallback& on_text = {}, std::stop_token stop = {});
+
+/// The mean log-probability of a result's tokens, by which the best of several is chosen; 0 if it has none.
+RUNNEL_API double mean_logprob(const GenerationResult& result);
 
 /// The sampling options of the last generate() on this session, or those its snapshot came with;
 /// nothing before that. With them and the same stop strings generate() continues as if it had never stopped.

@@ -62,6 +62,22 @@ struct SamplingOptions {
   bool operator==(const SamplingOptions&) const = default;
 };
 
+/// A token and the natural logarithm of its probability; -inf if it could not come.
+struct TokenLogprob {
+  TokenId token = 0;
+  float logprob = 0.0F;
+
+  bool operator==(const TokenLogprob&) const = default;
+};
+
+/// The probabilities at the place of one token.
+struct TokenLogprobs {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> top;  ///< the likeliest, falling; of equal ones the lower id first
+
+  bool operator==(const TokenLogprobs&) const = default;
+};
+
 /// Checks the ranges stated above.
 /// @return invalid_argument naming the option, its value and its range.
 RUNNEL_API Status validate(const SamplingOptions& options);
