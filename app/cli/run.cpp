@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel run: continues a text. Standard output carries the continuation and nothing else.
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <iostream>
@@ -14,6 +15,7 @@
 #include "app/cli/sampling_options.h"
 #include "app/cli/terminal.h"
 #include "runnel/session.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cli {
@@ -27,6 +29,10 @@ struct Options {
   std::string load;
   std::string save;
   bool stats = false;
+  std::int32_t logprobs = -1;
+  bool logprobs_of_draw = false;
+  std::size_t answers = 1;
+  std::size_t best_of = 0;  // 0: as many as answers
   CLI::App* parser = nullptr;
 
   bool ids() const { return parser->count("--tokens") > 0; }
@@ -81,8 +87,68 @@ void print_stats(const Session& session, std::size_t prompt, double prefill_s,
                format_count(session.position()).c_str(), format_bytes(peak_memory_bytes()).c_str());
 }
 
+/// A line for each token: its log-probability, its text, and the likeliest at its place.
+Status print_logprobs(const Model& model, const GenerationResult& result) {
+  const auto shown = [&model](const TokenLogprob& one) -> Result<std::string> {
+    std::string piece = std::to_string(one.token);
+    if (model.has_tokenizer()) {
+      RUNNEL_TRY(const std::string bytes, model.decode(std::span(&one.token, 1), true));
+      piece = in_quotes(bytes);
+    }
+    char number[32];
+    std::snprintf(number, sizeof(number), "%9.4f ", static_cast<double>(one.logprob));
+    return number + piece;
+  };
+  std::string text;
+  for (const TokenLogprobs& at : result.logprobs) {
+    RUNNEL_TRY(std::string line, shown(at.chosen));
+    if (!at.top.empty()) line += "  |";
+    for (const TokenLogprob& one : at.top) {
+      RUNNEL_TRY(const std::string other, shown(one));
+      line += " " + other;
+    }
+    text += line + "\n";
+  }
+  std::fputs(text.c_str(), stderr);
+  return {};
+}
+
+// Text or ids of one answer.
+Result<std::string> shown(const Options& o, const GenerationResult& result) {
+  if (!o.ids()) return result.text + result.held_back;
+  std::string ids;
+  for (const TokenId id : result.tokens) ids += (ids.empty() ? "" : ",") + std::to_string(id);
+  return ids;
+}
+
+// --answers: each with its number and its mean log-probability before it, the likeliest first with --best-of.
+Result<int> run_several(const Options& o, const Session& session, GenerationOptions generation,
+                        std::stop_token stop) {
+  const bool best = o.best_of > o.answers;
+  generation.logprobs = std::max(generation.logprobs, 0);
+  RUNNEL_TRY(std::vector<GenerationResult> results,
+             generate_several(session, std::max(o.answers, o.best_of), generation, {}, stop));
+  if (best) {
+    std::stable_sort(results.begin(), results.end(), [](const auto& a, const auto& b) {
+      return mean_logprob(a) > mean_logprob(b);
+    });
+    results.resize(o.answers);
+  }
+  bool written = true;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    RUNNEL_TRY(const std::string text, shown(o, results[i]));
+    const std::string head = o.answers == 1 ? "" : "[" + std::to_string(i + 1) + "]\n";
+    written = written && write_out(head + text + "\n");
+    if (o.logprobs >= 0) RUNNEL_CHECK_OK(print_logprobs(session.model(), results[i]));
+  }
+  if (stop.stop_requested()) return kInterrupted;
+  return written ? kOk : kFailed;
+}
+
 Result<int> run(const Options& o) {
   RUNNEL_TRY(GenerationOptions generation, generation_options(o.generation));
+  generation.logprobs = o.logprobs;
+  generation.logprobs_of_draw = o.logprobs_of_draw;
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
   RUNNEL_TRY(Session session, Session::create(model));
   if (!o.load.empty()) {
@@ -108,6 +174,7 @@ Result<int> run(const Options& o) {
     if (read.cancelled) return kInterrupted;
   }
   const double prefill_s = prefill_time.seconds();
+  if (o.answers > 1 || o.best_of > 1) return run_several(o, session, generation, stop.token());
 
   const Stopwatch decode_time;
   const TextCallback show = [](std::string_view text) { return write_out(text); };
@@ -116,8 +183,7 @@ Result<int> run(const Options& o) {
   const double decode_s = decode_time.seconds();
   bool written = result.reason != FinishReason::callback;
   if (o.ids()) {
-    std::string ids;
-    for (const TokenId id : result.tokens) ids += (ids.empty() ? "" : ",") + std::to_string(id);
+    RUNNEL_TRY(const std::string ids, shown(o, result));
     written = write_out(ids + "\n");
   } else {
     // What may begin a stop string is shown now, unless a snapshot carries it to the next run.
@@ -128,6 +194,7 @@ Result<int> run(const Options& o) {
     RUNNEL_TRY(const Snapshot snapshot, session.snapshot());
     RUNNEL_CHECK_OK(snapshot.save(o.save));
   }
+  if (o.logprobs >= 0) RUNNEL_CHECK_OK(print_logprobs(*model, result));
   if (o.stats) print_stats(session, tokens.size(), prefill_s, result.tokens.size(), decode_s);
   if (result.reason == FinishReason::cancelled) return kInterrupted;
   return written ? kOk : kFailed;
@@ -166,8 +233,44 @@ Command add_run(CLI::App& program) {
       ->type_name("SNAPSHOT");
   parser->add_option("--save", o->save, "Write a snapshot at the end")->type_name("SNAPSHOT");
   parser->add_flag("--stats", o->stats, "Report tokens, speed and memory on standard error");
+  CLI::Option* logprobs =
+      parser
+          ->add_option("--logprobs", o->logprobs,
+                       "Report on standard error the log-probability of each token and of the N "
+                       "likeliest at its place")
+          ->type_name("N")
+          ->check(CLI::Range(0, GenerationOptions::kMostLogprobs))
+          ->default_str("");
+  parser
+      ->add_flag("--logprobs-of-draw", o->logprobs_of_draw,
+                 "With --logprobs: of what was drawn from, after penalties, temperature and the "
+                 "rest, not of the model's own distribution")
+      ->needs(logprobs);
+  parser
+      ->add_option(
+          "--answers", o->answers,
+          "Write N continuations, drawn with the seeds from --seed on and computed together")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, kMostAnswers))
+      ->capture_default_str();
+  parser
+      ->add_option("--best-of", o->best_of,
+                   "Compute N continuations and write the likeliest --answers of them, by their "
+                   "mean log-probability")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, kMostAnswers))
+      ->default_str("");
   add_generation_options(*parser, o->generation);
   return {parser, [o] {
+            if (o->best_of != 0 && o->best_of < o->answers) {
+              return report_usage("--best-of is " + std::to_string(o->best_of) +
+                                  ", expected at least --answers, which is " +
+                                  std::to_string(o->answers));
+            }
+            if ((o->answers > 1 || o->best_of > 1) && !o->save.empty()) {
+              return report_usage(
+                  "--save keeps one continuation, expected no --answers and no --best-of");
+            }
             if (o->parser->count("--prompt") + o->parser->count("--tokens") +
                     o->parser->count("--load") ==
                 0) {
