@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/serve/answer.h"
 
+#include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <utility>
+
+#include "runtime/text/utf8.h"
 
 namespace runnel::serve {
 namespace {
@@ -11,21 +15,104 @@ const char* finish_reason(const GenerationResult& result) {
   return result.reason == FinishReason::length ? "length" : "stop";
 }
 
+/// As OpenAI writes what could not come; null for the first token of a text.
+nlohmann::ordered_json number_of(float logprob) {
+  if (std::isnan(logprob)) return nullptr;
+  return std::isinf(logprob) ? -9999.0 : double{logprob};
+}
+
 }  // namespace
 
 std::string sse(const nlohmann::ordered_json& data) { return "data: " + dump(data) + "\n\n"; }
 
-Answer::Answer(const Request& request, std::string model, const std::string& id)
+Answer::Answer(const Request& request, std::shared_ptr<const Model> model, std::string name,
+               const std::string& id)
     : chat_(request.chat),
+      shows_logprobs_(request.shows_logprobs),
+      echo_(request.echo),
+      answers_(request.answers),
+      best_of_(request.best_of),
       include_usage_(request.include_usage),
       conversation_(request.conversation),
       warnings_(request.warnings),
       model_(std::move(model)),
+      name_(std::move(name)),
       id_((chat_ ? "chatcmpl-" : "cmpl-") + id),
       created_(static_cast<std::int64_t>(std::time(nullptr))) {}
 
+Answer::Jobs Answer::chosen(const Jobs& jobs) const {
+  if (best_of_ <= answers_) return jobs;
+  Jobs out;
+  for (std::size_t first = 0; first < jobs.size(); first += best_of_) {
+    const auto begin = jobs.begin() + static_cast<std::ptrdiff_t>(first);
+    Jobs all(begin, begin + static_cast<std::ptrdiff_t>(best_of_));
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return mean_logprob(a->result()) > mean_logprob(b->result());
+    });
+    out.insert(out.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(answers_));
+  }
+  return out;
+}
+
+std::string Answer::text_of(TokenId token) const {
+  const Result<std::string> text = model_->decode(std::span(&token, 1), true);
+  return text ? *text : std::string();
+}
+
+// As OpenAI shows a token that is no text by itself.
+std::string Answer::shown(const std::string& bytes) {
+  if (first_invalid_utf8(bytes) == std::string_view::npos) return bytes;
+  std::string out = "bytes:";
+  for (const char c : bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return out;
+}
+
+nlohmann::ordered_json Answer::chat_logprobs(std::span<const TokenLogprobs> all) const {
+  const auto entry = [this](const TokenLogprob& one) {
+    const std::string text = text_of(one.token);
+    nlohmann::ordered_json bytes = nlohmann::ordered_json::array();
+    for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+    return nlohmann::ordered_json{
+        {"token", shown(text)}, {"logprob", number_of(one.logprob)}, {"bytes", std::move(bytes)}};
+  };
+  nlohmann::ordered_json content = nlohmann::ordered_json::array();
+  for (const TokenLogprobs& at : all) {
+    nlohmann::ordered_json one = entry(at.chosen);
+    one["top_logprobs"] = nlohmann::ordered_json::array();
+    for (const TokenLogprob& top : at.top) one["top_logprobs"].push_back(entry(top));
+    content.push_back(std::move(one));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+nlohmann::ordered_json Answer::logprobs_of(std::span<const TokenLogprobs> all,
+                                           std::size_t& offset) const {
+  if (!shows_logprobs_) return nullptr;
+  if (chat_) return chat_logprobs(all);
+  using Json = nlohmann::ordered_json;
+  Json out = {{"tokens", Json::array()},
+              {"token_logprobs", Json::array()},
+              {"top_logprobs", Json::array()},
+              {"text_offset", Json::array()}};
+  for (const TokenLogprobs& at : all) {
+    const std::string text = text_of(at.chosen.token);
+    out["tokens"].push_back(shown(text));
+    out["token_logprobs"].push_back(number_of(at.chosen.logprob));
+    Json top = Json::object();
+    for (const TokenLogprob& one : at.top) top[shown(text_of(one.token))] = number_of(one.logprob);
+    out["top_logprobs"].push_back(std::isnan(at.chosen.logprob) ? Json(nullptr) : std::move(top));
+    out["text_offset"].push_back(offset);
+    for (const char c : text) offset += (static_cast<unsigned char>(c) & 0xc0U) != 0x80 ? 1 : 0;
+  }
+  return out;
+}
+
 nlohmann::ordered_json Answer::head(const char* object) const {
-  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}};
+  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", name_}};
 }
 
 nlohmann::ordered_json Answer::chunk(nlohmann::ordered_json choices) const {
@@ -69,15 +156,23 @@ std::string Answer::unshown(const Job& job) const {
 
 std::string Answer::whole(const Jobs& jobs, const std::optional<StateMark>& mark) const {
   nlohmann::ordered_json choices = nlohmann::ordered_json::array();
-  for (const std::shared_ptr<Job>& job : jobs) {
-    const std::string text = job->result().text + unshown(*job);
+  for (const std::shared_ptr<Job>& job : chosen(jobs)) {
+    std::string text = job->result().text + unshown(*job);
+    std::vector<TokenLogprobs> logprobs = job->result().logprobs;
+    if (echo_) {
+      logprobs.insert(logprobs.begin(), job->prompt_logprobs().begin(),
+                      job->prompt_logprobs().end());
+      const Result<std::string> prompt = model_->decode(job->prompt(), true);
+      if (prompt) text.insert(0, *prompt);
+    }
     nlohmann::ordered_json choice = {{"index", choices.size()}};
     if (chat_) {
       choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
     } else {
       choice["text"] = text;
     }
-    choice["logprobs"] = nullptr;
+    std::size_t offset = 0;
+    choice["logprobs"] = logprobs_of(logprobs, offset);
     choice["finish_reason"] = finish_reason(job->result());
     choices.push_back(std::move(choice));
   }
@@ -105,22 +200,32 @@ std::string Answer::opening(const Job& first) const {
   return sse(begin);
 }
 
-std::string Answer::event(std::size_t index, std::string_view text) const {
+std::string Answer::event(std::size_t index, std::string_view text,
+                          std::span<const TokenLogprobs> logprobs, std::size_t& offset) const {
   nlohmann::ordered_json choice = {{"index", index}};
   if (chat_) {
     choice["delta"] = {{"content", text}};
   } else {
     choice["text"] = text;
   }
-  choice["logprobs"] = nullptr;
+  choice["logprobs"] =
+      logprobs.empty() ? nlohmann::ordered_json(nullptr) : logprobs_of(logprobs, offset);
   choice["finish_reason"] = nullptr;
   return sse(chunk(nlohmann::ordered_json::array({choice})));
+}
+
+std::string Answer::echo(std::size_t index, const Job& job, std::size_t& offset) const {
+  if (!echo_) return {};
+  const Result<std::string> prompt = model_->decode(job.prompt(), true);
+  return event(index, prompt ? *prompt : std::string(), job.prompt_logprobs(), offset);
 }
 
 std::string Answer::choice_end(std::size_t index, const Job& job,
                                const std::optional<StateMark>& mark) const {
   std::string events;
-  if (const std::string rest = unshown(job); !rest.empty()) events += event(index, rest);
+  std::size_t offset = 0;  // of no token
+  if (const std::string rest = unshown(job); !rest.empty())
+    events += event(index, rest, {}, offset);
   nlohmann::ordered_json choice = {{"index", index}};
   if (chat_) {
     choice["delta"] = nlohmann::ordered_json::object();

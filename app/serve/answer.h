@@ -20,8 +20,13 @@ class Answer {
  public:
   using Jobs = std::vector<std::shared_ptr<Job>>;
 
-  /// @param id  of the request
-  Answer(const Request& request, std::string model, const std::string& id);
+  /// @param name  of the model, for the client
+  /// @param id    of the request
+  Answer(const Request& request, std::shared_ptr<const Model> model, std::string name,
+         const std::string& id);
+
+  /// The jobs whose answers the client gets: of the best_of to each prompt the n likeliest.
+  Jobs chosen(const Jobs& jobs) const;
 
   /// The whole answer. Each of `jobs` is over and has no error; `mark` is where a conversation
   /// stands.
@@ -30,7 +35,11 @@ class Answer {
   /// Events of a stream: before the first text, for a text of a choice, after a choice's last text
   /// (`mark` as above), after all.
   std::string opening(const Job& first) const;
-  std::string event(std::size_t index, std::string_view text) const;
+  /// `offset` is that of the logprobs' first token in the choice's text, and then that behind their last.
+  std::string event(std::size_t index, std::string_view text,
+                    std::span<const TokenLogprobs> logprobs, std::size_t& offset) const;
+  /// The prompt, before a choice's first text: with `echo`.
+  std::string echo(std::size_t index, const Job& job, std::size_t& offset) const;
   std::string choice_end(std::size_t index, const Job& job,
                          const std::optional<StateMark>& mark) const;
   std::string closing(const Jobs& jobs) const;
@@ -44,11 +53,23 @@ class Answer {
   void add_state(nlohmann::ordered_json& body, const Job& job,
                  const std::optional<StateMark>& mark) const;
 
+  std::string text_of(TokenId token) const;
+  static std::string shown(const std::string& bytes);
+  /// OpenAI's form of log-probabilities, null if the client asked for none.
+  /// @param offset  as of event()
+  nlohmann::ordered_json logprobs_of(std::span<const TokenLogprobs> all, std::size_t& offset) const;
+  nlohmann::ordered_json chat_logprobs(std::span<const TokenLogprobs> all) const;
+
   const bool chat_;
+  const bool shows_logprobs_;
+  const bool echo_;
+  const std::size_t answers_;
+  const std::size_t best_of_;
   const bool include_usage_;
   const std::string conversation_;
   const std::vector<std::string> warnings_;
-  const std::string model_;
+  const std::shared_ptr<const Model> model_;
+  const std::string name_;
   const std::string id_;
   const std::int64_t created_;  // seconds since 1970
 };

@@ -19,6 +19,7 @@ constexpr std::size_t kMostModelBytes = 60;
 constexpr std::size_t kMostPrompts = 64;
 constexpr std::size_t kMostBreakers = 16;
 constexpr std::size_t kMostBreakerBytes = 64;
+constexpr std::int64_t kMostAnswers = 16;
 
 // A text, or a list of {"type": "text", "text": …} as newer clients send it.
 std::optional<std::string> read_content(const nlohmann::json& content, bool assistant,
@@ -98,44 +99,6 @@ std::optional<std::vector<TokenId>> read_tokens(const nlohmann::json& list) {
     tokens.push_back(static_cast<TokenId>(token));
   }
   return tokens;
-}
-
-// A text, a list of texts, a list of token ids, or a list of such lists.
-void read_prompts(Fields& fields, std::vector<Prompt>& prompts) {
-  const nlohmann::json* given = fields.value("prompt");
-  bool wrong = false;
-  if (given != nullptr && given->is_string()) {
-    prompts.emplace_back(given->get<std::string>());
-  } else if (given != nullptr && given->is_array() && !given->empty()) {
-    if (given->front().is_number()) {
-      std::optional<std::vector<TokenId>> tokens = read_tokens(*given);
-      wrong = !tokens;
-      if (tokens) prompts.emplace_back(*std::move(tokens));
-    } else if (given->size() > kMostPrompts) {
-      return fields.refuse("prompt is a list of " + std::to_string(given->size()) + ", at most " +
-                               std::to_string(kMostPrompts) + " are answered in one request",
-                           "prompt");
-    } else {
-      for (const nlohmann::json& one : *given) {
-        std::optional<std::vector<TokenId>> tokens;
-        if (one.is_array()) tokens = read_tokens(one);
-        if (one.is_string()) {
-          prompts.emplace_back(one.get<std::string>());
-        } else if (tokens) {
-          prompts.emplace_back(*std::move(tokens));
-        }
-      }
-      wrong = prompts.size() != given->size();
-    }
-  } else {
-    wrong = given != nullptr && !given->is_array();
-  }
-  if (wrong) {
-    return fields.refuse(
-        "prompt: expected a text, a list of texts, a list of token ids or a list of such lists",
-        "prompt");
-  }
-  if (prompts.empty()) prompts.emplace_back();
 }
 
 // What only one prompt can have, and that there is something to answer.
@@ -250,10 +213,51 @@ void read_conversation(Fields& fields, Request& request) {
     fields.refuse(std::string("conversation: expected ") + kConversationIdRule, "conversation");
 }
 
+// How many answers, and the probabilities of their tokens.
+void read_answers(Fields& fields, Request& request) {
+  GenerationOptions& generation = request.generation;
+  if (const auto v = fields.integer("n", 1, kMostAnswers))
+    request.answers = static_cast<std::size_t>(*v);
+  request.best_of = request.answers;
+  if (request.chat) {
+    request.shows_logprobs = fields.boolean("logprobs").value_or(false);
+    const auto top = fields.integer("top_logprobs", 0, GenerationOptions::kMostLogprobs);
+    if (top && *top > 0 && !request.shows_logprobs)
+      return fields.refuse("top_logprobs needs \"logprobs\": true", "top_logprobs");
+    if (request.shows_logprobs) generation.logprobs = static_cast<std::int32_t>(top.value_or(0));
+  } else {
+    const nlohmann::json* given = fields.value("logprobs");
+    if (given == nullptr || *given != false) {
+      const auto top = fields.integer("logprobs", 0, GenerationOptions::kMostLogprobs);
+      request.shows_logprobs = top.has_value();
+      if (top) generation.logprobs = static_cast<std::int32_t>(*top);
+    }
+    request.echo = fields.boolean("echo").value_or(false);
+    if (const auto v = fields.integer("best_of", 1, kMostAnswers))
+      request.best_of = static_cast<std::size_t>(*v);
+    if (request.best_of < request.answers)
+      return fields.refuse("best_of is " + std::to_string(request.best_of) +
+                               ", expected at least n, which is " + std::to_string(request.answers),
+                           "best_of");
+    if (request.best_of > request.answers) {
+      if (request.stream)
+        return fields.refuse("best_of: the best is known at the end only, so there is no stream",
+                             "best_of");
+      generation.logprobs = std::max(generation.logprobs, 0);
+    }
+  }
+  if (const auto v = fields.boolean("post_sampling_probs"); v && *v) {
+    if (!request.shows_logprobs)
+      return fields.refuse("post_sampling_probs needs logprobs", "post_sampling_probs");
+    generation.logprobs_of_draw = true;
+  }
+  if (request.conversation.empty() || (request.best_of == 1 && !request.echo)) return;
+  fields.refuse("a conversation goes on with one answer: n, best_of and echo are not for it",
+                request.echo ? "echo" : "n");
+}
+
 // What OpenAI's interface has and this server does not do, with the value that asks for nothing.
 void refuse_unsupported(Fields& fields, bool chat) {
-  fields.only("n", 1);
-  fields.only("logprobs", false);
   fields.only("response_format", {{"type", "text"}});
   for (const char* name :
        {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}) {
@@ -261,13 +265,10 @@ void refuse_unsupported(Fields& fields, bool chat) {
   }
   if (chat) {
     fields.ignore("parallel_tool_calls");  // there are no tools
-    fields.only("top_logprobs", 0);
     fields.only("tools", nlohmann::json::array());
     fields.only("tool_choice", "none");
     fields.only("modalities", nlohmann::json::array({"text"}));
   } else {
-    fields.only("best_of", 1);
-    fields.only("echo", false);
     fields.only("suffix", "");
   }
 }
@@ -298,6 +299,53 @@ std::optional<HttpError> Request::match(std::string_view if_match) {
   return {};
 }
 
+void read_prompts(Fields& fields, const char* name, std::vector<Prompt>& prompts) {
+  const nlohmann::json* given = fields.value(name);
+  bool wrong = false;
+  if (given != nullptr && given->is_string()) {
+    prompts.emplace_back(given->get<std::string>());
+  } else if (given != nullptr && given->is_array() && !given->empty()) {
+    if (given->front().is_number()) {
+      std::optional<std::vector<TokenId>> tokens = read_tokens(*given);
+      wrong = !tokens;
+      if (tokens) prompts.emplace_back(*std::move(tokens));
+    } else if (given->size() > kMostPrompts) {
+      return fields.refuse(std::string(name) + " is a list of " + std::to_string(given->size()) +
+                               ", at most " + std::to_string(kMostPrompts) +
+                               " are answered in one request",
+                           name);
+    } else {
+      for (const nlohmann::json& one : *given) {
+        std::optional<std::vector<TokenId>> tokens;
+        if (one.is_array()) tokens = read_tokens(one);
+        if (one.is_string()) {
+          prompts.emplace_back(one.get<std::string>());
+        } else if (tokens) {
+          prompts.emplace_back(*std::move(tokens));
+        }
+      }
+      wrong = prompts.size() != given->size();
+    }
+  } else {
+    wrong = given != nullptr && !given->is_array();
+  }
+  if (wrong) {
+    return fields.refuse(
+        std::string(name) +
+            ": expected a text, a list of texts, a list of token ids or a list of such lists",
+        name);
+  }
+  if (prompts.empty()) prompts.emplace_back();
+}
+
+std::optional<HttpError> read_model(Fields& fields, const RequestLimits& limits,
+                                    std::string& model) {
+  model = fields.text("model").value_or("").substr(0, kMostModelBytes);
+  if (limits.any_model || model.empty() || model == limits.model || model == "default") return {};
+  return HttpError{404, "there is no model " + model + " here, only " + limits.model, "model",
+                   "model_not_found"};
+}
+
 std::variant<nlohmann::json, HttpError> read_object(std::string_view body) {
   Result<nlohmann::json> object = parse_json(body, "the body", {.unique_keys = true});
   if (!object) return HttpError{400, object.error().message, "", "invalid_json"};
@@ -315,22 +363,19 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
   request.chat = chat;
   request.generation = limits.defaults;
 
-  request.model = fields.text("model").value_or("").substr(0, kMostModelBytes);
-  if (!limits.any_model && !request.model.empty() && request.model != limits.model &&
-      request.model != "default") {
-    return HttpError{404, "there is no model " + request.model + " here, only " + limits.model,
-                     "model", "model_not_found"};
-  }
+  if (auto error = read_model(fields, limits, request.model)) return *error;
   if (chat) {
     read_messages(fields, request.messages);
   } else {
-    read_prompts(fields, request.prompts);
+    read_prompts(fields, "prompt", request.prompts);
   }
   read_sampling(fields, request.generation.sampling);
   read_stops(fields, request.generation.stop);
   for (const char* name : {"max_tokens", "max_completion_tokens"}) {
     if (name == std::string_view("max_completion_tokens") && !chat) continue;
-    const auto v = fields.integer(name, 1, std::numeric_limits<std::int64_t>::max());
+    // Nothing but the prompt's probabilities may be asked for.
+    const bool none = !chat && fields.boolean("echo").value_or(false);
+    const auto v = fields.integer(name, none ? 0 : 1, std::numeric_limits<std::int64_t>::max());
     if (!v) continue;
     request.generation.max_tokens = static_cast<std::uint64_t>(*v);
     if (request.generation.max_tokens <= limits.most_tokens) continue;
@@ -353,11 +398,46 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
     }
   }
   read_conversation(fields, request);
+  read_answers(fields, request);
   if (!chat) check_prompts(fields, request);
   refuse_unsupported(fields, chat);
   fields.finish();
   if (fields.error()) return *fields.error();
   return request;
+}
+
+std::variant<EmbeddingRequest, HttpError> read_embedding_request(std::string_view body,
+                                                                 std::int64_t width,
+                                                                 const RequestLimits& limits) {
+  std::variant<nlohmann::json, HttpError> object = read_object(body);
+  if (const auto* error = std::get_if<HttpError>(&object)) return *error;
+  Fields fields(std::get<nlohmann::json>(object));
+  EmbeddingRequest asked;
+  if (auto error = read_model(fields, limits, asked.model)) return *error;
+  read_prompts(fields, "input", asked.texts);
+  const std::string format = fields.text("encoding_format").value_or("float");
+  asked.packed = format == "base64";
+  if (!asked.packed && format != "float") {
+    fields.refuse("encoding_format is " + format.substr(0, 40) + ", expected float or base64",
+                  "encoding_format");
+  }
+  if (const nlohmann::json* given = fields.value("dimensions");
+      given != nullptr && *given != width) {
+    fields.refuse("dimensions is " + dump(*given).substr(0, 40) + ", expected " +
+                      std::to_string(width) + ", which this model has",
+                  "dimensions");
+  }
+  const std::string pooling = fields.text("pooling").value_or("mean");
+  if (pooling == "last") {
+    asked.options.pooling = Pooling::last;
+  } else if (pooling != "mean") {
+    fields.refuse("pooling is " + pooling.substr(0, 40) + ", expected mean or last", "pooling");
+  }
+  if (const auto v = fields.boolean("normalize")) asked.options.normalise = *v;
+  fields.ignore("user");
+  fields.finish();
+  if (fields.error()) return *fields.error();
+  return asked;
 }
 
 }  // namespace runnel::serve

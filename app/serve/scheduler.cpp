@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <new>
 #include <utility>
 
 #include "runtime/base/try.h"
+#include "runtime/model/session_impl.h"
+#include "runtime/sampling/logprobs.h"
 
 namespace runnel::serve {
 namespace {
@@ -21,7 +24,8 @@ constexpr std::size_t kLeastPiece = 16;  // of a prompt, so that a slice is not 
 Job::News Job::wait(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, patience, [this] { return over_ || !text_.empty(); });
-  return {.text = std::exchange(text_, {}), .over = over_};
+  return {
+      .text = std::exchange(text_, {}), .logprobs = std::exchange(logprobs_, {}), .over = over_};
 }
 
 void Job::cancel() {
@@ -48,11 +52,21 @@ void Job::say(std::string_view text) {
   if (on_news) on_news();
 }
 
+void Job::let_copies_begin(const std::optional<Snapshot>& start) {
+  for (const std::shared_ptr<Job>& copy : copies_of_it_) {
+    copy->start_ = start;
+    if (start) copy->prompt_logprobs_ = prompt_logprobs_;
+    copy->ready_ = true;
+  }
+  copies_of_it_.clear();
+}
+
 void Job::refuse() { finish(Error{ErrorCode::cancelled, "the queue is full"}); }
 
 void Job::finish(std::optional<Error> error) {
   done_ = true;
   error_ = std::move(error);
+  let_copies_begin({});  // if they could not yet, they read the prompt themselves
   const bool lost = error_ && error_->code == ErrorCode::device;
   if (when_over) when_over(*this, lost ? nullptr : std::move(session_));
   session_.reset();
@@ -103,16 +117,18 @@ Scheduler::Counts Scheduler::counts() const {
   return counts;
 }
 
-// The first of the client who has the fewest jobs under way.
+// Of those that can begin, the first of the client who has the fewest jobs under way; the end if there is none.
 std::deque<std::shared_ptr<Job>>::iterator Scheduler::next_waiting() {
   const auto under_way = [this](const std::shared_ptr<Job>& job) {
     return std::count_if(active_.begin(), active_.end(),
                          [&](const auto& other) { return other->client == job->client; });
   };
-  auto best = waiting_.begin();
+  auto best = std::find_if(waiting_.begin(), waiting_.end(),
+                           [](const std::shared_ptr<Job>& job) { return job->ready_; });
+  if (best == waiting_.end()) return best;
   auto least = under_way(*best);
   for (auto at = std::next(best); at != waiting_.end() && least > 0; ++at) {
-    if ((*at)->client == (*best)->client) continue;
+    if (!(*at)->ready_ || (*at)->client == (*best)->client) continue;
     if (const auto count = under_way(*at); count < least) {
       best = at;
       least = count;
@@ -149,6 +165,7 @@ bool Scheduler::admit(const std::stop_token& stop) {
   if (stop.stop_requested()) return false;
   while (!waiting_.empty() && active_.size() < settings_.parallel + settings_.extra) {
     const auto next = next_waiting();
+    if (next == waiting_.end()) break;
     active_.push_back(std::move(*next));
     waiting_.erase(next);
     Job& job = *active_.back();
@@ -161,11 +178,23 @@ bool Scheduler::admit(const std::stop_token& stop) {
       }
       job.session_ = std::make_unique<Session>(std::move(*made));
     }
+    if (job.start_) {
+      if (const Status begun = job.session_->restore(*job.start_); !begun) {
+        end(job, begun.error());
+        continue;
+      }
+      job.start_.reset();
+      job.consumed_ = job.tokens_.size();
+    }
+    job.options_.on_logprobs = [&job](const TokenLogprobs& at) {
+      const std::lock_guard own(job.mutex_);
+      job.logprobs_.push_back(at);
+    };
     job.on_text_ = [&job](std::string_view text) {
       job.say(text);
       return true;
     };
-    if (job.tokens_.empty()) begin_generation(job);
+    if (job.consumed_ == job.tokens_.size()) begin_generation(job);
   }
   counts_.active = active_.size();
   return true;
@@ -199,10 +228,53 @@ void Scheduler::work(const std::stop_token& stop) {
 }
 
 void Scheduler::begin_generation(Job& job) {
+  if (!job.copies_of_it_.empty()) {
+    Result<Snapshot> start = job.session_->snapshot();
+    job.let_copies_begin(start ? std::optional(*std::move(start)) : std::nullopt);
+  }
   Result<SessionGeneration> made =
       SessionGeneration::create(*job.session_, job.options_, job.on_text_);
   if (!made) return end(job, made.error());
   job.generation_.emplace(std::move(*made));
+}
+
+// Reads a few tokens of a prompt by itself, since all of their logits are wanted.
+void Scheduler::score_piece(Job& job) {
+  constexpr std::size_t kMost = 16;
+  const std::size_t size = std::min(kMost, job.tokens_.size() - job.consumed_);
+  const std::span<const TokenId> piece = std::span(job.tokens_).subspan(job.consumed_, size);
+  const std::vector<float> before(job.session_->logits().begin(), job.session_->logits().end());
+  const Result<std::vector<float>> logits = job.session_->score(piece);
+  if (!logits) return end(job, logits.error());
+  const std::size_t vocab = logits->size() / size;
+  const auto top = static_cast<std::size_t>(std::max(job.options_.logprobs, 0));
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::span<const float> at =
+        i == 0 ? std::span(before) : std::span(*logits).subspan((i - 1) * vocab, vocab);
+    job.prompt_logprobs_.push_back(
+        at.empty() ? TokenLogprobs{{piece[i], std::numeric_limits<float>::quiet_NaN()}, {}}
+                   : token_logprobs(at, piece[i], top));
+  }
+  job.consumed_ += size;
+  if (job.consumed_ == job.tokens_.size()) begin_generation(job);
+}
+
+// Hidden states come of one prompt at a time.
+void Scheduler::embed_piece(Job& job, std::size_t most) {
+  const std::size_t size =
+      std::min({std::size_t{Engine::kHiddenTokens}, std::max<std::size_t>(1, most),
+                job.tokens_.size() - job.consumed_});
+  std::vector<float> hidden(size * static_cast<std::size_t>(job.model_->info().hidden_size));
+  const Status read =
+      job.session_->impl().hidden(std::span(job.tokens_).subspan(job.consumed_, size), hidden, {});
+  if (!read) return end(job, read.error());
+  job.pool_->add(hidden);
+  job.consumed_ += size;
+  if (job.consumed_ < job.tokens_.size()) return;
+  Result<std::vector<float>> made = job.pool_->finish();
+  if (!made) return end(job, made.error());
+  job.embedding_ = *std::move(made);
+  end(job, {});
 }
 
 void Scheduler::end(Job& job, std::optional<Error> error) {
@@ -273,6 +345,19 @@ void Scheduler::read_prompts() {
   const auto rest = [](const Job* job) { return job->tokens_.size() - job->consumed_; };
   std::sort(readers.begin(), readers.end(), [&](auto* x, auto* y) { return rest(x) < rest(y); });
   std::size_t left = budget;
+  const auto begin = std::chrono::steady_clock::now();
+  const std::size_t share = std::max<std::size_t>(1, budget / readers.size());
+  std::erase_if(readers, [&](Job* job) {
+    if (!job->scores_ && !job->pool_) return false;
+    const std::size_t before = job->consumed_;
+    if (job->pool_) {
+      embed_piece(*job, share);
+    } else {
+      score_piece(*job);
+    }
+    left -= std::min(left, job->consumed_ - before);
+    return true;
+  });
   for (std::size_t i = 0; i < readers.size(); ++i) {  // what short ones leave goes to longer ones
     Job& job = *readers[i];
     const std::size_t piece =
@@ -282,7 +367,6 @@ void Scheduler::read_prompts() {
     fed_.push_back(&job);
     left -= std::min(left, piece);
   }
-  const auto begin = std::chrono::steady_clock::now();
   const Status ran = batch_.run(feeds_);
   pace_.took(budget - left, std::chrono::steady_clock::now() - begin);
   for (std::size_t i = 0; i < fed_.size(); ++i) {

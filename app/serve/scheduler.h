@@ -18,7 +18,9 @@
 #include "app/serve/turns.h"
 #include "runnel/generation.h"
 #include "runnel/session.h"
+#include "runnel/snapshot.h"
 #include "runtime/generate/session_generation.h"
+#include "runtime/model/hidden_pool.h"
 
 namespace runnel::serve {
 
@@ -28,6 +30,7 @@ class Job {
   /// What is new since the last look.
   struct News {
     std::string text;
+    std::vector<TokenLogprobs> logprobs;
     bool over = false;
   };
 
@@ -53,7 +56,24 @@ class Job {
   // Once it is over:
   const std::optional<Error>& error() const { return error_; }
   const GenerationResult& result() const { return result_; }
-  std::uint64_t fed() const { return tokens_.size(); }
+  std::uint64_t fed() const { return copies_ ? 0 : tokens_.size(); }
+  std::span<const TokenId> prompt() const { return tokens_; }
+  /// Of each token of the prompt, if it was asked to score it; NaN for the first.
+  const std::vector<TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
+
+  /// Before it is submitted: it also gives the probabilities of its prompt's tokens.
+  void score_prompt() { scores_ = true; }
+  /// Before it is submitted: it makes an embedding of its prompt and generates nothing.
+  void embed_prompt(const EmbeddingOptions& options) {
+    pool_.emplace(static_cast<std::size_t>(model_->info().hidden_size), options);
+  }
+  const std::vector<float>& embedding() const { return embedding_; }
+  /// Before both are submitted: it answers the same prompt as `first`, which alone reads it.
+  void copy_prompt_of(Job& first, const std::shared_ptr<Job>& self) {
+    copies_ = true;
+    ready_ = false;
+    first.copies_of_it_.push_back(self);
+  }
   std::uint64_t position_before() const { return position_before_; }
 
   /// It could not be submitted: calls when_over().
@@ -75,6 +95,7 @@ class Job {
 
   bool cancelled() const;
   void say(std::string_view text);
+  void let_copies_begin(const std::optional<Snapshot>& start);
   void finish(std::optional<Error> error);
 
   // Of the scheduler's thread.
@@ -89,14 +110,23 @@ class Job {
   std::uint64_t said_ = 0;     // tokens
   GenerationOptions options_;
   TextCallback on_text_;
-  std::optional<SessionGeneration> generation_;  // from the end of the prefill on
-  TokenId next_ = 0;                             // chosen for the pass that comes
+  bool scores_ = false;
+  std::vector<TokenLogprobs> prompt_logprobs_;
+  std::optional<HiddenPool> pool_;  // of a job that embeds
+  std::vector<float> embedding_;
+  bool copies_ = false;                             // the prompt of another
+  bool ready_ = true;                               // that one has read it, or never will
+  std::optional<Snapshot> start_;                   // after that prompt
+  std::vector<std::shared_ptr<Job>> copies_of_it_;  // until they are ready
+  std::optional<SessionGeneration> generation_;     // from the end of the prefill on
+  TokenId next_ = 0;                                // chosen for the pass that comes
   std::optional<Error> error_;
   GenerationResult result_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string text_;  // not fetched yet; at most what one generation writes
+  std::string text_;                     // not fetched yet; at most what one generation writes
+  std::vector<TokenLogprobs> logprobs_;  // not fetched yet
   bool over_ = false;
   bool cancelled_ = false;
 };
@@ -147,6 +177,8 @@ class Scheduler {
   void decode();
   void read_prompts();
   void begin_generation(Job& job);
+  void score_piece(Job& job);
+  void embed_piece(Job& job, std::size_t most);
   void end(Job& job, std::optional<Error> error);
   void sweep();
 

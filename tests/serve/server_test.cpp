@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpenAI's interface: forms of answers, streams, many clients, what is refused.
+#include <cstring>
 #include <thread>
 
+#include "runtime/sampling/logprobs.h"
 #include "tests/serve/fixture.h"
 
 namespace runnel {
@@ -81,8 +83,6 @@ TEST_F(Serve, RefusesByNameWhatItDoesNotSupport) {
       {"response_format", {{"type", "json_object"}}},
       {"tools", Json::array({{{"type", "function"}}})},
       {"tool_choice", "auto"},
-      {"n", 2},
-      {"logprobs", true},
       {"audio", Json::object()},
       {"reasoning_effort", "low"},
   };
@@ -280,6 +280,283 @@ TEST_F(Serve, ListsOfPromptsThatCannotBeAnsweredAreRefused) {
   }
   EXPECT_EQ(post("/v1/completions", {{"prompt", Json(6, "a")}, {"max_tokens", 1}}).status, 200)
       << "as many as find room";
+}
+
+TEST_F(Serve, ChatsComeWithLogprobs) {
+  start();
+  const Json more = {
+      {"logprobs", true}, {"top_logprobs", 3}, {"max_tokens", 6}, {"ignore_end", true}};
+  const Reply reply = chat("Hello", more);
+  ASSERT_EQ(reply.status, 200) << reply.raw;
+  const Json content = reply.body["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(content.size(), 6U);
+  for (const Json& at : content) {
+    ASSERT_EQ(at["top_logprobs"].size(), 3U);
+    EXPECT_EQ(at["logprob"], at["top_logprobs"][0]["logprob"]) << "greedy takes the likeliest";
+    EXPECT_LT(at["logprob"].get<double>(), 0);
+    EXPECT_GE(at["top_logprobs"][1]["logprob"], at["top_logprobs"][2]["logprob"]);
+    EXPECT_FALSE(at["bytes"].empty());
+  }
+  Json streamed = more;
+  streamed["stream"] = true;
+  Json gathered = Json::array();
+  for (const Json& event : test::events(chat("Hello", streamed).raw)) {
+    const Json& logprobs = event["choices"][0]["logprobs"];
+    if (logprobs.is_null()) continue;
+    for (const Json& at : logprobs["content"]) gathered.push_back(at);
+  }
+  EXPECT_EQ(gathered, content);
+  Json drawn = more;
+  drawn["post_sampling_probs"] = true;
+  const Reply certain = chat("Hello", drawn);
+  ASSERT_EQ(certain.status, 200) << certain.raw;
+  for (const Json& at : certain.body["choices"][0]["logprobs"]["content"])
+    EXPECT_EQ(at["logprob"], 0.0) << "greedy";
+  EXPECT_EQ(chat("Hello", {{"post_sampling_probs", true}}).status, 400);
+  EXPECT_TRUE(chat("Hello").body["choices"][0]["logprobs"].is_null());
+  EXPECT_EQ(chat("Hello", {{"top_logprobs", 3}}).status, 400);
+  EXPECT_EQ(chat("Hello", {{"logprobs", true}, {"top_logprobs", 21}}).status, 400);
+}
+
+TEST_F(Serve, AnEchoedPromptIsScored) {
+  start();
+  const std::string prompt = "Hello there, and more than one piece of it";
+  const Reply reply = post(
+      "/v1/completions", {{"prompt", prompt}, {"echo", true}, {"logprobs", 1}, {"max_tokens", 0}});
+  ASSERT_EQ(reply.status, 200) << reply.raw;
+  const Json& choice = reply.body["choices"][0];
+  EXPECT_EQ(choice["text"], prompt);
+  const Json& logprobs = choice["logprobs"];
+  const auto tokens = model()->encode(prompt);
+  auto session = Session::create(model());
+  ASSERT_TRUE(tokens && session);
+  const auto logits = session->score(*tokens);
+  ASSERT_TRUE(logits);
+  ASSERT_EQ(logprobs["token_logprobs"].size(), tokens->size());
+  EXPECT_TRUE(logprobs["token_logprobs"][0].is_null());
+  EXPECT_TRUE(logprobs["top_logprobs"][0].is_null());
+  const std::size_t vocab = logits->size() / tokens->size();
+  for (std::size_t i = 1; i < tokens->size(); ++i) {
+    const auto row = std::span(*logits).subspan((i - 1) * vocab, vocab);
+    EXPECT_NEAR(logprobs["token_logprobs"][i].get<double>(),
+                token_logprobs(row, (*tokens)[i], 0).chosen.logprob, 1e-4);
+    EXPECT_EQ(logprobs["text_offset"][i], i) << "a token for every byte";
+  }
+}
+
+TEST_F(Serve, SeveralAnswersComeFromOneReadingOfThePrompt) {
+  start({.parallel = 2});
+  const Json sampled = {{"temperature", 1.2}, {"max_tokens", 12}, {"ignore_end", true}};
+  Json several = sampled;
+  several["n"] = 4;
+  several["seed"] = 40;
+  const Reply reply = chat("Hello", several);
+  ASSERT_EQ(reply.status, 200) << reply.raw;
+  ASSERT_EQ(reply.body["choices"].size(), 4U);
+  std::uint64_t prompt = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    Json alone = sampled;
+    alone["seed"] = 40 + i;
+    const Reply single = chat("Hello", alone);
+    prompt = single.body["usage"]["prompt_tokens"];
+    EXPECT_EQ(reply.body["choices"][i]["index"], i);
+    EXPECT_EQ(reply.body["choices"][i]["message"], single.body["choices"][0]["message"]);
+  }
+  EXPECT_EQ(reply.body["usage"]["prompt_tokens"], prompt);
+  EXPECT_EQ(reply.body["usage"]["completion_tokens"], 48U);
+  EXPECT_EQ(chat("Hello", {{"n", 2}, {"conversation", "a"}}).status, 400);
+  EXPECT_EQ(chat("Hello", {{"n", 17}}).status, 400);
+}
+
+TEST_F(Serve, TheBestOfSeveralIsTheLikeliest) {
+  start();
+  const Json asked = {{"prompt", "Hello"}, {"temperature", 1.5}, {"seed", 3},
+                      {"max_tokens", 8},   {"ignore_end", true}, {"logprobs", 0}};
+  const auto mean = [](const Json& choice) {
+    double sum = 0;
+    for (const Json& one : choice["logprobs"]["token_logprobs"]) sum += one.get<double>();
+    return sum / static_cast<double>(choice["logprobs"]["token_logprobs"].size());
+  };
+  Json all = asked, best = asked;
+  all["n"] = 5;
+  best["best_of"] = 5;
+  const Reply many = post("/v1/completions", all);
+  const Reply one = post("/v1/completions", best);
+  ASSERT_EQ(many.status, 200) << many.raw;
+  ASSERT_EQ(one.status, 200) << one.raw;
+  ASSERT_EQ(one.body["choices"].size(), 1U);
+  double likeliest = -1e9;
+  for (const Json& choice : many.body["choices"]) likeliest = std::max(likeliest, mean(choice));
+  EXPECT_DOUBLE_EQ(mean(one.body["choices"][0]), likeliest);
+  best["n"] = 6;
+  EXPECT_EQ(post("/v1/completions", best).status, 400);
+  best["n"] = 1;
+  best["stream"] = true;
+  EXPECT_EQ(post("/v1/completions", best).status, 400);
+}
+
+TEST_F(Serve, StreamsSeveralAnswersWithTheirOffsets) {
+  start();
+  const Json asked = {
+      {"prompt", "Hello"}, {"n", 3},       {"temperature", 1.2}, {"seed", 5},
+      {"logprobs", 2},     {"echo", true}, {"max_tokens", 6},    {"ignore_end", true}};
+  const Reply whole = post("/v1/completions", asked);
+  ASSERT_EQ(whole.status, 200) << whole.raw;
+  Json streamed = asked;
+  streamed["stream"] = true;
+  std::vector<Json> gathered(3, {{"text", ""},
+                                 {"tokens", Json::array()},
+                                 {"token_logprobs", Json::array()},
+                                 {"text_offset", Json::array()}});
+  for (const Json& event : test::events(post("/v1/completions", streamed).raw)) {
+    const Json& choice = event["choices"][0];
+    Json& to = gathered[choice["index"].get<std::size_t>()];
+    to["text"] = to["text"].get<std::string>() + choice["text"].get<std::string>();
+    if (choice["logprobs"].is_null()) continue;
+    for (const char* list : {"tokens", "token_logprobs", "text_offset"}) {
+      for (const Json& one : choice["logprobs"][list]) to[list].push_back(one);
+    }
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Json& choice = whole.body["choices"][i];
+    EXPECT_EQ(gathered[i]["text"], choice["text"]);
+    EXPECT_EQ(choice["logprobs"]["tokens"].size(), 11U) << "five of the prompt, six more";
+    for (const char* list : {"tokens", "token_logprobs", "text_offset"})
+      EXPECT_EQ(gathered[i][list], choice["logprobs"][list]) << list;
+  }
+}
+
+TEST_F(Serve, ATokenThatIsNoTextIsShownByItsBytes) {
+  start();
+  TokenId half = 0;  // the first byte of a character
+  while (*model()->decode(std::span(&half, 1)) != "\xc3") ++half;
+  const Reply reply = post(
+      "/v1/completions",
+      {{"prompt", Json::array({half, half})}, {"echo", true}, {"logprobs", 0}, {"max_tokens", 0}});
+  ASSERT_EQ(reply.status, 200) << reply.raw;
+  EXPECT_EQ(reply.body["choices"][0]["logprobs"]["tokens"],
+            Json::array({"bytes:\\xc3", "bytes:\\xc3"}));
+}
+
+TEST_F(Serve, MakesEmbeddings) {
+  start();
+  const Json texts = {"Hello there", "Another text", "x"};
+  const Reply reply = post("/v1/embeddings", {{"input", texts}, {"model", "tiny"}, {"user", "a"}});
+  ASSERT_EQ(reply.status, 200) << reply.raw;
+  EXPECT_EQ(reply.body["object"], "list");
+  EXPECT_EQ(reply.body["model"], "tiny");
+  ASSERT_EQ(reply.body["data"].size(), 3U);
+  std::uint64_t tokens = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Json& one = reply.body["data"][i];
+    EXPECT_EQ(one["object"], "embedding");
+    EXPECT_EQ(one["index"], i);
+    const auto ids = model()->encode(texts[i].get<std::string>());
+    tokens += ids->size();
+    const auto expected = Session::create(model())->embedding(*ids);
+    ASSERT_TRUE(expected);
+    ASSERT_EQ(one["embedding"].size(), expected->size());
+    for (std::size_t k = 0; k < expected->size(); ++k)
+      EXPECT_EQ(one["embedding"][k].get<float>(), (*expected)[k]);
+  }
+  EXPECT_EQ(reply.body["usage"]["prompt_tokens"], tokens);
+  EXPECT_EQ(reply.body["usage"]["total_tokens"], tokens);
+}
+
+TEST_F(Serve, EmbeddingsComeAsBase64AndOfTokens) {
+  start();
+  const auto ids = model()->encode("Hello there");
+  const Reply floats =
+      post("/v1/embeddings", {{"input", *ids}, {"pooling", "last"}, {"normalize", false}});
+  const Reply packed = post("/v1/embeddings", {{"input", "Hello there"},
+                                               {"pooling", "last"},
+                                               {"normalize", false},
+                                               {"encoding_format", "base64"}});
+  ASSERT_EQ(floats.status, 200) << floats.raw;
+  ASSERT_EQ(packed.status, 200) << packed.raw;
+  const auto text = packed.body["data"][0]["embedding"].get<std::string>();
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  for (std::size_t at = 0; at < text.size(); at += 4) {
+    std::uint32_t word = 0;
+    for (std::size_t i = 0; i < 4; ++i)
+      word = word << 6 |
+             (text[at + i] == '=' ? 0 : static_cast<std::uint32_t>(digits.find(text[at + i])));
+    for (int shift = 16; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift & 255);
+  }
+  const Json& expected = floats.body["data"][0]["embedding"];
+  ASSERT_GE(bytes.size(), 4 * expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    float value = 0;
+    std::memcpy(&value, bytes.data() + 4 * i, 4);  // both little-endian
+    EXPECT_EQ(value, expected[i].get<float>());
+  }
+}
+
+TEST_F(Serve, EmbeddingsRefuseByNameWhatTheyCannotDo) {
+  start();
+  const auto width = model()->info().hidden_size;
+  EXPECT_EQ(post("/v1/embeddings", {{"input", "a"}, {"dimensions", width}}).status, 200);
+  const std::vector<std::pair<const char*, Json>> wrong = {
+      {"input", ""},
+      {"input", Json::array({"a", ""})},
+      {"input", Json::array({Json::array({1, 999})})},
+      {"input", 7},
+      {"dimensions", width - 1},
+      {"encoding_format", "int8"},
+      {"pooling", "max"},
+      {"normalize", "yes"},
+      {"stream", true}};
+  for (const auto& [name, value] : wrong) {
+    Json asked = {{"input", "a"}};
+    asked[name] = value;
+    const Reply reply = post("/v1/embeddings", asked);
+    EXPECT_EQ(reply.status, 400) << name;
+    EXPECT_EQ(reply.body["error"]["param"], name) << reply.raw;
+  }
+  EXPECT_EQ(post("/v1/embeddings", {{"input", "a"}, {"model", "another"}}).status, 404);
+}
+
+TEST_F(Serve, EmbeddingsAreMadeBesideRunningAnswers) {
+  start({.parallel = 2});
+  std::string input;
+  for (int i = 0; i < 100; ++i) input += "So it goes on and on. ";
+  const Reply alone = post("/v1/embeddings", {{"input", input}});
+  const Reply quiet = chat("Hello", {{"max_tokens", 60}, {"ignore_end", true}});
+  Reply answer;
+  std::thread client([&] { answer = chat("Hello", {{"max_tokens", 60}, {"ignore_end", true}}); });
+  const Reply beside = post("/v1/embeddings", {{"input", input}});
+  client.join();
+  EXPECT_EQ(text(answer), text(quiet));
+  ASSERT_EQ(beside.status, 200) << beside.raw;
+  const Json &a = alone.body["data"][0]["embedding"], &b = beside.body["data"][0]["embedding"];
+  constexpr double kPieceTolerance = 1e-4;  // pieces of other lengths sum in another order
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(a[i].get<double>(), b[i].get<double>(), kPieceTolerance);
+}
+
+TEST_F(Serve, TurnsThatATemplateLaysOutAnewAreReadAgainAndItIsSaid) {
+  chat_template_ = (directory_.path() / "t.jinja").string();
+  std::ofstream(chat_template_)
+      << "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+         "{{ m.content if m.role == 'user' else '(said)' }}<|im_end|>\n{% endfor %}"
+         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  start();
+  const Json keep = {{"conversation", "talk"}, {"max_tokens", 5}};
+  const Reply first = chat("Hello", keep);
+  ASSERT_EQ(first.status, 200) << first.raw;
+  Json again = keep;
+  again["messages"] = {{{"role", "user"}, {"content", "Hello"}},
+                       {{"role", "assistant"}, {"content", text(first)}},
+                       {{"role", "user"}, {"content", "And now?"}}};
+  const Reply second = post("/v1/chat/completions", again);
+  ASSERT_EQ(second.status, 200) << second.raw;
+  ASSERT_EQ(second.body["warnings"].size(), 1U) << second.raw;
+  EXPECT_NE(second.body["warnings"][0].get<std::string>().find("anew"), std::string::npos);
+  EXPECT_EQ(second.body["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  Json whole = again;
+  whole.erase("conversation");
+  EXPECT_EQ(text(second), text(post("/v1/chat/completions", whole)));
 }
 
 }  // namespace
