@@ -267,9 +267,10 @@ Command add_run(CLI::App& program) {
                                   ", expected at least --answers, which is " +
                                   std::to_string(o->answers));
             }
-            if ((o->answers > 1 || o->best_of > 1) && !o->save.empty()) {
+            if ((o->answers > 1 || o->best_of > 1) && (!o->save.empty() || o->stats)) {
               return report_usage(
-                  "--save keeps one continuation, expected no --answers and no --best-of");
+                  "--save and --stats are of one continuation, expected no --answers and no "
+                  "--best-of");
             }
             if (o->parser->count("--prompt") + o->parser->count("--tokens") +
                     o->parser->count("--load") ==

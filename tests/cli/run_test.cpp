@@ -175,6 +175,7 @@ TEST(Run, RefusesNumbersOfAnswersThatCannotBe) {
   EXPECT_EQ(fewer.code, 2);
   EXPECT_THAT(fewer.err, HasSubstr("--best-of is 2"));
   EXPECT_EQ(run_program(continue_text({"-p", "x", "--answers", "2", "--save", "a.snap"})).code, 2);
+  EXPECT_EQ(run_program(continue_text({"-p", "x", "--best-of", "2", "--stats"})).code, 2);
 }
 
 }  // namespace
