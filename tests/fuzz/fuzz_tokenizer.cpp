@@ -43,7 +43,8 @@ void use(const runnel::Tokenizer& tokenizer, std::string_view text) {
   }
   const runnel::ChatMessage messages[] = {{"user", std::string(text)}};
   for (const auto style : {runnel::ChatStyle::plain, runnel::ChatStyle::chatml}) {
-    (void)encode_chat(tokenizer, {style, {}, {}, {}}, messages, true, runnel::ChatContinuation::start);
+    (void)encode_chat(tokenizer, {style, {}, {}, {}}, messages, true,
+                      runnel::ChatContinuation::start);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "tests/store/chat_model.h"
+#include "tests/support/chat_model.h"
 #include "tests/support/temporary_directory.h"
 
 namespace runnel {
