@@ -23,6 +23,7 @@ Command add_quantize(CLI::App& program);
 Command add_inspect(CLI::App& program);
 Command add_bench(CLI::App& program);
 Command add_perplexity(CLI::App& program);
+Command add_score(CLI::App& program);
 Command add_pack(CLI::App& program);
 Command add_conversation(CLI::App& program);
 Command add_snapshot(CLI::App& program);

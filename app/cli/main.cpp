@@ -44,7 +44,7 @@ int run_program(int argc, char** argv) {
   std::vector<Command> commands = {
       add_chat(program),         add_run(program),   add_convert(program),    add_quantize(program),
       add_inspect(program),      add_bench(program), add_perplexity(program), add_snapshot(program),
-      add_conversation(program), add_pack(program),  add_devices(program),
+      add_conversation(program), add_pack(program),  add_devices(program),    add_score(program),
   };
 #ifdef RUNNEL_SERVE
   commands.push_back(add_serve(program));

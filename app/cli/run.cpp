@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel run: continues a text. Standard output carries the continuation and nothing else.
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <iostream>
@@ -30,6 +31,8 @@ struct Options {
   bool stats = false;
   std::int32_t logprobs = -1;
   bool logprobs_of_draw = false;
+  std::size_t answers = 1;
+  std::size_t best_of = 0;  // 0: as many as answers
   CLI::App* parser = nullptr;
 
   bool ids() const { return parser->count("--tokens") > 0; }
@@ -110,6 +113,38 @@ Status print_logprobs(const Model& model, const GenerationResult& result) {
   return {};
 }
 
+// Text or ids of one answer.
+Result<std::string> shown(const Options& o, const GenerationResult& result) {
+  if (!o.ids()) return result.text + result.held_back;
+  std::string ids;
+  for (const TokenId id : result.tokens) ids += (ids.empty() ? "" : ",") + std::to_string(id);
+  return ids;
+}
+
+// --answers: each with its number and its mean log-probability before it, the likeliest first with --best-of.
+Result<int> run_several(const Options& o, const Session& session, GenerationOptions generation,
+                        std::stop_token stop) {
+  const bool best = o.best_of > o.answers;
+  generation.logprobs = std::max(generation.logprobs, 0);
+  RUNNEL_TRY(std::vector<GenerationResult> results,
+             generate_several(session, std::max(o.answers, o.best_of), generation, {}, stop));
+  if (best) {
+    std::stable_sort(results.begin(), results.end(), [](const auto& a, const auto& b) {
+      return mean_logprob(a) > mean_logprob(b);
+    });
+    results.resize(o.answers);
+  }
+  bool written = true;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    RUNNEL_TRY(const std::string text, shown(o, results[i]));
+    const std::string head = o.answers == 1 ? "" : "[" + std::to_string(i + 1) + "]\n";
+    written = written && write_out(head + text + "\n");
+    if (o.logprobs >= 0) RUNNEL_CHECK_OK(print_logprobs(session.model(), results[i]));
+  }
+  if (stop.stop_requested()) return kInterrupted;
+  return written ? kOk : kFailed;
+}
+
 Result<int> run(const Options& o) {
   RUNNEL_TRY(GenerationOptions generation, generation_options(o.generation));
   generation.logprobs = o.logprobs;
@@ -139,6 +174,7 @@ Result<int> run(const Options& o) {
     if (read.cancelled) return kInterrupted;
   }
   const double prefill_s = prefill_time.seconds();
+  if (o.answers > 1 || o.best_of > 1) return run_several(o, session, generation, stop.token());
 
   const Stopwatch decode_time;
   const TextCallback show = [](std::string_view text) { return write_out(text); };
@@ -147,8 +183,7 @@ Result<int> run(const Options& o) {
   const double decode_s = decode_time.seconds();
   bool written = result.reason != FinishReason::callback;
   if (o.ids()) {
-    std::string ids;
-    for (const TokenId id : result.tokens) ids += (ids.empty() ? "" : ",") + std::to_string(id);
+    RUNNEL_TRY(const std::string ids, shown(o, result));
     written = write_out(ids + "\n");
   } else {
     // What may begin a stop string is shown now, unless a snapshot carries it to the next run.
@@ -214,8 +249,32 @@ Command add_run(CLI::App& program) {
                  "With --logprobs: of what was drawn from, after penalties, temperature and the "
                  "rest, not of the model's own distribution")
       ->needs(logprobs);
+  parser
+      ->add_option(
+          "--answers", o->answers,
+          "Write N continuations, drawn with the seeds from --seed on and computed together")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, kMostAnswers))
+      ->capture_default_str();
+  parser
+      ->add_option("--best-of", o->best_of,
+                   "Compute N continuations and write the likeliest --answers of them, by their "
+                   "mean log-probability")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, kMostAnswers))
+      ->default_str("");
   add_generation_options(*parser, o->generation);
   return {parser, [o] {
+            if (o->best_of != 0 && o->best_of < o->answers) {
+              return report_usage("--best-of is " + std::to_string(o->best_of) +
+                                  ", expected at least --answers, which is " +
+                                  std::to_string(o->answers));
+            }
+            if ((o->answers > 1 || o->best_of > 1) && (!o->save.empty() || o->stats)) {
+              return report_usage(
+                  "--save and --stats are of one continuation, expected no --answers and no "
+                  "--best-of");
+            }
             if (o->parser->count("--prompt") + o->parser->count("--tokens") +
                     o->parser->count("--load") ==
                 0) {

@@ -6,6 +6,8 @@
 #include <ctime>
 #include <utility>
 
+#include "runtime/text/utf8.h"
+
 namespace runnel::serve {
 namespace {
 
@@ -40,19 +42,13 @@ Answer::Answer(const Request& request, std::shared_ptr<const Model> model, std::
 
 Answer::Jobs Answer::chosen(const Jobs& jobs) const {
   if (best_of_ <= answers_) return jobs;
-  const auto likelihood = [](const std::shared_ptr<Job>& job) {  // of a token, on average
-    double sum = 0;
-    for (const TokenLogprobs& at : job->result().logprobs) sum += double{at.chosen.logprob};
-    return job->result().logprobs.empty()
-               ? 0.0
-               : sum / static_cast<double>(job->result().logprobs.size());
-  };
   Jobs out;
   for (std::size_t first = 0; first < jobs.size(); first += best_of_) {
     const auto begin = jobs.begin() + static_cast<std::ptrdiff_t>(first);
     Jobs all(begin, begin + static_cast<std::ptrdiff_t>(best_of_));
-    std::stable_sort(all.begin(), all.end(),
-                     [&](const auto& a, const auto& b) { return likelihood(a) > likelihood(b); });
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return mean_logprob(a->result()) > mean_logprob(b->result());
+    });
     out.insert(out.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(answers_));
   }
   return out;
@@ -63,13 +59,25 @@ std::string Answer::text_of(TokenId token) const {
   return text ? *text : std::string();
 }
 
+// As OpenAI shows a token that is no text by itself.
+std::string Answer::shown(const std::string& bytes) {
+  if (first_invalid_utf8(bytes) == std::string_view::npos) return bytes;
+  std::string out = "bytes:";
+  for (const char c : bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return out;
+}
+
 nlohmann::ordered_json Answer::chat_logprobs(std::span<const TokenLogprobs> all) const {
   const auto entry = [this](const TokenLogprob& one) {
     const std::string text = text_of(one.token);
     nlohmann::ordered_json bytes = nlohmann::ordered_json::array();
     for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
     return nlohmann::ordered_json{
-        {"token", text}, {"logprob", number_of(one.logprob)}, {"bytes", std::move(bytes)}};
+        {"token", shown(text)}, {"logprob", number_of(one.logprob)}, {"bytes", std::move(bytes)}};
   };
   nlohmann::ordered_json content = nlohmann::ordered_json::array();
   for (const TokenLogprobs& at : all) {
@@ -81,7 +89,8 @@ nlohmann::ordered_json Answer::chat_logprobs(std::span<const TokenLogprobs> all)
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-nlohmann::ordered_json Answer::logprobs_of(std::span<const TokenLogprobs> all) const {
+nlohmann::ordered_json Answer::logprobs_of(std::span<const TokenLogprobs> all,
+                                           std::size_t& offset) const {
   if (!shows_logprobs_) return nullptr;
   if (chat_) return chat_logprobs(all);
   using Json = nlohmann::ordered_json;
@@ -89,13 +98,12 @@ nlohmann::ordered_json Answer::logprobs_of(std::span<const TokenLogprobs> all) c
               {"token_logprobs", Json::array()},
               {"top_logprobs", Json::array()},
               {"text_offset", Json::array()}};
-  std::size_t offset = 0;  // in characters
   for (const TokenLogprobs& at : all) {
     const std::string text = text_of(at.chosen.token);
-    out["tokens"].push_back(text);
+    out["tokens"].push_back(shown(text));
     out["token_logprobs"].push_back(number_of(at.chosen.logprob));
     Json top = Json::object();
-    for (const TokenLogprob& one : at.top) top[text_of(one.token)] = number_of(one.logprob);
+    for (const TokenLogprob& one : at.top) top[shown(text_of(one.token))] = number_of(one.logprob);
     out["top_logprobs"].push_back(std::isnan(at.chosen.logprob) ? Json(nullptr) : std::move(top));
     out["text_offset"].push_back(offset);
     for (const char c : text) offset += (static_cast<unsigned char>(c) & 0xc0U) != 0x80 ? 1 : 0;
@@ -165,7 +173,8 @@ std::string Answer::whole(const Jobs& jobs, const std::optional<StateMark>& mark
     } else {
       choice["text"] = text;
     }
-    choice["logprobs"] = logprobs_of(logprobs);
+    std::size_t offset = 0;
+    choice["logprobs"] = logprobs_of(logprobs, offset);
     choice["finish_reason"] = finish_reason(job->result());
     choices.push_back(std::move(choice));
   }
@@ -194,14 +203,15 @@ std::string Answer::opening(const Job& first) const {
 }
 
 std::string Answer::event(std::size_t index, std::string_view text,
-                          std::span<const TokenLogprobs> logprobs) const {
+                          std::span<const TokenLogprobs> logprobs, std::size_t& offset) const {
   nlohmann::ordered_json choice = {{"index", index}};
   if (chat_) {
     choice["delta"] = {{"content", text}};
   } else {
     choice["text"] = text;
   }
-  choice["logprobs"] = logprobs.empty() ? nlohmann::ordered_json(nullptr) : logprobs_of(logprobs);
+  choice["logprobs"] =
+      logprobs.empty() ? nlohmann::ordered_json(nullptr) : logprobs_of(logprobs, offset);
   choice["finish_reason"] = nullptr;
   return sse(chunk(nlohmann::ordered_json::array({choice})));
 }
@@ -214,16 +224,18 @@ std::string Answer::thought_event(std::size_t index, std::string_view text) cons
   return sse(chunk(nlohmann::ordered_json::array({choice})));
 }
 
-std::string Answer::echo(std::size_t index, const Job& job) const {
+std::string Answer::echo(std::size_t index, const Job& job, std::size_t& offset) const {
   if (!echo_) return {};
   const Result<std::string> prompt = model_->decode(job.prompt(), true);
-  return event(index, prompt ? *prompt : std::string(), job.prompt_logprobs());
+  return event(index, prompt ? *prompt : std::string(), job.prompt_logprobs(), offset);
 }
 
 std::string Answer::choice_end(std::size_t index, const Job& job,
                                const std::optional<StateMark>& mark) const {
   std::string events;
-  if (const std::string rest = unshown(job); !rest.empty()) events += event(index, rest, {});
+  std::size_t offset = 0;  // of no token
+  if (const std::string rest = unshown(job); !rest.empty())
+    events += event(index, rest, {}, offset);
   nlohmann::ordered_json choice = {{"index", index}};
   if (chat_) {
     choice["delta"] = nlohmann::ordered_json::object();

@@ -35,11 +35,12 @@ class Answer {
   /// Events of a stream: before the first text, for a text of a choice, after a choice's last text
   /// (`mark` as above), after all.
   std::string opening(const Job& first) const;
+  /// `offset` is that of the logprobs' first token in the choice's text, and then that behind their last.
   std::string event(std::size_t index, std::string_view text,
-                    std::span<const TokenLogprobs> logprobs) const;
+                    std::span<const TokenLogprobs> logprobs, std::size_t& offset) const;
   std::string thought_event(std::size_t index, std::string_view text) const;
   /// The prompt, before a choice's first text: with `echo`.
-  std::string echo(std::size_t index, const Job& job) const;
+  std::string echo(std::size_t index, const Job& job, std::size_t& offset) const;
   std::string choice_end(std::size_t index, const Job& job,
                          const std::optional<StateMark>& mark) const;
   std::string closing(const Jobs& jobs) const;
@@ -54,8 +55,10 @@ class Answer {
                  const std::optional<StateMark>& mark) const;
 
   std::string text_of(TokenId token) const;
+  static std::string shown(const std::string& bytes);
   /// OpenAI's form of log-probabilities, null if the client asked for none.
-  nlohmann::ordered_json logprobs_of(std::span<const TokenLogprobs> all) const;
+  /// @param offset  as of event()
+  nlohmann::ordered_json logprobs_of(std::span<const TokenLogprobs> all, std::size_t& offset) const;
   nlohmann::ordered_json chat_logprobs(std::span<const TokenLogprobs> all) const;
 
   const bool chat_;

@@ -27,6 +27,26 @@ HttpReply error_reply(const HttpError& error) {
   return reply;
 }
 
+std::variant<std::vector<TokenId>, HttpError> tokens_of_prompt(const Model& model,
+                                                               const Prompt& prompt,
+                                                               const char* name) {
+  if (const auto* given = std::get_if<std::vector<TokenId>>(&prompt)) {
+    for (const TokenId token : *given) {
+      if (token < model.info().vocab_size) continue;
+      return HttpError{400,
+                       std::string(name) + " names token " + std::to_string(token) +
+                           ", which the model does not have",
+                       name, "invalid_value"};
+    }
+    return *given;
+  }
+  const auto& text = std::get<std::string>(prompt);
+  Result<std::vector<TokenId>> tokens =
+      text.empty() ? std::vector<TokenId>{} : model.encode(text, false);
+  if (!tokens) return of_error(tokens.error());
+  return *std::move(tokens);
+}
+
 // One request from its start to its answer. The scheduler's thread tells it of text and of the end,
 // a worker keeps its state, the reactor's thread sends what there is.
 class Completions::Running : public std::enable_shared_from_this<Running> {
@@ -48,6 +68,7 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
     jobs_ = std::move(jobs);
     ended_.resize(jobs_.size());
     begun_.resize(jobs_.size());
+    offsets_.resize(jobs_.size());
     before_ = std::move(before);
     answer_ = std::make_unique<Answer>(request_, owner_.model_,
                                        owner_.settings_.limits.name_of(request_.model),
@@ -152,9 +173,9 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
       if ((says || ends) && !std::exchange(opened_, true))
         piece.bytes = answer_->opening(*jobs_[0]);
       if ((says || ends) && !std::exchange(begun_[i], true))
-        piece.bytes += answer_->echo(i, *jobs_[i]);
+        piece.bytes += answer_->echo(i, *jobs_[i], offsets_[i]);
       if (!news.thought.empty()) piece.bytes += answer_->thought_event(i, news.thought);
-      if (answers) piece.bytes += answer_->event(i, news.text, news.logprobs);
+      if (answers) piece.bytes += answer_->event(i, news.text, news.logprobs, offsets_[i]);
       if (!ends || failure_of(i)) continue;
       ended_[i] = true;
       piece.bytes += answer_->choice_end(i, *jobs_[i], mark_);
@@ -176,6 +197,7 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   const std::shared_ptr<Exchange> exchange_;
   Request request_;
   Answer::Jobs jobs_;
+  std::vector<std::size_t> offsets_;  // of each choice's next token in its text, in characters
   std::vector<char> begun_;  // choices of which something was sent; of the reactor's thread
   std::vector<bool> ended_;  // choices whose end was sent; of the reactor's thread
   std::unique_ptr<Answer> answer_;
@@ -203,22 +225,6 @@ HttpError state_dropped(const Request& request, const KeptStates::Taken& taken,
 
 }  // namespace
 
-std::variant<Completions::Tokens, HttpError> Completions::tokens_of(const Prompt& prompt) const {
-  if (const auto* given = std::get_if<Tokens>(&prompt)) {
-    for (const TokenId token : *given) {
-      if (token < model_->info().vocab_size) continue;
-      return HttpError{
-          400, "prompt names token " + std::to_string(token) + ", which the model does not have",
-          "prompt", "invalid_value"};
-    }
-    return *given;
-  }
-  const auto& text = std::get<std::string>(prompt);
-  Result<Tokens> tokens = text.empty() ? Tokens{} : model_->encode(text, false);
-  if (!tokens) return of_error(tokens.error());
-  return *std::move(tokens);
-}
-
 // What to feed for every prompt: all of a new conversation, what is new of a kept one.
 std::variant<std::vector<Completions::Tokens>, HttpError> Completions::tokens_of(
     const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, bool& anew) const {
@@ -232,7 +238,7 @@ std::variant<std::vector<Completions::Tokens>, HttpError> Completions::tokens_of
   }
   if (taken.forgotten) return state_dropped(request, taken, "");
   for (const Prompt& prompt : request.prompts) {
-    std::variant<Tokens, HttpError> tokens = tokens_of(prompt);
+    std::variant<Tokens, HttpError> tokens = tokens_of_prompt(*model_, prompt, "prompt");
     if (const auto* error = std::get_if<HttpError>(&tokens)) return *error;
     all.push_back(std::get<Tokens>(std::move(tokens)));
     if (!all.back().empty() || taken.state) continue;

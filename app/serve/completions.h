@@ -46,7 +46,6 @@ class Completions {
   std::variant<std::vector<Tokens>, HttpError> tokens_of(const Request& request,
                                                          const KeptStates::Taken& taken,
                                                          MessageTrail& trail, bool& anew) const;
-  std::variant<Tokens, HttpError> tokens_of(const Prompt& prompt) const;
   std::variant<Tokens, HttpError> chat_tokens(const Request& request,
                                               const KeptStates::Taken& taken, MessageTrail& trail,
                                               bool& anew) const;
@@ -61,6 +60,11 @@ class Completions {
 
 /// An error of the library as a client is told it.
 HttpError of_error(const Error& error);
+
+/// The tokens of a prompt that came in the field `name`. @return 400 for a token that the model does not have
+std::variant<std::vector<TokenId>, HttpError> tokens_of_prompt(const Model& model,
+                                                               const Prompt& prompt,
+                                                               const char* name);
 
 /// An error as an answer.
 HttpReply error_reply(const HttpError& error);

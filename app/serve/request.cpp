@@ -101,44 +101,6 @@ std::optional<std::vector<TokenId>> read_tokens(const nlohmann::json& list) {
   return tokens;
 }
 
-// A text, a list of texts, a list of token ids, or a list of such lists.
-void read_prompts(Fields& fields, std::vector<Prompt>& prompts) {
-  const nlohmann::json* given = fields.value("prompt");
-  bool wrong = false;
-  if (given != nullptr && given->is_string()) {
-    prompts.emplace_back(given->get<std::string>());
-  } else if (given != nullptr && given->is_array() && !given->empty()) {
-    if (given->front().is_number()) {
-      std::optional<std::vector<TokenId>> tokens = read_tokens(*given);
-      wrong = !tokens;
-      if (tokens) prompts.emplace_back(*std::move(tokens));
-    } else if (given->size() > kMostPrompts) {
-      return fields.refuse("prompt is a list of " + std::to_string(given->size()) + ", at most " +
-                               std::to_string(kMostPrompts) + " are answered in one request",
-                           "prompt");
-    } else {
-      for (const nlohmann::json& one : *given) {
-        std::optional<std::vector<TokenId>> tokens;
-        if (one.is_array()) tokens = read_tokens(one);
-        if (one.is_string()) {
-          prompts.emplace_back(one.get<std::string>());
-        } else if (tokens) {
-          prompts.emplace_back(*std::move(tokens));
-        }
-      }
-      wrong = prompts.size() != given->size();
-    }
-  } else {
-    wrong = given != nullptr && !given->is_array();
-  }
-  if (wrong) {
-    return fields.refuse(
-        "prompt: expected a text, a list of texts, a list of token ids or a list of such lists",
-        "prompt");
-  }
-  if (prompts.empty()) prompts.emplace_back();
-}
-
 // What only one prompt can have, and that there is something to answer.
 void check_prompts(Fields& fields, const Request& request) {
   const bool one = request.prompts.size() == 1;
@@ -311,6 +273,11 @@ void read_answers(Fields& fields, Request& request) {
       generation.logprobs = std::max(generation.logprobs, 0);
     }
   }
+  if (const auto v = fields.boolean("post_sampling_probs"); v && *v) {
+    if (!request.shows_logprobs)
+      return fields.refuse("post_sampling_probs needs logprobs", "post_sampling_probs");
+    generation.logprobs_of_draw = true;
+  }
   if (request.conversation.empty() || (request.best_of == 1 && !request.echo)) return;
   fields.refuse("a conversation goes on with one answer: n, best_of and echo are not for it",
                 request.echo ? "echo" : "n");
@@ -359,6 +326,53 @@ std::optional<HttpError> Request::match(std::string_view if_match) {
   return {};
 }
 
+void read_prompts(Fields& fields, const char* name, std::vector<Prompt>& prompts) {
+  const nlohmann::json* given = fields.value(name);
+  bool wrong = false;
+  if (given != nullptr && given->is_string()) {
+    prompts.emplace_back(given->get<std::string>());
+  } else if (given != nullptr && given->is_array() && !given->empty()) {
+    if (given->front().is_number()) {
+      std::optional<std::vector<TokenId>> tokens = read_tokens(*given);
+      wrong = !tokens;
+      if (tokens) prompts.emplace_back(*std::move(tokens));
+    } else if (given->size() > kMostPrompts) {
+      return fields.refuse(std::string(name) + " is a list of " + std::to_string(given->size()) +
+                               ", at most " + std::to_string(kMostPrompts) +
+                               " are answered in one request",
+                           name);
+    } else {
+      for (const nlohmann::json& one : *given) {
+        std::optional<std::vector<TokenId>> tokens;
+        if (one.is_array()) tokens = read_tokens(one);
+        if (one.is_string()) {
+          prompts.emplace_back(one.get<std::string>());
+        } else if (tokens) {
+          prompts.emplace_back(*std::move(tokens));
+        }
+      }
+      wrong = prompts.size() != given->size();
+    }
+  } else {
+    wrong = given != nullptr && !given->is_array();
+  }
+  if (wrong) {
+    return fields.refuse(
+        std::string(name) +
+            ": expected a text, a list of texts, a list of token ids or a list of such lists",
+        name);
+  }
+  if (prompts.empty()) prompts.emplace_back();
+}
+
+std::optional<HttpError> read_model(Fields& fields, const RequestLimits& limits,
+                                    std::string& model) {
+  model = fields.text("model").value_or("").substr(0, kMostModelBytes);
+  if (limits.any_model || model.empty() || model == limits.model || model == "default") return {};
+  return HttpError{404, "there is no model " + model + " here, only " + limits.model, "model",
+                   "model_not_found"};
+}
+
 std::variant<nlohmann::json, HttpError> read_object(std::string_view body) {
   Result<nlohmann::json> object = parse_json(body, "the body", {.unique_keys = true});
   if (!object) return HttpError{400, object.error().message, "", "invalid_json"};
@@ -376,17 +390,12 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
   request.chat = chat;
   request.generation = limits.defaults;
 
-  request.model = fields.text("model").value_or("").substr(0, kMostModelBytes);
-  if (!limits.any_model && !request.model.empty() && request.model != limits.model &&
-      request.model != "default") {
-    return HttpError{404, "there is no model " + request.model + " here, only " + limits.model,
-                     "model", "model_not_found"};
-  }
+  if (auto error = read_model(fields, limits, request.model)) return *error;
   if (chat) {
     read_messages(fields, request.messages);
     read_thinking(fields, request);
   } else {
-    read_prompts(fields, request.prompts);
+    read_prompts(fields, "prompt", request.prompts);
   }
   read_sampling(fields, request.generation.sampling);
   read_stops(fields, request.generation.stop);
@@ -423,6 +432,40 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
   fields.finish();
   if (fields.error()) return *fields.error();
   return request;
+}
+
+std::variant<EmbeddingRequest, HttpError> read_embedding_request(std::string_view body,
+                                                                 std::int64_t width,
+                                                                 const RequestLimits& limits) {
+  std::variant<nlohmann::json, HttpError> object = read_object(body);
+  if (const auto* error = std::get_if<HttpError>(&object)) return *error;
+  Fields fields(std::get<nlohmann::json>(object));
+  EmbeddingRequest asked;
+  if (auto error = read_model(fields, limits, asked.model)) return *error;
+  read_prompts(fields, "input", asked.texts);
+  const std::string format = fields.text("encoding_format").value_or("float");
+  asked.packed = format == "base64";
+  if (!asked.packed && format != "float") {
+    fields.refuse("encoding_format is " + format.substr(0, 40) + ", expected float or base64",
+                  "encoding_format");
+  }
+  if (const nlohmann::json* given = fields.value("dimensions");
+      given != nullptr && *given != width) {
+    fields.refuse("dimensions is " + dump(*given).substr(0, 40) + ", expected " +
+                      std::to_string(width) + ", which this model has",
+                  "dimensions");
+  }
+  const std::string pooling = fields.text("pooling").value_or("mean");
+  if (pooling == "last") {
+    asked.options.pooling = Pooling::last;
+  } else if (pooling != "mean") {
+    fields.refuse("pooling is " + pooling.substr(0, 40) + ", expected mean or last", "pooling");
+  }
+  if (const auto v = fields.boolean("normalize")) asked.options.normalise = *v;
+  fields.ignore("user");
+  fields.finish();
+  if (fields.error()) return *fields.error();
+  return asked;
 }
 
 }  // namespace runnel::serve

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bodies of /v1/chat/completions and /v1/completions, read and checked.
+// The bodies of /v1/chat/completions, /v1/completions and /v1/embeddings, read and checked.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +57,27 @@ struct RequestLimits {
 /// @return the request, or what is wrong with it.
 std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
                                               const RequestLimits& limits);
+
+/// What a client asks for that wants embeddings.
+struct EmbeddingRequest {
+  std::string model;          // as given, or empty
+  std::vector<Prompt> texts;  // at least one
+  EmbeddingOptions options;
+  bool packed = false;  // base64
+};
+
+/// @param width  the numbers of the model's embeddings
+std::variant<EmbeddingRequest, HttpError> read_embedding_request(std::string_view body,
+                                                                 std::int64_t width,
+                                                                 const RequestLimits& limits);
+
+/// The field `model`. @return 404 unless it is absent or the one that is served
+std::optional<HttpError> read_model(Fields& fields, const RequestLimits& limits,
+                                    std::string& model);
+
+/// The field `name`: a text, a list of texts, a list of token ids, or a list of such lists. One that is absent or an
+/// empty list is one empty prompt.
+void read_prompts(Fields& fields, const char* name, std::vector<Prompt>& prompts);
 
 /// The JSON object of a body.
 std::variant<nlohmann::json, HttpError> read_object(std::string_view body);

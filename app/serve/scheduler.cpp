@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/try.h"
+#include "runtime/model/session_impl.h"
 #include "runtime/sampling/logprobs.h"
 
 namespace runnel::serve {
@@ -57,6 +58,7 @@ void Job::say(std::string_view text, std::string Job::*where) {
 void Job::let_copies_begin(const std::optional<Snapshot>& start) {
   for (const std::shared_ptr<Job>& copy : copies_of_it_) {
     copy->start_ = start;
+    if (start) copy->prompt_logprobs_ = prompt_logprobs_;
     copy->ready_ = true;
   }
   copies_of_it_.clear();
@@ -264,6 +266,24 @@ void Scheduler::score_piece(Job& job) {
   if (job.consumed_ == job.tokens_.size()) begin_generation(job);
 }
 
+// Hidden states come of one prompt at a time.
+void Scheduler::embed_piece(Job& job, std::size_t most) {
+  const std::size_t size =
+      std::min({std::size_t{Engine::kHiddenTokens}, std::max<std::size_t>(1, most),
+                job.tokens_.size() - job.consumed_});
+  std::vector<float> hidden(size * static_cast<std::size_t>(job.model_->info().hidden_size));
+  const Status read =
+      job.session_->impl().hidden(std::span(job.tokens_).subspan(job.consumed_, size), hidden, {});
+  if (!read) return end(job, read.error());
+  job.pool_->add(hidden);
+  job.consumed_ += size;
+  if (job.consumed_ < job.tokens_.size()) return;
+  Result<std::vector<float>> made = job.pool_->finish();
+  if (!made) return end(job, made.error());
+  job.embedding_ = *std::move(made);
+  end(job, {});
+}
+
 void Scheduler::end(Job& job, std::optional<Error> error) {
   if (job.generation_) {
     job.result_ = job.generation_->finish();
@@ -335,9 +355,18 @@ void Scheduler::read_prompts() {
   const auto rest = [](const Job* job) { return job->tokens_.size() - job->consumed_; };
   std::sort(readers.begin(), readers.end(), [&](auto* x, auto* y) { return rest(x) < rest(y); });
   std::size_t left = budget;
-  std::erase_if(readers, [this](Job* job) {
-    if (job->scores_) score_piece(*job);
-    return job->scores_;
+  const auto begin = std::chrono::steady_clock::now();
+  const std::size_t share = std::max<std::size_t>(1, budget / readers.size());
+  std::erase_if(readers, [&](Job* job) {
+    if (!job->scores_ && !job->pool_) return false;
+    const std::size_t before = job->consumed_;
+    if (job->pool_) {
+      embed_piece(*job, share);
+    } else {
+      score_piece(*job);
+    }
+    left -= std::min(left, job->consumed_ - before);
+    return true;
   });
   for (std::size_t i = 0; i < readers.size(); ++i) {  // what short ones leave goes to longer ones
     Job& job = *readers[i];
@@ -348,8 +377,6 @@ void Scheduler::read_prompts() {
     fed_.push_back(&job);
     left -= std::min(left, piece);
   }
-  if (feeds_.empty()) return;
-  const auto begin = std::chrono::steady_clock::now();
   const Status ran = batch_.run(feeds_);
   pace_.took(budget - left, std::chrono::steady_clock::now() - begin);
   for (std::size_t i = 0; i < fed_.size(); ++i) {

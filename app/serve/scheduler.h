@@ -20,6 +20,7 @@
 #include "runnel/session.h"
 #include "runnel/snapshot.h"
 #include "runtime/generate/session_generation.h"
+#include "runtime/model/hidden_pool.h"
 
 namespace runnel::serve {
 
@@ -65,6 +66,11 @@ class Job {
 
   /// Before it is submitted: it also gives the probabilities of its prompt's tokens.
   void score_prompt() { scores_ = true; }
+  /// Before it is submitted: it makes an embedding of its prompt and generates nothing.
+  void embed_prompt(const EmbeddingOptions& options) {
+    pool_.emplace(static_cast<std::size_t>(model_->info().hidden_size), options);
+  }
+  const std::vector<float>& embedding() const { return embedding_; }
   /// Before both are submitted: it answers the same prompt as `first`, which alone reads it.
   void copy_prompt_of(Job& first, const std::shared_ptr<Job>& self) {
     copies_ = true;
@@ -109,6 +115,8 @@ class Job {
   TextCallback on_text_;
   bool scores_ = false;
   std::vector<TokenLogprobs> prompt_logprobs_;
+  std::optional<HiddenPool> pool_;  // of a job that embeds
+  std::vector<float> embedding_;
   bool copies_ = false;                             // the prompt of another
   bool ready_ = true;                               // that one has read it, or never will
   std::optional<Snapshot> start_;                   // after that prompt
@@ -175,6 +183,7 @@ class Scheduler {
   void read_prompts();
   void begin_generation(Job& job);
   void score_piece(Job& job);
+  void embed_piece(Job& job, std::size_t most);
   void end(Job& job, std::optional<Error> error);
   void sweep();
 

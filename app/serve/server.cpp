@@ -10,6 +10,7 @@
 
 #include "app/serve/access.h"
 #include "app/serve/completions.h"
+#include "app/serve/embeddings.h"
 #include "app/serve/kept_states.h"
 #include "app/serve/net/host.h"
 #include "app/serve/request.h"
@@ -52,6 +53,7 @@ struct Server::Impl {
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<KeptStates> states;
   std::unique_ptr<Completions> completions;
+  std::unique_ptr<Embeddings> embeddings;
   std::unique_ptr<Workers> workers;
   std::unique_ptr<Scheduler> scheduler;
 };
@@ -79,16 +81,15 @@ Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
   workers = std::make_unique<Workers>(kWorkers);
   scheduler = std::make_unique<Scheduler>(
       Scheduler::Settings{.parallel = settings.parallel, .extra = extra, .queue = settings.queue});
-  completions = std::make_unique<Completions>(
-      model,
-      Completions::Settings{.limits = {.defaults = settings.defaults,
-                                       .most_tokens = settings.most_tokens,
-                                       .model = name,
-                                       .any_model = settings.any_model},
-                            .most_prompt = settings.most_prompt,
-                            .queue = settings.queue,
-                            .most_prompts = settings.parallel + settings.queue},
-      *states, *scheduler, *workers);
+  const Completions::Settings answers = {.limits = {.defaults = settings.defaults,
+                                                    .most_tokens = settings.most_tokens,
+                                                    .model = name,
+                                                    .any_model = settings.any_model},
+                                         .most_prompt = settings.most_prompt,
+                                         .queue = settings.queue,
+                                         .most_prompts = settings.parallel + settings.queue};
+  completions = std::make_unique<Completions>(model, answers, *states, *scheduler, *workers);
+  embeddings = std::make_unique<Embeddings>(model, answers, *scheduler, *workers);
   return {};
 }
 
@@ -99,8 +100,8 @@ std::optional<HttpReply> Server::Impl::admit(const HttpRequest& request) const {
   const bool get =
       path == "/health" || path == "/ready" || path == "/v1/models" || path.starts_with(kModels);
   const bool post = path == "/v1/chat/completions" || path == "/v1/completions" ||
-                    path == "/v1/states/save" || path == "/v1/states/fork" ||
-                    path == "/v1/states/delete";
+                    path == "/v1/embeddings" || path == "/v1/states/save" ||
+                    path == "/v1/states/fork" || path == "/v1/states/delete";
   if (!get && !post) {
     return error_reply({404, "there is nothing at " + request.path.substr(0, 80), "", "not_found"});
   }
@@ -137,6 +138,8 @@ void Server::Impl::handle(const std::shared_ptr<Exchange>& exchange) {
       if (at.starts_with("/v1/states/")) {
         change_state(*exchange,
                      std::string_view(at).substr(std::string_view("/v1/states/").size()));
+      } else if (at == "/v1/embeddings") {
+        embeddings->answer(exchange);
       } else {
         completions->answer(exchange, at == "/v1/chat/completions");
       }

@@ -166,7 +166,9 @@ class Plan {
     return std::unique_ptr<SampledSteps>();
   }
 
-  /// What tests see of the buffers between the ops; the plan's own, null where it shows none.
+  /// The buffers between the ops, the plan's own: all rows of x can be read after a run of one item if the plan recorded
+  /// no logits.
+  /// Null where it shows none, which no backend of this library does.
   virtual PassProbe* probe() { return nullptr; }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers between the ops of a plan, so that a test can run an op alone: it records embed and the op, writes what
-// the op reads, runs the plan and reads what the op wrote.
+// The buffers between the ops of a plan. The engine reads x after the layers of a pass without a head; a test runs an op
+// alone: it records embed and the op, writes what the op reads, runs the plan and reads what the op wrote.
 #pragma once
 
 #include <cstdint>

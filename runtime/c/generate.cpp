@@ -91,7 +91,51 @@ Result<GenerationOptions> to_options(const runnel_generation_options& o) {
       return call(logits.data(), logits.size(), tokens.data(), tokens.size(), user);
     };
   }
+  if (o.on_logprobs == nullptr && (o.logprobs != 0 || o.logprobs_of_draw)) {
+    return fail(ErrorCode::invalid_argument, "logprobs is ", o.logprobs,
+                ", but there is no on_logprobs to receive them");
+  }
+  if (o.on_logprobs != nullptr) {
+    wanted.logprobs = o.logprobs;
+    wanted.logprobs_of_draw = o.logprobs_of_draw;
+    wanted.on_logprobs = [call = o.on_logprobs, user = o.user](const TokenLogprobs& at) {
+      const auto to_c = [](const TokenLogprob& one) {
+        return runnel_token_logprob{.token = one.token, .logprob = one.logprob};
+      };
+      const runnel_token_logprob chosen = to_c(at.chosen);
+      std::vector<runnel_token_logprob> top;
+      for (const TokenLogprob& one : at.top) top.push_back(to_c(one));
+      call(&chosen, top.data(), top.size(), user);
+    };
+  }
   return wanted;
+}
+
+std::stop_token stop_of(const runnel_generation_options& o) {
+  return o.stop != nullptr ? o.stop->source.get_token() : std::stop_token();
+}
+
+Result<runnel_generation_result> known_result(const runnel_generation_result* result) {
+  return known_struct(result, runnel_generation_result{}, sizeof(runnel_generation_result),
+                      "runnel_generation_result");
+}
+
+// result <- `done`, with the room that `out` names.
+void put_result(const GenerationResult& done, runnel_generation_result out,
+                runnel_generation_result* result) {
+  if (result == nullptr) return;
+  out.finish = static_cast<int32_t>(done.reason);
+  out.token_count = done.tokens.size();
+  out.text_bytes = done.text.size();
+  out.held_back_bytes = done.held_back.size();
+  if (out.tokens != nullptr) {
+    std::copy_n(done.tokens.begin(), std::min(done.tokens.size(), out.token_capacity), out.tokens);
+  }
+  if (out.held_back != nullptr) {
+    std::copy_n(done.held_back.begin(), std::min(done.held_back.size(), out.held_back_capacity),
+                out.held_back);
+  }
+  fill_struct(result, out);
 }
 
 }  // namespace
@@ -109,9 +153,7 @@ runnel_status runnel_generate(runnel_session* session, const runnel_generation_o
   return guarded(error, [&]() -> Status {
     RUNNEL_CHECK_OK(check_not_null(session, "session"));
     RUNNEL_TRY(const runnel_generation_options o, known_options(options));
-    RUNNEL_TRY(runnel_generation_result out,
-               known_struct(result, runnel_generation_result{}, sizeof(runnel_generation_result),
-                            "runnel_generation_result"));
+    RUNNEL_TRY(const runnel_generation_result out, known_result(result));
     RUNNEL_TRY(const GenerationOptions wanted, to_options(o));
     TextCallback on_text;
     if (o.on_text != nullptr) {
@@ -120,22 +162,37 @@ runnel_status runnel_generate(runnel_session* session, const runnel_generation_o
       };
     }
     RUNNEL_TRY(const GenerationResult done,
-               generate(session->session, wanted, on_text,
-                        o.stop != nullptr ? o.stop->source.get_token() : std::stop_token()));
-    if (result == nullptr) return {};
-    out.finish = static_cast<int32_t>(done.reason);
-    out.token_count = done.tokens.size();
-    out.text_bytes = done.text.size();
-    out.held_back_bytes = done.held_back.size();
-    if (out.tokens != nullptr) {
-      std::copy_n(done.tokens.begin(), std::min(done.tokens.size(), out.token_capacity),
-                  out.tokens);
+               generate(session->session, wanted, on_text, stop_of(o)));
+    put_result(done, out, result);
+    return {};
+  });
+}
+
+runnel_status runnel_generate_several(
+    const runnel_session* session, size_t n, const runnel_generation_options* options,
+    bool (*on_text)(size_t answer, const char* text, size_t bytes, void* user),
+    runnel_generation_result* const* results, runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_TRY(const runnel_generation_options o, known_options(options));
+    RUNNEL_TRY(const GenerationOptions wanted, to_options(o));
+    const auto result_of = [results](std::size_t i) {
+      return results != nullptr ? results[i] : nullptr;
+    };
+    std::vector<runnel_generation_result> outs;
+    for (std::size_t i = 0; i < std::min(n, kMostAnswers); ++i) {
+      RUNNEL_TRY(const runnel_generation_result out, known_result(result_of(i)));
+      outs.push_back(out);
     }
-    if (out.held_back != nullptr) {
-      std::copy_n(done.held_back.begin(), std::min(done.held_back.size(), out.held_back_capacity),
-                  out.held_back);
+    AnswerCallback show;
+    if (on_text != nullptr) {
+      show = [on_text, user = o.user](std::size_t answer, std::string_view text) {
+        return on_text(answer, text.data(), text.size(), user);
+      };
     }
-    fill_struct(result, out);
+    RUNNEL_TRY(const std::vector<GenerationResult> done,
+               generate_several(session->session, n, wanted, show, stop_of(o)));
+    for (std::size_t i = 0; i < done.size(); ++i) put_result(done[i], outs[i], result_of(i));
     return {};
   });
 }

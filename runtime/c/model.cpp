@@ -89,6 +89,7 @@ runnel_status runnel_model_get_info(const runnel_model* model, runnel_model_info
     value.begin_token = model->model->begin_token();
     value.window_slots = facts.window_slots;
     value.file_window_slots = facts.file_window_slots;
+    value.hidden_size = facts.hidden_size;
     fill_struct(info, value);
     return {};
   });

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "runnel/scoring.h"
 #include "runtime/c/support.h"
 
 using namespace runnel;
@@ -80,6 +81,54 @@ runnel_status runnel_session_score(runnel_session* session, const runnel_token* 
   if (status != RUNNEL_OK) return status;
   if (!fits) return report(RUNNEL_TOO_SMALL, "score: the array is too small", error);
   return copy_out(std::span<const float>(scores), logits, capacity, count, error);
+}
+
+runnel_status runnel_session_embedding(const runnel_session* session, const runnel_token* tokens,
+                                       size_t token_count, int32_t pooling, bool normalise,
+                                       float* embedding, size_t capacity, size_t* count,
+                                       runnel_error* error) {
+  std::vector<float> made;
+  bool fits = true;
+  const runnel_status status = guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_TRY(const std::span<const TokenId> ids, span_of(tokens, token_count, "tokens"));
+    if (pooling != RUNNEL_POOLING_MEAN && pooling != RUNNEL_POOLING_LAST) {
+      return fail(ErrorCode::invalid_argument, "pooling is ", pooling,
+                  ", expected RUNNEL_POOLING_MEAN or RUNNEL_POOLING_LAST");
+    }
+    const auto wanted = static_cast<std::size_t>(session->session.model().info().hidden_size);
+    fits = wanted <= capacity && embedding != nullptr;
+    if (!fits) {  // before anything is read
+      if (count != nullptr) *count = wanted;
+      return {};
+    }
+    RUNNEL_TRY(made, session->session.embedding(
+                         ids, {.pooling = static_cast<Pooling>(pooling), .normalise = normalise}));
+    return {};
+  });
+  if (status != RUNNEL_OK) return status;
+  if (!fits) return report(RUNNEL_TOO_SMALL, "embedding: the array is too small", error);
+  return copy_out(std::span<const float>(made), embedding, capacity, count, error);
+}
+
+runnel_status runnel_session_score_choices(const runnel_session* session,
+                                           const runnel_choice* choices, size_t choice_count,
+                                           double* log_likelihoods, runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_TRY(const std::span<const runnel_choice> given,
+               span_of(choices, choice_count, "choices"));
+    if (choice_count > 0) RUNNEL_CHECK_OK(check_not_null(log_likelihoods, "log_likelihoods"));
+    std::vector<std::vector<TokenId>> texts;
+    for (const runnel_choice& choice : given) {
+      RUNNEL_TRY(const std::span<const TokenId> ids,
+                 span_of(choice.tokens, choice.token_count, "a choice's tokens"));
+      texts.emplace_back(ids.begin(), ids.end());
+    }
+    RUNNEL_TRY(const std::vector<ChoiceScore> scores, score_choices(session->session, texts));
+    for (std::size_t i = 0; i < scores.size(); ++i) log_likelihoods[i] = scores[i].total();
+    return {};
+  });
 }
 
 const float* runnel_session_logits(const runnel_session* session, size_t* count) {

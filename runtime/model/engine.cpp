@@ -3,7 +3,10 @@
 
 #include <utility>
 
+#include "quant/quantise.h"
+#include "runtime/backend/pass_probe.h"
 #include "runtime/backend/plan_items.h"
+#include "runtime/backend/reference/ops.h"
 #include "runtime/backend/registry.h"
 #include "runtime/base/try.h"
 #include "runtime/model/forward.h"
@@ -38,6 +41,7 @@ Result<std::unique_ptr<Engine>> Engine::create(ModelFile file, std::unique_ptr<B
                                                std::string step_program) {
   std::unique_ptr<Engine> engine(new Engine);
   engine->file_ = std::move(file);
+  RUNNEL_CHECK_OK(engine->keep_final_norm());
   engine->fallback_ = std::move(fallback);
   engine->step_program_ = std::move(step_program);
   Status loaded = engine->load(std::move(backend), progress);
@@ -102,6 +106,50 @@ Status Engine::run(std::span<const PlanItem> items, std::stop_token stop,
   Plan& plan = total_tokens(items) <= static_cast<std::size_t>(kDecodeTokens) ? *current()->decode
                                                                               : *current()->prefill;
   return failed_over(plan.run(items, std::move(stop)));
+}
+
+Status Engine::keep_final_norm() {
+  const NormWeights& given = file_.weights.final_norm;
+  final_norm_ = given;
+  final_norm_values_.resize(
+      static_cast<std::size_t>(given.weight.rows * given.weight.cols +
+                               (given.bias.present() ? given.bias.rows * given.bias.cols : 0)));
+  std::span<float> left(final_norm_values_);
+  for (WeightView* view : {&final_norm_.weight, &final_norm_.bias}) {
+    if (!view->present()) continue;
+    const std::span<float> own = left.first(static_cast<std::size_t>(view->rows * view->cols));
+    RUNNEL_CHECK_OK(quant::dequantize_rows(view->type, view->data, view->cols, own));
+    view->type = quant::BlockType::f32;
+    view->data = std::as_bytes(own);
+    left = left.subspan(own.size());
+  }
+  return {};
+}
+
+Status Engine::hidden_pass(const PlanItem& item, std::span<float> out, std::stop_token stop) const {
+  const Loaded& here = *current();
+  if (here.hidden == nullptr) {
+    // No device has a program of its own for a pass without a head, so that x is in its buffer also after one token.
+    RUNNEL_TRY(here.hidden, here.model->record(kHiddenTokens, [this](Ops& ops) {
+      return forward_layers(ops, file_.config, file_.weights);
+    }));
+  }
+  RUNNEL_CHECK_OK(here.hidden->run(std::span(&item, 1), std::move(stop)));
+  PassProbe* probe = here.hidden->probe();
+  if (probe == nullptr)
+    return fail(ErrorCode::unsupported, here.backend->device().id, ": shows no hidden states");
+  std::vector<float> x(out.size());
+  RUNNEL_CHECK_OK(probe->read(PassBuffer::x, file_.config.layers.back(), x));
+  reference::norm(file_.config.final_norm, final_norm_, x, out);
+  return {};
+}
+
+Status Engine::run_hidden(RecurrentState& state, std::span<const TokenId> tokens,
+                          std::span<float> out, std::stop_token stop, std::uint64_t generation) {
+  const std::lock_guard lock(running_);
+  RUNNEL_CHECK_OK(check_generation(generation));
+  return failed_over(
+      hidden_pass({.state = &state, .tokens = tokens, .logits = {}}, out, std::move(stop)));
 }
 
 /// Steps of a plan that several threads use.

@@ -20,6 +20,7 @@ class Engine {
  public:
   // tokens of one decode pass: one each of up to 16 sessions
   static constexpr int kDecodeTokens = 16;
+  static constexpr int kHiddenTokens = 256;  // most tokens of one run_hidden()
 
   /// Makes the backend that takes over if the first has too little memory or fails.
   using Fallback = std::function<Result<std::unique_ptr<Backend>>()>;
@@ -60,6 +61,14 @@ class Engine {
   Status run(std::span<const PlanItem> items, std::stop_token stop = {},
              std::uint64_t generation = 0);
 
+  /// Feeds `tokens`, and gives what the head would see of them: the final norm of the last layer. Its plan is made by the
+  /// first call.
+  /// @param tokens  at most kHiddenTokens
+  /// @param out     [tokens, D]
+  /// @return as run(); out_of_memory for the plan
+  Status run_hidden(RecurrentState& state, std::span<const TokenId> tokens, std::span<float> out,
+                    std::stop_token stop = {}, std::uint64_t generation = 0);
+
   /// Plan::sampled_steps of the decode plan, null where the backend has none. Passes of other threads run between the
   /// steps.
   Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
@@ -75,6 +84,7 @@ class Engine {
     std::unique_ptr<Backend> backend;
     std::unique_ptr<DeviceModel> model;
     std::unique_ptr<Plan> decode, prefill;
+    mutable std::unique_ptr<Plan> hidden;  // without a head; null until it is wanted
     std::uint64_t generation = 0;
   };
 
@@ -85,7 +95,12 @@ class Engine {
   /// `status`; if it says that the device failed, after the fallback has taken over.
   Status failed_over(Status status);
 
+  Status hidden_pass(const PlanItem& item, std::span<float> out, std::stop_token stop) const;
+  Status keep_final_norm();
+
   ModelFile file_;  // its weights are what the device model was made of
+  std::vector<float> final_norm_values_;
+  NormWeights final_norm_;  // views them: the file may be gone
   std::string step_program_;
   Fallback fallback_;  // empty: none, or it has taken over
   // Every device so far: callers may still hold a device's name or free its states.

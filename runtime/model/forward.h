@@ -34,8 +34,8 @@ inline Status forward_layer(Ops& ops, const LayerSpec& layer, const LayerWeights
   return {};
 }
 
-/// Records embed, the layers and the head into `ops`.
-inline Status forward(Ops& ops, const ModelConfig& config, const Weights& weights) {
+/// Records embed and the layers into `ops`.
+inline Status forward_layers(Ops& ops, const ModelConfig& config, const Weights& weights) {
   if (Status s = ops.embed(weights.embeddings); !s) return s;
   if (config.embedding_norm) {
     if (Status s = ops.embedding_norm(*config.embedding_norm, weights.embedding_norm); !s) return s;
@@ -43,6 +43,12 @@ inline Status forward(Ops& ops, const ModelConfig& config, const Weights& weight
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     if (Status s = forward_layer(ops, config.layers[i], weights.layers[i]); !s) return s;
   }
+  return {};
+}
+
+/// The same and the head.
+inline Status forward(Ops& ops, const ModelConfig& config, const Weights& weights) {
+  if (Status s = forward_layers(ops, config, weights); !s) return s;
   return ops.logits(config.final_norm, weights.final_norm, weights.head);
 }
 

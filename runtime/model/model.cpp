@@ -88,6 +88,7 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   impl->info.name = model_file.config.name;
   impl->info.architecture = model_file.config.architecture;
   impl->info.vocab_size = model_file.config.vocab_size;
+  impl->info.hidden_size = model_file.config.hidden_size;
   impl->info.parameters = count_parameters(*gguf);
   impl->info.fingerprint = model_file.fingerprint;
   impl->info.window_slots = model_file.window.slots;

@@ -7,12 +7,30 @@
 
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_data.h"
+#include "runtime/model/hidden_pool.h"
 #include "runtime/model/session_impl.h"
 
 namespace runnel {
 namespace {
 
 constexpr std::size_t kScoreChunk = 64;  // tokens whose logits are held at once by score()
+
+// Feeds `tokens` to a session that is thrown away.
+Result<std::vector<float>> embed_in(Session::Impl& reader, std::span<const TokenId> tokens,
+                                    const EmbeddingOptions& options, std::stop_token stop) {
+  const auto width = static_cast<std::size_t>(reader.engine().config().hidden_size);
+  HiddenPool pool(width, options);
+  std::vector<float> hidden;
+  for (std::size_t done = 0; done < tokens.size();) {
+    const std::span<const TokenId> piece =
+        tokens.subspan(done, std::min(std::size_t{Engine::kHiddenTokens}, tokens.size() - done));
+    hidden.resize(piece.size() * width);
+    RUNNEL_CHECK_OK(reader.hidden(piece, hidden, stop));
+    pool.add(hidden);
+    done += piece.size();
+  }
+  return pool.finish();
+}
 
 }  // namespace
 
@@ -83,6 +101,16 @@ Result<std::vector<float>> Session::score(std::span<const TokenId> tokens) try {
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "score: not enough memory for the logits of ",
               tokens.size(), " tokens");
+}
+
+Result<std::vector<float>> Session::embedding(std::span<const TokenId> tokens,
+                                              const EmbeddingOptions& options,
+                                              std::stop_token stop) const try {
+  RUNNEL_CHECK_OK(impl_->check(tokens));
+  RUNNEL_TRY(Session reader, fork());
+  return embed_in(*reader.impl_, tokens, options, std::move(stop));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "embedding: not enough memory for another state");
 }
 
 Status Session::reset() { return impl_->reset(); }

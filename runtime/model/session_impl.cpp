@@ -104,6 +104,15 @@ Status Session::Impl::score(std::span<const TokenId> tokens, std::span<float> ou
   return {};
 }
 
+Status Session::Impl::hidden(std::span<const TokenId> tokens, std::span<float> out,
+                             std::stop_token stop) {
+  stop_drawing();
+  Status ran = engine().run_hidden(*state_, tokens, out, std::move(stop), generation_);
+  end_pass(ran, tokens, false);
+  memory_.logits.clear();
+  return ran;
+}
+
 Status Session::Impl::step(TokenId token) {
   const std::span<const TokenId> one(&token, 1);
   RUNNEL_CHECK_OK(check(one));
@@ -117,6 +126,12 @@ PlanItem Session::Impl::begin_pass(std::span<const TokenId> tokens) {
           .tokens = tokens,
           .wanted = LogitsWanted::last,
           .logits = memory_.logits};
+}
+
+PlanItem Session::Impl::begin_pass(std::span<const TokenId> tokens, std::span<float> all) {
+  stop_drawing();
+  memory_.logits.clear();
+  return {.state = state_.get(), .tokens = tokens, .wanted = LogitsWanted::all, .logits = all};
 }
 
 // ---- drawing ahead ----

@@ -65,6 +65,10 @@ class Session::Impl {
   /// The same, with the logits after every token in `out` [tokens, vocab].
   Status score(std::span<const TokenId> tokens, std::span<float> out);
 
+  /// Feeds at most Engine::kHiddenTokens tokens, with the hidden states [tokens, D] of all and no logits: of a session
+  /// that is thrown away, since it cannot generate.
+  Status hidden(std::span<const TokenId> tokens, std::span<float> out, std::stop_token stop);
+
   /// Checks and feeds one token that was generated.
   Status step(TokenId token);
 
@@ -72,6 +76,8 @@ class Session::Impl {
 
   /// The logits after the last of `tokens` go to the session.
   PlanItem begin_pass(std::span<const TokenId> tokens);
+  /// The same with the logits after each in `all` [tokens, vocab], and none in the session, which is thrown away.
+  PlanItem begin_pass(std::span<const TokenId> tokens, std::span<float> all);
 
   /// @param ran        what Engine::run() returned
   /// @param generated  the tokens were

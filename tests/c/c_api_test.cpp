@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include "runnel/generation.h"
 #include "runnel/runnel.h"
+#include "runnel/scoring.h"
 #include "runtime/c/support.h"
 #include "runtime/model/sampling_keys.h"
 #include "tests/support/loaded_model.h"
@@ -317,6 +319,114 @@ TEST(CError, ALongMessageIsCutBetweenCharacters) {
   EXPECT_EQ(c::report(RUNNEL_IO, message, &error), RUNNEL_IO);
   EXPECT_EQ(std::string(error.message), message.substr(0, 506))
       << "507 would end inside a character";
+}
+
+// The same session in C++ and in C, after kPrompt.
+class CApiAfterPrompt : public CApi {
+ protected:
+  void SetUp() override {
+    CApi::SetUp();
+    ASSERT_EQ(
+        runnel_session_prefill(session_, kPrompt.data(), kPrompt.size(), nullptr, nullptr, &error_),
+        RUNNEL_OK);
+    auto model = Model::load(file_);
+    ASSERT_TRUE(model);
+    auto session = Session::create(*model);
+    ASSERT_TRUE(session && session->prefill(kPrompt));
+    cpp_.emplace(*std::move(session));
+  }
+
+  std::optional<Session> cpp_;
+};
+
+TEST_F(CApiAfterPrompt, EmbeddingsAreThoseOfCpp) {
+  const std::vector<TokenId> text = {5, 6, 7};
+  runnel_model_info info;
+  RUNNEL_INIT(runnel_model_info, info);
+  ASSERT_EQ(runnel_model_get_info(model_, &info, &error_), RUNNEL_OK);
+  std::size_t count = 0;
+  EXPECT_EQ(runnel_session_embedding(session_, text.data(), text.size(), RUNNEL_POOLING_LAST, false,
+                                     nullptr, 0, &count, &error_),
+            RUNNEL_TOO_SMALL);
+  EXPECT_EQ(count, static_cast<std::size_t>(info.hidden_size));
+  std::vector<float> made(count);
+  ASSERT_EQ(runnel_session_embedding(session_, text.data(), text.size(), RUNNEL_POOLING_LAST, false,
+                                     made.data(), count, &count, &error_),
+            RUNNEL_OK)
+      << error_.message;
+  const auto expected = cpp_->embedding(text, {.pooling = Pooling::last, .normalise = false});
+  ASSERT_TRUE(expected);
+  EXPECT_EQ(made, *expected);
+  EXPECT_EQ(runnel_session_embedding(session_, text.data(), text.size(), 2, true, made.data(),
+                                     count, nullptr, &error_),
+            RUNNEL_INVALID_ARGUMENT);
+  EXPECT_EQ(
+      runnel_session_embedding(session_, nullptr, 0, 0, true, made.data(), count, nullptr, &error_),
+      RUNNEL_INVALID_ARGUMENT);
+  EXPECT_EQ(runnel_session_position(session_), kPrompt.size());
+}
+
+TEST_F(CApiAfterPrompt, ChoicesAreScoredAsInCpp) {
+  const std::vector<std::vector<TokenId>> texts = {{1, 2, 3}, {}, {9}};
+  std::vector<runnel_choice> choices;
+  for (const auto& text : texts) choices.push_back({text.data(), text.size()});
+  std::vector<double> made(3, 1.0);
+  ASSERT_EQ(runnel_session_score_choices(session_, choices.data(), 3, made.data(), &error_),
+            RUNNEL_OK)
+      << error_.message;
+  const auto expected = score_choices(*cpp_, texts);
+  ASSERT_TRUE(expected);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(made[i], (*expected)[i].total());
+  EXPECT_EQ(runnel_session_score_choices(session_, choices.data(), 3, nullptr, &error_),
+            RUNNEL_INVALID_ARGUMENT);
+  EXPECT_EQ(runnel_session_score_choices(session_, nullptr, 0, nullptr, &error_), RUNNEL_OK);
+}
+
+TEST_F(CApiAfterPrompt, SeveralAnswersAndTheirLogprobsAreThoseOfCpp) {
+  struct Told {
+    std::vector<std::string> texts = std::vector<std::string>(3);
+    std::vector<float> chosen;
+    std::size_t tops = 0;
+  } told;
+  runnel_generation_options options;
+  RUNNEL_INIT(runnel_generation_options, options);
+  options.max_tokens = 6;
+  options.temperature = 1.5F;
+  options.seed = 3;
+  options.user = &told;
+  options.logprobs = 4;
+  options.on_logprobs = [](const runnel_token_logprob* chosen, const runnel_token_logprob*,
+                           size_t top_count, void* user) {
+    static_cast<Told*>(user)->chosen.push_back(chosen->logprob);
+    static_cast<Told*>(user)->tops += top_count;
+  };
+  std::vector<TokenId> tokens(6);
+  runnel_generation_result second;
+  RUNNEL_INIT(runnel_generation_result, second);
+  second.tokens = tokens.data();
+  second.token_capacity = tokens.size();
+  runnel_generation_result* const results[] = {nullptr, &second, nullptr};
+  ASSERT_EQ(runnel_generate_several(session_, 3, &options, nullptr, results, &error_), RUNNEL_OK)
+      << error_.message;
+  const auto expected = generate_several(
+      *cpp_, 3, {.sampling = {.temperature = 1.5F, .seed = 3}, .max_tokens = 6, .logprobs = 4});
+  ASSERT_TRUE(expected);
+  ASSERT_EQ(second.token_count, 6U);
+  EXPECT_EQ(tokens, (*expected)[1].tokens);
+  ASSERT_EQ(told.chosen.size(), 18U);
+  EXPECT_EQ(told.tops, 72U);
+  for (std::size_t i = 0; i < told.chosen.size(); ++i)  // a token of each answer in turn
+    EXPECT_EQ(told.chosen[i], (*expected)[i % 3].logprobs[i / 3].chosen.logprob);
+
+  EXPECT_EQ(runnel_generate_several(session_, 17, &options, nullptr, nullptr, &error_),
+            RUNNEL_INVALID_ARGUMENT);
+  options.logprobs = 21;
+  EXPECT_EQ(runnel_generate(session_, &options, nullptr, &error_), RUNNEL_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(error_.message).find("logprobs is 21"), std::string::npos);
+  options.logprobs = 1;
+  options.on_logprobs = nullptr;
+  EXPECT_EQ(runnel_generate(session_, &options, nullptr, &error_), RUNNEL_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(error_.message).find("on_logprobs"), std::string::npos);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST_P(CommandHelp, ExplainsOptionsAndGivesAnExample) {
 
 INSTANTIATE_TEST_SUITE_P(All, CommandHelp,
                          ::testing::Values("chat", "run", "inspect", "bench", "perplexity",
-                                           "devices", "snapshot"));
+                                           "devices", "score", "snapshot"));
 
 TEST(Usage, NoCommandIsAUsageError) {
   const Outcome o = run_program({});

@@ -140,5 +140,43 @@ TEST(Run, StatsGoToStandardError) {
   EXPECT_THAT(o.out, testing::Not(HasSubstr("tokens")));
 }
 
+TEST(Run, LogprobsOfEveryTokenGoToStandardError) {
+  const Outcome plain = run_program(continue_text({"-p", "Once", "-n", "5", "--ignore-end"}));
+  const Outcome o =
+      run_program(continue_text({"-p", "Once", "-n", "5", "--ignore-end", "--logprobs", "2"}));
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.out, plain.out);
+  EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 5);
+  EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '|'), 5);
+  const Outcome drawn = run_program(continue_text(
+      {"-p", "Once", "-n", "5", "--ignore-end", "--logprobs", "0", "--logprobs-of-draw"}));
+  EXPECT_THAT(drawn.err, HasSubstr("0.0000")) << "greedy is certain";
+}
+
+TEST(Run, SeveralAnswersAreThoseOfTheSeedsThatFollow) {
+  const std::vector<std::string> sampled = {"-p", "Once", "-n", "9", "--temp", "1.5", "--seed"};
+  const auto with = [&](const std::string& seed, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = sampled;
+    all.push_back(seed);
+    all.insert(all.end(), more.begin(), more.end());
+    return output(continue_text(all));
+  };
+  EXPECT_EQ(with("4", {"--answers", "3"}),
+            "[1]\n" + with("4") + "\n[2]\n" + with("5") + "\n[3]\n" + with("6") + "\n");
+  const std::string best = with("4", {"--best-of", "3"});
+  EXPECT_THAT((std::vector<std::string>{with("4") + "\n", with("5") + "\n", with("6") + "\n"}),
+              testing::Contains(best));
+}
+
+TEST(Run, RefusesNumbersOfAnswersThatCannotBe) {
+  EXPECT_EQ(run_program(continue_text({"-p", "x", "--answers", "17"})).code, 2);
+  EXPECT_EQ(run_program(continue_text({"-p", "x", "--logprobs", "21"})).code, 2);
+  const Outcome fewer = run_program(continue_text({"-p", "x", "--answers", "3", "--best-of", "2"}));
+  EXPECT_EQ(fewer.code, 2);
+  EXPECT_THAT(fewer.err, HasSubstr("--best-of is 2"));
+  EXPECT_EQ(run_program(continue_text({"-p", "x", "--answers", "2", "--save", "a.snap"})).code, 2);
+  EXPECT_EQ(run_program(continue_text({"-p", "x", "--best-of", "2", "--stats"})).code, 2);
+}
+
 }  // namespace
 }  // namespace runnel::test

@@ -69,6 +69,9 @@ void use(const HttpRequest& request) {
       (void)std::get<runnel::serve::Request>(read).match(request.header("If-Match"));
     }
   }
+  const auto embedding = runnel::serve::read_embedding_request(request.body, 64, {.model = "tiny"});
+  if (const auto* error = std::get_if<runnel::serve::HttpError>(&embedding))
+    require(runnel::serve::to_json(*error).size() < kMostAnswer);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "runnel/model.h"
 #include "runnel/result.h"
 #include "runnel/sampling.h"
+#include "runnel/scoring.h"
 #include "runnel/session.h"
 #include "runnel/snapshot.h"
 #ifdef RUNNEL_HAS_STORE
@@ -114,6 +115,15 @@ TEST_F(HeaderExamples, Generation) {
   runnel::Session& session = prefilled();
   expect_ok([&]() -> runnel::Status {
 #include "generation_1.inc"
+    return {};
+  }());
+}
+
+TEST_F(HeaderExamples, Scoring) {
+  const auto& model = loaded();
+  runnel::Session& session = prefilled();
+  expect_ok([&]() -> runnel::Status {
+#include "scoring_1.inc"
     return {};
   }());
 }

@@ -35,6 +35,7 @@ class DoomedPlan final : public Plan {
     if (fate_.passes-- <= 0) return Error{ErrorCode::device, "it fell off the bus"};
     return plan_->run(items, std::move(stop));
   }
+  PassProbe* probe() override { return plan_->probe(); }
 
  private:
   std::unique_ptr<Plan> plan_;
@@ -131,6 +132,23 @@ TEST_F(Failover, WithoutAnotherDeviceWantOfRoomIsAnError) {
   const auto model = load(false);
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, ErrorCode::out_of_memory);
+}
+
+TEST_F(Failover, EmbeddingsGoOnOnTheCpu) {
+  const auto model = load(true);
+  ASSERT_TRUE(model) << model.error().message;
+  const std::vector<TokenId> text = random_.tokens(12, 96);
+  Session talk = session(*model);
+  const auto before = talk.embedding(text);
+  ASSERT_TRUE(before) << before.error().message;
+  fate_.passes = 0;
+  const auto lost = talk.embedding(text);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code, ErrorCode::device);
+  ASSERT_TRUE(talk.reset());
+  const auto after = talk.embedding(text);
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_LT(max_relative_error(*after, *before), kOtherDeviceTolerance);
 }
 
 TEST_F(Failover, SessionsOfALostDeviceGoOnFromTheirSnapshotsOnTheCpu) {

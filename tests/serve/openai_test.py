@@ -36,7 +36,30 @@ check("Paris" in text.choices[0].text, "a completion")
 stopped = ask("Count from one to ten.", max_tokens=40, temperature=0, stop=[" "])
 check(" " not in stopped.choices[0].message.content and stopped.choices[0].finish_reason == "stop", "stop strings")
 
-for name, value in {"response_format": {"type": "json_object"}, "n": 2, "logprobs": True,
+# Log-probabilities, several answers, embeddings.
+scored = ask("Name a colour.", max_tokens=8, temperature=0, logprobs=True, top_logprobs=3).choices[0].logprobs.content
+check(scored and all(len(t.top_logprobs) == 3 and t.logprob == t.top_logprobs[0].logprob <= 0 for t in scored), "logprobs of a chat")
+check(b"".join(bytes(t.bytes) for t in scored).decode().startswith(answer.choices[0].message.content[:8]), "their bytes are the text")
+flowed = [t for c in ask("Name a colour.", max_tokens=8, temperature=0, logprobs=True, stream=True)
+          if c.choices[0].logprobs for t in c.choices[0].logprobs.content]
+check([t.token for t in flowed] == [t.token for t in scored], "logprobs of a stream")
+prompt = client.completions.create(model=MODEL, prompt="The capital of France is Paris", max_tokens=0, echo=True, logprobs=2).choices[0]
+check(prompt.text == "The capital of France is Paris" and prompt.logprobs.token_logprobs[0] is None
+      and prompt.logprobs.token_logprobs[-1] > -3 and " Paris" in prompt.logprobs.top_logprobs[-1], "a prompt is scored")
+many = ask("Name a colour.", max_tokens=12, temperature=1, seed=5, n=4)
+check([c.index for c in many.choices] == [0, 1, 2, 3] and many.usage.prompt_tokens == answer.usage.prompt_tokens, "four answers, one prompt")
+alone = ask("Name a colour.", max_tokens=12, temperature=1, seed=7)
+check(many.choices[2].message.content == alone.choices[0].message.content, "the third is that of its seed")
+best = client.completions.create(model=MODEL, prompt="Once", max_tokens=8, temperature=1, seed=5, n=2, best_of=5)
+check(len(best.choices) == 2, "the best of five")
+vectors = client.embeddings.create(model=MODEL, input=["A cat sleeps.", "A kitten is asleep.", "Interest rates rose."])
+a, b, c = (v.embedding for v in vectors.data)
+floats = client.embeddings.create(model=MODEL, input="A cat sleeps.", encoding_format="float", dimensions=len(a)).data[0].embedding
+dot = lambda x, y: sum(p * q for p, q in zip(x, y))
+check(abs(dot(a, a) - 1) < 1e-4 and dot(a, b) > dot(a, c), "texts alike have vectors alike")
+check(len(floats) == len(a) and max(abs(p - q) for p, q in zip(a, floats)) < 1e-3, "base64 is the same vector")
+
+for name, value in {"response_format": {"type": "json_object"},
                     "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}.items():
     try:
         ask("Hi", **{name: value})

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpenAI's interface: forms of answers, streams, many clients, what is refused.
+#include <cstring>
 #include <thread>
 
 #include "runtime/sampling/logprobs.h"
@@ -300,12 +301,19 @@ TEST_F(Serve, ChatsComeWithLogprobs) {
   Json streamed = more;
   streamed["stream"] = true;
   Json gathered = Json::array();
-  for (const Json& event : events(chat("Hello", streamed).raw)) {
+  for (const Json& event : test::events(chat("Hello", streamed).raw)) {
     const Json& logprobs = event["choices"][0]["logprobs"];
     if (logprobs.is_null()) continue;
     for (const Json& at : logprobs["content"]) gathered.push_back(at);
   }
   EXPECT_EQ(gathered, content);
+  Json drawn = more;
+  drawn["post_sampling_probs"] = true;
+  const Reply certain = chat("Hello", drawn);
+  ASSERT_EQ(certain.status, 200) << certain.raw;
+  for (const Json& at : certain.body["choices"][0]["logprobs"]["content"])
+    EXPECT_EQ(at["logprob"], 0.0) << "greedy";
+  EXPECT_EQ(chat("Hello", {{"post_sampling_probs", true}}).status, 400);
   EXPECT_TRUE(chat("Hello").body["choices"][0]["logprobs"].is_null());
   EXPECT_EQ(chat("Hello", {{"top_logprobs", 3}}).status, 400);
   EXPECT_EQ(chat("Hello", {{"logprobs", true}, {"top_logprobs", 21}}).status, 400);
@@ -414,6 +422,146 @@ TEST_F(Serve, ThoughtsOfATemplateAreReasoningContent) {
   Json whole = again;
   whole.erase("conversation");
   EXPECT_EQ(text(second), text(post("/v1/chat/completions", whole)));
+}
+
+TEST_F(Serve, StreamsSeveralAnswersWithTheirOffsets) {
+  start();
+  const Json asked = {
+      {"prompt", "Hello"}, {"n", 3},       {"temperature", 1.2}, {"seed", 5},
+      {"logprobs", 2},     {"echo", true}, {"max_tokens", 6},    {"ignore_end", true}};
+  const Reply whole = post("/v1/completions", asked);
+  ASSERT_EQ(whole.status, 200) << whole.raw;
+  Json streamed = asked;
+  streamed["stream"] = true;
+  std::vector<Json> gathered(3, {{"text", ""},
+                                 {"tokens", Json::array()},
+                                 {"token_logprobs", Json::array()},
+                                 {"text_offset", Json::array()}});
+  for (const Json& event : test::events(post("/v1/completions", streamed).raw)) {
+    const Json& choice = event["choices"][0];
+    Json& to = gathered[choice["index"].get<std::size_t>()];
+    to["text"] = to["text"].get<std::string>() + choice["text"].get<std::string>();
+    if (choice["logprobs"].is_null()) continue;
+    for (const char* list : {"tokens", "token_logprobs", "text_offset"}) {
+      for (const Json& one : choice["logprobs"][list]) to[list].push_back(one);
+    }
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Json& choice = whole.body["choices"][i];
+    EXPECT_EQ(gathered[i]["text"], choice["text"]);
+    EXPECT_EQ(choice["logprobs"]["tokens"].size(), 11U) << "five of the prompt, six more";
+    for (const char* list : {"tokens", "token_logprobs", "text_offset"})
+      EXPECT_EQ(gathered[i][list], choice["logprobs"][list]) << list;
+  }
+}
+
+TEST_F(Serve, ATokenThatIsNoTextIsShownByItsBytes) {
+  start();
+  TokenId half = 0;  // the first byte of a character
+  while (*model()->decode(std::span(&half, 1)) != "\xc3") ++half;
+  const Reply reply = post(
+      "/v1/completions",
+      {{"prompt", Json::array({half, half})}, {"echo", true}, {"logprobs", 0}, {"max_tokens", 0}});
+  ASSERT_EQ(reply.status, 200) << reply.raw;
+  EXPECT_EQ(reply.body["choices"][0]["logprobs"]["tokens"],
+            Json::array({"bytes:\\xc3", "bytes:\\xc3"}));
+}
+
+TEST_F(Serve, MakesEmbeddings) {
+  start();
+  const Json texts = {"Hello there", "Another text", "x"};
+  const Reply reply = post("/v1/embeddings", {{"input", texts}, {"model", "tiny"}, {"user", "a"}});
+  ASSERT_EQ(reply.status, 200) << reply.raw;
+  EXPECT_EQ(reply.body["object"], "list");
+  EXPECT_EQ(reply.body["model"], "tiny");
+  ASSERT_EQ(reply.body["data"].size(), 3U);
+  std::uint64_t tokens = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Json& one = reply.body["data"][i];
+    EXPECT_EQ(one["object"], "embedding");
+    EXPECT_EQ(one["index"], i);
+    const auto ids = model()->encode(texts[i].get<std::string>());
+    tokens += ids->size();
+    const auto expected = Session::create(model())->embedding(*ids);
+    ASSERT_TRUE(expected);
+    ASSERT_EQ(one["embedding"].size(), expected->size());
+    for (std::size_t k = 0; k < expected->size(); ++k)
+      EXPECT_EQ(one["embedding"][k].get<float>(), (*expected)[k]);
+  }
+  EXPECT_EQ(reply.body["usage"]["prompt_tokens"], tokens);
+  EXPECT_EQ(reply.body["usage"]["total_tokens"], tokens);
+}
+
+TEST_F(Serve, EmbeddingsComeAsBase64AndOfTokens) {
+  start();
+  const auto ids = model()->encode("Hello there");
+  const Reply floats =
+      post("/v1/embeddings", {{"input", *ids}, {"pooling", "last"}, {"normalize", false}});
+  const Reply packed = post("/v1/embeddings", {{"input", "Hello there"},
+                                               {"pooling", "last"},
+                                               {"normalize", false},
+                                               {"encoding_format", "base64"}});
+  ASSERT_EQ(floats.status, 200) << floats.raw;
+  ASSERT_EQ(packed.status, 200) << packed.raw;
+  const auto text = packed.body["data"][0]["embedding"].get<std::string>();
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  for (std::size_t at = 0; at < text.size(); at += 4) {
+    std::uint32_t word = 0;
+    for (std::size_t i = 0; i < 4; ++i)
+      word = word << 6 |
+             (text[at + i] == '=' ? 0 : static_cast<std::uint32_t>(digits.find(text[at + i])));
+    for (int shift = 16; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift & 255);
+  }
+  const Json& expected = floats.body["data"][0]["embedding"];
+  ASSERT_GE(bytes.size(), 4 * expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    float value = 0;
+    std::memcpy(&value, bytes.data() + 4 * i, 4);  // both little-endian
+    EXPECT_EQ(value, expected[i].get<float>());
+  }
+}
+
+TEST_F(Serve, EmbeddingsRefuseByNameWhatTheyCannotDo) {
+  start();
+  const auto width = model()->info().hidden_size;
+  EXPECT_EQ(post("/v1/embeddings", {{"input", "a"}, {"dimensions", width}}).status, 200);
+  const std::vector<std::pair<const char*, Json>> wrong = {
+      {"input", ""},
+      {"input", Json::array({"a", ""})},
+      {"input", Json::array({Json::array({1, 999})})},
+      {"input", 7},
+      {"dimensions", width - 1},
+      {"encoding_format", "int8"},
+      {"pooling", "max"},
+      {"normalize", "yes"},
+      {"stream", true}};
+  for (const auto& [name, value] : wrong) {
+    Json asked = {{"input", "a"}};
+    asked[name] = value;
+    const Reply reply = post("/v1/embeddings", asked);
+    EXPECT_EQ(reply.status, 400) << name;
+    EXPECT_EQ(reply.body["error"]["param"], name) << reply.raw;
+  }
+  EXPECT_EQ(post("/v1/embeddings", {{"input", "a"}, {"model", "another"}}).status, 404);
+}
+
+TEST_F(Serve, EmbeddingsAreMadeBesideRunningAnswers) {
+  start({.parallel = 2});
+  std::string input;
+  for (int i = 0; i < 100; ++i) input += "So it goes on and on. ";
+  const Reply alone = post("/v1/embeddings", {{"input", input}});
+  const Reply quiet = chat("Hello", {{"max_tokens", 60}, {"ignore_end", true}});
+  Reply answer;
+  std::thread client([&] { answer = chat("Hello", {{"max_tokens", 60}, {"ignore_end", true}}); });
+  const Reply beside = post("/v1/embeddings", {{"input", input}});
+  client.join();
+  EXPECT_EQ(text(answer), text(quiet));
+  ASSERT_EQ(beside.status, 200) << beside.raw;
+  const Json &a = alone.body["data"][0]["embedding"], &b = beside.body["data"][0]["embedding"];
+  constexpr double kPieceTolerance = 1e-4;  // pieces of other lengths sum in another order
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(a[i].get<double>(), b[i].get<double>(), kPieceTolerance);
 }
 
 TEST_F(Serve, TurnsThatATemplateLaysOutAnewAreReadAgainAndItIsSaid) {

@@ -174,7 +174,7 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
     }
     if (p.many) {
       Pass whole = p;
-      whole.first_wanted = items[0].wanted == LogitsWanted::all    ? 0
+      whole.first_wanted = items[0].wanted == LogitsWanted::all || !recorder_->has_head() ? 0
                            : items[0].wanted == LogitsWanted::last ? p.tokens - 1
                                                                    : p.tokens;
       RUNNEL_CHECK_OK(passes_.run(p.launch.stream, {p.tokens, whole.first_wanted},
@@ -222,7 +222,7 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
       const Pass one{.launch = l, .tokens = 1, .num_segments = 1, .many = false};
       RUNNEL_TRY(step_, record_graph(l.stream, "record a step", [&]() -> Status {
                    RUNNEL_CHECK_OK(recorder_->run(one));
-                   return recorder_->run_head(l, 0, 1);
+                   return recorder_->has_head() ? recorder_->run_head(l, 0, 1) : Status();
                  }));
     }
     return check(cudaGraphLaunch(step_.get(), l.stream), "launch a step");

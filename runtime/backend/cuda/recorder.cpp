@@ -280,6 +280,7 @@ Status Recorder::output_projection(const LayerSpec& layer, const OutputWeights&)
 
 Status Recorder::logits(const NormSpec& norm, const NormWeights&, const WeightView&) {
   final_norm_ = norm;
+  has_head_ = true;
   return {};
 }
 

@@ -95,6 +95,9 @@ class Recorder final : public Ops {
   /// Logits of rows [first, first + count) of x into the logit buffer; count <= kLogitRows.
   Status run_head(const Launch& launch, int first, int count) const;
 
+  /// Whether the pass has a head. Without one all rows of x are wanted.
+  bool has_head() const { return has_head_; }
+
   const PlanBuffers& buffers() const { return b_; }
   /// Where the rows of a buffer lie that the layer has.
   ProbedRows probed(PassBuffer buffer, const LayerSpec& layer) const;
@@ -211,6 +214,7 @@ class Recorder final : public Ops {
   StateLayout layout_;
   std::vector<Step> steps_;
   NormSpec final_norm_;
+  bool has_head_ = false;
   int max_tokens_ = 0;
   std::size_t shifted_floats_ = 0;   // from one shifted input to the next
   std::size_t arrived_a_layer_ = 0;  // of PlanBuffers::arrived

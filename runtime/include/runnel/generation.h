@@ -102,6 +102,25 @@ RUNNEL_API Result<GenerationResult> generate(Session& session, const GenerationO
                                              const TextCallback& on_text = {},
                                              std::stop_token stop = {});
 
+/// Receives the text of one of several answers, in [0, n); as TextCallback.
+using AnswerCallback = std::function<bool(std::size_t answer, std::string_view text)>;
+
+/// Most answers of generate_several().
+inline constexpr std::size_t kMostAnswers = 16;
+
+/// `n` continuations of `session`, which stays where it is: what came before is read once, and each pass computes a
+/// token of all that go on. Answer i is what generate() gives on a fork with the seed of `options` plus i, but that
+/// nothing is drawn ahead. Callbacks of `options` are called for every answer.
+/// @param n  1 to kMostAnswers
+/// @return as generate(), for each answer; invalid_argument for n; out_of_memory for their states.
+/// Uses the session as its const methods do: not while another thread feeds it.
+RUNNEL_API Result<std::vector<GenerationResult>> generate_several(
+    const Session& session, std::size_t n, const GenerationOptions& options,
+    const AnswerCallback& on_text = {}, std::stop_token stop = {});
+
+/// The mean log-probability of a result's tokens, by which the best of several is chosen; 0 if it has none.
+RUNNEL_API double mean_logprob(const GenerationResult& result);
+
 /// The sampling options of the last generate() on this session, or those its snapshot came with;
 /// nothing before that. With them and the same stop strings generate() continues as if it had never stopped.
 RUNNEL_API std::optional<SamplingOptions> last_sampling(const Session& session);

@@ -73,6 +73,7 @@ struct ModelInfo {
   /// "ops; not cluster: heads of 80, expected a power of two".
   std::string step_program;
   std::int32_t vocab_size = 0;
+  std::int32_t hidden_size = 0;    ///< numbers of an embedding
   std::int64_t parameters = 0;     ///< elements of all distinct tensors
   std::uint64_t weight_bytes = 0;  ///< memory taken by the weights on the device
   /// A line about weight_bytes where they are at least 1.2 times the bytes of the file, because formats without kernels

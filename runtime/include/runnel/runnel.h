@@ -143,6 +143,7 @@ typedef struct runnel_model_info {
   runnel_token begin_token;  /* begins a document, -1 if there is none */
   int32_t window_slots;      /* of the layer that has most, as loaded */
   int32_t file_window_slots; /* the same in the file; 0: the model has none */
+  int32_t hidden_size;       /* numbers of an embedding */
 } runnel_model_info;
 RUNNEL_API void runnel_model_info_init(runnel_model_info* info, size_t size);
 RUNNEL_API runnel_status runnel_model_get_info(const runnel_model* model, runnel_model_info* info,
@@ -221,6 +222,33 @@ RUNNEL_API runnel_status runnel_session_score(runnel_session* session, const run
                                               size_t token_count, float* logits, size_t capacity,
                                               size_t* count, runnel_error* error);
 
+/* How an embedding is made of the hidden states of a text's tokens. */
+enum {
+  RUNNEL_POOLING_MEAN = 0,
+  RUNNEL_POOLING_LAST = 1 /* that of the last token, which alone has read all of the text */
+};
+
+/* What the model makes of tokens (at least one), read after what the session has read: their hidden states behind the
+ * final norm, pooled; `normalise`: to length 1. The session stays where it is. *count is runnel_model_info.hidden_size;
+ * asked with capacity 0 nothing is read. */
+RUNNEL_API runnel_status runnel_session_embedding(const runnel_session* session,
+                                                  const runnel_token* tokens, size_t token_count,
+                                                  int32_t pooling, bool normalise, float* embedding,
+                                                  size_t capacity, size_t* count,
+                                                  runnel_error* error);
+
+typedef struct runnel_choice {
+  const runnel_token* tokens;
+  size_t token_count;
+} runnel_choice;
+
+/* log_likelihoods[i], in nats: how likely choices[i] is after what the session has read (at least one token), the sum
+ * over its tokens, 0 of none. The session stays where it is; choices are read together, some in each pass. */
+RUNNEL_API runnel_status runnel_session_score_choices(const runnel_session* session,
+                                                      const runnel_choice* choices,
+                                                      size_t choice_count, double* log_likelihoods,
+                                                      runnel_error* error);
+
 /* Logits after the last token: *count of them (0 before the first), valid until the session is next
  * changed. */
 RUNNEL_API const float* runnel_session_logits(const runnel_session* session, size_t* count);
@@ -248,6 +276,12 @@ typedef struct runnel_logit_bias {
   runnel_token token;
   float bias; /* -INFINITY forbids it */
 } runnel_logit_bias;
+
+/* A token and the natural logarithm of its probability, -INFINITY if it could not come. */
+typedef struct runnel_token_logprob {
+  runnel_token token;
+  float logprob;
+} runnel_token_logprob;
 
 /* Defaults are greedy: see runnel/sampling.h for ranges. */
 typedef struct runnel_generation_options {
@@ -288,6 +322,14 @@ typedef struct runnel_generation_options {
    * asterisks. NULL with a count of 0: none. */
   const char* const* dry_breakers;
   size_t dry_breaker_count;
+
+  /* With an on_logprobs: it gets each token with its log-probability, before its text, and the `logprobs` likeliest at
+   * its place (0 to 20), falling. `logprobs_of_draw`: of what was drawn from, after bias, penalties, temperature and
+   * what is cut off; else the model's own. */
+  void (*on_logprobs)(const runnel_token_logprob* chosen, const runnel_token_logprob* top,
+                      size_t top_count, void* user);
+  int32_t logprobs;
+  bool logprobs_of_draw;
 } runnel_generation_options;
 RUNNEL_API void runnel_generation_options_init(runnel_generation_options* options, size_t size);
 
@@ -318,6 +360,15 @@ RUNNEL_API void runnel_generation_result_init(runnel_generation_result* result, 
 RUNNEL_API runnel_status runnel_generate(runnel_session* session,
                                          const runnel_generation_options* options,
                                          runnel_generation_result* result, runnel_error* error);
+
+/* `n` continuations (1 to 16) of a session, which stays where it is: each pass computes a token of all. Answer i is what
+ * runnel_generate() gives on a fork with options->seed + i. on_text gets the texts with the answer's number and
+ * options->user, in place of options->on_text; false ends that answer. `results` are n pointers, each of which may be
+ * NULL, or NULL. */
+RUNNEL_API runnel_status runnel_generate_several(
+    const runnel_session* session, size_t n, const runnel_generation_options* options,
+    bool (*on_text)(size_t answer, const char* text, size_t bytes, void* user),
+    runnel_generation_result* const* results, runnel_error* error);
 
 /* Sets the sampling members of `options`, but not the seed, as the model's file recommends, or to
  * Runnel's own defaults if it says nothing. dry_breakers are valid until the model is freed. */

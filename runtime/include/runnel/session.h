@@ -39,6 +39,19 @@ struct PrefillResult {
 /// Reports tokens consumed so far and in total, between chunks, on the calling thread.
 using PrefillProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
+/// How an embedding is made of the hidden states of a text's tokens.
+enum class Pooling {
+  mean,  ///< their mean
+  last,  ///< that of the last token, which alone has read all of the text
+};
+
+struct EmbeddingOptions {
+  Pooling pooling = Pooling::mean;
+  bool normalise = true;  ///< to length 1; a vector of zeros stays one
+
+  bool operator==(const EmbeddingOptions&) const = default;
+};
+
 /// One conversation. Move-only; used by one thread at a time. Different Sessions of one Model may run at once.
 class RUNNEL_API Session {
  public:
@@ -61,6 +74,15 @@ class RUNNEL_API Session {
 
   /// Feeds `tokens` and returns the logits after each, [tokens, vocab] row-major. For scoring.
   Result<std::vector<float>> score(std::span<const TokenId> tokens);
+
+  /// What the model makes of `tokens`, read after what this session has read: their hidden states (the final norm of the
+  /// last layer, what the head would see), pooled. The session itself stays where it is; what all texts begin with
+  /// ("query: ") need be read only once.
+  /// @param tokens  ids in [0, vocab), at least one
+  /// @return [ModelInfo::hidden_size]; invalid_argument for no token or a bad id, cancelled, out_of_memory, device.
+  Result<std::vector<float>> embedding(std::span<const TokenId> tokens,
+                                       const EmbeddingOptions& options = {},
+                                       std::stop_token stop = {}) const;
 
   /// Logits after the last token, [vocab]; empty before the first token. Valid until the next non-const call.
   std::span<const float> logits() const;
