@@ -300,7 +300,7 @@ TEST_F(Serve, ChatsComeWithLogprobs) {
   Json streamed = more;
   streamed["stream"] = true;
   Json gathered = Json::array();
-  for (const Json& event : events(chat("Hello", streamed).raw)) {
+  for (const Json& event : test::events(chat("Hello", streamed).raw)) {
     const Json& logprobs = event["choices"][0]["logprobs"];
     if (logprobs.is_null()) continue;
     for (const Json& at : logprobs["content"]) gathered.push_back(at);

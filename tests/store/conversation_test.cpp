@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "tests/store/chat_model.h"
+#include "tests/support/chat_model.h"
 #include "tests/support/temporary_directory.h"
 
 namespace runnel {
