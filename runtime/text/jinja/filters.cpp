@@ -305,9 +305,8 @@ constexpr Named kFilters[] = {
 };
 
 bool is_integer(const Value& value) { return value.integer() != nullptr; }
-const Value& first_of(const Arguments& arguments) {
-  static const Value none;
-  return arguments.positional.empty() ? none : arguments.positional[0];
+Value first_of(const Arguments& arguments) {
+  return arguments.positional.empty() ? Value() : arguments.positional[0];
 }
 
 constexpr Named kTests[] = {

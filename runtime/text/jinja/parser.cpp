@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 
 #include "runtime/base/text.h"
@@ -294,14 +295,14 @@ class Parser {
   }
   /// Operators from the weakest (level 0) to the strongest.
   NodePtr parse_binary(std::size_t level) {
-    static const std::array<std::vector<std::string_view>, 4> kLevels = {
-        {{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}}};
-    if (level == kLevels.size()) return parse_unary(true);
+    constexpr std::string_view kLevels[][4] = {{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}};
+    if (level == std::size(kLevels)) return parse_unary(true);
     NodePtr left = parse_binary(level + 1);
     for (;;) {
-      const auto sign = std::find_if(kLevels[level].begin(), kLevels[level].end(),
-                                     [this](std::string_view known) { return takes(known); });
-      if (sign == kLevels[level].end()) return left;
+      const auto* const sign =
+          std::find_if(std::begin(kLevels[level]), std::end(kLevels[level]),
+                       [this](std::string_view known) { return !known.empty() && takes(known); });
+      if (sign == std::end(kLevels[level])) return left;
       left = make(Kind::binary, std::string(*sign), std::move(left), parse_binary(level + 1));
     }
   }
