@@ -35,7 +35,8 @@ constexpr double kTensorTolerance = 2e-2;  // bf16 operands beside f32 ones
 constexpr int kFewTokens =
     16;  // a plan of so few multiplies vectors, one of more multiplies matrices
 constexpr int kManyTokens = 65;
-constexpr std::size_t kCudaFew = 8;  // tokens of an item that CUDA multiplies as vectors
+constexpr int kMostNarrowSlots = 64;  // CUDA reads more of them with kernels of their own
+constexpr std::size_t kCudaFew = 8;   // tokens of an item that CUDA multiplies as vectors
 
 /// How a device computes a unit: what the reference does with activations to do the same, and how near it then is.
 struct Expected {
@@ -49,7 +50,9 @@ Expected expected_of(const TestDevice& device, Unit unit, BlockType type, int pl
   const bool fast = device.is("cuda") && (advances_state(unit) || adds_to_x(unit));
   const Expected exact{Activations::exact, fast ? kCudaMixerTolerance : kFloatTolerance};
   const Expected rounded{Activations::rounded, kRoundedTolerance};
-  const bool packed = device.is("cuda") && (type == BlockType::q4_k || type == BlockType::q6_k);
+  const BlockType kept = quant::kept_as(type);
+  const bool packed = device.is("cuda") && (kept == BlockType::q4_k || kept == BlockType::q5_k ||
+                                            kept == BlockType::q6_k);
   if (unit == Unit::embed) return {Activations::exact, packed ? kPackedScales : kExactTolerance};
   if (device.is("cpu")) return blocks ? rounded : exact;
   if (device.is("vulkan")) {
@@ -62,12 +65,14 @@ Expected expected_of(const TestDevice& device, Unit unit, BlockType type, int pl
 }
 
 /// Whether the device hands on what the unit makes, or takes what it reads, in a form of its own: long passes of 16-bit
-/// weights on CUDA leave q, k and v as bf16 for the slots, and these their output for the projection. Whole models
-/// (parity_test.cpp) compare them.
+/// weights on CUDA leave q, k and v as bf16 for the slots, and these, of many slots, their output for the projection.
+/// Whole models (parity_test.cpp) compare them.
 bool hands_on(const TestDevice& device, Unit unit, const OpCase& c, std::size_t tokens) {
+  const LayerSpec& layer = c.config.layers.front();
   const bool beside_slots =
       unit == Unit::slot_projections ||
-      (unit == Unit::output_projection && c.config.layers.front().kind() == Mixer::slots);
+      (unit == Unit::output_projection && layer.kind() == Mixer::slots) ||
+      (unit == Unit::slot_attention && layer.slots().num_memory_slots > kMostNarrowSlots);
   return device.is("cuda") && beside_slots && tokens > kCudaFew &&
          (c.type == BlockType::f16 || c.type == BlockType::bf16);
 }

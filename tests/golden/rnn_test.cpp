@@ -26,6 +26,8 @@ namespace {
 // f32 against float64, of the largest value.
 constexpr double kTolerance = 1e-4;
 constexpr double kReferenceTolerance = 1e-5;
+constexpr double kVulkanTolerance =
+    5e-4;  // a driver's exponentials and tanh, of the decay and of thousands of gates
 
 struct Case {
   std::string device;
@@ -67,7 +69,8 @@ class Removing : public testing::TestWithParam<Case> {
   }
 
   double tolerance() const {
-    return GetParam().device == "reference" ? kReferenceTolerance : kTolerance;
+    if (GetParam().device == "reference") return kReferenceTolerance;
+    return GetParam().device.starts_with("vulkan") ? kVulkanTolerance : kTolerance;
   }
 
   std::vector<float> run(std::span<const TokenId> tokens, std::size_t piece) {
