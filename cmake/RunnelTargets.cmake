@@ -51,6 +51,20 @@ function(runnel_export_only_api target)
   endif()
 endfunction()
 
+# Of a static library, one object with nothing but the API's names: none clashes with a program's own, and what templates
+# make in many objects is there once. Needs GNU's linker; CUDA's and sanitizers' objects stay as they are.
+function(runnel_join_objects target)
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "STATIC_LIBRARY" OR RUNNEL_CUDA OR RUNNEL_SANITIZE OR RUNNEL_FUZZ OR NOT CMAKE_OBJCOPY OR NOT CMAKE_LINKER)
+    return()
+  endif()
+  execute_process(COMMAND ${CMAKE_LINKER} --help OUTPUT_VARIABLE help ERROR_QUIET)
+  if(help MATCHES "force-group-allocation")
+    add_custom_command(TARGET ${target} POST_BUILD VERBATIM
+      COMMAND ${PROJECT_SOURCE_DIR}/cmake/join-objects ${CMAKE_LINKER} ${CMAKE_OBJCOPY} ${CMAKE_AR} $<TARGET_FILE:${target}>)
+  endif()
+endfunction()
+
 # runnel_public_library(TARGET NAME): a library that others link as runnel::NAME, static or shared by BUILD_SHARED_LIBS.
 # The public headers are in one folder; every public library gives all of them.
 function(runnel_public_library target name)
