@@ -13,7 +13,8 @@ std::vector<DeviceProjection> shapes_of(const std::vector<TensorGroup>& groups) 
 /// Whether cuda/device/step/ has products of a type. Models of other types are computed by the ops.
 bool has_step_products(BlockType type) {
   return !quant::is_block_type(type) || type == BlockType::q4_0 || type == BlockType::q8_0 ||
-         type == BlockType::q4_k || type == BlockType::q6_k;
+         type == BlockType::q4_k || type == BlockType::q5_0 || type == BlockType::q5_k ||
+         type == BlockType::q6_k;
 }
 
 std::string refuse_types(const DeviceTensors& tensors) {
@@ -27,7 +28,7 @@ std::string refuse_types(const DeviceTensors& tensors) {
   for (const Matrix* m : all) {
     if (!has_step_products(m->type))
       return "weights of " + std::string(quant::format_of(m->type).name) +
-             ", expected q4_0, q8_0, q4_k, q6_k or plain ones";
+             ", expected q4_0, q4_1, q5_0, q8_0, q4_k, q5_k, q6_k or plain ones";
   }
   return "";
 }
@@ -53,8 +54,12 @@ DecodeShape shape_of(const Matrix& m, bool pairs, bool whole_grid) {
   s.steps = m.steps;
   s.step_bytes = m.type == BlockType::q8_0 ? 1024 : 512;
   s.tile_bytes = m.steps * s.step_bytes;
-  s.scale_bytes = m.type == BlockType::q4_0 || m.type == BlockType::q8_0 ? 64 : 128;
-  s.high_bytes = m.type == BlockType::q6_k ? 256 : 0;
+  const bool one_number =
+      m.type == BlockType::q4_0 || m.type == BlockType::q5_0 || m.type == BlockType::q8_0;
+  s.scale_bytes = one_number ? 64 : 128;
+  s.high_bytes = m.type == BlockType::q6_k                                ? 256
+                 : m.type == BlockType::q5_0 || m.type == BlockType::q5_k ? 128
+                                                                          : 0;
   return s;
 }
 
