@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace runnel {
@@ -9,6 +10,7 @@ namespace runnel {
 struct GenerationCarry {
   std::string utf8;  // bytes of a character begun by the last generated token
   std::string stop;  // text held back because it may be the beginning of a stop string
+  std::optional<float> mirostat_mu = {};  // of SamplingOptions::mirostat, where that was on
 
   bool operator==(const GenerationCarry&) const = default;
 };
