@@ -2,6 +2,7 @@
 // generate(): the loop on a session.
 #include "runnel/generation.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -10,9 +11,16 @@
 #include "runtime/generate/generation_loop.h"
 #include "runtime/generate/session_source.h"
 #include "runtime/model/session_impl.h"
+#include "runtime/sampling/device_draws.h"
 
 namespace runnel {
 namespace {
+
+std::vector<std::uint8_t> numbers(const std::vector<ChainSampler>& order) {
+  std::vector<std::uint8_t> numbers;
+  for (const ChainSampler sampler : order) numbers.push_back(static_cast<std::uint8_t>(sampler));
+  return numbers;
+}
 
 SamplerState to_state(const SamplingOptions& options) {
   return {.seed = options.seed,
@@ -29,10 +37,26 @@ SamplerState to_state(const SamplingOptions& options) {
                   .allowed_length = options.dry_allowed_length,
                   .range = options.dry_range,
                   .breakers = options.dry_breakers},
+          .chain = {.top_n_sigma = options.top_n_sigma,
+                    .typical_p = options.typical_p,
+                    .xtc_probability = options.xtc_probability,
+                    .xtc_threshold = options.xtc_threshold,
+                    .dynatemp_range = options.dynatemp_range,
+                    .dynatemp_exponent = options.dynatemp_exponent,
+                    .mirostat = options.mirostat,
+                    .mirostat_tau = options.mirostat_tau,
+                    .mirostat_eta = options.mirostat_eta,
+                    .no_repeat_ngram = options.no_repeat_ngram,
+                    .banned_texts = options.banned_texts,
+                    .order = numbers(options.order)},
           .logit_bias = {options.logit_bias.begin(), options.logit_bias.end()}};
 }
 
 SamplingOptions to_options(const SamplerState& state) {
+  const SamplerState::Chain& chain = state.chain;
+  std::vector<ChainSampler> order;
+  for (const std::uint8_t number : chain.order)
+    order.push_back(static_cast<ChainSampler>(number));  // validate() refuses what is none
   return {.temperature = state.temperature,
           .top_k = state.top_k,
           .top_p = state.top_p,
@@ -47,10 +71,42 @@ SamplingOptions to_options(const SamplerState& state) {
           .dry_range = state.dry.range,
           .dry_breakers = state.dry.breakers,
           .logit_bias = {state.logit_bias.begin(), state.logit_bias.end()},
-          .seed = state.seed};
+          .seed = state.seed,
+          .top_n_sigma = chain.top_n_sigma,
+          .typical_p = chain.typical_p,
+          .xtc_probability = chain.xtc_probability,
+          .xtc_threshold = chain.xtc_threshold,
+          .dynatemp_range = chain.dynatemp_range,
+          .dynatemp_exponent = chain.dynatemp_exponent,
+          .mirostat = chain.mirostat,
+          .mirostat_tau = chain.mirostat_tau,
+          .mirostat_eta = chain.mirostat_eta,
+          .no_repeat_ngram = chain.no_repeat_ngram,
+          .banned_texts = chain.banned_texts,
+          .order = std::move(order)};
 }
 
 }  // namespace
+
+std::string why_not_drawn_ahead(const Model& model, const GenerationOptions& options) {
+  const std::string_view device = model.info().device;
+  const bool cuda = device.starts_with("cuda");
+  if (!cuda && !device.starts_with("vulkan")) return std::string(device) + " draws on the host";
+  if (options.on_logits) return "a callback sees the logits";
+  if (options.logprobs >= 0) return "log-probabilities are asked for";
+  return why_not_ahead(options.sampling, cuda ? DrawDevice::cuda : DrawDevice::vulkan);
+}
+
+Status add_text_bias(const Model& model, std::string_view text, float bias,
+                     SamplingOptions& sampling) {
+  if (text.empty())
+    return fail(ErrorCode::invalid_argument, "a logit bias has an empty text, expected some");
+  RUNNEL_TRY(std::vector<TokenId> tokens, model.encode(text));
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  for (const TokenId token : tokens) sampling.logit_bias[token] += bias;
+  return {};
+}
 
 std::optional<SamplingOptions> last_sampling(const Session& session) {
   const std::optional<SamplerState>& state = session.impl().sampler();
@@ -59,11 +115,11 @@ std::optional<SamplingOptions> last_sampling(const Session& session) {
 
 Status check_stop_strings(const Model& model, const GenerationOptions& options) {
   const AnswerForm& form = options.answer;
-  const bool text =
+  const bool stops =
       !options.stop.empty() || !form.stop.empty() || !form.opening.empty() || !form.follows.empty();
-  if (!text || model.has_tokenizer()) return {};
-  return fail(ErrorCode::unsupported,
-              "stop strings need a tokenizer, and the model's file has none");
+  if (model.has_tokenizer() || (!stops && options.sampling.banned_texts.empty())) return {};
+  return fail(ErrorCode::unsupported, stops ? "stop strings" : "banned texts",
+              " need a tokenizer, and the model's file has none");
 }
 
 void keep_after_generation(Session& session, const GenerationOptions& options,

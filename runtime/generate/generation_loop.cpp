@@ -65,6 +65,7 @@ Result<TokenLoop> TokenLoop::create(const GenerationOptions& options, std::size_
       Sampler::create(options.sampling, static_cast<std::int32_t>(vocab_size), std::move(piece)));
   TokenLoop loop(options, on_text, std::move(sampler));
   if (options.on_logits) loop.own_.resize(vocab_size);
+  if (carry.mirostat_mu) loop.sampler_.set_mirostat_mu(*carry.mirostat_mu);
   RUNNEL_CHECK_OK(loop.characters_.restore(carry.utf8));
   loop.splitter_.open(options.answer.opening);
   loop.show(loop.detector_.push(carry.stop));
@@ -160,7 +161,7 @@ Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
   if (options_->logprobs >= 0) {
     const auto top = static_cast<std::size_t>(options_->logprobs);
     if (options_->logprobs_of_draw) {
-      RUNNEL_TRY(const auto drawn, sampler_.distribution(logits, generated));
+      RUNNEL_TRY(const auto drawn, sampler_.distribution(logits, generated, position));
       chosen_ = token_logprobs(drawn, token, top);
     } else {
       chosen_ = token_logprobs(models, token, top);
@@ -171,6 +172,7 @@ Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
 
 void TokenLoop::took(TokenId token, bool is_end, std::string_view piece) {
   result_.tokens.push_back(token);
+  sampler_.took();
   if (options_->logprobs >= 0) {
     if (options_->on_logprobs) options_->on_logprobs(chosen_);
     result_.logprobs.push_back(std::move(chosen_));
@@ -198,7 +200,10 @@ GenerationResult TokenLoop::finish(GenerationCarry& carry) {
   if (settles() || options_->answer.thinks) {
     finish_answer();
   } else if (result_.reason != FinishReason::end && result_.reason != FinishReason::stop_text) {
-    carry = {.utf8 = characters_.carry(), .stop = std::string(detector_.held()), .unread = {}};
+    carry = {.utf8 = characters_.carry(),
+             .stop = std::string(detector_.held()),
+             .unread = {},
+             .mirostat_mu = sampler_.mirostat_mu()};
   }
   result_.kept = result_.tokens;
   result_.held_back = carry.stop;

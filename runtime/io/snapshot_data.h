@@ -36,6 +36,25 @@ struct SamplerState {
     bool operator==(const Dry&) const = default;
   };
   Dry dry;
+
+  /// The other samplers, as SamplingOptions has them.
+  struct Chain {
+    float top_n_sigma = 0.0F;
+    float typical_p = 1.0F;
+    float xtc_probability = 0.0F;
+    float xtc_threshold = 0.1F;
+    float dynatemp_range = 0.0F;
+    float dynatemp_exponent = 1.0F;
+    std::int32_t mirostat = 0;
+    float mirostat_tau = 5.0F;
+    float mirostat_eta = 0.1F;
+    std::int32_t no_repeat_ngram = 0;
+    std::vector<std::string> banned_texts;
+    std::vector<std::uint8_t> order;  // ChainSampler
+
+    bool operator==(const Chain&) const = default;
+  };
+  Chain chain;
   std::vector<std::pair<TokenId, float>> logit_bias;  // ascending token ids
 
   bool operator==(const SamplerState&) const = default;
@@ -65,6 +84,7 @@ struct SnapshotData {
   std::string utf8_carry;              // bytes of a character that is not whole yet
   std::string stop_carry;              // text held back because a stop text may be starting in it
   std::string unread_carry;            // shown text of an answer that the next turn begins with
+  std::optional<float> mirostat_mu;  // where mirostat's bound stands
   bool has_sampler = false;
   SamplerState sampler;
   SnapshotContext context;  // empty but in a state pack

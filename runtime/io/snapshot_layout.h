@@ -40,6 +40,7 @@ enum class SectionId : std::uint32_t {
   context,        // 1.1
   generation,
   window,
+  chain,
 };
 
 /// Most window slots that a model file may have.
@@ -47,7 +48,7 @@ inline constexpr std::int32_t kMostWindowSlots = 1 << 14;
 
 inline constexpr std::string_view kSectionNames[] = {
     "",        "identity",      "state",   "logits",     "recent tokens", "carry",
-    "sampler", "encoded state", "context", "generation", "window"};
+    "sampler", "encoded state", "context", "generation", "window", "chain"};
 
 /// "section 2 (state)"
 std::string section_name(std::uint32_t id);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Snapshots from bytes and from files; every field is checked before it is used.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <new>
 #include <optional>
@@ -139,6 +140,46 @@ Status get_generation(std::span<const std::byte> bytes, SnapshotData& data) {
   return in.finish();
 }
 
+Status get_chain(std::span<const std::byte> bytes, SnapshotData& data) {
+  Fields in(bytes);
+  SamplerState::Chain& chain = data.sampler.chain;
+  in.get(chain.top_n_sigma);
+  in.get(chain.typical_p);
+  in.get(chain.xtc_probability);
+  in.get(chain.xtc_threshold);
+  in.get(chain.dynatemp_range);
+  in.get(chain.dynatemp_exponent);
+  in.get(chain.mirostat);
+  in.get(chain.mirostat_tau);
+  in.get(chain.mirostat_eta);
+  std::uint32_t has_mu = 0;
+  float mu = 0.0F;
+  in.get(has_mu);
+  in.get(mu);
+  if (has_mu != 0) data.mirostat_mu = mu;
+  in.get(chain.no_repeat_ngram);
+  std::uint32_t texts = 0;
+  in.get(texts);
+  if (texts > in.remaining() / sizeof(std::uint32_t)) {
+    return fail(ErrorCode::malformed, "count of banned texts is ", texts, ", but ", in.remaining(),
+                " bytes are left in it");
+  }
+  chain.banned_texts.resize(texts);
+  for (std::string& text : chain.banned_texts) in.get(text);
+  std::uint32_t samplers = 0;
+  in.get(samplers);
+  if (samplers > in.remaining()) {
+    return fail(ErrorCode::malformed, "count of samplers is ", samplers, ", but ", in.remaining(),
+                " bytes are left in it");
+  }
+  chain.order.resize(samplers);
+  for (std::uint8_t& sampler : chain.order) in.get(sampler);
+  RUNNEL_CHECK_OK(in.finish());
+  if (has_mu != 0 && !std::isfinite(mu))
+    return fail(ErrorCode::malformed, "mirostat's mu is ", mu, ", expected a finite number");
+  return {};
+}
+
 Status get_context(std::span<const std::byte> bytes, SnapshotContext& context) {
   Fields in(bytes);
   std::uint32_t messages = 0;
@@ -207,6 +248,8 @@ Status get_section(const Section& section, std::span<const std::byte> bytes, Sna
       return get_generation(bytes, data);
     case SectionId::window:
       return get_window(bytes, data);
+    case SectionId::chain:
+      return get_chain(bytes, data);
   }
   if ((section.flags & kOptional) != 0) return {};
   return fail(ErrorCode::unsupported, "is not known to this version and not optional");

@@ -90,6 +90,26 @@ void put_generation(ByteWriter& out, const SnapshotData& data) {
   for (const std::string& breaker : dry.breakers) out.put(breaker);
 }
 
+void put_chain(ByteWriter& out, const SnapshotData& data) {
+  const SamplerState::Chain& chain = data.sampler.chain;
+  out.put(chain.top_n_sigma);
+  out.put(chain.typical_p);
+  out.put(chain.xtc_probability);
+  out.put(chain.xtc_threshold);
+  out.put(chain.dynatemp_range);
+  out.put(chain.dynatemp_exponent);
+  out.put(chain.mirostat);
+  out.put(chain.mirostat_tau);
+  out.put(chain.mirostat_eta);
+  out.put(static_cast<std::uint32_t>(data.mirostat_mu.has_value()));
+  out.put(data.mirostat_mu.value_or(0.0F));
+  out.put(chain.no_repeat_ngram);
+  out.put(static_cast<std::uint32_t>(chain.banned_texts.size()));
+  for (const std::string& text : chain.banned_texts) out.put(text);
+  out.put(static_cast<std::uint32_t>(chain.order.size()));
+  for (const std::uint8_t sampler : chain.order) out.put(sampler);
+}
+
 void put_context(ByteWriter& out, const SnapshotContext& context) {
   out.put(static_cast<std::uint32_t>(context.messages.size()));
   for (const ChatMessage& message : context.messages) {
@@ -106,9 +126,11 @@ std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncod
   const bool plain = encoding == SnapshotEncoding{};
   // Left out where it says nothing.
   const bool generation = data.generated_tokens > 0 || data.sampler.dry != SamplerState::Dry();
+  const bool chain = data.mirostat_mu || data.sampler.chain != SamplerState::Chain();
   const std::uint32_t sections = 5 + std::uint32_t(data.has_sampler) +
                                  std::uint32_t(!data.context.empty()) + std::uint32_t(generation) +
-                                 std::uint32_t(data.window_slots.has_value());
+                                 std::uint32_t(data.window_slots.has_value()) +
+                                 std::uint32_t(chain);
   const std::uint16_t minor = plain && data.context.empty() ? 0 : 1;
   ByteWriter out;
   out.reserve(1024 + (data.state.size() + data.logits.size()) * sizeof(float) +
@@ -154,6 +176,7 @@ std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncod
   if (generation) section(SectionId::generation, kOptional, [&] { put_generation(out, data); });
   if (data.window_slots)
     section(SectionId::window, kOptional, [&] { out.put(*data.window_slots); });
+  if (chain) section(SectionId::chain, kOptional, [&] { put_chain(out, data); });
 
   out.overwrite(file_bytes_at, static_cast<std::uint64_t>(out.size()));
   out.overwrite(kChecksumOffset, file_checksum(out.view()));

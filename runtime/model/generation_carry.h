@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace runnel {
@@ -10,6 +11,7 @@ struct GenerationCarry {
   std::string utf8;    // bytes of a character begun by the last generated token
   std::string stop;    // text held back because it may be the beginning of a stop string
   std::string unread;  // shown text of an answer that the next turn begins with
+  std::optional<float> mirostat_mu = {};  // of SamplingOptions::mirostat, where that was on
 
   bool operator==(const GenerationCarry&) const = default;
 };

@@ -227,6 +227,7 @@ Status Session::Impl::copy_to(SnapshotData& data) const {
   data.utf8_carry = memory_.carry.utf8;
   data.stop_carry = memory_.carry.stop;
   data.unread_carry = memory_.carry.unread;
+  data.mirostat_mu = memory_.carry.mirostat_mu;
   data.has_sampler = memory_.sampler.has_value();
   if (memory_.sampler) data.sampler = *memory_.sampler;
   return {};
@@ -274,7 +275,10 @@ Status Session::Impl::restore(const SnapshotData& data) {
                      data.recent_tokens.end());
   next.generated = std::min(static_cast<std::size_t>(data.generated_tokens), kept);
   next.history_hash = data.history_hash;
-  next.carry = {.utf8 = data.utf8_carry, .stop = data.stop_carry, .unread = data.unread_carry};
+  next.carry = {.utf8 = data.utf8_carry,
+                .stop = data.stop_carry,
+                .unread = data.unread_carry,
+                .mirostat_mu = data.mirostat_mu};
   if (data.has_sampler) next.sampler = data.sampler;
   RUNNEL_CHECK_OK(replace_lost_state());
   RUNNEL_CHECK_OK(state_->import_from(data.state, data.position));

@@ -29,13 +29,24 @@ constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
   return counter;
 }
 
-/// The random word that chooses the token after `position` consumed ones:
-///   key = (low, high word of seed), counter = (low, high word of position, 0, 0), first output word
-/// It stands for the number word / 2^32 in [0, 1). As an integer it is used without rounding, see draw_below.
-constexpr std::uint32_t sampling_word(std::uint64_t seed, std::uint64_t position) {
+/// The random words of the token after `position` consumed ones:
+///   key = (low, high word of seed), counter = (low, high word of position, 0, 0), all four output words
+/// The first chooses the token, the second whether XTC comes into play.
+constexpr std::array<std::uint32_t, 4> sampling_words(std::uint64_t seed, std::uint64_t position) {
   return philox4x32(
       {static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32), 0, 0},
-      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)})[0];
+      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+}
+
+/// The word that chooses the token. It stands for the number word / 2^32 in [0, 1). As an integer it is used without
+/// rounding, see draw_below.
+constexpr std::uint32_t sampling_word(std::uint64_t seed, std::uint64_t position) {
+  return sampling_words(seed, position)[0];
+}
+
+/// Whether what is to happen with `probability` in [0, 1] happens.
+constexpr bool happens(float probability, std::uint32_t word) {
+  return static_cast<double>(word) < static_cast<double>(probability) * 4294967296.0;
 }
 
 /// floor(total * word / 2^32), a number in [0, total): the total's share that `word` points at.

@@ -3,13 +3,12 @@
 #include "runtime/sampling/sampler.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
-#include <string_view>
 
 #include "runtime/base/try.h"
 #include "runtime/sampling/philox.h"
+#include "runtime/sampling/rank_key.h"
 #include "runtime/sampling/token_weights.h"
 
 namespace runnel {
@@ -34,80 +33,33 @@ std::size_t find_from(std::span<const float> logits, std::size_t begin, const Pr
   return i;
 }
 
-// Greater key: more likely, or as likely with a lower index. Orders floats as integers; -0 counts as 0.
-std::uint64_t rank_key(float logit, std::size_t index) {
-  const auto bits = std::bit_cast<std::uint32_t>(logit + 0.0F);
-  const std::uint32_t ordered = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
-  return (static_cast<std::uint64_t>(ordered) << 32) |
-         (0xFFFFFFFFU - static_cast<std::uint32_t>(index));
+// The chain that SamplingOptions documents.
+constexpr ChainSampler kUsualOrder[] = {
+    ChainSampler::penalties, ChainSampler::dry,     ChainSampler::top_n_sigma,
+    ChainSampler::temperature, ChainSampler::top_k, ChainSampler::typical,
+    ChainSampler::top_p,     ChainSampler::min_p,   ChainSampler::xtc};
+
+// Whether the options need more than the passes for the usual ones.
+bool needs_chain(const SamplingOptions& o) {
+  return !is_usual_order(o.order) || o.mirostat != 0 || o.top_n_sigma > 0.0F || o.typical_p < 1.0F ||
+         o.xtc_probability > 0.0F || o.dynatemp_range > 0.0F;
 }
 
-std::size_t index_of_key(std::uint64_t key) {
-  return 0xFFFFFFFFU - static_cast<std::uint32_t>(key);
-}
-
-Status out_of_range(std::string_view option, double value, std::string_view range) {
-  return fail(ErrorCode::invalid_argument, option, " is ", value, ", expected ", range);
+// Mirostat takes the place of whatever cuts.
+bool goes_with_mirostat(ChainSampler sampler) {
+  return sampler == ChainSampler::penalties || sampler == ChainSampler::dry ||
+         sampler == ChainSampler::temperature;
 }
 
 }  // namespace
 
-Status validate(const SamplingOptions& options) {
-  // Written so that NaN fails every test.
-  if (!(options.temperature >= 0.0F) || std::isinf(options.temperature)) {
-    return out_of_range("temperature", options.temperature, "a finite number from 0 (greedy) up");
-  }
-  if (options.top_k < 0)
-    return out_of_range("top_k", options.top_k, "0 (all) or a positive number");
-  if (!(options.top_p > 0.0F && options.top_p <= 1.0F)) {
-    return out_of_range("top_p", options.top_p, "more than 0 and at most 1");
-  }
-  if (!(options.min_p >= 0.0F && options.min_p < 1.0F)) {
-    return out_of_range("min_p", options.min_p, "at least 0 and less than 1");
-  }
-  if (!(options.repetition_penalty > 0.0F) || std::isinf(options.repetition_penalty)) {
-    return out_of_range("repetition_penalty", options.repetition_penalty,
-                        "a finite number above 0 (1: none)");
-  }
-  if (!std::isfinite(options.presence_penalty)) {
-    return out_of_range("presence_penalty", options.presence_penalty, "a finite number (0: none)");
-  }
-  if (!std::isfinite(options.frequency_penalty)) {
-    return out_of_range("frequency_penalty", options.frequency_penalty,
-                        "a finite number (0: none)");
-  }
-  constexpr std::int32_t kMaxWindow = SamplingOptions::kMaxPenaltyWindow;
-  if (options.penalty_window < 0 || options.penalty_window > kMaxWindow) {
-    return fail(ErrorCode::invalid_argument, "penalty_window is ", options.penalty_window,
-                ", expected 0 to ", kMaxWindow);
-  }
-  if (!(options.dry_multiplier >= 0.0F) || std::isinf(options.dry_multiplier)) {
-    return out_of_range("dry_multiplier", options.dry_multiplier,
-                        "a finite number from 0 (off) up");
-  }
-  if (!(options.dry_base >= 1.0F) || std::isinf(options.dry_base)) {
-    return out_of_range("dry_base", options.dry_base, "a finite number of at least 1");
-  }
-  if (options.dry_allowed_length < 1) {
-    return out_of_range("dry_allowed_length", options.dry_allowed_length, "at least 1");
-  }
-  if (options.dry_range < 0 || options.dry_range > SamplingOptions::kMaxPenaltyWindow) {
-    return fail(ErrorCode::invalid_argument, "dry_range is ", options.dry_range, ", expected 0 to ",
-                std::int32_t{SamplingOptions::kMaxPenaltyWindow});
-  }
-  for (const std::string& breaker : options.dry_breakers) {
-    if (breaker.empty()) {
-      return fail(ErrorCode::invalid_argument,
-                  "dry_breakers has an empty text, expected at least one character");
-    }
-  }
-  for (const auto& [token, bias] : options.logit_bias) {
-    if (std::isnan(bias) || bias == std::numeric_limits<float>::infinity()) {
-      return fail(ErrorCode::invalid_argument, "logit_bias of token ", token, " is ", bias,
-                  ", expected a finite number or -inf");
-    }
-  }
-  return {};
+bool is_usual_order(const std::vector<ChainSampler>& order) {
+  return order.empty() || std::ranges::equal(order, kUsualOrder);
+}
+
+std::span<const ChainSampler> order_of(const SamplingOptions& options) {
+  if (options.order.empty()) return kUsualOrder;
+  return options.order;
 }
 
 Result<Sampler> Sampler::create(const SamplingOptions& options, std::int32_t vocab_size,
@@ -121,6 +73,8 @@ Result<Sampler> Sampler::create(const SamplingOptions& options, std::int32_t voc
                   ", expected an id from 0 to ", vocab_size - 1);
     }
   }
+  if (!options.banned_texts.empty() && !piece)
+    return fail(ErrorCode::unsupported, "banned texts need a tokenizer, and there is none");
   return Sampler(options, vocab_size, std::move(piece));
 }
 
@@ -133,9 +87,13 @@ Sampler::Sampler(const SamplingOptions& options, std::int32_t vocab_size, PieceO
       frequency_penalty_(options.frequency_penalty),
       seed_(options.seed),
       bias_(options.logit_bias.begin(), options.logit_bias.end()),
-      dry_(options, vocab_size, std::move(piece)) {
+      dry_(options, vocab_size, piece),
+      ngram_(static_cast<std::size_t>(options.no_repeat_ngram)) {
   const auto vocab = static_cast<std::size_t>(vocab_size);
-  if (options.temperature > 0.0F) {
+  if (!options.banned_texts.empty()) banned_ = BannedTexts(options.banned_texts, vocab_size, piece);
+  if (needs_chain(options)) {
+    set_chain(options);
+  } else if (options.temperature > 0.0F) {
     // Below about 3e-39 the inverse would be infinite, and 0 * inf is NaN.
     inverse_temperature_ = std::min(1.0F / options.temperature, 1e38F);
     min_weight_ =
@@ -156,7 +114,29 @@ Sampler::Sampler(const SamplingOptions& options, std::int32_t vocab_size, PieceO
     penalty_window_ = static_cast<std::size_t>(options.penalty_window);
     counts_.resize(vocab);
   }
-  if (penalty_window_ > 0 || !bias_.empty() || dry_.on()) adjusted_.resize(vocab);
+  if (penalty_window_ > 0 || !bias_.empty() || dry_.on() || ngram_ > 0 || banned_.on() ||
+      general_)
+    adjusted_.resize(vocab);
+}
+
+void Sampler::set_chain(const SamplingOptions& options) {
+  general_ = true;
+  mirostat_ = options.mirostat != 0;
+  for (const ChainSampler sampler : order_of(options)) {
+    if (!mirostat_ || goes_with_mirostat(sampler)) chain_.push_back(sampler);
+  }
+  list_ = Candidates(static_cast<std::size_t>(vocab_size_));
+  temperature_ = options.temperature;
+  dynatemp_range_ = options.dynatemp_range;
+  dynatemp_exponent_ = options.dynatemp_exponent;
+  top_n_sigma_ = options.top_n_sigma;
+  typical_p_ = options.typical_p;
+  min_p_ = options.min_p;
+  xtc_probability_ = options.xtc_probability;
+  xtc_threshold_ = options.xtc_threshold;
+  tau_ = options.mirostat_tau;
+  eta_ = options.mirostat_eta;
+  mu_ = 2.0F * tau_;
 }
 
 std::span<const float> Sampler::adjust(std::span<const float> logits,
@@ -164,8 +144,12 @@ std::span<const float> Sampler::adjust(std::span<const float> logits,
   if (adjusted_.empty()) return logits;
   std::copy(logits.begin(), logits.end(), adjusted_.begin());
   for (const auto& [token, bias] : bias_) adjusted_[static_cast<std::size_t>(token)] += bias;
-  if (penalty_window_ > 0) penalise(recent);
-  dry_.apply(recent, adjusted_);
+  if (ngram_ > 0) forbid_repeated_ngrams(ngram_, recent, adjusted_);
+  banned_.apply(recent, adjusted_);
+  if (!general_) {
+    if (penalty_window_ > 0) penalise(recent);
+    dry_.apply(recent, adjusted_);
+  }
   return adjusted_;
 }
 
@@ -241,22 +225,88 @@ void Sampler::apply_top_p() {
       (sum_at_least(candidates_, cut_) - sum_at_least(candidates_, cut_ + 1)) / cut_;
   if (ties == nucleus.ties) return;
   std::uint64_t kept = 0;
-  for (std::uint32_t& weight : candidates_) {
+  for (std::uint32_t& weight : std::span(weights_).first(candidates_.size())) {
     if (weight == cut_ && ++kept > nucleus.ties) weight = 0;
   }
 }
 
-Result<TokenId> Sampler::prepare(std::span<const float> logits, std::span<const TokenId> recent) {
+// Penalties or DRY, as the logits stand at this place of the chain.
+void Sampler::change_logits(ChainSampler sampler, std::span<const TokenId> recent) {
+  const bool penalties = sampler == ChainSampler::penalties;
+  if (penalties ? penalty_window_ == 0 : !dry_.on()) return;
+  if (const float inverse = list_.inverse_temperature(); inverse != 1.0F) {
+    for (const TokenId id : list_.ids()) adjusted_[static_cast<std::size_t>(id)] *= inverse;
+    list_.forget_temperature();
+  }
+  if (penalties) {
+    penalise(recent);
+  } else {
+    dry_.apply(recent, adjusted_);
+  }
+  list_.reread(adjusted_);
+}
+
+void Sampler::run(ChainSampler sampler, std::span<const TokenId> recent, std::uint64_t position) {
+  switch (sampler) {
+    case ChainSampler::penalties:
+    case ChainSampler::dry:
+      return change_logits(sampler, recent);
+    case ChainSampler::top_n_sigma:
+      if (top_n_sigma_ > 0.0F) list_.keep_top_n_sigma(top_n_sigma_);
+      return;
+    case ChainSampler::temperature:
+      return list_.heat(dynatemp_range_ > 0.0F
+                            ? list_.dynamic_temperature(temperature_, dynatemp_range_,
+                                                        dynatemp_exponent_)
+                            : temperature_);
+    case ChainSampler::top_k:
+      return list_.keep_top_k(static_cast<std::size_t>(top_k_));
+    case ChainSampler::typical:
+      if (typical_p_ < 1.0F) list_.keep_typical(typical_p_);
+      return;
+    case ChainSampler::top_p:
+      if (top_p_ < 1.0F) list_.keep_top_p(top_p_);
+      return;
+    case ChainSampler::min_p:
+      if (min_p_ > 0.0F) list_.keep_min_p(min_p_);
+      return;
+    case ChainSampler::xtc:
+      if (happens(xtc_probability_, sampling_words(seed_, position)[1]))
+        list_.exclude_top_choices(xtc_threshold_);
+      return;
+  }
+}
+
+// list_ <- what the chain leaves of adjusted_; empty if nothing can be chosen.
+void Sampler::run_chain(std::span<const TokenId> recent, std::uint64_t position) {
+  list_.begin(adjusted_);
+  for (const ChainSampler sampler : chain_) {
+    if (list_.size() == 0) return;
+    run(sampler, recent, position);
+  }
+  if (mirostat_ && list_.size() > 0) list_.keep_unsurprising(double{mu_});
+}
+
+Result<TokenId> Sampler::prepare(std::span<const float> logits, std::span<const TokenId> recent,
+                                 std::uint64_t position) {
   if (logits.size() != static_cast<std::size_t>(vocab_size_)) {
     return fail(ErrorCode::invalid_argument, "got ", logits.size(), " logits, expected ",
                 vocab_size_);
   }
   logits = adjust(logits, recent);
-  const float max = max_logit(logits);
-  if (max == -std::numeric_limits<float>::infinity()) {
+  const auto nothing = [this] {
     return fail(ErrorCode::invalid_argument, "no token can be chosen: all ", vocab_size_,
                 " logits are -inf or not a number");
+  };
+  if (general_) {
+    run_chain(recent, position);
+    if (list_.size() == 0) return nothing();
+    candidates_ = list_.weights();
+    cut_ = 1;
+    return list_.size() == 1 ? list_.ids()[0] : kDraw;
   }
+  const float max = max_logit(logits);
+  if (max == -std::numeric_limits<float>::infinity()) return nothing();
   if (inverse_temperature_ == 0.0F || std::isinf(max)) {
     return static_cast<TokenId>(find_from(logits, 0, [max](float logit) { return logit == max; }));
   }
@@ -264,8 +314,9 @@ Result<TokenId> Sampler::prepare(std::span<const float> logits, std::span<const 
     keep_top_k(logits);
     logits = top_logits_;
   }
-  candidates_ = std::span(weights_).first(logits.size());
-  token_weights(logits, max, inverse_temperature_, candidates_);
+  const std::span<std::uint32_t> weights = std::span(weights_).first(logits.size());
+  token_weights(logits, max, inverse_temperature_, weights);
+  candidates_ = weights;
   cut_ = 1;
   if (top_p_ < 1.0F) apply_top_p();
   cut_ = std::max(cut_, min_weight_);
@@ -273,20 +324,32 @@ Result<TokenId> Sampler::prepare(std::span<const float> logits, std::span<const 
 }
 
 TokenId Sampler::token_at(std::size_t index) const {
+  if (general_) return list_.ids()[index];
   return top_k_ > 0 ? ids_[index] : static_cast<TokenId>(index);
 }
 
 Result<TokenId> Sampler::sample(std::span<const float> logits, std::span<const TokenId> recent,
                                 std::uint64_t position) {
-  RUNNEL_TRY(const TokenId certain, prepare(logits, recent));
+  RUNNEL_TRY(const TokenId certain, prepare(logits, recent, position));
+  surprise_ = 0.0F;
   if (certain != kDraw) return certain;
   const std::uint64_t total = sum_at_least(candidates_, cut_);
-  return token_at(index_at(candidates_, cut_, draw_below(total, sampling_word(seed_, position))));
+  const std::size_t drawn =
+      index_at(candidates_, cut_, draw_below(total, sampling_word(seed_, position)));
+  if (mirostat_) {
+    surprise_ = static_cast<float>(std::log2(static_cast<double>(total) /
+                                             static_cast<double>(candidates_[drawn])));
+  }
+  return token_at(drawn);
+}
+
+void Sampler::took() {
+  if (mirostat_) mu_ -= eta_ * (surprise_ - tau_);
 }
 
 Result<std::vector<std::pair<TokenId, double>>> Sampler::distribution(
-    std::span<const float> logits, std::span<const TokenId> recent) {
-  RUNNEL_TRY(const TokenId certain, prepare(logits, recent));
+    std::span<const float> logits, std::span<const TokenId> recent, std::uint64_t position) {
+  RUNNEL_TRY(const TokenId certain, prepare(logits, recent, position));
   std::vector<std::pair<TokenId, double>> tokens;
   if (certain != kDraw) {
     tokens.emplace_back(certain, 1.0);

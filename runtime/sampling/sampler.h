@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,16 +15,26 @@
 #include "runnel/result.h"
 #include "runnel/sampling.h"
 #include "runnel/types.h"
+#include "runtime/sampling/candidates.h"
 #include "runtime/sampling/dry.h"
+#include "runtime/sampling/forbidden.h"
 
 namespace runnel {
 
+/// Whether this is the order that SamplingOptions documents.
+bool is_usual_order(const std::vector<ChainSampler>& order);
+
+/// The order of `options`; the usual one where they name none. Valid as long as `options`.
+std::span<const ChainSampler> order_of(const SamplingOptions& options);
+
 /// Options checked once and the memory that sampling needs, so that a token allocates nothing.
-/// Keeps no state between tokens: the draw depends on seed and position alone. Used by one thread at a time.
+/// Keeps no state between tokens but mirostat's mu: the draw depends on seed and position alone. Used by one thread at a
+/// time.
 class Sampler {
  public:
-  /// @return invalid_argument for an option outside its range or a bias of a token outside [0, vocab_size).
-  /// @param piece  texts of tokens, for DRY's breakers; empty: there are none
+  /// @return invalid_argument for an option outside its range or a bias of a token outside [0, vocab_size); unsupported
+  ///         for banned texts without `piece`
+  /// @param piece  texts of tokens, for DRY's breakers and banned texts; empty: there are none
   static Result<Sampler> create(const SamplingOptions& options, std::int32_t vocab_size,
                                 PieceOf piece = {});
 
@@ -35,6 +46,16 @@ class Sampler {
   Result<TokenId> sample(std::span<const float> logits, std::span<const TokenId> recent,
                          std::uint64_t position);
 
+  /// The token that sample() gave last was taken: mirostat's mu follows its surprise.
+  void took();
+
+  /// Mirostat's mu, in bits; none without mirostat.
+  std::optional<float> mirostat_mu() const {
+    return mirostat_ ? std::optional(mu_) : std::nullopt;
+  }
+  /// As a generation before this one left it.
+  void set_mirostat_mu(float mu) { mu_ = mu; }
+
   /// Tokens whose logits DRY lowers after `recent`, each once. Valid until the next call or sample().
   std::span<const Dry::Loss> dry_losses(std::span<const TokenId> recent) {
     return dry_.losses(recent);
@@ -42,14 +63,22 @@ class Sampler {
 
   /// What sample() draws from: each token that can be drawn and its probability, by ascending id.
   /// For tests and display.
+  /// @param position  as of sample(), which says whether XTC comes into play
   Result<std::vector<std::pair<TokenId, double>>> distribution(std::span<const float> logits,
-                                                               std::span<const TokenId> recent);
+                                                               std::span<const TokenId> recent,
+                                                               std::uint64_t position = 0);
 
  private:
   Sampler(const SamplingOptions& options, std::int32_t vocab_size, PieceOf piece);
 
-  // Leaves the tokens that can be drawn in candidate_weights() with their cut; a token without draw if it is certain.
-  Result<TokenId> prepare(std::span<const float> logits, std::span<const TokenId> recent);
+  // Leaves the tokens that can be drawn in candidates_ with their cut; a token without draw if it is certain.
+  Result<TokenId> prepare(std::span<const float> logits, std::span<const TokenId> recent,
+                          std::uint64_t position);
+  // The same by any chain.
+  void set_chain(const SamplingOptions& options);
+  void run_chain(std::span<const TokenId> recent, std::uint64_t position);
+  void run(ChainSampler sampler, std::span<const TokenId> recent, std::uint64_t position);
+  void change_logits(ChainSampler sampler, std::span<const TokenId> recent);
   std::span<const float> adjust(std::span<const float> logits, std::span<const TokenId> recent);
   void penalise(std::span<const TokenId> recent);
   void keep_top_k(std::span<const float> logits);
@@ -70,6 +99,19 @@ class Sampler {
   std::uint64_t seed_ = 0;
   std::vector<std::pair<TokenId, float>> bias_;
   Dry dry_;
+  std::size_t ngram_ = 0;  // 0: repeated n-grams are not forbidden
+  BannedTexts banned_;
+
+  // Where the passes for the usual options are not enough: a chain in any order.
+  bool general_ = false;
+  std::vector<ChainSampler> chain_;
+  Candidates list_;  // while a chain runs
+  float temperature_ = 0.0F, dynatemp_range_ = 0.0F, dynatemp_exponent_ = 1.0F;
+  float top_n_sigma_ = 0.0F, typical_p_ = 1.0F, min_p_ = 0.0F;
+  float xtc_probability_ = 0.0F, xtc_threshold_ = 0.1F;
+  bool mirostat_ = false;
+  float tau_ = 0.0F, eta_ = 0.0F, mu_ = 0.0F;
+  float surprise_ = 0.0F;  // of the token drawn last, in bits
 
   std::vector<float> adjusted_;          // [vocab] logits after bias and penalties
   std::vector<std::uint16_t> counts_;    // [vocab] occurrences in the window; zero between calls
@@ -79,7 +121,7 @@ class Sampler {
   std::vector<float> top_logits_;        // their logits
   std::vector<std::uint32_t> weights_;   // [vocab, or ids_.size() with top_k]
   std::vector<std::uint32_t> scratch_;   // as weights_
-  std::span<std::uint32_t> candidates_;  // into weights_
+  std::span<const std::uint32_t> candidates_;  // into weights_, or of list_
   std::uint32_t cut_ = 1;                // candidates below it are out
 };
 

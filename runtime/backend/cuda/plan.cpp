@@ -8,6 +8,7 @@
 #include "runtime/backend/cuda/pass_graphs.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/backend/cuda/sampled_steps.h"
+#include "runtime/sampling/device_draws.h"
 #include "runtime/backend/pass_probe.h"
 #include "runtime/backend/plan_items.h"
 #include "runtime/base/try.h"
@@ -62,6 +63,7 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
                                                       std::span<const TokenId> recent,
                                                       const SamplingOptions& sampling,
                                                       PieceOf piece) override {
+    if (!why_not_ahead(sampling, DrawDevice::cuda).empty()) return std::unique_ptr<SampledSteps>();
     RUNNEL_TRY(std::unique_ptr<CudaSteps> steps,
                CudaSteps::create(*this, m_, static_cast<CudaState&>(state), recent, sampling,
                                  std::move(piece)));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "runtime/backend/vulkan/pass/pass_builder.h"
+#include "runtime/sampling/device_draws.h"
 
 namespace runnel::vulkan {
 namespace {
@@ -174,11 +175,15 @@ Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(
     VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
     std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece) {
   RUNNEL_CHECK_OK(check_recent(recent));
+  if (!why_not_ahead(sampling, DrawDevice::vulkan).empty())
+    return std::unique_ptr<SampledSteps>();
   const std::int32_t vocab = model->config.vocab_size;
   const bool penalties = sampling.penalty_window > 0 &&
                          (sampling.repetition_penalty != 1.0F ||
                           sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F);
-  const bool greedy = sampling.temperature == 0.0F;
+  // With another order or a range of temperatures top-k is there, see why_not_ahead().
+  const bool greedy = sampling.temperature == 0.0F && sampling.dynatemp_range == 0.0F &&
+                      is_usual_order(sampling.order);
   const bool dry = sampling.dry_multiplier > 0.0F && sampling.dry_range > 0;
   const bool alone = greedy && !penalties && !dry && sampling.logit_bias.empty();
   std::unique_ptr<VulkanSteps> steps(new VulkanSteps(plan, std::move(model), state, recent.back()));

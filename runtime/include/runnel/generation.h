@@ -121,6 +121,16 @@ RUNNEL_API Result<std::vector<GenerationResult>> generate_several(
 /// The mean log-probability of a result's tokens, by which the best of several is chosen; 0 if it has none.
 RUNNEL_API double mean_logprob(const GenerationResult& result);
 
+/// How generate() draws tokens with these options: "" if the device draws ahead of the text; else why each is drawn on
+/// the host before the next is computed: "typ_p is drawn on the host".
+RUNNEL_API std::string why_not_drawn_ahead(const Model& model, const GenerationOptions& options);
+
+/// `sampling.logit_bias` of each token of `text` <- itself + `bias`, each token once: as the text is split when it stands
+/// alone, so " word" and "word" are different tokens.
+/// @return unsupported without a tokenizer; malformed if `text` is not UTF-8; invalid_argument if it is empty
+RUNNEL_API Status add_text_bias(const Model& model, std::string_view text, float bias,
+                                SamplingOptions& sampling);
+
 /// The sampling options of the last generate() on this session, or those its snapshot came with;
 /// nothing before that. With them and the same stop strings generate() continues as if it had never stopped.
 RUNNEL_API std::optional<SamplingOptions> last_sampling(const Session& session);

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sampling/device_draws.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "runtime/sampling/sampler.h"
+
+namespace runnel {
+namespace {
+
+bool greedy(const SamplingOptions& o) {
+  return o.temperature == 0.0F && o.dynatemp_range == 0.0F && is_usual_order(o.order);
+}
+
+// With Vulkan the device finds the tokens that top-k leaves, and the host draws among them: what looks at the
+// probabilities of all tokens must come behind top-k.
+std::string why_not_vulkan(const SamplingOptions& o) {
+  if (greedy(o)) return {};
+  if (o.top_k == 0) return "it has no top_k, so the host sees all logits";
+  if (o.mirostat != 0) return "mirostat is in place of top_k";
+  const std::span<const ChainSampler> order = order_of(o);
+  const auto place = [order](ChainSampler s) {
+    return std::find(order.begin(), order.end(), s) - order.begin();
+  };
+  const auto top_k = place(ChainSampler::top_k);
+  if (top_k == std::ssize(order)) return "top_k is not in the order";
+  const auto before = [&](bool on, ChainSampler s) { return on && place(s) < top_k; };
+  for (const auto& [on, sampler] :
+       {std::pair(o.top_n_sigma > 0.0F, ChainSampler::top_n_sigma),
+        std::pair(o.dynatemp_range > 0.0F, ChainSampler::temperature),
+        std::pair(o.temperature == 0.0F, ChainSampler::temperature),
+        std::pair(o.typical_p < 1.0F, ChainSampler::typical),
+        std::pair(o.top_p < 1.0F, ChainSampler::top_p),
+        std::pair(o.min_p > 0.0F, ChainSampler::min_p),
+        std::pair(o.xtc_probability > 0.0F, ChainSampler::xtc)}) {
+    if (before(on, sampler))
+      return std::string(to_string(sampler)) + " comes before top_k, so the host sees all logits";
+  }
+  for (const ChainSampler sampler : {ChainSampler::penalties, ChainSampler::dry}) {
+    if (place(sampler) > top_k) return std::string(to_string(sampler)) + " comes after top_k";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string why_not_ahead(const SamplingOptions& o, DrawDevice device) {
+  const auto on_host = [](std::string_view name) {
+    return std::string(name) + " is drawn on the host";
+  };
+  if (o.no_repeat_ngram > 0) return on_host("no_repeat_ngram");
+  if (!o.banned_texts.empty()) return on_host("banned_texts");
+  if (device == DrawDevice::vulkan) return why_not_vulkan(o);
+  if (!is_usual_order(o.order)) return "an order of its own is drawn on the host";
+  if (o.mirostat != 0) return on_host("mirostat");
+  if (greedy(o)) return {};  // nothing that cuts matters then
+  if (o.top_n_sigma > 0.0F) return on_host("top_n_sigma");
+  if (o.dynatemp_range > 0.0F) return on_host("dynatemp");
+  if (o.typical_p < 1.0F) return on_host("typ_p");
+  if (o.xtc_probability > 0.0F) return on_host("xtc");
+  return {};
+}
+
+}  // namespace runnel
