@@ -102,7 +102,8 @@ BlockQ4_1 encode_q4_1(const float* x) {
   block.m = f32_to_f16(least);
   std::uint8_t codes[kQ8Block];
   for (int j = 0; j < kQ8Block; ++j) {
-    const int code = static_cast<int>((x[j] - least) * id + 0.5F);
+    const float place = (x[j] - least) * id + 0.5F;  // cut off below: ggml rounds so
+    const int code = static_cast<int>(place);
     codes[j] = static_cast<std::uint8_t>(code < 15 ? code : 15);
   }
   for (int j = 0; j < 16; ++j)

@@ -2,6 +2,7 @@
 // Sessions in the C API.
 #include "runnel/session.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -84,31 +85,31 @@ runnel_status runnel_session_score(runnel_session* session, const runnel_token* 
 }
 
 runnel_status runnel_session_embedding(const runnel_session* session, const runnel_token* tokens,
-                                       size_t token_count, int32_t pooling, bool normalise,
-                                       float* embedding, size_t capacity, size_t* count,
-                                       runnel_error* error) {
+                                       size_t token_count, uint32_t form, float* embedding,
+                                       size_t capacity, runnel_error* error) {
   std::vector<float> made;
   bool fits = true;
   const runnel_status status = guarded(error, [&]() -> Status {
     RUNNEL_CHECK_OK(check_not_null(session, "session"));
     RUNNEL_TRY(const std::span<const TokenId> ids, span_of(tokens, token_count, "tokens"));
-    if (pooling != RUNNEL_POOLING_MEAN && pooling != RUNNEL_POOLING_LAST) {
-      return fail(ErrorCode::invalid_argument, "pooling is ", pooling,
-                  ", expected RUNNEL_POOLING_MEAN or RUNNEL_POOLING_LAST");
+    constexpr std::uint32_t kForms = RUNNEL_EMBEDDING_LAST | RUNNEL_EMBEDDING_RAW;
+    if ((form & ~kForms) != 0) {
+      return fail(ErrorCode::invalid_argument, "the form of an embedding is ", form,
+                  ", expected bits of RUNNEL_EMBEDDING_LAST and RUNNEL_EMBEDDING_RAW");
     }
     const auto wanted = static_cast<std::size_t>(session->session.model().info().hidden_size);
     fits = wanted <= capacity && embedding != nullptr;
-    if (!fits) {  // before anything is read
-      if (count != nullptr) *count = wanted;
-      return {};
-    }
+    if (!fits) return {};  // before anything is read
     RUNNEL_TRY(made, session->session.embedding(
-                         ids, {.pooling = static_cast<Pooling>(pooling), .normalise = normalise}));
+                         ids, {.pooling = (form & RUNNEL_EMBEDDING_LAST) != 0 ? Pooling::last
+                                                                              : Pooling::mean,
+                               .normalise = (form & RUNNEL_EMBEDDING_RAW) == 0}));
     return {};
   });
   if (status != RUNNEL_OK) return status;
   if (!fits) return report(RUNNEL_TOO_SMALL, "embedding: the array is too small", error);
-  return copy_out(std::span<const float>(made), embedding, capacity, count, error);
+  std::copy(made.begin(), made.end(), embedding);
+  return status;
 }
 
 runnel_status runnel_session_score_choices(const runnel_session* session,

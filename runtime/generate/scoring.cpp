@@ -41,7 +41,7 @@ Status read_on(std::span<Reader> readers, std::vector<float>& logits, std::stop_
         reader.tokens.subspan(reader.fed, n), std::span(logits).subspan(row * vocab, n * vocab)));
     row += n;
   }
-  const Status ran = engine.run(items, std::move(stop), first.generation());
+  Status ran = engine.run(items, std::move(stop), first.generation());
   for (std::size_t i = 0; i < readers.size(); ++i) {
     Reader& reader = readers[i];
     reader.session.impl().end_pass(ran, items[i].tokens, false);

@@ -73,6 +73,7 @@ Result<std::vector<GenerationResult>> generate_several(const Session& session, s
     RUNNEL_TRY(more, step(answers, batch, stop.stop_requested()));
   }
   std::vector<GenerationResult> results;
+  results.reserve(answers.size());
   for (const std::unique_ptr<Answer>& answer : answers)
     results.push_back(answer->generation->finish());
   return results;

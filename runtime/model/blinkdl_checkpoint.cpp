@@ -176,7 +176,8 @@ class Mapper {
     view.rows = static_cast<std::int64_t>(kMixes.size());
     view.cols = s_.hidden_size;
     view.data = all;
-    push(std::move(view), ours, {view.rows, 1, 1, s_.hidden_size}, kVector);
+    const std::int64_t rows = view.rows;
+    push(std::move(view), ours, {rows, 1, 1, s_.hidden_size}, kVector);
     return {};
   }
 

@@ -175,7 +175,7 @@ Result<ModelConfig> shifted_config(const ShiftedSizes& sizes) {
   for (std::size_t i = 0; i < sizes.layers.size(); ++i) {
     RUNNEL_TRY(LayerSpec layer, shifted_layer(sizes, sizes.layers[i], i == 0));
     layer.index = static_cast<std::int32_t>(i);
-    c.layers.push_back(std::move(layer));
+    c.layers.push_back(layer);
   }
   if (c.layers.empty()) return fail(ErrorCode::malformed, "the model has no layers");
   c.final_norm = c.layers.back().norm;

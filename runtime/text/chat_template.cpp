@@ -249,7 +249,7 @@ ChatFormat simplified(const ChatFormat& format) {
     const Result<Text> laid_out = lay_out_chat(f, messages, prompt);
     return laid_out ? laid_out->bytes() : "error: " + laid_out.error().message;
   };
-  const ChatFormat world{ChatStyle::rwkv, {}, {}, {}};
+  ChatFormat world{ChatStyle::rwkv, {}, {}, {}};
   bool is_world = true;
   for (std::size_t n = 2; n <= turns.size(); n += 2) {
     for (const std::size_t from : {0U, 1U}) {

@@ -344,25 +344,24 @@ TEST_F(CApiAfterPrompt, EmbeddingsAreThoseOfCpp) {
   runnel_model_info info;
   RUNNEL_INIT(runnel_model_info, info);
   ASSERT_EQ(runnel_model_get_info(model_, &info, &error_), RUNNEL_OK);
-  std::size_t count = 0;
-  EXPECT_EQ(runnel_session_embedding(session_, text.data(), text.size(), RUNNEL_POOLING_LAST, false,
-                                     nullptr, 0, &count, &error_),
-            RUNNEL_TOO_SMALL);
-  EXPECT_EQ(count, static_cast<std::size_t>(info.hidden_size));
-  std::vector<float> made(count);
-  ASSERT_EQ(runnel_session_embedding(session_, text.data(), text.size(), RUNNEL_POOLING_LAST, false,
-                                     made.data(), count, &count, &error_),
+  std::vector<float> made(static_cast<std::size_t>(info.hidden_size));
+  const auto embed = [&](std::uint32_t form, std::size_t capacity, std::size_t tokens) {
+    return runnel_session_embedding(session_, text.data(), tokens, form, made.data(), capacity,
+                                    &error_);
+  };
+  EXPECT_EQ(embed(0, made.size() - 1, text.size()), RUNNEL_TOO_SMALL);
+  ASSERT_EQ(embed(RUNNEL_EMBEDDING_LAST | RUNNEL_EMBEDDING_RAW, made.size(), text.size()),
             RUNNEL_OK)
       << error_.message;
-  const auto expected = cpp_->embedding(text, {.pooling = Pooling::last, .normalise = false});
-  ASSERT_TRUE(expected);
-  EXPECT_EQ(made, *expected);
-  EXPECT_EQ(runnel_session_embedding(session_, text.data(), text.size(), 2, true, made.data(),
-                                     count, nullptr, &error_),
-            RUNNEL_INVALID_ARGUMENT);
-  EXPECT_EQ(
-      runnel_session_embedding(session_, nullptr, 0, 0, true, made.data(), count, nullptr, &error_),
-      RUNNEL_INVALID_ARGUMENT);
+  const auto last = cpp_->embedding(text, {.pooling = Pooling::last, .normalise = false});
+  ASSERT_TRUE(last);
+  EXPECT_EQ(made, *last);
+  ASSERT_EQ(embed(0, made.size(), text.size()), RUNNEL_OK) << error_.message;
+  const auto mean = cpp_->embedding(text, {.pooling = Pooling::mean, .normalise = true});
+  ASSERT_TRUE(mean);
+  EXPECT_EQ(made, *mean);
+  EXPECT_EQ(embed(4, made.size(), text.size()), RUNNEL_INVALID_ARGUMENT);
+  EXPECT_EQ(embed(0, made.size(), 0), RUNNEL_INVALID_ARGUMENT);
   EXPECT_EQ(runnel_session_position(session_), kPrompt.size());
 }
 

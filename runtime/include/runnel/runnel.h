@@ -222,19 +222,18 @@ RUNNEL_API runnel_status runnel_session_score(runnel_session* session, const run
                                               size_t token_count, float* logits, size_t capacity,
                                               size_t* count, runnel_error* error);
 
-/* How an embedding is made of the hidden states of a text's tokens. */
+/* How an embedding is made of the hidden states of a text's tokens, as bits: 0 is their mean, of length 1. */
 enum {
-  RUNNEL_POOLING_MEAN = 0,
-  RUNNEL_POOLING_LAST = 1 /* that of the last token, which alone has read all of the text */
+  RUNNEL_EMBEDDING_LAST = 1, /* that of the last token, which alone has read all of the text */
+  RUNNEL_EMBEDDING_RAW = 2   /* of the length it has */
 };
 
 /* What the model makes of tokens (at least one), read after what the session has read: their hidden states behind the
- * final norm, pooled; `normalise`: to length 1. The session stays where it is. *count is runnel_model_info.hidden_size;
- * asked with capacity 0 nothing is read. */
+ * final norm, pooled into runnel_model_info.hidden_size numbers. The session stays where it is. RUNNEL_TOO_SMALL if
+ * `capacity` is less, before anything is read. */
 RUNNEL_API runnel_status runnel_session_embedding(const runnel_session* session,
                                                   const runnel_token* tokens, size_t token_count,
-                                                  int32_t pooling, bool normalise, float* embedding,
-                                                  size_t capacity, size_t* count,
+                                                  uint32_t form, float* embedding, size_t capacity,
                                                   runnel_error* error);
 
 typedef struct runnel_choice {

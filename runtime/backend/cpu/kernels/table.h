@@ -45,17 +45,24 @@ double int8_peak(int rounds, int32_t* sink) {
 // Several conversations decoded together are fewer than the widest pack.
 constexpr int kMiddle = kWide < 8 ? kWide : 8;
 
-#define RUNNEL_WIDTHS(kernel, Type) \
-  { kernel<1, Type>, kernel<4, Type>, kernel<kMiddle, Type>, kernel<kWide, Type> }
+#define RUNNEL_QUANTISED(Format)                                                                 \
+  {                                                                                              \
+    quantised_matmul<1, Format>, quantised_matmul<4, Format>, quantised_matmul<kMiddle, Format>, \
+        quantised_matmul<kWide, Format>                                                          \
+  }
+#define RUNNEL_FLOAT(Rows)                                                     \
+  {                                                                            \
+    float_matmul<1, Rows>, float_matmul<4, Rows>, float_matmul<kMiddle, Rows>, \
+        float_matmul<kWide, Rows>                                              \
+  }
 
 #if defined(RUNNEL_BASE_ISA)
 
 Kernels table() {
-  constexpr MatmulKernel kProducts[][kWidths] = {
-      RUNNEL_WIDTHS(quantised_matmul, Q8_0), RUNNEL_WIDTHS(quantised_matmul, Q4_0),
-      RUNNEL_WIDTHS(quantised_matmul, Q4_1), RUNNEL_WIDTHS(quantised_matmul, Q5_0),
-      RUNNEL_WIDTHS(quantised_matmul, Q4_K), RUNNEL_WIDTHS(quantised_matmul, Q5_K),
-      RUNNEL_WIDTHS(quantised_matmul, Q6_K), RUNNEL_WIDTHS(quantised_matmul, Wide)};
+  constexpr MatmulKernel kProducts[][kWidths] = {RUNNEL_QUANTISED(Q8_0), RUNNEL_QUANTISED(Q4_0),
+                                                 RUNNEL_QUANTISED(Q4_1), RUNNEL_QUANTISED(Q5_0),
+                                                 RUNNEL_QUANTISED(Q4_K), RUNNEL_QUANTISED(Q5_K),
+                                                 RUNNEL_QUANTISED(Q6_K), RUNNEL_QUANTISED(Wide)};
   Kernels all = RUNNEL_BASE_ISA::kernels();
   constexpr size_t kCount = sizeof(kProducts) / sizeof(kProducts[0]);
   for (size_t i = 0; i < kCount; ++i) {
@@ -86,12 +93,10 @@ uint32_t read(const uint8_t* from, size_t bytes) {
 Kernels table() {
   return {
       {1, 4, kMiddle, kWide},
-      {RUNNEL_WIDTHS(float_matmul, F32Rows), RUNNEL_WIDTHS(float_matmul, F16Rows),
-       RUNNEL_WIDTHS(float_matmul, Bf16Rows), RUNNEL_WIDTHS(quantised_matmul, Q8_0),
-       RUNNEL_WIDTHS(quantised_matmul, Q4_0), RUNNEL_WIDTHS(quantised_matmul, Q4_1),
-       RUNNEL_WIDTHS(quantised_matmul, Q5_0), RUNNEL_WIDTHS(quantised_matmul, Q4_K),
-       RUNNEL_WIDTHS(quantised_matmul, Q5_K), RUNNEL_WIDTHS(quantised_matmul, Q6_K),
-       RUNNEL_WIDTHS(quantised_matmul, Wide)},
+      {RUNNEL_FLOAT(F32Rows), RUNNEL_FLOAT(F16Rows), RUNNEL_FLOAT(Bf16Rows), RUNNEL_QUANTISED(Q8_0),
+       RUNNEL_QUANTISED(Q4_0), RUNNEL_QUANTISED(Q4_1), RUNNEL_QUANTISED(Q5_0),
+       RUNNEL_QUANTISED(Q4_K), RUNNEL_QUANTISED(Q5_K), RUNNEL_QUANTISED(Q6_K),
+       RUNNEL_QUANTISED(Wide)},
       rms_norm,
       quantise,
       silu,
