@@ -169,7 +169,8 @@ bool Recorder::rounds_projections(const Pass& pass, const LayerSpec& layer) cons
   bool fits = true;
   for (const Matrix* m : {&w.q, &w.k, &w.v, &w.down[0], &w.down[1], &w.down[2], &w.down[3]})
     fits = fits && (m->data == nullptr || shifts_rounded(pass, *m, offset));
-  for (const Matrix& m : w.up) fits = fits && (m.data == nullptr || m.type != BlockType::f32);
+  for (const Matrix& m : w.up)
+    fits = fits && (m.data == nullptr || (m.type != BlockType::f32 && m.cols <= m_->config.hidden_size));
   return fits;
 }
 
