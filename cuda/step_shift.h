@@ -125,6 +125,7 @@ struct ShiftStep {
   float* shifted = nullptr;    // [2, D] scratch
   std::uint32_t* timed_out = nullptr;  // set if a wait lasted too long: the token is worthless
   std::uint32_t use = 0;               // layers computed since the exchange was cleared
+  std::uint32_t mix_use = 0;           // the same of layers that mix values: all but the first
   std::uint32_t poll_limit = 1U << 22;
   Matrix embeddings;
   const float* embedding_norm = nullptr;  // or null: no norm

@@ -97,6 +97,10 @@ struct ShiftWait {
 __device__ __forceinline__ float* exchange_set(const ShiftStep& p, unsigned use) {
   return p.exchange + std::size_t(use & 1U) * unsigned(p.at.total);
 }
+/// The same of what the mix of values exchanges, which the first layer does not: a place is written in every use.
+__device__ __forceinline__ unsigned mix_use(const ShiftStep& p, int layer) {
+  return p.mix_use + unsigned(layer) - 1U;
+}
 __device__ __forceinline__ const ShiftLayer& shift_layer(const ShiftStep& p, int layer) {
   return shared_at<const ShiftLayer>(p.shared.layers)[layer];
 }
@@ -111,7 +115,7 @@ __device__ __forceinline__ ShiftItem load_item(const ShiftTable& t, int cta, int
 /// Where a warp is in its list of pieces.
 struct ShiftCursor {
   int phase = 0, round = -1;
-  ShiftItem item, ahead;
+  ShiftItem item;
   int tile = 0, step = 0, begin = 0, end = 0;
 
   /// The next item that is not empty; false: there is none.
@@ -436,10 +440,10 @@ __device__ __forceinline__ void raise_inputs(const ShiftStep& p, int phase, int 
   const int layer = phase / kShiftPhases;
   const ShiftSources sources =
       load_sources(shift_layer(p, layer).tables[int(ShiftPhase::raise)], cta);
-  const unsigned use = p.use + unsigned(layer);
 #pragma unroll 1
   for (int j = 0; j < sources.count; ++j) {
     const int which = sources.in[j].source, forms = sources.in[j].forms, n = p.ranks[which];
+    const unsigned use = which == 3 ? mix_use(p, layer) : p.use + unsigned(layer);
     if ((tid & ~31) >= n / 4) continue;  // a whole warp
     const float* const from[1] = {
         tid < n / 4 ? exchange_set(p, use) + p.at.low[which] + 4 * tid : nullptr};
@@ -579,13 +583,18 @@ __device__ __forceinline__ void advance_state(const ShiftStep& p, int layer, int
   const unsigned use = p.use + unsigned(layer);
   float* const set = exchange_set(p, use);
   const ShiftWait wait = ShiftWait::of(use);
-  const float* const from[10] = {
+  const float* const from[9] = {
       set + p.at.q + mine[0], set + p.at.q + mine[1], set + p.at.k + mine[0],
       set + p.at.k + mine[1], set + p.at.f + mine[0], set + p.at.f + mine[1],
-      set + p.at.r + mine[0], set + p.at.r + mine[1], set + p.at.v + channel,
-      set + (w.mixes_values != 0 ? p.at.mix : p.at.v) + channel};
-  float in[10];
+      set + p.at.r + mine[0], set + p.at.r + mine[1], set + p.at.v + channel};
+  float in[9];
   wait.take(from, in, 11);
+  float mix[1] = {0.0F};
+  if (w.mixes_values != 0) {
+    const unsigned own_use = mix_use(p, layer);
+    const float* const mix_at[1] = {exchange_set(p, own_use) + p.at.mix + channel};
+    ShiftWait::of(own_use).take(mix_at, mix, 12);
+  }
   float* const vectors = shared_at<float>(p.shared.vectors) + warp * 5 * kShiftHead;
   float squares = 0.0F, bonus = 0.0F;
 #pragma unroll
@@ -608,7 +617,7 @@ __device__ __forceinline__ void advance_state(const ShiftStep& p, int layer, int
   float v = in[8];
   float* const first = shared_at<float>(p.shared.first_v) + own;
   if (w.mixes_values != 0) {
-    v = fmaf(*first - v, logistic(in[9] + mix_bias), v);
+    v = fmaf(*first - v, logistic(mix[0] + mix_bias), v);
   } else if (layer == 0 && g == 0) {
     *first = v;
   }
@@ -642,7 +651,8 @@ __device__ __forceinline__ void show_row(const ShiftStep& p, int phase, const Sh
     p.logits[row] = v;
     return;
   }
-  const unsigned use = p.use + unsigned(layer);
+  const bool mixes = (item.matrix == kShiftDown + 3) | (item.matrix == kShiftUp + 3);
+  const unsigned use = mixes ? mix_use(p, layer) : p.use + unsigned(layer);
   const float* const x = shared_at<const float>(p.shared.x);
   switch (static_cast<ShiftPhase>(phase % kShiftPhases)) {
     case ShiftPhase::project:
@@ -668,7 +678,7 @@ __device__ __forceinline__ void show_row(const ShiftStep& p, int phase, const Sh
 /// Products of a phase, round by round, and their rows.
 template <unsigned kTypes>
 __device__ __forceinline__ void multiply_phase(const ShiftStep& p, ShiftRing& ring, int phase,
-                                               int cta, int tid) {
+                                               ShiftItem first_item, int cta, int tid) {
   const int layer = phase / kShiftPhases, lane = tid & 31, warp = tid >> 5;
   const int kind = layer == p.num_layers ? int(ShiftPhase::head) : phase % kShiftPhases;
   const ShiftLayer& w = shift_layer(p, layer);
@@ -680,7 +690,8 @@ __device__ __forceinline__ void multiply_phase(const ShiftStep& p, ShiftRing& ri
     const int rounds = min(kShiftRounds, table.rounds - first);
 #pragma unroll 1
     for (int r = 0; r < rounds; ++r) {
-      const ShiftItem item = load_item(table, cta, first + r, warp);
+      const ShiftItem item =
+          first + r == 0 ? first_item : load_item(table, cta, first + r, warp);
       if (item.matrix < 0) continue;
       const ShiftMatrix& m = w.matrices[item.matrix];
       const int n = kind == int(ShiftPhase::raise)  ? p.ranks[item.matrix - kShiftUp]
@@ -692,7 +703,8 @@ __device__ __forceinline__ void multiply_phase(const ShiftStep& p, ShiftRing& ri
     sync_block();
 #pragma unroll 1
     for (int r = 0; r < rounds; ++r) {
-      const ShiftItem item = load_item(table, cta, first + r, warp);
+      const ShiftItem item =
+          first + r == 0 ? first_item : load_item(table, cta, first + r, warp);
       if (item.matrix < 0 || item.part != 0) continue;
       const ShiftMatrix& m = w.matrices[item.matrix];
       const int row = (item.first_tile << m.row_shift) + lane;
@@ -771,6 +783,7 @@ __device__ __forceinline__ void shift_thread(const ShiftStep& given) {
 #pragma unroll 1
   for (int phase = 0; phase <= phases; ++phase) {
     const int kind = phase == phases ? kShiftPhases : phase % kShiftPhases;
+    const ShiftItem first_item = load_item(table_of(p, phase), cta, 0, warp);  // on its way meanwhile
     switch (static_cast<ShiftPhase>(kind)) {
       case ShiftPhase::project:
       case ShiftPhase::up:
@@ -790,7 +803,7 @@ __device__ __forceinline__ void shift_thread(const ShiftStep& given) {
         break;
     }
     sync_block();
-    multiply_phase<kTypes>(p, ring, phase, cta, tid);
+    multiply_phase<kTypes>(p, ring, phase, first_item, cta, tid);
     if (kind == int(ShiftPhase::raise)) advance_state(p, phase / kShiftPhases, cta, tid);
   }
 }
