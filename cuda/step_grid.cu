@@ -29,7 +29,12 @@ constexpr unsigned kFour =
 constexpr unsigned kSuper =
     kTypeBit<BlockType::q4_k> | kTypeBit<BlockType::q6_k> | kTypeBit<BlockType::f16>;
 constexpr unsigned kPlain = kTypeBit<BlockType::bf16>;
+constexpr unsigned kFive =
+    kTypeBit<BlockType::q5_0> | kTypeBit<BlockType::q8_0> | kTypeBit<BlockType::f16>;
+constexpr unsigned kFiveSuper =
+    kTypeBit<BlockType::q5_k> | kTypeBit<BlockType::q6_k> | kTypeBit<BlockType::f16>;
 constexpr unsigned kAll = kFour | kSuper | kPlain | kTypeBit<BlockType::f32>;
+constexpr unsigned kEvery = kAll | kFive | kFiveSuper;
 template <unsigned kTypes, int kItems, int kWide = 0, int kInner = 0, int kHead = 0,
           bool kBiased = false>
 constexpr Choice kChoice = {kTypes,
@@ -53,6 +58,11 @@ const Choice kChoices[] = {
     kChoice<kAll, 4>,
     kBiasedChoice<kFour, 4>,
     kBiasedChoice<kAll, 4>,
+    kChoice<kFive, 4>,
+    kChoice<kFiveSuper, 4>,
+    kChoice<kEvery, 0>,
+    kChoice<kEvery, 4>,
+    kBiasedChoice<kEvery, 4>,
 };
 
 /// The narrowest kernel that does it.

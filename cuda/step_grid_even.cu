@@ -26,6 +26,9 @@ constexpr Choice kChoice = {kShape, kType, kTypeBit<kType> | kTypeBit<kHead> | k
 const Choice kChoices[] = {
     kChoice<0, BlockType::q4_0, BlockType::q8_0>,
     kChoice<0, BlockType::q4_k, BlockType::q6_k>,
+    kChoice<0, BlockType::q4_k, BlockType::q8_0>,  // q4_1, whose stream is q4_k's
+    kChoice<0, BlockType::q5_0, BlockType::q8_0>,
+    kChoice<0, BlockType::q5_k, BlockType::q6_k>,
     kChoice<0, BlockType::q8_0>,
     kChoice<0, BlockType::bf16>,
     kChoice<1, BlockType::q4_0, BlockType::q8_0>,

@@ -77,7 +77,8 @@ constexpr EvenPlan even_plan(EvenShape s, BlockType type, int kind) {
            : kind == 3 ? EvenPlan{few + 1, few + 1}
                        : EvenPlan{few, 2 * few};
   }
-  return kind == 0   ? EvenPlan{8, 4, 6}
+  const bool five = type == BlockType::q5_0 || type == BlockType::q5_k;  // of more registers
+  return kind == 0   ? EvenPlan{five ? 6 : 8, 4, 6}
          : kind == 1 ? EvenPlan{2, 4}
          : kind == 2 ? EvenPlan{6, 4}
                      : EvenPlan{4, 2};

@@ -189,8 +189,9 @@ BenchModel model_135m() {
 BenchModel model_1380m(BlockType type, bool stored) {
   BlockType gates = type, table = type;
   if (stored && type != BlockType::bf16) gates = BlockType::f16;
-  if (stored && type == BlockType::q4_0) table = BlockType::q8_0;
-  if (stored && type == BlockType::q4_k) table = BlockType::q6_k;
+  if (stored && (type == BlockType::q4_0 || type == BlockType::q4_1 || type == BlockType::q5_0))
+    table = BlockType::q8_0;
+  if (stored && (type == BlockType::q4_k || type == BlockType::q5_k)) table = BlockType::q6_k;
   return build(config_1380m(), type, gates, table, false, false);
 }
 
@@ -199,11 +200,7 @@ BenchModel model_named(const std::string& name) {
   if (name == "500m") return model_500m();
   if (name == "1500m") return model_1500m();
   const std::string type = name.substr(0, name.find('-'));
-  return model_1380m(type == "q4_0"   ? BlockType::q4_0
-                     : type == "q4_k" ? BlockType::q4_k
-                     : type == "q8_0" ? BlockType::q8_0
-                                      : BlockType::bf16,
-                     type != name);
+  return model_1380m(quant::block_type_from_name(type).value_or(BlockType::bf16), type != name);
 }
 
 }  // namespace runnel::bench

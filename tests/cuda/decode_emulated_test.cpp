@@ -154,6 +154,8 @@ struct Emulated {
       cuda::decode_thread(d, [](int cta) { cuda::consume_even<kEven[2], kType, ~0U>(cta); });
     with.template operator()<BlockType::q4_0>();
     with.template operator()<BlockType::q4_k>();
+    with.template operator()<BlockType::q5_0>();
+    with.template operator()<BlockType::q5_k>();
     with.template operator()<BlockType::q8_0>();
     with.template operator()<BlockType::bf16>();
   }
@@ -212,8 +214,9 @@ ModelConfig wide(int layers) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (BlockType t : {BlockType::f32, BlockType::f16, BlockType::bf16, BlockType::q8_0,
-                      BlockType::q4_0, BlockType::q4_k, BlockType::q6_k}) {
+  for (BlockType t :
+       {BlockType::f32, BlockType::f16, BlockType::bf16, BlockType::q8_0, BlockType::q4_0,
+        BlockType::q4_k, BlockType::q5_0, BlockType::q5_k, BlockType::q6_k}) {
     const bool plain = !quant::is_block_type(t);
     all.push_back({quant::format_of(t).name.data(),
                    wide(2),
@@ -276,10 +279,12 @@ std::vector<Case> cases() {
   all.push_back({"warp_slots", c, biased, 17, {.blocks = 16, .splits = 2, .copies = 4}, 5});
   set_widths(c, 256, 768);
   set_memory(c, 16);
-  for (BlockType t :
-       {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k, BlockType::bf16}) {
+  for (BlockType t : {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q5_0,
+                      BlockType::q5_k, BlockType::q6_k, BlockType::bf16}) {
     const BlockType small = t == BlockType::bf16 ? t : BlockType::f16;
-    set_layers(c, t == BlockType::q4_k ? 1 : 3);  // the reference does not round its scales
+    set_layers(c, t == BlockType::q4_k || t == BlockType::q5_k
+                      ? 1
+                      : 3);  // the reference does not round its scales
     all.push_back({"fixed_columns_",
                    c,
                    {.linear = t, .table = t, .small = small, .gate_bias = true},
@@ -311,9 +316,11 @@ std::vector<Case> cases() {
   even("even_", BlockType::q4_0, BlockType::f16, BlockType::q8_0);
   even("even_", BlockType::q8_0, BlockType::f16, BlockType::q8_0);
   even("even_", BlockType::q4_1, BlockType::f16, BlockType::q4_1);  // by the products of q4_k
+  even("even_", BlockType::q5_0, BlockType::f16, BlockType::q8_0);
   even("even_", BlockType::bf16, BlockType::bf16, BlockType::bf16);
   set_layers(c, 1);  // as above
   even("even_", BlockType::q4_k, BlockType::f16, BlockType::q6_k);
+  even("even_", BlockType::q5_k, BlockType::f16, BlockType::q6_k);
   for (const auto& [name, number, start] : {std::tuple{"even_split", 1, 0},
                                             {"even_split_full", 1, 300},
                                             {"even_split_heads_of_128", 2, 130}}) {

@@ -121,6 +121,18 @@ const std::vector<StepRowModel>& step_row_models() {
              with_heads(256, 256, 4, 2),
              {.linear = BlockType::q4_k, .small = BlockType::q4_k, .read_biases = true}, 103);
        }},
+      {"five bits",
+       [] {
+         return make_random_model(
+             with_heads(256, 256, 4, 2),
+             {.linear = BlockType::q5_0, .table = BlockType::q8_0, .small = BlockType::f16}, 116);
+       }},
+      {"five bits, super blocks",
+       [] {
+         return make_random_model(
+             with_heads(256, 256, 4, 2),
+             {.linear = BlockType::q5_k, .table = BlockType::q6_k, .small = BlockType::f16}, 117);
+       }},
       {"16 bits",
        [] {
          return make_random_model(

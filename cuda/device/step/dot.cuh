@@ -62,7 +62,7 @@ struct Streamed;
 template <class Scale>
 struct Nibbles {
   static constexpr bool kBlocks = true;
-  static constexpr int kStepBytes = 512, kScaleBytes = 32 * int(sizeof(Scale));
+  static constexpr int kStepBytes = 512, kScaleBytes = 32 * int(sizeof(Scale)), kHighBytes = 0;
   using Input = RoundedInput;
   struct Weights {
     uint4 q;
@@ -84,7 +84,7 @@ struct Streamed<BlockType::q4_0> : Nibbles<std::uint16_t> {
 template <>
 struct Streamed<BlockType::q8_0> {
   static constexpr bool kBlocks = true;
-  static constexpr int kStepBytes = 1024, kScaleBytes = 64;
+  static constexpr int kStepBytes = 1024, kScaleBytes = 64, kHighBytes = 0;
   using Input = RoundedInput;
   struct Weights {
     uint4 u, v;
@@ -111,10 +111,49 @@ struct Streamed<BlockType::q4_k> : Nibbles<std::uint32_t> {
   }
 };
 
+/// Types of five bits: a lane's 16 bytes of a block, the fifth bits and what they are scaled by.
+template <class Scale>
+struct Fives {
+  static constexpr bool kBlocks = true;
+  static constexpr int kStepBytes = 512, kScaleBytes = 32 * int(sizeof(Scale)), kHighBytes = 128;
+  using Input = RoundedInput;
+  struct Weights {
+    uint4 q;
+    std::uint32_t h;
+    Scale d;
+  };
+  static __device__ __forceinline__ Weights load(const StagePiece& p) {
+    return {*reinterpret_cast<const uint4*>(p.data),
+            *reinterpret_cast<const std::uint32_t*>(p.high),
+            *reinterpret_cast<const Scale*>(p.scales)};
+  }
+  static __device__ __forceinline__ int products(const Weights& w, const Input& x, int start) {
+    return dot16(fives_high(w.q, w.h), x.high, dot16(fives_low(w.q, w.h), x.low, start));
+  }
+};
+
+template <>
+struct Streamed<BlockType::q5_0> : Fives<std::uint16_t> {
+  static __device__ __forceinline__ float dot(const Weights& w, const Input& x, float acc) {
+    const int sum = products(w, x, scaled_sums<-16>(x.sums));
+    return fmaf(f16(w.d) * x.scale, static_cast<float>(sum), acc);
+  }
+};
+
+template <>
+struct Streamed<BlockType::q5_k> : Fives<std::uint32_t> {
+  static __device__ __forceinline__ float dot(const Weights& w, const Input& x, float acc) {
+    const float2 dm = f16_pair(w.d);
+    const float product = static_cast<float>(products(w, x, 0));
+    const float sum = static_cast<float>(scaled_sums<1>(x.sums));
+    return fmaf(x.scale, dm.x * product - dm.y * sum, acc);
+  }
+};
+
 template <>
 struct Streamed<BlockType::q6_k> {
   static constexpr bool kBlocks = true;
-  static constexpr int kStepBytes = 512, kScaleBytes = 128;
+  static constexpr int kStepBytes = 512, kScaleBytes = 128, kHighBytes = 256;
   using Input = RoundedInput;
   using Weights = Packed<BlockType::q6_k>::Piece;
   static __device__ __forceinline__ Weights load(const StagePiece& p) {
@@ -141,7 +180,7 @@ __device__ __forceinline__ PlainInput load_plain(const SharedInput& x, int chunk
 template <>
 struct Streamed<BlockType::bf16> {
   static constexpr bool kBlocks = false;
-  static constexpr int kStepBytes = 512, kScaleBytes = 0;
+  static constexpr int kStepBytes = 512, kScaleBytes = 0, kHighBytes = 0;
   using Input = PlainInput;
   using Weights = PlainWeights;
   static __device__ __forceinline__ Input input(const SharedInput& x, int chunk, bool valid) {
@@ -157,7 +196,7 @@ struct Streamed<BlockType::bf16> {
 template <>
 struct Streamed<BlockType::f16> {
   static constexpr bool kBlocks = false;
-  static constexpr int kStepBytes = 512, kScaleBytes = 0;
+  static constexpr int kStepBytes = 512, kScaleBytes = 0, kHighBytes = 0;
   using Input = PlainInput;
   using Weights = PlainWeights;
   static __device__ __forceinline__ Input input(const SharedInput& x, int chunk, bool valid) {
@@ -173,7 +212,7 @@ struct Streamed<BlockType::f16> {
 template <>
 struct Streamed<BlockType::f32> {
   static constexpr bool kBlocks = false;
-  static constexpr int kStepBytes = 512, kScaleBytes = 0;
+  static constexpr int kStepBytes = 512, kScaleBytes = 0, kHighBytes = 0;
   struct Input {
     float4 a;
   };

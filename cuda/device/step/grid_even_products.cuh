@@ -36,8 +36,8 @@ struct EvenWalk {
   static constexpr int kBatch = kPlan.batch, kPiece = kPlan.piece;
   static constexpr int kOfPiece = kPiece / (kApart * kUnitTiles), kPieces = kBatch / kOfPiece;
   static constexpr int kStepBytes = S::kBlocks ? S::kStepBytes : kLanes * 16;
-  static constexpr int kData = kUnitSteps * kStepBytes,
-                       kScales = kUnitSteps * S::kScaleBytes;  // of a tile
+  static constexpr int kData = kUnitSteps * kStepBytes, kScales = kUnitSteps * S::kScaleBytes,
+                       kHigh = kUnitSteps * S::kHighBytes;  // of a tile
   static constexpr int kStride = even_stride(kShape, kKind);
   static_assert(kWays * kApart <= kDecodeWarps && kBatch <= 8 &&
                 kUnitSteps * kColumns == even_width(kShape, kKind));
@@ -86,7 +86,7 @@ struct EvenWeights {
     const bool exists = kIndex == 0 || left > 0;
     if (exists) {
       count = min(Walk::kPiece, left);
-      at = ring.place(piece_bytes(count, Walk::kData, Walk::kScales), in.bytes);
+      at = ring.place(piece_bytes(count, Walk::kData, Walk::kScales + Walk::kHigh), in.bytes);
       wait_barrier(p, barriers + slot, ring.parity);
       ring.advance();
     }
@@ -96,6 +96,9 @@ struct EvenWeights {
     const unsigned char* const scales = shared_at<const unsigned char>(in.pieces) + at +
                                         count * Walk::kData + Walk::step(warp, 0) * S::kScaleBytes +
                                         lane * (S::kScaleBytes / 32);
+    const unsigned char* const high =
+        shared_at<const unsigned char>(in.pieces) + at + count * (Walk::kData + Walk::kScales) +
+        Walk::step(warp, 0) * S::kHighBytes + lane * (S::kHighBytes / 32);
 #pragma unroll
     for (int j = 0; j < Walk::kOfPiece; ++j) {
       int tile = own + j * Walk::kApart;
@@ -104,9 +107,10 @@ struct EvenWeights {
 #pragma unroll
       for (int s = 0; s < Walk::kWarpSteps; ++s) {
         const int later = Walk::kPadded ? Walk::step(warp, s) - Walk::step(warp, 0) : s;
-        w[kIndex * Walk::kOfPiece + j][s] = load_weights<Walk::kType>(
-            {data + tile * Walk::kData + later * Walk::kStepBytes,
-             scales + tile * Walk::kScales + later * S::kScaleBytes, nullptr});
+        w[kIndex * Walk::kOfPiece + j][s] =
+            load_weights<Walk::kType>({data + tile * Walk::kData + later * Walk::kStepBytes,
+                                       scales + tile * Walk::kScales + later * S::kScaleBytes,
+                                       high + tile * Walk::kHigh + later * S::kHighBytes});
       }
     }
     if (exists) {
@@ -125,7 +129,8 @@ __device__ __forceinline__ void pass_even(const Decode& p, Ring& ring, const Eve
   std::uint64_t* const barriers = shared_at<std::uint64_t>(in.barriers);
 #pragma unroll 1
   for (int left = units; left > 0; left -= Walk::kPiece) {
-    ring.place(piece_bytes(min(Walk::kPiece, left), Walk::kData, Walk::kScales), in.bytes);
+    ring.place(piece_bytes(min(Walk::kPiece, left), Walk::kData, Walk::kScales + Walk::kHigh),
+               in.bytes);
     wait_barrier(p, barriers + ring.slot, ring.parity);
     if (lane == 0) barrier_arrive(barriers + kDecodePieces + ring.slot);
     ring.advance();

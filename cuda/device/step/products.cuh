@@ -162,7 +162,7 @@ __device__ __forceinline__ void multiply_matrix(Ring& ring, int phase, int tid, 
                                       : job.walk.w,
             tile_bytes = kFixedShape ? kSteps * S::kStepBytes : job.places.y,
             tail = kFixedShape ? 32 : job.places.z;
-  constexpr int kHigh = kType == BlockType::q6_k ? 256 : 0;  // bytes of a step
+  constexpr int kHigh = S::kHighBytes;
   const int scale_bytes = steps * S::kScaleBytes, high_bytes = steps * kHigh;
   const int in_row = lane & ((1 << lane_shift) - 1);
   const int ways = 1 << ways_shift, way = warp & (ways - 1);
@@ -197,7 +197,7 @@ __device__ __forceinline__ void multiply_matrix(Ring& ring, int phase, int tid, 
       for (; tile < here; tile += 4 * apart) {
         const StagePiece at{data + tile * tile_bytes + own_step * S::kStepBytes + in_step,
                             scales + tile * scale_bytes + own_step * S::kScaleBytes + scale_at,
-                            high + tile * high_bytes + own_step * kHigh + lane * 8};
+                            high + tile * high_bytes + own_step * kHigh + lane * (kHigh / 32)};
         const int3 next = make_int3(tile_bytes << tiles_shift, scale_bytes << tiles_shift,
                                     high_bytes << tiles_shift);
         const int some = min(4, (here - tile + apart - 1) >> tiles_shift);
@@ -225,7 +225,7 @@ __device__ __forceinline__ void multiply_matrix(Ring& ring, int phase, int tid, 
             w[j] = load_weights<kType>({data + tile * tile_bytes + s * S::kStepBytes +
                                             (S::kBlocks ? data_at : min(lane, own_chunks - 1) * 16),
                                         scales + tile * scale_bytes + s * S::kScaleBytes + scale_at,
-                                        high + tile * high_bytes + s * kHigh + lane * 8});
+                                        high + tile * high_bytes + s * kHigh + lane * (kHigh / 32)});
             part[j] = load_input<kType>(x, s, lane_shift, in_row, lane, own_chunks);
           }
           float sums[kN];
@@ -279,6 +279,8 @@ __device__ __forceinline__ void multiply(Ring& ring, int phase, int kind, int ti
     with.template operator()<BlockType::q4_0>();
     with.template operator()<BlockType::q8_0>();
     with.template operator()<BlockType::q4_k>();
+    with.template operator()<BlockType::q5_0>();
+    with.template operator()<BlockType::q5_k>();
     with.template operator()<BlockType::q6_k>();
     with.template operator()<BlockType::bf16>();
     with.template operator()<BlockType::f16>();

@@ -218,18 +218,25 @@ class GridLayout {
     }
     if (std::string why = refuse_slots(e); !why.empty()) return why;
     const BlockType type = p_.shapes[out_.layers[0].matrices[kDecodeInputs].shape].type;
-    if (type != BlockType::q4_0 &&
-        (e.splits > 0 ||
-         (type != BlockType::q4_k && type != BlockType::q8_0 && type != BlockType::bf16)))
-      return e.splits > 0 ? "products of another type than Q4_0"
-                          : "products of another type than Q4_0, Q4_K, Q8_0 and BF16";
+    if (type != BlockType::q4_0 && (e.splits > 0 || !has_even_products(type)))
+      return e.splits > 0
+                 ? "products of another type than Q4_0"
+                 : "products of another type than Q4_0, Q4_1, Q4_K, Q5_0, Q5_K, Q8_0 and BF16";
     for (const DecodeLayer& w : std::span(out_.layers).first(w_.layers.size())) {
       if (!is_even(e, w, type)) return "rows or types that do not divide evenly over blocks";
     }
     const BlockType head = w_.head.type;
-    const bool with_head = head == type || (type == BlockType::q4_0 && head == BlockType::q8_0) ||
-                           (type == BlockType::q4_k && head == BlockType::q6_k);
+    const bool small = type == BlockType::q4_0 || type == BlockType::q5_0,
+               super = type == BlockType::q4_k || type == BlockType::q5_k;
+    const bool with_head = head == type || (small && head == BlockType::q8_0) ||
+                           (super && head == BlockType::q6_k) ||
+                           (type == BlockType::q4_k && head == BlockType::q8_0);
     return with_head ? "" : "a head of a type that goes with other products";
+  }
+
+  static bool has_even_products(BlockType type) {
+    return type == BlockType::q4_0 || type == BlockType::q4_k || type == BlockType::q5_0 ||
+           type == BlockType::q5_k || type == BlockType::q8_0 || type == BlockType::bf16;
   }
 
   std::string refuse_slots(const EvenShape& e) const {

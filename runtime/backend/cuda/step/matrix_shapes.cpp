@@ -13,7 +13,8 @@ std::vector<DeviceProjection> shapes_of(const std::vector<TensorGroup>& groups) 
 /// Whether cuda/device/step/ has products of a type. Models of other types are computed by the ops.
 bool has_step_products(BlockType type) {
   return !quant::is_block_type(type) || type == BlockType::q4_0 || type == BlockType::q8_0 ||
-         type == BlockType::q4_k || type == BlockType::q6_k;
+         type == BlockType::q4_k || type == BlockType::q5_0 || type == BlockType::q5_k ||
+         type == BlockType::q6_k;
 }
 
 std::string refuse_types(const DeviceTensors& tensors) {
@@ -55,7 +56,7 @@ DeviceLayer shapes_of_shifted(const StepShiftLayer& layer) {
 std::string refuse_type(BlockType type) {
   if (has_step_products(type)) return "";
   return "weights of " + std::string(quant::format_of(type).name) +
-         ", expected q4_0, q8_0, q4_k, q6_k or plain ones";
+         ", expected q4_0, q4_1, q5_0, q8_0, q4_k, q5_k, q6_k or plain ones";
 }
 
 DecodeShape shape_of(const Matrix& m, bool pairs, bool whole_grid) {
@@ -77,8 +78,12 @@ DecodeShape shape_of(const Matrix& m, bool pairs, bool whole_grid) {
   s.steps = m.steps;
   s.step_bytes = m.type == BlockType::q8_0 ? 1024 : 512;
   s.tile_bytes = m.steps * s.step_bytes;
-  s.scale_bytes = m.type == BlockType::q4_0 || m.type == BlockType::q8_0 ? 64 : 128;
-  s.high_bytes = m.type == BlockType::q6_k ? 256 : 0;
+  const bool one_number =
+      m.type == BlockType::q4_0 || m.type == BlockType::q5_0 || m.type == BlockType::q8_0;
+  s.scale_bytes = one_number ? 64 : 128;
+  s.high_bytes = m.type == BlockType::q6_k                                ? 256
+                 : m.type == BlockType::q5_0 || m.type == BlockType::q5_k ? 128
+                                                                          : 0;
   return s;
 }
 
