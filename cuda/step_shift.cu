@@ -16,7 +16,8 @@ __global__ void __launch_bounds__(kShiftThreads, 1) shift_kernel(const __grid_co
 }
 
 constexpr unsigned kAll = kTypeBit<BlockType::q4_0> | kTypeBit<BlockType::q8_0> |
-                          kTypeBit<BlockType::q4_k> | kTypeBit<BlockType::q6_k> |
+                          kTypeBit<BlockType::q4_k> | kTypeBit<BlockType::q5_0> |
+                          kTypeBit<BlockType::q5_k> | kTypeBit<BlockType::q6_k> |
                           kTypeBit<BlockType::bf16> | kTypeBit<BlockType::f16> |
                           kTypeBit<BlockType::f32>;
 using Kernel = void (*)(ShiftStep);

@@ -198,14 +198,14 @@ __device__ __forceinline__ bool wait_piece(const ShiftStep& p, std::uint64_t* ba
 template <BlockType kType>
 constexpr int kPieceSteps = kShiftSlotBytes /
                             (Streamed<kType>::kStepBytes + Streamed<kType>::kScaleBytes +
-                             (kType == BlockType::q6_k ? 256 : 0));
+                             Streamed<kType>::kHighBytes);
 
 template <BlockType kType>
 __device__ __forceinline__ float multiply_piece(const ShiftMatrix& m, const SharedInput& x,
                                                 const unsigned char* piece, int step, int n,
                                                 int lane, float acc) {
   using S = Streamed<kType>;
-  constexpr int kN = kPieceSteps<kType>, kHigh = kType == BlockType::q6_k ? 256 : 0;
+  constexpr int kN = kPieceSteps<kType>, kHigh = S::kHighBytes;
   const unsigned char* const scales = piece + n * S::kStepBytes;
   const unsigned char* const high = scales + n * S::kScaleBytes;
   const int in_row = lane & ((1 << m.lane_shift) - 1);
@@ -216,7 +216,7 @@ __device__ __forceinline__ float multiply_piece(const ShiftMatrix& m, const Shar
     if constexpr (S::kBlocks) {
       w[j] = S::load({piece + s * S::kStepBytes + lane * 16,
                       scales + s * S::kScaleBytes + lane * (S::kScaleBytes / 32),
-                      high + s * kHigh + lane * 8});
+                      high + s * kHigh + lane * (kHigh / 32)});
     } else {
       const int chunks = step + s == m.steps - 1 ? m.tail_chunks : 32;
       w[j] = {*reinterpret_cast<const uint4*>(piece + s * S::kStepBytes +
@@ -278,6 +278,8 @@ __device__ __forceinline__ void multiply_any(const ShiftStep& p, ShiftRing& ring
   with.template operator()<BlockType::q4_0>();
   with.template operator()<BlockType::q8_0>();
   with.template operator()<BlockType::q4_k>();
+  with.template operator()<BlockType::q5_0>();
+  with.template operator()<BlockType::q5_k>();
   with.template operator()<BlockType::q6_k>();
   with.template operator()<BlockType::bf16>();
   with.template operator()<BlockType::f16>();
