@@ -18,7 +18,7 @@ namespace runnel::cuda {
 
 inline constexpr int kShiftWarps = 16;
 inline constexpr int kShiftThreads = kShiftWarps * 32;
-inline constexpr int kShiftSlots = 4;            // of a warp's ring
+inline constexpr int kShiftSlots = 4;            // of a warp's ring, at most
 inline constexpr int kShiftSlotBytes = 2304;     // of a slot: four steps of Q4_0 with their scales
 inline constexpr int kShiftRows = 32;            // of an item, at most
 inline constexpr int kShiftRounds = 8;           // of items between two barriers
@@ -30,18 +30,24 @@ inline constexpr int kShiftInputs = 6;
 enum class ShiftPhase : std::int32_t { project, raise, output, up, down, head };
 inline constexpr int kShiftPhases = 5;  // of a layer
 
-/// A matrix in tiles, as DecodeShape has them: of block types those of a Matrix, of plain types rows.
-struct alignas(16) ShiftMatrix {
-  const void* data = nullptr;
-  const void* scales = nullptr;
-  const void* high = nullptr;
+/// How the matrices of one shape and type lie, in tiles as DecodeShape has them: of block types those of a Matrix, of
+/// plain types rows.
+struct alignas(16) ShiftShape {
   BlockType type = BlockType::f32;
   std::int32_t rows = 0, steps = 0;  // steps: of a tile
   std::int32_t lane_shift = 0, row_shift = 0;
   std::int32_t tile_bytes = 0, step_bytes = 0, scale_bytes = 0, high_bytes = 0;  // scale, high: of a step
   std::int32_t tail_chunks = 32;  // plain types: 16-byte pieces of a tile's last step
   std::int32_t piece_steps = 1;   // that fit a slot
-  std::int32_t column = 0;        // where row 0 goes
+};
+inline constexpr int kShiftShapes = 16;
+
+struct ShiftMatrix {
+  const void* data = nullptr;
+  const void* scales = nullptr;
+  const void* high = nullptr;
+  std::int32_t shape = -1;   // -1: no such matrix
+  std::int32_t column = 0;   // of the exchanged values, where row 0 goes
 };
 
 /// What a warp multiplies in one round of a phase: some tiles of a matrix, or one of `parts` equal parts of the steps.
@@ -60,11 +66,10 @@ struct ShiftSources {
   } in[kShiftInputs + 1] = {};
 };
 
-/// Of one phase of the layers that are divided alike: [grid] sources, [grid, rounds, warps] items.
+/// Of one phase of the layers that are divided alike: where [grid] of the sources and [grid, rounds, warps] of the items
+/// begin.
 struct ShiftTable {
-  const ShiftSources* sources = nullptr;
-  const ShiftItem* items = nullptr;
-  std::int32_t rounds = 0;
+  std::int32_t sources = 0, items = 0, rounds = 0;
 };
 
 /// matrices: q, k, v; the four that go down and the four that come up, of f, r, the gate and the mix of values; output;
@@ -118,6 +123,8 @@ struct ShiftShared {
 
 struct ShiftStep {
   const ShiftLayer* layers = nullptr;  // [L + 1]
+  const ShiftSources* sources = nullptr;
+  const ShiftItem* items = nullptr;
   const std::int32_t* token = nullptr;
   const Segment* segment = nullptr;
   float* logits = nullptr;
@@ -130,7 +137,11 @@ struct ShiftStep {
   Matrix embeddings;
   const float* embedding_norm = nullptr;  // or null: no norm
   const float* embedding_bias = nullptr;
+  ShiftShape shapes[kShiftShapes];
+  std::int32_t num_shapes = 0;
   std::int32_t num_layers = 0, grid = 0;
+  std::int32_t slots = 0;      // of a warp's ring
+  std::int32_t item_rows = 0;  // at most
   std::int32_t d = 0, inner = 0, heads = 0;
   std::int32_t ranks[4] = {};
   std::int32_t splits = 1, columns = 0;  // blocks of a head; columns of a state in each

@@ -7,12 +7,14 @@
 #include <cstdio>
 
 #include "cuda/device/step/shift.cuh"
+#include "runtime/backend/cuda/step/matrix_shapes.h"
 #include "runtime/backend/cuda/step/shift_program.h"
 #include "runtime/backend/reference/reference_backend.h"
 #include "runtime/model/forward.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
+#include "tests/support/step_rows.h"
 
 namespace runnel::test {
 namespace {
@@ -32,23 +34,13 @@ struct Case {
 };
 
 ModelConfig config_of(const Case& c) {
-  ModelConfig config = family_config("rwkv7");
-  config.hidden_size = c.d;
+  ModelConfig config = shifted_config(c.d, c.inner, c.layers);
   config.vocab_size = c.vocab;
-  set_layers(config, c.layers);
   for (LayerSpec& layer : config.layers) {
-    layer.num_heads = layer.num_kv_heads = c.d / cuda::kShiftHead;
-    layer.head_k_dim = layer.head_v_dim = cuda::kShiftHead;
-    layer.mixer_shift = layer.channel_shift = c.d;
-    layer.intermediate_size = c.inner;
-    RecurrenceSpec& r = layer.recurrence();
-    r.first_values = layer.index == 0;
-    r.gate_rank = 32, r.rate_rank = 64, r.output_gate_rank = 96;
-    r.value_rank = layer.index == 0 ? 0 : 32;
     if (c.norms) continue;
     layer.norm.kind = layer.channel_norm.kind = Norm::rms;
-    layer.output_norm = OutputNorm::none, layer.output_gate = false, r.output_gate_rank = 0;
-    r.bonus = false;
+    layer.output_norm = OutputNorm::none, layer.output_gate = false;
+    layer.recurrence().output_gate_rank = 0, layer.recurrence().bonus = false;
   }
   config.final_norm = config.layers[0].norm;
   if (config.embedding_norm) config.embedding_norm = config.layers[0].norm;
@@ -76,7 +68,6 @@ TEST_P(ShiftEmulated, MatchesTheReference) {
   cuda::ShiftProgram program =
       cuda::make_shift_program(step, *weights, {each.blocks, kShared});
   ASSERT_EQ(program.why_not, "");
-  program.place_tables(program.sources.data(), program.items.data());
   std::vector<float4> exchange(program.exchange_floats() / 4, float4{});
   std::vector<float4> shifted(program.shifted_floats() / 4, float4{});
   std::vector<float> logits(static_cast<std::size_t>(each.vocab));
@@ -89,6 +80,7 @@ TEST_P(ShiftEmulated, MatchesTheReference) {
               s.shared.total);
   ASSERT_EQ(s.grid, each.blocks);
   s.layers = program.layers.data();
+  s.sources = program.sources.data(), s.items = program.items.data();
   s.exchange = reinterpret_cast<float*>(exchange.data());
   s.shifted = reinterpret_cast<float*>(shifted.data());
   s.timed_out = &timed_out;
@@ -144,6 +136,77 @@ std::vector<Case> cases() {
       {"q6_k", BlockType::q6_k, 256, 512, 8, 1},
   };
   return all;
+}
+
+/// The layers of a model whose matrices have sizes and no values.
+struct Sizes {
+  RecurrenceWeights mixer;
+  OutputWeights output;
+  ChannelMixWeights channel_mix;
+  WeightView table;
+
+  Sizes(const StepModel& small, const ModelConfig& config, BlockType type) {
+    const StepShiftLayer& layer = small.shifted.layers.back();
+    mixer = *layer.mixer, output = *layer.output, channel_mix = *layer.channel_mix;
+    table = *small.head;
+    const LayerSpec& l = config.layers.back();
+    const RecurrenceSpec& r = l.recurrence();
+    const int d = config.hidden_size;
+    const auto size = [](WeightView& view, BlockType t, int rows, int cols) {
+      view.type = t, view.rows = rows, view.cols = cols;
+    };
+    for (WeightView* m : {&mixer.q_proj, &mixer.k_proj, &mixer.v_proj, &output.o_proj})
+      size(*m, type, d, d);
+    size(channel_mix.up_proj, type, l.intermediate_size, d);
+    size(channel_mix.down_proj, type, d, l.intermediate_size);
+    size(table, type, config.vocab_size, d);
+    const auto low_rank = [&](WeightView& down, WeightView& up, int rank) {
+      size(down, BlockType::f16, rank, d), size(up, BlockType::f16, d, rank);
+    };
+    low_rank(mixer.f_down, mixer.f_proj, r.gate_rank);
+    low_rank(mixer.r_down, mixer.r_proj, r.rate_rank);
+    low_rank(mixer.out_gate_down, mixer.out_gate, r.output_gate_rank);
+    low_rank(mixer.v_down, mixer.v_mix, r.value_rank);
+  }
+};
+
+TEST(ShiftEmulatedLayout, HasRoomForPublishedShapes) {
+  const RandomModel small = make_random_model(shifted_config(64, 128), {}, 193);
+  const StepModel recorded = record_step_model(forward_of(small.config, *small.weights));
+  struct Shape {
+    int d, layers;
+    BlockType type;
+  };
+  for (const Shape& shape : {Shape{768, 12, BlockType::bf16}, {2048, 24, BlockType::q4_0},
+                             {2048, 24, BlockType::q8_0}, {2048, 24, BlockType::bf16},
+                             {2560, 32, BlockType::q4_0}, {2560, 32, BlockType::bf16},
+                             {4096, 32, BlockType::q4_0}}) {
+    ModelConfig config = shifted_config(shape.d, 4 * shape.d, shape.layers);
+    config.vocab_size = 65536;
+    for (LayerSpec& layer : config.layers) {
+      RecurrenceSpec& r = layer.recurrence();
+      r.gate_rank = r.rate_rank = 96, r.output_gate_rank = 256;
+      if (layer.index > 0) r.value_rank = 64;
+    }
+    const Sizes sizes(recorded, config, shape.type);
+    StepModel step = recorded;
+    step.hidden_size = shape.d, step.vocab_size = config.vocab_size;
+    step.embeddings = step.head = &sizes.table;
+    step.shifted.layers.clear();
+    for (const LayerSpec& layer : config.layers)
+      step.shifted.layers.push_back({layer, &sizes.mixer, &sizes.output, &sizes.channel_mix});
+    const cuda::ShiftProgram program =
+        cuda::make_shift_program(step, cuda::shapes_of(step), {132, kShared});
+    ASSERT_EQ(program.why_not, "") << shape.d;
+    const cuda::ShiftStep& s = program.step;
+    std::printf("[ layout   ] %d %s: %d blocks, %d splits, %d slots, %d bytes, rounds", shape.d,
+                quant::format_of(shape.type).name.data(), s.grid, s.splits, s.slots,
+                s.shared.total);
+    for (const cuda::ShiftTable& t : program.layers[1].tables) std::printf(" %d", t.rounds);
+    std::printf("\n");
+    EXPECT_EQ(s.grid, 132);
+    EXPECT_LE(s.shared.total, kShared);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, ShiftEmulated, testing::ValuesIn(cases()),

@@ -109,7 +109,11 @@ __device__ __forceinline__ const ShiftTable& table_of(const ShiftStep& p, int ph
   return shift_layer(p, phase / kShiftPhases).tables[phase % kShiftPhases];
 }
 __device__ __forceinline__ ShiftItem load_item(const ShiftTable& t, int cta, int round, int warp) {
-  return t.items[(cta * t.rounds + round) * kShiftWarps + warp];
+  return shift_program().items[t.items + (cta * t.rounds + round) * kShiftWarps + warp];
+}
+
+__device__ __forceinline__ const ShiftShape& shape_of(const ShiftStep& p, const ShiftMatrix& m) {
+  return p.shapes[m.shape];
 }
 
 /// Where a warp is in its list of pieces.
@@ -128,7 +132,8 @@ struct ShiftCursor {
       if (phase > phases) return false;
       item = load_item(table_of(p, phase), cta, round, warp);
       if (item.matrix < 0) continue;
-      const ShiftMatrix& m = shift_layer(p, phase / kShiftPhases).matrices[item.matrix];
+      const ShiftShape& m =
+          shape_of(p, shift_layer(p, phase / kShiftPhases).matrices[item.matrix]);
       begin = m.steps * item.part / item.parts, end = m.steps * (item.part + 1) / item.parts;
       tile = item.first_tile, step = begin;
       return true;
@@ -146,33 +151,34 @@ struct ShiftRing {
   /// Asks for the next piece. All lanes of the warp; the slot is free.
   __device__ __forceinline__ void ask(const ShiftStep& p, int cta, int warp, int lane) {
     if (!more) return;
-    const ShiftMatrix& m =
+    const ShiftMatrix& matrix =
         shift_layer(p, ahead.phase / kShiftPhases).matrices[ahead.item.matrix];
+    const ShiftShape& m = shape_of(p, matrix);
     const int n = min(m.piece_steps, ahead.end - ahead.step);
     if (lane == 0) {
       std::uint64_t* const barrier =
-          shared_at<std::uint64_t>(p.shared.barriers) + warp * kShiftSlots + asked;
+          shared_at<std::uint64_t>(p.shared.barriers) + warp * p.slots + asked;
       unsigned char* const to = shared_at<unsigned char>(p.shared.ring) +
-                                (warp * kShiftSlots + asked) * kShiftSlotBytes;
+                                (warp * p.slots + asked) * kShiftSlotBytes;
       const std::size_t tile = std::size_t(unsigned(ahead.tile));
       const unsigned first = unsigned(ahead.step * m.step_bytes);
       const unsigned data = min(unsigned(n * m.step_bytes), unsigned(m.tile_bytes) - first);
       const unsigned scales = unsigned(n * m.scale_bytes), high = unsigned(n * m.high_bytes);
       const std::uint64_t policy = policy_leave_first();
       barrier_expect(barrier, data + scales + high);
-      bulk_copy(to, static_cast<const char*>(m.data) + tile * unsigned(m.tile_bytes) + first, data,
+      bulk_copy(to, static_cast<const char*>(matrix.data) + tile * unsigned(m.tile_bytes) + first, data,
                 barrier, policy);
       const std::size_t before = tile * unsigned(m.steps) + unsigned(ahead.step);
       if (scales != 0)
         bulk_copy(to + n * m.step_bytes,
-                  static_cast<const char*>(m.scales) + before * unsigned(m.scale_bytes), scales,
+                  static_cast<const char*>(matrix.scales) + before * unsigned(m.scale_bytes), scales,
                   barrier, policy);
       if (high != 0)
         bulk_copy(to + n * (m.step_bytes + m.scale_bytes),
-                  static_cast<const char*>(m.high) + before * unsigned(m.high_bytes), high, barrier,
+                  static_cast<const char*>(matrix.high) + before * unsigned(m.high_bytes), high, barrier,
                   policy);
     }
-    if (++asked == kShiftSlots) asked = 0;
+    if (++asked == p.slots) asked = 0;
     ahead.step += n;
     if (ahead.step < ahead.end) return;
     ahead.step = ahead.begin;
@@ -201,7 +207,7 @@ constexpr int kPieceSteps = kShiftSlotBytes /
                              Streamed<kType>::kHighBytes);
 
 template <BlockType kType>
-__device__ __forceinline__ float multiply_piece(const ShiftMatrix& m, const SharedInput& x,
+__device__ __forceinline__ float multiply_piece(const ShiftShape& m, const SharedInput& x,
                                                 const unsigned char* piece, int step, int n,
                                                 int lane, float acc) {
   using S = Streamed<kType>;
@@ -241,7 +247,7 @@ __device__ __forceinline__ float multiply_piece(const ShiftMatrix& m, const Shar
 /// The products of an item: the sums of its rows to `partial`.
 template <BlockType kType>
 __device__ __forceinline__ void multiply_item(const ShiftStep& p, ShiftRing& ring,
-                                              const ShiftMatrix& m, const ShiftItem& item,
+                                              const ShiftShape& m, const ShiftItem& item,
                                               const SharedInput& x, float* partial, int cta,
                                               int warp, int lane) {
   const int begin = m.steps * item.part / item.parts, end = m.steps * (item.part + 1) / item.parts;
@@ -250,12 +256,12 @@ __device__ __forceinline__ void multiply_item(const ShiftStep& p, ShiftRing& rin
     float acc = 0.0F;
 #pragma unroll 1
     for (int step = begin; step < end; step += kPieceSteps<kType>) {
-      const int slot = warp * kShiftSlots + ring.done;
+      const int slot = warp * p.slots + ring.done;
       wait_piece(p, shared_at<std::uint64_t>(p.shared.barriers) + slot, ring.parity);
       acc = multiply_piece<kType>(
           m, x, shared_at<const unsigned char>(p.shared.ring) + slot * kShiftSlotBytes, step,
           min(kPieceSteps<kType>, end - step), lane, acc);
-      if (++ring.done == kShiftSlots) ring.done = 0, ring.parity ^= 1U;
+      if (++ring.done == p.slots) ring.done = 0, ring.parity ^= 1U;
       sync_warp();  // the slot is read
       ring.ask(p, cta, warp, lane);
     }
@@ -267,7 +273,7 @@ __device__ __forceinline__ void multiply_item(const ShiftStep& p, ShiftRing& rin
 
 template <unsigned kTypes>
 __device__ __forceinline__ void multiply_any(const ShiftStep& p, ShiftRing& ring,
-                                             const ShiftMatrix& m, const ShiftItem& item,
+                                             const ShiftShape& m, const ShiftItem& item,
                                              const SharedInput& x, float* partial, int cta,
                                              int warp, int lane) {
   const auto with = [&]<BlockType kType>() {
@@ -376,7 +382,7 @@ __device__ __forceinline__ void take_stream(const ShiftStep& p, const float* fro
 }
 
 __device__ __forceinline__ ShiftSources load_sources(const ShiftTable& t, int cta) {
-  return t.sources[cta];
+  return shift_program().sources[t.sources + cta];
 }
 
 /// Norm, shift and lerps: `project` and `up`.
@@ -647,7 +653,7 @@ __device__ __forceinline__ void advance_state(const ShiftStep& p, int layer, int
 
 /// One row of a phase's product, for those that need it.
 __device__ __forceinline__ void show_row(const ShiftStep& p, int phase, const ShiftItem& item,
-                                         const ShiftMatrix& m, int row, float v) {
+                                         int column, int row, float v) {
   const int layer = phase / kShiftPhases;
   if (layer == p.num_layers) {
     p.logits[row] = v;
@@ -674,7 +680,7 @@ __device__ __forceinline__ void show_row(const ShiftStep& p, int phase, const Sh
     case ShiftPhase::head:
       break;
   }
-  ShiftWait::of(use).show(exchange_set(p, use) + m.column + row, v);
+  ShiftWait::of(use).show(exchange_set(p, use) + column + row, v);
 }
 
 /// Products of a phase, round by round, and their rows.
@@ -685,8 +691,8 @@ __device__ __forceinline__ void multiply_phase(const ShiftStep& p, ShiftRing& ri
   const int kind = layer == p.num_layers ? int(ShiftPhase::head) : phase % kShiftPhases;
   const ShiftLayer& w = shift_layer(p, layer);
   const ShiftTable& table = table_of(p, phase);
-  float* const partial = shared_at<float>(p.shared.partial) + warp * kShiftRows;
-  constexpr int kRound = kShiftWarps * kShiftRows;
+  float* const partial = shared_at<float>(p.shared.partial) + warp * p.item_rows;
+  const int of_round = kShiftWarps * p.item_rows;
 #pragma unroll 1
   for (int first = 0; first < table.rounds; first += kShiftRounds) {
     const int rounds = min(kShiftRounds, table.rounds - first);
@@ -695,12 +701,12 @@ __device__ __forceinline__ void multiply_phase(const ShiftStep& p, ShiftRing& ri
       const ShiftItem item =
           first + r == 0 ? first_item : load_item(table, cta, first + r, warp);
       if (item.matrix < 0) continue;
-      const ShiftMatrix& m = w.matrices[item.matrix];
+      const ShiftShape& m = shape_of(p, w.matrices[item.matrix]);
       const int n = kind == int(ShiftPhase::raise)  ? p.ranks[item.matrix - kShiftUp]
                     : kind == int(ShiftPhase::down) ? p.inner
                                                     : p.d;
       multiply_any<kTypes>(p, ring, m, item, shift_input(p, kind, item.input, n),
-                           partial + r * kRound, cta, warp, lane);
+                           partial + r * of_round, cta, warp, lane);
     }
     sync_block();
 #pragma unroll 1
@@ -708,14 +714,14 @@ __device__ __forceinline__ void multiply_phase(const ShiftStep& p, ShiftRing& ri
       const ShiftItem item =
           first + r == 0 ? first_item : load_item(table, cta, first + r, warp);
       if (item.matrix < 0 || item.part != 0) continue;
-      const ShiftMatrix& m = w.matrices[item.matrix];
+      const ShiftShape& m = shape_of(p, w.matrices[item.matrix]);
       const int row = (item.first_tile << m.row_shift) + lane;
       if (lane >= item.tiles << m.row_shift || row >= m.rows) continue;
       float v = 0.0F;
 #pragma unroll 1
       for (int part = 0; part < item.parts; ++part)
-        v += partial[r * kRound + part * kShiftRows + lane];
-      show_row(p, phase, item, m, row, v);
+        v += partial[r * of_round + part * p.item_rows + lane];
+      show_row(p, phase, item, w.matrices[item.matrix].column, row, v);
     }
     if (first + kShiftRounds < table.rounds) sync_block();
   }
@@ -770,8 +776,8 @@ __device__ __forceinline__ void shift_thread(const ShiftStep& given) {
   if (tid == 0) *shared_at<Segment>(given.shared.segment) = *given.segment;
   if (lane == 0) {
 #pragma unroll 1
-    for (int i = 0; i < kShiftSlots; ++i)
-      barrier_init(shared_at<std::uint64_t>(given.shared.barriers) + warp * kShiftSlots + i, 1);
+    for (int i = 0; i < given.slots; ++i)
+      barrier_init(shared_at<std::uint64_t>(given.shared.barriers) + warp * given.slots + i, 1);
     barrier_publish();
   }
   sync_block();
@@ -779,7 +785,7 @@ __device__ __forceinline__ void shift_thread(const ShiftStep& given) {
   ShiftRing ring;
   ring.more = ring.ahead.next_item(p, cta, warp);
 #pragma unroll 1
-  for (int i = 0; i < kShiftSlots; ++i) ring.ask(p, cta, warp, lane);
+  for (int i = 0; i < p.slots; ++i) ring.ask(p, cta, warp, lane);
   begin_stream<kRounds>(p, tid);
   const int phases = kShiftPhases * p.num_layers;
 #pragma unroll 1

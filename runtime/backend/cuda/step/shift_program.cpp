@@ -77,8 +77,8 @@ class ShiftLayout {
     if (std::string why = add_head(); !why.empty()) return why;
     p_.grid = limits_.multiprocessors;
     for (std::size_t i = 0; i < w_.layers.size(); ++i) {
-      const ShiftMatrix& up = out_.layers[i].matrices[kShiftOutput + 1];
-      p_.grid = std::min(p_.grid, divide_up(up.rows, 8 << up.row_shift));
+      const ShiftShape& up = shape_at(out_.layers[i], kShiftOutput + 1);
+      p_.grid = std::min(p_.grid, divide_up(up.rows, up.row_shift > 0 ? 1 << up.row_shift : 8));
     }
     p_.splits = 4;
     while (p_.splits > 1 && p_.heads * p_.splits > p_.grid) p_.splits /= 2;
@@ -88,6 +88,10 @@ class ShiftLayout {
       if (std::string why = divide_layer(i); !why.empty()) return why;
     }
     return place_shared();
+  }
+
+  const ShiftShape& shape_at(const ShiftLayer& w, int matrix) const {
+    return p_.shapes[w.matrices[matrix].shape];
   }
 
   std::string refuse_model() const {
@@ -156,21 +160,23 @@ class ShiftLayout {
     if (m.rows == 0) return "";  // the layer has none
     if (std::string why = refuse_type(m.type); !why.empty()) return why;
     const DecodeShape s = shape_of(m, false, false);
-    to = {.data = m.data,
-          .scales = m.scales,
-          .high = m.high,
-          .type = m.type,
-          .rows = m.rows,
-          .steps = s.steps,
-          .lane_shift = s.lane_shift,
-          .row_shift = s.row_shift,
-          .tile_bytes = s.tile_bytes,
-          .step_bytes = s.step_bytes,
-          .scale_bytes = s.scale_bytes,
-          .high_bytes = s.high_bytes,
-          .tail_chunks = s.chunks > 0 ? s.tail_chunks : 32,
-          .piece_steps = kShiftSlotBytes / (s.step_bytes + s.scale_bytes + s.high_bytes),
-          .column = column};
+    const ShiftShape shape{
+        .type = m.type,
+        .rows = m.rows,
+        .steps = s.steps,
+        .lane_shift = s.lane_shift,
+        .row_shift = s.row_shift,
+        .tile_bytes = s.tile_bytes,
+        .step_bytes = s.step_bytes,
+        .scale_bytes = s.scale_bytes,
+        .high_bytes = s.high_bytes,
+        .tail_chunks = s.chunks > 0 ? s.tail_chunks : 32,
+        .piece_steps = kShiftSlotBytes / (s.step_bytes + s.scale_bytes + s.high_bytes)};
+    to = {.data = m.data, .scales = m.scales, .high = m.high, .shape = 0, .column = column};
+    while (to.shape < p_.num_shapes && !alike(p_.shapes[to.shape], shape)) ++to.shape;
+    if (to.shape == kShiftShapes)
+      return "matrices of more than " + std::to_string(kShiftShapes) + " shapes";
+    if (to.shape == p_.num_shapes) p_.shapes[p_.num_shapes++] = shape;
     return "";
   }
 
@@ -241,12 +247,12 @@ class ShiftLayout {
       case ShiftPhase::head:
         return one(0);
     }
-    std::erase_if(all, [&w](const Division& d) { return w.matrices[d.matrix].rows == 0; });
+    std::erase_if(all, [&w](const Division& d) { return w.matrices[d.matrix].shape < 0; });
     return all;
   }
 
   /// Items of about `bytes`.
-  static void divide(const ShiftMatrix& m, int bytes, Division& d) {
+  static void divide(const ShiftShape& m, int bytes, Division& d) {
     const int tile = m.tile_bytes + m.steps * (m.scale_bytes + m.high_bytes);
     const int tiles = divide_up(m.rows, 1 << m.row_shift);
     d.tiles = d.parts = 1;
@@ -270,7 +276,7 @@ class ShiftLayout {
       std::vector<Division> all = matrices_of(w, kind);
       int items = 0, largest = 0;
       for (Division& d : all) {
-        divide(w.matrices[d.matrix], bytes, d);
+        divide(shape_at(w, d.matrix), bytes, d);
         items += d.items, largest = std::max(largest, d.bytes);
       }
       constexpr double kItem = 400.0;  // what an item costs besides, in bytes
@@ -280,14 +286,13 @@ class ShiftLayout {
     return best;
   }
 
-  static bool alike(const ShiftMatrix& a, const ShiftMatrix& b) {
+  static bool alike(const ShiftShape& a, const ShiftShape& b) {
     return a.type == b.type && a.rows == b.rows && a.steps == b.steps &&
-           a.tile_bytes == b.tile_bytes;
+           a.tile_bytes == b.tile_bytes && a.lane_shift == b.lane_shift;
   }
 
   std::string divide_layer(std::size_t i) {
     const bool head = i + 1 == out_.layers.size();
-    out_.places.emplace_back();
     for (int kind = head ? kHeadKind : 0; kind < (head ? kHeadKind + 1 : kShiftPhases); ++kind) {
       const auto at = static_cast<std::size_t>(head ? 0 : kind);
       if (!head && i > 0) {
@@ -295,14 +300,14 @@ class ShiftLayout {
         const ShiftLayer &own = out_.layers[i], &before = out_.layers[i - 1];
         bool same = true;
         for (const Division& d : matrices_of(own, kind))
-          same = same && alike(own.matrices[d.matrix], before.matrices[d.matrix]);
+          same = same && own.matrices[d.matrix].shape == before.matrices[d.matrix].shape;
         if (same && matrices_of(own, kind).size() == matrices_of(before, kind).size()) {
-          out_.layers[i].tables[at].rounds = before.tables[at].rounds;
-          out_.places[i][at] = out_.places[i - 1][at];
+          out_.layers[i].tables[at] = before.tables[at];
           continue;
         }
       }
-      out_.places[i][at] = {out_.sources.size(), out_.items.size()};
+      out_.layers[i].tables[at] = {.sources = static_cast<std::int32_t>(out_.sources.size()),
+                                   .items = static_cast<std::int32_t>(out_.items.size())};
       if (std::string why = divide_phase(out_.layers[i], kind, out_.layers[i].tables[at]);
           !why.empty())
         return why;
@@ -319,7 +324,7 @@ class ShiftLayout {
     std::vector<ShiftSources> sources(static_cast<std::size_t>(p_.grid));
     long long at = 0;
     for (const Division& d : all) {
-      const ShiftMatrix& m = w.matrices[d.matrix];
+      const ShiftShape& m = shape_at(w, d.matrix);
       const int tiles = divide_up(m.rows, 1 << m.row_shift);
       for (int tile = 0; tile < tiles; tile += d.tiles, at += d.parts) {
         const auto block = static_cast<std::size_t>(at * p_.grid / slots);
@@ -328,6 +333,7 @@ class ShiftLayout {
                        .first_tile = tile,
                        .tiles = static_cast<std::int16_t>(std::min(d.tiles, tiles - tile)),
                        .parts = static_cast<std::int16_t>(d.parts)};
+        p_.item_rows = std::max(p_.item_rows, d.tiles << m.row_shift);
         std::vector<ShiftItem>& items = of_block[block];
         while (items.size() % kShiftWarps + static_cast<std::size_t>(d.parts) > kShiftWarps)
           items.emplace_back();
@@ -401,12 +407,13 @@ class ShiftLayout {
     s.x = take(2 * 4 * p_.d);
     s.first_v = take(4 * kShiftHead);
     s.vectors = take(p_.columns / 4 * 5 * kShiftHead * 4);
-    s.partial = take(std::min(rounds, kShiftRounds) * kShiftWarps * kShiftRows * 4);
+    s.partial = take(std::min(rounds, kShiftRounds) * kShiftWarps * p_.item_rows * 4);
     s.inputs = take(widest);
-    s.ring = take(kShiftWarps * kShiftSlots * kShiftSlotBytes);
+    constexpr int kOfAll = kShiftWarps * kShiftSlotBytes;
+    p_.slots = std::min(kShiftSlots, (limits_.shared_bytes - at) / kOfAll);
+    if (p_.slots < 2) return at_most("bytes of shared memory", at + 2 * kOfAll, limits_.shared_bytes);
+    s.ring = take(p_.slots * kOfAll);
     s.total = at;
-    if (s.total > limits_.shared_bytes)
-      return at_most("bytes of shared memory", s.total, limits_.shared_bytes);
     return "";
   }
 
@@ -420,15 +427,6 @@ class ShiftLayout {
 };
 
 }  // namespace
-
-void ShiftProgram::place_tables(const ShiftSources* sources_at, const ShiftItem* items_at) {
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    for (std::size_t k = 0; k < kShiftPhases; ++k) {
-      layers[i].tables[k].sources = sources_at + places[i][k].sources;
-      layers[i].tables[k].items = items_at + places[i][k].items;
-    }
-  }
-}
 
 ShiftProgram make_shift_program(const StepModel& model, const DeviceTensors& tensors,
                                 const ShiftLimits& limits) {

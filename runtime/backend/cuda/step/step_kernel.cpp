@@ -84,11 +84,11 @@ Status StepKernel::create_shift(ShiftProgram program, cudaStream_t stream,
   RUNNEL_TRY(timed_out_, pinned_array<std::uint32_t>(1, "a flag"));
   RUNNEL_CHECK_OK(upload(shift_sources_, program.sources, stream));
   RUNNEL_CHECK_OK(upload(shift_items_, program.items, stream));
-  program.place_tables(shift_sources_.get(), shift_items_.get());
   RUNNEL_CHECK_OK(upload(shift_layers_, program.layers, stream));
   RUNNEL_CHECK_OK(clear(stream));  // and waits: the program's copies end with this function
   shift_ = program.step;
   shift_.layers = shift_layers_.get();
+  shift_.sources = shift_sources_.get(), shift_.items = shift_items_.get();
   shift_.exchange = exchange_.get();
   shift_.shifted = exchange_.get() + program.exchange_floats();
   shift_.timed_out = timed_out_.get();
