@@ -450,17 +450,16 @@ std::vector<OpCase> shifted_cases() {
   std::vector<OpCase> cases;
   for (const char* name : {"rwkv7", "arwkv7"}) {
     const ModelConfig base = family_config(name);
-    for (const BlockType type : kAllTypes) {
+    for (const BlockType type : quant::weight_formats()) {
+      const quant::BlockTraits& format = quant::format_of(type);
+      if (format.block_values > base.hidden_size) continue;
       ModelConfig c = one_layer(base);
-      if (type == BlockType::q4_k || type == BlockType::q6_k) continue;  // widths of no 256
-      cases.push_back(
-          {std::string(name) + " first, " + std::string(quant::block_traits(type)->name), c,
-           parts_of(type), type, kFewerTokens});
+      cases.push_back({std::string(name) + " first, " + std::string(format.name), c, parts_of(type),
+                       type, kFewerTokens});
       c.layers = {base.layers[1]};
       c.layers.front().index = 0;
-      cases.push_back(
-          {std::string(name) + " later, " + std::string(quant::block_traits(type)->name), c,
-           parts_of(type), type, kFewerTokens});
+      cases.push_back({std::string(name) + " later, " + std::string(format.name), c, parts_of(type),
+                       type, kFewerTokens});
     }
   }
   return cases;
