@@ -9,7 +9,7 @@ namespace runnel::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kColumns = 16;  // of a state in a block
+constexpr int kColumns = 16;                   // of a state in a block
 constexpr float kBoundedDecay = -0.60653066F;  // -e^(-1/2)
 
 /// log(1 + e^x)
@@ -184,8 +184,7 @@ struct Batch {
     for (int i = int(threadIdx.x); i < count * kVectors * vectors; i += kThreads) {
       const int r = i % vectors * 4, which = i / vectors % kVectors, t = i / vectors / kVectors;
       if (which == kA && a.decay == Decay::none) continue;
-      const float* const p =
-          from[which] + (std::size_t(first + t) * a.heads + head) * a.k_dim + r;
+      const float* const p = from[which] + (std::size_t(first + t) * a.heads + head) * a.k_dim + r;
       const std::uint32_t at = base + 4U * unsigned(t * kFloats + which * kPadded + r);
       if (whole) {
         copy16(at, r < a.k_dim ? p : from[which], r < a.k_dim);
@@ -385,9 +384,7 @@ bool with_warps(int n, With&& with) {
   }
 }
 
-dim3 warps_grid(int items) {
-  return dim3(unsigned((items + kThreads / 32 - 1) / (kThreads / 32)));
-}
+dim3 warps_grid(int items) { return dim3(unsigned((items + kThreads / 32 - 1) / (kThreads / 32))); }
 
 template <int kPadded>
 cudaError_t start_core(const Launch& l, const RemovalLayer& a, const Segment* segments,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches the kernel of cuda/step_shift.h: one block a multiprocessor, all on the device at once.
-#include "cuda/step_shift.h"
-
 #include "cuda/device/launch.cuh"
 #include "cuda/device/step/shift.cuh"
+#include "cuda/step_shift.h"
 
 namespace runnel::cuda {
 namespace {
 
 template <unsigned kTypes, int kRounds>
-__global__ void __launch_bounds__(kShiftThreads, 1) shift_kernel(const __grid_constant__ ShiftStep p) {
+__global__ void __launch_bounds__(kShiftThreads, 1)
+    shift_kernel(const __grid_constant__ ShiftStep p) {
 #if __CUDA_ARCH__ >= 900
   shift_thread<kTypes, kRounds>(p);
 #endif

@@ -18,11 +18,11 @@ namespace runnel::cuda {
 
 inline constexpr int kShiftWarps = 16;
 inline constexpr int kShiftThreads = kShiftWarps * 32;
-inline constexpr int kShiftSlots = 4;            // of a warp's ring, at most
-inline constexpr int kShiftSlotBytes = 2304;     // of a slot: four steps of Q4_0 with their scales
-inline constexpr int kShiftRows = 32;            // of an item, at most
-inline constexpr int kShiftRounds = 8;           // of items between two barriers
-inline constexpr int kShiftHead = 64;            // rows and columns of a state
+inline constexpr int kShiftSlots = 4;         // of a warp's ring, at most
+inline constexpr int kShiftSlotBytes = 2304;  // of a slot: four steps of Q4_0 with their scales
+inline constexpr int kShiftRows = 32;         // of an item, at most
+inline constexpr int kShiftRounds = 8;        // of items between two barriers
+inline constexpr int kShiftHead = 64;         // rows and columns of a state
 inline constexpr int kShiftWidest = 4 * kShiftThreads * 2;  // channels of the residual stream
 inline constexpr int kShiftInputs = 6;
 
@@ -36,7 +36,8 @@ struct alignas(16) ShiftShape {
   BlockType type = BlockType::f32;
   std::int32_t rows = 0, steps = 0;  // steps: of a tile
   std::int32_t lane_shift = 0, row_shift = 0;
-  std::int32_t tile_bytes = 0, step_bytes = 0, scale_bytes = 0, high_bytes = 0;  // scale, high: of a step
+  std::int32_t tile_bytes = 0, step_bytes = 0, scale_bytes = 0,
+               high_bytes = 0;    // scale, high: of a step
   std::int32_t tail_chunks = 32;  // plain types: 16-byte pieces of a tile's last step
   std::int32_t piece_steps = 1;   // that fit a slot
 };
@@ -46,8 +47,8 @@ struct ShiftMatrix {
   const void* data = nullptr;
   const void* scales = nullptr;
   const void* high = nullptr;
-  std::int32_t shape = -1;   // -1: no such matrix
-  std::int32_t column = 0;   // of the exchanged values, where row 0 goes
+  std::int32_t shape = -1;  // -1: no such matrix
+  std::int32_t column = 0;  // of the exchanged values, where row 0 goes
 };
 
 /// What a warp multiplies in one round of a phase: some tiles of a matrix, or one of `parts` equal parts of the steps.
@@ -93,16 +94,16 @@ struct ShiftLayer {
   const float* channel_bias = nullptr;
   const float* channel_lerp = nullptr;
   std::size_t state = 0, mixer_shift = 0, channel_shift = 0;  // floats into a state
-  std::int32_t mixes_values = 0;                              // else v is what later layers mix theirs with, or stays
+  std::int32_t mixes_values = 0;  // else v is what later layers mix theirs with, or stays
 };
 
 /// Float offsets into one of the two sets of exchanged values.
 struct ShiftExchange {
-  std::int32_t q = 0, k = 0, v = 0;          // [D]
-  std::int32_t low[4] = {};                  // [ranks]
+  std::int32_t q = 0, k = 0, v = 0;              // [D]
+  std::int32_t low[4] = {};                      // [ranks]
   std::int32_t f = 0, r = 0, gate = 0, mix = 0;  // [D]
-  std::int32_t o = 0, bonus = 0;             // [D]: what a state's head reads, and its bonus times v
-  std::int32_t x1 = 0, h = 0, x2 = 0;        // [D], [I], [D]
+  std::int32_t o = 0, bonus = 0;       // [D]: what a state's head reads, and its bonus times v
+  std::int32_t x1 = 0, h = 0, x2 = 0;  // [D], [I], [D]
   std::int32_t total = 0;
 };
 
@@ -128,8 +129,8 @@ struct ShiftStep {
   const std::int32_t* token = nullptr;
   const Segment* segment = nullptr;
   float* logits = nullptr;
-  float* exchange = nullptr;   // two sets, zero before the first token
-  float* shifted = nullptr;    // [2, D] scratch
+  float* exchange = nullptr;           // two sets, zero before the first token
+  float* shifted = nullptr;            // [2, D] scratch
   std::uint32_t* timed_out = nullptr;  // set if a wait lasted too long: the token is worthless
   std::uint32_t use = 0;               // layers computed since the exchange was cleared
   std::uint32_t mix_use = 0;           // the same of layers that mix values: all but the first

@@ -136,10 +136,9 @@ __global__ void __launch_bounds__(kRowThreads)
 #pragma unroll
     for (int w = 0; w < 2; ++w) {
       float4& v = rows[w][j];
-      v = make_float4(fmaf(v.x * factors[w], weight.x, bias.x),
-                      fmaf(v.y * factors[w], weight.y, bias.y),
-                      fmaf(v.z * factors[w], weight.z, bias.z),
-                      fmaf(v.w * factors[w], weight.w, bias.w));
+      v = make_float4(
+          fmaf(v.x * factors[w], weight.x, bias.x), fmaf(v.y * factors[w], weight.y, bias.y),
+          fmaf(v.z * factors[w], weight.z, bias.z), fmaf(v.w * factors[w], weight.w, bias.w));
     }
     const float4 h = rows[0][j];
     float4 before = rows[1][j];

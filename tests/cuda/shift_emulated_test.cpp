@@ -54,8 +54,8 @@ TEST_P(ShiftEmulated, MatchesTheReference) {
   const Case& each = GetParam();
   const bool plain = !quant::is_block_type(each.type);
   const RandomModel model = make_random_model(
-      config_of(each), {.linear = each.type, .table = each.type,
-                        .small = plain ? each.type : BlockType::f16}, 191);
+      config_of(each),
+      {.linear = each.type, .table = each.type, .small = plain ? each.type : BlockType::f16}, 191);
   const auto reference = reference::make_backend(plain ? reference::Activations::exact
                                                        : reference::Activations::rounded);
   const LoadedModel host = load_on(*reference, model);
@@ -65,8 +65,7 @@ TEST_P(ShiftEmulated, MatchesTheReference) {
       cuda::DeviceWeights::create(model.config, *model.weights, {}, cuda::WeightPlace::host);
   ASSERT_TRUE(weights) << weights.error().message;
   const StepModel step = record_step_model(forward_of(model.config, *model.weights));
-  cuda::ShiftProgram program =
-      cuda::make_shift_program(step, *weights, {each.blocks, kShared});
+  cuda::ShiftProgram program = cuda::make_shift_program(step, *weights, {each.blocks, kShared});
   ASSERT_EQ(program.why_not, "");
   std::vector<float4> exchange(program.exchange_floats() / 4, float4{});
   std::vector<float4> shifted(program.shifted_floats() / 4, float4{});
@@ -177,9 +176,12 @@ TEST(ShiftEmulatedLayout, HasRoomForPublishedShapes) {
     int d, layers;
     BlockType type;
   };
-  for (const Shape& shape : {Shape{768, 12, BlockType::bf16}, {2048, 24, BlockType::q4_0},
-                             {2048, 24, BlockType::q8_0}, {2048, 24, BlockType::bf16},
-                             {2560, 32, BlockType::q4_0}, {2560, 32, BlockType::bf16},
+  for (const Shape& shape : {Shape{768, 12, BlockType::bf16},
+                             {2048, 24, BlockType::q4_0},
+                             {2048, 24, BlockType::q8_0},
+                             {2048, 24, BlockType::bf16},
+                             {2560, 32, BlockType::q4_0},
+                             {2560, 32, BlockType::bf16},
                              {4096, 32, BlockType::q4_0}}) {
     ModelConfig config = shifted_config(shape.d, 4 * shape.d, shape.layers);
     config.vocab_size = 65536;

@@ -132,8 +132,7 @@ struct ShiftCursor {
       if (phase > phases) return false;
       item = load_item(table_of(p, phase), cta, round, warp);
       if (item.matrix < 0) continue;
-      const ShiftShape& m =
-          shape_of(p, shift_layer(p, phase / kShiftPhases).matrices[item.matrix]);
+      const ShiftShape& m = shape_of(p, shift_layer(p, phase / kShiftPhases).matrices[item.matrix]);
       begin = m.steps * item.part / item.parts, end = m.steps * (item.part + 1) / item.parts;
       tile = item.first_tile, step = begin;
       return true;
@@ -158,25 +157,25 @@ struct ShiftRing {
     if (lane == 0) {
       std::uint64_t* const barrier =
           shared_at<std::uint64_t>(p.shared.barriers) + warp * p.slots + asked;
-      unsigned char* const to = shared_at<unsigned char>(p.shared.ring) +
-                                (warp * p.slots + asked) * kShiftSlotBytes;
+      unsigned char* const to =
+          shared_at<unsigned char>(p.shared.ring) + (warp * p.slots + asked) * kShiftSlotBytes;
       const std::size_t tile = std::size_t(unsigned(ahead.tile));
       const unsigned first = unsigned(ahead.step * m.step_bytes);
       const unsigned data = min(unsigned(n * m.step_bytes), unsigned(m.tile_bytes) - first);
       const unsigned scales = unsigned(n * m.scale_bytes), high = unsigned(n * m.high_bytes);
       const std::uint64_t policy = policy_leave_first();
       barrier_expect(barrier, data + scales + high);
-      bulk_copy(to, static_cast<const char*>(matrix.data) + tile * unsigned(m.tile_bytes) + first, data,
-                barrier, policy);
+      bulk_copy(to, static_cast<const char*>(matrix.data) + tile * unsigned(m.tile_bytes) + first,
+                data, barrier, policy);
       const std::size_t before = tile * unsigned(m.steps) + unsigned(ahead.step);
       if (scales != 0)
         bulk_copy(to + n * m.step_bytes,
-                  static_cast<const char*>(matrix.scales) + before * unsigned(m.scale_bytes), scales,
-                  barrier, policy);
+                  static_cast<const char*>(matrix.scales) + before * unsigned(m.scale_bytes),
+                  scales, barrier, policy);
       if (high != 0)
         bulk_copy(to + n * (m.step_bytes + m.scale_bytes),
-                  static_cast<const char*>(matrix.high) + before * unsigned(m.high_bytes), high, barrier,
-                  policy);
+                  static_cast<const char*>(matrix.high) + before * unsigned(m.high_bytes), high,
+                  barrier, policy);
     }
     if (++asked == p.slots) asked = 0;
     ahead.step += n;
@@ -225,8 +224,8 @@ __device__ __forceinline__ float multiply_piece(const ShiftShape& m, const Share
                       high + s * kHigh + lane * (kHigh / 32)});
     } else {
       const int chunks = step + s == m.steps - 1 ? m.tail_chunks : 32;
-      w[j] = {*reinterpret_cast<const uint4*>(piece + s * S::kStepBytes +
-                                              min(lane, chunks - 1) * 16)};
+      w[j] = {
+          *reinterpret_cast<const uint4*>(piece + s * S::kStepBytes + min(lane, chunks - 1) * 16)};
     }
   }
 #pragma unroll
@@ -427,8 +426,8 @@ __device__ __forceinline__ void shift_inputs(const ShiftStep& p, int phase, int 
   }
 #pragma unroll 1
   for (int j = 0; j < sources.count; ++j) {
-    const float* lerps = mixer ? w.lerp + std::size_t(sources.in[j].source) * unsigned(p.d)
-                               : w.channel_lerp;
+    const float* lerps =
+        mixer ? w.lerp + std::size_t(sources.in[j].source) * unsigned(p.d) : w.channel_lerp;
     float4 v[kRounds];
 #pragma unroll
     for (int r = 0; r < kRounds; ++r) {
@@ -453,8 +452,8 @@ __device__ __forceinline__ void raise_inputs(const ShiftStep& p, int phase, int 
     const int which = sources.in[j].source, forms = sources.in[j].forms, n = p.ranks[which];
     const unsigned use = which == 3 ? mix_use(p, layer) : p.use + unsigned(layer);
     if ((tid & ~31) >= n / 4) continue;  // a whole warp
-    const float* const from[1] = {
-        tid < n / 4 ? exchange_set(p, use) + p.at.low[which] + 4 * tid : nullptr};
+    const float* const from[1] = {tid < n / 4 ? exchange_set(p, use) + p.at.low[which] + 4 * tid
+                                              : nullptr};
     float4 v[1] = {make_float4(0.0F, 0.0F, 0.0F, 0.0F)};
     ShiftWait::of(use).take(from, v, 8);
     keep_input<1>(shift_input(p, int(ShiftPhase::raise), j, n), (forms & kFormRounded) != 0,
@@ -540,8 +539,7 @@ __device__ __forceinline__ void down_inputs(const ShiftStep& p, int phase, int c
 #pragma unroll 1
   for (int i = tid; i < p.d / 4; i += kShiftThreads) {
     store_vector(segment.state_out + w.mixer_shift + 4 * i, load_vector(p.shifted + 4 * i));
-    store_vector(segment.state_out + w.channel_shift + 4 * i,
-                 load_vector(p.shifted + p.d + 4 * i));
+    store_vector(segment.state_out + w.channel_shift + 4 * i, load_vector(p.shifted + p.d + 4 * i));
   }
 }
 
@@ -573,8 +571,8 @@ __device__ __forceinline__ void advance_state(const ShiftStep& p, int layer, int
   const Segment& segment = *shared_at<const Segment>(p.shared.segment);
   const int lane = tid & 31, warp = tid >> 5, g = tid & 7, own = tid >> 3;
   const int column = cta % p.splits * p.columns + own, channel = head * kShiftHead + column;
-  const std::size_t at = w.state + std::size_t(unsigned(head)) * kShiftHead * kShiftHead +
-                         unsigned(column);
+  const std::size_t at =
+      w.state + std::size_t(unsigned(head)) * kShiftHead * kShiftHead + unsigned(column);
   const auto row_of = [g](int i) { return 32 * (i >> 2) + 4 * g + (i & 3); };
   float x[8];
 #pragma unroll
@@ -698,8 +696,7 @@ __device__ __forceinline__ void multiply_phase(const ShiftStep& p, ShiftRing& ri
     const int rounds = min(kShiftRounds, table.rounds - first);
 #pragma unroll 1
     for (int r = 0; r < rounds; ++r) {
-      const ShiftItem item =
-          first + r == 0 ? first_item : load_item(table, cta, first + r, warp);
+      const ShiftItem item = first + r == 0 ? first_item : load_item(table, cta, first + r, warp);
       if (item.matrix < 0) continue;
       const ShiftShape& m = shape_of(p, w.matrices[item.matrix]);
       const int n = kind == int(ShiftPhase::raise)  ? p.ranks[item.matrix - kShiftUp]
@@ -711,8 +708,7 @@ __device__ __forceinline__ void multiply_phase(const ShiftStep& p, ShiftRing& ri
     sync_block();
 #pragma unroll 1
     for (int r = 0; r < rounds; ++r) {
-      const ShiftItem item =
-          first + r == 0 ? first_item : load_item(table, cta, first + r, warp);
+      const ShiftItem item = first + r == 0 ? first_item : load_item(table, cta, first + r, warp);
       if (item.matrix < 0 || item.part != 0) continue;
       const ShiftShape& m = shape_of(p, w.matrices[item.matrix]);
       const int row = (item.first_tile << m.row_shift) + lane;
@@ -791,7 +787,8 @@ __device__ __forceinline__ void shift_thread(const ShiftStep& given) {
 #pragma unroll 1
   for (int phase = 0; phase <= phases; ++phase) {
     const int kind = phase == phases ? kShiftPhases : phase % kShiftPhases;
-    const ShiftItem first_item = load_item(table_of(p, phase), cta, 0, warp);  // on its way meanwhile
+    const ShiftItem first_item =
+        load_item(table_of(p, phase), cta, 0, warp);  // on its way meanwhile
     switch (static_cast<ShiftPhase>(kind)) {
       case ShiftPhase::project:
       case ShiftPhase::up:

@@ -106,10 +106,10 @@ Status Recorder::rounded_squared_relu(const Pass& p, const LayerSpec& layer) con
                 .offset = layout_.layer(layer.index).channel_shift_offset()};
   RUNNEL_CHECK_OK(shift_rounded(p, s, b_.operand.get(), 0));
   auto* const up = reinterpret_cast<std::uint16_t*>(b_.gate_up.get());
-  RUNNEL_CHECK_OK(multiply(p, w.gate_up[0].matrix, b_.operand.get(), d, up, inner,
-                           WideOutput::store_bf16));
-  RUNNEL_CHECK_OK(check(squared_relu_bf16(p.launch, up, b_.operand.get(), inner, p.tokens),
-                        "squared ReLU"));
+  RUNNEL_CHECK_OK(
+      multiply(p, w.gate_up[0].matrix, b_.operand.get(), d, up, inner, WideOutput::store_bf16));
+  RUNNEL_CHECK_OK(
+      check(squared_relu_bf16(p.launch, up, b_.operand.get(), inner, p.tokens), "squared ReLU"));
   return multiply(p, w.down_proj, b_.operand.get(), inner, b_.x.get(), d, WideOutput::add_f32);
 }
 

@@ -170,7 +170,8 @@ bool Recorder::rounds_projections(const Pass& pass, const LayerSpec& layer) cons
   for (const Matrix* m : {&w.q, &w.k, &w.v, &w.down[0], &w.down[1], &w.down[2], &w.down[3]})
     fits = fits && (m->data == nullptr || shifts_rounded(pass, *m, offset));
   for (const Matrix& m : w.up)
-    fits = fits && (m.data == nullptr || (m.type != BlockType::f32 && m.cols <= m_->config.hidden_size));
+    fits = fits &&
+           (m.data == nullptr || (m.type != BlockType::f32 && m.cols <= m_->config.hidden_size));
   return fits;
 }
 
@@ -181,14 +182,13 @@ Status Recorder::project_rounded(const Pass& p, const LayerSpec& layer) const {
   const int d = m_->config.hidden_size;
   const std::size_t values = static_cast<std::size_t>(p.tokens) * hidden();
   auto* const operands = reinterpret_cast<std::uint16_t*>(b_.shifted.get());
-  RUNNEL_CHECK_OK(
-      shift_rounded(p,
-                    {.norm = layer.norm,
-                     .weights = &w.norm,
-                     .lerp = w.lerp,
-                     .inputs = layer.shifted_inputs(),
-                     .offset = layout_.layer(layer.index).mixer_shift_offset()},
-                    operands, values));
+  RUNNEL_CHECK_OK(shift_rounded(p,
+                                {.norm = layer.norm,
+                                 .weights = &w.norm,
+                                 .lerp = w.lerp,
+                                 .inputs = layer.shifted_inputs(),
+                                 .offset = layout_.layer(layer.index).mixer_shift_offset()},
+                                operands, values));
   const auto product = [&](const Matrix& m, const std::uint16_t* a, int lda, int column) {
     return multiply(p, m, a, lda, b_.inputs.get() + column, at.stride, WideOutput::store_f32);
   };

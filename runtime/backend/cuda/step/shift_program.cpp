@@ -22,9 +22,9 @@ std::string refuse_recurrence(const LayerSpec& l, int d) {
     return std::to_string(l.num_heads) + " heads of " + std::to_string(l.head_k_dim) + " and " +
            std::to_string(l.head_v_dim) + ", expected heads of 64 that make up the channels";
   }
-  if (r.removal != Removal::own_key || r.decay != Decay::bounded ||
-      r.key_norm != KeyNorm::none || r.feature_map != FeatureMap::identity ||
-      r.value_activation != Activation::identity || l.conv_size > 0 || r.num_memory_slots > 0) {
+  if (r.removal != Removal::own_key || r.decay != Decay::bounded || r.key_norm != KeyNorm::none ||
+      r.feature_map != FeatureMap::identity || r.value_activation != Activation::identity ||
+      l.conv_size > 0 || r.num_memory_slots > 0) {
     return "a recurrence of another form";
   }
   if (r.gate_rank == 0 || r.rate_rank == 0 || l.output_gate != (r.output_gate_rank > 0))
@@ -148,8 +148,8 @@ class ShiftLayout {
       return here;
     };
     ShiftExchange& e = p_.at;
-    for (std::int32_t* place : {&e.q, &e.k, &e.v, &e.f, &e.r, &e.gate, &e.mix, &e.o, &e.bonus,
-                                &e.x1, &e.x2})
+    for (std::int32_t* place :
+         {&e.q, &e.k, &e.v, &e.f, &e.r, &e.gate, &e.mix, &e.o, &e.bonus, &e.x1, &e.x2})
       *place = take(p_.d);
     for (int i = 0; i < 4; ++i) e.low[i] = take(p_.ranks[i]);
     e.h = take(p_.inner);
@@ -258,9 +258,9 @@ class ShiftLayout {
     d.tiles = d.parts = 1;
     if (tile > bytes) {
       const auto most = std::bit_floor(static_cast<unsigned>(std::min(m.steps, kShiftWarps)));
-      d.parts = std::min(static_cast<int>(most),
-                         static_cast<int>(std::bit_ceil(static_cast<unsigned>(
-                             divide_up(tile, bytes)))));
+      d.parts =
+          std::min(static_cast<int>(most),
+                   static_cast<int>(std::bit_ceil(static_cast<unsigned>(divide_up(tile, bytes)))));
     } else if (m.row_shift == 0) {
       d.tiles = std::clamp(bytes / tile, 1, 8);
     }
@@ -411,7 +411,8 @@ class ShiftLayout {
     s.inputs = take(widest);
     constexpr int kOfAll = kShiftWarps * kShiftSlotBytes;
     p_.slots = std::min(kShiftSlots, (limits_.shared_bytes - at) / kOfAll);
-    if (p_.slots < 2) return at_most("bytes of shared memory", at + 2 * kOfAll, limits_.shared_bytes);
+    if (p_.slots < 2)
+      return at_most("bytes of shared memory", at + 2 * kOfAll, limits_.shared_bytes);
     s.ring = take(p_.slots * kOfAll);
     s.total = at;
     return "";

@@ -18,7 +18,7 @@ struct ShiftLimits {
 };
 
 struct ShiftProgram {
-  ShiftStep step;                  // without the three below, buffers and what changes from token to token
+  ShiftStep step;  // without the three below, buffers and what changes from token to token
   std::vector<ShiftLayer> layers;  // with the head's
   std::vector<ShiftSources> sources;
   std::vector<ShiftItem> items;

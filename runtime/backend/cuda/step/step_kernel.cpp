@@ -78,9 +78,8 @@ Status StepKernel::create_shift(ShiftProgram program, cudaStream_t stream,
                                 std::uint32_t poll_limit) {
   RUNNEL_CHECK_OK(accepted(prepare_shift_step(), "kernels whose blocks wait for each other"));
   shifted_ = true;
-  RUNNEL_TRY(exchange_,
-             device_array<float>(program.exchange_floats() + program.shifted_floats(),
-                                 "what blocks exchange"));
+  RUNNEL_TRY(exchange_, device_array<float>(program.exchange_floats() + program.shifted_floats(),
+                                            "what blocks exchange"));
   RUNNEL_TRY(timed_out_, pinned_array<std::uint32_t>(1, "a flag"));
   RUNNEL_CHECK_OK(upload(shift_sources_, program.sources, stream));
   RUNNEL_CHECK_OK(upload(shift_items_, program.items, stream));
