@@ -2,8 +2,8 @@
 // One kernel for one token of one session of a model of shifted projections, recurrences with a removal and squared
 // ReLUs: all layers and the logits (sm_90 and later).
 //
-// One block a multiprocessor stays for the whole token. Every warp has a list of pieces of weights, in the order of use,
-// and a ring of its own in shared memory through which they pass (cp.async.bulk): it asks for a piece when it has
+// One block a multiprocessor stays for the whole token. Every warp has a list of pieces of weights, in the order of
+// use, and a ring of its own in shared memory through which they pass (cp.async.bulk): it asks for a piece when it has
 // multiplied one, so that weights travel while blocks wait for each other. Activations are exchanged through L2 as in
 // cuda/step_grid.h: the lowest bit of every float says which use of its place it belongs to.
 #pragma once
@@ -67,8 +67,8 @@ struct ShiftSources {
   } in[kShiftInputs + 1] = {};
 };
 
-/// Of one phase of the layers that are divided alike: where [grid] of the sources and [grid, rounds, warps] of the items
-/// begin.
+/// Of one phase of the layers that are divided alike: where [grid] of the sources and [grid, rounds, warps] of the
+/// items begin.
 struct ShiftTable {
   std::int32_t sources = 0, items = 0, rounds = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays a model out for the kernel of cuda/step_shift.h: what each warp multiplies in which phase, how a block divides its
-// shared memory. Needs no driver.
+// Lays a model out for the kernel of cuda/step_shift.h: what each warp multiplies in which phase, how a block divides
+// its shared memory. Needs no driver.
 #pragma once
 
 #include <string>
