@@ -42,10 +42,10 @@ cudaError_t removal_inputs(const Launch&, const RemovalLayer&, int tokens);
 /// S <- diag(a) S + b (c^T S) + k v^T, of the S before; o = S^T q. In f32, token by token.
 cudaError_t removal_core(const Launch&, const RemovalLayer&, const Segment* segments,
                          int num_segments);
-/// Whether 16 columns of a state fit the shared memory of a block.
+/// Whether a state's rows fit the registers of the lanes that share a column.
 bool removal_fits(const RemovalLayer&);
 
-/// y = (norm(o) + bonus v) * gate, f32 [T, H*V]; the norm a LayerNorm of each head, or none.
+/// y = (norm(o) + bonus v) * gate, [T, H*V]; the norm a LayerNorm of each head, or none.
 struct RemovalOutput {
   const float* o = nullptr;  // [T, H, V]
   std::int32_t heads = 0, v_dim = 0;
@@ -57,6 +57,7 @@ struct RemovalOutput {
   const float* inputs = nullptr;  // [T, at.stride]: v and the gate
   RecurrenceColumns at;
   float* y = nullptr;
+  std::uint16_t* y_bf16 = nullptr;  // instead of y
 };
 cudaError_t removal_output(const Launch&, const RemovalOutput&, int tokens);
 
@@ -73,11 +74,41 @@ struct TokenShift {
 cudaError_t token_shift(const Launch&, const TokenShift&, const Segment* segments,
                         int num_segments);
 
+/// The same of norm(x), for many tokens: out[j] rows of n as bf16, out + j * input_values.
+struct ShiftedRows {
+  const float* x = nullptr;  // [T, n]
+  std::int32_t n = 0, inputs = 0;
+  bool centred = false;  // LayerNorm, else RMSNorm
+  float eps = 0.0F;
+  const float* weight = nullptr;  // [n] or null
+  const float* bias = nullptr;    // [n] or null
+  const float* lerp = nullptr;    // [inputs, n]
+  std::size_t offset = 0;         // a multiple of 4
+  std::uint16_t* out = nullptr;
+  std::size_t input_values = 0;
+};
+cudaError_t shifted_rows(const Launch&, const ShiftedRows&, const Segment* segments,
+                         int num_segments, int tokens);
+bool shifted_rows_fit(int n);
+
 /// What lies between two products of low rank.
 enum class Between : std::int32_t { nothing, tanh, sigmoid };
 /// out[t, i] = f(x[t, i]), i < n;  x [T, stride], out [T, n].
 cudaError_t between_rows(const Launch&, Between, const float* x, int stride, int n, float* out,
                          int count);
+
+/// The same of up to four products at once, as operands: out[t, i] bf16 [T, padded], zeros from `rank` on.
+struct LowRank {
+  Between between = Between::nothing;
+  std::int32_t at = 0;  // column of x
+  std::int32_t rank = 0, padded = 0;
+  std::uint16_t* out = nullptr;
+};
+struct LowRanks {
+  LowRank all[4];
+  std::int32_t count = 0;
+};
+cudaError_t low_ranks(const Launch&, const LowRanks&, const float* x, int stride, int tokens);
 
 /// v[t] <- v[t] + (first[t] - v[t]) sigmoid(mix[t] + bias);  v and mix rows of `stride`, first [T, n].
 cudaError_t mix_values(const Launch&, float* v, const float* mix, int stride, const float* bias,

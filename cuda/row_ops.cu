@@ -71,7 +71,29 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// Four values of a row a thread.
+__global__ void __launch_bounds__(kThreads) squared_relu_bf16_kernel(const uint2* x, uint2* h) {
+  chain_trigger();
+  chain_wait();
+  const std::size_t i = std::size_t(blockIdx.x) * kThreads + threadIdx.x;
+  const uint2 v = x[i];
+  const auto squares = [](std::uint32_t w) {
+    const float low = fmaxf(bf16_low(w), 0.0F), high = fmaxf(bf16_high(w), 0.0F);
+    const __nv_bfloat162 both = __floats2bfloat162_rn(low * low, high * high);
+    return *reinterpret_cast<const std::uint32_t*>(&both);
+  };
+  h[i] = make_uint2(squares(v.x), squares(v.y));
+}
+
 }  // namespace
+
+cudaError_t squared_relu_bf16(const Launch& l, const std::uint16_t* x, std::uint16_t* h, int n,
+                              int count) {
+  const std::size_t vectors = std::size_t(n) * std::size_t(count) / 4;
+  if (n % (4 * kThreads) != 0) return cudaErrorInvalidValue;
+  return launch(l, squared_relu_bf16_kernel, dim3(unsigned(vectors / kThreads)), kThreads, 0, 1,
+                reinterpret_cast<const uint2*>(x), reinterpret_cast<uint2*>(h));
+}
 
 cudaError_t layer_norm_rows(const Launch& l, const float* x, int n, float eps, const float* weight,
                             const float* bias, float* out, int count) {

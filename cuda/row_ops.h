@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host-callable launchers of row-wise steps that stand alone between products (row_ops.cu), all f32. Pointers are
-// device pointers; shapes as in launch.h.
+// Host-callable launchers of row-wise steps that stand alone between products (row_ops.cu), f32 but where said.
+// Pointers are device pointers; shapes as in launch.h.
 #pragma once
 
 #include "cuda/launch.h"
@@ -17,5 +17,9 @@ cudaError_t bias_rows(const Launch&, float* x, int stride, const float* bias, in
 /// h[t, i] = relu(x[t, i])^2, i < n, and zeros behind;  x [T, n] f32, h [T, h_stride] bf16 or f32.
 cudaError_t squared_relu_rows(const Launch&, const float* x, int n, void* h, bool h_bf16,
                               int h_stride, int count);
+
+/// The same from and to bf16, both [T, n]; n a multiple of 1,024.
+cudaError_t squared_relu_bf16(const Launch&, const std::uint16_t* x, std::uint16_t* h, int n,
+                              int count);
 
 }  // namespace runnel::cuda

@@ -109,6 +109,81 @@ class StepRecorder final : public Ops {
   Next next_ = Next::embed;
 };
 
+/// Takes the ops of a pass of shifted projections down; any other fails.
+class ShiftRecorder final : public Ops {
+ public:
+  explicit ShiftRecorder(StepModel& model) : m_(model) {}
+
+  Status embed(const WeightView& table) override {
+    m_.embeddings = &table;
+    m_.vocab_size = static_cast<std::int32_t>(table.rows);
+    m_.hidden_size = static_cast<std::int32_t>(table.cols);
+    return due(Next::embed, Next::layer);
+  }
+  Status embedding_norm(const NormSpec& norm, const NormWeights& weights) override {
+    if (!m_.shifted.layers.empty()) return other();
+    m_.shifted.embedding_norm = norm;
+    m_.shifted.embedding_norm_weights = &weights;
+    return due(Next::layer, Next::layer);
+  }
+  Status slot_projections(const LayerSpec&, const SlotWeights&) override { return other(); }
+  Status slot_attention(const LayerSpec&, const SlotWeights&) override { return other(); }
+  Status recurrence_projections(const LayerSpec&, const RecurrenceWeights&) override {
+    return other();
+  }
+  Status shifted_projections(const LayerSpec& layer, const RecurrenceWeights& weights) override {
+    if (layer.index != static_cast<std::int32_t>(m_.shifted.layers.size())) return other();
+    m_.shifted.layers.push_back({.spec = layer, .mixer = &weights});
+    return due(Next::layer, Next::recurrence);
+  }
+  Status gated_recurrence(const LayerSpec& layer, const RecurrenceWeights& weights) override {
+    if (m_.shifted.layers.empty() || m_.shifted.layers.back().mixer != &weights) return other();
+    return of_last(layer, Next::recurrence, Next::output);
+  }
+  Status output_projection(const LayerSpec& layer, const OutputWeights& weights) override {
+    if (m_.shifted.layers.empty()) return other();
+    m_.shifted.layers.back().output = &weights;
+    return of_last(layer, Next::output, Next::channel_mix);
+  }
+  Status gated_mlp(const LayerSpec&, const ChannelMixWeights&) override { return other(); }
+  Status squared_relu_mlp(const LayerSpec& layer, const ChannelMixWeights& weights) override {
+    if (m_.shifted.layers.empty()) return other();
+    m_.shifted.layers.back().channel_mix = &weights;
+    return of_last(layer, Next::channel_mix, Next::layer);
+  }
+  Status logits(const NormSpec& norm, const NormWeights& norm_weights,
+                const WeightView& head) override {
+    if (m_.shifted.layers.empty()) return other();
+    m_.final_norm = norm;
+    m_.final_norm_weights = &norm_weights;
+    m_.head = &head;
+    return due(Next::layer, Next::nothing);
+  }
+
+  bool complete() const { return next_ == Next::nothing; }
+
+ private:
+  enum class Next { embed, layer, recurrence, output, channel_mix, nothing };
+
+  static Status other() { return fail(ErrorCode::unsupported, "a pass of another form"); }
+  Status due(Next now, Next then) {
+    if (next_ != now) return other();
+    next_ = then;
+    return {};
+  }
+  Status of_last(const LayerSpec& layer, Next now, Next then) {
+    return layer == m_.shifted.layers.back().spec ? due(now, then) : other();
+  }
+
+  StepModel& m_;
+  Next next_ = Next::embed;
+};
+
+void record_shifted(StepModel& model, const Recording& pass) {
+  ShiftRecorder recorder(model);
+  if (Status s = pass(recorder); !s || !recorder.complete()) model.shifted = {};
+}
+
 }  // namespace
 
 StepModel record_step_model(const Recording& pass) {
@@ -120,6 +195,7 @@ StepModel record_step_model(const Recording& pass) {
   StepRecorder recorder(model);
   if (Status s = pass(recorder); !s && model.why_not.empty()) model.why_not = s.error().message;
   if (model.why_not.empty() && !recorder.complete()) model.why_not = "a pass without logits";
+  if (!model.why_not.empty()) record_shifted(model, pass);
   return model;
 }
 

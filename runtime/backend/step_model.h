@@ -20,6 +20,26 @@ struct StepLayer {
   bool operator==(const StepLayer&) const = default;
 };
 
+/// One layer of a pass of shifted projections.
+struct StepShiftLayer {
+  LayerSpec spec;
+  const RecurrenceWeights* mixer = nullptr;
+  const OutputWeights* output = nullptr;
+  const ChannelMixWeights* channel_mix = nullptr;
+
+  bool operator==(const StepShiftLayer&) const = default;
+};
+
+/// A pass of the form embed, [norm], L times (shifted projections, gated recurrence, output projection, squared ReLU),
+/// logits. Layers need not be alike.
+struct StepShiftModel {
+  NormSpec embedding_norm;
+  const NormWeights* embedding_norm_weights = nullptr;  // null: none
+  std::vector<StepShiftLayer> layers;                   // empty: the pass has another form
+
+  bool operator==(const StepShiftModel&) const = default;
+};
+
 /// A pass of the form embed, L times (slot projections, slot attention, output projection, SwiGLU), logits, whose
 /// layers are alike. Compares by description and by which weights it was given.
 struct StepModel {
@@ -33,6 +53,8 @@ struct StepModel {
   std::vector<StepLayer> layers;
   const NormWeights* final_norm_weights = nullptr;
   const WeightView* head = nullptr;
+  /// Beside a `why_not`: the pass as one of shifted projections, with the sizes, final norm, embeddings and head above.
+  StepShiftModel shifted;
 
   bool recognised() const { return why_not.empty(); }
   /// The share of layer i in a state begins i * state().floats() floats after it.

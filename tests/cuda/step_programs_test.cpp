@@ -122,7 +122,7 @@ TEST(CudaStepProgramsEmulated, WithoutClustersTokensAreAGraphOfOps) {
     const StepProgram orin = chosen(config, {}, kOrin);
     EXPECT_EQ(orin.name, "ops");
     EXPECT_EQ(orin.detail, "");
-    ASSERT_EQ(orin.refused.size(), 4U);
+    ASSERT_EQ(orin.refused.size(), 5U);
     for (const StepProgram::Refused& r : orin.refused)
       EXPECT_EQ(r.reason, "compute capability 8.7, expected 9.0 or newer") << r.name;
   }
@@ -230,7 +230,7 @@ TEST(CudaStepProgramsEmulated, ARowCanBeAskedForByName) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, ErrorCode::not_found);
   EXPECT_EQ(unknown.error().message,
-            "step program even: cuda has cluster-fixed, cluster, grid-even, grid, ops");
+            "step program even: cuda has cluster-fixed, cluster, grid-even, grid, shift, ops");
 }
 
 TEST(CudaStepProgramsEmulated, ARowThatTheDeviceRefusesLeavesItToTheNext) {

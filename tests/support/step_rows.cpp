@@ -110,6 +110,24 @@ std::vector<float> run_two(const LoadedModel& on, RecurrentState& a, RecurrentSt
 
 }  // namespace
 
+ModelConfig shifted_config(int hidden_size, int intermediate_size, int layers) {
+  ModelConfig config = family_config("rwkv7");
+  config.hidden_size = hidden_size;
+  config.vocab_size = 300;
+  set_layers(config, layers);
+  for (LayerSpec& layer : config.layers) {
+    layer.head_k_dim = layer.head_v_dim = 64;
+    layer.num_heads = layer.num_kv_heads = hidden_size / layer.head_k_dim;
+    layer.mixer_shift = layer.channel_shift = hidden_size;
+    layer.intermediate_size = intermediate_size;
+    RecurrenceSpec& r = layer.recurrence();
+    r.first_values = layer.index == 0;
+    r.gate_rank = 32, r.rate_rank = 64, r.output_gate_rank = 96;
+    r.value_rank = layer.index == 0 ? 0 : 32;
+  }
+  return config;
+}
+
 const std::vector<StepRowModel>& step_row_models() {
   static const std::vector<StepRowModel> models = {
       {"narrow", [] { return positional(with_heads(256, 416, 6, 6), BlockType::bf16, 101); }},
@@ -156,6 +174,16 @@ const std::vector<StepRowModel>& step_row_models() {
        true},
       {"1.5B", [] { return positional(biased_config(1536, 8960, 12, 128), BlockType::f16, 113); },
        true},
+      {"shifted, 16 bits",
+       [] {
+         return make_random_model(shifted_config(256, 1536),
+                                  {.linear = BlockType::bf16, .table = BlockType::bf16}, 116);
+       }},
+      {"shifted, 4 bits",
+       [] {
+         return make_random_model(shifted_config(256, 1536),
+                                  {.linear = BlockType::q4_0, .table = BlockType::q8_0}, 117);
+       }},
       {"32 bits", [] { return make_random_model(small_config(), {}, 109); }},
   };
   return models;

@@ -21,6 +21,9 @@ struct StepRowModel {
 /// The smallest models that the rows of all ladders take between them, and one that none but "ops" takes.
 const std::vector<StepRowModel>& step_row_models();
 
+/// Shifted projections of three layers with heads of 64 and ranks of 32 to 96.
+ModelConfig shifted_config(int hidden_size, int intermediate_size, int layers = 3);
+
 /// How a row computes a model: what the reference does with activations to do the same, and how near it then is.
 struct StepRowRules {
   reference::Activations activations = reference::Activations::exact;

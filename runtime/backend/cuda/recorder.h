@@ -139,6 +139,15 @@ class Recorder final : public Ops {
   /// Rows between norm(x) of a token and of the one before, one for each input; advances the states.
   Status shift(const Pass& pass, const Shift& s) const;
   float* shifted_input(std::size_t input) const;
+  /// Whether shift_rounded() makes the operand of a product with m, given where a state keeps the last row.
+  bool shifts_rounded(const Pass& pass, const Matrix& m, std::size_t offset) const;
+  /// The same as shift(), as operands of matrix products: bf16, each input input_values after the one before.
+  Status shift_rounded(const Pass& pass, const Shift& s, std::uint16_t* out,
+                       std::size_t input_values) const;
+  /// Whether all products of shifted projections take such operands.
+  bool rounds_projections(const Pass& pass, const LayerSpec& layer) const;
+  Status project_rounded(const Pass& pass, const LayerSpec& layer) const;
+  Status mix_first_values(const Pass& pass, const LayerSpec& layer) const;
   /// Columns from `column` of the mixer's inputs <- W x of dense rows of n.
   Status product_of_rows(const Pass& pass, const float* x, const Matrix& m, int n, int column,
                          int stride) const;
@@ -178,6 +187,8 @@ class Recorder final : public Ops {
   Status swiglu(const Pass& pass, const LayerSpec& layer) const;
   Status many_swiglu(const Pass& pass, const LayerSpec& layer) const;
   Status squared_relu(const Pass& pass, const LayerSpec& layer) const;
+  bool rounds_squared_relu(const Pass& pass, const LayerSpec& layer) const;
+  Status rounded_squared_relu(const Pass& pass, const LayerSpec& layer) const;
 
   SlotMixer mixer(const LayerSpec& layer, bool prepared) const;
   /// What a product takes in.

@@ -87,8 +87,35 @@ Status Recorder::many_swiglu(const Pass& p, const LayerSpec& layer) const {
   return multiply(p, w.down_proj, h, stride, x, d, WideOutput::add_f32);
 }
 
+bool Recorder::rounds_squared_relu(const Pass& p, const LayerSpec& layer) const {
+  const DeviceLayer& w = weights_of(layer);
+  const Matrix &up = w.gate_up[0].matrix, &down = w.down_proj;
+  return layer.channel_shift > 0 && up.type != BlockType::f32 && down.type != BlockType::f32 &&
+         down.cols == layer.intermediate_size && layer.intermediate_size % 1024 == 0 &&
+         shifts_rounded(p, up, layout_.layer(layer.index).channel_shift_offset());
+}
+
+/// Many tokens: between the products all is bf16.
+Status Recorder::rounded_squared_relu(const Pass& p, const LayerSpec& layer) const {
+  const DeviceLayer& w = weights_of(layer);
+  const int d = m_->config.hidden_size, inner = layer.intermediate_size;
+  const Shift s{.norm = layer.channel_norm,
+                .weights = &w.channel_norm,
+                .lerp = w.channel_lerp,
+                .inputs = 1,
+                .offset = layout_.layer(layer.index).channel_shift_offset()};
+  RUNNEL_CHECK_OK(shift_rounded(p, s, b_.operand.get(), 0));
+  auto* const up = reinterpret_cast<std::uint16_t*>(b_.gate_up.get());
+  RUNNEL_CHECK_OK(
+      multiply(p, w.gate_up[0].matrix, b_.operand.get(), d, up, inner, WideOutput::store_bf16));
+  RUNNEL_CHECK_OK(
+      check(squared_relu_bf16(p.launch, up, b_.operand.get(), inner, p.tokens), "squared ReLU"));
+  return multiply(p, w.down_proj, b_.operand.get(), inner, b_.x.get(), d, WideOutput::add_f32);
+}
+
 Status Recorder::squared_relu(const Pass& p, const LayerSpec& layer) const {
   const DeviceLayer& w = weights_of(layer);
+  if (rounds_squared_relu(p, layer)) return rounded_squared_relu(p, layer);
   const int d = m_->config.hidden_size, inner = layer.intermediate_size;
   float* const x = rows_from(b_.x, p, d);
   Linear in{.x = shifted_input(0), .n = d};

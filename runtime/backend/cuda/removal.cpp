@@ -11,6 +11,24 @@
 #include "runtime/base/try.h"
 
 namespace runnel::cuda {
+namespace {
+
+struct LowRankProduct {
+  std::size_t which;  // of DeviceLayer::down and up
+  std::size_t input;
+  int rank, low, out;  // rank 0: there is none
+  Between between;
+};
+
+std::array<LowRankProduct, 4> low_rank_products(const RecurrenceSpec& spec,
+                                                const RecurrenceColumns& at) {
+  return {{{0, 1, spec.gate_rank, at.low, at.f, Between::tanh},
+           {1, 4, spec.rate_rank, at.low_r, at.r, Between::nothing},
+           {2, 5, spec.output_gate_rank, at.low_gate, at.gate, Between::sigmoid},
+           {3, 3, spec.value_rank, at.low_v, at.v_mix, Between::nothing}}};
+}
+
+}  // namespace
 
 Status Recorder::norm_into(const Pass& pass, const NormSpec& norm, const DeviceNorm& weights,
                            float* out) const {
@@ -72,6 +90,7 @@ Status Recorder::shifted_projections(const LayerSpec& layer, const RecurrenceWei
 }
 
 Status Recorder::project_shifted(const Pass& p, const LayerSpec& layer) const {
+  if (rounds_projections(p, layer)) return project_rounded(p, layer);
   const DeviceLayer& w = weights_of(layer);
   const RecurrenceSpec& spec = layer.recurrence();
   const RecurrenceColumns at = recurrence_columns(layer);
@@ -88,24 +107,13 @@ Status Recorder::project_shifted(const Pass& p, const LayerSpec& layer) const {
   };
   for (const Product& m : {Product{w.q, 0, at.q}, Product{w.k, 2, at.k}, Product{w.v, 3, at.v}})
     RUNNEL_CHECK_OK(product_of_rows(p, shifted_input(m.input), m.matrix, d, m.column, at.stride));
-  struct LowRank {
-    std::size_t which;  // of DeviceLayer::down and up
-    std::size_t input;
-    int rank, low, out;
-    Between between;
-  };
-  const LowRank all[] = {
-      {0, 1, spec.gate_rank, at.low, at.f, Between::tanh},
-      {1, 4, spec.rate_rank, at.low_r, at.r, Between::nothing},
-      {2, 5, spec.output_gate_rank, at.low_gate, at.gate, Between::sigmoid},
-      {3, 3, spec.value_rank, at.low_v, at.v_mix, Between::nothing},
-  };
-  for (const LowRank& r : all) {
+  const std::array<LowRankProduct, 4> all = low_rank_products(spec, at);
+  for (const LowRankProduct& r : all) {
     if (r.rank == 0) continue;
     float* const rows = shifted_input(r.input);
     RUNNEL_CHECK_OK(product_of_rows(p, rows, w.down[r.which], d, r.low, at.stride));
   }
-  for (const LowRank& r : all) {
+  for (const LowRankProduct& r : all) {
     if (r.rank == 0) continue;
     float* const rows = shifted_input(r.input);  // which nothing else reads any more
     RUNNEL_CHECK_OK(check(between_rows(p.launch, r.between, b_.inputs.get() + r.low, at.stride,
@@ -113,6 +121,12 @@ Status Recorder::project_shifted(const Pass& p, const LayerSpec& layer) const {
                           "low rank"));
     RUNNEL_CHECK_OK(product_of_rows(p, rows, w.up[r.which], r.rank, r.out, at.stride));
   }
+  return mix_first_values(p, layer);
+}
+
+Status Recorder::mix_first_values(const Pass& p, const LayerSpec& layer) const {
+  const RecurrenceSpec& spec = layer.recurrence();
+  const RecurrenceColumns at = recurrence_columns(layer);
   const int values = layer.v_channels();
   float* const v = b_.inputs.get() + at.v;
   if (spec.first_values) {
@@ -121,9 +135,88 @@ Status Recorder::project_shifted(const Pass& p, const LayerSpec& layer) const {
         "first values");
   }
   if (spec.value_rank == 0) return {};
-  return check(mix_values(p.launch, v, b_.inputs.get() + at.v_mix, at.stride, w.v_mix_bias,
-                          b_.first_v.get(), values, p.tokens),
+  return check(mix_values(p.launch, v, b_.inputs.get() + at.v_mix, at.stride,
+                          weights_of(layer).v_mix_bias, b_.first_v.get(), values, p.tokens),
                "mix of values");
+}
+
+bool Recorder::shifts_rounded(const Pass& pass, const Matrix& m, std::size_t offset) const {
+  const int d = m_->config.hidden_size;
+  return pass.many && m.type != BlockType::f32 && m.cols == d && d % 32 == 0 &&
+         shifted_rows_fit(d) && offset % 4 == 0;
+}
+
+Status Recorder::shift_rounded(const Pass& pass, const Shift& s, std::uint16_t* out,
+                               std::size_t input_values) const {
+  const ShiftedRows args{.x = b_.x.get(),
+                         .n = m_->config.hidden_size,
+                         .inputs = s.inputs,
+                         .centred = s.norm.kind == Norm::layer,
+                         .eps = s.norm.eps,
+                         .weight = s.weights->weight,
+                         .bias = s.weights->bias,
+                         .lerp = s.lerp,
+                         .offset = s.offset,
+                         .out = out,
+                         .input_values = input_values};
+  return check(shifted_rows(pass.launch, args, b_.segments.get(), pass.num_segments, pass.tokens),
+               "shifted rows");
+}
+
+bool Recorder::rounds_projections(const Pass& pass, const LayerSpec& layer) const {
+  const DeviceLayer& w = weights_of(layer);
+  const std::size_t offset = layout_.layer(layer.index).mixer_shift_offset();
+  bool fits = true;
+  for (const Matrix* m : {&w.q, &w.k, &w.v, &w.down[0], &w.down[1], &w.down[2], &w.down[3]})
+    fits = fits && (m->data == nullptr || shifts_rounded(pass, *m, offset));
+  for (const Matrix& m : w.up)
+    fits = fits &&
+           (m.data == nullptr || (m.type != BlockType::f32 && m.cols <= m_->config.hidden_size));
+  return fits;
+}
+
+/// Many tokens: all operands are bf16, what lies between products of low rank is one kernel.
+Status Recorder::project_rounded(const Pass& p, const LayerSpec& layer) const {
+  const DeviceLayer& w = weights_of(layer);
+  const RecurrenceColumns at = recurrence_columns(layer);
+  const int d = m_->config.hidden_size;
+  const std::size_t values = static_cast<std::size_t>(p.tokens) * hidden();
+  auto* const operands = reinterpret_cast<std::uint16_t*>(b_.shifted.get());
+  RUNNEL_CHECK_OK(shift_rounded(p,
+                                {.norm = layer.norm,
+                                 .weights = &w.norm,
+                                 .lerp = w.lerp,
+                                 .inputs = layer.shifted_inputs(),
+                                 .offset = layout_.layer(layer.index).mixer_shift_offset()},
+                                operands, values));
+  const auto product = [&](const Matrix& m, const std::uint16_t* a, int lda, int column) {
+    return multiply(p, m, a, lda, b_.inputs.get() + column, at.stride, WideOutput::store_f32);
+  };
+  RUNNEL_CHECK_OK(product(w.q, operands, d, at.q));
+  RUNNEL_CHECK_OK(product(w.k, operands + 2 * values, d, at.k));
+  RUNNEL_CHECK_OK(product(w.v, operands + 3 * values, d, at.v));
+  const std::array<LowRankProduct, 4> all = low_rank_products(layer.recurrence(), at);
+  LowRanks ranks;
+  for (const LowRankProduct& r : all) {
+    if (r.rank == 0) continue;
+    std::uint16_t* const rows = operands + r.input * values;
+    RUNNEL_CHECK_OK(product(w.down[r.which], rows, d, r.low));
+    // In place of an input that is read no more: v's product of low rank comes last of all that read x_v.
+    ranks.all[ranks.count++] = {.between = r.between,
+                                .at = r.low,
+                                .rank = r.rank,
+                                .padded = w.up[r.which].cols,
+                                .out = rows};
+  }
+  RUNNEL_CHECK_OK(
+      check(low_ranks(p.launch, ranks, b_.inputs.get(), at.stride, p.tokens), "low ranks"));
+  int next = 0;
+  for (const LowRankProduct& r : all) {
+    if (r.rank == 0) continue;
+    const LowRank& rows = ranks.all[next++];
+    RUNNEL_CHECK_OK(product(w.up[r.which], rows.out, rows.padded, r.out));
+  }
+  return mix_first_values(p, layer);
 }
 
 RemovalLayer Recorder::removal_layer(const LayerSpec& l) const {
@@ -192,9 +285,18 @@ Status Recorder::bonus_output_projection(const LayerSpec& layer) {
                           .inputs = b_.inputs.get(),
                           .at = recurrence_columns(layer),
                           .y = b_.y.get()};
-  steps_.emplace_back([this, &w, out](const Pass& p) -> Status {
+  const int n = out.heads * out.v_dim;
+  const bool rounded = w.o_proj.type != BlockType::f32 && w.o_proj.cols == n;
+  steps_.emplace_back([this, &w, out, n, rounded](const Pass& p) -> Status {
+    if (p.many && rounded) {
+      RemovalOutput as_operand = out;
+      as_operand.y_bf16 = b_.operand.get();
+      RUNNEL_CHECK_OK(check(removal_output(p.launch, as_operand, p.tokens), "norm and gate"));
+      return multiply(p, w.o_proj, b_.operand.get(), n, b_.x.get(), m_->config.hidden_size,
+                      WideOutput::add_f32);
+    }
     RUNNEL_CHECK_OK(check(removal_output(p.launch, out, p.tokens), "norm and gate"));
-    const Linear in{.x = b_.y.get(), .n = out.heads * out.v_dim};
+    const Linear in{.x = b_.y.get(), .n = n};
     const DeviceProjection to{w.o_proj, 0};
     return linear(p, in, std::span(&to, 1), b_.x.get(), m_->config.hidden_size, true);
   });

@@ -26,14 +26,38 @@ std::string refuse_types(const DeviceTensors& tensors) {
     all.push_back(&layer.down_proj);
   }
   for (const Matrix* m : all) {
-    if (!has_step_products(m->type))
-      return "weights of " + std::string(quant::format_of(m->type).name) +
-             ", expected q4_0, q4_1, q5_0, q8_0, q4_k, q5_k, q6_k or plain ones";
+    if (std::string why = refuse_type(m->type); !why.empty()) return why;
   }
   return "";
 }
 
+Matrix shape_if_there(const WeightView& view) {
+  return view.present() ? TensorGroup(view).shape() : Matrix();
+}
+
+DeviceLayer shapes_of_shifted(const StepShiftLayer& layer) {
+  const RecurrenceWeights& w = *layer.mixer;
+  DeviceLayer shapes;
+  shapes.q = shape_if_there(w.q_proj);
+  shapes.k = shape_if_there(w.k_proj);
+  shapes.v = shape_if_there(w.v_proj);
+  shapes.down = {shape_if_there(w.f_down), shape_if_there(w.r_down),
+                 shape_if_there(w.out_gate_down), shape_if_there(w.v_down)};
+  shapes.up = {shape_if_there(w.f_proj), shape_if_there(w.r_proj), shape_if_there(w.out_gate),
+               shape_if_there(w.v_mix)};
+  shapes.o_proj = TensorGroup(layer.output->o_proj).shape();
+  shapes.gate_up = shapes_of(up_groups(layer.spec, *layer.channel_mix));
+  shapes.down_proj = TensorGroup(layer.channel_mix->down_proj).shape();
+  return shapes;
+}
+
 }  // namespace
+
+std::string refuse_type(BlockType type) {
+  if (has_step_products(type)) return "";
+  return "weights of " + std::string(quant::format_of(type).name) +
+         ", expected q4_0, q4_1, q5_0, q8_0, q4_k, q5_k, q6_k or plain ones";
+}
 
 DecodeShape shape_of(const Matrix& m, bool pairs, bool whole_grid) {
   DecodeShape s{.type = m.type, .rows = m.rows, .whole_grid = whole_grid ? 1 : 0};
@@ -78,9 +102,12 @@ bool input_once(const DecodeShape& s, int ways) {
 
 DeviceTensors shapes_of(const StepModel& model) {
   DeviceTensors all;
-  if (!model.recognised()) return all;
+  if (!model.recognised() && model.shifted.layers.empty()) return all;
   all.embeddings = TensorGroup(*model.embeddings).shape();
   all.head = TensorGroup(*model.head).shape();
+  for (const StepShiftLayer& layer : model.shifted.layers)
+    all.layers.push_back(shapes_of_shifted(layer));
+  if (!model.recognised()) return all;
   for (const StepLayer& layer : model.layers) {
     DeviceLayer shapes;
     shapes.projections = shapes_of(projection_groups(*layer.mixer));

@@ -26,6 +26,9 @@ bool input_once(const DecodeShape& s, int ways);
 /// The model's tensors as matrices without places.
 DeviceTensors shapes_of(const StepModel& model);
 
+/// Why cuda/device/step/ has no products of a matrix of that type, or "".
+std::string refuse_type(BlockType type);
+
 /// Why no one-token program computes such a model, or "".
 std::string refuse_tensors(const StepModel& model, const DeviceTensors& tensors);
 

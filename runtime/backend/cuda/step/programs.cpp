@@ -90,11 +90,25 @@ StepLayout grid(const StepModel& model, const DeviceTensors& tensors, const Step
   return in_grid(model, tensors, device, general);
 }
 
+StepLayout shift(const StepModel& model, const DeviceTensors& tensors, const StepDevice& device,
+                 const DecodeTuning& tuning) {
+  if (std::string why = refuse_device(device); !why.empty()) return refused(std::move(why));
+  StepLayout layout;
+  layout.shift =
+      make_shift_program(model, tensors,
+                         {.multiprocessors = at_most(device.multiprocessors, tuning.grid),
+                          .shared_bytes = device.shared_bytes});
+  layout.why_not = layout.shift->why_not;
+  layout.detail = std::to_string(layout.shift->step.grid) + " blocks";
+  return layout;
+}
+
 constexpr StepRow kRows[] = {
     {"cluster-fixed", 1, cluster_fixed},
     {"cluster", 1, cluster},
     {"grid-even", 1, grid_even},
     {"grid", 1, grid},
+    {"shift", 1, shift},
     {"ops", 1, nullptr},
 };
 

@@ -31,6 +31,7 @@ struct StepRow {
 /// cluster        all layers of a small model in one cluster
 /// grid-even      one kernel for the widths of the 1.3B models
 /// grid           one kernel
+/// shift          one kernel, for shifted projections and recurrences with a removal
 /// ops            the graph of kernels
 std::span<const StepRow> step_programs();
 

@@ -47,6 +47,10 @@ Result<std::unique_ptr<StepKernel>> StepKernel::create(StepLayout layout,
                                                        std::uint32_t poll_limit) {
   std::unique_ptr<StepKernel> kernel(new StepKernel);
   StepKernel& k = *kernel;
+  if (layout.shift) {
+    RUNNEL_CHECK_OK(k.create_shift(std::move(*layout.shift), stream, poll_limit));
+    return kernel;
+  }
   Decode& d = k.decode_;
   d = layout.grid.decode;
   k.in_cluster_ = layout.cluster.has_value();
@@ -70,7 +74,29 @@ Result<std::unique_ptr<StepKernel>> StepKernel::create(StepLayout layout,
   return kernel;
 }
 
+Status StepKernel::create_shift(ShiftProgram program, cudaStream_t stream,
+                                std::uint32_t poll_limit) {
+  RUNNEL_CHECK_OK(accepted(prepare_shift_step(), "kernels whose blocks wait for each other"));
+  shifted_ = true;
+  RUNNEL_TRY(exchange_, device_array<float>(program.exchange_floats() + program.shifted_floats(),
+                                            "what blocks exchange"));
+  RUNNEL_TRY(timed_out_, pinned_array<std::uint32_t>(1, "a flag"));
+  RUNNEL_CHECK_OK(upload(shift_sources_, program.sources, stream));
+  RUNNEL_CHECK_OK(upload(shift_items_, program.items, stream));
+  RUNNEL_CHECK_OK(upload(shift_layers_, program.layers, stream));
+  RUNNEL_CHECK_OK(clear(stream));  // and waits: the program's copies end with this function
+  shift_ = program.step;
+  shift_.layers = shift_layers_.get();
+  shift_.sources = shift_sources_.get(), shift_.items = shift_items_.get();
+  shift_.exchange = exchange_.get();
+  shift_.shifted = exchange_.get() + program.exchange_floats();
+  shift_.timed_out = timed_out_.get();
+  shift_.poll_limit = poll_limit;
+  return {};
+}
+
 Status StepKernel::clear(cudaStream_t stream) {
+  shift_.use = shift_.mix_use = 0;
   decode_.use = 0;
   decode_.final_bit = 1;
   *timed_out_.get() = 0;
@@ -87,6 +113,13 @@ Status StepKernel::trace(std::uint64_t* clocks) {
 Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
                           float* logits) {
   const std::lock_guard lock(launching_);
+  if (shifted_) {
+    shift_.token = token, shift_.segment = segment, shift_.logits = logits;
+    RUNNEL_CHECK_OK(check(shift_step(stream, shift_), "launch a token"));
+    shift_.use += static_cast<std::uint32_t>(shift_.num_layers);
+    shift_.mix_use += static_cast<std::uint32_t>(shift_.num_layers - 1);
+    return {};
+  }
   decode_.token = token;
   decode_.segment = segment;
   decode_.logits = logits;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A one-token program on a device, ready to run on any plan's buffers: cuda/step_grid.h, cuda/step_cluster.h.
+// A one-token program on a device, ready to run on any plan's buffers: cuda/step_grid.h, cuda/step_cluster.h,
+// cuda/step_shift.h.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include "runtime/backend/cuda/handles.h"
 #include "runtime/backend/cuda/step/cluster_program.h"
 #include "runtime/backend/cuda/step/grid_program.h"
+#include "runtime/backend/cuda/step/shift_program.h"
 
 namespace runnel::cuda {
 
@@ -20,6 +22,7 @@ struct StepLayout {
   std::string detail;   // for people
   std::optional<ClusterProgram>
       cluster;  // the layers, if they run in one cluster: `grid` is the head alone
+  std::optional<ShiftProgram> shift;  // the whole token; `grid` is nothing then
   GridProgram grid;
   bool fixed_head = false;  // the head by the kernel of cuda/step_head.h, not by `grid`
 };
@@ -53,7 +56,8 @@ class StepKernel {
   }
 
   std::uint64_t bytes() const {
-    return layers_.bytes() + cluster_layers_.bytes() + exchange_.bytes();
+    return layers_.bytes() + cluster_layers_.bytes() + exchange_.bytes() + shift_layers_.bytes() +
+           shift_sources_.bytes() + shift_items_.bytes();
   }
 
   const Decode& decode() const { return decode_; }
@@ -64,6 +68,7 @@ class StepKernel {
 
  private:
   StepKernel() = default;
+  Status create_shift(ShiftProgram program, cudaStream_t stream, std::uint32_t poll_limit);
   Status clear(cudaStream_t stream);
   Status prepare();
 
@@ -73,6 +78,11 @@ class StepKernel {
   bool in_cluster_ = false;
   ClusterDecode cluster_;
   HeadStep head_;  // beside the cluster; without blocks: `decode_`
+  bool shifted_ = false;
+  ShiftStep shift_;  // instead of all of that
+  DeviceArray<ShiftLayer> shift_layers_;
+  DeviceArray<ShiftSources> shift_sources_;
+  DeviceArray<ShiftItem> shift_items_;
   DeviceArray<DecodeLayer> layers_;
   DeviceArray<ClusterLayer> cluster_layers_;
   DeviceArray<float> exchange_;
