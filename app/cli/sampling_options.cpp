@@ -71,8 +71,7 @@ void add_chain_options(CLI::App& parser, GenerationChoice& choice) {
   add("--dynatemp-range", s.dynatemp_range,
       "Temperature from T - X to T + X by the entropy of what is left; 0 is off", "X");
   add("--dynatemp-exp", s.dynatemp_exponent, "Exponent of that entropy", "X");
-  add("--mirostat", s.mirostat,
-      "2: Mirostat 2.0 in place of the samplers that cut; 0 is off", "N");
+  add("--mirostat", s.mirostat, "2: Mirostat 2.0 in place of the samplers that cut; 0 is off", "N");
   add("--mirostat-ent", s.mirostat_tau, "Surprise that Mirostat aims at, in bits", "BITS");
   add("--mirostat-lr", s.mirostat_eta, "How fast Mirostat follows", "X");
   add("--no-repeat-ngram", s.no_repeat_ngram,
@@ -150,9 +149,10 @@ void add_sampling_options(CLI::App& parser, GenerationChoice& choice) {
   add("--seed", s.seed, "Same seed, same text", "SEED");
   // One value each, so that an option never swallows what follows it.
   parser
-      .add_option("--logit-bias", choice.logit_bias,
-                  "Add VALUE to the logit of token ID (-inf forbids it), or of each token of a text "
-                  "in double quotes; repeatable")
+      .add_option(
+          "--logit-bias", choice.logit_bias,
+          "Add VALUE to the logit of token ID (-inf forbids it), or of each token of a text "
+          "in double quotes; repeatable")
       ->group(kGroup)
       ->type_name("ID=VALUE")
       ->allow_extra_args(false);

@@ -334,8 +334,8 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     for (const auto& [text, bias] : request.text_bias) {
       const Status added = add_text_bias(*model_, text, bias, request.generation.sampling);
       if (!added && !wrong)
-        wrong = HttpError{400, "logit_bias: " + added.error().message, "logit_bias",
-                          "invalid_value"};
+        wrong =
+            HttpError{400, "logit_bias: " + added.error().message, "logit_bias", "invalid_value"};
     }
   }
   if (anew && !wrong) {

@@ -83,7 +83,7 @@ struct SnapshotData {
   std::uint64_t generated_tokens = 0;  // how many at their end were generated since the last prompt
   std::string utf8_carry;              // bytes of a character that is not whole yet
   std::string stop_carry;              // text held back because a stop text may be starting in it
-  std::optional<float> mirostat_mu;  // where mirostat's bound stands
+  std::optional<float> mirostat_mu;    // where mirostat's bound stands
   bool has_sampler = false;
   SamplerState sampler;
   SnapshotContext context;  // empty but in a state pack

@@ -257,8 +257,7 @@ Status Session::Impl::restore(const SnapshotData& data) {
                      data.recent_tokens.end());
   next.generated = std::min(static_cast<std::size_t>(data.generated_tokens), kept);
   next.history_hash = data.history_hash;
-  next.carry = {
-      .utf8 = data.utf8_carry, .stop = data.stop_carry, .mirostat_mu = data.mirostat_mu};
+  next.carry = {.utf8 = data.utf8_carry, .stop = data.stop_carry, .mirostat_mu = data.mirostat_mu};
   if (data.has_sampler) next.sampler = data.sampler;
   RUNNEL_CHECK_OK(replace_lost_state());
   RUNNEL_CHECK_OK(state_->import_from(data.state, data.position));

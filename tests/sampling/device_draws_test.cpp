@@ -8,7 +8,7 @@ namespace {
 
 struct Case {
   SamplingOptions options;
-  const char* cuda;    // "": drawn ahead
+  const char* cuda;  // "": drawn ahead
   const char* vulkan;
 };
 

@@ -195,8 +195,11 @@ TEST_F(Serve, DrawsWithDryAsARequestSays) {
 TEST_F(Serve, DrawsWithTheChainThatARequestSays) {
   start();
   constexpr int kTokens = 40;
-  const Json body = {{"prompt", "abcabc"}, {"max_tokens", kTokens}, {"ignore_end", true},
-                     {"temperature", 1},   {"seed", 5}};
+  const Json body = {{"prompt", "abcabc"},
+                     {"max_tokens", kTokens},
+                     {"ignore_end", true},
+                     {"temperature", 1},
+                     {"seed", 5}};
   const auto asked = [&](const Json& more) {
     Json all = body;
     all.update(more);
@@ -206,7 +209,7 @@ TEST_F(Serve, DrawsWithTheChainThatARequestSays) {
   };
   SamplingOptions plain{.temperature = 1.0F, .seed = 5};
   const std::string usual = generated(model(), "abcabc", plain, kTokens);
-  EXPECT_EQ(asked({}), usual);
+  EXPECT_EQ(asked(Json::object()), usual);
   const auto with = [&plain](const auto& set) {
     SamplingOptions s = plain;
     set(s);
@@ -229,7 +232,9 @@ TEST_F(Serve, DrawsWithTheChainThatARequestSays) {
          s.mirostat_eta = 0.5F;
        })},
       {{{"no_repeat_ngram_size", 1}}, with([](auto& s) { s.no_repeat_ngram = 1; })},
-      {{{"banned_strings", {"a", "e"}}}, with([](auto& s) { s.banned_texts = {"a", "e"}; })},
+      {{{"banned_strings", {"a", "e"}}}, with([](auto& s) {
+         s.banned_texts = {"a", "e"};
+       })},
       {{{"top_k", 3}, {"samplers", {"top_k"}}}, with([](auto& s) {
          s.top_k = 3;
          s.order = {ChainSampler::top_k};
@@ -249,9 +254,9 @@ TEST_F(Serve, BiasesLogitsByIdAndByText) {
   ASSERT_EQ(tokens->size(), 1U);
   const std::string id = std::to_string(tokens->front());
   const auto asked = [&](const Json& bias) {
-    const Reply reply = post(
-        "/v1/completions",
-        {{"prompt", "abcabc"}, {"max_tokens", 4}, {"ignore_end", true}, {"logit_bias", bias}});
+    const Reply reply =
+        post("/v1/completions",
+             {{"prompt", "abcabc"}, {"max_tokens", 4}, {"ignore_end", true}, {"logit_bias", bias}});
     EXPECT_EQ(reply.status, 200) << reply.raw;
     return reply.status == 200 ? reply.body.at("choices").at(0).at("text").get<std::string>() : "";
   };
@@ -389,7 +394,7 @@ TEST_F(Serve, ChatsComeWithLogprobs) {
   Json streamed = more;
   streamed["stream"] = true;
   Json gathered = Json::array();
-  for (const Json& event : events(chat("Hello", streamed).raw)) {
+  for (const Json& event : test::events(chat("Hello", streamed).raw)) {
     const Json& logprobs = event["choices"][0]["logprobs"];
     if (logprobs.is_null()) continue;
     for (const Json& at : logprobs["content"]) gathered.push_back(at);

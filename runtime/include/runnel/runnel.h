@@ -250,7 +250,8 @@ typedef struct runnel_logit_bias {
 } runnel_logit_bias;
 
 typedef struct runnel_text_bias {
-  const char* text; /* zero-terminated; of each of its tokens, as it is split when it stands alone */
+  const char*
+      text; /* zero-terminated; of each of its tokens, as it is split when it stands alone */
   float bias;
 } runnel_text_bias;
 
@@ -295,19 +296,19 @@ typedef struct runnel_generation_options {
   size_t dry_breaker_count;
 
   /* runnel/sampling.h has the equations. */
-  float top_n_sigma;     /* 0 or -1: off */
-  float typical_p;       /* 1: off */
-  float xtc_probability; /* 0: off */
-  float xtc_threshold;   /* 0.1 */
-  float dynatemp_range;  /* 0: off */
-  float dynatemp_exponent; /* 1 */
-  int32_t mirostat;        /* 0: off, or 2 */
-  float mirostat_tau;      /* 5 */
-  float mirostat_eta;      /* 0.1 */
-  int32_t no_repeat_ngram; /* 0: off */
+  float top_n_sigma;               /* 0 or -1: off */
+  float typical_p;                 /* 1: off */
+  float xtc_probability;           /* 0: off */
+  float xtc_threshold;             /* 0.1 */
+  float dynatemp_range;            /* 0: off */
+  float dynatemp_exponent;         /* 1 */
+  int32_t mirostat;                /* 0: off, or 2 */
+  float mirostat_tau;              /* 5 */
+  float mirostat_eta;              /* 0.1 */
+  int32_t no_repeat_ngram;         /* 0: off */
   const char* const* banned_texts; /* zero-terminated; never generated */
   size_t banned_text_count;
-  const char* samplers; /* their order, "top_k;temperature"; NULL: the usual one */
+  const char* samplers;              /* their order, "top_k;temperature"; NULL: the usual one */
   const runnel_text_bias* text_bias; /* added to logit_bias */
   size_t text_bias_count;
 } runnel_generation_options;
