@@ -44,6 +44,8 @@ struct Measurement {
   std::uint64_t tokens = 0;
   std::uint64_t depth = 0;
   std::vector<double> rates;  // tokens/s of each repetition
+  std::string host_draws =
+      {};  // why each token is drawn on the host; empty: the device draws ahead
 
   double median() const {
     std::vector<double> sorted = rates;
@@ -134,9 +136,17 @@ Result<Stand> stand_at(const std::shared_ptr<const Model>& model, std::uint64_t 
       stand.tests.push_back({.test = "prefill", .tokens = tokens, .depth = depth, .rates = {}});
   }
   if (o.decode > 0)
-    stand.tests.push_back({.test = "decode", .tokens = o.decode, .depth = depth, .rates = {}});
+    stand.tests.push_back({.test = "decode",
+                           .tokens = o.decode,
+                           .depth = depth,
+                           .rates = {},
+                           .host_draws = why_not_drawn_ahead(*model, {})});
   if (o.decode > 0 && o.sampled)
-    stand.tests.push_back({.test = "sampled", .tokens = o.decode, .depth = depth, .rates = {}});
+    stand.tests.push_back({.test = "sampled",
+                           .tokens = o.decode,
+                           .depth = depth,
+                           .rates = {},
+                           .host_draws = why_not_drawn_ahead(*model, generation)});
   for (const Measurement& m : stand.tests) {
     // Once unmeasured: first passes record, touch pages, raise clocks.
     Measurement warm_up = m;
@@ -198,6 +208,10 @@ std::string to_json(const Report& r) {
                                   {"depth", m.depth},
                                   {"tokens_per_second", m.median()},
                                   {"repetitions", m.rates}};
+    if (m.test != "prefill") {
+      row["drawn_ahead"] = m.host_draws.empty();
+      if (!m.host_draws.empty()) row["not_drawn_ahead"] = m.host_draws;
+    }
     if (const auto part = r.share(m))
       row[m.test != "prefill" ? "bandwidth_share" : "int8_share"] = *part;
     rows.push_back(std::move(row));
@@ -252,6 +266,14 @@ std::string to_text(const Report& r) {
     text += row;
     if (const auto part = r.share(m)) text += "          " + format_number(100.0 * *part, 0) + " %";
     text += "\n";
+  }
+  const auto sampled = std::find_if(r.results.begin(), r.results.end(),
+                                    [](const Measurement& m) { return m.test == "sampled"; });
+  if (sampled != r.results.end()) {
+    text += "sampled tokens are " +
+            (sampled->host_draws.empty() ? "drawn ahead on the device"
+                                         : "not drawn ahead: " + sampled->host_draws) +
+            "\n";
   }
   return text;
 }

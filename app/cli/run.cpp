@@ -156,6 +156,7 @@ Result<int> run(const Options& o) {
     RUNNEL_CHECK_OK(session.restore(snapshot));
     keep_given_options(*o.parser, last_sampling(session), generation.sampling);
   }
+  RUNNEL_CHECK_OK(add_text_biases(o.generation, *model, generation.sampling));
   RUNNEL_TRY(const std::vector<TokenId> tokens, prompt_tokens(o, *model));
   if (tokens.empty() && session.position() == 0) {
     return fail(ErrorCode::invalid_argument,

@@ -16,19 +16,25 @@ namespace runnel::cli {
 /// What the command line says, on top of the defaults it starts from.
 struct GenerationChoice {
   GenerationOptions options;
-  std::vector<std::string> logit_bias;  // "ID=VALUE", see apply_logit_bias
+  std::vector<std::string> logit_bias;  // "ID=VALUE" or "\"TEXT\"=VALUE", see parse_logit_bias
+  std::string samplers;                 // "top_k;temperature"; empty: the usual order
 };
 
-/// Adds -n, --temp, --top-k, --top-p, --min-p, the penalties, DRY's options, --logit-bias, --seed, --stop and
+/// Adds -n, --temp, --top-k, --top-p, --min-p, the penalties, DRY's options, the other samplers' and their order, --logit-bias, --seed, --stop and
 /// --ignore-end. `choice.options` holds the defaults that help shows.
 void add_generation_options(CLI::App& parser, GenerationChoice& choice);
 
 /// Of those only the ones that say how a token is drawn: from --temp to --logit-bias.
 void add_sampling_options(CLI::App& parser, GenerationChoice& choice);
 
-/// The options as parsed.
-/// @return invalid_argument for a bias that is not ID=VALUE or an option outside its range.
+/// The options as parsed, without the biases of texts.
+/// @return invalid_argument for a bias that is none, an unknown sampler or an option outside its range.
 Result<GenerationOptions> generation_options(const GenerationChoice& choice);
+
+/// Adds the biases of texts. After keep_given_options().
+/// @return as runnel::add_text_bias()
+Status add_text_biases(const GenerationChoice& choice, const Model& model,
+                       SamplingOptions& sampling);
 
 /// sampling <- `kept` (if there is any), except for what the command line gave: how a loaded snapshot goes on.
 void keep_given_options(const CLI::App& parser, const std::optional<SamplingOptions>& kept,

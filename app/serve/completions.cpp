@@ -357,6 +357,12 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     wrong = *error;
   } else {
     wrong = check(request, std::get<std::vector<Tokens>>(got));
+    for (const auto& [text, bias] : request.text_bias) {
+      const Status added = add_text_bias(*model_, text, bias, request.generation.sampling);
+      if (!added && !wrong)
+        wrong =
+            HttpError{400, "logit_bias: " + added.error().message, "logit_bias", "invalid_value"};
+    }
   }
   if (anew && !wrong) {
     if (const Status reset = taken.state->session->reset(); !reset) wrong = of_error(reset.error());

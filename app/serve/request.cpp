@@ -20,6 +20,8 @@ constexpr std::size_t kMostPrompts = 64;
 constexpr std::size_t kMostBreakers = 16;
 constexpr std::size_t kMostBreakerBytes = 64;
 constexpr std::int64_t kMostAnswers = 16;
+constexpr std::size_t kMostBiases = 1024;
+constexpr std::size_t kMostBiasBytes = 256;
 
 // A text, or a list of {"type": "text", "text": …} as newer clients send it.
 std::optional<std::string> read_content(const nlohmann::json& content, bool assistant,
@@ -138,8 +140,47 @@ void read_dry(Fields& fields, SamplingOptions& s) {
   }
 }
 
+// The other samplers and their order, by the names of llama.cpp's server where it has them.
+void read_chain(Fields& fields, SamplingOptions& s) {
+  const auto number = [&fields](const char* name, double least, double most, float& to) {
+    if (const auto v = fields.number(name, least, most)) to = static_cast<float>(*v);
+  };
+  number("top_n_sigma", -1, 1000, s.top_n_sigma);
+  number("typical_p", 1e-6, 1, s.typical_p);
+  number("xtc_probability", 0, 1, s.xtc_probability);
+  number("xtc_threshold", 0, 1, s.xtc_threshold);
+  number("dynatemp_range", 0, 100, s.dynatemp_range);
+  number("dynatemp_exponent", 0, 100, s.dynatemp_exponent);
+  number("mirostat_tau", 0, 100, s.mirostat_tau);
+  number("mirostat_eta", 0, 1, s.mirostat_eta);
+  if (s.top_n_sigma < 0.0F && s.top_n_sigma != -1.0F)
+    return fields.refuse("top_n_sigma: expected a number above 0, or 0 or -1 (off)", "top_n_sigma");
+  if (const auto v = fields.integer("mirostat", 0, 2)) {
+    if (*v == 1) return fields.refuse("mirostat is 1, expected 0 (off) or 2", "mirostat");
+    s.mirostat = static_cast<std::int32_t>(*v);
+  }
+  if (const auto v = fields.integer("no_repeat_ngram_size", 0, SamplingOptions::kMaxPenaltyWindow))
+    s.no_repeat_ngram = static_cast<std::int32_t>(*v);
+  if (fields.value("banned_strings") != nullptr) {
+    s.banned_texts = fields.texts("banned_strings", SamplingOptions::kMostBannedTexts);
+    for (const std::string& text : s.banned_texts) {
+      if (!text.empty() && text.size() <= SamplingOptions::kMostBannedBytes) continue;
+      return fields.refuse("banned_strings: a text has " + std::to_string(text.size()) +
+                               " bytes, expected 1 to " +
+                               std::to_string(SamplingOptions::kMostBannedBytes),
+                           "banned_strings");
+    }
+  }
+  if (fields.value("samplers") == nullptr) return;
+  std::string names;  // a list, or one text with ; between them
+  for (const std::string& name : fields.texts("samplers", 64)) names += name + ";";
+  if (fields.error()) return;
+  Result<std::vector<ChainSampler>> order = parse_sampler_order(names);
+  if (!order) return fields.refuse("samplers: " + order.error().message, "samplers");
+  s.order = *std::move(order);
+}
+
 void read_sampling(Fields& fields, SamplingOptions& s) {
-  constexpr double kFloatMost = 1e6;
   if (const auto v = fields.number("temperature", 0, 2)) s.temperature = static_cast<float>(*v);
   if (const auto v = fields.number("top_p", 1e-6, 1)) s.top_p = static_cast<float>(*v);
   if (const auto v = fields.integer("top_k", 0, 1'000'000)) s.top_k = static_cast<std::int32_t>(*v);
@@ -158,25 +199,62 @@ void read_sampling(Fields& fields, SamplingOptions& s) {
     std::random_device entropy;
     s.seed = (static_cast<std::uint64_t>(entropy()) << 32) | entropy();
   }
-  const nlohmann::json* bias = fields.value("logit_bias");
-  if (bias == nullptr) return;
-  if (!bias->is_object() || bias->size() > 1024) {
-    fields.refuse("logit_bias: expected an object of at most 1024 token ids", "logit_bias");
+  read_chain(fields, s);
+}
+
+// One bias: a number or false, which forbids. OpenAI: -100 bans a token.
+std::optional<float> read_bias(const nlohmann::json& value) {
+  constexpr double kFloatMost = 1e6;
+  if (value == false) return -std::numeric_limits<float>::infinity();
+  if (!value.is_number() || !(std::abs(value.get<double>()) <= kFloatMost)) return {};
+  const double amount = value.get<double>();
+  return amount <= -100 ? -std::numeric_limits<float>::infinity() : static_cast<float>(amount);
+}
+
+// The token that a key names, or none if it is a text.
+std::optional<TokenId> read_id(const std::string& key) {
+  const bool digits =
+      !key.empty() && key.size() < 9 &&
+      std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return digits ? std::optional(std::stoi(key)) : std::nullopt;
+}
+
+// OpenAI's object of ids, or of texts as llama.cpp's server takes them; or its list of [id or text, bias].
+void read_biases(Fields& fields, Request& request) {
+  constexpr const char* kExpected =
+      "logit_bias: expected token ids or texts with numbers such as {\"42\": -100} or "
+      "[[42, -100], [\" text\", false]]";
+  const nlohmann::json* given = fields.value("logit_bias");
+  if (given == nullptr) return;
+  if ((!given->is_object() && !given->is_array()) || given->size() > kMostBiases)
+    return fields.refuse("logit_bias: expected an object of at most " +
+                             std::to_string(kMostBiases) + " token ids or texts",
+                         "logit_bias");
+  const auto take = [&](std::optional<TokenId> id, const std::string& text,
+                        const nlohmann::json& value) {
+    const std::optional<float> bias = read_bias(value);
+    const bool sized = id || (!text.empty() && text.size() <= kMostBiasBytes);
+    if (!bias || !sized) return fields.refuse(kExpected, "logit_bias");
+    if (id) {
+      request.generation.sampling.logit_bias[*id] = *bias;
+    } else {
+      request.text_bias.emplace_back(text, *bias);
+    }
+  };
+  if (given->is_object()) {
+    for (const auto& [key, value] : given->items()) take(read_id(key), key, value);
     return;
   }
-  for (const auto& [id, value] : bias->items()) {
-    const bool digits =
-        !id.empty() && id.size() < 9 &&
-        std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (!digits || !value.is_number() || !(std::abs(value.get<double>()) <= kFloatMost)) {
-      fields.refuse("logit_bias: expected token ids with numbers such as {\"42\": -100}",
-                    "logit_bias");
-      return;
+  for (const nlohmann::json& pair : *given) {
+    if (!pair.is_array() || pair.size() != 2) return fields.refuse(kExpected, "logit_bias");
+    const nlohmann::json& key = pair[0];
+    if (key.is_string()) {
+      take({}, key.get<std::string>(), pair[1]);
+    } else if (key.is_number_unsigned() && key.get<std::uint64_t>() < 1'000'000'000) {
+      take(key.get<TokenId>(), {}, pair[1]);
+    } else {
+      return fields.refuse(kExpected, "logit_bias");
     }
-    // OpenAI: -100 bans a token.
-    const double amount = value.get<double>();
-    s.logit_bias[std::stoi(id)] =
-        amount <= -100 ? -std::numeric_limits<float>::infinity() : static_cast<float>(amount);
   }
 }
 
@@ -398,6 +476,7 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
     read_prompts(fields, "prompt", request.prompts);
   }
   read_sampling(fields, request.generation.sampling);
+  read_biases(fields, request);
   read_stops(fields, request.generation.stop);
   for (const char* name : {"max_tokens", "max_completion_tokens"}) {
     if (name == std::string_view("max_completion_tokens") && !chat) continue;

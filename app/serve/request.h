@@ -30,6 +30,7 @@ struct Request {
   std::size_t best_of = 1;      // of so many, the likeliest
   bool shows_logprobs = false;  // generation.logprobs are for the client
   bool echo = false;            // the prompt comes first in the answer, with its log-probabilities
+  std::vector<std::pair<std::string, float>> text_bias;  // of logits, before the texts are split
   bool stream = false;
   bool include_usage = false;         // a last chunk of the stream with the token counts
   std::string conversation;           // id of the kept state to continue, or empty

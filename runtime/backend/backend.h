@@ -153,7 +153,8 @@ class Plan {
   ///         changed any state; device if the driver failed (states are then undefined).
   virtual Status run(std::span<const PlanItem> items, std::stop_token stop) = 0;
 
-  /// Steps of `state` that draw their own tokens; null where the backend does not. They may take
+  /// Steps of `state` that draw their own tokens; null where the backend does not, or not with these options (why_not_ahead).
+  /// They may take
   /// turns with run() and with other steps of this plan, which outlives them; the state too.
   /// @param recent    tokens generated since the last prompt, oldest first, as far as penalties and DRY look back, and
   ///                  then the first to consume

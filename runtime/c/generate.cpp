@@ -16,9 +16,11 @@ namespace {
 // Before the members of DRY came.
 constexpr std::size_t kLeastOptions = offsetof(runnel_generation_options, dry_multiplier);
 
-// o <- all of `s` but its bias and its seed; `breakers` are those of `s`.
-void put_sampling(const SamplingOptions& s, std::span<const char* const> breakers,
+// o <- all of `s` but its bias and its seed; `texts` are those of `s`.
+void put_sampling(const SamplingOptions& s, const SamplingTexts& texts,
                   runnel_generation_options& o) {
+  const std::span<const char* const> breakers = texts.breakers.pointers();
+  const std::span<const char* const> banned = texts.banned.pointers();
   o.temperature = s.temperature;
   o.top_k = s.top_k;
   o.top_p = s.top_p;
@@ -33,6 +35,19 @@ void put_sampling(const SamplingOptions& s, std::span<const char* const> breaker
   o.dry_range = s.dry_range;
   o.dry_breakers = breakers.data();
   o.dry_breaker_count = breakers.size();
+  o.top_n_sigma = s.top_n_sigma;
+  o.typical_p = s.typical_p;
+  o.xtc_probability = s.xtc_probability;
+  o.xtc_threshold = s.xtc_threshold;
+  o.dynatemp_range = s.dynatemp_range;
+  o.dynatemp_exponent = s.dynatemp_exponent;
+  o.mirostat = s.mirostat;
+  o.mirostat_tau = s.mirostat_tau;
+  o.mirostat_eta = s.mirostat_eta;
+  o.no_repeat_ngram = s.no_repeat_ngram;
+  o.banned_texts = banned.data();
+  o.banned_text_count = banned.size();
+  o.samplers = texts.order.empty() ? nullptr : texts.order.c_str();
 }
 
 runnel_generation_options default_options() {
@@ -41,7 +56,8 @@ runnel_generation_options default_options() {
   o.size = sizeof(o);
   o.max_tokens = d.max_tokens;
   o.seed = d.sampling.seed;
-  put_sampling(d.sampling, SamplingOptions::kDryBreakers, o);
+  static const SamplingTexts kTexts(d.sampling);
+  put_sampling(d.sampling, kTexts, o);
   return o;
 }
 
@@ -50,7 +66,7 @@ Result<runnel_generation_options> known_options(const runnel_generation_options*
   return known_struct(options, default_options(), kLeastOptions, "runnel_generation_options");
 }
 
-Result<GenerationOptions> to_options(const runnel_generation_options& o) {
+Result<GenerationOptions> to_options(const runnel_generation_options& o, const Model& model) {
   GenerationOptions wanted{.sampling = {.temperature = o.temperature,
                                         .top_k = o.top_k,
                                         .top_p = o.top_p,
@@ -65,7 +81,17 @@ Result<GenerationOptions> to_options(const runnel_generation_options& o) {
                                         .dry_range = o.dry_range,
                                         .dry_breakers = {},
                                         .logit_bias = {},
-                                        .seed = o.seed},
+                                        .seed = o.seed,
+                                        .top_n_sigma = o.top_n_sigma,
+                                        .typical_p = o.typical_p,
+                                        .xtc_probability = o.xtc_probability,
+                                        .xtc_threshold = o.xtc_threshold,
+                                        .dynatemp_range = o.dynatemp_range,
+                                        .dynatemp_exponent = o.dynatemp_exponent,
+                                        .mirostat = o.mirostat,
+                                        .mirostat_tau = o.mirostat_tau,
+                                        .mirostat_eta = o.mirostat_eta,
+                                        .no_repeat_ngram = o.no_repeat_ngram},
                            .max_tokens = o.max_tokens,
                            .stop = {},
                            .ignore_end = o.ignore_end,
@@ -78,6 +104,21 @@ Result<GenerationOptions> to_options(const runnel_generation_options& o) {
   for (const char* text : breakers) {
     RUNNEL_CHECK_OK(check_not_null(text, "a breaker of DRY"));
     wanted.sampling.dry_breakers.emplace_back(text);
+  }
+  RUNNEL_TRY(const std::span<const char* const> banned,
+             span_of(o.banned_texts, o.banned_text_count, "banned_texts"));
+  for (const char* text : banned) {
+    RUNNEL_CHECK_OK(check_not_null(text, "a banned text"));
+    wanted.sampling.banned_texts.emplace_back(text);
+  }
+  if (o.samplers != nullptr) {
+    RUNNEL_TRY(wanted.sampling.order, parse_sampler_order(o.samplers));
+  }
+  RUNNEL_TRY(const std::span<const runnel_text_bias> text_biases,
+             span_of(o.text_bias, o.text_bias_count, "text_bias"));
+  for (const runnel_text_bias& b : text_biases) {
+    RUNNEL_CHECK_OK(check_not_null(b.text, "the text of a bias"));
+    RUNNEL_CHECK_OK(add_text_bias(model, b.text, b.bias, wanted.sampling));
   }
   RUNNEL_TRY(const std::span<const char* const> stops,
              span_of(o.stop_texts, o.stop_text_count, "stop_texts"));
@@ -154,7 +195,7 @@ runnel_status runnel_generate(runnel_session* session, const runnel_generation_o
     RUNNEL_CHECK_OK(check_not_null(session, "session"));
     RUNNEL_TRY(const runnel_generation_options o, known_options(options));
     RUNNEL_TRY(const runnel_generation_result out, known_result(result));
-    RUNNEL_TRY(const GenerationOptions wanted, to_options(o));
+    RUNNEL_TRY(const GenerationOptions wanted, to_options(o, session->session.model()));
     TextCallback on_text;
     if (o.on_text != nullptr) {
       on_text = [call = o.on_text, user = o.user](std::string_view text) {
@@ -175,7 +216,7 @@ runnel_status runnel_generate_several(
   return guarded(error, [&]() -> Status {
     RUNNEL_CHECK_OK(check_not_null(session, "session"));
     RUNNEL_TRY(const runnel_generation_options o, known_options(options));
-    RUNNEL_TRY(const GenerationOptions wanted, to_options(o));
+    RUNNEL_TRY(const GenerationOptions wanted, to_options(o, session->session.model()));
     const auto result_of = [results](std::size_t i) {
       return results != nullptr ? results[i] : nullptr;
     };
@@ -203,7 +244,7 @@ runnel_status runnel_model_sampling(const runnel_model* model, runnel_generation
     RUNNEL_CHECK_OK(check_not_null(model, "model"));
     RUNNEL_CHECK_OK(check_not_null(options, "options"));
     RUNNEL_TRY(runnel_generation_options o, known_options(options));
-    put_sampling(model->model->sampling(), model->breakers.pointers(), o);
+    put_sampling(model->model->sampling(), model->texts, o);
     fill_struct(options, o);
     return {};
   });
@@ -220,8 +261,8 @@ runnel_status runnel_session_last_sampling(const runnel_session* session,
     const std::optional<SamplingOptions> last = last_sampling(session->session);
     *known = last.has_value();
     if (!last) return {};
-    session->breakers = TextList(last->dry_breakers);
-    put_sampling(*last, session->breakers.pointers(), o);
+    session->texts = SamplingTexts(*last);
+    put_sampling(*last, session->texts, o);
     o.seed = last->seed;
     fill_struct(options, o);
     return {};

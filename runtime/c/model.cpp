@@ -62,8 +62,8 @@ runnel_status runnel_model_load(const char* file, const runnel_model_options* op
       wanted.progress = [o](float fraction) { return o.on_progress(fraction, o.user); };
     }
     RUNNEL_TRY(std::shared_ptr<const Model> loaded, Model::load(file, std::move(wanted)));
-    TextList breakers(loaded->sampling().dry_breakers);
-    *model = new runnel_model{std::move(loaded), std::move(breakers)};
+    SamplingTexts texts(loaded->sampling());
+    *model = new runnel_model{std::move(loaded), std::move(texts)};
     return {};
   });
 }

@@ -43,6 +43,18 @@ class TextList {
   std::vector<const char*> pointers_;
 };
 
+/// The texts of sampling options, for as long as a caller may look at them.
+struct SamplingTexts {
+  SamplingTexts() = default;
+  explicit SamplingTexts(const SamplingOptions& sampling)
+      : breakers(sampling.dry_breakers), banned(sampling.banned_texts) {
+    for (const ChainSampler sampler : sampling.order)
+      order += (order.empty() ? "" : ";") + std::string(to_string(sampler));
+  }
+  TextList breakers, banned;
+  std::string order;  // empty: the usual one
+};
+
 }  // namespace runnel::c
 
 struct runnel_stop {
@@ -50,11 +62,11 @@ struct runnel_stop {
 };
 struct runnel_model {
   std::shared_ptr<const runnel::Model> model;
-  runnel::c::TextList breakers;  // of its sampling()
+  runnel::c::SamplingTexts texts;  // of its sampling()
 };
 struct runnel_session {
   runnel::Session session;
-  mutable runnel::c::TextList breakers;  // of the last sampling that was asked for
+  mutable runnel::c::SamplingTexts texts;  // of the last sampling that was asked for
 };
 struct runnel_snapshot {
   runnel::Snapshot snapshot;

@@ -84,7 +84,7 @@ struct SnapshotData {
   std::string utf8_carry;              // bytes of a character that is not whole yet
   std::string stop_carry;              // text held back because a stop text may be starting in it
   std::string unread_carry;            // shown text of an answer that the next turn begins with
-  std::optional<float> mirostat_mu;  // where mirostat's bound stands
+  std::optional<float> mirostat_mu;    // where mirostat's bound stands
   bool has_sampler = false;
   SamplerState sampler;
   SnapshotContext context;  // empty but in a state pack

@@ -48,7 +48,7 @@ inline constexpr std::int32_t kMostWindowSlots = 1 << 14;
 
 inline constexpr std::string_view kSectionNames[] = {
     "",        "identity",      "state",   "logits",     "recent tokens", "carry",
-    "sampler", "encoded state", "context", "generation", "window", "chain"};
+    "sampler", "encoded state", "context", "generation", "window",        "chain"};
 
 /// "section 2 (state)"
 std::string section_name(std::uint32_t id);

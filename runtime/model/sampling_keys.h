@@ -40,6 +40,10 @@ inline constexpr SamplingFloat kSamplingFloats[] = {
     {"general.sampling.penalty_freq", &SamplingOptions::frequency_penalty},
     {"general.sampling.dry_multiplier", &SamplingOptions::dry_multiplier},
     {"general.sampling.dry_base", &SamplingOptions::dry_base},
+    {"general.sampling.xtc_probability", &SamplingOptions::xtc_probability},
+    {"general.sampling.xtc_threshold", &SamplingOptions::xtc_threshold},
+    {"general.sampling.mirostat_tau", &SamplingOptions::mirostat_tau},
+    {"general.sampling.mirostat_eta", &SamplingOptions::mirostat_eta},
 };
 
 struct SamplingInt {
@@ -49,6 +53,7 @@ struct SamplingInt {
 };
 inline constexpr SamplingInt kSamplingInts[] = {
     {"general.sampling.top_k", &SamplingOptions::top_k, false},
+    {"general.sampling.mirostat", &SamplingOptions::mirostat, false},
     {"general.sampling.penalty_last_n", &SamplingOptions::penalty_window, true},
     {"general.sampling.dry_allowed_length", &SamplingOptions::dry_allowed_length, false},
     {"general.sampling.dry_penalty_last_n", &SamplingOptions::dry_range, true},

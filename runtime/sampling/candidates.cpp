@@ -65,8 +65,8 @@ void Candidates::keep_if(const Keep& keep) {
 }
 
 void Candidates::keep_best() {
-  const auto best = static_cast<std::size_t>(
-      std::max_element(logits_.begin(), logits_.end()) - logits_.begin());  // the first of equals
+  const auto best = static_cast<std::size_t>(std::max_element(logits_.begin(), logits_.end()) -
+                                             logits_.begin());  // the first of equals
   keep_if([best](std::size_t i) { return i == best; });
 }
 
@@ -118,13 +118,11 @@ float Candidates::dynamic_temperature(float temperature, float range, float expo
     const double log_p = log_probability(i, log_total);
     if (weights_[i] > 0) entropy -= std::exp(log_p) * log_p;
   }
-  const double share =
-      std::clamp(entropy / std::log(static_cast<double>(ids_.size())), 0.0, 1.0);
+  const double share = std::clamp(entropy / std::log(static_cast<double>(ids_.size())), 0.0, 1.0);
   const double low = std::max(0.0, double{temperature} - double{range});
   const double high = double{temperature} + double{range};
-  return static_cast<float>(
-      std::min(low + (high - low) * std::pow(share, double{exponent}),
-               double{std::numeric_limits<float>::max()}));
+  return static_cast<float>(std::min(low + (high - low) * std::pow(share, double{exponent}),
+                                     double{std::numeric_limits<float>::max()}));
 }
 
 void Candidates::keep_top_k(std::size_t k) {
@@ -173,8 +171,7 @@ void Candidates::keep_typical(float p) {
   std::iota(scratch_.begin(), scratch_.end(), 0U);
   std::stable_sort(scratch_.begin(), scratch_.end(),
                    [this](std::uint32_t a, std::uint32_t b) { return ranks_[a] < ranks_[b]; });
-  const auto wanted =
-      static_cast<std::uint64_t>(std::ceil(double{p} * static_cast<double>(all)));
+  const auto wanted = static_cast<std::uint64_t>(std::ceil(double{p} * static_cast<double>(all)));
   std::uint64_t reached = 0;
   for (const std::uint32_t i : scratch_) {
     if (reached < wanted) {
@@ -189,11 +186,9 @@ void Candidates::keep_typical(float p) {
 void Candidates::keep_top_p(float p) {
   weigh();
   const std::uint64_t all = total();
-  const auto wanted =
-      static_cast<std::uint64_t>(std::ceil(double{p} * static_cast<double>(all)));
+  const auto wanted = static_cast<std::uint64_t>(std::ceil(double{p} * static_cast<double>(all)));
   scratch_.resize(weights_.size());
-  const NucleusCut cut =
-      nucleus_cut(weights_, std::clamp<std::uint64_t>(wanted, 1, all), scratch_);
+  const NucleusCut cut = nucleus_cut(weights_, std::clamp<std::uint64_t>(wanted, 1, all), scratch_);
   std::uint64_t ties = 0;
   keep_if([&](std::size_t i) {
     return weights_[i] > cut.weight || (weights_[i] == cut.weight && ties++ < cut.ties);
@@ -203,8 +198,7 @@ void Candidates::keep_top_p(float p) {
 void Candidates::keep_min_p(float p) {
   weigh();
   const std::uint32_t heaviest = *std::max_element(weights_.begin(), weights_.end());
-  const auto least =
-      std::max(1U, static_cast<std::uint32_t>(std::ceil(double{p} * heaviest)));
+  const auto least = std::max(1U, static_cast<std::uint32_t>(std::ceil(double{p} * heaviest)));
   keep_if([this, least](std::size_t i) { return weights_[i] >= least; });
 }
 

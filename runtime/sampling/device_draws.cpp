@@ -2,7 +2,10 @@
 #include "runtime/sampling/device_draws.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "runtime/sampling/sampler.h"
 
@@ -26,19 +29,24 @@ std::string why_not_vulkan(const SamplingOptions& o) {
   const auto top_k = place(ChainSampler::top_k);
   if (top_k == std::ssize(order)) return "top_k is not in the order";
   const auto before = [&](bool on, ChainSampler s) { return on && place(s) < top_k; };
-  for (const auto& [on, sampler] :
-       {std::pair(o.top_n_sigma > 0.0F, ChainSampler::top_n_sigma),
-        std::pair(o.dynatemp_range > 0.0F, ChainSampler::temperature),
-        std::pair(o.temperature == 0.0F, ChainSampler::temperature),
-        std::pair(o.typical_p < 1.0F, ChainSampler::typical),
-        std::pair(o.top_p < 1.0F, ChainSampler::top_p),
-        std::pair(o.min_p > 0.0F, ChainSampler::min_p),
-        std::pair(o.xtc_probability > 0.0F, ChainSampler::xtc)}) {
+  for (const auto& [on, sampler] : {std::pair(o.top_n_sigma > 0.0F, ChainSampler::top_n_sigma),
+                                    std::pair(o.dynatemp_range > 0.0F, ChainSampler::temperature),
+                                    std::pair(o.temperature == 0.0F, ChainSampler::temperature),
+                                    std::pair(o.typical_p < 1.0F, ChainSampler::typical),
+                                    std::pair(o.top_p < 1.0F, ChainSampler::top_p),
+                                    std::pair(o.min_p > 0.0F, ChainSampler::min_p),
+                                    std::pair(o.xtc_probability > 0.0F, ChainSampler::xtc)}) {
     if (before(on, sampler))
       return std::string(to_string(sampler)) + " comes before top_k, so the host sees all logits";
   }
-  for (const ChainSampler sampler : {ChainSampler::penalties, ChainSampler::dry}) {
-    if (place(sampler) > top_k) return std::string(to_string(sampler)) + " comes after top_k";
+  const bool penalties =
+      o.penalty_window > 0 &&
+      (o.repetition_penalty != 1.0F || o.presence_penalty != 0.0F || o.frequency_penalty != 0.0F);
+  const bool dry = o.dry_multiplier > 0.0F && o.dry_range > 0;
+  for (const auto& [on, sampler] :
+       {std::pair(penalties, ChainSampler::penalties), std::pair(dry, ChainSampler::dry)}) {
+    if (on && place(sampler) > top_k && place(sampler) < std::ssize(order))
+      return std::string(to_string(sampler)) + " comes after top_k";
   }
   return {};
 }

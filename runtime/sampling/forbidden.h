@@ -38,14 +38,15 @@ class BannedTexts {
  private:
   struct Pattern {
     std::string text;
-    std::vector<std::size_t> border;  // [n] longest proper prefix of text[0, n) that is also its suffix
+    std::vector<std::size_t>
+        border;  // [n] longest proper prefix of text[0, n) that is also its suffix
   };
 
   void read_tail(std::span<const TokenId> generated);
   void forbid_beginnings(std::string_view rest, std::span<float> logits) const;
 
   std::vector<Pattern> patterns_;
-  std::size_t longest_ = 0;          // bytes of a text
+  std::size_t longest_ = 0;  // bytes of a text
   PieceOf piece_;
   std::vector<TokenId> containing_;  // tokens with a whole text in them
   std::vector<TokenId> sorted_;      // tokens that may complete one, by their text

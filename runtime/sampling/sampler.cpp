@@ -35,14 +35,14 @@ std::size_t find_from(std::span<const float> logits, std::size_t begin, const Pr
 
 // The chain that SamplingOptions documents.
 constexpr ChainSampler kUsualOrder[] = {
-    ChainSampler::penalties, ChainSampler::dry,     ChainSampler::top_n_sigma,
+    ChainSampler::penalties,   ChainSampler::dry,   ChainSampler::top_n_sigma,
     ChainSampler::temperature, ChainSampler::top_k, ChainSampler::typical,
-    ChainSampler::top_p,     ChainSampler::min_p,   ChainSampler::xtc};
+    ChainSampler::top_p,       ChainSampler::min_p, ChainSampler::xtc};
 
 // Whether the options need more than the passes for the usual ones.
 bool needs_chain(const SamplingOptions& o) {
-  return !is_usual_order(o.order) || o.mirostat != 0 || o.top_n_sigma > 0.0F || o.typical_p < 1.0F ||
-         o.xtc_probability > 0.0F || o.dynatemp_range > 0.0F;
+  return !is_usual_order(o.order) || o.mirostat != 0 || o.top_n_sigma > 0.0F ||
+         o.typical_p < 1.0F || o.xtc_probability > 0.0F || o.dynatemp_range > 0.0F;
 }
 
 // Mirostat takes the place of whatever cuts.
@@ -114,8 +114,7 @@ Sampler::Sampler(const SamplingOptions& options, std::int32_t vocab_size, PieceO
     penalty_window_ = static_cast<std::size_t>(options.penalty_window);
     counts_.resize(vocab);
   }
-  if (penalty_window_ > 0 || !bias_.empty() || dry_.on() || ngram_ > 0 || banned_.on() ||
-      general_)
+  if (penalty_window_ > 0 || !bias_.empty() || dry_.on() || ngram_ > 0 || banned_.on() || general_)
     adjusted_.resize(vocab);
 }
 
@@ -255,10 +254,10 @@ void Sampler::run(ChainSampler sampler, std::span<const TokenId> recent, std::ui
       if (top_n_sigma_ > 0.0F) list_.keep_top_n_sigma(top_n_sigma_);
       return;
     case ChainSampler::temperature:
-      return list_.heat(dynatemp_range_ > 0.0F
-                            ? list_.dynamic_temperature(temperature_, dynatemp_range_,
-                                                        dynatemp_exponent_)
-                            : temperature_);
+      return list_.heat(
+          dynatemp_range_ > 0.0F
+              ? list_.dynamic_temperature(temperature_, dynatemp_range_, dynatemp_exponent_)
+              : temperature_);
     case ChainSampler::top_k:
       return list_.keep_top_k(static_cast<std::size_t>(top_k_));
     case ChainSampler::typical:
@@ -337,8 +336,8 @@ Result<TokenId> Sampler::sample(std::span<const float> logits, std::span<const T
   const std::size_t drawn =
       index_at(candidates_, cut_, draw_below(total, sampling_word(seed_, position)));
   if (mirostat_) {
-    surprise_ = static_cast<float>(std::log2(static_cast<double>(total) /
-                                             static_cast<double>(candidates_[drawn])));
+    surprise_ = static_cast<float>(
+        std::log2(static_cast<double>(total) / static_cast<double>(candidates_[drawn])));
   }
   return token_at(drawn);
 }

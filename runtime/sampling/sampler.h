@@ -50,9 +50,7 @@ class Sampler {
   void took();
 
   /// Mirostat's mu, in bits; none without mirostat.
-  std::optional<float> mirostat_mu() const {
-    return mirostat_ ? std::optional(mu_) : std::nullopt;
-  }
+  std::optional<float> mirostat_mu() const { return mirostat_ ? std::optional(mu_) : std::nullopt; }
   /// As a generation before this one left it.
   void set_mirostat_mu(float mu) { mu_ = mu; }
 
@@ -113,16 +111,16 @@ class Sampler {
   float tau_ = 0.0F, eta_ = 0.0F, mu_ = 0.0F;
   float surprise_ = 0.0F;  // of the token drawn last, in bits
 
-  std::vector<float> adjusted_;          // [vocab] logits after bias and penalties
-  std::vector<std::uint16_t> counts_;    // [vocab] occurrences in the window; zero between calls
-  std::vector<std::uint64_t> top_;       // the most likely so far, see keep_top_k
-  std::size_t top_limit_ = 0;            // its most elements
-  std::vector<TokenId> ids_;             // the top_k tokens by ascending id
-  std::vector<float> top_logits_;        // their logits
-  std::vector<std::uint32_t> weights_;   // [vocab, or ids_.size() with top_k]
-  std::vector<std::uint32_t> scratch_;   // as weights_
+  std::vector<float> adjusted_;         // [vocab] logits after bias and penalties
+  std::vector<std::uint16_t> counts_;   // [vocab] occurrences in the window; zero between calls
+  std::vector<std::uint64_t> top_;      // the most likely so far, see keep_top_k
+  std::size_t top_limit_ = 0;           // its most elements
+  std::vector<TokenId> ids_;            // the top_k tokens by ascending id
+  std::vector<float> top_logits_;       // their logits
+  std::vector<std::uint32_t> weights_;  // [vocab, or ids_.size() with top_k]
+  std::vector<std::uint32_t> scratch_;  // as weights_
   std::span<const std::uint32_t> candidates_;  // into weights_, or of list_
-  std::uint32_t cut_ = 1;                // candidates below it are out
+  std::uint32_t cut_ = 1;                      // candidates below it are out
 };
 
 }  // namespace runnel

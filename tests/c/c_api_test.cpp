@@ -113,6 +113,85 @@ TEST_F(CApi, DryIsTheOneOfCpp) {
   EXPECT_NE(std::string(error_.message).find("dry_base is 0.5"), std::string::npos);
 }
 
+TEST_F(CApi, TheChainIsTheOneOfCpp) {
+  auto model = Model::load(file_);
+  ASSERT_TRUE(model);
+  const SamplingOptions sampling{.temperature = 1.0F,
+                                 .logit_bias = {{5, 1.0F}},
+                                 .seed = 3,
+                                 .top_n_sigma = 2.0F,
+                                 .typical_p = 0.9F,
+                                 .xtc_probability = 0.5F,
+                                 .xtc_threshold = 0.01F,
+                                 .dynatemp_range = 0.5F,
+                                 .dynatemp_exponent = 2.0F,
+                                 .mirostat_tau = 4.0F,
+                                 .mirostat_eta = 0.25F,
+                                 .no_repeat_ngram = 2,
+                                 .order = {ChainSampler::typical, ChainSampler::top_n_sigma,
+                                           ChainSampler::xtc, ChainSampler::temperature}};
+  SamplingOptions mirostat = sampling;
+  mirostat.mirostat = 2;
+  mirostat.order.clear();
+  for (const SamplingOptions& one : {sampling, mirostat}) {
+    auto session = Session::create(*model);
+    ASSERT_TRUE(session && session->prefill(kPrompt));
+    const auto expected = generate(*session, {.sampling = one, .max_tokens = kTokens});
+    ASSERT_TRUE(expected) << expected.error().message;
+    runnel_generation_options options;
+    RUNNEL_INIT(runnel_generation_options, options);
+    options.max_tokens = kTokens;
+    options.temperature = 1.0F;
+    options.seed = 3;
+    const runnel_logit_bias bias{5, 1.0F};
+    options.logit_bias = &bias;
+    options.logit_bias_count = 1;
+    options.top_n_sigma = 2.0F;
+    options.typical_p = 0.9F;
+    options.xtc_probability = 0.5F;
+    options.xtc_threshold = 0.01F;
+    options.dynatemp_range = 0.5F;
+    options.dynatemp_exponent = 2.0F;
+    options.mirostat = one.mirostat;
+    options.mirostat_tau = 4.0F;
+    options.mirostat_eta = 0.25F;
+    options.no_repeat_ngram = 2;
+    options.samplers = one.mirostat == 0 ? "typ_p;top_n_sigma;xtc;temperature" : nullptr;
+    EXPECT_EQ(generated(session_, options), expected->tokens);
+    bool known = false;
+    runnel_generation_options last;
+    RUNNEL_INIT(runnel_generation_options, last);
+    ASSERT_EQ(runnel_session_last_sampling(session_, &last, &known, &error_), RUNNEL_OK);
+    EXPECT_EQ(last.mirostat, one.mirostat);
+    EXPECT_EQ(last.dynatemp_exponent, 2.0F);
+    if (one.mirostat == 0) {
+      EXPECT_STREQ(last.samplers, options.samplers);
+    } else {
+      EXPECT_EQ(last.samplers, nullptr);
+    }
+  }
+}
+
+TEST_F(CApi, RefusesTextsOfSamplingThatAreNone) {
+  runnel_generation_options options;
+  RUNNEL_INIT(runnel_generation_options, options);
+  options.max_tokens = 1;
+  const std::vector<TokenId> any = generated(session_, options);
+  options.samplers = "top_k;top_q";
+  EXPECT_EQ(runnel_generate(session_, &options, nullptr, &error_), RUNNEL_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(error_.message).find("'top_q'"), std::string::npos) << error_.message;
+  options.samplers = nullptr;
+  const char* const texts[] = {nullptr};
+  options.banned_texts = texts;
+  options.banned_text_count = 1;
+  EXPECT_EQ(runnel_generate(session_, &options, nullptr, &error_), RUNNEL_INVALID_ARGUMENT);
+  options.banned_text_count = 0;
+  const runnel_text_bias bias{nullptr, 1.0F};
+  options.text_bias = &bias;
+  options.text_bias_count = 1;
+  EXPECT_EQ(runnel_generate(session_, &options, nullptr, &error_), RUNNEL_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, AProgramOlderThanDryIsServedAsBefore) {
   constexpr std::size_t kBefore = offsetof(runnel_generation_options, dry_multiplier);
   runnel_generation_options options;

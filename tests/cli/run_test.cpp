@@ -59,7 +59,30 @@ TEST(Run, SavedAndLoadedGoesOnAsIfNeverStopped) {
        {std::vector<std::string>{},
         {"--temp", "1.2", "--seed", "5", "--top-p", "0.9", "--repeat-penalty", "1.3"},
         {"--repeat-penalty", "3", "--presence-penalty", "2"},
-        {"--dry-multiplier", "4", "--dry-allowed-length", "1", "--dry-breaker", "e"}}) {
+        {"--dry-multiplier", "4", "--dry-allowed-length", "1", "--dry-breaker", "e"},
+        {"--temp", "1", "--mirostat", "2", "--mirostat-ent", "3", "--mirostat-lr", "0.5"},
+        {"--temp",
+         "1",
+         "--xtc-probability",
+         "0.5",
+         "--xtc-threshold",
+         "0.01",
+         "--top-nsigma",
+         "2",
+         "--typical",
+         "0.9",
+         "--dynatemp-range",
+         "0.5",
+         "--dynatemp-exp",
+         "2",
+         "--samplers",
+         "top_nsigma;typical;xtc;temp",
+         "--no-repeat-ngram",
+         "2",
+         "--ban-text",
+         "e",
+         "--logit-bias",
+         "\"a\"=1"}}) {
     std::vector<std::string> whole = continue_text({"-p", "The river", "-n", "40", "--ignore-end"});
     whole.insert(whole.end(), sampling.begin(), sampling.end());
     const std::string expected = output(whole);
@@ -74,6 +97,54 @@ TEST(Run, SavedAndLoadedGoesOnAsIfNeverStopped) {
       EXPECT_EQ(text, expected) << first;
     }
   }
+}
+
+TEST(Run, BannedTextsNeverCome) {
+  const std::vector<std::string> plain = {"-p", "The river", "-n", "80",          "--temp",
+                                          "1",  "--seed",    "3",  "--ignore-end"};
+  const std::string text = output(continue_text(plain));
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  std::size_t at = 0;  // of two letters, whatever tokens they are made of
+  while (at + 2 < text.size() && !(letter(text[at]) && letter(text[at + 1]))) ++at;
+  const std::string some = text.substr(at, 2);
+  ASSERT_TRUE(some.size() == 2 && letter(some[0]) && letter(some[1])) << text;
+  std::vector<std::string> banned = plain;
+  banned.insert(banned.end(), {"--ban-text", some});
+  EXPECT_EQ(output(continue_text(banned)).find(some), std::string::npos);
+}
+
+TEST(Run, TakesBiasesAsLlamaCppWritesThem) {
+  const auto forced = [](const char* bias) {
+    return output({"run", bare_model(), "--tokens", "1,2,3", "-n", "3", "--ignore-end",
+                   "--logit-bias", bias});
+  };
+  EXPECT_EQ(forced("7=900"), "7,7,7\n");
+  EXPECT_EQ(forced("7+900"), "7,7,7\n");
+  const std::string greedy = forced("7=0");
+  const std::string first = greedy.substr(0, greedy.find(','));
+  EXPECT_NE(forced((first + "-900").c_str()).substr(0, first.size() + 1), first + ",");
+  for (const char* wrong : {"7", "7=", "7--1", "x=1", "\"x\"", "\"\"=1"}) {
+    const Outcome o =
+        run_program({"run", bare_model(), "--tokens", "1", "-n", "1", "--logit-bias", wrong});
+    EXPECT_EQ(o.code, 1) << wrong;
+    EXPECT_THAT(o.err, HasSubstr("--logit-bias is \"" + std::string(wrong))) << wrong;
+  }
+}
+
+TEST(Run, RefusesSamplersThatAreNone) {
+  const auto said = [](const std::vector<std::string>& options) {
+    std::vector<std::string> all = {"run", bare_model(), "--tokens", "1", "-n", "1"};
+    all.insert(all.end(), options.begin(), options.end());
+    const Outcome o = run_program(all);
+    EXPECT_NE(o.code, 0);
+    return o.err;
+  };
+  EXPECT_THAT(said({"--samplers", "top_k;top_q"}), HasSubstr("--samplers: the order of samplers"));
+  EXPECT_THAT(said({"--samplers", "top_k;top_k"}), HasSubstr("top_k twice"));
+  EXPECT_THAT(said({"--mirostat", "1"}), HasSubstr("mirostat is 1, expected 0 (off) or 2"));
+  EXPECT_THAT(said({"--typical", "0"}), HasSubstr("typical_p is 0"));
+  EXPECT_THAT(said({"--ban-text", "x"}), HasSubstr("banned texts need a tokenizer"));
+  EXPECT_THAT(said({"--logit-bias", "99999999=1"}), HasSubstr("logit_bias names token 99999999"));
 }
 
 TEST(Run, OptionsGivenWithALoadedSnapshotWin) {

@@ -47,6 +47,26 @@ TEST(SnapshotFile, ReadsBackWhatWasGenerated) {
   EXPECT_EQ(*read, data);
 }
 
+TEST(SnapshotFile, ReadsBackTheChain) {
+  SnapshotData data = sample_snapshot();
+  data.sampler.chain = {.top_n_sigma = 1.0F,
+                        .typical_p = 0.9F,
+                        .xtc_probability = 0.5F,
+                        .xtc_threshold = 0.2F,
+                        .dynatemp_range = 0.3F,
+                        .dynatemp_exponent = 2.0F,
+                        .mirostat = 2,
+                        .mirostat_tau = 4.0F,
+                        .mirostat_eta = 0.25F,
+                        .no_repeat_ngram = 3,
+                        .banned_texts = {"no", "never"},
+                        .order = {4, 3}};
+  data.mirostat_mu = 7.5F;
+  const auto read = snapshot_from_bytes(snapshot_to_bytes(data));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, data);
+}
+
 TEST(SnapshotFile, RefusesMoreGeneratedThanRecentTokens) {
   SnapshotData data = generating_snapshot();
   data.generated_tokens = data.recent_tokens.size() + 1;

@@ -37,7 +37,8 @@ TEST(SamplingKeys, EveryOptionIsRead) {
     for (const char* assignment :
          {"temp=0.25", "top_k=40", "top_p=0.5", "min_p=0.125", "penalty_repeat=1.5",
           "penalty_present=0.75", "penalty_freq=-0.5", "penalty_last_n=64", "dry_multiplier=0.875",
-          "dry_base=2", "dry_allowed_length=3", "dry_penalty_last_n=-1",
+          "dry_base=2", "xtc_probability=0.5", "xtc_threshold=0.25", "mirostat=2", "mirostat_tau=3",
+          "mirostat_eta=0.5", "dry_allowed_length=3", "dry_penalty_last_n=-1",
           R"(dry_sequence_breakers=["\n"])"}) {
       const Status set = set_sampling_key(assignment, w);
       EXPECT_TRUE(set) << assignment;
@@ -55,6 +56,11 @@ TEST(SamplingKeys, EveryOptionIsRead) {
   expected.penalty_window = 64;
   expected.dry_multiplier = 0.875F;
   expected.dry_base = 2.0F;
+  expected.xtc_probability = 0.5F;
+  expected.xtc_threshold = 0.25F;
+  expected.mirostat = 2;
+  expected.mirostat_tau = 3.0F;
+  expected.mirostat_eta = 0.5F;
   expected.dry_allowed_length = 3;
   expected.dry_range = 1024;
   expected.dry_breakers = {"\n"};

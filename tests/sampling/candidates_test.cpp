@@ -171,9 +171,8 @@ TEST(ChainDraws, XtcIsItsEquation) {
   ASSERT_LT(left(cut), left(all));
   Probabilities expected(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) expected[i] = 0.7 * all[i] + 0.3 * cut[i];
-  expect_draws(
-      {.temperature = 1.0F, .seed = 2, .xtc_probability = 0.3F, .xtc_threshold = 0.08F}, logits,
-      expected);
+  expect_draws({.temperature = 1.0F, .seed = 2, .xtc_probability = 0.3F, .xtc_threshold = 0.08F},
+               logits, expected);
 }
 
 TEST(ChainDraws, XtcLeavesTheLeastLikelyOfTheTopChoices) {
@@ -209,10 +208,7 @@ TEST(ChainDraws, DynamicTemperatureIsItsEquation) {
   const std::vector<float> logits = some_logits();
   const double share = entropy(softmax(logits)) / std::log(double(kVocab));
   const double t = 0.4 + (1.6 - 0.4) * std::pow(share, 1.5);
-  expect_draws({.temperature = 1.0F,
-                .seed = 4,
-                .dynatemp_range = 0.6F,
-                .dynatemp_exponent = 1.5F},
+  expect_draws({.temperature = 1.0F, .seed = 4, .dynatemp_range = 0.6F, .dynatemp_exponent = 1.5F},
                logits, softmax(logits, t));
 }
 
@@ -247,12 +243,9 @@ TEST(ChainDraws, MirostatFollowsTheSurprise) {
   constexpr double kTolerance = 1e-4;
   const std::vector<float> logits = test::Random(7).normals(500, 1.5F);
   const Probabilities p = softmax(logits);
-  Sampler sampler = make({.temperature = 1.0F,
-                          .seed = 7,
-                          .mirostat = 2,
-                          .mirostat_tau = kTau,
-                          .mirostat_eta = kEta},
-                         logits.size());
+  Sampler sampler = make(
+      {.temperature = 1.0F, .seed = 7, .mirostat = 2, .mirostat_tau = kTau, .mirostat_eta = kEta},
+      logits.size());
   double mu = 2.0 * double{kTau}, surprises = 0.0;
   constexpr int kTokens = 4000;
   for (std::uint64_t i = 0; i < kTokens; ++i) {
@@ -281,9 +274,9 @@ TEST(ChainDraws, MirostatTakesThePlaceOfOtherCuts) {
 }
 
 TEST(ChainDraws, MirostatKeepsTheLikeliestAtLeast) {
-  EXPECT_THAT(kept({.temperature = 1.0F, .mirostat = 2, .mirostat_tau = 0.0F},
-                   {0.0F, 1.0F, 0.5F, 0.0F}),
-              ElementsAre(1));
+  EXPECT_THAT(
+      kept({.temperature = 1.0F, .mirostat = 2, .mirostat_tau = 0.0F}, {0.0F, 1.0F, 0.5F, 0.0F}),
+      ElementsAre(1));
 }
 
 TEST(ChainDraws, NeighboursOfTheUsualOrderDrawTheSameTokens) {
@@ -320,12 +313,11 @@ TEST(ChainDraws, OrderSaysWhatASamplerSees) {
 
 TEST(ChainDraws, PenaltiesAfterTemperatureSeeDividedLogits) {
   // 4 / 2 - 1.5 = 0.5 against 1: token 1 is likelier; with penalties first it would be (4 - 1.5) / 2 = 1.25.
-  SamplingOptions options{
-      .temperature = 2.0F,
-      .presence_penalty = 1.5F,
-      .order = {ChainSampler::temperature, ChainSampler::penalties}};
-  const auto tokens = make(options, 2).distribution(std::vector<float>{4.0F, 2.0F},
-                                                    std::vector<TokenId>{0});
+  SamplingOptions options{.temperature = 2.0F,
+                          .presence_penalty = 1.5F,
+                          .order = {ChainSampler::temperature, ChainSampler::penalties}};
+  const auto tokens =
+      make(options, 2).distribution(std::vector<float>{4.0F, 2.0F}, std::vector<TokenId>{0});
   ASSERT_TRUE(tokens);
   EXPECT_NEAR((*tokens)[0].second, 1.0 / (1.0 + std::exp(0.5)), 1e-6);
 }

@@ -140,9 +140,9 @@ TEST(BannedTexts, NeedTextsOfTokens) {
 
 TEST(BannedTexts, ThatLeaveNothingAreAnError) {
   const std::vector<std::string> pieces = {"a", "aa"};
-  Result<Sampler> sampler = Sampler::create(
-      {.banned_texts = {"a"}}, 2,
-      [&pieces](TokenId t) { return std::string_view(pieces[static_cast<std::size_t>(t)]); });
+  Result<Sampler> sampler = Sampler::create({.banned_texts = {"a"}}, 2, [&pieces](TokenId t) {
+    return std::string_view(pieces[static_cast<std::size_t>(t)]);
+  });
   ASSERT_TRUE(sampler);
   const auto token = sampler->sample(std::vector<float>{1.0F, 0.0F}, {}, 0);
   ASSERT_FALSE(token);

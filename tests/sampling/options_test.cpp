@@ -82,9 +82,9 @@ TEST(SamplerOrder, ReadsTheNamesThatItGives) {
 TEST(SamplerOrder, KnowsOtherSpellings) {
   const auto order = parse_sampler_order("temp;top-k;typical;top-nsigma;min-p;");
   ASSERT_TRUE(order) << order.error().message;
-  EXPECT_THAT(*order, ElementsAre(ChainSampler::temperature, ChainSampler::top_k,
-                                  ChainSampler::typical, ChainSampler::top_n_sigma,
-                                  ChainSampler::min_p));
+  EXPECT_THAT(*order,
+              ElementsAre(ChainSampler::temperature, ChainSampler::top_k, ChainSampler::typical,
+                          ChainSampler::top_n_sigma, ChainSampler::min_p));
 }
 
 TEST(SamplerOrder, RefusesWhatIsNoOrder) {

@@ -112,6 +112,24 @@ TEST_F(Serve, RefusesValuesOutsideTheirRanges) {
                             Json{{"stop", ""}},
                             Json{{"stream", "yes"}},
                             Json{{"logit_bias", {{"999999", 1}}}},
+                            Json{{"logit_bias", {{"word", "much"}}}},
+                            Json{{"logit_bias", {{1, 2, 3}}}},
+                            Json{{"logit_bias", {{-1, 2}}}},
+                            Json{{"logit_bias", {{"", 1}}}},
+                            Json{{"top_n_sigma", -0.5}},
+                            Json{{"typical_p", 0}},
+                            Json{{"xtc_probability", 1.1}},
+                            Json{{"xtc_threshold", -0.1}},
+                            Json{{"dynatemp_range", -1}},
+                            Json{{"dynatemp_exponent", "steep"}},
+                            Json{{"mirostat", 1}},
+                            Json{{"mirostat_tau", -1}},
+                            Json{{"mirostat_eta", 2}},
+                            Json{{"no_repeat_ngram_size", 1025}},
+                            Json{{"banned_strings", {"a", ""}}},
+                            Json{{"samplers", {"top_k", "top_q"}}},
+                            Json{{"samplers", "top_k;top_k"}},
+                            Json{{"samplers", Json::array()}},
                             Json{{"seed", 0.5}},
                             Json{{"messages", Json::array()}},
                             Json{{"conversation", "../up"}},
@@ -174,6 +192,83 @@ TEST_F(Serve, DrawsWithDryAsARequestSays) {
   body["dry_sequence_breakers"] = {"a", "e"};
   sampling.dry_breakers = {"a", "e"};
   EXPECT_EQ(asked(), generated(model(), "abcabc", sampling, kTokens));
+}
+
+TEST_F(Serve, DrawsWithTheChainThatARequestSays) {
+  start();
+  constexpr int kTokens = 40;
+  const Json body = {{"prompt", "abcabc"},
+                     {"max_tokens", kTokens},
+                     {"ignore_end", true},
+                     {"temperature", 1},
+                     {"seed", 5}};
+  const auto asked = [&](const Json& more) {
+    Json all = body;
+    all.update(more);
+    const Reply reply = post("/v1/completions", all);
+    EXPECT_EQ(reply.status, 200) << reply.raw;
+    return reply.status == 200 ? reply.body.at("choices").at(0).at("text").get<std::string>() : "";
+  };
+  SamplingOptions plain{.temperature = 1.0F, .seed = 5};
+  const std::string usual = generated(model(), "abcabc", plain, kTokens);
+  EXPECT_EQ(asked(Json::object()), usual);
+  const auto with = [&plain](const auto& set) {
+    SamplingOptions s = plain;
+    set(s);
+    return s;
+  };
+  const std::pair<Json, SamplingOptions> cases[] = {
+      {{{"top_n_sigma", 1}}, with([](auto& s) { s.top_n_sigma = 1.0F; })},
+      {{{"typical_p", 0.3}}, with([](auto& s) { s.typical_p = 0.3F; })},
+      {{{"xtc_probability", 1}, {"xtc_threshold", 0.001}}, with([](auto& s) {
+         s.xtc_probability = 1.0F;
+         s.xtc_threshold = 0.001F;
+       })},
+      {{{"dynatemp_range", 0.9}, {"dynatemp_exponent", 9}}, with([](auto& s) {
+         s.dynatemp_range = 0.9F;
+         s.dynatemp_exponent = 9.0F;
+       })},
+      {{{"mirostat", 2}, {"mirostat_tau", 2}, {"mirostat_eta", 0.5}}, with([](auto& s) {
+         s.mirostat = 2;
+         s.mirostat_tau = 2.0F;
+         s.mirostat_eta = 0.5F;
+       })},
+      {{{"no_repeat_ngram_size", 1}}, with([](auto& s) { s.no_repeat_ngram = 1; })},
+      {{{"banned_strings", {"a", "e"}}}, with([](auto& s) {
+         s.banned_texts = {"a", "e"};
+       })},
+      {{{"top_k", 3}, {"samplers", {"top_k"}}}, with([](auto& s) {
+         s.top_k = 3;
+         s.order = {ChainSampler::top_k};
+       })},
+  };
+  for (const auto& [more, sampling] : cases) {
+    const std::string text = generated(model(), "abcabc", sampling, kTokens);
+    EXPECT_EQ(asked(more), text) << more;
+    EXPECT_NE(text, usual) << more << ": not a case in which it matters";
+  }
+}
+
+TEST_F(Serve, BiasesLogitsByIdAndByText) {
+  start();
+  const auto tokens = model()->encode("e");
+  ASSERT_TRUE(tokens);
+  ASSERT_EQ(tokens->size(), 1U);
+  const std::string id = std::to_string(tokens->front());
+  const auto asked = [&](const Json& bias) {
+    const Reply reply =
+        post("/v1/completions",
+             {{"prompt", "abcabc"}, {"max_tokens", 4}, {"ignore_end", true}, {"logit_bias", bias}});
+    EXPECT_EQ(reply.status, 200) << reply.raw;
+    return reply.status == 200 ? reply.body.at("choices").at(0).at("text").get<std::string>() : "";
+  };
+  EXPECT_EQ(asked({{id, 1000}}), "eeee");
+  EXPECT_EQ(asked({{"e", 1000}}), "eeee");
+  EXPECT_EQ(asked(Json::array({Json::array({"e", 1000})})), "eeee");
+  EXPECT_EQ(asked(Json::array({Json::array({tokens->front(), 1000})})), "eeee");
+  EXPECT_EQ(asked(Json::array({Json::array({"e", 1000}), Json::array({tokens->front(), false})}))
+                .find('e'),
+            std::string::npos);
 }
 
 TEST_F(Serve, WhatARequestDoesNotSayIsTheServersDefault) {

@@ -38,6 +38,20 @@ std::vector<SamplingKind> kinds() {
       {"biases",
        {.temperature = 1.0F, .top_k = 7, .logit_bias = {{3, 4.0F}, {4, -50.0F}}, .seed = 6}},
   };
+  const SamplingOptions behind_top_k{.temperature = 1.1F,
+                                     .top_k = 40,
+                                     .seed = 7,
+                                     .typical_p = 0.8F,
+                                     .xtc_probability = 0.5F,
+                                     .xtc_threshold = 0.01F};
+  SamplingOptions other_order = behind_top_k;
+  other_order.top_n_sigma = 2.0F;
+  other_order.dynatemp_range = 0.5F;
+  other_order.presence_penalty = 0.5F;
+  other_order.order = {ChainSampler::penalties,   ChainSampler::top_k,   ChainSampler::xtc,
+                       ChainSampler::top_n_sigma, ChainSampler::typical, ChainSampler::temperature};
+  all.push_back({"xtc_and_typical_behind_top_k", behind_top_k});
+  all.push_back({"another_order", other_order});
   for (SamplingKind& kind : kinds_with_dry()) all.push_back(std::move(kind));
   return all;
 }

@@ -119,6 +119,7 @@ struct AnswerReport {
   qint64 written = 0;  // tokens of the answer
   double firstTokenMs = 0;
   double tokensPerSecond = 0;
+  QString hostDraws;    // on a GPU: why it did not draw tokens ahead; empty: it did
   qint64 position = 0;  // tokens of the whole conversation
 };
 

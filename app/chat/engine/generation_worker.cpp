@@ -178,6 +178,9 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
   report.written = static_cast<qint64>(turn.cost.generated);
   report.again += static_cast<qint64>(turn.cost.replayed);
   if (seconds > 0) report.tokensPerSecond = static_cast<double>(report.written) / seconds;
+  const std::string& device = m_model->info().device;
+  if (device.starts_with("cuda") || device.starts_with("vulkan"))
+    report.hostDraws = text(why_not_drawn_ahead(*m_model, optionsOf(request)));
   report.position = static_cast<qint64>(m_chat->session().position());
   if (!turn.warning.empty()) report.warning = text(turn.warning);
   report.answer = {.id = turn.answer,

@@ -1018,6 +1018,10 @@
         <source>%L1 tokens/s on %2</source>
         <translation>%L1 Token/s auf %2</translation>
     </message>
+    <message>
+        <source>, not drawn ahead: %1</source>
+        <translation>, nicht im Voraus gezogen: %1</translation>
+    </message>
 </context>
 <context>
     <name>TableBlock</name>

@@ -1018,6 +1018,10 @@
         <source>%L1 tokens/s on %2</source>
         <translation>%L1 tokens/s on %2</translation>
     </message>
+    <message>
+        <source>, not drawn ahead: %1</source>
+        <translation>, not drawn ahead: %1</translation>
+    </message>
 </context>
 <context>
     <name>TableBlock</name>

@@ -31,6 +31,7 @@ class ChatModel : public QObject {
   Q_PROPERTY(bool wentBack READ wentBack NOTIFY pathChanged)
   Q_PROPERTY(bool unanswered READ unanswered NOTIFY pathChanged)
   Q_PROPERTY(double tokensPerSecond READ tokensPerSecond NOTIFY statisticsChanged)
+  Q_PROPERTY(QString hostDraws READ hostDraws NOTIFY statisticsChanged)
   Q_PROPERTY(double firstTokenMs READ firstTokenMs NOTIFY statisticsChanged)
   Q_PROPERTY(qint64 tokensWritten READ tokensWritten NOTIFY statisticsChanged)
   Q_PROPERTY(qint64 tokensRead READ tokensRead NOTIFY statisticsChanged)
@@ -64,6 +65,7 @@ class ChatModel : public QObject {
   bool wentBack() const;    // something follows where the talk stands
   bool unanswered() const;  // the talk stands after a message of the user
   double tokensPerSecond() const { return m_last.tokensPerSecond; }
+  QString hostDraws() const { return m_last.hostDraws; }
   double firstTokenMs() const { return m_last.firstTokenMs; }
   qint64 tokensWritten() const { return m_last.written; }
   qint64 tokensRead() const { return m_last.read; }

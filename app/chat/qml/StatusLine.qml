@@ -45,7 +45,8 @@ RowLayout {
             if (line.loading) return qsTr("Loading the model…");
             if (line.state === ChatModel.Stopping) return qsTr("Stopping…");
             if (App.settings.showStatistics && line.state === ChatModel.Idle && App.chat.tokensWritten > 0)
-                return [qsTr("%L1 tokens/s on %2").arg(App.chat.tokensPerSecond < 10 ? App.chat.tokensPerSecond.toFixed(1) : Math.round(App.chat.tokensPerSecond)).arg(line.place),
+                return [qsTr("%L1 tokens/s on %2").arg(App.chat.tokensPerSecond < 10 ? App.chat.tokensPerSecond.toFixed(1) : Math.round(App.chat.tokensPerSecond)).arg(line.place)
+                            + (App.chat.hostDraws === "" ? "" : qsTr(", not drawn ahead: %1").arg(App.chat.hostDraws)),
                         qsTr("first word after %L1 ms").arg(Math.round(App.chat.firstTokenMs)),
                         qsTr("%L1 tokens in this chat").arg(App.chat.position),
                         qsTr("memory %1").arg(App.models.stateSize)].join("  ·  ");

@@ -8,10 +8,10 @@
 #include "runtime/backend/cuda/pass_graphs.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/backend/cuda/sampled_steps.h"
-#include "runtime/sampling/device_draws.h"
 #include "runtime/backend/pass_probe.h"
 #include "runtime/backend/plan_items.h"
 #include "runtime/base/try.h"
+#include "runtime/sampling/device_draws.h"
 
 namespace runnel::cuda {
 namespace {

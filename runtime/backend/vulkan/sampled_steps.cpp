@@ -175,8 +175,7 @@ Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(
     VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
     std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece) {
   RUNNEL_CHECK_OK(check_recent(recent));
-  if (!why_not_ahead(sampling, DrawDevice::vulkan).empty())
-    return std::unique_ptr<SampledSteps>();
+  if (!why_not_ahead(sampling, DrawDevice::vulkan).empty()) return std::unique_ptr<SampledSteps>();
   const std::int32_t vocab = model->config.vocab_size;
   const bool penalties = sampling.penalty_window > 0 &&
                          (sampling.repetition_penalty != 1.0F ||

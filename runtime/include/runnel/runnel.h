@@ -282,6 +282,12 @@ typedef struct runnel_token_logprob {
   float logprob;
 } runnel_token_logprob;
 
+typedef struct runnel_text_bias {
+  const char*
+      text; /* zero-terminated; of each of its tokens, as it is split when it stands alone */
+  float bias;
+} runnel_text_bias;
+
 /* Defaults are greedy: see runnel/sampling.h for ranges. */
 typedef struct runnel_generation_options {
   size_t size;
@@ -329,6 +335,23 @@ typedef struct runnel_generation_options {
                       size_t top_count, void* user);
   int32_t logprobs;
   bool logprobs_of_draw;
+
+  /* runnel/sampling.h has the equations. */
+  float top_n_sigma;               /* 0 or -1: off */
+  float typical_p;                 /* 1: off */
+  float xtc_probability;           /* 0: off */
+  float xtc_threshold;             /* 0.1 */
+  float dynatemp_range;            /* 0: off */
+  float dynatemp_exponent;         /* 1 */
+  int32_t mirostat;                /* 0: off, or 2 */
+  float mirostat_tau;              /* 5 */
+  float mirostat_eta;              /* 0.1 */
+  int32_t no_repeat_ngram;         /* 0: off */
+  const char* const* banned_texts; /* zero-terminated; never generated */
+  size_t banned_text_count;
+  const char* samplers;              /* their order, "top_k;temperature"; NULL: the usual one */
+  const runnel_text_bias* text_bias; /* added to logit_bias */
+  size_t text_bias_count;
 } runnel_generation_options;
 RUNNEL_API void runnel_generation_options_init(runnel_generation_options* options, size_t size);
 
@@ -370,14 +393,14 @@ RUNNEL_API runnel_status runnel_generate_several(
     runnel_generation_result* const* results, runnel_error* error);
 
 /* Sets the sampling members of `options`, but not the seed, as the model's file recommends, or to
- * Runnel's own defaults if it says nothing. dry_breakers are valid until the model is freed. */
+ * Runnel's own defaults if it says nothing. Texts are valid until the model is freed. */
 RUNNEL_API runnel_status runnel_model_sampling(const runnel_model* model,
                                                runnel_generation_options* options,
                                                runnel_error* error);
 
 /* Sets the sampling members of `options` to those of the session's last generation, or of the one
  * its snapshot came with. *known false: there was none, and nothing is set. A logit bias is not
- * given back. dry_breakers are valid until the next call of this for the session, or until that is
+ * given back. Texts are valid until the next call of this for the session, or until that is
  * freed. */
 RUNNEL_API runnel_status runnel_session_last_sampling(const runnel_session* session,
                                                       runnel_generation_options* options,
