@@ -38,7 +38,7 @@ struct Options {
 
 /// One line of input.
 struct Question {  // NOLINT(bugprone-exception-escape): moves of JSON throw nothing
-  Json id;  // given back as it came, null if there was none
+  Json id;         // given back as it came, null if there was none
   std::string prompt;
   std::vector<std::string> choices;
 };

@@ -56,8 +56,9 @@ runnel_generation_options default_options() {
   o.size = sizeof(o);
   o.max_tokens = d.max_tokens;
   o.seed = d.sampling.seed;
-  static const SamplingTexts kTexts(d.sampling);
-  put_sampling(d.sampling, kTexts, o);
+  put_sampling(d.sampling, SamplingTexts(), o);  // no text is banned, the order is the usual one
+  o.dry_breakers = SamplingOptions::kDryBreakers;
+  o.dry_breaker_count = std::size(SamplingOptions::kDryBreakers);
   return o;
 }
 

@@ -222,10 +222,11 @@ __device__ __forceinline__ void multiply_matrix(Ring& ring, int phase, int tid, 
 #pragma unroll
           for (int j = 0; j < kN; ++j) {
             const int s = min(step + j * ways, steps - 1), own_chunks = s == steps - 1 ? tail : 32;
-            w[j] = load_weights<kType>({data + tile * tile_bytes + s * S::kStepBytes +
-                                            (S::kBlocks ? data_at : min(lane, own_chunks - 1) * 16),
-                                        scales + tile * scale_bytes + s * S::kScaleBytes + scale_at,
-                                        high + tile * high_bytes + s * kHigh + lane * (kHigh / 32)});
+            w[j] =
+                load_weights<kType>({data + tile * tile_bytes + s * S::kStepBytes +
+                                         (S::kBlocks ? data_at : min(lane, own_chunks - 1) * 16),
+                                     scales + tile * scale_bytes + s * S::kScaleBytes + scale_at,
+                                     high + tile * high_bytes + s * kHigh + lane * (kHigh / 32)});
             part[j] = load_input<kType>(x, s, lane_shift, in_row, lane, own_chunks);
           }
           float sums[kN];
