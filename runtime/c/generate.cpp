@@ -16,11 +16,21 @@ namespace {
 // Before the members of DRY came.
 constexpr std::size_t kLeastOptions = offsetof(runnel_generation_options, dry_multiplier);
 
+// Texts as the struct points at them.
+struct TextPointers {
+  std::span<const char*const> breakers, banned = {};
+  const char* samplers = nullptr;
+};
+
+TextPointers pointers(const SamplingTexts& texts) {
+  return {.breakers = texts.breakers.pointers(),
+          .banned = texts.banned.pointers(),
+          .samplers = texts.order.empty() ? nullptr : texts.order.c_str()};
+}
+
 // o <- all of `s` but its bias and its seed; `texts` are those of `s`.
-void put_sampling(const SamplingOptions& s, const SamplingTexts& texts,
+void put_sampling(const SamplingOptions& s, const TextPointers& texts,
                   runnel_generation_options& o) {
-  const std::span<const char* const> breakers = texts.breakers.pointers();
-  const std::span<const char* const> banned = texts.banned.pointers();
   o.temperature = s.temperature;
   o.top_k = s.top_k;
   o.top_p = s.top_p;
@@ -33,8 +43,8 @@ void put_sampling(const SamplingOptions& s, const SamplingTexts& texts,
   o.dry_base = s.dry_base;
   o.dry_allowed_length = s.dry_allowed_length;
   o.dry_range = s.dry_range;
-  o.dry_breakers = breakers.data();
-  o.dry_breaker_count = breakers.size();
+  o.dry_breakers = texts.breakers.data();
+  o.dry_breaker_count = texts.breakers.size();
   o.top_n_sigma = s.top_n_sigma;
   o.typical_p = s.typical_p;
   o.xtc_probability = s.xtc_probability;
@@ -45,9 +55,9 @@ void put_sampling(const SamplingOptions& s, const SamplingTexts& texts,
   o.mirostat_tau = s.mirostat_tau;
   o.mirostat_eta = s.mirostat_eta;
   o.no_repeat_ngram = s.no_repeat_ngram;
-  o.banned_texts = banned.data();
-  o.banned_text_count = banned.size();
-  o.samplers = texts.order.empty() ? nullptr : texts.order.c_str();
+  o.banned_texts = texts.banned.data();
+  o.banned_text_count = texts.banned.size();
+  o.samplers = texts.samplers;
 }
 
 runnel_generation_options default_options() {
@@ -56,8 +66,7 @@ runnel_generation_options default_options() {
   o.size = sizeof(o);
   o.max_tokens = d.max_tokens;
   o.seed = d.sampling.seed;
-  static const SamplingTexts kTexts(d.sampling);
-  put_sampling(d.sampling, kTexts, o);
+  put_sampling(d.sampling, {.breakers = SamplingOptions::kDryBreakers}, o);
   return o;
 }
 
@@ -187,7 +196,7 @@ runnel_status runnel_model_sampling(const runnel_model* model, runnel_generation
     RUNNEL_CHECK_OK(check_not_null(model, "model"));
     RUNNEL_CHECK_OK(check_not_null(options, "options"));
     RUNNEL_TRY(runnel_generation_options o, known_options(options));
-    put_sampling(model->model->sampling(), model->texts, o);
+    put_sampling(model->model->sampling(), pointers(model->texts), o);
     fill_struct(options, o);
     return {};
   });
@@ -205,7 +214,7 @@ runnel_status runnel_session_last_sampling(const runnel_session* session,
     *known = last.has_value();
     if (!last) return {};
     session->texts = SamplingTexts(*last);
-    put_sampling(*last, session->texts, o);
+    put_sampling(*last, pointers(session->texts), o);
     o.seed = last->seed;
     fill_struct(options, o);
     return {};
