@@ -18,6 +18,7 @@ namespace {
 
 std::vector<std::uint8_t> numbers(const std::vector<ChainSampler>& order) {
   std::vector<std::uint8_t> numbers;
+  numbers.reserve(order.size());
   for (const ChainSampler sampler : order) numbers.push_back(static_cast<std::uint8_t>(sampler));
   return numbers;
 }
