@@ -13,6 +13,7 @@
 #include "runnel/result.h"
 #include "runnel/session.h"
 #include "runtime/text/tokenizer.h"
+#include "runtime/text/transcript_end.h"
 
 namespace runnel {
 
@@ -25,17 +26,6 @@ struct AnswerRecord {
   std::optional<std::string>
       rewritten;  // what the transcript has instead of it, behind AnswerForm::lead: the answer without its thought
 };
-
-/// What a reading of a transcript makes of its end: tokens that lie in the text, and the bytes after them.
-struct TranscriptEnd {
-  std::vector<TokenId> tokens;
-  std::string unread;
-};
-
-/// Tokens of `answer` behind the prompt for it, with its lead; those that would reach into what follows are left to the
-/// next reading.
-Result<TranscriptEnd> read_transcript_end(const Tokenizer& tokenizer, std::string_view answer,
-                                          const AnswerForm& form);
 
 /// How many of the record's tokens a reading of the transcript has in common with it: all of them, but for those that
 /// reach beyond the visible text, into a character or, in one token, into `follows`.

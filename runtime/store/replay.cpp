@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "runtime/base/try.h"
-#include "runtime/generate/answer_settler.h"
 #include "runtime/model/session_impl.h"
+#include "runtime/text/transcript_end.h"
 
 namespace runnel {
 namespace {
