@@ -143,7 +143,8 @@ void Candidates::keep_top_n_sigma(float n) {
   std::uint64_t sum = 0, squares = 0;
   for (const float logit : logits_) {
     const float below = std::min(max - logit, kFarthest);
-    const auto units = static_cast<std::uint32_t>(below * kUnit + 0.5F);
+    const float rounded = below * kUnit + 0.5F;  // once cut off
+    const auto units = static_cast<std::uint32_t>(rounded);
     sum += units;
     squares += std::uint64_t{units} * units;
   }
