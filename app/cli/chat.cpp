@@ -12,6 +12,7 @@
 #include "app/cli/chat_input.h"
 #include "app/cli/chat_store.h"
 #include "app/cli/command.h"
+#include "app/cli/constraint_options.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/model_options.h"
 #include "app/cli/sampling_options.h"
@@ -38,6 +39,7 @@ struct Options {
   const CLI::App* parser = nullptr;  // knows which options were given
   ModelChoice model;
   GenerationChoice generation;
+  ConstraintChoice constraint;
   std::string system;
   std::string load;
   std::string save;
@@ -397,6 +399,7 @@ Result<int> run(const Options& o) {
                 "with token ids");
   }
   RUNNEL_TRY(generation.answer, model->answer_form(thinking_of(o.think)));
+  RUNNEL_TRY(generation.constraint, chosen_constraint(o.constraint, *model));
   RUNNEL_TRY(Session session, Session::create(model));
   std::optional<ChatStore> stored;
   if (!o.conversation.name.empty()) {
@@ -424,6 +427,7 @@ Command add_chat(CLI::App& program) {
       "  runnel chat model.gguf --system \"You answer in rhyme.\" --temp 0.9\n"
       "  echo \"What is a river?\" | runnel chat --seed 7\n"
       "  runnel chat --conversation plans\n"
+      "  runnel chat --json-schema recipe.json              answers as JSON of that form\n"
       "  runnel chat --load yesterday.snap --save today.snap");
   auto o = std::make_shared<Options>();
   o->parser = parser;
@@ -447,6 +451,7 @@ Command add_chat(CLI::App& program) {
   parser->get_option("--load")->excludes("--conversation")->excludes("--pack");
   parser->get_option("--system")->excludes("--pack");
   add_generation_options(*parser, o->generation);
+  add_constraint_options(*parser, o->constraint);
   show_model_defaults(*parser);
   CLI::Option* seed = parser->get_option("--seed");
   seed->description("Same seed, same answers; without it they differ each time")->default_str("");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/cli/command.h"
+#include "app/cli/constraint_options.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/model_options.h"
 #include "app/cli/sampling_options.h"
@@ -24,6 +25,7 @@ namespace {
 struct Options {
   ModelChoice model;
   GenerationChoice generation;
+  ConstraintChoice constraint;
   std::string prompt;
   std::string tokens;
   std::string load;
@@ -155,6 +157,10 @@ Result<int> run(const Options& o) {
     RUNNEL_TRY(const Snapshot snapshot, load_start(o.load, model));
     RUNNEL_CHECK_OK(session.restore(snapshot));
     keep_given_options(*o.parser, last_sampling(session), generation.sampling);
+    RUNNEL_TRY(generation.constraint, last_constraint(session));
+  }
+  if (o.constraint.any()) {
+    RUNNEL_TRY(generation.constraint, chosen_constraint(o.constraint, *model));
   }
   RUNNEL_CHECK_OK(add_text_biases(o.generation, *model, generation.sampling));
   RUNNEL_TRY(const std::vector<TokenId> tokens, prompt_tokens(o, *model));
@@ -218,7 +224,8 @@ Command add_run(CLI::App& program) {
       "  runnel run model.gguf --load state.snap                    … and continue, without "
       "reading "
       "anything again\n"
-      "  runnel run model.gguf --tokens 1,17,52                     token ids in, token ids out");
+      "  runnel run model.gguf --tokens 1,17,52                     token ids in, token ids out\n"
+      "  runnel run model.gguf -p \"The sky is\" --choice \" blue\" --choice \" grey\"");
   auto o = std::make_shared<Options>();
   o->parser = parser;
   add_model_options(*parser, o->model);
@@ -265,6 +272,7 @@ Command add_run(CLI::App& program) {
       ->check(CLI::Range(std::size_t{1}, kMostAnswers))
       ->default_str("");
   add_generation_options(*parser, o->generation);
+  add_constraint_options(*parser, o->constraint);
   return {parser, [o] {
             if (o->best_of != 0 && o->best_of < o->answers) {
               return report_usage("--best-of is " + std::to_string(o->best_of) +

@@ -211,6 +211,13 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
 
 namespace {
 
+// A constraint that takes too much, or that this build does not have, is the client's matter.
+HttpError of_constraint_error(const Error& error, const std::string& field) {
+  const bool unsupported = error.code == ErrorCode::unsupported;
+  return {400, field + ": " + error.message, field,
+          unsupported ? "unsupported_field" : "invalid_value"};
+}
+
 HttpError state_dropped(const Request& request, const KeptStates::Taken& taken,
                         const char* advice) {
   return {410,
@@ -342,6 +349,12 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     }
     request.generation.answer = *std::move(form);
     if (id.empty()) request.generation.answer.follows.clear();  // nobody goes on with its state
+  }
+  if (request.constraint) {
+    Result<std::shared_ptr<const Constraint>> made =
+        Constraint::compile(*model_, request.constraint->source);
+    if (!made) return of_constraint_error(made.error(), request.constraint->field);
+    request.generation.constraint = *std::move(made);
   }
   KeptStates::Taken taken;
   if (!id.empty()) {

@@ -363,7 +363,6 @@ void read_answers(Fields& fields, Request& request) {
 
 // What OpenAI's interface has and this server does not do, with the value that asks for nothing.
 void refuse_unsupported(Fields& fields, bool chat) {
-  fields.only("response_format", {{"type", "text"}});
   for (const char* name :
        {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}) {
     fields.ignore(name);
@@ -507,6 +506,7 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
   read_conversation(fields, request);
   read_answers(fields, request);
   if (!chat) check_prompts(fields, request);
+  request.constraint = read_constraint(fields, body);
   refuse_unsupported(fields, chat);
   fields.finish();
   if (fields.error()) return *fields.error();

@@ -133,6 +133,7 @@ Result<GenerationOptions> to_options(const runnel_generation_options& o, const M
       return call(logits.data(), logits.size(), tokens.data(), tokens.size(), user);
     };
   }
+  if (o.constraint != nullptr) wanted.constraint = o.constraint->constraint;
   if (o.on_logprobs == nullptr && (o.logprobs != 0 || o.logprobs_of_draw)) {
     return fail(ErrorCode::invalid_argument, "logprobs is ", o.logprobs,
                 ", but there is no on_logprobs to receive them");

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "runnel/constraint.h"
 #include "runnel/result.h"
 #include "runnel/runnel.h"
 #include "runnel/session.h"
@@ -67,6 +68,9 @@ struct runnel_model {
 struct runnel_session {
   runnel::Session session;
   mutable runnel::c::SamplingTexts texts;  // of the last sampling that was asked for
+};
+struct runnel_constraint {
+  std::shared_ptr<const runnel::Constraint> constraint;
 };
 struct runnel_snapshot {
   runnel::Snapshot snapshot;

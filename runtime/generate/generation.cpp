@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/generate/answer_settler.h"
 #include "runtime/generate/generation_loop.h"
@@ -95,6 +96,7 @@ std::string why_not_drawn_ahead(const Model& model, const GenerationOptions& opt
   if (!cuda && !device.starts_with("vulkan")) return std::string(device) + " draws on the host";
   if (options.on_logits) return "a callback sees the logits";
   if (options.logprobs >= 0) return "log-probabilities are asked for";
+  if (options.constraint != nullptr) return "the constraint's mask is applied on the host";
   return why_not_ahead(options.sampling, cuda ? DrawDevice::cuda : DrawDevice::vulkan);
 }
 
@@ -114,7 +116,27 @@ std::optional<SamplingOptions> last_sampling(const Session& session) {
   return state ? std::optional(to_options(*state)) : std::nullopt;
 }
 
-Status check_stop_strings(const Model& model, const GenerationOptions& options) {
+Result<std::shared_ptr<const Constraint>> last_constraint(const Session& session) {
+  const std::optional<ConstraintState>& state = session.impl().carry().constraint;
+  if (!state) return std::shared_ptr<const Constraint>();
+  RUNNEL_TRY(std::shared_ptr<const Constraint> made,
+             Constraint::compile(session.model(), {.kind = static_cast<ConstraintKind>(state->kind),
+                                                   .text = state->source,
+                                                   .strict = state->strict}));
+  if (made->hash() != state->hash) {
+    return fail(ErrorCode::malformed, "constraint: its hash is ", hexadecimal(made->hash()),
+                ", the session has ", hexadecimal(state->hash));
+  }
+  return made;
+}
+
+Status check_for_model(const Model& model, const GenerationOptions& options) {
+  if (options.constraint != nullptr &&
+      options.constraint->model_fingerprint() != model.info().fingerprint) {
+    return fail(ErrorCode::mismatch, "constraint: was compiled for the model with fingerprint ",
+                hexadecimal(options.constraint->model_fingerprint()), ", this one has ",
+                hexadecimal(model.info().fingerprint));
+  }
   const AnswerForm& form = options.answer;
   const bool stops =
       !options.stop.empty() || !form.stop.empty() || !form.opening.empty() || !form.follows.empty();
@@ -130,7 +152,7 @@ void keep_after_generation(Session& session, const GenerationOptions& options,
 
 Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
                                   const TextCallback& on_text, std::stop_token stop) try {
-  RUNNEL_CHECK_OK(check_stop_strings(session.model(), options));
+  RUNNEL_CHECK_OK(check_for_model(session.model(), options));
   GenerationCarry carry = session.impl().carry();
   RUNNEL_TRY(AnswerSettler settler, AnswerSettler::begin(session, options.answer));
   SessionSource source(session, &settler);

@@ -28,6 +28,15 @@ Status check_stops(const std::vector<std::string>& stops) {
   return {};
 }
 
+// Whether the only token that a constraint leaves is what the draw would give.
+bool draws_forced_tokens(const GenerationOptions& options) {
+  const SamplingOptions& s = options.sampling;
+  const bool forbids = std::ranges::any_of(
+      s.logit_bias, [](const auto& bias) { return !(bias.second > -1e30F); });
+  return !options.on_logits && options.logprobs < 0 && s.no_repeat_ngram == 0 &&
+         s.banned_texts.empty() && !forbids;
+}
+
 std::vector<std::string> stop_texts(const GenerationOptions& options) {
   std::vector<std::string> all = options.stop;
   all.insert(all.end(), options.answer.stop.begin(), options.answer.stop.end());
@@ -60,10 +69,22 @@ Result<TokenLoop> TokenLoop::create(const GenerationOptions& options, std::size_
     return fail(ErrorCode::invalid_argument,
                 "the session is empty, expected at least one token before generating");
   }
+  if (options.constraint != nullptr && options.ignore_end) {
+    return fail(ErrorCode::invalid_argument,
+                "ignore_end is set with a constraint, whose text has an end");
+  }
+  std::optional<ConstraintWalk> walk;
+  if (options.constraint != nullptr) {
+    const bool same = carry.constraint && carry.constraint->hash == options.constraint->hash();
+    RUNNEL_TRY(walk, ConstraintWalk::begin(options.constraint, options.answer, piece,
+                                           same ? carry.constraint->taken : std::string_view()));
+  }
   RUNNEL_TRY(
       Sampler sampler,
       Sampler::create(options.sampling, static_cast<std::int32_t>(vocab_size), std::move(piece)));
   TokenLoop loop(options, on_text, std::move(sampler));
+  loop.walk_ = std::move(walk);
+  loop.forces_ = loop.walk_ && draws_forced_tokens(options);
   if (options.on_logits) loop.own_.resize(vocab_size);
   if (carry.mirostat_mu) loop.sampler_.set_mirostat_mu(*carry.mirostat_mu);
   RUNNEL_CHECK_OK(loop.characters_.restore(carry.utf8));
@@ -157,11 +178,19 @@ Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
     }
     logits = own_;
   }
-  RUNNEL_TRY(const TokenId token, sampler_.sample(logits, generated, position));
+  const TokenMask* mask = nullptr;
+  if (walk_) {
+    RUNNEL_TRY(mask, walk_->mask());
+    if (mask->count() == 0) {
+      end_text();
+      return std::optional<TokenId>();
+    }
+  }
+  RUNNEL_TRY(const TokenId token, sampler_.sample(logits, generated, position, mask));
   if (options_->logprobs >= 0) {
     const auto top = static_cast<std::size_t>(options_->logprobs);
     if (options_->logprobs_of_draw) {
-      RUNNEL_TRY(const auto drawn, sampler_.distribution(logits, generated, position));
+      RUNNEL_TRY(const auto drawn, sampler_.distribution(logits, generated, position, mask));
       chosen_ = token_logprobs(drawn, token, top);
     } else {
       chosen_ = token_logprobs(models, token, top);
@@ -170,19 +199,34 @@ Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
   return std::optional(token);
 }
 
+std::optional<TokenId> TokenLoop::forced(bool stop_requested) {
+  if (!forces_) return {};
+  const Result<const TokenMask*> mask = walk_->mask();
+  if (!mask) return {};  // choose() has the error
+  const TokenId only = (*mask)->only();
+  if (only < 0 || !goes_on(stop_requested)) return {};
+  sampler_.sample_certain();
+  return only;
+}
+
+// No more text will come: shows what was held back.
+void TokenLoop::end_text() {
+  show(detector_.push(characters_.flush()));
+  const bool stopped = detector_.stopped();
+  if (!stopped) show(detector_.finish());
+  end(stopped ? FinishReason::stop_text : FinishReason::end);
+}
+
 void TokenLoop::took(TokenId token, bool is_end, std::string_view piece) {
   result_.tokens.push_back(token);
+  if (walk_) walk_->took(token, is_end ? std::string_view() : piece);
   sampler_.took();
   if (options_->logprobs >= 0) {
     if (options_->on_logprobs) options_->on_logprobs(chosen_);
     result_.logprobs.push_back(std::move(chosen_));
   }
   if (is_end && !options_->ignore_end) {
-    // No more text will come: shows what was held back.
-    show(detector_.push(characters_.flush()));
-    const bool stopped = detector_.stopped();
-    if (!stopped) show(detector_.finish());
-    end(stopped ? FinishReason::stop_text : FinishReason::end);
+    end_text();
     return;
   }
   const std::string_view whole = characters_.push(piece);
@@ -203,7 +247,8 @@ GenerationResult TokenLoop::finish(GenerationCarry& carry) {
     carry = {.utf8 = characters_.carry(),
              .stop = std::string(detector_.held()),
              .unread = {},
-             .mirostat_mu = sampler_.mirostat_mu()};
+             .mirostat_mu = sampler_.mirostat_mu(),
+             .constraint = walk_ ? walk_->state() : std::nullopt};
   }
   result_.kept = result_.tokens;
   result_.held_back = carry.stop;
@@ -211,6 +256,33 @@ GenerationResult TokenLoop::finish(GenerationCarry& carry) {
 }
 
 namespace {
+
+bool may_draw_ahead(const GenerationOptions& options) {
+  return !options.on_logits && options.logprobs < 0 && options.constraint == nullptr &&
+         options.max_tokens > 1;
+}
+
+/// Tokens that are part of the result and that the source has still to consume: one, and what is forced after it.
+class Pending {
+ public:
+  explicit Pending(TokenSource& source) : source_(&source) {}
+
+  Status add(TokenId token) {
+    tokens_.push_back(token);
+    return tokens_.size() < Constraint::kMostForced ? Status() : feed();
+  }
+  /// The source stands after all of them.
+  Status feed() {
+    if (tokens_.empty()) return {};
+    const Status fed = source_->step(tokens_);
+    tokens_.clear();
+    return fed;
+  }
+
+ private:
+  TokenSource* source_;
+  std::vector<TokenId> tokens_;
+};
 
 /// The loop after its first token on a source that draws the others itself. A token is queued
 /// before it is known, so that the source computes it while the text of the one before is shown; a token that is
@@ -233,12 +305,16 @@ Result<GenerationResult> run_generation(TokenSource& source, const GenerationOpt
   RUNNEL_TRY(TokenLoop loop, TokenLoop::create(options, source.logits().size(), carry, on_text,
                                                [&source](TokenId t) { return source.piece(t); }));
   bool first = true;
+  Pending pending(source);
   while (!loop.over()) {
-    RUNNEL_TRY(const std::optional<TokenId> token,
-               loop.choose(source.logits(), source.generated_tokens(), source.position(),
-                           stop.stop_requested()));
+    std::optional<TokenId> token = loop.forced(stop.stop_requested());
+    if (!token) {
+      RUNNEL_CHECK_OK(pending.feed());
+      RUNNEL_TRY(token, loop.choose(source.logits(), source.generated_tokens(), source.position(),
+                                    stop.stop_requested()));
+    }
     if (!token) break;
-    if (first && !options.on_logits && options.logprobs < 0 && options.max_tokens > 1) {
+    if (first && may_draw_ahead(options)) {
       RUNNEL_TRY(const bool ahead, source.draw_ahead(*token, options.sampling));
       if (ahead) {
         RUNNEL_CHECK_OK(run_ahead(source, loop, *token, stop));
@@ -248,10 +324,16 @@ Result<GenerationResult> run_generation(TokenSource& source, const GenerationOpt
     first = false;
     // A reading of the transcript has no end token.
     const bool consumed = !loop.settles() || options.ignore_end || !source.is_end(*token);
-    if (loop.wants_mark(source.piece(*token))) RUNNEL_CHECK_OK(source.mark(loop.taken()));
-    if (consumed) RUNNEL_CHECK_OK(source.step(*token));
+    if (loop.wants_mark(source.piece(*token))) {
+      RUNNEL_CHECK_OK(pending.feed());
+      RUNNEL_CHECK_OK(source.mark(loop.taken()));
+    }
+    if (consumed) RUNNEL_CHECK_OK(pending.add(*token));
+    // With a constraint the next token may be certain, and is then fed together with this one.
+    if (options.constraint == nullptr) RUNNEL_CHECK_OK(pending.feed());
     loop.took(*token, source.is_end(*token), source.piece(*token));
   }
+  RUNNEL_CHECK_OK(pending.feed());
   GenerationResult result = loop.finish(carry);
   if (record != nullptr) *record = loop.take_record();
   return result;

@@ -15,6 +15,7 @@
 #include "runnel/result.h"
 #include "runnel/types.h"
 #include "runtime/generate/answer_settler.h"
+#include "runtime/generate/constraint_walk.h"
 #include "runtime/generate/stop_detector.h"
 #include "runtime/generate/thought_splitter.h"
 #include "runtime/model/generation_carry.h"
@@ -31,7 +32,7 @@ class TokenSource {
   virtual std::span<const TokenId> generated_tokens()
       const = 0;  // since the last prompt, oldest first
   virtual std::uint64_t position() const = 0;
-  virtual Status step(TokenId token) = 0;                    // consumes one token
+  virtual Status step(std::span<const TokenId> tokens) = 0;  // consumes them in one pass
   virtual Status mark(std::size_t /*taken*/) { return {}; }  // as AnswerSettler::mark()
 
   /// Asks the source to draw the tokens after `first` itself, ahead of the loop; from then on
@@ -69,6 +70,10 @@ class TokenLoop {
                                         std::span<const TokenId> generated, std::uint64_t position,
                                         bool stop_requested);
 
+  /// The next token, if the constraint leaves no other and nothing asks for its logits: the same as choose() would give.
+  /// None: choose(), if it is not over().
+  std::optional<TokenId> forced(bool stop_requested);
+
   /// Whether choose() would choose a token; ends the generation if not.
   bool goes_on(bool stop_requested);
 
@@ -97,10 +102,13 @@ class TokenLoop {
   bool rewrites() const;
   void record(TokenId token, std::size_t bytes);
   void end(FinishReason reason);
+  void end_text();
 
   const GenerationOptions* options_;
   const TextCallback* on_text_;
   Sampler sampler_;
+  std::optional<ConstraintWalk> walk_;
+  bool forces_ = false;       // forced tokens need no logits
   Utf8Stream characters_;     // bytes → whole characters
   StopDetector detector_;     // → text free of stop strings
   ThoughtSplitter splitter_;  // → thought and answer

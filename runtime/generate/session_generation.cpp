@@ -15,7 +15,7 @@ static_assert(SamplingOptions::kMaxPenaltyWindow <= Session::kHistoryWindow,
 Result<SessionGeneration> SessionGeneration::create(Session& session,
                                                     const GenerationOptions& options,
                                                     const TextCallback& on_text) {
-  RUNNEL_CHECK_OK(check_stop_strings(session.model(), options));
+  RUNNEL_CHECK_OK(check_for_model(session.model(), options));
   const GenerationCarry carry = session.impl().carry();
   RUNNEL_TRY(AnswerSettler settler, AnswerSettler::begin(session, options.answer));
   RUNNEL_TRY(TokenLoop loop,

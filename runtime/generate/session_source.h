@@ -34,7 +34,7 @@ class SessionSource final : public TokenSource {
     return session_.impl().generated_tokens();
   }
   std::uint64_t position() const override { return session_.position(); }
-  Status step(TokenId token) override { return session_.impl().step(token); }
+  Status step(std::span<const TokenId> tokens) override { return session_.impl().step(tokens); }
   Status mark(std::size_t taken) override {
     return settler_ == nullptr ? Status() : settler_->mark(session_, taken);
   }
@@ -53,8 +53,8 @@ class SessionSource final : public TokenSource {
   bool ahead_ = false;      // the session draws ahead for this source
 };
 
-/// @return unsupported for stop strings without a tokenizer.
-Status check_stop_strings(const Model& model, const GenerationOptions& options);
+/// @return unsupported for stop strings without a tokenizer; mismatch for a constraint of another model.
+Status check_for_model(const Model& model, const GenerationOptions& options);
 
 /// Keeps the options, and the text that was not shown, for the next generation.
 void keep_after_generation(Session& session, const GenerationOptions& options,

@@ -31,6 +31,14 @@ class ThoughtSplitter {
   /// Whether there was a thought, be it empty.
   bool has_thought() const { return has_thought_; }
 
+  /// Where the text has come to: before anything, in the thought, behind it, in the answer.
+  enum class Place { start, thought, gap, answer };
+  Place place() const { return part_ == Part::all ? Place::answer : static_cast<Place>(part_); }
+  /// What is not known yet to be one or the other: the beginning of a tag, and white space before one that ends.
+  std::string_view held() const { return held_; }
+  /// The last tag of open() lacks its ">".
+  bool tag_is_open() const { return tag_open_; }
+
  private:
   enum class Part { start, thought, gap, answer, all };
 

@@ -60,6 +60,17 @@ struct SamplerState {
   bool operator==(const SamplerState&) const = default;
 };
 
+/// How far a text has come in its constraint. Meanings as in ConstraintSource; not checked here.
+struct ConstraintState {
+  std::uint8_t kind = 0;  // ConstraintKind
+  bool strict = true;
+  std::string source;
+  std::uint64_t hash = 0;  // Constraint::hash()
+  std::string taken;       // bytes since it began
+
+  bool operator==(const ConstraintState&) const = default;
+};
+
 /// What the tokens of a snapshot say: the part of a state pack that people read, and all that is
 /// needed to make its state again on another model.
 struct SnapshotContext {
@@ -85,6 +96,7 @@ struct SnapshotData {
   std::string stop_carry;              // text held back because a stop text may be starting in it
   std::string unread_carry;            // shown text of an answer that the next turn begins with
   std::optional<float> mirostat_mu;    // where mirostat's bound stands
+  std::optional<ConstraintState> constraint;  // of a text that is not whole yet
   bool has_sampler = false;
   SamplerState sampler;
   SnapshotContext context;  // empty but in a state pack

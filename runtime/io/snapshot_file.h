@@ -19,7 +19,7 @@ namespace runnel {
 enum class Checksums { verify, ignore };
 
 /// The file's bytes. The same data gives the same bytes. A plain f32 state without a context is a
-/// file of version 1.0, anything else one of 1.1.
+/// file of version 1.0, one with a constraint of 1.2, anything else one of 1.1.
 std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncoding encoding = {});
 
 /// @return malformed, naming the section and what is wrong; unsupported for a newer major version or an unknown

@@ -41,14 +41,18 @@ enum class SectionId : std::uint32_t {
   generation,
   window,
   chain,
+  constraint,  // 1.2
 };
+
+/// The last of ConstraintKind.
+inline constexpr std::uint32_t kLastConstraintKind = 4;
 
 /// Most window slots that a model file may have.
 inline constexpr std::int32_t kMostWindowSlots = 1 << 14;
 
 inline constexpr std::string_view kSectionNames[] = {
     "",        "identity",      "state",   "logits",     "recent tokens", "carry",
-    "sampler", "encoded state", "context", "generation", "window",        "chain"};
+    "sampler", "encoded state", "context", "generation", "window",        "chain", "constraint"};
 
 /// "section 2 (state)"
 std::string section_name(std::uint32_t id);

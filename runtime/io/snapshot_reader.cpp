@@ -180,6 +180,26 @@ Status get_chain(std::span<const std::byte> bytes, SnapshotData& data) {
   return {};
 }
 
+Status get_constraint(std::span<const std::byte> bytes, SnapshotData& data) {
+  Fields in(bytes);
+  ConstraintState constraint;
+  std::uint32_t kind = 0, strict = 0;
+  in.get(kind);
+  in.get(strict);
+  in.get(constraint.hash);
+  in.get(constraint.source);
+  in.get(constraint.taken);
+  RUNNEL_CHECK_OK(in.finish());
+  if (kind > kLastConstraintKind || strict > 1) {
+    return fail(ErrorCode::malformed, "kind is ", kind, " and strictness ", strict,
+                ", expected at most ", std::uint32_t{kLastConstraintKind}, " and 1");
+  }
+  constraint.kind = static_cast<std::uint8_t>(kind);
+  constraint.strict = strict != 0;
+  data.constraint = std::move(constraint);
+  return {};
+}
+
 Status get_context(std::span<const std::byte> bytes, SnapshotContext& context) {
   Fields in(bytes);
   std::uint32_t messages = 0;
@@ -250,6 +270,8 @@ Status get_section(const Section& section, std::span<const std::byte> bytes, Sna
       return get_window(bytes, data);
     case SectionId::chain:
       return get_chain(bytes, data);
+    case SectionId::constraint:
+      return get_constraint(bytes, data);
   }
   if ((section.flags & kOptional) != 0) return {};
   return fail(ErrorCode::unsupported, "is not known to this version and not optional");

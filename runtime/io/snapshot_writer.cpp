@@ -110,6 +110,14 @@ void put_chain(ByteWriter& out, const SnapshotData& data) {
   for (const std::uint8_t sampler : chain.order) out.put(sampler);
 }
 
+void put_constraint(ByteWriter& out, const ConstraintState& constraint) {
+  out.put(std::uint32_t{constraint.kind});
+  out.put(static_cast<std::uint32_t>(constraint.strict));
+  out.put(constraint.hash);
+  out.put(constraint.source);
+  out.put(constraint.taken);
+}
+
 void put_context(ByteWriter& out, const SnapshotContext& context) {
   out.put(static_cast<std::uint32_t>(context.messages.size()));
   for (const ChatMessage& message : context.messages) {
@@ -130,8 +138,9 @@ std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncod
   const std::uint32_t sections = 5 + std::uint32_t(data.has_sampler) +
                                  std::uint32_t(!data.context.empty()) + std::uint32_t(generation) +
                                  std::uint32_t(data.window_slots.has_value()) +
-                                 std::uint32_t(chain);
-  const std::uint16_t minor = plain && data.context.empty() ? 0 : 1;
+                                 std::uint32_t(chain) +
+                                 std::uint32_t(data.constraint.has_value());
+  const std::uint16_t minor = data.constraint ? 2 : plain && data.context.empty() ? 0 : 1;
   ByteWriter out;
   out.reserve(1024 + (data.state.size() + data.logits.size()) * sizeof(float) +
               data.recent_tokens.size() * sizeof(TokenId));
@@ -177,6 +186,8 @@ std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncod
   if (data.window_slots)
     section(SectionId::window, kOptional, [&] { out.put(*data.window_slots); });
   if (chain) section(SectionId::chain, kOptional, [&] { put_chain(out, data); });
+  if (data.constraint)
+    section(SectionId::constraint, kOptional, [&] { put_constraint(out, *data.constraint); });
 
   out.overwrite(file_bytes_at, static_cast<std::uint64_t>(out.size()));
   out.overwrite(kChecksumOffset, file_checksum(out.view()));

@@ -7,6 +7,7 @@
 
 #include "runtime/base/background_task.h"
 #include "runtime/base/try.h"
+#include "runtime/constraint/constraint_cache.h"
 #include "runtime/model/engine.h"
 #include "runtime/model/kept_weights.h"
 #include "runtime/model/model_loader.h"
@@ -23,6 +24,7 @@ struct Model::Impl {
   ChatFormat chat;
   SamplingOptions sampling;
   std::unique_ptr<Engine> engine;
+  mutable ConstraintCache constraints;
 };
 
 namespace {
@@ -125,6 +127,7 @@ const ChatFormat& Model::chat_format() const { return impl_->chat; }
 const SamplingOptions& Model::sampling() const { return impl_->sampling; }
 Engine& Model::engine() const { return *impl_->engine; }
 const Tokenizer* Model::tokenizer() const { return impl_->tokenizer.get(); }
+ConstraintCache& Model::constraints() const { return impl_->constraints; }
 bool Model::is_end(TokenId token) const {
   return impl_->tokenizer && impl_->tokenizer->is_end(token);
 }

@@ -113,10 +113,9 @@ Status Session::Impl::hidden(std::span<const TokenId> tokens, std::span<float> o
   return ran;
 }
 
-Status Session::Impl::step(TokenId token) {
-  const std::span<const TokenId> one(&token, 1);
-  RUNNEL_CHECK_OK(check(one));
-  return feed(begin_pass(one), true, {});
+Status Session::Impl::step(std::span<const TokenId> tokens) {
+  RUNNEL_CHECK_OK(check(tokens));
+  return feed(begin_pass(tokens), true, {});
 }
 
 PlanItem Session::Impl::begin_pass(std::span<const TokenId> tokens) {
@@ -228,6 +227,7 @@ Status Session::Impl::copy_to(SnapshotData& data) const {
   data.stop_carry = memory_.carry.stop;
   data.unread_carry = memory_.carry.unread;
   data.mirostat_mu = memory_.carry.mirostat_mu;
+  data.constraint = memory_.carry.constraint;
   data.has_sampler = memory_.sampler.has_value();
   if (memory_.sampler) data.sampler = *memory_.sampler;
   return {};
@@ -278,7 +278,8 @@ Status Session::Impl::restore(const SnapshotData& data) {
   next.carry = {.utf8 = data.utf8_carry,
                 .stop = data.stop_carry,
                 .unread = data.unread_carry,
-                .mirostat_mu = data.mirostat_mu};
+                .mirostat_mu = data.mirostat_mu,
+                .constraint = data.constraint};
   if (data.has_sampler) next.sampler = data.sampler;
   RUNNEL_CHECK_OK(replace_lost_state());
   RUNNEL_CHECK_OK(state_->import_from(data.state, data.position));

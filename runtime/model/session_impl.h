@@ -69,8 +69,8 @@ class Session::Impl {
   /// that is thrown away, since it cannot generate.
   Status hidden(std::span<const TokenId> tokens, std::span<float> out, std::stop_token stop);
 
-  /// Checks and feeds one token that was generated.
-  Status step(TokenId token);
+  /// Checks and feeds a few tokens that were generated, in one pass.
+  Status step(std::span<const TokenId> tokens);
 
   // A pass shared with other sessions: begin_pass(), Engine::run() with the items of all, end_pass().
 

@@ -30,6 +30,18 @@ void forbid_repeated_ngrams(std::size_t n, std::span<const TokenId> generated,
   }
 }
 
+void forbid_others(const TokenMask& mask, std::span<float> logits) {
+  const std::span<const std::uint32_t> words = mask.words();
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == ~0U) continue;
+    const std::size_t begin = i * TokenMask::kWordBits;
+    const std::size_t end = std::min(begin + TokenMask::kWordBits, logits.size());
+    for (std::size_t t = begin; t < end; ++t) {
+      if (((words[i] >> (t - begin)) & 1U) == 0) logits[t] = kNever;
+    }
+  }
+}
+
 BannedTexts::BannedTexts(const std::vector<std::string>& texts, std::int32_t vocab_size,
                          const PieceOf& piece)
     : piece_(piece) {

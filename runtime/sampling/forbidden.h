@@ -12,6 +12,7 @@
 #include "runnel/sampling.h"
 #include "runnel/types.h"
 #include "runtime/sampling/dry.h"
+#include "runtime/sampling/token_mask.h"
 
 namespace runnel {
 
@@ -20,6 +21,9 @@ namespace runnel {
 /// @param logits  [vocab]; those of forbidden tokens become -inf
 void forbid_repeated_ngrams(std::size_t n, std::span<const TokenId> generated,
                             std::span<float> logits);
+
+/// @param logits  [vocab]; those of tokens that are not in `mask` become -inf
+void forbid_others(const TokenMask& mask, std::span<float> logits);
 
 /// Texts that must never come, across any boundaries of tokens. A token allocates nothing. One thread at a time.
 class BannedTexts {

@@ -139,9 +139,10 @@ void Sampler::set_chain(const SamplingOptions& options) {
 }
 
 std::span<const float> Sampler::adjust(std::span<const float> logits,
-                                       std::span<const TokenId> recent) {
-  if (adjusted_.empty()) return logits;
-  std::copy(logits.begin(), logits.end(), adjusted_.begin());
+                                       std::span<const TokenId> recent, const TokenMask* mask) {
+  if (adjusted_.empty() && mask == nullptr) return logits;
+  adjusted_.assign(logits.begin(), logits.end());
+  if (mask != nullptr) forbid_others(*mask, adjusted_);
   for (const auto& [token, bias] : bias_) adjusted_[static_cast<std::size_t>(token)] += bias;
   if (ngram_ > 0) forbid_repeated_ngrams(ngram_, recent, adjusted_);
   banned_.apply(recent, adjusted_);
@@ -287,12 +288,12 @@ void Sampler::run_chain(std::span<const TokenId> recent, std::uint64_t position)
 }
 
 Result<TokenId> Sampler::prepare(std::span<const float> logits, std::span<const TokenId> recent,
-                                 std::uint64_t position) {
+                                 std::uint64_t position, const TokenMask* mask) {
   if (logits.size() != static_cast<std::size_t>(vocab_size_)) {
     return fail(ErrorCode::invalid_argument, "got ", logits.size(), " logits, expected ",
                 vocab_size_);
   }
-  logits = adjust(logits, recent);
+  logits = adjust(logits, recent, mask);
   const auto nothing = [this] {
     return fail(ErrorCode::invalid_argument, "no token can be chosen: all ", vocab_size_,
                 " logits are -inf or not a number");
@@ -328,8 +329,8 @@ TokenId Sampler::token_at(std::size_t index) const {
 }
 
 Result<TokenId> Sampler::sample(std::span<const float> logits, std::span<const TokenId> recent,
-                                std::uint64_t position) {
-  RUNNEL_TRY(const TokenId certain, prepare(logits, recent, position));
+                                std::uint64_t position, const TokenMask* mask) {
+  RUNNEL_TRY(const TokenId certain, prepare(logits, recent, position, mask));
   surprise_ = 0.0F;
   if (certain != kDraw) return certain;
   const std::uint64_t total = sum_at_least(candidates_, cut_);
@@ -347,8 +348,9 @@ void Sampler::took() {
 }
 
 Result<std::vector<std::pair<TokenId, double>>> Sampler::distribution(
-    std::span<const float> logits, std::span<const TokenId> recent, std::uint64_t position) {
-  RUNNEL_TRY(const TokenId certain, prepare(logits, recent, position));
+    std::span<const float> logits, std::span<const TokenId> recent, std::uint64_t position,
+    const TokenMask* mask) {
+  RUNNEL_TRY(const TokenId certain, prepare(logits, recent, position, mask));
   std::vector<std::pair<TokenId, double>> tokens;
   if (certain != kDraw) {
     tokens.emplace_back(certain, 1.0);

@@ -18,6 +18,7 @@
 #include "runtime/sampling/candidates.h"
 #include "runtime/sampling/dry.h"
 #include "runtime/sampling/forbidden.h"
+#include "runtime/sampling/token_mask.h"
 
 namespace runnel {
 
@@ -42,9 +43,13 @@ class Sampler {
   /// @param recent    tokens generated since the last prompt, oldest first; the last penalty_window of them count, for
   ///                  DRY the last dry_range.
   /// @param position  tokens consumed so far: the counter of the draw.
+  /// @param mask      [vocab_size] the tokens that may come, before anything else is chosen; null: all.
   /// @return invalid_argument if logits have another size or leave no token to choose.
   Result<TokenId> sample(std::span<const float> logits, std::span<const TokenId> recent,
-                         std::uint64_t position);
+                         std::uint64_t position, const TokenMask* mask = nullptr);
+
+  /// In place of sample(), for the only token that may come.
+  void sample_certain() { surprise_ = 0.0F; }
 
   /// The token that sample() gave last was taken: mirostat's mu follows its surprise.
   void took();
@@ -64,20 +69,22 @@ class Sampler {
   /// @param position  as of sample(), which says whether XTC comes into play
   Result<std::vector<std::pair<TokenId, double>>> distribution(std::span<const float> logits,
                                                                std::span<const TokenId> recent,
-                                                               std::uint64_t position = 0);
+                                                               std::uint64_t position = 0,
+                                                               const TokenMask* mask = nullptr);
 
  private:
   Sampler(const SamplingOptions& options, std::int32_t vocab_size, PieceOf piece);
 
   // Leaves the tokens that can be drawn in candidates_ with their cut; a token without draw if it is certain.
   Result<TokenId> prepare(std::span<const float> logits, std::span<const TokenId> recent,
-                          std::uint64_t position);
+                          std::uint64_t position, const TokenMask* mask);
   // The same by any chain.
   void set_chain(const SamplingOptions& options);
   void run_chain(std::span<const TokenId> recent, std::uint64_t position);
   void run(ChainSampler sampler, std::span<const TokenId> recent, std::uint64_t position);
   void change_logits(ChainSampler sampler, std::span<const TokenId> recent);
-  std::span<const float> adjust(std::span<const float> logits, std::span<const TokenId> recent);
+  std::span<const float> adjust(std::span<const float> logits, std::span<const TokenId> recent,
+                                const TokenMask* mask);
   void penalise(std::span<const TokenId> recent);
   void keep_top_k(std::span<const float> logits);
   void apply_top_p();

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "runnel/chat.h"
+#include "runnel/constraint.h"
 #include "runnel/export.h"
 #include "runnel/result.h"
 #include "runnel/sampling.h"
@@ -65,6 +67,12 @@ struct GenerationOptions {
   /// Of what was drawn from, after bias, penalties, temperature and what the chain cuts off; else the model's own
   bool logprobs_of_draw = false;
   LogprobsCallback on_logprobs = {};
+
+  /// What the answer must be, compiled for the session's model; null: anything. Tokens that do not fit are left out before
+  /// any candidate is chosen, special tokens among them, and the text ends only where it is whole (`ignore_end` is
+  /// refused). With `answer` a thought before the answer is free. A generation that was cut goes on where it was, if the
+  /// next one has the same constraint. Tokens are then not drawn ahead on the device.
+  std::shared_ptr<const Constraint> constraint = {};
 
   static constexpr std::int32_t kMostLogprobs = 20;
 };
@@ -130,6 +138,11 @@ RUNNEL_API std::string why_not_drawn_ahead(const Model& model, const GenerationO
 /// @return unsupported without a tokenizer; malformed if `text` is not UTF-8; invalid_argument if it is empty
 RUNNEL_API Status add_text_bias(const Model& model, std::string_view text, float bias,
                                 SamplingOptions& sampling);
+
+/// The constraint of the last generate() on this session, or of the one its snapshot came with, if that was cut before
+/// the text was whole: with it generate() goes on where that stopped. Null: there was none.
+/// @return as Constraint::compile()
+RUNNEL_API Result<std::shared_ptr<const Constraint>> last_constraint(const Session& session);
 
 /// The sampling options of the last generate() on this session, or those its snapshot came with;
 /// nothing before that. With them and the same stop strings generate() continues as if it had never stopped.

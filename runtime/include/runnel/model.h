@@ -29,6 +29,7 @@
 
 namespace runnel {
 
+class ConstraintCache;  // internal
 class Engine;       // internal
 class ModelLoader;  // internal
 class Tokenizer;    // internal
@@ -160,6 +161,8 @@ class RUNNEL_API Model {
   /// Internal: the engine its sessions run on, and the tokenizer or null.
   Engine& engine() const;
   const Tokenizer* tokenizer() const;
+  /// Internal: its compiled constraints.
+  ConstraintCache& constraints() const;
 
  private:
   friend class ModelLoader;

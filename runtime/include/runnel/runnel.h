@@ -288,6 +288,33 @@ typedef struct runnel_text_bias {
   float bias;
 } runnel_text_bias;
 
+/* What an answer must be, compiled for a model: runnel/constraint.h says more. Any number of threads and generations use
+ * one at once. */
+typedef struct runnel_constraint runnel_constraint;
+enum {
+  RUNNEL_CONSTRAINT_JSON_SCHEMA = 0,
+  RUNNEL_CONSTRAINT_JSON_OBJECT = 1, /* without a text */
+  RUNNEL_CONSTRAINT_REGEX = 2,
+  RUNNEL_CONSTRAINT_CHOICE = 3, /* a JSON list of texts */
+  RUNNEL_CONSTRAINT_GBNF = 4
+};
+
+/* Of a JSON schema, `strict`: nothing that it does not name, and white space of one form. RUNNEL_INVALID_ARGUMENT for a
+ * text that is none of its kind or asks for what is not supported, RUNNEL_OUT_OF_MEMORY if it takes more than two seconds
+ * or 256 MiB, RUNNEL_UNSUPPORTED in a build without constraints. */
+RUNNEL_API runnel_status runnel_constraint_create(const runnel_model* model, int32_t kind,
+                                                  const char* text, size_t bytes, bool strict,
+                                                  runnel_constraint** constraint,
+                                                  runnel_error* error);
+RUNNEL_API void runnel_constraint_free(runnel_constraint* constraint);
+
+/* The tokens that must follow `taken` (those since the constraint began), because each is the only one that may come; at
+ * most `capacity`, *count of them. */
+RUNNEL_API runnel_status runnel_constraint_forced(const runnel_constraint* constraint,
+                                                  const runnel_token* taken, size_t taken_count,
+                                                  runnel_token* tokens, size_t capacity,
+                                                  size_t* count, runnel_error* error);
+
 /* Defaults are greedy: see runnel/sampling.h for ranges. */
 typedef struct runnel_generation_options {
   size_t size;
@@ -352,6 +379,8 @@ typedef struct runnel_generation_options {
   const char* samplers;              /* their order, "top_k;temperature"; NULL: the usual one */
   const runnel_text_bias* text_bias; /* added to logit_bias */
   size_t text_bias_count;
+
+  const runnel_constraint* constraint; /* what the answer must be; NULL: anything */
 } runnel_generation_options;
 RUNNEL_API void runnel_generation_options_init(runnel_generation_options* options, size_t size);
 
@@ -405,6 +434,12 @@ RUNNEL_API runnel_status runnel_model_sampling(const runnel_model* model,
 RUNNEL_API runnel_status runnel_session_last_sampling(const runnel_session* session,
                                                       runnel_generation_options* options,
                                                       bool* known, runnel_error* error);
+
+/* The constraint of the session's last generation, or of the one its snapshot came with, if that was cut before the text
+ * was whole: with it runnel_generate() goes on where that stopped. NULL: there was none. */
+RUNNEL_API runnel_status runnel_session_last_constraint(const runnel_session* session,
+                                                        runnel_constraint** constraint,
+                                                        runnel_error* error);
 
 /* ---- snapshots ---- */
 

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// XGrammar behind the seam: its exceptions end here, its messages are values, its compilations have limits.
+#include <xgrammar/compiler.h>
+#include <xgrammar/config.h>
+#include <xgrammar/matcher.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "runtime/base/try.h"
+#include "runtime/constraint/grammar_engine.h"
+#include "runtime/grammar/checkpoint.h"
+#include "runtime/grammar/source_check.h"
+
+namespace runnel {
+namespace {
+
+/// What a compilation may still use, of the thread that compiles.
+struct Budget {
+  std::chrono::steady_clock::time_point until;
+  std::uint64_t bytes = 0;
+  std::string warning;  // the first; what XGrammar warns of it leaves out
+};
+thread_local Budget* budget = nullptr;
+
+struct OutOfBudget : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+/// A mistake that XGrammar has found, in its words.
+struct Refused : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Sets the limits for as long as it lives.
+class Limited {
+ public:
+  Limited() {
+    own_.until = std::chrono::steady_clock::now() +
+                 std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                     std::chrono::duration<double>(Constraint::kCompileSeconds));
+    own_.bytes = Constraint::kCompileBytes / 2;  // the other half is for what is not counted
+    budget = &own_;
+  }
+  ~Limited() { budget = nullptr; }
+  Limited(const Limited&) = delete;
+  Limited& operator=(const Limited&) = delete;
+  const std::string& warning() const { return own_.warning; }
+
+ private:
+  Budget own_;
+};
+
+// "Check failed: (x) is false: words" → words; the first line, cut.
+std::string plain(std::string message) {
+  constexpr std::string_view kCheck = " is false: ";
+  if (const std::size_t at = message.find(kCheck); at != std::string::npos)
+    message.erase(0, at + kCheck.size());
+  message.resize(std::min({message.size(), message.find('\n'), std::size_t{240}}));
+  return message;
+}
+
+std::string_view name_of(const ConstraintSource& source) {
+  switch (source.kind) {
+    case ConstraintKind::json_schema:
+    case ConstraintKind::json_object:
+      return "schema";
+    case ConstraintKind::regex:
+      return "regex";
+    case ConstraintKind::choice:
+      return "choice";
+    case ConstraintKind::gbnf:
+      return "grammar";
+  }
+  return "constraint";
+}
+
+/// Runs `body` and turns what it throws into an error.
+template <class Body>
+auto walled(std::string_view name, const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const OutOfBudget& e) {
+    return fail(ErrorCode::out_of_memory, name, ": ", e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::out_of_memory, name, ": not enough memory");
+  } catch (const std::exception& e) {
+    return fail(ErrorCode::invalid_argument, name, ": ", plain(e.what()));
+  }
+}
+
+/// A bit for each token that a grammar may allow at all.
+std::vector<std::uint32_t> ordinary_bits(const GrammarVocabulary& vocabulary) {
+  std::vector<std::uint32_t> bits((vocabulary.pieces.size() + 31) / 32);
+  const auto set = [&bits](std::size_t token) { bits[token / 32] |= 1U << (token % 32); };
+  for (std::size_t t = 0; t < vocabulary.pieces.size(); ++t) {
+    if (!vocabulary.pieces[t].empty()) set(t);
+  }
+  for (const TokenId end : vocabulary.ends) set(static_cast<std::size_t>(end));
+  return bits;
+}
+
+using Bits = std::shared_ptr<const std::vector<std::uint32_t>>;
+
+class Matcher final : public GrammarMatcher {
+ public:
+  Matcher(xgrammar::GrammarMatcher matcher, Bits ordinary)
+      : matcher_(std::move(matcher)), ordinary_(std::move(ordinary)) {}
+
+  Status mask(std::span<std::uint32_t> words) override {
+    return walled("constraint", [&]() -> Status {
+      if (words.size() != ordinary_->size()) {
+        return fail(ErrorCode::invalid_argument, "constraint: its vocabulary has ",
+                    ordinary_->size(), " words, the model's ", words.size());
+      }
+      if (matcher_.IsTerminated()) {
+        std::fill(words.begin(), words.end(), 0U);
+        return {};
+      }
+      std::fill(words.begin(), words.end(), ~0U);
+      auto shape = static_cast<std::int64_t>(words.size());
+      DLTensor tensor{.data = words.data(),
+                      .device = {.device_type = kDLCPU, .device_id = 0},
+                      .ndim = 1,
+                      .dtype = xgrammar::GetBitmaskDLType(),
+                      .shape = &shape,
+                      .strides = nullptr,
+                      .byte_offset = 0};
+      matcher_.FillNextTokenBitmask(&tensor);
+      for (std::size_t i = 0; i < words.size(); ++i) words[i] &= (*ordinary_)[i];
+      return {};
+    });
+  }
+
+  bool accept(TokenId token) override {
+    const auto t = static_cast<std::size_t>(token);
+    if (t / 32 >= ordinary_->size() || (((*ordinary_)[t / 32] >> (t % 32)) & 1U) == 0) return false;
+    return attempt([&] { return !matcher_.IsTerminated() && matcher_.AcceptToken(token); });
+  }
+
+  bool accept_bytes(std::string_view bytes) override {
+    if (bytes.empty()) return true;
+    return attempt(
+        [&] { return !matcher_.IsTerminated() && matcher_.AcceptString(std::string(bytes)); });
+  }
+
+  bool complete() const override {
+    return attempt([&] { return matcher_.IsTerminated() || matcher_.IsCompleted(); });
+  }
+
+  Result<std::unique_ptr<GrammarMatcher>> clone() const override {
+    return walled("constraint", [&]() -> Result<std::unique_ptr<GrammarMatcher>> {
+      return std::unique_ptr<GrammarMatcher>(new Matcher(matcher_.Fork(), ordinary_));
+    });
+  }
+
+ private:
+  template <class Body>
+  static bool attempt(const Body& body) {
+    try {
+      return body();
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  xgrammar::GrammarMatcher matcher_;
+  Bits ordinary_;
+};
+
+class Compiled final : public CompiledGrammar {
+ public:
+  Compiled(xgrammar::CompiledGrammar grammar, Bits ordinary)
+      : grammar_(std::move(grammar)),
+        ordinary_(std::move(ordinary)),
+        bytes_(grammar_.MemorySizeBytes()) {}
+
+  Result<std::unique_ptr<GrammarMatcher>> begin() const override {
+    return walled("constraint", [&]() -> Result<std::unique_ptr<GrammarMatcher>> {
+      return std::unique_ptr<GrammarMatcher>(
+          new Matcher(xgrammar::GrammarMatcher(grammar_), ordinary_));
+    });
+  }
+
+  std::size_t bytes() const override { return bytes_; }
+  std::size_t words() const { return ordinary_->size(); }  // of a mask
+
+ private:
+  xgrammar::CompiledGrammar grammar_;
+  Bits ordinary_;
+  std::size_t bytes_;
+};
+
+/// The grammar of a source, not yet of a vocabulary.
+xgrammar::Grammar read_grammar(const ConstraintSource& source, const std::string& text) {
+  switch (source.kind) {
+    case ConstraintKind::json_schema:
+    case ConstraintKind::json_object: {
+      const bool fixed = source.strict;
+      const bool strict = fixed && source.kind == ConstraintKind::json_schema;
+      return xgrammar::Grammar::FromJSONSchema(
+          text, !fixed, std::nullopt, std::nullopt, strict,
+          fixed ? std::nullopt : std::optional<int>(ConstraintSource::kMostSpaces));
+    }
+    case ConstraintKind::regex:
+      return xgrammar::Grammar::FromRegex(text);
+    case ConstraintKind::choice:
+    case ConstraintKind::gbnf:
+      return xgrammar::Grammar::FromEBNF(text);
+  }
+  throw Refused("a kind that is none");
+}
+
+class Compiler final : public GrammarCompiler {
+ public:
+  explicit Compiler(const GrammarVocabulary& vocabulary)
+      : tokens_(vocabulary.pieces, xgrammar::VocabType::RAW,
+                static_cast<int>(vocabulary.pieces.size()), vocabulary.ends),
+        ordinary_(std::make_shared<const std::vector<std::uint32_t>>(ordinary_bits(vocabulary))) {}
+
+  Result<std::shared_ptr<const CompiledGrammar>> compile(
+      const ConstraintSource& source) const override {
+    const std::string_view name = name_of(source);
+    RUNNEL_TRY(const std::string text, checked(source));
+    return walled(name, [&]() -> Result<std::shared_ptr<const CompiledGrammar>> {
+      const Limited limits;
+      const xgrammar::Grammar grammar = read_grammar(source, text);
+      if (!limits.warning().empty())
+        return fail(ErrorCode::invalid_argument, name, ": ", limits.warning());
+      runnel_xgrammar_checkpoint(0);
+      xgrammar::GrammarCompiler compiler(tokens_, 1, false);
+      auto made = std::make_shared<const Compiled>(compiler.CompileGrammar(grammar), ordinary_);
+      if (!limits.warning().empty())
+        return fail(ErrorCode::invalid_argument, name, ": ", limits.warning());
+      RUNNEL_CHECK_OK(check_not_empty(*made, name));
+      return std::shared_ptr<const CompiledGrammar>(std::move(made));
+    });
+  }
+
+ private:
+  // What the compiler reads of the source.
+  static Result<std::string> checked(const ConstraintSource& source) {
+    switch (source.kind) {
+      case ConstraintKind::json_schema:
+        RUNNEL_CHECK_OK(check_schema(source.text));
+        return source.text;
+      case ConstraintKind::json_object:
+        return std::string(R"({"type": "object"})");
+      case ConstraintKind::regex:
+        RUNNEL_CHECK_OK(check_depth(source.text, "regex"));
+        return source.text;
+      case ConstraintKind::choice: {
+        RUNNEL_TRY(const std::vector<std::string> texts, read_choices(source.text));
+        return choice_grammar(texts);
+      }
+      case ConstraintKind::gbnf:
+        RUNNEL_CHECK_OK(check_depth(source.text, "grammar"));
+        return source.text;
+    }
+    return fail(ErrorCode::invalid_argument, "constraint: its kind is none");
+  }
+
+  static Status check_not_empty(const Compiled& grammar, std::string_view name) {
+    RUNNEL_TRY(const std::unique_ptr<GrammarMatcher> matcher, grammar.begin());
+    std::vector<std::uint32_t> words(grammar.words());
+    RUNNEL_CHECK_OK(matcher->mask(words));
+    if (std::ranges::any_of(words, [](std::uint32_t word) { return word != 0; })) return {};
+    return fail(ErrorCode::invalid_argument, name,
+                ": no text fits it that the model's tokens can make");
+  }
+
+  xgrammar::TokenizerInfo tokens_;
+  Bits ordinary_;
+};
+
+class XGrammarEngine final : public GrammarEngine {
+ public:
+  Result<std::shared_ptr<const GrammarCompiler>> compiler(
+      const GrammarVocabulary& vocabulary) const override {
+    return walled("vocabulary", [&]() -> Result<std::shared_ptr<const GrammarCompiler>> {
+      return std::shared_ptr<const GrammarCompiler>(std::make_shared<const Compiler>(vocabulary));
+    });
+  }
+};
+
+}  // namespace
+}  // namespace runnel
+
+void runnel_xgrammar_checkpoint(std::size_t bytes) {
+  using runnel::budget;
+  if (budget == nullptr) return;
+  if (bytes > budget->bytes) {
+    throw runnel::OutOfBudget("takes more than " +
+                              std::to_string(runnel::Constraint::kCompileBytes >> 20U) +
+                              " MiB to compile");
+  }
+  budget->bytes -= bytes;
+  if (std::chrono::steady_clock::now() > budget->until)
+    throw runnel::OutOfBudget("takes longer than 2 seconds to compile");
+}
+
+// XGrammar's messages (XGRAMMAR_LOG_CUSTOMIZE).
+namespace xgrammar {
+
+[[noreturn]] void LogFatalImpl(const std::string& /*file*/, int /*line*/,
+                               const std::string& message);
+void LogMessageImpl(const std::string& file, int line, int level, const std::string& message);
+
+void LogFatalImpl(const std::string& /*file*/, int /*line*/, const std::string& message) {
+  throw runnel::Refused(message);
+}
+
+void LogMessageImpl(const std::string& /*file*/, int /*line*/, int level,
+                    const std::string& message) {
+  constexpr int kWarning = 2;
+  if (level == kWarning && runnel::budget != nullptr && runnel::budget->warning.empty())
+    runnel::budget->warning = runnel::plain(message);
+}
+
+}  // namespace xgrammar
+
+extern "C" const runnel::GrammarEngine* runnel_grammar_engine() {
+  static const runnel::XGrammarEngine engine;
+  return &engine;
+}
