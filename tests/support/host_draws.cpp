@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <ostream>
 
 #include "runtime/model/config.h"
@@ -17,6 +19,41 @@ RandomModel model_to_draw_from() {
   ModelConfig c = small_positional_config();
   c.vocab_size = kDrawnVocab;
   return make_random_model(c, {.tied = true, .gate_bias = true, .read_biases = true}, 51);
+}
+
+SamplingOptions random_chain(Random& random, std::int32_t vocab) {
+  SamplingOptions o;
+  o.seed = (std::uint64_t{random.below(0x7FFFFFFF)} << 32) | random.below(0x7FFFFFFF);
+  o.temperature = one_of(random, {0.0F, 0.2F, 0.7F, 1.0F, 1.0F, 3.0F, 1e-39F});
+  o.top_k = one_of(random, {0, 0, 1, 2, 5, 40, vocab - 1, vocab});
+  o.top_p = one_of(random, {1.0F, 1.0F, 0.95F, 0.5F, 0.1F, 1e-7F});
+  o.min_p = one_of(random, {0.0F, 0.0F, 0.02F, 0.3F, 0.999F});
+  if (random.below(3) == 0) o.top_n_sigma = one_of(random, {1e-6F, 0.5F, 1.0F, 1.5F, 3.0F, 1e38F});
+  if (random.below(2) == 0) {
+    o.xtc_probability = one_of(random, {0.0F, 1e-9F, 0.5F, 1.0F});
+    o.xtc_threshold = one_of(random, {0.0F, 0.01F, 0.1F, 0.3F, 0.5F, 0.51F, 1.0F});
+  }
+  if (random.below(2) == 0) {
+    o.repetition_penalty = one_of(random, {1.0F, 1.1F, 0.7F, 3.0F});
+    o.presence_penalty = one_of(random, {0.0F, 0.3F, -1.0F});
+    o.frequency_penalty = one_of(random, {0.0F, 0.11F, -0.4F});
+    o.penalty_window = one_of(random, {0, 1, 3, 64, 256, 1024});
+  }
+  if (random.below(2) == 0) {
+    o.dry_multiplier = one_of(random, {0.3F, 2.0F, 50.0F, 1e30F});
+    o.dry_base = one_of(random, {1.0F, 1.5F, 2.0F, 3e30F});
+    o.dry_allowed_length = one_of(random, {1, 1, 2, 3, 2000});
+    o.dry_range = one_of(random, {0, 1, 2, 5, 33, 64, 256, 1024});
+    o.dry_breakers = random.below(2) == 0 ? std::vector<std::string>{"x"}
+                                          : std::vector<std::string>{"no", "such"};
+  }
+  if (random.below(3) == 0) {
+    for (int i = 0; i < 12; ++i) {
+      o.logit_bias[static_cast<TokenId>(random.below(static_cast<std::uint32_t>(vocab)))] =
+          one_of(random, {-INFINITY, 0.0F, 2.5F, -100.0F, 7.0F});
+    }
+  }
+  return o;
 }
 
 std::string_view drawn_piece(TokenId token) { return token % 3 == 0 ? "ax" : "a"; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that draw their own tokens. Greedy ones draw on the device, which goes from step to step
-// by itself; with top-k, biases, penalties or DRY the device finds the candidates and the host's sampler draws among them.
+// Steps that draw their own tokens. The device runs the usual chain of samplers and goes from step to step by itself;
+// with penalties or DRY it waits for the host, which says whose logits change. Of other chains the device finds the tokens
+// that top-k leaves and the host's sampler draws among them.
 #pragma once
 
 #include <array>
@@ -11,18 +12,26 @@
 #include <vector>
 
 #include "runtime/backend/draw_ahead.h"
+#include "runtime/backend/vulkan/chain_words.h"
 #include "runtime/backend/vulkan/plan.h"
 #include "runtime/sampling/sampler.h"
 
 namespace runnel::vulkan {
 
+/// How tokens are drawn: the likeliest; by draw.comp; by the host among candidates.
+enum class Drawing { greedy, chain, host };
+inline constexpr std::size_t kDrawings = 3;
+
 /// What a chain of steps needs besides a plan's buffers. Used by one chain after the other.
 struct StepSet {
-  Buffer found;   // of greedy or of candidates
-  Buffer drawn;   // of greedy: kDrawn… words
-  Buffer bins;    // of candidates
-  Buffer wanted;  // of candidates; written by the host
-  Buffer host;    // what the host reads: [kStepPlaces][kDrawnWords], or found and kDrawnWords
+  Drawing drawing = Drawing::greedy;
+  Buffer found;    // the likeliest
+  Buffer drawn;    // on the device: kDrawn… words
+  Buffer bins;     // where tokens are collected, for the host or draw.comp
+  Buffer wanted;   // of those; written by the host
+  Buffer spreads;  // of draw.comp, and the logits that it changes
+  Buffer kept;
+  Buffer host;  // what the host reads: [kStepPlaces][kDrawnWords], or found and kDrawnWords
   OwnedDescriptorPool descriptors;
   OwnedCommandPool pool;
   /// The head draws and leaves the next step's embedding: `end` has it, too, if the step has not.
@@ -34,7 +43,15 @@ struct StepSet {
   /// Where a step that makes the logits itself writes the kDrawn… words of the token.
   Range drawn_at(std::uint32_t place) const;
 
-  static Result<StepSet> create(ResidentModel& model, const PlanBuffers& buffers, bool candidates);
+  static Result<StepSet> create(ResidentModel& model, const PlanBuffers& buffers, Drawing drawing);
+
+ private:
+  /// What the commands of `end` run, with their buffers.
+  Result<std::vector<Dispatch>> dispatches(ResidentModel& model, const PlanBuffers& buffers,
+                                           const StepHead* head);
+  /// Records `begin`, `chained` and `end`.
+  Status record_place(ResidentModel& model, const PlanBuffers& buffers, std::uint32_t place,
+                      std::span<Dispatch> dispatches, std::span<const VkDescriptorSet> sets);
 };
 
 class VulkanSteps final : public DrawAhead {
@@ -61,6 +78,14 @@ class VulkanSteps final : public DrawAhead {
   Status check_end(std::uint32_t pass) override;
 
   bool candidates() const { return sampler_.has_value(); }
+  /// Whether a pass begins only when the token before it is known.
+  bool waits() const { return candidates() || (chain_ && chain_->looks_back()); }
+  /// Options of candidates that the host draws among; false if it has to see whole rows.
+  Result<bool> begin_candidates(const SamplingOptions& sampling, PieceOf piece);
+  std::span<std::uint32_t, ChainWords::kWords> chain_words() {
+    return std::span<std::uint32_t, ChainWords::kWords>(
+        reinterpret_cast<std::uint32_t*>(set_.wanted.mapped), ChainWords::kWords);
+  }
   /// Waits for the last pass and draws from its candidates.
   Status decide();
   /// The sparse row of what the device found, or the whole one.
@@ -73,9 +98,12 @@ class VulkanSteps final : public DrawAhead {
   StepSet set_;
   std::array<std::uint64_t, kStepPlaces> submissions_{};
 
+  std::optional<ChainWords> chain_;  // where draw.comp draws
+  std::vector<TokenId> recent_;      // where a pass waits for the token before it
+
   // With candidates.
   std::optional<Sampler> sampler_;
-  std::vector<TokenId> biased_, recent_;
+  std::vector<TokenId> biased_;
   std::size_t window_ = 0;      // tokens that penalties see
   std::size_t seen_ = 0;        // tokens that penalties or DRY see
   bool whole_ = false;          // more tokens are special now than candidates have room for

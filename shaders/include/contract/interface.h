@@ -371,15 +371,40 @@ RUNNEL_CONST kDrawnNext = 1;    // what the next step begins with: a token in an
 RUNNEL_CONST kDrawnReport = 2;  // not 0: a workgroup gave up
 RUNNEL_CONST kDrawnWords = 4;
 
-/// Drawing a token from a row of logits, see greedy and candidates.
+/// Drawing a token from a row of logits, see greedy, candidates and draw.
 struct GreedyArgs {
   uint vocab;
+  uint place;  // of what draw reads of a token
 };
 RUNNEL_CONST kNoToken = 0xFFFFFFFFU;      // no logit is a number above -inf
 RUNNEL_CONST kGreedyGroups = 64;          // workgroups, at most kThreads
 RUNNEL_CONST kCandidateBins = 4096;       // values of the upper bits of a logit
 RUNNEL_CONST kMostCandidates = 1024;      // a row with more in reach is read whole
 RUNNEL_CONST kMostCandidateLists = 2048;  // tokens with biases or penalties
+
+// What draw reads: options, then kTurnWords for each place, then kChangeWords for each token whose logit changes.
+RUNNEL_CONST kDrawHeat = 0;          // f32 inverse temperature; 0: the likeliest
+RUNNEL_CONST kDrawTopK = 1;          // 0: all
+RUNNEL_CONST kDrawTopP = 2;          // as exact_cuts.h has shares; 0: all
+RUNNEL_CONST kDrawMinWeight = 3;     // min-p as a weight
+RUNNEL_CONST kDrawTopNSigma = 4;     // f32; 0: off
+RUNNEL_CONST kDrawXtc = 5;           // its threshold, as exact_cuts.h has shares
+RUNNEL_CONST kDrawPenalty = 6;       // f32 what a logit below 0 of a repeated token is multiplied by
+RUNNEL_CONST kDrawUnpenalty = 7;     // f32 the same of one above 0
+RUNNEL_CONST kDrawHeader = 8;        // words
+RUNNEL_CONST kTurnWord = 0;          // random
+RUNNEL_CONST kTurnXtc = 1;           // whether XTC comes into play
+RUNNEL_CONST kTurnChanges = 2;       // tokens whose logits change
+RUNNEL_CONST kTurnWords = 4;
+RUNNEL_CONST kMostTurns = 4;         // places
+RUNNEL_CONST kChangeToken = 0;
+RUNNEL_CONST kChangeBias = 1;        // f32 added
+RUNNEL_CONST kChangeRepeated = 2;    // not 0: the penalty applies, and
+RUNNEL_CONST kChangePenalty = 3;     // f32 is subtracted
+RUNNEL_CONST kChangeLoss = 4;        // f32 subtracted in the end
+RUNNEL_CONST kChangeWords = 5;
+RUNNEL_CONST kMostChanges = 4096;
+RUNNEL_CONST kDrawGroups = 64;       // workgroups, at most kThreads
 
 #ifdef __cplusplus
 static_assert(sizeof(ChunkArgs) <= 128 && sizeof(MatvecArgs) <= 128 && sizeof(SlotArgs) <= 128 &&
