@@ -5,10 +5,12 @@
 // a time.
 //
 // STAGE_CHANGE, one workgroup: biases, penalties and DRY's losses, in the row itself; what was there is kept.
+// (runtime/sampling/dry.h says what lengths, losses and breakers are.)
 // STAGE_COUNT: the largest logit, how many logits have each upper 12 bits, and the sums of top-n-sigma.
 // STAGE_COLLECT: the likeliest tokens, as many as top-k wants, or as there is room for; the weight of all for top-p.
 // STAGE_CHOOSE, one workgroup: cuts and draws among those in shared memory. Where what is left may reach beyond them (many
-// equal logits, a nucleus of thousands, no cut at all) it passes over the row instead. Then the row is as it was.
+// equal logits, a nucleus of thousands, no cut at all) it passes over the row instead. Then the row is as it was, and the
+// token goes into the rings.
 // Grid: (1), (kDrawGroups), (kDrawGroups), (1). Bound: latency.
 #extension GL_GOOGLE_include_directive : require
 #include "contract/common.glsl"
@@ -21,39 +23,103 @@ struct Spread {
   uint squares[2];
   uint total[2];  // of weights
 };
-layout(set = 0, binding = 0) buffer Logits { float v[]; } logits;
+layout(set = 0, binding = 0) coherent buffer Logits { float v[]; } logits;
 layout(set = 0, binding = 1) buffer Bins { uint counted[kCandidateBins]; } bins;
 layout(set = 0, binding = 2) buffer Found { uint count; uint max_key; uint unused[2]; uvec2 of[kMostCandidates]; } found;
 layout(set = 0, binding = 3) buffer Spreads { Spread of[kDrawGroups]; } spreads;
 layout(set = 0, binding = 4) readonly buffer Wanted { uint word[]; } wanted;
-layout(set = 0, binding = 5) buffer Kept { float v[kMostChanges]; } kept;
+layout(set = 0, binding = 5) coherent buffer Past { uint word[]; } past;
 layout(set = 0, binding = 6) writeonly buffer Drawn { uint word[]; } drawn;
 layout(push_constant) uniform Push { GreedyArgs a; };
 
 uint turn(uint word) { return wanted.word[kDrawHeader + a.place * kTurnWords + word]; }
-uint changes() { return turn(kTurnChanges); }
-uint change(uint i, uint word) {
-  return wanted.word[kDrawHeader + kMostTurns * kTurnWords + i * kChangeWords + word];
-}
 float option(uint word) { return uintBitsToFloat(wanted.word[word]); }
 uint bin_of(uint key) { return key >> 20; }
 float key_logit(uint key) { return uintBitsToFloat((key >> 31) != 0 ? key & 0x7FFFFFFFu : ~key); }
+
+/// What threads of this workgroup wrote is there for the others.
+void sync_buffers() {
+  memoryBarrierBuffer();
+  barrier();
+}
+uint seen_by_penalties() { return min(past.word[kPastRecentAt], wanted.word[kDrawWindow]); }
+uint seen_by_dry(uint at) { return min(at, wanted.word[kDrawDryRange]); }
+/// The token generated `distance` places before the next one.
+uint dry_token(uint at, uint distance) {
+  return past.word[kPastDry + (at - distance) % wanted.word[kDrawDryRange]];
+}
+bool is_breaker(uint token) {
+  return (wanted.word[kDrawBreakersAt + token / 32] >> token % 32 & 1u) != 0;
+}
 const uint kInfiniteKey = 0xFF800000u;
 
 #ifdef STAGE_CHANGE
-void main() {
-  for (uint i = THREAD; i < changes(); i += kThreads) {
-    const uint token = change(i, kChangeToken);
+void add_biases() {
+  for (uint i = THREAD; i < wanted.word[kDrawBiases]; i += kThreads) {
+    const uint token = wanted.word[kDrawBiasesAt + 2 * i];
     const float before = logits.v[token];
-    kept.v[i] = before;
-    precise float logit = before + uintBitsToFloat(change(i, kChangeBias));
-    if (change(i, kChangeRepeated) != 0) {
-      logit = logit * (logit > 0.0 ? option(kDrawUnpenalty) : option(kDrawPenalty));
-      logit = logit - uintBitsToFloat(change(i, kChangePenalty));
-    }
-    logit = logit - uintBitsToFloat(change(i, kChangeLoss));
-    logits.v[token] = logit;
+    past.word[kPastBiased + i] = floatBitsToUint(before);
+    precise float after = before + option(kDrawBiasesAt + 2 * i + 1);
+    logits.v[token] = after;
   }
+  sync_buffers();
+}
+
+void penalise() {
+  const uint seen = seen_by_penalties();
+  for (uint i = THREAD; i < seen; i += kThreads)
+    atomicAdd(past.word[kPastTokens + past.word[kPastRecent + i]], 1);
+  sync_buffers();
+  for (uint i = THREAD; i < seen; i += kThreads) {
+    const uint token = past.word[kPastRecent + i];
+    const uint count = atomicExchange(past.word[kPastTokens + token], 0);  // 0: done at another place
+    past.word[kPastPenalised + 2 * i] = count;
+    if (count == 0) continue;
+    const float before = logits.v[token];
+    past.word[kPastPenalised + 2 * i + 1] = floatBitsToUint(before);
+    precise float kept = before * (before > 0.0 ? option(kDrawUnpenalty) : option(kDrawPenalty));
+    precise float often = float(count) * option(kDrawFrequency);
+    precise float penalty = option(kDrawPresence) + often;
+    precise float after = kept - penalty;
+    logits.v[token] = after;
+  }
+  sync_buffers();
+}
+
+/// The repetition that the token at a distance would extend, 0 where it costs nothing.
+uint repetition(uint at, uint seen, uint distance) {
+  const uint length = min(past.word[kPastLengths + distance], seen - distance);
+  return length < wanted.word[kDrawDryAllowed] || is_breaker(dry_token(at, distance)) ? 0 : length;
+}
+
+void lower_repetitions() {
+  const uint at = past.word[kPastDryAt], seen = seen_by_dry(at);
+  for (uint i = 1 + THREAD; i < seen; i += kThreads) {
+    const uint length = repetition(at, seen, i);
+    if (length > 0) atomicMax(past.word[kPastTokens + dry_token(at, i)], length);
+  }
+  sync_buffers();
+  for (uint i = 1 + THREAD; i < seen; i += kThreads) {
+    const uint token = dry_token(at, i);
+    const uint longest =
+        repetition(at, seen, i) > 0 ? atomicExchange(past.word[kPastTokens + token], 0) : 0;
+    past.word[kPastLowered + 2 * i] = longest;
+    if (longest == 0) continue;  // free, or done at another place
+    const float before = logits.v[token];
+    past.word[kPastLowered + 2 * i + 1] = floatBitsToUint(before);
+    precise float after = before - option(kDrawLossesAt + longest);
+    logits.v[token] = after;
+  }
+}
+
+void main() {
+  if (turn(kTurnBegins) != 0) {
+    for (uint i = THREAD; i < kPastBiased; i += kThreads) past.word[i] = wanted.word[kDrawPastAt + i];
+    sync_buffers();
+  }
+  add_biases();
+  if (wanted.word[kDrawWindow] > 0) penalise();
+  if (wanted.word[kDrawDryRange] > 0) lower_repetitions();
 }
 #else
 
@@ -70,9 +136,10 @@ uint next_sum = 0;
 uvec2 sum64(uvec2 own) {
   const uint at = 3 * next_sum;
   next_sum = next_sum == 2 ? 0 : next_sum + 1;
-  atomicAdd(PARTS(at), own.x & 0x3FFFFFu);
-  atomicAdd(PARTS(at + 1), (own.x >> 22 | own.y << 10) & 0x3FFFFFu);
-  atomicAdd(PARTS(at + 2), own.y >> 12);
+  if (own.x != 0) atomicAdd(PARTS(at), own.x & 0x3FFFFFu);
+  const uint middle_part = (own.x >> 22 | own.y << 10) & 0x3FFFFFu;
+  if (middle_part != 0) atomicAdd(PARTS(at + 1), middle_part);
+  if (own.y >> 12 != 0) atomicAdd(PARTS(at + 2), own.y >> 12);
   if (THREAD < 3) PARTS(3 * next_sum + THREAD) = 0;  // read two sums ago
   barrier();
   const uint middle = PARTS(at + 1);
@@ -273,10 +340,10 @@ uint value_at(uint kind, uint i) {
 }
 
 /// How many keys are at least `low`.
-uvec2 reaching_keys(uint low) {
+uint reaching_keys(uint low) {
   uint own = 0;
   for (uint i = THREAD; i < items; i += kThreads) own += key_at(i) >= low ? 1 : 0;
-  return sum64(uvec2(own, 0));
+  return sum64(uvec2(own, 0)).x;
 }
 /// What the weights of at least `low` come to.
 uvec2 reaching_weights(uint low) {
@@ -332,14 +399,14 @@ uint id_beyond(uint kind, uvec2 target) {
 
 /// Leaves the k likeliest.
 void keep_top_k(uint k) {
-  const uvec2 most = uvec2(k, 0);
-  if (!less64(most, reaching_keys(1))) return;
-  uint low = 0, above = 0;
-  for (int bit = 31; bit >= 0; --bit) {
+  if (candidates <= k) return;
+  uint low = lowest << 20;  // the last of them lies in this bin
+  uint above = reaching_keys((lowest + 1) << 20);
+  for (int bit = 19; bit >= 0; --bit) {
     const uint middle = low | 1u << bit;
-    const uvec2 reached = reaching_keys(middle);
-    if (less64(reached, most)) {
-      above = reached.x;
+    const uint reached = reaching_keys(middle);
+    if (reached < k) {
+      above = reached;
     } else {
       low = middle;
     }
@@ -459,6 +526,51 @@ uint choose() {
   return id_beyond(kLeft, share_below(total, turn(kTurnWord), exact));
 }
 
+/// The row as it was, the last change first.
+void restore() {
+  sync_buffers();
+  if (wanted.word[kDrawDryRange] > 0) {
+    const uint at = past.word[kPastDryAt], seen = seen_by_dry(at);
+    for (uint i = 1 + THREAD; i < seen; i += kThreads) {
+      if (past.word[kPastLowered + 2 * i] != 0)
+        logits.v[dry_token(at, i)] = uintBitsToFloat(past.word[kPastLowered + 2 * i + 1]);
+    }
+    sync_buffers();
+  }
+  const uint seen = seen_by_penalties();
+  for (uint i = THREAD; i < seen; i += kThreads) {
+    if (past.word[kPastPenalised + 2 * i] != 0)
+      logits.v[past.word[kPastRecent + i]] = uintBitsToFloat(past.word[kPastPenalised + 2 * i + 1]);
+  }
+  sync_buffers();
+  for (uint i = THREAD; i < wanted.word[kDrawBiases]; i += kThreads)
+    logits.v[wanted.word[kDrawBiasesAt + 2 * i]] = uintBitsToFloat(past.word[kPastBiased + i]);
+}
+
+/// `token` goes into the rings, and DRY's lengths follow it.
+void follow(uint token) {
+  const uint range = wanted.word[kDrawDryRange], window = wanted.word[kDrawWindow];
+  const uint dry_at = past.word[kPastDryAt], recent_at = past.word[kPastRecentAt];
+  if (range > 0) {
+    const bool breaks = is_breaker(token);
+    const uint last = min(dry_at, range - 1);
+    for (uint i = 1 + THREAD; i <= last; i += kThreads) {
+      const uint at = kPastLengths + i;
+      past.word[at] = !breaks && dry_token(dry_at, i) == token ? past.word[at] + 1 : 0;
+    }
+  }
+  sync_buffers();  // all have read what thread 0 changes
+  if (THREAD != 0) return;
+  if (range > 0) {
+    past.word[kPastDry + dry_at % range] = token;
+    past.word[kPastDryAt] = dry_at + 1 < 2 * range ? dry_at + 1 : range;
+  }
+  if (window > 0) {
+    past.word[kPastRecent + recent_at % window] = token;
+    past.word[kPastRecentAt] = recent_at + 1 < 2 * window ? recent_at + 1 : window;
+  }
+}
+
 void main() {
   begin_sums();
   read_spread();
@@ -474,11 +586,12 @@ void main() {
     barrier();
     token = choose();
   }
-  barrier();
-  for (uint i = THREAD; i < changes(); i += kThreads) logits.v[change(i, kChangeToken)] = kept.v[i];
+  restore();
+  const uint next = token == kNoToken ? 0 : token;
+  follow(next);
   if (THREAD != 0) return;
   drawn.word[kDrawnToken] = token;
-  drawn.word[kDrawnNext] = token == kNoToken ? 0 : token;
+  drawn.word[kDrawnNext] = next;
 }
 #endif
 #endif

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/backend/vulkan/chain_words.h"
 #include "runtime/backend/vulkan/pass/pass_builder.h"
 #include "runtime/sampling/device_draws.h"
 
@@ -49,6 +50,16 @@ const StepDispatch* step_of(const ResidentModel& model, const PlanBuffers& buffe
 }
 
 Range whole(const Buffer& b) { return {b.get(), 0, b.bytes}; }
+
+/// Whether the token is the likeliest of the logits as they are.
+/// @param o  is_device_chain()
+bool changes_nothing(const SamplingOptions& o) {
+  const bool penalties =
+      o.penalty_window > 0 &&
+      (o.repetition_penalty != 1.0F || o.presence_penalty != 0.0F || o.frequency_penalty != 0.0F);
+  const bool dry = o.dry_multiplier > 0.0F && o.dry_range > 0;
+  return o.temperature == 0.0F && o.logit_bias.empty() && !penalties && !dry;
+}
 
 /// Records one command buffer that starts after everything before it.
 template <class Commands>
@@ -98,8 +109,9 @@ Result<std::vector<Dispatch>> StepSet::dispatches(ResidentModel& model, const Pl
     return all;
   }
   RUNNEL_TRY(bins, device.create_buffer(4ULL * kCandidateBins, MemoryKind::device, "bins"));
-  const std::uint64_t words = drawing == Drawing::chain ? 4 * ChainWords::kWords
-                                                        : 8 + 4ULL * kMostCandidateLists;
+  const std::int32_t vocab = model.config.vocab_size;
+  const std::uint64_t words =
+      drawing == Drawing::chain ? 4 * chain_words(vocab) : 8 + 4ULL * kMostCandidateLists;
   RUNNEL_TRY(wanted, device.create_buffer(words, MemoryKind::input, "tokens to look at"));
   std::array<Range, kBindings> bindings{buffers.whole_logits(), whole(bins), whole(found),
                                         whole(wanted)};
@@ -109,9 +121,11 @@ Result<std::vector<Dispatch>> StepSet::dispatches(ResidentModel& model, const Pl
     return all;
   }
   RUNNEL_TRY(spreads, device.create_buffer(kSpreadBytes, MemoryKind::device, "sums of logits"));
-  RUNNEL_TRY(kept, device.create_buffer(4ULL * kMostChanges, MemoryKind::device, "logits"));
+  const std::uint64_t past_words = kPastTokens + static_cast<std::uint64_t>(vocab);
+  RUNNEL_TRY(past, device.create_buffer(4 * past_words, MemoryKind::device, "generated tokens"));
+  RUNNEL_CHECK_OK(device.fill_zero(past));
   bindings = {buffers.whole_logits(), whole(bins), whole(found), whole(spreads),
-              whole(wanted),          whole(kept), whole(drawn)};
+              whole(wanted),          whole(past), whole(drawn)};
   for (const auto& [shader, groups] :
        {std::pair("draw.change", 1U), std::pair("draw.count", kDrawGroups),
         std::pair("draw.collect", kDrawGroups), std::pair("draw.choose", 1U)})
@@ -220,24 +234,34 @@ Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(
     std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece) {
   RUNNEL_CHECK_OK(check_recent(recent));
   if (!why_not_ahead(sampling, DrawDevice::vulkan).empty()) return std::unique_ptr<SampledSteps>();
-  const std::int32_t vocab = model->config.vocab_size;
-  const bool chain = is_device_chain(sampling);
   std::unique_ptr<VulkanSteps> steps(new VulkanSteps(plan, std::move(model), state, recent.back()));
   VulkanSteps& s = *steps;
   Drawing drawing = Drawing::host;
-  if (chain) {
-    s.chain_.emplace(sampling, vocab, std::move(piece));
-    const bool greedy = sampling.temperature == 0.0F && sampling.logit_bias.empty();
-    drawing = greedy && !s.chain_->looks_back() ? Drawing::greedy : Drawing::chain;
+  if (is_device_chain(sampling)) {
+    drawing = changes_nothing(sampling) ? Drawing::greedy : Drawing::chain;
   } else {
-    RUNNEL_TRY(const bool fits, s.begin_candidates(sampling, std::move(piece)));
+    RUNNEL_TRY(const bool fits, s.begin_candidates(sampling, piece));
     if (!fits) return std::unique_ptr<SampledSteps>();
+    s.recent_.assign(recent.begin(), recent.end() - 1);
   }
-  if (drawing == Drawing::greedy) s.chain_.reset();
-  if (s.waits()) s.recent_.assign(recent.begin(), recent.end() - 1);
   RUNNEL_TRY(s.set_, plan.take_step_set(drawing));
-  if (s.chain_) s.chain_->put_options(s.chain_words());
+  if (drawing == Drawing::chain) s.begin_chain(sampling, recent, std::move(piece));
   return std::unique_ptr<SampledSteps>(std::move(steps));
+}
+
+std::span<std::uint32_t> VulkanSteps::words() {
+  return {reinterpret_cast<std::uint32_t*>(set_.wanted.mapped), chain_words(vocab())};
+}
+
+void VulkanSteps::begin_chain(const SamplingOptions& sampling, std::span<const TokenId> recent,
+                              PieceOf piece) {
+  chain_ = sampling;
+  // Looking at the text of every token takes milliseconds: once for many generations.
+  const bool known = set_.has_breakers && set_.breakers == sampling.dry_breakers;
+  put_chain(words(), sampling, vocab(), recent, std::move(piece), known);
+  if (sampling.dry_multiplier == 0.0F || sampling.dry_range == 0) return;
+  set_.has_breakers = true;
+  set_.breakers = sampling.dry_breakers;
 }
 
 Result<bool> VulkanSteps::begin_candidates(const SamplingOptions& sampling, PieceOf piece) {
@@ -267,7 +291,7 @@ VulkanSteps::~VulkanSteps() {
 }
 
 Status VulkanSteps::queue() {
-  if (waits() && queued() > 0) RUNNEL_CHECK_OK(wait_for(queued()));
+  if (candidates()) RUNNEL_CHECK_OK(decide());
   const std::lock_guard lock(plan_.mutex());
   return DrawAhead::queue();
 }
@@ -278,14 +302,16 @@ Status VulkanSteps::logits(std::span<float> out) {
 }
 
 Status VulkanSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
-  const bool chained = !token && !waits();
+  const bool chained = !token && !candidates();
   const TokenId next = chained ? 0 : token.value_or(next_after(pass - 1));
-  if (waits()) recent_.push_back(next);
-  if (candidates()) list_special_tokens();
+  if (candidates()) {
+    recent_.push_back(next);
+    list_special_tokens();
+  }
   const std::uint32_t place = pass % kStepPlaces;
   if (submissions_[place] != 0) RUNNEL_CHECK_OK(model_->device->wait(submissions_[place]));
   std::memset(set_.host.mapped + report_at(candidates(), place), 0, 4);
-  if (chain_) chain_->put_turn(chain_words(), place, state_.tokens + 1, recent_);
+  if (chain_) put_turn(words(), *chain_, place, state_.tokens + 1, pass == 1);
   const PlanItem item{.state = &state_, .tokens = std::span(&next, 1)};
   RUNNEL_TRY(submissions_[place], plan_.queue_step(item, set_, place, chained));
   state_.tokens += 1;

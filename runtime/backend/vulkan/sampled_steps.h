@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that draw their own tokens. The device runs the usual chain of samplers and goes from step to step by itself;
-// with penalties or DRY it waits for the host, which says whose logits change. Of other chains the device finds the tokens
-// that top-k leaves and the host's sampler draws among them.
+// Steps that draw their own tokens. The device runs the usual chain of samplers and goes from step to step by itself; of
+// other chains it finds the tokens that top-k leaves and the host's sampler draws among them.
 #pragma once
 
 #include <array>
@@ -9,10 +8,10 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/backend/draw_ahead.h"
-#include "runtime/backend/vulkan/chain_words.h"
 #include "runtime/backend/vulkan/plan.h"
 #include "runtime/sampling/sampler.h"
 
@@ -29,8 +28,10 @@ struct StepSet {
   Buffer drawn;    // on the device: kDrawn… words
   Buffer bins;     // where tokens are collected, for the host or draw.comp
   Buffer wanted;   // of those; written by the host
-  Buffer spreads;  // of draw.comp, and the logits that it changes
-  Buffer kept;
+  Buffer spreads;  // of draw.comp: sums of logits, and what it keeps from token to token
+  Buffer past;
+  bool has_breakers = false;  // whether `wanted` has DRY's
+  std::vector<std::string> breakers;  // the texts that they are of
   Buffer host;  // what the host reads: [kStepPlaces][kDrawnWords], or found and kDrawnWords
   OwnedDescriptorPool descriptors;
   OwnedCommandPool pool;
@@ -78,14 +79,11 @@ class VulkanSteps final : public DrawAhead {
   Status check_end(std::uint32_t pass) override;
 
   bool candidates() const { return sampler_.has_value(); }
-  /// Whether a pass begins only when the token before it is known.
-  bool waits() const { return candidates() || (chain_ && chain_->looks_back()); }
+  /// What draw.comp reads of options and tokens consumed.
+  void begin_chain(const SamplingOptions& sampling, std::span<const TokenId> recent, PieceOf piece);
   /// Options of candidates that the host draws among; false if it has to see whole rows.
   Result<bool> begin_candidates(const SamplingOptions& sampling, PieceOf piece);
-  std::span<std::uint32_t, ChainWords::kWords> chain_words() {
-    return std::span<std::uint32_t, ChainWords::kWords>(
-        reinterpret_cast<std::uint32_t*>(set_.wanted.mapped), ChainWords::kWords);
-  }
+  std::span<std::uint32_t> words();
   /// Waits for the last pass and draws from its candidates.
   Status decide();
   /// The sparse row of what the device found, or the whole one.
@@ -98,12 +96,11 @@ class VulkanSteps final : public DrawAhead {
   StepSet set_;
   std::array<std::uint64_t, kStepPlaces> submissions_{};
 
-  std::optional<ChainWords> chain_;  // where draw.comp draws
-  std::vector<TokenId> recent_;      // where a pass waits for the token before it
+  std::optional<SamplingOptions> chain_;  // where draw.comp draws
 
   // With candidates.
   std::optional<Sampler> sampler_;
-  std::vector<TokenId> biased_;
+  std::vector<TokenId> biased_, recent_;
   std::size_t window_ = 0;      // tokens that penalties see
   std::size_t seen_ = 0;        // tokens that penalties or DRY see
   bool whole_ = false;          // more tokens are special now than candidates have room for
