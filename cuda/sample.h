@@ -14,10 +14,10 @@ struct Sample {
   float inverse_temperature = 0.0F;  // 0: greedy
   std::int32_t top_k = 0;            // 0: all
   std::uint32_t top_p_units = 0;     // as exact_cuts.h has shares; 0: all
-  std::uint32_t min_weight = 1;  // min-p as a weight, see token_weights.h
-  float top_n_sigma = 0.0F;      // 0: off
-  float xtc_probability = 0.0F;  // 0: off
-  std::uint32_t xtc_units = 0;   // its threshold, as exact_cuts.h has shares
+  std::uint32_t min_weight = 1;      // min-p as a weight, see token_weights.h
+  float top_n_sigma = 0.0F;          // 0: off
+  float xtc_probability = 0.0F;      // 0: off
+  std::uint32_t xtc_units = 0;       // its threshold, as exact_cuts.h has shares
   std::uint64_t seed = 0;
 
   const std::int32_t* bias_ids = nullptr;  // [biases], each once

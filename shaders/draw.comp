@@ -1,16 +1,16 @@
 #version 460
 // SPDX-License-Identifier: Apache-2.0
-// The next token by the usual chain of samplers (runtime/include/runnel/sampling.h), the token of the host's sampler
-// (runtime/sampling/sampler.h) from the same logits: weights and cuts are integers, floats meet one rounded operation at
-// a time.
+// The next token by the usual chain of samplers (runtime/include/runnel/sampling.h): the token of the host's sampler
+// (runtime/sampling/sampler.h) from the same logits. Weights and cuts are integers; floats meet one rounded operation
+// at a time.
 //
 // STAGE_CHANGE, one workgroup: biases, penalties and DRY's losses, in the row itself; what was there is kept.
 // (runtime/sampling/dry.h says what lengths, losses and breakers are.)
 // STAGE_COUNT: the largest logit, how many logits have each upper 12 bits, and the sums of top-n-sigma.
-// STAGE_COLLECT: the likeliest tokens, as many as top-k wants, or as there is room for; the weight of all for top-p.
-// STAGE_CHOOSE, one workgroup: cuts and draws among those in shared memory. Where what is left may reach beyond them (many
-// equal logits, a nucleus of thousands, no cut at all) it passes over the row instead. Then the row is as it was, and the
-// token goes into the rings.
+// STAGE_COLLECT: the likeliest tokens, as many as top-k wants, or as there is room for; without top-k all that weighs.
+// STAGE_CHOOSE, one workgroup: cuts and draws among those in shared memory. Where what is left may reach beyond them
+// (many equal logits, a nucleus of thousands, no cut at all) it passes over the row instead. Then the row is as it was,
+// and the token goes into the rings.
 // Grid: (1), (kDrawGroups), (kDrawGroups), (1). Bound: latency.
 #extension GL_GOOGLE_include_directive : require
 #include "contract/common.glsl"
@@ -23,9 +23,18 @@ struct Spread {
   uint squares[2];
   uint total[2];  // of weights
 };
+#if defined(STAGE_COUNT) || defined(STAGE_COLLECT)
+layout(set = 0, binding = 0) readonly buffer Logits { float v[]; } logits;
+#else
 layout(set = 0, binding = 0) coherent buffer Logits { float v[]; } logits;
+#endif
 layout(set = 0, binding = 1) buffer Bins { uint counted[kCandidateBins]; } bins;
-layout(set = 0, binding = 2) buffer Found { uint count; uint max_key; uint unused[2]; uvec2 of[kMostCandidates]; } found;
+layout(set = 0, binding = 2) buffer Found {
+  uint count;
+  uint max_key;
+  uint unused[2];
+  uvec2 of[kMostCandidates];  // id and key
+} found;
 layout(set = 0, binding = 3) buffer Spreads { Spread of[kDrawGroups]; } spreads;
 layout(set = 0, binding = 4) readonly buffer Wanted { uint word[]; } wanted;
 layout(set = 0, binding = 5) coherent buffer Past { uint word[]; } past;
@@ -72,7 +81,7 @@ void penalise() {
   sync_buffers();
   for (uint i = THREAD; i < seen; i += kThreads) {
     const uint token = past.word[kPastRecent + i];
-    const uint count = atomicExchange(past.word[kPastTokens + token], 0);  // 0: done at another place
+    const uint count = atomicExchange(past.word[kPastTokens + token], 0);  // 0: done elsewhere
     past.word[kPastPenalised + 2 * i] = count;
     if (count == 0) continue;
     const float before = logits.v[token];
@@ -132,7 +141,8 @@ shared uint parts[10];
 #endif
 uint next_sum = 0;
 
-/// Sum of all threads modulo 2^64, in every thread. Three sets of parts, all zero in the beginning: one barrier is enough.
+/// Sum of all threads modulo 2^64, in every thread. Three sets of parts, all zero in the beginning: one barrier is
+/// enough.
 uvec2 sum64(uvec2 own) {
   const uint at = 3 * next_sum;
   next_sum = next_sum == 2 ? 0 : next_sum + 1;
@@ -259,8 +269,8 @@ bool near_enough(float logit) {
 shared uint lowest;
 shared uint counts[kThreads];
 
-/// The lowest bin such that at least `n` logits lie in it and above, 0 if there are fewer; or where n is 0 the lowest such
-/// that at most kMostCandidates do. All threads of the workgroup must call.
+/// lowest <- the lowest bin such that at least `n` logits lie in it and above, 0 if there are fewer; or where n is 0
+/// the lowest such that at most kMostCandidates do. All threads of the workgroup must call.
 void find_lowest(uint n) {
   const uint own_bins = kCandidateBins / kThreads;
   uint own = 0;
@@ -283,15 +293,22 @@ void find_lowest(uint n) {
 /// How many find_lowest is asked for.
 uint wanted_count() { return option(kDrawHeat) == 0.0 ? 1 : wanted.word[kDrawTopK]; }
 
+/// The tokens, from and to, that a workgroup of STAGE_COLLECT looks at.
+uvec2 group_share(uint group) {
+  const uint own = (a.vocab + kDrawGroups - 1) / kDrawGroups;
+  return min(uvec2(group * own, (group + 1) * own), uvec2(a.vocab));
+}
+
 #ifdef STAGE_COLLECT
 void main() {
   begin_sums();
   read_spread();
   find_lowest(wanted_count());
-  const bool weighs = option(kDrawHeat) != 0.0 && wanted.word[kDrawTopK] == 0 && wanted.word[kDrawTopP] != 0;
+  const bool some = wanted.word[kDrawMinWeight] > 1 && wanted.word[kDrawTopP] == 0;
+  const bool weighs = option(kDrawHeat) != 0.0 && wanted.word[kDrawTopK] == 0 && !some;
   uvec2 total = uvec2(0);
-  const uint step = gl_NumWorkGroups.x * kThreads;
-  for (uint i = gl_WorkGroupID.x * kThreads + THREAD; i < a.vocab; i += step) {
+  const uvec2 own = group_share(gl_WorkGroupID.x);
+  for (uint i = own.x + THREAD; i < own.y; i += kThreads) {
     const float logit = logits.v[i];
     const uint key = logit_key(logit);
     if (key == 0) continue;
@@ -309,6 +326,7 @@ shared uint ids[kMostCandidates];
 shared uint keys[kMostCandidates];
 shared uint weights[kMostCandidates];
 shared uvec2 shares[kThreads];
+shared uvec2 rest;
 shared uint best_at;
 
 bool in_row;  // passes over the row, not over the list
@@ -360,41 +378,55 @@ uvec2 all_left() {
   return sum64(own);
 }
 
-/// The id at which, by ascending id, the values up to it first come to more than `target`, which all together do.
-uint id_beyond(uint kind, uvec2 target) {
-  if (in_row) {
-    const uint own = (a.vocab + kThreads - 1) / kThreads;
-    const uint first = min(THREAD * own, a.vocab), end = min(first + own, a.vocab);
+/// The first id in [first, end) at which the values from `first` up to it come to more than `target`, which all
+/// together do: a share of the range for each thread, then the same in the share where it is.
+uint id_in_row(uint kind, uvec2 target, uint first, uint end) {
+  while (true) {
+    const uint own = (end - first + kThreads - 1) / kThreads;
+    const uint from = min(first + THREAD * own, end), to = min(from + own, end);
     uvec2 sum = uvec2(0);
-    for (uint i = first; i < end; ++i) sum = add64(sum, uvec2(value_at(kind, i), 0));
+    for (uint i = from; i < to; ++i) sum = add64(sum, uvec2(value_at(kind, i), 0));
     barrier();  // what was in shares was read
     shares[THREAD] = sum;
     barrier();
     uvec2 before = uvec2(0);
     for (uint t = 0; t < THREAD; ++t) before = add64(before, shares[t]);
-    if (!less64(target, before) && less64(target, add64(before, sum))) {
-      uint i = first;
-      for (;; ++i) {
-        before = add64(before, uvec2(value_at(kind, i), 0));
-        if (less64(target, before)) break;
-      }
-      best_at = i;
+    if (!less64(target, before) && less64(target, add64(before, sum)))
+      best_at = from, rest = sub64(target, before);
+    barrier();
+    first = best_at;
+    target = rest;
+    end = min(first + own, end);
+    barrier();
+    if (own == 1) return first;
+  }
+}
+
+/// The id at which, by ascending id, the values up to it first come to more than `target`, which all together do.
+uint id_beyond(uint kind, uvec2 target) {
+  if (in_row) return id_in_row(kind, target, 0, a.vocab);
+  for (uint i = THREAD; i < items; i += kThreads) {
+    const uint own = value_at(kind, i), id = ids[i];
+    if (own == 0) continue;
+    uvec2 before = uvec2(0);
+    for (uint j = 0; j < items; ++j) {
+      if (ids[j] < id) before = add64(before, uvec2(value_at(kind, j), 0));
     }
-  } else {
-    for (uint i = THREAD; i < items; i += kThreads) {
-      const uint own = value_at(kind, i), id = ids[i];
-      if (own == 0) continue;
-      uvec2 before = uvec2(0);
-      for (uint j = 0; j < items; ++j) {
-        if (ids[j] < id) before = add64(before, uvec2(value_at(kind, j), 0));
-      }
-      if (!less64(target, before) && less64(target, add64(before, uvec2(own, 0)))) best_at = id;
-    }
+    if (!less64(target, before) && less64(target, add64(before, uvec2(own, 0)))) best_at = id;
   }
   barrier();
   const uint found_at = best_at;
   barrier();
   return found_at;
+}
+
+/// The weight of all that top-n-sigma leaves, as STAGE_COLLECT summed it up; that of each workgroup in shares.
+uvec2 collected_weight() {
+  uvec2 own = uvec2(0);
+  if (THREAD < kDrawGroups) own = uvec2(spreads.of[THREAD].total[0], spreads.of[THREAD].total[1]);
+  barrier();  // what was in shares was read
+  shares[THREAD] = own;
+  return sum64(own);  // and a barrier
 }
 
 /// Leaves the k likeliest.
@@ -473,9 +505,11 @@ bool list_holds_all() {
   return !near_enough(beyond) || weight(beyond) == 0;
 }
 
+void leave_all() { top_key = 0, top_last = ~0u, cut = 1, cut_last = ~0u, least = ~0u, spared = 0; }
+
 /// Cuts; false: the list may not hold all that is left.
 bool cut_items() {
-  top_key = 0, top_last = ~0u, cut = 1, cut_last = ~0u, least = ~0u, spared = 0;
+  leave_all();
   if (wanted.word[kDrawTopK] != 0) keep_top_k(wanted.word[kDrawTopK]);
   if (!in_row) {
     barrier();
@@ -488,8 +522,7 @@ bool cut_items() {
     if (whole) {
       total = reaching_weights(1);
     } else {
-      const bool mine = THREAD < kDrawGroups;
-      total = sum64(mine ? uvec2(spreads.of[THREAD].total[0], spreads.of[THREAD].total[1]) : uvec2(0));
+      total = collected_weight();
     }
     if (!keep_top_p(total, wanted.word[kDrawTopP])) return false;
   }
@@ -498,6 +531,18 @@ bool cut_items() {
   // Weights rise with logits up to a rounding.
   const uint beyond = weight(key_logit(lowest << 20));
   return cut > beyond + beyond / 1024 + 1;
+}
+
+/// A draw where only top-n-sigma cut, if that: in the share of one workgroup of STAGE_COLLECT.
+uint draw_of_all() {
+  leave_all();
+  in_row = true;
+  bool exact;
+  uvec2 target = share_below(collected_weight(), turn(kTurnWord), exact);
+  uint group = 0;
+  for (; !less64(target, shares[group]); ++group) target = sub64(target, shares[group]);
+  const uvec2 own = group_share(group);
+  return id_in_row(kLeft, target, own.x, own.y);
 }
 
 uint choose() {
@@ -513,6 +558,9 @@ uint choose() {
     barrier();
     return best_at;
   }
+  if (wanted.word[kDrawTopK] == 0 && wanted.word[kDrawTopP] == 0 && wanted.word[kDrawMinWeight] <= 1 &&
+      turn(kTurnXtc) == 0)
+    return draw_of_all();
   if (!cut_items()) {
     in_row = true, items = a.vocab;
     cut_items();

@@ -501,7 +501,8 @@ class Sampling {
     std::uint64_t total = 0;
     for (auto i = std::uint32_t(tid_); i < n; i += std::uint32_t(threads_)) total += weights[i];
     total = block_sum<false>(total, 0).sum;
-    const Excluded gone = top_choices(weight, [ids](int i) { return ids[i]; }, int(n), total);
+    const Excluded gone = top_choices(
+        weight, [ids](int i) { return ids[i]; }, int(n), total);
     sync_block();  // all have read what some zero now
     for (auto i = std::uint32_t(tid_); i < n; i += std::uint32_t(threads_)) {
       if (gone.holds(weights[i], ids[i])) weights[i] = 0;
@@ -565,7 +566,8 @@ class Sampling {
     };
     total = reach<false>(left, 1).sum;
     if (excludes()) {
-      gone = top_choices(left, [](int i) { return std::uint32_t(i); }, n, total);
+      gone = top_choices(
+          left, [](int i) { return std::uint32_t(i); }, n, total);
       total = reach<false>(left, 1).sum;
     }
     return std::uint32_t(index_beyond(left, draw_below(total, words()[0])));

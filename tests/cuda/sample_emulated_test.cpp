@@ -120,10 +120,10 @@ void compare(Random& random, std::int32_t vocab, int threads, int steps) {
     ASSERT_EQ(token, expected ? static_cast<std::uint32_t>(*expected) : cuda::kNoToken)
         << "step " << step << " of " << vocab << " tokens, temperature " << options.temperature
         << ", top_k " << options.top_k << ", top_p " << options.top_p << ", min_p " << options.min_p
-        << ", top_n_sigma " << options.top_n_sigma << ", XTC " << options.xtc_probability << " from "
-        << options.xtc_threshold << ", window " << options.penalty_window << ", DRY " << options.dry_multiplier << " * "
-        << options.dry_base << "^(n - " << options.dry_allowed_length << ") over "
-        << options.dry_range;
+        << ", top_n_sigma " << options.top_n_sigma << ", XTC " << options.xtc_probability
+        << " from " << options.xtc_threshold << ", window " << options.penalty_window << ", DRY "
+        << options.dry_multiplier << " * " << options.dry_base << "^(n - "
+        << options.dry_allowed_length << ") over " << options.dry_range;
     ASSERT_EQ(device.position(), position);
     recent.push_back(expected ? *expected : 0);
     ++position;
@@ -197,7 +197,8 @@ TEST(SampleEmulated, TopNSigmaCutsWithForbiddenTokensLeftOut) {
   const SamplingOptions o{.temperature = 3.0F, .top_n_sigma = 1.0F};
   // sigma of {2, 1, 0, -1} is 1.118
   EXPECT_THAT(expect_draws_of_host(o, {NAN, 2.0F, -kInf, 1.0F, 0.0F, -1.0F}), ElementsAre(1U, 3U));
-  EXPECT_EQ(expect_draws_of_host(o, std::vector<float>(5, -7.0F)).size(), 5U);  // sigma 0, all equal
+  EXPECT_EQ(expect_draws_of_host(o, std::vector<float>(5, -7.0F)).size(),
+            5U);  // sigma 0, all equal
   EXPECT_THAT(expect_draws_of_host(o, {3e38F, -3e38F, 0.0F}), ElementsAre(0U));
 }
 

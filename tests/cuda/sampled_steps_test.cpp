@@ -176,6 +176,13 @@ TEST_P(SampledStepsTest, GiveTheFirstTokensInAGraph) {
   }
 }
 
+TEST(SampledSteps, AnyChainDrawsTheTokensOfTheHost) {
+  if (cuda::devices().empty()) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  const std::unique_ptr<Backend> device = cuda_backend();
+  ASSERT_NE(device, nullptr);
+  expect_any_chain_to_draw_as_the_host(*device, 250);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cuda, SampledStepsTest, testing::ValuesIn(kinds()),
                          [](const auto& each) { return std::string(each.param.name); });
 

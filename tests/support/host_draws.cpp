@@ -137,4 +137,69 @@ void expect_steps_to_go_on(Backend& device, const SamplingKind& kind, std::size_
   }
 }
 
+RandomModel model_with_head(const std::vector<float>& first_column) {
+  RandomModel model = model_to_draw_from();
+  auto weights = std::make_shared<Weights>(*model.weights);
+  const auto d = static_cast<std::size_t>(model.config.hidden_size);
+  auto head = std::make_shared<std::vector<float>>(first_column.size() * d, 0.0F);
+  for (std::size_t i = 0; i < first_column.size(); ++i) (*head)[i * d] = first_column[i];
+  weights->head = {.name = "head",
+                   .type = quant::BlockType::f32,
+                   .rows = static_cast<std::int64_t>(first_column.size()),
+                   .cols = static_cast<std::int64_t>(d),
+                   .data = std::as_bytes(std::span(*head))};
+  model.storage =
+      std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+          model.storage, head);
+  model.weights = weights;
+  return model;
+}
+
+namespace {
+
+void expect_chain_to_draw_as_the_host(const LoadedModel& loaded, Random& random) {
+  const SamplingOptions o = random_chain(random, kDrawnVocab);
+  auto plain = loaded.state(), drawn = loaded.state();
+  const std::int32_t kinds = one_of(random, {2, 30, kDrawnVocab});
+  std::vector<TokenId> all = random.tokens(1 + random.below(300), kinds);
+  auto steps = loaded.plan->sampled_steps(*drawn, all, o, drawn_piece);
+  ASSERT_TRUE(steps && *steps != nullptr);
+  auto sampler = Sampler::create(o, kDrawnVocab, drawn_piece);
+  ASSERT_TRUE(sampler);
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE((*steps)->queue());
+    const std::vector<float> logits = loaded.run(*plain, std::span(all).last(1));
+    const auto expected = sampler->sample(logits, all, plain->position());
+    const auto token = (*steps)->drawn();
+    ASSERT_TRUE(token && expected);
+    ASSERT_EQ(*token, *expected) << "step " << step << ": temperature " << o.temperature
+                                 << ", top_k " << o.top_k << ", top_p " << o.top_p << ", min_p "
+                                 << o.min_p << ", top_n_sigma " << o.top_n_sigma << ", XTC "
+                                 << o.xtc_probability << " from " << o.xtc_threshold << ", window "
+                                 << o.penalty_window << ", DRY " << o.dry_multiplier;
+    all.push_back(*token);
+  }
+}
+
+}  // namespace
+
+void expect_any_chain_to_draw_as_the_host(Backend& device, int chains) {
+  Random random(61);
+  for (const float scale : {0.01F, 1.0F, 4.0F, 40.0F}) {
+    std::vector<float> head = random.normals(kDrawnVocab, scale);
+    for (float& v : head) {
+      if (scale == 1.0F) v = std::round(v * 4.0F) / 4.0F;  // ties
+      if (random.below(50) == 0) v = one_of(random, {NAN, -0.0F, 0.0F});
+    }
+    const LoadedModel loaded = load_on(device, model_with_head(head), 16);
+    for (int i = 0; i < chains; ++i) {
+      expect_chain_to_draw_as_the_host(loaded, random);
+      if (testing::Test::HasFatalFailure()) {
+        ADD_FAILURE() << "logits of scale " << scale << ", chain " << i;
+        return;
+      }
+    }
+  }
+}
+
 }  // namespace runnel::test

@@ -40,6 +40,13 @@ constexpr std::int32_t kDrawnVocab = 3001;
 /// A small positional model with that vocabulary, a tied head and every bias.
 RandomModel model_to_draw_from();
 
+/// A model whose logits are, up to a positive factor, `first_column` [kDrawnVocab].
+RandomModel model_with_head(const std::vector<float>& first_column);
+
+/// Draws on `device` by `chains` random chains for each of several models with flat, tied and peaked logits, some of them
+/// not numbers; expects the host's tokens from the same logits.
+void expect_any_chain_to_draw_as_the_host(Backend& device, int chains);
+
 /// The `count` tokens that follow `tokens`, which `state` has taken in and `logits` is of; all of
 /// them but the last are fed, and `logits` is then of the last one fed. Fails the test on error.
 std::vector<TokenId> host_draws(const LoadedModel& loaded, RecurrentState& state,

@@ -154,31 +154,11 @@ INSTANTIATE_TEST_SUITE_P(Kinds, VulkanSampledSteps, testing::ValuesIn(kinds()),
 
 class VulkanSampling : public VulkanTest {
  protected:
-  /// A model whose logits are, up to a positive factor, `logits`: the one token of its table that
-  /// is fed is the only row that counts.
-  static RandomModel with_head(const std::vector<float>& first_column) {
-    RandomModel model = model_to_draw_from();
-    auto weights = std::make_shared<Weights>(*model.weights);
-    const auto d = static_cast<std::size_t>(model.config.hidden_size);
-    auto head = std::make_shared<std::vector<float>>(first_column.size() * d, 0.0F);
-    for (std::size_t i = 0; i < first_column.size(); ++i) (*head)[i * d] = first_column[i];
-    weights->head = {.name = "head",
-                     .type = quant::BlockType::f32,
-                     .rows = static_cast<std::int64_t>(first_column.size()),
-                     .cols = static_cast<std::int64_t>(d),
-                     .data = std::as_bytes(std::span(*head))};
-    model.storage =
-        std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
-            model.storage, head);
-    model.weights = weights;
-    return model;
-  }
-
   /// The steps' first tokens, against the host on the logits of the same pass.
   void expect_host(const std::vector<float>& head, const SamplingOptions& sampling,
                    std::vector<TokenId> all = {17}) {
     auto device = backend();
-    const LoadedModel loaded = load_on(*device, with_head(head), 16);
+    const LoadedModel loaded = load_on(*device, model_with_head(head), 16);
     auto plain = loaded.state(), drawn = loaded.state();
     auto steps = loaded.plan->sampled_steps(*drawn, all, sampling);
     ASSERT_TRUE(steps && *steps != nullptr);
@@ -206,10 +186,8 @@ class VulkanSampling : public VulkanTest {
           SamplingOptions{.temperature = 1.0F, .top_p = 0.7F, .seed = 2},
           SamplingOptions{.temperature = 1.0F, .min_p = 0.1F, .seed = 3},
           SamplingOptions{.temperature = 1.0F, .seed = 4, .top_n_sigma = 1.0F},
-          SamplingOptions{.temperature = 1.0F,
-                          .seed = 5,
-                          .xtc_probability = 1.0F,
-                          .xtc_threshold = 0.0F},
+          SamplingOptions{
+              .temperature = 1.0F, .seed = 5, .xtc_probability = 1.0F, .xtc_threshold = 0.0F},
           SamplingOptions{.logit_bias = {{9, 2.0F}}}})
       expect_host(head, sampling);
   }
@@ -238,7 +216,8 @@ TEST_F(VulkanSampling, NotANumberIsNeverChosen) {
 }
 
 TEST_F(VulkanSampling, ManyRepetitionsLowerWhatTheHostLowers) {
-  std::vector<TokenId> all;  // after token 1, 511 different ones: more than candidates have room for
+  std::vector<TokenId>
+      all;  // after token 1, 511 different ones: more than candidates have room for
   for (TokenId i = 0; i < 511; ++i) all.insert(all.end(), {1, 100 + i});
   all.push_back(1);
   for (SamplingOptions dry : {top_k_, typical_}) {
@@ -250,40 +229,7 @@ TEST_F(VulkanSampling, ManyRepetitionsLowerWhatTheHostLowers) {
 }
 
 TEST_F(VulkanSampling, AnyChainDrawsTheTokensOfTheHost) {
-  auto device = backend();
-  Random random(61);
-  for (const float scale : {0.01F, 1.0F, 4.0F, 40.0F}) {
-    std::vector<float> head = random.normals(kVocab, scale);
-    for (float& v : head) {
-      if (scale == 1.0F) v = std::round(v * 4.0F) / 4.0F;  // ties
-      if (random.below(50) == 0) v = one_of(random, {NAN, -0.0F, 0.0F});
-    }
-    const LoadedModel loaded = load_on(*device, with_head(head), 16);
-    for (int i = 0; i < 40; ++i) {
-      const SamplingOptions sampling = random_chain(random, kVocab);
-      auto plain = loaded.state(), drawn = loaded.state();
-      const std::int32_t kinds = one_of(random, {2, 30, kVocab});
-      std::vector<TokenId> all = random.tokens(1 + random.below(300), kinds);
-      auto steps = loaded.plan->sampled_steps(*drawn, all, sampling, drawn_piece);
-      ASSERT_TRUE(steps && *steps != nullptr);
-      auto sampler = Sampler::create(sampling, kVocab, drawn_piece);
-      ASSERT_TRUE(sampler);
-      for (int step = 0; step < 3; ++step) {
-        ASSERT_TRUE((*steps)->queue());
-        const std::vector<float> logits = loaded.run(*plain, std::span(all).last(1));
-        const auto expected = sampler->sample(logits, all, plain->position());
-        const auto token = (*steps)->drawn();
-        ASSERT_TRUE(token && expected);
-        ASSERT_EQ(*token, *expected)
-            << "scale " << scale << ", case " << i << ", step " << step << ": temperature "
-            << sampling.temperature << ", top_k " << sampling.top_k << ", top_p " << sampling.top_p
-            << ", min_p " << sampling.min_p << ", top_n_sigma " << sampling.top_n_sigma << ", XTC "
-            << sampling.xtc_probability << " from " << sampling.xtc_threshold << ", window "
-            << sampling.penalty_window << ", DRY " << sampling.dry_multiplier;
-        all.push_back(*token);
-      }
-    }
-  }
+  expect_any_chain_to_draw_as_the_host(*backend(), 40);
 }
 
 TEST_F(VulkanSampling, WhatNeedsWholeRowsIsLeftToTheHost) {

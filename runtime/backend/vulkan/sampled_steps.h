@@ -30,7 +30,7 @@ struct StepSet {
   Buffer wanted;   // of those; written by the host
   Buffer spreads;  // of draw.comp: sums of logits, and what it keeps from token to token
   Buffer past;
-  bool has_breakers = false;  // whether `wanted` has DRY's
+  bool has_breakers = false;          // whether `wanted` has DRY's
   std::vector<std::string> breakers;  // the texts that they are of
   Buffer host;  // what the host reads: [kStepPlaces][kDrawnWords], or found and kDrawnWords
   OwnedDescriptorPool descriptors;
