@@ -110,7 +110,7 @@ Status add_text_bias(const Model& model, std::string_view text, float bias,
 }
 
 std::optional<SamplingOptions> last_sampling(const Session& session) {
-  const std::optional<SamplerState>& state = session.impl().sampler();
+  const std::optional<SamplerState>& state = impl_of(session).sampler();
   return state ? std::optional(to_options(*state)) : std::nullopt;
 }
 
@@ -125,13 +125,14 @@ Status check_stop_strings(const Model& model, const GenerationOptions& options) 
 
 void keep_after_generation(Session& session, const GenerationOptions& options,
                            GenerationCarry carry) {
-  session.impl().keep_generation(to_state(options.sampling), std::move(carry));
+  impl_of(session).keep_generation(to_state(options.sampling), std::move(carry));
 }
 
 Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
                                   const TextCallback& on_text, std::stop_token stop) try {
   RUNNEL_CHECK_OK(check_stop_strings(session.model(), options));
-  GenerationCarry carry = session.impl().carry();
+  RUNNEL_CHECK_OK(impl_of(session).catch_up());
+  GenerationCarry carry = impl_of(session).carry();
   RUNNEL_TRY(AnswerSettler settler, AnswerSettler::begin(session, options.answer));
   SessionSource source(session, &settler);
   AnswerRecord record;

@@ -155,7 +155,7 @@ TEST(Snapshot, SavesPrivatelyAndLoads) {
 
   const Result<Snapshot> loaded = Snapshot::load(path);
   ASSERT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ(loaded->data(), sample_snapshot());
+  EXPECT_EQ(data_of(*loaded), sample_snapshot());
   EXPECT_EQ(loaded->position(), sample_snapshot().position);
   EXPECT_EQ(loaded->model_fingerprint(), sample_snapshot().model_fingerprint);
   EXPECT_GT(loaded->bytes(), sample_snapshot().state.size() * sizeof(float));
@@ -165,7 +165,7 @@ TEST(Snapshot, SavingReplacesAWiderFileByAPrivateOne) {
   const TemporaryDirectory directory;
   const fs::path path = directory.file("s", "old");
   fs::permissions(path, fs::perms::owner_all | fs::perms::others_read);
-  ASSERT_TRUE(Snapshot(std::make_shared<const SnapshotData>(sample_snapshot())).save(path));
+  ASSERT_TRUE(make_snapshot(std::make_shared<const SnapshotData>(sample_snapshot())).save(path));
   EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
