@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/base/access.h"
 #include "runtime/base/byte_reader.h"
 #include "runtime/io/snapshot_file.h"
 #include "tests/io/sample_files.h"
@@ -147,7 +148,8 @@ TEST(SnapshotFile, PassesOverUnknownOptionalSectionsOfALaterMinorVersion) {
 TEST(Snapshot, SavesPrivatelyAndLoads) {
   const TemporaryDirectory directory;
   const fs::path path = directory.path() / "chat.snapshot";
-  const Snapshot snapshot(std::make_shared<const SnapshotData>(sample_snapshot()));
+  const auto snapshot =
+      Access::make<Snapshot>(std::make_shared<const SnapshotData>(sample_snapshot()));
   const Status saved = snapshot.save(path);
   ASSERT_TRUE(saved) << saved.error().message;
   EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
