@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Install rules: libraries, headers, CMake package, pkg-config files, program and default model; then packages.
+# Install rules: libraries, headers, CMake package, pkg-config files, program, documents and models; then packages.
 #
-# Components: runtime (shared libraries), development, program, chat.
+# Components: runtime (shared libraries), development, program, chat, docs; and those that a plain `cmake --install` leaves
+# out: model and model_small. What Debian wants of every package is left out by it, too.
 include(CMakePackageConfigHelpers)
 
 set(targets runnel)
@@ -28,10 +29,15 @@ endif()
 
 set(skip "")
 if(NOT RUNNEL_STORE)
-  set(skip PATTERN store.h EXCLUDE PATTERN conversation.h EXCLUDE)
+  set(skip PATTERN store.h EXCLUDE PATTERN conversation.h EXCLUDE PATTERN runnel_store.h EXCLUDE)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/runnel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT development FILES_MATCHING PATTERN "*.h" ${skip})
+
+file(GLOB documents CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE ${documents}
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/runnel COMPONENT docs)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/runnel COMPONENT docs)
 
 # ---- CMake package ----
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/runnel)
@@ -46,7 +52,7 @@ install(FILES ${PROJECT_BINARY_DIR}/runnelConfig.cmake ${PROJECT_BINARY_DIR}/run
 # ---- pkg-config ----
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
-function(runnel_pkg_config name description requires requires_private)
+function(runnel_pkg_config name description requires)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${name}.pc @ONLY CONTENT
 "prefix=\${pcfiledir}/@prefix_from_pc@
 includedir=\${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
@@ -56,28 +62,30 @@ Name: @name@
 Description: @description@
 Version: @PROJECT_VERSION@
 Requires: @requires@
-Requires.private: @requires_private@
 Cflags: -I\${includedir}
-Libs: -L\${libdir} -l@name@
-Libs.private: @private_libs@
+Libs: -L\${libdir} -l@name@ @libs@
 ")
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endfunction()
-# What a static library needs; a shared one brings it along, and a machine with that one need not have it.
-set(private "libpcre2-8 libxxhash libzstd")
-set(private_store "sqlite3 libxxhash")
-set(private_libs "-lstdc++ -lm -pthread -ldl")
-if(RUNNEL_SENTENCEPIECE)
-  string(APPEND private " sentencepiece")
+# A shared library brings along what it needs, and a machine with it need not have that. Where there is a static one alone,
+# every program that links it names all of it, so it is not private: the line is the same with and without --static.
+set(needs "")
+set(store_needs "")
+set(libs "")
+if(NOT is_shared)
+  set(needs "libpcre2-8 libxxhash libzstd")
+  set(store_needs "sqlite3 libxxhash")
+  set(libs "-lstdc++ -lm -pthread -ldl")
+  if(RUNNEL_SENTENCEPIECE)
+    string(APPEND needs " sentencepiece")
+  endif()
+  if(RUNNEL_CUDA)
+    string(APPEND libs " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt")
+  endif()
 endif()
-if(is_shared)
-  set(private "")
-  set(private_store "")
-  set(private_libs "")
-endif()
-runnel_pkg_config(runnel "${PROJECT_DESCRIPTION}" "" "${private}")
+runnel_pkg_config(runnel "${PROJECT_DESCRIPTION}" "${needs}")
 if(RUNNEL_STORE)
-  runnel_pkg_config(runnel_store "Runnel's conversations on disk" runnel "${private_store}")
+  runnel_pkg_config(runnel_store "Runnel's conversations on disk" "runnel ${store_needs}")
 endif()
 
 if(PROJECT_IS_TOP_LEVEL)

@@ -41,13 +41,13 @@ function(runnel_target_defaults target)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
-# runnel_export_only_api(TARGET): a shared library shows its API alone. Instantiations of the standard library are
+# runnel_export_only_api(TARGET MAP): a shared library shows its API alone. Instantiations of the standard library are
 # visible whatever the compiler is told; the map keeps them in.
-function(runnel_export_only_api target)
+function(runnel_export_only_api target map)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "SHARED_LIBRARY")
-    target_link_options(${target} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map LINKER:--no-undefined)
-    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+    target_link_options(${target} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/${map} LINKER:--no-undefined)
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/${map})
   endif()
 endfunction()
 
@@ -65,9 +65,10 @@ function(runnel_join_objects target)
   endif()
 endfunction()
 
-# runnel_public_library(TARGET NAME): a library that others link as runnel::NAME, static or shared by BUILD_SHARED_LIBS.
+# runnel_public_library(TARGET NAME MAP): a library that others link as runnel::NAME, static or shared by BUILD_SHARED_LIBS;
+# MAP says what it exports.
 # The public headers are in one folder; every public library gives all of them.
-function(runnel_public_library target name)
+function(runnel_public_library target name map)
   add_library(runnel::${name} ALIAS ${target})
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/runtime/include>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -75,5 +76,5 @@ function(runnel_public_library target name)
   target_compile_features(${target} INTERFACE $<BUILD_INTERFACE:cxx_std_20>)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} LINKER_LANGUAGE CXX
     VERSION ${PROJECT_VERSION} SOVERSION 0)
-  runnel_export_only_api(${target})
+  runnel_export_only_api(${target} ${map})
 endfunction()

@@ -17,6 +17,53 @@ __device__ __forceinline__ float softplus(float x) {
   return fmaxf(x, 0.0F) + log1pf(expf(-fabsf(x)));
 }
 
+/// What the channels of a token's head share.
+struct OfHead {
+  const float* row;  // of the inputs
+  float key_length, fade, beta;
+};
+
+__device__ __forceinline__ float norm_part(KeyNorm norm, float v) {
+  return norm == KeyNorm::length ? v * v : v;
+}
+/// Of the sum of what norm_part() returned.
+__device__ __forceinline__ float norm_factor(KeyNorm norm, float sum) {
+  return norm == KeyNorm::length ? 1.0F / sqrtf(sum + 1e-6F) : 1.0F / sum;
+}
+
+__device__ __forceinline__ OfHead of_head(const RemovalLayer& a, const float* row, int head,
+                                          float squares) {
+  OfHead h{row, fmaxf(sqrtf(squares), 1e-12F), 1.0F, 0.0F};
+  if (a.decay == Decay::softplus)
+    h.fade = expf(-expf(a.log_rate[head]) * softplus(row[a.at.f + head] + a.f_bias[head]));
+  if (a.removal == Removal::delta) h.beta = a.removal_scale * sigmoid(row[a.at.r + head]);
+  return h;
+}
+
+/// q, k, a, c and b of a channel, to place `to`; `bonus` with what the channel adds.
+__device__ __forceinline__ float put_channel(const RemovalLayer& a, const OfHead& h, int channel,
+                                             float q, float k, std::size_t to, float bonus) {
+  float c, b, new_key, fade = h.fade;
+  if (a.decay == Decay::bounded)
+    fade = expf(kBoundedDecay * sigmoid(h.row[a.at.f + channel] + a.f_bias[channel]));
+  if (a.removal == Removal::delta) {
+    c = fade * k;
+    new_key = h.beta * k;
+    b = -new_key;
+  } else {
+    const float rate = sigmoid(h.row[a.at.r + channel] + a.r_bias[channel]);
+    c = -k * a.removal_key[channel] / h.key_length;
+    b = -rate * c;
+    new_key = k * (1.0F + (rate - 1.0F) * a.key_rate[channel]);
+  }
+  a.q[to] = q * a.scale;
+  a.k[to] = new_key;
+  a.c[to] = c;
+  a.b[to] = b;
+  if (a.decay != Decay::none) a.a[to] = fade;
+  return a.bonus_weight != nullptr ? fmaf(q * new_key, a.bonus_weight[channel], bonus) : bonus;
+}
+
 /// Blocks (token, head).
 __global__ void __launch_bounds__(kThreads) inputs_kernel(const __grid_constant__ RemovalLayer a) {
   extern __shared__ float shared[];  // q [K], k [K]
@@ -29,20 +76,19 @@ __global__ void __launch_bounds__(kThreads) inputs_kernel(const __grid_constant_
   const int key = head / a.values_per_key * n;
   float* q = shared;
   float* k = shared + n;
-  const bool length = a.key_norm == KeyNorm::length;
   float sum_q = 0.0F, sum_k = 0.0F;
   for (int i = tid; i < n; i += kThreads) {
     q[i] = mapped(a.map, row[a.at.q + key + i]);
     k[i] = mapped(a.map, row[a.at.k + key + i]);
-    sum_q += length ? q[i] * q[i] : q[i];
-    sum_k += length ? k[i] * k[i] : k[i];
+    sum_q += norm_part(a.key_norm, q[i]);
+    sum_k += norm_part(a.key_norm, k[i]);
   }
   float by_q = 1.0F, by_k = 1.0F;
   if (a.key_norm != KeyNorm::none) {
     sum_q = block_sum(sum_q, scratch);
     sum_k = block_sum(sum_k, scratch);
-    by_q = length ? 1.0F / sqrtf(sum_q + 1e-6F) : 1.0F / sum_q;
-    by_k = length ? 1.0F / sqrtf(sum_k + 1e-6F) : 1.0F / sum_k;
+    by_q = norm_factor(a.key_norm, sum_q);
+    by_k = norm_factor(a.key_norm, sum_k);
   }
   float squares = 0.0F;
   if (a.removal == Removal::own_key) {
@@ -52,36 +98,11 @@ __global__ void __launch_bounds__(kThreads) inputs_kernel(const __grid_constant_
     }
     squares = block_sum(squares, scratch);
   }
-  const float key_length = fmaxf(sqrtf(squares), 1e-12F);
-  float fade = 1.0F, beta = 0.0F;
-  if (a.decay == Decay::softplus)
-    fade = expf(-expf(a.log_rate[head]) * softplus(row[a.at.f + head] + a.f_bias[head]));
-  if (a.removal == Removal::delta) beta = a.removal_scale * sigmoid(row[a.at.r + head]);
+  const OfHead h = of_head(a, row, head, squares);
   const std::size_t to = (t * a.heads + head) * n;
   float bonus = 0.0F;
-  for (int i = tid; i < n; i += kThreads) {
-    const int channel = head * n + i;
-    const float own_q = q[i] * by_q, own_k = k[i] * by_k;
-    if (a.decay == Decay::bounded)
-      fade = expf(kBoundedDecay * sigmoid(row[a.at.f + channel] + a.f_bias[channel]));
-    float c, b, new_key;
-    if (a.removal == Removal::delta) {
-      c = fade * own_k;
-      new_key = beta * own_k;
-      b = -new_key;
-    } else {
-      const float rate = sigmoid(row[a.at.r + channel] + a.r_bias[channel]);
-      c = -own_k * a.removal_key[channel] / key_length;
-      b = -rate * c;
-      new_key = own_k * (1.0F + (rate - 1.0F) * a.key_rate[channel]);
-    }
-    if (a.bonus_weight != nullptr) bonus = fmaf(own_q * new_key, a.bonus_weight[channel], bonus);
-    a.q[to + i] = own_q * a.scale;
-    a.k[to + i] = new_key;
-    a.c[to + i] = c;
-    a.b[to + i] = b;
-    if (a.decay != Decay::none) a.a[to + i] = fade;
-  }
+  for (int i = tid; i < n; i += kThreads)
+    bonus = put_channel(a, h, head * n + i, q[i] * by_q, k[i] * by_k, to + i, bonus);
   if (a.bonus_weight == nullptr) return;
   bonus = block_sum(bonus, scratch);
   if (tid == 0) a.bonus[t * a.heads + head] = bonus;
@@ -101,19 +122,18 @@ __global__ void __launch_bounds__(kThreads)
   const float* row = a.inputs + t * a.at.stride;
   const int key = head / a.values_per_key * n;
   float q[kPer], k[kPer], sum_q = 0.0F, sum_k = 0.0F;
-  const bool length = a.key_norm == KeyNorm::length;
 #pragma unroll
   for (int j = 0; j < kPer; ++j) {
     q[j] = mapped(a.map, row[a.at.q + key + 32 * j + lane]);
     k[j] = mapped(a.map, row[a.at.k + key + 32 * j + lane]);
-    sum_q += length ? q[j] * q[j] : q[j];
-    sum_k += length ? k[j] * k[j] : k[j];
+    sum_q += norm_part(a.key_norm, q[j]);
+    sum_k += norm_part(a.key_norm, k[j]);
   }
   float by_q = 1.0F, by_k = 1.0F;
   if (a.key_norm != KeyNorm::none) {
     sum_q = warp_sum(sum_q), sum_k = warp_sum(sum_k);
-    by_q = length ? 1.0F / sqrtf(sum_q + 1e-6F) : 1.0F / sum_q;
-    by_k = length ? 1.0F / sqrtf(sum_k + 1e-6F) : 1.0F / sum_k;
+    by_q = norm_factor(a.key_norm, sum_q);
+    by_k = norm_factor(a.key_norm, sum_k);
   }
   float squares = 0.0F;
   if (a.removal == Removal::own_key) {
@@ -124,35 +144,13 @@ __global__ void __launch_bounds__(kThreads)
     }
     squares = warp_sum(squares);
   }
-  const float key_length = fmaxf(sqrtf(squares), 1e-12F);
-  float fade = 1.0F, beta = 0.0F, bonus = 0.0F;
-  if (a.decay == Decay::softplus)
-    fade = expf(-expf(a.log_rate[head]) * softplus(row[a.at.f + head] + a.f_bias[head]));
-  if (a.removal == Removal::delta) beta = a.removal_scale * sigmoid(row[a.at.r + head]);
+  const OfHead h = of_head(a, row, head, squares);
   const std::size_t to = (t * a.heads + head) * n;
+  float bonus = 0.0F;
 #pragma unroll
   for (int j = 0; j < kPer; ++j) {
-    const int i = 32 * j + lane, channel = head * n + i;
-    const float own_q = q[j] * by_q, own_k = k[j] * by_k;
-    if (a.decay == Decay::bounded)
-      fade = expf(kBoundedDecay * sigmoid(row[a.at.f + channel] + a.f_bias[channel]));
-    float c, b, new_key;
-    if (a.removal == Removal::delta) {
-      c = fade * own_k;
-      new_key = beta * own_k;
-      b = -new_key;
-    } else {
-      const float rate = sigmoid(row[a.at.r + channel] + a.r_bias[channel]);
-      c = -own_k * a.removal_key[channel] / key_length;
-      b = -rate * c;
-      new_key = own_k * (1.0F + (rate - 1.0F) * a.key_rate[channel]);
-    }
-    if (a.bonus_weight != nullptr) bonus = fmaf(own_q * new_key, a.bonus_weight[channel], bonus);
-    a.q[to + i] = own_q * a.scale;
-    a.k[to + i] = new_key;
-    a.c[to + i] = c;
-    a.b[to + i] = b;
-    if (a.decay != Decay::none) a.a[to + i] = fade;
+    const int i = 32 * j + lane;
+    bonus = put_channel(a, h, head * n + i, q[j] * by_q, k[j] * by_k, to + i, bonus);
   }
   if (a.bonus_weight == nullptr) return;
   bonus = warp_sum(bonus);

@@ -45,6 +45,18 @@ cudaError_t removal_core(const Launch&, const RemovalLayer&, const Segment* segm
 /// Whether a state's rows fit the registers of the lanes that share a column.
 bool removal_fits(const RemovalLayer&);
 
+inline constexpr int kRemovalChunk = 16;
+/// The same for long segments, kRemovalChunk tokens at a time (removal_chunks.cu). q, k, c and b are overwritten.
+struct RemovalChunks {
+  float* taken;  // [T, H, V]
+  float*
+      kept;  // [chunks, H, K]: of every segment's tokens, the last chunk of each with what is left
+};
+cudaError_t removal_chunks(const Launch&, const RemovalLayer&, const RemovalChunks&,
+                           const Segment* segments, int num_segments, int tokens);
+/// Whether there is a kernel for heads of this size.
+bool removal_chunks_fit(const RemovalLayer&);
+
 /// y = (norm(o) + bonus v) * gate, [T, H*V]; the norm a LayerNorm of each head, or none.
 struct RemovalOutput {
   const float* o = nullptr;  // [T, H, V]

@@ -13,8 +13,11 @@ struct Sample {
   std::int32_t vocab = 0;
   float inverse_temperature = 0.0F;  // 0: greedy
   std::int32_t top_k = 0;            // 0: all
-  float top_p = 1.0F;
-  std::uint32_t min_weight = 1;  // min-p as a weight, see token_weights.h
+  std::uint32_t top_p_units = 0;     // as exact_cuts.h has shares; 0: all
+  std::uint32_t min_weight = 1;      // min-p as a weight, see token_weights.h
+  float top_n_sigma = 0.0F;          // 0: off
+  float xtc_probability = 0.0F;      // 0: off
+  std::uint32_t xtc_units = 0;       // its threshold, as exact_cuts.h has shares
   std::uint64_t seed = 0;
 
   const std::int32_t* bias_ids = nullptr;  // [biases], each once
@@ -22,6 +25,7 @@ struct Sample {
   std::int32_t biases = 0;
 
   float repetition_penalty = 1.0F, presence_penalty = 0.0F, frequency_penalty = 0.0F;
+  float inverse_penalty = 1.0F;       // of the first
   std::int32_t window = 0;            // tokens that penalties see; 0: none
   std::int32_t* recent = nullptr;     // [window], a ring: what was consumed last
   std::int32_t* recent_at = nullptr;  // tokens ever put into the ring

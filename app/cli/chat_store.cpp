@@ -281,7 +281,7 @@ Status ChatStore::start_over() {
 
 Result<PackStart> start_from_pack(Session& session, const std::string& file) {
   RUNNEL_TRY(const Snapshot pack, Snapshot::load(file));
-  const SnapshotContext& context = pack.data().context;
+  const SnapshotContext& context = data_of(pack).context;
   if (context.messages.size() != 1) {
     return Error{ErrorCode::invalid_argument, file + ": is a snapshot but no state pack"};
   }

@@ -30,7 +30,7 @@ Result<int> inspect(const std::string& file, bool json) {
   RUNNEL_TRY(const Snapshot snapshot, Snapshot::load(file));
   RUNNEL_TRY(const FileMap map, FileMap::open(file));
   RUNNEL_TRY(const SnapshotOutline outline, outline_snapshot(map.bytes()));
-  const SnapshotData& data = snapshot.data();
+  const SnapshotData& data = data_of(snapshot);
   const std::string encoding =
       name_of(outline.encoding.state) + std::string(outline.encoding.compress ? " packed" : "");
   std::string text;
@@ -102,8 +102,8 @@ Result<int> verify(const std::string& file) {
 Result<int> diff(const std::string& left, const std::string& right) {
   RUNNEL_TRY(const Snapshot a, Snapshot::load(left));
   RUNNEL_TRY(const Snapshot b, Snapshot::load(right));
-  const SnapshotData& x = a.data();
-  const SnapshotData& y = b.data();
+  const SnapshotData& x = data_of(a);
+  const SnapshotData& y = data_of(b);
   std::string text;
   const auto line = [&text](const std::string& what, const std::string& of_x,
                             const std::string& of_y) {
@@ -145,7 +145,7 @@ Result<int> make(const ModelChoice& choice, const std::string& file, const std::
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(choice));
   RUNNEL_TRY(const Snapshot snapshot, load_start(file, model));
   RUNNEL_CHECK_OK(snapshot.save(out));
-  write_out(out + ": " + format_bytes(snapshot.data().state.size() * sizeof(float)) +
+  write_out(out + ": " + format_bytes(data_of(snapshot).state.size() * sizeof(float)) +
             " of state at position " + format_count(snapshot.position()) + "\n");
   return kOk;
 }

@@ -113,7 +113,7 @@ Status measure(const Snapshot& snapshot, SnapshotEncoding how, const std::filesy
                 "| %s%s | %s | %.1f | %.1f | %.1f | %.2g | %.2g | %.2g | %.0f %% |\n",
                 name_of(how.state), how.compress ? " packed" : "",
                 format_count(std::filesystem::file_size(file)).c_str(), encoding_ms, saving,
-                loading, compare(snapshot.data().state, loaded.data().state).relative_rms,
+                loading, compare(data_of(snapshot).state, data_of(loaded).state).relative_rms,
                 drift.first, drift.mean, 100.0 * drift.same_first);
   write_out(row);
   return {};

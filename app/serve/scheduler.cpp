@@ -250,7 +250,9 @@ void Scheduler::score_piece(Job& job) {
   constexpr std::size_t kMost = 16;
   const std::size_t size = std::min(kMost, job.tokens_.size() - job.consumed_);
   const std::span<const TokenId> piece = std::span(job.tokens_).subspan(job.consumed_, size);
-  const std::vector<float> before(job.session_->logits().begin(), job.session_->logits().end());
+  const Result<std::span<const float>> now = job.session_->logits();
+  if (!now) return end(job, now.error());
+  const std::vector<float> before(now->begin(), now->end());
   const Result<std::vector<float>> logits = job.session_->score(piece);
   if (!logits) return end(job, logits.error());
   const std::size_t vocab = logits->size() / size;
@@ -272,8 +274,8 @@ void Scheduler::embed_piece(Job& job, std::size_t most) {
       std::min({std::size_t{Engine::kHiddenTokens}, std::max<std::size_t>(1, most),
                 job.tokens_.size() - job.consumed_});
   std::vector<float> hidden(size * static_cast<std::size_t>(job.model_->info().hidden_size));
-  const Status read =
-      job.session_->impl().hidden(std::span(job.tokens_).subspan(job.consumed_, size), hidden, {});
+  const Status read = impl_of(*job.session_)
+                          .hidden(std::span(job.tokens_).subspan(job.consumed_, size), hidden, {});
   if (!read) return end(job, read.error());
   job.pool_->add(hidden);
   job.consumed_ += size;
@@ -286,8 +288,7 @@ void Scheduler::embed_piece(Job& job, std::size_t most) {
 
 void Scheduler::end(Job& job, std::optional<Error> error) {
   if (job.generation_) {
-    job.result_ = job.generation_->finish();
-    job.settling_ = job.generation_->take_settling();
+    job.result_ = finish_unsettled(*job.generation_, job.settling_);
   }
   job.generation_.reset();
   job.finish(std::move(error));
@@ -317,27 +318,37 @@ void Scheduler::choose_tokens() {
       ++job->said_;
       fed_.push_back(job);
       feeds_.push_back(
-          {.session = job->session_.get(), .tokens = std::span(&job->next_, 1), .decodes = true});
+          {.session = job->session_.get(), .tokens = std::span(&job->next_, 1), .generated = true});
     }
   }
+}
+
+// One pass or more with all of feeds_, which are sessions of one model.
+std::span<const FeedResult> Scheduler::feed_all() {
+  if (feeds_.empty()) return {};
+  if (!batch_) batch_.emplace(feeds_[0].session->shared_model());
+  return batch_->run(feeds_);
 }
 
 void Scheduler::decode() {
   if (feeds_.empty()) return;
   const auto begin = std::chrono::steady_clock::now();
-  const Status ran = batch_.run(feeds_);
+  const std::span<const FeedResult> fed = feed_all();
   pace_.decoded(std::chrono::steady_clock::now() - begin);
-  for (Job* job : fed_) {
-    if (!ran) {
-      end(*job, ran.error());
+  std::uint64_t generated = 0;
+  for (std::size_t i = 0; i < fed_.size(); ++i) {
+    Job* const job = fed_[i];
+    if (!fed[i].status) {
+      end(*job, fed[i].status.error());
       continue;
     }
+    ++generated;
     job->generation_->took(job->next_);
     if (job->generation_->over()) end(*job, {});
   }
   const std::lock_guard lock(mutex_);
   ++counts_.passes;
-  if (ran) counts_.generated += feeds_.size();
+  counts_.generated += generated;
 }
 
 // Reads as much of the prompts as fits a slice of time while others answer, the shortest rest
@@ -377,12 +388,12 @@ void Scheduler::read_prompts() {
     fed_.push_back(&job);
     left -= std::min(left, piece);
   }
-  const Status ran = batch_.run(feeds_);
+  const std::span<const FeedResult> fed = feed_all();
   pace_.took(budget - left, std::chrono::steady_clock::now() - begin);
   for (std::size_t i = 0; i < fed_.size(); ++i) {
     Job& job = *fed_[i];
-    if (!ran) {
-      end(job, ran.error());
+    if (!fed[i].status) {
+      end(job, fed[i].status.error());
       continue;
     }
     job.consumed_ += feeds_[i].tokens.size();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "app/serve/turns.h"
+#include "runnel/batch.h"
 #include "runnel/generation.h"
 #include "runnel/session.h"
 #include "runnel/snapshot.h"
@@ -125,7 +126,7 @@ class Job {
   TokenId next_ = 0;                                // chosen for the pass that comes
   std::optional<Error> error_;
   GenerationResult result_;
-  std::function<Status(Session&, GenerationResult&)> settling_;
+  Settling settling_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -179,6 +180,7 @@ class Scheduler {
   void contend(Job& job, std::uint64_t had);
   std::vector<Job*> winners(std::size_t places);
   void choose_tokens();
+  std::span<const FeedResult> feed_all();
   void decode();
   void read_prompts();
   void begin_generation(Job& job);
@@ -189,7 +191,7 @@ class Scheduler {
 
   const Settings settings_;
   std::vector<std::shared_ptr<Job>> active_;  // of the thread
-  SessionBatch batch_;
+  std::optional<SessionBatch> batch_;         // of the model whose jobs come
   std::vector<SessionFeed> feeds_;
   std::vector<Job*> fed_;
   std::vector<Contender> contenders_;

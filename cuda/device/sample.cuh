@@ -9,6 +9,7 @@
 
 #include "cuda/device/async.cuh"
 #include "cuda/sample.h"
+#include "runtime/sampling/exact_cuts.h"
 #include "runtime/sampling/philox.h"
 
 namespace runnel::cuda {
@@ -311,8 +312,8 @@ class Sampling {
       const int count = s_.counts[i];
       if (count == 0) continue;
       const float logit = to[i];
-      const float kept = logit > 0.0F ? __fdiv_rn(logit, s_.repetition_penalty)
-                                      : __fmul_rn(logit, s_.repetition_penalty);
+      const float kept =
+          __fmul_rn(logit, logit > 0.0F ? s_.inverse_penalty : s_.repetition_penalty);
       const float often = __fmul_rn(float(count), s_.frequency_penalty);
       to[i] = __fsub_rn(kept, __fadd_rn(s_.presence_penalty, often));
     }
@@ -398,9 +399,70 @@ class Sampling {
     return std::uint32_t(__float2int_rz(__fadd_rn(__fmul_rn(__fmul_rn(p, power), one), 0.5F)));
   }
 
+  /// How far below the largest logit top-n-sigma cuts: as far as can be, if it is off.
+  __device__ float sigma_limit(const float* logits) {
+    if (!(s_.top_n_sigma > 0.0F)) return __int_as_float(0x7F800000);
+    constexpr std::int64_t kOffset = 1 << 22;  // no number of units is below minus this
+    constexpr int kLow = 28;                   // bits; what a block sums stays below 2^48
+    std::uint64_t sum = 0, squares = 0;
+    std::uint32_t count = 0;
+    for_each_logit(logits, [&](int, float logit) {
+      if (!(logit > -__int_as_float(0x7F800000))) return;  // NaN as well
+      const float near = fminf(fmaxf(logit, -LogitSpread::kFarthest), LogitSpread::kFarthest);
+      const float scaled = __fmul_rn(near, LogitSpread::kUnit);
+      const int towards_zero = __float2int_rz(scaled);
+      const std::int64_t units = towards_zero - (float(towards_zero) > scaled ? 1 : 0);
+      sum += std::uint64_t(units + kOffset);
+      squares += std::uint64_t(units * units);
+      ++count;
+    });
+    const Sum all = block_sum<false>(sum, count);
+    const std::uint64_t low = block_sum<false>(squares & ((1U << kLow) - 1), 0).sum;
+    const std::uint64_t high = block_sum<false>(squares >> kLow, 0).sum;
+    const LogitSpread spread{.count = all.count,
+                             .sum = std::int64_t(all.sum) - std::int64_t(all.count) * kOffset,
+                             .squares = (high << kLow) + low};
+    return __fmul_rn(s_.top_n_sigma, __fmul_rn(float(deviation(spread)), kDeviationUnit));
+  }
+
+  /// What XTC takes away: what weighs `least` or more, but for the id `kept`.
+  struct Excluded {
+    std::uint64_t least = ~std::uint64_t(0);
+    std::uint32_t kept = 0;
+    __device__ bool holds(std::uint32_t weight, std::uint32_t id) const {
+      return weight >= least && id != kept;
+    }
+  };
+  /// @param weights  (i) for i in [0, n), `total` in all
+  /// @param ids      (i)
+  template <class Weights, class Ids>
+  __device__ Excluded top_choices(const Weights& weights, const Ids& ids, int n,
+                                  std::uint64_t total) {
+    const std::uint64_t least = top_choice_weight(total, s_.xtc_units);
+    std::uint32_t count = 0;
+    std::uint64_t last = 0;  // the lightest of the heaviest; of equal ones the highest id
+    for (int i = tid_; i < n; i += threads_) {
+      const std::uint32_t w = weights(i);
+      if (w < least) continue;
+      const std::uint64_t key = std::uint64_t(~w) << 32 | ids(i);
+      last = key > last ? key : last;
+      ++count;
+    }
+    count = block_sum<true>(count, count).count;
+    if (count < 2) return {};
+    return {.least = least, .kept = std::uint32_t(block_max(last))};
+  }
+  __device__ bool excludes() const {
+    return s_.xtc_probability > 0.0F && happens(s_.xtc_probability, words()[1]);
+  }
+  __device__ std::array<std::uint32_t, 4> words() const {
+    return sampling_words(s_.seed, s_.segment->position + 1);
+  }
+
   /// A draw where top-p is off and min-p leaves few: one pass lists them. -1: they are more than the list holds, or,
   /// with those near them, than top-k leaves.
-  __device__ int draw_from_list(const float* logits, float max) {
+  /// @param farthest  below `max` what top-n-sigma leaves
+  __device__ int draw_from_list(const float* logits, float max, float farthest) {
     constexpr std::uint32_t kRoom = kSampleList / 2;
     std::uint32_t *const weights = shared_.list, *const ids = shared_.list + kRoom;
     // However the exponential is rounded, what lies below weighs less than min_weight.
@@ -409,14 +471,16 @@ class Sampling {
     if (tid_ == 0) shared_.listed = 0;
     sync_block();
     for_each_logit(logits, [&](int i, float logit) {
-      if (!(__fmul_rn(__fsub_rn(logit, max), s_.inverse_temperature) >= least)) return;
+      const float below = __fsub_rn(logit, max);
+      if (!(__fmul_rn(below, s_.inverse_temperature) >= least) || -below > farthest) return;
       const std::uint32_t w = weight(logit, max), place = atomicAdd(&shared_.listed, 1U);
       if (place < kRoom) weights[place] = w < s_.min_weight ? 0U : w, ids[place] = std::uint32_t(i);
     });
     sync_block();
     const std::uint32_t n = shared_.listed;
     if (n == 0 || n > kRoom || (s_.top_k > 0 && n > std::uint32_t(s_.top_k))) return -1;
-    const std::uint32_t word = sampling_word(s_.seed, s_.segment->position + 1);
+    if (excludes()) exclude_from_list(weights, ids, n);
+    const std::uint32_t word = words()[0];
     for (auto own = std::uint32_t(tid_); own < n; own += std::uint32_t(threads_)) {
       const std::uint32_t id = ids[own], w = weights[own];
       std::uint64_t before = 0, total = 0;  // before: of those that come first in the vocabulary
@@ -431,10 +495,26 @@ class Sampling {
     return shared_.index;
   }
 
+  __device__ void exclude_from_list(std::uint32_t* weights, const std::uint32_t* ids,
+                                    std::uint32_t n) {
+    const auto weight = [weights](int i) { return weights[i]; };
+    std::uint64_t total = 0;
+    for (auto i = std::uint32_t(tid_); i < n; i += std::uint32_t(threads_)) total += weights[i];
+    total = block_sum<false>(total, 0).sum;
+    const Excluded gone = top_choices(
+        weight, [ids](int i) { return ids[i]; }, int(n), total);
+    sync_block();  // all have read what some zero now
+    for (auto i = std::uint32_t(tid_); i < n; i += std::uint32_t(threads_)) {
+      if (gone.holds(weights[i], ids[i])) weights[i] = 0;
+    }
+    sync_block();
+  }
+
   __device__ std::uint32_t draw(const float* logits, float max) {
     const int n = s_.vocab;
-    if (s_.min_weight > 1 && !(s_.top_p < 1.0F)) {
-      const int drawn = draw_from_list(logits, max);
+    const float farthest = sigma_limit(logits);
+    if (s_.min_weight > 1 && s_.top_p_units == 0) {
+      const int drawn = draw_from_list(logits, max, farthest);
       if (drawn >= 0) return std::uint32_t(drawn);
     }
     // What top-k leaves: keys above `key`, and those equal to it up to an index.
@@ -456,8 +536,9 @@ class Sampling {
     for_each([logits](int i) { return logits[i]; },
              [&](int i, float logit) {
                const std::uint32_t own = logit_key(logit);
+               const bool stays = own > key || (own == key && i <= last);
                const std::uint32_t w =
-                   own > key || (own == key && i <= last) ? weight(logit, max) : 0U;
+                   stays && __fsub_rn(max, logit) <= farthest ? weight(logit, max) : 0U;
                s_.weights[i] = w;
                total += w;
              });
@@ -466,10 +547,8 @@ class Sampling {
     // What top-p and min-p leave: weights above `cut`, and those equal to it up to an index.
     std::uint32_t cut = 1;
     last = n;
-    if (s_.top_p < 1.0F) {
-      double share = ceil(__dmul_rn(double(s_.top_p), double(total)));
-      std::uint64_t wanted = share < 1.0 ? 1 : std::uint64_t(share);
-      if (wanted > total) wanted = total;
+    if (s_.top_p_units > 0) {
+      const std::uint64_t wanted = share_of(total, s_.top_p_units);  // from 1 to total
       const SampleEdge e = edge<false>([weights](int i) { return weights[i]; }, 29, wanted);
       cut = e.value;
       const std::uint64_t ties = (wanted - e.above + cut - 1) / cut;
@@ -479,13 +558,19 @@ class Sampling {
       }
     }
     if (s_.min_weight > cut) cut = s_.min_weight, last = n;
-    const auto left = [weights, cut, last](int i) {
+    Excluded gone;
+    const auto left = [weights, cut, last, &gone](int i) {
       const std::uint32_t w = weights[i];
-      return w > cut || (w == cut && i <= last) ? w : 0U;
+      const bool stays = w > cut || (w == cut && i <= last);
+      return stays && !gone.holds(w, std::uint32_t(i)) ? w : 0U;
     };
     total = reach<false>(left, 1).sum;
-    const std::uint32_t word = sampling_word(s_.seed, s_.segment->position + 1);
-    return std::uint32_t(index_beyond(left, draw_below(total, word)));
+    if (excludes()) {
+      gone = top_choices(
+          left, [](int i) { return std::uint32_t(i); }, n, total);
+      total = reach<false>(left, 1).sum;
+    }
+    return std::uint32_t(index_beyond(left, draw_below(total, words()[0])));
   }
 
   /// Thread 0: what the next step and the host need.

@@ -19,7 +19,11 @@ constexpr runnel_model_options kDefaults{.size = sizeof(runnel_model_options),
                                          .memory_limit = 0,
                                          .on_progress = nullptr,
                                          .user = nullptr,
-                                         .window_slots = RUNNEL_FILE_WINDOW};
+                                         .window_slots = RUNNEL_FILE_WINDOW,
+                                         .flags = 0,
+                                         .cache_directory = nullptr,
+                                         .step_program = nullptr,
+                                         .chat_template = nullptr};
 constexpr std::size_t kLeastOptions = offsetof(runnel_model_options, window_slots);
 constexpr std::size_t kLeastInfo = offsetof(runnel_model_info, window_slots);
 
@@ -36,6 +40,33 @@ runnel_status give(To* to, std::size_t capacity, std::size_t* count, runnel_erro
   return copy_out(std::span<const typename T::value_type>(made), to, capacity, count, error);
 }
 
+// Loads by `load` (a function of C++ options) what the caller's options ask for.
+template <class Load>
+Status load_model(const runnel_model_options* options, runnel_model** model, const Load& load) {
+  RUNNEL_CHECK_OK(check_not_null(model, "model"));
+  RUNNEL_TRY(const runnel_model_options o,
+             known_struct(options, kDefaults, kLeastOptions, "runnel_model_options"));
+  if (o.flags != 0) {
+    return fail(ErrorCode::unsupported, "runnel_model_options.flags is ", o.flags,
+                ", expected 0: a newer version of the library may know it");
+  }
+  ModelOptions wanted;
+  if (o.device != nullptr) wanted.device = o.device;
+  wanted.threads = o.threads;
+  wanted.memory_limit = o.memory_limit;
+  if (o.window_slots != RUNNEL_FILE_WINDOW) wanted.window_slots = o.window_slots;
+  if (o.cache_directory != nullptr) wanted.cache_directory = o.cache_directory;
+  if (o.step_program != nullptr) wanted.step_program = o.step_program;
+  if (o.chat_template != nullptr) wanted.chat_template = o.chat_template;
+  if (o.on_progress != nullptr) {
+    wanted.progress = [o](float fraction) { return o.on_progress(fraction, o.user); };
+  }
+  RUNNEL_TRY(std::shared_ptr<const Model> loaded, load(std::move(wanted)));
+  SamplingTexts texts(loaded->sampling());
+  *model = new runnel_model{std::move(loaded), std::move(texts)};
+  return {};
+}
+
 }  // namespace
 
 void runnel_model_options_init(runnel_model_options* options, size_t size) {
@@ -50,21 +81,30 @@ runnel_status runnel_model_load(const char* file, const runnel_model_options* op
                                 runnel_model** model, runnel_error* error) {
   return guarded(error, [&]() -> Status {
     RUNNEL_CHECK_OK(check_not_null(file, "file"));
-    RUNNEL_CHECK_OK(check_not_null(model, "model"));
-    RUNNEL_TRY(const runnel_model_options o,
-               known_struct(options, kDefaults, kLeastOptions, "runnel_model_options"));
-    ModelOptions wanted;
-    if (o.device != nullptr) wanted.device = o.device;
-    wanted.threads = o.threads;
-    wanted.memory_limit = o.memory_limit;
-    if (o.window_slots != RUNNEL_FILE_WINDOW) wanted.window_slots = o.window_slots;
-    if (o.on_progress != nullptr) {
-      wanted.progress = [o](float fraction) { return o.on_progress(fraction, o.user); };
-    }
-    RUNNEL_TRY(std::shared_ptr<const Model> loaded, Model::load(file, std::move(wanted)));
-    SamplingTexts texts(loaded->sampling());
-    *model = new runnel_model{std::move(loaded), std::move(texts)};
-    return {};
+    return load_model(options, model,
+                      [&](ModelOptions wanted) { return Model::load(file, std::move(wanted)); });
+  });
+}
+
+runnel_status runnel_model_load_bytes(const void* bytes, size_t count,
+                                      const runnel_model_options* options, runnel_model** model,
+                                      runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_TRY(const std::span<const std::byte> given,
+               span_of(static_cast<const std::byte*>(bytes), count, "bytes"));
+    return load_model(options, model, [&](ModelOptions wanted) {
+      return Model::load_bytes(given, std::move(wanted));
+    });
+  });
+}
+
+runnel_status runnel_model_load_descriptor(int descriptor, uint64_t offset, uint64_t length,
+                                           const runnel_model_options* options,
+                                           runnel_model** model, runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    return load_model(options, model, [&](ModelOptions wanted) {
+      return Model::load_descriptor(descriptor, offset, length, std::move(wanted));
+    });
   });
 }
 
@@ -90,6 +130,13 @@ runnel_status runnel_model_get_info(const runnel_model* model, runnel_model_info
     value.window_slots = facts.window_slots;
     value.file_window_slots = facts.file_window_slots;
     value.hidden_size = facts.hidden_size;
+    copy_text(facts.architecture, value.architecture);
+    const ChatFormat& chat = model->model->chat_format();
+    value.chat_style = static_cast<int32_t>(chat.style);
+    value.chat_reason = chat.reason.c_str();
+    value.default_system = chat.default_system_prompt.c_str();
+    value.step_program = facts.step_program.c_str();
+    value.memory_note = facts.memory_note.c_str();
     fill_struct(info, value);
     return {};
   });
@@ -120,6 +167,37 @@ runnel_status runnel_model_decode(const runnel_model* model, const runnel_token*
 
 bool runnel_model_is_end(const runnel_model* model, runnel_token token) {
   return model != nullptr && model->model->is_end(token);
+}
+
+runnel_status runnel_model_end_tokens(const runnel_model* model, runnel_token* tokens,
+                                      size_t capacity, size_t* count, runnel_error* error) {
+  using Tokens = std::vector<TokenId>;
+  return give<Tokens>(tokens, capacity, count, error, [&]() -> Result<Tokens> {
+    RUNNEL_CHECK_OK(check_not_null(model, "model"));
+    return model->model->end_tokens();
+  });
+}
+
+void runnel_token_info_init(runnel_token_info* info, size_t size) {
+  init_struct(info, size, runnel_token_info{});
+}
+
+runnel_status runnel_model_get_token(const runnel_model* model, runnel_token token,
+                                     runnel_token_info* info, runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(model, "model"));
+    RUNNEL_CHECK_OK(check_not_null(info, "info"));
+    RUNNEL_TRY(
+        runnel_token_info value,
+        known_struct(info, runnel_token_info{}, sizeof(runnel_token_info), "runnel_token_info"));
+    RUNNEL_TRY(const TokenInfo known, model->model->token(token));
+    value.kind = static_cast<int32_t>(known.kind);
+    value.is_end = known.is_end;
+    value.bytes = known.bytes.data();
+    value.byte_count = known.bytes.size();
+    fill_struct(info, value);
+    return {};
+  });
 }
 
 namespace {
@@ -180,5 +258,16 @@ runnel_status runnel_model_read_chat(const runnel_model* model, const runnel_cha
     RUNNEL_CHECK_OK(add_opening(*model->model, reading.tokens));
     if (kept != nullptr) *kept = reading.kept;
     return std::move(reading.tokens);
+  });
+}
+
+// NOLINTNEXTLINE(readability-function-size): in C a text, a buffer and an error are many parameters
+runnel_status runnel_model_chat_text(const runnel_model* model, const runnel_chat_message* messages,
+                                     size_t message_count, bool add_prompt, char* text,
+                                     size_t capacity, size_t* count, runnel_error* error) {
+  return give<std::string>(text, capacity, count, error, [&]() -> Result<std::string> {
+    RUNNEL_CHECK_OK(check_not_null(model, "model"));
+    RUNNEL_TRY(const std::vector<ChatMessage> list, messages_of(messages, message_count));
+    return model->model->chat_text(list, add_prompt);
   });
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runnel/scoring.h"
+#include "runtime/c/generation_options.h"
 #include "runtime/c/support.h"
 
 using namespace runnel;
@@ -37,11 +38,35 @@ runnel_status runnel_session_prefill(runnel_session* session, const runnel_token
   return guarded(error, [&]() -> Status {
     RUNNEL_CHECK_OK(check_not_null(session, "session"));
     RUNNEL_TRY(const std::span<const TokenId> ids, span_of(tokens, token_count, "tokens"));
-    RUNNEL_TRY(const PrefillResult read,
-               session->session.prefill(
-                   ids, stop != nullptr ? stop->source.get_token() : std::stop_token()));
+    RUNNEL_TRY(const PrefillResult read, session->session.prefill(ids, stop_of(stop)));
     if (consumed != nullptr) *consumed = read.consumed;
     if (read.cancelled) return stopped();
+    return {};
+  });
+}
+
+void runnel_feed_options_init(runnel_feed_options* options, size_t size) {
+  init_struct(options, size, runnel_feed_options{});
+}
+
+runnel_status runnel_session_feed(runnel_session* session, const runnel_token* tokens,
+                                  size_t token_count, const runnel_feed_options* options,
+                                  uint64_t* consumed, bool* stopped, runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_TRY(const std::span<const TokenId> ids, span_of(tokens, token_count, "tokens"));
+    RUNNEL_TRY(const runnel_feed_options o,
+               known_struct(options, runnel_feed_options{}, sizeof(runnel_feed_options),
+                            "runnel_feed_options"));
+    PrefillProgress progress;
+    if (o.on_progress != nullptr) {
+      progress = [o](std::uint64_t done, std::uint64_t total) {
+        o.on_progress(done, total, o.user);
+      };
+    }
+    RUNNEL_TRY(const PrefillResult read, session->session.prefill(ids, stop_of(o.stop), progress));
+    if (consumed != nullptr) *consumed = read.consumed;
+    if (stopped != nullptr) *stopped = read.cancelled;
     return {};
   });
 }
@@ -133,10 +158,29 @@ runnel_status runnel_session_score_choices(const runnel_session* session,
 }
 
 const float* runnel_session_logits(const runnel_session* session, size_t* count) {
-  const std::span<const float> logits =
-      session != nullptr ? session->session.logits() : std::span<const float>();
-  if (count != nullptr) *count = logits.size();
-  return logits.data();
+  const float* logits = nullptr;
+  if (count != nullptr) *count = 0;
+  static_cast<void>(runnel_session_get_logits(session, &logits, count, nullptr));
+  return logits;
+}
+
+runnel_status runnel_session_get_logits(const runnel_session* session, const float** logits,
+                                        size_t* count, runnel_error* error) {
+  return guarded(error, [&]() -> Status {
+    RUNNEL_CHECK_OK(check_not_null(session, "session"));
+    RUNNEL_CHECK_OK(check_not_null(logits, "logits"));
+    RUNNEL_TRY(const std::span<const float> now, session->session.logits());
+    *logits = now.data();
+    if (count != nullptr) *count = now.size();
+    return {};
+  });
+}
+
+const char* runnel_session_unread_text(const runnel_session* session, size_t* bytes) {
+  const std::string_view text =
+      session != nullptr ? session->session.unread_text() : std::string_view();
+  if (bytes != nullptr) *bytes = text.size();
+  return text.data();
 }
 
 uint64_t runnel_session_position(const runnel_session* session) {

@@ -2,6 +2,7 @@
 // Snapshots in the C API.
 #include "runnel/snapshot.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,12 @@ uint64_t runnel_snapshot_fingerprint(const runnel_snapshot* snapshot) {
 
 uint64_t runnel_snapshot_bytes(const runnel_snapshot* snapshot) {
   return snapshot != nullptr ? snapshot->snapshot.bytes() : 0;
+}
+
+int64_t runnel_snapshot_window_slots(const runnel_snapshot* snapshot) {
+  const std::optional<std::int32_t> slots =
+      snapshot != nullptr ? snapshot->snapshot.window_slots() : std::nullopt;
+  return slots ? *slots : RUNNEL_FILE_WINDOW;
 }
 
 runnel_status runnel_snapshot_save(const runnel_snapshot* snapshot, const char* file,

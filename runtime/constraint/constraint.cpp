@@ -10,6 +10,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/try.h"
 #include "runtime/constraint/constraint_cache.h"
+#include "runtime/model/model_impl.h"
 #include "runtime/sampling/token_mask.h"
 #include "runtime/text/tokenizer.h"
 #include "runtime/text/utf8.h"
@@ -52,7 +53,7 @@ Status check_source(const ConstraintSource& source) {
 }
 
 GrammarVocabulary vocabulary_of(const Model& model) {
-  const Tokenizer& tokenizer = *model.tokenizer();
+  const Tokenizer& tokenizer = *tokenizer_of(model);
   const auto vocab = static_cast<std::size_t>(model.info().vocab_size);
   GrammarVocabulary all;
   all.pieces.resize(vocab);
@@ -133,20 +134,20 @@ Result<std::shared_ptr<const Constraint>> ConstraintCache::get(const Model& mode
   const std::uint64_t hash = hash_of(source);
   if (std::shared_ptr<const Constraint> known = find(hash, source)) return known;
   RUNNEL_TRY(const std::shared_ptr<const GrammarCompiler> with, compiler(model));
-  auto impl = std::make_unique<Constraint::Impl>();
+  auto impl = std::make_unique<Access::Inside<Constraint>::Impl>();
   impl->source = source;
   impl->hash = hash;
   impl->model_fingerprint = model.info().fingerprint;
   impl->vocab = static_cast<std::size_t>(model.info().vocab_size);
   RUNNEL_TRY(impl->grammar, with->compile(source));
-  std::shared_ptr<const Constraint> made(new Constraint(std::move(impl)));
+  std::shared_ptr<const Constraint> made(Access::make_new<Constraint>(std::move(impl)));
   keep(made);
   return made;
 }
 
 // ---- Constraint ----
 
-Constraint::Constraint(std::unique_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+Constraint::Constraint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Constraint::~Constraint() = default;
 
 const ConstraintSource& Constraint::source() const { return impl_->source; }
@@ -158,7 +159,7 @@ std::uint64_t Constraint::bytes() const {
 
 Result<std::shared_ptr<const Constraint>> Constraint::compile(
     const Model& model, const ConstraintSource& source) try {
-  return model.constraints().get(model, source);
+  return constraints_of(model).get(model, source);
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "constraint: not enough memory to compile it");
 }

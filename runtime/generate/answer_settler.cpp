@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/try.h"
+#include "runtime/model/model_impl.h"
 
 namespace runnel {
 namespace {
@@ -60,7 +61,7 @@ Status AnswerSettler::mark(Session& session, std::size_t taken) {
 Result<TranscriptEnd> AnswerSettler::settle(Session& session, const AnswerRecord& record) {
   TranscriptEnd end;
   if (!before_) return end;
-  const Tokenizer& tokenizer = *session.model().tokenizer();
+  const Tokenizer& tokenizer = *tokenizer_of(session.model());
   if (record.rewritten) {
     RUNNEL_TRY(end, read_transcript_end(tokenizer, *record.rewritten, *form_));
     session = *std::exchange(before_, {});

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "runtime/base/access.h"
 #include "runtime/base/try.h"
 #include "runtime/constraint/constraint_cache.h"
 
@@ -20,14 +21,14 @@ bool blank(std::string_view text) { return text.find_first_not_of(kSpaces) == te
 
 ConstraintWalk::ConstraintWalk(std::shared_ptr<const Constraint> constraint, bool thinks)
     : constraint_(std::move(constraint)),
-      mask_(constraint_->impl().vocab),
+      mask_(Access::impl(*constraint_).vocab),
       splitter_(thinks) {}
 
 Result<ConstraintWalk> ConstraintWalk::begin(std::shared_ptr<const Constraint> constraint,
                                              const AnswerForm& form, const PieceOf& piece,
                                              std::string_view taken) {
   ConstraintWalk walk(std::move(constraint), form.thinks);
-  const CompiledGrammar& grammar = *walk.constraint_->impl().grammar;
+  const CompiledGrammar& grammar = *Access::impl(*walk.constraint_).grammar;
   RUNNEL_TRY(walk.matcher_, grammar.begin());
   if (!walk.matcher_->accept_bytes(taken)) {
     return fail(ErrorCode::mismatch, "constraint: the ", taken.size(),

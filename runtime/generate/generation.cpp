@@ -112,12 +112,12 @@ Status add_text_bias(const Model& model, std::string_view text, float bias,
 }
 
 std::optional<SamplingOptions> last_sampling(const Session& session) {
-  const std::optional<SamplerState>& state = session.impl().sampler();
+  const std::optional<SamplerState>& state = impl_of(session).sampler();
   return state ? std::optional(to_options(*state)) : std::nullopt;
 }
 
 Result<std::shared_ptr<const Constraint>> last_constraint(const Session& session) {
-  const std::optional<ConstraintState>& state = session.impl().carry().constraint;
+  const std::optional<ConstraintState>& state = impl_of(session).carry().constraint;
   if (!state) return std::shared_ptr<const Constraint>();
   RUNNEL_TRY(std::shared_ptr<const Constraint> made,
              Constraint::compile(session.model(), {.kind = static_cast<ConstraintKind>(state->kind),
@@ -147,13 +147,14 @@ Status check_for_model(const Model& model, const GenerationOptions& options) {
 
 void keep_after_generation(Session& session, const GenerationOptions& options,
                            GenerationCarry carry) {
-  session.impl().keep_generation(to_state(options.sampling), std::move(carry));
+  impl_of(session).keep_generation(to_state(options.sampling), std::move(carry));
 }
 
 Result<GenerationResult> generate(Session& session, const GenerationOptions& options,
                                   const TextCallback& on_text, std::stop_token stop) try {
   RUNNEL_CHECK_OK(check_for_model(session.model(), options));
-  GenerationCarry carry = session.impl().carry();
+  RUNNEL_CHECK_OK(impl_of(session).catch_up());
+  GenerationCarry carry = impl_of(session).carry();
   RUNNEL_TRY(AnswerSettler settler, AnswerSettler::begin(session, options.answer));
   SessionSource source(session, &settler);
   AnswerRecord record;

@@ -81,6 +81,8 @@ class TokenLoop {
   void took(TokenId token, bool is_end, std::string_view piece);
 
   bool over() const { return over_; }
+  /// The caller ends it.
+  void leave() { end(FinishReason::callback); }
 
   // Of an answer that is settled when it is over.
 

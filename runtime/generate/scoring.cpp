@@ -28,7 +28,7 @@ struct Reader {
 
 /// One pass over those that have something left.
 Status read_on(std::span<Reader> readers, std::vector<float>& logits, std::stop_token stop) {
-  const Session::Impl& first = readers[0].session.impl();
+  const SessionImpl& first = impl_of(readers[0].session);
   Engine& engine = first.engine();
   const auto vocab = static_cast<std::size_t>(engine.config().vocab_size);
   const std::size_t most = std::min(kPassTokens, static_cast<std::size_t>(engine.max_tokens()));
@@ -37,14 +37,15 @@ Status read_on(std::span<Reader> readers, std::vector<float>& logits, std::stop_
   std::size_t row = 0;
   for (Reader& reader : readers) {
     const std::size_t n = std::min(each, reader.left());
-    items.push_back(reader.session.impl().begin_pass(
-        reader.tokens.subspan(reader.fed, n), std::span(logits).subspan(row * vocab, n * vocab)));
+    items.push_back(impl_of(reader.session)
+                        .begin_pass(reader.tokens.subspan(reader.fed, n),
+                                    std::span(logits).subspan(row * vocab, n * vocab)));
     row += n;
   }
   Status ran = engine.run(items, std::move(stop), first.generation());
   for (std::size_t i = 0; i < readers.size(); ++i) {
     Reader& reader = readers[i];
-    reader.session.impl().end_pass(ran, items[i].tokens, false);
+    impl_of(reader.session).end_pass(ran, items[i].tokens, false);
     if (!ran) continue;
     for (std::size_t t = 0; t < items[i].tokens.size(); ++t, ++reader.fed) {
       const std::span<const float> at = items[i].logits.subspan(t * vocab, vocab);
@@ -60,12 +61,13 @@ Status read_on(std::span<Reader> readers, std::vector<float>& logits, std::stop_
 Result<std::vector<ChoiceScore>> score_choices(const Session& session,
                                                std::span<const std::vector<TokenId>> choices,
                                                std::stop_token stop) try {
-  const std::span<const float> now = session.logits();
+  RUNNEL_TRY(const std::span<const float> now, session.logits());
   if (now.empty()) {
     return fail(ErrorCode::invalid_argument,
                 "score: the session is empty, expected at least one token before the choices");
   }
-  for (const std::vector<TokenId>& choice : choices) RUNNEL_CHECK_OK(session.impl().check(choice));
+  for (const std::vector<TokenId>& choice : choices)
+    RUNNEL_CHECK_OK(impl_of(session).check(choice));
   std::vector<ChoiceScore> scores(choices.size());
   std::vector<std::size_t> long_ones;  // a single token needs no pass
   for (std::size_t i = 0; i < choices.size(); ++i) {

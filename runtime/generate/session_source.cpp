@@ -12,14 +12,14 @@ SessionSource::~SessionSource() {
 
 Result<bool> SessionSource::draw_ahead(TokenId first, const SamplingOptions& sampling) {
   const auto piece = [tokenizer = tokenizer_](TokenId token) { return piece_of(tokenizer, token); };
-  RUNNEL_TRY(ahead_, session_.impl().draw_ahead(first, sampling, piece));
+  RUNNEL_TRY(ahead_, impl_of(session_).draw_ahead(first, sampling, piece));
   return ahead_;
 }
 
 Status SessionSource::settle() {
   if (!ahead_) return {};
   ahead_ = false;
-  return session_.impl().settle();
+  return impl_of(session_).settle();
 }
 
 }  // namespace runnel

@@ -23,24 +23,25 @@ inline std::string_view piece_of(const Tokenizer* tokenizer, TokenId token) {
 class SessionSource final : public TokenSource {
  public:
   explicit SessionSource(Session& session, AnswerSettler* settler = nullptr)
-      : session_(session), tokenizer_(session.model().tokenizer()), settler_(settler) {}
+      : session_(session), tokenizer_(tokenizer_of(session.model())), settler_(settler) {}
   SessionSource(const SessionSource&) = delete;
   SessionSource& operator=(const SessionSource&) = delete;
   /// Leaves a session that is no longer ahead of its tokens.
   ~SessionSource() override;
 
-  std::span<const float> logits() const override { return session_.logits(); }
+  /// Of a session that does not draw ahead, or not yet.
+  std::span<const float> logits() const override { return impl_of(session_).logits(); }
   std::span<const TokenId> generated_tokens() const override {
-    return session_.impl().generated_tokens();
+    return impl_of(session_).generated_tokens();
   }
   std::uint64_t position() const override { return session_.position(); }
-  Status step(std::span<const TokenId> tokens) override { return session_.impl().step(tokens); }
+  Status step(std::span<const TokenId> tokens) override { return impl_of(session_).step(tokens); }
   Status mark(std::size_t taken) override {
     return settler_ == nullptr ? Status() : settler_->mark(session_, taken);
   }
   Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling) override;
-  Status queue() override { return session_.impl().queue_step(); }
-  Result<TokenId> drawn() override { return session_.impl().drawn_token(); }
+  Status queue() override { return impl_of(session_).queue_step(); }
+  Result<TokenId> drawn() override { return impl_of(session_).drawn_token(); }
   /// After the last token: its logits are the session's. Whatever failed while it was drawn ahead.
   Status settle();
   std::string_view piece(TokenId token) const override { return piece_of(tokenizer_, token); }

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "runnel/batch.h"
 #include "runnel/generation.h"
 #include "runtime/base/try.h"
 #include "runtime/generate/session_generation.h"
@@ -13,11 +14,9 @@ namespace {
 
 /// One of the answers. It stays where it is: what generates refers to its parts.
 struct Answer {
-  Answer(Session fork, GenerationOptions own) : session(std::move(fork)), options(std::move(own)) {}
+  explicit Answer(Session fork) : session(std::move(fork)) {}
 
   Session session;
-  GenerationOptions options;
-  TextCallback on_text;
   std::optional<SessionGeneration> generation;
   TokenId next = 0;
 };
@@ -34,9 +33,9 @@ Result<bool> step(std::span<const std::unique_ptr<Answer>> answers, SessionBatch
     answer->next = *token;
     fed.push_back(answer.get());
     feeds.push_back(
-        {.session = &answer->session, .tokens = std::span(&answer->next, 1), .decodes = true});
+        {.session = &answer->session, .tokens = std::span(&answer->next, 1), .generated = true});
   }
-  RUNNEL_CHECK_OK(batch.run(feeds));
+  for (const FeedResult& result : batch.run(feeds)) RUNNEL_CHECK_OK(result.status);
   for (Answer* answer : fed) answer->generation->took(answer->next);
   return !fed.empty();
 }
@@ -60,22 +59,24 @@ Result<std::vector<GenerationResult>> generate_several(const Session& session, s
   std::vector<std::unique_ptr<Answer>> answers;
   for (std::size_t i = 0; i < n; ++i) {
     RUNNEL_TRY(Session fork, session.fork());
-    answers.push_back(std::make_unique<Answer>(std::move(fork), options));
+    answers.push_back(std::make_unique<Answer>(std::move(fork)));
     Answer& answer = *answers.back();
-    answer.options.sampling.seed += i;
-    if (on_text) answer.on_text = [&on_text, i](std::string_view text) { return on_text(i, text); };
+    GenerationOptions own = options;
+    own.sampling.seed += i;
+    TextCallback show;
+    if (on_text) show = [&on_text, i](std::string_view text) { return on_text(i, text); };
     RUNNEL_TRY(SessionGeneration made,
-               SessionGeneration::create(answer.session, answer.options, answer.on_text));
+               SessionGeneration::create(answer.session, std::move(own), std::move(show)));
     answer.generation.emplace(std::move(made));
   }
-  SessionBatch batch;
+  SessionBatch batch(session.shared_model());
   for (bool more = true; more;) {
     RUNNEL_TRY(more, step(answers, batch, stop.stop_requested()));
   }
   std::vector<GenerationResult> results;
   results.reserve(answers.size());
   for (const std::unique_ptr<Answer>& answer : answers)
-    results.push_back(answer->generation->finish());
+    results.push_back(Access::impl(*answer->generation).end());
   return results;
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "generate: not enough memory for ", n, " answers");

@@ -55,6 +55,16 @@ class GgufFile {
   ///         (version, tensor type).
   static Result<std::shared_ptr<const GgufFile>> open(const std::filesystem::path& path);
 
+  /// The same of a part of a file that is open, see FileMap::open().
+  /// @return unsupported for a part of a split model, whose other parts have no name here
+  static Result<std::shared_ptr<const GgufFile>> open(int descriptor, std::uint64_t offset,
+                                                      std::uint64_t length);
+
+  /// The same of a file in memory. Bytes that are not copied must outlive the result; those that do not start at a
+  /// multiple of 8 always are.
+  static Result<std::shared_ptr<const GgufFile>> from_bytes(std::span<const std::byte> bytes,
+                                                            bool copies);
+
   /// Checks bytes in memory, which must outlive the result and start at a multiple of 8. For tests and fuzzing.
   /// A part of a split model stays a part, with its `split.*` keys.
   static Result<std::shared_ptr<const GgufFile>> parse(std::span<const std::byte> bytes);
@@ -65,7 +75,7 @@ class GgufFile {
   /// In the order of the file's table; those of a split model part by part.
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 
-  /// Of how many files it was opened; 0 for bytes in memory.
+  /// Of how many files or copies of bytes it was opened; 0 for bytes in memory.
   std::size_t num_parts() const { return maps_.size(); }
 
   const GgufValue* find(std::string_view key) const;           // nullptr if absent
@@ -112,7 +122,7 @@ class GgufFile {
   static Result<std::shared_ptr<GgufFile>> read(std::span<const std::byte> bytes);
   static Error wrong_type(std::string_view key, const GgufValue& value, std::string_view expected);
 
-  std::vector<FileMap> maps_;  // one per file; none if parsed from memory
+  std::vector<FileMap> maps_;  // one per file or copy; none if parsed from memory
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::vector<GgufTensor> tensors_;
   std::map<std::string_view, std::size_t> tensor_index_;  // keys view the files' bytes

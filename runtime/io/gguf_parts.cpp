@@ -84,6 +84,28 @@ class GgufParts {
     return file;
   }
 
+  /// A file that has no name by which other parts could be found.
+  static Result<std::shared_ptr<const GgufFile>> open_whole(Result<FileMap> map,
+                                                            const std::string& name) {
+    if (!map) return std::move(map).error();
+    RUNNEL_TRY(File file, read_whole(map->bytes(), name));
+    file->maps_.push_back(*std::move(map));
+    return std::shared_ptr<const GgufFile>(std::move(file));
+  }
+
+  static Result<File> read_whole(std::span<const std::byte> bytes, const std::string& name) {
+    Result<File> file = GgufFile::read(bytes);
+    if (!file) return with_context(std::move(file).error(), name + ": ");
+    const Result<Keys> keys = keys_of(**file);
+    if (!keys) return with_context(keys.error(), name + ": ");
+    if (keys->count > 1) {
+      return fail(ErrorCode::unsupported, name, ": is part ", keys->number + 1, " of ", keys->count,
+                  " of a split model, expected a whole one: parts are found by their names");
+    }
+    drop_keys(**file);
+    return file;
+  }
+
   static Result<Keys> keys_of(const GgufFile& file) {
     Keys keys;
     RUNNEL_TRY(keys.count, file.get_int(gguf::kSplitCountKey, 1));
@@ -181,6 +203,25 @@ class GgufParts {
     return {};
   }
 };
+
+Result<std::shared_ptr<const GgufFile>> GgufFile::open(int descriptor, std::uint64_t offset,
+                                                       std::uint64_t length) try {
+  return GgufParts::open_whole(FileMap::open(descriptor, offset, length),
+                               "descriptor " + std::to_string(descriptor));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "not enough memory for the tables of a model file");
+}
+
+Result<std::shared_ptr<const GgufFile>> GgufFile::from_bytes(std::span<const std::byte> bytes,
+                                                             bool copies) try {
+  const std::string name = "bytes in memory";
+  if (copies || reinterpret_cast<std::uintptr_t>(bytes.data()) % gguf::kLeastAlignment != 0)
+    return GgufParts::open_whole(FileMap::copy_of(bytes), name);
+  RUNNEL_TRY(std::shared_ptr<GgufFile> file, GgufParts::read_whole(bytes, name));
+  return std::shared_ptr<const GgufFile>(std::move(file));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "not enough memory for the tables of a model file");
+}
 
 Result<std::shared_ptr<const GgufFile>> GgufFile::open(const std::filesystem::path& path) {
   try {

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runnel/chat.h"
+#include "runnel/snapshot.h"
 #include "runnel/types.h"
+#include "runtime/base/access.h"
 
 namespace runnel {
 
@@ -103,5 +106,12 @@ struct SnapshotData {
 
   bool operator==(const SnapshotData&) const = default;
 };
+
+/// What a snapshot holds.
+inline const SnapshotData& data_of(const Snapshot& snapshot) { return Access::data(snapshot); }
+
+inline Snapshot make_snapshot(std::shared_ptr<const SnapshotData> data) {
+  return Access::make<Snapshot>(std::move(data));
+}
 
 }  // namespace runnel

@@ -2,14 +2,15 @@
 // The public Model: owns file, tokenizer and engine.
 #include "runnel/model.h"
 
+#include <memory>
 #include <new>
 #include <utility>
 
 #include "runtime/base/background_task.h"
 #include "runtime/base/try.h"
-#include "runtime/constraint/constraint_cache.h"
 #include "runtime/model/engine.h"
 #include "runtime/model/kept_weights.h"
+#include "runtime/model/model_impl.h"
 #include "runtime/model/model_loader.h"
 #include "runtime/model/sampling_keys.h"
 #include "runtime/model/window.h"
@@ -18,21 +19,18 @@
 
 namespace runnel {
 
-struct Model::Impl {
-  ModelInfo info;
-  std::shared_ptr<const Tokenizer> tokenizer;  // null: ids only
-  ChatFormat chat;
-  SamplingOptions sampling;
-  std::unique_ptr<Engine> engine;
-  mutable ConstraintCache constraints;
-};
-
 namespace {
 
 constexpr float kParsed = 0.05F;  // share of the load that reading headers takes
 
 Error no_tokenizer() {
   return Error{ErrorCode::unsupported, "model: its file has no tokenizer, feed token ids instead"};
+}
+
+Status check_token(TokenId token, std::int32_t vocab_size) {
+  if (token >= 0 && token < vocab_size) return {};
+  return fail(ErrorCode::invalid_argument, "token ", token, ": expected an id in [0, ", vocab_size,
+              ")");
 }
 
 Status check_limit(std::uint64_t limit, std::uint64_t bytes) {
@@ -51,18 +49,54 @@ std::int64_t count_parameters(const GgufFile& file) {
   return total;
 }
 
+ModelLoader::MakeEngine engine_by(const ModelOptions& options) {
+  return [&options](ModelFile model, const LoadProgress& progress) {
+    return Engine::create(std::move(model), options.device, options.threads, progress,
+                          options.cache_directory, options.step_program);
+  };
+}
+
+// Whether a model on this device reads its file after the load: the reference backend always does, "auto" does if the
+// CPU may have to take over.
+bool reads_later(const std::string& device) {
+  if (device != "auto") return device.starts_with("reference");
+  const std::vector<DeviceInfo> found = devices();
+  return found.empty() || found.front().backend != "cpu";
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& file,
                                                  ModelOptions options) {
-  return ModelLoader::load(
-      file, options, [&options](ModelFile model, const LoadProgress& progress) {
-        return Engine::create(std::move(model), options.device, options.threads, progress,
-                              options.cache_directory, options.step_program);
-      });
+  return ModelLoader::load(file, options, engine_by(options));
 }
 
-Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::path& file,
+Result<std::shared_ptr<const Model>> Model::load_bytes(std::span<const std::byte> bytes,
+                                                       ModelOptions options) {
+  const bool copies = reads_later(options.device);
+  std::weak_ptr<const GgufFile> file;
+  const auto open = [&]() -> Result<std::shared_ptr<const GgufFile>> {
+    RUNNEL_TRY(std::shared_ptr<const GgufFile> opened, GgufFile::from_bytes(bytes, copies));
+    file = opened;
+    return opened;
+  };
+  RUNNEL_TRY(std::shared_ptr<const Model> model,
+             ModelLoader::load("bytes in memory", open, options, engine_by(options)));
+  if (!copies && !file.expired())
+    return fail(ErrorCode::internal, "load: ", options.device, " still reads the caller's bytes");
+  return model;
+}
+
+Result<std::shared_ptr<const Model>> Model::load_descriptor(int descriptor, std::uint64_t offset,
+                                                            std::uint64_t length,
+                                                            ModelOptions options) {
+  return ModelLoader::load(
+      "descriptor " + std::to_string(descriptor),
+      [&] { return GgufFile::open(descriptor, offset, length); }, options, engine_by(options));
+}
+
+Result<std::shared_ptr<const Model>> ModelLoader::load(const std::string& name,
+                                                       const OpenFile& open,
                                                        const ModelOptions& options,
                                                        const MakeEngine& make_engine) try {
   if (options.threads < 0 || options.threads > 1024) {
@@ -72,10 +106,10 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   const auto progress = [&options](float fraction) {
     return !options.progress || options.progress(fraction);
   };
-  RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(file));
+  RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, open());
   RUNNEL_TRY(ModelFile model_file, ModelFile::from_gguf(gguf));
   RUNNEL_CHECK_OK(choose_window(model_file, options.window_slots));
-  auto impl = std::make_unique<Model::Impl>();
+  auto impl = std::make_unique<Access::Inside<Model>::Impl>();
   // Takes a third of the time until the first token, so it runs while the engine packs the weights.
   BackgroundTask<std::shared_ptr<const Tokenizer>> tokenizer(
       [gguf, vocab_size = model_file.config.vocab_size] {
@@ -113,9 +147,9 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::filesystem::pa
   impl->info.weight_bytes = impl->engine->memory().weight_bytes;
   impl->info.memory_note = memory_note(kept, impl->info.weight_bytes);
   impl->info.state_bytes = impl->engine->memory().state_bytes;
-  return std::shared_ptr<const Model>(new Model(std::move(impl)));
+  return std::shared_ptr<const Model>(Access::make_new<Model>(std::move(impl)));
 } catch (const std::bad_alloc&) {
-  return fail(ErrorCode::out_of_memory, "load: not enough memory for ", file.string());
+  return fail(ErrorCode::out_of_memory, "load: not enough memory for ", name);
 }
 
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -125,11 +159,25 @@ const ModelInfo& Model::info() const { return impl_->info; }
 bool Model::has_tokenizer() const { return impl_->tokenizer != nullptr; }
 const ChatFormat& Model::chat_format() const { return impl_->chat; }
 const SamplingOptions& Model::sampling() const { return impl_->sampling; }
-Engine& Model::engine() const { return *impl_->engine; }
-const Tokenizer* Model::tokenizer() const { return impl_->tokenizer.get(); }
-ConstraintCache& Model::constraints() const { return impl_->constraints; }
 bool Model::is_end(TokenId token) const {
   return impl_->tokenizer && impl_->tokenizer->is_end(token);
+}
+std::vector<TokenId> Model::end_tokens() const {
+  std::vector<TokenId> ends;
+  const TokenId entries = impl_->tokenizer ? impl_->tokenizer->vocab_size() : 0;
+  for (TokenId token = 0; token < entries; ++token) {
+    if (impl_->tokenizer->is_end(token)) ends.push_back(token);
+  }
+  return ends;
+}
+Result<TokenInfo> Model::token(TokenId token) const {
+  if (!impl_->tokenizer) return no_tokenizer();
+  RUNNEL_CHECK_OK(check_token(token, impl_->info.vocab_size));
+  if (token >= impl_->tokenizer->vocab_size())
+    return TokenInfo{.kind = TokenKind::unused, .is_end = false, .bytes = {}};
+  return TokenInfo{.kind = impl_->tokenizer->kind(token),
+                   .is_end = impl_->tokenizer->is_end(token),
+                   .bytes = impl_->tokenizer->piece(token, false, true)};
 }
 TokenId Model::begin_token() const {
   return impl_->tokenizer ? impl_->tokenizer->begin_token() : -1;
@@ -142,12 +190,7 @@ Result<std::vector<TokenId>> Model::encode(std::string_view text, bool parse_spe
 
 Result<std::string> Model::decode(std::span<const TokenId> tokens, bool show_special) const {
   if (!impl_->tokenizer) return no_tokenizer();
-  for (TokenId token : tokens) {
-    if (token < 0 || token >= impl_->info.vocab_size) {
-      return fail(ErrorCode::invalid_argument, "token ", token, ": expected an id in [0, ",
-                  impl_->info.vocab_size, ")");
-    }
-  }
+  for (TokenId token : tokens) RUNNEL_CHECK_OK(check_token(token, impl_->info.vocab_size));
   return impl_->tokenizer->decode(tokens, show_special);
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kScoreChunk = 64;  // tokens whose logits are held at once by score()
 
 // Feeds `tokens` to a session that is thrown away.
-Result<std::vector<float>> embed_in(Session::Impl& reader, std::span<const TokenId> tokens,
+Result<std::vector<float>> embed_in(SessionImpl& reader, std::span<const TokenId> tokens,
                                     const EmbeddingOptions& options, std::stop_token stop) {
   const auto width = static_cast<std::size_t>(reader.engine().config().hidden_size);
   HiddenPool pool(width, options);
@@ -39,12 +39,10 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
-Session::Impl& Session::impl() { return *impl_; }
-const Session::Impl& Session::impl() const { return *impl_; }
 const Model& Session::model() const { return *impl_->model(); }
 const std::shared_ptr<const Model>& Session::shared_model() const { return impl_->model(); }
-std::span<const float> Session::logits() const {
-  static_cast<void>(impl_->catch_up());  // an error here also ends the generation
+Result<std::span<const float>> Session::logits() const {
+  RUNNEL_CHECK_OK(impl_->catch_up());
   return impl_->logits();
 }
 std::uint64_t Session::position() const { return impl_->state().position(); }
@@ -124,13 +122,13 @@ Result<Snapshot> Session::snapshot() const try {
   if (window.chosen()) data->window_slots = window.slots;
   data->backend = impl_->engine().device().backend;
   RUNNEL_CHECK_OK(impl_->copy_to(*data));
-  return Snapshot(std::move(data));
+  return make_snapshot(std::move(data));
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "snapshot: not enough memory");
 }
 
 Status Session::restore(const Snapshot& snapshot) try {
-  return impl_->restore(snapshot.data());
+  return impl_->restore(data_of(snapshot));
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "restore: not enough memory");
 }

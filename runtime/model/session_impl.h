@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "runnel/session.h"
+#include "runtime/base/access.h"
 #include "runtime/io/snapshot_data.h"
 #include "runtime/model/engine.h"
 #include "runtime/model/generation_carry.h"
+#include "runtime/model/model_impl.h"
 
 namespace runnel {
 
@@ -38,7 +40,7 @@ class Session::Impl {
   static Result<std::unique_ptr<Impl>> create(std::shared_ptr<const Model> model);
 
   const std::shared_ptr<const Model>& model() const { return model_; }
-  Engine& engine() const { return model_->engine(); }
+  Engine& engine() const { return engine_of(*model_); }
   const RecurrentState& state() const { return *state_; }
 
   /// [vocab] after the last token; empty before the first.
@@ -162,5 +164,10 @@ class Session::Impl {
   std::optional<TokenId> first_drawn_;   // of draw_ahead(), not queued yet
   bool logits_behind_ = false;           // `steps_` has newer ones
 };
+
+using SessionImpl = Access::Inside<Session>::Impl;
+
+inline SessionImpl& impl_of(Session& session) { return Access::impl(session); }
+inline const SessionImpl& impl_of(const Session& session) { return Access::impl(session); }
 
 }  // namespace runnel

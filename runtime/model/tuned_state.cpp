@@ -11,7 +11,7 @@
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_data.h"
 #include "runtime/io/torch_checkpoint.h"
-#include "runtime/model/engine.h"
+#include "runtime/model/model_impl.h"
 #include "runtime/model/weight_table.h"
 
 namespace runnel {
@@ -52,11 +52,11 @@ bool is_torch_file(const std::filesystem::path& file) {
 
 Result<Snapshot> tuned_state(const std::map<std::string, SafetensorsTensor, std::less<>>& tensors,
                              const std::shared_ptr<const Model>& model) {
-  const Engine& engine = model->engine();
+  const Engine& engine = engine_of(*model);
   const std::vector<LayerSpec>& layers = engine.config().layers;
   RUNNEL_TRY(const Session empty, Session::create(model));
   RUNNEL_TRY(const Snapshot start, empty.snapshot());
-  auto data = std::make_shared<SnapshotData>(start.data());
+  auto data = std::make_shared<SnapshotData>(data_of(start));
   const StateLayout layout = engine.layout();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LayerState& layer = layout.layers[i];
@@ -76,7 +76,7 @@ Result<Snapshot> tuned_state(const std::map<std::string, SafetensorsTensor, std:
   if (tensors.size() != layers.size())
     return fail(ErrorCode::mismatch, "the file has states of ", tensors.size(),
                 " layers, this model has ", layers.size());
-  return Snapshot(std::move(data));
+  return make_snapshot(std::move(data));
 }
 
 Result<Snapshot> load_tuned_state(const std::filesystem::path& file,

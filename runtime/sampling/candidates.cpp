@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "runtime/sampling/exact_cuts.h"
 #include "runtime/sampling/rank_key.h"
 #include "runtime/sampling/token_weights.h"
 
@@ -135,24 +136,19 @@ void Candidates::keep_top_k(std::size_t k) {
   keep_if([this, least](std::size_t i) { return rank_key(logits_[i], i) >= least; });
 }
 
-// In integers of 1/4096, so that the sums have no order; a million tokens fit 64 bits.
 void Candidates::keep_top_n_sigma(float n) {
   const float max = max_logit(logits_);
   if (std::isinf(max)) return keep_best();
-  constexpr float kFarthest = 1024.0F, kUnit = 4096.0F;
-  std::uint64_t sum = 0, squares = 0;
+  LogitSpread spread{.count = static_cast<std::uint32_t>(logits_.size())};
   for (const float logit : logits_) {
-    const float below = std::min(max - logit, kFarthest);
-    const float rounded = below * kUnit + 0.5F;  // once cut off
-    const auto units = static_cast<std::uint32_t>(rounded);
-    sum += units;
-    squares += std::uint64_t{units} * units;
+    const float scaled =
+        std::clamp(logit, -LogitSpread::kFarthest, LogitSpread::kFarthest) * LogitSpread::kUnit;
+    const auto towards_zero = static_cast<std::int32_t>(scaled);
+    const std::int64_t units = towards_zero - (static_cast<float>(towards_zero) > scaled ? 1 : 0);
+    spread.sum += units;
+    spread.squares += static_cast<std::uint64_t>(units * units);
   }
-  const auto count = static_cast<double>(logits_.size());
-  const double mean = static_cast<double>(sum) / count;
-  const double variance = static_cast<double>(squares) / count - mean * mean;
-  const double sigma = std::sqrt(std::max(variance, 0.0)) / double{kUnit};
-  const auto limit = static_cast<float>(double{n} * sigma);
+  const float limit = n * (static_cast<float>(deviation(spread)) * kDeviationUnit);
   keep_if([this, max, limit](std::size_t i) { return max - logits_[i] <= limit; });
 }
 
@@ -187,7 +183,7 @@ void Candidates::keep_typical(float p) {
 void Candidates::keep_top_p(float p) {
   weigh();
   const std::uint64_t all = total();
-  const auto wanted = static_cast<std::uint64_t>(std::ceil(double{p} * static_cast<double>(all)));
+  const std::uint64_t wanted = share_of(all, share_units(p));
   scratch_.resize(weights_.size());
   const NucleusCut cut = nucleus_cut(weights_, std::clamp<std::uint64_t>(wanted, 1, all), scratch_);
   std::uint64_t ties = 0;
@@ -205,8 +201,7 @@ void Candidates::keep_min_p(float p) {
 
 void Candidates::exclude_top_choices(float threshold) {
   weigh();
-  const auto least = std::max<std::uint64_t>(
-      1, static_cast<std::uint64_t>(std::ceil(double{threshold} * static_cast<double>(total()))));
+  const std::uint64_t least = top_choice_weight(total(), share_units(threshold));
   std::size_t top = 0, last = 0;
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     if (weights_[i] < least) continue;

@@ -16,10 +16,13 @@ bool greedy(const SamplingOptions& o) {
   return o.temperature == 0.0F && o.dynatemp_range == 0.0F && is_usual_order(o.order);
 }
 
-// With Vulkan the device finds the tokens that top-k leaves, and the host draws among them: what looks at the
-// probabilities of all tokens must come behind top-k.
+// Where a Vulkan device does not run the whole chain, it finds the tokens that top-k leaves, and the host draws among
+// them: what looks at the probabilities of all tokens must come behind top-k.
 std::string why_not_vulkan(const SamplingOptions& o) {
-  if (greedy(o)) return {};
+  if (is_device_chain(o)) {
+    if (o.logit_bias.size() <= kMostDrawnBiases) return {};
+    return "there are more than " + std::to_string(kMostDrawnBiases) + " of logit_bias";
+  }
   if (o.top_k == 0) return "it has no top_k, so the host sees all logits";
   if (o.mirostat != 0) return "mirostat is in place of top_k";
   const std::span<const ChainSampler> order = order_of(o);
@@ -48,10 +51,23 @@ std::string why_not_vulkan(const SamplingOptions& o) {
     if (on && place(sampler) > top_k && place(sampler) < std::ssize(order))
       return std::string(to_string(sampler)) + " comes after top_k";
   }
+  const std::size_t changed =
+      o.logit_bias.size() + (penalties ? static_cast<std::size_t>(o.penalty_window) : 0);
+  if (static_cast<std::size_t>(o.top_k) + changed > kMostTokensBehindTopK) {
+    return "top_k and the tokens whose logits change are more than " +
+           std::to_string(kMostTokensBehindTopK) + ", so the host sees all logits";
+  }
   return {};
 }
 
 }  // namespace
+
+bool is_device_chain(const SamplingOptions& o) {
+  if (o.no_repeat_ngram > 0 || !o.banned_texts.empty()) return false;
+  if (!is_usual_order(o.order) || o.mirostat != 0) return false;
+  if (greedy(o)) return true;  // nothing that cuts matters then
+  return o.dynatemp_range == 0.0F && o.typical_p == 1.0F;
+}
 
 std::string why_not_ahead(const SamplingOptions& o, DrawDevice device) {
   const auto on_host = [](std::string_view name) {
@@ -62,12 +78,8 @@ std::string why_not_ahead(const SamplingOptions& o, DrawDevice device) {
   if (device == DrawDevice::vulkan) return why_not_vulkan(o);
   if (!is_usual_order(o.order)) return "an order of its own is drawn on the host";
   if (o.mirostat != 0) return on_host("mirostat");
-  if (greedy(o)) return {};  // nothing that cuts matters then
-  if (o.top_n_sigma > 0.0F) return on_host("top_n_sigma");
-  if (o.dynatemp_range > 0.0F) return on_host("dynatemp");
-  if (o.typical_p < 1.0F) return on_host("typ_p");
-  if (o.xtc_probability > 0.0F) return on_host("xtc");
-  return {};
+  if (is_device_chain(o)) return {};
+  return on_host(o.dynatemp_range > 0.0F ? "dynatemp" : "typ_p");
 }
 
 }  // namespace runnel

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "runtime/base/try.h"
+#include "runtime/sampling/exact_cuts.h"
 #include "runtime/sampling/philox.h"
 #include "runtime/sampling/rank_key.h"
 #include "runtime/sampling/token_weights.h"
@@ -83,6 +84,7 @@ Sampler::Sampler(const SamplingOptions& options, std::int32_t vocab_size, PieceO
       top_k_(options.top_k < vocab_size ? options.top_k : 0),
       top_p_(options.top_p),
       repetition_penalty_(options.repetition_penalty),
+      inverse_penalty_(inverse_penalty(options.repetition_penalty)),
       presence_penalty_(options.presence_penalty),
       frequency_penalty_(options.frequency_penalty),
       seed_(options.seed),
@@ -164,7 +166,7 @@ void Sampler::penalise(std::span<const TokenId> recent) {
     std::uint16_t& count = counts_[static_cast<std::size_t>(token)];
     if (count == 0) continue;  // done at its first occurrence
     float& logit = adjusted_[static_cast<std::size_t>(token)];
-    logit = logit > 0.0F ? logit / repetition_penalty_ : logit * repetition_penalty_;
+    logit *= logit > 0.0F ? inverse_penalty_ : repetition_penalty_;
     logit -= presence_penalty_ + static_cast<float>(count) * frequency_penalty_;
     count = 0;
   }
@@ -216,8 +218,7 @@ void Sampler::keep_top_k(std::span<const float> logits) {
 // the higher ids go.
 void Sampler::apply_top_p() {
   const std::uint64_t total = sum_at_least(candidates_, 1);
-  const auto wanted =
-      static_cast<std::uint64_t>(std::ceil(double{top_p_} * static_cast<double>(total)));
+  const std::uint64_t wanted = share_of(total, share_units(top_p_));
   const NucleusCut nucleus =
       nucleus_cut(candidates_, std::clamp<std::uint64_t>(wanted, 1, total), scratch_);
   cut_ = nucleus.weight;

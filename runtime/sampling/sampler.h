@@ -97,7 +97,7 @@ class Sampler {
   std::uint32_t min_weight_ = 1;      // min-p as a weight
   std::int32_t top_k_ = 0;            // 0: all
   float top_p_ = 1.0F;
-  float repetition_penalty_ = 1.0F;
+  float repetition_penalty_ = 1.0F, inverse_penalty_ = 1.0F;
   float presence_penalty_ = 0.0F;
   float frequency_penalty_ = 0.0F;
   std::size_t penalty_window_ = 0;  // 0: no penalties

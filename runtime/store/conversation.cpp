@@ -29,7 +29,7 @@ struct Conversation::Impl {
   /// The path to a message of this conversation.
   Result<std::vector<PathStep>> path_to(MessageId message) {
     RUNNEL_TRY(std::vector<PathStep> steps,
-               store.impl()->read_path(message, model().info().fingerprint));
+               impl_of(store).read_path(message, model().info().fingerprint));
     for (const PathStep& step : steps) {
       if (step.message.conversation != id) {
         return fail(ErrorCode::not_found, "message ", message, ": is none of conversation ", id);
@@ -43,7 +43,7 @@ struct Conversation::Impl {
   Status move_to(std::vector<PathStep> to, const ReplayOptions& replay, TokenCost& cost,
                  std::string& warning) {
     in_place = false;
-    RUNNEL_CHECK_OK(replay_path(*store.impl(), session, to, replay, cost, warning));
+    RUNNEL_CHECK_OK(replay_path(impl_of(store), session, to, replay, cost, warning));
     path = std::move(to);
     in_place = true;
     return {};
@@ -60,13 +60,13 @@ struct Conversation::Impl {
   Result<MessageId> append(const std::string& role, std::string text, bool complete,
                            std::vector<TokenId> tokens, std::string& warning) {
     RUNNEL_TRY(const NewBoundary boundary,
-               boundary_of(session, std::move(tokens), store.impl()->options.encoding));
+               boundary_of(session, std::move(tokens), impl_of(store).options.encoding));
     const NewMessage message{.conversation = id,
                              .parent = head(),
                              .role = role,
                              .text = std::move(text),
                              .complete = complete};
-    RUNNEL_TRY(const MessageId added, store.impl()->add_message(message, boundary, warning));
+    RUNNEL_TRY(const MessageId added, impl_of(store).add_message(message, boundary, warning));
     path.push_back({.message = {.id = added,
                                 .parent = message.parent,
                                 .conversation = id,
@@ -85,12 +85,12 @@ struct Conversation::Impl {
   Status go_back_to(std::size_t kept, const ReplayOptions& replay, Turn& turn) {
     std::vector<PathStep> first(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(kept));
     in_place = false;
-    RUNNEL_CHECK_OK(replay_path(*store.impl(), session, first, replay, turn.cost, turn.warning));
+    RUNNEL_CHECK_OK(replay_path(impl_of(store), session, first, replay, turn.cost, turn.warning));
     RUNNEL_TRY(const NewBoundary boundary,
-               boundary_of(session, {}, store.impl()->options.encoding));
+               boundary_of(session, {}, impl_of(store).options.encoding));
     for (std::size_t i = kept; i < path.size(); ++i) {
       PathStep& step = path[i];
-      if (Status put = store.impl()->put_boundary(step.message.id, boundary, turn.warning); !put)
+      if (Status put = impl_of(store).put_boundary(step.message.id, boundary, turn.warning); !put)
         turn.warning = put.error().message;
       step.has_tokens = true;
       step.tokens.clear();
@@ -108,8 +108,9 @@ struct Conversation::Impl {
     if (anew) RUNNEL_CHECK_OK(go_back_to(added.kept, replay, turn));
     std::vector<TokenId>& tokens = added.tokens;
     in_place = false;
-    RUNNEL_CHECK_OK(feed(session, tokens, replay));
-    (anew ? turn.cost.relaid : turn.cost.fed) += tokens.size();
+    RUNNEL_TRY(const PrefillResult read, session.prefill(tokens, replay.stop, replay.progress));
+    (anew ? turn.cost.relaid : turn.cost.fed) += read.consumed;
+    if (read.cancelled) return fail(ErrorCode::cancelled, "stopped in the message");
     RUNNEL_TRY(turn.user, append("user", std::string(text), true, std::move(tokens), turn.warning));
     in_place = true;
     return {};
@@ -123,6 +124,7 @@ struct Conversation::Impl {
     }
     in_place = false;
     RUNNEL_TRY(turn.result, generate(session, options, on_text, stop));
+    turn.cancelled = turn.result.reason == FinishReason::cancelled;
     turn.cost.generated += turn.result.tokens.size();
     if (!turn.result.tokens.empty()) {
       // Text that a stop string might have begun in was consumed too: the next message follows it.
@@ -141,7 +143,7 @@ struct Conversation::Impl {
     for (const TokenId token : tokens) history = extend_history(history, token);
     const std::optional<Snapshot> start =
         tokens.empty() ? std::nullopt
-                       : store.impl()->find_start(model().info().fingerprint, history, tokens);
+                       : impl_of(store).find_start(model().info().fingerprint, history, tokens);
     if (!start || start->position() != tokens.size() || !session.restore(*start)) {
       RUNNEL_CHECK_OK(session.reset());
       RUNNEL_CHECK_OK(feed(session, tokens, replay));
@@ -153,7 +155,7 @@ struct Conversation::Impl {
   }
 
   Status begin_with_pack(const Snapshot& pack, TokenCost& cost, const ReplayOptions& replay) {
-    const SnapshotContext& context = pack.data().context;
+    const SnapshotContext& context = data_of(pack).context;
     if (context.messages.size() != 1 || context.messages[0].role != "system") {
       return fail(ErrorCode::invalid_argument,
                   "state pack: has no system message to begin a conversation with");
@@ -171,6 +173,18 @@ struct Conversation::Impl {
   }
 };
 
+namespace {
+
+// Part of a turn may stay: a stop is no error of it.
+Status unless_stopped(Status status, Turn& turn) {
+  if (status || status.error().code != ErrorCode::cancelled) return status;
+  turn.cancelled = true;
+  turn.result.reason = FinishReason::cancelled;
+  return {};
+}
+
+}  // namespace
+
 Conversation::Conversation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Conversation::Conversation(Conversation&&) noexcept = default;
 Conversation& Conversation::operator=(Conversation&&) noexcept = default;
@@ -181,13 +195,14 @@ MessageId Conversation::head() const { return impl_->head(); }
 const TokenCost& Conversation::cost() const { return impl_->opening; }
 const ConversationStore& Conversation::store() const { return impl_->store; }
 Session& Conversation::session() { return impl_->session; }
+const Session& Conversation::session() const { return impl_->session; }
 
 Result<Conversation> Conversation::create(const ConversationStore& store,
                                           std::shared_ptr<const Model> model, NewConversation made,
                                           const ReplayOptions& replay) try {
   RUNNEL_TRY(Session session, Session::create(std::move(model)));
   auto impl = std::make_unique<Impl>(store, std::move(session));
-  RUNNEL_TRY(impl->id, store.impl()->new_conversation(made.name));
+  RUNNEL_TRY(impl->id, impl_of(store).new_conversation(made.name));
   Status begun;
   if (made.pack) {
     begun = impl->begin_with_pack(*made.pack, impl->opening, replay);
@@ -213,7 +228,7 @@ Result<Conversation> Conversation::open(const ConversationStore& store,
   RUNNEL_TRY(std::vector<PathStep> path, impl->path_to(message != 0 ? message : info.head));
   std::string warning;
   RUNNEL_CHECK_OK(impl->move_to(std::move(path), replay, impl->opening, warning));
-  if (message != 0) RUNNEL_CHECK_OK(store.impl()->set_head(id, message));
+  if (message != 0) RUNNEL_CHECK_OK(impl_of(store).set_head(id, message));
   return Conversation(std::move(impl));
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
@@ -231,9 +246,10 @@ Result<Conversation> Conversation::open_or_create(const ConversationStore& store
 Result<Turn> Conversation::send(std::string_view text, const GenerationOptions& options,
                                 const TextCallback& on_text, std::stop_token stop) try {
   Turn turn;
-  RUNNEL_CHECK_OK(impl_->settle({}, turn));
-  RUNNEL_CHECK_OK(impl_->add_user(text, {.progress = {}, .stop = stop}, turn));
-  RUNNEL_CHECK_OK(impl_->answer(options, on_text, stop, turn));
+  const ReplayOptions replay{.progress = {}, .stop = stop};
+  RUNNEL_CHECK_OK(unless_stopped(impl_->settle(replay, turn), turn));
+  if (!turn.cancelled) RUNNEL_CHECK_OK(unless_stopped(impl_->add_user(text, replay, turn), turn));
+  if (!turn.cancelled) RUNNEL_CHECK_OK(impl_->answer(options, on_text, stop, turn));
   return turn;
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
@@ -245,8 +261,8 @@ Result<Turn> Conversation::add_user(std::string_view text, std::stop_token stop)
 
 Result<Turn> Conversation::add_user(std::string_view text, const ReplayOptions& replay) try {
   Turn turn;
-  RUNNEL_CHECK_OK(impl_->settle(replay, turn));
-  RUNNEL_CHECK_OK(impl_->add_user(text, replay, turn));
+  RUNNEL_CHECK_OK(unless_stopped(impl_->settle(replay, turn), turn));
+  if (!turn.cancelled) RUNNEL_CHECK_OK(unless_stopped(impl_->add_user(text, replay, turn), turn));
   return turn;
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
@@ -255,8 +271,8 @@ Result<Turn> Conversation::add_user(std::string_view text, const ReplayOptions& 
 Result<Turn> Conversation::answer(const GenerationOptions& options, const TextCallback& on_text,
                                   std::stop_token stop) try {
   Turn turn;
-  RUNNEL_CHECK_OK(impl_->settle({}, turn));
-  RUNNEL_CHECK_OK(impl_->answer(options, on_text, stop, turn));
+  RUNNEL_CHECK_OK(unless_stopped(impl_->settle({.progress = {}, .stop = stop}, turn), turn));
+  if (!turn.cancelled) RUNNEL_CHECK_OK(impl_->answer(options, on_text, stop, turn));
   return turn;
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
@@ -267,12 +283,14 @@ Result<Turn> Conversation::regenerate(const GenerationOptions& options, const Te
   Turn turn;
   const std::vector<PathStep> before = impl_->path;
   if (before.empty() || before.back().message.role != "assistant") {
-    RUNNEL_CHECK_OK(impl_->settle(replay, turn));
-    RUNNEL_CHECK_OK(impl_->answer(options, on_text, stop, turn));
+    RUNNEL_CHECK_OK(unless_stopped(impl_->settle(replay, turn), turn));
+    if (!turn.cancelled) RUNNEL_CHECK_OK(impl_->answer(options, on_text, stop, turn));
     return turn;
   }
   RUNNEL_TRY(std::vector<PathStep> to, impl_->path_to(before.back().message.parent));
-  RUNNEL_CHECK_OK(impl_->move_to(std::move(to), replay, turn.cost, turn.warning));
+  RUNNEL_CHECK_OK(
+      unless_stopped(impl_->move_to(std::move(to), replay, turn.cost, turn.warning), turn));
+  if (turn.cancelled) return turn;
   const Status answered = impl_->answer(options, on_text, stop, turn);
   if (!answered || turn.answer == 0) {
     impl_->path = before;
@@ -294,10 +312,14 @@ Result<Turn> Conversation::edit(MessageId message, std::string_view text,
   }
   to.pop_back();
   const std::vector<PathStep> before = impl_->path;
-  RUNNEL_CHECK_OK(impl_->move_to(std::move(to), replay, turn.cost, turn.warning));
-  if (Status added = impl_->add_user(text, replay, turn); !added) {
+  RUNNEL_CHECK_OK(
+      unless_stopped(impl_->move_to(std::move(to), replay, turn.cost, turn.warning), turn));
+  if (turn.cancelled) return turn;
+  if (Status added = unless_stopped(impl_->add_user(text, replay, turn), turn);
+      !added || turn.cancelled) {
     impl_->path = before;
     impl_->in_place = false;
+    if (added) return turn;
     return std::move(added).error();
   }
   return turn;
@@ -309,7 +331,7 @@ Result<TokenCost> Conversation::rewind(MessageId message, const ReplayOptions& r
   Turn turn;
   RUNNEL_TRY(std::vector<PathStep> to, impl_->path_to(message));
   RUNNEL_CHECK_OK(impl_->move_to(std::move(to), replay, turn.cost, turn.warning));
-  RUNNEL_CHECK_OK(impl_->store.impl()->set_head(impl_->id, message));
+  RUNNEL_CHECK_OK(impl_of(impl_->store).set_head(impl_->id, message));
   return turn.cost;
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "conversation: not enough memory");

@@ -21,7 +21,7 @@ constexpr std::string_view kHeadIfLost =
     "SELECT 1 FROM messages m WHERE m.id = conversations.head AND m.trash = 0)";
 
 struct Forgetting {
-  ConversationStore::Impl& impl;
+  StoreImpl& impl;
   ForgetReport report = {};
   std::vector<std::string> dropped = {};  // snapshots
 
@@ -83,8 +83,8 @@ Result<TrashId> ConversationStore::trash_conversation(ConversationId id) {
 namespace {
 
 // Puts what `selection` selects into the trash; ?1 is `message`. A head among it moves to `head`.
-Result<TrashId> trash_messages(ConversationStore::Impl& impl, std::string_view selection,
-                               MessageId message, bool and_itself) {
+Result<TrashId> trash_messages(StoreImpl& impl, std::string_view selection, MessageId message,
+                               bool and_itself) {
   const std::scoped_lock lock(impl.mutex);
   Database& database = impl.database;
   return impl.with_room([&]() -> Result<TrashId> {
@@ -140,7 +140,7 @@ namespace {
 
 // `change` deletes and commits with a new Forgetting, however often it takes.
 template <class Change>
-Result<ForgetReport> forget(ConversationStore::Impl& impl, Change change) {
+Result<ForgetReport> forget(StoreImpl& impl, Change change) {
   const std::scoped_lock lock(impl.mutex);
   Forgetting forgetting{.impl = impl};
   RUNNEL_CHECK_OK(impl.with_room([&]() -> Status {

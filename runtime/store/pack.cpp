@@ -30,9 +30,9 @@ Result<Snapshot> make_pack(const std::shared_ptr<const Model>& model, std::strin
   }
   RUNNEL_CHECK_OK(feed(session, tokens, replay));
   RUNNEL_TRY(const Snapshot snapshot, session.snapshot());
-  auto data = std::make_shared<SnapshotData>(snapshot.data());
+  auto data = std::make_shared<SnapshotData>(data_of(snapshot));
   data->context = {.messages = {{"system", std::move(text)}}, .tokens = std::move(tokens)};
-  return Snapshot(std::move(data));
+  return make_snapshot(std::move(data));
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "state pack: not enough memory");
 }

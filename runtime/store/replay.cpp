@@ -88,7 +88,7 @@ Result<AddedTokens> encode_after(const Model& model, std::span<const PathStep> b
     if (form.follows.empty() || !model.has_tokenizer()) {
       RUNNEL_TRY(out.tokens, model.encode(text));
     } else {
-      RUNNEL_TRY(TranscriptEnd end, read_transcript_end(*model.tokenizer(), text, form));
+      RUNNEL_TRY(TranscriptEnd end, read_transcript_end(*tokenizer_of(model), text, form));
       out.tokens = std::move(end.tokens);
     }
   } else if (role == "user") {
@@ -117,7 +117,7 @@ Result<NewBoundary> boundary_of(const Session& session, std::vector<TokenId> tok
   NewBoundary boundary{.model = session.model().info().fingerprint,
                        .tokens = std::move(tokens),
                        .position = session.position(),
-                       .history = session.impl().history_hash()};
+                       .history = impl_of(session).history_hash()};
   if (boundary.position > 0) {
     RUNNEL_TRY(const Snapshot snapshot, session.snapshot());
     RUNNEL_TRY(boundary.snapshot, snapshot.to_bytes(encoding));
@@ -134,7 +134,7 @@ Status feed(Session& session, std::span<const TokenId> tokens, const ReplayOptio
   return {};
 }
 
-Status replay_path(ConversationStore::Impl& store, Session& session, std::vector<PathStep>& path,
+Status replay_path(StoreImpl& store, Session& session, std::vector<PathStep>& path,
                    const ReplayOptions& replay, TokenCost& cost, std::string& warning) {
   std::size_t known = 0;  // steps from the first on whose tokens are known for this model
   while (known < path.size() && path[known].has_tokens) ++known;
@@ -166,9 +166,9 @@ Status replay_path(ConversationStore::Impl& store, Session& session, std::vector
   }
   const std::string unread = unread_of(session.model(), path);
   std::uint64_t position = session.position();
-  std::uint64_t history = session.impl().history_hash();
+  std::uint64_t history = impl_of(session).history_hash();
   RUNNEL_CHECK_OK(feed(session, rest, replay));
-  session.impl().keep_unread(unread);
+  impl_of(session).keep_unread(unread);
   cost.replayed += rest.size();
 
   for (std::size_t i = done; i < path.size(); ++i) {

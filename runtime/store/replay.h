@@ -41,7 +41,7 @@ Status feed(Session& session, std::span<const TokenId> tokens, const ReplayOptio
 /// Brings `session` to the end of `path`, fills in missing tokens and positions of its steps and adds the cost.
 /// Stores the state again if any token was replayed, so that the next time costs nothing.
 /// @return cancelled, device and so on; the position of the session is then unspecified.
-Status replay_path(ConversationStore::Impl& store, Session& session, std::vector<PathStep>& path,
+Status replay_path(StoreImpl& store, Session& session, std::vector<PathStep>& path,
                    const ReplayOptions& replay, TokenCost& cost, std::string& warning);
 
 }  // namespace runnel

@@ -12,6 +12,7 @@
 #include "runnel/chat.h"
 #include "runnel/store.h"
 #include "runnel/types.h"
+#include "runtime/base/access.h"
 #include "runtime/store/reserve.h"
 #include "runtime/store/snapshot_cache.h"
 #include "runtime/store/sqlite.h"
@@ -119,10 +120,15 @@ struct ConversationStore::Impl {
   Result<bool> empty_log();
 };
 
+using StoreImpl = Access::Inside<ConversationStore>::Impl;
+
+/// Copies share it.
+inline StoreImpl& impl_of(const ConversationStore& store) { return Access::impl(store); }
+
 /// Ways to room on a full disk, one after the other; tidied up behind.
 class Room {
  public:
-  explicit Room(ConversationStore::Impl& impl) : impl_(impl) { impl_.database.lacked_space(); }
+  explicit Room(StoreImpl& impl) : impl_(impl) { impl_.database.lacked_space(); }
   ~Room();
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
@@ -131,7 +137,7 @@ class Room {
   bool find();
 
  private:
-  ConversationStore::Impl& impl_;
+  StoreImpl& impl_;
   int tried_ = 0;
   std::vector<std::string> dropped_;  // snapshots whose files are gone
 };

@@ -31,6 +31,7 @@ class SentencepieceTokenizer final : public Tokenizer {
                                              std::span<const ByteRange> plain) const override;
   std::string_view piece(TokenId token, bool first, bool show_special) const override;
   TokenId special_id(std::string_view text) const override { return specials_.exact(text); }
+  TokenKind kind(TokenId token) const override { return table_.kind(token); }
   bool is_special(TokenId token) const override {
     return table_.contains(token) && table_.is_hidden(token);
   }

@@ -15,16 +15,6 @@
 
 namespace runnel {
 
-/// Values of `tokenizer.ggml.token_type`, the same as sentencepiece's piece types.
-enum class TokenKind : std::uint8_t {
-  normal = 1,
-  unknown = 2,
-  control = 3,
-  user_defined = 4,  // ordinary text that is never split
-  unused = 5,        // stands for an id that nothing makes
-  byte = 6,
-};
-
 /// Texts and kinds of all entries in two flat arrays.
 class TokenTable {
  public:

@@ -50,6 +50,9 @@ class Tokenizer {
   /// The id of a special token by its text, or -1.
   virtual TokenId special_id(std::string_view text) const = 0;
 
+  /// Of an entry, in [0, vocab_size()).
+  virtual TokenKind kind(TokenId token) const = 0;
+
   virtual bool is_special(TokenId token) const = 0;
   virtual bool is_end(TokenId token) const = 0;  // end of text or of message
   virtual TokenId begin_token()

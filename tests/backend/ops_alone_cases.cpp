@@ -162,6 +162,22 @@ std::vector<OpCase> family_cases(std::initializer_list<const char*> names) {
   return cases;
 }
 
+/// Removals with square states, as kernels that take many tokens at a time want them.
+void add_whole_heads(std::vector<OpCase>& cases, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    for (const int width : {64, 128}) {
+      ModelConfig c = one_layer(family_config(name));
+      set(c, &LayerSpec::conv_size, 0);
+      set_heads(c, 2, 2, width, width);
+      cases.push_back({std::string(name) + ", heads of " + std::to_string(width),
+                       c,
+                       {},
+                       BlockType::f32,
+                       kAnyTokens});
+    }
+  }
+}
+
 std::vector<OpCase> recurrence_cases() {
   std::vector<OpCase> cases = family_cases(
       {"retnet", "linear", "dpfp", "t2r_map", "abc", "regla", "regla_key", "delta_net"});
@@ -171,6 +187,7 @@ std::vector<OpCase> recurrence_cases() {
   set_heads(shared, 6, 6, 20, 70);
   set(shared, &RecurrenceSpec::values_per_key, 3);
   cases.push_back({"shared keys, odd dims", shared, {}, BlockType::f32, kAnyTokens});
+  add_whole_heads(cases, {"delta_net", "gated_deltanet"});
   for (const auto& [queries, name] : {std::pair{1, "linear, 1 query"}, {7, "linear, 7 queries"}}) {
     ModelConfig c = family_config("linear");
     set_heads(c, 2 * queries, 2, 20, 36);
@@ -513,8 +530,11 @@ std::vector<OpCase> all_cases(Unit unit) {
       return slot_cases();
     case Unit::gated_recurrence:
       return recurrence_cases();
-    case Unit::gated_recurrence_and_output:
-      return family_cases({"elu", "hedgehog", "rwkv7", "arwkv7"});
+    case Unit::gated_recurrence_and_output: {
+      std::vector<OpCase> cases = family_cases({"elu", "hedgehog", "rwkv7", "arwkv7"});
+      add_whole_heads(cases, {"rwkv7"});
+      return cases;
+    }
     case Unit::recurrence_projections_and_recurrence:
       return family_cases({"gla", "gla_conv", "hgrn2", "abc_conv", "gated_deltanet"});
     case Unit::slot_projections_and_attention:

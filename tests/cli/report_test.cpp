@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runnel/session.h"
-#include "runtime/model/engine.h"
+#include "runtime/model/model_impl.h"
 #include "tests/cli/program.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/mixes.h"
@@ -37,7 +37,7 @@ TEST(Inspect, SaysConfigurationTensorsStateAndTokenizer) {
   for (const Json& tensor : j["tensors"]) bytes += tensor["bytes"].get<std::uint64_t>();
   EXPECT_EQ(j["weight_bytes"], bytes);
   const auto model = *Model::load(chat_model());
-  EXPECT_EQ(j["state_bytes"], model->engine().layout().total_floats() * sizeof(float));
+  EXPECT_EQ(j["state_bytes"], engine_of(*model).layout().total_floats() * sizeof(float));
   EXPECT_EQ(j["parameters"], model->info().parameters);
 
   const Outcome o = run_program({"inspect", chat_model()});

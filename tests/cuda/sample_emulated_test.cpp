@@ -3,19 +3,24 @@
 // token, always. Needs no GPU.
 #include "tests/cuda/simt.h"
 // After the emulator, whose functions it calls.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 #include "cuda/device/sample.cuh"
 #include "runtime/backend/cuda/sample_setup.h"
 #include "runtime/sampling/sampler.h"
+#include "tests/support/host_draws.h"
 #include "tests/support/random.h"
 
 namespace runnel::test {
 namespace {
+
+using ::testing::ElementsAre;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
@@ -82,11 +87,6 @@ class Emulated {
   cuda::Sample sample_;
 };
 
-template <class T>
-T one_of(Random& random, std::initializer_list<T> values) {
-  return values.begin()[random.below(static_cast<std::uint32_t>(values.size()))];
-}
-
 std::vector<float> random_logits(Random& random, std::int32_t vocab) {
   std::vector<float> logits(static_cast<std::size_t>(vocab));
   const float scale = one_of(random, {0.0F, 0.5F, 3.0F, 10.0F, 200.0F});
@@ -102,39 +102,9 @@ std::vector<float> random_logits(Random& random, std::int32_t vocab) {
   return logits;
 }
 
-SamplingOptions random_options(Random& random, std::int32_t vocab) {
-  SamplingOptions o;
-  o.seed = (std::uint64_t{random.below(0x7FFFFFFF)} << 32) | random.below(0x7FFFFFFF);
-  o.temperature = one_of(random, {0.0F, 0.2F, 0.7F, 1.0F, 1.0F, 3.0F, 1e-39F});
-  o.top_k = one_of(random, {0, 0, 1, 2, 5, 40, vocab - 1, vocab});
-  o.top_p = one_of(random, {1.0F, 1.0F, 0.95F, 0.5F, 0.1F, 1e-7F});
-  o.min_p = one_of(random, {0.0F, 0.0F, 0.02F, 0.3F, 0.999F});
-  if (random.below(2) == 0) {
-    o.repetition_penalty = one_of(random, {1.0F, 1.1F, 0.7F, 3.0F});
-    o.presence_penalty = one_of(random, {0.0F, 0.3F, -1.0F});
-    o.frequency_penalty = one_of(random, {0.0F, 0.11F, -0.4F});
-    o.penalty_window = one_of(random, {0, 1, 3, 64, 256, 1024});
-  }
-  if (random.below(2) == 0) {
-    o.dry_multiplier = one_of(random, {0.3F, 2.0F, 50.0F, 1e30F});
-    o.dry_base = one_of(random, {1.0F, 1.5F, 2.0F, 3e30F});
-    o.dry_allowed_length = one_of(random, {1, 1, 2, 3, 2000});
-    o.dry_range = one_of(random, {0, 1, 2, 5, 33, 64, 256, 1024});
-    o.dry_breakers = random.below(2) == 0 ? std::vector<std::string>{"x"}
-                                          : std::vector<std::string>{"no", "such"};
-  }
-  if (random.below(3) == 0) {
-    for (int i = 0; i < 12; ++i) {
-      o.logit_bias[static_cast<TokenId>(random.below(static_cast<std::uint32_t>(vocab)))] =
-          one_of(random, {-kInf, 0.0F, 2.5F, -100.0F, 7.0F});
-    }
-  }
-  return o;
-}
-
 /// Some steps of one generation on both.
 void compare(Random& random, std::int32_t vocab, int threads, int steps) {
-  const SamplingOptions options = random_options(random, vocab);
+  const SamplingOptions options = random_chain(random, vocab);
   const std::int32_t kinds = random.below(2) == 0 ? std::min(vocab, 3) : vocab;  // few repeat often
   std::vector<TokenId> recent =
       random.tokens(1 + random.below(random.below(4) == 0 ? 1500 : 20), kinds);
@@ -150,9 +120,10 @@ void compare(Random& random, std::int32_t vocab, int threads, int steps) {
     ASSERT_EQ(token, expected ? static_cast<std::uint32_t>(*expected) : cuda::kNoToken)
         << "step " << step << " of " << vocab << " tokens, temperature " << options.temperature
         << ", top_k " << options.top_k << ", top_p " << options.top_p << ", min_p " << options.min_p
-        << ", window " << options.penalty_window << ", DRY " << options.dry_multiplier << " * "
-        << options.dry_base << "^(n - " << options.dry_allowed_length << ") over "
-        << options.dry_range;
+        << ", top_n_sigma " << options.top_n_sigma << ", XTC " << options.xtc_probability
+        << " from " << options.xtc_threshold << ", window " << options.penalty_window << ", DRY "
+        << options.dry_multiplier << " * " << options.dry_base << "^(n - "
+        << options.dry_allowed_length << ") over " << options.dry_range;
     ASSERT_EQ(device.position(), position);
     recent.push_back(expected ? *expected : 0);
     ++position;
@@ -173,6 +144,62 @@ TEST(SampleEmulated, DrawsTheTokenOfTheHostFromWideVocabularies) {
     compare(random, one_of(random, {2048, 5000, 12001}), one_of(random, {128, 256}), 2);
     if (HasFatalFailure()) FAIL() << "case " << i;
   }
+}
+
+/// Draws at positions from 0, which must be the host's; the different ones.
+std::set<std::uint32_t> expect_draws_of_host(const SamplingOptions& options,
+                                             const std::vector<float>& logits) {
+  constexpr std::uint64_t kDraws = 24;
+  const auto vocab = static_cast<std::int32_t>(logits.size());
+  auto sampler = Sampler::create(options, vocab);
+  const std::vector<TokenId> recent = {0};
+  Emulated device(options, vocab, recent, 0, 64);
+  std::set<std::uint32_t> drawn;
+  for (std::uint64_t i = 1; i <= kDraws && sampler; ++i) {
+    const auto expected = sampler->sample(logits, {}, i);
+    EXPECT_TRUE(expected);
+    if (!expected) break;
+    const std::uint32_t token = device.draw(logits, static_cast<unsigned>(i));
+    EXPECT_EQ(token, static_cast<std::uint32_t>(*expected)) << "position " << i;
+    drawn.insert(token);
+  }
+  return drawn;
+}
+
+std::vector<float> logs(std::vector<float> probabilities) {
+  for (float& p : probabilities) p = std::log(p);
+  return probabilities;
+}
+
+TEST(SampleEmulated, XtcOfProbabilityOneLeavesTheLeastLikelyTopChoice) {
+  const std::vector<float> logits = logs({0.2F, 0.45F, 0.3F, 0.05F});
+  SamplingOptions o{.temperature = 1.0F, .xtc_probability = 1.0F, .xtc_threshold = 0.18F};
+  EXPECT_THAT(expect_draws_of_host(o, logits), ElementsAre(0U, 3U));
+  o.min_p = 0.3F;  // by the list
+  EXPECT_THAT(expect_draws_of_host(o, logits), ElementsAre(0U));
+  o.xtc_threshold = 0.51F;  // never two
+  EXPECT_THAT(expect_draws_of_host(o, logits), ElementsAre(0U, 1U, 2U));
+  o.xtc_threshold = 0.18F;
+  o.xtc_probability = 0.0F;
+  EXPECT_THAT(expect_draws_of_host(o, logits), ElementsAre(0U, 1U, 2U));
+}
+
+TEST(SampleEmulated, XtcOfEqualTokensLeavesTheLast) {
+  const SamplingOptions o{.temperature = 1.0F, .xtc_probability = 1.0F, .xtc_threshold = 0.0F};
+  EXPECT_THAT(expect_draws_of_host(o, std::vector<float>(100, 0.5F)), ElementsAre(99U));
+  EXPECT_THAT(expect_draws_of_host(o, {NAN, 2.0F, -kInf}), ElementsAre(1U));
+  SamplingOptions halves = o;
+  halves.xtc_threshold = 0.5F;
+  EXPECT_THAT(expect_draws_of_host(halves, {1.0F, 1.0F}), ElementsAre(1U));
+}
+
+TEST(SampleEmulated, TopNSigmaCutsWithForbiddenTokensLeftOut) {
+  const SamplingOptions o{.temperature = 3.0F, .top_n_sigma = 1.0F};
+  // sigma of {2, 1, 0, -1} is 1.118
+  EXPECT_THAT(expect_draws_of_host(o, {NAN, 2.0F, -kInf, 1.0F, 0.0F, -1.0F}), ElementsAre(1U, 3U));
+  EXPECT_EQ(expect_draws_of_host(o, std::vector<float>(5, -7.0F)).size(),
+            5U);  // sigma 0, all equal
+  EXPECT_THAT(expect_draws_of_host(o, {3e38F, -3e38F, 0.0F}), ElementsAre(0U));
 }
 
 /// Logits that depend on the token before, so that greedy text without DRY runs into a loop.

@@ -28,6 +28,23 @@ std::vector<SamplingKind> kinds() {
       {"top_k", {.temperature = 1.2F, .top_k = 40, .seed = 2}},
       {"top_p", {.temperature = 1.0F, .top_p = 0.9F, .seed = 3}},
       {"min_p", {.temperature = 1.5F, .min_p = 0.05F, .seed = 4}},
+      {"xtc", {.temperature = 1.3F, .seed = 8, .xtc_probability = 0.5F, .xtc_threshold = 0.001F}},
+      {"top_n_sigma", {.temperature = 1.5F, .seed = 9, .top_n_sigma = 1.5F}},
+      {"all_cuts",
+       {.temperature = 1.4F,
+        .top_k = 700,
+        .top_p = 0.95F,
+        .min_p = 0.01F,
+        .seed = 10,
+        .top_n_sigma = 3.0F,
+        .xtc_probability = 0.5F,
+        .xtc_threshold = 0.002F}},
+      {"min_p_and_xtc",
+       {.temperature = 1.2F,
+        .min_p = 0.05F,
+        .seed = 11,
+        .xtc_probability = 0.5F,
+        .xtc_threshold = 0.002F}},
       {"penalties",
        {.temperature = 0.9F,
         .top_k = 500,
@@ -157,6 +174,13 @@ TEST_P(SampledStepsTest, GiveTheFirstTokensInAGraph) {
     EXPECT_EQ(*token, *expected);
     all.push_back(*token);
   }
+}
+
+TEST(SampledSteps, AnyChainDrawsTheTokensOfTheHost) {
+  if (cuda::devices().empty()) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  const std::unique_ptr<Backend> device = cuda_backend();
+  ASSERT_NE(device, nullptr);
+  expect_any_chain_to_draw_as_the_host(*device, 250);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, SampledStepsTest, testing::ValuesIn(kinds()),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any GGUF file as a model: an error or a model whose every size is backed by the file. Inputs that
-// begin with '{' are read as config.json.
+// Any GGUF file as a model: an error or a model whose every size is backed by the file, and which loads from memory, as
+// an application loads it. Inputs that begin with '{' are read as config.json.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
 #include <string_view>
 
+#include "runnel/model.h"
 #include "runtime/model/hf_checkpoint.h"
 #include "runtime/model/model_file.h"
 #include "runtime/model/state_layout.h"
@@ -25,6 +26,18 @@ void check_config_text(std::string_view text) {
   } else {
     require(!config.error().message.empty());
   }
+}
+
+// A tokenizer, a chat template or a device may still refuse what is a model.
+void check_load(std::span<const std::byte> bytes, std::uint64_t fingerprint) {
+  constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 26;
+  const auto loaded = runnel::Model::load_bytes(
+      bytes, {.device = "cpu", .threads = 1, .memory_limit = kMostMemory});
+  if (!loaded) return require(!loaded.error().message.empty());
+  const runnel::Model& model = **loaded;
+  require(model.info().fingerprint == fingerprint);
+  for (runnel::TokenId token = 0; model.has_tokenizer() && token < model.info().vocab_size; ++token)
+    require(model.token(token).has_value());
 }
 
 void check_view(const runnel::WeightView& view) {
@@ -54,5 +67,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   check_view(model->weights.embeddings);
   check_view(model->weights.head);
+  check_load(std::as_bytes(bytes), model->fingerprint);
   return 0;
 }

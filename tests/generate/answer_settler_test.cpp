@@ -80,9 +80,9 @@ class Answers : public ::testing::Test {
     ASSERT_TRUE(reader.prefill(tokens).has_value());
     const Snapshot read = *reader.snapshot();
     const Snapshot talked = *talk.session.snapshot();
-    EXPECT_EQ(talked.data().state, read.data().state);
-    EXPECT_EQ(talked.data().logits, read.data().logits);
-    EXPECT_EQ(talked.data().history_hash, read.data().history_hash);
+    EXPECT_EQ(data_of(talked).state, data_of(read).state);
+    EXPECT_EQ(data_of(talked).logits, data_of(read).logits);
+    EXPECT_EQ(data_of(talked).history_hash, data_of(read).history_hash);
   }
 
   static Ids then(Ids tokens, const Ids& more) {

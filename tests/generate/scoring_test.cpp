@@ -32,7 +32,7 @@ class Scoring : public testing::Test {
     if (!fork) throw std::runtime_error(fork.error().message);
     std::vector<float> logprobs;
     for (const TokenId token : choice) {
-      logprobs.push_back(token_logprobs(fork->logits(), token, 0).chosen.logprob);
+      logprobs.push_back(token_logprobs(*fork->logits(), token, 0).chosen.logprob);
       if (!fork->prefill(std::span(&token, 1))) throw std::runtime_error("prefill");
     }
     return logprobs;

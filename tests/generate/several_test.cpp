@@ -60,10 +60,10 @@ TEST_F(SeveralAnswers, AreThoseOfForksWithTheSeedsThatFollow) {
 
 TEST_F(SeveralAnswers, LeaveTheSessionWhereItIs) {
   const std::uint64_t position = session_->position();
-  const std::vector<float> logits(session_->logits().begin(), session_->logits().end());
+  const std::vector<float> logits(session_->logits()->begin(), session_->logits()->end());
   ASSERT_TRUE(generate_several(*session_, 3, options_));
   EXPECT_EQ(session_->position(), position);
-  EXPECT_TRUE(std::equal(logits.begin(), logits.end(), session_->logits().begin()));
+  EXPECT_TRUE(std::equal(logits.begin(), logits.end(), session_->logits()->begin()));
 }
 
 TEST_F(SeveralAnswers, EndOnRequestEachByItself) {

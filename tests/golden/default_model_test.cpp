@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "runnel/generation.h"
+#include "runtime/model/session_impl.h"
 #include "tests/golden/default_models.h"
 #include "tests/support/compare.h"
 #include "tests/support/safetensors.h"
@@ -46,10 +47,10 @@ std::size_t expect_greedy_replies(const GoldenModel& golden,
     const auto reply = prompt.at("reply_ids").get<std::vector<TokenId>>();
     const auto gaps = prompt.at("top2_logit_gap").get<std::vector<double>>();
     for (std::size_t i = 0; i < reply.size() && gaps[i] > gap; ++i, ++compared) {
-      const TokenId token = best(session.logits());
+      const TokenId token = best(*session.logits());
       EXPECT_EQ(token, reply[i]) << prompt.at("user") << " token " << i;
       if (token != reply[i]) break;
-      EXPECT_TRUE(session.impl().step(token).has_value());
+      EXPECT_TRUE(impl_of(session).step(token).has_value());
     }
   }
   return compared;
@@ -181,13 +182,13 @@ TEST_P(DefaultModelShipped, GeneratesWhatItsLogitsSay) {
     ASSERT_TRUE(drawn && chosen);
     EXPECT_EQ(drawn->tokens, chosen->tokens) << prompt.at("user");
     EXPECT_EQ(drawn->text, chosen->text);
-    EXPECT_TRUE(std::ranges::equal(ahead.logits(), slow.logits()));
+    EXPECT_TRUE(std::ranges::equal(*ahead.logits(), *slow.logits()));
     if (seed == 4) break;
   }
 }
 
 TEST_P(DefaultModelShipped, StateHasTheSizeItsCardSays) {
-  EXPECT_EQ(model_->engine().layout().total_floats(), golden_.state_floats);
+  EXPECT_EQ(engine_of(*model_).layout().total_floats(), golden_.state_floats);
 }
 
 TEST_P(DefaultModelShipped, ChatsAreThePromptsOfTheVectors) {
@@ -261,9 +262,9 @@ TEST_P(DefaultModelFloat, LogitsAndSlotsAfterALongPrompt) {
   }
   EXPECT_LE(max_relative_error(chosen, golden.floats("logits")), kLogitTolerance);
 
-  const StateLayout layout = model()->engine().layout();
+  const StateLayout layout = engine_of(*model()).layout();
   std::vector<float> state(layout.total_floats(), NAN);
-  ASSERT_TRUE(session.impl().state().export_to(state).has_value());
+  ASSERT_TRUE(impl_of(session).state().export_to(state).has_value());
   for (int layer : golden_.layers) {
     const LayerState& own = layout.layer(layer);
     const std::string prefix = "layer" + std::to_string(layer) + ".";

@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The example of runnel.h, compiled as C99. */
+/* The examples in C, compiled as C99. Files and folders are those of the current directory. */
 #ifndef RUNNEL_TESTS_EXAMPLE_C99_H
 #define RUNNEL_TESTS_EXAMPLE_C99_H
+
+#include <runnel/runnel.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Loads model.gguf from the current directory and frees it. */
+/* Of runnel.h: loads model.gguf from the current directory and frees it. */
 void runnel_example_c99(void);
+
+/* Of runnel_store.h: a conversation "plans" in chats.db. */
+void runnel_example_store(runnel_model* model);
+
+/* Of the README and of docs/library.md, on a session that has read something. */
+void runnel_example_readme(runnel_session* session);
+void runnel_example_loading(void);
+void runnel_example_steps(runnel_session* session);
 
 #ifdef __cplusplus
 }

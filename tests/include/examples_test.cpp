@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every usage example in the public headers, as extract_examples.py finds it: it compiles, and it runs on a tiny model.
+// Every usage example in the public headers, in the README and in docs, as extract_examples.py finds it: it compiles, and it
+// runs on a tiny model.
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runnel/batch.h"
 #include "runnel/chat.h"
 #include "runnel/device.h"
 #include "runnel/generation.h"
@@ -153,6 +157,104 @@ TEST_F(HeaderExamples, Store) {
 }
 #endif
 
+TEST_F(HeaderExamples, Batch) {
+  runnel::Session& session = prefilled();
+  expect_ok([&]() -> runnel::Status {
+#include "batch_1.inc"
+    return {};
+  }());
+}
+
 TEST_F(HeaderExamples, CFromC99) { runnel_example_c99(); }
+
+TEST_F(HeaderExamples, Readme) {
+  expect_ok([]() -> runnel::Status {
+#include "README_cpp_1.inc"
+    return result ? back : runnel::Status(result.error());
+  }());
+}
+
+TEST_F(HeaderExamples, LibraryLoadsFromMemory) {
+  expect_ok([]() -> runnel::Status {
+#include "library_cpp_1.inc"
+    return {};
+  }());
+}
+
+TEST_F(HeaderExamples, LibraryGeneratesInSteps) {
+  runnel::Session& session = prefilled();
+  expect_ok([&]() -> runnel::Status {
+#include "library_cpp_2.inc"
+    return {};
+  }());
+}
+
+TEST_F(HeaderExamples, LibraryFeedsABatch) {
+  runnel::Session& session = prefilled();
+  const std::uint64_t before = session.position();
+  expect_ok([&]() -> runnel::Status {
+#include "library_cpp_3.inc"
+    return {};
+  }());
+  EXPECT_EQ(session.position(), before + 3);
+}
+
+TEST_F(HeaderExamples, LibraryStops) {
+  runnel::Session& session = prefilled();
+  expect_ok([&]() -> runnel::Status {
+#include "library_cpp_4.inc"
+    return {};
+  }());
+}
+
+// What the examples in C take for granted.
+class CExamples : public HeaderExamples {
+ protected:
+  void SetUp() override {
+    HeaderExamples::SetUp();
+    ASSERT_EQ(runnel_model_load("model.gguf", nullptr, &c_model_, nullptr), RUNNEL_OK);
+    ASSERT_EQ(runnel_session_create(c_model_, &c_session_, nullptr), RUNNEL_OK);
+    ASSERT_EQ(runnel_session_prefill_text(c_session_, "Once", RUNNEL_NUL, false, nullptr),
+              RUNNEL_OK);
+  }
+  void TearDown() override {
+    runnel_session_free(c_session_);
+    runnel_model_free(c_model_);
+    HeaderExamples::TearDown();
+  }
+  runnel_model* model() { return c_model_; }
+  runnel_session* session() { return c_session_; }
+
+ private:
+  runnel_model* c_model_ = nullptr;
+  runnel_session* c_session_ = nullptr;
+};
+
+TEST_F(CExamples, Readme) {
+  const std::uint64_t before = runnel_session_position(session());
+  runnel_example_readme(session());
+  EXPECT_GT(runnel_session_position(session()), before);
+}
+
+TEST_F(CExamples, LibraryLoadsFromADescriptor) { runnel_example_loading(); }
+
+TEST_F(CExamples, LibraryGeneratesInSteps) {
+  const std::uint64_t before = runnel_session_position(session());
+  runnel_example_steps(session());
+  EXPECT_GT(runnel_session_position(session()), before);
+}
+
+#ifdef RUNNEL_HAS_STORE
+TEST_F(CExamples, Store) {
+  runnel_example_store(model());
+  const auto store = runnel::ConversationStore::open({.file = "chats.db"});
+  ASSERT_TRUE(store);
+  const auto kept = store->list();
+  ASSERT_TRUE(kept);
+  ASSERT_EQ(kept->size(), 1U);
+  EXPECT_EQ((*kept)[0].name, "plans");
+  EXPECT_EQ((*kept)[0].messages, 2);
+}
+#endif
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/base/access.h"
 #include "runtime/base/byte_reader.h"
 #include "runtime/io/snapshot_file.h"
 #include "tests/io/sample_files.h"
@@ -147,7 +148,8 @@ TEST(SnapshotFile, PassesOverUnknownOptionalSectionsOfALaterMinorVersion) {
 TEST(Snapshot, SavesPrivatelyAndLoads) {
   const TemporaryDirectory directory;
   const fs::path path = directory.path() / "chat.snapshot";
-  const Snapshot snapshot(std::make_shared<const SnapshotData>(sample_snapshot()));
+  const auto snapshot =
+      Access::make<Snapshot>(std::make_shared<const SnapshotData>(sample_snapshot()));
   const Status saved = snapshot.save(path);
   ASSERT_TRUE(saved) << saved.error().message;
   EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
@@ -155,7 +157,7 @@ TEST(Snapshot, SavesPrivatelyAndLoads) {
 
   const Result<Snapshot> loaded = Snapshot::load(path);
   ASSERT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ(loaded->data(), sample_snapshot());
+  EXPECT_EQ(data_of(*loaded), sample_snapshot());
   EXPECT_EQ(loaded->position(), sample_snapshot().position);
   EXPECT_EQ(loaded->model_fingerprint(), sample_snapshot().model_fingerprint);
   EXPECT_GT(loaded->bytes(), sample_snapshot().state.size() * sizeof(float));
@@ -165,7 +167,7 @@ TEST(Snapshot, SavingReplacesAWiderFileByAPrivateOne) {
   const TemporaryDirectory directory;
   const fs::path path = directory.file("s", "old");
   fs::permissions(path, fs::perms::owner_all | fs::perms::others_read);
-  ASSERT_TRUE(Snapshot(std::make_shared<const SnapshotData>(sample_snapshot())).save(path));
+  ASSERT_TRUE(make_snapshot(std::make_shared<const SnapshotData>(sample_snapshot())).save(path));
   EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 

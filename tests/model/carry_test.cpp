@@ -49,7 +49,7 @@ std::vector<TokenId> greedy(Session& session, std::uint64_t count) {
 }
 
 std::vector<float> logits_of(const Session& session) {
-  return {session.logits().begin(), session.logits().end()};
+  return {session.logits()->begin(), session.logits()->end()};
 }
 
 class CarryTest : public ::testing::TestWithParam<Way> {
@@ -104,8 +104,8 @@ TEST_P(CarryTest, AThousandTripsLoseNothing) {
     ASSERT_TRUE(to.restore(*packed));
     const auto unpacked = to.snapshot();
     ASSERT_TRUE(unpacked);
-    const std::vector<float>& a = packed->data().state;
-    const std::vector<float>& b = unpacked->data().state;
+    const std::vector<float>& a = data_of(*packed).state;
+    const std::vector<float>& b = data_of(*unpacked).state;
     ASSERT_EQ(a.size(), b.size());
     ASSERT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0) << "trip " << trip;
     const std::vector<TokenId> token = random.tokens(1, vocab_);
@@ -147,7 +147,7 @@ TEST_P(CarriedFile, GoesOnAsIfTakenHere) {
     const Status restored = came->restore(*carried);
     ASSERT_TRUE(restored) << restored.error().message;
     EXPECT_EQ(came->position(), stayed->position());
-    EXPECT_LE(test::rms_relative_error(carried->data().state, stayed->snapshot()->data().state),
+    EXPECT_LE(test::rms_relative_error(data_of(*carried).state, data_of(*stayed->snapshot()).state),
               kCarryTolerance);
     EXPECT_EQ(greedy(*came, kGreedyTokens), greedy(*stayed, kGreedyTokens));
     EXPECT_LE(test::rms_relative_error(logits_of(*came), logits_of(*stayed)), kCarryTolerance);

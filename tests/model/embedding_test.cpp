@@ -70,7 +70,7 @@ TEST_F(Embedding, IsWhatTheHeadSees) {
   std::vector<float> logits(static_cast<std::size_t>(model_->info().vocab_size));
   reference::linear(source_.weights->head, reference::Activations::exact, hidden, logits);
   ASSERT_TRUE(session.prefill(text));
-  EXPECT_LT(max_relative_error(logits, session.logits()), kSumTolerance);
+  EXPECT_LT(max_relative_error(logits, *session.logits()), kSumTolerance);
 }
 
 TEST_F(Embedding, PoolsTheMeanOfAllTokens) {
@@ -98,12 +98,12 @@ TEST_F(Embedding, ReadsOnWhereTheSessionStandsAndLeavesItThere) {
   Session session = session_of(model_);
   const std::vector<float> whole = value_of(session.embedding(text, kLast));
   ASSERT_TRUE(session.prefill(std::span(text).first(90)));
-  const std::vector<float> before(session.logits().begin(), session.logits().end());
+  const std::vector<float> before(session.logits()->begin(), session.logits()->end());
   EXPECT_LT(
       max_relative_error(value_of(session.embedding(std::span(text).subspan(90), kLast)), whole),
       kSumTolerance);
   EXPECT_EQ(session.position(), 90U);
-  EXPECT_TRUE(std::equal(before.begin(), before.end(), session.logits().begin()));
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), session.logits()->begin()));
 }
 
 TEST_F(Embedding, RefusesWhatIsNoText) {

@@ -160,7 +160,7 @@ TEST_F(Failover, SessionsOfALostDeviceGoOnFromTheirSnapshotsOnTheCpu) {
   Session talk = session(*model), idle = session(*model), control = session(*model);
   ASSERT_TRUE(talk.prefill(all.first(40)) && idle.prefill(all.first(40)));
   ASSERT_TRUE(control.prefill(all));
-  const std::vector<float> expected(control.logits().begin(), control.logits().end());
+  const std::vector<float> expected(control.logits()->begin(), control.logits()->end());
   const auto kept = talk.snapshot();
   ASSERT_TRUE(kept);
 
@@ -180,12 +180,12 @@ TEST_F(Failover, SessionsOfALostDeviceGoOnFromTheirSnapshotsOnTheCpu) {
   for (Session* each : {&talk, &idle}) {
     ASSERT_TRUE(each->restore(*kept));
     ASSERT_TRUE(each->prefill(all.subspan(40)));
-    EXPECT_LE(rms_relative_error(each->logits(), expected), kOtherDeviceTolerance);
-    EXPECT_EQ(each->snapshot()->data().backend, "cpu");
+    EXPECT_LE(rms_relative_error(*each->logits(), expected), kOtherDeviceTolerance);
+    EXPECT_EQ(data_of(*each->snapshot()).backend, "cpu");
   }
   ASSERT_TRUE(control.reset());
   ASSERT_TRUE(control.prefill(all));
-  EXPECT_LE(rms_relative_error(control.logits(), expected), kOtherDeviceTolerance);
+  EXPECT_LE(rms_relative_error(*control.logits(), expected), kOtherDeviceTolerance);
 }
 
 TEST_F(Failover, GenerationIsAnErrorAndThenGoesOn) {

@@ -29,7 +29,7 @@ TEST(LongSession, TwentyThousandTokensTakeNoMoreMemoryThanAThousand) {
       load_model(make_random_model(small_positional_config(), {}, 1));
   auto session = Session::create(model);
   ASSERT_TRUE(session.has_value());
-  const std::uint64_t state_bytes = model->engine().memory().state_bytes;
+  const std::uint64_t state_bytes = engine_of(*model).memory().state_bytes;
   Random random(2);
   std::int64_t early = 0;
   std::uint64_t early_snapshot = 0;
@@ -37,7 +37,7 @@ TEST(LongSession, TwentyThousandTokensTakeNoMoreMemoryThanAThousand) {
     // Half read, half generated token by token.
     ASSERT_TRUE(session->prefill(random.tokens(50, model->info().vocab_size)).has_value());
     for (const TokenId token : random.tokens(50, model->info().vocab_size)) {
-      ASSERT_TRUE(session->impl().step(token).has_value());
+      ASSERT_TRUE(impl_of(*session).step(token).has_value());
     }
     if (session->position() == 2000) {
       early = resident_pages();
@@ -47,7 +47,7 @@ TEST(LongSession, TwentyThousandTokensTakeNoMoreMemoryThanAThousand) {
   EXPECT_EQ(session->position(), kTokens);
   EXPECT_LE(resident_pages() - early, kGrowthPages);
   EXPECT_EQ(session->snapshot()->bytes(), early_snapshot);
-  EXPECT_EQ(model->engine().memory().state_bytes, state_bytes);
+  EXPECT_EQ(engine_of(*model).memory().state_bytes, state_bytes);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ struct Ending {
 Ending ending(Session& session, std::vector<TokenId> tokens) {
   const auto snapshot = session.snapshot();
   EXPECT_TRUE(snapshot);
-  return {std::move(tokens), std::make_shared<const SnapshotData>(snapshot->data())};
+  return {std::move(tokens), std::make_shared<const SnapshotData>(data_of(*snapshot))};
 }
 
 void append(std::vector<TokenId>& all, Session& session, GenerationOptions options,

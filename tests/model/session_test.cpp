@@ -53,7 +53,7 @@ std::shared_ptr<const Model> SessionTest::model_;
 TEST_F(SessionTest, StartsEmpty) {
   const Session s = session();
   EXPECT_EQ(s.position(), 0U);
-  EXPECT_TRUE(s.logits().empty());
+  EXPECT_TRUE(s.logits()->empty());
   EXPECT_TRUE(s.recent_tokens().empty());
 }
 
@@ -61,7 +61,7 @@ TEST_F(SessionTest, EmptyPrefillDoesNothing) {
   Session s = session();
   feed(s, {});
   EXPECT_EQ(s.position(), 0U);
-  EXPECT_TRUE(s.logits().empty());
+  EXPECT_TRUE(s.logits()->empty());
 }
 
 TEST_F(SessionTest, PrefillLeavesTheLogitsOfTheLastToken) {
@@ -71,21 +71,21 @@ TEST_F(SessionTest, PrefillLeavesTheLogitsOfTheLastToken) {
   Session scored = session();
   const auto all = scored.score(ids);
   ASSERT_TRUE(all.has_value());
-  EXPECT_EQ(copy(s.logits()), copy(std::span(*all).last(s.logits().size())));
+  EXPECT_EQ(copy(*s.logits()), copy(std::span(*all).last(s.logits()->size())));
   EXPECT_EQ(s.position(), 30U);
 }
 
 TEST_F(SessionTest, BadTokenIsRefusedAndNothingIsConsumed) {
   Session s = session();
   feed(s, tokens(3));
-  const std::vector<float> before = copy(s.logits());
+  const std::vector<float> before = copy(*s.logits());
   const std::vector<TokenId> bad = {1, model_->info().vocab_size};
   const auto result = s.prefill(bad);
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(result.error().message, "token 1: is 96, expected an id in [0, 96)");
   EXPECT_EQ(s.position(), 3U);
-  EXPECT_EQ(copy(s.logits()), before);
+  EXPECT_EQ(copy(*s.logits()), before);
 }
 
 TEST_F(SessionTest, StopBetweenChunksLeavesTheCompletedOnes) {
@@ -104,10 +104,10 @@ TEST_F(SessionTest, StopBetweenChunksLeavesTheCompletedOnes) {
   // What is left is a whole session: it goes on as one that was never given more.
   Session control = session();
   feed(control, std::span(ids).first(1024));
-  EXPECT_EQ(copy(s.logits()), copy(control.logits()));
+  EXPECT_EQ(copy(*s.logits()), copy(*control.logits()));
   feed(s, std::span(ids).subspan(1024));
   feed(control, std::span(ids).subspan(1024));
-  EXPECT_EQ(copy(s.logits()), copy(control.logits()));
+  EXPECT_EQ(copy(*s.logits()), copy(*control.logits()));
 }
 
 TEST_F(SessionTest, StopBeforeTheFirstChunkConsumesNothing) {
@@ -131,15 +131,15 @@ TEST_F(SessionTest, RestoredSessionContinuesBitForBit) {
     feed(restored, tokens(9));  // whatever it held is forgotten
     ASSERT_TRUE(restored.restore(*snapshot).has_value());
     EXPECT_EQ(restored.position(), control.position());
-    EXPECT_EQ(copy(restored.logits()), copy(control.logits()));
+    EXPECT_EQ(copy(*restored.logits()), copy(*control.logits()));
     for (std::size_t piece : {1UL, 1UL, 5UL, 70UL}) {
       const std::vector<TokenId> more = tokens(piece);
       feed(restored, more);
       feed(control, more);
-      ASSERT_EQ(copy(restored.logits()), copy(control.logits()))
+      ASSERT_EQ(copy(*restored.logits()), copy(*control.logits()))
           << "cut " << cut << " piece " << piece;
     }
-    EXPECT_EQ(restored.impl().history_hash(), control.impl().history_hash());
+    EXPECT_EQ(impl_of(restored).history_hash(), impl_of(control).history_hash());
   }
 }
 
@@ -147,18 +147,18 @@ TEST_F(SessionTest, SnapshotThroughAFileIsTheSame) {
   const TemporaryDirectory folder;
   Session s = session();
   feed(s, tokens(25));
-  s.impl().keep_generation({.seed = 9, .temperature = 0.5F}, {.utf8 = "\xE2\x82", .stop = "<|"});
+  impl_of(s).keep_generation({.seed = 9, .temperature = 0.5F}, {.utf8 = "\xE2\x82", .stop = "<|"});
   const auto taken = s.snapshot();
   ASSERT_TRUE(taken.has_value());
   ASSERT_TRUE(taken->save(folder / "s.snap").has_value());
   const auto read = Snapshot::load(folder / "s.snap");
   ASSERT_TRUE(read.has_value()) << read.error().message;
-  EXPECT_EQ(read->data(), taken->data());
+  EXPECT_EQ(data_of(*read), data_of(*taken));
   Session other = session();
   ASSERT_TRUE(other.restore(*read).has_value());
-  EXPECT_EQ(copy(other.logits()), copy(s.logits()));
-  EXPECT_EQ(other.impl().carry(), (GenerationCarry{.utf8 = "\xE2\x82", .stop = "<|"}));
-  EXPECT_EQ(other.impl().sampler(), s.impl().sampler());
+  EXPECT_EQ(copy(*other.logits()), copy(*s.logits()));
+  EXPECT_EQ(impl_of(other).carry(), (GenerationCarry{.utf8 = "\xE2\x82", .stop = "<|"}));
+  EXPECT_EQ(impl_of(other).sampler(), impl_of(s).sampler());
 }
 
 TEST_F(SessionTest, SnapshotOfAnEmptySessionRestoresToEmpty) {
@@ -168,7 +168,7 @@ TEST_F(SessionTest, SnapshotOfAnEmptySessionRestoresToEmpty) {
   feed(s, tokens(5));
   ASSERT_TRUE(s.restore(*empty).has_value());
   EXPECT_EQ(s.position(), 0U);
-  EXPECT_TRUE(s.logits().empty());
+  EXPECT_TRUE(s.logits()->empty());
 }
 
 TEST_F(SessionTest, SnapshotOfAnotherModelIsRefusedAndTheSessionUntouched) {
@@ -181,13 +181,13 @@ TEST_F(SessionTest, SnapshotOfAnotherModelIsRefusedAndTheSessionUntouched) {
   ASSERT_TRUE(foreign.has_value());
   Session s = session();
   feed(s, tokens(6));
-  const std::vector<float> before = copy(s.logits());
+  const std::vector<float> before = copy(*s.logits());
   const Status status = s.restore(*foreign);
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code, ErrorCode::mismatch);
   EXPECT_NE(status.error().message.find("fingerprint"), std::string::npos);
   EXPECT_EQ(s.position(), 6U);
-  EXPECT_EQ(copy(s.logits()), before);
+  EXPECT_EQ(copy(*s.logits()), before);
 }
 
 TEST_F(SessionTest, TamperedSnapshotValuesAreRefused) {
@@ -196,9 +196,9 @@ TEST_F(SessionTest, TamperedSnapshotValuesAreRefused) {
   const auto good = s.snapshot();
   ASSERT_TRUE(good.has_value());
   const auto refused = [&](auto change) {
-    auto data = std::make_shared<SnapshotData>(good->data());
+    auto data = std::make_shared<SnapshotData>(data_of(*good));
     change(*data);
-    return !s.restore(Snapshot(data)).has_value() && s.position() == 6;
+    return !s.restore(make_snapshot(data)).has_value() && s.position() == 6;
   };
   EXPECT_TRUE(refused([](SnapshotData& d) { d.state.pop_back(); }));
   EXPECT_TRUE(refused([](SnapshotData& d) { d.logits.clear(); }));
@@ -209,18 +209,18 @@ TEST_F(SessionTest, TamperedSnapshotValuesAreRefused) {
 TEST_F(SessionTest, ForkLeavesItsParentAlone) {
   Session parent = session();
   feed(parent, tokens(12));
-  const std::vector<float> before = copy(parent.logits());
+  const std::vector<float> before = copy(*parent.logits());
   auto fork = parent.fork();
   ASSERT_TRUE(fork.has_value());
-  EXPECT_EQ(copy(fork->logits()), before);
+  EXPECT_EQ(copy(*fork->logits()), before);
   feed(*fork, tokens(20));
   EXPECT_EQ(parent.position(), 12U);
-  EXPECT_EQ(copy(parent.logits()), before);
+  EXPECT_EQ(copy(*parent.logits()), before);
   const std::vector<TokenId> same = tokens(3);
   Session twin = *parent.fork();
   feed(twin, same);
   feed(parent, same);
-  EXPECT_EQ(copy(twin.logits()), copy(parent.logits()));
+  EXPECT_EQ(copy(*twin.logits()), copy(*parent.logits()));
 }
 
 TEST_F(SessionTest, RecentTokensAreTheLastOnes) {
@@ -252,7 +252,7 @@ TEST_F(SessionTest, PenaltiesCountNoPrompt) {
   std::iota(everything.begin(), everything.end(), 0);
   feed(s, everything);
   const auto likeliest = [&s] {
-    return static_cast<TokenId>(std::ranges::max_element(s.logits()) - s.logits().begin());
+    return static_cast<TokenId>(std::ranges::max_element(*s.logits()) - s.logits()->begin());
   };
   const TokenId best = likeliest();
   EXPECT_EQ(said(s, 1), Ids{best}) << "the prompt holds it, too";
@@ -276,12 +276,12 @@ TEST_F(SessionTest, ResetForgets) {
   Session s = session();
   const std::vector<TokenId> ids = tokens(8);
   feed(s, ids);
-  const std::vector<float> first = copy(s.logits());
+  const std::vector<float> first = copy(*s.logits());
   feed(s, tokens(8));
   ASSERT_TRUE(s.reset().has_value());
   EXPECT_EQ(s.position(), 0U);
   feed(s, ids);
-  EXPECT_EQ(copy(s.logits()), first);
+  EXPECT_EQ(copy(*s.logits()), first);
 }
 
 TEST_F(SessionTest, SessionsOfOneModelRunAtOnce) {
@@ -294,11 +294,11 @@ TEST_F(SessionTest, SessionsOfOneModelRunAtOnce) {
     for (std::vector<float>& result : results) {
       threads.emplace_back([&result, &ids] {
         Session s = session();
-        if (s.prefill(ids)) result = copy(s.logits());
+        if (s.prefill(ids)) result = copy(*s.logits());
       });
     }
   }
-  for (const std::vector<float>& result : results) EXPECT_EQ(result, copy(control.logits()));
+  for (const std::vector<float>& result : results) EXPECT_EQ(result, copy(*control.logits()));
 }
 
 TEST_F(SessionTest, SnapshotBytesDoNotGrowWithTheConversation) {

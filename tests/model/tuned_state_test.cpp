@@ -12,7 +12,7 @@
 
 #include "runnel/session.h"
 #include "runtime/io/snapshot_data.h"
-#include "runtime/model/engine.h"
+#include "runtime/model/model_impl.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/random_model.h"
 
@@ -52,7 +52,7 @@ TEST_F(TunedState, IsASnapshotBeforeTheFirstToken) {
   const auto state = tuned_state(tensors_, model_);
   ASSERT_TRUE(state.has_value()) << state.error().message;
   EXPECT_EQ(state->position(), 0U);
-  const StateLayout& layout = model_->engine().layout();
+  const StateLayout& layout = engine_of(*model_).layout();
   for (int layer = 0; layer < 2; ++layer) {
     for (int head = 0; head < kHeads; ++head) {
       for (int value = 0; value < kWidth; ++value) {
@@ -60,7 +60,7 @@ TEST_F(TunedState, IsASnapshotBeforeTheFirstToken) {
           const auto from = static_cast<std::size_t>((head * kWidth + value) * kWidth + key);
           const auto to = layout.layer(layer).values_offset(head) +
                           static_cast<std::size_t>(key * kWidth + value);
-          ASSERT_EQ(state->data().state[to], numbers_[static_cast<std::size_t>(layer)][from]);
+          ASSERT_EQ(data_of(*state).state[to], numbers_[static_cast<std::size_t>(layer)][from]);
         }
       }
     }
@@ -75,7 +75,8 @@ TEST_F(TunedState, ASessionStartsFromIt) {
   EXPECT_EQ(tuned->position(), 0U);
   const TokenId token = 5;
   ASSERT_TRUE(tuned->prefill(std::span(&token, 1)) && empty->prefill(std::span(&token, 1)));
-  EXPECT_FALSE(std::equal(tuned->logits().begin(), tuned->logits().end(), empty->logits().begin()));
+  EXPECT_FALSE(
+      std::equal(tuned->logits()->begin(), tuned->logits()->end(), empty->logits()->begin()));
 }
 
 TEST_F(TunedState, OutlivesAFile) {
@@ -85,7 +86,7 @@ TEST_F(TunedState, OutlivesAFile) {
   ASSERT_TRUE(bytes.has_value());
   const auto again = Snapshot::from_bytes(*bytes);
   ASSERT_TRUE(again.has_value()) << again.error().message;
-  EXPECT_EQ(again->data(), state->data());
+  EXPECT_EQ(data_of(*again), data_of(*state));
 }
 
 TEST_F(TunedState, NamesWhatDoesNotFit) {

@@ -86,7 +86,7 @@ TEST_P(WindowTest, IsTheModelOfAFileWithSoManySlotsBitForBit) {
     ASSERT_TRUE(written) << written.error().message;
     Session expected = session(*written), chosen = session(loaded(window));
     EXPECT_EQ(scores(chosen, tokens_, 13), scores(expected, tokens_, 13)) << "window " << n;
-    EXPECT_EQ(chosen.snapshot()->data().state, expected.snapshot()->data().state);
+    EXPECT_EQ(data_of(*chosen.snapshot()).state, data_of(*expected.snapshot()).state);
   }
 }
 
@@ -100,7 +100,7 @@ TEST_P(WindowTest, AnySplitGivesTheLogitsOfSingleSteps) {
       EXPECT_LE(max_relative_error(scores(split, tokens_, piece), expected), kSplitTolerance)
           << "window " << window << ", pieces of " << piece;
       EXPECT_LE(
-          max_relative_error(split.snapshot()->data().state, stepwise.snapshot()->data().state),
+          max_relative_error(data_of(*split.snapshot()).state, data_of(*stepwise.snapshot()).state),
           kSplitTolerance)
           << "window " << window << ", pieces of " << piece;
     }
@@ -136,7 +136,7 @@ TEST_P(WindowTest, TheStateHasSlotsForTheWindowAlone) {
     const LayerSpec& layer = config.layers[0];
     const std::int64_t rows = window + std::min<std::int64_t>(window, 6) +
                               2 * (kSinks + std::int64_t{layer.slots().num_memory_slots});
-    EXPECT_EQ(session(model).snapshot()->data().state.size(),
+    EXPECT_EQ(data_of(*session(model).snapshot()).state.size(),
               static_cast<std::size_t>(rows * layer.num_kv_heads *
                                        (layer.head_k_dim + layer.head_v_dim)));
     EXPECT_EQ(model->info().window_slots, window);
@@ -151,7 +151,7 @@ TEST_P(WindowTest, ASnapshotOfAnotherWindowIsRefusedByBothNames) {
   Session five = session(loaded(5)), all = session(loaded({}));
   scores(five, tokens_, 20);
   scores(all, tokens_, 20);
-  const std::vector<float> before = copy(five.logits());
+  const std::vector<float> before = copy(*five.logits());
   const auto of_five = five.snapshot(), of_all = all.snapshot();
   EXPECT_EQ(of_five->window_slots(), 5);
   EXPECT_EQ(of_all->window_slots(), std::nullopt);
@@ -168,11 +168,11 @@ TEST_P(WindowTest, ASnapshotOfAnotherWindowIsRefusedByBothNames) {
   Session seven = session(loaded(7));
   EXPECT_THAT(refusal(seven, *of_five), HasSubstr("of 5 slots, this model was loaded with one of "
                                                   "7"));
-  EXPECT_EQ(copy(five.logits()), before);
+  EXPECT_EQ(copy(*five.logits()), before);
   // What says a window but is of another model is of another model.
-  auto foreign = std::make_shared<SnapshotData>(of_five->data());
+  auto foreign = std::make_shared<SnapshotData>(data_of(*of_five));
   foreign->model_fingerprint += 1;
-  EXPECT_THAT(refusal(all, Snapshot(foreign)), HasSubstr("fingerprint"));
+  EXPECT_THAT(refusal(all, make_snapshot(foreign)), HasSubstr("fingerprint"));
 }
 
 TEST_P(WindowTest, AllOfTheFilesSlotsAreTheModelOfTheFile) {

@@ -11,10 +11,10 @@
 #include <functional>
 #include <vector>
 
+#include "runnel/batch.h"
 #include "runnel/generation.h"
 #include "runnel/runnel.h"
 #include "runnel/session.h"
-#include "runtime/generate/session_generation.h"
 
 namespace {
 
@@ -47,24 +47,25 @@ double median_ratio(const std::vector<double>& a, const std::vector<double>& b) 
 // One greedy generation of `tokens` on each of the sessions, all in one pass per token.
 bool generate_together(std::vector<runnel::Session>& sessions, std::uint64_t tokens) {
   const runnel::GenerationOptions options{.max_tokens = tokens, .ignore_end = true};
-  const runnel::TextCallback silent;
   std::vector<runnel::SessionGeneration> running;
   for (runnel::Session& session : sessions) {
-    auto made = runnel::SessionGeneration::create(session, options, silent);
+    auto made = runnel::SessionGeneration::create(session, options);
     if (!made) return false;
     running.push_back(std::move(*made));
   }
-  runnel::SessionBatch batch;
+  runnel::SessionBatch batch(sessions[0].shared_model());
   std::vector<runnel::TokenId> chosen(sessions.size());
   std::vector<runnel::SessionFeed> feeds(sessions.size());
   for (std::uint64_t t = 0; t < tokens; ++t) {
     for (std::size_t i = 0; i < sessions.size(); ++i) {
-      const auto token = running[i].choose(false);
+      const auto token = running[i].choose();
       if (!token || !*token) return false;
       chosen[i] = **token;
-      feeds[i] = {.session = &sessions[i], .tokens = std::span(&chosen[i], 1), .decodes = true};
+      feeds[i] = {.session = &sessions[i], .tokens = std::span(&chosen[i], 1), .generated = true};
     }
-    if (!batch.run(feeds)) return false;
+    for (const runnel::FeedResult& fed : batch.run(feeds)) {
+      if (!fed.status) return false;
+    }
     for (std::size_t i = 0; i < sessions.size(); ++i) running[i].took(chosen[i]);
   }
   return true;

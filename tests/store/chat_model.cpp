@@ -73,7 +73,7 @@ std::vector<NewBoundary> boundaries(int count) {
 Result<MessageId> add_message(ConversationStore& store, ConversationId id, MessageId parent,
                               const NewBoundary& boundary, std::string& warning) {
   const std::string text = "message at " + std::to_string(boundary.position);
-  return store.impl()->add_message(
+  return impl_of(store).add_message(
       {.conversation = id, .parent = parent, .role = "user", .text = text}, boundary, warning);
 }
 

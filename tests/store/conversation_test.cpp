@@ -41,7 +41,7 @@ class ConversationTest : public ::testing::Test {
     return *std::move(turn);
   }
   static std::vector<float> logits(Conversation& chat) {
-    const auto view = chat.session().logits();
+    const auto view = *chat.session().logits();
     return {view.begin(), view.end()};
   }
   std::vector<fs::path> snapshot_files() const {
@@ -198,7 +198,7 @@ TEST_F(ConversationTest, ReadsTheSameTokensAsOneChat) {
   const ChatMessage next{"user", "More"};
   ASSERT_TRUE(session->prefill(*model_->encode_chat(std::span(&next, 1), true, closed)));
   ASSERT_TRUE(chat.add_user("More"));
-  const auto expected = session->logits();
+  const auto expected = *session->logits();
   EXPECT_EQ(logits(chat), std::vector<float>(expected.begin(), expected.end()));
 }
 
@@ -447,7 +447,7 @@ TEST_F(ConversationTest, AThoughtOfATemplateIsNoPartOfWhatIsReadLater) {
   ASSERT_TRUE(reader.prefill(*model_->encode_chat(said)));
   ASSERT_TRUE(reader.prefill(*model_->encode("No.")));
   EXPECT_EQ(chat.session().position(), reader.position());
-  const std::vector<float> read(reader.logits().begin(), reader.logits().end());
+  const std::vector<float> read(reader.logits()->begin(), reader.logits()->end());
   EXPECT_EQ(logits(chat), read);
 
   // Read again from the stored texts, it is the same.

@@ -47,7 +47,7 @@ TEST(StoreCrash, KilledAtAnyMomentLosesNothingThatWasSaved) {
   ConversationId id = 0;
   {
     ConversationStore store = open_store(directory.path());
-    id = *store.impl()->new_conversation("talk");
+    id = *impl_of(store).new_conversation("talk");
   }
   test::Random random(11);
   MessageId last_saved = 0;
@@ -86,7 +86,7 @@ TEST(StoreCrash, KilledAtAnyMomentLosesNothingThatWasSaved) {
     const auto head = store->info(id)->head;
     ASSERT_GE(head, last_saved) << "round " << round;
     if (head == 0) continue;
-    const auto path = store->impl()->read_path(head, all[0].model);
+    const auto path = impl_of(*store).read_path(head, all[0].model);
     ASSERT_TRUE(path) << path.error().message;
     // Every message is whole; of the last ones, a snapshot that is named is one that loads.
     for (const PathStep& step : *path) {
@@ -95,13 +95,13 @@ TEST(StoreCrash, KilledAtAnyMomentLosesNothingThatWasSaved) {
     }
     const PathStep& last = path->back();
     ASSERT_NE(last.snapshot, "");
-    const auto snapshot = store->impl()->read_snapshot(last.snapshot);
+    const auto snapshot = impl_of(*store).read_snapshot(last.snapshot);
     ASSERT_TRUE(snapshot) << "round " << round;
     ASSERT_EQ(snapshot->position(), last.position);
     last_saved = head;
   }
   ConversationStore store = open_store(directory.path());
-  auto check = store.impl()->database.prepare("PRAGMA integrity_check");
+  auto check = impl_of(store).database.prepare("PRAGMA integrity_check");
   ASSERT_TRUE(check->step());
   EXPECT_EQ(check->text(0), "ok");
   EXPECT_GT(saved_in_all, kills() / 2);
@@ -121,7 +121,7 @@ TEST(StoreCrash, TwoProcessesWriteAtOnce) {
     }
     // Both make the file, too.
     ConversationStore store = open_store(directory.path(), 10'000);
-    const auto id = store.impl()->new_conversation("process " + std::to_string(process));
+    const auto id = impl_of(store).new_conversation("process " + std::to_string(process));
     MessageId parent = 0;
     std::string warning;
     for (int i = 0; id && i < kMessages; ++i) {
@@ -200,14 +200,14 @@ TEST(StoreCrash, ADiskThatFailsCostsTheSnapshotAndNotTheMessage) {
     auto chat = Conversation::create(store, model, {.name = "talk"});
     ASSERT_TRUE(chat);
     const FailingSystem failing(call, error);
-    store.impl()->cache.use(&failing);
+    impl_of(store).cache.use(&failing);
     const auto turn = chat->send("Hello", test::short_answer());
     ASSERT_TRUE(turn) << turn.error().message;
     EXPECT_THAT(turn->warning, HasSubstr("read again"));
     const auto next = chat->send("More", test::short_answer());
     ASSERT_TRUE(next) << next.error().message;
     EXPECT_EQ(next->cost.replayed, 0U) << "the running session needs no file";
-    store.impl()->cache.use(&FileSystem::real());
+    impl_of(store).cache.use(&FileSystem::real());
     for (const auto& entry : fs::directory_iterator(directory.path() / "chats.db.snapshots")) {
       ADD_FAILURE() << entry.path() << " was left";
     }
@@ -226,7 +226,7 @@ TEST(StoreCrash, ADatabaseThatCannotGrowFailsWithoutLosingTheThread) {
   const auto first = chat->send("Hello", test::short_answer());
   ASSERT_TRUE(first);
   // SQLite's own way to say that the disk is full.
-  Database& database = store.impl()->database;
+  Database& database = impl_of(store).database;
   const auto pages = database.number("PRAGMA page_count");
   ASSERT_TRUE(database.run(("PRAGMA max_page_count = " + std::to_string(**pages)).c_str()));
   const auto turn = chat->send(std::string(8'000, 'x'), test::short_answer());
@@ -246,8 +246,8 @@ TEST(StoreCrash, ALockedDatabaseIsAnErrorThatSaysSo) {
   auto waiting = ConversationStore::open(
       {.file = directory.path() / "chats.db", .busy_timeout = std::chrono::milliseconds(1)});
   ASSERT_TRUE(waiting);
-  const auto id = writer.impl()->new_conversation("talk");
-  auto transaction = Transaction::begin(writer.impl()->database);
+  const auto id = impl_of(writer).new_conversation("talk");
+  auto transaction = Transaction::begin(impl_of(writer).database);
   ASSERT_TRUE(transaction);
   const Status renamed = waiting->rename(*id, "other");
   ASSERT_FALSE(renamed);

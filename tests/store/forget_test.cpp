@@ -77,7 +77,7 @@ TEST_F(ForgetTest, LeavesNothingOfAConversationInAnyFile) {
 TEST_F(ForgetTest, LeavesNothingAfterAPoint) {
   Conversation chat = create("talk");
   const MessageId first = say(chat, "a harmless harbour");
-  const auto before = chat.session().logits();
+  const auto before = *chat.session().logits();
   const std::vector<float> logits(before.begin(), before.end());
   say(chat, secret_text(1));
   ASSERT_TRUE(chat.rewind(first));
@@ -87,7 +87,7 @@ TEST_F(ForgetTest, LeavesNothingAfterAPoint) {
   EXPECT_EQ(report->messages, 4);
   EXPECT_FALSE(holds("zanzibar"));
   EXPECT_EQ(chat.head(), first);
-  const auto after = chat.session().logits();
+  const auto after = *chat.session().logits();
   EXPECT_EQ(std::vector<float>(after.begin(), after.end()), logits);
   EXPECT_EQ(Conversation::open(store_, model_, chat.id())->cost().replayed, 0U);
 }

@@ -28,7 +28,7 @@ class FullDisk : public ::testing::Test {
   // Conversations of `messages` with words of their own and states of `state_bytes`.
   void talk(ConversationStore& store, const std::string& name, int messages,
             std::size_t state_bytes) {
-    const auto id = store.impl()->new_conversation(name);
+    const auto id = impl_of(store).new_conversation(name);
     ASSERT_TRUE(id) << id.error().message;
     MessageId last = 0;
     for (int i = 0; i < messages; ++i) {
@@ -40,7 +40,7 @@ class FullDisk : public ::testing::Test {
       for (int word = 0; word < 200; ++word)
         text += name + "word" + std::to_string(i * 1000 + word) + " ";
       std::string warning;
-      const auto added = store.impl()->add_message(
+      const auto added = impl_of(store).add_message(
           {.conversation = *id, .parent = last, .role = "user", .text = text}, boundary, warning);
       ASSERT_TRUE(added) << added.error().message;
       ASSERT_EQ(warning, "");
@@ -120,8 +120,8 @@ TEST_F(FullDisk, DeletesEverythingOneByOneWithoutAnySnapshot) {
   auto store = open();
   ASSERT_TRUE(store) << store.error().message;
   for (const char* name : {"alpha", "beta", "gamma", "delta"}) talk(*store, name, 40, 0);
-  ASSERT_TRUE(store->impl()->empty_log());
-  store->impl()->keep_reserve();
+  ASSERT_TRUE(impl_of(*store).empty_log());
+  impl_of(*store).keep_reserve();
   for (const char* name : {"alpha", "beta", "gamma", "delta"}) {
     disk_.fill_all_but(0);
     ASSERT_EQ(disk_.free_bytes(), 0U);
@@ -140,7 +140,7 @@ TEST_F(FullDisk, SnapshotsMakeRoomWhereThereIsNoReserve) {
   }
   auto store = open();
   ASSERT_TRUE(store) << store.error().message;
-  ASSERT_TRUE(store->impl()->reserve.release());
+  ASSERT_TRUE(impl_of(*store).reserve.release());
   disk_.fill_all_but(0);
   const std::uint64_t before = store->usage()->snapshots;
   expect_forgotten(*store, "secret");
@@ -171,7 +171,7 @@ TEST_F(FullDisk, WhatCannotBeWrittenSaysWhereAndWhy) {
   const auto id = store->find("harbour");
   std::string warning;
   const NewBoundary boundary{.model = 1, .tokens = {1}, .position = 1, .history = 99};
-  const auto added = store->impl()->add_message(
+  const auto added = impl_of(*store).add_message(
       {.conversation = **id, .role = "user", .text = std::string(100'000, 'x')}, boundary, warning);
   ASSERT_FALSE(added);
   EXPECT_EQ(added.error().code, ErrorCode::io);
@@ -179,8 +179,8 @@ TEST_F(FullDisk, WhatCannotBeWrittenSaysWhereAndWhy) {
   EXPECT_THAT(added.error().message, HasSubstr("the disk is full: No space left on device"));
   EXPECT_EQ(store->tree(**id)->size(), 3U) << "what was there stays";
   disk_.empty();
-  EXPECT_TRUE(store->impl()->add_message({.conversation = **id, .role = "user", .text = "again"},
-                                         boundary, warning));
+  EXPECT_TRUE(impl_of(*store).add_message({.conversation = **id, .role = "user", .text = "again"},
+                                          boundary, warning));
 }
 
 // Chatting on must not use up what is kept for deleting.
@@ -193,7 +193,7 @@ TEST_F(FullDisk, TheReserveIsForDeletingAlone) {
   std::string warning;
   const NewBoundary boundary{.model = 1, .tokens = {1}, .position = 1, .history = 99};
   for (int i = 0; i < 5; ++i) {
-    EXPECT_FALSE(store->impl()->add_message(
+    EXPECT_FALSE(impl_of(*store).add_message(
         {.conversation = **id, .role = "user", .text = std::string(100'000, 'x')}, boundary,
         warning));
   }

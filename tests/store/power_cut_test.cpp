@@ -38,8 +38,8 @@ void use_a_library(const fs::path& folder, const test::RecordedDisk& disk,
   };
   {
     ConversationStore store = open_store(folder);
-    store.impl()->cache.use(&disk);
-    id = *store.impl()->new_conversation("talk");
+    impl_of(store).cache.use(&disk);
+    id = *impl_of(store).new_conversation("talk");
     for (const NewBoundary& boundary : all) save(store, boundary);
     const auto forgotten = store.forget_after(ids[5]);
     ASSERT_TRUE(forgotten) << forgotten.error().message;
@@ -49,7 +49,7 @@ void use_a_library(const fs::path& folder, const test::RecordedDisk& disk,
     save(store, all[6]);
   }
   ConversationStore store = open_store(folder);
-  store.impl()->cache.use(&disk);
+  impl_of(store).cache.use(&disk);
   save(store, all[7]);
   save(store, all[8]);
 }
@@ -104,7 +104,7 @@ TEST(StorePowerCut, EveryPrefixOfTheWritesReopensWithWhatWasSaved) {
         ASSERT_GE(head, saved);
       }
       if (head == 0) continue;
-      const auto path = store->impl()->read_path(head, all[0].model);
+      const auto path = impl_of(*store).read_path(head, all[0].model);
       ASSERT_TRUE(path) << path.error().message;
       for (const PathStep& step : *path) {
         ASSERT_TRUE(step.has_tokens);
@@ -112,13 +112,13 @@ TEST(StorePowerCut, EveryPrefixOfTheWritesReopensWithWhatWasSaved) {
       }
       // A snapshot is whole or not believed.
       if (const std::string& name = path->back().snapshot; !name.empty()) {
-        const auto snapshot = store->impl()->read_snapshot(name);
+        const auto snapshot = impl_of(*store).read_snapshot(name);
         if (snapshot) {
           ASSERT_EQ(snapshot->position(), path->back().position);
         }
       }
       if (!mark) continue;
-      auto check = store->impl()->database.prepare("PRAGMA integrity_check");
+      auto check = impl_of(*store).database.prepare("PRAGMA integrity_check");
       ASSERT_TRUE(check->step());
       ASSERT_EQ(check->text(0), "ok");
       const auto chat = Conversation::open(*store, model, **id);
@@ -136,8 +136,8 @@ TEST(StorePowerCut, TheSimulatedDiskLosesWhatSqliteDoesNotSync) {
   test::RecordedDisk disk(directory.path());
   {
     ConversationStore store = open_store(directory.path());
-    const auto id = store.impl()->new_conversation("talk");
-    ASSERT_TRUE(store.impl()->database.run("PRAGMA synchronous = OFF"));
+    const auto id = impl_of(store).new_conversation("talk");
+    ASSERT_TRUE(impl_of(store).database.run("PRAGMA synchronous = OFF"));
     std::string warning;
     ASSERT_TRUE(test::add_message(store, *id, 0, all[0], warning));
     disk.mark(1);

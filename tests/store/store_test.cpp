@@ -22,14 +22,14 @@ using ::testing::HasSubstr;
 class StoreTest : public ::testing::Test {
  protected:
   ConversationId conversation(const std::string& name = "talk") {
-    return *store_.impl()->new_conversation(name);
+    return *impl_of(store_).new_conversation(name);
   }
   MessageId say(ConversationId id, MessageId parent, const std::string& role,
                 const std::string& text, std::size_t snapshot_bytes = 0) {
     std::string warning;
     NewBoundary boundary{.model = 1, .tokens = {1, 2, 3}, .position = 3, .history = ++counter_};
     boundary.snapshot.assign(snapshot_bytes, std::byte(counter_));
-    const auto added = store_.impl()->add_message(
+    const auto added = impl_of(store_).add_message(
         {.conversation = id, .parent = parent, .role = role, .text = text}, boundary, warning);
     if (!added) throw std::runtime_error(added.error().message);
     EXPECT_EQ(warning, "");
@@ -76,7 +76,7 @@ TEST_F(StoreTest, RefusesOtherFilesAndLeavesThemAlone) {
 }
 
 TEST_F(StoreTest, RefusesTablesOfALaterVersion) {
-  ASSERT_TRUE(store_.impl()->database.run("PRAGMA user_version = 3"));
+  ASSERT_TRUE(impl_of(store_).database.run("PRAGMA user_version = 3"));
   const auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, ErrorCode::unsupported);
@@ -86,7 +86,7 @@ TEST_F(StoreTest, RefusesTablesOfALaterVersion) {
 TEST_F(StoreTest, TakesOverTablesOfTheFirstVersion) {
   const ConversationId id = conversation();
   say(id, 0, "user", "Hello");
-  ASSERT_TRUE(store_.impl()->database.run(
+  ASSERT_TRUE(impl_of(store_).database.run(
       "ALTER TABLE messages DROP COLUMN name; PRAGMA user_version = 1"));
   auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
   ASSERT_TRUE(opened) << opened.error().message;
@@ -188,7 +188,7 @@ TEST_F(StoreTest, DropsTheLeastRecentlyUsedSnapshotsOverBudget) {
   for (int i = 0; i < 10; ++i) all.push_back(last = say(id, last, "user", "m", 1000));
   EXPECT_EQ(store_.usage()->snapshots, 10U);
   // The first was used last; it is no snapshot that can be read, so only its mark counts here.
-  ASSERT_TRUE(store_.impl()->database.run(
+  ASSERT_TRUE(impl_of(store_).database.run(
       "UPDATE snapshots SET used = 1000 WHERE hash = (SELECT snapshot FROM boundaries WHERE "
       "message = (SELECT min(message) FROM boundaries))"));
   ASSERT_TRUE(store_.set_budget(4000));
@@ -248,7 +248,7 @@ TEST_F(StoreTest, ImportsWhatItExported) {
   const MessageId user = say(id, system, "user", "Ünïcode\n\t\x01");
   const MessageId left = say(id, user, "assistant", "Left");
   say(id, user, "assistant", "Right");
-  ASSERT_TRUE(store_.impl()->set_head(id, left));
+  ASSERT_TRUE(impl_of(store_).set_head(id, left));
   const auto json = store_.export_json(id);
   ASSERT_TRUE(json);
   const auto copy = store_.import_json(*json);

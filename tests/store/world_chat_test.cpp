@@ -61,8 +61,8 @@ class WorldConversations : public ::testing::Test {
     const Snapshot read = *reader.snapshot();
     const Snapshot stands = *const_cast<Conversation&>(chat).session().snapshot();
     EXPECT_EQ(stands.position(), read.position());
-    EXPECT_EQ(stands.data().history_hash, read.data().history_hash);
-    EXPECT_EQ(stands.data().state, read.data().state);
+    EXPECT_EQ(data_of(stands).history_hash, data_of(read).history_hash);
+    EXPECT_EQ(data_of(stands).state, data_of(read).state);
   }
 
   test::TemporaryDirectory directory_;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <ostream>
 
 #include "runtime/model/config.h"
@@ -17,6 +19,41 @@ RandomModel model_to_draw_from() {
   ModelConfig c = small_positional_config();
   c.vocab_size = kDrawnVocab;
   return make_random_model(c, {.tied = true, .gate_bias = true, .read_biases = true}, 51);
+}
+
+SamplingOptions random_chain(Random& random, std::int32_t vocab) {
+  SamplingOptions o;
+  o.seed = (std::uint64_t{random.below(0x7FFFFFFF)} << 32) | random.below(0x7FFFFFFF);
+  o.temperature = one_of(random, {0.0F, 0.2F, 0.7F, 1.0F, 1.0F, 3.0F, 1e-39F});
+  o.top_k = one_of(random, {0, 0, 1, 2, 5, 40, vocab - 1, vocab});
+  o.top_p = one_of(random, {1.0F, 1.0F, 0.95F, 0.5F, 0.1F, 1e-7F});
+  o.min_p = one_of(random, {0.0F, 0.0F, 0.02F, 0.3F, 0.999F});
+  if (random.below(3) == 0) o.top_n_sigma = one_of(random, {1e-6F, 0.5F, 1.0F, 1.5F, 3.0F, 1e38F});
+  if (random.below(2) == 0) {
+    o.xtc_probability = one_of(random, {0.0F, 1e-9F, 0.5F, 1.0F});
+    o.xtc_threshold = one_of(random, {0.0F, 0.01F, 0.1F, 0.3F, 0.5F, 0.51F, 1.0F});
+  }
+  if (random.below(2) == 0) {
+    o.repetition_penalty = one_of(random, {1.0F, 1.1F, 0.7F, 3.0F});
+    o.presence_penalty = one_of(random, {0.0F, 0.3F, -1.0F});
+    o.frequency_penalty = one_of(random, {0.0F, 0.11F, -0.4F});
+    o.penalty_window = one_of(random, {0, 1, 3, 64, 256, 1024});
+  }
+  if (random.below(2) == 0) {
+    o.dry_multiplier = one_of(random, {0.3F, 2.0F, 50.0F, 1e30F});
+    o.dry_base = one_of(random, {1.0F, 1.5F, 2.0F, 3e30F});
+    o.dry_allowed_length = one_of(random, {1, 1, 2, 3, 2000});
+    o.dry_range = one_of(random, {0, 1, 2, 5, 33, 64, 256, 1024});
+    o.dry_breakers = random.below(2) == 0 ? std::vector<std::string>{"x"}
+                                          : std::vector<std::string>{"no", "such"};
+  }
+  if (random.below(3) == 0) {
+    for (int i = 0; i < 12; ++i) {
+      o.logit_bias[static_cast<TokenId>(random.below(static_cast<std::uint32_t>(vocab)))] =
+          one_of(random, {-INFINITY, 0.0F, 2.5F, -100.0F, 7.0F});
+    }
+  }
+  return o;
 }
 
 std::string_view drawn_piece(TokenId token) { return token % 3 == 0 ? "ax" : "a"; }
@@ -97,6 +134,71 @@ void expect_steps_to_go_on(Backend& device, const SamplingKind& kind, std::size_
     ASSERT_TRUE(token) << token.error().message;
     ASSERT_EQ(*token, expected[i]) << "token " << i;
     recent.push_back(*token);
+  }
+}
+
+RandomModel model_with_head(const std::vector<float>& first_column) {
+  RandomModel model = model_to_draw_from();
+  auto weights = std::make_shared<Weights>(*model.weights);
+  const auto d = static_cast<std::size_t>(model.config.hidden_size);
+  auto head = std::make_shared<std::vector<float>>(first_column.size() * d, 0.0F);
+  for (std::size_t i = 0; i < first_column.size(); ++i) (*head)[i * d] = first_column[i];
+  weights->head = {.name = "head",
+                   .type = quant::BlockType::f32,
+                   .rows = static_cast<std::int64_t>(first_column.size()),
+                   .cols = static_cast<std::int64_t>(d),
+                   .data = std::as_bytes(std::span(*head))};
+  model.storage =
+      std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+          model.storage, head);
+  model.weights = weights;
+  return model;
+}
+
+namespace {
+
+void expect_chain_to_draw_as_the_host(const LoadedModel& loaded, Random& random) {
+  const SamplingOptions o = random_chain(random, kDrawnVocab);
+  auto plain = loaded.state(), drawn = loaded.state();
+  const std::int32_t kinds = one_of(random, {2, 30, kDrawnVocab});
+  std::vector<TokenId> all = random.tokens(1 + random.below(300), kinds);
+  auto steps = loaded.plan->sampled_steps(*drawn, all, o, drawn_piece);
+  ASSERT_TRUE(steps && *steps != nullptr);
+  auto sampler = Sampler::create(o, kDrawnVocab, drawn_piece);
+  ASSERT_TRUE(sampler);
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE((*steps)->queue());
+    const std::vector<float> logits = loaded.run(*plain, std::span(all).last(1));
+    const auto expected = sampler->sample(logits, all, plain->position());
+    const auto token = (*steps)->drawn();
+    ASSERT_TRUE(token && expected);
+    ASSERT_EQ(*token, *expected) << "step " << step << ": temperature " << o.temperature
+                                 << ", top_k " << o.top_k << ", top_p " << o.top_p << ", min_p "
+                                 << o.min_p << ", top_n_sigma " << o.top_n_sigma << ", XTC "
+                                 << o.xtc_probability << " from " << o.xtc_threshold << ", window "
+                                 << o.penalty_window << ", DRY " << o.dry_multiplier;
+    all.push_back(*token);
+  }
+}
+
+}  // namespace
+
+void expect_any_chain_to_draw_as_the_host(Backend& device, int chains) {
+  Random random(61);
+  for (const float scale : {0.01F, 1.0F, 4.0F, 40.0F}) {
+    std::vector<float> head = random.normals(kDrawnVocab, scale);
+    for (float& v : head) {
+      if (scale == 1.0F) v = std::round(v * 4.0F) / 4.0F;  // ties
+      if (random.below(50) == 0) v = one_of(random, {NAN, -0.0F, 0.0F});
+    }
+    const LoadedModel loaded = load_on(device, model_with_head(head), 16);
+    for (int i = 0; i < chains; ++i) {
+      expect_chain_to_draw_as_the_host(loaded, random);
+      if (testing::Test::HasFatalFailure()) {
+        ADD_FAILURE() << "logits of scale " << scale << ", chain " << i;
+        return;
+      }
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 // What tests of tokens drawn on a device compare with: the host's sampler, one token at a time.
 #pragma once
 
+#include <initializer_list>
 #include <iosfwd>
 #include <span>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "runnel/generation.h"
 #include "runtime/sampling/dry.h"
+#include "tests/support/random.h"
 #include "tests/support/random_model.h"
 
 namespace runnel::test {
@@ -23,6 +25,13 @@ struct SamplingKind {
 /// Ways to draw with DRY: greedy ones and others, with breakers, a short range, penalties, and biases that leave few
 /// tokens, so that DRY makes a difference on any model; those without biases make one on model_to_draw_from().
 std::vector<SamplingKind> kinds_with_dry();
+template <class T>
+T one_of(Random& random, std::initializer_list<T> values) {
+  return values.begin()[random.below(static_cast<std::uint32_t>(values.size()))];
+}
+/// Options of the usual chain, each of its samplers on or off, at the edges of their ranges or within.
+SamplingOptions random_chain(Random& random, std::int32_t vocab);
+
 /// Every third token has an "x".
 std::string_view drawn_piece(TokenId token);
 void PrintTo(const SamplingKind& kind, std::ostream* out);
@@ -30,6 +39,13 @@ void PrintTo(const SamplingKind& kind, std::ostream* out);
 constexpr std::int32_t kDrawnVocab = 3001;
 /// A small positional model with that vocabulary, a tied head and every bias.
 RandomModel model_to_draw_from();
+
+/// A model whose logits are, up to a positive factor, `first_column` [kDrawnVocab].
+RandomModel model_with_head(const std::vector<float>& first_column);
+
+/// Draws on `device` by `chains` random chains for each of several models with flat, tied and peaked logits, some of them
+/// not numbers; expects the host's tokens from the same logits.
+void expect_any_chain_to_draw_as_the_host(Backend& device, int chains);
 
 /// The `count` tokens that follow `tokens`, which `state` has taken in and `logits` is of; all of
 /// them but the last are fed, and `logits` is then of the last one fed. Fails the test on error.

@@ -77,11 +77,11 @@ TEST_F(VulkanDefaultModel, AnswersLikeItsVectorsAndScoresLikeTheCpu) {
   ASSERT_TRUE(session.prefill(prompt.at("prompt_ids").get<std::vector<TokenId>>()).has_value());
   std::size_t compared = 0;
   for (; compared < kReply && gaps[compared] > kClearGap; ++compared) {
-    const std::span<const float> logits = session.logits();
+    const std::span<const float> logits = *session.logits();
     const auto best =
         static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
     ASSERT_EQ(best, reply[compared]) << "token " << compared;
-    ASSERT_TRUE(session.impl().step(best).has_value());
+    ASSERT_TRUE(impl_of(session).step(best).has_value());
   }
   EXPECT_GE(compared, 3U);
 

@@ -57,7 +57,7 @@ TEST_F(VulkanLostDevice, SessionsGoOnOnTheCpuFromTheirSnapshots) {
   ASSERT_TRUE(session && session->prefill(prompt_));
   const auto kept = session->snapshot();
   ASSERT_TRUE(kept && session->prefill(prompt_));
-  const std::vector<float> expected(session->logits().begin(), session->logits().end());
+  const std::vector<float> expected(session->logits()->begin(), session->logits()->end());
   *lost_ = true;
   const auto lost = session->prefill(prompt_);
   ASSERT_FALSE(lost);
@@ -65,7 +65,7 @@ TEST_F(VulkanLostDevice, SessionsGoOnOnTheCpuFromTheirSnapshots) {
       << lost.error().message;
   ASSERT_TRUE(session->restore(*kept));
   ASSERT_TRUE(session->prefill(prompt_));
-  EXPECT_LE(rms_relative_error(session->logits(), expected), kOtherDeviceTolerance);
+  EXPECT_LE(rms_relative_error(*session->logits(), expected), kOtherDeviceTolerance);
 }
 
 }  // namespace

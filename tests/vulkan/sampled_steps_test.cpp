@@ -35,6 +35,20 @@ std::vector<SamplingKind> kinds() {
         .penalty_window = 16,
         .seed = 5}},
       {"greedy_with_penalties", {.repetition_penalty = 1.5F, .penalty_window = 8}},
+      {"warm", {.temperature = 0.8F, .seed = 11}},
+      {"top_p", {.temperature = 1.0F, .top_p = 0.9F, .seed = 12}},
+      {"min_p", {.temperature = 1.5F, .min_p = 0.05F, .seed = 13}},
+      {"xtc", {.temperature = 1.3F, .seed = 8, .xtc_probability = 0.5F, .xtc_threshold = 0.001F}},
+      {"top_n_sigma", {.temperature = 1.5F, .seed = 9, .top_n_sigma = 1.5F}},
+      {"all_cuts",
+       {.temperature = 1.4F,
+        .top_k = 700,
+        .top_p = 0.95F,
+        .min_p = 0.01F,
+        .seed = 10,
+        .top_n_sigma = 3.0F,
+        .xtc_probability = 0.5F,
+        .xtc_threshold = 0.002F}},
       {"biases",
        {.temperature = 1.0F, .top_k = 7, .logit_bias = {{3, 4.0F}, {4, -50.0F}}, .seed = 6}},
   };
@@ -51,6 +65,12 @@ std::vector<SamplingKind> kinds() {
   other_order.order = {ChainSampler::penalties,   ChainSampler::top_k,   ChainSampler::xtc,
                        ChainSampler::top_n_sigma, ChainSampler::typical, ChainSampler::temperature};
   all.push_back({"xtc_and_typical_behind_top_k", behind_top_k});
+  SamplingOptions repeating = behind_top_k;
+  repeating.repetition_penalty = 1.3F;
+  repeating.penalty_window = 8;
+  repeating.dry_multiplier = 1.0F;
+  repeating.logit_bias = {{3, 4.0F}, {4, -50.0F}};
+  all.push_back({"penalties_before_typical", repeating});
   all.push_back({"another_order", other_order});
   for (SamplingKind& kind : kinds_with_dry()) all.push_back(std::move(kind));
   return all;
@@ -134,31 +154,11 @@ INSTANTIATE_TEST_SUITE_P(Kinds, VulkanSampledSteps, testing::ValuesIn(kinds()),
 
 class VulkanSampling : public VulkanTest {
  protected:
-  /// A model whose logits are, up to a positive factor, `logits`: the one token of its table that
-  /// is fed is the only row that counts.
-  static RandomModel with_head(const std::vector<float>& first_column) {
-    RandomModel model = model_to_draw_from();
-    auto weights = std::make_shared<Weights>(*model.weights);
-    const auto d = static_cast<std::size_t>(model.config.hidden_size);
-    auto head = std::make_shared<std::vector<float>>(first_column.size() * d, 0.0F);
-    for (std::size_t i = 0; i < first_column.size(); ++i) (*head)[i * d] = first_column[i];
-    weights->head = {.name = "head",
-                     .type = quant::BlockType::f32,
-                     .rows = static_cast<std::int64_t>(first_column.size()),
-                     .cols = static_cast<std::int64_t>(d),
-                     .data = std::as_bytes(std::span(*head))};
-    model.storage =
-        std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
-            model.storage, head);
-    model.weights = weights;
-    return model;
-  }
-
   /// The steps' first tokens, against the host on the logits of the same pass.
   void expect_host(const std::vector<float>& head, const SamplingOptions& sampling,
                    std::vector<TokenId> all = {17}) {
     auto device = backend();
-    const LoadedModel loaded = load_on(*device, with_head(head), 16);
+    const LoadedModel loaded = load_on(*device, model_with_head(head), 16);
     auto plain = loaded.state(), drawn = loaded.state();
     auto steps = loaded.plan->sampled_steps(*drawn, all, sampling);
     ASSERT_TRUE(steps && *steps != nullptr);
@@ -179,43 +179,57 @@ class VulkanSampling : public VulkanTest {
       all.push_back(*token);
     }
   }
-  const SamplingOptions greedy_{};
+  /// Each way to draw: the likeliest, by the device's chain with few or all tokens left, by the host behind top-k.
+  void expect_host_every_way(const std::vector<float>& head) {
+    for (const SamplingOptions& sampling :
+         {SamplingOptions{}, top_k_, typical_, SamplingOptions{.temperature = 1.0F, .seed = 1},
+          SamplingOptions{.temperature = 1.0F, .top_p = 0.7F, .seed = 2},
+          SamplingOptions{.temperature = 1.0F, .min_p = 0.1F, .seed = 3},
+          SamplingOptions{.temperature = 1.0F, .seed = 4, .top_n_sigma = 1.0F},
+          SamplingOptions{
+              .temperature = 1.0F, .seed = 5, .xtc_probability = 1.0F, .xtc_threshold = 0.0F},
+          SamplingOptions{.logit_bias = {{9, 2.0F}}}})
+      expect_host(head, sampling);
+  }
   const SamplingOptions top_k_{.temperature = 1.0F, .top_k = 20, .seed = 9};
+  const SamplingOptions typical_{.temperature = 1.0F, .top_k = 20, .seed = 9, .typical_p = 0.9F};
 };
 
 TEST_F(VulkanSampling, TiesGoToTheLowestIndex) {
   std::vector<float> head(kVocab, 0.0F);
   for (std::size_t i = 100; i < 2900; i += 7) head[i] = 1.0F;
   for (std::size_t i = 101; i < 2900; i += 11) head[i] = -1.0F;
-  expect_host(head, greedy_);
-  expect_host(head, top_k_);
+  expect_host_every_way(head);
 }
 
 TEST_F(VulkanSampling, ARowOfEqualLogitsIsReadWhole) {
-  expect_host(std::vector<float>(kVocab, 0.0F), greedy_);
-  expect_host(std::vector<float>(kVocab, 0.0F), top_k_);
+  expect_host_every_way(std::vector<float>(kVocab, 0.0F));
 }
 
 TEST_F(VulkanSampling, NotANumberIsNeverChosen) {
   Random random(8);
   std::vector<float> head = random.normals(kVocab, 1.0F);
   for (std::size_t i = 0; i < kVocab; i += 2) head[i] = NAN;
-  expect_host(head, greedy_);
-  expect_host(head, top_k_);
+  expect_host_every_way(head);
   std::fill(head.begin(), head.end(), NAN);
-  expect_host(head, greedy_);
-  expect_host(head, top_k_);
+  expect_host_every_way(head);
 }
 
-TEST_F(VulkanSampling, MoreRepetitionsThanCandidatesHaveRoomForAreReadWhole) {
-  SamplingOptions dry = top_k_;
-  dry.dry_multiplier = 2.0F;
-  dry.dry_allowed_length = 1;
-  std::vector<TokenId> all;  // after token 1, 511 different ones
+TEST_F(VulkanSampling, ManyRepetitionsLowerWhatTheHostLowers) {
+  std::vector<TokenId>
+      all;  // after token 1, 511 different ones: more than candidates have room for
   for (TokenId i = 0; i < 511; ++i) all.insert(all.end(), {1, 100 + i});
   all.push_back(1);
-  Random random(9);
-  expect_host(random.normals(kVocab, 1.0F), dry, all);
+  for (SamplingOptions dry : {top_k_, typical_}) {
+    dry.dry_multiplier = 2.0F;
+    dry.dry_allowed_length = 1;
+    Random random(9);
+    expect_host(random.normals(kVocab, 1.0F), dry, all);
+  }
+}
+
+TEST_F(VulkanSampling, AnyChainDrawsTheTokensOfTheHost) {
+  expect_any_chain_to_draw_as_the_host(*backend(), 40);
 }
 
 TEST_F(VulkanSampling, WhatNeedsWholeRowsIsLeftToTheHost) {
@@ -223,9 +237,11 @@ TEST_F(VulkanSampling, WhatNeedsWholeRowsIsLeftToTheHost) {
   const LoadedModel loaded = load_on(*device, model_to_draw_from(), 16);
   auto state = loaded.state();
   const std::vector<TokenId> recent = {1};
-  for (const SamplingOptions& sampling :
-       {SamplingOptions{.temperature = 1.0F}, SamplingOptions{.temperature = 1.0F, .top_k = 600},
-        SamplingOptions{.repetition_penalty = 2.0F, .penalty_window = 1000}}) {
+  SamplingOptions many = typical_, wide = typical_, all = typical_;
+  many.top_k = 600;
+  wide.repetition_penalty = 2.0F, wide.penalty_window = 1000;
+  all.top_k = 0;
+  for (const SamplingOptions& sampling : {many, wide, all}) {
     auto steps = loaded.plan->sampled_steps(*state, recent, sampling);
     ASSERT_TRUE(steps);
     EXPECT_EQ(*steps, nullptr);

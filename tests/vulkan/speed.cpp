@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel_vulkan_speed [--device N] [--profile] [--short] [--cache FILE]
 // [--tune R,B,A,S,F,G,P,C] [--dispatches] [--program ROW] [--nv] [--plain-slots] [--tiles N] [MODEL…]: one row of
-// load, first token, decode (logits to the host; greedy with the tokens drawn on the device; top-k
-// with the host's sampler among the device's candidates) and prefill a model: 135m, or 1.38B as
+// load, first token, decode (logits to the host; greedy and with top-k 40, the tokens drawn on the device)
+// and prefill a model: 135m, or 1.38B as
 // q4_0, q4_k, q8_0, bf16, or as `runnel quantize` stores it, as in q4_0-stored; random weights of
 // those shapes. --tune and --tiles: only decode or prefill, with a work split (Tuning in device.h).
 // --dispatches: a token takes many, as where the device promises nothing. --program: the one-token program of that name
@@ -88,7 +88,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Tokens per second of steps that draw their own tokens or find candidates for them.
+/// Tokens per second of steps that draw their own tokens.
 double drawn_rate(Plan& plan, RecurrentState& state, const SamplingOptions& sampling,
                   std::size_t tokens, int repeats) {
   const std::vector<TokenId> first = {1};

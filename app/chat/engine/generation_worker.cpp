@@ -134,7 +134,7 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
   if (!request.text.isEmpty()) {
     const qint64 parent = m_chat->head();
     Result<Turn> said = m_chat->add_user(request.text.toStdString(), replay);
-    if (!said) {
+    if (!said || said->cancelled) {
       // A conversation that was made for this message and holds nothing is not kept.
       if (request.conversation == 0) {
         ConversationStore store = m_chat->store();
@@ -142,6 +142,7 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
         m_chat.reset();
         static_cast<void>(store.forget_conversation(made));
       }
+      if (said) return fail(ErrorCode::cancelled, "stopped in the message");
       return std::move(said).error();
     }
     report.read += static_cast<qint64>(said->cost.fed);

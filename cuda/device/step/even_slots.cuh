@@ -44,14 +44,14 @@ __device__ __forceinline__ float4 join_even(const Waiter& wait, const float* par
   sync_warp();
   float peak = -1e30F, total = 0.0F;
 #pragma unroll
-  for (int s = 0; s < kN; ++s) peak = fmaxf(peak, wait.value(about[s].x));
+  for (int s = 0; s < kN; ++s) peak = fmaxf(peak, unmarked(about[s].x));
   if constexpr (kHalves > 1) peak = fmaxf(peak, __shfl_xor_sync(~0U, peak, kTaking));
   float4 sum = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
 #pragma unroll
   for (int s = 0; s < kN; ++s) {
-    const float share = __expf(wait.value(about[s].x) - peak);
-    sum = plus_scaled(sum, wait.values(v[s]), share);
-    total = fmaf(wait.value(about[s].y), share, total);
+    const float share = __expf(unmarked(about[s].x) - peak);
+    sum = plus_scaled(sum, unmarked(v[s]), share);
+    total = fmaf(unmarked(about[s].y), share, total);
   }
   if constexpr (kHalves > 1) {
     total += __shfl_xor_sync(~0U, total, kTaking);
@@ -163,7 +163,7 @@ struct EvenSlotStep {
       }
     }
     sync_warp();
-    return make_float2(wait.value(gate.x), wait.value(gate.y));
+    return make_float2(unmarked(gate.x), unmarked(gate.y));
   }
 
   /// The product of the lane's keys with the query at `query`: lane i of a row has that of slot i.

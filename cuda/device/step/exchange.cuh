@@ -39,9 +39,58 @@ __device__ __forceinline__ T opaque(T v) {
 template <BlockType kType>
 constexpr unsigned kTypeBit = 1U << (unsigned(kType) & 31U);
 
+/// visit.operator()<T>() for the type T of kTypes that `type` is.
+template <unsigned kTypes, class Visit>
+__device__ __forceinline__ void for_type(BlockType type, const Visit& visit) {
+  const auto with = [&]<BlockType kType>() {
+    if constexpr ((kTypes & kTypeBit<kType>) != 0) {
+      if (type == kType) visit.template operator()<kType>();
+    }
+  };
+  with.template operator()<BlockType::q4_0>();
+  with.template operator()<BlockType::q8_0>();
+  with.template operator()<BlockType::q4_k>();
+  with.template operator()<BlockType::q5_0>();
+  with.template operator()<BlockType::q5_k>();
+  with.template operator()<BlockType::q6_k>();
+  with.template operator()<BlockType::bf16>();
+  with.template operator()<BlockType::f16>();
+  with.template operator()<BlockType::f32>();
+}
+
 /// A value whose lowest bit says which use of its place it belongs to.
 __device__ __forceinline__ float marked(float v, unsigned bit) {
   return __uint_as_float((__float_as_uint(v) & ~1U) | bit);
+}
+/// The value without the bit.
+__device__ __forceinline__ float unmarked(float v) {
+  return __uint_as_float(__float_as_uint(v) & ~1U);
+}
+__device__ __forceinline__ float4 unmarked(float4 v) {
+  return make_float4(unmarked(v.x), unmarked(v.y), unmarked(v.z), unmarked(v.w));
+}
+
+/// Counts questions; now and then, whether to give up. Program: Decode or ShiftStep.
+template <class Program>
+__device__ __forceinline__ bool give_up(const Program& p, unsigned& asked, int where) {
+  if ((++asked & 1023U) != 0) return false;
+  if (load_flag(p.timed_out) != 0) return true;
+  if (asked < p.poll_limit) return false;
+  store_flag(p.timed_out, unsigned(where) | 0x80000000U);
+  return true;
+}
+/// False: given up.
+template <class Program>
+__device__ __forceinline__ bool wait_barrier(const Program& p, std::uint64_t* barrier,
+                                             unsigned parity) {
+  unsigned asked = 0;
+#pragma unroll 1
+  while (!barrier_passed(barrier, parity)) {
+    if ((++asked & 4095U) != 0) continue;
+    if (load_flag(p.timed_out) != 0) return false;
+    if (asked >= p.poll_limit) store_flag(p.timed_out, 0xC0000000U);
+  }
+  return true;
 }
 
 /// Asks for exchanged values until they are there, or gives up. The loops are as short as they can
@@ -64,32 +113,20 @@ struct Waiter {
     return (opaque(missing) & 1U) != 0;
   }
   __device__ __forceinline__ bool here(float4 v) const { return !some_missing(missing(v)); }
-  /// The value without the bit.
-  static __device__ __forceinline__ float value(float v) {
-    return __uint_as_float(__float_as_uint(v) & ~1U);
-  }
-  static __device__ __forceinline__ float4 values(float4 v) {
-    return make_float4(value(v.x), value(v.y), value(v.z), value(v.w));
-  }
-  /// Counts questions; now and then, whether there is hope.
   __device__ __forceinline__ bool given_up(unsigned& asked, int where) const {
-    if ((++asked & 1023U) != 0) return false;
-    if (load_flag(p.timed_out) != 0) return true;
-    if (asked < p.poll_limit) return false;
-    store_flag(p.timed_out, unsigned(where) | 0x80000000U);
-    return true;
+    return give_up(p, asked, where);
   }
   __device__ __forceinline__ float4 finish(const float* from, float4 v, int where) const {
     unsigned asked = 0;
 #pragma unroll 1
     while (!here(v) && !given_up(asked, where)) v = load_exchanged(from);
-    return values(v);
+    return unmarked(v);
   }
   __device__ __forceinline__ float2 finish_pair(const float* from, float2 v, int where) const {
     unsigned asked = 0;
 #pragma unroll 1
     while ((other(v.x) || other(v.y)) && !given_up(asked, where)) v = load_exchanged_pair(from);
-    return make_float2(value(v.x), value(v.y));
+    return make_float2(unmarked(v.x), unmarked(v.y));
   }
   __device__ __forceinline__ float4 read(const float* from, int where) const {
     return finish(from, load_exchanged(from), where);
@@ -99,7 +136,7 @@ struct Waiter {
     unsigned asked = 0;
 #pragma unroll 1
     while (other(v) && !given_up(asked, where)) v = load_exchanged_word(from);
-    return value(v);
+    return unmarked(v);
   }
   __device__ __forceinline__ void write_once(float* to, float v) const {
     store_exchanged(to, marked(v, bit));

@@ -40,7 +40,7 @@ __device__ __forceinline__ float4 take_x(const HeadStep& p, const float* from) {
     }
     sync_warp();
   }
-  return Waiter::values(v);
+  return unmarked(v);
 }
 
 template <class Unit>

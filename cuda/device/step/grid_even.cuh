@@ -88,7 +88,7 @@ __device__ __forceinline__ void wait_for_vectors(const Waiter& wait, const float
   }
   sync_warp();
 #pragma unroll
-  for (int i = 0; i < kN; ++i) v[i] = wait.values(v[i]);
+  for (int i = 0; i < kN; ++i) v[i] = unmarked(v[i]);
 }
 
 /// An input in shared memory, of which a thread has its places before the input is there.

@@ -222,7 +222,7 @@ __device__ __forceinline__ void take_input(int phase, int tid, bool in_layers) {
 #pragma unroll
     for (int r = 0; r < kRounds; ++r) {
       const int i = r * kDecodeThreads + tid;
-      v[r] = wait.values(v[r]);
+      v[r] = unmarked(v[r]);
       if ((kind == 0 || kind == 2) && i < vectors) x[i] = v[r];
     }
   } else {

@@ -272,20 +272,8 @@ __device__ __forceinline__ void multiply(Ring& ring, int phase, int kind, int ti
 #pragma unroll 1
   for (int i = 1; job.shape >= 0; ++i) {
     const BlockType type = static_cast<BlockType>(job.places.w & 255);
-    const auto with = [&]<BlockType kType>() {
-      if constexpr ((kTypes & kTypeBit<kType>) != 0) {
-        if (type == kType) multiply_matrix<kType, kColumns>(ring, phase, tid, job);
-      }
-    };
-    with.template operator()<BlockType::q4_0>();
-    with.template operator()<BlockType::q8_0>();
-    with.template operator()<BlockType::q4_k>();
-    with.template operator()<BlockType::q5_0>();
-    with.template operator()<BlockType::q5_k>();
-    with.template operator()<BlockType::q6_k>();
-    with.template operator()<BlockType::bf16>();
-    with.template operator()<BlockType::f16>();
-    with.template operator()<BlockType::f32>();
+    for_type<kTypes>(
+        type, [&]<BlockType kType>() { multiply_matrix<kType, kColumns>(ring, phase, tid, job); });
     if (kind != 0 || i == kDecodeInputs) break;
     job = take_job(phase, kind, i);
   }

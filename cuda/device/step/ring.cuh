@@ -29,19 +29,6 @@ struct Ring {
 __device__ __forceinline__ int piece_bytes(int tiles, int tile_bytes, int more_bytes) {
   return (tiles * (tile_bytes + more_bytes) + 127) & ~127;
 }
-/// False: given up.
-__device__ __forceinline__ bool wait_barrier(const Decode& p, std::uint64_t* barrier,
-                                             unsigned parity) {
-  unsigned asked = 0;
-#pragma unroll 1
-  while (!barrier_passed(barrier, parity)) {
-    if ((++asked & 4095U) != 0) continue;
-    if (load_flag(p.timed_out) != 0) return false;
-    if (asked >= p.poll_limit) store_flag(p.timed_out, 0xC0000000U);
-  }
-  return true;
-}
-
 /// This block's share of the slots: `splits` blocks a kv head or, of some programs, a query head, spread.
 __device__ __forceinline__ void take_slots(const Decode& p, int cta, DecodeToken& t) {
   t.head = -1, t.query = 0, t.split = 0, t.first = 0, t.count = 0;

@@ -69,12 +69,12 @@ __device__ __forceinline__ void warp_slot_logit(const Decode& p, const DecodeTok
     if (!wait.some_missing(missing) || wait.given_up(asked, 1)) break;
   }
   sync_warp();
-  gate = make_float2(wait.value(gate.x), wait.value(gate.y));
+  gate = make_float2(unmarked(gate.x), unmarked(gate.y));
   float sums[2] = {};  // h q and k q
 #pragma unroll
   for (int i = 0; i < kThinVectors; ++i) {
-    q[i] = i * 32 + lane < vectors ? wait.values(q[i]) : none;
-    k[i] = wait.values(k[i]);
+    q[i] = i * 32 + lane < vectors ? unmarked(q[i]) : none;
+    k[i] = unmarked(k[i]);
     sums[0] = dot_vectors(h[i], q[i], sums[0]);
     sums[1] = dot_vectors(k[i], q[i], sums[1]);
   }
@@ -147,10 +147,9 @@ __device__ __forceinline__ void warp_slot_read(const Decode& p, const DecodeToke
     missing |= wait.missing(of_token);
     if (!wait.some_missing(missing) || wait.given_up(asked, 1)) break;
   }
-  of_token = wait.values(of_token);
+  of_token = unmarked(of_token);
 #pragma unroll
-  for (int j = 0; j < 2; ++j)
-    gates[j] = make_float2(wait.value(gates[j].x), wait.value(gates[j].y));
+  for (int j = 0; j < 2; ++j) gates[j] = make_float2(unmarked(gates[j].x), unmarked(gates[j].y));
   const float* const logits = set + own_copy(p) + p.at.logits + token.head * p.memory;
   float logit[2];
 #pragma unroll 1
@@ -164,7 +163,7 @@ __device__ __forceinline__ void warp_slot_read(const Decode& p, const DecodeToke
   }
   sync_warp();
 #pragma unroll
-  for (int j = 0; j < 2; ++j) logit[j] = own[j] < p.memory ? wait.value(logit[j]) : -1e30F;
+  for (int j = 0; j < 2; ++j) logit[j] = own[j] < p.memory ? unmarked(logit[j]) : -1e30F;
   const float peak = ordered_float(__reduce_max_sync(~0U, ordered_int(fmaxf(logit[0], logit[1]))));
   const float share[2] = {own[0] < p.memory ? __expf(logit[0] - peak) : 0.0F,
                           own[1] < p.memory ? __expf(logit[1] - peak) : 0.0F};

@@ -39,9 +39,10 @@ struct PlanBuffers {
   DeviceArray<float> y;  // [N, HQ*V] normed and gated
   // Removals and shifted ops only, see cuda/removal.h:
   DeviceArray<float> removal_c, removal_b, bonus;
-  DeviceArray<float> shifted;            // [inputs, N, max(D, rank)]
-  DeviceArray<float> first_v;            // [N, H*V]
-  DeviceArray<std::uint16_t> slot_pool;  // see Recorder::chunk_operands
+  DeviceArray<float> removal_taken, removal_kept;  // passes of many tokens, see RemovalChunks
+  DeviceArray<float> shifted;                      // [inputs, N, max(D, rank)]
+  DeviceArray<float> first_v;                      // [N, H*V]
+  DeviceArray<std::uint16_t> slot_pool;            // see Recorder::chunk_operands
 };
 inline constexpr int kLogitRows = 32;
 
@@ -68,6 +69,14 @@ struct Pass {
   int first_wanted = 0;
   // of x and o that an op of `tokens` rows works on; not 0 in the last layer alone
   int first_row = 0;
+
+  /// For a kernel of few blocks that walk the tokens, what it reads and what reads it. With many tokens none starts
+  /// early: blocks that wait would hold places, so that the walk's share multiprocessors while others stand idle.
+  Launch apart() const {
+    Launch l = launch;
+    l.chain = l.chain && !many;
+    return l;
+  }
 };
 
 class Recorder final : public Ops {

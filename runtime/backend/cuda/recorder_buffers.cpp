@@ -115,7 +115,7 @@ Status Recorder::allocate_recurrences(std::uint64_t& bytes) {
 }
 
 Status Recorder::allocate_removals(std::uint64_t& bytes) {
-  std::int64_t inputs = 0, width = 0, removed = 0, bonus = 0, first_v = 0;
+  std::int64_t inputs = 0, width = 0, removed = 0, in_chunks = 0, bonus = 0, first_v = 0;
   for (const LayerSpec& l : m_->config.layers) {
     if (l.channel_shift > 0) inputs = std::max<std::int64_t>(inputs, 1);
     if (l.kind() != Mixer::recurrence) continue;
@@ -127,6 +127,8 @@ Status Recorder::allocate_removals(std::uint64_t& bytes) {
     }
     if (r.removal != Removal::none)
       removed = std::max(removed, std::int64_t{l.num_kv_heads} * l.head_k_dim);
+    if (r.removal != Removal::none && removal_chunks_fit(removal_layer(l)))
+      in_chunks = std::max(in_chunks, std::int64_t{l.num_kv_heads} * l.head_k_dim);
     if (r.bonus) bonus = std::max<std::int64_t>(bonus, l.num_heads);
     first_v = std::max(first_v, columns_of(PassBuffer::first_v, l, m_->config.hidden_size));
   }
@@ -138,6 +140,10 @@ Status Recorder::allocate_removals(std::uint64_t& bytes) {
                              "shifted inputs", bytes));
   RUNNEL_CHECK_OK(plan_array(b_.removal_c, floats(removed), "removals", bytes));
   RUNNEL_CHECK_OK(plan_array(b_.removal_b, floats(removed), "removals", bytes));
+  const std::size_t chunks = (n + kRemovalChunk - 1) / kRemovalChunk;  // of a pass of one segment
+  RUNNEL_CHECK_OK(plan_array(b_.removal_taken, floats(in_chunks), "removals", bytes));
+  RUNNEL_CHECK_OK(
+      plan_array(b_.removal_kept, chunks * static_cast<std::size_t>(in_chunks), "removals", bytes));
   RUNNEL_CHECK_OK(plan_array(b_.bonus, floats(bonus), "bonuses", bytes));
   return plan_array(b_.first_v, floats(first_v), "values of the first layer", bytes);
 }

@@ -202,12 +202,12 @@ Status Recorder::gated_recurrence(const LayerSpec& layer, const RecurrenceWeight
     if (maps && p.many && !m_->precise) {
       RUNNEL_CHECK_OK(map_products(p, a));
     } else if (maps) {
-      RUNNEL_CHECK_OK(check(map_vectors(p.launch, a, p.tokens), "feature maps"));
+      RUNNEL_CHECK_OK(check(map_vectors(p.apart(), a, p.tokens), "feature maps"));
     } else {
-      RUNNEL_CHECK_OK(check(recurrence_features(p.launch, a, segments, p.num_segments, p.tokens),
+      RUNNEL_CHECK_OK(check(recurrence_features(p.apart(), a, segments, p.num_segments, p.tokens),
                             "recurrence inputs"));
     }
-    return check(cuda::gated_recurrence(p.launch, a, segments, p.num_segments, p.tokens),
+    return check(cuda::gated_recurrence(p.apart(), a, segments, p.num_segments, p.tokens),
                  "gated recurrence");
   });
   return {};
@@ -258,7 +258,7 @@ Status Recorder::gated_output_projection(const LayerSpec& layer) {
     if (!p.many && fused) return linear(p, together, std::span(&to, 1), b_.x.get(), d, true);
     RecurrenceOutput o = out;
     if (p.many && bf16) o.y_bf16 = b_.operand.get(), o.y_stride = n;
-    RUNNEL_CHECK_OK(check(recurrence_output(p.launch, o, p.tokens), "norm and gate"));
+    RUNNEL_CHECK_OK(check(recurrence_output(p.apart(), o, p.tokens), "norm and gate"));
     if (p.many && bf16)
       return multiply(p, w.o_proj, b_.operand.get(), n, b_.x.get(), d, WideOutput::add_f32);
     const Linear in{.x = b_.y.get(), .n = n};

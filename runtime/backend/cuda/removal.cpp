@@ -261,13 +261,19 @@ Status Recorder::removal(const LayerSpec& layer) {
   conv.heads /= a.values_per_key;
   conv.kv_heads /= a.values_per_key;
   conv.v_dim *= a.values_per_key;
+  const bool chunks = removal_chunks_fit(a);
   steps_.emplace_back([=, this](const Pass& p) -> Status {
     const Segment* segments = b_.segments.get();
     RUNNEL_CHECK_OK(
         check(recurrence_convolutions(p.launch, conv, segments, p.num_segments, p.tokens),
               "convolutions"));
-    RUNNEL_CHECK_OK(check(removal_inputs(p.launch, a, p.tokens), "recurrence inputs"));
-    return check(removal_core(p.launch, a, segments, p.num_segments), "recurrence");
+    RUNNEL_CHECK_OK(check(removal_inputs(p.apart(), a, p.tokens), "recurrence inputs"));
+    if (chunks && p.many) {
+      const RemovalChunks to{.taken = b_.removal_taken.get(), .kept = b_.removal_kept.get()};
+      return check(removal_chunks(p.apart(), a, to, segments, p.num_segments, p.tokens),
+                   "recurrence by chunks");
+    }
+    return check(removal_core(p.apart(), a, segments, p.num_segments), "recurrence");
   });
   return {};
 }
@@ -291,11 +297,11 @@ Status Recorder::bonus_output_projection(const LayerSpec& layer) {
     if (p.many && rounded) {
       RemovalOutput as_operand = out;
       as_operand.y_bf16 = b_.operand.get();
-      RUNNEL_CHECK_OK(check(removal_output(p.launch, as_operand, p.tokens), "norm and gate"));
+      RUNNEL_CHECK_OK(check(removal_output(p.apart(), as_operand, p.tokens), "norm and gate"));
       return multiply(p, w.o_proj, b_.operand.get(), n, b_.x.get(), m_->config.hidden_size,
                       WideOutput::add_f32);
     }
-    RUNNEL_CHECK_OK(check(removal_output(p.launch, out, p.tokens), "norm and gate"));
+    RUNNEL_CHECK_OK(check(removal_output(p.apart(), out, p.tokens), "norm and gate"));
     const Linear in{.x = b_.y.get(), .n = n};
     const DeviceProjection to{w.o_proj, 0};
     return linear(p, in, std::span(&to, 1), b_.x.get(), m_->config.hidden_size, true);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/sampling/exact_cuts.h"
 #include "runtime/sampling/token_weights.h"
 
 namespace runnel::cuda {
@@ -40,9 +41,12 @@ SampleSetup make_sample_setup(const SamplingOptions& options, std::int32_t vocab
   s.inverse_temperature =
       options.temperature > 0.0F ? std::min(1.0F / options.temperature, 1e38F) : 0.0F;
   s.top_k = options.top_k < vocab ? options.top_k : 0;
-  s.top_p = options.top_p;
+  s.top_p_units = options.top_p < 1.0F ? share_units(options.top_p) : 0;
   s.min_weight =
       std::max(1U, static_cast<std::uint32_t>(std::ceil(options.min_p * double{kWeightOne})));
+  s.top_n_sigma = std::max(options.top_n_sigma, 0.0F);
+  s.xtc_probability = options.xtc_probability;
+  s.xtc_units = share_units(options.xtc_threshold);
   s.seed = options.seed;
   for (const auto& [token, bias] : options.logit_bias) {
     setup.bias_ids.push_back(token);
@@ -51,6 +55,7 @@ SampleSetup make_sample_setup(const SamplingOptions& options, std::int32_t vocab
   s.biases = static_cast<std::int32_t>(setup.bias_ids.size());
   add_dry(options, recent, std::move(texts), setup);
   s.repetition_penalty = options.repetition_penalty;
+  s.inverse_penalty = inverse_penalty(options.repetition_penalty);
   s.presence_penalty = options.presence_penalty;
   s.frequency_penalty = options.frequency_penalty;
   const bool penalties = options.repetition_penalty != 1.0F || options.presence_penalty != 0.0F ||

@@ -244,17 +244,19 @@ Result<std::unique_ptr<SampledSteps>> VulkanPlan::sampled_steps(RecurrentState& 
                              std::move(piece));
 }
 
-Result<StepSet> VulkanPlan::take_step_set(bool candidates) {
+Result<StepSet> VulkanPlan::take_step_set(Drawing drawing) {
+  static_assert(std::tuple_size_v<decltype(spare_)> == kDrawings);
   const std::lock_guard lock(mutex_);
-  std::vector<StepSet>& spare = spare_[candidates ? 1 : 0];
-  if (spare.empty()) return StepSet::create(*model_, buffers_, candidates);
+  std::vector<StepSet>& spare = spare_[static_cast<std::size_t>(drawing)];
+  if (spare.empty()) return StepSet::create(*model_, buffers_, drawing);
   StepSet set = std::move(spare.back());
   spare.pop_back();
   return set;
 }
 
-void VulkanPlan::keep_step_set(StepSet set, bool candidates) {
-  spare_[candidates ? 1 : 0].push_back(std::move(set));
+void VulkanPlan::keep_step_set(StepSet set) {
+  std::vector<StepSet>& spare = spare_[static_cast<std::size_t>(set.drawing)];
+  spare.push_back(std::move(set));
 }
 
 Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet& set,

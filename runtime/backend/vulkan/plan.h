@@ -16,6 +16,7 @@
 
 namespace runnel::vulkan {
 
+enum class Drawing;
 struct StepSet;
 struct Widths;  // plan_buffers.cpp
 
@@ -41,8 +42,8 @@ class VulkanPlan final : public Plan, private PassProbe {
   /// Held while buffers of the plan are in use or change hands.
   std::mutex& mutex() { return mutex_; }
   ActiveSteps active;  // whose logits are in the buffers
-  Result<StepSet> take_step_set(bool candidates);
-  void keep_step_set(StepSet set, bool candidates);
+  Result<StepSet> take_step_set(Drawing drawing);
+  void keep_step_set(StepSet set);
   /// Queues the pass of one token and what draws the next; returns what to wait for.
   Result<std::uint64_t> queue_step(const PlanItem& item, const StepSet& set, std::uint32_t place,
                                    bool chained);
@@ -111,7 +112,7 @@ class VulkanPlan final : public Plan, private PassProbe {
   // Tags of the next pass in one dispatch, and of the next that makes logits: the buffer begins with zeros.
   std::uint32_t tag_ = 1, head_tag_ = 1;
   VkCommandBuffer logits_copy_ = VK_NULL_HANDLE;
-  std::array<std::vector<StepSet>, 2> spare_;  // of chains that are over; with candidates
+  std::array<std::vector<StepSet>, 3> spare_;  // of chains that are over, by Drawing
 };
 
 }  // namespace runnel::vulkan

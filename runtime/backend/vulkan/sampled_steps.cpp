@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/backend/vulkan/chain_words.h"
 #include "runtime/backend/vulkan/pass/pass_builder.h"
 #include "runtime/sampling/device_draws.h"
 
@@ -17,6 +18,10 @@ constexpr std::uint64_t kFoundBytes = 8 + 8ULL * kMostCandidates + 4ULL * kMostC
 // With candidates, behind what is found: the words of a drawn token, of which only the report is used.
 constexpr std::uint64_t kDrawnBehind = (kFoundBytes + kDrawnBytes - 1) / kDrawnBytes * kDrawnBytes;
 static_assert(kFoundBytes >= kStepPlaces * kDrawnBytes);
+/// Of what draw.comp finds: how many, the largest, two words of nothing, then pairs.
+constexpr std::uint64_t kChainFoundBytes = 16 + 8ULL * kMostCandidates;
+constexpr std::uint64_t kSpreadBytes = 4ULL * 7 * kDrawGroups;
+static_assert(kMostTurns == kStepPlaces);
 /// Where the host finds the words of the token of a place.
 std::uint64_t host_words_at(bool candidates, std::uint32_t place) {
   return candidates ? kDrawnBehind : place * kDrawnBytes;
@@ -27,18 +32,34 @@ std::uint64_t report_at(bool candidates, std::uint32_t place) {
 }
 /// Few enough that what is found fits with room for the bin at the edge.
 constexpr std::size_t kMostWanted = kMostCandidates / 2;
+static_assert(kMostWanted == kMostTokensBehindTopK);
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 Dispatch of_shader(const char* shader, const ModelConfig& c, std::array<Range, kBindings> bindings,
                    std::uint32_t groups) {
-  const GreedyArgs args{.vocab = static_cast<std::uint32_t>(c.vocab_size)};
+  const GreedyArgs args{.vocab = static_cast<std::uint32_t>(c.vocab_size), .place = 0};
   Dispatch d{
       .shader = shader, .bindings = bindings, .push_bytes = sizeof(args), .groups = {groups, 1, 1}};
   std::memcpy(d.push.data(), &args, sizeof(args));
   return d;
 }
 
+/// The step program of a plan, if it has one.
+const StepDispatch* step_of(const ResidentModel& model, const PlanBuffers& buffers) {
+  return buffers.act.bytes > 0 ? &*model.step.dispatch : nullptr;
+}
+
 Range whole(const Buffer& b) { return {b.get(), 0, b.bytes}; }
+
+/// Whether the token is the likeliest of the logits as they are.
+/// @param o  is_device_chain()
+bool changes_nothing(const SamplingOptions& o) {
+  const bool penalties =
+      o.penalty_window > 0 &&
+      (o.repetition_penalty != 1.0F || o.presence_penalty != 0.0F || o.frequency_penalty != 0.0F);
+  const bool dry = o.dry_multiplier > 0.0F && o.dry_range > 0;
+  return o.temperature == 0.0F && o.logit_bias.empty() && !penalties && !dry;
+}
 
 /// Records one command buffer that starts after everything before it.
 template <class Commands>
@@ -57,110 +78,147 @@ Result<VkCommandBuffer> record(const Device& device, const OwnedCommandPool& poo
 }  // namespace
 
 Range StepSet::drawn_at(std::uint32_t place) const {
-  return {host.get(), host_words_at(bins.bytes > 0, place), kDrawnBytes};
+  return {host.get(), host_words_at(drawing == Drawing::host, place), kDrawnBytes};
 }
 
-Result<StepSet> StepSet::create(ResidentModel& model, const PlanBuffers& buffers, bool candidates) {
+Result<std::vector<Dispatch>> StepSet::dispatches(ResidentModel& model, const PlanBuffers& buffers,
+                                                  const StepHead* head) {
+  Device& device = *model.device;
+  std::vector<Dispatch> all;
+  std::uint64_t found_bytes = kFoundBytes;
+  if (drawing == Drawing::chain) found_bytes = kChainFoundBytes;
+  if (drawing == Drawing::greedy)
+    found_bytes = 16 + 8 * std::max(kGreedyGroups, draws ? head->groups : 0);
+  RUNNEL_TRY(found, device.create_buffer(found_bytes, MemoryKind::device, "likely tokens"));
+  RUNNEL_CHECK_OK(device.fill_zero(found));
+  if (draws) {
+    all.push_back(
+        {.shader = head->shader + ".draw",
+         .bindings = {head->weights, buffers.x, model.weights->vectors(), buffers.whole_logits(),
+                      whole(found), whole(host), whole(buffers.act)},
+         .push_bytes = sizeof(head->draw_args),
+         .groups = {head->groups, 1, 1}});
+    return all;
+  }
+  if (drawing != Drawing::host) {
+    RUNNEL_TRY(drawn, device.create_buffer(kDrawnBytes, MemoryKind::device, "drawn token"));
+  }
+  if (drawing == Drawing::greedy) {
+    all.push_back(of_shader("greedy", model.config,
+                            {buffers.whole_logits(), whole(found), whole(drawn)}, kGreedyGroups));
+    return all;
+  }
+  RUNNEL_TRY(bins, device.create_buffer(4ULL * kCandidateBins, MemoryKind::device, "bins"));
+  const std::int32_t vocab = model.config.vocab_size;
+  const std::uint64_t words =
+      drawing == Drawing::chain ? 4 * chain_words(vocab) : 8 + 4ULL * kMostCandidateLists;
+  RUNNEL_TRY(wanted, device.create_buffer(words, MemoryKind::input, "tokens to look at"));
+  std::array<Range, kBindings> bindings{buffers.whole_logits(), whole(bins), whole(found),
+                                        whole(wanted)};
+  if (drawing == Drawing::host) {
+    for (const char* shader : {"candidates.count", "candidates.collect"})
+      all.push_back(of_shader(shader, model.config, bindings, kGreedyGroups));
+    return all;
+  }
+  RUNNEL_TRY(spreads, device.create_buffer(kSpreadBytes, MemoryKind::device, "sums of logits"));
+  const std::uint64_t past_words = kPastTokens + static_cast<std::uint64_t>(vocab);
+  RUNNEL_TRY(past, device.create_buffer(4 * past_words, MemoryKind::device, "generated tokens"));
+  RUNNEL_CHECK_OK(device.fill_zero(past));
+  bindings = {buffers.whole_logits(), whole(bins), whole(found), whole(spreads),
+              whole(wanted),          whole(past), whole(drawn)};
+  for (const auto& [shader, groups] :
+       {std::pair("draw.change", 1U), std::pair("draw.count", kDrawGroups),
+        std::pair("draw.collect", kDrawGroups), std::pair("draw.choose", 1U)})
+    all.push_back(of_shader(shader, model.config, bindings, groups));
+  return all;
+}
+
+Status StepSet::record_place(ResidentModel& model, const PlanBuffers& buffers, std::uint32_t place,
+                             std::span<Dispatch> all, std::span<const VkDescriptorSet> sets) {
+  const Device& device = *model.device;
+  const StepDispatch* step = step_of(model, buffers);
+  const VkPipelineLayout layout = model.pipelines->layout();
+  const PassShape shape{.tokens = 1, .items = 1, .all_items = 1};
+  const bool copies = !reads_host(model, buffers, shape);
+  const auto parameters = [&](const DeviceFunctions& f, VkCommandBuffer to) {
+    copy_parameters(f, to, buffers, shape, 1 + place);
+  };
+  if (copies) {
+    RUNNEL_TRY(begin[place], record(device, pool, parameters));
+  }
+  chained[place] = begin[place];
+  if (drawing != Drawing::host && !draws) {
+    const auto after_drawn = [&](const DeviceFunctions& f, VkCommandBuffer to) {
+      if (copies) {
+        parameters(f, to);
+        full_barrier(f, to);
+      }
+      const Range pass = copies ? buffers.whole_pass() : buffers.host_pass(1 + place);
+      const VkBufferCopy next{
+          .srcOffset = 4 * kDrawnNext, .dstOffset = pass.offset + 4 * kPassHeader, .size = 4};
+      f.vkCmdCopyBuffer(to, drawn.get(), pass.buffer, 1, &next);
+    };
+    RUNNEL_TRY(chained[place], record(device, pool, after_drawn));
+  }
+  const auto draw = [&](const DeviceFunctions& f, VkCommandBuffer to) {
+    if (drawing != Drawing::greedy) {
+      f.vkCmdFillBuffer(to, bins.get(), 0, VK_WHOLE_SIZE, 0);
+      f.vkCmdFillBuffer(to, found.get(), 0, 8, 0);
+      full_barrier(f, to);
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i > 0) dispatch_barrier(f, to);
+      f.vkCmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, all[i].pipeline);
+      if (draws) {  // to the host's memory: a copy is a phase of its own
+        HeadArgs args = step->head->draw_args;
+        args.drawn_at = place * kDrawnWords, args.timed_out_at = step->timed_out_at();
+        std::memcpy(all[i].push.data(), &args, sizeof(args));
+      } else {
+        std::memcpy(all[i].push.data() + offsetof(GreedyArgs, place), &place, sizeof(place));
+      }
+      record_dispatch(f, to, layout, all[i], sets[i]);
+    }
+    if (!draws) {
+      full_barrier(f, to);
+      const bool candidates = drawing == Drawing::host;
+      const VkBufferCopy read{.dstOffset = candidates ? 0 : place * kDrawnBytes,
+                              .size = candidates ? kFoundBytes : 4 * kDrawnReport};
+      f.vkCmdCopyBuffer(to, candidates ? found.get() : drawn.get(), host.get(), 1, &read);
+      if (step != nullptr) {
+        const VkBufferCopy report{.srcOffset = 4ULL * step->timed_out_at(),
+                                  .dstOffset = report_at(candidates, place),
+                                  .size = 4};
+        f.vkCmdCopyBuffer(to, buffers.act.get(), host.get(), 1, &report);
+      }
+    }
+    full_barrier(f, to, true);
+  };
+  RUNNEL_TRY(end[place], record(device, pool, draw));
+  return {};
+}
+
+Result<StepSet> StepSet::create(ResidentModel& model, const PlanBuffers& buffers, Drawing drawing) {
   Device& device = *model.device;
   StepSet s;
-  // The step program of this plan, and its head where that draws.
-  const StepDispatch* step = buffers.act.bytes > 0 ? &*model.step.dispatch : nullptr;
+  s.drawing = drawing;
+  const StepDispatch* step = step_of(model, buffers);
+  // Its head, where that draws.
   const StepHead* head =
       step != nullptr && step->head && step->head->draws ? &*step->head : nullptr;
-  s.draws = !candidates && head != nullptr;
+  s.draws = drawing == Drawing::greedy && head != nullptr;
   RUNNEL_TRY(s.host,
              device.create_buffer(kDrawnBehind + kDrawnBytes, MemoryKind::output, "drawn tokens"));
   std::memset(s.host.mapped, 0, s.host.bytes);
   if (s.draws && step->head_inside) return s;  // nothing goes before or behind a step
-  const std::uint64_t found =
-      candidates ? kFoundBytes : 16 + 8 * std::max(kGreedyGroups, s.draws ? head->groups : 0);
-  RUNNEL_TRY(s.found, device.create_buffer(found, MemoryKind::device, "likely tokens"));
-  RUNNEL_CHECK_OK(device.fill_zero(s.found));
-  std::vector<Dispatch> dispatches;
-  if (candidates) {
-    RUNNEL_TRY(s.bins, device.create_buffer(4ULL * kCandidateBins, MemoryKind::device, "bins"));
-    RUNNEL_TRY(s.wanted, device.create_buffer(8 + 4ULL * kMostCandidateLists, MemoryKind::input,
-                                              "tokens to look at"));
-    const std::array<Range, kBindings> bindings{buffers.whole_logits(), whole(s.bins),
-                                                whole(s.found), whole(s.wanted)};
-    for (const char* shader : {"candidates.count", "candidates.collect"})
-      dispatches.push_back(of_shader(shader, model.config, bindings, kGreedyGroups));
-  } else if (s.draws) {
-    dispatches.push_back(
-        {.shader = head->shader + ".draw",
-         .bindings = {head->weights, buffers.x, model.weights->vectors(), buffers.whole_logits(),
-                      whole(s.found), whole(s.host), whole(buffers.act)},
-         .push_bytes = sizeof(head->draw_args),
-         .groups = {head->groups, 1, 1}});
-  } else {
-    RUNNEL_TRY(s.drawn, device.create_buffer(kDrawnBytes, MemoryKind::device, "drawn token"));
-    dispatches.push_back(of_shader("greedy", model.config,
-                                   {buffers.whole_logits(), whole(s.found), whole(s.drawn)},
-                                   kGreedyGroups));
-  }
+  RUNNEL_TRY(std::vector<Dispatch> dispatches, s.dispatches(model, buffers, head));
   for (Dispatch& d : dispatches) {
     RUNNEL_TRY(d.pipeline, model.pipelines->get(
                                d.shader, s.draws ? head->constants : std::vector<std::uint32_t>{}));
   }
   RUNNEL_TRY(const std::vector<VkDescriptorSet> sets, make_sets(model, dispatches, s.descriptors));
   RUNNEL_TRY(s.pool, device.create_command_pool());
-  const VkPipelineLayout layout = model.pipelines->layout();
-  const PassShape shape{.tokens = 1, .items = 1, .all_items = 1};
-  const bool copies = !reads_host(model, buffers, shape);
-  for (std::uint32_t place = 0; place < kStepPlaces; ++place) {
-    const auto parameters = [&](const DeviceFunctions& f, VkCommandBuffer to) {
-      copy_parameters(f, to, buffers, shape, 1 + place);
-    };
-    if (copies) {
-      RUNNEL_TRY(s.begin[place], record(device, s.pool, parameters));
-    }
-    s.chained[place] = s.begin[place];
-    if (!candidates && !s.draws) {
-      const auto chained = [&](const DeviceFunctions& f, VkCommandBuffer to) {
-        if (copies) {
-          parameters(f, to);
-          full_barrier(f, to);
-        }
-        const Range pass = copies ? buffers.whole_pass() : buffers.host_pass(1 + place);
-        const VkBufferCopy next{
-            .srcOffset = 4 * kDrawnNext, .dstOffset = pass.offset + 4 * kPassHeader, .size = 4};
-        f.vkCmdCopyBuffer(to, s.drawn.get(), pass.buffer, 1, &next);
-      };
-      RUNNEL_TRY(s.chained[place], record(device, s.pool, chained));
-    }
-    RUNNEL_TRY(s.end[place],
-               record(device, s.pool, [&](const DeviceFunctions& f, VkCommandBuffer to) {
-                 if (candidates) {
-                   f.vkCmdFillBuffer(to, s.bins.get(), 0, VK_WHOLE_SIZE, 0);
-                   f.vkCmdFillBuffer(to, s.found.get(), 0, 8, 0);
-                   full_barrier(f, to);
-                 }
-                 for (std::size_t i = 0; i < dispatches.size(); ++i) {
-                   if (i > 0) dispatch_barrier(f, to);
-                   f.vkCmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, dispatches[i].pipeline);
-                   if (s.draws) {  // to the host's memory: a copy is a phase of its own
-                     HeadArgs args = head->draw_args;
-                     args.drawn_at = place * kDrawnWords, args.timed_out_at = step->timed_out_at();
-                     std::memcpy(dispatches[i].push.data(), &args, sizeof(args));
-                   }
-                   record_dispatch(f, to, layout, dispatches[i], sets[i]);
-                 }
-                 if (!s.draws) {
-                   full_barrier(f, to);
-                   const VkBufferCopy all{.dstOffset = candidates ? 0 : place * kDrawnBytes,
-                                          .size = candidates ? kFoundBytes : 4 * kDrawnReport};
-                   f.vkCmdCopyBuffer(to, candidates ? s.found.get() : s.drawn.get(), s.host.get(),
-                                     1, &all);
-                   if (step != nullptr) {
-                     const VkBufferCopy report{.srcOffset = 4ULL * step->timed_out_at(),
-                                               .dstOffset = report_at(candidates, place),
-                                               .size = 4};
-                     f.vkCmdCopyBuffer(to, buffers.act.get(), s.host.get(), 1, &report);
-                   }
-                 }
-                 full_barrier(f, to, true);
-               }));
-  }
+  for (std::uint32_t place = 0; place < kStepPlaces; ++place)
+    RUNNEL_CHECK_OK(s.record_place(model, buffers, place, dispatches, sets));
   return s;
 }
 
@@ -176,32 +234,52 @@ Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(
     std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece) {
   RUNNEL_CHECK_OK(check_recent(recent));
   if (!why_not_ahead(sampling, DrawDevice::vulkan).empty()) return std::unique_ptr<SampledSteps>();
-  const std::int32_t vocab = model->config.vocab_size;
+  std::unique_ptr<VulkanSteps> steps(new VulkanSteps(plan, std::move(model), state, recent.back()));
+  VulkanSteps& s = *steps;
+  Drawing drawing = Drawing::host;
+  if (is_device_chain(sampling)) {
+    drawing = changes_nothing(sampling) ? Drawing::greedy : Drawing::chain;
+  } else {
+    RUNNEL_TRY(const bool fits, s.begin_candidates(sampling, piece));
+    if (!fits) return std::unique_ptr<SampledSteps>();
+    s.recent_.assign(recent.begin(), recent.end() - 1);
+  }
+  RUNNEL_TRY(s.set_, plan.take_step_set(drawing));
+  if (drawing == Drawing::chain) s.begin_chain(sampling, recent, std::move(piece));
+  return std::unique_ptr<SampledSteps>(std::move(steps));
+}
+
+std::span<std::uint32_t> VulkanSteps::words() {
+  return {reinterpret_cast<std::uint32_t*>(set_.wanted.mapped), chain_words(vocab())};
+}
+
+void VulkanSteps::begin_chain(const SamplingOptions& sampling, std::span<const TokenId> recent,
+                              PieceOf piece) {
+  chain_ = sampling;
+  // Looking at the text of every token takes milliseconds: once for many generations.
+  const bool known = set_.has_breakers && set_.breakers == sampling.dry_breakers;
+  put_chain(words(), sampling, vocab(), recent, std::move(piece), known);
+  if (sampling.dry_multiplier == 0.0F || sampling.dry_range == 0) return;
+  set_.has_breakers = true;
+  set_.breakers = sampling.dry_breakers;
+}
+
+Result<bool> VulkanSteps::begin_candidates(const SamplingOptions& sampling, PieceOf piece) {
   const bool penalties = sampling.penalty_window > 0 &&
                          (sampling.repetition_penalty != 1.0F ||
                           sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F);
-  // With another order or a range of temperatures top-k is there, see why_not_ahead().
-  const bool greedy = sampling.temperature == 0.0F && sampling.dynatemp_range == 0.0F &&
-                      is_usual_order(sampling.order);
   const bool dry = sampling.dry_multiplier > 0.0F && sampling.dry_range > 0;
-  const bool alone = greedy && !penalties && !dry && sampling.logit_bias.empty();
-  std::unique_ptr<VulkanSteps> steps(new VulkanSteps(plan, std::move(model), state, recent.back()));
-  VulkanSteps& s = *steps;
-  if (!alone) {
-    if (penalties) s.window_ = static_cast<std::size_t>(sampling.penalty_window);
-    s.seen_ = std::max(s.window_, dry ? static_cast<std::size_t>(sampling.dry_range) : 0);
-    const std::size_t listed = sampling.logit_bias.size() + s.window_;
-    s.likeliest_ = greedy ? 1 : sampling.top_k;
-    const std::size_t wanted = listed + static_cast<std::size_t>(s.likeliest_);
-    if (s.likeliest_ < 1 || wanted > kMostWanted) return std::unique_ptr<SampledSteps>();
-    RUNNEL_TRY(Sampler sampler, Sampler::create(sampling, vocab, std::move(piece)));
-    s.sampler_.emplace(std::move(sampler));
-    for (const auto& [token, bias] : sampling.logit_bias) s.biased_.push_back(token);
-    s.recent_.assign(recent.begin(), recent.end() - 1);
-    s.row_.assign(static_cast<std::size_t>(vocab), kNever);
-  }
-  RUNNEL_TRY(s.set_, plan.take_step_set(!alone));
-  return std::unique_ptr<SampledSteps>(std::move(steps));
+  if (penalties) window_ = static_cast<std::size_t>(sampling.penalty_window);
+  seen_ = std::max(window_, dry ? static_cast<std::size_t>(sampling.dry_range) : 0);
+  likeliest_ = sampling.top_k;
+  const std::size_t wanted =
+      sampling.logit_bias.size() + window_ + static_cast<std::size_t>(likeliest_);
+  if (likeliest_ < 1 || wanted > kMostWanted) return false;
+  RUNNEL_TRY(Sampler sampler, Sampler::create(sampling, vocab(), std::move(piece)));
+  sampler_.emplace(std::move(sampler));
+  for (const auto& [token, bias] : sampling.logit_bias) biased_.push_back(token);
+  row_.assign(static_cast<std::size_t>(vocab()), kNever);
+  return true;
 }
 
 VulkanSteps::~VulkanSteps() {
@@ -209,7 +287,7 @@ VulkanSteps::~VulkanSteps() {
   // What is queued writes to memory that the next chain uses.
   if (queued() > 0) static_cast<void>(model_->device->wait(submissions_[queued() % kStepPlaces]));
   static_cast<void>(leave());
-  if (set_.host.bytes > 0) plan_.keep_step_set(std::move(set_), candidates());
+  if (set_.host.bytes > 0) plan_.keep_step_set(std::move(set_));
 }
 
 Status VulkanSteps::queue() {
@@ -233,6 +311,7 @@ Status VulkanSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
   const std::uint32_t place = pass % kStepPlaces;
   if (submissions_[place] != 0) RUNNEL_CHECK_OK(model_->device->wait(submissions_[place]));
   std::memset(set_.host.mapped + report_at(candidates(), place), 0, 4);
+  if (chain_) put_turn(words(), *chain_, place, state_.tokens + 1, pass == 1);
   const PlanItem item{.state = &state_, .tokens = std::span(&next, 1)};
   RUNNEL_TRY(submissions_[place], plan_.queue_step(item, set_, place, chained));
   state_.tokens += 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that draw their own tokens. Greedy ones draw on the device, which goes from step to step
-// by itself; with top-k, biases, penalties or DRY the device finds the candidates and the host's sampler draws among them.
+// Steps that draw their own tokens. The device runs the usual chain of samplers and goes from step to step by itself; of
+// other chains it finds the tokens that top-k leaves and the host's sampler draws among them.
 #pragma once
 
 #include <array>
@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/backend/draw_ahead.h"
@@ -16,13 +17,22 @@
 
 namespace runnel::vulkan {
 
+/// How tokens are drawn: the likeliest; by draw.comp; by the host among candidates.
+enum class Drawing { greedy, chain, host };
+inline constexpr std::size_t kDrawings = 3;
+
 /// What a chain of steps needs besides a plan's buffers. Used by one chain after the other.
 struct StepSet {
-  Buffer found;   // of greedy or of candidates
-  Buffer drawn;   // of greedy: kDrawn… words
-  Buffer bins;    // of candidates
-  Buffer wanted;  // of candidates; written by the host
-  Buffer host;    // what the host reads: [kStepPlaces][kDrawnWords], or found and kDrawnWords
+  Drawing drawing = Drawing::greedy;
+  Buffer found;    // the likeliest
+  Buffer drawn;    // on the device: kDrawn… words
+  Buffer bins;     // where tokens are collected, for the host or draw.comp
+  Buffer wanted;   // of those; written by the host
+  Buffer spreads;  // of draw.comp: sums of logits, and what it keeps from token to token
+  Buffer past;
+  bool has_breakers = false;          // whether `wanted` has DRY's
+  std::vector<std::string> breakers;  // the texts that they are of
+  Buffer host;  // what the host reads: [kStepPlaces][kDrawnWords], or found and kDrawnWords
   OwnedDescriptorPool descriptors;
   OwnedCommandPool pool;
   /// The head draws and leaves the next step's embedding: `end` has it, too, if the step has not.
@@ -34,7 +44,15 @@ struct StepSet {
   /// Where a step that makes the logits itself writes the kDrawn… words of the token.
   Range drawn_at(std::uint32_t place) const;
 
-  static Result<StepSet> create(ResidentModel& model, const PlanBuffers& buffers, bool candidates);
+  static Result<StepSet> create(ResidentModel& model, const PlanBuffers& buffers, Drawing drawing);
+
+ private:
+  /// What the commands of `end` run, with their buffers.
+  Result<std::vector<Dispatch>> dispatches(ResidentModel& model, const PlanBuffers& buffers,
+                                           const StepHead* head);
+  /// Records `begin`, `chained` and `end`.
+  Status record_place(ResidentModel& model, const PlanBuffers& buffers, std::uint32_t place,
+                      std::span<Dispatch> dispatches, std::span<const VkDescriptorSet> sets);
 };
 
 class VulkanSteps final : public DrawAhead {
@@ -61,6 +79,11 @@ class VulkanSteps final : public DrawAhead {
   Status check_end(std::uint32_t pass) override;
 
   bool candidates() const { return sampler_.has_value(); }
+  /// What draw.comp reads of options and tokens consumed.
+  void begin_chain(const SamplingOptions& sampling, std::span<const TokenId> recent, PieceOf piece);
+  /// Options of candidates that the host draws among; false if it has to see whole rows.
+  Result<bool> begin_candidates(const SamplingOptions& sampling, PieceOf piece);
+  std::span<std::uint32_t> words();
   /// Waits for the last pass and draws from its candidates.
   Status decide();
   /// The sparse row of what the device found, or the whole one.
@@ -72,6 +95,8 @@ class VulkanSteps final : public DrawAhead {
   VulkanState& state_;
   StepSet set_;
   std::array<std::uint64_t, kStepPlaces> submissions_{};
+
+  std::optional<SamplingOptions> chain_;  // where draw.comp draws
 
   // With candidates.
   std::optional<Sampler> sampler_;

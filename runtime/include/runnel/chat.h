@@ -17,7 +17,7 @@
 
 namespace runnel {
 
-struct ChatTemplate;  // internal
+struct ChatTemplate;
 
 /// One message of a conversation.
 struct ChatMessage {

@@ -29,6 +29,8 @@
 
 namespace runnel {
 
+class Access;
+
 /// In what language a constraint is written.
 enum class ConstraintKind : std::uint8_t {
   json_schema,  ///< a JSON schema: a JSON value that it describes
@@ -112,13 +114,11 @@ class RUNNEL_API Constraint {
   static constexpr double kCompileSeconds = 2.0;       ///< then a compilation is given up
   static constexpr std::uint64_t kCompileBytes = std::uint64_t{256} << 20;
 
-  struct Impl;
-  const Impl& impl() const { return *impl_; }  ///< internal
-
  private:
-  friend class ConstraintCache;
-  explicit Constraint(std::unique_ptr<const Impl> impl);
-  std::unique_ptr<const Impl> impl_;
+  friend class Access;
+  struct Impl;
+  explicit Constraint(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 /// Whether this build has constraints.

@@ -44,6 +44,9 @@ struct Turn {
   MessageId answer = 0;  ///< 0 if nothing was generated
   GenerationResult result;
   TokenCost cost;
+  /// A stop was requested before the end. A message that was not read to its end is not saved (`user` is 0), an answer
+  /// is saved as far as it was written; the handle goes on from what was saved.
+  bool cancelled = false;
   /// A warning for the user although nothing failed: e.g. that a snapshot could not be written, so
   /// that reopening will read the tokens again. Usually empty.
   std::string warning;
@@ -59,14 +62,15 @@ struct NewConversation {
 /// How an operation that reads tokens is stopped and reports its progress.
 struct ReplayOptions {
   PrefillProgress progress;  ///< tokens read again so far and in total
-  std::stop_token stop;      ///< the operation fails with cancelled; nothing stored is lost
+  std::stop_token stop;      ///< ends it as result.h says; nothing stored is lost
 };
 
 /// A conversation with a session that stands at its head. Move-only, one thread at a time. Several
 /// handles, in several processes, may have the same conversation open: each continues from its own head, and their
 /// additions become branches.
 ///
-/// Every call may fail as ConversationStore's and as Session's do. After a failure the handle is where it was before.
+/// Every call may fail as ConversationStore's and as Session's do. After a failure, and after a stop that saved nothing,
+/// the handle is where it was before.
 class RUNNEL_API Conversation {
  public:
   static Result<Conversation> create(const ConversationStore& store,
@@ -95,8 +99,9 @@ class RUNNEL_API Conversation {
   const ConversationStore& store() const;
   /// For reading (logits, position) only: tokens that are fed to it directly are not stored.
   Session& session();
+  const Session& session() const;
 
-  /// add_user() and answer().
+  /// add_user() and answer(); nothing is answered after a stop.
   Result<Turn> send(std::string_view text, const GenerationOptions& options,
                     const TextCallback& on_text = {}, std::stop_token stop = {});
 
@@ -122,9 +127,8 @@ class RUNNEL_API Conversation {
   /// Deletes everything after `message` for good, on all branches, and goes there.
   Result<ForgetReport> forget_after(MessageId message, const ReplayOptions& replay = {});
 
-  struct Impl;  // internal
-
  private:
+  struct Impl;
   explicit Conversation(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -10,6 +10,7 @@
 //   std::cout << (*model)->info().name << " on " << (*model)->info().device << '\n';
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -29,10 +30,7 @@
 
 namespace runnel {
 
-class ConstraintCache;  // internal
-class Engine;       // internal
-class ModelLoader;  // internal
-class Tokenizer;    // internal
+class Access;
 
 /// How to load a model.
 struct ModelOptions {
@@ -97,6 +95,22 @@ class RUNNEL_API Model {
   static Result<std::shared_ptr<const Model>> load(const std::filesystem::path& file,
                                                    ModelOptions options = {});
 
+  /// The same of a model file in memory, which is needed only until this returns: weights are packed for the device in
+  /// memory of the library's own (a device that would read the file itself gets a copy).
+  /// @param bytes  the whole file; unsupported for a part of a split model
+  static Result<std::shared_ptr<const Model>> load_bytes(std::span<const std::byte> bytes,
+                                                         ModelOptions options = {});
+
+  /// The same of a file that is open for reading, or of a part of it, such as an asset in an archive. The descriptor's
+  /// position is neither used nor changed, and it may be closed when this returns.
+  /// @param offset  where the model file begins
+  /// @param length  its bytes; 0: up to the end of the file
+  /// @return also io for what is no regular file (a pipe, a socket, a directory); invalid_argument for bytes outside of
+  ///         the file; unsupported for a part of a split model
+  static Result<std::shared_ptr<const Model>> load_descriptor(int descriptor, std::uint64_t offset,
+                                                              std::uint64_t length,
+                                                              ModelOptions options = {});
+
   ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -117,6 +131,13 @@ class RUNNEL_API Model {
 
   /// Whether generation ends at this token (end of text, end of message).
   bool is_end(TokenId token) const;
+
+  /// The tokens at which it ends, ascending; none without a tokenizer.
+  std::vector<TokenId> end_tokens() const;
+
+  /// What `token` is. Rows of the embedding that the tokenizer has no entry for are `unused`.
+  /// @return unsupported without a tokenizer; invalid_argument for an id outside the vocabulary.
+  Result<TokenInfo> token(TokenId token) const;
 
   /// The token that begins a document for this model, or -1 if it has none.
   TokenId begin_token() const;
@@ -158,14 +179,8 @@ class RUNNEL_API Model {
   Result<std::string> chat_text(std::span<const ChatMessage> messages,
                                 bool add_generation_prompt = true) const;
 
-  /// Internal: the engine its sessions run on, and the tokenizer or null.
-  Engine& engine() const;
-  const Tokenizer* tokenizer() const;
-  /// Internal: its compiled constraints.
-  ConstraintCache& constraints() const;
-
  private:
-  friend class ModelLoader;
+  friend class Access;
   struct Impl;
   explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -7,6 +7,16 @@
 //   std::cout << (*model)->info().name << '\n';
 //
 // Member names follow std::expected, so that the type can become an alias of it one day.
+//
+// STOPPING. One rule for every call that a stop token, a runnel_stop or a callback can end early. Where part of the work
+// stays (prefill, generate, generate_several, SessionGeneration, SessionBatch::run, and of a Conversation add_user,
+// answer, send, regenerate and edit), a stop is no error: the result says that it came, and how many tokens were
+// consumed or which messages were saved. Where nothing stays (Model::load, embedding, score_choices, make_pack, and of a
+// Conversation create, open, rewind and forget_after), the error is `cancelled`, and everything is as it was before.
+// The C API keeps the same rule but for runnel_session_prefill(), which is as old programs know it.
+//
+// EXCEPTIONS. The library throws none. One that a caller's callback throws is the caller's: it passes through the call,
+// which leaves sessions after their last completed token or chunk, and of use.
 #pragma once
 
 #include <concepts>
@@ -28,7 +38,7 @@ enum class ErrorCode {
   mismatch,              ///< well-formed, but it belongs to another model or version
   out_of_memory,         ///< an allocation on the host or a device failed
   device,                ///< a driver or device failed or was lost
-  cancelled,             ///< a stop was requested; the session is at its last completed token
+  cancelled,             ///< a stop was requested, and nothing of the call stays
   internal,              ///< a defect of the library; please report the message
 };
 

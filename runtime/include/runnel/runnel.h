@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C API: everything that sessions do in C++, for C99 and for whatever can call C.
+/* The C API: everything that sessions do in C++, for C99 and for whatever can call C. Conversations on disk are in
+ * runnel_store.h.
  *
  * Example:
  *   runnel_model* model = NULL;
@@ -61,7 +62,7 @@ enum {
   RUNNEL_MISMATCH = 6,         /* belongs to another model or version */
   RUNNEL_OUT_OF_MEMORY = 7,
   RUNNEL_DEVICE = 8,    /* a driver or device failed or was lost */
-  RUNNEL_CANCELLED = 9, /* stopped on request */
+  RUNNEL_CANCELLED = 9, /* stopped on request, and nothing of the call stays */
   RUNNEL_INTERNAL = 10, /* a defect of the library; please report the message */
   RUNNEL_TOO_SMALL = 11 /* *count elements do not fit into `capacity` */
 };
@@ -86,7 +87,9 @@ typedef int32_t runnel_token;
 
 /* ---- cancelling ---- */
 
-/* A request to stop what runs with it. Once requested it stays so. */
+/* A request to stop what runs with it. Once requested it stays so. Where part of the work stays (feeding, generating, a
+ * batch, the turns of a conversation), a stop is no error: the result says that it came and how far the work is. Where
+ * nothing stays, the status is RUNNEL_CANCELLED. runnel_session_prefill() is older than this rule. */
 typedef struct runnel_stop runnel_stop;
 RUNNEL_API runnel_status runnel_stop_create(runnel_stop** stop, runnel_error* error);
 RUNNEL_API void runnel_stop_request(runnel_stop* stop);
@@ -121,6 +124,14 @@ typedef struct runnel_model_options {
    * that RUNNEL_INVALID_ARGUMENT, RUNNEL_UNSUPPORTED for a model without them; RUNNEL_FILE_WINDOW: all of the
    * file's. */
   int64_t window_slots;
+  uint64_t flags; /* none is known yet: RUNNEL_UNSUPPORTED unless 0 */
+  /* Zero-terminated. */
+  const char*
+      cache_directory; /* keeps compiled device code, made if missing; NULL: nothing is kept */
+  const char*
+      step_program; /* the program for one token, as runnel_model_info names it; NULL: the best that fits */
+  const char*
+      chat_template; /* "chatml", "plain", "rwkv" or a file with a Jinja template; NULL: as the model's file says */
 } runnel_model_options;
 #define RUNNEL_FILE_WINDOW INT64_MIN
 RUNNEL_API void runnel_model_options_init(runnel_model_options* options, size_t size);
@@ -128,7 +139,28 @@ RUNNEL_API void runnel_model_options_init(runnel_model_options* options, size_t 
 /* options may be NULL. */
 RUNNEL_API runnel_status runnel_model_load(const char* file, const runnel_model_options* options,
                                            runnel_model** model, runnel_error* error);
+/* The same of a model file in memory: the bytes are needed only until this returns. RUNNEL_UNSUPPORTED for a part of a
+ * split model. */
+RUNNEL_API runnel_status runnel_model_load_bytes(const void* bytes, size_t count,
+                                                 const runnel_model_options* options,
+                                                 runnel_model** model, runnel_error* error);
+/* The same of a file that is open for reading, or of `length` bytes of it from `offset` on (0: to its end). Its position
+ * is neither used nor changed, and it may be closed when this returns. RUNNEL_IO for what is no regular file. */
+RUNNEL_API runnel_status runnel_model_load_descriptor(int descriptor, uint64_t offset,
+                                                      uint64_t length,
+                                                      const runnel_model_options* options,
+                                                      runnel_model** model, runnel_error* error);
 RUNNEL_API void runnel_model_free(runnel_model* model);
+
+/* How chats are laid out. */
+enum {
+  RUNNEL_CHAT_STYLE_PLAIN = 0,  /* "User: ", "Assistant: ": the file names no template */
+  RUNNEL_CHAT_STYLE_CHATML = 1, /* <|im_start|>role ... <|im_end|> */
+  RUNNEL_CHAT_STYLE_RWKV = 2,   /* turns apart by a blank line */
+  RUNNEL_CHAT_STYLE_NONE =
+      3, /* the file's template is one that this library does not run: no chat */
+  RUNNEL_CHAT_STYLE_JINJA = 4 /* a Jinja template */
+};
 
 typedef struct runnel_model_info {
   size_t size;
@@ -144,6 +176,14 @@ typedef struct runnel_model_info {
   int32_t window_slots;      /* of the layer that has most, as loaded */
   int32_t file_window_slots; /* the same in the file; 0: the model has none */
   int32_t hidden_size;       /* numbers of an embedding */
+  /* Zero-terminated, never NULL, valid as long as the model. */
+  const char*
+      chat_reason; /* with RUNNEL_CHAT_STYLE_NONE: what in the template is not run; else empty */
+  const char* default_system; /* the system prompt of chats that bring none; may be empty */
+  const char* step_program;   /* how one token is computed, and why not by a better program */
+  const char* memory_note;    /* where the weights take much more than in the file; mostly empty */
+  char architecture[32];      /* "gsa" */
+  int32_t chat_style;
 } runnel_model_info;
 RUNNEL_API void runnel_model_info_init(runnel_model_info* info, size_t size);
 RUNNEL_API runnel_status runnel_model_get_info(const runnel_model* model, runnel_model_info* info,
@@ -162,6 +202,34 @@ RUNNEL_API runnel_status runnel_model_decode(const runnel_model* model, const ru
 
 /* Whether generation ends at this token. */
 RUNNEL_API bool runnel_model_is_end(const runnel_model* model, runnel_token token);
+
+/* The tokens at which it ends, ascending. */
+RUNNEL_API runnel_status runnel_model_end_tokens(const runnel_model* model, runnel_token* tokens,
+                                                 size_t capacity, size_t* count,
+                                                 runnel_error* error);
+
+/* What an entry of the vocabulary is. */
+enum {
+  RUNNEL_TOKEN_NORMAL = 1,
+  RUNNEL_TOKEN_UNKNOWN = 2,
+  RUNNEL_TOKEN_CONTROL = 3,      /* no text: begins or ends a document, a message */
+  RUNNEL_TOKEN_USER_DEFINED = 4, /* ordinary text that is never split */
+  RUNNEL_TOKEN_UNUSED = 5,       /* nothing makes it */
+  RUNNEL_TOKEN_BYTE = 6
+};
+
+typedef struct runnel_token_info {
+  size_t size;
+  int32_t kind;
+  bool is_end; /* generation ends at it */
+  const char*
+      bytes; /* not zero-terminated, may end inside a character; valid as long as the model */
+  size_t byte_count;
+} runnel_token_info;
+RUNNEL_API void runnel_token_info_init(runnel_token_info* info, size_t size);
+/* RUNNEL_UNSUPPORTED without a tokenizer, RUNNEL_INVALID_ARGUMENT outside of [0, vocab_size). */
+RUNNEL_API runnel_status runnel_model_get_token(const runnel_model* model, runnel_token token,
+                                                runnel_token_info* info, runnel_error* error);
 
 typedef struct runnel_chat_message {
   const char* role; /* "system", "user" or "assistant" */
@@ -194,6 +262,13 @@ RUNNEL_API runnel_status runnel_model_read_chat(const runnel_model* model,
                                                 size_t* kept, runnel_token* tokens, size_t capacity,
                                                 size_t* count, runnel_error* error);
 
+/* The text of `messages` in the model's chat format, markers and all: for people to look at. */
+RUNNEL_API runnel_status runnel_model_chat_text(const runnel_model* model,
+                                                const runnel_chat_message* messages,
+                                                size_t message_count, bool add_prompt, char* text,
+                                                size_t capacity, size_t* count,
+                                                runnel_error* error);
+
 /* ---- session ---- */
 
 /* One conversation; its memory has a constant size. */
@@ -205,8 +280,23 @@ RUNNEL_API runnel_status runnel_session_create(const runnel_model* model, runnel
                                                runnel_error* error);
 RUNNEL_API void runnel_session_free(runnel_session* session);
 
-/* Feeds tokens. RUNNEL_CANCELLED if `stop` (may be NULL) was requested: *consumed (may be NULL)
- * says how many tokens the session has taken. */
+typedef struct runnel_feed_options {
+  size_t size;
+  void (*on_progress)(uint64_t done, uint64_t total, void* user); /* tokens, between passes */
+  void* user;
+  const runnel_stop* stop; /* may be NULL */
+} runnel_feed_options;
+RUNNEL_API void runnel_feed_options_init(runnel_feed_options* options, size_t size);
+
+/* Feeds tokens, in passes. options may be NULL. A stop is no error: *consumed (may be NULL) says how many tokens the
+ * session has taken, and *stopped (may be NULL) that it was requested before the last one. */
+RUNNEL_API runnel_status runnel_session_feed(runnel_session* session, const runnel_token* tokens,
+                                             size_t token_count, const runnel_feed_options* options,
+                                             uint64_t* consumed, bool* stopped,
+                                             runnel_error* error);
+
+/* The same as old programs know it: RUNNEL_CANCELLED if `stop` (may be NULL) was requested, although *consumed (may be
+ * NULL) tokens stay. */
 RUNNEL_API runnel_status runnel_session_prefill(runnel_session* session, const runnel_token* tokens,
                                                 size_t token_count, const runnel_stop* stop,
                                                 uint64_t* consumed, runnel_error* error);
@@ -252,12 +342,22 @@ RUNNEL_API runnel_status runnel_session_score_choices(const runnel_session* sess
  * changed. */
 RUNNEL_API const float* runnel_session_logits(const runnel_session* session, size_t* count);
 
+/* The same; RUNNEL_DEVICE where runnel_session_logits() gives none, because a generation under way draws on a device that
+ * failed. */
+RUNNEL_API runnel_status runnel_session_get_logits(const runnel_session* session,
+                                                   const float** logits, size_t* count,
+                                                   runnel_error* error);
+
 /* Tokens consumed since it was empty. */
 RUNNEL_API uint64_t runnel_session_position(const runnel_session* session);
 
 /* The last tokens consumed, oldest first (at most 1,024): *count of them, valid until the session
  * is next changed. */
 RUNNEL_API const runnel_token* runnel_session_recent(const runnel_session* session, size_t* count);
+
+/* Text of the last answer of a conversation that was shown but not consumed, not zero-terminated: *bytes of it, mostly
+ * none; valid until the session is next changed. */
+RUNNEL_API const char* runnel_session_unread_text(const runnel_session* session, size_t* bytes);
 
 RUNNEL_API runnel_status runnel_session_reset(runnel_session* session, runnel_error* error);
 RUNNEL_API runnel_status runnel_session_fork(const runnel_session* session, runnel_session** fork,
@@ -421,6 +521,63 @@ RUNNEL_API runnel_status runnel_generate_several(
     bool (*on_text)(size_t answer, const char* text, size_t bytes, void* user),
     runnel_generation_result* const* results, runnel_error* error);
 
+/* ---- generating in steps, and many sessions at once ---- */
+
+/* runnel_generate() one token at a time. The session must outlive it, and is used by nothing else between the steps. */
+typedef struct runnel_generation runnel_generation;
+
+/* options may be NULL; what they point to is copied, but for callbacks and their user, and options->stop. */
+RUNNEL_API runnel_status runnel_generation_create(runnel_session* session,
+                                                  const runnel_generation_options* options,
+                                                  runnel_generation** generation,
+                                                  runnel_error* error);
+RUNNEL_API void runnel_generation_free(runnel_generation* generation);
+
+/* The next token, or *over true. The session does not consume it: runnel_batch_run() with `generated` does, and then
+ * runnel_generation_took(). */
+RUNNEL_API runnel_status runnel_generation_choose(runnel_generation* generation,
+                                                  runnel_token* token, bool* over,
+                                                  runnel_error* error);
+/* The session has consumed the token: its text is shown. */
+RUNNEL_API runnel_status runnel_generation_took(runnel_generation* generation, runnel_token token,
+                                                runnel_error* error);
+/* All three: chooses a token (or *over), which the session consumes, and shows its text. */
+RUNNEL_API runnel_status runnel_generation_step(runnel_generation* generation, runnel_token* token,
+                                                bool* over, runnel_error* error);
+/* What the last _took or _step showed: *bytes of it, not zero-terminated, valid until the next call. */
+RUNNEL_API const char* runnel_generation_text(const runnel_generation* generation, size_t* bytes);
+/* The result (may be NULL), as runnel_generate() gives it; RUNNEL_FINISH_CALLBACK if it was not over. After it only _free
+ * may be called. */
+RUNNEL_API runnel_status runnel_generation_finish(runnel_generation* generation,
+                                                  runnel_generation_result* result,
+                                                  runnel_error* error);
+
+/* Feeds many sessions of one model together: each pass over the weights serves all of them. */
+typedef struct runnel_batch runnel_batch;
+
+typedef struct runnel_feed {
+  runnel_session* session; /* each once */
+  const runnel_token* tokens;
+  size_t token_count;
+  bool generated; /* runnel_generation_choose() gave them */
+} runnel_feed;
+
+typedef struct runnel_feed_result {
+  runnel_error error; /* of this feed alone; status RUNNEL_OK: none */
+  uint64_t consumed;  /* tokens that the session has taken */
+  bool stopped;       /* before the last one */
+} runnel_feed_result;
+
+RUNNEL_API runnel_status runnel_batch_create(const runnel_model* model, runnel_batch** batch,
+                                             runnel_error* error);
+RUNNEL_API void runnel_batch_free(runnel_batch* batch);
+/* Every session stands after its tokens. `results`: [feed_count]. A feed that cannot be fed (a bad token, another model's
+ * session, one that an earlier feed has) fails by itself, in its result; the others go on. On the CPU each session is bit
+ * for bit what feeding it alone makes of it. `stop` may be NULL. */
+RUNNEL_API runnel_status runnel_batch_run(runnel_batch* batch, const runnel_feed* feeds,
+                                          size_t feed_count, const runnel_stop* stop,
+                                          runnel_feed_result* results, runnel_error* error);
+
 /* Sets the sampling members of `options`, but not the seed, as the model's file recommends, or to
  * Runnel's own defaults if it says nothing. Texts are valid until the model is freed. */
 RUNNEL_API runnel_status runnel_model_sampling(const runnel_model* model,
@@ -450,6 +607,8 @@ RUNNEL_API void runnel_snapshot_free(runnel_snapshot* snapshot);
 RUNNEL_API uint64_t runnel_snapshot_position(const runnel_snapshot* snapshot);
 RUNNEL_API uint64_t runnel_snapshot_fingerprint(const runnel_snapshot* snapshot);
 RUNNEL_API uint64_t runnel_snapshot_bytes(const runnel_snapshot* snapshot); /* in memory */
+/* The window that it was taken with, if that was smaller than its model's file has; else RUNNEL_FILE_WINDOW. */
+RUNNEL_API int64_t runnel_snapshot_window_slots(const runnel_snapshot* snapshot);
 
 /* The file is replaced as a whole or not at all. */
 RUNNEL_API runnel_status runnel_snapshot_save(const runnel_snapshot* snapshot, const char* file,

@@ -81,7 +81,8 @@ struct SamplingOptions {
   std::uint64_t seed = 0;
 
   /// Keep the tokens whose logit is at least max - top_n_sigma * sigma, with sigma the standard deviation of the logits
-  /// of all candidates (arXiv:2411.07641); those more than 1,024 below the largest count as 1,024 below it.
+  /// of all candidates (arXiv:2411.07641), which is taken of floor(4096 logit), from -1,024 to 1,024, so that every device
+  /// finds the same.
   /// (0, inf); 0 or -1: off
   float top_n_sigma = 0.0F;
   /// (0, 1]: locally typical sampling: keep the tokens whose -ln p is nearest to the entropy of the distribution, as few

@@ -30,6 +30,8 @@
 
 namespace runnel {
 
+class Access;
+
 /// What a prefill did: how far it came.
 struct PrefillResult {
   std::uint64_t consumed = 0;  ///< tokens of this call that the state has consumed
@@ -85,7 +87,8 @@ class RUNNEL_API Session {
                                        std::stop_token stop = {}) const;
 
   /// Logits after the last token, [vocab]; empty before the first token. Valid until the next non-const call.
-  std::span<const float> logits() const;
+  /// @return device if a generation under way draws on the device and cannot bring them.
+  Result<std::span<const float>> logits() const;
 
   /// Tokens consumed since the session was empty.
   std::uint64_t position() const;
@@ -113,11 +116,9 @@ class RUNNEL_API Session {
   /// An independent session with the same memory.
   Result<Session> fork() const;
 
-  class Impl;
-  Impl& impl();              ///< internal
-  const Impl& impl() const;  ///< internal
-
  private:
+  friend class Access;
+  class Impl;
   explicit Session(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -24,7 +24,8 @@
 
 namespace runnel {
 
-struct SnapshotData;  // internal
+class Access;
+struct SnapshotData;
 
 /// How a saved snapshot stores the numbers of the state. docs/snapshot-format.md says how large each is and what f16
 /// and int8 change.
@@ -73,11 +74,9 @@ class RUNNEL_API Snapshot {
   Result<std::vector<std::byte>> to_bytes(SnapshotEncoding encoding = {}) const;
   static Result<Snapshot> from_bytes(std::span<const std::byte> bytes);
 
-  /// Internal.
-  explicit Snapshot(std::shared_ptr<const SnapshotData> data) : data_(std::move(data)) {}
-  const SnapshotData& data() const { return *data_; }
-
  private:
+  friend class Access;
+  explicit Snapshot(std::shared_ptr<const SnapshotData> data) : data_(std::move(data)) {}
   std::shared_ptr<const SnapshotData> data_;
 };
 

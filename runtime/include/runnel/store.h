@@ -29,6 +29,8 @@
 
 namespace runnel {
 
+class Access;
+
 /// Names of rows. Never used twice, 0 is none.
 using ConversationId = std::int64_t;
 using MessageId = std::int64_t;
@@ -182,10 +184,9 @@ class RUNNEL_API ConversationStore {
   /// Gives unused pages of the database back to the file system.
   Status vacuum();
 
-  struct Impl;  // internal
-  const std::shared_ptr<Impl>& impl() const { return impl_; }
-
  private:
+  friend class Access;
+  struct Impl;
   explicit ConversationStore(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<Impl> impl_;
 };

@@ -67,4 +67,13 @@ Text stripped(const Text& text, bool left, bool right, const std::string* chars)
   return text.part(from, to - from);
 }
 
+std::vector<std::size_t> character_starts(const Text* text) {
+  std::vector<std::size_t> out;
+  if (text == nullptr) return out;
+  for (std::size_t at = 0; at < text->size(); at += character_size(text->bytes(), at))
+    out.push_back(at);
+  out.push_back(text->size());
+  return out;
+}
+
 }  // namespace runnel::jinja

@@ -52,4 +52,7 @@ std::size_t space_size(std::string_view text, std::size_t at);
 /// The part without white space, or without the characters of `chars`, at its ends.
 Text stripped(const Text& text, bool left, bool right, const std::string* chars = nullptr);
 
+/// Where each character begins, and the end; of no text nothing.
+std::vector<std::size_t> character_starts(const Text* text);
+
 }  // namespace runnel::jinja

@@ -371,15 +371,61 @@ RUNNEL_CONST kDrawnNext = 1;    // what the next step begins with: a token in an
 RUNNEL_CONST kDrawnReport = 2;  // not 0: a workgroup gave up
 RUNNEL_CONST kDrawnWords = 4;
 
-/// Drawing a token from a row of logits, see greedy and candidates.
+/// Drawing a token from a row of logits, see greedy, candidates and draw.
 struct GreedyArgs {
   uint vocab;
+  uint place;  // of what draw reads of a token
 };
 RUNNEL_CONST kNoToken = 0xFFFFFFFFU;      // no logit is a number above -inf
 RUNNEL_CONST kGreedyGroups = 64;          // workgroups, at most kThreads
 RUNNEL_CONST kCandidateBins = 4096;       // values of the upper bits of a logit
 RUNNEL_CONST kMostCandidates = 1024;      // a row with more in reach is read whole
 RUNNEL_CONST kMostCandidateLists = 2048;  // tokens with biases or penalties
+
+// What draw reads: options, then kTurnWords for each place, biases (token and f32), losses by DRY (f32, by length),
+// the words of the past before kPastBiased as a chain of steps begins, and a bit for each token: is it DRY's breaker?
+RUNNEL_CONST kDrawHeat = 0;         // f32 inverse temperature; 0: the likeliest
+RUNNEL_CONST kDrawTopK = 1;         // 0: all
+RUNNEL_CONST kDrawTopP = 2;         // as exact_cuts.h has shares; 0: all
+RUNNEL_CONST kDrawMinWeight = 3;    // min-p as a weight
+RUNNEL_CONST kDrawTopNSigma = 4;    // f32; 0: off
+RUNNEL_CONST kDrawXtc = 5;          // its threshold, as exact_cuts.h has shares
+RUNNEL_CONST kDrawBiases = 6;       // how many
+RUNNEL_CONST kDrawWindow = 7;       // tokens that penalties see; 0: none
+RUNNEL_CONST kDrawPenalty = 8;      // f32 what a logit below 0 of a repeated token is multiplied by
+RUNNEL_CONST kDrawUnpenalty = 9;    // f32 the same of one above 0
+RUNNEL_CONST kDrawPresence = 10;    // f32
+RUNNEL_CONST kDrawFrequency = 11;   // f32
+RUNNEL_CONST kDrawDryRange = 12;    // tokens that DRY sees; 0: off
+RUNNEL_CONST kDrawDryAllowed = 13;  // repetitions shorter than this cost nothing
+RUNNEL_CONST kDrawHeader = 16;      // words
+RUNNEL_CONST kTurnWord = 0;         // random
+RUNNEL_CONST kTurnXtc = 1;          // whether XTC comes into play
+RUNNEL_CONST kTurnBegins = 2;       // whether the past is read anew
+RUNNEL_CONST kTurnWords = 4;
+RUNNEL_CONST kMostTurns = 4;  // places
+RUNNEL_CONST kMostBiases = 2048;
+RUNNEL_CONST kMostLookedBack = 1024;  // tokens that penalties or DRY see
+
+// What draw keeps from token to token: rings of what was generated, with how many tokens were put in (of a full one
+// modulo its length, plus it), and DRY's repetitions by distance. Then, from one dispatch to the last, logits as they
+// were, by bias, place in the ring and distance, with whether they changed; and a word for each token, zero between
+// dispatches.
+RUNNEL_CONST kPastRecentAt = 0;
+RUNNEL_CONST kPastDryAt = 1;
+RUNNEL_CONST kPastRecent = 4;
+RUNNEL_CONST kPastDry = kPastRecent + kMostLookedBack;
+RUNNEL_CONST kPastLengths = kPastDry + kMostLookedBack;
+RUNNEL_CONST kPastBiased = kPastLengths + kMostLookedBack;
+RUNNEL_CONST kPastPenalised = kPastBiased + kMostBiases;           // pairs
+RUNNEL_CONST kPastLowered = kPastPenalised + 2 * kMostLookedBack;  // pairs
+RUNNEL_CONST kPastTokens = kPastLowered + 2 * kMostLookedBack;
+
+RUNNEL_CONST kDrawBiasesAt = kDrawHeader + kMostTurns * kTurnWords;
+RUNNEL_CONST kDrawLossesAt = kDrawBiasesAt + 2 * kMostBiases;
+RUNNEL_CONST kDrawPastAt = kDrawLossesAt + kMostLookedBack;
+RUNNEL_CONST kDrawBreakersAt = kDrawPastAt + kPastBiased;
+RUNNEL_CONST kDrawGroups = 64;  // workgroups, at most kThreads
 
 #ifdef __cplusplus
 static_assert(sizeof(ChunkArgs) <= 128 && sizeof(MatvecArgs) <= 128 && sizeof(SlotArgs) <= 128 &&
