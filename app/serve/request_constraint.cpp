@@ -77,12 +77,12 @@ std::optional<ConstraintSource> read_format(Fields& fields, std::string_view bod
                   "response_format");
   }
   inner.finish();
-  if (inner.error())
-    fields.refuse("response_format: " + inner.error()->message, "response_format");
+  if (inner.error()) fields.refuse("response_format: " + inner.error()->message, "response_format");
   return source;
 }
 
-std::optional<ConstraintSource> read_field(Fields& fields, const char* name, std::string_view body) {
+std::optional<ConstraintSource> read_field(Fields& fields, const char* name,
+                                           std::string_view body) {
   const std::string_view field = name;
   const nlohmann::json* given = fields.value(name);
   if (given == nullptr) return {};

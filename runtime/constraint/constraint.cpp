@@ -157,8 +157,8 @@ std::uint64_t Constraint::bytes() const {
   return sizeof(Impl) + impl_->source.text.size() + impl_->grammar->bytes();
 }
 
-Result<std::shared_ptr<const Constraint>> Constraint::compile(
-    const Model& model, const ConstraintSource& source) try {
+Result<std::shared_ptr<const Constraint>> Constraint::compile(const Model& model,
+                                                              const ConstraintSource& source) try {
   return constraints_of(model).get(model, source);
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "constraint: not enough memory to compile it");
@@ -167,9 +167,8 @@ Result<std::shared_ptr<const Constraint>> Constraint::compile(
 Result<std::shared_ptr<const Constraint>> Constraint::json_schema(const Model& model,
                                                                   std::string_view schema,
                                                                   bool strict) {
-  return compile(model, {.kind = ConstraintKind::json_schema,
-                         .text = std::string(schema),
-                         .strict = strict});
+  return compile(
+      model, {.kind = ConstraintKind::json_schema, .text = std::string(schema), .strict = strict});
 }
 
 Result<std::shared_ptr<const Constraint>> Constraint::json_object(const Model& model, bool strict) {

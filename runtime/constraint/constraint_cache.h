@@ -29,7 +29,7 @@ class ConstraintCache {
   void keep(std::shared_ptr<const Constraint> made);
 
   std::mutex mutex_;
-  std::shared_ptr<const GrammarCompiler> compiler_;  // made with the first constraint
+  std::shared_ptr<const GrammarCompiler> compiler_;     // made with the first constraint
   std::deque<std::shared_ptr<const Constraint>> kept_;  // the one used last in front
 };
 

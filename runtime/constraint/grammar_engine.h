@@ -20,8 +20,9 @@ namespace runnel {
 
 /// The tokens of a model as bytes.
 struct GrammarVocabulary {
-  std::vector<std::string> pieces;  // [vocab]; empty: a special token or padding, which is never allowed
-  std::vector<TokenId> ends;        // end of text, end of message: allowed where a text is whole
+  std::vector<std::string>
+      pieces;                 // [vocab]; empty: a special token or padding, which is never allowed
+  std::vector<TokenId> ends;  // end of text, end of message: allowed where a text is whole
 };
 
 /// A text on its way through a grammar. One thread at a time.

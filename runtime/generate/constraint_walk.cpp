@@ -150,7 +150,8 @@ void ConstraintWalk::took(TokenId token, std::string_view piece) {
     taken_ += piece;
     return;
   }
-  spaces_ = splitter_.place() == ThoughtSplitter::Place::thought ? 0 : spaces_ + (blank(piece) ? 1 : 0);
+  spaces_ =
+      splitter_.place() == ThoughtSplitter::Place::thought ? 0 : spaces_ + (blank(piece) ? 1 : 0);
   const std::string answer = splitter_.push(piece).answer;
   if (piece.empty() && matcher_->accept(token)) {
     over_ = true;  // a text that may be empty

@@ -58,10 +58,10 @@ class ConstraintWalk {
 
   // Of a text that may have a thought before it.
   ThoughtSplitter splitter_;
-  bool lead_ = false;         // white space comes before an answer
-  bool may_open_ = false;     // the text itself begins otherwise than a thought
-  std::size_t spaces_ = 0;    // tokens of white space before the answer
-  TokenMask free_;            // tokens of a thought
+  bool lead_ = false;             // white space comes before an answer
+  bool may_open_ = false;         // the text itself begins otherwise than a thought
+  std::size_t spaces_ = 0;        // tokens of white space before the answer
+  TokenMask free_;                // tokens of a thought
   std::vector<TokenId> blank_;    // tokens of white space
   std::vector<TokenId> leading_;  // tokens that begin with white space and go on
   std::vector<std::pair<TokenId, std::string>> closing_;  // tokens that have more behind a ">"

@@ -31,8 +31,8 @@ Status check_stops(const std::vector<std::string>& stops) {
 // Whether the only token that a constraint leaves is what the draw would give.
 bool draws_forced_tokens(const GenerationOptions& options) {
   const SamplingOptions& s = options.sampling;
-  const bool forbids = std::ranges::any_of(
-      s.logit_bias, [](const auto& bias) { return !(bias.second > -1e30F); });
+  const bool forbids =
+      std::ranges::any_of(s.logit_bias, [](const auto& bias) { return !(bias.second > -1e30F); });
   return !options.on_logits && options.logprobs < 0 && s.no_repeat_ngram == 0 &&
          s.banned_texts.empty() && !forbids;
 }

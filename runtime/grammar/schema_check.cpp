@@ -25,17 +25,28 @@ struct Keyword {
 
 // Those that the compiler keeps beside `type`.
 constexpr std::array kKept = {
-    Keyword{"minimum", "number"},        Keyword{"maximum", "number"},
-    Keyword{"exclusiveMinimum", "number"}, Keyword{"exclusiveMaximum", "number"},
-    Keyword{"multipleOf", "number"},     Keyword{"minLength", "string"},
-    Keyword{"maxLength", "string"},      Keyword{"pattern", "string"},
-    Keyword{"format", "string"},         Keyword{"items", "array"},
-    Keyword{"prefixItems", "array"},     Keyword{"unevaluatedItems", "array"},
-    Keyword{"minItems", "array"},        Keyword{"maxItems", "array"},
-    Keyword{"properties", "object"},     Keyword{"required", "object"},
-    Keyword{"patternProperties", "object"}, Keyword{"propertyNames", "object"},
-    Keyword{"additionalProperties", "object"}, Keyword{"unevaluatedProperties", "object"},
-    Keyword{"minProperties", "object"},  Keyword{"maxProperties", "object"},
+    Keyword{"minimum", "number"},
+    Keyword{"maximum", "number"},
+    Keyword{"exclusiveMinimum", "number"},
+    Keyword{"exclusiveMaximum", "number"},
+    Keyword{"multipleOf", "number"},
+    Keyword{"minLength", "string"},
+    Keyword{"maxLength", "string"},
+    Keyword{"pattern", "string"},
+    Keyword{"format", "string"},
+    Keyword{"items", "array"},
+    Keyword{"prefixItems", "array"},
+    Keyword{"unevaluatedItems", "array"},
+    Keyword{"minItems", "array"},
+    Keyword{"maxItems", "array"},
+    Keyword{"properties", "object"},
+    Keyword{"required", "object"},
+    Keyword{"patternProperties", "object"},
+    Keyword{"propertyNames", "object"},
+    Keyword{"additionalProperties", "object"},
+    Keyword{"unevaluatedProperties", "object"},
+    Keyword{"minProperties", "object"},
+    Keyword{"maxProperties", "object"},
 };
 
 // Those that it does not know.
@@ -113,8 +124,8 @@ class SchemaCheck {
 
   template <class... Parts>
   static Error wrong(const Place& place, const Parts&... parts) {
-    return fail(ErrorCode::invalid_argument, "schema: ",
-                std::string_view(place.path).substr(0, 200), ": ", parts...);
+    return fail(ErrorCode::invalid_argument,
+                "schema: ", std::string_view(place.path).substr(0, 200), ": ", parts...);
   }
 
   // The types that `type` allows, all if there is none.
@@ -160,8 +171,8 @@ class SchemaCheck {
       if (at != schema.end() && matters(keyword) && !says_nothing(keyword, *at))
         return wrong(place, "the keyword \"", keyword.name, "\" is not supported");
     }
-    const auto first = std::ranges::find_if(
-        kFirst, [&](std::string_view name) { return schema.contains(name); });
+    const auto first =
+        std::ranges::find_if(kFirst, [&](std::string_view name) { return schema.contains(name); });
     if (first == kFirst.end()) return check_typed(place, of);
     for (const Keyword& keyword : kKept) {
       if (schema.contains(keyword.name) && matters(keyword) && keyword.name != "format")
@@ -188,7 +199,8 @@ class SchemaCheck {
         return of.contains(type_of(one)) && !(whole && one.is_number_float());
       };
       const bool all = keyword == "const" ? fits(value) : std::ranges::all_of(value, fits);
-      return all ? Status() : wrong(place, "a value of \"", keyword, "\" is not of the type beside it");
+      return all ? Status()
+                 : wrong(place, "a value of \"", keyword, "\" is not of the type beside it");
     }
     if (typed)
       return wrong(place, "the keyword \"type\" is not supported beside \"", keyword, "\"");
@@ -217,14 +229,14 @@ class SchemaCheck {
     if (!has("type") && !object && !array) {
       for (const Keyword& keyword : kKept) {
         if (has(keyword.name) && keyword.name != "format")
-          return wrong(place, "the keyword \"", keyword.name, "\" is not supported without \"type\"");
+          return wrong(place, "the keyword \"", keyword.name,
+                       "\" is not supported without \"type\"");
       }
     }
     static_cast<void>(of);
     RUNNEL_CHECK_OK(check_names(place));
-    for (const std::string_view name :
-         {"items", "unevaluatedItems", "additionalProperties", "unevaluatedProperties",
-          "propertyNames"}) {
+    for (const std::string_view name : {"items", "unevaluatedItems", "additionalProperties",
+                                        "unevaluatedProperties", "propertyNames"}) {
       if (has(name)) add(place, name, "", schema[name]);
     }
     for (const std::string_view name : {"properties", "patternProperties"}) {
@@ -243,15 +255,19 @@ class SchemaCheck {
   // What an object's names are: the compiler keeps those that it can list.
   Status check_names(const Place& place) const {
     const Json& schema = *place.schema;
-    const bool names = schema.contains("propertyNames"), patterns = schema.contains("patternProperties");
+    const bool names = schema.contains("propertyNames"),
+               patterns = schema.contains("patternProperties");
     if (names && (patterns || schema.contains("properties")))
       return wrong(place, "the keyword \"propertyNames\" is not supported beside \"",
                    patterns ? "patternProperties" : "properties", "\"");
     if (patterns && schema.contains("properties"))
-      return wrong(place, "the keyword \"patternProperties\" is not supported beside \"properties\"");
-    if (patterns && schema.contains("additionalProperties") && schema["additionalProperties"] != false)
       return wrong(place,
-                   "the keyword \"patternProperties\" is supported with \"additionalProperties\": false alone");
+                   "the keyword \"patternProperties\" is not supported beside \"properties\"");
+    if (patterns && schema.contains("additionalProperties") &&
+        schema["additionalProperties"] != false)
+      return wrong(place,
+                   "the keyword \"patternProperties\" is supported with \"additionalProperties\": "
+                   "false alone");
     if (patterns && schema["patternProperties"].size() > 1)
       return wrong(place, "the keyword \"patternProperties\" is supported with one pattern alone");
     if (!schema.contains("required")) return {};
@@ -267,7 +283,8 @@ class SchemaCheck {
     return {};
   }
 
-  void add(const Place& place, std::string_view keyword, const std::string& key, const Json& value) {
+  void add(const Place& place, std::string_view keyword, const std::string& key,
+           const Json& value) {
     std::string path = place.path + "/" + std::string(keyword);
     if (!key.empty()) path += "/" + escaped(key);
     todo_.push_back({std::move(path), &value});
@@ -290,8 +307,7 @@ class SchemaCheck {
         return wrong(place, "$ref \"", uri.substr(0, 80),
                      "\" has an escape, which is not supported");
       at = find(uri);
-      if (at == nullptr)
-        return wrong(place, "$ref \"", uri.substr(0, 80), "\" leads nowhere");
+      if (at == nullptr) return wrong(place, "$ref \"", uri.substr(0, 80), "\" leads nowhere");
     }
     if (followed_.insert(at).second) todo_.push_back({uri, at});
     return {};

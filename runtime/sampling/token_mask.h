@@ -20,7 +20,8 @@ class TokenMask {
 
   TokenMask() = default;
   /// No token may come.
-  explicit TokenMask(std::size_t vocab) : vocab_(vocab), words_((vocab + kWordBits - 1) / kWordBits) {}
+  explicit TokenMask(std::size_t vocab)
+      : vocab_(vocab), words_((vocab + kWordBits - 1) / kWordBits) {}
 
   std::size_t vocab() const { return vocab_; }
   std::span<const std::uint32_t> words() const { return words_; }
@@ -57,7 +58,8 @@ class TokenMask {
     for (std::size_t i = 0; i < words_.size(); ++i) {
       if (words_[i] == 0) continue;
       if (found >= 0 || !std::has_single_bit(words_[i])) return -1;
-      found = static_cast<TokenId>(i * kWordBits + static_cast<std::size_t>(std::countr_zero(words_[i])));
+      found = static_cast<TokenId>(i * kWordBits +
+                                   static_cast<std::size_t>(std::countr_zero(words_[i])));
     }
     return found;
   }
