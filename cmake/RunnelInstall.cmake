@@ -9,6 +9,9 @@ set(targets runnel)
 if(RUNNEL_STORE)
   list(APPEND targets runnel_store_public)
 endif()
+if(RUNNEL_GRAMMAR)
+  list(APPEND targets runnel_grammar_public)
+endif()
 install(TARGETS ${targets} EXPORT runnelTargets
   RUNTIME COMPONENT runtime
   LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
@@ -86,6 +89,12 @@ endif()
 runnel_pkg_config(runnel "${PROJECT_DESCRIPTION}" "${needs}")
 if(RUNNEL_STORE)
   runnel_pkg_config(runnel_store "Runnel's conversations on disk" "runnel ${store_needs}")
+endif()
+
+if(RUNNEL_GRAMMAR)
+  # Named before the engine, which asks for it by a weak name only.
+  set(libs "-Wl,-u,runnel_grammar_engine ${libs}")
+  runnel_pkg_config(runnel_grammar "Answers of Runnel after a JSON schema or a grammar" "runnel")
 endif()
 
 if(PROJECT_IS_TOP_LEVEL)

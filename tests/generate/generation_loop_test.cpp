@@ -41,7 +41,13 @@ class Script final : public TokenSource {
   std::span<const float> logits() const override { return logits_; }
   std::span<const TokenId> generated_tokens() const override { return consumed_; }
   std::uint64_t position() const override { return 1 + consumed_.size(); }
-  Status step(TokenId token) override {
+  Status step(std::span<const TokenId> tokens) override {
+    for (const TokenId token : tokens) {
+      if (Status one = step(token); !one) return one;
+    }
+    return {};
+  }
+  Status step(TokenId token) {
     if (fails_at_ == consumed_.size())
       return Error{ErrorCode::device, "the device fell off the bus"};
     consumed_.push_back(token);

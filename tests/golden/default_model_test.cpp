@@ -50,7 +50,7 @@ std::size_t expect_greedy_replies(const GoldenModel& golden,
       const TokenId token = best(*session.logits());
       EXPECT_EQ(token, reply[i]) << prompt.at("user") << " token " << i;
       if (token != reply[i]) break;
-      EXPECT_TRUE(impl_of(session).step(token).has_value());
+      EXPECT_TRUE(impl_of(session).step({&token, 1}).has_value());
     }
   }
   return compared;

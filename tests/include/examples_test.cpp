@@ -15,6 +15,7 @@
 
 #include "runnel/batch.h"
 #include "runnel/chat.h"
+#include "runnel/constraint.h"
 #include "runnel/device.h"
 #include "runnel/generation.h"
 #include "runnel/model.h"
@@ -119,6 +120,16 @@ TEST_F(HeaderExamples, Generation) {
   runnel::Session& session = prefilled();
   expect_ok([&]() -> runnel::Status {
 #include "generation_1.inc"
+    return {};
+  }());
+}
+
+TEST_F(HeaderExamples, Constraint) {
+  if (!runnel::has_constraints()) GTEST_SKIP() << "this build has no RUNNEL_GRAMMAR";
+  const auto& model = loaded();
+  runnel::Session& session = prefilled();
+  expect_ok([&]() -> runnel::Status {
+#include "constraint_1.inc"
     return {};
   }());
 }

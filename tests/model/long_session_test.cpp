@@ -37,7 +37,7 @@ TEST(LongSession, TwentyThousandTokensTakeNoMoreMemoryThanAThousand) {
     // Half read, half generated token by token.
     ASSERT_TRUE(session->prefill(random.tokens(50, model->info().vocab_size)).has_value());
     for (const TokenId token : random.tokens(50, model->info().vocab_size)) {
-      ASSERT_TRUE(impl_of(*session).step(token).has_value());
+      ASSERT_TRUE(impl_of(*session).step({&token, 1}).has_value());
     }
     if (session->position() == 2000) {
       early = resident_pages();

@@ -81,7 +81,6 @@ TEST_F(Serve, ManyClientsAtOnceGetWhatEachWouldGetAlone) {
 TEST_F(Serve, RefusesByNameWhatItDoesNotSupport) {
   start();
   const std::vector<std::pair<const char*, Json>> fields = {
-      {"response_format", {{"type", "json_object"}}},
       {"tools", Json::array({{{"type", "function"}}})},
       {"tool_choice", "auto"},
       {"audio", Json::object()},

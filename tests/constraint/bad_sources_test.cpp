@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sources that are none, that ask for what is not supported, or that would take too long: an error by name, in time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tests/constraint/byte_model.h"
+
+namespace runnel::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Bad {
+  const char* name;
+  ConstraintKind kind;
+  std::string text;
+  const char* message;
+  ErrorCode code = ErrorCode::invalid_argument;
+};
+
+std::string nested(const std::string& open, const std::string& middle, const std::string& close,
+                   int depth) {
+  std::string all;
+  for (int i = 0; i < depth; ++i) all += open;
+  all += middle;
+  for (int i = 0; i < depth; ++i) all += close;
+  return all;
+}
+
+const std::vector<Bad> kBad = {
+    {"not_json", ConstraintKind::json_schema, "{\"type\": ", "schema"},
+    {"no_schema", ConstraintKind::json_schema, "[1, 2]", "schema"},
+    {"not", ConstraintKind::json_schema, R"({"type": "string", "not": {"const": "a"}})", "\"not\""},
+    {"unique_items", ConstraintKind::json_schema, R"({"type": "array", "uniqueItems": true})",
+     "\"uniqueItems\""},
+    {"inner", ConstraintKind::json_schema, R"({"properties": {"a": {"if": {}}}, "type": "object"})",
+     "\"if\""},
+    {"reference", ConstraintKind::json_schema, R"({"$ref": "#/$defs/nothing"})", "$ref"},
+    {"far_reference", ConstraintKind::json_schema, R"({"$ref": "https://example.org/schema.json"})",
+     "$ref"},
+    {"loop", ConstraintKind::json_schema, R"({"$ref": "#"})", ""},
+    {"impossible", ConstraintKind::json_schema, "false", ""},
+    {"impossible_array", ConstraintKind::json_schema,
+     R"({"type": "array", "items": {"type": "null"}, "minItems": 4, "maxItems": 2})", ""},
+    {"deep_schema", ConstraintKind::json_schema,
+     nested("{\"type\": \"array\", \"items\": ", "{}", "}", 5000), ""},
+    {"open_group", ConstraintKind::regex, "(ab", "regex"},
+    {"deep_regex", ConstraintKind::regex, nested("(", "a", ")", 20000), "regex"},
+    {"grammar_without_root", ConstraintKind::gbnf, "a ::= \"b\"", "root"},
+    {"grammar_without_rule", ConstraintKind::gbnf, "root ::= missing", "missing"},
+    {"left_recursion", ConstraintKind::gbnf, "root ::= root \"a\"", ""},
+    {"deep_grammar", ConstraintKind::gbnf, "root ::= " + nested("(", "\"a\"", ")", 20000),
+     "grammar"},
+    {"no_choice", ConstraintKind::choice, "[]", "choice"},
+    {"empty_choice", ConstraintKind::choice, "[\"\"]", "choice"},
+    {"choice_of_numbers", ConstraintKind::choice, "[1, 2]", "choice"},
+    {"empty", ConstraintKind::regex, "", "empty"},
+    {"object_with_text", ConstraintKind::json_object, "{}", "expected none"},
+    {"not_utf8", ConstraintKind::regex, "a\xFF", "UTF-8"},
+    {"zero_byte", ConstraintKind::regex, std::string("a\0b", 3), "UTF-8"},
+    {"too_large", ConstraintKind::gbnf, std::string(ConstraintSource::kMostBytes + 1, 'a'),
+     "bytes"},
+};
+
+class BadSource : public ByteModelTest, public ::testing::WithParamInterface<Bad> {};
+
+TEST_P(BadSource, IsRefusedInWords) {
+  const Bad& bad = GetParam();
+  const auto made = Constraint::compile(*model_, {.kind = bad.kind, .text = bad.text});
+  ASSERT_FALSE(made) << "compiled";
+  EXPECT_EQ(made.error().code, bad.code) << made.error().message;
+  EXPECT_THAT(made.error().message, HasSubstr(bad.message));
+  EXPECT_LT(made.error().message.size(), 500U);
+}
+
+INSTANTIATE_TEST_SUITE_P(, BadSource, ::testing::ValuesIn(kBad),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// Either compiled or given up; never more than the limit of two seconds by much.
+class Costly : public ByteModelTest, public ::testing::WithParamInterface<Bad> {};
+
+std::string many_choices(int count) {
+  std::string all = "[";
+  for (int i = 0; i < count; ++i)
+    all +=
+        (i == 0 ? "\"" : ", \"") + std::string("choice number ") + std::to_string(i * 7919) + "\"";
+  return all + "]";
+}
+
+std::string wide_schema(int count) {
+  std::string all = R"({"type": "object", "properties": {)";
+  for (int i = 0; i < count; ++i)
+    all += (i == 0 ? "\"p" : ", \"p") + std::to_string(i) +
+           R"(": {"type": "string", "maxLength": 200})";
+  return all + "}}";
+}
+
+TEST_P(Costly, EndsInTime) {
+  const Bad& source = GetParam();
+  const auto start = std::chrono::steady_clock::now();
+  const auto made = Constraint::compile(*model_, {.kind = source.kind, .text = source.text});
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const double slack = 40.0;
+#else
+  const double slack = 4.0;  // a machine that is busy
+#endif
+  EXPECT_LT(seconds.count(), Constraint::kCompileSeconds * slack);
+  EXPECT_TRUE(made || !made.error().message.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , Costly,
+    ::testing::Values(Bad{"ten_thousand_choices", ConstraintKind::choice, many_choices(10'000), ""},
+                      Bad{"nested_repetition", ConstraintKind::regex,
+                          "(((a{1,1000}){1,1000}){1,1000}){1,1000}", ""},
+                      Bad{"doubt", ConstraintKind::regex, "(a|aa)*(a|b)*(a*b*)*c", ""},
+                      Bad{"far_behind", ConstraintKind::regex, "[ab]*a[ab]{25}", ""},
+                      Bad{"wide_schema", ConstraintKind::json_schema, wide_schema(300), ""},
+                      Bad{"long_grammar", ConstraintKind::gbnf,
+                          "root ::= \"" + std::string(500'000, 'x') + "\"", ""}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST_F(ByteModelTest, TenThousandAndOneChoicesAreTooMany) {
+  const std::vector<std::string> texts(ConstraintSource::kMostChoices + 1, "a");
+  const auto made = Constraint::choice(*model_, texts);
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("10000"));
+}
+
+}  // namespace
+}  // namespace runnel::test
