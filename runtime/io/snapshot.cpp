@@ -23,7 +23,8 @@ std::uint64_t Snapshot::bytes() const {
          data_->utf8_carry.size() + data_->stop_carry.size() + data_->unread_carry.size() +
          data_->sampler.logit_bias.size() * sizeof(data_->sampler.logit_bias[0]) +
          data_->context.tokens.size() * sizeof(TokenId) +
-         (data_->constraint ? data_->constraint->source.size() + data_->constraint->taken.size() : 0);
+         (data_->constraint ? data_->constraint->source.size() + data_->constraint->taken.size()
+                            : 0);
 }
 
 Status Snapshot::save(const std::filesystem::path& file, SnapshotEncoding encoding) const {

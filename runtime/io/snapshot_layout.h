@@ -51,8 +51,9 @@ inline constexpr std::uint32_t kLastConstraintKind = 4;
 inline constexpr std::int32_t kMostWindowSlots = 1 << 14;
 
 inline constexpr std::string_view kSectionNames[] = {
-    "",        "identity",      "state",   "logits",     "recent tokens", "carry",
-    "sampler", "encoded state", "context", "generation", "window",        "chain", "constraint"};
+    "",       "identity", "state",         "logits",  "recent tokens",
+    "carry",  "sampler",  "encoded state", "context", "generation",
+    "window", "chain",    "constraint"};
 
 /// "section 2 (state)"
 std::string section_name(std::uint32_t id);

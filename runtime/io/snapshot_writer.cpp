@@ -138,8 +138,7 @@ std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncod
   const std::uint32_t sections = 5 + std::uint32_t(data.has_sampler) +
                                  std::uint32_t(!data.context.empty()) + std::uint32_t(generation) +
                                  std::uint32_t(data.window_slots.has_value()) +
-                                 std::uint32_t(chain) +
-                                 std::uint32_t(data.constraint.has_value());
+                                 std::uint32_t(chain) + std::uint32_t(data.constraint.has_value());
   const std::uint16_t minor = data.constraint ? 2 : plain && data.context.empty() ? 0 : 1;
   ByteWriter out;
   out.reserve(1024 + (data.state.size() + data.logits.size()) * sizeof(float) +
