@@ -274,7 +274,7 @@ class Pending {
   /// The source stands after all of them.
   Status feed() {
     if (tokens_.empty()) return {};
-    const Status fed = source_->step(tokens_);
+    Status fed = source_->step(tokens_);
     tokens_.clear();
     return fed;
   }

@@ -269,7 +269,7 @@ Status Session::Impl::restore(const SnapshotData& data) {
   }
   // Everything that can fail comes before the swap.
   Memory next = with_room({});
-  next.logits = data.logits;
+  memory_.logits.reserve(logits);
   const std::size_t kept = std::min(data.recent_tokens.size(), kHistoryWindow);
   next.recent.assign(data.recent_tokens.end() - static_cast<std::ptrdiff_t>(kept),
                      data.recent_tokens.end());
@@ -284,6 +284,8 @@ Status Session::Impl::restore(const SnapshotData& data) {
   RUNNEL_CHECK_OK(replace_lost_state());
   RUNNEL_CHECK_OK(state_->import_from(data.state, data.position));
   stop_drawing();
+  memory_.logits.assign(data.logits.begin(), data.logits.end());  // they stay where callers see them
+  next.logits.swap(memory_.logits);
   memory_ = std::move(next);
   broken_ = false;
   return {};

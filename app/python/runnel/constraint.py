@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constraints: what a generated text must be. docs/constraints.md has the languages."""
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ._handle import Handle, Owner
+from ._library import handle, plain
+from .model import Model
+
+
+class Constraint(Handle):
+    """Compiled for a model; immutable. Raises InvalidArgumentError for a source that is none of its kind,
+    OutOfMemoryError if it would take too long, UnsupportedError where the library has no constraints."""
+
+    _name = "constraint"
+    _pickle = "compile it in the other process"
+
+    @staticmethod
+    def _make(model: Model, kind: int, text: str, strict: bool = True) -> Constraint:
+        data = text.encode()
+        owner = model._live()
+        return Constraint(Owner(handle("constraint_create", owner, kind, data, len(data), strict), plain.constraint_free,
+                                owner))
+
+    @staticmethod
+    def json_schema(model: Model, schema: Mapping[str, Any] | str, *, strict: bool = True) -> Constraint:
+        """JSON of a schema, as an object or as text."""
+        return Constraint._make(model, 0, schema if isinstance(schema, str) else json.dumps(schema), strict)
+
+    @staticmethod
+    def json_object(model: Model, *, strict: bool = True) -> Constraint:
+        return Constraint._make(model, 1, "", strict)
+
+    @staticmethod
+    def regex(model: Model, expression: str) -> Constraint:
+        return Constraint._make(model, 2, expression)
+
+    @staticmethod
+    def choice(model: Model, texts: Sequence[str]) -> Constraint:
+        return Constraint._make(model, 3, json.dumps(list(texts)))
+
+    @staticmethod
+    def grammar(model: Model, gbnf: str) -> Constraint:
+        return Constraint._make(model, 4, gbnf)
