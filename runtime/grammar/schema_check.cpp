@@ -44,7 +44,6 @@ constexpr std::array kKept = {
     Keyword{"patternProperties", "object"},
     Keyword{"propertyNames", "object"},
     Keyword{"additionalProperties", "object"},
-    Keyword{"unevaluatedProperties", "object"},
     Keyword{"minProperties", "object"},
     Keyword{"maxProperties", "object"},
 };
@@ -70,6 +69,7 @@ constexpr std::array kLost = {
     Keyword{"dependentRequired", "object"},
     Keyword{"dependentSchemas", "object"},
     Keyword{"dependencies", "object"},
+    Keyword{"unevaluatedProperties", "object"},
 };
 
 constexpr std::array<std::string_view, 6> kFirst = {"$ref",  "const", "enum",
@@ -97,6 +97,12 @@ std::string escaped(std::string key) {
   for (std::size_t at = 0; (at = key.find_first_of("~/", at)) != std::string::npos; at += 2)
     key.replace(at, 1, key[at] == '~' ? "~0" : "~1");
   return key;
+}
+
+/// The compiler takes such a name for one that the schema does not know.
+bool needs_escape(std::string_view name) {
+  return std::ranges::any_of(
+      name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\'; });
 }
 
 class SchemaCheck {
@@ -155,7 +161,8 @@ class SchemaCheck {
   }
 
   static bool says_nothing(const Keyword& keyword, const Json& value) {
-    return keyword.name == "uniqueItems" && value == false;
+    return (keyword.name == "uniqueItems" && value == false) ||
+           (keyword.name == "unevaluatedProperties" && value == true);
   }
 
   Status check(const Place& place) {
@@ -223,8 +230,7 @@ class SchemaCheck {
     const Json& schema = *place.schema;
     const auto has = [&schema](std::string_view name) { return schema.contains(name); };
     // Without a type these make it an object or an array; anything else would be left out.
-    const bool object =
-        has("properties") || has("additionalProperties") || has("unevaluatedProperties");
+    const bool object = has("properties") || has("additionalProperties");
     const bool array = has("items") || has("prefixItems") || has("unevaluatedItems");
     if (!has("type") && !object && !array) {
       for (const Keyword& keyword : kKept) {
@@ -235,14 +241,19 @@ class SchemaCheck {
     }
     static_cast<void>(of);
     RUNNEL_CHECK_OK(check_names(place));
-    for (const std::string_view name : {"items", "unevaluatedItems", "additionalProperties",
-                                        "unevaluatedProperties", "propertyNames"}) {
+    for (const std::string_view name :
+         {"items", "unevaluatedItems", "additionalProperties", "propertyNames"}) {
       if (has(name)) add(place, name, "", schema[name]);
     }
     for (const std::string_view name : {"properties", "patternProperties"}) {
       if (!has(name)) continue;
       if (!schema[name].is_object()) return wrong(place, name, " is no object");
-      for (const auto& [key, value] : schema[name].items()) add(place, name, key, value);
+      for (const auto& [key, value] : schema[name].items()) {
+        if (name == "properties" && needs_escape(key))
+          return wrong(place, "the property \"", escaped(key).substr(0, 40),
+                       "\" has a character that JSON escapes, which is not supported");
+        add(place, name, key, value);
+      }
     }
     if (has("prefixItems")) {
       if (!schema["prefixItems"].is_array()) return wrong(place, "prefixItems is no list");

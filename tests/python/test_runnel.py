@@ -335,12 +335,13 @@ class Snapshots(unittest.TestCase):
 
 class Documents(unittest.TestCase):
     def test_examples_of_the_documents_run(self):
-        text = (ROOT / "docs/python.md").read_text()
-        examples = re.findall(r"```python\n(.*?)```", text, re.S)
-        self.assertGreater(len(examples), 2)
+        text = (ROOT / "docs/python.md").read_text() + (ROOT / "README.md").read_text()
+        examples = re.findall(r"```python\n(import runnel.*?|(?!def ).*?)```", text, re.S)
+        self.assertGreater(len(examples), 3)
         names = {"__name__": "example"}
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "models").symlink_to(ROOT / "models")
+            (Path(folder) / "model.gguf").symlink_to(FILE)
             before = os.getcwd()
             os.chdir(folder)
             try:
