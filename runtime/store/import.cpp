@@ -20,6 +20,7 @@ struct ImportedMessage {
   std::string text;
   std::int64_t created = 0;
   bool complete = true;
+  CutReason cut = CutReason::none;
   bool pinned = false;
   std::string name;
 };
@@ -60,6 +61,10 @@ Result<ImportedMessage> read_one(const json& entry, std::size_t number) {
   message.created = integer_or(entry, "created", now_ms());
   const json* complete = member(entry, "complete");
   message.complete = complete == nullptr || !complete->is_boolean() || complete->get<bool>();
+  if (const json* cut = member(entry, "cut"); cut != nullptr && !message.complete) {
+    if (*cut == "stopped") message.cut = CutReason::stopped;
+    if (*cut == "length") message.cut = CutReason::length;
+  }
   const json* pinned = member(entry, "pinned");
   message.pinned = pinned != nullptr && pinned->is_boolean() && pinned->get<bool>();
   const json* name = member(entry, "name");
@@ -111,7 +116,7 @@ Result<ConversationId> ConversationStore::import_json(std::string_view text) try
         "INSERT INTO messages(conversation, parent, role, text, created, complete, name, pinned) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         id, parent == 0 ? std::nullopt : std::optional(parent), message.role, message.text,
-        message.created, message.complete, message.name, message.pinned));
+        message.created, completeness(message.complete, message.cut), message.name, message.pinned));
     ids.push_back(database.last_id());
     RUNNEL_CHECK_OK(impl_->index_words(ids.back(), message.text));
   }
