@@ -17,7 +17,7 @@ Rectangle {
     border.width: 1
     implicitHeight: column.implicitHeight
     Accessible.role: Accessible.Grouping
-    Accessible.name: qsTr("Code %1").arg(language)
+    Accessible.name: qsTr("Code block, %1").arg(language)
 
     ColumnLayout {
         id: column
@@ -32,7 +32,7 @@ Rectangle {
 
             Text {
                 Layout.fillWidth: true
-                text: block.language !== "" ? block.language : qsTr("code")
+                text: block.language
                 textFormat: Text.PlainText
                 elide: Text.ElideRight
                 color: Theme.muted

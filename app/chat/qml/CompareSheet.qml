@@ -71,7 +71,7 @@ Sheet {
                         }
                         Item { Layout.fillWidth: true }
                         TextButton {
-                            text: qsTr("Go on with this one")
+                            text: qsTr("Continue with this version")
                             enabled: half.version !== null && App.chat.state === ChatModel.Idle
                             onClicked: {
                                 App.chat.showMessage(half.version.id);

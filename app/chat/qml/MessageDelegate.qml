@@ -13,6 +13,7 @@ Item {
     required property string text
     required property string name
     required property bool complete
+    required property string cut
     required property bool pinned
     required property int alternative
     required property int alternatives
@@ -96,10 +97,12 @@ Item {
             Layout.fillWidth: true
             sourceComponent: MessageEditor {
                 original: message.text
+                ofAnswer: !message.fromUser
                 onAccepted: text => {
                     message.editing = false;
                     message.editEnded();
-                    App.chat.edit(message.messageId, text);
+                    if (message.fromUser) App.chat.edit(message.messageId, text);
+                    else App.chat.editAnswer(message.messageId, text);
                 }
                 onRejected: {
                     message.editing = false;
@@ -110,7 +113,7 @@ Item {
 
         // The model's words.
         Loader {
-            active: !message.fromUser
+            active: !message.fromUser && !message.editing
             visible: active
             Layout.fillWidth: true
             sourceComponent: MarkdownView {
@@ -124,7 +127,7 @@ Item {
             spacing: Theme.unit
             topPadding: Theme.unit
             Accessible.role: Accessible.StaticText
-            Accessible.name: qsTr("The answer is being written")
+            Accessible.name: qsTr("Answering…")
             Repeater {
                 model: 3
                 Rectangle {
@@ -146,13 +149,23 @@ Item {
                 onTriggered: step = (step + 1) % 3
             }
         }
-        Text {
+        RowLayout {
             visible: !message.complete && !message.writing
-            text: qsTr("Cut short")
-            color: Theme.muted
-            font.pixelSize: Theme.smallSize
-            font.family: Theme.fontFamily
-            font.italic: true
+            spacing: Theme.gap
+            Text {
+                text: message.cut === "length" ? qsTr("Reached the length limit") : qsTr("Stopped")
+                color: Theme.muted
+                font.pixelSize: Theme.smallSize
+                font.family: Theme.fontFamily
+                font.italic: true
+            }
+            TextButton {
+                visible: message.last && message.stored
+                text: qsTr("Continue")
+                font.pixelSize: Theme.smallSize
+                enabled: App.chat.state === ChatModel.Idle && !App.chat.busyElsewhere
+                onClicked: App.chat.resume(message.messageId)
+            }
         }
         MessageActions {
             visible: message.stored && !message.writing && !message.editing && message.speaker !== "system"

@@ -10,13 +10,17 @@ Menu {
     property double messageId: 0
     property bool pinned: false
     property int alternatives: 1
+    property bool ofAnswer: false
     signal nameWanted(double messageId)
+    signal deleteWanted(double messageId)
+    signal editWanted(double messageId)
     signal compareWanted(double messageId)
 
     readonly property bool idle: App.chat.state === ChatModel.Idle
 
-    function openFor(id, isPinned, versions, item) {
+    function openFor(id, isPinned, versions, item, answer) {
         messageId = id;
+        ofAnswer = answer === true;
         pinned = isPinned;
         alternatives = versions;
         popup(item, 0, item.height);
@@ -34,12 +38,20 @@ Menu {
     font.family: Theme.fontFamily
 
     Action {
-        text: qsTr("Branch: go on from here")
+        text: qsTr("Continue from here")
         enabled: menu.idle
         onTriggered: App.chat.rewind(menu.messageId)
     }
+    MenuItem {
+        objectName: "editAnswer"
+        text: qsTr("Edit this answer")
+        visible: menu.ofAnswer
+        height: visible ? implicitHeight : 0
+        enabled: menu.idle && !App.chat.busyElsewhere
+        onTriggered: menu.editWanted(menu.messageId)
+    }
     Action {
-        text: menu.pinned ? qsTr("Unpin") : qsTr("Pin: keep its snapshot")
+        text: menu.pinned ? qsTr("Unpin") : qsTr("Pin (always instant)")
         onTriggered: App.chat.pin(menu.messageId, !menu.pinned)
     }
     Action {
@@ -53,8 +65,8 @@ Menu {
     }
     MenuSeparator {}
     Action {
-        text: qsTr("Delete from here on")
+        text: qsTr("Delete from here…")
         enabled: menu.idle
-        onTriggered: App.chat.deleteFrom(menu.messageId)
+        onTriggered: menu.deleteWanted(menu.messageId)
     }
 }

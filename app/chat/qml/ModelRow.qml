@@ -42,7 +42,7 @@ ItemDelegate {
                     {words: row.title, colour: Theme.text, bold: true},
                     {words: row.facts, colour: Theme.text, bold: false},
                     {words: row.memory, colour: row.fits ? Theme.muted : Theme.danger, bold: false},
-                    {words: row.fits ? "" : qsTr("More than the %1 that are free now.").arg(App.models.freeMemory), colour: Theme.danger, bold: false},
+                    {words: row.fits ? "" : qsTr("Needs more memory than the %1 free now.").arg(App.models.freeMemory), colour: Theme.danger, bold: false},
                     {words: row.problem !== "" ? qsTr("Cannot be used: %1").arg(row.problem) : "", colour: Theme.danger, bold: false},
                     {words: row.file, colour: Theme.muted, bold: false}
                 ]

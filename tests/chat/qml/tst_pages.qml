@@ -112,7 +112,7 @@ WindowCase {
         const settings = App.settings;
         const model = settings.modelSampling;
         for (const [name, property, by] of [["Temperature", "temperature", 0.05], ["Top-p", "topP", -0.05], ["Top-k", "topK", 1], ["Min-p", "minP", 0.01],
-                                            ["Against repetition", "repetitionPenalty", 0.01], ["Against loops (DRY)", "dryMultiplier", 0.05]]) {
+                                            ["Repetition penalty", "repetitionPenalty", 0.01], ["Against loops (DRY)", "dryMultiplier", 0.05]]) {
             const before = settings.sampling[property];
             verify(!slider(name).Accessible.description.includes("The model's default"), name + " is not changed");
             keyClick(by > 0 ? Qt.Key_Right : Qt.Key_Left);
@@ -128,7 +128,7 @@ WindowCase {
         compare(settings.sampling, model);
         compare(settings.seed, 0);
         compare(slider("Top-p").value, model.topP);
-        for (const [name, property] of [["Size of text", "fontScale"], ["Longest answer", "maxTokens"], ["Disk for going back at once (MB)", "budgetMegabytes"],
+        for (const [name, property] of [["Text size", "fontScale"], ["Maximum answer length", "maxTokens"], ["Disk space for instant return (MB)", "budgetMegabytes"],
                                         ["Threads", "threads"]]) {
             const before = settings[property];
             slider(name);
