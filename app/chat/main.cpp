@@ -2,6 +2,7 @@
 // runnel-chat: talk to a model in a window.
 #include <QCommandLineParser>
 #include <QGuiApplication>
+#include <QQuickWindow>
 #include <QElapsedTimer>
 #include <QTimer>
 #include <cstdio>
@@ -9,8 +10,14 @@
 
 #include "app/chat/application.h"
 #include "app/chat/measure.h"
+#include "app/chat/models/files.h"
 
 int main(int argc, char* argv[]) {
+  // Without a GPU a software OpenGL would draw every frame whole; Qt's own renderer draws what changed.
+  if (qEnvironmentVariableIsEmpty("QT_QUICK_BACKEND") &&
+      qEnvironmentVariableIsEmpty("QSG_RHI_BACKEND") &&
+      !runnel::chat::hasGpu(QStringLiteral("/dev")))
+    QQuickWindow::setGraphicsApi(QSGRendererInterface::Software);
   QGuiApplication program(argc, argv);
   QGuiApplication::setApplicationName(QStringLiteral("runnel-chat"));
   QGuiApplication::setApplicationDisplayName(QStringLiteral("Runnel Chat"));

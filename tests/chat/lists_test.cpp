@@ -3,6 +3,7 @@
 #include <QAbstractItemModelTester>
 #include <QSignalSpy>
 #include <QTemporaryDir>
+#include <QDir>
 #include <QSettings>
 #include <QTest>
 #include <QThreadPool>
@@ -110,6 +111,16 @@ class ListsTest : public QObject {
     m_app->undo();
     QVERIFY(!m_app->canUndo());
     QCOMPARE(m_app->library()->rowCount(), 2);
+  }
+
+  void aMachineWithoutRenderNodesHasNoGpu() {
+    const QTemporaryDir devices;
+    QVERIFY(!hasGpu(devices.path()));
+    QDir(devices.path()).mkpath(QStringLiteral("dri"));
+    QVERIFY(!hasGpu(devices.path()));
+    QFile node(devices.filePath(QStringLiteral("dri/renderD128")));
+    QVERIFY(node.open(QIODevice::WriteOnly));
+    QVERIFY(hasGpu(devices.path()));
   }
 
   void whatIsOldIsForgottenAtTheStart() {
@@ -343,7 +354,7 @@ class ListsTest : public QObject {
     m_engine->failLoad(ErrorCode::unsupported);
     QCOMPARE(m_engine->loads.size(), 2);
     QCOMPARE(m_settings->device, QStringLiteral("vulkan:0"));
-    QCOMPARE(m_app->notice(), inWords({ErrorCode::unsupported, {}}));
+    QCOMPARE(m_app->notice(), inWords({ErrorCode::unsupported, QStringLiteral("why")}));
     m_app->models()->choose(a);
     m_engine->failLoad(ErrorCode::malformed);  // never the device's
     QCOMPARE(m_engine->loads.size(), 3);

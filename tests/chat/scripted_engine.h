@@ -285,7 +285,7 @@ class ScriptedEngine : public ChatEngine {
   void exportTo(qint64, const QString& file) override { Q_EMIT exported(file); }
   void importFrom(const QString& file) override {
     const qint64 id = addConversation(file, {QStringLiteral("Hello")});
-    Q_EMIT imported(id);
+    Q_EMIT imported(id, 1);
     listConversations();
   }
   void measureStore() override { Q_EMIT storeMeasured({3, 17'000'000, 40'960}); }

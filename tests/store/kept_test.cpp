@@ -272,6 +272,59 @@ TEST_F(KeptTest, WhatADamagedFileStillHoldsIsCopied) {
   }
 }
 
+TEST_F(KeptTest, ChatsOfChatGptComeWithTheirBranches) {
+  const auto ids = store_.import_chats(R"([{"title": "Rivers", "create_time": 1700000000.5,
+    "current_node": "a2", "mapping": {
+    "root": {"id": "root", "message": null, "parent": null, "children": ["sys"]},
+    "sys": {"message": {"author": {"role": "system"}, "content": {"content_type": "text", "parts": [""]}},
+            "parent": "root", "children": ["q"]},
+    "q": {"message": {"author": {"role": "user"}, "create_time": 1700000001,
+          "content": {"content_type": "text", "parts": ["Name a river."]}}, "parent": "sys", "children": ["a1", "a2"]},
+    "a1": {"message": {"author": {"role": "assistant"}, "create_time": 1700000002,
+           "content": {"content_type": "text", "parts": ["Rhine"]}}, "parent": "q", "children": []},
+    "t": {"message": {"author": {"role": "tool"}, "create_time": 1700000003,
+          "content": {"content_type": "text", "parts": ["hidden"]}}, "parent": "q", "children": ["a2"]},
+    "a2": {"message": {"author": {"role": "assistant"}, "create_time": 1700000004,
+           "content": {"content_type": "text", "parts": ["Elbe", {"asset": 1}]}}, "parent": "t", "children": []}}}])");
+  ASSERT_TRUE(ids) << ids.error().message;
+  ASSERT_EQ(ids->size(), 1U);
+  const auto tree = store_.tree(ids->front());
+  ASSERT_TRUE(tree);
+  ASSERT_EQ(tree->size(), 3U);
+  EXPECT_EQ((*tree)[0].text, "Name a river.");
+  EXPECT_EQ((*tree)[1].text, "Rhine");
+  EXPECT_EQ((*tree)[2].text, "Elbe");
+  EXPECT_EQ((*tree)[2].parent, (*tree)[0].id);
+  const auto info = store_.info(ids->front());
+  EXPECT_EQ(info->head, (*tree)[2].id);
+  EXPECT_EQ(info->name, "Rivers");
+  EXPECT_EQ(info->created, 1'700'000'000'500);
+}
+
+TEST_F(KeptTest, ChatsOfOpenWebUiComeToo) {
+  const auto ids = store_.import_chats(R"([{"id": "1", "title": "Tea", "created_at": 1700000000, "chat": {"history":
+    {"currentId": "y", "messages": {
+      "x": {"id": "x", "parentId": null, "role": "user", "content": "Tea?", "timestamp": 1700000001},
+      "y": {"id": "y", "parentId": "x", "role": "assistant", "content": "Yes.", "timestamp": 1700000002}}}}},
+    {"id": "2", "title": "More", "chat": {"history": {"currentId": "x", "messages": {
+      "x": {"id": "x", "parentId": null, "role": "user", "content": "And?"}}}}}])");
+  ASSERT_TRUE(ids) << ids.error().message;
+  ASSERT_EQ(ids->size(), 2U);
+  EXPECT_EQ(store_.info((*ids)[0])->name, "Tea");
+  EXPECT_EQ(store_.tree((*ids)[0])->size(), 2U);
+  EXPECT_EQ(store_.tree((*ids)[1])->at(0).text, "And?");
+}
+
+TEST_F(KeptTest, AFileOfNoKnownKindStoresNothing) {
+  for (const char* text : {"[]", "{}", "3", "[1]", R"([{"mapping": {}}])", R"({"mapping": [], "title": 3})",
+                           R"([{"mapping": {"a": {"message": {"author": 1}, "parent": "a"}}}])", "not json"}) {
+    const auto refused = store_.import_chats(text);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_EQ(refused.error().code, ErrorCode::malformed) << text;
+  }
+  EXPECT_TRUE(store_.list()->empty());
+}
+
 TEST_F(KeptTest, AFileThatIsNoLibraryIsNotSalvaged) {
   const fs::path other = directory_.path() / "other.db";
   std::ofstream(other) << "not a database at all, only some words";

@@ -76,7 +76,7 @@ class ChatEngine : public QObject {
   void conversationGone(qint64 conversation);  // it was to be read and is not there
   void libraryReplaced(const runnel::chat::Replaced& replaced);
   void exported(const QString& file);
-  void imported(qint64 conversation);
+  void imported(qint64 conversation, int chats);  // the last of them
   void storeMeasured(const runnel::chat::StoreNumbers& numbers);
   void libraryFailed(const runnel::chat::Problem& problem);
 };

@@ -286,9 +286,9 @@ void LibraryWorker::exportTo(qint64 conversation, const QString& file) {
 void LibraryWorker::importFrom(const QString& file) {
   with([&](ConversationStore& store) -> Status {
     RUNNEL_TRY(const QByteArray bytes, readWhole(file));
-    RUNNEL_TRY(const ConversationId id,
-               store.import_json({bytes.data(), static_cast<std::size_t>(bytes.size())}));
-    Q_EMIT imported(id);
+    RUNNEL_TRY(const std::vector<ConversationId> ids,
+               store.import_chats({bytes.data(), static_cast<std::size_t>(bytes.size())}));
+    Q_EMIT imported(ids.back(), static_cast<int>(ids.size()));
     return {};
   }, About::Import, file);
   list();

@@ -61,7 +61,7 @@ class LibraryWorker : public QObject {
   void answered(quint64 ticket, const runnel::chat::AnswerReport& report);
   void answerFailed(quint64 ticket, const runnel::chat::Problem& problem);
   void exported(const QString& file);
-  void imported(qint64 conversation);
+  void imported(qint64 conversation, int chats);
   void storeMeasured(const runnel::chat::StoreNumbers& numbers);
   void inspected(const runnel::chat::ModelFacts& facts);
   void devicesListed(const QVector<runnel::chat::Device>& devices);

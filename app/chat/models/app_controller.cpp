@@ -8,6 +8,7 @@
 #include <QFileInfo>
 #include <QGuiApplication>
 #include <QLocale>
+#include <QPalette>
 #include <QUrl>
 #include <algorithm>
 #include <utility>
@@ -181,9 +182,10 @@ void AppController::connectEngine() {
     };
     for (Notice& notice : m_notices) {
       for (const DeletedRow& row : rows) {
+        const int count = static_cast<int>(row.messages);
         if (row.trash == notice.trash && !row.whole)
-          notice.text = QCoreApplication::translate("Runnel", "%n messages deleted.", nullptr,
-                                                    static_cast<int>(row.messages));
+          notice.text =
+              QCoreApplication::translate("Runnel", "%n messages deleted.", nullptr, count);
       }
     }
     m_notices.removeIf([&](const Notice& n) { return n.trash != 0 && !there(n.trash); });
@@ -204,11 +206,13 @@ void AppController::connectEngine() {
     m_chat.startNew();
     QString words;
     if (replaced.copied) {
+      const int chats = static_cast<int>(replaced.conversations);
+      const int lost = static_cast<int>(replaced.unreadable);
       words = QCoreApplication::translate("Runnel", "%n chats saved into a new library.", nullptr,
-                                          static_cast<int>(replaced.conversations));
-      if (replaced.unreadable > 0)
+                                          chats);
+      if (lost > 0)
         words += u' ' + QCoreApplication::translate("Runnel", "%n messages could not be read.",
-                                                    nullptr, static_cast<int>(replaced.unreadable));
+                                                    nullptr, lost);
     } else {
       words = QCoreApplication::translate("Runnel", "A new library was begun.");
     }
@@ -220,9 +224,9 @@ void AppController::connectEngine() {
   connect(&m_engine, &ChatEngine::exported, this, [this](const QString& file) {
     say(QCoreApplication::translate("Runnel", "Exported to %1").arg(file));
   });
-  connect(&m_engine, &ChatEngine::imported, this, [this](qint64 conversation) {
+  connect(&m_engine, &ChatEngine::imported, this, [this](qint64 conversation, int chats) {
     m_chat.open(conversation);
-    say(QCoreApplication::translate("Runnel", "%n chats imported.", nullptr, 1));
+    say(QCoreApplication::translate("Runnel", "%n chats imported.", nullptr, chats));
   });
 }
 
@@ -345,6 +349,16 @@ void AppController::dismissNotice(int id) {
 
 void AppController::act(const QString& what) {
   m_engine.replaceLibrary(what == QStringLiteral("salvage"));
+}
+
+QColor AppController::linkColour() const { return QGuiApplication::palette().color(QPalette::Link); }
+
+void AppController::setLinkColour(const QColor& colour) {
+  if (colour == linkColour()) return;
+  QPalette palette = QGuiApplication::palette();
+  palette.setColor(QPalette::Link, colour);
+  QGuiApplication::setPalette(palette);
+  Q_EMIT linkColourChanged();
 }
 
 void AppController::copy(const QString& text) {

@@ -5,6 +5,7 @@
 
 #include <QtQml/qqmlregistration.h>
 
+#include <QColor>
 #include <QObject>
 #include <QQmlEngine>
 #include <QVariantList>
@@ -31,6 +32,7 @@ class AppController : public QObject {
   Q_PROPERTY(runnel::chat::ModelPicker* models READ models CONSTANT)
   Q_PROPERTY(runnel::chat::Settings* settings READ settings CONSTANT)
   Q_PROPERTY(bool kiosk READ kiosk CONSTANT)
+  Q_PROPERTY(QColor linkColour READ linkColour WRITE setLinkColour NOTIFY linkColourChanged)
   // {id, text, details, problem, undo, actions: [{act, text}]}, the newest last.
   Q_PROPERTY(QVariantList notices READ notices NOTIFY noticeChanged)
   Q_PROPERTY(QString notice READ notice NOTIFY noticeChanged)  // the newest
@@ -56,6 +58,8 @@ class AppController : public QObject {
   ModelPicker* models() { return &m_models; }
   Settings* settings() { return &m_settings; }
   bool kiosk() const { return m_options.kiosk; }
+  QColor linkColour() const;
+  void setLinkColour(const QColor& colour);  // of documents that are read after this
   QVariantList notices() const;
   QString notice() const { return m_notices.isEmpty() ? QString() : m_notices.last().text; }
   QString noticeDetails() const {
@@ -79,6 +83,7 @@ class AppController : public QObject {
  Q_SIGNALS:
   void noticeChanged();
   void trashChanged();
+  void linkColourChanged();
 
  private:
   struct Notice {

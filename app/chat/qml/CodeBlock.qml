@@ -10,6 +10,8 @@ Rectangle {
 
     required property string code
     required property string language
+    readonly property Item editor: edit
+    readonly property Item frame: scroller
 
     color: Theme.code
     radius: Theme.radius
@@ -73,8 +75,9 @@ Rectangle {
                 text: block.code.replace(/\s+$/, "")
                 textFormat: TextEdit.PlainText
                 readOnly: true
-                selectByMouse: !Theme.touch
-                activeFocusOnPress: !Theme.touch
+                selectByMouse: false
+                persistentSelection: true
+                activeFocusOnPress: false
                 color: Theme.text
                 selectionColor: Theme.accent
                 selectedTextColor: Theme.accentText

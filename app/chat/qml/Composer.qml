@@ -96,11 +96,55 @@ Rectangle {
                     } else if (event.key === Qt.Key_Up && input.length === 0 && !composer.running) {
                         event.accepted = true;
                         composer.editLastWanted();
+                    } else if (event.matches(StandardKey.Copy) && input.selectedText === "" && Selection.owner !== null) {
+                        event.accepted = true;
+                        Selection.copy();
                     } else if (event.matches(StandardKey.Undo) && input.length === 0 && App.canUndo) {
                         event.accepted = true;  // of a deletion: there is no text to undo
                         App.undo();
                     }
                 }
+                onPressed: event => {
+                    if (event.button !== Qt.RightButton) return;
+                    event.accepted = true;
+                    fieldMenu.popup(input, event.x, event.y);
+                }
+                Menu {
+                    id: fieldMenu
+                    objectName: "fieldMenu"
+                    focus: false
+                    width: Theme.fontSize * 14
+                    palette.window: Theme.surface
+                    palette.windowText: Theme.text
+                    palette.text: Theme.text
+                    palette.light: Theme.hover
+                    palette.midlight: Theme.hover
+                    palette.mid: Theme.border
+                    palette.dark: Theme.border
+                    font.pixelSize: Theme.fontSize
+                    font.family: Theme.fontFamily
+                    Action {
+                        text: qsTr("Cut")
+                        enabled: input.selectedText !== ""
+                        onTriggered: input.cut()
+                    }
+                    Action {
+                        text: qsTr("Copy")
+                        enabled: input.selectedText !== ""
+                        onTriggered: input.copy()
+                    }
+                    Action {
+                        text: qsTr("Paste")
+                        enabled: input.canPaste
+                        onTriggered: input.paste()
+                    }
+                    Action {
+                        text: qsTr("Select all")
+                        enabled: input.length > 0
+                        onTriggered: input.selectAll()
+                    }
+                }
+                persistentSelection: true
                 Connections {
                     target: App.chat
                     function onDraftChanged() {

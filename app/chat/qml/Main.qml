@@ -95,12 +95,14 @@ ApplicationWindow {
         }
     }
 
+    Binding { target: App; property: "linkColour"; value: Theme.accent }
     Binding { target: Theme; property: "mode"; value: App.settings.theme }
     Binding { target: Theme; property: "fontScale"; value: App.settings.fontScale }
     Binding { target: Theme; property: "family"; value: App.settings.fontFamily }
     Binding { target: Theme; property: "touch"; value: App.kiosk }
 
     Shortcut { sequences: ["Ctrl+N"]; onActivated: { App.chat.startNew(); conversation.composer.focusField(); } }
+    Shortcut { sequences: [StandardKey.Copy]; enabled: Selection.owner !== null; onActivated: Selection.copy() }
     Shortcut { sequences: ["Ctrl+L"]; onActivated: conversation.composer.focusField() }
     Shortcut { sequences: ["Ctrl+F", "Ctrl+K"]; onActivated: window.search() }
     Shortcut { sequences: ["Ctrl+R"]; enabled: App.chat.messages.count > 0; onActivated: App.chat.answerLastAgain() }

@@ -71,24 +71,35 @@ Item {
             color: Theme.bubble
             opacity: message.stored ? 1 : 0.75
 
-            TextEdit {
-                id: said
+            Item {
+                id: bubble
                 anchors.fill: parent
                 anchors.margins: Theme.gap * 1.5
                 anchors.leftMargin: Theme.margin
                 anchors.rightMargin: Theme.margin
-                text: message.fromUser ? message.text : ""
-                textFormat: TextEdit.PlainText
-                readOnly: true
-                selectByMouse: !Theme.touch
-                activeFocusOnPress: !Theme.touch
-                wrapMode: TextEdit.Wrap
-                color: Theme.text
-                selectionColor: Theme.accent
-                selectedTextColor: Theme.accentText
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
-                Accessible.name: message.text
+                TextEdit {
+                    id: said
+                    readonly property Item editor: said
+                    width: parent.width
+                    text: message.fromUser ? message.text : ""
+                    textFormat: TextEdit.PlainText
+                    readOnly: true
+                    selectByMouse: false
+                    persistentSelection: true
+                    activeFocusOnPress: false
+                    activeFocusOnTab: false
+                    wrapMode: TextEdit.Wrap
+                    color: Theme.text
+                    selectionColor: Theme.accent
+                    selectedTextColor: Theme.accentText
+                    font.pixelSize: Theme.fontSize
+                    font.family: Theme.fontFamily
+                    Accessible.name: message.text
+                }
+            }
+            SelectableArea {
+                anchors.fill: bubble
+                column: bubble
             }
         }
         Loader {

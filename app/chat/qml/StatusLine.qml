@@ -51,7 +51,6 @@ RowLayout {
                 return [qsTr("%L1 tokens/s on %2").arg(App.chat.tokensPerSecond < 10 ? App.chat.tokensPerSecond.toFixed(1) : Math.round(App.chat.tokensPerSecond)).arg(line.place)
                             + (App.chat.hostDraws === "" ? "" : qsTr(", not drawn ahead: %1").arg(App.chat.hostDraws)),
                         qsTr("first word in %L1 ms").arg(Math.round(App.chat.firstTokenMs)),
-                        qsTr("*gone*").arg(App.chat.position),
                         qsTr("model memory %1").arg(App.models.stateSize),
                         App.chat.tokensRelaid > 0 ? qsTr("%L1 tokens re-read: the model's template rewrites earlier turns").arg(App.chat.tokensRelaid) : ""].filter(part => part !== "").join("  ·  ");
             if (App.models.memoryNote !== "") return App.models.memoryNote;

@@ -237,6 +237,9 @@ class RUNNEL_API ConversationStore {
   Result<std::string> export_json(ConversationId id) const;
   /// @return malformed, saying where, if `json` is not such an export.
   Result<ConversationId> import_json(std::string_view json);
+  /// All chats of an export_json(), a ChatGPT export (conversations.json) or an Open WebUI export, with their branches.
+  /// @return their ids in the order of the file; malformed if it is none of these, and then nothing is stored.
+  Result<std::vector<ConversationId>> import_chats(std::string_view json);
 
   /// Copies every conversation and message that can still be read from the damaged library `file` into this one, in
   /// which they get new ids; drafts too, deleted ones not. A message whose parent is lost follows the last one before

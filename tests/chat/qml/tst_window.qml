@@ -126,33 +126,72 @@ WindowCase {
         mouseClick(window.pane.composer.field);
         tryCompare(App.library, "ready", true);
         compare(App.library.nameOf(App.chat.conversation), "kept");
+        list.currentIndex = -1;
+    }
+    function lastProse() {
+        let found = [];
+        tryVerify(() => (found = itemsOf(window.pane.list, item => item.markdown !== undefined)).length > 0);
+        return settled(found[found.length - 1]);
     }
     function test_keysWorkAfterTextWasClickedAndSelected() {
         activate();
         say("hi", "Some words of an answer");
-        const prose = itemsOf(window.contentItem, item => item.markdown !== undefined && item.text !== undefined)[0];
+        const prose = lastProse();
         mouseDoubleClickSequence(prose, 10, 8);
-        verify(prose.selectedText !== "");
+        compare(prose.selectedText, "Some");
         const shown = App.settings.showTimeline;
         keyClick(Qt.Key_T, Qt.ControlModifier);
         compare(App.settings.showTimeline, !shown);
         keyClick(Qt.Key_T, Qt.ControlModifier);
-        keyClick(Qt.Key_M, Qt.ControlModifier);
-        tryCompare(window.modelSheet, "opened", true);
-        window.modelSheet.close();
-        tryCompare(window.modelSheet, "visible", false);
+        keyClick(Qt.Key_C, Qt.ControlModifier);
+        compare(desk.copied(), "Some");
         mouseClick(prose, 10, 8);
-        for (const [key, modifiers] of [[Qt.Key_N, Qt.ControlModifier]]) keyClick(key, modifiers);
-        compare(App.chat.conversation, 0);
-    }
-    function test_keysGoIntoTheMessageAfterTextWasClicked() {
-        activate();
-        say("hi", "Some words of an answer");
-        const prose = itemsOf(window.contentItem, item => item.markdown !== undefined && item.text !== undefined)[0];
-        mouseClick(prose, 10, 8);
+        compare(prose.selectedText, "");
         keyClick("a");
         compare(window.pane.composer.field.text, "a");
         App.chat.draft = "";
+        keyClick(Qt.Key_N, Qt.ControlModifier);
+        compare(App.chat.conversation, 0);
+    }
+    function test_selectionRunsAcrossParagraphsAndCode() {
+        activate();
+        say("hi", "First words\n\n```py\nx = 1\n```\n\nLast words");
+        const proses = itemsOf(window.pane.list, item => item.markdown !== undefined);
+        const from = proses[proses.length - 2], to = settled(proses[proses.length - 1]);
+        const end = to.mapToItem(from, to.width - 4, to.height - 3);
+        mousePress(from, 1, 8);
+        mouseMove(from, 20, 12);
+        mouseMove(from, end.x, end.y);
+        mouseRelease(from, end.x, end.y);
+        keyClick(Qt.Key_C, Qt.ControlModifier);
+        compare(desk.copied(), "First words\n\nx = 1\n\nLast words");
+    }
+    function test_textAndFieldHaveMenus() {
+        activate();
+        say("hi", "Some words");
+        const prose = lastProse();
+        mouseClick(prose, 10, 8, Qt.RightButton);
+        const area = itemsOf(window.pane.list, item => item.selectAll !== undefined && item.menu !== undefined && item.menu.visible)[0];
+        mouseClick(entry(area.menu, "Select all"));
+        tryCompare(area.menu, "visible", false);
+        compare(prose.selectedText, "Some words");
+        window.pane.composer.focusField();
+        App.chat.draft = "typed";
+        mouseClick(window.pane.composer.field, 10, 10, Qt.RightButton);
+        const menu = findChild(window.pane.composer.field, "fieldMenu");
+        mouseClick(entry(menu, "Select all"));
+        tryCompare(menu, "visible", false);
+        compare(window.pane.composer.field.selectedText, "typed");
+        App.chat.draft = "";
+    }
+    function test_linksKeepTheirContrastInDark() {
+        activate();
+        App.settings.theme = "dark";
+        say("link", "See [there](https://example.org/x).");
+        let prose = lastProse();
+        tryVerify(() => contrast(desk.linkColourOf(prose.textDocument), Theme.window) >= 4.5);
+        App.settings.theme = "light";
+        tryVerify(() => contrast(desk.linkColourOf(prose.textDocument), Theme.window) >= 4.5);
     }
     function test_whatAnotherWindowSaysIsShownAndHereItStays() {
         activate();
