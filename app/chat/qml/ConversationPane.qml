@@ -291,7 +291,7 @@ Item {
         onDeleteWanted: id => pane.deleteWanted(id)
         onEditWanted: id => {
             const item = messages.itemAtIndex(App.chat.messages.rowOf(id));
-            if (item) Qt.callLater(() => item.editing = true);  // when the menu has given the keyboard back
+            if (item) item.editing = true;
         }
     }
 }

@@ -11,6 +11,7 @@ Menu {
     property bool pinned: false
     property int alternatives: 1
     property bool ofAnswer: false
+    property bool edits: false  // when it is closed and the keyboard is free
     signal nameWanted(double messageId)
     signal deleteWanted(double messageId)
     signal editWanted(double messageId)
@@ -24,6 +25,11 @@ Menu {
         pinned = isPinned;
         alternatives = versions;
         popup(item, 0, item.height);
+    }
+
+    onClosed: {
+        if (edits) editWanted(messageId);
+        edits = false;
     }
 
     width: Theme.fontSize * 18
@@ -48,7 +54,7 @@ Menu {
         visible: menu.ofAnswer
         height: visible ? implicitHeight : 0
         enabled: menu.idle && !App.chat.busyElsewhere
-        onTriggered: menu.editWanted(menu.messageId)
+        onTriggered: menu.edits = true
     }
     Action {
         text: menu.pinned ? qsTr("Unpin") : qsTr("Pin (always instant)")

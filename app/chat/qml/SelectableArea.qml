@@ -95,7 +95,7 @@ MouseArea {
     }
 
     acceptedButtons: Qt.LeftButton | Qt.RightButton
-    enabled: !Theme.touch
+    visible: !Theme.touch
     preventStealing: true
     cursorShape: Qt.IBeamCursor
     Component.onDestruction: Selection.drop(area)
