@@ -3,6 +3,7 @@
 
 #include <QCoreApplication>
 #include <QDir>
+#include <QFileInfo>
 #include <QLocale>
 #include <QLoggingCategory>
 #include <QNetworkAccessManager>
@@ -89,7 +90,9 @@ QStringList modelFolders() {
 Application::Application(const StartOptions& options)
     : m_options(options),
       m_settings(options.settings.isEmpty() ? settingsFile() : options.settings) {
-  if (!options.model.isEmpty()) m_settings.modelFile = QDir().absoluteFilePath(options.model);
+  const QString model =
+      options.model.isEmpty() ? QString() : QDir().absoluteFilePath(options.model);
+  if (QFileInfo::exists(model)) m_settings.modelFile = model;  // else it is said, and the one used last loads
   translate(options.language.isEmpty() ? m_settings.language : options.language);
   const QString library = options.library.isEmpty()
                               ? dataFolder() + QStringLiteral("/conversations.db")
@@ -97,7 +100,8 @@ Application::Application(const StartOptions& options)
   m_engine = std::make_unique<RunnelEngine>(
       library.toStdString(), static_cast<quint64>(m_settings.budgetMegabytes) * 1'000'000);
   m_controller = std::make_unique<AppController>(
-      *m_engine, m_settings, AppOptions{.modelFolders = modelFolders(), .kiosk = options.kiosk});
+      *m_engine, m_settings, AppOptions{
+          .modelFolders = modelFolders(), .kiosk = options.kiosk, .wantedModel = model});
   // The model loads while the window is being made.
   m_controller->start();
 }
@@ -113,6 +117,13 @@ void Application::translate(const QString& language) {
   }
   qCInfo(logged).noquote() << "language" << locale.name()
                            << QCoreApplication::translate("LibraryPane", "Settings");
+}
+
+bool Application::leave() {
+  constexpr int kSoonMs = 250;
+  m_controller->chat()->saveDraft();
+  m_settings.save();
+  return m_engine->leave(QDeadlineTimer(kSoonMs));
 }
 
 bool Application::show() {

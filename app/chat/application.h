@@ -32,6 +32,10 @@ class Application {
   /// Shows the window. False if the QML is broken.
   bool show();
 
+  /// Keeps everything and stops what runs, when the window is closed.
+  /// @return false if something still computes: the process then ends without waiting for it.
+  bool leave();
+
   QQuickWindow* window() const;
   AppController& controller() { return *m_controller; }
   Settings& settings() { return m_settings; }

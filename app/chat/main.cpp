@@ -2,12 +2,22 @@
 // runnel-chat: talk to a model in a window.
 #include <QCommandLineParser>
 #include <QGuiApplication>
+#include <QQuickWindow>
+#include <QElapsedTimer>
 #include <QTimer>
+#include <cstdio>
+#include <cstdlib>
 
 #include "app/chat/application.h"
 #include "app/chat/measure.h"
+#include "app/chat/models/files.h"
 
 int main(int argc, char* argv[]) {
+  // Without a GPU a software OpenGL would draw every frame whole; Qt's own renderer draws what changed.
+  if (qEnvironmentVariableIsEmpty("QT_QUICK_BACKEND") &&
+      qEnvironmentVariableIsEmpty("QSG_RHI_BACKEND") &&
+      !runnel::chat::hasGpu(QStringLiteral("/dev")))
+    QQuickWindow::setGraphicsApi(QSGRendererInterface::Software);
   QGuiApplication program(argc, argv);
   QGuiApplication::setApplicationName(QStringLiteral("runnel-chat"));
   QGuiApplication::setApplicationDisplayName(QStringLiteral("Runnel Chat"));
@@ -38,11 +48,15 @@ int main(int argc, char* argv[]) {
                             QStringLiteral("TEXT"));
   QCommandLineOption views(QStringLiteral("views"), QStringLiteral("Take the QML files of FOLDER."),
                            QStringLiteral("FOLDER"));
+  QCommandLineOption quitting(QStringLiteral("quit-after"),
+                              QStringLiteral("Close the window after MS, say how long that took."),
+                              QStringLiteral("MS"));
+  quitting.setFlags(QCommandLineOption::HiddenFromHelp);
   views.setFlags(QCommandLineOption::HiddenFromHelp);
   selfTest.setFlags(QCommandLineOption::HiddenFromHelp);
   measuring.setFlags(QCommandLineOption::HiddenFromHelp);
   saying.setFlags(QCommandLineOption::HiddenFromHelp);
-  parser.addOptions({kiosk, library, settings, language, selfTest, measuring, saying, views});
+  parser.addOptions({kiosk, library, settings, language, selfTest, measuring, saying, views, quitting});
   parser.addPositionalArgument(QStringLiteral("MODEL"), QStringLiteral("Model file (GGUF)."),
                                QStringLiteral("[MODEL]"));
   parser.process(program);
@@ -62,5 +76,17 @@ int main(int argc, char* argv[]) {
     chat.send();
   }
   if (parser.isSet(measuring)) runnel::chat::measure(application);
-  return QGuiApplication::exec();
+  if (parser.isSet(quitting))
+    QTimer::singleShot(parser.value(quitting).toInt(), application.window(), &QWindow::close);
+  const int code = QGuiApplication::exec();
+  QElapsedTimer leaving;
+  leaving.start();
+  // A pass over a long text cannot be interrupted, and nothing that is kept depends on its end.
+  const bool ended = application.leave();
+  if (parser.isSet(quitting)) {
+    std::printf("left after %lld ms\n", static_cast<long long>(leaving.elapsed()));
+    std::fflush(stdout);
+  }
+  if (!ended) std::_Exit(code);
+  return code;
 }

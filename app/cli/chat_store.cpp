@@ -29,6 +29,8 @@ std::string list_line(std::size_t number, const MessageInfo& message) {
 }
 
 std::string tokens_read(const TokenCost& cost) {
+  if (const std::uint64_t first = cost.fed + cost.relaid; first > 0 && cost.replayed == 0)
+    return format_count(first) + " tokens read";
   return cost.replayed == 0 ? "nothing to read again"
                             : format_count(cost.replayed) + " tokens read again";
 }

@@ -57,22 +57,25 @@ struct Conversation::Impl {
   }
 
   /// Stores what the session has just read or generated as a message after the head.
-  Result<MessageId> append(const std::string& role, std::string text, bool complete,
-                           std::vector<TokenId> tokens, std::string& warning) {
+  Result<MessageId> append(const std::string& role, std::string text, std::vector<TokenId> tokens,
+                           std::string& warning, bool complete = true,
+                           CutReason cut = CutReason::none) {
     RUNNEL_TRY(const NewBoundary boundary,
                boundary_of(session, std::move(tokens), impl_of(store).options.encoding));
     const NewMessage message{.conversation = id,
                              .parent = head(),
                              .role = role,
                              .text = std::move(text),
-                             .complete = complete};
+                             .complete = complete,
+                             .cut = cut};
     RUNNEL_TRY(const MessageId added, impl_of(store).add_message(message, boundary, warning));
     path.push_back({.message = {.id = added,
                                 .parent = message.parent,
                                 .conversation = id,
                                 .role = role,
                                 .text = message.text,
-                                .complete = complete},
+                                .complete = complete,
+                                .cut = cut},
                     .has_tokens = true,
                     .tokens = boundary.tokens,
                     .position = boundary.position,
@@ -111,7 +114,7 @@ struct Conversation::Impl {
     RUNNEL_TRY(const PrefillResult read, session.prefill(tokens, replay.stop, replay.progress));
     (anew ? turn.cost.relaid : turn.cost.fed) += read.consumed;
     if (read.cancelled) return fail(ErrorCode::cancelled, "stopped in the message");
-    RUNNEL_TRY(turn.user, append("user", std::string(text), true, std::move(tokens), turn.warning));
+    RUNNEL_TRY(turn.user, append("user", std::string(text), std::move(tokens), turn.warning));
     in_place = true;
     return {};
   }
@@ -128,10 +131,76 @@ struct Conversation::Impl {
     turn.cost.generated += turn.result.tokens.size();
     if (!turn.result.tokens.empty()) {
       // Text that a stop string might have begun in was consumed too: the next message follows it.
-      RUNNEL_TRY(turn.answer, append("assistant", turn.result.text + turn.result.held_back,
-                                     turn.result.reason == FinishReason::end ||
-                                         turn.result.reason == FinishReason::stop_text,
-                                     turn.result.kept, turn.warning));
+      RUNNEL_TRY(turn.answer,
+                 append("assistant", turn.result.text + turn.result.held_back, turn.result.kept,
+                        turn.warning, is_whole(turn.result), cut_of(turn.result)));
+    }
+    in_place = true;
+    return {};
+  }
+
+  static bool is_whole(const GenerationResult& result) {
+    return result.reason == FinishReason::end || result.reason == FinishReason::stop_text;
+  }
+
+  static CutReason cut_of(const GenerationResult& result) {
+    if (is_whole(result)) return CutReason::none;
+    return result.reason == FinishReason::length ? CutReason::length : CutReason::stopped;
+  }
+
+  Status resume(GenerationOptions options, const TextCallback& on_text, const std::stop_token& stop,
+                Turn& turn) {
+    if (path.empty() || path.back().message.role != "assistant" || path.back().message.complete) {
+      return fail(ErrorCode::invalid_argument,
+                  "conversation: its last message is no answer that was cut short, there is nothing "
+                  "to go on with");
+    }
+    PathStep step = path.back();
+    std::string& text = step.message.text;
+    // What a stop string might have begun in was stored, and the next text begins with it.
+    const std::string& held = impl_of(session).carry().stop;
+    if (!held.empty() && text.ends_with(held)) text.resize(text.size() - held.size());
+    in_place = false;
+    if (const std::string unread(session.unread_text()); !unread.empty()) {
+      RUNNEL_TRY(const std::vector<TokenId> rest, model().encode(unread));
+      RUNNEL_CHECK_OK(feed(session, rest, {}));
+      step.tokens.insert(step.tokens.end(), rest.begin(), rest.end());
+    }
+    options.answer.opening.clear();  // it was read
+    options.answer.lead.clear();
+    options.answer.thinks = false;
+    RUNNEL_TRY(turn.result, generate(session, options, on_text, stop));
+    turn.cost.generated += turn.result.tokens.size();
+    step.tokens.insert(step.tokens.end(), turn.result.kept.begin(), turn.result.kept.end());
+    text += turn.result.text + turn.result.held_back;
+    step.message.complete = is_whole(turn.result);
+    step.message.cut = cut_of(turn.result);
+    return keep_longer(std::move(step), turn);
+  }
+
+  /// Stores the answer at the head with more text and tokens than it had.
+  Status keep_longer(PathStep step, Turn& turn) {
+    RUNNEL_TRY(const bool followed, impl_of(store).has_children(step.message.id));
+    if (followed) {
+      const PathStep old = std::move(path.back());
+      path.pop_back();
+      const Result<MessageId> added =
+          append("assistant", step.message.text, step.tokens, turn.warning, step.message.complete,
+                 step.message.cut);
+      if (!added) {
+        path.push_back(old);
+        return added.error();
+      }
+      turn.answer = *added;
+    } else {
+      RUNNEL_TRY(const NewBoundary boundary,
+                 boundary_of(session, step.tokens, impl_of(store).options.encoding));
+      RUNNEL_CHECK_OK(impl_of(store).extend_message(step.message, boundary, turn.warning));
+      step.position = boundary.position;
+      step.history = boundary.history;
+      step.snapshot.clear();
+      path.back() = std::move(step);
+      turn.answer = path.back().message.id;
     }
     in_place = true;
     return {};
@@ -150,7 +219,7 @@ struct Conversation::Impl {
       cost.fed += tokens.size();
     }
     std::string warning;
-    RUNNEL_CHECK_OK(append("system", std::move(text), true, std::move(tokens), warning));
+    RUNNEL_CHECK_OK(append("system", std::move(text), std::move(tokens), warning));
     return {};
   }
 
@@ -168,7 +237,7 @@ struct Conversation::Impl {
       return {};
     }
     std::string warning;
-    RUNNEL_CHECK_OK(append("system", context.messages[0].content, true, context.tokens, warning));
+    RUNNEL_CHECK_OK(append("system", context.messages[0].content, context.tokens, warning));
     return {};
   }
 };
@@ -273,6 +342,16 @@ Result<Turn> Conversation::answer(const GenerationOptions& options, const TextCa
   Turn turn;
   RUNNEL_CHECK_OK(unless_stopped(impl_->settle({.progress = {}, .stop = stop}, turn), turn));
   if (!turn.cancelled) RUNNEL_CHECK_OK(impl_->answer(options, on_text, stop, turn));
+  return turn;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
+}
+
+Result<Turn> Conversation::resume(const GenerationOptions& options, const TextCallback& on_text,
+                                  std::stop_token stop) try {
+  Turn turn;
+  RUNNEL_CHECK_OK(impl_->settle({}, turn));
+  RUNNEL_CHECK_OK(impl_->resume(options, on_text, stop, turn));
   return turn;
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "conversation: not enough memory");

@@ -15,6 +15,7 @@
 #include "runnel/store.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/system_error.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/store/schema.h"
 #include "runtime/store/store_impl.h"
@@ -233,6 +234,72 @@ Status ConversationStore::name_message(MessageId id, std::string_view name) {
 
 Status ConversationStore::set_head(ConversationId id, MessageId message) {
   return impl_->set_head(id, message);
+}
+
+Result<MessageInfo> ConversationStore::add(const NewText& text) {
+  if (text.role != "user" && text.role != "assistant") {
+    return fail(ErrorCode::invalid_argument, "message: its role is ", in_quotes(text.role),
+                ", expected \"user\" or \"assistant\"");
+  }
+  const std::scoped_lock lock(impl_->mutex);
+  Database& database = impl_->database;
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  NewMessage message{.conversation = text.conversation,
+                     .parent = text.parent,
+                     .role = text.role,
+                     .text = text.text};
+  if (text.conversation == 0) {
+    const std::int64_t now = now_ms();
+    RUNNEL_CHECK_OK(database.run_with(
+        "INSERT INTO conversations(name, created, updated) VALUES (?1, ?2, ?3)", text.name, now,
+        now));
+    message.conversation = database.last_id();
+    if (!text.system.empty()) {
+      RUNNEL_TRY(message.parent, impl_->insert_message({.conversation = message.conversation,
+                                                        .parent = 0,
+                                                        .role = "system",
+                                                        .text = text.system}));
+    }
+  } else {
+    RUNNEL_CHECK_OK(impl_->check_stands(message.conversation, message.parent));
+  }
+  RUNNEL_TRY(const MessageId id, impl_->insert_message(message));
+  if (text.from_draft) {
+    RUNNEL_CHECK_OK(
+        database.run_with("DELETE FROM drafts WHERE conversation = ?1", text.conversation));
+  }
+  RUNNEL_TRY(MessageInfo stored, impl_->message(id));
+  RUNNEL_CHECK_OK(transaction.commit());
+  return stored;
+}
+
+Status ConversationStore::set_draft(ConversationId id, std::string_view text) {
+  const std::scoped_lock lock(impl_->mutex);
+  if (text.empty())
+    return impl_->database.run_with("DELETE FROM drafts WHERE conversation = ?1", id);
+  return impl_->database.run_with(
+      "INSERT OR REPLACE INTO drafts(conversation, text) VALUES (?1, ?2)", id, text);
+}
+
+Result<std::vector<DraftInfo>> ConversationStore::drafts() const {
+  const std::scoped_lock lock(impl_->mutex);
+  std::vector<DraftInfo> list;
+  // A library that is only read may be older than drafts are.
+  RUNNEL_TRY(const auto kept, impl_->database.number(
+                                  "SELECT 1 FROM sqlite_master WHERE name = 'drafts'"));
+  if (!kept) return list;
+  RUNNEL_TRY(Statement rows, impl_->database.prepare("SELECT conversation, text FROM drafts"));
+  for (;;) {
+    RUNNEL_TRY(const bool row, rows.step());
+    if (!row) return list;
+    list.push_back({.conversation = rows.integer(0), .text = rows.text(1)});
+  }
+}
+
+Result<std::int64_t> ConversationStore::version_seen() const {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_TRY(const auto version, impl_->database.number("PRAGMA data_version"));
+  return version.value_or(0);
 }
 
 Result<std::vector<MessageInfo>> ConversationStore::tree(ConversationId id) const {

@@ -65,6 +65,8 @@ Result<std::string> ConversationStore::export_json(ConversationId id) const {
                   {"text", message.text},
                   {"created", message.created}};
     if (!message.complete) entry["complete"] = false;
+    if (message.cut == CutReason::stopped) entry["cut"] = "stopped";
+    if (message.cut == CutReason::length) entry["cut"] = "length";
     if (message.pinned) entry["pinned"] = true;
     if (!message.name.empty()) entry["name"] = message.name;
     list.push_back(std::move(entry));

@@ -160,6 +160,7 @@ Result<ForgetReport> ConversationStore::forget_conversation(ConversationId id) {
     RUNNEL_CHECK_OK(impl_->info(id));
     RUNNEL_CHECK_OK(forgetting.messages("SELECT id FROM messages WHERE conversation = ?1", id));
     RUNNEL_CHECK_OK(impl_->database.run_with("DELETE FROM conversations WHERE id = ?1", id));
+    RUNNEL_CHECK_OK(impl_->database.run_with("DELETE FROM drafts WHERE conversation = ?1", id));
     return forgetting.commit(std::move(transaction));
   });
 }
@@ -173,6 +174,34 @@ Result<ForgetReport> ConversationStore::forget_after(MessageId message) {
   });
 }
 
+namespace {
+
+// Forgets the deletions t that `which` selects; ?1 is `value`.
+Result<ForgetReport> forget_what(ConversationStore::Impl& impl, const std::string& which,
+                                 std::int64_t value) {
+  return forget(impl, [&](Forgetting& forgetting, Transaction transaction) -> Status {
+    // What follows a deleted message was deleted with it or is in a later deletion: it goes too.
+    RUNNEL_CHECK_OK(forgetting.messages(
+        "WITH RECURSIVE old(id) AS (SELECT m.id FROM messages m JOIN trash t ON t.id = m.trash "
+        "WHERE " +
+            which +
+            " UNION SELECT m.id FROM messages m JOIN conversations c ON c.id = "
+            "m.conversation JOIN trash t ON t.id = c.trash WHERE " +
+            which + " UNION SELECT m.id FROM messages m JOIN old ON m.parent = old.id) "
+                    "SELECT id FROM old",
+        value));
+    const std::string conversations =
+        "(SELECT c.id FROM conversations c JOIN trash t ON t.id = c.trash WHERE " + which + ")";
+    RUNNEL_CHECK_OK(
+        impl.database.run_with("DELETE FROM drafts WHERE conversation IN " + conversations, value));
+    RUNNEL_CHECK_OK(
+        impl.database.run_with("DELETE FROM conversations WHERE id IN " + conversations, value));
+    return forgetting.commit(std::move(transaction));
+  });
+}
+
+}  // namespace
+
 Result<ForgetReport> ConversationStore::forget_trash(std::chrono::milliseconds older_than) {
   const std::int64_t before = now_ms() - older_than.count();
   {
@@ -181,18 +210,41 @@ Result<ForgetReport> ConversationStore::forget_trash(std::chrono::milliseconds o
                impl_->database.number("SELECT 1 FROM trash WHERE at <= ?1", before));
     if (!any) return ForgetReport{};
   }
-  return forget(*impl_, [this, before](Forgetting& forgetting, Transaction transaction) -> Status {
-    // What follows a deleted message was deleted with it or is in a later deletion: it goes too.
-    RUNNEL_CHECK_OK(forgetting.messages(
-        "WITH RECURSIVE old(id) AS (SELECT m.id FROM messages m JOIN trash t ON t.id = m.trash "
-        "WHERE t.at <= ?1 UNION SELECT m.id FROM messages m JOIN conversations c ON c.id = "
-        "m.conversation JOIN trash t ON t.id = c.trash WHERE t.at <= ?1 UNION "
-        "SELECT m.id FROM messages m JOIN old ON m.parent = old.id) SELECT id FROM old",
-        before));
-    RUNNEL_CHECK_OK(impl_->database.run_with(
-        "DELETE FROM conversations WHERE trash IN (SELECT id FROM trash WHERE at <= ?1)", before));
-    return forgetting.commit(std::move(transaction));
-  });
+  return forget_what(*impl_, "t.at <= ?1", before);
+}
+
+Result<ForgetReport> ConversationStore::forget_trash_entry(TrashId id) {
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    RUNNEL_TRY(const auto there, impl_->database.number("SELECT 1 FROM trash WHERE id = ?1", id));
+    if (!there) return fail(ErrorCode::not_found, "deletion ", id, ": is not there");
+  }
+  return forget_what(*impl_, "t.id = ?1", id);
+}
+
+Result<std::vector<TrashInfo>> ConversationStore::trash() const {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_TRY(
+      Statement rows,
+      impl_->database.prepare(
+          "SELECT t.id, t.at, t.conversation, c.trash = t.id, c.name, "
+          "(SELECT count(*) FROM messages m WHERE m.trash = t.id OR "
+          "(c.trash = t.id AND m.conversation = c.id AND m.trash = 0)), "
+          "(SELECT substr(m.text, 1, 200) FROM messages m WHERE (m.trash = t.id OR "
+          "(c.trash = t.id AND m.conversation = c.id)) AND m.role <> 'system' ORDER BY m.id LIMIT 1) "
+          "FROM trash t JOIN conversations c ON c.id = t.conversation ORDER BY t.id DESC"));
+  std::vector<TrashInfo> list;
+  for (;;) {
+    RUNNEL_TRY(const bool row, rows.step());
+    if (!row) return list;
+    list.push_back({.id = rows.integer(0),
+                    .at = rows.integer(1),
+                    .conversation = rows.integer(2),
+                    .whole = rows.integer(3) != 0,
+                    .messages = rows.integer(5),
+                    .name = rows.text(4),
+                    .excerpt = rows.text(6)});
+  }
 }
 
 }  // namespace runnel

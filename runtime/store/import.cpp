@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A conversation from the JSON that export_json() writes. Checked whole before anything is stored.
+// Conversations from the JSON that export_json() or other programs write. Checked whole before anything is stored.
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/store/foreign_chats.h"
 #include "runtime/store/store_impl.h"
 #include "runtime/text/json_file.h"
 
@@ -13,21 +14,6 @@ namespace runnel {
 namespace {
 
 using nlohmann::json;
-
-struct ImportedMessage {
-  std::size_t parent = 0;  // 1, 2 … among the messages; 0: none
-  std::string role;
-  std::string text;
-  std::int64_t created = 0;
-  bool complete = true;
-  bool pinned = false;
-  std::string name;
-};
-
-const json* member(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
 
 std::int64_t integer_or(const json& object, const char* key, std::int64_t otherwise) {
   const json* value = member(object, key);
@@ -60,6 +46,10 @@ Result<ImportedMessage> read_one(const json& entry, std::size_t number) {
   message.created = integer_or(entry, "created", now_ms());
   const json* complete = member(entry, "complete");
   message.complete = complete == nullptr || !complete->is_boolean() || complete->get<bool>();
+  if (const json* cut = member(entry, "cut"); cut != nullptr && !message.complete) {
+    if (*cut == "stopped") message.cut = CutReason::stopped;
+    if (*cut == "length") message.cut = CutReason::length;
+  }
   const json* pinned = member(entry, "pinned");
   message.pinned = pinned != nullptr && pinned->is_boolean() && pinned->get<bool>();
   const json* name = member(entry, "name");
@@ -67,11 +57,7 @@ Result<ImportedMessage> read_one(const json& entry, std::size_t number) {
   return message;
 }
 
-}  // namespace
-
-Result<ConversationId> ConversationStore::import_json(std::string_view text) try {
-  RUNNEL_TRY(const json root, parse_json(text, "conversation", {.unique_keys = true}));
-  if (!root.is_object()) return fail(ErrorCode::malformed, "conversation: is no JSON object");
+Result<ImportedConversation> read_own(const json& root) {
   const json* format = member(root, "format");
   if (format == nullptr || *format != "runnel-conversation") {
     return fail(ErrorCode::malformed, "conversation: expected \"format\": \"runnel-conversation\"");
@@ -83,44 +69,81 @@ Result<ConversationId> ConversationStore::import_json(std::string_view text) try
   if (list == nullptr || !list->is_array()) {
     return fail(ErrorCode::malformed, "conversation: expected an array \"messages\"");
   }
-  std::vector<ImportedMessage> messages;
+  ImportedConversation read{.name = "imported", .created = integer_or(root, "created", now_ms())};
   for (const json& entry : *list) {
-    RUNNEL_TRY(ImportedMessage message, read_one(entry, messages.size() + 1));
-    messages.push_back(std::move(message));
+    RUNNEL_TRY(ImportedMessage message, read_one(entry, read.messages.size() + 1));
+    read.messages.push_back(std::move(message));
   }
-  const std::int64_t count = static_cast<std::int64_t>(messages.size());
+  const std::int64_t count = static_cast<std::int64_t>(read.messages.size());
   const std::int64_t head = integer_or(root, "head", count);
   if (head < 0 || head > count) {
     return fail(ErrorCode::malformed, "conversation: head is ", head, ", expected 0 to ", count);
   }
+  read.head = static_cast<std::size_t>(head);
   const json* name = member(root, "name");
+  if (name != nullptr && name->is_string()) read.name = name->get<std::string>();
+  return read;
+}
 
-  const std::scoped_lock lock(impl_->mutex);
-  Database& database = impl_->database;
-  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
-  const std::int64_t now = now_ms();
+// In a transaction of the caller's.
+Result<ConversationId> store_one(ConversationStore::Impl& impl, const ImportedConversation& read) {
+  Database& database = impl.database;
   RUNNEL_CHECK_OK(database.run_with(
-      "INSERT INTO conversations(name, created, updated) VALUES (?1, ?2, ?3)",
-      name != nullptr && name->is_string() ? name->get<std::string>() : std::string("imported"),
-      integer_or(root, "created", now), now));
+      "INSERT INTO conversations(name, created, updated) VALUES (?1, ?2, ?3)", read.name,
+      read.created, read.updated != 0 ? read.updated : now_ms()));
   const ConversationId id = database.last_id();
   std::vector<MessageId> ids = {0};
-  for (const ImportedMessage& message : messages) {
+  for (const ImportedMessage& message : read.messages) {
     const MessageId parent = ids[message.parent];
     RUNNEL_CHECK_OK(database.run_with(
         "INSERT INTO messages(conversation, parent, role, text, created, complete, name, pinned) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         id, parent == 0 ? std::nullopt : std::optional(parent), message.role, message.text,
-        message.created, message.complete, message.name, message.pinned));
+        message.created, completeness(message.complete, message.cut), message.name,
+        message.pinned));
     ids.push_back(database.last_id());
-    RUNNEL_CHECK_OK(impl_->index_words(ids.back(), message.text));
+    RUNNEL_CHECK_OK(impl.index_words(ids.back(), message.text));
   }
   RUNNEL_CHECK_OK(database.run_with("UPDATE conversations SET head = ?1 WHERE id = ?2",
-                                    ids[static_cast<std::size_t>(head)], id));
-  RUNNEL_CHECK_OK(transaction.commit());
+                                    ids[read.head], id));
   return id;
+}
+
+Result<std::vector<ConversationId>> store_all(ConversationStore::Impl& impl,
+                                              const std::vector<ImportedConversation>& all) {
+  const std::scoped_lock lock(impl.mutex);
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(impl.database));
+  std::vector<ConversationId> ids;
+  for (const ImportedConversation& one : all) {
+    RUNNEL_TRY(const ConversationId id, store_one(impl, one));
+    ids.push_back(id);
+  }
+  RUNNEL_CHECK_OK(transaction.commit());
+  return ids;
+}
+
+}  // namespace
+
+Result<ConversationId> ConversationStore::import_json(std::string_view text) try {
+  RUNNEL_TRY(const json root, parse_json(text, "conversation", {.unique_keys = true}));
+  if (!root.is_object()) return fail(ErrorCode::malformed, "conversation: is no JSON object");
+  RUNNEL_TRY(ImportedConversation read, read_own(root));
+  RUNNEL_TRY(const auto ids, store_all(*impl_, {std::move(read)}));
+  return ids[0];
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "conversation: not enough memory to import it");
+}
+
+Result<std::vector<ConversationId>> ConversationStore::import_chats(std::string_view text) try {
+  RUNNEL_TRY(const json root, parse_json(text, "export", {.unique_keys = false}));
+  if (root.is_object() && root.contains("format")) {
+    RUNNEL_TRY(ImportedConversation own, read_own(root));
+    return store_all(*impl_, {std::move(own)});
+  }
+  RUNNEL_TRY(const std::vector<ImportedConversation> read, read_foreign_chats(root));
+  return store_all(*impl_, read);
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversations: not enough memory to import them");
 }
 
 }  // namespace runnel

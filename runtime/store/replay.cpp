@@ -63,6 +63,45 @@ Result<AddedTokens> encode_user(const Model& model, std::span<const PathStep> be
   }
 }
 
+// How many of the first steps the session has just read: it stands at the end of the last of them. 0: at none.
+std::size_t steps_behind(const Session& session, std::span<const PathStep> path) {
+  if (session.position() == 0) return 0;
+  for (std::size_t i = path.size(); i > 0; --i) {
+    if (path[i - 1].position == session.position() &&
+        path[i - 1].history == impl_of(session).history_hash())
+      return i;
+  }
+  return 0;
+}
+
+void count(const PathStep& step, std::size_t tokens, TokenCost& cost) {
+  (!step.never_read  ? cost.replayed
+   : step.lays_anew ? cost.relaid
+                    : cost.fed) += tokens;
+}
+
+// A conversation whose system prompt was only stored: its state is kept, for others that begin with the same.
+Status read_system(ConversationStore::Impl& store, Session& session, PathStep& first,
+                   const ReplayOptions& replay, TokenCost& cost, std::string& warning) {
+  std::uint64_t history = 0;
+  for (const TokenId token : first.tokens) history = extend_history(history, token);
+  const std::optional<Snapshot> start =
+      store.find_start(session.model().info().fingerprint, history, first.tokens);
+  if (!start || start->position() != first.tokens.size() || !session.restore(*start)) {
+    RUNNEL_CHECK_OK(session.reset());
+    RUNNEL_CHECK_OK(feed(session, first.tokens, replay));
+    count(first, first.tokens.size(), cost);
+  }
+  RUNNEL_TRY(const NewBoundary boundary,
+             boundary_of(session, first.tokens, store.options.encoding));
+  if (Status put = store.put_boundary(first.message.id, boundary, warning); !put)
+    warning = put.error().message;
+  first.has_tokens = true;
+  first.position = boundary.position;
+  first.history = boundary.history;
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<TokenId>> encode_system(const Model& model, std::string_view text) {
@@ -138,22 +177,33 @@ Status replay_path(StoreImpl& store, Session& session, std::vector<PathStep>& pa
                    const ReplayOptions& replay, TokenCost& cost, std::string& warning) {
   std::size_t known = 0;  // steps from the first on whose tokens are known for this model
   while (known < path.size() && path[known].has_tokens) ++known;
+  const std::size_t behind = steps_behind(session, std::span(path).first(known));
   for (std::size_t i = known, from = known; i < path.size(); ++i) {
+    // What the session showed and did not read is known better to it than to its tokens.
+    const std::optional<std::string> unread =
+        behind > 0 && behind == i ? std::optional(std::string(session.unread_text())) : std::nullopt;
     RUNNEL_TRY(AddedTokens added, encode_after(session.model(), std::span(path).first(i),
-                                               path[i].message.role, path[i].message.text));
+                                               path[i].message.role, path[i].message.text, unread));
+    path[i].lays_anew = added.kept < std::min(i, known);
     for (std::size_t anew = added.kept; anew < i; ++anew) path[anew].tokens.clear();
     path[i].tokens = std::move(added.tokens);
     from = std::min(from, added.kept);
     known = from;  // what follows is stored anew
   }
 
-  std::size_t done = 0;  // steps that the session has consumed
-  for (std::size_t i = known; i > 0 && done == 0; --i) {
+  std::size_t done = behind <= known ? behind : 0;  // steps that the session has consumed
+  for (std::size_t i = known; i > done; --i) {
     if (path[i - 1].snapshot.empty()) continue;
     const std::optional<Snapshot> snapshot = store.read_snapshot(path[i - 1].snapshot);
     if (snapshot && snapshot->position() == path[i - 1].position && session.restore(*snapshot)) {
       done = i;
+      break;
     }
+  }
+  if (done == 0 && known == 0 && path.size() > 1 && path[0].never_read &&
+      path[0].message.role == "system" && !path[0].tokens.empty()) {
+    RUNNEL_CHECK_OK(read_system(store, session, path[0], replay, cost, warning));
+    known = done = 1;
   }
   if (done == 0) RUNNEL_CHECK_OK(session.reset());
   if (done == path.size()) return {};
@@ -169,7 +219,7 @@ Status replay_path(StoreImpl& store, Session& session, std::vector<PathStep>& pa
   std::uint64_t history = impl_of(session).history_hash();
   RUNNEL_CHECK_OK(feed(session, rest, replay));
   impl_of(session).keep_unread(unread);
-  cost.replayed += rest.size();
+  for (std::size_t i = done; i < path.size(); ++i) count(path[i], path[i].tokens.size(), cost);
 
   for (std::size_t i = done; i < path.size(); ++i) {
     PathStep& step = path[i];

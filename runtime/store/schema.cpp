@@ -12,7 +12,8 @@ namespace runnel {
 namespace {
 
 constexpr std::int64_t kApplication = 0x524e4c31;  // "RNL1"
-constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kVersion = 3;
+constexpr std::int64_t kOldestReadable = 2;  // as it is, by who only reads
 
 // AUTOINCREMENT: an id that another process still holds must never come to mean another row.
 constexpr const char* kVersion1 = R"sql(
@@ -75,6 +76,12 @@ CREATE VIRTUAL TABLE words USING fts5(
 constexpr const char* kFrom1To2 =
     "ALTER TABLE messages ADD COLUMN name TEXT NOT NULL DEFAULT ''; PRAGMA user_version = 2";
 
+// Version 3: what was typed and not sent; messages.complete says why an answer was cut short: 0 nobody knows, 1 it is
+// whole, 2 it was stopped, 3 it reached its length.
+constexpr const char* kFrom2To3 =
+    "CREATE TABLE drafts(conversation INTEGER PRIMARY KEY, text TEXT NOT NULL); "
+    "PRAGMA user_version = 3";
+
 // Two processes that open a new file at once: the change to write-ahead logging does not wait for
 // locks as other statements do.
 Status use_write_ahead_log(Database& database, std::chrono::milliseconds wait) {
@@ -101,7 +108,8 @@ Status check_schema(Database& database, const std::filesystem::path& file) {
     return fail(ErrorCode::malformed, printable(file.native()),
                 ": is the database of another program");
   }
-  if (version.value_or(0) != kVersion) return refuse_version(file, version.value_or(0));
+  if (version.value_or(0) < kOldestReadable || version.value_or(0) > kVersion)
+    return refuse_version(file, version.value_or(0));
   return {};
 }
 
@@ -119,6 +127,7 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
   if (version.value_or(0) == 0 && tables.value_or(0) == 0) {
     RUNNEL_CHECK_OK(database.run(kVersion1));
     RUNNEL_CHECK_OK(database.run(kFrom1To2));
+    RUNNEL_CHECK_OK(database.run(kFrom2To3));
     const std::string stamp = "PRAGMA application_id = " + std::to_string(kApplication);
     RUNNEL_CHECK_OK(database.run(stamp.c_str()));
     return transaction.commit();
@@ -127,8 +136,9 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
     return fail(ErrorCode::malformed, printable(file.native()),
                 ": is the database of another program");
   }
-  if (version.value_or(0) == 1) {
-    RUNNEL_CHECK_OK(database.run(kFrom1To2));
+  if (version.value_or(0) == 1) RUNNEL_CHECK_OK(database.run(kFrom1To2));
+  if (version.value_or(0) == 1 || version.value_or(0) == 2) {
+    RUNNEL_CHECK_OK(database.run(kFrom2To3));
     return transaction.commit();
   }
   if (version.value_or(0) != kVersion) return refuse_version(file, version.value_or(0));

@@ -21,6 +21,11 @@ std::vector<TokenId> tokens_of(const std::vector<std::byte>& blob) {
   return tokens;
 }
 
+// Values of messages.complete; 0: cut short, and nobody knows why.
+constexpr std::int64_t kComplete = 1;
+constexpr std::int64_t kStopped = 2;
+constexpr std::int64_t kLength = 3;
+
 constexpr std::uint64_t kReserveSlack = 256 * 1024;  // until it grows again
 
 }  // namespace
@@ -36,6 +41,11 @@ std::int64_t now_ms() {
       .count();
 }
 
+std::int64_t completeness(bool complete, CutReason cut) {
+  if (complete) return kComplete;
+  return cut == CutReason::stopped ? kStopped : cut == CutReason::length ? kLength : 0;
+}
+
 MessageInfo read_message(const Statement& row) {
   return {.id = row.integer(0),
           .parent = row.integer(1),
@@ -43,10 +53,13 @@ MessageInfo read_message(const Statement& row) {
           .role = row.text(3),
           .text = row.text(4),
           .created = row.integer(5),
-          .complete = row.integer(6) != 0,
+          .complete = row.integer(6) == kComplete,
           .pinned = row.integer(7) != 0,
           .has_snapshot = row.integer(8) != 0,
-          .name = row.text(9)};
+          .name = row.text(9),
+          .cut = row.integer(6) == kStopped  ? CutReason::stopped
+                 : row.integer(6) == kLength ? CutReason::length
+                                             : CutReason::none};
 }
 
 ConversationStore::Impl::Impl(Database opened, StoreSettings chosen, bool only_reads)
@@ -64,37 +77,77 @@ Result<ConversationId> ConversationStore::Impl::new_conversation(std::string_vie
   return database.last_id();
 }
 
-Result<MessageId> ConversationStore::Impl::add_message(const NewMessage& message,
-                                                       const NewBoundary& boundary,
-                                                       std::string& warning) {
-  const std::scoped_lock lock(mutex);
-  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+Status ConversationStore::Impl::check_stands(ConversationId conversation, MessageId parent) {
   // Another process may have deleted this one's head.
   RUNNEL_TRY(
       const auto stands,
       database.number("SELECT 1 FROM conversations WHERE id = ?1 AND trash = 0 AND (?2 = 0 OR "
                       "EXISTS(SELECT 1 FROM messages WHERE id = ?2 AND trash = 0))",
-                      message.conversation, message.parent));
-  if (!stands) {
-    return fail(ErrorCode::not_found, "conversation ", message.conversation,
-                ": it or the message this follows was deleted");
-  }
+                      conversation, parent));
+  if (stands) return {};
+  return fail(ErrorCode::not_found, "conversation ", conversation,
+              ": it or the message this follows was deleted");
+}
+
+Result<MessageId> ConversationStore::Impl::insert_message(const NewMessage& message) {
   const std::int64_t now = now_ms();
   RUNNEL_CHECK_OK(database.run_with(
       "INSERT INTO messages(conversation, parent, role, text, created, complete) "
       "VALUES (?1, NULLIF(?2, 0), ?3, ?4, ?5, ?6)",
-      message.conversation, message.parent, message.role, message.text, now, message.complete));
+      message.conversation, message.parent, message.role, message.text, now,
+      completeness(message.complete, message.cut)));
   const MessageId id = database.last_id();
   RUNNEL_CHECK_OK(index_words(id, message.text));
   RUNNEL_CHECK_OK(
       database.run_with("UPDATE conversations SET head = ?1, updated = ?2 WHERE id = ?3", id, now,
                         message.conversation));
+  return id;
+}
+
+Result<MessageId> ConversationStore::Impl::add_message(const NewMessage& message,
+                                                       const NewBoundary& boundary,
+                                                       std::string& warning) {
+  const std::scoped_lock lock(mutex);
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  RUNNEL_CHECK_OK(check_stands(message.conversation, message.parent));
+  RUNNEL_TRY(const MessageId id, insert_message(message));
   RUNNEL_CHECK_OK(write_boundary(id, boundary, warning));
   std::vector<std::string> dropped;
   RUNNEL_CHECK_OK(evict(dropped, id));
   RUNNEL_CHECK_OK(transaction.commit());
   static_cast<void>(remove_files(dropped));
   return id;
+}
+
+Status ConversationStore::Impl::extend_message(const MessageInfo& message,
+                                               const NewBoundary& boundary, std::string& warning) {
+  const std::scoped_lock lock(mutex);
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  RUNNEL_CHECK_OK(check_stands(message.conversation, message.id));
+  RUNNEL_CHECK_OK(database.run_with(
+      "INSERT INTO words(words, rowid, text) SELECT 'delete', id, text FROM messages WHERE id = ?1",
+      message.id));
+  RUNNEL_CHECK_OK(database.run_with("UPDATE messages SET text = ?2, complete = ?3 WHERE id = ?1",
+                                    message.id, message.text,
+                                    completeness(message.complete, message.cut)));
+  RUNNEL_CHECK_OK(index_words(message.id, message.text));
+  RUNNEL_CHECK_OK(database.run_with("DELETE FROM boundaries WHERE message = ?1", message.id));
+  RUNNEL_CHECK_OK(database.run_with("UPDATE conversations SET updated = ?1 WHERE id = ?2", now_ms(),
+                                    message.conversation));
+  RUNNEL_CHECK_OK(write_boundary(message.id, boundary, warning));
+  std::vector<std::string> dropped;
+  RUNNEL_CHECK_OK(drop_unreferenced_snapshots(dropped));
+  RUNNEL_CHECK_OK(evict(dropped, message.id));
+  RUNNEL_CHECK_OK(transaction.commit());
+  static_cast<void>(remove_files(dropped));
+  return {};
+}
+
+Result<bool> ConversationStore::Impl::has_children(MessageId message) {
+  const std::scoped_lock lock(mutex);
+  RUNNEL_TRY(const auto child,
+             database.number("SELECT 1 FROM messages WHERE parent = ?1 LIMIT 1", message));
+  return child.has_value();
 }
 
 Status ConversationStore::Impl::put_boundary(MessageId message, const NewBoundary& boundary,
@@ -279,7 +332,8 @@ Result<std::vector<PathStep>> ConversationStore::Impl::read_path(MessageId messa
           "SELECT m.parent FROM messages m JOIN way ON m.id = way.id "
           "WHERE m.parent IS NOT NULL) SELECT " +
           std::string(kMessageColumns) +
-          ", x.tokens, x.position, x.history, x.snapshot FROM way "
+          ", x.tokens, x.position, x.history, x.snapshot, "
+          "NOT EXISTS(SELECT 1 FROM boundaries y WHERE y.message = m.id) FROM way "
           "JOIN messages m ON m.id = way.id "
           "LEFT JOIN boundaries x ON x.message = m.id AND x.model = ?2 ORDER BY m.id"));
   rows.bind(message, model);
@@ -292,6 +346,7 @@ Result<std::vector<PathStep>> ConversationStore::Impl::read_path(MessageId messa
     step.position = static_cast<std::uint64_t>(rows.integer(11));
     step.history = static_cast<std::uint64_t>(rows.integer(12));
     step.snapshot = rows.text(13);
+    step.never_read = rows.integer(14) != 0;
     path.push_back(std::move(step));
   }
   if (path.empty()) return fail(ErrorCode::not_found, "message ", message, ": is not there");

@@ -34,6 +34,7 @@ struct NewMessage {
   std::string role;
   std::string text;
   bool complete = true;
+  CutReason cut = CutReason::none;
 };
 
 /// A message and its boundary for one model, if there is one.
@@ -44,6 +45,8 @@ struct PathStep {
   std::uint64_t position = 0;
   std::uint64_t history = 0;
   std::string snapshot;  // name; empty: none
+  bool never_read = false;  // by any model
+  bool lays_anew = false;   // its tokens begin with text of earlier steps
 };
 
 /// Every method takes the lock itself unless it says otherwise.
@@ -67,6 +70,12 @@ struct ConversationStore::Impl {
   /// A snapshot that cannot be written is no failure: `warning` says why it is missing.
   Result<MessageId> add_message(const NewMessage& message, const NewBoundary& boundary,
                                 std::string& warning);
+
+  /// Replaces the text of an answer that nothing follows; other models have not read it then.
+  Status extend_message(const MessageInfo& message, const NewBoundary& boundary, std::string& warning);
+
+  /// Whether a message follows this one, deleted ones included.
+  Result<bool> has_children(MessageId message);
 
   /// Adds or replaces the boundary of a message that is there.
   Status put_boundary(MessageId message, const NewBoundary& boundary, std::string& warning);
@@ -117,6 +126,10 @@ struct ConversationStore::Impl {
   Result<ConversationInfo> info(ConversationId id);
   Result<MessageInfo> message(MessageId id);
   Status index_words(MessageId id, std::string_view text);
+  /// A row of `messages` with its words, the new head. Whether its parent stands is the caller's to look at.
+  Result<MessageId> insert_message(const NewMessage& message);
+  /// @return not_found if the conversation or the message this follows was deleted.
+  Status check_stands(ConversationId conversation, MessageId parent);
   Result<bool> empty_log();
 };
 
@@ -161,5 +174,8 @@ inline constexpr std::string_view kMessageColumns =
     "m.id, m.parent, m.conversation, m.role, m.text, m.created, m.complete, m.pinned, "
     "EXISTS(SELECT 1 FROM boundaries b WHERE b.message = m.id AND b.snapshot IS NOT NULL), m.name";
 MessageInfo read_message(const Statement& row);
+
+/// What messages.complete holds.
+std::int64_t completeness(bool complete, CutReason cut);
 
 }  // namespace runnel

@@ -294,7 +294,7 @@ class ChatModelTest : public QObject {
     QCOMPARE(m_chat->lastWithAlternatives(), second);
   }
 
-  void draftsAreKeptByConversationAndOverARestart() {
+  void draftsAreKeptByConversationInTheLibrary() {
     const qint64 a = m_engine->addConversation(QStringLiteral("a"), {QStringLiteral("X")});
     m_chat->setDraft(QStringLiteral("new one"));
     m_chat->open(a);
@@ -302,12 +302,21 @@ class ChatModelTest : public QObject {
     m_chat->setDraft(QStringLiteral("for a"));
     m_chat->startNew();
     QCOMPARE(m_chat->draft(), QStringLiteral("new one"));
-    m_settings->save();
-    Settings again(m_folder.filePath("s.ini"));
-    ChatModel later(*m_engine, again);
+    QCOMPARE(m_engine->drafts.value(0), QStringLiteral("new one"));
+    ChatModel later(*m_engine, *m_settings);
+    m_engine->readDrafts({});
     QCOMPARE(later.draft(), QStringLiteral("new one"));
     later.open(a);
     QCOMPARE(later.draft(), QStringLiteral("for a"));
+  }
+
+  void aDraftThatIsSentIsForgottenByTheLibraryAlone() {
+    m_chat->setDraft(QStringLiteral("Hello"));
+    QTRY_COMPARE(m_engine->drafts.value(0), QStringLiteral("Hello"));
+    QVERIFY(m_chat->send());
+    QVERIFY(m_engine->requests.last().fromDraft);
+    QTest::qWait(600);
+    QCOMPARE(m_engine->drafts.value(0), QStringLiteral("Hello"));  // until it is stored as a message
   }
 
   void theTimelineDrawsABranchAsALane() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real engine with the default model: two threads, a library on disk.
 #include <QAbstractItemModelTester>
+#include <QDir>
 #include <QElapsedTimer>
 #include <QFile>
 #include <QFileInfo>
@@ -252,7 +253,7 @@ class EngineTest : public QObject {
     QVERIFY(chat().tokensWritten() < 100'000);
   }
 
-  void stopWhileReadingGivesTheMessageBack() {
+  void stopWhileReadingKeepsTheMessageInTheChat() {
     QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
     QSignalSpy reading(m_engine.get(), &ChatEngine::reading);
     const QString text = QStringLiteral("word ").repeated(20'000).trimmed();
@@ -261,11 +262,128 @@ class EngineTest : public QObject {
     QVERIFY(reading.wait(kTimeoutMs));
     chat().stop();
     QTRY_COMPARE_WITH_TIMEOUT(chat().state(), ChatModel::Idle, kTimeoutMs);
-    QCOMPARE(chat().draft(), text);
-    QCOMPARE(chat().messages()->rowCount(), 0);
-    m_app->library()->refresh();
-    QTRY_VERIFY(m_app->library()->ready());
-    QCOMPARE(m_app->library()->rowCount(), 0);
+    QCOMPARE(chat().draft(), QString());
+    QTRY_COMPARE(chat().messages()->rowCount(), 1);
+    QVERIFY(chat().unanswered());
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 1, kTimeoutMs);
+    QCOMPARE(textAt(0), text);
+  }
+
+  void aMessageIsStoredBeforeTheModelIsLoadedAndClosingIsQuick() {
+    const QString text = QStringLiteral("word ").repeated(10'000).trimmed();
+    chat().setDraft(text);
+    QVERIFY(chat().send());  // the model still loads
+    QElapsedTimer clock;
+    clock.start();
+    chat().saveDraft();
+    const bool ended = m_engine->leave(QDeadlineTimer(250));
+    QVERIFY2(clock.elapsed() < 500 || !ended, qPrintable(QString::number(clock.elapsed())));
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().conversation() != 0 || m_app->library()->rowCount() == 1, true,
+                              kTimeoutMs);
+    m_engine->listConversations();
+    QTRY_COMPARE(m_app->library()->rowCount(), 1);  // no ghost beside it
+    chat().open(m_app->library()->index(0).data(LibraryModel::ConversationRole).toLongLong());
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 1, kTimeoutMs);
+    QCOMPARE(textAt(0), text);
+    QCOMPARE(chat().draft(), QString());
+  }
+
+  void killedRightAfterEnterItHasTheMessage() {
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
+    const QString library = m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries));
+    leave();
+    const QString said = QStringLiteral("word ").repeated(10'000).trimmed();
+    QProcess program;
+    program.start(
+        QStringLiteral(RUNNEL_CHAT_PROGRAM),
+        {QStringLiteral("--library"), library, QStringLiteral("--settings"),
+         m_folder.filePath(QStringLiteral("killed.ini")), QStringLiteral("--say"), said, kModel});
+    QVERIFY(program.waitForStarted());
+    start();
+    QTRY_VERIFY_WITH_TIMEOUT(otherThan(0) != 0, kTimeoutMs);
+    program.kill();  // it reads, or still loads
+    QVERIFY(program.waitForFinished());
+    QVERIFY(contentOf(otherThan(0)).first().contains(said));
+  }
+
+  void whileItReadsTheProgramEndsInHalfASecond() {
+    leave();
+    const QString said = QStringLiteral("word ").repeated(20'000).trimmed();
+    QProcess program;
+    program.start(QStringLiteral(RUNNEL_CHAT_PROGRAM),
+                  {QStringLiteral("--library"),
+                   m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries)),
+                   QStringLiteral("--settings"), m_folder.filePath(QStringLiteral("quick.ini")),
+                   QStringLiteral("--quit-after"), QStringLiteral("4000"), QStringLiteral("--say"),
+                   said, kModel});
+    program.setProcessChannelMode(QProcess::MergedChannels);
+    QVERIFY(program.waitForFinished(kTimeoutMs));
+    const QString out = QString::fromUtf8(program.readAll());
+    const qsizetype at = out.indexOf(QStringLiteral("left after "));
+    QVERIFY2(at >= 0, qPrintable(out));
+    const int ms = out.mid(at).section(u' ', 2, 2).toInt();
+    QVERIFY2(ms < 500, qPrintable(out));
+    start();
+    QTRY_VERIFY_WITH_TIMEOUT(otherThan(0) != 0, kTimeoutMs);
+    QVERIFY(contentOf(otherThan(0)).first().contains(said));
+  }
+
+  void aCutAnswerIsContinuedAndAnAnswerWrittenByHandIsGoneOnFrom() {
+    m_settings->maxTokens = 4;
+    say(QStringLiteral("Tell a long story about a river."));
+    const QString first = textAt(1);
+    QCOMPARE(chat().messages()->index(1).data(MessageModel::CutRole).toString(),
+             QStringLiteral("length"));
+    QSignalSpy answered(&chat(), &ChatModel::answered);
+    chat().resume(idAt(1));
+    QVERIFY(answered.wait(kTimeoutMs));
+    QCOMPARE(chat().messages()->rowCount(), 2);
+    QVERIFY(textAt(1).startsWith(first) && textAt(1).size() > first.size());
+    chat().editAnswer(idAt(1), QStringLiteral("The river is called Runnel."));
+    QTRY_COMPARE(textAt(1), QStringLiteral("The river is called Runnel."));
+    say(QStringLiteral("What is it called?"));
+    QCOMPARE(chat().messages()->rowCount(), 4);
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 4, kTimeoutMs);
+    QCOMPARE(textAt(1), QStringLiteral("The river is called Runnel."));
+  }
+
+  void aDamagedLibraryIsSaidAndSavedIntoANewOne() {
+    say(QStringLiteral("Hello there"));
+    const QString library = m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries));
+    leave();
+    {
+      // The page of the index of words and of others: the tables of messages stay readable.
+      QFile file(library);
+      QVERIFY(file.open(QIODevice::ReadWrite));
+      QVERIFY(file.seek(file.size() - 4096));
+      file.write(QByteArray(4096, 'x'));
+    }
+    start();
+    m_engine->replaceLibrary(true);
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(QStringLiteral(".damaged-")), kTimeoutMs);
+    QTRY_VERIFY(m_app->library()->rowCount() >= 1);
+    QVERIFY(!QDir(m_folder.path())
+                 .entryList({QStringLiteral("%1.damaged-*.db").arg(m_libraries)})
+                 .isEmpty());
+    say(QStringLiteral("A new chat can be begun"));
+  }
+
+  void twoProgramsSeeEachOthersChanges() {
+    say(QStringLiteral("Name a colour."));
+    RunnelEngine other(m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries)).toStdString(),
+                       1'000'000'000);
+    other.rename(chat().conversation(), QStringLiteral("renamed elsewhere"));
+    QElapsedTimer clock;
+    clock.start();
+    QTRY_COMPARE_WITH_TIMEOUT(
+        m_app->library()->index(0).data(LibraryModel::NameRole).toString(),
+        QStringLiteral("renamed elsewhere"), 10'000);
   }
 
   void aBrokenFileIsRefusedInWords() {

@@ -3,6 +3,8 @@
 #include <QAbstractItemModelTester>
 #include <QSignalSpy>
 #include <QTemporaryDir>
+#include <QDir>
+#include <QSettings>
 #include <QTest>
 #include <QThreadPool>
 
@@ -96,23 +98,89 @@ class ListsTest : public QObject {
     QVERIFY(!m_app->canUndo());
   }
 
-  void theTrashIsEmptiedOnlyWhenTheNoticeIsGone() {
+  void deletionsStayUndoableWhateverIsSaid() {
     const qint64 a = m_engine->addConversation(QStringLiteral("a"), {});
     const qint64 b = m_engine->addConversation(QStringLiteral("b"), {});
     m_app->library()->remove(a);
     m_app->library()->remove(b);
-    QCOMPARE(m_engine->emptied, 0);
+    m_app->say(QStringLiteral("Copied."));
     m_app->dismissNotice();
-    QCOMPARE(m_engine->emptied, 1);
+    m_app->dismissNotice();
+    QVERIFY(m_engine->forgotten.isEmpty());
+    m_app->undo();
+    m_app->undo();
+    QVERIFY(!m_app->canUndo());
+    QCOMPARE(m_app->library()->rowCount(), 2);
+  }
+
+  void aMachineWithoutRenderNodesHasNoGpu() {
+    const QTemporaryDir devices;
+    QVERIFY(!hasGpu(devices.path()));
+    QDir(devices.path()).mkpath(QStringLiteral("dri"));
+    QVERIFY(!hasGpu(devices.path()));
+    QFile node(devices.filePath(QStringLiteral("dri/renderD128")));
+    QVERIFY(node.open(QIODevice::WriteOnly));
+    QVERIFY(hasGpu(devices.path()));
+  }
+
+  void whatIsOldIsForgottenAtTheStart() {
+    m_app->start();
+    QCOMPARE(m_engine->forgotten, QVector<qint64>{0});
   }
 
   void failuresAreSaidInWordsWithTheDetailsBeside() {
-    Q_EMIT m_engine->libraryFailed({ErrorCode::io, QStringLiteral("chats.db: no space left")});
+    Q_EMIT m_engine->libraryFailed({.code = ErrorCode::io,
+                                    .message = QStringLiteral("chats.db: the disk is full"),
+                                    .about = About::Library,
+                                    .file = QStringLiteral("/x/chats.db"),
+                                    .refusal = Refusal::Full});
     QVERIFY(m_app->noticeIsProblem());
-    QVERIFY(m_app->notice().contains(QStringLiteral("free space")));
-    QCOMPARE(m_app->noticeDetails(), QStringLiteral("chats.db: no space left"));
-    for (int code = 1; code <= static_cast<int>(ErrorCode::internal); ++code)
-      QVERIFY(inWords({static_cast<ErrorCode>(code), {}}).size() > 5);
+    QCOMPARE(m_app->notice(), QStringLiteral("Couldn't save to /x/chats.db: the disk is full."));
+    QCOMPARE(m_app->noticeDetails(), QStringLiteral("chats.db: the disk is full"));
+    for (int code = 1; code <= static_cast<int>(ErrorCode::internal); ++code) {
+      for (const About about :
+           {About::Nothing, About::Model, About::Library, About::Import, About::Export})
+        QVERIFY(inWords({static_cast<ErrorCode>(code), {}, about}).size() > 5);
+    }
+  }
+
+  void aProblemIsNotReplacedByWhatIsSaidLater() {
+    Q_EMIT m_engine->libraryFailed({.code = ErrorCode::malformed,
+                                    .about = About::Library,
+                                    .file = QStringLiteral("/x/chats.db")});
+    m_app->say(QStringLiteral("Copied."));
+    QCOMPARE(m_app->notices().size(), 2);
+    QCOMPARE(m_app->notices().first().toMap().value("actions").toList().size(), 2);
+    m_app->dismissNotice();
+    QVERIFY(m_app->noticeIsProblem());
+  }
+
+  void aModelThatIsNotThereIsSaid() {
+    AppController app(*m_engine, *m_settings,
+                      AppOptions{.wantedModel = QStringLiteral("/x/none.gguf")});
+    app.start();
+    const QVariantList notices = app.notices();
+    QVERIFY(std::any_of(notices.cbegin(), notices.cend(), [](const QVariant& notice) {
+      return notice.toMap().value("text").toString().contains(QStringLiteral("/x/none.gguf"));
+    }));
+  }
+
+  void draftsMoveFromTheSettingsIntoTheLibrary() {
+    {
+      QSettings file(m_folder->filePath("s.ini"), QSettings::IniFormat);
+      file.setValue(QStringLiteral("drafts/0"), QStringLiteral("old"));
+      file.sync();
+    }
+    Settings settings(m_folder->filePath("s.ini"));
+    AppController app(*m_engine, settings, AppOptions{});
+    app.start();
+    QCOMPARE(m_engine->drafts.value(0), QStringLiteral("old"));
+    QCOMPARE(app.chat()->draft(), QStringLiteral("old"));
+    settings.save();
+    QFile file(m_folder->filePath("s.ini"));
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    QVERIFY(!file.readAll().contains("drafts"));
+    QCOMPARE(file.permissions() & (QFile::ReadGroup | QFile::ReadOther), QFile::Permissions());
   }
 
   void loadsTheModelUsedLastOrTheFirstFound() {
@@ -286,7 +354,7 @@ class ListsTest : public QObject {
     m_engine->failLoad(ErrorCode::unsupported);
     QCOMPARE(m_engine->loads.size(), 2);
     QCOMPARE(m_settings->device, QStringLiteral("vulkan:0"));
-    QCOMPARE(m_app->notice(), inWords({ErrorCode::unsupported, {}}));
+    QCOMPARE(m_app->notice(), inWords({ErrorCode::unsupported, QStringLiteral("why")}));
     m_app->models()->choose(a);
     m_engine->failLoad(ErrorCode::malformed);  // never the device's
     QCOMPARE(m_engine->loads.size(), 3);

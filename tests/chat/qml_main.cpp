@@ -12,6 +12,7 @@
 #include <QSet>
 #include <QTemporaryDir>
 #include <QTextBlock>
+#include <QTextFragment>
 #include <QTextDocument>
 #include <QTextLayout>
 #include <QtQuickTest>
@@ -68,6 +69,17 @@ class Desk : public QObject {
   }
 
   Q_INVOKABLE QString copied() const { return QGuiApplication::clipboard()->text(); }
+  /// The colour of the first link of a TextEdit.
+  Q_INVOKABLE QColor linkColourOf(QObject* document) const {
+    const auto* quick = qobject_cast<QQuickTextDocument*>(document);
+    for (QTextBlock b = quick->textDocument()->begin(); b.isValid(); b = b.next()) {
+      for (auto at = b.begin(); !at.atEnd(); ++at) {
+        if (at.fragment().charFormat().isAnchor())
+          return at.fragment().charFormat().foreground().color();
+      }
+    }
+    return {};
+  }
   /// How many colours a highlighter gave to the text of a TextEdit.
   Q_INVOKABLE int coloursOf(QObject* document) const {
     const auto* quick = qobject_cast<QQuickTextDocument*>(document);

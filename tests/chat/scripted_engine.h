@@ -20,7 +20,7 @@ class ScriptedEngine : public ChatEngine {
   // What a test looks at.
   QVector<AnswerRequest> requests;
   int stops = 0;
-  int emptied = 0;
+  QVector<qint64> forgotten;
   QStringList loads;   // "file device threads"
   QList<int> windows;  // of each of them
   QStringList searches;
@@ -67,16 +67,34 @@ class ScriptedEngine : public ChatEngine {
                         .firstTokenMs = 12,
                         .tokensPerSecond = 50,
                         .position = m_position};
-    const qint64 parent = request.text.isEmpty() ? request.after : m_parent;
-    if (request.text.isEmpty()) m_answered = request.conversation;
-    report.answer = {.id = ++m_ids,
-                     .parent = parent,
-                     .role = QStringLiteral("assistant"),
-                     .text = std::exchange(m_written, QString()),
-                     .complete = end == AnswerEnd::Complete};
-    trees[m_answered].messages.push_back(report.answer);
-    trees[m_answered].head = report.answer.id;
+    if (request.text.isEmpty() || request.act == Act::Write) m_answered = request.conversation;
+    const bool said = !request.text.isEmpty() && request.act == Act::Answer;
+    ConversationTree& tree = trees[m_answered];
+    Message answer{.parent = said ? m_parent : request.after,
+                   .role = QStringLiteral("assistant"),
+                   .text = request.act == Act::Write ? request.text
+                                                     : std::exchange(m_written, QString()),
+                   .complete = end == AnswerEnd::Complete,
+                   .cut = end == AnswerEnd::Stopped  ? Cut::Stopped
+                          : end == AnswerEnd::Length ? Cut::Length
+                                                     : Cut::None};
+    if (request.act == Act::Resume) {
+      auto old = std::find_if(tree.messages.begin(), tree.messages.end(),
+                              [&](const Message& m) { return m.id == request.after; });
+      answer.id = old->id;
+      answer.parent = old->parent;
+      answer.text = old->text + answer.text;
+      *old = answer;
+    } else {
+      answer.id = ++m_ids;
+      tree.messages.push_back(answer);
+    }
+    tree.head = answer.id;
+    report.answer = answer;
     Q_EMIT answered(request.ticket, report);
+  }
+  Q_INVOKABLE void finishCut(bool stopped) {
+    finish(stopped ? AnswerEnd::Stopped : AnswerEnd::Length);
   }
   Q_INVOKABLE void answerWith(const QString& text, qint64 position = 10) {
     m_position = position;
@@ -120,7 +138,26 @@ class ScriptedEngine : public ChatEngine {
   Q_INVOKABLE QString lastSystem() const { return requests.last().system; }
   Q_INVOKABLE int stopCount() const { return stops; }
 
+  Q_INVOKABLE void failLibrary(const QString& file, const QString& why) {
+    Q_EMIT libraryFailed({.code = ErrorCode::malformed,
+                          .message = why,
+                          .about = About::Library,
+                          .file = file});
+  }
+  Q_INVOKABLE int callCount(const QString& call) const {
+    return static_cast<int>(calls.count(call));
+  }
+  /// Another program adds a message to a conversation.
+  Q_INVOKABLE void writeElsewhere(qint64 conversation, const QString& text) {
+    ConversationTree& tree = trees[conversation];
+    tree.messages.push_back(
+        {.id = ++m_ids, .parent = tree.head, .role = QStringLiteral("user"), .text = text});
+    tree.head = m_ids;
+    Q_EMIT changedElsewhere();
+  }
+
   QHash<qint64, ConversationTree> trees;
+  QHash<qint64, QString> drafts;
 
   // ChatEngine
   void loadModel(const QString& file, const QString& device, int threads, int window) override {
@@ -188,8 +225,14 @@ class ScriptedEngine : public ChatEngine {
   }
   void deleteConversation(qint64 conversation) override {
     m_trash.push_back(conversation);
+    m_deleted.prepend({.trash = conversation,
+                       .conversation = conversation,
+                       .whole = true,
+                       .messages = trees[conversation].messages.size(),
+                       .name = trees[conversation].name});
     Q_EMIT deleted(conversation, 0, conversation);
     listConversations();
+    listTrash();
   }
   void deleteFrom(qint64 conversation, qint64 message) override {
     ConversationTree& tree = trees[conversation];
@@ -201,20 +244,48 @@ class ScriptedEngine : public ChatEngine {
       if (m.id == message) tree.head = m.parent;
       return true;
     });
+    m_deleted.prepend({.trash = 77,
+                       .conversation = conversation,
+                       .messages = gone.size() - 1,
+                       .name = tree.name});
     Q_EMIT deleted(conversation, message, 77);
+    listTrash();
     Q_EMIT treeRead(tree);
   }
   void undoDelete(qint64 conversation, qint64 trash) override {
     if (trash == 77) trees[conversation] = m_before;
     m_trash.removeAll(conversation);
+    m_deleted.removeIf([trash](const DeletedRow& row) { return row.trash == trash; });
     Q_EMIT undone(conversation);
     listConversations();
+    listTrash();
   }
-  void emptyTrash() override { ++emptied; }
+  void listTrash() override { Q_EMIT trashListed(m_deleted); }
+  void forgetTrash(qint64 trash) override {
+    forgotten.push_back(trash);
+    m_deleted.removeIf([trash](const DeletedRow& row) { return row.trash == trash; });
+    listTrash();
+  }
+  void setDraft(qint64 conversation, const QString& text) override {
+    drafts.insert(conversation, text);
+  }
+  void readDrafts(const QHash<qint64, QString>& older) override {
+    for (auto old = older.cbegin(); old != older.cend(); ++old) drafts.insert(old.key(), *old);
+    Q_EMIT draftsRead(drafts);
+  }
+  void replaceLibrary(bool copy) override {
+    calls.push_back(copy ? QStringLiteral("salvage") : QStringLiteral("fresh"));
+    Q_EMIT libraryReplaced({.old = QStringLiteral("/x/old.db"),
+                            .file = QStringLiteral("/x/new.db"),
+                            .copied = copy,
+                            .conversations = copy ? 2 : 0,
+                            .messages = copy ? 5 : 0,
+                            .unreadable = copy ? 1 : 0});
+  }
   void exportTo(qint64, const QString& file) override { Q_EMIT exported(file); }
   void importFrom(const QString& file) override {
     const qint64 id = addConversation(file, {QStringLiteral("Hello")});
-    Q_EMIT imported(id);
+    Q_EMIT imported(id, 1);
     listConversations();
   }
   void measureStore() override { Q_EMIT storeMeasured({3, 17'000'000, 40'960}); }
@@ -229,6 +300,7 @@ class ScriptedEngine : public ChatEngine {
   QString m_written;
   qint64 m_position = 10;  // tokens of the conversation after an answer
   QVector<qint64> m_trash;
+  QVector<DeletedRow> m_deleted;
   QVector<qint64> m_pinned;
   ConversationTree m_before;
 };

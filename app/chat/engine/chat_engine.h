@@ -38,7 +38,15 @@ class ChatEngine : public QObject {
   virtual void deleteConversation(qint64 conversation) = 0;
   virtual void deleteFrom(qint64 conversation, qint64 message) = 0;
   virtual void undoDelete(qint64 conversation, qint64 trash) = 0;
-  virtual void emptyTrash() = 0;
+  virtual void listTrash() = 0;
+  virtual void forgetTrash(qint64 trash) = 0;  // for good; 0: what was deleted 30 days ago
+  /// Keeps what was typed; empty: forgets it. `conversation` 0: of the chat not begun yet.
+  virtual void setDraft(qint64 conversation, const QString& text) = 0;
+  /// Takes over drafts from where they were kept before, then gives all of them.
+  virtual void readDrafts(const QHash<qint64, QString>& older) = 0;
+  /// A new library in the place of this one, whose file is kept beside it.
+  /// @param copy  with everything that can still be read of it
+  virtual void replaceLibrary(bool copy) = 0;
   virtual void exportTo(qint64 conversation, const QString& file) = 0;  // by suffix: .md, .json
   virtual void importFrom(const QString& file) = 0;
   virtual void measureStore() = 0;
@@ -62,8 +70,13 @@ class ChatEngine : public QObject {
   void searched(const QString& query, const QVector<runnel::chat::SearchResult>& results);
   void deleted(qint64 conversation, qint64 message, qint64 trash);  // message 0: all of it
   void undone(qint64 conversation);
+  void trashListed(const QVector<runnel::chat::DeletedRow>& rows);  // the newest first
+  void draftsRead(const QHash<qint64, QString>& drafts);
+  void changedElsewhere();                 // another program wrote to the library
+  void conversationGone(qint64 conversation);  // it was to be read and is not there
+  void libraryReplaced(const runnel::chat::Replaced& replaced);
   void exported(const QString& file);
-  void imported(qint64 conversation);
+  void imported(qint64 conversation, int chats);  // the last of them
   void storeMeasured(const runnel::chat::StoreNumbers& numbers);
   void libraryFailed(const runnel::chat::Problem& problem);
 };

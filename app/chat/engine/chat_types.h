@@ -2,6 +2,7 @@
 // The plain values that travel between the engine's threads and the window.
 #pragma once
 
+#include <QHash>
 #include <QString>
 #include <QVector>
 
@@ -9,6 +10,9 @@
 #include "runnel/sampling.h"
 
 namespace runnel::chat {
+
+/// Why an answer is not whole.
+enum class Cut { None, Stopped, Length };
 
 struct Message {
   qint64 id = 0;
@@ -19,6 +23,18 @@ struct Message {
   qint64 created = 0;  // ms since 1970
   bool complete = true;
   bool pinned = false;
+  Cut cut = Cut::None;
+};
+
+/// Something deleted that can still be brought back.
+struct DeletedRow {
+  qint64 trash = 0;
+  qint64 at = 0;  // ms since 1970
+  qint64 conversation = 0;
+  bool whole = false;  // all of the chat
+  qint64 messages = 0;
+  QString name;     // the chat's
+  QString excerpt;  // the beginning of what went
 };
 
 struct ConversationRow {
@@ -50,10 +66,29 @@ struct StoreNumbers {
   quint64 databaseBytes = 0;
 };
 
+/// What could not be done, and with which kind of file.
+enum class About { Nothing, Model, Library, Import, Export };
+
+/// Why the system refused, where it says so.
+enum class Refusal { Unknown, Full, Forbidden };
+
 /// What went wrong; the message is the library's, for the details.
 struct Problem {
   ErrorCode code = ErrorCode::internal;
   QString message;
+  About about = About::Nothing;
+  QString file = {};
+  Refusal refusal = Refusal::Unknown;
+};
+
+/// A library that took the place of another.
+struct Replaced {
+  QString old;   // where the other file lies now
+  QString file;  // the new one
+  bool copied = false;
+  qint64 conversations = 0;
+  qint64 messages = 0;
+  qint64 unreadable = 0;
 };
 
 /// What a model file says about itself; nothing of it is loaded.
@@ -95,8 +130,14 @@ struct Device {
   quint64 memoryBytes = 0;
 };
 
+enum class Act {
+  Answer,  // to what is said
+  Resume,  // goes on with the answer at `after`, which was cut short
+  Write,   // `text` is an answer that the user wrote; nothing is generated
+};
+
 /// One answer: go to `after` in `conversation`, say `text` there (unless empty), answer.
-/// Sending, answering again, saying it differently and branching are all this.
+/// Sending, answering again, saying it differently and branching are all this. What is said is stored before it is read.
 struct AnswerRequest {
   quint64 ticket = 0;       // comes back with every report on it
   qint64 conversation = 0;  // 0: make one
@@ -106,6 +147,8 @@ struct AnswerRequest {
   QString system;  // its system prompt, empty: the model's own
   SamplingOptions sampling;
   int maxTokens = 0;  // of the answer, at most
+  Act act = Act::Answer;
+  bool fromDraft = false;  // the conversation's draft is sent with it
 };
 
 enum class AnswerEnd { Complete, Length, Stopped };
@@ -116,6 +159,7 @@ struct AnswerReport {
   QString warning;     // the answer is fine, but …
   qint64 read = 0;     // tokens of the message
   qint64 again = 0;    // tokens that were read before and had to be read again
+  qint64 relaid = 0;   // tokens read with it because the model's template writes earlier turns anew
   qint64 written = 0;  // tokens of the answer
   double firstTokenMs = 0;
   double tokensPerSecond = 0;

@@ -2,6 +2,9 @@
 // From the library's values to the window's.
 #pragma once
 
+#include <cerrno>
+#include <system_error>
+
 #include "app/chat/engine/chat_types.h"
 #include "runnel/store.h"
 
@@ -9,7 +12,22 @@ namespace runnel::chat {
 
 inline QString text(const std::string& utf8) { return QString::fromStdString(utf8); }
 
-inline Problem problem(const Error& error) { return {error.code, text(error.message)}; }
+/// The library's errors are sentences; the system's own words in them say why it refused.
+inline Refusal refusalOf(const std::string& message) {
+  const auto says = [&message](int number) {
+    return message.find(std::generic_category().message(number)) != std::string::npos;
+  };
+  if (says(ENOSPC) || says(EDQUOT) || message.find("disk is full") != std::string::npos)
+    return Refusal::Full;
+  if (says(EACCES) || says(EROFS) || says(EPERM) ||
+      message.find("for reading only") != std::string::npos)
+    return Refusal::Forbidden;
+  return Refusal::Unknown;
+}
+
+inline Problem problem(const Error& error, About about = About::Nothing, const QString& file = {}) {
+  return {error.code, text(error.message), about, file, refusalOf(error.message)};
+}
 
 inline Message message(const MessageInfo& info) {
   return {.id = info.id,
@@ -19,7 +37,10 @@ inline Message message(const MessageInfo& info) {
           .name = text(info.name),
           .created = info.created,
           .complete = info.complete,
-          .pinned = info.pinned};
+          .pinned = info.pinned,
+          .cut = info.cut == CutReason::stopped  ? Cut::Stopped
+                 : info.cut == CutReason::length ? Cut::Length
+                                                 : Cut::None};
 }
 
 }  // namespace runnel::chat

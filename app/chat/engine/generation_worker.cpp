@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/chat/engine/generation_worker.h"
 
-#include <QDateTime>
 #include <QStandardPaths>
 #include <algorithm>
 
@@ -60,7 +59,7 @@ void GenerationWorker::load(const QString& file, const QString& device, int thre
                                               (*model)->chat_format().reason};
   }
   if (!model) {
-    Q_EMIT modelFailed(problem(model.error()));
+    Q_EMIT modelFailed(problem(model.error(), About::Model, file));
     return;
   }
   m_chat.reset();
@@ -82,29 +81,23 @@ GenerationOptions GenerationWorker::optionsOf(const AnswerRequest& request) cons
 
 Status GenerationWorker::goTo(const AnswerRequest& request, const ReplayOptions& replay,
                               AnswerReport& report) {
-  if (m_chat && m_chat->id() == request.conversation) {
+  const auto count = [&report](const TokenCost& cost) {
+    report.read += static_cast<qint64>(cost.fed);
+    report.again += static_cast<qint64>(cost.replayed);
+    report.relaid += static_cast<qint64>(cost.relaid);
+  };
+  if (m_chat && m_chat->id() == request.conversation && m_generation == m_store->generation()) {
     if (m_chat->head() == request.after) return {};
     RUNNEL_TRY(const TokenCost cost, m_chat->rewind(request.after, replay));
-    report.again += static_cast<qint64>(cost.replayed);
+    count(cost);
     return {};
   }
   m_chat.reset();  // its session's memory is needed
+  m_generation = m_store->generation();
   RUNNEL_TRY(const ConversationStore store, m_store->get());
-  if (request.conversation == 0) {
-    NewConversation made{.name = request.name.toStdString(),
-                         .system = request.system.toStdString(),
-                         .pack = std::nullopt};
-    RUNNEL_TRY(m_chat, Conversation::create(store, m_model, std::move(made), replay));
-    report.read += static_cast<qint64>(m_chat->cost().fed);
-    return {};
-  }
   RUNNEL_TRY(m_chat,
              Conversation::open(store, m_model, request.conversation, request.after, replay));
-  report.again += static_cast<qint64>(m_chat->cost().replayed);
-  if (request.after == 0) {
-    RUNNEL_TRY(const TokenCost cost, m_chat->rewind(0, replay));
-    report.again += static_cast<qint64>(cost.replayed);
-  }
+  count(m_chat->cost());
   return {};
 }
 
@@ -131,32 +124,6 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
                              .stop = stop};
   RUNNEL_CHECK_OK(goTo(request, replay, report));
 
-  if (!request.text.isEmpty()) {
-    const qint64 parent = m_chat->head();
-    Result<Turn> said = m_chat->add_user(request.text.toStdString(), replay);
-    if (!said || said->cancelled) {
-      // A conversation that was made for this message and holds nothing is not kept.
-      if (request.conversation == 0) {
-        ConversationStore store = m_chat->store();
-        const qint64 made = m_chat->id();
-        m_chat.reset();
-        static_cast<void>(store.forget_conversation(made));
-      }
-      if (said) return fail(ErrorCode::cancelled, "stopped in the message");
-      return std::move(said).error();
-    }
-    report.read += static_cast<qint64>(said->cost.fed);
-    report.again += static_cast<qint64>(said->cost.replayed);
-    report.warning = text(said->warning);
-    Q_EMIT userSaved(request.ticket, m_chat->id(),
-                     {.id = said->user,
-                      .parent = parent,
-                      .role = QStringLiteral("user"),
-                      .text = request.text,
-                      .created = QDateTime::currentMSecsSinceEpoch()});
-  }
-
-  const qint64 parent = m_chat->head();
   PieceJoiner joiner;
   const auto emitPiece = [&](const QString& piece) { Q_EMIT textWritten(request.ticket, piece); };
   QElapsedTimer writing;
@@ -168,7 +135,12 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
     joiner.add(piece, emitPiece);
     return true;
   };
-  RUNNEL_TRY(Turn turn, m_chat->answer(optionsOf(request), onText, stop));
+  m_keeping = true;
+  Result<Turn> made = request.act == Act::Resume
+                          ? m_chat->resume(optionsOf(request), onText, stop)
+                          : m_chat->answer(optionsOf(request), onText, stop);
+  m_keeping = false;
+  RUNNEL_TRY(const Turn turn, std::move(made));
   const double seconds = writing.isValid() ? static_cast<double>(writing.nsecsElapsed()) / 1e9 : 0;
   joiner.add(turn.result.held_back, emitPiece);
   joiner.flush(emitPiece);
@@ -183,13 +155,13 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
   if (device.starts_with("cuda") || device.starts_with("vulkan"))
     report.hostDraws = text(why_not_drawn_ahead(*m_model, optionsOf(request)));
   report.position = static_cast<qint64>(m_chat->session().position());
-  if (!turn.warning.empty()) report.warning = text(turn.warning);
-  report.answer = {.id = turn.answer,
-                   .parent = parent,
-                   .role = QStringLiteral("assistant"),
-                   .text = text(turn.result.text + turn.result.held_back),
-                   .created = QDateTime::currentMSecsSinceEpoch(),
-                   .complete = report.end == AnswerEnd::Complete};
+  report.warning = text(turn.warning);
+  if (turn.answer != 0) {
+    RUNNEL_TRY(const std::vector<MessageInfo> path, m_chat->store().path(turn.answer));
+    report.answer = message(path.back());
+  } else {
+    report.answer.parent = m_chat->head();
+  }
   Q_EMIT answered(request.ticket, report);
   return {};
 }

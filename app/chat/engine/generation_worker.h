@@ -4,6 +4,7 @@
 
 #include <QElapsedTimer>
 #include <QObject>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -24,12 +25,14 @@ class GenerationWorker : public QObject {
             const std::stop_token& stop);
   void answer(const AnswerRequest& request, const std::stop_token& stop);
 
+  /// Whether it has text of an answer that is not stored yet. From any thread.
+  bool keeping() const { return m_keeping; }
+
  Q_SIGNALS:
   void loadProgress(double fraction);
   void modelLoaded(const runnel::chat::LoadedModel& model);
   void modelFailed(const runnel::chat::Problem& problem);
   void reading(quint64 ticket, qint64 done, qint64 total);
-  void userSaved(quint64 ticket, qint64 conversation, const runnel::chat::Message& message);
   void textWritten(quint64 ticket, const QString& piece);
   void answered(quint64 ticket, const runnel::chat::AnswerReport& report);
   void answerFailed(quint64 ticket, const runnel::chat::Problem& problem);
@@ -42,6 +45,8 @@ class GenerationWorker : public QObject {
   std::shared_ptr<SharedStore> m_store;
   std::shared_ptr<const Model> m_model;
   std::optional<Conversation> m_chat;
+  int m_generation = 0;  // of the store that m_chat is of
+  std::atomic<bool> m_keeping = false;
 };
 
 }  // namespace runnel::chat

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/chat/engine/library_worker.h"
 
+#include <QDateTime>
 #include <QFile>
 #include <QSaveFile>
+#include <chrono>
 
 #include "app/chat/engine/convert.h"
 #include "app/chat/engine/model_facts.h"
@@ -37,11 +39,143 @@ Status writeWhole(const QString& name, const std::string& bytes) {
 
 }  // namespace
 
+QString LibraryWorker::libraryFile() const { return text(m_store->file().string()); }
+
 template <class Use>
-void LibraryWorker::with(const Use& use) {
+void LibraryWorker::with(const Use& use, About about, const QString& file) {
   Result<ConversationStore> store = m_store->get();
-  const Status done = store ? use(*store) : Status(store.error());
-  if (!done) Q_EMIT failed(problem(done.error()));
+  if (!store) {
+    Q_EMIT failed(problem(store.error(), About::Library, libraryFile()));
+    return;
+  }
+  const Status done = use(*store);
+  if (!done)
+    Q_EMIT failed(problem(done.error(), about, about == About::Library ? libraryFile() : file));
+}
+
+std::optional<AnswerRequest> LibraryWorker::store(const AnswerRequest& request) {
+  if (request.text.isEmpty()) return request;
+  const auto add = [&]() -> Result<MessageInfo> {
+    RUNNEL_TRY(ConversationStore store, m_store->get());
+    return store.add({.conversation = request.conversation,
+                      .parent = request.after,
+                      .role = request.act == Act::Write ? "assistant" : "user",
+                      .text = request.text.toStdString(),
+                      .name = request.name.toStdString(),
+                      .system = request.system.toStdString(),
+                      .from_draft = request.fromDraft});
+  };
+  const Result<MessageInfo> stored = add();
+  if (!stored) {
+    Q_EMIT answerFailed(request.ticket, problem(stored.error(), About::Library, libraryFile()));
+    return std::nullopt;
+  }
+  if (request.act == Act::Write) {
+    AnswerReport report;
+    report.answer = message(*stored);
+    Q_EMIT answered(request.ticket, report);
+    return std::nullopt;
+  }
+  Q_EMIT userSaved(request.ticket, stored->conversation, message(*stored));
+  AnswerRequest rest = request;
+  rest.conversation = stored->conversation;
+  rest.after = stored->id;
+  rest.text.clear();
+  return rest;
+}
+
+void LibraryWorker::watch() {
+  constexpr int kLookEveryMs = 500;
+  m_watch = new QTimer(this);
+  m_watch->setInterval(kLookEveryMs);
+  connect(m_watch, &QTimer::timeout, this, &LibraryWorker::look);
+  m_watch->start();
+}
+
+void LibraryWorker::look() {
+  const Result<ConversationStore> store = m_store->get();
+  if (!store) return;  // who asked for something was told
+  const Result<std::int64_t> version = store->version_seen();
+  if (!version || *version == m_version) return;
+  const bool first = m_version == 0;
+  m_version = *version;
+  if (first) return;
+  list();
+  listTrash();
+  Q_EMIT changedElsewhere();
+}
+
+void LibraryWorker::listTrash() {
+  with([this](ConversationStore& store) -> Status {
+    RUNNEL_TRY(const auto found, store.trash());
+    QVector<DeletedRow> rows;
+    for (const TrashInfo& info : found) {
+      rows.push_back({info.id, info.at, info.conversation, info.whole, info.messages,
+                      text(info.name), text(info.excerpt)});
+    }
+    Q_EMIT trashListed(rows);
+    return {};
+  });
+}
+
+void LibraryWorker::forgetTrash(qint64 trash) {
+  constexpr std::chrono::hours kKept(24 * 30);
+  with([&](ConversationStore& store) -> Status {
+    RUNNEL_TRY(const ForgetReport report, trash == 0 ? store.forget_trash(kKept)
+                                                     : store.forget_trash_entry(trash));
+    static_cast<void>(report);
+    return {};
+  });
+  listTrash();
+}
+
+void LibraryWorker::setDraft(qint64 conversation, const QString& typed) {
+  Result<ConversationStore> store = m_store->get();
+  const Status kept =
+      store ? store->set_draft(conversation, typed.toStdString()) : Status(store.error());
+  if (!kept && !m_draftFailed)
+    Q_EMIT failed(problem(kept.error(), About::Library, libraryFile()));
+  m_draftFailed = !kept;
+}
+
+void LibraryWorker::readDrafts(const QHash<qint64, QString>& older) {
+  with([&](ConversationStore& store) -> Status {
+    RUNNEL_TRY(auto found, store.drafts());
+    QHash<qint64, QString> drafts;
+    for (const DraftInfo& draft : found) drafts.insert(draft.conversation, text(draft.text));
+    for (auto old = older.cbegin(); old != older.cend(); ++old) {
+      if (drafts.contains(old.key()) || old->isEmpty()) continue;
+      RUNNEL_CHECK_OK(store.set_draft(old.key(), old->toStdString()));
+      drafts.insert(old.key(), *old);
+    }
+    Q_EMIT draftsRead(drafts);
+    return {};
+  });
+}
+
+void LibraryWorker::replaceLibrary(bool copy) {
+  const QString suffix = QStringLiteral(".") +
+                         (copy ? QStringLiteral("damaged-") : QStringLiteral("kept-")) +
+                         QDateTime::currentDateTime().toString(QStringLiteral("yyyyMMdd-HHmmss"));
+  const auto replace = [&]() -> Result<Replaced> {
+    RUNNEL_TRY(const std::filesystem::path old, m_store->begin_anew(suffix.toStdString()));
+    Replaced replaced{.old = text(old.string()), .file = libraryFile(), .copied = copy};
+    if (!copy) return replaced;
+    RUNNEL_TRY(ConversationStore store, m_store->get());
+    RUNNEL_TRY(const SalvageReport report, store.salvage(old));
+    replaced.conversations = report.conversations;
+    replaced.messages = report.messages;
+    replaced.unreadable = report.unreadable;
+    return replaced;
+  };
+  const Result<Replaced> replaced = replace();
+  m_version = 0;
+  if (replaced) {
+    Q_EMIT libraryReplaced(*replaced);
+  } else {
+    Q_EMIT failed(problem(replaced.error(), About::Library, libraryFile()));
+  }
+  list();
 }
 
 void LibraryWorker::list() {
@@ -58,7 +192,12 @@ void LibraryWorker::list() {
 
 void LibraryWorker::readTree(qint64 conversation) {
   with([&](ConversationStore& store) -> Status {
-    RUNNEL_TRY(const ConversationInfo info, store.info(conversation));
+    const Result<ConversationInfo> there = store.info(conversation);
+    if ((!there && there.error().code == ErrorCode::not_found) || (there && there->trash != 0)) {
+      Q_EMIT conversationGone(conversation);
+      return {};
+    }
+    RUNNEL_TRY(const ConversationInfo info, there);
     RUNNEL_TRY(const auto found, store.tree(conversation));
     ConversationTree tree{.id = conversation, .name = text(info.name), .head = info.head};
     tree.messages.reserve(static_cast<qsizetype>(found.size()));
@@ -110,6 +249,7 @@ void LibraryWorker::deleteConversation(qint64 conversation) {
     return {};
   });
   list();
+  listTrash();
 }
 
 void LibraryWorker::deleteFrom(qint64 conversation, qint64 id) {
@@ -118,6 +258,7 @@ void LibraryWorker::deleteFrom(qint64 conversation, qint64 id) {
     Q_EMIT deleted(conversation, id, trash);
     return {};
   });
+  listTrash();
   readTree(conversation);
 }
 
@@ -128,14 +269,7 @@ void LibraryWorker::undoDelete(qint64 conversation, qint64 trash) {
     return {};
   });
   list();
-}
-
-void LibraryWorker::emptyTrash() {
-  with([](ConversationStore& store) -> Status {
-    RUNNEL_TRY(const ForgetReport report, store.forget_trash(std::chrono::milliseconds(0)));
-    static_cast<void>(report);
-    return {};
-  });
+  listTrash();
 }
 
 void LibraryWorker::exportTo(qint64 conversation, const QString& file) {
@@ -146,17 +280,17 @@ void LibraryWorker::exportTo(qint64 conversation, const QString& file) {
     RUNNEL_CHECK_OK(writeWhole(file, out));
     Q_EMIT exported(file);
     return {};
-  });
+  }, About::Export, file);
 }
 
 void LibraryWorker::importFrom(const QString& file) {
   with([&](ConversationStore& store) -> Status {
     RUNNEL_TRY(const QByteArray bytes, readWhole(file));
-    RUNNEL_TRY(const ConversationId id,
-               store.import_json({bytes.data(), static_cast<std::size_t>(bytes.size())}));
-    Q_EMIT imported(id);
+    RUNNEL_TRY(const std::vector<ConversationId> ids,
+               store.import_chats({bytes.data(), static_cast<std::size_t>(bytes.size())}));
+    Q_EMIT imported(ids.back(), static_cast<int>(ids.size()));
     return {};
-  });
+  }, About::Import, file);
   list();
 }
 

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <QObject>
+#include <QTimer>
 #include <memory>
+#include <optional>
 
 #include "app/chat/engine/chat_types.h"
 #include "app/chat/engine/shared_store.h"
@@ -28,7 +30,15 @@ class LibraryWorker : public QObject {
   void deleteConversation(qint64 conversation);
   void deleteFrom(qint64 conversation, qint64 id);
   void undoDelete(qint64 conversation, qint64 trash);
-  void emptyTrash();
+  void listTrash();
+  void forgetTrash(qint64 trash);
+  void setDraft(qint64 conversation, const QString& text);
+  void readDrafts(const QHash<qint64, QString>& older);
+  void replaceLibrary(bool copy);
+  /// Stores what `request` says. @return what is left of it, nothing if that is all or failed.
+  std::optional<AnswerRequest> store(const AnswerRequest& request);
+  /// Looks twice a second whether somebody else has written.
+  void watch();
   void exportTo(qint64 conversation, const QString& file);
   void importFrom(const QString& file);
   void measure();
@@ -42,8 +52,16 @@ class LibraryWorker : public QObject {
   void searched(const QString& query, const QVector<runnel::chat::SearchResult>& results);
   void deleted(qint64 conversation, qint64 message, qint64 trash);
   void undone(qint64 conversation);
+  void trashListed(const QVector<runnel::chat::DeletedRow>& rows);
+  void draftsRead(const QHash<qint64, QString>& drafts);
+  void changedElsewhere();
+  void conversationGone(qint64 conversation);
+  void libraryReplaced(const runnel::chat::Replaced& replaced);
+  void userSaved(quint64 ticket, qint64 conversation, const runnel::chat::Message& message);
+  void answered(quint64 ticket, const runnel::chat::AnswerReport& report);
+  void answerFailed(quint64 ticket, const runnel::chat::Problem& problem);
   void exported(const QString& file);
-  void imported(qint64 conversation);
+  void imported(qint64 conversation, int chats);
   void storeMeasured(const runnel::chat::StoreNumbers& numbers);
   void inspected(const runnel::chat::ModelFacts& facts);
   void devicesListed(const QVector<runnel::chat::Device>& devices);
@@ -52,9 +70,14 @@ class LibraryWorker : public QObject {
  private:
   /// Runs `use(store)`; what fails becomes failed().
   template <class Use>
-  void with(const Use& use);
+  void with(const Use& use, About about = About::Library, const QString& file = {});
+  QString libraryFile() const;
+  void look();
 
   std::shared_ptr<SharedStore> m_store;
+  QTimer* m_watch = nullptr;
+  qint64 m_version = 0;
+  bool m_draftFailed = false;  // said once
 };
 
 }  // namespace runnel::chat

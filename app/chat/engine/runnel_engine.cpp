@@ -15,6 +15,13 @@ constexpr int kComputingNiceness = 5;
 
 }  // namespace
 
+template <class Call>
+void RunnelEngine::inLibrary(Call call) {
+  if (m_left) return;
+  QMetaObject::invokeMethod(m_library,
+                            [worker = m_library, call = std::move(call)] { call(*worker); });
+}
+
 RunnelEngine::RunnelEngine(std::filesystem::path library, quint64 budgetBytes, QObject* parent)
     : ChatEngine(parent) {
   const auto store = std::make_shared<SharedStore>(std::move(library), budgetBytes);
@@ -30,7 +37,6 @@ RunnelEngine::RunnelEngine(std::filesystem::path library, quint64 budgetBytes, Q
   connect(g, &GenerationWorker::modelLoaded, this, &ChatEngine::modelLoaded);
   connect(g, &GenerationWorker::modelFailed, this, &ChatEngine::modelFailed);
   connect(g, &GenerationWorker::reading, this, &ChatEngine::reading);
-  connect(g, &GenerationWorker::userSaved, this, &ChatEngine::userSaved);
   connect(g, &GenerationWorker::textWritten, this, &ChatEngine::textWritten);
   connect(g, &GenerationWorker::answered, this, &ChatEngine::answered);
   connect(g, &GenerationWorker::answerFailed, this, &ChatEngine::answerFailed);
@@ -40,6 +46,14 @@ RunnelEngine::RunnelEngine(std::filesystem::path library, quint64 budgetBytes, Q
   connect(l, &LibraryWorker::searched, this, &ChatEngine::searched);
   connect(l, &LibraryWorker::deleted, this, &ChatEngine::deleted);
   connect(l, &LibraryWorker::undone, this, &ChatEngine::undone);
+  connect(l, &LibraryWorker::trashListed, this, &ChatEngine::trashListed);
+  connect(l, &LibraryWorker::draftsRead, this, &ChatEngine::draftsRead);
+  connect(l, &LibraryWorker::changedElsewhere, this, &ChatEngine::changedElsewhere);
+  connect(l, &LibraryWorker::conversationGone, this, &ChatEngine::conversationGone);
+  connect(l, &LibraryWorker::libraryReplaced, this, &ChatEngine::libraryReplaced);
+  connect(l, &LibraryWorker::userSaved, this, &ChatEngine::userSaved);
+  connect(l, &LibraryWorker::answered, this, &ChatEngine::answered);
+  connect(l, &LibraryWorker::answerFailed, this, &ChatEngine::answerFailed);
   connect(l, &LibraryWorker::exported, this, &ChatEngine::exported);
   connect(l, &LibraryWorker::imported, this, &ChatEngine::imported);
   connect(l, &LibraryWorker::storeMeasured, this, &ChatEngine::storeMeasured);
@@ -53,21 +67,30 @@ RunnelEngine::RunnelEngine(std::filesystem::path library, quint64 budgetBytes, Q
   m_libraryThread.start();
   QMetaObject::invokeMethod(m_generation,
                             [] { ::setpriority(PRIO_PROCESS, 0, kComputingNiceness); });
+  inLibrary([](LibraryWorker& worker) { worker.watch(); });
 }
 
 RunnelEngine::~RunnelEngine() {
-  m_loading.request_stop();
-  m_answering.request_stop();
-  m_generationThread.quit();
-  m_libraryThread.quit();
-  m_generationThread.wait();
-  m_libraryThread.wait();
+  static_cast<void>(leave(QDeadlineTimer(QDeadlineTimer::Forever)));
 }
 
-template <class Call>
-void RunnelEngine::inLibrary(Call call) {
-  QMetaObject::invokeMethod(m_library,
-                            [worker = m_library, call = std::move(call)] { call(*worker); });
+bool RunnelEngine::leave(QDeadlineTimer until) {
+  if (m_left) return true;
+  m_loading.request_stop();
+  m_answering.request_stop();
+  // What was asked before is done first: the thread is told to end by its own queue.
+  inLibrary([thread = &m_libraryThread](LibraryWorker&) { thread->quit(); });
+  m_libraryThread.wait();
+  m_left = true;
+  m_generationThread.quit();
+  // Text of an answer is worth a little longer; what is only read is not.
+  constexpr int kToKeepMs = 5000;
+  constexpr int kLookMs = 10;
+  QDeadlineTimer longer(kToKeepMs);
+  while (!m_generationThread.wait(QDeadlineTimer(kLookMs))) {
+    if (until.hasExpired() && (!m_generation->keeping() || longer.hasExpired())) return false;
+  }
+  return true;
 }
 
 void RunnelEngine::loadModel(const QString& file, const QString& device, int threads, int window) {
@@ -83,10 +106,13 @@ void RunnelEngine::cancelLoading() { m_loading.request_stop(); }
 
 void RunnelEngine::answer(const AnswerRequest& request) {
   m_answering = std::stop_source();
-  QMetaObject::invokeMethod(m_generation,
-                            [worker = m_generation, request, stop = m_answering.get_token()] {
-                              worker->answer(request, stop);
-                            });
+  inLibrary([generation = m_generation, request,
+             stop = m_answering.get_token()](LibraryWorker& library) {
+    const std::optional<AnswerRequest> rest = library.store(request);
+    if (!rest) return;
+    QMetaObject::invokeMethod(
+        generation, [generation, request = *rest, stop] { generation->answer(request, stop); });
+  });
 }
 
 void RunnelEngine::stop() { m_answering.request_stop(); }
@@ -130,8 +156,20 @@ void RunnelEngine::deleteFrom(qint64 conversation, qint64 message) {
 void RunnelEngine::undoDelete(qint64 conversation, qint64 trash) {
   inLibrary([conversation, trash](LibraryWorker& w) { w.undoDelete(conversation, trash); });
 }
-void RunnelEngine::emptyTrash() {
-  inLibrary([](LibraryWorker& w) { w.emptyTrash(); });
+void RunnelEngine::listTrash() {
+  inLibrary([](LibraryWorker& w) { w.listTrash(); });
+}
+void RunnelEngine::forgetTrash(qint64 trash) {
+  inLibrary([trash](LibraryWorker& w) { w.forgetTrash(trash); });
+}
+void RunnelEngine::setDraft(qint64 conversation, const QString& text) {
+  inLibrary([conversation, text](LibraryWorker& w) { w.setDraft(conversation, text); });
+}
+void RunnelEngine::readDrafts(const QHash<qint64, QString>& older) {
+  inLibrary([older](LibraryWorker& w) { w.readDrafts(older); });
+}
+void RunnelEngine::replaceLibrary(bool copy) {
+  inLibrary([copy](LibraryWorker& w) { w.replaceLibrary(copy); });
 }
 void RunnelEngine::exportTo(qint64 conversation, const QString& file) {
   inLibrary([conversation, file](LibraryWorker& w) { w.exportTo(conversation, file); });

@@ -2,6 +2,7 @@
 // The engine of the app: two threads, one that computes and one that keeps the library.
 #pragma once
 
+#include <QDeadlineTimer>
 #include <QThread>
 #include <filesystem>
 #include <stop_token>
@@ -20,6 +21,11 @@ class RunnelEngine : public ChatEngine {
   RunnelEngine(std::filesystem::path library, quint64 budgetBytes, QObject* parent = nullptr);
   ~RunnelEngine() override;
 
+  /// Stops what runs and ends the threads: after this it takes no more calls. What the library was asked for is done;
+  /// text of an answer is stored.
+  /// @return false if something still computes at `until`; the process can end all the same, nothing would be lost.
+  bool leave(QDeadlineTimer until);
+
   void loadModel(const QString& file, const QString& device, int threads, int window) override;
   void cancelLoading() override;
   void inspect(const QString& file) override;
@@ -37,7 +43,11 @@ class RunnelEngine : public ChatEngine {
   void deleteConversation(qint64 conversation) override;
   void deleteFrom(qint64 conversation, qint64 message) override;
   void undoDelete(qint64 conversation, qint64 trash) override;
-  void emptyTrash() override;
+  void listTrash() override;
+  void forgetTrash(qint64 trash) override;
+  void setDraft(qint64 conversation, const QString& text) override;
+  void readDrafts(const QHash<qint64, QString>& older) override;
+  void replaceLibrary(bool copy) override;
   void exportTo(qint64 conversation, const QString& file) override;
   void importFrom(const QString& file) override;
   void measureStore() override;
@@ -47,6 +57,7 @@ class RunnelEngine : public ChatEngine {
   template <class Call>
   void inLibrary(Call call);
 
+  bool m_left = false;  // the library's thread has ended
   QThread m_generationThread;
   QThread m_libraryThread;
   GenerationWorker* m_generation;  // belong to their threads

@@ -2,9 +2,12 @@
 // The library of conversations, opened once by whichever thread of the engine needs it first.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <system_error>
 
 #include "runnel/store.h"
 
@@ -18,6 +21,20 @@ class SharedStore {
   /// A handle (handles share one connection). A failure is tried again at the next call.
   Result<ConversationStore> get() {
     const std::scoped_lock lock(m_mutex);
+    return open();
+  }
+
+  const std::filesystem::path& file() const { return m_file; }
+
+  /// Grows when another library takes the file's place: handles from before are of the old one.
+  int generation() const { return m_generation; }
+
+  /// Moves the file aside and begins a new one in its place.
+  /// @return where the old one is.
+  Result<std::filesystem::path> begin_anew(const std::string& suffix);
+
+ private:
+  Result<ConversationStore> open() {
     if (m_store) return *m_store;
     Result<ConversationStore> opened =
         ConversationStore::open({.file = m_file, .budget_bytes = m_budget});
@@ -25,11 +42,32 @@ class SharedStore {
     return opened;
   }
 
- private:
   std::mutex m_mutex;
   const std::filesystem::path m_file;
   const std::uint64_t m_budget;
+  std::atomic<int> m_generation = 0;
   std::optional<ConversationStore> m_store;
 };
+
+inline Result<std::filesystem::path> SharedStore::begin_anew(const std::string& suffix) {
+  const std::scoped_lock lock(m_mutex);
+  m_store.reset();
+  ++m_generation;
+  std::filesystem::path old = m_file;
+  old.replace_extension(suffix + m_file.extension().string());
+  // Its log belongs to it; its states are read again from the text.
+  for (const char* part : {"", "-wal", "-shm"}) {
+    std::filesystem::path from = m_file, to = old;
+    from += part;
+    to += part;
+    std::error_code error;
+    std::filesystem::rename(from, to, error);
+    if (error && *part == 0)
+      return Error{ErrorCode::io, m_file.string() + ": cannot rename it: " + error.message()};
+  }
+  Result<ConversationStore> made = open();
+  if (!made) return made.error();
+  return old;
+}
 
 }  // namespace runnel::chat

@@ -4,20 +4,16 @@
 <context>
     <name>CodeBlock</name>
     <message>
-        <source>Code %1</source>
-        <translation>Code %1</translation>
-    </message>
-    <message>
-        <source>code</source>
-        <translation>Code</translation>
-    </message>
-    <message>
         <source>Copy</source>
         <translation>Kopieren</translation>
     </message>
     <message>
         <source>Copy code</source>
         <translation>Code kopieren</translation>
+    </message>
+    <message>
+        <source>Code block, %1</source>
+        <translation>Codeblock, %1</translation>
     </message>
 </context>
 <context>
@@ -39,23 +35,19 @@
         <translation>Nächste Fassung</translation>
     </message>
     <message>
-        <source>Go on with this one</source>
-        <translation>Mit dieser weiter</translation>
+        <source>Continue with this version</source>
+        <translation>Mit dieser Fassung fortfahren</translation>
     </message>
 </context>
 <context>
     <name>Composer</name>
-    <message>
-        <source>Another chat is being answered…</source>
-        <translation>Ein anderer Chat wird gerade beantwortet …</translation>
-    </message>
     <message>
         <source>Message</source>
         <translation>Nachricht</translation>
     </message>
     <message>
         <source>Stop</source>
-        <translation>Anhalten</translation>
+        <translation>Stoppen</translation>
     </message>
     <message>
         <source>Send</source>
@@ -63,26 +55,46 @@
     </message>
     <message>
         <source>Stop (Esc)</source>
-        <translation>Anhalten (Esc)</translation>
+        <translation>Stoppen (Esc)</translation>
     </message>
     <message>
         <source>Send (Enter)</source>
         <translation>Senden (Eingabe)</translation>
     </message>
+    <message>
+        <source>Sent when the other answer is done.</source>
+        <translation>Wird nach der anderen Antwort gesendet.</translation>
+    </message>
+    <message>
+        <source>Another chat is being answered. Enter queues your message.</source>
+        <translation>Ein anderer Chat wird gerade beantwortet. Eingabe stellt Ihre Nachricht in die Warteschlange.</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Abbrechen</translation>
+    </message>
+    <message>
+        <source>Cut</source>
+        <translation>Ausschneiden</translation>
+    </message>
+    <message>
+        <source>Copy</source>
+        <translation>Kopieren</translation>
+    </message>
+    <message>
+        <source>Paste</source>
+        <translation>Einfügen</translation>
+    </message>
+    <message>
+        <source>Select all</source>
+        <translation>Alles auswählen</translation>
+    </message>
 </context>
 <context>
     <name>ConversationPane</name>
     <message>
-        <source>Chats</source>
-        <translation>Chats</translation>
-    </message>
-    <message>
         <source>New chat</source>
         <translation>Neuer Chat</translation>
-    </message>
-    <message>
-        <source>Loading… %1 %</source>
-        <translation>Lädt … %1 %</translation>
     </message>
     <message>
         <source>Choose a model…</source>
@@ -93,28 +105,68 @@
         <translation>Modell: %1</translation>
     </message>
     <message>
-        <source>Timeline</source>
-        <translation>Zeitleiste</translation>
-    </message>
-    <message>
         <source>Messages</source>
         <translation>Nachrichten</translation>
     </message>
     <message>
-        <source>To the end</source>
-        <translation>Zum Ende</translation>
+        <source>Show the chat list</source>
+        <translation>Chatliste einblenden</translation>
     </message>
     <message>
-        <source>You went back. What you say next starts a new branch.</source>
-        <translation>Sie sind zurückgegangen. Was Sie nun sagen, beginnt einen neuen Zweig.</translation>
+        <source>Loading… %1%</source>
+        <translation>Lädt … %1 %</translation>
     </message>
     <message>
-        <source>Answer</source>
-        <translation>Antworten</translation>
+        <source>Show the timeline</source>
+        <translation>Zeitleiste einblenden</translation>
     </message>
     <message>
-        <source>Return to the end</source>
-        <translation>Zurück ans Ende</translation>
+        <source>Jump to latest</source>
+        <translation>Zum neuesten Text springen</translation>
+    </message>
+    <message>
+        <source>You went back. Your next message starts a new branch.</source>
+        <translation>Sie sind zurückgegangen. Ihre nächste Nachricht beginnt einen neuen Zweig.</translation>
+    </message>
+    <message>
+        <source>Get an answer</source>
+        <translation>Antwort anfordern</translation>
+    </message>
+    <message>
+        <source>Back to where I was</source>
+        <translation>Zurück zur letzten Stelle</translation>
+    </message>
+</context>
+<context>
+    <name>DeleteDialog</name>
+    <message numerus="yes">
+        <source>Delete %n messages on %1 branches?</source>
+        <translation>
+            <numerusform>%n Nachricht auf %1 Zweigen löschen?</numerusform>
+            <numerusform>%n Nachrichten auf %1 Zweigen löschen?</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>Delete %n messages?</source>
+        <translation>
+            <numerusform>%n Nachricht löschen?</numerusform>
+            <numerusform>%n Nachrichten löschen?</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n pinned places go too.</source>
+        <translation>
+            <numerusform>Auch %n angeheftete Stelle.</numerusform>
+            <numerusform>Auch %n angeheftete Stellen.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Abbrechen</translation>
+    </message>
+    <message>
+        <source>Delete</source>
+        <translation>Löschen</translation>
     </message>
 </context>
 <context>
@@ -122,14 +174,6 @@
     <message>
         <source>What shall we talk about?</source>
         <translation>Worüber sprechen wir?</translation>
-    </message>
-    <message>
-        <source>Choose a model file first.</source>
-        <translation>Wählen Sie zuerst eine Modelldatei.</translation>
-    </message>
-    <message>
-        <source>Everything stays on this device. Any message is a place you can go back to; the model keeps a summary of fixed size, so early details may fade.</source>
-        <translation>Alles bleibt auf diesem Gerät. Zu jeder Nachricht können Sie zurückgehen; das Modell behält eine Zusammenfassung fester Größe, frühe Einzelheiten können also verblassen.</translation>
     </message>
     <message>
         <source>Choose a model…</source>
@@ -144,8 +188,16 @@
         <translation>Schreibe ein kurzes Gedicht über einen Fluss.</translation>
     </message>
     <message>
-        <source>Explain what a queue is, with code.</source>
-        <translation>Erkläre mit Code, was eine Warteschlange ist.</translation>
+        <source>Choose a model to start.</source>
+        <translation>Wählen Sie ein Modell, um zu beginnen.</translation>
+    </message>
+    <message>
+        <source>Everything stays on this device. You can come back to any message and continue from there.</source>
+        <translation>Alles bleibt auf diesem Gerät. Zu jeder Nachricht können Sie zurückkehren und dort weitermachen.</translation>
+    </message>
+    <message>
+        <source>Explain what a queue is, with a code example.</source>
+        <translation>Erkläre mit einem Codebeispiel, was eine Warteschlange ist.</translation>
     </message>
 </context>
 <context>
@@ -163,22 +215,6 @@
         <translation>JSON</translation>
     </message>
     <message>
-        <source>All branches; can be imported again.</source>
-        <translation>Alle Zweige; kann wieder importiert werden.</translation>
-    </message>
-    <message>
-        <source>The branch in view, for reading.</source>
-        <translation>Der sichtbare Zweig, zum Lesen.</translation>
-    </message>
-    <message>
-        <source>File</source>
-        <translation>Datei</translation>
-    </message>
-    <message>
-        <source>This file exists and will be replaced.</source>
-        <translation>Diese Datei gibt es; sie wird ersetzt.</translation>
-    </message>
-    <message>
         <source>Cancel</source>
         <translation>Abbrechen</translation>
     </message>
@@ -190,33 +226,25 @@
         <source>Choose a folder</source>
         <translation>Ordner wählen</translation>
     </message>
+    <message>
+        <source>All branches. Can be imported again.</source>
+        <translation>Alle Zweige. Kann wieder importiert werden.</translation>
+    </message>
+    <message>
+        <source>The branch you see, for reading.</source>
+        <translation>Der sichtbare Zweig, zum Lesen.</translation>
+    </message>
+    <message>
+        <source>File name</source>
+        <translation>Dateiname</translation>
+    </message>
+    <message>
+        <source>This file already exists and will be replaced.</source>
+        <translation>Diese Datei ist schon vorhanden und wird ersetzt.</translation>
+    </message>
 </context>
 <context>
     <name>FilePicker</name>
-    <message>
-        <source>No file of this kind is here.</source>
-        <translation>Hier ist keine Datei dieser Art.</translation>
-    </message>
-    <message>
-        <source>This file is of another kind.</source>
-        <translation>Diese Datei ist von anderer Art.</translation>
-    </message>
-    <message>
-        <source>Nothing that can be opened is at this path.</source>
-        <translation>Unter diesem Pfad lässt sich nichts öffnen.</translation>
-    </message>
-    <message>
-        <source>Folder above</source>
-        <translation>Ordner darüber</translation>
-    </message>
-    <message>
-        <source>Path of the folder</source>
-        <translation>Pfad des Ordners</translation>
-    </message>
-    <message>
-        <source>Path of the folder or file</source>
-        <translation>Pfad des Ordners oder der Datei</translation>
-    </message>
     <message>
         <source>Folders</source>
         <translation>Ordner</translation>
@@ -226,12 +254,8 @@
         <translation>Ordner und Dateien</translation>
     </message>
     <message>
-        <source>No folder is in here.</source>
-        <translation>Hier ist kein Ordner.</translation>
-    </message>
-    <message>
         <source>Home</source>
-        <translation>Home</translation>
+        <translation>Persönlicher Ordner</translation>
     </message>
     <message>
         <source>Downloads</source>
@@ -239,11 +263,39 @@
     </message>
     <message>
         <source>Use this folder</source>
-        <translation>Diesen Ordner nehmen</translation>
+        <translation>Diesen Ordner verwenden</translation>
     </message>
     <message>
         <source>Open</source>
         <translation>Öffnen</translation>
+    </message>
+    <message>
+        <source>No matching files in this folder.</source>
+        <translation>Keine passenden Dateien in diesem Ordner.</translation>
+    </message>
+    <message>
+        <source>Wrong file type.</source>
+        <translation>Falscher Dateityp.</translation>
+    </message>
+    <message>
+        <source>Nothing to open at this path.</source>
+        <translation>Unter diesem Pfad gibt es nichts zu öffnen.</translation>
+    </message>
+    <message>
+        <source>Parent folder</source>
+        <translation>Übergeordneter Ordner</translation>
+    </message>
+    <message>
+        <source>Folder path</source>
+        <translation>Ordnerpfad</translation>
+    </message>
+    <message>
+        <source>Folder or file path</source>
+        <translation>Ordner- oder Dateipfad</translation>
+    </message>
+    <message>
+        <source>No folders here.</source>
+        <translation>Keine Ordner vorhanden.</translation>
     </message>
 </context>
 <context>
@@ -256,10 +308,6 @@
 <context>
     <name>KeysSheet</name>
     <message>
-        <source>Keyboard</source>
-        <translation>Tastatur</translation>
-    </message>
-    <message>
         <source>Send</source>
         <translation>Senden</translation>
     </message>
@@ -268,32 +316,12 @@
         <translation>Neue Zeile</translation>
     </message>
     <message>
-        <source>Stop the answer, close a page</source>
-        <translation>Antwort anhalten, Seite schließen</translation>
-    </message>
-    <message>
         <source>New chat</source>
         <translation>Neuer Chat</translation>
     </message>
     <message>
-        <source>Write</source>
-        <translation>Schreiben</translation>
-    </message>
-    <message>
         <source>Search all messages</source>
         <translation>Alle Nachrichten durchsuchen</translation>
-    </message>
-    <message>
-        <source>Answer again</source>
-        <translation>Nochmals antworten</translation>
-    </message>
-    <message>
-        <source>Undo a deletion, while its notice shows</source>
-        <translation>Löschen rückgängig machen, solange der Hinweis steht</translation>
-    </message>
-    <message>
-        <source>Show or hide chats, timeline</source>
-        <translation>Chats, Zeitleiste ein- oder ausblenden</translation>
     </message>
     <message>
         <source>Models</source>
@@ -309,31 +337,63 @@
     </message>
     <message>
         <source>Delete</source>
-        <translation>Entf</translation>
-    </message>
-    <message>
-        <source>Rename or delete the chat chosen in the list</source>
-        <translation>Den in der Liste gewählten Chat umbenennen oder löschen</translation>
+        <translation>Löschen</translation>
     </message>
     <message>
         <source>Scroll</source>
-        <translation>Blättern</translation>
-    </message>
-    <message>
-        <source>Larger, smaller, usual text</source>
-        <translation>Text größer, kleiner, wie üblich</translation>
-    </message>
-    <message>
-        <source>This list</source>
-        <translation>Diese Liste</translation>
-    </message>
-    <message>
-        <source>Say the last message differently</source>
-        <translation>Die letzte Nachricht anders sagen</translation>
+        <translation>Scrollen</translation>
     </message>
     <message>
         <source>Compare the last versions</source>
-        <translation>Die letzten Fassungen vergleichen</translation>
+        <translation>Letzte Fassungen vergleichen</translation>
+    </message>
+    <message>
+        <source>Keyboard shortcuts</source>
+        <translation>Tastenkürzel</translation>
+    </message>
+    <message>
+        <source>Edit the last message</source>
+        <translation>Letzte Nachricht bearbeiten</translation>
+    </message>
+    <message>
+        <source>Stop the answer or close a page</source>
+        <translation>Antwort stoppen oder Seite schließen</translation>
+    </message>
+    <message>
+        <source>Go to the message field</source>
+        <translation>Zum Textfeld</translation>
+    </message>
+    <message>
+        <source>Try again</source>
+        <translation>Erneut antworten</translation>
+    </message>
+    <message>
+        <source>Undo the last deletion</source>
+        <translation>Letztes Löschen rückgängig machen</translation>
+    </message>
+    <message>
+        <source>Show or hide the chat list, the timeline</source>
+        <translation>Chatliste, Zeitleiste ein- oder ausblenden</translation>
+    </message>
+    <message>
+        <source>Rename or delete the selected chat</source>
+        <translation>Ausgewählten Chat umbenennen oder löschen</translation>
+    </message>
+    <message>
+        <source>Larger, smaller, default text size</source>
+        <translation>Text vergrößern, verkleinern, zurücksetzen</translation>
+    </message>
+    <message>
+        <source>Back to the place before, forward again</source>
+        <translation>Zurück zur vorigen Stelle, wieder vorwärts</translation>
+    </message>
+    <message>
+        <source>Quit</source>
+        <translation>Beenden</translation>
+    </message>
+    <message>
+        <source>Show this list</source>
+        <translation>Diese Liste anzeigen</translation>
     </message>
 </context>
 <context>
@@ -343,16 +403,12 @@
         <translation>Neuer Chat</translation>
     </message>
     <message>
-        <source>Hide the list</source>
-        <translation>Liste ausblenden</translation>
-    </message>
-    <message>
         <source>Search all messages</source>
         <translation>Alle Nachrichten durchsuchen</translation>
     </message>
     <message>
         <source>Clear the search</source>
-        <translation>Suche leeren</translation>
+        <translation>Suche löschen</translation>
     </message>
     <message>
         <source>Pinned</source>
@@ -363,16 +419,8 @@
         <translation>Heute</translation>
     </message>
     <message>
-        <source>Last seven days</source>
-        <translation>Letzte sieben Tage</translation>
-    </message>
-    <message>
         <source>Earlier</source>
         <translation>Früher</translation>
-    </message>
-    <message>
-        <source>Names</source>
-        <translation>Namen</translation>
     </message>
     <message>
         <source>Messages</source>
@@ -383,43 +431,55 @@
         <translation>Chats</translation>
     </message>
     <message>
-        <source>Nothing found.</source>
-        <translation>Nichts gefunden.</translation>
-    </message>
-    <message>
-        <source>Your chats will be here.</source>
-        <translation>Hier werden Ihre Chats stehen.</translation>
-    </message>
-    <message>
         <source>Models</source>
         <translation>Modelle</translation>
-    </message>
-    <message>
-        <source>Import a chat</source>
-        <translation>Chat importieren</translation>
-    </message>
-    <message>
-        <source>Export this chat</source>
-        <translation>Diesen Chat exportieren</translation>
     </message>
     <message>
         <source>Settings</source>
         <translation>Einstellungen</translation>
     </message>
+    <message>
+        <source>Hide the chat list</source>
+        <translation>Chatliste ausblenden</translation>
+    </message>
+    <message>
+        <source>Previous 7 days</source>
+        <translation>Vorige 7 Tage</translation>
+    </message>
+    <message>
+        <source>Chat titles</source>
+        <translation>Chattitel</translation>
+    </message>
+    <message>
+        <source>No results.</source>
+        <translation>Keine Treffer.</translation>
+    </message>
+    <message>
+        <source>Your chats will appear here.</source>
+        <translation>Hier erscheinen Ihre Chats.</translation>
+    </message>
+    <message>
+        <source>More</source>
+        <translation>Mehr</translation>
+    </message>
+    <message>
+        <source>Import chats…</source>
+        <translation>Chats importieren …</translation>
+    </message>
+    <message>
+        <source>Export this chat…</source>
+        <translation>Diesen Chat exportieren …</translation>
+    </message>
+    <message>
+        <source>Recently deleted</source>
+        <translation>Zuletzt gelöscht</translation>
+    </message>
 </context>
 <context>
     <name>LibraryRow</name>
     <message>
-        <source>Name of the chat</source>
-        <translation>Name des Chats</translation>
-    </message>
-    <message>
-        <source>More about %1</source>
-        <translation>Mehr zu %1</translation>
-    </message>
-    <message>
         <source>Unpin</source>
-        <translation>Lösen</translation>
+        <translation>Nicht mehr anheften</translation>
     </message>
     <message>
         <source>Pin to the top</source>
@@ -437,17 +497,21 @@
         <source>Delete</source>
         <translation>Löschen</translation>
     </message>
+    <message>
+        <source>Chat title</source>
+        <translation>Chattitel</translation>
+    </message>
+    <message>
+        <source>Answering…</source>
+        <translation>Antwortet …</translation>
+    </message>
+    <message>
+        <source>More options for %1</source>
+        <translation>Weitere Optionen für %1</translation>
+    </message>
 </context>
 <context>
     <name>LinkDialog</name>
-    <message>
-        <source>Open this link in the browser? Models make up addresses.</source>
-        <translation>Diesen Link im Browser öffnen? Modelle erfinden Adressen.</translation>
-    </message>
-    <message>
-        <source>This is no link to the web; it is not opened.</source>
-        <translation>Das ist kein Link ins Web; er wird nicht geöffnet.</translation>
-    </message>
     <message>
         <source>Copy</source>
         <translation>Kopieren</translation>
@@ -460,6 +524,14 @@
         <source>Open</source>
         <translation>Öffnen</translation>
     </message>
+    <message>
+        <source>Open this link in your browser? Models sometimes invent addresses.</source>
+        <translation>Diesen Link im Browser öffnen? Modelle erfinden manchmal Adressen.</translation>
+    </message>
+    <message>
+        <source>Only web and mail links can be opened.</source>
+        <translation>Nur Web- und E-Mail-Links können geöffnet werden.</translation>
+    </message>
 </context>
 <context>
     <name>Main</name>
@@ -468,51 +540,35 @@
         <translation>Modell öffnen</translation>
     </message>
     <message>
-        <source>Import a chat</source>
-        <translation>Chat importieren</translation>
+        <source>No folders or models (.gguf) here.</source>
+        <translation>Keine Ordner oder Modelle (.gguf) vorhanden.</translation>
     </message>
     <message>
-        <source>No folder and no model (.gguf) is here.</source>
-        <translation>Hier ist weder ein Ordner noch ein Modell (.gguf).</translation>
+        <source>Import chats</source>
+        <translation>Chats importieren</translation>
     </message>
     <message>
-        <source>No folder and no exported chat (.json) is here.</source>
-        <translation>Hier ist weder ein Ordner noch ein exportierter Chat (.json).</translation>
+        <source>No chats to import in this folder.</source>
+        <translation>Keine Chats zum Importieren in diesem Ordner.</translation>
     </message>
     <message>
-        <source>Export into a folder</source>
+        <source>Export to a folder</source>
         <translation>In einen Ordner exportieren</translation>
     </message>
 </context>
 <context>
     <name>MemoryMeter</name>
     <message>
-        <source>This chat is %L1 tokens long. What the model keeps of it takes %2, whatever its length.</source>
-        <translation>Dieser Chat ist %L1 Token lang. Was das Modell davon behält, braucht %2, gleich wie lang er wird.</translation>
+        <source>%L1 tokens so far, no limit. The model&apos;s memory of this chat always takes %2.</source>
+        <translation>Bisher %L1 Token, kein Limit. Das Modellgedächtnis dieses Chats braucht immer %2.</translation>
     </message>
     <message>
-        <source>Length of this chat</source>
-        <translation>Länge dieses Chats</translation>
+        <source>%L1 tokens so far. No limit; old details fade.</source>
+        <translation>Bisher %L1 Token. Kein Limit; alte Einzelheiten verblassen.</translation>
     </message>
     <message>
-        <source>%L1 tokens</source>
-        <translation>%L1 Token</translation>
-    </message>
-    <message>
-        <source>Memory of it</source>
-        <translation>Gedächtnis davon</translation>
-    </message>
-    <message>
-        <source>%1, always</source>
-        <translation>%1, immer</translation>
-    </message>
-    <message>
-        <source>Details from long ago fade.</source>
-        <translation>Lange zurückliegende Einzelheiten verblassen.</translation>
-    </message>
-    <message>
-        <source>about %L1 tokens</source>
-        <translation>etwa %L1 Token</translation>
+        <source>About %L1 tokens so far. No limit; old details fade.</source>
+        <translation>Bisher etwa %L1 Token. Kein Limit; alte Einzelheiten verblassen.</translation>
     </message>
 </context>
 <context>
@@ -538,20 +594,20 @@
         <translation>Kopieren</translation>
     </message>
     <message>
-        <source>Say it differently</source>
-        <translation>Anders sagen</translation>
+        <source>Edit</source>
+        <translation>Bearbeiten</translation>
     </message>
     <message>
-        <source>Answer again</source>
-        <translation>Nochmals antworten</translation>
+        <source>Try again</source>
+        <translation>Erneut antworten</translation>
     </message>
     <message>
-        <source>Go back to here</source>
-        <translation>Hierher zurückgehen</translation>
+        <source>Continue from here</source>
+        <translation>Hier weitermachen</translation>
     </message>
     <message>
-        <source>More</source>
-        <translation>Mehr</translation>
+        <source>More options</source>
+        <translation>Weitere Optionen</translation>
     </message>
 </context>
 <context>
@@ -573,20 +629,24 @@
         <translation>Angeheftet</translation>
     </message>
     <message>
-        <source>The answer is being written</source>
-        <translation>Die Antwort wird geschrieben</translation>
+        <source>Answering…</source>
+        <translation>Antwortet …</translation>
     </message>
     <message>
-        <source>Cut short</source>
-        <translation>Abgebrochen</translation>
+        <source>Reached the length limit</source>
+        <translation>Längengrenze erreicht</translation>
+    </message>
+    <message>
+        <source>Stopped</source>
+        <translation>Gestoppt</translation>
+    </message>
+    <message>
+        <source>Continue</source>
+        <translation>Fortsetzen</translation>
     </message>
 </context>
 <context>
     <name>MessageEditor</name>
-    <message>
-        <source>Your message</source>
-        <translation>Ihre Nachricht</translation>
-    </message>
     <message>
         <source>Cancel</source>
         <translation>Abbrechen</translation>
@@ -595,43 +655,51 @@
         <source>Send as a new branch</source>
         <translation>Als neuen Zweig senden</translation>
     </message>
+    <message>
+        <source>Edit message</source>
+        <translation>Nachricht bearbeiten</translation>
+    </message>
+    <message>
+        <source>Save as a new version</source>
+        <translation>Als neue Fassung speichern</translation>
+    </message>
 </context>
 <context>
     <name>MessageMenu</name>
     <message>
-        <source>Branch: go on from here</source>
-        <translation>Abzweigen: von hier aus weiter</translation>
-    </message>
-    <message>
         <source>Unpin</source>
-        <translation>Lösen</translation>
-    </message>
-    <message>
-        <source>Pin: keep its snapshot</source>
-        <translation>Anheften: Schnappschuss behalten</translation>
+        <translation>Nicht mehr anheften</translation>
     </message>
     <message>
         <source>Name this place…</source>
-        <translation>Diesen Ort benennen …</translation>
+        <translation>Diese Stelle benennen …</translation>
     </message>
     <message>
         <source>Compare versions</source>
         <translation>Fassungen vergleichen</translation>
     </message>
     <message>
-        <source>Delete from here on</source>
-        <translation>Ab hier löschen</translation>
+        <source>Continue from here</source>
+        <translation>Hier weitermachen</translation>
+    </message>
+    <message>
+        <source>Edit this answer</source>
+        <translation>Diese Antwort bearbeiten</translation>
+    </message>
+    <message>
+        <source>Pin (always instant)</source>
+        <translation>Anheften (immer sofort erreichbar)</translation>
+    </message>
+    <message>
+        <source>Delete from here…</source>
+        <translation>Ab hier löschen …</translation>
     </message>
 </context>
 <context>
     <name>ModelRow</name>
     <message>
-        <source>More than the %1 that are free now.</source>
-        <translation>Mehr als die %1, die jetzt frei sind.</translation>
-    </message>
-    <message>
         <source>Cannot be used: %1</source>
-        <translation>Nicht benutzbar: %1</translation>
+        <translation>Nicht verwendbar: %1</translation>
     </message>
     <message>
         <source>Loading the model…</source>
@@ -643,7 +711,11 @@
     </message>
     <message>
         <source>In use</source>
-        <translation>In Gebrauch</translation>
+        <translation>Wird verwendet</translation>
+    </message>
+    <message>
+        <source>Needs more memory than the %1 free now.</source>
+        <translation>Braucht mehr Speicher als die %1, die gerade frei sind.</translation>
     </message>
 </context>
 <context>
@@ -653,28 +725,24 @@
         <translation>Modelle</translation>
     </message>
     <message>
-        <source>Runs on</source>
-        <translation>Läuft auf</translation>
-    </message>
-    <message>
         <source>Device</source>
         <translation>Gerät</translation>
-    </message>
-    <message>
-        <source>Model files (.gguf) can also be dropped onto the window.</source>
-        <translation>Modelldateien (.gguf) können auch auf das Fenster gezogen werden.</translation>
     </message>
     <message>
         <source>Open a file…</source>
         <translation>Datei öffnen …</translation>
     </message>
+    <message>
+        <source>Run on</source>
+        <translation>Ausführen auf</translation>
+    </message>
+    <message>
+        <source>You can also drop a model file (.gguf) onto this window.</source>
+        <translation>Sie können Modelldateien (.gguf) auch in dieses Fenster ziehen.</translation>
+    </message>
 </context>
 <context>
     <name>NameDialog</name>
-    <message>
-        <source>Name of this place</source>
-        <translation>Name dieses Ortes</translation>
-    </message>
     <message>
         <source>Cancel</source>
         <translation>Abbrechen</translation>
@@ -683,16 +751,16 @@
         <source>Save</source>
         <translation>Speichern</translation>
     </message>
+    <message>
+        <source>Name for this place</source>
+        <translation>Name dieser Stelle</translation>
+    </message>
 </context>
 <context>
     <name>NoticeBar</name>
     <message>
-        <source>Less</source>
-        <translation>Weniger</translation>
-    </message>
-    <message>
         <source>Details</source>
-        <translation>Einzelheiten</translation>
+        <translation>Details</translation>
     </message>
     <message>
         <source>Undo</source>
@@ -700,98 +768,216 @@
     </message>
     <message>
         <source>Dismiss</source>
-        <translation>Ausblenden</translation>
+        <translation>Schließen</translation>
+    </message>
+    <message>
+        <source>Hide details</source>
+        <translation>Details ausblenden</translation>
+    </message>
+</context>
+<context>
+    <name>PlacePreview</name>
+    <message>
+        <source>You</source>
+        <translation>Sie</translation>
+    </message>
+    <message>
+        <source>Answer</source>
+        <translation>Antwort</translation>
+    </message>
+    <message>
+        <source>Continue from here</source>
+        <translation>Hier weitermachen</translation>
     </message>
 </context>
 <context>
     <name>Runnel</name>
     <message>
-        <source>Something is missing. Choose a model file, or look whether the file was moved.</source>
-        <translation>Etwas fehlt. Wählen Sie eine Modelldatei oder sehen Sie nach, ob die Datei verschoben wurde.</translation>
-    </message>
-    <message>
-        <source>The disk refused to read or write. Look for free space and permissions.</source>
-        <translation>Lesen oder Schreiben wurde verweigert. Prüfen Sie freien Platz und Rechte.</translation>
-    </message>
-    <message>
-        <source>This file is damaged or not what its name says. Fetch it again.</source>
-        <translation>Diese Datei ist beschädigt oder nicht, was ihr Name sagt. Besorgen Sie sie neu.</translation>
-    </message>
-    <message>
-        <source>This file is fine, but this version cannot run it. Choose another model.</source>
-        <translation>Diese Datei ist in Ordnung, aber diese Version kann sie nicht ausführen. Wählen Sie ein anderes Modell.</translation>
-    </message>
-    <message>
-        <source>This belongs to another model or version.</source>
-        <translation>Das gehört zu einem anderen Modell oder einer anderen Version.</translation>
-    </message>
-    <message>
         <source>Not enough memory. Close other programs or choose a smaller model.</source>
         <translation>Zu wenig Speicher. Schließen Sie andere Programme oder wählen Sie ein kleineres Modell.</translation>
     </message>
     <message>
-        <source>The device failed. Choose another device, or try again.</source>
-        <translation>Das Gerät hat versagt. Wählen Sie ein anderes oder versuchen Sie es noch einmal.</translation>
-    </message>
-    <message>
         <source>Stopped.</source>
-        <translation>Angehalten.</translation>
-    </message>
-    <message>
-        <source>A setting is outside its range. Reset the sampling settings.</source>
-        <translation>Eine Einstellung liegt außerhalb ihres Bereichs. Setzen Sie die Wortwahl zurück.</translation>
-    </message>
-    <message>
-        <source>Something went wrong inside. Please report the details.</source>
-        <translation>Im Inneren ging etwas schief. Bitte melden Sie die Einzelheiten.</translation>
-    </message>
-    <message>
-        <source>Chat deleted.</source>
-        <translation>Chat gelöscht.</translation>
-    </message>
-    <message>
-        <source>Deleted from there on.</source>
-        <translation>Ab dort gelöscht.</translation>
+        <translation>Gestoppt.</translation>
     </message>
     <message>
         <source>Exported to %1</source>
         <translation>Exportiert nach %1</translation>
     </message>
     <message>
-        <source>Imported.</source>
-        <translation>Importiert.</translation>
-    </message>
-    <message>
-        <source>No model was found. Choose a GGUF file under Models.</source>
-        <translation>Kein Modell gefunden. Wählen Sie unter Modelle eine GGUF-Datei.</translation>
-    </message>
-    <message>
         <source>Copied.</source>
         <translation>Kopiert.</translation>
-    </message>
-    <message>
-        <source>Drop a model (.gguf) or an exported chat (.json) here.</source>
-        <translation>Legen Sie hier ein Modell (.gguf) oder einen exportierten Chat (.json) ab.</translation>
-    </message>
-    <message>
-        <source>Best available</source>
-        <translation>Das beste vorhandene</translation>
     </message>
     <message>
         <source>%1 parameters · %2 · %3 layers</source>
         <translation>%1 Parameter · %2 · %3 Schichten</translation>
     </message>
     <message>
-        <source>Needs %1: %2 of weights and %3 for a conversation of any length</source>
-        <translation>Braucht %1: %2 für Gewichte und %3 für ein Gespräch jeder Länge</translation>
+        <source>Couldn&apos;t save to %1: the disk is full.</source>
+        <translation>%1 konnte nicht gespeichert werden: Der Datenträger ist voll.</translation>
     </message>
     <message>
-        <source>The device has too little memory for this model, so it runs on the CPU. Choose a smaller model, or another device under Models.</source>
-        <translation>Das Gerät hat zu wenig Speicher für dieses Modell, deshalb läuft es auf der CPU. Wählen Sie ein kleineres Modell oder unter Modelle ein anderes Gerät.</translation>
+        <source>Couldn&apos;t save to %1: no permission to write there.</source>
+        <translation>%1 konnte nicht gespeichert werden: Schreibrechte fehlen.</translation>
     </message>
     <message>
-        <source>The device cannot be used, so the model runs on the CPU. Look at its driver, or choose another device under Models.</source>
-        <translation>Das Gerät lässt sich nicht benutzen, deshalb läuft das Modell auf der CPU. Sehen Sie nach seinem Treiber oder wählen Sie unter Modelle ein anderes Gerät.</translation>
+        <source>Your chat library %1 is damaged.</source>
+        <translation>Ihre Chat-Bibliothek %1 ist beschädigt.</translation>
+    </message>
+    <message>
+        <source>%1 was made with another model or a newer version.</source>
+        <translation>%1 stammt von einem anderen Modell oder einer neueren Version.</translation>
+    </message>
+    <message>
+        <source>Couldn&apos;t read %1: %2.</source>
+        <translation>%1 konnte nicht gelesen werden: %2.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t find %1. Was it moved or deleted?</source>
+        <translation>%1 wurde nicht gefunden. Verschoben oder gelöscht?</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is damaged or not a model file. Download it again.</source>
+        <translation>%1 ist nicht lesbar: beschädigt oder keine Modelldatei. Laden Sie sie erneut herunter.</translation>
+    </message>
+    <message>
+        <source>This version can&apos;t run %1 (%2). Choose another model.</source>
+        <translation>Diese Version kann %1 nicht ausführen (%2). Wählen Sie ein anderes Modell.</translation>
+    </message>
+    <message>
+        <source>Couldn&apos;t save to %1: %2.</source>
+        <translation>%1 konnte nicht gespeichert werden: %2.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t import %1: this is not a chat export of Runnel, ChatGPT or Open WebUI.</source>
+        <translation>%1 konnte nicht importiert werden: kein Export von Runnel, ChatGPT oder Open WebUI.</translation>
+    </message>
+    <message>
+        <source>No model selected. Choose one under Models.</source>
+        <translation>Kein Modell ausgewählt. Wählen Sie unter „Modelle“ eines aus.</translation>
+    </message>
+    <message>
+        <source>Couldn&apos;t read or write a file: %1.</source>
+        <translation>Eine Datei konnte nicht gelesen oder geschrieben werden: %1.</translation>
+    </message>
+    <message>
+        <source>A file is damaged: %1.</source>
+        <translation>Eine Datei ist beschädigt: %1.</translation>
+    </message>
+    <message>
+        <source>this model</source>
+        <translation>dieses Modell</translation>
+    </message>
+    <message>
+        <source>This</source>
+        <translation>Dies</translation>
+    </message>
+    <message>
+        <source>The device stopped working. Try again, or choose another device under Models.</source>
+        <translation>Das Gerät reagiert nicht mehr. Versuchen Sie es erneut oder wählen Sie unter „Modelle“ ein anderes Gerät.</translation>
+    </message>
+    <message>
+        <source>A setting is out of range: %1.</source>
+        <translation>Eine Einstellung liegt außerhalb des gültigen Bereichs: %1.</translation>
+    </message>
+    <message>
+        <source>Internal error. Please report it with the details below.</source>
+        <translation>Interner Fehler. Bitte melden Sie ihn mit den Details unten.</translation>
+    </message>
+    <message>
+        <source>Saved. Coming back here will take a moment: its state couldn&apos;t be written.</source>
+        <translation>Gespeichert. Die Rückkehr hierher wird etwas dauern: Der Zustand konnte nicht geschrieben werden.</translation>
+    </message>
+    <message>
+        <source>%1 has too little memory for this model, so it runs on the CPU. Choose a smaller model, or another device under Models.</source>
+        <translation>%1 hat zu wenig Speicher für dieses Modell, deshalb läuft es auf der CPU. Wählen Sie ein kleineres Modell oder unter „Modelle“ ein anderes Gerät.</translation>
+    </message>
+    <message>
+        <source>%1 can&apos;t be used, so the model runs on the CPU. Check its driver, or choose another device under Models.</source>
+        <translation>%1 ist nicht verwendbar, deshalb läuft das Modell auf der CPU. Prüfen Sie den Treiber oder wählen Sie unter „Modelle“ ein anderes Gerät.</translation>
+    </message>
+    <message>
+        <source>Chat moved to Recently deleted.</source>
+        <translation>Chat nach „Zuletzt gelöscht“ verschoben.</translation>
+    </message>
+    <message>
+        <source>Messages deleted.</source>
+        <translation>Nachrichten gelöscht.</translation>
+    </message>
+    <message>
+        <source>A new library was begun.</source>
+        <translation>Eine neue Bibliothek wurde begonnen.</translation>
+    </message>
+    <message>
+        <source>The old file is kept: %1</source>
+        <translation>Die alte Datei bleibt: %1</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n chats imported.</source>
+        <translation>
+            <numerusform>%n Chat importiert.</numerusform>
+            <numerusform>%n Chats importiert.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>No model found. Choose a model file (.gguf) under Models.</source>
+        <translation>Kein Modell gefunden. Wählen Sie unter „Modelle“ eine Modelldatei (.gguf).</translation>
+    </message>
+    <message>
+        <source>Save into a new library</source>
+        <translation>In neue Bibliothek retten</translation>
+    </message>
+    <message>
+        <source>Begin a new library (the old file is kept)</source>
+        <translation>Neue Bibliothek beginnen (die alte Datei bleibt)</translation>
+    </message>
+    <message>
+        <source>Can&apos;t open %1. Drop a model (.gguf) or a chat export (.json).</source>
+        <translation>%1 kann nicht geöffnet werden. Ziehen Sie ein Modell (.gguf) oder einen Chat-Export (.json) hierher.</translation>
+    </message>
+    <message>
+        <source>Automatic (best available)</source>
+        <translation>Automatisch (bestes verfügbares)</translation>
+    </message>
+    <message>
+        <source>Needs %1: %2 for the model, %3 for a chat of any length</source>
+        <translation>Braucht %1: %2 für das Modell, %3 für einen Chat beliebiger Länge</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n messages deleted.</source>
+        <translation>
+            <numerusform>%n Nachricht gelöscht.</numerusform>
+            <numerusform>%n Nachrichten gelöscht.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n chats saved into a new library.</source>
+        <translation>
+            <numerusform>%n Chat in eine neue Bibliothek gerettet.</numerusform>
+            <numerusform>%n Chats in eine neue Bibliothek gerettet.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n messages could not be read.</source>
+        <translation>
+            <numerusform>%n Nachricht war nicht lesbar.</numerusform>
+            <numerusform>%n Nachrichten waren nicht lesbar.</numerusform>
+        </translation>
+    </message>
+</context>
+<context>
+    <name>SelectableArea</name>
+    <message>
+        <source>Copy</source>
+        <translation>Kopieren</translation>
+    </message>
+    <message>
+        <source>Select all</source>
+        <translation>Alles auswählen</translation>
+    </message>
+    <message>
+        <source>Copy link</source>
+        <translation>Link kopieren</translation>
     </message>
 </context>
 <context>
@@ -801,12 +987,8 @@
         <translation>Einstellungen</translation>
     </message>
     <message>
-        <source>Look</source>
-        <translation>Aussehen</translation>
-    </message>
-    <message>
         <source>Theme</source>
-        <translation>Farben</translation>
+        <translation>Farbschema</translation>
     </message>
     <message>
         <source>System</source>
@@ -821,112 +1003,32 @@
         <translation>Dunkel</translation>
     </message>
     <message>
-        <source>Size of text</source>
-        <translation>Textgröße</translation>
-    </message>
-    <message>
-        <source>Of the size the system uses.</source>
-        <translation>Bezogen auf die Größe, die das System benutzt.</translation>
-    </message>
-    <message>
         <source>Font</source>
-        <translation>Schrift</translation>
-    </message>
-    <message>
-        <source>Language (from the next start)</source>
-        <translation>Sprache (ab dem nächsten Start)</translation>
-    </message>
-    <message>
-        <source>Show speed and length under the chat</source>
-        <translation>Tempo und Länge unter dem Chat zeigen</translation>
+        <translation>Schriftart</translation>
     </message>
     <message>
         <source>System prompt</source>
         <translation>Systemanweisung</translation>
     </message>
     <message>
-        <source>Read at the beginning of every new chat. Empty: the one the model comes with.</source>
-        <translation>Wird am Anfang jedes neuen Chats gelesen. Leer: der, den das Modell mitbringt.</translation>
-    </message>
-    <message>
-        <source>For example: You answer in one sentence.</source>
-        <translation>Zum Beispiel: Du antwortest in einem Satz.</translation>
-    </message>
-    <message>
-        <source>How words are chosen</source>
-        <translation>Wie Wörter gewählt werden</translation>
-    </message>
-    <message>
-        <source>Reset</source>
-        <translation>Zurücksetzen</translation>
-    </message>
-    <message>
         <source>Temperature</source>
         <translation>Temperatur</translation>
-    </message>
-    <message>
-        <source>0 always takes the likeliest word. Higher is livelier and errs more.</source>
-        <translation>0 nimmt immer das wahrscheinlichste Wort. Höher ist lebendiger und irrt öfter.</translation>
-    </message>
-    <message>
-        <source>none</source>
-        <translation>keine</translation>
-    </message>
-    <message>
-        <source>Chooses among the likeliest words that together have this share. 1 chooses among all.</source>
-        <translation>Wählt unter den wahrscheinlichsten Wörtern, die zusammen diesen Anteil haben. 1 wählt unter allen.</translation>
-    </message>
-    <message>
-        <source>Chooses among so many words at most.</source>
-        <translation>Wählt unter höchstens so vielen Wörtern.</translation>
     </message>
     <message>
         <source>all</source>
         <translation>alle</translation>
     </message>
     <message>
-        <source>Leaves out words less likely than this share of the likeliest.</source>
-        <translation>Lässt Wörter weg, die unwahrscheinlicher sind als dieser Anteil des wahrscheinlichsten.</translation>
-    </message>
-    <message>
         <source>off</source>
         <translation>aus</translation>
     </message>
     <message>
-        <source>Against repetition</source>
-        <translation>Gegen Wiederholung</translation>
-    </message>
-    <message>
-        <source>Longest answer</source>
-        <translation>Längste Antwort</translation>
-    </message>
-    <message>
-        <source>In tokens; a token is about three quarters of a word.</source>
-        <translation>In Token; ein Token ist etwa drei Viertel eines Wortes.</translation>
-    </message>
-    <message>
         <source>Seed</source>
-        <translation>Startwert</translation>
-    </message>
-    <message>
-        <source>The same seed gives the same answer to the same chat.</source>
-        <translation>Derselbe Startwert gibt demselben Chat dieselbe Antwort.</translation>
-    </message>
-    <message>
-        <source>different each time</source>
-        <translation>jedes Mal anders</translation>
-    </message>
-    <message>
-        <source>Machine</source>
-        <translation>Rechner</translation>
+        <translation>Startwert (Seed)</translation>
     </message>
     <message>
         <source>Threads</source>
-        <translation>Rechenfäden</translation>
-    </message>
-    <message>
-        <source>How many processor cores compute. Changing it loads the model again.</source>
-        <translation>Wie viele Prozessorkerne rechnen. Eine Änderung lädt das Modell neu.</translation>
+        <translation>Threads</translation>
     </message>
     <message>
         <source>Memory window</source>
@@ -937,26 +1039,6 @@
         <translation>Wie viele der letzten Token das Modell wörtlich sieht. Weniger brauchen weniger Speicher. Eine Änderung lädt das Modell neu, und Chats, die mit einem anderen Fenster gespeichert wurden, werden neu gelesen.</translation>
     </message>
     <message>
-        <source>one a core</source>
-        <translation>einer je Kern</translation>
-    </message>
-    <message>
-        <source>Disk for going back at once (MB)</source>
-        <translation>Speicherplatz für sofortiges Zurückgehen (MB)</translation>
-    </message>
-    <message>
-        <source>Now %1 in %L2 snapshots, and %3 of text. Beyond it the oldest are dropped: going back there then takes some reading. Pinned places are kept.</source>
-        <translation>Jetzt %1 in %L2 Schnappschüssen und %3 Text. Darüber hinaus fallen die ältesten weg: dorthin zurückzugehen braucht dann etwas Lesezeit. Angeheftete Orte bleiben.</translation>
-    </message>
-    <message>
-        <source>Keyboard…</source>
-        <translation>Tastatur …</translation>
-    </message>
-    <message>
-        <source>Runnel Chat uses no network. Chats, settings and models stay in your own folders.</source>
-        <translation>Runnel Chat benutzt kein Netz. Chats, Einstellungen und Modelle bleiben in Ihren eigenen Ordnern.</translation>
-    </message>
-    <message>
         <source>The model&apos;s default is %1.</source>
         <translation>Das Modell empfiehlt %1.</translation>
     </message>
@@ -965,16 +1047,120 @@
         <translation>Wie die Modelldatei es empfiehlt, bis Sie es ändern.</translation>
     </message>
     <message>
-        <source>Above 1, words used lately become less likely.</source>
-        <translation>Über 1 werden zuletzt benutzte Wörter unwahrscheinlicher.</translation>
-    </message>
-    <message>
         <source>Against loops (DRY)</source>
         <translation>Gegen Schleifen (DRY)</translation>
     </message>
     <message>
         <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
         <translation>Macht es unwahrscheinlich, dass eine Antwort dieselbe Stelle noch einmal sagt. Üblich ist 0,8.</translation>
+    </message>
+    <message>
+        <source>Appearance</source>
+        <translation>Darstellung</translation>
+    </message>
+    <message>
+        <source>Text size</source>
+        <translation>Textgröße</translation>
+    </message>
+    <message>
+        <source>Relative to the system size.</source>
+        <translation>Bezogen auf die Textgröße des Systems.</translation>
+    </message>
+    <message>
+        <source>Language (after a restart)</source>
+        <translation>Sprache (nach einem Neustart)</translation>
+    </message>
+    <message>
+        <source>Show speed and token count below the chat</source>
+        <translation>Geschwindigkeit und Tokenzahl unter dem Chat anzeigen</translation>
+    </message>
+    <message>
+        <source>Given to the model at the start of every new chat. Leave empty to use the model&apos;s own.</source>
+        <translation>Wird dem Modell zu Beginn jedes neuen Chats gegeben. Leer: die, die das Modell mitbringt.</translation>
+    </message>
+    <message>
+        <source>For example: Answer in one sentence.</source>
+        <translation>Zum Beispiel: Antworte in einem Satz.</translation>
+    </message>
+    <message>
+        <source>Sampling</source>
+        <translation>Sampling</translation>
+    </message>
+    <message>
+        <source>Reset to defaults</source>
+        <translation>Auf Standard zurücksetzen</translation>
+    </message>
+    <message>
+        <source>0 always picks the likeliest word. Higher values are livelier and make more mistakes.</source>
+        <translation>0 wählt immer das wahrscheinlichste Wort. Höhere Werte sind lebendiger und machen mehr Fehler.</translation>
+    </message>
+    <message>
+        <source>0 (always the likeliest)</source>
+        <translation>0 (immer das wahrscheinlichste)</translation>
+    </message>
+    <message>
+        <source>Considers only the likeliest words whose probabilities add up to this share. 1 considers all.</source>
+        <translation>Berücksichtigt nur die wahrscheinlichsten Wörter, die zusammen diesen Anteil erreichen. 1 berücksichtigt alle.</translation>
+    </message>
+    <message>
+        <source>Considers at most this many words.</source>
+        <translation>Berücksichtigt höchstens so viele Wörter.</translation>
+    </message>
+    <message>
+        <source>Ignores words less likely than this share of the likeliest one.</source>
+        <translation>Ignoriert Wörter, die unwahrscheinlicher sind als dieser Anteil des wahrscheinlichsten.</translation>
+    </message>
+    <message>
+        <source>Repetition penalty</source>
+        <translation>Wiederholungen vermeiden</translation>
+    </message>
+    <message>
+        <source>Above 1, recently used words become less likely.</source>
+        <translation>Über 1 werden kürzlich verwendete Wörter unwahrscheinlicher.</translation>
+    </message>
+    <message>
+        <source>Maximum answer length</source>
+        <translation>Maximale Antwortlänge</translation>
+    </message>
+    <message>
+        <source>In tokens. A token is about three quarters of a word.</source>
+        <translation>In Token. Ein Token entspricht etwa drei Vierteln eines Wortes.</translation>
+    </message>
+    <message>
+        <source>With the same seed, the same chat gets the same answer.</source>
+        <translation>Mit demselben Startwert erhält derselbe Chat dieselbe Antwort.</translation>
+    </message>
+    <message>
+        <source>random</source>
+        <translation>zufällig</translation>
+    </message>
+    <message>
+        <source>Performance</source>
+        <translation>Leistung</translation>
+    </message>
+    <message>
+        <source>CPU threads to use. Changing this reloads the model.</source>
+        <translation>Anzahl der CPU-Threads. Eine Änderung lädt das Modell neu.</translation>
+    </message>
+    <message>
+        <source>one per core</source>
+        <translation>einer pro Kern</translation>
+    </message>
+    <message>
+        <source>Disk space for instant return (MB)</source>
+        <translation>Speicherplatz für sofortige Rückkehr (MB)</translation>
+    </message>
+    <message>
+        <source>In use: %1 for %L2 saved states, %3 for text. When it is full, the oldest states are removed; going back there then takes a moment. Pinned places are kept.</source>
+        <translation>Belegt: %1 für %L2 gespeicherte Zustände, %3 für Text. Ist er voll, werden die ältesten Zustände entfernt; die Rückkehr dorthin dauert dann etwas. Angeheftete Stellen bleiben.</translation>
+    </message>
+    <message>
+        <source>Keyboard shortcuts…</source>
+        <translation>Tastenkürzel …</translation>
+    </message>
+    <message>
+        <source>Runnel Chat never uses the network. Chats, settings and models stay in your own folders.</source>
+        <translation>Runnel Chat verwendet nie das Netzwerk. Chats, Einstellungen und Modelle bleiben in Ihren eigenen Ordnern.</translation>
     </message>
 </context>
 <context>
@@ -987,32 +1173,12 @@
 <context>
     <name>StatusLine</name>
     <message>
-        <source>Reading %L1 tokens… Esc stops</source>
-        <translation>Liest %L1 Token … Esc hält an</translation>
-    </message>
-    <message>
         <source>Loading the model…</source>
         <translation>Das Modell wird geladen …</translation>
     </message>
     <message>
         <source>Stopping…</source>
-        <translation>Hält an …</translation>
-    </message>
-    <message>
-        <source>first word after %L1 ms</source>
-        <translation>erstes Wort nach %L1 ms</translation>
-    </message>
-    <message>
-        <source>%L1 tokens in this chat</source>
-        <translation>%L1 Token in diesem Chat</translation>
-    </message>
-    <message>
-        <source>memory %1</source>
-        <translation>Gedächtnis %1</translation>
-    </message>
-    <message>
-        <source>A small model makes mistakes. Check what matters.</source>
-        <translation>Ein kleines Modell macht Fehler. Prüfen Sie, was wichtig ist.</translation>
+        <translation>Stoppt …</translation>
     </message>
     <message>
         <source>%L1 tokens/s on %2</source>
@@ -1021,6 +1187,30 @@
     <message>
         <source>, not drawn ahead: %1</source>
         <translation>, nicht im Voraus gezogen: %1</translation>
+    </message>
+    <message>
+        <source>Reading %L1 of %L2 tokens. Esc stops.</source>
+        <translation>Liest %L1 von %L2 Token. Esc stoppt.</translation>
+    </message>
+    <message>
+        <source>Reading %L1 of %L2 tokens, about %3 s left. Esc stops.</source>
+        <translation>Liest %L1 von %L2 Token, noch etwa %3 s. Esc stoppt.</translation>
+    </message>
+    <message>
+        <source>first word in %L1 ms</source>
+        <translation>erstes Wort nach %L1 ms</translation>
+    </message>
+    <message>
+        <source>model memory %1</source>
+        <translation>Modellgedächtnis %1</translation>
+    </message>
+    <message>
+        <source>%L1 tokens re-read: the model&apos;s template rewrites earlier turns</source>
+        <translation>%L1 Token nachgelesen: Die Vorlage des Modells schreibt frühere Beiträge um</translation>
+    </message>
+    <message>
+        <source>Small models make mistakes. Check important facts.</source>
+        <translation>Kleine Modelle machen Fehler. Prüfen Sie wichtige Angaben.</translation>
     </message>
 </context>
 <context>
@@ -1041,8 +1231,16 @@
         <translation>Zeitleiste ausblenden</translation>
     </message>
     <message>
-        <source>Every message will be a place here that you can go back to.</source>
-        <translation>Jede Nachricht wird hier ein Ort, zu dem Sie zurückgehen können.</translation>
+        <source>Back</source>
+        <translation>Zurück</translation>
+    </message>
+    <message>
+        <source>Forward</source>
+        <translation>Vorwärts</translation>
+    </message>
+    <message>
+        <source>Every message will appear here. Click one to look at it; “Continue from here” goes back to it.</source>
+        <translation>Hier erscheint jede Nachricht. Klicken zeigt sie; „Hier weitermachen“ kehrt zu ihr zurück.</translation>
     </message>
 </context>
 <context>
@@ -1056,8 +1254,46 @@
         <translation>Antwort</translation>
     </message>
     <message>
-        <source>here</source>
-        <translation>hier</translation>
+        <source>current place</source>
+        <translation>aktuelle Stelle</translation>
+    </message>
+</context>
+<context>
+    <name>TrashSheet</name>
+    <message>
+        <source>Recently deleted</source>
+        <translation>Zuletzt gelöscht</translation>
+    </message>
+    <message>
+        <source>Deleted chats are removed after 30 days.</source>
+        <translation>Gelöschte Chats werden nach 30 Tagen entfernt.</translation>
+    </message>
+    <message>
+        <source>Nothing was deleted.</source>
+        <translation>Nichts wurde gelöscht.</translation>
+    </message>
+    <message>
+        <source>Chat</source>
+        <translation>Chat</translation>
+    </message>
+    <message>
+        <source>From “%1”</source>
+        <translation>Aus „%1“</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n messages</source>
+        <translation>
+            <numerusform>%n Nachricht</numerusform>
+            <numerusform>%n Nachrichten</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Restore</source>
+        <translation>Wiederherstellen</translation>
+    </message>
+    <message>
+        <source>Delete forever</source>
+        <translation>Endgültig löschen</translation>
     </message>
 </context>
 </TS>

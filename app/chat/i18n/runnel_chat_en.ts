@@ -4,20 +4,16 @@
 <context>
     <name>CodeBlock</name>
     <message>
-        <source>Code %1</source>
-        <translation>Code %1</translation>
-    </message>
-    <message>
-        <source>code</source>
-        <translation>code</translation>
-    </message>
-    <message>
         <source>Copy</source>
         <translation>Copy</translation>
     </message>
     <message>
         <source>Copy code</source>
         <translation>Copy code</translation>
+    </message>
+    <message>
+        <source>Code block, %1</source>
+        <translation>Code block, %1</translation>
     </message>
 </context>
 <context>
@@ -39,16 +35,12 @@
         <translation>Next version</translation>
     </message>
     <message>
-        <source>Go on with this one</source>
-        <translation>Go on with this one</translation>
+        <source>Continue with this version</source>
+        <translation>Continue with this version</translation>
     </message>
 </context>
 <context>
     <name>Composer</name>
-    <message>
-        <source>Another chat is being answered…</source>
-        <translation>Another chat is being answered…</translation>
-    </message>
     <message>
         <source>Message</source>
         <translation>Message</translation>
@@ -69,20 +61,40 @@
         <source>Send (Enter)</source>
         <translation>Send (Enter)</translation>
     </message>
+    <message>
+        <source>Sent when the other answer is done.</source>
+        <translation>Sent when the other answer is done.</translation>
+    </message>
+    <message>
+        <source>Another chat is being answered. Enter queues your message.</source>
+        <translation>Another chat is being answered. Enter queues your message.</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Cancel</translation>
+    </message>
+    <message>
+        <source>Cut</source>
+        <translation>Cut</translation>
+    </message>
+    <message>
+        <source>Copy</source>
+        <translation>Copy</translation>
+    </message>
+    <message>
+        <source>Paste</source>
+        <translation>Paste</translation>
+    </message>
+    <message>
+        <source>Select all</source>
+        <translation>Select all</translation>
+    </message>
 </context>
 <context>
     <name>ConversationPane</name>
     <message>
-        <source>Chats</source>
-        <translation>Chats</translation>
-    </message>
-    <message>
         <source>New chat</source>
         <translation>New chat</translation>
-    </message>
-    <message>
-        <source>Loading… %1 %</source>
-        <translation>Loading… %1 %</translation>
     </message>
     <message>
         <source>Choose a model…</source>
@@ -93,28 +105,68 @@
         <translation>Model: %1</translation>
     </message>
     <message>
-        <source>Timeline</source>
-        <translation>Timeline</translation>
-    </message>
-    <message>
         <source>Messages</source>
         <translation>Messages</translation>
     </message>
     <message>
-        <source>To the end</source>
-        <translation>To the end</translation>
+        <source>Show the chat list</source>
+        <translation>Show the chat list</translation>
     </message>
     <message>
-        <source>You went back. What you say next starts a new branch.</source>
-        <translation>You went back. What you say next starts a new branch.</translation>
+        <source>Loading… %1%</source>
+        <translation>Loading… %1%</translation>
     </message>
     <message>
-        <source>Answer</source>
-        <translation>Answer</translation>
+        <source>Show the timeline</source>
+        <translation>Show the timeline</translation>
     </message>
     <message>
-        <source>Return to the end</source>
-        <translation>Return to the end</translation>
+        <source>Jump to latest</source>
+        <translation>Jump to latest</translation>
+    </message>
+    <message>
+        <source>You went back. Your next message starts a new branch.</source>
+        <translation>You went back. Your next message starts a new branch.</translation>
+    </message>
+    <message>
+        <source>Get an answer</source>
+        <translation>Get an answer</translation>
+    </message>
+    <message>
+        <source>Back to where I was</source>
+        <translation>Back to where I was</translation>
+    </message>
+</context>
+<context>
+    <name>DeleteDialog</name>
+    <message numerus="yes">
+        <source>Delete %n messages on %1 branches?</source>
+        <translation>
+            <numerusform>Delete %n message on %1 branches?</numerusform>
+            <numerusform>Delete %n messages on %1 branches?</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>Delete %n messages?</source>
+        <translation>
+            <numerusform>Delete %n message?</numerusform>
+            <numerusform>Delete %n messages?</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n pinned places go too.</source>
+        <translation>
+            <numerusform>%n pinned place goes too.</numerusform>
+            <numerusform>%n pinned places go too.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Cancel</translation>
+    </message>
+    <message>
+        <source>Delete</source>
+        <translation>Delete</translation>
     </message>
 </context>
 <context>
@@ -122,14 +174,6 @@
     <message>
         <source>What shall we talk about?</source>
         <translation>What shall we talk about?</translation>
-    </message>
-    <message>
-        <source>Choose a model file first.</source>
-        <translation>Choose a model file first.</translation>
-    </message>
-    <message>
-        <source>Everything stays on this device. Any message is a place you can go back to; the model keeps a summary of fixed size, so early details may fade.</source>
-        <translation>Everything stays on this device. Any message is a place you can go back to; the model keeps a summary of fixed size, so early details may fade.</translation>
     </message>
     <message>
         <source>Choose a model…</source>
@@ -144,8 +188,16 @@
         <translation>Write a short poem about a river.</translation>
     </message>
     <message>
-        <source>Explain what a queue is, with code.</source>
-        <translation>Explain what a queue is, with code.</translation>
+        <source>Choose a model to start.</source>
+        <translation>Choose a model to start.</translation>
+    </message>
+    <message>
+        <source>Everything stays on this device. You can come back to any message and continue from there.</source>
+        <translation>Everything stays on this device. You can come back to any message and continue from there.</translation>
+    </message>
+    <message>
+        <source>Explain what a queue is, with a code example.</source>
+        <translation>Explain what a queue is, with a code example.</translation>
     </message>
 </context>
 <context>
@@ -163,22 +215,6 @@
         <translation>JSON</translation>
     </message>
     <message>
-        <source>All branches; can be imported again.</source>
-        <translation>All branches; can be imported again.</translation>
-    </message>
-    <message>
-        <source>The branch in view, for reading.</source>
-        <translation>The branch in view, for reading.</translation>
-    </message>
-    <message>
-        <source>File</source>
-        <translation>File</translation>
-    </message>
-    <message>
-        <source>This file exists and will be replaced.</source>
-        <translation>This file exists and will be replaced.</translation>
-    </message>
-    <message>
         <source>Cancel</source>
         <translation>Cancel</translation>
     </message>
@@ -190,33 +226,25 @@
         <source>Choose a folder</source>
         <translation>Choose a folder</translation>
     </message>
+    <message>
+        <source>All branches. Can be imported again.</source>
+        <translation>All branches. Can be imported again.</translation>
+    </message>
+    <message>
+        <source>The branch you see, for reading.</source>
+        <translation>The branch you see, for reading.</translation>
+    </message>
+    <message>
+        <source>File name</source>
+        <translation>File name</translation>
+    </message>
+    <message>
+        <source>This file already exists and will be replaced.</source>
+        <translation>This file already exists and will be replaced.</translation>
+    </message>
 </context>
 <context>
     <name>FilePicker</name>
-    <message>
-        <source>No file of this kind is here.</source>
-        <translation>No file of this kind is here.</translation>
-    </message>
-    <message>
-        <source>This file is of another kind.</source>
-        <translation>This file is of another kind.</translation>
-    </message>
-    <message>
-        <source>Nothing that can be opened is at this path.</source>
-        <translation>Nothing that can be opened is at this path.</translation>
-    </message>
-    <message>
-        <source>Folder above</source>
-        <translation>Folder above</translation>
-    </message>
-    <message>
-        <source>Path of the folder</source>
-        <translation>Path of the folder</translation>
-    </message>
-    <message>
-        <source>Path of the folder or file</source>
-        <translation>Path of the folder or file</translation>
-    </message>
     <message>
         <source>Folders</source>
         <translation>Folders</translation>
@@ -224,10 +252,6 @@
     <message>
         <source>Folders and files</source>
         <translation>Folders and files</translation>
-    </message>
-    <message>
-        <source>No folder is in here.</source>
-        <translation>No folder is in here.</translation>
     </message>
     <message>
         <source>Home</source>
@@ -245,6 +269,34 @@
         <source>Open</source>
         <translation>Open</translation>
     </message>
+    <message>
+        <source>No matching files in this folder.</source>
+        <translation>No matching files in this folder.</translation>
+    </message>
+    <message>
+        <source>Wrong file type.</source>
+        <translation>Wrong file type.</translation>
+    </message>
+    <message>
+        <source>Nothing to open at this path.</source>
+        <translation>Nothing to open at this path.</translation>
+    </message>
+    <message>
+        <source>Parent folder</source>
+        <translation>Parent folder</translation>
+    </message>
+    <message>
+        <source>Folder path</source>
+        <translation>Folder path</translation>
+    </message>
+    <message>
+        <source>Folder or file path</source>
+        <translation>Folder or file path</translation>
+    </message>
+    <message>
+        <source>No folders here.</source>
+        <translation>No folders here.</translation>
+    </message>
 </context>
 <context>
     <name>FileRow</name>
@@ -256,10 +308,6 @@
 <context>
     <name>KeysSheet</name>
     <message>
-        <source>Keyboard</source>
-        <translation>Keyboard</translation>
-    </message>
-    <message>
         <source>Send</source>
         <translation>Send</translation>
     </message>
@@ -268,32 +316,12 @@
         <translation>New line</translation>
     </message>
     <message>
-        <source>Stop the answer, close a page</source>
-        <translation>Stop the answer, close a page</translation>
-    </message>
-    <message>
         <source>New chat</source>
         <translation>New chat</translation>
     </message>
     <message>
-        <source>Write</source>
-        <translation>Write</translation>
-    </message>
-    <message>
         <source>Search all messages</source>
         <translation>Search all messages</translation>
-    </message>
-    <message>
-        <source>Answer again</source>
-        <translation>Answer again</translation>
-    </message>
-    <message>
-        <source>Undo a deletion, while its notice shows</source>
-        <translation>Undo a deletion, while its notice shows</translation>
-    </message>
-    <message>
-        <source>Show or hide chats, timeline</source>
-        <translation>Show or hide chats, timeline</translation>
     </message>
     <message>
         <source>Models</source>
@@ -312,28 +340,60 @@
         <translation>Delete</translation>
     </message>
     <message>
-        <source>Rename or delete the chat chosen in the list</source>
-        <translation>Rename or delete the chat chosen in the list</translation>
-    </message>
-    <message>
         <source>Scroll</source>
         <translation>Scroll</translation>
     </message>
     <message>
-        <source>Larger, smaller, usual text</source>
-        <translation>Larger, smaller, usual text</translation>
-    </message>
-    <message>
-        <source>This list</source>
-        <translation>This list</translation>
-    </message>
-    <message>
-        <source>Say the last message differently</source>
-        <translation>Say the last message differently</translation>
-    </message>
-    <message>
         <source>Compare the last versions</source>
         <translation>Compare the last versions</translation>
+    </message>
+    <message>
+        <source>Keyboard shortcuts</source>
+        <translation>Keyboard shortcuts</translation>
+    </message>
+    <message>
+        <source>Edit the last message</source>
+        <translation>Edit the last message</translation>
+    </message>
+    <message>
+        <source>Stop the answer or close a page</source>
+        <translation>Stop the answer or close a page</translation>
+    </message>
+    <message>
+        <source>Go to the message field</source>
+        <translation>Go to the message field</translation>
+    </message>
+    <message>
+        <source>Try again</source>
+        <translation>Try again</translation>
+    </message>
+    <message>
+        <source>Undo the last deletion</source>
+        <translation>Undo the last deletion</translation>
+    </message>
+    <message>
+        <source>Show or hide the chat list, the timeline</source>
+        <translation>Show or hide the chat list, the timeline</translation>
+    </message>
+    <message>
+        <source>Rename or delete the selected chat</source>
+        <translation>Rename or delete the selected chat</translation>
+    </message>
+    <message>
+        <source>Larger, smaller, default text size</source>
+        <translation>Larger, smaller, default text size</translation>
+    </message>
+    <message>
+        <source>Back to the place before, forward again</source>
+        <translation>Back to the place before, forward again</translation>
+    </message>
+    <message>
+        <source>Quit</source>
+        <translation>Quit</translation>
+    </message>
+    <message>
+        <source>Show this list</source>
+        <translation>Show this list</translation>
     </message>
 </context>
 <context>
@@ -341,10 +401,6 @@
     <message>
         <source>New chat</source>
         <translation>New chat</translation>
-    </message>
-    <message>
-        <source>Hide the list</source>
-        <translation>Hide the list</translation>
     </message>
     <message>
         <source>Search all messages</source>
@@ -363,16 +419,8 @@
         <translation>Today</translation>
     </message>
     <message>
-        <source>Last seven days</source>
-        <translation>Last seven days</translation>
-    </message>
-    <message>
         <source>Earlier</source>
         <translation>Earlier</translation>
-    </message>
-    <message>
-        <source>Names</source>
-        <translation>Names</translation>
     </message>
     <message>
         <source>Messages</source>
@@ -383,40 +431,52 @@
         <translation>Chats</translation>
     </message>
     <message>
-        <source>Nothing found.</source>
-        <translation>Nothing found.</translation>
-    </message>
-    <message>
-        <source>Your chats will be here.</source>
-        <translation>Your chats will be here.</translation>
-    </message>
-    <message>
         <source>Models</source>
         <translation>Models</translation>
-    </message>
-    <message>
-        <source>Import a chat</source>
-        <translation>Import a chat</translation>
-    </message>
-    <message>
-        <source>Export this chat</source>
-        <translation>Export this chat</translation>
     </message>
     <message>
         <source>Settings</source>
         <translation>Settings</translation>
     </message>
+    <message>
+        <source>Hide the chat list</source>
+        <translation>Hide the chat list</translation>
+    </message>
+    <message>
+        <source>Previous 7 days</source>
+        <translation>Previous 7 days</translation>
+    </message>
+    <message>
+        <source>Chat titles</source>
+        <translation>Chat titles</translation>
+    </message>
+    <message>
+        <source>No results.</source>
+        <translation>No results.</translation>
+    </message>
+    <message>
+        <source>Your chats will appear here.</source>
+        <translation>Your chats will appear here.</translation>
+    </message>
+    <message>
+        <source>More</source>
+        <translation>More</translation>
+    </message>
+    <message>
+        <source>Import chats…</source>
+        <translation>Import chats…</translation>
+    </message>
+    <message>
+        <source>Export this chat…</source>
+        <translation>Export this chat…</translation>
+    </message>
+    <message>
+        <source>Recently deleted</source>
+        <translation>Recently deleted</translation>
+    </message>
 </context>
 <context>
     <name>LibraryRow</name>
-    <message>
-        <source>Name of the chat</source>
-        <translation>Name of the chat</translation>
-    </message>
-    <message>
-        <source>More about %1</source>
-        <translation>More about %1</translation>
-    </message>
     <message>
         <source>Unpin</source>
         <translation>Unpin</translation>
@@ -437,17 +497,21 @@
         <source>Delete</source>
         <translation>Delete</translation>
     </message>
+    <message>
+        <source>Chat title</source>
+        <translation>Chat title</translation>
+    </message>
+    <message>
+        <source>Answering…</source>
+        <translation>Answering…</translation>
+    </message>
+    <message>
+        <source>More options for %1</source>
+        <translation>More options for %1</translation>
+    </message>
 </context>
 <context>
     <name>LinkDialog</name>
-    <message>
-        <source>Open this link in the browser? Models make up addresses.</source>
-        <translation>Open this link in the browser? Models make up addresses.</translation>
-    </message>
-    <message>
-        <source>This is no link to the web; it is not opened.</source>
-        <translation>This is no link to the web; it is not opened.</translation>
-    </message>
     <message>
         <source>Copy</source>
         <translation>Copy</translation>
@@ -460,6 +524,14 @@
         <source>Open</source>
         <translation>Open</translation>
     </message>
+    <message>
+        <source>Open this link in your browser? Models sometimes invent addresses.</source>
+        <translation>Open this link in your browser? Models sometimes invent addresses.</translation>
+    </message>
+    <message>
+        <source>Only web and mail links can be opened.</source>
+        <translation>Only web and mail links can be opened.</translation>
+    </message>
 </context>
 <context>
     <name>Main</name>
@@ -468,51 +540,35 @@
         <translation>Open a model</translation>
     </message>
     <message>
-        <source>Import a chat</source>
-        <translation>Import a chat</translation>
+        <source>No folders or models (.gguf) here.</source>
+        <translation>No folders or models (.gguf) here.</translation>
     </message>
     <message>
-        <source>No folder and no model (.gguf) is here.</source>
-        <translation>No folder and no model (.gguf) is here.</translation>
+        <source>Import chats</source>
+        <translation>Import chats</translation>
     </message>
     <message>
-        <source>No folder and no exported chat (.json) is here.</source>
-        <translation>No folder and no exported chat (.json) is here.</translation>
+        <source>No chats to import in this folder.</source>
+        <translation>No chats to import in this folder.</translation>
     </message>
     <message>
-        <source>Export into a folder</source>
-        <translation>Export into a folder</translation>
+        <source>Export to a folder</source>
+        <translation>Export to a folder</translation>
     </message>
 </context>
 <context>
     <name>MemoryMeter</name>
     <message>
-        <source>This chat is %L1 tokens long. What the model keeps of it takes %2, whatever its length.</source>
-        <translation>This chat is %L1 tokens long. What the model keeps of it takes %2, whatever its length.</translation>
+        <source>%L1 tokens so far, no limit. The model&apos;s memory of this chat always takes %2.</source>
+        <translation>%L1 tokens so far, no limit. The model&apos;s memory of this chat always takes %2.</translation>
     </message>
     <message>
-        <source>Length of this chat</source>
-        <translation>Length of this chat</translation>
+        <source>%L1 tokens so far. No limit; old details fade.</source>
+        <translation>%L1 tokens so far. No limit; old details fade.</translation>
     </message>
     <message>
-        <source>%L1 tokens</source>
-        <translation>%L1 tokens</translation>
-    </message>
-    <message>
-        <source>Memory of it</source>
-        <translation>Memory of it</translation>
-    </message>
-    <message>
-        <source>%1, always</source>
-        <translation>%1, always</translation>
-    </message>
-    <message>
-        <source>Details from long ago fade.</source>
-        <translation>Details from long ago fade.</translation>
-    </message>
-    <message>
-        <source>about %L1 tokens</source>
-        <translation>about %L1 tokens</translation>
+        <source>About %L1 tokens so far. No limit; old details fade.</source>
+        <translation>About %L1 tokens so far. No limit; old details fade.</translation>
     </message>
 </context>
 <context>
@@ -538,20 +594,20 @@
         <translation>Copy</translation>
     </message>
     <message>
-        <source>Say it differently</source>
-        <translation>Say it differently</translation>
+        <source>Edit</source>
+        <translation>Edit</translation>
     </message>
     <message>
-        <source>Answer again</source>
-        <translation>Answer again</translation>
+        <source>Try again</source>
+        <translation>Try again</translation>
     </message>
     <message>
-        <source>Go back to here</source>
-        <translation>Go back to here</translation>
+        <source>Continue from here</source>
+        <translation>Continue from here</translation>
     </message>
     <message>
-        <source>More</source>
-        <translation>More</translation>
+        <source>More options</source>
+        <translation>More options</translation>
     </message>
 </context>
 <context>
@@ -573,20 +629,24 @@
         <translation>Pinned</translation>
     </message>
     <message>
-        <source>The answer is being written</source>
-        <translation>The answer is being written</translation>
+        <source>Answering…</source>
+        <translation>Answering…</translation>
     </message>
     <message>
-        <source>Cut short</source>
-        <translation>Cut short</translation>
+        <source>Reached the length limit</source>
+        <translation>Reached the length limit</translation>
+    </message>
+    <message>
+        <source>Stopped</source>
+        <translation>Stopped</translation>
+    </message>
+    <message>
+        <source>Continue</source>
+        <translation>Continue</translation>
     </message>
 </context>
 <context>
     <name>MessageEditor</name>
-    <message>
-        <source>Your message</source>
-        <translation>Your message</translation>
-    </message>
     <message>
         <source>Cancel</source>
         <translation>Cancel</translation>
@@ -595,20 +655,20 @@
         <source>Send as a new branch</source>
         <translation>Send as a new branch</translation>
     </message>
+    <message>
+        <source>Edit message</source>
+        <translation>Edit message</translation>
+    </message>
+    <message>
+        <source>Save as a new version</source>
+        <translation>Save as a new version</translation>
+    </message>
 </context>
 <context>
     <name>MessageMenu</name>
     <message>
-        <source>Branch: go on from here</source>
-        <translation>Branch: go on from here</translation>
-    </message>
-    <message>
         <source>Unpin</source>
         <translation>Unpin</translation>
-    </message>
-    <message>
-        <source>Pin: keep its snapshot</source>
-        <translation>Pin: keep its snapshot</translation>
     </message>
     <message>
         <source>Name this place…</source>
@@ -619,16 +679,24 @@
         <translation>Compare versions</translation>
     </message>
     <message>
-        <source>Delete from here on</source>
-        <translation>Delete from here on</translation>
+        <source>Continue from here</source>
+        <translation>Continue from here</translation>
+    </message>
+    <message>
+        <source>Edit this answer</source>
+        <translation>Edit this answer</translation>
+    </message>
+    <message>
+        <source>Pin (always instant)</source>
+        <translation>Pin (always instant)</translation>
+    </message>
+    <message>
+        <source>Delete from here…</source>
+        <translation>Delete from here…</translation>
     </message>
 </context>
 <context>
     <name>ModelRow</name>
-    <message>
-        <source>More than the %1 that are free now.</source>
-        <translation>More than the %1 that are free now.</translation>
-    </message>
     <message>
         <source>Cannot be used: %1</source>
         <translation>Cannot be used: %1</translation>
@@ -645,6 +713,10 @@
         <source>In use</source>
         <translation>In use</translation>
     </message>
+    <message>
+        <source>Needs more memory than the %1 free now.</source>
+        <translation>Needs more memory than the %1 free now.</translation>
+    </message>
 </context>
 <context>
     <name>ModelSheet</name>
@@ -653,28 +725,24 @@
         <translation>Models</translation>
     </message>
     <message>
-        <source>Runs on</source>
-        <translation>Runs on</translation>
-    </message>
-    <message>
         <source>Device</source>
         <translation>Device</translation>
-    </message>
-    <message>
-        <source>Model files (.gguf) can also be dropped onto the window.</source>
-        <translation>Model files (.gguf) can also be dropped onto the window.</translation>
     </message>
     <message>
         <source>Open a file…</source>
         <translation>Open a file…</translation>
     </message>
+    <message>
+        <source>Run on</source>
+        <translation>Run on</translation>
+    </message>
+    <message>
+        <source>You can also drop a model file (.gguf) onto this window.</source>
+        <translation>You can also drop a model file (.gguf) onto this window.</translation>
+    </message>
 </context>
 <context>
     <name>NameDialog</name>
-    <message>
-        <source>Name of this place</source>
-        <translation>Name of this place</translation>
-    </message>
     <message>
         <source>Cancel</source>
         <translation>Cancel</translation>
@@ -683,13 +751,13 @@
         <source>Save</source>
         <translation>Save</translation>
     </message>
+    <message>
+        <source>Name for this place</source>
+        <translation>Name for this place</translation>
+    </message>
 </context>
 <context>
     <name>NoticeBar</name>
-    <message>
-        <source>Less</source>
-        <translation>Less</translation>
-    </message>
     <message>
         <source>Details</source>
         <translation>Details</translation>
@@ -702,96 +770,214 @@
         <source>Dismiss</source>
         <translation>Dismiss</translation>
     </message>
+    <message>
+        <source>Hide details</source>
+        <translation>Hide details</translation>
+    </message>
+</context>
+<context>
+    <name>PlacePreview</name>
+    <message>
+        <source>You</source>
+        <translation>You</translation>
+    </message>
+    <message>
+        <source>Answer</source>
+        <translation>Answer</translation>
+    </message>
+    <message>
+        <source>Continue from here</source>
+        <translation>Continue from here</translation>
+    </message>
 </context>
 <context>
     <name>Runnel</name>
     <message>
-        <source>Something is missing. Choose a model file, or look whether the file was moved.</source>
-        <translation>Something is missing. Choose a model file, or look whether the file was moved.</translation>
-    </message>
-    <message>
-        <source>The disk refused to read or write. Look for free space and permissions.</source>
-        <translation>The disk refused to read or write. Look for free space and permissions.</translation>
-    </message>
-    <message>
-        <source>This file is damaged or not what its name says. Fetch it again.</source>
-        <translation>This file is damaged or not what its name says. Fetch it again.</translation>
-    </message>
-    <message>
-        <source>This file is fine, but this version cannot run it. Choose another model.</source>
-        <translation>This file is fine, but this version cannot run it. Choose another model.</translation>
-    </message>
-    <message>
-        <source>This belongs to another model or version.</source>
-        <translation>This belongs to another model or version.</translation>
-    </message>
-    <message>
         <source>Not enough memory. Close other programs or choose a smaller model.</source>
         <translation>Not enough memory. Close other programs or choose a smaller model.</translation>
-    </message>
-    <message>
-        <source>The device failed. Choose another device, or try again.</source>
-        <translation>The device failed. Choose another device, or try again.</translation>
     </message>
     <message>
         <source>Stopped.</source>
         <translation>Stopped.</translation>
     </message>
     <message>
-        <source>A setting is outside its range. Reset the sampling settings.</source>
-        <translation>A setting is outside its range. Reset the sampling settings.</translation>
-    </message>
-    <message>
-        <source>Something went wrong inside. Please report the details.</source>
-        <translation>Something went wrong inside. Please report the details.</translation>
-    </message>
-    <message>
-        <source>Chat deleted.</source>
-        <translation>Chat deleted.</translation>
-    </message>
-    <message>
-        <source>Deleted from there on.</source>
-        <translation>Deleted from there on.</translation>
-    </message>
-    <message>
         <source>Exported to %1</source>
         <translation>Exported to %1</translation>
-    </message>
-    <message>
-        <source>Imported.</source>
-        <translation>Imported.</translation>
-    </message>
-    <message>
-        <source>No model was found. Choose a GGUF file under Models.</source>
-        <translation>No model was found. Choose a GGUF file under Models.</translation>
     </message>
     <message>
         <source>Copied.</source>
         <translation>Copied.</translation>
     </message>
     <message>
-        <source>Drop a model (.gguf) or an exported chat (.json) here.</source>
-        <translation>Drop a model (.gguf) or an exported chat (.json) here.</translation>
-    </message>
-    <message>
-        <source>Best available</source>
-        <translation>Best available</translation>
-    </message>
-    <message>
         <source>%1 parameters · %2 · %3 layers</source>
         <translation>%1 parameters · %2 · %3 layers</translation>
     </message>
     <message>
-        <source>Needs %1: %2 of weights and %3 for a conversation of any length</source>
-        <translation>Needs %1: %2 of weights and %3 for a conversation of any length</translation>
+        <source>Couldn&apos;t save to %1: the disk is full.</source>
+        <translation>Couldn&apos;t save to %1: the disk is full.</translation>
     </message>
     <message>
-        <source>The device has too little memory for this model, so it runs on the CPU. Choose a smaller model, or another device under Models.</source>
-        <translation>The device has too little memory for this model, so it runs on the CPU. Choose a smaller model, or another device under Models.</translation>
+        <source>Couldn&apos;t save to %1: no permission to write there.</source>
+        <translation>Couldn&apos;t save to %1: no permission to write there.</translation>
     </message>
     <message>
-        <source>The device cannot be used, so the model runs on the CPU. Look at its driver, or choose another device under Models.</source>
-        <translation>The device cannot be used, so the model runs on the CPU. Look at its driver, or choose another device under Models.</translation>
+        <source>Your chat library %1 is damaged.</source>
+        <translation>Your chat library %1 is damaged.</translation>
+    </message>
+    <message>
+        <source>%1 was made with another model or a newer version.</source>
+        <translation>%1 was made with another model or a newer version.</translation>
+    </message>
+    <message>
+        <source>Couldn&apos;t read %1: %2.</source>
+        <translation>Couldn&apos;t read %1: %2.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t find %1. Was it moved or deleted?</source>
+        <translation>Can&apos;t find %1. Was it moved or deleted?</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is damaged or not a model file. Download it again.</source>
+        <translation>Can&apos;t read %1: it is damaged or not a model file. Download it again.</translation>
+    </message>
+    <message>
+        <source>This version can&apos;t run %1 (%2). Choose another model.</source>
+        <translation>This version can&apos;t run %1 (%2). Choose another model.</translation>
+    </message>
+    <message>
+        <source>Couldn&apos;t save to %1: %2.</source>
+        <translation>Couldn&apos;t save to %1: %2.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t import %1: this is not a chat export of Runnel, ChatGPT or Open WebUI.</source>
+        <translation>Can&apos;t import %1: this is not a chat export of Runnel, ChatGPT or Open WebUI.</translation>
+    </message>
+    <message>
+        <source>No model selected. Choose one under Models.</source>
+        <translation>No model selected. Choose one under Models.</translation>
+    </message>
+    <message>
+        <source>Couldn&apos;t read or write a file: %1.</source>
+        <translation>Couldn&apos;t read or write a file: %1.</translation>
+    </message>
+    <message>
+        <source>A file is damaged: %1.</source>
+        <translation>A file is damaged: %1.</translation>
+    </message>
+    <message>
+        <source>this model</source>
+        <translation>this model</translation>
+    </message>
+    <message>
+        <source>This</source>
+        <translation>This</translation>
+    </message>
+    <message>
+        <source>The device stopped working. Try again, or choose another device under Models.</source>
+        <translation>The device stopped working. Try again, or choose another device under Models.</translation>
+    </message>
+    <message>
+        <source>A setting is out of range: %1.</source>
+        <translation>A setting is out of range: %1.</translation>
+    </message>
+    <message>
+        <source>Internal error. Please report it with the details below.</source>
+        <translation>Internal error. Please report it with the details below.</translation>
+    </message>
+    <message>
+        <source>Saved. Coming back here will take a moment: its state couldn&apos;t be written.</source>
+        <translation>Saved. Coming back here will take a moment: its state couldn&apos;t be written.</translation>
+    </message>
+    <message>
+        <source>%1 has too little memory for this model, so it runs on the CPU. Choose a smaller model, or another device under Models.</source>
+        <translation>%1 has too little memory for this model, so it runs on the CPU. Choose a smaller model, or another device under Models.</translation>
+    </message>
+    <message>
+        <source>%1 can&apos;t be used, so the model runs on the CPU. Check its driver, or choose another device under Models.</source>
+        <translation>%1 can&apos;t be used, so the model runs on the CPU. Check its driver, or choose another device under Models.</translation>
+    </message>
+    <message>
+        <source>Chat moved to Recently deleted.</source>
+        <translation>Chat moved to Recently deleted.</translation>
+    </message>
+    <message>
+        <source>Messages deleted.</source>
+        <translation>Messages deleted.</translation>
+    </message>
+    <message>
+        <source>A new library was begun.</source>
+        <translation>A new library was begun.</translation>
+    </message>
+    <message>
+        <source>The old file is kept: %1</source>
+        <translation>The old file is kept: %1</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n chats imported.</source>
+        <translation>
+            <numerusform>%n chat imported.</numerusform>
+            <numerusform>%n chats imported.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>No model found. Choose a model file (.gguf) under Models.</source>
+        <translation>No model found. Choose a model file (.gguf) under Models.</translation>
+    </message>
+    <message>
+        <source>Save into a new library</source>
+        <translation>Save into a new library</translation>
+    </message>
+    <message>
+        <source>Begin a new library (the old file is kept)</source>
+        <translation>Begin a new library (the old file is kept)</translation>
+    </message>
+    <message>
+        <source>Can&apos;t open %1. Drop a model (.gguf) or a chat export (.json).</source>
+        <translation>Can&apos;t open %1. Drop a model (.gguf) or a chat export (.json).</translation>
+    </message>
+    <message>
+        <source>Automatic (best available)</source>
+        <translation>Automatic (best available)</translation>
+    </message>
+    <message>
+        <source>Needs %1: %2 for the model, %3 for a chat of any length</source>
+        <translation>Needs %1: %2 for the model, %3 for a chat of any length</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n messages deleted.</source>
+        <translation>
+            <numerusform>%n message deleted.</numerusform>
+            <numerusform>%n messages deleted.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n chats saved into a new library.</source>
+        <translation>
+            <numerusform>%n chat saved into a new library.</numerusform>
+            <numerusform>%n chats saved into a new library.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n messages could not be read.</source>
+        <translation>
+            <numerusform>%n message could not be read.</numerusform>
+            <numerusform>%n messages could not be read.</numerusform>
+        </translation>
+    </message>
+</context>
+<context>
+    <name>SelectableArea</name>
+    <message>
+        <source>Copy</source>
+        <translation>Copy</translation>
+    </message>
+    <message>
+        <source>Select all</source>
+        <translation>Select all</translation>
+    </message>
+    <message>
+        <source>Copy link</source>
+        <translation>Copy link</translation>
     </message>
 </context>
 <context>
@@ -799,10 +985,6 @@
     <message>
         <source>Settings</source>
         <translation>Settings</translation>
-    </message>
-    <message>
-        <source>Look</source>
-        <translation>Look</translation>
     </message>
     <message>
         <source>Theme</source>
@@ -821,112 +1003,32 @@
         <translation>Dark</translation>
     </message>
     <message>
-        <source>Size of text</source>
-        <translation>Size of text</translation>
-    </message>
-    <message>
-        <source>Of the size the system uses.</source>
-        <translation>Of the size the system uses.</translation>
-    </message>
-    <message>
         <source>Font</source>
         <translation>Font</translation>
-    </message>
-    <message>
-        <source>Language (from the next start)</source>
-        <translation>Language (from the next start)</translation>
-    </message>
-    <message>
-        <source>Show speed and length under the chat</source>
-        <translation>Show speed and length under the chat</translation>
     </message>
     <message>
         <source>System prompt</source>
         <translation>System prompt</translation>
     </message>
     <message>
-        <source>Read at the beginning of every new chat. Empty: the one the model comes with.</source>
-        <translation>Read at the beginning of every new chat. Empty: the one the model comes with.</translation>
-    </message>
-    <message>
-        <source>For example: You answer in one sentence.</source>
-        <translation>For example: You answer in one sentence.</translation>
-    </message>
-    <message>
-        <source>How words are chosen</source>
-        <translation>How words are chosen</translation>
-    </message>
-    <message>
-        <source>Reset</source>
-        <translation>Reset</translation>
-    </message>
-    <message>
         <source>Temperature</source>
         <translation>Temperature</translation>
-    </message>
-    <message>
-        <source>0 always takes the likeliest word. Higher is livelier and errs more.</source>
-        <translation>0 always takes the likeliest word. Higher is livelier and errs more.</translation>
-    </message>
-    <message>
-        <source>none</source>
-        <translation>none</translation>
-    </message>
-    <message>
-        <source>Chooses among the likeliest words that together have this share. 1 chooses among all.</source>
-        <translation>Chooses among the likeliest words that together have this share. 1 chooses among all.</translation>
-    </message>
-    <message>
-        <source>Chooses among so many words at most.</source>
-        <translation>Chooses among so many words at most.</translation>
     </message>
     <message>
         <source>all</source>
         <translation>all</translation>
     </message>
     <message>
-        <source>Leaves out words less likely than this share of the likeliest.</source>
-        <translation>Leaves out words less likely than this share of the likeliest.</translation>
-    </message>
-    <message>
         <source>off</source>
         <translation>off</translation>
-    </message>
-    <message>
-        <source>Against repetition</source>
-        <translation>Against repetition</translation>
-    </message>
-    <message>
-        <source>Longest answer</source>
-        <translation>Longest answer</translation>
-    </message>
-    <message>
-        <source>In tokens; a token is about three quarters of a word.</source>
-        <translation>In tokens; a token is about three quarters of a word.</translation>
     </message>
     <message>
         <source>Seed</source>
         <translation>Seed</translation>
     </message>
     <message>
-        <source>The same seed gives the same answer to the same chat.</source>
-        <translation>The same seed gives the same answer to the same chat.</translation>
-    </message>
-    <message>
-        <source>different each time</source>
-        <translation>different each time</translation>
-    </message>
-    <message>
-        <source>Machine</source>
-        <translation>Machine</translation>
-    </message>
-    <message>
         <source>Threads</source>
         <translation>Threads</translation>
-    </message>
-    <message>
-        <source>How many processor cores compute. Changing it loads the model again.</source>
-        <translation>How many processor cores compute. Changing it loads the model again.</translation>
     </message>
     <message>
         <source>Memory window</source>
@@ -937,26 +1039,6 @@
         <translation>How many of the latest tokens the model sees word for word. Fewer need less memory. Changing it loads the model again, and chats saved with another window are read again.</translation>
     </message>
     <message>
-        <source>one a core</source>
-        <translation>one a core</translation>
-    </message>
-    <message>
-        <source>Disk for going back at once (MB)</source>
-        <translation>Disk for going back at once (MB)</translation>
-    </message>
-    <message>
-        <source>Now %1 in %L2 snapshots, and %3 of text. Beyond it the oldest are dropped: going back there then takes some reading. Pinned places are kept.</source>
-        <translation>Now %1 in %L2 snapshots, and %3 of text. Beyond it the oldest are dropped: going back there then takes some reading. Pinned places are kept.</translation>
-    </message>
-    <message>
-        <source>Keyboard…</source>
-        <translation>Keyboard…</translation>
-    </message>
-    <message>
-        <source>Runnel Chat uses no network. Chats, settings and models stay in your own folders.</source>
-        <translation>Runnel Chat uses no network. Chats, settings and models stay in your own folders.</translation>
-    </message>
-    <message>
         <source>The model&apos;s default is %1.</source>
         <translation>The model&apos;s default is %1.</translation>
     </message>
@@ -965,16 +1047,120 @@
         <translation>As the model&apos;s file recommends, until you change it.</translation>
     </message>
     <message>
-        <source>Above 1, words used lately become less likely.</source>
-        <translation>Above 1, words used lately become less likely.</translation>
-    </message>
-    <message>
         <source>Against loops (DRY)</source>
         <translation>Against loops (DRY)</translation>
     </message>
     <message>
         <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
         <translation>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</translation>
+    </message>
+    <message>
+        <source>Appearance</source>
+        <translation>Appearance</translation>
+    </message>
+    <message>
+        <source>Text size</source>
+        <translation>Text size</translation>
+    </message>
+    <message>
+        <source>Relative to the system size.</source>
+        <translation>Relative to the system size.</translation>
+    </message>
+    <message>
+        <source>Language (after a restart)</source>
+        <translation>Language (after a restart)</translation>
+    </message>
+    <message>
+        <source>Show speed and token count below the chat</source>
+        <translation>Show speed and token count below the chat</translation>
+    </message>
+    <message>
+        <source>Given to the model at the start of every new chat. Leave empty to use the model&apos;s own.</source>
+        <translation>Given to the model at the start of every new chat. Leave empty to use the model&apos;s own.</translation>
+    </message>
+    <message>
+        <source>For example: Answer in one sentence.</source>
+        <translation>For example: Answer in one sentence.</translation>
+    </message>
+    <message>
+        <source>Sampling</source>
+        <translation>Sampling</translation>
+    </message>
+    <message>
+        <source>Reset to defaults</source>
+        <translation>Reset to defaults</translation>
+    </message>
+    <message>
+        <source>0 always picks the likeliest word. Higher values are livelier and make more mistakes.</source>
+        <translation>0 always picks the likeliest word. Higher values are livelier and make more mistakes.</translation>
+    </message>
+    <message>
+        <source>0 (always the likeliest)</source>
+        <translation>0 (always the likeliest)</translation>
+    </message>
+    <message>
+        <source>Considers only the likeliest words whose probabilities add up to this share. 1 considers all.</source>
+        <translation>Considers only the likeliest words whose probabilities add up to this share. 1 considers all.</translation>
+    </message>
+    <message>
+        <source>Considers at most this many words.</source>
+        <translation>Considers at most this many words.</translation>
+    </message>
+    <message>
+        <source>Ignores words less likely than this share of the likeliest one.</source>
+        <translation>Ignores words less likely than this share of the likeliest one.</translation>
+    </message>
+    <message>
+        <source>Repetition penalty</source>
+        <translation>Repetition penalty</translation>
+    </message>
+    <message>
+        <source>Above 1, recently used words become less likely.</source>
+        <translation>Above 1, recently used words become less likely.</translation>
+    </message>
+    <message>
+        <source>Maximum answer length</source>
+        <translation>Maximum answer length</translation>
+    </message>
+    <message>
+        <source>In tokens. A token is about three quarters of a word.</source>
+        <translation>In tokens. A token is about three quarters of a word.</translation>
+    </message>
+    <message>
+        <source>With the same seed, the same chat gets the same answer.</source>
+        <translation>With the same seed, the same chat gets the same answer.</translation>
+    </message>
+    <message>
+        <source>random</source>
+        <translation>random</translation>
+    </message>
+    <message>
+        <source>Performance</source>
+        <translation>Performance</translation>
+    </message>
+    <message>
+        <source>CPU threads to use. Changing this reloads the model.</source>
+        <translation>CPU threads to use. Changing this reloads the model.</translation>
+    </message>
+    <message>
+        <source>one per core</source>
+        <translation>one per core</translation>
+    </message>
+    <message>
+        <source>Disk space for instant return (MB)</source>
+        <translation>Disk space for instant return (MB)</translation>
+    </message>
+    <message>
+        <source>In use: %1 for %L2 saved states, %3 for text. When it is full, the oldest states are removed; going back there then takes a moment. Pinned places are kept.</source>
+        <translation>In use: %1 for %L2 saved states, %3 for text. When it is full, the oldest states are removed; going back there then takes a moment. Pinned places are kept.</translation>
+    </message>
+    <message>
+        <source>Keyboard shortcuts…</source>
+        <translation>Keyboard shortcuts…</translation>
+    </message>
+    <message>
+        <source>Runnel Chat never uses the network. Chats, settings and models stay in your own folders.</source>
+        <translation>Runnel Chat never uses the network. Chats, settings and models stay in your own folders.</translation>
     </message>
 </context>
 <context>
@@ -987,10 +1173,6 @@
 <context>
     <name>StatusLine</name>
     <message>
-        <source>Reading %L1 tokens… Esc stops</source>
-        <translation>Reading %L1 tokens… Esc stops</translation>
-    </message>
-    <message>
         <source>Loading the model…</source>
         <translation>Loading the model…</translation>
     </message>
@@ -999,28 +1181,36 @@
         <translation>Stopping…</translation>
     </message>
     <message>
-        <source>first word after %L1 ms</source>
-        <translation>first word after %L1 ms</translation>
-    </message>
-    <message>
-        <source>%L1 tokens in this chat</source>
-        <translation>%L1 tokens in this chat</translation>
-    </message>
-    <message>
-        <source>memory %1</source>
-        <translation>memory %1</translation>
-    </message>
-    <message>
-        <source>A small model makes mistakes. Check what matters.</source>
-        <translation>A small model makes mistakes. Check what matters.</translation>
-    </message>
-    <message>
         <source>%L1 tokens/s on %2</source>
         <translation>%L1 tokens/s on %2</translation>
     </message>
     <message>
         <source>, not drawn ahead: %1</source>
         <translation>, not drawn ahead: %1</translation>
+    </message>
+    <message>
+        <source>Reading %L1 of %L2 tokens. Esc stops.</source>
+        <translation>Reading %L1 of %L2 tokens. Esc stops.</translation>
+    </message>
+    <message>
+        <source>Reading %L1 of %L2 tokens, about %3 s left. Esc stops.</source>
+        <translation>Reading %L1 of %L2 tokens, about %3 s left. Esc stops.</translation>
+    </message>
+    <message>
+        <source>first word in %L1 ms</source>
+        <translation>first word in %L1 ms</translation>
+    </message>
+    <message>
+        <source>model memory %1</source>
+        <translation>model memory %1</translation>
+    </message>
+    <message>
+        <source>%L1 tokens re-read: the model&apos;s template rewrites earlier turns</source>
+        <translation>%L1 tokens re-read: the model&apos;s template rewrites earlier turns</translation>
+    </message>
+    <message>
+        <source>Small models make mistakes. Check important facts.</source>
+        <translation>Small models make mistakes. Check important facts.</translation>
     </message>
 </context>
 <context>
@@ -1041,8 +1231,16 @@
         <translation>Hide the timeline</translation>
     </message>
     <message>
-        <source>Every message will be a place here that you can go back to.</source>
-        <translation>Every message will be a place here that you can go back to.</translation>
+        <source>Back</source>
+        <translation>Back</translation>
+    </message>
+    <message>
+        <source>Forward</source>
+        <translation>Forward</translation>
+    </message>
+    <message>
+        <source>Every message will appear here. Click one to look at it; “Continue from here” goes back to it.</source>
+        <translation>Every message will appear here. Click one to look at it; “Continue from here” goes back to it.</translation>
     </message>
 </context>
 <context>
@@ -1056,8 +1254,46 @@
         <translation>Answer</translation>
     </message>
     <message>
-        <source>here</source>
-        <translation>here</translation>
+        <source>current place</source>
+        <translation>current place</translation>
+    </message>
+</context>
+<context>
+    <name>TrashSheet</name>
+    <message>
+        <source>Recently deleted</source>
+        <translation>Recently deleted</translation>
+    </message>
+    <message>
+        <source>Deleted chats are removed after 30 days.</source>
+        <translation>Deleted chats are removed after 30 days.</translation>
+    </message>
+    <message>
+        <source>Nothing was deleted.</source>
+        <translation>Nothing was deleted.</translation>
+    </message>
+    <message>
+        <source>Chat</source>
+        <translation>Chat</translation>
+    </message>
+    <message>
+        <source>From “%1”</source>
+        <translation>From “%1”</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n messages</source>
+        <translation>
+            <numerusform>%n message</numerusform>
+            <numerusform>%n messages</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Restore</source>
+        <translation>Restore</translation>
+    </message>
+    <message>
+        <source>Delete forever</source>
+        <translation>Delete forever</translation>
     </message>
 </context>
 </TS>

@@ -3,10 +3,14 @@
 
 #include <QClipboard>
 #include <QCoreApplication>
+#include <QDateTime>
 #include <QDesktopServices>
 #include <QFileInfo>
 #include <QGuiApplication>
+#include <QLocale>
+#include <QPalette>
 #include <QUrl>
+#include <algorithm>
 #include <utility>
 
 namespace runnel::chat {
@@ -16,39 +20,105 @@ constexpr const char* kInstance = "runnelApp";  // a dynamic property of the QML
 
 }  // namespace
 
+namespace {
+
+QString libraryInWords(const Problem& p) {
+  if (p.refusal == Refusal::Full)
+    return QCoreApplication::translate("Runnel", "Couldn't save to %1: the disk is full.").arg(p.file);
+  if (p.refusal == Refusal::Forbidden) {
+    return QCoreApplication::translate("Runnel", "Couldn't save to %1: no permission to write there.")
+        .arg(p.file);
+  }
+  switch (p.code) {
+    case ErrorCode::malformed:
+      return QCoreApplication::translate("Runnel", "Your chat library %1 is damaged.").arg(p.file);
+    case ErrorCode::unsupported:
+      return QCoreApplication::translate("Runnel",
+                                         "%1 was made with another model or a newer version.")
+          .arg(p.file);
+    default:
+      return QCoreApplication::translate("Runnel", "Couldn't read %1: %2.").arg(p.file, p.message);
+  }
+}
+
+QString modelInWords(const Problem& p) {
+  switch (p.code) {
+    case ErrorCode::not_found:
+      return QCoreApplication::translate("Runnel", "Can't find %1. Was it moved or deleted?")
+          .arg(p.file);
+    case ErrorCode::malformed:
+      return QCoreApplication::translate("Runnel",
+                                         "Can't read %1: it is damaged or not a model file. "
+                                         "Download it again.")
+          .arg(p.file);
+    case ErrorCode::unsupported:
+      return QCoreApplication::translate("Runnel",
+                                         "This version can't run %1 (%2). Choose another model.")
+          .arg(p.file, p.message);
+    case ErrorCode::io:
+      return QCoreApplication::translate("Runnel", "Couldn't read %1: %2.").arg(p.file, p.message);
+    default:
+      return {};
+  }
+}
+
+QString fileInWords(const Problem& p) {
+  if (p.about == About::Library) return libraryInWords(p);
+  if (p.about == About::Model) return modelInWords(p);
+  if (p.about == About::Export)
+    return p.refusal == Refusal::Unknown
+               ? QCoreApplication::translate("Runnel", "Couldn't save to %1: %2.")
+                     .arg(p.file, p.message)
+               : libraryInWords(p);
+  if (p.about != About::Import) return {};
+  if (p.code == ErrorCode::malformed || p.code == ErrorCode::unsupported) {
+    return QCoreApplication::translate(
+               "Runnel", "Can't import %1: this is not a chat export of Runnel, ChatGPT or Open WebUI.")
+        .arg(p.file);
+  }
+  return QCoreApplication::translate("Runnel", "Couldn't read %1: %2.").arg(p.file, p.message);
+}
+
+}  // namespace
+
 QString inWords(const Problem& problem) {
+  if (const QString words = fileInWords(problem); !words.isEmpty()) return words;
   switch (problem.code) {
     case ErrorCode::not_found:
-      return QCoreApplication::translate(
-          "Runnel",
-          "Something is missing. Choose a model file, or look whether the file was moved.");
+      return QCoreApplication::translate("Runnel",
+                                         "No model selected. Choose one under Models.");
     case ErrorCode::io:
-      return QCoreApplication::translate(
-          "Runnel", "The disk refused to read or write. Look for free space and permissions.");
+      return QCoreApplication::translate("Runnel", "Couldn't read or write a file: %1.")
+          .arg(problem.message);
     case ErrorCode::malformed:
-      return QCoreApplication::translate(
-          "Runnel", "This file is damaged or not what its name says. Fetch it again.");
+      return QCoreApplication::translate("Runnel", "A file is damaged: %1.").arg(problem.message);
     case ErrorCode::unsupported:
-      return QCoreApplication::translate(
-          "Runnel", "This file is fine, but this version cannot run it. Choose another model.");
+      return QCoreApplication::translate("Runnel",
+                                         "This version can't run %1 (%2). Choose another model.")
+          .arg(problem.file.isEmpty() ? QCoreApplication::translate("Runnel", "this model")
+                                      : problem.file,
+               problem.message);
     case ErrorCode::mismatch:
-      return QCoreApplication::translate("Runnel", "This belongs to another model or version.");
+      return QCoreApplication::translate("Runnel",
+                                         "%1 was made with another model or a newer version.")
+          .arg(problem.file.isEmpty() ? QCoreApplication::translate("Runnel", "This") : problem.file);
     case ErrorCode::out_of_memory:
       return QCoreApplication::translate(
           "Runnel", "Not enough memory. Close other programs or choose a smaller model.");
     case ErrorCode::device:
       return QCoreApplication::translate("Runnel",
-                                         "The device failed. Choose another device, or try again.");
+                                         "The device stopped working. Try again, or choose another "
+                                         "device under Models.");
     case ErrorCode::cancelled:
       return QCoreApplication::translate("Runnel", "Stopped.");
     case ErrorCode::invalid_argument:
-      return QCoreApplication::translate(
-          "Runnel", "A setting is outside its range. Reset the sampling settings.");
+      return QCoreApplication::translate("Runnel", "A setting is out of range: %1.")
+          .arg(problem.message);
     case ErrorCode::internal:
       break;
   }
   return QCoreApplication::translate("Runnel",
-                                     "Something went wrong inside. Please report the details.");
+                                     "Internal error. Please report it with the details below.");
 }
 
 AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions options,
@@ -65,51 +135,98 @@ AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions 
     if (p.code != ErrorCode::device || !m_models.fallBack(p)) show(p);
   });
   connect(&m_chat, &ChatModel::warned, this, [this](const QString& warning) {
-    show({ErrorCode::io, warning});
+    put({.text = QCoreApplication::translate(
+             "Runnel",
+             "Saved. Coming back here will take a moment: its state couldn't be written."),
+         .details = warning});
   });
   connect(&m_models, &ModelPicker::failed, this, [this](const Problem& p) { show(p); });
   connect(&m_models, &ModelPicker::fellBack, this, [this](const Problem& p) {
-    show(p, p.code == ErrorCode::out_of_memory
-                ? QCoreApplication::translate("Runnel",
-                                              "The device has too little memory for this model, so "
-                                              "it runs on the CPU. Choose a smaller model, or "
-                                              "another device under Models.")
-                : QCoreApplication::translate("Runnel",
-                                              "The device cannot be used, so the model runs on the "
-                                              "CPU. Look at its driver, or choose another device "
-                                              "under Models."));
+    const QString device = m_settings.device;
+    show(p, (p.code == ErrorCode::out_of_memory
+                 ? QCoreApplication::translate("Runnel",
+                                               "%1 has too little memory for this model, so it runs "
+                                               "on the CPU. Choose a smaller model, or another "
+                                               "device under Models.")
+                 : QCoreApplication::translate("Runnel",
+                                               "%1 can't be used, so the model runs on the CPU. "
+                                               "Check its driver, or choose another device under "
+                                               "Models."))
+                .arg(device));
   });
-  connect(&engine, &ChatEngine::libraryFailed, this, [this](const Problem& p) { show(p); });
-  connect(&engine, &ChatEngine::deleted, this,
+  connectEngine();
+  int budget = settings.budgetMegabytes;
+  connect(&settings, &Settings::changed, this, [this, budget]() mutable {
+    if (budget == m_settings.budgetMegabytes) return;
+    budget = m_settings.budgetMegabytes;
+    m_engine.setBudget(static_cast<quint64>(budget) * 1'000'000);
+  });
+}
+
+void AppController::connectEngine() {
+  connect(&m_engine, &ChatEngine::libraryFailed, this, [this](const Problem& p) { show(p); });
+  connect(&m_engine, &ChatEngine::deleted, this,
           [this](qint64 conversation, qint64 message, qint64 trash) {
             const bool whole = message == 0;
             if (whole && conversation == m_chat.conversation()) m_chat.forget();
-            say(whole ? QCoreApplication::translate("Runnel", "Chat deleted.")
-                      : QCoreApplication::translate("Runnel", "Deleted from there on."));
-            m_trash = trash;
-            m_somethingInTrash = true;
-            m_trashConversation = conversation;
-            Q_EMIT noticeChanged();
+            put({.text = whole ? QCoreApplication::translate(
+                                     "Runnel", "Chat moved to Recently deleted.")
+                               : QCoreApplication::translate("Runnel", "Messages deleted."),
+                 .trash = trash});
           });
-  connect(&engine, &ChatEngine::undone, this, [this](qint64 conversation) {
+  connect(&m_engine, &ChatEngine::trashListed, this, [this](const QVector<DeletedRow>& rows) {
+    m_deleted = rows;
+    const auto there = [&rows](qint64 trash) {
+      return std::any_of(rows.cbegin(), rows.cend(),
+                         [trash](const DeletedRow& row) { return row.trash == trash; });
+    };
+    for (Notice& notice : m_notices) {
+      for (const DeletedRow& row : rows) {
+        const int count = static_cast<int>(row.messages);
+        if (row.trash == notice.trash && !row.whole)
+          notice.text =
+              QCoreApplication::translate("Runnel", "%n messages deleted.", nullptr, count);
+      }
+    }
+    m_notices.removeIf([&](const Notice& n) { return n.trash != 0 && !there(n.trash); });
+    Q_EMIT trashChanged();
+    Q_EMIT noticeChanged();
+  });
+  connect(&m_engine, &ChatEngine::undone, this, [this](qint64 conversation) {
     if (conversation == m_chat.conversation()) {
       m_chat.reload();
     } else {
       m_chat.open(conversation);
     }
   });
-  connect(&engine, &ChatEngine::exported, this, [this](const QString& file) {
+  connect(&m_engine, &ChatEngine::draftsRead, &m_settings, &Settings::forgetOlderDrafts);
+  connect(&m_engine, &ChatEngine::changedElsewhere, &m_chat, &ChatModel::reloadInPlace);
+  connect(&m_engine, &ChatEngine::libraryReplaced, this, [this](const Replaced& replaced) {
+    m_notices.clear();
+    m_chat.startNew();
+    QString words;
+    if (replaced.copied) {
+      const int chats = static_cast<int>(replaced.conversations);
+      const int lost = static_cast<int>(replaced.unreadable);
+      words = QCoreApplication::translate("Runnel", "%n chats saved into a new library.", nullptr,
+                                          chats);
+      if (lost > 0)
+        words += u' ' + QCoreApplication::translate("Runnel", "%n messages could not be read.",
+                                                    nullptr, lost);
+    } else {
+      words = QCoreApplication::translate("Runnel", "A new library was begun.");
+    }
+    words += u' ' +
+             QCoreApplication::translate("Runnel", "The old file is kept: %1").arg(replaced.old);
+    put({.text = words, .problem = true});  // it stays until it was read
+    m_engine.listTrash();
+  });
+  connect(&m_engine, &ChatEngine::exported, this, [this](const QString& file) {
     say(QCoreApplication::translate("Runnel", "Exported to %1").arg(file));
   });
-  connect(&engine, &ChatEngine::imported, this, [this](qint64 conversation) {
+  connect(&m_engine, &ChatEngine::imported, this, [this](qint64 conversation, int chats) {
     m_chat.open(conversation);
-    say(QCoreApplication::translate("Runnel", "Imported."));
-  });
-  int budget = settings.budgetMegabytes;
-  connect(&settings, &Settings::changed, this, [this, budget]() mutable {
-    if (budget == m_settings.budgetMegabytes) return;
-    budget = m_settings.budgetMegabytes;
-    m_engine.setBudget(static_cast<quint64>(budget) * 1'000'000);
+    say(QCoreApplication::translate("Runnel", "%n chats imported.", nullptr, chats));
   });
 }
 
@@ -127,45 +244,121 @@ AppController* AppController::create(QQmlEngine* engine, QJSEngine*) {
 
 void AppController::start() {
   m_library.refresh();
+  if (!m_options.wantedModel.isEmpty() && !QFileInfo::exists(m_options.wantedModel)) {
+    show({ErrorCode::not_found, m_options.wantedModel, About::Model, m_options.wantedModel});
+  }
   if (!m_models.loadInitial()) {
     show({ErrorCode::not_found, {}},
          QCoreApplication::translate("Runnel",
-                                     "No model was found. Choose a GGUF file under Models."));
+                                     "No model found. Choose a model file (.gguf) under Models."));
   }
+  m_engine.readDrafts(m_settings.olderDrafts());
   const qint64 last = m_settings.recall(QStringLiteral("conversation"), 0).toLongLong();
   if (last != 0) m_chat.open(last);
-  m_engine.emptyTrash();  // what could not be undone any more when the app ended
+  m_engine.forgetTrash(0);  // what was deleted 30 days ago
+}
+
+QVariantList AppController::notices() const {
+  QVariantList list;
+  for (const Notice& n : m_notices) {
+    QVariantList acts;
+    for (const QString& act : n.acts) {
+      acts.push_back(QVariantMap{
+          {QStringLiteral("act"), act},
+          {QStringLiteral("text"),
+           act == QStringLiteral("salvage")
+               ? QCoreApplication::translate("Runnel", "Save into a new library")
+               : QCoreApplication::translate("Runnel",
+                                             "Begin a new library (the old file is kept)")}});
+    }
+    list.push_back(QVariantMap{{QStringLiteral("id"), n.id},
+                               {QStringLiteral("text"), n.text},
+                               {QStringLiteral("details"), n.details},
+                               {QStringLiteral("problem"), n.problem},
+                               {QStringLiteral("undo"), n.trash},
+                               {QStringLiteral("actions"), acts}});
+  }
+  return list;
+}
+
+QVariantList AppController::trash() const {
+  QVariantList list;
+  const QLocale locale;
+  for (const DeletedRow& row : m_deleted) {
+    list.push_back(QVariantMap{
+        {QStringLiteral("id"), row.trash},
+        {QStringLiteral("name"), row.name},
+        {QStringLiteral("whole"), row.whole},
+        {QStringLiteral("messages"), row.messages},
+        {QStringLiteral("excerpt"), row.excerpt.simplified()},
+        {QStringLiteral("when"), locale.toString(QDateTime::fromMSecsSinceEpoch(row.at),
+                                                 QLocale::ShortFormat)}});
+  }
+  return list;
+}
+
+// A problem stays until it is dismissed and a deletion until its time is over, whatever is said meanwhile.
+void AppController::put(Notice notice) {
+  constexpr qsizetype kMost = 3;
+  m_notices.removeIf([&](const Notice& old) {
+    if (old.text == notice.text) return true;
+    if (old.problem) return false;
+    return old.trash == 0 || notice.trash != 0;
+  });
+  while (m_notices.size() >= kMost) m_notices.removeFirst();
+  notice.id = ++m_lastNotice;
+  m_notices.push_back(std::move(notice));
+  Q_EMIT noticeChanged();
 }
 
 void AppController::show(const Problem& problem, const QString& words) {
-  m_trash = 0;
-  m_notice = words.isEmpty() ? inWords(problem) : words;
-  m_details = problem.message;
-  m_problem = true;
-  Q_EMIT noticeChanged();
+  const bool library = problem.about == About::Library;
+  QStringList acts;
+  if (library && problem.code == ErrorCode::malformed) acts.push_back(QStringLiteral("salvage"));
+  if (library && problem.refusal != Refusal::Full &&
+      (problem.code == ErrorCode::malformed || problem.code == ErrorCode::unsupported))
+    acts.push_back(QStringLiteral("fresh"));
+  put({.text = words.isEmpty() ? inWords(problem) : words,
+       .details = problem.message,
+       .problem = true,
+       .acts = acts});
 }
 
-void AppController::say(const QString& notice) {
-  m_trash = 0;
-  m_notice = notice;
-  m_details.clear();
-  m_problem = false;
-  Q_EMIT noticeChanged();
-}
+void AppController::say(const QString& notice) { put({.text = notice}); }
 
 void AppController::undo() {
-  if (m_trash == 0) return;
-  m_engine.undoDelete(m_trashConversation, m_trash);  // before the rest of the trash goes
-  dismissNotice();
+  if (!m_deleted.isEmpty()) restore(m_deleted.first().trash);
 }
 
-void AppController::dismissNotice() {
-  m_trash = 0;
-  if (std::exchange(m_somethingInTrash, false)) m_engine.emptyTrash();
-  m_notice.clear();
-  m_details.clear();
-  m_problem = false;
+void AppController::restore(qint64 trash) {
+  for (const DeletedRow& row : std::as_const(m_deleted)) {
+    if (row.trash != trash) continue;
+    m_engine.undoDelete(row.conversation, trash);
+    return;
+  }
+}
+
+void AppController::forgetDeleted(qint64 trash) { m_engine.forgetTrash(trash); }
+
+void AppController::dismissNotice(int id) {
+  if (m_notices.isEmpty()) return;
+  if (id == 0) id = m_notices.last().id;
+  m_notices.removeIf([id](const Notice& n) { return n.id == id; });
   Q_EMIT noticeChanged();
+}
+
+void AppController::act(const QString& what) {
+  m_engine.replaceLibrary(what == QStringLiteral("salvage"));
+}
+
+QColor AppController::linkColour() const { return QGuiApplication::palette().color(QPalette::Link); }
+
+void AppController::setLinkColour(const QColor& colour) {
+  if (colour == linkColour()) return;
+  QPalette palette = QGuiApplication::palette();
+  palette.setColor(QPalette::Link, colour);
+  QGuiApplication::setPalette(palette);
+  Q_EMIT linkColourChanged();
 }
 
 void AppController::copy(const QString& text) {
@@ -189,7 +382,8 @@ void AppController::drop(const QUrl& file) {
   } else if (!m_models.add(file)) {
     show({ErrorCode::unsupported, file.toString()},
          QCoreApplication::translate("Runnel",
-                                     "Drop a model (.gguf) or an exported chat (.json) here."));
+                                     "Can't open %1. Drop a model (.gguf) or a chat export (.json).")
+             .arg(file.isLocalFile() ? file.toLocalFile() : file.toString()));
   }
 }
 

@@ -5,8 +5,10 @@
 
 #include <QtQml/qqmlregistration.h>
 
+#include <QColor>
 #include <QObject>
 #include <QQmlEngine>
+#include <QVariantList>
 
 #include "app/chat/models/chat_model.h"
 #include "app/chat/models/library_model.h"
@@ -18,6 +20,7 @@ namespace runnel::chat {
 struct AppOptions {
   QStringList modelFolders;
   bool kiosk = false;
+  QString wantedModel = {};  // named at the start; it may not be there
 };
 
 class AppController : public QObject {
@@ -29,10 +32,14 @@ class AppController : public QObject {
   Q_PROPERTY(runnel::chat::ModelPicker* models READ models CONSTANT)
   Q_PROPERTY(runnel::chat::Settings* settings READ settings CONSTANT)
   Q_PROPERTY(bool kiosk READ kiosk CONSTANT)
-  Q_PROPERTY(QString notice READ notice NOTIFY noticeChanged)
+  Q_PROPERTY(QColor linkColour READ linkColour WRITE setLinkColour NOTIFY linkColourChanged)
+  // {id, text, details, problem, undo, actions: [{act, text}]}, the newest last.
+  Q_PROPERTY(QVariantList notices READ notices NOTIFY noticeChanged)
+  Q_PROPERTY(QString notice READ notice NOTIFY noticeChanged)  // the newest
   Q_PROPERTY(QString noticeDetails READ noticeDetails NOTIFY noticeChanged)
   Q_PROPERTY(bool noticeIsProblem READ noticeIsProblem NOTIFY noticeChanged)
-  Q_PROPERTY(bool canUndo READ canUndo NOTIFY noticeChanged)
+  Q_PROPERTY(bool canUndo READ canUndo NOTIFY trashChanged)
+  Q_PROPERTY(QVariantList trash READ trash NOTIFY trashChanged)  // what was deleted, the newest first
 
  public:
   AppController(ChatEngine& engine, Settings& settings, AppOptions options,
@@ -51,13 +58,22 @@ class AppController : public QObject {
   ModelPicker* models() { return &m_models; }
   Settings* settings() { return &m_settings; }
   bool kiosk() const { return m_options.kiosk; }
-  QString notice() const { return m_notice; }
-  QString noticeDetails() const { return m_details; }
-  bool noticeIsProblem() const { return m_problem; }
-  bool canUndo() const { return m_trash != 0; }
+  QColor linkColour() const;
+  void setLinkColour(const QColor& colour);  // of documents that are read after this
+  QVariantList notices() const;
+  QString notice() const { return m_notices.isEmpty() ? QString() : m_notices.last().text; }
+  QString noticeDetails() const {
+    return m_notices.isEmpty() ? QString() : m_notices.last().details;
+  }
+  bool noticeIsProblem() const { return !m_notices.isEmpty() && m_notices.last().problem; }
+  bool canUndo() const { return !m_deleted.isEmpty(); }
+  QVariantList trash() const;
 
-  Q_INVOKABLE void undo();
-  Q_INVOKABLE void dismissNotice();
+  Q_INVOKABLE void undo();  // the last deletion, also one before a restart
+  Q_INVOKABLE void restore(qint64 trash);
+  Q_INVOKABLE void forgetDeleted(qint64 trash);  // for good
+  Q_INVOKABLE void dismissNotice(int id = 0);    // 0: the newest
+  Q_INVOKABLE void act(const QString& what);     // of a notice's actions
   Q_INVOKABLE void copy(const QString& text);
   Q_INVOKABLE void openLink(const QString& link);  // after the user was asked
   Q_INVOKABLE bool isWebLink(const QString& link) const;
@@ -66,9 +82,22 @@ class AppController : public QObject {
 
  Q_SIGNALS:
   void noticeChanged();
+  void trashChanged();
+  void linkColourChanged();
 
  private:
-  void show(const Problem& problem, const QString& context = {});
+  struct Notice {
+    int id = 0;
+    QString text;
+    QString details;
+    bool problem = false;
+    qint64 trash = 0;  // what its Undo brings back
+    QStringList acts;
+  };
+
+  void show(const Problem& problem, const QString& words = {});
+  void put(Notice notice);
+  void connectEngine();
 
   ChatEngine& m_engine;
   Settings& m_settings;
@@ -76,12 +105,9 @@ class AppController : public QObject {
   ChatModel m_chat;
   LibraryModel m_library;
   ModelPicker m_models;
-  QString m_notice;
-  QString m_details;
-  bool m_problem = false;
-  qint64 m_trash = 0;  // what undo() brings back
-  qint64 m_trashConversation = 0;
-  bool m_somethingInTrash = false;  // it goes for good with the notice that offers to undo
+  QVector<Notice> m_notices;
+  int m_lastNotice = 0;
+  QVector<DeletedRow> m_deleted;  // the newest first
 };
 
 /// What went wrong in words, with what to do about it.

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/chat/models/chat_model.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace runnel::chat {
 namespace {
 
 constexpr qsizetype kNameLength = 48;  // characters of the first message
+
+constexpr int kDraftMs = 400;  // of no typing
 
 QString nameFor(const QString& text) {
   const QString line = text.simplified();
@@ -18,7 +22,14 @@ QString nameFor(const QString& text) {
 }  // namespace
 
 ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
-    : QObject(parent), m_engine(engine), m_settings(settings), m_draft(settings.draft(0)) {
+    : QObject(parent), m_engine(engine), m_settings(settings) {
+  m_drafting.setSingleShot(true);
+  m_drafting.setInterval(kDraftMs);
+  connect(&m_drafting, &QTimer::timeout, this, &ChatModel::saveDraft);
+  connect(&engine, &ChatEngine::draftsRead, this, &ChatModel::onDrafts);
+  connect(&engine, &ChatEngine::conversationGone, this, [this](qint64 conversation) {
+    if (conversation == m_conversation) forget();
+  });
   connect(&engine, &ChatEngine::treeRead, this, &ChatModel::onTree);
   connect(&engine, &ChatEngine::userSaved, this, &ChatModel::onUserSaved);
   connect(&engine, &ChatEngine::textWritten, this, &ChatModel::onText);
@@ -27,6 +38,10 @@ ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
   connect(&engine, &ChatEngine::reading, this, [this](quint64 ticket, qint64 done, qint64 total) {
     if (ticket != m_turn.ticket) return;
     if (m_turn.state == Waiting) m_turn.state = Reading;
+    if (!m_turn.reading.isValid() || done < m_turn.done) {
+      m_turn.reading.start();
+      m_turn.before = done;
+    }
     m_turn.done = done;
     m_turn.total = total;
     Q_EMIT stateChanged();
@@ -46,19 +61,46 @@ double ChatModel::readingProgress() const {
                           : 0.0;
 }
 
+int ChatModel::secondsLeft() const {
+  const qint64 read = m_turn.done - m_turn.before;
+  if (!m_turn.reading.isValid() || read <= 0) return -1;
+  const double seconds = static_cast<double>(m_turn.reading.elapsed()) / 1000.0;
+  return static_cast<int>(std::ceil(seconds * static_cast<double>(m_turn.total - m_turn.done) /
+                                    static_cast<double>(read)));
+}
+
 void ChatModel::setDraft(const QString& text) {
   if (text == m_draft) return;
   m_draft = text;
-  m_settings.setDraft(m_conversation, text);
+  m_drafts.insert(m_conversation, text);
+  m_drafting.start();
+  Q_EMIT draftChanged();
+}
+
+void ChatModel::saveDraft() {
+  if (!m_drafting.isActive() && sender() != &m_drafting) return;  // it is kept already
+  m_drafting.stop();
+  m_engine.setDraft(m_conversation, m_draft);
+}
+
+void ChatModel::onDrafts(const QHash<qint64, QString>& drafts) {
+  for (auto draft = drafts.cbegin(); draft != drafts.cend(); ++draft) {
+    if (!m_drafts.contains(draft.key())) m_drafts.insert(draft.key(), *draft);  // typed since
+  }
+  if (!m_draft.isEmpty() || m_drafting.isActive()) return;
+  m_draft = m_drafts.value(m_conversation);
   Q_EMIT draftChanged();
 }
 
 // Opening and showing
 
 void ChatModel::switchTo(qint64 conversation) {
+  saveDraft();
   m_conversation = conversation;
+  m_back.clear();
+  m_forward.clear();
   if (m_turn.ticket != 0 && m_turn.conversation == 0) m_turn.here = false;
-  m_draft = m_settings.draft(conversation);
+  m_draft = m_drafts.value(conversation);
   m_last = {};
   m_settings.remember(QStringLiteral("conversation"), conversation);
   Q_EMIT conversationChanged();
@@ -90,6 +132,12 @@ void ChatModel::reload() {
   if (m_conversation != 0) m_engine.readTree(m_conversation);
 }
 
+void ChatModel::reloadInPlace() {
+  if (turnIsHere()) return;  // what it writes is seen at its end
+  m_keepsHead = true;
+  reload();
+}
+
 void ChatModel::forget() {
   if (turnIsHere()) stop();
   startNew();
@@ -98,7 +146,13 @@ void ChatModel::forget() {
 void ChatModel::onTree(const ConversationTree& tree) {
   if (tree.id != m_conversation) return;
   const bool first = m_tree.all().isEmpty();
+  const bool wasEnd = m_tree.childrenOf(m_tree.head()).isEmpty();
+  const qint64 before = m_tree.head();
   m_tree.set(tree);
+  if (std::exchange(m_keepsHead, false) && m_tree.contains(before)) {
+    // Who stood at an end goes on with what another window said there.
+    m_tree.setHead(wasEnd ? m_tree.newestEndOf(before) : before);
+  }
   if (m_title != tree.name) {
     m_title = tree.name;
     Q_EMIT titleChanged();
@@ -116,13 +170,19 @@ void ChatModel::onTree(const ConversationTree& tree) {
 void ChatModel::showPath() {
   QVector<MessageRow> rows;
   const bool here = turnIsHere();
+  const bool resumes = here && m_turn.act == Act::Resume;
   for (const qint64 id : m_tree.pathTo(here ? m_turn.after : m_tree.head())) {
     const QVector<qint64> alternatives = m_tree.alternativesOf(id);
     rows.push_back({.message = *m_tree.find(id),
                     .alternative = static_cast<int>(alternatives.indexOf(id)),
                     .alternatives = static_cast<int>(alternatives.size())});
   }
-  if (here) {
+  if (resumes && !rows.isEmpty()) {
+    rows.last().message.text += m_turn.written;
+    rows.last().writing = true;
+  } else if (here && m_turn.act == Act::Write) {
+    rows.push_back({.message = {.role = QStringLiteral("assistant"), .text = m_turn.said}});
+  } else if (here) {
     if (!m_turn.said.isEmpty())
       rows.push_back({.message = {.role = QStringLiteral("user"), .text = m_turn.said}});
     rows.push_back({.message = {.role = QStringLiteral("assistant"), .text = m_turn.written},
@@ -156,34 +216,71 @@ qint64 ChatModel::length() const {
 
 // Talking
 
-void ChatModel::begin(qint64 after, const QString& text) {
-  m_turn = {.ticket = ++m_tickets, .conversation = m_conversation, .after = after, .said = text};
-  AnswerRequest request{.ticket = m_turn.ticket,
-                        .conversation = m_conversation,
-                        .after = after,
-                        .text = text,
-                        .sampling = m_settings.sampling(),
-                        .maxTokens = m_settings.maxTokens};
-  if (m_conversation == 0) {
-    request.name = nameFor(text);
+void ChatModel::begin(AnswerRequest request) {
+  request.ticket = ++m_tickets;
+  request.sampling = m_settings.sampling();
+  request.maxTokens = m_settings.maxTokens;
+  if (request.conversation == 0) {
+    request.name = nameFor(request.text);
     request.system = m_settings.systemPrompt;
   }
+  m_turn = {.ticket = request.ticket,
+            .conversation = request.conversation,
+            .after = request.after,
+            .said = request.text,
+            .here = m_conversation == 0,
+            .act = request.act,
+            .fromDraft = request.fromDraft};
   m_engine.answer(request);
   Q_EMIT stateChanged();
+  if (!turnIsHere()) return;
   showPath();
   Q_EMIT bringIntoView(m_messages.rowCount() - 1);
 }
 
+bool ChatModel::queued() const {
+  return std::any_of(m_queue.cbegin(), m_queue.cend(),
+                     [this](const Queued& q) { return q.conversation == m_conversation; });
+}
+
 bool ChatModel::send() {
   const QString text = m_draft.trimmed();
-  if (text.isEmpty() || busy()) return false;
-  setDraft({});
-  begin(m_tree.head(), text);
+  if (text.isEmpty() || turnIsHere() || queued()) return false;
+  if (busy()) {
+    saveDraft();
+    m_queue.push_back({m_conversation, m_tree.head()});
+    Q_EMIT stateChanged();
+    return true;
+  }
+  // The library forgets the draft when it has stored the message, not before.
+  m_draft.clear();
+  m_drafting.stop();
+  m_drafts.remove(m_conversation);
+  Q_EMIT draftChanged();
+  begin({.conversation = m_conversation, .after = m_tree.head(), .text = text, .fromDraft = true});
   return true;
 }
 
+void ChatModel::unqueue() {
+  m_queue.removeIf([this](const Queued& q) { return q.conversation == m_conversation; });
+  Q_EMIT stateChanged();
+}
+
+void ChatModel::sendQueued() {
+  while (!busy() && !m_queue.isEmpty()) {
+    const Queued next = m_queue.takeFirst();
+    if (next.conversation == m_conversation) {
+      send();
+      continue;
+    }
+    const QString text = m_drafts.take(next.conversation).trimmed();
+    if (text.isEmpty()) continue;
+    begin({.conversation = next.conversation, .after = next.after, .text = text, .fromDraft = true});
+  }
+}
+
 void ChatModel::stop() {
-  if (!busy()) return;
+  if (!turnIsHere()) return;
   m_turn.state = Stopping;
   m_engine.stop();
   Q_EMIT stateChanged();
@@ -192,11 +289,25 @@ void ChatModel::stop() {
 void ChatModel::regenerate(qint64 answer) {
   const Message* message = m_tree.find(answer);
   if (busy() || message == nullptr || message->role != QStringLiteral("assistant")) return;
-  begin(message->parent, {});
+  begin({.conversation = m_conversation, .after = message->parent});
+}
+
+void ChatModel::resume(qint64 answer) {
+  const Message* message = m_tree.find(answer);
+  if (busy() || message == nullptr || message->complete || answer != m_tree.head()) return;
+  begin({.conversation = m_conversation, .after = answer, .act = Act::Resume});
+}
+
+void ChatModel::editAnswer(qint64 answer, const QString& text) {
+  const Message* old = m_tree.find(answer);
+  if (busy() || old == nullptr || old->role != QStringLiteral("assistant") ||
+      text.trimmed().isEmpty() || text == old->text)
+    return;
+  begin({.conversation = m_conversation, .after = old->parent, .text = text, .act = Act::Write});
 }
 
 void ChatModel::answerAgain() {
-  if (!busy() && unanswered()) begin(m_tree.head(), {});
+  if (!busy() && unanswered()) begin({.conversation = m_conversation, .after = m_tree.head()});
 }
 
 void ChatModel::answerLastAgain() {
@@ -211,7 +322,7 @@ void ChatModel::edit(qint64 message, const QString& text) {
   const Message* old = m_tree.find(message);
   if (busy() || old == nullptr || old->role != QStringLiteral("user") || text.trimmed().isEmpty())
     return;
-  begin(old->parent, text.trimmed());
+  begin({.conversation = m_conversation, .after = old->parent, .text = text.trimmed()});
 }
 
 void ChatModel::onUserSaved(quint64 ticket, qint64 conversation, const Message& message) {
@@ -226,8 +337,14 @@ void ChatModel::onUserSaved(quint64 ticket, qint64 conversation, const Message& 
       m_conversation = conversation;
       m_title = nameFor(message.text);
       m_settings.remember(QStringLiteral("conversation"), conversation);
-      m_settings.setDraft(conversation, m_draft);
-      m_settings.setDraft(0, {});
+      // What was typed meanwhile belongs to it.
+      m_drafts.remove(0);
+      m_drafting.stop();
+      if (!m_draft.isEmpty()) {
+        m_drafts.insert(conversation, m_draft);
+        m_engine.setDraft(conversation, m_draft);
+        m_engine.setDraft(0, {});
+      }
       Q_EMIT conversationChanged();
       Q_EMIT titleChanged();
       // A system prompt was stored before it; the tree comes with it.
@@ -258,12 +375,14 @@ void ChatModel::onAnswered(quint64 ticket, const AnswerReport& report) {
   if (ticket != m_turn.ticket) return;
   const bool here = turnIsHere();
   if (here) {
-    if (report.answer.id != 0) {
+    if (Message* known = m_tree.find(report.answer.id); known != nullptr) {
+      *known = report.answer;  // it went on
+    } else if (report.answer.id != 0) {
       m_tree.add(report.answer);
     } else {
       m_tree.setHead(report.answer.parent);
     }
-    m_last = report;
+    if (m_turn.act != Act::Write) m_last = report;
   }
   endTurn();
   if (here) {
@@ -273,26 +392,65 @@ void ChatModel::onAnswered(quint64 ticket, const AnswerReport& report) {
   }
   if (!report.warning.isEmpty()) Q_EMIT warned(report.warning);
   Q_EMIT libraryChanged();
+  sendQueued();
 }
 
 void ChatModel::onFailed(quint64 ticket, const Problem& problem) {
   if (ticket != m_turn.ticket) return;
   const bool here = turnIsHere();
-  const QString said = m_turn.said;
-  endTurn();
+  const Turn turn = std::exchange(m_turn, {});
+  Q_EMIT stateChanged();
+  // What was not stored goes back to where it was typed.
+  if (turn.fromDraft && !turn.said.isEmpty() && !here) m_drafts.insert(turn.conversation, turn.said);
   if (here) {
-    // What was not stored goes back to where it was typed.
-    if (!said.isEmpty() && m_draft.isEmpty()) setDraft(said);
+    if (!turn.said.isEmpty() && m_draft.isEmpty()) setDraft(turn.said);
     showPath();
     reload();
   }
-  if (problem.code != ErrorCode::cancelled) Q_EMIT failed(problem);
+  if (problem.code != ErrorCode::cancelled) {
+    m_queue.clear();  // the next would fail as this did
+    Q_EMIT failed(problem);
+  }
+  sendQueued();
 }
 
 // Going through the tree
 
+void ChatModel::moved() {
+  m_back.push_back(m_tree.head());
+  m_forward.clear();
+}
+
+void ChatModel::goBack() {
+  if (m_back.isEmpty() || turnIsHere()) return;
+  const qint64 to = m_back.takeLast();
+  m_forward.push_back(m_tree.head());
+  m_tree.setHead(to);
+  if (m_conversation != 0) m_engine.setHead(m_conversation, m_tree.head());
+  showPath();
+  Q_EMIT bringIntoView(m_messages.rowCount() - 1);
+}
+
+void ChatModel::goForward() {
+  if (m_forward.isEmpty() || turnIsHere()) return;
+  const qint64 to = m_forward.takeLast();
+  m_back.push_back(m_tree.head());
+  m_tree.setHead(to);
+  if (m_conversation != 0) m_engine.setHead(m_conversation, m_tree.head());
+  showPath();
+  Q_EMIT bringIntoView(m_messages.rowCount() - 1);
+}
+
+bool ChatModel::look(qint64 message) {
+  const int row = m_messages.rowOf(message);
+  if (row < 0) return false;
+  Q_EMIT bringIntoView(row);
+  return true;
+}
+
 void ChatModel::setHead(qint64 message) {
   if (busy() && turnIsHere()) return;
+  if (message != m_tree.head()) moved();
   m_tree.setHead(message);
   if (m_conversation != 0) m_engine.setHead(m_conversation, message);
   showPath();
@@ -343,6 +501,21 @@ void ChatModel::nameMessage(qint64 message, const QString& name) {
 void ChatModel::deleteFrom(qint64 message) {
   if (!m_tree.contains(message) || (busy() && turnIsHere())) return;
   m_engine.deleteFrom(m_conversation, message);  // the tree comes back without it
+}
+
+QVariantMap ChatModel::whatGoes(qint64 message) const {
+  int messages = 0;
+  int branches = 0;
+  int pinned = 0;
+  for (const Message& m : m_tree.all()) {
+    if (m.id != message && (m.id < message || !m_tree.isAncestor(message, m.id))) continue;
+    ++messages;
+    if (m_tree.childrenOf(m.id).isEmpty()) ++branches;
+    if (m.pinned) ++pinned;
+  }
+  return {{QStringLiteral("messages"), messages},
+          {QStringLiteral("branches"), branches},
+          {QStringLiteral("pinned"), pinned}};
 }
 
 QString ChatModel::textOf(qint64 message) const {

@@ -4,7 +4,10 @@
 
 #include <QtQml/qqmlregistration.h>
 
+#include <QElapsedTimer>
+#include <QHash>
 #include <QObject>
+#include <QTimer>
 #include <QVariantList>
 
 #include "app/chat/engine/chat_engine.h"
@@ -27,7 +30,13 @@ class ChatModel : public QObject {
   Q_PROPERTY(State state READ state NOTIFY stateChanged)
   Q_PROPERTY(bool busyElsewhere READ busyElsewhere NOTIFY stateChanged)
   Q_PROPERTY(double readingProgress READ readingProgress NOTIFY stateChanged)
+  Q_PROPERTY(qint64 readingDone READ readingDone NOTIFY stateChanged)
+  Q_PROPERTY(int secondsLeft READ secondsLeft NOTIFY stateChanged)  // of reading; -1: not known yet
   Q_PROPERTY(qint64 readingTotal READ readingTotal NOTIFY stateChanged)
+  Q_PROPERTY(qint64 answering READ answering NOTIFY stateChanged)  // the chat that is answered, 0: none that exists
+  Q_PROPERTY(bool queued READ queued NOTIFY stateChanged)  // its draft is sent when the other answer is done
+  Q_PROPERTY(bool canGoBack READ canGoBack NOTIFY pathChanged)
+  Q_PROPERTY(bool canGoForward READ canGoForward NOTIFY pathChanged)
   Q_PROPERTY(bool wentBack READ wentBack NOTIFY pathChanged)
   Q_PROPERTY(bool unanswered READ unanswered NOTIFY pathChanged)
   Q_PROPERTY(double tokensPerSecond READ tokensPerSecond NOTIFY statisticsChanged)
@@ -35,6 +44,7 @@ class ChatModel : public QObject {
   Q_PROPERTY(double firstTokenMs READ firstTokenMs NOTIFY statisticsChanged)
   Q_PROPERTY(qint64 tokensWritten READ tokensWritten NOTIFY statisticsChanged)
   Q_PROPERTY(qint64 tokensRead READ tokensRead NOTIFY statisticsChanged)
+  Q_PROPERTY(qint64 tokensRelaid READ tokensRelaid NOTIFY statisticsChanged)
   Q_PROPERTY(qint64 position READ position NOTIFY statisticsChanged)
   Q_PROPERTY(qint64 length READ length NOTIFY pathChanged)
   Q_PROPERTY(bool lengthKnown READ lengthKnown NOTIFY pathChanged)
@@ -51,6 +61,8 @@ class ChatModel : public QObject {
 
   ChatModel(ChatEngine& engine, Settings& settings, QObject* parent = nullptr);
 
+  ~ChatModel() override { saveDraft(); }
+
   qint64 conversation() const { return m_conversation; }
   QString title() const { return m_title; }
   MessageModel* messages() { return &m_messages; }
@@ -60,7 +72,13 @@ class ChatModel : public QObject {
   State state() const;  // of the conversation in view
   bool busy() const { return m_turn.ticket != 0; }
   bool busyElsewhere() const { return busy() && !turnIsHere(); }
+  qint64 answering() const { return m_turn.conversation; }
+  bool queued() const;
+  bool canGoBack() const { return !m_back.isEmpty(); }
+  bool canGoForward() const { return !m_forward.isEmpty(); }
   double readingProgress() const;
+  qint64 readingDone() const { return m_turn.done; }
+  int secondsLeft() const;
   qint64 readingTotal() const { return m_turn.total; }
   bool wentBack() const;    // something follows where the talk stands
   bool unanswered() const;  // the talk stands after a message of the user
@@ -69,6 +87,7 @@ class ChatModel : public QObject {
   double firstTokenMs() const { return m_last.firstTokenMs; }
   qint64 tokensWritten() const { return m_last.written; }
   qint64 tokensRead() const { return m_last.read; }
+  qint64 tokensRelaid() const { return m_last.relaid; }
   qint64 position() const { return m_last.position; }
   qint64 length() const;     // tokens of the talk up to where it stands
   bool lengthKnown() const;  // counted, not estimated from its text
@@ -77,25 +96,37 @@ class ChatModel : public QObject {
   Q_INVOKABLE void open(qint64 conversation, qint64 message = 0);
   /// An empty page: the conversation is made when its first message is sent.
   Q_INVOKABLE void startNew();
-  Q_INVOKABLE bool send();  // the draft. False if there is nothing to send or an answer runs
-  Q_INVOKABLE void stop();
+  /// The draft; while another chat is answered it waits for that. False if there is nothing to send or this chat is
+  /// being answered.
+  Q_INVOKABLE bool send();
+  Q_INVOKABLE void unqueue();  // the draft in view stays what it is
+  Q_INVOKABLE void stop();     // the answer in view
+  Q_INVOKABLE void resume(qint64 answer);  // one that was cut short, where the talk stands
+  Q_INVOKABLE void editAnswer(qint64 answer, const QString& text);  // as another version
   Q_INVOKABLE void regenerate(qint64 answer);
   Q_INVOKABLE void answerAgain();      // to the user's message where the talk stands
   Q_INVOKABLE void answerLastAgain();  // whichever of the two fits
   Q_INVOKABLE void edit(qint64 message, const QString& text);
   Q_INVOKABLE void rewind(qint64 message);
+  Q_INVOKABLE void goBack();     // to the place before the last move
+  Q_INVOKABLE void goForward();
+  Q_INVOKABLE bool look(qint64 message);  // scrolls to it. False if it is on another branch
   Q_INVOKABLE void returnToEnd();
   Q_INVOKABLE void showAlternative(qint64 message, int step);
   Q_INVOKABLE void showMessage(qint64 message);  // with what follows it
   Q_INVOKABLE void pin(qint64 message, bool pinned);
   Q_INVOKABLE void nameMessage(qint64 message, const QString& name);
   Q_INVOKABLE void deleteFrom(qint64 message);
+  /// What deleteFrom() takes: {messages, branches, pinned}.
+  Q_INVOKABLE QVariantMap whatGoes(qint64 message) const;
   Q_INVOKABLE QString textOf(qint64 message) const;
   Q_INVOKABLE QVariantList alternativesOf(qint64 message) const;  // {id, text, shown, number}
   /// The last message in view that was said or answered in several versions; 0: none.
   Q_INVOKABLE qint64 lastWithAlternatives() const;
 
   void reload();  // after a change in the library
+  void reloadInPlace();  // after a change by another program: where the talk stands here, it stays
+  void saveDraft();      // now
   void forget();  // the conversation in view was deleted
 
  Q_SIGNALS:
@@ -124,9 +155,20 @@ class ChatModel : public QObject {
     qint64 total = 0;
     State state = Waiting;
     bool here = true;  // a conversation being made is in view
+    Act act = Act::Answer;
+    bool fromDraft = false;
+    QElapsedTimer reading = {};  // since the first report of it
+    qint64 before = 0;           // tokens that were read by then
+  };
+  // A draft that is sent when another answer is done.
+  struct Queued {
+    qint64 conversation = 0;
+    qint64 after = 0;
   };
 
-  void begin(qint64 after, const QString& text);
+  void begin(AnswerRequest request);
+  void sendQueued();
+  void moved();  // where the talk stands is about to change
   bool turnIsHere() const;
   void setHead(qint64 message);
   void showPath();
@@ -137,6 +179,7 @@ class ChatModel : public QObject {
   void onFailed(quint64 ticket, const Problem& problem);
   void endTurn();
   void switchTo(qint64 conversation);
+  void onDrafts(const QHash<qint64, QString>& drafts);
 
   ChatEngine& m_engine;
   Settings& m_settings;
@@ -146,6 +189,12 @@ class ChatModel : public QObject {
   qint64 m_conversation = 0;
   QString m_title;
   QString m_draft;
+  QHash<qint64, QString> m_drafts;
+  QTimer m_drafting;  // until what was typed is kept
+  QVector<Queued> m_queue;
+  QVector<qint64> m_back;
+  QVector<qint64> m_forward;
+  bool m_keepsHead = false;  // when the tree comes
   qint64 m_wanted = 0;  // message to bring into view when its tree comes
   Turn m_turn;
   quint64 m_tickets = 0;

@@ -61,6 +61,7 @@ bool CodeHighlighter::slashComments() const { return m_language.isEmpty() || !ha
 
 void CodeHighlighter::highlightBlock(const QString& text) {
   setCurrentBlockState(0);
+  if (m_language.isEmpty()) return;  // it is often no code
   qsizetype i = 0;
   const auto paint = [this](qsizetype from, qsizetype to, const QColor& colour) {
     setFormat(static_cast<int>(from), static_cast<int>(to - from), colour);

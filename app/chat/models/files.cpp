@@ -8,6 +8,13 @@
 
 namespace runnel::chat {
 
+bool hasGpu(const QString& devices) {
+  const QStringList nodes = QDir(devices + QStringLiteral("/dri"))
+                                .entryList({QStringLiteral("renderD*")}, QDir::System | QDir::Files);
+  return !nodes.isEmpty() || QFileInfo::exists(devices + QStringLiteral("/nvidia0")) ||
+         QFileInfo::exists(devices + QStringLiteral("/kgsl-3d0"));
+}
+
 QString Files::home() const { return QDir::homePath(); }
 
 QString Files::downloads() const {

@@ -9,6 +9,9 @@
 
 namespace runnel::chat {
 
+/// Whether the system offers something that draws: a render node or a driver's device in this folder (/dev).
+bool hasGpu(const QString& devices);
+
 class Files : public QObject {
   Q_OBJECT
   QML_ELEMENT

@@ -35,7 +35,39 @@ bool beginsListItem(QStringView line) {
 bool isTableRule(QStringView line) {
   static const QRegularExpression rule(
       QStringLiteral("^\\s*\\|?\\s*:?-+:?\\s*(\\|\\s*:?-+:?\\s*)+\\|?\\s*$"));
-  return rule.match(line.toString()).hasMatch();
+  static const QRegularExpression ofOneColumn(QStringLiteral("^\\s*\\|\\s*:?-+:?\\s*\\|\\s*$"));
+  const QString text = line.toString();
+  return rule.match(text).hasMatch() || ofOneColumn.match(text).hasMatch();
+}
+
+// "left", "center" or "right" of each column; empty where the rule says nothing.
+QStringList alignmentsOf(const QString& rule) {
+  QString line = rule.trimmed();
+  if (line.startsWith(u'|')) line.remove(0, 1);
+  if (line.endsWith(u'|')) line.chop(1);
+  QStringList alignments;
+  for (const QString& part : line.split(u'|')) {
+    const QString cell = part.trimmed();
+    const bool left = cell.startsWith(u':');
+    const bool right = cell.endsWith(u':');
+    alignments.push_back(left && right ? QStringLiteral("center")
+                         : right       ? QStringLiteral("right")
+                         : left        ? QStringLiteral("left")
+                                       : QString());
+  }
+  return alignments;
+}
+
+// A line break that was written is one that is seen.
+QString withBreaks(const QStringList& lines) {
+  QString out;
+  for (qsizetype i = 0; i < lines.size(); ++i) {
+    out += lines[i];
+    if (i + 1 == lines.size()) break;
+    if (!lines[i].isEmpty() && !lines[i + 1].isEmpty()) out += QStringLiteral("  ");
+    out += u'\n';
+  }
+  return out;
 }
 
 // HTML and images would be interpreted: "<" and "!" before "[" become plain, but not inside `code`.
@@ -105,6 +137,8 @@ class Splitter {
     endProse();
     MarkdownBlock table{.kind = MarkdownBlock::Table, .cells = cellsOf(lines[at])};
     table.columns = static_cast<int>(table.cells.size());
+    table.alignments = alignmentsOf(lines[at + 1]);
+    table.alignments.resize(table.columns);
     qsizetype i = at + 2;
     for (; i < lines.size() && lines[i].contains(u'|'); ++i) {
       QStringList cells = cellsOf(lines[i]);
@@ -132,7 +166,7 @@ class Splitter {
 
   void endProse() {
     if (!m_prose.isEmpty())
-      m_blocks.push_back({.kind = MarkdownBlock::Prose, .text = madeSafe(m_prose.join(u'\n'))});
+      m_blocks.push_back({.kind = MarkdownBlock::Prose, .text = madeSafe(withBreaks(m_prose))});
     m_prose.clear();
     m_gap = m_list = false;
   }
@@ -156,7 +190,8 @@ QHash<int, QByteArray> MarkdownBlocks::roleNames() const {
           {TextRole, "text"},
           {LanguageRole, "language"},
           {CellsRole, "cells"},
-          {ColumnsRole, "columns"}};
+          {ColumnsRole, "columns"},
+          {AlignmentsRole, "alignments"}};
 }
 
 QVariant MarkdownBlocks::data(const QModelIndex& index, int role) const {
@@ -174,6 +209,8 @@ QVariant MarkdownBlocks::data(const QModelIndex& index, int role) const {
       return block.cells;
     case ColumnsRole:
       return block.columns;
+    case AlignmentsRole:
+      return block.alignments;
     default:
       return {};
   }

@@ -16,6 +16,7 @@ struct MarkdownBlock {
   QString language;   // of code
   QStringList cells;  // of a table, row by row
   int columns = 0;
+  QStringList alignments = {};  // of a table, by column: "left", "center", "right", or empty
   bool operator==(const MarkdownBlock&) const = default;
 };
 
@@ -28,7 +29,7 @@ class MarkdownBlocks : public QAbstractListModel {
   Q_PROPERTY(QString text READ text WRITE setText NOTIFY textChanged)
 
  public:
-  enum Role { KindRole = Qt::UserRole + 1, TextRole, LanguageRole, CellsRole, ColumnsRole };
+  enum Role { KindRole = Qt::UserRole + 1, TextRole, LanguageRole, CellsRole, ColumnsRole, AlignmentsRole };
   Q_ENUM(Role)
   enum Kind {
     Prose = MarkdownBlock::Prose,

@@ -34,6 +34,10 @@ QVariant MessageModel::data(const QModelIndex& index, int role) const {
       return QDateTime::fromMSecsSinceEpoch(found->message.created);
     case CompleteRole:
       return found->message.complete;
+    case CutRole:
+      return found->message.cut == Cut::Stopped  ? QStringLiteral("stopped")
+             : found->message.cut == Cut::Length ? QStringLiteral("length")
+                                                 : QString();
     case PinnedRole:
       return found->message.pinned;
     case AlternativeRole:
@@ -53,6 +57,7 @@ QHash<int, QByteArray> MessageModel::roleNames() const {
   return {{IdRole, "messageId"},    {SpeakerRole, "speaker"},
           {TextRole, "text"},       {NameRole, "name"},
           {CreatedRole, "created"}, {CompleteRole, "complete"},
+          {CutRole, "cut"},
           {PinnedRole, "pinned"},   {AlternativeRole, "alternative"},
           {WritingRole, "writing"}, {AlternativesRole, "alternatives"},
           {LastRole, "last"}};

@@ -32,6 +32,7 @@ class MessageModel : public QAbstractListModel {
     NameRole,
     CreatedRole,
     CompleteRole,
+    CutRole,  // "", "stopped", "length"
     PinnedRole,
     AlternativeRole,
     AlternativesRole,

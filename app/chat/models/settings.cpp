@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/chat/models/settings.h"
 
+#include <QFile>
 #include <QMetaProperty>
 #include <QRandomGenerator>
 #include <algorithm>
@@ -116,6 +117,8 @@ void Settings::save() {
     }
   }
   m_file.sync();
+  // A system prompt is nobody else's business.
+  QFile::setPermissions(m_file.fileName(), QFile::ReadOwner | QFile::WriteOwner);
 }
 
 SamplingOptions Settings::sampling() const {
@@ -152,17 +155,17 @@ void Settings::resetSampling() {
   Q_EMIT changed();
 }
 
-QString Settings::draft(qint64 conversation) const {
-  return m_file.value(QStringLiteral("drafts/%1").arg(conversation)).toString();
+QHash<qint64, QString> Settings::olderDrafts() const {
+  QHash<qint64, QString> drafts;
+  for (const QString& key : m_file.allKeys()) {
+    if (key.startsWith(QStringLiteral("drafts/")))
+      drafts.insert(key.section(u'/', 1).toLongLong(), m_file.value(key).toString());
+  }
+  return drafts;
 }
 
-void Settings::setDraft(qint64 conversation, const QString& text) {
-  const QString key = QStringLiteral("drafts/%1").arg(conversation);
-  if (text.isEmpty()) {
-    m_file.remove(key);
-  } else {
-    m_file.setValue(key, text);
-  }
+void Settings::forgetOlderDrafts() {
+  m_file.remove(QStringLiteral("drafts"));
   m_saving.start();
 }
 

@@ -4,6 +4,7 @@
 
 #include <QtQml/qqmlregistration.h>
 
+#include <QHash>
 #include <QMap>
 #include <QObject>
 #include <QSettings>
@@ -55,8 +56,9 @@ class Settings : public QObject {
   /// Forgets the user's choices.
   Q_INVOKABLE void resetSampling();
 
-  QString draft(qint64 conversation) const;  // 0: of the conversation not begun yet
-  void setDraft(qint64 conversation, const QString& text);
+  /// Drafts as earlier versions kept them here, by conversation; 0: of the conversation not begun yet.
+  QHash<qint64, QString> olderDrafts() const;
+  void forgetOlderDrafts();  // they are in the library
 
   /// Small things a window remembers: geometry, the conversation in view, where it was scrolled to.
   Q_INVOKABLE QVariant recall(const QString& key, const QVariant& otherwise = {}) const;

@@ -10,6 +10,8 @@ Rectangle {
 
     required property string code
     required property string language
+    readonly property Item editor: edit
+    readonly property Item frame: scroller
 
     color: Theme.code
     radius: Theme.radius
@@ -17,7 +19,7 @@ Rectangle {
     border.width: 1
     implicitHeight: column.implicitHeight
     Accessible.role: Accessible.Grouping
-    Accessible.name: qsTr("Code %1").arg(language)
+    Accessible.name: qsTr("Code block, %1").arg(language)
 
     ColumnLayout {
         id: column
@@ -32,7 +34,7 @@ Rectangle {
 
             Text {
                 Layout.fillWidth: true
-                text: block.language !== "" ? block.language : qsTr("code")
+                text: block.language
                 textFormat: Text.PlainText
                 elide: Text.ElideRight
                 color: Theme.muted
@@ -73,8 +75,9 @@ Rectangle {
                 text: block.code.replace(/\s+$/, "")
                 textFormat: TextEdit.PlainText
                 readOnly: true
-                selectByMouse: !Theme.touch
-                activeFocusOnPress: !Theme.touch
+                selectByMouse: false
+                persistentSelection: true
+                activeFocusOnPress: false
                 color: Theme.text
                 selectionColor: Theme.accent
                 selectedTextColor: Theme.accentText

@@ -70,13 +70,13 @@ Sheet {
                             onClicked: half.index === 0 ? ++sheet.left : ++sheet.right
                         }
                         Item { Layout.fillWidth: true }
-                        TextButton {
-                            text: qsTr("Go on with this one")
-                            enabled: half.version !== null && App.chat.state === ChatModel.Idle
-                            onClicked: {
-                                App.chat.showMessage(half.version.id);
-                                sheet.close();
-                            }
+                    }
+                    TextButton {
+                        text: qsTr("Continue with this version")
+                        enabled: half.version !== null && App.chat.state === ChatModel.Idle
+                        onClicked: {
+                            App.chat.showMessage(half.version.id);
+                            sheet.close();
                         }
                     }
                     Flickable {

@@ -9,6 +9,7 @@ Rectangle {
     id: composer
 
     readonly property bool running: App.chat.state !== ChatModel.Idle
+    readonly property bool queued: App.chat.queued
     readonly property alias field: input
     signal editLastWanted
 
@@ -17,20 +18,45 @@ Rectangle {
         input.cursorPosition = input.length;
     }
     function sendOrStop() {
-        if (running || App.chat.busyElsewhere) App.chat.stop();
+        if (running) App.chat.stop();
+        else if (queued) App.chat.unqueue();
         else if (App.chat.send()) input.forceActiveFocus();
     }
 
-    implicitHeight: row.implicitHeight + Theme.gap * 2
+    implicitHeight: row.implicitHeight + Theme.gap * 2 + (waiting.visible ? waiting.height + Theme.gap : 0)
     radius: Theme.radius * 2
     color: Theme.surface
     border.width: input.activeFocus ? 2 : 1
     border.color: input.activeFocus ? Theme.accent : Theme.strongBorder
 
     RowLayout {
+        id: waiting
+        objectName: "queueNotice"
+        visible: composer.queued || (App.chat.busyElsewhere && input.length > 0)
+        x: Theme.gap * 2
+        y: Theme.gap
+        width: parent.width - x * 2
+        spacing: Theme.gap
+        Text {
+            Layout.fillWidth: true
+            text: composer.queued ? qsTr("Sent when the other answer is done.") : qsTr("Another chat is being answered. Enter queues your message.")
+            wrapMode: Text.Wrap
+            color: Theme.warm
+            font.pixelSize: Theme.smallSize
+            font.family: Theme.fontFamily
+        }
+        TextButton {
+            visible: composer.queued
+            flatter: true
+            text: qsTr("Cancel")
+            onClicked: App.chat.unqueue()
+        }
+    }
+    RowLayout {
         id: row
         anchors.fill: parent
         anchors.margins: Theme.gap
+        anchors.topMargin: Theme.gap + (waiting.visible ? waiting.height + Theme.gap : 0)
         spacing: Theme.gap
 
         ScrollView {
@@ -42,7 +68,7 @@ Rectangle {
                 id: input
                 objectName: "composer"
                 text: App.chat.draft
-                placeholderText: App.chat.busyElsewhere ? qsTr("Another chat is being answered…") : qsTr("Message")
+                placeholderText: App.chat.busyElsewhere ? qsTr("Another chat is being answered. Enter queues your message.") : qsTr("Message")
                 placeholderTextColor: Theme.muted
                 wrapMode: TextArea.Wrap
                 color: Theme.text
@@ -62,18 +88,63 @@ Rectangle {
                 Keys.onTabPressed: nextItemInFocusChain(true).forceActiveFocus(Qt.TabFocusReason)
                 Keys.onBacktabPressed: nextItemInFocusChain(false).forceActiveFocus(Qt.BacktabFocusReason)
                 onTextChanged: App.chat.draft = text
+                readOnly: composer.queued
                 Keys.onPressed: event => {
                     if ((event.key === Qt.Key_Return || event.key === Qt.Key_Enter) && !(event.modifiers & Qt.ShiftModifier)) {
                         event.accepted = true;
-                        if (!composer.running && !App.chat.busyElsewhere) App.chat.send();
+                        if (!composer.running) App.chat.send();
                     } else if (event.key === Qt.Key_Up && input.length === 0 && !composer.running) {
                         event.accepted = true;
                         composer.editLastWanted();
+                    } else if (event.matches(StandardKey.Copy) && input.selectedText === "" && Selection.owner !== null) {
+                        event.accepted = true;
+                        Selection.copy();
                     } else if (event.matches(StandardKey.Undo) && input.length === 0 && App.canUndo) {
                         event.accepted = true;  // of a deletion: there is no text to undo
                         App.undo();
                     }
                 }
+                onPressed: event => {
+                    if (event.button !== Qt.RightButton) return;
+                    event.accepted = true;
+                    fieldMenu.popup(input, event.x, event.y);
+                }
+                Menu {
+                    id: fieldMenu
+                    objectName: "fieldMenu"
+                    focus: false
+                    width: Theme.fontSize * 14
+                    palette.window: Theme.surface
+                    palette.windowText: Theme.text
+                    palette.text: Theme.text
+                    palette.light: Theme.hover
+                    palette.midlight: Theme.hover
+                    palette.mid: Theme.border
+                    palette.dark: Theme.border
+                    font.pixelSize: Theme.fontSize
+                    font.family: Theme.fontFamily
+                    Action {
+                        text: qsTr("Cut")
+                        enabled: input.selectedText !== ""
+                        onTriggered: input.cut()
+                    }
+                    Action {
+                        text: qsTr("Copy")
+                        enabled: input.selectedText !== ""
+                        onTriggered: input.copy()
+                    }
+                    Action {
+                        text: qsTr("Paste")
+                        enabled: input.canPaste
+                        onTriggered: input.paste()
+                    }
+                    Action {
+                        text: qsTr("Select all")
+                        enabled: input.length > 0
+                        onTriggered: input.selectAll()
+                    }
+                }
+                persistentSelection: true
                 Connections {
                     target: App.chat
                     function onDraftChanged() {
@@ -85,12 +156,12 @@ Rectangle {
         Button {
             id: button
             objectName: "sendButton"
-            readonly property bool stops: composer.running || App.chat.busyElsewhere
+            readonly property bool stops: composer.running
             Layout.alignment: Qt.AlignBottom
             implicitWidth: Theme.control
             implicitHeight: Theme.control
             padding: 0
-            enabled: stops ? App.chat.state !== ChatModel.Stopping : input.text.trim() !== ""
+            enabled: stops ? App.chat.state !== ChatModel.Stopping : input.text.trim() !== "" && !composer.queued
             display: stops ? AbstractButton.TextOnly : AbstractButton.IconOnly
             icon.source: "qrc:/qt/qml/Runnel/Chat/icons/send.svg"
             icon.width: Theme.icon
@@ -98,9 +169,10 @@ Rectangle {
             icon.color: enabled ? Theme.accentText : Theme.muted
             Accessible.name: stops ? qsTr("Stop") : qsTr("Send")
             Accessible.role: Accessible.Button
-            ToolTip.visible: hovered && !Theme.touch
-            ToolTip.delay: 600
-            ToolTip.text: stops ? qsTr("Stop (Esc)") : qsTr("Send (Enter)")
+            Tip {
+                shown: button.hovered
+                text: button.stops ? qsTr("Stop (Esc)") : qsTr("Send (Enter)")
+            }
             onClicked: composer.sendOrStop()
             Keys.onReturnPressed: clicked()
             background: Rectangle {

@@ -14,6 +14,7 @@ Item {
     signal timelineWanted
     signal modelsWanted
     signal nameWanted(double messageId)
+    signal deleteWanted(double messageId)
     signal compareWanted(double messageId)
     signal linkWanted(string link)
 
@@ -39,7 +40,7 @@ Item {
 
             IconButton {
                 visible: pane.libraryHidden
-                name: qsTr("Chats")
+                name: qsTr("Show the chat list")
                 symbol: "menu"
                 shortcut: "Ctrl+B"
                 onClicked: pane.libraryWanted()
@@ -63,7 +64,7 @@ Item {
                 symbol: "model"
                 Layout.maximumWidth: pane.width * 0.4
                 text: App.models.state === ModelPicker.Loaded ? App.models.name
-                      : App.models.state === ModelPicker.Loading ? qsTr("Loading… %1 %").arg(Math.round(App.models.progress * 100))
+                      : App.models.state === ModelPicker.Loading ? qsTr("Loading… %1%").arg(Math.round(App.models.progress * 100))
                       : qsTr("Choose a model…")
                 font.pixelSize: Theme.smallSize
                 leftPadding: Theme.gap
@@ -73,7 +74,7 @@ Item {
             }
             IconButton {
                 visible: pane.timelineHidden
-                name: qsTr("Timeline")
+                name: qsTr("Show the timeline")
                 symbol: "tree"
                 shortcut: "Ctrl+T"
                 onClicked: pane.timelineWanted()
@@ -173,7 +174,7 @@ Item {
                 delegate: MessageDelegate {
                     id: delegate
                     width: ListView.view.width
-                    onMenuWanted: at => menu.openFor(messageId, pinned, alternatives, at)
+                    onMenuWanted: at => menu.openFor(messageId, pinned, alternatives, at, speaker === "assistant")
                     onCompareWanted: pane.compareWanted(messageId)
                     onLinkWanted: link => pane.linkWanted(link)
                     onEditEnded: pane.composer.focusField()
@@ -217,7 +218,7 @@ Item {
                 anchors.bottom: parent.bottom
                 anchors.bottomMargin: Theme.gap
                 visible: messages.count > 0 && !messages.following && !messages.nearEnd
-                name: qsTr("To the end")
+                name: qsTr("Jump to latest")
                 symbol: "down"
                 onClicked: messages.goToEnd()
                 background: Rectangle {
@@ -239,7 +240,7 @@ Item {
             Text {
                 visible: App.chat.wentBack
                 Layout.fillWidth: true
-                text: qsTr("You went back. What you say next starts a new branch.")
+                text: qsTr("You went back. Your next message starts a new branch.")
                 wrapMode: Text.Wrap
                 color: Theme.warm
                 font.pixelSize: Theme.smallSize
@@ -247,14 +248,14 @@ Item {
             }
             TextButton {
                 visible: App.chat.unanswered
-                text: qsTr("Answer")
+                text: qsTr("Get an answer")
                 symbol: "redo"
                 enabled: !App.chat.busyElsewhere
                 onClicked: App.chat.answerAgain()
             }
             TextButton {
                 visible: App.chat.wentBack
-                text: qsTr("Return to the end")
+                text: qsTr("Back to where I was")
                 onClicked: App.chat.returnToEnd()
             }
         }
@@ -287,5 +288,10 @@ Item {
         id: menu
         onNameWanted: id => pane.nameWanted(id)
         onCompareWanted: id => pane.compareWanted(id)
+        onDeleteWanted: id => pane.deleteWanted(id)
+        onEditWanted: id => {
+            const item = messages.itemAtIndex(App.chat.messages.rowOf(id));
+            if (item) item.editing = true;
+        }
     }
 }

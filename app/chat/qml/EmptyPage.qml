@@ -29,8 +29,8 @@ ColumnLayout {
         Layout.alignment: Qt.AlignHCenter
         horizontalAlignment: Text.AlignHCenter
         text: App.models.state === ModelPicker.None
-              ? qsTr("Choose a model file first.")
-              : qsTr("Everything stays on this device. Any message is a place you can go back to; the model keeps a summary of fixed size, so early details may fade.")
+              ? qsTr("Choose a model to start.")
+              : qsTr("Everything stays on this device. You can come back to any message and continue from there.")
         color: Theme.muted
         font.pixelSize: Theme.fontSize
         font.family: Theme.fontFamily
@@ -44,7 +44,7 @@ ColumnLayout {
         onClicked: page.modelsWanted()
     }
     Repeater {
-        model: App.models.state === ModelPicker.None ? [] : [qsTr("How do I make a good cup of tea?"), qsTr("Write a short poem about a river."), qsTr("Explain what a queue is, with code.")]
+        model: App.models.state === ModelPicker.None ? [] : [qsTr("How do I make a good cup of tea?"), qsTr("Write a short poem about a river."), qsTr("Explain what a queue is, with a code example.")]
         TextButton {
             required property string modelData
             Layout.alignment: Qt.AlignHCenter

@@ -84,7 +84,7 @@ Popup {
             Text {
                 Layout.fillWidth: true
                 Layout.leftMargin: Theme.gap
-                text: dialog.json ? qsTr("All branches; can be imported again.") : qsTr("The branch in view, for reading.")
+                text: dialog.json ? qsTr("All branches. Can be imported again.") : qsTr("The branch you see, for reading.")
                 wrapMode: Text.Wrap
                 color: Theme.muted
                 font.pixelSize: Theme.smallSize
@@ -104,7 +104,7 @@ Popup {
                 font.pixelSize: Theme.fontSize
                 font.family: Theme.fontFamily
                 Accessible.role: Accessible.EditableText
-                Accessible.name: qsTr("File")
+                Accessible.name: qsTr("File name")
                 onAccepted: dialog.accept()
                 background: Rectangle {
                     color: Theme.surface
@@ -122,7 +122,7 @@ Popup {
         Text {
             visible: dialog.opened && App.library.fileExists(field.text)
             Layout.fillWidth: true
-            text: qsTr("This file exists and will be replaced.")
+            text: qsTr("This file already exists and will be replaced.")
             wrapMode: Text.Wrap
             color: Theme.danger
             font.pixelSize: Theme.smallSize

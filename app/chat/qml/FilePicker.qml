@@ -11,7 +11,7 @@ Sheet {
     property var patterns: ["*"]
     property bool folders: false      // a folder is wanted
     property string remembers         // under this name the folder is kept for the next time
-    property string nothingHere: qsTr("No file of this kind is here.")
+    property string nothingHere: qsTr("No matching files in this folder.")
     readonly property alias list: rows
     readonly property alias field: pathField
     readonly property alias openButton: opener
@@ -32,7 +32,7 @@ Sheet {
     function go(path) {
         words.text = "";
         if (!Files.isFolder(path)) {
-            words.text = Files.isFile(path) ? qsTr("This file is of another kind.") : qsTr("Nothing that can be opened is at this path.");
+            words.text = Files.isFile(path) ? qsTr("Wrong file type.") : qsTr("Nothing to open at this path.");
             return;
         }
         cameFrom = folder;
@@ -92,7 +92,7 @@ Sheet {
             Layout.fillWidth: true
             spacing: Theme.unit
             IconButton {
-                name: qsTr("Folder above")
+                name: qsTr("Parent folder")
                 symbol: "up"
                 shortcut: "Backspace"
                 enabled: picker.folder !== "/"
@@ -109,7 +109,7 @@ Sheet {
                 font.family: Theme.fontFamily
                 inputMethodHints: Qt.ImhNoAutoUppercase | Qt.ImhNoPredictiveText
                 Accessible.role: Accessible.EditableText
-                Accessible.name: picker.folders ? qsTr("Path of the folder") : qsTr("Path of the folder or file")
+                Accessible.name: picker.folders ? qsTr("Folder path") : qsTr("Folder or file path")
                 onTextEdited: words.text = ""
                 Keys.onReturnPressed: picker.openTyped()
                 Keys.onEnterPressed: picker.openTyped()
@@ -193,7 +193,7 @@ Sheet {
                     visible: rows.count === 0 && entries.ready
                     horizontalAlignment: Text.AlignHCenter
                     wrapMode: Text.Wrap
-                    text: picker.folders ? qsTr("No folder is in here.") : picker.nothingHere
+                    text: picker.folders ? qsTr("No folders here.") : picker.nothingHere
                     color: Theme.muted
                     font.pixelSize: Theme.fontSize
                     font.family: Theme.fontFamily

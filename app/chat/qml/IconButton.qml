@@ -22,9 +22,10 @@ ToolButton {
     Accessible.name: name
     Accessible.role: Accessible.Button
     Accessible.onPressAction: clicked()
-    ToolTip.visible: hovered && !Theme.touch && name !== ""
-    ToolTip.delay: 600
-    ToolTip.text: shortcut !== "" ? name + " (" + shortcut + ")" : name
+    Tip {
+        shown: button.hovered
+        text: button.shortcut !== "" ? button.name + " (" + button.shortcut + ")" : button.name
+    }
     Keys.onReturnPressed: clicked()
 
     background: Rectangle {

@@ -5,7 +5,7 @@ import QtQuick.Controls.Basic
 import QtQuick.Layouts
 
 Sheet {
-    title: qsTr("Keyboard")
+    title: qsTr("Keyboard shortcuts")
 
     Flickable {
         id: scroller
@@ -29,22 +29,24 @@ Sheet {
                 model: [
                     "Enter", qsTr("Send"),
                     "Shift+Enter", qsTr("New line"),
-                    "↑", qsTr("Say the last message differently"),
-                    "Esc", qsTr("Stop the answer, close a page"),
+                    "↑", qsTr("Edit the last message"),
+                    "Esc", qsTr("Stop the answer or close a page"),
                     "Ctrl+N", qsTr("New chat"),
-                    "Ctrl+L", qsTr("Write"),
-                    "Ctrl+F", qsTr("Search all messages"),
-                    "Ctrl+R", qsTr("Answer again"),
+                    "Ctrl+L", qsTr("Go to the message field"),
+                    "Ctrl+F, Ctrl+K", qsTr("Search all messages"),
+                    "Ctrl+R", qsTr("Try again"),
                     "Ctrl+D", qsTr("Compare the last versions"),
-                    "Ctrl+Z", qsTr("Undo a deletion, while its notice shows"),
-                    "Ctrl+B, Ctrl+T", qsTr("Show or hide chats, timeline"),
+                    "Ctrl+Z", qsTr("Undo the last deletion"),
+                    "Ctrl+B, Ctrl+T", qsTr("Show or hide the chat list, the timeline"),
                     "Ctrl+M", qsTr("Models"),
                     "Ctrl+E", qsTr("Export this chat"),
                     "Ctrl+,", qsTr("Settings"),
-                    "F2, " + qsTr("Delete"), qsTr("Rename or delete the chat chosen in the list"),
+                    "F2, " + qsTr("Delete"), qsTr("Rename or delete the selected chat"),
                     "Page up, Page down", qsTr("Scroll"),
-                    "Ctrl++, Ctrl+-, Ctrl+0", qsTr("Larger, smaller, usual text"),
-                    "F1", qsTr("This list")
+                    "Ctrl++, Ctrl+-, Ctrl+0", qsTr("Larger, smaller, default text size"),
+                    "Alt+←, Alt+→", qsTr("Back to the place before, forward again"),
+                    "Ctrl+Q", qsTr("Quit"),
+                    "F1", qsTr("Show this list")
                 ]
                 Text {
                     required property string modelData

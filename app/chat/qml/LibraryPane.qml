@@ -14,7 +14,10 @@ Rectangle {
     signal modelsWanted
     signal settingsWanted
     signal importWanted
+    signal trashWanted
     signal exportWanted(double conversation)
+
+    readonly property alias menu: chatsMenu
 
     function focusSearch() {
         search.forceActiveFocus();
@@ -53,7 +56,7 @@ Rectangle {
             }
             IconButton {
                 visible: pane.canHide
-                name: qsTr("Hide the list")
+                name: qsTr("Hide the chat list")
                 symbol: "menu"
                 shortcut: "Ctrl+B"
                 onClicked: pane.hideWanted()
@@ -81,7 +84,15 @@ Rectangle {
                 event.accepted = text !== "";  // with nothing to clear it closes what it is in
                 text = "";
             }
-            Keys.onDownPressed: list.forceActiveFocus()
+            Keys.onDownPressed: {
+                if (list.count > 0 && list.currentIndex < 0) list.currentIndex = 0;
+                list.forceActiveFocus();
+            }
+            Keys.onReturnPressed: {
+                if (list.count === 0 || !App.library.searching) return;
+                list.currentIndex = Math.max(0, list.currentIndex);
+                list.currentItem.clicked();
+            }
             background: Rectangle {
                 radius: Theme.radius
                 color: Theme.surface
@@ -120,9 +131,9 @@ Rectangle {
                 text: ({
                         pinned: qsTr("Pinned"),
                         today: qsTr("Today"),
-                        week: qsTr("Last seven days"),
+                        week: qsTr("Previous 7 days"),
                         older: qsTr("Earlier"),
-                        names: qsTr("Names"),
+                        names: qsTr("Chat titles"),
                         found: qsTr("Messages")
                     })[section] ?? ""
                 color: Theme.muted
@@ -147,7 +158,7 @@ Rectangle {
                 visible: list.count === 0 && App.library.ready
                 horizontalAlignment: Text.AlignHCenter
                 wrapMode: Text.Wrap
-                text: App.library.searching ? qsTr("Nothing found.") : qsTr("Your chats will be here.")
+                text: App.library.searching ? qsTr("No results.") : qsTr("Your chats will appear here.")
                 color: Theme.muted
                 font.pixelSize: Theme.fontSize
                 font.family: Theme.fontFamily
@@ -156,29 +167,62 @@ Rectangle {
         RowLayout {
             Layout.fillWidth: true
             spacing: 0
-            IconButton {
-                name: qsTr("Models")
+            TextButton {
+                flatter: true
                 symbol: "model"
-                shortcut: "Ctrl+M"
+                text: qsTr("Models")
+                font.pixelSize: Theme.smallSize
+                leftPadding: Theme.gap
+                rightPadding: Theme.gap
                 onClicked: pane.modelsWanted()
             }
-            IconButton {
-                name: qsTr("Import a chat")
-                symbol: "upload"
-                onClicked: pane.importWanted()
-            }
-            IconButton {
-                visible: App.chat.conversation > 0
-                name: qsTr("Export this chat")
-                symbol: "download"
-                shortcut: "Ctrl+E"
-                onClicked: pane.exportWanted(App.chat.conversation)
+            TextButton {
+                id: more
+                objectName: "libraryMenuButton"
+                flatter: true
+                symbol: "more"
+                text: qsTr("More")
+                font.pixelSize: Theme.smallSize
+                leftPadding: Theme.gap
+                rightPadding: Theme.gap
+                onClicked: chatsMenu.popup(more, 0, -chatsMenu.height)
+
+                Menu {
+                    id: chatsMenu
+                    width: Theme.fontSize * 18
+                    palette.window: Theme.surface
+                    palette.windowText: Theme.text
+                    palette.text: Theme.text
+                    palette.light: Theme.hover
+                    palette.midlight: Theme.hover
+                    palette.mid: Theme.border
+                    palette.dark: Theme.border
+                    font.pixelSize: Theme.fontSize
+                    font.family: Theme.fontFamily
+
+                    Action {
+                        text: qsTr("Import chats…")
+                        onTriggered: pane.importWanted()
+                    }
+                    Action {
+                        text: qsTr("Export this chat…")
+                        enabled: App.chat.conversation > 0
+                        onTriggered: pane.exportWanted(App.chat.conversation)
+                    }
+                    Action {
+                        text: qsTr("Recently deleted")
+                        onTriggered: pane.trashWanted()
+                    }
+                }
             }
             Item { Layout.fillWidth: true }
-            IconButton {
-                name: qsTr("Settings")
+            TextButton {
+                flatter: true
                 symbol: "sliders"
-                shortcut: "Ctrl+,"
+                text: qsTr("Settings")
+                font.pixelSize: Theme.smallSize
+                leftPadding: Theme.gap
+                rightPadding: Theme.gap
                 onClicked: pane.settingsWanted()
             }
         }

@@ -86,7 +86,7 @@ ItemDelegate {
                 font.family: Theme.fontFamily
                 padding: Theme.unit
                 Accessible.role: Accessible.EditableText
-                Accessible.name: qsTr("Name of the chat")
+                Accessible.name: qsTr("Chat title")
                 background: Rectangle {
                     color: Theme.surface
                     border.color: Theme.accent
@@ -96,11 +96,14 @@ ItemDelegate {
                     forceActiveFocus();
                     selectAll();
                 }
-                onAccepted: {
-                    App.library.rename(row.conversation, text);
+                function keep() {
+                    if (!row.renaming) return;
                     row.renaming = false;
+                    if (text.trim() !== "" && text !== row.name) App.library.rename(row.conversation, text);
                 }
-                onActiveFocusChanged: if (!activeFocus) row.renaming = false
+                onAccepted: keep()
+                // A click elsewhere keeps what was typed; only Esc drops it.
+                onActiveFocusChanged: if (!activeFocus) keep()
                 Keys.onEscapePressed: row.renaming = false
             }
             Text {
@@ -117,6 +120,18 @@ ItemDelegate {
                 font.family: Theme.fontFamily
             }
         }
+        Rectangle {
+            objectName: "answering"
+            visible: row.message === 0 && App.chat.answering === row.conversation
+            Layout.leftMargin: Theme.gap
+            Layout.rightMargin: Theme.gap
+            implicitWidth: Theme.gap
+            implicitHeight: Theme.gap
+            radius: width / 2
+            color: Theme.accent
+            Accessible.role: Accessible.StaticText
+            Accessible.name: qsTr("Answering…")
+        }
         Text {
             visible: row.message === 0 && !row.renaming && !more.shown
             Layout.leftMargin: Theme.gap
@@ -130,7 +145,7 @@ ItemDelegate {
             id: more
             readonly property bool shown: row.message === 0 && (row.hovered || row.visualFocus || visualFocus || menu.visible || Theme.touch)
             visible: shown
-            name: qsTr("More about %1").arg(row.name)
+            name: qsTr("More options for %1").arg(row.name)
             symbol: "more"
             onClicked: row.showMenu()
 

@@ -34,7 +34,7 @@ Popup {
         spacing: Theme.margin
         Text {
             Layout.fillWidth: true
-            text: App.isWebLink(dialog.link) ? qsTr("Open this link in the browser? Models make up addresses.") : qsTr("This is no link to the web; it is not opened.")
+            text: App.isWebLink(dialog.link) ? qsTr("Open this link in your browser? Models sometimes invent addresses.") : qsTr("Only web and mail links can be opened.")
             wrapMode: Text.Wrap
             color: Theme.text
             font.pixelSize: Theme.fontSize

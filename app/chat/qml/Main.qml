@@ -16,6 +16,9 @@ ApplicationWindow {
     readonly property alias modelSheet: models
     readonly property alias keysSheet: keys
     readonly property alias nameDialog: naming
+    readonly property alias deleteDialog: deleting
+    readonly property alias trashSheet: deleted
+    readonly property alias libraryPane: library
     readonly property alias modelOpening: opening
     readonly property alias chatImporting: importing
     readonly property alias exportDialog: saving
@@ -28,7 +31,7 @@ ApplicationWindow {
     readonly property bool roomForTimeline: width >= Theme.fontSize * 76
     readonly property bool showLibrary: !narrow && App.settings.showLibrary
     readonly property bool showTimeline: roomForTimeline && App.settings.showTimeline
-    readonly property bool pageOpen: models.visible || settings.visible || keys.visible || compare.visible || opening.visible || importing.visible || exportFolder.visible || saving.visible
+    readonly property bool pageOpen: models.visible || deleted.visible || settings.visible || keys.visible || compare.visible || opening.visible || importing.visible || exportFolder.visible || saving.visible
     readonly property real sideWidth: Math.min(width * 0.8, Theme.fontSize * 19)
 
     function toggleLibrary() {
@@ -92,17 +95,21 @@ ApplicationWindow {
         }
     }
 
+    Binding { target: App; property: "linkColour"; value: Theme.accent }
     Binding { target: Theme; property: "mode"; value: App.settings.theme }
     Binding { target: Theme; property: "fontScale"; value: App.settings.fontScale }
     Binding { target: Theme; property: "family"; value: App.settings.fontFamily }
     Binding { target: Theme; property: "touch"; value: App.kiosk }
 
     Shortcut { sequences: ["Ctrl+N"]; onActivated: { App.chat.startNew(); conversation.composer.focusField(); } }
+    Shortcut { sequences: [StandardKey.Copy]; enabled: Selection.owner !== null; onActivated: Selection.copy() }
     Shortcut { sequences: ["Ctrl+L"]; onActivated: conversation.composer.focusField() }
     Shortcut { sequences: ["Ctrl+F", "Ctrl+K"]; onActivated: window.search() }
     Shortcut { sequences: ["Ctrl+R"]; enabled: App.chat.messages.count > 0; onActivated: App.chat.answerLastAgain() }
     Shortcut { sequences: ["Ctrl+D"]; enabled: App.chat.messages.count > 0; onActivated: window.compareLast() }
     Shortcut { sequences: ["Ctrl+Z"]; enabled: App.canUndo; onActivated: App.undo() }
+    Shortcut { sequences: ["Alt+Left"]; onActivated: App.chat.goBack() }
+    Shortcut { sequences: ["Alt+Right"]; onActivated: App.chat.goForward() }
     Shortcut { sequences: ["Ctrl+B"]; onActivated: window.toggleLibrary() }
     Shortcut { sequences: ["Ctrl+T"]; onActivated: window.toggleTimeline() }
     Shortcut { sequences: ["Ctrl+M"]; onActivated: models.open() }
@@ -117,7 +124,7 @@ ApplicationWindow {
     Shortcut { sequences: ["Ctrl+Q"]; onActivated: window.close() }
     Shortcut {
         sequences: ["Esc"]
-        enabled: App.chat.state !== ChatModel.Idle || App.chat.busyElsewhere
+        enabled: App.chat.state !== ChatModel.Idle
         onActivated: App.chat.stop()
     }
 
@@ -135,6 +142,7 @@ ApplicationWindow {
             onModelsWanted: models.open()
             onSettingsWanted: settings.open()
             onImportWanted: importing.openIn("")
+            onTrashWanted: deleted.open()
             onExportWanted: id => window.exportChat(id)
         }
         ConversationPane {
@@ -147,6 +155,7 @@ ApplicationWindow {
             onTimelineWanted: window.toggleTimeline()
             onModelsWanted: models.open()
             onNameWanted: id => naming.openFor(id, window.nameOf(id))
+            onDeleteWanted: id => deleting.openFor(id)
             onCompareWanted: id => compare.openFor(id)
             onLinkWanted: link => linking.openFor(link)
         }
@@ -157,6 +166,7 @@ ApplicationWindow {
             Layout.fillHeight: true
             onHideWanted: window.toggleTimeline()
             onNameWanted: id => naming.openFor(id, window.nameOf(id))
+            onDeleteWanted: id => deleting.openFor(id)
             onCompareWanted: id => compare.openFor(id)
         }
     }
@@ -176,6 +186,7 @@ ApplicationWindow {
             onModelsWanted: { libraryDrawer.close(); models.open(); }
             onSettingsWanted: { libraryDrawer.close(); settings.open(); }
             onImportWanted: { libraryDrawer.close(); importing.openIn(""); }
+            onTrashWanted: { libraryDrawer.close(); deleted.open(); }
             onExportWanted: id => { libraryDrawer.close(); window.exportChat(id); }
         }
     }
@@ -190,6 +201,7 @@ ApplicationWindow {
             anchors.fill: parent
             onHideWanted: timelineDrawer.close()
             onNameWanted: id => naming.openFor(id, window.nameOf(id))
+            onDeleteWanted: id => deleting.openFor(id)
             onCompareWanted: id => { timelineDrawer.close(); compare.openFor(id); }
         }
     }
@@ -214,6 +226,8 @@ ApplicationWindow {
     KeysSheet { id: keys }
     CompareSheet { id: compare }
     NameDialog { id: naming }
+    DeleteDialog { id: deleting }
+    TrashSheet { id: deleted }
     LinkDialog { id: linking }
 
     FilePicker {
@@ -222,21 +236,21 @@ ApplicationWindow {
         title: qsTr("Open a model")
         patterns: ["*.gguf"]
         remembers: "modelFolder"
-        nothingHere: qsTr("No folder and no model (.gguf) is here.")
+        nothingHere: qsTr("No folders or models (.gguf) here.")
         onAccepted: path => App.models.add(Files.toUrl(path))
     }
     FilePicker {
         id: importing
-        title: qsTr("Import a chat")
+        title: qsTr("Import chats")
         patterns: ["*.json"]
         remembers: "chatFolder"
-        nothingHere: qsTr("No folder and no exported chat (.json) is here.")
+        nothingHere: qsTr("No chats to import in this folder.")
         onAccepted: path => App.library.importFrom(Files.toUrl(path))
     }
     FilePicker {
         id: exportFolder
         dim: false
-        title: qsTr("Export into a folder")
+        title: qsTr("Export to a folder")
         folders: true
         onAccepted: path => saving.moveTo(path)
     }

@@ -3,50 +3,65 @@
 import QtQuick
 import Runnel.Chat
 
-Column {
+Item {
     id: view
 
     required property string text
     signal linkWanted(string link)
 
-    spacing: Theme.gap * 1.5
+    implicitHeight: column.implicitHeight
 
-    Repeater {
-        model: MarkdownBlocks {
-            text: view.text
-        }
+    SelectableArea {
+        id: selectable
+        z: 1
+        anchors.fill: parent
+        column: column
+        onLinkWanted: link => view.linkWanted(link)
+    }
+    Column {
+        id: column
+        width: parent.width
+        spacing: Theme.gap * 1.5
 
-        Loader {
-            id: loader
-
-            required property int kind
-            required property string text
-            required property string language
-            required property var cells
-            required property int columns
-
-            width: view.width
-            sourceComponent: kind === MarkdownBlocks.Code ? code : kind === MarkdownBlocks.Table ? table : prose
-
-            Component {
-                id: prose
-                ProseBlock {
-                    markdown: loader.text
-                    onLinkWanted: link => view.linkWanted(link)
-                }
+        Repeater {
+            model: MarkdownBlocks {
+                text: view.text
             }
-            Component {
-                id: code
-                CodeBlock {
-                    code: loader.text
-                    language: loader.language
+
+            Loader {
+                id: loader
+
+                required property int kind
+                required property string text
+                required property string language
+                required property var cells
+                required property int columns
+            required property var alignments
+
+                width: view.width
+                sourceComponent: kind === MarkdownBlocks.Code ? code : kind === MarkdownBlocks.Table ? table : prose
+
+                Component {
+                    id: prose
+                    ProseBlock {
+                        markdown: loader.text
+                        onLinkWanted: link => view.linkWanted(link)
+                    }
                 }
-            }
-            Component {
-                id: table
-                TableBlock {
-                    cells: loader.cells
-                    columns: loader.columns
+                Component {
+                    id: code
+                    CodeBlock {
+                        code: loader.text
+                        language: loader.language
+                    }
+                }
+                Component {
+                    id: table
+                    TableBlock {
+                        cells: loader.cells
+                        columns: loader.columns
+                    alignments: loader.alignments
+                    }
                 }
             }
         }

@@ -66,7 +66,7 @@ RowLayout {
         }
         IconButton {
             id: again
-            name: actions.fromUser ? qsTr("Say it differently") : qsTr("Answer again")
+            name: actions.fromUser ? qsTr("Edit") : qsTr("Try again")
             symbol: actions.fromUser ? "edit" : "redo"
             enabled: actions.idle && !App.chat.busyElsewhere
             onClicked: actions.fromUser ? actions.editWanted() : App.chat.regenerate(actions.messageId)
@@ -74,14 +74,14 @@ RowLayout {
         IconButton {
             id: back
             visible: !actions.last
-            name: qsTr("Go back to here")
+            name: qsTr("Continue from here")
             symbol: "back"
             enabled: actions.idle
             onClicked: App.chat.rewind(actions.messageId)
         }
         IconButton {
             id: more
-            name: qsTr("More")
+            name: qsTr("More options")
             symbol: "more"
             onClicked: actions.menuWanted(more)
         }

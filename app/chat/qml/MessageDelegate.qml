@@ -13,6 +13,7 @@ Item {
     required property string text
     required property string name
     required property bool complete
+    required property string cut
     required property bool pinned
     required property int alternative
     required property int alternatives
@@ -70,24 +71,35 @@ Item {
             color: Theme.bubble
             opacity: message.stored ? 1 : 0.75
 
-            TextEdit {
-                id: said
+            Item {
+                id: bubble
                 anchors.fill: parent
                 anchors.margins: Theme.gap * 1.5
                 anchors.leftMargin: Theme.margin
                 anchors.rightMargin: Theme.margin
-                text: message.fromUser ? message.text : ""
-                textFormat: TextEdit.PlainText
-                readOnly: true
-                selectByMouse: !Theme.touch
-                activeFocusOnPress: !Theme.touch
-                wrapMode: TextEdit.Wrap
-                color: Theme.text
-                selectionColor: Theme.accent
-                selectedTextColor: Theme.accentText
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
-                Accessible.name: message.text
+                TextEdit {
+                    id: said
+                    readonly property Item editor: said
+                    width: parent.width
+                    text: message.fromUser ? message.text : ""
+                    textFormat: TextEdit.PlainText
+                    readOnly: true
+                    selectByMouse: false
+                    persistentSelection: true
+                    activeFocusOnPress: false
+                    activeFocusOnTab: false
+                    wrapMode: TextEdit.Wrap
+                    color: Theme.text
+                    selectionColor: Theme.accent
+                    selectedTextColor: Theme.accentText
+                    font.pixelSize: Theme.fontSize
+                    font.family: Theme.fontFamily
+                    Accessible.name: message.text
+                }
+            }
+            SelectableArea {
+                anchors.fill: bubble
+                column: bubble
             }
         }
         Loader {
@@ -96,10 +108,12 @@ Item {
             Layout.fillWidth: true
             sourceComponent: MessageEditor {
                 original: message.text
+                ofAnswer: !message.fromUser
                 onAccepted: text => {
                     message.editing = false;
                     message.editEnded();
-                    App.chat.edit(message.messageId, text);
+                    if (message.fromUser) App.chat.edit(message.messageId, text);
+                    else App.chat.editAnswer(message.messageId, text);
                 }
                 onRejected: {
                     message.editing = false;
@@ -110,7 +124,7 @@ Item {
 
         // The model's words.
         Loader {
-            active: !message.fromUser
+            active: !message.fromUser && !message.editing
             visible: active
             Layout.fillWidth: true
             sourceComponent: MarkdownView {
@@ -124,7 +138,7 @@ Item {
             spacing: Theme.unit
             topPadding: Theme.unit
             Accessible.role: Accessible.StaticText
-            Accessible.name: qsTr("The answer is being written")
+            Accessible.name: qsTr("Answering…")
             Repeater {
                 model: 3
                 Rectangle {
@@ -146,13 +160,23 @@ Item {
                 onTriggered: step = (step + 1) % 3
             }
         }
-        Text {
+        RowLayout {
             visible: !message.complete && !message.writing
-            text: qsTr("Cut short")
-            color: Theme.muted
-            font.pixelSize: Theme.smallSize
-            font.family: Theme.fontFamily
-            font.italic: true
+            spacing: Theme.gap
+            Text {
+                text: message.cut === "length" ? qsTr("Reached the length limit") : qsTr("Stopped")
+                color: Theme.muted
+                font.pixelSize: Theme.smallSize
+                font.family: Theme.fontFamily
+                font.italic: true
+            }
+            TextButton {
+                visible: message.last && message.stored
+                text: qsTr("Continue")
+                font.pixelSize: Theme.smallSize
+                enabled: App.chat.state === ChatModel.Idle && !App.chat.busyElsewhere
+                onClicked: App.chat.resume(message.messageId)
+            }
         }
         MessageActions {
             visible: message.stored && !message.writing && !message.editing && message.speaker !== "system"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saying one's own message differently: a new branch beside it.
+// Editing a message or an answer: a new branch beside it.
 import QtQuick
 import QtQuick.Controls.Basic
 import QtQuick.Layouts
@@ -8,6 +8,7 @@ ColumnLayout {
     id: editor
 
     required property string original
+    property bool ofAnswer: false
     signal accepted(string text)
     signal rejected
 
@@ -29,7 +30,7 @@ ColumnLayout {
         font.family: Theme.fontFamily
         padding: Theme.gap * 2
         Accessible.role: Accessible.EditableText
-        Accessible.name: qsTr("Your message")
+        Accessible.name: qsTr("Edit message")
         background: Rectangle {
             color: Theme.surface
             radius: Theme.radius
@@ -40,7 +41,7 @@ ColumnLayout {
             if (event.key === Qt.Key_Escape) {
                 editor.rejected();
                 event.accepted = true;
-            } else if ((event.key === Qt.Key_Return || event.key === Qt.Key_Enter) && !(event.modifiers & Qt.ShiftModifier)) {
+            } else if ((event.key === Qt.Key_Return || event.key === Qt.Key_Enter) && editor.ofAnswer === ((event.modifiers & Qt.ControlModifier) !== 0) && !(event.modifiers & Qt.ShiftModifier)) {
                 editor.accepted(field.text);
                 event.accepted = true;
             }
@@ -55,7 +56,7 @@ ColumnLayout {
         }
         TextButton {
             primary: true
-            text: qsTr("Send as a new branch")
+            text: editor.ofAnswer ? qsTr("Save as a new version") : qsTr("Send as a new branch")
             enabled: field.text.trim() !== ""
             onClicked: editor.accepted(field.text)
         }

@@ -10,16 +10,26 @@ Menu {
     property double messageId: 0
     property bool pinned: false
     property int alternatives: 1
+    property bool ofAnswer: false
+    property bool edits: false  // when it is closed and the keyboard is free
     signal nameWanted(double messageId)
+    signal deleteWanted(double messageId)
+    signal editWanted(double messageId)
     signal compareWanted(double messageId)
 
     readonly property bool idle: App.chat.state === ChatModel.Idle
 
-    function openFor(id, isPinned, versions, item) {
+    function openFor(id, isPinned, versions, item, answer) {
         messageId = id;
+        ofAnswer = answer === true;
         pinned = isPinned;
         alternatives = versions;
         popup(item, 0, item.height);
+    }
+
+    onClosed: {
+        if (edits) editWanted(messageId);
+        edits = false;
     }
 
     width: Theme.fontSize * 18
@@ -34,12 +44,20 @@ Menu {
     font.family: Theme.fontFamily
 
     Action {
-        text: qsTr("Branch: go on from here")
+        text: qsTr("Continue from here")
         enabled: menu.idle
         onTriggered: App.chat.rewind(menu.messageId)
     }
+    MenuItem {
+        objectName: "editAnswer"
+        text: qsTr("Edit this answer")
+        visible: menu.ofAnswer
+        height: visible ? implicitHeight : 0
+        enabled: menu.idle && !App.chat.busyElsewhere
+        onTriggered: menu.edits = true
+    }
     Action {
-        text: menu.pinned ? qsTr("Unpin") : qsTr("Pin: keep its snapshot")
+        text: menu.pinned ? qsTr("Unpin") : qsTr("Pin (always instant)")
         onTriggered: App.chat.pin(menu.messageId, !menu.pinned)
     }
     Action {
@@ -53,8 +71,8 @@ Menu {
     }
     MenuSeparator {}
     Action {
-        text: qsTr("Delete from here on")
+        text: qsTr("Delete from here…")
         enabled: menu.idle
-        onTriggered: App.chat.deleteFrom(menu.messageId)
+        onTriggered: menu.deleteWanted(menu.messageId)
     }
 }

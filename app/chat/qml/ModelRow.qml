@@ -19,6 +19,17 @@ ItemDelegate {
     // Also when the arrow keys went here.
     readonly property bool focusShown: visualFocus || (activeFocus && ListView.isCurrentItem)
     readonly property bool loading: current && App.models.state === ModelPicker.Loading
+    // Fixed, not made by a Repeater: a list that changes while its page is closed leaves a layout with what is gone.
+    component Line: Text {
+        visible: text !== ""
+        Layout.fillWidth: true
+        textFormat: Text.PlainText
+        wrapMode: Text.Wrap
+        color: Theme.text
+        font.pixelSize: Theme.smallSize
+        font.family: Theme.fontFamily
+    }
+
     padding: Theme.margin
     enabled: problem === ""
     Accessible.role: Accessible.ListItem
@@ -37,27 +48,27 @@ ItemDelegate {
         ColumnLayout {
             Layout.fillWidth: true
             spacing: Theme.unit
-            Repeater {
-                model: [
-                    {words: row.title, colour: Theme.text, bold: true},
-                    {words: row.facts, colour: Theme.text, bold: false},
-                    {words: row.memory, colour: row.fits ? Theme.muted : Theme.danger, bold: false},
-                    {words: row.fits ? "" : qsTr("More than the %1 that are free now.").arg(App.models.freeMemory), colour: Theme.danger, bold: false},
-                    {words: row.problem !== "" ? qsTr("Cannot be used: %1").arg(row.problem) : "", colour: Theme.danger, bold: false},
-                    {words: row.file, colour: Theme.muted, bold: false}
-                ]
-                Text {
-                    required property var modelData
-                    visible: text !== ""
-                    Layout.fillWidth: true
-                    text: modelData.words
-                    textFormat: Text.PlainText
-                    wrapMode: Text.Wrap
-                    color: modelData.colour
-                    font.bold: modelData.bold
-                    font.pixelSize: modelData.bold ? Theme.fontSize : Theme.smallSize
-                    font.family: Theme.fontFamily
-                }
+            Line {
+                text: row.title
+                font.bold: true
+                font.pixelSize: Theme.fontSize
+            }
+            Line { text: row.facts }
+            Line {
+                text: row.memory
+                color: row.fits ? Theme.muted : Theme.danger
+            }
+            Line {
+                text: row.fits ? "" : qsTr("Needs more memory than the %1 free now.").arg(App.models.freeMemory)
+                color: Theme.danger
+            }
+            Line {
+                text: row.problem !== "" ? qsTr("Cannot be used: %1").arg(row.problem) : ""
+                color: Theme.danger
+            }
+            Line {
+                text: row.file
+                color: Theme.muted
             }
             ProgressBar {
                 visible: row.loading

@@ -23,7 +23,7 @@ Sheet {
             Layout.fillWidth: true
             spacing: Theme.gap
             Text {
-                text: qsTr("Runs on")
+                text: qsTr("Run on")
                 color: Theme.text
                 font.pixelSize: Theme.fontSize
                 font.family: Theme.fontFamily
@@ -75,7 +75,7 @@ Sheet {
             Layout.fillWidth: true
             Text {
                 Layout.fillWidth: true
-                text: qsTr("Model files (.gguf) can also be dropped onto the window.")
+                text: qsTr("You can also drop a model file (.gguf) onto this window.")
                 wrapMode: Text.Wrap
                 color: Theme.muted
                 font.pixelSize: Theme.smallSize

@@ -41,7 +41,7 @@ Popup {
         width: parent.width
         spacing: Theme.margin
         Text {
-            text: qsTr("Name of this place")
+            text: qsTr("Name for this place")
             color: Theme.text
             font.pixelSize: Theme.fontSize
             font.family: Theme.fontFamily
@@ -56,7 +56,7 @@ Popup {
             font.family: Theme.fontFamily
             maximumLength: 80
             Accessible.role: Accessible.EditableText
-            Accessible.name: qsTr("Name of this place")
+            Accessible.name: qsTr("Name for this place")
             onAccepted: dialog.accept()
             background: Rectangle {
                 color: Theme.surface

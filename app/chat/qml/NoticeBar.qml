@@ -1,89 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says what happened or went wrong, in words; details fold out; a deletion can be undone here.
+// Says what happened or went wrong, in words, the newest below; details fold out; a deletion can be undone here.
 import QtQuick
 import QtQuick.Layouts
 import Runnel.Chat
 
-Rectangle {
-    id: bar
+Column {
+    id: notices
 
-    property bool unfolded: false
-
+    objectName: "notices"
     visible: App.notice !== ""
-    implicitHeight: column.implicitHeight + Theme.gap * 2
-    radius: Theme.radius
-    color: Theme.dark ? "#2a3037" : "#2b2f35"
-    Accessible.role: Accessible.AlertMessage
-    Accessible.name: App.notice
+    spacing: Theme.unit
 
-    Connections {
-        target: App
-        function onNoticeChanged() {
-            bar.unfolded = false;
-            if (App.notice !== "") leave.restart();
-        }
-    }
-    Timer {
-        id: leave
-        // What went wrong stays until it was read.
-        interval: App.canUndo ? 10000 : 3000
-        running: bar.visible && !App.noticeIsProblem && !hover.hovered
-        onTriggered: App.dismissNotice()
-    }
-    HoverHandler { id: hover }
+    Repeater {
+        model: App.notices
 
-    ColumnLayout {
-        id: column
-        anchors.fill: parent
-        anchors.margins: Theme.gap
-        anchors.leftMargin: Theme.margin
-        spacing: 0
+        Rectangle {
+            id: bar
 
-        RowLayout {
-            spacing: Theme.gap
-            Text {
-                Layout.fillWidth: true
-                text: App.notice
-                textFormat: Text.PlainText
-                wrapMode: Text.Wrap
-                color: "#ffffff"
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
+            required property var modelData
+            property bool unfolded: false
+
+            width: notices.width
+            implicitHeight: column.implicitHeight + Theme.gap * 2
+            radius: Theme.radius
+            color: Theme.dark ? "#2a3037" : "#2b2f35"
+            border.color: Theme.dark ? Theme.strongBorder : "transparent"
+            Accessible.role: Accessible.AlertMessage
+            Accessible.name: modelData.text
+
+            Timer {
+                // What went wrong stays until it was read.
+                interval: bar.modelData.undo > 0 ? 10000 : 3000
+                running: !bar.modelData.problem && !hover.hovered
+                onTriggered: App.dismissNotice(bar.modelData.id)
             }
-            TextButton {
-                visible: App.noticeDetails !== ""
-                flatter: true
-                text: bar.unfolded ? qsTr("Less") : qsTr("Details")
-                palette.buttonText: "#8fdcec"
-                background: null
-                onClicked: bar.unfolded = !bar.unfolded
+            HoverHandler { id: hover }
+
+            ColumnLayout {
+                id: column
+                anchors.fill: parent
+                anchors.margins: Theme.gap
+                anchors.leftMargin: Theme.margin
+                spacing: 0
+
+                RowLayout {
+                    spacing: Theme.gap
+                    Text {
+                        Layout.fillWidth: true
+                        text: bar.modelData.text
+                        textFormat: Text.PlainText
+                        wrapMode: Text.Wrap
+                        color: "#ffffff"
+                        font.pixelSize: Theme.fontSize
+                        font.family: Theme.fontFamily
+                    }
+                    TextButton {
+                        visible: bar.modelData.details !== ""
+                        flatter: true
+                        text: bar.unfolded ? qsTr("Hide details") : qsTr("Details")
+                        palette.buttonText: "#8fdcec"
+                        background: null
+                        onClicked: bar.unfolded = !bar.unfolded
+                    }
+                    TextButton {
+                        visible: bar.modelData.undo > 0
+                        flatter: true
+                        text: qsTr("Undo")
+                        palette.buttonText: "#8fdcec"
+                        background: null
+                        onClicked: App.restore(bar.modelData.undo)
+                    }
+                    IconButton {
+                        name: qsTr("Dismiss")
+                        symbol: "close"
+                        icon.color: "#ffffff"
+                        background: null
+                        onClicked: App.dismissNotice(bar.modelData.id)
+                    }
+                }
+                Flow {
+                    visible: bar.modelData.actions.length > 0
+                    Layout.fillWidth: true
+                    spacing: Theme.gap
+                    Repeater {
+                        model: bar.modelData.actions
+                        TextButton {
+                            required property var modelData
+                            flatter: true
+                            text: modelData.text
+                            palette.buttonText: "#8fdcec"
+                            background: null
+                            onClicked: App.act(modelData.act)
+                        }
+                    }
+                }
+                Text {
+                    visible: bar.unfolded
+                    Layout.fillWidth: true
+                    Layout.bottomMargin: Theme.gap
+                    text: bar.modelData.details
+                    textFormat: Text.PlainText
+                    wrapMode: Text.WrapAnywhere
+                    color: "#d5dade"
+                    font.pixelSize: Theme.smallSize
+                    font.family: Theme.monospace
+                }
             }
-            TextButton {
-                visible: App.canUndo
-                flatter: true
-                text: qsTr("Undo")
-                palette.buttonText: "#8fdcec"
-                background: null
-                onClicked: App.undo()
-            }
-            IconButton {
-                name: qsTr("Dismiss")
-                symbol: "close"
-                icon.color: "#ffffff"
-                background: null
-                onClicked: App.dismissNotice()
-            }
-        }
-        Text {
-            visible: bar.unfolded
-            Layout.fillWidth: true
-            Layout.bottomMargin: Theme.gap
-            text: App.noticeDetails
-            textFormat: Text.PlainText
-            wrapMode: Text.WrapAnywhere
-            color: "#d5dade"
-            font.pixelSize: Theme.smallSize
-            font.family: Theme.monospace
         }
     }
 }

@@ -6,12 +6,14 @@ TextEdit {
     id: prose
 
     required property string markdown
+    readonly property Item editor: prose
     signal linkWanted(string link)
 
     text: markdown
     textFormat: TextEdit.MarkdownText
     readOnly: true
-    selectByMouse: !Theme.touch
+    selectByMouse: false  // SelectableArea selects, across blocks
+    persistentSelection: true
     wrapMode: TextEdit.Wrap
     color: Theme.text
     selectionColor: Theme.accent
@@ -19,11 +21,32 @@ TextEdit {
     font.family: Theme.fontFamily
     font.pixelSize: Theme.fontSize
     palette.link: Theme.accent
-    activeFocusOnPress: !Theme.touch
+    activeFocusOnPress: false
+    activeFocusOnTab: false
     onLinkActivated: link => linkWanted(link)
     Accessible.role: Accessible.Paragraph
     Accessible.name: getText(0, length)
 
+    // The bar of a quotation.
+    Rectangle {
+        objectName: "quotation"
+        visible: prose.markdown.startsWith(">")
+        x: Theme.margin
+        width: 3
+        height: parent.height
+        radius: 1
+        color: Theme.strongBorder
+    }
+    // A document takes the colour of links when it is read.
+    Connections {
+        target: Theme
+        function onAccentChanged() {
+            Qt.callLater(() => {
+                prose.text = "";
+                prose.text = Qt.binding(() => prose.markdown);
+            });
+        }
+    }
     HoverHandler {
         cursorShape: prose.hoveredLink !== "" ? Qt.PointingHandCursor : Qt.IBeamCursor
     }

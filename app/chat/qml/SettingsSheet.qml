@@ -84,7 +84,7 @@ Sheet {
             width: scroller.width - x * 2 - Theme.gap
             spacing: Theme.margin
 
-            Heading { text: qsTr("Look") }
+            Heading { text: qsTr("Appearance") }
             Choice {
                 title: qsTr("Theme")
                 options: [{id: "system", words: qsTr("System")}, {id: "light", words: qsTr("Light")}, {id: "dark", words: qsTr("Dark")}]
@@ -93,8 +93,8 @@ Sheet {
             }
             NumberSetting {
                 Layout.fillWidth: true
-                title: qsTr("Size of text")
-                explanation: qsTr("Of the size the system uses.")
+                title: qsTr("Text size")
+                explanation: qsTr("Relative to the system size.")
                 from: 0.8
                 to: 2
                 step: 0.1
@@ -121,14 +121,14 @@ Sheet {
                 }
             }
             Choice {
-                title: qsTr("Language (from the next start)")
+                title: qsTr("Language (after a restart)")
                 options: [{id: "", words: qsTr("System")}, {id: "en", words: "English"}, {id: "de", words: "Deutsch"}]
                 chosen: sheet.settings.language
                 onPicked: id => sheet.settings.language = id
             }
             CheckBox {
                 id: statistics
-                text: qsTr("Show speed and length under the chat")
+                text: qsTr("Show speed and token count below the chat")
                 checked: sheet.settings.showStatistics
                 onToggled: sheet.settings.showStatistics = checked
                 implicitHeight: Theme.control
@@ -160,12 +160,12 @@ Sheet {
             }
 
             Heading { text: qsTr("System prompt") }
-            Explanation { text: qsTr("Read at the beginning of every new chat. Empty: the one the model comes with.") }
+            Explanation { text: qsTr("Given to the model at the start of every new chat. Leave empty to use the model's own.") }
             TextArea {
                 id: prompt
                 Layout.fillWidth: true
                 text: sheet.settings.systemPrompt
-                placeholderText: qsTr("For example: You answer in one sentence.")
+                placeholderText: qsTr("For example: Answer in one sentence.")
                 placeholderTextColor: Theme.muted
                 wrapMode: TextArea.Wrap
                 color: Theme.text
@@ -186,10 +186,10 @@ Sheet {
             }
 
             RowLayout {
-                Heading { text: qsTr("How words are chosen") }
+                Heading { text: qsTr("Sampling") }
                 TextButton {
                     id: reset
-                    text: qsTr("Reset")
+                    text: qsTr("Reset to defaults")
                     onClicked: sheet.settings.resetSampling()
                 }
             }
@@ -197,20 +197,20 @@ Sheet {
             SamplingSetting {
                 name: "temperature"
                 title: qsTr("Temperature")
-                words: qsTr("0 always takes the likeliest word. Higher is livelier and errs more.")
+                words: qsTr("0 always picks the likeliest word. Higher values are livelier and make more mistakes.")
                 to: 2
-                special: qsTr("none")
+                special: qsTr("0 (always the likeliest)")
             }
             SamplingSetting {
                 name: "topP"
                 title: "Top-p"
-                words: qsTr("Chooses among the likeliest words that together have this share. 1 chooses among all.")
+                words: qsTr("Considers only the likeliest words whose probabilities add up to this share. 1 considers all.")
                 from: 0.05
             }
             SamplingSetting {
                 name: "topK"
                 title: "Top-k"
-                words: qsTr("Chooses among so many words at most.")
+                words: qsTr("Considers at most this many words.")
                 to: 200
                 step: 1
                 decimals: 0
@@ -219,15 +219,15 @@ Sheet {
             SamplingSetting {
                 name: "minP"
                 title: "Min-p"
-                words: qsTr("Leaves out words less likely than this share of the likeliest.")
+                words: qsTr("Ignores words less likely than this share of the likeliest one.")
                 to: 0.5
                 step: 0.01
                 special: qsTr("off")
             }
             SamplingSetting {
                 name: "repetitionPenalty"
-                title: qsTr("Against repetition")
-                words: qsTr("Above 1, words used lately become less likely.")
+                title: qsTr("Repetition penalty")
+                words: qsTr("Above 1, recently used words become less likely.")
                 from: 1
                 to: 1.5
                 step: 0.01
@@ -242,8 +242,8 @@ Sheet {
             }
             NumberSetting {
                 Layout.fillWidth: true
-                title: qsTr("Longest answer")
-                explanation: qsTr("In tokens; a token is about three quarters of a word.")
+                title: qsTr("Maximum answer length")
+                explanation: qsTr("In tokens. A token is about three quarters of a word.")
                 from: 64
                 to: 8192
                 step: 64
@@ -254,24 +254,24 @@ Sheet {
             NumberSetting {
                 Layout.fillWidth: true
                 title: qsTr("Seed")
-                explanation: qsTr("The same seed gives the same answer to the same chat.")
+                explanation: qsTr("With the same seed, the same chat gets the same answer.")
                 to: 100
                 step: 1
                 decimals: 0
-                special: qsTr("different each time")
+                special: qsTr("random")
                 value: sheet.settings.seed
                 onMoved: value => sheet.settings.seed = value
             }
 
-            Heading { text: qsTr("Machine") }
+            Heading { text: qsTr("Performance") }
             NumberSetting {
                 Layout.fillWidth: true
                 title: qsTr("Threads")
-                explanation: qsTr("How many processor cores compute. Changing it loads the model again.")
+                explanation: qsTr("CPU threads to use. Changing this reloads the model.")
                 to: 32
                 step: 1
                 decimals: 0
-                special: qsTr("one a core")
+                special: qsTr("one per core")
                 value: sheet.settings.threads
                 onMoved: value => {
                     sheet.settings.threads = value;
@@ -298,8 +298,8 @@ Sheet {
             }
             NumberSetting {
                 Layout.fillWidth: true
-                title: qsTr("Disk for going back at once (MB)")
-                explanation: qsTr("Now %1 in %L2 snapshots, and %3 of text. Beyond it the oldest are dropped: going back there then takes some reading. Pinned places are kept.")
+                title: qsTr("Disk space for instant return (MB)")
+                explanation: qsTr("In use: %1 for %L2 saved states, %3 for text. When it is full, the oldest states are removed; going back there then takes a moment. Pinned places are kept.")
                              .arg(App.library.snapshotBytes).arg(App.library.snapshots).arg(App.library.databaseBytes)
                 from: 0
                 to: 20000
@@ -309,11 +309,11 @@ Sheet {
                 onMoved: value => sheet.settings.budgetMegabytes = value
             }
             TextButton {
-                text: qsTr("Keyboard…")
+                text: qsTr("Keyboard shortcuts…")
                 symbol: "keyboard"
                 onClicked: sheet.keysWanted()
             }
-            Explanation { text: qsTr("Runnel Chat uses no network. Chats, settings and models stay in your own folders.") }
+            Explanation { text: qsTr("Runnel Chat never uses the network. Chats, settings and models stay in your own folders.") }
         }
     }
 }

@@ -41,17 +41,20 @@ RowLayout {
         font.pixelSize: Theme.smallSize
         font.family: Theme.fontFamily
         text: {
-            if (line.readingLong) return qsTr("Reading %L1 tokens… Esc stops").arg(App.chat.readingTotal);
+            if (line.readingLong)
+                return App.chat.secondsLeft < 0
+                       ? qsTr("Reading %L1 of %L2 tokens. Esc stops.").arg(App.chat.readingDone).arg(App.chat.readingTotal)
+                       : qsTr("Reading %L1 of %L2 tokens, about %3 s left. Esc stops.").arg(App.chat.readingDone).arg(App.chat.readingTotal).arg(App.chat.secondsLeft);
             if (line.loading) return qsTr("Loading the model…");
             if (line.state === ChatModel.Stopping) return qsTr("Stopping…");
             if (App.settings.showStatistics && line.state === ChatModel.Idle && App.chat.tokensWritten > 0)
                 return [qsTr("%L1 tokens/s on %2").arg(App.chat.tokensPerSecond < 10 ? App.chat.tokensPerSecond.toFixed(1) : Math.round(App.chat.tokensPerSecond)).arg(line.place)
                             + (App.chat.hostDraws === "" ? "" : qsTr(", not drawn ahead: %1").arg(App.chat.hostDraws)),
-                        qsTr("first word after %L1 ms").arg(Math.round(App.chat.firstTokenMs)),
-                        qsTr("%L1 tokens in this chat").arg(App.chat.position),
-                        qsTr("memory %1").arg(App.models.stateSize)].join("  ·  ");
+                        qsTr("first word in %L1 ms").arg(Math.round(App.chat.firstTokenMs)),
+                        qsTr("model memory %1").arg(App.models.stateSize),
+                        App.chat.tokensRelaid > 0 ? qsTr("%L1 tokens re-read: the model's template rewrites earlier turns").arg(App.chat.tokensRelaid) : ""].filter(part => part !== "").join("  ·  ");
             if (App.models.memoryNote !== "") return App.models.memoryNote;
-            return Theme.touch ? "" : qsTr("A small model makes mistakes. Check what matters.");
+            return Theme.touch ? "" : qsTr("Small models make mistakes. Check important facts.");
         }
     }
 }

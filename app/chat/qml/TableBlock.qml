@@ -8,6 +8,13 @@ Flickable {
 
     required property var cells
     required property int columns
+    property var alignments: []
+    property bool wholeSelected: false
+    readonly property string wholeText: {
+        const rows = [];
+        for (let i = 0; i < cells.length; i += Math.max(1, columns)) rows.push(cells.slice(i, i + columns).join("\t"));
+        return rows.join("\n");
+    }
 
     implicitHeight: grid.implicitHeight
     contentWidth: Math.max(grid.implicitWidth, 1)
@@ -37,7 +44,7 @@ Flickable {
                 Layout.fillHeight: true
                 implicitWidth: Math.min(cell.implicitWidth, Theme.fontSize * 18) + Theme.margin * 2
                 implicitHeight: cell.implicitHeight + Theme.gap * 2
-                color: heading ? Theme.code : "transparent"
+                color: table.wholeSelected ? Theme.selected : heading ? Theme.code : "transparent"
                 Accessible.role: heading ? Accessible.ColumnHeader : Accessible.Cell
                 Accessible.name: modelData
 
@@ -49,6 +56,10 @@ Flickable {
                     text: parent.modelData
                     textFormat: Text.MarkdownText
                     wrapMode: Text.Wrap
+                    horizontalAlignment: {
+                        const side = table.alignments[parent.index % table.columns];
+                        return side === "right" ? Text.AlignRight : side === "center" ? Text.AlignHCenter : Text.AlignLeft;
+                    }
                     verticalAlignment: Text.AlignVCenter
                     color: Theme.text
                     font.family: Theme.fontFamily

@@ -11,6 +11,7 @@ Rectangle {
     readonly property alias messageMenu: menu
     signal hideWanted
     signal nameWanted(double messageId)
+    signal deleteWanted(double messageId)
     signal compareWanted(double messageId)
 
     color: Theme.side
@@ -32,6 +33,22 @@ Rectangle {
                 font.bold: true
                 Accessible.role: Accessible.Heading
                 Accessible.name: text
+            }
+            IconButton {
+                objectName: "goBack"
+                name: qsTr("Back")
+                symbol: "chevron-left"
+                shortcut: "Alt+Left"
+                enabled: App.chat.canGoBack && App.chat.state === ChatModel.Idle
+                onClicked: App.chat.goBack()
+            }
+            IconButton {
+                objectName: "goForward"
+                name: qsTr("Forward")
+                symbol: "chevron-right"
+                shortcut: "Alt+Right"
+                enabled: App.chat.canGoForward && App.chat.state === ChatModel.Idle
+                onClicked: App.chat.goForward()
             }
             IconButton {
                 name: qsTr("Hide the timeline")
@@ -57,6 +74,7 @@ Rectangle {
                 id: delegate
                 width: ListView.view.width
                 lanes: App.chat.timeline.lanes
+                onLookWanted: if (!App.chat.look(messageId)) preview.openFor(messageId, speaker, delegate)
                 onMenuWanted: at => menu.openFor(messageId, pinned, App.chat.alternativesOf(messageId).length, at)
             }
             Connections {
@@ -72,7 +90,7 @@ Rectangle {
                 visible: list.count === 0
                 horizontalAlignment: Text.AlignHCenter
                 wrapMode: Text.Wrap
-                text: qsTr("Every message will be a place here that you can go back to.")
+                text: qsTr("Every message will appear here. Click one to look at it; “Continue from here” goes back to it.")
                 color: Theme.muted
                 font.pixelSize: Theme.smallSize
                 font.family: Theme.fontFamily
@@ -92,5 +110,7 @@ Rectangle {
         id: menu
         onNameWanted: id => pane.nameWanted(id)
         onCompareWanted: id => pane.compareWanted(id)
+        onDeleteWanted: id => pane.deleteWanted(id)
     }
+    PlacePreview { id: preview }
 }

@@ -20,6 +20,7 @@ ItemDelegate {
     required property var turns
     required property int lanes
     signal menuWanted(Item at)
+    signal lookWanted
 
     // Also when the arrow keys went here.
     readonly property bool focusShown: visualFocus || (activeFocus && ListView.isCurrentItem)
@@ -32,8 +33,8 @@ ItemDelegate {
     implicitHeight: Theme.touch ? Theme.control : Math.round(Theme.fontSize * 1.9)
     padding: 0
     Accessible.role: Accessible.ListItem
-    Accessible.name: (speaker === "user" ? qsTr("You") : qsTr("Answer")) + ": " + (name !== "" ? name + ", " : "") + excerpt + (head ? ", " + qsTr("here") : "")
-    onClicked: App.chat.rewind(messageId)
+    Accessible.name: (speaker === "user" ? qsTr("You") : qsTr("Answer")) + ": " + (name !== "" ? name + ", " : "") + excerpt + (head ? ", " + qsTr("current place") : "")
+    onClicked: lookWanted()
     onPressAndHold: menuWanted(row)
     Keys.onReturnPressed: clicked()
     Keys.onMenuPressed: menuWanted(row)
@@ -43,6 +44,10 @@ ItemDelegate {
         onTapped: row.menuWanted(row)
     }
 
+    Tip {
+        shown: row.hovered
+        text: row.excerpt
+    }
     background: Rectangle {
         radius: Theme.radius
         color: row.head ? Theme.selected : row.hovered ? Theme.hover : "transparent"

@@ -34,7 +34,7 @@ struct TokenCost {
   std::uint64_t replayed = 0;  ///< read again, because a snapshot was gone or of another model
   /// read again together with the new message, because the chat template lays out earlier turns anew now that it follows
   std::uint64_t relaid = 0;
-  std::uint64_t fed = 0;        ///< read for the first time: the new message
+  std::uint64_t fed = 0;        ///< read for the first time: the new message, or one that was only stored
   std::uint64_t generated = 0;  ///< written
 };
 
@@ -78,7 +78,7 @@ class RUNNEL_API Conversation {
                                      const ReplayOptions& replay = {});
 
   /// Opens it at `message` (0: where it was left). cost() says how many tokens were read again: 0
-  /// if there is a snapshot for this model.
+  /// if there is a snapshot for this model; and how many of messages that were only stored (ConversationStore::add).
   static Result<Conversation> open(const ConversationStore& store,
                                    std::shared_ptr<const Model> model, ConversationId id,
                                    MessageId message = 0, const ReplayOptions& replay = {});
@@ -111,6 +111,12 @@ class RUNNEL_API Conversation {
 
   /// Generates an answer to the head, which must be a user's message, and saves it, cut short or not.
   Result<Turn> answer(const GenerationOptions& options, const TextCallback& on_text = {},
+                      std::stop_token stop = {});
+
+  /// Goes on with the answer at the head, which must have been cut short: what is generated is added to its text, or, if
+  /// something follows it already, to a copy beside it. Turn::answer is that message.
+  /// @return invalid_argument if the head is no answer or is complete.
+  Result<Turn> resume(const GenerationOptions& options, const TextCallback& on_text = {},
                       std::stop_token stop = {});
 
   /// Another answer beside the one at the head (or to the user's message there): a new branch.

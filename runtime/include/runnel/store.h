@@ -66,6 +66,13 @@ struct ConversationInfo {
   TrashId trash = 0;   ///< not 0: deleted, may still be undone
 };
 
+/// Why an answer is not whole.
+enum class CutReason {
+  none,     ///< it is whole, or its library is older than reasons are
+  stopped,  ///< somebody stopped it
+  length,   ///< it reached the most tokens it was allowed
+};
+
 struct MessageInfo {
   MessageId id = 0;
   MessageId parent = 0;  ///< 0: the first of its branch
@@ -77,6 +84,42 @@ struct MessageInfo {
   bool pinned = false;
   bool has_snapshot = false;  ///< for some model
   std::string name;           ///< a name that the user gave this message, usually empty
+  CutReason cut = CutReason::none;  ///< if it is not complete
+};
+
+/// A text that is stored before any model reads it.
+struct NewText {
+  ConversationId conversation = 0;  ///< 0: one is made
+  MessageId parent = 0;             ///< 0: the first of its branch
+  std::string role = "user";        ///< "user", or "assistant" for an answer that somebody wrote
+  std::string text;                 ///< UTF-8
+  std::string name;                 ///< of a conversation that is made
+  std::string system;               ///< its system prompt, read before `text`; empty: the model's own
+  bool from_draft = false;  ///< the draft of `conversation` (0: of none yet) is sent with this and goes
+};
+
+/// Text that was typed and not sent.
+struct DraftInfo {
+  ConversationId conversation = 0;  ///< 0: for a conversation that is not made yet
+  std::string text;
+};
+
+/// A deletion that can be undone.
+struct TrashInfo {
+  TrashId id = 0;
+  std::int64_t at = 0;  ///< when, ms since 1970 (UTC)
+  ConversationId conversation = 0;
+  bool whole = false;         ///< all of the conversation
+  std::int64_t messages = 0;  ///< what went
+  std::string name;           ///< the conversation's
+  std::string excerpt;        ///< the beginning of the first message that went
+};
+
+/// What was read of a damaged library.
+struct SalvageReport {
+  std::int64_t conversations = 0;
+  std::int64_t messages = 0;
+  std::int64_t unreadable = 0;  ///< messages that are known to be lost
 };
 
 /// One path through the tree: from the first message to a leaf.
@@ -146,6 +189,19 @@ class RUNNEL_API ConversationStore {
   /// does this and brings a session there.
   Status set_head(ConversationId id, MessageId message);
 
+  /// Stores a text as a message and makes it the head. No model has read it: Conversation::open() and rewind() do, and
+  /// count it as TokenCost::fed. When this returns, the text is on the disk, and the draft it came from is not.
+  /// @return the message, with its conversation; not_found if that or the parent was deleted; invalid_argument for
+  ///         another role.
+  Result<MessageInfo> add(const NewText& text);
+
+  /// Keeps what was typed for a conversation (0: for the next one that is made) until it is sent; empty: forgets it.
+  Status set_draft(ConversationId id, std::string_view text);
+  Result<std::vector<DraftInfo>> drafts() const;
+
+  /// A number that changes when another connection, of this process or another, has written to the file. Cheap.
+  Result<std::int64_t> version_seen() const;
+
   /// All messages of a conversation, parents before children.
   Result<std::vector<MessageInfo>> tree(ConversationId id) const;
   /// From the first message of its branch to `message`.
@@ -164,6 +220,8 @@ class RUNNEL_API ConversationStore {
   /// `message` and everything after it; other answers beside it stay.
   Result<TrashId> trash_from(MessageId message);
   Status undo(TrashId id);
+  /// What can be undone, the newest first.
+  Result<std::vector<TrashInfo>> trash() const;
 
   /// Forgetting: when these return (with log_emptied) no file of the store holds the text, the
   /// tokens or a snapshot of them any more. Their messages in the trash are forgotten too.
@@ -171,6 +229,9 @@ class RUNNEL_API ConversationStore {
   Result<ForgetReport> forget_after(MessageId message);
   /// @param older_than  only what was deleted that long ago; 0: all of it.
   Result<ForgetReport> forget_trash(std::chrono::milliseconds older_than);
+  /// One deletion alone, with what was deleted after it below the same messages.
+  /// @return not_found if it was undone or forgotten.
+  Result<ForgetReport> forget_trash_entry(TrashId id);
 
   /// The branch that ends at `leaf` (0: the current one) for reading.
   Result<std::string> export_markdown(ConversationId id, MessageId leaf = 0) const;
@@ -178,6 +239,15 @@ class RUNNEL_API ConversationStore {
   Result<std::string> export_json(ConversationId id) const;
   /// @return malformed, saying where, if `json` is not such an export.
   Result<ConversationId> import_json(std::string_view json);
+  /// All chats of an export_json(), a ChatGPT export (conversations.json) or an Open WebUI export, with their branches.
+  /// @return their ids in the order of the file; malformed if it is none of these, and then nothing is stored.
+  Result<std::vector<ConversationId>> import_chats(std::string_view json);
+
+  /// Copies every conversation and message that can still be read from the damaged library `file` into this one, in
+  /// which they get new ids; drafts too, deleted ones not. A message whose parent is lost follows the last one before
+  /// it. The damaged file is read only.
+  /// @return malformed, or io, if nothing of it can be read.
+  Result<SalvageReport> salvage(const std::filesystem::path& file);
 
   Result<StoreUsage> usage() const;
   Status set_budget(std::uint64_t bytes);

@@ -24,12 +24,13 @@ TestCase {
     }
     function cleanup() {
         for (const page of [window.modelOpening, window.chatImporting, window.exportPicker, window.exportDialog, window.modelSheet,
-                            window.settingsSheet, window.keysSheet, window.compareSheet, window.linkDialog, window.nameDialog]) {
+                            window.settingsSheet, window.keysSheet, window.compareSheet, window.linkDialog, window.nameDialog,
+                            window.deleteDialog, window.trashSheet]) {
             page.close();
             tryCompare(page, "visible", false);
         }
         reset();
-        App.dismissNotice();
+        while (App.notice !== "") App.dismissNotice();
     }
     function reset() {
         window.width = 1180;

@@ -21,7 +21,7 @@ WindowCase {
     }
     function choose(row, words) {
         const item = messageAt(row);
-        mouseClick(button(item, "More"));
+        mouseClick(button(item, "More options"));
         const menu = window.pane.messageMenu;
         mouseClick(entry(menu, words));
         tryCompare(menu, "visible", false);
@@ -50,7 +50,7 @@ WindowCase {
     }
     function test_answeringAgainMakesAVersionThatIsPaged() {
         say("colour?", "red");
-        mouseClick(button(messageAt(1), "Answer again"));
+        mouseClick(button(messageAt(1), "Try again"));
         script.answerWith("blue");
         tryCompare(App.chat, "state", ChatModel.Idle);
         compare(message(1, MessageModel.TextRole), "blue");
@@ -61,7 +61,7 @@ WindowCase {
         compare(message(1, MessageModel.TextRole), "blue");
         mouseClick(button(messageAt(1), "Compare versions"));
         tryCompare(window.compareSheet, "opened", true);
-        const chosen = itemsOf(window.compareSheet.contentItem, item => item.clicked !== undefined && item.text === "Go on with this one")[0];
+        const chosen = itemsOf(window.compareSheet.contentItem, item => item.clicked !== undefined && item.text === "Continue with this version")[0];
         verify(chosen.enabled);
         mouseClick(settled(chosen));
         tryCompare(window.compareSheet, "opened", false);
@@ -69,8 +69,8 @@ WindowCase {
     }
     function test_sayingItDifferentlyIsABranch() {
         say("one", "1");
-        mouseClick(button(messageAt(0), "Say it differently"));
-        tryVerify(() => window.activeFocusItem.Accessible.name === "Your message");
+        mouseClick(button(messageAt(0), "Edit"));
+        tryVerify(() => window.activeFocusItem.Accessible.name === "Edit message");
         keyClick(Qt.Key_A, Qt.ControlModifier);
         keyClick("2");
         keyClick(Qt.Key_Return);
@@ -86,8 +86,8 @@ WindowCase {
     function test_goingBackThenTalkingIsABranch(data) {
         say("one", "1");
         say("two", "2");
-        if (data.tag === "button") mouseClick(button(messageAt(1), "Go back to here"));
-        else choose(1, "Branch: go on from here");
+        if (data.tag === "button") mouseClick(button(messageAt(1), "Continue from here"));
+        else choose(1, "Continue from here");
         compare(App.chat.messages.count, 2);
         verify(App.chat.wentBack);
         say("three", "3");
@@ -97,7 +97,7 @@ WindowCase {
     }
     function test_placesArePinnedAndNamed() {
         say("one", "1");
-        choose(1, "Pin: keep its snapshot");
+        choose(1, "Pin (always instant)");
         verify(message(1, MessageModel.PinnedRole));
         choose(1, "Unpin");
         verify(!message(1, MessageModel.PinnedRole));
@@ -109,10 +109,22 @@ WindowCase {
         compare(message(1, MessageModel.NameRole), "x");
         compare(timeline.itemAtIndex(1).name, "x");
     }
-    function test_deletingFromHereIsUndoneFromTheNotice() {
+    function test_deletingFromHereSaysWhatGoesAndIsUndoneFromTheNotice() {
         say("one", "1");
         say("two", "2");
-        choose(2, "Delete from here on");
+        App.chat.regenerate(message(3, MessageModel.IdRole));
+        script.answerWith("22");
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        App.chat.pin(message(3, MessageModel.IdRole), true);
+        choose(2, "Delete from here…");
+        tryCompare(window.deleteDialog, "opened", true);
+        compare([window.deleteDialog.goes.messages, window.deleteDialog.goes.branches, window.deleteDialog.goes.pinned], [3, 2, 1]);
+        keyClick(Qt.Key_Return);  // a pinned place goes: the key cancels
+        tryCompare(window.deleteDialog, "visible", false);
+        compare(App.chat.messages.count, 4);
+        choose(2, "Delete from here…");
+        tryCompare(window.deleteDialog, "opened", true);
+        mouseClick(button(window.deleteDialog.contentItem, "Delete"));
         tryCompare(App.chat.messages, "count", 2);
         const undo = itemsOf(window.contentItem.parent, item => item.clicked !== undefined && item.text === "Undo");
         compare(undo.length, 1);
@@ -120,52 +132,141 @@ WindowCase {
         tryCompare(App.chat.messages, "count", 4);
         verify(!App.canUndo);
     }
+    function test_aCutAnswerSaysWhyAndIsContinued_data() {
+        return [{tag: "stopped", stopped: true, words: "Stopped"}, {tag: "length", stopped: false, words: "Reached the length limit"}];
+    }
+    function test_aCutAnswerSaysWhyAndIsContinued(data) {
+        App.chat.draft = "count";
+        App.chat.send();
+        script.saveUser();
+        script.write("one two");
+        script.finishCut(data.stopped);
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        verify(itemsOf(messageAt(1), item => item.text === data.words).length === 1);
+        mouseClick(button(messageAt(1), "Continue"));
+        script.write(" three");
+        compare(message(1, MessageModel.TextRole), "one two three");
+        script.finishAnswer();
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        compare(message(1, MessageModel.TextRole), "one two three");
+        compare(App.chat.messages.count, 2);
+        compare(itemsOf(messageAt(1), item => item.text === "Continue").length, 0);
+    }
+    function test_anAnswerIsEditedAsAnotherVersion() {
+        say("one", "1");
+        const before = script.requestCount();
+        choose(1, "Edit this answer");
+        tryVerify(() => window.activeFocusItem.Accessible.name === "Edit message");
+        keyClick(Qt.Key_A, Qt.ControlModifier);
+        keyClick("7");
+        keyClick(Qt.Key_Return, Qt.ControlModifier);
+        compare(script.requestCount(), before + 1);
+        script.finishAnswer();
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        compare(message(1, MessageModel.TextRole), "7");
+        compare(message(1, MessageModel.AlternativesRole), 2);
+        compare(App.chat.messages.count, 2);
+    }
+    function test_enterInAnotherChatQueues() {
+        say("one", "1");
+        const first = App.chat.conversation;
+        App.chat.startNew();
+        App.chat.draft = "long";
+        App.chat.send();
+        script.saveUser();
+        const second = App.chat.conversation;
+        App.chat.open(first);
+        window.pane.composer.focusField();
+        keyClick("q");
+        const before = script.requestCount();
+        const stops = script.stopCount();
+        keyClick(Qt.Key_Escape);  // stops this chat's answer only
+        compare(script.stopCount(), stops);
+        keyClick(Qt.Key_Return);
+        compare(script.requestCount(), before);
+        verify(App.chat.queued);
+        compare(window.pane.composer.field.text, "q");
+        const marks = itemsOf(window.libraryPane, item => item.objectName === "answering");
+        compare(marks.length, 1);
+        mouseClick(button(window.pane.composer, "Cancel"));
+        verify(!App.chat.queued);
+        window.pane.composer.focusField();
+        keyClick(Qt.Key_Return);
+        verify(App.chat.queued);
+        script.write("done");
+        script.finishAnswer();
+        compare(script.requestCount(), before + 1);
+        compare(script.lastText(), "q");
+        compare(App.chat.conversation, first);
+        script.answerWith("2");
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        compare(App.chat.messages.count, 4);
+        verify(second !== first);
+    }
 
-    function test_aClickOnTheTimelineGoesBack() {
+    function test_aClickOnTheTimelineLooksAndDoesNotMove() {
+        say("one", "1\n\n".repeat(60));
+        say("two", "2\n\n".repeat(60));
+        tryCompare(timeline, "count", 4);
+        tryVerify(() => window.pane.list.nearEnd);
+        mouseClick(timeline.itemAtIndex(0));
+        tryVerify(() => !window.pane.list.nearEnd);
+        compare(App.chat.messages.count, 4);
+        verify(timeline.itemAtIndex(3).head);
+        verify(!App.chat.wentBack);
+    }
+    function test_aPlaceOnAnotherBranchIsPreviewedAndContinuedFrom() {
         say("one", "1");
         say("two", "2");
-        tryCompare(timeline, "count", 4);
-        mouseClick(timeline.itemAtIndex(1));
-        compare(App.chat.messages.count, 2);
-        verify(timeline.itemAtIndex(1).head);
-        compare(timeline.count, 4);  // nothing is lost
-        mouseClick(timeline.itemAtIndex(3));
-        compare(App.chat.messages.count, 4);
+        App.chat.rewind(message(1, MessageModel.IdRole));
+        say("three", "3");
+        tryCompare(timeline, "count", 6);
+        mouseClick(timeline.itemAtIndex(2));
+        const preview = findChild(timeline.parent.parent, "placePreview") || window.placePreview;
+        tryCompare(preview, "opened", true);
+        compare(message(2, MessageModel.TextRole), "three");
+        mouseClick(settled(itemsOf(preview.contentItem, item => item.clicked !== undefined && item.text === "Continue from here")[0]));
+        tryCompare(preview, "visible", false);
+        compare(message(2, MessageModel.TextRole), "two");
+        keyClick(Qt.Key_Left, Qt.AltModifier);
+        compare(message(2, MessageModel.TextRole), "three");
+        keyClick(Qt.Key_Right, Qt.AltModifier);
+        compare(message(2, MessageModel.TextRole), "two");
     }
     function test_theTimelineIsUsedByKeysAndByTouch() {
-        say("one", "1");
-        say("two", "2");
+        say("one", "1\n\n".repeat(60));
+        say("two", "2\n\n".repeat(60));
+        tryVerify(() => window.pane.list.nearEnd);
         timeline.forceActiveFocus();
         timeline.currentIndex = 0;
         keyClick(Qt.Key_Down);
         keyClick(Qt.Key_Return);
-        compare(App.chat.messages.count, 2);
+        tryVerify(() => !window.pane.list.nearEnd);
+        compare(App.chat.messages.count, 4);
         const row = timeline.itemAtIndex(3);
+        const before = window.pane.list.contentY;
         touchEvent(row).press(1, row).commit();
         touchEvent(row).release(1, row).commit();
+        tryVerify(() => window.pane.list.contentY !== before);
         compare(App.chat.messages.count, 4);
     }
     function test_theMenuOfAPlaceOpensFromTheTimeline() {
         say("one", "1");
         mouseClick(timeline.itemAtIndex(1), 40, 10, Qt.RightButton);
-        mouseClick(entry(window.timelineMenu, "Pin: keep its snapshot"));
+        mouseClick(entry(window.timelineMenu, "Pin (always instant)"));
         verify(message(1, MessageModel.PinnedRole));
     }
-    function test_theMemoryMeterStaysWhileTheTalkGrows() {
+    function test_theMemoryMeterSaysOneSentence() {
         script.finishLoad("cpu", 5900000);
-        const meter = itemsOf(window.contentItem, item => item.share !== undefined)[0];
-        const sizes = () => itemsOf(meter, item => item.text !== undefined && item.text.endsWith(", always")).map(item => item.text);
+        const meter = findChild(window.contentItem, "memoryMeter");
         say("one", "1");
-        const before = [meter.share, sizes()];
-        compare(before[1], ["5.9 MB, always"]);
+        compare(meter.text, "10 tokens so far. No limit; old details fade.");
         App.chat.draft = "more";
         App.chat.send();
         script.answerWith("1", 100000);
-        tryVerify(() => meter.share > before[0]);
-        compare(App.chat.length, 100000);
-        compare(sizes(), before[1]);
-        verify(meter.share < 1);
-        verify(itemsOf(meter, item => item.text === "Details from long ago fade.").length === 1);
+        tryCompare(App.chat, "length", 100000);
+        verify(meter.text.startsWith(Number(100000).toLocaleString(Qt.locale(), "f", 0) + " tokens"), meter.text);
+        verify(meter.Accessible.name.includes("5.9 MB"), meter.Accessible.name);
     }
 
     function test_aFingerScrollsTheConversation() {

@@ -152,7 +152,7 @@ WindowCase {
             if (stops.includes(at.Accessible.name)) break;
             stops.push(at.Accessible.name);
         }
-        for (const name of ["Close", "Folder above", "Path of the folder or file", "one.gguf, 2.5 kB", "Home", "Open"])
+        for (const name of ["Close", "Parent folder", "Folder or file path", "one.gguf, 2.5 kB", "Home", "Open"])
             verify(stops.includes(name), name + " is not among " + stops.join());
         compare(picker.list.itemAtIndex(0).Accessible.name, "Folder a#1 100%");
         compare(picker.list.itemAtIndex(2).Accessible.name, "one.gguf, 2.5 kB");

@@ -91,7 +91,7 @@ WindowCase {
         tryVerify(() => modelRow(file));
         const row = modelRow(file);
         verify(row.Accessible.name.includes("1.0 M parameters · Q4_0 · 2 layers"), row.Accessible.name);
-        verify(row.Accessible.name.includes("Needs 2.0 MB: 2.0 MB of weights and 10.0 kB"), row.Accessible.name);
+        verify(row.Accessible.name.includes("Needs 2.0 MB: 2.0 MB for the model, 10.0 kB"), row.Accessible.name);
         verify(row.fits);
         mouseClick(row, 40, 10);
         verify(script.lastLoad().startsWith(file + " "), script.lastLoad());
@@ -112,7 +112,7 @@ WindowCase {
         const settings = App.settings;
         const model = settings.modelSampling;
         for (const [name, property, by] of [["Temperature", "temperature", 0.05], ["Top-p", "topP", -0.05], ["Top-k", "topK", 1], ["Min-p", "minP", 0.01],
-                                            ["Against repetition", "repetitionPenalty", 0.01], ["Against loops (DRY)", "dryMultiplier", 0.05]]) {
+                                            ["Repetition penalty", "repetitionPenalty", 0.01], ["Against loops (DRY)", "dryMultiplier", 0.05]]) {
             const before = settings.sampling[property];
             verify(!slider(name).Accessible.description.includes("The model's default"), name + " is not changed");
             keyClick(by > 0 ? Qt.Key_Right : Qt.Key_Left);
@@ -124,11 +124,11 @@ WindowCase {
         slider("Seed");
         keyClick(Qt.Key_Right);
         compare(settings.seed, 1);
-        mouseClick(button(window.settingsSheet.contentItem, "Reset"));
+        mouseClick(button(window.settingsSheet.contentItem, "Reset to defaults"));
         compare(settings.sampling, model);
         compare(settings.seed, 0);
         compare(slider("Top-p").value, model.topP);
-        for (const [name, property] of [["Size of text", "fontScale"], ["Longest answer", "maxTokens"], ["Disk for going back at once (MB)", "budgetMegabytes"],
+        for (const [name, property] of [["Text size", "fontScale"], ["Maximum answer length", "maxTokens"], ["Disk space for instant return (MB)", "budgetMegabytes"],
                                         ["Threads", "threads"]]) {
             const before = settings[property];
             slider(name);
@@ -181,7 +181,7 @@ WindowCase {
         script.finishLoad("cpu", 5900000);
         say("hi", "there");
         const words = () => itemsOf(window.pane, item => item.text !== undefined && item.text.includes("tokens/s")).map(item => item.text);
-        compare(words(), ["50 tokens/s on cpu  ·  first word after 12 ms  ·  10 tokens in this chat  ·  memory 5.9 MB"]);
+        compare(words(), ["50 tokens/s on cpu  ·  first word in 12 ms  ·  model memory 5.9 MB"]);
         App.settings.showStatistics = false;
         compare(words(), []);
         App.settings.showStatistics = true;
@@ -191,10 +191,10 @@ WindowCase {
         compare(bar.length, 0);
         App.say("Something happened.");
         const notice = itemsOf(window.contentItem.parent, item => item.unfolded !== undefined)[0];
-        verify(notice.y > window.height / 2);
+        verify(notice.mapToItem(null, 0, 0).y > window.height / 2);
         show(window.modelSheet);
         const opener = button(window.modelSheet.contentItem, "Open a file…");
-        verify(notice.y + notice.height < opener.mapToItem(null, 0, 0).y);
+        verify(notice.mapToItem(null, 0, notice.height).y < opener.mapToItem(null, 0, 0).y);
         mouseClick(opener);
         tryCompare(window.modelOpening, "opened", true);
     }
@@ -220,7 +220,7 @@ WindowCase {
         else if (data.tag === "link") page.openFor("https://example.org");
         else page.open();
         tryCompare(page, "opened", true);
-        const pressable = itemsOf(page.contentItem, item => (item.clicked !== undefined || item.handle !== undefined || item.textEdited !== undefined) && item.enabled);
+        const pressable = itemsOf(page.contentItem, item => ((item.clicked !== undefined && item.selectAll === undefined) || item.handle !== undefined || item.textEdited !== undefined) && item.enabled);
         const stops = [];
         for (let i = 0; i < 60; ++i) {
             keyClick(Qt.Key_Tab);

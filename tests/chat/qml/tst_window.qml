@@ -67,6 +67,145 @@ WindowCase {
         compare(App.chat.conversation, chat);
     }
 
+    function test_aDeletionStaysUndoableAfterAnotherAndACopy() {
+        activate();
+        say("first", "1");
+        const first = App.chat.conversation;
+        keyClick(Qt.Key_N, Qt.ControlModifier);
+        say("second", "2");
+        const second = App.chat.conversation;
+        App.library.remove(first);
+        App.library.remove(second);
+        App.copy("text");
+        App.dismissNotice();
+        window.pane.composer.focusField();
+        keyClick(Qt.Key_Z, Qt.ControlModifier);
+        compare(App.chat.conversation, second);
+        window.pane.composer.focusField();
+        keyClick(Qt.Key_Z, Qt.ControlModifier);
+        compare(App.chat.conversation, first);
+    }
+    function test_deletedChatsAreRestoredAndDeletedForever() {
+        activate();
+        say("first", "1");
+        const first = App.chat.conversation;
+        App.library.remove(first);
+        mouseClick(settled(findChild(window.libraryPane, "libraryMenuButton")));
+        mouseClick(entry(window.libraryPane.menu, "Recently deleted"));
+        tryCompare(window.trashSheet, "opened", true);
+        mouseClick(settled(button(window.trashSheet.contentItem, "Restore")));
+        compare(App.chat.conversation, first);
+        App.library.remove(first);
+        mouseClick(settled(button(window.trashSheet.contentItem, "Delete forever")));
+        compare(App.trash.length, 0);
+        verify(!App.canUndo);
+    }
+    function test_aProblemStaysUntilItIsDismissed() {
+        activate();
+        script.failLibrary("/x/chats.db", "/x/chats.db: database disk image is malformed");
+        App.copy("text");
+        wait(3500);
+        compare(App.notices.length, 1);
+        verify(App.notice.includes("/x/chats.db"), App.notice);
+        verify(App.noticeIsProblem);
+        const bar = findChild(window.contentItem.parent, "notices");
+        mouseClick(settled(button(bar, "Save into a new library")));
+        compare(script.callCount("salvage"), 1);
+        verify(App.notice.includes("/x/old.db"), App.notice);
+        App.dismissNotice();
+    }
+    function test_aClickElsewhereKeepsANewName() {
+        activate();
+        say("hi", "there");
+        const list = findChild(window.libraryPane, "library");
+        list.forceActiveFocus();
+        list.currentIndex = 0;
+        keyClick(Qt.Key_F2);
+        tryVerify(() => window.activeFocusItem.Accessible.name === "Chat title");
+        for (const letter of "kept") keyClick(letter);
+        mouseClick(window.pane.composer.field);
+        tryCompare(App.library, "ready", true);
+        compare(App.library.nameOf(App.chat.conversation), "kept");
+        list.currentIndex = -1;
+    }
+    function lastProse() {
+        let found = [];
+        tryVerify(() => (found = itemsOf(window.pane.list, item => item.markdown !== undefined)).length > 0);
+        return settled(found[found.length - 1]);
+    }
+    function test_keysWorkAfterTextWasClickedAndSelected() {
+        activate();
+        say("hi", "Some words of an answer");
+        const prose = lastProse();
+        mouseDoubleClickSequence(prose, 10, 8);
+        compare(prose.selectedText, "Some");
+        const shown = App.settings.showTimeline;
+        keyClick(Qt.Key_T, Qt.ControlModifier);
+        compare(App.settings.showTimeline, !shown);
+        keyClick(Qt.Key_T, Qt.ControlModifier);
+        keyClick(Qt.Key_C, Qt.ControlModifier);
+        compare(desk.copied(), "Some");
+        mouseClick(prose, 10, 8);
+        compare(prose.selectedText, "");
+        keyClick("a");
+        compare(window.pane.composer.field.text, "a");
+        App.chat.draft = "";
+        keyClick(Qt.Key_N, Qt.ControlModifier);
+        compare(App.chat.conversation, 0);
+    }
+    function test_selectionRunsAcrossParagraphsAndCode() {
+        activate();
+        say("hi", "First words\n\n```py\nx = 1\n```\n\nLast words");
+        const proses = itemsOf(window.pane.list, item => item.markdown !== undefined);
+        const from = proses[proses.length - 2], to = settled(proses[proses.length - 1]);
+        const end = to.mapToItem(from, to.width - 4, to.height - 3);
+        mousePress(from, 1, 8);
+        mouseMove(from, 20, 12);
+        mouseMove(from, end.x, end.y);
+        mouseRelease(from, end.x, end.y);
+        keyClick(Qt.Key_C, Qt.ControlModifier);
+        compare(desk.copied(), "First words\n\nx = 1\n\nLast words");
+    }
+    function test_textAndFieldHaveMenus() {
+        activate();
+        say("hi", "Some words");
+        const prose = lastProse();
+        mouseClick(prose, 10, 8, Qt.RightButton);
+        const area = itemsOf(window.pane.list, item => item.selectAll !== undefined && item.menu !== undefined && item.menu.visible)[0];
+        mouseClick(entry(area.menu, "Select all"));
+        tryCompare(area.menu, "visible", false);
+        compare(prose.selectedText, "Some words");
+        window.pane.composer.focusField();
+        App.chat.draft = "typed";
+        mouseClick(window.pane.composer.field, 10, 10, Qt.RightButton);
+        const menu = findChild(window.pane.composer.field, "fieldMenu");
+        mouseClick(entry(menu, "Select all"));
+        tryCompare(menu, "visible", false);
+        compare(window.pane.composer.field.selectedText, "typed");
+        App.chat.draft = "";
+    }
+    function test_linksKeepTheirContrastInDark() {
+        activate();
+        App.settings.theme = "dark";
+        say("link", "See [there](https://example.org/x).");
+        let prose = lastProse();
+        tryVerify(() => contrast(desk.linkColourOf(prose.textDocument), Theme.window) >= 4.5);
+        App.settings.theme = "light";
+        tryVerify(() => contrast(desk.linkColourOf(prose.textDocument), Theme.window) >= 4.5);
+    }
+    function test_whatAnotherWindowSaysIsShownAndHereItStays() {
+        activate();
+        say("one", "1");
+        say("two", "2");
+        const chat = App.chat.conversation;
+        script.writeElsewhere(chat, "from the other window");
+        tryCompare(App.chat.messages, "count", 5);
+        App.chat.rewind(message(1, MessageModel.IdRole));
+        script.writeElsewhere(chat, "again");
+        wait(50);
+        compare(App.chat.messages.count, 2);
+    }
+
     function test_aLinkIsOpenedOnlyAfterAsking() {
         activate();
         say("link", "See [there](https://example.org/x).");
@@ -108,7 +247,7 @@ WindowCase {
             stops.push(at.Accessible.name);
         }
         verify(stops.length < 50, stops.join());
-        for (const name of ["New chat", "Search all messages", "Chats", "Settings", "Hide the timeline", "Copy", "Answer again"])
+        for (const name of ["New chat", "Search all messages", "Chats", "Settings", "Hide the timeline", "Copy", "Try again"])
             verify(stops.includes(name), name + " is not among " + stops.join());
         verify(stops.every(name => name !== ""), stops.join());
     }

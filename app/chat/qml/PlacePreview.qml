@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A message of another branch, looked at without going there.
+import QtQuick
+import QtQuick.Controls.Basic
+import QtQuick.Layouts
+import QtQuick.Templates as T
+import Runnel.Chat
+
+Popup {
+    id: preview
+
+    property double messageId: 0
+    property string speaker: ""
+
+    function openFor(id, who, row) {
+        messageId = id;
+        speaker = who;
+        text.text = App.chat.textOf(id);
+        const at = row.mapToItem(parent, 0, 0);
+        x = Math.max(Theme.gap, at.x - width - Theme.gap);
+        y = Math.max(Theme.gap, Math.min(parent.height - height - Theme.gap, at.y));
+        open();
+        go.forceActiveFocus();
+    }
+
+    objectName: "placePreview"
+    parent: T.Overlay.overlay
+    width: Math.min(parent.width - Theme.gap * 2, Theme.fontSize * 30)
+    height: Math.min(parent.height * 0.6, column.implicitHeight + padding * 2)
+    padding: Theme.margin
+    focus: true
+    background: Rectangle {
+        color: Theme.window
+        radius: Theme.radius
+        border.color: Theme.strongBorder
+    }
+
+    ColumnLayout {
+        id: column
+        anchors.fill: parent
+        spacing: Theme.gap
+        Text {
+            text: preview.speaker === "user" ? qsTr("You") : qsTr("Answer")
+            color: Theme.muted
+            font.pixelSize: Theme.smallSize
+            font.family: Theme.fontFamily
+            font.bold: true
+        }
+        Flickable {
+            Layout.fillWidth: true
+            Layout.fillHeight: true
+            Layout.preferredHeight: text.implicitHeight
+            contentHeight: text.implicitHeight
+            clip: true
+            boundsBehavior: Flickable.StopAtBounds
+            ScrollBar.vertical: ScrollBar {}
+            MarkdownView {
+                id: text
+                width: parent.width
+                text: ""
+            }
+        }
+        TextButton {
+            id: go
+            Layout.alignment: Qt.AlignRight
+            primary: true
+            text: qsTr("Continue from here")
+            enabled: App.chat.state === ChatModel.Idle
+            onClicked: {
+                App.chat.rewind(preview.messageId);
+                preview.close();
+            }
+        }
+    }
+}

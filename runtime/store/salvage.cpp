@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can still be read of a damaged library. Rows are looked up one by one: a damaged page takes only its own.
+#include <algorithm>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/base/try.h"
+#include "runtime/store/schema.h"
+#include "runtime/store/store_impl.h"
+
+namespace runnel {
+namespace {
+
+constexpr std::int64_t kSmallestRow = 16;  // bytes of the file; a row needs more
+
+struct SavedMessage {
+  MessageInfo info;
+  std::int64_t complete = 1;
+};
+
+struct Saved {
+  std::map<ConversationId, ConversationInfo> conversations;
+  std::map<MessageId, SavedMessage> messages;
+  std::map<ConversationId, std::string> drafts;
+  std::int64_t unreadable = 0;
+};
+
+Result<Database> open_damaged(const std::filesystem::path& file) {
+  constexpr std::chrono::milliseconds kWait(1000);
+  Result<Database> database = Database::open(file, kWait, Database::Access::read);
+  // Its log may be what is damaged, or its folder for reading only.
+  if (database && database->number("SELECT count(*) FROM sqlite_master")) return database;
+  return Database::open(file, kWait, Database::Access::read_still);
+}
+
+// The largest id that `table` can hold; from what is still readable, else from the size of the file.
+std::int64_t last_id(Database& database, const std::filesystem::path& file,
+                     const std::string& table) {
+  std::int64_t last = 0;
+  bool known = false;
+  for (const std::string& sql : {"SELECT seq FROM sqlite_sequence WHERE name = '" + table + "'",
+                                 "SELECT max(id) FROM " + table}) {
+    const auto number = database.number(sql);
+    if (!number) continue;
+    known = true;
+    last = std::max(last, number->value_or(0));
+  }
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(file, error);
+  const std::int64_t most = error ? 0 : static_cast<std::int64_t>(bytes) / kSmallestRow;
+  return known ? std::min(last, std::max<std::int64_t>(most, last < 1'000'000 ? last : 0)) : most;
+}
+
+// Calls `use` for every row of `sql` (with ?1 its id) that can be read. @return rows that cannot.
+template <class Use>
+Result<std::int64_t> each_row(Database& database, std::string_view sql, std::int64_t last,
+                              const Use& use) {
+  std::int64_t unreadable = 0;
+  for (std::int64_t id = 1; id <= last; ++id) {
+    RUNNEL_TRY(Statement rows, database.prepare(sql));
+    const Result<bool> row = rows.bind(id).step();
+    if (!row) ++unreadable;
+    if (row && *row) use(rows);
+  }
+  return unreadable;
+}
+
+Result<Saved> read_all(const std::filesystem::path& file) {
+  RUNNEL_TRY(Database database, open_damaged(file));
+  RUNNEL_TRY(const auto ours, database.number("SELECT count(*) FROM sqlite_master WHERE name IN "
+                                              "('conversations', 'messages')"));
+  if (ours.value_or(0) != 2) {
+    return fail(ErrorCode::malformed, printable(file.native()),
+                ": no library of conversations can be recognised in it");
+  }
+  Saved saved;
+  RUNNEL_TRY(const std::int64_t lost_conversations,
+             each_row(database,
+                      "SELECT id, name, created, updated, pinned, head, trash FROM conversations "
+                      "WHERE id = ?1",
+                      last_id(database, file, "conversations"), [&](const Statement& row) {
+                        saved.conversations[row.integer(0)] = {.id = row.integer(0),
+                                                               .name = row.text(1),
+                                                               .created = row.integer(2),
+                                                               .updated = row.integer(3),
+                                                               .pinned = row.integer(4) != 0,
+                                                               .head = row.integer(5),
+                                                               .trash = row.integer(6)};
+                      }));
+  static_cast<void>(lost_conversations);  // their messages name them
+  const auto named =
+      database.number("SELECT count(*) FROM pragma_table_info('messages') WHERE name = 'name'");
+  const std::string columns =
+      "SELECT id, ifnull(parent, 0), conversation, role, text, created, complete, pinned, trash, " +
+      std::string(named && named->value_or(0) > 0 ? "name" : "''") + " FROM messages WHERE id = ?1";
+  RUNNEL_TRY(saved.unreadable,
+             each_row(database, columns, last_id(database, file, "messages"),
+                      [&](const Statement& row) {
+                        if (row.integer(8) != 0) return;  // it was deleted
+                        SavedMessage message{.info = {.id = row.integer(0),
+                                                      .parent = row.integer(1),
+                                                      .conversation = row.integer(2),
+                                                      .role = row.text(3),
+                                                      .text = row.text(4),
+                                                      .created = row.integer(5),
+                                                      .pinned = row.integer(7) != 0,
+                                                      .name = row.text(9)},
+                                             .complete = row.integer(6)};
+                        const std::string& role = message.info.role;
+                        if (role != "user" && role != "assistant" && role != "system") return;
+                        saved.messages[message.info.id] = std::move(message);
+                      }));
+  if (Result<Statement> rows = database.prepare("SELECT conversation, text FROM drafts")) {
+    for (Result<bool> row = rows->step(); row && *row; row = rows->step())
+      saved.drafts[rows->integer(0)] = rows->text(1);
+  }
+  return saved;
+}
+
+// A conversation whose own row is lost is called by its first message.
+std::string name_from(const std::string& text) {
+  constexpr std::size_t kLongest = 60;
+  std::string line = text.substr(0, text.find('\n'));
+  if (line.size() <= kLongest) return line;
+  std::size_t end = kLongest;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;
+  return line.substr(0, end) + "…";
+}
+
+struct Writer {
+  ConversationStore::Impl& impl;
+  Saved& saved;
+  SalvageReport report = {};
+  std::map<ConversationId, ConversationId> conversations = {};  // old id → new
+  std::map<MessageId, MessageId> messages = {{0, 0}};
+  std::map<ConversationId, MessageId> last = {};  // new id of the last message of an old conversation
+
+  Status conversation(const ConversationInfo& old) {
+    RUNNEL_CHECK_OK(impl.database.run_with(
+        "INSERT INTO conversations(name, created, updated, pinned) VALUES (?1, ?2, ?3, ?4)",
+        old.name, old.created, old.updated, old.pinned));
+    conversations[old.id] = impl.database.last_id();
+    ++report.conversations;
+    return {};
+  }
+
+  Status message(const SavedMessage& old) {
+    const ConversationId of = old.info.conversation;
+    const auto row = saved.conversations.find(of);
+    if (row != saved.conversations.end() && row->second.trash != 0) return {};
+    if (!conversations.contains(of)) {
+      RUNNEL_CHECK_OK(conversation({.id = of,
+                                    .name = name_from(old.info.text),
+                                    .created = old.info.created,
+                                    .updated = old.info.created}));
+    }
+    const auto parent = messages.find(old.info.parent);
+    const MessageId above = parent != messages.end() ? parent->second : last[of];
+    RUNNEL_CHECK_OK(impl.database.run_with(
+        "INSERT INTO messages(conversation, parent, role, text, created, complete, name, pinned) "
+        "VALUES (?1, NULLIF(?2, 0), ?3, ?4, ?5, ?6, ?7, ?8)",
+        conversations[of], above, old.info.role, old.info.text, old.info.created, old.complete,
+        old.info.name, old.info.pinned));
+    messages[old.info.id] = last[of] = impl.database.last_id();
+    ++report.messages;
+    return impl.index_words(last[of], old.info.text);
+  }
+
+  Status heads() {
+    for (const auto& [old, made] : conversations) {
+      const auto row = saved.conversations.find(old);
+      const auto head = row == saved.conversations.end() ? messages.end()
+                                                         : messages.find(row->second.head);
+      RUNNEL_CHECK_OK(impl.database.run_with("UPDATE conversations SET head = ?1 WHERE id = ?2",
+                                             head == messages.end() ? last[old] : head->second,
+                                             made));
+    }
+    return {};
+  }
+
+  Status drafts() {
+    for (const auto& [old, text] : saved.drafts) {
+      const auto made = conversations.find(old);
+      if (old != 0 && made == conversations.end()) continue;
+      RUNNEL_CHECK_OK(impl.database.run_with(
+          "INSERT OR IGNORE INTO drafts(conversation, text) VALUES (?1, ?2)",
+          old == 0 ? 0 : made->second, text));
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+Result<SalvageReport> ConversationStore::salvage(const std::filesystem::path& file) {
+  RUNNEL_TRY(Saved saved, read_all(file));
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
+  Writer writer{.impl = *impl_, .saved = saved};
+  for (const auto& [id, conversation] : saved.conversations) {
+    if (conversation.trash == 0) RUNNEL_CHECK_OK(writer.conversation(conversation));
+  }
+  for (const auto& [id, message] : saved.messages) RUNNEL_CHECK_OK(writer.message(message));
+  RUNNEL_CHECK_OK(writer.heads());
+  RUNNEL_CHECK_OK(writer.drafts());
+  RUNNEL_CHECK_OK(transaction.commit());
+  writer.report.unreadable = saved.unreadable;
+  return writer.report;
+}
+
+}  // namespace runnel
