@@ -170,6 +170,7 @@ struct Conversation::Impl {
     options.answer.lead.clear();
     options.answer.thinks = false;
     RUNNEL_TRY(turn.result, generate(session, options, on_text, stop));
+    turn.cancelled = turn.result.reason == FinishReason::cancelled;
     turn.cost.generated += turn.result.tokens.size();
     step.tokens.insert(step.tokens.end(), turn.result.kept.begin(), turn.result.kept.end());
     text += turn.result.text + turn.result.held_back;
