@@ -177,7 +177,7 @@ Result<ForgetReport> ConversationStore::forget_after(MessageId message) {
 namespace {
 
 // Forgets the deletions t that `which` selects; ?1 is `value`.
-Result<ForgetReport> forget_what(ConversationStore::Impl& impl, const std::string& which,
+Result<ForgetReport> forget_what(StoreImpl& impl, const std::string& which,
                                  std::int64_t value) {
   return forget(impl, [&](Forgetting& forgetting, Transaction transaction) -> Status {
     // What follows a deleted message was deleted with it or is in a later deletion: it goes too.

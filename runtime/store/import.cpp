@@ -86,7 +86,7 @@ Result<ImportedConversation> read_own(const json& root) {
 }
 
 // In a transaction of the caller's.
-Result<ConversationId> store_one(ConversationStore::Impl& impl, const ImportedConversation& read) {
+Result<ConversationId> store_one(StoreImpl& impl, const ImportedConversation& read) {
   Database& database = impl.database;
   RUNNEL_CHECK_OK(database.run_with(
       "INSERT INTO conversations(name, created, updated) VALUES (?1, ?2, ?3)", read.name,
@@ -109,7 +109,7 @@ Result<ConversationId> store_one(ConversationStore::Impl& impl, const ImportedCo
   return id;
 }
 
-Result<std::vector<ConversationId>> store_all(ConversationStore::Impl& impl,
+Result<std::vector<ConversationId>> store_all(StoreImpl& impl,
                                               const std::vector<ImportedConversation>& all) {
   const std::scoped_lock lock(impl.mutex);
   RUNNEL_TRY(Transaction transaction, Transaction::begin(impl.database));

@@ -81,7 +81,7 @@ void count(const PathStep& step, std::size_t tokens, TokenCost& cost) {
 }
 
 // A conversation whose system prompt was only stored: its state is kept, for others that begin with the same.
-Status read_system(ConversationStore::Impl& store, Session& session, PathStep& first,
+Status read_system(StoreImpl& store, Session& session, PathStep& first,
                    const ReplayOptions& replay, TokenCost& cost, std::string& warning) {
   std::uint64_t history = 0;
   for (const TokenId token : first.tokens) history = extend_history(history, token);

@@ -130,7 +130,7 @@ std::string name_from(const std::string& text) {
 }
 
 struct Writer {
-  ConversationStore::Impl& impl;
+  StoreImpl& impl;
   Saved& saved;
   SalvageReport report = {};
   std::map<ConversationId, ConversationId> conversations = {};  // old id → new

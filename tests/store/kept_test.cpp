@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
 
 #include "runnel/conversation.h"
 #include "tests/store/chat_model.h"
@@ -33,7 +34,7 @@ class KeptTest : public ::testing::Test {
     return std::move(*opened);
   }
   static std::vector<float> logits(Conversation& chat) {
-    const auto view = chat.session().logits();
+    const std::span<const float> view = *chat.session().logits();
     return {view.begin(), view.end()};
   }
   std::string text_of(MessageId id) {
@@ -231,9 +232,8 @@ TEST_F(KeptTest, WhatADamagedFileStillHoldsIsCopied) {
   constexpr int kChats = 40;
   {
     for (int i = 0; i < kChats; ++i) {
-      const MessageInfo said =
-          add({.text = "question " + std::to_string(i) + std::string(900, 'x'),
-               .name = "chat " + std::to_string(i)});
+      const MessageInfo said = add({.text = "question " + std::to_string(i) + std::string(900, 'x'),
+                                    .name = "chat " + std::to_string(i)});
       add({.conversation = said.conversation,
            .parent = said.id,
            .role = "assistant",
@@ -302,7 +302,8 @@ TEST_F(KeptTest, ChatsOfChatGptComeWithTheirBranches) {
 }
 
 TEST_F(KeptTest, ChatsOfOpenWebUiComeToo) {
-  const auto ids = store_.import_chats(R"([{"id": "1", "title": "Tea", "created_at": 1700000000, "chat": {"history":
+  const auto ids = store_.import_chats(
+      R"([{"id": "1", "title": "Tea", "created_at": 1700000000, "chat": {"history":
     {"currentId": "y", "messages": {
       "x": {"id": "x", "parentId": null, "role": "user", "content": "Tea?", "timestamp": 1700000001},
       "y": {"id": "y", "parentId": "x", "role": "assistant", "content": "Yes.", "timestamp": 1700000002}}}}},
@@ -316,8 +317,9 @@ TEST_F(KeptTest, ChatsOfOpenWebUiComeToo) {
 }
 
 TEST_F(KeptTest, AFileOfNoKnownKindStoresNothing) {
-  for (const char* text : {"[]", "{}", "3", "[1]", R"([{"mapping": {}}])", R"({"mapping": [], "title": 3})",
-                           R"([{"mapping": {"a": {"message": {"author": 1}, "parent": "a"}}}])", "not json"}) {
+  for (const char* text :
+       {"[]", "{}", "3", "[1]", R"([{"mapping": {}}])", R"({"mapping": [], "title": 3})",
+        R"([{"mapping": {"a": {"message": {"author": 1}, "parent": "a"}}}])", "not json"}) {
     const auto refused = store_.import_chats(text);
     ASSERT_FALSE(refused) << text;
     EXPECT_EQ(refused.error().code, ErrorCode::malformed) << text;
