@@ -92,7 +92,8 @@ Application::Application(const StartOptions& options)
       m_settings(options.settings.isEmpty() ? settingsFile() : options.settings) {
   const QString model =
       options.model.isEmpty() ? QString() : QDir().absoluteFilePath(options.model);
-  if (QFileInfo::exists(model)) m_settings.modelFile = model;  // else it is said, and the one used last loads
+  if (QFileInfo::exists(model))
+    m_settings.modelFile = model;  // else it is said, and the one used last loads
   translate(options.language.isEmpty() ? m_settings.language : options.language);
   const QString library = options.library.isEmpty()
                               ? dataFolder() + QStringLiteral("/conversations.db")
@@ -100,8 +101,8 @@ Application::Application(const StartOptions& options)
   m_engine = std::make_unique<RunnelEngine>(
       library.toStdString(), static_cast<quint64>(m_settings.budgetMegabytes) * 1'000'000);
   m_controller = std::make_unique<AppController>(
-      *m_engine, m_settings, AppOptions{
-          .modelFolders = modelFolders(), .kiosk = options.kiosk, .wantedModel = model});
+      *m_engine, m_settings,
+      AppOptions{.modelFolders = modelFolders(), .kiosk = options.kiosk, .wantedModel = model});
   // The model loads while the window is being made.
   m_controller->start();
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel-chat: talk to a model in a window.
 #include <QCommandLineParser>
+#include <QElapsedTimer>
 #include <QGuiApplication>
 #include <QQuickWindow>
-#include <QElapsedTimer>
 #include <QTimer>
 #include <cstdio>
 #include <cstdlib>
@@ -56,7 +56,8 @@ int main(int argc, char* argv[]) {
   selfTest.setFlags(QCommandLineOption::HiddenFromHelp);
   measuring.setFlags(QCommandLineOption::HiddenFromHelp);
   saying.setFlags(QCommandLineOption::HiddenFromHelp);
-  parser.addOptions({kiosk, library, settings, language, selfTest, measuring, saying, views, quitting});
+  parser.addOptions(
+      {kiosk, library, settings, language, selfTest, measuring, saying, views, quitting});
   parser.addPositionalArgument(QStringLiteral("MODEL"), QStringLiteral("Model file (GGUF)."),
                                QStringLiteral("[MODEL]"));
   parser.process(program);

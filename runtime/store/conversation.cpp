@@ -151,9 +151,10 @@ struct Conversation::Impl {
   Status resume(GenerationOptions options, const TextCallback& on_text, const std::stop_token& stop,
                 Turn& turn) {
     if (path.empty() || path.back().message.role != "assistant" || path.back().message.complete) {
-      return fail(ErrorCode::invalid_argument,
-                  "conversation: its last message is no answer that was cut short, there is nothing "
-                  "to go on with");
+      return fail(
+          ErrorCode::invalid_argument,
+          "conversation: its last message is no answer that was cut short, there is nothing "
+          "to go on with");
     }
     PathStep step = path.back();
     std::string& text = step.message.text;
@@ -185,9 +186,8 @@ struct Conversation::Impl {
     if (followed) {
       const PathStep old = std::move(path.back());
       path.pop_back();
-      const Result<MessageId> added =
-          append("assistant", step.message.text, step.tokens, turn.warning, step.message.complete,
-                 step.message.cut);
+      const Result<MessageId> added = append("assistant", step.message.text, step.tokens,
+                                             turn.warning, step.message.complete, step.message.cut);
       if (!added) {
         path.push_back(old);
         return added.error();

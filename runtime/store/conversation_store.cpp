@@ -250,9 +250,9 @@ Result<MessageInfo> ConversationStore::add(const NewText& text) {
                      .text = text.text};
   if (text.conversation == 0) {
     const std::int64_t now = now_ms();
-    RUNNEL_CHECK_OK(database.run_with(
-        "INSERT INTO conversations(name, created, updated) VALUES (?1, ?2, ?3)", text.name, now,
-        now));
+    RUNNEL_CHECK_OK(
+        database.run_with("INSERT INTO conversations(name, created, updated) VALUES (?1, ?2, ?3)",
+                          text.name, now, now));
     message.conversation = database.last_id();
     if (!text.system.empty()) {
       RUNNEL_TRY(message.parent, impl_->insert_message({.conversation = message.conversation,
@@ -285,8 +285,8 @@ Result<std::vector<DraftInfo>> ConversationStore::drafts() const {
   const std::scoped_lock lock(impl_->mutex);
   std::vector<DraftInfo> list;
   // A library that is only read may be older than drafts are.
-  RUNNEL_TRY(const auto kept, impl_->database.number(
-                                  "SELECT 1 FROM sqlite_master WHERE name = 'drafts'"));
+  RUNNEL_TRY(const auto kept,
+             impl_->database.number("SELECT 1 FROM sqlite_master WHERE name = 'drafts'"));
   if (!kept) return list;
   RUNNEL_TRY(Statement rows, impl_->database.prepare("SELECT conversation, text FROM drafts"));
   for (;;) {

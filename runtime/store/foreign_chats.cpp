@@ -82,17 +82,15 @@ ImportedConversation in_order(const Nodes& nodes, const std::string& current) {
     if (node.role == "system" && parent != 0) {
       places[id] = parent;  // only the first of a branch can be one
     } else {
-      conversation.messages.push_back({.parent = parent,
-                                       .role = node.role,
-                                       .text = node.text,
-                                       .created = node.created});
+      conversation.messages.push_back(
+          {.parent = parent, .role = node.role, .text = node.text, .created = node.created});
       places[id] = conversation.messages.size();
     }
     for (const std::string& child : children[id]) ready.emplace(nodes.at(child).created, child);
   }
   const auto head = places.find(kept_from(nodes, current));
-  conversation.head = head != places.end() && head->second != 0 ? head->second
-                                                                : conversation.messages.size();
+  conversation.head =
+      head != places.end() && head->second != 0 ? head->second : conversation.messages.size();
   return conversation;
 }
 

@@ -177,8 +177,7 @@ Result<ForgetReport> ConversationStore::forget_after(MessageId message) {
 namespace {
 
 // Forgets the deletions t that `which` selects; ?1 is `value`.
-Result<ForgetReport> forget_what(StoreImpl& impl, const std::string& which,
-                                 std::int64_t value) {
+Result<ForgetReport> forget_what(StoreImpl& impl, const std::string& which, std::int64_t value) {
   return forget(impl, [&](Forgetting& forgetting, Transaction transaction) -> Status {
     // What follows a deleted message was deleted with it or is in a later deletion: it goes too.
     RUNNEL_CHECK_OK(forgetting.messages(
@@ -187,8 +186,9 @@ Result<ForgetReport> forget_what(StoreImpl& impl, const std::string& which,
             which +
             " UNION SELECT m.id FROM messages m JOIN conversations c ON c.id = "
             "m.conversation JOIN trash t ON t.id = c.trash WHERE " +
-            which + " UNION SELECT m.id FROM messages m JOIN old ON m.parent = old.id) "
-                    "SELECT id FROM old",
+            which +
+            " UNION SELECT m.id FROM messages m JOIN old ON m.parent = old.id) "
+            "SELECT id FROM old",
         value));
     const std::string conversations =
         "(SELECT c.id FROM conversations c JOIN trash t ON t.id = c.trash WHERE " + which + ")";
@@ -224,15 +224,15 @@ Result<ForgetReport> ConversationStore::forget_trash_entry(TrashId id) {
 
 Result<std::vector<TrashInfo>> ConversationStore::trash() const {
   const std::scoped_lock lock(impl_->mutex);
-  RUNNEL_TRY(
-      Statement rows,
-      impl_->database.prepare(
-          "SELECT t.id, t.at, t.conversation, c.trash = t.id, c.name, "
-          "(SELECT count(*) FROM messages m WHERE m.trash = t.id OR "
-          "(c.trash = t.id AND m.conversation = c.id AND m.trash = 0)), "
-          "(SELECT substr(m.text, 1, 200) FROM messages m WHERE (m.trash = t.id OR "
-          "(c.trash = t.id AND m.conversation = c.id)) AND m.role <> 'system' ORDER BY m.id LIMIT 1) "
-          "FROM trash t JOIN conversations c ON c.id = t.conversation ORDER BY t.id DESC"));
+  RUNNEL_TRY(Statement rows,
+             impl_->database.prepare(
+                 "SELECT t.id, t.at, t.conversation, c.trash = t.id, c.name, "
+                 "(SELECT count(*) FROM messages m WHERE m.trash = t.id OR "
+                 "(c.trash = t.id AND m.conversation = c.id AND m.trash = 0)), "
+                 "(SELECT substr(m.text, 1, 200) FROM messages m WHERE (m.trash = t.id OR "
+                 "(c.trash = t.id AND m.conversation = c.id)) AND m.role <> 'system' ORDER BY m.id "
+                 "LIMIT 1) "
+                 "FROM trash t JOIN conversations c ON c.id = t.conversation ORDER BY t.id DESC"));
   std::vector<TrashInfo> list;
   for (;;) {
     RUNNEL_TRY(const bool row, rows.step());

@@ -88,9 +88,9 @@ Result<ImportedConversation> read_own(const json& root) {
 // In a transaction of the caller's.
 Result<ConversationId> store_one(StoreImpl& impl, const ImportedConversation& read) {
   Database& database = impl.database;
-  RUNNEL_CHECK_OK(database.run_with(
-      "INSERT INTO conversations(name, created, updated) VALUES (?1, ?2, ?3)", read.name,
-      read.created, read.updated != 0 ? read.updated : now_ms()));
+  RUNNEL_CHECK_OK(
+      database.run_with("INSERT INTO conversations(name, created, updated) VALUES (?1, ?2, ?3)",
+                        read.name, read.created, read.updated != 0 ? read.updated : now_ms()));
   const ConversationId id = database.last_id();
   std::vector<MessageId> ids = {0};
   for (const ImportedMessage& message : read.messages) {
@@ -104,8 +104,8 @@ Result<ConversationId> store_one(StoreImpl& impl, const ImportedConversation& re
     ids.push_back(database.last_id());
     RUNNEL_CHECK_OK(impl.index_words(ids.back(), message.text));
   }
-  RUNNEL_CHECK_OK(database.run_with("UPDATE conversations SET head = ?1 WHERE id = ?2",
-                                    ids[read.head], id));
+  RUNNEL_CHECK_OK(
+      database.run_with("UPDATE conversations SET head = ?1 WHERE id = ?2", ids[read.head], id));
   return id;
 }
 

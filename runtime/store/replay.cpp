@@ -75,14 +75,12 @@ std::size_t steps_behind(const Session& session, std::span<const PathStep> path)
 }
 
 void count(const PathStep& step, std::size_t tokens, TokenCost& cost) {
-  (!step.never_read  ? cost.replayed
-   : step.lays_anew ? cost.relaid
-                    : cost.fed) += tokens;
+  (!step.never_read ? cost.replayed : step.lays_anew ? cost.relaid : cost.fed) += tokens;
 }
 
 // A conversation whose system prompt was only stored: its state is kept, for others that begin with the same.
-Status read_system(StoreImpl& store, Session& session, PathStep& first,
-                   const ReplayOptions& replay, TokenCost& cost, std::string& warning) {
+Status read_system(StoreImpl& store, Session& session, PathStep& first, const ReplayOptions& replay,
+                   TokenCost& cost, std::string& warning) {
   std::uint64_t history = 0;
   for (const TokenId token : first.tokens) history = extend_history(history, token);
   const std::optional<Snapshot> start =
@@ -181,7 +179,8 @@ Status replay_path(StoreImpl& store, Session& session, std::vector<PathStep>& pa
   for (std::size_t i = known, from = known; i < path.size(); ++i) {
     // What the session showed and did not read is known better to it than to its tokens.
     const std::optional<std::string> unread =
-        behind > 0 && behind == i ? std::optional(std::string(session.unread_text())) : std::nullopt;
+        behind > 0 && behind == i ? std::optional(std::string(session.unread_text()))
+                                  : std::nullopt;
     RUNNEL_TRY(AddedTokens added, encode_after(session.model(), std::span(path).first(i),
                                                path[i].message.role, path[i].message.text, unread));
     path[i].lays_anew = added.kept < std::min(i, known);

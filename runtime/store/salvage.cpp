@@ -95,23 +95,23 @@ Result<Saved> read_all(const std::filesystem::path& file) {
   const std::string columns =
       "SELECT id, ifnull(parent, 0), conversation, role, text, created, complete, pinned, trash, " +
       std::string(named && named->value_or(0) > 0 ? "name" : "''") + " FROM messages WHERE id = ?1";
-  RUNNEL_TRY(saved.unreadable,
-             each_row(database, columns, last_id(database, file, "messages"),
-                      [&](const Statement& row) {
-                        if (row.integer(8) != 0) return;  // it was deleted
-                        SavedMessage message{.info = {.id = row.integer(0),
-                                                      .parent = row.integer(1),
-                                                      .conversation = row.integer(2),
-                                                      .role = row.text(3),
-                                                      .text = row.text(4),
-                                                      .created = row.integer(5),
-                                                      .pinned = row.integer(7) != 0,
-                                                      .name = row.text(9)},
-                                             .complete = row.integer(6)};
-                        const std::string& role = message.info.role;
-                        if (role != "user" && role != "assistant" && role != "system") return;
-                        saved.messages[message.info.id] = std::move(message);
-                      }));
+  RUNNEL_TRY(
+      saved.unreadable,
+      each_row(database, columns, last_id(database, file, "messages"), [&](const Statement& row) {
+        if (row.integer(8) != 0) return;  // it was deleted
+        SavedMessage message{.info = {.id = row.integer(0),
+                                      .parent = row.integer(1),
+                                      .conversation = row.integer(2),
+                                      .role = row.text(3),
+                                      .text = row.text(4),
+                                      .created = row.integer(5),
+                                      .pinned = row.integer(7) != 0,
+                                      .name = row.text(9)},
+                             .complete = row.integer(6)};
+        const std::string& role = message.info.role;
+        if (role != "user" && role != "assistant" && role != "system") return;
+        saved.messages[message.info.id] = std::move(message);
+      }));
   if (Result<Statement> rows = database.prepare("SELECT conversation, text FROM drafts")) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step())
       saved.drafts[rows->integer(0)] = rows->text(1);
@@ -135,7 +135,8 @@ struct Writer {
   SalvageReport report = {};
   std::map<ConversationId, ConversationId> conversations = {};  // old id → new
   std::map<MessageId, MessageId> messages = {{0, 0}};
-  std::map<ConversationId, MessageId> last = {};  // new id of the last message of an old conversation
+  std::map<ConversationId, MessageId> last =
+      {};  // new id of the last message of an old conversation
 
   Status conversation(const ConversationInfo& old) {
     RUNNEL_CHECK_OK(impl.database.run_with(
@@ -171,8 +172,8 @@ struct Writer {
   Status heads() {
     for (const auto& [old, made] : conversations) {
       const auto row = saved.conversations.find(old);
-      const auto head = row == saved.conversations.end() ? messages.end()
-                                                         : messages.find(row->second.head);
+      const auto head =
+          row == saved.conversations.end() ? messages.end() : messages.find(row->second.head);
       RUNNEL_CHECK_OK(impl.database.run_with("UPDATE conversations SET head = ?1 WHERE id = ?2",
                                              head == messages.end() ? last[old] : head->second,
                                              made));
@@ -184,9 +185,9 @@ struct Writer {
     for (const auto& [old, text] : saved.drafts) {
       const auto made = conversations.find(old);
       if (old != 0 && made == conversations.end()) continue;
-      RUNNEL_CHECK_OK(impl.database.run_with(
-          "INSERT OR IGNORE INTO drafts(conversation, text) VALUES (?1, ?2)",
-          old == 0 ? 0 : made->second, text));
+      RUNNEL_CHECK_OK(
+          impl.database.run_with("INSERT OR IGNORE INTO drafts(conversation, text) VALUES (?1, ?2)",
+                                 old == 0 ? 0 : made->second, text));
     }
     return {};
   }

@@ -91,11 +91,11 @@ Status ConversationStore::Impl::check_stands(ConversationId conversation, Messag
 
 Result<MessageId> ConversationStore::Impl::insert_message(const NewMessage& message) {
   const std::int64_t now = now_ms();
-  RUNNEL_CHECK_OK(database.run_with(
-      "INSERT INTO messages(conversation, parent, role, text, created, complete) "
-      "VALUES (?1, NULLIF(?2, 0), ?3, ?4, ?5, ?6)",
-      message.conversation, message.parent, message.role, message.text, now,
-      completeness(message.complete, message.cut)));
+  RUNNEL_CHECK_OK(
+      database.run_with("INSERT INTO messages(conversation, parent, role, text, created, complete) "
+                        "VALUES (?1, NULLIF(?2, 0), ?3, ?4, ?5, ?6)",
+                        message.conversation, message.parent, message.role, message.text, now,
+                        completeness(message.complete, message.cut)));
   const MessageId id = database.last_id();
   RUNNEL_CHECK_OK(index_words(id, message.text));
   RUNNEL_CHECK_OK(

@@ -44,7 +44,7 @@ struct PathStep {
   std::vector<TokenId> tokens;
   std::uint64_t position = 0;
   std::uint64_t history = 0;
-  std::string snapshot;  // name; empty: none
+  std::string snapshot;     // name; empty: none
   bool never_read = false;  // by any model
   bool lays_anew = false;   // its tokens begin with text of earlier steps
 };
@@ -72,7 +72,8 @@ struct ConversationStore::Impl {
                                 std::string& warning);
 
   /// Replaces the text of an answer that nothing follows; other models have not read it then.
-  Status extend_message(const MessageInfo& message, const NewBoundary& boundary, std::string& warning);
+  Status extend_message(const MessageInfo& message, const NewBoundary& boundary,
+                        std::string& warning);
 
   /// Whether a message follows this one, deleted ones included.
   Result<bool> has_children(MessageId message);

@@ -314,12 +314,12 @@ class EngineTest : public QObject {
     leave();
     const QString said = QStringLiteral("word ").repeated(20'000).trimmed();
     QProcess program;
-    program.start(QStringLiteral(RUNNEL_CHAT_PROGRAM),
-                  {QStringLiteral("--library"),
-                   m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries)),
-                   QStringLiteral("--settings"), m_folder.filePath(QStringLiteral("quick.ini")),
-                   QStringLiteral("--quit-after"), QStringLiteral("4000"), QStringLiteral("--say"),
-                   said, kModel});
+    program.start(
+        QStringLiteral(RUNNEL_CHAT_PROGRAM),
+        {QStringLiteral("--library"), m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries)),
+         QStringLiteral("--settings"), m_folder.filePath(QStringLiteral("quick.ini")),
+         QStringLiteral("--quit-after"), QStringLiteral("4000"), QStringLiteral("--say"), said,
+         kModel});
     program.setProcessChannelMode(QProcess::MergedChannels);
     QVERIFY(program.waitForFinished(kTimeoutMs));
     const QString out = QString::fromUtf8(program.readAll());
@@ -345,6 +345,7 @@ class EngineTest : public QObject {
     QVERIFY(textAt(1).startsWith(first) && textAt(1).size() > first.size());
     chat().editAnswer(idAt(1), QStringLiteral("The river is called Runnel."));
     QTRY_COMPARE(textAt(1), QStringLiteral("The river is called Runnel."));
+    QTRY_COMPARE(chat().state(), ChatModel::Idle);  // it is stored
     say(QStringLiteral("What is it called?"));
     QCOMPARE(chat().messages()->rowCount(), 4);
     leave();
@@ -381,9 +382,8 @@ class EngineTest : public QObject {
     other.rename(chat().conversation(), QStringLiteral("renamed elsewhere"));
     QElapsedTimer clock;
     clock.start();
-    QTRY_COMPARE_WITH_TIMEOUT(
-        m_app->library()->index(0).data(LibraryModel::NameRole).toString(),
-        QStringLiteral("renamed elsewhere"), 10'000);
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->library()->index(0).data(LibraryModel::NameRole).toString(),
+                              QStringLiteral("renamed elsewhere"), 10'000);
   }
 
   void aBrokenFileIsRefusedInWords() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Library, model picker, files, settings, notices.
 #include <QAbstractItemModelTester>
-#include <QSignalSpy>
-#include <QTemporaryDir>
 #include <QDir>
 #include <QSettings>
+#include <QSignalSpy>
+#include <QTemporaryDir>
 #include <QTest>
 #include <QThreadPool>
 

@@ -50,10 +50,11 @@ class MarkdownTest : public QObject {
   }
 
   void tablesHaveAlignmentsAndMayHaveOneColumn() {
-    const auto blocks = splitMarkdown(QStringLiteral("|a|b|c|\n|:-|:-:|-:|\n|1|2|3|\n\n|x|\n|-|\n|y|"));
+    const auto blocks =
+        splitMarkdown(QStringLiteral("|a|b|c|\n|:-|:-:|-:|\n|1|2|3|\n\n|x|\n|-|\n|y|"));
     QCOMPARE(blocks.size(), 2);
-    QCOMPARE(blocks.at(0).alignments,
-             QStringList({QStringLiteral("left"), QStringLiteral("center"), QStringLiteral("right")}));
+    QCOMPARE(blocks.at(0).alignments, QStringList({QStringLiteral("left"), QStringLiteral("center"),
+                                                   QStringLiteral("right")}));
     QCOMPARE(blocks.at(1).columns, 1);
     QCOMPARE(blocks.at(1).cells, QStringList({QStringLiteral("x"), QStringLiteral("y")}));
   }

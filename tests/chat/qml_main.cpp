@@ -12,8 +12,8 @@
 #include <QSet>
 #include <QTemporaryDir>
 #include <QTextBlock>
-#include <QTextFragment>
 #include <QTextDocument>
+#include <QTextFragment>
 #include <QTextLayout>
 #include <QtQuickTest>
 #include <memory>

@@ -70,14 +70,14 @@ class ScriptedEngine : public ChatEngine {
     if (request.text.isEmpty() || request.act == Act::Write) m_answered = request.conversation;
     const bool said = !request.text.isEmpty() && request.act == Act::Answer;
     ConversationTree& tree = trees[m_answered];
-    Message answer{.parent = said ? m_parent : request.after,
-                   .role = QStringLiteral("assistant"),
-                   .text = request.act == Act::Write ? request.text
-                                                     : std::exchange(m_written, QString()),
-                   .complete = end == AnswerEnd::Complete,
-                   .cut = end == AnswerEnd::Stopped  ? Cut::Stopped
-                          : end == AnswerEnd::Length ? Cut::Length
-                                                     : Cut::None};
+    Message answer{
+        .parent = said ? m_parent : request.after,
+        .role = QStringLiteral("assistant"),
+        .text = request.act == Act::Write ? request.text : std::exchange(m_written, QString()),
+        .complete = end == AnswerEnd::Complete,
+        .cut = end == AnswerEnd::Stopped  ? Cut::Stopped
+               : end == AnswerEnd::Length ? Cut::Length
+                                          : Cut::None};
     if (request.act == Act::Resume) {
       auto old = std::find_if(tree.messages.begin(), tree.messages.end(),
                               [&](const Message& m) { return m.id == request.after; });
@@ -139,10 +139,8 @@ class ScriptedEngine : public ChatEngine {
   Q_INVOKABLE int stopCount() const { return stops; }
 
   Q_INVOKABLE void failLibrary(const QString& file, const QString& why) {
-    Q_EMIT libraryFailed({.code = ErrorCode::malformed,
-                          .message = why,
-                          .about = About::Library,
-                          .file = file});
+    Q_EMIT libraryFailed(
+        {.code = ErrorCode::malformed, .message = why, .about = About::Library, .file = file});
   }
   Q_INVOKABLE int callCount(const QString& call) const {
     return static_cast<int>(calls.count(call));

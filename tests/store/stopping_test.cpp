@@ -267,6 +267,18 @@ Stopping::Calls Stopping::cpp_conversations() {
         }}},
       {"regenerate",
        {stays, [this, options] { return of(chat().regenerate(options, {}, token())); }}},
+      {"resume",
+       {stays,
+        [this, options] {
+          GenerationOptions few = options;
+          few.max_tokens = 2;
+          few.ignore_end = true;  // cut, so that there is something to go on with
+          EXPECT_TRUE(chat().add_user("x"));
+          EXPECT_TRUE(chat().answer(few));
+          const Said said = of(chat().resume(options, {}, token()));
+          EXPECT_TRUE(chat().rewind(second_.answer));
+          return said;
+        }}},
       {"edit", {stays, [&] { return of(chat().edit(second_.user, "x", replay())); }}},
       {"rewind", {nothing, [&] { return of(status_of(chat().rewind(first_.answer, replay()))); }}},
       {"forget_after",

@@ -72,7 +72,7 @@ class ChatEngine : public QObject {
   void undone(qint64 conversation);
   void trashListed(const QVector<runnel::chat::DeletedRow>& rows);  // the newest first
   void draftsRead(const QHash<qint64, QString>& drafts);
-  void changedElsewhere();                 // another program wrote to the library
+  void changedElsewhere();                     // another program wrote to the library
   void conversationGone(qint64 conversation);  // it was to be read and is not there
   void libraryReplaced(const runnel::chat::Replaced& replaced);
   void exported(const QString& file);

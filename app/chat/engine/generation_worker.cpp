@@ -136,9 +136,8 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
     return true;
   };
   m_keeping = true;
-  Result<Turn> made = request.act == Act::Resume
-                          ? m_chat->resume(optionsOf(request), onText, stop)
-                          : m_chat->answer(optionsOf(request), onText, stop);
+  Result<Turn> made = request.act == Act::Resume ? m_chat->resume(optionsOf(request), onText, stop)
+                                                 : m_chat->answer(optionsOf(request), onText, stop);
   m_keeping = false;
   RUNNEL_TRY(const Turn turn, std::move(made));
   const double seconds = writing.isValid() ? static_cast<double>(writing.nsecsElapsed()) / 1e9 : 0;

@@ -90,6 +90,7 @@ void LibraryWorker::watch() {
   m_watch->setInterval(kLookEveryMs);
   connect(m_watch, &QTimer::timeout, this, &LibraryWorker::look);
   m_watch->start();
+  look();  // what is listed from now on is at least as new
 }
 
 void LibraryWorker::look() {
@@ -121,8 +122,8 @@ void LibraryWorker::listTrash() {
 void LibraryWorker::forgetTrash(qint64 trash) {
   constexpr std::chrono::hours kKept(24 * 30);
   with([&](ConversationStore& store) -> Status {
-    RUNNEL_TRY(const ForgetReport report, trash == 0 ? store.forget_trash(kKept)
-                                                     : store.forget_trash_entry(trash));
+    RUNNEL_TRY(const ForgetReport report,
+               trash == 0 ? store.forget_trash(kKept) : store.forget_trash_entry(trash));
     static_cast<void>(report);
     return {};
   });
@@ -133,8 +134,7 @@ void LibraryWorker::setDraft(qint64 conversation, const QString& typed) {
   Result<ConversationStore> store = m_store->get();
   const Status kept =
       store ? store->set_draft(conversation, typed.toStdString()) : Status(store.error());
-  if (!kept && !m_draftFailed)
-    Q_EMIT failed(problem(kept.error(), About::Library, libraryFile()));
+  if (!kept && !m_draftFailed) Q_EMIT failed(problem(kept.error(), About::Library, libraryFile()));
   m_draftFailed = !kept;
 }
 
@@ -170,6 +170,7 @@ void LibraryWorker::replaceLibrary(bool copy) {
   };
   const Result<Replaced> replaced = replace();
   m_version = 0;
+  look();
   if (replaced) {
     Q_EMIT libraryReplaced(*replaced);
   } else {
@@ -273,24 +274,28 @@ void LibraryWorker::undoDelete(qint64 conversation, qint64 trash) {
 }
 
 void LibraryWorker::exportTo(qint64 conversation, const QString& file) {
-  with([&](ConversationStore& store) -> Status {
-    const bool json = file.endsWith(QStringLiteral(".json"), Qt::CaseInsensitive);
-    RUNNEL_TRY(const std::string out,
-               json ? store.export_json(conversation) : store.export_markdown(conversation));
-    RUNNEL_CHECK_OK(writeWhole(file, out));
-    Q_EMIT exported(file);
-    return {};
-  }, About::Export, file);
+  with(
+      [&](ConversationStore& store) -> Status {
+        const bool json = file.endsWith(QStringLiteral(".json"), Qt::CaseInsensitive);
+        RUNNEL_TRY(const std::string out,
+                   json ? store.export_json(conversation) : store.export_markdown(conversation));
+        RUNNEL_CHECK_OK(writeWhole(file, out));
+        Q_EMIT exported(file);
+        return {};
+      },
+      About::Export, file);
 }
 
 void LibraryWorker::importFrom(const QString& file) {
-  with([&](ConversationStore& store) -> Status {
-    RUNNEL_TRY(const QByteArray bytes, readWhole(file));
-    RUNNEL_TRY(const std::vector<ConversationId> ids,
-               store.import_chats({bytes.data(), static_cast<std::size_t>(bytes.size())}));
-    Q_EMIT imported(ids.back(), static_cast<int>(ids.size()));
-    return {};
-  }, About::Import, file);
+  with(
+      [&](ConversationStore& store) -> Status {
+        RUNNEL_TRY(const QByteArray bytes, readWhole(file));
+        RUNNEL_TRY(const std::vector<ConversationId> ids,
+                   store.import_chats({bytes.data(), static_cast<std::size_t>(bytes.size())}));
+        Q_EMIT imported(ids.back(), static_cast<int>(ids.size()));
+        return {};
+      },
+      About::Import, file);
   list();
 }
 

@@ -70,9 +70,7 @@ RunnelEngine::RunnelEngine(std::filesystem::path library, quint64 budgetBytes, Q
   inLibrary([](LibraryWorker& worker) { worker.watch(); });
 }
 
-RunnelEngine::~RunnelEngine() {
-  static_cast<void>(leave(QDeadlineTimer(QDeadlineTimer::Forever)));
-}
+RunnelEngine::~RunnelEngine() { static_cast<void>(leave(QDeadlineTimer(QDeadlineTimer::Forever))); }
 
 bool RunnelEngine::leave(QDeadlineTimer until) {
   if (m_left) return true;
@@ -106,13 +104,13 @@ void RunnelEngine::cancelLoading() { m_loading.request_stop(); }
 
 void RunnelEngine::answer(const AnswerRequest& request) {
   m_answering = std::stop_source();
-  inLibrary([generation = m_generation, request,
-             stop = m_answering.get_token()](LibraryWorker& library) {
-    const std::optional<AnswerRequest> rest = library.store(request);
-    if (!rest) return;
-    QMetaObject::invokeMethod(
-        generation, [generation, request = *rest, stop] { generation->answer(request, stop); });
-  });
+  inLibrary(
+      [generation = m_generation, request, stop = m_answering.get_token()](LibraryWorker& library) {
+        const std::optional<AnswerRequest> rest = library.store(request);
+        if (!rest) return;
+        QMetaObject::invokeMethod(
+            generation, [generation, request = *rest, stop] { generation->answer(request, stop); });
+      });
 }
 
 void RunnelEngine::stop() { m_answering.request_stop(); }

@@ -24,9 +24,11 @@ namespace {
 
 QString libraryInWords(const Problem& p) {
   if (p.refusal == Refusal::Full)
-    return QCoreApplication::translate("Runnel", "Couldn't save to %1: the disk is full.").arg(p.file);
+    return QCoreApplication::translate("Runnel", "Couldn't save to %1: the disk is full.")
+        .arg(p.file);
   if (p.refusal == Refusal::Forbidden) {
-    return QCoreApplication::translate("Runnel", "Couldn't save to %1: no permission to write there.")
+    return QCoreApplication::translate("Runnel",
+                                       "Couldn't save to %1: no permission to write there.")
         .arg(p.file);
   }
   switch (p.code) {
@@ -73,7 +75,8 @@ QString fileInWords(const Problem& p) {
   if (p.about != About::Import) return {};
   if (p.code == ErrorCode::malformed || p.code == ErrorCode::unsupported) {
     return QCoreApplication::translate(
-               "Runnel", "Can't import %1: this is not a chat export of Runnel, ChatGPT or Open WebUI.")
+               "Runnel",
+               "Can't import %1: this is not a chat export of Runnel, ChatGPT or Open WebUI.")
         .arg(p.file);
   }
   return QCoreApplication::translate("Runnel", "Couldn't read %1: %2.").arg(p.file, p.message);
@@ -85,8 +88,7 @@ QString inWords(const Problem& problem) {
   if (const QString words = fileInWords(problem); !words.isEmpty()) return words;
   switch (problem.code) {
     case ErrorCode::not_found:
-      return QCoreApplication::translate("Runnel",
-                                         "No model selected. Choose one under Models.");
+      return QCoreApplication::translate("Runnel", "No model selected. Choose one under Models.");
     case ErrorCode::io:
       return QCoreApplication::translate("Runnel", "Couldn't read or write a file: %1.")
           .arg(problem.message);
@@ -101,7 +103,8 @@ QString inWords(const Problem& problem) {
     case ErrorCode::mismatch:
       return QCoreApplication::translate("Runnel",
                                          "%1 was made with another model or a newer version.")
-          .arg(problem.file.isEmpty() ? QCoreApplication::translate("Runnel", "This") : problem.file);
+          .arg(problem.file.isEmpty() ? QCoreApplication::translate("Runnel", "This")
+                                      : problem.file);
     case ErrorCode::out_of_memory:
       return QCoreApplication::translate(
           "Runnel", "Not enough memory. Close other programs or choose a smaller model.");
@@ -143,16 +146,17 @@ AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions 
   connect(&m_models, &ModelPicker::failed, this, [this](const Problem& p) { show(p); });
   connect(&m_models, &ModelPicker::fellBack, this, [this](const Problem& p) {
     const QString device = m_settings.device;
-    show(p, (p.code == ErrorCode::out_of_memory
-                 ? QCoreApplication::translate("Runnel",
-                                               "%1 has too little memory for this model, so it runs "
-                                               "on the CPU. Choose a smaller model, or another "
-                                               "device under Models.")
-                 : QCoreApplication::translate("Runnel",
-                                               "%1 can't be used, so the model runs on the CPU. "
-                                               "Check its driver, or choose another device under "
-                                               "Models."))
-                .arg(device));
+    show(p,
+         (p.code == ErrorCode::out_of_memory
+              ? QCoreApplication::translate("Runnel",
+                                            "%1 has too little memory for this model, so it runs "
+                                            "on the CPU. Choose a smaller model, or another "
+                                            "device under Models.")
+              : QCoreApplication::translate("Runnel",
+                                            "%1 can't be used, so the model runs on the CPU. "
+                                            "Check its driver, or choose another device under "
+                                            "Models."))
+             .arg(device));
   });
   connectEngine();
   int budget = settings.budgetMegabytes;
@@ -169,8 +173,8 @@ void AppController::connectEngine() {
           [this](qint64 conversation, qint64 message, qint64 trash) {
             const bool whole = message == 0;
             if (whole && conversation == m_chat.conversation()) m_chat.forget();
-            put({.text = whole ? QCoreApplication::translate(
-                                     "Runnel", "Chat moved to Recently deleted.")
+            put({.text = whole ? QCoreApplication::translate("Runnel",
+                                                             "Chat moved to Recently deleted.")
                                : QCoreApplication::translate("Runnel", "Messages deleted."),
                  .trash = trash});
           });
@@ -216,8 +220,8 @@ void AppController::connectEngine() {
     } else {
       words = QCoreApplication::translate("Runnel", "A new library was begun.");
     }
-    words += u' ' +
-             QCoreApplication::translate("Runnel", "The old file is kept: %1").arg(replaced.old);
+    words +=
+        u' ' + QCoreApplication::translate("Runnel", "The old file is kept: %1").arg(replaced.old);
     put({.text = words, .problem = true});  // it stays until it was read
     m_engine.listTrash();
   });
@@ -263,13 +267,13 @@ QVariantList AppController::notices() const {
   for (const Notice& n : m_notices) {
     QVariantList acts;
     for (const QString& act : n.acts) {
-      acts.push_back(QVariantMap{
-          {QStringLiteral("act"), act},
-          {QStringLiteral("text"),
-           act == QStringLiteral("salvage")
-               ? QCoreApplication::translate("Runnel", "Save into a new library")
-               : QCoreApplication::translate("Runnel",
-                                             "Begin a new library (the old file is kept)")}});
+      acts.push_back(
+          QVariantMap{{QStringLiteral("act"), act},
+                      {QStringLiteral("text"),
+                       act == QStringLiteral("salvage")
+                           ? QCoreApplication::translate("Runnel", "Save into a new library")
+                           : QCoreApplication::translate(
+                                 "Runnel", "Begin a new library (the old file is kept)")}});
     }
     list.push_back(QVariantMap{{QStringLiteral("id"), n.id},
                                {QStringLiteral("text"), n.text},
@@ -291,8 +295,8 @@ QVariantList AppController::trash() const {
         {QStringLiteral("whole"), row.whole},
         {QStringLiteral("messages"), row.messages},
         {QStringLiteral("excerpt"), row.excerpt.simplified()},
-        {QStringLiteral("when"), locale.toString(QDateTime::fromMSecsSinceEpoch(row.at),
-                                                 QLocale::ShortFormat)}});
+        {QStringLiteral("when"),
+         locale.toString(QDateTime::fromMSecsSinceEpoch(row.at), QLocale::ShortFormat)}});
   }
   return list;
 }
@@ -351,7 +355,9 @@ void AppController::act(const QString& what) {
   m_engine.replaceLibrary(what == QStringLiteral("salvage"));
 }
 
-QColor AppController::linkColour() const { return QGuiApplication::palette().color(QPalette::Link); }
+QColor AppController::linkColour() const {
+  return QGuiApplication::palette().color(QPalette::Link);
+}
 
 void AppController::setLinkColour(const QColor& colour) {
   if (colour == linkColour()) return;
@@ -381,8 +387,8 @@ void AppController::drop(const QUrl& file) {
     m_library.importFrom(file);
   } else if (!m_models.add(file)) {
     show({ErrorCode::unsupported, file.toString()},
-         QCoreApplication::translate("Runnel",
-                                     "Can't open %1. Drop a model (.gguf) or a chat export (.json).")
+         QCoreApplication::translate(
+             "Runnel", "Can't open %1. Drop a model (.gguf) or a chat export (.json).")
              .arg(file.isLocalFile() ? file.toLocalFile() : file.toString()));
   }
 }

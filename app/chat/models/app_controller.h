@@ -39,7 +39,8 @@ class AppController : public QObject {
   Q_PROPERTY(QString noticeDetails READ noticeDetails NOTIFY noticeChanged)
   Q_PROPERTY(bool noticeIsProblem READ noticeIsProblem NOTIFY noticeChanged)
   Q_PROPERTY(bool canUndo READ canUndo NOTIFY trashChanged)
-  Q_PROPERTY(QVariantList trash READ trash NOTIFY trashChanged)  // what was deleted, the newest first
+  Q_PROPERTY(
+      QVariantList trash READ trash NOTIFY trashChanged)  // what was deleted, the newest first
 
  public:
   AppController(ChatEngine& engine, Settings& settings, AppOptions options,

@@ -275,7 +275,8 @@ void ChatModel::sendQueued() {
     }
     const QString text = m_drafts.take(next.conversation).trimmed();
     if (text.isEmpty()) continue;
-    begin({.conversation = next.conversation, .after = next.after, .text = text, .fromDraft = true});
+    begin(
+        {.conversation = next.conversation, .after = next.after, .text = text, .fromDraft = true});
   }
 }
 
@@ -401,7 +402,8 @@ void ChatModel::onFailed(quint64 ticket, const Problem& problem) {
   const Turn turn = std::exchange(m_turn, {});
   Q_EMIT stateChanged();
   // What was not stored goes back to where it was typed.
-  if (turn.fromDraft && !turn.said.isEmpty() && !here) m_drafts.insert(turn.conversation, turn.said);
+  if (turn.fromDraft && !turn.said.isEmpty() && !here)
+    m_drafts.insert(turn.conversation, turn.said);
   if (here) {
     if (!turn.said.isEmpty() && m_draft.isEmpty()) setDraft(turn.said);
     showPath();

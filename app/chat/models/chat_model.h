@@ -33,8 +33,10 @@ class ChatModel : public QObject {
   Q_PROPERTY(qint64 readingDone READ readingDone NOTIFY stateChanged)
   Q_PROPERTY(int secondsLeft READ secondsLeft NOTIFY stateChanged)  // of reading; -1: not known yet
   Q_PROPERTY(qint64 readingTotal READ readingTotal NOTIFY stateChanged)
-  Q_PROPERTY(qint64 answering READ answering NOTIFY stateChanged)  // the chat that is answered, 0: none that exists
-  Q_PROPERTY(bool queued READ queued NOTIFY stateChanged)  // its draft is sent when the other answer is done
+  Q_PROPERTY(qint64 answering READ answering NOTIFY
+                 stateChanged)  // the chat that is answered, 0: none that exists
+  Q_PROPERTY(bool queued READ queued NOTIFY
+                 stateChanged)  // its draft is sent when the other answer is done
   Q_PROPERTY(bool canGoBack READ canGoBack NOTIFY pathChanged)
   Q_PROPERTY(bool canGoForward READ canGoForward NOTIFY pathChanged)
   Q_PROPERTY(bool wentBack READ wentBack NOTIFY pathChanged)
@@ -99,8 +101,8 @@ class ChatModel : public QObject {
   /// The draft; while another chat is answered it waits for that. False if there is nothing to send or this chat is
   /// being answered.
   Q_INVOKABLE bool send();
-  Q_INVOKABLE void unqueue();  // the draft in view stays what it is
-  Q_INVOKABLE void stop();     // the answer in view
+  Q_INVOKABLE void unqueue();              // the draft in view stays what it is
+  Q_INVOKABLE void stop();                 // the answer in view
   Q_INVOKABLE void resume(qint64 answer);  // one that was cut short, where the talk stands
   Q_INVOKABLE void editAnswer(qint64 answer, const QString& text);  // as another version
   Q_INVOKABLE void regenerate(qint64 answer);
@@ -108,7 +110,7 @@ class ChatModel : public QObject {
   Q_INVOKABLE void answerLastAgain();  // whichever of the two fits
   Q_INVOKABLE void edit(qint64 message, const QString& text);
   Q_INVOKABLE void rewind(qint64 message);
-  Q_INVOKABLE void goBack();     // to the place before the last move
+  Q_INVOKABLE void goBack();  // to the place before the last move
   Q_INVOKABLE void goForward();
   Q_INVOKABLE bool look(qint64 message);  // scrolls to it. False if it is on another branch
   Q_INVOKABLE void returnToEnd();
@@ -124,10 +126,10 @@ class ChatModel : public QObject {
   /// The last message in view that was said or answered in several versions; 0: none.
   Q_INVOKABLE qint64 lastWithAlternatives() const;
 
-  void reload();  // after a change in the library
+  void reload();         // after a change in the library
   void reloadInPlace();  // after a change by another program: where the talk stands here, it stays
   void saveDraft();      // now
-  void forget();  // the conversation in view was deleted
+  void forget();         // the conversation in view was deleted
 
  Q_SIGNALS:
   void conversationChanged();
@@ -195,7 +197,7 @@ class ChatModel : public QObject {
   QVector<qint64> m_back;
   QVector<qint64> m_forward;
   bool m_keepsHead = false;  // when the tree comes
-  qint64 m_wanted = 0;  // message to bring into view when its tree comes
+  qint64 m_wanted = 0;       // message to bring into view when its tree comes
   Turn m_turn;
   quint64 m_tickets = 0;
   AnswerReport m_last;

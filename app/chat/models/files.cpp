@@ -10,7 +10,7 @@ namespace runnel::chat {
 
 bool hasGpu(const QString& devices) {
   const QStringList nodes = QDir(devices + QStringLiteral("/dri"))
-                                .entryList({QStringLiteral("renderD*")}, QDir::System | QDir::Files);
+                                .entryList({QStringLiteral("render*")}, QDir::System | QDir::Files);
   return !nodes.isEmpty() || QFileInfo::exists(devices + QStringLiteral("/nvidia0")) ||
          QFileInfo::exists(devices + QStringLiteral("/kgsl-3d0"));
 }

@@ -186,12 +186,8 @@ int MarkdownBlocks::rowCount(const QModelIndex& parent) const {
 }
 
 QHash<int, QByteArray> MarkdownBlocks::roleNames() const {
-  return {{KindRole, "kind"},
-          {TextRole, "text"},
-          {LanguageRole, "language"},
-          {CellsRole, "cells"},
-          {ColumnsRole, "columns"},
-          {AlignmentsRole, "alignments"}};
+  return {{KindRole, "kind"},   {TextRole, "text"},       {LanguageRole, "language"},
+          {CellsRole, "cells"}, {ColumnsRole, "columns"}, {AlignmentsRole, "alignments"}};
 }
 
 QVariant MarkdownBlocks::data(const QModelIndex& index, int role) const {

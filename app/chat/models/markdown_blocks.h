@@ -29,7 +29,14 @@ class MarkdownBlocks : public QAbstractListModel {
   Q_PROPERTY(QString text READ text WRITE setText NOTIFY textChanged)
 
  public:
-  enum Role { KindRole = Qt::UserRole + 1, TextRole, LanguageRole, CellsRole, ColumnsRole, AlignmentsRole };
+  enum Role {
+    KindRole = Qt::UserRole + 1,
+    TextRole,
+    LanguageRole,
+    CellsRole,
+    ColumnsRole,
+    AlignmentsRole
+  };
   Q_ENUM(Role)
   enum Kind {
     Prose = MarkdownBlock::Prose,

@@ -54,12 +54,17 @@ QVariant MessageModel::data(const QModelIndex& index, int role) const {
 }
 
 QHash<int, QByteArray> MessageModel::roleNames() const {
-  return {{IdRole, "messageId"},    {SpeakerRole, "speaker"},
-          {TextRole, "text"},       {NameRole, "name"},
-          {CreatedRole, "created"}, {CompleteRole, "complete"},
+  return {{IdRole, "messageId"},
+          {SpeakerRole, "speaker"},
+          {TextRole, "text"},
+          {NameRole, "name"},
+          {CreatedRole, "created"},
+          {CompleteRole, "complete"},
           {CutRole, "cut"},
-          {PinnedRole, "pinned"},   {AlternativeRole, "alternative"},
-          {WritingRole, "writing"}, {AlternativesRole, "alternatives"},
+          {PinnedRole, "pinned"},
+          {AlternativeRole, "alternative"},
+          {WritingRole, "writing"},
+          {AlternativesRole, "alternatives"},
           {LastRole, "last"}};
 }
 

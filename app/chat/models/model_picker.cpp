@@ -69,10 +69,10 @@ ModelPicker::ModelPicker(ChatEngine& engine, Settings& settings, QStringList fol
     }
   });
   connect(&engine, &ChatEngine::devicesListed, this, [this](const QVector<Device>& devices) {
-    m_devices = {QVariantMap{
-        {QStringLiteral("id"), QStringLiteral("auto")},
-        {QStringLiteral("name"), QCoreApplication::translate("Runnel", "Automatic (best available)")},
-        {QStringLiteral("detail"), QString()}}};
+    m_devices = {QVariantMap{{QStringLiteral("id"), QStringLiteral("auto")},
+                             {QStringLiteral("name"),
+                              QCoreApplication::translate("Runnel", "Automatic (best available)")},
+                             {QStringLiteral("detail"), QString()}}};
     for (const Device& d : devices) {
       if (d.id == QStringLiteral("reference")) continue;  // for tests: very slow
       const QString memory = d.memoryBytes > 0 ? sizeText(d.memoryBytes) : QString();
@@ -154,8 +154,8 @@ QVariant ModelPicker::data(const QModelIndex& index, int role) const {
           .arg(row.layers);
     case MemoryRole:
       if (needed == 0) return QString();
-      return QCoreApplication::translate(
-                 "Runnel", "Needs %1: %2 for the model, %3 for a chat of any length")
+      return QCoreApplication::translate("Runnel",
+                                         "Needs %1: %2 for the model, %3 for a chat of any length")
           .arg(sizeText(needed), sizeText(row.weightBytes), sizeText(state));
     case ProblemRole:
       return row.problem;

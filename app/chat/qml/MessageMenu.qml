@@ -52,7 +52,7 @@ Menu {
         objectName: "editAnswer"
         text: qsTr("Edit this answer")
         visible: menu.ofAnswer
-        height: visible ? implicitHeight : 0
+        height: menu.ofAnswer ? implicitHeight : 0
         enabled: menu.idle && !App.chat.busyElsewhere
         onTriggered: menu.edits = true
     }

@@ -170,7 +170,7 @@ MouseArea {
         MenuItem {
             text: qsTr("Copy link")
             visible: textMenu.link !== ""
-            height: visible ? implicitHeight : 0
+            height: textMenu.link !== "" ? implicitHeight : 0
             onTriggered: App.copy(textMenu.link)
         }
     }

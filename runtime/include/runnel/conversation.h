@@ -34,7 +34,7 @@ struct TokenCost {
   std::uint64_t replayed = 0;  ///< read again, because a snapshot was gone or of another model
   /// read again together with the new message, because the chat template lays out earlier turns anew now that it follows
   std::uint64_t relaid = 0;
-  std::uint64_t fed = 0;        ///< read for the first time: the new message, or one that was only stored
+  std::uint64_t fed = 0;  ///< read for the first time: the new message, or one that was only stored
   std::uint64_t generated = 0;  ///< written
 };
 

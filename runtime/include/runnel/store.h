@@ -82,8 +82,8 @@ struct MessageInfo {
   std::int64_t created = 0;
   bool complete = true;  ///< false: an answer that was cut short
   bool pinned = false;
-  bool has_snapshot = false;  ///< for some model
-  std::string name;           ///< a name that the user gave this message, usually empty
+  bool has_snapshot = false;        ///< for some model
+  std::string name;                 ///< a name that the user gave this message, usually empty
   CutReason cut = CutReason::none;  ///< if it is not complete
 };
 
@@ -94,8 +94,9 @@ struct NewText {
   std::string role = "user";        ///< "user", or "assistant" for an answer that somebody wrote
   std::string text;                 ///< UTF-8
   std::string name;                 ///< of a conversation that is made
-  std::string system;               ///< its system prompt, read before `text`; empty: the model's own
-  bool from_draft = false;  ///< the draft of `conversation` (0: of none yet) is sent with this and goes
+  std::string system;  ///< its system prompt, read before `text`; empty: the model's own
+  bool from_draft =
+      false;  ///< the draft of `conversation` (0: of none yet) is sent with this and goes
 };
 
 /// Text that was typed and not sent.
