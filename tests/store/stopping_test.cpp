@@ -51,9 +51,9 @@ template <class T>
 Status status_of(const Result<T>& result) {
   return result ? Status() : Status(result.error());
 }
-Said of(const Result<Turn>& turn) {
+Said of(const Result<Turn>& turn, MessageId before = 0) {
   if (!turn) return of(status_of(turn));
-  EXPECT_EQ(turn->answer, 0);
+  EXPECT_EQ(turn->answer, before);
   EXPECT_EQ(turn->result.reason, FinishReason::cancelled);
   return of({}, turn->cancelled, turn->cost.fed + turn->cost.generated);
 }
@@ -275,7 +275,8 @@ Stopping::Calls Stopping::cpp_conversations() {
           few.ignore_end = true;  // cut, so that there is something to go on with
           EXPECT_TRUE(chat().add_user("x"));
           EXPECT_TRUE(chat().answer(few));
-          const Said said = of(chat().resume(options, {}, token()));
+          const MessageId cut = chat().head();
+          const Said said = of(chat().resume(options, {}, token()), cut);
           EXPECT_TRUE(chat().rewind(second_.answer));
           return said;
         }}},

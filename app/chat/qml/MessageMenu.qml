@@ -11,7 +11,6 @@ Menu {
     property bool pinned: false
     property int alternatives: 1
     property bool ofAnswer: false
-    property bool edits: false  // when it is closed and the keyboard is free
     signal nameWanted(double messageId)
     signal deleteWanted(double messageId)
     signal editWanted(double messageId)
@@ -25,11 +24,6 @@ Menu {
         pinned = isPinned;
         alternatives = versions;
         popup(item, 0, item.height);
-    }
-
-    onClosed: {
-        if (edits) editWanted(messageId);
-        edits = false;
     }
 
     width: Theme.fontSize * 18
@@ -48,13 +42,10 @@ Menu {
         enabled: menu.idle
         onTriggered: App.chat.rewind(menu.messageId)
     }
-    MenuItem {
-        objectName: "editAnswer"
+    Action {
         text: qsTr("Edit this answer")
-        visible: menu.ofAnswer
-        height: menu.ofAnswer ? implicitHeight : 0
-        enabled: menu.idle && !App.chat.busyElsewhere
-        onTriggered: menu.edits = true
+        enabled: menu.ofAnswer && menu.idle && !App.chat.busyElsewhere
+        onTriggered: Qt.callLater(menu.editWanted, menu.messageId)  // when the menu has given the keyboard back
     }
     Action {
         text: menu.pinned ? qsTr("Unpin") : qsTr("Pin (always instant)")
