@@ -21,6 +21,11 @@ constexpr double kStepTolerance = 2e-5;  // f32 sums in another order, the last 
 constexpr double kRoundedTolerance = 2e-2;
 constexpr double kEvenTolerance = 5e-2;  // of a small model that amplifies them more
 
+/// Blocks that the one-token programs have shaders for.
+constexpr BlockType kBlockTypes[] = {BlockType::q4_0, BlockType::q4_1, BlockType::q5_0,
+                                     BlockType::q8_0, BlockType::q4_k, BlockType::q5_k,
+                                     BlockType::q6_k};
+
 class VulkanDecodeStep : public VulkanTest {
  protected:
   /// @param rounded  whether products of integers may round their inputs
@@ -102,9 +107,9 @@ TEST_F(VulkanDecodeStep, RowsThatDivideEvenlyMatchTheReference) {
   const bool software = vulkan::find_devices().front().software;
   const std::vector<std::uint32_t> groups =
       software ? std::vector<std::uint32_t>{1} : std::vector<std::uint32_t>{1, 2, 16};
-  for (const BlockType type :
-       {BlockType::q4_k, BlockType::bf16, BlockType::q4_0, BlockType::q8_0, BlockType::f16}) {
-    if (software && type != BlockType::q4_k && type != BlockType::bf16) break;
+  for (const BlockType type : {BlockType::q4_k, BlockType::q5_0, BlockType::bf16, BlockType::q4_0,
+                               BlockType::q4_1, BlockType::q5_k, BlockType::q8_0, BlockType::f16}) {
+    if (software && type == BlockType::q4_0) break;
     SCOPED_TRACE(quant::format_of(type).name);
     const RandomModel model = make_random_model(
         even_config(256), {.linear = type, .small = type, .read_biases = true}, 65);
@@ -158,15 +163,14 @@ TEST_F(VulkanDecodeStep, PositionalSlotsAndGroupedQueriesMatchTheReference) {
 }
 
 TEST_F(VulkanDecodeStep, ProductsOfIntegersMatchTheReferenceThatRounds) {
-  for (const BlockType type :
-       {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k}) {
+  for (const BlockType type : kBlockTypes) {
     SCOPED_TRACE(quant::format_of(type).name);
     expect_parity(model_of(type), 1, true);
   }
 }
 
 TEST_F(VulkanDecodeStep, EachTypeOfBlocksMatchesTheReference) {
-  for (const BlockType type : {BlockType::q8_0, BlockType::q4_k, BlockType::q6_k}) {
+  for (const BlockType type : kBlockTypes) {
     SCOPED_TRACE(quant::format_of(type).name);
     expect_parity(model_of(type), 1);
   }
@@ -175,8 +179,9 @@ TEST_F(VulkanDecodeStep, EachTypeOfBlocksMatchesTheReference) {
 TEST_F(VulkanDecodeStep, WorkgroupsHandEachOtherActivations) {
   if (vulkan::find_devices().front().software)
     GTEST_SKIP() << "a software driver ends loops that wait";
-  for (const BlockType type : {BlockType::q4_0, BlockType::q4_k, BlockType::q6_k, BlockType::q8_0,
-                               BlockType::f16, BlockType::bf16}) {
+  std::vector<BlockType> types(std::begin(kBlockTypes), std::end(kBlockTypes));
+  types.insert(types.end(), {BlockType::f16, BlockType::bf16});
+  for (const BlockType type : types) {
     SCOPED_TRACE(quant::format_of(type).name);
     for (const std::uint32_t groups : {0, 2, 7}) expect_parity(model_of(type), groups);
     expect_parity(model_of(type, 1), 0);
@@ -229,16 +234,18 @@ TEST_F(VulkanDecodeStep, BitsOfATokenDoNotDependOnThoseBefore) {
 }
 
 TEST_F(VulkanDecodeStep, HeadsOfEachTypeMatchTheReference) {
-  for (const BlockType type : {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k,
-                               BlockType::f16, BlockType::bf16}) {
+  std::vector<BlockType> types(std::begin(kBlockTypes), std::end(kBlockTypes));
+  types.insert(types.end(), {BlockType::f16, BlockType::bf16});
+  for (const BlockType type : types) {
     SCOPED_TRACE(quant::format_of(type).name);
     expect_parity(model_of(BlockType::q4_0, 4, type), 1, true);
   }
 }
 
 TEST_F(VulkanDecodeStep, TheHeadDrawsTheLikeliestTokenAndEmbedsIt) {
-  for (const BlockType type :
-       {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q6_k, BlockType::bf16}) {
+  std::vector<BlockType> types(std::begin(kBlockTypes), std::end(kBlockTypes));
+  types.push_back(BlockType::bf16);
+  for (const BlockType type : types) {
     for (const bool tied : {true, false}) {
       SCOPED_TRACE(quant::format_of(type).name);
       auto device = backend({.tuning = {.step_groups = 1}});

@@ -50,7 +50,10 @@ struct ItemAt {
 #if !defined(W_F16) && !defined(W_BF16)
   Words scale;
 #endif
-#if defined(W_Q4_K)
+#if defined(W_FIFTH_BITS)
+  Words fifth;
+#endif
+#if defined(W_Q4_K) || defined(W_Q5_K)
   Words d;
 #endif
 };
@@ -60,6 +63,21 @@ struct ItemAt {
 #define TAKE_ITEM(R, AT, STEPS) \
   R.a = AT.a.w[STEPS];          \
   R.scale = AT.scale.w[(STEPS) / (8 / kItemUnits)];
+#elif defined(W_Q4_1)
+#define TAKE_ITEM(R, AT, STEPS) \
+  R.a = AT.a.w[STEPS];          \
+  R.scale = AT.scale.w[STEPS];
+#elif defined(W_Q5_0)
+#define TAKE_ITEM(R, AT, STEPS)    \
+  R.a = AT.a.w[STEPS];             \
+  R.fifth = AT.fifth.w[STEPS];     \
+  R.scale = AT.scale.w[(STEPS) / 2];
+#elif defined(W_Q5_K)
+#define TAKE_ITEM(R, AT, STEPS)      \
+  R.a = AT.a.w[STEPS];               \
+  R.fifth = AT.fifth.w[STEPS];       \
+  R.d = AT.d.w[(STEPS) / 8 * 5];     \
+  R.scale = AT.scale.w[(STEPS) / 8 * 5];
 #else
 #define TAKE_ITEM(R, AT, STEPS)      \
   R.a = AT.a.w[STEPS];               \
@@ -71,9 +89,14 @@ struct ItemAt {
 ItemAt item_at(uint layer, uint entry, uint i) {
   ItemAt at;
   at.a = Words4(weights_plus(16 * i));
-#if defined(W_Q8_0) || defined(W_Q4_0)
+#if defined(W_FIFTH_BITS)
+  at.fifth = Words(weights_plus(4 * (in_table(layer, entry + 3) + i)));
+#endif
+#if defined(W_Q8_0) || defined(W_Q4_0) || defined(W_Q5_0)
   at.scale = Words(weights_plus(4 * (in_table(layer, entry + 2) + i / (8 / kItemUnits))));
-#elif defined(W_Q4_K)
+#elif defined(W_Q4_1)
+  at.scale = Words(weights_plus(4 * (in_table(layer, entry + 2) + i)));
+#elif defined(W_Q4_K) || defined(W_Q5_K)
   const uint block = in_table(layer, entry + 2) + i / 8 * 5;
   at.d = Words(weights_plus(4 * block));
   at.scale = Words(weights_plus(4 * (block + 1 + i / 2 % 4)));
@@ -96,7 +119,7 @@ struct Columns {
 // How far an item's scale lies from the low end of its words.
 #if defined(W_Q8_0)
 #define SHIFT_OF(ITEM) (8 * ((ITEM) & 2))
-#elif defined(W_F16) || defined(W_BF16)
+#elif defined(W_F16) || defined(W_BF16) || defined(W_Q4_1)
 #define SHIFT_OF(ITEM) 0
 #else
 #define SHIFT_OF(ITEM) (16 * ((ITEM) & 1))

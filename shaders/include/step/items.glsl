@@ -14,7 +14,10 @@ struct Item {
 #if defined(W_Q6_K)
   uvec2 high;
 #endif
-#if defined(W_Q4_K) || defined(W_Q6_K)
+#if defined(W_FIFTH_BITS)
+  uint fifth;  // of all 32 columns
+#endif
+#if defined(W_Q4_K) || defined(W_Q5_K) || defined(W_Q6_K)
   uint d;
 #endif
 #if !defined(W_F16) && !defined(W_BF16)
@@ -36,6 +39,21 @@ const uint kItemColumns = 8 * kItemUnits;
 #define LOAD_ITEM(R, PART, I) \
   R.a = weights4.w[I];        \
   R.scale = weights.w[PART.scales + (I) / (8 / kItemUnits)];
+#elif defined(W_Q4_1)
+#define LOAD_ITEM(R, PART, I) \
+  R.a = weights4.w[I];        \
+  R.scale = weights.w[PART.scales + (I)];
+#elif defined(W_Q5_0)
+#define LOAD_ITEM(R, PART, I)           \
+  R.a = weights4.w[I];                  \
+  R.fifth = weights.w[PART.high + (I)]; \
+  R.scale = weights.w[PART.scales + (I) / 2];
+#elif defined(W_Q5_K)
+#define LOAD_ITEM(R, PART, I)                                     \
+  R.a = weights4.w[I];                                            \
+  R.fifth = weights.w[PART.high + (I)];                           \
+  R.d = weights.w[PART.scales + (I) / 8 * 5];                     \
+  R.scale = weights.w[PART.scales + (I) / 8 * 5 + 1 + (I) / 2 % 4];
 #elif defined(W_Q4_K)
 #define LOAD_ITEM(R, PART, I)                                     \
   R.a = weights4.w[I];                                            \
@@ -58,7 +76,7 @@ vec4 short_values(uvec2 w, uint type) {
 void take_scales(inout Item r, uint i) {
 #if defined(W_Q8_0)
   r.scale >>= 8 * (i & 2);
-#elif !defined(W_F16) && !defined(W_BF16)
+#elif !defined(W_F16) && !defined(W_BF16) && !defined(W_Q4_1)
   r.scale >>= 16 * (i & 1);
 #endif
 }
@@ -75,7 +93,9 @@ int dot_signed_unsigned(uint a, uint b, spirv_literal int packed_);
 uint about_sums(float scale, int low, int high) {
 #if defined(W_Q4_0)
   return uint(-128 * (low + high));
-#elif defined(W_Q4_K)
+#elif defined(W_Q5_0)
+  return uint(-16 * (low + high));
+#elif defined(W_Q4_1) || defined(W_Q4_K) || defined(W_Q5_K)
   return floatBitsToUint(scale * float(low + high));
 #else
   return uint(low & 0xFFFF) | uint(high) << 16;
@@ -97,6 +117,19 @@ int dot_upper(uvec4 q, uvec4 x, int start) {
          dot_signed_unsigned(x.z, q.z, 0) + dot_signed_unsigned(x.w, q.w, 0);
 }
 
+#if defined(W_FIFTH_BITS)
+/// Bits 0 to 3 as bit 4 of a byte each: a multiplication puts bit j at 8 j, and no two of its terms meet.
+uint fifths(uint bits) { return ((bits & 15u) * 0x00204081u & 0x01010101u) << 4; }
+int dot_fives(const Item r, uvec4 low, uvec4 high, int start) {
+  int sum = start;
+  [[unroll]] for (uint u = 0; u < 4; ++u) {
+    sum += dot_bytes((r.a[u] & 0x0F0F0F0Fu) | fifths(r.fifth >> (8 * u)), low[u], 0);
+    sum += dot_bytes((r.a[u] >> 4 & 0x0F0F0F0Fu) | fifths(r.fifth >> (8 * u + 4)), high[u], 0);
+  }
+  return sum;
+}
+#endif
+
 // unpackHalf2x16 where half_of is written out elsewhere: NVIDIA's and the software driver, the only ones that get here, keep
 // subnormals, as the tests of Q6_K find, whose scales are such.
 
@@ -110,6 +143,16 @@ float item_product(const Item r, uvec4 low, uvec4 high, uvec2 of_block) {
   // The sum of the upper nibbles is shifted, not they.
   const int sum = dot_words(r.a & 0x0F0F0F0Fu, low) + (dot_upper(r.a & 0xF0F0F0F0u, high, int(of_block.y)) >> 4);
   return unpackHalf2x16(r.scale).x * scale * float(sum);
+#elif defined(W_Q5_0)
+  return unpackHalf2x16(r.scale).x * scale * float(dot_fives(r, low, high, int(of_block.y)));
+#elif defined(W_Q4_1)
+  const int sum = dot_words(r.a & 0x0F0F0F0Fu, low) + (dot_upper(r.a & 0xF0F0F0F0u, high, 0) >> 4);
+  const vec2 d = unpackHalf2x16(r.scale);
+  return d.x * (scale * float(sum)) + d.y * uintBitsToFloat(of_block.y);
+#elif defined(W_Q5_K)
+  const int sum = dot_fives(r, low, high, 0);
+  const float d = unpackHalf2x16(r.d).x * float(r.scale & 255u), least = unpackHalf2x16(r.d).y * float(r.scale >> 8 & 255u);
+  return d * (scale * float(sum)) - least * uintBitsToFloat(of_block.y);
 #elif defined(W_Q4_K)
   const int sum = dot_words(r.a & 0x0F0F0F0Fu, low) + (dot_upper(r.a & 0xF0F0F0F0u, high, 0) >> 4);
   const float d = unpackHalf2x16(r.d).x * float(r.scale & 255u), least = unpackHalf2x16(r.d).y * float(r.scale >> 8 & 255u);
@@ -149,8 +192,12 @@ float unit_sum(Unit u, vec4 low, vec4 high) {
 Raw unit_at(const Item r, const uint u) {
 #if defined(W_Q8_0)
   return Raw(u == 0 ? r.a.xy : r.a.zw, r.scale);
-#elif defined(W_Q4_0)
+#elif defined(W_Q4_0) || defined(W_Q4_1)
   return Raw(r.a[u], r.scale);
+#elif defined(W_Q5_0)
+  return Raw(r.a[u], r.fifth >> (8 * u), r.scale);
+#elif defined(W_Q5_K)
+  return Raw(r.a[u], r.fifth >> (8 * u), r.d, r.scale);
 #elif defined(W_Q4_K)
   return Raw(r.a[u], r.d, r.scale);
 #elif defined(W_Q6_K)

@@ -122,7 +122,7 @@ StepShape StepShape::even(const StepModel& m, const StepDevice& d) {
   if (s.why_not = refuse(m, d, s); !s.why_not.empty()) return s;
   s.groups = even_groups(m, s.groups);
   // Items of a lane of a stage under way, with two stages' in its registers.
-  s.held = s.type == BlockType::q8_0 ? 12 : 16;
+  s.held = s.type == BlockType::q8_0 || s.type == BlockType::q5_k ? 12 : 16;
   const std::uint64_t columns =
       u(m.layer.head_v_dim * m.layer.queries_per_kv_head()) / (s.parts * s.queries);
   const std::uint64_t bytes = shared_bytes(m, d, s, columns);

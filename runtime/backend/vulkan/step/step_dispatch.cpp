@@ -25,10 +25,31 @@ std::array<std::uint32_t, kStepMatrixWords> entry_of(const DeviceMatrix& m) {
   const DeviceMatrix::Part& part = m.parts.front();
   const std::uint64_t first = part.range.offset / 16, word = part.range.offset / 4;
   std::uint64_t scales = word + part.rows.scales, high = word + part.rows.high;
-  if (m.type == BlockType::q4_0) scales -= first / 2;
-  if (m.type == BlockType::q8_0) scales -= first / 4;
-  if (m.type == BlockType::q4_k || m.type == BlockType::q6_k) scales -= first / 8 * 5;
-  if (m.type == BlockType::q6_k) high -= 2 * first;
+  switch (m.type) {
+    case BlockType::q8_0:
+      scales -= first / 4;
+      break;
+    case BlockType::q4_0:
+      scales -= first / 2;
+      break;
+    case BlockType::q4_1:
+      scales -= first;
+      break;
+    case BlockType::q5_0:
+      scales -= first / 2, high -= first;
+      break;
+    case BlockType::q4_k:
+      scales -= first / 8 * 5;
+      break;
+    case BlockType::q5_k:
+      scales -= first / 8 * 5, high -= first;
+      break;
+    case BlockType::q6_k:
+      scales -= first / 8 * 5, high -= 2 * first;
+      break;
+    default:
+      break;
+  }
   const auto word_of = [](std::uint64_t n) { return static_cast<std::uint32_t>(n); };
   return {word_of(first), word_of(static_cast<std::uint64_t>(m.rows)), word_of(scales),
           word_of(high)};

@@ -110,7 +110,7 @@ void choose_teams(const StepModel& m, const StepDevice& d, StepShape& s) {
     most_items = std::max(most_items, team.items);
   }
   // 8 would not fit registers
-  const bool wide = s.type == BlockType::q4_k || s.type == BlockType::q6_k;
+  const bool wide = block_columns(s.type) > 32;
   const std::uint32_t wanted = d.tuned_items > 0 ? std::max(d.tuned_items, 2U)
                                : d.software      ? 2
                                : wide            ? kMostHeld / 2
@@ -213,10 +213,9 @@ HeadShape HeadShape::of(const StepModel& m, const StepDevice& d) {
   HeadShape h;
   const BlockType type = kept(*m.head);
   const std::uint32_t columns = u(m.hidden_size);
-  const std::uint32_t width = type == BlockType::q4_k || type == BlockType::q6_k ? 256 : 32;
   h.dot = takes_integers(type, d);
-  h.fits =
-      (h.dot || is_short(type)) && columns % width == 0 && 4 * columns + 1024 <= d.shared_bytes;
+  h.fits = (h.dot || is_short(type)) && columns % u(block_columns(type)) == 0 &&
+           4 * columns + 1024 <= d.shared_bytes;
   if (!h.fits) return h;
   const std::uint32_t items = columns / item_columns(type);
   h.team = std::min(kFewestHeadLanes, d.subgroup);

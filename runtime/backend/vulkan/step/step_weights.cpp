@@ -67,8 +67,9 @@ std::string refuse_weights(const StepModel& model, const StepDevice& d) {
   const LayerSpec& l = model.layer;
   const BlockType type = kept(model.layers.front().output->o_proj);
   if (!has_step_blocks(type) && !is_short(type))
-    return "weights of " + name_of(type) + ", expected q4_0, q8_0, q4_k, q6_k or 16 bits";
-  const std::int32_t width = type == BlockType::q4_k || type == BlockType::q6_k ? 256 : 32;
+    return "weights of " + name_of(type) +
+           ", expected q4_0, q4_1, q5_0, q8_0, q4_k, q5_k, q6_k or 16 bits";
+  const std::int32_t width = block_columns(type);
   for (const std::int32_t n : {model.hidden_size, l.intermediate_size, l.o_channels()}) {
     if (n % width != 0)
       return "a width of " + std::to_string(n) + ", expected a multiple of " +

@@ -20,8 +20,23 @@ inline quant::BlockType kept(const WeightView& w) { return quant::kept_as(w.type
 
 /// Whether the one-token programs have shaders for blocks of a type. Models of other types are computed by the ops.
 constexpr bool has_step_blocks(quant::BlockType t) {
-  return t == quant::BlockType::q4_0 || t == quant::BlockType::q8_0 ||
-         t == quant::BlockType::q4_k || t == quant::BlockType::q6_k;
+  switch (t) {
+    case quant::BlockType::q4_0:
+    case quant::BlockType::q4_1:
+    case quant::BlockType::q5_0:
+    case quant::BlockType::q8_0:
+    case quant::BlockType::q4_k:
+    case quant::BlockType::q5_k:
+    case quant::BlockType::q6_k:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Columns of a block of a type that the one-token programs take; those of 16 bits go in steps of 32.
+inline std::int32_t block_columns(quant::BlockType t) {
+  return is_short(t) ? 32 : quant::format_of(t).block_values;
 }
 
 /// Columns of the 16 bytes of codes that a lane loads at a time.
