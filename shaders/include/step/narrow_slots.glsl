@@ -23,7 +23,7 @@ const uint kOutRows = D / SHARES, kOutSide = THREADS / 2;  // of the output proj
 const uint kOutRounds = (kOutRows + kOutSide - 1) / kOutSide;
 
 shared vec4 turns[kDim / 2];   // of the token: cosine and sine; of sinks
-// Of the token: q as it is, turned for the window, turned for sinks; k as it is, turned; v.
+// The token: q as it is, turned for the window, turned for sinks; k as it is, turned; v.
 const uint kAtKeys = 3, kAtValues = 5;
 shared vec4 rows_[6 * kDim / 4];
 shared float plain[2 * kDim];  // q and k, where pairs of rows are not in one subgroup
@@ -218,7 +218,7 @@ void mix(uint layer, uint task, uint out_share) {
   const bool has_gates = is_memory && slot < kSlots;
   const uint gates_at = (base + kAtGates) / 2 + kv * MEMORY + memory;
   project_rows(w, task, in_team, factor, row, held);
-  // Gates, which other workgroups found meanwhile: asked for before the logits, by when they have come. Values are looked at
+  // Gates come from other workgroups: loaded before the logits, so that they have arrived by then. Values are polled
   // later.
   const uvec2 seen_gates = look2(has_gates, gates_at);
   if (kLanes != 32) {
