@@ -15,7 +15,7 @@ Result<Template> Template::parse(std::string_view source) {
 
 Result<Text> Template::render(std::vector<std::pair<std::string, Value>> variables,
                               const std::tm& now, Limits limits) const {
-  return Interpreter(limits, now).run(*body_, std::move(variables));
+  return Run(limits, now)(*body_, std::move(variables));
 }
 
 }  // namespace runnel::jinja

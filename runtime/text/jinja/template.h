@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "runnel/result.h"
-#include "runtime/text/jinja/interpreter.h"
+#include "runtime/text/jinja/run.h"
 #include "runtime/text/jinja/value.h"
 
 namespace runnel::jinja {

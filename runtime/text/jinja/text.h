@@ -2,7 +2,9 @@
 // Text of a template that knows where it came from.
 #pragma once
 
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,14 +47,23 @@ class Text {
 
 /// Bytes of the character at `at` (1 to 4; 1 for a byte that is none).
 std::size_t character_size(std::string_view text, std::size_t at);
-
 /// Bytes of the white space (as Python's str.isspace) at `at`, 0 if there is none.
 std::size_t space_size(std::string_view text, std::size_t at);
-
+/// Past the white space at `at`.
+std::size_t skip_spaces(std::string_view text, std::size_t at);
+/// Where each character begins, and the end.
+std::vector<std::size_t> character_starts(std::string_view text);
 /// The part without white space, or without the characters of `chars`, at its ends.
 Text stripped(const Text& text, bool left, bool right, const std::string* chars = nullptr);
 
-/// Where each character begins, and the end; of no text nothing.
-std::vector<std::size_t> character_starts(const Text* text);
+/// The number that is all of `text`, if it is one that a T holds. `base`: for integers, 10 if left out.
+template <class T, class... Base>
+std::optional<T> number_in(std::string_view text, Base... base) {
+  T number{};
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, base...);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return number;
+}
 
 }  // namespace runnel::jinja
