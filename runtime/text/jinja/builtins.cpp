@@ -163,13 +163,13 @@ Value sorted(Run& run, const Value& list, const Value& attribute, const Value& r
   for (const Value& value : run.items(list)) {
     Value key = attribute.is_undefined() ? value : path(run, value, attribute);
     if (key.text() != nullptr && !case_sensitive.truth()) key = key.text()->mapped(lower);
-    if (!keyed.empty() && !less(keyed[0].first, key))
+    if (!keyed.empty() && order(keyed[0].first, key) == std::partial_ordering::unordered)
       return run.wrong("cannot order what is to be sorted");
     keyed.emplace_back(std::move(key), value);
   }
   const bool down = reverse.truth();
   std::stable_sort(keyed.begin(), keyed.end(), [down](const auto& x, const auto& y) {
-    return (down ? less(y.first, x.first) : less(x.first, y.first)).value_or(false);
+    return std::is_lt(down ? order(y.first, x.first) : order(x.first, y.first));
   });
   List out;
   for (auto& [key, value] : keyed) out.items.push_back(std::move(value));
@@ -371,7 +371,7 @@ std::optional<Value> list_filter(Run& run, const std::string& name, const Value&
     return sorted(run, list, a.get(2, "attribute"), a.get(0, "reverse"),
                   a.get(1, "case_sensitive"));
   if (name == "dictsort") {
-    const std::int64_t by = equal(a.get(1, "by"), "value") ? 1 : 0;
+    const std::int64_t by = std::is_eq(order(a.get(1, "by"), "value")) ? 1 : 0;
     return sorted(run, pairs(run, list), by, a.get(2, "reverse"), a.get(0, "case_sensitive"));
   }
   if (name == "items") return pairs(run, list);

@@ -40,14 +40,10 @@ class Lexer {
       const char kind = source_[open + 1];
       at_ = open + 2;
       if (is_sign(at(at_))) ++at_;
-      const std::size_t raw = kind == '%' ? word_tag(at_, "raw") : npos;
       if (kind == '#') {
         const std::size_t end = source_.find("#}", at_);
         if (end == npos) return fail_here("the comment {# is not closed");
         after_tag(end > at_ ? source_[end - 1] : ' ', end + 2);
-      } else if (raw != npos) {
-        after_tag(source_[raw - 3], raw);
-        RUNNEL_CHECK_OK(take_raw());
       } else {
         add(kind == '{' ? Token::Kind::output : Token::Kind::statement);
         RUNNEL_CHECK_OK(lex_tag(kind == '{' ? "}}" : "%}"));
@@ -99,28 +95,6 @@ class Lexer {
     line_starts_ = to > from && source_[to - 1] == '\n';
   }
 
-  /// At `from`: [spaces] word [spaces] [-+] %}. @return past it, or npos.
-  std::size_t word_tag(std::size_t from, std::string_view word) const {
-    from = skip_spaces(source_, from);
-    if (source_.compare(from, word.size(), word) != 0) return npos;
-    from = skip_spaces(source_, from + word.size());
-    if (is_sign(at(from))) ++from;
-    return source_.compare(from, 2, "%}") == 0 ? from + 2 : npos;
-  }
-
-  /// Up to {% endraw %} as text.
-  Status take_raw() {
-    for (std::size_t open = source_.find("{%", at_); open != npos;
-         open = source_.find("{%", open + 2)) {
-      const std::size_t end = word_tag(open + (is_sign(at(open + 2)) ? 3 : 2), "endraw");
-      if (end == npos) continue;
-      add_text(open);
-      after_tag(source_[end - 3], end);
-      return {};
-    }
-    return fail_here("{% raw %} is not closed");
-  }
-
   Status lex_tag(std::string_view closing) {
     for (int brackets = 0;;) {
       go(skip_spaces(source_, at_));
@@ -159,30 +133,17 @@ class Lexer {
     return fail_here(in_quotes(rest.substr(0, character_size(rest, 0))) + " fits nowhere in a tag");
   }
 
-  /// Digits, of which a point and an exponent make a real.
+  /// An integer, or a real if from_chars() reads further than the digits.
   Status lex_number(std::string_view rest) {
-    std::string text;
-    std::size_t size = 0;
-    const auto digits = [&] {
-      for (; size < rest.size() && (is_digit(rest[size]) || rest[size] == '_'); ++size)
-        if (rest[size] != '_') text += rest[size];
-    };
-    const auto more = [&](std::size_t mark) {  // that many bytes, if a digit is behind
-      if (size + mark >= rest.size() || !is_digit(rest[size + mark])) return;
-      text += rest.substr(size, mark);
-      size += mark;
-      digits();
-    };
-    digits();
-    if (rest.substr(size).starts_with('.')) more(1);
-    if (rest.substr(size, 1).find_first_of("eE") != npos)
-      more(size + 1 < rest.size() && is_sign(rest[size + 1]) ? 2 : 1);
-    const bool whole = text.find_first_not_of("0123456789") == npos;
-    const auto integer = number_in<std::int64_t>(text);
-    const auto real = number_in<double>(text);
-    if (whole ? !integer : !real) return fail_here("the number " + text + " is too large");
-    add(Token::Kind::constant, text, whole ? Value(*integer) : Value(*real));
-    at_ += size;
+    const auto* const digits = std::find_if_not(rest.begin(), rest.end(), is_digit);
+    double real = 0;
+    const char* end = std::from_chars(rest.begin(), rest.end(), real).ptr;
+    if (end == digits + 1) end = digits;  // the point of a member
+    const std::string text(rest.begin(), end);
+    const std::optional<std::int64_t> integer = number_in<std::int64_t>(text);
+    if (end == digits && !integer) return fail_here("the number " + text + " is too large");
+    add(Token::Kind::constant, text, integer ? Value(*integer) : Value(real));
+    at_ += text.size();
     return {};
   }
 

@@ -98,15 +98,15 @@ bool Run::contains(const Value& container, const Value& value) {
 bool Run::compare(std::string_view sign, const Value& a, const Value& b) {
   if (sign == "in" || sign == "not in") return contains(b, a) == (sign == "in");
   if (!charge(std::min(a.weight(), b.weight()))) return false;
-  if (sign == "==" || sign == "!=") return equal(a, b) == (sign == "==");
-  if (sign[0] == '>') return compare(sign == ">" ? "<" : "<=", b, a);
-  const std::optional<bool> below = less(a, b);
+  const std::partial_ordering found = order(a, b);
+  if (sign == "==" || sign == "!=") return std::is_eq(found) == (sign == "==");
   if (a.is_undefined() || b.is_undefined()) {
     wrong((a.is_undefined() ? a : b).why_undefined());
-  } else if (!below) {
+  } else if (found == std::partial_ordering::unordered) {
     wrong("cannot order " + a.type() + " and " + b.type());
   }
-  return below.value_or(false) || (sign == "<=" && equal(a, b));
+  return (sign[0] == '<' ? std::is_lt(found) : std::is_gt(found)) ||
+         (sign.size() == 2 && std::is_eq(found));
 }
 
 bool Run::evaluate_compare(const Node& node) {
@@ -154,12 +154,6 @@ Value Run::arithmetic(std::string_view sign, const Value& a, const Value& b) {
     return wrong("cannot apply " + std::string(sign) + " to " + a.type() + " and " + b.type());
   if ((sign == "/" || sign == "//" || sign == "%") && *y == 0) return wrong("a division by 0");
   if (sign == "/") return *x / *y;
-  if (sign == "**") {
-    const double power = std::pow(*x, *y);
-    if (!i || !j || *j < 0) return power;
-    return std::fabs(power) < 9e15 ? Value(static_cast<std::int64_t>(power))
-                                   : wrong("a number beyond 64 bits");
-  }
   if (i && j) {
     std::int64_t out = 0;
     bool lost = sign == "+"   ? __builtin_add_overflow(*i, *j, &out)

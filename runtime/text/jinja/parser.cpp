@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recursive descent. The first error is kept and moves to the last token, where every loop ends.
-#include "runtime/text/jinja/parser.h"
+// From source to tree by recursive descent. The first error is kept and moves to the last token, where every loop ends.
 
 #include <algorithm>
 #include <initializer_list>
@@ -10,6 +9,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/jinja/lexer.h"
+#include "runtime/text/jinja/template.h"
 
 namespace runnel::jinja {
 
@@ -21,8 +21,8 @@ using Words = std::initializer_list<std::string_view>;
 constexpr int kMostDepth = 200;  // published templates stay below 40
 
 /// Operators between two values, from the weakest to the strongest.
-constexpr std::string_view kOperators[][4] = {
-    {"or"}, {"and"}, {}, {"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}};
+constexpr std::string_view kOperators[][4] = {{"or"},     {"and"}, {},
+                                              {"+", "-"}, {"~"},   {"*", "/", "//", "%"}};
 constexpr std::size_t kComparison = 2;  // a level of its own kind, with `not` before it
 
 class Parser {
@@ -147,7 +147,6 @@ class Parser {
     if (word == "set") return parse_set();
     if (word == "macro") return parse_macro();
     if (word == "generation") return parse_block("endgeneration");
-    if (word == "filter") return make(Kind::output, {}, parse_captured(true, "endfilter"));
     if (word == "break" || word == "continue") {
       if (loops_ == 0) wrong("'" + word + "' outside a loop");
       close();
@@ -200,20 +199,10 @@ class Parser {
       add(*node, parse_tuple());
       close();
     } else {
-      add(*node, parse_captured(takes("|"), "endset"));
+      add(*node, make(Kind::captured, {}, parse_block("endset")));
     }
     return node;
   }
-  /// [filters] %} … {% last %}: what stands between, filtered.
-  NodePtr parse_captured(bool filtered, std::string_view last) {
-    NodePtr made = make(Kind::captured);
-    Node& captured = *made;
-    if (filtered) made = parse_filters(std::move(made), true);
-    add(captured, parse_block(last));
-    if (filtered) made->depth += captured.depth;
-    return made;
-  }
-
   NodePtr parse_macro() {
     NodePtr node = make(Kind::macro, name());
     expect("(");
@@ -295,7 +284,7 @@ class Parser {
       node = takes("+") ? parse_unary(false) : parse_primary();
     }
     node = parse_postfix(std::move(node));
-    return filters ? parse_filters(std::move(node), false) : std::move(node);
+    return filters ? parse_filters(std::move(node)) : std::move(node);
   }
 
   NodePtr parse_primary() {
@@ -371,10 +360,10 @@ class Parser {
     }
   }
 
-  /// | filter, is [not] test. With `first` a filter's name comes next, without a |.
-  NodePtr parse_filters(NodePtr node, bool first) {
-    for (;; first = false) {
-      if (first || takes("|")) {
+  /// | filter, is [not] test
+  NodePtr parse_filters(NodePtr node) {
+    for (;;) {
+      if (takes("|")) {
         node = make(Kind::filter, name(), std::move(node));
         if (sees("(")) parse_arguments(*node);
       } else if (takes("is")) {
@@ -411,9 +400,18 @@ class Parser {
 
 }  // namespace
 
-Result<NodePtr> parse(std::string_view source) {
+Result<Template> Template::parse(std::string_view source) {
+  if (source.size() > kMostBytes)
+    return fail(ErrorCode::invalid_argument, "chat template: has ", source.size(),
+                " bytes, at most ", kMostBytes, " are read");
   RUNNEL_TRY(std::vector<Token> tokens, lex(source));
-  return Parser(std::move(tokens)).run();
+  RUNNEL_TRY(NodePtr body, Parser(std::move(tokens)).run());
+  return Template(std::move(body));
+}
+
+Result<Text> Template::render(std::vector<std::pair<std::string, Value>> variables,
+                              const std::tm& now, Limits limits) const {
+  return Run(limits, now)(*body_, std::move(variables));
 }
 
 }  // namespace runnel::jinja

@@ -7,25 +7,12 @@
 
 namespace runnel::jinja {
 
-void Text::append(const Text& other) {
-  const std::size_t base = bytes_.size();
-  bytes_ += other.bytes_;
-  for (const Range& range : other.given_) {
-    if (!given_.empty() && given_.back().end == base + range.begin) {
-      given_.back().end = base + range.end;
-    } else {
-      given_.push_back({base + range.begin, base + range.end});
-    }
+std::vector<Text::Range> Text::given() const {
+  std::vector<Range> out;
+  for (std::size_t end = 0, begin = 0; (begin = given_.find('\1', end)) != given_.npos;) {
+    end = std::min(given_.find('\0', begin), size());
+    out.push_back({begin, end});
   }
-}
-
-Text Text::part(std::size_t from, std::size_t size) const {
-  Text out(bytes_.substr(from, size));
-  const std::size_t end = from + out.size();
-  auto range = std::partition_point(given_.begin(), given_.end(),
-                                    [from](const Range& before) { return before.end <= from; });
-  for (; range != given_.end() && range->begin < end; ++range)
-    out.given_.push_back({std::max(range->begin, from) - from, std::min(range->end, end) - from});
   return out;
 }
 

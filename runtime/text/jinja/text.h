@@ -20,18 +20,24 @@ class Text {
   using Range = ByteRange;
 
   Text() = default;
-  explicit Text(std::string bytes, bool given = false) : bytes_(std::move(bytes)) {
-    if (given && !bytes_.empty()) given_.push_back({0, bytes_.size()});
-  }
+  explicit Text(std::string bytes, bool given = false)
+      : bytes_(std::move(bytes)), given_(bytes_.size(), given ? 1 : 0) {}
 
   const std::string& bytes() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }
   /// Bytes that were given: ascending, never empty, never touching.
-  const std::vector<Range>& given() const { return given_; }
+  std::vector<Range> given() const;
 
-  void append(const Text& other);
-  void append(std::string_view written) { bytes_ += written; }
-  Text part(std::size_t from, std::size_t size = std::string::npos) const;
+  void append(const Text& other) {
+    bytes_ += other.bytes_;
+    given_ += other.given_;
+  }
+  void append(std::string_view written) { append(Text(std::string(written))); }
+  Text part(std::size_t from, std::size_t size = std::string::npos) const {
+    Text out(bytes_.substr(from, size));
+    out.given_ = given_.substr(from, size);
+    return out;
+  }
   /// The same with each byte replaced by f(byte).
   template <class F>
   Text mapped(const F& f) const {
@@ -42,7 +48,7 @@ class Text {
 
  private:
   std::string bytes_;
-  std::vector<Range> given_;
+  std::string given_;  // for each byte 1 or 0
 };
 
 /// Bytes of the character at `at` (1 to 4; 1 for a byte that is none).

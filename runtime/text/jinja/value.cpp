@@ -47,7 +47,7 @@ class Writer {
       auto items = dict->items;
       if (style_.sorted)
         std::stable_sort(items.begin(), items.end(), [](const auto& a, const auto& b) {
-          return less(a.first, b.first).value_or(false);
+          return std::is_lt(order(a.first, b.first));
         });
       return write_items(items, "{", "}", level, [&](const auto& item) {
         if (!write_key(item.first)) return false;
@@ -208,13 +208,13 @@ Text Value::written() const {
 
 const Value* Dict::find(const Value& key) const {
   for (const auto& [known, value] : items)
-    if (equal(known, key)) return &value;
+    if (std::is_eq(order(known, key))) return &value;
   return nullptr;
 }
 
 void Dict::set(const Value& key, Value value) {
   for (auto& [known, old] : items) {
-    if (!equal(known, key)) continue;
+    if (!std::is_eq(order(known, key))) continue;
     old = std::move(value);
     return;
   }
@@ -233,33 +233,25 @@ Value Arguments::get(std::size_t index, std::string_view name, const Value& othe
   return found != nullptr ? *found : otherwise;
 }
 
-bool equal(const Value& a, const Value& b) {
-  if (const auto x = a.as_integer(), y = b.as_integer(); x && y) return *x == *y;
-  if (const auto x = a.as_real(), y = b.as_real(); x && y) return *x == *y;
-  if (a.text() != nullptr && b.text() != nullptr) return a.text()->bytes() == b.text()->bytes();
-  if (const List* x = a.list(), *y = b.list(); x != nullptr && y != nullptr)
-    return x->tuple == y->tuple &&
-           std::equal(x->items.begin(), x->items.end(), y->items.begin(), y->items.end(), equal);
+std::partial_ordering order(const Value& a, const Value& b) {
+  using Order = std::partial_ordering;
+  if (const auto x = a.as_integer(), y = b.as_integer(); x && y) return *x <=> *y;
+  if (const auto x = a.as_real(), y = b.as_real(); x && y) return *x <=> *y;
+  if (a.text() != nullptr && b.text() != nullptr) return a.text()->bytes() <=> b.text()->bytes();
+  if (const List* x = a.list(), *y = b.list(); x != nullptr && y != nullptr) {
+    if (x->tuple != y->tuple) return Order::unordered;
+    return std::lexicographical_compare_three_way(x->items.begin(), x->items.end(),
+                                                  y->items.begin(), y->items.end(), order);
+  }
+  bool same = a.is_none() ? b.is_none() : a.is_undefined() && b.is_undefined();
+  if (a.space() != nullptr) same = a.space() == b.space();
   if (const Dict* x = a.dict(), *y = b.dict(); x != nullptr && y != nullptr)
-    return x->items.size() == y->items.size() &&
+    same = x->items.size() == y->items.size() &&
            std::all_of(x->items.begin(), x->items.end(), [y](const auto& item) {
              const Value* other = y->find(item.first);
-             return other != nullptr && equal(item.second, *other);
+             return other != nullptr && std::is_eq(order(item.second, *other));
            });
-  if (a.space() != nullptr) return a.space() == b.space();
-  return (a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined());
-}
-
-std::optional<bool> less(const Value& a, const Value& b) {
-  if (const auto x = a.as_integer(), y = b.as_integer(); x && y) return *x < *y;
-  if (const auto x = a.as_real(), y = b.as_real(); x && y) return *x < *y;
-  if (a.text() != nullptr && b.text() != nullptr) return a.text()->bytes() < b.text()->bytes();
-  const List* x = a.list();
-  const List* y = b.list();
-  if (x == nullptr || y == nullptr) return {};
-  for (std::size_t i = 0; i < std::min(x->items.size(), y->items.size()); ++i)
-    if (!equal(x->items[i], y->items[i])) return less(x->items[i], y->items[i]);
-  return x->items.size() < y->items.size();
+  return same ? Order::equivalent : Order::unordered;
 }
 
 std::optional<Text> write(const Value& value, const Style& style) {

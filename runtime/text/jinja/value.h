@@ -2,6 +2,7 @@
 // Values of a template: what Python would hold.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -121,10 +122,8 @@ struct Callable {
   std::weak_ptr<Scope> scope = {};  // where the macro was defined
 };
 
-/// Python's ==.
-bool equal(const Value& a, const Value& b);
-/// Python's <, or nothing if the two have no order.
-std::optional<bool> less(const Value& a, const Value& b);
+/// Equivalent if Python's == holds, less or greater if < or > does, unordered if the two have no order.
+std::partial_ordering order(const Value& a, const Value& b);
 
 /// How values are written: as Python's repr(), or as json.dumps() does.
 struct Style {
