@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Templates beside Python's jinja2, limits against hostile ones, and where their text came from.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
@@ -111,7 +112,15 @@ TEST(Jinja, ErrorsSayWhatAndWhere) {
   EXPECT_NE(shown(std::string(Template::kMostBytes + 1, 'x')).find("bytes"), std::string::npos);
 }
 
-TEST(Jinja, HostileTemplatesEndSoonWithASentence) {
+/// The most memory that this process had, in bytes.
+std::size_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+}
+
+TEST(Jinja, HostileTemplatesEndSoonInLittleMemoryWithASentence) {
+  const std::size_t memory = peak_memory();
   std::string deep_sum = "{{ 1";
   for (int i = 0; i < 20000; ++i) deep_sum += "+1";
   std::vector<std::pair<std::string, std::string>> cases = {
@@ -157,6 +166,7 @@ TEST(Jinja, HostileTemplatesEndSoonWithASentence) {
     EXPECT_NE(shown(source).find(sentence), std::string::npos) << shown(source).substr(0, 200);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
   }
+  EXPECT_LT(peak_memory() - memory, std::size_t{1} << 30);
 }
 
 TEST(Jinja, ANamespaceInItselfIsNoLeak) {
