@@ -57,7 +57,7 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   // What the conversation was like before, but for its session.
   struct Before {
     bool was_kept = false;
-    bool anew = false;  // the session was emptied to read all again
+    bool anew = false;  // the session went back to read earlier messages again
     KeptState state;
     MessageTrail trail;  // with this request's messages
   };
@@ -119,7 +119,7 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
     const Job& job = *jobs_[0];
     const std::string& id = request_.conversation;
     const bool stands = session_ && session_->position() == job.position_before();
-    if (stands && before_.anew)  // emptied, and nothing read
+    if (stands && before_.anew)  // gone back, and nothing read
       return owner_.states_.release(id, before_.state.generation);
     const bool untouched = stands;
     if (!session_ || (untouched && !before_.was_kept) || (job.error() && !untouched))
@@ -138,6 +138,7 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
       after.closed = job.result().reason == FinishReason::end &&
                      request_.generation.answer.follows.empty();  // else its end was undone
       after.awaiting = request_.chat && silent;
+      after.before_answer = silent ? std::nullopt : job.start();
     }
     std::variant<StateMark, HttpError> kept =
         owner_.states_.give_back(id, std::move(after), before_.was_kept, !untouched);
@@ -234,11 +235,11 @@ HttpError state_dropped(const Request& request, const KeptStates::Taken& taken,
 
 // What to feed for every prompt: all of a new conversation, what is new of a kept one.
 std::variant<std::vector<Completions::Tokens>, HttpError> Completions::tokens_of(
-    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, bool& anew) const {
+    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, Back& back) const {
   trail = taken.state ? taken.state->trail : MessageTrail{};
   std::vector<Tokens> all;
   if (request.chat) {
-    std::variant<Tokens, HttpError> tokens = chat_tokens(request, taken, trail, anew);
+    std::variant<Tokens, HttpError> tokens = chat_tokens(request, taken, trail, back);
     if (const auto* error = std::get_if<HttpError>(&tokens)) return *error;
     all.push_back(std::get<Tokens>(std::move(tokens)));
     return all;
@@ -256,7 +257,7 @@ std::variant<std::vector<Completions::Tokens>, HttpError> Completions::tokens_of
 }
 
 std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
-    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, bool& anew) const {
+    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, Back& back) const {
   std::span<const ChatMessage> fresh(request.messages);
   const bool whole = std::any_of(fresh.begin(), fresh.end(),
                                  [](const ChatMessage& m) { return m.role != "user"; });
@@ -287,9 +288,10 @@ std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
     Result<ChatReading> reading =
         model_->read_chat(request.messages, known, taken.state->closed, unread);
     if (reading && reading->kept < known) {
-      // There is no state between the beginning and here.
-      reading = model_->read_chat(request.messages, 0, false);
-      anew = reading.has_value();
+      back = reading->kept + 1 == known && taken.state->before_answer ? Back::before_answer
+                                                                      : Back::to_beginning;
+      // There is no other state between the beginning and here.
+      if (back == Back::to_beginning) reading = model_->read_chat(request.messages, 0, false);
     }
     if (!reading) return of_error(reading.error());
     return std::move(reading->tokens);
@@ -363,8 +365,8 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     taken = std::move(std::get<KeptStates::Taken>(got));
   }
   MessageTrail trail;
-  bool anew = false;  // the conversation is read from its beginning
-  std::variant<std::vector<Tokens>, HttpError> got = tokens_of(request, taken, trail, anew);
+  Back back = Back::nowhere;
+  std::variant<std::vector<Tokens>, HttpError> got = tokens_of(request, taken, trail, back);
   std::optional<HttpError> wrong;
   if (const auto* error = std::get_if<HttpError>(&got)) {
     wrong = *error;
@@ -377,11 +379,16 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
             HttpError{400, "logit_bias: " + added.error().message, "logit_bias", "invalid_value"};
     }
   }
-  if (anew && !wrong) {
-    if (const Status reset = taken.state->session->reset(); !reset) wrong = of_error(reset.error());
+  if (back != Back::nowhere && !wrong) {
+    Session& session = *taken.state->session;
+    const bool last = back == Back::before_answer;
+    if (const Status gone = last ? session.restore(*taken.state->before_answer) : session.reset();
+        !gone)
+      wrong = of_error(gone.error());
     request.warnings.emplace_back(
-        "the chat template lays out earlier turns anew: the conversation was read from its "
-        "beginning");
+        std::string("the chat template lays out earlier turns anew: the conversation was read "
+                    "again from ") +
+        (last ? "before its last answer" : "its beginning"));
   }
   if (wrong) {
     if (taken.state) {
@@ -391,7 +398,8 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     }
     return wrong;
   }
-  Running::Before before{.was_kept = taken.state.has_value(), .anew = anew, .trail = trail};
+  Running::Before before{
+      .was_kept = taken.state.has_value(), .anew = back != Back::nowhere, .trail = trail};
   if (taken.state) before.state = *std::move(taken.state);
   Answer::Jobs jobs;
   for (Tokens& tokens : std::get<std::vector<Tokens>>(got)) {  // one, if there is a session
@@ -399,6 +407,8 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
         std::make_shared<Job>(model_, std::move(before.state.session), tokens, request.generation));
     const std::shared_ptr<Job> first = jobs.back();
     if (request.echo && request.shows_logprobs) first->score_prompt();
+    if (request.chat && !id.empty() && model_->chat_format().style == ChatStyle::jinja)
+      first->keep_start();
     for (std::size_t i = 1; i < request.best_of; ++i) {
       GenerationOptions other = request.generation;
       other.sampling.seed += i;

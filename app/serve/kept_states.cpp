@@ -290,7 +290,10 @@ std::variant<StateMark, HttpError> KeptStates::fork(const std::string& from,
     return not_found(from);
   }
   Result<Session> copy = state->session->fork();
-  KeptState forked{.trail = state->trail, .closed = state->closed, .awaiting = state->awaiting};
+  KeptState forked{.before_answer = state->before_answer,
+                   .trail = state->trail,
+                   .closed = state->closed,
+                   .awaiting = state->awaiting};
   give_back(from, *std::move(state), true, false);
   if (!copy) return failed(copy.error());
   forked.session = std::make_unique<Session>(*std::move(copy));
