@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import importlib.util
 import os
 from ctypes import POINTER, c_bool, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
@@ -16,19 +17,26 @@ _PLACES = ("librunnel.so.0", "librunnel.so")
 
 
 def _find() -> str:
-    """RUNNEL_LIBRARY, the copy in this package, or the system's."""
+    """RUNNEL_LIBRARY, the copy in runnel_cuda or in this package, or the system's."""
     named = os.environ.get("RUNNEL_LIBRARY")
     if named:
         return named
-    for name in _PLACES:
-        own = Path(__file__).parent / name
-        if own.exists():
-            return str(own)
+    cuda = importlib.util.find_spec("runnel_cuda")
+    folders = [Path(cuda.origin).parent] if cuda is not None and cuda.origin is not None else []
+    for folder in [*folders, Path(__file__).parent]:
+        for name in _PLACES:
+            if (folder / name).exists():
+                return str(folder / name)
     return ctypes.util.find_library("runnel") or _PLACES[0]
 
 
 def _load() -> ctypes.CDLL:
     path = _find()
+    try:
+        # What compiles constraints, where it is beside: the library asks for it while it is loaded.
+        ctypes.CDLL(str(Path(path).with_name("librunnel_grammar.so.0")))
+    except OSError:
+        pass  # constraints are refused by name
     try:
         return ctypes.CDLL(path)
     except OSError as error:
