@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an installed wheel must do, by itself: wheel_check.py [--models] [--cuda] [--vulkan]. Run by tests/package/wheels in an empty
-environment, for other machines under emulation.
+"""What an installed wheel must do, by itself: wheel_check.py [--models] [--cuda] [--vulkan]. Run by tests/package/wheels
+in an empty environment, for other machines under emulation.
 
 --models: runnel-model and runnel-model-small are installed, too; --cuda: runnel-cuda; --vulkan: there is a driver (a GPU's or
 a software one). Without --models the file of the small model is named in RUNNEL_CHECK_MODEL.
@@ -9,6 +9,7 @@ import importlib.metadata
 import os
 import pickle
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -38,15 +39,12 @@ models, cuda, vulkan = (f"--{name}" in sys.argv for name in ("models", "cuda", "
 distributions = ["runnel", *(["runnel-model", "runnel-model-small"] if models else []), *(["runnel-cuda"] if cuda else [])]
 inside = Path(runnel.__file__).parent
 check(Path(sys.prefix) in inside.parents, f"imported from the environment in {took:.2f} s")
-with open("/proc/self/maps", encoding="utf-8") as maps:
-    mapped = {line.split()[-1] for line in maps if "librunnel" in line}
-wanted = inside.with_name("runnel_cuda") if cuda else inside
-check(mapped and all(Path(path).parent == wanted for path in mapped), f"its libraries are those of {wanted.name}")
 for name in distributions:
     about = importlib.metadata.metadata(name)
     files = {str(path) for path in importlib.metadata.files(name) or []}
     licences = about.get_all("License-File") or []
-    check(about["Version"] == runnel.__version__ and about["License-Expression"], f"{name} {about['Version']}: {about['License-Expression']}")
+    expression = about["License-Expression"]
+    check(about["Version"] == runnel.__version__ and expression, f"{name} {about['Version']}: {expression}")
     missing = [text for text in licences if not any(path.endswith(f".dist-info/licenses/{text}") for path in files)]
     check("LICENSE" in licences and not missing, f"{name}: {len(licences)} licences inside")
     grafted = {path.split("/")[1] for path in files if ".libs/" in path}
@@ -74,6 +72,17 @@ check(again.complete(max_tokens=12) == whole, "a pickled snapshot goes on")
 digits = runnel.Constraint.regex(small, "[0-9]{4}")
 said = session.complete(max_tokens=8, constraint=digits)
 check(said.strip().isdigit() and len(said.strip()) == 4, f"a constraint is kept: {said!r}")
+with tempfile.TemporaryDirectory() as folder, runnel.Store(Path(folder) / "chats.db") as store:
+    with store.open(small, "talk") as chat:
+        turn = chat.send("My sister keeps bees.", max_tokens=4)
+    hits = store.search("bees")
+    check(len(hits) == 1 and turn.answer is not None, "a conversation is kept and found")
+wanted = inside.with_name("runnel_cuda") if cuda else inside
+# Under emulation this shows what the emulator has mapped: the same files.
+with open("/proc/self/maps", encoding="utf-8") as maps:
+    mapped = {Path(line.split()[-1]) for line in maps if "/librunnel" in line}
+check({path.name for path in mapped} == {"librunnel.so.0", "librunnel_store.so.0", "librunnel_grammar.so.0"}
+      and all(path.parent == wanted for path in mapped), f"all three libraries are those of {wanted.name}")
 if vulkan:
     found = [device for device in devices if device.startswith("vulkan")]
     check(found, "Vulkan lists a device")
