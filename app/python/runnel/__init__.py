@@ -4,6 +4,7 @@ with an example."""
 from ._library import plain as _plain
 from .batch import Batch, Fed
 from .constraint import Constraint
+from .conversation import Conversation, Reply, TokenCost, Turn, make_pack
 from .errors import (BusyError, CancelledError, ClosedError, DeviceError, Error, ForkedError, InternalError,
                      InvalidArgumentError, IoError, MalformedError, MismatchError, NotFoundError, OutOfMemoryError,
                      UnsupportedError)
@@ -11,10 +12,13 @@ from .generation import AsyncGeneration, Generation, Logprob
 from .model import Device, Model, devices
 from .session import Session
 from .snapshot import Snapshot
+from .store import Branch, ConversationInfo, ForgetReport, Hit, Message, Store, Usage
 
 __version__: str = _plain.version().decode()
 __all__ = [
-    "AsyncGeneration", "Batch", "BusyError", "CancelledError", "ClosedError", "Constraint", "Device", "DeviceError", "Error",
-    "Fed", "ForkedError", "Generation", "InternalError", "InvalidArgumentError", "IoError", "Logprob", "MalformedError",
-    "MismatchError", "Model", "NotFoundError", "OutOfMemoryError", "Session", "Snapshot", "UnsupportedError", "devices"
+    "AsyncGeneration", "Batch", "Branch", "BusyError", "CancelledError", "ClosedError", "Constraint", "Conversation",
+    "ConversationInfo", "Device", "DeviceError", "Error", "Fed", "ForgetReport", "ForkedError", "Generation", "Hit",
+    "InternalError", "InvalidArgumentError", "IoError", "Logprob", "MalformedError", "Message", "MismatchError", "Model",
+    "NotFoundError", "OutOfMemoryError", "Reply", "Session", "Snapshot", "Store", "TokenCost", "Turn", "UnsupportedError",
+    "Usage", "devices", "make_pack"
 ]

@@ -86,18 +86,19 @@ class Exclusive(Handle):
     def __init__(self, owner: Owner) -> None:
         super().__init__(owner)
         self._user: dict[int, int] = {}  # {0: who}; setdefault() and pop() are atomic
+        self._in_callback = False  # of a call on this thread, which is inside of C meanwhile
 
-    def _turn(self) -> Turn:
-        """For a short call on this thread. An interrupt may cut anything short, so what is left of a turn of this thread
+    def _hold(self) -> Hold:
+        """For a short call on this thread. An interrupt may cut anything short, so what is left of a hold of this thread
         is no obstacle to its next one: between two of its bytecodes no call of its own is running."""
-        return Turn(self, threading.get_ident())
+        return Hold(self, threading.get_ident())
 
-    def _callback_turn(self) -> Turn:
+    def _callback_hold(self) -> Hold:
         """For a call with callbacks, which run on a thread that may not come back to this object."""
-        return Turn(self, 0)
+        return Hold(self, 0)
 
 
-class Turn:
+class Hold:
     """The right to use an Exclusive, as a context manager that gives its Owner."""
 
     __slots__ = ("_handle", "_who")
@@ -108,7 +109,7 @@ class Turn:
 
     def __enter__(self) -> Owner:
         owner = self._handle._live()
-        if self._handle._user.setdefault(0, self._who) != self._who:
+        if self._handle._in_callback or self._handle._user.setdefault(0, self._who) != self._who:
             raise BusyError(f"the {self._handle._name} is in use by another thread or by the call that this callback "
                             "belongs to; one thread uses it at a time")
         return owner

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._handle import Handle, Owner
-from ._library import handle, plain
+from ._library import handle, plain, text_of
 from .model import Model
 
 
@@ -20,7 +20,7 @@ class Constraint(Handle):
 
     @staticmethod
     def _make(model: Model, kind: int, text: str, strict: bool = True) -> Constraint:
-        data = text.encode()
+        data = text_of("the constraint", text, whole=True)
         owner = model._live()
         return Constraint(Owner(handle("constraint_create", owner, kind, data, len(data), strict), plain.constraint_free,
                                 owner))
@@ -32,16 +32,20 @@ class Constraint(Handle):
 
     @staticmethod
     def json_object(model: Model, *, strict: bool = True) -> Constraint:
+        """Any JSON object; strict: with white space of one form."""
         return Constraint._make(model, 1, "", strict)
 
     @staticmethod
     def regex(model: Model, expression: str) -> Constraint:
+        """A text that the whole of a regular expression matches."""
         return Constraint._make(model, 2, expression)
 
     @staticmethod
     def choice(model: Model, texts: Sequence[str]) -> Constraint:
+        """One of some texts."""
         return Constraint._make(model, 3, json.dumps(list(texts)))
 
     @staticmethod
     def grammar(model: Model, gbnf: str) -> Constraint:
+        """A text of a grammar in GBNF."""
         return Constraint._make(model, 4, gbnf)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _structs as s
 from ._handle import Handle, Owner, wait_for
-from ._library import call, handle, initialised, plain, token_array
+from ._library import call, handle, initialised, path_of, plain, put_number, text_of, token_array, whole_number
+from ._models import CARRIED, find
 from .errors import CancelledError
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class Model(Handle):
     'Hello'
 
     source: a path, the bytes of a file (needed only until this returns), or a descriptor of an open file, whose
-        part of `length` bytes from `offset` on is read (0: to its end).
+        part of `length` bytes from `offset` on is read (0: to its end). "default" and "small" are the models that come
+        with Runnel (wheels `runnel-model` and `runnel-model-small`); a file of such a name is "./default".
     device: as devices() lists them, or "auto".
     threads: on the CPU; 0: one per core.
     memory_limit: bytes that weights and one session may take; 0: no limit.
@@ -61,17 +63,19 @@ class Model(Handle):
     _name = "model"
     _pickle = "load it by its file in the other process"
 
-    def __init__(self, source: str | os.PathLike[str] | bytes | bytearray | memoryview | int, *, device: str = "auto",
-                 threads: int = 0, memory_limit: int = 0, window: int | None = None,
+    def __init__(self, source: str | os.PathLike[str] | bytes | bytearray | memoryview | int = "default", *,
+                 device: str = "auto", threads: int = 0, memory_limit: int = 0, window: int | None = None,
                  cache_directory: str | os.PathLike[str] | None = None, chat_template: str | None = None,
                  offset: int = 0, length: int = 0, progress: Progress | bool | None = None) -> None:
         options = initialised(s.ModelOptions, "model_options")
-        options.device = device.encode()
-        options.threads = threads
-        options.memory_limit = memory_limit
-        options.window_slots = s.FILE_WINDOW if window is None else window
-        options.cache_directory = os.fsencode(cache_directory) if cache_directory is not None else None
-        options.chat_template = chat_template.encode() if chat_template is not None else None
+        options.device = text_of("device", device)
+        put_number(options, "threads", threads)
+        put_number(options, "memory_limit", memory_limit)
+        put_number(options, "window_slots", s.FILE_WINDOW if window is None else window)
+        options.cache_directory = path_of("cache_directory", cache_directory) if cache_directory is not None else None
+        options.chat_template = text_of("chat_template", chat_template) if chat_template is not None else None
+        if isinstance(source, str) and source in CARRIED:
+            source = find(source)
         watch = _Watch(progress)
         options.on_progress = watch.callback
 
@@ -80,11 +84,13 @@ class Model(Handle):
             if isinstance(source, bool) or source is None:
                 raise TypeError(f"a model is {source!r}, expected a path, bytes or a descriptor")
             if isinstance(source, int):
-                return handle("model_load_descriptor", source, offset, length, at)
+                return handle("model_load_descriptor", whole_number("source", source, ctypes.c_int32),
+                              whole_number("offset", offset, ctypes.c_uint64),
+                              whole_number("length", length, ctypes.c_uint64), at)
             if isinstance(source, (bytes, bytearray, memoryview)):
                 data = bytes(source)
                 return handle("model_load_bytes", data, len(data), at)
-            return handle("model_load", os.fsencode(source), at)
+            return handle("model_load", path_of("source", source), at)
 
         try:
             made = wait_for(work, watch.stop)
@@ -123,7 +129,7 @@ class Model(Handle):
     def encode(self, text: str, *, parse_special: bool = False) -> list[int]:
         """Token ids [n]. `parse_special` reads the texts of special tokens as those tokens: never with what users typed.
         Raises UnsupportedError without a tokenizer."""
-        data = text.encode()
+        data = text_of("text", text, whole=True)
         return _sized_tokens(lambda *room: call("model_encode", self._live(), data, len(data), parse_special, *room),
                              len(data) + 8)
 
@@ -140,7 +146,7 @@ class Model(Handle):
     def token_bytes(self, token: int) -> bytes:
         """What a token of the vocabulary stands for. Raises InvalidArgumentError outside of it."""
         info = initialised(s.TokenInfo, "token_info")
-        call("model_get_token", self._live(), token, ctypes.byref(info))
+        call("model_get_token", self._live(), whole_number("token", token, ctypes.c_int32), ctypes.byref(info))
         return ctypes.string_at(info.bytes, info.byte_count) if info.byte_count else b""
 
     @property
@@ -149,7 +155,8 @@ class Model(Handle):
         return _sized_tokens(lambda *room: call("model_end_tokens", self._live(), *room), 16)
 
     def is_end(self, token: int) -> bool:
-        return bool(plain.model_is_end(self._live(), token))
+        """Whether generation ends at this token."""
+        return bool(plain.model_is_end(self._live(), whole_number("token", token, ctypes.c_int32)))
 
     def encode_chat(self, messages: Sequence[Mapping[str, str]], *, add_prompt: bool = True) -> list[int]:
         """Tokens of messages ({"role": …, "content": …}) in the model's chat format, and with `add_prompt` of what makes
@@ -166,7 +173,8 @@ class Model(Handle):
         closed: its last token ended the answer."""
         array, keep = _messages(messages)
         kept = ctypes.c_size_t()
-        made = _sized_tokens(lambda *room: call("model_read_chat", self._live(), array, len(array), read, closed,
+        count = whole_number("read", read, ctypes.c_uint64)
+        made = _sized_tokens(lambda *room: call("model_read_chat", self._live(), array, len(array), count, closed,
                                                 ctypes.byref(kept), *room), 4096)
         del keep
         return kept.value, made
@@ -214,7 +222,7 @@ def _messages(messages: Sequence[Mapping[str, str]]) -> tuple[Any, list[bytes]]:
     keep: list[bytes] = []
     array = (s.ChatMessage * len(messages))()
     for to, message in zip(array, messages):
-        role, content = message["role"].encode(), message["content"].encode()
+        role, content = text_of("a role", message["role"]), text_of("a message", message["content"], whole=True)
         keep += [role, content]
         to.role, to.content, to.bytes = role, content, len(content)
     return array, keep

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from . import _structs as s
 from ._handle import Handle, Owner
-from ._library import call, handle, plain
+from ._library import call, handle, path_of, plain
 from .model import _sized_bytes
 
 Encoding = Literal["f32", "f16", "int8"]
@@ -28,19 +28,24 @@ class Snapshot(Handle):
 
     @staticmethod
     def load(file: str | os.PathLike[str]) -> Snapshot:
-        """Raises NotFoundError, MalformedError."""
-        return Snapshot(Owner(handle("snapshot_load", os.fsencode(file)), plain.snapshot_free))
+        """Raises NotFoundError, IoError, MalformedError for what is no snapshot or damaged, UnsupportedError for a newer
+        version's."""
+        return Snapshot(Owner(handle("snapshot_load", path_of("file", file)), plain.snapshot_free))
 
     @staticmethod
-    def from_bytes(data: bytes) -> Snapshot:
-        """What to_bytes() gave. Raises MalformedError for anything else."""
+    def from_bytes(data: bytes | bytearray | memoryview) -> Snapshot:
+        """What to_bytes() gave, which is what a file has. Raises MalformedError for anything else."""
+        if not isinstance(data, bytes):
+            data = bytes(memoryview(data))
         return Snapshot(Owner(handle("snapshot_from_bytes", data, len(data)), plain.snapshot_free))
 
     def save(self, file: str | os.PathLike[str], *, encoding: Encoding = "f32", compress: bool = False) -> None:
-        """The file is replaced as a whole or not at all. f32 continues bit for bit."""
-        call("snapshot_save", self._live(), os.fsencode(file), _encoding(encoding), compress)
+        """The file is replaced as a whole or not at all. f32 continues bit for bit, f16 and int8 are smaller and round
+        (docs/snapshot-format.md). Raises IoError, ValueError for another encoding."""
+        call("snapshot_save", self._live(), path_of("file", file), _encoding(encoding), compress)
 
     def to_bytes(self, *, encoding: Encoding = "f32", compress: bool = False) -> bytes:
+        """The bytes of the file that save() writes."""
         code = _encoding(encoding)
         return _sized_bytes(lambda *room: call("snapshot_to_bytes", self._live(), code, compress, *room),
                             self.nbytes + 65536)
