@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The small model, loaded once for all tests of the package."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import runnel
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "models/runnel-gsa-135m-instruct.gguf"
+PROMPT = "The capital of France is"
+MODEL = runnel.Model(FILE, device="cpu", threads=2)
+
+
+def prompted() -> runnel.Session:
+    session = MODEL.session()
+    session.prefill(PROMPT)
+    return session

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of the documents, and the chat."""
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from support import FILE, ROOT
+
+
+class Documents(unittest.TestCase):
+    def test_examples_of_the_documents_run(self) -> None:
+        text = (ROOT / "docs/python.md").read_text() + (ROOT / "README.md").read_text()
+        examples = re.findall(r"```python\n(import runnel.*?|(?!def ).*?)```", text, re.S)
+        self.assertGreater(len(examples), 3)
+        names = {"__name__": "example"}
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "models").symlink_to(ROOT / "models")
+            (Path(folder) / "model.gguf").symlink_to(FILE)
+            before = os.getcwd()
+            os.chdir(folder)
+            try:
+                for example in examples:
+                    exec(compile(example, "docs/python.md", "exec"), names)
+            finally:
+                os.chdir(before)
+
+    def test_the_chat_answers(self) -> None:
+        done = subprocess.run([sys.executable, "-m", "runnel", "chat", str(FILE), "--device", "cpu", "-n", "12"],
+                              input="Say hello.\nAnd again.\n", capture_output=True, text=True, check=True)
+        self.assertGreater(len(done.stdout.replace(">", "").strip()), 10)
+
+    def test_types(self) -> None:
+        try:
+            import mypy  # noqa: F401
+        except ImportError:
+            self.skipTest("mypy is not installed")
+        done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "-p", "runnel"], capture_output=True, text=True,
+                              env={**os.environ, "MYPYPATH": str(ROOT / "app/python")})
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
