@@ -55,6 +55,7 @@ _CHECKED: dict[str, list[Any]] = {
     "model_get_token": [_h, c_int32, POINTER(s.TokenInfo)],
     "model_encode_chat": [_h, POINTER(s.ChatMessage), c_size_t, c_bool, c_int32, _tokens, c_size_t, _count],
     "model_read_chat": [_h, POINTER(s.ChatMessage), c_size_t, c_size_t, c_bool, _count, _tokens, c_size_t, _count],
+    "model_chat_text": [_h, POINTER(s.ChatMessage), c_size_t, c_bool, c_char_p, c_size_t, _count],
     "model_sampling": [_h, POINTER(s.GenerationOptions)],
     "session_create": [_h, _out],
     "session_feed": [_h, _tokens, c_size_t, POINTER(s.FeedOptions), POINTER(c_uint64), POINTER(c_bool)],

@@ -163,6 +163,14 @@ class Model(Handle):
         del keep
         return made
 
+    def chat_text(self, messages: Sequence[Mapping[str, str]], *, add_prompt: bool = True) -> str:
+        """The text of messages in the model's chat format, markers and all; encode(…, parse_special=True) gives its
+        tokens. Raises UnsupportedError for a model without one."""
+        array, keep = _messages(messages)
+        made = _sized_bytes(lambda *room: call("model_chat_text", self._live(), array, len(array), add_prompt, *room), 16384)
+        del keep
+        return made.decode("utf-8", "replace")
+
     def read_chat(self, messages: Sequence[Mapping[str, str]], read: int, *, closed: bool) -> tuple[int, list[int]]:
         """What a session that has read (or said) the first `read` messages must read to answer all of them, and how
         many of those stay as they were: if fewer than `read`, it must first stand where it was after those (0: reset).
