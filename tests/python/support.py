@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import runnel
+
+#: The package without its types, to call it wrongly.
+UNTYPED: Any = runnel
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "models/runnel-gsa-135m-instruct.gguf"

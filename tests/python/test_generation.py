@@ -39,7 +39,7 @@ class Generating(unittest.TestCase):
         self.assertEqual(whole.read(), answer.text + session.complete(max_tokens=10 - len(answer.tokens)))
 
     def test_async(self) -> None:
-        async def ask():
+        async def ask() -> str:
             return "".join([piece async for piece in prompted().agenerate(max_tokens=12)])
 
         self.assertEqual(asyncio.run(ask()), prompted().complete(max_tokens=12))

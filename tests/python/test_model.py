@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import runnel
-from support import FILE, MODEL, PROMPT, prompted
+from support import FILE, MODEL, PROMPT, UNTYPED, prompted
 
 
 class Models(unittest.TestCase):
@@ -47,14 +47,14 @@ class Models(unittest.TestCase):
         with self.assertRaises(runnel.MalformedError):
             runnel.Model(b"this is no model", device="cpu")
         with self.assertRaises(TypeError):
-            runnel.Model(None)
+            UNTYPED.Model(None)
         with self.assertRaises(TypeError):
-            MODEL.decode(["a"])
+            UNTYPED.Model.decode(MODEL, ["a"])
         with self.assertRaises(runnel.InvalidArgumentError):
             MODEL.token_bytes(MODEL.vocab_size)
 
     def test_progress_that_raises_stops_the_load(self) -> None:
-        def progress(share):
+        def progress(share: float) -> None:
             raise KeyError(share)
 
         with self.assertRaises(KeyError):
@@ -72,17 +72,18 @@ class Models(unittest.TestCase):
         for option, value in (("threads", 2**32 + 1), ("memory_limit", -1), ("window", 2**64), ("offset", -1)):
             with self.assertRaisesRegex(runnel.InvalidArgumentError, "window_slots" if option == "window" else option):
                 with open(FILE, "rb") as file:
-                    runnel.Model(file.fileno(), device="cpu", **{option: value})
+                    UNTYPED.Model(file.fileno(), device="cpu", **{option: value})
         with self.assertRaisesRegex(runnel.InvalidArgumentError, "zero byte"):
             runnel.Model("models\0.gguf", device="cpu")
         self.assertEqual(MODEL.decode(MODEL.encode("a\0b")), "a\0b")
 
     def test_wrong_types_are_type_errors(self) -> None:
         wrong: list[Callable[[Any], object]] = [
-            lambda m: runnel.Model(1.5), lambda m: runnel.Model(FILE, device=5), lambda m: runnel.Model(FILE, threads="2"),
+            lambda m: UNTYPED.Model(1.5), lambda m: UNTYPED.Model(FILE, device=5),
+            lambda m: UNTYPED.Model(FILE, threads="2"),
             lambda m: m.encode(b"bytes"), lambda m: m.encode(None), lambda m: m.decode("text"), lambda m: m.decode(7),
             lambda m: m.token_bytes("a"), lambda m: m.is_end(None), lambda m: m.encode_chat([{"role": "user", "content": 1}]),
-            lambda m: runnel.Session(None), lambda m: runnel.Batch(None), lambda m: runnel.Constraint.regex(m, 5)
+            lambda m: UNTYPED.Session(None), lambda m: UNTYPED.Batch(None), lambda m: UNTYPED.Constraint.regex(m, 5)
         ]
         for number, call in enumerate(wrong):
             with self.subTest(number), self.assertRaises(TypeError):
@@ -92,16 +93,20 @@ class Models(unittest.TestCase):
         with runnel.Model(FILE, device="cpu", threads=1) as model:
             session = model.session()
             snapshot = session.snapshot()
-        for used in (lambda: model.session(), lambda: model.decode([1]), lambda: model.end_tokens):
+        uses: list[Callable[[], object]] = [lambda: model.session(), lambda: model.decode([1]), lambda: model.end_tokens]
+        for use in uses:
             with self.assertRaises(runnel.ClosedError):
-                used()
+                use()
         session.close()
         session.close()
         snapshot.close()
-        for used in (lambda: session.position, lambda: session.prefill([1]), lambda: session.generate(),
-                     lambda: session.logits, lambda: snapshot.position, lambda: snapshot.to_bytes()):
+        uses = [
+            lambda: session.position, lambda: session.prefill([1]), lambda: session.generate(), lambda: session.logits,
+            lambda: snapshot.position, lambda: snapshot.to_bytes()
+        ]
+        for use in uses:
             with self.assertRaises(runnel.ClosedError):
-                used()
+                use()
 
     def test_tqdm_shows_the_load(self) -> None:
         try:

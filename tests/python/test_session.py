@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import runnel
-from support import MODEL, PROMPT, prompted
+from support import MODEL, PROMPT, UNTYPED, prompted
 
 
 class Sessions(unittest.TestCase):
@@ -63,7 +63,7 @@ class Sessions(unittest.TestCase):
     def test_a_progress_that_raises_is_the_callers(self) -> None:
         session = MODEL.session()
 
-        def progress(done, total):
+        def progress(done: int, total: int) -> None:
             raise LookupError(done)
 
         with self.assertRaises(LookupError):
@@ -85,7 +85,7 @@ class Sessions(unittest.TestCase):
         session = MODEL.session()
         inside, seen = threading.Event(), []
 
-        def progress(done, total):
+        def progress(done: int, total: int) -> None:
             inside.set()
             time.sleep(0.05)
 
@@ -132,7 +132,7 @@ class Sessions(unittest.TestCase):
         self.assertEqual(bytes(alone.logits), bytes(one.logits))
 
     def test_sessions_that_are_dropped_take_nothing(self) -> None:
-        def resident():
+        def resident() -> int:
             gc.collect()
             return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -172,7 +172,7 @@ class Sessions(unittest.TestCase):
             lambda s: s.prefill(None), lambda s: s.prefill(5), lambda s: s.prefill([1.5]), lambda s: s.prefill(b"bytes"),
             lambda s: s.score("text"), lambda s: s.restore(b"bytes"), lambda s: s.restore(None),
             lambda s: s.score_choices("text"), lambda s: s.score_choices([5]), lambda s: s.embedding(None),
-            lambda s: runnel.Batch(MODEL).run([(s, "text")])
+            lambda s: UNTYPED.Batch(MODEL).run([(s, "text")])
         ]
         session = prompted()
         for number, call in enumerate(wrong):

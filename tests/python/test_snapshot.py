@@ -47,7 +47,7 @@ class Snapshots(unittest.TestCase):
 
     def test_files(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            kept = prompted().snapshot()
+            kept: Any = prompted().snapshot()
             kept.save(folder + "/a.snap", compress=True)
             self.assertEqual(runnel.Snapshot.load(folder + "/a.snap"), kept)
             with self.assertRaises(ValueError):
@@ -69,8 +69,8 @@ class Snapshots(unittest.TestCase):
 
     def test_wrong_types_are_type_errors(self) -> None:
         wrong: list[Callable[[Any], object]] = [
-            lambda s: runnel.Snapshot.from_bytes("text"), lambda s: runnel.Snapshot.from_bytes(5),
-            lambda s: runnel.Snapshot.from_bytes(None), lambda s: runnel.Snapshot.load(None), lambda s: s.save(1.5)
+            lambda s: s.from_bytes("text"), lambda s: s.from_bytes(5),
+            lambda s: s.from_bytes(None), lambda s: s.load(None), lambda s: s.save(1.5)
         ]
         kept = prompted().snapshot()
         for number, call in enumerate(wrong):

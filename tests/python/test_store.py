@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import runnel
-from support import FILE, MODEL
+from support import FILE, MODEL, UNTYPED
 
 
 class Stored(unittest.TestCase):
@@ -113,8 +113,11 @@ class Stores(Stored):
         Path(self.folder, "text").write_text("no database, " * 100)
         with self.assertRaises(runnel.MalformedError):
             runnel.Store(os.path.join(self.folder, "text"))
-        for use in (lambda: self.store.get(99), lambda: self.store.path(99), lambda: self.store.open(MODEL, 99),
-                    lambda: self.store.forget(99)):
+        uses: list[Callable[[], object]] = [
+            lambda: self.store.get(99), lambda: self.store.path(99), lambda: self.store.open(MODEL, 99),
+            lambda: self.store.forget(99)
+        ]
+        for use in uses:
             with self.assertRaises(runnel.NotFoundError):
                 use()
         with self.assertRaises(runnel.InvalidArgumentError):
@@ -124,10 +127,10 @@ class Stores(Stored):
 
     def test_wrong_types_are_type_errors(self) -> None:
         wrong: list[Callable[[Any], object]] = [
-            lambda s: runnel.Store(1.5), lambda s: runnel.Store(self.file, budget_bytes="1"), lambda s: s.get("plans"),
+            lambda s: UNTYPED.Store(1.5), lambda s: UNTYPED.Store(self.file, budget_bytes="1"), lambda s: s.get("plans"),
             lambda s: s.find(1), lambda s: s.search(None), lambda s: s.search("a", limit="b"), lambda s: s.rename(1, b"a"),
             lambda s: s.open(None, "plans"), lambda s: s.open(MODEL, 1.5), lambda s: s.open(MODEL, "a", system=1),
-            lambda s: s.import_json(b"{}"), lambda s: runnel.make_pack(MODEL, "", "documents")
+            lambda s: s.import_json(b"{}"), lambda s: UNTYPED.make_pack(MODEL, "", "documents")
         ]
         for number, call in enumerate(wrong):
             with self.subTest(number), self.assertRaises(TypeError):
@@ -310,7 +313,10 @@ class Conversations(Stored):
         child = os.fork()
         if child == 0:
             try:
-                for use in (self.store.conversations, lambda: chat.head, lambda: next(chat.stream("a"))):
+                inherited: list[Callable[[], object]] = [
+                    self.store.conversations, lambda: chat.head, lambda: next(chat.stream("a"))
+                ]
+                for use in inherited:
                     try:
                         use()
                     except runnel.ForkedError:
@@ -322,7 +328,10 @@ class Conversations(Stored):
         self.assertEqual(os.read(read, 20), b"fff")
         os.close(read)
         chat.close()
-        for use in (lambda: chat.head, lambda: chat.send("a"), lambda: chat.snapshot(), lambda: next(chat.stream("a"))):
+        uses: list[Callable[[], object]] = [
+            lambda: chat.head, lambda: chat.send("a"), lambda: chat.snapshot(), lambda: next(chat.stream("a"))
+        ]
+        for use in uses:
             with self.assertRaises(runnel.ClosedError):
                 use()
 
