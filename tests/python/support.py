@@ -13,7 +13,7 @@ UNTYPED: Any = runnel
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "models/runnel-gsa-135m-instruct.gguf"
 PROMPT = "The capital of France is"
-MODEL = runnel.Model(FILE, device="cpu", threads=2)
+MODEL = runnel.Model(FILE, device="cpu", threads=1)  # more would wait for each other on a busy machine
 
 
 def prompted() -> runnel.Session:
