@@ -102,6 +102,21 @@ TEST_P(LoadBytes, ALengthOfNothingIsTheRestOfTheFile) {
   expect_same(model);
 }
 
+TEST_P(LoadBytes, AnExceptionOfTheCallbackPassesThrough) {
+  struct Thrown {};
+  const auto load = [this](float least) {
+    ModelOptions throwing = options();
+    throwing.progress = [least](float share) -> bool {
+      if (share >= least) throw Thrown();
+      return true;
+    };
+    return Model::load(file_, throwing);
+  };
+  EXPECT_THROW(static_cast<void>(load(0)), Thrown) << "while the file is read";
+  EXPECT_THROW(static_cast<void>(load(1)), Thrown) << "while weights are packed";
+  EXPECT_TRUE(Model::load(file_, options()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, LoadBytes, ::testing::Values("cpu", "reference", "auto"));
 
 void expect_refused(const Result<std::shared_ptr<const Model>>& model, ErrorCode code,

@@ -168,6 +168,24 @@ TEST_F(CStore, BranchesByGoingBackAndSaysWhichThereAre) {
   EXPECT_EQ(now[2], "user: Less");
 }
 
+TEST_F(CStore, ACutAnswerGoesOn) {
+  generation_.max_tokens = 4;
+  generation_.ignore_end = true;
+  create();
+  send("Hello");
+  const runnel_message_id cut = turn_.answer;
+  const std::string before = path(cut).back();
+  ASSERT_EQ(runnel_conversation_resume(chat_, &options_, &turn_, &error_), RUNNEL_OK)
+      << error_.message;
+  EXPECT_EQ(turn_.answer, cut);
+  EXPECT_EQ(turn_.generated, 4U);
+  EXPECT_EQ(path(cut).back().substr(0, before.size()), before);
+  EXPECT_GT(path(cut).back().size(), before.size());
+  ASSERT_EQ(runnel_conversation_rewind(chat_, 0, nullptr, nullptr, &error_), RUNNEL_OK);
+  EXPECT_EQ(runnel_conversation_resume(chat_, &options_, &turn_, &error_), RUNNEL_INVALID_ARGUMENT)
+      << "there is no answer";
+}
+
 TEST_F(CStore, ListsSearchesAndStopsAListWhenAsked) {
   create();
   send("a lighthouse keeper");
@@ -230,6 +248,63 @@ TEST_F(CStore, ForgetsAndUndoes) {
   ASSERT_EQ(runnel_store_forget_conversation(store_, id, nullptr, &error_), RUNNEL_OK);
   EXPECT_EQ(test::everything_under(folder_.path()).find("first secret"), std::string::npos);
   EXPECT_EQ(runnel_store_forget_conversation(store_, id, nullptr, &error_), RUNNEL_NOT_FOUND);
+}
+
+TEST_F(CStore, DeletionsAreListedAndForgottenOneByOne) {
+  create();
+  send("a lighthouse");
+  const runnel_conversation_id id = runnel_conversation_get_id(chat_);
+  runnel_trash_id trash = 0;
+  ASSERT_EQ(runnel_store_trash_conversation(store_, id, &trash, &error_), RUNNEL_OK);
+  std::vector<std::string> seen;
+  const auto each = [](const runnel_trash_info* info, void* user) {
+    static_cast<std::vector<std::string>*>(user)->push_back(
+        std::to_string(info->id) + " " + std::to_string(info->messages) + " " +
+        (info->whole ? "whole " : "part ") + info->name + ": " + info->excerpt);
+    return true;
+  };
+  ASSERT_EQ(runnel_store_trash(store_, each, &seen, &error_), RUNNEL_OK);
+  EXPECT_THAT(seen, ElementsAre(std::to_string(trash) + " 2 whole talk: a lighthouse"));
+  runnel_forget_report report;
+  RUNNEL_INIT(runnel_forget_report, report);
+  ASSERT_EQ(runnel_store_forget_trash_entry(store_, trash, &report, &error_), RUNNEL_OK);
+  EXPECT_EQ(report.messages, 2);
+  EXPECT_EQ(runnel_store_forget_trash_entry(store_, trash, nullptr, &error_), RUNNEL_NOT_FOUND);
+  seen.clear();
+  ASSERT_EQ(runnel_store_trash(store_, each, &seen, &error_), RUNNEL_OK);
+  EXPECT_THAT(seen, ElementsAre());
+}
+
+TEST_F(CStore, TakesChatsOfOtherFilesAndOfADamagedLibrary) {
+  const char* const chats = R"([{"title": "Rivers", "current_node": "q", "mapping": {
+    "q": {"message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Name a river."]}},
+          "parent": null, "children": []}}}])";
+  std::vector<runnel_conversation_id> made;
+  const auto each = [](runnel_conversation_id id, void* user) {
+    static_cast<std::vector<runnel_conversation_id>*>(user)->push_back(id);
+  };
+  ASSERT_EQ(runnel_store_import_chats(store_, chats, RUNNEL_NUL, each, &made, &error_), RUNNEL_OK)
+      << error_.message;
+  ASSERT_EQ(made.size(), 1U);
+  EXPECT_EQ(runnel_store_import_chats(store_, "[{}]", RUNNEL_NUL, each, &made, &error_),
+            RUNNEL_MALFORMED);
+
+  runnel_store_options options;
+  RUNNEL_INIT(runnel_store_options, options);
+  const std::string file = (folder_ / "saved.db").string();
+  options.file = file.c_str();
+  runnel_store* saved = nullptr;
+  ASSERT_EQ(runnel_store_open(&options, &saved, &error_), RUNNEL_OK) << error_.message;
+  runnel_salvage_report report;
+  RUNNEL_INIT(runnel_salvage_report, report);
+  ASSERT_EQ(runnel_store_salvage(saved, file_.c_str(), &report, &error_), RUNNEL_OK)
+      << error_.message;
+  EXPECT_EQ(report.conversations, 1);
+  EXPECT_EQ(report.messages, 1);
+  EXPECT_EQ(report.unreadable, 0);
+  EXPECT_EQ(runnel_store_salvage(saved, "/dev/null", nullptr, &error_), RUNNEL_MALFORMED)
+      << error_.message;
+  runnel_store_free(saved);
 }
 
 TEST_F(CStore, ExportsAndImports) {

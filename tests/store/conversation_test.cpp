@@ -459,5 +459,32 @@ TEST_F(ConversationTest, AThoughtOfATemplateIsNoPartOfWhatIsReadLater) {
   EXPECT_EQ(logits(replayed), read);
 }
 
+TEST_F(ConversationTest, ACallbacksExceptionPassesThroughAndTheConversationGoesOn) {
+  struct Thrown {};
+  Conversation chat = create();
+  const Turn first = send(chat, "Hello");
+  GenerationOptions options = short_answer();
+  options.ignore_end = true;
+  EXPECT_THROW(static_cast<void>(
+                   chat.send("More", options, [](std::string_view) -> bool { throw Thrown(); })),
+               Thrown);
+  const MessageId asked = chat.head();
+  EXPECT_EQ(store_.path(asked)->back().text, "More") << "what was read stays";
+  EXPECT_THROW(
+      static_cast<void>(chat.add_user(
+          "Less", {.progress = [](std::uint64_t, std::uint64_t) { throw Thrown(); }, .stop = {}})),
+      Thrown);
+  EXPECT_EQ(chat.head(), asked);
+  // As if neither had been thrown.
+  ASSERT_TRUE(chat.answer(short_answer()));
+  Conversation other = create("other");
+  send(other, "Hello");
+  send(other, "More");
+  EXPECT_EQ(chat.session().position(), other.session().position());
+  EXPECT_EQ(logits(chat), logits(other));
+  EXPECT_EQ(store_.path(chat.head())->size(), 4U);
+  EXPECT_NE(first.answer, asked);
+}
+
 }  // namespace
 }  // namespace runnel

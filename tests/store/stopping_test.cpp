@@ -437,6 +437,20 @@ Stopping::Calls Stopping::c_conversations() {
           EXPECT_TRUE(chat().rewind(second_.answer));
           return said;
         }}},
+      {"runnel_conversation_resume",
+       {stays,
+        [&] {
+          GenerationOptions few = short_answer();
+          few.max_tokens = 2;
+          few.ignore_end = true;  // cut, so that there is something to go on with
+          EXPECT_TRUE(chat().add_user("x"));
+          EXPECT_TRUE(chat().answer(few));
+          const Said said = turn([&](runnel_turn* turn) {
+            return runnel_conversation_resume(chat_, &turns_, turn, &error_);
+          });
+          EXPECT_TRUE(chat().rewind(second_.answer));
+          return said;
+        }}},
       {"runnel_conversation_regenerate",
        {stays,
         [&] {

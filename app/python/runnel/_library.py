@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import importlib.util
 import operator
 import os
 import threading
@@ -28,7 +29,14 @@ def _find(name: str, variable: str, *folders: Path) -> str:
 
 
 def _load() -> tuple[str, ctypes.CDLL]:
-    path = _find("runnel", "RUNNEL_LIBRARY", Path(__file__).parent)
+    cuda = importlib.util.find_spec("runnel_cuda")  # libraries that compute on NVIDIA GPUs, too
+    folders = [Path(cuda.origin).parent] if cuda is not None and cuda.origin is not None else []
+    path = _find("runnel", "RUNNEL_LIBRARY", *folders, Path(__file__).parent)
+    try:
+        # What compiles constraints, where it is beside: the library asks for it while it is loaded.
+        ctypes.CDLL(str(Path(path).with_name("librunnel_grammar.so.0")))
+    except OSError:
+        pass  # constraints are refused by name
     try:
         return path, ctypes.CDLL(path)
     except OSError as error:

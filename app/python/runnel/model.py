@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _structs as s
 from ._handle import Handle, Owner, wait_for
 from ._library import call, handle, initialised, path_of, plain, put_number, text_of, token_array, whole_number
+from ._models import CARRIED, find
 from .errors import CancelledError
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class Model(Handle):
     'Hello'
 
     source: a path, the bytes of a file (needed only until this returns), or a descriptor of an open file, whose
-        part of `length` bytes from `offset` on is read (0: to its end).
+        part of `length` bytes from `offset` on is read (0: to its end). "default" and "small" are the models that come
+        with Runnel (wheels `runnel-model` and `runnel-model-small`); a file of such a name is "./default".
     device: as devices() lists them, or "auto".
     threads: on the CPU; 0: one per core.
     memory_limit: bytes that weights and one session may take; 0: no limit.
@@ -61,8 +63,8 @@ class Model(Handle):
     _name = "model"
     _pickle = "load it by its file in the other process"
 
-    def __init__(self, source: str | os.PathLike[str] | bytes | bytearray | memoryview | int, *, device: str = "auto",
-                 threads: int = 0, memory_limit: int = 0, window: int | None = None,
+    def __init__(self, source: str | os.PathLike[str] | bytes | bytearray | memoryview | int = "default", *,
+                 device: str = "auto", threads: int = 0, memory_limit: int = 0, window: int | None = None,
                  cache_directory: str | os.PathLike[str] | None = None, chat_template: str | None = None,
                  offset: int = 0, length: int = 0, progress: Progress | bool | None = None) -> None:
         options = initialised(s.ModelOptions, "model_options")
@@ -72,6 +74,8 @@ class Model(Handle):
         put_number(options, "window_slots", s.FILE_WINDOW if window is None else window)
         options.cache_directory = path_of("cache_directory", cache_directory) if cache_directory is not None else None
         options.chat_template = text_of("chat_template", chat_template) if chat_template is not None else None
+        if isinstance(source, str) and source in CARRIED:
+            source = find(source)
         watch = _Watch(progress)
         options.on_progress = watch.callback
 

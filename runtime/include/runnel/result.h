@@ -10,7 +10,7 @@
 //
 // STOPPING. One rule for every call that a stop token, a runnel_stop or a callback can end early. Where part of the work
 // stays (prefill, generate, generate_several, SessionGeneration, SessionBatch::run, and of a Conversation add_user,
-// answer, send, regenerate and edit), a stop is no error: the result says that it came, and how many tokens were
+// answer, send, resume, regenerate and edit), a stop is no error: the result says that it came, and how many tokens were
 // consumed or which messages were saved. Where nothing stays (Model::load, embedding, score_choices, make_pack, and of a
 // Conversation create, open, rewind and forget_after), the error is `cancelled`, and everything is as it was before.
 // The C API keeps the same rule but for runnel_session_prefill(), which is as old programs know it.

@@ -121,6 +121,19 @@ typedef struct runnel_search_hit {
 } runnel_search_hit;
 typedef bool (*runnel_on_hit)(const runnel_search_hit* hit, void* user);
 
+/* A deletion that can be undone. */
+typedef struct runnel_trash_info {
+  size_t size;
+  runnel_trash_id id;
+  int64_t at; /* when */
+  runnel_conversation_id conversation;
+  bool whole;          /* all of the conversation */
+  int64_t messages;    /* what went */
+  const char* name;    /* the conversation's, zero-terminated */
+  const char* excerpt; /* the beginning of the first message that went, zero-terminated */
+} runnel_trash_info;
+typedef bool (*runnel_on_trash)(const runnel_trash_info* trash, void* user);
+
 /* Newest first; `with_trash`: also what was deleted and can be undone. */
 RUNNEL_API runnel_status runnel_store_list(const runnel_store* store, bool with_trash,
                                            runnel_on_conversation each, void* user,
@@ -176,6 +189,9 @@ RUNNEL_API runnel_status runnel_store_trash_from(runnel_store* store, runnel_mes
                                                  runnel_trash_id* trash, runnel_error* error);
 RUNNEL_API runnel_status runnel_store_undo(runnel_store* store, runnel_trash_id trash,
                                            runnel_error* error);
+/* What can be undone, the newest first. */
+RUNNEL_API runnel_status runnel_store_trash(const runnel_store* store, runnel_on_trash each,
+                                            void* user, runnel_error* error);
 
 typedef struct runnel_forget_report {
   size_t size;
@@ -200,6 +216,12 @@ RUNNEL_API runnel_status runnel_store_forget_trash(runnel_store* store, int64_t 
                                                    runnel_forget_report* report,
                                                    runnel_error* error);
 
+/* One deletion alone, with what was deleted after it below the same messages; RUNNEL_NOT_FOUND if it was undone or
+ * forgotten. */
+RUNNEL_API runnel_status runnel_store_forget_trash_entry(runnel_store* store, runnel_trash_id trash,
+                                                         runnel_forget_report* report,
+                                                         runnel_error* error);
+
 /* ---- the file ---- */
 
 /* The branch that ends at `leaf` (0: the current one), for reading; and the whole tree, for import. */
@@ -215,6 +237,25 @@ RUNNEL_API runnel_status runnel_store_export_json(const runnel_store* store,
 RUNNEL_API runnel_status runnel_store_import_json(runnel_store* store, const char* json,
                                                   size_t bytes, runnel_conversation_id* id,
                                                   runnel_error* error);
+
+/* All chats of an export of this library, of ChatGPT (conversations.json) or of Open WebUI, with their branches. `each`
+ * (may be NULL) gets their ids in the order of the file. RUNNEL_MALFORMED if it is
+ * none of these, and then nothing is stored. */
+RUNNEL_API runnel_status runnel_store_import_chats(
+    runnel_store* store, const char* json, size_t bytes,
+    void (*each)(runnel_conversation_id id, void* user), void* user, runnel_error* error);
+
+typedef struct runnel_salvage_report {
+  size_t size;
+  int64_t conversations;
+  int64_t messages;
+  int64_t unreadable; /* messages that are known to be lost */
+} runnel_salvage_report;
+RUNNEL_API void runnel_salvage_report_init(runnel_salvage_report* report, size_t size);
+/* Copies what can still be read of the damaged library `file` into this one, under new ids; the file is only read.
+ * `report` may be NULL. RUNNEL_MALFORMED or RUNNEL_IO if nothing can be read. */
+RUNNEL_API runnel_status runnel_store_salvage(runnel_store* store, const char* file,
+                                              runnel_salvage_report* report, runnel_error* error);
 
 typedef struct runnel_store_usage {
   size_t size;
@@ -332,6 +373,10 @@ RUNNEL_API runnel_status runnel_conversation_add_user(runnel_conversation* conve
                                                       const runnel_turn_options* options,
                                                       runnel_turn* turn, runnel_error* error);
 RUNNEL_API runnel_status runnel_conversation_answer(runnel_conversation* conversation,
+                                                    const runnel_turn_options* options,
+                                                    runnel_turn* turn, runnel_error* error);
+/* Goes on with the answer at the head, which was cut short: the turn's answer is the same message, longer. */
+RUNNEL_API runnel_status runnel_conversation_resume(runnel_conversation* conversation,
                                                     const runnel_turn_options* options,
                                                     runnel_turn* turn, runnel_error* error);
 /* Another answer beside the one at the head: a new branch. */

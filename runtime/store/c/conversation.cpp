@@ -264,6 +264,17 @@ runnel_status runnel_conversation_answer(runnel_conversation* conversation,
       });
 }
 
+runnel_status runnel_conversation_resume(runnel_conversation* conversation,
+                                         const runnel_turn_options* options, runnel_turn* turn,
+                                         runnel_error* error) {
+  return take_turn(
+      conversation, options, turn, error,
+      [&](Conversation& chat, const runnel_turn_options& o, const ReplayOptions&) -> Result<Turn> {
+        RUNNEL_TRY(const Answering how, answering(o, chat.session().model()));
+        return chat.resume(how.options, how.on_text, how.stop);
+      });
+}
+
 runnel_status runnel_conversation_regenerate(runnel_conversation* conversation,
                                              const runnel_turn_options* options, runnel_turn* turn,
                                              runnel_error* error) {

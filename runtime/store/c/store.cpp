@@ -47,6 +47,17 @@ runnel_message_info to_c(const MessageInfo& info) {
           .name = info.name.c_str()};
 }
 
+runnel_trash_info to_c(const TrashInfo& info) {
+  return {.size = sizeof(runnel_trash_info),
+          .id = info.id,
+          .at = info.at,
+          .conversation = info.conversation,
+          .whole = info.whole,
+          .messages = info.messages,
+          .name = info.name.c_str(),
+          .excerpt = info.excerpt.c_str()};
+}
+
 runnel_branch_info to_c(const BranchInfo& info) {
   return {.size = sizeof(runnel_branch_info),
           .leaf = info.leaf,
@@ -133,6 +144,10 @@ void runnel_store_options_init(runnel_store_options* options, size_t size) {
 
 void runnel_forget_report_init(runnel_forget_report* report, size_t size) {
   init_struct(report, size, runnel_forget_report{});
+}
+
+void runnel_salvage_report_init(runnel_salvage_report* report, size_t size) {
+  init_struct(report, size, runnel_salvage_report{});
 }
 
 void runnel_store_usage_init(runnel_store_usage* usage, size_t size) {
@@ -292,6 +307,12 @@ runnel_status runnel_store_undo(runnel_store* store, runnel_trash_id trash, runn
   return change_store(store, error, [&](ConversationStore& of) { return of.undo(trash); });
 }
 
+runnel_status runnel_store_trash(const runnel_store* store, runnel_on_trash each, void* user,
+                                 runnel_error* error) {
+  return give_list(store, each, user, error,
+                   [](const ConversationStore& of) { return of.trash(); });
+}
+
 runnel_status runnel_store_forget_conversation(runnel_store* store, runnel_conversation_id id,
                                                runnel_forget_report* report, runnel_error* error) {
   return forget(store, report, error,
@@ -309,6 +330,12 @@ runnel_status runnel_store_forget_trash(runnel_store* store, int64_t older_than_
   return forget(store, report, error, [&](ConversationStore& of) {
     return of.forget_trash(std::chrono::milliseconds(older_than_ms));
   });
+}
+
+runnel_status runnel_store_forget_trash_entry(runnel_store* store, runnel_trash_id trash,
+                                              runnel_forget_report* report, runnel_error* error) {
+  return forget(store, report, error,
+                [&](ConversationStore& of) { return of.forget_trash_entry(trash); });
 }
 
 // NOLINTNEXTLINE(readability-function-size): in C a text, a buffer and an error are many parameters
@@ -337,6 +364,34 @@ runnel_status runnel_store_import_json(runnel_store* store, const char* json, si
     RUNNEL_TRY(const ConversationId made, of.import_json(given));
     if (id != nullptr) *id = made;
     return {};
+  });
+}
+
+runnel_status runnel_store_import_chats(runnel_store* store, const char* json, size_t bytes,
+                                        void (*each)(runnel_conversation_id id, void* user),
+                                        void* user, runnel_error* error) {
+  return change_store(store, error, [&](ConversationStore& of) -> Status {
+    RUNNEL_TRY(const std::string_view given, text_of(json, bytes, "json"));
+    RUNNEL_TRY(const std::vector<ConversationId> made, of.import_chats(given));
+    if (each == nullptr) return {};
+    for (const ConversationId id : made) each(id, user);
+    return {};
+  });
+}
+
+runnel_status runnel_store_salvage(runnel_store* store, const char* file,
+                                   runnel_salvage_report* report, runnel_error* error) {
+  return change_store(store, error, [&](ConversationStore& of) -> Status {
+    RUNNEL_CHECK_OK(check_not_null(file, "file"));
+    RUNNEL_CHECK_OK(known_struct(report, runnel_salvage_report{}, sizeof(runnel_salvage_report),
+                                 "runnel_salvage_report"));
+    RUNNEL_TRY(const SalvageReport done, of.salvage(file));
+    return give_struct(report,
+                       runnel_salvage_report{.size = sizeof(runnel_salvage_report),
+                                             .conversations = done.conversations,
+                                             .messages = done.messages,
+                                             .unreadable = done.unreadable},
+                       "runnel_salvage_report");
   });
 }
 
