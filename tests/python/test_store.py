@@ -84,6 +84,8 @@ class Stores(Stored):
         trash = self.store.trash(chat.id)
         self.assertEqual(self.store.conversations(), [])
         self.assertEqual([c.trash for c in self.store.conversations(with_trash=True)], [trash])
+        thrown = self.store.trashed()[0]
+        self.assertEqual((thrown.id, thrown.conversation, thrown.whole, thrown.name), (trash, chat.id, True, "plans"))
         self.store.undo(trash)
         self.store.undo(self.store.trash_from(second.user))
         self.store.undo(self.store.trash_after(first.answer))
@@ -96,6 +98,10 @@ class Stores(Stored):
         everything = b"".join(p.read_bytes() for p in Path(self.folder).rglob("*") if p.is_file())
         self.assertNotIn(b"secret", everything)
         self.assertEqual(self.store.forget_trash().messages, 0)
+        other = self.chat("other")
+        other.close()
+        self.store.forget_trashed(self.store.trash(other.id))
+        self.assertEqual(self.store.trashed(), [])
 
     def test_exports_and_imports(self) -> None:
         chat = self.chat()
@@ -105,6 +111,14 @@ class Stores(Stored):
         self.assertEqual([m.text for m in self.store.tree(copied)], [m.text for m in self.store.tree(chat.id)])
         with self.assertRaises(runnel.MalformedError):
             self.store.import_json("no JSON")
+        with self.assertRaises(runnel.MalformedError):
+            self.store.import_chats("{}")
+        imported = self.store.import_chats(self.store.export_json(chat.id))
+        self.assertEqual([m.text for m in self.store.tree(imported[0])], [m.text for m in self.store.tree(chat.id)])
+        with runnel.Store(os.path.join(self.folder, "other.db")) as other:
+            saved = other.salvage(self.file)
+            self.assertEqual((saved.conversations, saved.unreadable), (3, 0))
+            self.assertEqual(len(other.conversations()), 3)
 
     def test_errors_have_classes(self) -> None:
         folder = os.path.join(self.folder, "missing", "\0")
@@ -207,6 +221,15 @@ class Conversations(Stored):
         self.assertEqual(chat.messages(), [])
         with self.assertRaises(runnel.InvalidArgumentError):
             chat.answer()
+
+    def test_goes_on_with_an_answer_that_was_cut(self) -> None:
+        one, two = self.chat("one"), self.chat("two")
+        cut = one.send("Tell me a story.", max_tokens=5)
+        rest = one.resume(max_tokens=5)
+        whole = two.send("Tell me a story.", max_tokens=10)
+        self.assertEqual(rest.answer, cut.answer)
+        self.assertEqual(cut.text + rest.text, whole.text)
+        self.assertEqual(one.messages()[-1].text, whole.text)
 
     def test_an_iterator_gives_what_one_call_gives(self) -> None:
         one, two = self.chat("one"), self.chat("two")
