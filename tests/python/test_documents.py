@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the documents, and the chat."""
+"""The examples of the documents."""
 from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -29,11 +27,6 @@ class Documents(unittest.TestCase):
                     exec(compile(example, "docs/python.md", "exec"), names)
             finally:
                 os.chdir(before)
-
-    def test_the_chat_answers(self) -> None:
-        done = subprocess.run([sys.executable, "-m", "runnel", "chat", str(FILE), "--device", "cpu", "-n", "12"],
-                              input="Say hello.\nAnd again.\n", capture_output=True, text=True, check=True)
-        self.assertGreater(len(done.stdout.replace(">", "").strip()), 10)
 
 
 if __name__ == "__main__":
