@@ -180,9 +180,10 @@ void Answer::add_calls(nlohmann::ordered_json& choice, std::size_t index, const 
   if (answer.content.empty() && !answer.whole.empty()) message["content"] = nullptr;
   for (const std::size_t at : answer.whole) {
     const ToolCall& call = answer.calls[at];
-    message["tool_calls"].push_back({{"id", call.id},
-                                     {"type", "function"},
-                                     {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+    message["tool_calls"].push_back(
+        {{"id", call.id},
+         {"type", "function"},
+         {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
   }
   choice["finish_reason"] = finish_reason(job.result(), &answer);
   add_broken(choice, answer);

@@ -124,9 +124,9 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
     const std::string text = job.result().text + job.result().held_back;
     if (!request_.tools.may_call()) return {"assistant", text};
     const bool cut = job.result().reason == FinishReason::length;
-    return answer_of(owner_.model_->tool_format(), text, cut, [this](std::size_t call) {
-             return answer_->call_id(0, call);
-           }).message();
+    return answer_of(owner_.model_->tool_format(), text, cut,
+                     [this](std::size_t call) { return answer_->call_id(0, call); })
+        .message();
   }
 
   // Gives the conversation back as this request left it.
@@ -233,8 +233,8 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
     CallAnswer answer;
   };
   std::vector<Calls> calls_;  // of each choice's stream, with tools; of the reactor's thread
-  std::vector<char> begun_;  // choices of which something was sent; of the reactor's thread
-  std::vector<bool> ended_;  // choices whose end was sent; of the reactor's thread
+  std::vector<char> begun_;   // choices of which something was sent; of the reactor's thread
+  std::vector<bool> ended_;   // choices whose end was sent; of the reactor's thread
   std::unique_ptr<Answer> answer_;
   Before before_;
   std::unique_ptr<Session> session_;  // from the job
@@ -325,10 +325,9 @@ std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
   if (!taken.state) trail.tools = request.tools.hash;
   if (taken.state) {
     if (trail.tools != request.tools.hash && (whole || !tools.empty())) {
-      return HttpError{409,
-                       "the tools are not those that conversation " + request.conversation +
-                           " has read",
-                       "tools", "conversation_differs"};
+      return HttpError{
+          409, "the tools are not those that conversation " + request.conversation + " has read",
+          "tools", "conversation_differs"};
     }
     MessageTrail begun{.tools = trail.tools};
     const std::size_t known = std::min<std::uint64_t>(trail.count, fresh.size());

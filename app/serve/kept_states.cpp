@@ -99,9 +99,7 @@ std::optional<KeptState> KeptStates::load(const std::string& id) const {
   Result<Session> session = Session::create(model_);
   if (!session || !session->restore(*snapshot) || session->position() != facts->position) return {};
   return KeptState{.session = std::make_unique<Session>(*std::move(session)),
-                   .trail = {.count = facts->messages,
-                             .hash = facts->hash,
-                             .tools = facts->tools},
+                   .trail = {.count = facts->messages, .hash = facts->hash, .tools = facts->tools},
                    .closed = facts->closed,
                    .awaiting = facts->awaiting,
                    .generation = facts->generation,

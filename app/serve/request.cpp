@@ -67,9 +67,10 @@ void read_messages(Fields& fields, std::vector<ChatMessage>& messages) {
     std::string role = entry["role"].get<std::string>();
     if (role == "developer") role = "system";
     if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
-      fields.refuse("messages: the role " + role.substr(0, 40) +
-                        " is not supported by this server, expected system, user, assistant or tool",
-                    "messages", "unsupported_field");
+      fields.refuse(
+          "messages: the role " + role.substr(0, 40) +
+              " is not supported by this server, expected system, user, assistant or tool",
+          "messages", "unsupported_field");
       return;
     }
     for (const auto& [name, value] : entry.items()) {

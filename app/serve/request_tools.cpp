@@ -52,7 +52,8 @@ AskedTools read_asked_tools(Fields& fields, std::string_view body) {
   AskedTools asked;
   if (const nlohmann::json* given = fields.value("tools"); given != nullptr) {
     const auto whole = nlohmann::ordered_json::parse(body, nullptr, false);
-    const std::string text = whole.is_object() && whole.contains("tools") ? dump(whole["tools"]) : "";
+    const std::string text =
+        whole.is_object() && whole.contains("tools") ? dump(whole["tools"]) : "";
     Result<std::vector<Tool>> tools = read_tools(text);
     if (!tools) {
       fields.refuse(tools.error().message, "tools");

@@ -31,10 +31,10 @@ void read_calls(const nlohmann::json& entry, ChatMessage& message, Fields& field
 
 /// A choice's answer, put together from what a reader of calls gives.
 struct CallAnswer {
-  std::string content;           // text, and the texts of calls that are none
-  std::vector<ToolCall> calls;   // begun ones; in order, with ids
+  std::string content;          // text, and the texts of calls that are none
+  std::vector<ToolCall> calls;  // begun ones; in order, with ids
   std::vector<BrokenCall> broken;
-  bool half_call = false;        // one that was begun is none
+  bool half_call = false;          // one that was begun is none
   std::vector<std::size_t> whole;  // of `calls`, those that are
 
   /// @param name  of a call, by its place: its id

@@ -23,9 +23,9 @@ void close_objects(Json& schema, bool root) {
   if (!schema.is_object()) return;
   const bool names = schema.contains("properties") && schema["properties"].is_object() &&
                      (root || !schema["properties"].empty());
-  const bool more = schema.contains("additionalProperties") || schema.contains("patternProperties") ||
-                    schema.contains("propertyNames") || schema.contains("minProperties") ||
-                    schema.contains("maxProperties");
+  const bool more = schema.contains("additionalProperties") ||
+                    schema.contains("patternProperties") || schema.contains("propertyNames") ||
+                    schema.contains("minProperties") || schema.contains("maxProperties");
   if (names && !more) schema["additionalProperties"] = false;
   for (auto& [name, value] : schema.items()) {
     if (name == "enum" || name == "const" || name == "default" || name == "examples") continue;
@@ -70,7 +70,7 @@ Result<std::shared_ptr<const Constraint>> tool_constraint(const Model& model,
     return fail(ErrorCode::invalid_argument, "tools: there is none of the name ",
                 in_quotes(choice.name));
   const bool several = choice.parallel && !named;
-  const Json source = {{"free", none                            ? "only"
+  const Json source = {{"free", none                             ? "only"
                                 : choice.kind == Kind::automatic ? "before"
                                                                  : "none"},
                        {"trigger", format.open},

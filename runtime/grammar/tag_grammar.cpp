@@ -20,9 +20,7 @@ constexpr char kIdMark = '\x1f';  // ToolFormat::kIdMark
 constexpr const char* kAnyObject = R"({"type": "object"})";
 
 Json constant(std::string_view text) { return {{"type", "const_string"}, {"value", text}}; }
-Json sequence(Json elements) {
-  return {{"type", "sequence"}, {"elements", std::move(elements)}};
-}
+Json sequence(Json elements) { return {{"type", "sequence"}, {"elements", std::move(elements)}}; }
 Json grammar(std::string text) { return {{"type", "grammar"}, {"grammar", std::move(text)}}; }
 
 /// Adds `text` to the elements of a sequence.
@@ -77,7 +75,8 @@ bool has_text(const Json& json, const char* name) {
 Result<std::string> checked_schema(const Json& tag) {
   if (!has_text(tag, "begin") || !tag.contains("strict") || !tag["strict"].is_boolean())
     return fail(ErrorCode::invalid_argument, "has no text \"begin\" or no \"strict\"");
-  const bool given = tag.contains("schema") && (tag["schema"].is_object() || tag["schema"].is_boolean());
+  const bool given =
+      tag.contains("schema") && (tag["schema"].is_object() || tag["schema"].is_boolean());
   if (!given) return fail(ErrorCode::invalid_argument, "has no JSON schema");
   const std::string schema = tag["schema"].dump();
   const Status supported = check_schema(schema);
@@ -144,9 +143,9 @@ xgrammar::Grammar tag_grammar(const std::string& checked) {
     const std::string schema = tag["schema"];
     Json elements = Json::array();
     add_text(elements, tag["begin"].get<std::string>());
-    elements.push_back(grammar(xgrammar::Grammar::FromJSONSchema(schema, false, std::nullopt,
-                                                                 std::nullopt, tag["strict"])
-                                   .ToString()));
+    elements.push_back(grammar(
+        xgrammar::Grammar::FromJSONSchema(schema, false, std::nullopt, std::nullopt, tag["strict"])
+            .ToString()));
     tags.push_back(sequence(std::move(elements)));
     runnel_xgrammar_checkpoint(schema.size());
   }
@@ -182,7 +181,8 @@ xgrammar::Grammar tag_grammar(const std::string& checked) {
   }
   auto made = xgrammar::Grammar::FromStructuralTag(Json{{"format", std::move(format)}}.dump());
   if (const auto* wrong = std::get_if<xgrammar::StructuralTagError>(&made))
-    throw std::runtime_error(std::visit([](const auto& e) { return std::string(e.what()); }, *wrong));
+    throw std::runtime_error(
+        std::visit([](const auto& e) { return std::string(e.what()); }, *wrong));
   return std::get<xgrammar::Grammar>(std::move(made));
 }
 

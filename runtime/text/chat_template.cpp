@@ -82,8 +82,9 @@ Result<Text> run_template(const ChatTemplate& chat, const ChatTalk& talk,
                           bool add_generation_prompt, Thinking thinking = Thinking::as_trained) {
   const std::span<const ChatMessage> messages = talk.messages;
   // Those of ids of nine letters refuse others. Before it is known the samples have such.
-  const bool nine = (chat.tools.middle + chat.tools.between + chat.tools.end)
-                        .find(ToolFormat::kIdMark) != std::string::npos;
+  const bool nine =
+      (chat.tools.middle + chat.tools.between + chat.tools.end).find(ToolFormat::kIdMark) !=
+      std::string::npos;
   jinja::List list;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -108,9 +109,9 @@ Result<Text> run_template(const ChatTemplate& chat, const ChatTalk& talk,
   limits.bytes += std::uint64_t{256} * bytes;
   // What the transformers library passes, with none for what there is not.
   std::vector<std::pair<std::string, Value>> variables = {
-      {"messages", std::move(list)},    {"add_generation_prompt", Value(add_generation_prompt)},
+      {"messages", std::move(list)},      {"add_generation_prompt", Value(add_generation_prompt)},
       {"tools", tools_value(talk.tools)}, {"documents", Value(nullptr)},
-      {"bos_token", Value(chat.begin)}, {"eos_token", Value(chat.end)}};
+      {"bos_token", Value(chat.begin)},   {"eos_token", Value(chat.end)}};
   // The two names that templates have for it.
   if (thinking != Thinking::as_trained) {
     for (const char* name : {"enable_thinking", "thinking"})
@@ -177,8 +178,8 @@ void find_answer_form(ChatTemplate& chat) {
 void find_tools(ChatTemplate& chat) {
   chat.tools.reason = "the chat template does not lay out tools";
   if (chat.source.find("tools") == std::string::npos) return;
-  const LayOut lay_out = [&chat](std::span<const ChatMessage> messages,
-                                 std::span<const Tool> tools, bool prompt) {
+  const LayOut lay_out = [&chat](std::span<const ChatMessage> messages, std::span<const Tool> tools,
+                                 bool prompt) {
     const Result<Text> laid_out = run_template(chat, {messages, tools}, prompt);
     return laid_out ? laid_out->bytes() : std::string();
   };
@@ -301,8 +302,16 @@ const char* to_string(ChatStyle style) {
 ChatFormat chat_format_of(std::string_view source, std::string begin, std::string end) {
   Result<jinja::Template> parsed = jinja::Template::parse(source);
   if (!parsed) return no_format(parsed.error().message);
-  auto made = std::make_shared<ChatTemplate>(ChatTemplate{
-      *std::move(parsed), std::string(source), std::move(begin), std::move(end), {}, {}, {}, {}, {}, {}});
+  auto made = std::make_shared<ChatTemplate>(ChatTemplate{*std::move(parsed),
+                                                          std::string(source),
+                                                          std::move(begin),
+                                                          std::move(end),
+                                                          {},
+                                                          {},
+                                                          {},
+                                                          {},
+                                                          {},
+                                                          {}});
   const std::time_t now = std::time(nullptr);
   static_cast<void>(localtime_r(&now, &made->now));
   find_answer_form(*made);
@@ -386,7 +395,8 @@ Result<ChatFormat> chat_format_from_gguf(const GgufFile& file) {
       RUNNEL_TRY(const std::string own, file.get_string(kTemplateKey, ""));
       const ChatFormat of_own = own.empty() ? ChatFormat{} : with_tokens_of(file, own);
       const bool has_tools = of_own.jinja && of_own.jinja->tools.style != ToolStyle::none;
-      return ChatFormat{ChatStyle::chatml, std::move(prompt), {}, {}, has_tools ? of_own.jinja : nullptr};
+      return ChatFormat{
+          ChatStyle::chatml, std::move(prompt), {}, {}, has_tools ? of_own.jinja : nullptr};
     }
     if (style == "rwkv") return ChatFormat{ChatStyle::rwkv, std::move(prompt), {}, {}};
     if (style != "none" && style != "jinja")
@@ -535,8 +545,7 @@ Result<ChatReading> read_chat(const Tokenizer& tokenizer, const ChatFormat& form
   RUNNEL_TRY(const Text whole, lay_out_prompt(format, talk, true));
   ChatReading out;
   for (out.kept = read.messages; out.kept > 0; --out.kept) {
-    const Result<Text> text =
-        text_after(format, {messages.first(out.kept), talk.tools}, whole);
+    const Result<Text> text = text_after(format, {messages.first(out.kept), talk.tools}, whole);
     if (!text || !whole.bytes().starts_with(text->bytes())) continue;
     const bool all = out.kept == read.messages;
     RUNNEL_TRY(out.tokens, following(tokenizer, all ? read.unread : std::string_view(),

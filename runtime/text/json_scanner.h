@@ -63,8 +63,8 @@ class JsonScanner {
   State state_ = State::more;
   Expects expects_ = Expects::value;
   Part part_ = Part::none;
-  bool key_ = false;  // the text is one
-  int hex_ = 0;       // digits to come
+  bool key_ = false;       // the text is one
+  int hex_ = 0;            // digits to come
   std::string_view word_;  // rest of it
   std::vector<char> open_;
 };

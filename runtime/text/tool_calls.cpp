@@ -69,12 +69,12 @@ struct ToolCallReader::Impl {
   std::string key;
   enum class Value : std::uint8_t { none, name, arguments, other };
   Value value = Value::none;
-  std::size_t from = 0;     // of the key or value under way in `raw`
+  std::size_t from = 0;  // of the key or value under way in `raw`
   bool in_key = false;
-  bool begun = false;       // its name was given
+  bool begun = false;  // its name was given
   std::string name;
-  std::string arguments;    // up to now
-  std::size_t given = 0;    // bytes of them that were given
+  std::string arguments;  // up to now
+  std::size_t given = 0;  // bytes of them that were given
 
   void emit(Kind kind, std::string_view text) {
     const bool joins = kind == Kind::text || kind == Kind::arguments;
@@ -90,7 +90,8 @@ struct ToolCallReader::Impl {
 
   void say(std::string_view text) {
     if (text.empty()) return;
-    if (!said && called) text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    if (!said && called)
+      text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
     if (text.empty()) return;
     said = true;
     emit(Kind::text, text);
@@ -110,7 +111,7 @@ struct ToolCallReader::Impl {
       say(before);
       held.clear();
       begin_call(open);
-      at = format.style == ToolStyle::tagged ? At::object
+      at = format.style == ToolStyle::tagged  ? At::object
            : format.style == ToolStyle::named ? At::head
                                               : At::list;
       return;

@@ -61,7 +61,8 @@ Value value_of(const Json& json) {
 }
 
 Json parsed(const std::string& text) {
-  return is_json_container(text) ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
+  return is_json_container(text) ? Json::parse(text, nullptr, false)
+                                 : Json(Json::value_t::discarded);
 }
 
 Json definition(const Tool& tool) {
@@ -97,7 +98,8 @@ void classify(ToolFormat& format) {
     std::erase_if(packed, [](char c) { return c == ' ' || c == '\n'; });
     std::string middle = format.middle;
     std::erase_if(middle, [](char c) { return c == ' ' || c == '\n'; });
-    return packed == R"({"name":")" && (middle == R"(","arguments":)" || middle == R"(","parameters":)");
+    return packed == R"({"name":")" &&
+           (middle == R"(","arguments":)" || middle == R"(","parameters":)");
   };
   const std::string_view begin = format.begin;
   const std::string angle = tag(begin, '<', '>'), square = tag(begin, '[', ']');
@@ -138,13 +140,15 @@ ToolFormat find_tool_format(const LayOut& lay_out, std::string_view opening, std
                   .description = "Probes.",
                   .parameters = R"({"type": "object", "properties": {}})"};
   const std::span<const Tool> tools(&tool, 1);
-  const ToolCall call{.id = std::string(kId), .name = tool.name, .arguments = std::string(kArguments)};
+  const ToolCall call{
+      .id = std::string(kId), .name = tool.name, .arguments = std::string(kArguments)};
   const ChatMessage question{.role = "user", .content = "Question 1?"};
   const std::string plain = lay_out(std::span(&question, 1), {}, true);
   std::string prompt = lay_out(std::span(&question, 1), tools, true);
   if (prompt.find(kName) == prompt.npos || prompt == plain) return format;
   if (prompt.ends_with(opening)) prompt.resize(prompt.size() - opening.size());
-  const std::vector<ChatMessage> answered = {question, {.role = "assistant", .content = "Answer 1."}};
+  const std::vector<ChatMessage> answered = {question,
+                                             {.role = "assistant", .content = "Answer 1."}};
   const std::string said = lay_out(answered, tools, false);
   const std::size_t answer = said.rfind("Answer 1.");
   closing = answer == said.npos ? "" : said.substr(answer + std::string_view("Answer 1.").size());
@@ -174,14 +178,14 @@ ToolFormat find_tool_format(const LayOut& lay_out, std::string_view opening, std
   format.end = one.substr(arguments + kArguments.size());
   const std::string first = one.substr(0, arguments + kArguments.size());
   const std::size_t second = two.starts_with(first) ? two.find(kName, first.size()) : two.npos;
-  if (second != two.npos &&
-      two.substr(second) == std::string(kName) + format.middle + std::string(kArguments) + format.end)
+  if (second != two.npos && two.substr(second) == std::string(kName) + format.middle +
+                                                      std::string(kArguments) + format.end)
     format.between = two.substr(first.size(), second - first.size());
   classify(format);
-  format.reason = format.style == ToolStyle::none
-                      ? "the chat template writes calls as " + in_quotes(format.begin) +
-                            ", which is not read"
-                      : "";
+  format.reason =
+      format.style == ToolStyle::none
+          ? "the chat template writes calls as " + in_quotes(format.begin) + ", which is not read"
+          : "";
   return format;
 }
 
@@ -207,12 +211,15 @@ std::vector<ChatMessage> in_words(const ChatTalk& talk, const std::string& defau
     }
     if (!system.empty()) system += "\n\n";
     system +=
-        "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with "
+        "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "
+        "provided with "
         "function signatures within <tools></tools> XML tags:\n<tools>";
     for (const Tool& tool : talk.tools) system += "\n" + dumps(definition(tool));
     system +=
-        "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
-        "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "
+        "\n</tools>\n\nFor each function call, return a json object with function name and "
+        "arguments within "
+        "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, "
+        "\"arguments\": "
         "<args-json-object>}\n</tool_call>";
     words.push_back({.role = "system", .content = std::move(system)});
   }
@@ -293,15 +300,15 @@ Status check_calls(const ChatMessage& message) {
 
 Status check_tools(std::span<const Tool> tools) {
   if (tools.size() > kMostTools)
-    return fail(ErrorCode::invalid_argument, "tools: ", tools.size(), " are given, expected at most ",
-                std::size_t{kMostTools});
+    return fail(ErrorCode::invalid_argument, "tools: ", tools.size(),
+                " are given, expected at most ", std::size_t{kMostTools});
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < tools.size(); ++i) {
     const Tool& tool = tools[i];
-    const bool fits = !tool.name.empty() && tool.name.size() <= 64 &&
-                      std::ranges::all_of(tool.name, [](char c) {
-                        return letter_or_digit(c) || c == '_' || c == '-' || c == '.';
-                      });
+    const bool fits =
+        !tool.name.empty() && tool.name.size() <= 64 && std::ranges::all_of(tool.name, [](char c) {
+          return letter_or_digit(c) || c == '_' || c == '-' || c == '.';
+        });
     if (!fits)
       return fail(ErrorCode::invalid_argument, "tools: the name of tool ", i, " is ",
                   in_quotes(tool.name), ", expected 1 to 64 of A-Z a-z 0-9 _ . -");
@@ -369,8 +376,8 @@ Result<std::vector<Tool>> read_tools(std::string_view json) {
     return fail(ErrorCode::invalid_argument, "tools: is no JSON list, nested at most ",
                 std::size_t{JsonScanner::kMostDepth}, " deep");
   if (list.size() > kMostTools)
-    return fail(ErrorCode::invalid_argument, "tools: ", list.size(), " are given, expected at most ",
-                std::size_t{kMostTools});
+    return fail(ErrorCode::invalid_argument, "tools: ", list.size(),
+                " are given, expected at most ", std::size_t{kMostTools});
   std::vector<Tool> tools;
   for (std::size_t i = 0; i < list.size(); ++i) {
     RUNNEL_TRY(Tool tool, read_tool(list[i], "tools: tool " + std::to_string(i)));

@@ -32,8 +32,9 @@ struct ToolCall {
 struct Tool {
   std::string name;         ///< 1 to 64 of A-Z a-z 0-9 _ . -
   std::string description;  ///< may be empty
-  std::string parameters;   ///< a JSON schema of its arguments, an object's, as text; empty: it has none
-  bool strict = false;      ///< arguments are kept to all of the schema, or the schema is refused
+  std::string
+      parameters;  ///< a JSON schema of its arguments, an object's, as text; empty: it has none
+  bool strict = false;  ///< arguments are kept to all of the schema, or the schema is refused
 
   bool operator==(const Tool&) const = default;
 };

@@ -40,11 +40,11 @@ inline constexpr std::size_t kMostTools = 128;
 
 /// How calls stand in an answer.
 enum class ToolStyle : std::uint8_t {
-  none,    ///< the chat format knows no tools, or writes calls in a way that is not read here
+  none,  ///< the chat format knows no tools, or writes calls in a way that is not read here
   tagged,  ///< <tool_call>{"name": …, "arguments": …}</tool_call>, several of them: Hermes, Qwen, RWKV
-  bare,    ///< the answer is {"name": …, "parameters": …}: Llama
-  list,    ///< [TOOL_CALLS][{"name": …, "arguments": …}, …]: Mistral
-  named,   ///< [TOOL_CALLS]NAME[ARGS]{…}, several of them: Mistral's later ones
+  bare,   ///< the answer is {"name": …, "parameters": …}: Llama
+  list,   ///< [TOOL_CALLS][{"name": …, "arguments": …}, …]: Mistral
+  named,  ///< [TOOL_CALLS]NAME[ARGS]{…}, several of them: Mistral's later ones
 };
 
 /// "none", "tagged", "bare", "list", "named".
@@ -54,13 +54,15 @@ RUNNEL_API std::string_view to_string(ToolStyle style);
 /// the next call's NAME or `end`. In these texts kIdMark stands for an id of nine letters or digits.
 struct ToolFormat {
   ToolStyle style = ToolStyle::none;
-  std::string reason = {};     ///< with none: why
-  std::string open = {};       ///< what begins a call and is no text: "<tool_call>", "[TOOL_CALLS]"; empty with bare
-  std::string close = {};      ///< with tagged: "</tool_call>"
-  std::string begin = {};      ///< "<tool_call>\n{\"name\": \""
-  std::string middle = {};     ///< "\", \"arguments\": "
-  std::string between = {};    ///< "}\n</tool_call>\n<tool_call>\n{\"name\": \""; empty: one call an answer
-  std::string end = {};        ///< "}\n</tool_call>"
+  std::string reason = {};  ///< with none: why
+  std::string open =
+      {};  ///< what begins a call and is no text: "<tool_call>", "[TOOL_CALLS]"; empty with bare
+  std::string close = {};   ///< with tagged: "</tool_call>"
+  std::string begin = {};   ///< "<tool_call>\n{\"name\": \""
+  std::string middle = {};  ///< "\", \"arguments\": "
+  std::string between =
+      {};  ///< "}\n</tool_call>\n<tool_call>\n{\"name\": \""; empty: one call an answer
+  std::string end = {};  ///< "}\n</tool_call>"
 
   static constexpr char kIdMark = '\x1f';
 
@@ -106,7 +108,7 @@ struct ToolEvent {
   };
   Kind kind = Kind::text;
   std::string text;
-  std::size_t call = 0;  ///< of begin, arguments, end: counted from 0 in the answer
+  std::size_t call = 0;     ///< of begin, arguments, end: counted from 0 in the answer
   std::string reason = {};  ///< of broken
   bool begun = false;       ///< of broken: there was a `begin` of `call`
 
@@ -143,8 +145,8 @@ struct BrokenCall {
 
 /// An answer and the calls in it.
 struct ToolAnswer {
-  std::string text;               ///< before, between and after calls
-  std::vector<ToolCall> calls;    ///< whole ones, without ids
+  std::string text;             ///< before, between and after calls
+  std::vector<ToolCall> calls;  ///< whole ones, without ids
   std::vector<BrokenCall> broken;
 
   bool operator==(const ToolAnswer&) const = default;
