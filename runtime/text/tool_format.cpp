@@ -157,9 +157,7 @@ ToolFormat find_tool_format(const LayOut& lay_out, std::string_view opening, std
     const std::vector<ChatMessage> talk = {
         question,
         {.role = "assistant", .content = {}, .tool_calls = std::vector<ToolCall>(n, call)},
-        {.role = "tool", .content = "Result 1.", .tool_call_id = call.id},
-        {.role = "assistant", .content = "Answer 1."},
-        {.role = "user", .content = "Question 2?"}};
+        {.role = "tool", .content = "Result 1.", .tool_call_id = call.id}};
     std::string all = lay_out(talk, tools, false);
     if (!all.starts_with(prompt)) return std::string();
     all.erase(0, prompt.size());

@@ -16,6 +16,8 @@ ChatFormat published(const std::string& name) {
   return chat_format_of(test::read_data("chat_templates/" + name + ".jinja"), "<s>", "</s>");
 }
 
+ToolFormat format_of(const std::string& name) { return tool_format(published(name)); }
+
 const Tool kTool{.name = "weather",
                  .description = "The weather <|im_end|>",
                  .parameters = R"({"type": "object", "properties": {"city": {"type": "string"}}})"};
@@ -33,7 +35,7 @@ std::string text(const ChatFormat& format, const Messages& messages, std::span<c
 
 TEST(ToolFormats, AreFoundInPublishedTemplates) {
   for (const char* name : {"qwen2.5", "qwen3", "hermes-3"}) {
-    const ToolFormat& format = tool_format(published(name));
+    const ToolFormat format = format_of(name);
     EXPECT_EQ(format.style, ToolStyle::tagged) << name << ": " << format.reason;
     EXPECT_EQ(format.begin, tagged_tool_format().begin) << name;
     EXPECT_EQ(format.middle, tagged_tool_format().middle) << name;
@@ -41,26 +43,26 @@ TEST(ToolFormats, AreFoundInPublishedTemplates) {
     EXPECT_EQ(format.open, "<tool_call>");
     EXPECT_EQ(format.close, "</tool_call>");
   }
-  EXPECT_EQ(tool_format(published("qwen2.5")), tagged_tool_format());
+  EXPECT_EQ(format_of("qwen2.5"), tagged_tool_format());
   for (const char* name : {"llama-3.1", "llama-3.2"}) {
-    const ToolFormat& format = tool_format(published(name));
+    const ToolFormat format = format_of(name);
     EXPECT_EQ(format.style, ToolStyle::bare) << name << ": " << format.reason;
     EXPECT_EQ(format.begin, "{\"name\": \"");
     EXPECT_EQ(format.middle, "\", \"parameters\": ");
     EXPECT_EQ(format.between, "") << "it supports one call at a time";
   }
-  const ToolFormat& nemo = tool_format(published("mistral-nemo"));
+  const ToolFormat nemo = format_of("mistral-nemo");
   EXPECT_EQ(nemo.style, ToolStyle::list) << nemo.reason;
   EXPECT_EQ(nemo.begin, "[TOOL_CALLS][{\"name\": \"");
   EXPECT_EQ(nemo.end, std::string(", \"id\": \"") + ToolFormat::kIdMark + "\"}]");
-  const ToolFormat& small = tool_format(published("mistral-small-3.2"));
+  const ToolFormat small = format_of("mistral-small-3.2");
   EXPECT_EQ(small.style, ToolStyle::named) << small.reason;
   EXPECT_EQ(small.middle, std::string("[CALL_ID]") + ToolFormat::kIdMark + "[ARGS]");
 }
 
 TEST(ToolFormats, OthersAreNoneWithAReason) {
   for (const char* name : {"phi-3.5", "gemma-2", "qwen3.5", "falcon"}) {
-    const ToolFormat& format = tool_format(published(name));
+    const ToolFormat format = format_of(name);
     EXPECT_EQ(format.style, ToolStyle::none) << name;
     EXPECT_FALSE(format.reason.empty()) << name;
     const auto refused = lay_out_chat(published(name), {kTalk, kTools}, true);
