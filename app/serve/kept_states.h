@@ -34,6 +34,7 @@ namespace runnel::serve {
 struct MessageTrail {
   std::uint64_t count = 0;
   std::uint64_t hash = 0;
+  std::uint64_t tools = 0;  // hash of the tools that it has read, 0: none
 
   void add(const ChatMessage& message);
   bool operator==(const MessageTrail&) const = default;

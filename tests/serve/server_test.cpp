@@ -81,8 +81,7 @@ TEST_F(Serve, ManyClientsAtOnceGetWhatEachWouldGetAlone) {
 TEST_F(Serve, RefusesByNameWhatItDoesNotSupport) {
   start();
   const std::vector<std::pair<const char*, Json>> fields = {
-      {"tools", Json::array({{{"type", "function"}}})},
-      {"tool_choice", "auto"},
+      {"functions", Json::array()},
       {"audio", Json::object()},
       {"reasoning_effort", "low"},
   };
