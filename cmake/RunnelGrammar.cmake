@@ -43,28 +43,57 @@ if(NOT xgrammar_found STREQUAL xgrammar_sha256)
   message(FATAL_ERROR "${xgrammar_archive}: SHA-256 is ${xgrammar_found}, expected ${xgrammar_sha256}")
 endif()
 
+# Unpacked anew where what is changed in it (below) has changed.
+file(SHA256 ${CMAKE_CURRENT_LIST_FILE} xgrammar_changes)
 set(xgrammar ${PROJECT_BINARY_DIR}/_deps/${xgrammar_name})
-if(NOT EXISTS ${xgrammar}.done)
+if(NOT EXISTS ${xgrammar}.${xgrammar_changes})
   file(REMOVE_RECURSE ${xgrammar})
   file(ARCHIVE_EXTRACT INPUT ${xgrammar_archive} DESTINATION ${PROJECT_BINARY_DIR}/_deps
     PATTERNS "${xgrammar_name}/cpp/*" "${xgrammar_name}/include/*" "${xgrammar_name}/3rdparty/picojson/*"
              "${xgrammar_name}/3rdparty/dlpack/include/*" "${xgrammar_name}/LICENSE" "${xgrammar_name}/NOTICE")
-  # A compilation can be given up where it spends its time: between two states of an automaton (checkpoint.h).
-  function(xgrammar_insert file behind text)
+  function(xgrammar_replace file old new)
     file(READ ${xgrammar}/cpp/${file} source)
-    string(FIND "${source}" "${behind}" at)
+    string(FIND "${source}" "${old}" at)
     if(at EQUAL -1)
-      message(FATAL_ERROR "${xgrammar_name}: cpp/${file} has no \"${behind}\"")
+      message(FATAL_ERROR "${xgrammar_name}: cpp/${file} has no \"${old}\"")
     endif()
-    string(REPLACE "${behind}" "${behind}\n    ${text}" source "${source}")
+    string(REPLACE "${old}" "${new}" source "${source}")
     file(WRITE ${xgrammar}/cpp/${file} "${source}")
   endfunction()
+  function(xgrammar_insert file behind text)
+    xgrammar_replace(${file} "${behind}" "${behind}\n    ${text}")
+  endfunction()
+  # A compilation can be given up where it spends its time: between two states of an automaton (checkpoint.h).
   xgrammar_insert(grammar_compiler.cc
     "auto cur_adaptive_token_mask_cache = grammar_matcher.GetAdaptiveTokenMask(is_root_rule);"
     "runnel_xgrammar_checkpoint(MemorySize(cur_adaptive_token_mask_cache) + 256);")
   xgrammar_insert(fsm.cc "while (now_process < static_cast<int>(closures.size())) {"
     "runnel_xgrammar_checkpoint(closures[now_process].size() * 16);")
-  file(TOUCH ${xgrammar}.done)
+  # Texts of a length have no control characters, which are no JSON.
+  xgrammar_insert(json_schema_converter.cc "int32_t character =\n          builder_.AddCharacterClass({" "{0, 0x1f},")
+  # A pattern that its automata cannot follow would let quotes into a text: refused, as all that is warned of.
+  xgrammar_insert(json_schema_converter.cc "return builder_.AddRegex(regex, json_string);\n      }\n    }\n  }"
+    "if (json_string) XGRAMMAR_LOG(WARNING) << \"pattern is not supported: \" << regex;")
+  # Names that an object's schema does not list are none of those that it lists, written with escapes either, and
+  # end in no middle of a character.
+  xgrammar_insert(json_schema_converter.cc "for (unsigned char c : prop.name) {"
+    "if (c < 0x20 || c == '\"' || c == '\\\\' || c == 0x7f) break;")
+  xgrammar_replace(json_schema_converter.cc "excluded.push_back({character, character});"
+    "excluded.push_back({character, character < 0x80 ? character : 0x10FFFF});")
+  xgrammar_replace(json_schema_converter.cc
+    "choices.push_back(Sequence({ByteString(\"\\\\\"), RuleRef(kBasicEscape), RuleRef(kBasicStringSub)}));\n  for (const auto& [character, child] : node.children) {"
+    "for (const auto& [character, child] : node.children) {\n    if (character >= 0x80) continue;")
+  # Quoted mail addresses would have escapes that JSON has not.
+  xgrammar_replace(json_schema_converter.cc "\"^(\" + dot_string + \"|\" + quoted_string + \")@\"" "\"^\" + dot_string + \"@\"")
+  # Nor have JSON pointers quotes, backslashes and control characters that stand for themselves.
+  xgrammar_replace(json_schema_converter.cc "[\\\\x00-\\\\x2E]|[\\\\x30-\\\\x7D]"
+    "[\\\\x20\\\\x21\\\\x23-\\\\x2E]|[\\\\x30-\\\\x5B\\\\x5D-\\\\x7D]")
+  file(GLOB xgrammar_older ${xgrammar}.*)
+  list(FILTER xgrammar_older EXCLUDE REGEX "tar")
+  if(xgrammar_older)
+    file(REMOVE ${xgrammar_older})
+  endif()
+  file(TOUCH ${xgrammar}.${xgrammar_changes})
 endif()
 file(GLOB xgrammar_sources ${xgrammar}/cpp/*.cc ${xgrammar}/cpp/support/*.cc ${xgrammar}/cpp/converter_ext/*.cc)
 

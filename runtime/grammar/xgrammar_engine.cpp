@@ -5,6 +5,7 @@
 #include <xgrammar/matcher.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <exception>
 #include <new>
@@ -15,6 +16,7 @@
 #include "runtime/base/try.h"
 #include "runtime/constraint/grammar_engine.h"
 #include "runtime/grammar/checkpoint.h"
+#include "runtime/grammar/schema_rewrite.h"
 #include "runtime/grammar/source_check.h"
 #include "runtime/grammar/tag_grammar.h"
 
@@ -96,29 +98,70 @@ auto walled(std::string_view name, const Body& body) -> decltype(body()) {
   }
 }
 
-/// A bit for each token that a grammar may allow at all.
-std::vector<std::uint32_t> ordinary_bits(const GrammarVocabulary& vocabulary) {
-  std::vector<std::uint32_t> bits((vocabulary.pieces.size() + 31) / 32);
-  const auto set = [&bits](std::size_t token) { bits[token / 32] |= 1U << (token % 32); };
-  for (std::size_t t = 0; t < vocabulary.pieces.size(); ++t) {
-    if (!vocabulary.pieces[t].empty()) set(t);
-  }
-  for (const TokenId end : vocabulary.ends) set(static_cast<std::size_t>(end));
-  return bits;
+/// The lead bytes after which not every byte from 0x80 to 0xBF makes a character, and which do. XGrammar's character
+/// classes know nothing of it.
+struct Lead {
+  unsigned char byte, least, most;
+};
+constexpr std::array<Lead, 4> kLeads = {Lead{0xE0, 0xA0, 0xBF}, Lead{0xED, 0x80, 0x9F},
+                                        Lead{0xF0, 0x90, 0xBF}, Lead{0xF4, 0x80, 0x8F}};
+constexpr std::uint8_t kNoLead = kLeads.size();
+
+std::uint8_t lead_of(char last) {
+  const auto at = std::ranges::find(kLeads, static_cast<unsigned char>(last), &Lead::byte);
+  return static_cast<std::uint8_t>(at - kLeads.begin());
 }
 
-using Bits = std::shared_ptr<const std::vector<std::uint32_t>>;
+bool fits(std::uint8_t lead, char next) {
+  const auto byte = static_cast<unsigned char>(next);
+  return lead == kNoLead || (byte >= kLeads[lead].least && byte <= kLeads[lead].most);
+}
+
+/// No two bytes of it that cannot follow one another.
+bool is_possible(std::string_view piece) {
+  for (std::size_t i = 1; i < piece.size(); ++i) {
+    if (!fits(lead_of(piece[i - 1]), piece[i])) return false;
+  }
+  return true;
+}
+
+/// What of a vocabulary the masks need.
+struct Vocabulary {
+  std::vector<std::uint32_t> ordinary;  // a bit for each token that a grammar may allow at all
+  std::array<std::vector<std::uint32_t>, kLeads.size()> after;  // … that may follow a lead byte
+  std::vector<char> first, last;                                // bytes of each token
+
+  explicit Vocabulary(const GrammarVocabulary& of)
+      : ordinary((of.pieces.size() + 31) / 32), first(of.pieces.size()), last(of.pieces.size()) {
+    after.fill(ordinary);
+    const auto set = [](std::vector<std::uint32_t>& bits, std::size_t token) {
+      bits[token / 32] |= 1U << (token % 32);
+    };
+    for (std::size_t t = 0; t < of.pieces.size(); ++t) {
+      const std::string& piece = of.pieces[t];
+      if (piece.empty() || !is_possible(piece)) continue;
+      set(ordinary, t);
+      first[t] = piece.front();
+      last[t] = piece.back();
+      for (std::uint8_t lead = 0; lead < kNoLead; ++lead) {
+        if (fits(lead, piece.front())) set(after[lead], t);
+      }
+    }
+    for (const TokenId end : of.ends) set(ordinary, static_cast<std::size_t>(end));
+  }
+};
 
 class Matcher final : public GrammarMatcher {
  public:
-  Matcher(xgrammar::GrammarMatcher matcher, Bits ordinary)
-      : matcher_(std::move(matcher)), ordinary_(std::move(ordinary)) {}
+  Matcher(xgrammar::GrammarMatcher matcher, std::shared_ptr<const Vocabulary> vocabulary,
+          std::uint8_t lead = kNoLead)
+      : matcher_(std::move(matcher)), vocabulary_(std::move(vocabulary)), lead_(lead) {}
 
   Status mask(std::span<std::uint32_t> words) override {
     return walled("constraint", [&]() -> Status {
-      if (words.size() != ordinary_->size()) {
+      if (words.size() != vocabulary_->ordinary.size()) {
         return fail(ErrorCode::invalid_argument, "constraint: its vocabulary has ",
-                    ordinary_->size(), " words, the model's ", words.size());
+                    vocabulary_->ordinary.size(), " words, the model's ", words.size());
       }
       if (matcher_.IsTerminated()) {
         std::fill(words.begin(), words.end(), 0U);
@@ -134,21 +177,32 @@ class Matcher final : public GrammarMatcher {
                       .strides = nullptr,
                       .byte_offset = 0};
       matcher_.FillNextTokenBitmask(&tensor);
-      for (std::size_t i = 0; i < words.size(); ++i) words[i] &= (*ordinary_)[i];
+      const std::vector<std::uint32_t>& may =
+          lead_ == kNoLead ? vocabulary_->ordinary : vocabulary_->after[lead_];
+      for (std::size_t i = 0; i < words.size(); ++i) words[i] &= may[i];
       return {};
     });
   }
 
   bool accept(TokenId token) override {
     const auto t = static_cast<std::size_t>(token);
-    if (t / 32 >= ordinary_->size() || (((*ordinary_)[t / 32] >> (t % 32)) & 1U) == 0) return false;
-    return attempt([&] { return !matcher_.IsTerminated() && matcher_.AcceptToken(token); });
+    const std::vector<std::uint32_t>& may = vocabulary_->ordinary;
+    if (t / 32 >= may.size() || ((may[t / 32] >> (t % 32)) & 1U) == 0) return false;
+    if (!fits(lead_, vocabulary_->first[t])) return false;
+    if (!attempt([&] { return !matcher_.IsTerminated() && matcher_.AcceptToken(token); }))
+      return false;
+    lead_ = lead_of(vocabulary_->last[t]);
+    return true;
   }
 
   bool accept_bytes(std::string_view bytes) override {
     if (bytes.empty()) return true;
-    return attempt(
-        [&] { return !matcher_.IsTerminated() && matcher_.AcceptString(std::string(bytes)); });
+    if (!fits(lead_, bytes.front()) || !is_possible(bytes)) return false;
+    if (!attempt(
+            [&] { return !matcher_.IsTerminated() && matcher_.AcceptString(std::string(bytes)); }))
+      return false;
+    lead_ = lead_of(bytes.back());
+    return true;
   }
 
   bool complete() const override {
@@ -157,7 +211,7 @@ class Matcher final : public GrammarMatcher {
 
   Result<std::unique_ptr<GrammarMatcher>> clone() const override {
     return walled("constraint", [&]() -> Result<std::unique_ptr<GrammarMatcher>> {
-      return std::unique_ptr<GrammarMatcher>(new Matcher(matcher_.Fork(), ordinary_));
+      return std::unique_ptr<GrammarMatcher>(new Matcher(matcher_.Fork(), vocabulary_, lead_));
     });
   }
 
@@ -172,29 +226,30 @@ class Matcher final : public GrammarMatcher {
   }
 
   xgrammar::GrammarMatcher matcher_;
-  Bits ordinary_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  std::uint8_t lead_;  // of kLeads: the last byte, if that is one
 };
 
 class Compiled final : public CompiledGrammar {
  public:
-  Compiled(xgrammar::CompiledGrammar grammar, Bits ordinary)
+  Compiled(xgrammar::CompiledGrammar grammar, std::shared_ptr<const Vocabulary> vocabulary)
       : grammar_(std::move(grammar)),
-        ordinary_(std::move(ordinary)),
+        vocabulary_(std::move(vocabulary)),
         bytes_(grammar_.MemorySizeBytes()) {}
 
   Result<std::unique_ptr<GrammarMatcher>> begin() const override {
     return walled("constraint", [&]() -> Result<std::unique_ptr<GrammarMatcher>> {
       return std::unique_ptr<GrammarMatcher>(
-          new Matcher(xgrammar::GrammarMatcher(grammar_), ordinary_));
+          new Matcher(xgrammar::GrammarMatcher(grammar_), vocabulary_));
     });
   }
 
   std::size_t bytes() const override { return bytes_; }
-  std::size_t words() const { return ordinary_->size(); }  // of a mask
+  std::size_t words() const { return vocabulary_->ordinary.size(); }  // of a mask
 
  private:
   xgrammar::CompiledGrammar grammar_;
-  Bits ordinary_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
   std::size_t bytes_;
 };
 
@@ -225,20 +280,20 @@ class Compiler final : public GrammarCompiler {
   explicit Compiler(const GrammarVocabulary& vocabulary)
       : tokens_(vocabulary.pieces, xgrammar::VocabType::RAW,
                 static_cast<int>(vocabulary.pieces.size()), vocabulary.ends),
-        ordinary_(std::make_shared<const std::vector<std::uint32_t>>(ordinary_bits(vocabulary))) {}
+        vocabulary_(std::make_shared<const Vocabulary>(vocabulary)) {}
 
   Result<std::shared_ptr<const CompiledGrammar>> compile(
       const ConstraintSource& source) const override {
     const std::string_view name = name_of(source);
-    RUNNEL_TRY(const std::string text, checked(source));
     return walled(name, [&]() -> Result<std::shared_ptr<const CompiledGrammar>> {
       const Limited limits;
+      RUNNEL_TRY(const std::string text, checked(source));
       const xgrammar::Grammar grammar = read_grammar(source, text);
       if (!limits.warning().empty())
         return fail(ErrorCode::invalid_argument, name, ": ", limits.warning());
       runnel_xgrammar_checkpoint(0);
       xgrammar::GrammarCompiler compiler(tokens_, 1, false);
-      auto made = std::make_shared<const Compiled>(compiler.CompileGrammar(grammar), ordinary_);
+      auto made = std::make_shared<const Compiled>(compiler.CompileGrammar(grammar), vocabulary_);
       if (!limits.warning().empty())
         return fail(ErrorCode::invalid_argument, name, ": ", limits.warning());
       RUNNEL_CHECK_OK(check_not_empty(*made, name));
@@ -251,8 +306,7 @@ class Compiler final : public GrammarCompiler {
   static Result<std::string> checked(const ConstraintSource& source) {
     switch (source.kind) {
       case ConstraintKind::json_schema:
-        RUNNEL_CHECK_OK(check_schema(source.text));
-        return source.text;
+        return rewrite_schema(source.text, source.strict);
       case ConstraintKind::json_object:
         return std::string(R"({"type": "object"})");
       case ConstraintKind::regex:
@@ -281,7 +335,7 @@ class Compiler final : public GrammarCompiler {
   }
 
   xgrammar::TokenizerInfo tokens_;
-  Bits ordinary_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
 };
 
 class XGrammarEngine final : public GrammarEngine {

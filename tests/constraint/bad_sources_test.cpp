@@ -37,12 +37,34 @@ const std::vector<Bad> kBad = {
     {"not", ConstraintKind::json_schema, R"({"type": "string", "not": {"const": "a"}})", "\"not\""},
     {"unique_items", ConstraintKind::json_schema, R"({"type": "array", "uniqueItems": true})",
      "\"uniqueItems\""},
-    {"inner", ConstraintKind::json_schema, R"({"properties": {"a": {"if": {}}}, "type": "object"})",
+    {"inner", ConstraintKind::json_schema,
+     R"({"properties": {"a": {"if": {"minimum": 3}, "then": {"maximum": 9}}}, "type": "object"})",
      "\"if\""},
     {"unevaluated", ConstraintKind::json_schema,
-     R"({"type": "object", "unevaluatedProperties": false})", "\"unevaluatedProperties\""},
-    {"escaped_name", ConstraintKind::json_schema,
-     R"({"type": "object", "properties": {"a\"b": {}}})", "escapes"},
+     R"({"type": "object", "anyOf": [{"required": ["a"]}], "unevaluatedProperties": false})",
+     "\"unevaluatedProperties\""},
+    {"overlap", ConstraintKind::json_schema,
+     R"({"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 2}]})", "\"oneOf\""},
+    {"pattern_and_length", ConstraintKind::json_schema,
+     R"({"type": "string", "pattern": "^a*$", "maxLength": 3})", "\"maxLength\""},
+    {"look_ahead", ConstraintKind::json_schema, R"({"type": "string", "pattern": "^(?=a)b$"})",
+     "pattern"},
+    {"anchor_within", ConstraintKind::json_schema, R"({"type": "string", "pattern": "a^b"})",
+     "pattern"},
+    {"fine_multiples", ConstraintKind::json_schema, R"({"type": "number", "multipleOf": 0.1})",
+     "\"multipleOf\""},
+    {"two_patterns", ConstraintKind::json_schema,
+     R"({"type": "object", "patternProperties": {"a": {}, "b": {}}})", "\"patternProperties\""},
+    {"many_names", ConstraintKind::json_schema,
+     R"({"type": "object", "minProperties": 2, "additionalProperties": {"type": "null"}})",
+     "\"minProperties\""},
+    {"required_of_no_value", ConstraintKind::json_schema,
+     R"({"type": "object", "properties": {"a": false}, "required": ["a"]})", "no value"},
+    {"ill_formed_keyword", ConstraintKind::json_schema, R"({"type": "object", "required": "a"})",
+     "\"required\""},
+    {"around_in_place", ConstraintKind::json_schema,
+     R"({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}}, "$ref": "#/$defs/a"})",
+     "circle"},
     {"reference", ConstraintKind::json_schema, R"({"$ref": "#/$defs/nothing"})", "$ref"},
     {"far_reference", ConstraintKind::json_schema, R"({"$ref": "https://example.org/schema.json"})",
      "$ref"},
@@ -103,6 +125,38 @@ std::string wide_schema(int count) {
   return all + "}}";
 }
 
+// Each part leads to the next one twice.
+std::string doubling(int parts) {
+  std::string all = R"({"$ref": "#/$defs/p0", "$defs": {)";
+  for (int i = 0; i < parts; ++i) {
+    const std::string next = R"({"$ref": "#/$defs/p)" + std::to_string(i + 1) + "\"}";
+    all += "\"p" + std::to_string(i) + R"(": {"anyOf": [)" + next + ", " + next + "]}, ";
+  }
+  return all + "\"p" + std::to_string(parts) + R"(": {"type": "string"}}})";
+}
+
+// Recursive parts put together in ever new ways.
+std::string meeting(int parts) {
+  std::string all = R"({"allOf": [{"$ref": "#/$defs/p0"}, {"$ref": "#/$defs/p1"}], "$defs": {)";
+  for (int i = 0; i < parts; ++i) {
+    const auto to = [&](int step) {
+      return R"({"$ref": "#/$defs/p)" + std::to_string((i * 7 + step) % parts) + "\"}";
+    };
+    all += (i == 0 ? "\"p" : ", \"p") + std::to_string(i) +
+           R"(": {"type": "object", "properties": {"a": )" + to(1) + R"(, "b": {"allOf": [)" +
+           to(2) + ", " + to(3) + "]}}}";
+  }
+  return all + "}}";
+}
+
+std::string chain(int parts) {
+  std::string all = R"({"$ref": "#/$defs/p0", "minimum": 1, "$defs": {)";
+  for (int i = 0; i < parts; ++i)
+    all += "\"p" + std::to_string(i) + R"(": {"minimum": 1, "$ref": "#/$defs/p)" +
+           std::to_string(i + 1) + "\"}, ";
+  return all + "\"p" + std::to_string(parts) + R"(": {"type": "integer"}}})";
+}
+
 TEST_P(Costly, EndsInTime) {
   const Bad& source = GetParam();
   const auto start = std::chrono::steady_clock::now();
@@ -125,6 +179,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Bad{"doubt", ConstraintKind::regex, "(a|aa)*(a|b)*(a*b*)*c", ""},
                       Bad{"far_behind", ConstraintKind::regex, "[ab]*a[ab]{25}", ""},
                       Bad{"wide_schema", ConstraintKind::json_schema, wide_schema(300), ""},
+                      Bad{"doubling_references", ConstraintKind::json_schema, doubling(40), ""},
+                      Bad{"meeting_references", ConstraintKind::json_schema, meeting(60), ""},
+                      Bad{"ten_thousand_values", ConstraintKind::json_schema,
+                          "{\"type\": \"string\", \"enum\": " + many_choices(10'000) + "}", ""},
+                      Bad{"deep_references", ConstraintKind::json_schema, chain(5'000), ""},
                       Bad{"long_grammar", ConstraintKind::gbnf,
                           "root ::= \"" + std::string(500'000, 'x') + "\"", ""}),
     [](const auto& test) { return std::string(test.param.name); });
