@@ -300,4 +300,5 @@ class AsyncGeneration(AsyncIterator[str]):
         return piece
 
     async def aclose(self) -> None:
+        """Ends it, as Generation.close() does."""
         self.inner.close()
