@@ -39,7 +39,7 @@ struct Args {
   int row_tiles;
   int group;  // token tiles
   int split;  // tiles from here on are cut into halves of kN / 2 rows, so that no wave is nearly
-              // idle
+              // empty
   int units;  // tiles and halves
 };
 

@@ -26,7 +26,7 @@ struct OfHead {
 __device__ __forceinline__ float norm_part(KeyNorm norm, float v) {
   return norm == KeyNorm::length ? v * v : v;
 }
-/// Of the sum of what norm_part() returned.
+/// Takes the sum of what norm_part() returned.
 __device__ __forceinline__ float norm_factor(KeyNorm norm, float sum) {
   return norm == KeyNorm::length ? 1.0F / sqrtf(sum + 1e-6F) : 1.0F / sum;
 }

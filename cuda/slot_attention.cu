@@ -278,7 +278,7 @@ __global__ void __launch_bounds__(kThreads)
           for (int o = s.key_lanes >> 1; o > 0; o >>= 1) acc += __shfl_xor_sync(~0U, acc, o);
           if (slot < slots) {
             float* mine = partial + rank * group * slots + g * slots + slot;
-            // The lanes of the slot share the work of telling every block.
+            // The lanes of the slot share the stores to all blocks.
             for (int other = key_lane; other < s.cluster; other += s.key_lanes)
               store_remote(mine, other, acc);
           }

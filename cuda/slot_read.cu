@@ -255,7 +255,7 @@ struct ChunkReader {
     }
   }
 
-  /// The two warps of 16 tokens add up the memory's scores and tell each other their halves of the window's.
+  /// The two warps of 16 tokens add up the memory's scores and exchange their halves of the window's.
   __device__ __forceinline__ void trade(S& s) const {
     auto* mine = reinterpret_cast<float*>(dynamic) + tid;
     const auto* other = reinterpret_cast<const float*>(dynamic) + (tid ^ 128);

@@ -6,7 +6,7 @@
 // chunks, 16 x 16 per warp; its operands are four chunks ahead in shared memory, so a chunk costs a
 // warp 8 products of 16 x 8 x 16 and one barrier. Nothing but the memory at chunk starts is stored,
 // in bf16, as the reading products take it. Blocks past those write the state's positional slots.
-// Of broad states the memory is walked 64 slots at a time, keys without what they share (SlotMixer::k_bias), stored as
+// The memory of broad states is walked 64 slots at a time, keys without what they share (SlotMixer::k_bias), stored as
 // sums of two bf16.
 #include <algorithm>
 
@@ -64,7 +64,7 @@ struct Span {
         end(int(std::int64_t(chunks) * (span + 1) / spans)) {}
 };
 
-/// Grid: memory_blocks of every span, then a block a positional slot. Of a walk in spans, kEnds goes first, and leaves
+/// Grid: memory_blocks of every span, then a block a positional slot. In a walk by spans kEnds runs first and leaves
 /// the memory at the end of every span, walked from zero (the first: from the state), and its decay.
 template <bool kBroad, bool kEnds>
 __global__ void __launch_bounds__(kThreads)

@@ -98,7 +98,7 @@ struct DecodeShared {         // a copy of Decode comes first
   std::int32_t total = 0;
 };
 
-/// What a block knows of the token.
+/// A block's data of the token.
 struct DecodeToken {
   Segment segment;
   std::int32_t target = 0;            // the positional slot that it overwrites, or -1
@@ -161,9 +161,9 @@ struct Decode {
   float* exchange = nullptr;
   std::uint32_t use = 0;                // layers computed since then
   std::uint32_t final_bit = 1;          // alternates from token to token, 1 first
-  std::uint32_t* timed_out = nullptr;   // set if a wait lasted too long: the token is worthless
+  std::uint32_t* timed_out = nullptr;   // set if a wait timed out: the token is invalid
   std::uint64_t* trace = nullptr;       // [grid, kDecodeTrace] clocks of all blocks, or null
-  std::uint32_t poll_limit = 1U << 22;  // questions before that
+  std::uint32_t poll_limit = 1U << 22;  // polls before that
 
   std::int32_t blocks = 0, grid = 0;  // blocks of the layers: 0: the head alone
   std::int32_t splits = 0, slots_per_split = 0;

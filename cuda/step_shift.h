@@ -59,7 +59,7 @@ struct alignas(16) ShiftItem {
   std::int16_t tiles = 0, parts = 1, part = 0, padding = 0;
 };
 
-/// The inputs that a block's items of a phase want.
+/// The inputs that a block's items of a phase read.
 struct ShiftSources {
   std::int32_t count = 0;
   struct {
@@ -67,14 +67,14 @@ struct ShiftSources {
   } in[kShiftInputs + 1] = {};
 };
 
-/// Of one phase of the layers that are divided alike: where [grid] of the sources and [grid, rounds, warps] of the
+/// For one phase of all layers that are divided alike: where [grid] of the sources and [grid, rounds, warps] of the
 /// items begin.
 struct ShiftTable {
   std::int32_t sources = 0, items = 0, rounds = 0;
 };
 
 /// matrices: q, k, v; the four that go down and the four that come up, of f, r, the gate and the mix of values; output;
-/// up; down. Of the head, the first.
+/// up; down. The head uses the first alone.
 inline constexpr int kShiftDown = 3, kShiftUp = 7, kShiftOutput = 11, kShiftMatrices = 14;
 struct ShiftLayer {
   ShiftMatrix matrices[kShiftMatrices];
@@ -131,7 +131,7 @@ struct ShiftStep {
   float* logits = nullptr;
   float* exchange = nullptr;           // two sets, zero before the first token
   float* shifted = nullptr;            // [2, D] scratch
-  std::uint32_t* timed_out = nullptr;  // set if a wait lasted too long: the token is worthless
+  std::uint32_t* timed_out = nullptr;  // set if a wait timed out: the token is invalid
   std::uint32_t use = 0;               // layers computed since the exchange was cleared
   std::uint32_t mix_use = 0;           // the same of layers that mix values: all but the first
   std::uint32_t poll_limit = 1U << 22;

@@ -122,27 +122,15 @@ float slot_logit(uint slot, uint head, uint g, float dot) {
   return logit;
 }
 
-void main() {
-  const uint split = gl_WorkGroupID.x;
-  const uint head = gl_WorkGroupID.y;
-  const uint item = a.pass.items + gl_WorkGroupID.z * kItemWords;
-  if (gl_WorkGroupID.z >= pass.word[kPassItems] || pass.word[item + 3] != a.bank) return;
-  if (pass.word[item + 5] != 0) return;  // it goes chunk by chunk
-  const uint first_token = pass.word[item];
-  const uint tokens = pass.word[item + 1];
-  const uint slot0 = split * SHARE;
-  const uint k_state = pass.word[item + 2] * a.layer_floats + head * kSlots * (K + V) + slot0 * K;
-  const uint v_state = k_state - slot0 * K + kSlots * K + slot0 * V;
-  const uint team = THREAD / TEAM;
-  const uint lane = THREAD % TEAM;
-  const uint column = THREAD % kColumns;
-  const uint group = THREAD / kColumns;  // >= kGroups: idle
-  const uint share = min(SHARE, slot0 < kSlots ? kSlots - slot0 : 0);  // slots that exist
+float key[kKeySlots][kKeyParts];
+float value[kValueSlots][kValueParts];
+bool key_dirty[kKeySlots];
+bool value_dirty[kValueSlots];
 
-  float key[kKeySlots][kKeyParts];
-  float value[kValueSlots][kValueParts];
-  bool key_dirty[kKeySlots];
-  bool value_dirty[kValueSlots];
+uint slot0, share, k_state, v_state;  // of the workgroup: first slot, slots that exist, where in the state they begin
+uint team, lane, column, group;       // of the thread; group >= kGroups: idle
+
+void load_slots() {
   [[unroll]] for (uint i = 0; i < kKeySlots; ++i) {
     const uint slot = team + i * kTeams;
     key_dirty[i] = slot0 + slot >= kPositional;
@@ -159,115 +147,118 @@ void main() {
       value[i][e] = slot < share && group < kGroups && c < V ? state.v[v_state + slot * V + c] : 0.0;
     }
   }
+}
 
-  for (uint n = 0; n < tokens; ++n) {
-    const uint token = first_token + n;
-    barrier();
-    load_inputs(token, head, slot0);
-    const uint written = layer_token_word(token, 1);
-    const uint used_sinks = layer_token_word(token, 2);
-    const uint used_window = layer_token_word(token, 3);
-    barrier();
-
-    [[unroll]] for (uint i = 0; i < kKeySlots; ++i) {
-      const uint local = team + i * kTeams;
-      const uint slot = slot0 + local;
-      const bool positional = slot < kPositional;
-      if (positional) {
-        if (slot == written) {
-          key_dirty[i] = true;
-          [[unroll]] for (uint e = 0; e < kKeyParts; ++e) {
-            const uint c = lane + e * TEAM;
-            if (kRotary && c < K) key[i][e] = keys[K + c];
-          }
-        }
-      } else if (local < share) {
+/// The token's keys into the slots, and its queries' logits with them.
+void advance_keys(uint head, uint written, uint used_sinks, uint used_window) {
+  [[unroll]] for (uint i = 0; i < kKeySlots; ++i) {
+    const uint local = team + i * kTeams;
+    const uint slot = slot0 + local;
+    const bool positional = slot < kPositional;
+    if (positional) {
+      if (slot == written) {
+        key_dirty[i] = true;
         [[unroll]] for (uint e = 0; e < kKeyParts; ++e) {
           const uint c = lane + e * TEAM;
-          if (c < K) key[i][e] = fma(alpha[local], key[i][e], gate[local] * keys[c]);
+          if (kRotary && c < K) key[i][e] = keys[K + c];
         }
       }
-      const bool used = positional ? (slot < SINKS ? slot < used_sinks : slot - SINKS < used_window) : local < share;
-      const uint variant = kRotary && positional ? (slot < SINKS ? 2 : 1) : 0;
-      for (uint g = 0; g < G; ++g) {
-        precise float dot = 0.0;
-        [[unroll]] for (uint e = 0; e < kKeyParts; ++e) {
-          const uint c = lane + e * TEAM;
-          if (c < K) dot = fma(key[i][e], queries[(variant * G + g) * K + c], dot);
-        }
-        dot = team_sum(dot, TEAM);
-        if (lane == 0 && local < SHARE) p[g * SHARE + local] = used ? slot_logit(slot, head, g, dot) : -1e30;
+    } else if (local < share) {
+      [[unroll]] for (uint e = 0; e < kKeyParts; ++e) {
+        const uint c = lane + e * TEAM;
+        if (c < K) key[i][e] = fma(alpha[local], key[i][e], gate[local] * keys[c]);
       }
     }
-    barrier();
-
-    // Softmax within the split: a team a query head.
-    for (uint g0 = 0; g0 < G; g0 += kTeams) {
-      const uint g = g0 + team;
-      const uint mine = g < G ? SHARE : 0;  // teams without a head only take part in the barriers
-      float largest = -1e30;
-      for (uint i = lane; i < mine; i += TEAM) largest = max(largest, p[g * SHARE + i]);
-      largest = team_max(largest, TEAM);
-      precise float sum = 0.0;
-      for (uint i = lane; i < mine; i += TEAM) {
-        const float logit = p[g * SHARE + i];
-        const float weight = logit > -1e29 ? exact_exp(logit - largest) : 0.0;
-        sum += weight;
-        p[g * SHARE + i] = weight;
+    const bool used = positional ? (slot < SINKS ? slot < used_sinks : slot - SINKS < used_window) : local < share;
+    const uint variant = kRotary && positional ? (slot < SINKS ? 2 : 1) : 0;
+    for (uint g = 0; g < G; ++g) {
+      precise float dot = 0.0;
+      [[unroll]] for (uint e = 0; e < kKeyParts; ++e) {
+        const uint c = lane + e * TEAM;
+        if (c < K) dot = fma(key[i][e], queries[(variant * G + g) * K + c], dot);
       }
-      sum = team_sum(sum, TEAM);
-      if (lane == 0 && g < G) {
-        const uint at = ((token * H * G + head * G + g) * SPLITS + split) * (2 + V);
-        o.v[at] = largest;
-        o.v[at + 1] = sum;
-      }
-    }
-    barrier();
-
-    if (group < kGroups) {
-      [[unroll]] for (uint i = 0; i < kValueSlots; ++i) {
-        const uint local = group + i * kGroups;
-        const uint slot = slot0 + local;
-        if (slot < kPositional) {
-          if (slot == written) {
-            value_dirty[i] = true;
-            [[unroll]] for (uint e = 0; e < kValueParts; ++e) {
-              const uint c = column + e * kColumns;
-              if (c < V) value[i][e] = values[c];
-            }
-          }
-        } else if (local < share) {
-          [[unroll]] for (uint e = 0; e < kValueParts; ++e) {
-            const uint c = column + e * kColumns;
-            if (c < V) value[i][e] = fma(alpha[local], value[i][e], gate[local] * values[c]);
-          }
-        }
-      }
-      for (uint g = 0; g < G; ++g) {
-        precise float sum[kValueParts];
-        [[unroll]] for (uint e = 0; e < kValueParts; ++e) sum[e] = 0.0;
-        [[unroll]] for (uint i = 0; i < kValueSlots; ++i) {
-          const uint local = group + i * kGroups;
-          const float weight = local < SHARE ? p[g * SHARE + local] : 0.0;
-          [[unroll]] for (uint e = 0; e < kValueParts; ++e) {
-            // Slots that were never written may hold anything finite; padding holds zeros.
-            sum[e] = fma(weight, value[i][e], sum[e]);
-          }
-        }
-        [[unroll]] for (uint e = 0; e < kValueParts; ++e) {
-          const uint c = column + e * kColumns;
-          if (c < V) partial[(group * G + g) * V + c] = sum[e];
-        }
-      }
-    }
-    barrier();
-    for (uint i = THREAD; i < G * V; i += kThreads) {
-      precise float sum = partial[i];
-      for (uint s = 1; s < kGroups; ++s) sum += partial[s * G * V + i];
-      o.v[((token * H * G + head * G + i / V) * SPLITS + split) * (2 + V) + 2 + i % V] = sum;
+      dot = team_sum(dot, TEAM);
+      if (lane == 0 && local < SHARE) p[g * SHARE + local] = used ? slot_logit(slot, head, g, dot) : -1e30;
     }
   }
+}
 
+/// Softmax within the split: a team a query head.
+void softmax(uint token, uint head, uint split) {
+  for (uint g0 = 0; g0 < G; g0 += kTeams) {
+    const uint g = g0 + team;
+    const uint mine = g < G ? SHARE : 0;  // teams without a head only take part in the barriers
+    float largest = -1e30;
+    for (uint i = lane; i < mine; i += TEAM) largest = max(largest, p[g * SHARE + i]);
+    largest = team_max(largest, TEAM);
+    precise float sum = 0.0;
+    for (uint i = lane; i < mine; i += TEAM) {
+      const float logit = p[g * SHARE + i];
+      const float weight = logit > -1e29 ? exact_exp(logit - largest) : 0.0;
+      sum += weight;
+      p[g * SHARE + i] = weight;
+    }
+    sum = team_sum(sum, TEAM);
+    if (lane == 0 && g < G) {
+      const uint at = ((token * H * G + head * G + g) * SPLITS + split) * (2 + V);
+      o.v[at] = largest;
+      o.v[at + 1] = sum;
+    }
+  }
+}
+
+/// The token's values into the slots.
+void advance_values(uint written) {
+  [[unroll]] for (uint i = 0; i < kValueSlots; ++i) {
+    const uint local = group + i * kGroups;
+    const uint slot = slot0 + local;
+    if (slot < kPositional) {
+      if (slot == written) {
+        value_dirty[i] = true;
+        [[unroll]] for (uint e = 0; e < kValueParts; ++e) {
+          const uint c = column + e * kColumns;
+          if (c < V) value[i][e] = values[c];
+        }
+      }
+    } else if (local < share) {
+      [[unroll]] for (uint e = 0; e < kValueParts; ++e) {
+        const uint c = column + e * kColumns;
+        if (c < V) value[i][e] = fma(alpha[local], value[i][e], gate[local] * values[c]);
+      }
+    }
+  }
+}
+
+/// This thread's columns of what its group of slots gives each query head.
+void read_values() {
+for (uint g = 0; g < G; ++g) {
+    precise float sum[kValueParts];
+    [[unroll]] for (uint e = 0; e < kValueParts; ++e) sum[e] = 0.0;
+    [[unroll]] for (uint i = 0; i < kValueSlots; ++i) {
+      const uint local = group + i * kGroups;
+      const float weight = local < SHARE ? p[g * SHARE + local] : 0.0;
+      [[unroll]] for (uint e = 0; e < kValueParts; ++e) {
+        // Slots that were never written may hold anything finite; padding holds zeros.
+        sum[e] = fma(weight, value[i][e], sum[e]);
+      }
+    }
+    [[unroll]] for (uint e = 0; e < kValueParts; ++e) {
+      const uint c = column + e * kColumns;
+      if (c < V) partial[(group * G + g) * V + c] = sum[e];
+    }
+  }
+}
+
+/// What the groups of columns have read, added up, to the output.
+void add_values(uint token, uint head, uint split) {
+  for (uint i = THREAD; i < G * V; i += kThreads) {
+    precise float sum = partial[i];
+    for (uint s = 1; s < kGroups; ++s) sum += partial[s * G * V + i];
+    o.v[((token * H * G + head * G + i / V) * SPLITS + split) * (2 + V) + 2 + i % V] = sum;
+  }
+}
+
+void store_slots() {
   [[unroll]] for (uint i = 0; i < kKeySlots; ++i) {
     const uint slot = team + i * kTeams;
     if (slot >= share || !key_dirty[i]) continue;
@@ -284,4 +275,49 @@ void main() {
       if (c < V) state.v[v_state + slot * V + c] = value[i][e];
     }
   }
+}
+
+void main() {
+  const uint split = gl_WorkGroupID.x;
+  const uint head = gl_WorkGroupID.y;
+  const uint item = a.pass.items + gl_WorkGroupID.z * kItemWords;
+  if (gl_WorkGroupID.z >= pass.word[kPassItems] || pass.word[item + 3] != a.bank) return;
+  if (pass.word[item + 5] != 0) return;  // it goes chunk by chunk
+  const uint first_token = pass.word[item];
+  const uint tokens = pass.word[item + 1];
+  slot0 = split * SHARE;
+  k_state = pass.word[item + 2] * a.layer_floats + head * kSlots * (K + V) + slot0 * K;
+  v_state = k_state - slot0 * K + kSlots * K + slot0 * V;
+  team = THREAD / TEAM;
+  lane = THREAD % TEAM;
+  column = THREAD % kColumns;
+  group = THREAD / kColumns;
+  share = min(SHARE, slot0 < kSlots ? kSlots - slot0 : 0);
+
+  load_slots();
+
+  for (uint n = 0; n < tokens; ++n) {
+    const uint token = first_token + n;
+    barrier();
+    load_inputs(token, head, slot0);
+    const uint written = layer_token_word(token, 1);
+    const uint used_sinks = layer_token_word(token, 2);
+    const uint used_window = layer_token_word(token, 3);
+    barrier();
+
+    advance_keys(head, written, used_sinks, used_window);
+    barrier();
+
+    softmax(token, head, split);
+    barrier();
+
+    if (group < kGroups) {
+      advance_values(written);
+      read_values();
+    }
+    barrier();
+    add_values(token, head, split);
+  }
+
+  store_slots();
 }

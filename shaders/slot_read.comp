@@ -236,30 +236,9 @@ void load_own_gates() {
   }
 }
 
-void main() {
-  const uint chunk = gl_WorkGroupID.x / (kChunk / kRows);
-  if (chunk >= pass.word[kPassChunks]) return;
-  const uint words = a.pass.chunks + chunk * kChunkWords;
-  row0 = pass.word[words];
-  rows = pass.word[words + 1];
-  item = item_of(pass.word[words + 2]);
-  t0 = gl_WorkGroupID.x % (kChunk / kRows) * kRows;
-  if (t0 >= rows || item.bank != a.bank) return;
-  row_base = item.row;
-  query = gl_WorkGroupID.y;
-  head = query / G;
-  if (kRotary && THREAD < kPositionRows) place_of[THREAD] = place_of_row(THREAD);
+/// What earlier tokens of the chunk wrote, [i][e] as in score(), and R.
+void sum_earlier_tokens(out float earlier[4][2]) {
   const uint lane = THREAD % 32, group = THREAD / 32;
-
-  // 1. q . k of the chunk's tokens to shared memory, h q kept: memory slots are rows 0 to 63.
-  float sums[4][4];
-  score(chunk, false, sums);
-  [[unroll]] for (uint i = 0; i < 4; ++i) {
-    [[unroll]] for (uint e = 2; e < 4; ++e) of_chunk[(lane + 32 * (e - 2)) * kPitch + group + 4 * i] = sums[i][e];
-  }
-
-  // 2. What earlier tokens of the chunk wrote, and R.
-  float earlier[4][2];
   [[unroll]] for (uint i = 0; i < 4; ++i) earlier[i][0] = earlier[i][1] = 0.0;
   float product = 1.0;
   for (uint end = t0; end > 0; end -= kRows) {
@@ -276,103 +255,86 @@ void main() {
     }
   }
   if (THREAD < kMostChunkSlots) before[THREAD] = product;
-  barrier();
-  load_own_gates();
-  [[unroll]] for (uint i = 0; i < 4; ++i) {
-    [[unroll]] for (uint e = 0; e < 2; ++e)
-      of_memory[(lane + 32 * e) * kPitch + group + 4 * i] = fma(before[lane + 32 * e], sums[i][e], earlier[i][e]);
-  }
-  barrier();
+}
 
-  // 3. The block's own tokens: one thread per slot, every other token.
-  {
-    const uint m = THREAD % kMostChunkSlots;
-    const float bias = a.read_bias != kNone && m < MEMORY ? vectors.v[a.read_bias + head * MEMORY + m] : 0.0;
-    const float head_bias = a.head_read_bias != kNone ? vectors.v[a.head_read_bias + query] : 0.0;
-    for (uint t = THREAD / kMostChunkSlots; t < kRows; t += kThreads / kMostChunkSlots) {
-      float decay = 1.0, own = 0.0;
-      for (uint back = 0; back <= t; ++back) {
-        const uint j = t - back;
-        own = fma(of_chunk[(t0 + j) * kPitch + t], gate_value(1, j, m) * decay, own);
-        decay *= gate_value(0, j, m);
-      }
-      // decay is E_t now.
-      const uint at = m * kPitch + t;
-      of_memory[at] = a.scale * fma(decay, of_memory[at], own) + bias + head_bias;
+/// The block's own tokens, and the biases: a thread a slot, every other token.
+void add_own_tokens() {
+  const uint m = THREAD % kMostChunkSlots;
+  const float bias = a.read_bias != kNone && m < MEMORY ? vectors.v[a.read_bias + head * MEMORY + m] : 0.0;
+  const float head_bias = a.head_read_bias != kNone ? vectors.v[a.head_read_bias + query] : 0.0;
+  for (uint t = THREAD / kMostChunkSlots; t < kRows; t += kThreads / kMostChunkSlots) {
+    float decay = 1.0, own = 0.0;
+    for (uint back = 0; back <= t; ++back) {
+      const uint j = t - back;
+      own = fma(of_chunk[(t0 + j) * kPitch + t], gate_value(1, j, m) * decay, own);
+      decay *= gate_value(0, j, m);
     }
+    // decay is E_t now.
+    const uint at = m * kPitch + t;
+    of_memory[at] = a.scale * fma(decay, of_memory[at], own) + bias + head_bias;
   }
+}
 
-  // 4. Window and sinks.
+/// Whether token t of the block sees row `r` of the second scores.
+bool sees_position(uint r, uint t) {
+  const uint row = row0 + min(t0 + t, rows - 1);
+  bool sees;
+  if (r < kSinkRow) {
+    // Among the window's tokens, t counts as 64 + t.
+    const uint used_window = layer_token_word(row, 3) & ~kLongItem;
+    sees = r <= kMostChunkWindow + t && r + used_window > kMostChunkWindow + t;
+  } else {
+    sees = r - kSinkRow < layer_token_word(row, 2);
+  }
+  return sees;
+}
+
+/// Softmax, eight lanes per token; the sum divides at the end.
+void exponentiate() {
+  const uint t = THREAD / 8, first = THREAD % 8;
+  float largest = -1e30;
+  for (uint m = first; m < MEMORY; m += 8) largest = max(largest, of_memory[m * kPitch + t]);
   if (kRotary) {
-    score(chunk, true, sums);
-    [[unroll]] for (uint i = 0; i < 4; ++i) {
-      [[unroll]] for (uint e = 0; e < 4; ++e) {
-        const uint r = lane + 32 * e;
-        const uint t = group + 4 * i;
-        if (r >= kPositionRows) continue;
-        const uint row = row0 + min(t0 + t, rows - 1);
-        bool used;
-        if (r < kSinkRow) {
-          // Among the window's tokens, t counts as 64 + t.
-          const uint used_window = layer_token_word(row, 3) & ~kLongItem;
-          used = r <= kMostChunkWindow + t && r + used_window > kMostChunkWindow + t;
-        } else {
-          used = r - kSinkRow < layer_token_word(row, 2);
-        }
-        of_position[r * kPitch + t] = used ? a.scale * sums[i][e] : -1e30;
-      }
-    }
+    for (uint r = first; r < kPositionRows; r += 8) largest = max(largest, of_position[r * kPitch + t]);
   }
-  barrier();
-
-  // 5. Softmax: eight lanes per token; the sum divides at the end.
-  {
-    const uint t = THREAD / 8, first = THREAD % 8;
-    float largest = -1e30;
-    for (uint m = first; m < MEMORY; m += 8) largest = max(largest, of_memory[m * kPitch + t]);
-    if (kRotary) {
-      for (uint r = first; r < kPositionRows; r += 8) largest = max(largest, of_position[r * kPitch + t]);
-    }
-    largest = team_max(largest, 8);
-    float sum = 0.0;
-    for (uint m = first; m < kMostChunkSlots; m += 8) {
-      const float p = m < MEMORY ? exact_exp(of_memory[m * kPitch + t] - largest) : 0.0;
-      of_memory[m * kPitch + t] = p;
+  largest = team_max(largest, 8);
+  float sum = 0.0;
+  for (uint m = first; m < kMostChunkSlots; m += 8) {
+    const float p = m < MEMORY ? exact_exp(of_memory[m * kPitch + t] - largest) : 0.0;
+    of_memory[m * kPitch + t] = p;
+    sum += p;
+  }
+  if (kRotary) {
+    for (uint r = first; r < kPositionRows; r += 8) {
+      const float logit = of_position[r * kPitch + t];
+      const float p = logit > -1e29 ? exact_exp(logit - largest) : 0.0;
+      of_position[r * kPitch + t] = p;
       sum += p;
     }
-    if (kRotary) {
-      for (uint r = first; r < kPositionRows; r += 8) {
-        const float logit = of_position[r * kPitch + t];
-        const float p = logit > -1e29 ? exact_exp(logit - largest) : 0.0;
-        of_position[r * kPitch + t] = p;
-        sum += p;
-      }
+  }
+  sum = team_sum(sum, 8);
+  if (first == 0) row_sum[t] = sum;
+}
+
+/// Weights of the values of the block's own tokens: eight lanes per token j.
+void weigh_own_values() {
+  const uint j = THREAD / 8, first = THREAD % 8;
+  float decays[kMostChunkSlots / 8];
+  [[unroll]] for (uint i = 0; i < kMostChunkSlots / 8; ++i) decays[i] = gate_value(1, j, first + 8 * i);
+  for (uint t = 0; t < kRows; ++t) {
+    float sum = 0.0;
+    [[unroll]] for (uint i = 0; i < kMostChunkSlots / 8; ++i) {
+      const uint m = first + 8 * i;
+      if (t > j) decays[i] *= gate_value(0, t, m);
+      if (m < MEMORY) sum = fma(of_memory[m * kPitch + t], decays[i], sum);
     }
     sum = team_sum(sum, 8);
-    if (first == 0) row_sum[t] = sum;
+    if (first == 0) of_chunk[(t0 + j) * kPitch + t] = t >= j ? sum : 0.0;
   }
-  barrier();
+}
 
-  // 6. Weights of the chunk's values. The block's own tokens: eight lanes per token j.
-  load_own_gates();
-  barrier();
-  {
-    const uint j = THREAD / 8, first = THREAD % 8;
-    float decays[kMostChunkSlots / 8];
-    [[unroll]] for (uint i = 0; i < kMostChunkSlots / 8; ++i) decays[i] = gate_value(1, j, first + 8 * i);
-    for (uint t = 0; t < kRows; ++t) {
-      float sum = 0.0;
-      [[unroll]] for (uint i = 0; i < kMostChunkSlots / 8; ++i) {
-        const uint m = first + 8 * i;
-        if (t > j) decays[i] *= gate_value(0, t, m);
-        if (m < MEMORY) sum = fma(of_memory[m * kPitch + t], decays[i], sum);
-      }
-      sum = team_sum(sum, 8);
-      if (first == 0) of_chunk[(t0 + j) * kPitch + t] = t >= j ? sum : 0.0;
-    }
-  }
-  barrier();
-  // p E, from here on. What the chunk's tokens weigh in the window joins what they weigh by way of the memory.
+/// p becomes p E, from which the values of earlier tokens of the chunk get their weights.
+void weigh_earlier_values() {
   if (THREAD < kMostChunkSlots) {
     float decay = 1.0;
     for (uint t = 0; t < kRows; ++t) {
@@ -380,7 +342,7 @@ void main() {
       of_memory[THREAD * kPitch + t] *= decay;
     }
   }
-  product = 1.0;
+  float product = 1.0;
   for (uint end = t0; end > 0; end -= kRows) {
     barrier();
     make_weights(end - kRows, product);
@@ -395,21 +357,49 @@ void main() {
     of_chunk[(end - kRows + j) * kPitch + t] = two[0];
     of_chunk[(end - kRows + j + 8) * kPitch + t] = two[1];
   }
-  barrier();
+}
 
-  if (kRotary) {
-    for (uint i = THREAD; i < (t0 + kRows) * kRows; i += kThreads) {
-      const uint j = i / kRows, t = i % kRows;
-      of_chunk[j * kPitch + t] += of_position[(kMostChunkWindow - t0 + j) * kPitch + t];
-    }
-    barrier();
+/// What the chunk's tokens weigh in the window joins what they weigh by way of the memory.
+void join_window_weights() {
+  for (uint i = THREAD; i < (t0 + kRows) * kRows; i += kThreads) {
+    const uint j = i / kRows, t = i % kRows;
+    of_chunk[j * kPitch + t] += of_position[(kMostChunkWindow - t0 + j) * kPitch + t];
   }
+}
 
-  // 7. Outputs, rows of values in groups whose loads are under way together.
+/// Adds what tokens t and t + 1 read of columns [c, c + 4) in the window before the chunk, then in the sinks.
+void add_positions(uint t, uint c, inout vec4 out0, inout vec4 out1) {
+  const uint state_values = state_at(item.place, head) + kSlots * K;
+  const uint last = kMostChunkWindow - t0, first = min(kMostChunkWindow + 1 - min(WINDOW, kMostChunkWindow), last);
+  for (uint r0 = first; r0 < last + SINKS; r0 += 4) {
+    vec4 x[4];
+    uint row_of[4];
+    [[unroll]] for (uint e = 0; e < 4; ++e) {
+      const uint r = r0 + e;
+      row_of[e] = r < last ? r : min(kSinkRow + r - last, kPositionRows - 1);
+      const uint place = r < last + SINKS ? place_of[row_of[e]] : kNone;
+      x[e] = vec4(0.0);
+      if (place == kNone) continue;
+      if ((place & kInState) != 0) {
+        const uint at = state_values + (place & ~kInState) * V;
+        x[e] = state_at4(at + c, at + V);
+      } else {
+        const uint at = v_at(place, head);
+        x[e] = projections_at(at + c, at + V);
+      }
+    }
+    [[unroll]] for (uint e = 0; e < 4; ++e) {
+      out0 = fma(vec4(of_position[row_of[e] * kPitch + t]), x[e], out0);
+      out1 = fma(vec4(of_position[row_of[e] * kPitch + t + 1]), x[e], out1);
+    }
+  }
+}
+
+/// Outputs of two tokens a thread, rows of values in groups whose loads are under way together.
+void write_outputs(uint chunk) {
   const uint t = THREAD / 16 * 2;
   const float factor[2] = float[2](1.0 / row_sum[t], 1.0 / row_sum[t + 1]);
   const uint values = memory_at(chunk, head) + MEMORY * K;
-  const uint state_values = state_at(item.place, head) + kSlots * K;
   const uint most = min(t0 + kRows, rows);
   for (uint c = THREAD % 16 * 4; c < V; c += 64) {
     vec4 out0 = vec4(0.0), out1 = vec4(0.0);
@@ -438,32 +428,7 @@ void main() {
         out1 = fma(vec4(of_chunk[(j0 + e) * kPitch + t + 1]), x[e], out1);
       }
     }
-    if (kRotary) {
-      // The window before the chunk, then the sinks.
-      const uint last = kMostChunkWindow - t0, first = min(kMostChunkWindow + 1 - min(WINDOW, kMostChunkWindow), last);
-      for (uint r0 = first; r0 < last + SINKS; r0 += 4) {
-        vec4 x[4];
-        uint row_of[4];
-        [[unroll]] for (uint e = 0; e < 4; ++e) {
-          const uint r = r0 + e;
-          row_of[e] = r < last ? r : min(kSinkRow + r - last, kPositionRows - 1);
-          const uint place = r < last + SINKS ? place_of[row_of[e]] : kNone;
-          x[e] = vec4(0.0);
-          if (place == kNone) continue;
-          if ((place & kInState) != 0) {
-            const uint at = state_values + (place & ~kInState) * V;
-            x[e] = state_at4(at + c, at + V);
-          } else {
-            const uint at = v_at(place, head);
-            x[e] = projections_at(at + c, at + V);
-          }
-        }
-        [[unroll]] for (uint e = 0; e < 4; ++e) {
-          out0 = fma(vec4(of_position[row_of[e] * kPitch + t]), x[e], out0);
-          out1 = fma(vec4(of_position[row_of[e] * kPitch + t + 1]), x[e], out1);
-        }
-      }
-    }
+    if (kRotary) add_positions(t, c, out0, out1);
     [[unroll]] for (uint i = 0; i < 2; ++i) {
       if (t0 + t + i >= rows) continue;
       const uint to = (row0 + t0 + t + i) * a.out_stride + query * V + c;
@@ -473,4 +438,62 @@ void main() {
       }
     }
   }
+}
+
+void main() {
+  const uint chunk = gl_WorkGroupID.x / (kChunk / kRows);
+  if (chunk >= pass.word[kPassChunks]) return;
+  const uint words = a.pass.chunks + chunk * kChunkWords;
+  row0 = pass.word[words];
+  rows = pass.word[words + 1];
+  item = item_of(pass.word[words + 2]);
+  t0 = gl_WorkGroupID.x % (kChunk / kRows) * kRows;
+  if (t0 >= rows || item.bank != a.bank) return;
+  row_base = item.row;
+  query = gl_WorkGroupID.y;
+  head = query / G;
+  if (kRotary && THREAD < kPositionRows) place_of[THREAD] = place_of_row(THREAD);
+  const uint lane = THREAD % 32, group = THREAD / 32;
+
+  // q . k of the chunk's tokens to shared memory, h q kept: memory slots are rows 0 to 63.
+  float sums[4][4];
+  score(chunk, false, sums);
+  [[unroll]] for (uint i = 0; i < 4; ++i) {
+    [[unroll]] for (uint e = 2; e < 4; ++e) of_chunk[(lane + 32 * (e - 2)) * kPitch + group + 4 * i] = sums[i][e];
+  }
+  float earlier[4][2];
+  sum_earlier_tokens(earlier);
+  barrier();
+  load_own_gates();
+  [[unroll]] for (uint i = 0; i < 4; ++i) {
+    [[unroll]] for (uint e = 0; e < 2; ++e)
+      of_memory[(lane + 32 * e) * kPitch + group + 4 * i] = fma(before[lane + 32 * e], sums[i][e], earlier[i][e]);
+  }
+  barrier();
+  add_own_tokens();
+  if (kRotary) {
+    score(chunk, true, sums);
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      [[unroll]] for (uint e = 0; e < 4; ++e) {
+        const uint r = lane + 32 * e;
+        const uint t = group + 4 * i;
+        if (r >= kPositionRows) continue;
+        of_position[r * kPitch + t] = sees_position(r, t) ? a.scale * sums[i][e] : -1e30;
+      }
+    }
+  }
+  barrier();
+  exponentiate();
+  barrier();
+  load_own_gates();
+  barrier();
+  weigh_own_values();
+  barrier();
+  weigh_earlier_values();
+  barrier();
+  if (kRotary) {
+    join_window_weights();
+    barrier();
+  }
+  write_outputs(chunk);
 }

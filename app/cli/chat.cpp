@@ -2,6 +2,7 @@
 // runnel chat: a conversation on the terminal, or through pipes.
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -17,6 +18,7 @@
 #include "app/cli/model_options.h"
 #include "app/cli/sampling_options.h"
 #include "app/cli/terminal.h"
+#include "app/cli/tools.h"
 #include "app/cli/word_wrap.h"
 #include "runnel/session.h"
 #include "runtime/base/try.h"
@@ -40,6 +42,7 @@ struct Options {
   ModelChoice model;
   GenerationChoice generation;
   ConstraintChoice constraint;
+  ToolsChoice tools;
   std::string system;
   std::string load;
   std::string save;
@@ -54,10 +57,11 @@ Thinking thinking_of(const std::string& think) {
 
 class Chat {
  public:
-  Chat(const Options& options, GenerationOptions generation, Session session,
-       std::optional<ChatStore> stored, InterruptHandler& interrupts)
+  Chat(const Options& options, GenerationOptions generation, std::vector<Tool> tools,
+       Session session, std::optional<ChatStore> stored, InterruptHandler& interrupts)
       : options_(options),
         generation_(std::move(generation)),
+        tools_(std::move(tools)),
         own_session_(std::move(session)),
         stored_(std::move(stored)),
         interrupts_(interrupts),
@@ -170,19 +174,20 @@ class Chat {
   TextCallback show_text() {
     thinking_ = false;
     wrap_.emplace(decorated_ ? terminal_columns() : 0);
+    calls_.reset();
+    if (!tools_.empty()) calls_.emplace(session().model(), called_ + 1);
     return [this](std::string_view text) {
       if (std::exchange(thinking_, false)) write_out("\n");
-      output_closed_ = !write_out(wrap_->push(text));
+      output_closed_ = !write_out(calls_ ? wrap_->push(calls_->push(text)) : wrap_->push(text));
       return !output_closed_;
     };
   }
 
-  // The tokens to read for a message, with the session where they follow it.
-  Result<std::vector<TokenId>> encode_message(const std::string& message) {
-    const ChatMessage said{.role = "user", .content = message};
+  // The tokens to read for a message or for results of calls, with the session where they follow it.
+  Result<std::vector<TokenId>> encode_messages(const std::vector<ChatMessage>& fresh) {
     if (pack_ && session().position() == pack_->tokens) {
       // The first message after a pack is separated from it as in the model's training.
-      said_ = {{.role = "system", .content = pack_->system}, said};
+      said_ = {{.role = "system", .content = pack_->system}, fresh.front()};
       RUNNEL_TRY(std::vector<TokenId> tokens, session().model().encode_chat(said_, true));
       tokens.erase(tokens.begin(),
                    tokens.begin() + static_cast<std::ptrdiff_t>(
@@ -190,22 +195,22 @@ class Chat {
       return tokens;
     }
     if (!knows_all_)
-      return session().model().encode_chat(std::span(&said, 1), true, continuation(),
-                                           session().unread_text());
+      return session().model().encode_chat(fresh, true, continuation(), session().unread_text(),
+                                           tools_);
     std::vector<ChatMessage> talk = said_;
     const std::size_t read = talk.size();
     if (talk.empty() && options_.has_system)
       talk.push_back({.role = "system", .content = options_.system});
-    talk.push_back(said);
+    talk.insert(talk.end(), fresh.begin(), fresh.end());
     const bool closed = continuation() == ChatContinuation::after_closed_answer;
     RUNNEL_TRY(ChatReading reading,
-               session().model().read_chat(talk, read, closed, session().unread_text()));
+               session().model().read_chat(talk, read, closed, session().unread_text(), tools_));
     if (reading.kept < read) {
       if (before_answer_ && reading.kept == read - 1) {
         RUNNEL_CHECK_OK(session().restore(*before_answer_));
       } else {
         RUNNEL_CHECK_OK(begin_again());
-        RUNNEL_TRY(reading, session().model().read_chat(talk, 0, false));
+        RUNNEL_TRY(reading, session().model().read_chat(talk, 0, false, {}, tools_));
       }
       say_relaid(reading.tokens.size());
     }
@@ -248,7 +253,15 @@ class Chat {
   void finish_answer(const GenerationResult& result) {
     thought_ = result.thought;
     if (output_closed_) return;
-    write_out(wrap_->push(result.held_back) + wrap_->finish() + "\n");
+    std::string rest = result.held_back;
+    if (calls_) {
+      rest = calls_->push(rest);
+      rest += calls_->finish(result.reason == FinishReason::length);
+    }
+    write_out(wrap_->push(rest) + wrap_->finish());
+    const bool silent = calls_ && calls_->message().content.empty();
+    write_out((silent ? "" : "\n") + (calls_ ? calls_->lines() : ""));
+    if (calls_ && calls_->problem()) report_error(*calls_->problem());
     if (!decorated_) return;
     if (result.reason == FinishReason::length) {
       write_out("(cut after " + std::to_string(result.tokens.size()) +
@@ -261,7 +274,29 @@ class Chat {
 
   Status answer(const std::string& message) {
     if (stored_) return answer_and_keep(message);
-    RUNNEL_TRY(const std::vector<TokenId> tokens, encode_message(message));
+    std::vector<ChatMessage> fresh = {{.role = "user", .content = message}};
+    while (!fresh.empty()) {
+      RUNNEL_CHECK_OK(answer_messages(fresh));
+      fresh.clear();
+      if (calls_ && !output_closed_)
+        fresh = read_results(calls_->message().tool_calls, ask_result());
+    }
+    return {};
+  }
+
+  // The user says what a call gave. An empty line is a result, too; Ctrl-C leaves the call without one.
+  std::function<std::optional<std::string>(const ToolCall&)> ask_result() {
+    return [this](const ToolCall& call) -> std::optional<std::string> {
+      if (decorated_) write_out("Result of " + call.name + ": ");
+      std::string line;
+      if (input_.read_line(line) == ChatInput::Event::line) return line;
+      if (decorated_) write_out("\n");
+      return {};
+    };
+  }
+
+  Status answer_messages(const std::vector<ChatMessage>& fresh) {
+    RUNNEL_TRY(const std::vector<TokenId> tokens, encode_messages(fresh));
     const bool knew_all = std::exchange(knows_all_, false);  // until all has gone well
 
     const StopOnInterrupt stop(interrupts_);
@@ -287,9 +322,14 @@ class Chat {
                generate(session(), generation_, show_text(), stop.token()));
     decode_tokens_ = result.tokens.size();
     decode_s_ = decode_time.seconds();
-    said_.push_back({.role = "assistant", .content = result.text + result.held_back});
     knows_all_ = knew_all;
     finish_answer(result);
+    if (calls_) {
+      said_.push_back(calls_->message());
+      called_ += calls_->message().tool_calls.size();
+    } else {
+      said_.push_back({.role = "assistant", .content = result.text + result.held_back});
+    }
     return {};
   }
 
@@ -367,7 +407,10 @@ class Chat {
 
   const Options& options_;
   GenerationOptions generation_;
-  Session own_session_;  // of a chat that is not kept
+  const std::vector<Tool> tools_;
+  std::optional<ShownCalls> calls_;  // of the answer that is being shown, with tools
+  std::size_t called_ = 0;           // calls so far
+  Session own_session_;              // of a chat that is not kept
   std::optional<ChatStore> stored_;
   std::optional<PackStart> pack_;  // what the session began with
   std::string start_;              // file of a state before the first token that it began with
@@ -400,13 +443,15 @@ Result<int> run(const Options& o) {
   }
   RUNNEL_TRY(generation.answer, model->answer_form(thinking_of(o.think)));
   RUNNEL_TRY(generation.constraint, chosen_constraint(o.constraint, *model));
+  RUNNEL_TRY(std::vector<Tool> tools, chosen_tools(o.tools, *model, generation));
   RUNNEL_TRY(Session session, Session::create(model));
   std::optional<ChatStore> stored;
   if (!o.conversation.name.empty()) {
     RUNNEL_TRY(stored, ChatStore::open(o.conversation, model, o.system));
   }
   InterruptHandler interrupts;
-  Chat chat(o, std::move(generation), std::move(session), std::move(stored), interrupts);
+  Chat chat(o, std::move(generation), std::move(tools), std::move(session), std::move(stored),
+            interrupts);
   if (o.conversation.name.empty() && !o.conversation.pack.empty())
     RUNNEL_CHECK_OK(chat.begin_with_pack(o.conversation.pack));
   if (!o.load.empty()) RUNNEL_CHECK_OK(chat.load(o.load));
@@ -428,6 +473,8 @@ Command add_chat(CLI::App& program) {
       "  echo \"What is a river?\" | runnel chat --seed 7\n"
       "  runnel chat --conversation plans\n"
       "  runnel chat --json-schema recipe.json              answers as JSON of that form\n"
+      "  runnel chat --tools tools.json                     prints calls and asks for their "
+      "results\n"
       "  runnel chat --load yesterday.snap --save today.snap");
   auto o = std::make_shared<Options>();
   o->parser = parser;
@@ -452,6 +499,8 @@ Command add_chat(CLI::App& program) {
   parser->get_option("--system")->excludes("--pack");
   add_generation_options(*parser, o->generation);
   add_constraint_options(*parser, o->constraint);
+  add_tools_options(*parser, o->tools);
+  parser->get_option("--tools")->excludes("--conversation")->excludes("--pack");
   show_model_defaults(*parser);
   CLI::Option* seed = parser->get_option("--seed");
   seed->description("Same seed, same answers; without it they differ each time")->default_str("");

@@ -6,15 +6,18 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "app/cli/chat_input.h"
 #include "app/cli/command.h"
 #include "app/cli/constraint_options.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/model_options.h"
 #include "app/cli/sampling_options.h"
 #include "app/cli/terminal.h"
+#include "app/cli/tools.h"
 #include "runnel/session.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
@@ -26,6 +29,7 @@ struct Options {
   ModelChoice model;
   GenerationChoice generation;
   ConstraintChoice constraint;
+  ToolsChoice tools;
   std::string prompt;
   std::string tokens;
   std::string load;
@@ -147,6 +151,60 @@ Result<int> run_several(const Options& o, const Session& session, GenerationOpti
   return written ? kOk : kFailed;
 }
 
+// --tools: the prompt is a user's message. Answers with calls are followed by what the user says of their results, until
+// there is one without.
+Result<int> run_with_tools(const Options& o, Session& session, GenerationOptions generation) {
+  const Model& model = session.model();
+  RUNNEL_TRY(const std::vector<Tool> tools, chosen_tools(o.tools, model, generation));
+  RUNNEL_TRY(generation.answer, model.answer_form());
+  InterruptHandler interrupts;
+  ChatInput input(interrupts);
+  std::vector<ChatMessage> talk = {{.role = "user", .content = o.prompt}};
+  std::size_t read = 0;
+  std::size_t called = 0;
+  while (true) {
+    const bool closed =
+        !session.recent_tokens().empty() && model.is_end(session.recent_tokens().back());
+    RUNNEL_TRY(ChatReading reading,
+               model.read_chat(talk, read, closed, session.unread_text(), tools));
+    if (reading.kept < read) {
+      RUNNEL_CHECK_OK(session.reset());
+      RUNNEL_TRY(reading, model.read_chat(talk, 0, false, {}, tools));
+    }
+    ShownCalls calls(model, called + 1);
+    GenerationResult result;
+    {
+      const StopOnInterrupt stop(interrupts);
+      RUNNEL_TRY(const PrefillResult done, session.prefill(reading.tokens, stop.token()));
+      if (done.cancelled) return kInterrupted;
+      const TextCallback show = [&calls](std::string_view text) {
+        return write_out(calls.push(text));
+      };
+      RUNNEL_TRY(result, generate(session, generation, show, stop.token()));
+    }
+    std::string rest = calls.push(result.held_back);
+    rest += calls.finish(result.reason == FinishReason::length);
+    const bool written =
+        write_out(rest + (calls.message().content.empty() ? "" : "\n") + calls.lines());
+    if (result.reason == FinishReason::cancelled) return kInterrupted;
+    if (!written) return kFailed;
+    if (calls.problem()) return *calls.problem();
+    const std::vector<ChatMessage> results = read_results(
+        calls.message().tool_calls, [&](const ToolCall& call) -> std::optional<std::string> {
+          if (stdin_is_terminal() && stdout_is_terminal())
+            write_out("Result of " + call.name + ": ");
+          std::string line;
+          const bool given = input.read_line(line) == ChatInput::Event::line;
+          return given ? std::optional(line) : std::nullopt;
+        });
+    if (results.empty()) return kOk;
+    called += results.size();
+    talk.push_back(calls.message());
+    read = talk.size();
+    talk.insert(talk.end(), results.begin(), results.end());
+  }
+}
+
 Result<int> run(const Options& o) {
   RUNNEL_TRY(GenerationOptions generation, generation_options(o.generation));
   generation.logprobs = o.logprobs;
@@ -163,6 +221,7 @@ Result<int> run(const Options& o) {
     RUNNEL_TRY(generation.constraint, chosen_constraint(o.constraint, *model));
   }
   RUNNEL_CHECK_OK(add_text_biases(o.generation, *model, generation.sampling));
+  if (o.tools.any()) return run_with_tools(o, session, std::move(generation));
   RUNNEL_TRY(const std::vector<TokenId> tokens, prompt_tokens(o, *model));
   if (tokens.empty() && session.position() == 0) {
     return fail(ErrorCode::invalid_argument,
@@ -212,7 +271,8 @@ Result<int> run(const Options& o) {
 Command add_run(CLI::App& program) {
   CLI::App* parser = program.add_subcommand("run", "Continue a text");
   parser->footer(
-      "The prompt is taken as it is, without a chat template; the texts of special tokens in it "
+      "The prompt is taken as it is, without a chat template (but with --tools); the texts of "
+      "special tokens in it "
       "become those tokens.\n"
       "Output ends at the model's end of text or after N tokens. Ctrl-C ends it after a whole "
       "token.\n\n"
@@ -225,6 +285,9 @@ Command add_run(CLI::App& program) {
       "reading "
       "anything again\n"
       "  runnel run model.gguf --tokens 1,17,52                     token ids in, token ids out\n"
+      "  runnel run model.gguf -p \"What time is it?\" --tools tools.json    the prompt is a "
+      "message "
+      "to answer\n"
       "  runnel run model.gguf -p \"The sky is\" --choice \" blue\" --choice \" grey\"");
   auto o = std::make_shared<Options>();
   o->parser = parser;
@@ -273,6 +336,11 @@ Command add_run(CLI::App& program) {
       ->default_str("");
   add_generation_options(*parser, o->generation);
   add_constraint_options(*parser, o->constraint);
+  add_tools_options(*parser, o->tools);
+  CLI::Option* tools = parser->get_option("--tools")->needs(prompt);
+  for (const char* other :
+       {"--tokens", "--load", "--save", "--logprobs", "--answers", "--best-of", "--stats"})
+    tools->excludes(parser->get_option(other));
   return {parser, [o] {
             if (o->best_of != 0 && o->best_of < o->answers) {
               return report_usage("--best-of is " + std::to_string(o->best_of) +

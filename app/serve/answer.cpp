@@ -11,8 +11,17 @@
 namespace runnel::serve {
 namespace {
 
-const char* finish_reason(const GenerationResult& result) {
-  return result.reason == FinishReason::length ? "length" : "stop";
+const char* finish_reason(const GenerationResult& result, const CallAnswer* answer = nullptr) {
+  if (result.reason == FinishReason::length) return "length";
+  const bool calls = answer != nullptr && !answer->whole.empty() && !answer->half_call;
+  return calls ? "tool_calls" : "stop";
+}
+
+// What looked like calls and is none.
+void add_broken(nlohmann::ordered_json& choice, const CallAnswer& answer) {
+  for (const BrokenCall& call : answer.broken)
+    choice["tool_call_errors"].push_back(
+        {{"message", "the call " + call.reason}, {"text", call.text}});
 }
 
 /// As OpenAI writes what could not come; null for the first token of a text.
@@ -28,6 +37,7 @@ std::string sse(const nlohmann::ordered_json& data) { return "data: " + dump(dat
 Answer::Answer(const Request& request, std::shared_ptr<const Model> model, std::string name,
                const std::string& id)
     : chat_(request.chat),
+      calls_(request.tools.may_call()),
       shows_logprobs_(request.shows_logprobs),
       echo_(request.echo),
       answers_(request.answers),
@@ -154,6 +164,31 @@ std::string Answer::unshown(const Job& job) const {
   return chat_ || conversation_.empty() ? job.result().held_back : std::string();
 }
 
+std::string Answer::call_id(std::size_t index, std::size_t call) const {
+  return "call_" + id_.substr(id_.find('-') + 1) + "_" + std::to_string(index) + "_" +
+         std::to_string(call);
+}
+
+void Answer::add_calls(nlohmann::ordered_json& choice, std::size_t index, const Job& job,
+                       const std::string& text) const {
+  const bool cut = job.result().reason == FinishReason::length;
+  const CallAnswer answer =
+      answer_of(model_->tool_format(), text, cut,
+                [this, index](std::size_t call) { return call_id(index, call); });
+  nlohmann::ordered_json& message = choice["message"];
+  message["content"] = answer.content;
+  if (answer.content.empty() && !answer.whole.empty()) message["content"] = nullptr;
+  for (const std::size_t at : answer.whole) {
+    const ToolCall& call = answer.calls[at];
+    message["tool_calls"].push_back(
+        {{"id", call.id},
+         {"type", "function"},
+         {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  choice["finish_reason"] = finish_reason(job.result(), &answer);
+  add_broken(choice, answer);
+}
+
 std::string Answer::whole(const Jobs& jobs, const std::optional<StateMark>& mark) const {
   nlohmann::ordered_json choices = nlohmann::ordered_json::array();
   for (const std::shared_ptr<Job>& job : chosen(jobs)) {
@@ -176,6 +211,7 @@ std::string Answer::whole(const Jobs& jobs, const std::optional<StateMark>& mark
     std::size_t offset = 0;
     choice["logprobs"] = logprobs_of(logprobs, offset);
     choice["finish_reason"] = finish_reason(job->result());
+    if (calls_) add_calls(choice, choices.size(), *job, text);
     choices.push_back(std::move(choice));
   }
   nlohmann::ordered_json body = head(chat_ ? "chat.completion" : "text_completion");
@@ -216,12 +252,49 @@ std::string Answer::event(std::size_t index, std::string_view text,
   return sse(chunk(nlohmann::ordered_json::array({choice})));
 }
 
-std::string Answer::thought_event(std::size_t index, std::string_view text) const {
+std::string Answer::delta(std::size_t index, nlohmann::ordered_json delta,
+                          nlohmann::ordered_json logprobs) const {
   nlohmann::ordered_json choice = {{"index", index},
-                                   {"delta", {{"reasoning_content", text}}},
-                                   {"logprobs", nullptr},
+                                   {"delta", std::move(delta)},
+                                   {"logprobs", std::move(logprobs)},
                                    {"finish_reason", nullptr}};
   return sse(chunk(nlohmann::ordered_json::array({choice})));
+}
+
+std::string Answer::thought_event(std::size_t index, std::string_view text) const {
+  return delta(index, {{"reasoning_content", text}});
+}
+
+std::string Answer::tool_events(std::size_t index, const std::vector<ToolEvent>& events,
+                                std::span<const TokenLogprobs> logprobs, std::size_t& offset,
+                                CallAnswer& answer) const {
+  using Json = nlohmann::ordered_json;
+  using Kind = ToolEvent::Kind;
+  std::string out;
+  if (!logprobs.empty()) out += delta(index, Json::object(), logprobs_of(logprobs, offset));
+  for (const ToolEvent& event : events) {
+    answer.take(event, [this, index](std::size_t call) { return call_id(index, call); });
+    Json call = {{"index", event.call}};
+    switch (event.kind) {
+      case Kind::text:
+      case Kind::broken:
+        out += delta(index, {{"content", event.text}});
+        break;
+      case Kind::begin:
+        call["id"] = answer.calls.back().id;
+        call["type"] = "function";
+        call["function"] = {{"name", event.text}, {"arguments", ""}};
+        out += delta(index, {{"tool_calls", Json::array({std::move(call)})}});
+        break;
+      case Kind::arguments:
+        call["function"] = {{"arguments", event.text}};
+        out += delta(index, {{"tool_calls", Json::array({std::move(call)})}});
+        break;
+      case Kind::end:
+        break;
+    }
+  }
+  return out;
 }
 
 std::string Answer::echo(std::size_t index, const Job& job, std::size_t& offset) const {
@@ -231,10 +304,11 @@ std::string Answer::echo(std::size_t index, const Job& job, std::size_t& offset)
 }
 
 std::string Answer::choice_end(std::size_t index, const Job& job,
-                               const std::optional<StateMark>& mark) const {
+                               const std::optional<StateMark>& mark,
+                               const CallAnswer* answer) const {
   std::string events;
   std::size_t offset = 0;  // of no token
-  if (const std::string rest = unshown(job); !rest.empty())
+  if (const std::string rest = unshown(job); !rest.empty() && answer == nullptr)
     events += event(index, rest, {}, offset);
   nlohmann::ordered_json choice = {{"index", index}};
   if (chat_) {
@@ -243,7 +317,8 @@ std::string Answer::choice_end(std::size_t index, const Job& job,
     choice["text"] = "";
   }
   choice["logprobs"] = nullptr;
-  choice["finish_reason"] = finish_reason(job.result());
+  choice["finish_reason"] = finish_reason(job.result(), answer);
+  if (answer != nullptr) add_broken(choice, *answer);
   nlohmann::ordered_json end = chunk(nlohmann::ordered_json::array({choice}));
   add_state(end, job, mark);
   if (!warnings_.empty() && index == 0) end["warnings"] = warnings_;

@@ -39,18 +39,30 @@ class Answer {
   std::string event(std::size_t index, std::string_view text,
                     std::span<const TokenLogprobs> logprobs, std::size_t& offset) const;
   std::string thought_event(std::size_t index, std::string_view text) const;
+  /// With tools: for what a reader of calls gave of a choice's text, which it is put together from in `answer`.
+  std::string tool_events(std::size_t index, const std::vector<ToolEvent>& events,
+                          std::span<const TokenLogprobs> logprobs, std::size_t& offset,
+                          CallAnswer& answer) const;
   /// The prompt, before a choice's first text: with `echo`.
   std::string echo(std::size_t index, const Job& job, std::size_t& offset) const;
-  std::string choice_end(std::size_t index, const Job& job,
-                         const std::optional<StateMark>& mark) const;
+  /// `answer`: with tools, all of it.
+  std::string choice_end(std::size_t index, const Job& job, const std::optional<StateMark>& mark,
+                         const CallAnswer* answer = nullptr) const;
   std::string closing(const Jobs& jobs) const;
+
+  /// The id of a choice's call.
+  std::string call_id(std::size_t index, std::size_t call) const;
+  /// The text that a stop string might have begun and that nobody will see otherwise.
+  std::string unshown(const Job& job) const;
 
  private:
   nlohmann::ordered_json head(const char* object) const;
   nlohmann::ordered_json chunk(nlohmann::ordered_json choices) const;
   static nlohmann::ordered_json usage(const Jobs& jobs);
-  /// The text that a stop string might have begun and that nobody will see otherwise.
-  std::string unshown(const Job& job) const;
+  void add_calls(nlohmann::ordered_json& choice, std::size_t index, const Job& job,
+                 const std::string& text) const;
+  std::string delta(std::size_t index, nlohmann::ordered_json delta,
+                    nlohmann::ordered_json logprobs = nullptr) const;
   void add_state(nlohmann::ordered_json& body, const Job& job,
                  const std::optional<StateMark>& mark) const;
 
@@ -62,6 +74,7 @@ class Answer {
   nlohmann::ordered_json chat_logprobs(std::span<const TokenLogprobs> all) const;
 
   const bool chat_;
+  const bool calls_;  // answers may have calls of tools
   const bool shows_logprobs_;
   const bool echo_;
   const std::size_t answers_;

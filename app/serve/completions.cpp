@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -57,7 +58,7 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   // What the conversation was like before, but for its session.
   struct Before {
     bool was_kept = false;
-    bool anew = false;  // the session was emptied to read all again
+    bool anew = false;  // the session went back to read earlier messages again
     KeptState state;
     MessageTrail trail;  // with this request's messages
   };
@@ -68,6 +69,10 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
     jobs_ = std::move(jobs);
     ended_.resize(jobs_.size());
     begun_.resize(jobs_.size());
+    if (request_.tools.may_call()) {
+      for (std::size_t i = 0; i < jobs_.size(); ++i)
+        calls_.push_back({ToolCallReader(owner_.model_->tool_format()), {}});
+    }
     offsets_.resize(jobs_.size());
     before_ = std::move(before);
     answer_ = std::make_unique<Answer>(request_, owner_.model_,
@@ -114,12 +119,22 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
     });
   }
 
+  // The answer as the client will send it back.
+  ChatMessage said(const Job& job) const {
+    const std::string text = job.result().text + job.result().held_back;
+    if (!request_.tools.may_call()) return {"assistant", text};
+    const bool cut = job.result().reason == FinishReason::length;
+    return answer_of(owner_.model_->tool_format(), text, cut,
+                     [this](std::size_t call) { return answer_->call_id(0, call); })
+        .message();
+  }
+
   // Gives the conversation back as this request left it.
   void keep() {
     const Job& job = *jobs_[0];
     const std::string& id = request_.conversation;
     const bool stands = session_ && session_->position() == job.position_before();
-    if (stands && before_.anew)  // emptied, and nothing read
+    if (stands && before_.anew)  // gone back, and nothing read
       return owner_.states_.release(id, before_.state.generation);
     const bool untouched = stands;
     if (!session_ || (untouched && !before_.was_kept) || (job.error() && !untouched))
@@ -133,11 +148,11 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
       }
       const bool silent = job.result().tokens.empty();
       after.trail = request_.chat ? before_.trail : MessageTrail{};
-      if (request_.chat && !silent)
-        after.trail.add({"assistant", job.result().text + job.result().held_back});
+      if (request_.chat && !silent) after.trail.add(said(job));
       after.closed = job.result().reason == FinishReason::end &&
                      request_.generation.answer.follows.empty();  // else its end was undone
       after.awaiting = request_.chat && silent;
+      after.before_answer = silent ? std::nullopt : job.start();
     }
     std::variant<StateMark, HttpError> kept =
         owner_.states_.give_back(id, std::move(after), before_.was_kept, !untouched);
@@ -175,16 +190,32 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
       if ((says || ends) && !std::exchange(begun_[i], true))
         piece.bytes += answer_->echo(i, *jobs_[i], offsets_[i]);
       if (!news.thought.empty()) piece.bytes += answer_->thought_event(i, news.thought);
-      if (answers) piece.bytes += answer_->event(i, news.text, news.logprobs, offsets_[i]);
+      if (answers && calls_.empty())
+        piece.bytes += answer_->event(i, news.text, news.logprobs, offsets_[i]);
+      if (answers && !calls_.empty()) {
+        piece.bytes += answer_->tool_events(i, calls_[i].reader.push(news.text), news.logprobs,
+                                            offsets_[i], calls_[i].answer);
+      }
       if (!ends || failure_of(i)) continue;
       ended_[i] = true;
-      piece.bytes += answer_->choice_end(i, *jobs_[i], mark_);
+      if (!calls_.empty()) piece.bytes += calls_end(i);
+      piece.bytes +=
+          answer_->choice_end(i, *jobs_[i], mark_, calls_.empty() ? nullptr : &calls_[i].answer);
     }
     if (!over) return piece;
     piece.last = true;
     piece.bytes +=
         failure_ ? "data: " + to_json(*failure_) + "\n\ndata: [DONE]\n\n" : answer_->closing(jobs_);
     return piece;
+  }
+
+  // What is left of a choice's text when its job is over.
+  std::string calls_end(std::size_t i) {
+    const bool cut = jobs_[i]->result().reason == FinishReason::length;
+    std::vector<ToolEvent> last = calls_[i].reader.push(answer_->unshown(*jobs_[i]));
+    std::ranges::move(calls_[i].reader.finish(cut), std::back_inserter(last));
+    std::size_t offset = 0;  // of no token
+    return answer_->tool_events(i, last, {}, offset, calls_[i].answer);
   }
 
   // Whether choice `i`, whose job is over, has no end of its own: the whole answer ends with an
@@ -198,8 +229,13 @@ class Completions::Running : public std::enable_shared_from_this<Running> {
   Request request_;
   Answer::Jobs jobs_;
   std::vector<std::size_t> offsets_;  // of each choice's next token in its text, in characters
-  std::vector<char> begun_;  // choices of which something was sent; of the reactor's thread
-  std::vector<bool> ended_;  // choices whose end was sent; of the reactor's thread
+  struct Calls {
+    ToolCallReader reader;
+    CallAnswer answer;
+  };
+  std::vector<Calls> calls_;  // of each choice's stream, with tools; of the reactor's thread
+  std::vector<char> begun_;   // choices of which something was sent; of the reactor's thread
+  std::vector<bool> ended_;   // choices whose end was sent; of the reactor's thread
   std::unique_ptr<Answer> answer_;
   Before before_;
   std::unique_ptr<Session> session_;  // from the job
@@ -218,6 +254,31 @@ HttpError of_constraint_error(const Error& error, const std::string& field) {
           unsupported ? "unsupported_field" : "invalid_value"};
 }
 
+// Answers with tools: what they may be, or why they cannot be kept to it.
+std::optional<HttpError> constrain_calls(const Model& model, Request& request) {
+  const AskedTools& asked = request.tools;
+  if (asked.tools.empty()) return {};
+  if (const ToolFormat& format = model.tool_format(); format.style == ToolStyle::none) {
+    return HttpError{400, "tools: " + format.reason, "tools", "unsupported_field"};
+  }
+  if (request.generation.constraint != nullptr) return {};  // and none may be called
+  using Kind = ToolChoice::Kind;
+  if (!has_constraints()) {
+    const bool free = asked.choice.kind == Kind::automatic || asked.choice.kind == Kind::none;
+    if (free && (asked.choice.parallel || asked.choice.kind == Kind::none)) return {};
+    const char* field = free ? "parallel_tool_calls" : "tool_choice";
+    return HttpError{400,
+                     std::string(field) +
+                         ": this build cannot keep answers to it, since it has no RUNNEL_GRAMMAR",
+                     field, "unsupported_field"};
+  }
+  Result<std::shared_ptr<const Constraint>> made =
+      tool_constraint(model, asked.tools, asked.choice);
+  if (!made) return of_constraint_error(made.error(), "tools");
+  request.generation.constraint = *std::move(made);
+  return {};
+}
+
 HttpError state_dropped(const Request& request, const KeptStates::Taken& taken,
                         const char* advice) {
   return {410,
@@ -234,11 +295,11 @@ HttpError state_dropped(const Request& request, const KeptStates::Taken& taken,
 
 // What to feed for every prompt: all of a new conversation, what is new of a kept one.
 std::variant<std::vector<Completions::Tokens>, HttpError> Completions::tokens_of(
-    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, bool& anew) const {
+    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, Back& back) const {
   trail = taken.state ? taken.state->trail : MessageTrail{};
   std::vector<Tokens> all;
   if (request.chat) {
-    std::variant<Tokens, HttpError> tokens = chat_tokens(request, taken, trail, anew);
+    std::variant<Tokens, HttpError> tokens = chat_tokens(request, taken, trail, back);
     if (const auto* error = std::get_if<HttpError>(&tokens)) return *error;
     all.push_back(std::get<Tokens>(std::move(tokens)));
     return all;
@@ -256,12 +317,20 @@ std::variant<std::vector<Completions::Tokens>, HttpError> Completions::tokens_of
 }
 
 std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
-    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, bool& anew) const {
+    const Request& request, const KeptStates::Taken& taken, MessageTrail& trail, Back& back) const {
   std::span<const ChatMessage> fresh(request.messages);
-  const bool whole = std::any_of(fresh.begin(), fresh.end(),
-                                 [](const ChatMessage& m) { return m.role != "user"; });
+  const bool whole = std::any_of(fresh.begin(), fresh.end(), [](const ChatMessage& m) {
+    return m.role != "user" && m.role != "tool";
+  });
+  const std::span<const Tool> tools(request.tools.tools);
+  if (!taken.state) trail.tools = request.tools.hash;
   if (taken.state) {
-    MessageTrail begun;
+    if (trail.tools != request.tools.hash && (whole || !tools.empty())) {
+      return HttpError{
+          409, "the tools are not those that conversation " + request.conversation + " has read",
+          "tools", "conversation_differs"};
+    }
+    MessageTrail begun{.tools = trail.tools};
     const std::size_t known = std::min<std::uint64_t>(trail.count, fresh.size());
     for (const ChatMessage& message : fresh.first(known)) begun.add(message);
     if (trail.count > 0 && begun == trail) {
@@ -283,13 +352,15 @@ std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
   const std::string_view unread =
       goes_on ? taken.state->session->unread_text() : std::string_view();
   const std::size_t known = request.messages.size() - fresh.size();
-  if (model_->chat_format().style == ChatStyle::jinja && known > 0) {
+  if ((model_->chat_format().style == ChatStyle::jinja || trail.tools != 0) && known > 0) {
     Result<ChatReading> reading =
-        model_->read_chat(request.messages, known, taken.state->closed, unread);
+        model_->read_chat(request.messages, known, taken.state->closed, unread, tools);
     if (reading && reading->kept < known) {
-      // There is no state between the beginning and here.
-      reading = model_->read_chat(request.messages, 0, false);
-      anew = reading.has_value();
+      back = reading->kept + 1 == known && taken.state->before_answer ? Back::before_answer
+                                                                      : Back::to_beginning;
+      // There is no other state between the beginning and here.
+      if (back == Back::to_beginning)
+        reading = model_->read_chat(request.messages, 0, false, {}, tools);
     }
     if (!reading) return of_error(reading.error());
     return std::move(reading->tokens);
@@ -298,7 +369,7 @@ std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
                                         : taken.state->closed
                                             ? ChatContinuation::after_closed_answer
                                             : ChatContinuation::after_cut_answer;
-  Result<Tokens> tokens = model_->encode_chat(fresh, true, continuation, unread);
+  Result<Tokens> tokens = model_->encode_chat(fresh, true, continuation, unread, tools);
   if (!tokens) return of_error(tokens.error());
   return *std::move(tokens);
 }
@@ -356,6 +427,7 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     if (!made) return of_constraint_error(made.error(), request.constraint->field);
     request.generation.constraint = *std::move(made);
   }
+  if (auto wrong = constrain_calls(*model_, request)) return wrong;
   KeptStates::Taken taken;
   if (!id.empty()) {
     std::variant<KeptStates::Taken, HttpError> got = states_.take(id, request.expect);
@@ -363,8 +435,8 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     taken = std::move(std::get<KeptStates::Taken>(got));
   }
   MessageTrail trail;
-  bool anew = false;  // the conversation is read from its beginning
-  std::variant<std::vector<Tokens>, HttpError> got = tokens_of(request, taken, trail, anew);
+  Back back = Back::nowhere;
+  std::variant<std::vector<Tokens>, HttpError> got = tokens_of(request, taken, trail, back);
   std::optional<HttpError> wrong;
   if (const auto* error = std::get_if<HttpError>(&got)) {
     wrong = *error;
@@ -377,11 +449,16 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
             HttpError{400, "logit_bias: " + added.error().message, "logit_bias", "invalid_value"};
     }
   }
-  if (anew && !wrong) {
-    if (const Status reset = taken.state->session->reset(); !reset) wrong = of_error(reset.error());
+  if (back != Back::nowhere && !wrong) {
+    Session& session = *taken.state->session;
+    const bool last = back == Back::before_answer;
+    if (const Status gone = last ? session.restore(*taken.state->before_answer) : session.reset();
+        !gone)
+      wrong = of_error(gone.error());
     request.warnings.emplace_back(
-        "the chat template lays out earlier turns anew: the conversation was read from its "
-        "beginning");
+        std::string("the chat template lays out earlier turns anew: the conversation was read "
+                    "again from ") +
+        (last ? "before its last answer" : "its beginning"));
   }
   if (wrong) {
     if (taken.state) {
@@ -391,7 +468,8 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     }
     return wrong;
   }
-  Running::Before before{.was_kept = taken.state.has_value(), .anew = anew, .trail = trail};
+  Running::Before before{
+      .was_kept = taken.state.has_value(), .anew = back != Back::nowhere, .trail = trail};
   if (taken.state) before.state = *std::move(taken.state);
   Answer::Jobs jobs;
   for (Tokens& tokens : std::get<std::vector<Tokens>>(got)) {  // one, if there is a session
@@ -399,6 +477,8 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
         std::make_shared<Job>(model_, std::move(before.state.session), tokens, request.generation));
     const std::shared_ptr<Job> first = jobs.back();
     if (request.echo && request.shows_logprobs) first->score_prompt();
+    if (request.chat && !id.empty() && model_->chat_format().style == ChatStyle::jinja)
+      first->keep_start();
     for (std::size_t i = 1; i < request.best_of; ++i) {
       GenerationOptions other = request.generation;
       other.sampling.seed += i;

@@ -43,12 +43,14 @@ class Completions {
 
   std::optional<HttpError> start(const std::shared_ptr<Running>& running, Request request);
   using Tokens = std::vector<TokenId>;
+  /// Where a conversation goes before its new messages are read: a chat template may lay earlier ones out anew.
+  enum class Back { nowhere, before_answer, to_beginning };
   std::variant<std::vector<Tokens>, HttpError> tokens_of(const Request& request,
                                                          const KeptStates::Taken& taken,
-                                                         MessageTrail& trail, bool& anew) const;
+                                                         MessageTrail& trail, Back& back) const;
   std::variant<Tokens, HttpError> chat_tokens(const Request& request,
                                               const KeptStates::Taken& taken, MessageTrail& trail,
-                                              bool& anew) const;
+                                              Back& back) const;
   std::optional<HttpError> check(const Request& request, const std::vector<Tokens>& prompts) const;
 
   const std::shared_ptr<const Model> model_;

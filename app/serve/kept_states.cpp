@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,16 @@ void MessageTrail::add(const ChatMessage& message) {
   const std::string text = std::to_string(hash) + "/" + message.role + "/" +
                            std::to_string(message.content.size()) + "/" + message.content;
   hash = hash64(std::as_bytes(std::span(text)));
+  const auto also = [this](const std::string& more) {
+    const std::string all = std::to_string(hash) + "/" + more;
+    hash = hash64(std::as_bytes(std::span(all)));
+  };
+  for (const ToolCall& call : message.tool_calls) {
+    // Clients may write the same arguments otherwise, and name the call as they like.
+    const auto json = nlohmann::json::parse(call.arguments, nullptr, false);
+    also("call/" + call.name + "/" + (json.is_discarded() ? call.arguments : json.dump()));
+  }
+  if (!message.tool_call_id.empty()) also("result/" + message.tool_call_id);
 }
 
 Result<std::unique_ptr<KeptStates>> KeptStates::open(std::shared_ptr<const Model> model,
@@ -88,7 +99,7 @@ std::optional<KeptState> KeptStates::load(const std::string& id) const {
   Result<Session> session = Session::create(model_);
   if (!session || !session->restore(*snapshot) || session->position() != facts->position) return {};
   return KeptState{.session = std::make_unique<Session>(*std::move(session)),
-                   .trail = {.count = facts->messages, .hash = facts->hash},
+                   .trail = {.count = facts->messages, .hash = facts->hash, .tools = facts->tools},
                    .closed = facts->closed,
                    .awaiting = facts->awaiting,
                    .generation = facts->generation,
@@ -102,6 +113,7 @@ Status KeptStates::write(const std::string& id, KeptState& state) const {
                                   .position = state.session->position(),
                                   .messages = state.trail.count,
                                   .hash = state.trail.hash,
+                                  .tools = state.trail.tools,
                                   .closed = state.closed,
                                   .awaiting = state.awaiting},
                                  snapshot));
@@ -290,7 +302,10 @@ std::variant<StateMark, HttpError> KeptStates::fork(const std::string& from,
     return not_found(from);
   }
   Result<Session> copy = state->session->fork();
-  KeptState forked{.trail = state->trail, .closed = state->closed, .awaiting = state->awaiting};
+  KeptState forked{.before_answer = state->before_answer,
+                   .trail = state->trail,
+                   .closed = state->closed,
+                   .awaiting = state->awaiting};
   give_back(from, *std::move(state), true, false);
   if (!copy) return failed(copy.error());
   forked.session = std::make_unique<Session>(*std::move(copy));

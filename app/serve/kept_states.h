@@ -24,6 +24,7 @@
 #include "app/serve/state_folder.h"
 #include "runnel/chat.h"
 #include "runnel/session.h"
+#include "runnel/snapshot.h"
 #include "runtime/base/file_system.h"
 
 namespace runnel::serve {
@@ -33,6 +34,7 @@ namespace runnel::serve {
 struct MessageTrail {
   std::uint64_t count = 0;
   std::uint64_t hash = 0;
+  std::uint64_t tools = 0;  // hash of the tools that it has read, 0: none
 
   void add(const ChatMessage& message);
   bool operator==(const MessageTrail&) const = default;
@@ -41,6 +43,8 @@ struct MessageTrail {
 /// A conversation's state and how it was left.
 struct KeptState {
   std::unique_ptr<Session> session;
+  // Where it stood before its last message, an answer, for a chat template that lays this one out anew. In memory alone.
+  std::optional<Snapshot> before_answer = {};
   MessageTrail trail = {};       // what it has read and said, messages in a chat
   bool closed = false;           // the last token was the answer's end-of-message
   bool awaiting = false;         // the last message has no answer yet

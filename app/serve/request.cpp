@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "runtime/text/json_file.h"
 
@@ -57,34 +58,39 @@ void read_messages(Fields& fields, std::vector<ChatMessage>& messages) {
     return;
   }
   for (const nlohmann::json& entry : *list) {
+    const bool calls = entry.is_object() && entry.contains("tool_calls");
     if (!entry.is_object() || !entry.contains("role") || !entry["role"].is_string() ||
-        !entry.contains("content")) {
+        (!entry.contains("content") && !calls)) {
       fields.refuse("messages: expected objects with role and content", "messages");
       return;
     }
     std::string role = entry["role"].get<std::string>();
     if (role == "developer") role = "system";
-    if (role != "system" && role != "user" && role != "assistant") {
-      fields.refuse("messages: the role " + role.substr(0, 40) +
-                        " is not supported by this server, expected system, user or assistant",
-                    "messages", "unsupported_field");
+    if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
+      fields.refuse(
+          "messages: the role " + role.substr(0, 40) +
+              " is not supported by this server, expected system, user, assistant or tool",
+          "messages", "unsupported_field");
       return;
     }
     for (const auto& [name, value] : entry.items()) {
       if (name == "role" || name == "content" || name == "refusal" || name == "name" ||
           name == "reasoning_content" || value.is_null())  // thoughts are not read again
         continue;
-      if ((name == "tool_calls" || name == "annotations") && value.is_array() && value.empty())
-        continue;
+      if (name == "annotations" && value.is_array() && value.empty()) continue;
+      if (name == "tool_calls" && role == "assistant") continue;
+      if (name == "tool_call_id" && role == "tool") continue;
       fields.refuse(
           "messages: the field " + name.substr(0, 40) + " is not supported by this server",
           "messages", "unsupported_field");
       return;
     }
-    std::optional<std::string> content =
-        read_content(entry["content"], role == "assistant", fields);
+    static const nlohmann::json kNull;
+    const nlohmann::json& said = entry.contains("content") ? entry["content"] : kNull;
+    std::optional<std::string> content = read_content(said, role == "assistant", fields);
     if (!content) return;
     messages.push_back({std::move(role), std::move(*content)});
+    read_calls(entry, messages.back(), fields);
   }
   if (messages.back().role == "assistant") {
     fields.refuse("messages: the last one is the assistant's, expected one to answer", "messages");
@@ -318,6 +324,25 @@ void read_conversation(Fields& fields, Request& request) {
     fields.refuse(std::string("conversation: expected ") + kConversationIdRule, "conversation");
 }
 
+// What tools are at odds with, and results of calls that nobody made.
+void check_tool_fields(Fields& fields, const Request& request) {
+  if (request.tools.may_call() && request.constraint) {
+    return fields.refuse("tools and " + request.constraint->field +
+                             " say both what the answer must be, expected one of them, or "
+                             "\"tool_choice\": \"none\"",
+                         request.constraint->field);
+  }
+  if (!request.conversation.empty()) return;  // it may have read the call
+  std::set<std::string_view> made;
+  for (const ChatMessage& message : request.messages) {
+    for (const ToolCall& call : message.tool_calls) made.insert(call.id);
+    if (message.role != "tool" || made.contains(message.tool_call_id)) continue;
+    return fields.refuse("messages: the tool_call_id \"" + message.tool_call_id.substr(0, 40) +
+                             "\" is that of no call before it",
+                         "messages");
+  }
+}
+
 // How many answers, and the probabilities of their tokens.
 void read_answers(Fields& fields, Request& request) {
   GenerationOptions& generation = request.generation;
@@ -368,9 +393,6 @@ void refuse_unsupported(Fields& fields, bool chat) {
     fields.ignore(name);
   }
   if (chat) {
-    fields.ignore("parallel_tool_calls");  // there are no tools
-    fields.only("tools", nlohmann::json::array());
-    fields.only("tool_choice", "none");
     fields.only("modalities", nlohmann::json::array({"text"}));
   } else {
     fields.only("suffix", "");
@@ -507,6 +529,10 @@ std::variant<Request, HttpError> read_request(std::string_view body, bool chat,
   read_answers(fields, request);
   if (!chat) check_prompts(fields, request);
   request.constraint = read_constraint(fields, body);
+  if (chat) {
+    request.tools = read_asked_tools(fields, body);
+    check_tool_fields(fields, request);
+  }
   refuse_unsupported(fields, chat);
   fields.finish();
   if (fields.error()) return *fields.error();

@@ -11,6 +11,7 @@
 
 #include "app/serve/json_fields.h"
 #include "app/serve/request_constraint.h"
+#include "app/serve/request_tools.h"
 #include "runnel/chat.h"
 #include "runnel/generation.h"
 
@@ -33,6 +34,7 @@ struct Request {
   bool echo = false;            // the prompt comes first in the answer, with its log-probabilities
   std::vector<std::pair<std::string, float>> text_bias;  // of logits, before the texts are split
   std::optional<AskedConstraint> constraint;             // what the answers must be
+  AskedTools tools;                                      // that a chat's answers may call
   bool stream = false;
   bool include_usage = false;         // a last chunk of the stream with the token counts
   std::string conversation;           // id of the kept state to continue, or empty

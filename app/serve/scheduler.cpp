@@ -235,8 +235,9 @@ void Scheduler::work(const std::stop_token& stop) {
 }
 
 void Scheduler::begin_generation(Job& job) {
-  if (!job.copies_of_it_.empty()) {
+  if (!job.copies_of_it_.empty() || job.keeps_start_) {
     Result<Snapshot> start = job.session_->snapshot();
+    if (start && job.keeps_start_) job.start_ = *start;
     job.let_copies_begin(start ? std::optional(*std::move(start)) : std::nullopt);
   }
   Result<SessionGeneration> made =

@@ -58,6 +58,8 @@ class Job {
   // Once it is over:
   const std::optional<Error>& error() const { return error_; }
   const GenerationResult& result() const { return result_; }
+  /// The session behind the prompt, before what it generated; none if it was not to be kept or did not come so far.
+  const std::optional<Snapshot>& start() const { return start_; }
   /// Leaves the session as a reading of the transcript would; it may read much of the answer again.
   Status settle(Session& session) { return settling_ ? settling_(session, result_) : Status(); }
   std::uint64_t fed() const { return copies_ ? 0 : tokens_.size(); }
@@ -79,6 +81,8 @@ class Job {
     first.copies_of_it_.push_back(self);
   }
   std::uint64_t position_before() const { return position_before_; }
+  /// Before it is submitted: start() will say where the session stood behind the prompt.
+  void keep_start() { keeps_start_ = true; }
 
   /// It could not be submitted: calls when_over().
   void refuse();
@@ -118,9 +122,10 @@ class Job {
   std::vector<TokenLogprobs> prompt_logprobs_;
   std::optional<HiddenPool> pool_;  // of a job that embeds
   std::vector<float> embedding_;
-  bool copies_ = false;                             // the prompt of another
-  bool ready_ = true;                               // that one has read it, or never will
-  std::optional<Snapshot> start_;                   // after that prompt
+  bool copies_ = false;  // the prompt of another
+  bool ready_ = true;    // that one has read it, or never will
+  bool keeps_start_ = false;
+  std::optional<Snapshot> start_;                   // after the prompt
   std::vector<std::shared_ptr<Job>> copies_of_it_;  // until they are ready
   std::optional<SessionGeneration> generation_;     // from the end of the prefill on
   TokenId next_ = 0;                                // chosen for the pass that comes

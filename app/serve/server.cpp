@@ -237,10 +237,12 @@ Result<std::unique_ptr<Server>> Server::create(std::shared_ptr<const Model> mode
     return fail(ErrorCode::invalid_argument, "parallel is ", settings.parallel,
                 ", expected 1 to 256");
   }
-  // A state, its logits and what else a session holds.
-  const std::uint64_t each = model->info().state_bytes +
-                             static_cast<std::uint64_t>(model->info().vocab_size) * sizeof(float) +
-                             32'768;
+  // A state, its logits and what else a session holds; of a model whose chat template may lay out an answer anew, what
+  // was before the last one, too.
+  const std::uint64_t held = model->chat_format().style == ChatStyle::jinja ? 2 : 1;
+  const std::uint64_t each =
+      held * (model->info().state_bytes +
+              static_cast<std::uint64_t>(model->info().vocab_size) * sizeof(float) + 32'768);
   const std::uint64_t fitting = settings.state_memory / each;
   if (fitting < settings.parallel + 1) {
     return fail(ErrorCode::invalid_argument, "state memory is ", settings.state_memory,

@@ -59,6 +59,7 @@ Status write_state(const std::filesystem::path& file, const StateFacts& facts,
       {"position", facts.position},
       {"messages", facts.messages},
       {"hash", facts.hash},
+      {"tools", facts.tools},
       {"closed", facts.closed},
       {"awaiting",
        facts.awaiting}}.dump();
@@ -84,6 +85,7 @@ Result<StateFacts> read_state_facts(const std::filesystem::path& file) {
                       .position = json.at("position").get<std::uint64_t>(),
                       .messages = json.at("messages").get<std::uint64_t>(),
                       .hash = json.at("hash").get<std::uint64_t>(),
+                      .tools = json.value("tools", std::uint64_t{0}),
                       .closed = json.at("closed").get<bool>(),
                       .awaiting = json.at("awaiting").get<bool>()};
   } catch (const nlohmann::json::exception&) {

@@ -22,6 +22,7 @@ struct StateFacts {
   std::uint64_t position = 0;
   std::uint64_t messages = 0;  // the trail's count and hash
   std::uint64_t hash = 0;
+  std::uint64_t tools = 0;  // and that of its tools
   bool closed = false;
   bool awaiting = false;
 };

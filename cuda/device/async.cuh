@@ -111,16 +111,16 @@ __device__ __forceinline__ bool barrier_passed(std::uint64_t* b, unsigned parity
       : "memory");
   return ok != 0;
 }
-/// The same, asked up to `questions` times.
+/// The same, polled up to `polls` times.
 __device__ __forceinline__ bool barrier_passed_within(std::uint64_t* b, unsigned parity,
-                                                      unsigned questions) {
+                                                      unsigned polls) {
   unsigned left;
   asm volatile(
-      "{\n.reg .pred p;\nmov.u32 %0, %3;\nASK:\n"
+      "{\n.reg .pred p;\nmov.u32 %0, %3;\nPOLL:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n@p bra DONE;\n"
-      "add.u32 %0, %0, -1;\nsetp.ne.u32 p, %0, 0;\n@p bra ASK;\nDONE:\n}"
+      "add.u32 %0, %0, -1;\nsetp.ne.u32 p, %0, 0;\n@p bra POLL;\nDONE:\n}"
       : "=&r"(left)
-      : "r"(shared_offset(b)), "r"(parity), "r"(questions)
+      : "r"(shared_offset(b)), "r"(parity), "r"(polls)
       : "memory");
   return left != 0;
 }
@@ -128,9 +128,9 @@ __device__ __forceinline__ bool barrier_passed_within(std::uint64_t* b, unsigned
 __device__ __forceinline__ void wait_barrier_or(std::uint64_t* b, unsigned parity,
                                                 const std::uint32_t* word) {
   asm volatile(
-      "{\n.reg .pred p;\n.reg .u32 w;\nASK:\n"
+      "{\n.reg .pred p;\n.reg .u32 w;\nPOLL:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\n"
-      "ld.volatile.shared::cta.u32 w, [%2];\nsetp.eq.u32 p, w, 0;\n@p bra ASK;\nDONE:\n}"
+      "ld.volatile.shared::cta.u32 w, [%2];\nsetp.eq.u32 p, w, 0;\n@p bra POLL;\nDONE:\n}"
       :
       : "r"(shared_offset(b)), "r"(parity), "r"(shared_offset(word))
       : "memory");

@@ -85,6 +85,8 @@ std::string_view to_string(ConstraintKind kind) {
       return "choice";
     case ConstraintKind::gbnf:
       return "gbnf";
+    case ConstraintKind::tags:
+      return "tags";
   }
   return {};
 }

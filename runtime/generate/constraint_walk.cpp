@@ -37,7 +37,9 @@ Result<ConstraintWalk> ConstraintWalk::begin(std::shared_ptr<const Constraint> c
   walk.taken_ = taken;
   if (!form.thinks) return walk;
   RUNNEL_TRY(const std::unique_ptr<GrammarMatcher> probe, grammar.begin());
-  walk.may_open_ = !probe->accept_bytes(kBegin.substr(0, 1));
+  // Calls of tools begin so, too, but no text before them does.
+  walk.may_open_ = walk.constraint_->source().kind == ConstraintKind::tags ||
+                   !probe->accept_bytes(kBegin.substr(0, 1));
   walk.lead_ = !form.lead.empty();
   walk.splitter_.open(form.opening);
   walk.look_at_tokens(piece);
@@ -89,7 +91,13 @@ Status ConstraintWalk::mask_before_answer() {
       for (const TokenId token : *spaced) mask_.set(token, false);
     }
   } else {
-    mask_.clear();  // of a tag that has begun
+    // What has begun is a tag, or the text itself.
+    RUNNEL_TRY(const std::unique_ptr<GrammarMatcher> ahead, matcher_->clone());
+    mask_.clear();
+    if (ahead->accept_bytes(held)) {
+      RUNNEL_CHECK_OK(ahead->mask(mask_.words()));
+      mask_.trim();
+    }
   }
   if (splitter_.place() == Place::start && may_open_) {
     for (const auto& [token, text] : opening_) {

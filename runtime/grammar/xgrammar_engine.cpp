@@ -16,6 +16,7 @@
 #include "runtime/constraint/grammar_engine.h"
 #include "runtime/grammar/checkpoint.h"
 #include "runtime/grammar/source_check.h"
+#include "runtime/grammar/tag_grammar.h"
 
 namespace runnel {
 namespace {
@@ -75,6 +76,8 @@ std::string_view name_of(const ConstraintSource& source) {
       return "choice";
     case ConstraintKind::gbnf:
       return "grammar";
+    case ConstraintKind::tags:
+      return "tags";
   }
   return "constraint";
 }
@@ -211,6 +214,8 @@ xgrammar::Grammar read_grammar(const ConstraintSource& source, const std::string
     case ConstraintKind::choice:
     case ConstraintKind::gbnf:
       return xgrammar::Grammar::FromEBNF(text);
+    case ConstraintKind::tags:
+      return tag_grammar(text);
   }
   throw Refused("a kind that is none");
 }
@@ -260,6 +265,8 @@ class Compiler final : public GrammarCompiler {
       case ConstraintKind::gbnf:
         RUNNEL_CHECK_OK(check_depth(source.text, "grammar"));
         return source.text;
+      case ConstraintKind::tags:
+        return check_tags(source.text);
     }
     return fail(ErrorCode::invalid_argument, "constraint: its kind is none");
   }

@@ -45,7 +45,7 @@ enum class SectionId : std::uint32_t {
 };
 
 /// The last of ConstraintKind.
-inline constexpr std::uint32_t kLastConstraintKind = 4;
+inline constexpr std::uint32_t kLastConstraintKind = 5;
 
 /// Most window slots that a model file may have.
 inline constexpr std::int32_t kMostWindowSlots = 1 << 14;

@@ -197,10 +197,11 @@ Result<std::string> Model::decode(std::span<const TokenId> tokens, bool show_spe
 Result<std::vector<TokenId>> Model::encode_chat(std::span<const ChatMessage> messages,
                                                 bool add_generation_prompt,
                                                 ChatContinuation continuation,
-                                                std::string_view unread) const {
+                                                std::string_view unread,
+                                                std::span<const Tool> tools) const {
   if (!impl_->tokenizer) return no_tokenizer();
   return runnel::encode_chat(
-      *impl_->tokenizer, impl_->chat, messages,
+      *impl_->tokenizer, impl_->chat, {messages, tools},
       {.generation_prompt = add_generation_prompt, .continuation = continuation, .unread = unread});
 }
 
@@ -209,16 +210,21 @@ Result<AnswerForm> Model::answer_form(Thinking thinking) const {
 }
 
 Result<ChatReading> Model::read_chat(std::span<const ChatMessage> messages, std::size_t read,
-                                     bool closed, std::string_view unread) const {
+                                     bool closed, std::string_view unread,
+                                     std::span<const Tool> tools) const {
   if (!impl_->tokenizer) return no_tokenizer();
-  return runnel::read_chat(*impl_->tokenizer, impl_->chat, messages,
+  return runnel::read_chat(*impl_->tokenizer, impl_->chat, {messages, tools},
                            {.messages = read, .closed = closed, .unread = unread});
 }
 
 Result<std::string> Model::chat_text(std::span<const ChatMessage> messages,
-                                     bool add_generation_prompt) const {
-  RUNNEL_TRY(const jinja::Text text, lay_out_chat(impl_->chat, messages, add_generation_prompt));
+                                     bool add_generation_prompt,
+                                     std::span<const Tool> tools) const {
+  RUNNEL_TRY(const jinja::Text text,
+             lay_out_chat(impl_->chat, {messages, tools}, add_generation_prompt));
   return text.bytes();
 }
+
+const ToolFormat& Model::tool_format() const { return runnel::tool_format(impl_->chat); }
 
 }  // namespace runnel

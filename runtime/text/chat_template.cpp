@@ -27,12 +27,13 @@ constexpr const char* kTemplateKey = "tokenizer.chat_template";
 ChatFormat no_format(std::string reason) { return {ChatStyle::none, {}, std::move(reason), {}}; }
 
 Status check(const ChatMessage& message) {
-  if (message.role != "system" && message.role != "user" && message.role != "assistant")
+  if (message.role != "system" && message.role != "user" && message.role != "assistant" &&
+      message.role != "tool")
     return fail(ErrorCode::invalid_argument, "chat message: role '", message.role.substr(0, 64),
-                "', expected system, user or assistant");
+                "', expected system, user, assistant or tool");
   if (const std::size_t at = first_invalid_utf8(message.content); at != std::string_view::npos)
     return fail(ErrorCode::malformed, "chat message: the text is not UTF-8 at byte ", at);
-  return {};
+  return check_calls(message);
 }
 
 Text chatml(const std::string& default_prompt, std::span<const ChatMessage> messages,
@@ -67,25 +68,50 @@ Text plain(const std::string& default_prompt, std::span<const ChatMessage> messa
   return out;
 }
 
-Result<Text> run_template(const ChatTemplate& chat, std::span<const ChatMessage> messages,
+/// The name of the tool whose call a message answers, or empty.
+std::string called_by(std::span<const ChatMessage> before, const std::string& id) {
+  for (auto message = before.rbegin(); message != before.rend() && !id.empty(); ++message) {
+    for (const ToolCall& call : message->tool_calls) {
+      if (call.id == id) return call.name;
+    }
+  }
+  return {};
+}
+
+Result<Text> run_template(const ChatTemplate& chat, const ChatTalk& talk,
                           bool add_generation_prompt, Thinking thinking = Thinking::as_trained) {
+  const std::span<const ChatMessage> messages = talk.messages;
+  // Those of ids of nine letters refuse others. Before it is known the samples have such.
+  const bool nine =
+      (chat.tools.middle + chat.tools.between + chat.tools.end).find(ToolFormat::kIdMark) !=
+      std::string::npos;
   jinja::List list;
   std::size_t bytes = 0;
-  for (const ChatMessage& message : messages) {
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const ChatMessage& message = messages[i];
     jinja::Dict entry;
     entry.set(Value("role"), Value(message.role));
     entry.set(Value("content"), Value(Text(message.content, true)));
+    if (!message.tool_calls.empty())
+      entry.set(Value("tool_calls"), calls_value(message.tool_calls, nine));
+    if (message.role == "tool") {
+      const std::string name = called_by(messages.first(i), message.tool_call_id);
+      if (!name.empty()) entry.set(Value("name"), Value(Text(name, true)));
+      entry.set(Value("tool_call_id"), Value(Text(call_id(message.tool_call_id, nine), true)));
+    }
     list.items.emplace_back(std::move(entry));
     bytes += message.content.size();
+    for (const ToolCall& call : message.tool_calls) bytes += call.arguments.size();
   }
   jinja::Limits limits;
-  limits.steps += std::uint64_t{5000} * messages.size();
+  limits.steps += std::uint64_t{5000} * (messages.size() + talk.tools.size());
+  for (const Tool& tool : talk.tools) bytes += tool.description.size() + tool.parameters.size();
   limits.bytes += std::uint64_t{256} * bytes;
   // What the transformers library passes, with none for what there is not.
   std::vector<std::pair<std::string, Value>> variables = {
-      {"messages", std::move(list)},    {"add_generation_prompt", Value(add_generation_prompt)},
-      {"tools", Value(nullptr)},        {"documents", Value(nullptr)},
-      {"bos_token", Value(chat.begin)}, {"eos_token", Value(chat.end)}};
+      {"messages", std::move(list)},      {"add_generation_prompt", Value(add_generation_prompt)},
+      {"tools", tools_value(talk.tools)}, {"documents", Value(nullptr)},
+      {"bos_token", Value(chat.begin)},   {"eos_token", Value(chat.end)}};
   // The two names that templates have for it.
   if (thinking != Thinking::as_trained) {
     for (const char* name : {"enable_thinking", "thinking"})
@@ -108,7 +134,7 @@ void find_answer_form(ChatTemplate& chat) {
       {"user", "Question 1?"}, {"assistant", "Answer 1."}, {"user", "Question 2?"}};
   const auto text = [&](const std::vector<ChatMessage>& messages, bool prompt,
                         Thinking thinking = Thinking::as_trained) {
-    const Result<Text> laid_out = run_template(chat, messages, prompt, thinking);
+    const Result<Text> laid_out = run_template(chat, {messages}, prompt, thinking);
     return laid_out ? laid_out->bytes() : std::string();
   };
   const auto tag_in = [](std::string_view in, std::size_t from) {
@@ -148,6 +174,18 @@ void find_answer_form(ChatTemplate& chat) {
     chat.off.reset();
 }
 
+/// Finds out how `chat` has a model call tools.
+void find_tools(ChatTemplate& chat) {
+  chat.tools.reason = "the chat template does not lay out tools";
+  if (chat.source.find("tools") == std::string::npos) return;
+  const LayOut lay_out = [&chat](std::span<const ChatMessage> messages, std::span<const Tool> tools,
+                                 bool prompt) {
+    const Result<Text> laid_out = run_template(chat, {messages, tools}, prompt);
+    return laid_out ? laid_out->bytes() : std::string();
+  };
+  chat.tools = find_tool_format(lay_out, chat.answer.opening, chat.closing);
+}
+
 Result<std::vector<TokenId>> tokens_of(const Tokenizer& tokenizer, const Text& text) {
   return tokenizer.encode_marked(text.bytes(), text.given());
 }
@@ -160,24 +198,59 @@ Status check_markers(const Tokenizer& tokenizer, const ChatFormat& format) {
   return {};
 }
 
+/// The template that lays out `talk`; null: the built-in style does.
+const ChatTemplate* template_for(const ChatFormat& format, const ChatTalk& talk) {
+  if (format.style == ChatStyle::jinja) return format.jinja.get();
+  const bool of_tools = format.style == ChatStyle::chatml && format.tools && talk.has_tools();
+  return of_tools ? format.tools.get() : nullptr;
+}
+
 /// lay_out_chat() but for what AnswerForm::opening says, be it as the model was trained.
-Result<Text> lay_out_prompt(const ChatFormat& format, std::span<const ChatMessage> messages,
+Result<Text> lay_out_prompt(const ChatFormat& format, const ChatTalk& talk,
                             bool add_generation_prompt) {
-  RUNNEL_TRY(Text text, lay_out_chat(format, messages, add_generation_prompt));
+  RUNNEL_TRY(Text text, lay_out_chat(format, talk, add_generation_prompt));
   if (!add_generation_prompt || format.style != ChatStyle::jinja) return text;
   const std::string& opening = format.jinja->answer.opening;
   if (!text.bytes().ends_with(opening)) return text;
   return text.part(0, text.size() - opening.size());
 }
 
-/// What a session has read that stands after all of `messages`: an answer as it was given, or the prompt for one.
-Result<Text> text_after(const ChatFormat& format, std::span<const ChatMessage> messages) {
+/// Where `closing`, written by the template, stands first in `text` from `from` on.
+std::size_t find_written(const Text& text, std::string_view closing, std::size_t from) {
+  const auto given = [&text](std::size_t at) {
+    return std::any_of(text.given().begin(), text.given().end(),
+                       [at](const Text::Range& one) { return one.begin <= at && at < one.end; });
+  };
+  std::size_t at = text.bytes().find(closing, from);
+  while (at != std::string::npos && given(at)) at = text.bytes().find(closing, at + 1);
+  return at;
+}
+
+/// What a session has read that stands after all of `talk`: an answer as it was given, or the prompt for one.
+/// @param whole  the conversation that `talk` begins
+Result<Text> text_after(const ChatFormat& format, const ChatTalk& talk, const Text& whole) {
+  const std::span<const ChatMessage> messages = talk.messages;
   if (messages.empty()) return Text();
-  if (messages.back().role == "system") return lay_out_chat(format, messages, false);
-  if (messages.back().role == "user") return lay_out_prompt(format, messages, true);
-  if (format.style == ChatStyle::rwkv) return lay_out_chat(format, messages, false);
-  RUNNEL_TRY(Text text, lay_out_prompt(format, messages.first(messages.size() - 1), true));
-  std::string_view answer = messages.back().content;
+  const ChatMessage& last = messages.back();
+  if (last.role == "system") return lay_out_chat(format, talk, false);
+  if (last.role != "assistant") return lay_out_prompt(format, talk, true);
+  if (format.style == ChatStyle::rwkv) return lay_out_chat(format, talk, false);
+  const ChatTalk asked{messages.first(messages.size() - 1), talk.tools};
+  RUNNEL_TRY(Text text, lay_out_prompt(format, asked, true));
+  const ChatTemplate* chat = template_for(format, talk);
+  if (!last.tool_calls.empty() && chat != nullptr) {
+    // As the model wrote its calls, which may be otherwise than the template writes them.
+    if (!whole.bytes().starts_with(text.bytes()))
+      return fail(ErrorCode::unsupported, "chat: the template lays out a call anew");
+    const std::size_t end = find_written(whole, chat->closing, text.size());
+    return whole.part(0, std::min(end, whole.size()));
+  }
+  std::string_view answer = last.content;
+  std::vector<ChatMessage> words;
+  if (!last.tool_calls.empty()) {
+    words = in_words({std::span(&last, 1)}, {});
+    answer = words.front().content;
+  }
   if (format.style == ChatStyle::jinja) {
     const AnswerForm& form = format.jinja->answer;
     if (form.trims) answer = trimmed(answer);
@@ -229,11 +302,20 @@ const char* to_string(ChatStyle style) {
 ChatFormat chat_format_of(std::string_view source, std::string begin, std::string end) {
   Result<jinja::Template> parsed = jinja::Template::parse(source);
   if (!parsed) return no_format(parsed.error().message);
-  auto made = std::make_shared<ChatTemplate>(ChatTemplate{
-      *std::move(parsed), std::string(source), std::move(begin), std::move(end), {}, {}, {}, {}});
+  auto made = std::make_shared<ChatTemplate>(ChatTemplate{*std::move(parsed),
+                                                          std::string(source),
+                                                          std::move(begin),
+                                                          std::move(end),
+                                                          {},
+                                                          {},
+                                                          {},
+                                                          {},
+                                                          {},
+                                                          {}});
   const std::time_t now = std::time(nullptr);
   static_cast<void>(localtime_r(&now, &made->now));
   find_answer_form(*made);
+  find_tools(*made);
   return {ChatStyle::jinja, {}, {}, std::move(made)};
 }
 
@@ -246,7 +328,7 @@ ChatFormat simplified(const ChatFormat& format) {
   const std::vector<ChatMessage> turns = {
       {"system", "s"}, {"user", " a\n"}, {"assistant", "b\n\nc"}, {"user", "d"}};
   const auto text = [](const ChatFormat& f, std::span<const ChatMessage> messages, bool prompt) {
-    const Result<Text> laid_out = lay_out_chat(f, messages, prompt);
+    const Result<Text> laid_out = lay_out_chat(f, {messages}, prompt);
     return laid_out ? laid_out->bytes() : "error: " + laid_out.error().message;
   };
   ChatFormat world{ChatStyle::rwkv, {}, {}, {}};
@@ -275,6 +357,7 @@ ChatFormat simplified(const ChatFormat& format) {
         return format;
     if (text(format, briefed, prompt) != text(out, briefed, prompt)) return format;
   }
+  if (format.jinja->tools.style != ToolStyle::none) out.tools = format.jinja;
   return out;
 }
 
@@ -308,7 +391,13 @@ Result<ChatFormat> chat_format_from_gguf(const GgufFile& file) {
     RUNNEL_TRY(style, file.get_string(kStyleKey));
     RUNNEL_TRY(std::string prompt, file.get_string(kPromptKey, ""));
     if (style == "plain") return ChatFormat{ChatStyle::plain, std::move(prompt), {}, {}};
-    if (style == "chatml") return ChatFormat{ChatStyle::chatml, std::move(prompt), {}, {}};
+    if (style == "chatml") {
+      RUNNEL_TRY(const std::string own, file.get_string(kTemplateKey, ""));
+      const ChatFormat of_own = own.empty() ? ChatFormat{} : with_tokens_of(file, own);
+      const bool has_tools = of_own.jinja && of_own.jinja->tools.style != ToolStyle::none;
+      return ChatFormat{
+          ChatStyle::chatml, std::move(prompt), {}, {}, has_tools ? of_own.jinja : nullptr};
+    }
     if (style == "rwkv") return ChatFormat{ChatStyle::rwkv, std::move(prompt), {}, {}};
     if (style != "none" && style != "jinja")
       return fail(ErrorCode::unsupported, kStyleKey, ": '", style.substr(0, 64),
@@ -342,9 +431,36 @@ void chat_format_to_gguf(const ChatFormat& format,
   set(kPromptKey, format.default_system_prompt);
 }
 
-Result<Text> lay_out_chat(const ChatFormat& format, std::span<const ChatMessage> messages,
+const ToolFormat& tool_format(const ChatFormat& format) {
+  static const ToolFormat kNone{.style = ToolStyle::none,
+                                .reason = "the model has no chat format that knows tools"};
+  switch (format.style) {
+    case ChatStyle::chatml:
+      return format.tools ? format.tools->tools : tagged_tool_format();
+    case ChatStyle::rwkv:
+      return tagged_tool_format();
+    case ChatStyle::jinja:
+      return format.jinja->tools;
+    case ChatStyle::plain:
+    case ChatStyle::none:
+      break;
+  }
+  return kNone;
+}
+
+Result<Text> lay_out_chat(const ChatFormat& format, const ChatTalk& talk,
                           bool add_generation_prompt) {
-  for (const ChatMessage& message : messages) RUNNEL_CHECK_OK(check(message));
+  for (const ChatMessage& message : talk.messages) RUNNEL_CHECK_OK(check(message));
+  RUNNEL_CHECK_OK(check_tools(talk.tools));
+  const bool has_tools = talk.has_tools();
+  if (has_tools && tool_format(format).style == ToolStyle::none)
+    return fail(ErrorCode::unsupported, "tools: ", tool_format(format).reason);
+  if (const ChatTemplate* chat = template_for(format, talk))
+    return run_template(*chat, talk, add_generation_prompt);
+  std::vector<ChatMessage> words;
+  if (has_tools) words = in_words(talk, format.default_system_prompt);
+  const std::span<const ChatMessage> messages =
+      has_tools ? std::span<const ChatMessage>(words) : talk.messages;
   switch (format.style) {
     case ChatStyle::chatml:
       return chatml(format.default_system_prompt, messages, add_generation_prompt);
@@ -353,7 +469,6 @@ Result<Text> lay_out_chat(const ChatFormat& format, std::span<const ChatMessage>
     case ChatStyle::rwkv:
       return lay_out_world_chat(format.default_system_prompt, messages, add_generation_prompt);
     case ChatStyle::jinja:
-      return run_template(*format.jinja, messages, add_generation_prompt);
     case ChatStyle::none:
       break;
   }
@@ -361,14 +476,18 @@ Result<Text> lay_out_chat(const ChatFormat& format, std::span<const ChatMessage>
 }
 
 Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatFormat& format,
-                                         std::span<const ChatMessage> messages,
-                                         const ChatPlace& place) {
+                                         const ChatTalk& talk, const ChatPlace& place) {
   RUNNEL_CHECK_OK(check_markers(tokenizer, format));
   if (place.continuation == ChatContinuation::start) {
-    RUNNEL_TRY(const Text text, lay_out_prompt(format, messages, place.generation_prompt));
+    RUNNEL_TRY(const Text text, lay_out_prompt(format, talk, place.generation_prompt));
     return beginning(tokenizer, format, text);
   }
   // What comes after any earlier turn, whether answers begin with a space or not: it must be the same after both.
+  const std::span<const ChatMessage> messages = talk.messages;
+  const bool of_call = !messages.empty() && messages.front().role == "tool";
+  const ToolCall call{.id = of_call ? messages.front().tool_call_id : std::string(),
+                      .name = talk.tools.empty() ? "x" : talk.tools.front().name,
+                      .arguments = "{}"};
   std::vector<Text> rests;
   for (const char* answer : {"y", " y"}) {
     rests.clear();
@@ -376,10 +495,13 @@ Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatF
     for (int turn = 0; turn < 2; ++turn) {
       all.push_back({"user", "x"});
       all.push_back({"assistant", answer});
-      RUNNEL_TRY(const Text read, text_after(format, all));
-      std::vector<ChatMessage> talk = all;
-      talk.insert(talk.end(), messages.begin(), messages.end());
-      RUNNEL_TRY(const Text whole, lay_out_prompt(format, talk, place.generation_prompt));
+      std::vector<ChatMessage> before = all;
+      if (of_call) before.back() = {"assistant", "", {call}};
+      std::vector<ChatMessage> later = before;
+      later.insert(later.end(), messages.begin(), messages.end());
+      RUNNEL_TRY(const Text whole,
+                 lay_out_prompt(format, {later, talk.tools}, place.generation_prompt));
+      RUNNEL_TRY(const Text read, text_after(format, {before, talk.tools}, whole));
       if (whole.bytes().starts_with(read.bytes())) rests.push_back(whole.part(read.size()));
     }
     if (rests.size() == 2 && rests[0].bytes() == rests[1].bytes()) break;
@@ -414,15 +536,16 @@ Result<AnswerForm> answer_form(const ChatFormat& format, Thinking thinking) {
 }
 
 Result<ChatReading> read_chat(const Tokenizer& tokenizer, const ChatFormat& format,
-                              std::span<const ChatMessage> messages, const ChatRead& read) {
+                              const ChatTalk& talk, const ChatRead& read) {
   RUNNEL_CHECK_OK(check_markers(tokenizer, format));
+  const std::span<const ChatMessage> messages = talk.messages;
   if (read.messages > messages.size())
     return fail(ErrorCode::invalid_argument, "chat: ", read.messages, " messages read, of ",
                 messages.size());
-  RUNNEL_TRY(const Text whole, lay_out_prompt(format, messages, true));
+  RUNNEL_TRY(const Text whole, lay_out_prompt(format, talk, true));
   ChatReading out;
   for (out.kept = read.messages; out.kept > 0; --out.kept) {
-    const Result<Text> text = text_after(format, messages.first(out.kept));
+    const Result<Text> text = text_after(format, {messages.first(out.kept), talk.tools}, whole);
     if (!text || !whole.bytes().starts_with(text->bytes())) continue;
     const bool all = out.kept == read.messages;
     RUNNEL_TRY(out.tokens, following(tokenizer, all ? read.unread : std::string_view(),

@@ -19,6 +19,7 @@
 #include "runtime/io/gguf.h"
 #include "runtime/text/jinja/template.h"
 #include "runtime/text/tokenizer.h"
+#include "runtime/text/tool_format.h"
 
 namespace runnel {
 
@@ -33,6 +34,8 @@ struct ChatTemplate {
   std::optional<std::string> on;   // template makes a difference
   std::tm now =
       {};  // for strftime_now: when the model was loaded, so that no turn sees another day
+  ToolFormat tools = {};
+  std::string closing = {};  // with tools: what follows an answer, "<|im_end|>\n"
 };
 
 /// A format that runs `source`, or none with the reason.
@@ -67,19 +70,22 @@ struct ChatPlace {
   std::string_view unread = {};  // the end of the earlier answer; the tokens begin with it
 };
 
-/// The text of `messages` in `format`; what the messages say is marked as given (jinja/text.h).
-/// @return invalid_argument for a role that is not system, user or assistant, or what the template refuses;
-///         malformed for text that is not UTF-8; unsupported if the style is none.
-Result<jinja::Text> lay_out_chat(const ChatFormat& format, std::span<const ChatMessage> messages,
+/// How calls are written in `format`.
+const ToolFormat& tool_format(const ChatFormat& format);
+
+/// The text of `talk` in `format`; what the messages say is marked as given (jinja/text.h).
+/// @return invalid_argument for a role that is not system, user, assistant or tool, for a call that is none, or what the
+///         template refuses; malformed for text that is not UTF-8; unsupported if the style is none, and for tools where
+///         tool_format() is none.
+Result<jinja::Text> lay_out_chat(const ChatFormat& format, const ChatTalk& talk,
                                  bool add_generation_prompt);
 
-/// Tokens of `messages` in `format`. Markers are the tokenizer's special tokens; the text of messages never becomes
+/// Tokens of `talk` in `format`. Markers are the tokenizer's special tokens; the text of messages never becomes
 /// one, whatever it contains. The prompt for an answer has none of AnswerForm::opening.
 /// @return as lay_out_chat(); unsupported for chatml without its markers in the vocabulary, and for a continuation of
 ///         a template that lays out a message in a way that depends on earlier ones: read_chat() can.
 Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatFormat& format,
-                                         std::span<const ChatMessage> messages,
-                                         const ChatPlace& place);
+                                         const ChatTalk& talk, const ChatPlace& place);
 
 /// How answers begin and end in `format`.
 /// @return unsupported for thoughts where there are none, and for none where the template cannot say so
@@ -94,6 +100,6 @@ struct ChatRead {
 
 /// See Model::read_chat().
 Result<ChatReading> read_chat(const Tokenizer& tokenizer, const ChatFormat& format,
-                              std::span<const ChatMessage> messages, const ChatRead& read);
+                              const ChatTalk& talk, const ChatRead& read);
 
 }  // namespace runnel

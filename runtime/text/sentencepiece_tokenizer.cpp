@@ -132,7 +132,7 @@ Result<std::vector<TokenId>> SentencepieceTokenizer::encode_marked(
 }
 
 std::string_view SentencepieceTokenizer::piece(TokenId token, bool first, bool show_special) const {
-  if (!table_.contains(token) || (table_.is_hidden(token) && !show_special)) return {};
+  if (!table_.contains(token) || (table_.is_silent(token) && !show_special)) return {};
   std::string_view bytes = table_.bytes(token);
   const TokenKind kind = table_.kind(token);
   const bool is_text = kind == TokenKind::normal || kind == TokenKind::user_defined;

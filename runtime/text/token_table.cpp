@@ -20,6 +20,12 @@ void TokenTable::add(std::string_view bytes, TokenKind kind) {
   bytes_ += bytes;
   offsets_.push_back(static_cast<std::uint32_t>(bytes_.size()));
   kinds_.push_back(kind);
+  constexpr std::array<std::string_view, 5> kCallMarkers = {"<tool_call>", "</tool_call>",
+                                                            "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"};
+  const bool marks =
+      kind == TokenKind::control && call_markers_.size() < kCallMarkers.size() &&
+      std::find(kCallMarkers.begin(), kCallMarkers.end(), bytes) != kCallMarkers.end();
+  if (marks) call_markers_.push_back(size() - 1);
 }
 
 bool TokenRoles::is_end(TokenId token) const {

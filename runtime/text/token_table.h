@@ -2,6 +2,7 @@
 // What both kinds of tokenizer share: the bytes and the kind of every entry, special texts, begin and end tokens.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -35,11 +36,17 @@ class TokenTable {
     const TokenKind k = kind(token);
     return k == TokenKind::control || k == TokenKind::unused;
   }
+  /// Hidden, but for those that mark calls of tools in an answer ("[TOOL_CALLS]"), which is read by them.
+  bool is_silent(TokenId token) const {
+    return is_hidden(token) &&
+           std::find(call_markers_.begin(), call_markers_.end(), token) == call_markers_.end();
+  }
 
  private:
   std::string bytes_;
   std::vector<std::uint32_t> offsets_{0};
   std::vector<TokenKind> kinds_;
+  std::vector<TokenId> call_markers_;
 };
 
 /// Begin and end tokens as the file's keys name them; -1 where it names none.

@@ -195,7 +195,7 @@ Result<std::vector<TokenId>> WorldTokenizer::encode_marked(std::string_view text
 }
 
 std::string_view WorldTokenizer::piece(TokenId token, bool /*first*/, bool show_special) const {
-  if (!table_.contains(token) || (table_.is_hidden(token) && !show_special)) return {};
+  if (!table_.contains(token) || (table_.is_silent(token) && !show_special)) return {};
   return table_.bytes(token);
 }
 

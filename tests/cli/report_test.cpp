@@ -47,6 +47,47 @@ TEST(Inspect, SaysConfigurationTensorsStateAndTokenizer) {
   EXPECT_THAT(o.out, testing::ContainsRegex("sampling +.*temp 0\\.[0-9]"));
 }
 
+Outcome example_chat(const std::string& chat_template) {
+  return run_program({"inspect", chat_model(), "--chat", "--chat-template", chat_template});
+}
+
+std::string template_file(const std::string& source) {
+  const auto file = scratch() / "example.jinja";
+  std::ofstream(file) << source;
+  return file.string();
+}
+
+TEST(InspectChat, RendersAnExampleAsTheModelReadsIt) {
+  const Outcome o = run_program({"inspect", chat_model(), "--chat"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("<|im_start|>user\nWhat is a river?<|im_end|>\n"));
+  EXPECT_THAT(o.out, HasSubstr("stay as they were read"));
+}
+
+TEST(InspectChat, TakesAnotherFormatByNameAndATemplateFromAFile) {
+  EXPECT_THAT(example_chat("plain").out, HasSubstr("User: And a lake?\nAssistant:"));
+  const Outcome o = example_chat(template_file(
+      "{% for m in messages %}<{{ m.content if loop.last else '(said)' }}>{% endfor %}"));
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("<(said)><And a lake?>"));
+  EXPECT_THAT(o.out, HasSubstr("laid out anew when others follow, here from message 1 on"));
+}
+
+TEST(InspectChat, SaysWhatIsWrongWithATemplate) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"nosuch", "none of chatml, plain and rwkv, so a file): nosuch: cannot open"},
+      {template_file("{{ raise_exception('No.') }}"), "chat template, line 1: No."}};
+  for (const auto& [chosen, sentence] : cases) {
+    const Outcome o = example_chat(chosen);
+    EXPECT_EQ(o.code, 1);
+    EXPECT_THAT(o.err, HasSubstr(sentence));
+  }
+  const Outcome endless =
+      example_chat(template_file("{% for a in range(99999999) %}x{% endfor %}"));
+  EXPECT_EQ(endless.code, 1);
+  EXPECT_THAT(endless.err, HasSubstr("writes or copies more than"));
+}
+
 TEST(Inspect, SaysWhatEachTensorTakesInMemory) {
   const Mix& mix = llama_mixes().front();  // Q2_K: in these rows iq4_nl and q5_0
   const std::string file = (scratch() / "mixed.gguf").string();

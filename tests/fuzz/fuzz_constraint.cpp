@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as a schema, an expression, a list of choices or a grammar, for a vocabulary of bytes: it compiles or is refused, in
+// Any text as a schema, an expression, a list of choices, a grammar or tags, for a vocabulary of bytes: it compiles or is refused, in
 // time; what compiles can be followed.
 //   input: kind, strictness, the text
 #include <algorithm>
@@ -35,7 +35,7 @@ const GrammarCompiler& compiler() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 3 || size > 2048) return 0;
-  const ConstraintSource source{.kind = static_cast<ConstraintKind>(data[0] % 5),
+  const ConstraintSource source{.kind = static_cast<ConstraintKind>(data[0] % 6),
                                 .text = std::string(data + 2, data + size),
                                 .strict = data[1] % 2 != 0};
   const auto compiled = compiler().compile(source);

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
+#include <string>
 
 #include "runtime/sampling/sampler.h"
 #include "tests/support/random.h"
@@ -27,8 +29,18 @@ constexpr std::size_t kVocab = 30;
 
 std::vector<float> some_logits() { return test::Random(5).normals(kVocab, 1.5F); }
 
+/// The text of a token, for banned texts: "<0>", "<1>", …
+std::string_view piece(TokenId token) {
+  static const std::vector<std::string> kPieces = [] {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < kVocab; ++i) all.push_back("<" + std::to_string(i) + ">");
+    return all;
+  }();
+  return kPieces[static_cast<std::size_t>(token)];
+}
+
 Sampler make(const SamplingOptions& options, std::size_t vocab = kVocab) {
-  Result<Sampler> sampler = Sampler::create(options, static_cast<std::int32_t>(vocab));
+  Result<Sampler> sampler = Sampler::create(options, static_cast<std::int32_t>(vocab), piece);
   EXPECT_TRUE(sampler) << sampler.error().message;
   return *std::move(sampler);
 }
@@ -119,15 +131,15 @@ Probabilities unsurprising(Probabilities p, double mu) {
 
 // ---- the draws ----
 
-/// A million draws at positions from 0 against `expected`. The seeds are fixed; for them chi-square stays below a bound
-/// that other ones exceed once in ten thousand.
+/// A million draws at positions from 0, behind the tokens `recent`, against `expected`. The seeds are fixed; for them
+/// chi-square stays below a bound that other ones exceed once in ten thousand.
 void expect_draws(const SamplingOptions& options, const std::vector<float>& logits,
-                  const Probabilities& expected) {
+                  const Probabilities& expected, const std::vector<TokenId>& recent = {}) {
   constexpr int kDraws = 1'000'000;
   Sampler sampler = make(options, logits.size());
   std::vector<int> seen(logits.size());
   for (std::uint64_t i = 0; i < kDraws; ++i)
-    ++seen[static_cast<std::size_t>(*sampler.sample(logits, {}, i))];
+    ++seen[static_cast<std::size_t>(*sampler.sample(logits, recent, i))];
   double chi_square = 0.0;
   int possible = 0;
   for (std::size_t i = 0; i < seen.size(); ++i) {
@@ -147,6 +159,81 @@ void expect_draws(const SamplingOptions& options, const std::vector<float>& logi
 
 int left(const Probabilities& p) {
   return static_cast<int>(std::count_if(p.begin(), p.end(), [](double one) { return one > 0.0; }));
+}
+
+/// The likeliest so many tokens.
+Probabilities likeliest(Probabilities p, std::size_t count) {
+  const std::vector<std::size_t> order = by_likelihood(p);
+  for (std::size_t i = count; i < order.size(); ++i) p[order[i]] = 0.0;
+  return normalised(p);
+}
+
+TEST(ChainDraws, TemperatureIsItsEquation) {
+  const std::vector<float> logits = some_logits();
+  expect_draws({.temperature = 0.8F, .seed = 9}, logits, softmax(logits, 0.8));
+}
+
+TEST(ChainDraws, TopKIsItsEquation) {
+  const std::vector<float> logits = some_logits();
+  expect_draws({.temperature = 1.2F, .top_k = 7, .seed = 20}, logits,
+               likeliest(softmax(logits, 1.2), 7));
+}
+
+TEST(ChainDraws, TopPIsItsEquation) {
+  const std::vector<float> logits = some_logits();
+  const Probabilities p = softmax(logits);
+  const std::vector<std::size_t> order = by_likelihood(p);
+  std::size_t count = 0;
+  for (double reached = 0.0; reached < 0.7; ++count) reached += p[order[count]];
+  ASSERT_LT(count, kVocab);
+  expect_draws({.temperature = 1.0F, .top_p = 0.7F, .seed = 21}, logits, likeliest(p, count));
+}
+
+TEST(ChainDraws, MinPIsItsEquation) {
+  const std::vector<float> logits = some_logits();
+  Probabilities expected = softmax(logits);
+  const double least = 0.15 * *std::max_element(expected.begin(), expected.end());
+  for (double& one : expected) one = one < least ? 0.0 : one;
+  ASSERT_LT(left(expected), static_cast<int>(kVocab));
+  expect_draws({.temperature = 1.0F, .min_p = 0.15F, .seed = 22}, logits, normalised(expected));
+}
+
+// Keskar et al. for the repetition penalty; OpenAI's API for the other two.
+TEST(ChainDraws, PenaltiesAreTheirEquations) {
+  const std::vector<float> logits = some_logits();
+  const std::vector<TokenId> recent = {3, 8, 3, 11, 3, 20};
+  std::vector<float> lowered = logits;
+  for (const TokenId token : std::set<TokenId>(recent.begin(), recent.end())) {
+    float& logit = lowered[static_cast<std::size_t>(token)];
+    logit = logit > 0.0F ? logit / 1.3F : logit * 1.3F;
+    logit -= 0.4F + 0.2F * static_cast<float>(std::count(recent.begin(), recent.end(), token));
+  }
+  expect_draws({.temperature = 1.0F,
+                .repetition_penalty = 1.3F,
+                .presence_penalty = 0.4F,
+                .frequency_penalty = 0.2F,
+                .seed = 23},
+               logits, softmax(lowered), recent);
+}
+
+// Behind 5 6 7 comes what would go on with a repetition of three tokens: 8, at the cost of 0.8 * 1.75^(3 - 2).
+TEST(ChainDraws, DryIsItsEquation) {
+  const std::vector<float> logits = some_logits();
+  std::vector<float> lowered = logits;
+  lowered[8] -= 0.8F * 1.75F;
+  expect_draws({.temperature = 1.0F, .dry_multiplier = 0.8F, .seed = 24}, logits, softmax(lowered),
+               {5, 6, 7, 8, 1, 5, 6, 7});
+}
+
+TEST(ChainDraws, ForbiddenTokensLeaveTheOthersTheirShares) {
+  const std::vector<float> logits = some_logits();
+  Probabilities expected = softmax(logits);
+  expected[8] = 0.0;   // 6 7 8 came
+  expected[12] = 0.0;  // banned by itself
+  expected[13] = 0.0;  // behind 7
+  expect_draws(
+      {.temperature = 1.0F, .seed = 25, .no_repeat_ngram = 3, .banned_texts = {"<12>", "<7><13>"}},
+      logits, normalised(expected), {6, 7, 8, 1, 6, 7});
 }
 
 TEST(ChainDraws, TypicalIsItsEquation) {

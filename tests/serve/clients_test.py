@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""litellm and langchain-openai against a running server: clients_test.py BASE_URL."""
+"""litellm, langchain-openai and pydantic-ai against a running server: clients_test.py BASE_URL."""
 import os
 import sys
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # no list of prices from the network
 
 import litellm
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from pydantic import BaseModel
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 base = sys.argv[1]
 litellm.suppress_debug_info = True
 litellm.telemetry = False
 checks = 0
+
+
+class Sum(BaseModel):
+    a: int
+    b: int
 
 
 def check(condition, what):
@@ -41,4 +52,22 @@ embeddings = OpenAIEmbeddings(model="default", base_url=base, api_key="none", ch
 vectors = embeddings.embed_documents(["a cat", "a dog"])
 check(len(vectors) == 2 and abs(sum(v * v for v in vectors[0]) - 1) < 1e-4, "langchain: embeddings")
 check(len(embeddings.embed_query("a cat")) == len(vectors[0]), "langchain: a query")
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Adds two numbers."""
+    return a + b
+
+
+talk = [HumanMessage("What is 2 plus 3?")]
+bound = ChatOpenAI(model="default", base_url=base, api_key="none", temperature=0, max_tokens=100).bind_tools([add], tool_choice="add")
+talk.append(bound.invoke(talk))
+check(len(talk[1].tool_calls) == 1 and talk[1].tool_calls[0]["name"] == "add", "langchain: a call of a tool")
+talk.append(add.invoke(talk[1].tool_calls[0]))
+check(chat.bind_tools([add], tool_choice="none").invoke(talk).content, "langchain: an answer after its result")
+
+agent = Agent(OpenAIChatModel("default", provider=OpenAIProvider(base_url=base, api_key="none")), output_type=Sum,
+              model_settings={"temperature": 0, "max_tokens": 100})
+check(isinstance(agent.run_sync("What is 2 plus 3?").output, Sum), "pydantic-ai: an answer by a tool of its own")
 print(f"{checks} passed, 0 failed")

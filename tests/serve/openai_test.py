@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenAI's Python client against a running server: openai_test.py BASE_URL."""
 import concurrent.futures
+import json
 import sys
 import time
 
@@ -59,13 +60,36 @@ dot = lambda x, y: sum(p * q for p, q in zip(x, y))
 check(abs(dot(a, a) - 1) < 1e-4 and dot(a, b) > dot(a, c), "texts alike have vectors alike")
 check(len(floats) == len(a) and max(abs(p - q) for p, q in zip(a, floats)) < 1e-3, "base64 is the same vector")
 
-for name, value in {"response_format": {"type": "json_object"},
-                    "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}.items():
-    try:
-        ask("Hi", **{name: value})
-        check(False, name)
-    except openai.BadRequestError as error:
-        check(error.param == name and error.code == "unsupported_field", f"{name} is refused by name")
+try:
+    ask("Hi", extra_body={"audio": {}})
+    check(False, "audio")
+except openai.BadRequestError as error:
+    check(error.param == "audio" and error.code == "unsupported_field", "audio is refused by name")
+
+# A loop over a tool: the call, its result, an answer; then the same call as a stream.
+add = {"type": "function", "function": {"name": "add", "description": "Adds two numbers", "parameters": {
+    "type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}}}
+talk = [{"role": "user", "content": "What is 2 plus 3? Use the tool."}]
+tools = {"model": MODEL, "tools": [add], "temperature": 0, "max_tokens": 100}
+called = client.chat.completions.create(messages=talk, tool_choice="required", parallel_tool_calls=False, **tools).choices[0]
+call = called.message.tool_calls[0]
+numbers = json.loads(call.function.arguments)
+check(called.finish_reason == "tool_calls" and call.function.name == "add" and set(numbers) == {"a", "b"}, "a call of a tool")
+talk += [called.message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": str(numbers["a"] + numbers["b"])}]
+told = client.chat.completions.create(messages=talk, tool_choice="none", **tools).choices[0]
+check(told.message.content and not told.message.tool_calls, "an answer after its result")
+parts = {"id": "", "name": "", "arguments": ""}
+for chunk in client.chat.completions.create(messages=talk[:1], tool_choice={"type": "function", "function": {"name": "add"}}, stream=True, **tools):
+    for part in chunk.choices[0].delta.tool_calls or []:
+        parts["id"] += part.id or ""
+        parts["name"] += part.function.name or ""
+        parts["arguments"] += part.function.arguments or ""
+check(parts["id"].startswith("call_") and parts["name"] == "add" and json.loads(parts["arguments"]).keys() == numbers.keys(), "a call in a stream")
+try:
+    client.chat.completions.create(messages=talk[:1], tool_choice="required", model=MODEL)
+    check(False, "a call without tools")
+except openai.BadRequestError as error:
+    check(error.param == "tool_choice", "a call without tools is refused")
 try:
     client.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": "Hi"}])
     check(False, "another model")

@@ -81,8 +81,7 @@ TEST_F(Serve, ManyClientsAtOnceGetWhatEachWouldGetAlone) {
 TEST_F(Serve, RefusesByNameWhatItDoesNotSupport) {
   start();
   const std::vector<std::pair<const char*, Json>> fields = {
-      {"tools", Json::array({{{"type", "function"}}})},
-      {"tool_choice", "auto"},
+      {"functions", Json::array()},
       {"audio", Json::object()},
       {"reasoning_effort", "low"},
   };
@@ -675,11 +674,45 @@ TEST_F(Serve, TurnsThatATemplateLaysOutAnewAreReadAgainAndItIsSaid) {
   const Reply second = post("/v1/chat/completions", again);
   ASSERT_EQ(second.status, 200) << second.raw;
   ASSERT_EQ(second.body["warnings"].size(), 1U) << second.raw;
-  EXPECT_NE(second.body["warnings"][0].get<std::string>().find("anew"), std::string::npos);
-  EXPECT_EQ(second.body["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  EXPECT_NE(second.body["warnings"][0].get<std::string>().find("before its last answer"),
+            std::string::npos);
+  EXPECT_EQ(second.body["usage"]["prompt_tokens_details"]["cached_tokens"],
+            first.body["usage"]["prompt_tokens"])
+      << "what was read before the answer is not read again";
   Json whole = again;
   whole.erase("conversation");
   EXPECT_EQ(text(second), text(post("/v1/chat/completions", whole)));
+
+  again["messages"].push_back({{"role", "assistant"}, {"content", text(second)}});
+  again["messages"].push_back({{"role", "user"}, {"content", "And then?"}});
+  const Reply third = post("/v1/chat/completions", again);
+  ASSERT_EQ(third.status, 200) << third.raw;
+  EXPECT_EQ(third.body["usage"]["prompt_tokens_details"]["cached_tokens"],
+            second.body["usage"]["prompt_tokens"]);
+  whole["messages"] = again["messages"];
+  EXPECT_EQ(text(third), text(post("/v1/chat/completions", whole)));
+}
+
+TEST_F(Serve, WhereNoMessageStaysAsItWasAConversationIsReadFromItsBeginning) {
+  chat_template_ = (directory_.path() / "t.jinja").string();
+  std::ofstream(chat_template_)
+      << "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+         "{{ m.content if loop.last else '(said)' }}<|im_end|>\n{% endfor %}"
+         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  start();
+  Json talk = {{"conversation", "talk"}, {"max_tokens", 5}};
+  const Reply first = chat("Hello", talk);
+  ASSERT_EQ(first.status, 200) << first.raw;
+  talk["messages"] = {{{"role", "user"}, {"content", "Hello"}},
+                      {{"role", "assistant"}, {"content", text(first)}},
+                      {{"role", "user"}, {"content", "And now?"}}};
+  const Reply second = post("/v1/chat/completions", talk);
+  ASSERT_EQ(second.status, 200) << second.raw;
+  ASSERT_EQ(second.body["warnings"].size(), 1U) << second.raw;
+  EXPECT_NE(second.body["warnings"][0].get<std::string>().find("its beginning"), std::string::npos);
+  EXPECT_EQ(second.body["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  talk.erase("conversation");
+  EXPECT_EQ(text(second), text(post("/v1/chat/completions", talk)));
 }
 
 }  // namespace

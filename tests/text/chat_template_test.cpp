@@ -94,10 +94,10 @@ TEST_F(Chat, ContinuationsJoinToTheWholeConversation) {
 }
 
 TEST_F(Chat, OtherRolesAreRefusedByName) {
-  const auto ids = encode_chat(*tokenizer_, format_, Messages{{"tool", "x"}}, {true, From::start});
+  const auto ids = encode_chat(*tokenizer_, format_, Messages{{"robot", "x"}}, {true, From::start});
   ASSERT_FALSE(ids.has_value());
   EXPECT_EQ(ids.error().code, ErrorCode::invalid_argument);
-  EXPECT_NE(ids.error().message.find("tool"), std::string::npos);
+  EXPECT_NE(ids.error().message.find("robot"), std::string::npos);
 }
 
 TEST_F(Chat, PlainLaysTurnsOutAsText) {

@@ -163,8 +163,9 @@ TEST(StepPrograms, TheDataCentreGpuTakesTheBestThatFits) {
             "even; narrow: gates of the same type as the rest, expected f16 or bf16");
   EXPECT_EQ(chosen(model_1380m(BlockType::bf16), d),
             "even; narrow: weights of another type than q4_0");
-  EXPECT_EQ(chosen(model_1380m(BlockType::f32), d),
-            ops_because("weights of f32, expected q4_0, q4_1, q5_0, q8_0, q4_k, q5_k, q6_k or 16 bits"));
+  EXPECT_EQ(
+      chosen(model_1380m(BlockType::f32), d),
+      ops_because("weights of f32, expected q4_0, q4_1, q5_0, q8_0, q4_k, q5_k, q6_k or 16 bits"));
   EXPECT_EQ(chosen(model_500m(), d),
             "step; narrow: biases on q, k and v; even: biases on q, k and v");
   EXPECT_EQ(chosen(without_biases(model_500m()), d),

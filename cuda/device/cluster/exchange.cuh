@@ -34,21 +34,21 @@ __device__ __forceinline__ float* exchanged(const ClusterDecode& p, int which) {
   return shared_at<float>(p.shared.exchanged) + p.exchange_at[which];
 }
 
-/// Waits until a barrier's phase of this parity is complete; false: there is no hope.
+/// Waits until a barrier's phase of this parity is complete; false: it timed out.
 __device__ __forceinline__ bool cluster_wait(const ClusterDecode& p, std::uint64_t* barrier,
                                              unsigned parity, unsigned where) {
-  constexpr unsigned kQuestions = 4096;
-  unsigned asked = 0;
-  bool passed, hope = true;
+  constexpr unsigned kPolls = 4096;
+  unsigned polls = 0;
+  bool passed, in_time = true;
 #pragma unroll 1
-  do {  // not `while`: the compiler would have the question twice
-    passed = barrier_passed_within(barrier, parity, kQuestions);
+  do {  // not `while`: the compiler would emit the poll twice
+    passed = barrier_passed_within(barrier, parity, kPolls);
     if (!passed) {
-      hope = load_flag(p.timed_out) == 0;
-      asked += kQuestions;
-      if (asked >= p.poll_limit) store_flag(p.timed_out, 0xC1000000U | where);
+      in_time = load_flag(p.timed_out) == 0;
+      polls += kPolls;
+      if (polls >= p.poll_limit) store_flag(p.timed_out, 0xC1000000U | where);
     }
-  } while (!passed && hope);
+  } while (!passed && in_time);
   return passed;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots of a model that the compiler knows, in the cluster kernel. Four blocks share a kv head,
+// The slots of a model whose shape is known at compile time, in the cluster kernel. Four blocks share a kv head,
 // each has a quarter of its slots, a thread four channels of one: it updates them once and reads
 // them for every query of the group. What the blocks have read is joined in pieces of 32 channels,
 // by one of the four, which rounds the piece and sends it to all blocks.

@@ -102,7 +102,7 @@ __device__ __forceinline__ void begin_cluster(const ClusterDecode& p, int rank) 
   }
 }
 
-/// A thread's way through the layers. M: the model, if the compiler knows it.
+/// All layers, as one thread computes them. M: the model, if its shape is known at compile time.
 template <BlockType kType, BlockType kPlain, int kShift, class M>
 __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank) {
   const auto& token = *shared_at<const ClusterToken>(p.shared.token);
@@ -199,7 +199,7 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
         sync_first<kClusterThreads>();
         send_part(p, kHidden, units.s.from, units.s.to);
       }
-      // In place of the phase before's, which all warps have left. Warp 15 seldom rounds an input.
+      // In place of the phase before's, which all warps have left. Warp 15 rarely has an input to round.
       const int brings = phase > 0 ? layer + 1 : layer;
       if (warp == kDecodeWarps - 1 && brings > 0 && brings < p.num_layers) {
         bring_matrices(p, brings, (phase - 1) & 3);
@@ -247,7 +247,7 @@ __device__ __forceinline__ void cluster_thread(const ClusterDecode& p) {
     barrier_publish();
     *shared_at<std::uint32_t>(p.shared.given_up) = 0;
   }
-  sync_cluster();  // all barriers are there before anybody sends
+  sync_cluster();  // all barriers are initialised before any block sends
   constexpr int kParts = kClusterParts * kClusterMatrices;
 #pragma unroll 1
   for (int i = tid; i < p.num_layers * kParts; i += kClusterThreads) {

@@ -27,7 +27,7 @@ __device__ __forceinline__ float4 join_even(const Waiter& wait, const float* par
   const int column = 4 + 4 * (i & (kVectors - 1));
   float4 v[kN];
   float2 about[kN];
-  unsigned asked = 0;
+  unsigned polls = 0;
 #pragma unroll 1
   for (;;) {
     unsigned missing = 0;
@@ -39,7 +39,7 @@ __device__ __forceinline__ float4 join_even(const Waiter& wait, const float* par
 #pragma unroll
     for (int s = 0; s < kN; ++s)
       missing |= wait.missing(v[s]) | wait.missing(about[s].x) | wait.missing(about[s].y);
-    if (!wait.some_missing(missing) || wait.given_up(asked, 17)) break;
+    if (!wait.some_missing(missing) || wait.given_up(polls, 17)) break;
   }
   sync_warp();
   float peak = -1e30F, total = 0.0F;
@@ -153,12 +153,12 @@ struct EvenSlotStep {
       const float* const decay = set + p.at.inputs + kShape.wide + 2 * (kShape.wide / kGroup) +
                                  token.head * p.memory + memory + slot;
       const float* const write = decay + p.kv_heads * p.memory;
-      unsigned asked = 0;
+      unsigned polls = 0;
 #pragma unroll 1
       for (;;) {
         gate = make_float2(load_exchanged_word(decay), load_exchanged_word(write));
         if (!wait.some_missing(wait.missing(gate.x) | wait.missing(gate.y)) ||
-            wait.given_up(asked, 1))
+            wait.given_up(polls, 1))
           break;
       }
     }

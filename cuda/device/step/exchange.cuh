@@ -12,7 +12,7 @@
 
 namespace runnel::cuda {
 
-/// 0, which no compiler knows.
+/// 0, as a value that the compiler cannot fold.
 template <int kPart>
 __device__ __forceinline__ int hidden_zero(int phase) {
   return phase >> (24 + kPart);
@@ -27,8 +27,8 @@ __device__ __forceinline__ T* shared_at(int offset) {
   return reinterpret_cast<T*>(shared_memory() + offset);
 }
 
-/// The same value, of which the compiler knows no more than that it is in a register: what is
-/// computed from it is not computed ahead of the loop.
+/// The same value, opaque to the compiler but for being in a register: what is computed from it is
+/// not hoisted out of the loop.
 template <class T>
 __device__ __forceinline__ T opaque(T v) {
   asm volatile("" : "+r"(v));
@@ -70,31 +70,31 @@ __device__ __forceinline__ float4 unmarked(float4 v) {
   return make_float4(unmarked(v.x), unmarked(v.y), unmarked(v.z), unmarked(v.w));
 }
 
-/// Counts questions; now and then, whether to give up. Program: Decode or ShiftStep.
+/// Counts polls; every 1,024th one checks the time-out. Program: Decode or ShiftStep.
 template <class Program>
-__device__ __forceinline__ bool give_up(const Program& p, unsigned& asked, int where) {
-  if ((++asked & 1023U) != 0) return false;
+__device__ __forceinline__ bool give_up(const Program& p, unsigned& polls, int where) {
+  if ((++polls & 1023U) != 0) return false;
   if (load_flag(p.timed_out) != 0) return true;
-  if (asked < p.poll_limit) return false;
+  if (polls < p.poll_limit) return false;
   store_flag(p.timed_out, unsigned(where) | 0x80000000U);
   return true;
 }
-/// False: given up.
+/// False: timed out.
 template <class Program>
 __device__ __forceinline__ bool wait_barrier(const Program& p, std::uint64_t* barrier,
                                              unsigned parity) {
-  unsigned asked = 0;
+  unsigned polls = 0;
 #pragma unroll 1
   while (!barrier_passed(barrier, parity)) {
-    if ((++asked & 4095U) != 0) continue;
+    if ((++polls & 4095U) != 0) continue;
     if (load_flag(p.timed_out) != 0) return false;
-    if (asked >= p.poll_limit) store_flag(p.timed_out, 0xC0000000U);
+    if (polls >= p.poll_limit) store_flag(p.timed_out, 0xC0000000U);
   }
   return true;
 }
 
-/// Asks for exchanged values until they are there, or gives up. The loops are as short as they can
-/// be: half of one is what an answer is late by.
+/// Polls exchanged values until they have arrived or the wait has timed out. The loops are as short as they can be: a
+/// value is noticed half an iteration late on average.
 struct Waiter {
   const Decode& p;
   unsigned bit;  // of this use
@@ -102,30 +102,30 @@ struct Waiter {
   __device__ __forceinline__ bool other(float v) const {
     return ((__float_as_uint(v) ^ bit) & 1U) != 0;
   }
-  /// In bit 0, whether some of it is not of this use. Several are joined by |, and asked for by some_missing().
+  /// In bit 0, whether some of it is not of this use. Several are combined by |, and tested once by some_missing().
   __device__ __forceinline__ unsigned missing(float4 v) const {
     return (__float_as_uint(v.x) ^ bit) | (__float_as_uint(v.y) ^ bit) |
            (__float_as_uint(v.z) ^ bit) | (__float_as_uint(v.w) ^ bit);
   }
   __device__ __forceinline__ unsigned missing(float v) const { return __float_as_uint(v) ^ bit; }
-  /// Opaque: else the bit is looked for in every word, which takes three instructions each.
+  /// Opaque: otherwise the compiler tests the bit of every word, at three instructions each.
   static __device__ __forceinline__ bool some_missing(unsigned missing) {
     return (opaque(missing) & 1U) != 0;
   }
   __device__ __forceinline__ bool here(float4 v) const { return !some_missing(missing(v)); }
-  __device__ __forceinline__ bool given_up(unsigned& asked, int where) const {
-    return give_up(p, asked, where);
+  __device__ __forceinline__ bool given_up(unsigned& polls, int where) const {
+    return give_up(p, polls, where);
   }
   __device__ __forceinline__ float4 finish(const float* from, float4 v, int where) const {
-    unsigned asked = 0;
+    unsigned polls = 0;
 #pragma unroll 1
-    while (!here(v) && !given_up(asked, where)) v = load_exchanged(from);
+    while (!here(v) && !given_up(polls, where)) v = load_exchanged(from);
     return unmarked(v);
   }
   __device__ __forceinline__ float2 finish_pair(const float* from, float2 v, int where) const {
-    unsigned asked = 0;
+    unsigned polls = 0;
 #pragma unroll 1
-    while ((other(v.x) || other(v.y)) && !given_up(asked, where)) v = load_exchanged_pair(from);
+    while ((other(v.x) || other(v.y)) && !given_up(polls, where)) v = load_exchanged_pair(from);
     return make_float2(unmarked(v.x), unmarked(v.y));
   }
   __device__ __forceinline__ float4 read(const float* from, int where) const {
@@ -133,9 +133,9 @@ struct Waiter {
   }
   __device__ __forceinline__ float read_word(const float* from, int where) const {
     float v = load_exchanged_word(from);
-    unsigned asked = 0;
+    unsigned polls = 0;
 #pragma unroll 1
-    while (other(v) && !given_up(asked, where)) v = load_exchanged_word(from);
+    while (other(v) && !given_up(polls, where)) v = load_exchanged_word(from);
     return unmarked(v);
   }
   __device__ __forceinline__ void write_once(float* to, float v) const {
@@ -149,8 +149,8 @@ struct Waiter {
     for (int c = 0; c < copies; ++c, to += apart) store_exchanged(to, with_bit);
   }
 };
-/// Where a block reads, from the first copy on: all blocks ask for the same values at the same
-/// time, and a part of L2 answers one after another.
+/// Where a block reads, from the first copy on: all blocks read the same values at the same
+/// time, and a slice of L2 serves one request after another.
 __device__ __forceinline__ int own_copy(const Decode& p) {
   return (block_index() & (p.copies - 1)) * p.at.copy;
 }

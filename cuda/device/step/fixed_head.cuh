@@ -25,16 +25,16 @@ __device__ __forceinline__ float4 take_x(const HeadStep& p, const float* from) {
   float4 v = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
 #pragma unroll 1
   for (int turn = 0; turn < 2; ++turn) {
-    unsigned asked = 0;
+    unsigned polls = 0;
 #pragma unroll 1
     while (turn > 0 || (thread_index() & 31) == 0) {
       v = load_exchanged(from);
       const unsigned missing = (__float_as_uint(v.x) ^ p.bit) | (__float_as_uint(v.y) ^ p.bit) |
                                (__float_as_uint(v.z) ^ p.bit) | (__float_as_uint(v.w) ^ p.bit);
       if ((missing & 1U) == 0) break;
-      if ((++asked & 1023U) == 0) {
+      if ((++polls & 1023U) == 0) {
         if (load_flag(p.timed_out) != 0) break;
-        if (asked >= p.poll_limit) store_flag(p.timed_out, 0x80000014U);
+        if (polls >= p.poll_limit) store_flag(p.timed_out, 0x80000014U);
       }
       if (turn == 0) pause(100);
     }
@@ -86,12 +86,12 @@ __device__ __forceinline__ void head_thread(const HeadStep& p) {
   if (second >= kHeadTiles) held.begin(data, scales, max(0, min(second, tiles - 1)));
   sync_block();
   if (resident > 0) {
-    unsigned asked = 0;
+    unsigned polls = 0;
 #pragma unroll 1
     while (!barrier_passed(&s.full, 0)) {
-      if ((++asked & 4095U) != 0) continue;
+      if ((++polls & 4095U) != 0) continue;
       if (load_flag(p.timed_out) != 0) break;
-      if (asked >= p.poll_limit) store_flag(p.timed_out, 0xC0000015U);
+      if (polls >= p.poll_limit) store_flag(p.timed_out, 0xC0000015U);
     }
   }
   if ((tid & ~31) < kVectors) {

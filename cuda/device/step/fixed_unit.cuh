@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of a width that the compiler knows: some rows a warp, its first weights in registers
+// Products of a width known at compile time: some rows a warp, its first weights in registers
 // before the input is there.
 #pragma once
 

@@ -70,7 +70,7 @@ __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& 
 template <int kN, class Exists>
 __device__ __forceinline__ void wait_for_vectors(const Waiter& wait, const float* from,
                                                  float4 (&v)[kN], int where, Exists&& exists) {
-  unsigned asked = 0;
+  unsigned polls = 0;
 #pragma unroll
   for (int i = 0; i < kN; ++i) v[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
 #pragma unroll 1
@@ -84,7 +84,7 @@ __device__ __forceinline__ void wait_for_vectors(const Waiter& wait, const float
     for (int i = 0; i < kN; ++i) {
       if (exists(i)) missing |= wait.missing(v[i]);
     }
-    if (!wait.some_missing(missing) || wait.given_up(asked, where)) break;
+    if (!wait.some_missing(missing) || wait.given_up(polls, where)) break;
   }
   sync_warp();
 #pragma unroll

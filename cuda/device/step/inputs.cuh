@@ -8,8 +8,8 @@
 namespace runnel::cuda {
 
 /// Vectors of four of the input, the thread's own of each round: kept for the products, as the
-/// types of the phase need them. All lanes of a warp come here together. What `squared` points to
-/// becomes its sum over the warp, meanwhile.
+/// types of the phase need them. All lanes of a warp must call. What `squared` points to becomes its
+/// sum over the warp.
 template <int kRounds>
 __device__ __forceinline__ void keep_input(const SharedInput& to, bool blocks, bool plain, int tid,
                                            int vectors, const float4 (&v)[kRounds],
@@ -136,7 +136,7 @@ __device__ __forceinline__ void join_input(int phase) {
 #pragma unroll 1
   for (int first = 0; first < vectors; first += kDecodeThreads) {
     const int i = first + tid;
-    {  // the wait is long, and all blocks' questions would keep the answer off
+    {  // a long wait: polls of all threads would delay the stores
       if ((tid & 31) == 0 && i < vectors) {
         const float* part =
             parts + ((i >> p.value_shift) * p.splits + (tid >> 5) % p.splits) * (p.v_dim + 4);
@@ -195,10 +195,10 @@ __device__ __forceinline__ void take_input(int phase, int tid, bool in_layers) {
     }
   }
   if (phase > 0 || !in_layers) {
-    unsigned asked = 0;
-    if (!in_layers) {  // has nothing else to do for long: ask seldom
+    unsigned polls = 0;
+    if (!in_layers) {  // a long wait with no other work: poll rarely
 #pragma unroll 1
-      while (tid < vectors && !wait.here(load_exchanged(from)) && !wait.given_up(asked, 16 + kind))
+      while (tid < vectors && !wait.here(load_exchanged(from)) && !wait.given_up(polls, 16 + kind))
         pause(200);
     } else if (p.poll == 0) {
       if ((tid & 31) == 0 && tid < vectors) wait.read(from, 16 + kind);
@@ -216,7 +216,7 @@ __device__ __forceinline__ void take_input(int phase, int tid, bool in_layers) {
       for (int r = 0; r < kRounds; ++r) {
         if (r * kDecodeThreads + tid < vectors) missing |= wait.missing(v[r]);
       }
-      if (!wait.some_missing(missing) || wait.given_up(asked, 16 + kind)) break;
+      if (!wait.some_missing(missing) || wait.given_up(polls, 16 + kind)) break;
     }
     sync_warp();
 #pragma unroll

@@ -30,7 +30,7 @@ struct ShiftWait {
   __device__ __forceinline__ void take(const float* const (&from)[kN], float4 (&v)[kN],
                                        int where) const {
     const ShiftStep& p = shift_program();
-    unsigned asked = 0;
+    unsigned polls = 0;
 #pragma unroll 1
     for (;;) {
       bool some = false;
@@ -40,7 +40,7 @@ struct ShiftWait {
       }
 #pragma unroll
       for (int i = 0; i < kN; ++i) some = some || (from[i] != nullptr && missing(v[i]));
-      if (!some || give_up(p, asked, where)) break;
+      if (!some || give_up(p, polls, where)) break;
     }
     sync_warp();
 #pragma unroll
@@ -50,7 +50,7 @@ struct ShiftWait {
   __device__ __forceinline__ void take(const float* const (&from)[kN], float (&v)[kN],
                                        int where) const {
     const ShiftStep& p = shift_program();
-    unsigned asked = 0;
+    unsigned polls = 0;
 #pragma unroll 1
     for (;;) {
       bool some = false;
@@ -58,7 +58,7 @@ struct ShiftWait {
       for (int i = 0; i < kN; ++i) v[i] = load_exchanged_word(from[i]);
 #pragma unroll
       for (int i = 0; i < kN; ++i) some = some || missing(v[i]);
-      if (!some || give_up(p, asked, where)) break;
+      if (!some || give_up(p, polls, where)) break;
     }
     sync_warp();
 #pragma unroll

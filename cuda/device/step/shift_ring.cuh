@@ -32,7 +32,7 @@ struct ShiftCursor {
 
 /// A warp's ring.
 struct ShiftRing {
-  ShiftCursor ahead;  // what is asked for next
+  ShiftCursor ahead;  // what is loaded next
   bool more = true;
   int asked = 0, done = 0;  // slots
   unsigned parity = 0;

@@ -54,7 +54,7 @@ __device__ __forceinline__ void warp_slot_logit(const Decode& p, const DecodeTok
   const ThinInputs in = warp_slot_inputs<kHead>(p, set, token.head);
   float2 gate;
   pause_until(since, p.pauses[4]);
-  unsigned asked = 0;
+  unsigned polls = 0;
 #pragma unroll 1
   for (;;) {
     gate = make_float2(load_exchanged_word(in.decay + slot), load_exchanged_word(in.write + slot));
@@ -66,7 +66,7 @@ __device__ __forceinline__ void warp_slot_logit(const Decode& p, const DecodeTok
     unsigned missing = wait.missing(gate.x) | wait.missing(gate.y);
 #pragma unroll
     for (int i = 0; i < kThinVectors; ++i) missing |= wait.missing(q[i]) | wait.missing(k[i]);
-    if (!wait.some_missing(missing) || wait.given_up(asked, 1)) break;
+    if (!wait.some_missing(missing) || wait.given_up(polls, 1)) break;
   }
   sync_warp();
   gate = make_float2(unmarked(gate.x), unmarked(gate.y));
@@ -133,7 +133,7 @@ __device__ __forceinline__ void warp_slot_read(const Decode& p, const DecodeToke
   float2 gates[2];
   float4 of_token;
   pause_until(since, p.pauses[4]);
-  unsigned asked = 0;
+  unsigned polls = 0;
 #pragma unroll 1
   for (;;) {
     of_token = load_exchanged(in.v + column);
@@ -145,7 +145,7 @@ __device__ __forceinline__ void warp_slot_read(const Decode& p, const DecodeToke
 #pragma unroll
     for (int j = 0; j < 2; ++j) missing |= wait.missing(gates[j].x) | wait.missing(gates[j].y);
     missing |= wait.missing(of_token);
-    if (!wait.some_missing(missing) || wait.given_up(asked, 1)) break;
+    if (!wait.some_missing(missing) || wait.given_up(polls, 1)) break;
   }
   of_token = unmarked(of_token);
 #pragma unroll
@@ -159,7 +159,7 @@ __device__ __forceinline__ void warp_slot_read(const Decode& p, const DecodeToke
     for (int j = 0; j < 2; ++j) logit[j] = load_exchanged_word(logits + asked_for[j]);
 #pragma unroll
     for (int j = 0; j < 2; ++j) missing |= wait.missing(logit[j]);
-    if (!wait.some_missing(missing) || wait.given_up(asked, 2)) break;
+    if (!wait.some_missing(missing) || wait.given_up(polls, 2)) break;
   }
   sync_warp();
 #pragma unroll
@@ -200,7 +200,7 @@ __device__ __forceinline__ void warp_slot_read(const Decode& p, const DecodeToke
   }
 }
 
-/// This block's share of one layer's slots. Nobody waits for another warp of the block. `since`:
+/// This block's share of one layer's slots. No warp waits for another one of the block. `since`:
 /// clock of the products' end.
 template <int kHead>
 __device__ __forceinline__ void step_warp_slots(int phase, int tid, unsigned since) {

@@ -18,7 +18,7 @@ constexpr std::uint64_t kFoundBytes = 8 + 8ULL * kMostCandidates + 4ULL * kMostC
 // With candidates, behind what is found: the words of a drawn token, of which only the report is used.
 constexpr std::uint64_t kDrawnBehind = (kFoundBytes + kDrawnBytes - 1) / kDrawnBytes * kDrawnBytes;
 static_assert(kFoundBytes >= kStepPlaces * kDrawnBytes);
-/// Of what draw.comp finds: how many, the largest, two words of nothing, then pairs.
+/// What draw.comp finds: how many, the largest, two unused words, then pairs.
 constexpr std::uint64_t kChainFoundBytes = 16 + 8ULL * kMostCandidates;
 constexpr std::uint64_t kSpreadBytes = 4ULL * 7 * kDrawGroups;
 static_assert(kMostTurns == kStepPlaces);

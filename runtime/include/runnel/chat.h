@@ -19,10 +19,32 @@ namespace runnel {
 
 struct ChatTemplate;
 
+/// A call of a tool by the model; see tools.h.
+struct ToolCall {
+  std::string id;         ///< by which its result names it; may be empty
+  std::string name;       ///< of the tool
+  std::string arguments;  ///< a JSON object, as text
+
+  bool operator==(const ToolCall&) const = default;
+};
+
+/// A tool that a model may call: see tools.h, which reads them from JSON.
+struct Tool {
+  std::string name;         ///< 1 to 64 of A-Z a-z 0-9 _ . -
+  std::string description;  ///< may be empty
+  std::string
+      parameters;  ///< a JSON schema of its arguments, an object's, as text; empty: it has none
+  bool strict = false;  ///< arguments are kept to all of the schema, or the schema is refused
+
+  bool operator==(const Tool&) const = default;
+};
+
 /// One message of a conversation.
 struct ChatMessage {
-  std::string role;     ///< "system", "user" or "assistant"
+  std::string role;     ///< "system", "user", "assistant", or "tool": the result of a call
   std::string content;  ///< UTF-8; never parsed for special tokens
+  std::vector<ToolCall> tool_calls = {};  ///< of the assistant, behind `content`
+  std::string tool_call_id = {};          ///< of a result: the call it answers; may be empty
 
   bool operator==(const ChatMessage&) const = default;
 };
@@ -43,6 +65,8 @@ struct ChatFormat {
   std::string default_system_prompt;
   std::string reason;  ///< with ChatStyle::none: what in the template is not run
   std::shared_ptr<const ChatTemplate> jinja = {};  ///< with ChatStyle::jinja
+  /// with ChatStyle::chatml: the model's template, which lays out conversations with tools; may be null
+  std::shared_ptr<const ChatTemplate> tools = {};
 };
 
 /// Where the messages to encode stand in the conversation.

@@ -38,9 +38,10 @@ enum class ConstraintKind : std::uint8_t {
   regex,        ///< a regular expression, which the whole text matches
   choice,       ///< one of several texts: `text` is a JSON list of them
   gbnf,         ///< a grammar in llama.cpp's GBNF; its first rule is `root`
+  tags,         ///< free text and values of schemas between fixed texts: what tool_constraint() writes
 };
 
-/// "json_schema", "json_object", "regex", "choice", "gbnf".
+/// "json_schema", "json_object", "regex", "choice", "gbnf", "tags".
 RUNNEL_API std::string_view to_string(ConstraintKind kind);
 
 /// What a constraint was made of.

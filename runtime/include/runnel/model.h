@@ -31,6 +31,7 @@
 namespace runnel {
 
 class Access;
+struct ToolFormat;
 
 /// How to load a model.
 struct ModelOptions {
@@ -155,10 +156,15 @@ class RUNNEL_API Model {
   /// @param add_generation_prompt  append what makes the model answer as the assistant; generate() then reads the
   ///   opening of answer_form() itself.
   /// @param unread  Session::unread_text() of the session that the tokens are for: they begin with it.
+  /// @param tools   that the model may call, the same in all of a conversation; see tools.h
+  /// @return invalid_argument for a role that there is not, a call that is none, or what the template refuses;
+  ///         malformed for text that is not UTF-8; unsupported without a tokenizer or a chat format, and for tools and
+  ///         their results where tool_format() is none.
   Result<std::vector<TokenId>> encode_chat(std::span<const ChatMessage> messages,
                                            bool add_generation_prompt = true,
                                            ChatContinuation continuation = ChatContinuation::start,
-                                           std::string_view unread = {}) const;
+                                           std::string_view unread = {},
+                                           std::span<const Tool> tools = {}) const;
 
   /// How answers begin and end in the model's chat format, for GenerationOptions::answer.
   /// @return unsupported for thoughts to be switched on in a format that has none, or off by a template that cannot.
@@ -173,11 +179,16 @@ class RUNNEL_API Model {
   /// @param unread    Session::unread_text()
   /// @return as encode_chat(); invalid_argument if `read` is more than there are.
   Result<ChatReading> read_chat(std::span<const ChatMessage> messages, std::size_t read,
-                                bool closed, std::string_view unread = {}) const;
+                                bool closed, std::string_view unread = {},
+                                std::span<const Tool> tools = {}) const;
 
   /// The text of `messages` in the model's chat format, markers and all: for people to look at.
   Result<std::string> chat_text(std::span<const ChatMessage> messages,
-                                bool add_generation_prompt = true) const;
+                                bool add_generation_prompt = true,
+                                std::span<const Tool> tools = {}) const;
+
+  /// How the model writes calls of tools, by its chat format; see tools.h.
+  const ToolFormat& tool_format() const;
 
  private:
   friend class Access;

@@ -7,14 +7,16 @@
 #include <vector>
 
 #include "runnel/result.h"
+#include "runtime/text/jinja/value.h"
 
 namespace runnel::jinja {
 
 struct Token {
-  enum class Kind { text, output, statement, close, name, integer, real, string, sign, end };
+  enum class Kind { output, statement, close, name, constant, sign, end };
   Kind kind = Kind::end;
-  int line = 1;      // from 1
-  std::string text;  // of a string what it means; of the others as written
+  int line = 1;           // from 1
+  std::string text = {};  // as written
+  Value value = {};       // of a constant; the text between tags is one
 
   bool is(Kind of, std::string_view as) const { return kind == of && text == as; }
 };

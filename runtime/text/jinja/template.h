@@ -3,7 +3,8 @@
 //
 // The language is Jinja 3's as the transformers library sets it up (trim_blocks, lstrip_blocks, break and continue,
 // tojson without escapes, strftime_now, raise_exception), less what no published chat template uses: inheritance,
-// includes, recursive loops, * arguments. Upper and lower case are ASCII's.
+// includes, raw text, filter blocks, recursive loops, * arguments, powers, methods that are not called. Upper and lower
+// case are ASCII's.
 #pragma once
 
 #include <ctime>
@@ -14,7 +15,7 @@
 #include <vector>
 
 #include "runnel/result.h"
-#include "runtime/text/jinja/interpreter.h"
+#include "runtime/text/jinja/run.h"
 #include "runtime/text/jinja/value.h"
 
 namespace runnel::jinja {

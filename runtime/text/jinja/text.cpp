@@ -7,24 +7,11 @@
 
 namespace runnel::jinja {
 
-void Text::append(const Text& other) {
-  const std::size_t base = bytes_.size();
-  bytes_ += other.bytes_;
-  for (const Range& range : other.given_) {
-    if (!given_.empty() && given_.back().end == base + range.begin) {
-      given_.back().end = base + range.end;
-    } else {
-      given_.push_back({base + range.begin, base + range.end});
-    }
-  }
-}
-
-Text Text::part(std::size_t from, std::size_t size) const {
-  Text out(bytes_.substr(from, size));
-  const std::size_t end = from + out.size();
-  for (const Range& range : given_) {
-    const Range cut = {std::max(range.begin, from), std::min(range.end, end)};
-    if (cut.begin < cut.end) out.given_.push_back({cut.begin - from, cut.end - from});
+std::vector<Text::Range> Text::given() const {
+  std::vector<Range> out;
+  for (std::size_t end = 0, begin = 0; (begin = given_.find('\1', end)) != given_.npos;) {
+    end = std::min(given_.find('\0', begin), size());
+    out.push_back({begin, end});
   }
   return out;
 }
@@ -44,36 +31,29 @@ std::size_t space_size(std::string_view text, std::size_t at) {
   return space ? step.length : 0;
 }
 
-Text stripped(const Text& text, bool left, bool right, const std::string* chars) {
-  const std::string& bytes = text.bytes();
-  const auto drops = [&](std::size_t at) -> std::size_t {
-    if (chars == nullptr) return space_size(bytes, at);
-    const std::size_t size = character_size(bytes, at);
-    return chars->find(bytes.substr(at, size)) == std::string::npos ? 0 : size;
-  };
-  std::size_t from = 0;
-  std::size_t to = bytes.size();
-  while (left && from < to) {
-    const std::size_t size = drops(from);
-    if (size == 0) break;
-    from += size;
-  }
-  while (right && to > from) {
-    std::size_t at = to - 1;
-    while (at > from && (static_cast<unsigned char>(bytes[at]) & 0xc0U) == 0x80) --at;
-    if (drops(at) == 0) break;
-    to = at;
-  }
-  return text.part(from, to - from);
+std::size_t skip_spaces(std::string_view text, std::size_t at) {
+  while (at < text.size() && space_size(text, at) > 0) at += space_size(text, at);
+  return at;
 }
 
-std::vector<std::size_t> character_starts(const Text* text) {
-  std::vector<std::size_t> out;
-  if (text == nullptr) return out;
-  for (std::size_t at = 0; at < text->size(); at += character_size(text->bytes(), at))
-    out.push_back(at);
-  out.push_back(text->size());
+std::vector<std::size_t> character_starts(std::string_view text) {
+  std::vector<std::size_t> out = {0};
+  while (out.back() < text.size()) out.push_back(out.back() + character_size(text, out.back()));
   return out;
+}
+
+Text stripped(const Text& text, bool left, bool right, const std::string* chars) {
+  const std::vector<std::size_t> starts = character_starts(text.bytes());
+  const auto drops = [&](std::size_t i) {
+    if (chars == nullptr) return space_size(text.bytes(), starts[i]) > 0;
+    return chars->find(text.bytes().substr(starts[i], starts[i + 1] - starts[i])) !=
+           std::string::npos;
+  };
+  std::size_t from = 0;
+  std::size_t to = starts.size() - 1;
+  while (left && from < to && drops(from)) ++from;
+  while (right && from < to && drops(to - 1)) --to;
+  return text.part(starts[from], starts[to] - starts[from]);
 }
 
 }  // namespace runnel::jinja

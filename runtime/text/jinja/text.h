@@ -2,7 +2,9 @@
 // Text of a template that knows where it came from.
 #pragma once
 
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,18 +20,24 @@ class Text {
   using Range = ByteRange;
 
   Text() = default;
-  explicit Text(std::string bytes, bool given = false) : bytes_(std::move(bytes)) {
-    if (given && !bytes_.empty()) given_.push_back({0, bytes_.size()});
-  }
+  explicit Text(std::string bytes, bool given = false)
+      : bytes_(std::move(bytes)), given_(bytes_.size(), given ? 1 : 0) {}
 
   const std::string& bytes() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }
   /// Bytes that were given: ascending, never empty, never touching.
-  const std::vector<Range>& given() const { return given_; }
+  std::vector<Range> given() const;
 
-  void append(const Text& other);
-  void append(std::string_view written) { bytes_ += written; }
-  Text part(std::size_t from, std::size_t size = std::string::npos) const;
+  void append(const Text& other) {
+    bytes_ += other.bytes_;
+    given_ += other.given_;
+  }
+  void append(std::string_view written) { append(Text(std::string(written))); }
+  Text part(std::size_t from, std::size_t size = std::string::npos) const {
+    Text out(bytes_.substr(from, size));
+    out.given_ = given_.substr(from, size);
+    return out;
+  }
   /// The same with each byte replaced by f(byte).
   template <class F>
   Text mapped(const F& f) const {
@@ -40,19 +48,28 @@ class Text {
 
  private:
   std::string bytes_;
-  std::vector<Range> given_;
+  std::string given_;  // for each byte 1 or 0
 };
 
 /// Bytes of the character at `at` (1 to 4; 1 for a byte that is none).
 std::size_t character_size(std::string_view text, std::size_t at);
-
 /// Bytes of the white space (as Python's str.isspace) at `at`, 0 if there is none.
 std::size_t space_size(std::string_view text, std::size_t at);
-
+/// Past the white space at `at`.
+std::size_t skip_spaces(std::string_view text, std::size_t at);
+/// Where each character begins, and the end.
+std::vector<std::size_t> character_starts(std::string_view text);
 /// The part without white space, or without the characters of `chars`, at its ends.
 Text stripped(const Text& text, bool left, bool right, const std::string* chars = nullptr);
 
-/// Where each character begins, and the end; of no text nothing.
-std::vector<std::size_t> character_starts(const Text* text);
+/// The number that is all of `text`, if it is one that a T holds. `base`: for integers, 10 if left out.
+template <class T, class... Base>
+std::optional<T> number_in(std::string_view text, Base... base) {
+  T number{};
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, base...);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return number;
+}
 
 }  // namespace runnel::jinja

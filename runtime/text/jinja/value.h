@@ -2,6 +2,7 @@
 // Values of a template: what Python would hold.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,12 +19,10 @@ namespace runnel::jinja {
 struct List;
 struct Dict;
 struct Callable;
-struct Namespace;
-struct Loop;
 
 /// What a name or a member that is not there gives: empty when written, an error when used.
 struct Undefined {
-  std::string name;
+  std::string why;
 };
 
 /// Lists and dicts never change once made, so values are shared freely and never form a ring.
@@ -34,6 +33,7 @@ class Value {
   Value(std::nullptr_t) : data_(nullptr) {}
   Value(bool value) : data_(value) {}
   Value(std::int64_t value) : data_(value) {}
+  Value(std::size_t size) : data_(static_cast<std::int64_t>(size)) {}
   Value(double value) : data_(value) {}
   Value(Text text) : data_(std::make_shared<const Text>(std::move(text))) {}
   Value(const char* written) : Value(Text(std::string(written))) {}
@@ -41,22 +41,21 @@ class Value {
   Value(List list);
   Value(Dict dict);
   Value(Callable callable);
-  Value(Namespace* space) : data_(space) {}
-  Value(std::shared_ptr<Loop> loop) : data_(std::move(loop)) {}
+  /// {% set ns = namespace() %}: the one thing that changes. Owned by the run, so that rings do not leak.
+  Value(Dict* space) : data_(space) {}
 
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
   bool is_none() const { return std::holds_alternative<std::nullptr_t>(data_); }
-  const Undefined* undefined() const { return std::get_if<Undefined>(&data_); }
+  const std::string& why_undefined() const { return std::get<Undefined>(data_).why; }
   const bool* boolean() const { return std::get_if<bool>(&data_); }
   const double* real() const { return std::get_if<double>(&data_); }
   const std::int64_t* integer() const { return std::get_if<std::int64_t>(&data_); }
-  const Text* text() const { return pointee<const Text>(); }
-  const List* list() const { return pointee<const List>(); }
-  const Dict* dict() const { return pointee<const Dict>(); }
-  const Callable* callable() const { return pointee<const Callable>(); }
-  Loop* loop() const { return pointee<Loop>(); }
-  Namespace* space() const {
-    const auto* found = std::get_if<Namespace*>(&data_);
+  const Text* text() const { return pointee<Text>(); }
+  const List* list() const { return pointee<List>(); }
+  const Dict* dict() const { return pointee<Dict>(); }
+  const Callable* callable() const { return pointee<Callable>(); }
+  Dict* space() const {
+    Dict* const* found = std::get_if<Dict*>(&data_);
     return found != nullptr ? *found : nullptr;
   }
 
@@ -67,42 +66,39 @@ class Value {
   bool truth() const;
   /// Lists and dicts around the innermost value.
   int depth() const;
+  /// About the bytes it is written with, and the steps that comparing it takes. What is in there twice counts twice.
+  std::uint64_t weight() const;
   /// Python's name of the type, for messages.
-  const char* type() const;
-  /// Whether any text within was given.
-  bool given() const;
+  std::string type() const;
   /// As {{ }} writes it.
   Text written() const;
 
  private:
   template <class T>
-  T* pointee() const {
-    const auto* found = std::get_if<std::shared_ptr<T>>(&data_);
+  const T* pointee() const {
+    const auto* found = std::get_if<std::shared_ptr<const T>>(&data_);
     return found != nullptr ? found->get() : nullptr;
   }
   std::variant<Undefined, std::nullptr_t, bool, std::int64_t, double, std::shared_ptr<const Text>,
                std::shared_ptr<const List>, std::shared_ptr<const Dict>,
-               std::shared_ptr<const Callable>, Namespace*, std::shared_ptr<Loop>>
+               std::shared_ptr<const Callable>, Dict*>
       data_;
 };
 
 struct List {
   std::vector<Value> items;
   bool tuple = false;  // written with round brackets
-  int depth = 1;       // set by Value
+  int depth = 1;       // depth and weight are set by Value
+  std::uint64_t weight = 1;
 };
 
 struct Dict {
   std::vector<std::pair<Value, Value>> items;  // in the order they were put there
-  int depth = 1;                               // set by Value
+  int depth = 1;                               // depth and weight are set by Value
+  std::uint64_t weight = 1;
 
   const Value* find(const Value& key) const;
   void set(const Value& key, Value value);
-};
-
-/// {% set ns = namespace() %}: the one thing that changes. Owned by the run, so that rings do not leak.
-struct Namespace {
-  Dict members;
 };
 
 /// The arguments of a call.
@@ -111,42 +107,34 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 
   /// The one at `index` or of `name`; null if it was not passed.
-  const Value* get(std::size_t index, std::string_view name) const;
-};
-
-/// `loop` in a for.
-struct Loop {
-  std::vector<Value> items;
-  std::size_t at = 0;
+  const Value* find(std::size_t index, std::string_view name) const;
+  /// The same; `otherwise` if it was not passed.
+  Value get(std::size_t index, std::string_view name = {}, const Value& otherwise = {}) const;
 };
 
 struct Node;
 struct Scope;
 
-/// A macro, a method of a value, or a function by name.
+/// A macro, or a function by name.
 struct Callable {
   std::string name;
-  std::shared_ptr<const Value> self;  // of a method
   const Node* macro = nullptr;
-  std::weak_ptr<Scope> scope;  // where the macro was defined
+  std::weak_ptr<Scope> scope = {};  // where the macro was defined
 };
 
-/// Python's ==.
-bool equal(const Value& a, const Value& b);
-/// Python's <, or nothing if the two have no order.
-std::optional<bool> less(const Value& a, const Value& b);
-/// Python's repr().
-void write_repr(const Value& value, std::string& out);
-std::string real_repr(double value);
+/// Equivalent if Python's == holds, less or greater if < or > does, unordered if the two have no order.
+std::partial_ordering order(const Value& a, const Value& b);
 
-struct JsonStyle {
+/// How values are written: as Python's repr(), or as json.dumps() does.
+struct Style {
+  bool json = false;
   bool ascii = false;  // characters beyond ASCII as \uXXXX
   bool sorted = false;
-  std::optional<std::string> indent;  // of one level; none: all on one line
+  std::optional<std::string> indent = {};  // of one level; none: all on one line
   std::string comma = ", ";
   std::string colon = ": ";
 };
-/// Python's json.dumps(). @return false if there is something in it that JSON has not.
-bool write_json(const Value& value, const JsonStyle& style, std::string& out, int level = 0);
+/// @return nothing if there is something in it that JSON has not.
+std::optional<Text> write(const Value& value, const Style& style = {});
 
 }  // namespace runnel::jinja

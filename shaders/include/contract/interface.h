@@ -39,7 +39,7 @@ RUNNEL_CONST kOutputAdd = 1;
 RUNNEL_CONST kOutputSwigluPairs = 2;
 RUNNEL_CONST kOutputSwigluWith = 3;
 
-/// Specialisation constants that nobody sets: rows of tiles that are right operands, or sums as f16 (khr_matrices.h).
+/// Specialisation constants that are never set: rows of tiles that are right operands, or sums as f16 (khr_matrices.h).
 RUNNEL_CONST kRightTile = 90;
 RUNNEL_CONST kNarrowTile = 91;
 #ifdef __cplusplus
@@ -141,7 +141,7 @@ struct ElementwiseArgs {
   uint bias;  // float offset into the vectors
 };
 
-// Of a gated recurrence: maps, decays and flags.
+// Gated recurrence: maps, decays and flags.
 RUNNEL_CONST kMapIdentity = 0;
 RUNNEL_CONST kMapSwish = 1;
 RUNNEL_CONST kMapRelu = 2;
@@ -171,7 +171,7 @@ RUNNEL_CONST kFlagNormGroups = 512;
 RUNNEL_CONST kFlagBonus = 1024;
 RUNNEL_CONST kFlagPlainGate = 2048;
 
-// Of a removal.
+// Removal.
 RUNNEL_CONST kRemovalDelta = 1;
 RUNNEL_CONST kRemovalOwnKey = 2;
 RUNNEL_CONST kKeyNormNone = 0;
@@ -209,7 +209,7 @@ struct RecurrenceOutputArgs {
   uint at_bonus, at_v;
 };
 
-/// Of a recurrence with a removal. at_… in a row of the projections, queries to removal_b in a row of features, f_bias
+/// A recurrence with a removal. at_… in a row of the projections, queries to removal_b in a row of features, f_bias
 /// to bonus in the vectors, or kNone.
 struct RemovalArgs {
   uint stride;
@@ -223,7 +223,7 @@ struct RemovalArgs {
   float scale, removal_scale;
 };
 
-/// Of token_shift. Strides and offsets in floats.
+/// token_shift. Strides and offsets in floats.
 struct ShiftArgs {
   uint stride;   // of rows
   uint columns;  // of a row that are worked on
@@ -270,7 +270,7 @@ struct SlotArgs {
   float gate_log_min;  // 0: none
 };
 
-/// Of slots chunk by chunk. Strides and offsets in floats.
+/// Slots chunk by chunk. Strides and offsets in floats.
 struct ChunkArgs {
   PassLayout pass;
   uint stride;          // of projections
@@ -323,7 +323,7 @@ RUNNEL_CONST kStepBiases =
     11;  // of q, k and v, in the place of the projections' upper bits, which then have none
 #endif
 RUNNEL_CONST kStepLayerWords = 24;
-// Of the entry behind the last layer's, where narrow_step makes the logits, too:
+// The entry behind the last layer's, where narrow_step makes the logits, too:
 RUNNEL_CONST kStepFinalNorm = 0;
 RUNNEL_CONST kStepHead = 8;    // a matrix like those
 RUNNEL_CONST kStepTable = 12;  // of embeddings
@@ -335,8 +335,8 @@ struct StepArgs {
   uint phases;        // four a layer
   uint layer_stride;  // floats of a bank's layer
   uint layer_floats;  // of one state
-  uint timed_out_at;  // word of the activations that says that a workgroup gave up
-  int poll_limit;     // looks at a value that is not there, in all
+  uint timed_out_at;  // word of the activations that a workgroup sets when a wait times out
+  int poll_limit;     // polls that find nothing, in all, before a time-out
   float scale;
   float gate_normalizer;
   float gate_log_min;  // 0: none
@@ -362,7 +362,7 @@ struct HeadArgs {
   uint table_first;  // unit of token 0's embedding
   MatrixPart table;
   uint drawn_at;      // word of what the host reads
-  uint timed_out_at;  // word of the activations that says that a workgroup gave up
+  uint timed_out_at;  // word of the activations that a workgroup sets when a wait times out
 };
 
 /// What the host reads of a token that the device drew.

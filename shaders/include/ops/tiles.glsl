@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of 16 x 16 on matrix units: f16 operands, f32 sums. Written for VK_NV_cooperative_matrix, which knows no uses:
-// a type of its own for each use tells the host what to make of it for VK_KHR_cooperative_matrix (khr_matrices.h).
+// Tiles of 16 x 16 on matrix units: f16 operands, f32 sums. Written for VK_NV_cooperative_matrix, whose types have no
+// use: a type of its own for each use lets the host translate them to VK_KHR_cooperative_matrix (khr_matrices.h).
 // Operands lie in arrays of uvec4 (8 f16 an element) or uint (2); places and strides are in elements, rows begin at
 // multiples of 16 bytes. All lanes of a subgroup must call.
 #extension GL_KHR_memory_scope_semantics : require

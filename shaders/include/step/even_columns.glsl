@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // decode_even: how a stage's columns and rows are shared, and what a lane has of its input.
 
-/// Of a stage with COLUMNS inputs and ROWS rows of a workgroup: vectors of 4 columns that a lane takes; columns of a subgroup
-/// (a slice) and slices; subgroups with the same slice (ways), which take tiles by turns; lanes side by side that share a
-/// row; items of a row in a lane; rows of a tile; tiles of a subgroup; and its items.
+/// For a stage with COLUMNS inputs and ROWS rows of a workgroup: vectors of 4 columns that a lane takes; columns of a
+/// subgroup (a slice) and slices; subgroups with the same slice (ways), which take tiles by turns; lanes side by side
+/// that share a row; items of a row in a lane; rows of a tile; tiles of a subgroup; and its items.
 #define SHAPE_OF(S, COLUMNS, ROWS)                                                                                      \
   const uint kColumns##S = COLUMNS, kRows##S = ROWS;                                                                    \
   const uint kVectors##S = kColumns##S <= 4 * kLanes * kWarps ? 1 : kColumns##S <= 8 * kLanes * kWarps ? 2 : 4;         \
@@ -16,8 +16,8 @@ SHAPE_OF(0, D, (kProjected - GATES * H * MEMORY) / GROUPS)
 SHAPE_OF(1, kOut, D / GROUPS)
 SHAPE_OF(2, D, 2 * INNER / GROUPS)
 SHAPE_OF(3, INNER, D / GROUPS)
-// Of f where it is a matrix of its own (even_gates.glsl), beside stage 0: rows of a workgroup, of a subgroup, sums of a lane
-// before they are added up, and rows that there is room for.
+// For f where it is a matrix of its own (even_gates.glsl), beside stage 0: rows of a workgroup, of a subgroup, sums of
+// a lane before they are added up, and rows that there is room for.
 const uint kGateRows = GATES * H * MEMORY / GROUPS, kGateTurns = (kGateRows + kWays0 - 1) / kWays0;
 const uint kGateSums = kGateTurns < 2 ? 1 : kGateTurns < 3 ? 2 : kGateTurns < 5 ? 4 : 8;
 const uint kGateRoom = GATES * kGateSums * kWays0;
@@ -35,7 +35,7 @@ AHEAD_OF(0)
 AHEAD_OF(1)
 AHEAD_OF(2)
 AHEAD_OF(3)
-// Of gate and up, those that are asked for together with the output projection's.
+// Items of gate and up that are loaded together with the output projection's.
 const uint kBeside1 = HELD - kAhead1;
 const uint kEarly = kAhead2 < kBeside1 ? kAhead2 : kBeside1;
 
@@ -133,7 +133,7 @@ float product(Item r, const Columns x, uint shift) {
 float product(const Item r, const Columns x, uint shift) { return unit_sum(decode(unit_at(r, 0)), x.low, x.high); }
 #endif
 
-/// Of a slice's vectors, which one a lane takes as its `j`-th of `count`.
+/// Which of a slice's vectors a lane takes as its `j`-th of `count`.
 uint vector_of(uint j, uint count) {
 #ifdef RUNNEL_DOT
   return j * kLanes + LANE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that workgroups of decode_step hand each other: a place is written once a token, and the lowest bit of its float
-// says whether it is this token's. Whoever takes the value takes it without that bit, which alternates.
+// says whether it is this token's. Readers use the value without that bit, which alternates.
 
 #ifdef RUNNEL_ADDRESSES
 layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent buffer Act { uint v[]; };
@@ -23,7 +23,7 @@ layout(set = 0, binding = 1) volatile coherent buffer Act4 { uvec4 v[]; } act4;
 
 uint tag = 0;
 const uint kTag = 1;  // the bit
-int poll_limit = 0;  // looks that are left; whoever has none takes what is there
+int poll_limit = 0;  // polls that are left; below zero waits return at once
 
 // Lanes of a subgroup wait for each other, so that drivers know that they go on together: all must call. Each waits for a
 // value, or a vector, of which `v` was seen, if it is `mine`; others have the tag for it.

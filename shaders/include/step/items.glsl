@@ -133,8 +133,8 @@ int dot_fives(const Item r, uvec4 low, uvec4 high, int start) {
 // unpackHalf2x16 where half_of is written out elsewhere: NVIDIA's and the software driver, the only ones that get here, keep
 // subnormals, as the tests of Q6_K find, whose scales are such.
 
-/// Of an item with the words of its columns: those that lie low and high in its nibbles (of Q8_0: as they follow). Of their
-/// block: the scale; what the type needs of the sum of its values.
+/// For an item with the words of its columns: those that lie low and high in its nibbles (of Q8_0: as they follow). Of
+/// their block: the scale; what the type needs of the sum of its values.
 float item_product(const Item r, uvec4 low, uvec4 high, uvec2 of_block) {
   const float scale = uintBitsToFloat(of_block.x);
 #if defined(W_Q8_0)

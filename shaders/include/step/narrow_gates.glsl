@@ -43,7 +43,7 @@ void hold_side(inout Side side, uint layer, uint me, uint turn) {
   side.weight = vectors4.v[in_table(layer, kStepAttnNorm) / 4 + min(THREAD, D / 4 - 1)];
 }
 
-/// Of workgroup `me` of kOthers, of whose first rows `side` was asked for; returns this thread's four of x.
+/// For workgroup `me` of kOthers, whose first rows' `side` was loaded; returns this thread's four of x.
 vec4 gates_and_values(inout Side side, uint layer, uint me) {
   const uint lane = LANE, warp = WARP, base = layer * kLayerPlaces;
   const uint turn = kWarps - 1 - warp;  // rows of f, then of v; the first subgroups wait for x

@@ -23,7 +23,7 @@ const uint kOutRows = D / SHARES, kOutSide = THREADS / 2;  // of the output proj
 const uint kOutRounds = (kOutRows + kOutSide - 1) / kOutSide;
 
 shared vec4 turns[kDim / 2];   // of the token: cosine and sine; of sinks
-// Of the token: q as it is, turned for the window, turned for sinks; k as it is, turned; v.
+// The token: q as it is, turned for the window, turned for sinks; k as it is, turned; v.
 const uint kAtKeys = 3, kAtValues = 5;
 shared vec4 rows_[6 * kDim / 4];
 shared float plain[2 * kDim];  // q and k, where pairs of rows are not in one subgroup
@@ -55,6 +55,123 @@ uint state_of(uint layer, uint kv) {
   return (layer * a.layer_stride + token_place * a.layer_floats + kv * kSlots * 2 * kDim) / 4;
 }
 
+#define HOLD_PROJECTED(I)                                                                                 \
+  if (I < kProjected) {                                                                                   \
+    const uint side = (I - 2 * kFull) * 8 + in_team;                                                      \
+    const uint which = I < 2 * kFull ? I % 2 : min(side / kRestEach, 1);                                  \
+    const uint item = I < 2 * kFull ? I / 2 * 8 + in_team : 8 * kFull + side % kRestEach;                 \
+    const uint at = w.first_row + ((which == 0 ? task : kHeads + task / G) * kDim + row) * kItems + item; \
+    HOLD_ITEM(held[I], w, at)                                                                             \
+  }
+
+/// All rounds of this team's rows of q and k, the first of which is held, times `factor`, into shared memory.
+void project_rows(const MatrixPart w, uint task, uint in_team, float factor, uint row, inout Item held[8]) {
+  for (uint round = 0;;) {
+    float sums[2];
+    sums[0] = 0.0, sums[1] = 0.0;
+#define SUM_PROJECTED(I)                                                                  \
+  if (I < kProjected) {                                                                   \
+    const uint side = (I - 2 * kFull) * 8 + in_team;                                      \
+    const uint item = I < 2 * kFull ? I / 2 * 8 + in_team : 8 * kFull + side % kRestEach; \
+    take_scales(held[I], row * kItems + item);                                            \
+    const float term = item_sum(held[I], 0, D, item);                                     \
+    if (I < 2 * kFull) {                                                                  \
+      sums[I % 2] += term;                                                                \
+    } else {                                                                              \
+      sums[0] += side / kRestEach == 0 ? term : 0.0;                                      \
+      sums[1] += side / kRestEach == 1 ? term : 0.0;                                      \
+    }                                                                                     \
+  }
+    EACH_8(SUM_PROJECTED)
+    // Half the team goes on with each.
+    const bool upper = in_team >= 4;
+    float v = (upper ? sums[1] : sums[0]) + subgroupShuffleXor(upper ? sums[0] : sums[1], 4);
+    v += subgroupShuffleXor(v, 2);
+    v += subgroupShuffleXor(v, 1);
+    v *= factor;
+    if (kLanes == 32) {
+      keep_row(row, in_team, v, subgroupShuffleXor(v, 16));
+    } else if (in_team % 4 == 0) {
+      plain[in_team / 4 * kDim + row] = v;
+    }
+    if (++round >= kRowRounds) break;
+    row = row_of(round);
+    EACH_8(HOLD_PROJECTED)
+  }
+}
+
+/// The output of the query head from what its subgroups have read: eight lanes have a block of it, in as many groups as
+/// there are, of which each adds a share up.
+void join_reads(uint warp, uint lane) {
+  const uint at = warp * 8 + lane % 8, groups = kLanes / 8;
+  vec4 o = vec4(0.0), counted = vec4(0.0);
+  [[unroll]] for (uint i = 0; i < kPartials / groups; ++i) o += partial[(i * groups + lane / 8) * (kDim / 4) + at];
+  [[unroll]] for (uint i = 0; i < kWarps / 2; ++i) counted += warp_counts[i];
+  [[unroll]] for (uint i = 8; i < kLanes; i *= 2) {
+    [[unroll]] for (uint e = 0; e < 4; ++e) o[e] += subgroupShuffleXor(o[e], i);
+  }
+  const float scale = 1.0 / (counted.x + counted.z);
+  o = fma(vec4(counted.y + counted.w), rows_[kAtValues * (kDim / 4) + at], o) * scale;
+  keep_vector(1, kDim, lane < 8 ? at : kDim, o);
+}
+
+/// What this lane's share of a subgroup's values gives with `kept` of their slots, and the subgroup's sums of counts and of
+/// what they give the token's values. A lane has four of a slot's 16 vectors at a time.
+void weigh_values(uint warp, uint lane, float kept, float count, float gate, vec4 value[4]) {
+  vec4 sum = vec4(0.0), second = vec4(0.0);
+#define WEIGH(I)                                                                          \
+  {                                                                                       \
+    const float weight_ = subgroupShuffle(kept, (I * kLanes + lane) / 16 * 4);            \
+    if (kLanes < 16 && I % 2 == 1) {                                                      \
+      second = fma(vec4(weight_), value[I], second);                                      \
+    } else {                                                                              \
+      sum = fma(vec4(weight_), value[I], sum);                                            \
+    }                                                                                     \
+  }
+  EACH_4(WEIGH)
+  // Of the sums of counts and of what they give the token's values, half the lanes go on with each.
+  const bool upper = (lane & 4) != 0;
+  const float fresh = count * gate, mine = upper ? fresh : count;
+  float counted = mine + subgroupShuffleXor(upper ? count : fresh, 4);
+  [[unroll]] for (uint i = 8; i < kLanes; i *= 2) counted += subgroupShuffleXor(counted, i);
+  if ((lane & ~4) == 0) warp_counts[warp / 2][warp % 2 * 2 + lane / 4] = counted;
+  partial[kPartials / kWarps * warp * (kDim / 4) + lane] = sum;
+  if (kLanes < 16) partial[warp * (kDim / 4) + 8 + lane] = second;
+}
+
+/// The head's part of rows [first_out, …) of the output projection: two rows of a pair of lanes at a time, each ends with one.
+void publish_parts(uint layer, uint task, uint warp, uint first_out, inout Item out_held[4]) {
+  const uint base = layer * kLayerPlaces;
+#define OUT_TERM(I) take_scales(out_held[I], THREAD % 2), item_sum(out_held[I], 1, kDim, THREAD % 2)
+#define HAS_OUT(I) ((I + 1) * kOutSide <= kOutRows || subgroupAll(warp * kLanes / 2 + I * kOutSide < kOutRows))
+#define SUM_OUT(I)                                                                                      \
+  if (I < kOutRounds && HAS_OUT(I)) {                                                                   \
+    float first = (OUT_TERM(I)), next = 0.0;                                                            \
+    if (I + 1 < kOutRounds) next = (OUT_TERM(I + 1));                                                   \
+    const bool odd = THREAD % 2 != 0;                                                                   \
+    const uint out_row = I * kOutSide + THREAD / 2 + (odd ? kOutSide : 0);                              \
+    const float v = (odd ? next : first) + subgroupShuffleXor(odd ? first : next, 1);                   \
+    if (out_row < kOutRows) publish(base + kAtParts + task * D + first_out + out_row, v);               \
+  }
+  SUM_OUT(0)
+  SUM_OUT(2)
+}
+
+/// A lane's part of a slot's products: its key before the token with q, and k with q.
+void score_slot(uint slot, uint column, bool is_memory, vec4 key[4], out float sums[2]) {
+  sums[0] = 0.0, sums[1] = 0.0;
+  const uint turned = is_memory || !kRotary ? 0 : 1, variant = turned == 0 ? 0 : slot < SINKS ? 2 : 1;
+#define ADD_DOT(SUM, K, Q) SUM = fma(K.w, Q.w, fma(K.z, Q.z, fma(K.y, Q.y, fma(K.x, Q.x, SUM))));
+#define DOT_KEY(I)                                                \
+  {                                                               \
+    const vec4 q = rows_[variant * (kDim / 4) + column + 4 * I]; \
+    const vec4 k = rows_[(kAtKeys + turned) * (kDim / 4) + column + 4 * I]; \
+    ADD_DOT(sums[0], key[I], q)                                   \
+    ADD_DOT(sums[1], k, q)                                        \
+  }
+  EACH_4(DOT_KEY)
+}
+
 /// From x to the part of the output projection of query head `task`, a share of its rows.
 void mix(uint layer, uint task, uint out_share) {
   const uint lane = LANE, warp = WARP, in_team = THREAD % 8, kv = task / G, base = layer * kLayerPlaces;
@@ -66,14 +183,6 @@ void mix(uint layer, uint task, uint out_share) {
   Item held[8];
   vec4 key[4], value[4];
   uint row = row_of(0);
-#define HOLD_PROJECTED(I)                                                                                     \
-  if (I < kProjected) {                                                                                       \
-    const uint side = (I - 2 * kFull) * 8 + in_team;                                                          \
-    const uint which = I < 2 * kFull ? I % 2 : min(side / kRestEach, 1);                                      \
-    const uint item = I < 2 * kFull ? I / 2 * 8 + in_team : 8 * kFull + side % kRestEach;                     \
-    const uint at = w.first_row + ((which == 0 ? task : kHeads + kv) * kDim + row) * kItems + item;           \
-    HOLD_ITEM(held[I], w, at)                                                                                 \
-  }
 #define HOLD_KEY(I) key[I] = state4.v[state_at + min(slot, kSlots - 1) * (kDim / 4) + column + 4 * I];
 #define HOLD_VALUE(I)                                                                                 \
   value[I] = state4.v[state_at + (kSlots + min(warp * (kLanes / 4) + (I * kLanes + lane) / 16, kSlots - 1)) * \
@@ -108,39 +217,8 @@ void mix(uint layer, uint task, uint out_share) {
   const float factor = norm_factor(0);
   const bool has_gates = is_memory && slot < kSlots;
   const uint gates_at = (base + kAtGates) / 2 + kv * MEMORY + memory;
-  for (uint round = 0;;) {
-    float sums[2];
-    sums[0] = 0.0, sums[1] = 0.0;
-#define SUM_PROJECTED(I)                                                                  \
-  if (I < kProjected) {                                                                   \
-    const uint side = (I - 2 * kFull) * 8 + in_team;                                      \
-    const uint item = I < 2 * kFull ? I / 2 * 8 + in_team : 8 * kFull + side % kRestEach; \
-    take_scales(held[I], row * kItems + item);                                            \
-    const float term = item_sum(held[I], 0, D, item);                                     \
-    if (I < 2 * kFull) {                                                                  \
-      sums[I % 2] += term;                                                                \
-    } else {                                                                              \
-      sums[0] += side / kRestEach == 0 ? term : 0.0;                                      \
-      sums[1] += side / kRestEach == 1 ? term : 0.0;                                      \
-    }                                                                                     \
-  }
-    EACH_8(SUM_PROJECTED)
-    // Half the team goes on with each.
-    const bool upper = in_team >= 4;
-    float v = (upper ? sums[1] : sums[0]) + subgroupShuffleXor(upper ? sums[0] : sums[1], 4);
-    v += subgroupShuffleXor(v, 2);
-    v += subgroupShuffleXor(v, 1);
-    v *= factor;
-    if (kLanes == 32) {
-      keep_row(row, in_team, v, subgroupShuffleXor(v, 16));
-    } else if (in_team % 4 == 0) {
-      plain[in_team / 4 * kDim + row] = v;
-    }
-    if (++round >= kRowRounds) break;
-    row = row_of(round);
-    EACH_8(HOLD_PROJECTED)
-  }
-  // Gates, which other workgroups found meanwhile: asked for before the logits, by when they have come. Values are looked at
+  project_rows(w, task, in_team, factor, row, held);
+  // Gates come from other workgroups: loaded before the logits, so that they have arrived by then. Values are polled
   // later.
   const uvec2 seen_gates = look2(has_gates, gates_at);
   if (kLanes != 32) {
@@ -153,17 +231,7 @@ void mix(uint layer, uint task, uint out_share) {
   barrier();
 
   float sums[2];
-  sums[0] = 0.0, sums[1] = 0.0;
-  const uint turned = is_memory || !kRotary ? 0 : 1, variant = turned == 0 ? 0 : slot < SINKS ? 2 : 1;
-#define ADD_DOT(SUM, K, Q) SUM = fma(K.w, Q.w, fma(K.z, Q.z, fma(K.y, Q.y, fma(K.x, Q.x, SUM))));
-#define DOT_KEY(I)                                                \
-  {                                                               \
-    const vec4 q = rows_[variant * (kDim / 4) + column + 4 * I]; \
-    const vec4 k = rows_[(kAtKeys + turned) * (kDim / 4) + column + 4 * I]; \
-    ADD_DOT(sums[0], key[I], q)                                   \
-    ADD_DOT(sums[1], k, q)                                        \
-  }
-  EACH_4(DOT_KEY)
+  score_slot(slot, column, is_memory, key, sums);
   const bool written = slot == token_slots.x && !is_memory;
   const vec2 gates = wait_on2(has_gates, seen_gates, gates_at);
   const float alpha = has_gates ? gates.x : written ? 0.0 : 1.0;
@@ -191,59 +259,15 @@ void mix(uint layer, uint task, uint out_share) {
   float count = exact_exp(logit - largest);
   count = counts ? count : 0.0;
   const float kept = count * alpha;
-  // Of the values a lane has four of a slot's 16 vectors at a time.
-  vec4 sum = vec4(0.0), second = vec4(0.0);
-#define WEIGH(I)                                                                          \
-  {                                                                                       \
-    const float weight_ = subgroupShuffle(kept, (I * kLanes + lane) / 16 * 4);            \
-    if (kLanes < 16 && I % 2 == 1) {                                                      \
-      second = fma(vec4(weight_), value[I], second);                                      \
-    } else {                                                                              \
-      sum = fma(vec4(weight_), value[I], sum);                                            \
-    }                                                                                     \
-  }
-  EACH_4(WEIGH)
-  // Of the sums of counts and of what they give the token's values, half the lanes go on with each.
-  const bool upper = (lane & 4) != 0;
-  const float fresh = count * gate, mine = upper ? fresh : count;
-  float counted = mine + subgroupShuffleXor(upper ? count : fresh, 4);
-  [[unroll]] for (uint i = 8; i < kLanes; i *= 2) counted += subgroupShuffleXor(counted, i);
-  if ((lane & ~4) == 0) warp_counts[warp / 2][warp % 2 * 2 + lane / 4] = counted;
-  partial[kPartials / kWarps * warp * (kDim / 4) + lane] = sum;
-  if (kLanes < 16) partial[warp * (kDim / 4) + 8 + lane] = second;
+  weigh_values(warp, lane, kept, count, gate, value);
   if (subgroupAll(warp * kLanes < kDim / 4)) {
     const vec4 v = wait_on4(takes_value, seen, values_at);
     if (takes_value) rows_[kAtValues * (kDim / 4) + THREAD] = v;
   }
   barrier();
-  if (subgroupAll(warp < kDim / 32)) {
-    // Eight lanes have a block of the output, in as many groups as there are, of which each adds a share up.
-    const uint at = warp * 8 + lane % 8, groups = kLanes / 8;
-    vec4 o = vec4(0.0), counted = vec4(0.0);
-    [[unroll]] for (uint i = 0; i < kPartials / groups; ++i) o += partial[(i * groups + lane / 8) * (kDim / 4) + at];
-    [[unroll]] for (uint i = 0; i < kWarps / 2; ++i) counted += warp_counts[i];
-    [[unroll]] for (uint i = 8; i < kLanes; i *= 2) {
-      [[unroll]] for (uint e = 0; e < 4; ++e) o[e] += subgroupShuffleXor(o[e], i);
-    }
-    const float scale = 1.0 / (counted.x + counted.z);
-    o = fma(vec4(counted.y + counted.w), rows_[kAtValues * (kDim / 4) + at], o) * scale;
-    keep_vector(1, kDim, lane < 8 ? at : kDim, o);
-  }
+  if (subgroupAll(warp < kDim / 32)) join_reads(warp, lane);
   barrier();
-  // Two rows of a pair of lanes at a time: each ends with one.
-#define OUT_TERM(I) take_scales(out_held[I], THREAD % 2), item_sum(out_held[I], 1, kDim, THREAD % 2)
-#define HAS_OUT(I) ((I + 1) * kOutSide <= kOutRows || subgroupAll(warp * kLanes / 2 + I * kOutSide < kOutRows))
-#define SUM_OUT(I)                                                                                      \
-  if (I < kOutRounds && HAS_OUT(I)) {                                                                   \
-    float first = (OUT_TERM(I)), next = 0.0;                                                            \
-    if (I + 1 < kOutRounds) next = (OUT_TERM(I + 1));                                                   \
-    const bool odd = THREAD % 2 != 0;                                                                   \
-    const uint out_row = I * kOutSide + THREAD / 2 + (odd ? kOutSide : 0);                              \
-    const float v = (odd ? next : first) + subgroupShuffleXor(odd ? first : next, 1);                   \
-    if (out_row < kOutRows) publish(base + kAtParts + task * D + first_out + out_row, v);               \
-  }
-  SUM_OUT(0)
-  SUM_OUT(2)
+  publish_parts(layer, task, warp, first_out, out_held);
 }
 
 /// This mixer's share of the state after the token, once all others of its kv head have read it. What mix() left in shared

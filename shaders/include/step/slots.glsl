@@ -3,7 +3,7 @@
 // columns, so that outputs need no join, and finds the logits of all slots by itself, from the keys before the token:
 //   q h' = alpha q h + (1 - alpha) q k,   so that the gates are off the way
 // It advances its share of the state once it has the outputs of all others of the head, who then have read it. Values that
-// nobody else reads it advances where it has them.
+// no other workgroup reads are advanced in registers.
 
 const uint kVariants = kRotary ? 3 : 1;
 const uint kColumnParts = PARTS * QUERIES / G;
@@ -209,7 +209,7 @@ void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float 
   for (uint n = 0; n < QUERIES; n += kWarps) {
     const uint g = n + warp;
     if (!subgroupAll(g < QUERIES)) continue;
-    // The biases of the first came long ago.
+    // Those of the first query were loaded above.
     if (n > 0) LOAD_BIASES(g)
     const float fresh = dots_new[g];
     float logits[kOwnSlots];
@@ -241,7 +241,7 @@ void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float 
   }
 #define ADVANCE_HELD(I) if (I < kValueRounds) ADVANCE_VALUE(value[I], group + I * kRowGroups)
   EACH_8(ADVANCE_HELD)
-  // What does not fit the registers comes again below.
+  // What does not fit the registers is read again below.
   if (QUERIES == G) {
     [[dont_unroll]] for (uint slot = group + 8 * kRowGroups; slot < kSlots; slot += kRowGroups)
       ADVANCE_VALUE(state.v[value_at + slot * V], slot)
