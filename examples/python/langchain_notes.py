@@ -26,7 +26,8 @@ def main(base: str) -> None:
     talk = model.bind(extra_body={"conversation": "notes"})
     for text in ("My sister Mara keeps bees.", "What does my sister keep?"):
         answer = talk.invoke(text)
-        print(f"{answer.content} ({answer.response_metadata['token_usage']['prompt_tokens_details']['cached_tokens']} tokens kept)")
+        usage = answer.response_metadata["token_usage"]
+        print(f"{answer.content} ({usage['prompt_tokens_details']['cached_tokens']} tokens kept)")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 """The examples of the documents."""
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import tempfile
 import unittest
 from pathlib import Path
 
+import runnel
 from support import FILE, ROOT
 
 
@@ -27,6 +29,18 @@ class Documents(unittest.TestCase):
                     exec(compile(example, "docs/python.md", "exec"), names)
             finally:
                 os.chdir(before)
+
+    def test_everything_public_is_described(self) -> None:
+        missing = []
+        for name in runnel.__all__:
+            thing = getattr(runnel, name)
+            if not thing.__doc__:
+                missing.append(name)
+            for member, value in vars(thing).items() if isinstance(thing, type) else ():
+                value = getattr(value, "__func__", value)
+                if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)) and not value.__doc__:
+                    missing.append(f"{name}.{member}")
+        self.assertEqual(missing, [])
 
 
 if __name__ == "__main__":

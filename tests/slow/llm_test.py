@@ -91,6 +91,12 @@ class Plugin(unittest.TestCase):
         self.ask("-m", "runnel", "Four.")
         self.assertEqual(len(self.states()), 1)
 
+    def test_a_schema_shapes_the_answer(self) -> None:
+        schema = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"]}
+        done = self.llm("-m", "runnel", "--schema", json.dumps(schema), "-o", "max_tokens", "40", "Name a colour.")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(json.loads(done.stdout)["colour"], ("red", "blue"))
+
     def test_says_what_is_wrong(self) -> None:
         self.environment["RUNNEL_MODEL"] = "no-such-file.gguf"
         done = self.llm("-m", "runnel", "Hello")

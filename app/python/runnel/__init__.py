@@ -19,6 +19,6 @@ __all__ = [
     "AsyncGeneration", "Batch", "Branch", "BusyError", "CancelledError", "ClosedError", "Constraint", "Conversation",
     "ConversationInfo", "Device", "DeviceError", "Error", "Fed", "ForgetReport", "ForkedError", "Generation", "Hit",
     "InternalError", "InvalidArgumentError", "IoError", "Logprob", "MalformedError", "Message", "MismatchError", "Model",
-    "NotFoundError", "OutOfMemoryError", "Reply", "Salvaged", "Session", "Snapshot", "Store", "TokenCost", "Trash", "Turn", "UnsupportedError",
-    "Usage", "devices", "make_pack"
+    "NotFoundError", "OutOfMemoryError", "Reply", "Salvaged", "Session", "Snapshot", "Store", "TokenCost", "Trash", "Turn",
+    "UnsupportedError", "Usage", "devices", "make_pack"
 ]

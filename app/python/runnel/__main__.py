@@ -21,14 +21,16 @@ def _parser() -> argparse.ArgumentParser:
     talk.add_argument("-t", "--threads", type=int, default=0, help="threads on the CPU, 0: one per core")
     talk.add_argument("-n", "--max-tokens", type=int, default=1024, help="tokens of an answer, at most")
     talk.add_argument("--system", default="", help="system prompt, instead of the model's own")
-    talk.add_argument("--conversation", metavar="NAME", help="keep the conversation under this name, and continue it if it exists")
+    talk.add_argument("--conversation", metavar="NAME",
+                      help="keep the conversation under this name, and continue it if it exists")
     talk.add_argument("--library", metavar="FILE", help="library of conversations, instead of the usual one")
     talk.add_argument("--pack", metavar="PACK", help="begin a kept conversation after a state pack")
     talk.add_argument("--load", metavar="SNAPSHOT", help="start from a snapshot")
     talk.add_argument("--save", metavar="SNAPSHOT", help="write a snapshot when leaving")
     for name in _SAMPLING:
         kind = int if name in ("top_k", "seed") else float
-        talk.add_argument("--" + name.replace("_", "-"), type=kind, help="docs/samplers.md; else as the model's file recommends")
+        talk.add_argument("--" + name.replace("_", "-"), type=kind,
+                          help="docs/samplers.md; else as the model's file recommends")
     return parser
 
 

@@ -168,7 +168,8 @@ class KeptChat(Chat):
     def do_search(self, argument: str) -> str:
         if not argument:
             raise ValueError("/search needs words to look for")
-        return "\n".join(f"{hit.name}: {_short(hit.excerpt, 160)}" for hit in self._chat.store.search(argument)) or "Nothing found."
+        hits = self._chat.store.search(argument)
+        return "\n".join(f"{hit.name}: {_short(hit.excerpt, 160)}" for hit in hits) or "Nothing found."
 
     def _shown(self) -> list[Message]:
         return [m for m in self._chat.messages() if m.role != "system"]

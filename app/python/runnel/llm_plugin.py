@@ -48,8 +48,8 @@ class Runnel(llm.Model):  # type: ignore[misc, unused-ignore]
         max_tokens: Optional[int] = Field(default=None, ge=1, description="Tokens of the answer, at most (1,024)")
         temperature: Optional[float] = Field(default=None, ge=0, description="0: always the likeliest token")
         top_k: Optional[int] = Field(default=None, ge=0, description="Among that many of the likeliest tokens, 0: all")
-        top_p: Optional[float] = Field(default=None, gt=0, le=1, description="Among the likeliest that together have this share")
-        min_p: Optional[float] = Field(default=None, ge=0, le=1, description="Among those at least this likely beside the likeliest")
+        top_p: Optional[float] = Field(default=None, gt=0, le=1, description="Among the likeliest with this share together")
+        min_p: Optional[float] = Field(default=None, ge=0, le=1, description="Among those this likely beside the likeliest")
         repetition_penalty: Optional[float] = Field(default=None, gt=0, description="Above 1: repeats less, 1: off")
         seed: Optional[int] = Field(default=None, ge=0, description="The same seed gives the same answer")
 

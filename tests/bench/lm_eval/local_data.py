@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The items of the task files beside this: drawn with a seed, as tests/bench/eval draws them, from files in the folder that
-RUNNEL_EVAL_DATA names (lambada.jsonl.xz, arc-easy.jsonl.xz). Nothing is fetched."""
+RUNNEL_EVAL_DATA names (lambada.jsonl.xz, arc-easy.jsonl.xz). Nothing is fetched. RUNNEL_EVAL_ITEMS: other than 250."""
 from __future__ import annotations
 
 import json
@@ -19,7 +19,7 @@ def _drawn(name: str, task: str, items: int) -> list[dict[str, Any]]:
         raise SystemExit("RUNNEL_EVAL_DATA is not set, expected the folder of " + name)
     with lzma.open(Path(folder) / name, "rt", encoding="utf-8") as file:
         lines = file.read().splitlines(keepends=True)
-    return [json.loads(line) for line in random.Random(f"1 {task}").sample(lines, items)]
+    return [json.loads(line) for line in random.Random(f"1 {task}").sample(lines, int(os.environ.get("RUNNEL_EVAL_ITEMS") or items))]
 
 
 def lambada(items: int, **_: object) -> dict[str, datasets.Dataset]:
