@@ -203,8 +203,17 @@ struct Rows {
 };
 cudaError_t norm_rows(const Launch&, const Rows&, int count);
 
-/// h[t, i] = silu(gu[t, 2i]) * gu[t, 2i+1] as bf16 or f32 [T, out_stride]; with `split`, up is at gu[t, I + i].
-cudaError_t swiglu_rows(const Launch&, const void* gu, bool gu_bf16, int gu_stride, bool split,
-                        int intermediate, int count, void* h, bool h_bf16, int h_stride);
+/// h[t, i] = silu(gu[t, 2i]) * gu[t, 2i+1], i < n, and zeros behind.
+struct SwigluRows {
+  const void* gu = nullptr;  // [T, gu_stride] bf16 or f32
+  bool gu_bf16 = false;
+  std::int32_t gu_stride = 0;
+  bool split = false;  // up is at gu[t, n + i]
+  std::int32_t n = 0;
+  void* h = nullptr;  // [T, h_stride] bf16 or f32
+  bool h_bf16 = false;
+  std::int32_t h_stride = 0;
+};
+cudaError_t swiglu_rows(const Launch&, const SwigluRows&, int count);
 
 }  // namespace runnel::cuda

@@ -10,10 +10,9 @@ namespace {
 constexpr int kWarps = 16;
 
 template <MatvecOutput kOutput>
-cudaError_t start(const Launch& l, const Matvec& a, const HeadNorm& heads, int blocks, int tokens,
+cudaError_t start(const Launch& l, const Matvec& a, const HeadNorm& heads, dim3 grid,
                   std::size_t shared, float* h, QuantisedVector hq) {
-  return launch(l, matvec_kernel<kOutput, kWarps>, dim3(unsigned(blocks), unsigned(tokens)),
-                kWarps * 32, shared, 1, a, heads, h, hq);
+  return launch(l, matvec_kernel<kOutput, kWarps>, grid, kWarps * 32, shared, 1, a, heads, h, hq);
 }
 
 }  // namespace
@@ -71,13 +70,14 @@ cudaError_t matvec(const Launch& l, MatvecOutput output, Matvec a, const HeadNor
   }
   const std::size_t blocks32 = std::size_t(a.n + 31) / 32;
   const std::size_t shared = plain ? blocks32 * 128 : packed ? blocks32 * 40 : 0;
+  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(tokens));
   switch (output) {
     case MatvecOutput::store:
-      return start<MatvecOutput::store>(l, a, heads, blocks, tokens, shared, h, hq);
+      return start<MatvecOutput::store>(l, a, heads, grid, shared, h, hq);
     case MatvecOutput::add:
-      return start<MatvecOutput::add>(l, a, heads, blocks, tokens, shared, h, hq);
+      return start<MatvecOutput::add>(l, a, heads, grid, shared, h, hq);
     case MatvecOutput::swiglu:
-      return start<MatvecOutput::swiglu>(l, a, heads, blocks, tokens, shared, h, hq);
+      return start<MatvecOutput::swiglu>(l, a, heads, grid, shared, h, hq);
   }
   return cudaErrorInvalidValue;
 }

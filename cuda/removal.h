@@ -123,7 +123,14 @@ struct LowRanks {
 cudaError_t low_ranks(const Launch&, const LowRanks&, const float* x, int stride, int tokens);
 
 /// v[t] <- v[t] + (first[t] - v[t]) sigmoid(mix[t] + bias);  v and mix rows of `stride`, first [T, n].
-cudaError_t mix_values(const Launch&, float* v, const float* mix, int stride, const float* bias,
-                       const float* first, int n, int count);
+struct ValueMix {
+  float* v = nullptr;
+  const float* mix = nullptr;
+  std::int32_t stride = 0;
+  const float* bias = nullptr;
+  const float* first = nullptr;
+  std::int32_t n = 0;
+};
+cudaError_t mix_values(const Launch&, const ValueMix&, int count);
 
 }  // namespace runnel::cuda

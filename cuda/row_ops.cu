@@ -95,10 +95,9 @@ cudaError_t squared_relu_bf16(const Launch& l, const std::uint16_t* x, std::uint
                 reinterpret_cast<const uint2*>(x), reinterpret_cast<uint2*>(h));
 }
 
-cudaError_t layer_norm_rows(const Launch& l, const float* x, int n, float eps, const float* weight,
-                            const float* bias, float* out, int count) {
-  return launch(l, layer_norm_kernel, dim3(static_cast<unsigned>(count)), kThreads, 0, 1, x, n, eps,
-                weight, bias, out);
+cudaError_t layer_norm_rows(const Launch& l, const LayerNormRows& a, int count) {
+  return launch(l, layer_norm_kernel, dim3(static_cast<unsigned>(count)), kThreads, 0, 1, a.x, a.n,
+                a.eps, a.weight, a.bias, a.out);
 }
 
 cudaError_t bias_rows(const Launch& l, float* x, int stride, const float* bias, int n, int count) {

@@ -8,8 +8,15 @@
 namespace runnel::cuda {
 
 /// out[t] = (x[t] - mean) * rsqrt(var + eps) * weight + bias;  x, out [T, n]. A null weight is 1, a null bias 0.
-cudaError_t layer_norm_rows(const Launch&, const float* x, int n, float eps, const float* weight,
-                            const float* bias, float* out, int count);
+struct LayerNormRows {
+  const float* x = nullptr;
+  std::int32_t n = 0;
+  float eps = 0.0F;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float* out = nullptr;
+};
+cudaError_t layer_norm_rows(const Launch&, const LayerNormRows&, int count);
 
 /// x[t, i] += bias[i], i < n;  x [T, stride].
 cudaError_t bias_rows(const Launch&, float* x, int stride, const float* bias, int n, int count);

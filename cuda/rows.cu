@@ -202,15 +202,10 @@ cudaError_t norm_rows(const Launch& l, const Rows& a, int count) {
   return launch(l, norm_rows_kernel<false>, grid, kThreads, 0, 1, a);
 }
 
-cudaError_t swiglu_rows(const Launch& l, const void* gu, bool gu_bf16, int gu_stride, bool split,
-                        int intermediate, int count, void* h, bool h_bf16, int h_stride) {
-  const dim3 grid(static_cast<unsigned>(count));
-  if (h_bf16) {
-    return launch(l, swiglu_kernel<true>, grid, kThreads, 0, 1, gu, gu_bf16, gu_stride, split,
-                  intermediate, h, h_stride);
-  }
-  return launch(l, swiglu_kernel<false>, grid, kThreads, 0, 1, gu, gu_bf16, gu_stride, split,
-                intermediate, h, h_stride);
+cudaError_t swiglu_rows(const Launch& l, const SwigluRows& a, int count) {
+  return launch(l, a.h_bf16 ? swiglu_kernel<true> : swiglu_kernel<false>,
+                dim3(static_cast<unsigned>(count)), kThreads, 0, 1, a.gu, a.gu_bf16, a.gu_stride,
+                a.split, a.n, a.h, a.h_stride);
 }
 
 }  // namespace runnel::cuda

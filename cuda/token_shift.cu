@@ -205,10 +205,9 @@ cudaError_t between_rows(const Launch& l, Between between, const float* x, int s
                 out);
 }
 
-cudaError_t mix_values(const Launch& l, float* v, const float* mix, int stride, const float* bias,
-                       const float* first, int n, int count) {
-  return launch(l, values_kernel, dim3(unsigned(count)), kThreads, 0, 1, v, mix, stride, bias,
-                first, n);
+cudaError_t mix_values(const Launch& l, const ValueMix& a, int count) {
+  return launch(l, values_kernel, dim3(unsigned(count)), kThreads, 0, 1, a.v, a.mix, a.stride,
+                a.bias, a.first, a.n);
 }
 
 }  // namespace runnel::cuda

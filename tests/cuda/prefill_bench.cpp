@@ -225,8 +225,15 @@ void products(const Launch& l) {
                 run([&] { return cuda::norm_rows(l, rows, n); }),
                 run([&] { return cuda::norm_rows(l, from, n); }));
     std::printf("swiglu of 11264 %.1f us\n", run([&] {
-                  return cuda::swiglu_rows(l, gu.get(), true, 11264, false, 5632, n, h.get(), true,
-                                           5632);
+                  return cuda::swiglu_rows(l,
+                                           {.gu = gu.get(),
+                                            .gu_bf16 = true,
+                                            .gu_stride = 11264,
+                                            .n = 5632,
+                                            .h = h.get(),
+                                            .h_bf16 = true,
+                                            .h_stride = 5632},
+                                           n);
                 }));
   }
 }

@@ -117,8 +117,14 @@ Result<Recorder::Linear> Recorder::normed(const Pass& pass, const float* x, cons
     case Norm::layer:
       break;
   }
-  RUNNEL_CHECK_OK(launched(layer_norm_rows(pass.launch, x, d, norm.eps, weights.weight,
-                                           weights.bias, b_.normed.get(), pass.tokens),
+  RUNNEL_CHECK_OK(launched(layer_norm_rows(pass.launch,
+                                           {.x = x,
+                                            .n = d,
+                                            .eps = norm.eps,
+                                            .weight = weights.weight,
+                                            .bias = weights.bias,
+                                            .out = b_.normed.get()},
+                                           pass.tokens),
                            "norm rows"));
   return Linear{.x = b_.normed.get(), .n = d};
 }

@@ -172,7 +172,6 @@ class Recorder final : public Ops {
   // recorder_prefill.cpp: passes of many tokens through the kernels of prefill.h.
   ChunkOperands chunk_operands(const LayerSpec& layer) const;
   std::size_t slot_pool_values(const LayerSpec& layer, ChunkOperands* o) const;
-  std::size_t broad_pool_values(const LayerSpec& layer, ChunkOperands* o) const;
   bool takes_wide(const Pass& pass, const Matrix& m) const;
   /// Whether passes of many tokens go chunk by chunk. With biases on q, k and v only where the keys' can be taken out
   /// of what is rounded to bf16 (SlotMixer::k_bias), since they may be 200.

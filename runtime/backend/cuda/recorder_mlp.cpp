@@ -54,8 +54,14 @@ Status Recorder::swiglu(const Pass& p, const LayerSpec& layer) const {
         check(matvec(p.launch, MatvecOutput::swiglu, v, p.tokens, b_.h.get(), hq), "gate and up"));
   } else {
     RUNNEL_CHECK_OK(linear(p, in, w.gate_up, b_.gate_up.get(), 2 * inner, false));
-    RUNNEL_CHECK_OK(check(swiglu_rows(p.launch, b_.gate_up.get(), false, 2 * inner, true, inner,
-                                      p.tokens, b_.h.get(), false, inner),
+    RUNNEL_CHECK_OK(check(swiglu_rows(p.launch,
+                                      {.gu = b_.gate_up.get(),
+                                       .gu_stride = 2 * inner,
+                                       .split = true,
+                                       .n = inner,
+                                       .h = b_.h.get(),
+                                       .h_stride = inner},
+                                      p.tokens),
                           "swiglu"));
   }
   Matvec v{.x = quantised ? nullptr : b_.h.get(), .n = inner, .x_stride = inner, .quantised = hq};
@@ -81,8 +87,16 @@ Status Recorder::many_swiglu(const Pass& p, const LayerSpec& layer) const {
   }
   const int stride = round_up(inner, 32);
   void* h = f32 ? static_cast<void*>(b_.operand_f32.get()) : b_.operand.get();
-  RUNNEL_CHECK_OK(check(swiglu_rows(p.launch, b_.gate_up.get(), gu_bf16, 2 * inner, !joined, inner,
-                                    p.tokens, h, !f32, stride),
+  RUNNEL_CHECK_OK(check(swiglu_rows(p.launch,
+                                    {.gu = b_.gate_up.get(),
+                                     .gu_bf16 = gu_bf16,
+                                     .gu_stride = 2 * inner,
+                                     .split = !joined,
+                                     .n = inner,
+                                     .h = h,
+                                     .h_bf16 = !f32,
+                                     .h_stride = stride},
+                                    p.tokens),
                         "swiglu"));
   return multiply(p, w.down_proj, h, stride, x, d, WideOutput::add_f32);
 }

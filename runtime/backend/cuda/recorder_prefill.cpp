@@ -29,84 +29,82 @@ class PoolCutter {
   std::size_t used_ = 0;
 };
 
+std::size_t size_of(int v) { return static_cast<std::size_t>(v); }
+
+/// What every chunk has for each kv head and 64 memory slots, but its values.
+void take_tiles(PoolCutter& pool, ChunkOperands& to, std::size_t tiles, std::size_t head_k_dim) {
+  pool.take(&to.decay, tiles, kChunk);
+  pool.take(&to.centre, tiles, kChunk);
+  pool.take(&to.rise, tiles * kChunk, kChunk);
+  pool.take(&to.write, tiles * kChunk, kChunk);
+  pool.take(&to.carry, tiles * kChunk, kChunk);
+  pool.take(&to.strong, tiles, 1);
+  pool.take(&to.keys, tiles * kChunk, head_k_dim);
+}
+
+/// The operands of n tokens for the kernels of up to 64 memory slots.
+void take_operands(PoolCutter& pool, ChunkOperands& to, const LayerSpec& l, std::size_t n) {
+  const std::size_t tiles = divide_up(n, std::size_t{kChunk}) * size_of(l.num_kv_heads),
+                    q = size_of(l.q_channels()), k = size_of(l.k_channels()),
+                    v = size_of(l.v_channels());
+  const std::size_t before = positional(l) ? kChunk : 0;
+  pool.take(&to.q, n, q);
+  pool.take(&to.k, n, k);
+  pool.take(&to.v, n + before, v);
+  if (positional(l)) {
+    pool.take(&to.q_turned, n, q);
+    pool.take(&to.q_near, n, q);
+    pool.take(&to.k_turned, n + before, k);
+    pool.take(&to.k_sink, kMostSinks, k);
+    pool.take(&to.v_sink, kMostSinks, v);
+  }
+  to.gate_stride = l.num_kv_heads * l.common().num_memory_slots;
+  pool.take(&to.gates, n, size_of(to.gate_stride));
+  take_tiles(pool, to, tiles, size_of(l.head_k_dim));
+  pool.take(&to.values, tiles * kChunk, size_of(l.head_v_dim));
+}
+
+/// The same for the broad kernels.
+void take_broad_operands(PoolCutter& pool, ChunkOperands& to, const LayerSpec& l, std::size_t n) {
+  const std::size_t chunks = divide_up(n, std::size_t{kChunk}),
+                    blocks = divide_up(size_of(l.slots().num_memory_slots), std::size_t{kChunk}),
+                    tiles = chunks * size_of(l.num_kv_heads) * blocks, k = size_of(l.k_channels()),
+                    v = size_of(l.v_channels());
+  const std::size_t before = positional(l) ? kBroadWindow : 0;
+  pool.take(&to.k, n, k);
+  pool.take(&to.v, n + before, v);
+  if (positional(l)) {
+    pool.take(&to.k_turned, n + before, k);
+    pool.take(&to.k_turned_low, n + before, k);
+    pool.take(&to.k_sink, kMostSinks, k);
+    pool.take(&to.k_sink_low, kMostSinks, k);
+    pool.take(&to.v_sink, kMostSinks, v);
+    pool.take(&to.rotation, n + 1, size_of(l.head_k_dim / 2));
+  }
+  take_tiles(pool, to, tiles, size_of(l.head_k_dim));
+  pool.take(&to.keys_low, tiles * kChunk, size_of(l.head_k_dim));
+  pool.take(&to.values, tiles * kChunk, size_of(l.head_v_dim));
+  const std::size_t parts = std::size_t{kMostSpans} * size_of(l.num_kv_heads) * blocks * kChunk;
+  pool.take(&to.ends, parts,
+            round_up(size_of(l.head_k_dim), 32) + round_up(size_of(l.head_v_dim), 32));
+  pool.take(&to.span_decay, parts, 1);
+}
+
 }  // namespace
 
 /// Values of 16 bits in the pool; sets the pointers of `o` if it is given.
 std::size_t Recorder::slot_pool_values(const LayerSpec& l, ChunkOperands* o) const {
-  const auto u = [](int v) { return static_cast<std::size_t>(v); };
   PoolCutter pool(o != nullptr ? b_.slot_pool.get() : nullptr);
-  const auto take = [&](auto** to, std::size_t rows, std::size_t columns) {
-    pool.take(to, rows, columns);
-  };
   ChunkOperands own;
   ChunkOperands& to = o != nullptr ? *o : own;
-  const int slots = l.common().num_memory_slots;
-  if (l.kind() == Mixer::slots && chunk_kernels_of(mixer(l, false)) == ChunkKernels::broad) {
-    return broad_pool_values(l, o);
+  const bool broad =
+      l.kind() == Mixer::slots && chunk_kernels_of(mixer(l, false)) == ChunkKernels::broad;
+  const auto n = static_cast<std::size_t>(max_tokens_);
+  if (broad) {
+    take_broad_operands(pool, to, l, n);
+  } else {
+    take_operands(pool, to, l, n);
   }
-  const std::size_t n = u(max_tokens_), chunks = divide_up(n, std::size_t{kChunk}),
-                    tiles = chunks * u(l.num_kv_heads), q = u(l.q_channels()),
-                    k = u(l.k_channels()), v = u(l.v_channels());
-  const std::size_t before = positional(l) ? kChunk : 0;
-  take(&to.q, n, q);
-  take(&to.k, n, k);
-  take(&to.v, n + before, v);
-  if (positional(l)) {
-    take(&to.q_turned, n, q);
-    take(&to.q_near, n, q);
-    take(&to.k_turned, n + before, k);
-    take(&to.k_sink, kMostSinks, k);
-    take(&to.v_sink, kMostSinks, v);
-  }
-  take(&to.gates, n, u(l.num_kv_heads * slots));
-  to.gate_stride = l.num_kv_heads * slots;
-  take(&to.decay, tiles, kChunk);
-  take(&to.centre, tiles, kChunk);
-  take(&to.rise, tiles * kChunk, kChunk);
-  take(&to.write, tiles * kChunk, kChunk);
-  take(&to.carry, tiles * kChunk, kChunk);
-  take(&to.strong, tiles, 1);
-  take(&to.keys, tiles * kChunk, u(l.head_k_dim));
-  take(&to.values, tiles * kChunk, u(l.head_v_dim));
-  return pool.used();
-}
-
-/// The same for the broad kernels.
-std::size_t Recorder::broad_pool_values(const LayerSpec& l, ChunkOperands* o) const {
-  const auto u = [](int v) { return static_cast<std::size_t>(v); };
-  PoolCutter pool(o != nullptr ? b_.slot_pool.get() : nullptr);
-  const auto take = [&](auto** to, std::size_t rows, std::size_t columns) {
-    pool.take(to, rows, columns);
-  };
-  ChunkOperands own;
-  ChunkOperands& to = o != nullptr ? *o : own;
-  const std::size_t n = u(max_tokens_), chunks = divide_up(n, std::size_t{kChunk}),
-                    blocks = divide_up(u(l.slots().num_memory_slots), std::size_t{kChunk}),
-                    tiles = chunks * u(l.num_kv_heads) * blocks, k = u(l.k_channels()),
-                    v = u(l.v_channels());
-  const std::size_t before = positional(l) ? kBroadWindow : 0;
-  take(&to.k, n, k);
-  take(&to.v, n + before, v);
-  if (positional(l)) {
-    take(&to.k_turned, n + before, k);
-    take(&to.k_turned_low, n + before, k);
-    take(&to.k_sink, kMostSinks, k);
-    take(&to.k_sink_low, kMostSinks, k);
-    take(&to.v_sink, kMostSinks, v);
-    take(&to.rotation, n + 1, u(l.head_k_dim / 2));
-  }
-  take(&to.decay, tiles, kChunk);
-  take(&to.centre, tiles, kChunk);
-  take(&to.rise, tiles * kChunk, kChunk);
-  take(&to.write, tiles * kChunk, kChunk);
-  take(&to.carry, tiles * kChunk, kChunk);
-  take(&to.strong, tiles, 1);
-  take(&to.keys, tiles * kChunk, u(l.head_k_dim));
-  take(&to.keys_low, tiles * kChunk, u(l.head_k_dim));
-  take(&to.values, tiles * kChunk, u(l.head_v_dim));
-  const std::size_t parts = std::size_t{kMostSpans} * u(l.num_kv_heads) * blocks * kChunk;
-  take(&to.ends, parts, round_up(u(l.head_k_dim), 32) + round_up(u(l.head_v_dim), 32));
-  take(&to.span_decay, parts, 1);
   return pool.used();
 }
 

@@ -35,8 +35,14 @@ Status Recorder::norm_into(const Pass& pass, const NormSpec& norm, const DeviceN
   const int d = m_->config.hidden_size;
   switch (norm.kind) {
     case Norm::layer:
-      return check(layer_norm_rows(pass.launch, b_.x.get(), d, norm.eps, weights.weight,
-                                   weights.bias, out, pass.tokens),
+      return check(layer_norm_rows(pass.launch,
+                                   {.x = b_.x.get(),
+                                    .n = d,
+                                    .eps = norm.eps,
+                                    .weight = weights.weight,
+                                    .bias = weights.bias,
+                                    .out = out},
+                                   pass.tokens),
                    "norm rows");
     case Norm::rms:
       break;
@@ -135,8 +141,14 @@ Status Recorder::mix_first_values(const Pass& p, const LayerSpec& layer) const {
         "first values");
   }
   if (spec.value_rank == 0) return {};
-  return check(mix_values(p.launch, v, b_.inputs.get() + at.v_mix, at.stride,
-                          weights_of(layer).v_mix_bias, b_.first_v.get(), values, p.tokens),
+  return check(mix_values(p.launch,
+                          {.v = v,
+                           .mix = b_.inputs.get() + at.v_mix,
+                           .stride = at.stride,
+                           .bias = weights_of(layer).v_mix_bias,
+                           .first = b_.first_v.get(),
+                           .n = values},
+                          p.tokens),
                "mix of values");
 }
 
