@@ -24,6 +24,7 @@
 #include "runnel/scoring.h"
 #include "runnel/session.h"
 #include "runnel/snapshot.h"
+#include "runnel/tools.h"
 #ifdef RUNNEL_HAS_STORE
 #include "runnel/conversation.h"
 #include "runnel/store.h"
@@ -130,6 +131,16 @@ TEST_F(HeaderExamples, Constraint) {
   runnel::Session& session = prefilled();
   expect_ok([&]() -> runnel::Status {
 #include "constraint_1.inc"
+    return {};
+  }());
+}
+
+TEST_F(HeaderExamples, Tools) {
+  if (!runnel::has_constraints()) GTEST_SKIP() << "this build has no RUNNEL_GRAMMAR";
+  const auto& model = loaded();
+  runnel::Session& session = prefilled();
+  expect_ok([&]() -> runnel::Status {
+#include "tools_1.inc"
     return {};
   }());
 }

@@ -24,7 +24,7 @@ const Json kRoll = {{"type", "function"},
                         {"properties", {{"sides", {{"enum", {6, 20}}}}}},
                         {"required", {"sides"}}}}}}};
 const Json kNow = {{"type", "function"}, {"function", {{"name", "now"}}}};
-const Json kTools = {kRoll, kNow};
+const Json kTools = Json::array({kRoll, kNow});
 const Json kNamedRoll = {{"type", "function"}, {"function", {{"name", "roll"}}}};
 
 class Tools : public Serving {
@@ -36,7 +36,7 @@ class Tools : public Serving {
   Reply ask(const Json& messages, Json more = {}) const {
     Json body = {{"messages", messages},         {"tools", kTools},   {"tool_choice", "required"},
                  {"parallel_tool_calls", false}, {"max_tokens", 300}, {"temperature", 0}};
-    body.update(more);
+    if (!more.is_null()) body.update(more);
     return post("/v1/chat/completions", body);
   }
   static Json user(const char* said) { return {{"role", "user"}, {"content", said}}; }
@@ -44,7 +44,7 @@ class Tools : public Serving {
 };
 
 TEST_F(Tools, ARequiredCallHasArgumentsOfItsSchema) {
-  const Reply reply = ask({user("Roll")}, {{"tool_choice", kNamedRoll}});
+  const Reply reply = ask(Json::array({user("Roll")}), {{"tool_choice", kNamedRoll}});
   ASSERT_EQ(reply.status, 200) << reply.raw;
   EXPECT_EQ(reply.body.at("choices").at(0).at("finish_reason"), "tool_calls");
   const Json said = message(reply);
@@ -59,9 +59,11 @@ TEST_F(Tools, ARequiredCallHasArgumentsOfItsSchema) {
 }
 
 TEST_F(Tools, AStreamPutsTheSameCallTogether) {
-  const Json at_once =
-      message(ask({user("Roll")}, {{"tool_choice", kNamedRoll}})).at("tool_calls").at(0);
-  const Reply reply = ask({user("Roll")}, {{"tool_choice", kNamedRoll}, {"stream", true}});
+  const Json at_once = message(ask(Json::array({user("Roll")}), {{"tool_choice", kNamedRoll}}))
+                           .at("tool_calls")
+                           .at(0);
+  const Reply reply =
+      ask(Json::array({user("Roll")}), {{"tool_choice", kNamedRoll}, {"stream", true}});
   ASSERT_EQ(reply.status, 200) << reply.raw;
   std::string name, arguments, id, reason;
   int pieces = 0;
@@ -90,8 +92,8 @@ TEST_F(Tools, AStreamPutsTheSameCallTogether) {
 
 TEST_F(Tools, SeveralAnswersHaveTheirOwnCalls) {
   for (const bool stream : {false, true}) {
-    const Reply reply =
-        ask({user("Roll")}, {{"n", 3}, {"temperature", 1.5}, {"seed", 3}, {"stream", stream}});
+    const Reply reply = ask(Json::array({user("Roll")}),
+                            {{"n", 3}, {"temperature", 1.5}, {"seed", 3}, {"stream", stream}});
     ASSERT_EQ(reply.status, 200) << reply.raw;
     std::set<std::string> ids;
     if (stream) {
@@ -109,14 +111,15 @@ TEST_F(Tools, SeveralAnswersHaveTheirOwnCalls) {
 }
 
 TEST_F(Tools, NoneIsTextAlone) {
-  const Reply reply = ask({user("Roll")}, {{"tool_choice", "none"}, {"max_tokens", 8}});
+  const Reply reply =
+      ask(Json::array({user("Roll")}), {{"tool_choice", "none"}, {"max_tokens", 8}});
   ASSERT_EQ(reply.status, 200) << reply.raw;
   EXPECT_FALSE(message(reply).contains("tool_calls"));
   EXPECT_TRUE(message(reply).at("content").is_string());
 }
 
 TEST_F(Tools, FreeTextIsTextWithoutCalls) {
-  const Reply reply = ask({user("Hi")}, {{"tool_choice", "auto"}, {"max_tokens", 8}});
+  const Reply reply = ask(Json::array({user("Hi")}), {{"tool_choice", "auto"}, {"max_tokens", 8}});
   ASSERT_EQ(reply.status, 200) << reply.raw;
   EXPECT_FALSE(message(reply).contains("tool_calls"));
   EXPECT_EQ(reply.body.at("choices").at(0).at("finish_reason"), "length");
@@ -124,8 +127,8 @@ TEST_F(Tools, FreeTextIsTextWithoutCalls) {
 
 TEST_F(Tools, ACutCallIsAnErrorWithItsText) {
   for (const bool stream : {false, true}) {
-    const Reply reply =
-        ask({user("Roll")}, {{"tool_choice", kNamedRoll}, {"max_tokens", 45}, {"stream", stream}});
+    const Reply reply = ask(Json::array({user("Roll")}),
+                            {{"tool_choice", kNamedRoll}, {"max_tokens", 45}, {"stream", stream}});
     ASSERT_EQ(reply.status, 200) << reply.raw;
     Json last;
     std::string content;
@@ -149,7 +152,7 @@ TEST_F(Tools, ACutCallIsAnErrorWithItsText) {
 
 TEST_F(Tools, AConversationGoesOnOverCallsAndResults) {
   const Json keep = {{"conversation", "dice"}};
-  Json talk = {user("Roll")};
+  Json talk = Json::array({user("Roll")});
   const Reply first = ask(talk, keep);
   ASSERT_EQ(first.status, 200) << first.raw;
   const Json call = message(first).at("tool_calls").at(0);
@@ -158,7 +161,8 @@ TEST_F(Tools, AConversationGoesOnOverCallsAndResults) {
   Json sent = call;
   sent["function"]["arguments"] =
       Json::parse(call["function"]["arguments"].get<std::string>()).dump(1);
-  talk.push_back({{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {sent}}});
+  talk.push_back(
+      {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", Json::array({sent})}});
   talk.push_back({{"role", "tool"}, {"tool_call_id", call.at("id")}, {"content", "4"}});
   Json more = keep;
   more["tool_choice"] = "none";
@@ -169,26 +173,27 @@ TEST_F(Tools, AConversationGoesOnOverCallsAndResults) {
       << "nothing is read again";
   EXPECT_FALSE(second.body.contains("warnings"));
   // A new message alone, with and without the tools.
-  const Reply third = ask({user("Again")}, keep);
+  const Reply third = ask(Json::array({user("Again")}), keep);
   ASSERT_EQ(third.status, 200) << third.raw;
   EXPECT_GT(third.body.at("conversation").at("cached_tokens"), position);
-  const Reply plain =
-      post("/v1/chat/completions",
-           {{"messages", {user("Thanks")}}, {"conversation", "dice"}, {"max_tokens", 4}});
+  const Reply plain = post(
+      "/v1/chat/completions",
+      {{"messages", Json::array({user("Thanks")})}, {"conversation", "dice"}, {"max_tokens", 4}});
   EXPECT_EQ(plain.status, 200) << plain.raw;
   // Other tools are not what it has read.
-  const Reply other = ask({user("Again")}, {{"conversation", "dice"}, {"tools", {kRoll}}});
+  const Reply other = ask(Json::array({user("Again")}),
+                          {{"conversation", "dice"}, {"tools", Json::array({kRoll})}});
   EXPECT_EQ(other.status, 409) << other.raw;
   EXPECT_EQ(other.body.at("error").at("param"), "tools");
 }
 
 TEST_F(Tools, AResultAloneGoesOnAfterItsCall) {
-  const Reply first = ask({user("Roll")}, {{"conversation", "alone"}});
+  const Reply first = ask(Json::array({user("Roll")}), {{"conversation", "alone"}});
   ASSERT_EQ(first.status, 200) << first.raw;
   const Json call = message(first).at("tool_calls").at(0);
   const Json result = {{"role", "tool"}, {"tool_call_id", call.at("id")}, {"content", "4"}};
-  const Reply second =
-      ask({result}, {{"conversation", "alone"}, {"tool_choice", "none"}, {"max_tokens", 4}});
+  const Reply second = ask(Json::array({result}),
+                           {{"conversation", "alone"}, {"tool_choice", "none"}, {"max_tokens", 4}});
   ASSERT_EQ(second.status, 200) << second.raw;
   EXPECT_EQ(second.body.at("conversation").at("cached_tokens"),
             first.body.at("conversation").at("position"));
@@ -208,7 +213,7 @@ TEST_F(Tools, WhatIsWrongIsRefusedByItsField) {
       {"tools", {{"tools", {{{"type", "web_search"}}}}}},
       {"tools", {{"tools", {kRoll, kRoll}}}},
       {"tools", {{"tools", many}}},
-      {"tools", {{"tools", {strict}}}},
+      {"tools", {{"tools", Json::array({strict})}}},
       {"tool_choice", {{"tool_choice", "any"}}},
       {"tool_choice", {{"tool_choice", {{"type", "function"}}}}},
       {"tool_choice", {{"tool_choice", {{"type", "function"}, {"function", {{"name", "other"}}}}}}},
@@ -219,18 +224,19 @@ TEST_F(Tools, WhatIsWrongIsRefusedByItsField) {
       {"messages",
        {{"messages", {user("x"), {{"role", "tool"}, {"tool_call_id", "b"}, {"content", "4"}}}}}},
       {"messages",
-       {{"messages", {user("x"), {{"role", "user"}, {"content", ""}, {"tool_calls", {call}}}}}}},
+       {{"messages",
+         {user("x"), {{"role", "user"}, {"content", ""}, {"tool_calls", Json::array({call})}}}}}},
       {"messages",
        {{"messages",
          {user("x"), {{"role", "assistant"}, {"tool_calls", {{{"id", "a"}}}}}, user("y")}}}},
   };
   for (const auto& [param, more] : wrong) {
-    const Reply reply = ask({user("Roll")}, more);
+    const Reply reply = ask(Json::array({user("Roll")}), more);
     EXPECT_EQ(reply.status, 400) << more.dump() << ": " << reply.raw;
     EXPECT_EQ(reply.body.at("error").at("param"), param) << reply.raw;
   }
-  const Reply list =
-      ask({user("x"), {{"role", "assistant"}, {"tool_calls", {no_arguments}}}, user("y")});
+  const Reply list = ask(
+      {user("x"), {{"role", "assistant"}, {"tool_calls", Json::array({no_arguments})}}, user("y")});
   EXPECT_EQ(list.status, 400);
   EXPECT_THAT(list.raw, HasSubstr("no JSON object"));
 }
@@ -249,7 +255,7 @@ class ToolsOfOtherTemplates : public Tools {
 TEST_F(ToolsOfOtherTemplates, CallsHaveTheirForm) {
   for (const char* name : {"llama-3.1"}) {
     serve(name);
-    const Reply reply = ask({user("Roll")}, {{"tool_choice", kNamedRoll}});
+    const Reply reply = ask(Json::array({user("Roll")}), {{"tool_choice", kNamedRoll}});
     ASSERT_EQ(reply.status, 200) << name << ": " << reply.raw;
     EXPECT_EQ(message(reply).at("tool_calls").at(0).at("function").at("name"), "roll");
   }
@@ -257,7 +263,7 @@ TEST_F(ToolsOfOtherTemplates, CallsHaveTheirForm) {
 
 TEST_F(ToolsOfOtherTemplates, OneThatKnowsNoToolsIsRefusedByName) {
   serve("gemma-2");
-  const Reply reply = ask({user("Roll")});
+  const Reply reply = ask(Json::array({user("Roll")}));
   EXPECT_EQ(reply.status, 400);
   EXPECT_EQ(reply.body.at("error").at("param"), "tools");
   EXPECT_EQ(reply.body.at("error").at("code"), "unsupported_field");
