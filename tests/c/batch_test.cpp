@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -240,6 +243,36 @@ TEST_F(CBatch, TheChatFormatCanBeChosenAndSaysWhyThereIsNone) {
   ASSERT_EQ(runnel_model_chat_text(model, &hello, 1, true, text, sizeof(text), &count, &error_),
             RUNNEL_OK);
   EXPECT_THAT(std::string(text, count), HasSubstr("User: Hello"));
+  runnel_model_free(model);
+}
+
+// A template that drops what an earlier answer said: the answer, and what follows it, is to be read again.
+TEST_F(CBatch, TurnsThatATemplateLaysOutAnewAreSaidAndReadAgain) {
+  const std::filesystem::path source = folder_.path() / "t.jinja";
+  std::ofstream(source) << "{% for m in messages %}<{{ m.role }}>"
+                           "{{ m.content if m.role == 'user' else '(said)' }}"
+                           "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+  const std::string named = source.string();
+  runnel_model_options options;
+  RUNNEL_INIT(runnel_model_options, options);
+  options.device = "cpu";
+  options.chat_template = named.c_str();
+  runnel_model* model = nullptr;
+  ASSERT_EQ(runnel_model_load(file_.c_str(), &options, &model, &error_), RUNNEL_OK)
+      << error_.message;
+  const runnel_chat_message talk[] = {{"user", "Hello", RUNNEL_NUL},
+                                      {"assistant", "Good day", RUNNEL_NUL},
+                                      {"user", "And now?", RUNNEL_NUL}};
+  std::array<runnel_token, 64> tokens{};
+  size_t kept = 0, count = 0;
+  ASSERT_EQ(runnel_model_read_chat(model, talk, 3, 2, true, &kept, tokens.data(), tokens.size(),
+                                   &count, &error_),
+            RUNNEL_OK)
+      << error_.message;
+  EXPECT_EQ(kept, 1U) << "the first message stays as it was read, its answer does not";
+  const auto text = model->model->decode(std::span(tokens.data(), count), true);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*text, "(said)<user>And now?<assistant>");
   runnel_model_free(model);
 }
 

@@ -156,6 +156,9 @@ TEST(Jinja, HostileTemplatesEndSoonInLittleMemoryWithASentence) {
       "endfor %}{{ ns.x";
   for (const char* use : {"", " == ns.x", " | tojson", " | string | length", " in [ns.x]"})
     cases.emplace_back(doubled + use + " }}", "bytes");
+  const std::string large = "{% set b = 'x' * 1000000 %}{% for i in range(1000000) %}{% set c = ";
+  for (const char* use : {"'a'.replace(b, '')", "'a'.startswith(b)", "b | trim", "b[0]", "b == b"})
+    cases.emplace_back(large + use + " %}{% endfor %}", "bytes");
   std::string many;
   for (int i = 0; i < 9000; ++i) many += std::to_string(i) + ":0,";
   cases.emplace_back("{% set d = {" + many + "} %}{{ d == d }}", "bytes");

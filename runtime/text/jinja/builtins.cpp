@@ -36,7 +36,7 @@ Text cased(const Text& text, const Inside& inside) {
 
 /// The text that an argument must be.
 std::string needed(Run& run, const Value& argument) {
-  if (argument.text() != nullptr) return argument.text()->bytes();
+  if (argument.text() != nullptr) return run.written(argument).bytes();
   run.wrong("expected a text, found " + argument.type());
   return {};
 }
@@ -106,8 +106,8 @@ Value strip(Run& run, const Text& text, const Arguments& a, bool left, bool righ
 }
 
 Value replace(Run& run, const Text& text, const Arguments& a) {
-  const Text old = a.get(0, "old").written();
-  const Text made = a.get(1, "new").written();
+  const Text old = run.written(a.get(0, "old"));
+  const Text made = run.written(a.get(1, "new"));
   std::int64_t left = a.get(2, "count").as_integer().value_or(kEach);
   Text out;
   std::size_t at = 0;
@@ -248,7 +248,7 @@ Value to_json(Run& run, const Value& value, const Arguments& a) {
   }
   const std::size_t per_item =
       style.comma.size() + style.colon.size() +
-      style.indent.value_or("").size() * static_cast<std::size_t>(value.depth());
+      style.indent.value_or("").size() * static_cast<std::size_t>(value.depth() + 1);
   if (!run.charge(value.weight() * (1 + per_item))) return {};
   std::optional<Text> out = write(value, style);
   return out ? Value(*std::move(out)) : run.wrong("tojson cannot write " + value.type());
@@ -328,8 +328,7 @@ std::optional<Value> text_method(Run& run, const std::string& name, const Text& 
   if (name == "isdigit") return !bytes.empty() && std::all_of(bytes.begin(), bytes.end(), is_digit);
   if (name == "find") {
     const std::size_t at = bytes.find(needed(run, first));
-    return at == npos ? Value(std::int64_t{-1})
-                      : Value(character_starts(bytes.substr(0, at)).size() - 1);
+    return at == npos ? Value(std::int64_t{-1}) : Value(character_count(bytes.substr(0, at)));
   }
   return shared_method(run, name, text, a);
 }
@@ -381,7 +380,7 @@ std::optional<Value> list_filter(Run& run, const std::string& name, const Value&
   if (name == "first" || name == "last")
     return run.item(List{all()}, name == "first" ? std::int64_t{0} : kLast);
   if (name == "length" || name == "count")
-    return list.text() != nullptr   ? character_starts(list.text()->bytes()).size() - 1
+    return list.text() != nullptr   ? character_count(list.text()->bytes())
            : list.list() != nullptr ? list.list()->items.size()
                                     : all().size();
   if (name == "reverse")

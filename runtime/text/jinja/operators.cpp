@@ -33,6 +33,7 @@ Value Run::slice(const Value& object, const Value& start, const Value& stop, con
   const Text* text = object.text();
   if (object.is_undefined()) return wrong(object.why_undefined());
   if (text == nullptr && object.list() == nullptr) return wrong("a slice of " + object.type());
+  if (text != nullptr && !charge(text->size() * sizeof(std::size_t))) return {};
   const auto starts = character_starts(text != nullptr ? text->bytes() : std::string_view());
   const auto size =
       static_cast<std::int64_t>(text != nullptr ? starts.size() - 1 : object.list()->items.size());
@@ -47,8 +48,7 @@ Value Run::slice(const Value& object, const Value& start, const Value& stop, con
   };
   const std::int64_t from = bound(start, step < 0 ? size - 1 : 0);
   const std::int64_t to = bound(stop, step < 0 ? -1 : size);
-  if (!charge(starts.size() + static_cast<std::size_t>(std::abs(to - from)) * sizeof(Value)))
-    return {};
+  if (!charge(static_cast<std::size_t>(std::abs(to - from)) * sizeof(Value))) return {};
   const auto byte = [&](std::int64_t i) { return starts[static_cast<std::size_t>(i)]; };
   if (text != nullptr && step == 1)
     return from < to ? text->part(byte(from), byte(to) - byte(from)) : Text();

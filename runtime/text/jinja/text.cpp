@@ -7,6 +7,12 @@
 
 namespace runnel::jinja {
 
+namespace {
+
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }
+
+}  // namespace
+
 std::vector<Text::Range> Text::given() const {
   std::vector<Range> out;
   for (std::size_t end = 0, begin = 0; (begin = given_.find('\1', end)) != given_.npos;) {
@@ -42,18 +48,26 @@ std::vector<std::size_t> character_starts(std::string_view text) {
   return out;
 }
 
+std::size_t character_count(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+}
+
 Text stripped(const Text& text, bool left, bool right, const std::string* chars) {
-  const std::vector<std::size_t> starts = character_starts(text.bytes());
-  const auto drops = [&](std::size_t i) {
-    if (chars == nullptr) return space_size(text.bytes(), starts[i]) > 0;
-    return chars->find(text.bytes().substr(starts[i], starts[i + 1] - starts[i])) !=
-           std::string::npos;
+  const std::string& bytes = text.bytes();
+  const auto drops = [&](std::size_t at) {
+    if (chars == nullptr) return space_size(bytes, at) > 0;
+    return chars->find(bytes.substr(at, character_size(bytes, at))) != std::string::npos;
   };
   std::size_t from = 0;
-  std::size_t to = starts.size() - 1;
-  while (left && from < to && drops(from)) ++from;
-  while (right && from < to && drops(to - 1)) --to;
-  return text.part(starts[from], starts[to] - starts[from]);
+  std::size_t to = bytes.size();
+  while (left && from < to && drops(from)) from += character_size(bytes, from);
+  for (std::size_t at = to; right && at > from;) {
+    --at;
+    if (!begins_character(bytes[at]) && at > from) continue;
+    if (!drops(at)) break;
+    to = at;
+  }
+  return text.part(from, to - from);
 }
 
 }  // namespace runnel::jinja

@@ -57,6 +57,7 @@ std::size_t character_size(std::string_view text, std::size_t at);
 std::size_t space_size(std::string_view text, std::size_t at);
 /// Past the white space at `at`.
 std::size_t skip_spaces(std::string_view text, std::size_t at);
+std::size_t character_count(std::string_view text);
 /// Where each character begins, and the end.
 std::vector<std::size_t> character_starts(std::string_view text);
 /// The part without white space, or without the characters of `chars`, at its ends.
