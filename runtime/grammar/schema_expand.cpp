@@ -233,7 +233,7 @@ Result<SchemaAlternatives> SchemaExpander::typed(const Json& schema,
   SchemaAlternatives all;
   for (const std::string& type : types) {
     Json one = {{"type", type}};
-    const std::string_view wide = type == "integer" ? "number" : type;
+    const std::string_view wide = type == "integer" ? "number" : std::string_view(type);
     for (const auto& [name, value] : modern.items()) {
       const auto at = std::ranges::find(kTyped, name, &Keyword::name);
       if (at != kTyped.end() && at->type == wide) one[name] = value;
@@ -293,37 +293,45 @@ Result<SchemaAlternatives> SchemaExpander::list(const Json& schema, const std::s
   return all;
 }
 
+// What is not to be met is all that JSON Schema means by it, strict or not.
+Result<SchemaAlternatives> SchemaExpander::expand_exactly(const Json& schema,
+                                                          const std::string& path) {
+  const bool before = std::exchange(strict_, false);
+  auto all = expand(schema, path);
+  strict_ = before;
+  return all;
+}
+
 // Values that are in two of the choices are in none; where that could be but is not known, it is an error.
 Result<SchemaAlternatives> SchemaExpander::one_of(const Json& options, const std::string& path) {
-  std::vector<SchemaAlternatives> choices;
+  std::vector<SchemaAlternatives> choices, exact;
   for (std::size_t i = 0; i < options.size(); ++i) {
-    RUNNEL_TRY(SchemaAlternatives choice, expand(options[i], path + "/oneOf/" + std::to_string(i)));
+    const std::string at = path + "/oneOf/" + std::to_string(i);
+    RUNNEL_TRY(SchemaAlternatives choice, expand(options[i], at));
     choices.push_back(std::move(choice));
+    RUNNEL_TRY(SchemaAlternatives all, expand_exactly(options[i], at));
+    exact.push_back(std::move(all));
   }
   SchemaAlternatives all;
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    for (const Json& one : choices[i]) {
-      Json left = one;
-      for (std::size_t j = 0; j < choices.size(); ++j) {
-        for (const Json& other : choices[j]) {
+    for (Json& one : choices[i]) {
+      for (std::size_t j = 0; j < exact.size(); ++j) {
+        for (const Json& other : exact[j]) {
           if (i == j) continue;
-          if (is_finite(one) && is_finite(other)) {
+          if (is_finite(one)) {
             Json kept = Json::array();
-            for (const Json& value : left["enum"]) {
+            for (const Json& value : one["enum"]) {
               if (document_.holds(value, other) == false) kept.push_back(value);
             }
-            left["enum"] = std::move(kept);
-            continue;
-          }
-          RUNNEL_TRY(const bool are_apart, apart(one, other));
-          if (!are_apart) {
+            one["enum"] = std::move(kept);
+          } else if (!apart(one, other)) {
             return schema_error(path, "the keyword \"oneOf\" is supported where no value can meet ",
                                 "two of its schemas; ", std::min(i, j), " and ", std::max(i, j),
                                 " may overlap");
           }
         }
       }
-      if (!is_finite(left) || !left["enum"].empty()) all.push_back(std::move(left));
+      if (!is_finite(one) || !one["enum"].empty()) all.push_back(std::move(one));
     }
     if (all.size() > kMostAlternatives)
       return schema_error(path, "oneOf has more than ", kMostAlternatives, " alternatives");
@@ -331,22 +339,24 @@ Result<SchemaAlternatives> SchemaExpander::one_of(const Json& options, const std
   return all;
 }
 
-// Whether no value is in both; false: not known.
-Result<bool> SchemaExpander::apart(const Json& a, const Json& b) const {
-  if (is_finite(b) && !is_finite(a)) return apart(b, a);
-  if (is_finite(a)) {
-    return std::ranges::all_of(
-        a["enum"], [&](const Json& value) { return document_.holds(value, b) == false; });
+// Whether nothing that is written of the one is of the other; false: not known.
+bool SchemaExpander::apart(const Json& written, const Json& exact) const {
+  for (const auto& [list, other] : {std::pair{&written, &exact}, std::pair{&exact, &written}}) {
+    if (!is_finite(*list)) continue;
+    return std::ranges::all_of((*list)["enum"], [&, schema = other](const Json& value) {
+      return document_.holds(value, *schema) == false;
+    });
   }
-  if (type_of(a) != type_of(b)) return true;
-  if (type_of(a) == "number") return numbers_apart(a, b);
-  if (type_of(a) != "object") return false;
-  return objects_apart(document_, a, b, strict_) || objects_apart(document_, b, a, strict_);
+  if (type_of(written) != type_of(exact)) return true;
+  if (type_of(written) == "number") return numbers_apart(written, exact);
+  if (type_of(written) != "object") return false;
+  return objects_apart(document_, written, exact, false) ||
+         objects_apart(document_, exact, written, strict_);
 }
 
 Result<SchemaAlternatives> SchemaExpander::minus(SchemaAlternatives all, const Json& schema,
                                                  const std::string& path) {
-  RUNNEL_TRY(const SchemaAlternatives gone, expand(schema, path));
+  RUNNEL_TRY(const SchemaAlternatives gone, expand_exactly(schema, path));
   SchemaAlternatives left;
   for (Json& one : all) {
     if (is_finite(one)) {
@@ -359,18 +369,14 @@ Result<SchemaAlternatives> SchemaExpander::minus(SchemaAlternatives all, const J
       if (!kept.empty()) left.push_back({{"enum", std::move(kept)}});
       continue;
     }
-    const auto same_type = [&](const Json& other) {
-      return !is_finite(other) && type_of(other) == type_of(one);
-    };
-    if (std::ranges::any_of(gone, [&](const Json& g) { return same_type(g) && is_free(g); }))
-      continue;
-    for (const Json& other : gone) {
-      RUNNEL_TRY(const bool are_apart, apart(one, other));
-      if (!are_apart) {
-        return schema_error(path,
-                            "the keyword \"not\" is supported for whole types, and for values "
-                            "beside enum or const");
-      }
+    const bool goes = std::ranges::any_of(gone, [&](const Json& other) {
+      return !is_finite(other) && type_of(other) == type_of(one) && is_free(other);
+    });
+    if (goes) continue;
+    if (!std::ranges::all_of(gone, [&](const Json& other) { return apart(one, other); })) {
+      return schema_error(path,
+                          "the keyword \"not\" is supported for whole types, and for values "
+                          "beside enum or const");
     }
     left.push_back(std::move(one));
   }

@@ -42,10 +42,11 @@ class SchemaExpander {
   Result<SchemaAlternatives> intersect(const SchemaAlternatives& a, const SchemaAlternatives& b,
                                        const std::string& path) const;
   Result<SchemaAlternatives> intersect(const Json& a, const Json& b, const std::string& path) const;
-  Result<bool> apart(const Json& a, const Json& b) const;
+  Result<SchemaAlternatives> expand_exactly(const Json& schema, const std::string& path);
+  bool apart(const Json& written, const Json& exact) const;
 
   const SchemaDocument& document_;
-  const bool strict_;
+  bool strict_;
   int depth_ = 0;
   std::vector<const Json*> following_;  // references in place
 };

@@ -128,6 +128,45 @@ TEST_F(ConstrainedGeneration, AfterAStopKeepsTheConstraint) {
   EXPECT_TRUE(wanted.constraint->accepts(cut->text + rest->text)) << cut->text << rest->text;
 }
 
+TEST_F(ConstrainedGeneration, AForkInTheMiddleGoesOnLikeItsOrigin) {
+  Session own = fork();
+  const auto cut = generate(own, options(mixed_, 2, 9));
+  ASSERT_TRUE(cut) << cut.error().message;
+  auto other = own.fork();
+  ASSERT_TRUE(other) << other.error().message;
+  const GenerationOptions wanted = options(mixed_, 2);
+  const auto one = generate(own, wanted), two = generate(*other, wanted);
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ(one->text, two->text);
+  EXPECT_TRUE(wanted.constraint->accepts(cut->text + one->text)) << cut->text << one->text;
+}
+
+TEST_F(ConstrainedGeneration, GoesBackToWhereItWasInTheMiddle) {
+  Session own = fork();
+  const GenerationOptions wanted = options(mixed_, 2);
+  const auto cut = generate(own, options(mixed_, 2, 9));
+  ASSERT_TRUE(cut) << cut.error().message;
+  const auto middle = own.snapshot();
+  ASSERT_TRUE(middle);
+  const auto first = generate(own, wanted);
+  ASSERT_TRUE(first) << first.error().message;
+  ASSERT_TRUE(own.restore(*middle));
+  const auto again = generate(own, wanted);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->text, first->text);
+}
+
+TEST_F(ConstrainedGeneration, AStopTextCutsItAsItWouldBeCutWithout) {
+  Session own = fork();
+  GenerationOptions wanted = options(mixed_, 2);
+  wanted.stop = {" and the"};
+  const auto cut = generate(own, wanted);
+  ASSERT_TRUE(cut) << cut.error().message;
+  EXPECT_EQ(cut->reason, FinishReason::stop_text);
+  EXPECT_THAT(cut->text,
+              ::testing::MatchesRegex("start (left|right)(left|right)(left|right) [a-f]+"));
+}
+
 TEST_F(ConstrainedGeneration, CannotIgnoreTheEnd) {
   GenerationOptions wanted = options(mixed_, 1);
   wanted.ignore_end = true;
