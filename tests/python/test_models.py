@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the package finds the models that come with Runnel, and its libraries."""
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -16,7 +18,7 @@ SMALL = "runnel-gsa-135m-instruct.gguf"
 
 
 class CarriedModels(unittest.TestCase):
-    def test_are_found_beside_the_source_tree(self):
+    def test_are_found_beside_the_source_tree(self) -> None:
         if ROOT not in Path(runnel.__file__).resolve().parents:
             self.skipTest("an installed package is tested")
         self.assertEqual(_models.find("small"), ROOT / "models" / SMALL)
@@ -24,7 +26,7 @@ class CarriedModels(unittest.TestCase):
         with runnel.Model("small", device="cpu") as model:
             self.assertIn("135", model.name)
 
-    def test_a_wheel_comes_first(self):
+    def test_a_wheel_comes_first(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             package = Path(folder) / "runnel_model_small"
             package.mkdir()
@@ -33,7 +35,7 @@ class CarriedModels(unittest.TestCase):
             with mock.patch.object(sys, "path", [folder, *sys.path]):
                 self.assertEqual(_models.find("small"), package / SMALL)
 
-    def test_the_users_data_folder_is_looked_in(self):
+    def test_the_users_data_folder_is_looked_in(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "runnel").mkdir()
             (Path(folder) / "runnel/own.gguf").touch()
@@ -41,20 +43,20 @@ class CarriedModels(unittest.TestCase):
                     mock.patch.dict(os.environ, {"XDG_DATA_HOME": folder}):
                 self.assertEqual(_models.find("default"), Path(folder) / "runnel/own.gguf")
 
-    def test_what_is_not_installed_is_named_with_the_places(self):
+    def test_what_is_not_installed_is_named_with_the_places(self) -> None:
         with mock.patch.dict(_models.CARRIED, {"default": ("runnel_model", "no-such.gguf")}):
             with self.assertRaises(runnel.NotFoundError) as caught:
                 runnel.Model()
         for part in ("no-such.gguf", "pip install runnel-model", "/usr/share/runnel"):
             self.assertIn(part, str(caught.exception))
 
-    def test_another_name_is_a_path(self):
+    def test_another_name_is_a_path(self) -> None:
         with self.assertRaisesRegex(runnel.Error, "large"):
             runnel.Model("large")
 
 
 class Libraries(unittest.TestCase):
-    def test_those_of_runnel_cuda_come_first(self):
+    def test_those_of_runnel_cuda_come_first(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             package = Path(folder) / "runnel_cuda"
             package.mkdir()

@@ -33,7 +33,7 @@ def _load() -> tuple[str, ctypes.CDLL]:
     folders = [Path(cuda.origin).parent] if cuda is not None and cuda.origin is not None else []
     path = _find("runnel", "RUNNEL_LIBRARY", *folders, Path(__file__).parent)
     try:
-        # What compiles constraints, where it is beside: the library looks for its one name among global ones.
+        # What compiles constraints, where it is beside: the library asks for it by its name while it is loaded.
         ctypes.CDLL(str(Path(path).with_name("librunnel_grammar.so.0")), mode=ctypes.RTLD_GLOBAL)
     except OSError:
         pass  # constraints are refused by name
@@ -63,6 +63,7 @@ _CHECKED: dict[str, list[Any]] = {
     "model_get_token": [_h, c_int32, POINTER(s.TokenInfo)],
     "model_encode_chat": [_h, POINTER(s.ChatMessage), c_size_t, c_bool, c_int32, _tokens, c_size_t, _count],
     "model_read_chat": [_h, POINTER(s.ChatMessage), c_size_t, c_size_t, c_bool, _count, _tokens, c_size_t, _count],
+    "model_chat_text": [_h, POINTER(s.ChatMessage), c_size_t, c_bool, c_char_p, c_size_t, _count],
     "model_sampling": [_h, POINTER(s.GenerationOptions)],
     "session_create": [_h, _out],
     "session_feed": [_h, _tokens, c_size_t, POINTER(s.FeedOptions), POINTER(c_uint64), POINTER(c_bool)],
@@ -140,6 +141,11 @@ _STORE_CHECKED: dict[str, list[Any]] = {
     "store_export_markdown": [_h, c_int64, c_int64, c_char_p, c_size_t, _count],
     "store_export_json": [_h, c_int64, c_char_p, c_size_t, _count],
     "store_import_json": [_h, c_char_p, c_size_t, POINTER(c_int64)],
+    "store_trash": [_h, s.OnTrash, c_void_p],
+    "store_forget_trash_entry": [_h, c_int64, POINTER(s.ForgetReport)],
+    "store_import_chats": [_h, c_char_p, c_size_t, s.OnImported, c_void_p],
+    "store_salvage": [_h, c_char_p, POINTER(s.SalvageReport)],
+    "conversation_resume": [_h, POINTER(s.TurnOptions), POINTER(s.Turn)],
     "store_get_usage": [_h, POINTER(s.StoreUsage)],
     "store_set_budget": [_h, c_uint64],
     "store_vacuum": [_h],
@@ -162,6 +168,7 @@ _STORE_PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "store_is_read_only": (c_bool, [_h]),
     "store_options_init": (None, [POINTER(s.StoreOptions), c_size_t]),
     "forget_report_init": (None, [POINTER(s.ForgetReport), c_size_t]),
+    "salvage_report_init": (None, [POINTER(s.SalvageReport), c_size_t]),
     "store_usage_init": (None, [POINTER(s.StoreUsage), c_size_t]),
     "conversation_free": (None, [_h]),
     "conversation_get_id": (c_int64, [_h]),

@@ -132,14 +132,25 @@ class SearchHit(Structure):
                 ("role", c_char_p), ("excerpt", c_char_p)]
 
 
+class TrashInfo(Structure):
+    _fields_ = [("size", c_size_t), ("id", c_int64), ("at", c_int64), ("conversation", c_int64), ("whole", c_bool),
+                ("messages", c_int64), ("name", c_char_p), ("excerpt", c_char_p)]
+
+
 OnConversation = CFUNCTYPE(c_bool, POINTER(ConversationInfo), c_void_p)
 OnMessage = CFUNCTYPE(c_bool, POINTER(MessageInfo), c_void_p)
 OnBranch = CFUNCTYPE(c_bool, POINTER(BranchInfo), c_void_p)
 OnHit = CFUNCTYPE(c_bool, POINTER(SearchHit), c_void_p)
+OnTrash = CFUNCTYPE(c_bool, POINTER(TrashInfo), c_void_p)
+OnImported = CFUNCTYPE(None, c_int64, c_void_p)
 
 
 class ForgetReport(Structure):
     _fields_ = [("size", c_size_t), ("messages", c_int64), ("snapshots", c_int64), ("log_emptied", c_bool)]
+
+
+class SalvageReport(Structure):
+    _fields_ = [("size", c_size_t), ("conversations", c_int64), ("messages", c_int64), ("unreadable", c_int64)]
 
 
 class StoreUsage(Structure):

@@ -223,6 +223,12 @@ class Conversation(Exclusive):
         """Another answer beside the one at the head, as a new branch."""
         return self._turn("conversation_regenerate", (), _Taking(self, on_text, on_thought, thinking, progress, options))
 
+    def resume(self, *, on_text: OnText | None = None, on_thought: OnText | None = None, thinking: bool | None = None,
+               progress: ReadProgress | None = None, **options: Any) -> Turn:
+        """Goes on with the answer at the head, which was cut short: the same message, longer (a copy beside it where
+        something follows it already). The turn's text is what came now. Raises InvalidArgumentError for a complete one."""
+        return self._turn("conversation_resume", (), _Taking(self, on_text, on_thought, thinking, progress, options))
+
     def edit(self, message: int, text: str, *, progress: ReadProgress | None = None) -> Turn:
         """Another text beside a user's message, as a new branch: read, to be answered by answer(). Raises NotFoundError,
         InvalidArgumentError for a message that is no user's."""

@@ -2,7 +2,6 @@
 """Generating text, token by token."""
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -287,6 +286,8 @@ class AsyncGeneration(AsyncIterator[str]):
         return self
 
     async def __anext__(self) -> str:
+        import asyncio  # who gets here has it
+
         work = asyncio.get_running_loop().run_in_executor(None, next, self.inner, None)
         try:
             piece = await asyncio.shield(work)

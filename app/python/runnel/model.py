@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _structs as s
 from ._handle import Handle, Owner, wait_for
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 Progress = Callable[[float], None]
+_AFTER = ("start", "closed", "cut")
 
 
 @dataclass(frozen=True)
@@ -158,14 +159,32 @@ class Model(Handle):
         """Whether generation ends at this token."""
         return bool(plain.model_is_end(self._live(), whole_number("token", token, ctypes.c_int32)))
 
-    def encode_chat(self, messages: Sequence[Mapping[str, str]], *, add_prompt: bool = True) -> list[int]:
+    def encode_chat(self, messages: Sequence[Mapping[str, str]], *, add_prompt: bool = True,
+                    after: Literal["start", "closed", "cut"] = "start") -> list[int]:
         """Tokens of messages ({"role": …, "content": …}) in the model's chat format, and with `add_prompt` of what makes
-        it answer."""
+        it answer.
+
+        after: where they stand: at the start, behind an answer whose last token ended it, or behind one that was cut,
+        which is closed first. read_chat() finds that out for a session whose messages are known.
+
+        Raises UnsupportedError for a model without a chat format, InvalidArgumentError for a role that it does not have.
+        """
+        if after not in _AFTER:
+            raise ValueError(f"after is {after!r}, expected one of {', '.join(_AFTER)}")
         array, keep = _messages(messages)
-        made = _sized_tokens(lambda *room: call("model_encode_chat", self._live(), array, len(array), add_prompt, 0, *room),
+        made = _sized_tokens(lambda *room: call("model_encode_chat", self._live(), array, len(array), add_prompt,
+                                                _AFTER.index(after), *room),
                              4096)
         del keep
         return made
+
+    def chat_text(self, messages: Sequence[Mapping[str, str]], *, add_prompt: bool = True) -> str:
+        """The text of messages in the model's chat format, markers and all; encode(…, parse_special=True) gives its
+        tokens. Raises UnsupportedError for a model without one."""
+        array, keep = _messages(messages)
+        made = _sized_bytes(lambda *room: call("model_chat_text", self._live(), array, len(array), add_prompt, *room), 16384)
+        del keep
+        return made.decode("utf-8", "replace")
 
     def read_chat(self, messages: Sequence[Mapping[str, str]], read: int, *, closed: bool) -> tuple[int, list[int]]:
         """What a session that has read (or said) the first `read` messages must read to answer all of them, and how

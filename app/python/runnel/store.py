@@ -90,6 +90,29 @@ class ForgetReport:
 
 
 @dataclass(frozen=True)
+class Trash:
+    """A deletion that can be undone: of a `whole` conversation, or of `messages` of it, of which the first begins with
+    `excerpt`."""
+
+    id: int
+    at: datetime
+    conversation: int
+    whole: bool
+    messages: int
+    name: str
+    excerpt: str
+
+
+@dataclass(frozen=True)
+class Salvaged:
+    """What could be read of a damaged library. `unreadable` counts messages that are known to be lost."""
+
+    conversations: int
+    messages: int
+    unreadable: int
+
+
+@dataclass(frozen=True)
 class Usage:
     """Bytes on disk. Snapshots of pinned messages, `pinned_bytes` of `snapshot_bytes`, are never dropped."""
 
@@ -255,6 +278,10 @@ class Store(Handle):
         call(name, self._live(), row, ctypes.byref(made))
         return made.value
 
+    def trashed(self) -> list[Trash]:
+        """What can be undone, newest first."""
+        return _each(s.OnTrash, _trash_of, "store_trash", self._live())
+
     def undo(self, trash: int) -> None:
         """Brings back what a trash…() deleted."""
         call("store_undo", self._live(), _id("trash", trash))
@@ -272,6 +299,11 @@ class Store(Handle):
         """The same of what was deleted at least that long (seconds) ago; 0: all of it."""
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
         return self._forget("store_forget_trash", whole_number("older_than", round(1000 * seconds), ctypes.c_int64))
+
+    def forget_trashed(self, trash: int) -> ForgetReport:
+        """The same of one deletion, with what was deleted after it below the same messages. Raises NotFoundError if it was
+        undone or forgotten."""
+        return self._forget("store_forget_trash_entry", _id("trash", trash))
 
     def _forget(self, name: str, value: int) -> ForgetReport:
         report = initialised(s.ForgetReport, "forget_report")
@@ -296,6 +328,21 @@ class Store(Handle):
         data = text_of("json", json, whole=True)
         call("store_import_json", self._live(), data, len(data), ctypes.byref(made))
         return made.value
+
+    def import_chats(self, json: str) -> list[int]:
+        """All chats of an export of this library, of ChatGPT (conversations.json) or of Open WebUI, with their branches;
+        gives their ids in the order of the file. Raises MalformedError if it is none of these, and nothing is stored."""
+        made: list[int] = []
+        data = text_of("json", json, whole=True)
+        call("store_import_chats", self._live(), data, len(data), s.OnImported(lambda row, _user: made.append(row)), None)
+        return made
+
+    def salvage(self, file: str | os.PathLike[str]) -> Salvaged:
+        """Copies what can still be read of a damaged library into this one, under new ids; the file is only read. Raises
+        MalformedError or IoError if nothing can be read."""
+        r = initialised(s.SalvageReport, "salvage_report")
+        call("store_salvage", self._live(), path_of("file", file), ctypes.byref(r))
+        return Salvaged(r.conversations, r.messages, r.unreadable)
 
 
 def _default_file() -> bytes:
@@ -345,6 +392,10 @@ def _message(m: Any) -> Message:
 
 def _branch(b: Any) -> Branch:
     return Branch(b.leaf, b.fork or None, b.messages, _time(b.updated), b.current, _text(b.preview))
+
+
+def _trash_of(t: Any) -> Trash:
+    return Trash(t.id, _time(t.at), t.conversation, t.whole, t.messages, _text(t.name), _text(t.excerpt))
 
 
 def _hit(h: Any) -> Hit:
