@@ -33,7 +33,7 @@ def _load() -> tuple[str, ctypes.CDLL]:
     folders = [Path(cuda.origin).parent] if cuda is not None and cuda.origin is not None else []
     path = _find("runnel", "RUNNEL_LIBRARY", *folders, Path(__file__).parent)
     try:
-        # What compiles constraints, where it is beside: the library looks for its one name among global ones.
+        # What compiles constraints, where it is beside: the library asks for it by its name while it is loaded.
         ctypes.CDLL(str(Path(path).with_name("librunnel_grammar.so.0")), mode=ctypes.RTLD_GLOBAL)
     except OSError:
         pass  # constraints are refused by name
