@@ -146,6 +146,8 @@ set(CPACK_DEBIAN_CHAT_PACKAGE_SECTION misc)
 set(CPACK_DEBIAN_CHAT_PACKAGE_DEPENDS "runnel (= ${PROJECT_VERSION}-1), qml6-module-qtqml, qml6-module-qtqml-workerscript, \
 qml6-module-qtquick, qml6-module-qtquick-controls, qml6-module-qtquick-layouts, \
 qml6-module-qtquick-templates, qml6-module-qtquick-window, libqt6svg6")
+# Answers may be in any script and hold signs and formulas.
+set(CPACK_DEBIAN_CHAT_PACKAGE_RECOMMENDS "fonts-noto-core, fonts-noto-cjk, fonts-noto-color-emoji")
 set(CPACK_DEBIAN_CHAT_DESCRIPTION "chat window for language models on this machine
 ${about}
 

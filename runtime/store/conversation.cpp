@@ -226,19 +226,65 @@ struct Conversation::Impl {
 
   Status begin_with_pack(const Snapshot& pack, TokenCost& cost, const ReplayOptions& replay) {
     const SnapshotContext& context = data_of(pack).context;
-    if (context.messages.size() != 1 || context.messages[0].role != "system") {
-      return fail(ErrorCode::invalid_argument,
-                  "state pack: has no system message to begin a conversation with");
-    }
+    RUNNEL_CHECK_OK(check_messages(context.messages));
     const bool fits = pack.model_fingerprint() == model().info().fingerprint &&
                       !context.tokens.empty() && session.restore(pack);
-    if (!fits) {
+    const bool system_alone = context.messages.size() == 1 && context.messages[0].role == "system";
+    if (!fits && system_alone) {
       RUNNEL_CHECK_OK(begin_with_system(context.messages[0].content, cost, replay));
-      cost.replayed += std::exchange(cost.fed, 0);
-      return {};
+    } else if (!fits) {
+      std::string warning;
+      RUNNEL_TRY(const MessageId last, impl_of(store).insert_messages(id, context.messages));
+      RUNNEL_TRY(std::vector<PathStep> to, path_to(last));
+      RUNNEL_CHECK_OK(move_to(std::move(to), replay, cost, warning));
+    } else {
+      return append_pack(context);
     }
-    std::string warning;
-    RUNNEL_CHECK_OK(append("system", context.messages[0].content, context.tokens, warning));
+    cost.replayed += std::exchange(cost.fed, 0);
+    return {};
+  }
+
+  /// The messages of a pack whose state the session has. Each has the tokens that its text gives, as far as those are
+  /// the pack's; from where they are not, the last message has them all.
+  Status append_pack(const SnapshotContext& context) {
+    std::uint64_t history = 0;
+    std::size_t begin = 0;
+    bool agrees = true;
+    for (std::size_t i = 0; i < context.messages.size(); ++i) {
+      const ChatMessage& said = context.messages[i];
+      const auto rest = std::span(context.tokens).subspan(begin);
+      std::string warning;
+      if (i + 1 == context.messages.size()) {
+        const Result<MessageId> last =
+            append(said.role, said.content, {rest.begin(), rest.end()}, warning);
+        return last ? Status() : Status(last.error());
+      }
+      std::vector<TokenId> tokens;
+      if (agrees) {
+        const auto added = encode_after(model(), path, said.role, said.content);
+        agrees = added && added->kept == path.size() && added->tokens.size() < rest.size() &&
+                 std::equal(added->tokens.begin(), added->tokens.end(), rest.begin());
+        if (agrees) tokens = added->tokens;
+      }
+      begin += tokens.size();
+      for (const TokenId token : tokens) history = extend_history(history, token);
+      const NewMessage message{
+          .conversation = id, .parent = head(), .role = said.role, .text = said.content};
+      const NewBoundary boundary{.model = model().info().fingerprint,
+                                 .tokens = tokens,
+                                 .position = begin,
+                                 .history = history};
+      RUNNEL_TRY(const MessageId added, impl_of(store).add_message(message, boundary, warning));
+      path.push_back({.message = {.id = added,
+                                  .parent = message.parent,
+                                  .conversation = id,
+                                  .role = said.role,
+                                  .text = said.content},
+                      .has_tokens = true,
+                      .tokens = tokens,
+                      .position = begin,
+                      .history = history});
+    }
     return {};
   }
 };
@@ -415,6 +461,46 @@ Result<TokenCost> Conversation::rewind(MessageId message, const ReplayOptions& r
   return turn.cost;
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
+}
+
+Result<GenerationResult> Conversation::ask(std::string_view text, const GenerationOptions& options,
+                                           const TextCallback& on_text, std::stop_token stop) try {
+  Turn turn;
+  const ReplayOptions replay{.progress = {}, .stop = stop};
+  RUNNEL_CHECK_OK(impl_->settle(replay, turn));
+  const std::vector<PathStep>& path = impl_->path;
+  RUNNEL_TRY(const AddedTokens added, encode_after(impl_->model(), path, "user", text,
+                                                   std::string(impl_->session.unread_text())));
+  RUNNEL_TRY(Session copy, impl_->session.fork());
+  if (added.kept < path.size()) {
+    std::vector<PathStep> first(path.begin(),
+                                path.begin() + static_cast<std::ptrdiff_t>(added.kept));
+    RUNNEL_CHECK_OK(
+        replay_path(impl_of(impl_->store), copy, first, replay, turn.cost, turn.warning));
+  }
+  RUNNEL_CHECK_OK(feed(copy, added.tokens, replay));
+  return generate(copy, options, on_text, stop);
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "conversation: not enough memory");
+}
+
+Result<Snapshot> Conversation::pack() try {
+  Turn turn;
+  RUNNEL_CHECK_OK(impl_->settle({}, turn));
+  if (impl_->path.empty()) {
+    return fail(ErrorCode::invalid_argument,
+                "state pack: the conversation stands before its first message, nothing was said");
+  }
+  RUNNEL_TRY(const Snapshot snapshot, impl_->session.snapshot());
+  auto data = std::make_shared<SnapshotData>(data_of(snapshot));
+  data->context = {};
+  for (const PathStep& step : impl_->path) {
+    data->context.messages.push_back({step.message.role, step.message.text});
+    data->context.tokens.insert(data->context.tokens.end(), step.tokens.begin(), step.tokens.end());
+  }
+  return make_snapshot(std::move(data));
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "state pack: not enough memory");
 }
 
 Result<ForgetReport> Conversation::forget_after(MessageId message, const ReplayOptions& replay) {

@@ -37,4 +37,31 @@ Result<Snapshot> make_pack(const std::shared_ptr<const Model>& model, std::strin
   return fail(ErrorCode::out_of_memory, "state pack: not enough memory");
 }
 
+Status check_messages(std::span<const ChatMessage> messages) {
+  if (messages.empty()) {
+    return fail(ErrorCode::invalid_argument,
+                "state pack: has no messages to begin a conversation with");
+  }
+  for (const ChatMessage& message : messages) {
+    if (message.role != "system" && message.role != "user" && message.role != "assistant") {
+      return fail(ErrorCode::malformed, "state pack: a message is of \"", message.role,
+                  "\", expected system, user or assistant");
+    }
+  }
+  return {};
+}
+
+Result<ConversationId> ConversationStore::add_pack(const Snapshot& pack,
+                                                   std::string_view name) try {
+  const std::vector<ChatMessage>& messages = data_of(pack).context.messages;
+  RUNNEL_CHECK_OK(check_messages(messages));
+  RUNNEL_TRY(const ConversationId id, impl_->new_conversation(std::string(name)));
+  const Result<MessageId> last = impl_->insert_messages(id, messages);
+  if (last) return id;
+  static_cast<void>(forget_conversation(id));
+  return last.error();
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "state pack: not enough memory");
+}
+
 }  // namespace runnel

@@ -13,6 +13,10 @@
 
 namespace runnel {
 
+/// Whether a conversation can begin with the messages of a pack.
+/// @return invalid_argument if there are none, malformed if one is of nobody
+Status check_messages(std::span<const ChatMessage> messages);
+
 /// Tokens of a system prompt that begins a conversation, none if this model's chat format reads it
 /// as one with the first message.
 Result<std::vector<TokenId>> encode_system(const Model& model, std::string_view text);

@@ -104,6 +104,21 @@ Result<MessageId> ConversationStore::Impl::insert_message(const NewMessage& mess
   return id;
 }
 
+Result<MessageId> ConversationStore::Impl::insert_messages(ConversationId conversation,
+                                                           std::span<const ChatMessage> messages) {
+  const std::scoped_lock lock(mutex);
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
+  MessageId last = 0;
+  for (const ChatMessage& message : messages) {
+    RUNNEL_TRY(last, insert_message({.conversation = conversation,
+                                     .parent = last,
+                                     .role = message.role,
+                                     .text = message.content}));
+  }
+  RUNNEL_CHECK_OK(transaction.commit());
+  return last;
+}
+
 Result<MessageId> ConversationStore::Impl::add_message(const NewMessage& message,
                                                        const NewBoundary& boundary,
                                                        std::string& warning) {

@@ -129,6 +129,10 @@ struct ConversationStore::Impl {
   Status index_words(MessageId id, std::string_view text);
   /// A row of `messages` with its words, the new head. Whether its parent stands is the caller's to look at.
   Result<MessageId> insert_message(const NewMessage& message);
+  /// Messages that no model has read, one after the other, from the first of a conversation without any. Takes the lock.
+  /// @return the last of them
+  Result<MessageId> insert_messages(ConversationId conversation,
+                                    std::span<const ChatMessage> messages);
   /// @return not_found if the conversation or the message this follows was deleted.
   Status check_stands(ConversationId conversation, MessageId parent);
   Result<bool> empty_log();

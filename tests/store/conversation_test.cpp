@@ -337,6 +337,71 @@ TEST_F(ConversationTest, ReadsThePackOfAnotherModelAgain) {
   EXPECT_EQ(store_.list()->size(), 1U) << "nothing is left of a conversation that did not begin";
 }
 
+TEST_F(ConversationTest, GoesOnFromAPackOfItselfInAnotherLibrary) {
+  Conversation chat = create();
+  send(chat, "Hello");
+  const Turn second = send(chat, "And now?");
+  auto pack = chat.pack();
+  ASSERT_TRUE(pack) << pack.error().message;
+  const fs::path file = directory_.path() / "place.rnlpack";
+  ASSERT_TRUE(pack->save(file, {StateEncoding::f32, true}));
+  const auto loaded = Snapshot::load(file);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+
+  test::TemporaryDirectory elsewhere;
+  const ConversationStore other = open_store(elsewhere.path());
+  auto there = Conversation::create(other, model_, {.name = "p", .pack = *loaded});
+  ASSERT_TRUE(there) << there.error().message;
+  EXPECT_EQ(there->cost().fed + there->cost().replayed, 0U);
+  EXPECT_EQ(logits(*there), logits(chat));
+  const auto here_path = store_.path(second.answer);
+  const auto path = other.path(there->head());
+  ASSERT_TRUE(path);
+  ASSERT_EQ(path->size(), here_path->size());
+  for (std::size_t i = 0; i < path->size(); ++i) {
+    EXPECT_EQ((*path)[i].text, (*here_path)[i].text);
+    EXPECT_EQ((*path)[i].role, (*here_path)[i].role);
+  }
+  EXPECT_EQ(send(*there, "Go on").result.text, send(chat, "Go on").result.text);
+  // Its earlier places are places too.
+  ASSERT_TRUE(there->rewind((*path)[1].id));
+  send(*there, "Something else");
+}
+
+TEST_F(ConversationTest, ReadsTheMessagesOfAnotherModelsPack) {
+  Conversation chat = create();
+  send(chat, "Hello");
+  const auto pack = chat.pack();
+  ASSERT_TRUE(pack);
+  const auto other = test::chat_model(2);
+  auto there = Conversation::create(store_, other, {.name = "p", .pack = *pack});
+  ASSERT_TRUE(there) << there.error().message;
+  EXPECT_GT(there->cost().replayed, 0U);
+  const auto id = store_.add_pack(*pack, "q");
+  ASSERT_TRUE(id) << id.error().message;
+  const auto tree = store_.tree(*id);
+  ASSERT_EQ(tree->size(), 2U);
+  EXPECT_FALSE((*tree)[1].has_snapshot);
+  const auto opened = Conversation::open(store_, other, *id);
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_GT(opened->cost().fed, 0U);
+  EXPECT_FALSE(store_.add_pack(*chat.session().snapshot(), "r")) << "it has no messages";
+}
+
+TEST_F(ConversationTest, IsAskedAsideAndKeepsNothingOfIt) {
+  Conversation chat = create();
+  const Turn turn = send(chat, "Hello");
+  const auto before = logits(chat);
+  const auto aside = chat.ask("What do you still know?", short_answer(7));
+  ASSERT_TRUE(aside) << aside.error().message;
+  EXPECT_FALSE(aside->text.empty());
+  EXPECT_EQ(logits(chat), before);
+  EXPECT_EQ(chat.head(), turn.answer);
+  EXPECT_EQ(store_.tree(chat.id())->size(), 2U);
+  Conversation twin = open(chat.id());
+  EXPECT_EQ(send(twin, "What do you still know?").result.text, aside->text);
+}
+
 TEST_F(ConversationTest, TwoHandlesOnOneConversationBranch) {
   Conversation first = create();
   const Turn shared = send(first, "Hello");

@@ -55,8 +55,9 @@ struct Turn {
 /// A conversation to make.
 struct NewConversation {
   std::string name;
-  std::string system;            ///< the system prompt; empty: the model's own
-  std::optional<Snapshot> pack;  ///< a state pack (make_pack): begin after it; `system` is ignored
+  std::string system;  ///< the system prompt; empty: the model's own
+  std::optional<Snapshot>
+      pack;  ///< a state pack (make_pack, Conversation::pack): begin after it; `system` is ignored
 };
 
 /// How an operation that reads tokens is stopped and reports its progress.
@@ -129,6 +130,16 @@ class RUNNEL_API Conversation {
   /// Goes to any message of the conversation (0: before the first). The next message starts a branch there; nothing
   /// is deleted.
   Result<TokenCost> rewind(MessageId message, const ReplayOptions& replay = {});
+
+  /// Asks a copy of the state: what it says is given back, and nothing of it is stored or read by the conversation.
+  /// @return as send(); cancelled if a stop was requested before `text` was read
+  Result<GenerationResult> ask(std::string_view text, const GenerationOptions& options,
+                               const TextCallback& on_text = {}, std::stop_token stop = {});
+
+  /// Where it stands, with all messages up to there: a state pack. Saved as a .rnlpack it goes on at once in another
+  /// library, on another machine, on this model; on another one its messages are read again.
+  /// @return invalid_argument before the first message; out_of_memory
+  Result<Snapshot> pack();
 
   /// Deletes everything after `message` for good, on all branches, and goes there.
   Result<ForgetReport> forget_after(MessageId message, const ReplayOptions& replay = {});

@@ -244,6 +244,11 @@ class RUNNEL_API ConversationStore {
   /// @return their ids in the order of the file; malformed if it is none of these, and then nothing is stored.
   Result<std::vector<ConversationId>> import_chats(std::string_view json);
 
+  /// A new conversation of the messages of a state pack (make_pack, Conversation::pack), which no model has read yet: what
+  /// is done with a pack that belongs to another model. Conversation::create begins with one that fits.
+  /// @return invalid_argument if it is a snapshot without messages
+  Result<ConversationId> add_pack(const Snapshot& pack, std::string_view name);
+
   /// Copies every conversation and message that can still be read from the damaged library `file` into this one, in
   /// which they get new ids; drafts too, deleted ones not. A message whose parent is lost follows the last one before
   /// it. The damaged file is read only.
