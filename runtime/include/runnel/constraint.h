@@ -38,7 +38,7 @@ enum class ConstraintKind : std::uint8_t {
   regex,        ///< a regular expression, which the whole text matches
   choice,       ///< one of several texts: `text` is a JSON list of them
   gbnf,         ///< a grammar in llama.cpp's GBNF; its first rule is `root`
-  tags,         ///< free text and values of schemas between fixed texts: what tool_constraint() writes
+  tags,  ///< free text and values of schemas between fixed texts: what tool_constraint() writes
 };
 
 /// "json_schema", "json_object", "regex", "choice", "gbnf", "tags".
