@@ -199,6 +199,15 @@ TEST(Bench, ReportsEachTestAtEachDepth) {
   EXPECT_GT(j["results"][1]["bandwidth_share"].get<double>(), 0.0);
 }
 
+TEST(Bench, SaysWhetherTokensAreDrawnAheadAndWhyNot) {
+  const Json j = json_of({"bench", bare_model(), "-p", "0", "-n", "2", "-r", "1", "-t", "1",
+                          "--device", "cpu", "--mirostat", "2"});
+  ASSERT_EQ(j["results"].size(), 2U) << j;
+  EXPECT_EQ(j["results"][1]["test"], "sampled");
+  EXPECT_EQ(j["results"][1]["drawn_ahead"], false);
+  EXPECT_EQ(j["results"][1]["not_drawn_ahead"], "cpu draws on the host");
+}
+
 // From the library's own logits, straight from the definition.
 TEST(Perplexity, IsTheMeanOverAllTokensButTheFirst) {
   const std::string file = (scratch() / "text.txt").string();
