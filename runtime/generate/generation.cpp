@@ -96,7 +96,6 @@ std::string why_not_drawn_ahead(const Model& model, const GenerationOptions& opt
   if (!cuda && !device.starts_with("vulkan")) return std::string(device) + " draws on the host";
   if (options.on_logits) return "a callback sees the logits";
   if (options.logprobs >= 0) return "log-probabilities are asked for";
-  if (options.constraint != nullptr) return "the constraint's mask is applied on the host";
   return why_not_ahead(options.sampling, cuda ? DrawDevice::cuda : DrawDevice::vulkan);
 }
 

@@ -143,6 +143,25 @@ TEST_P(VulkanSampledSteps, WithTheHeadBehindTheLayersGiveWhatTheHostDraws) {
   }
 }
 
+TEST_P(VulkanSampledSteps, WithMasksGiveWhatTheHostDraws) {
+  expect_masked_steps_to_draw_as_the_host(*backend(), model_to_draw_from(), GetParam(), kTokens);
+}
+
+TEST_P(VulkanSampledSteps, WithMasksAndTheHeadBehindTheLayersGiveWhatTheHostDraws) {
+  ModelConfig c = narrow_config(320, 2);
+  c.vocab_size = kDrawnVocab;
+  const RandomModel model = make_random_model(c,
+                                              {.linear = BlockType::q4_0,
+                                               .table = BlockType::q8_0,
+                                               .small = BlockType::f16,
+                                               .tied = true,
+                                               .gate_bias = true},
+                                              77);
+  const std::uint32_t groups = vulkan::find_devices().front().software ? 1 : 0;
+  expect_masked_steps_to_draw_as_the_host(*backend({.tuning = {.step_groups = groups}}), model,
+                                          GetParam(), kTokens);
+}
+
 TEST_P(VulkanSampledSteps, GoOnWhereOthersLeftOff) {
   const std::unique_ptr<Backend> device = backend();
   ASSERT_NE(device, nullptr);
@@ -230,6 +249,15 @@ TEST_F(VulkanSampling, ManyRepetitionsLowerWhatTheHostLowers) {
 
 TEST_F(VulkanSampling, AnyChainDrawsTheTokensOfTheHost) {
   expect_any_chain_to_draw_as_the_host(*backend(), 40);
+}
+
+TEST_F(VulkanSampling, AnyChainWithMasksDrawsTheTokensOfTheHost) {
+  expect_any_masked_chain_to_draw_as_the_host(*backend(), 40);
+}
+
+TEST_F(VulkanSampling, AMaskThatDoesNotComeEndsTheDraw) {
+  for (const SamplingOptions& sampling : {SamplingOptions{}, top_k_, typical_})
+    expect_missing_masks_to_end(*backend(), {"", sampling});
 }
 
 TEST_F(VulkanSampling, WhatNeedsWholeRowsIsLeftToTheHost) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/cuda/sampled_steps.h"
 
+#include <atomic>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "runtime/base/try.h"
@@ -44,14 +46,18 @@ Result<SampleBuffers> SampleBuffers::create(std::int32_t vocab) {
   return b;
 }
 
-Result<std::unique_ptr<CudaSteps>> CudaSteps::create(
-    StepHost& host, std::shared_ptr<ResidentModel> model, CudaState& state,
-    std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece) {
+Result<std::unique_ptr<CudaSteps>> CudaSteps::create(StepHost& host,
+                                                     std::shared_ptr<ResidentModel> model,
+                                                     CudaState& state,
+                                                     std::span<const TokenId> recent,
+                                                     const SamplingOptions& sampling, PieceOf piece,
+                                                     std::chrono::milliseconds mask_timeout) {
   RUNNEL_CHECK_OK(check_recent(recent));
   const DeviceScope scope(model->device.index);
   RUNNEL_CHECK_OK(scope.status());
   const std::int32_t vocab = model->config.vocab_size;
-  std::unique_ptr<CudaSteps> steps(new CudaSteps(host, std::move(model), state, recent.back()));
+  std::unique_ptr<CudaSteps> steps(
+      new CudaSteps(host, std::move(model), state, recent.back(), mask_timeout));
   CudaSteps& s = *steps;
   if (host.spare.empty()) {
     RUNNEL_TRY(s.b_, SampleBuffers::create(vocab));
@@ -64,6 +70,7 @@ Result<std::unique_ptr<CudaSteps>> CudaSteps::create(
   const SampleSetup setup =
       make_sample_setup(sampling, vocab, recent, {.piece = std::move(piece), .known = known});
   if (!setup.breakers.empty()) s.b_.breakers.reset();
+  RUNNEL_CHECK_OK(s.prepare_masks());
   RUNNEL_CHECK_OK(s.prepare(setup));
   if (!setup.breakers.empty()) s.b_.breakers = sampling.dry_breakers;
   return steps;
@@ -108,7 +115,19 @@ Status CudaSteps::prepare(const SampleSetup& setup) {
   return {};
 }
 
+Status CudaSteps::prepare_masks() {
+  if (!masked()) return {};
+  if (b_.masks.size() == 0) {
+    const std::size_t words = TokenMask(static_cast<std::size_t>(vocab())).words().size();
+    RUNNEL_TRY(b_.masks, pinned_array<std::uint32_t>(kDrawnPlaces * words, "masks of tokens"));
+    RUNNEL_TRY(b_.mask_tickets, pinned_array<std::uint32_t>(kDrawnPlaces, "masks of tokens"));
+  }
+  std::memset(b_.mask_tickets.get(), 0, b_.mask_tickets.bytes());
+  return {};
+}
+
 CudaSteps::~CudaSteps() {
+  forgo_mask();
   const DeviceScope scope(model_->device.index);
   // What is queued writes to memory that is freed now.
   static_cast<void>(cudaStreamSynchronize(model_->stream.get()));
@@ -131,21 +150,38 @@ Status CudaSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
   RUNNEL_CHECK_OK(host_.launch_step(launch));
   sample_.ticket = pass;
   sample_.drawn = b_.drawn.get() + pass % kDrawnPlaces;
+  if (masked()) {
+    sample_.mask = b_.masks.get() + pass % kDrawnPlaces * mask_words();
+    sample_.mask_ticket = b_.mask_tickets.get() + pass % kDrawnPlaces;
+    sample_.mask_timeout =
+        static_cast<std::uint64_t>(std::chrono::nanoseconds(mask_timeout()).count());
+  }
   RUNNEL_CHECK_OK(check(sample(launch.stream, sample_), "draw a token"));
   state_.advance(1);
   return {};
 }
 
+/// Calls nothing of CUDA's, which may wait for the draw that waits for this.
+Status CudaSteps::put_mask(std::uint32_t pass, const TokenMask& mask) {
+  const std::span<const std::uint32_t> words = mask.words();
+  const std::size_t place = pass % kDrawnPlaces;
+  std::memcpy(b_.masks.get() + place * mask_words(), words.data(), words.size_bytes());
+  std::atomic_ref(b_.mask_tickets.get()[place]).store(pass, std::memory_order_release);
+  return {};
+}
+
 Status CudaSteps::wait_for(std::uint32_t pass) {
-  const DeviceScope scope(model_->device.index);
-  RUNNEL_CHECK_OK(scope.status());
   // The next pass is queued already, so a token that is read late costs nothing: poll a little, then sleep.
-  constexpr unsigned kSpins = 400, kSleepsPerQuery = 50;
+  constexpr unsigned kSpins = 400;
+  // Where the next draw waits for a mask, whatever is asked of CUDA may wait for that draw: only of a device that is stuck.
+  const unsigned sleeps_per_query = masked() ? 50'000 : 50;
   const auto here = [&] { return place(pass) >> 32 == pass; };
   for (unsigned polls = 0; !here(); ++polls) {
     if (polls < kSpins) continue;
     std::this_thread::sleep_for(std::chrono::microseconds(20));
-    if (polls % kSleepsPerQuery != 0) continue;
+    if (polls % sleeps_per_query != 0) continue;
+    const DeviceScope scope(model_->device.index);
+    RUNNEL_CHECK_OK(scope.status());
     const cudaError_t state = cudaStreamQuery(model_->stream.get());
     if (state == cudaErrorNotReady) {
       static_cast<void>(cudaGetLastError());
@@ -154,13 +190,14 @@ Status CudaSteps::wait_for(std::uint32_t pass) {
     RUNNEL_CHECK_OK(check(state, "draw a token"));
     if (!here()) return fail(ErrorCode::device, "cuda: a pass ended without a token");
   }
+  if (static_cast<std::uint32_t>(place(pass)) == kNoMask) return mask_is_late();
   if (!host_.stuck(failures(pass))) return {};
   return fail(ErrorCode::device, "cuda: a token did not finish: blocks waited too long");
 }
 
 std::optional<TokenId> CudaSteps::token_of(std::uint32_t pass) const {
   const auto token = static_cast<std::uint32_t>(place(pass));
-  return token == kNoToken ? std::nullopt : std::optional(static_cast<TokenId>(token));
+  return token >= kNoMask ? std::nullopt : std::optional(static_cast<TokenId>(token));
 }
 
 Status CudaSteps::read_logits(std::span<float> out) {

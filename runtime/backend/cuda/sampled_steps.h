@@ -29,6 +29,8 @@ struct SampleBuffers {
   DeviceArray<float> dry_losses, dry_kept;
   std::optional<std::vector<std::string>> breakers;  // the texts that dry_breakers are of
   PinnedArray<std::uint64_t> drawn;                  // [kDrawnPlaces]
+  // Of steps with masks, else empty: a bit for each token, and the pass whose mask that is.
+  PinnedArray<std::uint32_t> masks, mask_tickets;  // [kDrawnPlaces, words], [kDrawnPlaces]
 
   static Result<SampleBuffers> create(std::int32_t vocab);
 };
@@ -60,21 +62,25 @@ class CudaSteps final : public DrawAhead {
                                                    std::shared_ptr<ResidentModel> model,
                                                    CudaState& state,
                                                    std::span<const TokenId> recent,
-                                                   const SamplingOptions& sampling, PieceOf piece);
+                                                   const SamplingOptions& sampling, PieceOf piece,
+                                                   std::chrono::milliseconds mask_timeout);
   ~CudaSteps() override;
 
  private:
-  CudaSteps(StepHost& host, std::shared_ptr<ResidentModel> model, CudaState& state, TokenId first)
-      : DrawAhead(host.active, model->config.vocab_size, first, kDrawnPlaces),
+  CudaSteps(StepHost& host, std::shared_ptr<ResidentModel> model, CudaState& state, TokenId first,
+            std::chrono::milliseconds mask_timeout)
+      : DrawAhead(host.active, model->config.vocab_size, first, kDrawnPlaces, mask_timeout),
         host_(host),
         model_(std::move(model)),
         state_(state) {}
 
   /// What `setup` holds, to the device; and where it is there.
   Status prepare(const SampleSetup& setup);
+  Status prepare_masks();
 
   // DrawAhead
   Status launch(std::uint32_t pass, std::optional<TokenId> token) override;
+  Status put_mask(std::uint32_t pass, const TokenMask& mask) override;
   Status wait_for(std::uint32_t pass) override;
   std::optional<TokenId> token_of(std::uint32_t pass) const override;
   Status read_logits(std::span<float> out) override;
@@ -84,6 +90,7 @@ class CudaSteps final : public DrawAhead {
   volatile std::uint64_t& place(std::uint32_t pass) const {
     return b_.drawn.get()[pass % kDrawnPlaces];
   }
+  std::size_t mask_words() const { return b_.masks.size() / kDrawnPlaces; }
 
   StepHost& host_;
   std::shared_ptr<ResidentModel> model_;
