@@ -42,13 +42,8 @@ struct Sample {
   std::uint32_t* dry_longest = nullptr;         // [vocab] scratch, zero between launches
   float* dry_kept = nullptr;                    // [dry_range] scratch
 
-  // In pinned host memory: which tokens may come, a bit for each, from when on `mask_ticket` is the ticket below.
-  const std::uint32_t* mask = nullptr;  // null: all may
-  const std::uint32_t* mask_ticket = nullptr;
-  std::uint64_t mask_timeout = 0;  // nanoseconds
-
-  float* adjusted = nullptr;         // [vocab] scratch, with biases, a window or a mask
-  std::uint32_t* weights = nullptr;  // [vocab] scratch, unless greedy without a mask
+  float* adjusted = nullptr;         // [vocab] scratch, with biases or a window
+  std::uint32_t* weights = nullptr;  // [vocab] scratch, unless greedy
 
   // The next step: its token, and the segment, which moves on by the token just consumed.
   std::int32_t* token = nullptr;
@@ -60,8 +55,6 @@ struct Sample {
 /// Token of `drawn` where none can be chosen: every logit is -inf or not a number. The next step is
 /// given token 0 then.
 inline constexpr std::uint32_t kNoToken = 0xFFFFFFFFU;
-/// The same where the mask did not come in time.
-inline constexpr std::uint32_t kNoMask = 0xFFFFFFFEU;
 
 inline constexpr int kSampleThreads = 1024;  // one block
 

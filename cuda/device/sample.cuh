@@ -45,12 +45,7 @@ class Sampling {
         shared_(*reinterpret_cast<SampleShared*>(shared_memory())) {}
 
   __device__ void run() {
-    const bool masked = s_.mask != nullptr;
-    if (masked && !fetch_mask()) {
-      if (tid_ == 0) finish(kNoMask);
-      return;
-    }
-    const bool adjusts = masked || s_.biases > 0 || s_.window > 0;
+    const bool adjusts = s_.biases > 0 || s_.window > 0;
     if (adjusts) adjust();
     float* const adjusted = adjusts ? s_.adjusted : s_.logits;
     if (s_.dry_range > 0) lower_repetitions(adjusted);
@@ -302,52 +297,10 @@ class Sampling {
     return shared_.index;
   }
 
-  /// Waits until the host has said which tokens may come, and takes that to s_.weights, which draw() needs later.
-  /// @return false, in all threads, if that takes too long
-  __device__ bool fetch_mask() {
-    if (tid_ == 0) {
-      const std::uint64_t begin = nanoseconds_now();
-      bool here = watch_host(s_.mask_ticket) == s_.ticket;
-      while (!here && nanoseconds_now() - begin < s_.mask_timeout) {
-        pause(500);
-        here = watch_host(s_.mask_ticket) == s_.ticket;
-      }
-      shared_.listed = here ? 1U : 0U;
-    }
-    sync_block();
-    if (shared_.listed == 0) return false;
-    const int words = (s_.vocab + 31) / 32;
-    constexpr int kTogether = 8;  // loads of a thread under way: each takes a microsecond
-    for (int first = tid_; first < words; first += kTogether * threads_) {
-      std::uint32_t loaded[kTogether];
-#pragma unroll
-      for (int j = 0; j < kTogether; ++j) {
-        const int i = first + j * threads_;
-        if (i < words) loaded[j] = load_host(s_.mask + i);
-      }
-#pragma unroll
-      for (int j = 0; j < kTogether; ++j) {
-        const int i = first + j * threads_;
-        if (i < words) s_.weights[i] = loaded[j];
-      }
-    }
-    sync_block();
-    return true;
-  }
-  __device__ bool may_come(int token) const {
-    return (s_.weights[token / 32] >> (token % 32) & 1U) != 0;
-  }
-
-  /// The logits after mask, biases and penalties.
+  /// The logits after biases and penalties.
   __device__ void adjust() {
     float* const to = s_.adjusted;
-    if (s_.mask != nullptr) {
-      const float never = -__int_as_float(0x7F800000);
-      for_each([this](int i) { return s_.logits[i]; },
-               [&](int i, float logit) { to[i] = may_come(i) ? logit : never; });
-    } else {
-      for_each([this](int i) { return s_.logits[i]; }, [to](int i, float logit) { to[i] = logit; });
-    }
+    for_each([this](int i) { return s_.logits[i]; }, [to](int i, float logit) { to[i] = logit; });
     sync_block();
     for (int i = tid_; i < s_.biases; i += threads_) {
       float& logit = to[s_.bias_ids[i]];
@@ -622,7 +575,7 @@ class Sampling {
 
   /// Thread 0: what the next step and the host need.
   __device__ void finish(std::uint32_t token) {
-    const auto next = std::int32_t(token >= kNoMask ? 0U : token);
+    const auto next = std::int32_t(token == kNoToken ? 0U : token);
     *s_.token = next;
     s_.segment->position += 1;
     if (s_.window > 0) {

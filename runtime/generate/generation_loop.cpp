@@ -283,7 +283,7 @@ bool may_draw_ahead(const GenerationOptions& options) {
 
 /// So many certain tokens after one another are worth a pass of their own, for which drawing ahead stops and begins
 /// again; the device draws fewer from masks of one bit.
-constexpr std::size_t kWorthAPass = 4;
+constexpr std::size_t kWorthAPass = 8;
 
 /// Tokens that are part of the result and that the source has still to consume: one, and what is forced after it.
 class Pending {

@@ -6,12 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <set>
-#include <thread>
 
 #include "cuda/device/sample.cuh"
 #include "runtime/backend/cuda/sample_setup.h"
@@ -61,19 +59,6 @@ class Emulated {
     sample_.drawn = &drawn_;
   }
 
-  /// Draws of this mask from now on, which is there when the ticket is.
-  void set_mask(const TokenMask& mask, std::uint64_t timeout = 1'000'000) {
-    mask_.assign(mask.words().begin(), mask.words().end());
-    sample_.mask = mask_.data();
-    sample_.mask_ticket = &mask_ticket_;
-    sample_.mask_timeout = timeout;
-  }
-  std::uint32_t next_ticket() const { return sample_.ticket + 1; }
-  /// Any thread may call it.
-  void show_mask(std::uint32_t ticket) {
-    __atomic_store_n(&mask_ticket_, ticket, __ATOMIC_RELEASE);
-  }
-
   /// The token after a step that left `logits`; kNoToken without one.
   std::uint32_t draw(const std::vector<float>& logits, unsigned seed) {
     std::vector<float> own = logits;
@@ -86,7 +71,7 @@ class Emulated {
     EXPECT_EQ(std::memcmp(own.data(), logits.data(), own.size() * sizeof(float)), 0)
         << "the logits are not what they were";
     const auto token = static_cast<std::uint32_t>(drawn_);
-    EXPECT_EQ(static_cast<std::uint32_t>(token_), token >= cuda::kNoMask ? 0U : token);
+    EXPECT_EQ(static_cast<std::uint32_t>(token_), token == cuda::kNoToken ? 0U : token);
     return token;
   }
   std::uint64_t position() const { return segment_.position; }
@@ -95,8 +80,7 @@ class Emulated {
   cuda::SampleSetup setup_;
   int threads_;
   std::vector<float> adjusted_, dry_kept_;
-  std::vector<std::uint32_t> weights_, dry_longest_, mask_;
-  std::uint32_t mask_ticket_ = 0;
+  std::vector<std::uint32_t> weights_, dry_longest_;
   cuda::Segment segment_;
   std::int32_t token_ = -1;
   std::uint64_t drawn_ = 0;
@@ -119,7 +103,7 @@ std::vector<float> random_logits(Random& random, std::int32_t vocab) {
 }
 
 /// Some steps of one generation on both.
-void compare(Random& random, std::int32_t vocab, int threads, int steps, bool masked = false) {
+void compare(Random& random, std::int32_t vocab, int threads, int steps) {
   const SamplingOptions options = random_chain(random, vocab);
   const std::int32_t kinds = random.below(2) == 0 ? std::min(vocab, 3) : vocab;  // few repeat often
   std::vector<TokenId> recent =
@@ -131,12 +115,7 @@ void compare(Random& random, std::int32_t vocab, int threads, int steps, bool ma
   Emulated device(options, vocab, recent, position - 1, threads);
   for (int step = 0; step < steps; ++step) {
     const std::vector<float> logits = random_logits(random, vocab);
-    const TokenMask mask = masked ? random_mask(random, vocab) : TokenMask();
-    if (masked) {
-      device.set_mask(mask);
-      device.show_mask(device.next_ticket());
-    }
-    const auto expected = sampler->sample(logits, recent, position, masked ? &mask : nullptr);
+    const auto expected = sampler->sample(logits, recent, position);
     const std::uint32_t token = device.draw(logits, static_cast<unsigned>(step));
     ASSERT_EQ(token, expected ? static_cast<std::uint32_t>(*expected) : cuda::kNoToken)
         << "step " << step << " of " << vocab << " tokens, temperature " << options.temperature
@@ -165,42 +144,6 @@ TEST(SampleEmulated, DrawsTheTokenOfTheHostFromWideVocabularies) {
     compare(random, one_of(random, {2048, 5000, 12001}), one_of(random, {128, 256}), 2);
     if (HasFatalFailure()) FAIL() << "case " << i;
   }
-}
-
-TEST(SampleEmulated, WithAMaskDrawsTheTokenOfTheHost) {
-  Random random(74);
-  for (int i = 0; i < 400; ++i) {
-    compare(random, one_of(random, {1, 2, 31, 32, 33, 64, 100, 257, 600}), 64, 4, true);
-    if (HasFatalFailure()) FAIL() << "case " << i;
-  }
-  for (int i = 0; i < 20; ++i) {
-    compare(random, one_of(random, {2048, 5000, 12001}), one_of(random, {128, 256}), 2, true);
-    if (HasFatalFailure()) FAIL() << "wide case " << i;
-  }
-}
-
-TEST(SampleEmulated, ADrawWaitsForItsMask) {
-  const std::vector<TokenId> recent = {0};
-  Emulated device({}, 100, recent, 0, 64);
-  std::vector<float> logits(100, 0.0F);
-  logits[3] = 2.0F, logits[70] = 1.0F;
-  TokenMask mask(100);
-  mask.set(70);
-  device.set_mask(mask, std::uint64_t{1} << 62);
-  std::jthread host([&device, ticket = device.next_ticket()] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    device.show_mask(ticket);
-  });
-  EXPECT_EQ(device.draw(logits, 1), 70U);
-}
-
-TEST(SampleEmulated, AMaskThatDoesNotComeEndsTheDrawWithoutAToken) {
-  const std::vector<TokenId> recent = {0};
-  SamplingOptions o;
-  o.dry_multiplier = 3.0F;
-  Emulated device(o, 100, recent, 0, 64);
-  device.set_mask(TokenMask(100), 50'000);
-  EXPECT_EQ(device.draw(std::vector<float>(100, 0.5F), 1), cuda::kNoMask);
 }
 
 /// Draws at positions from 0, which must be the host's; the different ones.

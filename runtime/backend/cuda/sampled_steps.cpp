@@ -70,8 +70,8 @@ Result<std::unique_ptr<CudaSteps>> CudaSteps::create(StepHost& host,
   const SampleSetup setup =
       make_sample_setup(sampling, vocab, recent, {.piece = std::move(piece), .known = known});
   if (!setup.breakers.empty()) s.b_.breakers.reset();
-  RUNNEL_CHECK_OK(s.prepare_masks());
   RUNNEL_CHECK_OK(s.prepare(setup));
+  RUNNEL_CHECK_OK(s.prepare_masks());
   if (!setup.breakers.empty()) s.b_.breakers = sampling.dry_breakers;
   return steps;
 }
@@ -118,11 +118,20 @@ Status CudaSteps::prepare(const SampleSetup& setup) {
 Status CudaSteps::prepare_masks() {
   if (!masked()) return {};
   if (b_.masks.size() == 0) {
-    const std::size_t words = TokenMask(static_cast<std::size_t>(vocab())).words().size();
+    const auto n = static_cast<std::size_t>(vocab());
+    const std::size_t words = TokenMask(n).words().size();
+    RUNNEL_TRY(b_.masked, device_array<float>(n, "masked logits"));
     RUNNEL_TRY(b_.masks, pinned_array<std::uint32_t>(kDrawnPlaces * words, "masks of tokens"));
-    RUNNEL_TRY(b_.mask_tickets, pinned_array<std::uint32_t>(kDrawnPlaces, "masks of tokens"));
+    RUNNEL_TRY(b_.masks_written, pinned_array<std::uint32_t>(kDrawnPlaces, "masks of tokens"));
+    RUNNEL_TRY(b_.masks_late, pinned_array<std::uint64_t>(kDrawnPlaces, "masks of tokens"));
   }
-  std::memset(b_.mask_tickets.get(), 0, b_.mask_tickets.bytes());
+  std::memset(b_.masks_written.get(), 0, b_.masks_written.bytes());
+  std::memset(b_.masks_late.get(), 0, b_.masks_late.bytes());
+  mask_ = {.logits = host_.buffers().logits.get(),
+           .masked = b_.masked.get(),
+           .vocab = vocab(),
+           .timeout = static_cast<std::uint64_t>(std::chrono::nanoseconds(mask_timeout()).count())};
+  sample_.logits = b_.masked.get();
   return {};
 }
 
@@ -151,10 +160,12 @@ Status CudaSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
   sample_.ticket = pass;
   sample_.drawn = b_.drawn.get() + pass % kDrawnPlaces;
   if (masked()) {
-    sample_.mask = b_.masks.get() + pass % kDrawnPlaces * mask_words();
-    sample_.mask_ticket = b_.mask_tickets.get() + pass % kDrawnPlaces;
-    sample_.mask_timeout =
-        static_cast<std::uint64_t>(std::chrono::nanoseconds(mask_timeout()).count());
+    const std::size_t place = pass % kDrawnPlaces;
+    mask_.words = b_.masks.get() + place * mask_words();
+    mask_.written = b_.masks_written.get() + place;
+    mask_.late = b_.masks_late.get() + place;
+    mask_.ticket = pass;
+    RUNNEL_CHECK_OK(check(mask_logits(launch.stream, mask_), "wait for a mask"));
   }
   RUNNEL_CHECK_OK(check(sample(launch.stream, sample_), "draw a token"));
   state_.advance(1);
@@ -166,7 +177,7 @@ Status CudaSteps::put_mask(std::uint32_t pass, const TokenMask& mask) {
   const std::span<const std::uint32_t> words = mask.words();
   const std::size_t place = pass % kDrawnPlaces;
   std::memcpy(b_.masks.get() + place * mask_words(), words.data(), words.size_bytes());
-  std::atomic_ref(b_.mask_tickets.get()[place]).store(pass, std::memory_order_release);
+  std::atomic_ref(b_.masks_written.get()[place]).store(pass, std::memory_order_release);
   return {};
 }
 
@@ -190,14 +201,14 @@ Status CudaSteps::wait_for(std::uint32_t pass) {
     RUNNEL_CHECK_OK(check(state, "draw a token"));
     if (!here()) return fail(ErrorCode::device, "cuda: a pass ended without a token");
   }
-  if (static_cast<std::uint32_t>(place(pass)) == kNoMask) return mask_is_late();
+  if (masked() && late(pass) == pass) return mask_is_late();
   if (!host_.stuck(failures(pass))) return {};
   return fail(ErrorCode::device, "cuda: a token did not finish: blocks waited too long");
 }
 
 std::optional<TokenId> CudaSteps::token_of(std::uint32_t pass) const {
   const auto token = static_cast<std::uint32_t>(place(pass));
-  return token >= kNoMask ? std::nullopt : std::optional(static_cast<TokenId>(token));
+  return token == kNoToken ? std::nullopt : std::optional(static_cast<TokenId>(token));
 }
 
 Status CudaSteps::read_logits(std::span<float> out) {

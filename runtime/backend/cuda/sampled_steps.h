@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/mask.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/backend/cuda/sample_setup.h"
 #include "runtime/backend/draw_ahead.h"
@@ -29,8 +30,11 @@ struct SampleBuffers {
   DeviceArray<float> dry_losses, dry_kept;
   std::optional<std::vector<std::string>> breakers;  // the texts that dry_breakers are of
   PinnedArray<std::uint64_t> drawn;                  // [kDrawnPlaces]
-  // Of steps with masks, else empty: a bit for each token, and the pass whose mask that is.
-  PinnedArray<std::uint32_t> masks, mask_tickets;  // [kDrawnPlaces, words], [kDrawnPlaces]
+  // Of steps with masks, else empty: a bit for each token, the pass whose mask that is, the pass whose mask was late; and
+  // the logits of what may come.
+  PinnedArray<std::uint32_t> masks, masks_written;  // [kDrawnPlaces, words], [kDrawnPlaces]
+  PinnedArray<std::uint64_t> masks_late;            // [kDrawnPlaces]
+  DeviceArray<float> masked;                        // [vocab]
 
   static Result<SampleBuffers> create(std::int32_t vocab);
 };
@@ -76,6 +80,7 @@ class CudaSteps final : public DrawAhead {
 
   /// What `setup` holds, to the device; and where it is there.
   Status prepare(const SampleSetup& setup);
+  /// Behind prepare().
   Status prepare_masks();
 
   // DrawAhead
@@ -90,12 +95,16 @@ class CudaSteps final : public DrawAhead {
   volatile std::uint64_t& place(std::uint32_t pass) const {
     return b_.drawn.get()[pass % kDrawnPlaces];
   }
+  volatile std::uint64_t& late(std::uint32_t pass) const {
+    return b_.masks_late.get()[pass % kDrawnPlaces];
+  }
   std::size_t mask_words() const { return b_.masks.size() / kDrawnPlaces; }
 
   StepHost& host_;
   std::shared_ptr<ResidentModel> model_;
   CudaState& state_;
   Sample sample_;
+  Mask mask_;
   SampleBuffers b_;
   std::uint32_t failures_[kDrawnPlaces] = {};  // StepHost::failures() as each pass was queued
 };
