@@ -233,9 +233,8 @@ void expect_any_masked_chain_to_draw_as_the_host(Backend& device, int chains) {
   expect_any(device, chains, true);
 }
 
-void expect_masked_steps_to_draw_as_the_host(Backend& device, const RandomModel& model,
-                                             const SamplingKind& kind, std::size_t count) {
-  const LoadedModel loaded = load_on(device, model, 16);
+void expect_masked_steps_to_draw_as_the_host(const LoadedModel& loaded, const SamplingKind& kind,
+                                             std::size_t count) {
   Random random(57);
   std::vector<TokenId> all = random.tokens(12, kDrawnVocab);
   auto plain = loaded.state(), drawn = loaded.state(), other = loaded.state();
@@ -281,8 +280,7 @@ void expect_masked_steps_to_draw_as_the_host(Backend& device, const RandomModel&
   EXPECT_EQ(loaded.canonical(*drawn), loaded.canonical(*plain));
 }
 
-void expect_missing_masks_to_end(Backend& device, const SamplingKind& kind) {
-  const LoadedModel loaded = load_on(device, model_to_draw_from(), 16);
+void expect_missing_masks_to_end(const LoadedModel& loaded, const SamplingKind& kind) {
   const std::vector<TokenId> recent = {17};
   const auto begin = [&](RecurrentState& state, std::chrono::milliseconds timeout) {
     auto steps = loaded.plan->sampled_steps(state, recent, kind.sampling, kind.piece, timeout);

@@ -54,14 +54,14 @@ void expect_any_chain_to_draw_as_the_host(Backend& device, int chains);
 /// The same with a random mask for each draw, from one token to all, given before it begins or a while later.
 void expect_any_masked_chain_to_draw_as_the_host(Backend& device, int chains);
 
-/// Draws `count` tokens by steps with such masks, each pass queued before its token is known, while another session uses
+/// Draws `count` of kDrawnVocab tokens by steps with such masks, each pass queued before its token is known, while another session uses
 /// the same buffers, which waits for the masks; expects the host's tokens, logits and state.
-void expect_masked_steps_to_draw_as_the_host(Backend& device, const RandomModel& model,
-                                             const SamplingKind& kind, std::size_t count);
+void expect_masked_steps_to_draw_as_the_host(const LoadedModel& loaded, const SamplingKind& kind,
+                                             std::size_t count);
 
-/// Expects that a draw whose mask does not come ends, with the error that says so, and leaves `device` of use; and that
+/// Expects that a draw whose mask does not come ends, with the error that says so, and leaves the plan of use; and that
 /// steps can be left or asked for their logits while a draw waits.
-void expect_missing_masks_to_end(Backend& device, const SamplingKind& kind);
+void expect_missing_masks_to_end(const LoadedModel& loaded, const SamplingKind& kind);
 
 /// The `count` tokens that follow `tokens`, which `state` has taken in and `logits` is of; all of
 /// them but the last are fed, and `logits` is then of the last one fed. Fails the test on error.
