@@ -11,6 +11,7 @@
 // STAGE_CHOOSE, one workgroup: cuts and draws among those in shared memory. Where what is left may reach beyond them
 // (many equal logits, a nucleus of thousands, no cut at all) it passes over the row instead. Then the row is as it was,
 // and the token goes into the rings.
+// Where a mask says which tokens may come, the others have no key from STAGE_COUNT on.
 // Grid: (1), (kDrawGroups), (kDrawGroups), (1). Bound: latency.
 #extension GL_GOOGLE_include_directive : require
 #include "contract/common.glsl"
@@ -132,6 +133,20 @@ void main() {
 }
 #else
 
+bool masked;
+uint mask_at;  // its first word
+
+void begin_mask() {
+  const uint words = (a.vocab + 31) / 32;
+  masked = turn(kTurnMasked) != 0;
+  mask_at = kDrawBreakersAt + (1 + a.place) * words;
+}
+/// The key of a token's logit, 0 if it may not come.
+uint token_key(uint token, float logit) {
+  const bool may = !masked || (wanted.word[mask_at + token / 32] >> token % 32 & 1u) != 0;
+  return may ? logit_key(logit) : 0;
+}
+
 #ifdef STAGE_COUNT
 shared uint here[kCandidateBins];  // the sums reuse its beginning
 #define PARTS(i) here[i]
@@ -166,13 +181,14 @@ void begin_sums() {
 void main() {
   for (uint i = THREAD; i < kCandidateBins; i += kThreads) here[i] = 0;
   barrier();
+  begin_mask();
   const bool sums = option(kDrawTopNSigma) > 0.0;
   uint count = 0, largest = 0;
   uvec2 sum = uvec2(0), squares = uvec2(0);
   const uint step = gl_NumWorkGroups.x * kThreads;
   for (uint i = gl_WorkGroupID.x * kThreads + THREAD; i < a.vocab; i += step) {
     const float logit = logits.v[i];
-    const uint key = logit_key(logit);
+    const uint key = token_key(i, logit);
     if (key == 0) continue;
     atomicAdd(here[bin_of(key)], 1);
     largest = max(largest, key);
@@ -301,6 +317,7 @@ uvec2 group_share(uint group) {
 
 #ifdef STAGE_COLLECT
 void main() {
+  begin_mask();
   begin_sums();
   read_spread();
   find_lowest(wanted_count());
@@ -310,7 +327,7 @@ void main() {
   const uvec2 own = group_share(gl_WorkGroupID.x);
   for (uint i = own.x + THREAD; i < own.y; i += kThreads) {
     const float logit = logits.v[i];
-    const uint key = logit_key(logit);
+    const uint key = token_key(i, logit);
     if (key == 0) continue;
     if (weighs && near_enough(logit)) total = add64(total, uvec2(weight(logit), 0));
     if (bin_of(key) < lowest) continue;
@@ -335,7 +352,7 @@ uint items;   // of either
 uint top_key, top_last, cut, cut_last, least, spared;
 
 uint id_at(uint i) { return in_row ? i : ids[i]; }
-uint key_at(uint i) { return in_row ? logit_key(logits.v[i]) : keys[i]; }
+uint key_at(uint i) { return in_row ? token_key(i, logits.v[i]) : keys[i]; }
 /// By the key, of what top-k and top-n-sigma leave.
 uint weigh(uint i) {
   const uint key = key_at(i);
@@ -620,6 +637,7 @@ void follow(uint token) {
 }
 
 void main() {
+  begin_mask();
   begin_sums();
   read_spread();
   uint token = kNoToken;

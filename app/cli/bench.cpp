@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/cli/command.h"
+#include "app/cli/constraint_options.h"
 #include "app/cli/model_options.h"
 #include "app/cli/sampling_options.h"
 #include "app/cli/terminal.h"
@@ -37,10 +38,11 @@ struct Options {
   bool json = false;
   const CLI::App* parser = nullptr;  // knows which options were given
   GenerationChoice generation;       // of sampled decode
+  ConstraintChoice constraint;       // of constrained decode, which is sampled, too
 };
 
 struct Measurement {
-  std::string test;  // "prefill", "decode" or "sampled"
+  std::string test;  // "prefill", "decode", "sampled" or "constrained"
   std::uint64_t tokens = 0;
   std::uint64_t depth = 0;
   std::vector<double> rates;  // tokens/s of each repetition
@@ -66,8 +68,28 @@ std::vector<TokenId> some_tokens(std::uint64_t count, std::int32_t vocab) {
   return tokens;
 }
 
-/// @param sampling  of "sampled"
-Status measure(const Session& start, const SamplingOptions& sampling, Measurement& m) {
+/// Constrained texts, one after the other, until they have so many tokens in all.
+Status measure_constrained(const Session& start, GenerationOptions options, Measurement& m) {
+  double seconds = 0.0;
+  std::uint64_t tokens = 0;
+  while (tokens < m.tokens) {
+    RUNNEL_TRY(Session session, start.fork());
+    if (session.position() == 0)
+      RUNNEL_CHECK_OK(session.prefill(some_tokens(1, session.model().info().vocab_size)));
+    options.max_tokens = m.tokens - tokens;
+    ++options.sampling.seed;
+    const Stopwatch time;
+    RUNNEL_TRY(const GenerationResult made, generate(session, options));
+    seconds += time.seconds();
+    tokens += std::max<std::uint64_t>(made.tokens.size(), 1);
+  }
+  m.rates.push_back(static_cast<double>(tokens) / seconds);
+  return {};
+}
+
+/// @param chosen  of "sampled" and "constrained"
+Status measure(const Session& start, const GenerationOptions& chosen, Measurement& m) {
+  if (m.test == "constrained") return measure_constrained(start, chosen, m);
   RUNNEL_TRY(Session session, start.fork());
   if (m.test == "prefill") {
     const std::vector<TokenId> tokens = some_tokens(m.tokens, session.model().info().vocab_size);
@@ -79,7 +101,7 @@ Status measure(const Session& start, const SamplingOptions& sampling, Measuremen
   if (session.position() == 0)
     RUNNEL_CHECK_OK(session.prefill(some_tokens(1, session.model().info().vocab_size)));
   GenerationOptions options;
-  if (m.test == "sampled") options.sampling = sampling;
+  if (m.test == "sampled") options.sampling = chosen.sampling;
   options.max_tokens = m.tokens;
   options.ignore_end = true;
   const Stopwatch time;
@@ -120,7 +142,7 @@ Result<Work> work_per_token(const ModelChoice& choice, std::uint64_t state_bytes
 // One depth of a conversation and what is measured there.
 struct Stand {
   Session start;
-  SamplingOptions sampling;  // of "sampled"
+  GenerationOptions chosen;  // of "sampled" and "constrained"
   std::vector<Measurement> tests;
 };
 
@@ -130,7 +152,8 @@ Result<Stand> stand_at(const std::shared_ptr<const Model>& model, std::uint64_t 
   RUNNEL_CHECK_OK(start.prefill(some_tokens(depth, model->info().vocab_size)));
   RUNNEL_TRY(const GenerationOptions generation,
              model_generation_options(*o.parser, o.generation, *model));
-  Stand stand{.start = std::move(start), .sampling = generation.sampling, .tests = {}};
+  Stand stand{.start = std::move(start), .chosen = {.sampling = generation.sampling}, .tests = {}};
+  RUNNEL_TRY(stand.chosen.constraint, chosen_constraint(o.constraint, *model));
   for (const std::uint64_t tokens : o.prefills) {
     if (tokens > 0)
       stand.tests.push_back({.test = "prefill", .tokens = tokens, .depth = depth, .rates = {}});
@@ -146,12 +169,18 @@ Result<Stand> stand_at(const std::shared_ptr<const Model>& model, std::uint64_t 
                            .tokens = o.decode,
                            .depth = depth,
                            .rates = {},
-                           .host_draws = why_not_drawn_ahead(*model, generation)});
+                           .host_draws = why_not_drawn_ahead(*model, stand.chosen)});
+  if (o.decode > 0 && o.constraint.any())
+    stand.tests.push_back({.test = "constrained",
+                           .tokens = o.decode,
+                           .depth = depth,
+                           .rates = {},
+                           .host_draws = why_not_drawn_ahead(*model, stand.chosen)});
   for (const Measurement& m : stand.tests) {
     // Once unmeasured: first passes record, touch pages, raise clocks.
     Measurement warm_up = m;
     warm_up.tokens = std::min<std::uint64_t>(m.tokens, 64);
-    RUNNEL_CHECK_OK(measure(stand.start, stand.sampling, warm_up));
+    RUNNEL_CHECK_OK(measure(stand.start, stand.chosen, warm_up));
   }
   return stand;
 }
@@ -170,7 +199,7 @@ Result<std::vector<Measurement>> measure_all(const std::shared_ptr<const Model>&
   }
   for (int i = 0; i < o.repetitions; ++i) {
     for (Stand& stand : stands) {
-      for (Measurement& m : stand.tests) RUNNEL_CHECK_OK(measure(stand.start, stand.sampling, m));
+      for (Measurement& m : stand.tests) RUNNEL_CHECK_OK(measure(stand.start, stand.chosen, m));
     }
     bar.update(++step / steps);
   }
@@ -255,12 +284,12 @@ std::string to_text(const Report& r) {
             " int8 Gop/s, a prefilled one takes " +
             format_number(static_cast<double>(r.work.prefill_ops) / 1e9, 2) + " Gop\n";
   }
-  text += "\ntest       tokens      depth    tokens/s     least      most" +
+  text += "\ntest          tokens      depth    tokens/s     least      most" +
           std::string(r.roof ? "   of the limit" : "") + "\n";
   for (const Measurement& m : r.results) {
     char row[160];
     const auto [least, most] = std::minmax_element(m.rates.begin(), m.rates.end());
-    std::snprintf(row, sizeof(row), "%-8s %8llu %10llu %11.1f %9.1f %9.1f", m.test.c_str(),
+    std::snprintf(row, sizeof(row), "%-11s %8llu %10llu %11.1f %9.1f %9.1f", m.test.c_str(),
                   static_cast<unsigned long long>(m.tokens),
                   static_cast<unsigned long long>(m.depth), m.median(), *least, *most);
     text += row;
@@ -302,9 +331,11 @@ Command add_bench(CLI::App& program) {
   parser->footer(
       "All tests take turns; the median of the repetitions is reported. Decode is greedy\n"
       "generation; with --sampled also generation by the sampling options, which are the model's\n"
-      "where they are not given. A depth is how many tokens were read before. The limit of decode\n"
-      "is the bandwidth of reading a buffer as large as the model, that of prefill the int8\n"
-      "arithmetic of its layers; both are measured first.\n\n"
+      "where they are not given, and with --json-schema also one JSON text after the other by\n"
+      "these. A depth is how many tokens were read before. The limit of decode is the bandwidth "
+      "of\n"
+      "reading a buffer as large as the model, that of prefill the int8 arithmetic of its layers;\n"
+      "both are measured first.\n\n"
       "Examples:\n"
       "  runnel bench model.gguf\n"
       "  runnel bench model.gguf --depth 0 --depth 8192 -r 9 -t 2 --json\n"
@@ -332,12 +363,17 @@ Command add_bench(CLI::App& program) {
       "Decode with sampling, too, in turns with greedy decode; so does any option of it");
   parser->add_flag("--json", o->json, "Print JSON");
   add_sampling_options(*parser, o->generation);
+  parser
+      ->add_option("--json-schema", o->constraint.schema,
+                   "Decode JSON that the schema in FILE describes, too, sampled as with --sampled")
+      ->type_name("FILE");
   show_model_defaults(*parser);
   return {parser, [o] {
             // A sampling option asks for what it is of.
             for (const CLI::Option* option : o->parser->get_options()) {
               if (option->get_group() == "Generation" && option->count() > 0) o->sampled = true;
             }
+            o->sampled = o->sampled || o->constraint.any();
             const Result<int> code = run(*o);
             return code ? *code : report(code.error());
           }};

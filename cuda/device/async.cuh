@@ -248,6 +248,24 @@ __device__ __forceinline__ void store_flag(std::uint32_t* p, std::uint32_t v) {
 __device__ __forceinline__ void store_host(std::uint64_t* p, std::uint64_t v) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
+/// What the host wrote to pinned memory.
+__device__ __forceinline__ std::uint32_t load_host(const std::uint32_t* p) {
+  std::uint32_t v;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+/// The same; what the host wrote before that is there for the block behind its next barrier.
+__device__ __forceinline__ std::uint32_t watch_host(const std::uint32_t* p) {
+  std::uint32_t v;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+/// Of a clock that runs at the same speed whatever the device does.
+__device__ __forceinline__ std::uint64_t nanoseconds_now() {
+  std::uint64_t t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}
 
 }  // namespace runnel::cuda
 

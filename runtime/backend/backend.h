@@ -7,6 +7,7 @@
 // equation of each.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,6 +27,7 @@
 namespace runnel {
 
 class PassProbe;         // runtime/backend/pass_probe.h
+class TokenMask;         // runtime/sampling/token_mask.h
 struct SamplingOptions;  // runnel/sampling.h
 
 /// The memory of one session on one device: constant size, advanced in place by Plan::run.
@@ -121,22 +123,43 @@ class Ops {
 ///   queue();                                  // consumes the first token, draws the second
 ///   loop { queue(); token = *drawn(); … }     // the device is a pass ahead of the reader
 ///
-/// Tokens are those of Sampler, bit for bit. The state's position counts what is queued.
+/// Steps with masks draw only what a mask allows, which is known when the token before is:
+///
+///   queue(); mask(…);
+///   loop { queue(); token = *drawn(); mask(what may follow it); … }
+///
+/// The draw of a pass waits for its mask on the device, while its layers need not. Tokens are those of Sampler, bit for
+/// bit. The state's position counts what is queued.
 class SampledSteps {
  public:
   virtual ~SampledSteps() = default;
 
   /// Queues the pass that consumes the token drawn last and draws the next; does not wait.
+  /// @return invalid_argument if the pass before has no mask yet
   virtual Status queue() = 0;
+
+  /// Of steps with masks: which tokens the pass queued last may draw. Copied; once for each pass, before the next is
+  /// queued. Waits for nothing, and may run while another thread uses the plan, which may wait for it.
+  /// @return invalid_argument if no pass waits for one or it is of another vocabulary; internal if it came too late;
+  ///         device
+  virtual Status mask(const TokenMask& mask) = 0;
+
+  /// A pass that has no mask yet draws nothing, so that who waits for it goes on: for callers that need its token no
+  /// more. As mask(); nothing can be queued after it.
+  virtual void forgo_mask() = 0;
 
   /// The token drawn by the earliest pass not read yet; waits for that pass only.
   /// May run while another thread uses the plan.
-  /// @return invalid_argument if no token could be chosen, or device: the state is undefined then.
+  /// @return invalid_argument if no token could be chosen; internal if its mask did not come in time; device: the state
+  ///         is undefined then.
   virtual Result<TokenId> drawn() = 0;
 
   /// Waits for all that is queued; the logits [vocab] of the last pass.
   virtual Status logits(std::span<float> out) = 0;
 };
+
+/// How long a draw waits for its mask; by then something is wrong, since masks take microseconds to make.
+inline constexpr std::chrono::milliseconds kMaskTimeout{10'000};
 
 /// A recorded pass. Used by one thread at a time.
 class Plan {
@@ -160,10 +183,11 @@ class Plan {
   ///                  then the first to consume
   /// @param sampling  valid; ids of biases in [0, vocab)
   /// @param piece     texts of tokens, for DRY's breakers, the same for all steps of this plan; empty: there are none
-  virtual Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& /*state*/,
-                                                              std::span<const TokenId> /*recent*/,
-                                                              const SamplingOptions& /*sampling*/,
-                                                              PieceOf /*piece*/ = {}) {
+  /// @param mask_timeout  how long each draw waits for its mask; 0: draws have none
+  virtual Result<std::unique_ptr<SampledSteps>> sampled_steps(
+      RecurrentState& /*state*/, std::span<const TokenId> /*recent*/,
+      const SamplingOptions& /*sampling*/, PieceOf /*piece*/ = {},
+      std::chrono::milliseconds /*mask_timeout*/ = {}) {
     return std::unique_ptr<SampledSteps>();
   }
 

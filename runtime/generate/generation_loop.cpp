@@ -155,7 +155,7 @@ void TokenLoop::end(FinishReason reason) {
   over_ = true;
 }
 
-bool TokenLoop::goes_on(bool stop_requested) {
+bool TokenLoop::may_take_more(bool stop_requested) {
   if (over_) return false;
   if (result_.tokens.size() >= options_->max_tokens) {
     end(FinishReason::length);
@@ -165,10 +165,18 @@ bool TokenLoop::goes_on(bool stop_requested) {
   return !over_;
 }
 
+Result<bool> TokenLoop::goes_on(bool stop_requested) {
+  if (!may_take_more(stop_requested)) return false;
+  if (!walk_) return true;
+  RUNNEL_TRY(const TokenMask* const mask, walk_->mask());
+  if (mask->count() == 0) end_text();
+  return !over_;
+}
+
 Result<std::optional<TokenId>> TokenLoop::choose(std::span<const float> logits,
                                                  std::span<const TokenId> generated,
                                                  std::uint64_t position, bool stop_requested) {
-  if (!goes_on(stop_requested)) return std::optional<TokenId>();
+  if (!may_take_more(stop_requested)) return std::optional<TokenId>();
   const std::span<const float> models = logits;
   if (options_->on_logits) {
     own_.assign(logits.begin(), logits.end());
@@ -204,7 +212,7 @@ std::optional<TokenId> TokenLoop::forced(bool stop_requested) {
   const Result<const TokenMask*> mask = walk_->mask();
   if (!mask) return {};  // choose() has the error
   const TokenId only = (*mask)->only();
-  if (only < 0 || !goes_on(stop_requested)) return {};
+  if (only < 0 || !may_take_more(stop_requested)) return {};
   sampler_.sample_certain();
   return only;
 }
@@ -217,9 +225,21 @@ void TokenLoop::end_text() {
   end(stopped ? FinishReason::stop_text : FinishReason::end);
 }
 
+void TokenLoop::walk(TokenId token, bool is_end, std::string_view piece) {
+  if (walk_ && !walked_) walk_->took(token, is_end ? std::string_view() : piece);
+}
+
+Result<const TokenMask*> TokenLoop::mask_behind(TokenId token, bool is_end,
+                                                std::string_view piece) {
+  walk(token, is_end, piece);
+  walked_ = true;
+  return walk_->mask();
+}
+
 void TokenLoop::took(TokenId token, bool is_end, std::string_view piece) {
   result_.tokens.push_back(token);
-  if (walk_) walk_->took(token, is_end ? std::string_view() : piece);
+  walk(token, is_end, piece);
+  walked_ = false;
   sampler_.took();
   if (options_->logprobs >= 0) {
     if (options_->on_logprobs) options_->on_logprobs(chosen_);
@@ -258,9 +278,12 @@ GenerationResult TokenLoop::finish(GenerationCarry& carry) {
 namespace {
 
 bool may_draw_ahead(const GenerationOptions& options) {
-  return !options.on_logits && options.logprobs < 0 && options.constraint == nullptr &&
-         options.max_tokens > 1;
+  return !options.on_logits && options.logprobs < 0 && options.max_tokens > 1;
 }
+
+/// So many certain tokens after one another are worth a pass of their own, for which drawing ahead stops and begins
+/// again; the device draws fewer from masks of one bit.
+constexpr std::size_t kWorthAPass = 8;
 
 /// Tokens that are part of the result and that the source has still to consume: one, and what is forced after it.
 class Pending {
@@ -284,18 +307,85 @@ class Pending {
   std::vector<TokenId> tokens_;
 };
 
-/// The loop after its first token on a source that draws the others itself. A token is queued
-/// before it is known, so that the source computes it while the text of the one before is shown; a token that is
-/// queued is always part of the result.
-Status run_ahead(TokenSource& source, TokenLoop& loop, TokenId token, const std::stop_token& stop) {
-  RUNNEL_CHECK_OK(source.queue());
-  while (true) {
-    loop.took(token, source.is_end(token), source.piece(token));
-    if (!loop.goes_on(stop.stop_requested())) return {};
-    RUNNEL_CHECK_OK(source.queue());
-    RUNNEL_TRY(token, source.drawn());
+/// The loop on a source that draws tokens itself. A token is queued before it is known, so that the source computes it
+/// while the text of the one before is shown; a token that is queued is always part of the result.
+///
+/// With a constraint the draw of what is queued waits for its mask, which is known with the token before: it is given
+/// before that token's text is shown, since another session may wait for the draw while a callback waits for that.
+class Ahead {
+ public:
+  Ahead(TokenSource& source, TokenLoop& loop, const std::stop_token& stop)
+      : source_(&source), loop_(&loop), stop_(&stop) {}
+
+  /// From a token that the source was asked to draw ahead from, until the generation is over or tokens are certain
+  /// that are worth a pass: those, and what of them is still to be consumed, are in certain().
+  Status run(TokenId token) {
+    RUNNEL_CHECK_OK(source_->queue());
+    while (true) {
+      RUNNEL_CHECK_OK(take(token));
+      RUNNEL_TRY(bool goes_on, loop_->goes_on(stop_->stop_requested()));
+      if (!goes_on) return {};
+      take_certain();
+      if (!certain_.empty()) {
+        RUNNEL_TRY(goes_on, loop_->goes_on(stop_->stop_requested()));
+        if (!goes_on || certain_.size() == kWorthAPass) return source_->settle();
+        RUNNEL_CHECK_OK(queue_certain());
+      }
+      RUNNEL_CHECK_OK(source_->queue());
+      RUNNEL_TRY(token, source_->drawn());
+    }
   }
-}
+
+  std::span<const TokenId> certain() const { return certain_; }
+
+ private:
+  Status take(TokenId token) {
+    const bool is_end = source_->is_end(token);
+    const std::string_view piece = source_->piece(token);
+    if (loop_->constrained()) {
+      RUNNEL_TRY(const TokenMask* const mask, loop_->mask_behind(token, is_end, piece));
+      RUNNEL_CHECK_OK(source_->mask(*mask));
+    }
+    loop_->took(token, is_end, piece);
+    return {};
+  }
+
+  void take_certain() {
+    while (certain_.size() < kWorthAPass) {
+      const std::optional<TokenId> token = loop_->forced(stop_->stop_requested());
+      if (!token) return;
+      certain_.push_back(*token);
+      loop_->took(*token, source_->is_end(*token), source_->piece(*token));
+    }
+  }
+
+  /// The source draws them one after the other, since its masks leave it no choice.
+  Status queue_certain() {
+    for (std::size_t i = 0; i < certain_.size(); ++i) {
+      RUNNEL_CHECK_OK(source_->queue());
+      RUNNEL_TRY(const TokenMask* mask, loop_->mask());
+      if (i + 1 < certain_.size()) {
+        only_ = TokenMask(mask->vocab());
+        only_.set(certain_[i + 1]);
+        mask = &only_;
+      }
+      RUNNEL_CHECK_OK(source_->mask(*mask));
+      RUNNEL_TRY(const TokenId drawn, source_->drawn());
+      if (drawn != certain_[i]) {
+        return fail(ErrorCode::internal, "generate: token ", drawn, " was drawn where ",
+                    certain_[i], " alone may come");
+      }
+    }
+    certain_.clear();
+    return {};
+  }
+
+  TokenSource* source_;
+  TokenLoop* loop_;
+  const std::stop_token* stop_;
+  std::vector<TokenId> certain_;  // taken without being drawn
+  TokenMask only_;
+};
 
 }  // namespace
 
@@ -304,24 +394,26 @@ Result<GenerationResult> run_generation(TokenSource& source, const GenerationOpt
                                         const std::stop_token& stop, AnswerRecord* record) {
   RUNNEL_TRY(TokenLoop loop, TokenLoop::create(options, source.logits().size(), carry, on_text,
                                                [&source](TokenId t) { return source.piece(t); }));
-  bool first = true;
+  bool ahead = may_draw_ahead(options);
   Pending pending(source);
   while (!loop.over()) {
     std::optional<TokenId> token = loop.forced(stop.stop_requested());
+    const bool certain = token.has_value();
     if (!token) {
       RUNNEL_CHECK_OK(pending.feed());
       RUNNEL_TRY(token, loop.choose(source.logits(), source.generated_tokens(), source.position(),
                                     stop.stop_requested()));
     }
     if (!token) break;
-    if (first && may_draw_ahead(options)) {
-      RUNNEL_TRY(const bool ahead, source.draw_ahead(*token, options.sampling));
+    if (ahead && !certain) {
+      RUNNEL_TRY(ahead, source.draw_ahead(*token, options.sampling, loop.constrained()));
       if (ahead) {
-        RUNNEL_CHECK_OK(run_ahead(source, loop, *token, stop));
-        break;
+        Ahead drawing(source, loop, stop);
+        RUNNEL_CHECK_OK(drawing.run(*token));
+        for (const TokenId taken : drawing.certain()) RUNNEL_CHECK_OK(pending.add(taken));
+        continue;
       }
     }
-    first = false;
     // A reading of the transcript has no end token.
     const bool consumed = !loop.settles() || options.ignore_end || !source.is_end(*token);
     if (loop.wants_mark(source.piece(*token))) {

@@ -36,10 +36,15 @@ class TokenSource {
   virtual Status mark(std::size_t /*taken*/) { return {}; }  // as AnswerSettler::mark()
 
   /// Asks the source to draw the tokens after `first` itself, ahead of the loop; from then on
-  /// queue() and drawn() take the place of step(). False: it does not.
-  virtual Result<bool> draw_ahead(TokenId /*first*/, const SamplingOptions&) { return false; }
+  /// queue() and drawn() take the place of step(), until settle(). False: it does not.
+  /// @param masked  what is queued draws its token when it is given a mask
+  virtual Result<bool> draw_ahead(TokenId /*first*/, const SamplingOptions&, bool /*masked*/) {
+    return false;
+  }
   virtual Status queue() { return {}; }                  // begins to consume the token drawn last
+  virtual Status mask(const TokenMask&) { return {}; }   // of what was queued last
   virtual Result<TokenId> drawn() { return TokenId{}; }  // the token queued last, once it is known
+  virtual Status settle() { return {}; }  // stands after the token queued last; logits() are its
 
   virtual std::string_view piece(TokenId token) const = 0;  // its bytes, empty for special tokens
   virtual bool is_end(TokenId token) const = 0;
@@ -74,8 +79,16 @@ class TokenLoop {
   /// None: choose(), if it is not over().
   std::optional<TokenId> forced(bool stop_requested);
 
-  /// Whether choose() would choose a token; ends the generation if not.
-  bool goes_on(bool stop_requested);
+  /// Whether another token follows; ends the generation if not.
+  Result<bool> goes_on(bool stop_requested);
+
+  bool constrained() const { return walk_.has_value(); }
+
+  /// Of a constraint: which tokens may come next. Valid until a token is taken.
+  Result<const TokenMask*> mask() { return walk_->mask(); }
+
+  /// The same behind `token`, for which took() follows: before its text is shown, which may take any time.
+  Result<const TokenMask*> mask_behind(TokenId token, bool is_end, std::string_view piece);
 
   /// The model has consumed `token`, whose bytes are `piece`: shows its text.
   void took(TokenId token, bool is_end, std::string_view piece);
@@ -103,6 +116,8 @@ class TokenLoop {
   void finish_answer();
   bool rewrites() const;
   void record(TokenId token, std::size_t bytes);
+  bool may_take_more(bool stop_requested);
+  void walk(TokenId token, bool is_end, std::string_view piece);
   void end(FinishReason reason);
   void end_text();
 
@@ -110,6 +125,7 @@ class TokenLoop {
   const TextCallback* on_text_;
   Sampler sampler_;
   std::optional<ConstraintWalk> walk_;
+  bool walked_ = false;       // by the token that took() comes for
   bool forces_ = false;       // forced tokens need no logits
   Utf8Stream characters_;     // bytes → whole characters
   StopDetector detector_;     // → text free of stop strings

@@ -10,9 +10,10 @@ SessionSource::~SessionSource() {
   if (ahead_) static_cast<void>(settle());
 }
 
-Result<bool> SessionSource::draw_ahead(TokenId first, const SamplingOptions& sampling) {
+Result<bool> SessionSource::draw_ahead(TokenId first, const SamplingOptions& sampling,
+                                       bool masked) {
   const auto piece = [tokenizer = tokenizer_](TokenId token) { return piece_of(tokenizer, token); };
-  RUNNEL_TRY(ahead_, impl_of(session_).draw_ahead(first, sampling, piece));
+  RUNNEL_TRY(ahead_, impl_of(session_).draw_ahead(first, sampling, piece, masked));
   return ahead_;
 }
 

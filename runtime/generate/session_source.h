@@ -39,11 +39,12 @@ class SessionSource final : public TokenSource {
   Status mark(std::size_t taken) override {
     return settler_ == nullptr ? Status() : settler_->mark(session_, taken);
   }
-  Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling) override;
+  Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling, bool masked) override;
   Status queue() override { return impl_of(session_).queue_step(); }
+  Status mask(const TokenMask& mask) override { return impl_of(session_).mask_step(mask); }
   Result<TokenId> drawn() override { return impl_of(session_).drawn_token(); }
   /// After the last token: its logits are the session's. Whatever failed while it was drawn ahead.
-  Status settle();
+  Status settle() override;
   std::string_view piece(TokenId token) const override { return piece_of(tokenizer_, token); }
   bool is_end(TokenId token) const override { return session_.model().is_end(token); }
 

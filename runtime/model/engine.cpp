@@ -10,6 +10,7 @@
 #include "runtime/backend/registry.h"
 #include "runtime/base/try.h"
 #include "runtime/model/forward.h"
+#include "runtime/sampling/device_draws.h"
 
 namespace runnel {
 
@@ -158,6 +159,7 @@ class Engine::LockedSteps final : public SampledSteps {
   LockedSteps(Engine& engine, std::unique_ptr<SampledSteps> steps)
       : engine_(engine), steps_(std::move(steps)) {}
   ~LockedSteps() override {
+    forgo_mask();
     const std::lock_guard lock(engine_.running_);
     steps_.reset();
   }
@@ -172,7 +174,11 @@ class Engine::LockedSteps final : public SampledSteps {
     const std::lock_guard lock(engine_.running_);
     return engine_.failed_over(token.error()).error();
   }
+  // Without the lock: a thread that holds it may wait for the mask.
+  Status mask(const TokenMask& mask) override { return steps_->mask(mask); }
+  void forgo_mask() override { steps_->forgo_mask(); }
   Status logits(std::span<float> out) override {
+    forgo_mask();
     const std::lock_guard lock(engine_.running_);
     return engine_.failed_over(steps_->logits(out));
   }
@@ -185,12 +191,15 @@ class Engine::LockedSteps final : public SampledSteps {
 Result<std::unique_ptr<SampledSteps>> Engine::sampled_steps(RecurrentState& state,
                                                             std::span<const TokenId> recent,
                                                             const SamplingOptions& sampling,
-                                                            PieceOf piece,
+                                                            PieceOf piece, bool masked,
                                                             std::uint64_t generation) {
   const std::lock_guard lock(running_);
   RUNNEL_CHECK_OK(check_generation(generation));
+  if (masked && device().backend == "cuda" && !draws_with_masks(DrawDevice::cuda))
+    return std::unique_ptr<SampledSteps>();
   RUNNEL_TRY(std::unique_ptr<SampledSteps> steps,
-             current()->decode->sampled_steps(state, recent, sampling, std::move(piece)));
+             current()->decode->sampled_steps(state, recent, sampling, std::move(piece),
+                                              masked ? kMaskTimeout : std::chrono::milliseconds{}));
   if (steps == nullptr) return steps;
   return std::unique_ptr<SampledSteps>(std::make_unique<LockedSteps>(*this, std::move(steps)));
 }

@@ -71,10 +71,12 @@ class Engine {
 
   /// Plan::sampled_steps of the decode plan, null where the backend has none. Passes of other threads run between the
   /// steps.
+  /// @param masked  each draw waits for a mask, kMaskTimeout at most
   Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
                                                       std::span<const TokenId> recent,
                                                       const SamplingOptions& sampling,
-                                                      PieceOf piece, std::uint64_t generation = 0);
+                                                      PieceOf piece, bool masked,
+                                                      std::uint64_t generation = 0);
 
  private:
   class LockedSteps;

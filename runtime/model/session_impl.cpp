@@ -142,14 +142,14 @@ void Session::Impl::stop_drawing() {
 }
 
 Result<bool> Session::Impl::draw_ahead(TokenId first, const SamplingOptions& sampling,
-                                       PieceOf piece) {
+                                       PieceOf piece, bool masked) {
   RUNNEL_CHECK_OK(check(std::span(&first, 1)));
   stop_drawing();
   const std::span<const TokenId> generated = generated_tokens();
   std::vector<TokenId> recent(generated.begin(), generated.end());
   recent.push_back(first);
-  RUNNEL_TRY(steps_,
-             engine().sampled_steps(*state_, recent, sampling, std::move(piece), generation_));
+  RUNNEL_TRY(steps_, engine().sampled_steps(*state_, recent, sampling, std::move(piece), masked,
+                                            generation_));
   if (steps_ != nullptr) first_drawn_ = first;
   return steps_ != nullptr;
 }
@@ -167,6 +167,14 @@ Status Session::Impl::queue_step() {
   if (first_drawn_) consumed(std::span(&*first_drawn_, 1), true);
   first_drawn_.reset();
   return {};
+}
+
+Status Session::Impl::mask_step(const TokenMask& mask) {
+  if (steps_ == nullptr) {
+    return fail(ErrorCode::invalid_argument,
+                "generate: the session was fed, restored or reset while it generates");
+  }
+  return steps_->mask(mask);
 }
 
 Result<TokenId> Session::Impl::drawn_token() {

@@ -89,15 +89,20 @@ class Session::Impl {
   std::uint64_t generation() const { return generation_; }
 
   // A generation whose tokens the device draws: draw_ahead(), then queue_step() and drawn_token() in turns, then
-  // settle().
+  // settle(). With masks mask_step() after the first queue_step() and after each drawn_token().
 
-  /// @param first  drawn by the host; the first queue_step() consumes it
+  /// @param first   drawn by the host; the first queue_step() consumes it
+  /// @param masked  each draw waits for its mask
   /// @return false if the device does not draw with these options
-  Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling, PieceOf piece);
+  Result<bool> draw_ahead(TokenId first, const SamplingOptions& sampling, PieceOf piece,
+                          bool masked);
 
   /// Begins to consume the token drawn last.
   /// @return invalid_argument if the session was fed, restored or reset since draw_ahead()
   Status queue_step();
+
+  /// Which tokens the step queued last may draw; as SampledSteps::mask().
+  Status mask_step(const TokenMask& mask);
 
   /// The earliest token not read yet; it counts as consumed.
   Result<TokenId> drawn_token();

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
+#include <thread>
 #include <vector>
 
 #include "runtime/base/try.h"
@@ -31,12 +33,13 @@ struct Device {
 
 class FakeSteps final : public DrawAhead {
  public:
-  FakeSteps(Device& device, TokenId first)
-      : DrawAhead(device.active, kVocab, first, kPlaces), device_(device) {}
+  FakeSteps(Device& device, TokenId first, std::chrono::milliseconds mask_timeout = {})
+      : DrawAhead(device.active, kVocab, first, kPlaces, mask_timeout), device_(device) {}
   ~FakeSteps() override { static_cast<void>(leave()); }
 
   std::vector<std::optional<TokenId>> launched;  // what launch() was given
   std::map<std::uint32_t, bool> draws_none;      // passes
+  std::map<std::uint32_t, std::size_t> allowed;  // tokens that a pass's mask allows
   bool ends = true;
 
  private:
@@ -46,6 +49,11 @@ class FakeSteps final : public DrawAhead {
     drawn_[pass] = draws_none[pass] ? std::nullopt : std::optional(after(in));
     device_.next = drawn_[pass].value_or(0);
     device_.logits = logits_after(in);
+    return {};
+  }
+  Status put_mask(std::uint32_t pass, const TokenMask& mask) override {
+    if (device_.lost) return fail(ErrorCode::device, "lost");
+    allowed[pass] = mask.count();
     return {};
   }
   Status wait_for(std::uint32_t) override { return {}; }
@@ -159,6 +167,115 @@ TEST(DrawAhead, ALostDeviceFailsBothUsers) {
   device.lost = false;
   std::vector<float> logits(kVocab);
   EXPECT_EQ(steps.logits(logits).error().message, "lost");
+}
+
+// ---- masks ----
+
+constexpr std::chrono::seconds kLong{30};
+constexpr std::chrono::milliseconds kShort{20};
+
+TokenMask all_but_one() {
+  TokenMask mask(kVocab);
+  mask.set_all();
+  mask.set(2, false);
+  return mask;
+}
+
+TEST(DrawAheadWithMasks, EachPassIsGivenItsOwn) {
+  Device device;
+  FakeSteps steps(device, 1, kLong);
+  TokenMask one(kVocab);
+  one.set(1);
+  ASSERT_TRUE(steps.queue() && steps.mask(all_but_one()));
+  ASSERT_TRUE(steps.queue());
+  EXPECT_EQ(*steps.drawn(), 11);
+  ASSERT_TRUE(steps.mask(one));
+  EXPECT_EQ(*steps.drawn(), 111);
+  EXPECT_EQ(steps.allowed, (std::map<std::uint32_t, std::size_t>{{1, 2}, {2, 1}}));
+}
+
+TEST(DrawAheadWithMasks, APassWithoutOneIsTheLastThatIsQueued) {
+  Device device;
+  FakeSteps steps(device, 1, kLong);
+  ASSERT_TRUE(steps.queue());
+  EXPECT_EQ(steps.queue().error().message, "steps: pass 1 has no mask yet");
+  ASSERT_TRUE(steps.mask(all_but_one()));
+  EXPECT_TRUE(steps.queue());
+}
+
+TEST(DrawAheadWithMasks, WhatIsNoMaskOfThePassIsRefused) {
+  Device device;
+  FakeSteps steps(device, 1, kLong), without(device, 1);
+  EXPECT_EQ(steps.mask(all_but_one()).error().message, "steps: no pass waits for a mask");
+  ASSERT_TRUE(steps.queue());
+  EXPECT_EQ(steps.mask(TokenMask(kVocab + 1)).error().message,
+            "steps: a mask is of 4 tokens, expected 3");
+  ASSERT_TRUE(steps.mask(all_but_one()));
+  EXPECT_FALSE(steps.mask(all_but_one()));
+  ASSERT_TRUE(without.queue());
+  EXPECT_FALSE(without.mask(all_but_one()));
+}
+
+TEST(DrawAheadWithMasks, OneThatDoesNotComeInTimeIsAnErrorByName) {
+  Device device;
+  FakeSteps steps(device, 1, kShort);
+  ASSERT_TRUE(steps.queue());
+  const auto token = steps.drawn();
+  EXPECT_EQ(token.error().code, ErrorCode::internal);
+  EXPECT_EQ(token.error().message, "steps: the mask of a token did not come within 20 ms");
+  EXPECT_EQ(steps.allowed[1], 0U);  // the device goes on
+  EXPECT_EQ(steps.mask(all_but_one()).error().message, token.error().message);
+  EXPECT_EQ(steps.queue().error().message, token.error().message);
+}
+
+TEST(DrawAheadWithMasks, AnotherUserOfTheBuffersWaitsForIt) {
+  Device device;
+  FakeSteps steps(device, 1, kLong);
+  ASSERT_TRUE(steps.queue());
+  std::jthread host([&] {
+    std::this_thread::sleep_for(kShort);
+    EXPECT_TRUE(steps.mask(all_but_one()));
+  });
+  ASSERT_TRUE(device.active.give_way());
+  EXPECT_EQ(steps.allowed[1], 2U);
+  host.join();
+  EXPECT_EQ(*steps.drawn(), 11);
+}
+
+TEST(DrawAheadWithMasks, AnotherUserOfTheBuffersDoesNotWaitForEver) {
+  Device device;
+  FakeSteps steps(device, 1, kShort);
+  ASSERT_TRUE(steps.queue());
+  EXPECT_TRUE(device.active.give_way());
+  EXPECT_EQ(steps.drawn().error().code, ErrorCode::internal);
+}
+
+TEST(DrawAheadWithMasks, LogitsDoNotNeedIt) {
+  Device device;
+  FakeSteps steps(device, 1, kLong);
+  ASSERT_TRUE(steps.queue());
+  EXPECT_EQ(logits_of(steps), logits_after(1));
+  EXPECT_EQ(steps.allowed[1], 0U);
+  EXPECT_EQ(steps.drawn().error().message, "steps: the mask of the last pass was given up");
+}
+
+TEST(DrawAheadWithMasks, AFailedPassGivesUpTheOneBehindIt) {
+  Device device;
+  FakeSteps steps(device, 1, kLong);
+  steps.draws_none[1] = true;
+  ASSERT_TRUE(steps.queue() && steps.mask(all_but_one()) && steps.queue());
+  EXPECT_FALSE(steps.drawn());
+  EXPECT_TRUE(device.active.give_way());  // at once
+  EXPECT_EQ(steps.allowed[2], 0U);
+}
+
+TEST(DrawAheadWithMasks, ALostDeviceIsReported) {
+  Device device;
+  FakeSteps steps(device, 1, kLong);
+  ASSERT_TRUE(steps.queue());
+  device.lost = true;
+  EXPECT_EQ(steps.mask(all_but_one()).error().message, "lost");
+  EXPECT_EQ(steps.drawn().error().message, "lost");
 }
 
 TEST(DrawAhead, NeedsATokenToBeginWith) {

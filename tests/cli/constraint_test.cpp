@@ -10,6 +10,7 @@
 namespace runnel::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
@@ -44,6 +45,16 @@ TEST(Constraint, ShapesWhatChatAnswers) {
       {"chat", chat_model(), "-t", "1", "--choice", "aye", "--choice", "nay"}, "Hello\n");
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, AnyOf(HasSubstr("aye"), HasSubstr("nay")));
+}
+
+TEST(Constraint, BenchMeasuresItBesideFreeDecode) {
+  const std::string schema =
+      file("n.json",
+           R"({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})");
+  const Outcome o = run_program({"bench", chat_model(), "-p", "0", "-n", "24", "-r", "1", "-t", "1",
+                                 "--json-schema", schema});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, AllOf(HasSubstr("\nsampled "), HasSubstr("\nconstrained ")));
 }
 
 TEST(Constraint, AMistakeIsNamedWithItsOption) {

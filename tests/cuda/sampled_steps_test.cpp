@@ -105,6 +105,15 @@ TEST_P(SampledStepsTest, GiveWhatTheHostDraws) {
   }
 }
 
+TEST_P(SampledStepsTest, WithMasksGiveWhatTheHostDraws) {
+  for (const char* program : {"ops", ""}) {
+    const std::unique_ptr<Backend> backend = cuda_backend(program);
+    ASSERT_NE(backend, nullptr);
+    expect_masked_steps_to_draw_as_the_host(load_on(*backend, model_to_draw_from(), 16), GetParam(),
+                                            40);
+  }
+}
+
 TEST_P(SampledStepsTest, GoOnWhereOthersLeftOff) {
   const std::unique_ptr<Backend> device = cuda_backend();
   ASSERT_NE(device, nullptr);
@@ -181,6 +190,21 @@ TEST(SampledSteps, AnyChainDrawsTheTokensOfTheHost) {
   const std::unique_ptr<Backend> device = cuda_backend();
   ASSERT_NE(device, nullptr);
   expect_any_chain_to_draw_as_the_host(*device, 250);
+}
+
+TEST(SampledSteps, AnyChainWithMasksDrawsTheTokensOfTheHost) {
+  if (cuda::devices().empty()) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  const std::unique_ptr<Backend> device = cuda_backend();
+  ASSERT_NE(device, nullptr);
+  expect_any_masked_chain_to_draw_as_the_host(*device, 250);
+}
+
+TEST(SampledSteps, AMaskThatDoesNotComeEndsTheDraw) {
+  if (cuda::devices().empty()) GTEST_SKIP() << "NO CUDA DEVICE: nothing was checked";
+  const std::unique_ptr<Backend> device = cuda_backend();
+  ASSERT_NE(device, nullptr);
+  expect_missing_masks_to_end(load_on(*device, model_to_draw_from(), 16),
+                              {"warm", {.temperature = 0.8F, .seed = 1}});
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, SampledStepsTest, testing::ValuesIn(kinds()),

@@ -178,6 +178,7 @@ class Grid {
   std::vector<Block> blocks;
   std::vector<Copy> copies;
   bool progress = false;
+  std::uint64_t nanoseconds = 0;
 
  private:
   static void start() {
@@ -388,6 +389,18 @@ inline std::uint32_t atomicMax(std::uint32_t* p, std::uint32_t v) {
 }
 inline std::uint32_t atomicExch(std::uint32_t* p, std::uint32_t v) { return std::exchange(*p, v); }
 inline void store_host(std::uint64_t* p, std::uint64_t v) { *p = v; }
+/// A thread of the host may write while the grid runs.
+inline std::uint32_t load_host(const std::uint32_t* p) {
+  return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+inline std::uint32_t watch_host(const std::uint32_t* p) {
+  return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+/// A tenth of a microsecond goes by from one look to the next.
+inline std::uint64_t nanoseconds_now() {
+  simt::grid->progress = true;  // who waits for a time does not wait for ever
+  return simt::grid->nanoseconds += 100;
+}
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }

@@ -54,7 +54,7 @@ class Script final : public TokenSource {
     predict();
     return {};
   }
-  Result<bool> draw_ahead(TokenId first, const SamplingOptions&) override {
+  Result<bool> draw_ahead(TokenId first, const SamplingOptions&, bool) override {
     next_ = first;
     queued_any_ = false;
     known_.clear();

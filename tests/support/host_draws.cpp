@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <ostream>
+#include <thread>
 
 #include "runtime/model/config.h"
 #include "runtime/sampling/sampler.h"
@@ -54,6 +56,14 @@ SamplingOptions random_chain(Random& random, std::int32_t vocab) {
     }
   }
   return o;
+}
+
+TokenMask random_mask(Random& random, std::int32_t vocab) {
+  TokenMask mask(static_cast<std::size_t>(vocab));
+  const std::uint32_t share = one_of(random, {0U, 1U, 30U, 500U, 970U, 1000U});  // of 1,000
+  for (std::int32_t token = 0; token < vocab; ++token) mask.set(token, random.below(1000) < share);
+  mask.set(static_cast<TokenId>(random.below(static_cast<std::uint32_t>(vocab))));
+  return mask;
 }
 
 std::string_view drawn_piece(TokenId token) { return token % 3 == 0 ? "ax" : "a"; }
@@ -157,20 +167,30 @@ RandomModel model_with_head(const std::vector<float>& first_column) {
 
 namespace {
 
-void expect_chain_to_draw_as_the_host(const LoadedModel& loaded, Random& random) {
+void expect_chain_to_draw_as_the_host(const LoadedModel& loaded, Random& random, bool masked) {
   const SamplingOptions o = random_chain(random, kDrawnVocab);
   auto plain = loaded.state(), drawn = loaded.state();
   const std::int32_t kinds = one_of(random, {2, 30, kDrawnVocab});
   std::vector<TokenId> all = random.tokens(1 + random.below(300), kinds);
-  auto steps = loaded.plan->sampled_steps(*drawn, all, o, drawn_piece);
+  auto steps = loaded.plan->sampled_steps(*drawn, all, o, drawn_piece,
+                                          masked ? kMaskTimeout : std::chrono::milliseconds{});
   ASSERT_TRUE(steps && *steps != nullptr);
   auto sampler = Sampler::create(o, kDrawnVocab, drawn_piece);
   ASSERT_TRUE(sampler);
   for (int step = 0; step < 3; ++step) {
     ASSERT_TRUE((*steps)->queue());
+    const TokenMask mask = masked ? random_mask(random, kDrawnVocab) : TokenMask();
+    if (masked) {
+      if (random.below(4) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ASSERT_TRUE((*steps)->mask(mask));
+    }
     const std::vector<float> logits = loaded.run(*plain, std::span(all).last(1));
-    const auto expected = sampler->sample(logits, all, plain->position());
+    const auto expected = sampler->sample(logits, all, plain->position(), masked ? &mask : nullptr);
     const auto token = (*steps)->drawn();
+    if (masked && !expected) {  // the model gives none of them a number
+      EXPECT_EQ(token ? std::string("a token") : token.error().message, expected.error().message);
+      return;
+    }
     ASSERT_TRUE(token && expected);
     ASSERT_EQ(*token, *expected) << "step " << step << ": temperature " << o.temperature
                                  << ", top_k " << o.top_k << ", top_p " << o.top_p << ", min_p "
@@ -183,7 +203,9 @@ void expect_chain_to_draw_as_the_host(const LoadedModel& loaded, Random& random)
 
 }  // namespace
 
-void expect_any_chain_to_draw_as_the_host(Backend& device, int chains) {
+namespace {
+
+void expect_any(Backend& device, int chains, bool masked) {
   Random random(61);
   for (const float scale : {0.01F, 1.0F, 4.0F, 40.0F}) {
     std::vector<float> head = random.normals(kDrawnVocab, scale);
@@ -193,13 +215,104 @@ void expect_any_chain_to_draw_as_the_host(Backend& device, int chains) {
     }
     const LoadedModel loaded = load_on(device, model_with_head(head), 16);
     for (int i = 0; i < chains; ++i) {
-      expect_chain_to_draw_as_the_host(loaded, random);
+      expect_chain_to_draw_as_the_host(loaded, random, masked);
       if (testing::Test::HasFatalFailure()) {
         ADD_FAILURE() << "logits of scale " << scale << ", chain " << i;
         return;
       }
     }
   }
+}
+
+}  // namespace
+
+void expect_any_chain_to_draw_as_the_host(Backend& device, int chains) {
+  expect_any(device, chains, false);
+}
+void expect_any_masked_chain_to_draw_as_the_host(Backend& device, int chains) {
+  expect_any(device, chains, true);
+}
+
+void expect_masked_steps_to_draw_as_the_host(const LoadedModel& loaded, const SamplingKind& kind,
+                                             std::size_t count) {
+  Random random(57);
+  std::vector<TokenId> all = random.tokens(12, kDrawnVocab);
+  auto plain = loaded.state(), drawn = loaded.state(), other = loaded.state();
+  const auto one = [&](RecurrentState& state, TokenId token) {
+    return loaded.run(state, std::span(&token, 1));
+  };
+  std::vector<float> logits;
+  for (const TokenId token : all) logits = one(*plain, token), one(*drawn, token);
+  auto sampler = Sampler::create(kind.sampling, kDrawnVocab, kind.piece);
+  ASSERT_TRUE(sampler);
+  std::vector<TokenMask> masks;
+  std::vector<TokenId> expected;
+  std::vector<TokenId> recent = all;
+  for (std::size_t i = 0; i <= count; ++i) {
+    masks.push_back(random_mask(random, kDrawnVocab));
+    const auto token = sampler->sample(logits, recent, plain->position(), &masks.back());
+    ASSERT_TRUE(token) << token.error().message;
+    expected.push_back(*token);
+    recent.push_back(*token);
+    if (i < count) logits = one(*plain, *token);
+  }
+  all.push_back(expected[0]);
+  auto steps = loaded.plan->sampled_steps(*drawn, all, kind.sampling, kind.piece, kMaskTimeout);
+  ASSERT_TRUE(steps && *steps != nullptr);
+  ASSERT_TRUE((*steps)->queue());
+  ASSERT_TRUE((*steps)->mask(masks[1]));
+  for (std::size_t i = 1; i < count; ++i) {
+    ASSERT_TRUE((*steps)->queue());  // its mask is known with the token that it consumes
+    std::jthread user;
+    if (i % 5 == 2) user = std::jthread([&] { one(*other, 7); });
+    const auto token = (*steps)->drawn();
+    ASSERT_TRUE(token) << token.error().message;
+    ASSERT_EQ(*token, expected[i]) << "token " << i;
+    if (i % 5 == 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ASSERT_TRUE((*steps)->mask(masks[i + 1]));
+  }
+  std::vector<float> last(kDrawnVocab, NAN);
+  ASSERT_TRUE((*steps)->logits(last));
+  EXPECT_EQ(last, logits);
+  EXPECT_EQ(*(*steps)->drawn(), expected.back());
+  steps->reset();
+  EXPECT_EQ(drawn->position(), plain->position());
+  EXPECT_EQ(loaded.canonical(*drawn), loaded.canonical(*plain));
+}
+
+void expect_missing_masks_to_end(const LoadedModel& loaded, const SamplingKind& kind) {
+  const std::vector<TokenId> recent = {17};
+  const auto begin = [&](RecurrentState& state, std::chrono::milliseconds timeout) {
+    auto steps = loaded.plan->sampled_steps(state, recent, kind.sampling, kind.piece, timeout);
+    EXPECT_TRUE(steps && *steps != nullptr && (*steps)->queue());
+    return std::move(*steps);
+  };
+  auto plain = loaded.state();
+  const std::vector<float> expected = loaded.run(*plain, recent);
+  {
+    auto state = loaded.state();
+    const auto steps = begin(*state, std::chrono::milliseconds(100));
+    const auto token = steps->drawn();
+    ASSERT_FALSE(token);
+    EXPECT_EQ(token.error().code, ErrorCode::internal);
+    EXPECT_EQ(token.error().message, "steps: the mask of a token did not come within 100 ms");
+    EXPECT_EQ(steps->mask(TokenMask(kDrawnVocab)).error().code, ErrorCode::internal);
+  }
+  {
+    auto state = loaded.state();
+    const auto steps = begin(*state, kMaskTimeout);
+    std::vector<float> logits(kDrawnVocab, NAN);
+    ASSERT_TRUE(steps->logits(logits));
+    EXPECT_EQ(logits, expected);
+    EXPECT_EQ(loaded.canonical(*state), loaded.canonical(*plain));
+  }
+  {
+    auto state = loaded.state();
+    begin(*state, kMaskTimeout);  // and leaves
+    EXPECT_EQ(loaded.canonical(*state), loaded.canonical(*plain));
+  }
+  auto after = loaded.state();
+  EXPECT_EQ(loaded.run(*after, recent), expected);
 }
 
 }  // namespace runnel::test

@@ -10,6 +10,7 @@
 
 #include "runnel/generation.h"
 #include "runtime/sampling/dry.h"
+#include "runtime/sampling/token_mask.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
 
@@ -32,6 +33,9 @@ T one_of(Random& random, std::initializer_list<T> values) {
 /// Options of the usual chain, each of its samplers on or off, at the edges of their ranges or within.
 SamplingOptions random_chain(Random& random, std::int32_t vocab);
 
+/// One token, few, most or all of them.
+TokenMask random_mask(Random& random, std::int32_t vocab);
+
 /// Every third token has an "x".
 std::string_view drawn_piece(TokenId token);
 void PrintTo(const SamplingKind& kind, std::ostream* out);
@@ -46,6 +50,18 @@ RandomModel model_with_head(const std::vector<float>& first_column);
 /// Draws on `device` by `chains` random chains for each of several models with flat, tied and peaked logits, some of them
 /// not numbers; expects the host's tokens from the same logits.
 void expect_any_chain_to_draw_as_the_host(Backend& device, int chains);
+
+/// The same with a random mask for each draw, from one token to all, given before it begins or a while later.
+void expect_any_masked_chain_to_draw_as_the_host(Backend& device, int chains);
+
+/// Draws `count` of kDrawnVocab tokens by steps with such masks, each pass queued before its token is known, while another session uses
+/// the same buffers, which waits for the masks; expects the host's tokens, logits and state.
+void expect_masked_steps_to_draw_as_the_host(const LoadedModel& loaded, const SamplingKind& kind,
+                                             std::size_t count);
+
+/// Expects that a draw whose mask does not come ends, with the error that says so, and leaves the plan of use; and that
+/// steps can be left or asked for their logits while a draw waits.
+void expect_missing_masks_to_end(const LoadedModel& loaded, const SamplingKind& kind);
 
 /// The `count` tokens that follow `tokens`, which `state` has taken in and `logits` is of; all of
 /// them but the last are fed, and `logits` is then of the last one fed. Fails the test on error.

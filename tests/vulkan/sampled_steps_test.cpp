@@ -232,6 +232,45 @@ TEST_F(VulkanSampling, AnyChainDrawsTheTokensOfTheHost) {
   expect_any_chain_to_draw_as_the_host(*backend(), 40);
 }
 
+TEST_F(VulkanSampling, AnyChainWithMasksDrawsTheTokensOfTheHost) {
+  expect_any_masked_chain_to_draw_as_the_host(*backend(), 40);
+}
+
+TEST_F(VulkanSampling, StepsWithMasksDrawTheTokensOfTheHost) {
+  const auto device = backend();
+  const LoadedModel loaded = load_on(*device, model_to_draw_from(), 16);
+  for (const SamplingKind& kind : kinds()) {
+    expect_masked_steps_to_draw_as_the_host(loaded, kind, kTokens);
+    if (HasFailure()) FAIL() << kind.name;
+  }
+}
+
+TEST_F(VulkanSampling, StepsWithMasksAndTheHeadBehindTheLayersDrawTheTokensOfTheHost) {
+  ModelConfig c = narrow_config(320, 2);
+  c.vocab_size = kDrawnVocab;
+  const RandomModel model = make_random_model(c,
+                                              {.linear = BlockType::q4_0,
+                                               .table = BlockType::q8_0,
+                                               .small = BlockType::f16,
+                                               .tied = true,
+                                               .gate_bias = true},
+                                              77);
+  const std::uint32_t groups = vulkan::find_devices().front().software ? 1 : 0;
+  const auto device = backend({.tuning = {.step_groups = groups}});
+  const LoadedModel loaded = load_on(*device, model, 16);
+  for (const SamplingKind& kind : kinds()) {
+    expect_masked_steps_to_draw_as_the_host(loaded, kind, 8);
+    if (HasFailure()) FAIL() << kind.name;
+  }
+}
+
+TEST_F(VulkanSampling, AMaskThatDoesNotComeEndsTheDraw) {
+  const auto device = backend();
+  const LoadedModel loaded = load_on(*device, model_to_draw_from(), 16);
+  for (const SamplingOptions& sampling : {SamplingOptions{}, top_k_, typical_})
+    expect_missing_masks_to_end(loaded, {"", sampling});
+}
+
 TEST_F(VulkanSampling, WhatNeedsWholeRowsIsLeftToTheHost) {
   auto device = backend();
   const LoadedModel loaded = load_on(*device, model_to_draw_from(), 16);

@@ -59,14 +59,13 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
     return {};
   }
 
-  Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
-                                                      std::span<const TokenId> recent,
-                                                      const SamplingOptions& sampling,
-                                                      PieceOf piece) override {
+  Result<std::unique_ptr<SampledSteps>> sampled_steps(
+      RecurrentState& state, std::span<const TokenId> recent, const SamplingOptions& sampling,
+      PieceOf piece, std::chrono::milliseconds mask_timeout) override {
     if (!why_not_ahead(sampling, DrawDevice::cuda).empty()) return std::unique_ptr<SampledSteps>();
     RUNNEL_TRY(std::unique_ptr<CudaSteps> steps,
                CudaSteps::create(*this, m_, static_cast<CudaState&>(state), recent, sampling,
-                                 std::move(piece)));
+                                 std::move(piece), mask_timeout));
     return std::unique_ptr<SampledSteps>(std::move(steps));
   }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/cuda/sampled_steps.h"
 
+#include <atomic>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "runtime/base/try.h"
@@ -44,14 +46,18 @@ Result<SampleBuffers> SampleBuffers::create(std::int32_t vocab) {
   return b;
 }
 
-Result<std::unique_ptr<CudaSteps>> CudaSteps::create(
-    StepHost& host, std::shared_ptr<ResidentModel> model, CudaState& state,
-    std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece) {
+Result<std::unique_ptr<CudaSteps>> CudaSteps::create(StepHost& host,
+                                                     std::shared_ptr<ResidentModel> model,
+                                                     CudaState& state,
+                                                     std::span<const TokenId> recent,
+                                                     const SamplingOptions& sampling, PieceOf piece,
+                                                     std::chrono::milliseconds mask_timeout) {
   RUNNEL_CHECK_OK(check_recent(recent));
   const DeviceScope scope(model->device.index);
   RUNNEL_CHECK_OK(scope.status());
   const std::int32_t vocab = model->config.vocab_size;
-  std::unique_ptr<CudaSteps> steps(new CudaSteps(host, std::move(model), state, recent.back()));
+  std::unique_ptr<CudaSteps> steps(
+      new CudaSteps(host, std::move(model), state, recent.back(), mask_timeout));
   CudaSteps& s = *steps;
   if (host.spare.empty()) {
     RUNNEL_TRY(s.b_, SampleBuffers::create(vocab));
@@ -65,6 +71,7 @@ Result<std::unique_ptr<CudaSteps>> CudaSteps::create(
       make_sample_setup(sampling, vocab, recent, {.piece = std::move(piece), .known = known});
   if (!setup.breakers.empty()) s.b_.breakers.reset();
   RUNNEL_CHECK_OK(s.prepare(setup));
+  RUNNEL_CHECK_OK(s.prepare_masks());
   if (!setup.breakers.empty()) s.b_.breakers = sampling.dry_breakers;
   return steps;
 }
@@ -108,7 +115,28 @@ Status CudaSteps::prepare(const SampleSetup& setup) {
   return {};
 }
 
+Status CudaSteps::prepare_masks() {
+  if (!masked()) return {};
+  if (b_.masks.size() == 0) {
+    const auto n = static_cast<std::size_t>(vocab());
+    const std::size_t words = TokenMask(n).words().size();
+    RUNNEL_TRY(b_.masked, device_array<float>(n, "masked logits"));
+    RUNNEL_TRY(b_.masks, pinned_array<std::uint32_t>(kDrawnPlaces * words, "masks of tokens"));
+    RUNNEL_TRY(b_.masks_written, pinned_array<std::uint32_t>(kDrawnPlaces, "masks of tokens"));
+    RUNNEL_TRY(b_.masks_late, pinned_array<std::uint64_t>(kDrawnPlaces, "masks of tokens"));
+  }
+  std::memset(b_.masks_written.get(), 0, b_.masks_written.bytes());
+  std::memset(b_.masks_late.get(), 0, b_.masks_late.bytes());
+  mask_ = {.logits = host_.buffers().logits.get(),
+           .masked = b_.masked.get(),
+           .vocab = vocab(),
+           .timeout = static_cast<std::uint64_t>(std::chrono::nanoseconds(mask_timeout()).count())};
+  sample_.logits = b_.masked.get();
+  return {};
+}
+
 CudaSteps::~CudaSteps() {
+  forgo_mask();
   const DeviceScope scope(model_->device.index);
   // What is queued writes to memory that is freed now.
   static_cast<void>(cudaStreamSynchronize(model_->stream.get()));
@@ -131,21 +159,40 @@ Status CudaSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
   RUNNEL_CHECK_OK(host_.launch_step(launch));
   sample_.ticket = pass;
   sample_.drawn = b_.drawn.get() + pass % kDrawnPlaces;
+  if (masked()) {
+    const std::size_t place = pass % kDrawnPlaces;
+    mask_.words = b_.masks.get() + place * mask_words();
+    mask_.written = b_.masks_written.get() + place;
+    mask_.late = b_.masks_late.get() + place;
+    mask_.ticket = pass;
+    RUNNEL_CHECK_OK(check(mask_logits(launch.stream, mask_), "wait for a mask"));
+  }
   RUNNEL_CHECK_OK(check(sample(launch.stream, sample_), "draw a token"));
   state_.advance(1);
   return {};
 }
 
+/// Calls nothing of CUDA's, which may wait for the draw that waits for this.
+Status CudaSteps::put_mask(std::uint32_t pass, const TokenMask& mask) {
+  const std::span<const std::uint32_t> words = mask.words();
+  const std::size_t place = pass % kDrawnPlaces;
+  std::memcpy(b_.masks.get() + place * mask_words(), words.data(), words.size_bytes());
+  std::atomic_ref(b_.masks_written.get()[place]).store(pass, std::memory_order_release);
+  return {};
+}
+
 Status CudaSteps::wait_for(std::uint32_t pass) {
-  const DeviceScope scope(model_->device.index);
-  RUNNEL_CHECK_OK(scope.status());
   // The next pass is queued already, so a token that is read late costs nothing: poll a little, then sleep.
-  constexpr unsigned kSpins = 400, kSleepsPerQuery = 50;
+  constexpr unsigned kSpins = 400;
+  // Where the next draw waits for a mask, whatever is asked of CUDA may wait for that draw: only of a device that is stuck.
+  const unsigned sleeps_per_query = masked() ? 50'000 : 50;
   const auto here = [&] { return place(pass) >> 32 == pass; };
   for (unsigned polls = 0; !here(); ++polls) {
     if (polls < kSpins) continue;
     std::this_thread::sleep_for(std::chrono::microseconds(20));
-    if (polls % kSleepsPerQuery != 0) continue;
+    if (polls % sleeps_per_query != 0) continue;
+    const DeviceScope scope(model_->device.index);
+    RUNNEL_CHECK_OK(scope.status());
     const cudaError_t state = cudaStreamQuery(model_->stream.get());
     if (state == cudaErrorNotReady) {
       static_cast<void>(cudaGetLastError());
@@ -154,6 +201,7 @@ Status CudaSteps::wait_for(std::uint32_t pass) {
     RUNNEL_CHECK_OK(check(state, "draw a token"));
     if (!here()) return fail(ErrorCode::device, "cuda: a pass ended without a token");
   }
+  if (masked() && late(pass) == pass) return mask_is_late();
   if (!host_.stuck(failures(pass))) return {};
   return fail(ErrorCode::device, "cuda: a token did not finish: blocks waited too long");
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/mask.h"
 #include "runtime/backend/cuda/recorder.h"
 #include "runtime/backend/cuda/sample_setup.h"
 #include "runtime/backend/draw_ahead.h"
@@ -29,6 +30,11 @@ struct SampleBuffers {
   DeviceArray<float> dry_losses, dry_kept;
   std::optional<std::vector<std::string>> breakers;  // the texts that dry_breakers are of
   PinnedArray<std::uint64_t> drawn;                  // [kDrawnPlaces]
+  // Of steps with masks, else empty: a bit for each token, the pass whose mask that is, the pass whose mask was late; and
+  // the logits of what may come.
+  PinnedArray<std::uint32_t> masks, masks_written;  // [kDrawnPlaces, words], [kDrawnPlaces]
+  PinnedArray<std::uint64_t> masks_late;            // [kDrawnPlaces]
+  DeviceArray<float> masked;                        // [vocab]
 
   static Result<SampleBuffers> create(std::int32_t vocab);
 };
@@ -60,21 +66,26 @@ class CudaSteps final : public DrawAhead {
                                                    std::shared_ptr<ResidentModel> model,
                                                    CudaState& state,
                                                    std::span<const TokenId> recent,
-                                                   const SamplingOptions& sampling, PieceOf piece);
+                                                   const SamplingOptions& sampling, PieceOf piece,
+                                                   std::chrono::milliseconds mask_timeout);
   ~CudaSteps() override;
 
  private:
-  CudaSteps(StepHost& host, std::shared_ptr<ResidentModel> model, CudaState& state, TokenId first)
-      : DrawAhead(host.active, model->config.vocab_size, first, kDrawnPlaces),
+  CudaSteps(StepHost& host, std::shared_ptr<ResidentModel> model, CudaState& state, TokenId first,
+            std::chrono::milliseconds mask_timeout)
+      : DrawAhead(host.active, model->config.vocab_size, first, kDrawnPlaces, mask_timeout),
         host_(host),
         model_(std::move(model)),
         state_(state) {}
 
   /// What `setup` holds, to the device; and where it is there.
   Status prepare(const SampleSetup& setup);
+  /// Behind prepare().
+  Status prepare_masks();
 
   // DrawAhead
   Status launch(std::uint32_t pass, std::optional<TokenId> token) override;
+  Status put_mask(std::uint32_t pass, const TokenMask& mask) override;
   Status wait_for(std::uint32_t pass) override;
   std::optional<TokenId> token_of(std::uint32_t pass) const override;
   Status read_logits(std::span<float> out) override;
@@ -84,11 +95,16 @@ class CudaSteps final : public DrawAhead {
   volatile std::uint64_t& place(std::uint32_t pass) const {
     return b_.drawn.get()[pass % kDrawnPlaces];
   }
+  volatile std::uint64_t& late(std::uint32_t pass) const {
+    return b_.masks_late.get()[pass % kDrawnPlaces];
+  }
+  std::size_t mask_words() const { return b_.masks.size() / kDrawnPlaces; }
 
   StepHost& host_;
   std::shared_ptr<ResidentModel> model_;
   CudaState& state_;
   Sample sample_;
+  Mask mask_;
   SampleBuffers b_;
   std::uint32_t failures_[kDrawnPlaces] = {};  // StepHost::failures() as each pass was queued
 };

@@ -43,7 +43,8 @@ void put_cuts(std::span<std::uint32_t> words, const SamplingOptions& o, std::int
 }  // namespace
 
 std::size_t chain_words(std::int32_t vocab) {
-  return kDrawBreakersAt + divide_up(static_cast<std::size_t>(vocab), std::size_t{32});
+  const std::size_t bits = divide_up(static_cast<std::size_t>(vocab), TokenMask::kWordBits);
+  return kDrawBreakersAt + (1 + kMostTurns) * bits;
 }
 
 void put_chain(std::span<std::uint32_t> words, const SamplingOptions& options, std::int32_t vocab,
@@ -79,14 +80,20 @@ void put_chain(std::span<std::uint32_t> words, const SamplingOptions& options, s
   if (!known_breakers) std::ranges::copy(dry.breaker_bits(), words.begin() + kDrawBreakersAt);
 }
 
-void put_turn(std::span<std::uint32_t> words, const SamplingOptions& options, std::uint32_t place,
-              std::uint64_t position, bool begins) {
-  const auto random = sampling_words(options.seed, position);
-  const auto turn = words.subspan(kDrawHeader + std::size_t{place} * kTurnWords, kTurnWords);
-  turn[kTurnWord] = random[0];
-  turn[kTurnXtc] =
+void put_turn(std::span<std::uint32_t> words, const SamplingOptions& options, const Turn& turn) {
+  const auto random = sampling_words(options.seed, turn.position);
+  const auto to = words.subspan(kDrawHeader + std::size_t{turn.place} * kTurnWords, kTurnWords);
+  to[kTurnWord] = random[0];
+  to[kTurnXtc] =
       options.xtc_probability > 0.0F && happens(options.xtc_probability, random[1]) ? 1 : 0;
-  turn[kTurnBegins] = begins ? 1 : 0;
+  to[kTurnBegins] = turn.begins ? 1 : 0;
+  to[kTurnMasked] = turn.masked ? 1 : 0;
+}
+
+void put_mask(std::span<std::uint32_t> words, std::uint32_t place, const TokenMask& mask) {
+  const std::span<const std::uint32_t> bits = mask.words();
+  std::ranges::copy(bits, words.begin() + kDrawBreakersAt +
+                              static_cast<std::ptrdiff_t>((1 + place) * bits.size()));
 }
 
 }  // namespace runnel::vulkan

@@ -8,6 +8,7 @@
 
 #include "runnel/sampling.h"
 #include "runtime/sampling/dry.h"
+#include "runtime/sampling/token_mask.h"
 
 namespace runnel::vulkan {
 
@@ -23,10 +24,16 @@ std::size_t chain_words(std::int32_t vocab);
 void put_chain(std::span<std::uint32_t> words, const SamplingOptions& options, std::int32_t vocab,
                std::span<const TokenId> recent, PieceOf piece, bool known_breakers);
 
-/// Writes what the token at `place` needs.
-/// @param position  tokens consumed when it is drawn
-/// @param begins    it is the first of its chain of steps
-void put_turn(std::span<std::uint32_t> words, const SamplingOptions& options, std::uint32_t place,
-              std::uint64_t position, bool begins);
+/// What differs from token to token.
+struct Turn {
+  std::uint32_t place = 0;
+  std::uint64_t position = 0;  // tokens consumed when it is drawn
+  bool begins = false;         // it is the first of its chain of steps
+  bool masked = false;         // put_mask() says what may come, before it is drawn
+};
+void put_turn(std::span<std::uint32_t> words, const SamplingOptions& options, const Turn& turn);
+
+/// Writes which tokens the one at `place` may be.
+void put_mask(std::span<std::uint32_t> words, std::uint32_t place, const TokenMask& mask);
 
 }  // namespace runnel::vulkan

@@ -233,15 +233,14 @@ Status VulkanPlan::run(std::span<const PlanItem> items, std::stop_token stop) {
   return {};
 }
 
-Result<std::unique_ptr<SampledSteps>> VulkanPlan::sampled_steps(RecurrentState& state,
-                                                                std::span<const TokenId> recent,
-                                                                const SamplingOptions& sampling,
-                                                                PieceOf piece) {
+Result<std::unique_ptr<SampledSteps>> VulkanPlan::sampled_steps(
+    RecurrentState& state, std::span<const TokenId> recent, const SamplingOptions& sampling,
+    PieceOf piece, std::chrono::milliseconds mask_timeout) {
   // Times are read after each pass, before the next is queued.
   if (max_tokens_ > kFewTokens || model_->profile != nullptr)
     return std::unique_ptr<SampledSteps>();
   return VulkanSteps::create(*this, model_, static_cast<VulkanState&>(state), recent, sampling,
-                             std::move(piece));
+                             std::move(piece), mask_timeout);
 }
 
 Result<StepSet> VulkanPlan::take_step_set(Drawing drawing) {
@@ -260,7 +259,8 @@ void VulkanPlan::keep_step_set(StepSet set) {
 }
 
 Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet& set,
-                                             std::uint32_t place, bool chained) {
+                                             std::uint32_t place, bool chained,
+                                             std::uint64_t mask_value) {
   if (!chained) RUNNEL_CHECK_OK(make_room_for_programs());
   auto* words = reinterpret_cast<std::uint32_t*>(buffers_.pass_host.mapped +
                                                  (1 + place) * buffers_.host_stride);
@@ -284,8 +284,14 @@ Result<std::uint64_t> VulkanPlan::queue_step(const PlanItem& item, const StepSet
                              .step = true,
                              .after_one_dispatch = in_one_dispatch(buffers_, shape)}));
   }
-  if (set.end[place] != VK_NULL_HANDLE) commands[n++] = set.end[place];
-  RUNNEL_TRY(const std::uint64_t submission, model_->device->submit(std::span(commands).first(n)));
+  AwaitingHost last;
+  if (mask_value > 0) {
+    last = {std::span(&set.end[place], 1), set.masks.get(), mask_value};
+  } else if (set.end[place] != VK_NULL_HANDLE) {
+    commands[n++] = set.end[place];
+  }
+  RUNNEL_TRY(const std::uint64_t submission,
+             model_->device->submit(std::span(commands).first(n), last));
   flip_tags(shape);
   return submission;
 }

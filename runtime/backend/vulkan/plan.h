@@ -32,10 +32,9 @@ class VulkanPlan final : public Plan, private PassProbe {
 
   int max_tokens() const override { return max_tokens_; }
   Status run(std::span<const PlanItem> items, std::stop_token stop) override;
-  Result<std::unique_ptr<SampledSteps>> sampled_steps(RecurrentState& state,
-                                                      std::span<const TokenId> recent,
-                                                      const SamplingOptions& sampling,
-                                                      PieceOf piece) override;
+  Result<std::unique_ptr<SampledSteps>> sampled_steps(
+      RecurrentState& state, std::span<const TokenId> recent, const SamplingOptions& sampling,
+      PieceOf piece, std::chrono::milliseconds mask_timeout) override;
   PassProbe* probe() override { return this; }
 
   // For VulkanSteps, which share the plan's buffers.
@@ -45,8 +44,9 @@ class VulkanPlan final : public Plan, private PassProbe {
   Result<StepSet> take_step_set(Drawing drawing);
   void keep_step_set(StepSet set);
   /// Queues the pass of one token and what draws the next; returns what to wait for.
+  /// @param mask_value  of the set's semaphore, for which the draw waits; 0: it does not
   Result<std::uint64_t> queue_step(const PlanItem& item, const StepSet& set, std::uint32_t place,
-                                   bool chained);
+                                   bool chained, std::uint64_t mask_value);
   /// The logits of the last pass of one token, once it is over.
   Status read_logits(std::span<float> out);
 

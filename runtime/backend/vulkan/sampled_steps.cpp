@@ -2,6 +2,7 @@
 #include "runtime/backend/vulkan/sampled_steps.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 
@@ -50,6 +51,11 @@ const StepDispatch* step_of(const ResidentModel& model, const PlanBuffers& buffe
 }
 
 Range whole(const Buffer& b) { return {b.get(), 0, b.bytes}; }
+
+/// Words that the host writes for candidates.
+std::size_t candidate_words(std::int32_t vocab) {
+  return kWantedMaskAt + TokenMask(static_cast<std::size_t>(vocab)).words().size();
+}
 
 /// Whether the token is the likeliest of the logits as they are.
 /// @param o  is_device_chain()
@@ -111,8 +117,8 @@ Result<std::vector<Dispatch>> StepSet::dispatches(ResidentModel& model, const Pl
   RUNNEL_TRY(bins, device.create_buffer(4ULL * kCandidateBins, MemoryKind::device, "bins"));
   const std::int32_t vocab = model.config.vocab_size;
   const std::uint64_t words =
-      drawing == Drawing::chain ? 4 * chain_words(vocab) : 8 + 4ULL * kMostCandidateLists;
-  RUNNEL_TRY(wanted, device.create_buffer(words, MemoryKind::input, "tokens to look at"));
+      drawing == Drawing::chain ? chain_words(vocab) : candidate_words(vocab);
+  RUNNEL_TRY(wanted, device.create_buffer(4 * words, MemoryKind::input, "tokens to look at"));
   std::array<Range, kBindings> bindings{buffers.whole_logits(), whole(bins), whole(found),
                                         whole(wanted)};
   if (drawing == Drawing::host) {
@@ -162,6 +168,7 @@ Status StepSet::record_place(ResidentModel& model, const PlanBuffers& buffers, s
   }
   const auto draw = [&](const DeviceFunctions& f, VkCommandBuffer to) {
     if (drawing != Drawing::greedy) {
+      host_barrier(f, to);  // a mask may have come since this was queued
       f.vkCmdFillBuffer(to, bins.get(), 0, VK_WHOLE_SIZE, 0);
       f.vkCmdFillBuffer(to, found.get(), 0, 8, 0);
       full_barrier(f, to);
@@ -210,6 +217,7 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PlanBuffers& buffers
              device.create_buffer(kDrawnBehind + kDrawnBytes, MemoryKind::output, "drawn tokens"));
   std::memset(s.host.mapped, 0, s.host.bytes);
   if (s.draws && step->head_inside) return s;  // nothing goes before or behind a step
+  RUNNEL_TRY(s.masks, device.create_semaphore());
   RUNNEL_TRY(std::vector<Dispatch> dispatches, s.dispatches(model, buffers, head));
   for (Dispatch& d : dispatches) {
     RUNNEL_TRY(d.pipeline, model.pipelines->get(
@@ -223,28 +231,32 @@ Result<StepSet> StepSet::create(ResidentModel& model, const PlanBuffers& buffers
 }
 
 VulkanSteps::VulkanSteps(VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
-                         TokenId first)
-    : DrawAhead(plan.active, model->config.vocab_size, first, kStepPlaces),
+                         TokenId first, std::chrono::milliseconds mask_timeout)
+    : DrawAhead(plan.active, model->config.vocab_size, first, kStepPlaces, mask_timeout),
       plan_(plan),
       model_(std::move(model)),
       state_(state) {}
 
 Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(
     VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
-    std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece) {
+    std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece,
+    std::chrono::milliseconds mask_timeout) {
   RUNNEL_CHECK_OK(check_recent(recent));
   if (!why_not_ahead(sampling, DrawDevice::vulkan).empty()) return std::unique_ptr<SampledSteps>();
-  std::unique_ptr<VulkanSteps> steps(new VulkanSteps(plan, std::move(model), state, recent.back()));
+  std::unique_ptr<VulkanSteps> steps(
+      new VulkanSteps(plan, std::move(model), state, recent.back(), mask_timeout));
   VulkanSteps& s = *steps;
   Drawing drawing = Drawing::host;
   if (is_device_chain(sampling)) {
-    drawing = changes_nothing(sampling) ? Drawing::greedy : Drawing::chain;
+    // The likeliest may be drawn within the step, which waits for no mask.
+    drawing = changes_nothing(sampling) && !s.masked() ? Drawing::greedy : Drawing::chain;
   } else {
     RUNNEL_TRY(const bool fits, s.begin_candidates(sampling, piece));
     if (!fits) return std::unique_ptr<SampledSteps>();
     s.recent_.assign(recent.begin(), recent.end() - 1);
   }
   RUNNEL_TRY(s.set_, plan.take_step_set(drawing));
+  s.first_mask_ = s.set_.mask_value;
   if (drawing == Drawing::chain) s.begin_chain(sampling, recent, std::move(piece));
   return std::unique_ptr<SampledSteps>(std::move(steps));
 }
@@ -283,6 +295,7 @@ Result<bool> VulkanSteps::begin_candidates(const SamplingOptions& sampling, Piec
 }
 
 VulkanSteps::~VulkanSteps() {
+  forgo_mask();
   const std::lock_guard lock(plan_.mutex());
   // What is queued writes to memory that the next chain uses.
   if (queued() > 0) static_cast<void>(model_->device->wait(submissions_[queued() % kStepPlaces]));
@@ -291,12 +304,16 @@ VulkanSteps::~VulkanSteps() {
 }
 
 Status VulkanSteps::queue() {
-  if (candidates()) RUNNEL_CHECK_OK(decide());
+  if (candidates()) {
+    RUNNEL_CHECK_OK(last_has_mask());
+    RUNNEL_CHECK_OK(decide());
+  }
   const std::lock_guard lock(plan_.mutex());
   return DrawAhead::queue();
 }
 
 Status VulkanSteps::logits(std::span<float> out) {
+  forgo_mask();  // before the mutex, which who waits for the mask holds
   const std::lock_guard lock(plan_.mutex());
   return DrawAhead::logits(out);
 }
@@ -311,11 +328,29 @@ Status VulkanSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
   const std::uint32_t place = pass % kStepPlaces;
   if (submissions_[place] != 0) RUNNEL_CHECK_OK(model_->device->wait(submissions_[place]));
   std::memset(set_.host.mapped + report_at(candidates(), place), 0, 4);
-  if (chain_) put_turn(words(), *chain_, place, state_.tokens + 1, pass == 1);
+  if (chain_) {
+    put_turn(
+        words(), *chain_,
+        {.place = place, .position = state_.tokens + 1, .begins = pass == 1, .masked = masked()});
+  }
   const PlanItem item{.state = &state_, .tokens = std::span(&next, 1)};
-  RUNNEL_TRY(submissions_[place], plan_.queue_step(item, set_, place, chained));
+  const std::uint64_t mask_value = masked() ? first_mask_ + pass : 0;
+  RUNNEL_TRY(submissions_[place], plan_.queue_step(item, set_, place, chained, mask_value));
+  if (masked()) set_.mask_value = mask_value;
   state_.tokens += 1;
   return {};
+}
+
+Status VulkanSteps::put_mask(std::uint32_t pass, const TokenMask& mask) {
+  if (candidates()) {
+    mask_ = mask;
+    const std::span<const std::uint32_t> bits = mask.words();
+    std::memcpy(set_.wanted.mapped + 4 * kWantedMaskAt, bits.data(), bits.size_bytes());
+  } else {
+    vulkan::put_mask(words(), pass % kStepPlaces, mask);
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // memory may combine what is written to it
+  return model_->device->raise(set_.masks, first_mask_ + pass);
 }
 
 /// Biased tokens and those that penalties or DRY make less likely, each once: their logits change after the search.
@@ -328,9 +363,10 @@ void VulkanSteps::list_special_tokens() {
   list.erase(std::unique(list.begin(), list.end()), list.end());
   whole_ = list.size() + static_cast<std::size_t>(likeliest_) > kMostWanted;
   if (whole_) list.clear();
-  const std::array<std::uint32_t, 2> header{
-      static_cast<std::uint32_t>(likeliest_) + static_cast<std::uint32_t>(list.size()),
-      static_cast<std::uint32_t>(list.size())};
+  std::array<std::uint32_t, kWantedList> header{};
+  header[kWantedListed] = static_cast<std::uint32_t>(list.size());
+  header[kWantedLikeliest] = static_cast<std::uint32_t>(likeliest_) + header[kWantedListed];
+  header[kWantedMasked] = masked() ? 1 : 0;
   std::memcpy(set_.wanted.mapped, header.data(), sizeof(header));
   std::memcpy(set_.wanted.mapped + sizeof(header), list.data(), list.size() * sizeof(TokenId));
 }
@@ -342,11 +378,11 @@ Result<std::span<const float>> VulkanSteps::row() {
     std::vector<std::array<std::uint32_t, 2>> found(count);
     if (count > 0) std::memcpy(found.data(), set_.host.mapped + 8, 8 * found.size());
     for (const auto& [id, bits] : found) std::memcpy(&row_[id], &bits, sizeof(bits));
-    std::array<std::uint32_t, 2> header{};
-    std::memcpy(header.data(), set_.wanted.mapped, sizeof(header));
-    for (std::uint32_t i = 0; i < header[1]; ++i) {
+    std::uint32_t listed = 0;
+    std::memcpy(&listed, set_.wanted.mapped + 4 * kWantedListed, sizeof(listed));
+    for (std::uint32_t i = 0; i < listed; ++i) {
       std::uint32_t id = 0;
-      std::memcpy(&id, set_.wanted.mapped + 8 + 4 * i, sizeof(id));
+      std::memcpy(&id, set_.wanted.mapped + 4 * (kWantedList + i), sizeof(id));
       std::memcpy(&row_[id], set_.host.mapped + 8 + 8 * kMostCandidates + 4 * i, sizeof(float));
     }
     return std::span<const float>(row_);
@@ -364,7 +400,8 @@ Status VulkanSteps::decide() {
   RUNNEL_TRY(const std::span<const float> logits, row());
   const std::size_t seen = std::min(seen_, recent_.size());
   const Result<TokenId> token =
-      sampler_->sample(logits, std::span<const TokenId>(recent_).last(seen), state_.tokens);
+      sampler_->sample(logits, std::span<const TokenId>(recent_).last(seen), state_.tokens,
+                       masked() ? &mask_ : nullptr);
   tokens_[last % kStepPlaces] = token ? std::optional(*token) : std::nullopt;
   if (logits.data() == row_.data()) std::fill(row_.begin(), row_.end(), kNever);
   decided_ = last;

@@ -37,6 +37,8 @@ struct StepSet {
   OwnedCommandPool pool;
   /// The head draws and leaves the next step's embedding: `end` has it, too, if the step has not.
   bool draws = false;
+  OwnedSemaphore masks;          // raised by one for each mask
+  std::uint64_t mask_value = 0;  // of the last pass that waits or has waited for one
   /// Copies parameters, unless steps read them where they are; the same and the token that the step
   /// before drew; draws. Null: nothing to do.
   std::array<VkCommandBuffer, kStepPlaces> begin{}, chained{}, end{};
@@ -60,7 +62,8 @@ class VulkanSteps final : public DrawAhead {
   /// @return null if the host has to see whole rows of logits.
   static Result<std::unique_ptr<SampledSteps>> create(
       VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
-      std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece);
+      std::span<const TokenId> recent, const SamplingOptions& sampling, PieceOf piece,
+      std::chrono::milliseconds mask_timeout);
   ~VulkanSteps() override;
 
   // Both hold the plan's mutex: drawn() may need a row of its logits.
@@ -69,10 +72,11 @@ class VulkanSteps final : public DrawAhead {
 
  private:
   VulkanSteps(VulkanPlan& plan, std::shared_ptr<ResidentModel> model, VulkanState& state,
-              TokenId first);
+              TokenId first, std::chrono::milliseconds mask_timeout);
 
   // DrawAhead
   Status launch(std::uint32_t pass, std::optional<TokenId> token) override;
+  Status put_mask(std::uint32_t pass, const TokenMask& mask) override;
   Status wait_for(std::uint32_t pass) override;
   std::optional<TokenId> token_of(std::uint32_t pass) const override;
   Status read_logits(std::span<float> out) override { return plan_.read_logits(out); }
@@ -96,10 +100,12 @@ class VulkanSteps final : public DrawAhead {
   StepSet set_;
   std::array<std::uint64_t, kStepPlaces> submissions_{};
 
+  std::uint64_t first_mask_ = 0;          // of the set's semaphore, for pass 0
   std::optional<SamplingOptions> chain_;  // where draw.comp draws
 
   // With candidates.
   std::optional<Sampler> sampler_;
+  TokenMask mask_;  // of the last pass
   std::vector<TokenId> biased_, recent_;
   std::size_t window_ = 0;      // tokens that penalties see
   std::size_t seen_ = 0;        // tokens that penalties or DRY see

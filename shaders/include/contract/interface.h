@@ -382,8 +382,16 @@ RUNNEL_CONST kCandidateBins = 4096;       // values of the upper bits of a logit
 RUNNEL_CONST kMostCandidates = 1024;      // a row with more in reach is read whole
 RUNNEL_CONST kMostCandidateLists = 2048;  // tokens with biases or penalties
 
+// What candidates reads: this header, the tokens to look at, and a bit for each token: may it come?
+RUNNEL_CONST kWantedLikeliest = 0;  // candidates wanted
+RUNNEL_CONST kWantedListed = 1;     // tokens of the list
+RUNNEL_CONST kWantedMasked = 2;     // whether those bits are in force
+RUNNEL_CONST kWantedList = 4;
+RUNNEL_CONST kWantedMaskAt = kWantedList + kMostCandidateLists;
+
 // What draw reads: options, then kTurnWords for each place, biases (token and f32), losses by DRY (f32, by length),
 // the words of the past before kPastBiased as a chain of steps begins, and a bit for each token: is it DRY's breaker?
+// Behind these, for each place, a bit for each token: may it come?
 RUNNEL_CONST kDrawHeat = 0;         // f32 inverse temperature; 0: the likeliest
 RUNNEL_CONST kDrawTopK = 1;         // 0: all
 RUNNEL_CONST kDrawTopP = 2;         // as exact_cuts.h has shares; 0: all
@@ -402,6 +410,7 @@ RUNNEL_CONST kDrawHeader = 16;      // words
 RUNNEL_CONST kTurnWord = 0;         // random
 RUNNEL_CONST kTurnXtc = 1;          // whether XTC comes into play
 RUNNEL_CONST kTurnBegins = 2;       // whether the past is read anew
+RUNNEL_CONST kTurnMasked = 3;       // whether the bits of its place are in force
 RUNNEL_CONST kTurnWords = 4;
 RUNNEL_CONST kMostTurns = 4;  // places
 RUNNEL_CONST kMostBiases = 2048;

@@ -126,14 +126,7 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   device->f_.vkGetDeviceQueue(device->handle_, c.queue_family, 0, &device->queue_);
   global.vkGetPhysicalDeviceMemoryProperties(c.handle, &device->memory_);
 
-  const VkSemaphoreTypeCreateInfo timeline{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
-                                           .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
-  const VkSemaphoreCreateInfo semaphore{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
-                                        .pNext = &timeline};
-  VkSemaphore made = VK_NULL_HANDLE;
-  RUNNEL_VK_CHECK(device->f_.vkCreateSemaphore(device->handle_, &semaphore, nullptr, &made),
-                  device->named("vkCreateSemaphore"));
-  device->timeline_ = OwnedSemaphore(device->handle_, device->f_, made);
+  RUNNEL_TRY(device->timeline_, device->create_semaphore());
   return device;
 }
 
@@ -217,23 +210,56 @@ Result<VkCommandBuffer> Device::allocate_commands(const OwnedCommandPool& pool) 
   return commands;
 }
 
-Result<std::uint64_t> Device::submit(std::span<const VkCommandBuffer> commands) {
+Result<OwnedSemaphore> Device::create_semaphore() const {
+  const VkSemaphoreTypeCreateInfo timeline{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                           .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+  const VkSemaphoreCreateInfo info{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+                                   .pNext = &timeline};
+  VkSemaphore made = VK_NULL_HANDLE;
+  RUNNEL_VK_CHECK(f_.vkCreateSemaphore(handle_, &info, nullptr, &made), named("vkCreateSemaphore"));
+  return OwnedSemaphore(handle_, f_, made);
+}
+
+Status Device::raise(const OwnedSemaphore& semaphore, std::uint64_t value) const {
+  const VkSemaphoreSignalInfo info{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
+                                   .semaphore = semaphore.get(),
+                                   .value = value};
+  RUNNEL_VK_CHECK(f_.vkSignalSemaphore(handle_, &info), named("vkSignalSemaphore"));
+  return {};
+}
+
+Result<std::uint64_t> Device::submit(std::span<const VkCommandBuffer> commands,
+                                     const AwaitingHost& last) {
   const std::lock_guard lock(queue_mutex_);
   const std::uint64_t value = submitted_ + 1;
   const VkSemaphore semaphore = timeline_.get();
+  const bool waits = last.semaphore != VK_NULL_HANDLE;
+  const std::span<const VkCommandBuffer> signalling = waits ? last.commands : commands;
+  const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
   const VkTimelineSemaphoreSubmitInfo timeline{
       .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+      .waitSemaphoreValueCount = waits ? 1U : 0U,
+      .pWaitSemaphoreValues = &last.value,
       .signalSemaphoreValueCount = 1,
       .pSignalSemaphoreValues = &value};
-  const VkSubmitInfo submit{.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                            .pNext = &timeline,
-                            .commandBufferCount = static_cast<std::uint32_t>(commands.size()),
-                            .pCommandBuffers = commands.data(),
-                            .signalSemaphoreCount = 1,
-                            .pSignalSemaphores = &semaphore};
+  const std::array<VkSubmitInfo, 2> submits{
+      VkSubmitInfo{.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                   .commandBufferCount = static_cast<std::uint32_t>(commands.size()),
+                   .pCommandBuffers = commands.data()},
+      VkSubmitInfo{.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                   .pNext = &timeline,
+                   .waitSemaphoreCount = waits ? 1U : 0U,
+                   .pWaitSemaphores = &last.semaphore,
+                   .pWaitDstStageMask = &stages,
+                   .commandBufferCount = static_cast<std::uint32_t>(signalling.size()),
+                   .pCommandBuffers = signalling.data(),
+                   .signalSemaphoreCount = 1,
+                   .pSignalSemaphores = &semaphore}};
+  const std::span<const VkSubmitInfo> queued = std::span(submits).last(waits ? 2 : 1);
   RUNNEL_VK_CHECK(lost_ != nullptr && lost_->load()
                       ? VK_ERROR_DEVICE_LOST
-                      : f_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE),
+                      : f_.vkQueueSubmit(queue_, static_cast<std::uint32_t>(queued.size()),
+                                         queued.data(), VK_NULL_HANDLE),
                   named("vkQueueSubmit"));
   submitted_ = value;
   return value;
@@ -293,6 +319,14 @@ void full_barrier(const DeviceFunctions& f, VkCommandBuffer commands, bool to_ho
   f.vkCmdPipelineBarrier(commands, kStages,
                          to_host ? VkPipelineStageFlags{VK_PIPELINE_STAGE_HOST_BIT} : kStages, 0, 1,
                          &barrier, 0, nullptr, 0, nullptr);
+}
+
+void host_barrier(const DeviceFunctions& f, VkCommandBuffer commands) {
+  const VkMemoryBarrier barrier{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                .srcAccessMask = VK_ACCESS_HOST_WRITE_BIT,
+                                .dstAccessMask = VK_ACCESS_SHADER_READ_BIT};
+  f.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_HOST_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                         0, 1, &barrier, 0, nullptr, 0, nullptr);
 }
 
 void dispatch_barrier(const DeviceFunctions& f, VkCommandBuffer commands) {

@@ -118,6 +118,13 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+/// Command buffers that the device begins when the host has raised a semaphore of its own to a value.
+struct AwaitingHost {
+  std::span<const VkCommandBuffer> commands;
+  VkSemaphore semaphore = VK_NULL_HANDLE;  // of create_semaphore()
+  std::uint64_t value = 0;
+};
+
 class Device {
  public:
   /// @param id  "vulkan:0", the beginning of every message
@@ -145,8 +152,15 @@ class Device {
   Result<OwnedCommandPool> create_command_pool() const;
   Result<VkCommandBuffer> allocate_commands(const OwnedCommandPool& pool) const;
 
+  /// A semaphore that begins with 0.
+  Result<OwnedSemaphore> create_semaphore() const;
+  /// @param value  more than it has
+  Status raise(const OwnedSemaphore& semaphore, std::uint64_t value) const;
+
   /// Queues recorded command buffers in order and returns what to wait for. Thread-safe.
-  Result<std::uint64_t> submit(std::span<const VkCommandBuffer> commands);
+  /// @param last  what follows them; everything queued later waits for it, too
+  Result<std::uint64_t> submit(std::span<const VkCommandBuffer> commands,
+                               const AwaitingHost& last = {});
   /// Waits for a submission and all before it. Thread-safe.
   Status wait(std::uint64_t submission) const;
   /// Both.
@@ -180,6 +194,9 @@ class Device {
 
 /// Everything before in the queue is complete and visible to everything after.
 void full_barrier(const DeviceFunctions& f, VkCommandBuffer commands, bool to_host = false);
+
+/// What the host wrote before this point of the queue is reached is visible to shaders behind it.
+void host_barrier(const DeviceFunctions& f, VkCommandBuffer commands);
 
 /// Dispatches before are complete and visible to dispatches after.
 void dispatch_barrier(const DeviceFunctions& f, VkCommandBuffer commands);

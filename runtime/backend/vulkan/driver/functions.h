@@ -63,7 +63,7 @@ namespace runnel::vulkan {
   X(vkCmdPipelineBarrier) X(vkCmdCopyBuffer) X(vkCmdFillBuffer) \
   X(vkCreateQueryPool) X(vkDestroyQueryPool) X(vkGetQueryPoolResults) \
   X(vkCmdResetQueryPool) X(vkCmdWriteTimestamp) \
-  X(vkCreateSemaphore) X(vkDestroySemaphore) X(vkWaitSemaphores) X(vkQueueSubmit)
+  X(vkCreateSemaphore) X(vkDestroySemaphore) X(vkWaitSemaphores) X(vkSignalSemaphore) X(vkQueueSubmit)
 // clang-format on
 
 #define RUNNEL_VK_DECLARE(name) PFN_##name name = nullptr;
