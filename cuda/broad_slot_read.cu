@@ -17,9 +17,7 @@
 namespace runnel::cuda {
 namespace {
 
-constexpr int kBefore = kBroadWindow / kTile;  // tiles of the window before the chunk
 constexpr int kStage = 3 * kTileBytes;
-constexpr float kLog2E = 1.4426950408889634F;
 
 template <int kHeads>
 struct BroadShared {
@@ -126,8 +124,6 @@ __device__ __forceinline__ float2 query_bias(const SlotMixer& m, int query, int 
   const float* bias = m.qkv_bias + query * m.k_dim + lane;
   return make_float2(bias[0], bias[half]);
 }
-
-enum class Turn { none, near, full };  // near: by min(position, sink_distance)
 
 /// Queries of 16 tokens, turned, to the two tiles of a head, by their warp alone.
 template <Turn kTurn>
@@ -448,11 +444,7 @@ struct Reader {
         const std::size_t to = (std::size_t(first_row + t) * m.heads + query) * m.v_dim + column;
         const float one = rows.out[n][e] * inverse[e >> 1],
                     two = rows.out[n][e + 1] * inverse[e >> 1];
-        if (a.o.out_bf16 != nullptr) {
-          *reinterpret_cast<std::uint32_t*>(a.o.out_bf16 + to) = pack_bf16(one, two);
-        } else {
-          *reinterpret_cast<float2*>(m.out + to) = make_float2(one, two);
-        }
+        put_output(a, to, one, two);
       }
     }
   }

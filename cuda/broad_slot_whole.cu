@@ -11,15 +11,11 @@ namespace {
 constexpr int kWarps =
     12;  // more have no registers left: a quarter of the multiprocessor has room for 3 x 168
 constexpr int kThreads = 32 * kWarps;
-constexpr int kBefore = kBroadWindow / kTile;  // tiles of the window before the chunk
 constexpr int kBlocks = kBroadMemory / kTile;
 constexpr int kSteps = kTile / 16;
 constexpr int kTiles = 1 + 4 * kBlocks + 3 * (kBefore + 1);
 constexpr int kSinkBytes = kMostSinks * kPad * 2;
 constexpr int kBytes = kTiles * kTileBytes + 3 * kSinkBytes;
-constexpr float kLog2E = 1.4426950408889634F;
-
-enum class Turn { none, near, full };  // near: by min(position, sink_distance)
 
 /// A tile in shared memory: the chunk's keys; of 64 memory slots keys, what those lose, W, values; of 64 keys of the
 /// window, which ends with the chunk, keys, what those lose, values.
@@ -390,11 +386,7 @@ struct WholeReader {
         const std::size_t to = (std::size_t(first_row + t) * m.heads + query) * kTile + column;
         const float one = rows.out[n][e] * inverse[e >> 1],
                     two = rows.out[n][e + 1] * inverse[e >> 1];
-        if (a.o.out_bf16 != nullptr) {
-          *reinterpret_cast<std::uint32_t*>(a.o.out_bf16 + to) = pack_bf16(one, two);
-        } else {
-          *reinterpret_cast<float2*>(m.out + to) = make_float2(one, two);
-        }
+        put_output(a, to, one, two);
       }
     }
   }

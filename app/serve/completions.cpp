@@ -419,7 +419,7 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
                        request.thinking_field, "unsupported_field"};
     }
     request.generation.answer = *std::move(form);
-    if (id.empty()) request.generation.answer.follows.clear();  // nobody goes on with its state
+    if (id.empty()) request.generation.answer.follows.clear();  // its state is not continued
   }
   if (request.constraint) {
     Result<std::shared_ptr<const Constraint>> made =

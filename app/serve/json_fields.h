@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the fields of a request one by one and refuses by name what nobody read.
+// Reads the fields of a request one by one and refuses by name those that were not read.
 #pragma once
 
 #include <cstdint>
@@ -67,11 +67,11 @@ class Fields {
 
   /// The field may be there if it asks for nothing: it equals `neutral`.
   void only(const char* name, const nlohmann::json& neutral);
-  /// The field is read by nobody and changes nothing.
+  /// The field is not read and changes nothing.
   void ignore(const char* name) { known_.insert(name); }
 
   void refuse(std::string message, std::string param, std::string code = "invalid_value");
-  /// Refuses fields that nobody asked for. Call last.
+  /// Refuses fields that were not asked for. Call last.
   void finish();
   const std::optional<HttpError>& error() const { return error_; }
 

@@ -198,7 +198,7 @@ std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& i
     return Taken{.state = take_idle(found)};
   }
   busy_.insert(id);
-  lock.unlock();  // reading a file holds up nobody else
+  lock.unlock();  // reading a file must not hold up other threads
   std::optional<KeptState> loaded = load(id);
   const bool behind = on_disk() && folder_->behind(id);
   lock.lock();

@@ -21,10 +21,9 @@ constexpr std::size_t kLeastPiece = 16;  // of a prompt, so that a slice is not 
 
 // ---- Job ----
 
-Job::News Job::wait(std::chrono::milliseconds patience) {
+Job::News Job::wait(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, patience,
-                    [this] { return over_ || !text_.empty() || !thought_.empty(); });
+  changed_.wait_for(lock, timeout, [this] { return over_ || !text_.empty() || !thought_.empty(); });
   return {.text = std::exchange(text_, {}),
           .thought = std::exchange(thought_, {}),
           .logprobs = std::exchange(logprobs_, {}),

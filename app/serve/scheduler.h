@@ -45,8 +45,8 @@ class Job {
         position_before_(session_ ? session_->position() : 0),
         options_(std::move(options)) {}
 
-  /// Waits until there is text, the end, or `patience` is over.
-  News wait(std::chrono::milliseconds patience);
+  /// Waits until there is text, the end, or `timeout` is over.
+  News wait(std::chrono::milliseconds timeout);
   /// The same without waiting.
   News look() { return wait(std::chrono::milliseconds(0)); }
 

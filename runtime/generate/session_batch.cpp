@@ -45,7 +45,7 @@ struct SessionBatch::Impl {
     return usable ? usable : Status(named(i, usable.error()));
   }
 
-  /// One pass with the next pieces of those that have some left. False: nobody has.
+  /// One pass with the next pieces of those that have some left. False: none has.
   bool pass(std::span<const SessionFeed> feeds) {
     items.clear();
     fed.clear();

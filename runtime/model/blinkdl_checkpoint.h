@@ -37,7 +37,7 @@ struct BlinkdlShape {
 Result<BlinkdlShape> blinkdl_shape(const NamedTensors& tensors);
 
 /// All tensors under llama.cpp's names. W_1 and W_2 of low rank are transposed, the six mixes are one tensor
-/// [6, 1, 1, D] in the order r, w, k, v, a, g; layer 0 gets copies of a0, a1, a2 as v0, v1, v2, which nobody reads.
+/// [6, 1, 1, D] in the order r, w, k, v, a, g; layer 0 gets copies of a0, a1, a2 as v0, v1, v2, which are never read.
 /// @return malformed, naming a missing tensor or one of another shape; unsupported, naming tensors that RWKV-7 does not
 ///         have (as those of its variants a and b) or an element type that is no 16- or 32-bit float.
 Result<MappedTensors> map_blinkdl_tensors(const BlinkdlShape& shape, const NamedTensors& tensors);

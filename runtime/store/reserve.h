@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Room on a disk that nobody else can fill: deleting writes before it frees anything.
+// Room on a disk that no other program can fill: deleting writes before it frees anything.
 #pragma once
 
 #include <cstdint>

@@ -76,7 +76,7 @@ CREATE VIRTUAL TABLE words USING fts5(
 constexpr const char* kFrom1To2 =
     "ALTER TABLE messages ADD COLUMN name TEXT NOT NULL DEFAULT ''; PRAGMA user_version = 2";
 
-// Version 3: what was typed and not sent; messages.complete says why an answer was cut short: 0 nobody knows, 1 it is
+// Version 3: what was typed and not sent; messages.complete says why an answer was cut short: 0 unknown, 1 it is
 // whole, 2 it was stopped, 3 it reached its length.
 constexpr const char* kFrom2To3 =
     "CREATE TABLE drafts(conversation INTEGER PRIMARY KEY, text TEXT NOT NULL); "

@@ -76,7 +76,7 @@ class Database {
   enum class Access {
     write,
     read,
-    read_still,  // and nobody changes the file meanwhile: needs no file beside it
+    read_still,  // and the file does not change meanwhile: needs no file beside it
   };
 
   /// @param wait  how long a call waits for another connection's lock before it fails with io.

@@ -21,7 +21,7 @@ std::vector<TokenId> tokens_of(const std::vector<std::byte>& blob) {
   return tokens;
 }
 
-// Values of messages.complete; 0: cut short, and nobody knows why.
+// Values of messages.complete; 0: cut short, for an unknown reason.
 constexpr std::int64_t kComplete = 1;
 constexpr std::int64_t kStopped = 2;
 constexpr std::int64_t kLength = 3;
@@ -249,7 +249,7 @@ void ConversationStore::Impl::keep_reserve() {
 
 std::vector<std::string> ConversationStore::Impl::drop_files(std::uint64_t bytes) {
   std::vector<std::string> dropped;
-  // Nobody else may save one of them again meanwhile; nothing is written, so it needs no room.
+  // No other process may save one of them again meanwhile; nothing is written, so it needs no room.
   const Result<Transaction> transaction = Transaction::begin(database);
   if (!transaction) return dropped;
   Result<Statement> oldest = database.prepare("SELECT s.hash, s.bytes FROM snapshots s WHERE NOT " +

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the broad chunkwise slot kernels share: values as sums of two bf16, and the online softmax of 16 rows per warp.
+// What the broad chunkwise slot kernels share: values as sums of two bf16, the online softmax of 16 rows per warp, and how
+// outputs are stored.
 #pragma once
 
 #include "cuda/device/ops/slot_read.cuh"
@@ -11,6 +12,21 @@ cudaError_t prepare_broad_slot_whole();
 int broad_slot_whole_bytes();  // of shared memory
 cudaError_t broad_slot_whole(const Launch&, const SlotMixer&, const ChunkPass&,
                              const ChunkOperands&);
+
+constexpr int kBefore = kBroadWindow / kTile;  // tiles of the window before the chunk
+constexpr float kLog2E = 1.4426950408889634F;
+
+enum class Turn { none, near, full };  // near: by min(position, sink_distance)
+
+/// Outputs of two adjacent channels, from place `to` on.
+__device__ __forceinline__ void put_output(const ChunkArgs& a, std::size_t to, float one,
+                                           float two) {
+  if (a.o.out_bf16 != nullptr) {
+    *reinterpret_cast<std::uint32_t*>(a.o.out_bf16 + to) = pack_bf16(one, two);
+  } else {
+    *reinterpret_cast<float2*>(a.m.out + to) = make_float2(one, two);
+  }
+}
 
 __device__ __forceinline__ float of_bf16(std::uint16_t v) {
   return __uint_as_float(std::uint32_t(v) << 16);
