@@ -9,6 +9,7 @@
 
 #include "runtime/base/try.h"
 #include "runtime/grammar/checkpoint.h"
+#include "runtime/grammar/schema_rewrite.h"
 #include "runtime/grammar/source_check.h"
 
 namespace runnel {
@@ -79,10 +80,10 @@ Result<std::string> checked_schema(const Json& tag) {
       tag.contains("schema") && (tag["schema"].is_object() || tag["schema"].is_boolean());
   if (!given) return fail(ErrorCode::invalid_argument, "has no JSON schema");
   const std::string schema = tag["schema"].dump();
-  const Status supported = check_schema(schema);
-  if (!supported && tag["strict"] == false) return std::string(kAnyObject);
-  if (!supported) return supported.error();
-  return schema;
+  const bool strict = tag["strict"].get<bool>();
+  Result<std::string> rewritten = rewrite_schema(schema, strict);
+  if (!rewritten && !strict) return std::string(kAnyObject);
+  return rewritten;
 }
 
 Status check_shape(const Json& source) {

@@ -441,15 +441,16 @@ class EngineTest : public QObject {
     const QStringList before = contentOf(id);
     QVERIFY(chat().tryThree(idAt(1)));
     QTRY_VERIFY_WITH_TIMEOUT(!chat().busy(), kTimeoutMs);
-    QCOMPARE(chat().tries().size(), 3);
-    for (const QString& text : chat().tries()) QVERIFY(!text.trimmed().isEmpty());
-    QVERIFY(QSet<QString>(chat().tries().begin(), chat().tries().end()).size() > 1);
+    const QStringList tries = chat().tries();
+    QCOMPARE(tries.size(), 3);
+    for (const QString& text : tries) QVERIFY(!text.trimmed().isEmpty());
+    QVERIFY(QSet<QString>(tries.begin(), tries.end()).size() > 1);
     QCOMPARE(contentOf(id), before);
     QVERIFY(chat().askAside(QStringLiteral("What did I ask for?")));
     QTRY_VERIFY_WITH_TIMEOUT(!chat().busy(), kTimeoutMs);
     QVERIFY(!chat().told().trimmed().isEmpty());
     QCOMPARE(contentOf(id), before);
-    const QString kept = chat().tries().at(1);
+    const QString kept = tries.at(1);
     chat().keepTry(1);
     QTRY_VERIFY_WITH_TIMEOUT(!chat().busy(), kTimeoutMs);
     QCOMPARE(textAt(1), kept);
@@ -506,15 +507,15 @@ class EngineTest : public QObject {
   }
 
   void chatsOfOtherProgramsComeInAndOtherFilesAreNamed() {
-    const auto import = [this](const char* name, const QByteArray& bytes) {
+    const auto bring = [this](const char* name, const QByteArray& bytes) {
       QFile file(m_folder.filePath(QLatin1String(name)));
       if (file.open(QIODevice::WriteOnly)) file.write(bytes);
       file.close();
       m_app->library()->importFrom(QUrl::fromLocalFile(file.fileName()));
       return file.fileName();
     };
-    import("conversations.json",
-           R"([{"title":"Tea","create_time":1700000000,"current_node":"b","mapping":{
+    bring("conversations.json",
+          R"([{"title":"Tea","create_time":1700000000,"current_node":"b","mapping":{
                "r":{"id":"r","message":null,"parent":null,"children":["a"]},
                "a":{"id":"a","message":{"author":{"role":"user"},"content":{"content_type":"text",
                     "parts":["How hot?"]}},"parent":"r","children":["b"]},
@@ -524,7 +525,7 @@ class EngineTest : public QObject {
     QTRY_COMPARE(chat().messages()->rowCount(), 2);
     QCOMPARE(textAt(1), QStringLiteral("Just below boiling."));
     QCOMPARE(m_app->notice(), QStringLiteral("1 chats imported."));  // without a translation
-    const QString other = import("other.json", R"({"kind":"something else"})");
+    const QString other = bring("other.json", R"({"kind":"something else"})");
     QTRY_VERIFY(m_app->noticeIsProblem());
     QCOMPARE(m_app->notice(),
              QStringLiteral("Can't import %1: this is not a chat export of Runnel, "

@@ -160,7 +160,7 @@ class ListsTest : public QObject {
     SharedStore store("/proc/no/such.db", 1'000'000);
     QVERIFY(!store.get());
     const std::filesystem::path place =
-        m_folder.filePath(QStringLiteral("other/chats.db")).toStdString();
+        m_folder->filePath(QStringLiteral("other/chats.db")).toStdString();
     const auto old = store.begin_anew(".kept", {"/proc/nor/there.db", place});
     QVERIFY(old);
     QCOMPARE(old->string(), std::string("/proc/no/such.db"));
