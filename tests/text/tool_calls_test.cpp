@@ -2,6 +2,7 @@
 // Calls of tools in answers: found wherever the text is cut, never lost.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "runnel/tools.h"
@@ -230,7 +231,7 @@ TEST(ToolCalls, NothingButWhiteSpaceIsLost) {
     std::string text;
     for (unsigned i = 0; i < 1 + random() % 10; ++i) text += parts[random() % parts.size()];
     const ToolAnswer answer = read(text);
-    std::size_t letters = std::count(text.begin(), text.end(), 'b');
+    auto letters = static_cast<std::size_t>(std::count(text.begin(), text.end(), 'b'));
     letters -= static_cast<std::size_t>(std::count(answer.text.begin(), answer.text.end(), 'b'));
     for (const BrokenCall& call : answer.broken)
       letters -= static_cast<std::size_t>(std::count(call.text.begin(), call.text.end(), 'b'));
