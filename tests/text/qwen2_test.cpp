@@ -114,7 +114,7 @@ TEST_F(Qwen2, ReproducesTheReferencePrompts) {
   for (const auto& c : cases) {
     const ChatMessage message{"user", c["user"].get<std::string>()};
     const auto ids =
-        encode_chat(*tokenizer_, *format, {&message, 1}, {true, ChatContinuation::start});
+        encode_chat(*tokenizer_, *format, std::span(&message, 1), {true, ChatContinuation::start});
     ASSERT_TRUE(ids) << ids.error().message;
     EXPECT_EQ(*ids, c["prompt_ids"].get<Ids>()) << c["user"];
   }
