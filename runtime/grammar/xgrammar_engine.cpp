@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <ctime>
 #include <exception>
 #include <new>
 #include <optional>
@@ -23,9 +23,16 @@
 namespace runnel {
 namespace {
 
+/// Seconds that this thread has computed: a machine that is busy with other things gives up no compilation.
+double computed_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 /// What a compilation may still use, of the thread that compiles.
 struct Budget {
-  std::chrono::steady_clock::time_point until;
+  double until = 0;  // of computed_seconds()
   std::uint64_t bytes = 0;
   std::string warning;  // the first; what XGrammar warns of it leaves out
 };
@@ -43,9 +50,7 @@ struct Refused : std::runtime_error {
 class Limited {
  public:
   Limited() {
-    own_.until = std::chrono::steady_clock::now() +
-                 std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                     std::chrono::duration<double>(Constraint::kCompileSeconds));
+    own_.until = computed_seconds() + Constraint::kCompileSeconds;
     own_.bytes = Constraint::kCompileBytes / 2;  // the other half is for what is not counted
     budget = &own_;
   }
@@ -360,7 +365,7 @@ void runnel_xgrammar_checkpoint(std::size_t bytes) {
                               " MiB to compile");
   }
   budget->bytes -= bytes;
-  if (std::chrono::steady_clock::now() > budget->until)
+  if (runnel::computed_seconds() > budget->until)
     throw runnel::OutOfBudget("takes longer than 2 seconds to compile");
 }
 

@@ -48,7 +48,7 @@ const std::vector<Bad> kBad = {
     {"pattern_and_length", ConstraintKind::json_schema,
      R"({"type": "string", "pattern": "^a*$", "maxLength": 3})", "\"maxLength\""},
     {"look_ahead", ConstraintKind::json_schema, R"({"type": "string", "pattern": "^(?=a)b$"})",
-     "pattern"},
+     "Lookahead"},
     {"anchor_within", ConstraintKind::json_schema, R"({"type": "string", "pattern": "a^b"})",
      "pattern"},
     {"fine_multiples", ConstraintKind::json_schema, R"({"type": "number", "multipleOf": 0.1})",
