@@ -469,7 +469,7 @@ Result<std::string> chat_example(const Facts& facts, const std::string& chat_tem
              read_chat(*facts.tokenizer, format, talk,
                        {.messages = talk.size() - 1, .closed = true, .unread = {}}));
   const bool stays = reading.kept + 1 == talk.size();
-  const ToolFormat& tools = tool_format(format);
+  const ToolFormat tools = tool_format(format);
   return text->bytes() + "\n\n" + row("chat format", to_string(format.style)) +
          row("tools", tools.style == ToolStyle::none
                           ? "none: " + tools.reason

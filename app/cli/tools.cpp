@@ -37,7 +37,7 @@ Result<std::vector<Tool>> chosen_tools(const ToolsChoice& choice, const Model& m
   Result<std::vector<Tool>> tools = read_tools(as_text(map.bytes()));
   if (!tools) return with_context(std::move(tools).error(), "--tools: ");
   if (tools->empty()) return fail(ErrorCode::invalid_argument, "--tools: the list is empty");
-  if (const ToolFormat& format = model.tool_format(); format.style == ToolStyle::none)
+  if (const ToolFormat format = model.tool_format(); format.style == ToolStyle::none)
     return fail(ErrorCode::unsupported, "--tools: ", format.reason);
   ToolChoice wanted;
   if (choice.choice == "required") {

@@ -258,7 +258,7 @@ HttpError of_constraint_error(const Error& error, const std::string& field) {
 std::optional<HttpError> constrain_calls(const Model& model, Request& request) {
   const AskedTools& asked = request.tools;
   if (asked.tools.empty()) return {};
-  if (const ToolFormat& format = model.tool_format(); format.style == ToolStyle::none) {
+  if (const ToolFormat format = model.tool_format(); format.style == ToolStyle::none) {
     return HttpError{400, "tools: " + format.reason, "tools", "unsupported_field"};
   }
   if (request.generation.constraint != nullptr) return {};  // and none may be called

@@ -112,7 +112,7 @@ Status DrawAhead::mask(const TokenMask& mask) {
     return fail(ErrorCode::invalid_argument, "steps: a mask is of ", mask.vocab(),
                 " tokens, expected ", vocab_);
   }
-  const Status put = put_mask(masks_ + 1, mask);
+  Status put = put_mask(masks_ + 1, mask);
   if (!put) forgone_ = put.error();
   ++masks_;
   mask_came_.notify_all();
@@ -127,7 +127,11 @@ void DrawAhead::forgo_mask() {
 
 void DrawAhead::give_up_mask(Error why) {
   const Status put = put_mask(masks_ + 1, TokenMask(static_cast<std::size_t>(vocab_)));
-  forgone_ = put ? std::move(why) : put.error();
+  if (put) {
+    forgone_ = std::move(why);
+  } else {
+    forgone_ = put.error();
+  }
   masks_ = queued_;
   mask_came_.notify_all();
 }

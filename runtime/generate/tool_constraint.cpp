@@ -51,7 +51,7 @@ Result<std::shared_ptr<const Constraint>> tool_constraint(const Model& model,
                                                           std::span<const Tool> tools,
                                                           const ToolChoice& choice) {
   using Kind = ToolChoice::Kind;
-  const ToolFormat& format = model.tool_format();
+  const ToolFormat format = model.tool_format();
   if (format.style == ToolStyle::none)
     return fail(ErrorCode::unsupported, "tools: ", format.reason);
   RUNNEL_CHECK_OK(check_tools(tools));

@@ -2,6 +2,7 @@
 #include "runtime/grammar/schema_rewrite.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -50,7 +51,9 @@ class SchemaRewrite {
       : document_(document), strict_(strict), expander_(document, strict) {}
 
   Result<Json> run() {
-    RUNNEL_TRY(Json root, write(document_.root(), "#"));
+    const Json& whole = document_.root();
+    const bool refers = whole.is_object() && has(whole, "$ref") && is_reference_alone(whole);
+    RUNNEL_TRY(Json root, refers ? write_reference(whole, "#") : write_whole(whole, "#"));
     Json parts = Json::object();
     auto& list = parts.get_ref<Json::object_t&>();
     while (!todo_.empty()) {
@@ -75,19 +78,31 @@ class SchemaRewrite {
   Result<Json> write(const Json& schema, const std::string& path) {
     if (schema.is_object() && has(schema, "$ref") && is_reference_alone(schema))
       return write_reference(schema, path);
-    if (schema.is_object() && schema.size() == 1 && has(schema, kEveryOf)) {
-      // Put together of others, which may be recursive: once each.
-      const std::string key = schema.dump();
-      if (key.find("\"$ref\"") != std::string::npos) {
-        const auto [at, is_new] = combined_.try_emplace(key);
-        if (is_new) {
-          kept_.push_back(schema);
-          at->second = plan(kept_.back(), path);
-        }
-        return Json{{"$ref", "#/$defs/" + at->second}};
+    // Put together of others, which may be recursive: once each.
+    if (refers_in_place(schema)) {
+      const auto [at, is_new] = combined_.try_emplace(schema.dump());
+      if (is_new) {
+        kept_.push_back(schema);
+        at->second = plan(kept_.back(), path);
       }
+      return Json{{"$ref", "#/$defs/" + at->second}};
     }
     return write_whole(schema, path);
+  }
+
+  static bool refers_in_place(const Json& schema) {
+    if (!schema.is_object()) return false;
+    if (has(schema, "$ref")) return true;
+    constexpr std::array kLists = {kEveryOf, "allOf", "anyOf", "oneOf"};
+    constexpr std::array kSchemas = {"not", "if", "then", "else"};
+    return std::ranges::any_of(kLists,
+                               [&](const char* keyword) {
+                                 return has(schema, keyword) && schema[keyword].is_array() &&
+                                        std::ranges::any_of(schema[keyword], refers_in_place);
+                               }) ||
+           std::ranges::any_of(kSchemas, [&](const char* keyword) {
+             return has(schema, keyword) && refers_in_place(schema[keyword]);
+           });
   }
 
   static bool is_reference_alone(const Json& schema) {

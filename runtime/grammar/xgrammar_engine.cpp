@@ -30,6 +30,12 @@ double computed_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kSlower = 8;  // what every access that is watched costs
+#else
+constexpr double kSlower = 1;
+#endif
+
 /// What a compilation may still use, of the thread that compiles.
 struct Budget {
   double until = 0;  // of computed_seconds()
@@ -50,7 +56,7 @@ struct Refused : std::runtime_error {
 class Limited {
  public:
   Limited() {
-    own_.until = computed_seconds() + Constraint::kCompileSeconds;
+    own_.until = computed_seconds() + Constraint::kCompileSeconds * kSlower;
     own_.bytes = Constraint::kCompileBytes / 2;  // the other half is for what is not counted
     budget = &own_;
   }

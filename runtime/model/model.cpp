@@ -225,6 +225,6 @@ Result<std::string> Model::chat_text(std::span<const ChatMessage> messages,
   return text.bytes();
 }
 
-const ToolFormat& Model::tool_format() const { return runnel::tool_format(impl_->chat); }
+ToolFormat Model::tool_format() const { return runnel::tool_format(impl_->chat); }
 
 }  // namespace runnel

@@ -217,8 +217,9 @@ Result<Text> lay_out_prompt(const ChatFormat& format, const ChatTalk& talk,
 
 /// Where `closing`, written by the template, stands first in `text` from `from` on.
 std::size_t find_written(const Text& text, std::string_view closing, std::size_t from) {
-  const auto given = [&text](std::size_t at) {
-    return std::any_of(text.given().begin(), text.given().end(),
+  const std::vector<Text::Range> ranges = text.given();
+  const auto given = [&ranges](std::size_t at) {
+    return std::any_of(ranges.begin(), ranges.end(),
                        [at](const Text::Range& one) { return one.begin <= at && at < one.end; });
   };
   std::size_t at = text.bytes().find(closing, from);
@@ -431,9 +432,7 @@ void chat_format_to_gguf(const ChatFormat& format,
   set(kPromptKey, format.default_system_prompt);
 }
 
-const ToolFormat& tool_format(const ChatFormat& format) {
-  static const ToolFormat kNone{.style = ToolStyle::none,
-                                .reason = "the model has no chat format that knows tools"};
+ToolFormat tool_format(const ChatFormat& format) {
   switch (format.style) {
     case ChatStyle::chatml:
       return format.tools ? format.tools->tools : tagged_tool_format();
@@ -445,7 +444,7 @@ const ToolFormat& tool_format(const ChatFormat& format) {
     case ChatStyle::none:
       break;
   }
-  return kNone;
+  return {.style = ToolStyle::none, .reason = "the model has no chat format that knows tools"};
 }
 
 Result<Text> lay_out_chat(const ChatFormat& format, const ChatTalk& talk,

@@ -71,7 +71,7 @@ struct ChatPlace {
 };
 
 /// How calls are written in `format`.
-const ToolFormat& tool_format(const ChatFormat& format);
+ToolFormat tool_format(const ChatFormat& format);
 
 /// The text of `talk` in `format`; what the messages say is marked as given (jinja/text.h).
 /// @return invalid_argument for a role that is not system, user, assistant or tool, for a call that is none, or what the

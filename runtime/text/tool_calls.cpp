@@ -394,9 +394,7 @@ struct ToolCallReader::Impl {
         held.clear();
         return;
       }
-      case At::closing:
-        // Its object is whole, and only the tag is missing.
-        return call_ended();
+      case At::closing:  // its object is whole, and only the tag is missing
       case At::next:
         return call_ended();
       case At::broken:
@@ -464,7 +462,7 @@ ToolAnswer read_tool_calls(const ToolFormat& format, std::string_view text, bool
         call.arguments += event.text;
         break;
       case Kind::end:
-        answer.calls.push_back(std::move(call));
+        answer.calls.push_back(std::exchange(call, {}));
         break;
       case Kind::broken:
         answer.broken.push_back({std::move(event.text), std::move(event.reason)});

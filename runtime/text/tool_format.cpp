@@ -186,15 +186,14 @@ ToolFormat find_tool_format(const LayOut& lay_out, std::string_view opening, std
   return format;
 }
 
-const ToolFormat& tagged_tool_format() {
-  static const ToolFormat format{.style = ToolStyle::tagged,
-                                 .open = "<tool_call>",
-                                 .close = "</tool_call>",
-                                 .begin = "<tool_call>\n{\"name\": \"",
-                                 .middle = "\", \"arguments\": ",
-                                 .between = "}\n</tool_call>\n<tool_call>\n{\"name\": \"",
-                                 .end = "}\n</tool_call>"};
-  return format;
+ToolFormat tagged_tool_format() {
+  return {.style = ToolStyle::tagged,
+          .open = "<tool_call>",
+          .close = "</tool_call>",
+          .begin = "<tool_call>\n{\"name\": \"",
+          .middle = "\", \"arguments\": ",
+          .between = "}\n</tool_call>\n<tool_call>\n{\"name\": \"",
+          .end = "}\n</tool_call>"};
 }
 
 std::vector<ChatMessage> in_words(const ChatTalk& talk, const std::string& default_system_prompt) {
@@ -220,7 +219,7 @@ std::vector<ChatMessage> in_words(const ChatTalk& talk, const std::string& defau
         "<args-json-object>}\n</tool_call>";
     words.push_back({.role = "system", .content = std::move(system)});
   }
-  const ToolFormat& format = tagged_tool_format();
+  const ToolFormat format = tagged_tool_format();
   bool in_results = false;
   for (const ChatMessage& message : rest) {
     if (message.role == "tool") {

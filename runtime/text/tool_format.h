@@ -40,7 +40,7 @@ using LayOut =
 ToolFormat find_tool_format(const LayOut& lay_out, std::string_view opening, std::string& closing);
 
 /// The format of calls in <tool_call> tags, which ChatML and RWKV models were taught (Hermes).
-const ToolFormat& tagged_tool_format();
+ToolFormat tagged_tool_format();
 
 /// `talk` in words alone, with tools, calls and results as tagged_tool_format() has them. Messages of neighbouring results
 /// become one of the user.

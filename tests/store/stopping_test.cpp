@@ -280,6 +280,8 @@ Stopping::Calls Stopping::cpp_conversations() {
           EXPECT_TRUE(chat().rewind(second_.answer));
           return said;
         }}},
+      {"ask",
+       {nothing, [this, options] { return of(status_of(chat().ask("x", options, {}, token()))); }}},
       {"edit", {stays, [&] { return of(chat().edit(second_.user, "x", replay())); }}},
       {"rewind", {nothing, [&] { return of(status_of(chat().rewind(first_.answer, replay()))); }}},
       {"forget_after",

@@ -204,7 +204,8 @@ TEST(ToolCalls, WhereTheTextIsCutDoesNotMatter) {
                                           "\"",
                                           "\\"};
   std::mt19937 random(5);
-  for (const ToolFormat* format : {&tagged_tool_format(), &kBare, &kList, &kNamed}) {
+  const ToolFormat tagged = tagged_tool_format();
+  for (const ToolFormat* format : {&tagged, &kBare, &kList, &kNamed}) {
     for (int round = 0; round < 3000; ++round) {
       std::string text;
       for (unsigned i = 0; i < 1 + random() % 12; ++i) text += parts[random() % parts.size()];

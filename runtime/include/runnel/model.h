@@ -188,7 +188,7 @@ class RUNNEL_API Model {
                                 std::span<const Tool> tools = {}) const;
 
   /// How the model writes calls of tools, by its chat format; see tools.h.
-  const ToolFormat& tool_format() const;
+  ToolFormat tool_format() const;
 
  private:
   friend class Access;

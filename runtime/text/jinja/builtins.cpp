@@ -453,9 +453,11 @@ Value Run::function(const std::string& name, const Arguments& a) {
     return charge(sizeof(Dict)) ? Value(&spaces_.emplace_back(members(first, a))) : Value();
   const std::string text = written(first).bytes();
   if (name == "raise_exception") return wrong(printable(text, 1000));
-  static const locale_t kEnglish = newlocale(LC_ALL_MASK, "C", nullptr);
+  const locale_t english = newlocale(LC_ALL_MASK, "C", nullptr);
   std::array<char, 1024> out{};
-  if (strftime_l(out.data(), out.size(), text.c_str(), &now_, kEnglish) == 0 && !text.empty())
+  const std::size_t size = strftime_l(out.data(), out.size(), text.c_str(), &now_, english);
+  freelocale(english);
+  if (size == 0 && !text.empty())
     return wrong("strftime_now: more than " + std::to_string(out.size()) + " bytes");
   return std::string(out.data());
 }
