@@ -40,8 +40,7 @@ inline Message message(const MessageInfo& info) {
           .pinned = info.pinned,
           .cut = info.cut == CutReason::stopped  ? Cut::Stopped
                  : info.cut == CutReason::length ? Cut::Length
-                                                 : Cut::None,
-          .instant = info.has_snapshot};
+                                                 : Cut::None};
 }
 
 }  // namespace runnel::chat

@@ -10,15 +10,12 @@ Item {
 
     required property bool libraryHidden
     required property bool timelineHidden
-    property bool announces: true  // what happened is said here, not on a page over it
     signal libraryWanted
     signal timelineWanted
     signal modelsWanted
     signal nameWanted(double messageId)
     signal deleteWanted(double messageId)
     signal compareWanted(double messageId)
-    signal tryWanted(double messageId)
-    signal saveWanted(double messageId)
     signal linkWanted(string link)
 
     readonly property alias composer: writing
@@ -232,15 +229,6 @@ Item {
             }
         }
 
-        NoticeBar {
-            shown: pane.announces
-            Layout.alignment: Qt.AlignHCenter
-            Layout.fillWidth: true
-            Layout.maximumWidth: Theme.textWidth + Theme.margin * 2
-            Layout.leftMargin: Theme.gap
-            Layout.rightMargin: Theme.gap
-            Layout.bottomMargin: Theme.gap
-        }
         // What is said next becomes a branch here.
         RowLayout {
             visible: App.chat.wentBack || App.chat.unanswered
@@ -296,26 +284,11 @@ Item {
         }
     }
 
-    // What a screen reader says when an answer has come.
-    Item {
-        id: spoken
-        objectName: "spoken"
-        width: 1
-        height: 1
-        Accessible.role: Accessible.AlertMessage
-        Accessible.name: App.chat.state === ChatModel.Idle ? qsTr("Answer finished.") : qsTr("Answering…")
-        Connections {
-            target: App.chat
-            function onAnswered() { App.announce(spoken); }
-        }
-    }
     MessageMenu {
         id: menu
         onNameWanted: id => pane.nameWanted(id)
         onCompareWanted: id => pane.compareWanted(id)
         onDeleteWanted: id => pane.deleteWanted(id)
-        onTryWanted: id => pane.tryWanted(id)
-        onSaveWanted: id => pane.saveWanted(id)
         onEditWanted: id => {
             const item = messages.itemAtIndex(App.chat.messages.rowOf(id));
             if (item) item.editing = true;

@@ -55,8 +55,6 @@ Popup {
     ColumnLayout {
         width: parent.width
         spacing: Theme.margin
-        Accessible.role: Accessible.Dialog
-        Accessible.name: qsTr("Export this chat")
 
         Text {
             text: qsTr("Export this chat")
@@ -73,7 +71,6 @@ Popup {
                 text: qsTr("Markdown")
                 primary: !dialog.json
                 Accessible.role: Accessible.RadioButton
-                Accessible.checkable: true
                 Accessible.checked: primary
                 onClicked: dialog.choose(false)
             }
@@ -81,7 +78,6 @@ Popup {
                 text: qsTr("JSON")
                 primary: dialog.json
                 Accessible.role: Accessible.RadioButton
-                Accessible.checkable: true
                 Accessible.checked: primary
                 onClicked: dialog.choose(true)
             }

@@ -14,7 +14,6 @@ Rectangle {
     signal modelsWanted
     signal settingsWanted
     signal importWanted
-    signal documentWanted
     signal trashWanted
     signal exportWanted(double conversation)
 
@@ -201,10 +200,6 @@ Rectangle {
                     font.pixelSize: Theme.fontSize
                     font.family: Theme.fontFamily
 
-                    Action {
-                        text: qsTr("Read a document…")
-                        onTriggered: pane.documentWanted()
-                    }
                     Action {
                         text: qsTr("Import chats…")
                         onTriggered: pane.importWanted()

@@ -27,8 +27,6 @@ ItemDelegate {
     padding: 0
     Accessible.role: Accessible.ListItem
     Accessible.name: name + (message > 0 ? ", " + words.text.replace(/<[^>]*>/g, "") : ", " + detail)
-    Accessible.selectable: true
-    Accessible.selected: current
     onClicked: {
         App.chat.open(conversation, message);
         chosen();

@@ -18,8 +18,6 @@ RowLayout {
     signal menuWanted(Item at)
     signal compareWanted
 
-    // Keyboard focus shows them too.
-    readonly property bool opaque: shown || copy.activeFocus || again.activeFocus || back.activeFocus || more.activeFocus
     readonly property bool idle: App.chat.state === ChatModel.Idle
     spacing: 0
     // The versions stand at the edge of the text, whichever that is.
@@ -55,7 +53,8 @@ RowLayout {
         }
     }
     RowLayout {
-        opacity: actions.opaque ? 1 : 0
+        // Keyboard focus shows them too.
+        opacity: actions.shown || copy.activeFocus || again.activeFocus || back.activeFocus || more.activeFocus ? 1 : 0
         spacing: 0
         Behavior on opacity { NumberAnimation { duration: Theme.duration } }
 

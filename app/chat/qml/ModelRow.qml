@@ -33,9 +33,7 @@ ItemDelegate {
     padding: Theme.margin
     enabled: problem === ""
     Accessible.role: Accessible.ListItem
-    Accessible.name: [title, facts, memory, problem, current && !loading ? qsTr("In use") : ""].filter(part => part !== "").join(", ")
-    Accessible.selectable: true
-    Accessible.selected: current
+    Accessible.name: [title, facts, memory, problem].filter(part => part !== "").join(", ")
     onClicked: App.models.choose(file)
     Keys.onReturnPressed: clicked()
 

@@ -7,14 +7,12 @@ import Runnel.Chat
 Column {
     id: notices
 
-    property bool shown: true  // one bar at a time says it, and takes room where it stands
-
     objectName: "notices"
-    visible: shown && App.notice !== ""
+    visible: App.notice !== ""
     spacing: Theme.unit
 
     Repeater {
-        model: notices.shown ? App.notices : []
+        model: App.notices
 
         Rectangle {
             id: bar

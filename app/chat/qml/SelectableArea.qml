@@ -65,8 +65,7 @@ MouseArea {
         if (all.length === 1 && !last.editor) last.wholeSelected = true;
     }
     function selectedText() {
-        const selected = editor => editor.sourceOf !== undefined ? editor.sourceOf(editor.selectionStart, editor.selectionEnd) : editor.selectedText;
-        return blocks().map(block => block.editor ? selected(block.editor) : block.wholeSelected ? block.wholeText : "")
+        return blocks().map(block => block.editor ? block.editor.selectedText : block.wholeSelected ? block.wholeText : "")
                        .map(text => text.replace(/\u2029|\u2028/g, "\n"))
                        .filter(text => text !== "").join("\n\n");
     }

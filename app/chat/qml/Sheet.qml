@@ -33,8 +33,6 @@ Popup {
     ColumnLayout {
         anchors.fill: parent
         spacing: 0
-        Accessible.role: Accessible.Dialog
-        Accessible.name: sheet.title
         RowLayout {
             Layout.fillWidth: true
             Layout.margins: Theme.gap
@@ -60,11 +58,6 @@ Popup {
             Layout.fillWidth: true
             height: 1
             color: Theme.border
-        }
-        NoticeBar {
-            shown: sheet.opened
-            Layout.fillWidth: true
-            Layout.margins: Theme.gap
         }
         Item {
             id: holder

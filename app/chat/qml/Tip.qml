@@ -10,7 +10,6 @@ ToolTip {
 
     visible: shown && !Theme.touch && text !== ""
     delay: 600
-    width: Math.min(implicitWidth, Theme.fontSize * 32)
     padding: Theme.gap
     font.pixelSize: Theme.smallSize
     font.family: Theme.fontFamily
