@@ -276,8 +276,9 @@ Result<SchemaAlternatives> SchemaExpander::list(const Json& schema, const std::s
   if (keyword == "oneOf") return one_of(options, path);
   SchemaAlternatives all;
   for (std::size_t i = 0; i < options.size(); ++i) {
-    const std::string inner =
-        keyword == kEveryOf ? path : path + "/" + keyword + "/" + std::to_string(i);
+    std::string inner = path;
+    if (keyword != kEveryOf)
+      inner.append("/").append(keyword).append("/").append(std::to_string(i));
     RUNNEL_TRY(SchemaAlternatives option, expand(options[i], inner));
     if (keyword != "anyOf" && i > 0) {
       RUNNEL_TRY(all, intersect(all, option, path));

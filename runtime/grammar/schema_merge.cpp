@@ -158,33 +158,35 @@ Json listed(const Json& schema) {
   return schema.is_object() && has(schema, "enum") ? schema["enum"] : Json();
 }
 
+/// What the value of a keyword must be; empty: it is.
+std::string_view expected_of(std::string_view name, const Json& value) {
+  if (name.starts_with("min") || name.starts_with("max")) {
+    if (name == "minimum" || name == "maximum") return value.is_number() ? "" : "a number";
+    return is_count(value) ? "" : "a whole number";
+  }
+  if (name.starts_with("exclusive")) return value.is_number() ? "" : "a number";
+  if (name == "multipleOf")
+    return value.is_number() && value.get<double>() > 0 ? "" : "a number above 0";
+  if (name == "pattern" || name == "format") return value.is_string() ? "" : "a text";
+  if (name == "items" || name == "additionalProperties" || name == "propertyNames")
+    return is_schema(value) ? "" : "a schema";
+  if (name == "prefixItems")
+    return value.is_array() && std::ranges::all_of(value, is_schema) ? "" : "a list of schemas";
+  if (name == "properties" || name == "patternProperties") {
+    return value.is_object() && std::ranges::all_of(value, is_schema) ? "" : "an object of schemas";
+  }
+  if (name == "required") {
+    const auto is_text = [](const Json& one) { return one.is_string(); };
+    return value.is_array() && std::ranges::all_of(value, is_text) ? "" : "a list of texts";
+  }
+  return "";
+}
+
 }  // namespace
 
 Status check_keywords(const Json& alternative, const std::string& path) {
   for (const auto& [name, value] : alternative.items()) {
-    const std::string_view expected = [&]() -> std::string_view {
-      if (name.starts_with("min") || name.starts_with("max")) {
-        if (name == "minimum" || name == "maximum") return value.is_number() ? "" : "a number";
-        return is_count(value) ? "" : "a whole number";
-      }
-      if (name.starts_with("exclusive")) return value.is_number() ? "" : "a number";
-      if (name == "multipleOf")
-        return value.is_number() && value.get<double>() > 0 ? "" : "a number above 0";
-      if (name == "pattern" || name == "format") return value.is_string() ? "" : "a text";
-      if (name == "items" || name == "additionalProperties" || name == "propertyNames")
-        return is_schema(value) ? "" : "a schema";
-      if (name == "prefixItems")
-        return value.is_array() && std::ranges::all_of(value, is_schema) ? "" : "a list of schemas";
-      if (name == "properties" || name == "patternProperties") {
-        return value.is_object() && std::ranges::all_of(value, is_schema) ? ""
-                                                                          : "an object of schemas";
-      }
-      if (name == "required") {
-        const auto is_text = [](const Json& one) { return one.is_string(); };
-        return value.is_array() && std::ranges::all_of(value, is_text) ? "" : "a list of texts";
-      }
-      return "";
-    }();
+    const std::string_view expected = expected_of(name, value);
     if (!expected.empty())
       return schema_error(path, "the keyword \"", name, "\" is not ", expected);
   }

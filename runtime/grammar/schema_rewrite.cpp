@@ -371,10 +371,9 @@ class SchemaRewrite {
   Status write_names(Json& out, const Json& one, Object& object, const std::string& path) {
     const Json names = every_of(one["propertyNames"], Json{{"type", "string"}});
     RUNNEL_TRY(Json written, write(names, path + "/propertyNames"));
-    if (written == kNever) {
+    // The compiler does not tell other names from those of the properties.
+    if (written == kNever || !object.properties.empty()) {
       object.closed = true;
-    } else if (!object.properties.empty()) {
-      object.closed = true;  // the compiler does not tell other names from those of the properties
     } else if (written != Json{{"type", "string"}}) {
       out["propertyNames"] = std::move(written);
     }
