@@ -109,7 +109,8 @@ TEST_F(ToolConstraints, ASchemaThatIsNotSupportedIsAnyObjectUnlessItIsStrict) {
   tools[0].strict = true;
   const auto refused = tool_constraint(*model_, tools, {.kind = Kind::required});
   ASSERT_FALSE(refused.has_value());
-  EXPECT_NE(refused.error().message.find("f: schema: #/not: the keyword \"not\""), std::string::npos)
+  EXPECT_NE(refused.error().message.find("f: schema: #/not: the keyword \"not\""),
+            std::string::npos)
       << refused.error().message;
 }
 
