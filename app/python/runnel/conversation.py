@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _structs as s
-from ._handle import Exclusive, Owner, wait_for
+from ._handle import Exclusive, Owner
 from ._library import call, handle, initialised, load_store, plain, text_of, whole_number
-from .errors import CancelledError
+from ._reading import Reading, ReadProgress
 from .generation import FINISHES, Asking, Logprob, Options
 from .model import Model
 from .snapshot import Snapshot
 from .store import Branch, ForgetReport, Message, Store, _id, _report, texts_array
 
-#: Gets (done, all) of tokens that are read, between passes and on another thread; what it raises stops the call and is
-#: raised there.
-ReadProgress = Callable[[int, int], object]
 #: Gets a piece of text, whole characters, on another thread. False ends the answer; so does what it raises, which is raised
 #: by the call.
 OnText = Callable[[str], object]
@@ -57,49 +54,13 @@ class Turn:
     logprobs: tuple[Logprob, ...]
 
 
-class _Reading:
-    """How a call reads tokens: what it is stopped with, its progress, and what that raised."""
-
-    def __init__(self, told: ReadProgress | None) -> None:
-        self.stop = stop = Owner(handle("stop_create"), plain.stop_free)
-        self.failure: list[BaseException] = []
-        failure = self.failure
-
-        def on_progress(done: int, total: int, _user: object) -> None:
-            try:
-                if told is not None and not failure:
-                    told(done, total)
-            except BaseException as error:  # noqa: B036: it is raised where the call was made
-                failure.append(error)
-                plain.stop_request(stop)
-
-        self.on_progress = s.OnProgress(on_progress)
-
-    def options(self) -> Any:
-        options = initialised(s.ConversationOptions, "conversation_options")
-        options.on_progress = self.on_progress
-        options.stop = self.stop._as_parameter_
-        return options
-
-    def run(self, work: Callable[[], None]) -> None:
-        """Waits for `work`, which is stopped by an interrupt."""
-        try:
-            wait_for(work, lambda: plain.stop_request(self.stop))
-        except CancelledError:
-            if self.failure:
-                raise self.failure.pop() from None
-            raise
-        if self.failure:
-            raise self.failure.pop()
-
-
 class _Taking:
     """One turn: its options, and what becomes of it."""
 
     def __init__(self, chat: Conversation, on_text: OnText | None, on_thought: OnText | None, thinking: bool | None,
                  progress: ReadProgress | None, options: dict[str, Any]) -> None:
         self.own = Options(chat, chat.model, **options)
-        self.reading = _Reading(progress)
+        self.reading = Reading(progress)
         self.text: list[str] = []
         self.thought: list[str] = []
         self.own.c.on_text = _text_callback(self.own.ask, self.text, on_text)
@@ -239,18 +200,18 @@ class Conversation(Exclusive):
     def rewind(self, message: int | None, *, progress: ReadProgress | None = None) -> TokenCost:
         """Goes to any message (None: before the first); the next one starts a branch there. Nothing is deleted. Raises
         NotFoundError, CancelledError where `progress` stopped it."""
-        reading, cost = _Reading(progress), initialised(s.TokenCost, "token_cost")
+        reading, cost = Reading(progress), initialised(s.TokenCost, "token_cost")
         self._read(reading, "conversation_rewind", message, cost)
         return _cost(cost)
 
     def forget_after(self, message: int | None, *, progress: ReadProgress | None = None) -> ForgetReport:
         """Deletes everything after `message` (None: everything) for good, on all branches, and goes there."""
-        reading, report = _Reading(progress), initialised(s.ForgetReport, "forget_report")
+        reading, report = Reading(progress), initialised(s.ForgetReport, "forget_report")
         self._read(reading, "conversation_forget_after", message, report)
         return _report(report)
 
-    def _read(self, reading: _Reading, name: str, message: int | None, result: Any) -> None:
-        hold, options, at = self._callback_hold(), reading.options(), _id("message", message or 0)
+    def _read(self, reading: Reading, name: str, message: int | None, result: Any) -> None:
+        hold, options, at = self._callback_hold(), reading.put(initialised(s.ConversationOptions, "conversation_options")), _id("message", message or 0)
 
         def work() -> None:
             with hold as owner:
@@ -410,8 +371,8 @@ def _made(store: Store, model: Model, name: str, arguments: tuple[Any, ...], sys
     if not isinstance(model, Model):
         raise TypeError(f"model is {model!r}, expected a Model")
     own, parent = store._live(), model._live()
-    reading = _Reading(progress)
-    options = reading.options()
+    reading = Reading(progress)
+    options = reading.put(initialised(s.ConversationOptions, "conversation_options"))
     options.system = text_of("system", system) if system is not None else None
     begin = pack._live() if pack is not None else None
     options.pack = begin._as_parameter_ if begin is not None else None
@@ -436,8 +397,8 @@ def make_pack(model: Model, system: str = "", documents: Sequence[str] = (), *,
     load_store()
     parent = model._live()
     texts, count = texts_array(documents, "documents")
-    reading = _Reading(progress)
-    options = reading.options()
+    reading = Reading(progress)
+    options = reading.put(initialised(s.ConversationOptions, "conversation_options"))
     data = text_of("system", system)
     made = ctypes.c_void_p()
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from . import _structs as s
 from ._handle import Exclusive, Hold, Owner, wait_for
 from ._library import call, handle, initialised, plain, token_array
+from ._reading import Reading
 from .generation import AsyncGeneration, Generation, Options
 from .model import Model
 from .snapshot import Snapshot, _of_session
@@ -79,20 +80,8 @@ class Session(Exclusive):
             told: Callable[[int, int], object] | None = lambda done, _all: bar.update(done - bar.n)
         else:
             told = progress if callable(progress) else None
-        stop = Owner(handle("stop_create"), plain.stop_free)
-        failure: list[BaseException] = []
-
-        def on_progress(done: int, total: int, _user: object) -> None:
-            try:
-                if told is not None and not failure:
-                    told(done, total)
-            except BaseException as error:  # noqa: B036: it is raised where the call was made
-                failure.append(error)
-                plain.stop_request(stop)
-
-        options = initialised(s.FeedOptions, "feed_options")
-        options.on_progress = s.OnProgress(on_progress)
-        options.stop = stop._as_parameter_
+        reading = Reading(told)
+        options = reading.put(initialised(s.FeedOptions, "feed_options"))
         consumed = ctypes.c_uint64()
         change = self._callback_change()
 
@@ -101,12 +90,10 @@ class Session(Exclusive):
                 call("session_feed", owner, array, len(array), ctypes.byref(options), ctypes.byref(consumed), None)
 
         try:
-            wait_for(work, lambda: plain.stop_request(stop))
+            reading.run(work)
         finally:
             if bar is not None:
                 bar.close()
-        if failure:
-            raise failure.pop()
         return consumed.value
 
     def generate(self, **options: Any) -> Generation:

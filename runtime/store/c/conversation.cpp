@@ -116,6 +116,20 @@ runnel_status take_turn(runnel_conversation* conversation, const runnel_turn_opt
   });
 }
 
+using Answer = Result<Turn> (Conversation::*)(const GenerationOptions&, const TextCallback&,
+                                              std::stop_token);
+
+// take_turn() of an answer where the conversation stands.
+runnel_status take_answer(runnel_conversation* conversation, const runnel_turn_options* options,
+                          runnel_turn* turn, runnel_error* error, Answer answer) {
+  return take_turn(
+      conversation, options, turn, error,
+      [&](Conversation& chat, const runnel_turn_options& o, const ReplayOptions&) -> Result<Turn> {
+        RUNNEL_TRY(const Answering how, answering(o, chat.session().model()));
+        return (chat.*answer)(how.options, how.on_text, how.stop);
+      });
+}
+
 // Runs `open` (of the C++ store, the model, the options, how it reads) → Result<Conversation>.
 template <class Open>
 runnel_status open_conversation(const runnel_store* store, const runnel_model* model,
@@ -256,23 +270,13 @@ runnel_status runnel_conversation_add_user(runnel_conversation* conversation, co
 runnel_status runnel_conversation_answer(runnel_conversation* conversation,
                                          const runnel_turn_options* options, runnel_turn* turn,
                                          runnel_error* error) {
-  return take_turn(
-      conversation, options, turn, error,
-      [&](Conversation& chat, const runnel_turn_options& o, const ReplayOptions&) -> Result<Turn> {
-        RUNNEL_TRY(const Answering how, answering(o, chat.session().model()));
-        return chat.answer(how.options, how.on_text, how.stop);
-      });
+  return take_answer(conversation, options, turn, error, &Conversation::answer);
 }
 
 runnel_status runnel_conversation_resume(runnel_conversation* conversation,
                                          const runnel_turn_options* options, runnel_turn* turn,
                                          runnel_error* error) {
-  return take_turn(
-      conversation, options, turn, error,
-      [&](Conversation& chat, const runnel_turn_options& o, const ReplayOptions&) -> Result<Turn> {
-        RUNNEL_TRY(const Answering how, answering(o, chat.session().model()));
-        return chat.resume(how.options, how.on_text, how.stop);
-      });
+  return take_answer(conversation, options, turn, error, &Conversation::resume);
 }
 
 runnel_status runnel_conversation_regenerate(runnel_conversation* conversation,
