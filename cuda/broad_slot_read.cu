@@ -499,13 +499,8 @@ constexpr int kHeadsPerBlock = 1;
 
 /// Queries are read in pairs there.
 bool takes_whole(const SlotMixer& m, const ChunkPass& pass) {
-  int device = 0, bytes = 0;
   return pass.broad.read == BroadRead::whole && m.input_stride % 2 == 0 && m.k_dim == kTile &&
-         m.v_dim == kTile && (m.prepared || m.qk_act == Act::identity) &&
-         cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
-             cudaSuccess &&
-         bytes >= broad_slot_whole_bytes();
+         m.v_dim == kTile && (m.prepared || m.qk_act == Act::identity) && has_broad_slot_whole();
 }
 
 }  // namespace

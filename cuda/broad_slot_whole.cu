@@ -1,33 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of broad_slot_read.cu with every tile of a chunk and kv head in shared memory at once, 223 KB: fetched once
-// for all query heads, one barrier. Then every warp takes 16 tokens of one head after the other, with its queries in
-// registers, and waits for no other warp. Heads of 64 channels that need no map. Bound: products, 29 of 64 x 64 x 64 a chunk and head.
+// The sums of broad_slot_read.cu with every tile of a chunk and kv head in shared memory at once, 198 KB: fetched once
+// for all query heads. Then every group of four warps takes one head after the other, 16 tokens a warp, with its queries
+// as register operands of wgmma, and waits for no other group. Heads of 64 channels that need no map; sm_90a alone.
 #include "cuda/device/launch.cuh"
 #include "cuda/device/ops/broad_slots.cuh"
+#include "cuda/device/ops/wgmma.cuh"
 
 namespace runnel::cuda {
 namespace {
 
-constexpr int kWarps =
-    12;  // more have no registers left: a quarter of the multiprocessor has room for 3 x 168
-constexpr int kThreads = 32 * kWarps;
+constexpr int kGroups = 3;  // more have no registers left
+constexpr int kThreads = 128 * kGroups;
 constexpr int kBlocks = kBroadMemory / kTile;
 constexpr int kSteps = kTile / 16;
 constexpr int kTiles = 1 + 4 * kBlocks + 3 * (kBefore + 1);
-constexpr int kSinkBytes = kMostSinks * kPad * 2;
-constexpr int kBytes = kTiles * kTileBytes + 3 * kSinkBytes;
+constexpr int kRowBytes = kTile * 2;  // 16-byte pieces swizzled by the row's last three bits
+constexpr int kWholeBytes = kTile * kRowBytes;
+constexpr int kSinkBytes = kMostSinks * kRowBytes;
+constexpr int kAlign = 1024;  // of swizzled tiles
+constexpr int kBytes = kTiles * kWholeBytes + 3 * kSinkBytes + kAlign;
+static_assert(kSinkBytes % kAlign == 0);
 
 /// A tile in shared memory: the chunk's keys; of 64 memory slots keys, what those lose, W, values; of 64 keys of the
 /// window, which ends with the chunk, keys, what those lose, values.
-__device__ __forceinline__ std::uint16_t* tile_at(unsigned char* shared, int i) {
-  return reinterpret_cast<std::uint16_t*>(shared + i * kTileBytes);
+__device__ __forceinline__ std::uint32_t tile_at(std::uint32_t shared, int i) {
+  return shared + std::uint32_t(i * kWholeBytes);
 }
 __device__ __forceinline__ int memory_tile(int block, int i) { return 1 + 4 * block + i; }
 __device__ __forceinline__ int window_tile(int tile, int i) {
   return 1 + 4 * kBlocks + 3 * tile + i;
 }
-__device__ __forceinline__ std::uint16_t* sink_tile(unsigned char* shared, int i) {
-  return reinterpret_cast<std::uint16_t*>(shared + kTiles * kTileBytes + i * kSinkBytes);
+__device__ __forceinline__ std::uint32_t sink_tile(std::uint32_t shared, int i) {
+  return shared + std::uint32_t(kTiles * kWholeBytes + i * kSinkBytes);
+}
+/// A tile in memory: rows of 64 values; those from `rows` on are zero.
+struct Source {
+  const std::uint16_t* from;
+  int stride, rows;
+};
+template <int kRows>
+__device__ __forceinline__ void fetch_tile(std::uint32_t tile, const Source& s) {
+  constexpr int kPieces = kRowBytes / 16, kRound = kThreads / kPieces;  // rows at a time
+  const int piece = int(threadIdx.x) % kPieces;
+#pragma unroll
+  for (int first = 0; first < kRows; first += kRound) {
+    const int r = first + int(threadIdx.x) / kPieces;
+    if (r >= kRows) break;
+    const bool valid = r < s.rows;
+    copy16(tile + std::uint32_t(r * kRowBytes + (piece ^ (r & 7)) * 16),
+           valid ? s.from + std::size_t(r) * std::size_t(s.stride) + piece * 8 : s.from, valid);
+  }
 }
 
 /// A chunk of a kv head.
@@ -51,66 +73,76 @@ struct Chunk {
   }
 };
 
+/// Tile 1 + i of the memory.
+__device__ __forceinline__ Source memory_source(const ChunkArgs& a, const Chunk& c, int i) {
+  const int block = i / 4;
+  const std::size_t at =
+      ((std::size_t(c.index) * a.m.kv_heads + c.head) * c.blocks + std::size_t(block)) *
+      std::size_t(kTile * kTile);
+  const std::uint16_t* const of[4] = {a.o.keys, a.o.keys_low, a.o.write, a.o.values};
+  const int slots = min(kTile, a.m.memory - block * kTile);
+  return {.from = of[i % 4] + at, .stride = kTile, .rows = i % 4 == 2 ? kTile : slots};
+}
+/// 64 rows of k', the turned keys, what those lose, or v, from a tile of the window on.
+__device__ __forceinline__ Source token_source(const ChunkArgs& a, const Chunk& c,
+                                               const std::uint16_t* of, int tile) {
+  const int columns = a.m.kv_heads * kTile;
+  const std::size_t row = std::size_t(c.index) * kChunk + std::size_t(tile) * kTile;
+  return {.from = of + row * std::size_t(columns) + c.head * kTile,
+          .stride = columns,
+          .rows = tile == kBefore ? c.rows : kTile};
+}
+
+/// The memory's tiles and the chunk's own, then, in a second group of copies, those of sinks and window.
 __device__ __forceinline__ void fetch_all(const ChunkArgs& a, const Chunk& c,
-                                          unsigned char* shared) {
+                                          std::uint32_t shared) {
   const SlotMixer& m = a.m;
-  const int k_columns = m.kv_heads * kTile, v_columns = m.kv_heads * kTile;
-  const std::size_t token = std::size_t(c.index) * kChunk;
-  const auto load = [&](int i, const std::uint16_t* from, int stride, int rows, int columns) {
-    load_tile<kThreads, kTile, kTile, kPad>(tile_at(shared, i), from, std::size_t(stride), rows,
-                                            columns);
-  };
-  load(0, a.o.k + token * k_columns + c.head * kTile, k_columns, c.rows, kTile);
+  const int columns = m.kv_heads * kTile;
+  const bool positional = a.positional() > 0;
+  Source k = token_source(a, c, a.o.k, 0);
+  k.rows = c.rows;
+  fetch_tile<kTile>(tile_at(shared, 0), k);
+  Source v = token_source(a, c, a.o.v, positional ? kBefore : 0);
+  v.rows = c.rows;
+  fetch_tile<kTile>(tile_at(shared, window_tile(kBefore, 2)), v);
 #pragma unroll 1
-  for (int b = 0; b < c.blocks; ++b) {
-    const std::size_t at = (std::size_t(c.index) * m.kv_heads + c.head) * c.blocks + std::size_t(b);
-    const int slots = min(kTile, m.memory - b * kTile);
-    load(memory_tile(b, 0), a.o.keys + at * kTile * kTile, kTile, slots, kTile);
-    load(memory_tile(b, 1), a.o.keys_low + at * kTile * kTile, kTile, slots, kTile);
-    load(memory_tile(b, 2), a.o.write + at * kTile * kTile, kTile, kTile, kTile);
-    load(memory_tile(b, 3), a.o.values + at * kTile * kTile, kTile, slots, kTile);
-  }
-  const int before = a.positional() > 0 ? kBroadWindow : 0;  // rows before the first token
-  const std::size_t own = token + std::size_t(before);
-  load(window_tile(kBefore, 2), a.o.v + own * v_columns + c.head * kTile, v_columns, c.rows, kTile);
-  if (m.sinks > 0) {
-    const auto sinks = [&](int i, const std::uint16_t* from, int stride, int columns) {
-      load_tile<kThreads, kMostSinks, kTile, kPad>(sink_tile(shared, i), from, std::size_t(stride),
-                                                   m.sinks, columns);
-    };
-    sinks(0, a.o.k_sink + c.head * kTile, k_columns, kTile);
-    sinks(1, a.o.k_sink_low + c.head * kTile, k_columns, kTile);
-    sinks(2, a.o.v_sink + c.head * kTile, v_columns, kTile);
-  }
-  if (m.window > 0) {
+  for (int i = 0; i < 4 * c.blocks; ++i)
+    fetch_tile<kTile>(tile_at(shared, 1 + i), memory_source(a, c, i));
+  copy_commit();
+  const std::uint16_t* const of_sinks[3] = {a.o.k_sink, a.o.k_sink_low, a.o.v_sink};
 #pragma unroll 1
-    for (int i = c.first_tile; i <= kBefore; ++i) {
-      const std::size_t row = token + std::size_t(i) * kTile;
-      const int rows = i == kBefore ? c.rows : kTile;
-      const std::size_t k_at = row * k_columns + c.head * kTile;
-      load(window_tile(i, 0), a.o.k_turned + k_at, k_columns, rows, kTile);
-      load(window_tile(i, 1), a.o.k_turned_low + k_at, k_columns, rows, kTile);
-      if (i < kBefore)
-        load(window_tile(i, 2), a.o.v + row * v_columns + c.head * kTile, v_columns, rows, kTile);
-    }
+  for (int i = 0; m.sinks > 0 && i < 3; ++i) {
+    fetch_tile<kMostSinks>(
+        sink_tile(shared, i),
+        {.from = of_sinks[i] + c.head * kTile, .stride = columns, .rows = m.sinks});
+  }
+  const std::uint16_t* const of_window[3] = {a.o.k_turned, a.o.k_turned_low, a.o.v};
+  const int end = 3 * (kBefore + 1) - 1;  // the chunk's own values are there
+#pragma unroll 1
+  for (int i = 3 * c.first_tile; m.window > 0 && i < end; ++i) {
+    fetch_tile<kTile>(tile_at(shared, window_tile(0, i)),
+                      token_source(a, c, of_window[i % 3], i / 3));
   }
   copy_commit();
 }
 
-/// 16 tokens of a query head, from row0 of the chunk on, in a warp.
+/// From one inner step of 16 of a tile to the next: of rows that are columns of the product 2, else this.
+constexpr std::uint64_t kStepDown = 16 * kRowBytes >> 4;
+
+/// 16 tokens of a query head, from row0 of the chunk on, in a warp; the chunk in its group.
 struct WholeReader {
   const ChunkArgs& a;
   const SlotMixer& m;
   const Chunk& c;
-  unsigned char* shared;
+  std::uint32_t shared;
   int query, row0;
+  std::uint32_t zero;
   float scale;                                              // of scores in bits
   std::uint32_t high[kSteps][4] = {}, low[kSteps][4] = {};  // queries as left operands
   float common[2] = {};                                     // q b
   OnlineRows rows = {};
 
   __device__ __forceinline__ int lane() const { return int(threadIdx.x) & 31; }
-  __device__ __forceinline__ int group() const { return row0 / 16; }
   __device__ __forceinline__ int quad() const { return (int(threadIdx.x) & 3) * 2; }
   __device__ __forceinline__ int row_at(int e) const { return row0 + (e >> 1) * 8 + (lane() >> 2); }
 
@@ -170,59 +202,71 @@ struct WholeReader {
     return v;
   }
 
-  /// multiply_split of broad_slots.cuh with the queries as they are.
-  template <int kWide, class Wanted>
-  __device__ __forceinline__ void multiply(float (&sum)[kWide][4], const std::uint16_t* b_high,
-                                           const std::uint16_t* b_low, const Wanted& wanted) {
+  /// sum = q B^T, both sums of two bf16, as multiply_split of broad_slots.cuh.
+  template <int kWide>
+  __device__ __forceinline__ void multiply(float (&sum)[kWide][4], std::uint32_t b_high,
+                                           std::uint32_t b_low) {
+    using Product = WgmmaOfRegisters<8 * kWide>;
+    const std::uint64_t of_high = tile_descriptor(b_high), of_low = tile_descriptor(b_low);
+    hold(sum);
+    wgmma_begin();
 #pragma unroll
-    for (int k = 0; k < kSteps; ++k) {
-      std::uint32_t right_of[4];
+    for (int k = 0; k < kSteps; ++k)
+      Product::template run<false>(sum, high[k], of_low + 2 * k, k > 0);
 #pragma unroll
-      for (int n = 0; n < kWide / 2; ++n) {
-        if (!wanted(n)) continue;
-        right<kPad>(right_of, b_low, n * 16, k * 16);
-        mma_bf16(sum[2 * n], high[k], right_of[0], right_of[1]);
-        mma_bf16(sum[2 * n + 1], high[k], right_of[2], right_of[3]);
-        right<kPad>(right_of, b_high, n * 16, k * 16);
-        mma_bf16(sum[2 * n], low[k], right_of[0], right_of[1]);
-        mma_bf16(sum[2 * n + 1], low[k], right_of[2], right_of[3]);
-        mma_bf16(sum[2 * n], high[k], right_of[0], right_of[1]);
-        mma_bf16(sum[2 * n + 1], high[k], right_of[2], right_of[3]);
+    for (int k = 0; k < kSteps; ++k) Product::template run<false>(sum, low[k], of_high + 2 * k, 1);
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) Product::template run<false>(sum, high[k], of_high + 2 * k, 1);
+    wgmma_commit();
+    wgmma_wait<0>();
+    hold(sum);
+  }
+  /// sum += A B, A in registers, B's rows a tile's.
+  __device__ __forceinline__ void add_rows(float (&sum)[8][4], const std::uint32_t (&left)[4][4],
+                                           std::uint32_t b) {
+    const std::uint64_t of_b = tile_descriptor(b);
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k)
+      WgmmaOfRegisters<64>::run<true>(sum, left[k], of_b + k * kStepDown, 1);
+  }
+  static __device__ __forceinline__ void to_left(std::uint32_t (&left)[4][4],
+                                                 const float (&of)[8][4]) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) as_left(left[k], of[2 * k], of[2 * k + 1]);
+  }
+  /// Zero where a later token is a column.
+  __device__ __forceinline__ void drop_later(float (&s)[8][4]) const {
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (n * 8 + quad() + (e & 1) > row_at(e)) s[n][e] = 0.0F;
       }
     }
   }
 
   /// tril(q k'^T) of the chunk, as the left operand of what it writes.
   __device__ __forceinline__ void score_chunk(std::uint32_t (&of_chunk)[4][4]) {
-    const std::uint16_t* keys = tile_at(shared, 0);
+    float s[8][4];
+    const std::uint64_t keys = tile_descriptor(tile_at(shared, 0));
+    hold(s);
+    wgmma_begin();
 #pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      float sum[2][4] = {};
-      if (n <= group()) {  // later tokens are not read
-#pragma unroll
-        for (int k = 0; k < kSteps; ++k) {
-          std::uint32_t fr[4];
-          right<kPad>(fr, keys, n * 16, k * 16);
-          mma_bf16(sum[0], high[k], fr[0], fr[1]);
-          mma_bf16(sum[1], high[k], fr[2], fr[3]);
-        }
-      }
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int j = n * 16 + quad() + (e & 1);
-        if (j > row_at(e)) sum[0][e] = 0.0F;
-        if (j + 8 > row_at(e)) sum[1][e] = 0.0F;
-      }
-      as_left(of_chunk[n], sum[0], sum[1]);
-    }
+    for (int k = 0; k < kSteps; ++k)
+      WgmmaOfRegisters<64>::run<false>(s, high[k], keys + 2 * k, k > 0);
+    wgmma_commit();
+    wgmma_wait<0>();
+    hold(s);
+    drop_later(s);
+    to_left(of_chunk, s);
   }
 
   /// Reads 64 memory slots and what the chunk's tokens have written to them.
-  __device__ __forceinline__ void read_memory(int block, const std::uint32_t (&of_chunk)[4][4]) {
+  __device__ __forceinline__ void read_memory(int block, std::uint32_t (&of_chunk)[4][4]) {
     const std::size_t at = (std::size_t(c.index) * m.kv_heads + c.head) * c.blocks + block;
     const float* const rise = a.o.rise + at * kTile * kTile + quad();
     const float* const centre = a.o.centre + at * kTile + quad();
-    const std::uint16_t* const writes = tile_at(shared, memory_tile(block, 2));
+    const std::uint32_t writes = tile_at(shared, memory_tile(block, 2));
     const int slots = min(kTile, m.memory - block * kTile);
     const float* const read_bias =
         m.read_bias != nullptr ? m.read_bias + c.head * m.memory + block * kTile : nullptr;
@@ -230,26 +274,20 @@ struct WholeReader {
     const auto risen = [&](int n, int e) {
       return *reinterpret_cast<const float2*>(rise + row_at(e) * kTile + n * 8);
     };
-    float s[8][4] = {};
-    multiply(s, tile_at(shared, memory_tile(block, 0)), tile_at(shared, memory_tile(block, 1)),
-             [](int) { return true; });
+    float s[8][4];
+    multiply(s, tile_at(shared, memory_tile(block, 0)), tile_at(shared, memory_tile(block, 1)));
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       const float2 up = *reinterpret_cast<const float2*>(centre + n * 8);
 #pragma unroll
       for (int e = 0; e < 4; e += 2) s[n][e] *= up.x, s[n][e + 1] *= up.y;
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i > group()) continue;
-      std::uint32_t fr[4];
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        right_transposed<kPad>(fr, writes, n * 16, i * 16);
-        mma_bf16(s[2 * n], of_chunk[i], fr[0], fr[1]);
-        mma_bf16(s[2 * n + 1], of_chunk[i], fr[2], fr[3]);
-      }
-    }
+    hold(s);
+    wgmma_begin();
+    add_rows(s, of_chunk, writes);
+    wgmma_commit();
+    wgmma_wait<0>();
+    hold(s);
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       const int slot = n * 8 + quad();
@@ -268,53 +306,53 @@ struct WholeReader {
       }
     }
     rows.weigh(s);
+    std::uint32_t lifted[4][4], of_memory[4][4];  // p rise; that with the memory's centre
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      float whole[2][4];
+    for (int n = 0; n < 8; ++n) {
 #pragma unroll
-      for (int b = 0; b < 2; ++b) {
-        const int n = 2 * i + b;
-        const float2 up = *reinterpret_cast<const float2*>(centre + n * 8);
-#pragma unroll
-        for (int e = 0; e < 4; e += 2) {
-          const float2 own = risen(n, e);
-          s[n][e] *= own.x, s[n][e + 1] *= own.y;  // p rise
-          whole[b][e] = s[n][e] * up.x, whole[b][e + 1] = s[n][e + 1] * up.y;
-        }
+      for (int e = 0; e < 4; e += 2) {
+        const float2 own = risen(n, e);
+        s[n][e] *= own.x, s[n][e + 1] *= own.y;
       }
-      std::uint32_t of_memory[4];
-      as_left(of_memory, whole[0], whole[1]);
-      rows.read(of_memory, tile_at(shared, memory_tile(block, 3)), i * 16);
     }
-    std::uint32_t lifted[4][4];
+    to_left(lifted, s);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) as_left(lifted[i], s[2 * i], s[2 * i + 1]);
+    for (int n = 0; n < 8; ++n) {
+      const float2 up = *reinterpret_cast<const float2*>(centre + n * 8);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i > group()) continue;
-      float one[4] = {}, two[4] = {};
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        std::uint32_t fr[4];
-        right<kPad>(fr, writes, i * 16, k * 16);
-        mma_bf16(one, lifted[k], fr[0], fr[1]);
-        mma_bf16(two, lifted[k], fr[2], fr[3]);
-      }
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int j = i * 16 + quad() + (e & 1);
-        if (j > row_at(e)) one[e] = 0.0F;
-        if (j + 8 > row_at(e)) two[e] = 0.0F;
-      }
-      std::uint32_t of_own[4];
-      as_left(of_own, one, two);
-      rows.read(of_own, tile_at(shared, window_tile(kBefore, 2)), i * 16);
+      for (int e = 0; e < 4; e += 2) s[n][e] *= up.x, s[n][e + 1] *= up.y;
     }
+    to_left(of_memory, s);
+    const std::uint64_t by_token = tile_descriptor(writes);
+    hold(s), hold(rows.out), hold(lifted), hold(of_memory);
+    wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k)
+      WgmmaOfRegisters<64>::run<false>(s, lifted[k], by_token + 2 * k, k > 0);
+    add_rows(rows.out, of_memory, tile_at(shared, memory_tile(block, 3)));
+    wgmma_commit();
+    wgmma_wait<0>();
+    hold(s);
+    hold(rows.out);
+    drop_later(s);
+    read(s, tile_at(shared, window_tile(kBefore, 2)));
+    keep(high, zero), keep(low, zero), keep(of_chunk, zero);
+  }
+  /// out += weights values.
+  __device__ __forceinline__ void read(const float (&weights)[8][4], std::uint32_t values) {
+    std::uint32_t left[4][4];
+    to_left(left, weights);
+    hold(rows.out), hold(left);
+    wgmma_begin();
+    add_rows(rows.out, left, values);
+    wgmma_commit();
+    wgmma_wait<0>();
+    hold(rows.out);
   }
 
   __device__ __forceinline__ void read_sinks() {
-    float s[2][4] = {};
-    multiply(s, sink_tile(shared, 0), sink_tile(shared, 1), [](int) { return true; });
+    float s[2][4];
+    multiply(s, sink_tile(shared, 0), sink_tile(shared, 1));
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
@@ -326,9 +364,14 @@ struct WholeReader {
       }
     }
     rows.weigh(s);
-    std::uint32_t weights[4];
-    as_left(weights, s[0], s[1]);
-    rows.read(weights, sink_tile(shared, 2), 0);
+    std::uint32_t weights[1][4];
+    as_left(weights[0], s[0], s[1]);
+    hold(rows.out), hold(weights);
+    wgmma_begin();
+    WgmmaOfRegisters<64>::run<true>(rows.out, weights[0], tile_descriptor(sink_tile(shared, 2)), 1);
+    wgmma_commit();
+    wgmma_wait<0>();
+    hold(rows.out);
   }
 
   __device__ __forceinline__ void read_window() {
@@ -337,13 +380,8 @@ struct WholeReader {
 #pragma unroll 1
     for (int i = c.first_tile; i <= kBefore; ++i) {
       const int ahead = (i - kBefore) * kTile;  // of the tile's first key over row 0
-      // Of keys n*16 … n*16+15: some are neither later than all of the warp's rows nor too far back.
-      const auto wanted = [&](int n) {
-        const int key = ahead + n * 16;
-        return key <= row0 + 15 && row0 - (key + 15) < m.window;
-      };
-      float s[8][4] = {};
-      multiply(s, tile_at(shared, window_tile(i, 0)), tile_at(shared, window_tile(i, 1)), wanted);
+      float s[8][4];
+      multiply(s, tile_at(shared, window_tile(i, 0)), tile_at(shared, window_tile(i, 1)));
       // All of the tile is of every row's window: those in the middle.
       if (ahead + kTile - 1 <= row0 && row0 + 15 - ahead < m.window && ahead >= sinks_end) {
 #pragma unroll
@@ -363,13 +401,8 @@ struct WholeReader {
         }
       }
       rows.weigh(s);
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        if (!wanted(n)) continue;
-        std::uint32_t weights[4];
-        as_left(weights, s[2 * n], s[2 * n + 1]);
-        rows.read(weights, tile_at(shared, window_tile(i, 2)), n * 16);
-      }
+      read(s, tile_at(shared, window_tile(i, 2)));
+      keep(high, zero), keep(low, zero);
     }
   }
 
@@ -392,34 +425,48 @@ struct WholeReader {
   }
 };
 
+/// This thread's copies but for the last kPending groups, and those of the others, are there for wgmma.
+template <int kPending>
+__device__ __forceinline__ void await_tiles() {
+  copy_wait<kPending>();
+  fence_for_copies();
+  __syncthreads();
+}
+
 __global__ void __launch_bounds__(kThreads, 1)
     whole_read_kernel(const __grid_constant__ ChunkArgs a) {
+#if RUNNEL_WGMMA
   extern __shared__ __align__(16) unsigned char dynamic[];
+  const std::uint32_t shared = (shared_address(dynamic) + kAlign - 1) / kAlign * kAlign;
   chain_trigger();
   chain_wait();
   const SlotMixer& m = a.m;
   const Chunk c(a, int(blockIdx.x), int(blockIdx.y));
-  fetch_all(a, c, dynamic);
-  copy_wait<0>();
-  __syncthreads();
-  // 16 tokens of a head each; blocks of the same chunk and kv head take turns.
-  const int queries = m.heads / m.kv_heads, items = 4 * queries;
-  for (int i = int(threadIdx.x) / 32 * int(gridDim.z) + int(blockIdx.z); i < items;
-       i += kWarps * int(gridDim.z)) {
-    const int row0 = i % 4 * 16;
-    if (row0 >= c.rows) continue;
+  fetch_all(a, c, shared);
+  await_tiles<1>();
+  // A head each; blocks of the same chunk and kv head take turns.
+  const int queries = m.heads / m.kv_heads, groups = kGroups * int(gridDim.z);
+  const int group = int(threadIdx.x) / 128 * int(gridDim.z) + int(blockIdx.z);
+#pragma unroll 1
+  for (int first = 0; first < queries; first += groups) {
+    const bool own = first + group < queries;
     WholeReader r{.a = a,
                   .m = m,
                   .c = c,
-                  .shared = dynamic,
-                  .query = c.head * queries + i / 4,
-                  .row0 = row0,
+                  .shared = shared,
+                  .query = c.head * queries + first + group,
+                  .row0 = int(threadIdx.x) / 32 % 4 * 16,
+                  .zero = std::uint32_t(a.tokens) >> 31,
                   .scale = m.scale * kLog2E};
-    r.take_queries<Turn::none>();
-    std::uint32_t of_chunk[4][4];
-    r.score_chunk(of_chunk);
+    if (own) {
+      r.take_queries<Turn::none>();
+      std::uint32_t of_chunk[4][4];
+      r.score_chunk(of_chunk);
 #pragma unroll 1
-    for (int block = 0; block < c.blocks; ++block) r.read_memory(block, of_chunk);
+      for (int block = 0; block < c.blocks; ++block) r.read_memory(block, of_chunk);
+    }
+    if (first == 0) await_tiles<0>();
+    if (!own) continue;
     if (m.sinks > 0) {
       r.take_queries<Turn::near>();
       r.read_sinks();
@@ -430,6 +477,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     r.write();
   }
+#endif
 }
 
 }  // namespace
@@ -439,12 +487,22 @@ cudaError_t prepare_broad_slot_whole() {
                               cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
 }
 
-int broad_slot_whole_bytes() { return kBytes; }
+bool has_broad_slot_whole() {
+  const auto has = [](cudaDeviceAttr what, int& value) {
+    int device = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&value, what, device) == cudaSuccess;
+  };
+  int major = 0, minor = 0, bytes = 0;
+  return has(cudaDevAttrComputeCapabilityMajor, major) && major == 9 &&
+         has(cudaDevAttrComputeCapabilityMinor, minor) && minor == 0 &&
+         has(cudaDevAttrMaxSharedMemoryPerBlockOptin, bytes) && bytes >= kBytes;
+}
 
 cudaError_t broad_slot_whole(const Launch& l, const SlotMixer& m, const ChunkPass& pass,
                              const ChunkOperands& o) {
   const ChunkArgs a = chunk_args(m, pass, o);
-  constexpr int kMostBlocks = 4;  // of a chunk and kv head, where there are few
+  constexpr int kMostBlocks = 3;  // of a chunk and kv head, where there are few
   const int each = l.multiprocessors / (a.chunks * m.kv_heads);
   const int blocks = each < 1 ? 1 : each > kMostBlocks ? kMostBlocks : each;
   return launch(l, whole_read_kernel,

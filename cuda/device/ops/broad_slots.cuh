@@ -9,7 +9,7 @@ namespace runnel::cuda {
 
 // broad_slot_whole.cu
 cudaError_t prepare_broad_slot_whole();
-int broad_slot_whole_bytes();  // of shared memory
+bool has_broad_slot_whole();  // the current device, which has wgmma and the shared memory
 cudaError_t broad_slot_whole(const Launch&, const SlotMixer&, const ChunkPass&,
                              const ChunkOperands&);
 
