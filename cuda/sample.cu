@@ -22,4 +22,9 @@ cudaError_t sample(cudaStream_t stream, const Sample& s) {
   return cudaLaunchKernelEx(&config, sample_kernel, s);
 }
 
+cudaError_t load_sampler() {
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, sample_kernel);
+}
+
 }  // namespace runnel::cuda

@@ -59,5 +59,8 @@ inline constexpr std::uint32_t kNoToken = 0xFFFFFFFFU;
 inline constexpr int kSampleThreads = 1024;  // one block
 
 cudaError_t sample(cudaStream_t stream, const Sample& s);
+/// Loads its code, which else happens at the first launch and then waits for all that runs on the device: for a kernel that
+/// waits for the host, too.
+cudaError_t load_sampler();
 
 }  // namespace runnel::cuda

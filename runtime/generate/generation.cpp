@@ -96,10 +96,7 @@ std::string why_not_drawn_ahead(const Model& model, const GenerationOptions& opt
   if (!cuda && !device.starts_with("vulkan")) return std::string(device) + " draws on the host";
   if (options.on_logits) return "a callback sees the logits";
   if (options.logprobs >= 0) return "log-probabilities are asked for";
-  const DrawDevice kind = cuda ? DrawDevice::cuda : DrawDevice::vulkan;
-  if (options.constraint != nullptr && !draws_with_masks(kind))
-    return "the constraint's mask is applied on the host";
-  return why_not_ahead(options.sampling, kind);
+  return why_not_ahead(options.sampling, cuda ? DrawDevice::cuda : DrawDevice::vulkan);
 }
 
 Status add_text_bias(const Model& model, std::string_view text, float bias,

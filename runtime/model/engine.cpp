@@ -10,7 +10,6 @@
 #include "runtime/backend/registry.h"
 #include "runtime/base/try.h"
 #include "runtime/model/forward.h"
-#include "runtime/sampling/device_draws.h"
 
 namespace runnel {
 
@@ -195,8 +194,6 @@ Result<std::unique_ptr<SampledSteps>> Engine::sampled_steps(RecurrentState& stat
                                                             std::uint64_t generation) {
   const std::lock_guard lock(running_);
   RUNNEL_CHECK_OK(check_generation(generation));
-  if (masked && device().backend == "cuda" && !draws_with_masks(DrawDevice::cuda))
-    return std::unique_ptr<SampledSteps>();
   RUNNEL_TRY(std::unique_ptr<SampledSteps> steps,
              current()->decode->sampled_steps(state, recent, sampling, std::move(piece),
                                               masked ? kMaskTimeout : std::chrono::milliseconds{}));

@@ -17,15 +17,6 @@ inline constexpr std::size_t kMostDrawnBiases = 2048;
 /// Most tokens that the host draws among behind a Vulkan device's top-k: top_k, biased and penalised ones.
 inline constexpr std::size_t kMostTokensBehindTopK = 512;
 
-/// Whether generations on CUDA devices draw with a constraint's masks there; else a constraint leaves each draw to the
-/// host. Off: the masks of Plan::sampled_steps are tested in the emulator alone as yet, not on a GPU.
-inline constexpr bool kMasksOnCuda = false;
-
-/// Whether generations on such devices draw ahead with a constraint.
-constexpr bool draws_with_masks(DrawDevice device) {
-  return device == DrawDevice::vulkan || kMasksOnCuda;
-}
-
 /// Whether a device runs the whole chain of `options` and draws: bias, penalties, DRY, top-n-sigma, temperature, top-k,
 /// top-p, min-p and XTC, in this order.
 /// @param options  valid

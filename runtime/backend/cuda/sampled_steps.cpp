@@ -117,6 +117,7 @@ Status CudaSteps::prepare(const SampleSetup& setup) {
 
 Status CudaSteps::prepare_masks() {
   if (!masked()) return {};
+  RUNNEL_CHECK_OK(check(load_sampler(), "prepare to draw tokens"));
   if (b_.masks.size() == 0) {
     const auto n = static_cast<std::size_t>(vocab());
     const std::size_t words = TokenMask(n).words().size();

@@ -71,7 +71,7 @@ struct GenerationOptions {
   /// What the answer must be, compiled for the session's model; null: anything. Tokens that do not fit are left out before
   /// any candidate is chosen, special tokens among them, and the text ends only where it is whole (`ignore_end` is
   /// refused). With `answer` a thought before the answer is free. A generation that was cut goes on where it was, if the
-  /// next one has the same constraint. Vulkan devices draw ahead as without.
+  /// next one has the same constraint. Devices draw ahead as without.
   std::shared_ptr<const Constraint> constraint = {};
 
   static constexpr std::int32_t kMostLogprobs = 20;
