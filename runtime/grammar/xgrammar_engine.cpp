@@ -16,6 +16,7 @@
 #include "runtime/base/try.h"
 #include "runtime/constraint/grammar_engine.h"
 #include "runtime/grammar/checkpoint.h"
+#include "runtime/grammar/gbnf.h"
 #include "runtime/grammar/schema_rewrite.h"
 #include "runtime/grammar/source_check.h"
 #include "runtime/grammar/tag_grammar.h"
@@ -331,7 +332,7 @@ class Compiler final : public GrammarCompiler {
       }
       case ConstraintKind::gbnf:
         RUNNEL_CHECK_OK(check_depth(source.text, "grammar"));
-        return source.text;
+        return complete_gbnf(source.text);
       case ConstraintKind::tags:
         return check_tags(source.text);
     }
