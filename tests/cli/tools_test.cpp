@@ -8,6 +8,7 @@
 
 #include "runnel/constraint.h"
 #include "tests/cli/program.h"
+#include "tests/support/chat_model.h"
 
 namespace runnel::test {
 namespace {
@@ -30,7 +31,7 @@ constexpr const char* kSayLine = "call: say \\{\"word\": \"[a-z]{8}\"\\}\n";
 std::string twice(const std::string& line) { return line + line; }
 
 std::string file(const std::string& name, const std::string& text) {
-  const std::string path = (scratch() / name).string();
+  std::string path = (scratch() / name).string();
   std::ofstream(path) << text;
   return path;
 }
@@ -109,6 +110,15 @@ TEST_F(ToolsCommand, CallsHaveTheFormOfTheTemplate) {
     EXPECT_THAT(o.out, MatchesRegex(twice(kSayLine))) << name << ": " << o.err;
     EXPECT_THAT(o.err, IsEmpty()) << name;
   }
+}
+
+TEST_F(ToolsCommand, WorldModelsCallThemToo) {
+  const std::string world = (scratch() / "world-tools.gguf").string();
+  write_world_chat_model(world);
+  const Outcome o =
+      with_tools({"chat", world, "--think", "off"}, {"--tool-choice", "say"}, "Hello\n4\n");
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, MatchesRegex(twice(kSayLine)));
 }
 
 TEST_F(ToolsCommand, ACutCallIsAnErrorWithItsText) {

@@ -9,11 +9,13 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
+#include <initializer_list>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -65,6 +67,10 @@ class PeakMemory {
 
 // ---- sources ----
 
+void add(std::string& all, std::initializer_list<std::string_view> parts) {
+  for (const std::string_view part : parts) all += part;
+}
+
 std::string repeated(int count, const auto& part, const std::string& between = "") {
   std::string all;
   for (int i = 0; i < count; ++i) all += (i == 0 ? "" : between) + part(i);
@@ -97,7 +103,7 @@ std::string doubling(int parts) {
   std::string all = R"({"$ref": "#/$defs/p0", "$defs": {)";
   for (int i = 0; i < parts; ++i) {
     const std::string next = reference(i + 1);
-    all += "\"p" + std::to_string(i) + R"(": {"anyOf": [)" + next + ", " + next + "]}, ";
+    add(all, {"\"p", std::to_string(i), R"(": {"anyOf": [)", next, ", ", next, "]}, "});
   }
   return all + "\"p" + std::to_string(parts) + R"(": {"type": "string"}}})";
 }
@@ -178,8 +184,8 @@ std::string many_rules(int bytes) {
   std::string all = "root ::= r0\n";
   for (int i = 0; static_cast<int>(all.size()) < bytes - 100; ++i) {
     const std::string n = std::to_string(i), next = std::to_string(i + 1);
-    all += "r" + n + " ::= \"a" + n + "\" | \"b\" r" + next + " | [x-z] r" + next + "\n";
-    if (static_cast<int>(all.size()) >= bytes - 100) all += "r" + next + " ::= \"end\"\n";
+    add(all, {"r", n, " ::= \"a", n, "\" | \"b\" r", next, " | [x-z] r", next, "\n"});
+    if (static_cast<int>(all.size()) >= bytes - 100) add(all, {"r", next, " ::= \"end\"\n"});
   }
   return all;
 }
