@@ -69,6 +69,14 @@ if(NOT EXISTS ${xgrammar}.${xgrammar_changes})
     "runnel_xgrammar_checkpoint(MemorySize(cur_adaptive_token_mask_cache) + 256);")
   xgrammar_insert(fsm.cc "while (now_process < static_cast<int>(closures.size())) {"
     "runnel_xgrammar_checkpoint(closures[now_process].size() * 16);")
+  # Nor does it take more memory than it may: what it makes of a text, and the places whose sizes multiply.
+  xgrammar_insert(grammar_parser.cc "Consume();  // Skip '['" "runnel_xgrammar_takes(4 * sizeof(Token));")
+  xgrammar_insert(grammar_parser.cc "while (Peek() && Peek() != ']') {" "runnel_xgrammar_takes(2 * sizeof(Token));")
+  xgrammar_insert(grammar_parser.cc "tokens.push_back(*token_value);" "runnel_xgrammar_takes(2 * sizeof(Token));")
+  xgrammar_insert(fsm.cc "int AddState() {" "runnel_xgrammar_takes(sizeof(edges_[0]));")
+  xgrammar_insert(fsm.cc "void AddEdge(int from, int to, int32_t min, int32_t max) {" "runnel_xgrammar_takes(2 * sizeof(FSMEdge));")
+  xgrammar_insert(grammar_functor.cc "if (info.non_last_occurrence_count == 0) {"
+    "runnel_xgrammar_takes(4 * (sequence_expr.size() - j));")
   # Texts of a length have no control characters, which are no JSON.
   xgrammar_insert(json_schema_converter.cc "int32_t character =\n          builder_.AddCharacterClass({" "{0, 0x1f},")
   # A pattern that its automata cannot follow would let quotes into a text: refused, as all that is warned of.

@@ -352,6 +352,11 @@ Command add_run(CLI::App& program) {
                   "--save and --stats are of one continuation, expected no --answers and no "
                   "--best-of");
             }
+            if (o->tools.any() && o->prompt == "-") {
+              return report_usage(
+                  "-p - and --tools both read standard input, expected -p TEXT: its lines are "
+                  "the results of calls");
+            }
             if (o->parser->count("--prompt") + o->parser->count("--tokens") +
                     o->parser->count("--load") ==
                 0) {

@@ -4,6 +4,8 @@
 #include <initializer_list>
 #include <utility>
 
+#include "runtime/constraint/closed_schema.h"
+
 namespace runnel::serve {
 namespace {
 
@@ -42,7 +44,7 @@ std::optional<ConstraintSource> read_named_schema(Fields& fields, Fields& inner,
   Fields parts(*named);
   parts.ignore("name");
   parts.ignore("description");
-  const bool strict = parts.boolean("strict").value_or(false);
+  const std::optional<bool> strict = parts.boolean("strict");
   const bool given = is_schema(parts.value("schema"));
   parts.finish();
   if (!given || parts.error()) {
@@ -51,7 +53,10 @@ std::optional<ConstraintSource> read_named_schema(Fields& fields, Fields& inner,
                   "response_format");
     return {};
   }
-  return schema_source(in_order(body, {"response_format", "json_schema", "schema"}), strict);
+  Ordered schema = in_order(body, {"response_format", "json_schema", "schema"});
+  // Clients that say neither send what classes look like: no other properties, as for tools.
+  if (!strict) schema = closed_schema(std::move(schema));
+  return schema_source(schema, strict.value_or(false));
 }
 
 std::optional<ConstraintSource> read_format(Fields& fields, std::string_view body) {

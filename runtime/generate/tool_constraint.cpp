@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an answer with tools may be, as a constraint of the kind `tags`.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "runnel/tools.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/constraint/closed_schema.h"
 #include "runtime/text/tool_format.h"
 
 namespace runnel {
@@ -14,35 +14,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Objects that name properties have no others, unless they say so.
-void close_objects(Json& schema, bool root) {
-  if (schema.is_array()) {
-    for (Json& item : schema) close_objects(item, false);
-    return;
-  }
-  if (!schema.is_object()) return;
-  const bool names = schema.contains("properties") && schema["properties"].is_object() &&
-                     (root || !schema["properties"].empty());
-  const bool more = schema.contains("additionalProperties") ||
-                    schema.contains("patternProperties") || schema.contains("propertyNames") ||
-                    schema.contains("minProperties") || schema.contains("maxProperties");
-  if (names && !more) schema["additionalProperties"] = false;
-  for (auto& [name, value] : schema.items()) {
-    if (name == "enum" || name == "const" || name == "default" || name == "examples") continue;
-    if (name == "properties" || name == "$defs" || name == "definitions") {
-      for (auto& [inner, one] : value.items()) close_objects(one, false);
-    } else {
-      close_objects(value, false);
-    }
-  }
-}
-
 Json schema_of(const Tool& tool) {
   Json schema = tool.parameters.empty() ? Json{{"type", "object"}, {"properties", Json::object()}}
                                         : Json::parse(tool.parameters, nullptr, false);
   if (!schema.contains("type") && schema.contains("properties")) schema["type"] = "object";
-  if (!tool.strict) close_objects(schema, true);
-  return schema;
+  return tool.strict ? schema : closed_schema(std::move(schema));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "runtime/base/try.h"
 #include "runtime/constraint/grammar_engine.h"
 #include "runtime/grammar/checkpoint.h"
+#include "runtime/grammar/gbnf.h"
 #include "runtime/grammar/schema_rewrite.h"
 #include "runtime/grammar/source_check.h"
 #include "runtime/grammar/tag_grammar.h"
@@ -40,6 +41,7 @@ constexpr double kSlower = 1;
 struct Budget {
   double until = 0;  // of computed_seconds()
   std::uint64_t bytes = 0;
+  unsigned asked = 0;   // times
   std::string warning;  // the first; what XGrammar warns of it leaves out
 };
 thread_local Budget* budget = nullptr;
@@ -56,7 +58,8 @@ struct Refused : std::runtime_error {
 class Limited {
  public:
   Limited() {
-    own_.until = computed_seconds() + Constraint::kCompileSeconds * kSlower;
+    constexpr double kOfIt = 0.92;  // the rest is for freeing what was made until then
+    own_.until = computed_seconds() + kOfIt * Constraint::kCompileSeconds * kSlower;
     own_.bytes = Constraint::kCompileBytes / 2;  // the other half is for what is not counted
     budget = &own_;
   }
@@ -329,7 +332,7 @@ class Compiler final : public GrammarCompiler {
       }
       case ConstraintKind::gbnf:
         RUNNEL_CHECK_OK(check_depth(source.text, "grammar"));
-        return source.text;
+        return complete_gbnf(source.text);
       case ConstraintKind::tags:
         return check_tags(source.text);
     }
@@ -362,7 +365,7 @@ class XGrammarEngine final : public GrammarEngine {
 }  // namespace
 }  // namespace runnel
 
-void runnel_xgrammar_checkpoint(std::size_t bytes) {
+void runnel_xgrammar_takes(std::size_t bytes) {
   using runnel::budget;
   if (budget == nullptr) return;
   if (bytes > budget->bytes) {
@@ -371,7 +374,14 @@ void runnel_xgrammar_checkpoint(std::size_t bytes) {
                               " MiB to compile");
   }
   budget->bytes -= bytes;
-  if (runnel::computed_seconds() > budget->until)
+  constexpr unsigned kBetween = 256;  // the clock costs as much as a few of them
+  if (++budget->asked % kBetween == 0) runnel_xgrammar_checkpoint(0);
+}
+
+void runnel_xgrammar_checkpoint(std::size_t bytes) {
+  using runnel::budget;
+  if (bytes != 0) runnel_xgrammar_takes(bytes);
+  if (budget != nullptr && runnel::computed_seconds() > budget->until)
     throw runnel::OutOfBudget("takes longer than 2 seconds to compile");
 }
 

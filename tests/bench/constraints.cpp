@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a constraint costs on the CPU: decoding with and without one in turns, and the time of a mask.
-//   runnel_constraint_bench MODEL [ROUNDS (5)] [TOKENS (96)]
+//   runnel_constraint_bench MODEL [ROUNDS (5)] [TOKENS (96)] [CASE (all)]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runnel/constraint.h"
@@ -89,7 +90,7 @@ std::vector<double> mask_times(const Model& model,
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: runnel_constraint_bench MODEL [ROUNDS] [TOKENS]\n");
+    std::fprintf(stderr, "usage: runnel_constraint_bench MODEL [ROUNDS] [TOKENS] [CASE]\n");
     return 2;
   }
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 5;
@@ -99,6 +100,7 @@ int main(int argc, char** argv) {
   const auto prompt = or_exit(model->encode("Some people and what they like:\n"));
   if (!session.prefill(prompt)) return 1;
   for (const Case& one : kCases) {
+    if (argc > 4 && std::string_view(one.name) != argv[4]) continue;
     const auto start = Clock::now();
     const auto constraint = or_exit(Constraint::compile(*model, one.source));
     const double compiled = seconds_since(start);

@@ -56,6 +56,25 @@ TEST_F(Constrained, ACompletionHasThemToo) {
   EXPECT_EQ(reply.body.at("choices").at(0).at("text"), "ababab");
 }
 
+TEST_F(Constrained, ASchemaThatSaysNothingOfStrictnessHasItsPropertiesAlone) {
+  const Json schema = {{"type", "object"},
+                       {"properties", {{"a", {{"enum", {1, 2}}}}, {"b", {{"type", "object"}}}}},
+                       {"required", {"a"}}};
+  for (int seed = 0; seed < 6; ++seed) {
+    const Reply reply =
+        ask({{"response_format",
+              {{"type", "json_schema"}, {"json_schema", {{"name", "it"}, {"schema", schema}}}}},
+             {"temperature", 1.5},
+             {"seed", seed},
+             {"max_tokens", 400}});
+    ASSERT_EQ(reply.status, 200) << reply.raw;
+    if (reply.body.at("choices").at(0).at("finish_reason") != "stop") continue;  // a long "b"
+    const Json answer = Json::parse(text(reply));
+    for (const auto& [name, value] : answer.items())
+      EXPECT_TRUE(name == "a" || name == "b") << name;
+  }
+}
+
 TEST_F(Constrained, ACutAnswerSaysSo) {
   const Reply reply = ask({{"guided_regex", "[a-z]{40}"}, {"max_tokens", 5}});
   ASSERT_EQ(reply.status, 200) << reply.raw;
