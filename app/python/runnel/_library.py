@@ -33,8 +33,8 @@ def _load() -> tuple[str, ctypes.CDLL]:
     folders = [Path(cuda.origin).parent] if cuda is not None and cuda.origin is not None else []
     path = _find("runnel", "RUNNEL_LIBRARY", *folders, Path(__file__).parent)
     try:
-        # What compiles constraints, where it is beside: the library asks for it by its name while it is loaded.
-        ctypes.CDLL(str(Path(path).with_name("librunnel_grammar.so.0")), mode=ctypes.RTLD_GLOBAL)
+        # What compiles constraints, where it is beside: it brings the library along, which finds it while it is loaded.
+        ctypes.CDLL(str(Path(path).with_name("librunnel_grammar.so.0")))
     except OSError:
         pass  # constraints are refused by name
     try:
