@@ -55,6 +55,16 @@ function(runnel_export_only_api target map)
   endif()
 endfunction()
 
+# runnel_names_engine(TARGET): a shared library that is loaded by itself, as Python does, brings librunnel along from the
+# folder that it lies in, though it uses nothing of it: librunnel then finds what it asks for by a weak name.
+function(runnel_names_engine target)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "SHARED_LIBRARY")
+    target_link_options(${target} PRIVATE LINKER:--no-as-needed)
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH $ORIGIN)
+  endif()
+endfunction()
+
 # Of a static library, one object with nothing but the API's names: none clashes with a program's own, and what templates
 # make in many objects is there once. Needs GNU's linker; CUDA's and sanitizers' objects stay as they are.
 function(runnel_join_objects target)

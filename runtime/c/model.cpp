@@ -27,19 +27,6 @@ constexpr runnel_model_options kDefaults{.size = sizeof(runnel_model_options),
 constexpr std::size_t kLeastOptions = offsetof(runnel_model_options, window_slots);
 constexpr std::size_t kLeastInfo = offsetof(runnel_model_info, window_slots);
 
-// Runs `make` (→ Result<vector of T>) and copies what it made out.
-template <class T, class To, class Make>
-runnel_status give(To* to, std::size_t capacity, std::size_t* count, runnel_error* error,
-                   const Make& make) {
-  T made;
-  const runnel_status status = guarded(error, [&]() -> Status {
-    RUNNEL_TRY(made, make());
-    return {};
-  });
-  if (status != RUNNEL_OK) return status;
-  return copy_out(std::span<const typename T::value_type>(made), to, capacity, count, error);
-}
-
 // Loads by `load` (a function of C++ options) what the caller's options ask for.
 template <class Load>
 Status load_model(const runnel_model_options* options, runnel_model** model, const Load& load) {
@@ -197,77 +184,5 @@ runnel_status runnel_model_get_token(const runnel_model* model, runnel_token tok
     value.byte_count = known.bytes.size();
     fill_struct(info, value);
     return {};
-  });
-}
-
-namespace {
-
-Result<std::vector<ChatMessage>> messages_of(const runnel_chat_message* messages, size_t count) {
-  RUNNEL_TRY(const std::span<const runnel_chat_message> given,
-             span_of(messages, count, "messages"));
-  std::vector<ChatMessage> list;
-  for (const runnel_chat_message& m : given) {
-    RUNNEL_CHECK_OK(check_not_null(m.role, "role"));
-    RUNNEL_TRY(const std::string_view content, text_of(m.content, m.bytes, "content"));
-    list.push_back({m.role, std::string(content)});
-  }
-  return list;
-}
-
-// After the prompt for an answer: what the model reads besides, where it does as it was trained.
-Status add_opening(const Model& model, std::vector<TokenId>& tokens) {
-  RUNNEL_TRY(const AnswerForm form, model.answer_form());
-  if (form.opening.empty()) return {};
-  RUNNEL_TRY(const std::vector<TokenId> opening, model.encode(form.opening, true));
-  tokens.insert(tokens.end(), opening.begin(), opening.end());
-  return {};
-}
-
-}  // namespace
-
-// NOLINTNEXTLINE(readability-function-size): in C a text, a buffer and an error are many parameters
-runnel_status runnel_model_encode_chat(const runnel_model* model,
-                                       const runnel_chat_message* messages, size_t message_count,
-                                       bool add_prompt, int32_t continuation, runnel_token* tokens,
-                                       size_t capacity, size_t* count, runnel_error* error) {
-  using Tokens = std::vector<TokenId>;
-  return give<Tokens>(tokens, capacity, count, error, [&]() -> Result<Tokens> {
-    RUNNEL_CHECK_OK(check_not_null(model, "model"));
-    if (continuation < RUNNEL_CHAT_START || continuation > RUNNEL_CHAT_AFTER_CUT_ANSWER) {
-      return fail(ErrorCode::invalid_argument, "continuation is ", continuation,
-                  ", expected 0, 1 or 2");
-    }
-    RUNNEL_TRY(const std::vector<ChatMessage> list, messages_of(messages, message_count));
-    RUNNEL_TRY(Tokens all, model->model->encode_chat(list, add_prompt,
-                                                     static_cast<ChatContinuation>(continuation)));
-    if (add_prompt) RUNNEL_CHECK_OK(add_opening(*model->model, all));
-    return all;
-  });
-}
-
-// NOLINTNEXTLINE(readability-function-size): in C a text, a buffer and an error are many parameters
-runnel_status runnel_model_read_chat(const runnel_model* model, const runnel_chat_message* messages,
-                                     size_t message_count, size_t read, bool closed, size_t* kept,
-                                     runnel_token* tokens, size_t capacity, size_t* count,
-                                     runnel_error* error) {
-  using Tokens = std::vector<TokenId>;
-  return give<Tokens>(tokens, capacity, count, error, [&]() -> Result<Tokens> {
-    RUNNEL_CHECK_OK(check_not_null(model, "model"));
-    RUNNEL_TRY(const std::vector<ChatMessage> list, messages_of(messages, message_count));
-    RUNNEL_TRY(ChatReading reading, model->model->read_chat(list, read, closed));
-    RUNNEL_CHECK_OK(add_opening(*model->model, reading.tokens));
-    if (kept != nullptr) *kept = reading.kept;
-    return std::move(reading.tokens);
-  });
-}
-
-// NOLINTNEXTLINE(readability-function-size): in C a text, a buffer and an error are many parameters
-runnel_status runnel_model_chat_text(const runnel_model* model, const runnel_chat_message* messages,
-                                     size_t message_count, bool add_prompt, char* text,
-                                     size_t capacity, size_t* count, runnel_error* error) {
-  return give<std::string>(text, capacity, count, error, [&]() -> Result<std::string> {
-    RUNNEL_CHECK_OK(check_not_null(model, "model"));
-    RUNNEL_TRY(const std::vector<ChatMessage> list, messages_of(messages, message_count));
-    return model->model->chat_text(list, add_prompt);
   });
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "runnel/chat.h"
 #include "runnel/constraint.h"
 #include "runnel/result.h"
 #include "runnel/runnel.h"
@@ -75,6 +76,9 @@ struct runnel_constraint {
 struct runnel_snapshot {
   runnel::Snapshot snapshot;
 };
+struct runnel_tools {
+  std::vector<runnel::Tool> tools;
+};
 
 namespace runnel::c {
 
@@ -125,6 +129,19 @@ runnel_status copy_out(std::span<const From> from, T* to, std::size_t capacity, 
   }
   if (!from.empty()) std::memcpy(to, from.data(), from.size_bytes());
   return RUNNEL_OK;
+}
+
+/// Runs `make` (→ Result<vector of T>) and copies what it made out.
+template <class T, class To, class Make>
+runnel_status give(To* to, std::size_t capacity, std::size_t* count, runnel_error* error,
+                   const Make& make) {
+  T made;
+  const runnel_status status = guarded(error, [&]() -> Status {
+    RUNNEL_TRY(made, make());
+    return {};
+  });
+  if (status != RUNNEL_OK) return status;
+  return copy_out(std::span<const typename T::value_type>(made), to, capacity, count, error);
 }
 
 /// Copies `text` into a fixed array of C, cut to fit, ended by a zero byte.

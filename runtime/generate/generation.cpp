@@ -13,6 +13,7 @@
 #include "runtime/generate/session_source.h"
 #include "runtime/model/session_impl.h"
 #include "runtime/sampling/device_draws.h"
+#include "runtime/sampling/sampler.h"
 
 namespace runnel {
 namespace {
@@ -142,6 +143,12 @@ Status check_for_model(const Model& model, const GenerationOptions& options) {
   if (model.has_tokenizer() || (!stops && options.sampling.banned_texts.empty())) return {};
   return fail(ErrorCode::unsupported, stops ? "stop strings" : "banned texts",
               " need a tokenizer, and the model's file has none");
+}
+
+Status validate(const Model& model, const GenerationOptions& options) {
+  RUNNEL_CHECK_OK(check_for_model(model, options));
+  RUNNEL_CHECK_OK(check_options(options));
+  return validate(options.sampling, static_cast<std::int32_t>(model.info().vocab_size));
 }
 
 void keep_after_generation(Session& session, const GenerationOptions& options,

@@ -45,6 +45,19 @@ std::vector<std::string> stop_texts(const GenerationOptions& options) {
 
 }  // namespace
 
+Status check_options(const GenerationOptions& options) {
+  RUNNEL_CHECK_OK(check_stops(options.stop));
+  if (options.logprobs < -1 || options.logprobs > GenerationOptions::kMostLogprobs) {
+    return fail(ErrorCode::invalid_argument, "logprobs is ", options.logprobs,
+                ", expected -1 (none) to ", std::int32_t{GenerationOptions::kMostLogprobs});
+  }
+  if (options.constraint != nullptr && options.ignore_end) {
+    return fail(ErrorCode::invalid_argument,
+                "ignore_end is set with a constraint, whose text has an end");
+  }
+  return {};
+}
+
 TokenLoop::TokenLoop(const GenerationOptions& options, const TextCallback& on_text, Sampler sampler)
     : options_(&options),
       on_text_(&on_text),
@@ -60,18 +73,10 @@ TokenLoop::TokenLoop(const GenerationOptions& options, const TextCallback& on_te
 Result<TokenLoop> TokenLoop::create(const GenerationOptions& options, std::size_t vocab_size,
                                     const GenerationCarry& carry, const TextCallback& on_text,
                                     PieceOf piece) {
-  RUNNEL_CHECK_OK(check_stops(options.stop));
-  if (options.logprobs < -1 || options.logprobs > GenerationOptions::kMostLogprobs) {
-    return fail(ErrorCode::invalid_argument, "logprobs is ", options.logprobs,
-                ", expected -1 (none) to ", std::int32_t{GenerationOptions::kMostLogprobs});
-  }
+  RUNNEL_CHECK_OK(check_options(options));
   if (vocab_size == 0) {
     return fail(ErrorCode::invalid_argument,
                 "the session is empty, expected at least one token before generating");
-  }
-  if (options.constraint != nullptr && options.ignore_end) {
-    return fail(ErrorCode::invalid_argument,
-                "ignore_end is set with a constraint, whose text has an end");
   }
   std::optional<ConstraintWalk> walk;
   if (options.constraint != nullptr) {

@@ -50,6 +50,9 @@ class TokenSource {
   virtual bool is_end(TokenId token) const = 0;
 };
 
+/// Whether the options, but for those of the sampler, are within their ranges.
+Status check_options(const GenerationOptions& options);
+
 /// One generation, a token at a time:
 ///
 ///   while (true) {

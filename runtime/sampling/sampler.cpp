@@ -63,8 +63,7 @@ std::span<const ChainSampler> order_of(const SamplingOptions& options) {
   return options.order;
 }
 
-Result<Sampler> Sampler::create(const SamplingOptions& options, std::int32_t vocab_size,
-                                PieceOf piece) {
+Status validate(const SamplingOptions& options, std::int32_t vocab_size) {
   RUNNEL_CHECK_OK(validate(options));
   if (vocab_size < 1)
     return fail(ErrorCode::invalid_argument, "vocab_size is ", vocab_size, ", expected at least 1");
@@ -74,6 +73,12 @@ Result<Sampler> Sampler::create(const SamplingOptions& options, std::int32_t voc
                   ", expected an id from 0 to ", vocab_size - 1);
     }
   }
+  return {};
+}
+
+Result<Sampler> Sampler::create(const SamplingOptions& options, std::int32_t vocab_size,
+                                PieceOf piece) {
+  RUNNEL_CHECK_OK(validate(options, vocab_size));
   if (!options.banned_texts.empty() && !piece)
     return fail(ErrorCode::unsupported, "banned texts need a tokenizer, and there is none");
   return Sampler(options, vocab_size, std::move(piece));

@@ -28,6 +28,9 @@ bool is_usual_order(const std::vector<ChainSampler>& order);
 /// The order of `options`; the usual one where they name none. Valid as long as `options`.
 std::span<const ChainSampler> order_of(const SamplingOptions& options);
 
+/// As validate() of sampling.h, and that biases are of tokens in [0, vocab_size).
+Status validate(const SamplingOptions& options, std::int32_t vocab_size);
+
 /// Options checked once and the memory that sampling needs, so that a token allocates nothing.
 /// Keeps no state between tokens but mirostat's mu: the draw depends on seed and position alone. Used by one thread at a
 /// time.

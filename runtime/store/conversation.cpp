@@ -361,6 +361,7 @@ Result<Conversation> Conversation::open_or_create(const ConversationStore& store
 
 Result<Turn> Conversation::send(std::string_view text, const GenerationOptions& options,
                                 const TextCallback& on_text, std::stop_token stop) try {
+  RUNNEL_CHECK_OK(validate(impl_->model(), options));  // before anything is stored
   Turn turn;
   const ReplayOptions replay{.progress = {}, .stop = stop};
   RUNNEL_CHECK_OK(unless_stopped(impl_->settle(replay, turn), turn));
@@ -396,6 +397,7 @@ Result<Turn> Conversation::answer(const GenerationOptions& options, const TextCa
 
 Result<Turn> Conversation::resume(const GenerationOptions& options, const TextCallback& on_text,
                                   std::stop_token stop) try {
+  RUNNEL_CHECK_OK(validate(impl_->model(), options));
   Turn turn;
   RUNNEL_CHECK_OK(impl_->settle({}, turn));
   RUNNEL_CHECK_OK(impl_->resume(options, on_text, stop, turn));
@@ -406,6 +408,7 @@ Result<Turn> Conversation::resume(const GenerationOptions& options, const TextCa
 
 Result<Turn> Conversation::regenerate(const GenerationOptions& options, const TextCallback& on_text,
                                       std::stop_token stop, const ReplayOptions& replay) try {
+  RUNNEL_CHECK_OK(validate(impl_->model(), options));
   Turn turn;
   const std::vector<PathStep> before = impl_->path;
   if (before.empty() || before.back().message.role != "assistant") {
@@ -465,6 +468,7 @@ Result<TokenCost> Conversation::rewind(MessageId message, const ReplayOptions& r
 
 Result<GenerationResult> Conversation::ask(std::string_view text, const GenerationOptions& options,
                                            const TextCallback& on_text, std::stop_token stop) try {
+  RUNNEL_CHECK_OK(validate(impl_->model(), options));
   Turn turn;
   const ReplayOptions replay{.progress = {}, .stop = stop};
   RUNNEL_CHECK_OK(impl_->settle(replay, turn));

@@ -53,6 +53,14 @@ static bool force(float* logits, size_t vocab, const runnel_token* tokens, size_
   return count < 3;
 }
 
+static void collect_event(const runnel_tool_event* event, void* user) {
+  static const char* const kinds[] = {"text", "begin", "arguments", "end", "broken"};
+  collect(kinds[event->kind], strlen(kinds[event->kind]), user);
+  collect(" ", 1, user);
+  collect(event->text, event->bytes, user);
+  collect(";", 1, user);
+}
+
 static bool refuse_load(float fraction, void* user) {
   ++*(int*)user;
   return fraction < 0.0f;
@@ -199,6 +207,52 @@ static void test_generating(runnel_model* model, const char* scratch) {
   runnel_session_free(session);
 }
 
+static void test_tools(const runnel_model* model) {
+  const char* json =
+      "[{\"name\": \"now\", \"description\": \"The time of day\"}, {\"type\": \"function\", "
+      "\"function\": {\"name\": \"roll\"}}]";
+  const runnel_tool_call call = {"call_1", "now", "{}"};
+  runnel_tool_message talk[3] = {{"user", "When?", RUNNEL_NUL, NULL, 0, NULL},
+                                 {"assistant", "", 0, NULL, 1, NULL},
+                                 {"tool", "noon", RUNNEL_NUL, NULL, 0, "call_1"}};
+  const char* text = "So: <tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+  runnel_tools* tools = NULL;
+  runnel_tool_reader* reader = NULL;
+  char laid_out[4096];
+  runnel_token tokens[1024];
+  runnel_token again[1024];
+  size_t count = 0, count_again = 0, kept = 9;
+  collected out = {{0}, 0, 0, 0};
+
+  CHECK(runnel_tools_read("[{\"name\": \"a b\"}]", RUNNEL_NUL, &tools, &error) ==
+        RUNNEL_INVALID_ARGUMENT);
+  OK(runnel_tools_read(json, RUNNEL_NUL, &tools, &error));
+  talk[1].calls = &call;
+  OK(runnel_model_tool_chat_text(model, talk, 3, tools, true, laid_out, sizeof(laid_out) - 1,
+                                 &count, &error));
+  laid_out[count] = 0;
+  CHECK(strstr(laid_out, "The time of day") != NULL && strstr(laid_out, "noon") != NULL);
+  OK(runnel_model_encode_tool_chat(model, talk, 3, tools, true, RUNNEL_CHAT_START, tokens, 1024,
+                                   &count, &error));
+  OK(runnel_model_read_tool_chat(model, talk, 3, tools, 0, false, &kept, again, 1024, &count_again,
+                                 &error));
+  CHECK(kept == 0 && count == count_again && memcmp(tokens, again, count * sizeof(tokens[0])) == 0);
+  talk[1].calls = NULL;
+  CHECK(runnel_model_encode_tool_chat(model, talk, 3, tools, true, RUNNEL_CHAT_START, tokens, 1024,
+                                      &count, &error) == RUNNEL_INVALID_ARGUMENT);
+
+  OK(runnel_tool_reader_create(model, &reader, &error));
+  OK(runnel_tool_reader_push(reader, text, 30, collect_event, &out, &error));
+  OK(runnel_tool_reader_push(reader, text + 30, RUNNEL_NUL, collect_event, &out, &error));
+  OK(runnel_tool_reader_finish(reader, false, collect_event, &out, &error));
+  CHECK(strstr(out.text, "text So:") != NULL && strstr(out.text, "begin now;") != NULL &&
+        strstr(out.text, "end ;") != NULL);
+  CHECK(runnel_tool_reader_push(reader, text, 1, NULL, NULL, &error) == RUNNEL_INVALID_ARGUMENT);
+  runnel_tool_reader_free(reader);
+  runnel_tools_free(tools);
+  runnel_tools_free(NULL);
+}
+
 int main(int argc, char** argv) {
   runnel_model* model = NULL;
   runnel_device_info devices[16];
@@ -212,6 +266,7 @@ int main(int argc, char** argv) {
   OK(runnel_model_load(argv[1], NULL, &model, &error));
   test_model(model);
   test_generating(model, argv[2]);
+  test_tools(model);
   runnel_model_free(model);
   runnel_model_free(NULL);
   runnel_session_free(NULL);

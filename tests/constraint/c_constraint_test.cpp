@@ -76,6 +76,55 @@ TEST_F(CConstraint, TellsForcedTokens) {
   runnel_constraint_free(word);
 }
 
+// What the model says when it must call `roll`.
+TEST_F(CConstraint, KeepsAnswersToToolsAndReadsTheirCalls) {
+  const std::string json =
+      R"([{"name": "roll", "parameters": {"type": "object", "properties": {"sides": {"enum": [6, 20]}},
+                                          "required": ["sides"]}}, {"name": "now"}])";
+  runnel_tools* tools = nullptr;
+  ASSERT_EQ(runnel_tools_read(json.data(), json.size(), &tools, &error_), RUNNEL_OK)
+      << error_.message;
+  ASSERT_EQ(runnel_model_tool_style(model_), RUNNEL_TOOL_STYLE_TAGGED);
+  runnel_constraint* call = nullptr;
+  ASSERT_EQ(
+      runnel_tools_constraint(tools, model_, RUNNEL_TOOLS_NAMED, "roll", false, &call, &error_),
+      RUNNEL_OK)
+      << error_.message;
+  runnel_generation_options options;
+  RUNNEL_INIT(runnel_generation_options, options);
+  options.constraint = call;
+  std::string text;
+  options.user = &text;
+  options.on_text = [](const char* piece, size_t bytes, void* user) {
+    static_cast<std::string*>(user)->append(piece, bytes);
+    return true;
+  };
+  ASSERT_EQ(runnel_generate(session_, &options, nullptr, &error_), RUNNEL_OK) << error_.message;
+
+  runnel_tool_reader* reader = nullptr;
+  ASSERT_EQ(runnel_tool_reader_create(model_, &reader, &error_), RUNNEL_OK) << error_.message;
+  std::string told;
+  const auto tell = [](const runnel_tool_event* event, void* user) {
+    static_cast<std::string*>(user)->append(std::to_string(event->kind) + event->text + ";");
+  };
+  for (const char c : text) {
+    ASSERT_EQ(runnel_tool_reader_push(reader, &c, 1, tell, &told, &error_), RUNNEL_OK);
+  }
+  ASSERT_EQ(runnel_tool_reader_finish(reader, false, tell, &told, &error_), RUNNEL_OK);
+  EXPECT_TRUE(told.starts_with("1roll;2{")) << told;
+  EXPECT_TRUE(told.ends_with("3;")) << told;
+
+  EXPECT_EQ(
+      runnel_tools_constraint(tools, model_, RUNNEL_TOOLS_NAMED, "other", false, &call, &error_),
+      RUNNEL_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.message, HasSubstr("other"));
+  EXPECT_EQ(runnel_tools_constraint(tools, model_, 4, nullptr, false, &call, &error_),
+            RUNNEL_INVALID_ARGUMENT);
+  runnel_tool_reader_free(reader);
+  runnel_constraint_free(call);
+  runnel_tools_free(tools);
+}
+
 TEST_F(CConstraint, RefusesInWords) {
   runnel_constraint* made = nullptr;
   EXPECT_EQ(runnel_constraint_create(model_, 9, "a", 1, true, &made, &error_),

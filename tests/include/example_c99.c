@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <runnel/runnel.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 #ifdef RUNNEL_HAS_STORE
 #include <runnel/runnel_store.h>
@@ -45,4 +46,10 @@ void runnel_example_loading(void) {
 void runnel_example_steps(runnel_session* session) {
   runnel_error error;
 #include "library_c_2.inc"
+}
+
+void runnel_example_tools(runnel_model* model) {
+  runnel_error error = {0};
+#include "tools_c_1.inc"
+  if (error.status != RUNNEL_OK) abort();
 }

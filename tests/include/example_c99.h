@@ -20,6 +20,9 @@ void runnel_example_readme(runnel_session* session);
 void runnel_example_loading(void);
 void runnel_example_steps(runnel_session* session);
 
+/* Of docs/tools.md. */
+void runnel_example_tools(runnel_model* model);
+
 #ifdef __cplusplus
 }
 #endif

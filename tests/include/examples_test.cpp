@@ -266,6 +266,8 @@ TEST_F(CExamples, LibraryGeneratesInSteps) {
   EXPECT_GT(runnel_session_position(session()), before);
 }
 
+TEST_F(CExamples, ToolsAreToldToTheModel) { runnel_example_tools(model()); }
+
 #ifdef RUNNEL_HAS_STORE
 TEST_F(CExamples, Store) {
   runnel_example_store(model());

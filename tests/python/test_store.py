@@ -293,7 +293,8 @@ class Conversations(Stored):
         self.assertEqual(chat.head, head)
         with self.assertRaises(runnel.InvalidArgumentError):
             next(chat.stream("Hello", top_p=7))
-        self.assertTrue(chat.answer(max_tokens=2).answer)
+        self.assertEqual(chat.head, head)  # options are looked at before the message is kept
+        self.assertTrue(chat.send("Hello", max_tokens=2).answer)
 
     def test_a_callback_may_not_use_its_conversation(self) -> None:
         chat = self.chat()

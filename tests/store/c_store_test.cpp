@@ -361,6 +361,11 @@ TEST_F(CStore, RefusesWrongCalls) {
   EXPECT_EQ(runnel_conversation_send(chat_, "x", 1, &options_, nullptr, &error_),
             RUNNEL_INVALID_ARGUMENT);
   EXPECT_STREQ(error_.message, "thinking is 5, expected 0, 1 or 2");
+  options_.thinking = 0;
+  generation_.temperature = -1.0F;
+  EXPECT_EQ(runnel_conversation_send(chat_, "x", 1, &options_, nullptr, &error_),
+            RUNNEL_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.message, HasSubstr("temperature is -1"));
   runnel_turn uninitialised{};
   EXPECT_EQ(runnel_conversation_send(chat_, "x", 1, nullptr, &uninitialised, &error_),
             RUNNEL_INVALID_ARGUMENT);

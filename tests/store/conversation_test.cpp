@@ -306,6 +306,31 @@ TEST_F(ConversationTest, KeepsAnAnswerThatWasStopped) {
   EXPECT_EQ(open(chat.id()).cost().replayed, 0U);
 }
 
+TEST_F(ConversationTest, StoresNothingWithOptionsThatAreRefused) {
+  Conversation chat = create();
+  send(chat, "Hello");
+  const MessageId head = chat.head();
+  const std::uint64_t position = chat.session().position();
+  const GenerationOptions refused[] = {{.sampling = {.temperature = -1}},
+                                       {.sampling = {.top_p = 2}},
+                                       {.sampling = {.logit_bias = {{1'000'000, 1.0F}}}},
+                                       {.stop = {""}},
+                                       {.logprobs = 21}};
+  for (const GenerationOptions& options : refused) {
+    const auto sent = chat.send("A second question", options);
+    ASSERT_FALSE(sent);
+    EXPECT_EQ(sent.error().code, ErrorCode::invalid_argument) << sent.error().message;
+    const auto again = chat.regenerate(options);
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().message, sent.error().message);
+    EXPECT_FALSE(chat.ask("Aside", options));
+    EXPECT_EQ(chat.head(), head);
+    EXPECT_EQ(chat.session().position(), position);
+    EXPECT_EQ(store_.tree(chat.id())->size(), 2U);
+  }
+  EXPECT_EQ(send(chat, "A second question").cost.replayed, 0U);
+}
+
 TEST_F(ConversationTest, StartsFromAPackWithNothingToRead) {
   const std::string documents[] = {"The tower has 199 steps.", "The lamp turns once in 12 s."};
   const auto pack = make_pack(model_, "You keep a lighthouse.", documents);

@@ -13,12 +13,14 @@ from .model import Device, Model, devices
 from .session import Session
 from .snapshot import Snapshot
 from .store import Branch, ConversationInfo, ForgetReport, Hit, Message, Salvaged, Store, Trash, Usage
+from .tools import ToolAnswer, ToolCall, ToolEvent, ToolReader, Tools, read_tool_calls
 
 __version__: str = _plain.version().decode()
 __all__ = [
     "AsyncGeneration", "Batch", "Branch", "BusyError", "CancelledError", "ClosedError", "Constraint", "Conversation",
     "ConversationInfo", "Device", "DeviceError", "Error", "Fed", "ForgetReport", "ForkedError", "Generation", "Hit",
     "InternalError", "InvalidArgumentError", "IoError", "Logprob", "MalformedError", "Message", "MismatchError", "Model",
-    "NotFoundError", "OutOfMemoryError", "Reply", "Salvaged", "Session", "Snapshot", "Store", "TokenCost", "Trash", "Turn",
-    "UnsupportedError", "Usage", "devices", "make_pack"
+    "NotFoundError", "OutOfMemoryError", "Reply", "Salvaged", "Session", "Snapshot", "Store", "TokenCost", "ToolAnswer",
+    "ToolCall", "ToolEvent", "ToolReader", "Tools", "Trash", "Turn", "UnsupportedError", "Usage", "devices", "make_pack",
+    "read_tool_calls"
 ]

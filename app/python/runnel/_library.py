@@ -33,8 +33,8 @@ def _load() -> tuple[str, ctypes.CDLL]:
     folders = [Path(cuda.origin).parent] if cuda is not None and cuda.origin is not None else []
     path = _find("runnel", "RUNNEL_LIBRARY", *folders, Path(__file__).parent)
     try:
-        # What compiles constraints, where it is beside: the library asks for it by its name while it is loaded.
-        ctypes.CDLL(str(Path(path).with_name("librunnel_grammar.so.0")), mode=ctypes.RTLD_GLOBAL)
+        # What compiles constraints, where it is beside: it brings the library along, which finds it while it is loaded.
+        ctypes.CDLL(str(Path(path).with_name("librunnel_grammar.so.0")))
     except OSError:
         pass  # constraints are refused by name
     try:
@@ -61,9 +61,14 @@ _CHECKED: dict[str, list[Any]] = {
     "model_decode": [_h, _tokens, c_size_t, c_bool, c_char_p, c_size_t, _count],
     "model_end_tokens": [_h, _tokens, c_size_t, _count],
     "model_get_token": [_h, c_int32, POINTER(s.TokenInfo)],
-    "model_encode_chat": [_h, POINTER(s.ChatMessage), c_size_t, c_bool, c_int32, _tokens, c_size_t, _count],
-    "model_read_chat": [_h, POINTER(s.ChatMessage), c_size_t, c_size_t, c_bool, _count, _tokens, c_size_t, _count],
-    "model_chat_text": [_h, POINTER(s.ChatMessage), c_size_t, c_bool, c_char_p, c_size_t, _count],
+    "model_encode_tool_chat": [_h, POINTER(s.ToolMessage), c_size_t, _h, c_bool, c_int32, _tokens, c_size_t, _count],
+    "model_read_tool_chat": [_h, POINTER(s.ToolMessage), c_size_t, _h, c_size_t, c_bool, _count, _tokens, c_size_t, _count],
+    "model_tool_chat_text": [_h, POINTER(s.ToolMessage), c_size_t, _h, c_bool, c_char_p, c_size_t, _count],
+    "tools_read": [c_char_p, c_size_t, _out],
+    "tools_constraint": [_h, _h, c_int32, c_char_p, c_bool, _out],
+    "tool_reader_create": [_h, _out],
+    "tool_reader_push": [_h, c_char_p, c_size_t, s.OnTool, c_void_p],
+    "tool_reader_finish": [_h, c_bool, s.OnTool, c_void_p],
     "model_sampling": [_h, POINTER(s.GenerationOptions)],
     "session_create": [_h, _out],
     "session_feed": [_h, _tokens, c_size_t, POINTER(s.FeedOptions), POINTER(c_uint64), POINTER(c_bool)],
@@ -94,6 +99,9 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "stop_free": (None, [_h]),
     "model_free": (None, [_h]),
     "model_is_end": (c_bool, [_h, c_int32]),
+    "model_tool_style": (c_int32, [_h]),
+    "tools_free": (None, [_h]),
+    "tool_reader_free": (None, [_h]),
     "session_free": (None, [_h]),
     "session_position": (c_uint64, [_h]),
     "session_recent": (c_void_p, [_h, _count]),

@@ -47,8 +47,21 @@ class TokenInfo(Structure):
                 ("byte_count", c_size_t)]
 
 
-class ChatMessage(Structure):
-    _fields_ = [("role", c_char_p), ("content", c_char_p), ("bytes", c_size_t)]
+class ToolCall(Structure):
+    _fields_ = [("id", c_char_p), ("name", c_char_p), ("arguments", c_char_p)]
+
+
+class ToolMessage(Structure):
+    _fields_ = [("role", c_char_p), ("content", c_char_p), ("bytes", c_size_t), ("calls", POINTER(ToolCall)),
+                ("call_count", c_size_t), ("call_id", c_char_p)]
+
+
+class ToolEvent(Structure):
+    _fields_ = [("size", c_size_t), ("kind", c_int32), ("text", c_void_p), ("bytes", c_size_t), ("call", c_size_t),
+                ("reason", c_char_p), ("begun", c_bool)]
+
+
+OnTool = CFUNCTYPE(None, POINTER(ToolEvent), c_void_p)
 
 
 class FeedOptions(Structure):

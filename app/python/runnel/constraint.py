@@ -21,9 +21,11 @@ class Constraint(Handle):
     @staticmethod
     def _make(model: Model, kind: int, text: str, strict: bool = True) -> Constraint:
         data = text_of("the constraint", text, whole=True)
-        owner = model._live()
-        return Constraint(Owner(handle("constraint_create", owner, kind, data, len(data), strict), plain.constraint_free,
-                                owner))
+        return Constraint._of(model, "constraint_create", model._live(), kind, data, len(data), strict)
+
+    @staticmethod
+    def _of(model: Model, name: str, *arguments: Any) -> Constraint:
+        return Constraint(Owner(handle(name, *arguments), plain.constraint_free, model._live()))
 
     @staticmethod
     def json_schema(model: Model, schema: Mapping[str, Any] | str, *, strict: bool = True) -> Constraint:

@@ -16,9 +16,13 @@ from .errors import CancelledError
 
 if TYPE_CHECKING:
     from .session import Session
+    from .tools import Tools
 
 Progress = Callable[[float], None]
+#: Of a conversation: {"role": …, "content": …}, with tools also "tool_calls" and "tool_call_id".
+Messages = Sequence[Mapping[str, Any]]
 _AFTER = ("start", "closed", "cut")
+_STYLES = ("none", "tagged", "bare", "list", "named")
 
 
 @dataclass(frozen=True)
@@ -159,44 +163,49 @@ class Model(Handle):
         """Whether generation ends at this token."""
         return bool(plain.model_is_end(self._live(), whole_number("token", token, ctypes.c_int32)))
 
-    def encode_chat(self, messages: Sequence[Mapping[str, str]], *, add_prompt: bool = True,
-                    after: Literal["start", "closed", "cut"] = "start") -> list[int]:
+    def encode_chat(self, messages: Messages, *, add_prompt: bool = True,
+                    after: Literal["start", "closed", "cut"] = "start", tools: Tools | None = None) -> list[int]:
         """Tokens of messages ({"role": …, "content": …}) in the model's chat format, and with `add_prompt` of what makes
         it answer.
 
         after: where they stand: at the start, behind an answer whose last token ended it, or behind one that was cut,
         which is closed first. read_chat() finds that out for a session whose messages are known.
+        tools: that the model may call, the same in all of a conversation. Messages of the assistant may then have
+        "tool_calls", a list of ToolCall or of {"id": …, "name": …, "arguments": …} (also within "function", as OpenAI's
+        interface has them), and those of the role "tool", the results, a "tool_call_id".
 
-        Raises UnsupportedError for a model without a chat format, InvalidArgumentError for a role that it does not have.
+        Raises UnsupportedError for a model without a chat format, or without tools where there are some;
+        InvalidArgumentError for a role that it does not have.
         """
         if after not in _AFTER:
             raise ValueError(f"after is {after!r}, expected one of {', '.join(_AFTER)}")
-        array, keep = _messages(messages)
-        made = _sized_tokens(lambda *room: call("model_encode_chat", self._live(), array, len(array), add_prompt,
-                                                _AFTER.index(after), *room),
-                             4096)
-        del keep
-        return made
+        given = _Given(messages, tools)
+        return _sized_tokens(lambda *room: call("model_encode_tool_chat", self._live(), *given.arguments, add_prompt,
+                                                _AFTER.index(after), *room), 4096)
 
-    def chat_text(self, messages: Sequence[Mapping[str, str]], *, add_prompt: bool = True) -> str:
+    def chat_text(self, messages: Messages, *, add_prompt: bool = True, tools: Tools | None = None) -> str:
         """The text of messages in the model's chat format, markers and all; encode(…, parse_special=True) gives its
-        tokens. Raises UnsupportedError for a model without one."""
-        array, keep = _messages(messages)
-        made = _sized_bytes(lambda *room: call("model_chat_text", self._live(), array, len(array), add_prompt, *room), 16384)
-        del keep
-        return made.decode("utf-8", "replace")
+        tokens. Raises as encode_chat()."""
+        given = _Given(messages, tools)
+        return _sized_bytes(lambda *room: call("model_tool_chat_text", self._live(), *given.arguments, add_prompt, *room),
+                            16384).decode("utf-8", "replace")
 
-    def read_chat(self, messages: Sequence[Mapping[str, str]], read: int, *, closed: bool) -> tuple[int, list[int]]:
+    def read_chat(self, messages: Messages, read: int, *, closed: bool,
+                  tools: Tools | None = None) -> tuple[int, list[int]]:
         """What a session that has read (or said) the first `read` messages must read to answer all of them, and how
         many of those stay as they were: if fewer than `read`, it must first stand where it was after those (0: reset).
-        closed: its last token ended the answer."""
-        array, keep = _messages(messages)
+        closed: its last token ended the answer. Raises as encode_chat()."""
+        given = _Given(messages, tools)
         kept = ctypes.c_size_t()
         count = whole_number("read", read, ctypes.c_uint64)
-        made = _sized_tokens(lambda *room: call("model_read_chat", self._live(), array, len(array), count, closed,
+        made = _sized_tokens(lambda *room: call("model_read_tool_chat", self._live(), *given.arguments, count, closed,
                                                 ctypes.byref(kept), *room), 4096)
-        del keep
         return kept.value, made
+
+    @property
+    def tool_style(self) -> str:
+        """How it writes calls of tools, by its chat format: "none", "tagged", "bare", "list" or "named" (docs/tools.md)."""
+        return _STYLES[plain.model_tool_style(self._live())]
 
 
 class _Watch:
@@ -237,14 +246,41 @@ class _Watch:
             self._bar.close()
 
 
-def _messages(messages: Sequence[Mapping[str, str]]) -> tuple[Any, list[bytes]]:
-    keep: list[bytes] = []
-    array = (s.ChatMessage * len(messages))()
-    for to, message in zip(array, messages):
-        role, content = text_of("a role", message["role"]), text_of("a message", message["content"], whole=True)
-        keep += [role, content]
-        to.role, to.content, to.bytes = role, content, len(content)
-    return array, keep
+class _Given:
+    """Messages and tools as C has them, for as long as this lives."""
+
+    def __init__(self, messages: Messages, tools: Tools | None) -> None:
+        self._keep: list[object] = []
+        array = (s.ToolMessage * len(messages))()
+        for to, message in zip(array, messages):
+            content = message.get("content") or ""  # OpenAI's interface has null beside calls
+            data = text_of("a message", content, whole=True)
+            to.role, to.content, to.bytes = self._text("a role", message["role"]), data, len(data)
+            self._keep.append(data)
+            if message.get("tool_call_id"):
+                to.call_id = self._text("a tool_call_id", message["tool_call_id"])
+            if message.get("tool_calls"):
+                given = [self._call(one) for one in message["tool_calls"]]
+                calls = (s.ToolCall * len(given))(*given)
+                to.calls, to.call_count = calls, len(calls)
+                self._keep.append(calls)
+        self._keep.append(array)
+        #: (array, its length, tools or NULL)
+        self.arguments = (array, len(array), tools._live() if tools is not None else None)
+
+    def _call(self, given: Any) -> s.ToolCall:
+        if isinstance(given, Mapping):
+            inner = given.get("function", given)
+            name, arguments, number = inner["name"], inner["arguments"], given.get("id") or ""
+        else:
+            name, arguments, number = given.name, given.arguments, given.id
+        return s.ToolCall(self._text("the id of a call", number), self._text("the name of a call", name),
+                          self._text("the arguments of a call", arguments))
+
+    def _text(self, what: str, text: object) -> bytes:
+        data = text_of(what, text)
+        self._keep.append(data)
+        return data
 
 
 def _sized_tokens(ask: Callable[..., None], room: int) -> list[int]:

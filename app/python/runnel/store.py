@@ -16,7 +16,8 @@ from .model import Model, _sized_bytes
 from .snapshot import Encoding, Snapshot, _encoding
 
 if TYPE_CHECKING:
-    from .conversation import Conversation, ReadProgress
+    from ._reading import ReadProgress
+    from .conversation import Conversation
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -102,7 +102,7 @@ class RUNNEL_API Conversation {
   Session& session();
   const Session& session() const;
 
-  /// add_user() and answer(); nothing is answered after a stop.
+  /// add_user() and answer(); nothing is answered after a stop, and with options that are refused nothing is saved.
   Result<Turn> send(std::string_view text, const GenerationOptions& options,
                     const TextCallback& on_text = {}, std::stop_token stop = {});
 

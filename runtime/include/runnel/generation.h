@@ -110,6 +110,11 @@ RUNNEL_API Result<GenerationResult> generate(Session& session, const GenerationO
                                              const TextCallback& on_text = {},
                                              std::stop_token stop = {});
 
+/// What generate() refuses of `options` on a session of `model` that is not empty: to be asked before anything is read
+/// or kept for an answer.
+/// @return as generate()
+RUNNEL_API Status validate(const Model& model, const GenerationOptions& options);
+
 /// Receives the text of one of several answers, in [0, n); as TextCallback.
 using AnswerCallback = std::function<bool(std::size_t answer, std::string_view text)>;
 

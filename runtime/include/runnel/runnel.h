@@ -598,6 +598,115 @@ RUNNEL_API runnel_status runnel_session_last_constraint(const runnel_session* se
                                                         runnel_constraint** constraint,
                                                         runnel_error* error);
 
+/* ---- tools ---- */
+
+/* Functions of the program that a model may call: described by the program, called by the model in its answers, run by the
+ * program, which gives the results back as messages of the role "tool". runnel/tools.h and docs/tools.md say more. */
+typedef struct runnel_tools runnel_tools;
+
+/* From JSON as OpenAI's interface has it: a list of {"type": "function", "function": {"name": ..., "description": ...,
+ * "parameters": SCHEMA, "strict": ...}}, or of the inner objects. RUNNEL_INVALID_ARGUMENT names the tool's place and what
+ * is wrong with it. Any number of threads use them at once. */
+RUNNEL_API runnel_status runnel_tools_read(const char* json, size_t bytes, runnel_tools** tools,
+                                           runnel_error* error);
+RUNNEL_API void runnel_tools_free(runnel_tools* tools);
+
+/* How the model writes calls, by its chat format. */
+enum {
+  RUNNEL_TOOL_STYLE_NONE = 0,   /* it knows no tools, or writes calls in a way that is not read */
+  RUNNEL_TOOL_STYLE_TAGGED = 1, /* <tool_call>{"name": ..., "arguments": ...}</tool_call> */
+  RUNNEL_TOOL_STYLE_BARE = 2,   /* the answer is {"name": ..., "parameters": ...} */
+  RUNNEL_TOOL_STYLE_LIST = 3,   /* [TOOL_CALLS][{"name": ..., "arguments": ...}, ...] */
+  RUNNEL_TOOL_STYLE_NAMED = 4   /* [TOOL_CALLS]NAME[ARGS]{...} */
+};
+RUNNEL_API int32_t runnel_model_tool_style(const runnel_model* model);
+
+/* A call; zero-terminated. */
+typedef struct runnel_tool_call {
+  const char* id; /* by which its result names it; may be NULL */
+  const char* name;
+  const char* arguments; /* a JSON object */
+} runnel_tool_call;
+
+/* As runnel_chat_message, in a conversation with tools. */
+typedef struct runnel_tool_message {
+  const char* role; /* "system", "user", "assistant" or "tool": the result of a call */
+  const char* content;
+  size_t bytes;                  /* of content, or RUNNEL_NUL */
+  const runnel_tool_call* calls; /* of the assistant, behind `content` */
+  size_t call_count;
+  const char* call_id; /* of a result: the call that it answers; may be NULL */
+} runnel_tool_message;
+
+/* runnel_model_encode_chat(), _read_chat() and _chat_text() with tools, the same ones in all of a conversation (NULL: none).
+ * RUNNEL_UNSUPPORTED, with the reason, where the style is RUNNEL_TOOL_STYLE_NONE. */
+RUNNEL_API runnel_status runnel_model_encode_tool_chat(
+    const runnel_model* model, const runnel_tool_message* messages, size_t message_count,
+    const runnel_tools* tools, bool add_prompt, int32_t continuation, runnel_token* tokens,
+    size_t capacity, size_t* count, runnel_error* error);
+RUNNEL_API runnel_status runnel_model_read_tool_chat(
+    const runnel_model* model, const runnel_tool_message* messages, size_t message_count,
+    const runnel_tools* tools, size_t read, bool closed, size_t* kept, runnel_token* tokens,
+    size_t capacity, size_t* count, runnel_error* error);
+
+RUNNEL_API runnel_status runnel_model_tool_chat_text(const runnel_model* model,
+                                                     const runnel_tool_message* messages,
+                                                     size_t message_count,
+                                                     const runnel_tools* tools, bool add_prompt,
+                                                     char* text, size_t capacity, size_t* count,
+                                                     runnel_error* error);
+
+/* What of its tools the model may use for an answer. */
+enum {
+  RUNNEL_TOOLS_AUTO = 0,     /* text, calls, or text and then calls */
+  RUNNEL_TOOLS_NONE = 1,     /* text alone */
+  RUNNEL_TOOLS_REQUIRED = 2, /* calls alone, at least one */
+  RUNNEL_TOOLS_NAMED = 3     /* one call, of the tool `name` */
+};
+
+/* A constraint that keeps an answer to that: calls are whole, of tools that there are, their arguments as the schemas say.
+ * `name` is for RUNNEL_TOOLS_NAMED alone. `parallel`: several calls in an answer, where the style has that. Errors are
+ * those of runnel_constraint_create(). */
+RUNNEL_API runnel_status runnel_tools_constraint(const runnel_tools* tools,
+                                                 const runnel_model* model, int32_t choice,
+                                                 const char* name, bool parallel,
+                                                 runnel_constraint** constraint,
+                                                 runnel_error* error);
+
+/* What a text turns out to be. */
+enum {
+  RUNNEL_TOOL_TEXT = 0,      /* `text` is for the reader */
+  RUNNEL_TOOL_BEGIN = 1,     /* a call of the tool `text` begins */
+  RUNNEL_TOOL_ARGUMENTS = 2, /* `text` is the next part of its arguments */
+  RUNNEL_TOOL_END = 3,       /* it is whole */
+  RUNNEL_TOOL_BROKEN = 4     /* `text`, from a call's beginning on, is none */
+};
+typedef struct runnel_tool_event {
+  size_t size;
+  int32_t kind;
+  const char* text; /* zero-terminated; valid until the callback returns, as `reason` is */
+  size_t bytes;
+  size_t call;        /* of begin, arguments and end: counted from 0 in the answer */
+  const char* reason; /* of broken: "was cut", "does not parse at byte 17" */
+  bool begun;         /* of broken: there was a begin of `call` */
+} runnel_tool_event;
+typedef void (*runnel_on_tool)(const runnel_tool_event* event, void* user);
+
+/* Finds calls in an answer as it comes; where its text is cut makes no difference. One thread at a time. */
+typedef struct runnel_tool_reader runnel_tool_reader;
+RUNNEL_API runnel_status runnel_tool_reader_create(const runnel_model* model,
+                                                   runnel_tool_reader** reader,
+                                                   runnel_error* error);
+RUNNEL_API void runnel_tool_reader_free(runnel_tool_reader* reader);
+/* The answer's next bytes. `on_tool` gets what they are, before this returns. */
+RUNNEL_API runnel_status runnel_tool_reader_push(runnel_tool_reader* reader, const char* text,
+                                                 size_t bytes, runnel_on_tool on_tool, void* user,
+                                                 runnel_error* error);
+/* It ended. `cut`: by RUNNEL_FINISH_LENGTH, so that a call which is not whole was cut. */
+RUNNEL_API runnel_status runnel_tool_reader_finish(runnel_tool_reader* reader, bool cut,
+                                                   runnel_on_tool on_tool, void* user,
+                                                   runnel_error* error);
+
 /* ---- snapshots ---- */
 
 /* How a saved state holds its numbers. */

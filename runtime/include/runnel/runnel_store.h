@@ -362,7 +362,8 @@ typedef struct runnel_turn {
 } runnel_turn;
 RUNNEL_API void runnel_turn_init(runnel_turn* turn, size_t size);
 
-/* A user's message and its answer; `options` and `turn` may be NULL, here and below. A stop is no error of a turn. */
+/* A user's message and its answer; `options` and `turn` may be NULL, here and below. A stop is no error of a turn. With
+ * options that are refused nothing is said. */
 RUNNEL_API runnel_status runnel_conversation_send(runnel_conversation* conversation,
                                                   const char* text, size_t bytes,
                                                   const runnel_turn_options* options,

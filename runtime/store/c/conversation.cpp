@@ -244,6 +244,7 @@ runnel_status runnel_conversation_send(runnel_conversation* conversation, const 
                        const ReplayOptions& replay) -> Result<Turn> {
                      RUNNEL_TRY(const std::string_view said, text_of(text, bytes, "text"));
                      RUNNEL_TRY(const Answering how, answering(o, chat.session().model()));
+                     RUNNEL_CHECK_OK(validate(chat.session().model(), how.options));
                      RUNNEL_TRY(Turn asked, chat.add_user(said, replay));
                      if (asked.cancelled) return asked;
                      RUNNEL_TRY(Turn answered, chat.answer(how.options, how.on_text, how.stop));
