@@ -18,6 +18,8 @@ RowLayout {
     signal menuWanted(Item at)
     signal compareWanted
 
+    // Keyboard focus shows them too.
+    readonly property bool opaque: shown || copy.activeFocus || again.activeFocus || back.activeFocus || more.activeFocus
     readonly property bool idle: App.chat.state === ChatModel.Idle
     spacing: 0
     // The versions stand at the edge of the text, whichever that is.
@@ -53,8 +55,7 @@ RowLayout {
         }
     }
     RowLayout {
-        // Keyboard focus shows them too.
-        opacity: actions.shown || copy.activeFocus || again.activeFocus || back.activeFocus || more.activeFocus ? 1 : 0
+        opacity: actions.opaque ? 1 : 0
         spacing: 0
         Behavior on opacity { NumberAnimation { duration: Theme.duration } }
 
