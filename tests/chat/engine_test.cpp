@@ -12,7 +12,9 @@
 
 #include "app/chat/engine/runnel_engine.h"
 #include "app/chat/models/app_controller.h"
+#include "runtime/io/gguf.h"
 #include "tests/chat/suites.h"
+#include "tests/support/chat_model.h"
 
 namespace runnel::chat {
 namespace {
@@ -108,6 +110,7 @@ class EngineTest : public QObject {
     QVERIFY(!answer.isEmpty());
     QVERIFY(chat().firstTokenMs() > 0);
     QVERIFY(chat().position() > 10);
+    QCOMPARE(m_app->models()->stepProgram(), QStringLiteral("ops"));  // of a CPU
     leave();
     start();
     QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
@@ -360,6 +363,34 @@ class EngineTest : public QObject {
     start();
     QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 4, kTimeoutMs);
     QCOMPARE(textAt(1), QStringLiteral("The river is called Runnel."));
+  }
+
+  void aThoughtIsToldApartFromTheAnswerAndKept() {
+    const QString model = m_folder.filePath(QStringLiteral("thinks.gguf"));
+    test::write_chat_model(model.toStdString(), [](GgufWriter& writer) {
+      writer.set("gsa.chat.style", std::string("jinja"));
+      writer.set("tokenizer.chat_template", std::string(test::kThinkingTemplate));
+    });
+    m_settings->maxTokens = 60;  // random words, but they do not come to the end of a thought
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
+    m_app->models()->choose(model);
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
+    QSignalSpy thoughts(m_engine.get(), &ChatEngine::thoughtWritten);
+    QSignalSpy pieces(m_engine.get(), &ChatEngine::textWritten);
+    say(QStringLiteral("Hello"));
+    QVERIFY(thoughts.count() >= 1);
+    QCOMPARE(pieces.count(), 0);
+    QCOMPARE(textAt(1), QString());
+    const auto thought = [this] {
+      return chat().messages()->index(1).data(MessageModel::ThoughtRole).toString();
+    };
+    const QString before = thought();
+    QVERIFY(!before.isEmpty());
+    QCOMPARE(chat().thoughtOf(idAt(1)), before);
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
+    QCOMPARE(thought(), before);
   }
 
   void aDamagedLibraryIsSaidAndSavedIntoANewOne() {

@@ -72,6 +72,10 @@ class ScriptedEngine : public ChatEngine {
     m_answered = id;
     Q_EMIT userSaved(request.ticket, id, message);
   }
+  Q_INVOKABLE void think(const QString& piece) {
+    m_thought += piece;
+    Q_EMIT thoughtWritten(requests.last().ticket, piece);
+  }
   Q_INVOKABLE void write(const QString& piece) {
     m_written += piece;
     Q_EMIT textWritten(requests.last().ticket, piece);
@@ -93,7 +97,9 @@ class ScriptedEngine : public ChatEngine {
         .complete = end == AnswerEnd::Complete,
         .cut = end == AnswerEnd::Stopped  ? Cut::Stopped
                : end == AnswerEnd::Length ? Cut::Length
-                                          : Cut::None};
+                                          : Cut::None,
+        .thought = std::exchange(m_thought, QString()),
+        .thoughtMs = 2400};
     if (request.act == Act::Resume) {
       auto old = std::find_if(tree.messages.begin(), tree.messages.end(),
                               [&](const Message& m) { return m.id == request.after; });
@@ -129,6 +135,13 @@ class ScriptedEngine : public ChatEngine {
                         .name = QStringLiteral("tiny"),
                         .device = device,
                         .stateBytes = static_cast<quint64>(stateBytes)});
+  }
+  /// The same, with the program that computes one token there.
+  Q_INVOKABLE void finishLoadWith(const QString& device, const QString& program) {
+    Q_EMIT modelLoaded({.file = lastLoad().section(u' ', 0, -3),
+                        .name = QStringLiteral("tiny"),
+                        .device = device,
+                        .stepProgram = program});
   }
   Q_INVOKABLE void finishWindow(int window, int ofFile) {
     Q_EMIT modelLoaded({.file = lastLoad().section(u' ', 0, -3),
@@ -353,6 +366,7 @@ class ScriptedEngine : public ChatEngine {
   qint64 m_parent = 0;
   qint64 m_answered = 0;
   QString m_written;
+  QString m_thought;
   qint64 m_position = 10;  // tokens of the conversation after an answer
   QVector<qint64> m_trash;
   QVector<DeletedRow> m_deleted;

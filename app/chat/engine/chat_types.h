@@ -26,6 +26,8 @@ struct Message {
   bool pinned = false;
   Cut cut = Cut::None;
   bool instant = false;  // its state is saved: coming back here reads nothing again
+  QString thought = {};  // of an answer: what was thought before it
+  qint64 thoughtMs = 0;  // and for how long
 };
 
 /// Something deleted that can still be brought back.
@@ -124,8 +126,7 @@ struct LoadedModel {
   qint64 parameters = 0;
   quint64 weightBytes = 0;
   quint64 stateBytes = 0;
-  QString
-      stepProgram;  // of a device with a ladder of them: what computes one token, and why not a faster one
+  QString stepProgram;  // what computes one token, and why not a faster one; "ops": there is none
   SamplingOptions sampling;  // as its file recommends
   int windowSlots = 0;       // in use
   int fileWindowSlots = 0;   // 0: the model has none

@@ -41,7 +41,9 @@ inline Message message(const MessageInfo& info) {
           .cut = info.cut == CutReason::stopped  ? Cut::Stopped
                  : info.cut == CutReason::length ? Cut::Length
                                                  : Cut::None,
-          .instant = info.has_snapshot};
+          .instant = info.has_snapshot,
+          .thought = text(info.thought),
+          .thoughtMs = info.thought_ms};
 }
 
 }  // namespace runnel::chat

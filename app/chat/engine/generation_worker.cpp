@@ -68,10 +68,9 @@ void GenerationWorker::load(const QString& file, const QString& device, int thre
   m_chat.reset();
   m_model = *model;
   const ModelInfo& info = m_model->info();
-  Q_EMIT modelLoaded(
-      {file, text(info.name), text(info.device), info.parameters, info.weight_bytes,
-       info.state_bytes, info.step_program == "ops" ? QString() : text(info.step_program),
-       m_model->sampling(), info.window_slots, info.file_window_slots, text(info.memory_note)});
+  Q_EMIT modelLoaded({file, text(info.name), text(info.device), info.parameters, info.weight_bytes,
+                      info.state_bytes, text(info.step_program), m_model->sampling(),
+                      info.window_slots, info.file_window_slots, text(info.memory_note)});
 }
 
 GenerationOptions GenerationWorker::optionsOf(const AnswerRequest& request) const {
@@ -239,20 +238,34 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
   }
 
   PieceJoiner joiner;
+  PieceJoiner thoughts;
   const auto emitPiece = [&](const QString& piece) { Q_EMIT textWritten(request.ticket, piece); };
+  const auto emitThought = [&](const QString& piece) {
+    Q_EMIT thoughtWritten(request.ticket, piece);
+  };
   QElapsedTimer writing;
+  const auto begun = [&] {
+    if (writing.isValid()) return;
+    report.firstTokenMs = static_cast<double>(clock.nsecsElapsed()) / 1e6;
+    writing.start();
+  };
   const TextCallback onText = [&](std::string_view piece) {
-    if (!writing.isValid()) {
-      report.firstTokenMs = static_cast<double>(clock.nsecsElapsed()) / 1e6;
-      writing.start();
-    }
+    begun();
+    thoughts.flush(emitThought);
     joiner.add(piece, emitPiece);
     return true;
   };
+  GenerationOptions options = optionsOf(request);
+  options.on_thought = [&](std::string_view piece) {
+    begun();
+    thoughts.add(piece, emitThought);
+    return true;
+  };
   m_keeping = true;
-  Result<Turn> made = request.act == Act::Resume ? m_chat->resume(optionsOf(request), onText, stop)
-                                                 : m_chat->answer(optionsOf(request), onText, stop);
+  Result<Turn> made = request.act == Act::Resume ? m_chat->resume(options, onText, stop)
+                                                 : m_chat->answer(options, onText, stop);
   m_keeping = false;
+  thoughts.flush(emitThought);
   RUNNEL_TRY(const Turn turn, std::move(made));
   const double seconds = writing.isValid() ? static_cast<double>(writing.nsecsElapsed()) / 1e9 : 0;
   joiner.add(turn.result.held_back, emitPiece);

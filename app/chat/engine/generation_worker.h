@@ -35,6 +35,7 @@ class GenerationWorker : public QObject {
   void modelLoaded(const runnel::chat::LoadedModel& model);
   void modelFailed(const runnel::chat::Problem& problem);
   void reading(quint64 ticket, qint64 done, qint64 total);
+  void thoughtWritten(quint64 ticket, const QString& piece);
   void textWritten(quint64 ticket, const QString& piece);
   void tryWritten(quint64 ticket, int which, const QString& piece);
   void placeSaved(const QString& file);

@@ -1391,12 +1391,46 @@
         <source>Small models make mistakes. Check important facts.</source>
         <translation>Kleine Modelle machen Fehler. Prüfen Sie wichtige Angaben.</translation>
     </message>
+    <message>
+        <source>ops (the only program there)</source>
+        <translation>ops (das einzige Programm dort)</translation>
+    </message>
 </context>
 <context>
     <name>TableBlock</name>
     <message>
         <source>Table with %1 columns</source>
         <translation>Tabelle mit %1 Spalten</translation>
+    </message>
+</context>
+<context>
+    <name>ThoughtBlock</name>
+    <message>
+        <source>Thinking…</source>
+        <translation>Denkt nach …</translation>
+    </message>
+    <message>
+        <source>Thought for less than a second</source>
+        <translation>Weniger als eine Sekunde nachgedacht</translation>
+    </message>
+    <message numerus="yes">
+        <source>Thought for %n seconds</source>
+        <translation>
+            <numerusform>%n Sekunde nachgedacht</numerusform>
+            <numerusform>%n Sekunden nachgedacht</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Thought for %1 min %2 s</source>
+        <translation>%1 min %2 s nachgedacht</translation>
+    </message>
+    <message>
+        <source>Hide the thought</source>
+        <translation>Gedanken ausblenden</translation>
+    </message>
+    <message>
+        <source>Show the thought</source>
+        <translation>Gedanken anzeigen</translation>
     </message>
 </context>
 <context>

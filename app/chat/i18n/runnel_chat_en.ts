@@ -1391,12 +1391,46 @@
         <source>Small models make mistakes. Check important facts.</source>
         <translation>Small models make mistakes. Check important facts.</translation>
     </message>
+    <message>
+        <source>ops (the only program there)</source>
+        <translation>ops (the only program there)</translation>
+    </message>
 </context>
 <context>
     <name>TableBlock</name>
     <message>
         <source>Table with %1 columns</source>
         <translation>Table with %1 columns</translation>
+    </message>
+</context>
+<context>
+    <name>ThoughtBlock</name>
+    <message>
+        <source>Thinking…</source>
+        <translation>Thinking…</translation>
+    </message>
+    <message>
+        <source>Thought for less than a second</source>
+        <translation>Thought for less than a second</translation>
+    </message>
+    <message numerus="yes">
+        <source>Thought for %n seconds</source>
+        <translation>
+            <numerusform>Thought for %n second</numerusform>
+            <numerusform>Thought for %n seconds</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Thought for %1 min %2 s</source>
+        <translation>Thought for %1 min %2 s</translation>
+    </message>
+    <message>
+        <source>Hide the thought</source>
+        <translation>Hide the thought</translation>
+    </message>
+    <message>
+        <source>Show the thought</source>
+        <translation>Show the thought</translation>
     </message>
 </context>
 <context>

@@ -38,13 +38,11 @@ ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
   connect(&engine, &ChatEngine::treeRead, this, &ChatModel::onTree);
   connect(&engine, &ChatEngine::userSaved, this, &ChatModel::onUserSaved);
   connect(&engine, &ChatEngine::textWritten, this, &ChatModel::onText);
+  connect(&engine, &ChatEngine::thoughtWritten, this, &ChatModel::onThought);
   connect(&engine, &ChatEngine::tryWritten, this,
           [this](quint64 ticket, int which, const QString& piece) {
             if (ticket != m_turn.ticket || which < 0 || which >= m_tries.size()) return;
-            if (m_turn.state == Waiting || m_turn.state == Reading) {
-              m_turn.state = Writing;
-              Q_EMIT stateChanged();
-            }
+            writingBegan();
             m_tries[which] += piece;
             Q_EMIT aside();
           });
@@ -194,13 +192,20 @@ void ChatModel::showPath() {
   }
   if (resumes && !rows.isEmpty()) {
     rows.last().message.text += m_turn.written;
+    if (!m_turn.thought.isEmpty()) {
+      rows.last().message.thought = m_turn.thought;
+      rows.last().message.thoughtMs = m_turn.thoughtMs;
+    }
     rows.last().writing = true;
   } else if (here && m_turn.act == Act::Write) {
     rows.push_back({.message = {.role = QStringLiteral("assistant"), .text = m_turn.said}});
   } else if (here) {
     if (!m_turn.said.isEmpty())
       rows.push_back({.message = {.role = QStringLiteral("user"), .text = m_turn.said}});
-    rows.push_back({.message = {.role = QStringLiteral("assistant"), .text = m_turn.written},
+    rows.push_back({.message = {.role = QStringLiteral("assistant"),
+                                .text = m_turn.written,
+                                .thought = m_turn.thought,
+                                .thoughtMs = m_turn.thoughtMs},
                     .writing = true});
   }
   m_messages.setRows(rows);
@@ -412,12 +417,28 @@ void ChatModel::onUserSaved(quint64 ticket, qint64 conversation, const Message& 
   if (made) Q_EMIT libraryChanged();
 }
 
+void ChatModel::writingBegan() {
+  if (m_turn.state != Waiting && m_turn.state != Reading) return;
+  m_turn.state = Writing;
+  Q_EMIT stateChanged();
+}
+
+void ChatModel::onThought(quint64 ticket, const QString& piece) {
+  if (ticket != m_turn.ticket) return;
+  if (!m_turn.thinking.isValid()) m_turn.thinking.start();
+  m_turn.thought += piece;
+  writingBegan();
+  if (turnIsHere() && !turnIsAside()) m_messages.setThought(m_turn.thought, 0);
+}
+
 void ChatModel::onText(quint64 ticket, const QString& piece) {
   if (ticket != m_turn.ticket) return;
+  const bool thought = m_turn.written.isEmpty() && m_turn.thinking.isValid();
   m_turn.written += piece;
-  if (m_turn.state == Waiting || m_turn.state == Reading) {
-    m_turn.state = Writing;
-    Q_EMIT stateChanged();
+  writingBegan();
+  if (thought) {
+    m_turn.thoughtMs = m_turn.thinking.elapsed();
+    if (turnIsHere() && !turnIsAside()) m_messages.setThought(m_turn.thought, m_turn.thoughtMs);
   }
   if (m_turn.act == Act::Ask) {
     m_told += piece;
@@ -604,6 +625,11 @@ double ChatModel::secondsFor(qint64 tokens) const {
 QString ChatModel::textOf(qint64 message) const {
   const Message* found = m_tree.find(message);
   return found == nullptr ? QString() : found->text;
+}
+
+QString ChatModel::thoughtOf(qint64 message) const {
+  const Message* found = m_tree.find(message);
+  return found == nullptr ? QString() : found->thought;
 }
 
 qint64 ChatModel::lastWithAlternatives() const {

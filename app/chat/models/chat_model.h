@@ -138,6 +138,7 @@ class ChatModel : public QObject {
   /// What deleteFrom() takes: {messages, branches, pinned}.
   Q_INVOKABLE QVariantMap whatGoes(qint64 message) const;
   Q_INVOKABLE QString textOf(qint64 message) const;
+  Q_INVOKABLE QString thoughtOf(qint64 message) const;
   Q_INVOKABLE double secondsFor(qint64 tokens) const;  // of reading, about; 0: not known yet
   Q_INVOKABLE QVariantList alternativesOf(qint64 message) const;  // {id, text, shown, number}
   /// The last message in view that was said or answered in several versions; 0: none.
@@ -179,6 +180,9 @@ class ChatModel : public QObject {
     bool fromDraft = false;
     QElapsedTimer reading = {};  // since the first report of it
     qint64 before = 0;           // tokens that were read by then
+    QString thought = {};        // before what is written
+    QElapsedTimer thinking = {};
+    qint64 thoughtMs = 0;  // once it is over
   };
   // A draft that is sent when another answer is done.
   struct Queued {
@@ -198,6 +202,8 @@ class ChatModel : public QObject {
   void onTree(const ConversationTree& tree);
   void onUserSaved(quint64 ticket, qint64 conversation, const Message& message);
   void onText(quint64 ticket, const QString& piece);
+  void onThought(quint64 ticket, const QString& piece);
+  void writingBegan();
   void onAnswered(quint64 ticket, const AnswerReport& report);
   void onFailed(quint64 ticket, const Problem& problem);
   void endTurn();

@@ -100,6 +100,7 @@ Item {
                 // Following the answer as it grows, until the user scrolls up.
                 property bool following: true
                 property var place: null  // {row, below}: being returned to
+                property var thoughtsShown: ({})  // messages whose thoughts are seen
                 property bool arrived: true
                 readonly property real end: originY + Math.max(0, contentHeight - height)
                 readonly property bool nearEnd: contentY >= end - Theme.margin
@@ -184,6 +185,9 @@ Item {
                 delegate: MessageDelegate {
                     id: delegate
                     width: ListView.view.width
+                    thoughtShown: messages.thoughtsShown[messageId] === true
+                    onThoughtShownChanged: if (messageId > 0) messages.thoughtsShown[messageId] = thoughtShown
+                    onMessageIdChanged: if (thoughtShown) messages.thoughtsShown[messageId] = true
                     onMenuWanted: at => menu.openFor(messageId, pinned, alternatives, at, speaker === "assistant")
                     onCompareWanted: pane.compareWanted(messageId)
                     onLinkWanted: link => pane.linkWanted(link)

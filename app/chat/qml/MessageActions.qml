@@ -14,6 +14,7 @@ RowLayout {
     required property bool pinned
     required property bool last
     property bool shown: true
+    property bool withThought: false  // it is seen, so it is copied
     signal editWanted
     signal menuWanted(Item at)
     signal compareWanted
@@ -63,7 +64,11 @@ RowLayout {
             id: copy
             name: qsTr("Copy")
             symbol: "copy"
-            onClicked: App.copy(App.chat.textOf(actions.messageId))
+            onClicked: {
+                const thought = actions.withThought ? App.chat.thoughtOf(actions.messageId) : "";
+                const quoted = thought !== "" ? thought.split("\n").map(line => ("> " + line).trim()).join("\n") + "\n\n" : "";
+                App.copy(quoted + App.chat.textOf(actions.messageId));
+            }
         }
         IconButton {
             id: again

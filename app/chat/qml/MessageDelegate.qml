@@ -19,9 +19,12 @@ Item {
     required property int alternatives
     required property bool writing
     required property bool last
+    required property string thought
+    required property double thoughtMs
     required property int index
 
     property bool editing: false
+    property bool thoughtShown: false  // what was thought before the answer
     signal menuWanted(Item at)
     signal compareWanted
     signal editEnded
@@ -126,6 +129,19 @@ Item {
             }
         }
 
+        Loader {
+            active: message.thought !== "" && !message.editing
+            visible: active
+            Layout.fillWidth: true
+            sourceComponent: ThoughtBlock {
+                thought: message.thought
+                milliseconds: message.thoughtMs
+                thinking: message.writing && message.text === ""
+                open: message.thoughtShown
+                onToggled: message.thoughtShown = !message.thoughtShown
+                onLinkWanted: link => message.linkWanted(link)
+            }
+        }
         // The model's words.
         Loader {
             active: !message.fromUser && !message.editing
@@ -208,6 +224,7 @@ Item {
         alternatives: message.alternatives
         pinned: message.pinned
         last: message.last
+        withThought: message.thoughtShown
         shown: message.last || hover.hovered || Theme.touch
         onEditWanted: message.editing = true
         onMenuWanted: at => message.menuWanted(at)

@@ -154,6 +154,42 @@ WindowCase {
         compare(App.chat.messages.count, 2);
         compare(itemsOf(messageAt(1), item => item.text === "Continue").length, 0);
     }
+    function test_aThoughtIsFoldedUntilAClickAndNotCopiedBefore() {
+        App.chat.draft = "sum?";
+        App.chat.send();
+        script.saveUser();
+        script.think("Two and\ntwo. ");
+        const thoughts = () => itemsOf(messageAt(1), item => item.markdown !== undefined && item.getText(0, item.length).includes("Two"));
+        button(messageAt(1), "Thinking…");
+        compare(thoughts().length, 0);
+        script.write("Four.");
+        button(messageAt(1), "Thought for less than a second");
+        script.finishAnswer();
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        compare(message(1, MessageModel.TextRole), "Four.");
+        mouseClick(button(messageAt(1), "Copy"));
+        compare(desk.copied(), "Four.");
+        mouseClick(button(messageAt(1), "Thought for 2 seconds"));
+        compare(thoughts().length, 1);
+        mouseClick(button(messageAt(1), "Copy"));
+        compare(desk.copied(), "> Two and\n> two.\n\nFour.");
+        const answer = itemsOf(messageAt(1), item => item.selectAll !== undefined && item.blocks !== undefined).pop();
+        answer.selectAll();
+        window.pane.composer.focusField();
+        keyClick(Qt.Key_C, Qt.ControlModifier);
+        compare(desk.copied(), "Four.");
+        button(messageAt(1), "Thought for 2 seconds").forceActiveFocus();
+        keyClick(Qt.Key_Return);
+        compare(thoughts().length, 0);
+        // It stays as it is while one scrolls and talks.
+        keyClick(Qt.Key_Space);
+        compare(thoughts().length, 1);
+        say("more", "Line\n\n".repeat(200));
+        tryVerify(() => window.pane.list.itemAtIndex(1) === null);
+        window.pane.list.positionViewAtBeginning();
+        tryVerify(() => window.pane.list.itemAtIndex(1) !== null);
+        compare(thoughts().length, 1);
+    }
     function test_anAnswerIsEditedAsAnotherVersion() {
         say("one", "1");
         const before = script.requestCount();

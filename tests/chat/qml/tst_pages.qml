@@ -192,6 +192,21 @@ WindowCase {
         compare(script.lastSystem(), "Be brief");
         App.settings.systemPrompt = "";
     }
+    function test_theStatusLineSaysWhatComputesOneToken_data() {
+        return [{tag: "only", program: "ops", words: "50 tokens/s on cpu: ops (the only program there)"},
+                {tag: "reason", program: "ops; not grid: heads of 80, expected a power of two", words: "50 tokens/s on cpu: ops; not grid: heads of 80, expected a power of two"}];
+    }
+    function test_theStatusLineSaysWhatComputesOneToken(data) {
+        script.finishLoadWith("cpu", data.program);
+        window.pane.composer.focusField();
+        keyClick("h");
+        keyClick(Qt.Key_Return);
+        script.answerWith("there");
+        const words = () => itemsOf(window.pane, item => item.text !== undefined && item.text.includes("tokens/s")).map(item => item.text.split("  ·  ")[0]);
+        tryVerify(() => words().length === 1);
+        compare(words(), [data.words]);
+        script.finishLoadWith("cpu", "");
+    }
     function test_statisticsStandUnderTheChatAndCanBeHidden() {
         desk.drop(window, desk.folder() + "/one.gguf", Qt.point(300, 300));
         script.finishLoad("cpu", 5900000);
