@@ -100,9 +100,11 @@ Application::Application(const StartOptions& options)
                               : options.library;
   m_engine = std::make_unique<RunnelEngine>(
       library.toStdString(), static_cast<quint64>(m_settings.budgetMegabytes) * 1'000'000);
-  m_controller = std::make_unique<AppController>(
-      *m_engine, m_settings,
-      AppOptions{.modelFolders = modelFolders(), .kiosk = options.kiosk, .wantedModel = model});
+  m_controller = std::make_unique<AppController>(*m_engine, m_settings,
+                                                 AppOptions{.modelFolders = modelFolders(),
+                                                            .kiosk = options.kiosk,
+                                                            .wantedModel = model,
+                                                            .library = library});
   // The model loads while the window is being made.
   m_controller->start();
 }

@@ -5,6 +5,7 @@
 #include <QGuiApplication>
 #include <QQuickWindow>
 #include <QTimer>
+#include <QUrl>
 #include <cstdio>
 #include <cstdlib>
 
@@ -29,21 +30,29 @@ int main(int argc, char* argv[]) {
       QStringLiteral("Talk to a language model on this device. Uses no network."));
   parser.addHelpOption();
   parser.addVersionOption();
-  const QCommandLineOption kiosk(
-      QStringLiteral("kiosk"), QStringLiteral("Fill the screen, with everything large to touch."));
+  const QCommandLineOption kiosk(QStringLiteral("kiosk"),
+                                 QStringLiteral("Full screen with large touch targets."));
   const QCommandLineOption library(QStringLiteral("library"),
-                                   QStringLiteral("Keep conversations in FILE."),
+                                   QStringLiteral("Use FILE as the chat library."),
                                    QStringLiteral("FILE"));
   const QCommandLineOption settings(
-      QStringLiteral("settings"), QStringLiteral("Keep settings in FILE."), QStringLiteral("FILE"));
-  const QCommandLineOption language(QStringLiteral("language"),
-                                    QStringLiteral("en or de, instead of the system's."),
-                                    QStringLiteral("CODE"));
+      QStringLiteral("settings"), QStringLiteral("Use FILE for settings."), QStringLiteral("FILE"));
+  const QCommandLineOption language(
+      QStringLiteral("language"),
+      QStringLiteral("Interface language, en or de (default: the system's)."),
+      QStringLiteral("CODE"));
   QCommandLineOption selfTest(QStringLiteral("self-test"),
                               QStringLiteral("Show the window, then leave."));
   QCommandLineOption measuring(
       QStringLiteral("measure"),
       QStringLiteral("Measure start, first text and lateness, print JSON."));
+  QCommandLineOption measuringLong(
+      QStringLiteral("measure-long"),
+      QStringLiteral("Import a long chat, measure opening and scrolling it, print JSON."),
+      QStringLiteral("FILE"));
+  QCommandLineOption doing(QStringLiteral("do"),
+                           QStringLiteral("Rename, delete, import:FILE or salvage, once it runs."),
+                           QStringLiteral("ACT"));
   QCommandLineOption saying(QStringLiteral("say"), QStringLiteral("Send TEXT at once."),
                             QStringLiteral("TEXT"));
   QCommandLineOption views(QStringLiteral("views"), QStringLiteral("Take the QML files of FOLDER."),
@@ -55,9 +64,11 @@ int main(int argc, char* argv[]) {
   views.setFlags(QCommandLineOption::HiddenFromHelp);
   selfTest.setFlags(QCommandLineOption::HiddenFromHelp);
   measuring.setFlags(QCommandLineOption::HiddenFromHelp);
+  doing.setFlags(QCommandLineOption::HiddenFromHelp);
+  measuringLong.setFlags(QCommandLineOption::HiddenFromHelp);
   saying.setFlags(QCommandLineOption::HiddenFromHelp);
-  parser.addOptions(
-      {kiosk, library, settings, language, selfTest, measuring, saying, views, quitting});
+  parser.addOptions({kiosk, library, settings, language, selfTest, measuring, measuringLong, doing,
+                     saying, views, quitting});
   parser.addPositionalArgument(QStringLiteral("MODEL"), QStringLiteral("Model file (GGUF)."),
                                QStringLiteral("[MODEL]"));
   parser.process(program);
@@ -76,7 +87,21 @@ int main(int argc, char* argv[]) {
     chat.setDraft(parser.value(saying));
     chat.send();
   }
+  if (parser.isSet(doing)) {
+    runnel::chat::AppController& controller = application.controller();
+    const QString act = parser.value(doing).section(u':', 0, 0);
+    const qint64 last =
+        application.settings().recall(QStringLiteral("conversation"), 0).toLongLong();
+    if (act == QStringLiteral("rename"))
+      controller.library()->rename(last, parser.value(doing).section(u':', 1));
+    if (act == QStringLiteral("delete")) controller.library()->remove(last);
+    if (act == QStringLiteral("import"))
+      controller.library()->importFrom(QUrl::fromLocalFile(parser.value(doing).section(u':', 1)));
+    if (act == QStringLiteral("salvage")) controller.act(act);
+  }
   if (parser.isSet(measuring)) runnel::chat::measure(application);
+  if (parser.isSet(measuringLong))
+    runnel::chat::measureLong(application, parser.value(measuringLong));
   if (parser.isSet(quitting))
     QTimer::singleShot(parser.value(quitting).toInt(), application.window(), &QWindow::close);
   const int code = QGuiApplication::exec();

@@ -9,8 +9,11 @@
 #include <QFile>
 #include <QQuickWindow>
 #include <QTimer>
+#include <QUrl>
+#include <QWheelEvent>
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <vector>
 
 #include "app/chat/application.h"
@@ -113,6 +116,120 @@ class Measurement : public QObject {
   std::vector<double> m_rate;
 };
 
+/// Opens a long chat again and again, then turns the wheel over it. Wall times of frames, and the processor's time, which
+/// a busy machine does not change.
+class LongMeasurement : public QObject {
+ public:
+  LongMeasurement(Application& application, const QString& file)
+      : m_window(*application.window()),
+        m_chat(*application.controller().chat()),
+        m_file(file),
+        m_library(*application.controller().library()) {
+    m_quiet.setSingleShot(true);
+    m_quiet.setInterval(400);
+    connect(&m_quiet, &QTimer::timeout, this, [this] { next(); });
+    connect(
+        &m_window, &QQuickWindow::frameSwapped, this, [this] { frame(); }, Qt::QueuedConnection);
+    connect(&m_chat, &ChatModel::conversationChanged, this, [this] {
+      if (m_conversation == 0) m_conversation = m_chat.conversation();
+    });
+    // What loads the model is not counted.
+    m_loading.setInterval(200);
+    connect(&m_loading, &QTimer::timeout, this, [this, &application] {
+      if (application.controller().models()->state() == ModelPicker::Loading) return;
+      m_loading.stop();
+      m_library.importFrom(QUrl::fromLocalFile(m_file));
+      m_quiet.start();
+    });
+    m_loading.start();
+  }
+
+ private:
+  static constexpr int kRounds = 5;
+  static constexpr int kSteps = 120;
+
+  static double cpuMs() { return static_cast<double>(std::clock()) * 1000.0 / CLOCKS_PER_SEC; }
+  double wallMs() const { return static_cast<double>(m_clock.nsecsElapsed()) / 1e6; }
+
+  // Nothing was drawn for a while: the step before is over.
+  void next() {
+    if (m_conversation == 0) {
+      m_quiet.start();
+    } else if (m_opening) {
+      m_openCpu.push_back(cpuMs() - m_cpu);
+      m_opening = false;
+      m_messages = m_chat.messages()->rowCount();
+      if (m_openCpu.size() == kRounds) {
+        m_cpu = cpuMs();
+        m_clock.start();
+        m_wheeling = true;
+        wheel();
+      } else {
+        m_chat.startNew();
+        m_quiet.start();
+      }
+    } else if (m_chat.conversation() != 0) {
+      m_chat.startNew();
+      m_quiet.start();
+    } else {
+      m_opening = true;
+      m_shown = false;
+      m_cpu = cpuMs();
+      m_clock.start();
+      m_chat.open(m_conversation);
+      m_quiet.start();
+    }
+  }
+
+  void frame() {
+    if (m_wheeling) return wheel();
+    if (m_opening && !m_shown && m_chat.messages()->rowCount() > 0) {
+      m_shown = true;
+      m_openWall.push_back(wallMs());
+    }
+    m_quiet.start();
+  }
+
+  void wheel() {
+    if (m_steps == kSteps) return report();
+    ++m_steps;
+    const QPointF at(m_window.width() / 2.0, m_window.height() / 2.0);
+    QWheelEvent event(at, m_window.mapToGlobal(at), {}, {0, 120}, Qt::NoButton, Qt::NoModifier,
+                      Qt::NoScrollPhase, false);
+    QCoreApplication::sendEvent(&m_window, &event);
+    m_window.update();  // a frame comes even where nothing moved
+  }
+
+  void report() {
+    m_wheeling = false;
+    const double wall = wallMs(), cpu = cpuMs() - m_cpu;
+    std::printf(
+        "{\"messages\": %d, \"open_to_first_frame_ms\": %.0f, \"open_cpu_ms\": %.0f, "
+        "\"wheel_steps_per_second\": %.0f, \"wheel_cpu_ms_per_step\": %.2f}\n",
+        m_messages, quantile(m_openWall, 0.5), quantile(m_openCpu, 0.5), kSteps * 1000.0 / wall,
+        cpu / kSteps);
+    std::fflush(stdout);
+    QCoreApplication::quit();
+  }
+
+  QQuickWindow& m_window;
+  ChatModel& m_chat;
+  const QString m_file;
+  LibraryModel& m_library;
+  QTimer m_loading;
+  QTimer m_quiet;
+  QElapsedTimer m_clock;
+  qint64 m_conversation = 0;
+  double m_cpu = 0;
+  bool m_opening = false;
+  bool m_shown = false;
+  bool m_wheeling = false;
+  int m_messages = 0;
+  int m_steps = 0;
+  std::vector<double> m_openWall;
+  std::vector<double> m_openCpu;
+};
+
 }  // namespace
 
 double secondsSinceExec() {
@@ -129,6 +246,10 @@ double secondsSinceExec() {
 
 void measure(Application& application) {
   new Measurement(application);  // until the program ends
+}
+
+void measureLong(Application& application, const QString& file) {
+  new LongMeasurement(application, file);  // until the program ends
 }
 
 }  // namespace runnel::chat

@@ -15,4 +15,7 @@ double secondsSinceExec();
 /// Begins the measurement; the program ends with it.
 void measure(Application& application);
 
+/// Imports a long chat, then measures how it opens and scrolls by the wheel, prints JSON and leaves the program.
+void measureLong(Application& application, const QString& file);
+
 }  // namespace runnel::chat

@@ -3,7 +3,9 @@
 #include "runnel/conversation.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "runtime/base/try.h"
@@ -58,24 +60,25 @@ struct Conversation::Impl {
 
   /// Stores what the session has just read or generated as a message after the head.
   Result<MessageId> append(const std::string& role, std::string text, std::vector<TokenId> tokens,
-                           std::string& warning, bool complete = true,
-                           CutReason cut = CutReason::none) {
+                           std::string& warning) {
+    return append({.role = role, .text = std::move(text)}, std::move(tokens), warning);
+  }
+
+  Result<MessageId> append(NewMessage message, std::vector<TokenId> tokens, std::string& warning) {
     RUNNEL_TRY(const NewBoundary boundary,
                boundary_of(session, std::move(tokens), impl_of(store).options.encoding));
-    const NewMessage message{.conversation = id,
-                             .parent = head(),
-                             .role = role,
-                             .text = std::move(text),
-                             .complete = complete,
-                             .cut = cut};
+    message.conversation = id;
+    message.parent = head();
     RUNNEL_TRY(const MessageId added, impl_of(store).add_message(message, boundary, warning));
     path.push_back({.message = {.id = added,
                                 .parent = message.parent,
                                 .conversation = id,
-                                .role = role,
+                                .role = message.role,
                                 .text = message.text,
-                                .complete = complete,
-                                .cut = cut},
+                                .complete = message.complete,
+                                .cut = message.cut,
+                                .thought = message.thought,
+                                .thought_ms = message.thought_ms},
                     .has_tokens = true,
                     .tokens = boundary.tokens,
                     .position = boundary.position,
@@ -119,6 +122,25 @@ struct Conversation::Impl {
     return {};
   }
 
+  /// Generates the turn's result. @return milliseconds up to the first text of the answer: what its thought took
+  Result<std::int64_t> say(const GenerationOptions& options, const TextCallback& on_text,
+                           const std::stop_token& stop, Turn& turn) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point begun = Clock::now();
+    std::optional<Clock::time_point> answering;
+    const TextCallback timed = [&](std::string_view text) {
+      if (!answering) answering = Clock::now();
+      return !on_text || on_text(text);
+    };
+    RUNNEL_TRY(turn.result,
+               generate(session, options, options.answer.thinks ? timed : on_text, stop));
+    turn.cancelled = turn.result.reason == FinishReason::cancelled;
+    turn.cost.generated += turn.result.tokens.size();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(answering.value_or(Clock::now()) -
+                                                                 begun)
+        .count();
+  }
+
   Status answer(const GenerationOptions& options, const TextCallback& on_text,
                 const std::stop_token& stop, Turn& turn) {
     if (path.empty() || path.back().message.role != "user") {
@@ -126,14 +148,16 @@ struct Conversation::Impl {
                   "conversation: its last message is not a user's, there is nothing to answer");
     }
     in_place = false;
-    RUNNEL_TRY(turn.result, generate(session, options, on_text, stop));
-    turn.cancelled = turn.result.reason == FinishReason::cancelled;
-    turn.cost.generated += turn.result.tokens.size();
+    RUNNEL_TRY(const std::int64_t thought_ms, say(options, on_text, stop, turn));
     if (!turn.result.tokens.empty()) {
       // Text that a stop string might have begun in was consumed too: the next message follows it.
-      RUNNEL_TRY(turn.answer,
-                 append("assistant", turn.result.text + turn.result.held_back, turn.result.kept,
-                        turn.warning, is_whole(turn.result), cut_of(turn.result)));
+      RUNNEL_TRY(turn.answer, append({.role = "assistant",
+                                      .text = turn.result.text + turn.result.held_back,
+                                      .complete = is_whole(turn.result),
+                                      .cut = cut_of(turn.result),
+                                      .thought = turn.result.thought,
+                                      .thought_ms = thought_ms},
+                                     turn.result.kept, turn.warning));
     }
     in_place = true;
     return {};
@@ -167,12 +191,17 @@ struct Conversation::Impl {
       RUNNEL_CHECK_OK(feed(session, rest, {}));
       step.tokens.insert(step.tokens.end(), rest.begin(), rest.end());
     }
-    options.answer.opening.clear();  // it was read
-    options.answer.lead.clear();
-    options.answer.thinks = false;
-    RUNNEL_TRY(turn.result, generate(session, options, on_text, stop));
-    turn.cancelled = turn.result.reason == FinishReason::cancelled;
-    turn.cost.generated += turn.result.tokens.size();
+    // Of an answer that was cut in its thought nothing is left to go on from: it begins again.
+    if (!text.empty() || step.message.thought.empty()) {
+      options.answer.opening.clear();  // it was read
+      options.answer.lead.clear();
+      options.answer.thinks = false;
+    }
+    RUNNEL_TRY(const std::int64_t thought_ms, say(options, on_text, stop, turn));
+    if (!turn.result.thought.empty()) {
+      step.message.thought = turn.result.thought;
+      step.message.thought_ms = thought_ms;
+    }
     step.tokens.insert(step.tokens.end(), turn.result.kept.begin(), turn.result.kept.end());
     text += turn.result.text + turn.result.held_back;
     step.message.complete = is_whole(turn.result);
@@ -186,8 +215,13 @@ struct Conversation::Impl {
     if (followed) {
       const PathStep old = std::move(path.back());
       path.pop_back();
-      const Result<MessageId> added = append("assistant", step.message.text, step.tokens,
-                                             turn.warning, step.message.complete, step.message.cut);
+      const Result<MessageId> added = append({.role = "assistant",
+                                              .text = step.message.text,
+                                              .complete = step.message.complete,
+                                              .cut = step.message.cut,
+                                              .thought = step.message.thought,
+                                              .thought_ms = step.message.thought_ms},
+                                             step.tokens, turn.warning);
       if (!added) {
         path.push_back(old);
         return added.error();

@@ -296,6 +296,23 @@ Result<std::vector<DraftInfo>> ConversationStore::drafts() const {
   }
 }
 
+Status ConversationStore::set_settings(ConversationId id, std::string_view text) {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_CHECK_OK(impl_->info(id));
+  if (text.empty())
+    return impl_->database.run_with("DELETE FROM settings WHERE conversation = ?1", id);
+  return impl_->database.run_with(
+      "INSERT OR REPLACE INTO settings(conversation, text) VALUES (?1, ?2)", id, text);
+}
+
+Result<std::string> ConversationStore::settings(ConversationId id) const {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_TRY(Statement rows,
+             impl_->database.prepare("SELECT text FROM settings WHERE conversation = ?1"));
+  RUNNEL_TRY(const bool row, rows.bind(id).step());
+  return row ? rows.text(0) : std::string();
+}
+
 Result<std::int64_t> ConversationStore::version_seen() const {
   const std::scoped_lock lock(impl_->mutex);
   RUNNEL_TRY(const auto version, impl_->database.number("PRAGMA data_version"));

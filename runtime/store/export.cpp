@@ -69,6 +69,10 @@ Result<std::string> ConversationStore::export_json(ConversationId id) const {
     if (message.cut == CutReason::length) entry["cut"] = "length";
     if (message.pinned) entry["pinned"] = true;
     if (!message.name.empty()) entry["name"] = message.name;
+    if (!message.thought.empty()) {
+      entry["thought"] = message.thought;
+      entry["thought_ms"] = message.thought_ms;
+    }
     list.push_back(std::move(entry));
   }
   const json out = {{"format", "runnel-conversation"},   {"version", 1},

@@ -21,6 +21,8 @@ struct ImportedMessage {
   CutReason cut = CutReason::none;
   bool pinned = false;
   std::string name;
+  std::string thought;
+  std::int64_t thought_ms = 0;
 };
 
 struct ImportedConversation {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversations from the JSON that export_json() or other programs write. Checked whole before anything is stored.
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -54,6 +55,9 @@ Result<ImportedMessage> read_one(const json& entry, std::size_t number) {
   message.pinned = pinned != nullptr && pinned->is_boolean() && pinned->get<bool>();
   const json* name = member(entry, "name");
   if (name != nullptr && name->is_string()) message.name = name->get<std::string>();
+  const json* thought = member(entry, "thought");
+  if (thought != nullptr && thought->is_string()) message.thought = thought->get<std::string>();
+  message.thought_ms = std::max<std::int64_t>(0, integer_or(entry, "thought_ms", 0));
   return message;
 }
 
@@ -103,6 +107,7 @@ Result<ConversationId> store_one(StoreImpl& impl, const ImportedConversation& re
         message.pinned));
     ids.push_back(database.last_id());
     RUNNEL_CHECK_OK(impl.index_words(ids.back(), message.text));
+    RUNNEL_CHECK_OK(impl.keep_thought(ids.back(), message.thought, message.thought_ms));
   }
   RUNNEL_CHECK_OK(
       database.run_with("UPDATE conversations SET head = ?1 WHERE id = ?2", ids[read.head], id));

@@ -24,6 +24,7 @@ struct Saved {
   std::map<ConversationId, ConversationInfo> conversations;
   std::map<MessageId, SavedMessage> messages;
   std::map<ConversationId, std::string> drafts;
+  std::map<ConversationId, std::string> settings;
   std::int64_t unreadable = 0;
 };
 
@@ -116,6 +117,18 @@ Result<Saved> read_all(const std::filesystem::path& file) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step())
       saved.drafts[rows->integer(0)] = rows->text(1);
   }
+  if (Result<Statement> rows = database.prepare("SELECT conversation, text FROM settings")) {
+    for (Result<bool> row = rows->step(); row && *row; row = rows->step())
+      saved.settings[rows->integer(0)] = rows->text(1);
+  }
+  if (Result<Statement> rows = database.prepare("SELECT message, text, ms FROM thoughts")) {
+    for (Result<bool> row = rows->step(); row && *row; row = rows->step()) {
+      const auto answer = saved.messages.find(rows->integer(0));
+      if (answer == saved.messages.end()) continue;
+      answer->second.info.thought = rows->text(1);
+      answer->second.info.thought_ms = rows->integer(2);
+    }
+  }
   return saved;
 }
 
@@ -166,6 +179,7 @@ struct Writer {
         old.info.name, old.info.pinned));
     messages[old.info.id] = last[of] = impl.database.last_id();
     ++report.messages;
+    RUNNEL_CHECK_OK(impl.keep_thought(last[of], old.info.thought, old.info.thought_ms));
     return impl.index_words(last[of], old.info.text);
   }
 
@@ -191,6 +205,16 @@ struct Writer {
     }
     return {};
   }
+
+  Status settings() {
+    for (const auto& [old, text] : saved.settings) {
+      const auto made = conversations.find(old);
+      if (made == conversations.end()) continue;
+      RUNNEL_CHECK_OK(impl.database.run_with(
+          "INSERT INTO settings(conversation, text) VALUES (?1, ?2)", made->second, text));
+    }
+    return {};
+  }
 };
 
 }  // namespace
@@ -206,6 +230,7 @@ Result<SalvageReport> ConversationStore::salvage(const std::filesystem::path& fi
   for (const auto& [id, message] : saved.messages) RUNNEL_CHECK_OK(writer.message(message));
   RUNNEL_CHECK_OK(writer.heads());
   RUNNEL_CHECK_OK(writer.drafts());
+  RUNNEL_CHECK_OK(writer.settings());
   RUNNEL_CHECK_OK(transaction.commit());
   writer.report.unreadable = saved.unreadable;
   return writer.report;

@@ -12,7 +12,7 @@ namespace runnel {
 namespace {
 
 constexpr std::int64_t kApplication = 0x524e4c31;  // "RNL1"
-constexpr std::int64_t kVersion = 3;
+constexpr std::int64_t kVersion = 4;
 constexpr std::int64_t kOldestReadable = 2;  // as it is, by who only reads
 
 // AUTOINCREMENT: an id that another process still holds must never come to mean another row.
@@ -82,6 +82,19 @@ constexpr const char* kFrom2To3 =
     "CREATE TABLE drafts(conversation INTEGER PRIMARY KEY, text TEXT NOT NULL); "
     "PRAGMA user_version = 3";
 
+// Version 4: what a model thought before an answer, and for how long; what a program keeps for a conversation.
+constexpr const char* kFrom3To4 =
+    "CREATE TABLE thoughts(message INTEGER PRIMARY KEY REFERENCES messages(id) ON DELETE CASCADE, "
+    "ms INTEGER NOT NULL, text TEXT NOT NULL); "
+    "CREATE TABLE settings(conversation INTEGER PRIMARY KEY REFERENCES conversations(id) "
+    "ON DELETE CASCADE, text TEXT NOT NULL); "
+    "PRAGMA user_version = 4";
+
+// For who only reads an older file: the same tables, empty, of this connection alone.
+constexpr const char* kStandIns =
+    "CREATE TEMP TABLE thoughts(message INTEGER PRIMARY KEY, ms INTEGER, text TEXT); "
+    "CREATE TEMP TABLE settings(conversation INTEGER PRIMARY KEY, text TEXT)";
+
 // Two processes that open a new file at once: the change to write-ahead logging does not wait for
 // locks as other statements do.
 Status use_write_ahead_log(Database& database, std::chrono::milliseconds wait) {
@@ -110,6 +123,7 @@ Status check_schema(Database& database, const std::filesystem::path& file) {
   }
   if (version.value_or(0) < kOldestReadable || version.value_or(0) > kVersion)
     return refuse_version(file, version.value_or(0));
+  if (version.value_or(0) < 4) return database.run(kStandIns);
   return {};
 }
 
@@ -128,6 +142,7 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
     RUNNEL_CHECK_OK(database.run(kVersion1));
     RUNNEL_CHECK_OK(database.run(kFrom1To2));
     RUNNEL_CHECK_OK(database.run(kFrom2To3));
+    RUNNEL_CHECK_OK(database.run(kFrom3To4));
     const std::string stamp = "PRAGMA application_id = " + std::to_string(kApplication);
     RUNNEL_CHECK_OK(database.run(stamp.c_str()));
     return transaction.commit();
@@ -136,12 +151,11 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
     return fail(ErrorCode::malformed, printable(file.native()),
                 ": is the database of another program");
   }
-  if (version.value_or(0) == 1) RUNNEL_CHECK_OK(database.run(kFrom1To2));
-  if (version.value_or(0) == 1 || version.value_or(0) == 2) {
-    RUNNEL_CHECK_OK(database.run(kFrom2To3));
-    return transaction.commit();
-  }
-  if (version.value_or(0) != kVersion) return refuse_version(file, version.value_or(0));
+  if (version.value_or(0) < 1 || version.value_or(0) > kVersion)
+    return refuse_version(file, version.value_or(0));
+  constexpr const char* kSteps[] = {kFrom1To2, kFrom2To3, kFrom3To4};
+  for (std::int64_t from = *version; from < kVersion; ++from)
+    RUNNEL_CHECK_OK(database.run(kSteps[from - 1]));
   return transaction.commit();
 }
 

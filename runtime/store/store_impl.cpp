@@ -59,7 +59,9 @@ MessageInfo read_message(const Statement& row) {
           .name = row.text(9),
           .cut = row.integer(6) == kStopped  ? CutReason::stopped
                  : row.integer(6) == kLength ? CutReason::length
-                                             : CutReason::none};
+                                             : CutReason::none,
+          .thought = row.text(10),
+          .thought_ms = row.integer(11)};
 }
 
 ConversationStore::Impl::Impl(Database opened, StoreSettings chosen, bool only_reads)
@@ -98,10 +100,18 @@ Result<MessageId> ConversationStore::Impl::insert_message(const NewMessage& mess
                         completeness(message.complete, message.cut)));
   const MessageId id = database.last_id();
   RUNNEL_CHECK_OK(index_words(id, message.text));
+  RUNNEL_CHECK_OK(keep_thought(id, message.thought, message.thought_ms));
   RUNNEL_CHECK_OK(
       database.run_with("UPDATE conversations SET head = ?1, updated = ?2 WHERE id = ?3", id, now,
                         message.conversation));
   return id;
+}
+
+Status ConversationStore::Impl::keep_thought(MessageId message, std::string_view thought,
+                                             std::int64_t ms) {
+  if (thought.empty()) return {};
+  return database.run_with("INSERT OR REPLACE INTO thoughts(message, ms, text) VALUES (?1, ?2, ?3)",
+                           message, ms, thought);
 }
 
 Result<MessageId> ConversationStore::Impl::insert_messages(ConversationId conversation,
@@ -146,6 +156,7 @@ Status ConversationStore::Impl::extend_message(const MessageInfo& message,
                                     message.id, message.text,
                                     completeness(message.complete, message.cut)));
   RUNNEL_CHECK_OK(index_words(message.id, message.text));
+  RUNNEL_CHECK_OK(keep_thought(message.id, message.thought, message.thought_ms));
   RUNNEL_CHECK_OK(database.run_with("DELETE FROM boundaries WHERE message = ?1", message.id));
   RUNNEL_CHECK_OK(database.run_with("UPDATE conversations SET updated = ?1 WHERE id = ?2", now_ms(),
                                     message.conversation));
@@ -356,12 +367,12 @@ Result<std::vector<PathStep>> ConversationStore::Impl::read_path(MessageId messa
     RUNNEL_TRY(const bool row, rows.step());
     if (!row) break;
     PathStep step{.message = read_message(rows)};
-    step.has_tokens = !rows.is_null(10);
-    step.tokens = tokens_of(rows.blob(10));
-    step.position = static_cast<std::uint64_t>(rows.integer(11));
-    step.history = static_cast<std::uint64_t>(rows.integer(12));
-    step.snapshot = rows.text(13);
-    step.never_read = rows.integer(14) != 0;
+    step.has_tokens = !rows.is_null(12);
+    step.tokens = tokens_of(rows.blob(12));
+    step.position = static_cast<std::uint64_t>(rows.integer(13));
+    step.history = static_cast<std::uint64_t>(rows.integer(14));
+    step.snapshot = rows.text(15);
+    step.never_read = rows.integer(16) != 0;
     path.push_back(std::move(step));
   }
   if (path.empty()) return fail(ErrorCode::not_found, "message ", message, ": is not there");

@@ -35,6 +35,8 @@ struct NewMessage {
   std::string text;
   bool complete = true;
   CutReason cut = CutReason::none;
+  std::string thought = {};
+  std::int64_t thought_ms = 0;
 };
 
 /// A message and its boundary for one model, if there is one.
@@ -129,6 +131,8 @@ struct ConversationStore::Impl {
   Status index_words(MessageId id, std::string_view text);
   /// A row of `messages` with its words, the new head. Whether its parent stands is the caller's to look at.
   Result<MessageId> insert_message(const NewMessage& message);
+  /// What was thought before an answer; nothing if `thought` is empty.
+  Status keep_thought(MessageId message, std::string_view thought, std::int64_t ms);
   /// Messages that no model has read, one after the other, from the first of a conversation without any. Takes the lock.
   /// @return the last of them
   Result<MessageId> insert_messages(ConversationId conversation,
@@ -177,7 +181,9 @@ std::int64_t now_ms();
 /// Columns of a MessageInfo, in the order read_message() expects them.
 inline constexpr std::string_view kMessageColumns =
     "m.id, m.parent, m.conversation, m.role, m.text, m.created, m.complete, m.pinned, "
-    "EXISTS(SELECT 1 FROM boundaries b WHERE b.message = m.id AND b.snapshot IS NOT NULL), m.name";
+    "EXISTS(SELECT 1 FROM boundaries b WHERE b.message = m.id AND b.snapshot IS NOT NULL), m.name, "
+    "(SELECT h.text FROM thoughts h WHERE h.message = m.id), "
+    "(SELECT h.ms FROM thoughts h WHERE h.message = m.id)";
 MessageInfo read_message(const Statement& row);
 
 /// What messages.complete holds.

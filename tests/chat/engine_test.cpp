@@ -12,7 +12,9 @@
 
 #include "app/chat/engine/runnel_engine.h"
 #include "app/chat/models/app_controller.h"
+#include "runtime/io/gguf.h"
 #include "tests/chat/suites.h"
+#include "tests/support/chat_model.h"
 
 namespace runnel::chat {
 namespace {
@@ -108,6 +110,7 @@ class EngineTest : public QObject {
     QVERIFY(!answer.isEmpty());
     QVERIFY(chat().firstTokenMs() > 0);
     QVERIFY(chat().position() > 10);
+    QCOMPARE(m_app->models()->stepProgram(), QStringLiteral("ops"));  // of a CPU
     leave();
     start();
     QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
@@ -201,6 +204,14 @@ class EngineTest : public QObject {
     QTRY_VERIFY(m_app->canUndo());
     m_app->undo();
     QTRY_COMPARE(chat().messages()->rowCount(), 2);
+    QCOMPARE(contentOf(id), before);
+    library->remove(id);  // and after a restart
+    QTRY_VERIFY(m_app->canUndo());
+    leave();
+    start();
+    QTRY_VERIFY(m_app->canUndo());
+    m_app->undo();
+    QTRY_COMPARE(chat().conversation(), id);
     QCOMPARE(contentOf(id), before);
   }
 
@@ -354,6 +365,34 @@ class EngineTest : public QObject {
     QCOMPARE(textAt(1), QStringLiteral("The river is called Runnel."));
   }
 
+  void aThoughtIsToldApartFromTheAnswerAndKept() {
+    const QString model = m_folder.filePath(QStringLiteral("thinks.gguf"));
+    test::write_chat_model(model.toStdString(), [](GgufWriter& writer) {
+      writer.set("gsa.chat.style", std::string("jinja"));
+      writer.set("tokenizer.chat_template", std::string(test::kThinkingTemplate));
+    });
+    m_settings->maxTokens = 60;  // random words, but they do not come to the end of a thought
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
+    m_app->models()->choose(model);
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
+    QSignalSpy thoughts(m_engine.get(), &ChatEngine::thoughtWritten);
+    QSignalSpy pieces(m_engine.get(), &ChatEngine::textWritten);
+    say(QStringLiteral("Hello"));
+    QVERIFY(thoughts.count() >= 1);
+    QCOMPARE(pieces.count(), 0);
+    QCOMPARE(textAt(1), QString());
+    const auto thought = [this] {
+      return chat().messages()->index(1).data(MessageModel::ThoughtRole).toString();
+    };
+    const QString before = thought();
+    QVERIFY(!before.isEmpty());
+    QCOMPARE(chat().thoughtOf(idAt(1)), before);
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
+    QCOMPARE(thought(), before);
+  }
+
   void aDamagedLibraryIsSaidAndSavedIntoANewOne() {
     say(QStringLiteral("Hello there"));
     const QString library = m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries));
@@ -366,7 +405,14 @@ class EngineTest : public QObject {
       file.write(QByteArray(4096, 'x'));
     }
     start();
-    m_engine->replaceLibrary(true);
+    // First looked at: nothing of the file is touched.
+    m_engine->replaceLibrary(Replace::Look);
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(QStringLiteral("can be read")), kTimeoutMs);
+    QTRY_VERIFY(m_app->library()->rowCount() >= 1);
+    QVERIFY(QFile::exists(library));
+    leave();
+    start();
+    m_engine->replaceLibrary(Replace::Salvage);
     QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(QStringLiteral(".damaged-")), kTimeoutMs);
     QTRY_VERIFY(m_app->library()->rowCount() >= 1);
     QVERIFY(!QDir(m_folder.path())
@@ -384,6 +430,7 @@ class EngineTest : public QObject {
     clock.start();
     QTRY_COMPARE_WITH_TIMEOUT(m_app->library()->index(0).data(LibraryModel::NameRole).toString(),
                               QStringLiteral("renamed elsewhere"), 10'000);
+    QVERIFY2(clock.elapsed() < 2000, qPrintable(QString::number(clock.elapsed())));  // half of it
   }
 
   void aBrokenFileIsRefusedInWords() {
@@ -417,6 +464,104 @@ class EngineTest : public QObject {
     QVERIFY(chat().length() > 5);
     say(QStringLiteral("Go on"));  // read again from its text
     QCOMPARE(chat().messages()->rowCount(), 4);
+  }
+
+  void threeAnswersAreTriedAndAQuestionIsAskedAside() {
+    say(QStringLiteral("Name a colour."));
+    const qint64 id = chat().conversation();
+    const QStringList before = contentOf(id);
+    QVERIFY(chat().tryThree(idAt(1)));
+    QTRY_VERIFY_WITH_TIMEOUT(!chat().busy(), kTimeoutMs);
+    const QStringList tries = chat().tries();
+    QCOMPARE(tries.size(), 3);
+    for (const QString& text : tries) QVERIFY(!text.trimmed().isEmpty());
+    QVERIFY(QSet<QString>(tries.begin(), tries.end()).size() > 1);
+    QCOMPARE(contentOf(id), before);
+    QVERIFY(chat().askAside(QStringLiteral("What did I ask for?")));
+    QTRY_VERIFY_WITH_TIMEOUT(!chat().busy(), kTimeoutMs);
+    QVERIFY(!chat().told().trimmed().isEmpty());
+    QCOMPARE(contentOf(id), before);
+    const QString kept = tries.at(1);
+    chat().keepTry(1);
+    QTRY_VERIFY_WITH_TIMEOUT(!chat().busy(), kTimeoutMs);
+    QCOMPARE(textAt(1), kept);
+    QCOMPARE(chat().alternativesOf(idAt(1)).size(), 2);
+    say(QStringLiteral("Why?"));
+    QCOMPARE(chat().messages()->rowCount(), 4);
+  }
+
+  void aPlaceIsTakenAlongAsOneFile() {
+    say(QStringLiteral("Name a colour."));
+    say(QStringLiteral("And another?"));
+    const qint64 id = chat().conversation();
+    const QStringList before = contentOf(id);
+    QSignalSpy saved(m_engine.get(), &ChatEngine::exported);
+    m_app->library()->savePlace(id, idAt(1), m_folder.path());
+    QVERIFY(saved.wait(kTimeoutMs));
+    QCOMPARE(contentOf(id), before);  // where the talk stands it stays
+    const QString file = saved.first().at(0).toString();
+    QVERIFY(file.endsWith(QStringLiteral(".rnlpack")));
+    leave();
+    ++m_libraries;  // another one
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
+    m_app->library()->importFrom(QUrl::fromLocalFile(file));
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
+    QCOMPARE(textAt(0), QStringLiteral("Name a colour."));
+    QSignalSpy reading(m_engine.get(), &ChatEngine::answered);
+    say(QStringLiteral("And another?"));
+    QCOMPARE(reading.last().at(1).value<AnswerReport>().again, 0);  // it went on at once
+    m_app->library()->importFrom(QUrl::fromLocalFile(kModel + QStringLiteral(".rnlpack")));
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->noticeIsProblem(), kTimeoutMs);
+  }
+
+  void aDocumentIsReadOnceAndIsAPlace() {
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
+    QFile file(m_folder.filePath(QStringLiteral("tower.md")));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("The tower has 199 steps. The lamp turns once in 12 seconds.");
+    file.close();
+    QSignalSpy opened(m_engine.get(), &ChatEngine::placeOpened);
+    QVERIFY(chat().readDocument(file.fileName()));
+    QVERIFY(opened.wait(kTimeoutMs));
+    QTRY_COMPARE(chat().title(), QStringLiteral("After tower.md"));
+    QTRY_COMPARE(chat().messages()->rowCount(), 1);
+    QCOMPARE(chat().timeline()->rowCount(), 1);
+    const qint64 place = idAt(0);
+    QSignalSpy answered(m_engine.get(), &ChatEngine::answered);
+    for (int round = 0; round < 2; ++round) {
+      say(QStringLiteral("How many steps?"));
+      QCOMPARE(answered.last().at(1).value<AnswerReport>().again, 0);
+      chat().rewind(place);  // and another one begins there
+      QCOMPARE(chat().messages()->rowCount(), 1);
+    }
+  }
+
+  void chatsOfOtherProgramsComeInAndOtherFilesAreNamed() {
+    const auto bring = [this](const char* name, const QByteArray& bytes) {
+      QFile file(m_folder.filePath(QLatin1String(name)));
+      if (file.open(QIODevice::WriteOnly)) file.write(bytes);
+      file.close();
+      m_app->library()->importFrom(QUrl::fromLocalFile(file.fileName()));
+      return file.fileName();
+    };
+    bring("conversations.json",
+          R"([{"title":"Tea","create_time":1700000000,"current_node":"b","mapping":{
+               "r":{"id":"r","message":null,"parent":null,"children":["a"]},
+               "a":{"id":"a","message":{"author":{"role":"user"},"content":{"content_type":"text",
+                    "parts":["How hot?"]}},"parent":"r","children":["b"]},
+               "b":{"id":"b","message":{"author":{"role":"assistant"},"content":{"content_type":"text",
+                    "parts":["Just below boiling."]}},"parent":"a","children":[]}}}])");
+    QTRY_COMPARE(chat().title(), QStringLiteral("Tea"));
+    QTRY_COMPARE(chat().messages()->rowCount(), 2);
+    QCOMPARE(textAt(1), QStringLiteral("Just below boiling."));
+    QCOMPARE(m_app->notice(), QStringLiteral("1 chats imported."));  // without a translation
+    const QString other = bring("other.json", R"({"kind":"something else"})");
+    QTRY_VERIFY(m_app->noticeIsProblem());
+    QCOMPARE(m_app->notice(),
+             QStringLiteral("Can't import %1: this is not a chat export of Runnel, "
+                            "ChatGPT or Open WebUI.")
+                 .arg(other));
   }
 
   void anExportHoldsAllBranchesAndComesBackTheSame() {

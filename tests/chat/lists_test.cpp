@@ -8,9 +8,11 @@
 #include <QTest>
 #include <QThreadPool>
 
+#include "app/chat/engine/shared_store.h"
 #include "app/chat/models/app_controller.h"
 #include "app/chat/models/files.h"
 #include "app/chat/models/folder_model.h"
+#include "runtime/model/sampling_keys.h"
 #include "tests/chat/scripted_engine.h"
 #include "tests/chat/suites.h"
 
@@ -150,9 +152,41 @@ class ListsTest : public QObject {
                                     .file = QStringLiteral("/x/chats.db")});
     m_app->say(QStringLiteral("Copied."));
     QCOMPARE(m_app->notices().size(), 2);
-    QCOMPARE(m_app->notices().first().toMap().value("actions").toList().size(), 2);
+    QCOMPARE(m_app->notices().first().toMap().value("actions").toList().size(), 3);
     m_app->dismissNotice();
     QVERIFY(m_app->noticeIsProblem());
+  }
+
+  void whereALibraryCannotBeMadeItIsMadeElsewhere() {
+    SharedStore store("/proc/no/such.db", 1'000'000);
+    QVERIFY(!store.get());
+    const std::filesystem::path place =
+        m_folder->filePath(QStringLiteral("other/chats.db")).toStdString();
+    const auto old = store.begin_anew(".kept", {"/proc/nor/there.db", place});
+    QVERIFY(old);
+    QCOMPARE(old->string(), std::string("/proc/no/such.db"));
+    QCOMPARE(store.file().string(), place.string());
+    QVERIFY(store.get()->add({.text = "a chat can always be begun"}));
+  }
+
+  void whatIsWrongIsNamed() {
+    Q_EMIT m_engine->libraryFailed(
+        {.code = ErrorCode::invalid_argument,
+         .message = QStringLiteral("temperature is 9, expected 0 to 5")});
+    QCOMPARE(m_app->notice(), QStringLiteral("temperature is out of range."));
+    m_settings->chooseSampling(QStringLiteral("temperature"), 1.5);
+    m_app->act(QStringLiteral("sampling"));
+    // No model is loaded that recommends another.
+    QCOMPARE(m_settings->sampling().temperature, default_sampling().temperature);
+    QVERIFY(m_app->notices().isEmpty());
+    QCOMPARE(inWords({.code = ErrorCode::device, .file = QStringLiteral("vulkan:0")}),
+             QStringLiteral("vulkan:0 stopped working. Try again, or choose another device under "
+                            "Models."));
+  }
+
+  void keysAreWrittenAsTheSystemDoes() {
+    QCOMPARE(m_app->keys(QStringLiteral("Ctrl+N, Shift+Return")),
+             QStringLiteral("Ctrl+N, Shift+Return"));
   }
 
   void aModelThatIsNotThereIsSaid() {

@@ -6,8 +6,10 @@
 #include <QTextBlock>
 #include <QTextDocument>
 #include <QTextLayout>
+#include <QTextList>
 
 #include "app/chat/models/code_highlighter.h"
+#include "app/chat/models/formula.h"
 #include "app/chat/models/markdown_blocks.h"
 #include "tests/chat/suites.h"
 
@@ -124,12 +126,96 @@ class MarkdownTest : public QObject {
     QCOMPARE(coloured(QStringLiteral("\"never closed \\"), QStringLiteral("c"), 0),
              QStringList{"\"never closed \\ string"});
   }
+  void formulasOfTheSubsetFit() {
+    for (const char* source :
+         {"E = mc^2", "\\alpha_1 + \\Omega^{n+1}_{k}", "\\frac{a+b}{\\sqrt[3]{x}}",
+          "\\sum_{i=1}^{n} i = \\frac{n(n+1)}{2}", "\\int_0^\\infty e^{-x^2}\\,dx",
+          "\\begin{pmatrix} a & b \\\\ c & d \\end{pmatrix}",
+          "f(x) = \\begin{cases} 1 & \\text{if } x > 0 \\\\ 0 & \\text{otherwise} \\end{cases}",
+          "\\left( \\frac{1}{2} \\right]", "\\lim_{x \\to 0} \\sin x", "\\mathbb{R}^n",
+          "\\hat{x} \\cdot \\vec{v}", "\\begin{aligned} a &= b \\\\ &= c \\end{aligned}",
+          "\\binom{n}{k}", "f''(x)", "a \\leq b \\neq c", "\\overline{AB}", "\\{1, 2\\}"})
+      QVERIFY2(Formula::fits(QString::fromUtf8(source)), source);
+    for (const char* source :
+         {"", " ", "\\unknown{x}", "\\frac{1}", "{", "}", "x^", "x^1^2", "\\left(",
+          "\\begin{tikzpicture}\\end{tikzpicture}", "a & b", "\\sqrt[", "\\text{$x$}"})
+      QVERIFY2(!Formula::fits(QString::fromUtf8(source)), source);
+  }
+  void aFormulaIsAsLargeAsItsParts() {
+    const auto size = [](const char* source, bool display = false) {
+      const auto formula =
+          Formula::layOut(QString::fromUtf8(source), {.pixelSize = 20, .display = display});
+      return formula ? QSizeF(formula->width(), formula->ascent() + formula->descent()) : QSizeF();
+    };
+    QVERIFY(size("xy").width() > size("x").width());
+    QVERIFY(size("x^2").height() > size("x").height());
+    QVERIFY(size("\\frac{1}{2}").height() > size("1").height());
+    QVERIFY(size("\\frac{1}{2}", true).height() > size("\\frac{1}{2}").height());
+    QVERIFY(size("\\sum_{i}^{n}", true).height() > size("\\sum", true).height() * 1.3);
+    QVERIFY(size("\\left(\\frac{1}{2}\\right)", true).height() >=
+            size("\\frac{1}{2}", true).height());
+    QVERIFY(size("\\begin{matrix}1\\\\2\\end{matrix}").height() > 2 * size("1").height());
+  }
+  void formulasArePlacesInProseAndBlocksOfTheirOwn() {
+    const auto blocks = splitMarkdown(QStringLiteral(
+        "So $x^2$ and \\(y\\) end.\n\n\\[\na = b\n\\]\n\n$$c$$\n\nand `$d$` is code"));
+    QCOMPARE(blocks.size(), 4);
+    QCOMPARE(blocks.at(0).formulas,
+             QStringList({QStringLiteral("$x^2$"), QStringLiteral("\\(y\\)")}));
+    QCOMPARE(blocks.at(0).text.count(QChar::ObjectReplacementCharacter), 2);
+    QCOMPARE(blocks.at(1).kind, MarkdownBlock::Formula);
+    QCOMPARE(blocks.at(1).text, QStringLiteral("\\[\na = b\n\\]"));
+    QCOMPARE(blocks.at(2).kind, MarkdownBlock::Formula);
+    QCOMPARE(blocks.at(3).text, QStringLiteral("and `$d$` is code"));
+  }
+  void whatIsNoFormulaStandsAsItIsWritten_data() {
+    QTest::addColumn<QString>("text");
+    QTest::newRow("money") << QStringLiteral("It is $5 or $6, not $7.");
+    QTest::newRow("not in the subset") << QStringLiteral("See \\(\\foo{a}_b*c*\\) there.");
+    QTest::newRow("not closed") << QStringLiteral("See \\[ a \\{ b");
+    QTest::newRow("dollars") << QStringLiteral("$\\foo*a*b_c_$");
+    QTest::newRow("a command in words") << QStringLiteral("Write \\frac{1}{2} there.");
+  }
+  void whatIsNoFormulaStandsAsItIsWritten() {
+    QFETCH(QString, text);
+    const auto blocks = splitMarkdown(text);
+    QCOMPARE(blocks.size(), 1);
+    QVERIFY(blocks.at(0).formulas.isEmpty());
+    QTextDocument document;
+    document.setMarkdown(blocks.at(0).text);
+    QCOMPARE(document.toPlainText(), text);
+  }
+  void nestedListsStayNested() {
+    const auto blocks = splitMarkdown(QStringLiteral("- a\n  - b\n    - c\n- d"));
+    QCOMPARE(blocks.size(), 1);
+    QTextDocument document;
+    document.setMarkdown(blocks.at(0).text);
+    QVector<int> indents;
+    for (QTextBlock b = document.begin(); b.isValid(); b = b.next())
+      if (b.textList() != nullptr) indents.push_back(b.textList()->format().indent());
+    QCOMPARE(indents, QVector<int>({1, 2, 3, 1}));
+  }
+  void tenThousandBracesCostNothing() {
+    const QString braces = QString(10000, u'{') + QString(10000, u'}');
+    QElapsedTimer clock;
+    clock.start();
+    for (const QString& text :
+         {u'$' + braces + u'$', QStringLiteral("\\[\n") + braces + QStringLiteral("\n\\]")}) {
+      splitMarkdown(text);
+      QVERIFY(!Formula::fits(text));
+    }
+    QVERIFY(!Formula::fits(braces));
+    QVERIFY2(clock.elapsed() < 50, qPrintable(QString::number(clock.elapsed())));
+  }
   void anythingIsSplitInTimeThatGrowsWithItsLength() {
     QString hostile;
     for (int i = 0; i < 20000; ++i) hostile += QStringLiteral("`<![|*_~#> -");
     QElapsedTimer clock;
     clock.start();
     splitMarkdown(hostile);
+    QString dollars;
+    for (int i = 0; i < 20000; ++i) dollars += QStringLiteral("$a \\(\\[");
+    splitMarkdown(dollars);
     QVERIFY2(clock.elapsed() < 3000, qPrintable(QString::number(clock.elapsed())));
   }
 };

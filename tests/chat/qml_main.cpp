@@ -40,10 +40,13 @@ class Desk : public QObject {
     const QDir root(folder());
     root.mkpath(QStringLiteral("b sub/deep"));
     root.mkpath(QStringLiteral("a#1 100%"));
-    for (const char* name : {"one.gguf", "Two & 2.GGUF", "talk.json", "notes.txt",
-                             "b sub/three.gguf", "a#1 100%/four?.gguf"}) {
+    for (const char* name :
+         {"one.gguf", "Two & 2.GGUF", "talk.json", "notes.txt", "empty.md", "picture.xyz",
+          "there.rnlpack", "other.rnlpack", "b sub/three.gguf", "a#1 100%/four?.gguf"}) {
       QFile file(root.filePath(QLatin1String(name)));
-      if (file.open(QIODevice::WriteOnly)) file.write(QByteArray(2500, ' '));
+      if (file.open(QIODevice::WriteOnly))
+        file.write(
+            QByteArray(2500, file.fileName().endsWith(QStringLiteral("notes.txt")) ? 'n' : ' '));
     }
   }
 
@@ -79,6 +82,28 @@ class Desk : public QObject {
       }
     }
     return {};
+  }
+  /// The words of a TextEdit that are marked.
+  Q_INVOKABLE QStringList markedOf(QObject* document) const {
+    const auto* quick = qobject_cast<QQuickTextDocument*>(document);
+    QStringList words;
+    for (QTextBlock b = quick->textDocument()->begin(); b.isValid(); b = b.next()) {
+      for (const QTextLayout::FormatRange& range : b.layout()->formats()) {
+        if (range.format.hasProperty(QTextFormat::BackgroundBrush))
+          words.push_back(b.text().mid(range.start, range.length));
+      }
+    }
+    return words;
+  }
+  /// How many pictures stand among the text of a TextEdit.
+  Q_INVOKABLE int picturesOf(QObject* document) const {
+    const auto* quick = qobject_cast<QQuickTextDocument*>(document);
+    int pictures = 0;
+    for (QTextBlock b = quick->textDocument()->begin(); b.isValid(); b = b.next()) {
+      for (auto at = b.begin(); !at.atEnd(); ++at)
+        pictures += at.fragment().charFormat().isImageFormat() ? 1 : 0;
+    }
+    return pictures;
   }
   /// How many colours a highlighter gave to the text of a TextEdit.
   Q_INVOKABLE int coloursOf(QObject* document) const {

@@ -41,6 +41,22 @@ class ScriptedEngine : public ChatEngine {
     trees.insert(id, tree);
     return id;
   }
+  /// A conversation whose messages are a tree: `parents` are places in `texts`, -1: none.
+  Q_INVOKABLE qint64 addTree(const QString& name, const QStringList& texts,
+                             const QList<int>& parents) {
+    const qint64 id = addConversation(name, texts);
+    ConversationTree& tree = trees[id];
+    QVector<qint64> ids;
+    for (const Message& message : std::as_const(tree.messages)) ids.push_back(message.id);
+    for (qsizetype i = 0; i < tree.messages.size(); ++i)
+      tree.messages[i].parent = parents.at(i) < 0 ? 0 : ids.at(parents.at(i));
+    return id;
+  }
+  /// When message number `at` was written, and whether its state is saved.
+  Q_INVOKABLE void setPlace(qint64 conversation, int at, double created, bool instant) {
+    trees[conversation].messages[at].created = static_cast<qint64>(created);
+    trees[conversation].messages[at].instant = instant;
+  }
   /// The user's message of the running request is stored.
   Q_INVOKABLE void saveUser() {
     const AnswerRequest& request = requests.last();
@@ -55,6 +71,10 @@ class ScriptedEngine : public ChatEngine {
     m_parent = message.id;
     m_answered = id;
     Q_EMIT userSaved(request.ticket, id, message);
+  }
+  Q_INVOKABLE void think(const QString& piece) {
+    m_thought += piece;
+    Q_EMIT thoughtWritten(requests.last().ticket, piece);
   }
   Q_INVOKABLE void write(const QString& piece) {
     m_written += piece;
@@ -77,7 +97,9 @@ class ScriptedEngine : public ChatEngine {
         .complete = end == AnswerEnd::Complete,
         .cut = end == AnswerEnd::Stopped  ? Cut::Stopped
                : end == AnswerEnd::Length ? Cut::Length
-                                          : Cut::None};
+                                          : Cut::None,
+        .thought = std::exchange(m_thought, QString()),
+        .thoughtMs = 2400};
     if (request.act == Act::Resume) {
       auto old = std::find_if(tree.messages.begin(), tree.messages.end(),
                               [&](const Message& m) { return m.id == request.after; });
@@ -102,6 +124,7 @@ class ScriptedEngine : public ChatEngine {
     write(text);
     finish();
   }
+  Q_INVOKABLE void failStopped() { failAnswer(ErrorCode::cancelled); }
   void failAnswer(ErrorCode code) {
     Q_EMIT answerFailed(requests.last().ticket, {code, QStringLiteral("why")});
   }
@@ -112,6 +135,13 @@ class ScriptedEngine : public ChatEngine {
                         .name = QStringLiteral("tiny"),
                         .device = device,
                         .stateBytes = static_cast<quint64>(stateBytes)});
+  }
+  /// The same, with the program that computes one token there.
+  Q_INVOKABLE void finishLoadWith(const QString& device, const QString& program) {
+    Q_EMIT modelLoaded({.file = lastLoad().section(u' ', 0, -3),
+                        .name = QStringLiteral("tiny"),
+                        .device = device,
+                        .stepProgram = program});
   }
   Q_INVOKABLE void finishWindow(int window, int ofFile) {
     Q_EMIT modelLoaded({.file = lastLoad().section(u' ', 0, -3),
@@ -131,6 +161,27 @@ class ScriptedEngine : public ChatEngine {
   Q_INVOKABLE QString lastLoad() const { return loads.isEmpty() ? QString() : loads.last(); }
 
   Q_INVOKABLE void finishAnswer() { finish(); }
+  /// Three answers come, each in two pieces.
+  Q_INVOKABLE void tryWith(const QStringList& texts) {
+    const AnswerRequest& request = requests.last();
+    AnswerReport report{.tries = texts};
+    for (int half = 0; half < 2; ++half) {
+      for (int i = 0; i < texts.size(); ++i) {
+        const qsizetype middle = texts.at(i).size() / 2;
+        Q_EMIT tryWritten(request.ticket, i,
+                          half == 0 ? texts.at(i).left(middle) : texts.at(i).mid(middle));
+      }
+    }
+    report.answer.parent = request.head;
+    Q_EMIT answered(request.ticket, report);
+  }
+  /// What was asked aside is answered.
+  Q_INVOKABLE void tellAside(const QString& text) {
+    const AnswerRequest& request = requests.last();
+    Q_EMIT textWritten(request.ticket, text);
+    Q_EMIT answered(request.ticket, {});
+  }
+  Q_INVOKABLE QString lastCall() const { return calls.isEmpty() ? QString() : calls.last(); }
   Q_INVOKABLE int requestCount() const { return static_cast<int>(requests.size()); }
   Q_INVOKABLE QString lastText() const {
     return requests.isEmpty() ? QString() : requests.last().text;
@@ -141,6 +192,13 @@ class ScriptedEngine : public ChatEngine {
   Q_INVOKABLE void failLibrary(const QString& file, const QString& why) {
     Q_EMIT libraryFailed(
         {.code = ErrorCode::malformed, .message = why, .about = About::Library, .file = file});
+  }
+  Q_INVOKABLE void refuseLibrary(const QString& file) {
+    Q_EMIT libraryFailed({.code = ErrorCode::io,
+                          .message = file + QStringLiteral(": Permission denied"),
+                          .about = About::Library,
+                          .file = file,
+                          .refusal = Refusal::Forbidden});
   }
   Q_INVOKABLE int callCount(const QString& call) const {
     return static_cast<int>(calls.count(call));
@@ -271,11 +329,14 @@ class ScriptedEngine : public ChatEngine {
     for (auto old = older.cbegin(); old != older.cend(); ++old) drafts.insert(old.key(), *old);
     Q_EMIT draftsRead(drafts);
   }
-  void replaceLibrary(bool copy) override {
-    calls.push_back(copy ? QStringLiteral("salvage") : QStringLiteral("fresh"));
-    Q_EMIT libraryReplaced({.old = QStringLiteral("/x/old.db"),
+  void replaceLibrary(Replace how) override {
+    const bool copy = how != Replace::Anew;
+    calls.push_back(how == Replace::Look      ? QStringLiteral("look")
+                    : how == Replace::Salvage ? QStringLiteral("salvage")
+                                              : QStringLiteral("fresh"));
+    Q_EMIT libraryReplaced({.how = how,
+                            .old = QStringLiteral("/x/old.db"),
                             .file = QStringLiteral("/x/new.db"),
-                            .copied = copy,
                             .conversations = copy ? 2 : 0,
                             .messages = copy ? 5 : 0,
                             .unreadable = copy ? 1 : 0});
@@ -284,6 +345,15 @@ class ScriptedEngine : public ChatEngine {
   void importFrom(const QString& file) override {
     const qint64 id = addConversation(file, {QStringLiteral("Hello")});
     Q_EMIT imported(id, 1);
+    listConversations();
+  }
+  void savePlace(qint64 conversation, qint64 message, const QString& file) override {
+    calls.push_back(QStringLiteral("place %1 %2 %3").arg(conversation).arg(message).arg(file));
+    Q_EMIT exported(file);
+  }
+  void openPlace(const QString& file) override {
+    const qint64 id = addConversation(file, {QStringLiteral("Hello"), QStringLiteral("there")});
+    Q_EMIT placeOpened(id, file.contains(QStringLiteral("other")) ? 500 : 0);
     listConversations();
   }
   void measureStore() override { Q_EMIT storeMeasured({3, 17'000'000, 40'960}); }
@@ -296,6 +366,7 @@ class ScriptedEngine : public ChatEngine {
   qint64 m_parent = 0;
   qint64 m_answered = 0;
   QString m_written;
+  QString m_thought;
   qint64 m_position = 10;  // tokens of the conversation after an answer
   QVector<qint64> m_trash;
   QVector<DeletedRow> m_deleted;

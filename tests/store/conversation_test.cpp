@@ -513,17 +513,20 @@ TEST_F(ConversationTest, AThoughtOfATemplateIsNoPartOfWhatIsReadLater) {
   ASSERT_TRUE(loaded) << loaded.error().message;
   model_ = *loaded;
   Conversation chat = create();
-  const auto answered = [&](const std::string& text, const std::string& answer) {
+  const auto saying = [&](const std::string& answer) {
     std::vector<TokenId> forced = *model_->encode(answer);
     forced.push_back(model_->encode("<|im_end|>", true)->front());
     GenerationOptions options{.max_tokens = forced.size()};
     options.answer = *model_->answer_form();
-    options.on_logits = [&](std::span<float> logits, std::span<const TokenId> generated) {
+    options.on_logits = [forced](std::span<float> logits, std::span<const TokenId> generated) {
       std::fill(logits.begin(), logits.end(), -std::numeric_limits<float>::infinity());
       logits[static_cast<std::size_t>(forced[generated.size()])] = 0;
       return true;
     };
-    auto turn = chat.send(text, options);
+    return options;
+  };
+  const auto answered = [&](const std::string& text, const std::string& answer) {
+    auto turn = chat.send(text, saying(answer));
     if (!turn) throw std::runtime_error(turn.error().message);
     return *std::move(turn);
   };
@@ -532,6 +535,15 @@ TEST_F(ConversationTest, AThoughtOfATemplateIsNoPartOfWhatIsReadLater) {
   EXPECT_EQ(first.result.text, "Yes.");
   const Turn second = answered("And now?", "so\n</think>\n\nNo.");
   EXPECT_EQ(second.cost.relaid, 0U);
+
+  // It is kept beside the answer, also in an export.
+  EXPECT_EQ(store_.path(second.answer)->at(1).thought, "hm");
+  EXPECT_EQ(store_.path(second.answer)->at(1).text, "Yes.");
+  EXPECT_GE(store_.tree(chat.id())->at(3).thought_ms, 0);
+  const auto copy = store_.import_json(*store_.export_json(chat.id()));
+  ASSERT_TRUE(copy) << copy.error().message;
+  EXPECT_EQ(store_.tree(*copy)->at(3).thought, "so");
+  EXPECT_THAT(*store_.export_markdown(chat.id()), testing::Not(HasSubstr("hm")));
 
   Session reader = *Session::create(model_);
   const std::vector<ChatMessage> said = {
@@ -547,6 +559,18 @@ TEST_F(ConversationTest, AThoughtOfATemplateIsNoPartOfWhatIsReadLater) {
   Conversation replayed = open(chat.id());
   EXPECT_EQ(replayed.cost().replayed, reader.position());
   EXPECT_EQ(logits(replayed), read);
+
+  // Cut in its thought, an answer begins again: its thought is no part of the text then either.
+  GenerationOptions cut = saying("well well well\n</think>\n\nMaybe.");
+  cut.max_tokens = 3;
+  const auto unfinished = replayed.send("Sure?", cut);
+  ASSERT_TRUE(unfinished) << unfinished.error().message;
+  EXPECT_EQ(unfinished->result.text, "");
+  const auto whole = replayed.resume(saying("all right\n</think>\n\nMaybe."));
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_EQ(whole->answer, unfinished->answer);
+  EXPECT_EQ(store_.path(whole->answer)->back().text, "Maybe.");
+  EXPECT_EQ(store_.path(whole->answer)->back().thought, "all right");
 }
 
 TEST_F(ConversationTest, ACallbacksExceptionPassesThroughAndTheConversationGoesOn) {

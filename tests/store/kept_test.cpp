@@ -219,6 +219,35 @@ TEST_F(KeptTest, DeletionsAreListedUndoneAndForgottenOneByOne) {
   EXPECT_EQ(store_.forget_trash_entry((*trash)[1].id).error().code, ErrorCode::not_found);
 }
 
+TEST_F(KeptTest, WhatAProgramKeepsForAConversationGoesWithIt) {
+  const MessageInfo first = add({.text = "Hello", .name = "a"});
+  EXPECT_EQ(*store_.settings(first.conversation), "");
+  ASSERT_TRUE(store_.set_settings(first.conversation, "unusual words"));
+  ASSERT_TRUE(store_.set_settings(first.conversation, "other unusual words"));
+  EXPECT_EQ(*open_store(directory_.path()).settings(first.conversation), "other unusual words");
+  EXPECT_EQ(store_.set_settings(999, "x").error().code, ErrorCode::not_found);
+  ASSERT_TRUE(store_.forget_conversation(first.conversation));
+  EXPECT_EQ(*store_.settings(first.conversation), "");
+  EXPECT_THAT(test::everything_under(directory_.path()), testing::Not(HasSubstr("unusual")));
+}
+
+TEST_F(KeptTest, ThoughtsAndSettingsAreSalvaged) {
+  const auto id = store_.import_json(
+      R"({"format":"runnel-conversation","version":1,"name":"a","messages":[
+          {"role":"user","text":"Hello"},
+          {"role":"assistant","text":"Yes.","thought":"hm","thought_ms":1500}]})");
+  ASSERT_TRUE(id) << id.error().message;
+  ASSERT_TRUE(store_.set_settings(*id, "mine"));
+  const test::TemporaryDirectory other;
+  ConversationStore saved = open_store(other.path());
+  ASSERT_TRUE(saved.salvage(directory_.path() / "chats.db"));
+  const auto all = saved.list();
+  ASSERT_EQ(all->size(), 1U);
+  EXPECT_EQ(*saved.settings(all->at(0).id), "mine");
+  EXPECT_EQ(saved.tree(all->at(0).id)->at(1).thought, "hm");
+  EXPECT_EQ(saved.tree(all->at(0).id)->at(1).thought_ms, 1500);
+}
+
 TEST_F(KeptTest, ItIsSeenThatAnotherConnectionWrote) {
   ConversationStore other = open_store(directory_.path());
   const auto before = store_.version_seen();

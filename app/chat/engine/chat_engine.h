@@ -44,11 +44,14 @@ class ChatEngine : public QObject {
   virtual void setDraft(qint64 conversation, const QString& text) = 0;
   /// Takes over drafts from where they were kept before, then gives all of them.
   virtual void readDrafts(const QHash<qint64, QString>& older) = 0;
-  /// A new library in the place of this one, whose file is kept beside it.
-  /// @param copy  with everything that can still be read of it
-  virtual void replaceLibrary(bool copy) = 0;
+  /// Another library instead of this one, whose file is kept. Where it lies nothing can be written, the new one is made
+  /// among the user's own files, else among temporary ones.
+  virtual void replaceLibrary(runnel::chat::Replace how) = 0;
   virtual void exportTo(qint64 conversation, const QString& file) = 0;  // by suffix: .md, .json
   virtual void importFrom(const QString& file) = 0;
+  /// A place as one file (.rnlpack), and such a file as a new conversation.
+  virtual void savePlace(qint64 conversation, qint64 message, const QString& file) = 0;
+  virtual void openPlace(const QString& file) = 0;
   virtual void measureStore() = 0;
   virtual void setBudget(quint64 bytes) = 0;
 
@@ -61,7 +64,9 @@ class ChatEngine : public QObject {
 
   void reading(quint64 ticket, qint64 done, qint64 total);  // tokens of a message, or again
   void userSaved(quint64 ticket, qint64 conversation, const runnel::chat::Message& message);
-  void textWritten(quint64 ticket, const QString& piece);  // at most 30 a second
+  void textWritten(quint64 ticket, const QString& piece);            // at most 30 a second
+  void thoughtWritten(quint64 ticket, const QString& piece);         // before the answer
+  void tryWritten(quint64 ticket, int which, const QString& piece);  // of one of three answers
   void answered(quint64 ticket, const runnel::chat::AnswerReport& report);
   void answerFailed(quint64 ticket, const runnel::chat::Problem& problem);
 
@@ -77,6 +82,8 @@ class ChatEngine : public QObject {
   void libraryReplaced(const runnel::chat::Replaced& replaced);
   void exported(const QString& file);
   void imported(qint64 conversation, int chats);  // the last of them
+  /// @param toRead  tokens, about: of another model's place, which is read when the talk goes on; 0: it goes on at once
+  void placeOpened(qint64 conversation, qint64 toRead);
   void storeMeasured(const runnel::chat::StoreNumbers& numbers);
   void libraryFailed(const runnel::chat::Problem& problem);
 };

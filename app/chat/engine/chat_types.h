@@ -4,6 +4,7 @@
 
 #include <QHash>
 #include <QString>
+#include <QStringList>
 #include <QVector>
 
 #include "runnel/result.h"
@@ -24,6 +25,9 @@ struct Message {
   bool complete = true;
   bool pinned = false;
   Cut cut = Cut::None;
+  bool instant = false;  // its state is saved: coming back here reads nothing again
+  QString thought = {};  // of an answer: what was thought before it
+  qint64 thoughtMs = 0;  // and for how long
 };
 
 /// Something deleted that can still be brought back.
@@ -81,11 +85,18 @@ struct Problem {
   Refusal refusal = Refusal::Unknown;
 };
 
+/// What is done about a library that cannot be used as it is.
+enum class Replace {
+  Look,     // what can be read of it is shown from a copy; the file stays where it is
+  Salvage,  // what can be read goes into a new library in its place
+  Anew      // an empty library in its place
+};
+
 /// A library that took the place of another.
 struct Replaced {
+  Replace how = Replace::Anew;
   QString old;   // where the other file lies now
   QString file;  // the new one
-  bool copied = false;
   qint64 conversations = 0;
   qint64 messages = 0;
   qint64 unreadable = 0;
@@ -115,8 +126,7 @@ struct LoadedModel {
   qint64 parameters = 0;
   quint64 weightBytes = 0;
   quint64 stateBytes = 0;
-  QString
-      stepProgram;  // of a device with a ladder of them: what computes one token, and why not a faster one
+  QString stepProgram;  // what computes one token, and why not a faster one; "ops": there is none
   SamplingOptions sampling;  // as its file recommends
   int windowSlots = 0;       // in use
   int fileWindowSlots = 0;   // 0: the model has none
@@ -134,6 +144,9 @@ enum class Act {
   Answer,  // to what is said
   Resume,  // goes on with the answer at `after`, which was cut short
   Write,   // `text` is an answer that the user wrote; nothing is generated
+  Try,     // three answers, of which none is stored
+  Read,    // the document `text`, a file, begins a new conversation `name`; nothing is generated
+  Ask,     // `text` is asked of a copy of the state: neither it nor the answer is stored
 };
 
 /// One answer: go to `after` in `conversation`, say `text` there (unless empty), answer.
@@ -149,6 +162,7 @@ struct AnswerRequest {
   int maxTokens = 0;  // of the answer, at most
   Act act = Act::Answer;
   bool fromDraft = false;  // the conversation's draft is sent with it
+  qint64 head = 0;         // of Try and Ask: where the talk stands, and stays
 };
 
 enum class AnswerEnd { Complete, Length, Stopped };
@@ -163,8 +177,10 @@ struct AnswerReport {
   qint64 written = 0;  // tokens of the answer
   double firstTokenMs = 0;
   double tokensPerSecond = 0;
-  QString hostDraws;    // on a GPU: why it did not draw tokens ahead; empty: it did
-  qint64 position = 0;  // tokens of the whole conversation
+  QString hostDraws;             // on a GPU: why it did not draw tokens ahead; empty: it did
+  qint64 position = 0;           // tokens of the whole conversation
+  QStringList tries = {};        // of Act::Try
+  QVector<qint64> instant = {};  // messages up to the answer whose state is saved
 };
 
 }  // namespace runnel::chat

@@ -40,7 +40,10 @@ inline Message message(const MessageInfo& info) {
           .pinned = info.pinned,
           .cut = info.cut == CutReason::stopped  ? Cut::Stopped
                  : info.cut == CutReason::length ? Cut::Length
-                                                 : Cut::None};
+                                                 : Cut::None,
+          .instant = info.has_snapshot,
+          .thought = text(info.thought),
+          .thoughtMs = info.thought_ms};
 }
 
 }  // namespace runnel::chat

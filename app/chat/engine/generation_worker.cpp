@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/chat/engine/generation_worker.h"
 
+#include <QFileInfo>
 #include <QStandardPaths>
 #include <algorithm>
+#include <array>
 
 #include "app/chat/engine/convert.h"
+#include "app/chat/engine/document.h"
 #include "app/chat/engine/model_facts.h"
 #include "runtime/base/try.h"
 
@@ -65,10 +68,9 @@ void GenerationWorker::load(const QString& file, const QString& device, int thre
   m_chat.reset();
   m_model = *model;
   const ModelInfo& info = m_model->info();
-  Q_EMIT modelLoaded(
-      {file, text(info.name), text(info.device), info.parameters, info.weight_bytes,
-       info.state_bytes, info.step_program == "ops" ? QString() : text(info.step_program),
-       m_model->sampling(), info.window_slots, info.file_window_slots, text(info.memory_note)});
+  Q_EMIT modelLoaded({file, text(info.name), text(info.device), info.parameters, info.weight_bytes,
+                      info.state_bytes, text(info.step_program), m_model->sampling(),
+                      info.window_slots, info.file_window_slots, text(info.memory_note)});
 }
 
 GenerationOptions GenerationWorker::optionsOf(const AnswerRequest& request) const {
@@ -106,6 +108,100 @@ void GenerationWorker::answer(const AnswerRequest& request, const std::stop_toke
   if (!done) Q_EMIT answerFailed(request.ticket, problem(done.error()));
 }
 
+Status GenerationWorker::tryAnswers(const AnswerRequest& request, const std::stop_token& stop,
+                                    AnswerReport& report) {
+  constexpr std::size_t kAnswers = 3;
+  GenerationOptions options = optionsOf(request);
+  // Three times the likeliest would be three times the same.
+  if (options.sampling.temperature <= 0) options.sampling.temperature = 0.8F;
+  std::array<PieceJoiner, kAnswers> joiners;
+  const auto emitPiece = [&](std::size_t which) {
+    return [this, which, &request](const QString& piece) {
+      Q_EMIT tryWritten(request.ticket, static_cast<int>(which), piece);
+    };
+  };
+  const AnswerCallback onText = [&](std::size_t which, std::string_view piece) {
+    joiners.at(which).add(piece, emitPiece(which));
+    return true;
+  };
+  RUNNEL_TRY(const std::vector<GenerationResult> made,
+             generate_several(m_chat->session(), kAnswers, options, onText, stop));
+  for (const GenerationResult& result : made)
+    report.tries.push_back(text(result.text + result.held_back));
+  return {};
+}
+
+Status GenerationWorker::readDocument(const AnswerRequest& request, const ReplayOptions& replay,
+                                      AnswerReport& report) {
+  RUNNEL_TRY(const QString document, readDocumentText(request.text));
+  const std::string documents[] = {document.toStdString()};
+  RUNNEL_TRY(const Snapshot pack,
+             make_pack(m_model, request.system.toStdString(), documents, replay));
+  RUNNEL_TRY(ConversationStore store, m_store->get());
+  RUNNEL_TRY(
+      const Conversation made,
+      Conversation::create(store, m_model, {.name = request.name.toStdString(), .pack = pack}));
+  // A place of its own on the rail, which stays instant.
+  RUNNEL_CHECK_OK(store.name_message(made.head(), request.name.toStdString()));
+  RUNNEL_CHECK_OK(store.pin_message(made.head(), true));
+  report.read = static_cast<qint64>(pack.position());
+  Q_EMIT placeOpened(made.id(), 0);
+  return {};
+}
+
+Status GenerationWorker::askAside(const AnswerRequest& request, const std::stop_token& stop) {
+  PieceJoiner joiner;
+  const auto emitPiece = [&](const QString& piece) { Q_EMIT textWritten(request.ticket, piece); };
+  const TextCallback onText = [&](std::string_view piece) {
+    joiner.add(piece, emitPiece);
+    return true;
+  };
+  RUNNEL_TRY(const GenerationResult said,
+             m_chat->ask(request.text.toStdString(), optionsOf(request), onText, stop));
+  joiner.add(said.held_back, emitPiece);
+  joiner.flush(emitPiece);
+  return {};
+}
+
+void GenerationWorker::savePlace(qint64 conversation, qint64 id, const QString& file) {
+  const auto save = [&]() -> Status {
+    if (m_model == nullptr) return fail(ErrorCode::not_found, "no model is loaded");
+    RUNNEL_TRY(ConversationStore store, m_store->get());
+    RUNNEL_TRY(const ConversationInfo info, store.info(conversation));
+    // Going there may read it again; where the talk stands it stays.
+    Result<Conversation> there = Conversation::open(store, m_model, conversation, id);
+    RUNNEL_CHECK_OK(store.set_head(conversation, info.head));
+    if (!there) return there.error();
+    RUNNEL_TRY(const Snapshot pack, there->pack());
+    return pack.save(file.toStdString(), {.state = StateEncoding::f32, .compress = true});
+  };
+  if (const Status saved = save(); !saved) {
+    Q_EMIT failed(problem(saved.error(), About::Export, file));
+  } else {
+    Q_EMIT placeSaved(file);
+  }
+}
+
+void GenerationWorker::openPlace(const QString& file) {
+  const auto open = [&]() -> Status {
+    RUNNEL_TRY(const Snapshot pack, Snapshot::load(file.toStdString()));
+    RUNNEL_TRY(ConversationStore store, m_store->get());
+    const std::string name = QFileInfo(file).completeBaseName().toStdString();
+    if (m_model != nullptr && pack.model_fingerprint() == m_model->info().fingerprint) {
+      RUNNEL_TRY(const Conversation made,
+                 Conversation::create(store, m_model, {.name = name, .pack = pack}));
+      Q_EMIT placeOpened(made.id(), 0);
+      return {};
+    }
+    // Of another model: it is read when the talk goes on.
+    RUNNEL_TRY(const ConversationId id, store.add_pack(pack, name));
+    Q_EMIT placeOpened(id, static_cast<qint64>(pack.position()));
+    return {};
+  };
+  if (const Status opened = open(); !opened)
+    Q_EMIT failed(problem(opened.error(), About::Import, file));
+}
+
 Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_token& stop) {
   if (m_model == nullptr) return fail(ErrorCode::not_found, "no model is loaded");
   QElapsedTimer clock;
@@ -122,23 +218,54 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
                                    told.start();
                                  },
                              .stop = stop};
+  if (request.act == Act::Read) {
+    RUNNEL_CHECK_OK(readDocument(request, replay, report));
+    report.firstTokenMs = static_cast<double>(clock.nsecsElapsed()) / 1e6;
+    Q_EMIT answered(request.ticket, report);
+    return {};
+  }
   RUNNEL_CHECK_OK(goTo(request, replay, report));
+  if (request.act == Act::Try || request.act == Act::Ask) {
+    const Status done =
+        request.act == Act::Try ? tryAnswers(request, stop, report) : askAside(request, stop);
+    // Looking at what might be said moves nothing.
+    ConversationStore store = m_chat->store();
+    RUNNEL_CHECK_OK(store.set_head(request.conversation, request.head));
+    RUNNEL_CHECK_OK(done);
+    report.answer.parent = request.head;
+    Q_EMIT answered(request.ticket, report);
+    return {};
+  }
 
   PieceJoiner joiner;
+  PieceJoiner thoughts;
   const auto emitPiece = [&](const QString& piece) { Q_EMIT textWritten(request.ticket, piece); };
+  const auto emitThought = [&](const QString& piece) {
+    Q_EMIT thoughtWritten(request.ticket, piece);
+  };
   QElapsedTimer writing;
+  const auto begun = [&] {
+    if (writing.isValid()) return;
+    report.firstTokenMs = static_cast<double>(clock.nsecsElapsed()) / 1e6;
+    writing.start();
+  };
   const TextCallback onText = [&](std::string_view piece) {
-    if (!writing.isValid()) {
-      report.firstTokenMs = static_cast<double>(clock.nsecsElapsed()) / 1e6;
-      writing.start();
-    }
+    begun();
+    thoughts.flush(emitThought);
     joiner.add(piece, emitPiece);
     return true;
   };
+  GenerationOptions options = optionsOf(request);
+  options.on_thought = [&](std::string_view piece) {
+    begun();
+    thoughts.add(piece, emitThought);
+    return true;
+  };
   m_keeping = true;
-  Result<Turn> made = request.act == Act::Resume ? m_chat->resume(optionsOf(request), onText, stop)
-                                                 : m_chat->answer(optionsOf(request), onText, stop);
+  Result<Turn> made = request.act == Act::Resume ? m_chat->resume(options, onText, stop)
+                                                 : m_chat->answer(options, onText, stop);
   m_keeping = false;
+  thoughts.flush(emitThought);
   RUNNEL_TRY(const Turn turn, std::move(made));
   const double seconds = writing.isValid() ? static_cast<double>(writing.nsecsElapsed()) / 1e9 : 0;
   joiner.add(turn.result.held_back, emitPiece);
@@ -158,6 +285,9 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
   if (turn.answer != 0) {
     RUNNEL_TRY(const std::vector<MessageInfo> path, m_chat->store().path(turn.answer));
     report.answer = message(path.back());
+    for (const MessageInfo& info : path) {
+      if (info.has_snapshot) report.instant.push_back(info.id);
+    }
   } else {
     report.answer.parent = m_chat->head();
   }

@@ -24,6 +24,8 @@ class GenerationWorker : public QObject {
   void load(const QString& file, const QString& device, int threads, int window,
             const std::stop_token& stop);
   void answer(const AnswerRequest& request, const std::stop_token& stop);
+  void savePlace(qint64 conversation, qint64 message, const QString& file);
+  void openPlace(const QString& file);
 
   /// Whether it has text of an answer that is not stored yet. From any thread.
   bool keeping() const { return m_keeping; }
@@ -33,12 +35,22 @@ class GenerationWorker : public QObject {
   void modelLoaded(const runnel::chat::LoadedModel& model);
   void modelFailed(const runnel::chat::Problem& problem);
   void reading(quint64 ticket, qint64 done, qint64 total);
+  void thoughtWritten(quint64 ticket, const QString& piece);
   void textWritten(quint64 ticket, const QString& piece);
+  void tryWritten(quint64 ticket, int which, const QString& piece);
+  void placeSaved(const QString& file);
+  void placeOpened(qint64 conversation, qint64 toRead);
+  void failed(const runnel::chat::Problem& problem);
   void answered(quint64 ticket, const runnel::chat::AnswerReport& report);
   void answerFailed(quint64 ticket, const runnel::chat::Problem& problem);
 
  private:
   Status carryOut(const AnswerRequest& request, const std::stop_token& stop);
+  Status tryAnswers(const AnswerRequest& request, const std::stop_token& stop,
+                    AnswerReport& report);
+  Status readDocument(const AnswerRequest& request, const ReplayOptions& replay,
+                      AnswerReport& report);
+  Status askAside(const AnswerRequest& request, const std::stop_token& stop);
   Status goTo(const AnswerRequest& request, const ReplayOptions& replay, AnswerReport& report);
   GenerationOptions optionsOf(const AnswerRequest& request) const;
 

@@ -4,7 +4,10 @@
 #include <QDateTime>
 #include <QFile>
 #include <QSaveFile>
+#include <QStandardPaths>
+#include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include "app/chat/engine/convert.h"
 #include "app/chat/engine/model_facts.h"
@@ -54,7 +57,7 @@ void LibraryWorker::with(const Use& use, About about, const QString& file) {
 }
 
 std::optional<AnswerRequest> LibraryWorker::store(const AnswerRequest& request) {
-  if (request.text.isEmpty()) return request;
+  if (request.text.isEmpty() || request.act == Act::Ask || request.act == Act::Read) return request;
   const auto add = [&]() -> Result<MessageInfo> {
     RUNNEL_TRY(ConversationStore store, m_store->get());
     return store.add({.conversation = request.conversation,
@@ -153,14 +156,24 @@ void LibraryWorker::readDrafts(const QHash<qint64, QString>& older) {
   });
 }
 
-void LibraryWorker::replaceLibrary(bool copy) {
-  const QString suffix = QStringLiteral(".") +
-                         (copy ? QStringLiteral("damaged-") : QStringLiteral("kept-")) +
-                         QDateTime::currentDateTime().toString(QStringLiteral("yyyyMMdd-HHmmss"));
+void LibraryWorker::replaceLibrary(Replace how) {
+  const QString stamp = QDateTime::currentDateTime().toString(QStringLiteral("yyyyMMdd-HHmmss"));
+  // Where a library can be made if not beside the old one.
+  std::vector<std::filesystem::path> elsewhere;
+  for (const auto place : {QStandardPaths::GenericDataLocation, QStandardPaths::TempLocation}) {
+    elsewhere.emplace_back((QStandardPaths::writableLocation(place) +
+                            QStringLiteral("/runnel/conversations-%1.db").arg(stamp))
+                               .toStdString());
+  }
   const auto replace = [&]() -> Result<Replaced> {
-    RUNNEL_TRY(const std::filesystem::path old, m_store->begin_anew(suffix.toStdString()));
-    Replaced replaced{.old = text(old.string()), .file = libraryFile(), .copied = copy};
-    if (!copy) return replaced;
+    if (how == Replace::Look) std::reverse(elsewhere.begin(), elsewhere.end());  // not for long
+    const QString suffix =
+        (how == Replace::Anew ? QStringLiteral(".kept-") : QStringLiteral(".damaged-")) + stamp;
+    RUNNEL_TRY(const std::filesystem::path old,
+               how == Replace::Look ? m_store->move_to(elsewhere)
+                                    : m_store->begin_anew(suffix.toStdString(), elsewhere));
+    Replaced replaced{.how = how, .old = text(old.string()), .file = libraryFile()};
+    if (how == Replace::Anew) return replaced;
     RUNNEL_TRY(ConversationStore store, m_store->get());
     RUNNEL_TRY(const SalvageReport report, store.salvage(old));
     replaced.conversations = report.conversations;

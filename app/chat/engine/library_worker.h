@@ -34,7 +34,7 @@ class LibraryWorker : public QObject {
   void forgetTrash(qint64 trash);
   void setDraft(qint64 conversation, const QString& text);
   void readDrafts(const QHash<qint64, QString>& older);
-  void replaceLibrary(bool copy);
+  void replaceLibrary(Replace how);
   /// Stores what `request` says. @return what is left of it, nothing if that is all or failed.
   std::optional<AnswerRequest> store(const AnswerRequest& request);
   /// Looks twice a second whether somebody else has written.

@@ -37,7 +37,12 @@ RunnelEngine::RunnelEngine(std::filesystem::path library, quint64 budgetBytes, Q
   connect(g, &GenerationWorker::modelLoaded, this, &ChatEngine::modelLoaded);
   connect(g, &GenerationWorker::modelFailed, this, &ChatEngine::modelFailed);
   connect(g, &GenerationWorker::reading, this, &ChatEngine::reading);
+  connect(g, &GenerationWorker::thoughtWritten, this, &ChatEngine::thoughtWritten);
   connect(g, &GenerationWorker::textWritten, this, &ChatEngine::textWritten);
+  connect(g, &GenerationWorker::tryWritten, this, &ChatEngine::tryWritten);
+  connect(g, &GenerationWorker::placeSaved, this, &ChatEngine::exported);
+  connect(g, &GenerationWorker::placeOpened, this, &ChatEngine::placeOpened);
+  connect(g, &GenerationWorker::failed, this, &ChatEngine::libraryFailed);
   connect(g, &GenerationWorker::answered, this, &ChatEngine::answered);
   connect(g, &GenerationWorker::answerFailed, this, &ChatEngine::answerFailed);
   const LibraryWorker* l = m_library;
@@ -73,14 +78,15 @@ RunnelEngine::RunnelEngine(std::filesystem::path library, quint64 budgetBytes, Q
 RunnelEngine::~RunnelEngine() { static_cast<void>(leave(QDeadlineTimer(QDeadlineTimer::Forever))); }
 
 bool RunnelEngine::leave(QDeadlineTimer until) {
-  if (m_left) return true;
-  m_loading.request_stop();
-  m_answering.request_stop();
-  // What was asked before is done first: the thread is told to end by its own queue.
-  inLibrary([thread = &m_libraryThread](LibraryWorker&) { thread->quit(); });
-  m_libraryThread.wait();
-  m_left = true;
-  m_generationThread.quit();
+  if (!m_left) {
+    m_loading.request_stop();
+    m_answering.request_stop();
+    // What was asked before is done first: the thread is told to end by its own queue.
+    inLibrary([thread = &m_libraryThread](LibraryWorker&) { thread->quit(); });
+    m_libraryThread.wait();
+    m_left = true;
+    m_generationThread.quit();
+  }
   // Text of an answer is worth a little longer; what is only read is not.
   constexpr int kToKeepMs = 5000;
   constexpr int kLookMs = 10;
@@ -166,14 +172,25 @@ void RunnelEngine::setDraft(qint64 conversation, const QString& text) {
 void RunnelEngine::readDrafts(const QHash<qint64, QString>& older) {
   inLibrary([older](LibraryWorker& w) { w.readDrafts(older); });
 }
-void RunnelEngine::replaceLibrary(bool copy) {
-  inLibrary([copy](LibraryWorker& w) { w.replaceLibrary(copy); });
+void RunnelEngine::replaceLibrary(Replace how) {
+  inLibrary([how](LibraryWorker& w) { w.replaceLibrary(how); });
 }
 void RunnelEngine::exportTo(qint64 conversation, const QString& file) {
   inLibrary([conversation, file](LibraryWorker& w) { w.exportTo(conversation, file); });
 }
 void RunnelEngine::importFrom(const QString& file) {
   inLibrary([file](LibraryWorker& w) { w.importFrom(file); });
+}
+void RunnelEngine::savePlace(qint64 conversation, qint64 message, const QString& file) {
+  if (m_left) return;
+  QMetaObject::invokeMethod(m_generation, [worker = m_generation, conversation, message, file] {
+    worker->savePlace(conversation, message, file);
+  });
+}
+void RunnelEngine::openPlace(const QString& file) {
+  if (m_left) return;
+  QMetaObject::invokeMethod(m_generation,
+                            [worker = m_generation, file] { worker->openPlace(file); });
 }
 void RunnelEngine::measureStore() {
   inLibrary([](LibraryWorker& w) { w.measure(); });

@@ -47,9 +47,11 @@ class RunnelEngine : public ChatEngine {
   void forgetTrash(qint64 trash) override;
   void setDraft(qint64 conversation, const QString& text) override;
   void readDrafts(const QHash<qint64, QString>& older) override;
-  void replaceLibrary(bool copy) override;
+  void replaceLibrary(Replace how) override;
   void exportTo(qint64 conversation, const QString& file) override;
   void importFrom(const QString& file) override;
+  void savePlace(qint64 conversation, qint64 message, const QString& file) override;
+  void openPlace(const QString& file) override;
   void measureStore() override;
   void setBudget(quint64 bytes) override;
 

@@ -2,6 +2,33 @@
 <!DOCTYPE TS>
 <TS version="2.1" language="de">
 <context>
+    <name>AskSheet</name>
+    <message>
+        <source>What do you still know?</source>
+        <translation>Was weiß das Modell noch?</translation>
+    </message>
+    <message>
+        <source>Nothing is added to this chat.</source>
+        <translation>Diesem Chat wird nichts hinzugefügt.</translation>
+    </message>
+    <message>
+        <source>What do you still know of our conversation? List names, numbers and facts.</source>
+        <translation>Was weißt du noch aus unserem Gespräch? Nenne Namen, Zahlen und Tatsachen.</translation>
+    </message>
+    <message>
+        <source>Question</source>
+        <translation>Frage</translation>
+    </message>
+    <message>
+        <source>Stop</source>
+        <translation>Stoppen</translation>
+    </message>
+    <message>
+        <source>Ask</source>
+        <translation>Fragen</translation>
+    </message>
+</context>
+<context>
     <name>CodeBlock</name>
     <message>
         <source>Copy</source>
@@ -52,14 +79,6 @@
     <message>
         <source>Send</source>
         <translation>Senden</translation>
-    </message>
-    <message>
-        <source>Stop (Esc)</source>
-        <translation>Stoppen (Esc)</translation>
-    </message>
-    <message>
-        <source>Send (Enter)</source>
-        <translation>Senden (Eingabe)</translation>
     </message>
     <message>
         <source>Sent when the other answer is done.</source>
@@ -135,6 +154,14 @@
     <message>
         <source>Back to where I was</source>
         <translation>Zurück zur letzten Stelle</translation>
+    </message>
+    <message>
+        <source>Answer finished.</source>
+        <translation>Antwort fertig.</translation>
+    </message>
+    <message>
+        <source>Answering…</source>
+        <translation>Antwortet …</translation>
     </message>
 </context>
 <context>
@@ -336,10 +363,6 @@
         <translation>Einstellungen</translation>
     </message>
     <message>
-        <source>Delete</source>
-        <translation>Löschen</translation>
-    </message>
-    <message>
         <source>Scroll</source>
         <translation>Scrollen</translation>
     </message>
@@ -474,6 +497,10 @@
         <source>Recently deleted</source>
         <translation>Zuletzt gelöscht</translation>
     </message>
+    <message>
+        <source>Read a document…</source>
+        <translation>Ein Dokument lesen …</translation>
+    </message>
 </context>
 <context>
     <name>LibraryRow</name>
@@ -554,6 +581,14 @@
     <message>
         <source>Export to a folder</source>
         <translation>In einen Ordner exportieren</translation>
+    </message>
+    <message>
+        <source>Save this place in a folder</source>
+        <translation>Diese Stelle in einem Ordner sichern</translation>
+    </message>
+    <message>
+        <source>Read a document</source>
+        <translation>Ein Dokument lesen</translation>
     </message>
 </context>
 <context>
@@ -694,6 +729,14 @@
         <source>Delete from here…</source>
         <translation>Ab hier löschen …</translation>
     </message>
+    <message>
+        <source>Try three answers</source>
+        <translation>Drei Antworten ausprobieren</translation>
+    </message>
+    <message>
+        <source>Save this place as a file…</source>
+        <translation>Diese Stelle als Datei sichern …</translation>
+    </message>
 </context>
 <context>
     <name>ModelRow</name>
@@ -776,6 +819,13 @@
     </message>
 </context>
 <context>
+    <name>NumberSetting</name>
+    <message>
+        <source>%1%</source>
+        <translation>%1&#xa0;%</translation>
+    </message>
+</context>
+<context>
     <name>PlacePreview</name>
     <message>
         <source>You</source>
@@ -788,6 +838,76 @@
     <message>
         <source>Continue from here</source>
         <translation>Hier weitermachen</translation>
+    </message>
+</context>
+<context>
+    <name>QShortcut</name>
+    <message>
+        <source>Ctrl</source>
+        <translation>Strg</translation>
+    </message>
+    <message>
+        <source>Shift</source>
+        <translation>Umschalt</translation>
+    </message>
+    <message>
+        <source>Alt</source>
+        <translation>Alt</translation>
+    </message>
+    <message>
+        <source>Esc</source>
+        <translation>Esc</translation>
+    </message>
+    <message>
+        <source>Return</source>
+        <translation>Eingabe</translation>
+    </message>
+    <message>
+        <source>Del</source>
+        <translation>Entf</translation>
+    </message>
+    <message>
+        <source>PgUp</source>
+        <translation>Bild auf</translation>
+    </message>
+    <message>
+        <source>PgDown</source>
+        <translation>Bild ab</translation>
+    </message>
+    <message>
+        <source>Up</source>
+        <translation>Oben</translation>
+    </message>
+    <message>
+        <source>Left</source>
+        <translation>Links</translation>
+    </message>
+    <message>
+        <source>Right</source>
+        <translation>Rechts</translation>
+    </message>
+    <message>
+        <source>Backspace</source>
+        <translation>Rücktaste</translation>
+    </message>
+</context>
+<context>
+    <name>ReadDialog</name>
+    <message>
+        <source>Read %1? %L2 tokens, about %3 s. Old details fade.</source>
+        <translation>%1 lesen? %L2 Token, etwa %3 s. Alte Einzelheiten verblassen.</translation>
+    </message>
+    <message>
+        <source>Read %1? About %L2 tokens. Old details fade.</source>
+        <translation>%1 lesen? Etwa %L2 Token. Alte Einzelheiten verblassen.</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Abbrechen</translation>
+    </message>
+    <message>
+        <source>Read</source>
+        <translation>Lesen</translation>
     </message>
 </context>
 <context>
@@ -873,20 +993,8 @@
         <translation>Dies</translation>
     </message>
     <message>
-        <source>The device stopped working. Try again, or choose another device under Models.</source>
-        <translation>Das Gerät reagiert nicht mehr. Versuchen Sie es erneut oder wählen Sie unter „Modelle“ ein anderes Gerät.</translation>
-    </message>
-    <message>
-        <source>A setting is out of range: %1.</source>
-        <translation>Eine Einstellung liegt außerhalb des gültigen Bereichs: %1.</translation>
-    </message>
-    <message>
         <source>Internal error. Please report it with the details below.</source>
         <translation>Interner Fehler. Bitte melden Sie ihn mit den Details unten.</translation>
-    </message>
-    <message>
-        <source>Saved. Coming back here will take a moment: its state couldn&apos;t be written.</source>
-        <translation>Gespeichert. Die Rückkehr hierher wird etwas dauern: Der Zustand konnte nicht geschrieben werden.</translation>
     </message>
     <message>
         <source>%1 has too little memory for this model, so it runs on the CPU. Choose a smaller model, or another device under Models.</source>
@@ -932,10 +1040,6 @@
         <translation>Neue Bibliothek beginnen (die alte Datei bleibt)</translation>
     </message>
     <message>
-        <source>Can&apos;t open %1. Drop a model (.gguf) or a chat export (.json).</source>
-        <translation>%1 kann nicht geöffnet werden. Ziehen Sie ein Modell (.gguf) oder einen Chat-Export (.json) hierher.</translation>
-    </message>
-    <message>
         <source>Automatic (best available)</source>
         <translation>Automatisch (bestes verfügbares)</translation>
     </message>
@@ -963,6 +1067,69 @@
             <numerusform>%n Nachricht war nicht lesbar.</numerusform>
             <numerusform>%n Nachrichten waren nicht lesbar.</numerusform>
         </translation>
+    </message>
+    <message>
+        <source>%1 stopped working. Try again, or choose another device under Models.</source>
+        <translation>%1 reagiert nicht mehr. Versuchen Sie es erneut oder wählen Sie unter „Modelle“ ein anderes Gerät.</translation>
+    </message>
+    <message>
+        <source>The device</source>
+        <translation>Das Gerät</translation>
+    </message>
+    <message>
+        <source>%1 is out of range.</source>
+        <translation>%1 liegt außerhalb des gültigen Bereichs.</translation>
+    </message>
+    <message>
+        <source>Saved. Coming back here will take a moment: its state couldn&apos;t be written to %1 (%2).</source>
+        <translation>Gespeichert. Die Rückkehr hierher wird etwas dauern: Der Zustand konnte nicht nach %1 geschrieben werden (%2).</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n chats can be read.</source>
+        <translation>
+            <numerusform>%n Chat ist lesbar.</numerusform>
+            <numerusform>%n Chats sind lesbar.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>New messages are kept in %1.</source>
+        <translation>Neue Nachrichten werden in %1 gespeichert.</translation>
+    </message>
+    <message>
+        <source>Open what can be read</source>
+        <translation>Lesbares öffnen</translation>
+    </message>
+    <message>
+        <source>Reset sampling</source>
+        <translation>Sampling zurücksetzen</translation>
+    </message>
+    <message>
+        <source>Instant</source>
+        <translation>Sofort</translation>
+    </message>
+    <message>
+        <source>Reads %1 tokens</source>
+        <translation>Liest %1 Token</translation>
+    </message>
+    <message>
+        <source>Reads %1 tokens, about %2 s</source>
+        <translation>Liest %1 Token, etwa %2 s</translation>
+    </message>
+    <message>
+        <source>Made with another model: its text will be read, about %1 s.</source>
+        <translation>Von einem anderen Modell: Der Text wird gelesen, etwa %1 s.</translation>
+    </message>
+    <message>
+        <source>Made with another model: its text will be read.</source>
+        <translation>Von einem anderen Modell: Der Text wird gelesen.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t open %1. Drop a model (.gguf), a chat export (.json) or a document.</source>
+        <translation>%1 kann nicht geöffnet werden. Ziehen Sie ein Modell (.gguf), einen Chat-Export (.json) oder ein Dokument hierher.</translation>
+    </message>
+    <message>
+        <source>After %1</source>
+        <translation>Nach %1</translation>
     </message>
 </context>
 <context>
@@ -1162,6 +1329,18 @@
         <source>Runnel Chat never uses the network. Chats, settings and models stay in your own folders.</source>
         <translation>Runnel Chat verwendet nie das Netzwerk. Chats, Einstellungen und Modelle bleiben in Ihren eigenen Ordnern.</translation>
     </message>
+    <message>
+        <source>Show</source>
+        <translation>Anzeigen</translation>
+    </message>
+    <message>
+        <source>Everyday</source>
+        <translation>Alltag</translation>
+    </message>
+    <message>
+        <source>Expert</source>
+        <translation>Experte</translation>
+    </message>
 </context>
 <context>
     <name>Sheet</name>
@@ -1212,12 +1391,46 @@
         <source>Small models make mistakes. Check important facts.</source>
         <translation>Kleine Modelle machen Fehler. Prüfen Sie wichtige Angaben.</translation>
     </message>
+    <message>
+        <source>ops (the only program there)</source>
+        <translation>ops (das einzige Programm dort)</translation>
+    </message>
 </context>
 <context>
     <name>TableBlock</name>
     <message>
         <source>Table with %1 columns</source>
         <translation>Tabelle mit %1 Spalten</translation>
+    </message>
+</context>
+<context>
+    <name>ThoughtBlock</name>
+    <message>
+        <source>Thinking…</source>
+        <translation>Denkt nach …</translation>
+    </message>
+    <message>
+        <source>Thought for less than a second</source>
+        <translation>Weniger als eine Sekunde nachgedacht</translation>
+    </message>
+    <message numerus="yes">
+        <source>Thought for %n seconds</source>
+        <translation>
+            <numerusform>%n Sekunde nachgedacht</numerusform>
+            <numerusform>%n Sekunden nachgedacht</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Thought for %1 min %2 s</source>
+        <translation>%1 min %2 s nachgedacht</translation>
+    </message>
+    <message>
+        <source>Hide the thought</source>
+        <translation>Gedanken ausblenden</translation>
+    </message>
+    <message>
+        <source>Show the thought</source>
+        <translation>Gedanken anzeigen</translation>
     </message>
 </context>
 <context>
@@ -1242,6 +1455,10 @@
         <source>Every message will appear here. Click one to look at it; “Continue from here” goes back to it.</source>
         <translation>Hier erscheint jede Nachricht. Klicken zeigt sie; „Hier weitermachen“ kehrt zu ihr zurück.</translation>
     </message>
+    <message>
+        <source>What do you still know?</source>
+        <translation>Was weiß das Modell noch?</translation>
+    </message>
 </context>
 <context>
     <name>TimelineRow</name>
@@ -1256,6 +1473,45 @@
     <message>
         <source>current place</source>
         <translation>aktuelle Stelle</translation>
+    </message>
+    <message>
+        <source>Pinned</source>
+        <translation>Angeheftet</translation>
+    </message>
+    <message>
+        <source>branch %1 of %2</source>
+        <translation>Zweig %1 von %2</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n more messages folded</source>
+        <translation>
+            <numerusform>%n weitere Nachricht eingeklappt</numerusform>
+            <numerusform>%n weitere Nachrichten eingeklappt</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>%L1 s</source>
+        <translation>%L1 s</translation>
+    </message>
+    <message>
+        <source>%L1 tokens</source>
+        <translation>%L1 Token</translation>
+    </message>
+    <message>
+        <source>Unfold this branch</source>
+        <translation>Diesen Zweig ausklappen</translation>
+    </message>
+    <message>
+        <source>Fold this branch</source>
+        <translation>Diesen Zweig einklappen</translation>
+    </message>
+    <message>
+        <source>+%L1</source>
+        <translation>+%L1</translation>
+    </message>
+    <message>
+        <source>Document</source>
+        <translation>Dokument</translation>
     </message>
 </context>
 <context>
@@ -1294,6 +1550,29 @@
     <message>
         <source>Delete forever</source>
         <translation>Endgültig löschen</translation>
+    </message>
+</context>
+<context>
+    <name>TrySheet</name>
+    <message>
+        <source>Three answers</source>
+        <translation>Drei Antworten</translation>
+    </message>
+    <message>
+        <source>Answering…</source>
+        <translation>Antwortet …</translation>
+    </message>
+    <message>
+        <source>Words that only one answer has are marked. Nothing is stored until you keep one.</source>
+        <translation>Wörter, die nur eine Antwort enthält, sind markiert. Gespeichert wird erst, wenn Sie eine behalten.</translation>
+    </message>
+    <message>
+        <source>Answer %1</source>
+        <translation>Antwort %1</translation>
+    </message>
+    <message>
+        <source>Keep this one</source>
+        <translation>Diese behalten</translation>
     </message>
 </context>
 </TS>

@@ -2,6 +2,33 @@
 <!DOCTYPE TS>
 <TS version="2.1" language="en">
 <context>
+    <name>AskSheet</name>
+    <message>
+        <source>What do you still know?</source>
+        <translation>What do you still know?</translation>
+    </message>
+    <message>
+        <source>Nothing is added to this chat.</source>
+        <translation>Nothing is added to this chat.</translation>
+    </message>
+    <message>
+        <source>What do you still know of our conversation? List names, numbers and facts.</source>
+        <translation>What do you still know of our conversation? List names, numbers and facts.</translation>
+    </message>
+    <message>
+        <source>Question</source>
+        <translation>Question</translation>
+    </message>
+    <message>
+        <source>Stop</source>
+        <translation>Stop</translation>
+    </message>
+    <message>
+        <source>Ask</source>
+        <translation>Ask</translation>
+    </message>
+</context>
+<context>
     <name>CodeBlock</name>
     <message>
         <source>Copy</source>
@@ -52,14 +79,6 @@
     <message>
         <source>Send</source>
         <translation>Send</translation>
-    </message>
-    <message>
-        <source>Stop (Esc)</source>
-        <translation>Stop (Esc)</translation>
-    </message>
-    <message>
-        <source>Send (Enter)</source>
-        <translation>Send (Enter)</translation>
     </message>
     <message>
         <source>Sent when the other answer is done.</source>
@@ -135,6 +154,14 @@
     <message>
         <source>Back to where I was</source>
         <translation>Back to where I was</translation>
+    </message>
+    <message>
+        <source>Answer finished.</source>
+        <translation>Answer finished.</translation>
+    </message>
+    <message>
+        <source>Answering…</source>
+        <translation>Answering…</translation>
     </message>
 </context>
 <context>
@@ -336,10 +363,6 @@
         <translation>Settings</translation>
     </message>
     <message>
-        <source>Delete</source>
-        <translation>Delete</translation>
-    </message>
-    <message>
         <source>Scroll</source>
         <translation>Scroll</translation>
     </message>
@@ -474,6 +497,10 @@
         <source>Recently deleted</source>
         <translation>Recently deleted</translation>
     </message>
+    <message>
+        <source>Read a document…</source>
+        <translation>Read a document…</translation>
+    </message>
 </context>
 <context>
     <name>LibraryRow</name>
@@ -554,6 +581,14 @@
     <message>
         <source>Export to a folder</source>
         <translation>Export to a folder</translation>
+    </message>
+    <message>
+        <source>Save this place in a folder</source>
+        <translation>Save this place in a folder</translation>
+    </message>
+    <message>
+        <source>Read a document</source>
+        <translation>Read a document</translation>
     </message>
 </context>
 <context>
@@ -694,6 +729,14 @@
         <source>Delete from here…</source>
         <translation>Delete from here…</translation>
     </message>
+    <message>
+        <source>Try three answers</source>
+        <translation>Try three answers</translation>
+    </message>
+    <message>
+        <source>Save this place as a file…</source>
+        <translation>Save this place as a file…</translation>
+    </message>
 </context>
 <context>
     <name>ModelRow</name>
@@ -776,6 +819,13 @@
     </message>
 </context>
 <context>
+    <name>NumberSetting</name>
+    <message>
+        <source>%1%</source>
+        <translation>%1%</translation>
+    </message>
+</context>
+<context>
     <name>PlacePreview</name>
     <message>
         <source>You</source>
@@ -788,6 +838,76 @@
     <message>
         <source>Continue from here</source>
         <translation>Continue from here</translation>
+    </message>
+</context>
+<context>
+    <name>QShortcut</name>
+    <message>
+        <source>Ctrl</source>
+        <translation>Ctrl</translation>
+    </message>
+    <message>
+        <source>Shift</source>
+        <translation>Shift</translation>
+    </message>
+    <message>
+        <source>Alt</source>
+        <translation>Alt</translation>
+    </message>
+    <message>
+        <source>Esc</source>
+        <translation>Esc</translation>
+    </message>
+    <message>
+        <source>Return</source>
+        <translation>Enter</translation>
+    </message>
+    <message>
+        <source>Del</source>
+        <translation>Delete</translation>
+    </message>
+    <message>
+        <source>PgUp</source>
+        <translation>Page Up</translation>
+    </message>
+    <message>
+        <source>PgDown</source>
+        <translation>Page Down</translation>
+    </message>
+    <message>
+        <source>Up</source>
+        <translation>Up</translation>
+    </message>
+    <message>
+        <source>Left</source>
+        <translation>Left</translation>
+    </message>
+    <message>
+        <source>Right</source>
+        <translation>Right</translation>
+    </message>
+    <message>
+        <source>Backspace</source>
+        <translation>Backspace</translation>
+    </message>
+</context>
+<context>
+    <name>ReadDialog</name>
+    <message>
+        <source>Read %1? %L2 tokens, about %3 s. Old details fade.</source>
+        <translation>Read %1? %L2 tokens, about %3 s. Old details fade.</translation>
+    </message>
+    <message>
+        <source>Read %1? About %L2 tokens. Old details fade.</source>
+        <translation>Read %1? About %L2 tokens. Old details fade.</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Cancel</translation>
+    </message>
+    <message>
+        <source>Read</source>
+        <translation>Read</translation>
     </message>
 </context>
 <context>
@@ -873,20 +993,8 @@
         <translation>This</translation>
     </message>
     <message>
-        <source>The device stopped working. Try again, or choose another device under Models.</source>
-        <translation>The device stopped working. Try again, or choose another device under Models.</translation>
-    </message>
-    <message>
-        <source>A setting is out of range: %1.</source>
-        <translation>A setting is out of range: %1.</translation>
-    </message>
-    <message>
         <source>Internal error. Please report it with the details below.</source>
         <translation>Internal error. Please report it with the details below.</translation>
-    </message>
-    <message>
-        <source>Saved. Coming back here will take a moment: its state couldn&apos;t be written.</source>
-        <translation>Saved. Coming back here will take a moment: its state couldn&apos;t be written.</translation>
     </message>
     <message>
         <source>%1 has too little memory for this model, so it runs on the CPU. Choose a smaller model, or another device under Models.</source>
@@ -932,10 +1040,6 @@
         <translation>Begin a new library (the old file is kept)</translation>
     </message>
     <message>
-        <source>Can&apos;t open %1. Drop a model (.gguf) or a chat export (.json).</source>
-        <translation>Can&apos;t open %1. Drop a model (.gguf) or a chat export (.json).</translation>
-    </message>
-    <message>
         <source>Automatic (best available)</source>
         <translation>Automatic (best available)</translation>
     </message>
@@ -963,6 +1067,69 @@
             <numerusform>%n message could not be read.</numerusform>
             <numerusform>%n messages could not be read.</numerusform>
         </translation>
+    </message>
+    <message>
+        <source>%1 stopped working. Try again, or choose another device under Models.</source>
+        <translation>%1 stopped working. Try again, or choose another device under Models.</translation>
+    </message>
+    <message>
+        <source>The device</source>
+        <translation>The device</translation>
+    </message>
+    <message>
+        <source>%1 is out of range.</source>
+        <translation>%1 is out of range.</translation>
+    </message>
+    <message>
+        <source>Saved. Coming back here will take a moment: its state couldn&apos;t be written to %1 (%2).</source>
+        <translation>Saved. Coming back here will take a moment: its state couldn&apos;t be written to %1 (%2).</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n chats can be read.</source>
+        <translation>
+            <numerusform>%n chat can be read.</numerusform>
+            <numerusform>%n chats can be read.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>New messages are kept in %1.</source>
+        <translation>New messages are kept in %1.</translation>
+    </message>
+    <message>
+        <source>Open what can be read</source>
+        <translation>Open what can be read</translation>
+    </message>
+    <message>
+        <source>Reset sampling</source>
+        <translation>Reset sampling</translation>
+    </message>
+    <message>
+        <source>Instant</source>
+        <translation>Instant</translation>
+    </message>
+    <message>
+        <source>Reads %1 tokens</source>
+        <translation>Reads %1 tokens</translation>
+    </message>
+    <message>
+        <source>Reads %1 tokens, about %2 s</source>
+        <translation>Reads %1 tokens, about %2 s</translation>
+    </message>
+    <message>
+        <source>Made with another model: its text will be read, about %1 s.</source>
+        <translation>Made with another model: its text will be read, about %1 s.</translation>
+    </message>
+    <message>
+        <source>Made with another model: its text will be read.</source>
+        <translation>Made with another model: its text will be read.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t open %1. Drop a model (.gguf), a chat export (.json) or a document.</source>
+        <translation>Can&apos;t open %1. Drop a model (.gguf), a chat export (.json) or a document.</translation>
+    </message>
+    <message>
+        <source>After %1</source>
+        <translation>After %1</translation>
     </message>
 </context>
 <context>
@@ -1162,6 +1329,18 @@
         <source>Runnel Chat never uses the network. Chats, settings and models stay in your own folders.</source>
         <translation>Runnel Chat never uses the network. Chats, settings and models stay in your own folders.</translation>
     </message>
+    <message>
+        <source>Show</source>
+        <translation>Show</translation>
+    </message>
+    <message>
+        <source>Everyday</source>
+        <translation>Everyday</translation>
+    </message>
+    <message>
+        <source>Expert</source>
+        <translation>Expert</translation>
+    </message>
 </context>
 <context>
     <name>Sheet</name>
@@ -1212,12 +1391,46 @@
         <source>Small models make mistakes. Check important facts.</source>
         <translation>Small models make mistakes. Check important facts.</translation>
     </message>
+    <message>
+        <source>ops (the only program there)</source>
+        <translation>ops (the only program there)</translation>
+    </message>
 </context>
 <context>
     <name>TableBlock</name>
     <message>
         <source>Table with %1 columns</source>
         <translation>Table with %1 columns</translation>
+    </message>
+</context>
+<context>
+    <name>ThoughtBlock</name>
+    <message>
+        <source>Thinking…</source>
+        <translation>Thinking…</translation>
+    </message>
+    <message>
+        <source>Thought for less than a second</source>
+        <translation>Thought for less than a second</translation>
+    </message>
+    <message numerus="yes">
+        <source>Thought for %n seconds</source>
+        <translation>
+            <numerusform>Thought for %n second</numerusform>
+            <numerusform>Thought for %n seconds</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Thought for %1 min %2 s</source>
+        <translation>Thought for %1 min %2 s</translation>
+    </message>
+    <message>
+        <source>Hide the thought</source>
+        <translation>Hide the thought</translation>
+    </message>
+    <message>
+        <source>Show the thought</source>
+        <translation>Show the thought</translation>
     </message>
 </context>
 <context>
@@ -1242,6 +1455,10 @@
         <source>Every message will appear here. Click one to look at it; “Continue from here” goes back to it.</source>
         <translation>Every message will appear here. Click one to look at it; “Continue from here” goes back to it.</translation>
     </message>
+    <message>
+        <source>What do you still know?</source>
+        <translation>What do you still know?</translation>
+    </message>
 </context>
 <context>
     <name>TimelineRow</name>
@@ -1256,6 +1473,45 @@
     <message>
         <source>current place</source>
         <translation>current place</translation>
+    </message>
+    <message>
+        <source>Pinned</source>
+        <translation>Pinned</translation>
+    </message>
+    <message>
+        <source>branch %1 of %2</source>
+        <translation>branch %1 of %2</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n more messages folded</source>
+        <translation>
+            <numerusform>%n more message folded</numerusform>
+            <numerusform>%n more messages folded</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>%L1 s</source>
+        <translation>%L1 s</translation>
+    </message>
+    <message>
+        <source>%L1 tokens</source>
+        <translation>%L1 tokens</translation>
+    </message>
+    <message>
+        <source>Unfold this branch</source>
+        <translation>Unfold this branch</translation>
+    </message>
+    <message>
+        <source>Fold this branch</source>
+        <translation>Fold this branch</translation>
+    </message>
+    <message>
+        <source>+%L1</source>
+        <translation>+%L1</translation>
+    </message>
+    <message>
+        <source>Document</source>
+        <translation>Document</translation>
     </message>
 </context>
 <context>
@@ -1294,6 +1550,29 @@
     <message>
         <source>Delete forever</source>
         <translation>Delete forever</translation>
+    </message>
+</context>
+<context>
+    <name>TrySheet</name>
+    <message>
+        <source>Three answers</source>
+        <translation>Three answers</translation>
+    </message>
+    <message>
+        <source>Answering…</source>
+        <translation>Answering…</translation>
+    </message>
+    <message>
+        <source>Words that only one answer has are marked. Nothing is stored until you keep one.</source>
+        <translation>Words that only one answer has are marked. Nothing is stored until you keep one.</translation>
+    </message>
+    <message>
+        <source>Answer %1</source>
+        <translation>Answer %1</translation>
+    </message>
+    <message>
+        <source>Keep this one</source>
+        <translation>Keep this one</translation>
     </message>
 </context>
 </TS>

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/chat/models/app_controller.h"
 
+#include <QAccessible>
 #include <QClipboard>
 #include <QCoreApplication>
 #include <QDateTime>
 #include <QDesktopServices>
 #include <QFileInfo>
 #include <QGuiApplication>
+#include <QKeySequence>
 #include <QLocale>
 #include <QPalette>
 #include <QUrl>
 #include <algorithm>
 #include <utility>
+
+#include "app/chat/engine/convert.h"
+#include "app/chat/engine/document.h"
 
 namespace runnel::chat {
 namespace {
@@ -109,14 +114,17 @@ QString inWords(const Problem& problem) {
       return QCoreApplication::translate(
           "Runnel", "Not enough memory. Close other programs or choose a smaller model.");
     case ErrorCode::device:
-      return QCoreApplication::translate("Runnel",
-                                         "The device stopped working. Try again, or choose another "
-                                         "device under Models.");
+      return QCoreApplication::translate(
+                 "Runnel", "%1 stopped working. Try again, or choose another device under Models.")
+          .arg(problem.file.isEmpty() ? QCoreApplication::translate("Runnel", "The device")
+                                      : problem.file);
     case ErrorCode::cancelled:
       return QCoreApplication::translate("Runnel", "Stopped.");
     case ErrorCode::invalid_argument:
-      return QCoreApplication::translate("Runnel", "A setting is out of range: %1.")
-          .arg(problem.message);
+      // The library says "temperature is 3, expected …".
+      if (!problem.message.contains(QStringLiteral(" is "))) break;
+      return QCoreApplication::translate("Runnel", "%1 is out of range.")
+          .arg(problem.message.section(QStringLiteral(" is "), 0, 0));
     case ErrorCode::internal:
       break;
   }
@@ -138,10 +146,10 @@ AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions 
     if (p.code != ErrorCode::device || !m_models.fallBack(p)) show(p);
   });
   connect(&m_chat, &ChatModel::warned, this, [this](const QString& warning) {
-    put({.text = QCoreApplication::translate(
-             "Runnel",
-             "Saved. Coming back here will take a moment: its state couldn't be written."),
-         .details = warning});
+    put({.text = QCoreApplication::translate("Runnel",
+                                             "Saved. Coming back here will take a moment: its "
+                                             "state couldn't be written to %1 (%2).")
+                     .arg(m_options.library + QStringLiteral(".snapshots"), warning)});
   });
   connect(&m_models, &ModelPicker::failed, this, [this](const Problem& p) { show(p); });
   connect(&m_models, &ModelPicker::fellBack, this, [this](const Problem& p) {
@@ -209,11 +217,13 @@ void AppController::connectEngine() {
     m_notices.clear();
     m_chat.startNew();
     QString words;
-    if (replaced.copied) {
+    if (replaced.how != Replace::Anew) {
       const int chats = static_cast<int>(replaced.conversations);
       const int lost = static_cast<int>(replaced.unreadable);
-      words = QCoreApplication::translate("Runnel", "%n chats saved into a new library.", nullptr,
-                                          chats);
+      words = replaced.how == Replace::Look
+                  ? QCoreApplication::translate("Runnel", "%n chats can be read.", nullptr, chats)
+                  : QCoreApplication::translate("Runnel", "%n chats saved into a new library.",
+                                                nullptr, chats);
       if (lost > 0)
         words += u' ' + QCoreApplication::translate("Runnel", "%n messages could not be read.",
                                                     nullptr, lost);
@@ -222,16 +232,33 @@ void AppController::connectEngine() {
     }
     words +=
         u' ' + QCoreApplication::translate("Runnel", "The old file is kept: %1").arg(replaced.old);
+    if (QFileInfo(replaced.file).absolutePath() != QFileInfo(replaced.old).absolutePath())
+      words +=
+          u' ' +
+          QCoreApplication::translate("Runnel", "New messages are kept in %1.").arg(replaced.file);
     put({.text = words, .problem = true});  // it stays until it was read
     m_engine.listTrash();
   });
   connect(&m_engine, &ChatEngine::exported, this, [this](const QString& file) {
     say(QCoreApplication::translate("Runnel", "Exported to %1").arg(file));
   });
+  connect(&m_engine, &ChatEngine::placeOpened, this, &AppController::onPlaceOpened);
   connect(&m_engine, &ChatEngine::imported, this, [this](qint64 conversation, int chats) {
     m_chat.open(conversation);
     say(QCoreApplication::translate("Runnel", "%n chats imported.", nullptr, chats));
   });
+}
+
+void AppController::onPlaceOpened(qint64 conversation, qint64 toRead) {
+  m_chat.open(conversation);
+  m_library.refresh();
+  if (toRead == 0) return;
+  const double seconds = m_chat.secondsFor(toRead);
+  say(seconds > 0 ? QCoreApplication::translate(
+                        "Runnel", "Made with another model: its text will be read, about %1 s.")
+                        .arg(QLocale().toString(seconds, 'f', seconds < 9.5 ? 1 : 0))
+                  : QCoreApplication::translate("Runnel",
+                                                "Made with another model: its text will be read."));
 }
 
 AppController::~AppController() = default;
@@ -267,13 +294,15 @@ QVariantList AppController::notices() const {
   for (const Notice& n : m_notices) {
     QVariantList acts;
     for (const QString& act : n.acts) {
-      acts.push_back(
-          QVariantMap{{QStringLiteral("act"), act},
-                      {QStringLiteral("text"),
-                       act == QStringLiteral("salvage")
-                           ? QCoreApplication::translate("Runnel", "Save into a new library")
-                           : QCoreApplication::translate(
-                                 "Runnel", "Begin a new library (the old file is kept)")}});
+      const QString words =
+          act == QStringLiteral("look")
+              ? QCoreApplication::translate("Runnel", "Open what can be read")
+          : act == QStringLiteral("salvage")
+              ? QCoreApplication::translate("Runnel", "Save into a new library")
+          : act == QStringLiteral("sampling")
+              ? QCoreApplication::translate("Runnel", "Reset sampling")
+              : QCoreApplication::translate("Runnel", "Begin a new library (the old file is kept)");
+      acts.push_back(QVariantMap{{QStringLiteral("act"), act}, {QStringLiteral("text"), words}});
     }
     list.push_back(QVariantMap{{QStringLiteral("id"), n.id},
                                {QStringLiteral("text"), n.text},
@@ -318,11 +347,19 @@ void AppController::put(Notice notice) {
 void AppController::show(const Problem& problem, const QString& words) {
   const bool library = problem.about == About::Library;
   QStringList acts;
-  if (library && problem.code == ErrorCode::malformed) acts.push_back(QStringLiteral("salvage"));
+  if (library && problem.code == ErrorCode::malformed)
+    acts << QStringLiteral("look") << QStringLiteral("salvage");
+  // Whatever happened to the file, a chat can be begun. Where the disk is full, deleting makes room.
   if (library && problem.refusal != Refusal::Full &&
-      (problem.code == ErrorCode::malformed || problem.code == ErrorCode::unsupported))
+      (problem.code == ErrorCode::malformed || problem.code == ErrorCode::unsupported ||
+       problem.refusal == Refusal::Forbidden))
     acts.push_back(QStringLiteral("fresh"));
-  put({.text = words.isEmpty() ? inWords(problem) : words,
+  Problem told = problem;
+  if (problem.code == ErrorCode::device && problem.file.isEmpty()) told.file = m_models.device();
+  if (problem.code == ErrorCode::invalid_argument && words.isEmpty() &&
+      problem.message.contains(QStringLiteral(" is ")))
+    acts.push_back(QStringLiteral("sampling"));
+  put({.text = words.isEmpty() ? inWords(told) : words,
        .details = problem.message,
        .problem = true,
        .acts = acts});
@@ -352,7 +389,14 @@ void AppController::dismissNotice(int id) {
 }
 
 void AppController::act(const QString& what) {
-  m_engine.replaceLibrary(what == QStringLiteral("salvage"));
+  if (what == QStringLiteral("sampling")) {
+    m_settings.resetSampling();
+    dismissNotice();
+    return;
+  }
+  m_engine.replaceLibrary(what == QStringLiteral("look")      ? Replace::Look
+                          : what == QStringLiteral("salvage") ? Replace::Salvage
+                                                              : Replace::Anew);
 }
 
 QColor AppController::linkColour() const {
@@ -372,6 +416,40 @@ void AppController::copy(const QString& text) {
   say(QCoreApplication::translate("Runnel", "Copied."));
 }
 
+QString AppController::keys(const QString& portable) const {
+  // Qt looks these up by itself, but only its own translations, which need not be installed, have them.
+  static constexpr const char* kNames[] = {
+      QT_TRANSLATE_NOOP("QShortcut", "Ctrl"),   QT_TRANSLATE_NOOP("QShortcut", "Shift"),
+      QT_TRANSLATE_NOOP("QShortcut", "Alt"),    QT_TRANSLATE_NOOP("QShortcut", "Esc"),
+      QT_TRANSLATE_NOOP("QShortcut", "Return"), QT_TRANSLATE_NOOP("QShortcut", "Del"),
+      QT_TRANSLATE_NOOP("QShortcut", "PgUp"),   QT_TRANSLATE_NOOP("QShortcut", "PgDown"),
+      QT_TRANSLATE_NOOP("QShortcut", "Up"),     QT_TRANSLATE_NOOP("QShortcut", "Left"),
+      QT_TRANSLATE_NOOP("QShortcut", "Right"),  QT_TRANSLATE_NOOP("QShortcut", "Backspace")};
+  static_cast<void>(kNames);
+  QStringList words;
+  for (const QString& key : portable.split(QStringLiteral(", ")))
+    words.push_back(
+        QKeySequence(key, QKeySequence::PortableText).toString(QKeySequence::NativeText));
+  return words.join(QStringLiteral(", "));
+}
+
+QString AppController::costInWords(qint64 tokens) const {
+  if (tokens == 0) return QCoreApplication::translate("Runnel", "Instant");
+  const QLocale locale;
+  const double seconds = m_chat.secondsFor(tokens);
+  if (seconds <= 0)
+    return QCoreApplication::translate("Runnel", "Reads %1 tokens").arg(locale.toString(tokens));
+  return QCoreApplication::translate("Runnel", "Reads %1 tokens, about %2 s")
+      .arg(locale.toString(tokens), locale.toString(seconds, 'f', seconds < 9.5 ? 1 : 0));
+}
+
+void AppController::announce(QObject* item) const {
+  QAccessibleEvent renamed(item, QAccessible::NameChanged);
+  QAccessible::updateAccessibility(&renamed);
+  QAccessibleEvent alert(item, QAccessible::Alert);
+  QAccessible::updateAccessibility(&alert);
+}
+
 bool AppController::isWebLink(const QString& link) const {
   const QString scheme = QUrl(link).scheme();
   return scheme == QStringLiteral("http") || scheme == QStringLiteral("https") ||
@@ -383,12 +461,25 @@ void AppController::openLink(const QString& link) {
 }
 
 void AppController::drop(const QUrl& file) {
-  if (file.toLocalFile().endsWith(QStringLiteral(".json"), Qt::CaseInsensitive)) {
+  const QString path = file.toLocalFile();
+  if (path.endsWith(QStringLiteral(".json"), Qt::CaseInsensitive) ||
+      path.endsWith(QStringLiteral(".rnlpack"), Qt::CaseInsensitive)) {
     m_library.importFrom(file);
+  } else if (isDocument(path)) {
+    const Result<QString> text = readDocumentText(path);
+    constexpr qint64 kCharactersOfAToken = 4;  // of English and German text
+    if (!text) {
+      show(problem(text.error(), About::Nothing, path),
+           QCoreApplication::translate("Runnel", "Couldn't read %1: %2.")
+               .arg(path, QString::fromStdString(text.error().message)));
+    } else {
+      const qint64 tokens = text->size() / kCharactersOfAToken + 1;
+      Q_EMIT documentWanted(path, tokens, m_chat.secondsFor(tokens));
+    }
   } else if (!m_models.add(file)) {
     show({ErrorCode::unsupported, file.toString()},
          QCoreApplication::translate(
-             "Runnel", "Can't open %1. Drop a model (.gguf) or a chat export (.json).")
+             "Runnel", "Can't open %1. Drop a model (.gguf), a chat export (.json) or a document.")
              .arg(file.isLocalFile() ? file.toLocalFile() : file.toString()));
   }
 }

@@ -21,6 +21,7 @@ struct AppOptions {
   QStringList modelFolders;
   bool kiosk = false;
   QString wantedModel = {};  // named at the start; it may not be there
+  QString library = {};      // its file
 };
 
 class AppController : public QObject {
@@ -78,13 +79,22 @@ class AppController : public QObject {
   Q_INVOKABLE void copy(const QString& text);
   Q_INVOKABLE void openLink(const QString& link);  // after the user was asked
   Q_INVOKABLE bool isWebLink(const QString& link) const;
-  Q_INVOKABLE void drop(const QUrl& file);  // a model or an exported conversation
+  Q_INVOKABLE void drop(const QUrl& file);  // a model, exported chats, a place, a document
   Q_INVOKABLE void say(const QString& notice);
+  /// "Ctrl+N, PgUp" as the system writes it, in the language of the window. Several keys are divided by ", ".
+  Q_INVOKABLE QString keys(const QString& portable) const;
+  /// What going to a place takes that costs so many tokens of reading; 0: none.
+  Q_INVOKABLE QString costInWords(qint64 tokens) const;
+  /// Has screen readers say what `item` is called now.
+  Q_INVOKABLE void announce(QObject* item) const;
 
  Q_SIGNALS:
   void noticeChanged();
   void trashChanged();
   void linkColourChanged();
+  /// A document was dropped or chosen: it is read if the user wants that.
+  /// @param tokens   about; @param seconds  about, 0: not known
+  void documentWanted(const QString& file, qint64 tokens, double seconds);
 
  private:
   struct Notice {
@@ -99,6 +109,7 @@ class AppController : public QObject {
   void show(const Problem& problem, const QString& words = {});
   void put(Notice notice);
   void connectEngine();
+  void onPlaceOpened(qint64 conversation, qint64 toRead);
 
   ChatEngine& m_engine;
   Settings& m_settings;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/chat/models/chat_model.h"
 
+#include <QCoreApplication>
+#include <QFileInfo>
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -22,7 +24,10 @@ QString nameFor(const QString& text) {
 }  // namespace
 
 ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
-    : QObject(parent), m_engine(engine), m_settings(settings) {
+    : QObject(parent),
+      m_engine(engine),
+      m_settings(settings),
+      m_readRate(settings.recall(QStringLiteral("readRate"), 0).toDouble()) {
   m_drafting.setSingleShot(true);
   m_drafting.setInterval(kDraftMs);
   connect(&m_drafting, &QTimer::timeout, this, &ChatModel::saveDraft);
@@ -33,6 +38,14 @@ ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
   connect(&engine, &ChatEngine::treeRead, this, &ChatModel::onTree);
   connect(&engine, &ChatEngine::userSaved, this, &ChatModel::onUserSaved);
   connect(&engine, &ChatEngine::textWritten, this, &ChatModel::onText);
+  connect(&engine, &ChatEngine::thoughtWritten, this, &ChatModel::onThought);
+  connect(&engine, &ChatEngine::tryWritten, this,
+          [this](quint64 ticket, int which, const QString& piece) {
+            if (ticket != m_turn.ticket || which < 0 || which >= m_tries.size()) return;
+            writingBegan();
+            m_tries[which] += piece;
+            Q_EMIT aside();
+          });
   connect(&engine, &ChatEngine::answered, this, &ChatModel::onAnswered);
   connect(&engine, &ChatEngine::answerFailed, this, &ChatModel::onFailed);
   connect(&engine, &ChatEngine::reading, this, [this](quint64 ticket, qint64 done, qint64 total) {
@@ -169,7 +182,7 @@ void ChatModel::onTree(const ConversationTree& tree) {
 
 void ChatModel::showPath() {
   QVector<MessageRow> rows;
-  const bool here = turnIsHere();
+  const bool here = turnIsHere() && !turnIsAside();
   const bool resumes = here && m_turn.act == Act::Resume;
   for (const qint64 id : m_tree.pathTo(here ? m_turn.after : m_tree.head())) {
     const QVector<qint64> alternatives = m_tree.alternativesOf(id);
@@ -179,13 +192,20 @@ void ChatModel::showPath() {
   }
   if (resumes && !rows.isEmpty()) {
     rows.last().message.text += m_turn.written;
+    if (!m_turn.thought.isEmpty()) {
+      rows.last().message.thought = m_turn.thought;
+      rows.last().message.thoughtMs = m_turn.thoughtMs;
+    }
     rows.last().writing = true;
   } else if (here && m_turn.act == Act::Write) {
     rows.push_back({.message = {.role = QStringLiteral("assistant"), .text = m_turn.said}});
   } else if (here) {
     if (!m_turn.said.isEmpty())
       rows.push_back({.message = {.role = QStringLiteral("user"), .text = m_turn.said}});
-    rows.push_back({.message = {.role = QStringLiteral("assistant"), .text = m_turn.written},
+    rows.push_back({.message = {.role = QStringLiteral("assistant"),
+                                .text = m_turn.written,
+                                .thought = m_turn.thought,
+                                .thoughtMs = m_turn.thoughtMs},
                     .writing = true});
   }
   m_messages.setRows(rows);
@@ -194,7 +214,7 @@ void ChatModel::showPath() {
 }
 
 bool ChatModel::wentBack() const {
-  return !turnIsHere() && !m_tree.childrenOf(m_tree.head()).isEmpty();
+  return (!turnIsHere() || turnIsAside()) && !m_tree.childrenOf(m_tree.head()).isEmpty();
 }
 
 bool ChatModel::unanswered() const {
@@ -221,7 +241,7 @@ void ChatModel::begin(AnswerRequest request) {
   request.sampling = m_settings.sampling();
   request.maxTokens = m_settings.maxTokens;
   if (request.conversation == 0) {
-    request.name = nameFor(request.text);
+    if (request.name.isEmpty()) request.name = nameFor(request.text);
     request.system = m_settings.systemPrompt;
   }
   m_turn = {.ticket = request.ticket,
@@ -233,7 +253,7 @@ void ChatModel::begin(AnswerRequest request) {
             .fromDraft = request.fromDraft};
   m_engine.answer(request);
   Q_EMIT stateChanged();
-  if (!turnIsHere()) return;
+  if (!turnIsHere() || turnIsAside()) return;
   showPath();
   Q_EMIT bringIntoView(m_messages.rowCount() - 1);
 }
@@ -307,6 +327,46 @@ void ChatModel::editAnswer(qint64 answer, const QString& text) {
   begin({.conversation = m_conversation, .after = old->parent, .text = text, .act = Act::Write});
 }
 
+bool ChatModel::tryThree(qint64 message) {
+  const Message* found = m_tree.find(message);
+  if (busy() || found == nullptr || found->role == QStringLiteral("system")) return false;
+  m_triedAfter = found->role == QStringLiteral("user") ? message : found->parent;
+  m_tries = {QString(), QString(), QString()};
+  Q_EMIT aside();
+  begin({.conversation = m_conversation,
+         .after = m_triedAfter,
+         .act = Act::Try,
+         .head = m_tree.head()});
+  return true;
+}
+
+void ChatModel::keepTry(int which) {
+  const QString text = m_tries.value(which);
+  if (busy() || text.trimmed().isEmpty() || !m_tree.contains(m_triedAfter)) return;
+  begin({.conversation = m_conversation, .after = m_triedAfter, .text = text, .act = Act::Write});
+}
+
+bool ChatModel::readDocument(const QString& file) {
+  if (busy()) return false;
+  startNew();
+  begin({.text = file,
+         .name = QCoreApplication::translate("Runnel", "After %1").arg(QFileInfo(file).fileName()),
+         .act = Act::Read});
+  return true;
+}
+
+bool ChatModel::askAside(const QString& question) {
+  if (busy() || m_conversation == 0 || question.trimmed().isEmpty()) return false;
+  m_told.clear();
+  Q_EMIT aside();
+  begin({.conversation = m_conversation,
+         .after = m_tree.head(),
+         .text = question.trimmed(),
+         .act = Act::Ask,
+         .head = m_tree.head()});
+  return true;
+}
+
 void ChatModel::answerAgain() {
   if (!busy() && unanswered()) begin({.conversation = m_conversation, .after = m_tree.head()});
 }
@@ -357,14 +417,35 @@ void ChatModel::onUserSaved(quint64 ticket, qint64 conversation, const Message& 
   if (made) Q_EMIT libraryChanged();
 }
 
+void ChatModel::writingBegan() {
+  if (m_turn.state != Waiting && m_turn.state != Reading) return;
+  m_turn.state = Writing;
+  Q_EMIT stateChanged();
+}
+
+void ChatModel::onThought(quint64 ticket, const QString& piece) {
+  if (ticket != m_turn.ticket) return;
+  if (!m_turn.thinking.isValid()) m_turn.thinking.start();
+  m_turn.thought += piece;
+  writingBegan();
+  if (turnIsHere() && !turnIsAside()) m_messages.setThought(m_turn.thought, 0);
+}
+
 void ChatModel::onText(quint64 ticket, const QString& piece) {
   if (ticket != m_turn.ticket) return;
+  const bool thought = m_turn.written.isEmpty() && m_turn.thinking.isValid();
   m_turn.written += piece;
-  if (m_turn.state == Waiting || m_turn.state == Reading) {
-    m_turn.state = Writing;
-    Q_EMIT stateChanged();
+  writingBegan();
+  if (thought) {
+    m_turn.thoughtMs = m_turn.thinking.elapsed();
+    if (turnIsHere() && !turnIsAside()) m_messages.setThought(m_turn.thought, m_turn.thoughtMs);
   }
-  if (turnIsHere()) m_messages.appendText(piece);
+  if (m_turn.act == Act::Ask) {
+    m_told += piece;
+    Q_EMIT aside();
+  } else if (turnIsHere()) {
+    m_messages.appendText(piece);
+  }
 }
 
 void ChatModel::endTurn() {
@@ -374,6 +455,19 @@ void ChatModel::endTurn() {
 
 void ChatModel::onAnswered(quint64 ticket, const AnswerReport& report) {
   if (ticket != m_turn.ticket) return;
+  constexpr qint64 kEnoughToTell = 64;  // tokens
+  const qint64 read = report.read + report.again + report.relaid;
+  if (read >= kEnoughToTell && report.firstTokenMs > 0) {
+    m_readRate = static_cast<double>(read) * 1000.0 / report.firstTokenMs;
+    m_settings.remember(QStringLiteral("readRate"), qRound(m_readRate));
+  }
+  if (turnIsAside()) {
+    if (m_turn.act == Act::Try) m_tries = report.tries;
+    endTurn();
+    Q_EMIT aside();
+    sendQueued();
+    return;
+  }
   const bool here = turnIsHere();
   if (here) {
     if (Message* known = m_tree.find(report.answer.id); known != nullptr) {
@@ -382,6 +476,9 @@ void ChatModel::onAnswered(quint64 ticket, const AnswerReport& report) {
       m_tree.add(report.answer);
     } else {
       m_tree.setHead(report.answer.parent);
+    }
+    for (const qint64 id : report.instant) {
+      if (Message* saved = m_tree.find(id); saved != nullptr) saved->instant = true;
     }
     if (m_turn.act != Act::Write) m_last = report;
   }
@@ -402,10 +499,11 @@ void ChatModel::onFailed(quint64 ticket, const Problem& problem) {
   const Turn turn = std::exchange(m_turn, {});
   Q_EMIT stateChanged();
   // What was not stored goes back to where it was typed.
+  const bool kept = turn.act == Act::Answer || turn.act == Act::Write;
   if (turn.fromDraft && !turn.said.isEmpty() && !here)
     m_drafts.insert(turn.conversation, turn.said);
   if (here) {
-    if (!turn.said.isEmpty() && m_draft.isEmpty()) setDraft(turn.said);
+    if (kept && !turn.said.isEmpty() && m_draft.isEmpty()) setDraft(turn.said);
     showPath();
     reload();
   }
@@ -520,9 +618,18 @@ QVariantMap ChatModel::whatGoes(qint64 message) const {
           {QStringLiteral("pinned"), pinned}};
 }
 
+double ChatModel::secondsFor(qint64 tokens) const {
+  return m_readRate > 0 ? static_cast<double>(tokens) / m_readRate : 0.0;
+}
+
 QString ChatModel::textOf(qint64 message) const {
   const Message* found = m_tree.find(message);
   return found == nullptr ? QString() : found->text;
+}
+
+QString ChatModel::thoughtOf(qint64 message) const {
+  const Message* found = m_tree.find(message);
+  return found == nullptr ? QString() : found->thought;
 }
 
 qint64 ChatModel::lastWithAlternatives() const {

@@ -37,6 +37,10 @@ class ChatModel : public QObject {
                  stateChanged)  // the chat that is answered, 0: none that exists
   Q_PROPERTY(bool queued READ queued NOTIFY
                  stateChanged)  // its draft is sent when the other answer is done
+  Q_PROPERTY(QStringList tries READ tries NOTIFY aside)  // three answers, none of them kept yet
+  Q_PROPERTY(bool trying READ trying NOTIFY stateChanged)
+  Q_PROPERTY(QString told READ told NOTIFY aside)  // what was answered aside
+  Q_PROPERTY(bool asking READ asking NOTIFY stateChanged)
   Q_PROPERTY(bool canGoBack READ canGoBack NOTIFY pathChanged)
   Q_PROPERTY(bool canGoForward READ canGoForward NOTIFY pathChanged)
   Q_PROPERTY(bool wentBack READ wentBack NOTIFY pathChanged)
@@ -76,6 +80,10 @@ class ChatModel : public QObject {
   bool busyElsewhere() const { return busy() && !turnIsHere(); }
   qint64 answering() const { return m_turn.conversation; }
   bool queued() const;
+  QStringList tries() const { return m_tries; }
+  bool trying() const { return turnIsHere() && m_turn.act == Act::Try; }
+  QString told() const { return m_told; }
+  bool asking() const { return turnIsHere() && m_turn.act == Act::Ask; }
   bool canGoBack() const { return !m_back.isEmpty(); }
   bool canGoForward() const { return !m_forward.isEmpty(); }
   double readingProgress() const;
@@ -106,6 +114,14 @@ class ChatModel : public QObject {
   Q_INVOKABLE void resume(qint64 answer);  // one that was cut short, where the talk stands
   Q_INVOKABLE void editAnswer(qint64 answer, const QString& text);  // as another version
   Q_INVOKABLE void regenerate(qint64 answer);
+  /// Three answers beside an answer, or to a message of the user; keepTry() makes one of them a version.
+  /// False if something is being answered.
+  Q_INVOKABLE bool tryThree(qint64 message);
+  Q_INVOKABLE void keepTry(int which);
+  /// Reads a document once: a chat begins after it, and others can. False if something is being answered.
+  Q_INVOKABLE bool readDocument(const QString& file);
+  /// Asks a copy of the state where the talk stands: told() is the answer, and nothing is added.
+  Q_INVOKABLE bool askAside(const QString& question);
   Q_INVOKABLE void answerAgain();      // to the user's message where the talk stands
   Q_INVOKABLE void answerLastAgain();  // whichever of the two fits
   Q_INVOKABLE void edit(qint64 message, const QString& text);
@@ -122,6 +138,8 @@ class ChatModel : public QObject {
   /// What deleteFrom() takes: {messages, branches, pinned}.
   Q_INVOKABLE QVariantMap whatGoes(qint64 message) const;
   Q_INVOKABLE QString textOf(qint64 message) const;
+  Q_INVOKABLE QString thoughtOf(qint64 message) const;
+  Q_INVOKABLE double secondsFor(qint64 tokens) const;  // of reading, about; 0: not known yet
   Q_INVOKABLE QVariantList alternativesOf(qint64 message) const;  // {id, text, shown, number}
   /// The last message in view that was said or answered in several versions; 0: none.
   Q_INVOKABLE qint64 lastWithAlternatives() const;
@@ -142,6 +160,7 @@ class ChatModel : public QObject {
   void failed(const runnel::chat::Problem& problem);
   void warned(const QString& warning);
   void bringIntoView(int row);
+  void aside();   // tries or told changed
   void opened();  // where it was left
   void libraryChanged();
 
@@ -161,6 +180,9 @@ class ChatModel : public QObject {
     bool fromDraft = false;
     QElapsedTimer reading = {};  // since the first report of it
     qint64 before = 0;           // tokens that were read by then
+    QString thought = {};        // before what is written
+    QElapsedTimer thinking = {};
+    qint64 thoughtMs = 0;  // once it is over
   };
   // A draft that is sent when another answer is done.
   struct Queued {
@@ -172,11 +194,16 @@ class ChatModel : public QObject {
   void sendQueued();
   void moved();  // where the talk stands is about to change
   bool turnIsHere() const;
+  bool turnIsAside() const {
+    return m_turn.act == Act::Try || m_turn.act == Act::Ask || m_turn.act == Act::Read;
+  }
   void setHead(qint64 message);
   void showPath();
   void onTree(const ConversationTree& tree);
   void onUserSaved(quint64 ticket, qint64 conversation, const Message& message);
   void onText(quint64 ticket, const QString& piece);
+  void onThought(quint64 ticket, const QString& piece);
+  void writingBegan();
   void onAnswered(quint64 ticket, const AnswerReport& report);
   void onFailed(quint64 ticket, const Problem& problem);
   void endTurn();
@@ -201,6 +228,10 @@ class ChatModel : public QObject {
   Turn m_turn;
   quint64 m_tickets = 0;
   AnswerReport m_last;
+  QStringList m_tries;
+  qint64 m_triedAfter = 0;  // the message that they answer
+  QString m_told;
+  double m_readRate = 0;  // tokens per second; 0: not known
 };
 
 }  // namespace runnel::chat

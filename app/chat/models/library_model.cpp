@@ -175,14 +175,18 @@ void LibraryModel::exportTo(qint64 conversation, const QString& file) {
 bool LibraryModel::fileExists(const QString& file) const { return QFileInfo::exists(file); }
 
 QString LibraryModel::exportFile(qint64 conversation, bool json) const {
+  QDir folder(QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation));
+  if (!folder.exists()) folder = QDir::home();
+  return freeName(folder, conversation, json ? QStringLiteral(".json") : QStringLiteral(".md"));
+}
+
+QString LibraryModel::freeName(const QDir& folder, qint64 conversation,
+                               const QString& suffix) const {
   static const QRegularExpression unfit(QStringLiteral("[^\\p{L}\\p{N}]+"),
                                         QRegularExpression::UseUnicodePropertiesOption);
   QString name = nameOf(conversation).replace(unfit, QStringLiteral("-")).left(60);
   while (name.endsWith(u'-')) name.chop(1);
   if (name.isEmpty()) name = QStringLiteral("chat");
-  QDir folder(QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation));
-  if (!folder.exists()) folder = QDir::home();
-  const QString suffix = json ? QStringLiteral(".json") : QStringLiteral(".md");
   QString file = folder.filePath(name + suffix);
   for (int n = 2; fileExists(file); ++n)
     file = folder.filePath(QStringLiteral("%1-%2").arg(name).arg(n) + suffix);
@@ -190,7 +194,17 @@ QString LibraryModel::exportFile(qint64 conversation, bool json) const {
 }
 
 void LibraryModel::importFrom(const QUrl& file) {
-  m_engine.importFrom(file.isLocalFile() ? file.toLocalFile() : file.toString());
+  const QString path = file.isLocalFile() ? file.toLocalFile() : file.toString();
+  if (path.endsWith(QStringLiteral(".rnlpack"), Qt::CaseInsensitive)) {
+    m_engine.openPlace(path);
+  } else {
+    m_engine.importFrom(path);
+  }
+}
+
+void LibraryModel::savePlace(qint64 conversation, qint64 message, const QString& folder) {
+  m_engine.savePlace(conversation, message,
+                     freeName(QDir(folder), conversation, QStringLiteral(".rnlpack")));
 }
 
 QString LibraryModel::nameOf(qint64 conversation) const {

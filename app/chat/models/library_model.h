@@ -5,6 +5,7 @@
 #include <QtQml/qqmlregistration.h>
 
 #include <QAbstractListModel>
+#include <QDir>
 #include <QTimer>
 
 #include "app/chat/engine/chat_engine.h"
@@ -56,7 +57,9 @@ class LibraryModel : public QAbstractListModel {
   /// Where an export could go: a name that is free, in the user's documents.
   Q_INVOKABLE QString exportFile(qint64 conversation, bool json) const;
   Q_INVOKABLE bool fileExists(const QString& file) const;
-  Q_INVOKABLE void importFrom(const QUrl& file);
+  Q_INVOKABLE void importFrom(const QUrl& file);  // .rnlpack: a place; else chats
+  /// Saves a place into `folder`, under a name that is free.
+  Q_INVOKABLE void savePlace(qint64 conversation, qint64 message, const QString& folder);
   Q_INVOKABLE void measure();
   Q_INVOKABLE QString nameOf(qint64 conversation) const;
 
@@ -77,6 +80,7 @@ class LibraryModel : public QAbstractListModel {
   };
 
   void show(QVector<Row> rows);
+  QString freeName(const QDir& folder, qint64 conversation, const QString& suffix) const;
   void showConversations();
 
   ChatEngine& m_engine;

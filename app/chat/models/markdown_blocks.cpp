@@ -4,6 +4,8 @@
 #include <QRegularExpression>
 #include <algorithm>
 
+#include "app/chat/models/formula.h"
+
 namespace runnel::chat {
 namespace {
 
@@ -70,16 +72,46 @@ QString withBreaks(const QStringList& lines) {
   return out;
 }
 
-// HTML and images would be interpreted: "<" and "!" before "[" become plain, but not inside `code`.
-QString madeSafe(const QString& prose) {
+// As it is written, whatever Markdown means by it.
+QString verbatim(QStringView text) {
+  QString out;
+  for (const QChar c : text) {
+    if (QStringView(u"\\`*_{}[]()#+-.!|<>~$&").contains(c)) out += u'\\';
+    out += c;
+  }
+  return out;
+}
+
+// HTML and images would be interpreted: "<" and "!" before "[" become plain, but not inside `code`. Formulas become
+// places that `formulas` tells of; one that cannot be drawn stands as it is written.
+QString madeSafe(const QString& prose, QStringList* formulas = nullptr) {
   QString out;
   out.reserve(prose.size() + 16);
   bool code = false;
   for (qsizetype i = 0; i < prose.size(); ++i) {
     const QChar c = prose[i];
+    if (!code && (c == u'\\' || c == u'$')) {
+      if (const qsizetype length = formulaAt(prose, i); length > 0) {
+        const QStringView source = QStringView(prose).mid(i, length);
+        if (formulas != nullptr && Formula::fits(formulaInside(source))) {
+          formulas->push_back(source.toString());
+          out += QChar::ObjectReplacementCharacter;
+        } else {
+          out += verbatim(source);
+        }
+        i += length - 1;
+        continue;
+      }
+    }
     if (c == u'\\' && !code && i + 1 < prose.size()) {
+      // Before a bracket, a brace or a distance it is LaTeX whose end is not there, or that has none.
+      if (QStringView(u"()[]{},;:").contains(prose[i + 1])) out += c;
       out += c;
       out += prose[++i];
+      continue;
+    }
+    if (c == QChar::ObjectReplacementCharacter) {
+      out += QChar::ReplacementCharacter;
       continue;
     }
     if (c == u'`' && (code || prose.indexOf(u'`', i + 1) > 0)) code = !code;
@@ -109,6 +141,8 @@ class Splitter {
         i = takeCode(lines, i, fence);
       } else if (line.contains(u'|') && i + 1 < lines.size() && isTableRule(lines[i + 1])) {
         i = takeTable(lines, i);
+      } else if (const qsizetype last = takeFormula(lines, i); last >= 0) {
+        i = last;
       } else {
         takeProse(line);
       }
@@ -149,6 +183,27 @@ class Splitter {
     return i - 1;
   }
 
+  // A formula that has its lines for itself. @return the last of them, -1 if none begins here
+  qsizetype takeFormula(const QStringList& lines, qsizetype at) {
+    constexpr qsizetype kMostLines = 60;
+    const QString first = lines[at].trimmed();
+    const bool dollars = first.startsWith(u"$$");
+    if (!dollars && !first.startsWith(u"\\[")) return -1;
+    const QStringView close = dollars ? QStringView(u"$$") : QStringView(u"\\]");
+    QString source;
+    for (qsizetype i = at; i < lines.size() && i - at < kMostLines; ++i) {
+      if (lines[i].trimmed().isEmpty()) return -1;
+      source += (i == at ? QString() : QStringLiteral("\n")) + lines[i].trimmed();
+      const qsizetype end = source.indexOf(close, 2);
+      if (end < 0) continue;
+      if (end + 2 != source.size() || !Formula::fits(formulaInside(source))) return -1;
+      endProse();
+      m_blocks.push_back({.kind = MarkdownBlock::Formula, .text = source});
+      return i;
+    }
+    return -1;
+  }
+
   // A paragraph a block, but a list is one: its numbers go on over empty lines.
   void takeProse(const QString& line) {
     if (line.trimmed().isEmpty()) {
@@ -165,8 +220,11 @@ class Splitter {
   }
 
   void endProse() {
-    if (!m_prose.isEmpty())
-      m_blocks.push_back({.kind = MarkdownBlock::Prose, .text = madeSafe(withBreaks(m_prose))});
+    if (!m_prose.isEmpty()) {
+      MarkdownBlock prose{.kind = MarkdownBlock::Prose};
+      prose.text = madeSafe(withBreaks(m_prose), &prose.formulas);
+      m_blocks.push_back(prose);
+    }
     m_prose.clear();
     m_gap = m_list = false;
   }
@@ -179,6 +237,36 @@ class Splitter {
 
 }  // namespace
 
+qsizetype formulaAt(QStringView text, qsizetype at) {
+  constexpr qsizetype kLongest = 2000;
+  const QStringView rest = text.mid(at, kLongest);
+  const auto closedBy = [&rest](QStringView open, QStringView close) -> qsizetype {
+    if (!rest.startsWith(open)) return 0;
+    const qsizetype end = rest.indexOf(close, open.size());
+    return end < 0 ? 0 : end + close.size();
+  };
+  if (const qsizetype length = closedBy(u"\\(", u"\\)")) return length;
+  if (const qsizetype length = closedBy(u"\\[", u"\\]")) return length;
+  if (rest.startsWith(u"$$")) return closedBy(u"$$", u"$$");
+  if (!rest.startsWith(u'$') || rest.size() < 3 || rest[1].isSpace()) return 0;
+  for (qsizetype i = 1; i < rest.size(); ++i) {
+    if (rest[i] == u'\n') return 0;
+    if (rest[i] == u'\\') {
+      ++i;
+      continue;
+    }
+    if (rest[i] != u'$') continue;
+    const bool digitAfter = i + 1 < rest.size() && rest[i + 1].isDigit();
+    return rest[i - 1].isSpace() || digitAfter ? 0 : i + 1;
+  }
+  return 0;
+}
+
+QStringView formulaInside(QStringView formula) {
+  const qsizetype mark = formula.startsWith(u'$') && !formula.startsWith(u"$$") ? 1 : 2;
+  return formula.size() < 2 * mark ? QStringView() : formula.mid(mark, formula.size() - 2 * mark);
+}
+
 QVector<MarkdownBlock> splitMarkdown(const QString& text) { return Splitter().split(text); }
 
 int MarkdownBlocks::rowCount(const QModelIndex& parent) const {
@@ -186,8 +274,9 @@ int MarkdownBlocks::rowCount(const QModelIndex& parent) const {
 }
 
 QHash<int, QByteArray> MarkdownBlocks::roleNames() const {
-  return {{KindRole, "kind"},   {TextRole, "text"},       {LanguageRole, "language"},
-          {CellsRole, "cells"}, {ColumnsRole, "columns"}, {AlignmentsRole, "alignments"}};
+  return {{KindRole, "kind"},        {TextRole, "text"},       {LanguageRole, "language"},
+          {CellsRole, "cells"},      {ColumnsRole, "columns"}, {AlignmentsRole, "alignments"},
+          {FormulasRole, "formulas"}};
 }
 
 QVariant MarkdownBlocks::data(const QModelIndex& index, int role) const {
@@ -207,6 +296,8 @@ QVariant MarkdownBlocks::data(const QModelIndex& index, int role) const {
       return block.columns;
     case AlignmentsRole:
       return block.alignments;
+    case FormulasRole:
+      return block.formulas;
     default:
       return {};
   }

@@ -10,18 +10,27 @@
 namespace runnel::chat {
 
 struct MarkdownBlock {
-  enum Kind { Prose, Code, Table };
+  enum Kind { Prose, Code, Table, Formula };
   Kind kind = Prose;
-  QString text;       // Markdown made safe to show, code as it is, cells
+  QString text;       // Markdown made safe to show, code as it is, a formula with its delimiters
   QString language;   // of code
   QStringList cells;  // of a table, row by row
   int columns = 0;
   QStringList alignments = {};  // of a table, by column: "left", "center", "right", or empty
+  /// Of prose: the formulas in it, with their delimiters, one for each QChar::ObjectReplacementCharacter of its text.
+  QStringList formulas = {};
   bool operator==(const MarkdownBlock&) const = default;
 };
 
 /// Splits Markdown. HTML and images in prose become plain text: nothing in an answer may load anything.
 QVector<MarkdownBlock> splitMarkdown(const QString& text);
+
+/// The inline formula that begins at `at` of `text`: `\(…\)`, `\[…\]`, `$…$` or `$$…$$`. A dollar begins one only
+/// before something that is no space, and ends one only after such and not before a digit: "$5 or $6" has none.
+/// @return its length with its delimiters; 0: none begins here
+qsizetype formulaAt(QStringView text, qsizetype at);
+/// Without its delimiters.
+QStringView formulaInside(QStringView formula);
 
 class MarkdownBlocks : public QAbstractListModel {
   Q_OBJECT
@@ -35,13 +44,15 @@ class MarkdownBlocks : public QAbstractListModel {
     LanguageRole,
     CellsRole,
     ColumnsRole,
-    AlignmentsRole
+    AlignmentsRole,
+    FormulasRole
   };
   Q_ENUM(Role)
   enum Kind {
     Prose = MarkdownBlock::Prose,
     Code = MarkdownBlock::Code,
-    Table = MarkdownBlock::Table
+    Table = MarkdownBlock::Table,
+    Formula = MarkdownBlock::Formula
   };
   Q_ENUM(Kind)
 

@@ -48,6 +48,10 @@ QVariant MessageModel::data(const QModelIndex& index, int role) const {
       return found->writing;
     case LastRole:
       return index.row() == m_rows.size() - 1;
+    case ThoughtRole:
+      return found->message.thought;
+    case ThoughtMsRole:
+      return found->message.thoughtMs;
     default:
       return {};
   }
@@ -65,7 +69,9 @@ QHash<int, QByteArray> MessageModel::roleNames() const {
           {AlternativeRole, "alternative"},
           {WritingRole, "writing"},
           {AlternativesRole, "alternatives"},
-          {LastRole, "last"}};
+          {LastRole, "last"},
+          {ThoughtRole, "thought"},
+          {ThoughtMsRole, "thoughtMs"}};
 }
 
 void MessageModel::setRows(const QVector<MessageRow>& rows) {
@@ -92,6 +98,14 @@ void MessageModel::appendText(const QString& piece) {
   m_rows.last().message.text += piece;
   const QModelIndex last = index(static_cast<int>(m_rows.size()) - 1);
   Q_EMIT dataChanged(last, last, {TextRole});
+}
+
+void MessageModel::setThought(const QString& thought, qint64 ms) {
+  if (m_rows.isEmpty()) return;
+  m_rows.last().message.thought = thought;
+  m_rows.last().message.thoughtMs = ms;
+  const QModelIndex last = index(static_cast<int>(m_rows.size()) - 1);
+  Q_EMIT dataChanged(last, last, {ThoughtRole, ThoughtMsRole});
 }
 
 const MessageRow* MessageModel::row(int index) const {

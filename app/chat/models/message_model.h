@@ -37,7 +37,9 @@ class MessageModel : public QAbstractListModel {
     AlternativeRole,
     AlternativesRole,
     WritingRole,
-    LastRole
+    LastRole,
+    ThoughtRole,
+    ThoughtMsRole
   };
   Q_ENUM(Role)
 
@@ -50,6 +52,7 @@ class MessageModel : public QAbstractListModel {
   /// Shows `rows`. What stays is changed in place, so that the view neither jumps nor flickers.
   void setRows(const QVector<MessageRow>& rows);
   void appendText(const QString& piece);  // to the last row
+  void setThought(const QString& thought, qint64 ms);
   const MessageRow* row(int index) const;
   Q_INVOKABLE int rowOf(qint64 id) const;
 

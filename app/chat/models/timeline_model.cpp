@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/chat/models/timeline_model.h"
 
-#include <QSet>
+#include <QDateTime>
 #include <algorithm>
 
 namespace runnel::chat {
 namespace {
 
 constexpr qsizetype kExcerptLength = 90;  // characters; a rail shows fewer
+
+constexpr int kFolded = 3;  // messages of a branch that is folded by itself
+
+/// What `message` adds to what is read again, about.
+qint64 tokensOf(const Message& message) {
+  constexpr qint64 kCharactersOfAToken = 4;  // of English and German text
+  constexpr qint64 kOfATurn = 4;             // around each message
+  return message.text.size() / kCharactersOfAToken + kOfATurn;
+}
 
 QString excerptOf(const QString& text) { return text.left(kExcerptLength).simplified(); }
 
@@ -18,10 +27,11 @@ int TimelineModel::rowCount(const QModelIndex& parent) const {
 }
 
 QHash<int, QByteArray> TimelineModel::roleNames() const {
-  return {{IdRole, "messageId"},  {SpeakerRole, "speaker"}, {ExcerptRole, "excerpt"},
-          {NameRole, "name"},     {PinnedRole, "pinned"},   {LaneRole, "lane"},
-          {OnPathRole, "onPath"}, {HeadRole, "head"},       {LinesRole, "lines"},
-          {TurnsRole, "turns"}};
+  return {{IdRole, "messageId"},  {SpeakerRole, "speaker"},  {ExcerptRole, "excerpt"},
+          {NameRole, "name"},     {PinnedRole, "pinned"},    {LaneRole, "lane"},
+          {OnPathRole, "onPath"}, {HeadRole, "head"},        {LinesRole, "lines"},
+          {TurnsRole, "turns"},   {DayRole, "day"},          {CostRole, "cost"},
+          {HiddenRole, "hidden"}, {FoldableRole, "foldable"}};
 }
 
 QVariant TimelineModel::data(const QModelIndex& index, int role) const {
@@ -45,6 +55,14 @@ QVariant TimelineModel::data(const QModelIndex& index, int role) const {
       return row.onPath;
     case HeadRole:
       return row.head;
+    case DayRole:
+      return row.day.isValid() ? QVariant(row.day.startOfDay()) : QVariant();
+    case CostRole:
+      return row.cost;
+    case HiddenRole:
+      return row.hidden;
+    case FoldableRole:
+      return row.foldable;
     case LinesRole: {
       QVariantList list;
       for (int lane = 0; lane < static_cast<int>(row.lines.size()); ++lane) {
@@ -71,20 +89,36 @@ QVariant TimelineModel::data(const QModelIndex& index, int role) const {
   }
 }
 
-QVector<TimelineModel::Row> TimelineModel::layOut(const MessageTree& tree, int& lanes) {
+QVector<TimelineModel::Row> TimelineModel::layOut(const MessageTree& tree, int& lanes) const {
   const QVector<qint64> path = tree.pathTo(tree.head());
   const QSet<qint64> onPath(path.begin(), path.end());
   QVector<Row> rows;
   QHash<qint64, int> rowOf;
   QHash<qint64, int> continued;  // parent → how many lanes it has led to
   lanes = 0;
+  QHash<qint64, qint64> costs;   // of each place
+  QHash<qint64, qint64> begins;  // message beside the way in view → the first of its branch
+  QHash<qint64, int> sizes;      // of these branches
   for (const Message& message : tree.all()) {
-    if (message.role == QStringLiteral("system")) continue;
+    costs[message.id] = message.instant ? 0 : costs.value(message.parent) + tokensOf(message);
+    if (onPath.contains(message.id)) continue;
+    begins[message.id] = begins.value(message.parent, message.id);
+    ++sizes[begins[message.id]];
+  }
+  const auto folded = [&](qint64 first) {
+    return (sizes.value(first) >= kFolded) != m_toggled.contains(first);
+  };
+  QDate day;
+  for (const Message& message : tree.all()) {
+    // A document that was read has a name; what else begins a chat is no place.
+    if (message.role == QStringLiteral("system") && message.name.isEmpty()) continue;
+    const qint64 branch = begins.value(message.id);
+    if (branch != 0 && branch != message.id && folded(branch)) continue;
     const int at = static_cast<int>(rows.size());
-    const auto above = rowOf.constFind(message.parent);
-    const bool first = above == rowOf.constEnd();
+    const int above = rowOf.value(message.parent, -1);
+    const bool first = above < 0;
     const bool goesOn = !first && continued[message.parent]++ == 0;
-    const int lane = goesOn ? rows.at(*above).lane : lanes++;
+    const int lane = goesOn ? rows.at(above).lane : lanes++;
     const bool active = onPath.contains(message.id);
     rows.push_back({.id = message.id,
                     .speaker = message.role,
@@ -93,7 +127,14 @@ QVector<TimelineModel::Row> TimelineModel::layOut(const MessageTree& tree, int& 
                     .pinned = message.pinned,
                     .lane = lane,
                     .onPath = active,
-                    .head = message.id == tree.head()});
+                    .head = message.id == tree.head(),
+                    .cost = costs.value(message.id),
+                    .hidden = branch == message.id && folded(branch) ? sizes.value(branch) - 1 : 0,
+                    .foldable = branch == message.id && sizes.value(branch) > 1});
+    if (message.created > 0) {
+      const QDate written = QDateTime::fromMSecsSinceEpoch(message.created).date();
+      if (written != day) rows.last().day = day = written;
+    }
     rowOf.insert(message.id, at);
     if (first) continue;
     const auto lineAt = [&rows, lane](int row) -> Line& {
@@ -101,10 +142,10 @@ QVector<TimelineModel::Row> TimelineModel::layOut(const MessageTree& tree, int& 
       if (lines.size() <= lane) lines.resize(lane + 1);
       return lines[lane];
     };
-    if (!goesOn) rows[*above].turns.push_back({lane, active});
-    for (int row = *above; row <= at; ++row) {
+    if (!goesOn) rows[above].turns.push_back({lane, active});
+    for (int row = above; row <= at; ++row) {
       Line& line = lineAt(row);
-      if (row > *above) {
+      if (row > above) {
         line.up = true;
         line.upOnPath |= active;
       }
@@ -117,7 +158,13 @@ QVector<TimelineModel::Row> TimelineModel::layOut(const MessageTree& tree, int& 
   return rows;
 }
 
+void TimelineModel::toggleFold(qint64 message) {
+  if (!m_toggled.remove(message)) m_toggled.insert(message);
+  show(MessageTree(m_tree));
+}
+
 void TimelineModel::show(const MessageTree& tree) {
+  m_tree = tree;
   int lanes = 0;
   QVector<Row> rows = layOut(tree, lanes);
   const int common = static_cast<int>(std::min(rows.size(), m_rows.size()));

@@ -5,6 +5,8 @@
 #include <QtQml/qqmlregistration.h>
 
 #include <QAbstractListModel>
+#include <QDate>
+#include <QSet>
 #include <QVariantList>
 
 #include "app/chat/models/message_tree.h"
@@ -18,6 +20,7 @@ class TimelineModel : public QAbstractListModel {
   Q_PROPERTY(int count READ rowCount NOTIFY changed)
   Q_PROPERTY(int lanes READ lanes NOTIFY changed)
   Q_PROPERTY(int headRow READ headRow NOTIFY changed)
+  Q_PROPERTY(qint64 headMessage READ headMessage NOTIFY changed)
 
  public:
   enum Role {
@@ -27,10 +30,14 @@ class TimelineModel : public QAbstractListModel {
     NameRole,
     PinnedRole,
     LaneRole,
-    OnPathRole,  // on the way that is in view
-    HeadRole,    // where the talk stands
-    LinesRole,   // list of {lane, up, down, upOnPath, downOnPath}
-    TurnsRole    // list of {to, onPath}: lanes that begin here
+    OnPathRole,    // on the way that is in view
+    HeadRole,      // where the talk stands
+    DayRole,       // of the first row of a day: the day; else invalid
+    CostRole,      // tokens to read for going there, about; 0: none
+    HiddenRole,    // messages of this branch that are folded away
+    FoldableRole,  // a branch beside the way in view begins here, with more messages
+    LinesRole,     // list of {lane, up, down, upOnPath, downOnPath}
+    TurnsRole      // list of {to, onPath}: lanes that begin here
   };
   Q_ENUM(Role)
 
@@ -40,9 +47,12 @@ class TimelineModel : public QAbstractListModel {
   QVariant data(const QModelIndex& index, int role) const override;
   QHash<int, QByteArray> roleNames() const override;
 
+  /// Branches beside the way in view that have three messages and more are folded to their first, until unfolded.
   void show(const MessageTree& tree);
+  Q_INVOKABLE void toggleFold(qint64 message);  // of the branch that begins there
   int lanes() const { return m_lanes; }
   int headRow() const { return m_headRow; }
+  qint64 headMessage() const { return m_tree.head(); }
 
  Q_SIGNALS:
   void changed();
@@ -69,13 +79,19 @@ class TimelineModel : public QAbstractListModel {
     int lane = 0;
     bool onPath = false;
     bool head = false;
+    QDate day;  // null: the same as above
+    qint64 cost = 0;
+    int hidden = 0;
+    bool foldable = false;
     QVector<Line> lines;  // by lane
     QVector<Turn> turns;
     bool operator==(const Row&) const = default;
   };
 
-  static QVector<Row> layOut(const MessageTree& tree, int& lanes);
+  QVector<Row> layOut(const MessageTree& tree, int& lanes) const;
 
+  MessageTree m_tree;
+  QSet<qint64> m_toggled;  // first messages of branches that are not as they would be by themselves
   QVector<Row> m_rows;
   int m_lanes = 1;
   int m_headRow = -1;

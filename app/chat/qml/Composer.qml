@@ -171,7 +171,7 @@ Rectangle {
             Accessible.role: Accessible.Button
             Tip {
                 shown: button.hovered
-                text: button.stops ? qsTr("Stop (Esc)") : qsTr("Send (Enter)")
+                text: (button.stops ? qsTr("Stop") : qsTr("Send")) + " (" + App.keys(button.stops ? "Esc" : "Return") + ")"
             }
             onClicked: composer.sendOrStop()
             Keys.onReturnPressed: clicked()

@@ -10,12 +10,15 @@ Item {
 
     required property bool libraryHidden
     required property bool timelineHidden
+    property bool announces: true  // what happened is said here, not on a page over it
     signal libraryWanted
     signal timelineWanted
     signal modelsWanted
     signal nameWanted(double messageId)
     signal deleteWanted(double messageId)
     signal compareWanted(double messageId)
+    signal tryWanted(double messageId)
+    signal saveWanted(double messageId)
     signal linkWanted(string link)
 
     readonly property alias composer: writing
@@ -97,6 +100,8 @@ Item {
                 // Following the answer as it grows, until the user scrolls up.
                 property bool following: true
                 property var place: null  // {row, below}: being returned to
+                property var thoughtsShown: ({})  // messages whose thoughts are seen
+                property bool arrived: true
                 readonly property real end: originY + Math.max(0, contentHeight - height)
                 readonly property bool nearEnd: contentY >= end - Theme.margin
 
@@ -114,6 +119,7 @@ Item {
                 // Where it is scrolled to, kept for the next time this chat is opened.
                 function keepPlace() {
                     if (App.chat.conversation === 0 || count === 0) return;
+                    if (place !== null && !arrived) return;  // its messages are still being laid out
                     place = null;
                     const row = following ? -1 : indexAt(width / 2, contentY);
                     const item = itemAtIndex(row);
@@ -135,7 +141,9 @@ Item {
                     if (place === null) return follow();
                     positionViewAtIndex(place.row, ListView.Beginning);
                     const item = itemAtIndex(place.row);
-                    if (item) contentY = Math.max(originY, Math.min(end, item.y + place.below));
+                    const wanted = item ? item.y + place.below : 0;
+                    if (item) contentY = Math.max(originY, Math.min(end, wanted));
+                    arrived = item !== null && Math.abs(contentY - wanted) < 1;
                 }
                 function follow() {
                     if (following) positionViewAtEnd();
@@ -166,7 +174,10 @@ Item {
                 }
                 ScrollBar.vertical: ScrollBar {
                     id: bar
-                    onPressedChanged: messages.following = !pressed && messages.nearEnd
+                    onPressedChanged: {
+                        messages.place = null;
+                        messages.following = !pressed && messages.nearEnd;
+                    }
                 }
                 Accessible.role: Accessible.List
                 Accessible.name: qsTr("Messages")
@@ -174,6 +185,9 @@ Item {
                 delegate: MessageDelegate {
                     id: delegate
                     width: ListView.view.width
+                    thoughtShown: messages.thoughtsShown[messageId] === true
+                    onThoughtShownChanged: if (messageId > 0) messages.thoughtsShown[messageId] = thoughtShown
+                    onMessageIdChanged: if (thoughtShown) messages.thoughtsShown[messageId] = true
                     onMenuWanted: at => menu.openFor(messageId, pinned, alternatives, at, speaker === "assistant")
                     onCompareWanted: pane.compareWanted(messageId)
                     onLinkWanted: link => pane.linkWanted(link)
@@ -229,6 +243,15 @@ Item {
             }
         }
 
+        NoticeBar {
+            shown: pane.announces
+            Layout.alignment: Qt.AlignHCenter
+            Layout.fillWidth: true
+            Layout.maximumWidth: Theme.textWidth + Theme.margin * 2
+            Layout.leftMargin: Theme.gap
+            Layout.rightMargin: Theme.gap
+            Layout.bottomMargin: Theme.gap
+        }
         // What is said next becomes a branch here.
         RowLayout {
             visible: App.chat.wentBack || App.chat.unanswered
@@ -284,11 +307,26 @@ Item {
         }
     }
 
+    // What a screen reader says when an answer has come.
+    Item {
+        id: spoken
+        objectName: "spoken"
+        width: 1
+        height: 1
+        Accessible.role: Accessible.AlertMessage
+        Accessible.name: App.chat.state === ChatModel.Idle ? qsTr("Answer finished.") : qsTr("Answering…")
+        Connections {
+            target: App.chat
+            function onAnswered() { App.announce(spoken); }
+        }
+    }
     MessageMenu {
         id: menu
         onNameWanted: id => pane.nameWanted(id)
         onCompareWanted: id => pane.compareWanted(id)
         onDeleteWanted: id => pane.deleteWanted(id)
+        onTryWanted: id => pane.tryWanted(id)
+        onSaveWanted: id => pane.saveWanted(id)
         onEditWanted: id => {
             const item = messages.itemAtIndex(App.chat.messages.rowOf(id));
             if (item) item.editing = true;

@@ -36,6 +36,8 @@ Popup {
     ColumnLayout {
         width: parent.width
         spacing: Theme.margin
+        Accessible.role: Accessible.Dialog
+        Accessible.name: words.text
         Text {
             id: words
             Layout.fillWidth: true

@@ -55,6 +55,8 @@ Popup {
     ColumnLayout {
         width: parent.width
         spacing: Theme.margin
+        Accessible.role: Accessible.Dialog
+        Accessible.name: qsTr("Export this chat")
 
         Text {
             text: qsTr("Export this chat")
@@ -71,6 +73,7 @@ Popup {
                 text: qsTr("Markdown")
                 primary: !dialog.json
                 Accessible.role: Accessible.RadioButton
+                Accessible.checkable: true
                 Accessible.checked: primary
                 onClicked: dialog.choose(false)
             }
@@ -78,6 +81,7 @@ Popup {
                 text: qsTr("JSON")
                 primary: dialog.json
                 Accessible.role: Accessible.RadioButton
+                Accessible.checkable: true
                 Accessible.checked: primary
                 onClicked: dialog.choose(true)
             }

@@ -200,23 +200,27 @@ Sheet {
                 }
             }
         }
-        RowLayout {
+        // No layout: one that was hidden when the size of text changed shows its buttons in the old size.
+        Item {
             Layout.fillWidth: true
-            spacing: Theme.gap
-            TextButton {
-                text: qsTr("Home")
-                flatter: true
-                onClicked: picker.go(Files.home())
+            implicitHeight: Theme.control
+            Row {
+                spacing: Theme.gap
+                TextButton {
+                    text: qsTr("Home")
+                    flatter: true
+                    onClicked: picker.go(Files.home())
+                }
+                TextButton {
+                    visible: Files.downloads() !== Files.home()
+                    text: qsTr("Downloads")
+                    flatter: true
+                    onClicked: picker.go(Files.downloads())
+                }
             }
-            TextButton {
-                visible: Files.downloads() !== Files.home()
-                text: qsTr("Downloads")
-                flatter: true
-                onClicked: picker.go(Files.downloads())
-            }
-            Item { Layout.fillWidth: true }
             TextButton {
                 id: opener
+                anchors.right: parent.right
                 primary: true
                 enabled: picker.folders || picker.chosen !== ""
                 text: picker.folders ? qsTr("Use this folder") : qsTr("Open")

@@ -2,6 +2,7 @@
 // A button that is an icon; its name is shown as a tip and read to screen readers.
 import QtQuick
 import QtQuick.Controls.Basic
+import Runnel.Chat
 
 ToolButton {
     id: button
@@ -24,7 +25,7 @@ ToolButton {
     Accessible.onPressAction: clicked()
     Tip {
         shown: button.hovered
-        text: button.shortcut !== "" ? button.name + " (" + button.shortcut + ")" : button.name
+        text: button.shortcut !== "" ? button.name + " (" + App.keys(button.shortcut) + ")" : button.name
     }
     Keys.onReturnPressed: clicked()
 

@@ -3,6 +3,7 @@
 import QtQuick
 import QtQuick.Controls.Basic
 import QtQuick.Layouts
+import Runnel.Chat
 
 Sheet {
     title: qsTr("Keyboard shortcuts")
@@ -27,26 +28,26 @@ Sheet {
 
             Repeater {
                 model: [
-                    "Enter", qsTr("Send"),
-                    "Shift+Enter", qsTr("New line"),
-                    "↑", qsTr("Edit the last message"),
-                    "Esc", qsTr("Stop the answer or close a page"),
-                    "Ctrl+N", qsTr("New chat"),
-                    "Ctrl+L", qsTr("Go to the message field"),
-                    "Ctrl+F, Ctrl+K", qsTr("Search all messages"),
-                    "Ctrl+R", qsTr("Try again"),
-                    "Ctrl+D", qsTr("Compare the last versions"),
-                    "Ctrl+Z", qsTr("Undo the last deletion"),
-                    "Ctrl+B, Ctrl+T", qsTr("Show or hide the chat list, the timeline"),
-                    "Ctrl+M", qsTr("Models"),
-                    "Ctrl+E", qsTr("Export this chat"),
-                    "Ctrl+,", qsTr("Settings"),
-                    "F2, " + qsTr("Delete"), qsTr("Rename or delete the selected chat"),
-                    "Page up, Page down", qsTr("Scroll"),
-                    "Ctrl++, Ctrl+-, Ctrl+0", qsTr("Larger, smaller, default text size"),
-                    "Alt+←, Alt+→", qsTr("Back to the place before, forward again"),
-                    "Ctrl+Q", qsTr("Quit"),
-                    "F1", qsTr("Show this list")
+                    App.keys("Return"), qsTr("Send"),
+                    App.keys("Shift+Return"), qsTr("New line"),
+                    App.keys("Up"), qsTr("Edit the last message"),
+                    App.keys("Esc"), qsTr("Stop the answer or close a page"),
+                    App.keys("Ctrl+N"), qsTr("New chat"),
+                    App.keys("Ctrl+L"), qsTr("Go to the message field"),
+                    App.keys("Ctrl+F, Ctrl+K"), qsTr("Search all messages"),
+                    App.keys("Ctrl+R"), qsTr("Try again"),
+                    App.keys("Ctrl+D"), qsTr("Compare the last versions"),
+                    App.keys("Ctrl+Z"), qsTr("Undo the last deletion"),
+                    App.keys("Ctrl+B, Ctrl+T"), qsTr("Show or hide the chat list, the timeline"),
+                    App.keys("Ctrl+M"), qsTr("Models"),
+                    App.keys("Ctrl+E"), qsTr("Export this chat"),
+                    App.keys("Ctrl+,"), qsTr("Settings"),
+                    App.keys("F2, Del"), qsTr("Rename or delete the selected chat"),
+                    App.keys("PgUp, PgDown"), qsTr("Scroll"),
+                    App.keys("Ctrl++, Ctrl+-, Ctrl+0"), qsTr("Larger, smaller, default text size"),
+                    App.keys("Alt+Left, Alt+Right"), qsTr("Back to the place before, forward again"),
+                    App.keys("Ctrl+Q"), qsTr("Quit"),
+                    App.keys("F1"), qsTr("Show this list")
                 ]
                 Text {
                     required property string modelData

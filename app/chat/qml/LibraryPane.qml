@@ -14,6 +14,7 @@ Rectangle {
     signal modelsWanted
     signal settingsWanted
     signal importWanted
+    signal documentWanted
     signal trashWanted
     signal exportWanted(double conversation)
 
@@ -200,6 +201,10 @@ Rectangle {
                     font.pixelSize: Theme.fontSize
                     font.family: Theme.fontFamily
 
+                    Action {
+                        text: qsTr("Read a document…")
+                        onTriggered: pane.documentWanted()
+                    }
                     Action {
                         text: qsTr("Import chats…")
                         onTriggered: pane.importWanted()

@@ -27,6 +27,8 @@ ItemDelegate {
     padding: 0
     Accessible.role: Accessible.ListItem
     Accessible.name: name + (message > 0 ? ", " + words.text.replace(/<[^>]*>/g, "") : ", " + detail)
+    Accessible.selectable: true
+    Accessible.selected: current
     onClicked: {
         App.chat.open(conversation, message);
         chosen();
@@ -46,9 +48,12 @@ ItemDelegate {
         if (message === 0) menu.popup(row, row.width - menu.width, row.height);
     }
 
-    TapHandler {
+    // Not a handler: a button with one takes every mouse button for a click.
+    MouseArea {
+        z: 1
+        anchors.fill: parent
         acceptedButtons: Qt.RightButton
-        onTapped: row.showMenu()
+        onClicked: row.showMenu()
     }
 
     background: Rectangle {

@@ -32,7 +32,10 @@ Popup {
     ColumnLayout {
         width: parent.width
         spacing: Theme.margin
+        Accessible.role: Accessible.Dialog
+        Accessible.name: question.text
         Text {
+            id: question
             Layout.fillWidth: true
             text: App.isWebLink(dialog.link) ? qsTr("Open this link in your browser? Models sometimes invent addresses.") : qsTr("Only web and mail links can be opened.")
             wrapMode: Text.Wrap

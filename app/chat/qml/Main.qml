@@ -18,7 +18,13 @@ ApplicationWindow {
     readonly property alias nameDialog: naming
     readonly property alias deleteDialog: deleting
     readonly property alias trashSheet: deleted
+    readonly property alias trySheet: three
+    readonly property alias askSheet: asking
+    readonly property alias readDialog: reading
+    readonly property alias placePicker: placeFolder
     readonly property alias libraryPane: library
+    readonly property alias timelinePane: timeline
+    readonly property alias drawer: libraryDrawer
     readonly property alias modelOpening: opening
     readonly property alias chatImporting: importing
     readonly property alias exportDialog: saving
@@ -31,9 +37,12 @@ ApplicationWindow {
     readonly property bool roomForTimeline: width >= Theme.fontSize * 76
     readonly property bool showLibrary: !narrow && App.settings.showLibrary
     readonly property bool showTimeline: roomForTimeline && App.settings.showTimeline
-    readonly property bool pageOpen: models.visible || deleted.visible || settings.visible || keys.visible || compare.visible || opening.visible || importing.visible || exportFolder.visible || saving.visible
-    readonly property real sideWidth: Math.min(width * 0.8, Theme.fontSize * 19)
+    readonly property bool pageOpen: models.visible || deleted.visible || settings.visible || keys.visible || compare.visible || three.visible || asking.visible || placeFolder.visible || documents.visible || opening.visible || importing.visible || exportFolder.visible || saving.visible
 
+    function widthOf(pane) {
+        const kept = Number(App.settings.recall(pane, 0));
+        return kept > 0 ? kept : Theme.fontSize * 19;
+    }
     function toggleLibrary() {
         if (narrow) libraryDrawer.visible = !libraryDrawer.visible;
         else App.settings.showLibrary = !App.settings.showLibrary;
@@ -49,6 +58,10 @@ ApplicationWindow {
     function exportChat(conversation) {
         if (conversation <= 0) return;
         saving.openFor(conversation);
+    }
+    function savePlace(messageId) {
+        placeFolder.messageId = messageId;
+        placeFolder.openIn("");
     }
     function compareLast() {
         const id = App.chat.lastWithAlternatives();
@@ -87,6 +100,9 @@ ApplicationWindow {
     palette.toolTipText: Theme.text
 
     Component.onCompleted: conversation.composer.focusField()
+    // What fits is decided at every resize; a drawer that is no longer needed goes.
+    onNarrowChanged: if (!narrow) libraryDrawer.close()
+    onRoomForTimelineChanged: if (roomForTimeline) timelineDrawer.close()
     onClosing: {
         App.settings.remember("maximized", visibility === Window.Maximized);
         if (visibility === Window.Windowed) {
@@ -128,27 +144,52 @@ ApplicationWindow {
         onActivated: App.chat.stop()
     }
 
-    RowLayout {
+    SplitView {
+        id: panes
         anchors.fill: parent
-        spacing: 0
+        onResizingChanged: if (!resizing) {
+            if (library.visible) App.settings.remember("libraryWidth", library.width);
+            if (timeline.visible) App.settings.remember("timelineWidth", timeline.width);
+        }
+        handle: Item {
+            id: grip
+            readonly property bool pressed: T.SplitHandle.pressed
+            readonly property bool hovered: T.SplitHandle.hovered
+            implicitWidth: Theme.unit
+            implicitHeight: Theme.unit
+            // Wider to the mouse than to the eye.
+            containmentMask: Item {
+                x: -Theme.unit
+                width: grip.width + Theme.unit * 2
+                height: grip.height
+            }
+            Rectangle {
+                anchors.fill: parent
+                color: grip.pressed ? Theme.accent : grip.hovered ? Theme.strongBorder : "transparent"
+            }
+        }
 
         LibraryPane {
             id: library
             visible: window.showLibrary
-            Layout.preferredWidth: window.sideWidth
-            Layout.fillHeight: true
+            SplitView.preferredWidth: window.widthOf("libraryWidth")
+            SplitView.minimumWidth: Theme.fontSize * 12
+            SplitView.maximumWidth: window.width * 0.4
             onHideWanted: window.toggleLibrary()
             onChosen: conversation.composer.focusField()
             onModelsWanted: models.open()
             onSettingsWanted: settings.open()
             onImportWanted: importing.openIn("")
+            onDocumentWanted: documents.openIn("")
             onTrashWanted: deleted.open()
             onExportWanted: id => window.exportChat(id)
         }
         ConversationPane {
             id: conversation
-            Layout.fillWidth: true
-            Layout.fillHeight: true
+            objectName: "conversation"
+            SplitView.fillWidth: true
+            SplitView.minimumWidth: Theme.fontSize * 20
+            announces: !window.pageOpen
             libraryHidden: !window.showLibrary
             timelineHidden: !window.showTimeline
             onLibraryWanted: window.toggleLibrary()
@@ -157,17 +198,23 @@ ApplicationWindow {
             onNameWanted: id => naming.openFor(id, window.nameOf(id))
             onDeleteWanted: id => deleting.openFor(id)
             onCompareWanted: id => compare.openFor(id)
+            onTryWanted: id => three.openFor(id)
+            onSaveWanted: id => window.savePlace(id)
             onLinkWanted: link => linking.openFor(link)
         }
         TimelinePane {
             id: timeline
             visible: window.showTimeline
-            Layout.preferredWidth: window.sideWidth
-            Layout.fillHeight: true
+            SplitView.preferredWidth: window.widthOf("timelineWidth")
+            SplitView.minimumWidth: Theme.fontSize * 12
+            SplitView.maximumWidth: window.width * 0.4
             onHideWanted: window.toggleTimeline()
             onNameWanted: id => naming.openFor(id, window.nameOf(id))
             onDeleteWanted: id => deleting.openFor(id)
             onCompareWanted: id => compare.openFor(id)
+            onTryWanted: id => three.openFor(id)
+            onSaveWanted: id => window.savePlace(id)
+            onAskWanted: asking.open()
         }
     }
 
@@ -178,14 +225,22 @@ ApplicationWindow {
         height: window.height
         interactive: window.narrow
         padding: 0
+        NoticeBar {
+            id: drawerNotices
+            shown: libraryDrawer.opened
+            anchors.bottom: parent.bottom
+            width: parent.width
+        }
         LibraryPane {
             id: drawerLibrary
-            anchors.fill: parent
+            width: parent.width
+            height: parent.height - (drawerNotices.visible ? drawerNotices.height : 0)
             onHideWanted: libraryDrawer.close()
             onChosen: libraryDrawer.close()
             onModelsWanted: { libraryDrawer.close(); models.open(); }
             onSettingsWanted: { libraryDrawer.close(); settings.open(); }
             onImportWanted: { libraryDrawer.close(); importing.openIn(""); }
+            onDocumentWanted: { libraryDrawer.close(); documents.openIn(""); }
             onTrashWanted: { libraryDrawer.close(); deleted.open(); }
             onExportWanted: id => { libraryDrawer.close(); window.exportChat(id); }
         }
@@ -203,16 +258,10 @@ ApplicationWindow {
             onNameWanted: id => naming.openFor(id, window.nameOf(id))
             onDeleteWanted: id => deleting.openFor(id)
             onCompareWanted: id => { timelineDrawer.close(); compare.openFor(id); }
+            onTryWanted: id => { timelineDrawer.close(); three.openFor(id); }
+            onSaveWanted: id => { timelineDrawer.close(); window.savePlace(id); }
+            onAskWanted: { timelineDrawer.close(); asking.open(); }
         }
-    }
-
-    NoticeBar {
-        parent: T.Overlay.overlay
-        z: 10
-        x: (parent.width - width) / 2
-        // Never over the button that ends a page.
-        y: window.pageOpen ? Theme.gap : parent.height - height - Theme.control * 2.6
-        width: Math.min(parent.width - Theme.margin * 2, Theme.fontSize * 44)
     }
 
     ModelSheet {
@@ -229,6 +278,13 @@ ApplicationWindow {
     DeleteDialog { id: deleting }
     TrashSheet { id: deleted }
     LinkDialog { id: linking }
+    TrySheet { id: three }
+    AskSheet { id: asking }
+    ReadDialog { id: reading }
+    Connections {
+        target: App
+        function onDocumentWanted(file, tokens, seconds) { reading.openFor(file, tokens, seconds); }
+    }
 
     FilePicker {
         id: opening
@@ -242,7 +298,7 @@ ApplicationWindow {
     FilePicker {
         id: importing
         title: qsTr("Import chats")
-        patterns: ["*.json"]
+        patterns: ["*.json", "*.rnlpack"]
         remembers: "chatFolder"
         nothingHere: qsTr("No chats to import in this folder.")
         onAccepted: path => App.library.importFrom(Files.toUrl(path))
@@ -253,6 +309,21 @@ ApplicationWindow {
         title: qsTr("Export to a folder")
         folders: true
         onAccepted: path => saving.moveTo(path)
+    }
+    FilePicker {
+        id: documents
+        title: qsTr("Read a document")
+        patterns: ["*.txt", "*.text", "*.md", "*.markdown"]
+        remembers: "documentFolder"
+        onAccepted: path => App.drop(Files.toUrl(path))
+    }
+    FilePicker {
+        id: placeFolder
+        property double messageId: 0
+        title: qsTr("Save this place in a folder")
+        folders: true
+        remembers: "placeFolder"
+        onAccepted: path => App.library.savePlace(App.chat.conversation, messageId, path)
     }
     ExportDialog {
         id: saving

@@ -7,6 +7,7 @@ Item {
     id: view
 
     required property string text
+    property var others: []  // words that these texts do not have are marked
     signal linkWanted(string link)
 
     implicitHeight: column.implicitHeight
@@ -36,16 +37,26 @@ Item {
                 required property string language
                 required property var cells
                 required property int columns
-            required property var alignments
+                required property var alignments
+                required property var formulas
 
                 width: view.width
-                sourceComponent: kind === MarkdownBlocks.Code ? code : kind === MarkdownBlocks.Table ? table : prose
+                sourceComponent: kind === MarkdownBlocks.Code ? code : kind === MarkdownBlocks.Table ? table
+                                 : kind === MarkdownBlocks.Formula ? formula : prose
 
                 Component {
                     id: prose
                     ProseBlock {
                         markdown: loader.text
+                        formulas: loader.formulas
+                        others: view.others
                         onLinkWanted: link => view.linkWanted(link)
+                    }
+                }
+                Component {
+                    id: formula
+                    FormulaBlock {
+                        source: loader.text
                     }
                 }
                 Component {
@@ -60,7 +71,7 @@ Item {
                     TableBlock {
                         cells: loader.cells
                         columns: loader.columns
-                    alignments: loader.alignments
+                        alignments: loader.alignments
                     }
                 }
             }

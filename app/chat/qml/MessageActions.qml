@@ -14,10 +14,13 @@ RowLayout {
     required property bool pinned
     required property bool last
     property bool shown: true
+    property bool withThought: false  // it is seen, so it is copied
     signal editWanted
     signal menuWanted(Item at)
     signal compareWanted
 
+    // Keyboard focus shows them too.
+    readonly property bool opaque: shown || copy.activeFocus || again.activeFocus || back.activeFocus || more.activeFocus
     readonly property bool idle: App.chat.state === ChatModel.Idle
     spacing: 0
     // The versions stand at the edge of the text, whichever that is.
@@ -53,8 +56,7 @@ RowLayout {
         }
     }
     RowLayout {
-        // Keyboard focus shows them too.
-        opacity: actions.shown || copy.activeFocus || again.activeFocus || back.activeFocus || more.activeFocus ? 1 : 0
+        opacity: actions.opaque ? 1 : 0
         spacing: 0
         Behavior on opacity { NumberAnimation { duration: Theme.duration } }
 
@@ -62,7 +64,11 @@ RowLayout {
             id: copy
             name: qsTr("Copy")
             symbol: "copy"
-            onClicked: App.copy(App.chat.textOf(actions.messageId))
+            onClicked: {
+                const thought = actions.withThought ? App.chat.thoughtOf(actions.messageId) : "";
+                const quoted = thought !== "" ? thought.split("\n").map(line => ("> " + line).trim()).join("\n") + "\n\n" : "";
+                App.copy(quoted + App.chat.textOf(actions.messageId));
+            }
         }
         IconButton {
             id: again

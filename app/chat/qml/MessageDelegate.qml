@@ -19,9 +19,12 @@ Item {
     required property int alternatives
     required property bool writing
     required property bool last
+    required property string thought
+    required property double thoughtMs
     required property int index
 
     property bool editing: false
+    property bool thoughtShown: false  // what was thought before the answer
     signal menuWanted(Item at)
     signal compareWanted
     signal editEnded
@@ -31,7 +34,11 @@ Item {
     readonly property bool stored: messageId > 0
     readonly property real column: Math.min(Theme.textWidth, width - Theme.margin * 2)
 
-    implicitHeight: content.implicitHeight + (fromUser && !editing ? 0 : Theme.margin)
+    // Buttons stand in the gap below a message and a little over its end, so they take no room; only where they are
+    // always seen they have a line of their own.
+    readonly property bool inLine: last || alternatives > 1 || Theme.touch
+    implicitHeight: content.implicitHeight + (inLine && fromUser && !editing ? 0 : Theme.margin)
+    z: hover.hovered ? 1 : 0
     Accessible.role: Accessible.ListItem
     Accessible.name: (fromUser ? qsTr("You") : speaker === "system" ? qsTr("System prompt") : qsTr("Answer")) + ": " + text
 
@@ -122,6 +129,19 @@ Item {
             }
         }
 
+        Loader {
+            active: message.thought !== "" && !message.editing
+            visible: active
+            Layout.fillWidth: true
+            sourceComponent: ThoughtBlock {
+                thought: message.thought
+                milliseconds: message.thoughtMs
+                thinking: message.writing && message.text === ""
+                open: message.thoughtShown
+                onToggled: message.thoughtShown = !message.thoughtShown
+                onLinkWanted: link => message.linkWanted(link)
+            }
+        }
         // The model's words.
         Loader {
             active: !message.fromUser && !message.editing
@@ -178,22 +198,36 @@ Item {
                 onClicked: App.chat.resume(message.messageId)
             }
         }
-        MessageActions {
-            visible: message.stored && !message.writing && !message.editing && message.speaker !== "system"
-            Layout.alignment: message.fromUser ? Qt.AlignRight : Qt.AlignLeft
-            // The icons, not their grounds, stand in line with the text.
-            Layout.leftMargin: (Theme.icon - Theme.control) / 2
-            Layout.rightMargin: (Theme.icon - Theme.control) / 2
-            messageId: message.messageId
-            fromUser: message.fromUser
-            alternative: message.alternative
-            alternatives: message.alternatives
-            pinned: message.pinned
-            last: message.last
-            shown: message.last || hover.hovered || Theme.touch
-            onEditWanted: message.editing = true
-            onMenuWanted: at => message.menuWanted(at)
-            onCompareWanted: message.compareWanted()
+        Item {
+            visible: actions.visible && message.inLine
+            implicitHeight: actions.height
         }
+    }
+    Rectangle {
+        visible: actions.visible && !message.inLine
+        anchors.fill: actions
+        opacity: actions.opaque ? 1 : 0
+        radius: Theme.radius
+        color: Theme.surface
+        border.color: Theme.border
+    }
+    MessageActions {
+        id: actions
+        visible: message.stored && !message.writing && !message.editing && message.speaker !== "system"
+        // The icons, not their grounds, stand in line with the text.
+        readonly property real inset: message.inLine ? (Theme.icon - Theme.control) / 2 : 0
+        x: message.fromUser || !message.inLine ? content.x + content.width - width - inset : content.x + inset
+        y: message.inLine ? content.implicitHeight - height : message.implicitHeight - height
+        messageId: message.messageId
+        fromUser: message.fromUser
+        alternative: message.alternative
+        alternatives: message.alternatives
+        pinned: message.pinned
+        last: message.last
+        withThought: message.thoughtShown
+        shown: message.last || hover.hovered || Theme.touch
+        onEditWanted: message.editing = true
+        onMenuWanted: at => message.menuWanted(at)
+        onCompareWanted: message.compareWanted()
     }
 }

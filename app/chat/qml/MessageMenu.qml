@@ -15,6 +15,8 @@ Menu {
     signal deleteWanted(double messageId)
     signal editWanted(double messageId)
     signal compareWanted(double messageId)
+    signal tryWanted(double messageId)
+    signal saveWanted(double messageId)
 
     readonly property bool idle: App.chat.state === ChatModel.Idle
 
@@ -48,6 +50,11 @@ Menu {
         onTriggered: Qt.callLater(menu.editWanted, menu.messageId)  // when the menu has given the keyboard back
     }
     Action {
+        text: qsTr("Try three answers")
+        enabled: menu.idle && !App.chat.busyElsewhere
+        onTriggered: Qt.callLater(menu.tryWanted, menu.messageId)
+    }
+    Action {
         text: menu.pinned ? qsTr("Unpin") : qsTr("Pin (always instant)")
         onTriggered: App.chat.pin(menu.messageId, !menu.pinned)
     }
@@ -59,6 +66,10 @@ Menu {
         text: qsTr("Compare versions")
         enabled: menu.alternatives > 1
         onTriggered: menu.compareWanted(menu.messageId)
+    }
+    Action {
+        text: qsTr("Save this place as a file…")
+        onTriggered: Qt.callLater(menu.saveWanted, menu.messageId)
     }
     MenuSeparator {}
     Action {

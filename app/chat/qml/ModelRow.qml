@@ -33,7 +33,9 @@ ItemDelegate {
     padding: Theme.margin
     enabled: problem === ""
     Accessible.role: Accessible.ListItem
-    Accessible.name: [title, facts, memory, problem].filter(part => part !== "").join(", ")
+    Accessible.name: [title, facts, memory, problem, current && !loading ? qsTr("In use") : ""].filter(part => part !== "").join(", ")
+    Accessible.selectable: true
+    Accessible.selected: current
     onClicked: App.models.choose(file)
     Keys.onReturnPressed: clicked()
 

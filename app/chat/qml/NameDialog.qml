@@ -40,6 +40,8 @@ Popup {
     ColumnLayout {
         width: parent.width
         spacing: Theme.margin
+        Accessible.role: Accessible.Dialog
+        Accessible.name: qsTr("Name for this place")
         Text {
             text: qsTr("Name for this place")
             color: Theme.text

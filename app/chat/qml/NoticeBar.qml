@@ -7,12 +7,14 @@ import Runnel.Chat
 Column {
     id: notices
 
+    property bool shown: true  // one bar at a time says it, and takes room where it stands
+
     objectName: "notices"
-    visible: App.notice !== ""
+    visible: shown && App.notice !== ""
     spacing: Theme.unit
 
     Repeater {
-        model: App.notices
+        model: notices.shown ? App.notices : []
 
         Rectangle {
             id: bar

@@ -14,10 +14,12 @@ ColumnLayout {
     property real to: 1
     property real step: 0.05
     property int decimals: 2
+    property bool percent: false
     property string special  // words for the lowest value
     signal moved(real value)
 
     function inWords(number: real): string {
+        if (percent) return qsTr("%1%").arg(Math.round(number * 100));
         return special !== "" && number <= from ? special : Number(number).toLocaleString(Qt.locale(), "f", decimals);
     }
 

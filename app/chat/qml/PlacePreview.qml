@@ -14,6 +14,7 @@ Popup {
 
     function openFor(id, who, row) {
         messageId = id;
+        price.text = row.costWords;
         speaker = who;
         text.text = App.chat.textOf(id);
         const at = row.mapToItem(parent, 0, 0);
@@ -39,7 +40,10 @@ Popup {
         id: column
         anchors.fill: parent
         spacing: Theme.gap
+        Accessible.role: Accessible.Dialog
+        Accessible.name: heading.text
         Text {
+            id: heading
             text: preview.speaker === "user" ? qsTr("You") : qsTr("Answer")
             color: Theme.muted
             font.pixelSize: Theme.smallSize
@@ -59,6 +63,13 @@ Popup {
                 width: parent.width
                 text: ""
             }
+        }
+        Text {
+            id: price
+            Layout.alignment: Qt.AlignRight
+            color: Theme.muted
+            font.pixelSize: Theme.smallSize
+            font.family: Theme.fontFamily
         }
         TextButton {
             id: go

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A paragraph, heading or list of an answer: selectable, links are asked about.
 import QtQuick
+import Runnel.Chat
 
 TextEdit {
     id: prose
 
     required property string markdown
+    property var formulas: []
+    property var others: []
+    function sourceOf(begin, end) { return pictures.text(begin, end); }
     readonly property Item editor: prose
     signal linkWanted(string link)
 
@@ -25,7 +29,21 @@ TextEdit {
     activeFocusOnTab: false
     onLinkActivated: link => linkWanted(link)
     Accessible.role: Accessible.Paragraph
-    Accessible.name: getText(0, length)
+    Accessible.name: formulas.length > 0 && pictures.drawn > 0 ? pictures.text(0, length) : getText(0, length)
+
+    WordMarker {
+        target: prose.textDocument
+        others: prose.others
+        ground: Theme.selected
+    }
+    FormulaText {
+        id: pictures
+        target: prose.textDocument
+        formulas: prose.formulas
+        pixelSize: Theme.fontSize
+        scale: Screen.devicePixelRatio
+        colour: Theme.text
+    }
 
     // The bar of a quotation.
     Rectangle {

@@ -65,7 +65,8 @@ MouseArea {
         if (all.length === 1 && !last.editor) last.wholeSelected = true;
     }
     function selectedText() {
-        return blocks().map(block => block.editor ? block.editor.selectedText : block.wholeSelected ? block.wholeText : "")
+        const selected = editor => editor.sourceOf !== undefined ? editor.sourceOf(editor.selectionStart, editor.selectionEnd) : editor.selectedText;
+        return blocks().map(block => block.editor ? selected(block.editor) : block.wholeSelected ? block.wholeText : "")
                        .map(text => text.replace(/\u2029|\u2028/g, "\n"))
                        .filter(text => text !== "").join("\n\n");
     }
@@ -101,7 +102,8 @@ MouseArea {
     Component.onDestruction: Selection.drop(area)
 
     onPressed: mouse => {
-        if (!onText(mouse.x, mouse.y)) {
+        // A finger scrolls; links take its taps themselves.
+        if (mouse.source !== Qt.MouseEventNotSynthesized || !onText(mouse.x, mouse.y)) {
             mouse.accepted = false;
             return;
         }

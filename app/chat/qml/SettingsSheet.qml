@@ -9,6 +9,7 @@ Sheet {
     id: sheet
 
     signal keysWanted
+    property bool expert: false  // what few people need
     readonly property Settings settings: App.settings
 
     title: qsTr("Settings")
@@ -64,6 +65,7 @@ Sheet {
                 primary: modelData.id === choice.chosen
                 Accessible.role: Accessible.RadioButton
                 Accessible.name: choice.title + ": " + text
+                Accessible.checkable: true
                 Accessible.checked: primary
                 onClicked: choice.picked(modelData.id)
             }
@@ -84,8 +86,21 @@ Sheet {
             width: scroller.width - x * 2 - Theme.gap
             spacing: Theme.margin
 
-            Heading { text: qsTr("Appearance") }
             Choice {
+                title: qsTr("Show")
+                options: [{id: "everyday", words: qsTr("Everyday")}, {id: "expert", words: qsTr("Expert")}]
+                chosen: sheet.expert ? "expert" : "everyday"
+                onPicked: id => {
+                    sheet.expert = id === "expert";
+                    scroller.contentY = 0;
+                }
+            }
+            Heading {
+                visible: !sheet.expert
+                text: qsTr("Appearance")
+            }
+            Choice {
+                visible: !sheet.expert
                 title: qsTr("Theme")
                 options: [{id: "system", words: qsTr("System")}, {id: "light", words: qsTr("Light")}, {id: "dark", words: qsTr("Dark")}]
                 chosen: sheet.settings.theme
@@ -93,16 +108,18 @@ Sheet {
             }
             NumberSetting {
                 Layout.fillWidth: true
+                visible: !sheet.expert
                 title: qsTr("Text size")
                 explanation: qsTr("Relative to the system size.")
                 from: 0.8
                 to: 2
                 step: 0.1
-                decimals: 1
+                percent: true
                 value: sheet.settings.fontScale
                 onMoved: value => sheet.settings.fontScale = value
             }
             RowLayout {
+                visible: !sheet.expert
                 Layout.fillWidth: true
                 Text {
                     Layout.fillWidth: true
@@ -121,6 +138,7 @@ Sheet {
                 }
             }
             Choice {
+                visible: !sheet.expert
                 title: qsTr("Language (after a restart)")
                 options: [{id: "", words: qsTr("System")}, {id: "en", words: "English"}, {id: "de", words: "Deutsch"}]
                 chosen: sheet.settings.language
@@ -128,6 +146,7 @@ Sheet {
             }
             CheckBox {
                 id: statistics
+                visible: sheet.expert
                 text: qsTr("Show speed and token count below the chat")
                 checked: sheet.settings.showStatistics
                 onToggled: sheet.settings.showStatistics = checked
@@ -139,6 +158,7 @@ Sheet {
                 palette.windowText: Theme.text
                 Accessible.role: Accessible.CheckBox
                 Accessible.name: text
+                Accessible.checkable: true
                 Accessible.checked: checked
                 indicator: Rectangle {
                     y: (statistics.height - height) / 2
@@ -159,10 +179,17 @@ Sheet {
                 }
             }
 
-            Heading { text: qsTr("System prompt") }
-            Explanation { text: qsTr("Given to the model at the start of every new chat. Leave empty to use the model's own.") }
+            Heading {
+                visible: !sheet.expert
+                text: qsTr("System prompt")
+            }
+            Explanation {
+                visible: !sheet.expert
+                text: qsTr("Given to the model at the start of every new chat. Leave empty to use the model's own.")
+            }
             TextArea {
                 id: prompt
+                visible: !sheet.expert
                 Layout.fillWidth: true
                 text: sheet.settings.systemPrompt
                 placeholderText: qsTr("For example: Answer in one sentence.")
@@ -186,6 +213,7 @@ Sheet {
             }
 
             RowLayout {
+                visible: sheet.expert
                 Heading { text: qsTr("Sampling") }
                 TextButton {
                     id: reset
@@ -193,8 +221,12 @@ Sheet {
                     onClicked: sheet.settings.resetSampling()
                 }
             }
-            Explanation { text: qsTr("As the model's file recommends, until you change it.") }
+            Explanation {
+                visible: sheet.expert
+                text: qsTr("As the model's file recommends, until you change it.")
+            }
             SamplingSetting {
+                visible: sheet.expert
                 name: "temperature"
                 title: qsTr("Temperature")
                 words: qsTr("0 always picks the likeliest word. Higher values are livelier and make more mistakes.")
@@ -202,12 +234,14 @@ Sheet {
                 special: qsTr("0 (always the likeliest)")
             }
             SamplingSetting {
+                visible: sheet.expert
                 name: "topP"
                 title: "Top-p"
                 words: qsTr("Considers only the likeliest words whose probabilities add up to this share. 1 considers all.")
                 from: 0.05
             }
             SamplingSetting {
+                visible: sheet.expert
                 name: "topK"
                 title: "Top-k"
                 words: qsTr("Considers at most this many words.")
@@ -217,6 +251,7 @@ Sheet {
                 special: qsTr("all")
             }
             SamplingSetting {
+                visible: sheet.expert
                 name: "minP"
                 title: "Min-p"
                 words: qsTr("Ignores words less likely than this share of the likeliest one.")
@@ -225,6 +260,7 @@ Sheet {
                 special: qsTr("off")
             }
             SamplingSetting {
+                visible: sheet.expert
                 name: "repetitionPenalty"
                 title: qsTr("Repetition penalty")
                 words: qsTr("Above 1, recently used words become less likely.")
@@ -234,6 +270,7 @@ Sheet {
                 special: qsTr("off")
             }
             SamplingSetting {
+                visible: sheet.expert
                 name: "dryMultiplier"
                 title: qsTr("Against loops (DRY)")
                 words: qsTr("Makes it unlikely that an answer says the same passage again. 0.8 is usual.")
@@ -242,6 +279,7 @@ Sheet {
             }
             NumberSetting {
                 Layout.fillWidth: true
+                visible: sheet.expert
                 title: qsTr("Maximum answer length")
                 explanation: qsTr("In tokens. A token is about three quarters of a word.")
                 from: 64
@@ -253,6 +291,7 @@ Sheet {
             }
             NumberSetting {
                 Layout.fillWidth: true
+                visible: sheet.expert
                 title: qsTr("Seed")
                 explanation: qsTr("With the same seed, the same chat gets the same answer.")
                 to: 100
@@ -263,9 +302,13 @@ Sheet {
                 onMoved: value => sheet.settings.seed = value
             }
 
-            Heading { text: qsTr("Performance") }
+            Heading {
+                visible: sheet.expert
+                text: qsTr("Performance")
+            }
             NumberSetting {
                 Layout.fillWidth: true
+                visible: sheet.expert
                 title: qsTr("Threads")
                 explanation: qsTr("CPU threads to use. Changing this reloads the model.")
                 to: 32
@@ -286,7 +329,7 @@ Sheet {
             Choice {
                 id: windows
                 objectName: "windows"
-                visible: App.models.windows.length > 1
+                visible: sheet.expert && App.models.windows.length > 1
                 title: qsTr("Memory window")
                 options: App.models.windows.map(slots => ({id: String(slots), words: slots.toLocaleString(Qt.locale(), "f", 0)}))
                 chosen: String(App.models.window)
@@ -298,6 +341,7 @@ Sheet {
             }
             NumberSetting {
                 Layout.fillWidth: true
+                visible: sheet.expert
                 title: qsTr("Disk space for instant return (MB)")
                 explanation: qsTr("In use: %1 for %L2 saved states, %3 for text. When it is full, the oldest states are removed; going back there then takes a moment. Pinned places are kept.")
                              .arg(App.library.snapshotBytes).arg(App.library.snapshots).arg(App.library.databaseBytes)
@@ -309,6 +353,7 @@ Sheet {
                 onMoved: value => sheet.settings.budgetMegabytes = value
             }
             TextButton {
+                visible: !sheet.expert
                 text: qsTr("Keyboard shortcuts…")
                 symbol: "keyboard"
                 onClicked: sheet.keysWanted()

@@ -4,6 +4,7 @@ import QtQuick
 import QtQuick.Controls.Basic
 import QtQuick.Layouts
 import QtQuick.Templates as T
+import Runnel.Chat
 
 Popup {
     id: sheet
@@ -33,6 +34,8 @@ Popup {
     ColumnLayout {
         anchors.fill: parent
         spacing: 0
+        Accessible.role: Accessible.Dialog
+        Accessible.name: sheet.title
         RowLayout {
             Layout.fillWidth: true
             Layout.margins: Theme.gap
@@ -58,6 +61,13 @@ Popup {
             Layout.fillWidth: true
             height: 1
             color: Theme.border
+        }
+        Loader {
+            active: sheet.opened && App.notice !== ""
+            visible: active
+            Layout.fillWidth: true
+            Layout.margins: Theme.gap
+            sourceComponent: NoticeBar {}
         }
         Item {
             id: holder

@@ -11,8 +11,9 @@ RowLayout {
     readonly property bool loading: App.models.state === ModelPicker.Loading
     readonly property bool readingLong: state === ChatModel.Reading && App.chat.readingTotal > 64
 
-    // The device, with the program that computes one token there if the device has more than one.
-    readonly property string place: App.models.stepProgram === "" ? App.models.device : App.models.device + ": " + App.models.stepProgram
+    // The device, and the program that computes one token there with the reason why it is that one.
+    readonly property string place: App.models.stepProgram === "" ? App.models.device
+                                    : App.models.device + ": " + (App.models.stepProgram === "ops" ? qsTr("ops (the only program there)") : App.models.stepProgram)
 
     spacing: Theme.gap
 

@@ -37,7 +37,7 @@ QtObject {
     readonly property color codeComment: dark ? "#98a1ab" : "#656a70"
 
     readonly property real basePixels: Math.round(Qt.application.font.pixelSize > 0 ? Qt.application.font.pixelSize : 14) * (touch ? 1.2 : 1)
-    readonly property int fontSize: Math.round(Math.max(13, basePixels) * fontScale)
+    readonly property int fontSize: Math.round(Math.max(15, basePixels) * fontScale)
     readonly property int smallSize: Math.round(fontSize * 0.86)
     readonly property int largeSize: Math.round(fontSize * 1.25)
     readonly property string fontFamily: family !== "" ? family : Qt.application.font.family

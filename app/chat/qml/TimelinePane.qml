@@ -13,6 +13,9 @@ Rectangle {
     signal nameWanted(double messageId)
     signal deleteWanted(double messageId)
     signal compareWanted(double messageId)
+    signal tryWanted(double messageId)
+    signal saveWanted(double messageId)
+    signal askWanted
 
     color: Theme.side
 
@@ -60,6 +63,7 @@ Rectangle {
         ListView {
             id: list
             objectName: "timeline"
+            property double head: 0  // what was brought into view last
             Layout.fillWidth: true
             Layout.fillHeight: true
             model: App.chat.timeline
@@ -80,6 +84,8 @@ Rectangle {
             Connections {
                 target: App.chat.timeline
                 function onChanged() {
+                    if (App.chat.timeline.headMessage === list.head) return;  // a branch was folded
+                    list.head = App.chat.timeline.headMessage;
                     if (App.chat.timeline.headRow >= 0) list.positionViewAtIndex(App.chat.timeline.headRow, ListView.Contain);
                 }
             }
@@ -99,6 +105,16 @@ Rectangle {
         MemoryMeter {
             Layout.fillWidth: true
             Layout.margins: Theme.gap
+            Layout.bottomMargin: 0
+        }
+        TextButton {
+            visible: App.chat.conversation > 0
+            flatter: true
+            text: qsTr("What do you still know?")
+            font.pixelSize: Theme.smallSize
+            leftPadding: Theme.gap
+            rightPadding: Theme.gap
+            onClicked: pane.askWanted()
         }
     }
     Rectangle {
@@ -111,6 +127,8 @@ Rectangle {
         onNameWanted: id => pane.nameWanted(id)
         onCompareWanted: id => pane.compareWanted(id)
         onDeleteWanted: id => pane.deleteWanted(id)
+        onTryWanted: id => pane.tryWanted(id)
+        onSaveWanted: id => pane.saveWanted(id)
     }
     PlacePreview { id: preview }
 }

@@ -10,6 +10,7 @@ ToolTip {
 
     visible: shown && !Theme.touch && text !== ""
     delay: 600
+    width: Math.min(implicitWidth, Theme.fontSize * 32)
     padding: Theme.gap
     font.pixelSize: Theme.smallSize
     font.family: Theme.fontFamily

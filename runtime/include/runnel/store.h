@@ -85,6 +85,8 @@ struct MessageInfo {
   bool has_snapshot = false;        ///< for some model
   std::string name;                 ///< a name that the user gave this message, usually empty
   CutReason cut = CutReason::none;  ///< if it is not complete
+  std::string thought;  ///< of an answer: what the model thought before it; never read again
+  std::int64_t thought_ms = 0;  ///< and for how long
 };
 
 /// A text that is stored before any model reads it.
@@ -199,6 +201,10 @@ class RUNNEL_API ConversationStore {
   /// Keeps what was typed for a conversation (0: for the next one that is made) until it is sent; empty: forgets it.
   Status set_draft(ConversationId id, std::string_view text);
   Result<std::vector<DraftInfo>> drafts() const;
+
+  /// What a program keeps for a conversation, in a form of its own; empty: nothing.
+  Status set_settings(ConversationId id, std::string_view text);
+  Result<std::string> settings(ConversationId id) const;
 
   /// A number that changes when another connection, of this process or another, has written to the file. Cheap.
   Result<std::int64_t> version_seen() const;

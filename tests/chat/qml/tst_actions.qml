@@ -8,9 +8,11 @@ WindowCase {
     id: test
     name: "Actions"
 
-    readonly property Item timeline: window ? findChild(window.contentItem, "timeline") : null
+    // Looked for once: a binding would look again, through everything, at every change of everything.
+    property Item timeline: null
 
     function init() {
+        if (!timeline) timeline = findChild(window.contentItem, "timeline");
         activate();
     }
     function messageAt(row) {
@@ -126,7 +128,7 @@ WindowCase {
         tryCompare(window.deleteDialog, "opened", true);
         mouseClick(button(window.deleteDialog.contentItem, "Delete"));
         tryCompare(App.chat.messages, "count", 2);
-        const undo = itemsOf(window.contentItem.parent, item => item.clicked !== undefined && item.text === "Undo");
+        const undo = itemsOf(window.contentItem, item => item.clicked !== undefined && item.text === "Undo");
         compare(undo.length, 1);
         mouseClick(undo[0]);
         tryCompare(App.chat.messages, "count", 4);
@@ -152,6 +154,42 @@ WindowCase {
         compare(App.chat.messages.count, 2);
         compare(itemsOf(messageAt(1), item => item.text === "Continue").length, 0);
     }
+    function test_aThoughtIsFoldedUntilAClickAndNotCopiedBefore() {
+        App.chat.draft = "sum?";
+        App.chat.send();
+        script.saveUser();
+        script.think("Two and\ntwo. ");
+        const thoughts = () => itemsOf(messageAt(1), item => item.markdown !== undefined && item.getText(0, item.length).includes("Two"));
+        button(messageAt(1), "Thinking…");
+        compare(thoughts().length, 0);
+        script.write("Four.");
+        button(messageAt(1), "Thought for less than a second");
+        script.finishAnswer();
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        compare(message(1, MessageModel.TextRole), "Four.");
+        mouseClick(button(messageAt(1), "Copy"));
+        compare(desk.copied(), "Four.");
+        mouseClick(button(messageAt(1), "Thought for 2 seconds"));
+        compare(thoughts().length, 1);
+        mouseClick(button(messageAt(1), "Copy"));
+        compare(desk.copied(), "> Two and\n> two.\n\nFour.");
+        const answer = itemsOf(messageAt(1), item => item.selectAll !== undefined && item.blocks !== undefined).pop();
+        answer.selectAll();
+        window.pane.composer.focusField();
+        keyClick(Qt.Key_C, Qt.ControlModifier);
+        compare(desk.copied(), "Four.");
+        button(messageAt(1), "Thought for 2 seconds").forceActiveFocus();
+        keyClick(Qt.Key_Return);
+        compare(thoughts().length, 0);
+        // It stays as it is while one scrolls and talks.
+        keyClick(Qt.Key_Space);
+        compare(thoughts().length, 1);
+        say("more", "Line\n\n".repeat(200));
+        tryVerify(() => window.pane.list.itemAtIndex(1) === null);
+        window.pane.list.positionViewAtBeginning();
+        tryVerify(() => window.pane.list.itemAtIndex(1) !== null);
+        compare(thoughts().length, 1);
+    }
     function test_anAnswerIsEditedAsAnotherVersion() {
         say("one", "1");
         const before = script.requestCount();
@@ -166,6 +204,64 @@ WindowCase {
         compare(message(1, MessageModel.TextRole), "7");
         compare(message(1, MessageModel.AlternativesRole), 2);
         compare(App.chat.messages.count, 2);
+    }
+    function test_threeAnswersAreTriedAndOneIsKept() {
+        say("colour?", "red");
+        const head = message(1, MessageModel.IdRole);
+        choose(1, "Try three answers");
+        tryCompare(window.trySheet, "opened", true);
+        compare(App.chat.messages.count, 2);
+        script.tryWith(["The sky is **blue**.", "The sky is grey.", "Grey is the sky."]);
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        compare(App.chat.messages.count, 2);
+        compare(message(1, MessageModel.IdRole), head);  // nothing was added or moved
+        const shown = itemsOf(window.trySheet.contentItem, item => item.markdown !== undefined);
+        compare(shown.map(item => item.getText(0, item.length)), ["The sky is blue.", "The sky is grey.", "Grey is the sky."]);
+        compare(shown.map(item => desk.markedOf(item.textDocument).join()), ["blue", "", ""]);
+        mouseClick(button(window.trySheet.contentItem, "Answer 2: Keep this one"));
+        tryCompare(window.trySheet, "visible", false);
+        compare(script.lastText(), "The sky is grey.");
+        script.finishAnswer();
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        compare(message(1, MessageModel.TextRole), "The sky is grey.");
+        compare(message(1, MessageModel.AlternativesRole), 2);
+    }
+    function test_whatItStillKnowsIsAskedAside() {
+        say("My cat is called Ada.", "Nice.");
+        mouseClick(button(window.timelinePane, "What do you still know?"));
+        tryCompare(window.askSheet, "opened", true);
+        keyClick(Qt.Key_A, Qt.ControlModifier);
+        for (const letter of "cat?") keyClick(letter);
+        keyClick(Qt.Key_Return);
+        compare(script.lastText(), "cat?");
+        script.tellAside("It is called **Ada**.");
+        const told = findChild(window.askSheet.contentItem, "told");
+        tryCompare(told, "text", "It is called **Ada**.");
+        keyClick(Qt.Key_Escape);
+        tryCompare(window.askSheet, "visible", false);
+        compare(App.chat.messages.count, 2);
+        compare(timeline.count, 2);
+        compare(App.chat.draft, "");
+    }
+    function test_aPlaceIsSavedAsAFile() {
+        say("one", "1");
+        choose(1, "Save this place as a file…");
+        tryCompare(window.placePicker, "opened", true);
+        window.placePicker.go(desk.folder());
+        tryCompare(window.placePicker, "folder", desk.folder());
+        mouseClick(settled(window.placePicker.openButton));
+        tryCompare(window.placePicker, "visible", false);
+        const call = script.lastCall();
+        verify(call.startsWith("place " + App.chat.conversation + " " + message(1, MessageModel.IdRole) + " " + desk.folder() + "/"), call);
+        verify(call.endsWith(".rnlpack"), call);
+        verify(App.notice.includes(".rnlpack"), App.notice);
+    }
+    function test_aDroppedPlaceIsOpened() {
+        verify(desk.drop(window, desk.folder() + "/there.rnlpack", Qt.point(500, 300)));
+        tryCompare(App.chat.messages, "count", 2);
+        compare(App.notice, "");
+        verify(desk.drop(window, desk.folder() + "/other.rnlpack", Qt.point(500, 300)));
+        verify(App.notice.startsWith("Made with another model: its text will be read"), App.notice);
     }
     function test_enterInAnotherChatQueues() {
         say("one", "1");
@@ -232,6 +328,119 @@ WindowCase {
         compare(message(2, MessageModel.TextRole), "three");
         keyClick(Qt.Key_Right, Qt.AltModifier);
         compare(message(2, MessageModel.TextRole), "two");
+    }
+    function test_aRightClickLooksAtNothingAndMovesNothing() {
+        say("one", "1\n\n".repeat(60));
+        say("two", "2\n\n".repeat(60));
+        tryVerify(() => window.pane.list.nearEnd);
+        const before = window.pane.list.contentY;
+        mouseClick(timeline.itemAtIndex(0), 40, 10, Qt.RightButton);
+        tryCompare(window.timelineMenu, "opened", true);
+        compare(window.pane.list.contentY, before);
+        compare(App.chat.messages.count, 4);
+        verify(!App.chat.wentBack);
+        keyClick(Qt.Key_Escape);
+        tryCompare(window.timelineMenu, "visible", false);
+    }
+    function test_aRightClickInTheChatListOpensAMenuAndNoChat() {
+        say("one", "1");
+        const before = App.chat.conversation;
+        say("other", "2");
+        App.chat.startNew();
+        const row = itemsOf(window.libraryPane, item => item.showMenu !== undefined && item.conversation === before)[0];
+        mouseClick(settled(row), 20, 10, Qt.RightButton);
+        compare(App.chat.conversation, 0);
+        keyClick(Qt.Key_Escape);
+        wait(300);  // the menu goes
+        mouseClick(settled(row), 20, 10);
+        compare(App.chat.conversation, before);
+    }
+    function test_theRailFoldsALongBranchAndUnfoldsIt() {
+        // one – 1 – two – 2, and beside "two" a branch of four.
+        const id = script.addTree("folded", ["one", "1", "b1", "b2", "b3", "b4", "two", "2"], [-1, 0, 1, 2, 3, 4, 1, 6]);
+        App.chat.open(id);
+        tryCompare(timeline, "count", 5);
+        const row = timeline.itemAtIndex(2);
+        compare(row.excerpt, "b1");
+        compare(row.hidden, 3);
+        verify(row.Accessible.name.includes("3 more messages folded"), row.Accessible.name);
+        verify(row.Accessible.name.includes("branch 1 of 2"), row.Accessible.name);  // the first that was begun
+        mouseClick(settled(findChild(row, "fold")));
+        tryCompare(timeline, "count", 8);
+        compare(App.chat.messages.count, 4);  // looking is not moving
+        timeline.forceActiveFocus();
+        timeline.currentIndex = 2;
+        keyClick(Qt.Key_Left);
+        tryCompare(timeline, "count", 5);
+        keyClick(Qt.Key_Right);
+        tryCompare(timeline, "count", 8);
+    }
+    function test_theRailShowsDaysAndHoldsAThousandMessages() {
+        const texts = [];
+        for (let i = 0; i < 1000; ++i) texts.push("Message number " + i);
+        const id = script.addConversation("long", texts);
+        const day = 24 * 3600 * 1000, first = new Date(2026, 2, 3, 12).getTime();
+        for (let i = 0; i < 1000; ++i) script.setPlace(id, i, first + Math.floor(i / 400) * day, true);
+        App.chat.open(id);
+        tryCompare(timeline, "count", 1000);
+        const shown = row => {
+            timeline.positionViewAtIndex(row, ListView.Center);
+            let item = null;
+            tryVerify(() => item = timeline.itemAtIndex(row));
+            return item;
+        };
+        const days = row => itemsOf(shown(row), item => item.text !== undefined && String(item.text).includes("2026")).map(item => item.text);
+        compare(days(400), [new Date(2026, 2, 4, 12).toLocaleDateString(Qt.locale(), Locale.LongFormat)]);
+        compare(days(401), []);
+        tryVerify(() => timeline.contentItem.children.length < 120);  // only what is near is there
+    }
+    function test_hoveringAPlacePreviewsIt() {
+        say("one", "First line of the answer.\n\n" + "More of it. ".repeat(20) + "Its end.");
+        tryCompare(timeline, "count", 2);
+        const row = timeline.itemAtIndex(1);
+        mouseMove(row, row.width / 2, row.height / 2);
+        const tip = findChild(row, "hoverPreview");
+        tryCompare(tip, "visible", true);
+        verify(tip.text.includes("Its end."), tip.text);
+        verify(tip.width <= Theme.fontSize * 32);
+        compare(App.chat.messages.count, 2);
+        mouseMove(window.contentItem, window.width / 2, 3);
+    }
+    function test_aPlaceSaysWhatGoingThereCosts() {
+        const id = script.addConversation("costs", ["w".repeat(4000), "x".repeat(4000), "y", "z"]);
+        for (let i = 0; i < 4; ++i) script.setPlace(id, i, 1e12, i !== 1);
+        App.chat.open(id);
+        tryCompare(timeline, "count", 4);
+        const instant = timeline.itemAtIndex(0), costly = timeline.itemAtIndex(1);
+        verify(findChild(instant, "instant").visible);
+        verify(!findChild(instant, "cost").visible);
+        verify(instant.Accessible.name.includes("Instant"), instant.Accessible.name);
+        verify(!findChild(costly, "instant").visible);
+        compare(findChild(costly, "cost").text, "1,004 tokens");
+        verify(costly.Accessible.name.includes("Reads 1,004 tokens"), costly.Accessible.name);
+    }
+    function test_aScreenReaderIsToldThatAnAnswerIsFinished() {
+        const spoken = findChild(window.contentItem, "spoken");
+        App.chat.draft = "hi";
+        keyClick(Qt.Key_Return);
+        compare(spoken.Accessible.name, "Answering…");
+        script.answerWith("there");
+        tryCompare(spoken.Accessible, "name", "Answer finished.");
+        compare(spoken.Accessible.role, Accessible.AlertMessage);
+    }
+    function test_buttonsUnderAMessageTakeNoRoom() {
+        say("one", "1");
+        say("two", "2");
+        const item = window.pane.list.itemAtIndex(1), prose = itemsOf(item, found => found.markdown !== undefined)[0];
+        const below = () => item.height - prose.mapToItem(item, 0, prose.height).y;
+        mouseMove(window.contentItem, window.width / 2, 3);
+        const apart = below();
+        verify(apart <= Theme.margin + 1, apart);
+        messageAt(1);
+        tryVerify(() => button(item, "Copy").parent.opacity === 1);
+        compare(below(), apart);
+        mouseClick(button(item, "Copy"));
+        compare(desk.copied(), "1");
     }
     function test_theTimelineIsUsedByKeysAndByTouch() {
         say("one", "1\n\n".repeat(60));

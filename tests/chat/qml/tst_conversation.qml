@@ -98,13 +98,15 @@ TestCase {
         tryVerify(() => pane.list.nearEnd);
         pane.list.scrollBy(-700);
         verify(!pane.list.following);
-        const at = pane.list.contentY - pane.list.originY;
+        // Within the message: where the list begins is an estimate while not all of it was laid out.
+        const place = () => pane.list.itemAtIndex(1) ? pane.list.contentY - pane.list.itemAtIndex(1).y : -1;
+        const at = place();
         wait(400);
         App.chat.startNew();
         compare(pane.list.count, 0);
         App.chat.open(chat);
         tryCompare(pane.list, "count", 2);
-        tryVerify(() => Math.abs(pane.list.contentY - pane.list.originY - at) < 2);
+        tryVerify(() => Math.abs(place() - at) < 2);
         verify(!pane.list.following);
         pane.list.goToEnd();
         wait(400);

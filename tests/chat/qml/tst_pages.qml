@@ -8,9 +8,10 @@ WindowCase {
     id: test
     name: "Pages"
 
-    readonly property Item library: window ? findChild(window.contentItem, "library") : null
+    property Item library: null
 
     function init() {
+        if (!library) library = findChild(window.contentItem, "library");
         activate();
     }
     function slider(name) {
@@ -109,6 +110,12 @@ WindowCase {
 
     function test_settingsAreChangedByKeysAndReset() {
         show(window.settingsSheet);
+        const look = words => mouseClick(button(window.settingsSheet.contentItem, "Show: " + words));
+        compare(itemsOf(window.settingsSheet.contentItem, item => item.Accessible.name === "Temperature").length, 0);
+        const expert = button(window.settingsSheet.contentItem, "Show: Expert");
+        verify(expert.Accessible.checkable && !expert.Accessible.checked);
+        look("Expert");
+        verify(expert.Accessible.checked);
         const settings = App.settings;
         const model = settings.modelSampling;
         for (const [name, property, by] of [["Temperature", "temperature", 0.05], ["Top-p", "topP", -0.05], ["Top-k", "topK", 1], ["Min-p", "minP", 0.01],
@@ -128,7 +135,7 @@ WindowCase {
         compare(settings.sampling, model);
         compare(settings.seed, 0);
         compare(slider("Top-p").value, model.topP);
-        for (const [name, property] of [["Text size", "fontScale"], ["Maximum answer length", "maxTokens"], ["Disk space for instant return (MB)", "budgetMegabytes"],
+        for (const [name, property] of [["Maximum answer length", "maxTokens"], ["Disk space for instant return (MB)", "budgetMegabytes"],
                                         ["Threads", "threads"]]) {
             const before = settings[property];
             slider(name);
@@ -137,12 +144,20 @@ WindowCase {
             keyClick(Qt.Key_Left);
             fuzzyCompare(settings[property], before, 1e-6, name);
         }
+        look("Everyday");
+        const size = settings.fontScale;
+        slider("Text size");
+        keyClick(Qt.Key_Right);
+        verify(settings.fontScale > size);
+        verify(itemsOf(window.settingsSheet.contentItem, item => item.text === "110%").length === 1);
+        keyClick(Qt.Key_Left);
         compare(Theme.fontScale, settings.fontScale);
     }
     function test_aMemoryWindowIsChosenWhereTheModelHasOne() {
         desk.drop(window, desk.folder() + "/one.gguf", Qt.point(300, 300));
         script.finishLoad("cpu");
         show(window.settingsSheet);
+        mouseClick(button(window.settingsSheet.contentItem, "Show: Expert"));
         const choice = findChild(window.settingsSheet.contentItem, "windows");
         verify(!choice.visible);
         script.finishWindow(252, 252);
@@ -157,6 +172,7 @@ WindowCase {
         compare(script.windowOfLastLoad(), 0);
         script.finishWindow(60, 60);  // another model: no choice
         verify(!choice.visible);
+        mouseClick(button(window.settingsSheet.contentItem, "Show: Everyday"));
     }
     function test_theThemeFollowsItsSetting() {
         show(window.settingsSheet);
@@ -176,6 +192,21 @@ WindowCase {
         compare(script.lastSystem(), "Be brief");
         App.settings.systemPrompt = "";
     }
+    function test_theStatusLineSaysWhatComputesOneToken_data() {
+        return [{tag: "only", program: "ops", words: "50 tokens/s on cpu: ops (the only program there)"},
+                {tag: "reason", program: "ops; not grid: heads of 80, expected a power of two", words: "50 tokens/s on cpu: ops; not grid: heads of 80, expected a power of two"}];
+    }
+    function test_theStatusLineSaysWhatComputesOneToken(data) {
+        script.finishLoadWith("cpu", data.program);
+        window.pane.composer.focusField();
+        keyClick("h");
+        keyClick(Qt.Key_Return);
+        script.answerWith("there");
+        const words = () => itemsOf(window.pane, item => item.text !== undefined && item.text.includes("tokens/s")).map(item => item.text.split("  ·  ")[0]);
+        tryVerify(() => words().length === 1);
+        compare(words(), [data.words]);
+        script.finishLoadWith("cpu", "");
+    }
     function test_statisticsStandUnderTheChatAndCanBeHidden() {
         desk.drop(window, desk.folder() + "/one.gguf", Qt.point(300, 300));
         script.finishLoad("cpu", 5900000);
@@ -186,22 +217,59 @@ WindowCase {
         compare(words(), []);
         App.settings.showStatistics = true;
     }
-    function test_aNoticeLeavesTheButtonsOfAPageFree() {
-        const bar = itemsOf(window.contentItem.parent, item => item.unfolded !== undefined);
-        compare(bar.length, 0);
-        App.say("Something happened.");
-        const notice = itemsOf(window.contentItem.parent, item => item.unfolded !== undefined)[0];
-        verify(notice.mapToItem(null, 0, 0).y > window.height / 2);
-        show(window.modelSheet);
-        const opener = button(window.modelSheet.contentItem, "Open a file…");
-        verify(notice.mapToItem(null, 0, notice.height).y < opener.mapToItem(null, 0, 0).y);
-        mouseClick(opener);
+    // Where an item is in the window.
+    function frame(item) {
+        const at = item.mapToItem(null, 0, 0);
+        return Qt.rect(at.x, at.y, item.width, item.height);
+    }
+    function overlap(a, b) {
+        return a.x < b.x + b.width - 1 && b.x < a.x + a.width - 1 && a.y < b.y + b.height - 1 && b.y < a.y + a.height - 1;
+    }
+    function test_aNoticeCoversNoButtonAndNoTitle_data() {
+        return [{tag: "window, wide", w: 1180}, {tag: "window, narrow", w: 400}, {tag: "page, wide", w: 1180, page: true}, {tag: "page, narrow", w: 400, page: true}];
+    }
+    function test_aNoticeCoversNoButtonAndNoTitle(data) {
+        window.width = data.w;
+        say("hi", "there\n\n".repeat(30));
+        script.refuseLibrary("/x/chats.db");  // it stays
+        if (data.page) show(window.modelSheet);
+        const under = data.page ? window.modelSheet.contentItem : window.contentItem;
+        let bars = [];
+        tryVerify(() => (bars = itemsOf(under, item => item.unfolded !== undefined)).length === 1);
+        settled(bars[0]);
+        const inside = itemsOf(bars[0], () => true);
+        const others = itemsOf(under, item => !inside.includes(item) && ((item.clicked !== undefined && item.selectAll === undefined)
+                                              || item.Accessible.role === Accessible.Heading || item.objectName === "composer"));
+        verify(others.length > 4, others.length);
+        for (const other of others) {
+            if (other.opacity === 0 || other.parent.opacity === 0 || window.pane.list.contentItem === other.parent) continue;
+            let clipped = false;
+            for (let at = other; at !== null; at = at.parent) clipped = clipped || at === window.pane.list;
+            if (clipped) continue;
+            verify(!overlap(frame(bars[0]), frame(other)), other.Accessible.name + " " + frame(other) + " " + frame(bars[0]));
+        }
+        if (!data.page) return;
+        mouseClick(button(window.modelSheet.contentItem, "Open a file…"));
         tryCompare(window.modelOpening, "opened", true);
+    }
+    function test_dialogsHaveNames() {
+        say("hi", "there");
+        for (const [page, opening] of [[window.settingsSheet, p => p.open()], [window.modelSheet, p => p.open()], [window.keysSheet, p => p.open()], [window.trashSheet, p => p.open()],
+                                       [window.nameDialog, p => p.openFor(message(1, MessageModel.IdRole), "")], [window.deleteDialog, p => p.openFor(message(1, MessageModel.IdRole))],
+                                       [window.exportDialog, p => p.openFor(App.chat.conversation)], [window.linkDialog, p => p.openFor("https://example.org")]]) {
+            opening(page);
+            tryCompare(page, "opened", true);
+            const named = itemsOf(page.contentItem, item => item.Accessible.role === Accessible.Dialog);
+            compare(named.length, 1, page);
+            verify(named[0].Accessible.name !== "", page);
+            page.close();
+            tryCompare(page, "visible", false);
+        }
     }
     function test_theListOfKeysOpens() {
         keyClick(Qt.Key_F1);
         tryCompare(window.keysSheet, "opened", true);
-        verify(itemsOf(window.keysSheet.contentItem, item => item.text === "Shift+Enter").length === 1);
+        verify(itemsOf(window.keysSheet.contentItem, item => item.text === "Shift+Return").length === 1);
     }
 
     function test_everythingOnAPageHasANameAndTabGoesAround_data() {

@@ -44,6 +44,110 @@ WindowCase {
         verify(!window.showTimeline);
     }
 
+    function test_everythingIsInsideTheWindowAtEverySize() {
+        activate();
+        say("How do I make a good cup of tea?", "So:\n\n```cpp\nint a;\n```\n\n|a|b|\n|-|-|\n|1|2|");
+        App.say("Something happened.");
+        for (const [w, h] of [[400, 500], [640, 480], [900, 700], [1180, 760], [1920, 1080], [3840, 2160], [1000, 700], [400, 700], [3840, 500]]) {
+            window.width = w;
+            window.height = h;
+            tryCompare(window.contentItem, "width", w);
+            wait(30);
+            compare(window.pane.width + (window.showLibrary ? window.libraryPane.width + Theme.unit : 0)
+                    + (window.showTimeline ? window.timelinePane.width + Theme.unit : 0), w, "panes at " + w);
+            for (const item of itemsOf(window.contentItem, item => (item.clicked !== undefined && item.selectAll === undefined) || item.objectName === "composer")) {
+                const at = item.mapToItem(null, 0, 0);
+                verify(at.x >= -1 && at.x + item.width <= w + 1, item.Accessible.name + " at " + at.x + " + " + item.width + " of " + w);
+            }
+            const field = window.pane.composer;
+            verify(field.mapToItem(null, 0, field.height).y <= h, "the field at " + w + "x" + h);
+            verify(window.pane.list.height > 60, "messages at " + w + "x" + h + ": " + window.pane.list.height);
+        }
+    }
+    function test_panesAreResizedByDraggingAndStaySo() {
+        activate();
+        const before = window.libraryPane.width, x = before + Theme.unit / 2;
+        mousePress(window.contentItem, x, 300);
+        for (let step = 1; step <= 6; ++step) mouseMove(window.contentItem, x + step * 10, 300);
+        const grip = itemsOf(window.contentItem, item => item.pressed === true && item.hovered !== undefined && item.clicked === undefined)[0];
+        compare(grip.children[0].color, Theme.accent);
+        mouseRelease(window.contentItem, x + 60, 300);
+        tryVerify(() => Math.abs(window.libraryPane.width - before - 60) <= 3, 1000, window.libraryPane.width + " after " + before);
+        compare(Number(App.settings.recall("libraryWidth")), window.libraryPane.width);
+        const kept = window.libraryPane.width;
+        window.width = 600;
+        tryCompare(window, "narrow", true);
+        window.width = 1180;
+        tryCompare(window.libraryPane, "width", kept);
+    }
+    function test_drawersCloseWhereThereIsRoom() {
+        activate();
+        window.width = 480;
+        tryCompare(window, "narrow", true);
+        window.toggleLibrary();
+        tryCompare(window.drawer, "opened", true);
+        window.width = 1180;
+        tryCompare(window.drawer, "visible", false);
+        verify(window.showLibrary);
+    }
+    function test_formulasAreDrawnCopiedAndReadAsTheirSource() {
+        activate();
+        say("f", "Euler: $e^{i\\pi} + 1 = 0$, for $5 or $6\n\n$$\\int_0^1 x^2\\,dx = \\frac{1}{3}$$\n\nNot drawn: \\(\\unknown{x}\\)");
+        const proses = itemsOf(window.pane.list, item => item.markdown !== undefined), first = settled(proses[proses.length - 2]);
+        tryVerify(() => desk.picturesOf(first.textDocument) === 1);
+        const source = "Euler: $e^{i\\pi} + 1 = 0$, for $5 or $6";
+        compare(first.Accessible.name, source);
+        compare(desk.picturesOf(proses[proses.length - 1].textDocument), 0);
+        compare(proses[proses.length - 1].Accessible.name, "Not drawn: \\(\\unknown{x}\\)");
+        const alone = itemsOf(window.pane.list, item => item.source !== undefined && item.wholeText !== undefined);
+        compare(alone.length, 1);
+        compare(alone[0].Accessible.name, "$$\\int_0^1 x^2\\,dx = \\frac{1}{3}$$");
+        verify(alone[0].implicitHeight > Theme.fontSize * 2, alone[0].implicitHeight);
+        mouseClick(first, 10, 8, Qt.RightButton);
+        const area = itemsOf(window.pane.list, item => item.selectAll !== undefined && item.menu !== undefined && item.menu.visible)[0];
+        mouseClick(entry(area.menu, "Select all"));
+        tryCompare(area.menu, "visible", false);
+        keyClick(Qt.Key_C, Qt.ControlModifier);
+        compare(desk.copied(), source + "\n\n$$\\int_0^1 x^2\\,dx = \\frac{1}{3}$$\n\nNot drawn: \\(\\unknown{x}\\)");
+    }
+    function test_aLibraryThatCannotBeWrittenLetsAChatBegin() {
+        activate();
+        script.refuseLibrary("/x/chats.db");
+        verify(App.notice.includes("/x/chats.db"), App.notice);
+        const bar = findChild(window.contentItem, "notices");
+        mouseClick(settled(button(bar, "Begin a new library (the old file is kept)")));
+        compare(script.callCount("fresh"), 1);
+        App.dismissNotice();
+        script.failLibrary("/x/chats.db", "/x/chats.db: database disk image is malformed");
+        mouseClick(settled(button(bar, "Open what can be read")));
+        compare(script.callCount("look"), 1);
+        verify(App.notice.includes("2 chats can be read."), App.notice);
+        App.dismissNotice();
+    }
+    function test_tabFollowsTheEye() {
+        activate();
+        say("hi", "there");
+        mouseMove(window.contentItem, window.width / 2, 3);
+        window.libraryPane.focusSearch();
+        const panes = [window.libraryPane, window.pane, window.timelinePane];
+        const paneOf = item => panes.findIndex(pane => {
+            for (let at = item; at !== null; at = at.parent) if (at === pane) return true;
+            return false;
+        });
+        let before = {pane: 0, y: 0, name: ""}, seen = 0;
+        for (let i = 0; i < 60; ++i) {
+            keyClick(Qt.Key_Tab);
+            const at = window.activeFocusItem, pane = paneOf(at), y = at.mapToItem(null, 0, at.height / 2).y;
+            if (pane < before.pane) break;  // around
+            const words = at.Accessible.name + " after " + before.name;
+            verify(pane <= before.pane + 1, words);
+            if (pane === before.pane && before.name !== "") verify(y >= before.y - Theme.control, words + ": " + y + " " + before.y);
+            before = {pane: pane, y: y, name: at.Accessible.name};
+            ++seen;
+        }
+        compare(before.pane, 2);
+        verify(seen > 10, seen);
+    }
     function test_escapeStopsTheAnswer() {
         activate();
         App.chat.draft = "hi";
@@ -108,7 +212,7 @@ WindowCase {
         compare(App.notices.length, 1);
         verify(App.notice.includes("/x/chats.db"), App.notice);
         verify(App.noticeIsProblem);
-        const bar = findChild(window.contentItem.parent, "notices");
+        const bar = findChild(window.contentItem, "notices");
         mouseClick(settled(button(bar, "Save into a new library")));
         compare(script.callCount("salvage"), 1);
         verify(App.notice.includes("/x/old.db"), App.notice);
@@ -287,9 +391,31 @@ WindowCase {
         const before = script.lastLoad();
         verify(!desk.drop(window, "just words", Qt.point(300, 300)));
         compare(App.notice, "");
-        desk.drop(window, desk.folder() + "/notes.txt", Qt.point(300, 300));
+        desk.drop(window, desk.folder() + "/picture.xyz", Qt.point(300, 300));
         verify(App.noticeIsProblem);
         compare(script.lastLoad(), before);
+    }
+    function test_aDroppedDocumentIsReadOnceItsCostWasSaid() {
+        activate();
+        desk.drop(window, desk.folder() + "/one.gguf", Qt.point(300, 300));
+        script.finishLoad("cpu");
+        verify(desk.drop(window, desk.folder() + "/notes.txt", Qt.point(300, 300)));
+        tryCompare(window.readDialog, "opened", true);
+        verify(itemsOf(window.readDialog.contentItem, item => item.text === "Read notes.txt? About 626 tokens. Old details fade.").length === 1);
+        const before = script.requestCount();
+        keyClick(Qt.Key_Return);
+        tryCompare(window.readDialog, "visible", false);
+        compare(script.requestCount(), before + 1);
+        compare(script.lastText(), desk.folder() + "/notes.txt");
+        verify(App.chat.state !== ChatModel.Idle);
+        const stops = script.stopCount();
+        keyClick(Qt.Key_Escape);
+        compare(script.stopCount(), stops + 1);
+        script.failStopped();
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        compare(App.chat.draft, "");
+        desk.drop(window, desk.folder() + "/empty.md", Qt.point(300, 300));
+        verify(App.notice.includes("has no text to read"), App.notice);
     }
     function test_theWindowShowsThatAFileCanBeDropped() {
         verify(!window.dropArea.containsDrag);
