@@ -15,7 +15,7 @@ constexpr qsizetype kNameLength = 48;  // characters of the first message
 constexpr int kDraftMs = 400;  // of no typing
 
 QString nameFor(const QString& text) {
-  const QString line = text.simplified();
+  QString line = text.simplified();
   if (line.size() <= kNameLength) return line;
   const qsizetype space = line.lastIndexOf(QLatin1Char(' '), kNameLength);
   return line.left(space > kNameLength / 2 ? space : kNameLength) + QStringLiteral("…");
