@@ -81,6 +81,22 @@ class Sessions(unittest.TestCase):
         session.prefill(PROMPT)
         self.assertTrue(session.complete(max_tokens=3))
 
+    def test_other_threads_go_on_while_one_computes(self) -> None:
+        session, done = MODEL.session(), threading.Event()
+
+        def read() -> None:
+            session.prefill([3] * 300)
+            done.set()
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        turns = 0
+        while not done.is_set():
+            turns += 1
+            time.sleep(0.001)
+        reader.join()
+        self.assertGreater(turns, 10)  # one or two if the call kept the interpreter's lock
+
     def test_two_threads_do_not_share_a_session(self) -> None:
         session = MODEL.session()
         inside, seen = threading.Event(), []
