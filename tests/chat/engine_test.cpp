@@ -5,6 +5,8 @@
 #include <QElapsedTimer>
 #include <QFile>
 #include <QFileInfo>
+#include <QJsonDocument>
+#include <QJsonObject>
 #include <QProcess>
 #include <QSignalSpy>
 #include <QTemporaryDir>
@@ -365,6 +367,82 @@ class EngineTest : public QObject {
     QCOMPARE(textAt(1), QStringLiteral("The river is called Runnel."));
   }
 
+  void aChatIsAnsweredBySchemaAlsoAfterARestart() {
+    const auto file = [this](const char* name, const QByteArray& bytes) {
+      QFile made(m_folder.filePath(QLatin1String(name)));
+      if (made.open(QIODevice::WriteOnly)) made.write(bytes);
+      return made.fileName();
+    };
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
+    // Refused by the library, with its words.
+    chat().answerBySchema(file("wrong.json", R"({"type": "nonsense"})"));
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->noticeIsProblem(), kTimeoutMs);
+    QVERIFY2(m_app->notice().startsWith(QStringLiteral("Can't answer by wrong.json: ")) &&
+                 m_app->notice().contains(QStringLiteral("nonsense")),
+             qPrintable(m_app->notice()));
+    QCOMPARE(chat().answerKind(), ChatModel::AnswerFree);
+
+    m_settings->maxTokens = 60;
+    chat().answerBySchema(file("colour.json", R"({"type": "object", "properties": {"colour":
+        {"enum": ["red", "green"]}, "dark": {"type": "boolean"}}, "required": ["colour", "dark"]})"));
+    const auto isOne = [this](int row) {
+      const QJsonObject said = QJsonDocument::fromJson(textAt(row).toUtf8()).object();
+      return said.size() == 2 && said.value(QStringLiteral("dark")).isBool();
+    };
+    say(QStringLiteral("Name a colour."));
+    QVERIFY2(isOne(1), qPrintable(textAt(1)));
+    QSignalSpy reports(m_engine.get(), &ChatEngine::answered);
+    chat().regenerate(idAt(1));
+    QVERIFY(reports.wait(kTimeoutMs));
+    QVERIFY2(isOne(1), qPrintable(textAt(1)));
+    QVERIFY(chat().tryThree(idAt(1)));
+    QVERIFY(reports.wait(kTimeoutMs));
+    QCOMPARE(chat().tries().size(), 3);
+    for (const QString& said : chat().tries())
+      QVERIFY2(QJsonDocument::fromJson(said.toUtf8()).object().size() == 2, qPrintable(said));
+    QVERIFY(QFile::remove(m_folder.filePath(QStringLiteral("colour.json"))));
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
+    QCOMPARE(chat().schemaName(), QStringLiteral("colour.json"));
+    m_settings->maxTokens = 60;
+    say(QStringLiteral("Another one."));
+    QVERIFY2(isOne(3), qPrintable(textAt(3)));
+    chat().answerAsJson();
+    say(QStringLiteral("Tell me about it."));
+    QVERIFY2(textAt(5).startsWith(u'{'), qPrintable(textAt(5)));
+  }
+
+  void anAnswerBySchemaIsContinuedByItAlsoAfterARestart() {
+    QFile schema(m_folder.filePath(QStringLiteral("river.json")));
+    QVERIFY(schema.open(QIODevice::WriteOnly));
+    schema.write(
+        R"({"type": "object", "properties": {"river": {"enum": ["the Danube", "the Rhine"]},
+        "long": {"type": "boolean"}}, "required": ["river", "long"]})");
+    schema.close();
+    for (const bool restarts : {false, true}) {
+      chat().startNew();
+      chat().answerBySchema(schema.fileName());
+      m_settings->maxTokens = 5;
+      say(QStringLiteral("Name a river."));
+      const QString first = textAt(1);
+      QVERIFY2(first.startsWith(u'{') && !first.endsWith(u'}'), qPrintable(first));
+      if (restarts) {
+        leave();
+        start();
+        QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
+        chat().answerFreely();  // from the next answer on
+      }
+      m_settings->maxTokens = 60;
+      QSignalSpy answered(&chat(), &ChatModel::answered);
+      chat().resume(idAt(1));
+      QVERIFY(answered.wait(kTimeoutMs));
+      QVERIFY2(textAt(1).startsWith(first), qPrintable(textAt(1)));
+      QVERIFY2(QJsonDocument::fromJson(textAt(1).toUtf8()).object().size() == 2,
+               qPrintable(textAt(1)));
+    }
+  }
+
   void aThoughtIsToldApartFromTheAnswerAndKept() {
     const QString model = m_folder.filePath(QStringLiteral("thinks.gguf"));
     test::write_chat_model(model.toStdString(), [](GgufWriter& writer) {
@@ -481,7 +559,7 @@ class EngineTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!chat().busy(), kTimeoutMs);
     QVERIFY(!chat().told().trimmed().isEmpty());
     QCOMPARE(contentOf(id), before);
-    const QString kept = tries.at(1);
+    const QString& kept = tries.at(1);
     chat().keepTry(1);
     QTRY_VERIFY_WITH_TIMEOUT(!chat().busy(), kTimeoutMs);
     QCOMPARE(textAt(1), kept);

@@ -69,6 +69,20 @@ class MarkdownTest : public QObject {
     QCOMPARE(blocks[1].language, QStringLiteral("cpp"));
     QCOMPARE(blocks[2].text, QStringLiteral("Done"));
   }
+  void anAnswerInJsonIsCode() {
+    const auto json = [](const char* text) {
+      const QVector<MarkdownBlock> blocks = splitMarkdown(QString::fromUtf8(text));
+      return blocks.at(0).kind == MarkdownBlock::Code &&
+                     blocks.at(0).language == QStringLiteral("json")
+                 ? blocks.at(0).text
+                 : QString();
+    };
+    QCOMPARE(json("{}"), QStringLiteral("{}"));
+    QCOMPARE(json("{\"a\": \"_b_ } \\\" *c*\"} *d*"),
+             QStringLiteral("{\"a\": \"_b_ } \\\" *c*\"}"));
+    QCOMPARE(json("{ \"a\": [1, "), QStringLiteral("{ \"a\": [1,"));  // is being written
+    QCOMPARE(json("{a} is a set"), QString());
+  }
   void codeThatIsNotClosedYetIsCode() {
     const auto blocks = splitMarkdown(QStringLiteral("```\nfor (;;"));
     QCOMPARE(blocks.size(), 1);

@@ -40,13 +40,19 @@ class Desk : public QObject {
     const QDir root(folder());
     root.mkpath(QStringLiteral("b sub/deep"));
     root.mkpath(QStringLiteral("a#1 100%"));
-    for (const char* name :
-         {"one.gguf", "Two & 2.GGUF", "talk.json", "notes.txt", "empty.md", "picture.xyz",
-          "there.rnlpack", "other.rnlpack", "b sub/three.gguf", "a#1 100%/four?.gguf"}) {
+    for (const char* name : {"one.gguf", "Two & 2.GGUF", "talk.json", "notes.txt", "empty.md",
+                             "picture.xyz", "there.rnlpack", "other.rnlpack", "recipe.json",
+                             "wrong.json", "b sub/three.gguf", "a#1 100%/four?.gguf"}) {
       QFile file(root.filePath(QLatin1String(name)));
-      if (file.open(QIODevice::WriteOnly))
+      if (!file.open(QIODevice::WriteOnly)) continue;
+      if (file.fileName().endsWith(QStringLiteral("recipe.json"))) {
+        file.write(R"({"type": "object"})");
+      } else if (file.fileName().endsWith(QStringLiteral("wrong.json"))) {
+        file.write(R"({"type": "nonsense"})");
+      } else {
         file.write(
             QByteArray(2500, file.fileName().endsWith(QStringLiteral("notes.txt")) ? 'n' : ' '));
+      }
     }
   }
 

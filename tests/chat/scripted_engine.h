@@ -239,6 +239,26 @@ class ScriptedEngine : public ChatEngine {
   }
   void answer(const AnswerRequest& request) override { requests.push_back(request); }
   void stop() override { ++stops; }
+  void check(const ReplyForm& form) override {
+    calls.push_back(QStringLiteral("check %1 %2").arg(form.kind).arg(form.name));
+    if (form.schema.contains(QStringLiteral("nonsense"))) {
+      Q_EMIT refused(
+          form, {.code = ErrorCode::invalid_argument,
+                 .message = QStringLiteral("schema: type is \"nonsense\", expected one of JSON"),
+                 .about = About::Form,
+                 .file = form.name});
+    }
+  }
+  void setSettings(qint64 conversation, const QString& json) override {
+    trees[conversation].settings = json;
+  }
+  Q_INVOKABLE QString settingsOf(qint64 conversation) const {
+    return trees.value(conversation).settings;
+  }
+  /// "kind name" of the form that the last answer was asked for in.
+  Q_INVOKABLE QString lastForm() const {
+    return QStringLiteral("%1 %2").arg(requests.last().form.kind).arg(requests.last().form.name);
+  }
   void listConversations() override {
     QVector<ConversationRow> rows;
     QList<qint64> ids = trees.keys();

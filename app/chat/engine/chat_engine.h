@@ -25,6 +25,8 @@ class ChatEngine : public QObject {
   // Answers. One at a time; stop() ends the one that runs and keeps what it wrote.
   virtual void answer(const AnswerRequest& request) = 0;
   virtual void stop() = 0;
+  /// Whether the loaded model can answer so; refused() comes if not.
+  virtual void check(const runnel::chat::ReplyForm& form) = 0;
 
   // The library of conversations.
   virtual void listConversations() = 0;
@@ -40,6 +42,8 @@ class ChatEngine : public QObject {
   virtual void undoDelete(qint64 conversation, qint64 trash) = 0;
   virtual void listTrash() = 0;
   virtual void forgetTrash(qint64 trash) = 0;  // for good; 0: what was deleted 30 days ago
+  /// Keeps a conversation's own settings, a JSON object; empty: none.
+  virtual void setSettings(qint64 conversation, const QString& json) = 0;
   /// Keeps what was typed; empty: forgets it. `conversation` 0: of the chat not begun yet.
   virtual void setDraft(qint64 conversation, const QString& text) = 0;
   /// Takes over drafts from where they were kept before, then gives all of them.
@@ -69,6 +73,8 @@ class ChatEngine : public QObject {
   void tryWritten(quint64 ticket, int which, const QString& piece);  // of one of three answers
   void answered(quint64 ticket, const runnel::chat::AnswerReport& report);
   void answerFailed(quint64 ticket, const runnel::chat::Problem& problem);
+
+  void refused(const runnel::chat::ReplyForm& form, const runnel::chat::Problem& problem);
 
   void conversationsListed(const QVector<runnel::chat::ConversationRow>& rows);
   void treeRead(const runnel::chat::ConversationTree& tree);

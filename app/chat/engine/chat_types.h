@@ -54,6 +54,16 @@ struct ConversationTree {
   QString name;
   qint64 head = 0;
   QVector<Message> messages;  // parents before children
+  QString settings = {};      // of its own, a JSON object; empty: none
+};
+
+/// What answers must be.
+struct ReplyForm {
+  enum Kind { Free, Json, Schema };
+  Kind kind = Free;
+  QString name = {};    // of the schema's file
+  QString schema = {};  // its text
+  bool operator==(const ReplyForm&) const = default;
 };
 
 struct SearchResult {
@@ -71,7 +81,7 @@ struct StoreNumbers {
 };
 
 /// What could not be done, and with which kind of file.
-enum class About { Nothing, Model, Library, Import, Export };
+enum class About { Nothing, Model, Library, Import, Export, Form };
 
 /// Why the system refused, where it says so.
 enum class Refusal { Unknown, Full, Forbidden };
@@ -163,6 +173,7 @@ struct AnswerRequest {
   Act act = Act::Answer;
   bool fromDraft = false;  // the conversation's draft is sent with it
   qint64 head = 0;         // of Try and Ask: where the talk stands, and stays
+  ReplyForm form = {};
 };
 
 enum class AnswerEnd { Complete, Length, Stopped };

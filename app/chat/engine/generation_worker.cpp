@@ -9,6 +9,7 @@
 #include "app/chat/engine/convert.h"
 #include "app/chat/engine/document.h"
 #include "app/chat/engine/model_facts.h"
+#include "runnel/constraint.h"
 #include "runtime/base/try.h"
 
 namespace runnel::chat {
@@ -78,7 +79,20 @@ GenerationOptions GenerationWorker::optionsOf(const AnswerRequest& request) cons
   options.sampling = request.sampling;
   options.max_tokens = static_cast<std::uint64_t>(std::max(1, request.maxTokens));
   if (auto form = m_model->answer_form()) options.answer = *std::move(form);
+  options.constraint = m_constraint;
   return options;
+}
+
+Result<std::shared_ptr<const Constraint>> GenerationWorker::constraintOf(
+    const ReplyForm& form) const {
+  if (m_model == nullptr || form.kind == ReplyForm::Free) return nullptr;
+  if (form.kind == ReplyForm::Json) return Constraint::json_object(*m_model, false);
+  return Constraint::json_schema(*m_model, form.schema.toStdString());
+}
+
+void GenerationWorker::check(const ReplyForm& form) {
+  const auto made = constraintOf(form);
+  if (!made) Q_EMIT refused(form, problem(made.error(), About::Form, form.name));
 }
 
 Status GenerationWorker::goTo(const AnswerRequest& request, const ReplayOptions& replay,
@@ -104,6 +118,15 @@ Status GenerationWorker::goTo(const AnswerRequest& request, const ReplayOptions&
 }
 
 void GenerationWorker::answer(const AnswerRequest& request, const std::stop_token& stop) {
+  // A document is only read, what is asked aside is no answer of the chat.
+  const bool free = request.act == Act::Read || request.act == Act::Ask;
+  auto constraint = constraintOf(free ? ReplyForm() : request.form);
+  if (!constraint) {
+    Q_EMIT answerFailed(request.ticket,
+                        problem(constraint.error(), About::Form, request.form.name));
+    return;
+  }
+  m_constraint = *std::move(constraint);
   const Status done = carryOut(request, stop);
   if (!done) Q_EMIT answerFailed(request.ticket, problem(done.error()));
 }
@@ -235,6 +258,13 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
     report.answer.parent = request.head;
     Q_EMIT answered(request.ticket, report);
     return {};
+  }
+
+  if (request.act == Act::Resume) {
+    // An answer goes on as it began, whatever the chat's answers must be by now.
+    RUNNEL_TRY(std::shared_ptr<const Constraint> began, last_constraint(m_chat->session()));
+    RUNNEL_TRY(const std::vector<MessageInfo> path, m_chat->store().path(request.after));
+    if (began != nullptr || !path.back().text.empty()) m_constraint = std::move(began);
   }
 
   PieceJoiner joiner;

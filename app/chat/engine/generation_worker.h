@@ -24,6 +24,7 @@ class GenerationWorker : public QObject {
   void load(const QString& file, const QString& device, int threads, int window,
             const std::stop_token& stop);
   void answer(const AnswerRequest& request, const std::stop_token& stop);
+  void check(const ReplyForm& form);
   void savePlace(qint64 conversation, qint64 message, const QString& file);
   void openPlace(const QString& file);
 
@@ -38,6 +39,7 @@ class GenerationWorker : public QObject {
   void thoughtWritten(quint64 ticket, const QString& piece);
   void textWritten(quint64 ticket, const QString& piece);
   void tryWritten(quint64 ticket, int which, const QString& piece);
+  void refused(const runnel::chat::ReplyForm& form, const runnel::chat::Problem& problem);
   void placeSaved(const QString& file);
   void placeOpened(qint64 conversation, qint64 toRead);
   void failed(const runnel::chat::Problem& problem);
@@ -53,11 +55,14 @@ class GenerationWorker : public QObject {
   Status askAside(const AnswerRequest& request, const std::stop_token& stop);
   Status goTo(const AnswerRequest& request, const ReplayOptions& replay, AnswerReport& report);
   GenerationOptions optionsOf(const AnswerRequest& request) const;
+  /// Null: anything.
+  Result<std::shared_ptr<const Constraint>> constraintOf(const ReplyForm& form) const;
 
   std::shared_ptr<SharedStore> m_store;
   std::shared_ptr<const Model> m_model;
   std::optional<Conversation> m_chat;
-  int m_generation = 0;  // of the store that m_chat is of
+  std::shared_ptr<const Constraint> m_constraint;  // of the answer that is being written
+  int m_generation = 0;                            // of the store that m_chat is of
   std::atomic<bool> m_keeping = false;
 };
 

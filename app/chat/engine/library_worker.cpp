@@ -133,6 +133,10 @@ void LibraryWorker::forgetTrash(qint64 trash) {
   listTrash();
 }
 
+void LibraryWorker::setSettings(qint64 conversation, const QString& json) {
+  with([&](ConversationStore& s) { return s.set_settings(conversation, json.toStdString()); });
+}
+
 void LibraryWorker::setDraft(qint64 conversation, const QString& typed) {
   Result<ConversationStore> store = m_store->get();
   const Status kept =
@@ -214,6 +218,8 @@ void LibraryWorker::readTree(qint64 conversation) {
     RUNNEL_TRY(const ConversationInfo info, there);
     RUNNEL_TRY(const auto found, store.tree(conversation));
     ConversationTree tree{.id = conversation, .name = text(info.name), .head = info.head};
+    RUNNEL_TRY(const std::string settings, store.settings(conversation));
+    tree.settings = text(settings);
     tree.messages.reserve(static_cast<qsizetype>(found.size()));
     for (const MessageInfo& entry : found) tree.messages.push_back(message(entry));
     Q_EMIT treeRead(tree);

@@ -32,6 +32,7 @@ class LibraryWorker : public QObject {
   void undoDelete(qint64 conversation, qint64 trash);
   void listTrash();
   void forgetTrash(qint64 trash);
+  void setSettings(qint64 conversation, const QString& json);
   void setDraft(qint64 conversation, const QString& text);
   void readDrafts(const QHash<qint64, QString>& older);
   void replaceLibrary(Replace how);

@@ -40,6 +40,7 @@ RunnelEngine::RunnelEngine(std::filesystem::path library, quint64 budgetBytes, Q
   connect(g, &GenerationWorker::thoughtWritten, this, &ChatEngine::thoughtWritten);
   connect(g, &GenerationWorker::textWritten, this, &ChatEngine::textWritten);
   connect(g, &GenerationWorker::tryWritten, this, &ChatEngine::tryWritten);
+  connect(g, &GenerationWorker::refused, this, &ChatEngine::refused);
   connect(g, &GenerationWorker::placeSaved, this, &ChatEngine::exported);
   connect(g, &GenerationWorker::placeOpened, this, &ChatEngine::placeOpened);
   connect(g, &GenerationWorker::failed, this, &ChatEngine::libraryFailed);
@@ -121,6 +122,10 @@ void RunnelEngine::answer(const AnswerRequest& request) {
 
 void RunnelEngine::stop() { m_answering.request_stop(); }
 
+void RunnelEngine::check(const ReplyForm& form) {
+  QMetaObject::invokeMethod(m_generation, [worker = m_generation, form] { worker->check(form); });
+}
+
 void RunnelEngine::inspect(const QString& file) {
   inLibrary([file](LibraryWorker& w) { w.inspect(file); });
 }
@@ -165,6 +170,9 @@ void RunnelEngine::listTrash() {
 }
 void RunnelEngine::forgetTrash(qint64 trash) {
   inLibrary([trash](LibraryWorker& w) { w.forgetTrash(trash); });
+}
+void RunnelEngine::setSettings(qint64 conversation, const QString& json) {
+  inLibrary([conversation, json](LibraryWorker& w) { w.setSettings(conversation, json); });
 }
 void RunnelEngine::setDraft(qint64 conversation, const QString& text) {
   inLibrary([conversation, text](LibraryWorker& w) { w.setDraft(conversation, text); });

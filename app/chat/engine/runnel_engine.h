@@ -32,6 +32,7 @@ class RunnelEngine : public ChatEngine {
   void listDevices() override;
   void answer(const AnswerRequest& request) override;
   void stop() override;
+  void check(const ReplyForm& form) override;
   void listConversations() override;
   void readTree(qint64 conversation) override;
   void search(const QString& query) override;
@@ -45,6 +46,7 @@ class RunnelEngine : public ChatEngine {
   void undoDelete(qint64 conversation, qint64 trash) override;
   void listTrash() override;
   void forgetTrash(qint64 trash) override;
+  void setSettings(qint64 conversation, const QString& json) override;
   void setDraft(qint64 conversation, const QString& text) override;
   void readDrafts(const QHash<qint64, QString>& older) override;
   void replaceLibrary(Replace how) override;

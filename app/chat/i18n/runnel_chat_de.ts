@@ -108,6 +108,30 @@
         <source>Select all</source>
         <translation>Alles auswählen</translation>
     </message>
+    <message>
+        <source>Answers come as JSON by %1.</source>
+        <translation>Antworten kommen als JSON nach %1.</translation>
+    </message>
+    <message>
+        <source>Answers come as JSON.</source>
+        <translation>Antworten kommen als JSON.</translation>
+    </message>
+    <message>
+        <source>Answer freely</source>
+        <translation>Frei antworten</translation>
+    </message>
+    <message>
+        <source>Answer as</source>
+        <translation>Antworten als</translation>
+    </message>
+    <message>
+        <source>Free text</source>
+        <translation>Freier Text</translation>
+    </message>
+    <message>
+        <source>JSON by a schema…</source>
+        <translation>JSON nach einem Schema …</translation>
+    </message>
 </context>
 <context>
     <name>ConversationPane</name>
@@ -589,6 +613,10 @@
     <message>
         <source>Read a document</source>
         <translation>Ein Dokument lesen</translation>
+    </message>
+    <message>
+        <source>Choose a JSON schema</source>
+        <translation>JSON-Schema auswählen</translation>
     </message>
 </context>
 <context>
@@ -1130,6 +1158,14 @@
     <message>
         <source>After %1</source>
         <translation>Nach %1</translation>
+    </message>
+    <message>
+        <source>Can&apos;t answer as JSON: %1.</source>
+        <translation>Antworten als JSON sind nicht möglich: %1.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t answer by %1: %2.</source>
+        <translation>Antworten nach %1 sind nicht möglich: %2.</translation>
     </message>
 </context>
 <context>

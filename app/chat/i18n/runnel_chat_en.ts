@@ -108,6 +108,30 @@
         <source>Select all</source>
         <translation>Select all</translation>
     </message>
+    <message>
+        <source>Answers come as JSON by %1.</source>
+        <translation>Answers come as JSON by %1.</translation>
+    </message>
+    <message>
+        <source>Answers come as JSON.</source>
+        <translation>Answers come as JSON.</translation>
+    </message>
+    <message>
+        <source>Answer freely</source>
+        <translation>Answer freely</translation>
+    </message>
+    <message>
+        <source>Answer as</source>
+        <translation>Answer as</translation>
+    </message>
+    <message>
+        <source>Free text</source>
+        <translation>Free text</translation>
+    </message>
+    <message>
+        <source>JSON by a schema…</source>
+        <translation>JSON by a schema…</translation>
+    </message>
 </context>
 <context>
     <name>ConversationPane</name>
@@ -589,6 +613,10 @@
     <message>
         <source>Read a document</source>
         <translation>Read a document</translation>
+    </message>
+    <message>
+        <source>Choose a JSON schema</source>
+        <translation>Choose a JSON schema</translation>
     </message>
 </context>
 <context>
@@ -1130,6 +1158,14 @@
     <message>
         <source>After %1</source>
         <translation>After %1</translation>
+    </message>
+    <message>
+        <source>Can&apos;t answer as JSON: %1.</source>
+        <translation>Can&apos;t answer as JSON: %1.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t answer by %1: %2.</source>
+        <translation>Can&apos;t answer by %1: %2.</translation>
     </message>
 </context>
 <context>

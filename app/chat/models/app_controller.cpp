@@ -72,6 +72,12 @@ QString modelInWords(const Problem& p) {
 QString fileInWords(const Problem& p) {
   if (p.about == About::Library) return libraryInWords(p);
   if (p.about == About::Model) return modelInWords(p);
+  if (p.about == About::Form) {
+    return p.file.isEmpty()
+               ? QCoreApplication::translate("Runnel", "Can't answer as JSON: %1.").arg(p.message)
+               : QCoreApplication::translate("Runnel", "Can't answer by %1: %2.")
+                     .arg(p.file, p.message);
+  }
   if (p.about == About::Export)
     return p.refusal == Refusal::Unknown
                ? QCoreApplication::translate("Runnel", "Couldn't save to %1: %2.")
@@ -90,7 +96,7 @@ QString fileInWords(const Problem& p) {
 }  // namespace
 
 QString inWords(const Problem& problem) {
-  if (const QString words = fileInWords(problem); !words.isEmpty()) return words;
+  if (QString words = fileInWords(problem); !words.isEmpty()) return words;
   switch (problem.code) {
     case ErrorCode::not_found:
       return QCoreApplication::translate("Runnel", "No model selected. Choose one under Models.");

@@ -2,7 +2,10 @@
 #include "app/chat/models/chat_model.h"
 
 #include <QCoreApplication>
+#include <QFile>
 #include <QFileInfo>
+#include <QJsonDocument>
+#include <QJsonObject>
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -19,6 +22,28 @@ QString nameFor(const QString& text) {
   if (line.size() <= kNameLength) return line;
   const qsizetype space = line.lastIndexOf(QLatin1Char(' '), kNameLength);
   return line.left(space > kNameLength / 2 ? space : kNameLength) + QStringLiteral("…");
+}
+
+// Of a conversation: {"answer": "json"} or {"answer": "schema", "name": …, "schema": …}.
+QString toSettings(const ReplyForm& form) {
+  if (form.kind == ReplyForm::Free) return {};
+  QJsonObject object{{QStringLiteral("answer"), QStringLiteral("json")}};
+  if (form.kind == ReplyForm::Schema) {
+    object = {{QStringLiteral("answer"), QStringLiteral("schema")},
+              {QStringLiteral("name"), form.name},
+              {QStringLiteral("schema"), form.schema}};
+  }
+  return QString::fromUtf8(QJsonDocument(object).toJson(QJsonDocument::Compact));
+}
+
+ReplyForm fromSettings(const QString& settings) {
+  const QJsonObject object = QJsonDocument::fromJson(settings.toUtf8()).object();
+  const QString kind = object.value(QStringLiteral("answer")).toString();
+  if (kind == QStringLiteral("json")) return {.kind = ReplyForm::Json};
+  if (kind != QStringLiteral("schema")) return {};
+  return {.kind = ReplyForm::Schema,
+          .name = object.value(QStringLiteral("name")).toString(),
+          .schema = object.value(QStringLiteral("schema")).toString()};
 }
 
 }  // namespace
@@ -46,6 +71,7 @@ ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
             m_tries[which] += piece;
             Q_EMIT aside();
           });
+  connect(&engine, &ChatEngine::refused, this, &ChatModel::onRefused);
   connect(&engine, &ChatEngine::answered, this, &ChatModel::onAnswered);
   connect(&engine, &ChatEngine::answerFailed, this, &ChatModel::onFailed);
   connect(&engine, &ChatEngine::reading, this, [this](quint64 ticket, qint64 done, qint64 total) {
@@ -115,6 +141,9 @@ void ChatModel::switchTo(qint64 conversation) {
   if (m_turn.ticket != 0 && m_turn.conversation == 0) m_turn.here = false;
   m_draft = m_drafts.value(conversation);
   m_last = {};
+  const auto queue = std::find_if(m_queue.cbegin(), m_queue.cend(),
+                                  [&](const Queued& q) { return q.conversation == conversation; });
+  showForm(queue != m_queue.cend() ? queue->form : ReplyForm());  // until its tree comes
   m_settings.remember(QStringLiteral("conversation"), conversation);
   Q_EMIT conversationChanged();
   Q_EMIT draftChanged();
@@ -162,6 +191,7 @@ void ChatModel::onTree(const ConversationTree& tree) {
   const bool wasEnd = m_tree.childrenOf(m_tree.head()).isEmpty();
   const qint64 before = m_tree.head();
   m_tree.set(tree);
+  showForm(fromSettings(tree.settings));
   if (std::exchange(m_keepsHead, false) && m_tree.contains(before)) {
     // Who stood at an end goes on with what another window said there.
     m_tree.setHead(wasEnd ? m_tree.newestEndOf(before) : before);
@@ -244,13 +274,15 @@ void ChatModel::begin(AnswerRequest request) {
     if (request.name.isEmpty()) request.name = nameFor(request.text);
     request.system = m_settings.systemPrompt;
   }
+  if (request.conversation == m_conversation) request.form = m_form;
   m_turn = {.ticket = request.ticket,
             .conversation = request.conversation,
             .after = request.after,
             .said = request.text,
             .here = m_conversation == 0,
             .act = request.act,
-            .fromDraft = request.fromDraft};
+            .fromDraft = request.fromDraft,
+            .form = request.form};
   m_engine.answer(request);
   Q_EMIT stateChanged();
   if (!turnIsHere() || turnIsAside()) return;
@@ -268,7 +300,7 @@ bool ChatModel::send() {
   if (text.isEmpty() || turnIsHere() || queued()) return false;
   if (busy()) {
     saveDraft();
-    m_queue.push_back({m_conversation, m_tree.head()});
+    m_queue.push_back({m_conversation, m_tree.head(), m_form});
     Q_EMIT stateChanged();
     return true;
   }
@@ -295,8 +327,11 @@ void ChatModel::sendQueued() {
     }
     const QString text = m_drafts.take(next.conversation).trimmed();
     if (text.isEmpty()) continue;
-    begin(
-        {.conversation = next.conversation, .after = next.after, .text = text, .fromDraft = true});
+    begin({.conversation = next.conversation,
+           .after = next.after,
+           .text = text,
+           .fromDraft = true,
+           .form = next.form});
   }
 }
 
@@ -367,6 +402,51 @@ bool ChatModel::askAside(const QString& question) {
   return true;
 }
 
+void ChatModel::showForm(const ReplyForm& form) {
+  if (form == m_form) return;
+  m_form = form;
+  Q_EMIT answerFormChanged();
+}
+
+void ChatModel::keepForm(qint64 conversation, const ReplyForm& form) {
+  if (conversation == m_conversation) showForm(form);
+  for (Queued& queued : m_queue) {
+    if (queued.conversation == conversation) queued.form = form;
+  }
+  if (conversation != 0) m_engine.setSettings(conversation, toSettings(form));
+}
+
+void ChatModel::setForm(const ReplyForm& form) {
+  if (form == m_form) return;
+  m_chosen = {.conversation = m_conversation, .form = form, .before = m_form};
+  keepForm(m_conversation, form);
+  if (form.kind != ReplyForm::Free) m_engine.check(form);
+}
+
+void ChatModel::onRefused(const ReplyForm& form, const Problem& problem) {
+  if (form == m_chosen.before) m_chosen.before = {};
+  if (form == m_chosen.form) {
+    const Chosen chosen = std::exchange(m_chosen, {});
+    keepForm(chosen.conversation, chosen.before);
+  }
+  Q_EMIT failed(problem);
+}
+
+void ChatModel::answerBySchema(const QString& file) {
+  constexpr qint64 kMostBytes = (1 << 20) + 1;  // one more than the library takes: it says so
+  QFile source(file);
+  if (!source.open(QIODevice::ReadOnly)) {
+    Q_EMIT failed({.code = ErrorCode::io,
+                   .message = source.errorString(),
+                   .about = About::Form,
+                   .file = QFileInfo(file).fileName()});
+    return;
+  }
+  setForm({.kind = ReplyForm::Schema,
+           .name = QFileInfo(file).fileName(),
+           .schema = QString::fromUtf8(source.read(kMostBytes))});
+}
+
 void ChatModel::answerAgain() {
   if (!busy() && unanswered()) begin({.conversation = m_conversation, .after = m_tree.head()});
 }
@@ -393,8 +473,12 @@ void ChatModel::onUserSaved(quint64 ticket, qint64 conversation, const Message& 
   m_turn.conversation = conversation;
   m_turn.after = message.id;
   m_turn.said.clear();
+  // What was chosen for a new chat, also while the message was being stored.
+  const ReplyForm form = here ? m_form : m_turn.form;
+  if (made && form.kind != ReplyForm::Free) m_engine.setSettings(conversation, toSettings(form));
   if (here) {
     if (made) {
+      if (m_chosen.conversation == 0) m_chosen.conversation = conversation;
       m_conversation = conversation;
       m_title = nameFor(message.text);
       m_settings.remember(QStringLiteral("conversation"), conversation);

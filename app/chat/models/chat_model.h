@@ -41,6 +41,8 @@ class ChatModel : public QObject {
   Q_PROPERTY(bool trying READ trying NOTIFY stateChanged)
   Q_PROPERTY(QString told READ told NOTIFY aside)  // what was answered aside
   Q_PROPERTY(bool asking READ asking NOTIFY stateChanged)
+  Q_PROPERTY(AnswerKind answerKind READ answerKind NOTIFY answerFormChanged)
+  Q_PROPERTY(QString schemaName READ schemaName NOTIFY answerFormChanged)
   Q_PROPERTY(bool canGoBack READ canGoBack NOTIFY pathChanged)
   Q_PROPERTY(bool canGoForward READ canGoForward NOTIFY pathChanged)
   Q_PROPERTY(bool wentBack READ wentBack NOTIFY pathChanged)
@@ -64,6 +66,8 @@ class ChatModel : public QObject {
     Stopping
   };
   Q_ENUM(State)
+  enum AnswerKind { AnswerFree = ReplyForm::Free, AnswerJson, AnswerSchema };
+  Q_ENUM(AnswerKind)
 
   ChatModel(ChatEngine& engine, Settings& settings, QObject* parent = nullptr);
 
@@ -84,6 +88,8 @@ class ChatModel : public QObject {
   bool trying() const { return turnIsHere() && m_turn.act == Act::Try; }
   QString told() const { return m_told; }
   bool asking() const { return turnIsHere() && m_turn.act == Act::Ask; }
+  AnswerKind answerKind() const { return static_cast<AnswerKind>(m_form.kind); }
+  QString schemaName() const { return m_form.name; }
   bool canGoBack() const { return !m_back.isEmpty(); }
   bool canGoForward() const { return !m_forward.isEmpty(); }
   double readingProgress() const;
@@ -122,6 +128,10 @@ class ChatModel : public QObject {
   Q_INVOKABLE bool readDocument(const QString& file);
   /// Asks a copy of the state where the talk stands: told() is the answer, and nothing is added.
   Q_INVOKABLE bool askAside(const QString& question);
+  /// What the answers of this chat must be from now on; kept with it.
+  Q_INVOKABLE void answerFreely() { setForm({}); }
+  Q_INVOKABLE void answerAsJson() { setForm({.kind = ReplyForm::Json}); }
+  Q_INVOKABLE void answerBySchema(const QString& file);
   Q_INVOKABLE void answerAgain();      // to the user's message where the talk stands
   Q_INVOKABLE void answerLastAgain();  // whichever of the two fits
   Q_INVOKABLE void edit(qint64 message, const QString& text);
@@ -156,6 +166,7 @@ class ChatModel : public QObject {
   void stateChanged();
   void pathChanged();
   void statisticsChanged();
+  void answerFormChanged();
   void answered(const QString& text);  // for screen readers
   void failed(const runnel::chat::Problem& problem);
   void warned(const QString& warning);
@@ -178,6 +189,7 @@ class ChatModel : public QObject {
     bool here = true;  // a conversation being made is in view
     Act act = Act::Answer;
     bool fromDraft = false;
+    ReplyForm form = {};
     QElapsedTimer reading = {};  // since the first report of it
     qint64 before = 0;           // tokens that were read by then
     QString thought = {};        // before what is written
@@ -188,11 +200,16 @@ class ChatModel : public QObject {
   struct Queued {
     qint64 conversation = 0;
     qint64 after = 0;
+    ReplyForm form = {};
   };
 
   void begin(AnswerRequest request);
   void sendQueued();
   void moved();  // where the talk stands is about to change
+  void setForm(const ReplyForm& form);
+  void showForm(const ReplyForm& form);
+  void keepForm(qint64 conversation, const ReplyForm& form);
+  void onRefused(const ReplyForm& form, const Problem& problem);
   bool turnIsHere() const;
   bool turnIsAside() const {
     return m_turn.act == Act::Try || m_turn.act == Act::Ask || m_turn.act == Act::Read;
@@ -220,6 +237,12 @@ class ChatModel : public QObject {
   QString m_draft;
   QHash<qint64, QString> m_drafts;
   QTimer m_drafting;  // until what was typed is kept
+  ReplyForm m_form;   // of the chat in view
+  struct Chosen {     // last, and may yet be refused
+    qint64 conversation = 0;
+    ReplyForm form = {};
+    ReplyForm before = {};
+  } m_chosen;
   QVector<Queued> m_queue;
   QVector<qint64> m_back;
   QVector<qint64> m_forward;

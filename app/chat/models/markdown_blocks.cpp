@@ -267,7 +267,44 @@ QStringView formulaInside(QStringView formula) {
   return formula.size() < 2 * mark ? QStringView() : formula.mid(mark, formula.size() - 2 * mark);
 }
 
-QVector<MarkdownBlock> splitMarkdown(const QString& text) { return Splitter().split(text); }
+namespace {
+
+// The length of the JSON object that `text` begins with, all of it while that is not whole yet; 0: it begins with none.
+qsizetype jsonLength(QStringView text) {
+  qsizetype at = 0;
+  while (at < text.size() && text[at].isSpace()) ++at;
+  if (at >= text.size() || text[at] != u'{') return 0;
+  qsizetype next = at + 1;
+  while (next < text.size() && text[next].isSpace()) ++next;
+  if (next < text.size() && text[next] != u'"' && text[next] != u'}') return 0;
+  int open = 0;
+  bool quoted = false;
+  for (; at < text.size(); ++at) {
+    const QChar c = text[at];
+    if (quoted && c == u'\\') {
+      ++at;
+    } else if (c == u'"') {
+      quoted = !quoted;
+    } else if (!quoted && (c == u'{' || c == u'[')) {
+      ++open;
+    } else if (!quoted && (c == u'}' || c == u']') && --open == 0) {
+      return at + 1;
+    }
+  }
+  return text.size();
+}
+
+}  // namespace
+
+QVector<MarkdownBlock> splitMarkdown(const QString& text) {
+  const qsizetype json = jsonLength(text);
+  if (json == 0) return Splitter().split(text);
+  QVector<MarkdownBlock> blocks = {{.kind = MarkdownBlock::Code,
+                                    .text = text.left(json).trimmed(),
+                                    .language = QStringLiteral("json")}};
+  if (json < text.size()) blocks += Splitter().split(text.mid(json));
+  return blocks;
+}
 
 int MarkdownBlocks::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(m_blocks.size());

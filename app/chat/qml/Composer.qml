@@ -12,6 +12,7 @@ Rectangle {
     readonly property bool queued: App.chat.queued
     readonly property alias field: input
     signal editLastWanted
+    signal schemaWanted
 
     function focusField() {
         input.forceActiveFocus();
@@ -23,7 +24,20 @@ Rectangle {
         else if (App.chat.send()) input.forceActiveFocus();
     }
 
-    implicitHeight: row.implicitHeight + Theme.gap * 2 + (waiting.visible ? waiting.height + Theme.gap : 0)
+    component AnswerKindItem: MenuItem {
+        property int kind
+        readonly property bool chosen: App.chat.answerKind === kind
+        Accessible.role: Accessible.RadioButton
+        Accessible.checkable: true
+        Accessible.checked: chosen
+        leftPadding: padding + (chosen ? 0 : Theme.icon + spacing)
+        icon.source: chosen ? "qrc:/qt/qml/Runnel/Chat/icons/check.svg" : ""
+        icon.width: Theme.icon
+        icon.height: Theme.icon
+        icon.color: Theme.accent
+    }
+
+    implicitHeight: row.implicitHeight + Theme.gap * 2 + (waiting.visible ? waiting.height + Theme.gap : 0) + (form.visible ? form.height : 0)
     radius: Theme.radius * 2
     color: Theme.surface
     border.width: input.activeFocus ? 2 : 1
@@ -52,9 +66,37 @@ Rectangle {
             onClicked: App.chat.unqueue()
         }
     }
+    // What this chat's answers must be.
+    RowLayout {
+        id: form
+        objectName: "answerForm"
+        visible: App.chat.answerKind !== ChatModel.AnswerFree
+        x: Theme.gap * 2
+        y: composer.height - height - Theme.unit
+        width: parent.width - x * 2
+        spacing: Theme.gap
+        Text {
+            Layout.fillWidth: true
+            text: App.chat.answerKind === ChatModel.AnswerSchema ? qsTr("Answers come as JSON by %1.").arg(App.chat.schemaName) : qsTr("Answers come as JSON.")
+            textFormat: Text.PlainText
+            wrapMode: Text.Wrap
+            maximumLineCount: 2
+            elide: Text.ElideRight
+            color: Theme.warm
+            font.pixelSize: Theme.smallSize
+            font.family: Theme.fontFamily
+        }
+        TextButton {
+            flatter: true
+            text: qsTr("Answer freely")
+            font.pixelSize: Theme.smallSize
+            onClicked: App.chat.answerFreely()
+        }
+    }
     RowLayout {
         id: row
         anchors.fill: parent
+        anchors.bottomMargin: Theme.gap + (form.visible ? form.height : 0)
         anchors.margins: Theme.gap
         anchors.topMargin: Theme.gap + (waiting.visible ? waiting.height + Theme.gap : 0)
         spacing: Theme.gap
@@ -150,6 +192,44 @@ Rectangle {
                     function onDraftChanged() {
                         if (input.text !== App.chat.draft) input.text = App.chat.draft;
                     }
+                }
+            }
+        }
+        IconButton {
+            id: asButton
+            objectName: "answerAs"
+            Layout.alignment: Qt.AlignBottom
+            name: qsTr("Answer as")
+            symbol: "braces"
+            color: App.chat.answerKind === ChatModel.AnswerFree ? Theme.muted : Theme.accent
+            onClicked: asMenu.popup(asButton, 0, -asMenu.height)
+            Menu {
+                id: asMenu
+                objectName: "answerAsMenu"
+                width: Theme.fontSize * 14
+                palette.window: Theme.surface
+                palette.windowText: Theme.text
+                palette.text: Theme.text
+                palette.light: Theme.hover
+                palette.midlight: Theme.hover
+                palette.mid: Theme.border
+                palette.dark: Theme.border
+                font.pixelSize: Theme.fontSize
+                font.family: Theme.fontFamily
+                AnswerKindItem {
+                    text: qsTr("Free text")
+                    kind: ChatModel.AnswerFree
+                    onTriggered: App.chat.answerFreely()
+                }
+                AnswerKindItem {
+                    text: "JSON"
+                    kind: ChatModel.AnswerJson
+                    onTriggered: App.chat.answerAsJson()
+                }
+                AnswerKindItem {
+                    text: qsTr("JSON by a schema…")
+                    kind: ChatModel.AnswerSchema
+                    onTriggered: Qt.callLater(composer.schemaWanted)  // when the menu has given the keyboard back
                 }
             }
         }

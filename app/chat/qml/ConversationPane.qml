@@ -20,6 +20,7 @@ Item {
     signal tryWanted(double messageId)
     signal saveWanted(double messageId)
     signal linkWanted(string link)
+    signal schemaWanted
 
     readonly property alias composer: writing
     readonly property alias list: messages
@@ -285,6 +286,7 @@ Item {
 
         Composer {
             id: writing
+            onSchemaWanted: pane.schemaWanted()
             onEditLastWanted: {
                 for (let row = messages.count - 1; row >= 0; --row) {
                     const item = messages.itemAtIndex(row);

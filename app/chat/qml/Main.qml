@@ -22,6 +22,7 @@ ApplicationWindow {
     readonly property alias askSheet: asking
     readonly property alias readDialog: reading
     readonly property alias placePicker: placeFolder
+    readonly property alias schemaPicker: schemas
     readonly property alias libraryPane: library
     readonly property alias timelinePane: timeline
     readonly property alias drawer: libraryDrawer
@@ -37,7 +38,7 @@ ApplicationWindow {
     readonly property bool roomForTimeline: width >= Theme.fontSize * 76
     readonly property bool showLibrary: !narrow && App.settings.showLibrary
     readonly property bool showTimeline: roomForTimeline && App.settings.showTimeline
-    readonly property bool pageOpen: models.visible || deleted.visible || settings.visible || keys.visible || compare.visible || three.visible || asking.visible || placeFolder.visible || documents.visible || opening.visible || importing.visible || exportFolder.visible || saving.visible
+    readonly property bool pageOpen: models.visible || deleted.visible || settings.visible || keys.visible || compare.visible || three.visible || asking.visible || placeFolder.visible || documents.visible || schemas.visible || opening.visible || importing.visible || exportFolder.visible || saving.visible
 
     function widthOf(pane) {
         const kept = Number(App.settings.recall(pane, 0));
@@ -201,6 +202,7 @@ ApplicationWindow {
             onTryWanted: id => three.openFor(id)
             onSaveWanted: id => window.savePlace(id)
             onLinkWanted: link => linking.openFor(link)
+            onSchemaWanted: schemas.openIn("")
         }
         TimelinePane {
             id: timeline
@@ -316,6 +318,16 @@ ApplicationWindow {
         patterns: ["*.txt", "*.text", "*.md", "*.markdown"]
         remembers: "documentFolder"
         onAccepted: path => App.drop(Files.toUrl(path))
+    }
+    FilePicker {
+        id: schemas
+        title: qsTr("Choose a JSON schema")
+        patterns: ["*.json"]
+        remembers: "schemaFolder"
+        onAccepted: path => {
+            App.chat.answerBySchema(path);
+            conversation.composer.focusField();
+        }
     }
     FilePicker {
         id: placeFolder

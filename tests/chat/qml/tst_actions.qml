@@ -263,6 +263,67 @@ WindowCase {
         verify(desk.drop(window, desk.folder() + "/other.rnlpack", Qt.point(500, 300)));
         verify(App.notice.startsWith("Made with another model: its text will be read"), App.notice);
     }
+    function answerAs(words) {
+        mouseClick(settled(findChild(window.pane.composer, "answerAs")));
+        const menu = findChild(window.pane.composer, "answerAsMenu");
+        mouseClick(entry(menu, words));
+        tryCompare(menu, "visible", false);
+    }
+    function pickSchema(name) {
+        answerAs("JSON by a schema…");
+        tryCompare(window.schemaPicker, "opened", true);
+        window.schemaPicker.field.forceActiveFocus();
+        window.schemaPicker.field.text = desk.folder() + "/" + name;
+        keyClick(Qt.Key_Return);
+        tryCompare(window.schemaPicker, "visible", false);
+    }
+    function formWords() {
+        const line = findChild(window.pane.composer, "answerForm");
+        return line.visible ? line.children[0].text : "";
+    }
+
+    function test_aChatIsAnsweredAsJsonAndKeepsThat() {
+        say("one", "1");
+        const first = App.chat.conversation;
+        compare(formWords(), "");
+        answerAs("JSON");
+        compare(formWords(), "Answers come as JSON.");
+        compare(JSON.parse(script.settingsOf(first)), {answer: "json"});
+        say("two", "{\"a\": [1, \"_b_\"]}");
+        compare(script.lastForm(), "1 ");
+        const code = itemsOf(messageAt(3), item => item.textDocument !== undefined && item.text.includes("_b_"))[0];
+        compare(code.font.family, Theme.monospace);
+        App.chat.startNew();
+        compare(formWords(), "");
+        App.chat.open(first);
+        compare(formWords(), "Answers come as JSON.");
+        mouseClick(button(window.pane.composer, "Answer freely"));
+        compare(formWords(), "");
+        compare(script.settingsOf(first), "");
+        say("three", "3");
+        compare(script.lastForm(), "0 ");
+    }
+    function test_aNewChatIsAnsweredByASchema() {
+        pickSchema("recipe.json");
+        compare(formWords(), "Answers come as JSON by recipe.json.");
+        verify(window.pane.composer.field.activeFocus);
+        keyClick("h");
+        keyClick(Qt.Key_Return);
+        compare(script.lastForm(), "2 recipe.json");
+        script.answerWith("{}");
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        const kept = JSON.parse(script.settingsOf(App.chat.conversation));
+        compare(kept, {answer: "schema", name: "recipe.json", schema: "{\"type\": \"object\"}"});
+        compare(formWords(), "Answers come as JSON by recipe.json.");
+    }
+    function test_aSchemaThatIsRefusedIsSaidInTheLibrarysWords() {
+        say("one", "1");
+        answerAs("JSON");
+        pickSchema("wrong.json");
+        compare(formWords(), "Answers come as JSON.");
+        compare(App.notice, "Can't answer by wrong.json: schema: type is \"nonsense\", expected one of JSON.");
+        compare(JSON.parse(script.settingsOf(App.chat.conversation)), {answer: "json"});
+    }
     function test_enterInAnotherChatQueues() {
         say("one", "1");
         const first = App.chat.conversation;

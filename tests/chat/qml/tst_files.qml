@@ -23,7 +23,7 @@ WindowCase {
         compare(names(window.modelOpening), ["a#1 100%", "b sub", "one.gguf", "Two & 2.GGUF"]);
         window.modelOpening.close();
         showFolder(window.chatImporting, desk.folder());
-        compare(names(window.chatImporting), ["a#1 100%", "b sub", "other.rnlpack", "talk.json", "there.rnlpack"]);
+        compare(names(window.chatImporting), ["a#1 100%", "b sub", "other.rnlpack", "recipe.json", "talk.json", "there.rnlpack", "wrong.json"]);
         window.chatImporting.close();
         showFolder(window.exportPicker, desk.folder());
         compare(names(window.exportPicker), ["a#1 100%", "b sub"]);

@@ -198,12 +198,13 @@ WindowCase {
     }
     function test_theStatusLineSaysWhatComputesOneToken(data) {
         script.finishLoadWith("cpu", data.program);
-        window.pane.composer.focusField();
-        keyClick("h");
-        keyClick(Qt.Key_Return);
-        script.answerWith("there");
+        say("hi", "there");
         const words = () => itemsOf(window.pane, item => item.text !== undefined && item.text.includes("tokens/s")).map(item => item.text.split("  ·  ")[0]);
-        tryVerify(() => words().length === 1);
+        tryVerify(() => {
+            // A setting that another test changed may have the model loaded again only now.
+            if (App.models.state === ModelPicker.Loading) script.finishLoadWith("cpu", data.program);
+            return words().length === 1;
+        });
         compare(words(), [data.words]);
         script.finishLoadWith("cpu", "");
     }
