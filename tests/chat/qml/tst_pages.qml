@@ -213,6 +213,10 @@ WindowCase {
         script.finishLoad("cpu", 5900000);
         say("hi", "there");
         const words = () => itemsOf(window.pane, item => item.text !== undefined && item.text.includes("tokens/s")).map(item => item.text);
+        tryVerify(() => {
+            if (App.models.state === ModelPicker.Loading) script.finishLoad("cpu", 5900000);
+            return words().length === 1;
+        });
         compare(words(), ["50 tokens/s on cpu  ·  first word in 12 ms  ·  model memory 5.9 MB"]);
         App.settings.showStatistics = false;
         compare(words(), []);
