@@ -45,6 +45,21 @@ class CConstraint : public ::testing::Test {
     return made;
   }
 
+  /// What the session says under a constraint.
+  std::string generated(runnel_constraint* constraint) {
+    runnel_generation_options options;
+    RUNNEL_INIT(runnel_generation_options, options);
+    options.constraint = constraint;
+    std::string text;
+    options.user = &text;
+    options.on_text = [](const char* piece, size_t bytes, void* user) {
+      static_cast<std::string*>(user)->append(piece, bytes);
+      return true;
+    };
+    EXPECT_EQ(runnel_generate(session_, &options, nullptr, &error_), RUNNEL_OK) << error_.message;
+    return text;
+  }
+
   runnel_error error_{};
   runnel_model* model_ = nullptr;
   runnel_session* session_ = nullptr;
@@ -52,16 +67,7 @@ class CConstraint : public ::testing::Test {
 
 TEST_F(CConstraint, ShapesWhatIsGenerated) {
   runnel_constraint* const digits = make(RUNNEL_CONSTRAINT_REGEX, "[0-9]{4}");
-  runnel_generation_options options;
-  RUNNEL_INIT(runnel_generation_options, options);
-  options.constraint = digits;
-  std::string text;
-  options.user = &text;
-  options.on_text = [](const char* piece, size_t bytes, void* user) {
-    static_cast<std::string*>(user)->append(piece, bytes);
-    return true;
-  };
-  ASSERT_EQ(runnel_generate(session_, &options, nullptr, &error_), RUNNEL_OK) << error_.message;
+  const std::string text = generated(digits);
   EXPECT_THAT(text, MatchesRegex("[0-9]{4}"));
   runnel_constraint_free(digits);
 }
@@ -90,16 +96,7 @@ TEST_F(CConstraint, KeepsAnswersToToolsAndReadsTheirCalls) {
       runnel_tools_constraint(tools, model_, RUNNEL_TOOLS_NAMED, "roll", false, &call, &error_),
       RUNNEL_OK)
       << error_.message;
-  runnel_generation_options options;
-  RUNNEL_INIT(runnel_generation_options, options);
-  options.constraint = call;
-  std::string text;
-  options.user = &text;
-  options.on_text = [](const char* piece, size_t bytes, void* user) {
-    static_cast<std::string*>(user)->append(piece, bytes);
-    return true;
-  };
-  ASSERT_EQ(runnel_generate(session_, &options, nullptr, &error_), RUNNEL_OK) << error_.message;
+  const std::string text = generated(call);
 
   runnel_tool_reader* reader = nullptr;
   ASSERT_EQ(runnel_tool_reader_create(model_, &reader, &error_), RUNNEL_OK) << error_.message;
