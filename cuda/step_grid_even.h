@@ -100,15 +100,17 @@ struct EvenSlots {
   int value = 0;  // [head]
   int peaks = 0;  // [warps] of a warp's logits
   int sums = 0;   // [warps] of its exponentials
-  int reads = 0;  // [warps, head] of its slots
+  int reads = 0;  // [warps, read_stride()]: of its slots [head]
   int kept = 0;   // [2, threads, 4]: keys, then values that the block has yet to store
   int total = 0;
+  /// Eight more than a head: what four warps have read of eight columns lies in 32 banks.
+  static constexpr int read_stride(EvenShape s) { return s.head + 8; }
   static constexpr EvenSlots of(EvenShape s) {
     EvenSlots at;
     at.near = s.head, at.key = 2 * s.head, at.value = 3 * s.head;
     at.peaks = 4 * s.head, at.sums = at.peaks + kDecodeWarps;
     at.reads = at.sums + kDecodeWarps;
-    at.kept = at.reads + kDecodeWarps * s.head;
+    at.kept = at.reads + kDecodeWarps * read_stride(s);
     at.total = at.kept + 2 * 4 * kDecodeThreads;
     return at;
   }

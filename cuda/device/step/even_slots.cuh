@@ -4,7 +4,8 @@
 // alone; the blocks that need the output join the splits.
 //
 // A warp has some of the slots, 16 lanes (heads of 64) or 32 (of 128) each, takes their softmax by itself and weighs
-// their values; warps meet once before, for q, k and v, and once behind, where their reads are joined.
+// their values; warps meet once before, for q, k and v, and once behind, where their reads are joined. The slots
+// themselves advance when the read is on its way.
 //
 // The blocks of a group's query heads read the same slots, and each stores some of them when it has the input of
 // the output projection: by then all have read.
@@ -143,90 +144,145 @@ struct EvenSlotStep {
     vectors(r == 0 ? 0 : r == 1 ? kAt.key : kAt.value)[column] = v;
   }
 
-  /// Of slot i, if this is lane i of a row. Decay 1 and write 0 keep a slot; 0 and 1 replace it.
+  /// Of slot i, in lane i of a row and every kOwn lanes further. Decay 1 and write 0 keep a slot; 0 and 1 replace it.
   __device__ __forceinline__ float2 take_gate() const {
     const int slot = row + (column & (kOwn - 1)) * kRows;
     float2 gate =
         token.first + slot == token.target ? make_float2(0.0F, 1.0F) : make_float2(1.0F, 0.0F);
     if (positional()) return gate;
-    if (column < kOwn) {
-      const float* const decay = set + p.at.inputs + kShape.wide + 2 * (kShape.wide / kGroup) +
-                                 token.head * p.memory + memory + slot;
-      const float* const write = decay + p.kv_heads * p.memory;
-      unsigned polls = 0;
+    const float* const decay = set + p.at.inputs + kShape.wide + 2 * (kShape.wide / kGroup) +
+                               token.head * p.memory + memory + slot;
+    const float* const write = decay + p.kv_heads * p.memory;
+    unsigned polls = 0;
 #pragma unroll 1
-      for (;;) {
-        gate = make_float2(load_exchanged_word(decay), load_exchanged_word(write));
-        if (!wait.some_missing(wait.missing(gate.x) | wait.missing(gate.y)) ||
-            wait.given_up(polls, 1))
-          break;
-      }
+    for (;;) {
+      gate = make_float2(load_exchanged_word(decay), load_exchanged_word(write));
+      if (!wait.some_missing(wait.missing(gate.x) | wait.missing(gate.y)) ||
+          wait.given_up(polls, 1))
+        break;
     }
     sync_warp();
     return make_float2(unmarked(gate.x), unmarked(gate.y));
   }
 
-  /// The product of the lane's keys with the query at `query`: lane i of a row has that of slot i.
-  __device__ __forceinline__ float multiply(const float4 (&k)[kOwn], int query) const {
-    const float4 q = vectors(query)[column];
+  /// The products of the lane's keys with the query at `query`: lane i of a row has that of slot i.
+  __device__ __forceinline__ float multiply(const float4 (&k)[kOwn], float4 query) const {
     float sums[kOwn];
 #pragma unroll
-    for (int i = 0; i < kOwn; ++i) sums[i] = dot_vectors(k[i], q, 0.0F);
+    for (int i = 0; i < kOwn; ++i) sums[i] = dot_vectors(k[i], query, 0.0F);
     float sum = add_apart<kOwn / 2>(sums, lane);
 #pragma unroll
     for (int o = kOwn; o < kVectors; o <<= 1) sum += __shfl_xor_sync(~0U, sum, o);
     return sum;
   }
 
-  /// The warp's slots under a softmax over them, for join_warps(). `bias`: of slot i in lane i of a row.
-  __device__ __forceinline__ void read(const float4 (&k)[kOwn], const float4 (&v)[kOwn],
-                                       float bias) const {
-    float sum = multiply(k, 0);
+  /// The product of the token's key with a query, in every lane of a row.
+  static __device__ __forceinline__ float multiply_key(float4 key, float4 query) {
+    float sum = dot_vectors(key, query, 0.0F);
+#pragma unroll
+    for (int o = 1; o < kVectors; o <<= 1) sum += __shfl_xor_sync(~0U, sum, o);
+    return sum;
+  }
+
+  /// What the model adds to the logit of slot i, in lane i of a row.
+  __device__ __forceinline__ float slot_bias(int layer) const {
+    if (positional()) return 0.0F;
+    const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
+    float bias = 0.0F;
+    if (w.head_read_bias != nullptr) bias = w.head_read_bias[token.head * kGroup + token.query];
+    if (w.read_bias != nullptr)
+      bias += w.read_bias[token.head * p.memory + memory + row + (column & (kOwn - 1)) * kRows];
+    return bias;
+  }
+
+  /// The warp's slots with the token under a softmax over them, for join_warps(). A slot (k, v) with decay a and write w
+  /// becomes (a k + w key, a v + w value); here only the products with them do: its logit from a (k q) + w (key q), and
+  /// of the read sum(p a v) + sum(p w) value. `bias`: of slot i in lane i of a row.
+  /// @return its gate
+  __device__ __forceinline__ float2 read(const float4 (&k)[kOwn], const float4 (&v)[kOwn],
+                                         float bias) const {
+    const float4 query = vectors(0)[column], key = vectors(kAt.key)[column];
+    float sum = multiply(k, query), written = multiply_key(key, query);
     const int slot = token.first + row + (column & (kOwn - 1)) * kRows;
     if (token.first + warp * kPerWarp < p.sinks) {  // a sink never seems farther than its distance
-      const float near = multiply(k, kAt.near);
+      const float4 query_near = vectors(kAt.near)[column];
+      const float near = multiply(k, query_near);
       sum = slot < p.sinks ? near : sum;
+      if (token.target >= 0 && token.target < p.sinks) written = multiply_key(key, query_near);
     }
-    float logit = fmaf(sum, p.scale, bias);
+    const float2 gate = take_gate();
+    float logit = fmaf(fmaf(sum, gate.x, written * gate.y), p.scale, bias);
     if (positional() && slot >= token.written) logit = -1e30F;  // not written yet
     const float peak = ordered_float(__reduce_max_sync(~0U, ordered_int(logit)));
-    const float share = logit > -1e29F ? __expf(logit - peak) : 0.0F;
-    float4 sums = scaled(v[0], of_slot(share, 0));
+    const float share = logit > -1e29F ? __expf(logit - peak) : 0.0F, kept = share * gate.x;
+    float4 sums = scaled(v[0], of_slot(kept, 0));
 #pragma unroll
-    for (int i = 1; i < kOwn; ++i) sums = plus_scaled(sums, v[i], of_slot(share, i));
-    float total = share;
+    for (int i = 1; i < kOwn; ++i) sums = plus_scaled(sums, v[i], of_slot(kept, i));
+    float total = share, added = share * gate.y;
 #pragma unroll
-    for (int o = 1; o < kOwn; o <<= 1) total += __shfl_xor_sync(~0U, total, o);
+    for (int o = 1; o < kOwn; o <<= 1) {
+      total += __shfl_xor_sync(~0U, total, o);
+      added += __shfl_xor_sync(~0U, added, o);
+    }
+    sums = plus_scaled(sums, vectors(kAt.value)[column], added);
     if constexpr (kRows == 2) {
       total += __shfl_xor_sync(~0U, total, 16);
       sums.x += __shfl_xor_sync(~0U, sums.x, 16), sums.y += __shfl_xor_sync(~0U, sums.y, 16);
       sums.z += __shfl_xor_sync(~0U, sums.z, 16), sums.w += __shfl_xor_sync(~0U, sums.w, 16);
     }
-    if (lane < kVectors) vectors(kAt.reads)[warp * kVectors + lane] = sums;
+    if (lane < kVectors)
+      vectors(kAt.reads)[warp * (EvenSlots::read_stride(kShape) / 4) + lane] = sums;
     if (lane == 0) scratch[kAt.peaks + warp] = peak, scratch[kAt.sums + warp] = total;
+    return gate;
   }
 
-  /// The reads of all warps, for the blocks that join the splits.
+  /// The reads of all warps, for the blocks that join the splits. Four threads have a column, a quarter of the warps
+  /// each.
   __device__ __forceinline__ void join_warps(int tid) const {
-    if (tid >= kHead) return;
-    const float* const reads = scratch + kAt.reads + tid;
-    float peaks[kDecodeWarps], read[4] = {}, sum[4] = {}, peak = -1e30F;
+    constexpr int kEach = kDecodeWarps / 4;
+    static_assert(4 * kHead <= kDecodeThreads);
+    if (tid >= 4 * kHead) return;
+    const int at = tid >> 2, quarter = tid & 3;
+    float peaks[kEach], peak = -1e30F, sum = 0.0F, total = 0.0F;
 #pragma unroll
-    for (int w = 0; w < kDecodeWarps; ++w) peaks[w] = scratch[kAt.peaks + w];
-#pragma unroll
-    for (int w = 0; w < kDecodeWarps; ++w) peak = fmaxf(peak, peaks[w]);
-#pragma unroll
-    for (int w = 0; w < kDecodeWarps; ++w) {
-      const float factor = __expf(peaks[w] - peak);
-      read[w & 3] = fmaf(reads[w * kHead], factor, read[w & 3]);
-      sum[w & 3] = fmaf(scratch[kAt.sums + w], factor, sum[w & 3]);
+    for (int i = 0; i < kEach; ++i) {
+      peaks[i] = scratch[kAt.peaks + quarter + 4 * i];
+      peak = fmaxf(peak, peaks[i]);
     }
+    peak = fmaxf(peak, __shfl_xor_sync(~0U, peak, 1));
+    peak = fmaxf(peak, __shfl_xor_sync(~0U, peak, 2));
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int of = quarter + 4 * i;
+      const float factor = __expf(peaks[i] - peak);
+      sum = fmaf(scratch[kAt.reads + of * EvenSlots::read_stride(kShape) + at], factor, sum);
+      total = fmaf(scratch[kAt.sums + of], factor, total);
+    }
+#pragma unroll
+    for (int o = 1; o < 4; o <<= 1) {
+      sum += __shfl_xor_sync(~0U, sum, o);
+      total += __shfl_xor_sync(~0U, total, o);
+    }
+    if (quarter != 0) return;
     float* const part =
         set + p.at.parts +
         ((token.head * kGroup + token.query) * kShape.splits + token.split) * (kHead + 4);
-    wait.write_once(part + 4 + tid, (read[0] + read[1]) + (read[2] + read[3]));
-    if (tid == 0) wait.write_once(part, peak);
-    if (tid == 1) wait.write_once(part + 1, (sum[0] + sum[1]) + (sum[2] + sum[3]));
+    wait.write_once(part + 4 + at, sum);
+    if (at == 0) wait.write_once(part, peak);
+    if (at == 1) wait.write_once(part + 1, total);
+  }
+
+  /// The slots that this block has to store, with the token.
+  __device__ __forceinline__ void keep(const float4 (&k)[kOwn], const float4 (&v)[kOwn],
+                                       float2 gate, int tid) const {
+    const float4 key = vectors(kAt.key)[column], value = vectors(kAt.value)[column];
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      if (i != token.query) continue;
+      const float decay = of_slot(gate.x, i), write = of_slot(gate.y, i);
+      vectors(kAt.kept)[tid] = plus_scaled(scaled(k[i], decay), key, write);
+      vectors(kAt.kept)[kDecodeThreads + tid] = plus_scaled(scaled(v[i], decay), value, write);
+    }
   }
 };
 
@@ -234,51 +290,27 @@ struct EvenSlotStep {
 template <EvenShape kShape>
 __device__ __forceinline__ void step_even_slots(int phase, int tid, unsigned since) {
   using Step = EvenSlotStep<kShape>;
-  constexpr EvenSlots kAt = Step::kAt;
-  constexpr int kOwn = Step::kOwn;
+  constexpr int kOwn = Step::kOwn, kApart = Step::kRows * kShape.head;
   const Decode& p = program<4>(phase);
   const int layer = phase >> 2;
-  const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
   const Step step = Step::of(p, layer, tid);
 
   // The state, while the token is on its way.
   const float* const state = step.token.segment.state_in + step.state_at(layer, 0);
-  constexpr int kApart = Step::kRows * kShape.head;
   float4 k[kOwn], v[kOwn];
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) k[i] = load_vector(state + i * kApart);
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) v[i] = load_vector(state + Step::kValues + i * kApart);
-  float bias = 0.0F;
-  if (!step.positional()) {
-    if (w.head_read_bias != nullptr)
-      bias = w.head_read_bias[step.token.head * kShape.group + step.token.query];
-    if (w.read_bias != nullptr)
-      bias += w.read_bias[step.token.head * p.memory + step.memory + step.row +
-                          (step.column & (kOwn - 1)) * Step::kRows];
-  }
+  const float bias = step.slot_bias(layer);
   pause_until(since, p.pauses[4]);
   if (tid < Step::kStaged) step.stage_vector(tid);
-  const float2 gate = step.take_gate();
   sync_first<kDecodeThreads>();
 
-  const float4 key = step.vectors(kAt.key)[step.column],
-               value = step.vectors(kAt.value)[step.column];
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
-    const float decay = step.of_slot(gate.x, i), write = step.of_slot(gate.y, i);
-    k[i] = plus_scaled(scaled(k[i], decay), key, write);
-    v[i] = plus_scaled(scaled(v[i], decay), value, write);
-  }
-  step.read(k, v, bias);
+  const float2 gate = step.read(k, v, bias);
   sync_first<kDecodeThreads>();
   step.join_warps(tid);
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
-    if (i != step.token.query) continue;
-    step.vectors(kAt.kept)[tid] = k[i];
-    step.vectors(kAt.kept)[kDecodeThreads + tid] = v[i];
-  }
+  step.keep(k, v, gate, tid);
 }
 
 /// Stores what step_even_slots() has left to this block. Every block's part of the layer's output has been seen.
