@@ -11,6 +11,7 @@
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_data.h"
 #include "runtime/model/session_impl.h"
+#include "runtime/store/remind.h"
 #include "runtime/store/replay.h"
 
 namespace runnel {
@@ -533,7 +534,7 @@ Result<Snapshot> Conversation::pack() try {
   auto data = std::make_shared<SnapshotData>(data_of(snapshot));
   data->context = {};
   for (const PathStep& step : impl_->path) {
-    data->context.messages.push_back({step.message.role, step.message.text});
+    data->context.messages.push_back({step.message.role, text_read(step.message)});
     data->context.tokens.insert(data->context.tokens.end(), step.tokens.begin(), step.tokens.end());
   }
   return make_snapshot(std::move(data));

@@ -296,6 +296,24 @@ Result<std::vector<DraftInfo>> ConversationStore::drafts() const {
   }
 }
 
+Result<bool> ConversationStore::set_quotations(MessageId id,
+                                               const std::vector<Quotation>& quotations) {
+  const std::scoped_lock lock(impl_->mutex);
+  RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
+  RUNNEL_TRY(const MessageInfo message, impl_->message(id));
+  if (message.role != "user") {
+    return fail(ErrorCode::invalid_argument, "message ", id,
+                ": is not a user's, expected one to read quotations before");
+  }
+  RUNNEL_TRY(const auto read,
+             impl_->database.number("SELECT 1 FROM boundaries WHERE message = ?1 LIMIT 1", id));
+  if (read) return false;
+  RUNNEL_CHECK_OK(impl_->database.run_with("DELETE FROM quotations WHERE message = ?1", id));
+  RUNNEL_CHECK_OK(impl_->keep_quotations(id, quotations));
+  RUNNEL_CHECK_OK(transaction.commit());
+  return true;
+}
+
 Status ConversationStore::set_settings(ConversationId id, std::string_view text) {
   const std::scoped_lock lock(impl_->mutex);
   RUNNEL_CHECK_OK(impl_->info(id));

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "runtime/base/try.h"
+#include "runtime/store/quotations.h"
+#include "runtime/store/remind.h"
 #include "runtime/store/store_impl.h"
 
 namespace runnel {
@@ -44,7 +46,7 @@ Result<std::string> ConversationStore::export_markdown(ConversationId id, Messag
     }
     out += "\n## ";
     out += speaker(message.role);
-    out += "\n\n" + message.text + "\n";
+    out += "\n\n" + with_quotations(message.quotations, message.text) + "\n";
     if (!message.complete) out += "\n*(cut short)*\n";
   }
   return out;
@@ -72,6 +74,12 @@ Result<std::string> ConversationStore::export_json(ConversationId id) const {
     if (!message.thought.empty()) {
       entry["thought"] = message.thought;
       entry["thought_ms"] = message.thought_ms;
+    }
+    if (!message.quotations.empty()) {
+      entry["quotations"] = json_of(message.quotations, [&](MessageId quoted) {
+        const auto found = number.find(quoted);
+        return found == number.end() ? 0 : found->second;
+      });
     }
     list.push_back(std::move(entry));
   }

@@ -23,6 +23,7 @@ struct ImportedMessage {
   std::string name;
   std::string thought;
   std::int64_t thought_ms = 0;
+  std::vector<Quotation> quotations;  // of messages by their numbers in the file
 };
 
 struct ImportedConversation {

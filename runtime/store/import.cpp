@@ -8,6 +8,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/store/foreign_chats.h"
+#include "runtime/store/quotations.h"
 #include "runtime/store/store_impl.h"
 #include "runtime/text/json_file.h"
 
@@ -58,6 +59,16 @@ Result<ImportedMessage> read_one(const json& entry, std::size_t number) {
   const json* thought = member(entry, "thought");
   if (thought != nullptr && thought->is_string()) message.thought = thought->get<std::string>();
   message.thought_ms = std::max<std::int64_t>(0, integer_or(entry, "thought_ms", 0));
+  const json* quotations = member(entry, "quotations");
+  if (quotations != nullptr && message.role == "user") {
+    message.quotations = quotations_from(*quotations);
+    const auto later = [&](const Quotation& q) {
+      return q.message < 1 || q.message >= static_cast<std::int64_t>(number);
+    };
+    for (Quotation& quotation : message.quotations) {
+      if (later(quotation)) quotation.message = 0;
+    }
+  }
   return message;
 }
 
@@ -108,6 +119,10 @@ Result<ConversationId> store_one(StoreImpl& impl, const ImportedConversation& re
     ids.push_back(database.last_id());
     RUNNEL_CHECK_OK(impl.index_words(ids.back(), message.text));
     RUNNEL_CHECK_OK(impl.keep_thought(ids.back(), message.thought, message.thought_ms));
+    std::vector<Quotation> quotations = message.quotations;
+    for (Quotation& quotation : quotations)
+      quotation.message = ids[static_cast<std::size_t>(quotation.message)];
+    RUNNEL_CHECK_OK(impl.keep_quotations(ids.back(), quotations));
   }
   RUNNEL_CHECK_OK(
       database.run_with("UPDATE conversations SET head = ?1 WHERE id = ?2", ids[read.head], id));

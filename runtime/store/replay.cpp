@@ -6,6 +6,7 @@
 
 #include "runtime/base/try.h"
 #include "runtime/model/session_impl.h"
+#include "runtime/store/remind.h"
 #include "runtime/text/transcript_end.h"
 
 namespace runnel {
@@ -45,7 +46,7 @@ Result<AddedTokens> encode_user(const Model& model, std::span<const PathStep> be
     messages.push_back(message);
   };
   for (const PathStep& step : before) {
-    add({step.message.role, step.message.text});
+    add({step.message.role, text_read(step.message)});
     ends.push_back(messages.size());
   }
   add(said);
@@ -181,8 +182,9 @@ Status replay_path(StoreImpl& store, Session& session, std::vector<PathStep>& pa
     const std::optional<std::string> unread =
         behind > 0 && behind == i ? std::optional(std::string(session.unread_text()))
                                   : std::nullopt;
-    RUNNEL_TRY(AddedTokens added, encode_after(session.model(), std::span(path).first(i),
-                                               path[i].message.role, path[i].message.text, unread));
+    RUNNEL_TRY(AddedTokens added,
+               encode_after(session.model(), std::span(path).first(i), path[i].message.role,
+                            text_read(path[i].message), unread));
     path[i].lays_anew = added.kept < std::min(i, known);
     for (std::size_t anew = added.kept; anew < i; ++anew) path[anew].tokens.clear();
     path[i].tokens = std::move(added.tokens);

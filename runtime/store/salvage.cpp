@@ -7,6 +7,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/store/quotations.h"
 #include "runtime/store/schema.h"
 #include "runtime/store/store_impl.h"
 
@@ -129,6 +130,13 @@ Result<Saved> read_all(const std::filesystem::path& file) {
       answer->second.info.thought_ms = rows->integer(2);
     }
   }
+  if (Result<Statement> rows = database.prepare("SELECT message, text FROM quotations")) {
+    for (Result<bool> row = rows->step(); row && *row; row = rows->step()) {
+      const auto question = saved.messages.find(rows->integer(0));
+      if (question != saved.messages.end())
+        question->second.info.quotations = quotations_from_text(rows->text(1));
+    }
+  }
   return saved;
 }
 
@@ -180,6 +188,12 @@ struct Writer {
     messages[old.info.id] = last[of] = impl.database.last_id();
     ++report.messages;
     RUNNEL_CHECK_OK(impl.keep_thought(last[of], old.info.thought, old.info.thought_ms));
+    std::vector<Quotation> quotations = old.info.quotations;
+    for (Quotation& quotation : quotations) {
+      const auto quoted = messages.find(quotation.message);
+      quotation.message = quoted == messages.end() ? 0 : quoted->second;
+    }
+    RUNNEL_CHECK_OK(impl.keep_quotations(last[of], quotations));
     return impl.index_words(last[of], old.info.text);
   }
 

@@ -12,7 +12,7 @@ namespace runnel {
 namespace {
 
 constexpr std::int64_t kApplication = 0x524e4c31;  // "RNL1"
-constexpr std::int64_t kVersion = 4;
+constexpr std::int64_t kVersion = 5;
 constexpr std::int64_t kOldestReadable = 2;  // as it is, by who only reads
 
 // AUTOINCREMENT: an id that another process still holds must never come to mean another row.
@@ -90,10 +90,18 @@ constexpr const char* kFrom3To4 =
     "ON DELETE CASCADE, text TEXT NOT NULL); "
     "PRAGMA user_version = 4";
 
+// Version 5: what was read again before a message, see quotations.h.
+constexpr const char* kFrom4To5 =
+    "CREATE TABLE quotations(message INTEGER PRIMARY KEY REFERENCES messages(id) "
+    "ON DELETE CASCADE, text TEXT NOT NULL); "
+    "PRAGMA user_version = 5";
+
 // For who only reads an older file: the same tables, empty, of this connection alone.
-constexpr const char* kStandIns =
+constexpr const char* kStandInsOf4 =
     "CREATE TEMP TABLE thoughts(message INTEGER PRIMARY KEY, ms INTEGER, text TEXT); "
     "CREATE TEMP TABLE settings(conversation INTEGER PRIMARY KEY, text TEXT)";
+constexpr const char* kStandInsOf5 =
+    "CREATE TEMP TABLE quotations(message INTEGER PRIMARY KEY, text TEXT)";
 
 // Two processes that open a new file at once: the change to write-ahead logging does not wait for
 // locks as other statements do.
@@ -123,7 +131,8 @@ Status check_schema(Database& database, const std::filesystem::path& file) {
   }
   if (version.value_or(0) < kOldestReadable || version.value_or(0) > kVersion)
     return refuse_version(file, version.value_or(0));
-  if (version.value_or(0) < 4) return database.run(kStandIns);
+  if (version.value_or(0) < 4) RUNNEL_CHECK_OK(database.run(kStandInsOf4));
+  if (version.value_or(0) < 5) RUNNEL_CHECK_OK(database.run(kStandInsOf5));
   return {};
 }
 
@@ -143,6 +152,7 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
     RUNNEL_CHECK_OK(database.run(kFrom1To2));
     RUNNEL_CHECK_OK(database.run(kFrom2To3));
     RUNNEL_CHECK_OK(database.run(kFrom3To4));
+    RUNNEL_CHECK_OK(database.run(kFrom4To5));
     const std::string stamp = "PRAGMA application_id = " + std::to_string(kApplication);
     RUNNEL_CHECK_OK(database.run(stamp.c_str()));
     return transaction.commit();
@@ -153,7 +163,7 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
   }
   if (version.value_or(0) < 1 || version.value_or(0) > kVersion)
     return refuse_version(file, version.value_or(0));
-  constexpr const char* kSteps[] = {kFrom1To2, kFrom2To3, kFrom3To4};
+  constexpr const char* kSteps[] = {kFrom1To2, kFrom2To3, kFrom3To4, kFrom4To5};
   for (std::int64_t from = *version; from < kVersion; ++from)
     RUNNEL_CHECK_OK(database.run(kSteps[from - 1]));
   return transaction.commit();

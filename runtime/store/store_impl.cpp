@@ -11,6 +11,7 @@
 
 #include "runtime/base/system_error.h"
 #include "runtime/base/try.h"
+#include "runtime/store/quotations.h"
 
 namespace runnel {
 namespace {
@@ -61,7 +62,8 @@ MessageInfo read_message(const Statement& row) {
                  : row.integer(6) == kLength ? CutReason::length
                                              : CutReason::none,
           .thought = row.text(10),
-          .thought_ms = row.integer(11)};
+          .thought_ms = row.integer(11),
+          .quotations = quotations_from_text(row.text(12))};
 }
 
 ConversationStore::Impl::Impl(Database opened, StoreSettings chosen, bool only_reads)
@@ -112,6 +114,13 @@ Status ConversationStore::Impl::keep_thought(MessageId message, std::string_view
   if (thought.empty()) return {};
   return database.run_with("INSERT OR REPLACE INTO thoughts(message, ms, text) VALUES (?1, ?2, ?3)",
                            message, ms, thought);
+}
+
+Status ConversationStore::Impl::keep_quotations(MessageId message,
+                                                std::span<const Quotation> quotations) {
+  if (quotations.empty()) return {};
+  return database.run_with("INSERT OR REPLACE INTO quotations(message, text) VALUES (?1, ?2)",
+                           message, text_of(quotations));
 }
 
 Result<MessageId> ConversationStore::Impl::insert_messages(ConversationId conversation,
@@ -367,12 +376,13 @@ Result<std::vector<PathStep>> ConversationStore::Impl::read_path(MessageId messa
     RUNNEL_TRY(const bool row, rows.step());
     if (!row) break;
     PathStep step{.message = read_message(rows)};
-    step.has_tokens = !rows.is_null(12);
-    step.tokens = tokens_of(rows.blob(12));
-    step.position = static_cast<std::uint64_t>(rows.integer(13));
-    step.history = static_cast<std::uint64_t>(rows.integer(14));
-    step.snapshot = rows.text(15);
-    step.never_read = rows.integer(16) != 0;
+    constexpr int kOwn = kMessageColumnCount;  // columns from here on
+    step.has_tokens = !rows.is_null(kOwn);
+    step.tokens = tokens_of(rows.blob(kOwn));
+    step.position = static_cast<std::uint64_t>(rows.integer(kOwn + 1));
+    step.history = static_cast<std::uint64_t>(rows.integer(kOwn + 2));
+    step.snapshot = rows.text(kOwn + 3);
+    step.never_read = rows.integer(kOwn + 4) != 0;
     path.push_back(std::move(step));
   }
   if (path.empty()) return fail(ErrorCode::not_found, "message ", message, ": is not there");

@@ -133,6 +133,8 @@ struct ConversationStore::Impl {
   Result<MessageId> insert_message(const NewMessage& message);
   /// What was thought before an answer; nothing if `thought` is empty.
   Status keep_thought(MessageId message, std::string_view thought, std::int64_t ms);
+  /// What the model reads before it; nothing if there are none.
+  Status keep_quotations(MessageId message, std::span<const Quotation> quotations);
   /// Messages that no model has read, one after the other, from the first of a conversation without any. Takes the lock.
   /// @return the last of them
   Result<MessageId> insert_messages(ConversationId conversation,
@@ -183,7 +185,9 @@ inline constexpr std::string_view kMessageColumns =
     "m.id, m.parent, m.conversation, m.role, m.text, m.created, m.complete, m.pinned, "
     "EXISTS(SELECT 1 FROM boundaries b WHERE b.message = m.id AND b.snapshot IS NOT NULL), m.name, "
     "(SELECT h.text FROM thoughts h WHERE h.message = m.id), "
-    "(SELECT h.ms FROM thoughts h WHERE h.message = m.id)";
+    "(SELECT h.ms FROM thoughts h WHERE h.message = m.id), "
+    "(SELECT q.text FROM quotations q WHERE q.message = m.id)";
+inline constexpr int kMessageColumnCount = 13;
 MessageInfo read_message(const Statement& row);
 
 /// What messages.complete holds.

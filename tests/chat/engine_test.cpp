@@ -443,6 +443,52 @@ class EngineTest : public QObject {
     }
   }
 
+  void whatAQuestionRefersToIsReadAgainShownAndKept() {
+    m_settings->remind = true;
+    const auto quoted = [this](int row) {
+      return chat().messages()->index(row).data(MessageModel::QuotedRole).toList();
+    };
+    QSignalSpy reminded(m_engine.get(), &ChatEngine::reminded);
+    say(QStringLiteral("My sister's name is Maeve."));
+    // Longer than the window.
+    QString story = QStringLiteral("Here is a story about rivers.");
+    for (int i = 0; i < 60; ++i) story += QStringLiteral(" The water ran down to the sea.");
+    say(story);
+    QCOMPARE(reminded.count(), 0);
+    say(QStringLiteral("What is my sister's name?"));
+    QCOMPARE(m_app->notice(), QString());
+    QCOMPARE(reminded.count(), 1);
+    QCOMPARE(quoted(4).size(), 1);
+    const QVariantMap first = quoted(4).at(0).toMap();
+    QCOMPARE(first.value(QStringLiteral("text")).toString(),
+             QStringLiteral("My sister's name is Maeve."));
+    QCOMPARE(first.value(QStringLiteral("message")).toLongLong(), idAt(0));
+    QCOMPARE(textAt(4), QStringLiteral("What is my sister's name?"));
+
+    // Answered again after a restart, it is the same: nothing is searched or read anew.
+    const QString answer = textAt(5);
+    leave();
+    start();
+    m_settings->remind = true;
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 6, kTimeoutMs);
+    QCOMPARE(quoted(4).size(), 1);
+    QSignalSpy reports(m_engine.get(), &ChatEngine::answered);
+    QSignalSpy again(m_engine.get(), &ChatEngine::reminded);
+    chat().regenerate(idAt(5));
+    QVERIFY(reports.wait(kTimeoutMs));
+    QCOMPARE(textAt(5), answer);
+    QCOMPARE(reports.first().at(1).value<AnswerReport>().again, 0);
+    QCOMPARE(again.count(), 0);
+
+    // A question about nothing past, and one with the setting off.
+    say(QStringLiteral("What is the capital of France?"));
+    m_settings->remind = false;
+    say(story);
+    say(QStringLiteral("What is my sister's name?"));
+    QCOMPARE(again.count(), 0);
+    QVERIFY(quoted(10).isEmpty());
+  }
+
   void aThoughtIsToldApartFromTheAnswerAndKept() {
     const QString model = m_folder.filePath(QStringLiteral("thinks.gguf"));
     test::write_chat_model(model.toStdString(), [](GgufWriter& writer) {

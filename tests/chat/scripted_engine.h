@@ -72,6 +72,14 @@ class ScriptedEngine : public ChatEngine {
     m_answered = id;
     Q_EMIT userSaved(request.ticket, id, message);
   }
+  /// These passages are found for the message that saveUser() stored; `messages`: of which they are.
+  Q_INVOKABLE void remind(const QList<double>& messages, const QStringList& texts) {
+    Message& question = trees[m_answered].messages.last();
+    for (qsizetype i = 0; i < texts.size(); ++i)
+      question.quoted.push_back({static_cast<qint64>(messages.at(i)), texts.at(i)});
+    Q_EMIT reminded(requests.last().ticket, question);
+  }
+  Q_INVOKABLE bool lastReminds() const { return requests.last().remind; }
   Q_INVOKABLE void think(const QString& piece) {
     m_thought += piece;
     Q_EMIT thoughtWritten(requests.last().ticket, piece);

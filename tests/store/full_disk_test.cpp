@@ -235,7 +235,8 @@ TEST_F(FullDisk, AnOlderOneForReadingOnlyIsOpenedForReading) {
     ASSERT_TRUE(store) << store.error().message;
     talk(*store, "harbour", 5, 1000);
     ASSERT_TRUE(impl_of(*store).database.run(
-        "DROP TABLE thoughts; DROP TABLE settings; PRAGMA user_version = 3"));
+        "DROP TABLE thoughts; DROP TABLE settings; DROP TABLE quotations; "
+        "PRAGMA user_version = 3"));
   }
   ASSERT_TRUE(disk_.make_read_only());
   auto store = open();

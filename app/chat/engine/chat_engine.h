@@ -68,9 +68,10 @@ class ChatEngine : public QObject {
 
   void reading(quint64 ticket, qint64 done, qint64 total);  // tokens of a message, or again
   void userSaved(quint64 ticket, qint64 conversation, const runnel::chat::Message& message);
-  void textWritten(quint64 ticket, const QString& piece);            // at most 30 a second
-  void thoughtWritten(quint64 ticket, const QString& piece);         // before the answer
-  void tryWritten(quint64 ticket, int which, const QString& piece);  // of one of three answers
+  void reminded(quint64 ticket, const runnel::chat::Message& question);  // has what is read again
+  void textWritten(quint64 ticket, const QString& piece);                // at most 30 a second
+  void thoughtWritten(quint64 ticket, const QString& piece);             // before the answer
+  void tryWritten(quint64 ticket, int which, const QString& piece);      // of one of three answers
   void answered(quint64 ticket, const runnel::chat::AnswerReport& report);
   void answerFailed(quint64 ticket, const runnel::chat::Problem& problem);
 

@@ -15,6 +15,12 @@ namespace runnel::chat {
 /// Why an answer is not whole.
 enum class Cut { None, Stopped, Length };
 
+/// A passage of an earlier message that was read again before a question.
+struct Quoted {
+  qint64 message = 0;  // that it is of; 0: no longer known
+  QString text;
+};
+
 struct Message {
   qint64 id = 0;
   qint64 parent = 0;  // 0: the first of its branch
@@ -25,9 +31,10 @@ struct Message {
   bool complete = true;
   bool pinned = false;
   Cut cut = Cut::None;
-  bool instant = false;  // its state is saved: coming back here reads nothing again
-  QString thought = {};  // of an answer: what was thought before it
-  qint64 thoughtMs = 0;  // and for how long
+  bool instant = false;         // its state is saved: coming back here reads nothing again
+  QString thought = {};         // of an answer: what was thought before it
+  qint64 thoughtMs = 0;         // and for how long
+  QVector<Quoted> quoted = {};  // of a question: what was read again before it
 };
 
 /// Something deleted that can still be brought back.
@@ -174,6 +181,7 @@ struct AnswerRequest {
   bool fromDraft = false;  // the conversation's draft is sent with it
   qint64 head = 0;         // of Try and Ask: where the talk stands, and stays
   ReplyForm form = {};
+  bool remind = false;  // earlier messages that it refers to are read again before it
 };
 
 enum class AnswerEnd { Complete, Length, Stopped };

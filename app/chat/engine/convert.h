@@ -30,6 +30,9 @@ inline Problem problem(const Error& error, About about = About::Nothing, const Q
 }
 
 inline Message message(const MessageInfo& info) {
+  QVector<Quoted> quoted;
+  for (const Quotation& quotation : info.quotations)
+    quoted.push_back({quotation.message, text(quotation.text)});
   return {.id = info.id,
           .parent = info.parent,
           .role = text(info.role),
@@ -43,7 +46,8 @@ inline Message message(const MessageInfo& info) {
                                                  : Cut::None,
           .instant = info.has_snapshot,
           .thought = text(info.thought),
-          .thoughtMs = info.thought_ms};
+          .thoughtMs = info.thought_ms,
+          .quoted = quoted};
 }
 
 }  // namespace runnel::chat

@@ -11,6 +11,7 @@
 #include "app/chat/engine/model_facts.h"
 #include "runnel/constraint.h"
 #include "runtime/base/try.h"
+#include "runtime/store/remind.h"
 
 namespace runnel::chat {
 namespace {
@@ -72,6 +73,20 @@ void GenerationWorker::load(const QString& file, const QString& device, int thre
   Q_EMIT modelLoaded({file, text(info.name), text(info.device), info.parameters, info.weight_bytes,
                       info.state_bytes, text(info.step_program), m_model->sampling(),
                       info.window_slots, info.file_window_slots, text(info.memory_note)});
+}
+
+Status GenerationWorker::remindOf(const AnswerRequest& request) {
+  RUNNEL_TRY(ConversationStore store, m_store->get());
+  RUNNEL_TRY(const std::vector<MessageInfo> path, store.path(request.after));
+  MessageInfo question = path.back();
+  if (question.role != "user" || !question.quotations.empty()) return {};
+  RUNNEL_TRY(question.quotations,
+             remind(std::span(path).first(path.size() - 1), question.text, *m_model));
+  if (question.quotations.empty()) return {};
+  RUNNEL_TRY(const bool kept, store.set_quotations(question.id, question.quotations));
+  // What a model has read stays as it was read.
+  if (kept) Q_EMIT reminded(request.ticket, message(question));
+  return {};
 }
 
 GenerationOptions GenerationWorker::optionsOf(const AnswerRequest& request) const {
@@ -247,6 +262,7 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
     Q_EMIT answered(request.ticket, report);
     return {};
   }
+  if (request.remind && request.act == Act::Answer) RUNNEL_CHECK_OK(remindOf(request));
   RUNNEL_CHECK_OK(goTo(request, replay, report));
   if (request.act == Act::Try || request.act == Act::Ask) {
     const Status done =

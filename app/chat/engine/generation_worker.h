@@ -36,6 +36,7 @@ class GenerationWorker : public QObject {
   void modelLoaded(const runnel::chat::LoadedModel& model);
   void modelFailed(const runnel::chat::Problem& problem);
   void reading(quint64 ticket, qint64 done, qint64 total);
+  void reminded(quint64 ticket, const runnel::chat::Message& question);
   void thoughtWritten(quint64 ticket, const QString& piece);
   void textWritten(quint64 ticket, const QString& piece);
   void tryWritten(quint64 ticket, int which, const QString& piece);
@@ -54,6 +55,8 @@ class GenerationWorker : public QObject {
                       AnswerReport& report);
   Status askAside(const AnswerRequest& request, const std::stop_token& stop);
   Status goTo(const AnswerRequest& request, const ReplayOptions& replay, AnswerReport& report);
+  /// Finds what the question refers to and keeps it with the question, before that is read.
+  Status remindOf(const AnswerRequest& request);
   GenerationOptions optionsOf(const AnswerRequest& request) const;
   /// Null: anything.
   Result<std::shared_ptr<const Constraint>> constraintOf(const ReplyForm& form) const;

@@ -37,6 +37,7 @@ RunnelEngine::RunnelEngine(std::filesystem::path library, quint64 budgetBytes, Q
   connect(g, &GenerationWorker::modelLoaded, this, &ChatEngine::modelLoaded);
   connect(g, &GenerationWorker::modelFailed, this, &ChatEngine::modelFailed);
   connect(g, &GenerationWorker::reading, this, &ChatEngine::reading);
+  connect(g, &GenerationWorker::reminded, this, &ChatEngine::reminded);
   connect(g, &GenerationWorker::thoughtWritten, this, &ChatEngine::thoughtWritten);
   connect(g, &GenerationWorker::textWritten, this, &ChatEngine::textWritten);
   connect(g, &GenerationWorker::tryWritten, this, &ChatEngine::tryWritten);

@@ -939,6 +939,28 @@
     </message>
 </context>
 <context>
+    <name>RemindBlock</name>
+    <message numerus="yes">
+        <source>Re-read %n earlier messages</source>
+        <translation>
+            <numerusform>%n frühere Nachricht nachgelesen</numerusform>
+            <numerusform>%n frühere Nachrichten nachgelesen</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Hide what was re-read</source>
+        <translation>Nachgelesenes ausblenden</translation>
+    </message>
+    <message>
+        <source>Show what was re-read</source>
+        <translation>Nachgelesenes anzeigen</translation>
+    </message>
+    <message>
+        <source>Show this message</source>
+        <translation>Diese Nachricht anzeigen</translation>
+    </message>
+</context>
+<context>
     <name>Runnel</name>
     <message>
         <source>Not enough memory. Close other programs or choose a smaller model.</source>
@@ -1376,6 +1398,10 @@
     <message>
         <source>Expert</source>
         <translation>Experte</translation>
+    </message>
+    <message>
+        <source>Re-read earlier messages when a question refers to them</source>
+        <translation>Frühere Nachrichten nachlesen, wenn eine Frage sich auf sie bezieht</translation>
     </message>
 </context>
 <context>

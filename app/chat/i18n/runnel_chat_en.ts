@@ -939,6 +939,28 @@
     </message>
 </context>
 <context>
+    <name>RemindBlock</name>
+    <message numerus="yes">
+        <source>Re-read %n earlier messages</source>
+        <translation>
+            <numerusform>Re-read %n earlier message</numerusform>
+            <numerusform>Re-read %n earlier messages</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Hide what was re-read</source>
+        <translation>Hide what was re-read</translation>
+    </message>
+    <message>
+        <source>Show what was re-read</source>
+        <translation>Show what was re-read</translation>
+    </message>
+    <message>
+        <source>Show this message</source>
+        <translation>Show this message</translation>
+    </message>
+</context>
+<context>
     <name>Runnel</name>
     <message>
         <source>Not enough memory. Close other programs or choose a smaller model.</source>
@@ -1376,6 +1398,10 @@
     <message>
         <source>Expert</source>
         <translation>Expert</translation>
+    </message>
+    <message>
+        <source>Re-read earlier messages when a question refers to them</source>
+        <translation>Re-read earlier messages when a question refers to them</translation>
     </message>
 </context>
 <context>

@@ -62,6 +62,12 @@ ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
   });
   connect(&engine, &ChatEngine::treeRead, this, &ChatModel::onTree);
   connect(&engine, &ChatEngine::userSaved, this, &ChatModel::onUserSaved);
+  connect(&engine, &ChatEngine::reminded, this, [this](quint64, const Message& question) {
+    Message* known = m_tree.find(question.id);
+    if (known == nullptr) return;  // of another chat
+    known->quoted = question.quoted;
+    showPath();
+  });
   connect(&engine, &ChatEngine::textWritten, this, &ChatModel::onText);
   connect(&engine, &ChatEngine::thoughtWritten, this, &ChatModel::onThought);
   connect(&engine, &ChatEngine::tryWritten, this,
@@ -270,6 +276,7 @@ void ChatModel::begin(AnswerRequest request) {
   request.ticket = ++m_tickets;
   request.sampling = m_settings.sampling();
   request.maxTokens = m_settings.maxTokens;
+  request.remind = m_settings.remind;
   if (request.conversation == 0) {
     if (request.name.isEmpty()) request.name = nameFor(request.text);
     request.system = m_settings.systemPrompt;

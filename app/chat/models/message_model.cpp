@@ -52,6 +52,14 @@ QVariant MessageModel::data(const QModelIndex& index, int role) const {
       return found->message.thought;
     case ThoughtMsRole:
       return found->message.thoughtMs;
+    case QuotedRole: {
+      QVariantList list;
+      for (const Quoted& quoted : found->message.quoted) {
+        list.push_back(QVariantMap{{QStringLiteral("message"), quoted.message},
+                                   {QStringLiteral("text"), quoted.text}});
+      }
+      return list;
+    }
     default:
       return {};
   }
@@ -71,7 +79,8 @@ QHash<int, QByteArray> MessageModel::roleNames() const {
           {AlternativesRole, "alternatives"},
           {LastRole, "last"},
           {ThoughtRole, "thought"},
-          {ThoughtMsRole, "thoughtMs"}};
+          {ThoughtMsRole, "thoughtMs"},
+          {QuotedRole, "quoted"}};
 }
 
 void MessageModel::setRows(const QVector<MessageRow>& rows) {

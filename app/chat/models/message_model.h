@@ -39,7 +39,8 @@ class MessageModel : public QAbstractListModel {
     WritingRole,
     LastRole,
     ThoughtRole,
-    ThoughtMsRole
+    ThoughtMsRole,
+    QuotedRole  // [{message, text}]
   };
   Q_ENUM(Role)
 

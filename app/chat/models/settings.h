@@ -39,6 +39,8 @@ class Settings : public QObject {
   Q_PROPERTY(bool showTimeline MEMBER showTimeline NOTIFY changed)
   Q_PROPERTY(bool showLibrary MEMBER showLibrary NOTIFY changed)
   Q_PROPERTY(bool showStatistics MEMBER showStatistics NOTIFY changed)
+  // Earlier messages that a question refers to are read again before it.
+  Q_PROPERTY(bool remind MEMBER remind NOTIFY changed)
 
  public:
   /// @param file  an INI file, made when first written
@@ -83,6 +85,7 @@ class Settings : public QObject {
   bool showTimeline = true;
   bool showLibrary = true;
   bool showStatistics = true;
+  bool remind = true;
 
  Q_SIGNALS:
   void changed();

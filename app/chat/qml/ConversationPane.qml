@@ -102,6 +102,7 @@ Item {
                 property bool following: true
                 property var place: null  // {row, below}: being returned to
                 property var thoughtsShown: ({})  // messages whose thoughts are seen
+                property var quotedShown: ({})  // messages of which what was re-read is seen
                 property bool arrived: true
                 readonly property real end: originY + Math.max(0, contentHeight - height)
                 readonly property bool nearEnd: contentY >= end - Theme.margin
@@ -189,6 +190,9 @@ Item {
                     thoughtShown: messages.thoughtsShown[messageId] === true
                     onThoughtShownChanged: if (messageId > 0) messages.thoughtsShown[messageId] = thoughtShown
                     onMessageIdChanged: if (thoughtShown) messages.thoughtsShown[messageId] = true
+                    quotedShown: messages.quotedShown[messageId] === true
+                    onQuotedShownChanged: if (messageId > 0) messages.quotedShown[messageId] = quotedShown
+                    onPlaceWanted: id => App.chat.showMessage(id)
                     onMenuWanted: at => menu.openFor(messageId, pinned, alternatives, at, speaker === "assistant")
                     onCompareWanted: pane.compareWanted(messageId)
                     onLinkWanted: link => pane.linkWanted(link)

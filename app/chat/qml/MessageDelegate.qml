@@ -21,14 +21,17 @@ Item {
     required property bool last
     required property string thought
     required property double thoughtMs
+    required property var quoted
     required property int index
 
     property bool editing: false
     property bool thoughtShown: false  // what was thought before the answer
+    property bool quotedShown: false   // what was read again before the question
     signal menuWanted(Item at)
     signal compareWanted
     signal editEnded
     signal linkWanted(string link)
+    signal placeWanted(double messageId)
 
     readonly property bool fromUser: speaker === "user"
     readonly property bool stored: messageId > 0
@@ -68,6 +71,17 @@ Item {
             }
         }
 
+        Loader {
+            active: message.quoted.length > 0 && !message.editing
+            visible: active
+            Layout.fillWidth: true
+            sourceComponent: RemindBlock {
+                quoted: message.quoted
+                open: message.quotedShown
+                onToggled: message.quotedShown = !message.quotedShown
+                onPlaceWanted: id => message.placeWanted(id)
+            }
+        }
         // The user's words.
         Rectangle {
             visible: message.fromUser && !message.editing

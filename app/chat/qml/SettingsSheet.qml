@@ -144,39 +144,19 @@ Sheet {
                 chosen: sheet.settings.language
                 onPicked: id => sheet.settings.language = id
             }
-            CheckBox {
-                id: statistics
+            CheckSetting {
                 visible: sheet.expert
-                text: qsTr("Show speed and token count below the chat")
+                title: qsTr("Show speed and token count below the chat")
                 checked: sheet.settings.showStatistics
                 onToggled: sheet.settings.showStatistics = checked
-                implicitHeight: Theme.control
-                leftPadding: 0
-                spacing: Theme.gap * 2
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
-                palette.windowText: Theme.text
-                Accessible.role: Accessible.CheckBox
-                Accessible.name: text
-                Accessible.checkable: true
-                Accessible.checked: checked
-                indicator: Rectangle {
-                    y: (statistics.height - height) / 2
-                    width: Theme.icon
-                    height: width
-                    radius: Theme.unit
-                    color: statistics.checked ? Theme.accent : Theme.surface
-                    border.width: statistics.visualFocus ? 2 : 1
-                    border.color: statistics.visualFocus ? Theme.text : statistics.checked ? Theme.accent : Theme.strongBorder
-                    Text {
-                        anchors.centerIn: parent
-                        visible: statistics.checked
-                        text: "✓"
-                        color: Theme.accentText
-                        font.pixelSize: Theme.fontSize
-                        font.bold: true
-                    }
-                }
+            }
+            CheckSetting {
+                objectName: "remindSetting"
+                Layout.fillWidth: true
+                visible: !sheet.expert
+                title: qsTr("Re-read earlier messages when a question refers to them")
+                checked: sheet.settings.remind
+                onToggled: sheet.settings.remind = checked
             }
 
             Heading {

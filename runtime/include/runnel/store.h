@@ -73,6 +73,13 @@ enum class CutReason {
   length,   ///< it reached the most tokens it was allowed
 };
 
+/// A passage of an earlier message that was read again before a user's message.
+struct Quotation {
+  MessageId message = 0;  ///< that it is of
+  std::string text;
+  bool operator==(const Quotation&) const = default;
+};
+
 struct MessageInfo {
   MessageId id = 0;
   MessageId parent = 0;  ///< 0: the first of its branch
@@ -87,6 +94,8 @@ struct MessageInfo {
   CutReason cut = CutReason::none;  ///< if it is not complete
   std::string thought;  ///< of an answer: what the model thought before it; never read again
   std::int64_t thought_ms = 0;  ///< and for how long
+  /// Of a user's message: what the model reads before its text. No part of it when it is searched or shown.
+  std::vector<Quotation> quotations;
 };
 
 /// A text that is stored before any model reads it.
@@ -197,6 +206,12 @@ class RUNNEL_API ConversationStore {
   /// @return the message, with its conversation; not_found if that or the parent was deleted; invalid_argument for
   ///         another role.
   Result<MessageInfo> add(const NewText& text);
+
+  /// Passages of earlier messages that a model is to read before the text of a user's message: set before any model has
+  /// read it, since what was read stays as it was. They go with the message wherever it is read again, and are forgotten
+  /// with it.
+  /// @return false if a model has read it, and nothing was changed; not_found; invalid_argument for another's message
+  Result<bool> set_quotations(MessageId id, const std::vector<Quotation>& quotations);
 
   /// Keeps what was typed for a conversation (0: for the next one that is made) until it is sent; empty: forgets it.
   Status set_draft(ConversationId id, std::string_view text);

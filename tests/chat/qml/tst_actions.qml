@@ -190,6 +190,44 @@ WindowCase {
         tryVerify(() => window.pane.list.itemAtIndex(1) !== null);
         compare(thoughts().length, 1);
     }
+    function test_whatWasReReadIsFoldedAboveItsQuestionAndLeadsThere() {
+        say("My sister is Maeve.", "Noted.\n\n".repeat(100));
+        say("Her dog is Rex.", "Yes.");
+        const first = message(0, MessageModel.IdRole);
+        const third = message(2, MessageModel.IdRole);
+        App.chat.draft = "Who is my sister?";
+        App.chat.send();
+        script.saveUser();
+        script.remind([first, third], ["My sister is Maeve.", "Her dog is Rex."]);
+        const quotations = () => itemsOf(messageAt(4), item => item.objectName === "quotation").map(item => item.text);
+        button(messageAt(4), "Re-read 2 earlier messages");  // while it is answered
+        script.write("Maeve.");
+        script.finishAnswer();
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        compare(quotations(), []);
+        mouseClick(button(messageAt(4), "Re-read 2 earlier messages"));
+        compare(quotations(), ["My sister is Maeve.", "Her dog is Rex."]);
+        mouseClick(button(messageAt(4), "Copy"));
+        compare(desk.copied(), "Who is my sister?");
+        button(messageAt(4), "Re-read 2 earlier messages").forceActiveFocus();
+        keyClick(Qt.Key_Return);
+        compare(quotations(), []);
+        keyClick(Qt.Key_Space);
+        compare(quotations().length, 2);
+        const list = window.pane.list;
+        const links = itemsOf(messageAt(4), item => item.clicked !== undefined && item.text === "Show this message");
+        compare(links.length, 2);
+        mouseClick(links[0]);
+        tryVerify(() => list.itemAtIndex(0) !== null && list.itemAtIndex(0).y >= list.contentY - 1);
+        compare(App.chat.messages.count, 6);
+        // What stands below is the branch as it was, also after it was opened again.
+        const chat = App.chat.conversation;
+        App.chat.startNew();
+        App.chat.open(chat);
+        tryCompare(App.chat.messages, "count", 6);
+        compare(message(4, MessageModel.QuotedRole).length, 2);
+        compare(message(4, MessageModel.TextRole), "Who is my sister?");
+    }
     function test_anAnswerIsEditedAsAnotherVersion() {
         say("one", "1");
         const before = script.requestCount();

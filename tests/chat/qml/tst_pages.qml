@@ -174,6 +174,22 @@ WindowCase {
         verify(!choice.visible);
         mouseClick(button(window.settingsSheet.contentItem, "Show: Everyday"));
     }
+    function test_earlierMessagesAreReReadIfTheSettingSaysSo() {
+        const before = App.settings.remind;
+        show(window.settingsSheet);
+        const setting = button(window.settingsSheet.contentItem, "Re-read earlier messages when a question refers to them");
+        compare(setting.checked, before);
+        setting.forceActiveFocus();
+        keyClick(Qt.Key_Space);
+        compare(App.settings.remind, !before);
+        window.settingsSheet.close();
+        tryCompare(window.settingsSheet, "visible", false);
+        say("hi", "there");
+        compare(script.lastReminds(), !before);
+        App.settings.remind = before;
+        say("and", "now");
+        compare(script.lastReminds(), before);
+    }
     function test_theThemeFollowsItsSetting() {
         show(window.settingsSheet);
         for (const [words, dark] of [["Theme: Dark", true], ["Theme: Light", false]]) {
