@@ -140,11 +140,12 @@ class Parser : Scanner {
     NamedNodes all;
     for (const Node& value : first) all.emplace_back("", value);
     all.insert(all.end(), others.begin(), others.end());
-    return node([name, all](Run& run) {
-      Arguments arguments;
-      arguments.reserve(all.size());
-      for (const auto& [argument, value] : all) arguments.emplace_back(argument, value(run));
-      return run.call(name, std::move(arguments));
+    return node([name, all, builtin = builtins().find(name)](Run& run) {
+      Call made{run, {}};
+      made.arguments.reserve(all.size());
+      for (const auto& [argument, value] : all) made.arguments.emplace_back(argument, value(run));
+      const bool known = builtin != builtins().end() && !run.error();
+      return known ? builtin->second(made) : run.call(name, std::move(made.arguments));
     });
   }
 
