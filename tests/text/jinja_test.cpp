@@ -103,6 +103,7 @@ TEST(Jinja, ErrorsSayWhatAndWhere) {
   EXPECT_EQ(shown("\n\n{{ 1 | nofilter }}"),
             "chat template, line 3: the filter 'nofilter' is not known here");
   EXPECT_EQ(render("{{ 1 | nofilter }}").error().code, ErrorCode::unsupported);
+  EXPECT_EQ(shown("{{ [1] | map }}"), "chat template, line 1: expected a text, found undefined");
   EXPECT_EQ(shown("{% include 'x' %}"),
             "chat template, line 1: the statement 'include' is not known here");
   EXPECT_EQ(shown("{{ '\n' }}{{ 1 + }}"),

@@ -197,8 +197,7 @@ Value pairs(Run& run, const Value& dict) {
 /// The filter or test that argument `i` names, with the arguments behind it, of a value.
 Value apply(Call& c, const char* kind, std::size_t i, const Value& value) {
   Arguments arguments = {{"", value}};
-  arguments.insert(arguments.end(), c.arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                   c.arguments.end());
+  for (std::size_t k = i + 1; k < c.arguments.size(); ++k) arguments.push_back(c.arguments[k]);
   return c.run.call(kind + bytes_of(c.needed(i)), std::move(arguments));
 }
 
