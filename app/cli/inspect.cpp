@@ -455,7 +455,7 @@ Result<std::string> chat_example(const Facts& facts, const std::string& chat_tem
       {"user", "What is a river?"},
       {"assistant", "<think>\nThey ask for a word.\n</think>\n\nWater that runs to the sea."},
       {"user", "And a lake?"}};
-  Result<jinja::Text> text = lay_out_chat(format, talk, true);
+  Result<MarkedText> text = lay_out_chat(format, talk, true);
   if (!text) {
     talk.erase(talk.begin());  // some have no system prompt
     const Error with_system = std::move(text).error();
@@ -470,7 +470,7 @@ Result<std::string> chat_example(const Facts& facts, const std::string& chat_tem
                        {.messages = talk.size() - 1, .closed = true, .unread = {}}));
   const bool stays = reading.kept + 1 == talk.size();
   const ToolFormat tools = tool_format(format);
-  return text->bytes() + "\n\n" + row("chat format", to_string(format.style)) +
+  return bytes_of(*text) + "\n\n" + row("chat format", to_string(format.style)) +
          row("tools", tools.style == ToolStyle::none
                           ? "none: " + tools.reason
                           : "calls are " + std::string(to_string(tools.style)) + ": " +

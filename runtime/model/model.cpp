@@ -220,9 +220,9 @@ Result<ChatReading> Model::read_chat(std::span<const ChatMessage> messages, std:
 Result<std::string> Model::chat_text(std::span<const ChatMessage> messages,
                                      bool add_generation_prompt,
                                      std::span<const Tool> tools) const {
-  RUNNEL_TRY(const jinja::Text text,
+  RUNNEL_TRY(const MarkedText text,
              lay_out_chat(impl_->chat, {messages, tools}, add_generation_prompt));
-  return text.bytes();
+  return bytes_of(text);
 }
 
 ToolFormat Model::tool_format() const { return runnel::tool_format(impl_->chat); }

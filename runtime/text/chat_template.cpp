@@ -15,7 +15,6 @@ namespace runnel {
 
 namespace {
 
-using jinja::Text;
 using jinja::Value;
 
 constexpr const char* kStart = "<|im_start|>";
@@ -36,35 +35,33 @@ Status check(const ChatMessage& message) {
   return check_calls(message);
 }
 
-Text chatml(const std::string& default_prompt, std::span<const ChatMessage> messages,
-            bool add_generation_prompt) {
-  Text out;
-  const auto add = [&](const std::string& role, const Text& content) {
-    out.append(kStart + role + "\n");
-    out.append(content);
-    out.append(std::string(kEnd) + "\n");
+MarkedText chatml(const std::string& default_prompt, std::span<const ChatMessage> messages,
+                  bool add_generation_prompt) {
+  MarkedText out;
+  const auto add = [&](const std::string& role, const MarkedText& content) {
+    out += marked_text(kStart + role + "\n") + content + marked_text(std::string(kEnd) + "\n");
   };
   if (!default_prompt.empty() && !messages.empty() && messages[0].role != "system")
-    add("system", Text(default_prompt, true));
-  for (const ChatMessage& message : messages) add(message.role, Text(message.content, true));
-  if (add_generation_prompt) out.append(std::string(kStart) + "assistant\n");
+    add("system", marked_text(default_prompt, true));
+  for (const ChatMessage& message : messages) add(message.role, marked_text(message.content, true));
+  if (add_generation_prompt) out += marked_text(std::string(kStart) + "assistant\n");
   return out;
 }
 
-Text plain(const std::string& default_prompt, std::span<const ChatMessage> messages,
-           bool add_generation_prompt) {
-  Text out;
+MarkedText plain(const std::string& default_prompt, std::span<const ChatMessage> messages,
+                 bool add_generation_prompt) {
+  MarkedText out;
   if (!default_prompt.empty() && !messages.empty() && messages[0].role != "system")
-    out.append(Text(default_prompt + "\n\n", true));
+    out += marked_text(default_prompt + "\n\n", true);
   for (const ChatMessage& message : messages) {
     // An answer as the model gave it may begin with the space that follows the colon.
     const char* space = message.content.starts_with(' ') && message.role == "assistant" ? "" : " ";
     if (message.role != "system")
-      out.append((message.role == "user" ? "User:" : "Assistant:") + std::string(space));
-    out.append(Text(message.content, true));
-    out.append(message.role == "system" ? "\n\n" : "\n");
+      out += marked_text((message.role == "user" ? "User:" : "Assistant:") + std::string(space));
+    out += marked_text(message.content, true);
+    out += message.role == "system" ? U"\n\n" : U"\n";
   }
-  if (add_generation_prompt) out.append("Assistant:");
+  if (add_generation_prompt) out += U"Assistant:";
   return out;
 }
 
@@ -78,8 +75,9 @@ std::string called_by(std::span<const ChatMessage> before, const std::string& id
   return {};
 }
 
-Result<Text> run_template(const ChatTemplate& chat, const ChatTalk& talk,
-                          bool add_generation_prompt, Thinking thinking = Thinking::as_trained) {
+Result<MarkedText> run_template(const ChatTemplate& chat, const ChatTalk& talk,
+                                bool add_generation_prompt,
+                                Thinking thinking = Thinking::as_trained) {
   const std::span<const ChatMessage> messages = talk.messages;
   // Those of ids of nine letters refuse others. Before it is known the samples have such.
   const bool nine =
@@ -91,13 +89,14 @@ Result<Text> run_template(const ChatTemplate& chat, const ChatTalk& talk,
     const ChatMessage& message = messages[i];
     jinja::Dict entry;
     entry.set(Value("role"), Value(message.role));
-    entry.set(Value("content"), Value(Text(message.content, true)));
+    entry.set(Value("content"), Value(marked_text(message.content, true)));
     if (!message.tool_calls.empty())
       entry.set(Value("tool_calls"), calls_value(message.tool_calls, nine));
     if (message.role == "tool") {
       const std::string name = called_by(messages.first(i), message.tool_call_id);
-      if (!name.empty()) entry.set(Value("name"), Value(Text(name, true)));
-      entry.set(Value("tool_call_id"), Value(Text(call_id(message.tool_call_id, nine), true)));
+      if (!name.empty()) entry.set(Value("name"), Value(marked_text(name, true)));
+      entry.set(Value("tool_call_id"),
+                Value(marked_text(call_id(message.tool_call_id, nine), true)));
     }
     list.items.emplace_back(std::move(entry));
     bytes += message.content.size();
@@ -134,8 +133,8 @@ void find_answer_form(ChatTemplate& chat) {
       {"user", "Question 1?"}, {"assistant", "Answer 1."}, {"user", "Question 2?"}};
   const auto text = [&](const std::vector<ChatMessage>& messages, bool prompt,
                         Thinking thinking = Thinking::as_trained) {
-    const Result<Text> laid_out = run_template(chat, {messages}, prompt, thinking);
-    return laid_out ? laid_out->bytes() : std::string();
+    const Result<MarkedText> laid_out = run_template(chat, {messages}, prompt, thinking);
+    return laid_out ? bytes_of(*laid_out) : std::string();
   };
   const auto tag_in = [](std::string_view in, std::size_t from) {
     return std::min(in.find("<think>", from), in.find("</think>", from));
@@ -180,14 +179,14 @@ void find_tools(ChatTemplate& chat) {
   if (chat.source.find("tools") == std::string::npos) return;
   const LayOut lay_out = [&chat](std::span<const ChatMessage> messages, std::span<const Tool> tools,
                                  bool prompt) {
-    const Result<Text> laid_out = run_template(chat, {messages, tools}, prompt);
-    return laid_out ? laid_out->bytes() : std::string();
+    const Result<MarkedText> laid_out = run_template(chat, {messages, tools}, prompt);
+    return laid_out ? bytes_of(*laid_out) : std::string();
   };
   chat.tools = find_tool_format(lay_out, chat.answer.opening, chat.closing);
 }
 
-Result<std::vector<TokenId>> tokens_of(const Tokenizer& tokenizer, const Text& text) {
-  return tokenizer.encode_marked(text.bytes(), text.given());
+Result<std::vector<TokenId>> tokens_of(const Tokenizer& tokenizer, const MarkedText& text) {
+  return tokenizer.encode_marked(bytes_of(text), given_in(text));
 }
 
 Status check_markers(const Tokenizer& tokenizer, const ChatFormat& format) {
@@ -206,45 +205,42 @@ const ChatTemplate* template_for(const ChatFormat& format, const ChatTalk& talk)
 }
 
 /// lay_out_chat() but for what AnswerForm::opening says, be it as the model was trained.
-Result<Text> lay_out_prompt(const ChatFormat& format, const ChatTalk& talk,
-                            bool add_generation_prompt) {
-  RUNNEL_TRY(Text text, lay_out_chat(format, talk, add_generation_prompt));
+Result<MarkedText> lay_out_prompt(const ChatFormat& format, const ChatTalk& talk,
+                                  bool add_generation_prompt) {
+  RUNNEL_TRY(MarkedText text, lay_out_chat(format, talk, add_generation_prompt));
   if (!add_generation_prompt || format.style != ChatStyle::jinja) return text;
-  const std::string& opening = format.jinja->answer.opening;
-  if (!text.bytes().ends_with(opening)) return text;
-  return text.part(0, text.size() - opening.size());
+  const MarkedText opening = marked_text(format.jinja->answer.opening);
+  if (text.ends_with(opening)) text.resize(text.size() - opening.size());
+  return text;
 }
 
 /// Where `closing`, written by the template, stands first in `text` from `from` on.
-std::size_t find_written(const Text& text, std::string_view closing, std::size_t from) {
-  const std::vector<Text::Range> ranges = text.given();
-  const auto given = [&ranges](std::size_t at) {
-    return std::any_of(ranges.begin(), ranges.end(),
-                       [at](const Text::Range& one) { return one.begin <= at && at < one.end; });
-  };
-  std::size_t at = text.bytes().find(closing, from);
-  while (at != std::string::npos && given(at)) at = text.bytes().find(closing, at + 1);
+std::size_t find_written(const MarkedText& text, std::string_view closing, std::size_t from) {
+  const MarkedText wanted = marked_text(closing);
+  std::size_t at = text.find(wanted, from);
+  while (at < text.size() && (text[at] & kGiven) != 0) at = text.find(wanted, at + 1);
   return at;
 }
 
 /// What a session has read that stands after all of `talk`: an answer as it was given, or the prompt for one.
 /// @param whole  the conversation that `talk` begins
-Result<Text> text_after(const ChatFormat& format, const ChatTalk& talk, const Text& whole) {
+Result<MarkedText> text_after(const ChatFormat& format, const ChatTalk& talk,
+                              const MarkedText& whole) {
   const std::span<const ChatMessage> messages = talk.messages;
-  if (messages.empty()) return Text();
+  if (messages.empty()) return MarkedText();
   const ChatMessage& last = messages.back();
   if (last.role == "system") return lay_out_chat(format, talk, false);
   if (last.role != "assistant") return lay_out_prompt(format, talk, true);
   if (format.style == ChatStyle::rwkv) return lay_out_chat(format, talk, false);
   const ChatTalk asked{messages.first(messages.size() - 1), talk.tools};
-  RUNNEL_TRY(Text text, lay_out_prompt(format, asked, true));
+  RUNNEL_TRY(MarkedText text, lay_out_prompt(format, asked, true));
   const ChatTemplate* chat = template_for(format, talk);
   if (!last.tool_calls.empty() && chat != nullptr) {
     // As the model wrote its calls, which may be otherwise than the template writes them.
-    if (!whole.bytes().starts_with(text.bytes()))
+    if (!whole.starts_with(text))
       return fail(ErrorCode::unsupported, "chat: the template lays out a call anew");
     const std::size_t end = find_written(whole, chat->closing, text.size());
-    return whole.part(0, std::min(end, whole.size()));
+    return whole.substr(0, end);
   }
   std::string_view answer = last.content;
   std::vector<ChatMessage> words;
@@ -255,15 +251,15 @@ Result<Text> text_after(const ChatFormat& format, const ChatTalk& talk, const Te
   if (format.style == ChatStyle::jinja) {
     const AnswerForm& form = format.jinja->answer;
     if (form.trims) answer = trimmed(answer);
-    if (!answer.empty()) text.append(form.lead);
+    if (!answer.empty()) text += marked_text(form.lead);
   }
-  text.append(Text(std::string(answer), true));
+  text += marked_text(answer, true);
   return text;
 }
 
 /// The tokens that begin a conversation.
 Result<std::vector<TokenId>> beginning(const Tokenizer& tokenizer, const ChatFormat& format,
-                                       const Text& whole) {
+                                       const MarkedText& whole) {
   RUNNEL_TRY(std::vector<TokenId> tokens, tokens_of(tokenizer, whole));
   // A template writes its own begin token.
   if (format.style == ChatStyle::plain && tokenizer.begin_token() >= 0)
@@ -274,10 +270,8 @@ Result<std::vector<TokenId>> beginning(const Tokenizer& tokenizer, const ChatFor
 /// The tokens of what follows something that was read but for `unread`.
 /// @param closed  that ended with an answer's end-of-message
 Result<std::vector<TokenId>> following(const Tokenizer& tokenizer, std::string_view unread,
-                                       const Text& rest, bool closed) {
-  Text text(std::string(unread), true);
-  text.append(rest);
-  RUNNEL_TRY(std::vector<TokenId> tokens, tokens_of(tokenizer, text));
+                                       const MarkedText& rest, bool closed) {
+  RUNNEL_TRY(std::vector<TokenId> tokens, tokens_of(tokenizer, marked_text(unread, true) + rest));
   if (closed && !tokens.empty() && tokenizer.is_end(tokens[0])) tokens.erase(tokens.begin());
   return tokens;
 }
@@ -329,8 +323,8 @@ ChatFormat simplified(const ChatFormat& format) {
   const std::vector<ChatMessage> turns = {
       {"system", "s"}, {"user", " a\n"}, {"assistant", "b\n\nc"}, {"user", "d"}};
   const auto text = [](const ChatFormat& f, std::span<const ChatMessage> messages, bool prompt) {
-    const Result<Text> laid_out = lay_out_chat(f, {messages}, prompt);
-    return laid_out ? laid_out->bytes() : "error: " + laid_out.error().message;
+    const Result<MarkedText> laid_out = lay_out_chat(f, {messages}, prompt);
+    return laid_out ? bytes_of(*laid_out) : "error: " + laid_out.error().message;
   };
   ChatFormat world{ChatStyle::rwkv, {}, {}, {}};
   bool is_world = true;
@@ -447,8 +441,8 @@ ToolFormat tool_format(const ChatFormat& format) {
   return {.style = ToolStyle::none, .reason = "the model has no chat format that knows tools"};
 }
 
-Result<Text> lay_out_chat(const ChatFormat& format, const ChatTalk& talk,
-                          bool add_generation_prompt) {
+Result<MarkedText> lay_out_chat(const ChatFormat& format, const ChatTalk& talk,
+                                bool add_generation_prompt) {
   for (const ChatMessage& message : talk.messages) RUNNEL_CHECK_OK(check(message));
   RUNNEL_CHECK_OK(check_tools(talk.tools));
   const bool has_tools = talk.has_tools();
@@ -478,7 +472,7 @@ Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatF
                                          const ChatTalk& talk, const ChatPlace& place) {
   RUNNEL_CHECK_OK(check_markers(tokenizer, format));
   if (place.continuation == ChatContinuation::start) {
-    RUNNEL_TRY(const Text text, lay_out_prompt(format, talk, place.generation_prompt));
+    RUNNEL_TRY(const MarkedText text, lay_out_prompt(format, talk, place.generation_prompt));
     return beginning(tokenizer, format, text);
   }
   // What comes after any earlier turn, whether answers begin with a space or not: it must be the same after both.
@@ -487,7 +481,7 @@ Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatF
   const ToolCall call{.id = of_call ? messages.front().tool_call_id : std::string(),
                       .name = talk.tools.empty() ? "x" : talk.tools.front().name,
                       .arguments = "{}"};
-  std::vector<Text> rests;
+  std::vector<MarkedText> rests;
   for (const char* answer : {"y", " y"}) {
     rests.clear();
     std::vector<ChatMessage> all;
@@ -498,12 +492,12 @@ Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatF
       if (of_call) before.back() = {"assistant", "", {call}};
       std::vector<ChatMessage> later = before;
       later.insert(later.end(), messages.begin(), messages.end());
-      RUNNEL_TRY(const Text whole,
+      RUNNEL_TRY(const MarkedText whole,
                  lay_out_prompt(format, {later, talk.tools}, place.generation_prompt));
-      RUNNEL_TRY(const Text read, text_after(format, {before, talk.tools}, whole));
-      if (whole.bytes().starts_with(read.bytes())) rests.push_back(whole.part(read.size()));
+      RUNNEL_TRY(const MarkedText read, text_after(format, {before, talk.tools}, whole));
+      if (whole.starts_with(read)) rests.push_back(whole.substr(read.size()));
     }
-    if (rests.size() == 2 && rests[0].bytes() == rests[1].bytes()) break;
+    if (rests.size() == 2 && rests[0] == rests[1]) break;
     rests.clear();
   }
   if (rests.empty())
@@ -541,14 +535,15 @@ Result<ChatReading> read_chat(const Tokenizer& tokenizer, const ChatFormat& form
   if (read.messages > messages.size())
     return fail(ErrorCode::invalid_argument, "chat: ", read.messages, " messages read, of ",
                 messages.size());
-  RUNNEL_TRY(const Text whole, lay_out_prompt(format, talk, true));
+  RUNNEL_TRY(const MarkedText whole, lay_out_prompt(format, talk, true));
   ChatReading out;
   for (out.kept = read.messages; out.kept > 0; --out.kept) {
-    const Result<Text> text = text_after(format, {messages.first(out.kept), talk.tools}, whole);
-    if (!text || !whole.bytes().starts_with(text->bytes())) continue;
+    const Result<MarkedText> text =
+        text_after(format, {messages.first(out.kept), talk.tools}, whole);
+    if (!text || !whole.starts_with(*text)) continue;
     const bool all = out.kept == read.messages;
     RUNNEL_TRY(out.tokens, following(tokenizer, all ? read.unread : std::string_view(),
-                                     whole.part(text->size()), all && read.closed));
+                                     whole.substr(text->size()), all && read.closed));
     return out;
   }
   RUNNEL_TRY(out.tokens, beginning(tokenizer, format, whole));

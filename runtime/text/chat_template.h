@@ -73,12 +73,12 @@ struct ChatPlace {
 /// How calls are written in `format`.
 ToolFormat tool_format(const ChatFormat& format);
 
-/// The text of `talk` in `format`; what the messages say is marked as given (jinja/text.h).
+/// The text of `talk` in `format`; what the messages say is marked as given (marked_text.h).
 /// @return invalid_argument for a role that is not system, user, assistant or tool, for a call that is none, or what the
 ///         template refuses; malformed for text that is not UTF-8; unsupported if the style is none, and for tools where
 ///         tool_format() is none.
-Result<jinja::Text> lay_out_chat(const ChatFormat& format, const ChatTalk& talk,
-                                 bool add_generation_prompt);
+Result<MarkedText> lay_out_chat(const ChatFormat& format, const ChatTalk& talk,
+                                bool add_generation_prompt);
 
 /// Tokens of `talk` in `format`. Markers are the tokenizer's special tokens; the text of messages never becomes
 /// one, whatever it contains. The prompt for an answer has none of AnswerForm::opening.

@@ -43,7 +43,7 @@ Value value_of(const Json& json) {
     case Json::value_t::number_float:
       return json.get<double>();
     case Json::value_t::string:
-      return jinja::Text(json.get<std::string>(), true);
+      return marked_text(json.get<std::string>(), true);
     case Json::value_t::array: {
       jinja::List list;
       for (const Json& item : json) list.items.push_back(value_of(item));
@@ -52,7 +52,7 @@ Value value_of(const Json& json) {
     case Json::value_t::object: {
       jinja::Dict dict;
       for (const auto& [name, item] : json.items())
-        dict.items.emplace_back(jinja::Text(name, true), value_of(item));
+        dict.items.emplace_back(marked_text(name, true), value_of(item));
       return dict;
     }
     default:
@@ -76,8 +76,8 @@ Json definition(const Tool& tool) {
 
 /// As Python's json.dumps() writes it.
 std::string dumps(const Json& json) {
-  const std::optional<jinja::Text> text = jinja::write(value_of(json), {.json = true});
-  return text ? text->bytes() : std::string();
+  const std::optional<MarkedText> text = jinja::write(value_of(json), {.json = true});
+  return text ? bytes_of(*text) : std::string();
 }
 
 std::string with_id_mark(std::string text) {
@@ -263,10 +263,10 @@ Value calls_value(std::span<const ToolCall> calls, bool nine) {
   jinja::List list;
   for (const ToolCall& call : calls) {
     jinja::Dict function;
-    function.set(Value("name"), Value(jinja::Text(call.name, true)));
+    function.set(Value("name"), Value(marked_text(call.name, true)));
     function.set(Value("arguments"), value_of(parsed(call.arguments)));
     jinja::Dict entry;
-    entry.set(Value("id"), Value(jinja::Text(call_id(call.id, nine), true)));
+    entry.set(Value("id"), Value(marked_text(call_id(call.id, nine), true)));
     entry.set(Value("type"), Value("function"));
     entry.set(Value("function"), Value(std::move(function)));
     list.items.emplace_back(std::move(entry));

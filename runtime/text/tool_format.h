@@ -11,7 +11,6 @@
 #include "runnel/chat.h"
 #include "runnel/result.h"
 #include "runnel/tools.h"
-#include "runtime/text/jinja/text.h"
 #include "runtime/text/jinja/value.h"
 
 namespace runnel {

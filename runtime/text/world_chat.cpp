@@ -37,15 +37,13 @@ bool is_world_chat(std::string_view tokenizer, std::string_view chat_template) {
   return chat_template == "rwkv-world" || (tokenizer == "rwkv" && chat_template.empty());
 }
 
-jinja::Text lay_out_world_chat(const std::string& default_prompt,
-                               std::span<const ChatMessage> messages, bool add_generation_prompt) {
-  jinja::Text text;
-  const auto add_turn = [&](std::string_view role, std::string said) {
-    if (text.size() > 0) text.append(kTurn);
-    text.append(role);
-    if (said.empty()) return;
-    text.append(" ");
-    text.append(jinja::Text(std::move(said), true));
+MarkedText lay_out_world_chat(const std::string& default_prompt,
+                              std::span<const ChatMessage> messages, bool add_generation_prompt) {
+  MarkedText text;
+  const auto add_turn = [&](std::string_view role, const std::string& said) {
+    if (!text.empty()) text += marked_text(kTurn);
+    text += marked_text(role);
+    if (!said.empty()) text += U' ' + marked_text(said, true);
   };
   if (!default_prompt.empty() && !messages.empty() && messages[0].role != "system")
     add_turn("System:", one_break_each(default_prompt));

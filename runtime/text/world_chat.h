@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "runnel/chat.h"
-#include "runtime/text/jinja/text.h"
+#include "runtime/text/marked_text.h"
 
 namespace runnel {
 
@@ -18,8 +18,8 @@ bool is_world_chat(std::string_view tokenizer, std::string_view chat_template);
 
 /// "System: …\n\nUser: …\n\nAssistant: …\n\nUser: …\n\nAssistant:". Line breaks in a row become one in what users and
 /// systems say, because a blank line ends a turn; thoughts are taken out of what assistants said.
-jinja::Text lay_out_world_chat(const std::string& default_prompt,
-                               std::span<const ChatMessage> messages, bool add_generation_prompt);
+MarkedText lay_out_world_chat(const std::string& default_prompt,
+                              std::span<const ChatMessage> messages, bool add_generation_prompt);
 
 /// An answer ends at "\n\nUser:", "\n\nSystem:" and token 0. A thought is opened without its ">", as in training: that
 /// is one token with what follows.

@@ -14,7 +14,6 @@ namespace {
 
 using runnel::jinja::Dict;
 using runnel::jinja::List;
-using runnel::jinja::Text;
 using runnel::jinja::Value;
 
 void require(bool condition) {
@@ -24,13 +23,13 @@ void require(bool condition) {
 Value message(const char* role, const char* content) {
   Dict out;
   out.set(Value("role"), Value(role));
-  out.set(Value("content"), Value(Text(content, true)));
+  out.set(Value("content"), Value(runnel::marked_text(content, true)));
   return out;
 }
 
 std::vector<std::pair<std::string, Value>> variables() {
   Dict tool;
-  tool.set(Value("name"), Value(Text("weather", true)));
+  tool.set(Value("name"), Value(runnel::marked_text("weather", true)));
   tool.set(Value("arguments"), Value(List{{Value(std::int64_t{1}), Value(2.5), Value(nullptr)}}));
   return {{"messages", List{{message("system", "Be \"brief\".\n"), message("user", " <b>Ünï</b> "),
                              message("assistant", "<think>x</think>ok"), message("user", "")}}},
@@ -55,11 +54,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(!text.error().message.empty());
     return 0;
   }
-  require(runnel::first_invalid_utf8(text->bytes()) == std::string_view::npos);
+  const std::string bytes = runnel::bytes_of(*text);
+  require(runnel::first_invalid_utf8(bytes) == std::string_view::npos);
   std::size_t end = 0;
   bool first = true;
-  for (const Text::Range& range : text->given()) {
-    require(range.begin < range.end && range.end <= text->size() && (first || range.begin > end));
+  for (const runnel::ByteRange& range : runnel::given_in(*text)) {
+    require(range.begin < range.end && range.end <= bytes.size() && (first || range.begin > end));
     end = range.end;
     first = false;
   }

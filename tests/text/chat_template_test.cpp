@@ -361,7 +361,7 @@ TEST(ChatFormat, ATemplateSeesTheBeginAndEndTextsOfItsModel) {
   const std::string expected = "[" + texts[1] + "|" + texts[0] + "]hi";
   const auto format = chat_format_from_gguf(*m.open());
   ASSERT_TRUE(format.has_value());
-  EXPECT_EQ(lay_out_chat(*format, Messages{{"user", "hi"}}, false)->bytes(), expected);
+  EXPECT_EQ(bytes_of(*lay_out_chat(*format, Messages{{"user", "hi"}}, false)), expected);
 }
 
 TEST(ChatFormat, OneCanBeNamed) {

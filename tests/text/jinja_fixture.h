@@ -17,7 +17,7 @@ inline jinja::Value jinja_value(const OrderedJson& json, bool given) {
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_integer()) return json.get<std::int64_t>();
   if (json.is_number()) return json.get<double>();
-  if (json.is_string()) return jinja::Text(json.get<std::string>(), given);
+  if (json.is_string()) return marked_text(json.get<std::string>(), given);
   if (json.is_array()) {
     jinja::List list;
     for (const OrderedJson& item : json) list.items.push_back(jinja_value(item, given));
@@ -26,7 +26,7 @@ inline jinja::Value jinja_value(const OrderedJson& json, bool given) {
   if (!json.is_object()) return nullptr;
   jinja::Dict dict;
   for (const auto& [name, item] : json.items())
-    dict.items.emplace_back(jinja::Text(name), jinja_value(item, given));
+    dict.items.emplace_back(marked_text(name), jinja_value(item, given));
   return dict;
 }
 

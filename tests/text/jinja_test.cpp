@@ -16,7 +16,6 @@ namespace {
 
 using jinja::Limits;
 using jinja::Template;
-using jinja::Text;
 using test::jinja_now;
 using test::jinja_variables;
 using test::OrderedJson;
@@ -25,8 +24,8 @@ OrderedJson read(const std::string& name) {
   return OrderedJson::parse(test::read_data("chat_templates/" + name));
 }
 
-Result<Text> render(const std::string& source, const OrderedJson& variables = {},
-                    Limits limits = {}) {
+Result<MarkedText> render(const std::string& source, const OrderedJson& variables = {},
+                          Limits limits = {}) {
   Result<Template> parsed = Template::parse(source);
   if (!parsed) return parsed.error();
   return parsed->render(jinja_variables(variables, true), jinja_now(), limits);
@@ -35,19 +34,19 @@ Result<Text> render(const std::string& source, const OrderedJson& variables = {}
 /// The text, or the error's message.
 std::string shown(const std::string& source, const OrderedJson& variables = {},
                   Limits limits = {}) {
-  const Result<Text> text = render(source, variables, limits);
-  return text ? text->bytes() : text.error().message;
+  const Result<MarkedText> text = render(source, variables, limits);
+  return text ? bytes_of(*text) : text.error().message;
 }
 
 void expect_like_python(const std::string& source, const OrderedJson& variables,
                         const OrderedJson& expected) {
-  const Result<Text> text = render(source, variables);
+  const Result<MarkedText> text = render(source, variables);
   if (expected.contains("error")) {
     EXPECT_FALSE(text.has_value())
-        << "Python: " << expected["error"] << "\nhere: " << text->bytes();
+        << "Python: " << expected["error"] << "\nhere: " << bytes_of(*text);
   } else {
     ASSERT_TRUE(text.has_value()) << text.error().message;
-    EXPECT_EQ(text->bytes(), expected["text"].get<std::string>());
+    EXPECT_EQ(bytes_of(*text), expected["text"].get<std::string>());
   }
 }
 
@@ -104,6 +103,7 @@ TEST(Jinja, ErrorsSayWhatAndWhere) {
   EXPECT_EQ(shown("\n\n{{ 1 | nofilter }}"),
             "chat template, line 3: the filter 'nofilter' is not known here");
   EXPECT_EQ(render("{{ 1 | nofilter }}").error().code, ErrorCode::unsupported);
+  EXPECT_EQ(shown("{{ [1] | map }}"), "chat template, line 1: expected a text, found undefined");
   EXPECT_EQ(shown("{% include 'x' %}"),
             "chat template, line 1: the statement 'include' is not known here");
   EXPECT_EQ(shown("{{ '\n' }}{{ 1 + }}"),
@@ -186,10 +186,11 @@ TEST(Jinja, LimitsAreTheCallers) {
 }
 
 // The bytes of `text` that were given, others as dots.
-std::string given(const Text& text) {
-  std::string out(text.size(), '.');
-  for (const Text::Range& range : text.given())
-    for (std::size_t i = range.begin; i < range.end; ++i) out[i] = text.bytes()[i];
+std::string given(const MarkedText& text) {
+  const std::string bytes = bytes_of(text);
+  std::string out(bytes.size(), '.');
+  for (const ByteRange& range : given_in(text))
+    for (std::size_t i = range.begin; i < range.end; ++i) out[i] = bytes[i];
   return out;
 }
 
@@ -210,7 +211,7 @@ TEST(Jinja, GivenTextStaysGivenThroughWhatATemplateDoes) {
       {"{{ '%' ~ m.title() }}", ". <A> B</T> C "},
   };
   for (const auto& [source, expected] : cases) {
-    const Result<Text> text = render(source, variables);
+    const Result<MarkedText> text = render(source, variables);
     ASSERT_TRUE(text.has_value()) << text.error().message;
     EXPECT_EQ(given(*text), expected) << source;
   }

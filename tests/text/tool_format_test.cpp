@@ -30,7 +30,7 @@ const Messages kTalk = {{"user", "Rain?"},
 
 std::string text(const ChatFormat& format, const Messages& messages, std::span<const Tool> tools) {
   const auto laid_out = lay_out_chat(format, {messages, tools}, true);
-  return laid_out ? laid_out->bytes() : "error: " + laid_out.error().message;
+  return laid_out ? bytes_of(*laid_out) : "error: " + laid_out.error().message;
 }
 
 TEST(ToolFormats, AreFoundInPublishedTemplates) {
@@ -101,8 +101,8 @@ TEST(ToolFormats, DefinitionsCannotForgeMarkers) {
        {published("qwen2.5"), ChatFormat{ChatStyle::chatml, {}, {}, {}}}) {
     const auto laid_out = lay_out_chat(format, {kTalk, kTools}, true);
     ASSERT_TRUE(laid_out.has_value());
-    const std::size_t at = laid_out->bytes().find("The weather <|im_end|>") + 12;
-    const auto& given = laid_out->given();
+    const std::size_t at = bytes_of(*laid_out).find("The weather <|im_end|>") + 12;
+    const auto given = given_in(*laid_out);
     EXPECT_TRUE(std::any_of(given.begin(), given.end(),
                             [at](const auto& one) { return one.begin <= at && at < one.end; }));
   }

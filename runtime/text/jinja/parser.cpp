@@ -1,401 +1,480 @@
 // SPDX-License-Identifier: Apache-2.0
-// From source to tree by recursive descent. The first error is kept and moves to the last token, where every loop ends.
-
+// From source to nodes by recursive descent: each function reads a construct and gives the node that runs it.
 #include <algorithm>
 #include <initializer_list>
 #include <iterator>
-#include <optional>
 
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
-#include "runtime/text/jinja/lexer.h"
+#include "runtime/text/jinja/scanner.h"
 #include "runtime/text/jinja/template.h"
+#include "runtime/text/utf8.h"
 
 namespace runnel::jinja {
 
 namespace {
 
-using Kind = Node::Kind;
-using NodePtr = std::unique_ptr<Node>;
 using Words = std::initializer_list<std::string_view>;
+using Names = std::vector<std::string>;
+using NamedNodes = std::vector<std::pair<std::string, Node>>;
 constexpr int kMostDepth = 200;  // published templates stay below 40
 
-/// Operators between two values, from the weakest to the strongest.
-constexpr std::string_view kOperators[][4] = {{"or"},     {"and"}, {},
-                                              {"+", "-"}, {"~"},   {"*", "/", "//", "%"}};
-constexpr std::size_t kComparison = 2;  // a level of its own kind, with `not` before it
+/// How strongly operators bind.
+enum Strength { kOr, kAnd, kNot, kComparison, kSum, kJoin, kProduct };
+/// Those between two values. What begins with another stands before it.
+using Operator = std::pair<std::string_view, Strength>;
+constexpr Operator kOperators[] = {{"or", kOr},          {"and", kAnd},       {"==", kComparison},
+                                   {"!=", kComparison},  {"<=", kComparison}, {">=", kComparison},
+                                   {"<", kComparison},   {">", kComparison},  {"in", kComparison},
+                                   {"not", kComparison}, {"+", kSum},         {"-", kSum},
+                                   {"~", kJoin},         {"//", kProduct},    {"*", kProduct},
+                                   {"/", kProduct},      {"%", kProduct}};
 
-class Parser {
+/// What `part` gives, run as a block: with variables of its own, which hide those of `outer`.
+template <class Part>
+auto in_block(Run& run, std::shared_ptr<Scope> outer, const Part& part) {
+  const auto around = std::exchange(run.scope, std::make_shared<Scope>(Scope{std::move(outer)}));
+  auto made = part();
+  run.scope = around;
+  return made;
+}
+
+Value assign(Run& run, const Names& names, const Value& value) {
+  const std::vector<Value> values = names.size() == 1 ? std::vector{value} : run.items(value);
+  if (values.size() != names.size())
+    return run.wrong("cannot take " + std::to_string(values.size()) + " values apart into " +
+                     std::to_string(names.size()));
+  for (std::size_t i = 0; i < names.size(); ++i) run.scope->variables[names[i]] = values[i];
+  return {};
+}
+
+Value set_member(Run& run, const std::string& space, const std::string& name, const Value& value) {
+  const Value target = run.variable(space);
+  if (target.space() == nullptr)
+    return run.wrong("cannot set a member of " + in_quotes(space) + ", which is no namespace");
+  if (run.charge((*target.space())->items.size())) (*target.space())->set(name, value);
+  return {};
+}
+
+/// The `loop` of the round with item `i`.
+Dict loop_at(const std::vector<Value>& all, std::size_t i) {
+  const std::size_t left = all.size() - i;
+  Dict loop;
+  loop.items = {{"index", i + 1},
+                {"index0", i},
+                {"revindex", left},
+                {"revindex0", left - 1},
+                {"length", all.size()},
+                {"first", i == 0},
+                {"last", left == 1},
+                {"previtem", i > 0 ? all[i - 1] : Value()},
+                {"nextitem", left > 1 ? all[i + 1] : Value()}};
+  return loop;
+}
+
+/// @param parameters  with their defaults
+/// @param defined     where the macro was defined; null if that block has ended
+Value call_macro(const Call& call, const std::string& macro, const NamedNodes& parameters,
+                 const Node& body, const std::shared_ptr<Scope>& defined) {
+  Run& run = call.run;
+  const std::string name = "the macro " + in_quotes(macro);
+  if (!defined) return run.wrong(name + " is called outside its block");
+  for (std::size_t i = 0; i < call.arguments.size(); ++i) {
+    const std::string given(call.arguments[i].first);
+    const bool known = given.empty()
+                           ? i < parameters.size()
+                           : std::any_of(parameters.begin(), parameters.end(),
+                                         [&](const auto& one) { return one.first == given; });
+    if (!known)
+      return run.wrong(name + " has no parameter " +
+                       (given.empty() ? std::to_string(i + 1) : in_quotes(given)));
+  }
+  return in_block(run, defined, [&] {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto& [parameter, otherwise] = parameters[i];
+      const Value* given = call.find(i, parameter);
+      const Value missing = Undefined{"parameter " + in_quotes(parameter) + " was not provided"};
+      run.scope->variables[parameter] = given != nullptr ? *given
+                                        : otherwise      ? otherwise(run)
+                                                         : missing;
+    }
+    return body(run);
+  });
+}
+
+class Parser : Scanner {
  public:
-  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  using Scanner::Scanner;
 
-  Result<NodePtr> run() {
-    NodePtr body = parse_body({});
-    if (error_) return *std::move(error_);
+  Result<Node> run() {
+    Node body = parse_body({});
+    if (error()) return *error();
     return body;
   }
 
  private:
-  const Token& peek(std::size_t i = 0) const {
-    return tokens_[std::min(at_ + i, tokens_.size() - 1)];
+  /// Counts how deep the constructs and nodes that are being parsed stand in one another.
+  void deepen() {
+    if (++depth_ > kMostDepth) wrong("nested deeper than " + std::to_string(kMostDepth));
   }
-  bool is(Token::Kind kind, std::size_t i = 0) const { return peek(i).kind == kind; }
-  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
-  /// A word or a sign.
-  bool sees(std::string_view text, std::size_t i = 0) const {
-    return (is(Token::Kind::name, i) || is(Token::Kind::sign, i)) && peek(i).text == text;
+  /// At its end a construct with its nodes counts no more.
+  struct Nesting {
+    int& depth;
+    const int before;
+    ~Nesting() { depth = before; }
+  };
+  Nesting nested() {
+    deepen();
+    return {depth_, depth_ - 1};
   }
-  bool takes(std::string_view text) { return sees(text) && (++at_, true); }
-  bool takes(Token::Kind kind) { return is(kind) && (++at_, true); }
 
-  void wrong(const std::string& message, ErrorCode code = ErrorCode::malformed) {
-    if (!error_) error_ = error_at(peek().line, message, code);
-    at_ = tokens_.size() - 1;
+  Node node(Node::Part part) {
+    deepen();
+    return {line(), std::move(part)};
   }
-  void expected(const std::string& what) {
-    const bool end = is(Token::Kind::close) || is(Token::Kind::end);
-    const std::string found = is(Token::Kind::close) ? "the end of the tag" : "the end";
-    wrong("expected " + what + ", found " + (end ? found : in_quotes(peek().text)));
+  Node constant(Value value) const {
+    return {line(), [value](Run&) { return value; }};
   }
-  void expect(std::string_view text) {
-    if (!takes(text)) expected("'" + std::string(text) + "'");
+  /// A call of what is built in.
+  Node call(const std::string& name, const std::vector<Node>& first, NamedNodes others = {}) {
+    NamedNodes all;
+    for (const Node& value : first) all.emplace_back("", value);
+    all.insert(all.end(), others.begin(), others.end());
+    return node([name, all, builtin = builtins().find(name)](Run& run) {
+      Call made{run, {}};
+      made.arguments.reserve(all.size());
+      for (const auto& [argument, value] : all) made.arguments.emplace_back(argument, value(run));
+      const bool known = builtin != builtins().end() && !run.error();
+      return known ? builtin->second(made) : run.call(name, std::move(made.arguments));
+    });
   }
-  void close() {
-    if (!takes(Token::Kind::close)) expected("the end of the tag");
-  }
-  std::string name() {
-    if (is(Token::Kind::name)) return take().text;
-    expected("a name");
-    return {};
-  }
+
   /// Before what stands between commas, up to `closing`. @return whether there is more
   bool more(std::string_view closing, bool first) {
     if (!first && !sees(closing)) expect(",");
-    return !takes(closing) && !error_;
+    return !takes(closing) && !error();
   }
-
-  template <class... Kids>
-  NodePtr make(Kind kind, std::string text = {}, Kids... kids) {
-    auto node = std::make_unique<Node>();
-    node->kind = kind;
-    node->line = peek().line;
-    node->text = std::move(text);
-    (add(*node, std::move(kids)), ...);
-    return node;
+  bool sees_one_of(Words words) const {
+    return std::any_of(words.begin(), words.end(), [this](auto word) { return sees(word); });
   }
-  void add(Node& node, NodePtr kid) {
-    if (kid) node.depth = std::max(node.depth, kid->depth + 1);
-    if (kid && node.kids.empty()) node.line = std::min(node.line, kid->line);
-    node.kids.push_back(std::move(kid));
-    check_depth(node.depth);
-  }
-  void check_depth(int depth) {
-    if (depth > kMostDepth) wrong("nested deeper than " + std::to_string(kMostDepth));
-  }
-
-  /// Counts what is being parsed.
-  class Nesting {
-   public:
-    explicit Nesting(Parser& parser) : depth_(parser.nesting_) { parser.check_depth(++depth_); }
-    ~Nesting() { --depth_; }
-
-   private:
-    int& depth_;
-  };
 
   // --- statements
 
   /// Until {% word %} with one of `ends`, whose word is left to be taken.
-  NodePtr parse_body(Words ends) {
-    const Nesting nesting(*this);
-    NodePtr body = make(Kind::body);
+  Node parse_body(Words ends) {
+    const Nesting nesting = nested();
+    std::vector<Node> parts;
     for (;;) {
-      if (is(Token::Kind::constant)) {
-        add(*body, make(Kind::output, {}, parse_primary()));
-      } else if (takes(Token::Kind::output)) {
-        add(*body, make(Kind::output, {}, parse_tuple()));
+      if (Text text = take_text(); !text.empty()) parts.push_back(output(constant(text)));
+      if (opens("{{")) {
+        parts.push_back(output(parse_tuple()));
         close();
-      } else if (takes(Token::Kind::statement)) {
-        if (std::any_of(ends.begin(), ends.end(), [&](auto end) { return sees(end); })) return body;
-        add(*body, parse_statement());
+      } else if (opens("{%")) {
+        if (sees_one_of(ends)) break;
+        parts.push_back(parse_statement());
       } else {
         if (ends.size() > 0) expected("{% " + std::string(*ends.begin()) + " %}");
-        return body;
+        break;
       }
     }
+    return node([parts](Run& run) {
+      for (std::size_t i = 0; i < parts.size() && run.flow == Run::Flow::on; ++i) parts[i](run);
+      return Value();
+    });
+  }
+  Node output(Node value) const {
+    return {line(), [value](Run& run) {
+              run.out += run.written(value(run));
+              return Value();
+            }};
   }
   /// The rest of a tag, and what follows up to {% last %}.
-  NodePtr parse_block(std::string_view last) {
+  Node parse_block(std::string_view last) {
     close();
-    NodePtr body = parse_body({last});
+    Node body = parse_body({last});
     expect(last);
     close();
     return body;
   }
+  /// The same, as the text that it writes.
+  Node parse_captured(std::string_view last) {
+    return node([body = parse_block(last)](Run& run) {
+      Text outside = std::exchange(run.out, Text());
+      in_block(run, run.scope, [&] { return body(run); });
+      return std::exchange(run.out, std::move(outside));
+    });
+  }
   /// [{% else %} …] {% last %}, of which the first {% is taken already.
-  NodePtr parse_else(std::string_view last) {
+  Node parse_else(std::string_view last) {
     if (takes("else")) return parse_block(last);
     expect(last);
     close();
-    return nullptr;
+    return {};
   }
 
-  NodePtr parse_statement() {
-    const std::string word = name();
+  Node parse_statement() {
+    const Nesting nesting = nested();
+    const std::string word = take_name();
     if (word == "if") return parse_if();
     if (word == "for") return parse_for();
     if (word == "set") return parse_set();
     if (word == "macro") return parse_macro();
     if (word == "generation") return parse_block("endgeneration");
-    if (word == "break" || word == "continue") {
-      if (loops_ == 0) wrong("'" + word + "' outside a loop");
-      close();
-    } else if (word.starts_with("end") || word == "else" || word == "elif") {
+    if (word.starts_with("end") || word == "else" || word == "elif") {
       wrong("'" + word + "' closes nothing");
-    } else {
+    } else if (word != "break" && word != "continue") {
       wrong("the statement " + in_quotes(word) + " is not known here", ErrorCode::unsupported);
+    } else if (loops_ == 0) {
+      wrong("'" + word + "' outside a loop");
     }
-    return make(word == "break" ? Kind::leave : Kind::next);
+    close();
+    return node([flow = word == "break" ? Run::Flow::leave : Run::Flow::next](Run& run) {
+      run.flow = flow;
+      return Value();
+    });
   }
 
-  NodePtr parse_if() {
-    NodePtr node = make(Kind::branch);
+  Node parse_if() {
+    std::vector<std::pair<Node, Node>> branches;
     do {
-      add(*node, parse_tuple(false));
+      Node condition = parse_tuple(false);
       close();
-      add(*node, parse_body({"endif", "elif", "else"}));
+      branches.emplace_back(condition, parse_body({"endif", "elif", "else"}));
     } while (takes("elif"));
-    add(*node, parse_else("endif"));
-    return node;
+    return node([branches, otherwise = parse_else("endif")](Run& run) {
+      for (const auto& [condition, body] : branches)
+        if (condition(run).truth()) return body(run);
+      return otherwise(run);
+    });
   }
 
-  std::vector<std::string> parse_targets() {
-    std::vector<std::string> names;
+  Names parse_targets() {
+    Names names;
     const bool bracket = takes("(");
-    do names.push_back(name());
-    while (takes(",") && is(Token::Kind::name));
+    do names.push_back(take_name());
+    while (takes(","));
     if (bracket) expect(")");
     return names;
   }
-  NodePtr parse_for() {
-    NodePtr node = make(Kind::loop);
-    node->names = parse_targets();
+  Node parse_for() {
+    const Names names = parse_targets();
     expect("in");
-    add(*node, parse_tuple(false));
-    add(*node, takes("if") ? parse_expression() : nullptr);
+    const Node iterated = parse_tuple(false);
+    const Node condition = takes("if") ? parse_expression() : Node();
     close();
     ++loops_;
-    add(*node, parse_body({"endfor", "else"}));
+    const Node body = parse_body({"endfor", "else"});
     --loops_;
-    add(*node, parse_else("endfor"));
-    return node;
+    const Node otherwise = parse_else("endfor");
+    return node([names, iterated, condition, body, otherwise](Run& run) {
+      std::vector<Value> all = run.items(iterated(run));
+      std::erase_if(all, [&](const Value& value) {
+        return condition && !in_block(run, run.scope, [&] {
+                 assign(run, names, value);
+                 return condition(run).truth();
+               });
+      });
+      for (std::size_t i = 0; i < all.size() && !run.error(); ++i) {
+        in_block(run, run.scope, [&] {
+          assign(run, names, all[i]);
+          run.scope->variables["loop"] = loop_at(all, i);
+          return body(run);
+        });
+        if (std::exchange(run.flow, Run::Flow::on) == Run::Flow::leave) break;
+      }
+      return all.empty() ? otherwise(run) : Value();
+    });
   }
 
-  NodePtr parse_set() {
-    NodePtr node = make(Kind::set);
-    node->names = parse_targets();
-    if (takes(".")) node->text = std::exchange(node->names[0], name());
-    if (takes("=")) {
-      add(*node, parse_tuple());
-      close();
-    } else {
-      add(*node, make(Kind::captured, {}, parse_block("endset")));
-    }
-    return node;
+  Node parse_set() {
+    const Names names = parse_targets();
+    const std::string member = takes(".") ? take_name() : "";
+    const bool block = !takes("=");
+    const Node value = block ? parse_captured("endset") : parse_tuple();
+    if (!block) close();
+    return node([names, member, value](Run& run) {
+      const Value made = value(run);
+      return member.empty() ? assign(run, names, made) : set_member(run, names[0], member, made);
+    });
   }
-  NodePtr parse_macro() {
-    NodePtr node = make(Kind::macro, name());
+
+  Node parse_macro() {
+    const std::string name = take_name();
+    NamedNodes parameters;
     expect("(");
     for (bool first = true; more(")", first); first = false) {
-      node->names.push_back(name());
-      if (takes("=")) {
-        add(*node, parse_expression());
-      } else if (!node->kids.empty()) {
+      const std::string parameter = take_name();
+      const Node otherwise = takes("=") ? parse_expression() : Node();
+      if (!first && parameters.back().second && !otherwise)
         wrong("a parameter without default after one with a default");
-      }
+      parameters.emplace_back(parameter, otherwise);
     }
     const int loops = std::exchange(loops_, 0);
-    add(*node, parse_block("endmacro"));
+    const Node body = parse_captured("endmacro");
     loops_ = loops;
-    return node;
+    return node([name, parameters, body](Run& run) {
+      const std::weak_ptr<Scope> defined = run.scope;  // no ring
+      run.scope->variables[name] = Callable([name, parameters, body, defined](Call& call) {
+        return call_macro(call, name, parameters, body, defined.lock());
+      });
+      return Value();
+    });
   }
 
   // --- expressions
 
   /// Expressions between commas; one without a comma is itself.
-  NodePtr parse_tuple(bool conditional = true) {
-    const auto parse = [&] { return conditional ? parse_expression() : parse_binary(0); };
-    NodePtr first = parse();
-    if (!sees(",")) return first;
-    NodePtr tuple = make(Kind::list, "(", std::move(first));
-    while (takes(",") && !is(Token::Kind::close) && !sees(")")) add(*tuple, parse());
-    return tuple;
+  Node parse_tuple(bool conditional = true) {
+    const Nesting nesting = nested();
+    const auto parse = [&] { return conditional ? parse_expression() : parse_binary(kOr); };
+    std::vector<Node> items = {parse()};
+    if (!sees(",")) return items[0];
+    while (takes(",") && !closes() && !sees(")")) items.push_back(parse());
+    return call("(,)", items);
   }
 
-  NodePtr parse_expression() {
-    const Nesting nesting(*this);
-    NodePtr value = parse_binary(0);
+  Node parse_expression() {
+    const Nesting nesting = nested();
+    Node value = parse_binary(kOr);
     while (takes("if")) {
-      NodePtr condition = parse_binary(0);
-      NodePtr otherwise = takes("else") ? parse_expression() : nullptr;
-      value =
-          make(Kind::conditional, {}, std::move(value), std::move(condition), std::move(otherwise));
+      const Node condition = parse_binary(kOr);
+      const Node otherwise =
+          takes("else") ? parse_expression() : constant(Undefined{"the condition has no else"});
+      value = node([value, condition, otherwise](Run& run) {
+        return condition(run).truth() ? value(run) : otherwise(run);
+      });
     }
     return value;
   }
-  /// From the level of kOperators on.
-  NodePtr parse_binary(std::size_t level) {
-    if (level == std::size(kOperators)) return parse_unary(true);
-    if (level == kComparison) return parse_not();
-    NodePtr left = parse_binary(level + 1);
-    for (;;) {
-      const auto* const sign =
-          std::find_if(std::begin(kOperators[level]), std::end(kOperators[level]),
-                       [this](std::string_view known) { return !known.empty() && takes(known); });
-      if (sign == std::end(kOperators[level])) return left;
-      left = make(Kind::binary, std::string(*sign), std::move(left), parse_binary(level + 1));
+
+  /// With operators of at least this strength.
+  Node parse_binary(int least) {
+    const Nesting nesting = nested();
+    Node left = least <= kNot && takes("not") ? call("not", {parse_binary(kNot)}) : parse_unary();
+    Node compared;  // b of a < b, which may go on with < c
+    while (const Operator* found = take_operator(least)) {
+      const auto& [sign, strength] = *found;
+      if (sign == "not") expect("in");
+      Node right = parse_binary(strength + 1);
+      const bool joins = strength <= kAnd || compared;
+      const Node next = strength == kComparison ? right : Node();
+      if (strength > kAnd)
+        right =
+            call(sign == "not" ? "not in" : std::string(sign), {compared ? compared : left, right});
+      left = joins ? logic(left, right, sign == "or") : right;
+      compared = next;
     }
+    return left;
   }
-  NodePtr parse_not() {
-    const Nesting nesting(*this);
-    if (takes("not")) return make(Kind::invert, {}, parse_not());
-    NodePtr node = make(Kind::compare, {}, parse_binary(kComparison + 1));
-    for (std::string sign = comparison(); !sign.empty(); sign = comparison()) {
-      node->names.push_back(sign);
-      add(*node, parse_binary(kComparison + 1));
-    }
-    return node->names.empty() ? std::move(node->kids[0]) : std::move(node);
+  /// Null if there is none of this strength or more.
+  const Operator* take_operator(int least) {
+    const auto* const end = std::end(kOperators);
+    const auto* const found = std::find_if(std::begin(kOperators), end, [&](const Operator& one) {
+      return one.second >= least && takes(one.first);
+    });
+    return found != end ? found : nullptr;
   }
-  std::string comparison() {
-    for (const std::string_view sign : {"==", "!=", "<=", ">=", "<", ">", "in"})
-      if (takes(sign)) return std::string(sign);
-    if (!sees("not") || !sees("in", 1)) return {};
-    at_ += 2;
-    return "not in";
+  /// `and` or `or`
+  Node logic(Node left, Node right, bool is_or) {
+    return node([left, right, is_or](Run& run) {
+      const Value value = left(run);
+      return value.truth() == is_or ? value : right(run);
+    });
   }
-  NodePtr parse_unary(bool filters) {
-    const Nesting nesting(*this);
-    NodePtr node;
+
+  Node parse_unary(bool filters = true) {
+    const Nesting nesting = nested();
+    Node value;
     if (takes("-")) {
-      node = make(Kind::constant);
-      node->value = std::int64_t{0};
-      node = make(Kind::binary, "-", std::move(node), parse_unary(false));
+      value = call("-", {constant(std::int64_t{0}), parse_unary(false)});
     } else {
-      node = takes("+") ? parse_unary(false) : parse_primary();
+      value = takes("+") ? parse_unary(false) : parse_operand();
+      if (!value) expected("an expression");
     }
-    node = parse_postfix(std::move(node));
-    return filters ? parse_filters(std::move(node)) : std::move(node);
+    return parse_postfix(value, filters);
   }
 
-  NodePtr parse_primary() {
-    NodePtr node = make(Kind::constant);
-    if (is(Token::Kind::name)) {
-      node->text = take().text;
-      const std::string& word = node->text;
-      if (word == "true" || word == "True" || word == "false" || word == "False") {
-        node->value = word == "true" || word == "True";
-      } else if (word == "none" || word == "None") {
-        node->value = nullptr;
-      } else {
-        node->kind = Kind::name;
-      }
-    } else if (is(Token::Kind::constant)) {
-      node->value = take().value;
-      while (node->value.text() != nullptr && is(Token::Kind::constant) && peek().value.text())
-        node->value = node->value.text()->bytes() + take().value.text()->bytes();
-    } else if (takes("(")) {
-      if (takes(")")) return make(Kind::list, "(");
-      node = parse_tuple();
+  /// Null if none begins here.
+  Node parse_operand() {
+    if (auto value = take_constant()) return constant(*std::move(value));
+    if (takes("true") || takes("True")) return constant(true);
+    if (takes("false") || takes("False")) return constant(false);
+    if (takes("none") || takes("None")) return constant(nullptr);
+    if (takes("[")) return call("[,]", {}, parse_list("]"));
+    if (takes("{")) return call("{:}", {}, parse_list("}"));
+    if (takes("(")) {
+      if (takes(")")) return call("(,)", {});
+      Node value = parse_tuple();
       expect(")");
-    } else if (sees("[") || sees("{")) {
-      const bool dict = take().text == "{";
-      node->kind = dict ? Kind::dict : Kind::list;
-      for (bool first = true; more(dict ? "}" : "]", first); first = false) {
-        add(*node, parse_expression());
-        if (dict) expect(":");
-        if (dict) add(*node, parse_expression());
-      }
-    } else {
-      expected("an expression");
+      return value;
     }
-    return node;
+    const std::string name = take_word();
+    if (name.empty()) return {};
+    return {line(), [name](Run& run) { return run.variable(name); }};
+  }
+  /// Arguments, items, or keys and values, whose opening bracket is taken already.
+  NamedNodes parse_list(std::string_view closing) {
+    NamedNodes out;
+    for (bool first = true; more(closing, first); first = false) {
+      if (sees("*")) wrong("* before an argument is not known here", ErrorCode::unsupported);
+      const std::string name = closing == ")" ? take_argument_name() : "";
+      out.emplace_back(name, parse_expression());
+      if (closing != "}") continue;
+      expect(":");
+      out.emplace_back("", parse_expression());
+    }
+    return out;
   }
 
-  NodePtr parse_postfix(NodePtr node) {
+  /// What stands behind a value.
+  Node parse_postfix(Node value, bool filters) {
     for (;;) {
       if (takes(".")) {
-        NodePtr index = make(Kind::constant);
-        index->value = is(Token::Kind::constant) ? take().value : Value(name());
-        node = make(Kind::item, ".", std::move(node), std::move(index));
+        const auto index = take_constant();
+        const Node member = constant(index ? *index : Value(take_name()));
+        value =
+            takes("(") ? call(".()", {value, member}, parse_list(")")) : call(".", {value, member});
       } else if (takes("[")) {
-        node = parse_subscript(std::move(node));
-      } else if (sees("(")) {
-        node = make(Kind::call, {}, std::move(node));
-        parse_arguments(*node);
+        value = parse_subscript(value);
+      } else if (takes("(")) {
+        value = call("()", {value}, parse_list(")"));
+      } else if (filters && takes("|")) {
+        const std::string name = "|" + take_name();
+        value = call(name, {value}, takes("(") ? parse_list(")") : NamedNodes());
+      } else if (filters && takes("is")) {
+        value = parse_test(value);
       } else {
-        return node;
+        return value;
       }
     }
   }
-  NodePtr parse_subscript(NodePtr object) {
-    NodePtr node = make(Kind::item, {}, std::move(object));
-    for (int colons = 0;; ++colons) {
-      add(*node, sees(":") || sees("]") ? nullptr : parse_expression());
-      if (colons == 2 || !takes(":")) break;
-      node->kind = Kind::slice;
-    }
+  Node parse_subscript(Node object) {
+    if (sees("]")) expected("an expression");
+    std::vector<Node> parts = {object};
+    do parts.push_back(sees(":") || sees("]") ? constant(nullptr) : parse_expression());
+    while (parts.size() < 4 && takes(":"));
     expect("]");
-    if (node->kind == Kind::item && !node->kids[1]) wrong("an empty subscript");
-    return node;
+    if (parts.size() == 2) return call(".", parts);
+    parts.resize(4, constant(nullptr));
+    return call("[:]", parts);
   }
-  void parse_arguments(Node& node) {
-    expect("(");
-    for (bool first = true; more(")", first); first = false) {
-      if (sees("*") || sees("**"))
-        wrong("* before an argument is not known here", ErrorCode::unsupported);
-      const bool named = is(Token::Kind::name) && sees("=", 1);
-      node.names.push_back(named ? take().text : "");
-      if (named) take();
-      add(node, parse_expression());
+  /// The rest of `is test`, whose argument may stand without brackets.
+  Node parse_test(Node value) {
+    const bool inverted = takes("not");
+    const std::string name = "is " + take_name();
+    NamedNodes arguments;
+    if (takes("(")) {
+      arguments = parse_list(")");
+    } else if (!sees_one_of({"else", "or", "and", "if", "is"})) {
+      if (const Node argument = parse_operand())
+        arguments.emplace_back("", parse_postfix(argument, false));
     }
+    const Node tested = call(name, {value}, arguments);
+    return inverted ? call("not", {tested}) : tested;
   }
 
-  /// | filter, is [not] test
-  NodePtr parse_filters(NodePtr node) {
-    for (;;) {
-      if (takes("|")) {
-        node = make(Kind::filter, name(), std::move(node));
-        if (sees("(")) parse_arguments(*node);
-      } else if (takes("is")) {
-        const bool inverted = takes("not");
-        node = parse_test(std::move(node));
-        if (inverted) node = make(Kind::invert, {}, std::move(node));
-      } else if (sees("(")) {
-        node = make(Kind::call, {}, std::move(node));
-        parse_arguments(*node);
-      } else {
-        return node;
-      }
-    }
-  }
-  NodePtr parse_test(NodePtr node) {
-    node = make(Kind::test, name(), std::move(node));
-    const bool ends = sees("else") || sees("or") || sees("and") || sees("if") || sees("is");
-    if (sees("(")) {
-      parse_arguments(*node);
-    } else if (sees("[") || sees("{") || is(Token::Kind::constant) ||
-               (is(Token::Kind::name) && !ends)) {
-      add(*node, parse_postfix(parse_primary()));
-      node->names.emplace_back();
-    }
-    return node;
-  }
-
-  const std::vector<Token> tokens_;
-  std::size_t at_ = 0;
-  int nesting_ = 0;
+  int depth_ = 0;
   int loops_ = 0;  // fors around this statement
-  std::optional<Error> error_;
 };
 
 }  // namespace
@@ -404,14 +483,19 @@ Result<Template> Template::parse(std::string_view source) {
   if (source.size() > kMostBytes)
     return fail(ErrorCode::invalid_argument, "chat template: has ", source.size(),
                 " bytes, at most ", kMostBytes, " are read");
-  RUNNEL_TRY(std::vector<Token> tokens, lex(source));
-  RUNNEL_TRY(NodePtr body, Parser(std::move(tokens)).run());
+  if (const std::size_t bad = first_invalid_utf8(source); bad != source.npos)
+    return fail(ErrorCode::malformed, "chat template: byte ", bad, " is not UTF-8");
+  RUNNEL_TRY(Node body, Parser(source).run());
   return Template(std::move(body));
 }
 
 Result<Text> Template::render(std::vector<std::pair<std::string, Value>> variables,
                               const std::tm& now, Limits limits) const {
-  return Run(limits, now)(*body_, std::move(variables));
+  Run run(limits, now);
+  for (auto& [name, value] : variables) run.scope->variables[name] = std::move(value);
+  body_(run);
+  if (run.error()) return *run.error();
+  return std::move(run.out);
 }
 
 }  // namespace runnel::jinja

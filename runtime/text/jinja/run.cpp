@@ -1,283 +1,286 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/text/jinja/run.h"
-
-#include <algorithm>
+// How a run goes, and the operators: members, slices, comparisons and arithmetic as Python has them.
+#include <cmath>
+#include <limits>
 
 #include "runtime/base/text.h"
-#include "runtime/text/jinja/lexer.h"
+#include "runtime/base/try.h"
+#include "runtime/text/jinja/template.h"
 
 namespace runnel::jinja {
 
-using Kind = Node::Kind;
+namespace {
+
 constexpr int kMostValueDepth = 100;  // lists in lists
+constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 
-const Value* Scope::find(std::string_view name) const {
-  for (const Scope* scope = this; scope != nullptr; scope = scope->outer.get())
-    if (const auto found = scope->variables.find(name); found != scope->variables.end())
-      return &found->second;
-  return nullptr;
+std::int64_t size_of(const Value& value) {
+  return static_cast<std::int64_t>(value.size().value_or(0));
 }
 
-Result<Text> Run::operator()(const Node& body,
-                             std::vector<std::pair<std::string, Value>> variables) && {
-  for (auto& [name, value] : variables) scope_->variables[name] = std::move(value);
-  evaluate(body);
-  if (error_) return *std::move(error_);
-  return std::move(out_);
+Value slice(Call& c) {
+  const Value& object = c[0];
+  if (object.is_undefined()) return c.run.wrong(object.why_undefined());
+  if (object.text() == nullptr && object.list() == nullptr)
+    return c.run.wrong("a slice of " + object.type());
+  for (std::size_t i = 1; i <= 3; ++i)
+    if (const Value& part = c[i]; !part.as_integer() && !part.is_none())
+      return c.run.wrong("a slice needs numbers, not " + part.type());
+  const std::int64_t size = size_of(object);
+  const std::int64_t step = std::clamp(c[3].as_integer().value_or(1), -size - 1, size + 1);
+  if (step == 0) return c.run.wrong("a slice with step 0");
+  const bool down = step < 0;
+  const auto bound = [&](const Value& part, std::int64_t otherwise) {
+    if (!part.as_integer()) return otherwise;
+    const std::int64_t i = std::max(*part.as_integer(), -size - 1);
+    return std::clamp<std::int64_t>(i < 0 ? i + size : i, down ? -1 : 0, down ? size - 1 : size);
+  };
+  const std::int64_t from = bound(c[1], down ? size - 1 : 0);
+  const std::int64_t to = bound(c[2], down ? -1 : size);
+  if (!c.run.charge(static_cast<std::size_t>(std::abs(to - from)) * sizeof(Value))) return {};
+  const auto chosen = [&](const auto& all, auto out) {
+    for (std::int64_t i = from; down ? i > to : i < to; i += step)
+      out.push_back(all[static_cast<std::size_t>(i)]);
+    return out;
+  };
+  if (object.text() != nullptr) return chosen(*object.text(), Text());
+  return List{chosen(object.list()->items, std::vector<Value>()), object.list()->tuple};
 }
 
-Value Run::wrong(const std::string& message, ErrorCode code) {
-  if (!error_) error_ = error_at(line_, message, code);
-  return {};
+bool contains(Run& run, const Value& container, const Value& value) {
+  if (container.text() != nullptr && value.text() != nullptr)
+    return run.charge(container.weight()) && container.text()->find(*value.text()) != Text::npos;
+  if (container.list() == nullptr && container.dict() == nullptr && !container.is_undefined())
+    run.wrong("cannot look for " + value.type() + " in " + container.type());
+  const std::vector<Value> all = run.items(container);
+  return std::any_of(all.begin(), all.end(), [&](const Value& item) {
+    return run.charge(std::min(item.weight(), value.weight())) && std::is_eq(order(item, value));
+  });
 }
 
-bool Run::charge(std::uint64_t bytes) {
-  bytes_ += std::min(bytes, limits_.bytes);
-  if (bytes_ > limits_.bytes)
-    wrong("writes or copies more than " + std::to_string(limits_.bytes) + " bytes");
-  return !failed();
-}
-
-Text Run::written(const Value& value) { return charge(value.weight()) ? value.written() : Text(); }
-
-Value Run::evaluate(const Node& node) {
-  if (failed()) return {};
-  if (++steps_ > limits_.steps)
-    return wrong("takes more than " + std::to_string(limits_.steps) + " steps");
-  if (depth_ >= limits_.depth)
-    return wrong("calls itself deeper than " + std::to_string(limits_.depth));
-  line_ = node.line;
-  ++depth_;
-  Value value = evaluate_kind(node);
-  --depth_;
-  if (value.depth() > kMostValueDepth)
-    return wrong("nests values deeper than " + std::to_string(kMostValueDepth));
-  if (value.weight() > limits_.bytes)
-    return wrong("makes a value of more than " + std::to_string(limits_.bytes) + " bytes");
-  return failed() ? Value() : value;
-}
-
-Value Run::evaluate_kind(const Node& node) {
-  const auto kid = [&](std::size_t i) { return evaluate(*node.kids[i]); };
-  switch (node.kind) {
-    case Kind::constant:
-      return node.value;
-    case Kind::name:
-      if (const Value* found = scope_->find(node.text)) return *found;
-      if (is_function(node.text)) return Callable{node.text};
-      return Undefined{in_quotes(node.text) + " is undefined"};
-    case Kind::list: {
-      List list{{}, node.text == "("};
-      for (const auto& item : node.kids) list.items.push_back(evaluate(*item));
-      return list;
-    }
-    case Kind::dict:
-      return evaluate_dict(node);
-    case Kind::item: {
-      const Value object = kid(0);
-      return item(object, kid(1));
-    }
-    case Kind::slice:
-      return evaluate_slice(node);
-    case Kind::call:
-      return evaluate_call(node);
-    case Kind::filter: {
-      const Value subject = kid(0);
-      return filter(node.text, subject, arguments_of(node));
-    }
-    case Kind::test: {
-      const Value subject = kid(0);
-      return test(node.text, subject, arguments_of(node));
-    }
-    case Kind::invert:
-      return !kid(0).truth();
-    case Kind::binary: {
-      Value left = kid(0);
-      if (node.text == "and" || node.text == "or")
-        return left.truth() == (node.text == "or") ? left : kid(1);
-      return binary(node.text, left, kid(1));
-    }
-    case Kind::compare:
-      return evaluate_compare(node);
-    case Kind::conditional:
-      if (kid(1).truth()) return kid(0);
-      return node.kids[2] ? kid(2) : Value(Undefined{"the condition has no else"});
-    case Kind::captured:
-      return captured(*node.kids[0]);
-    default:
-      execute(node);
-      return {};
+bool compare(Call& c, std::string_view sign) {
+  const Value& a = c[0];
+  const Value& b = c[1];
+  if (!c.run.charge(std::min(a.weight(), b.weight()))) return false;
+  const std::partial_ordering found = order(a, b);
+  if (sign == "==" || sign == "!=") return std::is_eq(found) == (sign == "==");
+  if (a.is_undefined() || b.is_undefined()) {
+    c.run.wrong((a.is_undefined() ? a : b).why_undefined());
+  } else if (found == std::partial_ordering::unordered) {
+    c.run.wrong("cannot order " + a.type() + " and " + b.type());
   }
+  return (sign[0] == '<' ? std::is_lt(found) : std::is_gt(found)) ||
+         (sign.size() == 2 && std::is_eq(found));
 }
 
-Value Run::evaluate_dict(const Node& node) {
-  Dict dict;
-  for (std::size_t i = 0; i < node.kids.size() && charge(dict.items.size()); i += 2) {
-    const Value key = evaluate(*node.kids[i]);
-    if (key.list() != nullptr || key.dict() != nullptr) return wrong("the key of a dict is a list");
-    dict.set(key, evaluate(*node.kids[i + 1]));
-  }
-  return dict;
+Value arithmetic(Call& c, std::string_view sign) {
+  const Value& a = c[0];
+  const Value& b = c[1];
+  const auto x = a.as_real();
+  const auto y = b.as_real();
+  if (a.is_undefined() || b.is_undefined())
+    return c.run.wrong((a.is_undefined() ? a : b).why_undefined());
+  if (!x || !y)
+    return c.run.wrong("cannot apply " + std::string(sign) + " to " + a.type() + " and " +
+                       b.type());
+  if ((sign[0] == '/' || sign == "%") && *y == 0) return c.run.wrong("a division by 0");
+  if (sign == "/") return *x / *y;
+  const auto i = a.as_integer();
+  const auto j = b.as_integer();
+  if (!i || !j)
+    return sign == "+"    ? *x + *y
+           : sign == "-"  ? *x - *y
+           : sign == "*"  ? *x * *y
+           : sign == "//" ? std::floor(*x / *y)
+                          : *x - std::floor(*x / *y) * *y;
+  std::int64_t out = 0;
+  const bool lost = sign == "+"   ? __builtin_add_overflow(*i, *j, &out)
+                    : sign == "-" ? __builtin_sub_overflow(*i, *j, &out)
+                    : sign == "*" ? __builtin_mul_overflow(*i, *j, &out)
+                                  : *j == -1 && *i == kLeast;
+  if (lost) return c.run.wrong("a number beyond 64 bits");
+  if (sign[0] != '/' && sign != "%") return out;
+  const bool down = *i % *j != 0 && (*i < 0) != (*j < 0);
+  return sign == "%" ? *i % *j + (down ? *j : 0) : *i / *j - (down ? 1 : 0);
 }
 
-Value Run::evaluate_slice(const Node& node) {
-  const Value object = evaluate(*node.kids[0]);
-  std::vector<Value> parts(3);
-  for (std::size_t i = 1; i < node.kids.size(); ++i) {
-    if (!node.kids[i]) continue;
-    parts[i - 1] = evaluate(*node.kids[i]);
-    if (!parts[i - 1].as_integer() && !parts[i - 1].is_none())
-      return wrong("a slice needs numbers, not " + parts[i - 1].type());
-  }
-  return slice(object, parts[0], parts[1], parts[2]);
+Value add(Call& c) {
+  const Value& a = c[0];
+  const Value& b = c[1];
+  if (a.text() != nullptr && b.text() != nullptr) return c.text(0) + c.text(1);
+  if (a.list() == nullptr || b.list() == nullptr) return arithmetic(c, "+");
+  List joined{c.run.items(a), a.list()->tuple};
+  for (Value& item : c.run.items(b)) joined.items.push_back(std::move(item));
+  return joined;
 }
 
-Value Run::evaluate_call(const Node& node) {
-  const Node& callee = *node.kids[0];
-  const bool of_object = callee.kind == Kind::item && callee.text == ".";
-  const Value self = of_object ? evaluate(*callee.kids[0]) : Value();
-  const Arguments arguments = arguments_of(node);
-  if (of_object && !failed())
-    if (std::optional<Value> made =
-            method(callee.kids[1]->value.written().bytes(), self, arguments))
-      return *std::move(made);
-  const Value called = of_object ? item(self, callee.kids[1]->value) : evaluate(callee);
-  if (failed()) return {};
-  if (called.is_undefined()) return wrong(called.why_undefined());
-  if (called.callable() == nullptr) return wrong(called.type() + " cannot be called");
-  return called.callable()->macro != nullptr ? call_macro(*called.callable(), arguments)
-                                             : function(called.callable()->name, arguments);
+Value multiply(Call& c) {
+  const Value text = c[0];
+  if (text.text() == nullptr || !c[1].as_integer()) return arithmetic(c, "*");
+  const auto times = static_cast<std::uint64_t>(std::max<std::int64_t>(*c[1].as_integer(), 0));
+  if (times > c.run.limits.bytes) return c.run.wrong("makes a text too large");
+  Text out;
+  if (!c.run.charge(times * std::max<std::uint64_t>(text.weight(), 1))) return {};
+  for (std::uint64_t i = 0; i < times; ++i) out += *text.text();
+  return out;
 }
 
-Arguments Run::arguments_of(const Node& node) {
-  Arguments out;
-  for (std::size_t i = 0; i < node.names.size(); ++i) {
-    Value value = evaluate(*node.kids[i + 1]);
-    if (node.names[i].empty()) {
-      out.positional.push_back(std::move(value));
-    } else {
-      out.named.emplace_back(node.names[i], std::move(value));
-    }
+/// callee(arguments)
+Value call(Call& c) {
+  const Value callee = c[0];
+  if (callee.is_undefined()) return c.run.wrong(callee.why_undefined());
+  if (callee.callable() == nullptr) return c.run.wrong(callee.type() + " cannot be called");
+  c.arguments.erase(c.arguments.begin());
+  return (*callee.callable())(c);
+}
+
+/// object.name(arguments)
+Value call_method(Call& c) {
+  const Value object = c[0];
+  const Value name = c[1];
+  const auto method = builtins().find(object.type() + "." + bytes_of(c.text(1)));
+  c.arguments.erase(c.arguments.begin() + 1);
+  if (method != builtins().end()) return method->second(c);
+  c.arguments[0].second = item(c.run, object, name);
+  return call(c);
+}
+
+List list(Call& c, bool tuple) {
+  List out{{}, tuple};
+  for (auto& [name, value] : c.arguments) out.items.push_back(std::move(value));
+  return out;
+}
+
+/// Of keys and values in turn.
+Value dict(Call& c) {
+  Dict out;
+  for (std::size_t i = 0; i < c.arguments.size() && c.run.charge(i); i += 2) {
+    if (c[i].depth() > 0) return c.run.wrong("the key of a dict is a " + c[i].type());
+    out.set(c[i], c.get(i + 1));
   }
   return out;
 }
 
-Value Run::call_macro(const Callable& macro, const Arguments& arguments) {
-  const std::string name = "the macro " + in_quotes(macro.name);
-  const Node& node = *macro.macro;
-  const std::size_t most = node.names.size();
-  const std::shared_ptr<Scope> defined = macro.scope.lock();
-  if (!defined) return wrong(name + " is called outside its block");
-  if (arguments.positional.size() > most)
-    return wrong(name + " takes at most " + std::to_string(most) + " arguments");
-  for (const auto& [given, value] : arguments.named)
-    if (std::find(node.names.begin(), node.names.end(), given) == node.names.end())
-      return wrong(name + " has no parameter " + in_quotes(given));
-  const auto outer = std::exchange(scope_, std::make_shared<Scope>(Scope{{}, defined}));
-  const std::size_t first_default = most - (node.kids.size() - 1);
-  for (std::size_t i = 0; i < most; ++i) {
-    const Value missing = Undefined{"parameter " + in_quotes(node.names[i]) + " was not provided"};
-    const Value* given = arguments.find(i, node.names[i]);
-    scope_->variables[node.names[i]] = given != nullptr ? *given
-                                       : i >= first_default
-                                           ? evaluate(*node.kids[i - first_default])
-                                           : missing;
+}  // namespace
+
+Value Node::operator()(Run& run) const { return part_ ? run.step(line_, *part_) : Value(); }
+
+Value Run::wrong(const std::string& message, ErrorCode code) {
+  if (!error_) error_ = fail(code, "chat template, line ", line_, ": ", message);
+  return {};
+}
+
+bool Run::charge(std::uint64_t bytes) {
+  bytes_ += std::min(bytes, limits.bytes);
+  if (bytes_ > limits.bytes)
+    wrong("writes or copies more than " + std::to_string(limits.bytes) + " bytes");
+  return !error_;
+}
+
+Value Run::step(int line, const Node::Part& part) {
+  if (error_) return {};
+  if (++steps_ > limits.steps)
+    return wrong("takes more than " + std::to_string(limits.steps) + " steps");
+  if (depth_ >= limits.depth)
+    return wrong("calls itself deeper than " + std::to_string(limits.depth));
+  line_ = line;
+  ++depth_;
+  Value value = part(*this);
+  --depth_;
+  if (value.depth() > kMostValueDepth)
+    return wrong("nests values deeper than " + std::to_string(kMostValueDepth));
+  if (value.weight() > limits.bytes)
+    return wrong("makes a value of more than " + std::to_string(limits.bytes) + " bytes");
+  return error_ ? Value() : value;
+}
+
+Text Run::written(const Value& value) { return charge(value.weight()) ? value.written() : Text(); }
+
+Text Run::needed(const Value& value) {
+  if (value.text() == nullptr) wrong("expected a text, found " + value.type());
+  return written(value);
+}
+
+std::vector<Value> Run::items(const Value& value) {
+  std::vector<Value> all;
+  if (!charge(value.size().value_or(0) * sizeof(Value))) return all;
+  if (const List* list = value.list()) {
+    all = list->items;
+  } else if (const Dict* dict = value.dict()) {
+    for (const auto& [key, member] : dict->items) all.push_back(key);
+  } else if (const Text* text = value.text()) {
+    for (const char32_t c : *text) all.emplace_back(Text(1, c));
+  } else if (!value.is_undefined()) {
+    wrong("cannot go over " + value.type());
   }
-  Text text = captured(*node.kids.back());
-  scope_ = outer;
-  return text;
+  return all;
 }
 
-void Run::execute(const Node& node) {
-  switch (node.kind) {
-    case Kind::output:
-      out_.append(written(evaluate(*node.kids[0])));
-      return;
-    case Kind::body:
-      for (std::size_t i = 0; i < node.kids.size() && flow_ == Flow::on; ++i)
-        evaluate(*node.kids[i]);
-      return;
-    case Kind::branch: {
-      std::size_t i = 0;
-      while (i + 1 < node.kids.size() && !evaluate(*node.kids[i]).truth()) i += 2;
-      const Node* body = node.kids[std::min(i + 1, node.kids.size() - 1)].get();
-      if (body != nullptr) evaluate(*body);
-      return;
-    }
-    case Kind::loop:
-      return execute_loop(node);
-    case Kind::macro:
-      scope_->variables[node.text] = Callable{node.text, &node, scope_};
-      return;
-    case Kind::leave:
-    case Kind::next:
-      flow_ = node.kind == Kind::next ? Flow::next : Flow::leave;
-      return;
-    default:
-      return execute_set(node);
+Value Run::variable(const std::string& name) const {
+  for (const Scope* block = scope.get(); block != nullptr; block = block->outer.get())
+    if (const auto found = block->variables.find(name); found != block->variables.end())
+      return found->second;
+  const auto function = builtins().find(name + "()");
+  return function != builtins().end() ? Value(function->second)
+                                      : Undefined{in_quotes(name) + " is undefined"};
+}
+
+Value Run::call(const std::string& name, Arguments arguments) {
+  if (error_) return {};
+  Call made{*this, std::move(arguments)};
+  if (const auto found = builtins().find(name); found != builtins().end())
+    return found->second(made);
+  const bool filter = name.starts_with('|');
+  return wrong((filter ? "the filter " : "the test ") + in_quotes(name.substr(filter ? 1 : 3)) +
+                   " is not known here",
+               ErrorCode::unsupported);
+}
+
+const Value* Call::find(std::size_t index, std::string_view name) const {
+  if (index < arguments.size() && arguments[index].first.empty()) return &arguments[index].second;
+  for (const auto& [given, value] : arguments)
+    if (!given.empty() && given == name) return &value;
+  return nullptr;
+}
+
+Value Call::get(std::size_t index, std::string_view name, const Value& otherwise) const {
+  const Value* found = find(index, name);
+  return found != nullptr ? *found : otherwise;
+}
+
+Value item(Run& run, const Value& object, const Value& index) {
+  if (object.is_undefined()) return run.wrong(object.why_undefined());
+  const Dict* dict = object.space() != nullptr ? *object.space() : object.dict();
+  if (dict != nullptr && run.charge(dict->items.size()))
+    if (const Value* found = dict->find(index)) return *found;
+  if (const auto at = index.as_integer();
+      at && (object.text() != nullptr || object.list() != nullptr)) {
+    const auto i = static_cast<std::size_t>(*at < 0 ? *at + size_of(object) : *at);
+    if (i < object.size())
+      return object.text() != nullptr ? Value(Text(1, (*object.text())[i]))
+                                      : object.list()->items[i];
   }
+  return Undefined{object.type() + " has no member " + in_quotes(bytes_of(run.written(index)))};
 }
 
-void Run::execute_loop(const Node& node) {
-  const std::shared_ptr<Scope> outer = scope_;
-  const auto enter = [&](const Value& value) {
-    scope_ = std::make_shared<Scope>(Scope{{}, outer});
-    assign(node.names, value);
-  };
-  std::vector<Value> all = items(evaluate(*node.kids[0]));
-  std::erase_if(all, [&](const Value& value) {
-    if (!node.kids[1]) return false;
-    enter(value);
-    return !evaluate(*node.kids[1]).truth();
-  });
-  const std::size_t size = all.size();
-  for (std::size_t i = 0; i < size && !failed() && flow_ != Flow::leave; ++i) {
-    enter(all[i]);
-    Dict loop{{{"index", i + 1},
-               {"index0", i},
-               {"revindex", size - i},
-               {"revindex0", size - i - 1},
-               {"length", size},
-               {"first", i == 0},
-               {"last", i + 1 == size}}};
-    if (i > 0) loop.items.emplace_back("previtem", all[i - 1]);
-    if (i + 1 < size) loop.items.emplace_back("nextitem", all[i + 1]);
-    scope_->variables["loop"] = std::move(loop);
-    evaluate(*node.kids[2]);
-    if (flow_ == Flow::next) flow_ = Flow::on;
-  }
-  flow_ = Flow::on;
-  scope_ = outer;
-  if (size == 0 && node.kids[3]) evaluate(*node.kids[3]);
-}
-
-void Run::execute_set(const Node& node) {
-  const Value value = evaluate(*node.kids[0]);
-  if (node.text.empty()) return assign(node.names, value);
-  const Value* target = scope_->find(node.text);
-  if (target == nullptr || target->space() == nullptr) {
-    wrong("cannot set a member of " + in_quotes(node.text) + ", which is no namespace");
-  } else if (charge(target->space()->items.size())) {
-    target->space()->set(node.names[0], value);
-  }
-}
-
-void Run::assign(const std::vector<std::string>& names, const Value& value) {
-  const std::vector<Value> values = names.size() == 1 ? std::vector{value} : items(value);
-  if (values.size() != names.size())
-    wrong("cannot take " + std::to_string(values.size()) + " values apart into " +
-          std::to_string(names.size()));
-  for (std::size_t i = 0; i < names.size() && !failed(); ++i)
-    scope_->variables[names[i]] = values[i];
-}
-
-Text Run::captured(const Node& body) {
-  Text outside = std::exchange(out_, Text());
-  const std::shared_ptr<Scope> outer = scope_;
-  scope_ = std::make_shared<Scope>(Scope{{}, outer});
-  evaluate(body);
-  scope_ = outer;
-  return std::exchange(out_, std::move(outside));
+void add_operators(Builtins& table) {
+  for (const char* sign : {"==", "!=", "<", "<=", ">", ">="})
+    table[sign] = [sign](Call& c) { return compare(c, sign); };
+  for (const char* sign : {"-", "/", "//", "%"})
+    table[sign] = [sign](Call& c) { return arithmetic(c, sign); };
+  table["+"] = add;
+  table["*"] = multiply;
+  table["~"] = [](Call& c) { return c.text(0) + c.text(1); };
+  table["in"] = [](Call& c) { return contains(c.run, c[1], c[0]); };
+  table["not in"] = [](Call& c) { return !contains(c.run, c[1], c[0]); };
+  table["not"] = [](Call& c) { return !c[0].truth(); };
+  table["."] = [](Call& c) { return item(c.run, c[0], c[1]); };
+  table["[:]"] = slice;
+  table["()"] = call;
+  table[".()"] = call_method;
+  table["[,]"] = [](Call& c) { return list(c, false); };
+  table["(,)"] = [](Call& c) { return list(c, true); };
+  table["{:}"] = dict;
 }
 
 }  // namespace runnel::jinja

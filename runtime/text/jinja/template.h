@@ -8,17 +8,107 @@
 #pragma once
 
 #include <ctime>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include <deque>
+#include <map>
 
 #include "runnel/result.h"
-#include "runtime/text/jinja/run.h"
 #include "runtime/text/jinja/value.h"
 
 namespace runnel::jinja {
+
+/// What one run may take, whatever the template does.
+struct Limits {
+  std::uint64_t steps = 3'000'000;                // nodes evaluated
+  std::uint64_t bytes = std::uint64_t{64} << 20;  // written, copied or looked through
+  int depth = 400;                                // of calls and expressions
+};
+
+/// A statement, which gives undefined, or an expression.
+class Node {
+ public:
+  using Part = std::function<Value(Run&)>;
+
+  Node() = default;  // what was left out: gives undefined
+  Node(int line, Part part) : line_(line), part_(std::make_shared<const Part>(std::move(part))) {}
+  explicit operator bool() const { return part_ != nullptr; }
+  Value operator()(Run& run) const;
+
+ private:
+  int line_ = 1;
+  std::shared_ptr<const Part> part_;
+};
+
+/// The variables of a block; inner ones hide outer ones.
+struct Scope {
+  std::shared_ptr<Scope> outer;
+  std::map<std::string, Value, std::less<>> variables = {};
+};
+
+/// One run. The first error is kept; after it every node gives undefined.
+class Run {
+ public:
+  enum class Flow { on, next, leave };  // next and leave: up to the loop around
+
+  Run(const Limits& most, const std::tm& time) : limits(most), now(time) {}
+
+  /// Keeps the error, with the line. @return undefined
+  Value wrong(const std::string& message, ErrorCode code = ErrorCode::invalid_argument);
+  const std::optional<Error>& error() const { return error_; }
+  /// Counts bytes that are about to be made or looked at. @return false beyond the limit
+  bool charge(std::uint64_t bytes);
+  Value step(int line, const Node::Part& part);
+
+  Text written(const Value& value);
+  /// The text that a value must be.
+  Text needed(const Value& value);
+  /// What a for loop goes over. Undefined is empty.
+  std::vector<Value> items(const Value& value);
+  Value variable(const std::string& name) const;
+  /// Calls what builtins() has of this name.
+  Value call(const std::string& name, Arguments arguments);
+
+  const Limits limits;
+  const std::tm now;
+  Flow flow = Flow::on;
+  std::shared_ptr<Scope> scope = std::make_shared<Scope>();
+  std::deque<Dict> spaces;  // what namespace() made
+  Text out;
+
+ private:
+  std::optional<Error> error_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t bytes_ = 0;
+  int depth_ = 0;
+  int line_ = 1;
+};
+
+/// A call, of a macro or of what is built in.
+struct Call {
+  Run& run;
+  Arguments arguments;
+
+  /// The argument at `index` or of `name`; null if it was not passed.
+  const Value* find(std::size_t index, std::string_view name = {}) const;
+  /// The same; `otherwise` if it was not passed.
+  Value get(std::size_t index, std::string_view name = {}, const Value& otherwise = {}) const;
+  Value operator[](std::size_t index) const { return get(index); }
+  /// What is written of it.
+  Text text(std::size_t index, std::string_view name = {}) const {
+    return run.written(get(index, name));
+  }
+  Text needed(std::size_t index, std::string_view name = {}) const {
+    return run.needed(get(index, name));
+  }
+};
+
+/// What templates can call: operators by their signs, "|trim" and other filters, "is none" and other tests, "str.split"
+/// and other methods (what they are applied to is the first argument), "range()" and other functions.
+using Builtins = std::map<std::string, Callable, std::less<>>;
+const Builtins& builtins();
+void add_operators(Builtins& table);
+
+/// object[index]
+Value item(Run& run, const Value& object, const Value& index);
 
 /// Immutable; render() may be called by several threads at a time.
 class Template {
@@ -29,7 +119,7 @@ class Template {
   ///         than kMostBytes.
   static Result<Template> parse(std::string_view source);
 
-  /// @param variables  what the template sees; texts among them should say that they were given (text.h)
+  /// @param variables  what the template sees; texts among them should say that they were given (value.h)
   /// @param now        for strftime_now
   /// @return invalid_argument with the line for what the template itself refuses (raise_exception) or gets wrong and
   ///         for what goes beyond `limits`; unsupported for filters and tests that are not known.
@@ -37,8 +127,8 @@ class Template {
                       Limits limits = {}) const;
 
  private:
-  explicit Template(std::shared_ptr<const Node> body) : body_(std::move(body)) {}
-  std::shared_ptr<const Node> body_;
+  explicit Template(Node body) : body_(std::move(body)) {}
+  Node body_;
 };
 
 }  // namespace runnel::jinja

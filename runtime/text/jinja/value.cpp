@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/text/jinja/value.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
-
-#include "runtime/text/utf8.h"
 
 namespace runnel::jinja {
 
 namespace {
 
-std::string real_repr(double value, bool json) {
-  if (std::isnan(value)) return json ? "NaN" : "nan";
-  if (std::isinf(value)) return std::string(value < 0 ? "-" : "") + (json ? "Infinity" : "inf");
-  std::array<char, 400> out{};
+Text real_repr(double value, bool json) {
+  if (std::isnan(value)) return json ? U"NaN" : U"nan";
+  if (std::isinf(value)) return (value < 0 ? U"-" : U"") + Text(json ? U"Infinity" : U"inf");
   const double size = std::fabs(value);
   const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
-  const char* end = std::to_chars(out.data(), out.data() + out.size(), value,
-                                  plain ? std::chars_format::fixed : std::chars_format::scientific)
-                        .ptr;
-  std::string text(static_cast<const char*>(out.data()), end);
-  if (plain && text.find('.') == std::string::npos) text += ".0";
-  return text;
+  const auto format = plain ? std::chars_format::fixed : std::chars_format::scientific;
+  std::array<char, 400> out{};
+  const Text text(out.begin(), std::to_chars(out.begin(), out.end(), value, format).ptr);
+  return plain && text.find(U'.') == Text::npos ? text + U".0" : text;
 }
 
 class Writer {
@@ -32,51 +26,54 @@ class Writer {
 
   /// @return false if there is something in it that JSON has not.
   bool write(const Value& value, int level = 0) {
+    const bool json = style_.json;
     if (value.text() != nullptr) {
-      given_ |= !value.text()->given().empty();
-      write_text(value.text()->bytes());
+      write_text(*value.text());
     } else if (const List* list = value.list()) {
-      const bool round = list->tuple && !style_.json;
-      const bool lone = round && list->items.size() == 1;
-      return write_items(list->items, round ? "(" : "[",
-                         lone    ? ",)"
-                         : round ? ")"
-                                 : "]",
-                         level, [&](const Value& item) { return write(item, level + 1); });
+      const bool tuple = list->tuple && !json;
+      const Text close = !tuple ? U"]" : list->items.size() == 1 ? U",)" : U")";
+      return write_items(list->items, tuple ? U"(" : U"[", close, level,
+                         [&](const Value& item) { return write(item, level + 1); });
     } else if (const Dict* dict = value.dict()) {
       auto items = dict->items;
       if (style_.sorted)
         std::stable_sort(items.begin(), items.end(), [](const auto& a, const auto& b) {
           return std::is_lt(order(a.first, b.first));
         });
-      return write_items(items, "{", "}", level, [&](const auto& item) {
-        if (!write_key(item.first)) return false;
-        out_ += style_.colon;
-        return write(item.second, level + 1);
+      return write_items(items, U"{", U"}", level, [&](const auto& item) {
+        const Text quote = json && item.first.text() == nullptr ? U"\"" : U"";
+        out_ += quote;
+        const bool good = write(item.first);
+        out_ += quote + style_.colon;
+        return good && write(item.second, level + 1);
       });
     } else if (value.boolean() != nullptr) {
-      out_ += style_.json ? (*value.boolean() ? "true" : "false")
-                          : (*value.boolean() ? "True" : "False");
+      out_ += *value.boolean() ? (json ? U"true" : U"True") : (json ? U"false" : U"False");
     } else if (value.integer() != nullptr) {
-      out_ += std::to_string(*value.integer());
+      out_ += marked_text(std::to_string(*value.integer()));
     } else if (value.real() != nullptr) {
-      out_ += real_repr(*value.real(), style_.json);
+      out_ += real_repr(*value.real(), json);
     } else {
-      out_ += style_.json ? "null" : value.is_undefined() ? "Undefined" : value.type();
-      return !style_.json || value.is_none();
+      out_ += json ? U"null" : value.is_undefined() ? U"Undefined" : marked_text(value.type());
+      return !json || value.is_none();
     }
     return true;
   }
 
-  Text text() && { return Text(std::move(out_), given_); }
+  /// All of it is given if some is: who gave a key chose the marks around it, too.
+  Text text() && {
+    for (char32_t& c : out_) c |= given_;
+    return std::move(out_);
+  }
 
  private:
   template <class Items, class WriteItem>
-  bool write_items(const Items& items, const char* open, const char* close, int level,
+  bool write_items(const Items& items, const Text& open, const Text& close, int level,
                    const WriteItem& write_item) {
     const auto new_line = [&](int depth) {
-      if (style_.indent && !items.empty()) out_ += '\n';
-      for (int i = 0; style_.indent && !items.empty() && i < depth; ++i) out_ += *style_.indent;
+      if (!style_.indent || items.empty()) return;
+      out_ += U'\n';
+      while (depth-- > 0) out_ += *style_.indent;
     };
     out_ += open;
     for (const auto& item : items) {
@@ -89,83 +86,89 @@ class Writer {
     return true;
   }
 
-  /// JSON's keys are texts.
-  bool write_key(const Value& key) {
-    if (!style_.json || key.text() != nullptr) return write(key);
-    Writer plain(style_);
-    const bool good = plain.write(key);
-    write_text(plain.out_);
-    return good;
-  }
-
-  void write_text(const std::string& text) {
-    const bool apostrophe = text.find('\'') != text.npos && text.find('"') == text.npos;
-    const char quote = style_.json || apostrophe ? '"' : '\'';
-    const std::string_view special = style_.json ? "\\\n\r\t\b\f" : "\\\n\r\t";
+  void write_text(const Text& text) {
+    const bool apostrophe = text.find(U'\'') != text.npos && text.find(U'"') == text.npos;
+    const char32_t quote = style_.json || apostrophe ? U'"' : U'\'';
+    const Text special = style_.json ? U"\\\n\r\t\b\f" : U"\\\n\r\t";
     out_ += quote;
-    for (std::size_t at = 0; at < text.size();) {
-      const Utf8Step step = utf8_step(std::string_view(text).substr(at));
-      const std::size_t known = special.find(text[at]);
-      if (text[at] == quote || known != special.npos) {
-        out_ += '\\';
-        out_ += text[at] == quote ? quote : "\\nrtbf"[known];
-      } else if (is_escaped(text, at, step.code_point)) {
-        escape(step.code_point);
+    for (const char32_t marked : text) {
+      const char32_t c = code_point(marked);
+      given_ |= marked & kGiven;
+      if (const std::size_t known = special.find(c); known != special.npos) {
+        out_ += {U'\\', U"\\nrtbf"[known]};
+      } else if (c == quote) {
+        out_ += {U'\\', c};
+      } else if (is_escaped(c)) {
+        write_escape(c);
       } else {
-        out_.append(text, at, step.length);
+        out_ += c;
       }
-      at += step.length;
     }
     out_ += quote;
   }
 
-  bool is_escaped(const std::string& text, std::size_t at, std::uint32_t c) const {
+  bool is_escaped(char32_t c) const {
     if (style_.json) return c < 32 || (style_.ascii && c > 126);
     return c < 32 || (c >= 127 && c < 161) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
-           (c != 32 && space_size(text, at) > 0);
+           (c != 32 && is_space(c));
   }
 
-  void escape(std::uint32_t c) {
-    std::array<char, 16> out{};
+  void write_escape(char32_t c) {
     if (c >= 0x10000) {
-      escape(0xd800 + ((c - 0x10000) >> 10));
+      write_escape(0xd800 + ((c - 0x10000) >> 10));
       c = 0xdc00 + ((c - 0x10000) & 0x3ff);
     }
+    std::array<char, 16> out{};
     const char* format = style_.json || c > 255 ? "\\u%04x" : "\\x%02x";
-    (void)std::snprintf(out.data(), out.size(), format, c);
-    out_ += out.data();
+    (void)std::snprintf(out.data(), out.size(), format, static_cast<unsigned>(c));
+    out_ += marked_text(out.data());
   }
 
   const Style& style_;
-  std::string out_;
-  bool given_ = false;
+  Text out_;
+  char32_t given_ = 0;
 };
-
-std::uint64_t sum(std::uint64_t a, std::uint64_t b) { return a + std::min(b, ~a); }
-
-template <class Container>
-void contain(Container& container, const Value& item) {
-  container.depth = std::max(container.depth, 1 + item.depth());
-  container.weight = sum(container.weight, 1 + item.weight());
-}
 
 }  // namespace
 
-Value::Value(List list) {
-  for (const Value& item : list.items) contain(list, item);
+bool is_space(char32_t c) {
+  c = code_point(c);
+  return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
+}
+
+Text stripped(const Text& text, bool left, bool right, const Text* dropped) {
+  const auto stays = [dropped](char32_t c) {
+    return dropped != nullptr ? dropped->find(c) == Text::npos : !is_space(c);
+  };
+  const auto from = left ? std::find_if(text.begin(), text.end(), stays) : text.begin();
+  const auto behind = std::make_reverse_iterator(from);
+  return {from, right ? std::find_if(text.rbegin(), behind, stays).base() : text.end()};
+}
+
+Value::Value(List list) : depth_(1), weight_(1) {
+  for (const Value& item : list.items) hold(item);
   data_ = std::make_shared<const List>(std::move(list));
 }
 
-Value::Value(Dict dict) {
+Value::Value(Dict dict) : depth_(1), weight_(1 + dict.items.size() * dict.items.size()) {
   for (const auto& [key, item] : dict.items) {
-    contain(dict, key);
-    contain(dict, item);
+    hold(key);
+    hold(item);
   }
-  dict.weight = sum(dict.weight, dict.items.size() * dict.items.size());
   data_ = std::make_shared<const Dict>(std::move(dict));
 }
 
-Value::Value(Callable callable) : data_(std::make_shared<const Callable>(std::move(callable))) {}
+void Value::hold(const Value& item) {
+  depth_ = std::max(depth_, 1 + item.depth_);
+  weight_ += std::min(1 + item.weight_, ~weight_);
+}
+
+std::string Value::why_undefined() const {
+  const Undefined* undefined = pointee<Undefined>();
+  return undefined != nullptr ? undefined->why : "a value is undefined";
+}
 
 std::optional<std::int64_t> Value::as_integer() const {
   if (boolean() != nullptr) return *boolean() ? 1 : 0;
@@ -178,21 +181,16 @@ std::optional<double> Value::as_real() const {
   return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
 }
 
+std::optional<std::size_t> Value::size() const {
+  if (text() != nullptr) return text()->size();
+  if (list() != nullptr) return list()->items.size();
+  return dict() != nullptr ? std::optional(dict()->items.size()) : std::nullopt;
+}
+
 bool Value::truth() const {
   if (const auto number = as_real()) return *number != 0;
-  if (text() != nullptr) return text()->size() > 0;
-  if (list() != nullptr) return !list()->items.empty();
-  if (dict() != nullptr) return !dict()->items.empty();
+  if (const auto items = size()) return *items > 0;
   return !is_undefined() && !is_none();
-}
-
-int Value::depth() const {
-  return list() != nullptr ? list()->depth : dict() != nullptr ? dict()->depth : 0;
-}
-
-std::uint64_t Value::weight() const {
-  if (text() != nullptr) return text()->size();
-  return list() != nullptr ? list()->weight : dict() != nullptr ? dict()->weight : 8;
 }
 
 std::string Value::type() const {
@@ -221,30 +219,17 @@ void Dict::set(const Value& key, Value value) {
   items.emplace_back(key, std::move(value));
 }
 
-const Value* Arguments::find(std::size_t index, std::string_view name) const {
-  if (index < positional.size()) return &positional[index];
-  for (const auto& [key, value] : named)
-    if (key == name) return &value;
-  return nullptr;
-}
-
-Value Arguments::get(std::size_t index, std::string_view name, const Value& otherwise) const {
-  const Value* found = find(index, name);
-  return found != nullptr ? *found : otherwise;
-}
-
 std::partial_ordering order(const Value& a, const Value& b) {
   using Order = std::partial_ordering;
   if (const auto x = a.as_integer(), y = b.as_integer(); x && y) return *x <=> *y;
   if (const auto x = a.as_real(), y = b.as_real(); x && y) return *x <=> *y;
-  if (a.text() != nullptr && b.text() != nullptr) return a.text()->bytes() <=> b.text()->bytes();
+  if (a.text() != nullptr && b.text() != nullptr) return *a.text() <=> *b.text();
   if (const List* x = a.list(), *y = b.list(); x != nullptr && y != nullptr) {
     if (x->tuple != y->tuple) return Order::unordered;
     return std::lexicographical_compare_three_way(x->items.begin(), x->items.end(),
                                                   y->items.begin(), y->items.end(), order);
   }
-  bool same = a.is_none() ? b.is_none() : a.is_undefined() && b.is_undefined();
-  if (a.space() != nullptr) same = a.space() == b.space();
+  bool same = a.data_ == b.data_ || (a.is_undefined() && b.is_undefined());
   if (const Dict* x = a.dict(), *y = b.dict(); x != nullptr && y != nullptr)
     same = x->items.size() == y->items.size() &&
            std::all_of(x->items.begin(), x->items.end(), [y](const auto& item) {
