@@ -12,7 +12,7 @@ namespace runnel {
 namespace {
 
 constexpr std::int64_t kApplication = 0x524e4c31;  // "RNL1"
-constexpr std::int64_t kVersion = 4;
+constexpr std::int64_t kVersion = 5;
 constexpr std::int64_t kOldestReadable = 2;  // as it is, by who only reads
 
 // AUTOINCREMENT: an id that another process still holds must never come to mean another row.
@@ -90,7 +90,18 @@ constexpr const char* kFrom3To4 =
     "ON DELETE CASCADE, text TEXT NOT NULL); "
     "PRAGMA user_version = 4";
 
+// Version 5: folders of conversations.
+constexpr const char* kFrom4To5 =
+    "CREATE TABLE folders(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, "
+    "folded INTEGER NOT NULL DEFAULT 0); "
+    "CREATE TABLE foldered(conversation INTEGER PRIMARY KEY REFERENCES conversations(id) "
+    "ON DELETE CASCADE, folder INTEGER NOT NULL REFERENCES folders(id) ON DELETE CASCADE); "
+    "PRAGMA user_version = 5";
+
 // For who only reads an older file: the same tables, empty, of this connection alone.
+constexpr const char* kFolderStandIns =
+    "CREATE TEMP TABLE folders(id INTEGER PRIMARY KEY, name TEXT, folded INTEGER); "
+    "CREATE TEMP TABLE foldered(conversation INTEGER PRIMARY KEY, folder INTEGER)";
 constexpr const char* kStandIns =
     "CREATE TEMP TABLE thoughts(message INTEGER PRIMARY KEY, ms INTEGER, text TEXT); "
     "CREATE TEMP TABLE settings(conversation INTEGER PRIMARY KEY, text TEXT)";
@@ -123,7 +134,8 @@ Status check_schema(Database& database, const std::filesystem::path& file) {
   }
   if (version.value_or(0) < kOldestReadable || version.value_or(0) > kVersion)
     return refuse_version(file, version.value_or(0));
-  if (version.value_or(0) < 4) return database.run(kStandIns);
+  if (version.value_or(0) < 4) RUNNEL_CHECK_OK(database.run(kStandIns));
+  if (version.value_or(0) < 5) RUNNEL_CHECK_OK(database.run(kFolderStandIns));
   return {};
 }
 
@@ -143,6 +155,7 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
     RUNNEL_CHECK_OK(database.run(kFrom1To2));
     RUNNEL_CHECK_OK(database.run(kFrom2To3));
     RUNNEL_CHECK_OK(database.run(kFrom3To4));
+    RUNNEL_CHECK_OK(database.run(kFrom4To5));
     const std::string stamp = "PRAGMA application_id = " + std::to_string(kApplication);
     RUNNEL_CHECK_OK(database.run(stamp.c_str()));
     return transaction.commit();
@@ -153,7 +166,7 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
   }
   if (version.value_or(0) < 1 || version.value_or(0) > kVersion)
     return refuse_version(file, version.value_or(0));
-  constexpr const char* kSteps[] = {kFrom1To2, kFrom2To3, kFrom3To4};
+  constexpr const char* kSteps[] = {kFrom1To2, kFrom2To3, kFrom3To4, kFrom4To5};
   for (std::int64_t from = *version; from < kVersion; ++from)
     RUNNEL_CHECK_OK(database.run(kSteps[from - 1]));
   return transaction.commit();

@@ -76,11 +76,11 @@ TEST_F(StoreTest, RefusesOtherFilesAndLeavesThemAlone) {
 }
 
 TEST_F(StoreTest, RefusesTablesOfALaterVersion) {
-  ASSERT_TRUE(impl_of(store_).database.run("PRAGMA user_version = 5"));
+  ASSERT_TRUE(impl_of(store_).database.run("PRAGMA user_version = 6"));
   const auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, ErrorCode::unsupported);
-  EXPECT_THAT(opened.error().message, HasSubstr("version 5"));
+  EXPECT_THAT(opened.error().message, HasSubstr("version 6"));
 }
 
 TEST_F(StoreTest, TakesOverTablesOfTheFirstVersion) {
@@ -88,7 +88,7 @@ TEST_F(StoreTest, TakesOverTablesOfTheFirstVersion) {
   say(id, 0, "user", "Hello");
   ASSERT_TRUE(impl_of(store_).database.run(
       "ALTER TABLE messages DROP COLUMN name; DROP TABLE drafts; DROP TABLE thoughts; "
-      "DROP TABLE settings; PRAGMA user_version = 1"));
+      "DROP TABLE settings; DROP TABLE foldered; DROP TABLE folders; PRAGMA user_version = 1"));
   auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
   ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_EQ(opened->tree(id)->at(0).text, "Hello");
