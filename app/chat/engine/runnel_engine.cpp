@@ -123,6 +123,7 @@ void RunnelEngine::answer(const AnswerRequest& request) {
 void RunnelEngine::stop() { m_answering.request_stop(); }
 
 void RunnelEngine::check(const ReplyForm& form) {
+  if (m_left) return;
   QMetaObject::invokeMethod(m_generation, [worker = m_generation, form] { worker->check(form); });
 }
 
