@@ -54,6 +54,15 @@ TestCase {
         tryCompare(App.chat, "state", ChatModel.Idle);
         wait(30);
     }
+    // Until layouts have put everything where it belongs, however long a busy machine takes for it.
+    function calm() {
+        let quiet = 0;  // looks at which nothing was to be laid out, one after the other
+        tryVerify(() => {
+            const waiting = isPolishScheduled(window.contentItem) || itemsOf(window.contentItem, item => isPolishScheduled(item)).length > 0;
+            quiet = waiting ? 0 : quiet + 1;
+            return quiet >= 2;
+        });
+    }
     // What the message in this row has for this role.
     function message(row, role) {
         return App.chat.messages.data(App.chat.messages.index(row, 0), role);
