@@ -19,6 +19,7 @@ Menu {
         height: visible ? implicitHeight : 0
     }
 
+    width: Theme.fontSize * 18
     palette.window: Theme.surface
     palette.windowText: Theme.text
     palette.text: Theme.text
