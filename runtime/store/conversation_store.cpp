@@ -66,7 +66,8 @@ std::string preview_of(const std::string& text) {
 
 constexpr const char* kConversation =
     "SELECT c.id, c.name, c.created, c.updated, c.pinned, c.head, c.trash, "
-    "(SELECT count(*) FROM messages m WHERE m.conversation = c.id AND m.trash = 0) "
+    "(SELECT count(*) FROM messages m WHERE m.conversation = c.id AND m.trash = 0), "
+    "ifnull((SELECT f.folder FROM foldered f WHERE f.conversation = c.id), 0) "
     "FROM conversations c ";
 
 ConversationInfo read_conversation(const Statement& row) {
@@ -77,7 +78,8 @@ ConversationInfo read_conversation(const Statement& row) {
           .messages = row.integer(7),
           .pinned = row.integer(4) != 0,
           .head = row.integer(5),
-          .trash = row.integer(6)};
+          .trash = row.integer(6),
+          .folder = row.integer(8)};
 }
 
 Status expect_change(Database& database, const char* what, std::int64_t id) {

@@ -52,7 +52,8 @@ Result<std::string> ConversationStore::export_markdown(ConversationId id, Messag
   return out;
 }
 
-Result<std::string> ConversationStore::export_json(ConversationId id) const {
+Result<std::string> ConversationStore::export_json(ConversationId id,
+                                                   std::string_view settings) const {
   RUNNEL_TRY(const ConversationInfo conversation, info(id));
   RUNNEL_TRY(const std::vector<MessageInfo> messages, tree(id));
   using nlohmann::json;
@@ -83,9 +84,10 @@ Result<std::string> ConversationStore::export_json(ConversationId id) const {
     }
     list.push_back(std::move(entry));
   }
-  const json out = {{"format", "runnel-conversation"},   {"version", 1},
-                    {"name", conversation.name},         {"created", conversation.created},
-                    {"head", number[conversation.head]}, {"messages", std::move(list)}};
+  json out = {{"format", "runnel-conversation"},   {"version", 1},
+              {"name", conversation.name},         {"created", conversation.created},
+              {"head", number[conversation.head]}, {"messages", std::move(list)}};
+  if (!settings.empty()) out["settings"] = settings;
   return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

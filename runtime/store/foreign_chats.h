@@ -32,6 +32,7 @@ struct ImportedConversation {
   std::int64_t updated = 0;  // 0: now
   std::size_t head = 0;      // as ImportedMessage::parent
   std::vector<ImportedMessage> messages;
+  std::string settings = {};  // of ConversationStore::settings()
 };
 
 /// The member of that name, null if `object` is none or lacks it.

@@ -97,6 +97,8 @@ Result<ImportedConversation> read_own(const json& root) {
   read.head = static_cast<std::size_t>(head);
   const json* name = member(root, "name");
   if (name != nullptr && name->is_string()) read.name = name->get<std::string>();
+  const json* settings = member(root, "settings");
+  if (settings != nullptr && settings->is_string()) read.settings = settings->get<std::string>();
   return read;
 }
 
@@ -126,6 +128,10 @@ Result<ConversationId> store_one(StoreImpl& impl, const ImportedConversation& re
   }
   RUNNEL_CHECK_OK(
       database.run_with("UPDATE conversations SET head = ?1 WHERE id = ?2", ids[read.head], id));
+  if (!read.settings.empty()) {
+    RUNNEL_CHECK_OK(database.run_with("INSERT INTO settings(conversation, text) VALUES (?1, ?2)",
+                                      id, read.settings));
+  }
   return id;
 }
 

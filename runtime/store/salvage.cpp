@@ -26,6 +26,8 @@ struct Saved {
   std::map<MessageId, SavedMessage> messages;
   std::map<ConversationId, std::string> drafts;
   std::map<ConversationId, std::string> settings;
+  std::map<FolderId, FolderInfo> folders;
+  std::map<ConversationId, FolderId> foldered;
   std::int64_t unreadable = 0;
 };
 
@@ -121,6 +123,16 @@ Result<Saved> read_all(const std::filesystem::path& file) {
   if (Result<Statement> rows = database.prepare("SELECT conversation, text FROM settings")) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step())
       saved.settings[rows->integer(0)] = rows->text(1);
+  }
+  if (Result<Statement> rows = database.prepare("SELECT id, name, folded FROM folders")) {
+    for (Result<bool> row = rows->step(); row && *row; row = rows->step()) {
+      saved.folders[rows->integer(0)] = {
+          .id = rows->integer(0), .name = rows->text(1), .folded = rows->integer(2) != 0};
+    }
+  }
+  if (Result<Statement> rows = database.prepare("SELECT conversation, folder FROM foldered")) {
+    for (Result<bool> row = rows->step(); row && *row; row = rows->step())
+      saved.foldered[rows->integer(0)] = rows->integer(1);
   }
   if (Result<Statement> rows = database.prepare("SELECT message, text, ms FROM thoughts")) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step()) {
@@ -229,6 +241,22 @@ struct Writer {
     }
     return {};
   }
+
+  Status folders() {
+    std::map<FolderId, FolderId> made;
+    for (const auto& [old, folder] : saved.folders) {
+      RUNNEL_CHECK_OK(impl.database.run_with("INSERT INTO folders(name, folded) VALUES (?1, ?2)",
+                                             folder.name, folder.folded));
+      made[old] = impl.database.last_id();
+    }
+    for (const auto& [old, folder] : saved.foldered) {
+      if (!conversations.contains(old) || !made.contains(folder)) continue;
+      RUNNEL_CHECK_OK(
+          impl.database.run_with("INSERT INTO foldered(conversation, folder) VALUES (?1, ?2)",
+                                 conversations[old], made[folder]));
+    }
+    return {};
+  }
 };
 
 }  // namespace
@@ -245,6 +273,7 @@ Result<SalvageReport> ConversationStore::salvage(const std::filesystem::path& fi
   RUNNEL_CHECK_OK(writer.heads());
   RUNNEL_CHECK_OK(writer.drafts());
   RUNNEL_CHECK_OK(writer.settings());
+  RUNNEL_CHECK_OK(writer.folders());
   RUNNEL_CHECK_OK(transaction.commit());
   writer.report.unreadable = saved.unreadable;
   return writer.report;

@@ -90,10 +90,14 @@ constexpr const char* kFrom3To4 =
     "ON DELETE CASCADE, text TEXT NOT NULL); "
     "PRAGMA user_version = 4";
 
-// Version 5: what was read again before a message, see quotations.h.
+// Version 5: what was read again before a message, see quotations.h; folders of conversations.
 constexpr const char* kFrom4To5 =
     "CREATE TABLE quotations(message INTEGER PRIMARY KEY REFERENCES messages(id) "
     "ON DELETE CASCADE, text TEXT NOT NULL); "
+    "CREATE TABLE folders(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, "
+    "folded INTEGER NOT NULL DEFAULT 0); "
+    "CREATE TABLE foldered(conversation INTEGER PRIMARY KEY REFERENCES conversations(id) "
+    "ON DELETE CASCADE, folder INTEGER NOT NULL REFERENCES folders(id) ON DELETE CASCADE); "
     "PRAGMA user_version = 5";
 
 // For who only reads an older file: the same tables, empty, of this connection alone.
@@ -101,7 +105,9 @@ constexpr const char* kStandInsOf4 =
     "CREATE TEMP TABLE thoughts(message INTEGER PRIMARY KEY, ms INTEGER, text TEXT); "
     "CREATE TEMP TABLE settings(conversation INTEGER PRIMARY KEY, text TEXT)";
 constexpr const char* kStandInsOf5 =
-    "CREATE TEMP TABLE quotations(message INTEGER PRIMARY KEY, text TEXT)";
+    "CREATE TEMP TABLE quotations(message INTEGER PRIMARY KEY, text TEXT); "
+    "CREATE TEMP TABLE folders(id INTEGER PRIMARY KEY, name TEXT, folded INTEGER); "
+    "CREATE TEMP TABLE foldered(conversation INTEGER PRIMARY KEY, folder INTEGER)";
 
 // Two processes that open a new file at once: the change to write-ahead logging does not wait for
 // locks as other statements do.

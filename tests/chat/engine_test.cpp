@@ -121,6 +121,132 @@ class EngineTest : public QObject {
     QCOMPARE(chat().messages()->rowCount(), 4);
   }
 
+  void anotherSystemPromptIsReadFromTheStartAndTheOldBranchStaysExact() {
+    say(QStringLiteral("Name a colour."));
+    const qint64 answer = idAt(1);
+    const QString first = textAt(1);
+    QVERIFY(chat().setSystemPrompt(QStringLiteral("You answer in French.")));
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 3, kTimeoutMs);
+    QCOMPARE(textAt(0), QStringLiteral("You answer in French."));
+    QCOMPARE(textAt(2), first);
+    QVERIFY(idAt(2) != answer);
+    QSignalSpy reports(m_engine.get(), &ChatEngine::answered);
+    say(QStringLiteral("And another?"));
+    QVERIFY(reports.last().at(1).value<AnswerReport>().read > 10);
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 5, kTimeoutMs);
+    QCOMPARE(chat().systemPrompt(), QStringLiteral("You answer in French."));
+    // The branch that was left is there with its states.
+    chat().rewind(answer);
+    QCOMPARE(chat().systemPrompt(), QString());
+    QCOMPARE(textAt(1), first);
+    QSignalSpy again(m_engine.get(), &ChatEngine::answered);
+    chat().regenerate(answer);
+    QTRY_COMPARE_WITH_TIMEOUT(again.count(), 1, kTimeoutMs);
+    QCOMPARE(textAt(1), first);
+    QCOMPARE(again.at(0).at(1).value<AnswerReport>().again, 0);
+  }
+
+  void aChatsSettingsSurviveARestartAndGoAlongInAnExport() {
+    chat().own()->chooseMaxTokens(5);
+    chat().own()->chooseSampling(QStringLiteral("temperature"), 0.0);
+    say(QStringLiteral("Count to twenty."));
+    QCOMPARE(m_app->settings()->maxTokens, 12);
+    QSignalSpy reports(m_engine.get(), &ChatEngine::answered);
+    chat().regenerate(idAt(1));
+    QVERIFY(reports.wait(kTimeoutMs));
+    QVERIFY(reports.last().at(1).value<AnswerReport>().written <= 5);
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().own()->maxTokens(), 5, kTimeoutMs);
+    QCOMPARE(chat().own()->sampling().value(QStringLiteral("temperature")).toDouble(), 0.0);
+    const qint64 first = chat().conversation();
+    const QString file = m_folder.filePath(QStringLiteral("own.json"));
+    QSignalSpy exported(m_engine.get(), &ChatEngine::exported);
+    m_app->library()->exportTo(first, file);
+    QVERIFY(exported.wait(kTimeoutMs));
+    m_app->library()->importFrom(QUrl::fromLocalFile(file));
+    QTRY_VERIFY_WITH_TIMEOUT(chat().conversation() != first, kTimeoutMs);
+    QTRY_COMPARE_WITH_TIMEOUT(chat().own()->maxTokens(), 5, kTimeoutMs);
+  }
+
+  void aChatOpensWithItsOwnModelOrSaysThatItIsMissing() {
+    const QString other = m_folder.filePath(QStringLiteral("other.gguf"));
+    QVERIFY(QFile::copy(kModel, other));
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
+    QSignalSpy loaded(m_engine.get(), &ChatEngine::modelLoaded);
+    chat().own()->chooseModel(other);
+    QVERIFY(loaded.wait(kTimeoutMs));
+    QCOMPARE(loaded.last().at(0).value<LoadedModel>().file, other);
+    say(QStringLiteral("Name a colour."));
+    const qint64 mine = chat().conversation();
+    QCOMPARE(m_settings->modelFile, kModel);
+    chat().startNew();
+    QTRY_COMPARE_WITH_TIMEOUT(loaded.last().at(0).value<LoadedModel>().file, kModel, kTimeoutMs);
+    chat().open(mine);
+    QTRY_COMPARE_WITH_TIMEOUT(loaded.last().at(0).value<LoadedModel>().file, other, kTimeoutMs);
+    leave();
+    QVERIFY(QFile::remove(other));
+    start();
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(QStringLiteral("Can't find other.gguf")),
+                             kTimeoutMs);
+    say(QStringLiteral("And another?"));
+    QCOMPARE(chat().messages()->rowCount(), 4);
+  }
+
+  void foldersAreSeenInTheOtherWindowWithinASecond() {
+    say(QStringLiteral("Name a colour."));
+    const qint64 mine = chat().conversation();
+    RunnelEngine other(m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries)).toStdString(),
+                       1'000'000'000);
+    LibraryModel library(other);
+    library.refresh();
+    QTRY_COMPARE_WITH_TIMEOUT(library.rowCount(), 1, kTimeoutMs);
+    QTest::qWait(600);  // it looks from now on
+    m_app->library()->addFolder(QStringLiteral("Work"), mine);
+    QTRY_COMPARE_WITH_TIMEOUT(library.rowCount(), 2, 1000);
+    QVERIFY(library.folderOf(mine) != 0);
+    m_app->library()->foldFolder(library.folderOf(mine), true);
+    QTRY_COMPARE_WITH_TIMEOUT(library.rowCount(), 1, 1000);
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->library()->rowCount(), 1, kTimeoutMs);
+    QCOMPARE(m_app->library()->data(m_app->library()->index(0), LibraryModel::NameRole).toString(),
+             QStringLiteral("Work"));
+  }
+
+  void theTourIsTakenOnARealChat() {
+    Tour& tour = *m_app->tour();
+    QTRY_VERIFY_WITH_TIMEOUT(tour.offered(), kTimeoutMs);
+    tour.begin();
+    const auto send = [this] {
+      QSignalSpy answered(&chat(), &ChatModel::answered);
+      QVERIFY(chat().send());
+      QVERIFY(answered.wait(kTimeoutMs));
+    };
+    send();
+    QCOMPARE(tour.stage(), Tour::AskMore);
+    send();
+    QCOMPARE(tour.stage(), Tour::GoBack);
+    chat().rewind(tour.place());
+    QCOMPARE(tour.stage(), Tour::AskOther);
+    send();
+    QCOMPARE(tour.stage(), Tour::Return);
+    chat().goBack();
+    QCOMPARE(tour.stage(), Tour::Done);
+    const qint64 mine = chat().conversation();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().title(), QStringLiteral("A short tour"), kTimeoutMs);
+    QCOMPARE(contentOf(mine).size(), 8);  // prompt, three questions and answers, where it stands
+    tour.removeChat();
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->trash().size(), 1, kTimeoutMs);
+    QVERIFY(!tour.active());
+    leave();
+    start();
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->library()->ready(), kTimeoutMs);
+    QVERIFY(!m_app->tour()->offered());
+  }
+
   void theSameSeedRegeneratesTheSameAnswerFromTheSnapshot() {
     say(QStringLiteral("Name a colour."));
     const QString first = textAt(1);

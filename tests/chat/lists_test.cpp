@@ -7,6 +7,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 #include <QThreadPool>
+#include <cmath>
 
 #include "app/chat/engine/shared_store.h"
 #include "app/chat/models/app_controller.h"
@@ -76,6 +77,137 @@ class ListsTest : public QObject {
     m_app->library()->setQuery({});
     QCOMPARE(m_app->library()->rowCount(), 2);
     QCOMPARE(book(0, LibraryModel::NameRole).toString(), QStringLiteral("other"));
+  }
+
+  void foldersStandBetweenPinnedChatsAndTheOthers() {
+    const QAbstractItemModelTester tester(m_app->library());
+    const qint64 a = m_engine->addConversation(QStringLiteral("a"), {});
+    const qint64 b = m_engine->addConversation(QStringLiteral("b"), {});
+    m_engine->addConversation(QStringLiteral("c"), {});
+    m_app->library()->refresh();
+    m_app->library()->pin(a, true);
+    QSignalSpy added(m_app->library(), &LibraryModel::folderAdded);
+    m_app->library()->addFolder(QStringLiteral(" Work \n"), b);
+    const qint64 work = added.last().at(0).toLongLong();
+    const auto names = [this] {
+      QStringList list;
+      for (int row = 0; row < m_app->library()->rowCount(); ++row)
+        list.push_back(book(row, LibraryModel::NameRole).toString());
+      return list.join(u' ');
+    };
+    QCOMPARE(names(), QStringLiteral("a Work b c"));
+    QCOMPARE(book(1, LibraryModel::ChatsRole).toInt(), 1);
+    QCOMPARE(book(2, LibraryModel::SectionRole).toString(), QStringLiteral("folders"));
+    QCOMPARE(m_app->library()->folderAt(2), work);
+    QCOMPARE(m_app->library()->folderAt(3), 0);
+    QCOMPARE(m_app->library()->folderAt(4), -1);
+    m_app->library()->putIntoFolder(a, work);  // pinned: the first of its folder
+    QCOMPARE(names(), QStringLiteral("Work a b c"));
+    m_app->library()->foldFolder(work, true);
+    QCOMPARE(names(), QStringLiteral("Work c"));
+    QCOMPARE(book(0, LibraryModel::ChatsRole).toInt(), 2);
+    m_app->library()->renameFolder(work, QStringLiteral("  "));
+    QCOMPARE(names(), QStringLiteral("Work c"));
+    m_app->library()->removeFolder(work);
+    QCOMPARE(names(), QStringLiteral("a c b"));
+  }
+
+  void rowsThatStayAreNotMadeAgain() {
+    m_engine->addConversation(QStringLiteral("a"), {});
+    const qint64 b = m_engine->addConversation(QStringLiteral("b"), {});
+    m_engine->addConversation(QStringLiteral("c"), {});
+    m_app->library()->refresh();
+    QSignalSpy reset(m_app->library(), &QAbstractItemModel::modelReset);
+    QSignalSpy removed(m_app->library(), &QAbstractItemModel::rowsRemoved);
+    m_app->library()->remove(b);
+    QCOMPARE(reset.count(), 0);
+    QCOMPARE(removed.count(), 1);
+    QCOMPARE(removed.at(0).at(1).toInt(), 1);
+    QCOMPARE(removed.at(0).at(2).toInt(), 1);
+  }
+
+  void aChatsOwnSettingsAreWrittenAndReadAndKeepWhatIsNotUnderstood() {
+    OwnSettings own = OwnSettings::from(QStringLiteral(
+        R"({"answer":"schema","name":"n","schema":"{}","sampling":{"temperature":0.2,"x":"y"},)"
+        R"("maxTokens":70,"seed":4,"model":"/m/a.gguf","later":[1]})"));
+    QCOMPARE(own.form.kind, ReplyForm::Schema);
+    QCOMPARE(own.sampling.value(QStringLiteral("temperature")), 0.2);
+    QCOMPARE(own.maxTokens, 70);
+    QCOMPARE(own.seed, 4);
+    QVERIFY(own == OwnSettings::from(own.toJson()));
+    QVERIFY(own.toJson().contains(QStringLiteral("later")));
+    const std::string portable = OwnSettings::portable(own.toJson());
+    QVERIFY(portable.find("/m/") == std::string::npos);
+    QVERIFY(portable.find("a.gguf") != std::string::npos);
+    QCOMPARE(OwnSettings::from(QStringLiteral("no json [")).toJson(), QString());
+    QCOMPARE(OwnSettings::from(QStringLiteral(R"({"maxTokens":-5,"seed":-9})")).toJson(),
+             QString());
+  }
+
+  void whatAChatChoosesOutsideOfItsRangeCountsForNothing() {
+    const double usual =
+        m_settings->shownSampling().value(QStringLiteral("temperature")).toDouble();
+    const auto shown = [this](double temperature) {
+      return m_settings->shownSampling({{QStringLiteral("temperature"), temperature}})
+          .value(QStringLiteral("temperature"))
+          .toDouble();
+    };
+    QCOMPARE(shown(0.25), 0.25);
+    QCOMPARE(shown(99), usual);
+    QCOMPARE(shown(std::nan("")), usual);
+  }
+
+  void aChatOfAnotherMachineFindsItsModelByName() {
+    const QString file = modelFile(QStringLiteral("a-00001-of-00001.gguf"));
+    QCOMPARE(m_app->models()->find(QStringLiteral("/elsewhere/a-00001-of-00001.gguf")), file);
+    QCOMPARE(m_app->models()->find(QStringLiteral("a-00001-of-00001.gguf")), file);
+    QCOMPARE(m_app->models()->find(QStringLiteral("/elsewhere/b.gguf")), QString());
+    QCOMPARE(m_app->models()->choices().at(0).toMap().value(QStringLiteral("name")).toString(),
+             QStringLiteral("a"));
+  }
+
+  void aQueuedMessageIsAnsweredByItsChatsModel() {
+    const QString usual = modelFile(QStringLiteral("usual.gguf"));
+    const QString other = modelFile(QStringLiteral("other.gguf"));
+    m_app->models()->choose(usual);
+    m_engine->finishLoad(QStringLiteral("cpu"));
+    const qint64 a = m_engine->addConversation(QStringLiteral("a"), {QStringLiteral("x")});
+    const qint64 b = m_engine->addConversation(QStringLiteral("b"), {QStringLiteral("y")});
+    m_engine->setOwn(a, QStringLiteral(R"({"model":"%1"})").arg(other));
+    m_app->chat()->open(b);
+    m_app->chat()->setDraft(QStringLiteral("long"));
+    QVERIFY(m_app->chat()->send());
+    QCOMPARE(m_engine->lastLoad().section(u' ', 0, 0), usual);
+    m_app->chat()->open(a);
+    QCOMPARE(m_engine->lastLoad().section(u' ', 0, 0), usual);  // b is answered
+    m_app->chat()->setDraft(QStringLiteral("queued"));
+    QVERIFY(m_app->chat()->send());
+    m_app->chat()->open(b);
+    m_engine->answerWith(QStringLiteral("done"));
+    QCOMPARE(m_engine->lastText(), QStringLiteral("queued"));
+    QCOMPARE(m_engine->lastLoad().section(u' ', 0, 0), other);
+    m_engine->finishLoad(QStringLiteral("cpu"));
+    m_engine->answerWith(QStringLiteral("done"));
+    QCOMPARE(m_engine->lastLoad().section(u' ', 0, 0), usual);  // for the chat in view
+    QCOMPARE(m_settings->modelFile, usual);
+  }
+
+  void aChatsModelThatCannotBeLoadedIsTriedOnce() {
+    const QString usual = modelFile(QStringLiteral("usual.gguf"));
+    const QString broken = modelFile(QStringLiteral("broken.gguf"));
+    m_app->models()->choose(usual);
+    m_engine->finishLoad(QStringLiteral("cpu"));
+    const qint64 a = m_engine->addConversation(QStringLiteral("a"), {QStringLiteral("x")});
+    m_engine->setOwn(a, QStringLiteral(R"({"model":"%1"})").arg(broken));
+    m_app->chat()->open(a);
+    QCOMPARE(m_engine->lastLoad().section(u' ', 0, 0), broken);
+    m_engine->failLoad(ErrorCode::malformed);
+    const qsizetype loads = m_engine->loads.size();
+    m_app->chat()->setDraft(QStringLiteral("go on"));
+    QVERIFY(m_app->chat()->send());
+    m_engine->answerWith(QStringLiteral("yes"));
+    QCOMPARE(m_engine->loads.size(), loads);
+    QCOMPARE(m_app->models()->state(), ModelPicker::Loaded);
   }
 
   void suggestsAFreeNameForAnExport() {

@@ -257,8 +257,70 @@ class ScriptedEngine : public ChatEngine {
                  .file = form.name});
     }
   }
+  void beginAgain(qint64 conversation, qint64 leaf, const QString& system) override {
+    calls.push_back(QStringLiteral("again %1 %2 %3").arg(conversation).arg(leaf).arg(system));
+    ConversationTree& tree = trees[conversation];
+    QVector<Message> path;
+    for (qint64 at = leaf; at != 0;) {
+      const auto found = std::find_if(tree.messages.cbegin(), tree.messages.cend(),
+                                      [at](const Message& m) { return m.id == at; });
+      path.prepend(*found);
+      at = found->parent;
+    }
+    if (!path.isEmpty() && path.first().role == QStringLiteral("system")) path.removeFirst();
+    if (!system.isEmpty()) path.prepend({.role = QStringLiteral("system"), .text = system});
+    tree.head = 0;
+    for (Message& message : path) {
+      message.id = ++m_ids;
+      message.parent = tree.head;
+      tree.messages.push_back(message);
+      tree.head = message.id;
+    }
+    Q_EMIT treeRead(tree);
+  }
+  void addFolder(const QString& name, qint64 conversation) override {
+    m_folders.push_back({.id = ++m_ids, .name = name});
+    std::sort(m_folders.begin(), m_folders.end(),
+              [](const FolderRow& a, const FolderRow& b) { return a.name < b.name; });
+    if (conversation != 0) m_foldered.insert(conversation, m_ids);
+    listConversations();
+    Q_EMIT folderAdded(m_ids);
+  }
+  void renameFolder(qint64 folder, const QString& name) override {
+    for (FolderRow& row : m_folders) {
+      if (row.id == folder) row.name = name;
+    }
+    listConversations();
+  }
+  void foldFolder(qint64 folder, bool folded) override {
+    for (FolderRow& row : m_folders) {
+      if (row.id == folder) row.folded = folded;
+    }
+    listConversations();
+  }
+  void removeFolder(qint64 folder) override {
+    m_folders.removeIf([folder](const FolderRow& row) { return row.id == folder; });
+    m_foldered.removeIf([folder](const auto& entry) { return *entry == folder; });
+    listConversations();
+  }
+  void putIntoFolder(qint64 conversation, qint64 folder) override {
+    m_foldered.insert(conversation, folder);
+    listConversations();
+  }
   void setSettings(qint64 conversation, const QString& json) override {
     trees[conversation].settings = json;
+  }
+  Q_INVOKABLE void setOwn(qint64 conversation, const QString& json) {
+    trees[conversation].settings = json;
+  }
+  Q_INVOKABLE double lastTemperature() const {
+    return static_cast<double>(requests.last().sampling.temperature);
+  }
+  Q_INVOKABLE double lastSeed() const { return static_cast<double>(requests.last().sampling.seed); }
+  /// An empty library.
+  Q_INVOKABLE void forgetChats() {
+    trees.clear();
+    listConversations();
   }
   Q_INVOKABLE QString settingsOf(qint64 conversation) const {
     return trees.value(conversation).settings;
@@ -268,13 +330,17 @@ class ScriptedEngine : public ChatEngine {
     return QStringLiteral("%1 %2").arg(requests.last().form.kind).arg(requests.last().form.name);
   }
   void listConversations() override {
+    Q_EMIT foldersListed(m_folders);
     QVector<ConversationRow> rows;
     QList<qint64> ids = trees.keys();
     std::sort(ids.begin(), ids.end(), std::greater<>());
     for (const qint64 id : ids) {
       if (m_trash.contains(id)) continue;
-      rows.push_back(
-          {.id = id, .name = trees[id].name, .updated = 1, .pinned = m_pinned.contains(id)});
+      rows.push_back({.id = id,
+                      .name = trees[id].name,
+                      .updated = 1,
+                      .pinned = m_pinned.contains(id),
+                      .folder = m_foldered.value(id)});
     }
     Q_EMIT conversationsListed(rows);
   }
@@ -399,6 +465,8 @@ class ScriptedEngine : public ChatEngine {
   QVector<qint64> m_trash;
   QVector<DeletedRow> m_deleted;
   QVector<qint64> m_pinned;
+  QVector<FolderRow> m_folders;
+  QHash<qint64, qint64> m_foldered;
   ConversationTree m_before;
 };
 

@@ -235,7 +235,8 @@ TEST_F(FullDisk, AnOlderOneForReadingOnlyIsOpenedForReading) {
     ASSERT_TRUE(store) << store.error().message;
     talk(*store, "harbour", 5, 1000);
     ASSERT_TRUE(impl_of(*store).database.run(
-        "DROP TABLE thoughts; DROP TABLE settings; DROP TABLE quotations; "
+        "DROP TABLE thoughts; DROP TABLE settings; DROP TABLE quotations; DROP TABLE foldered; "
+        "DROP TABLE folders; "
         "PRAGMA user_version = 3"));
   }
   ASSERT_TRUE(disk_.make_read_only());
@@ -243,6 +244,7 @@ TEST_F(FullDisk, AnOlderOneForReadingOnlyIsOpenedForReading) {
   ASSERT_TRUE(store) << store.error().message;
   expect_readable(*store, "harbour");
   EXPECT_EQ(*store->settings(**store->find("harbour")), "");
+  EXPECT_TRUE(store->folders()->empty());
 }
 
 // A process was killed and left its log; what it said is there nevertheless.

@@ -88,7 +88,8 @@ TEST_F(StoreTest, TakesOverTablesOfTheFirstVersion) {
   say(id, 0, "user", "Hello");
   ASSERT_TRUE(impl_of(store_).database.run(
       "ALTER TABLE messages DROP COLUMN name; DROP TABLE drafts; DROP TABLE thoughts; "
-      "DROP TABLE settings; DROP TABLE quotations; PRAGMA user_version = 1"));
+      "DROP TABLE settings; DROP TABLE quotations; DROP TABLE foldered; DROP TABLE folders; "
+      "PRAGMA user_version = 1"));
   auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
   ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_EQ(opened->tree(id)->at(0).text, "Hello");

@@ -44,6 +44,14 @@ class ChatEngine : public QObject {
   virtual void forgetTrash(qint64 trash) = 0;  // for good; 0: what was deleted 30 days ago
   /// Keeps a conversation's own settings, a JSON object; empty: none.
   virtual void setSettings(qint64 conversation, const QString& json) = 0;
+  /// Says the branch up to `leaf` again under another system prompt, as a new branch; the tree comes with it.
+  virtual void beginAgain(qint64 conversation, qint64 leaf, const QString& system) = 0;
+  // Folders of conversations.
+  virtual void addFolder(const QString& name, qint64 conversation) = 0;  // put into it; 0: none
+  virtual void renameFolder(qint64 folder, const QString& name) = 0;
+  virtual void foldFolder(qint64 folder, bool folded) = 0;
+  virtual void removeFolder(qint64 folder) = 0;  // its conversations stay
+  virtual void putIntoFolder(qint64 conversation, qint64 folder) = 0;
   /// Keeps what was typed; empty: forgets it. `conversation` 0: of the chat not begun yet.
   virtual void setDraft(qint64 conversation, const QString& text) = 0;
   /// Takes over drafts from where they were kept before, then gives all of them.
@@ -77,6 +85,8 @@ class ChatEngine : public QObject {
 
   void refused(const runnel::chat::ReplyForm& form, const runnel::chat::Problem& problem);
 
+  void foldersListed(const QVector<runnel::chat::FolderRow>& rows);  // before the conversations
+  void folderAdded(qint64 folder);
   void conversationsListed(const QVector<runnel::chat::ConversationRow>& rows);
   void treeRead(const runnel::chat::ConversationTree& tree);
   void searched(const QString& query, const QVector<runnel::chat::SearchResult>& results);

@@ -54,6 +54,13 @@ struct ConversationRow {
   qint64 updated = 0;  // ms since 1970
   qint64 messages = 0;
   bool pinned = false;
+  qint64 folder = 0;  // 0: in none
+};
+
+struct FolderRow {
+  qint64 id = 0;
+  QString name;
+  bool folded = false;
 };
 
 struct ConversationTree {

@@ -11,6 +11,7 @@
 
 #include "app/chat/engine/convert.h"
 #include "app/chat/engine/model_facts.h"
+#include "app/chat/engine/own_settings.h"
 #include "runnel/device.h"
 #include "runtime/base/try.h"
 
@@ -198,11 +199,16 @@ void LibraryWorker::replaceLibrary(Replace how) {
 
 void LibraryWorker::list() {
   with([this](ConversationStore& store) -> Status {
+    RUNNEL_TRY(const auto kept, store.folders());
     RUNNEL_TRY(const auto found, store.list());
+    QVector<FolderRow> folders;
+    for (const FolderInfo& info : kept) folders.push_back({info.id, text(info.name), info.folded});
+    Q_EMIT foldersListed(folders);
     QVector<ConversationRow> rows;
     rows.reserve(static_cast<qsizetype>(found.size()));
     for (const ConversationInfo& info : found)
-      rows.push_back({info.id, text(info.name), info.updated, info.messages, info.pinned});
+      rows.push_back(
+          {info.id, text(info.name), info.updated, info.messages, info.pinned, info.folder});
     Q_EMIT conversationsListed(rows);
     return {};
   });
@@ -247,6 +253,46 @@ void LibraryWorker::rename(qint64 conversation, const QString& name) {
 
 void LibraryWorker::pinConversation(qint64 conversation, bool pinned) {
   with([&](ConversationStore& s) { return s.pin(conversation, pinned); });
+  list();
+}
+
+void LibraryWorker::beginAgain(qint64 conversation, qint64 leaf, const QString& system) {
+  with([&](ConversationStore& store) -> Status {
+    RUNNEL_TRY(const MessageId head, store.begin_again(conversation, leaf, system.toStdString()));
+    static_cast<void>(head);  // the tree has it
+    return {};
+  });
+  readTree(conversation);
+  list();
+}
+
+void LibraryWorker::addFolder(const QString& name, qint64 conversation) {
+  with([&](ConversationStore& store) -> Status {
+    RUNNEL_TRY(const FolderId folder, store.add_folder(name.toStdString()));
+    if (conversation != 0) RUNNEL_CHECK_OK(store.put_into_folder(conversation, folder));
+    list();
+    Q_EMIT folderAdded(folder);
+    return {};
+  });
+}
+
+void LibraryWorker::renameFolder(qint64 folder, const QString& name) {
+  with([&](ConversationStore& s) { return s.rename_folder(folder, name.toStdString()); });
+  list();
+}
+
+void LibraryWorker::foldFolder(qint64 folder, bool folded) {
+  with([&](ConversationStore& s) { return s.fold_folder(folder, folded); });
+  list();
+}
+
+void LibraryWorker::removeFolder(qint64 folder) {
+  with([&](ConversationStore& s) { return s.remove_folder(folder); });
+  list();
+}
+
+void LibraryWorker::putIntoFolder(qint64 conversation, qint64 folder) {
+  with([&](ConversationStore& s) { return s.put_into_folder(conversation, folder); });
   list();
 }
 
@@ -296,8 +342,10 @@ void LibraryWorker::exportTo(qint64 conversation, const QString& file) {
   with(
       [&](ConversationStore& store) -> Status {
         const bool json = file.endsWith(QStringLiteral(".json"), Qt::CaseInsensitive);
+        RUNNEL_TRY(const std::string settings, store.settings(conversation));
         RUNNEL_TRY(const std::string out,
-                   json ? store.export_json(conversation) : store.export_markdown(conversation));
+                   json ? store.export_json(conversation, OwnSettings::portable(text(settings)))
+                        : store.export_markdown(conversation));
         RUNNEL_CHECK_OK(writeWhole(file, out));
         Q_EMIT exported(file);
         return {};

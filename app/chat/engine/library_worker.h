@@ -33,6 +33,12 @@ class LibraryWorker : public QObject {
   void listTrash();
   void forgetTrash(qint64 trash);
   void setSettings(qint64 conversation, const QString& json);
+  void beginAgain(qint64 conversation, qint64 leaf, const QString& system);
+  void addFolder(const QString& name, qint64 conversation);
+  void renameFolder(qint64 folder, const QString& name);
+  void foldFolder(qint64 folder, bool folded);
+  void removeFolder(qint64 folder);
+  void putIntoFolder(qint64 conversation, qint64 folder);
   void setDraft(qint64 conversation, const QString& text);
   void readDrafts(const QHash<qint64, QString>& older);
   void replaceLibrary(Replace how);
@@ -48,6 +54,8 @@ class LibraryWorker : public QObject {
   void listDevices();
 
  Q_SIGNALS:
+  void foldersListed(const QVector<runnel::chat::FolderRow>& rows);
+  void folderAdded(qint64 folder);
   void conversationsListed(const QVector<runnel::chat::ConversationRow>& rows);
   void treeRead(const runnel::chat::ConversationTree& tree);
   void searched(const QString& query, const QVector<runnel::chat::SearchResult>& results);

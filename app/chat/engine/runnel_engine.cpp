@@ -48,6 +48,8 @@ RunnelEngine::RunnelEngine(std::filesystem::path library, quint64 budgetBytes, Q
   connect(g, &GenerationWorker::answered, this, &ChatEngine::answered);
   connect(g, &GenerationWorker::answerFailed, this, &ChatEngine::answerFailed);
   const LibraryWorker* l = m_library;
+  connect(l, &LibraryWorker::foldersListed, this, &ChatEngine::foldersListed);
+  connect(l, &LibraryWorker::folderAdded, this, &ChatEngine::folderAdded);
   connect(l, &LibraryWorker::conversationsListed, this, &ChatEngine::conversationsListed);
   connect(l, &LibraryWorker::treeRead, this, &ChatEngine::treeRead);
   connect(l, &LibraryWorker::searched, this, &ChatEngine::searched);
@@ -124,6 +126,7 @@ void RunnelEngine::answer(const AnswerRequest& request) {
 void RunnelEngine::stop() { m_answering.request_stop(); }
 
 void RunnelEngine::check(const ReplyForm& form) {
+  if (m_left) return;
   QMetaObject::invokeMethod(m_generation, [worker = m_generation, form] { worker->check(form); });
 }
 
@@ -174,6 +177,25 @@ void RunnelEngine::forgetTrash(qint64 trash) {
 }
 void RunnelEngine::setSettings(qint64 conversation, const QString& json) {
   inLibrary([conversation, json](LibraryWorker& w) { w.setSettings(conversation, json); });
+}
+void RunnelEngine::beginAgain(qint64 conversation, qint64 leaf, const QString& system) {
+  inLibrary(
+      [conversation, leaf, system](LibraryWorker& w) { w.beginAgain(conversation, leaf, system); });
+}
+void RunnelEngine::addFolder(const QString& name, qint64 conversation) {
+  inLibrary([name, conversation](LibraryWorker& w) { w.addFolder(name, conversation); });
+}
+void RunnelEngine::renameFolder(qint64 folder, const QString& name) {
+  inLibrary([folder, name](LibraryWorker& w) { w.renameFolder(folder, name); });
+}
+void RunnelEngine::foldFolder(qint64 folder, bool folded) {
+  inLibrary([folder, folded](LibraryWorker& w) { w.foldFolder(folder, folded); });
+}
+void RunnelEngine::removeFolder(qint64 folder) {
+  inLibrary([folder](LibraryWorker& w) { w.removeFolder(folder); });
+}
+void RunnelEngine::putIntoFolder(qint64 conversation, qint64 folder) {
+  inLibrary([conversation, folder](LibraryWorker& w) { w.putIntoFolder(conversation, folder); });
 }
 void RunnelEngine::setDraft(qint64 conversation, const QString& text) {
   inLibrary([conversation, text](LibraryWorker& w) { w.setDraft(conversation, text); });

@@ -47,6 +47,12 @@ class RunnelEngine : public ChatEngine {
   void listTrash() override;
   void forgetTrash(qint64 trash) override;
   void setSettings(qint64 conversation, const QString& json) override;
+  void beginAgain(qint64 conversation, qint64 leaf, const QString& system) override;
+  void addFolder(const QString& name, qint64 conversation) override;
+  void renameFolder(qint64 folder, const QString& name) override;
+  void foldFolder(qint64 folder, bool folded) override;
+  void removeFolder(qint64 folder) override;
+  void putIntoFolder(qint64 conversation, qint64 folder) override;
   void setDraft(qint64 conversation, const QString& text) override;
   void readDrafts(const QHash<qint64, QString>& older) override;
   void replaceLibrary(Replace how) override;

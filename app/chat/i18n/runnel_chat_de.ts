@@ -29,6 +29,85 @@
     </message>
 </context>
 <context>
+    <name>ChatSheet</name>
+    <message>
+        <source>This chat</source>
+        <translation>Dieser Chat</translation>
+    </message>
+    <message>
+        <source>System prompt</source>
+        <translation>Systemanweisung</translation>
+    </message>
+    <message>
+        <source>As in Settings</source>
+        <translation>Wie in den Einstellungen</translation>
+    </message>
+    <message>
+        <source>This chat begins with a document, which takes the place of a system prompt.</source>
+        <translation>Dieser Chat beginnt mit einem Dokument; es steht an der Stelle einer Systemanweisung.</translation>
+    </message>
+    <message>
+        <source>With another system prompt this chat is read again from the start, as a new branch. The branch you see stays as it is.</source>
+        <translation>Mit einer anderen Systemanweisung wird dieser Chat von Anfang an neu gelesen, als neuer Zweig. Der Zweig, den Sie sehen, bleibt, wie er ist.</translation>
+    </message>
+    <message>
+        <source>Given to the model at the start of this chat. Leave empty to use the model&apos;s own.</source>
+        <translation>Erhält das Modell am Anfang dieses Chats. Leer lassen, um die des Modells zu verwenden.</translation>
+    </message>
+    <message>
+        <source>For example: Answer in one sentence.</source>
+        <translation>Zum Beispiel: Antworte in einem Satz.</translation>
+    </message>
+    <message>
+        <source>Start a new branch with it</source>
+        <translation>Neuen Zweig damit beginnen</translation>
+    </message>
+    <message>
+        <source>Model</source>
+        <translation>Modell</translation>
+    </message>
+    <message>
+        <source>Loaded when this chat is opened. Another model reads the text of the chat again.</source>
+        <translation>Wird geladen, wenn dieser Chat geöffnet wird. Ein anderes Modell liest den Text des Chats neu.</translation>
+    </message>
+    <message>
+        <source>%1 (missing)</source>
+        <translation>%1 (fehlt)</translation>
+    </message>
+    <message>
+        <source>As in Settings (%1)</source>
+        <translation>Wie in den Einstellungen (%1)</translation>
+    </message>
+    <message>
+        <source>Sampling</source>
+        <translation>Sampling</translation>
+    </message>
+    <message>
+        <source>In Settings it is %1.</source>
+        <translation>In den Einstellungen ist es %1.</translation>
+    </message>
+    <message>
+        <source>Maximum answer length</source>
+        <translation>Maximale Antwortlänge</translation>
+    </message>
+    <message>
+        <source>In tokens. A token is about three quarters of a word.</source>
+        <translation>In Token. Ein Token entspricht etwa drei Vierteln eines Wortes.</translation>
+    </message>
+    <message>
+        <source>Seed</source>
+        <translation>Startwert (Seed)</translation>
+    </message>
+    <message>
+        <source>With the same seed, the same chat gets the same answer.</source>
+        <translation>Mit demselben Startwert erhält derselbe Chat dieselbe Antwort.</translation>
+    </message>
+    <message>
+        <source>random</source>
+        <translation>zufällig</translation>
+    </message>
+</context>
+<context>
     <name>CodeBlock</name>
     <message>
         <source>Copy</source>
@@ -187,6 +266,10 @@
         <source>Answering…</source>
         <translation>Antwortet …</translation>
     </message>
+    <message>
+        <source>This chat</source>
+        <translation>Dieser Chat</translation>
+    </message>
 </context>
 <context>
     <name>DeleteDialog</name>
@@ -249,6 +332,14 @@
     <message>
         <source>Explain what a queue is, with a code example.</source>
         <translation>Erkläre mit einem Codebeispiel, was eine Warteschlange ist.</translation>
+    </message>
+    <message>
+        <source>Take a tour in three steps</source>
+        <translation>Kurze Tour in drei Schritten</translation>
+    </message>
+    <message>
+        <source>No, thanks</source>
+        <translation>Nein, danke</translation>
     </message>
 </context>
 <context>
@@ -357,6 +448,41 @@
     </message>
 </context>
 <context>
+    <name>FolderDialog</name>
+    <message>
+        <source>No folder</source>
+        <translation>Kein Ordner</translation>
+    </message>
+    <message>
+        <source>Move “%1” to a folder</source>
+        <translation>„%1“ in einen Ordner verschieben</translation>
+    </message>
+    <message>
+        <source>New folder</source>
+        <translation>Neuer Ordner</translation>
+    </message>
+    <message>
+        <source>Name of the folder</source>
+        <translation>Name des Ordners</translation>
+    </message>
+    <message>
+        <source>Create and move</source>
+        <translation>Anlegen und verschieben</translation>
+    </message>
+    <message>
+        <source>Create</source>
+        <translation>Anlegen</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Abbrechen</translation>
+    </message>
+    <message>
+        <source>Folders</source>
+        <translation>Ordner</translation>
+    </message>
+</context>
+<context>
     <name>KeysSheet</name>
     <message>
         <source>Send</source>
@@ -423,10 +549,6 @@
         <translation>Chatliste, Zeitleiste ein- oder ausblenden</translation>
     </message>
     <message>
-        <source>Rename or delete the selected chat</source>
-        <translation>Ausgewählten Chat umbenennen oder löschen</translation>
-    </message>
-    <message>
         <source>Larger, smaller, default text size</source>
         <translation>Text vergrößern, verkleinern, zurücksetzen</translation>
     </message>
@@ -441,6 +563,22 @@
     <message>
         <source>Show this list</source>
         <translation>Diese Liste anzeigen</translation>
+    </message>
+    <message>
+        <source>Take a tour in three steps</source>
+        <translation>Kurze Tour in drei Schritten</translation>
+    </message>
+    <message>
+        <source>Settings of this chat</source>
+        <translation>Einstellungen dieses Chats</translation>
+    </message>
+    <message>
+        <source>Rename or delete the selected chat or folder</source>
+        <translation>Ausgewählten Chat oder Ordner umbenennen oder löschen</translation>
+    </message>
+    <message>
+        <source>Fold or unfold the selected folder or branch</source>
+        <translation>Ausgewählten Ordner oder Zweig ein- oder ausklappen</translation>
     </message>
 </context>
 <context>
@@ -525,9 +663,59 @@
         <source>Read a document…</source>
         <translation>Ein Dokument lesen …</translation>
     </message>
+    <message>
+        <source>Folders</source>
+        <translation>Ordner</translation>
+    </message>
+    <message>
+        <source>New folder…</source>
+        <translation>Neuer Ordner …</translation>
+    </message>
 </context>
 <context>
     <name>LibraryRow</name>
+    <message>
+        <source>Chat title</source>
+        <translation>Chattitel</translation>
+    </message>
+    <message>
+        <source>Answering…</source>
+        <translation>Antwortet …</translation>
+    </message>
+    <message>
+        <source>More options for %1</source>
+        <translation>Weitere Optionen für %1</translation>
+    </message>
+    <message>
+        <source>Folder %1</source>
+        <translation>Ordner %1</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n chats</source>
+        <translation>
+            <numerusform>%n Chat</numerusform>
+            <numerusform>%n Chats</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>folded</source>
+        <translation>eingeklappt</translation>
+    </message>
+    <message>
+        <source>unfolded</source>
+        <translation>ausgeklappt</translation>
+    </message>
+    <message>
+        <source>Folder deleted. Its chats are kept.</source>
+        <translation>Ordner gelöscht. Seine Chats bleiben erhalten.</translation>
+    </message>
+    <message>
+        <source>Name of the folder</source>
+        <translation>Name des Ordners</translation>
+    </message>
+</context>
+<context>
+    <name>LibraryRowMenu</name>
     <message>
         <source>Unpin</source>
         <translation>Nicht mehr anheften</translation>
@@ -541,24 +729,20 @@
         <translation>Umbenennen</translation>
     </message>
     <message>
+        <source>Move to a folder…</source>
+        <translation>In einen Ordner verschieben …</translation>
+    </message>
+    <message>
         <source>Export…</source>
         <translation>Exportieren …</translation>
     </message>
     <message>
+        <source>Delete folder (chats are kept)</source>
+        <translation>Ordner löschen (Chats bleiben)</translation>
+    </message>
+    <message>
         <source>Delete</source>
         <translation>Löschen</translation>
-    </message>
-    <message>
-        <source>Chat title</source>
-        <translation>Chattitel</translation>
-    </message>
-    <message>
-        <source>Answering…</source>
-        <translation>Antwortet …</translation>
-    </message>
-    <message>
-        <source>More options for %1</source>
-        <translation>Weitere Optionen für %1</translation>
     </message>
 </context>
 <context>
@@ -1189,6 +1373,65 @@
         <source>Can&apos;t answer by %1: %2.</source>
         <translation>Antworten nach %1 sind nicht möglich: %2.</translation>
     </message>
+    <message>
+        <source>Can&apos;t find %1, the model of this chat. Choose another one under Models.</source>
+        <translation>Kann %1, das Modell dieses Chats, nicht finden. Wählen Sie unter Modelle ein anderes.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t find %1, the model of this chat. It goes on with %2, which reads its text again.</source>
+        <translation>Kann %1, das Modell dieses Chats, nicht finden. Er geht mit %2 weiter, das seinen Text neu liest.</translation>
+    </message>
+</context>
+<context>
+    <name>SamplingSettings</name>
+    <message>
+        <source>Temperature</source>
+        <translation>Temperatur</translation>
+    </message>
+    <message>
+        <source>0 always picks the likeliest word. Higher values are livelier and make more mistakes.</source>
+        <translation>0 wählt immer das wahrscheinlichste Wort. Höhere Werte sind lebendiger und machen mehr Fehler.</translation>
+    </message>
+    <message>
+        <source>0 (always the likeliest)</source>
+        <translation>0 (immer das wahrscheinlichste)</translation>
+    </message>
+    <message>
+        <source>Considers only the likeliest words whose probabilities add up to this share. 1 considers all.</source>
+        <translation>Berücksichtigt nur die wahrscheinlichsten Wörter, die zusammen diesen Anteil erreichen. 1 berücksichtigt alle.</translation>
+    </message>
+    <message>
+        <source>Considers at most this many words.</source>
+        <translation>Berücksichtigt höchstens so viele Wörter.</translation>
+    </message>
+    <message>
+        <source>all</source>
+        <translation>alle</translation>
+    </message>
+    <message>
+        <source>Ignores words less likely than this share of the likeliest one.</source>
+        <translation>Ignoriert Wörter, die unwahrscheinlicher sind als dieser Anteil des wahrscheinlichsten.</translation>
+    </message>
+    <message>
+        <source>off</source>
+        <translation>aus</translation>
+    </message>
+    <message>
+        <source>Repetition penalty</source>
+        <translation>Wiederholungen vermeiden</translation>
+    </message>
+    <message>
+        <source>Above 1, recently used words become less likely.</source>
+        <translation>Über 1 werden kürzlich verwendete Wörter unwahrscheinlicher.</translation>
+    </message>
+    <message>
+        <source>Against loops (DRY)</source>
+        <translation>Gegen Schleifen (DRY)</translation>
+    </message>
+    <message>
+        <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
+        <translation>Macht es unwahrscheinlich, dass eine Antwort dieselbe Stelle noch einmal sagt. Üblich ist 0,8.</translation>
+    </message>
 </context>
 <context>
     <name>SelectableArea</name>
@@ -1236,18 +1479,6 @@
         <translation>Systemanweisung</translation>
     </message>
     <message>
-        <source>Temperature</source>
-        <translation>Temperatur</translation>
-    </message>
-    <message>
-        <source>all</source>
-        <translation>alle</translation>
-    </message>
-    <message>
-        <source>off</source>
-        <translation>aus</translation>
-    </message>
-    <message>
         <source>Seed</source>
         <translation>Startwert (Seed)</translation>
     </message>
@@ -1270,14 +1501,6 @@
     <message>
         <source>As the model&apos;s file recommends, until you change it.</source>
         <translation>Wie die Modelldatei es empfiehlt, bis Sie es ändern.</translation>
-    </message>
-    <message>
-        <source>Against loops (DRY)</source>
-        <translation>Gegen Schleifen (DRY)</translation>
-    </message>
-    <message>
-        <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
-        <translation>Macht es unwahrscheinlich, dass eine Antwort dieselbe Stelle noch einmal sagt. Üblich ist 0,8.</translation>
     </message>
     <message>
         <source>Appearance</source>
@@ -1314,34 +1537,6 @@
     <message>
         <source>Reset to defaults</source>
         <translation>Auf Standard zurücksetzen</translation>
-    </message>
-    <message>
-        <source>0 always picks the likeliest word. Higher values are livelier and make more mistakes.</source>
-        <translation>0 wählt immer das wahrscheinlichste Wort. Höhere Werte sind lebendiger und machen mehr Fehler.</translation>
-    </message>
-    <message>
-        <source>0 (always the likeliest)</source>
-        <translation>0 (immer das wahrscheinlichste)</translation>
-    </message>
-    <message>
-        <source>Considers only the likeliest words whose probabilities add up to this share. 1 considers all.</source>
-        <translation>Berücksichtigt nur die wahrscheinlichsten Wörter, die zusammen diesen Anteil erreichen. 1 berücksichtigt alle.</translation>
-    </message>
-    <message>
-        <source>Considers at most this many words.</source>
-        <translation>Berücksichtigt höchstens so viele Wörter.</translation>
-    </message>
-    <message>
-        <source>Ignores words less likely than this share of the likeliest one.</source>
-        <translation>Ignoriert Wörter, die unwahrscheinlicher sind als dieser Anteil des wahrscheinlichsten.</translation>
-    </message>
-    <message>
-        <source>Repetition penalty</source>
-        <translation>Wiederholungen vermeiden</translation>
-    </message>
-    <message>
-        <source>Above 1, recently used words become less likely.</source>
-        <translation>Über 1 werden kürzlich verwendete Wörter unwahrscheinlicher.</translation>
     </message>
     <message>
         <source>Maximum answer length</source>
@@ -1574,6 +1769,96 @@
     <message>
         <source>Document</source>
         <translation>Dokument</translation>
+    </message>
+</context>
+<context>
+    <name>Tour</name>
+    <message>
+        <source>Answer in one short sentence.</source>
+        <translation>Antworte in einem kurzen Satz.</translation>
+    </message>
+    <message>
+        <source>Suggest a name for a small boat.</source>
+        <translation>Schlage einen Namen für ein kleines Boot vor.</translation>
+    </message>
+    <message>
+        <source>A short tour</source>
+        <translation>Kurze Tour</translation>
+    </message>
+    <message>
+        <source>Which colour suits it?</source>
+        <translation>Welche Farbe passt zu ihm?</translation>
+    </message>
+    <message>
+        <source>What should I take along on it?</source>
+        <translation>Was soll ich darauf mitnehmen?</translation>
+    </message>
+</context>
+<context>
+    <name>TourBar</name>
+    <message>
+        <source>That was all: nothing you write is ever overwritten.</source>
+        <translation>Das war alles: Nichts, was Sie schreiben, wird je überschrieben.</translation>
+    </message>
+    <message>
+        <source>Every message is a place.</source>
+        <translation>Jede Nachricht ist eine Stelle.</translation>
+    </message>
+    <message>
+        <source>Go back here and ask something else.</source>
+        <translation>Gehen Sie hierher zurück und fragen Sie etwas anderes.</translation>
+    </message>
+    <message>
+        <source>Both answers are kept, side by side.</source>
+        <translation>Beide Antworten bleiben, nebeneinander.</translation>
+    </message>
+    <message>
+        <source>The model is answering…</source>
+        <translation>Das Modell antwortet …</translation>
+    </message>
+    <message>
+        <source>Press %1 to send this question, or write one of your own.</source>
+        <translation>Senden Sie diese Frage mit der Taste %1, oder schreiben Sie eine eigene.</translation>
+    </message>
+    <message>
+        <source>Now ask a second question.</source>
+        <translation>Stellen Sie nun eine zweite Frage.</translation>
+    </message>
+    <message>
+        <source>Right-click the marked place in the timeline (or hold it) and choose “Continue from here”.</source>
+        <translation>Klicken Sie die markierte Stelle in der Zeitleiste mit der rechten Maustaste an (oder halten Sie sie gedrückt) und wählen Sie „Hier weitermachen“.</translation>
+    </message>
+    <message>
+        <source>You are back at the first answer. Ask something else: it becomes a branch.</source>
+        <translation>Sie sind zurück bei der ersten Antwort. Fragen Sie etwas anderes: Es wird ein Zweig.</translation>
+    </message>
+    <message>
+        <source>Click the marked place in the timeline, then “Continue from here”. %1 goes back, too.</source>
+        <translation>Klicken Sie die markierte Stelle in der Zeitleiste an, dann „Hier weitermachen“. Auch %1 führt zurück.</translation>
+    </message>
+    <message>
+        <source>Is this chat to be kept?</source>
+        <translation>Soll dieser Chat bleiben?</translation>
+    </message>
+    <message>
+        <source>Step %1 of %2</source>
+        <translation>Schritt %1 von %2</translation>
+    </message>
+    <message>
+        <source>Skip</source>
+        <translation>Überspringen</translation>
+    </message>
+    <message>
+        <source>Show the timeline</source>
+        <translation>Zeitleiste einblenden</translation>
+    </message>
+    <message>
+        <source>Delete this chat</source>
+        <translation>Diesen Chat löschen</translation>
+    </message>
+    <message>
+        <source>Keep it</source>
+        <translation>Behalten</translation>
     </message>
 </context>
 <context>

@@ -29,6 +29,85 @@
     </message>
 </context>
 <context>
+    <name>ChatSheet</name>
+    <message>
+        <source>This chat</source>
+        <translation>This chat</translation>
+    </message>
+    <message>
+        <source>System prompt</source>
+        <translation>System prompt</translation>
+    </message>
+    <message>
+        <source>As in Settings</source>
+        <translation>As in Settings</translation>
+    </message>
+    <message>
+        <source>This chat begins with a document, which takes the place of a system prompt.</source>
+        <translation>This chat begins with a document, which takes the place of a system prompt.</translation>
+    </message>
+    <message>
+        <source>With another system prompt this chat is read again from the start, as a new branch. The branch you see stays as it is.</source>
+        <translation>With another system prompt this chat is read again from the start, as a new branch. The branch you see stays as it is.</translation>
+    </message>
+    <message>
+        <source>Given to the model at the start of this chat. Leave empty to use the model&apos;s own.</source>
+        <translation>Given to the model at the start of this chat. Leave empty to use the model&apos;s own.</translation>
+    </message>
+    <message>
+        <source>For example: Answer in one sentence.</source>
+        <translation>For example: Answer in one sentence.</translation>
+    </message>
+    <message>
+        <source>Start a new branch with it</source>
+        <translation>Start a new branch with it</translation>
+    </message>
+    <message>
+        <source>Model</source>
+        <translation>Model</translation>
+    </message>
+    <message>
+        <source>Loaded when this chat is opened. Another model reads the text of the chat again.</source>
+        <translation>Loaded when this chat is opened. Another model reads the text of the chat again.</translation>
+    </message>
+    <message>
+        <source>%1 (missing)</source>
+        <translation>%1 (missing)</translation>
+    </message>
+    <message>
+        <source>As in Settings (%1)</source>
+        <translation>As in Settings (%1)</translation>
+    </message>
+    <message>
+        <source>Sampling</source>
+        <translation>Sampling</translation>
+    </message>
+    <message>
+        <source>In Settings it is %1.</source>
+        <translation>In Settings it is %1.</translation>
+    </message>
+    <message>
+        <source>Maximum answer length</source>
+        <translation>Maximum answer length</translation>
+    </message>
+    <message>
+        <source>In tokens. A token is about three quarters of a word.</source>
+        <translation>In tokens. A token is about three quarters of a word.</translation>
+    </message>
+    <message>
+        <source>Seed</source>
+        <translation>Seed</translation>
+    </message>
+    <message>
+        <source>With the same seed, the same chat gets the same answer.</source>
+        <translation>With the same seed, the same chat gets the same answer.</translation>
+    </message>
+    <message>
+        <source>random</source>
+        <translation>random</translation>
+    </message>
+</context>
+<context>
     <name>CodeBlock</name>
     <message>
         <source>Copy</source>
@@ -187,6 +266,10 @@
         <source>Answering…</source>
         <translation>Answering…</translation>
     </message>
+    <message>
+        <source>This chat</source>
+        <translation>This chat</translation>
+    </message>
 </context>
 <context>
     <name>DeleteDialog</name>
@@ -249,6 +332,14 @@
     <message>
         <source>Explain what a queue is, with a code example.</source>
         <translation>Explain what a queue is, with a code example.</translation>
+    </message>
+    <message>
+        <source>Take a tour in three steps</source>
+        <translation>Take a tour in three steps</translation>
+    </message>
+    <message>
+        <source>No, thanks</source>
+        <translation>No, thanks</translation>
     </message>
 </context>
 <context>
@@ -357,6 +448,41 @@
     </message>
 </context>
 <context>
+    <name>FolderDialog</name>
+    <message>
+        <source>No folder</source>
+        <translation>No folder</translation>
+    </message>
+    <message>
+        <source>Move “%1” to a folder</source>
+        <translation>Move “%1” to a folder</translation>
+    </message>
+    <message>
+        <source>New folder</source>
+        <translation>New folder</translation>
+    </message>
+    <message>
+        <source>Name of the folder</source>
+        <translation>Name of the folder</translation>
+    </message>
+    <message>
+        <source>Create and move</source>
+        <translation>Create and move</translation>
+    </message>
+    <message>
+        <source>Create</source>
+        <translation>Create</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Cancel</translation>
+    </message>
+    <message>
+        <source>Folders</source>
+        <translation>Folders</translation>
+    </message>
+</context>
+<context>
     <name>KeysSheet</name>
     <message>
         <source>Send</source>
@@ -423,10 +549,6 @@
         <translation>Show or hide the chat list, the timeline</translation>
     </message>
     <message>
-        <source>Rename or delete the selected chat</source>
-        <translation>Rename or delete the selected chat</translation>
-    </message>
-    <message>
         <source>Larger, smaller, default text size</source>
         <translation>Larger, smaller, default text size</translation>
     </message>
@@ -441,6 +563,22 @@
     <message>
         <source>Show this list</source>
         <translation>Show this list</translation>
+    </message>
+    <message>
+        <source>Take a tour in three steps</source>
+        <translation>Take a tour in three steps</translation>
+    </message>
+    <message>
+        <source>Settings of this chat</source>
+        <translation>Settings of this chat</translation>
+    </message>
+    <message>
+        <source>Rename or delete the selected chat or folder</source>
+        <translation>Rename or delete the selected chat or folder</translation>
+    </message>
+    <message>
+        <source>Fold or unfold the selected folder or branch</source>
+        <translation>Fold or unfold the selected folder or branch</translation>
     </message>
 </context>
 <context>
@@ -525,9 +663,59 @@
         <source>Read a document…</source>
         <translation>Read a document…</translation>
     </message>
+    <message>
+        <source>Folders</source>
+        <translation>Folders</translation>
+    </message>
+    <message>
+        <source>New folder…</source>
+        <translation>New folder…</translation>
+    </message>
 </context>
 <context>
     <name>LibraryRow</name>
+    <message>
+        <source>Chat title</source>
+        <translation>Chat title</translation>
+    </message>
+    <message>
+        <source>Answering…</source>
+        <translation>Answering…</translation>
+    </message>
+    <message>
+        <source>More options for %1</source>
+        <translation>More options for %1</translation>
+    </message>
+    <message>
+        <source>Folder %1</source>
+        <translation>Folder %1</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n chats</source>
+        <translation>
+            <numerusform>%n chat</numerusform>
+            <numerusform>%n chats</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>folded</source>
+        <translation>folded</translation>
+    </message>
+    <message>
+        <source>unfolded</source>
+        <translation>unfolded</translation>
+    </message>
+    <message>
+        <source>Folder deleted. Its chats are kept.</source>
+        <translation>Folder deleted. Its chats are kept.</translation>
+    </message>
+    <message>
+        <source>Name of the folder</source>
+        <translation>Name of the folder</translation>
+    </message>
+</context>
+<context>
+    <name>LibraryRowMenu</name>
     <message>
         <source>Unpin</source>
         <translation>Unpin</translation>
@@ -541,24 +729,20 @@
         <translation>Rename</translation>
     </message>
     <message>
+        <source>Move to a folder…</source>
+        <translation>Move to a folder…</translation>
+    </message>
+    <message>
         <source>Export…</source>
         <translation>Export…</translation>
     </message>
     <message>
+        <source>Delete folder (chats are kept)</source>
+        <translation>Delete folder (chats are kept)</translation>
+    </message>
+    <message>
         <source>Delete</source>
         <translation>Delete</translation>
-    </message>
-    <message>
-        <source>Chat title</source>
-        <translation>Chat title</translation>
-    </message>
-    <message>
-        <source>Answering…</source>
-        <translation>Answering…</translation>
-    </message>
-    <message>
-        <source>More options for %1</source>
-        <translation>More options for %1</translation>
     </message>
 </context>
 <context>
@@ -1189,6 +1373,65 @@
         <source>Can&apos;t answer by %1: %2.</source>
         <translation>Can&apos;t answer by %1: %2.</translation>
     </message>
+    <message>
+        <source>Can&apos;t find %1, the model of this chat. Choose another one under Models.</source>
+        <translation>Can&apos;t find %1, the model of this chat. Choose another one under Models.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t find %1, the model of this chat. It goes on with %2, which reads its text again.</source>
+        <translation>Can&apos;t find %1, the model of this chat. It goes on with %2, which reads its text again.</translation>
+    </message>
+</context>
+<context>
+    <name>SamplingSettings</name>
+    <message>
+        <source>Temperature</source>
+        <translation>Temperature</translation>
+    </message>
+    <message>
+        <source>0 always picks the likeliest word. Higher values are livelier and make more mistakes.</source>
+        <translation>0 always picks the likeliest word. Higher values are livelier and make more mistakes.</translation>
+    </message>
+    <message>
+        <source>0 (always the likeliest)</source>
+        <translation>0 (always the likeliest)</translation>
+    </message>
+    <message>
+        <source>Considers only the likeliest words whose probabilities add up to this share. 1 considers all.</source>
+        <translation>Considers only the likeliest words whose probabilities add up to this share. 1 considers all.</translation>
+    </message>
+    <message>
+        <source>Considers at most this many words.</source>
+        <translation>Considers at most this many words.</translation>
+    </message>
+    <message>
+        <source>all</source>
+        <translation>all</translation>
+    </message>
+    <message>
+        <source>Ignores words less likely than this share of the likeliest one.</source>
+        <translation>Ignores words less likely than this share of the likeliest one.</translation>
+    </message>
+    <message>
+        <source>off</source>
+        <translation>off</translation>
+    </message>
+    <message>
+        <source>Repetition penalty</source>
+        <translation>Repetition penalty</translation>
+    </message>
+    <message>
+        <source>Above 1, recently used words become less likely.</source>
+        <translation>Above 1, recently used words become less likely.</translation>
+    </message>
+    <message>
+        <source>Against loops (DRY)</source>
+        <translation>Against loops (DRY)</translation>
+    </message>
+    <message>
+        <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
+        <translation>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</translation>
+    </message>
 </context>
 <context>
     <name>SelectableArea</name>
@@ -1236,18 +1479,6 @@
         <translation>System prompt</translation>
     </message>
     <message>
-        <source>Temperature</source>
-        <translation>Temperature</translation>
-    </message>
-    <message>
-        <source>all</source>
-        <translation>all</translation>
-    </message>
-    <message>
-        <source>off</source>
-        <translation>off</translation>
-    </message>
-    <message>
         <source>Seed</source>
         <translation>Seed</translation>
     </message>
@@ -1270,14 +1501,6 @@
     <message>
         <source>As the model&apos;s file recommends, until you change it.</source>
         <translation>As the model&apos;s file recommends, until you change it.</translation>
-    </message>
-    <message>
-        <source>Against loops (DRY)</source>
-        <translation>Against loops (DRY)</translation>
-    </message>
-    <message>
-        <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
-        <translation>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</translation>
     </message>
     <message>
         <source>Appearance</source>
@@ -1314,34 +1537,6 @@
     <message>
         <source>Reset to defaults</source>
         <translation>Reset to defaults</translation>
-    </message>
-    <message>
-        <source>0 always picks the likeliest word. Higher values are livelier and make more mistakes.</source>
-        <translation>0 always picks the likeliest word. Higher values are livelier and make more mistakes.</translation>
-    </message>
-    <message>
-        <source>0 (always the likeliest)</source>
-        <translation>0 (always the likeliest)</translation>
-    </message>
-    <message>
-        <source>Considers only the likeliest words whose probabilities add up to this share. 1 considers all.</source>
-        <translation>Considers only the likeliest words whose probabilities add up to this share. 1 considers all.</translation>
-    </message>
-    <message>
-        <source>Considers at most this many words.</source>
-        <translation>Considers at most this many words.</translation>
-    </message>
-    <message>
-        <source>Ignores words less likely than this share of the likeliest one.</source>
-        <translation>Ignores words less likely than this share of the likeliest one.</translation>
-    </message>
-    <message>
-        <source>Repetition penalty</source>
-        <translation>Repetition penalty</translation>
-    </message>
-    <message>
-        <source>Above 1, recently used words become less likely.</source>
-        <translation>Above 1, recently used words become less likely.</translation>
     </message>
     <message>
         <source>Maximum answer length</source>
@@ -1574,6 +1769,96 @@
     <message>
         <source>Document</source>
         <translation>Document</translation>
+    </message>
+</context>
+<context>
+    <name>Tour</name>
+    <message>
+        <source>Answer in one short sentence.</source>
+        <translation>Answer in one short sentence.</translation>
+    </message>
+    <message>
+        <source>Suggest a name for a small boat.</source>
+        <translation>Suggest a name for a small boat.</translation>
+    </message>
+    <message>
+        <source>A short tour</source>
+        <translation>A short tour</translation>
+    </message>
+    <message>
+        <source>Which colour suits it?</source>
+        <translation>Which colour suits it?</translation>
+    </message>
+    <message>
+        <source>What should I take along on it?</source>
+        <translation>What should I take along on it?</translation>
+    </message>
+</context>
+<context>
+    <name>TourBar</name>
+    <message>
+        <source>That was all: nothing you write is ever overwritten.</source>
+        <translation>That was all: nothing you write is ever overwritten.</translation>
+    </message>
+    <message>
+        <source>Every message is a place.</source>
+        <translation>Every message is a place.</translation>
+    </message>
+    <message>
+        <source>Go back here and ask something else.</source>
+        <translation>Go back here and ask something else.</translation>
+    </message>
+    <message>
+        <source>Both answers are kept, side by side.</source>
+        <translation>Both answers are kept, side by side.</translation>
+    </message>
+    <message>
+        <source>The model is answering…</source>
+        <translation>The model is answering…</translation>
+    </message>
+    <message>
+        <source>Press %1 to send this question, or write one of your own.</source>
+        <translation>Press %1 to send this question, or write one of your own.</translation>
+    </message>
+    <message>
+        <source>Now ask a second question.</source>
+        <translation>Now ask a second question.</translation>
+    </message>
+    <message>
+        <source>Right-click the marked place in the timeline (or hold it) and choose “Continue from here”.</source>
+        <translation>Right-click the marked place in the timeline (or hold it) and choose “Continue from here”.</translation>
+    </message>
+    <message>
+        <source>You are back at the first answer. Ask something else: it becomes a branch.</source>
+        <translation>You are back at the first answer. Ask something else: it becomes a branch.</translation>
+    </message>
+    <message>
+        <source>Click the marked place in the timeline, then “Continue from here”. %1 goes back, too.</source>
+        <translation>Click the marked place in the timeline, then “Continue from here”. %1 goes back, too.</translation>
+    </message>
+    <message>
+        <source>Is this chat to be kept?</source>
+        <translation>Is this chat to be kept?</translation>
+    </message>
+    <message>
+        <source>Step %1 of %2</source>
+        <translation>Step %1 of %2</translation>
+    </message>
+    <message>
+        <source>Skip</source>
+        <translation>Skip</translation>
+    </message>
+    <message>
+        <source>Show the timeline</source>
+        <translation>Show the timeline</translation>
+    </message>
+    <message>
+        <source>Delete this chat</source>
+        <translation>Delete this chat</translation>
+    </message>
+    <message>
+        <source>Keep it</source>
+        <translation>Keep it</translation>
     </message>
 </context>
 <context>

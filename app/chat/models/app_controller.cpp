@@ -146,7 +146,8 @@ AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions 
       m_options(std::move(options)),
       m_chat(engine, settings),
       m_library(engine),
-      m_models(engine, settings, m_options.modelFolders) {
+      m_models(engine, settings, m_options.modelFolders),
+      m_tour(m_chat, m_library, settings) {
   connect(&m_chat, &ChatModel::libraryChanged, &m_library, &LibraryModel::refresh);
   connect(&m_chat, &ChatModel::failed, this, [this](const Problem& p) {
     if (p.code != ErrorCode::device || !m_models.fallBack(p)) show(p);
@@ -156,6 +157,11 @@ AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions 
                                              "Saved. Coming back here will take a moment: its "
                                              "state couldn't be written to %1 (%2).")
                      .arg(m_options.library + QStringLiteral(".snapshots"), warning)});
+  });
+  connect(&m_chat, &ChatModel::modelWanted, this, &AppController::useWantedModel);
+  connect(&m_models, &ModelPicker::chosen, this, [this] {
+    // Who chooses a model while a chat is in view means that chat, too.
+    if (!m_chat.own()->model().isEmpty()) m_chat.own()->chooseModel({});
   });
   connect(&m_models, &ModelPicker::failed, this, [this](const Problem& p) { show(p); });
   connect(&m_models, &ModelPicker::fellBack, this, [this](const Problem& p) {
@@ -253,6 +259,35 @@ void AppController::connectEngine() {
     m_chat.open(conversation);
     say(QCoreApplication::translate("Runnel", "%n chats imported.", nullptr, chats));
   });
+}
+
+void AppController::useWantedModel() {
+  if (!m_chat.modelKnown()) return;
+  const QString own = m_chat.wantedModel();
+  const bool opened = m_chat.conversation() != m_modelFor;
+  m_modelFor = m_chat.conversation();
+  const QString file = own.isEmpty() ? m_models.usual() : m_models.find(own);
+  if (!file.isEmpty()) {
+    m_models.use(file, opened);
+    return;
+  }
+  if (own.isEmpty() || (!opened && own == m_missing)) return;
+  m_missing = own;
+  const QString name = QFileInfo(own).fileName();
+  const QString present =
+      m_models.name().isEmpty() ? m_models.titleOf(m_models.usual()) : m_models.name();
+  put({.text = present.isEmpty()
+                   ? QCoreApplication::translate("Runnel",
+                                                 "Can't find %1, the model of this chat. "
+                                                 "Choose another one under Models.")
+                         .arg(name)
+                   : QCoreApplication::translate("Runnel",
+                                                 "Can't find %1, the model of this chat. "
+                                                 "It goes on with %2, which reads its "
+                                                 "text again.")
+                         .arg(name, present),
+       .details = own,
+       .problem = true});
 }
 
 void AppController::onPlaceOpened(qint64 conversation, qint64 toRead) {

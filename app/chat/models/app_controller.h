@@ -14,6 +14,7 @@
 #include "app/chat/models/library_model.h"
 #include "app/chat/models/model_picker.h"
 #include "app/chat/models/settings.h"
+#include "app/chat/models/tour.h"
 
 namespace runnel::chat {
 
@@ -31,6 +32,7 @@ class AppController : public QObject {
   Q_PROPERTY(runnel::chat::ChatModel* chat READ chat CONSTANT)
   Q_PROPERTY(runnel::chat::LibraryModel* library READ library CONSTANT)
   Q_PROPERTY(runnel::chat::ModelPicker* models READ models CONSTANT)
+  Q_PROPERTY(runnel::chat::Tour* tour READ tour CONSTANT)
   Q_PROPERTY(runnel::chat::Settings* settings READ settings CONSTANT)
   Q_PROPERTY(bool kiosk READ kiosk CONSTANT)
   Q_PROPERTY(QColor linkColour READ linkColour WRITE setLinkColour NOTIFY linkColourChanged)
@@ -58,6 +60,7 @@ class AppController : public QObject {
   ChatModel* chat() { return &m_chat; }
   LibraryModel* library() { return &m_library; }
   ModelPicker* models() { return &m_models; }
+  Tour* tour() { return &m_tour; }
   Settings* settings() { return &m_settings; }
   bool kiosk() const { return m_options.kiosk; }
   QColor linkColour() const;
@@ -110,6 +113,7 @@ class AppController : public QObject {
   void put(Notice notice);
   void connectEngine();
   void onPlaceOpened(qint64 conversation, qint64 toRead);
+  void useWantedModel();
 
   ChatEngine& m_engine;
   Settings& m_settings;
@@ -117,9 +121,12 @@ class AppController : public QObject {
   ChatModel m_chat;
   LibraryModel m_library;
   ModelPicker m_models;
+  Tour m_tour;
   QVector<Notice> m_notices;
   int m_lastNotice = 0;
   QVector<DeletedRow> m_deleted;  // the newest first
+  qint64 m_modelFor = -1;         // the chat whose model was wanted last
+  QString m_missing;              // a model that was said to be
 };
 
 /// What went wrong in words, with what to do about it.

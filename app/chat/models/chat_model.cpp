@@ -4,8 +4,6 @@
 #include <QCoreApplication>
 #include <QFile>
 #include <QFileInfo>
-#include <QJsonDocument>
-#include <QJsonObject>
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -24,27 +22,10 @@ QString nameFor(const QString& text) {
   return line.left(space > kNameLength / 2 ? space : kNameLength) + QStringLiteral("…");
 }
 
-// Of a conversation: {"answer": "json"} or {"answer": "schema", "name": …, "schema": …}.
-QString toSettings(const ReplyForm& form) {
-  if (form.kind == ReplyForm::Free) return {};
-  QJsonObject object{{QStringLiteral("answer"), QStringLiteral("json")}};
-  if (form.kind == ReplyForm::Schema) {
-    object = {{QStringLiteral("answer"), QStringLiteral("schema")},
-              {QStringLiteral("name"), form.name},
-              {QStringLiteral("schema"), form.schema}};
-  }
-  return QString::fromUtf8(QJsonDocument(object).toJson(QJsonDocument::Compact));
-}
+/// A prompt that nobody would write by hand: it is shown in part, and not edited.
+constexpr qsizetype kLongestPrompt = 20'000;  // characters
 
-ReplyForm fromSettings(const QString& settings) {
-  const QJsonObject object = QJsonDocument::fromJson(settings.toUtf8()).object();
-  const QString kind = object.value(QStringLiteral("answer")).toString();
-  if (kind == QStringLiteral("json")) return {.kind = ReplyForm::Json};
-  if (kind != QStringLiteral("schema")) return {};
-  return {.kind = ReplyForm::Schema,
-          .name = object.value(QStringLiteral("name")).toString(),
-          .schema = object.value(QStringLiteral("schema")).toString()};
-}
+constexpr qint64 kCharactersOfAToken = 4;  // of English and German text, about
 
 }  // namespace
 
@@ -52,6 +33,7 @@ ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
     : QObject(parent),
       m_engine(engine),
       m_settings(settings),
+      m_own(settings),
       m_readRate(settings.recall(QStringLiteral("readRate"), 0).toDouble()) {
   m_drafting.setSingleShot(true);
   m_drafting.setInterval(kDraftMs);
@@ -78,6 +60,26 @@ ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
             Q_EMIT aside();
           });
   connect(&engine, &ChatEngine::refused, this, &ChatModel::onRefused);
+  connect(&engine, &ChatEngine::conversationsListed, this,
+          [this](const QVector<ConversationRow>& rows) {
+            for (const ConversationRow& row : rows) {
+              if (row.id != m_conversation || row.name == m_title) continue;
+              m_title = row.name;
+              Q_EMIT titleChanged();
+            }
+          });
+  m_keeping.setSingleShot(true);
+  m_keeping.setInterval(kDraftMs);
+  connect(&m_keeping, &QTimer::timeout, this, &ChatModel::saveOwn);
+  connect(&m_own, &ChatSettings::chosen, this, [this] {
+    m_keeping.start();
+    for (Queued& queued : m_queue) {
+      if (queued.conversation == m_conversation) queued.own = m_own.own();
+    }
+    Q_EMIT modelWanted();
+  });
+  connect(&m_own, &ChatSettings::changed, this, &ChatModel::answerFormChanged);
+  connect(&settings, &Settings::changed, this, &ChatModel::pathChanged);  // the system prompt
   connect(&engine, &ChatEngine::answered, this, &ChatModel::onAnswered);
   connect(&engine, &ChatEngine::answerFailed, this, &ChatModel::onFailed);
   connect(&engine, &ChatEngine::reading, this, [this](quint64 ticket, qint64 done, qint64 total) {
@@ -123,9 +125,15 @@ void ChatModel::setDraft(const QString& text) {
 }
 
 void ChatModel::saveDraft() {
+  if (m_keeping.isActive()) saveOwn();
   if (!m_drafting.isActive() && sender() != &m_drafting) return;  // it is kept already
   m_drafting.stop();
   m_engine.setDraft(m_conversation, m_draft);
+}
+
+void ChatModel::saveOwn() {
+  m_keeping.stop();
+  if (m_conversation != 0) m_engine.setSettings(m_conversation, m_own.own().toJson());
 }
 
 void ChatModel::onDrafts(const QHash<qint64, QString>& drafts) {
@@ -149,7 +157,9 @@ void ChatModel::switchTo(qint64 conversation) {
   m_last = {};
   const auto queue = std::find_if(m_queue.cbegin(), m_queue.cend(),
                                   [&](const Queued& q) { return q.conversation == conversation; });
-  showForm(queue != m_queue.cend() ? queue->form : ReplyForm());  // until its tree comes
+  m_own.show(queue != m_queue.cend() ? queue->own : OwnSettings());  // until its tree comes
+  m_ownKnown = conversation == 0;
+  m_system = queue != m_queue.cend() ? queue->system : std::nullopt;
   m_settings.remember(QStringLiteral("conversation"), conversation);
   Q_EMIT conversationChanged();
   Q_EMIT draftChanged();
@@ -174,6 +184,7 @@ void ChatModel::startNew() {
   m_title.clear();
   Q_EMIT titleChanged();
   showPath();
+  Q_EMIT modelWanted();
 }
 
 void ChatModel::reload() {
@@ -197,7 +208,7 @@ void ChatModel::onTree(const ConversationTree& tree) {
   const bool wasEnd = m_tree.childrenOf(m_tree.head()).isEmpty();
   const qint64 before = m_tree.head();
   m_tree.set(tree);
-  showForm(fromSettings(tree.settings));
+  if (!m_keeping.isActive()) showOwn(OwnSettings::from(tree.settings));
   if (std::exchange(m_keepsHead, false) && m_tree.contains(before)) {
     // Who stood at an end goes on with what another window said there.
     m_tree.setHead(wasEnd ? m_tree.newestEndOf(before) : before);
@@ -264,7 +275,6 @@ bool ChatModel::lengthKnown() const {
 
 qint64 ChatModel::length() const {
   if (lengthKnown()) return m_last.position;
-  constexpr qint64 kCharactersOfAToken = 4;  // of English and German text, about
   qint64 characters = 0;
   for (const qint64 id : m_tree.pathTo(m_tree.head())) characters += m_tree.find(id)->text.size();
   return (characters + kCharactersOfAToken - 1) / kCharactersOfAToken;
@@ -272,16 +282,17 @@ qint64 ChatModel::length() const {
 
 // Talking
 
-void ChatModel::begin(AnswerRequest request) {
+void ChatModel::begin(AnswerRequest request, const OwnSettings& own,
+                      const std::optional<QString>& system) {
   request.ticket = ++m_tickets;
-  request.sampling = m_settings.sampling();
-  request.maxTokens = m_settings.maxTokens;
+  request.sampling = m_settings.sampling(own.sampling, own.seed);
+  request.maxTokens = own.maxTokens > 0 ? own.maxTokens : m_settings.maxTokens;
+  request.form = own.form;
   request.remind = m_settings.remind;
   if (request.conversation == 0) {
     if (request.name.isEmpty()) request.name = nameFor(request.text);
-    request.system = m_settings.systemPrompt;
+    request.system = system.value_or(m_settings.systemPrompt);
   }
-  if (request.conversation == m_conversation) request.form = m_form;
   m_turn = {.ticket = request.ticket,
             .conversation = request.conversation,
             .after = request.after,
@@ -289,7 +300,8 @@ void ChatModel::begin(AnswerRequest request) {
             .here = m_conversation == 0,
             .act = request.act,
             .fromDraft = request.fromDraft,
-            .form = request.form};
+            .own = own};
+  Q_EMIT modelWanted();  // a model that is loaded first answers
   m_engine.answer(request);
   Q_EMIT stateChanged();
   if (!turnIsHere() || turnIsAside()) return;
@@ -307,7 +319,7 @@ bool ChatModel::send() {
   if (text.isEmpty() || turnIsHere() || queued()) return false;
   if (busy()) {
     saveDraft();
-    m_queue.push_back({m_conversation, m_tree.head(), m_form});
+    m_queue.push_back({m_conversation, m_tree.head(), m_own.own(), m_system});
     Q_EMIT stateChanged();
     return true;
   }
@@ -334,11 +346,8 @@ void ChatModel::sendQueued() {
     }
     const QString text = m_drafts.take(next.conversation).trimmed();
     if (text.isEmpty()) continue;
-    begin({.conversation = next.conversation,
-           .after = next.after,
-           .text = text,
-           .fromDraft = true,
-           .form = next.form});
+    begin({.conversation = next.conversation, .after = next.after, .text = text, .fromDraft = true},
+          next.own, next.system);
   }
 }
 
@@ -409,32 +418,41 @@ bool ChatModel::askAside(const QString& question) {
   return true;
 }
 
-void ChatModel::showForm(const ReplyForm& form) {
-  if (form == m_form) return;
-  m_form = form;
-  Q_EMIT answerFormChanged();
+void ChatModel::showOwn(const OwnSettings& own) {
+  m_own.show(own);
+  m_ownKnown = true;
+  Q_EMIT modelWanted();
 }
 
-void ChatModel::keepForm(qint64 conversation, const ReplyForm& form) {
-  if (conversation == m_conversation) showForm(form);
+void ChatModel::keepOwn(qint64 conversation, const OwnSettings& own) {
   for (Queued& queued : m_queue) {
-    if (queued.conversation == conversation) queued.form = form;
+    if (queued.conversation == conversation) queued.own = own;
   }
-  if (conversation != 0) m_engine.setSettings(conversation, toSettings(form));
+  if (conversation == m_conversation) {
+    m_keeping.stop();
+    m_own.show(own);
+    Q_EMIT modelWanted();
+  }
+  if (conversation != 0) m_engine.setSettings(conversation, own.toJson());
 }
 
 void ChatModel::setForm(const ReplyForm& form) {
-  if (form == m_form) return;
-  m_chosen = {.conversation = m_conversation, .form = form, .before = m_form};
-  keepForm(m_conversation, form);
+  const OwnSettings before = m_own.own();
+  if (form == before.form) return;
+  m_chosen = {.conversation = m_conversation, .form = form, .before = before};
+  OwnSettings own = before;
+  own.form = form;
+  keepOwn(m_conversation, own);
   if (form.kind != ReplyForm::Free) m_engine.check(form);
 }
 
 void ChatModel::onRefused(const ReplyForm& form, const Problem& problem) {
-  if (form == m_chosen.before) m_chosen.before = {};
+  if (form == m_chosen.before.form) m_chosen.before.form = {};
   if (form == m_chosen.form) {
     const Chosen chosen = std::exchange(m_chosen, {});
-    keepForm(chosen.conversation, chosen.before);
+    OwnSettings own = chosen.conversation == m_conversation ? m_own.own() : chosen.before;
+    own.form = chosen.before.form;
+    keepOwn(chosen.conversation, own);
   }
   Q_EMIT failed(problem);
 }
@@ -452,6 +470,46 @@ void ChatModel::answerBySchema(const QString& file) {
   setForm({.kind = ReplyForm::Schema,
            .name = QFileInfo(file).fileName(),
            .schema = QString::fromUtf8(source.read(kMostBytes))});
+}
+
+QVector<qint64> ChatModel::answersInView() const {
+  QVector<qint64> answers;
+  for (const qint64 id : m_tree.pathTo(m_tree.head())) {
+    if (m_tree.find(id)->role == QStringLiteral("assistant")) answers.push_back(id);
+  }
+  return answers;
+}
+
+QString ChatModel::systemPrompt() const {
+  if (m_conversation == 0) return m_system.value_or(m_settings.systemPrompt);
+  const QVector<qint64> path = m_tree.pathTo(m_tree.head());
+  const Message* first = path.isEmpty() ? nullptr : m_tree.find(path.first());
+  if (first == nullptr || first->role != QStringLiteral("system")) return {};
+  return first->text.left(kLongestPrompt);
+}
+
+bool ChatModel::beginsWithDocument() const {
+  const QVector<qint64> path = m_tree.pathTo(m_tree.head());
+  const Message* first = path.isEmpty() ? nullptr : m_tree.find(path.first());
+  return first != nullptr && first->role == QStringLiteral("system") &&
+         (!first->name.isEmpty() || first->text.size() > kLongestPrompt);
+}
+
+bool ChatModel::setSystemPrompt(const QString& text) {
+  if (text == systemPrompt() || turnIsHere() || beginsWithDocument()) return false;
+  if (m_conversation == 0) {
+    m_system = text;
+    Q_EMIT pathChanged();
+  } else {
+    m_engine.beginAgain(m_conversation, m_tree.head(), text);
+  }
+  return true;
+}
+
+double ChatModel::tokensToReadAgain() const {
+  qint64 characters = 0;
+  for (const qint64 id : m_tree.pathTo(m_tree.head())) characters += m_tree.find(id)->text.size();
+  return static_cast<double>((characters + kCharactersOfAToken - 1) / kCharactersOfAToken);
 }
 
 void ChatModel::answerAgain() {
@@ -481,12 +539,13 @@ void ChatModel::onUserSaved(quint64 ticket, qint64 conversation, const Message& 
   m_turn.after = message.id;
   m_turn.said.clear();
   // What was chosen for a new chat, also while the message was being stored.
-  const ReplyForm form = here ? m_form : m_turn.form;
-  if (made && form.kind != ReplyForm::Free) m_engine.setSettings(conversation, toSettings(form));
+  const QString own = (here ? m_own.own() : m_turn.own).toJson();
+  if (made && !own.isEmpty()) m_engine.setSettings(conversation, own);
   if (here) {
     if (made) {
       if (m_chosen.conversation == 0) m_chosen.conversation = conversation;
       m_conversation = conversation;
+      m_system.reset();
       m_title = nameFor(message.text);
       m_settings.remember(QStringLiteral("conversation"), conversation);
       // What was typed meanwhile belongs to it.
@@ -542,6 +601,7 @@ void ChatModel::onText(quint64 ticket, const QString& piece) {
 void ChatModel::endTurn() {
   m_turn = {};
   Q_EMIT stateChanged();
+  Q_EMIT modelWanted();
 }
 
 void ChatModel::onAnswered(quint64 ticket, const AnswerReport& report) {
@@ -588,7 +648,7 @@ void ChatModel::onFailed(quint64 ticket, const Problem& problem) {
   if (ticket != m_turn.ticket) return;
   const bool here = turnIsHere();
   const Turn turn = std::exchange(m_turn, {});
-  Q_EMIT stateChanged();
+  endTurn();
   // What was not stored goes back to where it was typed.
   const bool kept = turn.act == Act::Answer || turn.act == Act::Write;
   if (turn.fromDraft && !turn.said.isEmpty() && !here)

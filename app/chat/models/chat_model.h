@@ -9,8 +9,10 @@
 #include <QObject>
 #include <QTimer>
 #include <QVariantList>
+#include <optional>
 
 #include "app/chat/engine/chat_engine.h"
+#include "app/chat/models/chat_settings.h"
 #include "app/chat/models/message_model.h"
 #include "app/chat/models/message_tree.h"
 #include "app/chat/models/settings.h"
@@ -26,6 +28,10 @@ class ChatModel : public QObject {
   Q_PROPERTY(QString title READ title NOTIFY titleChanged)
   Q_PROPERTY(runnel::chat::MessageModel* messages READ messages CONSTANT)
   Q_PROPERTY(runnel::chat::TimelineModel* timeline READ timeline CONSTANT)
+  Q_PROPERTY(runnel::chat::ChatSettings* own READ own CONSTANT)
+  // Of the branch in view, or of the chat that is not begun yet; as in the settings if it has none of its own.
+  Q_PROPERTY(QString systemPrompt READ systemPrompt NOTIFY pathChanged)
+  Q_PROPERTY(bool beginsWithDocument READ beginsWithDocument NOTIFY pathChanged)
   Q_PROPERTY(QString draft READ draft WRITE setDraft NOTIFY draftChanged)
   Q_PROPERTY(State state READ state NOTIFY stateChanged)
   Q_PROPERTY(bool busyElsewhere READ busyElsewhere NOTIFY stateChanged)
@@ -77,6 +83,15 @@ class ChatModel : public QObject {
   QString title() const { return m_title; }
   MessageModel* messages() { return &m_messages; }
   TimelineModel* timeline() { return &m_timeline; }
+  ChatSettings* own() { return &m_own; }
+  QString systemPrompt() const;
+  bool beginsWithDocument() const;
+  /// The file of the model that is to be loaded, as far as a chat says: of the one that is answered, else of the one in
+  /// view. Empty: as in the settings.
+  QString wantedModel() const { return busy() ? m_turn.own.model : m_own.own().model; }
+  qint64 head() const { return m_tree.head(); }
+  QVector<qint64> answersInView() const;
+  bool modelKnown() const { return busy() || m_ownKnown; }  // or its tree is yet to come
   QString draft() const { return m_draft; }
   void setDraft(const QString& text);
   State state() const;  // of the conversation in view
@@ -88,8 +103,8 @@ class ChatModel : public QObject {
   bool trying() const { return turnIsHere() && m_turn.act == Act::Try; }
   QString told() const { return m_told; }
   bool asking() const { return turnIsHere() && m_turn.act == Act::Ask; }
-  AnswerKind answerKind() const { return static_cast<AnswerKind>(m_form.kind); }
-  QString schemaName() const { return m_form.name; }
+  AnswerKind answerKind() const { return static_cast<AnswerKind>(m_own.own().form.kind); }
+  QString schemaName() const { return m_own.own().form.name; }
   bool canGoBack() const { return !m_back.isEmpty(); }
   bool canGoForward() const { return !m_forward.isEmpty(); }
   double readingProgress() const;
@@ -132,8 +147,12 @@ class ChatModel : public QObject {
   Q_INVOKABLE void answerFreely() { setForm({}); }
   Q_INVOKABLE void answerAsJson() { setForm({.kind = ReplyForm::Json}); }
   Q_INVOKABLE void answerBySchema(const QString& file);
-  Q_INVOKABLE void answerAgain();      // to the user's message where the talk stands
-  Q_INVOKABLE void answerLastAgain();  // whichever of the two fits
+  /// The system prompt of this chat. One that is begun is said again under it from the start, as a new branch, and read
+  /// with the next message; what was there stays. False while it is answered, or if nothing changes.
+  Q_INVOKABLE bool setSystemPrompt(const QString& text);
+  Q_INVOKABLE double tokensToReadAgain() const;  // by the next answer after that, about
+  Q_INVOKABLE void answerAgain();                // to the user's message where the talk stands
+  Q_INVOKABLE void answerLastAgain();            // whichever of the two fits
   Q_INVOKABLE void edit(qint64 message, const QString& text);
   Q_INVOKABLE void rewind(qint64 message);
   Q_INVOKABLE void goBack();  // to the place before the last move
@@ -156,7 +175,7 @@ class ChatModel : public QObject {
 
   void reload();         // after a change in the library
   void reloadInPlace();  // after a change by another program: where the talk stands here, it stays
-  void saveDraft();      // now
+  void saveDraft();      // now, and the chat's own settings
   void forget();         // the conversation in view was deleted
 
  Q_SIGNALS:
@@ -167,6 +186,7 @@ class ChatModel : public QObject {
   void pathChanged();
   void statisticsChanged();
   void answerFormChanged();
+  void modelWanted();                  // wantedModel() may be another one
   void answered(const QString& text);  // for screen readers
   void failed(const runnel::chat::Problem& problem);
   void warned(const QString& warning);
@@ -189,7 +209,7 @@ class ChatModel : public QObject {
     bool here = true;  // a conversation being made is in view
     Act act = Act::Answer;
     bool fromDraft = false;
-    ReplyForm form = {};
+    OwnSettings own = {};
     QElapsedTimer reading = {};  // since the first report of it
     qint64 before = 0;           // tokens that were read by then
     QString thought = {};        // before what is written
@@ -200,15 +220,19 @@ class ChatModel : public QObject {
   struct Queued {
     qint64 conversation = 0;
     qint64 after = 0;
-    ReplyForm form = {};
+    OwnSettings own = {};
+    std::optional<QString> system = {};
   };
 
-  void begin(AnswerRequest request);
+  void begin(const AnswerRequest& request) { begin(request, m_own.own(), m_system); }
+  /// With what the chat has of its own.
+  void begin(AnswerRequest request, const OwnSettings& own, const std::optional<QString>& system);
   void sendQueued();
   void moved();  // where the talk stands is about to change
   void setForm(const ReplyForm& form);
-  void showForm(const ReplyForm& form);
-  void keepForm(qint64 conversation, const ReplyForm& form);
+  void showOwn(const OwnSettings& own);
+  void saveOwn();
+  void keepOwn(qint64 conversation, const OwnSettings& own);
   void onRefused(const ReplyForm& form, const Problem& problem);
   bool turnIsHere() const;
   bool turnIsAside() const {
@@ -237,11 +261,14 @@ class ChatModel : public QObject {
   QString m_draft;
   QHash<qint64, QString> m_drafts;
   QTimer m_drafting;  // until what was typed is kept
-  ReplyForm m_form;   // of the chat in view
-  struct Chosen {     // last, and may yet be refused
+  ChatSettings m_own;
+  bool m_ownKnown = true;
+  QTimer m_keeping;                 // until its own settings are kept
+  std::optional<QString> m_system;  // of the chat that is not begun yet
+  struct Chosen {                   // last, and may yet be refused
     qint64 conversation = 0;
     ReplyForm form = {};
-    ReplyForm before = {};
+    OwnSettings before = {};
   } m_chosen;
   QVector<Queued> m_queue;
   QVector<qint64> m_back;

@@ -43,6 +43,9 @@ LibraryModel::LibraryModel(ChatEngine& engine, QObject* parent)
   m_typing.setSingleShot(true);
   m_typing.setInterval(kSearchAfterMs);
   connect(&m_typing, &QTimer::timeout, this, [this] { m_engine.search(m_query.trimmed()); });
+  connect(&engine, &ChatEngine::foldersListed, this,
+          [this](const QVector<FolderRow>& rows) { m_folders = rows; });
+  connect(&engine, &ChatEngine::folderAdded, this, &LibraryModel::folderAdded);
   connect(&engine, &ChatEngine::conversationsListed, this,
           [this](const QVector<ConversationRow>& rows) {
             m_conversations = rows;
@@ -61,7 +64,14 @@ LibraryModel::LibraryModel(ChatEngine& engine, QObject* parent)
             QVector<Row> rows;
             for (const ConversationRow& c : m_conversations) {
               if (c.name.contains(query, Qt::CaseInsensitive))
-                rows.push_back({c.id, 0, c.name, {}, QStringLiteral("names"), c.pinned});
+                rows.push_back({c.id,
+                                0,
+                                c.name,
+                                {},
+                                QStringLiteral("names"),
+                                c.pinned,
+                                c.folder,
+                                folderName(c.folder)});
             }
             for (const SearchResult& hit : results) {
               rows.push_back({hit.conversation, hit.message, hit.name, styled(hit.excerpt),
@@ -85,7 +95,11 @@ QHash<int, QByteArray> LibraryModel::roleNames() const {
           {NameRole, "name"},
           {DetailRole, "detail"},
           {SectionRole, "section"},
-          {PinnedRole, "pinned"}};
+          {PinnedRole, "pinned"},
+          {FolderRole, "folder"},
+          {FolderNameRole, "folderName"},
+          {FoldedRole, "folded"},
+          {ChatsRole, "chats"}};
 }
 
 QVariant LibraryModel::data(const QModelIndex& index, int role) const {
@@ -105,6 +119,14 @@ QVariant LibraryModel::data(const QModelIndex& index, int role) const {
       return row.section;
     case PinnedRole:
       return row.pinned;
+    case FolderRole:
+      return row.folder;
+    case FolderNameRole:
+      return row.folderName;
+    case FoldedRole:
+      return row.folded;
+    case ChatsRole:
+      return row.chats;
     default:
       return {};
   }
@@ -122,15 +144,50 @@ void LibraryModel::setQuery(const QString& query) {
   }
 }
 
+QString LibraryModel::folderName(qint64 folder) const {
+  for (const FolderRow& f : m_folders) {
+    if (f.id == folder) return f.name;
+  }
+  return {};
+}
+
 void LibraryModel::showConversations() {
   const QDate today = QDate::currentDate();
-  QVector<Row> rows;
-  for (const ConversationRow& c : m_conversations) {
+  const auto chat = [&today](const ConversationRow& c) -> Row {
     const QDateTime when = QDateTime::fromMSecsSinceEpoch(c.updated);
-    rows.push_back({c.id, 0, c.name, whenText(when, today),
-                    c.pinned ? QStringLiteral("pinned") : sectionOf(when, today), c.pinned});
+    return {c.id,
+            0,
+            c.name,
+            whenText(when, today),
+            c.pinned ? QStringLiteral("pinned") : sectionOf(when, today),
+            c.pinned};
+  };
+  QVector<Row> pinned, inFolders, others;
+  for (const FolderRow& f : m_folders) {
+    const qsizetype at = inFolders.size();
+    int chats = 0;
+    inFolders.push_back({.name = f.name,
+                         .section = QStringLiteral("folders"),
+                         .folder = f.id,
+                         .folderName = f.name,
+                         .folded = f.folded});
+    for (const ConversationRow& c : m_conversations) {
+      if (c.folder != f.id) continue;
+      ++chats;
+      if (f.folded) continue;
+      Row row = chat(c);
+      row.section = QStringLiteral("folders");
+      row.folder = f.id;
+      row.folderName = f.name;
+      inFolders.push_back(row);
+    }
+    inFolders[at].chats = chats;
   }
-  show(rows);
+  for (const ConversationRow& c : m_conversations) {
+    // One whose folder was deleted elsewhere is in none.
+    if (c.folder == 0 || folderName(c.folder).isEmpty()) (c.pinned ? pinned : others) << chat(c);
+  }
+  show(pinned + inFolders + others);
 }
 
 void LibraryModel::show(QVector<Row> rows) {
@@ -138,20 +195,77 @@ void LibraryModel::show(QVector<Row> rows) {
     Q_EMIT countChanged();  // it may be ready now
     return;
   }
-  const bool sameRows =
-      rows.size() == m_rows.size() &&
-      std::equal(rows.begin(), rows.end(), m_rows.begin(), [](const Row& a, const Row& b) {
-        return a.conversation == b.conversation && a.message == b.message;
-      });
-  if (sameRows) {
-    m_rows = std::move(rows);
-    Q_EMIT dataChanged(index(0), index(static_cast<int>(m_rows.size()) - 1));
-  } else {
-    beginResetModel();
-    m_rows = std::move(rows);
-    endResetModel();
+  // What stands before and after the change stays, with its focus and its place on the screen.
+  const auto same = [](const Row& a, const Row& b) { return a.isSame(b); };
+  const qsizetype before =
+      std::mismatch(m_rows.cbegin(), m_rows.cend(), rows.cbegin(), rows.cend(), same).first -
+      m_rows.cbegin();
+  const qsizetype most = std::min(m_rows.size(), rows.size()) - before;
+  qsizetype after = 0;
+  while (after < most &&
+         m_rows.at(m_rows.size() - 1 - after).isSame(rows.at(rows.size() - 1 - after)))
+    ++after;
+  const qsizetype gone = m_rows.size() - before - after;
+  const qsizetype come = rows.size() - before - after;
+  const int at = static_cast<int>(before);
+  if (gone > 0) {
+    beginRemoveRows({}, at, at + static_cast<int>(gone) - 1);
+    m_rows.remove(before, gone);
+    endRemoveRows();
   }
+  if (come > 0) {
+    beginInsertRows({}, at, at + static_cast<int>(come) - 1);
+    for (qsizetype i = 0; i < come; ++i) m_rows.insert(before + i, rows.at(before + i));
+    endInsertRows();
+  }
+  m_rows = std::move(rows);
+  if (!m_rows.isEmpty()) Q_EMIT dataChanged(index(0), index(static_cast<int>(m_rows.size()) - 1));
   Q_EMIT countChanged();
+}
+
+QVariantList LibraryModel::folders() const {
+  QVariantList list;
+  for (const FolderRow& f : m_folders) {
+    list.push_back(QVariantMap{{QStringLiteral("id"), f.id}, {QStringLiteral("name"), f.name}});
+  }
+  return list;
+}
+
+void LibraryModel::addFolder(const QString& name, qint64 conversation) {
+  const QString line = name.simplified();
+  if (!line.isEmpty()) m_engine.addFolder(line, conversation);
+}
+
+void LibraryModel::renameFolder(qint64 folder, const QString& name) {
+  const QString line = name.simplified();
+  if (!line.isEmpty()) m_engine.renameFolder(folder, line);
+}
+
+void LibraryModel::foldFolder(qint64 folder, bool folded) { m_engine.foldFolder(folder, folded); }
+
+void LibraryModel::removeFolder(qint64 folder) { m_engine.removeFolder(folder); }
+
+void LibraryModel::putIntoFolder(qint64 conversation, qint64 folder) {
+  if (conversation != 0 && folder != folderOf(conversation))
+    m_engine.putIntoFolder(conversation, folder);
+}
+
+qint64 LibraryModel::folderOf(qint64 conversation) const {
+  for (const ConversationRow& c : m_conversations) {
+    if (c.id == conversation) return c.folder;
+  }
+  return 0;
+}
+
+int LibraryModel::rowOfFolder(qint64 folder) const {
+  for (int row = 0; row < static_cast<int>(m_rows.size()); ++row) {
+    if (m_rows.at(row).chats >= 0 && m_rows.at(row).folder == folder) return row;
+  }
+  return -1;
+}
+
+qint64 LibraryModel::folderAt(int row) const {
+  return row >= 0 && row < m_rows.size() ? m_rows.at(row).folder : -1;
 }
 
 void LibraryModel::refresh() { m_engine.listConversations(); }

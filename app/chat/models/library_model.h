@@ -20,6 +20,7 @@ class LibraryModel : public QAbstractListModel {
   Q_PROPERTY(bool searching READ searching NOTIFY queryChanged)
   Q_PROPERTY(int count READ rowCount NOTIFY countChanged)
   Q_PROPERTY(bool ready READ ready NOTIFY countChanged)
+  Q_PROPERTY(QVariantList folders READ folders NOTIFY countChanged)  // {id, name}
   Q_PROPERTY(QString snapshotBytes READ snapshotBytes NOTIFY measured)
   Q_PROPERTY(QString databaseBytes READ databaseBytes NOTIFY measured)
   Q_PROPERTY(qint64 snapshots READ snapshots NOTIFY measured)
@@ -30,8 +31,12 @@ class LibraryModel : public QAbstractListModel {
     MessageRole,  // 0: the conversation itself, else where the words were found
     NameRole,
     DetailRole,   // when, or the words found as styled text
-    SectionRole,  // "pinned", "today", "week", "older"; "found" in a search
-    PinnedRole
+    SectionRole,  // "pinned", "folders", "today", "week", "older"; "names", "found" in a search
+    PinnedRole,
+    FolderRole,      // the folder that this is, or that the chat is in; 0: none
+    FolderNameRole,  // its name
+    FoldedRole,      // of a folder: its chats are not listed
+    ChatsRole        // of a folder: how many there are; -1: this is no folder
   };
   Q_ENUM(Role)
 
@@ -53,6 +58,17 @@ class LibraryModel : public QAbstractListModel {
   Q_INVOKABLE void rename(qint64 conversation, const QString& name);
   Q_INVOKABLE void pin(qint64 conversation, bool pinned);
   Q_INVOKABLE void remove(qint64 conversation);
+  QVariantList folders() const;
+  /// Makes a folder, and puts a chat into it unless `conversation` is 0.
+  Q_INVOKABLE void addFolder(const QString& name, qint64 conversation = 0);
+  Q_INVOKABLE void renameFolder(qint64 folder, const QString& name);
+  Q_INVOKABLE void foldFolder(qint64 folder, bool folded);
+  Q_INVOKABLE void removeFolder(qint64 folder);                        // its chats stay
+  Q_INVOKABLE void putIntoFolder(qint64 conversation, qint64 folder);  // 0: into none
+  Q_INVOKABLE qint64 folderOf(qint64 conversation) const;
+  Q_INVOKABLE int rowOfFolder(qint64 folder) const;  // -1: not listed
+  /// The folder that row `row` stands for or in; of a row outside of them 0, of none -1.
+  Q_INVOKABLE qint64 folderAt(int row) const;
   Q_INVOKABLE void exportTo(qint64 conversation, const QString& file);  // .md or .json
   /// Where an export could go: a name that is free, in the user's documents.
   Q_INVOKABLE QString exportFile(qint64 conversation, bool json) const;
@@ -66,6 +82,7 @@ class LibraryModel : public QAbstractListModel {
  Q_SIGNALS:
   void queryChanged();
   void countChanged();
+  void folderAdded(qint64 folder);  // and listed
   void measured();
 
  private:
@@ -76,14 +93,24 @@ class LibraryModel : public QAbstractListModel {
     QString detail;
     QString section;
     bool pinned = false;
+    qint64 folder = 0;
+    QString folderName = {};
+    bool folded = false;
+    int chats = -1;
     bool operator==(const Row&) const = default;
+    bool isSame(const Row& other) const {
+      return conversation == other.conversation && message == other.message &&
+             (conversation != 0 || folder == other.folder);
+    }
   };
 
   void show(QVector<Row> rows);
   QString freeName(const QDir& folder, qint64 conversation, const QString& suffix) const;
   void showConversations();
+  QString folderName(qint64 folder) const;
 
   ChatEngine& m_engine;
+  QVector<FolderRow> m_folders;  // by name
   QVector<ConversationRow> m_conversations;
   QVector<Row> m_rows;
   QString m_query;

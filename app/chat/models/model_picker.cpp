@@ -95,7 +95,8 @@ ModelPicker::ModelPicker(ChatEngine& engine, Settings& settings, QStringList fol
     if (m_loaded.name.isEmpty()) m_loaded.name = QFileInfo(model.file).completeBaseName();
     if (model.file == m_wanted) m_wanted.clear();
     m_state = m_wanted.isEmpty() ? Loaded : Loading;
-    m_settings.modelFile = model.file;
+    if (model.file == m_chosen || m_settings.modelFile.isEmpty()) m_settings.modelFile = model.file;
+    if (model.file == m_chosen) m_chosen.clear();
     qCInfo(logged).noquote() << "model" << m_loaded.name << "on" << m_loaded.device;
     m_settings.recommend(model.sampling);  // tells of the file, too
     Q_EMIT stateChanged();
@@ -116,7 +117,10 @@ ModelPicker::ModelPicker(ChatEngine& engine, Settings& settings, QStringList fol
       Q_EMIT m_settings.changed();
     }
     // A load that another one replaced was cancelled; that one goes on.
+    if (problem.code == ErrorCode::cancelled && !m_cancelled) return;
     if (problem.code != ErrorCode::cancelled) Q_EMIT failed(problem);
+    m_chosen.clear();
+    m_unusable = m_wanted;
     m_wanted.clear();
     m_state = m_loaded.file.isEmpty() ? None : Loaded;
     Q_EMIT stateChanged();
@@ -214,6 +218,53 @@ bool ModelPicker::loadInitial() {
 }
 
 void ModelPicker::choose(const QString& file) {
+  m_chosen = file;
+  m_unusable.clear();
+  load(file);
+  Q_EMIT chosen();
+}
+
+void ModelPicker::use(const QString& file, bool again) {
+  if (file.isEmpty() || file == (m_wanted.isEmpty() ? m_loaded.file : m_wanted)) return;
+  if (file == m_unusable && !again) return;
+  load(file);
+}
+
+QString ModelPicker::find(const QString& file) const {
+  if (QFileInfo(file).isAbsolute() && QFileInfo::exists(file)) return file;
+  const QString name = QFileInfo(file).fileName();
+  QStringList there = files();
+  there.push_front(m_settings.modelFile);
+  for (const QString& other : std::as_const(there)) {
+    if (QFileInfo(other).fileName() == name && QFileInfo::exists(other)) return other;
+  }
+  return {};
+}
+
+QString ModelPicker::nameOf(const QString& file) {
+  static const QRegularExpression part(QStringLiteral("-\\d{5}-of-\\d{5}$"));
+  return QFileInfo(file).completeBaseName().remove(part);
+}
+
+QVariantList ModelPicker::choices() const {
+  QVariantList list;
+  for (const QString& file : files()) {
+    list.push_back(
+        QVariantMap{{QStringLiteral("file"), file}, {QStringLiteral("name"), nameOf(file)}});
+  }
+  return list;
+}
+
+QString ModelPicker::titleOf(const QString& file) const {
+  if (file == m_loaded.file) return m_loaded.name;
+  for (const ModelFacts& row : m_rows) {
+    if (row.file == file && !row.name.isEmpty()) return row.name;
+  }
+  return QFileInfo(file).completeBaseName();
+}
+
+void ModelPicker::load(const QString& file) {
+  m_cancelled = false;
   m_wanted = file;
   m_state = Loading;
   m_progress = 0;
@@ -234,7 +285,10 @@ bool ModelPicker::add(const QUrl& url) {
   return true;
 }
 
-void ModelPicker::cancel() { m_engine.cancelLoading(); }
+void ModelPicker::cancel() {
+  m_cancelled = true;
+  m_engine.cancelLoading();
+}
 
 bool ModelPicker::fallBack(const Problem& problem) {
   const QString device = m_settings.device;
@@ -276,7 +330,7 @@ void ModelPicker::chooseWindow(int slots) {
 
 void ModelPicker::reload() {
   const QString file = m_wanted.isEmpty() ? m_loaded.file : m_wanted;
-  if (!file.isEmpty()) choose(file);
+  if (!file.isEmpty()) load(file);
 }
 
 }  // namespace runnel::chat

@@ -70,7 +70,16 @@ class ModelPicker : public QAbstractListModel {
   Q_INVOKABLE void refresh();  // looks for files again
   /// Loads what was used last, or the first file found. False if there is none.
   bool loadInitial();
-  Q_INVOKABLE void choose(const QString& file);
+  Q_INVOKABLE void choose(const QString& file);  // for every chat that has none of its own
+  /// What the chats without a model of their own use.
+  QString usual() const { return m_chosen.isEmpty() ? m_settings.modelFile : m_chosen; }
+  /// Loads a chat's own model unless it is there. One that could not be loaded is not tried again until `again`.
+  void use(const QString& file, bool again);
+  /// Where a model's file is: there, or under its name among the files at hand; empty: nowhere.
+  Q_INVOKABLE QString find(const QString& file) const;
+  Q_INVOKABLE QVariantList choices() const;  // {file, name}
+  Q_INVOKABLE QString usualName() const { return nameOf(usual()); }
+  Q_INVOKABLE QString titleOf(const QString& file) const;  // its name, as far as it is known
   Q_INVOKABLE bool add(const QUrl& file);  // and load it. False if it is no local GGUF file
   Q_INVOKABLE void cancel();
   Q_INVOKABLE void chooseDevice(const QString& id);
@@ -85,11 +94,14 @@ class ModelPicker : public QAbstractListModel {
   void countChanged();
   void stateChanged();
   void devicesChanged();
+  void chosen();
   void failed(const runnel::chat::Problem& problem);
   void fellBack(const runnel::chat::Problem& problem);  // the device's; the model runs on the CPU
 
  private:
   QStringList files() const;
+  static QString nameOf(const QString& file);  // without what tells its parts apart
+  void load(const QString& file);
 
   ChatEngine& m_engine;
   Settings& m_settings;
@@ -97,8 +109,11 @@ class ModelPicker : public QAbstractListModel {
   QVector<ModelFacts> m_rows;
   State m_state = None;
   double m_progress = 0;
-  QString m_wanted;        // being loaded
-  QString m_deviceBefore;  // not empty: it could not be used, the CPU is tried
+  QString m_wanted;          // being loaded
+  QString m_chosen;          // by the user, for every chat; until it is loaded
+  QString m_unusable;        // could not be loaded
+  bool m_cancelled = false;  // the load, by the user
+  QString m_deviceBefore;    // not empty: it could not be used, the CPU is tried
   Problem m_deviceProblem;
   LoadedModel m_loaded;
   QVariantList m_devices;

@@ -121,17 +121,35 @@ void Settings::save() {
   QFile::setPermissions(m_file.fileName(), QFile::ReadOwner | QFile::WriteOwner);
 }
 
-SamplingOptions Settings::sampling() const {
+SamplingOptions Settings::sampling() const { return sampling({}, -1); }
+
+SamplingOptions Settings::sampling(const QMap<QString, double>& own, int ownSeed) const {
   SamplingOptions sampling = m_recommended;
   for (const SamplingChoice& c : kSamplingChoices) {
-    const auto chosen = m_chosen.constFind(QLatin1String(c.name));
+    const QLatin1String name(c.name);
+    const auto chosen = m_chosen.constFind(name);
     if (chosen != m_chosen.cend()) apply(c, *chosen, sampling);
+    const auto owned = own.constFind(name);
+    if (owned != own.cend() && inRange(name, *owned)) apply(c, *owned, sampling);
   }
-  sampling.seed = seed > 0 ? static_cast<quint64>(seed) : QRandomGenerator::global()->generate64();
+  const int fixed = ownSeed >= 0 ? ownSeed : seed;
+  sampling.seed =
+      fixed > 0 ? static_cast<quint64>(fixed) : QRandomGenerator::global()->generate64();
   return sampling;
 }
 
 QVariantMap Settings::shownSampling() const { return shown(sampling()); }
+
+QVariantMap Settings::shownSampling(const QMap<QString, double>& own) const {
+  return shown(sampling(own, -1));
+}
+
+bool Settings::inRange(const QString& name, double value) {
+  return std::any_of(std::begin(kSamplingChoices), std::end(kSamplingChoices),
+                     [&](const SamplingChoice& c) {
+                       return name == QLatin1String(c.name) && value >= c.least && value <= c.most;
+                     });
+}
 
 QVariantMap Settings::modelSampling() const { return shown(m_recommended); }
 
@@ -141,11 +159,9 @@ void Settings::recommend(const SamplingOptions& sampling) {
 }
 
 void Settings::chooseSampling(const QString& name, double value) {
-  for (const SamplingChoice& c : kSamplingChoices) {
-    if (name != QLatin1String(c.name) || !(value >= c.least && value <= c.most)) continue;
-    m_chosen.insert(name, value);
-    Q_EMIT changed();
-  }
+  if (!inRange(name, value)) return;
+  m_chosen.insert(name, value);
+  Q_EMIT changed();
 }
 
 void Settings::resetSampling() {

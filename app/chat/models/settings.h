@@ -49,7 +49,12 @@ class Settings : public QObject {
 
   /// What the model recommends, with what the user chose, and a seed.
   SamplingOptions sampling() const;
+  /// The same with a conversation's own choices on top; of those out of range, and of names it does not know, nothing.
+  SamplingOptions sampling(const QMap<QString, double>& own, int ownSeed) const;
   QVariantMap shownSampling() const;
+  QVariantMap shownSampling(const QMap<QString, double>& own) const;
+  /// Whether a number of `sampling` may have this value.
+  static bool inRange(const QString& name, double value);
   QVariantMap modelSampling() const;
   /// What holds where the user chose nothing. Before a model is loaded: as of a file that recommends nothing.
   void recommend(const SamplingOptions& sampling);

@@ -21,6 +21,8 @@ Item {
     signal saveWanted(double messageId)
     signal linkWanted(string link)
     signal schemaWanted
+    signal chatSettingsWanted
+    signal tourWanted
 
     readonly property alias composer: writing
     readonly property alias list: messages
@@ -61,6 +63,15 @@ Item {
                 font.bold: true
                 Accessible.role: Accessible.Heading
                 Accessible.name: text
+            }
+            IconButton {
+                objectName: "chatSettings"
+                readonly property bool own: App.chat.own.model !== "" || !App.chat.own.samplesAsUsual
+                name: qsTr("This chat")
+                symbol: "sliders"
+                shortcut: "Ctrl+I"
+                color: own ? Theme.accent : Theme.muted
+                onClicked: pane.chatSettingsWanted()
             }
             TextButton {
                 objectName: "modelButton"
@@ -230,6 +241,7 @@ Item {
                     writing.focusField();
                 }
                 onModelsWanted: pane.modelsWanted()
+                onTourWanted: pane.tourWanted()
             }
 
             IconButton {
@@ -256,6 +268,16 @@ Item {
             Layout.leftMargin: Theme.gap
             Layout.rightMargin: Theme.gap
             Layout.bottomMargin: Theme.gap
+        }
+        TourBar {
+            timelineHidden: pane.timelineHidden
+            Layout.alignment: Qt.AlignHCenter
+            Layout.fillWidth: true
+            Layout.maximumWidth: Theme.textWidth + Theme.margin * 2
+            Layout.leftMargin: Theme.gap
+            Layout.rightMargin: Theme.gap
+            Layout.bottomMargin: Theme.gap
+            onTimelineWanted: pane.timelineWanted()
         }
         // What is said next becomes a branch here.
         RowLayout {

@@ -9,6 +9,7 @@ ColumnLayout {
 
     signal suggested(string text)
     signal modelsWanted
+    signal tourWanted
 
     spacing: Theme.margin
 
@@ -43,8 +44,23 @@ ColumnLayout {
         text: qsTr("Choose a model…")
         onClicked: page.modelsWanted()
     }
+    RowLayout {
+        visible: App.tour.offered && App.models.state !== ModelPicker.None
+        Layout.alignment: Qt.AlignHCenter
+        TextButton {
+            primary: true
+            text: qsTr("Take a tour in three steps")
+            onClicked: page.tourWanted()
+        }
+        TextButton {
+            flatter: true
+            text: qsTr("No, thanks")
+            Accessible.name: qsTr("Take a tour in three steps") + ": " + text
+            onClicked: App.tour.refuse()
+        }
+    }
     Repeater {
-        model: App.models.state === ModelPicker.None ? [] : [qsTr("How do I make a good cup of tea?"), qsTr("Write a short poem about a river."), qsTr("Explain what a queue is, with a code example.")]
+        model: App.tour.active ? [] : App.models.state === ModelPicker.None ? [] : [qsTr("How do I make a good cup of tea?"), qsTr("Write a short poem about a river."), qsTr("Explain what a queue is, with a code example.")]
         TextButton {
             required property string modelData
             Layout.alignment: Qt.AlignHCenter

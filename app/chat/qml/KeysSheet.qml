@@ -6,21 +6,36 @@ import QtQuick.Layouts
 import Runnel.Chat
 
 Sheet {
+    id: sheet
+
+    signal tourWanted
+
     title: qsTr("Keyboard shortcuts")
 
     Flickable {
         id: scroller
         anchors.fill: parent
-        contentHeight: grid.implicitHeight + Theme.margin * 2
+        contentHeight: grid.implicitHeight + tour.height + Theme.margin * 3
         boundsBehavior: Flickable.StopAtBounds
         ScrollBar.vertical: ScrollBar {
             policy: scroller.contentHeight > scroller.height ? ScrollBar.AlwaysOn : ScrollBar.AsNeeded
         }
 
+        TextButton {
+            id: tour
+            x: Theme.margin * 1.5
+            y: Theme.margin
+            text: qsTr("Take a tour in three steps")
+            enabled: App.models.state !== ModelPicker.None
+            onClicked: {
+                sheet.close();
+                sheet.tourWanted();
+            }
+        }
         GridLayout {
             id: grid
             x: Theme.margin * 1.5
-            y: Theme.margin
+            y: tour.height + Theme.margin * 2
             width: scroller.width - x * 2
             columns: 2
             columnSpacing: Theme.margin * 2
@@ -42,7 +57,9 @@ Sheet {
                     App.keys("Ctrl+M"), qsTr("Models"),
                     App.keys("Ctrl+E"), qsTr("Export this chat"),
                     App.keys("Ctrl+,"), qsTr("Settings"),
-                    App.keys("F2, Del"), qsTr("Rename or delete the selected chat"),
+                    App.keys("Ctrl+I"), qsTr("Settings of this chat"),
+                    App.keys("F2, Del"), qsTr("Rename or delete the selected chat or folder"),
+                    App.keys("Left, Right"), qsTr("Fold or unfold the selected folder or branch"),
                     App.keys("PgUp, PgDown"), qsTr("Scroll"),
                     App.keys("Ctrl++, Ctrl+-, Ctrl+0"), qsTr("Larger, smaller, default text size"),
                     App.keys("Alt+Left, Alt+Right"), qsTr("Back to the place before, forward again"),

@@ -17,6 +17,7 @@ Rectangle {
     signal documentWanted
     signal trashWanted
     signal exportWanted(double conversation)
+    signal folderWanted(double conversation)  // 0: a new one
 
     readonly property alias menu: chatsMenu
 
@@ -131,6 +132,7 @@ Rectangle {
                 bottomPadding: Theme.unit
                 text: ({
                         pinned: qsTr("Pinned"),
+                        folders: qsTr("Folders"),
                         today: qsTr("Today"),
                         week: qsTr("Previous 7 days"),
                         older: qsTr("Earlier"),
@@ -147,10 +149,66 @@ Rectangle {
             ScrollBar.vertical: ScrollBar {}
             Accessible.role: Accessible.List
             Accessible.name: qsTr("Chats")
+            // A chat that is dragged, and the folder it would go into; 0: into none, -1: nowhere.
+            property string draggedName: ""
+            property double dropFolder: -1
+            function folderUnder(at) {
+                if (at.x < 0 || at.x > width || at.y < 0 || at.y > height) return -1;
+                return Math.max(0, App.library.folderAt(indexAt(at.x + contentX, at.y + contentY)));
+            }
             delegate: LibraryRow {
+                id: entry
                 width: ListView.view.width
+                dropFolder: list.dropFolder
                 onChosen: pane.chosen()
                 onExportWanted: pane.exportWanted(conversation)
+                onMoveWanted: pane.folderWanted(conversation)
+                onDragged: at => {
+                    const place = entry.mapToItem(list, at.x, at.y);
+                    list.draggedName = name;
+                    list.dropFolder = list.folderUnder(place);
+                    ghost.x = place.x + Theme.gap;
+                    ghost.y = place.y + Theme.gap;
+                }
+                onDropped: taken => {
+                    const to = list.dropFolder;
+                    list.dropFolder = -1;
+                    list.draggedName = "";
+                    if (taken && to >= 0) App.library.putIntoFolder(conversation, to);
+                }
+            }
+            Rectangle {
+                id: ghost
+                objectName: "draggedChat"
+                z: 10
+                visible: list.draggedName !== ""
+                width: Math.min(list.width * 0.7, words.implicitWidth + Theme.gap * 2)
+                height: Theme.control
+                radius: Theme.radius
+                color: Theme.surface
+                opacity: 0.9
+                border.color: list.dropFolder >= 0 ? Theme.accent : Theme.strongBorder
+                Text {
+                    id: words
+                    anchors.fill: parent
+                    anchors.margins: Theme.gap
+                    verticalAlignment: Text.AlignVCenter
+                    text: list.draggedName
+                    textFormat: Text.PlainText
+                    elide: Text.ElideRight
+                    color: Theme.text
+                    font.pixelSize: Theme.smallSize
+                    font.family: Theme.fontFamily
+                }
+            }
+            Connections {
+                target: App.library
+                function onFolderAdded(folder) {
+                    const at = App.library.rowOfFolder(folder);
+                    if (at < 0) return;
+                    list.currentIndex = at;
+                    list.positionViewAtIndex(at, ListView.Contain);
+                }
             }
 
             Text {
@@ -201,6 +259,10 @@ Rectangle {
                     font.pixelSize: Theme.fontSize
                     font.family: Theme.fontFamily
 
+                    Action {
+                        text: qsTr("New folder…")
+                        onTriggered: Qt.callLater(pane.folderWanted, 0)  // when the menu has given the keyboard back
+                    }
                     Action {
                         text: qsTr("Read a document…")
                         onTriggered: pane.documentWanted()

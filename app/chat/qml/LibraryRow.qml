@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A conversation in the list, or a message that a search found.
+// A conversation in the list, a folder of them, or a message that a search found.
 import QtQuick
 import QtQuick.Controls.Basic
 import QtQuick.Layouts
@@ -13,61 +13,134 @@ ItemDelegate {
     required property string name
     required property string detail
     required property bool pinned
+    required property double folder
+    required property string folderName
+    required property bool folded
+    required property int chats
     required property int index
     property bool renaming: false
+    property double dropFolder: -1  // where a chat that is dragged would go
+    readonly property bool ofFolder: chats >= 0
+    readonly property bool ofChat: !ofFolder && message === 0
     readonly property alias rowMenu: menu
     signal chosen
     signal exportWanted
+    signal moveWanted
+    signal dragged(point at)  // in the coordinates of this row
+    signal dropped(bool taken)
 
     // Also when the arrow keys went here.
     readonly property bool focusShown: visualFocus || (activeFocus && ListView.isCurrentItem)
-    readonly property bool current: conversation === App.chat.conversation && (message === 0)
+    readonly property bool current: conversation === App.chat.conversation && (message === 0) && !ofFolder
 
     implicitHeight: Math.max(Theme.control, column.implicitHeight + Theme.gap * 2)
     padding: 0
     Accessible.role: Accessible.ListItem
-    Accessible.name: name + (message > 0 ? ", " + words.text.replace(/<[^>]*>/g, "") : ", " + detail)
+    Accessible.name: ofFolder ? qsTr("Folder %1").arg(name) + ", " + qsTr("%n chats", "", chats) + ", " + (folded ? qsTr("folded") : qsTr("unfolded"))
+                     : name + (message > 0 ? ", " + words.text.replace(/<[^>]*>/g, "") : ", " + detail) + (folderName !== "" ? ", " + qsTr("Folder %1").arg(folderName) : "")
     Accessible.selectable: true
     Accessible.selected: current
     onClicked: {
+        if (ofFolder) return fold(!folded);
         App.chat.open(conversation, message);
         chosen();
     }
     onPressAndHold: showMenu()
     Keys.onReturnPressed: clicked()
     Keys.onMenuPressed: showMenu()
+    Keys.onRightPressed: event => {
+        event.accepted = ofFolder && folded;
+        if (event.accepted) fold(false);
+    }
+    Keys.onLeftPressed: event => {
+        event.accepted = folder > 0 && message === 0 && !folded;
+        if (!event.accepted) return;
+        if (ofFolder) fold(true);
+        else ListView.view.currentIndex = App.library.rowOfFolder(folder);
+    }
     Keys.onPressed: event => {
         if (event.key === Qt.Key_F2 && row.message === 0) row.renaming = event.accepted = true;
         if (event.key === Qt.Key_Delete && row.message === 0) {
-            App.library.remove(row.conversation);
+            remove();
             event.accepted = true;
         }
     }
 
+    function fold(shut) {
+        ListView.view.currentIndex = index;
+        App.library.foldFolder(folder, shut);
+    }
+    function remove() {
+        if (ofFolder) {
+            App.library.removeFolder(folder);
+            App.say(qsTr("Folder deleted. Its chats are kept."));
+        } else App.library.remove(conversation);
+    }
     function showMenu() {
         if (message === 0) menu.popup(row, row.width - menu.width, row.height);
     }
 
     // Not a handler: a button with one takes every mouse button for a click.
     MouseArea {
-        z: 1
+        z: 2
         anchors.fill: parent
         acceptedButtons: Qt.RightButton
         onClicked: row.showMenu()
     }
 
+    // Drags a chat with the mouse, which a list would take for scrolling; below what else can be pressed. Touch scrolls.
+    MouseArea {
+        id: carrier
+        property bool carrying: false
+        property point from
+        anchors.fill: parent
+        enabled: row.ofChat && !row.renaming
+        acceptedButtons: Qt.LeftButton
+        preventStealing: true
+        onPressed: mouse => {
+            mouse.accepted = mouse.source === Qt.MouseEventNotSynthesized;
+            carrying = false;
+            from = Qt.point(mouse.x, mouse.y);
+        }
+        onPositionChanged: mouse => {
+            if (Math.abs(mouse.x - from.x) + Math.abs(mouse.y - from.y) > Theme.gap) carrying = true;
+            if (carrying) row.dragged(Qt.point(mouse.x, mouse.y));
+        }
+        onReleased: if (carrying) row.dropped(true)
+        onCanceled: if (carrying) row.dropped(false)
+        onClicked: if (!carrying) row.clicked()
+        onPressAndHold: if (!carrying) row.showMenu()
+    }
+
     background: Rectangle {
         radius: Theme.radius
-        color: row.current ? Theme.selected : row.hovered ? Theme.hover : "transparent"
-        border.width: row.focusShown ? 2 : 0
+        color: row.current || (row.dropFolder > 0 && row.dropFolder === row.folder) ? Theme.selected : row.hovered ? Theme.hover : "transparent"
+        border.width: row.focusShown || (row.ofFolder && row.dropFolder === row.folder) ? 2 : 0
         border.color: Theme.accent
     }
     contentItem: RowLayout {
+        z: 1
         spacing: 0
+        ToolButton {
+            visible: row.ofFolder
+            Layout.leftMargin: Theme.unit
+            implicitWidth: Theme.icon
+            implicitHeight: Theme.icon
+            padding: 0
+            enabled: false
+            focusPolicy: Qt.NoFocus
+            Accessible.ignored: true
+            rotation: row.folded ? 0 : 90
+            icon.source: "qrc:/qt/qml/Runnel/Chat/icons/chevron-right.svg"
+            icon.width: Theme.fontSize
+            icon.height: Theme.fontSize
+            icon.color: Theme.muted
+            background: null
+        }
         ColumnLayout {
             id: column
             Layout.fillWidth: true
-            Layout.leftMargin: Theme.gap * 2
+            Layout.leftMargin: row.ofFolder ? Theme.unit : row.folder > 0 && row.message === 0 && !App.library.searching ? Theme.gap * 2 + Theme.icon : Theme.gap * 2
             spacing: 0
 
             Text {
@@ -79,7 +152,7 @@ ItemDelegate {
                 color: Theme.text
                 font.pixelSize: Theme.fontSize
                 font.family: Theme.fontFamily
-                font.bold: row.current
+                font.bold: row.current || row.ofFolder
             }
             TextField {
                 id: field
@@ -91,7 +164,7 @@ ItemDelegate {
                 font.family: Theme.fontFamily
                 padding: Theme.unit
                 Accessible.role: Accessible.EditableText
-                Accessible.name: qsTr("Chat title")
+                Accessible.name: row.ofFolder ? qsTr("Name of the folder") : qsTr("Chat title")
                 background: Rectangle {
                     color: Theme.surface
                     border.color: Theme.accent
@@ -104,7 +177,9 @@ ItemDelegate {
                 function keep() {
                     if (!row.renaming) return;
                     row.renaming = false;
-                    if (text.trim() !== "" && text !== row.name) App.library.rename(row.conversation, text);
+                    if (text.trim() === "" || text === row.name) return;
+                    if (row.ofFolder) App.library.renameFolder(row.folder, text);
+                    else App.library.rename(row.conversation, text);
                 }
                 onAccepted: keep()
                 // A click elsewhere keeps what was typed; only Esc drops it.
@@ -127,7 +202,7 @@ ItemDelegate {
         }
         Rectangle {
             objectName: "answering"
-            visible: row.message === 0 && App.chat.answering === row.conversation
+            visible: row.ofChat && App.chat.answering === row.conversation
             Layout.leftMargin: Theme.gap
             Layout.rightMargin: Theme.gap
             implicitWidth: Theme.gap
@@ -141,7 +216,7 @@ ItemDelegate {
             visible: row.message === 0 && !row.renaming && !more.shown
             Layout.leftMargin: Theme.gap
             Layout.rightMargin: Theme.gap * 2
-            text: row.detail
+            text: row.ofFolder ? row.chats.toLocaleString(Qt.locale(), "f", 0) : row.detail
             color: Theme.muted
             font.pixelSize: Theme.smallSize
             font.family: Theme.fontFamily
@@ -154,35 +229,15 @@ ItemDelegate {
             symbol: "more"
             onClicked: row.showMenu()
 
-            Menu {
+            LibraryRowMenu {
                 id: menu
-                palette.window: Theme.surface
-                palette.windowText: Theme.text
-                palette.text: Theme.text
-                palette.light: Theme.hover
-                palette.midlight: Theme.hover
-                palette.mid: Theme.border
-                palette.dark: Theme.border
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
-
-                Action {
-                    text: row.pinned ? qsTr("Unpin") : qsTr("Pin to the top")
-                    onTriggered: App.library.pin(row.conversation, !row.pinned)
-                }
-                Action {
-                    text: qsTr("Rename")
-                    onTriggered: row.renaming = true
-                }
-                Action {
-                    text: qsTr("Export…")
-                    onTriggered: row.exportWanted()
-                }
-                MenuSeparator {}
-                Action {
-                    text: qsTr("Delete")
-                    onTriggered: App.library.remove(row.conversation)
-                }
+                ofFolder: row.ofFolder
+                pinned: row.pinned
+                onPinWanted: App.library.pin(row.conversation, !row.pinned)
+                onRenameWanted: row.renaming = true
+                onMoveWanted: row.moveWanted()
+                onExportWanted: row.exportWanted()
+                onDeleteWanted: row.remove()
             }
         }
     }

@@ -13,6 +13,8 @@ ApplicationWindow {
     readonly property alias linkDialog: linking
     readonly property alias compareSheet: compare
     readonly property alias settingsSheet: settings
+    readonly property alias chatSheet: ofChat
+    readonly property alias folderDialog: foldering
     readonly property alias modelSheet: models
     readonly property alias keysSheet: keys
     readonly property alias nameDialog: naming
@@ -38,7 +40,7 @@ ApplicationWindow {
     readonly property bool roomForTimeline: width >= Theme.fontSize * 76
     readonly property bool showLibrary: !narrow && App.settings.showLibrary
     readonly property bool showTimeline: roomForTimeline && App.settings.showTimeline
-    readonly property bool pageOpen: models.visible || deleted.visible || settings.visible || keys.visible || compare.visible || three.visible || asking.visible || placeFolder.visible || documents.visible || schemas.visible || opening.visible || importing.visible || exportFolder.visible || saving.visible
+    readonly property bool pageOpen: models.visible || deleted.visible || settings.visible || ofChat.visible || keys.visible || compare.visible || three.visible || asking.visible || placeFolder.visible || documents.visible || schemas.visible || opening.visible || importing.visible || exportFolder.visible || saving.visible
 
     function widthOf(pane) {
         const kept = Number(App.settings.recall(pane, 0));
@@ -55,6 +57,10 @@ ApplicationWindow {
     function search() {
         if (!showLibrary) toggleLibrary();
         Qt.callLater(() => (narrow ? libraryDrawer.pane : library).focusSearch());
+    }
+    function beginTour() {
+        App.tour.begin();
+        conversation.composer.focusField();
     }
     function exportChat(conversation) {
         if (conversation <= 0) return;
@@ -132,6 +138,7 @@ ApplicationWindow {
     Shortcut { sequences: ["Ctrl+M"]; onActivated: models.open() }
     Shortcut { sequences: ["Ctrl+E"]; onActivated: window.exportChat(App.chat.conversation) }
     Shortcut { sequences: ["Ctrl+,"]; onActivated: settings.open() }
+    Shortcut { sequences: ["Ctrl+I"]; onActivated: ofChat.open() }
     Shortcut { sequences: ["F1"]; onActivated: keys.open() }
     Shortcut { sequences: ["PgUp"]; onActivated: conversation.page(-1) }
     Shortcut { sequences: ["PgDown"]; onActivated: conversation.page(1) }
@@ -141,8 +148,11 @@ ApplicationWindow {
     Shortcut { sequences: ["Ctrl+Q"]; onActivated: window.close() }
     Shortcut {
         sequences: ["Esc"]
-        enabled: App.chat.state !== ChatModel.Idle
-        onActivated: App.chat.stop()
+        enabled: App.chat.state !== ChatModel.Idle || App.tour.active
+        onActivated: {
+            if (App.tour.active) App.tour.leave();
+            else App.chat.stop();
+        }
     }
 
     SplitView {
@@ -184,6 +194,7 @@ ApplicationWindow {
             onDocumentWanted: documents.openIn("")
             onTrashWanted: deleted.open()
             onExportWanted: id => window.exportChat(id)
+            onFolderWanted: id => foldering.openFor(id)
         }
         ConversationPane {
             id: conversation
@@ -203,6 +214,8 @@ ApplicationWindow {
             onSaveWanted: id => window.savePlace(id)
             onLinkWanted: link => linking.openFor(link)
             onSchemaWanted: schemas.openIn("")
+            onChatSettingsWanted: ofChat.open()
+            onTourWanted: window.beginTour()
         }
         TimelinePane {
             id: timeline
@@ -245,6 +258,7 @@ ApplicationWindow {
             onDocumentWanted: { libraryDrawer.close(); documents.openIn(""); }
             onTrashWanted: { libraryDrawer.close(); deleted.open(); }
             onExportWanted: id => { libraryDrawer.close(); window.exportChat(id); }
+            onFolderWanted: id => foldering.openFor(id)
         }
     }
     Drawer {
@@ -256,6 +270,7 @@ ApplicationWindow {
         padding: 0
         TimelinePane {
             anchors.fill: parent
+            inDrawer: true
             onHideWanted: timelineDrawer.close()
             onNameWanted: id => naming.openFor(id, window.nameOf(id))
             onDeleteWanted: id => deleting.openFor(id)
@@ -274,7 +289,12 @@ ApplicationWindow {
         id: settings
         onKeysWanted: keys.open()
     }
-    KeysSheet { id: keys }
+    ChatSheet { id: ofChat }
+    FolderDialog { id: foldering }
+    KeysSheet {
+        id: keys
+        onTourWanted: window.beginTour()
+    }
     CompareSheet { id: compare }
     NameDialog { id: naming }
     DeleteDialog { id: deleting }

@@ -32,16 +32,6 @@ Sheet {
         font.pixelSize: Theme.smallSize
         font.family: Theme.fontFamily
     }
-    // A number of the sampling: the model's, until somebody changes it.
-    component SamplingSetting: NumberSetting {
-        required property string name  // in App.settings.sampling
-        required property string words
-        readonly property real own: App.settings.modelSampling[name]
-        Layout.fillWidth: true
-        explanation: inWords(value) === inWords(own) ? words : words + " " + qsTr("The model's default is %1.").arg(inWords(own))
-        value: App.settings.sampling[name]
-        onMoved: value => App.settings.chooseSampling(name, value)
-    }
     component Choice: RowLayout {
         id: choice
         required property string title
@@ -205,57 +195,13 @@ Sheet {
                 visible: sheet.expert
                 text: qsTr("As the model's file recommends, until you change it.")
             }
-            SamplingSetting {
+            SamplingSettings {
                 visible: sheet.expert
-                name: "temperature"
-                title: qsTr("Temperature")
-                words: qsTr("0 always picks the likeliest word. Higher values are livelier and make more mistakes.")
-                to: 2
-                special: qsTr("0 (always the likeliest)")
-            }
-            SamplingSetting {
-                visible: sheet.expert
-                name: "topP"
-                title: "Top-p"
-                words: qsTr("Considers only the likeliest words whose probabilities add up to this share. 1 considers all.")
-                from: 0.05
-            }
-            SamplingSetting {
-                visible: sheet.expert
-                name: "topK"
-                title: "Top-k"
-                words: qsTr("Considers at most this many words.")
-                to: 200
-                step: 1
-                decimals: 0
-                special: qsTr("all")
-            }
-            SamplingSetting {
-                visible: sheet.expert
-                name: "minP"
-                title: "Min-p"
-                words: qsTr("Ignores words less likely than this share of the likeliest one.")
-                to: 0.5
-                step: 0.01
-                special: qsTr("off")
-            }
-            SamplingSetting {
-                visible: sheet.expert
-                name: "repetitionPenalty"
-                title: qsTr("Repetition penalty")
-                words: qsTr("Above 1, recently used words become less likely.")
-                from: 1
-                to: 1.5
-                step: 0.01
-                special: qsTr("off")
-            }
-            SamplingSetting {
-                visible: sheet.expert
-                name: "dryMultiplier"
-                title: qsTr("Against loops (DRY)")
-                words: qsTr("Makes it unlikely that an answer says the same passage again. 0.8 is usual.")
-                to: 2
-                special: qsTr("off")
+                Layout.fillWidth: true
+                values: App.settings.sampling
+                usual: App.settings.modelSampling
+                usualWords: qsTr("The model's default is %1.")
+                onChosen: (name, value) => App.settings.chooseSampling(name, value)
             }
             NumberSetting {
                 Layout.fillWidth: true

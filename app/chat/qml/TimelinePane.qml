@@ -8,6 +8,7 @@ import Runnel.Chat
 Rectangle {
     id: pane
 
+    property bool inDrawer: false
     readonly property alias messageMenu: menu
     signal hideWanted
     signal nameWanted(double messageId)
@@ -101,6 +102,10 @@ Rectangle {
                 font.pixelSize: Theme.smallSize
                 font.family: Theme.fontFamily
             }
+        }
+        TourBar {
+            visible: App.tour.place > 0 && pane.inDrawer  // the one of the chat is covered
+            Layout.fillWidth: true
         }
         MemoryMeter {
             Layout.fillWidth: true

@@ -83,8 +83,8 @@ ItemDelegate {
     background: Rectangle {
         radius: Theme.radius
         color: row.head ? Theme.selected : row.hovered ? Theme.hover : "transparent"
-        border.width: row.focusShown ? 2 : 0
-        border.color: Theme.accent
+        border.width: row.focusShown || row.messageId === App.tour.place ? 2 : 0
+        border.color: row.messageId === App.tour.place ? Theme.warm : Theme.accent
     }
     contentItem: Item {
         Repeater {

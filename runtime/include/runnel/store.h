@@ -35,6 +35,7 @@ class Access;
 using ConversationId = std::int64_t;
 using MessageId = std::int64_t;
 using TrashId = std::int64_t;
+using FolderId = std::int64_t;
 
 /// Where the store is and how much its snapshots may take.
 struct StoreSettings {
@@ -62,8 +63,16 @@ struct ConversationInfo {
   std::int64_t updated = 0;
   std::int64_t messages = 0;  ///< on all branches
   bool pinned = false;
-  MessageId head = 0;  ///< the last message of the current branch, 0 if there is none
-  TrashId trash = 0;   ///< not 0: deleted, may still be undone
+  MessageId head = 0;   ///< the last message of the current branch, 0 if there is none
+  TrashId trash = 0;    ///< not 0: deleted, may still be undone
+  FolderId folder = 0;  ///< 0: in none
+};
+
+/// A folder that conversations are put into; there are none within others.
+struct FolderInfo {
+  FolderId id = 0;
+  std::string name;
+  bool folded = false;  ///< a list shows its name alone
 };
 
 /// Why an answer is not whole.
@@ -213,6 +222,22 @@ class RUNNEL_API ConversationStore {
   /// @return false if a model has read it, and nothing was changed; not_found; invalid_argument for another's message
   Result<bool> set_quotations(MessageId id, const std::vector<Quotation>& quotations);
 
+  /// Says the branch up to `leaf` (0: nothing) again under another system prompt (empty: the model's own): its messages
+  /// are copied as a new branch from the beginning, whose end becomes the head. No model has read them, and what was
+  /// there stays as it is.
+  /// @return the new head; not_found if `leaf` is none of the conversation or was deleted.
+  Result<MessageId> begin_again(ConversationId id, MessageId leaf, std::string_view system);
+
+  /// Folders of conversations, by name.
+  Result<std::vector<FolderInfo>> folders() const;
+  Result<FolderId> add_folder(std::string_view name);
+  Status rename_folder(FolderId id, std::string_view name);
+  Status fold_folder(FolderId id, bool folded);
+  /// Its conversations stay, in no folder.
+  Status remove_folder(FolderId id);
+  /// Puts a conversation into a folder; 0: into none.
+  Status put_into_folder(ConversationId id, FolderId folder);
+
   /// Keeps what was typed for a conversation (0: for the next one that is made) until it is sent; empty: forgets it.
   Status set_draft(ConversationId id, std::string_view text);
   Result<std::vector<DraftInfo>> drafts() const;
@@ -258,7 +283,8 @@ class RUNNEL_API ConversationStore {
   /// The branch that ends at `leaf` (0: the current one) for reading.
   Result<std::string> export_markdown(ConversationId id, MessageId leaf = 0) const;
   /// The whole tree, for import_json().
-  Result<std::string> export_json(ConversationId id) const;
+  /// @param settings  goes with it, as of settings(); empty: none
+  Result<std::string> export_json(ConversationId id, std::string_view settings = {}) const;
   /// @return malformed, saying where, if `json` is not such an export.
   Result<ConversationId> import_json(std::string_view json);
   /// All chats of an export_json(), a ChatGPT export (conversations.json) or an Open WebUI export, with their branches.

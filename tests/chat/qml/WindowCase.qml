@@ -24,7 +24,7 @@ TestCase {
     }
     function cleanup() {
         for (const page of [window.modelOpening, window.chatImporting, window.exportPicker, window.exportDialog, window.modelSheet,
-                            window.settingsSheet, window.keysSheet, window.compareSheet, window.linkDialog, window.nameDialog,
+                            window.settingsSheet, window.chatSheet, window.folderDialog, window.keysSheet, window.compareSheet, window.linkDialog, window.nameDialog,
                             window.deleteDialog, window.trashSheet, window.trySheet, window.askSheet, window.placePicker, window.schemaPicker, window.readDialog]) {
             page.close();
             tryCompare(page, "visible", false);
@@ -53,6 +53,15 @@ TestCase {
         script.answerWith(answer);
         tryCompare(App.chat, "state", ChatModel.Idle);
         wait(30);
+    }
+    // Until layouts have put everything where it belongs, however long a busy machine takes for it.
+    function calm() {
+        let quiet = 0;  // looks at which nothing was to be laid out, one after the other
+        tryVerify(() => {
+            const waiting = isPolishScheduled(window.contentItem) || itemsOf(window.contentItem, item => isPolishScheduled(item)).length > 0;
+            quiet = waiting ? 0 : quiet + 1;
+            return quiet >= 2;
+        });
     }
     // What the message in this row has for this role.
     function message(row, role) {

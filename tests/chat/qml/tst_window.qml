@@ -129,6 +129,7 @@ WindowCase {
         activate();
         say("hi", "there");
         mouseMove(window.contentItem, window.width / 2, 3);
+        calm();
         window.libraryPane.focusSearch();
         const panes = [window.libraryPane, window.pane, window.timelinePane];
         const paneOf = item => panes.findIndex(pane => {
@@ -138,7 +139,8 @@ WindowCase {
         let before = {pane: 0, y: 0, name: ""}, seen = 0;
         for (let i = 0; i < 60; ++i) {
             keyClick(Qt.Key_Tab);
-            const at = window.activeFocusItem, pane = paneOf(at), y = at.mapToItem(null, 0, at.height / 2).y;
+            tryVerify(() => window.activeFocusItem !== null, 5000, "after " + before.name);
+            const at = settled(window.activeFocusItem), pane = paneOf(at), y = at.mapToItem(null, 0, at.height / 2).y;
             if (pane < before.pane) break;  // around
             const words = at.Accessible.name + " after " + before.name;
             verify(pane <= before.pane + 1, words);
@@ -342,6 +344,7 @@ WindowCase {
         activate();
         say("hi", "there");
         mouseMove(window.contentItem, window.width / 2, 3);  // where nothing shows more than usual
+        calm();
         window.pane.composer.focusField();
         const stops = [];
         for (let i = 0; i < 60; ++i) {
