@@ -10,12 +10,12 @@ cd "$(dirname "$0")"
 
 build_packages="g++ cmake ninja-build ccache pkg-config nlohmann-json3-dev libcli11-dev libpcre2-dev libxxhash-dev libsentencepiece-dev libzstd-dev libsqlite3-dev libboost1.81-dev"
 vulkan_packages="libvulkan-dev glslang-tools spirv-tools mesa-vulkan-drivers vulkan-validationlayers"
-app_packages="qt6-base-dev qt6-declarative-dev qt6-tools-dev qt6-tools-dev-tools qt6-l10n-tools libqt6svg6 qml6-module-qtqml qml6-module-qtqml-workerscript qml6-module-qtquick qml6-module-qtquick-controls qml6-module-qtquick-layouts qml6-module-qtquick-templates qml6-module-qtquick-window qml6-module-qttest fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji fonts-dejavu-core"
+app_packages="qt6-base-dev qt6-declarative-dev qt6-tools-dev qt6-tools-dev-tools qt6-l10n-tools qt6-pdf-dev libzip-dev libpugixml-dev libqt6svg6 qml6-module-qtqml qml6-module-qtqml-workerscript qml6-module-qtquick qml6-module-qtquick-controls qml6-module-qtquick-layouts qml6-module-qtquick-templates qml6-module-qtquick-window qml6-module-qttest fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji fonts-dejavu-core"
 test_packages="libgtest-dev libgmock-dev python3"
 screen_packages="xvfb xdotool imagemagick pngquant python3"
-ci_packages="git bc python3 clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev codespell g++-aarch64-linux-gnu qemu-user googletest abigail-tools"
+ci_packages="git bc python3 clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev codespell g++-aarch64-linux-gnu qemu-user googletest abigail-tools libzip-dev libpugixml-dev poppler-utils"
 serve_packages="python3 python3-venv wrk curl chromium nginx-light haproxy"
-package_packages="debootstrap lintian dpkg-dev file xz-utils $vulkan_packages $app_packages"
+package_packages="python3 debootstrap lintian dpkg-dev file xz-utils $vulkan_packages $app_packages"
 
 install() {
   wanted=""

@@ -15,6 +15,7 @@
 #include "app/chat/engine/runnel_engine.h"
 #include "app/chat/models/app_controller.h"
 #include "runtime/io/gguf.h"
+#include "tests/chat/reader/sample_pdf.h"
 #include "tests/chat/suites.h"
 #include "tests/support/chat_model.h"
 
@@ -767,15 +768,21 @@ class EngineTest : public QObject {
 
   void aDocumentIsReadOnceAndIsAPlace() {
     QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
-    QFile file(m_folder.filePath(QStringLiteral("tower.md")));
+    QFile file(m_folder.filePath(QStringLiteral("tower.pdf")));
     QVERIFY(file.open(QIODevice::WriteOnly));
-    file.write("The tower has 199 steps. The lamp turns once in 12 seconds.");
+    file.write(QByteArray::fromStdString(
+        test::pdfOfLines({"The tower has 199 steps.", "The lamp turns once in 12 seconds."})));
     file.close();
     QSignalSpy opened(m_engine.get(), &ChatEngine::placeOpened);
-    QVERIFY(chat().readDocument(file.fileName()));
+    m_app->drop(QUrl::fromLocalFile(file.fileName()));
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->documents()->ready(), kTimeoutMs);
+    QVERIFY(chat().messages()->rowCount() == 0);  // nothing is read unasked
+    m_app->documents()->read();
     QVERIFY(opened.wait(kTimeoutMs));
-    QTRY_COMPARE(chat().title(), QStringLiteral("After tower.md"));
+    QTRY_COMPARE(chat().title(), QStringLiteral("After tower.pdf"));
     QTRY_COMPARE(chat().messages()->rowCount(), 1);
+    QVERIFY2(textAt(0).contains(QStringLiteral("The tower has 199 steps.\nThe lamp turns")),
+             qPrintable(textAt(0)));
     QCOMPARE(chat().timeline()->rowCount(), 1);
     const qint64 place = idAt(0);
     QSignalSpy answered(m_engine.get(), &ChatEngine::answered);

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   }
   int failed = 0;
   if (all || is("chat")) failed += runChatModelTests(argc, argv);
+  if (all || is("document")) failed += runDocumentTests(argc, argv);
   if (all || is("lists")) failed += runListTests(argc, argv);
   if (all || is("markdown")) failed += runMarkdownTests(argc, argv);
   if (all || is("engine")) failed += runEngineTests(argc, argv);

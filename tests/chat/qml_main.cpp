@@ -19,6 +19,7 @@
 #include <memory>
 
 #include "app/chat/models/app_controller.h"
+#include "tests/chat/reader/sample_pdf.h"
 #include "tests/chat/scripted_engine.h"
 
 namespace runnel::chat {
@@ -28,6 +29,7 @@ class Desk : public QObject {
   Q_OBJECT
 
   QTemporaryDir m_folder;
+  QTemporaryDir m_papers;
 
   static bool send(QObject* window, QDropEvent&& event) {
     event.ignore();
@@ -57,6 +59,24 @@ class Desk : public QObject {
   }
 
   Q_INVOKABLE QString folder() const { return m_folder.path(); }
+  /// A folder of documents: report.pdf, secret.pdf, long.pdf, which takes a while, and sources in src.
+  Q_INVOKABLE QString papers() {
+    QDir(m_papers.path()).mkpath(QStringLiteral("src/sub"));
+    const std::vector<std::string> lines(4000, "The tower has 199 steps");
+    const std::pair<const char*, std::string> files[] = {
+        {"report.pdf", test::pdfOfLines({"The tower has 199 steps and a lamp."})},
+        {"secret.pdf", test::encryptedPdf()},
+        {"long.pdf", test::pdfOfLines(lines, 120)},
+        {"src/main.c", "int main(void) { return 0; }\n"},
+        {"src/sub/note.md", "A note.\n"},
+        {"src/large.json", std::string((1 << 20) + 1, '1')}};
+    for (const auto& [name, bytes] : files) {
+      QFile file(m_papers.filePath(QLatin1String(name)));
+      if (!file.exists() && file.open(QIODevice::WriteOnly))
+        file.write(bytes.data(), static_cast<qint64>(bytes.size()));
+    }
+    return m_papers.path();
+  }
   /// Events as a platform sends them. Whether the window took the drop.
   Q_INVOKABLE bool drop(QObject* window, const QString& path, const QPoint& at) {
     const std::unique_ptr<QMimeData> data = mime(path);

@@ -5,6 +5,7 @@
 #include <QObject>
 
 int runChatModelTests(int argc, char** argv);
+int runDocumentTests(int argc, char** argv);
 int runListTests(int argc, char** argv);
 int runMarkdownTests(int argc, char** argv);
 int runEngineTests(int argc, char** argv);

@@ -169,7 +169,7 @@ enum class Act {
   Resume,  // goes on with the answer at `after`, which was cut short
   Write,   // `text` is an answer that the user wrote; nothing is generated
   Try,     // three answers, of which none is stored
-  Read,    // the document `text`, a file, begins a new conversation `name`; nothing is generated
+  Read,    // the document `text` begins a new conversation `name`; nothing is generated
   Ask,     // `text` is asked of a copy of the state: neither it nor the answer is stored
 };
 

@@ -7,7 +7,6 @@
 #include <array>
 
 #include "app/chat/engine/convert.h"
-#include "app/chat/engine/document.h"
 #include "app/chat/engine/model_facts.h"
 #include "runnel/constraint.h"
 #include "runtime/base/try.h"
@@ -171,8 +170,7 @@ Status GenerationWorker::tryAnswers(const AnswerRequest& request, const std::sto
 
 Status GenerationWorker::readDocument(const AnswerRequest& request, const ReplayOptions& replay,
                                       AnswerReport& report) {
-  RUNNEL_TRY(const QString document, readDocumentText(request.text));
-  const std::string documents[] = {document.toStdString()};
+  const std::string documents[] = {request.text.toStdString()};
   RUNNEL_TRY(const Snapshot pack,
              make_pack(m_model, request.system.toStdString(), documents, replay));
   RUNNEL_TRY(ConversationStore store, m_store->get());

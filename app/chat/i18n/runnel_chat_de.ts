@@ -671,6 +671,10 @@
         <source>New folder…</source>
         <translation>Neuer Ordner …</translation>
     </message>
+    <message>
+        <source>Read a folder…</source>
+        <translation>Ordner lesen …</translation>
+    </message>
 </context>
 <context>
     <name>LibraryRow</name>
@@ -801,6 +805,10 @@
     <message>
         <source>Choose a JSON schema</source>
         <translation>JSON-Schema auswählen</translation>
+    </message>
+    <message>
+        <source>Read a folder</source>
+        <translation>Ordner lesen</translation>
     </message>
 </context>
 <context>
@@ -1121,6 +1129,24 @@
         <source>Read</source>
         <translation>Lesen</translation>
     </message>
+    <message>
+        <source>Opening %1…</source>
+        <translation>%1 wird geöffnet …</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n text and source files.</source>
+        <translation>
+            <numerusform>%n Text- oder Quelldatei.</numerusform>
+            <numerusform>%n Text- und Quelldateien.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n left out: no text, or larger than 1 MB.</source>
+        <translation>
+            <numerusform>%n ausgelassen: kein Text oder größer als 1 MB.</numerusform>
+            <numerusform>%n ausgelassen: kein Text oder größer als 1 MB.</numerusform>
+        </translation>
+    </message>
 </context>
 <context>
     <name>RemindBlock</name>
@@ -1431,6 +1457,50 @@
     <message>
         <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
         <translation>Macht es unwahrscheinlich, dass eine Antwort dieselbe Stelle noch einmal sagt. Üblich ist 0,8.</translation>
+    </message>
+    <message>
+        <source>%1 has no text or source files to read.</source>
+        <translation>%1 enthält keine lesbaren Text- oder Quelldateien.</translation>
+    </message>
+    <message>
+        <source>%1 has no text to read (scanned pages?).</source>
+        <translation>%1 enthält keinen lesbaren Text (gescannte Seiten?).</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is protected by a password. Save it without one.</source>
+        <translation>%1 kann nicht gelesen werden: durch ein Kennwort geschützt. Speichern Sie die Datei ohne Kennwort.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is too large. Choose a folder inside it.</source>
+        <translation>%1 kann nicht gelesen werden: zu groß. Wählen Sie einen Ordner darin.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is too large. Save a part of it.</source>
+        <translation>%1 kann nicht gelesen werden: zu groß. Speichern Sie einen Teil davon.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is damaged or not what its name says.</source>
+        <translation>%1 kann nicht gelesen werden: beschädigt oder nicht das, was der Name sagt.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that needs too much memory. Save a part of it.</source>
+        <translation>%1 kann nicht gelesen werden: Das braucht zu viel Speicher. Speichern Sie einen Teil davon.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that takes too long. Save a part of it.</source>
+        <translation>%1 kann nicht gelesen werden: Das dauert zu lange. Speichern Sie einen Teil davon.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: this system can&apos;t lock in the program that reads such files. Save it as text.</source>
+        <translation>%1 kann nicht gelesen werden: Dieses System kann das Programm, das solche Dateien liest, nicht abschotten. Speichern Sie die Datei als Text.</translation>
+    </message>
+    <message>
+        <source>This version can&apos;t read this kind of file: %1. Save it as text.</source>
+        <translation>Diese Version kann diese Art von Datei nicht lesen: %1. Speichern Sie die Datei als Text.</translation>
+    </message>
+    <message>
+        <source>%1 has no text to read.</source>
+        <translation>%1 enthält keinen lesbaren Text.</translation>
     </message>
 </context>
 <context>

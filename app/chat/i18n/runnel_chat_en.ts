@@ -671,6 +671,10 @@
         <source>New folder…</source>
         <translation>New folder…</translation>
     </message>
+    <message>
+        <source>Read a folder…</source>
+        <translation>Read a folder…</translation>
+    </message>
 </context>
 <context>
     <name>LibraryRow</name>
@@ -801,6 +805,10 @@
     <message>
         <source>Choose a JSON schema</source>
         <translation>Choose a JSON schema</translation>
+    </message>
+    <message>
+        <source>Read a folder</source>
+        <translation>Read a folder</translation>
     </message>
 </context>
 <context>
@@ -1121,6 +1129,24 @@
         <source>Read</source>
         <translation>Read</translation>
     </message>
+    <message>
+        <source>Opening %1…</source>
+        <translation>Opening %1…</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n text and source files.</source>
+        <translation>
+            <numerusform>%n text or source file.</numerusform>
+            <numerusform>%n text and source files.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n left out: no text, or larger than 1 MB.</source>
+        <translation>
+            <numerusform>%n left out: no text, or larger than 1 MB.</numerusform>
+            <numerusform>%n left out: no text, or larger than 1 MB.</numerusform>
+        </translation>
+    </message>
 </context>
 <context>
     <name>RemindBlock</name>
@@ -1431,6 +1457,50 @@
     <message>
         <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
         <translation>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</translation>
+    </message>
+    <message>
+        <source>%1 has no text or source files to read.</source>
+        <translation>%1 has no text or source files to read.</translation>
+    </message>
+    <message>
+        <source>%1 has no text to read (scanned pages?).</source>
+        <translation>%1 has no text to read (scanned pages?).</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is protected by a password. Save it without one.</source>
+        <translation>Can&apos;t read %1: it is protected by a password. Save it without one.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is too large. Choose a folder inside it.</source>
+        <translation>Can&apos;t read %1: it is too large. Choose a folder inside it.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is too large. Save a part of it.</source>
+        <translation>Can&apos;t read %1: it is too large. Save a part of it.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is damaged or not what its name says.</source>
+        <translation>Can&apos;t read %1: it is damaged or not what its name says.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that needs too much memory. Save a part of it.</source>
+        <translation>Can&apos;t read %1: that needs too much memory. Save a part of it.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that takes too long. Save a part of it.</source>
+        <translation>Can&apos;t read %1: that takes too long. Save a part of it.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: this system can&apos;t lock in the program that reads such files. Save it as text.</source>
+        <translation>Can&apos;t read %1: this system can&apos;t lock in the program that reads such files. Save it as text.</translation>
+    </message>
+    <message>
+        <source>This version can&apos;t read this kind of file: %1. Save it as text.</source>
+        <translation>This version can&apos;t read this kind of file: %1. Save it as text.</translation>
+    </message>
+    <message>
+        <source>%1 has no text to read.</source>
+        <translation>%1 has no text to read.</translation>
     </message>
 </context>
 <context>

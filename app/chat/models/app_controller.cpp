@@ -147,7 +147,8 @@ AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions 
       m_chat(engine, settings),
       m_library(engine),
       m_models(engine, settings, m_options.modelFolders),
-      m_tour(m_chat, m_library, settings) {
+      m_tour(m_chat, m_library, settings),
+      m_documents(m_chat) {
   connect(&m_chat, &ChatModel::libraryChanged, &m_library, &LibraryModel::refresh);
   connect(&m_chat, &ChatModel::failed, this, [this](const Problem& p) {
     if (p.code != ErrorCode::device || !m_models.fallBack(p)) show(p);
@@ -162,6 +163,9 @@ AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions 
   connect(&m_models, &ModelPicker::chosen, this, [this] {
     // Who chooses a model while a chat is in view means that chat, too.
     if (!m_chat.own()->model().isEmpty()) m_chat.own()->chooseModel({});
+  });
+  connect(&m_documents, &DocumentModel::failed, this, [this](const NoDocument& no) {
+    show({ErrorCode::malformed, no.reason, About::Nothing, no.file}, inWords(no));
   });
   connect(&m_models, &ModelPicker::failed, this, [this](const Problem& p) { show(p); });
   connect(&m_models, &ModelPicker::fellBack, this, [this](const Problem& p) {
@@ -503,20 +507,11 @@ void AppController::openLink(const QString& link) {
 
 void AppController::drop(const QUrl& file) {
   const QString path = file.toLocalFile();
-  if (path.endsWith(QStringLiteral(".json"), Qt::CaseInsensitive) ||
-      path.endsWith(QStringLiteral(".rnlpack"), Qt::CaseInsensitive)) {
+  if (documentKind(path) != DocumentKind::None) {
+    m_documents.open(path);
+  } else if (path.endsWith(QStringLiteral(".json"), Qt::CaseInsensitive) ||
+             path.endsWith(QStringLiteral(".rnlpack"), Qt::CaseInsensitive)) {
     m_library.importFrom(file);
-  } else if (isDocument(path)) {
-    const Result<QString> text = readDocumentText(path);
-    constexpr qint64 kCharactersOfAToken = 4;  // of English and German text
-    if (!text) {
-      show(problem(text.error(), About::Nothing, path),
-           QCoreApplication::translate("Runnel", "Couldn't read %1: %2.")
-               .arg(path, QString::fromStdString(text.error().message)));
-    } else {
-      const qint64 tokens = text->size() / kCharactersOfAToken + 1;
-      Q_EMIT documentWanted(path, tokens, m_chat.secondsFor(tokens));
-    }
   } else if (!m_models.add(file)) {
     show({ErrorCode::unsupported, file.toString()},
          QCoreApplication::translate(

@@ -11,6 +11,7 @@
 #include <QVariantList>
 
 #include "app/chat/models/chat_model.h"
+#include "app/chat/models/document_model.h"
 #include "app/chat/models/library_model.h"
 #include "app/chat/models/model_picker.h"
 #include "app/chat/models/settings.h"
@@ -33,6 +34,7 @@ class AppController : public QObject {
   Q_PROPERTY(runnel::chat::LibraryModel* library READ library CONSTANT)
   Q_PROPERTY(runnel::chat::ModelPicker* models READ models CONSTANT)
   Q_PROPERTY(runnel::chat::Tour* tour READ tour CONSTANT)
+  Q_PROPERTY(runnel::chat::DocumentModel* documents READ documents CONSTANT)
   Q_PROPERTY(runnel::chat::Settings* settings READ settings CONSTANT)
   Q_PROPERTY(bool kiosk READ kiosk CONSTANT)
   Q_PROPERTY(QColor linkColour READ linkColour WRITE setLinkColour NOTIFY linkColourChanged)
@@ -61,6 +63,7 @@ class AppController : public QObject {
   LibraryModel* library() { return &m_library; }
   ModelPicker* models() { return &m_models; }
   Tour* tour() { return &m_tour; }
+  DocumentModel* documents() { return &m_documents; }
   Settings* settings() { return &m_settings; }
   bool kiosk() const { return m_options.kiosk; }
   QColor linkColour() const;
@@ -95,9 +98,6 @@ class AppController : public QObject {
   void noticeChanged();
   void trashChanged();
   void linkColourChanged();
-  /// A document was dropped or chosen: it is read if the user wants that.
-  /// @param tokens   about; @param seconds  about, 0: not known
-  void documentWanted(const QString& file, qint64 tokens, double seconds);
 
  private:
   struct Notice {
@@ -122,6 +122,7 @@ class AppController : public QObject {
   LibraryModel m_library;
   ModelPicker m_models;
   Tour m_tour;
+  DocumentModel m_documents;
   QVector<Notice> m_notices;
   int m_lastNotice = 0;
   QVector<DeletedRow> m_deleted;  // the newest first

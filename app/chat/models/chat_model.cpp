@@ -397,10 +397,10 @@ void ChatModel::keepTry(int which) {
   begin({.conversation = m_conversation, .after = m_triedAfter, .text = text, .act = Act::Write});
 }
 
-bool ChatModel::readDocument(const QString& file) {
+bool ChatModel::readDocument(const QString& file, const QString& text) {
   if (busy()) return false;
   startNew();
-  begin({.text = file,
+  begin({.text = text,
          .name = QCoreApplication::translate("Runnel", "After %1").arg(QFileInfo(file).fileName()),
          .act = Act::Read});
   return true;

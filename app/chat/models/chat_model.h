@@ -139,8 +139,8 @@ class ChatModel : public QObject {
   /// False if something is being answered.
   Q_INVOKABLE bool tryThree(qint64 message);
   Q_INVOKABLE void keepTry(int which);
-  /// Reads a document once: a chat begins after it, and others can. False if something is being answered.
-  Q_INVOKABLE bool readDocument(const QString& file);
+  /// Reads a document's text once: a chat begins after it, and others can. False if something is being answered.
+  bool readDocument(const QString& file, const QString& text);
   /// Asks a copy of the state where the talk stands: told() is the answer, and nothing is added.
   Q_INVOKABLE bool askAside(const QString& question);
   /// What the answers of this chat must be from now on; kept with it.

@@ -15,6 +15,7 @@ Rectangle {
     signal settingsWanted
     signal importWanted
     signal documentWanted
+    signal folderWanted
     signal trashWanted
     signal exportWanted(double conversation)
     signal folderWanted(double conversation)  // 0: a new one
@@ -266,6 +267,10 @@ Rectangle {
                     Action {
                         text: qsTr("Read a document…")
                         onTriggered: pane.documentWanted()
+                    }
+                    Action {
+                        text: qsTr("Read a folder…")
+                        onTriggered: pane.folderWanted()
                     }
                     Action {
                         text: qsTr("Import chats…")

@@ -25,6 +25,7 @@ ApplicationWindow {
     readonly property alias readDialog: reading
     readonly property alias placePicker: placeFolder
     readonly property alias schemaPicker: schemas
+    readonly property alias sourcePicker: sources
     readonly property alias libraryPane: library
     readonly property alias timelinePane: timeline
     readonly property alias drawer: libraryDrawer
@@ -40,7 +41,7 @@ ApplicationWindow {
     readonly property bool roomForTimeline: width >= Theme.fontSize * 76
     readonly property bool showLibrary: !narrow && App.settings.showLibrary
     readonly property bool showTimeline: roomForTimeline && App.settings.showTimeline
-    readonly property bool pageOpen: models.visible || deleted.visible || settings.visible || ofChat.visible || keys.visible || compare.visible || three.visible || asking.visible || placeFolder.visible || documents.visible || schemas.visible || opening.visible || importing.visible || exportFolder.visible || saving.visible
+    readonly property bool pageOpen: models.visible || deleted.visible || settings.visible || ofChat.visible || keys.visible || compare.visible || three.visible || asking.visible || placeFolder.visible || documents.visible || sources.visible || schemas.visible || opening.visible || importing.visible || exportFolder.visible || saving.visible
 
     function widthOf(pane) {
         const kept = Number(App.settings.recall(pane, 0));
@@ -192,6 +193,7 @@ ApplicationWindow {
             onSettingsWanted: settings.open()
             onImportWanted: importing.openIn("")
             onDocumentWanted: documents.openIn("")
+            onFolderWanted: sources.openIn("")
             onTrashWanted: deleted.open()
             onExportWanted: id => window.exportChat(id)
             onFolderWanted: id => foldering.openFor(id)
@@ -256,6 +258,7 @@ ApplicationWindow {
             onSettingsWanted: { libraryDrawer.close(); settings.open(); }
             onImportWanted: { libraryDrawer.close(); importing.openIn(""); }
             onDocumentWanted: { libraryDrawer.close(); documents.openIn(""); }
+            onFolderWanted: { libraryDrawer.close(); sources.openIn(""); }
             onTrashWanted: { libraryDrawer.close(); deleted.open(); }
             onExportWanted: id => { libraryDrawer.close(); window.exportChat(id); }
             onFolderWanted: id => foldering.openFor(id)
@@ -303,10 +306,6 @@ ApplicationWindow {
     TrySheet { id: three }
     AskSheet { id: asking }
     ReadDialog { id: reading }
-    Connections {
-        target: App
-        function onDocumentWanted(file, tokens, seconds) { reading.openFor(file, tokens, seconds); }
-    }
 
     FilePicker {
         id: opening
@@ -335,8 +334,15 @@ ApplicationWindow {
     FilePicker {
         id: documents
         title: qsTr("Read a document")
-        patterns: ["*.txt", "*.text", "*.md", "*.markdown"]
+        patterns: ["*.txt", "*.text", "*.md", "*.markdown", "*.pdf", "*.docx", "*.odt"]
         remembers: "documentFolder"
+        onAccepted: path => App.drop(Files.toUrl(path))
+    }
+    FilePicker {
+        id: sources
+        title: qsTr("Read a folder")
+        folders: true
+        remembers: "sourceFolder"
         onAccepted: path => App.drop(Files.toUrl(path))
     }
     FilePicker {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says what reading a document costs, and asks.
+// A document is opened, what reading it costs is said, and the user asked.
 import QtQuick
 import QtQuick.Controls.Basic
 import QtQuick.Layouts
@@ -9,16 +9,22 @@ import Runnel.Chat
 Popup {
     id: dialog
 
-    property string file
-    property double tokens: 0
-    property double seconds: 0
+    readonly property DocumentModel document: App.documents
+    property string name  // stays while the dialog goes
+    readonly property double seconds: document.ready ? App.chat.secondsFor(document.tokens) : 0
 
-    function openFor(document, length, time) {
-        file = document;
-        tokens = length;
-        seconds = time;
-        open();
-        read.forceActiveFocus();
+    onClosed: document.close()
+
+    Connections {
+        target: App.documents
+        function onOpened() {
+            dialog.name = App.documents.name;
+            dialog.open();
+            cancel.forceActiveFocus();
+        }
+        function onChanged() {
+            if (App.documents.name === "") dialog.close();
+        }
     }
 
     parent: T.Overlay.overlay
@@ -43,9 +49,10 @@ Popup {
         Text {
             id: words
             Layout.fillWidth: true
-            text: dialog.seconds > 0
-                  ? qsTr("Read %1? %L2 tokens, about %3 s. Old details fade.").arg(Files.nameOf(dialog.file)).arg(dialog.tokens).arg(Math.max(1, Math.round(dialog.seconds)))
-                  : qsTr("Read %1? About %L2 tokens. Old details fade.").arg(Files.nameOf(dialog.file)).arg(dialog.tokens)
+            text: !dialog.document.ready ? qsTr("Opening %1…").arg(dialog.name)
+                  : dialog.seconds > 0
+                  ? qsTr("Read %1? %L2 tokens, about %3 s. Old details fade.").arg(dialog.name).arg(dialog.document.tokens).arg(Math.max(1, Math.round(dialog.seconds)))
+                  : qsTr("Read %1? About %L2 tokens. Old details fade.").arg(dialog.name).arg(dialog.document.tokens)
             textFormat: Text.PlainText
             wrapMode: Text.Wrap
             color: Theme.text
@@ -53,10 +60,37 @@ Popup {
             font.family: Theme.fontFamily
             font.bold: true
         }
+        Text {
+            Layout.fillWidth: true
+            visible: dialog.document.files > 0
+            text: qsTr("%n text and source files.", "", dialog.document.files)
+                  + (dialog.document.leftOut > 0 ? " " + qsTr("%n left out: no text, or larger than 1 MB.", "", dialog.document.leftOut) : "")
+            textFormat: Text.PlainText
+            wrapMode: Text.Wrap
+            color: Theme.muted
+            font.pixelSize: Theme.smallSize
+            font.family: Theme.fontFamily
+        }
+        Rectangle {
+            Layout.fillWidth: true
+            visible: !dialog.document.ready
+            implicitHeight: Theme.unit
+            radius: height / 2
+            color: Theme.border
+            Accessible.role: Accessible.ProgressBar
+            Accessible.name: words.text
+            Rectangle {
+                height: parent.height
+                radius: height / 2
+                width: parent.width * dialog.document.progress
+                color: Theme.accent
+            }
+        }
         RowLayout {
             Layout.alignment: Qt.AlignRight
             spacing: Theme.gap
             TextButton {
+                id: cancel
                 text: qsTr("Cancel")
                 onClicked: dialog.close()
             }
@@ -64,9 +98,10 @@ Popup {
                 id: read
                 primary: true
                 text: qsTr("Read")
-                enabled: App.models.state === ModelPicker.Loaded && App.chat.state === ChatModel.Idle && !App.chat.busyElsewhere
+                onEnabledChanged: if (enabled && dialog.visible) forceActiveFocus()
+                enabled: dialog.document.ready && App.models.state === ModelPicker.Loaded && App.chat.state === ChatModel.Idle && !App.chat.busyElsewhere
                 onClicked: {
-                    App.chat.readDocument(dialog.file);
+                    App.documents.read();
                     dialog.close();
                 }
             }

@@ -405,12 +405,12 @@ WindowCase {
         script.finishLoad("cpu");
         verify(desk.drop(window, desk.folder() + "/notes.txt", Qt.point(300, 300)));
         tryCompare(window.readDialog, "opened", true);
-        verify(itemsOf(window.readDialog.contentItem, item => item.text === "Read notes.txt? About 626 tokens. Old details fade.").length === 1);
+        tryVerify(() => itemsOf(window.readDialog.contentItem, item => item.text === "Read notes.txt? About 626 tokens. Old details fade.").length === 1);
         const before = script.requestCount();
         keyClick(Qt.Key_Return);
         tryCompare(window.readDialog, "visible", false);
         compare(script.requestCount(), before + 1);
-        compare(script.lastText(), desk.folder() + "/notes.txt");
+        compare(script.lastText(), "n".repeat(2500));
         verify(App.chat.state !== ChatModel.Idle);
         const stops = script.stopCount();
         keyClick(Qt.Key_Escape);
@@ -419,7 +419,56 @@ WindowCase {
         tryCompare(App.chat, "state", ChatModel.Idle);
         compare(App.chat.draft, "");
         desk.drop(window, desk.folder() + "/empty.md", Qt.point(300, 300));
-        verify(App.notice.includes("has no text to read"), App.notice);
+        tryVerify(() => App.notice.includes("has no text to read"), 5000, App.notice);
+    }
+    function dialogSays(words) {
+        return itemsOf(window.readDialog.contentItem, item => item.text !== undefined && item.text.includes(words)).length > 0;
+    }
+    function test_aDroppedPdfIsReadWhenTheUserSaysSo() {
+        activate();
+        desk.drop(window, desk.folder() + "/one.gguf", Qt.point(300, 300));
+        script.finishLoad("cpu");
+        verify(desk.drop(window, desk.papers() + "/report.pdf", Qt.point(300, 300)));
+        tryCompare(window.readDialog, "opened", true);
+        tryVerify(() => dialogSays("Read report.pdf? About 10 tokens."), 60000);
+        const before = script.requestCount();
+        mouseClick(button(window.readDialog.contentItem, "Read"));
+        tryCompare(window.readDialog, "visible", false);
+        compare(script.requestCount(), before + 1);
+        compare(script.lastText(), "The tower has 199 steps and a lamp.\n");
+        script.failStopped();
+        tryCompare(App.chat, "state", ChatModel.Idle);
+    }
+    function test_openingADocumentShowsHowFarItIsAndCanBeStopped() {
+        activate();
+        const before = script.requestCount();
+        verify(desk.drop(window, desk.papers() + "/long.pdf", Qt.point(300, 300)));
+        tryCompare(window.readDialog, "opened", true);
+        verify(dialogSays("Opening long.pdf…"));
+        tryVerify(() => App.documents.progress > 0, 60000);
+        verify(!button(window.readDialog.contentItem, "Read").enabled);
+        keyClick(Qt.Key_Escape);
+        tryCompare(window.readDialog, "visible", false);
+        compare(App.documents.name, "");
+        wait(200);
+        compare(script.requestCount(), before);
+        compare(App.notice, "");
+    }
+    function test_aDocumentThatCannotBeReadIsRefusedInWords() {
+        activate();
+        verify(desk.drop(window, desk.papers() + "/secret.pdf", Qt.point(300, 300)));
+        tryVerify(() => App.noticeIsProblem, 60000);
+        compare(App.notice, "Can't read " + desk.papers() + "/secret.pdf: it is protected by a password. Save it without one.");
+        tryCompare(window.readDialog, "visible", false);
+    }
+    function test_aDroppedFolderIsItsSources() {
+        activate();
+        verify(desk.drop(window, desk.papers() + "/src", Qt.point(300, 300)));
+        tryCompare(window.readDialog, "opened", true);
+        tryVerify(() => dialogSays("Read src? About 21 tokens."), 60000);
+        verify(dialogSays("2 text and source files. 1 left out"));
+        keyClick(Qt.Key_Escape);
+        tryCompare(window.readDialog, "visible", false);
     }
     function test_theWindowShowsThatAFileCanBeDropped() {
         verify(!window.dropArea.containsDrag);
