@@ -505,6 +505,7 @@ Status run(std::span<char* const> arguments) {
 }  // namespace runnel::remind_bench
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what is shown is seen, also if a run is ended early
   const runnel::Status done = runnel::remind_bench::run(
       std::span(argv + 1, static_cast<std::size_t>(std::max(0, argc - 1))));
   if (!done) std::fprintf(stderr, "runnel_remind: %s\n", done.error().message.c_str());

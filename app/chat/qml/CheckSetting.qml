@@ -10,7 +10,7 @@ CheckBox {
     required property string title
 
     text: title
-    implicitHeight: Math.max(Theme.control, words.implicitHeight)
+    implicitHeight: Math.max(Theme.control, implicitContentHeight)
     leftPadding: 0
     spacing: Theme.gap * 2
     font.pixelSize: Theme.fontSize
@@ -20,7 +20,6 @@ CheckBox {
     Accessible.checkable: true
     Accessible.checked: checked
     contentItem: Text {
-        id: words
         leftPadding: box.indicator.width + box.spacing
         text: box.title
         wrapMode: Text.Wrap
