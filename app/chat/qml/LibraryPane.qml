@@ -15,7 +15,7 @@ Rectangle {
     signal settingsWanted
     signal importWanted
     signal documentWanted
-    signal folderWanted
+    signal sourcesWanted
     signal trashWanted
     signal exportWanted(double conversation)
     signal folderWanted(double conversation)  // 0: a new one
@@ -270,7 +270,7 @@ Rectangle {
                     }
                     Action {
                         text: qsTr("Read a folder…")
-                        onTriggered: pane.folderWanted()
+                        onTriggered: pane.sourcesWanted()
                     }
                     Action {
                         text: qsTr("Import chats…")

@@ -193,7 +193,7 @@ ApplicationWindow {
             onSettingsWanted: settings.open()
             onImportWanted: importing.openIn("")
             onDocumentWanted: documents.openIn("")
-            onFolderWanted: sources.openIn("")
+            onSourcesWanted: sources.openIn("")
             onTrashWanted: deleted.open()
             onExportWanted: id => window.exportChat(id)
             onFolderWanted: id => foldering.openFor(id)
@@ -258,7 +258,7 @@ ApplicationWindow {
             onSettingsWanted: { libraryDrawer.close(); settings.open(); }
             onImportWanted: { libraryDrawer.close(); importing.openIn(""); }
             onDocumentWanted: { libraryDrawer.close(); documents.openIn(""); }
-            onFolderWanted: { libraryDrawer.close(); sources.openIn(""); }
+            onSourcesWanted: { libraryDrawer.close(); sources.openIn(""); }
             onTrashWanted: { libraryDrawer.close(); deleted.open(); }
             onExportWanted: id => { libraryDrawer.close(); window.exportChat(id); }
             onFolderWanted: id => foldering.openFor(id)
