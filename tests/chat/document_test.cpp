@@ -127,7 +127,7 @@ class DocumentTest : public QObject {
                  "yes $(head -c 5000 /dev/zero | tr '\\0' x) | head -c 3000000 >&2; exit 10\n"),
              reader::Why::NoText);
     QCOMPARE(why("strange", "exit 99\n"), static_cast<reader::Why>(99));
-    DocumentReader none(QString(), {});
+    DocumentReader none(QString{}, {});
     QCOMPARE(wait(none, file).no.why, reader::Why::NotSupported);
     DocumentReader gone(m_folder.filePath(QStringLiteral("nowhere")), {});
     QCOMPARE(wait(gone, file).no.why, reader::Why::Io);

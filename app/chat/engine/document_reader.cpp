@@ -24,7 +24,8 @@ QString DocumentReader::findProgram() {
   return {};
 }
 
-DocumentReader::DocumentReader(QString program, const reader::Limits& limits, QObject* parent)
+DocumentReader::DocumentReader(std::optional<QString> program, const reader::Limits& limits,
+                               QObject* parent)
     : QObject(parent), m_program(std::move(program)), m_limits(limits) {
   m_patience.setSingleShot(true);
   connect(&m_patience, &QTimer::timeout, this,
@@ -101,7 +102,8 @@ void DocumentReader::readByProgram() {
   const QFileInfo file(m_file);
   if (!file.isFile()) return refuse(Why::Io, QStringLiteral("is no file"));
   if (!file.isReadable()) return refuse(Why::Io, QStringLiteral("no permission to read it"));
-  if (m_program.isEmpty()) {
+  const QString program = m_program ? *m_program : findProgram();
+  if (program.isEmpty()) {
     return refuse(Why::NotSupported,
                   QStringLiteral("the program runnel-read-document is not beside this one: it is "
                                  "built where libzip and pugixml are"));
@@ -126,7 +128,7 @@ void DocumentReader::readByProgram() {
   // It minds its time itself; this is for one that does not.
   constexpr int kGraceMs = 2000;
   m_patience.start(m_limits.seconds * 1000 + kGraceMs);
-  process.start(m_program,
+  process.start(program,
                 {QStringLiteral("--seconds"), QString::number(m_limits.seconds),
                  QStringLiteral("--megabytes"), QString::number(m_limits.memoryBytes >> 20)});
 }

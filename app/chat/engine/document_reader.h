@@ -6,6 +6,7 @@
 #include <QObject>
 #include <QTimer>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "app/chat/engine/document.h"
@@ -21,8 +22,10 @@ class DocumentReader : public QObject {
   /// Where the program is: beside this one, or where it is installed to; empty: nowhere.
   static QString findProgram();
 
-  explicit DocumentReader(QObject* parent = nullptr) : DocumentReader(findProgram(), {}, parent) {}
-  DocumentReader(QString program, const reader::Limits& limits, QObject* parent = nullptr);
+  explicit DocumentReader(QObject* parent = nullptr) : DocumentReader(std::nullopt, {}, parent) {}
+  /// Without `program` it is looked for when it is needed.
+  DocumentReader(std::optional<QString> program, const reader::Limits& limits,
+                 QObject* parent = nullptr);
   ~DocumentReader() override;
 
   /// Begins; what is being read is given up. `file` is one of the kinds of documentKind().
@@ -42,7 +45,7 @@ class DocumentReader : public QObject {
   void onEnded();
   void fail(reader::Why why, const QString& reason);
 
-  const QString m_program;
+  const std::optional<QString> m_program;
   const reader::Limits m_limits;
   QString m_file;
   quint64 m_job = 0;  // what a thread tells of an earlier one is dropped
