@@ -1407,6 +1407,50 @@
         <source>Can&apos;t find %1, the model of this chat. It goes on with %2, which reads its text again.</source>
         <translation>Kann %1, das Modell dieses Chats, nicht finden. Er geht mit %2 weiter, das seinen Text neu liest.</translation>
     </message>
+    <message>
+        <source>%1 has no text or source files to read.</source>
+        <translation>%1 enthält keine lesbaren Text- oder Quelldateien.</translation>
+    </message>
+    <message>
+        <source>%1 has no text to read (scanned pages?).</source>
+        <translation>%1 enthält keinen lesbaren Text (gescannte Seiten?).</translation>
+    </message>
+    <message>
+        <source>%1 has no text to read.</source>
+        <translation>%1 enthält keinen lesbaren Text.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is protected by a password. Save it without one.</source>
+        <translation>%1 kann nicht gelesen werden: durch ein Kennwort geschützt. Speichern Sie die Datei ohne Kennwort.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is too large. Choose a folder inside it.</source>
+        <translation>%1 kann nicht gelesen werden: zu groß. Wählen Sie einen Ordner darin.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is too large. Save a part of it.</source>
+        <translation>%1 kann nicht gelesen werden: zu groß. Speichern Sie einen Teil davon.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is damaged or not what its name says.</source>
+        <translation>%1 kann nicht gelesen werden: beschädigt oder nicht das, was der Name sagt.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that needs too much memory. Save a part of it.</source>
+        <translation>%1 kann nicht gelesen werden: Das braucht zu viel Speicher. Speichern Sie einen Teil davon.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that takes too long. Save a part of it.</source>
+        <translation>%1 kann nicht gelesen werden: Das dauert zu lange. Speichern Sie einen Teil davon.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: this system can&apos;t lock in the program that reads such files. Save it as text.</source>
+        <translation>%1 kann nicht gelesen werden: Dieses System kann das Programm, das solche Dateien liest, nicht abschotten. Speichern Sie die Datei als Text.</translation>
+    </message>
+    <message>
+        <source>This version can&apos;t read this kind of file: %1. Save it as text.</source>
+        <translation>Diese Version kann diese Art von Datei nicht lesen: %1. Speichern Sie die Datei als Text.</translation>
+    </message>
 </context>
 <context>
     <name>SamplingSettings</name>
@@ -1457,50 +1501,6 @@
     <message>
         <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
         <translation>Macht es unwahrscheinlich, dass eine Antwort dieselbe Stelle noch einmal sagt. Üblich ist 0,8.</translation>
-    </message>
-    <message>
-        <source>%1 has no text or source files to read.</source>
-        <translation>%1 enthält keine lesbaren Text- oder Quelldateien.</translation>
-    </message>
-    <message>
-        <source>%1 has no text to read (scanned pages?).</source>
-        <translation>%1 enthält keinen lesbaren Text (gescannte Seiten?).</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: it is protected by a password. Save it without one.</source>
-        <translation>%1 kann nicht gelesen werden: durch ein Kennwort geschützt. Speichern Sie die Datei ohne Kennwort.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: it is too large. Choose a folder inside it.</source>
-        <translation>%1 kann nicht gelesen werden: zu groß. Wählen Sie einen Ordner darin.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: it is too large. Save a part of it.</source>
-        <translation>%1 kann nicht gelesen werden: zu groß. Speichern Sie einen Teil davon.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: it is damaged or not what its name says.</source>
-        <translation>%1 kann nicht gelesen werden: beschädigt oder nicht das, was der Name sagt.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: that needs too much memory. Save a part of it.</source>
-        <translation>%1 kann nicht gelesen werden: Das braucht zu viel Speicher. Speichern Sie einen Teil davon.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: that takes too long. Save a part of it.</source>
-        <translation>%1 kann nicht gelesen werden: Das dauert zu lange. Speichern Sie einen Teil davon.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: this system can&apos;t lock in the program that reads such files. Save it as text.</source>
-        <translation>%1 kann nicht gelesen werden: Dieses System kann das Programm, das solche Dateien liest, nicht abschotten. Speichern Sie die Datei als Text.</translation>
-    </message>
-    <message>
-        <source>This version can&apos;t read this kind of file: %1. Save it as text.</source>
-        <translation>Diese Version kann diese Art von Datei nicht lesen: %1. Speichern Sie die Datei als Text.</translation>
-    </message>
-    <message>
-        <source>%1 has no text to read.</source>
-        <translation>%1 enthält keinen lesbaren Text.</translation>
     </message>
 </context>
 <context>

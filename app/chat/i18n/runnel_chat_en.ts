@@ -1407,6 +1407,50 @@
         <source>Can&apos;t find %1, the model of this chat. It goes on with %2, which reads its text again.</source>
         <translation>Can&apos;t find %1, the model of this chat. It goes on with %2, which reads its text again.</translation>
     </message>
+    <message>
+        <source>%1 has no text or source files to read.</source>
+        <translation>%1 has no text or source files to read.</translation>
+    </message>
+    <message>
+        <source>%1 has no text to read (scanned pages?).</source>
+        <translation>%1 has no text to read (scanned pages?).</translation>
+    </message>
+    <message>
+        <source>%1 has no text to read.</source>
+        <translation>%1 has no text to read.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is protected by a password. Save it without one.</source>
+        <translation>Can&apos;t read %1: it is protected by a password. Save it without one.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is too large. Choose a folder inside it.</source>
+        <translation>Can&apos;t read %1: it is too large. Choose a folder inside it.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is too large. Save a part of it.</source>
+        <translation>Can&apos;t read %1: it is too large. Save a part of it.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is damaged or not what its name says.</source>
+        <translation>Can&apos;t read %1: it is damaged or not what its name says.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that needs too much memory. Save a part of it.</source>
+        <translation>Can&apos;t read %1: that needs too much memory. Save a part of it.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that takes too long. Save a part of it.</source>
+        <translation>Can&apos;t read %1: that takes too long. Save a part of it.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: this system can&apos;t lock in the program that reads such files. Save it as text.</source>
+        <translation>Can&apos;t read %1: this system can&apos;t lock in the program that reads such files. Save it as text.</translation>
+    </message>
+    <message>
+        <source>This version can&apos;t read this kind of file: %1. Save it as text.</source>
+        <translation>This version can&apos;t read this kind of file: %1. Save it as text.</translation>
+    </message>
 </context>
 <context>
     <name>SamplingSettings</name>
@@ -1457,50 +1501,6 @@
     <message>
         <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
         <translation>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</translation>
-    </message>
-    <message>
-        <source>%1 has no text or source files to read.</source>
-        <translation>%1 has no text or source files to read.</translation>
-    </message>
-    <message>
-        <source>%1 has no text to read (scanned pages?).</source>
-        <translation>%1 has no text to read (scanned pages?).</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: it is protected by a password. Save it without one.</source>
-        <translation>Can&apos;t read %1: it is protected by a password. Save it without one.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: it is too large. Choose a folder inside it.</source>
-        <translation>Can&apos;t read %1: it is too large. Choose a folder inside it.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: it is too large. Save a part of it.</source>
-        <translation>Can&apos;t read %1: it is too large. Save a part of it.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: it is damaged or not what its name says.</source>
-        <translation>Can&apos;t read %1: it is damaged or not what its name says.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: that needs too much memory. Save a part of it.</source>
-        <translation>Can&apos;t read %1: that needs too much memory. Save a part of it.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: that takes too long. Save a part of it.</source>
-        <translation>Can&apos;t read %1: that takes too long. Save a part of it.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: this system can&apos;t lock in the program that reads such files. Save it as text.</source>
-        <translation>Can&apos;t read %1: this system can&apos;t lock in the program that reads such files. Save it as text.</translation>
-    </message>
-    <message>
-        <source>This version can&apos;t read this kind of file: %1. Save it as text.</source>
-        <translation>This version can&apos;t read this kind of file: %1. Save it as text.</translation>
-    </message>
-    <message>
-        <source>%1 has no text to read.</source>
-        <translation>%1 has no text to read.</translation>
     </message>
 </context>
 <context>
