@@ -15,6 +15,7 @@
 #include "app/chat/engine/runnel_engine.h"
 #include "app/chat/models/app_controller.h"
 #include "runtime/io/gguf.h"
+#include "runtime/store/sqlite.h"
 #include "tests/chat/reader/sample_pdf.h"
 #include "tests/chat/suites.h"
 #include "tests/support/chat_model.h"
@@ -649,10 +650,16 @@ class EngineTest : public QObject {
     const QString library = m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries));
     leave();
     {
-      // The page of the index of words and of others: the tables of messages stay readable.
+      // The index of words: the tables of messages stay readable.
+      auto database =
+          Database::open(library.toStdString(), std::chrono::seconds(1), Database::Access::read);
+      QVERIFY(database);
+      const auto page =
+          database->number("SELECT rootpage FROM sqlite_master WHERE name = 'words_data'");
+      QVERIFY(page && *page);
       QFile file(library);
       QVERIFY(file.open(QIODevice::ReadWrite));
-      QVERIFY(file.seek(file.size() - 4096));
+      QVERIFY(file.seek((**page - 1) * 4096));
       file.write(QByteArray(4096, 'x'));
     }
     start();
