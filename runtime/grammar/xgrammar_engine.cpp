@@ -382,7 +382,7 @@ void runnel_xgrammar_checkpoint(std::size_t bytes) {
   using runnel::budget;
   if (bytes != 0) runnel_xgrammar_takes(bytes);
   if (budget != nullptr && runnel::computed_seconds() > budget->until)
-    throw runnel::OutOfBudget("takes longer than 2 seconds to compile");
+    throw runnel::OutOfBudget("takes longer than 4 seconds to compile");
 }
 
 // XGrammar's messages (XGRAMMAR_LOG_CUSTOMIZE).

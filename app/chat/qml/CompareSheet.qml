@@ -58,6 +58,9 @@ Sheet {
                             onClicked: half.index === 0 ? --sheet.left : --sheet.right
                         }
                         Text {
+                            Layout.fillWidth: true
+                            Layout.maximumWidth: implicitWidth
+                            elide: Text.ElideRight
                             text: qsTr("Version %1 of %2").arg(half.which + 1).arg(sheet.versions.length)
                             color: Theme.muted
                             font.pixelSize: Theme.smallSize
@@ -72,6 +75,8 @@ Sheet {
                         Item { Layout.fillWidth: true }
                     }
                     TextButton {
+                        Layout.fillWidth: true
+                        Layout.maximumWidth: implicitWidth
                         text: qsTr("Continue with this version")
                         enabled: half.version !== null && App.chat.state === ChatModel.Idle
                         onClicked: {

@@ -36,15 +36,22 @@ Item {
         anchors.fill: parent
         spacing: 0
 
-        RowLayout {
+        // Not a layout: those of Qt 6.4 can miss that something is shown while the window is resized.
+        Item {
+            id: head
+            // What the buttons and a bit of the title leave to the model's name; where it is too little, the list's menu
+            // leads there.
+            readonly property real roomForModel: width - (Theme.control + Theme.unit) * (1 + (pane.libraryHidden ? 1 : 0) + (pane.timelineHidden ? 1 : 0))
+                                                 - Theme.gap - Theme.fontSize * 5
             Layout.fillWidth: true
             Layout.leftMargin: Theme.gap
             Layout.rightMargin: Theme.gap
             Layout.topMargin: Theme.unit
             Layout.bottomMargin: Theme.unit
-            spacing: Theme.unit
+            implicitHeight: Theme.control
 
             IconButton {
+                id: libraryButton
                 visible: pane.libraryHidden
                 name: qsTr("Show the chat list")
                 symbol: "menu"
@@ -52,8 +59,11 @@ Item {
                 onClicked: pane.libraryWanted()
             }
             Text {
-                Layout.fillWidth: true
-                Layout.leftMargin: Theme.gap
+                anchors.left: pane.libraryHidden ? libraryButton.right : parent.left
+                anchors.leftMargin: Theme.gap
+                anchors.right: tools.left
+                anchors.rightMargin: Theme.unit
+                anchors.verticalCenter: parent.verticalCenter
                 text: App.chat.title !== "" ? App.chat.title : qsTr("New chat")
                 textFormat: Text.PlainText
                 elide: Text.ElideRight
@@ -64,35 +74,42 @@ Item {
                 Accessible.role: Accessible.Heading
                 Accessible.name: text
             }
-            IconButton {
-                objectName: "chatSettings"
-                readonly property bool own: App.chat.own.model !== "" || !App.chat.own.samplesAsUsual
-                name: qsTr("This chat")
-                symbol: "sliders"
-                shortcut: "Ctrl+I"
-                color: own ? Theme.accent : Theme.muted
-                onClicked: pane.chatSettingsWanted()
-            }
-            TextButton {
-                objectName: "modelButton"
-                flatter: true
-                symbol: "model"
-                Layout.maximumWidth: pane.width * 0.4
-                text: App.models.state === ModelPicker.Loaded ? App.models.name
-                      : App.models.state === ModelPicker.Loading ? qsTr("Loading… %1%").arg(Math.round(App.models.progress * 100))
-                      : qsTr("Choose a model…")
-                font.pixelSize: Theme.smallSize
-                leftPadding: Theme.gap
-                rightPadding: Theme.gap
-                Accessible.name: qsTr("Model: %1").arg(text)
-                onClicked: pane.modelsWanted()
-            }
-            IconButton {
-                visible: pane.timelineHidden
-                name: qsTr("Show the timeline")
-                symbol: "tree"
-                shortcut: "Ctrl+T"
-                onClicked: pane.timelineWanted()
+            Row {
+                id: tools
+                anchors.right: parent.right
+                spacing: Theme.unit
+
+                IconButton {
+                    objectName: "chatSettings"
+                    readonly property bool own: App.chat.own.model !== "" || !App.chat.own.samplesAsUsual
+                    name: qsTr("This chat")
+                    symbol: "sliders"
+                    shortcut: "Ctrl+I"
+                    color: own ? Theme.accent : Theme.muted
+                    onClicked: pane.chatSettingsWanted()
+                }
+                TextButton {
+                    objectName: "modelButton"
+                    visible: head.roomForModel >= Theme.control * 2
+                    flatter: true
+                    symbol: "model"
+                    width: Math.min(implicitWidth, pane.width * 0.4, head.roomForModel)
+                    text: App.models.state === ModelPicker.Loaded ? App.models.name
+                          : App.models.state === ModelPicker.Loading ? qsTr("Loading… %1%").arg(Math.round(App.models.progress * 100))
+                          : qsTr("Choose a model…")
+                    font.pixelSize: Theme.smallSize
+                    leftPadding: Theme.gap
+                    rightPadding: Theme.gap
+                    Accessible.name: qsTr("Model: %1").arg(text)
+                    onClicked: pane.modelsWanted()
+                }
+                IconButton {
+                    visible: pane.timelineHidden
+                    name: qsTr("Show the timeline")
+                    symbol: "tree"
+                    shortcut: "Ctrl+T"
+                    onClicked: pane.timelineWanted()
+                }
             }
         }
         Rectangle {
@@ -114,6 +131,9 @@ Item {
                 property var place: null  // {row, below}: being returned to
                 property var thoughtsShown: ({})  // messages whose thoughts are seen
                 property var quotedShown: ({})  // messages of which what was re-read is seen
+                // Heights at this width and font of messages that were laid out once: one that is made again begins with
+                // its own, or it would push the end, while it grows, out of the view that follows it.
+                property var heights: ({})
                 property bool arrived: true
                 readonly property real end: originY + Math.max(0, contentHeight - height)
                 readonly property bool nearEnd: contentY >= end - Theme.margin
@@ -175,6 +195,7 @@ Item {
                 onFollowingChanged: keeping.restart()
                 onContentHeightChanged: Qt.callLater(settle)
                 onHeightChanged: Qt.callLater(settle)
+                onWidthChanged: heights = ({})
                 onMovementStarted: {
                     place = null;
                     following = false;
@@ -198,6 +219,8 @@ Item {
                 delegate: MessageDelegate {
                     id: delegate
                     width: ListView.view.width
+                    lastHeight: messages.heights[messageId] ?? 0
+                    onNaturalHeightChanged: if (messageId > 0 && (!growing || naturalHeight >= lastHeight * 0.9)) messages.heights[messageId] = naturalHeight
                     thoughtShown: messages.thoughtsShown[messageId] === true
                     onThoughtShownChanged: if (messageId > 0) messages.thoughtsShown[messageId] = thoughtShown
                     onMessageIdChanged: if (thoughtShown) messages.thoughtsShown[messageId] = true
@@ -211,8 +234,13 @@ Item {
                 }
 
                 Connections {
+                    target: Theme
+                    function onFontSizeChanged() { messages.heights = ({}); }
+                }
+                Connections {
                     target: App.chat
                     function onConversationChanged() {
+                        messages.heights = ({});
                         messages.place = null;
                         keeping.stop();
                     }

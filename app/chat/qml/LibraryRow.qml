@@ -170,9 +170,11 @@ ItemDelegate {
                     border.color: Theme.accent
                     radius: Theme.unit
                 }
-                onVisibleChanged: if (visible) {
-                    forceActiveFocus();
-                    selectAll();
+                onVisibleChanged: {
+                    if (visible) {
+                        forceActiveFocus();
+                        selectAll();
+                    } else if (focus) row.focus = true;  // what is hidden shall not be a stop of Tab
                 }
                 function keep() {
                     if (!row.renaming) return;

@@ -25,6 +25,7 @@ Item {
     required property int index
 
     property bool editing: false
+    property real lastHeight: 0        // when it was seen before; 0: it was not
     property bool thoughtShown: false  // what was thought before the answer
     property bool quotedShown: false   // what was read again before the question
     signal menuWanted(Item at)
@@ -40,7 +41,16 @@ Item {
     // Buttons stand in the gap below a message and a little over its end, so they take no room; only where they are
     // always seen they have a line of their own.
     readonly property bool inLine: last || alternatives > 1 || Theme.touch
-    implicitHeight: content.implicitHeight + (inLine && fromUser && !editing ? 0 : Theme.margin)
+    readonly property real naturalHeight: content.implicitHeight + (inLine && fromUser && !editing ? 0 : Theme.margin)
+    // Blocks are made and laid out bit by bit; until they are, it is as high as it was before.
+    readonly property bool growing: growth.running
+    implicitHeight: growing ? Math.max(naturalHeight, lastHeight) : naturalHeight
+    onNaturalHeightChanged: if (naturalHeight >= lastHeight * 0.9) growth.stop()
+    Timer {
+        id: growth
+        interval: 1000
+        running: message.lastHeight > 0
+    }
     z: hover.hovered ? 1 : 0
     Accessible.role: Accessible.ListItem
     Accessible.name: (fromUser ? qsTr("You") : speaker === "system" ? qsTr("System prompt") : qsTr("Answer")) + ": " + text

@@ -112,7 +112,7 @@ class RUNNEL_API Constraint {
   bool accepts(std::string_view text) const;
 
   static constexpr std::size_t kMostForced = 16;  ///< fed in one pass
-  static constexpr double kCompileSeconds = 2.0;  ///< then a compilation is given up
+  static constexpr double kCompileSeconds = 4.0;  ///< then a compilation is given up
   static constexpr std::uint64_t kCompileBytes = std::uint64_t{256} << 20;
 
  private:

@@ -439,17 +439,14 @@ void add_tests(Builtins& table) {
 
 }  // namespace
 
-const Builtins& builtins() {
-  static const Builtins table = [] {
-    Builtins made;
-    add_operators(made);
-    add_functions(made);
-    add_methods(made);
-    add_filters(made);
-    add_tests(made);
-    return made;
-  }();
-  return table;
+Builtins make_builtins() {
+  Builtins made;
+  add_operators(made);
+  add_functions(made);
+  add_methods(made);
+  add_filters(made);
+  add_tests(made);
+  return made;
 }
 
 }  // namespace runnel::jinja

@@ -104,7 +104,9 @@ Value call_macro(const Call& call, const std::string& macro, const NamedNodes& p
 
 class Parser : Scanner {
  public:
-  using Scanner::Scanner;
+  /// `builtins`: outlives what is parsed.
+  Parser(std::string_view source, const Builtins& builtins)
+      : Scanner(source), builtins_(builtins) {}
 
   Result<Node> run() {
     Node body = parse_body({});
@@ -140,12 +142,14 @@ class Parser : Scanner {
     NamedNodes all;
     for (const Node& value : first) all.emplace_back("", value);
     all.insert(all.end(), others.begin(), others.end());
-    return node([name, all, builtin = builtins().find(name)](Run& run) {
+    const auto found = builtins_.find(name);
+    const Callable* const builtin = found != builtins_.end() ? &found->second : nullptr;
+    return node([name, all, builtin](Run& run) {
       Call made{run, {}};
       made.arguments.reserve(all.size());
       for (const auto& [argument, value] : all) made.arguments.emplace_back(argument, value(run));
-      const bool known = builtin != builtins().end() && !run.error();
-      return known ? builtin->second(made) : run.call(name, std::move(made.arguments));
+      const bool known = builtin != nullptr && !run.error();
+      return known ? (*builtin)(made) : run.call(name, std::move(made.arguments));
     });
   }
 
@@ -473,6 +477,7 @@ class Parser : Scanner {
     return inverted ? call("not", {tested}) : tested;
   }
 
+  const Builtins& builtins_;
   int depth_ = 0;
   int loops_ = 0;  // fors around this statement
 };
@@ -485,13 +490,14 @@ Result<Template> Template::parse(std::string_view source) {
                 " bytes, at most ", kMostBytes, " are read");
   if (const std::size_t bad = first_invalid_utf8(source); bad != source.npos)
     return fail(ErrorCode::malformed, "chat template: byte ", bad, " is not UTF-8");
-  RUNNEL_TRY(Node body, Parser(source).run());
-  return Template(std::move(body));
+  auto builtins = std::make_shared<const Builtins>(make_builtins());
+  RUNNEL_TRY(Node body, Parser(source, *builtins).run());
+  return Template(std::move(builtins), std::move(body));
 }
 
 Result<Text> Template::render(std::vector<std::pair<std::string, Value>> variables,
                               const std::tm& now, Limits limits) const {
-  Run run(limits, now);
+  Run run(*builtins_, limits, now);
   for (auto& [name, value] : variables) run.scope->variables[name] = std::move(value);
   body_(run);
   if (run.error()) return *run.error();

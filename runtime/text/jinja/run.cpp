@@ -138,9 +138,9 @@ Value call(Call& c) {
 Value call_method(Call& c) {
   const Value object = c[0];
   const Value name = c[1];
-  const auto method = builtins().find(object.type() + "." + bytes_of(c.text(1)));
+  const auto method = c.run.builtins.find(object.type() + "." + bytes_of(c.text(1)));
   c.arguments.erase(c.arguments.begin() + 1);
-  if (method != builtins().end()) return method->second(c);
+  if (method != c.run.builtins.end()) return method->second(c);
   c.arguments[0].second = item(c.run, object, name);
   return call(c);
 }
@@ -220,16 +220,15 @@ Value Run::variable(const std::string& name) const {
   for (const Scope* block = scope.get(); block != nullptr; block = block->outer.get())
     if (const auto found = block->variables.find(name); found != block->variables.end())
       return found->second;
-  const auto function = builtins().find(name + "()");
-  return function != builtins().end() ? Value(function->second)
-                                      : Undefined{in_quotes(name) + " is undefined"};
+  const auto function = builtins.find(name + "()");
+  return function != builtins.end() ? Value(function->second)
+                                    : Undefined{in_quotes(name) + " is undefined"};
 }
 
 Value Run::call(const std::string& name, Arguments arguments) {
   if (error_) return {};
   Call made{*this, std::move(arguments)};
-  if (const auto found = builtins().find(name); found != builtins().end())
-    return found->second(made);
+  if (const auto found = builtins.find(name); found != builtins.end()) return found->second(made);
   const bool filter = name.starts_with('|');
   return wrong((filter ? "the filter " : "the test ") + in_quotes(name.substr(filter ? 1 : 3)) +
                    " is not known here",

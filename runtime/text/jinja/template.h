@@ -23,6 +23,12 @@ struct Limits {
   int depth = 400;                                // of calls and expressions
 };
 
+/// What templates can call: operators by their signs, "|trim" and other filters, "is none" and other tests, "str.split"
+/// and other methods (what they are applied to is the first argument), "range()" and other functions.
+using Builtins = std::map<std::string, Callable, std::less<>>;
+Builtins make_builtins();
+void add_operators(Builtins& table);
+
 /// A statement, which gives undefined, or an expression.
 class Node {
  public:
@@ -49,7 +55,8 @@ class Run {
  public:
   enum class Flow { on, next, leave };  // next and leave: up to the loop around
 
-  Run(const Limits& most, const std::tm& time) : limits(most), now(time) {}
+  Run(const Builtins& table, const Limits& most, const std::tm& time)
+      : builtins(table), limits(most), now(time) {}
 
   /// Keeps the error, with the line. @return undefined
   Value wrong(const std::string& message, ErrorCode code = ErrorCode::invalid_argument);
@@ -64,9 +71,10 @@ class Run {
   /// What a for loop goes over. Undefined is empty.
   std::vector<Value> items(const Value& value);
   Value variable(const std::string& name) const;
-  /// Calls what builtins() has of this name.
+  /// Calls what `builtins` has of this name.
   Value call(const std::string& name, Arguments arguments);
 
+  const Builtins& builtins;
   const Limits limits;
   const std::tm now;
   Flow flow = Flow::on;
@@ -101,12 +109,6 @@ struct Call {
   }
 };
 
-/// What templates can call: operators by their signs, "|trim" and other filters, "is none" and other tests, "str.split"
-/// and other methods (what they are applied to is the first argument), "range()" and other functions.
-using Builtins = std::map<std::string, Callable, std::less<>>;
-const Builtins& builtins();
-void add_operators(Builtins& table);
-
 /// object[index]
 Value item(Run& run, const Value& object, const Value& index);
 
@@ -127,7 +129,9 @@ class Template {
                       Limits limits = {}) const;
 
  private:
-  explicit Template(Node body) : body_(std::move(body)) {}
+  Template(std::shared_ptr<const Builtins> builtins, Node body)
+      : builtins_(std::move(builtins)), body_(std::move(body)) {}
+  std::shared_ptr<const Builtins> builtins_;  // which `body_` refers to
   Node body_;
 };
 

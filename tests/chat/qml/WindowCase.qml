@@ -92,7 +92,7 @@ TestCase {
     function entry(menu, words) {
         tryCompare(menu, "opened", true);
         for (let i = 0; i < menu.count; ++i) {
-            if (menu.itemAt(i).text === words) return menu.itemAt(i);
+            if (menu.itemAt(i).text === words) return settled(menu.itemAt(i));
         }
         fail("the menu has no entry " + words);
     }

@@ -217,7 +217,7 @@ WindowCase {
         const list = window.pane.list;
         const links = itemsOf(messageAt(4), item => item.clicked !== undefined && item.text === "Show this message");
         compare(links.length, 2);
-        mouseClick(links[0]);
+        mouseClick(settled(links[0]));
         tryVerify(() => list.itemAtIndex(0) !== null && list.itemAtIndex(0).y >= list.contentY - 1);
         compare(App.chat.messages.count, 6);
         // What stands below is the branch as it was, also after it was opened again.

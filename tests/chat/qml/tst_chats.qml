@@ -17,13 +17,18 @@ WindowCase {
         while (App.library.folders.length > 0) App.library.removeFolder(App.library.folders[0].id);
         activate();
     }
+    // The rows as the model has them now: a list lets go of one only when it is laid out.
+    function rows() {
+        list.forceLayout();
+        return itemsOf(list, item => item.showMenu !== undefined);
+    }
     function rowOf(name) {
         let found = [];
-        tryVerify(() => (found = itemsOf(list, item => item.showMenu !== undefined && item.name === name)).length === 1, 1000, name);
+        tryVerify(() => (found = rows().filter(row => row.name === name)).length === 1, 1000, name);
         return settled(found[0]);
     }
     function names() {
-        return itemsOf(list, item => item.showMenu !== undefined).sort((a, b) => a.y - b.y).map(row => row.name);
+        return rows().sort((a, b) => a.y - b.y).map(row => row.name);
     }
     function focusRow(name) {
         list.currentIndex = rowOf(name).index;

@@ -60,6 +60,24 @@ TestCase {
         compare(button.Accessible.name, "Send");
     }
 
+    function test_theViewStaysAtTheEndBelowAnAnswerHigherThanWhatIsMadeAhead() {
+        for (const [words, answer] of [["high", "Line\n\n".repeat(150)], ["short", "yes"], ["shorter", "no"]]) {
+            App.chat.draft = words;
+            App.chat.send();
+            script.answerWith(answer);
+            settle();
+        }
+        tryVerify(() => pane.list.itemAtIndex(5) !== null && pane.list.itemAtIndex(4) !== null);
+        let moves = 0;
+        const count = () => ++moves;
+        wait(300);
+        pane.list.contentYChanged.connect(count);
+        wait(500);
+        pane.list.contentYChanged.disconnect(count);
+        compare(moves, 0);
+        verify(pane.list.nearEnd);
+        verify(pane.list.itemAtIndex(5) !== null);
+    }
     function test_theViewFollowsTheAnswerUntilTheUserScrollsUp() {
         type("long");
         keyClick(Qt.Key_Return);

@@ -16,7 +16,8 @@ WindowCase {
     }
 
     function test_touchTargetsAreLargeAndInsideTheScreen_data() {
-        return [{tag: "800x480", w: 800, h: 480}, {tag: "1280x720", w: 1280, h: 720}, {tag: "3840x2160", w: 3840, h: 2160}];
+        return [{tag: "400x500", w: 400, h: 500}, {tag: "400x700", w: 400, h: 700}, {tag: "800x480", w: 800, h: 480},
+                {tag: "1280x720", w: 1280, h: 720}, {tag: "3840x2160", w: 3840, h: 2160}];
     }
     function test_touchTargetsAreLargeAndInsideTheScreen(data) {
         App.chat.startNew();
