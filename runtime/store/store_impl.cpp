@@ -376,13 +376,13 @@ Result<std::vector<PathStep>> ConversationStore::Impl::read_path(MessageId messa
     RUNNEL_TRY(const bool row, rows.step());
     if (!row) break;
     PathStep step{.message = read_message(rows)};
-    constexpr int kOwn = kMessageColumnCount;  // columns from here on
-    step.has_tokens = !rows.is_null(kOwn);
-    step.tokens = tokens_of(rows.blob(kOwn));
-    step.position = static_cast<std::uint64_t>(rows.integer(kOwn + 1));
-    step.history = static_cast<std::uint64_t>(rows.integer(kOwn + 2));
-    step.snapshot = rows.text(kOwn + 3);
-    step.never_read = rows.integer(kOwn + 4) != 0;
+    constexpr int kOthers = kMessageColumnCount;  // columns from here on
+    step.has_tokens = !rows.is_null(kOthers);
+    step.tokens = tokens_of(rows.blob(kOthers));
+    step.position = static_cast<std::uint64_t>(rows.integer(kOthers + 1));
+    step.history = static_cast<std::uint64_t>(rows.integer(kOthers + 2));
+    step.snapshot = rows.text(kOthers + 3);
+    step.never_read = rows.integer(kOthers + 4) != 0;
     path.push_back(std::move(step));
   }
   if (path.empty()) return fail(ErrorCode::not_found, "message ", message, ": is not there");
