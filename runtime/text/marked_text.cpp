@@ -26,7 +26,7 @@ MarkedText marked_text(std::string_view utf8, bool given) {
     const Utf8Step step = utf8_step(utf8);
     const bool whole = step.kind == Utf8Step::Kind::character;
     const char32_t byte = kNoCharacter | static_cast<unsigned char>(utf8[0]);
-    out += (whole ? step.code_point : byte) | (given ? kGiven : 0);
+    out += static_cast<char32_t>((whole ? step.code_point : byte) | (given ? kGiven : 0));
     utf8.remove_prefix(whole ? step.length : 1);
   }
   return out;

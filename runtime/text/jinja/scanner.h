@@ -210,7 +210,7 @@ class Scanner {
         const auto code = number_in<std::uint32_t>(hex, 16);
         if (hex.size() != digits || !code || *code > 0x10ffff || (*code >> 11) == 0x1b)
           wrong("a broken escape in a text");
-        out += code.value_or(0);
+        out += static_cast<char32_t>(code.value_or(0));
         i += digits;
       } else if (c != U'\n') {
         out += {U'\\', c};
