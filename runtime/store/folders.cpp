@@ -105,9 +105,8 @@ Result<MessageId> ConversationStore::begin_again(ConversationId id, MessageId le
                                             .thought = message.thought,
                                             .thought_ms = message.thought_ms}));
     copies[message.id] = head;
-    std::vector<Quotation> quotations = message.quotations;
-    for (Quotation& quotation : quotations) quotation.message = copies[quotation.message];
-    RUNNEL_CHECK_OK(impl_->keep_quotations(head, quotations));
+    RUNNEL_CHECK_OK(impl_->keep_quotations(head, message.quotations,
+                                           [&copies](MessageId quoted) { return copies[quoted]; }));
   }
   if (head == 0) {
     RUNNEL_CHECK_OK(

@@ -121,10 +121,9 @@ Result<ConversationId> store_one(StoreImpl& impl, const ImportedConversation& re
     ids.push_back(database.last_id());
     RUNNEL_CHECK_OK(impl.index_words(ids.back(), message.text));
     RUNNEL_CHECK_OK(impl.keep_thought(ids.back(), message.thought, message.thought_ms));
-    std::vector<Quotation> quotations = message.quotations;
-    for (Quotation& quotation : quotations)
-      quotation.message = ids[static_cast<std::size_t>(quotation.message)];
-    RUNNEL_CHECK_OK(impl.keep_quotations(ids.back(), quotations));
+    RUNNEL_CHECK_OK(impl.keep_quotations(ids.back(), message.quotations, [&ids](MessageId quoted) {
+      return ids[static_cast<std::size_t>(quoted)];
+    }));
   }
   RUNNEL_CHECK_OK(
       database.run_with("UPDATE conversations SET head = ?1 WHERE id = ?2", ids[read.head], id));

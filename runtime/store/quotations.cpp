@@ -27,10 +27,9 @@ std::vector<Quotation> quotations_from(const json& list) {
   return quotations;
 }
 
-std::string text_of(std::span<const Quotation> quotations) {
+std::string text_of(std::span<const Quotation> quotations, const RenameMessage& rename) {
   if (quotations.empty()) return {};
-  return json_of(quotations, [](MessageId id) { return id; })
-      .dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_of(quotations, rename).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::vector<Quotation> quotations_from_text(std::string_view text) {

@@ -15,13 +15,15 @@ namespace runnel {
 
 /// The number of a message in another place: in a file, in another library.
 using RenameMessage = std::function<MessageId(MessageId)>;
+inline MessageId same_message(MessageId id) { return id; }
 
 nlohmann::json json_of(std::span<const Quotation> quotations, const RenameMessage& rename);
 /// Leniently: what is no quotation is left out.
 std::vector<Quotation> quotations_from(const nlohmann::json& list);
 
 /// The same as text; nothing for no quotations.
-std::string text_of(std::span<const Quotation> quotations);
+std::string text_of(std::span<const Quotation> quotations,
+                    const RenameMessage& rename = same_message);
 std::vector<Quotation> quotations_from_text(std::string_view text);
 
 }  // namespace runnel

@@ -200,12 +200,10 @@ struct Writer {
     messages[old.info.id] = last[of] = impl.database.last_id();
     ++report.messages;
     RUNNEL_CHECK_OK(impl.keep_thought(last[of], old.info.thought, old.info.thought_ms));
-    std::vector<Quotation> quotations = old.info.quotations;
-    for (Quotation& quotation : quotations) {
-      const auto quoted = messages.find(quotation.message);
-      quotation.message = quoted == messages.end() ? 0 : quoted->second;
-    }
-    RUNNEL_CHECK_OK(impl.keep_quotations(last[of], quotations));
+    RUNNEL_CHECK_OK(impl.keep_quotations(last[of], old.info.quotations, [this](MessageId id) {
+      const auto quoted = messages.find(id);
+      return quoted == messages.end() ? 0 : quoted->second;
+    }));
     return impl.index_words(last[of], old.info.text);
   }
 

@@ -117,10 +117,11 @@ Status ConversationStore::Impl::keep_thought(MessageId message, std::string_view
 }
 
 Status ConversationStore::Impl::keep_quotations(MessageId message,
-                                                std::span<const Quotation> quotations) {
+                                                std::span<const Quotation> quotations,
+                                                const RenameMessage& rename) {
   if (quotations.empty()) return {};
   return database.run_with("INSERT OR REPLACE INTO quotations(message, text) VALUES (?1, ?2)",
-                           message, text_of(quotations));
+                           message, text_of(quotations, rename));
 }
 
 Result<MessageId> ConversationStore::Impl::insert_messages(ConversationId conversation,

@@ -13,6 +13,7 @@
 #include "runnel/store.h"
 #include "runnel/types.h"
 #include "runtime/base/access.h"
+#include "runtime/store/quotations.h"
 #include "runtime/store/reserve.h"
 #include "runtime/store/snapshot_cache.h"
 #include "runtime/store/sqlite.h"
@@ -133,8 +134,9 @@ struct ConversationStore::Impl {
   Result<MessageId> insert_message(const NewMessage& message);
   /// What was thought before an answer; nothing if `thought` is empty.
   Status keep_thought(MessageId message, std::string_view thought, std::int64_t ms);
-  /// What the model reads before it; nothing if there are none.
-  Status keep_quotations(MessageId message, std::span<const Quotation> quotations);
+  /// What the model reads before it; nothing if there are none. `rename`: what the messages that they are of are here.
+  Status keep_quotations(MessageId message, std::span<const Quotation> quotations,
+                         const RenameMessage& rename = same_message);
   /// Messages that no model has read, one after the other, from the first of a conversation without any. Takes the lock.
   /// @return the last of them
   Result<MessageId> insert_messages(ConversationId conversation,

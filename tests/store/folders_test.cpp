@@ -129,6 +129,23 @@ TEST_F(FoldersTest, AnotherSystemPromptBeginsABranchThatIsReadFromTheStart) {
   EXPECT_EQ(made->session().position(), position);
 }
 
+TEST_F(FoldersTest, ABranchSaidAgainKeepsWhatIsReadBeforeItsQuestions) {
+  const auto first = store_.add({.text = "My sister is Maeve.", .name = "a"});
+  ASSERT_TRUE(first) << first.error().message;
+  const auto question = store_.add(
+      {.conversation = first->conversation, .parent = first->id, .text = "Who is my sister?"});
+  ASSERT_TRUE(question) << question.error().message;
+  ASSERT_TRUE(*store_.set_quotations(question->id, {{first->id, "My sister is Maeve."}}));
+  const auto head = store_.begin_again(first->conversation, question->id, "Be brief.");
+  ASSERT_TRUE(head) << head.error().message;
+  const auto path = store_.path(*head);
+  ASSERT_EQ(path->size(), 3U);
+  ASSERT_EQ(path->back().quotations.size(), 1U);
+  EXPECT_EQ(path->back().quotations[0].message, (*path)[1].id);
+  EXPECT_EQ(path->back().quotations[0].text, "My sister is Maeve.");
+  EXPECT_NE((*path)[1].id, first->id);
+}
+
 TEST_F(FoldersTest, WithoutAPromptOrMessagesItBeginsAgainAsWell) {
   const auto said = store_.add({.text = "Hello", .name = "a", .system = "Be brief."});
   const auto none = store_.begin_again(said->conversation, said->id, "");
