@@ -182,6 +182,14 @@ class MarkdownTest : public QObject {
     QCOMPARE(blocks.at(2).kind, MarkdownBlock::Formula);
     QCOMPARE(blocks.at(3).text, QStringLiteral("and `$d$` is code"));
   }
+  void aStringOfManyLinesIsOneString() {
+    const QString code = QStringLiteral("def f():\n  \"\"\"Words in\n  a 'doc'\"\"\"\n  return 1");
+    const QString python = QStringLiteral("python");
+    QCOMPARE(coloured(code, python, 1), QStringList({QStringLiteral("\"\"\"Words in string")}));
+    QCOMPARE(coloured(code, python, 2), QStringList({QStringLiteral("  a 'doc'\"\"\" string")}));
+    QCOMPARE(coloured(code, python, 3),
+             QStringList({QStringLiteral("return keyword"), QStringLiteral("1 number")}));
+  }
   void whatIsNoFormulaStandsAsItIsWritten_data() {
     QTest::addColumn<QString>("text");
     QTest::newRow("money") << QStringLiteral("It is $5 or $6, not $7.");

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "runtime/text/jinja/template.h"
+#include "tests/support/slow.h"
 #include "tests/text/jinja_fixture.h"
 #include "tests/text/tokenizer_fixture.h"
 
@@ -169,7 +170,8 @@ TEST(Jinja, HostileTemplatesEndSoonInLittleMemoryWithASentence) {
     EXPECT_NE(shown(source).find(sentence), std::string::npos) << shown(source).substr(0, 200);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
   }
-  EXPECT_LT(peak_memory() - memory, std::size_t{1} << 30);
+  // A sanitizer keeps what was freed for a while.
+  if (!test::kSlowBuild) EXPECT_LT(peak_memory() - memory, std::size_t{1} << 30);
 }
 
 TEST(Jinja, ANamespaceInItselfIsNoLeak) {

@@ -6,7 +6,12 @@
 namespace runnel::chat {
 namespace {
 
-constexpr int kInBlockComment = 1;
+enum LineState {
+  kPlain,
+  kInBlockComment,
+  kInLongString,
+  kInLongSingleString
+};  // at the end of a line
 
 bool isKeyword(const QString& word) {
   static const QSet<QString> words = [] {
@@ -60,7 +65,7 @@ bool CodeHighlighter::hashComments() const {
 bool CodeHighlighter::slashComments() const { return m_language.isEmpty() || !hashComments(); }
 
 void CodeHighlighter::highlightBlock(const QString& text) {
-  setCurrentBlockState(0);
+  setCurrentBlockState(kPlain);
   if (m_language.isEmpty()) return;  // it is often no code
   qsizetype i = 0;
   const auto paint = [this](qsizetype from, qsizetype to, const QColor& colour) {
@@ -73,7 +78,26 @@ void CodeHighlighter::highlightBlock(const QString& text) {
     paint(from, to, m_comment);
     return to;
   };
-  if (previousBlockState() == kInBlockComment) i = blockComment(0);
+  const auto longString = [&](QChar quote, qsizetype from, qsizetype inside) {
+    const qsizetype end = text.indexOf(QString(3, quote), inside);
+    if (end < 0) setCurrentBlockState(quote == u'"' ? kInLongString : kInLongSingleString);
+    const qsizetype to = end < 0 ? text.size() : end + 3;
+    paint(from, to, m_string);
+    return to;
+  };
+  switch (previousBlockState()) {
+    case kInBlockComment:
+      i = blockComment(0);
+      break;
+    case kInLongString:
+      i = longString(u'"', 0, 0);
+      break;
+    case kInLongSingleString:
+      i = longString(u'\'', 0, 0);
+      break;
+    default:
+      break;
+  }
   while (i < text.size()) {
     const QChar c = text[i];
     const QStringView rest = QStringView(text).mid(i);
@@ -83,6 +107,8 @@ void CodeHighlighter::highlightBlock(const QString& text) {
     }
     if (slashComments() && rest.startsWith(u"/*")) {
       i = blockComment(i);
+    } else if (hashComments() && (rest.startsWith(u"\"\"\"") || rest.startsWith(u"'''"))) {
+      i = longString(c, i, i + 3);
     } else if (c == u'"' || c == u'\'') {
       qsizetype end = i + 1;
       while (end < text.size() && text[end] != c) end += text[end] == u'\\' ? 2 : 1;

@@ -227,24 +227,12 @@ Rectangle {
         RowLayout {
             Layout.fillWidth: true
             spacing: 0
-            TextButton {
-                flatter: true
-                symbol: "model"
-                text: qsTr("Models")
-                font.pixelSize: Theme.smallSize
-                leftPadding: Theme.gap
-                rightPadding: Theme.gap
-                onClicked: pane.modelsWanted()
-            }
-            TextButton {
+            IconButton {
                 id: more
                 objectName: "libraryMenuButton"
-                flatter: true
                 symbol: "more"
-                text: qsTr("More")
-                font.pixelSize: Theme.smallSize
-                leftPadding: Theme.gap
-                rightPadding: Theme.gap
+                color: Theme.accent
+                name: qsTr("More")
                 onClicked: chatsMenu.popup(more, 0, -chatsMenu.height)
 
                 Menu {
@@ -288,6 +276,15 @@ Rectangle {
                 }
             }
             Item { Layout.fillWidth: true }
+            TextButton {
+                flatter: true
+                symbol: "model"
+                text: qsTr("Models")
+                font.pixelSize: Theme.smallSize
+                leftPadding: Theme.gap
+                rightPadding: Theme.gap
+                onClicked: pane.modelsWanted()
+            }
             TextButton {
                 flatter: true
                 symbol: "sliders"
