@@ -433,6 +433,11 @@ void AppController::dismissNotice(int id) {
   Q_EMIT noticeChanged();
 }
 
+void AppController::dismissGoodNews() {
+  if (m_notices.removeIf([](const Notice& n) { return !n.problem && n.trash == 0; }) > 0)
+    Q_EMIT noticeChanged();
+}
+
 void AppController::act(const QString& what) {
   if (what == QStringLiteral("sampling")) {
     m_settings.resetSampling();

@@ -81,7 +81,10 @@ class AppController : public QObject {
   Q_INVOKABLE void restore(qint64 trash);
   Q_INVOKABLE void forgetDeleted(qint64 trash);  // for good
   Q_INVOKABLE void dismissNotice(int id = 0);    // 0: the newest
-  Q_INVOKABLE void act(const QString& what);     // of a notice's actions
+  /// Drops the notices that neither tell of a problem nor can be undone: where a page or a drawer comes in, they are
+  /// known by now, and would move its rows when they go.
+  Q_INVOKABLE void dismissGoodNews();
+  Q_INVOKABLE void act(const QString& what);  // of a notice's actions
   Q_INVOKABLE void copy(const QString& text);
   Q_INVOKABLE void openLink(const QString& link);  // after the user was asked
   Q_INVOKABLE bool isWebLink(const QString& link) const;

@@ -106,6 +106,9 @@ ModelPicker::ModelPicker(ChatEngine& engine, Settings& settings, QStringList fol
     }
     if (!m_rows.isEmpty()) Q_EMIT dataChanged(index(0), index(rowCount() - 1));
   });
+  connect(&engine, &ChatEngine::textWritten, this, [last = quint64{0}](quint64 ticket) mutable {
+    if (std::exchange(last, ticket) != ticket) qCInfo(logged) << "first words";
+  });
   connect(&engine, &ChatEngine::answered, this, [this](quint64, const AnswerReport& report) {
     qCInfo(logged).noquote() << report.written << "tokens on" << m_loaded.device;
   });

@@ -11,6 +11,10 @@ ColumnLayout {
     signal modelsWanted
     signal tourWanted
 
+    // A low window has room for the tour or for these.
+    readonly property bool suggests: App.models.state !== ModelPicker.None && !App.tour.active
+                                     && !(App.tour.offered && parent.height < Theme.fontSize * 28)
+
     spacing: Theme.margin
 
     Text {
@@ -60,7 +64,7 @@ ColumnLayout {
         }
     }
     Repeater {
-        model: App.tour.active ? [] : App.models.state === ModelPicker.None ? [] : [qsTr("How do I make a good cup of tea?"), qsTr("Write a short poem about a river."), qsTr("Explain what a queue is, with a code example.")]
+        model: !page.suggests ? [] : [qsTr("How do I make a good cup of tea?"), qsTr("Write a short poem about a river."), qsTr("Explain what a queue is, with a code example.")]
         TextButton {
             required property string modelData
             Layout.alignment: Qt.AlignHCenter

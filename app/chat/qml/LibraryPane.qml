@@ -29,6 +29,18 @@ Rectangle {
 
     color: Theme.side
 
+    // Words, with an icon where both fit.
+    component FooterButton: TextButton {
+        readonly property bool roomy: pane.width >= Theme.fontSize * 25
+        Layout.fillWidth: true
+        Layout.minimumWidth: Theme.control
+        Layout.maximumWidth: Math.ceil(implicitWidth)  // half a pixel less would cut a letter
+        flatter: true
+        font.pixelSize: Theme.smallSize
+        leftPadding: Theme.gap
+        rightPadding: Theme.gap
+    }
+
     ColumnLayout {
         anchors.fill: parent
         anchors.margins: Theme.gap
@@ -227,12 +239,11 @@ Rectangle {
         RowLayout {
             Layout.fillWidth: true
             spacing: 0
-            IconButton {
+            FooterButton {
                 id: more
                 objectName: "libraryMenuButton"
-                symbol: "more"
-                color: Theme.accent
-                name: qsTr("More")
+                symbol: roomy ? "more" : ""
+                text: qsTr("More")
                 onClicked: chatsMenu.popup(more, 0, -chatsMenu.height)
 
                 Menu {
@@ -276,22 +287,14 @@ Rectangle {
                 }
             }
             Item { Layout.fillWidth: true }
-            TextButton {
-                flatter: true
-                symbol: "model"
+            FooterButton {
+                symbol: roomy ? "model" : ""
                 text: qsTr("Models")
-                font.pixelSize: Theme.smallSize
-                leftPadding: Theme.gap
-                rightPadding: Theme.gap
                 onClicked: pane.modelsWanted()
             }
-            TextButton {
-                flatter: true
-                symbol: "sliders"
+            FooterButton {
+                symbol: roomy ? "sliders" : ""
                 text: qsTr("Settings")
-                font.pixelSize: Theme.smallSize
-                leftPadding: Theme.gap
-                rightPadding: Theme.gap
                 onClicked: pane.settingsWanted()
             }
         }

@@ -242,6 +242,7 @@ ApplicationWindow {
         height: window.height
         interactive: window.narrow
         padding: 0
+        onAboutToShow: App.dismissGoodNews()
         NoticeBar {
             id: drawerNotices
             shown: libraryDrawer.opened

@@ -23,11 +23,7 @@ Popup {
     width: small ? parent.width : wanted
     height: small ? parent.height : Math.min(parent.height * 0.86, Theme.fontSize * 52)
     closePolicy: Popup.CloseOnEscape | Popup.CloseOnPressOutside
-    // What went well before is known by now, and would move the page when it goes.
-    onAboutToShow: {
-        for (const notice of App.notices)
-            if (!notice.problem && !(notice.undo > 0)) App.dismissNotice(notice.id);
-    }
+    onAboutToShow: App.dismissGoodNews()
     T.Overlay.modal: Rectangle { color: "#80000000" }
     background: Rectangle {
         color: Theme.window

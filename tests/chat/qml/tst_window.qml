@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import QtQuick
+import QtQuick.Controls.Basic
 import QtTest
 import Runnel.Chat
 
@@ -227,6 +228,31 @@ WindowCase {
         compare(script.callCount("salvage"), 1);
         verify(App.notice.includes("/x/old.db"), App.notice);
         App.dismissNotice();
+    }
+    function test_aPageDoesNotShowGoodNewsOfBefore() {
+        activate();
+        script.failLibrary("/x/chats.db", "/x/chats.db: database disk image is malformed");
+        App.say("Exported to /x/talk.md");
+        compare(App.notices.length, 2);
+        keyClick(Qt.Key_F1);
+        tryVerify(() => window.pageOpen);
+        compare(App.notices.length, 1);
+        verify(App.noticeIsProblem);
+        keyClick(Qt.Key_Escape);
+        App.dismissNotice();
+    }
+    function test_theChatListIsAsWideAsItsPane() {
+        activate();
+        say("hi", "there");
+        for (const width of [12, 15, 19, 30]) {
+            window.libraryPane.SplitView.preferredWidth = Theme.fontSize * width;
+            tryCompare(window.libraryPane, "width", Theme.fontSize * width);
+            const outside = () => itemsOf(window.libraryPane, item => item.clicked !== undefined && item.visible)
+                .filter(item => item.mapToItem(window.libraryPane, item.width, 0).x > window.libraryPane.width)
+                .map(item => item.Accessible.name);
+            for (let i = 0; i < 20 && outside().length > 0; ++i) grabImage(window.contentItem), wait(50);
+            compare(outside(), [], "at " + width);
+        }
     }
     function test_aClickElsewhereKeepsANewName() {
         activate();
