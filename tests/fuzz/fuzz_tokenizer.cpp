@@ -44,7 +44,7 @@ void use(const runnel::Tokenizer& tokenizer, std::string_view text) {
     }
     (void)tokenizer.decode(*ids, true);
   }
-  const runnel::ChatMessage messages[] = {{"user", std::string(text)}};
+  const std::vector<runnel::ChatMessage> messages = {{"user", std::string(text)}};
   for (const auto style :
        {runnel::ChatStyle::plain, runnel::ChatStyle::chatml, runnel::ChatStyle::rwkv}) {
     (void)encode_chat(tokenizer, {style, {}, {}, {}}, messages,
