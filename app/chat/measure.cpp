@@ -128,6 +128,10 @@ class LongMeasurement : public QObject {
     m_quiet.setSingleShot(true);
     m_quiet.setInterval(400);
     connect(&m_quiet, &QTimer::timeout, this, [this] { next(); });
+    // A frame counts that was begun after the chat was there, not one that was still to be told of.
+    connect(
+        &m_window, &QQuickWindow::beforeSynchronizing, this,
+        [this] { m_begun = m_opening && m_chat.messages()->rowCount() > 0; }, Qt::DirectConnection);
     connect(
         &m_window, &QQuickWindow::frameSwapped, this, [this] { frame(); }, Qt::QueuedConnection);
     connect(&m_chat, &ChatModel::conversationChanged, this, [this] {
@@ -173,7 +177,7 @@ class LongMeasurement : public QObject {
       m_quiet.start();
     } else {
       m_opening = true;
-      m_shown = false;
+      m_shown = m_begun = false;
       m_cpu = cpuMs();
       m_clock.start();
       m_chat.open(m_conversation);
@@ -183,7 +187,7 @@ class LongMeasurement : public QObject {
 
   void frame() {
     if (m_wheeling) return wheel();
-    if (m_opening && !m_shown && m_chat.messages()->rowCount() > 0) {
+    if (m_opening && !m_shown && m_begun) {
       m_shown = true;
       m_openWall.push_back(wallMs());
     }
@@ -223,6 +227,7 @@ class LongMeasurement : public QObject {
   double m_cpu = 0;
   bool m_opening = false;
   bool m_shown = false;
+  bool m_begun = false;
   bool m_wheeling = false;
   int m_messages = 0;
   int m_steps = 0;

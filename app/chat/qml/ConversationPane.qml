@@ -169,17 +169,23 @@ Item {
                         Qt.callLater(goToEnd);
                     }
                 }
-                // Heights are known only once the messages are laid out, so this is called for every change of them.
+                // Heights are known only once the messages are laid out, so this is called for every change of them. It stays
+                // where it is there already: positioning drops the messages made ahead, and making them again would be the
+                // next change of heights.
                 function settle() {
                     if (place === null) return follow();
-                    positionViewAtIndex(place.row, ListView.Beginning);
-                    const item = itemAtIndex(place.row);
-                    const wanted = item ? item.y + place.below : 0;
-                    if (item) contentY = Math.max(originY, Math.min(end, wanted));
-                    arrived = item !== null && Math.abs(contentY - wanted) < 1;
+                    const target = item => Math.max(originY, Math.min(end, item.y + place.below));
+                    let item = itemAtIndex(place.row);
+                    if (!item || Math.abs(contentY - target(item)) >= 1) {
+                        positionViewAtIndex(place.row, ListView.Beginning);
+                        item = itemAtIndex(place.row);
+                        if (item) contentY = target(item);
+                    }
+                    arrived = item !== null && Math.abs(contentY - item.y - place.below) < 1;
                 }
                 function follow() {
-                    if (following) positionViewAtEnd();
+                    if (!following || (itemAtIndex(count - 1) && Math.abs(contentY - end) <= bottomMargin + 1)) return;
+                    positionViewAtEnd();
                 }
 
                 anchors.fill: parent
@@ -188,7 +194,10 @@ Item {
                 topMargin: Theme.margin
                 bottomMargin: Theme.gap
                 boundsBehavior: Flickable.StopAtBounds
-                cacheBuffer: 2000
+                cacheBuffer: 400
+                // No message is the current one, and nothing is to glide to it for minutes, a frame at a time.
+                currentIndex: -1
+                highlightFollowsCurrentItem: false
                 reuseItems: false
                 activeFocusOnTab: false
                 onContentYChanged: keeping.restart()

@@ -26,33 +26,36 @@ RowLayout {
     // The versions stand at the edge of the text, whichever that is.
     layoutDirection: fromUser ? Qt.RightToLeft : Qt.LeftToRight
 
-    RowLayout {
-        visible: actions.alternatives > 1
-        spacing: 0
-        IconButton {
-            name: qsTr("Previous version")
-            symbol: "chevron-left"
-            enabled: actions.idle && actions.alternative > 0
-            onClicked: App.chat.showAlternative(actions.messageId, -1)
-        }
-        Text {
-            text: (actions.alternative + 1) + "/" + actions.alternatives
-            color: Theme.muted
-            font.pixelSize: Theme.smallSize
-            font.family: Theme.fontFamily
-            Accessible.role: Accessible.StaticText
-            Accessible.name: qsTr("Version %1 of %2").arg(actions.alternative + 1).arg(actions.alternatives)
-        }
-        IconButton {
-            name: qsTr("Next version")
-            symbol: "chevron-right"
-            enabled: actions.idle && actions.alternative < actions.alternatives - 1
-            onClicked: App.chat.showAlternative(actions.messageId, 1)
-        }
-        IconButton {
-            name: qsTr("Compare versions")
-            symbol: "columns"
-            onClicked: actions.compareWanted()
+    Loader {
+        active: actions.alternatives > 1
+        visible: active
+        sourceComponent: RowLayout {
+            spacing: 0
+            IconButton {
+                name: qsTr("Previous version")
+                symbol: "chevron-left"
+                enabled: actions.idle && actions.alternative > 0
+                onClicked: App.chat.showAlternative(actions.messageId, -1)
+            }
+            Text {
+                text: (actions.alternative + 1) + "/" + actions.alternatives
+                color: Theme.muted
+                font.pixelSize: Theme.smallSize
+                font.family: Theme.fontFamily
+                Accessible.role: Accessible.StaticText
+                Accessible.name: qsTr("Version %1 of %2").arg(actions.alternative + 1).arg(actions.alternatives)
+            }
+            IconButton {
+                name: qsTr("Next version")
+                symbol: "chevron-right"
+                enabled: actions.idle && actions.alternative < actions.alternatives - 1
+                onClicked: App.chat.showAlternative(actions.messageId, 1)
+            }
+            IconButton {
+                name: qsTr("Compare versions")
+                symbol: "columns"
+                onClicked: actions.compareWanted()
+            }
         }
     }
     RowLayout {

@@ -63,18 +63,17 @@ Item {
         width: message.column
         spacing: Theme.unit
 
-        RowLayout {
-            visible: message.name !== "" || message.pinned || message.speaker === "system"
+        Loader {
+            active: message.name !== "" || message.pinned || message.speaker === "system"
+            visible: active
             Layout.alignment: message.fromUser ? Qt.AlignRight : Qt.AlignLeft
             Layout.maximumWidth: message.column
-            spacing: Theme.unit
-            Text {
+            sourceComponent: Text {
                 text: message.speaker === "system" ? qsTr("System prompt")
                       : [message.pinned ? qsTr("Pinned") : "", message.name].filter(part => part !== "").join(" · ")
                 textFormat: Text.PlainText
                 color: Theme.warm
                 elide: Text.ElideRight
-                Layout.fillWidth: true
                 font.pixelSize: Theme.smallSize
                 font.family: Theme.fontFamily
                 font.bold: true
@@ -93,44 +92,47 @@ Item {
             }
         }
         // The user's words.
-        Rectangle {
-            visible: message.fromUser && !message.editing
+        Loader {
+            active: message.fromUser && !message.editing
+            visible: active
             Layout.alignment: Qt.AlignRight
-            Layout.preferredWidth: Math.min(said.implicitWidth + Theme.margin * 2, message.column * 0.85)
-            implicitHeight: said.implicitHeight + Theme.gap * 3
-            radius: Theme.radius * 1.5
-            color: Theme.bubble
-            opacity: message.stored ? 1 : 0.75
-
-            Item {
-                id: bubble
-                anchors.fill: parent
-                anchors.margins: Theme.gap * 1.5
-                anchors.leftMargin: Theme.margin
-                anchors.rightMargin: Theme.margin
-                TextEdit {
-                    id: said
-                    readonly property Item editor: said
-                    width: parent.width
-                    text: message.fromUser ? message.text : ""
-                    textFormat: TextEdit.PlainText
-                    readOnly: true
-                    selectByMouse: false
-                    persistentSelection: true
-                    activeFocusOnPress: false
-                    activeFocusOnTab: false
-                    wrapMode: TextEdit.Wrap
-                    color: Theme.text
-                    selectionColor: Theme.accent
-                    selectedTextColor: Theme.accentText
-                    font.pixelSize: Theme.fontSize
-                    font.family: Theme.fontFamily
-                    Accessible.name: message.text
+            sourceComponent: Rectangle {
+                implicitWidth: Math.min(said.implicitWidth + Theme.margin * 2, message.column * 0.85)
+                implicitHeight: said.implicitHeight + Theme.gap * 3
+                radius: Theme.radius * 1.5
+                color: Theme.bubble
+                opacity: message.stored ? 1 : 0.75
+    
+                Item {
+                    id: bubble
+                    anchors.fill: parent
+                    anchors.margins: Theme.gap * 1.5
+                    anchors.leftMargin: Theme.margin
+                    anchors.rightMargin: Theme.margin
+                    TextEdit {
+                        id: said
+                        readonly property Item editor: said
+                        width: parent.width
+                        text: message.text
+                        textFormat: TextEdit.PlainText
+                        readOnly: true
+                        selectByMouse: false
+                        persistentSelection: true
+                        activeFocusOnPress: false
+                        activeFocusOnTab: false
+                        wrapMode: TextEdit.Wrap
+                        color: Theme.text
+                        selectionColor: Theme.accent
+                        selectedTextColor: Theme.accentText
+                        font.pixelSize: Theme.fontSize
+                        font.family: Theme.fontFamily
+                        Accessible.name: message.text
+                    }
                 }
-            }
-            SelectableArea {
-                anchors.fill: bubble
-                column: bubble
+                SelectableArea {
+                    anchors.fill: bubble
+                    column: bubble
+                }
             }
         }
         Loader {
@@ -177,49 +179,55 @@ Item {
                 onLinkWanted: link => message.linkWanted(link)
             }
         }
-        Row {
-            visible: message.writing
-            spacing: Theme.unit
-            topPadding: Theme.unit
-            Accessible.role: Accessible.StaticText
-            Accessible.name: qsTr("Answering…")
-            Repeater {
-                model: 3
-                Rectangle {
-                    required property int index
-                    width: Theme.unit * 1.5
-                    height: width
-                    radius: width / 2
-                    color: Theme.accent
-                    // A timer, not an animation: three frames a second are enough to show life.
-                    opacity: pulse.step === index ? 1 : 0.35
+        Loader {
+            active: message.writing
+            visible: active
+            sourceComponent: Row {
+                spacing: Theme.unit
+                topPadding: Theme.unit
+                Accessible.role: Accessible.StaticText
+                Accessible.name: qsTr("Answering…")
+                Repeater {
+                    model: 3
+                    Rectangle {
+                        required property int index
+                        width: Theme.unit * 1.5
+                        height: width
+                        radius: width / 2
+                        color: Theme.accent
+                        // A timer, not an animation: three frames a second are enough to show life.
+                        opacity: pulse.step === index ? 1 : 0.35
+                    }
+                }
+                Timer {
+                    id: pulse
+                    property int step: 0
+                    interval: 330
+                    repeat: true
+                    running: message.writing
+                    onTriggered: step = (step + 1) % 3
                 }
             }
-            Timer {
-                id: pulse
-                property int step: 0
-                interval: 330
-                repeat: true
-                running: message.writing
-                onTriggered: step = (step + 1) % 3
-            }
         }
-        RowLayout {
-            visible: !message.complete && !message.writing
-            spacing: Theme.gap
-            Text {
-                text: message.cut === "length" ? qsTr("Reached the length limit") : qsTr("Stopped")
-                color: Theme.muted
-                font.pixelSize: Theme.smallSize
-                font.family: Theme.fontFamily
-                font.italic: true
-            }
-            TextButton {
-                visible: message.last && message.stored
-                text: qsTr("Continue")
-                font.pixelSize: Theme.smallSize
-                enabled: App.chat.state === ChatModel.Idle && !App.chat.busyElsewhere
-                onClicked: App.chat.resume(message.messageId)
+        Loader {
+            active: !message.complete && !message.writing
+            visible: active
+            sourceComponent: RowLayout {
+                spacing: Theme.gap
+                Text {
+                    text: message.cut === "length" ? qsTr("Reached the length limit") : qsTr("Stopped")
+                    color: Theme.muted
+                    font.pixelSize: Theme.smallSize
+                    font.family: Theme.fontFamily
+                    font.italic: true
+                }
+                TextButton {
+                    visible: message.last && message.stored
+                    text: qsTr("Continue")
+                    font.pixelSize: Theme.smallSize
+                    enabled: App.chat.state === ChatModel.Idle && !App.chat.busyElsewhere
+                    onClicked: App.chat.resume(message.messageId)
+                }
             }
         }
         Item {

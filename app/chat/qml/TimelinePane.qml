@@ -67,7 +67,9 @@ Rectangle {
             property double head: 0  // what was brought into view last
             Layout.fillWidth: true
             Layout.fillHeight: true
-            model: App.chat.timeline
+            model: visible ? App.chat.timeline : null  // the drawer has another of these
+            onModelChanged: showHead()
+            highlightMoveDuration: 0
             clip: true
             boundsBehavior: Flickable.StopAtBounds
             activeFocusOnTab: true
@@ -82,12 +84,15 @@ Rectangle {
                 onLookWanted: if (!App.chat.look(messageId)) preview.openFor(messageId, speaker, delegate)
                 onMenuWanted: at => menu.openFor(messageId, pinned, App.chat.alternativesOf(messageId).length, at)
             }
+            function showHead() {
+                if (count > 0 && App.chat.timeline.headRow >= 0) positionViewAtIndex(App.chat.timeline.headRow, ListView.Contain);
+            }
             Connections {
                 target: App.chat.timeline
                 function onChanged() {
                     if (App.chat.timeline.headMessage === list.head) return;  // a branch was folded
                     list.head = App.chat.timeline.headMessage;
-                    if (App.chat.timeline.headRow >= 0) list.positionViewAtIndex(App.chat.timeline.headRow, ListView.Contain);
+                    list.showHead();
                 }
             }
 

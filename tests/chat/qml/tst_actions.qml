@@ -493,6 +493,19 @@ WindowCase {
         compare(days(401), []);
         tryVerify(() => timeline.contentItem.children.length < 120);  // only what is near is there
     }
+    function test_aLongChatMakesFewMessagesAndComesToRest() {
+        const id = script.addConversation("long", Array.from({length: 400}, (_, i) => "Message " + i + ". " + "Some words. ".repeat(i % 30)));
+        App.chat.open(id);
+        tryCompare(timeline, "count", 400);
+        const messages = findChild(window.pane, "messages");
+        tryVerify(() => messages.itemAtIndex(399) !== null);
+        tryVerify(() => messages.contentItem.children.length < 60, 5000, "made: " + messages.contentItem.children.length);
+        compare(messages.highlightItem, null);  // it would glide along the whole chat, a frame at a time
+        wait(200);
+        const there = messages.contentY;
+        wait(200);
+        compare(messages.contentY, there);
+    }
     function test_hoveringAPlacePreviewsIt() {
         say("one", "First line of the answer.\n\n" + "More of it. ".repeat(20) + "Its end.");
         tryCompare(timeline, "count", 2);
