@@ -171,7 +171,9 @@ TEST(Jinja, HostileTemplatesEndSoonInLittleMemoryWithASentence) {
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
   }
   // A sanitizer keeps what was freed for a while.
-  if (!test::kSlowBuild) EXPECT_LT(peak_memory() - memory, std::size_t{1} << 30);
+  if (!test::kSlowBuild) {
+    EXPECT_LT(peak_memory() - memory, std::size_t{1} << 30);
+  }
 }
 
 TEST(Jinja, ANamespaceInItselfIsNoLeak) {
