@@ -168,7 +168,8 @@ TEST(Jinja, HostileTemplatesEndSoonInLittleMemoryWithASentence) {
     SCOPED_TRACE(source.substr(0, 80));
     const auto start = std::chrono::steady_clock::now();
     EXPECT_NE(shown(source).find(sentence), std::string::npos) << shown(source).substr(0, 200);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+    EXPECT_LT(std::chrono::steady_clock::now() - start,
+              std::chrono::seconds(test::kSlowBuild ? 300 : 60));
   }
   // A sanitizer keeps what was freed for a while.
   if (!test::kSlowBuild) {
