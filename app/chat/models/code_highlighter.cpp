@@ -6,12 +6,8 @@
 namespace runnel::chat {
 namespace {
 
-enum LineState {
-  kPlain,
-  kInBlockComment,
-  kInLongString,
-  kInLongSingleString
-};  // at the end of a line
+// At the end of a line.
+enum LineState { kPlain, kInBlockComment, kInLongString, kInLongSingleString };
 
 bool isKeyword(const QString& word) {
   static const QSet<QString> words = [] {

@@ -23,14 +23,9 @@ ToolButton {
     Accessible.name: name
     Accessible.role: Accessible.Button
     Accessible.onPressAction: clicked()
-    // A page has hundreds of buttons, and one tip at a time.
-    Loader {
-        anchors.fill: parent
-        active: button.hovered
-        sourceComponent: Tip {
-            shown: true
-            text: button.shortcut !== "" ? button.name + " (" + App.keys(button.shortcut) + ")" : button.name
-        }
+    Tip {
+        shown: button.hovered
+        text: button.shortcut !== "" ? button.name + " (" + App.keys(button.shortcut) + ")" : button.name
     }
     Keys.onReturnPressed: clicked()
 

@@ -69,17 +69,14 @@ ItemDelegate {
         onClicked: row.menuWanted(row)
     }
 
-    Loader {
-        anchors.fill: parent
-        active: row.hovered
-        sourceComponent: Tip {
-            objectName: "hoverPreview"
-            readonly property int most: 400  // characters
-            shown: true
-            text: {
-                const said = App.chat.textOf(row.messageId).trim();
-                return (said.length > most ? said.slice(0, most) + "…" : said) + (row.costWords !== "" ? "\n\n" + row.costWords : "");
-            }
+    Tip {
+        name: "hoverPreview"
+        readonly property int most: 400  // characters
+        shown: row.hovered
+        text: {
+            if (!row.hovered) return "";
+            const said = App.chat.textOf(row.messageId).trim();
+            return (said.length > most ? said.slice(0, most) + "…" : said) + (row.costWords !== "" ? "\n\n" + row.costWords : "");
         }
     }
     topInset: dayHeight
