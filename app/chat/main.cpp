@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runnel-chat: talk to a model in a window.
 #include <QCommandLineParser>
-#include <QElapsedTimer>
 #include <QGuiApplication>
 #include <QQuickWindow>
 #include <QTimer>
@@ -105,14 +104,11 @@ int main(int argc, char* argv[]) {
   if (parser.isSet(quitting))
     QTimer::singleShot(parser.value(quitting).toInt(), application.window(), &QWindow::close);
   const int code = QGuiApplication::exec();
-  QElapsedTimer leaving;
-  leaving.start();
-  // A pass over a long text cannot be interrupted, and nothing that is kept depends on its end.
-  const bool ended = application.leave();
   if (parser.isSet(quitting)) {
-    std::printf("left after %lld ms\n", static_cast<long long>(leaving.elapsed()));
+    std::puts("leaving");
     std::fflush(stdout);
   }
-  if (!ended) std::_Exit(code);
+  // A pass over a long text cannot be interrupted, and nothing that is kept depends on its end.
+  if (!application.leave()) std::_Exit(code);
   return code;
 }

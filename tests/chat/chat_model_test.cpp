@@ -3,6 +3,7 @@
 #include "app/chat/models/chat_model.h"
 
 #include <QAbstractItemModelTester>
+#include <QElapsedTimer>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
@@ -122,6 +123,34 @@ class ChatModelTest : public QObject {
     QCOMPARE(failed.count(), 1);  // stopping is no failure
   }
 
+  void whatWasTypedSinceStandsAfterAMessageThatWasNotStored() {
+    m_chat->setDraft(QStringLiteral("Hello"));
+    m_chat->send();
+    m_chat->setDraft(QStringLiteral("And more"));
+    m_engine->failAnswer(ErrorCode::io);
+    QCOMPARE(m_chat->draft(), QStringLiteral("Hello\n\nAnd more"));
+    QCOMPARE(m_engine->drafts.value(0), m_chat->draft());
+    say(QStringLiteral("A"), QStringLiteral("1"));
+    m_chat->setDraft(QStringLiteral("typed"));
+    m_chat->edit(idAt(0), QStringLiteral("said otherwise"));
+    m_engine->failAnswer(ErrorCode::io);
+    QCOMPARE(m_chat->draft(), QStringLiteral("said otherwise\n\ntyped"));
+    QCOMPARE(m_engine->drafts.value(m_chat->conversation()), m_chat->draft());
+  }
+
+  void aFailureTakesNothingElseOutOfTheQueue() {
+    const qint64 a = m_engine->addConversation(QStringLiteral("a"), {QStringLiteral("X")});
+    m_chat->setDraft(QStringLiteral("first"));
+    QVERIFY(m_chat->send());
+    m_chat->open(a);
+    m_chat->setDraft(QStringLiteral("queued"));
+    QVERIFY(m_chat->send());
+    m_engine->failAnswer(ErrorCode::io);
+    QCOMPARE(m_engine->requests.last().text, QStringLiteral("queued"));
+    m_chat->startNew();
+    QCOMPARE(m_chat->draft(), QStringLiteral("first"));
+  }
+
   void readingALongMessageShowsProgress() {
     m_chat->setDraft(QStringLiteral("Long"));
     m_chat->send();
@@ -223,7 +252,7 @@ class ChatModelTest : public QObject {
     QVERIFY(m_engine->calls.contains(QStringLiteral("name %1 the start").arg(id)));
   }
 
-  void openingShowsWhereItWasLeftAndASearchedMessageWithItsBranch() {
+  void openingShowsWhereItWasLeftAndASearchedMessageBesideItDoesNotMove() {
     say(QStringLiteral("A"), QStringLiteral("1"));
     const qint64 conversation = m_chat->conversation();
     const qint64 first = idAt(1);
@@ -234,8 +263,17 @@ class ChatModelTest : public QObject {
     m_chat->open(conversation);
     QCOMPARE(textAt(1), QStringLiteral("other"));
     m_chat->startNew();
+    QSignalSpy found(m_chat.get(), &ChatModel::foundBeside);
     m_chat->open(conversation, first);
+    QCOMPARE(found.count(), 1);
+    QCOMPARE(found.last().at(0).toLongLong(), first);
+    QCOMPARE(textAt(1), QStringLiteral("other"));
+    m_chat->open(conversation, first);  // it is in view already
+    QCOMPARE(found.count(), 2);
+    m_chat->rewind(first);
     QCOMPARE(textAt(1), QStringLiteral("1"));
+    m_chat->open(conversation, first);
+    QCOMPARE(found.count(), 2);
   }
 
   void anAnswerGoesOnWhileAnotherChatIsInView() {
@@ -277,11 +315,18 @@ class ChatModelTest : public QObject {
     say(QStringLiteral("Hello"), QStringLiteral("Good day"));
     QVERIFY(m_chat->lengthKnown());
     QCOMPARE(m_chat->length(), 10);
+    const qint64 conversation = m_chat->conversation();
     m_chat->rewind(idAt(0));
     QVERIFY(!m_chat->lengthKnown());
-    QCOMPARE(m_chat->length(), 2);  // five characters
+    QCOMPARE(m_chat->length(), 5);  // five characters, and what is around a message
+    QCOMPARE(m_chat->timeline()->costOf(static_cast<double>(idAt(0))), m_chat->length());
+    QCOMPARE(m_chat->tokensToReadAgain(), 5.0);
     m_chat->startNew();
     QCOMPARE(m_chat->length(), 0);
+    m_chat->open(conversation);
+    m_chat->returnToEnd();
+    QVERIFY(m_chat->lengthKnown());  // what was counted once is known
+    QCOMPARE(m_chat->length(), 10);
   }
 
   void theLastVersionsInViewAreFound() {
@@ -308,6 +353,18 @@ class ChatModelTest : public QObject {
     QCOMPARE(later.draft(), QStringLiteral("new one"));
     later.open(a);
     QCOMPARE(later.draft(), QStringLiteral("for a"));
+  }
+
+  void typingWithoutAPauseIsKeptToo() {
+    QString text;
+    QElapsedTimer clock;
+    clock.start();
+    while (clock.elapsed() < 1500) {
+      m_chat->setDraft(text += QLatin1Char('a'));
+      QTest::qWait(40);
+    }
+    const qsizetype kept = m_engine->drafts.value(0).size();
+    QVERIFY2(kept * 2 > text.size(), qPrintable(QString::number(kept)));
   }
 
   void aDraftThatIsSentIsForgottenByTheLibraryAlone() {

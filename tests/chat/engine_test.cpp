@@ -11,6 +11,8 @@
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
+#include <algorithm>
+#include <array>
 
 #include "app/chat/engine/runnel_engine.h"
 #include "app/chat/models/app_controller.h"
@@ -419,8 +421,8 @@ class EngineTest : public QObject {
     QElapsedTimer clock;
     clock.start();
     chat().saveDraft();
-    const bool ended = m_engine->leave(QDeadlineTimer(250));
-    QVERIFY2(clock.elapsed() < 500 || !ended, qPrintable(QString::number(clock.elapsed())));
+    m_engine->leave(QDeadlineTimer(250));
+    QVERIFY2(clock.elapsed() < 500, qPrintable(QString::number(clock.elapsed())));
     leave();
     start();
     QTRY_COMPARE_WITH_TIMEOUT(chat().conversation() != 0 || m_app->library()->rowCount() == 1, true,
@@ -462,15 +464,19 @@ class EngineTest : public QObject {
          QStringLiteral("--quit-after"), QStringLiteral("4000"), QStringLiteral("--say"), said,
          kModel});
     program.setProcessChannelMode(QProcess::MergedChannels);
+    QByteArray out;
+    while (!out.contains("leaving\n") && program.waitForReadyRead(kTimeoutMs))
+      out += program.readAll();
+    QVERIFY2(out.contains("leaving\n"), out.constData());
+    QElapsedTimer clock;
+    clock.start();
     QVERIFY(program.waitForFinished(kTimeoutMs));
-    const QString out = QString::fromUtf8(program.readAll());
-    const qsizetype at = out.indexOf(QStringLiteral("left after "));
-    QVERIFY2(at >= 0, qPrintable(out));
-    const int ms = out.mid(at).section(u' ', 2, 2).toInt();
-    QVERIFY2(ms < 500, qPrintable(out));
+    QVERIFY2(clock.elapsed() < 500, qPrintable(QString::number(clock.elapsed())));
     start();
     QTRY_VERIFY_WITH_TIMEOUT(otherThan(0) != 0, kTimeoutMs);
-    QVERIFY(contentOf(otherThan(0)).first().contains(said));
+    const QStringList kept = contentOf(otherThan(0));
+    QVERIFY(kept.first().contains(said));
+    QCOMPARE(kept.size(), 2);  // it was not answered yet, and the talk stands there
   }
 
   void aCutAnswerIsContinuedAndAnAnswerWrittenByHandIsGoneOnFrom() {
@@ -683,12 +689,28 @@ class EngineTest : public QObject {
     say(QStringLiteral("Name a colour."));
     RunnelEngine other(m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries)).toStdString(),
                        1'000'000'000);
-    other.rename(chat().conversation(), QStringLiteral("renamed elsewhere"));
+    std::array<qint64, 3> took = {};
+    for (qint64& ms : took) {
+      const QString name = QStringLiteral("renamed elsewhere %1").arg(&ms - took.data());
+      QElapsedTimer clock;
+      clock.start();
+      other.rename(chat().conversation(), name);
+      QTRY_COMPARE_WITH_TIMEOUT(m_app->library()->index(0).data(LibraryModel::NameRole).toString(),
+                                name, 10'000);
+      ms = clock.elapsed();
+    }
+    std::sort(took.begin(), took.end());
+    QVERIFY2(took[1] < 1000, qPrintable(QString::number(took[1])));
+    const auto facts = chat().messages()->rowCount();
+    AnswerRequest said{.ticket = 1,
+                       .conversation = chat().conversation(),
+                       .after = idAt(facts - 1),
+                       .text = QStringLiteral("A message of the other window.")};
+    other.answer(said);  // it has no model, so the message alone is stored
     QElapsedTimer clock;
     clock.start();
-    QTRY_COMPARE_WITH_TIMEOUT(m_app->library()->index(0).data(LibraryModel::NameRole).toString(),
-                              QStringLiteral("renamed elsewhere"), 10'000);
-    QVERIFY2(clock.elapsed() < 2000, qPrintable(QString::number(clock.elapsed())));  // half of it
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), facts + 1, 10'000);
+    QVERIFY2(clock.elapsed() < 1000, qPrintable(QString::number(clock.elapsed())));
   }
 
   void aBrokenFileIsRefusedInWords() {
@@ -799,6 +821,16 @@ class EngineTest : public QObject {
       chat().rewind(place);  // and another one begins there
       QCOMPARE(chat().messages()->rowCount(), 1);
     }
+    const qint64 first = chat().conversation();
+    const QStringList before = contentOf(first);
+    QVERIFY(chat().beginFrom(place));  // also as a chat of its own
+    QTRY_VERIFY_WITH_TIMEOUT(chat().conversation() != first && chat().messages()->rowCount() == 1,
+                             kTimeoutMs);
+    QCOMPARE(chat().title(), QStringLiteral("After tower.pdf"));
+    say(QStringLiteral("How often does the lamp turn?"));
+    QCOMPARE(answered.last().at(1).value<AnswerReport>().again, 0);
+    QVERIFY(answered.last().at(1).value<AnswerReport>().read < 60);
+    QCOMPARE(contentOf(first), before);
   }
 
   void chatsOfOtherProgramsComeInAndOtherFilesAreNamed() {

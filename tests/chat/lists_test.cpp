@@ -289,6 +289,34 @@ class ListsTest : public QObject {
     QVERIFY(m_app->noticeIsProblem());
   }
 
+  void severalProblemsStayUntilEachIsDismissed() {
+    for (int i = 0; i < 4; ++i) {
+      Q_EMIT m_engine->libraryFailed({.code = ErrorCode::malformed,
+                                      .about = About::Library,
+                                      .file = QStringLiteral("/x/%1.db").arg(i)});
+    }
+    m_app->say(QStringLiteral("Copied."));
+    for (int i = 0; i < 4; ++i) {
+      m_app->dismissGoodNews();
+      QVERIFY(m_app->notices().size() <= 3);  // as many have room
+      QVERIFY(m_app->notice().contains(QStringLiteral("/x/%1.db").arg(3 - i)));
+      m_app->dismissNotice();
+    }
+    QVERIFY(m_app->notices().isEmpty());
+  }
+
+  void anotherLibraryTakesTheProblemsOfTheOldOneAlone() {
+    Q_EMIT m_engine->libraryFailed({.code = ErrorCode::device, .file = QStringLiteral("cuda:0")});
+    Q_EMIT m_engine->libraryFailed({.code = ErrorCode::malformed,
+                                    .about = About::Library,
+                                    .file = QStringLiteral("/x/chats.db")});
+    Q_EMIT m_engine->libraryReplaced({.old = QStringLiteral("/x/old.db")});
+    const QVariantList notices = m_app->notices();
+    QCOMPARE(notices.size(), 2);
+    QVERIFY(notices.first().toMap().value("text").toString().contains(QStringLiteral("cuda:0")));
+    QVERIFY(m_app->notice().contains(QStringLiteral("/x/old.db")));
+  }
+
   void whereALibraryCannotBeMadeItIsMadeElsewhere() {
     SharedStore store("/proc/no/such.db", 1'000'000);
     QVERIFY(!store.get());

@@ -450,6 +450,15 @@ class ScriptedEngine : public ChatEngine {
     Q_EMIT placeOpened(id, file.contains(QStringLiteral("other")) ? 500 : 0);
     listConversations();
   }
+  void beginFrom(qint64 conversation, qint64 message, const QString& name) override {
+    QStringList said;
+    for (const Message& m : std::as_const(trees[conversation].messages)) {
+      if (m.id <= message) said.push_back(m.text);
+    }
+    const qint64 id = addConversation(name, said);
+    Q_EMIT placeOpened(id, 0);
+    listConversations();
+  }
   void measureStore() override { Q_EMIT storeMeasured({3, 17'000'000, 40'960}); }
   void setBudget(quint64 bytes) override {
     calls.push_back(QStringLiteral("budget %1").arg(bytes));

@@ -64,6 +64,8 @@ class ChatEngine : public QObject {
   /// A place as one file (.rnlpack), and such a file as a new conversation.
   virtual void savePlace(qint64 conversation, qint64 message, const QString& file) = 0;
   virtual void openPlace(const QString& file) = 0;
+  /// A new conversation that begins with all that was said up to a message; placeOpened() comes.
+  virtual void beginFrom(qint64 conversation, qint64 message, const QString& name) = 0;
   virtual void measureStore() = 0;
   virtual void setBudget(quint64 bytes) = 0;
 

@@ -199,16 +199,36 @@ Status GenerationWorker::askAside(const AnswerRequest& request, const std::stop_
   return {};
 }
 
+// Going there may read it again; where the talk stands it stays.
+Result<Snapshot> GenerationWorker::packOf(ConversationStore& store, qint64 conversation,
+                                          qint64 id) const {
+  if (m_model == nullptr) return fail(ErrorCode::not_found, "no model is loaded");
+  RUNNEL_TRY(const ConversationInfo info, store.info(conversation));
+  Result<Conversation> there = Conversation::open(store, m_model, conversation, id);
+  RUNNEL_CHECK_OK(store.set_head(conversation, info.head));
+  if (!there) return there.error();
+  return there->pack();
+}
+
+void GenerationWorker::beginFrom(qint64 conversation, qint64 id, const QString& name) {
+  const auto begin = [&]() -> Result<ConversationId> {
+    RUNNEL_TRY(ConversationStore store, m_store->get());
+    RUNNEL_TRY(const Snapshot pack, packOf(store, conversation, id));
+    RUNNEL_TRY(const Conversation made,
+               Conversation::create(store, m_model, {.name = name.toStdString(), .pack = pack}));
+    return made.id();
+  };
+  if (const Result<ConversationId> made = begin(); !made) {
+    Q_EMIT failed(problem(made.error()));
+  } else {
+    Q_EMIT placeOpened(*made, 0);
+  }
+}
+
 void GenerationWorker::savePlace(qint64 conversation, qint64 id, const QString& file) {
   const auto save = [&]() -> Status {
-    if (m_model == nullptr) return fail(ErrorCode::not_found, "no model is loaded");
     RUNNEL_TRY(ConversationStore store, m_store->get());
-    RUNNEL_TRY(const ConversationInfo info, store.info(conversation));
-    // Going there may read it again; where the talk stands it stays.
-    Result<Conversation> there = Conversation::open(store, m_model, conversation, id);
-    RUNNEL_CHECK_OK(store.set_head(conversation, info.head));
-    if (!there) return there.error();
-    RUNNEL_TRY(const Snapshot pack, there->pack());
+    RUNNEL_TRY(const Snapshot pack, packOf(store, conversation, id));
     return pack.save(file.toStdString(), {.state = StateEncoding::f32, .compress = true});
   };
   if (const Status saved = save(); !saved) {

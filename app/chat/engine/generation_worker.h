@@ -26,6 +26,7 @@ class GenerationWorker : public QObject {
   void answer(const AnswerRequest& request, const std::stop_token& stop);
   void check(const ReplyForm& form);
   void savePlace(qint64 conversation, qint64 message, const QString& file);
+  void beginFrom(qint64 conversation, qint64 message, const QString& name);
   void openPlace(const QString& file);
 
   /// Whether it has text of an answer that is not stored yet. From any thread.
@@ -48,6 +49,7 @@ class GenerationWorker : public QObject {
   void answerFailed(quint64 ticket, const runnel::chat::Problem& problem);
 
  private:
+  Result<Snapshot> packOf(ConversationStore& store, qint64 conversation, qint64 id) const;
   Status carryOut(const AnswerRequest& request, const std::stop_token& stop);
   Status tryAnswers(const AnswerRequest& request, const std::stop_token& stop,
                     AnswerReport& report);

@@ -223,6 +223,12 @@ void RunnelEngine::openPlace(const QString& file) {
   QMetaObject::invokeMethod(m_generation,
                             [worker = m_generation, file] { worker->openPlace(file); });
 }
+void RunnelEngine::beginFrom(qint64 conversation, qint64 message, const QString& name) {
+  if (m_left) return;
+  QMetaObject::invokeMethod(m_generation, [worker = m_generation, conversation, message, name] {
+    worker->beginFrom(conversation, message, name);
+  });
+}
 void RunnelEngine::measureStore() {
   inLibrary([](LibraryWorker& w) { w.measure(); });
 }

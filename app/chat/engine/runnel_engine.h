@@ -60,6 +60,7 @@ class RunnelEngine : public ChatEngine {
   void importFrom(const QString& file) override;
   void savePlace(qint64 conversation, qint64 message, const QString& file) override;
   void openPlace(const QString& file) override;
+  void beginFrom(qint64 conversation, qint64 message, const QString& name) override;
   void measureStore() override;
   void setBudget(quint64 bytes) override;
 

@@ -957,6 +957,10 @@
         <source>Save this place as a file…</source>
         <translation>Diese Stelle als Datei sichern …</translation>
     </message>
+    <message>
+        <source>Begin a new chat here</source>
+        <translation>Neuen Chat hier beginnen</translation>
+    </message>
 </context>
 <context>
     <name>ModelRow</name>

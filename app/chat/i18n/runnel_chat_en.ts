@@ -957,6 +957,10 @@
         <source>Save this place as a file…</source>
         <translation>Save this place as a file…</translation>
     </message>
+    <message>
+        <source>Begin a new chat here</source>
+        <translation>Begin a new chat here</translation>
+    </message>
 </context>
 <context>
     <name>ModelRow</name>

@@ -230,7 +230,7 @@ void AppController::connectEngine() {
   connect(&m_engine, &ChatEngine::draftsRead, &m_settings, &Settings::forgetOlderDrafts);
   connect(&m_engine, &ChatEngine::changedElsewhere, &m_chat, &ChatModel::reloadInPlace);
   connect(&m_engine, &ChatEngine::libraryReplaced, this, [this](const Replaced& replaced) {
-    m_notices.clear();
+    m_notices.removeIf([](const Notice& n) { return n.library || n.trash != 0; });
     m_chat.startNew();
     QString words;
     if (replaced.how != Replace::Anew) {
@@ -336,7 +336,8 @@ void AppController::start() {
 
 QVariantList AppController::notices() const {
   QVariantList list;
-  for (const Notice& n : m_notices) {
+  constexpr qsizetype kShown = 3;  // the others when these are dismissed
+  for (const Notice& n : m_notices.mid(std::max<qsizetype>(0, m_notices.size() - kShown))) {
     QVariantList acts;
     for (const QString& act : n.acts) {
       const QString words =
@@ -377,13 +378,11 @@ QVariantList AppController::trash() const {
 
 // A problem stays until it is dismissed and a deletion until its time is over, whatever is said meanwhile.
 void AppController::put(Notice notice) {
-  constexpr qsizetype kMost = 3;
   m_notices.removeIf([&](const Notice& old) {
     if (old.text == notice.text) return true;
     if (old.problem) return false;
     return old.trash == 0 || notice.trash != 0;
   });
-  while (m_notices.size() >= kMost) m_notices.removeFirst();
   notice.id = ++m_lastNotice;
   m_notices.push_back(std::move(notice));
   Q_EMIT noticeChanged();
@@ -407,6 +406,7 @@ void AppController::show(const Problem& problem, const QString& words) {
   put({.text = words.isEmpty() ? inWords(told) : words,
        .details = problem.message,
        .problem = true,
+       .library = library,
        .acts = acts});
 }
 

@@ -108,7 +108,8 @@ class AppController : public QObject {
     QString text;
     QString details;
     bool problem = false;
-    qint64 trash = 0;  // what its Undo brings back
+    bool library = false;  // of the file that another one may take the place of
+    qint64 trash = 0;      // what its Undo brings back
     QStringList acts;
   };
 

@@ -11,21 +11,8 @@
 namespace runnel::chat {
 namespace {
 
-constexpr qsizetype kNameLength = 48;  // characters of the first message
-
-constexpr int kDraftMs = 400;  // of no typing
-
-QString nameFor(const QString& text) {
-  QString line = text.simplified();
-  if (line.size() <= kNameLength) return line;
-  const qsizetype space = line.lastIndexOf(QLatin1Char(' '), kNameLength);
-  return line.left(space > kNameLength / 2 ? space : kNameLength) + QStringLiteral("…");
-}
-
 /// A prompt that nobody would write by hand: it is shown in part, and not edited.
 constexpr qsizetype kLongestPrompt = 20'000;  // characters
-
-constexpr qint64 kCharactersOfAToken = 4;  // of English and German text, about
 
 }  // namespace
 
@@ -33,12 +20,10 @@ ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
     : QObject(parent),
       m_engine(engine),
       m_settings(settings),
+      m_drafts(engine),
       m_own(settings),
       m_readRate(settings.recall(QStringLiteral("readRate"), 0).toDouble()) {
-  m_drafting.setSingleShot(true);
-  m_drafting.setInterval(kDraftMs);
-  connect(&m_drafting, &QTimer::timeout, this, &ChatModel::saveDraft);
-  connect(&engine, &ChatEngine::draftsRead, this, &ChatModel::onDrafts);
+  connect(&m_drafts, &Drafts::read, this, &ChatModel::draftChanged);
   connect(&engine, &ChatEngine::conversationGone, this, [this](qint64 conversation) {
     if (conversation == m_conversation) forget();
   });
@@ -68,11 +53,12 @@ ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
               Q_EMIT titleChanged();
             }
           });
+  constexpr int kKeepMs = 400;
   m_keeping.setSingleShot(true);
-  m_keeping.setInterval(kDraftMs);
+  m_keeping.setInterval(kKeepMs);
   connect(&m_keeping, &QTimer::timeout, this, &ChatModel::saveOwn);
   connect(&m_own, &ChatSettings::chosen, this, [this] {
-    m_keeping.start();
+    if (!m_keeping.isActive()) m_keeping.start();
     for (Queued& queued : m_queue) {
       if (queued.conversation == m_conversation) queued.own = m_own.own();
     }
@@ -80,6 +66,12 @@ ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
   });
   connect(&m_own, &ChatSettings::changed, this, &ChatModel::answerFormChanged);
   connect(&settings, &Settings::changed, this, &ChatModel::pathChanged);  // the system prompt
+  // Other messages may have these numbers, and another model counts otherwise.
+  connect(&engine, &ChatEngine::libraryReplaced, this, [this] { m_counted.clear(); });
+  connect(&engine, &ChatEngine::modelLoaded, this, [this] {
+    m_counted.clear();
+    Q_EMIT pathChanged();
+  });
   connect(&engine, &ChatEngine::answered, this, &ChatModel::onAnswered);
   connect(&engine, &ChatEngine::answerFailed, this, &ChatModel::onFailed);
   connect(&engine, &ChatEngine::reading, this, [this](quint64 ticket, qint64 done, qint64 total) {
@@ -117,32 +109,19 @@ int ChatModel::secondsLeft() const {
 }
 
 void ChatModel::setDraft(const QString& text) {
-  if (text == m_draft) return;
-  m_draft = text;
-  m_drafts.insert(m_conversation, text);
-  m_drafting.start();
+  if (text == draft()) return;
+  m_drafts.set(m_conversation, text);
   Q_EMIT draftChanged();
 }
 
 void ChatModel::saveDraft() {
   if (m_keeping.isActive()) saveOwn();
-  if (!m_drafting.isActive() && sender() != &m_drafting) return;  // it is kept already
-  m_drafting.stop();
-  m_engine.setDraft(m_conversation, m_draft);
+  m_drafts.save();
 }
 
 void ChatModel::saveOwn() {
   m_keeping.stop();
   if (m_conversation != 0) m_engine.setSettings(m_conversation, m_own.own().toJson());
-}
-
-void ChatModel::onDrafts(const QHash<qint64, QString>& drafts) {
-  for (auto draft = drafts.cbegin(); draft != drafts.cend(); ++draft) {
-    if (!m_drafts.contains(draft.key())) m_drafts.insert(draft.key(), *draft);  // typed since
-  }
-  if (!m_draft.isEmpty() || m_drafting.isActive()) return;
-  m_draft = m_drafts.value(m_conversation);
-  Q_EMIT draftChanged();
 }
 
 // Opening and showing
@@ -153,7 +132,6 @@ void ChatModel::switchTo(qint64 conversation) {
   m_back.clear();
   m_forward.clear();
   if (m_turn.ticket != 0 && m_turn.conversation == 0) m_turn.here = false;
-  m_draft = m_drafts.value(conversation);
   m_last = {};
   const auto queue = std::find_if(m_queue.cbegin(), m_queue.cend(),
                                   [&](const Queued& q) { return q.conversation == conversation; });
@@ -170,7 +148,7 @@ void ChatModel::switchTo(qint64 conversation) {
 void ChatModel::open(qint64 conversation, qint64 message) {
   m_wanted = message;
   if (conversation == m_conversation && conversation != 0) {
-    if (message != 0) showMessage(message);
+    if (message != 0) lookFor(message);
     return;
   }
   switchTo(conversation);
@@ -220,7 +198,7 @@ void ChatModel::onTree(const ConversationTree& tree) {
   if (m_wanted != 0) {
     const qint64 wanted = std::exchange(m_wanted, 0);
     showPath();
-    showMessage(wanted);
+    lookFor(wanted);
     return;
   }
   showPath();
@@ -269,154 +247,13 @@ bool ChatModel::unanswered() const {
   return !turnIsHere() && head != nullptr && head->role == QStringLiteral("user");
 }
 
-bool ChatModel::lengthKnown() const {
-  return m_last.position > 0 && m_last.answer.id == m_tree.head();
-}
+bool ChatModel::lengthKnown() const { return m_counted.contains(m_tree.head()); }
 
 qint64 ChatModel::length() const {
-  if (lengthKnown()) return m_last.position;
-  qint64 characters = 0;
-  for (const qint64 id : m_tree.pathTo(m_tree.head())) characters += m_tree.find(id)->text.size();
-  return (characters + kCharactersOfAToken - 1) / kCharactersOfAToken;
+  return lengthKnown() ? m_counted.value(m_tree.head()) : m_tree.tokensTo(m_tree.head());
 }
 
-// Talking
-
-void ChatModel::begin(AnswerRequest request, const OwnSettings& own,
-                      const std::optional<QString>& system) {
-  request.ticket = ++m_tickets;
-  request.sampling = m_settings.sampling(own.sampling, own.seed);
-  request.maxTokens = own.maxTokens > 0 ? own.maxTokens : m_settings.maxTokens;
-  request.form = own.form;
-  request.remind = m_settings.remind;
-  if (request.conversation == 0) {
-    if (request.name.isEmpty()) request.name = nameFor(request.text);
-    request.system = system.value_or(m_settings.systemPrompt);
-  }
-  m_turn = {.ticket = request.ticket,
-            .conversation = request.conversation,
-            .after = request.after,
-            .said = request.text,
-            .here = m_conversation == 0,
-            .act = request.act,
-            .fromDraft = request.fromDraft,
-            .own = own};
-  Q_EMIT modelWanted();  // a model that is loaded first answers
-  m_engine.answer(request);
-  Q_EMIT stateChanged();
-  if (!turnIsHere() || turnIsAside()) return;
-  showPath();
-  Q_EMIT bringIntoView(m_messages.rowCount() - 1);
-}
-
-bool ChatModel::queued() const {
-  return std::any_of(m_queue.cbegin(), m_queue.cend(),
-                     [this](const Queued& q) { return q.conversation == m_conversation; });
-}
-
-bool ChatModel::send() {
-  const QString text = m_draft.trimmed();
-  if (text.isEmpty() || turnIsHere() || queued()) return false;
-  if (busy()) {
-    saveDraft();
-    m_queue.push_back({m_conversation, m_tree.head(), m_own.own(), m_system});
-    Q_EMIT stateChanged();
-    return true;
-  }
-  // The library forgets the draft when it has stored the message, not before.
-  m_draft.clear();
-  m_drafting.stop();
-  m_drafts.remove(m_conversation);
-  Q_EMIT draftChanged();
-  begin({.conversation = m_conversation, .after = m_tree.head(), .text = text, .fromDraft = true});
-  return true;
-}
-
-void ChatModel::unqueue() {
-  m_queue.removeIf([this](const Queued& q) { return q.conversation == m_conversation; });
-  Q_EMIT stateChanged();
-}
-
-void ChatModel::sendQueued() {
-  while (!busy() && !m_queue.isEmpty()) {
-    const Queued next = m_queue.takeFirst();
-    if (next.conversation == m_conversation) {
-      send();
-      continue;
-    }
-    const QString text = m_drafts.take(next.conversation).trimmed();
-    if (text.isEmpty()) continue;
-    begin({.conversation = next.conversation, .after = next.after, .text = text, .fromDraft = true},
-          next.own, next.system);
-  }
-}
-
-void ChatModel::stop() {
-  if (!turnIsHere()) return;
-  m_turn.state = Stopping;
-  m_engine.stop();
-  Q_EMIT stateChanged();
-}
-
-void ChatModel::regenerate(qint64 answer) {
-  const Message* message = m_tree.find(answer);
-  if (busy() || message == nullptr || message->role != QStringLiteral("assistant")) return;
-  begin({.conversation = m_conversation, .after = message->parent});
-}
-
-void ChatModel::resume(qint64 answer) {
-  const Message* message = m_tree.find(answer);
-  if (busy() || message == nullptr || message->complete || answer != m_tree.head()) return;
-  begin({.conversation = m_conversation, .after = answer, .act = Act::Resume});
-}
-
-void ChatModel::editAnswer(qint64 answer, const QString& text) {
-  const Message* old = m_tree.find(answer);
-  if (busy() || old == nullptr || old->role != QStringLiteral("assistant") ||
-      text.trimmed().isEmpty() || text == old->text)
-    return;
-  begin({.conversation = m_conversation, .after = old->parent, .text = text, .act = Act::Write});
-}
-
-bool ChatModel::tryThree(qint64 message) {
-  const Message* found = m_tree.find(message);
-  if (busy() || found == nullptr || found->role == QStringLiteral("system")) return false;
-  m_triedAfter = found->role == QStringLiteral("user") ? message : found->parent;
-  m_tries = {QString(), QString(), QString()};
-  Q_EMIT aside();
-  begin({.conversation = m_conversation,
-         .after = m_triedAfter,
-         .act = Act::Try,
-         .head = m_tree.head()});
-  return true;
-}
-
-void ChatModel::keepTry(int which) {
-  const QString text = m_tries.value(which);
-  if (busy() || text.trimmed().isEmpty() || !m_tree.contains(m_triedAfter)) return;
-  begin({.conversation = m_conversation, .after = m_triedAfter, .text = text, .act = Act::Write});
-}
-
-bool ChatModel::readDocument(const QString& file, const QString& text) {
-  if (busy()) return false;
-  startNew();
-  begin({.text = text,
-         .name = QCoreApplication::translate("Runnel", "After %1").arg(QFileInfo(file).fileName()),
-         .act = Act::Read});
-  return true;
-}
-
-bool ChatModel::askAside(const QString& question) {
-  if (busy() || m_conversation == 0 || question.trimmed().isEmpty()) return false;
-  m_told.clear();
-  Q_EMIT aside();
-  begin({.conversation = m_conversation,
-         .after = m_tree.head(),
-         .text = question.trimmed(),
-         .act = Act::Ask,
-         .head = m_tree.head()});
-  return true;
-}
+// What a chat has of its own
 
 void ChatModel::showOwn(const OwnSettings& own) {
   m_own.show(own);
@@ -506,164 +343,7 @@ bool ChatModel::setSystemPrompt(const QString& text) {
   return true;
 }
 
-double ChatModel::tokensToReadAgain() const {
-  qint64 characters = 0;
-  for (const qint64 id : m_tree.pathTo(m_tree.head())) characters += m_tree.find(id)->text.size();
-  return static_cast<double>((characters + kCharactersOfAToken - 1) / kCharactersOfAToken);
-}
-
-void ChatModel::answerAgain() {
-  if (!busy() && unanswered()) begin({.conversation = m_conversation, .after = m_tree.head()});
-}
-
-void ChatModel::answerLastAgain() {
-  if (unanswered()) {
-    answerAgain();
-  } else {
-    regenerate(m_tree.head());
-  }
-}
-
-void ChatModel::edit(qint64 message, const QString& text) {
-  const Message* old = m_tree.find(message);
-  if (busy() || old == nullptr || old->role != QStringLiteral("user") || text.trimmed().isEmpty())
-    return;
-  begin({.conversation = m_conversation, .after = old->parent, .text = text.trimmed()});
-}
-
-void ChatModel::onUserSaved(quint64 ticket, qint64 conversation, const Message& message) {
-  if (ticket != m_turn.ticket) return;
-  const bool here = turnIsHere();
-  const bool made = m_turn.conversation == 0;
-  m_turn.conversation = conversation;
-  m_turn.after = message.id;
-  m_turn.said.clear();
-  // What was chosen for a new chat, also while the message was being stored.
-  const QString own = (here ? m_own.own() : m_turn.own).toJson();
-  if (made && !own.isEmpty()) m_engine.setSettings(conversation, own);
-  if (here) {
-    if (made) {
-      if (m_chosen.conversation == 0) m_chosen.conversation = conversation;
-      m_conversation = conversation;
-      m_system.reset();
-      m_title = nameFor(message.text);
-      m_settings.remember(QStringLiteral("conversation"), conversation);
-      // What was typed meanwhile belongs to it.
-      m_drafts.remove(0);
-      m_drafting.stop();
-      if (!m_draft.isEmpty()) {
-        m_drafts.insert(conversation, m_draft);
-        m_engine.setDraft(conversation, m_draft);
-        m_engine.setDraft(0, {});
-      }
-      Q_EMIT conversationChanged();
-      Q_EMIT titleChanged();
-      // A system prompt was stored before it; the tree comes with it.
-      if (message.parent != 0) m_engine.readTree(conversation);
-    }
-    m_tree.add(message);
-    showPath();
-  }
-  if (made) Q_EMIT libraryChanged();
-}
-
-void ChatModel::writingBegan() {
-  if (m_turn.state != Waiting && m_turn.state != Reading) return;
-  m_turn.state = Writing;
-  Q_EMIT stateChanged();
-}
-
-void ChatModel::onThought(quint64 ticket, const QString& piece) {
-  if (ticket != m_turn.ticket) return;
-  if (!m_turn.thinking.isValid()) m_turn.thinking.start();
-  m_turn.thought += piece;
-  writingBegan();
-  if (turnIsHere() && !turnIsAside()) m_messages.setThought(m_turn.thought, 0);
-}
-
-void ChatModel::onText(quint64 ticket, const QString& piece) {
-  if (ticket != m_turn.ticket) return;
-  const bool thought = m_turn.written.isEmpty() && m_turn.thinking.isValid();
-  m_turn.written += piece;
-  writingBegan();
-  if (thought) {
-    m_turn.thoughtMs = m_turn.thinking.elapsed();
-    if (turnIsHere() && !turnIsAside()) m_messages.setThought(m_turn.thought, m_turn.thoughtMs);
-  }
-  if (m_turn.act == Act::Ask) {
-    m_told += piece;
-    Q_EMIT aside();
-  } else if (turnIsHere()) {
-    m_messages.appendText(piece);
-  }
-}
-
-void ChatModel::endTurn() {
-  m_turn = {};
-  Q_EMIT stateChanged();
-  Q_EMIT modelWanted();
-}
-
-void ChatModel::onAnswered(quint64 ticket, const AnswerReport& report) {
-  if (ticket != m_turn.ticket) return;
-  constexpr qint64 kEnoughToTell = 64;  // tokens
-  const qint64 read = report.read + report.again + report.relaid;
-  if (read >= kEnoughToTell && report.firstTokenMs > 0) {
-    m_readRate = static_cast<double>(read) * 1000.0 / report.firstTokenMs;
-    m_settings.remember(QStringLiteral("readRate"), qRound(m_readRate));
-  }
-  if (turnIsAside()) {
-    if (m_turn.act == Act::Try) m_tries = report.tries;
-    endTurn();
-    Q_EMIT aside();
-    sendQueued();
-    return;
-  }
-  const bool here = turnIsHere();
-  if (here) {
-    if (Message* known = m_tree.find(report.answer.id); known != nullptr) {
-      *known = report.answer;  // it went on
-    } else if (report.answer.id != 0) {
-      m_tree.add(report.answer);
-    } else {
-      m_tree.setHead(report.answer.parent);
-    }
-    for (const qint64 id : report.instant) {
-      if (Message* saved = m_tree.find(id); saved != nullptr) saved->instant = true;
-    }
-    if (m_turn.act != Act::Write) m_last = report;
-  }
-  endTurn();
-  if (here) {
-    showPath();
-    Q_EMIT statisticsChanged();
-    Q_EMIT answered(report.answer.text);
-  }
-  if (!report.warning.isEmpty()) Q_EMIT warned(report.warning);
-  Q_EMIT libraryChanged();
-  sendQueued();
-}
-
-void ChatModel::onFailed(quint64 ticket, const Problem& problem) {
-  if (ticket != m_turn.ticket) return;
-  const bool here = turnIsHere();
-  const Turn turn = std::exchange(m_turn, {});
-  endTurn();
-  // What was not stored goes back to where it was typed.
-  const bool kept = turn.act == Act::Answer || turn.act == Act::Write;
-  if (turn.fromDraft && !turn.said.isEmpty() && !here)
-    m_drafts.insert(turn.conversation, turn.said);
-  if (here) {
-    if (kept && !turn.said.isEmpty() && m_draft.isEmpty()) setDraft(turn.said);
-    showPath();
-    reload();
-  }
-  if (problem.code != ErrorCode::cancelled) {
-    m_queue.clear();  // the next would fail as this did
-    Q_EMIT failed(problem);
-  }
-  sendQueued();
-}
+double ChatModel::tokensToReadAgain() const { return static_cast<double>(length()); }
 
 // Going through the tree
 
@@ -697,6 +377,10 @@ bool ChatModel::look(qint64 message) {
   if (row < 0) return false;
   Q_EMIT bringIntoView(row);
   return true;
+}
+
+void ChatModel::lookFor(qint64 message) {
+  if (!look(message) && m_tree.contains(message)) Q_EMIT foundBeside(message);
 }
 
 void ChatModel::setHead(qint64 message) {
@@ -771,6 +455,11 @@ QVariantMap ChatModel::whatGoes(qint64 message) const {
 
 double ChatModel::secondsFor(qint64 tokens) const {
   return m_readRate > 0 ? static_cast<double>(tokens) / m_readRate : 0.0;
+}
+
+QString ChatModel::roleOf(qint64 message) const {
+  const Message* found = m_tree.find(message);
+  return found == nullptr ? QString() : found->role;
 }
 
 QString ChatModel::textOf(qint64 message) const {

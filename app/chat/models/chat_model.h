@@ -13,6 +13,7 @@
 
 #include "app/chat/engine/chat_engine.h"
 #include "app/chat/models/chat_settings.h"
+#include "app/chat/models/drafts.h"
 #include "app/chat/models/message_model.h"
 #include "app/chat/models/message_tree.h"
 #include "app/chat/models/settings.h"
@@ -92,7 +93,7 @@ class ChatModel : public QObject {
   qint64 head() const { return m_tree.head(); }
   QVector<qint64> answersInView() const;
   bool modelKnown() const { return busy() || m_ownKnown; }  // or its tree is yet to come
-  QString draft() const { return m_draft; }
+  QString draft() const { return m_drafts.of(m_conversation); }
   void setDraft(const QString& text);
   State state() const;  // of the conversation in view
   bool busy() const { return m_turn.ticket != 0; }
@@ -123,7 +124,8 @@ class ChatModel : public QObject {
   qint64 length() const;     // tokens of the talk up to where it stands
   bool lengthKnown() const;  // counted, not estimated from its text
 
-  /// Shows a conversation as it was left; `message` (0: none) is brought into view.
+  /// Shows a conversation as it was left; `message` (0: none) is brought into view, or found beside it where it is on
+  /// another branch: looking does not move.
   Q_INVOKABLE void open(qint64 conversation, qint64 message = 0);
   /// An empty page: the conversation is made when its first message is sent.
   Q_INVOKABLE void startNew();
@@ -141,6 +143,8 @@ class ChatModel : public QObject {
   Q_INVOKABLE void keepTry(int which);
   /// Reads a document's text once: a chat begins after it, and others can. False if something is being answered.
   bool readDocument(const QString& file, const QString& text);
+  /// Another chat that begins with all that was said up to a message, at once. False if something is being answered.
+  Q_INVOKABLE bool beginFrom(qint64 message);
   /// Asks a copy of the state where the talk stands: told() is the answer, and nothing is added.
   Q_INVOKABLE bool askAside(const QString& question);
   /// What the answers of this chat must be from now on; kept with it.
@@ -166,6 +170,7 @@ class ChatModel : public QObject {
   Q_INVOKABLE void deleteFrom(qint64 message);
   /// What deleteFrom() takes: {messages, branches, pinned}.
   Q_INVOKABLE QVariantMap whatGoes(qint64 message) const;
+  Q_INVOKABLE QString roleOf(qint64 message) const;
   Q_INVOKABLE QString textOf(qint64 message) const;
   Q_INVOKABLE QString thoughtOf(qint64 message) const;
   Q_INVOKABLE double secondsFor(qint64 tokens) const;  // of reading, about; 0: not known yet
@@ -191,8 +196,9 @@ class ChatModel : public QObject {
   void failed(const runnel::chat::Problem& problem);
   void warned(const QString& warning);
   void bringIntoView(int row);
-  void aside();   // tries or told changed
-  void opened();  // where it was left
+  void foundBeside(qint64 message);  // what was to be seen is on another branch
+  void aside();                      // tries or told changed
+  void opened();                     // where it was left
   void libraryChanged();
 
  private:
@@ -239,6 +245,7 @@ class ChatModel : public QObject {
     return m_turn.act == Act::Try || m_turn.act == Act::Ask || m_turn.act == Act::Read;
   }
   void setHead(qint64 message);
+  void lookFor(qint64 message);
   void showPath();
   void onTree(const ConversationTree& tree);
   void onUserSaved(quint64 ticket, qint64 conversation, const Message& message);
@@ -249,7 +256,6 @@ class ChatModel : public QObject {
   void onFailed(quint64 ticket, const Problem& problem);
   void endTurn();
   void switchTo(qint64 conversation);
-  void onDrafts(const QHash<qint64, QString>& drafts);
 
   ChatEngine& m_engine;
   Settings& m_settings;
@@ -258,9 +264,7 @@ class ChatModel : public QObject {
   MessageTree m_tree;
   qint64 m_conversation = 0;
   QString m_title;
-  QString m_draft;
-  QHash<qint64, QString> m_drafts;
-  QTimer m_drafting;  // until what was typed is kept
+  Drafts m_drafts;
   ChatSettings m_own;
   bool m_ownKnown = true;
   QTimer m_keeping;                 // until its own settings are kept
@@ -278,6 +282,7 @@ class ChatModel : public QObject {
   Turn m_turn;
   quint64 m_tickets = 0;
   AnswerReport m_last;
+  QHash<qint64, qint64> m_counted;  // answer → tokens up to it
   QStringList m_tries;
   qint64 m_triedAfter = 0;  // the message that they answer
   QString m_told;

@@ -5,6 +5,18 @@
 
 namespace runnel::chat {
 
+qint64 tokensOf(const Message& message) {
+  constexpr qint64 kCharactersOfAToken = 4;
+  constexpr qint64 kOfATurn = 4;
+  return message.text.size() / kCharactersOfAToken + kOfATurn;
+}
+
+qint64 MessageTree::tokensTo(qint64 id) const {
+  qint64 tokens = 0;
+  for (const qint64 message : pathTo(id)) tokens += tokensOf(*find(message));
+  return tokens;
+}
+
 void MessageTree::clear() {
   m_messages.clear();
   m_index.clear();

@@ -9,6 +9,9 @@
 
 namespace runnel::chat {
 
+/// Tokens that a message takes, about: of English and German text, with what a template writes around it.
+qint64 tokensOf(const Message& message);
+
 class MessageTree {
  public:
   void set(const ConversationTree& tree);
@@ -26,6 +29,7 @@ class MessageTree {
   void setHead(qint64 id) { m_head = contains(id) ? id : 0; }
 
   QVector<qint64> pathTo(qint64 id) const;  // from the first message
+  qint64 tokensTo(qint64 id) const;         // of all of them, about
   QVector<qint64> childrenOf(qint64 id) const { return m_children.value(id); }
   /// Messages of one speaker at the same place, the message itself among them, oldest first.
   QVector<qint64> alternativesOf(qint64 id) const;

@@ -11,13 +11,6 @@ constexpr qsizetype kExcerptLength = 90;  // characters; a rail shows fewer
 
 constexpr int kFolded = 3;  // messages of a branch that is folded by itself
 
-/// What `message` adds to what is read again, about.
-qint64 tokensOf(const Message& message) {
-  constexpr qint64 kCharactersOfAToken = 4;  // of English and German text
-  constexpr qint64 kOfATurn = 4;             // around each message
-  return message.text.size() / kCharactersOfAToken + kOfATurn;
-}
-
 QString excerptOf(const QString& text) { return text.left(kExcerptLength).simplified(); }
 
 }  // namespace
@@ -156,6 +149,16 @@ QVector<TimelineModel::Row> TimelineModel::layOut(const MessageTree& tree, int& 
     }
   }
   return rows;
+}
+
+qint64 TimelineModel::costOf(double message) const {
+  qint64 cost = 0;
+  for (qint64 id = static_cast<qint64>(message); const Message* at = m_tree.find(id);
+       id = at->parent) {
+    if (at->instant) break;
+    cost += tokensOf(*at);
+  }
+  return cost;
 }
 
 void TimelineModel::toggleFold(qint64 message) {

@@ -49,7 +49,8 @@ class TimelineModel : public QAbstractListModel {
 
   /// Branches beside the way in view that have three messages and more are folded to their first, until unfolded.
   void show(const MessageTree& tree);
-  Q_INVOKABLE void toggleFold(qint64 message);  // of the branch that begins there
+  Q_INVOKABLE qint64 costOf(double message) const;  // tokens to read there, about; 0: instant
+  Q_INVOKABLE void toggleFold(qint64 message);      // of the branch that begins there
   int lanes() const { return m_lanes; }
   int headRow() const { return m_headRow; }
   qint64 headMessage() const { return m_tree.head(); }

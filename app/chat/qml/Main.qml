@@ -294,6 +294,14 @@ ApplicationWindow {
         onKeysWanted: keys.open()
     }
     ChatSheet { id: ofChat }
+    PlacePreview {
+        id: found
+        objectName: "foundPreview"
+    }
+    Connections {
+        target: App.chat
+        function onFoundBeside(message) { Qt.callLater(found.openFor, message, null); }  // when a drawer has closed
+    }
     FolderDialog { id: foldering }
     KeysSheet {
         id: keys

@@ -45,6 +45,11 @@ Menu {
         onTriggered: App.chat.rewind(menu.messageId)
     }
     Action {
+        text: qsTr("Begin a new chat here")
+        enabled: menu.idle && !App.chat.busyElsewhere
+        onTriggered: App.chat.beginFrom(menu.messageId)
+    }
+    Action {
         text: qsTr("Edit this answer")
         enabled: menu.ofAnswer && menu.idle && !App.chat.busyElsewhere
         onTriggered: Qt.callLater(menu.editWanted, menu.messageId)  // when the menu has given the keyboard back

@@ -12,13 +12,13 @@ Popup {
     property double messageId: 0
     property string speaker: ""
 
-    function openFor(id, who, row) {
+    function openFor(id, row) {  // beside a row of the timeline; without one in the middle of the window
         messageId = id;
-        price.text = row.costWords;
-        speaker = who;
+        price.text = App.costInWords(App.chat.timeline.costOf(id));
+        speaker = App.chat.roleOf(id);
         text.text = App.chat.textOf(id);
-        const at = row.mapToItem(parent, 0, 0);
-        x = Math.max(Theme.gap, at.x - width - Theme.gap);
+        const at = row ? row.mapToItem(parent, -width - Theme.gap, 0) : Qt.point((parent.width - width) / 2, (parent.height - height) / 2);
+        x = Math.max(Theme.gap, at.x);
         y = Math.max(Theme.gap, Math.min(parent.height - height - Theme.gap, at.y));
         open();
         go.forceActiveFocus();

@@ -81,7 +81,7 @@ Rectangle {
                 id: delegate
                 width: ListView.view.width
                 lanes: App.chat.timeline.lanes
-                onLookWanted: if (!App.chat.look(messageId)) preview.openFor(messageId, speaker, delegate)
+                onLookWanted: if (!App.chat.look(messageId)) preview.openFor(messageId, delegate)
                 onMenuWanted: at => menu.openFor(messageId, pinned, App.chat.alternativesOf(messageId).length, at)
             }
             function showHead() {

@@ -294,6 +294,14 @@ WindowCase {
         verify(call.endsWith(".rnlpack"), call);
         verify(App.notice.includes(".rnlpack"), App.notice);
     }
+    function test_anyPlaceBeginsANewChat() {
+        say("A", "1");
+        say("B", "2");
+        const id = App.chat.conversation;
+        choose(1, "Begin a new chat here");
+        tryVerify(() => App.chat.conversation !== id);
+        compare(App.chat.messages.count, 2);
+    }
     function test_aDroppedPlaceIsOpened() {
         verify(desk.drop(window, desk.folder() + "/there.rnlpack", Qt.point(500, 300)));
         tryCompare(App.chat.messages, "count", 2);

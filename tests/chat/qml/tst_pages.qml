@@ -81,6 +81,24 @@ WindowCase {
         compare(App.chat.conversation, id);
         App.library.query = "";
     }
+    function test_aHitOnAnotherBranchIsShownWithoutMoving() {
+        const id = script.addTree("fork", ["begin", "left", "walrus", "right"], [-1, 0, 1, 0]);
+        App.chat.open(id);
+        App.chat.rewind(id + 4);
+        keyClick(Qt.Key_F, Qt.ControlModifier);
+        for (const letter of "walrus") keyClick(letter);
+        tryVerify(() => library.count === 1 && library.itemAtIndex(0).message > 0);
+        keyClick(Qt.Key_Down);
+        keyClick(Qt.Key_Down);
+        keyClick(Qt.Key_Return);
+        const preview = findChild(window, "foundPreview");
+        tryCompare(preview, "opened", true);
+        compare(App.chat.messages.count, 2);  // it stands where it stood
+        keyClick(Qt.Key_Return);  // Continue from here
+        tryCompare(preview, "visible", false);
+        compare(App.chat.messages.count, 3);
+        App.library.query = "";
+    }
 
     function test_aModelShowsItsFactsLoadsAndIsCancelled() {
         const file = desk.folder() + "/one.gguf";
