@@ -168,8 +168,7 @@ AppController::AppController(ChatEngine& engine, Settings& settings, AppOptions 
     show({ErrorCode::malformed, no.reason, About::Nothing, no.file}, inWords(no));
   });
   connect(&m_models, &ModelPicker::failed, this, [this](const Problem& p) { show(p); });
-  connect(&m_models, &ModelPicker::fellBack, this, [this](const Problem& p) {
-    const QString device = m_settings.device;
+  connect(&m_models, &ModelPicker::fellBack, this, [this](const QString& device, const Problem& p) {
     show(p,
          (p.code == ErrorCode::out_of_memory
               ? QCoreApplication::translate("Runnel",

@@ -101,8 +101,7 @@ ModelPicker::ModelPicker(ChatEngine& engine, Settings& settings, QStringList fol
     m_settings.recommend(model.sampling);  // tells of the file, too
     Q_EMIT stateChanged();
     if (!m_deviceBefore.isEmpty() && m_state == Loaded) {
-      m_deviceBefore.clear();
-      Q_EMIT fellBack(m_deviceProblem);
+      Q_EMIT fellBack(std::exchange(m_deviceBefore, QString()), m_deviceProblem);
     }
     if (!m_rows.isEmpty()) Q_EMIT dataChanged(index(0), index(rowCount() - 1));
   });

@@ -96,7 +96,8 @@ class ModelPicker : public QAbstractListModel {
   void devicesChanged();
   void chosen();
   void failed(const runnel::chat::Problem& problem);
-  void fellBack(const runnel::chat::Problem& problem);  // the device's; the model runs on the CPU
+  void fellBack(const QString& device,
+                const runnel::chat::Problem& problem);  // the model runs on the CPU
 
  private:
   QStringList files() const;
