@@ -129,6 +129,7 @@ Item {
                 // Following the answer as it grows, until the user scrolls up.
                 property bool following: true
                 property var place: null  // {row, below}: being returned to
+                property var edits: ({})  // what stands in the editors of messages being edited
                 property var thoughtsShown: ({})  // messages whose thoughts are seen
                 property var quotedShown: ({})  // messages of which what was re-read is seen
                 // Heights at this width and font of messages that were laid out once: one that is made again begins with
@@ -142,7 +143,7 @@ Item {
                     place = null;
                     following = false;
                     contentY = Math.max(originY, Math.min(end, contentY + pixels));
-                    following = nearEnd;
+                    following = pixels > 0 && nearEnd;  // where the end is, is a guess while what is below was not laid out
                 }
                 function goToEnd() {
                     place = null;
@@ -230,6 +231,10 @@ Item {
                     width: ListView.view.width
                     lastHeight: messages.heights[messageId] ?? 0
                     onNaturalHeightChanged: if (messageId > 0 && (!growing || naturalHeight >= lastHeight * 0.9)) messages.heights[messageId] = naturalHeight
+                    editing: messages.edits[messageId] !== undefined
+                    edited: messages.edits[messageId] ?? ""
+                    onEditedChanged: if (editing) messages.edits[messageId] = edited
+                    onEditingChanged: if (editing) messages.edits[messageId] = edited; else delete messages.edits[messageId]
                     thoughtShown: messages.thoughtsShown[messageId] === true
                     onThoughtShownChanged: if (messageId > 0) messages.thoughtsShown[messageId] = thoughtShown
                     onMessageIdChanged: if (thoughtShown) messages.thoughtsShown[messageId] = true
@@ -354,7 +359,7 @@ Item {
                 for (let row = messages.count - 1; row >= 0; --row) {
                     const item = messages.itemAtIndex(row);
                     if (item === null || !item.fromUser) continue;
-                    item.editing = true;
+                    item.edit();
                     return;
                 }
             }
@@ -394,7 +399,7 @@ Item {
         onSaveWanted: id => pane.saveWanted(id)
         onEditWanted: id => {
             const item = messages.itemAtIndex(App.chat.messages.rowOf(id));
-            if (item) item.editing = true;
+            if (item) item.edit();
         }
     }
 }

@@ -25,9 +25,15 @@ Item {
     required property int index
 
     property bool editing: false
+    property string edited             // what stands in its editor
     property real lastHeight: 0        // when it was seen before; 0: it was not
     property bool thoughtShown: false  // what was thought before the answer
     property bool quotedShown: false   // what was read again before the question
+    function edit() {
+        if (!editing) edited = text;
+        editing = true;
+        editor.item.focusField();
+    }
     signal menuWanted(Item at)
     signal compareWanted
     signal editEnded
@@ -136,12 +142,14 @@ Item {
             }
         }
         Loader {
+            id: editor
             active: message.editing
             visible: active
             Layout.fillWidth: true
             sourceComponent: MessageEditor {
-                original: message.text
+                original: message.edited
                 ofAnswer: !message.fromUser
+                onTyped: text => message.edited = text
                 onAccepted: text => {
                     message.editing = false;
                     message.editEnded();
@@ -258,7 +266,7 @@ Item {
         last: message.last
         withThought: message.thoughtShown
         shown: message.last || hover.hovered || Theme.touch
-        onEditWanted: message.editing = true
+        onEditWanted: message.edit()
         onMenuWanted: at => message.menuWanted(at)
         onCompareWanted: message.compareWanted()
     }

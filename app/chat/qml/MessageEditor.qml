@@ -7,21 +7,29 @@ import QtQuick.Layouts
 ColumnLayout {
     id: editor
 
-    required property string original
+    required property string original  // what it begins with
     property bool ofAnswer: false
+    signal typed(string text)
     signal accepted(string text)
     signal rejected
 
+    function focusField() {
+        field.forceActiveFocus();
+    }
     spacing: Theme.gap
     Component.onCompleted: {
-        field.forceActiveFocus();
+        field.text = original;
         field.cursorPosition = field.length;
+        // The keyboard comes back with it, if it went with it and to nothing else.
+        for (let at = editor.parent; at !== null; at = at.parent) {
+            if (at === Window.activeFocusItem) return focusField();
+        }
     }
 
     TextArea {
         id: field
         Layout.fillWidth: true
-        text: editor.original
+        onTextChanged: if (text !== editor.original) editor.typed(text)
         wrapMode: TextArea.Wrap
         color: Theme.text
         selectionColor: Theme.accent

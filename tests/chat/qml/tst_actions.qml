@@ -243,6 +243,49 @@ WindowCase {
         compare(message(1, MessageModel.AlternativesRole), 2);
         compare(App.chat.messages.count, 2);
     }
+    function test_anUnfinishedEditStaysWhileOneScrollsAndReadsOtherChats() {
+        say("one", "Line\n\n".repeat(80));
+        const chat = App.chat.conversation;
+        const list = window.pane.list;
+        const editor = row => itemsOf(list.itemAtIndex(row), item => item.editingFinished !== undefined && !item.readOnly)[0];
+        const toBegin = () => {
+            list.goToEnd();
+            tryVerify(() => list.nearEnd && list.contentHeight > 2 * list.height);
+            list.scrollBy(-100000);
+            tryVerify(() => list.itemAtIndex(0) !== null);
+        };
+        toBegin();
+        mouseClick(button(messageAt(0), "Edit"));
+        tryVerify(() => window.activeFocusItem.Accessible.name === "Edit message");
+        for (const letter of " two") keyClick(letter);
+        compare(editor(0).text, "one two");
+        // Away and back: the words are there, and the keyboard is, which nothing else took.
+        list.scrollBy(100000);
+        tryVerify(() => list.itemAtIndex(0) === null);
+        list.scrollBy(-100000);
+        tryVerify(() => list.itemAtIndex(0) !== null);
+        compare(editor(0).text, "one two");
+        verify(editor(0).activeFocus);
+        keyClick("!");
+        // In another chat and back, where one writes meanwhile.
+        App.chat.startNew();
+        window.pane.composer.focusField();
+        App.chat.open(chat);
+        toBegin();
+        compare(editor(0).text, "one two!");
+        verify(window.pane.composer.field.activeFocus);
+        // Beginning again loses nothing, Esc ends it.
+        keyClick(Qt.Key_Up);
+        verify(editor(0).activeFocus);
+        compare(editor(0).text, "one two!");
+        keyClick(Qt.Key_Escape);
+        compare(editor(0), undefined);
+        App.chat.startNew();
+        App.chat.open(chat);
+        toBegin();
+        compare(editor(0), undefined);
+        compare(message(0, MessageModel.TextRole), "one");
+    }
     function test_threeAnswersAreTriedAndOneIsKept() {
         say("colour?", "red");
         const head = message(1, MessageModel.IdRole);
