@@ -98,6 +98,22 @@ class MarkdownTest : public QObject {
     QCOMPARE(blocks.size(), 2);
     QCOMPARE(blocks[1].text, QStringLiteral("After"));
   }
+  void aQuotationIsABlockAndOneInItIsAnother() {
+    const auto quoted = [](const char* text) {
+      QStringList found;
+      for (const MarkdownBlock& block : splitMarkdown(QString::fromUtf8(text)))
+        found.push_back(QString::number(block.quotation) + u' ' +
+                        QString(block.text).replace(QStringLiteral("  \n"), QStringLiteral("/")));
+      return found.join(u'|');
+    };
+    QCOMPARE(quoted("He said:\n> x\n> y\nThen I."),
+             QStringLiteral("0 He said:|1 > x/> y|0 Then I."));
+    QCOMPARE(quoted("> a\n>> b\n> > c\n> d"), QStringLiteral("1 > a|2 >> b/> > c|1 > d"));
+    QCOMPARE(quoted("> a\n>\n> b\n\n> c"), QStringLiteral("1 > a/>/> b|1 > c"));
+    QCOMPARE(quoted("   > a\n\n1 > 0\n\n\\> b"), QStringLiteral("1    > a|0 1 > 0|0 \\> b"));
+    QCOMPARE(quoted("- a\n  > b\n- c"), QStringLiteral("0 - a/  > b/- c"));  // the list is not torn
+    QCOMPARE(quoted("- a\n> b"), QStringLiteral("0 - a|1 > b"));
+  }
   void aTableHasCells() {
     const auto blocks =
         splitMarkdown(QStringLiteral("| a | b |\n|---|:-:|\n| 1 | 2 |\n| 3 |\n\nEnd"));

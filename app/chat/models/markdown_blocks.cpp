@@ -34,6 +34,22 @@ bool beginsListItem(QStringView line) {
   return item.match(line.toString()).hasMatch();
 }
 
+// How often a line is quoted: "> > x" is 2.
+int quotationOf(QStringView line) {
+  int depth = 0;
+  for (qsizetype at = 0, spaces = 0; at < line.size() && spaces <= 3; ++at) {
+    if (line[at] == u'>') {
+      ++depth;
+      spaces = 0;
+    } else if (line[at] == u' ') {
+      ++spaces;
+    } else {
+      break;
+    }
+  }
+  return depth;
+}
+
 bool isTableRule(QStringView line) {
   static const QRegularExpression rule(
       QStringLiteral("^\\s*\\|?\\s*:?-+:?\\s*(\\|\\s*:?-+:?\\s*)+\\|?\\s*$"));
@@ -204,14 +220,17 @@ class Splitter {
     return -1;
   }
 
-  // A paragraph a block, but a list is one: its numbers go on over empty lines.
+  // A paragraph a block, but a list is one: its numbers go on over empty lines. A quotation is one as well, and so is
+  // one in it; a line without its marks is not quoted.
   void takeProse(const QString& line) {
     if (line.trimmed().isEmpty()) {
       m_gap = !m_prose.isEmpty();
       return;
     }
     const bool belongs = m_list && (beginsListItem(line) || line.startsWith(u' '));
-    if (m_gap && !belongs) endProse();
+    const int quotation = belongs ? m_quotation : quotationOf(line);
+    if ((m_gap && !belongs) || quotation != m_quotation) endProse();
+    m_quotation = quotation;
     if (m_gap && belongs) m_prose.push_back({});
     m_gap = false;
     if (m_prose.isEmpty()) m_list = false;
@@ -221,7 +240,7 @@ class Splitter {
 
   void endProse() {
     if (!m_prose.isEmpty()) {
-      MarkdownBlock prose{.kind = MarkdownBlock::Prose};
+      MarkdownBlock prose{.kind = MarkdownBlock::Prose, .quotation = m_quotation};
       prose.text = madeSafe(withBreaks(m_prose), &prose.formulas);
       m_blocks.push_back(prose);
     }
@@ -233,6 +252,7 @@ class Splitter {
   QStringList m_prose;
   bool m_gap = false;
   bool m_list = false;
+  int m_quotation = 0;
 };
 
 }  // namespace
@@ -311,9 +331,9 @@ int MarkdownBlocks::rowCount(const QModelIndex& parent) const {
 }
 
 QHash<int, QByteArray> MarkdownBlocks::roleNames() const {
-  return {{KindRole, "kind"},        {TextRole, "text"},       {LanguageRole, "language"},
-          {CellsRole, "cells"},      {ColumnsRole, "columns"}, {AlignmentsRole, "alignments"},
-          {FormulasRole, "formulas"}};
+  return {{KindRole, "kind"},         {TextRole, "text"},          {LanguageRole, "language"},
+          {CellsRole, "cells"},       {ColumnsRole, "columns"},    {AlignmentsRole, "alignments"},
+          {FormulasRole, "formulas"}, {QuotationRole, "quotation"}};
 }
 
 QVariant MarkdownBlocks::data(const QModelIndex& index, int role) const {
@@ -335,6 +355,8 @@ QVariant MarkdownBlocks::data(const QModelIndex& index, int role) const {
       return block.alignments;
     case FormulasRole:
       return block.formulas;
+    case QuotationRole:
+      return block.quotation;
     default:
       return {};
   }

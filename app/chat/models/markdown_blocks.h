@@ -19,6 +19,7 @@ struct MarkdownBlock {
   QStringList alignments = {};  // of a table, by column: "left", "center", "right", or empty
   /// Of prose: the formulas in it, with their delimiters, one for each QChar::ObjectReplacementCharacter of its text.
   QStringList formulas = {};
+  int quotation = 0;  // of prose: how deep it is quoted
   bool operator==(const MarkdownBlock&) const = default;
 };
 
@@ -45,7 +46,8 @@ class MarkdownBlocks : public QAbstractListModel {
     CellsRole,
     ColumnsRole,
     AlignmentsRole,
-    FormulasRole
+    FormulasRole,
+    QuotationRole
   };
   Q_ENUM(Role)
   enum Kind {

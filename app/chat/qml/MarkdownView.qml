@@ -39,6 +39,7 @@ Item {
                 required property int columns
                 required property var alignments
                 required property var formulas
+                required property int quotation
 
                 width: view.width
                 sourceComponent: kind === MarkdownBlocks.Code ? code : kind === MarkdownBlocks.Table ? table
@@ -49,6 +50,7 @@ Item {
                     ProseBlock {
                         markdown: loader.text
                         formulas: loader.formulas
+                        quotation: loader.quotation
                         others: view.others
                         onLinkWanted: link => view.linkWanted(link)
                     }

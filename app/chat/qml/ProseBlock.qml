@@ -8,6 +8,7 @@ TextEdit {
 
     required property string markdown
     property var formulas: []
+    property int quotation: 0  // how deep it is quoted
     property var others: []
     function sourceOf(begin, end) { return pictures.text(begin, end); }
     readonly property Item editor: prose
@@ -45,15 +46,18 @@ TextEdit {
         colour: Theme.text
     }
 
-    // The bar of a quotation.
-    Rectangle {
-        objectName: "quotation"
-        visible: prose.markdown.startsWith(">")
-        x: Theme.margin
-        width: 3
-        height: parent.height
-        radius: 1
-        color: Theme.strongBorder
+    // The bars of a quotation, and of one in it.
+    Repeater {
+        model: prose.quotation
+        Rectangle {
+            required property int index
+            objectName: "quotationBar"
+            x: Theme.margin + index * 40  // as Qt moves the text of one in
+            width: 3
+            height: prose.height
+            radius: 1
+            color: Theme.strongBorder
+        }
     }
     // A document takes the colour of links when it is read.
     Connections {

@@ -44,6 +44,36 @@ WindowCase {
         compare(code.font.family, Theme.monospace);
         verify(desk.coloursOf(code.textDocument) >= 2, desk.coloursOf(code.textDocument));
     }
+    function test_aQuotationHasABarForEachDepth() {
+        say("quote", "He said:\n> one\n>> two\n\nEnd");
+        const proses = itemsOf(messageAt(1), item => item.markdown !== undefined);
+        const bars = proses.map(prose => itemsOf(settled(prose), item => item.objectName === "quotationBar"));
+        compare(proses.map(prose => prose.getText(0, prose.length)), ["He said:", "one", "two", "End"]);
+        compare(bars.map(found => found.length), [0, 1, 2, 0]);
+        for (const [i, found] of bars.entries()) {
+            for (const bar of found) compare(bar.height, proses[i].height);
+            // Left of the words, and of what is quoted in it.
+            if (found.length > 0) verify(found[found.length - 1].x + 3 < proses[i].positionToRectangle(0).x, found.length);
+        }
+    }
+    function test_aTablesColumnsStandOnTheirSides() {
+        say("table", "|a|b|c|\n|:-|:-:|-:|\n|long words|long words|long words|\n|x|y|z|");
+        const cells = itemsOf(messageAt(1), item => item.Accessible.role === Accessible.Cell);
+        calm();
+        // Where the ink of a letter is in its cell.
+        const image = grabImage(window.contentItem);
+        const sides = cells.slice(3).map(cell => {
+            const at = cell.mapToItem(window.contentItem, 0, cell.height / 2), ground = image.pixel(at.x + 2, at.y);
+            const ink = [];
+            for (let x = 2; x < cell.width - 2; ++x) {
+                for (let dy = -6; dy <= 6; ++dy) if (!Qt.colorEqual(image.pixel(at.x + x, at.y + dy), ground)) ink.push(x);
+            }
+            verify(ink.length > 0, cell.Accessible.name);
+            const middle = (ink[0] + ink[ink.length - 1]) / 2 / cell.width;
+            return middle < 0.35 ? "left" : middle > 0.65 ? "right" : "middle";
+        });
+        compare(sides, ["left", "middle", "right"]);
+    }
     function test_aTableHasHeadsAndCells() {
         say("table", "|a|b|\n|-|-|\n|1|2|");
         const cells = itemsOf(messageAt(1), item => item.Accessible.role === Accessible.Cell || item.Accessible.role === Accessible.ColumnHeader);
