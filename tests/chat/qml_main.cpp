@@ -98,6 +98,7 @@ class Desk : public QObject {
   }
 
   Q_INVOKABLE QString copied() const { return QGuiApplication::clipboard()->text(); }
+  Q_INVOKABLE void copy(const QString& text) { QGuiApplication::clipboard()->setText(text); }
   /// The colour of the first link of a TextEdit.
   Q_INVOKABLE QColor linkColourOf(QObject* document) const {
     const auto* quick = qobject_cast<QQuickTextDocument*>(document);

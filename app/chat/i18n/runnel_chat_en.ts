@@ -172,22 +172,6 @@
         <translation>Cancel</translation>
     </message>
     <message>
-        <source>Cut</source>
-        <translation>Cut</translation>
-    </message>
-    <message>
-        <source>Copy</source>
-        <translation>Copy</translation>
-    </message>
-    <message>
-        <source>Paste</source>
-        <translation>Paste</translation>
-    </message>
-    <message>
-        <source>Select all</source>
-        <translation>Select all</translation>
-    </message>
-    <message>
         <source>Answers come as JSON by %1.</source>
         <translation>Answers come as JSON by %1.</translation>
     </message>
@@ -383,6 +367,25 @@
     <message>
         <source>This file already exists and will be replaced.</source>
         <translation>This file already exists and will be replaced.</translation>
+    </message>
+</context>
+<context>
+    <name>FieldMenu</name>
+    <message>
+        <source>Cut</source>
+        <translation>Cut</translation>
+    </message>
+    <message>
+        <source>Copy</source>
+        <translation>Copy</translation>
+    </message>
+    <message>
+        <source>Paste</source>
+        <translation>Paste</translation>
+    </message>
+    <message>
+        <source>Select all</source>
+        <translation>Select all</translation>
     </message>
 </context>
 <context>

@@ -85,31 +85,14 @@ Sheet {
                       : sheet.begun ? qsTr("With another system prompt this chat is read again from the start, as a new branch. The branch you see stays as it is.")
                       : qsTr("Given to the model at the start of this chat. Leave empty to use the model's own.")
             }
-            TextArea {
+            FieldArea {
                 id: prompt
                 objectName: "chatPrompt"
                 Layout.fillWidth: true
                 readOnly: App.chat.beginsWithDocument
                 placeholderText: qsTr("For example: Answer in one sentence.")
-                placeholderTextColor: Theme.muted
-                wrapMode: TextArea.Wrap
-                color: Theme.text
-                selectionColor: Theme.accent
-                selectedTextColor: Theme.accentText
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
-                Keys.onTabPressed: nextItemInFocusChain(true).forceActiveFocus(Qt.TabFocusReason)
-                Keys.onBacktabPressed: nextItemInFocusChain(false).forceActiveFocus(Qt.BacktabFocusReason)
-                Accessible.role: Accessible.EditableText
                 Accessible.name: qsTr("System prompt")
                 onEditingFinished: sheet.keepPrompt()
-                background: Rectangle {
-                    implicitHeight: Theme.fontSize * 5
-                    color: Theme.surface
-                    radius: Theme.radius
-                    border.width: prompt.activeFocus ? 2 : 1
-                    border.color: prompt.activeFocus ? Theme.accent : Theme.strongBorder
-                }
             }
             RowLayout {
                 visible: sheet.begun && !App.chat.beginsWithDocument

@@ -106,29 +106,18 @@ Rectangle {
             Layout.preferredHeight: Math.min(input.implicitHeight, Theme.fontSize * (Theme.touch ? 5 : 10))
             ScrollBar.horizontal.policy: ScrollBar.AlwaysOff
 
-            TextArea {
+            FieldArea {
                 id: input
                 objectName: "composer"
                 text: App.chat.draft
                 placeholderText: App.chat.busyElsewhere ? qsTr("Another chat is being answered. Enter queues your message.") : qsTr("Message")
-                placeholderTextColor: Theme.muted
-                wrapMode: TextArea.Wrap
-                color: Theme.text
-                selectionColor: Theme.accent
-                selectedTextColor: Theme.accentText
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
                 topPadding: (Theme.control - Theme.fontSize * 1.4) / 2
                 bottomPadding: topPadding
                 leftPadding: Theme.gap
                 rightPadding: Theme.gap
                 background: null
                 selectByMouse: true
-                Accessible.role: Accessible.EditableText
                 Accessible.name: qsTr("Message")
-                // Tab leaves the field, whether there is something to send or not.
-                Keys.onTabPressed: nextItemInFocusChain(true).forceActiveFocus(Qt.TabFocusReason)
-                Keys.onBacktabPressed: nextItemInFocusChain(false).forceActiveFocus(Qt.BacktabFocusReason)
                 onTextChanged: App.chat.draft = text
                 readOnly: composer.queued
                 Keys.onPressed: event => {
@@ -146,47 +135,6 @@ Rectangle {
                         App.undo();
                     }
                 }
-                onPressed: event => {
-                    if (event.button !== Qt.RightButton) return;
-                    event.accepted = true;
-                    fieldMenu.popup(input, event.x, event.y);
-                }
-                Menu {
-                    id: fieldMenu
-                    objectName: "fieldMenu"
-                    focus: false
-                    width: Theme.fontSize * 14
-                    palette.window: Theme.surface
-                    palette.windowText: Theme.text
-                    palette.text: Theme.text
-                    palette.light: Theme.hover
-                    palette.midlight: Theme.hover
-                    palette.mid: Theme.border
-                    palette.dark: Theme.border
-                    font.pixelSize: Theme.fontSize
-                    font.family: Theme.fontFamily
-                    Action {
-                        text: qsTr("Cut")
-                        enabled: input.selectedText !== ""
-                        onTriggered: input.cut()
-                    }
-                    Action {
-                        text: qsTr("Copy")
-                        enabled: input.selectedText !== ""
-                        onTriggered: input.copy()
-                    }
-                    Action {
-                        text: qsTr("Paste")
-                        enabled: input.canPaste
-                        onTriggered: input.paste()
-                    }
-                    Action {
-                        text: qsTr("Select all")
-                        enabled: input.length > 0
-                        onTriggered: input.selectAll()
-                    }
-                }
-                persistentSelection: true
                 Connections {
                     target: App.chat
                     function onDraftChanged() {

@@ -98,24 +98,11 @@ Popup {
         RowLayout {
             Layout.fillWidth: true
             spacing: Theme.unit
-            TextField {
+            Field {
                 id: field
                 Layout.fillWidth: true
-                implicitHeight: Theme.control
-                color: Theme.text
-                selectionColor: Theme.accent
-                selectedTextColor: Theme.accentText
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
-                Accessible.role: Accessible.EditableText
                 Accessible.name: qsTr("File name")
                 onAccepted: dialog.accept()
-                background: Rectangle {
-                    color: Theme.surface
-                    radius: Theme.radius
-                    border.color: field.activeFocus ? Theme.accent : Theme.strongBorder
-                    border.width: field.activeFocus ? 2 : 1
-                }
             }
             IconButton {
                 name: qsTr("Choose a folder")

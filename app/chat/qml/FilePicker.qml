@@ -98,28 +98,15 @@ Sheet {
                 enabled: picker.folder !== "/"
                 onClicked: picker.goUp()
             }
-            TextField {
+            Field {
                 id: pathField
                 Layout.fillWidth: true
-                implicitHeight: Theme.control
-                color: Theme.text
-                selectionColor: Theme.accent
-                selectedTextColor: Theme.accentText
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
                 inputMethodHints: Qt.ImhNoAutoUppercase | Qt.ImhNoPredictiveText
-                Accessible.role: Accessible.EditableText
                 Accessible.name: picker.folders ? qsTr("Folder path") : qsTr("Folder or file path")
                 onTextEdited: words.text = ""
                 Keys.onReturnPressed: picker.openTyped()
                 Keys.onEnterPressed: picker.openTyped()
                 Keys.onDownPressed: rows.forceActiveFocus()
-                background: Rectangle {
-                    color: Theme.surface
-                    radius: Theme.radius
-                    border.color: pathField.activeFocus ? Theme.accent : Theme.strongBorder
-                    border.width: pathField.activeFocus ? 2 : 1
-                }
             }
         }
         Text {

@@ -105,28 +105,14 @@ Popup {
         }
         RowLayout {
             spacing: Theme.gap
-            TextField {
+            Field {
                 id: field
                 Layout.fillWidth: true
-                implicitHeight: Theme.control
                 placeholderText: dialog.conversation > 0 ? qsTr("New folder") : qsTr("Name of the folder")
-                placeholderTextColor: Theme.muted
-                color: Theme.text
-                selectionColor: Theme.accent
-                selectedTextColor: Theme.accentText
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
                 leftPadding: Theme.gap
                 maximumLength: 80
-                Accessible.role: Accessible.EditableText
                 Accessible.name: placeholderText
                 onAccepted: dialog.make()
-                background: Rectangle {
-                    color: Theme.surface
-                    radius: Theme.radius
-                    border.width: field.activeFocus ? 2 : 1
-                    border.color: field.activeFocus ? Theme.accent : Theme.strongBorder
-                }
             }
             TextButton {
                 primary: true

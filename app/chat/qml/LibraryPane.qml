@@ -77,23 +77,16 @@ Rectangle {
                 onClicked: pane.hideWanted()
             }
         }
-        TextField {
+        Field {
             id: search
             objectName: "search"
             Layout.fillWidth: true
-            implicitHeight: Theme.control
+            outline: Theme.border
             placeholderText: qsTr("Search all messages")
-            placeholderTextColor: Theme.muted
-            color: Theme.text
-            selectionColor: Theme.accent
-            selectedTextColor: Theme.accentText
-            font.pixelSize: Theme.fontSize
-            font.family: Theme.fontFamily
             leftPadding: Theme.margin
             rightPadding: clear.visible ? clear.width : Theme.gap
             text: App.library.query
             onTextChanged: App.library.query = text
-            Accessible.role: Accessible.EditableText
             Accessible.name: placeholderText
             Keys.onEscapePressed: event => {
                 event.accepted = text !== "";  // with nothing to clear it closes what it is in
@@ -107,12 +100,6 @@ Rectangle {
                 if (list.count === 0 || !App.library.searching) return;
                 list.currentIndex = Math.max(0, list.currentIndex);
                 list.currentItem.clicked();
-            }
-            background: Rectangle {
-                radius: Theme.radius
-                color: Theme.surface
-                border.width: search.activeFocus ? 2 : 1
-                border.color: search.activeFocus ? Theme.accent : Theme.border
             }
             IconButton {
                 id: clear

@@ -84,6 +84,7 @@ ItemDelegate {
     MouseArea {
         z: 2
         anchors.fill: parent
+        enabled: !row.renaming  // the field has a menu of its own
         acceptedButtons: Qt.RightButton
         onClicked: row.showMenu()
     }
@@ -154,16 +155,13 @@ ItemDelegate {
                 font.family: Theme.fontFamily
                 font.bold: row.current || row.ofFolder
             }
-            TextField {
+            Field {
                 id: field
                 visible: row.renaming
                 Layout.fillWidth: true
                 text: row.name
-                color: Theme.text
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
                 padding: Theme.unit
-                Accessible.role: Accessible.EditableText
+                implicitHeight: contentHeight + padding * 2
                 Accessible.name: row.ofFolder ? qsTr("Name of the folder") : qsTr("Chat title")
                 background: Rectangle {
                     color: Theme.surface
@@ -185,7 +183,7 @@ ItemDelegate {
                 }
                 onAccepted: keep()
                 // A click elsewhere keeps what was typed; only Esc drops it.
-                onActiveFocusChanged: if (!activeFocus) keep()
+                onActiveFocusChanged: if (!activeFocus && !menuShown) keep()
                 Keys.onEscapePressed: row.renaming = false
             }
             Text {

@@ -26,18 +26,11 @@ ColumnLayout {
         }
     }
 
-    TextArea {
+    FieldArea {
         id: field
         Layout.fillWidth: true
         onTextChanged: if (text !== editor.original) editor.typed(text)
-        wrapMode: TextArea.Wrap
-        color: Theme.text
-        selectionColor: Theme.accent
-        selectedTextColor: Theme.accentText
-        font.pixelSize: Theme.fontSize
-        font.family: Theme.fontFamily
         padding: Theme.gap * 2
-        Accessible.role: Accessible.EditableText
         Accessible.name: qsTr("Edit message")
         background: Rectangle {
             color: Theme.surface

@@ -49,23 +49,12 @@ Popup {
             font.family: Theme.fontFamily
             font.bold: true
         }
-        TextField {
+        Field {
             id: field
             Layout.fillWidth: true
-            implicitHeight: Theme.control
-            color: Theme.text
-            font.pixelSize: Theme.fontSize
-            font.family: Theme.fontFamily
             maximumLength: 80
-            Accessible.role: Accessible.EditableText
             Accessible.name: qsTr("Name for this place")
             onAccepted: dialog.accept()
-            background: Rectangle {
-                color: Theme.surface
-                radius: Theme.radius
-                border.color: Theme.accent
-                border.width: 2
-            }
         }
         RowLayout {
             Layout.alignment: Qt.AlignRight

@@ -157,29 +157,14 @@ Sheet {
                 visible: !sheet.expert
                 text: qsTr("Given to the model at the start of every new chat. Leave empty to use the model's own.")
             }
-            TextArea {
+            FieldArea {
                 id: prompt
                 visible: !sheet.expert
                 Layout.fillWidth: true
                 text: sheet.settings.systemPrompt
                 placeholderText: qsTr("For example: Answer in one sentence.")
-                placeholderTextColor: Theme.muted
-                wrapMode: TextArea.Wrap
-                color: Theme.text
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
-                Keys.onTabPressed: nextItemInFocusChain(true).forceActiveFocus(Qt.TabFocusReason)
-                Keys.onBacktabPressed: nextItemInFocusChain(false).forceActiveFocus(Qt.BacktabFocusReason)
-                Accessible.role: Accessible.EditableText
                 Accessible.name: qsTr("System prompt")
                 onEditingFinished: sheet.settings.systemPrompt = text
-                background: Rectangle {
-                    implicitHeight: Theme.fontSize * 5
-                    color: Theme.surface
-                    radius: Theme.radius
-                    border.width: prompt.activeFocus ? 2 : 1
-                    border.color: prompt.activeFocus ? Theme.accent : Theme.strongBorder
-                }
             }
 
             RowLayout {

@@ -324,6 +324,62 @@ WindowCase {
         compare(window.pane.composer.field.selectedText, "typed");
         App.chat.draft = "";
     }
+    function test_everyFieldHasAMenu_data() {
+        return [{tag: "composer"}, {tag: "message"}, {tag: "search"}, {tag: "rename"}, {tag: "prompt", page: window.settingsSheet}, {tag: "chat's prompt", page: window.chatSheet},
+                {tag: "ask", page: window.askSheet}, {tag: "name", page: window.nameDialog}, {tag: "folder", page: window.folderDialog}, {tag: "export", page: window.exportDialog},
+                {tag: "picker", page: window.modelOpening}];
+    }
+    function test_everyFieldHasAMenu(data) {
+        activate();
+        say("hi", "there");
+        const list = findChild(window.contentItem, "library");
+        if (data.tag === "message") {
+            window.pane.composer.focusField();
+            keyClick(Qt.Key_Up);
+        } else if (data.tag === "search") keyClick(Qt.Key_F, Qt.ControlModifier);
+        else if (data.tag === "rename") {
+            tryVerify(() => list.itemAtIndex(0));
+            list.forceActiveFocus();
+            list.currentIndex = 0;
+            keyClick(Qt.Key_F2);
+        } else if (data.tag === "name") data.page.openFor(message(1, MessageModel.IdRole), "");
+        else if (data.tag === "folder" || data.tag === "export") data.page.openFor(App.chat.conversation);
+        else if (data.tag === "picker") data.page.openIn(desk.folder());
+        else if (data.page) data.page.open();
+        if (data.page) tryCompare(data.page, "opened", true);
+        const fields = itemsOf(data.page ? data.page.contentItem : window.contentItem, item => item.selectByMouse !== undefined && !item.readOnly
+                               && (data.page || item.activeFocus));
+        compare(fields.length, 1);
+        const field = settled(fields[0]);
+        const before = field.text;
+        field.text = "some words";
+        const choose = words => {
+            mouseClick(field, 12, field.height / 2, Qt.RightButton);
+            const menu = findChild(field, "fieldMenu");
+            mouseClick(entry(menu, words));
+            tryCompare(menu, "visible", false);
+            verify(field.visible && field.activeFocus, "after " + words);
+        };
+        choose("Select all");
+        compare(field.selectedText, "some words");
+        choose("Cut");
+        compare(field.text, "");
+        choose("Paste");
+        compare(field.text, "some words");
+        field.selectAll();
+        desk.copy("");
+        choose("Copy");
+        compare(desk.copied(), "some words");
+        // Esc closes the menu alone.
+        mouseClick(field, 12, field.height / 2, Qt.RightButton);
+        tryCompare(findChild(field, "fieldMenu"), "opened", true);
+        keyClick(Qt.Key_Escape);
+        tryCompare(findChild(field, "fieldMenu"), "visible", false);
+        if (data.page) verify(data.page.opened);
+        verify(field.visible && field.activeFocus);
+        field.text = before;
+        if (!data.page) keyClick(Qt.Key_Escape);
+    }
     function test_linksKeepTheirContrastInDark() {
         activate();
         App.settings.theme = "dark";
