@@ -12,10 +12,6 @@
         <translation>Diesem Chat wird nichts hinzugefügt.</translation>
     </message>
     <message>
-        <source>What do you still know of our conversation? List names, numbers and facts.</source>
-        <translation>Was weißt du noch aus unserem Gespräch? Nenne Namen, Zahlen und Tatsachen.</translation>
-    </message>
-    <message>
         <source>Question</source>
         <translation>Frage</translation>
     </message>
@@ -26,6 +22,10 @@
     <message>
         <source>Ask</source>
         <translation>Fragen</translation>
+    </message>
+    <message>
+        <source>What do you still know of our chat? List names, numbers and facts.</source>
+        <translation>Was weißt du noch aus unserem Chat? Nenne Namen, Zahlen und Tatsachen.</translation>
     </message>
 </context>
 <context>
@@ -719,6 +719,10 @@
     <message>
         <source>Name of the folder</source>
         <translation>Name des Ordners</translation>
+    </message>
+    <message>
+        <source>selected</source>
+        <translation>ausgewählt</translation>
     </message>
 </context>
 <context>
@@ -1435,20 +1439,8 @@
         <translation>%1 kann nicht gelesen werden: zu groß. Wählen Sie einen Ordner darin.</translation>
     </message>
     <message>
-        <source>Can&apos;t read %1: it is too large. Save a part of it.</source>
-        <translation>%1 kann nicht gelesen werden: zu groß. Speichern Sie einen Teil davon.</translation>
-    </message>
-    <message>
         <source>Can&apos;t read %1: it is damaged or not what its name says.</source>
         <translation>%1 kann nicht gelesen werden: beschädigt oder nicht das, was der Name sagt.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: that needs too much memory. Save a part of it.</source>
-        <translation>%1 kann nicht gelesen werden: Das braucht zu viel Speicher. Speichern Sie einen Teil davon.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: that takes too long. Save a part of it.</source>
-        <translation>%1 kann nicht gelesen werden: Das dauert zu lange. Speichern Sie einen Teil davon.</translation>
     </message>
     <message>
         <source>Can&apos;t read %1: this system can&apos;t lock in the program that reads such files. Save it as text.</source>
@@ -1457,6 +1449,18 @@
     <message>
         <source>This version can&apos;t read this kind of file: %1. Save it as text.</source>
         <translation>Diese Version kann diese Art von Datei nicht lesen: %1. Speichern Sie die Datei als Text.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is too large. Save a smaller part.</source>
+        <translation>%1 kann nicht gelesen werden: zu groß. Speichern Sie einen kleineren Teil.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that needs too much memory. Save a smaller part.</source>
+        <translation>%1 kann nicht gelesen werden: Das braucht zu viel Speicher. Speichern Sie einen kleineren Teil.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that takes too long. Save a smaller part.</source>
+        <translation>%1 kann nicht gelesen werden: Das dauert zu lange. Speichern Sie einen kleineren Teil.</translation>
     </message>
 </context>
 <context>
@@ -1498,16 +1502,16 @@
         <translation>Wiederholungen vermeiden</translation>
     </message>
     <message>
-        <source>Above 1, recently used words become less likely.</source>
-        <translation>Über 1 werden kürzlich verwendete Wörter unwahrscheinlicher.</translation>
-    </message>
-    <message>
         <source>Against loops (DRY)</source>
         <translation>Gegen Schleifen (DRY)</translation>
     </message>
     <message>
-        <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
-        <translation>Macht es unwahrscheinlich, dass eine Antwort dieselbe Stelle noch einmal sagt. Üblich ist 0,8.</translation>
+        <source>Above 1, recently used words become less likely. Small models need a little.</source>
+        <translation>Über 1 werden kürzlich verwendete Wörter unwahrscheinlicher. Kleine Modelle brauchen ein wenig davon.</translation>
+    </message>
+    <message>
+        <source>Makes it unlikely that an answer repeats a passage; start with %1.</source>
+        <translation>Macht es unwahrscheinlich, dass eine Antwort eine Stelle wiederholt; beginnen Sie mit %1.</translation>
     </message>
 </context>
 <context>
@@ -1523,6 +1527,13 @@
     <message>
         <source>Copy link</source>
         <translation>Link kopieren</translation>
+    </message>
+</context>
+<context>
+    <name>Selector</name>
+    <message>
+        <source>selected</source>
+        <translation>ausgewählt</translation>
     </message>
 </context>
 <context>

@@ -12,10 +12,6 @@
         <translation>Nothing is added to this chat.</translation>
     </message>
     <message>
-        <source>What do you still know of our conversation? List names, numbers and facts.</source>
-        <translation>What do you still know of our conversation? List names, numbers and facts.</translation>
-    </message>
-    <message>
         <source>Question</source>
         <translation>Question</translation>
     </message>
@@ -26,6 +22,10 @@
     <message>
         <source>Ask</source>
         <translation>Ask</translation>
+    </message>
+    <message>
+        <source>What do you still know of our chat? List names, numbers and facts.</source>
+        <translation>What do you still know of our chat? List names, numbers and facts.</translation>
     </message>
 </context>
 <context>
@@ -719,6 +719,10 @@
     <message>
         <source>Name of the folder</source>
         <translation>Name of the folder</translation>
+    </message>
+    <message>
+        <source>selected</source>
+        <translation>selected</translation>
     </message>
 </context>
 <context>
@@ -1435,20 +1439,8 @@
         <translation>Can&apos;t read %1: it is too large. Choose a folder inside it.</translation>
     </message>
     <message>
-        <source>Can&apos;t read %1: it is too large. Save a part of it.</source>
-        <translation>Can&apos;t read %1: it is too large. Save a part of it.</translation>
-    </message>
-    <message>
         <source>Can&apos;t read %1: it is damaged or not what its name says.</source>
         <translation>Can&apos;t read %1: it is damaged or not what its name says.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: that needs too much memory. Save a part of it.</source>
-        <translation>Can&apos;t read %1: that needs too much memory. Save a part of it.</translation>
-    </message>
-    <message>
-        <source>Can&apos;t read %1: that takes too long. Save a part of it.</source>
-        <translation>Can&apos;t read %1: that takes too long. Save a part of it.</translation>
     </message>
     <message>
         <source>Can&apos;t read %1: this system can&apos;t lock in the program that reads such files. Save it as text.</source>
@@ -1457,6 +1449,18 @@
     <message>
         <source>This version can&apos;t read this kind of file: %1. Save it as text.</source>
         <translation>This version can&apos;t read this kind of file: %1. Save it as text.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: it is too large. Save a smaller part.</source>
+        <translation>Can&apos;t read %1: it is too large. Save a smaller part.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that needs too much memory. Save a smaller part.</source>
+        <translation>Can&apos;t read %1: that needs too much memory. Save a smaller part.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t read %1: that takes too long. Save a smaller part.</source>
+        <translation>Can&apos;t read %1: that takes too long. Save a smaller part.</translation>
     </message>
 </context>
 <context>
@@ -1498,16 +1502,16 @@
         <translation>Repetition penalty</translation>
     </message>
     <message>
-        <source>Above 1, recently used words become less likely.</source>
-        <translation>Above 1, recently used words become less likely.</translation>
-    </message>
-    <message>
         <source>Against loops (DRY)</source>
         <translation>Against loops (DRY)</translation>
     </message>
     <message>
-        <source>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</source>
-        <translation>Makes it unlikely that an answer says the same passage again. 0.8 is usual.</translation>
+        <source>Above 1, recently used words become less likely. Small models need a little.</source>
+        <translation>Above 1, recently used words become less likely. Small models need a little.</translation>
+    </message>
+    <message>
+        <source>Makes it unlikely that an answer repeats a passage; start with %1.</source>
+        <translation>Makes it unlikely that an answer repeats a passage; start with %1.</translation>
     </message>
 </context>
 <context>
@@ -1523,6 +1527,13 @@
     <message>
         <source>Copy link</source>
         <translation>Copy link</translation>
+    </message>
+</context>
+<context>
+    <name>Selector</name>
+    <message>
+        <source>selected</source>
+        <translation>selected</translation>
     </message>
 </context>
 <context>

@@ -25,7 +25,7 @@ QString inWords(const NoDocument& no) {
       return (folder ? QCoreApplication::translate(
                            "Runnel", "Can't read %1: it is too large. Choose a folder inside it.")
                      : QCoreApplication::translate(
-                           "Runnel", "Can't read %1: it is too large. Save a part of it."))
+                           "Runnel", "Can't read %1: it is too large. Save a smaller part."))
           .arg(no.file);
     case reader::Why::Damaged:
       return QCoreApplication::translate("Runnel",
@@ -33,11 +33,11 @@ QString inWords(const NoDocument& no) {
           .arg(no.file);
     case reader::Why::Memory:
       return QCoreApplication::translate(
-                 "Runnel", "Can't read %1: that needs too much memory. Save a part of it.")
+                 "Runnel", "Can't read %1: that needs too much memory. Save a smaller part.")
           .arg(no.file);
     case reader::Why::Time:
       return QCoreApplication::translate("Runnel",
-                                         "Can't read %1: that takes too long. Save a part of it.")
+                                         "Can't read %1: that takes too long. Save a smaller part.")
           .arg(no.file);
     case reader::Why::Io:
       return QCoreApplication::translate("Runnel", "Couldn't read %1: %2.").arg(no.file, no.reason);

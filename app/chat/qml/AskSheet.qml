@@ -38,26 +38,13 @@ Sheet {
         RowLayout {
             Layout.fillWidth: true
             spacing: Theme.gap
-            TextField {
+            Field {
                 id: field
                 Layout.fillWidth: true
-                implicitHeight: Theme.control
-                text: qsTr("What do you still know of our conversation? List names, numbers and facts.")
-                color: Theme.text
-                selectionColor: Theme.accent
-                selectedTextColor: Theme.accentText
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
+                text: qsTr("What do you still know of our chat? List names, numbers and facts.")
                 leftPadding: Theme.gap
-                Accessible.role: Accessible.EditableText
                 Accessible.name: qsTr("Question")
                 onAccepted: sheet.ask()
-                background: Rectangle {
-                    radius: Theme.radius
-                    color: Theme.surface
-                    border.width: field.activeFocus ? 2 : 1
-                    border.color: field.activeFocus ? Theme.accent : Theme.border
-                }
             }
             TextButton {
                 primary: true

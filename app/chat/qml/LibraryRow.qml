@@ -37,7 +37,7 @@ ItemDelegate {
     padding: 0
     Accessible.role: Accessible.ListItem
     Accessible.name: ofFolder ? qsTr("Folder %1").arg(name) + ", " + qsTr("%n chats", "", chats) + ", " + (folded ? qsTr("folded") : qsTr("unfolded"))
-                     : name + (message > 0 ? ", " + words.text.replace(/<[^>]*>/g, "") : ", " + detail) + (folderName !== "" ? ", " + qsTr("Folder %1").arg(folderName) : "")
+                     : name + (message > 0 ? ", " + words.text.replace(/<[^>]*>/g, "") : ", " + detail) + (folderName !== "" ? ", " + qsTr("Folder %1").arg(folderName) : "") + (current ? ", " + qsTr("selected") : "")
     Accessible.selectable: true
     Accessible.selected: current
     onClicked: {

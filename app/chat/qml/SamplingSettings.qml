@@ -57,7 +57,7 @@ ColumnLayout {
     Sampling {
         name: "repetitionPenalty"
         title: qsTr("Repetition penalty")
-        words: qsTr("Above 1, recently used words become less likely.")
+        words: qsTr("Above 1, recently used words become less likely. Small models need a little.")
         from: 1
         to: 1.5
         step: 0.01
@@ -66,7 +66,7 @@ ColumnLayout {
     Sampling {
         name: "dryMultiplier"
         title: qsTr("Against loops (DRY)")
-        words: qsTr("Makes it unlikely that an answer says the same passage again. 0.8 is usual.")
+        words: qsTr("Makes it unlikely that an answer repeats a passage; start with %1.").arg((0.8).toLocaleString(Qt.locale(), "f", 1))
         to: 2
         special: qsTr("off")
     }

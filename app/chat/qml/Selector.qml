@@ -43,7 +43,12 @@ ComboBox {
         highlighted: selector.highlightedIndex === index
         font.pixelSize: Theme.fontSize
         font.family: Theme.fontFamily
-        font.bold: selector.currentIndex === index
+        font.bold: chosen
+        readonly property bool chosen: selector.currentIndex === index
+        Accessible.role: Accessible.ListItem
+        Accessible.name: text + (chosen ? ", " + qsTr("selected") : "")
+        Accessible.selectable: true
+        Accessible.selected: chosen
         palette.text: Theme.text
         palette.highlightedText: Theme.text
         background: Rectangle {
