@@ -126,7 +126,7 @@ Sheet {
                 }
                 Layout.fillWidth: true
                 enabled: sheet.idle
-                Accessible.name: qsTr("Model")
+                title: qsTr("Model")
                 onActivated: index => sheet.own.chooseModel(files[index])
             }
 

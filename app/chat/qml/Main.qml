@@ -26,6 +26,7 @@ ApplicationWindow {
     readonly property alias placePicker: placeFolder
     readonly property alias schemaPicker: schemas
     readonly property alias sourcePicker: sources
+    readonly property alias documentPicker: documents
     readonly property alias libraryPane: library
     readonly property alias timelinePane: timeline
     readonly property alias drawer: libraryDrawer

@@ -34,7 +34,7 @@ Sheet {
                 model: App.models.devices
                 textRole: "name"
                 valueRole: "id"
-                Accessible.name: qsTr("Device")
+                title: qsTr("Device")
                 function showSetting() {
                     currentIndex = Math.max(0, indexOfValue(App.settings.device));
                 }

@@ -6,6 +6,9 @@ import QtQuick.Controls.Basic
 ComboBox {
     id: selector
 
+    required property string title
+    Accessible.name: title + ": " + displayText
+
     implicitHeight: Theme.control
     leftPadding: Theme.gap
     Accessible.role: Accessible.ComboBox

@@ -123,7 +123,7 @@ Sheet {
                     Layout.preferredWidth: Theme.fontSize * 18
                     model: [qsTr("System")].concat(Qt.fontFamilies())
                     currentIndex: Math.max(0, model.indexOf(sheet.settings.fontFamily))
-                    Accessible.name: qsTr("Font")
+                    title: qsTr("Font")
                     onActivated: index => sheet.settings.fontFamily = index === 0 ? "" : textAt(index)
                 }
             }

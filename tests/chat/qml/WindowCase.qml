@@ -25,7 +25,7 @@ TestCase {
     function cleanup() {
         for (const page of [window.modelOpening, window.chatImporting, window.exportPicker, window.exportDialog, window.modelSheet,
                             window.settingsSheet, window.chatSheet, window.folderDialog, window.keysSheet, window.compareSheet, window.linkDialog, window.nameDialog,
-                            window.deleteDialog, window.trashSheet, window.trySheet, window.askSheet, window.placePicker, window.schemaPicker, window.sourcePicker, window.readDialog]) {
+                            window.deleteDialog, window.trashSheet, window.trySheet, window.askSheet, window.placePicker, window.schemaPicker, window.sourcePicker, window.documentPicker, window.readDialog]) {
             page.close();
             tryCompare(page, "visible", false);
         }

@@ -293,14 +293,33 @@ WindowCase {
     }
     function test_dialogsHaveNames() {
         say("hi", "there");
+        const file = desk.folder();
+        const of = p => p.openIn(file);
+        App.chat.regenerate(message(1, MessageModel.IdRole));
+        script.answerWith("you");
+        tryCompare(App.chat, "state", ChatModel.Idle);
+        const preview = findChild(window.timelinePane, "placePreview");
         for (const [page, opening] of [[window.settingsSheet, p => p.open()], [window.modelSheet, p => p.open()], [window.keysSheet, p => p.open()], [window.trashSheet, p => p.open()],
                                        [window.nameDialog, p => p.openFor(message(1, MessageModel.IdRole), "")], [window.deleteDialog, p => p.openFor(message(1, MessageModel.IdRole))],
-                                       [window.exportDialog, p => p.openFor(App.chat.conversation)], [window.linkDialog, p => p.openFor("https://example.org")]]) {
+                                       [window.exportDialog, p => p.openFor(App.chat.conversation)], [window.linkDialog, p => p.openFor("https://example.org")],
+                                       [window.chatSheet, p => p.open()], [window.folderDialog, p => p.openFor(App.chat.conversation)], [window.folderDialog, p => p.openFor(0)],
+                                       [window.compareSheet, p => p.openFor(message(1, MessageModel.IdRole))], [window.askSheet, p => p.open()],
+                                       [window.readDialog, () => desk.drop(window, file + "/notes.txt", Qt.point(500, 300))],
+                                       [preview, p => p.openFor(message(0, MessageModel.IdRole), "user", findChild(window.timelinePane, "timeline").itemAtIndex(0))],
+                                       [window.trySheet, p => p.openFor(message(1, MessageModel.IdRole))],
+                                       [window.modelOpening, of], [window.chatImporting, of], [window.exportPicker, of], [window.documentPicker, of], [window.sourcePicker, of],
+                                       [window.schemaPicker, of], [window.placePicker, of]]) {
             opening(page);
             tryCompare(page, "opened", true);
+            if (App.chat.trying) {
+                script.tryWith(["a", "b", "c"]);
+                tryCompare(App.chat, "state", ChatModel.Idle);
+            }
             const named = itemsOf(page.contentItem, item => item.Accessible.role === Accessible.Dialog);
             compare(named.length, 1, page);
             verify(named[0].Accessible.name !== "", page);
+            for (const heading of itemsOf(page.contentItem, item => item.Accessible.role === Accessible.Heading)) verify(heading.Accessible.name !== "", page);
+            for (const pressable of itemsOf(page.contentItem, item => item.clicked !== undefined && item.selectAll === undefined)) verify(pressable.Accessible.name !== "", page + " " + pressable);
             page.close();
             tryCompare(page, "visible", false);
         }
