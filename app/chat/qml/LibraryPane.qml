@@ -122,6 +122,7 @@ Rectangle {
             boundsBehavior: Flickable.StopAtBounds
             keyNavigationEnabled: true
             activeFocusOnTab: true
+            highlightMoveDuration: 0  // gliding along a long list would draw frames for a while
             currentIndex: -1
             section.property: "section"
             section.delegate: Text {

@@ -62,6 +62,7 @@ Sheet {
             model: App.models
             spacing: Theme.gap
             clip: true
+            highlightMoveDuration: 0
             boundsBehavior: Flickable.StopAtBounds
             activeFocusOnTab: true
             ScrollBar.vertical: ScrollBar {}

@@ -28,6 +28,7 @@ Sheet {
             model: App.trash
             clip: true
             spacing: Theme.gap
+            highlightMoveDuration: 0
             boundsBehavior: Flickable.StopAtBounds
             ScrollBar.vertical: ScrollBar {}
             Accessible.role: Accessible.List

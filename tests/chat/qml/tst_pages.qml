@@ -324,6 +324,90 @@ WindowCase {
             tryCompare(page, "visible", false);
         }
     }
+    function test_choicesSayWhichIsChosen() {
+        const page = window.settingsSheet.contentItem;
+        const options = title => itemsOf(page, item => item.Accessible.role === Accessible.RadioButton && item.Accessible.name.startsWith(title + ": "));
+        const checked = title => options(title).filter(item => item.Accessible.checkable && item.Accessible.checked).map(item => item.text);
+        const state = name => itemsOf(page, item => item.Accessible.role === Accessible.CheckBox && item.Accessible.name === name)[0].Accessible.checked;
+        const theme = App.settings.theme, language = App.settings.language;
+        show(window.settingsSheet);
+        for (const [title, words] of [["Show", ["Expert", "Everyday"]], ["Theme", ["Dark", "Light", "System"]], ["Language (after a restart)", ["Deutsch", "English", "System"]]]) {
+            for (const word of words) {
+                button(page, title + ": " + word).forceActiveFocus();
+                keyClick(Qt.Key_Space);
+                compare(checked(title), [word]);
+            }
+        }
+        App.settings.theme = theme;
+        App.settings.language = language;
+        for (const [name, mode] of [["Re-read earlier messages when a question refers to them", "Everyday"], ["Show speed and token count below the chat", "Expert"]]) {
+            button(page, "Show: " + mode).clicked();
+            const before = state(name);
+            button(page, name).forceActiveFocus();
+            keyClick(Qt.Key_Space);
+            compare(state(name), !before);
+            keyClick(Qt.Key_Space);
+            compare(state(name), before);
+        }
+        // The memory window of a model that has one.
+        script.finishWindow(252, 252);
+        compare(checked("Memory window"), ["252"]);
+        script.finishWindow(124, 252);
+        compare(checked("Memory window"), ["124"]);
+        button(page, "Show: Everyday").clicked();
+        const fonts = itemsOf(page, item => item.Accessible.role === Accessible.ComboBox)[0];
+        compare(fonts.Accessible.name, "Font: System");
+        window.settingsSheet.close();
+        tryCompare(window.settingsSheet, "visible", false);
+        // The device: what is chosen, and in the list that unfolds.
+        show(window.modelSheet);
+        const devices = window.modelSheet.deviceSelector;
+        devices.forceActiveFocus();
+        compare(devices.Accessible.name, "Device: " + devices.textAt(devices.currentIndex));
+        keyClick(Qt.Key_Space);
+        tryCompare(devices.popup, "opened", true);
+        const rows = itemsOf(devices.popup.contentItem, item => item.Accessible.role === Accessible.ListItem);
+        compare(rows.map(row => row.Accessible.selected), rows.map((row, i) => i === devices.currentIndex));
+        compare(rows.map(row => row.Accessible.name.endsWith(", selected")), rows.map((row, i) => i === devices.currentIndex));
+        keyClick(Qt.Key_Escape);
+        tryCompare(devices.popup, "visible", false);
+        window.modelSheet.close();
+        // The chat in the list, the folder of a chat, the form of an answer.
+        say("hi", "there");
+        tryVerify(() => itemsOf(library, item => item.conversation === App.chat.conversation).length === 1);
+        const row = itemsOf(library, item => item.conversation === App.chat.conversation)[0];
+        verify(row.Accessible.selected);
+        verify(row.Accessible.name.endsWith(", selected"), row.Accessible.name);
+        App.library.addFolder("Work", 0);
+        window.folderDialog.openFor(App.chat.conversation);
+        tryCompare(window.folderDialog, "opened", true);
+        compare(itemsOf(window.folderDialog.contentItem, item => item.Accessible.role === Accessible.RadioButton && item.Accessible.checked).map(item => item.text), ["No folder"]);
+        mouseClick(button(window.folderDialog.contentItem, "Work"));
+        tryCompare(window.folderDialog, "visible", false);
+        window.folderDialog.openFor(App.chat.conversation);
+        tryCompare(window.folderDialog, "opened", true);
+        compare(itemsOf(window.folderDialog.contentItem, item => item.Accessible.role === Accessible.RadioButton && item.Accessible.checked).map(item => item.text), ["Work"]);
+        window.folderDialog.close();
+        App.library.removeFolder(App.library.folders[0].id);
+        window.exportDialog.openFor(App.chat.conversation);
+        tryCompare(window.exportDialog, "opened", true);
+        for (const word of ["JSON", "Markdown"]) {
+            mouseClick(button(window.exportDialog.contentItem, word));
+            compare(itemsOf(window.exportDialog.contentItem, item => item.Accessible.role === Accessible.RadioButton && item.Accessible.checked).map(item => item.text), [word]);
+        }
+    }
+    function test_theMarkOfTheChosenChatDoesNotGlide() {
+        for (let i = 0; i < 200; ++i) script.addConversation("chat " + i, ["hi", "there"]);
+        App.library.refresh();
+        tryVerify(() => library.count >= 200);
+        library.forceActiveFocus();
+        library.currentIndex = 0;
+        keyClick(Qt.Key_Down);
+        library.currentIndex = library.count - 1;
+        tryVerify(() => library.currentItem !== null && library.highlightItem.y === library.currentItem.y, 1000);
+        script.forgetChats();
+        library.currentIndex = -1;
+    }
     function test_theListOfKeysOpens() {
         keyClick(Qt.Key_F1);
         tryCompare(window.keysSheet, "opened", true);

@@ -35,6 +35,18 @@ WindowCase {
         verify(contrast(Theme.strongBorder, Theme.window) >= 3);
     }
 
+    function test_textToReadHasFifteenPixelsAndMore() {
+        activate();
+        say("A question", "An answer\n\n- with a list\n\n|and|a table|\n|-|-|\n|of|cells|");
+        compare(App.settings.fontScale, 1);
+        const texts = itemsOf(window.pane.list, item => item.text !== undefined && item.font !== undefined && item.clicked === undefined && String(item.text).length > 1);
+        for (const words of ["A question", "An answer", "with a list", "cells"]) {
+            const found = texts.filter(item => item.text.includes(words));
+            compare(found.length, 1, words);
+            verify(found[0].font.pixelSize >= 15, words + " has " + found[0].font.pixelSize);
+        }
+        verify(window.pane.composer.field.font.pixelSize >= 15);
+    }
     function test_sidesBecomeDrawersOnANarrowScreen() {
         App.settings.theme = "light";
         verify(window.showLibrary);
