@@ -5,6 +5,7 @@
 #include <QDropEvent>
 #include <QFile>
 #include <QGuiApplication>
+#include <QLocale>
 #include <QMimeData>
 #include <QQmlContext>
 #include <QQmlEngine>
@@ -15,6 +16,7 @@
 #include <QTextDocument>
 #include <QTextFragment>
 #include <QTextLayout>
+#include <QTranslator>
 #include <QtQuickTest>
 #include <memory>
 
@@ -30,6 +32,10 @@ class Desk : public QObject {
 
   QTemporaryDir m_folder;
   QTemporaryDir m_papers;
+  QQmlEngine* m_engine = nullptr;
+  QTranslator m_translator;
+  QString m_language;
+  QLocale m_locale;  // of the system
 
   static bool send(QObject* window, QDropEvent&& event) {
     event.ignore();
@@ -56,6 +62,21 @@ class Desk : public QObject {
             QByteArray(2500, file.fileName().endsWith(QStringLiteral("notes.txt")) ? 'n' : ' '));
       }
     }
+  }
+
+  void setEngine(QQmlEngine* engine) { m_engine = engine; }
+  /// As if the app had been started in this language; empty: in the one that stands in the sources.
+  Q_INVOKABLE bool speak(const QString& language) {
+    if (language == m_language) return true;
+    m_language = language;
+    QCoreApplication::removeTranslator(&m_translator);
+    QLocale::setDefault(language.isEmpty() ? m_locale : QLocale(language));
+    const bool found =
+        language.isEmpty() || m_translator.load(QLocale(language), QStringLiteral("runnel_chat"),
+                                                QStringLiteral("_"), QStringLiteral(":/i18n"));
+    if (found && !language.isEmpty()) QCoreApplication::installTranslator(&m_translator);
+    m_engine->retranslate();
+    return found;
   }
 
   Q_INVOKABLE QString folder() const { return m_folder.path(); }
@@ -175,6 +196,7 @@ class Setup : public QObject {
     m_app.attach(*engine);
     QQmlEngine::setObjectOwnership(&m_engine, QQmlEngine::CppOwnership);
     engine->rootContext()->setContextProperty(QStringLiteral("script"), &m_engine);
+    m_desk.setEngine(engine);
     QQmlEngine::setObjectOwnership(&m_desk, QQmlEngine::CppOwnership);
     engine->rootContext()->setContextProperty(QStringLiteral("desk"), &m_desk);
   }

@@ -23,6 +23,7 @@ TestCase {
         window.destroy();
     }
     function cleanup() {
+        desk.speak("");
         for (const page of [window.modelOpening, window.chatImporting, window.exportPicker, window.exportDialog, window.modelSheet,
                             window.settingsSheet, window.chatSheet, window.folderDialog, window.keysSheet, window.compareSheet, window.linkDialog, window.nameDialog,
                             window.deleteDialog, window.trashSheet, window.trySheet, window.askSheet, window.placePicker, window.schemaPicker, window.sourcePicker, window.documentPicker, window.readDialog]) {

@@ -272,12 +272,12 @@ WindowCase {
         const bar = findChild(window.pane, "tourBar");
         return bar.visible ? bar.Accessible.name : "";
     }
-    function beginTour() {
+    function beginTour(words = "Take a tour in three steps") {
         desk.drop(window, desk.folder() + "/one.gguf", Qt.point(300, 300));
         script.finishLoad("cpu");
         keyClick(Qt.Key_F1);
         tryCompare(window.keysSheet, "opened", true);
-        mouseClick(button(window.keysSheet.contentItem, "Take a tour in three steps"));
+        mouseClick(button(window.keysSheet.contentItem, words));
         tryCompare(window.keysSheet, "visible", false);
         tryCompare(window.pane.composer.field, "activeFocus", true);
     }
@@ -287,29 +287,41 @@ WindowCase {
         script.answerWith(answer);
         tryCompare(App.chat, "state", ChatModel.Idle);
     }
-    function test_theTourShowsGoingBackAndBranching() {
-        beginTour();
-        verify(task().startsWith("Step 1 of 3: Every message is a place."), task());
-        compare(App.chat.draft, "Suggest a name for a small boat.");
+    function test_theTourShowsGoingBackAndBranching_data() {
+        return [{tag: "English", language: "", offer: "Take a tour in three steps", title: "A short tour", prompt: "Answer in one short sentence.", goBack: "Continue from here",
+                 remove: "Delete this chat",
+                 drafts: ["Suggest a name for a small boat.", "Which colour suits it?", "What should I take along on it?"],
+                 steps: ["Step 1 of 3: Every message is a place.", "Step 2 of 3: Go back here and ask something else.", "Step 3 of 3: Both answers are kept, side by side."]},
+                {tag: "German", language: "de", offer: "Kurze Tour in drei Schritten", title: "Kurze Tour", prompt: "Antworte in einem kurzen Satz.", goBack: "Hier weitermachen",
+                 remove: "Diesen Chat löschen",
+                 drafts: ["Schlage einen Namen für ein kleines Boot vor.", "Welche Farbe passt zu ihm?", "Was soll ich darauf mitnehmen?"],
+                 steps: ["Schritt 1 von 3: Jede Nachricht ist eine Stelle.", "Schritt 2 von 3: Gehen Sie hierher zurück und fragen Sie etwas anderes.",
+                         "Schritt 3 von 3: Beide Antworten bleiben, nebeneinander."]}];
+    }
+    function test_theTourShowsGoingBackAndBranching(data) {
+        verify(desk.speak(data.language));
+        beginTour(data.offer);
+        verify(task().startsWith(data.steps[0]), task());
+        compare(App.chat.draft, data.drafts[0]);
         send("Dot.");
-        compare(script.lastSystem(), "Answer in one short sentence.");
+        compare(script.lastSystem(), data.prompt);
         const chat = App.chat.conversation;
-        compare(App.chat.title, "A short tour");
-        compare(App.chat.draft, "Which colour suits it?");
+        compare(App.chat.title, data.title);
+        compare(App.chat.draft, data.drafts[1]);
         window.pane.composer.focusField();
         send("Blue.");
-        verify(task().startsWith("Step 2 of 3: Go back here and ask something else."), task());
+        verify(task().startsWith(data.steps[1]), task());
         const timeline = findChild(window.contentItem, "timeline");
         const placed = () => itemsOf(timeline, item => item.messageId !== undefined && item.messageId === App.tour.place)[0];
         tryVerify(() => placed() !== undefined);
         compare(App.chat.textOf(App.tour.place), "Dot.");
         mouseClick(settled(placed()), 60, 10, Qt.RightButton);
-        mouseClick(entry(window.timelineMenu, "Continue from here"));
+        mouseClick(entry(window.timelineMenu, data.goBack));
         tryVerify(() => App.chat.wentBack);
-        compare(App.chat.draft, "What should I take along on it?");
+        compare(App.chat.draft, data.drafts[2]);
         window.pane.composer.focusField();
         send("Rope.");
-        verify(task().startsWith("Step 3 of 3: Both answers are kept, side by side."), task());
+        verify(task().startsWith(data.steps[2]), task());
         compare(App.chat.textOf(App.tour.place), "Blue.");
         mouseClick(settled(placed()), 60, 10);
         const preview = findChild(window, "placePreview");
@@ -317,10 +329,10 @@ WindowCase {
         keyClick(Qt.Key_Return);  // the preview's button has the focus
         tryVerify(() => App.tour.stage === Tour.Done);
         compare(App.chat.messages.count, 4);
-        mouseClick(button(findChild(window.pane, "tourBar"), "Delete this chat"));
+        mouseClick(button(findChild(window.pane, "tourBar"), data.remove));
         compare(App.chat.conversation, 0);
         verify(!App.tour.active);
-        verify(App.trash.some(row => row.name === "A short tour"));
+        verify(App.trash.some(row => row.name === data.title));
     }
     function test_escapeLeavesTheTourAtAnyTimeAndKeepsItsChat() {
         beginTour();
