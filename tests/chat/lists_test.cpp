@@ -510,7 +510,8 @@ class ListsTest : public QObject {
       QCOMPARE(models->device(), QStringLiteral("cpu"));
       QCOMPARE(m_settings->device, QStringLiteral("cpu"));
       QVERIFY(m_app->noticeIsProblem());
-      QVERIFY2(m_app->notice().startsWith(QStringLiteral("vulkan:0 ")), qPrintable(m_app->notice()));
+      QVERIFY2(m_app->notice().startsWith(QStringLiteral("vulkan:0 ")),
+               qPrintable(m_app->notice()));
       QVERIFY(m_app->notice().contains(QStringLiteral("CPU")));
       QCOMPARE(m_app->noticeDetails(), QStringLiteral("why"));
     }
