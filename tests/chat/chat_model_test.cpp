@@ -355,6 +355,20 @@ class ChatModelTest : public QObject {
     QCOMPARE(later.draft(), QStringLiteral("for a"));
   }
 
+  void whatIsTypedInPlaceOfAMessageIsKeptUntilItIsSent() {
+    say(QStringLiteral("A"), QStringLiteral("1"));
+    m_chat->keepEdit(idAt(0), QStringLiteral("B"));
+    m_chat->setDraft(QStringLiteral("typed"));  // in the field, at the same time
+    QTRY_COMPARE(m_engine->drafts.value(m_chat->conversation()), QStringLiteral("typed"));
+    QCOMPARE(m_engine->drafts.value(-idAt(0)), QStringLiteral("B"));
+    QCOMPARE(m_chat->editOf(idAt(0)), QStringLiteral("B"));
+    QCOMPARE(m_chat->editOf(0), QString());  // a message that is not stored yet
+    m_chat->keepEdit(idAt(0), QString());
+    m_chat->saveDraft();
+    QCOMPARE(m_engine->drafts.value(-idAt(0)), QString());
+    QCOMPARE(m_chat->draft(), QStringLiteral("typed"));
+  }
+
   void typingWithoutAPauseIsKeptToo() {
     QString text;
     QElapsedTimer clock;

@@ -124,6 +124,21 @@ TEST_F(KeptTest, ADraftStaysUntilItsTextIsStored) {
   EXPECT_THAT(test::everything_under(directory_.path()), Not(HasSubstr("secretive")));
 }
 
+TEST_F(KeptTest, WhatIsTypedInPlaceOfAMessageGoesWithIt) {
+  const MessageInfo first = add({.text = "Hello"});
+  const MessageInfo next =
+      add({.conversation = first.conversation, .parent = first.id, .text = "Hi"});
+  ASSERT_TRUE(store_.set_draft(-first.id, "Hello there"));
+  ASSERT_TRUE(store_.set_draft(-next.id, "confidential"));
+  ASSERT_TRUE(store_.forget_after(first.id));
+  const auto left = open_store(directory_.path()).drafts();
+  ASSERT_TRUE(left);
+  ASSERT_EQ(left->size(), 1U);
+  EXPECT_EQ(left->front().conversation, -first.id);
+  EXPECT_EQ(left->front().text, "Hello there");
+  EXPECT_THAT(test::everything_under(directory_.path()), Not(HasSubstr("confidential")));
+}
+
 TEST_F(KeptTest, ACutAnswerKeepsItsReasonAndGoesOn) {
   const MessageInfo first = add({.text = "Hello", .name = "b"});
   Conversation chat = open(first.conversation);

@@ -119,6 +119,14 @@ void ChatModel::saveDraft() {
   m_drafts.save();
 }
 
+QString ChatModel::editOf(qint64 message) const {
+  return message > 0 ? m_drafts.of(-message) : QString();
+}
+
+void ChatModel::keepEdit(qint64 message, const QString& text) {
+  if (message > 0 && text != editOf(message)) m_drafts.set(-message, text);
+}
+
 void ChatModel::saveOwn() {
   m_keeping.stop();
   if (m_conversation != 0) m_engine.setSettings(m_conversation, m_own.own().toJson());

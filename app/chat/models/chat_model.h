@@ -158,6 +158,9 @@ class ChatModel : public QObject {
   Q_INVOKABLE void answerAgain();                // to the user's message where the talk stands
   Q_INVOKABLE void answerLastAgain();            // whichever of the two fits
   Q_INVOKABLE void edit(qint64 message, const QString& text);
+  /// What is typed in place of a message, kept until it is sent or given up (empty).
+  Q_INVOKABLE QString editOf(qint64 message) const;
+  Q_INVOKABLE void keepEdit(qint64 message, const QString& text);
   Q_INVOKABLE void rewind(qint64 message);
   Q_INVOKABLE void goBack();  // to the place before the last move
   Q_INVOKABLE void goForward();

@@ -10,7 +10,7 @@
 
 namespace runnel::chat {
 
-/// Chat 0 is the one that is not begun yet.
+/// Chat 0 is the one that is not begun yet; chat -N is what is typed in place of message N.
 class Drafts : public QObject {
   Q_OBJECT
 

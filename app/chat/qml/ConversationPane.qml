@@ -231,8 +231,8 @@ Item {
                     width: ListView.view.width
                     lastHeight: messages.heights[messageId] ?? 0
                     onNaturalHeightChanged: if (messageId > 0 && (!growing || naturalHeight >= lastHeight * 0.9)) messages.heights[messageId] = naturalHeight
-                    editing: messages.edits[messageId] !== undefined
-                    edited: messages.edits[messageId] ?? ""
+                    editing: messages.edits[messageId] !== undefined || App.chat.editOf(messageId) !== ""
+                    edited: messages.edits[messageId] ?? App.chat.editOf(messageId)
                     onEditedChanged: if (editing) messages.edits[messageId] = edited
                     onEditingChanged: if (editing) messages.edits[messageId] = edited; else delete messages.edits[messageId]
                     thoughtShown: messages.thoughtsShown[messageId] === true

@@ -149,15 +149,20 @@ Item {
             sourceComponent: MessageEditor {
                 original: message.edited
                 ofAnswer: !message.fromUser
-                onTyped: text => message.edited = text
+                onTyped: text => {
+                    message.edited = text;
+                    App.chat.keepEdit(message.messageId, text);
+                }
                 onAccepted: text => {
                     message.editing = false;
+                    App.chat.keepEdit(message.messageId, "");
                     message.editEnded();
                     if (message.fromUser) App.chat.edit(message.messageId, text);
                     else App.chat.editAnswer(message.messageId, text);
                 }
                 onRejected: {
                     message.editing = false;
+                    App.chat.keepEdit(message.messageId, "");
                     message.editEnded();
                 }
             }

@@ -121,7 +121,7 @@ struct NewText {
 
 /// Text that was typed and not sent.
 struct DraftInfo {
-  ConversationId conversation = 0;  ///< 0: for a conversation that is not made yet
+  ConversationId conversation = 0;  ///< 0: one that is not made yet; -N: in place of message N
   std::string text;
 };
 
@@ -238,7 +238,8 @@ class RUNNEL_API ConversationStore {
   /// Puts a conversation into a folder; 0: into none.
   Status put_into_folder(ConversationId id, FolderId folder);
 
-  /// Keeps what was typed for a conversation (0: for the next one that is made) until it is sent; empty: forgets it.
+  /// Keeps what was typed for a conversation (0: for the next one that is made; -N: in place of message N, and no longer
+  /// than that is kept) until it is sent; empty: forgets it.
   Status set_draft(ConversationId id, std::string_view text);
   Result<std::vector<DraftInfo>> drafts() const;
 

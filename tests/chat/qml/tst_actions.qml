@@ -273,6 +273,21 @@ WindowCase {
         compare(message(1, MessageModel.AlternativesRole), 2);
         compare(App.chat.messages.count, 2);
     }
+    function test_anUnfinishedEditIsKeptLikeADraft() {
+        const chat = script.addConversation("edited", ["one", "1"]);
+        const message = chat + 1;
+        App.chat.keepEdit(message, "one and a half");  // of the run before
+        App.chat.open(chat);
+        tryVerify(() => messageAt(0) !== null && messageAt(0).editing);
+        const editor = itemsOf(messageAt(0), item => item.editingFinished !== undefined && !item.readOnly)[0];
+        compare(editor.text, "one and a half");
+        editor.forceActiveFocus();
+        keyClick("!");
+        compare(App.chat.editOf(message), "one and a half!");
+        keyClick(Qt.Key_Escape);  // given up
+        compare(App.chat.editOf(message), "");
+        verify(!messageAt(0).editing);
+    }
     function test_anUnfinishedEditStaysWhileOneScrollsAndReadsOtherChats() {
         say("one", "Line\n\n".repeat(80));
         const chat = App.chat.conversation;
