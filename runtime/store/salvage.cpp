@@ -2,6 +2,7 @@
 // What can still be read of a damaged library. Rows are looked up one by one: a damaged page takes only its own.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -19,11 +20,19 @@ constexpr std::int64_t kSmallestRow = 16;  // bytes of the file; a row needs mor
 struct SavedMessage {
   MessageInfo info;
   std::int64_t complete = 1;
+  TrashId trash = 0;
+};
+
+struct SavedDeletion {
+  std::int64_t at = 0;
+  ConversationId conversation = 0;
+  MessageId head = 0;
 };
 
 struct Saved {
   std::map<ConversationId, ConversationInfo> conversations;
   std::map<MessageId, SavedMessage> messages;
+  std::map<TrashId, SavedDeletion> trash;
   std::map<ConversationId, std::string> drafts;
   std::map<ConversationId, std::string> settings;
   std::map<FolderId, FolderInfo> folders;
@@ -102,7 +111,6 @@ Result<Saved> read_all(const std::filesystem::path& file) {
   RUNNEL_TRY(
       saved.unreadable,
       each_row(database, columns, last_id(database, file, "messages"), [&](const Statement& row) {
-        if (row.integer(8) != 0) return;  // it was deleted
         SavedMessage message{.info = {.id = row.integer(0),
                                       .parent = row.integer(1),
                                       .conversation = row.integer(2),
@@ -111,11 +119,21 @@ Result<Saved> read_all(const std::filesystem::path& file) {
                                       .created = row.integer(5),
                                       .pinned = row.integer(7) != 0,
                                       .name = row.text(9)},
-                             .complete = row.integer(6)};
+                             .complete = row.integer(6),
+                             .trash = row.integer(8)};
         const std::string& role = message.info.role;
         if (role != "user" && role != "assistant" && role != "system") return;
         saved.messages[message.info.id] = std::move(message);
       }));
+  std::set<TrashId> deletions;
+  for (const auto& [id, conversation] : saved.conversations) deletions.insert(conversation.trash);
+  for (const auto& [id, message] : saved.messages) deletions.insert(message.trash);
+  for (const TrashId id : deletions) {
+    Result<Statement> rows = database.prepare("SELECT at, head FROM trash WHERE id = ?1");
+    if (!rows) break;
+    const Result<bool> row = rows->bind(id).step();
+    if (row && *row) saved.trash[id] = {.at = rows->integer(0), .head = rows->integer(1)};
+  }
   if (Result<Statement> rows = database.prepare("SELECT conversation, text FROM drafts")) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step())
       saved.drafts[rows->integer(0)] = rows->text(1);
@@ -168,50 +186,84 @@ struct Writer {
   SalvageReport report = {};
   std::map<ConversationId, ConversationId> conversations = {};  // old id → new
   std::map<MessageId, MessageId> messages = {{0, 0}};
-  std::map<ConversationId, MessageId> last =
-      {};  // new id of the last message of an old conversation
+  std::map<TrashId, TrashId> trash = {{0, 0}};
+  // New ids of the last message of an old conversation: of those that stand, and of all.
+  std::map<ConversationId, MessageId> last = {};
+  std::map<ConversationId, MessageId> last_of_all = {};
+  std::map<ConversationId, bool> stands = {};  // has a message that is not deleted
+
+  // What was deleted stays so, and is forgotten 30 days after the same moment.
+  Result<TrashId> deletion(TrashId old, ConversationId of) {
+    if (const auto made = trash.find(old); made != trash.end()) return made->second;
+    // One whose own row is lost has all of its time again.
+    if (!saved.trash.contains(old)) saved.trash[old].at = now_ms();
+    saved.trash[old].conversation = of;
+    RUNNEL_CHECK_OK(impl.database.run_with(
+        "INSERT INTO trash(at, conversation, head) VALUES (?1, 0, 0)", saved.trash[old].at));
+    return trash[old] = impl.database.last_id();
+  }
 
   Status conversation(const ConversationInfo& old) {
-    RUNNEL_CHECK_OK(impl.database.run_with(
-        "INSERT INTO conversations(name, created, updated, pinned) VALUES (?1, ?2, ?3, ?4)",
-        old.name, old.created, old.updated, old.pinned));
+    RUNNEL_TRY(const TrashId deleted, deletion(old.trash, old.id));
+    RUNNEL_CHECK_OK(
+        impl.database.run_with("INSERT INTO conversations(name, created, updated, pinned, trash) "
+                               "VALUES (?1, ?2, ?3, ?4, ?5)",
+                               old.name, old.created, old.updated, old.pinned, deleted));
     conversations[old.id] = impl.database.last_id();
-    ++report.conversations;
+    if (deleted == 0) ++report.conversations;
     return {};
   }
 
   Status message(const SavedMessage& old) {
     const ConversationId of = old.info.conversation;
-    const auto row = saved.conversations.find(of);
-    if (row != saved.conversations.end() && row->second.trash != 0) return {};
     if (!conversations.contains(of)) {
-      RUNNEL_CHECK_OK(conversation({.id = of,
-                                    .name = name_from(old.info.text),
-                                    .created = old.info.created,
-                                    .updated = old.info.created}));
+      saved.conversations[of] = {.id = of,
+                                 .name = name_from(old.info.text),
+                                 .created = old.info.created,
+                                 .updated = old.info.created,
+                                 .trash = stands.contains(of) ? 0 : old.trash};
+      RUNNEL_CHECK_OK(conversation(saved.conversations[of]));
     }
+    RUNNEL_TRY(const TrashId deleted, deletion(old.trash, of));
     const auto parent = messages.find(old.info.parent);
-    const MessageId above = parent != messages.end() ? parent->second : last[of];
+    const MessageId above = parent != messages.end() ? parent->second
+                            : deleted == 0           ? last[of]
+                                                     : last_of_all[of];
     RUNNEL_CHECK_OK(impl.database.run_with(
-        "INSERT INTO messages(conversation, parent, role, text, created, complete, name, pinned) "
-        "VALUES (?1, NULLIF(?2, 0), ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO messages(conversation, parent, role, text, created, complete, name, pinned, "
+        "trash) VALUES (?1, NULLIF(?2, 0), ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         conversations[of], above, old.info.role, old.info.text, old.info.created, old.complete,
-        old.info.name, old.info.pinned));
-    messages[old.info.id] = last[of] = impl.database.last_id();
-    ++report.messages;
-    RUNNEL_CHECK_OK(impl.keep_thought(last[of], old.info.thought, old.info.thought_ms));
-    RUNNEL_CHECK_OK(impl.keep_quotations(last[of], old.info.quotations, [this](MessageId id) {
+        old.info.name, old.info.pinned, deleted));
+    const MessageId made = impl.database.last_id();
+    messages[old.info.id] = last_of_all[of] = made;
+    if (deleted == 0) last[of] = made;
+    if (deleted == 0 && saved.conversations[of].trash == 0) ++report.messages;
+    RUNNEL_CHECK_OK(impl.keep_thought(made, old.info.thought, old.info.thought_ms));
+    RUNNEL_CHECK_OK(impl.keep_quotations(made, old.info.quotations, [this](MessageId id) {
       const auto quoted = messages.find(id);
       return quoted == messages.end() ? 0 : quoted->second;
     }));
-    return impl.index_words(last[of], old.info.text);
+    return impl.index_words(made, old.info.text);
+  }
+
+  Status deletions() {
+    for (const auto& [old, made] : trash) {
+      if (old == 0) continue;
+      const SavedDeletion& deletion = saved.trash[old];
+      const auto head = messages.find(deletion.head);
+      RUNNEL_CHECK_OK(impl.database.run_with(
+          "UPDATE trash SET conversation = ?1, head = ?2 WHERE id = ?3",
+          conversations[deletion.conversation], head == messages.end() ? 0 : head->second, made));
+    }
+    return {};
   }
 
   Status heads() {
     for (const auto& [old, made] : conversations) {
-      const auto row = saved.conversations.find(old);
-      const auto head =
-          row == saved.conversations.end() ? messages.end() : messages.find(row->second.head);
+      const MessageId stood = saved.conversations[old].head;
+      const auto message = saved.messages.find(stood);
+      const bool deleted = message != saved.messages.end() && message->second.trash != 0;
+      const auto head = stood == 0 || deleted ? messages.end() : messages.find(stood);
       RUNNEL_CHECK_OK(impl.database.run_with("UPDATE conversations SET head = ?1 WHERE id = ?2",
                                              head == messages.end() ? last[old] : head->second,
                                              made));
@@ -264,11 +316,14 @@ Result<SalvageReport> ConversationStore::salvage(const std::filesystem::path& fi
   const std::scoped_lock lock(impl_->mutex);
   RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
   Writer writer{.impl = *impl_, .saved = saved};
-  for (const auto& [id, conversation] : saved.conversations) {
-    if (conversation.trash == 0) RUNNEL_CHECK_OK(writer.conversation(conversation));
+  for (const auto& [id, conversation] : saved.conversations)
+    RUNNEL_CHECK_OK(writer.conversation(conversation));
+  for (const auto& [id, message] : saved.messages) {
+    if (message.trash == 0) writer.stands[message.info.conversation] = true;
   }
   for (const auto& [id, message] : saved.messages) RUNNEL_CHECK_OK(writer.message(message));
   RUNNEL_CHECK_OK(writer.heads());
+  RUNNEL_CHECK_OK(writer.deletions());
   RUNNEL_CHECK_OK(writer.drafts());
   RUNNEL_CHECK_OK(writer.settings());
   RUNNEL_CHECK_OK(writer.folders());

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <span>
 
@@ -261,6 +262,76 @@ TEST_F(KeptTest, ThoughtsAndSettingsAreSalvaged) {
   EXPECT_EQ(*saved.settings(all->at(0).id), "mine");
   EXPECT_EQ(saved.tree(all->at(0).id)->at(1).thought, "hm");
   EXPECT_EQ(saved.tree(all->at(0).id)->at(1).thought_ms, 1500);
+}
+
+TEST_F(KeptTest, WhatWasDeletedIsSalvagedIntoTheTrashWithItsTime) {
+  const MessageInfo question = add({.text = "Whole?", .name = "whole"});
+  add({.conversation = question.conversation,
+       .parent = question.id,
+       .role = "assistant",
+       .text = "Yes."});
+  const MessageInfo stays = add({.text = "Stays.", .name = "half"});
+  const MessageInfo goes = add({.conversation = stays.conversation,
+                                .parent = stays.id,
+                                .role = "assistant",
+                                .text = "Goes."});
+  add({.conversation = stays.conversation, .parent = goes.id, .text = "Goes with it."});
+  ASSERT_TRUE(store_.trash_from(goes.id));
+  ASSERT_TRUE(store_.trash_conversation(question.conversation));
+  // 20 of the 30 days are over; another deletion's own row is lost.
+  const MessageInfo lost = add({.text = "Its deletion's row is lost.", .name = "lost"});
+  const auto third = store_.trash_conversation(lost.conversation);
+  const std::int64_t before = now_ms() - std::int64_t{20} * 24 * 3600 * 1000;
+  ASSERT_TRUE(impl_of(store_).database.run_with("UPDATE trash SET at = ?1", before));
+  ASSERT_TRUE(impl_of(store_).database.run_with("DELETE FROM trash WHERE id = ?1", *third));
+
+  const test::TemporaryDirectory other;
+  ConversationStore saved = open_store(other.path());
+  const auto report = saved.salvage(directory_.path() / "chats.db");
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->conversations, 1);
+  EXPECT_EQ(report->messages, 1);
+  const auto alive = saved.list();
+  ASSERT_EQ(alive->size(), 1U);
+  EXPECT_EQ(alive->at(0).name, "half");
+  ASSERT_EQ(saved.tree(alive->at(0).id)->size(), 1U);
+  EXPECT_EQ(alive->at(0).head, saved.tree(alive->at(0).id)->at(0).id);
+  const auto trash = saved.trash();
+  ASSERT_TRUE(trash) << trash.error().message;
+  ASSERT_EQ(trash->size(), 3U);
+  std::map<std::string, TrashInfo> by_name;
+  for (const TrashInfo& entry : *trash) by_name[entry.name] = entry;
+  EXPECT_TRUE(by_name["whole"].whole);
+  EXPECT_EQ(by_name["whole"].at, before);
+  EXPECT_EQ(by_name["whole"].messages, 2);
+  EXPECT_FALSE(by_name["half"].whole);
+  EXPECT_EQ(by_name["half"].at, before);
+  EXPECT_EQ(by_name["half"].messages, 2);
+  EXPECT_GT(by_name["lost"].at, now_ms() - 60'000);
+  for (const auto& [name, entry] : by_name) ASSERT_TRUE(saved.undo(entry.id)) << name;
+  EXPECT_EQ(saved.list()->size(), 3U);
+  const auto half = saved.path(saved.info(**saved.find("half"))->head);
+  ASSERT_TRUE(half);
+  ASSERT_EQ(half->size(), 3U) << "also where the talk stood is known";
+  EXPECT_EQ(half->at(2).text, "Goes with it.");
+  EXPECT_EQ(saved.tree(**saved.find("whole"))->at(1).text, "Yes.");
+}
+
+// The row of the chat is lost, and of its messages only deleted ones can be read: it is no chat without messages.
+TEST_F(KeptTest, DeletedMessagesOfALostChatStayInTheTrash) {
+  const MessageInfo first = add({.text = "First.", .name = "a"});
+  ASSERT_TRUE(store_.trash_from(first.id));
+  Database& database = impl_of(store_).database;
+  ASSERT_TRUE(database.run("PRAGMA foreign_keys = OFF"));
+  ASSERT_TRUE(database.run("DELETE FROM conversations"));
+  const test::TemporaryDirectory other;
+  ConversationStore saved = open_store(other.path());
+  ASSERT_TRUE(saved.salvage(directory_.path() / "chats.db"));
+  EXPECT_TRUE(saved.list()->empty());
+  ASSERT_EQ(saved.trash()->size(), 1U);
+  ASSERT_TRUE(saved.undo(saved.trash()->at(0).id));
+  ASSERT_EQ(saved.list()->size(), 1U);
+  EXPECT_EQ(saved.tree(saved.list()->at(0).id)->at(0).text, "First.");
 }
 
 TEST_F(KeptTest, ItIsSeenThatAnotherConnectionWrote) {
