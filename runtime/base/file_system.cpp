@@ -24,6 +24,10 @@ int FileSystem::rename(const std::filesystem::path& from, const std::filesystem:
   return ::rename(from.c_str(), to.c_str());
 }
 
+int FileSystem::link(const std::filesystem::path& from, const std::filesystem::path& to) const {
+  return ::link(from.c_str(), to.c_str());
+}
+
 int FileSystem::unlink(const std::filesystem::path& path) const { return ::unlink(path.c_str()); }
 
 const FileSystem& FileSystem::real() {

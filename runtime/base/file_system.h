@@ -20,6 +20,7 @@ class FileSystem {
   virtual int fsync(int fd) const;
   virtual int close(int fd) const;
   virtual int rename(const std::filesystem::path& from, const std::filesystem::path& to) const;
+  virtual int link(const std::filesystem::path& from, const std::filesystem::path& to) const;
   virtual int unlink(const std::filesystem::path& path) const;
 
   /// The operating system's own.

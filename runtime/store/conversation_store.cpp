@@ -19,6 +19,7 @@
 #include "runtime/base/try.h"
 #include "runtime/store/schema.h"
 #include "runtime/store/store_impl.h"
+#include "runtime/store/take_place.h"
 
 namespace runnel {
 namespace {
@@ -146,6 +147,7 @@ Result<Database> open_to_write(const StoreSettings& options) {
 
 Result<ConversationStore> ConversationStore::open(StoreSettings options) try {
   const bool read_only = only_readable(options.file);
+  if (!read_only) RUNNEL_CHECK_OK(tidy_places(options.file));
   RUNNEL_TRY(Database database, read_only ? open_to_read(options) : open_to_write(options));
   auto impl = std::make_shared<Impl>(std::move(database), std::move(options), read_only);
   if (read_only) return ConversationStore(std::move(impl));

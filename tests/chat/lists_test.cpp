@@ -322,7 +322,9 @@ class ListsTest : public QObject {
     QVERIFY(!store.get());
     const std::filesystem::path place =
         m_folder->filePath(QStringLiteral("other/chats.db")).toStdString();
-    const auto old = store.begin_anew(".kept", {"/proc/nor/there.db", place});
+    const auto old =
+        store.begin_anew("kept-1", {"/proc/nor/there.db", place},
+                         [](ConversationStore&, const std::filesystem::path&) { return Status(); });
     QVERIFY(old);
     QCOMPARE(old->string(), std::string("/proc/no/such.db"));
     QCOMPARE(store.file().string(), place.string());

@@ -171,19 +171,24 @@ void LibraryWorker::replaceLibrary(Replace how) {
                                .toStdString());
   }
   const auto replace = [&]() -> Result<Replaced> {
+    Replaced replaced{.how = how};
+    const SharedStore::Fill fill = [&](ConversationStore& made,
+                                       const std::filesystem::path& old) -> Status {
+      if (how == Replace::Anew) return {};
+      RUNNEL_TRY(const SalvageReport report, made.salvage(old));
+      replaced.conversations = report.conversations;
+      replaced.messages = report.messages;
+      replaced.unreadable = report.unreadable;
+      return {};
+    };
     if (how == Replace::Look) std::reverse(elsewhere.begin(), elsewhere.end());  // not for long
-    const QString suffix =
-        (how == Replace::Anew ? QStringLiteral(".kept-") : QStringLiteral(".damaged-")) + stamp;
+    const QString reason =
+        (how == Replace::Anew ? QStringLiteral("kept-") : QStringLiteral("damaged-")) + stamp;
     RUNNEL_TRY(const std::filesystem::path old,
-               how == Replace::Look ? m_store->move_to(elsewhere)
-                                    : m_store->begin_anew(suffix.toStdString(), elsewhere));
-    Replaced replaced{.how = how, .old = text(old.string()), .file = libraryFile()};
-    if (how == Replace::Anew) return replaced;
-    RUNNEL_TRY(ConversationStore store, m_store->get());
-    RUNNEL_TRY(const SalvageReport report, store.salvage(old));
-    replaced.conversations = report.conversations;
-    replaced.messages = report.messages;
-    replaced.unreadable = report.unreadable;
+               how == Replace::Look ? m_store->move_to(elsewhere, fill)
+                                    : m_store->begin_anew(reason.toStdString(), elsewhere, fill));
+    replaced.old = text(old.string());
+    replaced.file = libraryFile();
     return replaced;
   };
   const Result<Replaced> replaced = replace();
