@@ -20,6 +20,7 @@ namespace runnel::chat {
 namespace {
 
 constexpr qint64 kLargestImport = 256LL << 20;  // bytes of JSON
+constexpr std::chrono::hours kKept(24 * 30);    // what was deleted
 
 Result<QByteArray> readWhole(const QString& name) {
   QFile file(name);
@@ -88,7 +89,11 @@ std::optional<AnswerRequest> LibraryWorker::store(const AnswerRequest& request) 
   return rest;
 }
 
-void LibraryWorker::watch() {
+void LibraryWorker::watch(std::chrono::milliseconds forgetEvery) {
+  m_forget = new QTimer(this);
+  m_forget->setInterval(forgetEvery);
+  connect(m_forget, &QTimer::timeout, this, &LibraryWorker::forgetOld);
+  m_forget->start();
   constexpr int kLookEveryMs = 500;
   m_watch = new QTimer(this);
   m_watch->setInterval(kLookEveryMs);
@@ -123,8 +128,15 @@ void LibraryWorker::listTrash() {
   });
 }
 
+// Nobody asked for it now, so nobody is told if it cannot be.
+void LibraryWorker::forgetOld() {
+  Result<ConversationStore> store = m_store->get();
+  if (!store || store->read_only()) return;
+  const Result<ForgetReport> report = store->forget_trash(kKept);
+  if (report && report->messages > 0) listTrash();
+}
+
 void LibraryWorker::forgetTrash(qint64 trash) {
-  constexpr std::chrono::hours kKept(24 * 30);
   with([&](ConversationStore& store) -> Status {
     RUNNEL_TRY(const ForgetReport report,
                trash == 0 ? store.forget_trash(kKept) : store.forget_trash_entry(trash));

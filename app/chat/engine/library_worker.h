@@ -5,6 +5,7 @@
 
 #include <QObject>
 #include <QTimer>
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -44,8 +45,9 @@ class LibraryWorker : public QObject {
   void replaceLibrary(Replace how);
   /// Stores what `request` says. @return what is left of it, nothing if that is all or failed.
   std::optional<AnswerRequest> store(const AnswerRequest& request);
-  /// Looks twice a second whether somebody else has written.
-  void watch();
+  /// Looks twice a second whether somebody else has written, and now and then what was deleted 30 days ago: often, since
+  /// a machine that sleeps does not count the hours.
+  void watch(std::chrono::milliseconds forgetEvery = std::chrono::hours(1));
   void exportTo(qint64 conversation, const QString& file);
   void importFrom(const QString& file);
   void measure();
@@ -82,9 +84,11 @@ class LibraryWorker : public QObject {
   void with(const Use& use, About about = About::Library, const QString& file = {});
   QString libraryFile() const;
   void look();
+  void forgetOld();
 
   std::shared_ptr<SharedStore> m_store;
   QTimer* m_watch = nullptr;
+  QTimer* m_forget = nullptr;
   qint64 m_version = 0;
   bool m_draftFailed = false;  // said once
 };
