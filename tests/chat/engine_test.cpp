@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real engine with the default model: two threads, a library on disk.
 #include <QAbstractItemModelTester>
+#include <QDateTime>
 #include <QDir>
 #include <QElapsedTimer>
 #include <QFile>
@@ -8,12 +9,14 @@
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QProcess>
+#include <QRegularExpression>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
 #include <algorithm>
 #include <array>
 
+#include "app/chat/engine/library_worker.h"
 #include "app/chat/engine/runnel_engine.h"
 #include "app/chat/models/app_controller.h"
 #include "runtime/io/gguf.h"
@@ -21,6 +24,7 @@
 #include "tests/chat/reader/sample_pdf.h"
 #include "tests/chat/suites.h"
 #include "tests/support/chat_model.h"
+#include "tests/support/small_disk.h"
 
 namespace runnel::chat {
 namespace {
@@ -35,13 +39,13 @@ class EngineTest : public QObject {
 
   QTemporaryDir m_folder;
   int m_libraries = 0;
+  QString m_library;
   std::unique_ptr<RunnelEngine> m_engine;
   std::unique_ptr<Settings> m_settings;
   std::unique_ptr<AppController> m_app;
 
   void start() {
-    m_engine = std::make_unique<RunnelEngine>(
-        m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries)).toStdString(), 1'000'000'000);
+    m_engine = std::make_unique<RunnelEngine>(m_library.toStdString(), 1'000'000'000);
     m_settings =
         std::make_unique<Settings>(m_folder.filePath(QStringLiteral("%1.ini").arg(m_libraries)));
     m_settings->maxTokens = 12;
@@ -79,6 +83,92 @@ class EngineTest : public QObject {
     }
     return 0;
   }
+  // Presses the button of a notice. @return whether there is one
+  bool press(const QString& act) {
+    for (const QVariant& notice : m_app->notices()) {
+      for (const QVariant& button : notice.toMap().value(QStringLiteral("actions")).toList()) {
+        if (button.toMap().value(QStringLiteral("act")) != act) continue;
+        m_app->act(act);
+        return true;
+      }
+    }
+    return false;
+  }
+  // The library becomes 60 chats with two messages each; the table of chats and some pages of messages are noise.
+  void layDamaged() {
+    {
+      auto store = ConversationStore::open({.file = m_library.toStdString()});
+      QVERIFY(store);
+      for (int i = 0; i < 60; ++i) {
+        const std::string number = std::to_string(i);
+        const auto asked = store->add(
+            {.text = "question " + number + std::string(900, 'x'), .name = "chat " + number});
+        QVERIFY(asked);
+        QVERIFY(store->add({.conversation = asked->conversation,
+                            .parent = asked->id,
+                            .role = "assistant",
+                            .text = "answer " + number + std::string(900, 'y')}));
+      }
+      QVERIFY(store->vacuum());
+    }
+    std::vector<qint64> pages;
+    {
+      auto database =
+          Database::open(m_library.toStdString(), std::chrono::seconds(1), Database::Access::read);
+      QVERIFY(database);
+      const auto chats =
+          database->number("SELECT rootpage FROM sqlite_master WHERE name = 'conversations'");
+      QVERIFY(chats && *chats);
+      pages.push_back(**chats);
+    }
+    QFile file(m_library);
+    QVERIFY(file.open(QIODevice::ReadWrite));
+    const QByteArray all = file.readAll();
+    // Every third page that holds answers.
+    int seen = 0;
+    for (qint64 page = 2; page <= all.size() / 4096; ++page) {
+      const QByteArray text = all.mid((page - 1) * 4096, 4096);
+      if (text.contains("answer ") && text.contains("yyyyyyyy") && ++seen % 3 == 0)
+        pages.push_back(page);
+    }
+    QVERIFY(seen > 20);
+    for (const qint64 page : pages) {
+      QVERIFY(file.seek((page - 1) * 4096));
+      file.write(QByteArray(4096, 'z'));
+    }
+  }
+  // What can be read of the messages of a file, one by one.
+  static QStringList readable(const QString& library) {
+    QStringList texts;
+    auto database = Database::open(library.toStdString(), std::chrono::seconds(1),
+                                   Database::Access::read_still);
+    if (!database) return texts;
+    for (qint64 id = 1; id <= 1000; ++id) {
+      auto row = database->prepare("SELECT role, text FROM messages WHERE id = ?1");
+      if (!row) return texts;
+      const Result<bool> there = row->bind(std::int64_t(id)).step();
+      if (there && *there)
+        texts.push_back(QString::fromStdString(row->text(0) + ": " + row->text(1)));
+    }
+    texts.sort();
+    return texts;
+  }
+  // The same of all chats that are listed.
+  QStringList shown() {
+    QStringList texts;
+    QSignalSpy lists(m_engine.get(), &ChatEngine::conversationsListed);
+    m_engine->listConversations();
+    if (!lists.wait(kTimeoutMs)) return texts;
+    for (const ConversationRow& chat : lists.last().at(0).value<QVector<ConversationRow>>()) {
+      QSignalSpy trees(m_engine.get(), &ChatEngine::treeRead);
+      m_engine->readTree(chat.id);
+      if (!trees.wait(kTimeoutMs)) return {};
+      for (const Message& m : trees.last().at(0).value<ConversationTree>().messages)
+        texts.push_back(m.role + QStringLiteral(": ") + m.text);
+    }
+    texts.sort();
+    return texts;
+  }
   // Everything of a message but its number; its parent as its place in the list.
   QStringList contentOf(qint64 conversation) {
     QSignalSpy trees(m_engine.get(), &ChatEngine::treeRead);
@@ -103,6 +193,7 @@ class EngineTest : public QObject {
  private Q_SLOTS:
   void init() {
     ++m_libraries;
+    m_library = m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries));
     start();
   }
   void cleanup() { leave(); }
@@ -652,37 +743,191 @@ class EngineTest : public QObject {
   }
 
   void aDamagedLibraryIsSaidAndSavedIntoANewOne() {
-    say(QStringLiteral("Hello there"));
-    const QString library = m_folder.filePath(QStringLiteral("%1.db").arg(m_libraries));
     leave();
-    {
-      // The index of words: the tables of messages stay readable.
-      auto database =
-          Database::open(library.toStdString(), std::chrono::seconds(1), Database::Access::read);
-      QVERIFY(database);
-      const auto page =
-          database->number("SELECT rootpage FROM sqlite_master WHERE name = 'words_data'");
-      QVERIFY(page && *page);
-      QFile file(library);
-      QVERIFY(file.open(QIODevice::ReadWrite));
-      QVERIFY(file.seek((**page - 1) * 4096));
-      file.write(QByteArray(4096, 'x'));
-    }
+    layDamaged();
+    const QStringList before = readable(m_library);
+    QVERIFY(before.size() > 60);
+    QVERIFY(before.size() < 120);
     start();
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->notice(),
+                              QStringLiteral("Your chat library %1 is damaged.").arg(m_library),
+                              kTimeoutMs);
     // First looked at: nothing of the file is touched.
-    m_engine->replaceLibrary(Replace::Look);
+    QVERIFY(press(QStringLiteral("look")));
     QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(QStringLiteral("can be read")), kTimeoutMs);
     QTRY_VERIFY(m_app->library()->rowCount() >= 1);
-    QVERIFY(QFile::exists(library));
+    QCOMPARE(shown(), before);
     leave();
+    QCOMPARE(readable(m_library), before);
     start();
-    m_engine->replaceLibrary(Replace::Salvage);
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(m_library), kTimeoutMs);
+    QVERIFY(press(QStringLiteral("salvage")));
     QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(QStringLiteral(".damaged-")), kTimeoutMs);
+    QVERIFY2(m_app->notice().contains(QStringLiteral("could not be read")),
+             qPrintable(m_app->notice()));
     QTRY_VERIFY(m_app->library()->rowCount() >= 1);
-    QVERIFY(!QDir(m_folder.path())
-                 .entryList({QStringLiteral("%1.damaged-*.db").arg(m_libraries)})
-                 .isEmpty());
+    QCOMPARE(shown(), before);
     say(QStringLiteral("A new chat can be begun"));
+    leave();
+    // The old file is whole beside it, and nothing else is.
+    const QStringList left = QDir(QFileInfo(m_library).path()).entryList(QDir::Files, QDir::Name);
+    QCOMPARE(left.filter(QStringLiteral(".damaged-")).filter(QRegularExpression(".db$")).size(), 1);
+    QVERIFY2(left.filter(QStringLiteral(".new")).isEmpty(), qPrintable(left.join(u' ')));
+    QCOMPARE(
+        readable(
+            QFileInfo(m_library).path() + u'/' +
+            left.filter(QStringLiteral(".damaged-")).filter(QRegularExpression(".db$")).first()),
+        before);
+    start();
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->library()->rowCount() >= 1, kTimeoutMs);
+    QCOMPARE(m_app->notice(), QString());
+    QCOMPARE(shown().size(), before.size() + 2);
+  }
+
+  void ofAFileThatIsNoLibraryNothingIsSavedAndItStays() {
+    leave();
+    const QByteArray noise = QByteArray("no library, only words. ").repeated(1000);
+    {
+      QFile file(m_library);
+      QVERIFY(file.open(QIODevice::WriteOnly));
+      file.write(noise);
+    }
+    start();
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(m_library), kTimeoutMs);
+    QSignalSpy failed(m_engine.get(), &ChatEngine::libraryFailed);
+    QVERIFY(press(QStringLiteral("salvage")));
+    QTRY_VERIFY_WITH_TIMEOUT(failed.count() > 0, kTimeoutMs);
+    QFile file(m_library);
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    QCOMPARE(file.readAll(), noise);
+    QVERIFY(press(QStringLiteral("fresh")));
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(QStringLiteral(".kept-")), kTimeoutMs);
+    say(QStringLiteral("A new chat can be begun"));
+  }
+
+  void aLibraryForReadingOnlyIsShownAndAChatIsBegunElsewhere() {
+    const test::SmallDisk disk(32 << 20);
+    if (!disk.mounted())
+      QSKIP(qPrintable(QStringLiteral("SKIPPED: cannot mount a small file system: %1; run as root")
+                           .arg(QString::fromStdString(disk.why_not()))));
+    leave();
+    m_library = QString::fromStdString((disk.path() / "chats.db").string());
+    start();
+    say(QStringLiteral("Name a colour."));
+    const QString answer = textAt(1);
+    leave();
+    QVERIFY(disk.make_read_only());
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
+    QCOMPARE(textAt(1), answer);
+    QCOMPARE(m_app->library()->rowCount(), 1);
+    const QString typed = QStringLiteral("And another?");
+    chat().setDraft(typed);
+    QVERIFY(chat().send());
+    const QString words =
+        QStringLiteral("Couldn't save to %1: no permission to write there.").arg(m_library);
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->notice(), words, kTimeoutMs);
+    QTRY_COMPARE(chat().draft(), typed);  // what was typed is still there
+    const QByteArray home = qgetenv("XDG_DATA_HOME");
+    qputenv("XDG_DATA_HOME", m_folder.filePath(QStringLiteral("home")).toUtf8());
+    const bool pressed = press(QStringLiteral("fresh"));
+    if (pressed) {
+      QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(QStringLiteral("New messages are kept in")),
+                               kTimeoutMs);
+    }
+    home.isNull() ? qunsetenv("XDG_DATA_HOME") : qputenv("XDG_DATA_HOME", home);
+    QVERIFY(pressed);
+    QVERIFY2(m_app->notice().contains(m_library), qPrintable(m_app->notice()));
+    say(QStringLiteral("A new chat can be begun"));
+    QCOMPARE(chat().messages()->rowCount(), 2);
+    leave();
+  }
+
+  void onAFullDiskItIsSaidWhereAndWhyAndNothingIsLost() {
+    const test::SmallDisk disk(32 << 20);
+    if (!disk.mounted())
+      QSKIP(qPrintable(QStringLiteral("SKIPPED: cannot mount a small file system: %1; run as root")
+                           .arg(QString::fromStdString(disk.why_not()))));
+    leave();
+    m_library = QString::fromStdString((disk.path() / "chats.db").string());
+    start();
+    say(QStringLiteral("Name a colour."));
+    const qint64 id = chat().conversation();
+    const QString words = QStringLiteral("Couldn't save to %1: the disk is full.").arg(m_library);
+    // It fills up while an answer is written.
+    const auto filling =
+        connect(m_engine.get(), &ChatEngine::userSaved, this, [&disk] { disk.fill_all_but(0); });
+    m_settings->maxTokens = 60;
+    chat().setDraft(QStringLiteral("And another?"));
+    QVERIFY(chat().send());
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->notice(), words, kTimeoutMs);
+    disconnect(filling);
+    QTRY_VERIFY_WITH_TIMEOUT(!chat().busy(), kTimeoutMs);
+    leave();
+    disk.fill_all_but(0);
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 3, kTimeoutMs);
+    QCOMPARE(textAt(2), QStringLiteral("And another?"));
+    disk.fill_all_but(0);
+    const QString typed = QStringLiteral("A word. ").repeated(20'000).trimmed();
+    chat().setDraft(typed);
+    QVERIFY(chat().send());
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->notice(), words, kTimeoutMs);
+    QTRY_COMPARE(chat().draft(), typed);
+    QCOMPARE(contentOf(id).size(), 4);  // three and where it stands
+    chat().setDraft({});
+    disk.empty();
+    chat().startNew();
+    m_app->dismissNotice();
+    say(QStringLiteral("A new chat can be begun"));
+    QCOMPARE(chat().messages()->rowCount(), 2);
+    QCOMPARE(m_app->notice(), QString());
+    leave();
+  }
+
+  void whatWasDeletedIsForgottenAfterThirtyDaysWithoutARestart() {
+    leave();
+    const auto ago = [](int days) {
+      return static_cast<std::int64_t>(QDateTime::currentMSecsSinceEpoch()) -
+             std::int64_t{days} * 24 * 3600 * 1000;
+    };
+    const auto store = std::make_shared<SharedStore>(m_library.toStdString(), 1'000'000);
+    std::vector<std::pair<ConversationId, int>> deleted;  // days ago
+    {
+      auto library = store->get();
+      QVERIFY(library);
+      for (const int days : {29, 31}) {
+        const auto added = library->add({.text = "deleted " + std::to_string(days), .name = "x"});
+        QVERIFY(added && library->trash_conversation(added->conversation));
+        deleted.emplace_back(added->conversation, days);
+      }
+    }
+    LibraryWorker worker(store);
+    QSignalSpy listed(&worker, &LibraryWorker::trashListed);
+    worker.watch(std::chrono::milliseconds(50));
+    worker.listTrash();
+    QCOMPARE(listed.takeFirst().at(0).value<QVector<DeletedRow>>().size(), 2);
+    // Days go by while it is open.
+    auto other = Database::open(m_library.toStdString(), std::chrono::seconds(5));
+    QVERIFY(other);
+    for (const auto& [conversation, days] : deleted) {
+      QVERIFY(other->run_with("UPDATE trash SET at = ?1 WHERE conversation = ?2", ago(days),
+                              conversation));
+    }
+    const auto left = [&]() -> QVector<DeletedRow> {
+      return listed.isEmpty() ? QVector<DeletedRow>()
+                              : listed.last().at(0).value<QVector<DeletedRow>>();
+    };
+    QTRY_COMPARE_WITH_TIMEOUT(left().size(), 1, kTimeoutMs);
+    QTest::qWait(200);
+    QCOMPARE(left().first().excerpt, QStringLiteral("deleted 29"));
+    const auto rest = other->number("SELECT count(*) FROM messages");
+    QVERIFY(rest);
+    QCOMPARE(rest->value_or(0), 1);
+    // And at the start, as the app asks.
+    QVERIFY(other->run_with("UPDATE trash SET at = ?1", ago(31)));
+    worker.forgetTrash(0);
+    QCOMPARE(left().size(), 0);
   }
 
   void twoProgramsSeeEachOthersChanges() {
@@ -858,6 +1103,49 @@ class EngineTest : public QObject {
              QStringLiteral("Can't import %1: this is not a chat export of Runnel, "
                             "ChatGPT or Open WebUI.")
                  .arg(other));
+
+    // What was an export is told from what never was one.
+    say(QStringLiteral("Hello there"));
+    const QString own = m_folder.filePath(QStringLiteral("own.json"));
+    QSignalSpy exported(m_engine.get(), &ChatEngine::exported);
+    m_app->library()->exportTo(chat().conversation(), own);
+    QVERIFY(exported.wait(kTimeoutMs));
+    QFile file(own);
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    const QByteArray whole = file.readAll();
+    const auto broken = [](const QString& name) {
+      return QStringLiteral(
+                 "Can't import %1: the file is damaged or incomplete. Export or copy it again.")
+          .arg(name);
+    };
+    const QString cut = bring("cut.json", whole.left(whole.size() / 2));
+    QTRY_COMPARE(m_app->notice(), broken(cut));
+    QByteArray changed = whole;
+    changed.replace("\"user\"", "\"us3r\"");
+    const QString wrong = bring("wrong.json", changed);
+    QTRY_COMPARE(m_app->notice(), broken(wrong));
+    // A file of 300 MB that takes no room.
+    const QString large = m_folder.filePath(QStringLiteral("large.json"));
+    {
+      QFile sparse(large);
+      QVERIFY(sparse.open(QIODevice::WriteOnly));
+      QVERIFY(sparse.resize(300LL << 20));
+    }
+    m_app->library()->importFrom(QUrl::fromLocalFile(large));
+    QTRY_COMPARE(
+        m_app->notice(),
+        QStringLiteral("Can't import %1: it is too large (300 MB, at most 256 MB).").arg(large));
+    // And a place that somebody was given.
+    const QString place = m_folder.filePath(QStringLiteral("place.rnlpack"));
+    exported.clear();
+    m_engine->savePlace(chat().conversation(), idAt(1), place);
+    QVERIFY(exported.wait(kTimeoutMs));
+    QFile pack(place);
+    QVERIFY(pack.open(QIODevice::ReadWrite));
+    QVERIFY(pack.resize(pack.size() / 2));
+    pack.close();
+    m_engine->openPlace(place);
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->notice(), broken(place), kTimeoutMs);
   }
 
   void anExportHoldsAllBranchesAndComesBackTheSame() {

@@ -271,6 +271,12 @@ class ListsTest : public QObject {
     QVERIFY(m_app->noticeIsProblem());
     QCOMPARE(m_app->notice(), QStringLiteral("Couldn't save to /x/chats.db: the disk is full."));
     QCOMPARE(m_app->noticeDetails(), QStringLiteral("chats.db: the disk is full"));
+    // Nobody knows here whether it was read or written.
+    QCOMPARE(inWords({.code = ErrorCode::io,
+                      .message = QStringLiteral("why"),
+                      .about = About::Library,
+                      .file = QStringLiteral("/x/chats.db")}),
+             QStringLiteral("Couldn't read or save your chat library /x/chats.db: why."));
     for (int code = 1; code <= static_cast<int>(ErrorCode::internal); ++code) {
       for (const About about :
            {About::Nothing, About::Model, About::Library, About::Import, About::Export})

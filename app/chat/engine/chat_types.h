@@ -100,6 +100,9 @@ enum class About { Nothing, Model, Library, Import, Export, Form };
 /// Why the system refused, where it says so.
 enum class Refusal { Unknown, Full, Forbidden };
 
+/// What is wrong with a file that is brought in, where that is known.
+enum class Flaw { Unknown, TooLarge, Damaged };
+
 /// What went wrong; the message is the library's, for the details.
 struct Problem {
   ErrorCode code = ErrorCode::internal;
@@ -107,6 +110,9 @@ struct Problem {
   About about = About::Nothing;
   QString file = {};
   Refusal refusal = Refusal::Unknown;
+  Flaw flaw = Flaw::Unknown;
+  qint64 bytes = 0;  // of a file that is too large, and how many it may have
+  qint64 mostBytes = 0;
 };
 
 /// What is done about a library that cannot be used as it is.

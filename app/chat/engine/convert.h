@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 
 #include "app/chat/engine/chat_types.h"
 #include "runnel/store.h"
+#include "runtime/base/text.h"
 
 namespace runnel::chat {
 
@@ -27,6 +29,14 @@ inline Refusal refusalOf(const std::string& message) {
 
 inline Problem problem(const Error& error, About about = About::Nothing, const QString& file = {}) {
   return {error.code, text(error.message), about, file, refusalOf(error.message)};
+}
+
+/// The same for what was done with `file` in the library `library`, which may be what failed.
+inline Problem problemIn(const std::filesystem::path& library, const Error& error, About about,
+                         const QString& file = {}) {
+  return error.message.starts_with(printable(library.native()))
+             ? problem(error, About::Library, text(library.string()))
+             : problem(error, about, file);
 }
 
 inline Message message(const MessageInfo& info) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/chat/engine/generation_worker.h"
 
+#include <QFile>
 #include <QFileInfo>
 #include <QStandardPaths>
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "app/chat/engine/model_facts.h"
 #include "runnel/constraint.h"
 #include "runtime/base/try.h"
+#include "runtime/io/snapshot_layout.h"
 #include "runtime/store/remind.h"
 
 namespace runnel::chat {
@@ -37,6 +39,16 @@ class PieceJoiner {
   std::string m_text;
   QElapsedTimer m_sent;
 };
+
+// Whether it is a state pack, or was one before something happened to it.
+bool beginsAsPlace(const QString& name) {
+  QFile file(name);
+  const auto& magic = snapshot_layout::kMagic;
+  return file.open(QIODevice::ReadOnly) &&
+         file.read(static_cast<qint64>(magic.size())) ==
+             QByteArray(reinterpret_cast<const char*>(magic.data()),
+                        static_cast<qsizetype>(magic.size()));
+}
 
 }  // namespace
 
@@ -142,7 +154,15 @@ void GenerationWorker::answer(const AnswerRequest& request, const std::stop_toke
   }
   m_constraint = *std::move(constraint);
   const Status done = carryOut(request, stop);
-  if (!done) Q_EMIT answerFailed(request.ticket, problem(done.error()));
+  if (done) return;
+  // Models that are loaded are there: what is missing is a chat or a message.
+  const About about = m_model != nullptr && done.error().code == ErrorCode::not_found
+                          ? About::Library
+                          : About::Nothing;
+  Q_EMIT answerFailed(
+      request.ticket,
+      problemIn(m_store->file(), done.error(), about,
+                about == About::Library ? text(m_store->file().string()) : QString()));
 }
 
 Status GenerationWorker::tryAnswers(const AnswerRequest& request, const std::stop_token& stop,
@@ -232,7 +252,7 @@ void GenerationWorker::savePlace(qint64 conversation, qint64 id, const QString& 
     return pack.save(file.toStdString(), {.state = StateEncoding::f32, .compress = true});
   };
   if (const Status saved = save(); !saved) {
-    Q_EMIT failed(problem(saved.error(), About::Export, file));
+    Q_EMIT failed(problemIn(m_store->file(), saved.error(), About::Export, file));
   } else {
     Q_EMIT placeSaved(file);
   }
@@ -254,8 +274,11 @@ void GenerationWorker::openPlace(const QString& file) {
     Q_EMIT placeOpened(id, static_cast<qint64>(pack.position()));
     return {};
   };
-  if (const Status opened = open(); !opened)
-    Q_EMIT failed(problem(opened.error(), About::Import, file));
+  if (const Status opened = open(); !opened) {
+    Problem why = problemIn(m_store->file(), opened.error(), About::Import, file);
+    if (why.code == ErrorCode::malformed && beginsAsPlace(file)) why.flaw = Flaw::Damaged;
+    Q_EMIT failed(why);
+  }
 }
 
 Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_token& stop) {

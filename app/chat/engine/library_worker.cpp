@@ -3,6 +3,7 @@
 
 #include <QDateTime>
 #include <QFile>
+#include <QFileInfo>
 #include <QSaveFile>
 #include <QStandardPaths>
 #include <algorithm>
@@ -26,8 +27,6 @@ Result<QByteArray> readWhole(const QString& name) {
   QFile file(name);
   if (!file.open(QIODevice::ReadOnly))
     return fail(ErrorCode::io, name.toStdString(), ": ", file.errorString().toStdString());
-  if (file.size() > kLargestImport)
-    return fail(ErrorCode::malformed, name.toStdString(), ": is too large for a conversation");
   return file.readAll();
 }
 
@@ -40,6 +39,14 @@ Status writeWhole(const QString& name, const std::string& bytes) {
     return fail(ErrorCode::io, name.toStdString(), ": ", file.errorString().toStdString());
   }
   return {};
+}
+
+// JSON that breaks off, or an export of ours that is not as we write it; not that of something else.
+bool brokenExport(const QByteArray& bytes, const std::string& why) {
+  const QByteArray begin = bytes.left(64).trimmed();
+  return (begin.startsWith('{') || begin.startsWith('[')) &&
+         why.find("this is no export") == std::string::npos &&
+         why.find("holds no message") == std::string::npos;
 }
 
 }  // namespace
@@ -55,7 +62,8 @@ void LibraryWorker::with(const Use& use, About about, const QString& file) {
   }
   const Status done = use(*store);
   if (!done)
-    Q_EMIT failed(problem(done.error(), about, about == About::Library ? libraryFile() : file));
+    Q_EMIT failed(problemIn(m_store->file(), done.error(), about,
+                            about == About::Library ? libraryFile() : file));
 }
 
 std::optional<AnswerRequest> LibraryWorker::store(const AnswerRequest& request) {
@@ -371,15 +379,36 @@ void LibraryWorker::exportTo(qint64 conversation, const QString& file) {
 }
 
 void LibraryWorker::importFrom(const QString& file) {
-  with(
-      [&](ConversationStore& store) -> Status {
-        RUNNEL_TRY(const QByteArray bytes, readWhole(file));
-        RUNNEL_TRY(const std::vector<ConversationId> ids,
-                   store.import_chats({bytes.data(), static_cast<std::size_t>(bytes.size())}));
-        Q_EMIT imported(ids.back(), static_cast<int>(ids.size()));
-        return {};
-      },
-      About::Import, file);
+  const qint64 size = QFileInfo(file).size();
+  if (size > kLargestImport) {
+    Problem large = problem(fail(ErrorCode::unsupported, file.toStdString(), ": has ", size,
+                                 " bytes, expected at most ", kLargestImport),
+                            About::Import, file);
+    large.flaw = Flaw::TooLarge;
+    large.bytes = size;
+    large.mostBytes = kLargestImport;
+    Q_EMIT failed(large);
+    return;
+  }
+  bool cut = false;
+  const Result<ConversationStore> opened = m_store->get();
+  const auto bring = [&]() -> Status {
+    RUNNEL_TRY(ConversationStore store, opened);
+    RUNNEL_TRY(const QByteArray bytes, readWhole(file));
+    const auto ids = store.import_chats({bytes.data(), static_cast<std::size_t>(bytes.size())});
+    if (!ids) {
+      cut = ids.error().code == ErrorCode::malformed && brokenExport(bytes, ids.error().message);
+      return ids.error();
+    }
+    Q_EMIT imported(ids->back(), static_cast<int>(ids->size()));
+    return {};
+  };
+  if (const Status done = bring(); !done) {
+    Problem why = opened ? problemIn(m_store->file(), done.error(), About::Import, file)
+                         : problem(done.error(), About::Library, libraryFile());
+    if (cut && why.about == About::Import) why.flaw = Flaw::Damaged;
+    Q_EMIT failed(why);
+  }
   list();
 }
 

@@ -1462,6 +1462,18 @@
         <source>Can&apos;t read %1: that takes too long. Save a smaller part.</source>
         <translation>%1 kann nicht gelesen werden: Das dauert zu lange. Speichern Sie einen kleineren Teil.</translation>
     </message>
+    <message>
+        <source>Couldn&apos;t read or save your chat library %1: %2.</source>
+        <translation>Ihre Chat-Bibliothek %1 konnte nicht gelesen oder gespeichert werden: %2.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t import %1: it is too large (%2 MB, at most %3 MB).</source>
+        <translation>%1 kann nicht importiert werden: Die Datei ist zu groß (%2 MB, höchstens %3 MB).</translation>
+    </message>
+    <message>
+        <source>Can&apos;t import %1: the file is damaged or incomplete. Export or copy it again.</source>
+        <translation>%1 kann nicht importiert werden: Die Datei ist beschädigt oder unvollständig. Exportieren oder kopieren Sie sie erneut.</translation>
+    </message>
 </context>
 <context>
     <name>SamplingSettings</name>

@@ -1462,6 +1462,18 @@
         <source>Can&apos;t read %1: that takes too long. Save a smaller part.</source>
         <translation>Can&apos;t read %1: that takes too long. Save a smaller part.</translation>
     </message>
+    <message>
+        <source>Couldn&apos;t read or save your chat library %1: %2.</source>
+        <translation>Couldn&apos;t read or save your chat library %1: %2.</translation>
+    </message>
+    <message>
+        <source>Can&apos;t import %1: it is too large (%2 MB, at most %3 MB).</source>
+        <translation>Can&apos;t import %1: it is too large (%2 MB, at most %3 MB).</translation>
+    </message>
+    <message>
+        <source>Can&apos;t import %1: the file is damaged or incomplete. Export or copy it again.</source>
+        <translation>Can&apos;t import %1: the file is damaged or incomplete. Export or copy it again.</translation>
+    </message>
 </context>
 <context>
     <name>SamplingSettings</name>

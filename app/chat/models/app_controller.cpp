@@ -44,7 +44,9 @@ QString libraryInWords(const Problem& p) {
                                          "%1 was made with another model or a newer version.")
           .arg(p.file);
     default:
-      return QCoreApplication::translate("Runnel", "Couldn't read %1: %2.").arg(p.file, p.message);
+      return QCoreApplication::translate("Runnel",
+                                         "Couldn't read or save your chat library %1: %2.")
+          .arg(p.file, p.message);
   }
 }
 
@@ -84,7 +86,26 @@ QString fileInWords(const Problem& p) {
                      .arg(p.file, p.message)
                : libraryInWords(p);
   if (p.about != About::Import) return {};
-  if (p.code == ErrorCode::malformed || p.code == ErrorCode::unsupported) {
+  if (p.flaw == Flaw::TooLarge) {
+    const auto megabytes = [](qint64 bytes) {
+      return QLocale().toString((bytes + (qint64{1} << 20) - 1) >> 20);
+    };
+    return QCoreApplication::translate("Runnel",
+                                       "Can't import %1: it is too large (%2 MB, at most %3 MB).")
+        .arg(p.file, megabytes(p.bytes), megabytes(p.mostBytes));
+  }
+  if (p.flaw == Flaw::Damaged) {
+    return QCoreApplication::translate("Runnel",
+                                       "Can't import %1: the file is damaged or incomplete. "
+                                       "Export or copy it again.")
+        .arg(p.file);
+  }
+  if (p.code == ErrorCode::unsupported) {
+    return QCoreApplication::translate("Runnel",
+                                       "%1 was made with another model or a newer version.")
+        .arg(p.file);
+  }
+  if (p.code == ErrorCode::malformed) {
     return QCoreApplication::translate(
                "Runnel",
                "Can't import %1: this is not a chat export of Runnel, ChatGPT or Open WebUI.")
