@@ -49,9 +49,10 @@ int main(int argc, char* argv[]) {
       QStringLiteral("measure-long"),
       QStringLiteral("Import a long chat, measure opening and scrolling it, print JSON."),
       QStringLiteral("FILE"));
-  QCommandLineOption doing(QStringLiteral("do"),
-                           QStringLiteral("Rename, delete, import:FILE or salvage, once it runs."),
-                           QStringLiteral("ACT"));
+  QCommandLineOption doing(
+      QStringLiteral("do"),
+      QStringLiteral("Rename:NAME, delete, restore, import:FILE or salvage, once it runs."),
+      QStringLiteral("ACT"));
   QCommandLineOption saying(QStringLiteral("say"), QStringLiteral("Send TEXT at once."),
                             QStringLiteral("TEXT"));
   QCommandLineOption views(QStringLiteral("views"), QStringLiteral("Take the QML files of FOLDER."),
@@ -97,6 +98,9 @@ int main(int argc, char* argv[]) {
     if (act == QStringLiteral("import"))
       controller.library()->importFrom(QUrl::fromLocalFile(parser.value(doing).section(u':', 1)));
     if (act == QStringLiteral("salvage")) controller.act(act);
+    if (act == QStringLiteral("restore"))
+      QObject::connect(&controller, &runnel::chat::AppController::trashChanged, &controller,
+                       &runnel::chat::AppController::undo, Qt::SingleShotConnection);
   }
   if (parser.isSet(measuring)) runnel::chat::measure(application);
   if (parser.isSet(measuringLong))

@@ -4,6 +4,7 @@
 #include <QDateTime>
 #include <QFile>
 #include <QFileInfo>
+#include <QLoggingCategory>
 #include <QSaveFile>
 #include <QStandardPaths>
 #include <algorithm>
@@ -19,6 +20,9 @@
 namespace runnel::chat {
 
 namespace {
+
+// What is being done to the library, for tests that kill the program meanwhile.
+Q_LOGGING_CATEGORY(acts, "runnel.chat.acts", QtWarningMsg)
 
 constexpr qint64 kLargestImport = 256LL << 20;  // bytes of JSON
 constexpr std::chrono::hours kKept(24 * 30);    // what was deleted
@@ -78,7 +82,9 @@ std::optional<AnswerRequest> LibraryWorker::store(const AnswerRequest& request) 
                       .system = request.system.toStdString(),
                       .from_draft = request.fromDraft});
   };
+  qCInfo(acts) << "begins: send";
   const Result<MessageInfo> stored = add();
+  if (stored) qCInfo(acts) << "done: send";
   if (!stored) {
     Q_EMIT answerFailed(request.ticket, problem(stored.error(), About::Library, libraryFile()));
     return std::nullopt;
@@ -211,7 +217,9 @@ void LibraryWorker::replaceLibrary(Replace how) {
     replaced.file = libraryFile();
     return replaced;
   };
+  qCInfo(acts) << "begins: replace";
   const Result<Replaced> replaced = replace();
+  if (replaced) qCInfo(acts) << "done: replace";
   m_version = 0;
   look();
   if (replaced) {
@@ -272,7 +280,12 @@ void LibraryWorker::search(const QString& query) {
 }
 
 void LibraryWorker::rename(qint64 conversation, const QString& name) {
-  with([&](ConversationStore& s) { return s.rename(conversation, name.toStdString()); });
+  qCInfo(acts) << "begins: rename";
+  with([&](ConversationStore& s) -> Status {
+    RUNNEL_CHECK_OK(s.rename(conversation, name.toStdString()));
+    qCInfo(acts) << "done: rename";
+    return {};
+  });
   list();
 }
 
@@ -335,7 +348,9 @@ void LibraryWorker::nameMessage(qint64 id, const QString& name) {
 
 void LibraryWorker::deleteConversation(qint64 conversation) {
   with([&](ConversationStore& store) -> Status {
+    qCInfo(acts) << "begins: delete";
     RUNNEL_TRY(const TrashId trash, store.trash_conversation(conversation));
+    qCInfo(acts) << "done: delete";
     Q_EMIT deleted(conversation, 0, trash);
     return {};
   });
@@ -355,7 +370,9 @@ void LibraryWorker::deleteFrom(qint64 conversation, qint64 id) {
 
 void LibraryWorker::undoDelete(qint64 conversation, qint64 trash) {
   with([&](ConversationStore& store) -> Status {
+    qCInfo(acts) << "begins: restore";
     RUNNEL_CHECK_OK(store.undo(trash));
+    qCInfo(acts) << "done: restore";
     Q_EMIT undone(conversation);
     return {};
   });
@@ -392,6 +409,7 @@ void LibraryWorker::importFrom(const QString& file) {
   }
   bool cut = false;
   const Result<ConversationStore> opened = m_store->get();
+  qCInfo(acts) << "begins: import";
   const auto bring = [&]() -> Status {
     RUNNEL_TRY(ConversationStore store, opened);
     RUNNEL_TRY(const QByteArray bytes, readWhole(file));
@@ -400,6 +418,7 @@ void LibraryWorker::importFrom(const QString& file) {
       cut = ids.error().code == ErrorCode::malformed && brokenExport(bytes, ids.error().message);
       return ids.error();
     }
+    qCInfo(acts) << "done: import";
     Q_EMIT imported(ids->back(), static_cast<int>(ids->size()));
     return {};
   };
