@@ -4,10 +4,10 @@
 #include <QFontMetricsF>
 #include <QHash>
 #include <QPainter>
+#include <QPolygonF>
+#include <QScopedValueRollback>
 #include <QStringList>
 #include <algorithm>
-#include <cmath>
-#include <utility>
 
 #include "app/chat/models/formula_symbols.h"
 
@@ -18,7 +18,8 @@ namespace {
 constexpr qreal kAxis = 0.26;   // the height of a minus above the baseline
 constexpr qreal kRule = 0.055;  // thickness of a fraction's line
 constexpr qreal kScript = 0.72;
-constexpr int kLevels = 2;  // scripts of scripts of scripts are not smaller
+constexpr int kLevels = 2;     // scripts of scripts of scripts are not smaller
+constexpr int kDeepest = 100;  // of what nests, so that no source can exhaust the stack
 
 QFont fontOf(qreal pixelSize, bool italic, bool bold) {
   QFont font;
@@ -42,7 +43,7 @@ class FormulaBuilder {
       : m_text(source), m_measure(measure), m_size(look.pixelSize), m_display(look.display) {}
 
   std::optional<Formula> build() {
-    Formula whole = rows(Table::Plain, {});
+    Formula whole = rows();
     if (m_failed || m_at < m_text.size()) return std::nullopt;
     return whole;
   }
@@ -53,22 +54,6 @@ class FormulaBuilder {
     AtomKind kind = AtomKind::Ordinary;
     bool limits = false;
     bool large = false;
-  };
-  enum class Table { Plain, Centred, Cases, Aligned };
-
-  // Everything that nests counts, so that no source can exhaust the stack.
-  class Deeper {
-   public:
-    explicit Deeper(FormulaBuilder& builder) : m_builder(builder) {
-      constexpr int kDeepest = 100;
-      if (++m_builder.m_depth > kDeepest) m_builder.fail();
-    }
-    ~Deeper() { --m_builder.m_depth; }
-    Deeper(const Deeper&) = delete;
-    Deeper& operator=(const Deeper&) = delete;
-
-   private:
-    FormulaBuilder& m_builder;
   };
 
   // Reading
@@ -81,40 +66,37 @@ class FormulaBuilder {
   bool atEnd() const { return m_at >= m_text.size(); }
   QChar peek() const { return atEnd() ? QChar() : m_text[m_at]; }
   void skipSpace() {
-    while (!atEnd() && m_text[m_at].isSpace()) ++m_at;
+    while (peek().isSpace()) ++m_at;
   }
   // The name of the command here, without moving; a character that is no letter is a name of its own.
   QString command() const {
     if (peek() != u'\\' || m_at + 1 >= m_text.size()) return {};
     qsizetype end = m_at + 1;
-    const auto letter = [this](qsizetype i) {
-      return (m_text[i] >= u'a' && m_text[i] <= u'z') || (m_text[i] >= u'A' && m_text[i] <= u'Z');
-    };
-    while (end < m_text.size() && letter(end)) ++end;
-    if (end == m_at + 1) ++end;
-    return m_text.mid(m_at + 1, end - m_at - 1).toString();
+    while (end < m_text.size() && m_text[end].isLetter() && m_text[end].unicode() < 128) ++end;
+    return m_text.mid(m_at + 1, std::max<qsizetype>(1, end - m_at - 1)).toString();
   }
   bool take(QStringView words) {
     if (!m_text.mid(m_at).startsWith(words)) return false;
     m_at += words.size();
     return true;
   }
+  // The name of the command here if it is one of `names`, which stand between spaces.
+  QString takeCommand(QStringView names) {
+    const QString name = command();
+    if (!isOneOf(name, names)) return {};
+    m_at += name.size() + 1;
+    return name;
+  }
   // "{…}" as it is written.
   QString rawArgument() {
     skipSpace();
-    if (!take(u"{")) {
-      fail();
-      return {};
-    }
-    const qsizetype begin = m_at;
-    int open = 1;
-    for (; !atEnd(); ++m_at) {
-      if (m_text[m_at] == u'\\') {
-        ++m_at;
-        continue;
-      }
-      if (m_text[m_at] == u'{') ++open;
-      if (m_text[m_at] == u'}' && --open == 0) return m_text.mid(begin, m_at++ - begin).toString();
+    int open = 0;
+    for (const qsizetype begin = m_at + 1; !atEnd(); ++m_at) {
+      if (peek() == u'{') ++open;
+      if (peek() == u'}') --open;
+      if (open == 0 && m_at < begin) break;  // it does not begin with one
+      if (open == 0) return m_text.mid(begin, m_at++ - begin).toString();
+      if (peek() == u'\\') ++m_at;
     }
     fail();
     return {};
@@ -131,22 +113,16 @@ class FormulaBuilder {
     if (italic) box.m_width = std::max(box.m_width, ink.right());  // what leans over counts
     box.m_ascent = -ink.top();
     box.m_descent = ink.bottom();
-    box.m_glyphs.push_back(
-        {.at = {0, 0}, .text = text, .pixelSize = m_size, .italic = italic, .bold = bold});
+    box.m_glyphs.push_back({{0, 0}, text, m_size, italic, bold});
     return box;
   }
+  // Its middle stands on the axis.
   Formula enlarged(const QString& text, qreal by) {
-    const qreal size = std::exchange(m_size, m_size * by);
-    Formula box = glyphs(text, false);
-    m_size = size;
-    // Its middle stands on the axis.
-    return centred(std::move(box));
-  }
-  Formula centred(Formula box) const {
-    const qreal down = (box.m_ascent - box.m_descent) / 2 - kAxis * m_size;
+    const qreal axis = kAxis * m_size;
+    const QScopedValueRollback size(m_size, m_size * by);
+    const Formula box = glyphs(text, false);
     Formula moved;
-    moved.add(box, 0, down);
-    moved.m_width = box.m_width;
+    moved.add(box, 0, (box.m_ascent - box.m_descent) / 2 - axis);
     return moved;
   }
   Formula space(qreal ems) const {
@@ -154,24 +130,19 @@ class FormulaBuilder {
     box.m_width = ems * m_size;
     return box;
   }
-  static void stroke(Formula& box, const QPainterPath& path, qreal thickness) {
-    box.m_strokes.push_back({path, thickness});
-  }
   void rule(Formula& box, qreal x, qreal y, qreal width) const {
     QPainterPath path;
     path.addRect(x, y - kRule * m_size / 2, width, kRule * m_size);
-    stroke(box, path, 0);
+    box.m_strokes.push_back({path, 0});
   }
-
   // A delimiter as high as what stands beside it: its glyph, made longer.
   Formula delimiter(const QString& mark, qreal ascent, qreal descent) const {
     if (mark == u".") return space(0.1);
     Formula box = glyphs(mark, false);
-    if (!m_measure) return box;
     const qreal axis = kAxis * m_size;
     const qreal half = std::max(ascent - axis, descent + axis) + 0.08 * m_size;
     const qreal ink = box.m_ascent + box.m_descent;
-    if (half < 0.72 * m_size || ink <= 0) return box;
+    if (!m_measure || half < 0.72 * m_size || ink <= 0) return box;
     Formula::Glyphs& glyph = box.m_glyphs[0];
     glyph.stretch = 2 * half / ink;
     glyph.at.setY(half - axis - box.m_descent * glyph.stretch);
@@ -179,19 +150,34 @@ class FormulaBuilder {
     box.m_descent = half - axis;
     return box;
   }
+  Formula fenced(const QString& left, const Formula& inner, const QString& right) const {
+    Formula box = delimiter(left, inner.m_ascent, inner.m_descent);
+    box.add(inner, box.m_width, 0);
+    box.add(delimiter(right, inner.m_ascent, inner.m_descent), box.m_width, 0);
+    return box;
+  }
+  Formula stacked(const Formula& base, const std::optional<Formula>& above,
+                  const std::optional<Formula>& below) const {
+    const qreal space = 0.13 * m_size;
+    Formula box;
+    box.m_width = std::max({base.m_width, above ? above->m_width : 0, below ? below->m_width : 0});
+    box.addCentred(base, 0);
+    if (above) box.addCentred(*above, -(base.m_ascent + space + above->m_descent));
+    if (below) box.addCentred(*below, base.m_descent + space + below->m_ascent);
+    return box;
+  }
 
   // Grammar
 
-  // Rows and cells up to the end or what closes them. Outside of tables lines may follow each other.
-  Formula rows(Table table, const QString& columns) {
-    const Deeper deeper(*this);
+  // Rows and cells up to the end or what closes them. `sides`: where the cells of each column stand, again from the
+  // first after the last; without it there are no columns, but lines may follow each other.
+  Formula rows(const QString& sides = {}, bool equations = false) {
     QVector<QVector<Formula>> cells(1);
     while (!m_failed) {
       cells.last().push_back(row());
       if (take(u"&")) {
-        if (table == Table::Plain) return fail();
-      } else if (command() == u"\\") {
-        m_at += 2;
+        if (sides.isEmpty()) return fail();
+      } else if (take(u"\\\\")) {
         skipSpace();
         if (peek() == u'[') return fail();  // distances between lines
         cells.push_back({});
@@ -200,45 +186,39 @@ class FormulaBuilder {
       }
     }
     if (m_failed) return {};
-    if (cells.size() == 1 && cells[0].size() == 1 && table == Table::Plain) return cells[0][0];
-    return arrange(cells, table, columns);
+    if (sides.isEmpty() && cells.size() == 1) return cells[0][0];
+    const auto& last = cells.last();
+    if (cells.size() > 1 && last.size() == 1 && last[0].m_width == 0) cells.removeLast();
+    return arranged(cells, sides.isEmpty() ? QStringLiteral("c") : sides, equations);
   }
-  Formula arrange(const QVector<QVector<Formula>>& cells, Table table, const QString& columns) {
-    qsizetype count = 0;
-    for (const QVector<Formula>& line : cells) count = std::max(count, line.size());
-    QVector<qreal> widths(count, 0);
+  Formula arranged(const QVector<QVector<Formula>>& cells, const QString& sides,
+                   bool equations) const {
+    QVector<qreal> widths;
     for (const QVector<Formula>& line : cells) {
+      widths.resize(std::max(widths.size(), line.size()));
       for (qsizetype c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].m_width);
     }
-    const auto align = [&](qsizetype c) {
-      if (table == Table::Cases) return QChar(u'l');
-      if (table == Table::Aligned) return QChar(c % 2 == 0 ? u'r' : u'l');
-      return c < columns.size() ? columns.at(c) : QChar(u'c');
+    const auto gapAfter = [&](qsizetype c) {
+      return (!equations ? 0.9 : c % 2 == 0 ? 0.1 : 1.5) * m_size;
     };
     Formula box;
-    qreal y = 0;
-    for (qsizetype r = 0; r < cells.size(); ++r) {
-      qreal ascent = 0.7 * m_size, descent = 0.25 * m_size;
-      for (const Formula& cell : cells[r]) {
+    qreal y = 0, width = 0;
+    for (const QVector<Formula>& line : cells) {
+      qreal ascent = 0.7 * m_size, descent = 0.25 * m_size, x = 0;
+      for (const Formula& cell : line) {
         ascent = std::max(ascent, cell.m_ascent);
         descent = std::max(descent, cell.m_descent);
       }
-      if (cells[r].size() == 1 && cells[r][0].m_width == 0 && r + 1 == cells.size() && r > 0)
-        break;  // nothing after the last "\\"
-      y += ascent + (r > 0 ? 0.3 * m_size : 0);
-      qreal x = 0;
-      for (qsizetype c = 0; c < cells[r].size(); ++c) {
-        const qreal spare = widths[c] - cells[r][c].m_width;
-        box.add(cells[r][c], x + (align(c) == u'l' ? 0 : align(c) == u'r' ? spare : spare / 2), y);
-        x += widths[c] + (table == Table::Aligned ? (c % 2 == 0 ? 0.1 : 1.5) : 0.9) * m_size;
+      y += ascent + (y > 0 ? 0.3 * m_size : 0);
+      for (qsizetype c = 0; c < line.size(); ++c) {
+        const QChar side = sides.at(c % sides.size());
+        const qreal spare = widths[c] - line[c].m_width;
+        box.add(line[c], x + (side == u'l' ? 0 : side == u'r' ? spare : spare / 2), y);
+        width = std::max(width, x + widths[c]);
+        x += widths[c] + gapAfter(c);
       }
       y += descent;
     }
-    qreal width = 0;
-    for (qsizetype c = 0; c < count; ++c)
-      width += widths[c] + (c + 1 == count            ? 0
-                            : table == Table::Aligned ? (c % 2 == 0 ? 0.1 : 1.5) * m_size
-                                                      : 0.9 * m_size);
     Formula middle;
     middle.add(box, 0, -y / 2 - kAxis * m_size);
     middle.m_width = width;
@@ -249,217 +229,146 @@ class FormulaBuilder {
 
   // Atoms side by side, up to what ends a group, a cell or a line.
   Formula row() {
-    const Deeper deeper(*this);
+    const QScopedValueRollback depth(m_depth, m_depth + 1);
+    if (m_depth > kDeepest) return fail();
     Formula line;
     AtomKind before = AtomKind::Open;
-    while (!m_failed) {
+    while (true) {
       skipSpace();
       if (atEnd() || peek() == u'}' || peek() == u'&') break;
-      const QString name = command();
-      if (name == u"\\" || name == u"right" || name == u"end") break;
-      if (styleSwitch(name)) continue;
+      if (isOneOf(command(), u" \\ right end ")) break;
+      if (const QString style = takeCommand(u" displaystyle textstyle "); !style.isEmpty()) {
+        m_display = style == u"displaystyle";
+        continue;
+      }
       Atom atom = scripts(this->atom());
       if (m_failed) return {};
-      const bool ends = before == AtomKind::Open || before == AtomKind::Binary ||
-                        before == AtomKind::Relation || before == AtomKind::Punctuation ||
-                        before == AtomKind::Large;
-      if (atom.kind == AtomKind::Binary && ends) atom.kind = AtomKind::Ordinary;  // a sign
+      if (atom.kind == AtomKind::Binary && before != AtomKind::Ordinary &&
+          before != AtomKind::Close)
+        atom.kind = AtomKind::Ordinary;  // a sign
       line.add(atom.box, line.m_width + gap(before, atom.kind) * m_size, 0);
       before = atom.kind;
     }
     return line;
   }
-  bool styleSwitch(const QString& name) {
-    if (name != u"displaystyle" && name != u"textstyle") return false;
-    m_display = name == u"displaystyle";
-    m_at += name.size() + 1;
-    return true;
-  }
   qreal gap(AtomKind left, AtomKind right) const {
-    if (left == AtomKind::Open || right == AtomKind::Close) return 0;
-    if (left == AtomKind::Large || right == AtomKind::Large)
-      return right == AtomKind::Open && left == AtomKind::Large ? 0 : 0.17;
+    using enum AtomKind;
+    if (left == Open || right == Close || (left == Large && right == Open)) return 0;
+    if (left == Large || right == Large) return 0.17;
     if (m_level > 0) return 0;
-    if (left == AtomKind::Punctuation) return 0.17;
-    if (left == AtomKind::Relation || right == AtomKind::Relation) return 0.28;
-    if (left == AtomKind::Binary || right == AtomKind::Binary) return 0.22;
-    return 0;
+    if (left == Punctuation) return 0.17;
+    if (left == Relation || right == Relation) return 0.28;
+    return left == Binary || right == Binary ? 0.22 : 0;
   }
 
   // What follows a base above and below.
   Atom scripts(Atom base) {
-    Formula above, below;
-    bool hasAbove = false, hasBelow = false;
+    std::optional<Formula> above, below;
     QString primes;
     while (!m_failed) {
       skipSpace();
-      const QString name = command();
-      if (name == u"limits" || name == u"nolimits") {
+      if (const QString name = takeCommand(u" limits nolimits "); !name.isEmpty()) {
         base.limits = name == u"limits";
-        m_at += name.size() + 1;
-      } else if (peek() == u'\'') {
-        ++m_at;
+      } else if (take(u"'")) {
         primes += QChar(0x2032);
-      } else if (peek() == u'^' && !hasAbove) {
-        ++m_at;
-        above = smaller();
-        hasAbove = true;
-      } else if (peek() == u'_' && !hasBelow) {
-        ++m_at;
-        below = smaller();
-        hasBelow = true;
       } else if (peek() == u'^' || peek() == u'_') {
-        fail();
+        std::optional<Formula>& script = peek() == u'^' ? above : below;
+        if (script) return {.box = fail()};
+        ++m_at;
+        script = smaller();
       } else {
         break;
       }
     }
+    Formula& box = base.box;
     if (!primes.isEmpty()) {
       Formula marks = glyphs(primes, false);
       marks.m_ascent = std::min(marks.m_ascent, 0.7 * m_size);
-      base.box.add(marks, base.box.m_width, 0);
+      box.add(marks, box.m_width, 0);
     }
-    if (!hasAbove && !hasBelow) return base;
+    if (!above && !below) return base;
     if (base.limits && (m_display || !base.large)) {
-      base.box = stacked(base.box, hasAbove ? &above : nullptr, hasBelow ? &below : nullptr);
+      box = stacked(box, above, below);
       return base;
     }
-    const Formula& b = base.box;
-    Formula box = b;
-    const qreal start = b.m_width + 0.03 * m_size;
-    qreal up = std::max(b.m_ascent - 0.32 * m_size, 0.42 * m_size) + above.m_descent * 0.5;
-    qreal down = std::max(b.m_descent + 0.1 * m_size, 0.2 * m_size);
-    if (hasAbove && hasBelow) {
-      const qreal between = (up - above.m_descent) + (down - below.m_ascent);
-      if (between < 0.15 * m_size) down += 0.15 * m_size - between;
-    } else if (hasBelow) {
-      down = std::max(down, below.m_ascent - 0.45 * m_size);
+    const qreal start = box.m_width + 0.03 * m_size;
+    qreal down = std::max(box.m_descent + 0.1 * m_size, 0.2 * m_size);
+    if (below && !above) down = std::max(down, below->m_ascent - 0.45 * m_size);
+    if (above) {
+      const qreal up =
+          std::max(box.m_ascent - 0.32 * m_size, 0.42 * m_size) + above->m_descent * 0.5;
+      const qreal between = up - above->m_descent + down - (below ? below->m_ascent : 0);
+      down += std::max(0.0, 0.15 * m_size - between);
+      box.add(*above, start, -up);
     }
-    if (hasAbove) box.add(above, start, -up);
-    if (hasBelow) box.add(below, base.large ? start - 0.12 * m_size : start, down);
+    if (below) box.add(*below, base.large ? start - 0.12 * m_size : start, down);
     box.m_width += 0.05 * m_size;
-    base.box = std::move(box);
     return base;
   }
-  Formula stacked(const Formula& base, const Formula* above, const Formula* below) const {
-    const qreal width =
-        std::max({base.m_width, above ? above->m_width : 0, below ? below->m_width : 0});
-    const qreal space = 0.13 * m_size;
-    Formula box;
-    box.add(base, (width - base.m_width) / 2, 0);
-    if (above)
-      box.add(*above, (width - above->m_width) / 2, -(base.m_ascent + space + above->m_descent));
-    if (below)
-      box.add(*below, (width - below->m_width) / 2, base.m_descent + space + below->m_ascent);
-    box.m_width = width;
-    return box;
-  }
-
-  // Runs `make` at the size of scripts.
-  template <class Make>
-  Formula inScript(const Make& make) {
-    const qreal size = m_size;
-    const int level = m_level;
-    const bool display = std::exchange(m_display, false);
-    if (++m_level <= kLevels) m_size *= kScript;
-    Formula made = make();
-    m_size = size;
-    m_level = level;
-    m_display = display;
-    return made;
-  }
+  // An argument at the size of scripts.
   Formula smaller() {
-    return inScript([this] { return argument(); });
+    const QScopedValueRollback display(m_display, false);
+    const QScopedValueRollback level(m_level, m_level + 1);
+    const QScopedValueRollback size(m_size, m_level <= kLevels ? m_size * kScript : m_size);
+    return argument();
   }
-
   // "{…}" or one atom.
   Formula argument() {
-    const Deeper deeper(*this);
     skipSpace();
-    if (m_failed || atEnd()) return fail();
-    if (peek() == u'{') return group();
     if (peek().isDigit()) return glyphs(QString(m_text[m_at++]), false, m_bold);  // one alone
     return atom().box;
   }
   Formula group() {
     ++m_at;
-    const bool display = m_display;
+    const QScopedValueRollback display(m_display);
     Formula inner = row();
-    m_display = display;
-    if (!take(u"}")) return fail();
-    return inner;
-  }
-
-  Atom symbol(const FormulaSymbol& symbol) {
-    if (symbol.kind == AtomKind::Large)
-      return {.box = enlarged(symbol.text, m_display ? 1.6 : 1.15),
-              .kind = AtomKind::Large,
-              .limits = symbol.limits,
-              .large = true};
-    return {.box = glyphs(symbol.text, symbol.italic && !m_upright, m_bold), .kind = symbol.kind};
+    return take(u"}") ? inner : fail();
   }
 
   Atom atom() {
-    const Deeper deeper(*this);
-    if (m_failed || atEnd()) return {.box = fail()};
+    const QScopedValueRollback depth(m_depth, m_depth + 1);
     const QChar c = peek();
+    if (atEnd() || m_depth > kDeepest || QStringView(u"}^_&#%$").contains(c))
+      return {.box = fail()};
     if (c == u'{') return {.box = group()};
     if (c == u'\\') return commanded();
-    if (c == u'}' || c == u'^' || c == u'_' || c == u'&' || c == u'#' || c == u'%' || c == u'$')
-      return {.box = fail()};
-    ++m_at;
+    const qsizetype begin = m_at++;
     if (c == u'~') return {.box = space(0.28)};
     if (c.isDigit()) {
-      const qsizetype begin = m_at - 1;
-      while (!atEnd() && (peek().isDigit() || peek() == u'.')) ++m_at;
+      while (peek().isDigit() || peek() == u'.') ++m_at;
       return {.box = glyphs(m_text.mid(begin, m_at - begin).toString(), false, m_bold)};
     }
-    if (c == u'-') return symbol({u"−"_qs, AtomKind::Binary});
-    if (c == u'*') return symbol({u"∗"_qs, AtomKind::Binary});
-    if (c == u'+') return symbol({QString(c), AtomKind::Binary});
-    if (QStringView(u"=<>:≤≥≠≈∈→⇒⇔").contains(c)) return symbol({QString(c), AtomKind::Relation});
-    if (c == u'(' || c == u'[') return symbol({QString(c), AtomKind::Open});
-    if (c == u')' || c == u']' || c == u'!' || c == u'?')
-      return symbol({QString(c), AtomKind::Close});
-    if (c == u',' || c == u';') return symbol({QString(c), AtomKind::Punctuation});
-    QString text(c);
-    if (c.isHighSurrogate() && !atEnd()) text += m_text[m_at++];
+    if (const FormulaSymbol found = formulaSymbol(c); !found.text.isEmpty()) return symbol(found);
+    if (c.isHighSurrogate() && !atEnd()) ++m_at;
     const bool variable = c.isLetter() && c.unicode() < 0x250;
-    return {.box = glyphs(text, variable && !m_upright, m_bold)};
+    return {.box =
+                glyphs(m_text.mid(begin, m_at - begin).toString(), variable && !m_upright, m_bold)};
+  }
+  Atom symbol(const FormulaSymbol& symbol) {
+    const bool large = symbol.look == SymbolLook::Enlarged;
+    const bool italic = symbol.look == SymbolLook::Italic && !m_upright;
+    return {.box = large ? enlarged(symbol.text, m_display ? 1.6 : 1.15)
+                         : glyphs(symbol.text, italic, m_bold),
+            .kind = symbol.kind,
+            .limits = symbol.limits && (large || m_display),
+            .large = large};
   }
 
   Atom commanded() {
     const QString name = command();
     if (name.isEmpty()) return {.box = fail()};
     m_at += name.size() + 1;
-    if (const FormulaSymbol found = formulaSymbol(name); !found.text.isEmpty())
+    if (const FormulaSymbol found = formulaSymbol(u'\\' + name); !found.text.isEmpty())
       return symbol(found);
-    bool limits = false;
-    if (isFormulaFunction(name, &limits))
-      return {.box = glyphs(name, false, m_bold),
-              .kind = AtomKind::Large,
-              .limits = limits && m_display};
-    if (const std::optional<qreal> ems = spaceOf(name)) return {.box = space(*ems)};
-    if (isOneOf(name, u" frac dfrac tfrac cfrac ")) return {.box = fraction(name, true)};
-    if (name == u"binom") {
-      const Formula inner = fraction(name, false);
-      return {.box = fenced(u"("_qs, inner, u")"_qs)};
-    }
-    if (name == u"sqrt") return {.box = root()};
-    if (name == u"left") return {.box = leftRight()};
-    if (name == u"begin") return {.box = environment()};
-    return styled(name);
-  }
-  static std::optional<qreal> spaceOf(const QString& name) {
     static const QHash<QString, qreal> spaces = {{u","_qs, 0.17},  {u":"_qs, 0.22}, {u";"_qs, 0.28},
                                                  {u"!"_qs, -0.17}, {u" "_qs, 0.28}, {u"quad"_qs, 1},
                                                  {u"qquad"_qs, 2}};
-    const auto found = spaces.constFind(name);
-    return found == spaces.constEnd() ? std::nullopt : std::optional<qreal>(*found);
-  }
-
-  // Text, alphabets, accents and what stands above or below.
-  Atom styled(const QString& name) {
+    if (spaces.contains(name)) return {.box = space(spaces.value(name))};
+    if (isOneOf(name, u" frac dfrac tfrac cfrac ")) return {.box = fraction(name, true)};
+    if (name == u"binom") return {.box = fenced(u"("_qs, fraction(name, false), u")"_qs)};
+    if (name == u"sqrt") return {.box = root()};
+    if (name == u"left") return {.box = leftRight()};
+    if (name == u"begin") return {.box = environment()};
     if (isOneOf(name, u" text textrm mbox operatorname textbf textit ")) {
       const QString words = rawArgument();
       if (words.contains(u'$') || words.contains(u'\\')) return {.box = fail()};
@@ -467,12 +376,9 @@ class FormulaBuilder {
               .kind = name == u"operatorname" ? AtomKind::Large : AtomKind::Ordinary};
     }
     if (isOneOf(name, u" mathrm mathbf boldsymbol bm mathit ")) {
-      const bool bold = std::exchange(m_bold, m_bold || !isOneOf(name, u" mathrm mathit "));
-      const bool upright = std::exchange(m_upright, name == u"mathrm" || name == u"mathbf");
-      Formula box = argument();
-      m_bold = bold;
-      m_upright = upright;
-      return {.box = box};
+      const QScopedValueRollback bold(m_bold, m_bold || !isOneOf(name, u" mathrm mathit "));
+      const QScopedValueRollback upright(m_upright, isOneOf(name, u" mathrm mathbf "));
+      return {.box = argument()};
     }
     if (isOneOf(name, u" mathbb mathcal mathfrak ")) {
       QString letters;
@@ -482,47 +388,40 @@ class FormulaBuilder {
       return {.box = letters.isEmpty() ? fail() : glyphs(letters, false)};
     }
     if (isOneOf(name, u" overset stackrel underset ")) {
-      const Formula script = smaller();
+      const std::optional<Formula> script = smaller();
       const Formula base = argument();
-      const bool under = name == u"underset";
-      return {.box = stacked(base, under ? nullptr : &script, under ? &script : nullptr),
+      return {.box = name == u"underset" ? stacked(base, {}, script) : stacked(base, script, {}),
               .kind = name == u"stackrel" ? AtomKind::Relation : AtomKind::Ordinary};
     }
     static const QStringList sizes = QStringLiteral("big Big bigg Bigg").split(u' ');
-    QString size = name;
-    const bool sided = size.endsWith(u'l') || size.endsWith(u'r');
-    if (sided) size.chop(1);
-    if (const qsizetype step = sizes.indexOf(size); step >= 0) {
+    const QChar side = name.back();
+    const bool sided = side == u'l' || side == u'r';
+    if (const qsizetype step = sizes.indexOf(sided ? name.chopped(1) : name); step >= 0) {
       const qreal half = (0.75 + 0.35 * static_cast<qreal>(step)) * m_size;
-      const QString mark = fence();
-      return {.box = delimiter(mark, half + kAxis * m_size, half - kAxis * m_size),
-              .kind = !sided                ? AtomKind::Ordinary
-                      : name.endsWith(u'l') ? AtomKind::Open
-                                            : AtomKind::Close};
+      return {.box = delimiter(fence(), half + kAxis * m_size, half - kAxis * m_size),
+              .kind = !sided         ? AtomKind::Ordinary
+                      : side == u'l' ? AtomKind::Open
+                                     : AtomKind::Close};
     }
     return {.box = accent(name)};
   }
 
   Formula fraction(const QString& name, bool line) {
-    const bool large = name == u"dfrac" || name == u"cfrac" || (m_display && name != u"tfrac");
+    const bool large = isOneOf(name, u" dfrac cfrac ") || (m_display && name != u"tfrac");
     const auto part = [this, large] {
       if (!large) return smaller();
-      const bool display = std::exchange(m_display, false);
-      Formula made = argument();
-      m_display = display;
-      return made;
+      const QScopedValueRollback display(m_display, false);
+      return argument();
     };
     const Formula above = part();
     const Formula below = part();
-    if (m_failed) return {};
-    const qreal axis = kAxis * m_size, space = 0.12 * m_size + kRule * m_size / 2,
-                side = 0.1 * m_size;
-    const qreal width = std::max(above.m_width, below.m_width) + 2 * side;
+    const qreal axis = kAxis * m_size, side = 0.1 * m_size;
+    const qreal space = 0.12 * m_size + kRule * m_size / 2;
     Formula box;
-    box.add(above, (width - above.m_width) / 2, -axis - space - above.m_descent);
-    box.add(below, (width - below.m_width) / 2, -axis + space + below.m_ascent);
-    if (line) rule(box, side / 2, -axis, width - side);
-    box.m_width = width;
+    box.m_width = std::max(above.m_width, below.m_width) + 2 * side;
+    box.addCentred(above, -axis - space - above.m_descent);
+    box.addCentred(below, -axis + space + below.m_ascent);
+    if (line) rule(box, side / 2, -axis, box.m_width - side);
     return box;
   }
 
@@ -532,28 +431,26 @@ class FormulaBuilder {
     if (take(u"[")) {
       const qsizetype close = m_text.indexOf(u']', m_at);
       if (close < 0) return fail();
-      const QStringView inside = m_text.mid(m_at, close - m_at);
-      FormulaBuilder builder(inside, {m_size * kScript * kScript, false}, m_measure);
+      FormulaBuilder builder(m_text.mid(m_at, close - m_at), {m_size * kScript * kScript},
+                             m_measure);
       builder.m_depth = m_depth;
-      std::optional<Formula> built = builder.build();
-      if (!built) return fail();
-      index = std::move(*built);
+      index = builder.rows();
+      if (builder.m_failed || !builder.atEnd()) return fail();
       m_at = close + 1;
     }
     const Formula inner = argument();
     const qreal line = kRule * m_size, top = std::max(inner.m_ascent, 0.6 * m_size) + 0.14 * m_size;
     const qreal bottom = std::max(inner.m_descent, 0.05 * m_size);
     const qreal hook = 0.55 * m_size, before = std::max(0.0, index.m_width - 0.3 * m_size);
+    const qreal foot = bottom + 0.03 * m_size, half = (foot + top) * 0.42;
     Formula box;
     if (index.m_width > 0) box.add(index, 0, -(top - bottom) / 2 - 0.1 * m_size);
     QPainterPath path;
-    const qreal foot = bottom + 0.03 * m_size, half = (foot + top) * 0.42;
-    path.moveTo(before + 0.05 * m_size, foot - half);
-    path.lineTo(before + 0.16 * m_size, foot - half - 0.06 * m_size);
-    path.lineTo(before + 0.3 * m_size, foot);
-    path.lineTo(before + hook, -top);
-    path.lineTo(before + hook + inner.m_width + 0.08 * m_size, -top);
-    stroke(box, path, line);
+    path.addPolygon(QPolygonF({QPointF(before + 0.05 * m_size, foot - half),
+                               QPointF(before + 0.16 * m_size, foot - half - 0.06 * m_size),
+                               QPointF(before + 0.3 * m_size, foot), QPointF(before + hook, -top),
+                               QPointF(before + hook + inner.m_width + 0.08 * m_size, -top)}));
+    box.m_strokes.push_back({path, line});
     box.add(inner, before + hook + 0.02 * m_size, 0);
     box.m_width = before + hook + inner.m_width + 0.12 * m_size;
     box.m_ascent = std::max(box.m_ascent, top + line);
@@ -565,62 +462,44 @@ class FormulaBuilder {
   QString fence() {
     skipSpace();
     const QString name = command();
-    if (name.isEmpty()) {
-      if (atEnd()) return fail(), QString();
-      const QChar c = m_text[m_at++];
-      if (c == u'<') return QString(QChar(0x27E8));
-      if (c == u'>') return QString(QChar(0x27E9));
-      if (!QStringView(u"()[]|./").contains(c)) fail();
-      return QString(c);
-    }
+    QString mark = name.isEmpty() ? QString(peek()) : formulaSymbol(u'\\' + name).text;
     m_at += name.size() + 1;
-    const QString text = formulaSymbol(name).text;
-    if (!QStringView(u"{}⟨⟩⌊⌋⌈⌉|‖[]").contains(text) || text.isEmpty()) fail();
-    return text;
-  }
-  Formula fenced(const QString& left, const Formula& inner, const QString& right) const {
-    Formula box = delimiter(left, inner.m_ascent, inner.m_descent);
-    box.add(inner, box.m_width, 0);
-    box.add(delimiter(right, inner.m_ascent, inner.m_descent), box.m_width, 0);
-    return box;
+    if (mark == u"<") mark = QChar(0x27E8);
+    if (mark == u">") mark = QChar(0x27E9);
+    const QStringView known = name.isEmpty() ? u"()[]|./⟨⟩" : u"{}⟨⟩⌊⌋⌈⌉|‖[]";
+    if (mark.isEmpty() || !known.contains(mark)) fail();
+    return mark;
   }
   Formula leftRight() {
     const QString left = fence();
     const Formula inner = row();
-    if (command() != u"right") return fail();
-    m_at += 6;
-    const QString right = fence();
-    return m_failed ? Formula() : fenced(left, inner, right);
+    if (!take(u"\\right")) return fail();
+    return fenced(left, inner, fence());
   }
 
   Formula environment() {
-    QString name = rawArgument();
-    const QString whole = name;
-    if (name.endsWith(u'*')) name.chop(1);
-    QString columns;
+    const QString whole = rawArgument();
+    // Each with its two delimiters and the sides of its columns.
+    static const QStringList known =
+        QString::fromUtf8(
+            "matrix ..c pmatrix ()c bmatrix []c Bmatrix {}c vmatrix ||c Vmatrix ‖‖c array ..c "
+            "cases {.l aligned ..rl align ..rl split ..rl gathered ..c equation ..c")
+            .split(u' ');
+    const QString name = whole.endsWith(u'*') ? whole.chopped(1) : whole;
+    const qsizetype at = known.indexOf(name);
+    if (at % 2 != 0) return fail();
+    const QString& marks = known.at(at + 1);
+    QString sides;
     if (name == u"array") {
       for (const QChar c : rawArgument()) {
-        if (c == u'l' || c == u'c' || c == u'r')
-          columns += c;
-        else if (!c.isSpace())
-          return fail();
+        if (!QStringView(u"lcr ").contains(c)) return fail();
+        if (c != u' ') sides += c;
       }
     }
-    // Each with its two delimiters.
-    static const QString known = QStringLiteral(
-        " matrix .. pmatrix () bmatrix [] Bmatrix {} vmatrix || Vmatrix ‖‖ array .. cases {. "
-        "aligned .. align .. split .. gathered .. equation .. ");
-    const qsizetype at = known.indexOf(u' ' + name + u' ');
-    if (at < 0 || name.contains(u' ') || name.size() < 5) return fail();
-    const QString marks = known.mid(at + name.size() + 2, 2);
-    const Table table = name == u"cases"                          ? Table::Cases
-                        : isOneOf(name, u" aligned align split ") ? Table::Aligned
-                                                                  : Table::Centred;
-    const bool display = m_display;
-    if (table != Table::Aligned) m_display = false;
-    Formula inner = rows(table, columns);
-    m_display = display;
-    if (m_failed || !take(u"\\end") || rawArgument() != whole) return fail();
+    const bool equations = marks.endsWith(u"rl");
+    const QScopedValueRollback display(m_display, m_display && equations);
+    const Formula inner = rows(sides.isEmpty() ? marks.mid(2) : sides, equations);
+    if (!take(u"\\end") || rawArgument() != whole) return fail();
     return fenced(marks.left(1), inner, marks.mid(1, 1));
   }
 
@@ -628,23 +507,21 @@ class FormulaBuilder {
     static const QStringList marks =
         QString::fromUtf8("hat ˆ widehat ˆ tilde ˜ widetilde ˜ dot ˙ ddot ¨ vec → bar ¯")
             .split(u' ');
-    const bool line = isOneOf(name, u" overline underline ");
+    const bool over = name == u"overline", under = name == u"underline";
     const qsizetype which = marks.indexOf(name);
-    if (which < 0 && !line) return fail();
+    if (which < 0 && !over && !under) return fail();
     const Formula inner = argument();
     Formula box = inner;
     const qreal above = std::max(inner.m_ascent, 0.45 * m_size) + 0.12 * m_size;
-    if (line) {
-      rule(box, 0, name == u"overline" ? -above : inner.m_descent + 0.12 * m_size, inner.m_width);
-      (name == u"overline" ? box.m_ascent : box.m_descent) += 0.2 * m_size;
+    if (over || under) {
+      rule(box, 0, over ? -above : inner.m_descent + 0.12 * m_size, inner.m_width);
+      (over ? box.m_ascent : box.m_descent) += 0.2 * m_size;
       return box;
     }
-    const qreal size = std::exchange(m_size, name == u"vec" ? m_size * 0.7 : m_size);
+    const qreal lean = 0.06 * m_size;  // its ink begins where the letter ends, and letters lean
+    const QScopedValueRollback size(m_size, name == u"vec" ? m_size * 0.7 : m_size);
     const Formula mark = glyphs(marks.at(which + 1), false);
-    m_size = size;
-    // Its ink begins where the letter ends, and a little to the right, as letters lean.
-    box.add(mark, (inner.m_width - mark.m_width) / 2 + 0.06 * m_size,
-            -above - mark.m_descent + 0.06 * m_size);
+    box.add(mark, (inner.m_width - mark.m_width) / 2 + lean, -above - mark.m_descent + lean);
     box.m_width = inner.m_width;
     return box;
   }
@@ -652,13 +529,11 @@ class FormulaBuilder {
   const QStringView m_text;
   const bool m_measure;
   qsizetype m_at = 0;
-  qreal m_size;
-  bool m_display;
-  bool m_bold = false;
-  bool m_upright = false;
   bool m_failed = false;
-  int m_level = 0;
-  int m_depth = 0;
+  int m_depth = 0;  // of what nests
+  qreal m_size;
+  int m_level = 0;  // of scripts
+  bool m_display, m_bold = false, m_upright = false;
 };
 
 bool Formula::fits(QStringView source) {

@@ -52,6 +52,7 @@ class Formula {
   };
 
   void add(const Formula& other, qreal x, qreal y);  // y downwards
+  void addCentred(const Formula& other, qreal y) { add(other, (m_width - other.m_width) / 2, y); }
 
   qreal m_width = 0;
   qreal m_ascent = 0;

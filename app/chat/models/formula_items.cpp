@@ -12,34 +12,16 @@
 #include "app/chat/models/markdown_blocks.h"
 
 namespace runnel::chat {
-namespace {
 
 constexpr int kSource = QTextFormat::UserProperty + 1;  // of a picture's format: what it shows
 
-}  // namespace
-
-void FormulaItem::setSource(const QString& source) {
-  m_source = source;
-  layOut();
-}
-
-void FormulaItem::setPixelSize(qreal pixels) {
-  m_pixelSize = pixels;
-  layOut();
-}
-
-void FormulaItem::setColour(const QColor& colour) {
-  m_colour = colour;
-  update();
-  Q_EMIT changed();
-}
-
-void FormulaItem::layOut() {
-  m_formula = Formula::layOut(formulaInside(m_source), {.pixelSize = m_pixelSize, .display = true});
-  setImplicitSize(m_formula ? std::ceil(m_formula->width()) + 2 : 0,
-                  m_formula ? std::ceil(m_formula->ascent() + m_formula->descent()) + 2 : 0);
-  update();
-  Q_EMIT changed();
+FormulaItem::FormulaItem(QQuickItem* parent) : QQuickPaintedItem(parent) {
+  connect(this, &FormulaItem::changed, this, [this] {
+    m_formula = Formula::layOut(formulaInside(m_source), {m_pixelSize, true});
+    setImplicitSize(m_formula ? std::ceil(m_formula->width()) + 2 : 0,
+                    m_formula ? std::ceil(m_formula->ascent() + m_formula->descent()) + 2 : 0);
+    update();
+  });
 }
 
 void FormulaItem::paint(QPainter* painter) {
@@ -47,37 +29,32 @@ void FormulaItem::paint(QPainter* painter) {
 }
 
 FormulaText::FormulaText(QObject* parent) : QObject(parent) {
-  connect(this, &FormulaText::changed, this, &FormulaText::watch);
-}
-
-void FormulaText::watch() {
-  QObject::disconnect(m_watched);
-  if (m_target == nullptr || m_target->textDocument() == nullptr) return;
-  m_watched =
-      connect(m_target->textDocument(), &QTextDocument::contentsChanged, this, &FormulaText::draw);
-  draw();
+  connect(this, &FormulaText::changed, this, [this] {
+    QObject::disconnect(m_watched);
+    if (m_target == nullptr || m_target->textDocument() == nullptr) return;
+    m_watched = connect(m_target->textDocument(), &QTextDocument::contentsChanged, this,
+                        &FormulaText::draw);
+    draw();
+  });
 }
 
 void FormulaText::draw() {
   if (m_drawing || m_formulas.isEmpty()) return;
   m_drawing = true;
   QTextDocument* document = m_target->textDocument();
-  int number = 0;
   QTextCursor cursor(document);
   const int end = document->characterCount() - 1;
-  for (int at = 0; at < end && number < m_formulas.size(); ++at) {
+  for (int at = 0, number = 0; at < end && number < m_formulas.size(); ++at) {
     if (document->characterAt(at) != QChar::ObjectReplacementCharacter) continue;
     const QString& source = m_formulas.at(number++);
     cursor.setPosition(at);
     cursor.setPosition(at + 1, QTextCursor::KeepAnchor);
-    const QString look = QStringLiteral("formula:%1/%2/%3/%4")
-                             .arg(number)
-                             .arg(m_pixelSize)
-                             .arg(m_scale)
-                             .arg(m_colour.name());
+    const QString look =
+        QStringLiteral("formula:%1/%2/%3/").arg(number).arg(m_pixelSize).arg(m_scale) +
+        m_colour.name();
     const QTextImageFormat now = cursor.charFormat().toImageFormat();
     if (now.isValid() && now.name() == look && now.stringProperty(kSource) == source) continue;
-    const auto formula = Formula::layOut(formulaInside(source), {.pixelSize = m_pixelSize});
+    const auto formula = Formula::layOut(formulaInside(source), {m_pixelSize});
     if (!formula) continue;
     // A picture in the middle of a line stands on half the height of an x: as much more above as below.
     QFont font = document->defaultFont();
@@ -108,11 +85,10 @@ void FormulaText::draw() {
 
 QString FormulaText::text(int begin, int end) const {
   QString out;
-  const QTextDocument* document = m_target == nullptr ? nullptr : m_target->textDocument();
-  if (document == nullptr) return out;
+  if (m_target == nullptr || m_target->textDocument() == nullptr) return out;
   QTextCursor cursor(m_target->textDocument());
   for (int at = begin; at < end; ++at) {
-    const QChar c = document->characterAt(at);
+    const QChar c = cursor.document()->characterAt(at);
     if (c == QChar::ObjectReplacementCharacter) {
       cursor.setPosition(at + 1);
       out += cursor.charFormat().stringProperty(kSource);

@@ -8,7 +8,6 @@
 #include <QQuickPaintedItem>
 #include <QQuickTextDocument>
 #include <QStringList>
-#include <optional>
 
 #include "app/chat/models/formula.h"
 
@@ -18,24 +17,18 @@ namespace runnel::chat {
 class FormulaItem : public QQuickPaintedItem {
   Q_OBJECT
   QML_ELEMENT
-  Q_PROPERTY(QString source MEMBER m_source WRITE setSource NOTIFY changed)  // with its delimiters
-  Q_PROPERTY(qreal pixelSize MEMBER m_pixelSize WRITE setPixelSize NOTIFY changed)
-  Q_PROPERTY(QColor colour MEMBER m_colour WRITE setColour NOTIFY changed)
+  Q_PROPERTY(QString source MEMBER m_source NOTIFY changed)  // with its delimiters
+  Q_PROPERTY(qreal pixelSize MEMBER m_pixelSize NOTIFY changed)
+  Q_PROPERTY(QColor colour MEMBER m_colour NOTIFY changed)
 
  public:
-  using QQuickPaintedItem::QQuickPaintedItem;
-
-  void setSource(const QString& source);
-  void setPixelSize(qreal pixels);
-  void setColour(const QColor& colour);
+  explicit FormulaItem(QQuickItem* parent = nullptr);
   void paint(QPainter* painter) override;
 
  Q_SIGNALS:
   void changed();
 
  private:
-  void layOut();
-
   QString m_source;
   qreal m_pixelSize = 15;
   QColor m_colour = Qt::black;
@@ -49,8 +42,7 @@ class FormulaText : public QObject {
   Q_PROPERTY(QQuickTextDocument* target MEMBER m_target NOTIFY changed)
   Q_PROPERTY(QStringList formulas MEMBER m_formulas NOTIFY changed)  // in their order
   Q_PROPERTY(qreal pixelSize MEMBER m_pixelSize NOTIFY changed)
-  Q_PROPERTY(
-      qreal scale MEMBER m_scale NOTIFY changed)  // pixels of the screen for one of the window
+  Q_PROPERTY(qreal scale MEMBER m_scale NOTIFY changed)  // pixels of the screen for one here
   Q_PROPERTY(QColor colour MEMBER m_colour NOTIFY changed)
   Q_PROPERTY(int drawn MEMBER m_drawn NOTIFY drawnChanged)  // counts when pictures are drawn anew
 
@@ -65,7 +57,6 @@ class FormulaText : public QObject {
   void drawnChanged();
 
  private:
-  void watch();
   void draw();
 
   QQuickTextDocument* m_target = nullptr;
