@@ -273,11 +273,15 @@ struct Writer {
 
   Status drafts() {
     for (const auto& [old, text] : saved.drafts) {
-      const auto made = conversations.find(old);
-      if (old != 0 && made == conversations.end()) continue;
-      RUNNEL_CHECK_OK(
-          impl.database.run_with("INSERT OR IGNORE INTO drafts(conversation, text) VALUES (?1, ?2)",
-                                 old == 0 ? 0 : made->second, text));
+      std::int64_t made = 0;
+      if (old != 0) {  // of a conversation, or typed in place of a message
+        const auto& known = old > 0 ? conversations : messages;
+        const auto found = known.find(old > 0 ? old : -old);
+        if (found == known.end()) continue;
+        made = old > 0 ? found->second : -found->second;
+      }
+      RUNNEL_CHECK_OK(impl.database.run_with(
+          "INSERT OR IGNORE INTO drafts(conversation, text) VALUES (?1, ?2)", made, text));
     }
     return {};
   }

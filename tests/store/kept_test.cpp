@@ -276,6 +276,7 @@ TEST_F(KeptTest, WhatWasDeletedIsSalvagedIntoTheTrashWithItsTime) {
                                 .role = "assistant",
                                 .text = "Goes."});
   add({.conversation = stays.conversation, .parent = goes.id, .text = "Goes with it."});
+  ASSERT_TRUE(store_.set_draft(-stays.id, "Stays, in other words."));
   ASSERT_TRUE(store_.trash_from(goes.id));
   ASSERT_TRUE(store_.trash_conversation(question.conversation));
   // 20 of the 30 days are over; another deletion's own row is lost.
@@ -296,6 +297,8 @@ TEST_F(KeptTest, WhatWasDeletedIsSalvagedIntoTheTrashWithItsTime) {
   EXPECT_EQ(alive->at(0).name, "half");
   ASSERT_EQ(saved.tree(alive->at(0).id)->size(), 1U);
   EXPECT_EQ(alive->at(0).head, saved.tree(alive->at(0).id)->at(0).id);
+  ASSERT_EQ(saved.drafts()->size(), 1U);
+  EXPECT_EQ(saved.drafts()->at(0).conversation, -saved.tree(alive->at(0).id)->at(0).id);
   const auto trash = saved.trash();
   ASSERT_TRUE(trash) << trash.error().message;
   ASSERT_EQ(trash->size(), 3U);

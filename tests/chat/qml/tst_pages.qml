@@ -305,7 +305,7 @@ WindowCase {
                                        [window.chatSheet, p => p.open()], [window.folderDialog, p => p.openFor(App.chat.conversation)], [window.folderDialog, p => p.openFor(0)],
                                        [window.compareSheet, p => p.openFor(message(1, MessageModel.IdRole))], [window.askSheet, p => p.open()],
                                        [window.readDialog, () => desk.drop(window, file + "/notes.txt", Qt.point(500, 300))],
-                                       [preview, p => p.openFor(message(0, MessageModel.IdRole), "user", findChild(window.timelinePane, "timeline").itemAtIndex(0))],
+                                       [preview, p => p.openFor(message(0, MessageModel.IdRole), findChild(window.timelinePane, "timeline").itemAtIndex(0))],
                                        [window.trySheet, p => p.openFor(message(1, MessageModel.IdRole))],
                                        [window.modelOpening, of], [window.chatImporting, of], [window.exportPicker, of], [window.documentPicker, of], [window.sourcePicker, of],
                                        [window.schemaPicker, of], [window.placePicker, of]]) {
