@@ -11,6 +11,7 @@
 #include "app/chat/application.h"
 #include "app/chat/measure.h"
 #include "app/chat/models/files.h"
+#include "app/chat/models/resting_cursor.h"
 
 int main(int argc, char* argv[]) {
   // Without a GPU a software OpenGL would draw every frame whole; Qt's own renderer draws what changed.
@@ -80,6 +81,7 @@ int main(int argc, char* argv[]) {
                                          .views = parser.value(views),
                                          .kiosk = parser.isSet(kiosk)});
   if (!application.show()) return 1;
+  const runnel::chat::RestingCursor resting;
   if (parser.isSet(selfTest)) QTimer::singleShot(500, &program, &QGuiApplication::quit);
   if (parser.isSet(saying)) {
     runnel::chat::ChatModel& chat = *application.controller().chat();

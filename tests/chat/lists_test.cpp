@@ -2,8 +2,11 @@
 // Library, model picker, files, settings, notices.
 #include <QAbstractItemModelTester>
 #include <QDir>
+#include <QGuiApplication>
+#include <QKeyEvent>
 #include <QSettings>
 #include <QSignalSpy>
+#include <QStyleHints>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QThreadPool>
@@ -13,6 +16,7 @@
 #include "app/chat/models/app_controller.h"
 #include "app/chat/models/files.h"
 #include "app/chat/models/folder_model.h"
+#include "app/chat/models/resting_cursor.h"
 #include "runtime/model/sampling_keys.h"
 #include "tests/chat/scripted_engine.h"
 #include "tests/chat/suites.h"
@@ -350,6 +354,23 @@ class ListsTest : public QObject {
     QCOMPARE(inWords({.code = ErrorCode::device, .file = QStringLiteral("vulkan:0")}),
              QStringLiteral("vulkan:0 stopped working. Try again, or choose another device under "
                             "Models."));
+  }
+
+  void theCursorRestsAWhileAfterTheLastKey() {
+    const QStyleHints* hints = QGuiApplication::styleHints();
+    const int before = hints->cursorFlashTime();
+    QVERIFY(before > 0);
+    {
+      const RestingCursor resting(std::chrono::milliseconds(50));
+      QCOMPARE(hints->cursorFlashTime(), before);
+      QTRY_COMPARE(hints->cursorFlashTime(), 0);  // it is seen, and does not blink
+      QObject someone;
+      QKeyEvent key(QEvent::KeyPress, Qt::Key_A, Qt::NoModifier);
+      QCoreApplication::sendEvent(&someone, &key);
+      QCOMPARE(hints->cursorFlashTime(), before);
+      QTRY_COMPARE(hints->cursorFlashTime(), 0);
+    }
+    QCOMPARE(hints->cursorFlashTime(), before);
   }
 
   void keysAreWrittenAsTheSystemDoes() {
