@@ -49,9 +49,9 @@ struct Forgetting {
         "DELETE FROM trash WHERE NOT EXISTS(SELECT 1 FROM messages WHERE trash = trash.id) "
         "AND NOT EXISTS(SELECT 1 FROM conversations c WHERE c.trash = trash.id)"));
     // What was typed in place of a message that is gone.
-    RUNNEL_CHECK_OK(database.run(
-        "DELETE FROM drafts WHERE conversation < 0 "
-        "AND NOT EXISTS(SELECT 1 FROM messages m WHERE m.id = -drafts.conversation)"));
+    RUNNEL_CHECK_OK(
+        database.run("DELETE FROM drafts WHERE conversation < 0 "
+                     "AND NOT EXISTS(SELECT 1 FROM messages m WHERE m.id = -drafts.conversation)"));
     return transaction.commit();
   }
 
